@@ -1,0 +1,26 @@
+/*
+ * The injected allocator. Every byte of heap that the library takes comes from
+ * a struct allocator, so that a test can count and fail each request.
+ */
+#ifndef BASE_ALLOC_H
+#define BASE_ALLOC_H
+
+#include <stddef.h>
+
+struct allocator {
+	/*
+	 * new_size 0 frees and returns NULL; block NULL allocates; else resizes.
+	 * Returns NULL, the block untouched, where memory is short.
+	 */
+	void *(*resize)(void *context, void *block, size_t old_size, size_t new_size);
+	void *context;
+};
+
+extern const struct allocator allocator_system;
+
+/* count * size bytes, uninitialised; NULL where short or where the product overflows. */
+void *allocator_get(const struct allocator *allocator, size_t count, size_t size);
+/* Frees a block of SIZE bytes; NULL is fine. */
+void allocator_put(const struct allocator *allocator, void *block, size_t size);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * A region freed at once: the lifetime of everything from text to schedule.
+ * Blocks are 16-byte aligned and zeroed.
+ */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+
+#include "base/alloc.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct arena_chunk;
+
+struct arena {
+	const struct allocator *allocator;
+	struct arena_chunk *chunks; /* newest first */
+	size_t used;                /* bytes used in the newest */
+	bool failed;                /* an allocation has failed: sticky */
+};
+
+void arena_init(struct arena *arena, const struct allocator *allocator);
+void arena_free(struct arena *arena);
+/* SIZE zeroed bytes, or NULL (and arena->failed) where memory is short. */
+void *arena_alloc(struct arena *arena, size_t size);
+/* COUNT * SIZE zeroed bytes; NULL on overflow too. */
+void *arena_array(struct arena *arena, size_t count, size_t size);
+/* A copy of TEXT's first LENGTH bytes, NUL-terminated. */
+char *arena_strndup(struct arena *arena, const char *text, size_t length);
+__attribute__((format(printf, 2, 3))) char *arena_printf(struct arena *arena, const char *format, ...);
+/*
+ * Room for one more element in a growing array of COUNT elements of SIZE bytes
+ * whose capacity is *CAPACITY: returns the array (moved where it had to grow)
+ * or NULL. The element at COUNT is zeroed.
+ */
+void *arena_grow(struct arena *arena, void *array, size_t count, size_t *capacity, size_t size);
+
+#endif

@@ -1,0 +1,16 @@
+/* Arithmetic on sizes that comes from input: false on overflow. */
+#ifndef BASE_CHECKED_H
+#define BASE_CHECKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline bool checked_add(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }
+static inline bool checked_mul(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
+static inline bool checked_mul_i64(int64_t a, int64_t b, int64_t *product)
+{
+	return !__builtin_mul_overflow(a, b, product);
+}
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * Whole arrays from files, for params, consts, cotangents: .npy, .npz (stored
+ * or deflated), .safetensors, or text, by content; and gradients out to .npy
+ * and .npz.
+ */
+#ifndef IO_LOAD_H
+#define IO_LOAD_H
+
+#include "io/array.h"
+
+struct array {
+	struct type type; /* as in the file */
+	void *data;       /* as dtype_compute(type.dtype); from ALLOCATOR */
+	size_t size;      /* bytes of DATA */
+};
+
+/*
+ * KEY names the member of an npz or the tensor of a safetensors file (NULL: the
+ * only one; several are STATUS_DATA, with their names in the hint). Any path but
+ * a regular file is STATUS_IO unless SPECIAL.
+ */
+enum status array_load(struct array *array, const char *path, const char *key, bool special, bool cast,
+                       const struct allocator *allocator, struct arena *arena, struct diags *diags);
+void array_free(struct array *array, const struct allocator *allocator);
+
+struct named_array {
+	const char *name;
+	struct type type;
+	const void *data; /* in the computing type */
+};
+/* One npy file, atomically. */
+enum status array_save(const char *path, const struct type *type, const void *data, struct arena *arena,
+                       struct diags *diags);
+/* An uncompressed npz as numpy.savez writes it, atomically; members in order. */
+enum status npz_save(const char *path, const struct named_array *arrays, size_t count, struct arena *arena,
+                     struct diags *diags);
+
+#endif

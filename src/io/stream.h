@@ -1,0 +1,77 @@
+/*
+ * Bytes in and bytes out over file descriptors: EINTR, EAGAIN (waits by poll),
+ * short reads and short writes are dealt with here and nowhere else.
+ */
+#ifndef IO_STREAM_H
+#define IO_STREAM_H
+
+#include "base/diag.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A source of bytes, read in order (or, for a regular file, anywhere). */
+struct input {
+	int fd;
+	const char *name;  /* as messages show it: the path, or <stdin> */
+	int64_t offset;    /* bytes consumed so far, for messages */
+	int64_t size;      /* of a regular file, else -1 */
+	int64_t base;      /* file position at which the input began (stdin may be part read) */
+	unsigned char *buffer; /* look-ahead */
+	size_t begin, end, capacity;
+	bool eof;
+	bool owned;        /* close the descriptor */
+	struct arena *arena;
+};
+
+/*
+ * PATH NULL or "-" is standard input (a closed one is STATUS_IO). With
+ * REGULAR_ONLY a device, FIFO or socket is refused. Sets F_SETPIPE_SZ on pipes
+ * and POSIX_FADV_SEQUENTIAL on files where that helps. STATUS_IO on failure.
+ */
+enum status input_open(struct input *input, const char *path, bool regular_only, struct arena *arena,
+                       struct diags *diags);
+void input_close(struct input *input);
+/* Up to SIZE bytes looked at without being consumed: *BYTES points at them; *GOT < SIZE only at the end. SIZE <= 64 KiB + 16. */
+enum status input_peek(struct input *input, size_t size, const unsigned char **bytes, size_t *got, struct diags *diags);
+void input_skip(struct input *input, size_t size); /* bytes that were peeked */
+/* Reads until SIZE bytes or the end; *GOT says how many. */
+enum status input_read(struct input *input, void *to, size_t size, size_t *got, struct diags *diags);
+/* Regular files: SIZE bytes at OFFSET counted from the input's begin, safe from many threads. A short file is *GOT < SIZE. */
+enum status input_read_at(const struct input *input, int64_t offset, void *to, size_t size, size_t *got,
+                          struct diags *diags);
+
+/*
+ * A sink of bytes. A path that is (or would become) a regular file is written
+ * to a temporary beside it and renamed by output_commit after fsync; a device,
+ * FIFO, or the target of a symlink is written as such (a symlink's target, where
+ * regular, atomically in the target's directory). Without commit nothing is left.
+ */
+struct output {
+	int fd;
+	const char *name;      /* for messages */
+	const char *target;    /* the file to become, or NULL */
+	char *temporary;       /* its temporary, or NULL */
+	bool owned;
+	bool seekable;         /* a regular file not opened for append: output_write_at works */
+	int64_t base;          /* file position at which the output began */
+	int64_t offset;        /* bytes written in order */
+	struct arena *arena;
+};
+
+/* PATH NULL or "-" is standard output. STATUS_IO on failure. */
+enum status output_open(struct output *output, const char *path, struct arena *arena, struct diags *diags);
+/* All SIZE bytes, or STATUS_IO. */
+enum status output_write(struct output *output, const void *from, size_t size, struct diags *diags);
+/* At OFFSET from the output's begin; seekable outputs only, safe from many threads. */
+enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags);
+/* Flushes, syncs, renames, closes; reports what the system says only at close. */
+enum status output_commit(struct output *output, struct diags *diags);
+/* Closes and removes the temporary; does nothing after a commit. Async-signal-safe removal is io_cleanup's. */
+void output_abort(struct output *output);
+
+/* Removes every temporary that is still open; async-signal-safe, for the handlers of SIGINT, SIGTERM, SIGHUP. */
+void io_cleanup(void);
+
+#endif
