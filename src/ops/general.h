@@ -1,0 +1,71 @@
+/*
+ * General operations: one forward and one derivative function for each GENERAL
+ * row of ops.def, named by pasting. Arrays are whole tiles in C order in the
+ * computing type. A derivative writes (does not add to) dv and da; either may be
+ * NULL. What its row does not declare in NEEDS is NULL.
+ */
+#ifndef OPS_GENERAL_H
+#define OPS_GENERAL_H
+
+#include "ops/kernels.h"
+
+struct op_call {
+	enum op op;
+	const struct attrs *attrs;
+	const struct type *v, *a, *y; /* of this tile, dtype F32 or F64 (logical dtype of y for cast) */
+	int64_t first;                /* place of v's first element in the whole array, counted in elements */
+	int64_t whole;                /* extent of v's leading axis in the whole array: for means over tiles */
+	void *scratch;                /* op_scratch() bytes, 64-byte aligned */
+	const struct kernels *kernels; /* of the computing type */
+};
+
+typedef void op_forward(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS]);
+/* needs: indexed V, A, Y, K, L as the bits of enum need are numbered. */
+typedef void op_vjp(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS]);
+
+#define UNARY(NAME, ...)
+#define BINARY(NAME, ...)
+#define GENERAL(NAME, ...)                                                                                             \
+	op_forward forward_##NAME;                                                                                         \
+	op_vjp vjp_##NAME;
+#include "ops/ops.def"
+
+/* The functions of a general operation; NULL for element-wise ones. */
+op_forward *op_forward_get(enum op op);
+op_vjp *op_vjp_get(enum op op);
+/* Bytes of scratch that forward and derivative of this use want at most; 0 for most. */
+int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+                   const struct type *result, bool backward);
+
+/*
+ * A SUM operation on a tile (its v's leading axis is a part of the whole): the
+ * partial sum in double, without the division by the count, into HI (one for
+ * each element of the result) with the compensation in LO; and the end: the
+ * result from the sums over all tiles, added in order. forward_NAME on the whole
+ * array is the same in one tile.
+ */
+void sum_partial(const struct op_call *call, double *hi, double *lo, const void *v, const void *a,
+                 void *const keep[MAX_KEEPS]);
+void sum_finish(const struct op_call *call, void *y, const double *hi, const double *lo, int64_t count);
+
+/*
+ * Sums G of type FROM over the axes that were broadcast to make it, giving TO
+ * (same ndim or fewer). Pairwise; fixed order. SCRATCH: type_bytes(FROM) at most.
+ */
+void sum_to_shape(const struct kernels *kernels, void *to, const struct type *to_type, const void *from,
+                  const struct type *from_type, void *scratch);
+/* Fills N elements, from element FIRST of the broadcast result on, with the operand A of type A_TYPE broadcast to RESULT. */
+void broadcast_fill(const struct kernels *kernels, void *to, const void *a, const struct type *a_type,
+                    const struct type *result, int64_t first, int64_t n);
+
+/*
+ * Matrix products: C[m,n] = A[m,k] op B[k,n] (+ C where accumulate), row-major
+ * with leading dimensions, either transposed. OpenBLAS, loaded on first use and
+ * run with one thread; else (--without-openblas, not found, CKPTC_BLAS=none) our own.
+ */
+enum status blas_load(struct diags *diags); /* STATUS_LIMIT where its buffers cannot be mapped */
+const char *blas_name(void);
+void gemm(enum dtype dtype, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a,
+          int64_t lda, const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc);
+
+#endif
