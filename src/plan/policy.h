@@ -1,0 +1,67 @@
+/*
+ * Policies: what is kept for the backward pass. policies.def is the only list.
+ * A policy by value says of each array of the forward pass whether it may be
+ * saved; a policy by cut makes a schedule of steps. A policy runs nothing.
+ */
+#ifndef PLAN_POLICY_H
+#define PLAN_POLICY_H
+
+#include "plan/schedule.h"
+
+enum policy_kind {
+#define POLICY(ID, ...) POLICY_##ID,
+#include "plan/policies.def"
+	POLICY_COUNT
+};
+
+struct policy {
+	enum policy_kind kind;
+	const char *text;          /* canonical: "every:4", "names:a,b", "dots+names:a" */
+	int64_t number;            /* every:N, revolve:S, budget:BYTES, disk-revolve:S, online:S */
+	const char *const *names;  /* names:, names-but:, all-but: */
+	size_t name_count;
+	const struct policy *left, *right; /* P+Q */
+	int64_t max_checkpoints;   /* --max-checkpoints K, or 0 */
+};
+
+/*
+ * Parses TEXT: a name of policies.def with its argument, joined by '+' where
+ * both sides are by value. STATUS_USAGE with the nearest name, what the argument
+ * must be, or the list of policies.
+ */
+enum status policy_parse(struct policy *policy, const char *text, struct arena *arena, struct diags *diags);
+/* Bytes: "1500", "64K" (1000s: K M G T), "64KiB" (1024s: KiB MiB GiB TiB); fractions allowed. STATUS_USAGE. */
+enum status bytes_parse(const char *text, int64_t *bytes, struct diags *diags);
+bool policy_by_value(const struct policy *policy); /* nothing ... P+Q; save-all is both and says false */
+
+/* An array of the forward pass, as a policy by value sees it. */
+struct policy_value {
+	const char *op;      /* the operation that made it; NULL for a name */
+	bool dot;            /* matmul, linear, dot */
+	bool batch;          /* ... with batch dimensions in both operands */
+	const char *name;    /* its name where `name` gave one, else NULL */
+};
+bool policy_saves(const struct policy *policy, const struct policy_value *value);
+
+/*
+ * The schedule of a policy by cut (save-all included: RECORD all, BACKWARD all).
+ * STATUS_LIMIT where it is infeasible, naming the least feasible bytes.
+ */
+enum status policy_schedule(const struct policy *policy, const struct step_costs *costs,
+                            const struct allocator *allocator, struct schedule **schedule, struct diags *diags);
+
+/* Griewank and Walther 2000: evaluations (recording ones included) of revolve with S snapshots over L steps. */
+int64_t revolve_evaluations(int64_t steps, int64_t snapshots);
+/* Evaluations of any cut policy where a closed form is known, else -1. */
+int64_t policy_evaluations(const struct policy *policy, int64_t steps);
+
+/* The rows of policies.def, for help, completions and tests. */
+struct policy_info {
+	const char *name;      /* "every" */
+	const char *argument;  /* "N", "a,b", "BYTES", or NULL */
+	bool by_value;
+	const char *doc;
+};
+extern const struct policy_info policy_table[POLICY_COUNT];
+
+#endif
