@@ -1,0 +1,101 @@
+/*
+ * The resolved chain: every operation found in the table, its arguments read,
+ * every name bound to what it means. Loops are kept as loops, defs as calls. It
+ * knows no type but those that are declared; lower.h gives types.
+ */
+#ifndef CHAIN_CHAIN_H
+#define CHAIN_CHAIN_H
+
+#include "chain/syntax.h"
+#include "ops/op.h"
+
+/* A param or a const, in the order of declaration. */
+struct param {
+	const char *name;
+	bool differentiated;        /* a param; else a const */
+	struct declared declared;
+	struct init init;           /* INIT_NONE: must be bound from outside */
+	struct span span;
+	/* Set by the caller (exec/params.h) before lowering: */
+	bool typed;                 /* type is known */
+	bool weak;                  /* takes the dtype of the array that it meets */
+	struct type type;
+};
+
+/* What an operand refers to. */
+enum ref_kind {
+	REF_NONE,
+	REF_NUMBER,   /* a weak scalar */
+	REF_PARAM,    /* params[index] */
+	REF_VARIABLE, /* a variable: the input or something named */
+	REF_LOOP,     /* the variable of a `for`, by its identity in the chain */
+	REF_ARGUMENT, /* of the def that encloses it */
+	REF_BLOCK,    /* a sub-chain on the current value */
+};
+
+struct ref {
+	enum ref_kind kind;
+	double number;
+	uint32_t index;       /* PARAM, VARIABLE, LOOP, ARGUMENT */
+	int64_t element;      /* NAME[i]; -1 without */
+	struct node *block;   /* BLOCK: its first node (NULL: identity) */
+	struct span span;
+};
+
+enum node_kind { NODE_OP, NODE_CALL, NODE_NAME, NODE_REPEAT, NODE_FOR, NODE_CHECKPOINT };
+
+struct node {
+	enum node_kind kind;
+	struct span span;        /* of its name, as messages show it */
+	struct span whole;
+	enum op op;              /* OP */
+	struct attrs *attrs;     /* OP */
+	struct ref operand;      /* OP: REF_NONE without; NAME: the value bound (REF_NONE: the current one) */
+	const struct def *def;   /* CALL */
+	struct ref *arguments;   /* CALL: def->count of them */
+	const char *name;        /* NAME */
+	uint32_t variable;       /* NAME */
+	int64_t count;           /* REPEAT */
+	uint32_t *loops;         /* FOR: identities of its variables */
+	struct ref *over;        /* FOR: what they run over */
+	size_t loop_count;
+	const char *policy;      /* CHECKPOINT: policy= or NULL */
+	struct span policy_span;
+	struct node *body;       /* REPEAT, FOR, CHECKPOINT */
+	struct node *next;
+};
+
+struct def {
+	const char *name;
+	size_t count;            /* parameters */
+	const char *const *parameters;
+	uint32_t first_variable, variables; /* those that are local to it */
+	struct node *body;
+	bool has_block_argument;
+};
+
+struct chain {
+	const struct source *source;
+	struct arena *arena;
+	const char *input;          /* the input's name */
+	struct declared input_type; /* `input x: T` */
+	struct param *params;
+	size_t param_count;
+	const char **variables;     /* names; [0] is the input */
+	size_t variable_count;
+	size_t loop_count;          /* identities of `for` variables */
+	const char **names;         /* every name that a `name` stage gives, for policies */
+	size_t name_count;
+	struct node *first;
+	bool names_input;           /* the input is used as an operand */
+};
+
+/*
+ * Resolves SYNTAX. STATUS_CHAIN with the place and the nearest known name where
+ * an operation, a def, a name or an argument is unknown or wrong.
+ */
+enum status chain_resolve(struct chain *chain, const struct syntax *syntax, struct arena *arena, struct diags *diags);
+/* Text of the resolved chain, for --dump chain. */
+void chain_dump(const struct chain *chain, diag_write *write, void *context);
+
+#endif

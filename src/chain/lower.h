@@ -1,0 +1,70 @@
+/*
+ * From the resolved chain and the type of its input to typed bodies: one for a
+ * forward run, loops kept; and the chain's steps, repeat and for kept as loops
+ * of steps, or all steps in one body.
+ */
+#ifndef CHAIN_LOWER_H
+#define CHAIN_LOWER_H
+
+#include "chain/body.h"
+
+/* The state between steps: slot 0 is the current value, slot 1 + i is chain->variables[i]. */
+struct step {
+	struct body *body;        /* ins are slots it reads, outs slots it writes */
+	/* Sets of slots, ascending. */
+	const uint32_t *live_in, *live_out;     /* the states before and after */
+	const uint32_t *cot_in, *cot_out;       /* slots that have a cotangent before and after */
+	uint32_t live_in_count, live_out_count, cot_in_count, cot_out_count;
+	const struct type *const *in_types;     /* of live_in's slots */
+	const struct type *const *out_types;
+	struct span span;
+	uint32_t id;              /* equal steps are one struct step; ids count from 0 */
+};
+
+struct item {
+	const struct step *step;  /* or a loop: */
+	struct item *items;
+	size_t count;
+	int64_t turns;
+	int32_t level;            /* whose counter params are indexed by; -1: none */
+	int64_t steps;            /* in all, unrolled */
+};
+
+struct lowered {
+	const struct chain *chain;
+	struct type input, output; /* logical dtypes */
+	bool streamable;           /* every operation is element- or row-wise, or it ends in one SUM over rows */
+	bool sums;                 /* ... it ends in a SUM: the output is made from all tiles */
+	bool flat;                 /* element-wise with scalar operands only: any split of the elements is a tile */
+	struct item *items;
+	size_t item_count;
+	int64_t steps;
+	const struct step *const *distinct; /* by id */
+	size_t distinct_count;
+	size_t slot_count;
+	struct body *whole;        /* for a forward run: loops kept */
+	const bool *streamed_params; /* by param: it runs along the streamed axis, and is cut into tiles with it */
+	int64_t whole_rows;        /* extent of the streamed axis in the whole input; 0 for a 0-d input */
+	struct arena *arena;
+};
+
+enum lower_what { LOWER_RUN, LOWER_STEPS, LOWER_UNROLLED };
+/*
+ * WHAT: the whole body for a forward run; the steps for a gradient; or all steps
+ * unrolled into one body (a single struct step from slot 0 to slot 0), for
+ * policies by value. INPUT is the type of the whole input. ROWS, unless 0, makes
+ * the bodies of a tile: the extent of the streamed axis is ROWS instead, in the
+ * input and in the params that run along it (only where a lowering without ROWS
+ * said streamable). STATUS_CHAIN where shapes do not fit (both are named),
+ * STATUS_LIMIT beyond 10^7 steps or operations.
+ */
+enum status lower(struct lowered *lowered, const struct chain *chain, const struct type *input, enum lower_what what,
+                  int64_t rows, struct arena *arena, struct diags *diags);
+/*
+ * The step at INDEX (0 .. steps-1) and, where COUNTERS is not NULL, the counters
+ * of the loops around it, by level.
+ */
+const struct step *lowered_step(const struct lowered *lowered, int64_t index, int64_t *counters);
+enum { MAX_LOOP_LEVELS = 256 };
+
+#endif

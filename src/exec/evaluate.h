@@ -1,0 +1,44 @@
+/*
+ * The evaluator: runs a program on arrays. There is one, for forward, recording
+ * and backward programs.
+ */
+#ifndef EXEC_EVALUATE_H
+#define EXEC_EVALUATE_H
+
+#include "plan/program.h"
+
+/* A param's array in the computing type of its declared type. */
+struct bound_param {
+	struct type type;     /* of the whole array, dtype F32 or F64 */
+	const void *data;
+	bool streamed;        /* cut into tiles: its row FIRST_ROW is that of the tile's first row */
+	/*
+	 * Where the gradient of this tile is summed (NULL: not wanted): double sums, and for F64 their
+	 * compensation (kernels->accumulate_wide). A streamed param's gradient is not summed: GRADIENT has
+	 * rows of the whole array, to be added to in the computing type.
+	 */
+	double *hi, *lo;
+	void *gradient;
+};
+
+struct evaluation {
+	const struct program *program;
+	const void *const *ins;   /* by port */
+	void *const *outs;        /* by port; NULL where the value is an in or a param */
+	const struct bound_param *params;
+	const int64_t *counters;  /* of the loops around a step, by level */
+	void *workspace;          /* program->workspace bytes, 64-byte aligned */
+	int64_t first_row;        /* of this tile in the whole streamed axis */
+	int64_t whole_rows;       /* extent of the whole streamed axis */
+	bool flat;                /* rows are elements (see struct lowered) */
+	/*
+	 * A SUM operation that ends a tiled forward run: its partial sums go here instead of to its out
+	 * (sum_partial); NULL: the whole array is in one tile.
+	 */
+	double *sum_hi, *sum_lo;
+};
+
+/* Runs it. Allocates nothing, cannot fail. */
+void evaluate(const struct evaluation *evaluation);
+
+#endif

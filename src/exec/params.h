@@ -1,0 +1,36 @@
+/*
+ * Params and consts: their arrays from the chain's init, from --param, from
+ * files; in the computing types.
+ */
+#ifndef EXEC_PARAMS_H
+#define EXEC_PARAMS_H
+
+#include "exec/evaluate.h"
+#include "io/load.h"
+
+struct param_binding { /* --param NAME=FILE or NAME=3.5 */
+	const char *name, *value;
+};
+
+struct params {
+	struct bound_param *bound; /* by index in chain->params */
+	size_t count;
+	int64_t bytes;             /* of all arrays */
+	const struct allocator *allocator;
+	struct array *arrays;
+};
+
+/*
+ * Finds the type of every param (declared, from its init or its file's header)
+ * and sets typed, weak and type in CHAIN's params; loads the data too where DATA
+ * (else only types: for residuals, plan, explain). DIRECTORY: of the chain's
+ * file, for load(). STATUS_CHAIN for a param without value or of another type
+ * than declared (both are named), STATUS_USAGE for a binding of an unknown name
+ * (with a suggestion), STATUS_DATA, STATUS_IO.
+ */
+enum status params_bind(struct params *params, struct chain *chain, const struct param_binding *bindings, size_t count,
+                        const char *directory, bool special, bool data, enum dtype compute,
+                        const struct allocator *allocator, struct arena *arena, struct diags *diags);
+void params_free(struct params *params);
+
+#endif

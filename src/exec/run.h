@@ -1,0 +1,36 @@
+/*
+ * A forward run: arrays in, arrays out, in constant memory where the chain is
+ * streamable: tiles of the leading axis, one worker for each thread, output in
+ * order.
+ */
+#ifndef EXEC_RUN_H
+#define EXEC_RUN_H
+
+#include "chain/lower.h"
+#include "exec/params.h"
+
+struct run_options {
+	int threads;       /* at least 1 */
+	int64_t tile;      /* --tile ROWS, or 0 */
+	enum dtype dtype;  /* --dtype: the computing type, or DTYPE_COUNT */
+	const struct allocator *allocator;
+	void (*progress)(void *context, int64_t done, int64_t all); /* rows; or NULL */
+	void *progress_context;
+};
+
+struct run_counters {
+	int64_t arrays, tiles, tile_rows;
+	int64_t peak_bytes;   /* all array storage: blocks of input and output, workspaces, params */
+};
+
+/* The type that a chain sees for a file of TYPE: integers and bool become f64; --dtype. */
+struct type run_input_type(const struct type *file, enum dtype dtype);
+/*
+ * Runs CHAIN over every array of READER into WRITER. CHAIN's params are bound.
+ * Nothing is written before all that can be checked without values has been.
+ */
+enum status run_forward(const struct chain *chain, const struct params *params, struct reader *reader,
+                        struct writer *writer, const struct run_options *options, struct run_counters *counters,
+                        struct diags *diags);
+
+#endif

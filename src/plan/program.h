@@ -1,0 +1,36 @@
+/*
+ * A program: a body made ready to run on arrays of its types. Element-wise
+ * instructions that follow one another are fused into groups that walk their
+ * arrays once, in blocks that stay in the first-level cache; the rest are calls.
+ * All of its temporaries have their places in one workspace, whose size is known
+ * here, before anything runs. It is data, and knows no instruction set.
+ *
+ * Ins and outs are arrays of the caller's. An out whose value is itself an in or
+ * a param is not written: the caller has it already. An out is never the same
+ * memory as an in.
+ */
+#ifndef PLAN_PROGRAM_H
+#define PLAN_PROGRAM_H
+
+#include "chain/body.h"
+#include "ops/general.h"
+
+struct launch; /* program.c and exec/evaluate.c know it (plan/launch.h) */
+
+struct program {
+	const struct body *body;
+	struct launch *launches;
+	size_t launch_count;
+	size_t frame_size;      /* pointers in its frame */
+	int64_t workspace;      /* bytes, 64-byte aligned, fixed by the types alone: temporaries, blocks, op scratch */
+	double cost;            /* flops of the forward operations in it, and of the derivatives */
+	bool uses_gemm;         /* OpenBLAS must be loaded before it runs */
+};
+
+/* Compiles BODY; everything in ARENA. STATUS_LIMIT where memory is short or sizes overflow. */
+enum status program_compile(struct program *program, const struct body *body, const struct chain *chain,
+                            struct arena *arena, struct diags *diags);
+/* The launches with their buffers, for --dump plan. */
+void program_dump(const struct program *program, diag_write *write, void *context);
+
+#endif
