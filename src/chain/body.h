@@ -33,7 +33,8 @@ struct naming { /* a name that a value has been given */
 };
 
 struct value {
-	const struct type *type;  /* interned: equal types are the same pointer within a lowering */
+	const struct type *type;  /* dtype F32, F64 or BITS; interned: equal types are the same pointer within a lowering */
+	enum dtype dtype;         /* the logical dtype: f16 and bf16 are held as F32 */
 	enum value_kind_of from;
 	uint32_t instr;           /* FROM_INSTR */
 	uint32_t port;            /* FROM_PORT: index into ins */

@@ -8,13 +8,21 @@
 
 #include "chain/body.h"
 
-/* The state between steps: slot 0 is the current value, slot 1 + i is chain->variables[i]. */
+/*
+ * The state between steps: slot 0 is the current value, slot 1 + i is
+ * chain->variables[i]. Slots that are known to hold one value form a class, which
+ * goes by its lowest slot: a body reads a class once, by that slot, and a class
+ * has one cotangent, kept by that slot. So cotangents are added in the same order
+ * whether a chain is turned back step by step or in one body.
+ */
 struct step {
 	struct body *body;        /* ins are slots it reads, outs slots it writes */
 	/* Sets of slots, ascending. */
 	const uint32_t *live_in, *live_out;     /* the states before and after */
 	const uint32_t *cot_in, *cot_out;       /* slots that have a cotangent before and after */
 	uint32_t live_in_count, live_out_count, cot_in_count, cot_out_count;
+	const uint32_t *class_in;               /* by live_in: the slot that its class goes by before */
+	const uint32_t *cot_to;                 /* by cot_out: the slot before to which it passes unchanged; NO_VALUE: the body takes it */
 	const struct type *const *in_types;     /* of live_in's slots */
 	const struct type *const *out_types;
 	struct span span;
@@ -26,8 +34,10 @@ struct item {
 	struct item *items;
 	size_t count;
 	int64_t turns;
+	int64_t first;            /* the counter's value in its first turn (an iteration set apart has a loop of its own) */
 	int32_t level;            /* whose counter params are indexed by; -1: none */
 	int64_t steps;            /* in all, unrolled */
+	int64_t start;            /* steps before it in its list */
 };
 
 struct lowered {

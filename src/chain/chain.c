@@ -1,0 +1,693 @@
+/*
+ * Resolution: what each name in the syntax tree means.
+ *
+ * Names are looked up in scopes, innermost first, the latest binding first. The
+ * names of a def's body are local to it; those bound in any other block are
+ * visible after it, since a block is a part of its chain. A loop's body is
+ * resolved once though it runs many times, so a name that it rebinds is given
+ * its variable before the loop, from whatever it meant there.
+ *
+ * Invariant: after success every ref, op, argument and def in the tree is valid
+ * but for types; lowering need not check them again.
+ */
+#include "chain/chain.h"
+
+#include <string.h>
+
+struct binding {
+	const char *name;
+	struct ref ref;
+	struct binding *next;
+};
+
+struct names {
+	struct binding *bindings;
+	struct names *outer;
+	struct def *def; /* whose body it is, or NULL */
+};
+
+struct def_entry {
+	struct def *def;
+	struct def_entry *next;
+};
+
+struct resolver {
+	struct chain *chain;
+	struct arena *arena;
+	struct diags *diags;
+	const struct source *source;
+	struct names *scope;
+	struct def_entry *defs;
+	size_t variable_capacity, param_capacity, name_capacity;
+	bool at_top;
+};
+
+static enum status resolve_block(struct resolver *r, const struct block *block, struct node ***tail);
+
+static enum status fail_memory(struct resolver *r)
+{
+	return diag_memory(r->diags);
+}
+
+static struct binding *find_in_scope(struct names *scope, const char *name)
+{
+	for (struct binding *b = scope->bindings; b; b = b->next)
+		if (!strcmp(b->name, name))
+			return b;
+	return NULL;
+}
+
+static struct binding *find_binding(struct resolver *r, const char *name)
+{
+	for (struct names *s = r->scope; s; s = s->outer) {
+		struct binding *b = find_in_scope(s, name);
+		if (b)
+			return b;
+	}
+	return NULL;
+}
+
+/* Binds NAME in the innermost scope, over an older binding of that scope. */
+static enum status bind(struct resolver *r, const char *name, struct ref ref)
+{
+	struct binding *b = find_in_scope(r->scope, name);
+	if (!b) {
+		b = arena_alloc(r->arena, sizeof *b);
+		if (!b)
+			return fail_memory(r);
+		b->name = name;
+		b->next = r->scope->bindings;
+		r->scope->bindings = b;
+	}
+	b->ref = ref;
+	return STATUS_OK;
+}
+
+static struct def *find_def(struct resolver *r, const char *name)
+{
+	for (struct def_entry *e = r->defs; e; e = e->next)
+		if (!strcmp(e->def->name, name))
+			return e->def;
+	return NULL;
+}
+
+/* The hint for an unknown name: the nearest in scope. */
+static void hint_name(struct resolver *r, const char *name)
+{
+	const char *near = NULL;
+	size_t count = 0;
+	for (struct names *s = r->scope; s; s = s->outer)
+		for (struct binding *b = s->bindings; b; b = b->next)
+			count++;
+	const char **names = arena_array(r->arena, count + 1, sizeof *names);
+	if (names) {
+		count = 0;
+		for (struct names *s = r->scope; s; s = s->outer)
+			for (struct binding *b = s->bindings; b; b = b->next)
+				names[count++] = b->name;
+		near = suggest_nearest(name, names, count);
+	}
+	if (near)
+		diag_hint(r->diags, "did you mean '%s'?", near);
+	else
+		diag_hint(r->diags, "declare it with param or const, or give the current value a name with `name %s`", name);
+}
+
+static void hint_operation(struct resolver *r, const char *name)
+{
+	size_t count = OP_COUNT;
+	for (struct def_entry *e = r->defs; e; e = e->next)
+		count++;
+	const char **names = arena_array(r->arena, count, sizeof *names);
+	if (!names)
+		return;
+	size_t n = 0;
+	for (int op = 0; op < OP_COUNT; op++)
+		names[n++] = op_table[op].name;
+	for (struct def_entry *e = r->defs; e; e = e->next)
+		names[n++] = e->def->name;
+	const char *near = suggest_nearest(name, names, n);
+	if (near)
+		diag_hint(r->diags, "did you mean '%s'?", near);
+	else if (find_binding(r, name))
+		diag_hint(r->diags, "'%s' is a value: use it as an operand, as in `add %s`", name, name);
+	else
+		diag_hint(r->diags, "`ckptc ops` lists the operations");
+}
+
+static struct node *node_new(struct resolver *r, enum node_kind kind, const struct statement *s)
+{
+	struct node *node = arena_alloc(r->arena, sizeof *node);
+	if (!node)
+		return NULL;
+	node->kind = kind;
+	node->span = s->name_span.line ? s->name_span : s->span;
+	node->whole = s->span;
+	return node;
+}
+
+static void append(struct node ***tail, struct node *node)
+{
+	**tail = node;
+	*tail = &node->next;
+}
+
+static enum status resolve_name(struct resolver *r, const char *name, struct span span, struct ref *ref)
+{
+	struct binding *b = find_binding(r, name);
+	if (!b) {
+		diag_at(r->diags, STATUS_CHAIN, r->source, span, "unknown name '%s'", name);
+		hint_name(r, name);
+		return STATUS_CHAIN;
+	}
+	*ref = b->ref;
+	ref->span = span;
+	if (ref->kind == REF_VARIABLE && ref->index == 0)
+		r->chain->names_input = true;
+	return STATUS_OK;
+}
+
+static enum status resolve_operand(struct resolver *r, const struct operand *operand, struct ref *ref)
+{
+	memset(ref, 0, sizeof *ref);
+	ref->element = -1;
+	ref->span = operand->span;
+	switch (operand->kind) {
+	case OPERAND_NUMBER:
+		ref->kind = REF_NUMBER;
+		ref->number = operand->number;
+		return STATUS_OK;
+	case OPERAND_NAME: {
+		enum status status = resolve_name(r, operand->text, operand->span, ref);
+		if (status == STATUS_OK && operand->index >= 0) {
+			if (ref->element >= 0)
+				return diag_at(r->diags, STATUS_CHAIN, r->source, operand->span, "'%s' is indexed already", operand->text);
+			ref->element = operand->index;
+		}
+		return status;
+	}
+	case OPERAND_BLOCK: {
+		ref->kind = REF_BLOCK;
+		struct node **tail = &ref->block;
+		return resolve_block(r, operand->block, &tail);
+	}
+	}
+	return STATUS_OK;
+}
+
+static size_t operand_count(const struct operand *operand)
+{
+	size_t count = 0;
+	for (; operand; operand = operand->next)
+		count++;
+	return count;
+}
+
+static struct argument argument_of_option(const struct option *option)
+{
+	struct argument argument = {.number = option->number, .integer = option->integer, .boolean = option->boolean,
+	                            .word = option->text, .integers = option->integers, .count = option->count};
+	switch (option->kind) {
+	case VALUE_NUMBER:
+		argument.kind = ARGUMENT_NUMBER;
+		break;
+	case VALUE_NAME:
+	case VALUE_STRING:
+		argument.kind = ARGUMENT_WORD;
+		break;
+	case VALUE_BOOL:
+		argument.kind = ARGUMENT_BOOL;
+		break;
+	case VALUE_INTEGERS:
+		argument.kind = ARGUMENT_INTEGERS;
+		break;
+	}
+	return argument;
+}
+
+/* Sets one argument of NODE's operation; the message is placed at SPAN. */
+static enum status set_argument(struct resolver *r, struct node *node, const char *name, int index, struct span span,
+                                const struct argument *argument)
+{
+	const char *message = NULL, *hint = NULL;
+	enum status status = attrs_set(node->attrs, node->op, name, index, argument, r->arena, &message, &hint);
+	if (status == STATUS_OK)
+		return status;
+	if (!message)
+		return fail_memory(r);
+	diag_at(r->diags, status, r->source, span, "%s", message);
+	if (hint)
+		diag_hint(r->diags, "did you mean '%s'?", hint);
+	return status;
+}
+
+static enum status resolve_positional(struct resolver *r, struct node *node, const struct operand *operand, int index)
+{
+	struct argument argument = {0};
+	char buffer[32];
+	switch (operand->kind) {
+	case OPERAND_NUMBER:
+		argument.kind = ARGUMENT_NUMBER;
+		argument.number = operand->number;
+		argument.integer = operand->integer;
+		break;
+	case OPERAND_NAME:
+		argument.kind = ARGUMENT_WORD;
+		argument.word = operand->text;
+		break;
+	case OPERAND_BLOCK:
+		return diag_at(r->diags, STATUS_CHAIN, r->source, operand->span, "'%s' takes a number as its %s",
+		               op_table[node->op].name, op_positional_name(node->op, index, buffer));
+	}
+	return set_argument(r, node, NULL, index, operand->span, &argument);
+}
+
+static enum status resolve_op(struct resolver *r, const struct statement *s, enum op op, struct node ***tail)
+{
+	const struct op_info *info = &op_table[op];
+	struct node *node = node_new(r, NODE_OP, s);
+	if (!node || !(node->attrs = arena_alloc(r->arena, sizeof *node->attrs)))
+		return fail_memory(r);
+	node->op = op;
+	attrs_default(node->attrs, op);
+	const struct operand *operand = s->operands;
+	if (info->operands == 1) {
+		if (!operand) {
+			diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' needs an operand", info->name);
+			diag_hint(r->diags, "%s: %s", info->name, info->doc);
+			return STATUS_CHAIN;
+		}
+		enum status status = resolve_operand(r, operand, &node->operand);
+		if (status)
+			return status;
+		operand = operand->next;
+	}
+	int least, most, index = 0;
+	op_positionals(op, &least, &most);
+	for (; operand; operand = operand->next, index++) {
+		if (index >= most) {
+			if (info->operands + most == 0)
+				diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes no operand", info->name);
+			else
+				diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %d operand%s, not %zu", info->name,
+				        info->operands + most, info->operands + most == 1 ? "" : "s", operand_count(s->operands));
+			diag_caret(r->diags, operand->span);
+			return STATUS_CHAIN;
+		}
+		enum status status = resolve_positional(r, node, operand, index);
+		if (status)
+			return status;
+	}
+	int given = index;
+	for (const struct option *o = s->options; o; o = o->next) {
+		char buffer[32];
+		struct argument argument = argument_of_option(o);
+		for (const struct option *e = s->options; e != o; e = e->next)
+			if (!strcmp(e->name, o->name))
+				return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "option '%s' is given twice", o->name);
+		enum status status = set_argument(r, node, o->name, -1, o->span, &argument);
+		if (status)
+			return status;
+		for (int i = index; i < least; i++)
+			if (!strcmp(op_positional_name(op, i, buffer), o->name))
+				given++;
+	}
+	if (given < least) {
+		char buffer[32];
+		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' needs its %s", info->name,
+		        op_positional_name(op, given, buffer));
+		diag_hint(r->diags, "%s %s: %s", info->name, info->arguments, info->doc);
+		return STATUS_CHAIN;
+	}
+	append(tail, node);
+	return STATUS_OK;
+}
+
+static enum status resolve_call(struct resolver *r, const struct statement *s, const struct def *def,
+                                struct node ***tail)
+{
+	struct node *node = node_new(r, NODE_CALL, s);
+	if (!node)
+		return fail_memory(r);
+	size_t count = operand_count(s->operands);
+	if (count != def->count) {
+		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %zu operand%s, not %zu", def->name, def->count,
+		        def->count == 1 ? "" : "s", count);
+		return STATUS_CHAIN;
+	}
+	if (s->options)
+		return diag_at(r->diags, STATUS_CHAIN, r->source, s->options->span, "the def '%s' takes no options", def->name);
+	node->def = def;
+	node->arguments = arena_array(r->arena, count + 1, sizeof *node->arguments);
+	if (!node->arguments)
+		return fail_memory(r);
+	size_t i = 0;
+	for (const struct operand *o = s->operands; o; o = o->next, i++) {
+		enum status status = resolve_operand(r, o, &node->arguments[i]);
+		if (status)
+			return status;
+	}
+	append(tail, node);
+	return STATUS_OK;
+}
+
+static enum status resolve_stage(struct resolver *r, const struct statement *s, struct node ***tail)
+{
+	struct def *def = find_def(r, s->name);
+	if (def)
+		return resolve_call(r, s, def, tail);
+	enum op op = op_find(s->name);
+	if (op != OP_COUNT)
+		return resolve_op(r, s, op, tail);
+	diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "unknown operation '%s'", s->name);
+	hint_operation(r, s->name);
+	return STATUS_CHAIN;
+}
+
+static enum status new_variable(struct resolver *r, const char *name, uint32_t *index)
+{
+	struct chain *chain = r->chain;
+	const char **grown =
+		arena_grow(r->arena, chain->variables, chain->variable_count, &r->variable_capacity, sizeof *grown);
+	if (!grown)
+		return fail_memory(r);
+	chain->variables = grown;
+	grown[chain->variable_count] = name;
+	*index = (uint32_t)chain->variable_count++;
+	return STATUS_OK;
+}
+
+/* A variable for NAME, bound in the scope that holds it or in the innermost of its def. */
+static enum status variable_for(struct resolver *r, const char *name, uint32_t *index)
+{
+	struct names *home = r->scope;
+	while (!home->def && home->outer)
+		home = home->outer;
+	struct binding *b = find_in_scope(home, name);
+	if (b && b->ref.kind == REF_VARIABLE && b->ref.index != 0) {
+		*index = b->ref.index;
+	} else {
+		enum status status = new_variable(r, name, index);
+		if (status)
+			return status;
+	}
+	struct names *inner = r->scope;
+	r->scope = home;
+	enum status status = bind(r, name, (struct ref){.kind = REF_VARIABLE, .index = *index, .element = -1});
+	r->scope = inner;
+	/* A for variable of the same name is hidden from here on. */
+	for (struct names *s = inner; s != home && status == STATUS_OK; s = s->outer) {
+		struct binding *hidden = find_in_scope(s, name);
+		if (hidden)
+			hidden->ref = (struct ref){.kind = REF_VARIABLE, .index = *index, .element = -1};
+	}
+	return status;
+}
+
+static enum status note_name(struct resolver *r, const char *name)
+{
+	struct chain *chain = r->chain;
+	for (size_t i = 0; i < chain->name_count; i++)
+		if (!strcmp(chain->names[i], name))
+			return STATUS_OK;
+	const char **grown = arena_grow(r->arena, chain->names, chain->name_count, &r->name_capacity, sizeof *grown);
+	if (!grown)
+		return fail_memory(r);
+	chain->names = grown;
+	grown[chain->name_count++] = name;
+	return STATUS_OK;
+}
+
+static enum status resolve_naming(struct resolver *r, const struct statement *s, struct node ***tail)
+{
+	struct node *node = node_new(r, NODE_NAME, s);
+	if (!node)
+		return fail_memory(r);
+	node->span = s->span;
+	node->name = s->name;
+	enum status status = variable_for(r, s->name, &node->variable);
+	if (status == STATUS_OK)
+		status = note_name(r, s->name);
+	if (status == STATUS_OK)
+		append(tail, node);
+	return status;
+}
+
+/* Gives the names that a loop's body rebinds their variables before the loop (see the head). */
+static enum status prepare_loop(struct resolver *r, const struct block *block, struct node ***tail)
+{
+	for (const struct statement *s = block->first; s; s = s->next) {
+		enum status status = STATUS_OK;
+		if (s->kind == STATEMENT_NAME) {
+			struct binding *b = find_binding(r, s->name);
+			if (b && (b->ref.kind != REF_VARIABLE || b->ref.index == 0)) {
+				struct ref old = b->ref;
+				struct node *node = node_new(r, NODE_NAME, s);
+				if (!node)
+					return fail_memory(r);
+				node->operand = old;
+				if (old.kind == REF_VARIABLE)
+					r->chain->names_input = true;
+				status = variable_for(r, s->name, &node->variable);
+				append(tail, node);
+			}
+		} else if (s->block && s->kind != STATEMENT_DEF) {
+			status = prepare_loop(r, s->block, tail);
+		}
+		for (const struct operand *o = s->operands; o && status == STATUS_OK; o = o->next)
+			if (o->kind == OPERAND_BLOCK)
+				status = prepare_loop(r, o->block, tail);
+		if (status)
+			return status;
+	}
+	return STATUS_OK;
+}
+
+static enum status resolve_repeat(struct resolver *r, const struct statement *s, struct node ***tail)
+{
+	enum status status = s->count > 1 ? prepare_loop(r, s->block, tail) : STATUS_OK;
+	struct node *node = node_new(r, NODE_REPEAT, s);
+	if (!node)
+		return fail_memory(r);
+	if (status)
+		return status;
+	node->count = s->count;
+	struct node **body = &node->body;
+	append(tail, node);
+	return resolve_block(r, s->block, &body);
+}
+
+static enum status resolve_for(struct resolver *r, const struct statement *s, struct node ***tail)
+{
+	enum status status = prepare_loop(r, s->block, tail);
+	struct node *node = node_new(r, NODE_FOR, s);
+	if (!node)
+		return fail_memory(r);
+	if (status)
+		return status;
+	size_t names = 0, over = 0;
+	for (const struct name_list *n = s->names; n; n = n->next)
+		names++;
+	for (const struct name_list *n = s->over; n; n = n->next)
+		over++;
+	if (names != over)
+		return diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "for has %zu variable%s for %zu array%s", names,
+		               names == 1 ? "" : "s", over, over == 1 ? "" : "s");
+	node->loop_count = names;
+	node->loops = arena_array(r->arena, names, sizeof *node->loops);
+	node->over = arena_array(r->arena, names, sizeof *node->over);
+	struct names *scope = arena_alloc(r->arena, sizeof *scope);
+	if (!node->loops || !node->over || !scope)
+		return fail_memory(r);
+	const struct name_list *n = s->names, *o = s->over;
+	for (size_t i = 0; i < names; i++, n = n->next, o = o->next) {
+		status = resolve_name(r, o->name, o->span, &node->over[i]);
+		if (status)
+			return status;
+		if (node->over[i].kind == REF_VARIABLE) {
+			diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "for runs over params and consts, and '%s' is a computed value",
+			        o->name);
+			return STATUS_CHAIN;
+		}
+		node->loops[i] = (uint32_t)r->chain->loop_count++;
+	}
+	scope->outer = r->scope;
+	r->scope = scope;
+	n = s->names;
+	for (size_t i = 0; i < names && status == STATUS_OK; i++, n = n->next)
+		status = bind(r, n->name, (struct ref){.kind = REF_LOOP, .index = node->loops[i], .element = -1});
+	struct node **body = &node->body;
+	append(tail, node);
+	if (status == STATUS_OK)
+		status = resolve_block(r, s->block, &body);
+	r->scope = scope->outer;
+	return status;
+}
+
+static enum status resolve_checkpoint(struct resolver *r, const struct statement *s, struct node ***tail)
+{
+	struct node *node = node_new(r, NODE_CHECKPOINT, s);
+	if (!node)
+		return fail_memory(r);
+	for (const struct option *o = s->options; o; o = o->next) {
+		if (strcmp(o->name, "policy")) {
+			diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "unknown option '%s' for checkpoint", o->name);
+			diag_hint(r->diags, "checkpoint takes policy=");
+			return STATUS_CHAIN;
+		}
+		if (o->kind != VALUE_NAME && o->kind != VALUE_STRING)
+			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "policy must be a name or a string");
+		node->policy = o->text;
+		node->policy_span = o->value_span;
+	}
+	struct node **body = &node->body;
+	append(tail, node);
+	return resolve_block(r, s->block, &body);
+}
+
+static enum status resolve_param(struct resolver *r, const struct statement *s)
+{
+	struct chain *chain = r->chain;
+	for (size_t i = 0; i < chain->param_count; i++)
+		if (!strcmp(chain->params[i].name, s->name))
+			return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is declared twice", s->name);
+	if (!strcmp(s->name, chain->input))
+		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is the input's name", s->name);
+	struct param *grown = arena_grow(r->arena, chain->params, chain->param_count, &r->param_capacity, sizeof *grown);
+	if (!grown)
+		return fail_memory(r);
+	chain->params = grown;
+	struct param *param = &grown[chain->param_count];
+	*param = (struct param){.name = s->name, .differentiated = s->kind == STATEMENT_PARAM, .declared = s->type,
+	                        .init = s->init, .span = s->name_span};
+	return bind(r, s->name,
+	            (struct ref){.kind = REF_PARAM, .index = (uint32_t)chain->param_count++, .element = -1});
+}
+
+static enum status resolve_def(struct resolver *r, const struct statement *s)
+{
+	if (op_find(s->name) != OP_COUNT)
+		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is an operation and can't be a def", s->name);
+	struct def *def = arena_alloc(r->arena, sizeof *def);
+	struct names *scope = arena_alloc(r->arena, sizeof *scope);
+	struct def_entry *entry = arena_alloc(r->arena, sizeof *entry);
+	if (!def || !scope || !entry)
+		return fail_memory(r);
+	def->name = s->name;
+	for (const struct name_list *n = s->names; n; n = n->next)
+		def->count++;
+	const char **parameters = arena_array(r->arena, def->count + 1, sizeof *parameters);
+	if (!parameters)
+		return fail_memory(r);
+	def->parameters = parameters;
+	scope->outer = r->scope;
+	scope->def = def;
+	r->scope = scope;
+	enum status status = STATUS_OK;
+	uint32_t i = 0;
+	for (const struct name_list *n = s->names; n && status == STATUS_OK; n = n->next, i++) {
+		if (find_in_scope(scope, n->name))
+			status = diag_at(r->diags, STATUS_CHAIN, r->source, n->span, "parameter '%s' is named twice", n->name);
+		else
+			status = bind(r, n->name, (struct ref){.kind = REF_ARGUMENT, .index = i, .element = -1});
+		parameters[i] = n->name;
+	}
+	def->first_variable = (uint32_t)r->chain->variable_count;
+	struct node **body = &def->body;
+	if (status == STATUS_OK)
+		status = resolve_block(r, s->block, &body);
+	def->variables = (uint32_t)r->chain->variable_count - def->first_variable;
+	r->scope = scope->outer;
+	entry->def = def;
+	entry->next = r->defs;
+	r->defs = entry;
+	return status;
+}
+
+static enum status resolve_statement(struct resolver *r, const struct statement *s, bool top, struct node ***tail)
+{
+	static const char *const declarations[] = {
+		[STATEMENT_INPUT] = "input", [STATEMENT_PARAM] = "param", [STATEMENT_CONST] = "const", [STATEMENT_DEF] = "def"};
+	if (s->kind <= STATEMENT_DEF && !top) {
+		diag_at(r->diags, STATUS_CHAIN, r->source, s->span, "%s stands inside a block", declarations[s->kind]);
+		diag_hint(r->diags, "declare it at the top level of the chain, before the block");
+		return STATUS_CHAIN;
+	}
+	switch (s->kind) {
+	case STATEMENT_INPUT:
+		return STATUS_OK; /* found beforehand */
+	case STATEMENT_PARAM:
+	case STATEMENT_CONST:
+		return resolve_param(r, s);
+	case STATEMENT_DEF:
+		return resolve_def(r, s);
+	case STATEMENT_STAGE:
+		return resolve_stage(r, s, tail);
+	case STATEMENT_NAME:
+		return resolve_naming(r, s, tail);
+	case STATEMENT_REPEAT:
+		return resolve_repeat(r, s, tail);
+	case STATEMENT_FOR:
+		return resolve_for(r, s, tail);
+	case STATEMENT_CHECKPOINT:
+		return resolve_checkpoint(r, s, tail);
+	}
+	return STATUS_OK;
+}
+
+static enum status resolve_block(struct resolver *r, const struct block *block, struct node ***tail)
+{
+	bool top = r->at_top;
+	r->at_top = false;
+	for (const struct statement *s = block->first; s; s = s->next) {
+		enum status status = resolve_statement(r, s, top, tail);
+		if (status)
+			return status;
+	}
+	r->at_top = top;
+	return STATUS_OK;
+}
+
+/* The input's declaration, which holds for the whole chain wherever it stands before the first stage. */
+static enum status find_input(struct resolver *r, const struct block *top)
+{
+	const struct statement *found = NULL, *stage = NULL;
+	for (const struct statement *s = top->first; s; s = s->next) {
+		if (s->kind > STATEMENT_DEF && !stage)
+			stage = s;
+		if (s->kind != STATEMENT_INPUT)
+			continue;
+		if (found)
+			return diag_at(r->diags, STATUS_CHAIN, r->source, s->span, "a chain has one input, and it is declared on line %u",
+			               found->span.line);
+		if (stage)
+			return diag_at(r->diags, STATUS_CHAIN, r->source, s->span, "input must stand before the first stage");
+		found = s;
+		r->chain->input = s->name;
+		r->chain->input_type = s->type;
+	}
+	return STATUS_OK;
+}
+
+enum status chain_resolve(struct chain *chain, const struct syntax *syntax, struct arena *arena, struct diags *diags)
+{
+	memset(chain, 0, sizeof *chain);
+	chain->source = syntax->source;
+	chain->arena = arena;
+	chain->input = "x";
+	struct names top = {0};
+	struct resolver r = {.chain = chain, .arena = arena, .diags = diags, .source = syntax->source, .scope = &top,
+	                     .at_top = true};
+	uint32_t input;
+	enum status status = find_input(&r, syntax->chain);
+	if (status == STATUS_OK)
+		status = new_variable(&r, chain->input, &input);
+	if (status == STATUS_OK)
+		status = bind(&r, chain->input, (struct ref){.kind = REF_VARIABLE, .index = 0, .element = -1});
+	struct node **tail = &chain->first;
+	if (status == STATUS_OK)
+		status = resolve_block(&r, syntax->chain, &tail);
+	if (status == STATUS_OK && arena->failed)
+		status = diag_memory(diags);
+	return status;
+}
