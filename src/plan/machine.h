@@ -1,0 +1,115 @@
+/*
+ * The machine: what a schedule does to memory. It interprets actions over the
+ * steps of a lowered chain and keeps account of every array: which buffers the
+ * state, the slots, the residuals and the cotangents hold, and where they lie.
+ *
+ * It is run twice: alone, it is the plan, exact to the byte; with hooks, the
+ * evaluator computes at each call into the places that it names, and what is
+ * counted then is the measurement. A buffer is freed when the last of its
+ * holders lets go, so an array that is a checkpoint, a residual and a part of the
+ * state at once lies in memory once.
+ */
+#ifndef PLAN_MACHINE_H
+#define PLAN_MACHINE_H
+
+#include "plan/linear.h"
+#include "plan/pool.h"
+#include "plan/program.h"
+
+/* A step made ready: its linearisation and its programs for one size of tile. */
+struct unit {
+	struct linear linear;
+	struct program forward, record, record_only, backward;
+	const struct body *forward_body;
+	/* By out of forward_body and record: where the value comes from, for reports. */
+	const struct origin *forward_origins, *record_origins;
+};
+
+struct units {
+	const struct lowered *lowered;
+	struct unit *units; /* by step id */
+	bool by_value;      /* one unit for the whole chain */
+	bool uses_gemm;
+	struct arena *arena;
+};
+
+/* Linearises and compiles every distinct step of LOWERED (LOWER_STEPS; LOWER_UNROLLED with a policy by value). */
+enum status units_make(struct units *units, const struct lowered *lowered, const struct policy *policy,
+                       struct arena *arena, struct diags *diags);
+/* The chain as policies see it. FIXED: bytes held throughout. Runs in ARENA. */
+enum status units_costs(const struct units *units, int64_t fixed, struct step_costs *costs, struct arena *arena,
+                        struct diags *diags);
+
+enum call_kind { CALL_FORWARD, CALL_RECORD, CALL_BACKWARD };
+
+/* One execution of a program: offsets into the slab. */
+struct machine_call {
+	enum call_kind kind;
+	const struct program *program;
+	const struct unit *unit;
+	int64_t step;
+	const int64_t *counters;
+	const int64_t *ins, *outs; /* by port; -1: not written */
+	const struct param_ref *const *out_params; /* by out: copied from a param, or NULL */
+	int64_t workspace;
+};
+
+/* Each returns a status; an error ends the run. OFFSETs are into the slab. */
+struct machine_hooks {
+	void *context;
+	enum status (*call)(void *context, const struct machine_call *call);
+	/* The input is wanted at OFFSET. */
+	enum status (*input)(void *context, int64_t offset, const struct type *type);
+	/* The output is at OFFSET: the chain's value. */
+	enum status (*output)(void *context, int64_t offset, const struct type *type);
+	/* The cotangent of the output is wanted at OFFSET. */
+	enum status (*seed)(void *context, int64_t offset, const struct type *type);
+	/* The gradient of the input is at OFFSET; -1: it is zero. */
+	enum status (*gradient)(void *context, int64_t offset, const struct type *type);
+	/* Array FROM is kept at TO in fewer bits (narrow), or brought back. */
+	enum status (*convert)(void *context, int64_t to, int64_t from, const struct type *type, bool narrow);
+	/* The arrays of disk slot SLOT, one at a time, in order. */
+	enum status (*spill)(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type);
+	enum status (*fetch)(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type);
+	/* After each action, with the bytes in use. */
+	enum status (*progress)(void *context, const struct action *action, int64_t live);
+};
+
+struct counters {
+	int64_t steps, evaluations, checkpoints;
+	int64_t stored_bytes, peak_bytes;
+	int64_t spill_writes, spill_reads;
+	double forward_cost, backward_cost; /* of one forward and backward pass */
+	double recomputed_cost;
+};
+
+/* A row of the residual report: something that is held when the first sweep ends. */
+struct held {
+	const struct type *type;
+	struct origin origin;
+	int64_t step;           /* that made it; -1 for an argument */
+	const char *const *used_by;
+	size_t used_by_count;
+};
+struct held_list {
+	struct held *rows;
+	size_t count;
+};
+
+struct machine_options {
+	bool want_value;        /* the output is wanted at the end of the first sweep */
+	enum dtype store;       /* --store-dtype F16 or BF16, or DTYPE_COUNT */
+	const struct machine_hooks *hooks; /* NULL: plan only */
+	struct held_list *held; /* where the residual report goes, or NULL */
+	struct arena *arena;    /* for the report */
+	const struct allocator *allocator;
+};
+
+/*
+ * Interprets SCHEDULE over UNITS. STATUS_LIMIT where memory for its tables is
+ * short; what hooks return. A wrong schedule is a bug (asserted).
+ */
+enum status machine_run(const struct units *units, struct schedule *schedule, const struct machine_options *options,
+                        struct counters *counters, struct diags *diags);
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * Places in one slab: offsets for buffers that come and go. Deterministic, so
+ * that what is planned is what happens. Best fit, freed neighbours joined.
+ */
+#ifndef PLAN_POOL_H
+#define PLAN_POOL_H
+
+#include "base/alloc.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hole {
+	int64_t offset, size;
+};
+
+struct pool {
+	struct hole *holes; /* by offset; none touches another */
+	size_t count, capacity;
+	int64_t top;        /* nothing is in use from here on */
+	int64_t peak;       /* the highest top so far: bytes of slab that are needed */
+	const struct allocator *allocator;
+};
+
+enum { POOL_ALIGN = 64 };
+
+void pool_init(struct pool *pool, const struct allocator *allocator);
+void pool_free(struct pool *pool);
+/* Everything is free again; the peak stays. */
+void pool_clear(struct pool *pool);
+/* An offset for SIZE bytes, a multiple of POOL_ALIGN. */
+int64_t pool_get(struct pool *pool, int64_t size);
+/* Frees what pool_get gave for SIZE; false where memory for the list of holes is short. */
+bool pool_put(struct pool *pool, int64_t offset, int64_t size);
+
+#endif

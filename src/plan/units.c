@@ -1,0 +1,181 @@
+/*
+ * Making steps ready: each distinct step is linearised once and its four
+ * programs compiled once, however often it is run.
+ */
+#include "plan/machine.h"
+
+#include <string.h>
+
+/* The forward body of STEP without the outs that nothing reads. */
+static const struct body *live_body(const struct step *step, struct arena *arena)
+{
+	struct body *body = arena_alloc(arena, sizeof *body);
+	if (!body)
+		return NULL;
+	*body = *step->body;
+	body->outs = NULL;
+	body->out_count = body->out_capacity = 0;
+	body->arena = arena;
+	for (size_t i = 0; i < step->body->out_count; i++)
+		for (uint32_t k = 0; k < step->live_out_count; k++)
+			if (step->live_out[k] == step->body->outs[i].index &&
+			    !body_add_out(body, PORT_SLOT, step->live_out[k], step->body->outs[i].value))
+				return NULL;
+	return body;
+}
+
+static const char *maker(const struct body *body, uint32_t value)
+{
+	const struct instr *instr = &body->instrs[body->values[value].instr];
+	for (int k = 0; k < MAX_KEEPS; k++)
+		if (instr->out_keep[k] == value)
+			return op_table[instr->op].keeps[k].name;
+	return op_table[instr->op].name;
+}
+
+static const struct origin *origins_of(const struct body *body, struct arena *arena)
+{
+	struct origin *origins = arena_array(arena, body->out_count + 1, sizeof *origins);
+	for (size_t i = 0; origins && i < body->out_count; i++) {
+		const struct value *value = &body->values[body->outs[i].value];
+		origins[i].names = value->names;
+		origins[i].param = NO_VALUE;
+		if (value->from == FROM_PARAM) {
+			origins[i].argument = true;
+			origins[i].param = value->param.param;
+		} else if (value->from == FROM_INSTR) {
+			const struct instr *instr = &body->instrs[value->instr];
+			origins[i].op = maker(body, body->outs[i].value);
+			origins[i].span = instr->span;
+			origins[i].def = instr->def;
+		}
+	}
+	return origins;
+}
+
+static enum status make_unit(struct unit *unit, const struct step *step, const struct chain *chain,
+                             const struct policy *policy, struct arena *arena, struct diags *diags)
+{
+	enum status status = linearize(&unit->linear, step, chain, policy, arena, diags);
+	if (status)
+		return status;
+	unit->forward_body = live_body(step, arena);
+	if (!unit->forward_body)
+		return diag_memory(diags);
+	const struct {
+		struct program *program;
+		const struct body *body;
+	} programs[] = {{&unit->forward, unit->forward_body},
+	                {&unit->record, unit->linear.record},
+	                {&unit->record_only, unit->linear.record_only},
+	                {&unit->backward, unit->linear.backward}};
+	for (size_t i = 0; i < sizeof programs / sizeof *programs && status == STATUS_OK; i++)
+		status = program_compile(programs[i].program, programs[i].body, chain, arena, diags);
+	unit->forward_origins = origins_of(unit->forward_body, arena);
+	unit->record_origins = origins_of(unit->linear.record, arena);
+	if (status == STATUS_OK && (!unit->forward_origins || !unit->record_origins))
+		status = diag_memory(diags);
+	return status;
+}
+
+enum status units_make(struct units *units, const struct lowered *lowered, const struct policy *policy,
+                       struct arena *arena, struct diags *diags)
+{
+	*units = (struct units){.lowered = lowered, .arena = arena, .by_value = policy && policy_by_value(policy)};
+	units->units = arena_array(arena, lowered->distinct_count + 1, sizeof *units->units);
+	if (!units->units)
+		return diag_memory(diags);
+	for (size_t i = 0; i < lowered->distinct_count; i++) {
+		struct unit *unit = &units->units[i];
+		enum status status = make_unit(unit, lowered->distinct[i], lowered->chain, units->by_value ? policy : NULL,
+		                               arena, diags);
+		if (status)
+			return status;
+		units->uses_gemm |= unit->record.uses_gemm || unit->backward.uses_gemm || unit->forward.uses_gemm;
+	}
+	return STATUS_OK;
+}
+
+/* Bytes of the state before STEP, each class once. */
+static int64_t state_bytes(const struct step *step)
+{
+	int64_t bytes = 0;
+	for (uint32_t i = 0; i < step->live_in_count; i++) {
+		bool counted = false;
+		for (uint32_t k = 0; k < i; k++)
+			counted |= step->class_in[k] == step->class_in[i];
+		if (!counted)
+			bytes += type_bytes(step->in_types[i]);
+	}
+	return bytes;
+}
+
+static struct step_cost cost_of(const struct unit *unit)
+{
+	const struct linear *linear = &unit->linear;
+	struct step_cost cost = {.forward = linear->forward_cost, .backward = linear->backward_cost + linear->recompute_cost,
+	                         .state = state_bytes(linear->step), .forward_temporary = unit->forward.workspace,
+	                         .record_temporary = unit->record.workspace,
+	                         .backward_temporary = unit->backward.workspace};
+	for (size_t i = 0; i < linear->residual_count; i++)
+		if (linear->residuals[i].slot == NO_VALUE)
+			cost.residual += type_bytes(linear->residuals[i].type);
+	return cost;
+}
+
+struct run_list {
+	struct step_run *runs;
+	size_t count, capacity;
+	uint32_t last; /* step id of the last run */
+	bool failed;
+};
+
+static void add_runs(const struct units *units, const struct item *items, size_t count, struct run_list *list,
+                     struct arena *arena)
+{
+	for (size_t i = 0; i < count && !list->failed; i++) {
+		const struct item *item = &items[i];
+		if (!item->step && item->count == 1 && item->items[0].step) {
+			/* A loop of one step: one run. */
+			struct item one = item->items[0];
+			size_t before = list->count;
+			add_runs(units, &one, 1, list, arena);
+			if (!list->failed) {
+				list->runs[list->count - 1].count += item->turns - 1;
+				(void)before;
+			}
+			continue;
+		}
+		if (!item->step) {
+			for (int64_t turn = 0; turn < item->turns && !list->failed; turn++)
+				add_runs(units, item->items, item->count, list, arena);
+			continue;
+		}
+		if (list->count && list->last == item->step->id) {
+			list->runs[list->count - 1].count++;
+			continue;
+		}
+		struct step_run *grown = arena_grow(arena, list->runs, list->count, &list->capacity, sizeof *grown);
+		if (!grown) {
+			list->failed = true;
+			return;
+		}
+		list->runs = grown;
+		grown[list->count++] = (struct step_run){cost_of(&units->units[item->step->id]), 1};
+		list->last = item->step->id;
+	}
+}
+
+enum status units_costs(const struct units *units, int64_t fixed, struct step_costs *costs, struct arena *arena,
+                        struct diags *diags)
+{
+	struct run_list list = {0};
+	add_runs(units, units->lowered->items, units->lowered->item_count, &list, arena);
+	if (list.failed)
+		return diag_memory(diags);
+	*costs = (struct step_costs){.runs = list.runs, .run_count = list.count, .fixed = fixed,
+	                             .output = type_bytes(&units->lowered->output)};
+	for (size_t i = 0; i < list.count; i++)
+		costs->steps += list.runs[i].count;
+	return STATUS_OK;
+}
