@@ -1,0 +1,408 @@
+/*
+ * How a gradient is cut into tiles.
+ *
+ * A streamable chain is turned back tile by tile, and a tile's arrays should
+ * stay in the second-level cache. Where something is summed over the streamed
+ * axis (a loss, a param's gradient) the tile is the block of that sum, and its
+ * rows depend on the chain and its types alone: so the same bits come out for
+ * any --tile, --threads and policy. --tile then sets how many blocks a worker
+ * takes at a time.
+ */
+#include "plan/job.h"
+
+#include <string.h>
+
+enum { TILE_BYTES = 256 << 10, MATMUL_TILE_BYTES = 4 << 20, CHUNK_BYTES = 256 << 10, PARTIAL_BYTES = 1 << 20 };
+
+int64_t param_sum_bytes(const struct param *param)
+{
+	int64_t count = shape_count(&param->type.shape);
+	return count * (int64_t)sizeof(double) * (dtype_compute(param->type.dtype) == DTYPE_F64 ? 2 : 1);
+}
+
+/* Bytes that the values of BODY take, for one row of ROWS. */
+static double bytes_of_body(const struct body *body, bool *products)
+{
+	double bytes = 0;
+	for (size_t i = 0; i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
+		*products |= instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_conv1d || instr->op == OP_conv2d;
+		if (instr->out != NO_VALUE && body->values[instr->out].streamed)
+			bytes += (double)type_bytes(body->values[instr->out].type);
+	}
+	return bytes;
+}
+
+static double bytes_of_items(const struct item *items, size_t count, bool *products)
+{
+	double bytes = 0;
+	for (size_t i = 0; i < count; i++)
+		bytes += items[i].step ? bytes_of_body(items[i].step->body, products)
+		                       : (double)items[i].turns * bytes_of_items(items[i].items, items[i].count, products);
+	return bytes;
+}
+
+static int64_t choose_block(const struct job *job)
+{
+	bool products = false;
+	double bytes = bytes_of_items(job->whole.items, job->whole.item_count, &products) +
+	               2.0 * (double)type_bytes(&job->whole.input);
+	double row = bytes / (job->rows > 0 ? (double)job->rows : 1);
+	double rows = (products ? MATMUL_TILE_BYTES : TILE_BYTES) / (row > 1 ? row : 1);
+	int64_t least = products ? 128 : job->flat ? 512 : 1, most = products ? 512 : 1 << 16;
+	int64_t block = rows > (double)most ? most : (int64_t)rows;
+	if (block < least)
+		block = least;
+	if (job->flat)
+		block = block / 512 * 512;
+	else if (block > 8)
+		block = block / 8 * 8;
+	return block;
+}
+
+static bool sums_params(const struct job *job)
+{
+	for (size_t i = 0; i < job->chain->param_count; i++)
+		if (job->chain->params[i].differentiated && !job->whole.streamed_params[i])
+			return true;
+	return false;
+}
+
+static int64_t row_bytes(const struct type *type, int64_t rows)
+{
+	return rows > 0 ? type_bytes(type) / rows : type_bytes(type);
+}
+
+static struct type tile_input(const struct job *job)
+{
+	struct type type = job->input;
+	if (job->flat) {
+		type.shape.ndim = 1;
+		type.shape.dim[0] = job->rows;
+	}
+	return type;
+}
+
+static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t rows, struct diags *diags)
+{
+	struct type input = tile_input(job);
+	bool by_value = policy_by_value(job->policy);
+	tile->rows = rows;
+	enum status status = lower(&tile->lowered, job->chain, &input, by_value ? LOWER_UNROLLED : LOWER_STEPS,
+	                           job->tiled ? rows : 0, job->arena, diags);
+	if (status == STATUS_OK)
+		status = units_make(&tile->units, &tile->lowered, job->policy, job->arena, diags);
+	return status;
+}
+
+/* Bytes that are held whatever the schedule does: for one lane, and for all. */
+static void fixed_bytes(const struct job *job, const struct job_options *options, int64_t *lane, int64_t *all)
+{
+	int64_t sums = 0;
+	for (size_t i = 0; i < job->chain->param_count; i++)
+		if (job->chain->params[i].differentiated)
+			sums += job->whole.streamed_params[i] ? type_bytes(&job->chain->params[i].type)
+			                                      : param_sum_bytes(&job->chain->params[i]);
+	*all = options->param_bytes + sums;
+	*lane = 0;
+	if (!job->tiled)
+		return;
+	int64_t rows = job->tile.rows * job->per_chunk;
+	*lane = rows * 2 * job->input_row + (options->want_value && !job->whole.sums ? rows * job->output_row : 0);
+	if (job->sums_gradients)
+		*lane += sums * job->per_chunk;
+}
+
+static enum status predict_tile(struct job *job, const struct job_options *options, struct tile_plan *tile,
+                                struct counters *counters, struct diags *diags)
+{
+	struct machine_options machine = {.want_value = options->want_value && !job->whole.sums, .store = options->store,
+	                                  .allocator = job->allocator};
+	enum status status = machine_run(&tile->units, job->schedule, &machine, counters, diags);
+	tile->slab = counters->peak_bytes;
+	return status;
+}
+
+static void total(struct job *job, const struct job_options *options)
+{
+	struct counters *c = &job->predicted;
+	int64_t lane, all;
+	fixed_bytes(job, options, &lane, &all);
+	int64_t slab = job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab;
+	c->stored_bytes *= job->lanes;
+	c->peak_bytes = all + job->lanes * (lane + slab);
+}
+
+/* The schedule of the policy; where it has a budget, one whose peak, as the machine counts it, is within it. */
+static enum status make_schedule(struct job *job, const struct job_options *options, struct diags *diags)
+{
+	int64_t lane, all;
+	fixed_bytes(job, options, &lane, &all);
+	struct step_costs costs;
+	if (policy_by_value(job->policy)) {
+		/* One step, recorded and turned back. */
+		static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
+		static const struct step_run one = {.count = 1};
+		costs = (struct step_costs){.runs = &one, .run_count = 1, .steps = 1};
+		return policy_schedule(&save_all, &costs, job->allocator, &job->schedule, diags);
+	}
+	enum status status = units_costs(&job->tile.units, lane + all / job->lanes, &costs, job->arena, diags);
+	if (status)
+		return status;
+	struct policy policy = *job->policy;
+	bool budget = policy.kind == POLICY_budget;
+	if (budget)
+		policy.number = (job->policy->number - all) / job->lanes + all / job->lanes;
+	for (int turn = 0;; turn++) {
+		status = policy_schedule(&policy, &costs, job->allocator, &job->schedule, diags);
+		if (status || !budget)
+			return status;
+		struct counters counters;
+		status = predict_tile(job, options, &job->tile, &counters, diags);
+		if (status)
+			return status;
+		int64_t over = all + job->lanes * (lane + counters.peak_bytes) - job->policy->number;
+		if (over <= 0)
+			return STATUS_OK;
+		schedule_free(job->schedule);
+		job->schedule = NULL;
+		policy.number -= over / job->lanes + 1;
+		if (turn == 64 || policy.number <= 0)
+			return diag_file(diags, STATUS_LIMIT, NULL, -1, "no schedule fits in %lld bytes",
+			                 (long long)job->policy->number);
+	}
+}
+
+static enum status choose_tiles(struct job *job, const struct job_options *options, struct diags *diags)
+{
+	const struct lowered *whole = &job->whole;
+	job->tiled = whole->streamable;
+	job->flat = job->tiled && whole->flat;
+	job->rows = !job->tiled ? 1 : job->flat ? shape_count(&job->input.shape) : whole->whole_rows;
+	if (job->rows == 0)
+		job->tiled = job->flat = false;
+	job->lanes = 1;
+	job->per_chunk = 1;
+	int64_t rows = job->rows;
+	if (!job->tiled)
+		return make_tile(job, &job->tile, 0, diags);
+	job->sums_gradients = sums_params(job);
+	job->block = choose_block(job);
+	job->input_row = row_bytes(&whole->input, rows);
+	job->output_row = whole->sums ? 0 : row_bytes(&whole->output, rows);
+	int64_t tile = job->block;
+	bool fixed = whole->sums || job->sums_gradients;
+	if (options->tile && !fixed)
+		tile = options->tile;
+	if (tile > rows)
+		tile = rows;
+	int64_t chunk = options->tile ? options->tile : CHUNK_BYTES / (job->input_row > 0 ? job->input_row : 1);
+	job->per_chunk = chunk / tile > 0 ? (chunk + tile - 1) / tile : 1;
+	if (options->tile && !fixed)
+		job->per_chunk = 1;
+	int64_t partial = 0;
+	for (size_t i = 0; i < job->chain->param_count; i++)
+		if (job->chain->params[i].differentiated && !whole->streamed_params[i])
+			partial += param_sum_bytes(&job->chain->params[i]);
+	while (job->per_chunk > 1 && partial * job->per_chunk > PARTIAL_BYTES)
+		job->per_chunk--;
+	int64_t tiles = (rows + tile - 1) / tile, chunks = (tiles + job->per_chunk - 1) / job->per_chunk;
+	job->lanes = options->threads < 1 ? 1 : options->threads;
+	if (job->lanes > chunks)
+		job->lanes = (int)chunks;
+	enum status status = make_tile(job, &job->tile, tile, diags);
+	if (status == STATUS_OK && rows % tile)
+		status = make_tile(job, &job->rest, rows % tile, diags);
+	return status;
+}
+
+static const struct policy *resolve_auto(struct job *job, const struct job_options *options, struct diags *diags)
+{
+	if (job->policy->kind != POLICY_auto)
+		return job->policy;
+	struct policy *policy = arena_alloc(job->arena, sizeof *policy);
+	if (!policy) {
+		(void)diag_memory(diags);
+		return NULL;
+	}
+	*policy = (struct policy){.kind = POLICY_save_all, .text = "save-all"};
+	int64_t bytes = options->memory ? options->memory : options->memory_available / 2;
+	if (bytes) {
+		policy->kind = POLICY_budget;
+		policy->number = bytes;
+		policy->text = arena_printf(job->arena, "budget:%lld", (long long)bytes);
+	}
+	return policy;
+}
+
+enum status job_make(struct job *job, const struct chain *chain, const struct type *input,
+                     const struct job_options *options, struct arena *arena, struct diags *diags)
+{
+	memset(job, 0, sizeof *job);
+	job->chain = chain;
+	job->input = *input;
+	job->policy = options->policy;
+	job->arena = arena;
+	job->allocator = options->allocator;
+	enum status status = lower(&job->whole, chain, input, LOWER_STEPS, 0, arena, diags);
+	if (status)
+		return status;
+	job->policy = resolve_auto(job, options, diags);
+	if (!job->policy)
+		return STATUS_LIMIT;
+	status = choose_tiles(job, options, diags);
+	if (status == STATUS_OK)
+		status = make_schedule(job, options, diags);
+	if (status == STATUS_OK)
+		status = predict_tile(job, options, &job->tile, &job->predicted, diags);
+	struct counters rest;
+	if (status == STATUS_OK && job->rest.rows)
+		status = predict_tile(job, options, &job->rest, &rest, diags);
+	if (status == STATUS_OK)
+		total(job, options);
+	return status;
+}
+
+void job_free(struct job *job)
+{
+	if (job->schedule)
+		schedule_free(job->schedule);
+	job->schedule = NULL;
+}
+
+/* The report. */
+
+static void mark_body(const struct body *body, bool *used)
+{
+	for (size_t i = 0; i < body->instr_count; i++) {
+		const uint32_t reads[] = {body->instrs[i].v, body->instrs[i].a};
+		for (size_t k = 0; k < sizeof reads / sizeof *reads; k++)
+			if (reads[k] != NO_VALUE && body->values[reads[k]].from == FROM_PARAM)
+				used[body->values[reads[k]].param.param] = true;
+	}
+}
+
+/* Params that the backward pass reads: in derivatives, and wherever a step is recomputed. */
+static enum status mark_params(const struct job *job, const struct units *units, bool *used, struct diags *diags)
+{
+	bool *recorded = arena_array(job->arena, units->lowered->distinct_count + 1, sizeof *recorded);
+	if (!recorded)
+		return diag_memory(diags);
+	for (size_t i = 0; i < units->lowered->distinct_count; i++) {
+		const struct linear *linear = &units->units[i].linear;
+		for (size_t k = 0; k < linear->param_count; k++)
+			used[linear->params[k].param] = true;
+	}
+	if (units->by_value)
+		return STATUS_OK;
+	/* Steps that run again: those of a RECORD or FORWARD after the first sweep. */
+	struct action action;
+	int64_t end = units->lowered->steps;
+	bool swept = false;
+	schedule_rewind(job->schedule);
+	while (schedule_next(job->schedule, &action)) {
+		bool runs = action.kind == ACT_FORWARD || action.kind == ACT_RECORD;
+		for (int64_t i = action.begin; runs && swept && i < action.end; i++) {
+			const struct step *step = lowered_step(units->lowered, i, NULL);
+			if (!recorded[step->id])
+				mark_body(step->body, used);
+			recorded[step->id] = true;
+		}
+		swept |= runs && action.end == end;
+	}
+	return STATUS_OK;
+}
+
+static void add_argument(struct held *rows, size_t *count, const struct type *type, uint32_t param,
+                         const char *const *used_by, size_t used_by_count)
+{
+	struct held *row = &rows[(*count)++];
+	*row = (struct held){.type = type, .step = -1, .used_by = used_by, .used_by_count = used_by_count};
+	row->origin.argument = true;
+	row->origin.param = param;
+}
+
+/* Operations that use param INDEX, for the report's consumer. */
+static const char **param_users(const struct job *job, uint32_t index, size_t *count)
+{
+	size_t capacity = 0;
+	const char **names = NULL;
+	*count = 0;
+	for (size_t i = 0; i < job->whole.distinct_count; i++) {
+		const struct body *body = job->whole.distinct[i]->body;
+		for (size_t k = 0; k < body->instr_count; k++) {
+			uint32_t a = body->instrs[k].a;
+			if (a == NO_VALUE || body->values[a].from != FROM_PARAM || body->values[a].param.param != index)
+				continue;
+			const char *name = op_table[body->instrs[k].op].name;
+			bool known = false;
+			for (size_t n = 0; n < *count; n++)
+				known |= names[n] == name;
+			const char **grown = known ? names : arena_grow(job->arena, names, *count, &capacity, sizeof *names);
+			if (!grown || known)
+				continue;
+			names = grown;
+			names[(*count)++] = name;
+		}
+	}
+	return names;
+}
+
+static enum status merge_report(const struct job *job, const struct held_list *held, const bool *used,
+                                struct held_list *list, struct diags *diags)
+{
+	size_t params = job->chain->param_count, count = 0;
+	struct held *rows = arena_array(job->arena, held->count + params + 1, sizeof *rows);
+	if (!rows)
+		return diag_memory(diags);
+	for (int pass = 0; pass < 3; pass++) {
+		/* Params as declared, the input, consts. */
+		for (size_t i = 0; pass != 1 && i < params; i++) {
+			const struct param *param = &job->chain->params[i];
+			if (!used[i] || param->differentiated != (pass == 0))
+				continue;
+			struct type *type = arena_alloc(job->arena, sizeof *type);
+			size_t users = 0;
+			const char **names = param_users(job, (uint32_t)i, &users);
+			if (!type)
+				return diag_memory(diags);
+			*type = param->type;
+			type->dtype = dtype_compute(type->dtype);
+			add_argument(rows, &count, type, (uint32_t)i, names, users);
+		}
+		for (size_t i = 0; pass == 1 && i < held->count; i++)
+			if (held->rows[i].origin.argument && held->rows[i].origin.param == NO_VALUE)
+				rows[count++] = held->rows[i];
+	}
+	for (size_t i = 0; i < held->count; i++)
+		if (!held->rows[i].origin.argument)
+			rows[count++] = held->rows[i];
+	list->rows = rows;
+	list->count = count;
+	return STATUS_OK;
+}
+
+enum status job_residuals(const struct job *job, struct held_list *list, struct diags *diags)
+{
+	/* Of whole arrays: one tile. */
+	struct lowered lowered;
+	struct units units;
+	struct held_list held = {0};
+	struct counters counters;
+	bool *used = arena_array(job->arena, job->chain->param_count + 1, sizeof *used);
+	if (!used)
+		return diag_memory(diags);
+	bool by_value = policy_by_value(job->policy);
+	enum status status = lower(&lowered, job->chain, &job->input, by_value ? LOWER_UNROLLED : LOWER_STEPS, 0,
+	                           job->arena, diags);
+	if (status == STATUS_OK)
+		status = units_make(&units, &lowered, job->policy, job->arena, diags);
+	if (status)
+		return status;
+	struct machine_options options = {.store = DTYPE_COUNT, .held = &held, .arena = job->arena,
+	                                  .allocator = job->allocator};
+	status = machine_run(&units, job->schedule, &options, &counters, diags);
+	if (status == STATUS_OK)
+		status = mark_params(job, &units, used, diags);
+	return status ? status : merge_report(job, &held, used, list, diags);
+}
