@@ -138,23 +138,22 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 {
 	int64_t lane, all;
 	fixed_bytes(job, options, &lane, &all);
-	struct step_costs costs;
+	job->scheduled = *job->policy;
 	if (policy_by_value(job->policy)) {
 		/* One step, recorded and turned back. */
-		static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
 		static const struct step_run one = {.count = 1};
-		costs = (struct step_costs){.runs = &one, .run_count = 1, .steps = 1};
-		return policy_schedule(&save_all, &costs, job->allocator, &job->schedule, diags);
+		job->scheduled = (struct policy){.kind = POLICY_save_all, .text = "save-all"};
+		job->costs = (struct step_costs){.runs = &one, .run_count = 1, .steps = 1};
+		return job_schedule(job, &job->schedule, diags);
 	}
-	enum status status = units_costs(&job->tile.units, lane + all / job->lanes, &costs, job->arena, diags);
+	enum status status = units_costs(&job->tile.units, lane + all / job->lanes, &job->costs, job->arena, diags);
 	if (status)
 		return status;
-	struct policy policy = *job->policy;
-	bool budget = policy.kind == POLICY_budget;
+	bool budget = job->policy->kind == POLICY_budget;
 	if (budget)
-		policy.number = (job->policy->number - all) / job->lanes + all / job->lanes;
+		job->scheduled.number = (job->policy->number - all) / job->lanes + all / job->lanes;
 	for (int turn = 0;; turn++) {
-		status = policy_schedule(&policy, &costs, job->allocator, &job->schedule, diags);
+		status = job_schedule(job, &job->schedule, diags);
 		if (status || !budget)
 			return status;
 		struct counters counters;
@@ -166,11 +165,16 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 			return STATUS_OK;
 		schedule_free(job->schedule);
 		job->schedule = NULL;
-		policy.number -= over / job->lanes + 1;
-		if (turn == 64 || policy.number <= 0)
+		job->scheduled.number -= over / job->lanes + 1;
+		if (turn == 64 || job->scheduled.number <= 0)
 			return diag_file(diags, STATUS_LIMIT, NULL, -1, "no schedule fits in %lld bytes",
 			                 (long long)job->policy->number);
 	}
+}
+
+enum status job_schedule(const struct job *job, struct schedule **schedule, struct diags *diags)
+{
+	return policy_schedule(&job->scheduled, &job->costs, job->allocator, schedule, diags);
 }
 
 static enum status choose_tiles(struct job *job, const struct job_options *options, struct diags *diags)

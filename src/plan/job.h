@@ -41,6 +41,8 @@ struct job {
 	int lanes;                  /* workers */
 	struct tile_plan tile, rest; /* rest.rows 0: the rows divide */
 	struct schedule *schedule;
+	struct policy scheduled;    /* the policy that made the schedule, its budget as adjusted */
+	struct step_costs costs;
 	struct counters predicted;  /* of the whole job: all lanes, params, I/O blocks */
 	int64_t gradient_bytes;     /* accumulators of params' gradients, for all lanes */
 	int64_t input_row, output_row; /* bytes of a row of the input and of the output in a chunk */
@@ -56,6 +58,8 @@ struct job {
 enum status job_make(struct job *job, const struct chain *chain, const struct type *input,
                      const struct job_options *options, struct arena *arena, struct diags *diags);
 void job_free(struct job *job);
+/* Another reader of the job's schedule, for a lane of its own. */
+enum status job_schedule(const struct job *job, struct schedule **schedule, struct diags *diags);
 /*
  * The residual report, of whole arrays: rows in ROWS (arguments first: params as
  * declared, the input, consts; then outputs in program order). BYTES of a row are

@@ -1,0 +1,857 @@
+/*
+ * Lanes. Each lane is a worker with a slab for the machine, blocks for its piece
+ * of input and output, and partial sums for the gradients of params. Lanes take
+ * chunks of tiles in order from one reader, compute, and give what they have
+ * made in the same order: outputs to the writer, partial sums to the totals, one
+ * tile after another. So nothing depends on how many lanes there are.
+ *
+ * Where the chain is not streamable there is one lane and one tile, which is
+ * read straight into the machine's slab.
+ */
+#include "exec/grad.h"
+
+#include "exec/slab.h"
+#include "exec/spill.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <xmmintrin.h>
+
+struct run;
+
+struct lane {
+	struct run *run;
+	struct slab slab, blocks;
+	char *input, *gradient, *value;  /* of a chunk */
+	double *partials;                /* per_chunk times the sums of all params */
+	double *loss;                    /* per_chunk partial sums of the output: hi and lo */
+	struct bound_param *params;      /* with this tile's partials */
+	int64_t chunk, tile;             /* this chunk; the tile within it */
+	int64_t first_row, rows;         /* of the tile */
+	const struct tile_plan *plan;
+	struct schedule *schedule;       /* each lane reads its own */
+	struct counters measured;
+	struct diags diags;
+	struct arena arena;
+	double store_error;
+	enum status status;
+	pthread_t thread;
+	bool started;
+};
+
+struct run {
+	const struct chain *chain;
+	const struct params *params;
+	const struct grad_options *options;
+	struct grad_result *result;
+	struct job *job;
+	struct reader *reader;
+	bool has_cotangent;
+	struct slab cotangent_array;
+	struct spill spill;
+	int64_t chunks, next_chunk, turn;
+	pthread_mutex_t lock;
+	pthread_cond_t turned;
+	atomic_bool failed;
+	int64_t sum_doubles;             /* doubles of the partial sums of one tile */
+	int64_t loss_count;              /* elements of an output that is summed over tiles */
+	double *loss_hi, *loss_lo;
+	int64_t *first_use;              /* by param: the first step that reads it; only for events */
+	double actions_done;
+	struct arena *arena;
+};
+
+/* Hooks of the machine. */
+
+static enum dtype held_dtype(const struct type *type)
+{
+	return type->dtype;
+}
+
+static enum status on_input(void *context, int64_t offset, const struct type *type)
+{
+	struct lane *lane = context;
+	void *to = lane->slab.base + offset;
+	if (!lane->run->job->tiled)
+		return reader_read(lane->run->reader, to, held_dtype(type), shape_count(&type->shape), &lane->diags);
+	memcpy(to, lane->input + (lane->tile * lane->run->job->tile.rows) * lane->run->job->input_row,
+	       (size_t)type_bytes(type));
+	return STATUS_OK;
+}
+
+static enum status on_output(void *context, int64_t offset, const struct type *type)
+{
+	struct lane *lane = context;
+	const void *from = lane->slab.base + offset;
+	if (!lane->run->job->tiled)
+		return writer_write(lane->run->options->value, from, held_dtype(type), shape_count(&type->shape), &lane->diags);
+	memcpy(lane->value + (lane->tile * lane->run->job->tile.rows) * lane->run->job->output_row, from,
+	       (size_t)type_bytes(type));
+	return STATUS_OK;
+}
+
+static enum status on_seed(void *context, int64_t offset, const struct type *type)
+{
+	struct lane *lane = context;
+	struct run *run = lane->run;
+	void *to = lane->slab.base + offset;
+	int64_t count = shape_count(&type->shape);
+	if (!run->has_cotangent) {
+		kernels_get(held_dtype(type))->fill(to, 1.0, (size_t)count);
+		return STATUS_OK;
+	}
+	bool sliced = run->job->tiled && !run->job->whole.sums;
+	int64_t first = sliced ? lane->first_row * (count / lane->rows) : 0;
+	memcpy(to, run->cotangent_array.base + (size_t)first * (held_dtype(type) == DTYPE_F32 ? 4 : 8),
+	       (size_t)type_bytes(type));
+	return STATUS_OK;
+}
+
+static enum status on_gradient(void *context, int64_t offset, const struct type *type)
+{
+	struct lane *lane = context;
+	struct run *run = lane->run;
+	if (!run->options->gradient)
+		return STATUS_OK;
+	int64_t count = shape_count(&type->shape);
+	if (run->job->tiled) {
+		char *to = lane->gradient + (lane->tile * run->job->tile.rows) * run->job->input_row;
+		if (offset < 0)
+			memset(to, 0, (size_t)type_bytes(type));
+		else
+			memcpy(to, lane->slab.base + offset, (size_t)type_bytes(type));
+		return STATUS_OK;
+	}
+	if (offset >= 0)
+		return writer_write(run->options->gradient, lane->slab.base + offset, held_dtype(type), count, &lane->diags);
+	static const double zeros[512];
+	for (int64_t done = 0; done < count;) {
+		int64_t n = count - done < 512 ? count - done : 512;
+		enum status status = writer_write(run->options->gradient, zeros, held_dtype(type), n, &lane->diags);
+		if (status)
+			return status;
+		done += n;
+	}
+	return STATUS_OK;
+}
+
+static enum status on_convert(void *context, int64_t to, int64_t from, const struct type *type, bool narrow)
+{
+	struct lane *lane = context;
+	char *base = lane->slab.base;
+	size_t count = (size_t)shape_count(&type->shape);
+	bool half = lane->run->options->job.store == DTYPE_F16, wide = type->dtype == DTYPE_F64;
+	enum { PIECE = 512 };
+	float buffer[PIECE];
+	for (size_t done = 0; done < count; done += PIECE) {
+		size_t n = count - done < PIECE ? count - done : PIECE;
+		uint16_t *kept = (uint16_t *)(void *)(base + (narrow ? to : from)) + done;
+		char *full = base + (narrow ? from : to) + done * (wide ? 8 : 4);
+		if (narrow) {
+			if (wide)
+				kernels_get(DTYPE_F64)->to_f32(buffer, full, n);
+			else
+				memcpy(buffer, full, n * sizeof *buffer);
+			(half ? convert_f32_to_f16 : convert_f32_to_bf16)(kept, buffer, n);
+		}
+		(half ? convert_f16_to_f32 : convert_bf16_to_f32)(buffer, kept, n);
+		for (size_t i = 0; narrow && i < n; i++) {
+			double error = fabs((wide ? ((double *)(void *)full)[i] : (double)((float *)(void *)full)[i]) - (double)buffer[i]);
+			if (error > lane->store_error)
+				lane->store_error = error;
+		}
+		if (!narrow && wide)
+			kernels_get(DTYPE_F32)->to_f64((double *)(void *)full, buffer, n);
+		else if (!narrow)
+			memcpy(full, buffer, n * sizeof *buffer);
+	}
+	return STATUS_OK;
+}
+
+static enum status on_spill(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type)
+{
+	struct lane *lane = context;
+	return spill_write(&lane->run->spill, slot, index, lane->slab.base + offset, (size_t)type_bytes(type), &lane->diags);
+}
+
+static enum status on_fetch(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type)
+{
+	struct lane *lane = context;
+	return spill_read(&lane->run->spill, slot, index, lane->slab.base + offset, (size_t)type_bytes(type), &lane->diags);
+}
+
+static enum status on_progress(void *context, const struct action *action, int64_t live)
+{
+	struct lane *lane = context;
+	struct run *run = lane->run;
+	if (atomic_load_explicit(&run->failed, memory_order_relaxed))
+		return STATUS_CHECK; /* another lane has said why */
+	if (!run->options->progress || run->job->tiled)
+		return STATUS_OK;
+	const struct counters *all = &run->job->predicted;
+	if (action->kind == ACT_FORWARD || action->kind == ACT_RECORD || action->kind == ACT_BACKWARD)
+		run->actions_done += (double)(action->end - action->begin);
+	run->options->progress(run->options->progress_context, action,
+	                       run->actions_done / (double)(all->evaluations + all->steps + 1), live, all->peak_bytes);
+	return STATUS_OK;
+}
+
+/* Copies the params that are themselves a value of the state. */
+static void copy_out_params(const struct lane *lane, const struct machine_call *call)
+{
+	const struct body *body = call->program->body;
+	for (size_t i = 0; i < body->out_count; i++) {
+		if (!call->out_params[i] || call->outs[i] < 0)
+			continue;
+		const struct param_ref *ref = call->out_params[i];
+		const struct bound_param *param = &lane->params[ref->param];
+		struct shape rest = param->type.shape;
+		int64_t offset = 0;
+		for (uint32_t k = 0; k < ref->count; k++) {
+			int64_t at = ref->index[k].value + (ref->index[k].loop >= 0 ? call->counters[ref->index[k].loop] : 0);
+			offset = offset * param->type.shape.dim[k] + at;
+		}
+		for (uint32_t k = ref->count; k < (uint32_t)rest.ndim; k++)
+			offset *= rest.dim[k];
+		if (param->streamed)
+			offset += lane->first_row * (shape_count(&rest) / (rest.dim[0] ? rest.dim[0] : 1));
+		const struct type *type = body->values[body->outs[i].value].type;
+		size_t size = param->type.dtype == DTYPE_F64 ? 8 : 4;
+		memcpy(lane->slab.base + call->outs[i], (const char *)param->data + (size_t)offset * size,
+		       (size_t)type_bytes(type));
+	}
+}
+
+/* Says that the gradients of the params whose first use is at STEP are whole. */
+static enum status params_ready(struct run *run, int64_t step)
+{
+	char line[1024], type[TYPE_TEXT];
+	for (size_t i = 0; run->first_use && i < run->params->count; i++) {
+		const struct param *param = &run->chain->params[i];
+		if (run->first_use[i] != step || !param->differentiated)
+			continue;
+		struct type held = run->params->bound[i].type;
+		snprintf(line, sizeof line, "{\"event\":\"gradient\",\"name\":\"%.200s\",\"type\":\"%s\",\"bytes\":%lld,\"step\":%lld}\n",
+		         param->name, type_format(&held, type), (long long)type_bytes(&held), (long long)step);
+		enum status status = run->options->event(run->options->event_context, line);
+		if (status)
+			return status;
+	}
+	return STATUS_OK;
+}
+
+static enum status on_call(void *context, const struct machine_call *call)
+{
+	struct lane *lane = context;
+	struct run *run = lane->run;
+	const struct body *body = call->program->body;
+	const void *ins[body->in_count + 1];
+	void *outs[body->out_count + 1];
+	for (size_t i = 0; i < body->in_count; i++)
+		ins[i] = call->ins[i] < 0 ? NULL : lane->slab.base + call->ins[i];
+	for (size_t i = 0; i < body->out_count; i++)
+		outs[i] = call->outs[i] < 0 ? NULL : lane->slab.base + call->outs[i];
+	copy_out_params(lane, call);
+	bool sums = run->job->tiled && run->job->whole.sums && call->kind != CALL_BACKWARD &&
+	            call->step + 1 == (policy_by_value(run->job->policy) ? 1 : run->job->whole.steps);
+	double *hi = sums ? lane->loss + 2 * run->loss_count * lane->tile : NULL;
+	struct evaluation evaluation = {.program = call->program, .ins = ins, .outs = outs, .params = lane->params,
+	                                .counters = call->counters, .workspace = lane->slab.base + call->workspace,
+	                                .first_row = lane->first_row, .whole_rows = run->job->tiled ? run->job->rows : run->job->whole.whole_rows,
+	                                .flat = run->job->flat, .sum_hi = hi, .sum_lo = sums ? hi + run->loss_count : NULL};
+	evaluate(&evaluation);
+	return call->kind == CALL_BACKWARD && !run->job->tiled && !policy_by_value(run->job->policy)
+	           ? params_ready(run, call->step)
+	           : STATUS_OK;
+}
+
+/* Params of a tile: where its partial sums go. */
+static void aim_partials(struct lane *lane)
+{
+	struct run *run = lane->run;
+	double *next = lane->partials ? lane->partials + lane->tile * run->sum_doubles : NULL;
+	if (next)
+		memset(next, 0, (size_t)run->sum_doubles * sizeof *next);
+	for (size_t i = 0; i < run->params->count; i++) {
+		struct bound_param *bound = &lane->params[i];
+		*bound = run->params->bound[i];
+		bound->streamed = run->job->tiled && run->job->whole.streamed_params[i];
+		bound->hi = bound->lo = NULL;
+		bound->gradient = NULL;
+		if (!run->chain->params[i].differentiated)
+			continue;
+		if (bound->streamed) {
+			bound->gradient = run->result->params[i].data;
+			continue;
+		}
+		int64_t count = shape_count(&bound->type.shape);
+		if (!run->job->tiled) {
+			bound->hi = run->result->params[i].hi;
+			bound->lo = run->result->params[i].lo;
+			continue;
+		}
+		bound->hi = next;
+		next += count;
+		if (bound->type.dtype == DTYPE_F64) {
+			bound->lo = next;
+			next += count;
+		}
+	}
+}
+
+/* Adds a tile's partial sums to the totals. A double added to a double pair: Neumaier. */
+static void add_wide(double *hi, double *lo, const double *from_hi, const double *from_lo, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++) {
+		double a = hi[i], b = from_hi[i], sum = a + b;
+		if (lo) {
+			double error = fabs(a) >= fabs(b) ? (a - sum) + b : (b - sum) + a;
+			lo[i] += isfinite(sum) ? error + (from_lo ? from_lo[i] : 0) : 0;
+		}
+		hi[i] = sum;
+	}
+}
+
+static void add_partials(struct lane *lane, int64_t tile)
+{
+	struct run *run = lane->run;
+	const double *next = lane->partials ? lane->partials + tile * run->sum_doubles : NULL;
+	for (size_t i = 0; next && i < run->params->count; i++) {
+		if (!run->chain->params[i].differentiated || run->job->whole.streamed_params[i])
+			continue;
+		struct param_gradient *total = &run->result->params[i];
+		int64_t count = shape_count(&total->type.shape);
+		bool wide = run->params->bound[i].type.dtype == DTYPE_F64;
+		add_wide(total->hi, total->lo, next, wide ? next + count : NULL, count);
+		next += wide ? 2 * count : count;
+	}
+	if (run->job->whole.sums && lane->loss) {
+		const double *loss = lane->loss + 2 * run->loss_count * tile;
+		add_wide(run->loss_hi, run->loss_lo, loss, loss + run->loss_count, run->loss_count);
+	}
+}
+
+/* One tile, wholly. */
+static enum status run_tile(struct lane *lane, int64_t tile)
+{
+	static const struct machine_hooks all = {.call = on_call, .input = on_input, .output = on_output, .seed = on_seed,
+	                                         .gradient = on_gradient, .convert = on_convert, .spill = on_spill,
+	                                         .fetch = on_fetch, .progress = on_progress};
+	struct run *run = lane->run;
+	struct job *job = run->job;
+	struct machine_hooks hooks = all;
+	hooks.context = lane;
+	lane->tile = tile;
+	lane->first_row = (lane->chunk * job->per_chunk + tile) * job->tile.rows;
+	int64_t left = job->rows - lane->first_row;
+	lane->plan = job->tiled && left < job->tile.rows ? &job->rest : &job->tile;
+	lane->rows = job->tiled ? lane->plan->rows : 1;
+	aim_partials(lane);
+	if (lane->loss)
+		memset(lane->loss + 2 * run->loss_count * tile, 0, 2 * (size_t)run->loss_count * sizeof *lane->loss);
+	struct machine_options options = {.want_value = run->options->value != NULL && !(job->tiled && job->whole.sums),
+	                                  .store = run->options->job.store, .hooks = &hooks,
+	                                  .allocator = run->options->job.allocator};
+	struct counters counters;
+	enum status status = machine_run(&lane->plan->units, lane->schedule, &options, &counters, &lane->diags);
+	if (counters.peak_bytes > lane->measured.peak_bytes)
+		lane->measured.peak_bytes = counters.peak_bytes;
+	int64_t peak = lane->measured.peak_bytes;
+	int64_t stored = lane->measured.stored_bytes > counters.stored_bytes ? lane->measured.stored_bytes : counters.stored_bytes;
+	lane->measured = counters;
+	lane->measured.peak_bytes = peak;
+	lane->measured.stored_bytes = stored;
+	return status;
+}
+
+/* Lanes. */
+
+static enum status read_chunk(struct lane *lane, int64_t rows)
+{
+	struct run *run = lane->run;
+	const struct job *job = run->job;
+	enum dtype dtype = dtype_compute(job->input.dtype);
+	int64_t count = rows * (job->input_row / (dtype == DTYPE_F32 ? 4 : 8));
+	return reader_read(run->reader, lane->input, dtype, count, &lane->diags);
+}
+
+static enum status write_chunk(struct lane *lane, int64_t rows)
+{
+	struct run *run = lane->run;
+	const struct job *job = run->job;
+	enum dtype in = dtype_compute(job->input.dtype), out = dtype_compute(job->whole.output.dtype);
+	enum status status = STATUS_OK;
+	if (run->options->gradient)
+		status = writer_write(run->options->gradient, lane->gradient, in, rows * (job->input_row / (in == DTYPE_F32 ? 4 : 8)),
+		                      &lane->diags);
+	if (status == STATUS_OK && lane->value)
+		status = writer_write(run->options->value, lane->value, out, rows * (job->output_row / (out == DTYPE_F32 ? 4 : 8)),
+		                      &lane->diags);
+	return status;
+}
+
+static int64_t chunk_rows(const struct run *run, int64_t chunk, int64_t *tiles)
+{
+	const struct job *job = run->job;
+	int64_t full = job->per_chunk * job->tile.rows, left = job->rows - chunk * full;
+	int64_t rows = left < full ? left : full;
+	*tiles = (rows + job->tile.rows - 1) / job->tile.rows;
+	return rows;
+}
+
+static void fail(struct lane *lane, enum status status)
+{
+	lane->status = status;
+	atomic_store(&lane->run->failed, true);
+	pthread_mutex_lock(&lane->run->lock);
+	pthread_cond_broadcast(&lane->run->turned);
+	pthread_mutex_unlock(&lane->run->lock);
+}
+
+/* Takes the next chunk and reads it; false at the end. */
+static bool take_chunk(struct lane *lane, int64_t *rows, int64_t *tiles)
+{
+	struct run *run = lane->run;
+	enum status status = STATUS_OK;
+	pthread_mutex_lock(&run->lock);
+	bool more = !atomic_load(&run->failed) && run->next_chunk < run->chunks;
+	if (more) {
+		lane->chunk = run->next_chunk++;
+		*rows = chunk_rows(run, lane->chunk, tiles);
+		status = read_chunk(lane, *rows);
+	}
+	pthread_mutex_unlock(&run->lock);
+	if (status)
+		fail(lane, status);
+	return more && !status;
+}
+
+/* Gives what a chunk has made, when it is its turn. */
+static enum status give_chunk(struct lane *lane, int64_t rows, int64_t tiles)
+{
+	struct run *run = lane->run;
+	enum status status = STATUS_OK;
+	pthread_mutex_lock(&run->lock);
+	while (run->turn != lane->chunk && !atomic_load(&run->failed))
+		pthread_cond_wait(&run->turned, &run->lock);
+	if (!atomic_load(&run->failed)) {
+		for (int64_t tile = 0; tile < tiles; tile++)
+			add_partials(lane, tile);
+		status = write_chunk(lane, rows);
+		run->turn++;
+		pthread_cond_broadcast(&run->turned);
+	}
+	pthread_mutex_unlock(&run->lock);
+	return status;
+}
+
+static void *lane_main(void *context)
+{
+	struct lane *lane = context;
+	if (lane->run->options->flush_denormals)
+		_mm_setcsr(_mm_getcsr() | 0x8040);
+	int64_t rows, tiles;
+	while (take_chunk(lane, &rows, &tiles)) {
+		enum status status = STATUS_OK;
+		for (int64_t tile = 0; tile < tiles && status == STATUS_OK; tile++)
+			status = run_tile(lane, tile);
+		if (status == STATUS_OK)
+			status = give_chunk(lane, rows, tiles);
+		if (status) {
+			fail(lane, status);
+			break;
+		}
+	}
+	return NULL;
+}
+
+static enum status lane_open(struct lane *lane, struct run *run)
+{
+	const struct job *job = run->job;
+	const struct allocator *allocator = run->options->job.allocator;
+	*lane = (struct lane){.run = run};
+	arena_init(&lane->arena, allocator);
+	diags_init(&lane->diags, &lane->arena);
+	lane->params = arena_array(&lane->arena, run->params->count + 1, sizeof *lane->params);
+	if (!lane->params)
+		return diag_memory(&lane->diags);
+	enum status status = job_schedule(job, &lane->schedule, &lane->diags);
+	int64_t slab = job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab;
+	if (status == STATUS_OK)
+		status = slab_get(&lane->slab, slab, allocator, &lane->diags);
+	if (status || !job->tiled)
+		return status;
+	int64_t rows = job->tile.rows * job->per_chunk;
+	bool value = run->options->value && !job->whole.sums;
+	int64_t input = (rows * job->input_row + 63) / 64 * 64, output = value ? (rows * job->output_row + 63) / 64 * 64 : 0;
+	int64_t partials = job->per_chunk * run->sum_doubles * (int64_t)sizeof(double);
+	int64_t loss = job->whole.sums ? job->per_chunk * 2 * run->loss_count * (int64_t)sizeof(double) : 0;
+	status = slab_get(&lane->blocks, 2 * input + output + partials + loss, allocator, &lane->diags);
+	if (status)
+		return status;
+	char *next = lane->blocks.base;
+	lane->input = next;
+	lane->gradient = next + input;
+	lane->value = value ? next + 2 * input : NULL;
+	lane->partials = partials ? (double *)(void *)(next + 2 * input + output) : NULL;
+	lane->loss = loss ? (double *)(void *)(next + 2 * input + output + partials) : NULL;
+	return STATUS_OK;
+}
+
+static void lane_close(struct lane *lane)
+{
+	const struct allocator *allocator = lane->run->options->job.allocator;
+	slab_put(&lane->slab, allocator);
+	slab_put(&lane->blocks, allocator);
+	if (lane->schedule)
+		schedule_free(lane->schedule);
+	arena_free(&lane->arena);
+}
+
+/* The one tile of a chain that is not streamed. */
+static enum status run_whole(struct run *run, struct lane *lane)
+{
+	if (run->options->flush_denormals)
+		_mm_setcsr(_mm_getcsr() | 0x8040);
+	return run_tile(lane, 0);
+}
+
+static enum status run_lanes(struct run *run, struct lane *lanes)
+{
+	int count = run->job->lanes;
+	pthread_mutex_init(&run->lock, NULL);
+	pthread_cond_init(&run->turned, NULL);
+	for (int i = 1; i < count; i++)
+		lanes[i].started = pthread_create(&lanes[i].thread, NULL, lane_main, &lanes[i]) == 0;
+	lane_main(&lanes[0]);
+	for (int i = 1; i < count; i++)
+		if (lanes[i].started)
+			pthread_join(lanes[i].thread, NULL);
+	pthread_cond_destroy(&run->turned);
+	pthread_mutex_destroy(&run->lock);
+	for (int i = 0; i < count; i++)
+		if (lanes[i].status && lanes[i].diags.errors)
+			return lanes[i].status;
+	for (int i = 0; i < count; i++)
+		if (lanes[i].status)
+			return lanes[i].status;
+	return STATUS_OK;
+}
+
+/* Moves what a lane has to say to the caller's list, which outlives it. */
+static void take_diags(struct diags *diags, const struct lane *lane)
+{
+	for (const struct diag *d = lane->diags.first; d; d = d->next) {
+		if (d->file || !d->source)
+			diag_file(diags, d->status, d->file ? arena_printf(diags->arena, "%s", d->file) : NULL, d->offset, "%s", d->message);
+		else
+			diag_at(diags, d->status, d->source, d->span, "%s", d->message);
+		if (d->hint)
+			diag_hint(diags, "%s", d->hint);
+	}
+	if (lane->diags.exhausted)
+		(void)diag_memory(diags);
+}
+
+static void count_lanes(struct run *run, const struct lane *lanes)
+{
+	struct counters *measured = &run->result->measured;
+	const struct job *job = run->job;
+	int64_t peak = 0, stored = 0;
+	const struct lane *seen = &lanes[0];
+	for (int i = 0; i < job->lanes; i++) {
+		peak += lanes[i].measured.peak_bytes;
+		stored += lanes[i].measured.stored_bytes;
+		if (!seen->measured.steps)
+			seen = &lanes[i];
+		if (lanes[i].store_error > run->result->store_error)
+			run->result->store_error = lanes[i].store_error;
+	}
+	*measured = seen->measured;
+	measured->stored_bytes = stored;
+	measured->peak_bytes = job->predicted.peak_bytes - job->lanes * (job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab) + peak;
+}
+
+/* Params' gradients. */
+
+static enum status gradients_begin(struct run *run, struct diags *diags)
+{
+	struct grad_result *result = run->result;
+	const struct allocator *allocator = run->options->job.allocator;
+	if (result->params)
+		return STATUS_OK;
+	size_t count = run->chain->param_count;
+	result->params = arena_array(run->arena, count + 1, sizeof *result->params);
+	if (!result->params)
+		return diag_memory(diags);
+	result->param_count = count;
+	for (size_t i = 0; i < count; i++) {
+		struct param_gradient *g = &result->params[i];
+		if (!run->chain->params[i].differentiated)
+			continue;
+		g->type = run->params->bound[i].type;
+		g->size = (size_t)type_bytes(&g->type);
+		g->data = allocator_get(allocator, g->size + 1, 1);
+		if (!g->data)
+			return diag_memory(diags);
+		memset(g->data, 0, g->size);
+		if (run->job->whole.streamed_params[i] && run->job->tiled)
+			continue;
+		int64_t elements = shape_count(&g->type.shape);
+		g->sum_size = (size_t)param_sum_bytes(&run->chain->params[i]);
+		g->hi = allocator_get(allocator, g->sum_size + 1, 1);
+		if (!g->hi)
+			return diag_memory(diags);
+		memset(g->hi, 0, g->sum_size);
+		g->lo = g->type.dtype == DTYPE_F64 ? g->hi + elements : NULL;
+	}
+	return STATUS_OK;
+}
+
+/* The sums, rounded once. */
+static void gradients_finish(struct run *run)
+{
+	for (size_t i = 0; i < run->result->param_count; i++) {
+		struct param_gradient *g = &run->result->params[i];
+		int64_t count = g->hi ? shape_count(&g->type.shape) : 0;
+		for (int64_t k = 0; k < count; k++) {
+			double sum = g->lo && isfinite(g->hi[k]) ? g->hi[k] + g->lo[k] : g->hi[k];
+			if (g->type.dtype == DTYPE_F64)
+				((double *)g->data)[k] = sum;
+			else
+				((float *)g->data)[k] = (float)sum;
+		}
+	}
+}
+
+static void note_first_uses(struct run *run)
+{
+	const struct lowered *whole = &run->job->whole;
+	for (size_t i = 0; i < run->params->count; i++)
+		run->first_use[i] = -1;
+	for (int64_t s = whole->steps; s-- > 0;) {
+		const struct body *body = lowered_step(whole, s, NULL)->body;
+		for (size_t k = 0; k < body->instr_count; k++) {
+			const uint32_t reads[] = {body->instrs[k].v, body->instrs[k].a};
+			for (int r = 0; r < 2; r++)
+				if (reads[r] != NO_VALUE && body->values[reads[r]].from == FROM_PARAM)
+					run->first_use[body->values[reads[r]].param.param] = s;
+		}
+	}
+}
+
+/* What has not been said while the backward pass ran: all params of a tiled chain, the rest, and the input. */
+static enum status last_events(struct run *run)
+{
+	enum status status = STATUS_OK;
+	bool all = run->job->tiled || policy_by_value(run->job->policy);
+	for (int64_t s = run->job->whole.steps; s-- > 0 && all && status == STATUS_OK;)
+		status = params_ready(run, s);
+	if (status == STATUS_OK)
+		status = params_ready(run, -1);
+	char line[1024], type[TYPE_TEXT];
+	snprintf(line, sizeof line, "{\"event\":\"gradient\",\"name\":\"%.200s\",\"type\":\"%s\",\"bytes\":%lld,\"step\":0}\n",
+	         run->chain->input, type_format(&run->job->input, type), (long long)type_bytes(&run->job->input));
+	return status ? status : run->options->event(run->options->event_context, line);
+}
+
+/* The cotangent's file: read where it is wanted, or whole where it must be. */
+static enum status open_cotangent(struct run *run, struct diags *diags)
+{
+	const char *path = run->options->cotangent;
+	if (!path)
+		return STATUS_OK;
+	const struct type *want = &run->job->whole.output;
+	char a[TYPE_TEXT], b[TYPE_TEXT];
+	struct array array;
+	enum status status =
+		array_load(&array, path, NULL, run->options->special, true, run->options->job.allocator, run->arena, diags);
+	if (status)
+		return status;
+	if (!shape_equal(&array.type.shape, &want->shape)) {
+		array_free(&array, run->options->job.allocator);
+		return diag_file(diags, STATUS_DATA, path, -1, "the cotangent is %s and the chain's output is %s",
+		                 type_format(&array.type, a), type_format(want, b));
+	}
+	size_t count = (size_t)shape_count(&want->shape);
+	status = slab_get(&run->cotangent_array, (int64_t)count * 8, run->options->job.allocator, diags);
+	if (status == STATUS_OK) {
+		bool from64 = dtype_compute(array.type.dtype) == DTYPE_F64, to64 = dtype_compute(want->dtype) == DTYPE_F64;
+		if (from64 == to64)
+			memcpy(run->cotangent_array.base, array.data, array.size);
+		else if (to64)
+			kernels_get(DTYPE_F32)->to_f64((double *)(void *)run->cotangent_array.base, array.data, count);
+		else
+			kernels_get(DTYPE_F64)->to_f32((float *)(void *)run->cotangent_array.base, array.data, count);
+	}
+	run->has_cotangent = true;
+	array_free(&array, run->options->job.allocator);
+	return status;
+}
+
+/* The value of a chain whose output is a sum over all tiles. */
+static enum status write_loss(struct run *run, struct diags *diags)
+{
+	const struct lowered *whole = &run->job->whole;
+	const struct step *last = lowered_step(whole, whole->steps - 1, NULL);
+	const struct instr *instr = &last->body->instrs[last->body->instr_count - 1];
+	struct op_call call = {.op = instr->op, .attrs = instr->attrs, .v = instr->of_v, .a = instr->of_a, .y = instr->of_y,
+	                       .whole = run->job->rows, .kernels = kernels_get(instr->of_y->dtype)};
+	struct slab out;
+	enum status status = slab_get(&out, type_bytes(instr->of_y), run->options->job.allocator, diags);
+	if (status)
+		return status;
+	sum_finish(&call, out.base, run->loss_hi, run->loss_lo, run->loss_count);
+	status = writer_write(run->options->value, out.base, instr->of_y->dtype, run->loss_count, diags);
+	slab_put(&out, run->options->job.allocator);
+	return status;
+}
+
+static enum status prepare(struct run *run, struct diags *diags)
+{
+	struct job *job = run->job;
+	enum status status = STATUS_OK;
+	if (job->tile.units.uses_gemm)
+		status = blas_load(diags);
+	if (status == STATUS_OK)
+		status = gradients_begin(run, diags);
+	if (status == STATUS_OK)
+		status = open_cotangent(run, diags);
+	if (status)
+		return status;
+	for (size_t i = 0; job->tiled && i < run->chain->param_count; i++)
+		if (run->chain->params[i].differentiated && !job->whole.streamed_params[i])
+			run->sum_doubles += param_sum_bytes(&run->chain->params[i]) / (int64_t)sizeof(double);
+	if (job->whole.sums && job->tiled) {
+		run->loss_count = shape_count(&job->whole.output.shape);
+		run->loss_hi = arena_array(run->arena, (size_t)run->loss_count + 1, 2 * sizeof(double));
+		if (!run->loss_hi)
+			return diag_memory(diags);
+		run->loss_lo = run->loss_hi + run->loss_count;
+	}
+	if (run->options->event) {
+		run->first_use = arena_array(run->arena, run->params->count + 1, sizeof *run->first_use);
+		if (!run->first_use)
+			return diag_memory(diags);
+		note_first_uses(run);
+	}
+	int64_t chunk = job->tile.rows * job->per_chunk;
+	run->chunks = job->tiled ? (job->rows + chunk - 1) / chunk : 1;
+	if (run->options->spill)
+		status = spill_open(&run->spill, run->options->spill, 0, run->options->job.allocator, diags);
+	return status;
+}
+
+static enum status begin_outputs(struct run *run, struct diags *diags)
+{
+	enum status status = STATUS_OK;
+	if (run->options->gradient)
+		status = writer_begin(run->options->gradient, &run->job->input, diags);
+	if (status == STATUS_OK && run->options->value)
+		status = writer_begin(run->options->value, &run->job->whole.output, diags);
+	return status;
+}
+
+static enum status end_outputs(struct run *run, struct diags *diags)
+{
+	enum status status = STATUS_OK;
+	if (run->options->value && run->job->tiled && run->job->whole.sums)
+		status = write_loss(run, diags);
+	if (status == STATUS_OK && run->options->gradient)
+		status = writer_end(run->options->gradient, diags);
+	if (status == STATUS_OK && run->options->value)
+		status = writer_end(run->options->value, diags);
+	if (status == STATUS_OK && run->options->event)
+		status = last_events(run);
+	return status;
+}
+
+static enum status run_array(struct run *run, struct diags *diags)
+{
+	enum status status = prepare(run, diags);
+	struct lane *lanes = arena_array(run->arena, (size_t)run->job->lanes, sizeof *lanes);
+	if (!lanes)
+		return diag_memory(diags);
+	int open = 0;
+	for (; open < run->job->lanes && status == STATUS_OK; open++) {
+		status = lane_open(&lanes[open], run);
+		if (status)
+			take_diags(diags, &lanes[open]);
+	}
+	if (status == STATUS_OK)
+		status = begin_outputs(run, diags);
+	if (status == STATUS_OK) {
+		status = run->job->tiled ? run_lanes(run, lanes) : run_whole(run, &lanes[0]);
+		for (int i = 0; i < run->job->lanes; i++)
+			take_diags(diags, &lanes[i]);
+	}
+	if (status == STATUS_OK) {
+		count_lanes(run, lanes);
+		status = end_outputs(run, diags);
+	}
+	for (int i = 0; i < open; i++)
+		lane_close(&lanes[i]);
+	slab_put(&run->cotangent_array, run->options->job.allocator);
+	if (run->options->spill)
+		spill_close(&run->spill);
+	return status;
+}
+
+static struct type grad_input_type(const struct type *file, enum dtype dtype)
+{
+	struct type type = *file;
+	if (type.dtype > DTYPE_F64)
+		type.dtype = DTYPE_F64;
+	if (dtype != DTYPE_COUNT)
+		type.dtype = dtype;
+	return type;
+}
+
+enum status grad_run(const struct chain *chain, const struct params *params, struct reader *reader,
+                     const struct grad_options *options, struct grad_result *result, struct arena *arena,
+                     struct diags *diags)
+{
+	memset(result, 0, sizeof *result);
+	enum status status = STATUS_OK;
+	struct run run = {0};
+	for (;;) {
+		bool end = false;
+		status = reader_next(reader, &end, diags);
+		if (status || end)
+			break;
+		if (result->has_job)
+			job_free(&result->job);
+		result->has_job = false;
+		struct type input = grad_input_type(&reader->type, options->dtype);
+		status = job_make(&result->job, chain, &input, &options->job, arena, diags);
+		if (status)
+			break;
+		result->has_job = true;
+		result->predicted = result->job.predicted;
+		run = (struct run){.chain = chain, .params = params, .options = options, .result = result, .job = &result->job,
+		                   .reader = reader, .arena = arena};
+		status = run_array(&run, diags);
+		if (status)
+			break;
+		result->arrays++;
+		result->value_type = result->job.whole.output;
+	}
+	if (status == STATUS_OK) {
+		run.result = result;
+		gradients_finish(&run);
+	}
+	return status;
+}
+
+void grad_free(struct grad_result *result, const struct allocator *allocator)
+{
+	if (result->has_job)
+		job_free(&result->job);
+	for (size_t i = 0; i < result->param_count; i++) {
+		allocator_put(allocator, result->params[i].data, result->params[i].size + 1);
+		allocator_put(allocator, result->params[i].hi, result->params[i].sum_size + 1);
+	}
+}

@@ -1,0 +1,56 @@
+/*
+ * A gradient run: the schedule of a job, carried out on tiles, with the
+ * gradients of params summed in blocks in order.
+ */
+#ifndef EXEC_GRAD_H
+#define EXEC_GRAD_H
+
+#include "exec/params.h"
+#include "plan/job.h"
+
+struct grad_options {
+	struct job_options job;
+	enum dtype dtype;               /* --dtype, or DTYPE_COUNT */
+	const char *cotangent;          /* file, or NULL: ones */
+	bool special;                   /* --allow-special-files */
+	struct writer *gradient;        /* the input's gradient; NULL: not wanted */
+	struct writer *value;           /* the output; NULL: not wanted */
+	const char *spill;              /* --spill DIR */
+	/* A line of JSON for each gradient that is ready, in backward order, or NULL. */
+	enum status (*event)(void *context, const char *line);
+	void *event_context;
+	void (*progress)(void *context, const struct action *action, double done, int64_t live, int64_t peak);
+	void *progress_context;
+	bool flush_denormals;           /* --fast-math */
+};
+
+/* The gradients of params, by index; NULL data where not differentiated. In the computing type. */
+struct param_gradient {
+	struct type type;
+	void *data;
+	size_t size;
+	double *hi, *lo; /* the running sums */
+	size_t sum_size;
+};
+
+struct grad_result {
+	struct counters measured, predicted;
+	struct param_gradient *params;
+	size_t param_count;
+	int64_t arrays;
+	double store_error; /* --store-dtype: the largest |value - kept value| */
+	struct job job;     /* of the last array, for reports */
+	bool has_job;
+	struct type value_type;
+};
+
+/*
+ * Differentiates CHAIN on every array of READER. The gradients of params are
+ * summed over the arrays. STATUS as the layers below give them.
+ */
+enum status grad_run(const struct chain *chain, const struct params *params, struct reader *reader,
+                     const struct grad_options *options, struct grad_result *result, struct arena *arena,
+                     struct diags *diags);
+void grad_free(struct grad_result *result, const struct allocator *allocator);
+
+#endif

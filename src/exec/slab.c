@@ -1,0 +1,24 @@
+/* Allocation with alignment, over an allocator that promises none beyond malloc's. */
+#include "exec/slab.h"
+
+enum { SLAB_ALIGN = 64 };
+
+enum status slab_get(struct slab *slab, int64_t size, const struct allocator *allocator, struct diags *diags)
+{
+	slab->size = (size_t)size + SLAB_ALIGN;
+	slab->block = allocator_get(allocator, slab->size, 1);
+	if (!slab->block) {
+		diag_file(diags, STATUS_LIMIT, NULL, -1, "out of memory: %lld bytes are wanted at once", (long long)size);
+		diag_hint(diags, "a policy that keeps less (--memory BYTES) or smaller tiles (--tile ROWS) may fit");
+		return STATUS_LIMIT;
+	}
+	uintptr_t address = (uintptr_t)slab->block;
+	slab->base = (char *)slab->block + ((SLAB_ALIGN - address % SLAB_ALIGN) % SLAB_ALIGN);
+	return STATUS_OK;
+}
+
+void slab_put(struct slab *slab, const struct allocator *allocator)
+{
+	allocator_put(allocator, slab->block, slab->size);
+	slab->block = NULL;
+}
