@@ -1,0 +1,256 @@
+/*
+ * Collecting and rendering diagnostics. Rendering takes no memory, so that even
+ * "out of memory" comes out, and shows text from files with every byte escaped
+ * that could move a terminal.
+ */
+#include "base/diag.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_DIAGS = 100, LINE_WIDTH = 100 };
+
+void diags_init(struct diags *diags, struct arena *arena)
+{
+	*diags = (struct diags){.arena = arena};
+}
+
+static char *format_text(struct arena *arena, const char *format, va_list arguments)
+{
+	va_list again;
+	va_copy(again, arguments);
+	int length = vsnprintf(NULL, 0, format, arguments);
+	char *text = length < 0 ? NULL : arena_alloc(arena, (size_t)length + 1);
+	if (text)
+		vsnprintf(text, (size_t)length + 1, format, again);
+	va_end(again);
+	return text;
+}
+
+static struct diag *append(struct diags *diags, enum severity severity, enum status status, const char *format,
+                           va_list arguments)
+{
+	struct diag *diag = arena_alloc(diags->arena, sizeof *diag);
+	char *message = format_text(diags->arena, format, arguments);
+	diags->errors += severity == SEVERITY_ERROR;
+	if (!diag || !message) {
+		diags->exhausted = true;
+		return NULL;
+	}
+	*diag = (struct diag){.severity = severity, .status = status, .offset = -1, .message = message};
+	if (diags->last)
+		diags->last->next = diag;
+	else
+		diags->first = diag;
+	return diags->last = diag;
+}
+
+enum status diag_at(struct diags *diags, enum status status, const struct source *source, struct span span,
+                    const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	struct diag *diag = append(diags, SEVERITY_ERROR, status, format, arguments);
+	va_end(arguments);
+	if (diag) {
+		diag->source = source;
+		diag->span = diag->caret = span;
+	}
+	return status;
+}
+
+enum status diag_file(struct diags *diags, enum status status, const char *file, int64_t offset, const char *format,
+                      ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	struct diag *diag = append(diags, SEVERITY_ERROR, status, format, arguments);
+	va_end(arguments);
+	if (diag) {
+		diag->file = file;
+		diag->offset = offset;
+	}
+	return status;
+}
+
+void diag_warn(struct diags *diags, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	append(diags, SEVERITY_WARNING, STATUS_OK, format, arguments);
+	va_end(arguments);
+}
+
+void diag_warn_at(struct diags *diags, const struct source *source, struct span span, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	struct diag *diag = append(diags, SEVERITY_WARNING, STATUS_OK, format, arguments);
+	va_end(arguments);
+	if (diag) {
+		diag->source = source;
+		diag->span = diag->caret = span;
+	}
+}
+
+void diag_hint(struct diags *diags, const char *format, ...)
+{
+	if (!diags->last)
+		return;
+	va_list arguments;
+	va_start(arguments, format);
+	diags->last->hint = format_text(diags->arena, format, arguments);
+	va_end(arguments);
+}
+
+void diag_caret(struct diags *diags, struct span caret)
+{
+	if (diags->last)
+		diags->last->caret = caret;
+}
+
+enum status diag_memory(struct diags *diags)
+{
+	diags->exhausted = true;
+	diags->errors++;
+	return STATUS_LIMIT;
+}
+
+/* Rendering. */
+
+struct renderer {
+	diag_write *write;
+	void *context;
+};
+
+static void put(const struct renderer *r, const char *text)
+{
+	r->write(r->context, text, strlen(text));
+}
+
+/* Bytes of a valid UTF-8 sequence at TEXT, or 0. */
+static size_t utf8_length(const unsigned char *text, size_t left)
+{
+	size_t n = text[0] < 0x80 ? 1 : text[0] >= 0xc2 && text[0] < 0xe0 ? 2 : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
+	           : text[0] >= 0xf0 && text[0] < 0xf5 ? 4 : 0;
+	if (n == 0 || n > left)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+	/* U+0080 to U+009F are controls too. */
+	return n == 2 && text[0] == 0xc2 && text[1] < 0xa0 ? 0 : n;
+}
+
+/* The columns that put_escaped makes of the first LENGTH bytes; prints them where R is not NULL. */
+static size_t put_escaped(const struct renderer *r, const char *text, size_t length)
+{
+	size_t columns = 0;
+	for (size_t i = 0; i < length;) {
+		unsigned char c = (unsigned char)text[i];
+		size_t n = utf8_length((const unsigned char *)text + i, length - i);
+		if (c == '\t') {
+			if (r)
+				put(r, " ");
+			columns++;
+			i++;
+		} else if (n && c >= 0x20 && c != 0x7f) {
+			if (r)
+				r->write(r->context, text + i, n);
+			columns++;
+			i += n;
+		} else {
+			char escaped[5];
+			snprintf(escaped, sizeof escaped, "\\x%02x", c);
+			if (r)
+				put(r, escaped);
+			columns += 4;
+			i++;
+		}
+	}
+	return columns;
+}
+
+static void put_spaces(const struct renderer *r, size_t count)
+{
+	while (count-- > 0)
+		put(r, " ");
+}
+
+static void render_line(const struct renderer *r, const struct diag *diag, bool color)
+{
+	size_t length;
+	const char *line = source_line(diag->source, diag->caret.begin, &length);
+	size_t begin = (size_t)((diag->source->text + diag->caret.begin) - line);
+	size_t indent = 0;
+	while (indent < length && indent < begin && (line[indent] == ' ' || line[indent] == '\t'))
+		indent++;
+	/* A long line is shown around the caret. */
+	if (begin > indent + LINE_WIDTH / 2 && length > indent + LINE_WIDTH)
+		indent = begin - LINE_WIDTH / 2;
+	if (length > indent + LINE_WIDTH)
+		length = indent + LINE_WIDTH;
+	if (begin > length)
+		begin = length;
+	if (begin < indent)
+		begin = indent;
+	size_t end = begin + (diag->caret.end > diag->caret.begin ? diag->caret.end - diag->caret.begin : 1);
+	char number[32];
+	snprintf(number, sizeof number, "%5u | ", diag->caret.line);
+	put(r, number);
+	put_escaped(r, line + indent, length - indent);
+	put(r, "\n      | ");
+	put_spaces(r, put_escaped(NULL, line + indent, begin - indent));
+	put(r, color ? "\033[1;31m^" : "^");
+	size_t width = end <= length ? put_escaped(NULL, line + begin, end - begin) : 1;
+	for (size_t i = 1; i < width; i++)
+		put(r, "~");
+	put(r, color ? "\033[0m\n" : "\n");
+}
+
+static void render_place(const struct renderer *r, const struct diag *diag)
+{
+	char place[64];
+	if (diag->source) {
+		put_escaped(r, diag->source->name, strlen(diag->source->name));
+		snprintf(place, sizeof place, ":%u:%u: ", diag->span.line, diag->span.column);
+		put(r, place);
+	} else if (diag->file) {
+		put_escaped(r, diag->file, strlen(diag->file));
+		put(r, ": ");
+		if (diag->offset >= 0) {
+			snprintf(place, sizeof place, "byte %lld: ", (long long)diag->offset);
+			put(r, place);
+		}
+	}
+}
+
+static void render_one(const struct renderer *r, const struct diag *diag, bool color)
+{
+	static const char *const plain[] = {"error: ", "warning: ", "note: "};
+	static const char *const colored[] = {"\033[1;31merror:\033[0m ", "\033[1;35mwarning:\033[0m ",
+	                                      "\033[1;36mnote:\033[0m "};
+	put(r, "ckptc: ");
+	render_place(r, diag);
+	put(r, (color ? colored : plain)[diag->severity]);
+	put_escaped(r, diag->message, strlen(diag->message));
+	put(r, "\n");
+	if (diag->source && diag->caret.line)
+		render_line(r, diag, color);
+	if (diag->hint) {
+		put(r, color ? "ckptc: \033[1;36mnote:\033[0m " : "ckptc: note: ");
+		put_escaped(r, diag->hint, strlen(diag->hint));
+		put(r, "\n");
+	}
+}
+
+void diags_render(const struct diags *diags, bool color, diag_write *write, void *context)
+{
+	struct renderer r = {write, context};
+	int shown = 0;
+	for (const struct diag *d = diags->first; d && shown < MAX_DIAGS; d = d->next, shown++)
+		render_one(&r, d, color);
+	if (diags->exhausted)
+		put(&r, color ? "ckptc: \033[1;31merror:\033[0m out of memory\n" : "ckptc: error: out of memory\n");
+}
