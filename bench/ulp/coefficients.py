@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""The polynomials of src/ops/vmath_template.h: Remez exchange in 60 digits.
+
+Prints, for each table, the largest weighted error as a power of two and the
+coefficients (lowest first) rounded to double. Needs mpmath; a maintainer's tool,
+never part of the build. usage: coefficients.py [NAME...]
+"""
+import sys
+from mpmath import mp, mpf, asin, atan, cos, erf, erfc, exp, log, log1p, lu_solve, matrix, pi, sin, sqrt
+
+mp.dps = 60
+
+
+def remez(f, weight, low, high, degree):
+    """Coefficients c that minimise the largest weight(x) * |f(x) - c(x)|."""
+    low, high = mpf(low), mpf(high)
+    n = degree + 2
+    nodes = [(low + high) / 2 - (high - low) / 2 * cos(pi * i / (n - 1)) for i in range(n)]
+    grid = [(low + high) / 2 - (high - low) / 2 * cos(pi * i / (40 * n)) for i in range(40 * n + 1)]
+    fg = [f(x) for x in grid]
+    wg = [weight(x) for x in grid]
+    best = None
+    for _ in range(12):
+        a = matrix(n, n)
+        b = matrix(n, 1)
+        for i, x in enumerate(nodes):
+            p = mpf(1)
+            for j in range(n - 1):
+                a[i, j] = p
+                p *= x
+            a[i, n - 1] = (-1) ** i / weight(x)
+            b[i] = f(x)
+        c = lu_solve(a, b)
+        coefficients = [c[j] for j in range(n - 1)]
+        errors = []
+        for x, fx, wx in zip(grid, fg, wg):
+            p = mpf(0)
+            for cj in reversed(coefficients):
+                p = p * x + cj
+            errors.append(wx * (fx - p))
+        worst = max(abs(e) for e in errors)
+        if best is None or worst < best[0]:
+            best = (worst, coefficients)
+        if worst < abs(c[n - 1]) * mpf('1.001'):
+            break
+        # one extremum of each run of equal sign
+        runs = []
+        for x, e in zip(grid, errors):
+            if runs and (runs[-1][1] > 0) == (e > 0):
+                if abs(e) > abs(runs[-1][1]):
+                    runs[-1] = (x, e)
+            else:
+                runs.append((x, e))
+        while len(runs) > n:
+            runs.pop(0 if abs(runs[0][1]) < abs(runs[-1][1]) else -1)
+        if len(runs) < n:
+            break
+        nodes = [x for x, _ in runs]
+    return best
+
+
+def series(terms):
+    """sum of terms(i) x^i, for functions with a removable singularity at 0."""
+    def f(x):
+        total, i = mpf(0), 0
+        while True:
+            t = terms(i) * x ** i
+            total += t
+            if i > 4 and abs(t) < mpf(10) ** -50:
+                return total
+            i += 1
+    return f
+
+
+fac = mp.factorial
+one = lambda x: mpf(1)
+L2 = log(mpf(2)) / 2 * mpf('1.00001')
+Z = L2 * L2
+H = pi / 2 * mpf('1.00001')
+Q = pi / 4 * mpf('1.00001')
+S = (sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1) * mpf('1.0001')
+
+cosh_tail = series(lambda i: 1 / fac(2 * i + 2))
+sinh_tail = series(lambda i: 1 / fac(2 * i + 1))
+sin_tail = series(lambda i: (-1) ** (i + 1) / fac(2 * i + 3))
+cos_tail = series(lambda i: (-1) ** (i + 1) / fac(2 * i + 2))
+atanh_tail = series(lambda i: mpf(2) / (2 * i + 3))
+
+
+def erf_tail(z):  # erf(sqrt z)/sqrt z
+    return 2 / sqrt(pi) if z == 0 else erf(sqrt(z)) / sqrt(z)
+
+
+def erfcx_mapped(a):
+    def f(t):  # (1 + 2x) exp(x^2) erfc(x), t = (x - a)/(x + a)
+        x = a * (1 + t) / (1 - t)
+        return (1 + 2 * x) * exp(x * x) * erfc(x)
+    return f
+
+
+def atan_tail(z):
+    return mpf(-1) / 3 if z == 0 else (atan(sqrt(z)) / sqrt(z) - 1) / z
+
+
+def asin_tail(z):
+    return mpf(1) / 6 if z == 0 else (asin(sqrt(z)) / sqrt(z) - 1) / z
+
+
+def log1p_over(u):
+    return mpf(1) if u == 0 else log1p(u) / u
+
+
+TABLES = {
+    # name: (function, weight, low, high, degree)
+    'EXP_EVEN': (cosh_tail, lambda z: z if z else mpf(10) ** -30, 0, Z, 2),
+    'EXP_ODD': (sinh_tail, lambda z: mpf(1), 0, Z, 3),
+    'LOG': (atanh_tail, lambda z: z if z else mpf(10) ** -30, 0, S * S, 3),
+    'LOG_FINE': (atanh_tail, lambda z: z if z else mpf(10) ** -30, 0, S * S, 5),
+    'SIN_HALF': (sin_tail, lambda z: z / (sin(sqrt(z)) / sqrt(z)) if z else mpf(10) ** -30, 0, H * H, 4),
+    'SIN_QUARTER': (sin_tail, lambda z: z if z else mpf(10) ** -30, 0, Q * Q, 3),
+    'COS_QUARTER': (cos_tail, lambda z: z / cos(sqrt(z)) if z else mpf(10) ** -30, 0, Q * Q, 3),
+    'ATAN': (atan_tail, lambda z: z * sqrt(z) / atan(sqrt(z)) if z else mpf(10) ** -30, 0, 1, 11),
+    'ASIN': (asin_tail, lambda z: z * sqrt(z) / asin(sqrt(z)) if z else mpf(10) ** -30, 0, mpf('0.2501'), 8),
+    'LOG1P': (log1p_over, lambda u: 1 / log1p_over(u), 0, 1, 12),
+    'ERF': (erf_tail, lambda z: 1 / erf_tail(z), 0, 1, 7),
+    'ERFCX': (erfcx_mapped(mpf(2)), lambda t: 1 / erfcx_mapped(mpf(2))(t), -1, mpf(9) / 13, 14),
+    # for double: sine and cosine on a quarter turn, as tails after 1 and 1 - z/2
+    'SIN_DOUBLE': (sin_tail, lambda z: z if z else mpf(10) ** -30, 0, Q * Q, 5),
+    'COS_DOUBLE': (series(lambda i: (-1) ** i / fac(2 * i + 4)), lambda z: z * z if z else mpf(10) ** -30, 0, Q * Q, 5),
+    'EXP_DOUBLE': (series(lambda i: 1 / fac(i + 2)), one, -L2, L2, 9),
+    'LOG_DOUBLE': (atanh_tail, lambda z: z if z else mpf(10) ** -30, 0, S * S, 8),
+}
+
+
+def main():
+    for name in sys.argv[1:] or TABLES:
+        function, weight, low, high, degree = TABLES[name]
+        worst, c = remez(function, weight, low, high, degree)
+        print('/* %s: degree %d on [%s, %s], error 2^%s */' %
+              (name, degree, mp.nstr(mpf(low), 6), mp.nstr(mpf(high), 6), mp.nstr(log(worst, 2), 5)))
+        print('#define %s(X) %s' % (name, ', '.join('X(%s)' % float(x).hex() for x in c)))
+
+
+main()

@@ -1,0 +1,49 @@
+/*
+ * The kernels for AVX-512 (F, DQ, BW, VL) with FMA: 16 floats or 8 doubles a
+ * vector, a run keeps 16 of the 32 registers. Compiled with -mavx512f -mavx512dq
+ * -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512; nothing here may run
+ * before kernels.c has seen those features.
+ */
+#include "ops/kernels_isa.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define ISA avx512
+#define ISA_BYTES 64
+#define ISA_FMA 1
+#define ISA_TILE 16
+#define ISA_SLEEF(NAME, ULP) Sleef_##NAME##d8_##ULP##avx512f
+#include "ops/vector_template.h"
+
+LANEWISE vd fma_d(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
+LANEWISE vd nfma_d(vd a, vd b, vd c) { return _mm512_fnmadd_pd(a, b, c); }
+LANEWISE vf sqrt_f(vf x) { return _mm512_sqrt_ps(x); }
+LANEWISE vd sqrt_d(vd x) { return _mm512_sqrt_pd(x); }
+LANEWISE vf floor_f(vf x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+LANEWISE vd floor_d(vd x) { return _mm512_roundscale_pd(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+LANEWISE vf greater_f(vf a, vf b) { return _mm512_max_ps(a, b); }
+LANEWISE vd greater_d(vd a, vd b) { return _mm512_max_pd(a, b); }
+LANEWISE vf lesser_f(vf a, vf b) { return _mm512_min_ps(a, b); }
+LANEWISE vd lesser_d(vd a, vd b) { return _mm512_min_pd(a, b); }
+LANEWISE vd widen_low(vf x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
+LANEWISE vd widen_high(vf x) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)); }
+LANEWISE vf narrow(vd low, vd high)
+{
+	return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
+}
+LANEWISE unsigned bits_f(vi mask) { return _mm512_movepi32_mask((__m512i)mask); }
+LANEWISE unsigned bits_d(vl mask) { return _mm512_movepi64_mask((__m512i)mask); }
+LANEWISE vi mask_f(unsigned bits) { return (vi)_mm512_movm_epi32((__mmask16)bits); }
+LANEWISE vl mask_d(unsigned bits) { return (vl)_mm512_movm_epi64((__mmask8)bits); }
+LANEWISE vd scale_d(vd x, vd exponent) { return _mm512_scalef_pd(x, exponent); }
+
+#include "ops/vmath_template.h"
+
+#define TYPE_F32
+#include "ops/kernels_template.h"
+#define TYPE_F64
+#include "ops/kernels_template.h"
+
+const struct kernels *const kernels_avx512[2] = {&table_f32, &table_f64};
+#endif

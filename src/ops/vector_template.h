@@ -1,0 +1,93 @@
+/*
+ * Vectors of one instruction set: types, and what every set has in common. The
+ * includer defines ISA, ISA_BYTES, ISA_FMA, ISA_TILE; after it come the few
+ * functions that differ (kernels_ISA.c), and then vmath_template.h.
+ *
+ * Everything is lane by lane: no lane's result depends on another's, so that an
+ * element has the same bits wherever it stands in an array.
+ */
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LANEWISE static inline __attribute__((always_inline, unused))
+#define COLD static __attribute__((noinline, cold, unused))
+
+enum { LANES_F = ISA_BYTES / 4, LANES_D = ISA_BYTES / 8 };
+
+typedef float vf __attribute__((vector_size(ISA_BYTES)));
+typedef double vd __attribute__((vector_size(ISA_BYTES)));
+typedef int32_t vi __attribute__((vector_size(ISA_BYTES)));      /* lanes of float: masks are 0 or -1 */
+typedef long long vl __attribute__((vector_size(ISA_BYTES)));    /* lanes of double */
+typedef uint32_t vui __attribute__((vector_size(ISA_BYTES)));
+typedef unsigned long long vul __attribute__((vector_size(ISA_BYTES)));
+typedef vf vf_memory __attribute__((aligned(4), may_alias));
+typedef vd vd_memory __attribute__((aligned(8), may_alias));
+
+/* x - 0 is x, negative zero included: the compiler makes a plain broadcast of it */
+LANEWISE vf splat_f(float x) { return x - (vf){0}; }
+LANEWISE vd splat_d(double x) { return x - (vd){0}; }
+
+LANEWISE vf load_f(const void *from, size_t index) { return *(const vf_memory *)((const float *)from + index); }
+LANEWISE vd load_d(const void *from, size_t index) { return *(const vd_memory *)((const double *)from + index); }
+LANEWISE void store_f(void *to, size_t index, vf x) { *(vf_memory *)((float *)to + index) = x; }
+LANEWISE void store_d(void *to, size_t index, vd x) { *(vd_memory *)((double *)to + index) = x; }
+
+LANEWISE vf select_f(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
+LANEWISE vd select_d(vl mask, vd yes, vd no) { return (vd)((mask & (vl)yes) | (~mask & (vl)no)); }
+LANEWISE vf abs_f(vf x) { return (vf)((vi)x & 0x7fffffff); }
+LANEWISE vd abs_d(vd x) { return (vd)((vl)x & 0x7fffffffffffffff); }
+/* |magnitude| with the sign of SIGN */
+LANEWISE vf copysign_f(vf magnitude, vf sign) { return (vf)(((vi)magnitude & 0x7fffffff) | ((vi)sign & INT32_MIN)); }
+LANEWISE vd copysign_d(vd magnitude, vd sign) { return (vd)(((vl)magnitude & INT64_MAX) | ((vl)sign & INT64_MIN)); }
+
+/* Bit i of BITS as the mask of lane i. */
+LANEWISE vi spread_f(unsigned bits)
+{
+	vi lane;
+	for (int i = 0; i < LANES_F; i++)
+		lane[i] = (int32_t)1 << i;
+	return (((int32_t)bits - (vi){0}) & lane) != 0;
+}
+
+LANEWISE vl spread_d(unsigned bits)
+{
+	vl lane;
+	for (int i = 0; i < LANES_D; i++)
+		lane[i] = (long long)1 << i;
+	return (((long long)bits - (vl){0}) & lane) != 0;
+}
+
+/* Without an instruction for it: adding 2^52 (2^23) rounds to an integer, which is at most one too high. */
+LANEWISE vf floor_plain_f(vf x)
+{
+	const vf magic = splat_f(0x1p23F);
+	const vf a = abs_f(x);
+	vf whole = copysign_f((a + magic) - magic, x);
+
+	whole = whole - select_f(whole > x, splat_f(1), splat_f(0));
+	return select_f(a < magic, copysign_f(whole, x), x);
+}
+
+LANEWISE vd floor_plain_d(vd x)
+{
+	const vd magic = splat_d(0x1p52);
+	const vd a = abs_d(x);
+	vd whole = copysign_d((a + magic) - magic, x);
+
+	whole = whole - select_d(whole > x, splat_d(1), splat_d(0));
+	return select_d(a < magic, copysign_d(whole, x), x);
+}
+
+/* 2^exponent for an integer within [-1022, 1023]. */
+LANEWISE vd power_of_two(vd exponent)
+{
+	return (vd)(((vl)(exponent + 0x1.8p52) + 1023) << 52);
+}
+
+#if !ISA_FMA
+/* Rounded twice: only where that is of no account. */
+LANEWISE vd fma_d(vd a, vd b, vd c) { return a * b + c; }
+LANEWISE vd nfma_d(vd a, vd b, vd c) { return c - a * b; }
+#endif

@@ -1,0 +1,909 @@
+/*
+ * The element-wise kernels: every row of ops.def, on every instruction set that
+ * this processor has, in both types. Oracles: the C library in a wider type
+ * (double for float, long double for double), and central differences of those.
+ */
+#include "ops/kernels.h"
+
+#include <check.h>
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef long double real;
+
+/* ---- what the rows mean, in long double ---- */
+
+static real ref_add(real v, real a, const double *p) { (void)p; return v + a; }
+static real ref_sub(real v, real a, const double *p) { (void)p; return v - a; }
+static real ref_mul(real v, real a, const double *p) { (void)p; return v * a; }
+static real ref_div(real v, real a, const double *p) { (void)p; return v / a; }
+static real ref_pow(real v, real a, const double *p) { (void)p; return powl(v, a); }
+static real ref_max(real v, real a, const double *p) { (void)p; return isnan(v) || isnan(a) ? v + a : v > a ? v : a; }
+static real ref_min(real v, real a, const double *p) { (void)p; return isnan(v) || isnan(a) ? v + a : v < a ? v : a; }
+static real ref_rsub(real v, real a, const double *p) { (void)p; return a - v; }
+static real ref_rdiv(real v, real a, const double *p) { (void)p; return a / v; }
+static real ref_identity(real v, real a, const double *p) { (void)a, (void)p; return v; }
+static real ref_stop_gradient(real v, real a, const double *p) { (void)a, (void)p; return v; }
+static real ref_neg(real v, real a, const double *p) { (void)a, (void)p; return -v; }
+static real ref_abs(real v, real a, const double *p) { (void)a, (void)p; return fabsl(v); }
+static real ref_sign(real v, real a, const double *p) { (void)a, (void)p; return v > 0 ? 1 : v < 0 ? -1 : v == 0 ? 0 : v; }
+static real ref_sqrt(real v, real a, const double *p) { (void)a, (void)p; return sqrtl(v); }
+static real ref_rsqrt(real v, real a, const double *p) { (void)a, (void)p; return 1 / sqrtl(v); }
+static real ref_square(real v, real a, const double *p) { (void)a, (void)p; return v * v; }
+static real ref_reciprocal(real v, real a, const double *p) { (void)a, (void)p; return 1 / v; }
+static real ref_exp(real v, real a, const double *p) { (void)a, (void)p; return expl(v); }
+static real ref_expm1(real v, real a, const double *p) { (void)a, (void)p; return expm1l(v); }
+static real ref_log(real v, real a, const double *p) { (void)a, (void)p; return logl(v); }
+static real ref_log1p(real v, real a, const double *p) { (void)a, (void)p; return log1pl(v); }
+static real ref_sin(real v, real a, const double *p) { (void)a, (void)p; return sinl(v); }
+static real ref_cos(real v, real a, const double *p) { (void)a, (void)p; return cosl(v); }
+static real ref_tan(real v, real a, const double *p) { (void)a, (void)p; return tanl(v); }
+static real ref_asin(real v, real a, const double *p) { (void)a, (void)p; return asinl(v); }
+static real ref_acos(real v, real a, const double *p) { (void)a, (void)p; return acosl(v); }
+static real ref_atan(real v, real a, const double *p) { (void)a, (void)p; return atanl(v); }
+static real ref_sinh(real v, real a, const double *p) { (void)a, (void)p; return sinhl(v); }
+static real ref_cosh(real v, real a, const double *p) { (void)a, (void)p; return coshl(v); }
+static real ref_tanh(real v, real a, const double *p) { (void)a, (void)p; return tanhl(v); }
+static real ref_sigmoid(real v, real a, const double *p) { (void)a, (void)p; return 1 / (1 + expl(-v)); }
+static real ref_softplus(real v, real a, const double *p) { (void)a, (void)p; return fmaxl(v, 0) + log1pl(expl(-fabsl(v))) + (isnan(v) ? v : 0); }
+static real ref_relu(real v, real a, const double *p) { (void)a, (void)p; return v < 0 ? 0 : v; }
+static real ref_leaky_relu(real v, real a, const double *p) { (void)a; return v > 0 ? v : v * p[0]; }
+static real ref_elu(real v, real a, const double *p) { (void)a, (void)p; return v > 0 ? v : expm1l(v); }
+static real ref_gelu(real v, real a, const double *p)
+{
+	(void)a;
+	if (p[0] != 0)
+		return v / (1 + expl(-2 * sqrtl(2 / acosl(-1)) * (v + 0.044715L * v * v * v)));
+	return v * (erfcl(-v * sqrtl(0.5L)) / 2);
+}
+static real ref_silu(real v, real a, const double *p) { (void)a, (void)p; return v / (1 + expl(-v)); }
+static real ref_erf(real v, real a, const double *p) { (void)a, (void)p; return erfl(v); }
+static real ref_floor(real v, real a, const double *p) { (void)a, (void)p; return floorl(v); }
+static real ref_clip(real v, real a, const double *p) { (void)a; return v < p[0] ? p[0] : v > p[1] ? p[1] : v; }
+
+/* ---- the rows ---- */
+
+/* Where derivatives and ulp are sampled: [low, high]; the bound on the error, 0 for correctly rounded. */
+static const struct domain {
+	double low, high;
+	double ulp;
+} domains[OP_COUNT] = {
+	[OP_pow] = {0, 20, 1},        [OP_sqrt] = {0, 1e6, 0},      [OP_rsqrt] = {0, 1e6, 1},
+	[OP_exp] = {-104, 89, 1},     [OP_expm1] = {-40, 89, 1},    [OP_log] = {0, 100, 1},
+	[OP_log1p] = {-1, 10, 1},     [OP_sin] = {-100, 100, 1},    [OP_cos] = {-100, 100, 1},
+	[OP_tan] = {-100, 100, 1},    [OP_asin] = {-1, 1, 1},       [OP_acos] = {-1, 1, 1},
+	[OP_atan] = {-10, 10, 1},     [OP_sinh] = {-89, 89, 1},     [OP_cosh] = {-89, 89, 1},
+	[OP_tanh] = {-20, 20, 1},     [OP_sigmoid] = {-104, 40, 4}, [OP_softplus] = {-104, 40, 4},
+	[OP_elu] = {-40, 10, 4},      [OP_gelu] = {-14, 10, 4},     [OP_silu] = {-104, 40, 4},
+	[OP_erf] = {-7, 7, 1},
+};
+
+static double domain_low(int op) { return domains[op].low == domains[op].high ? -20 : domains[op].low; }
+static double domain_high(int op) { return domains[op].low == domains[op].high ? 20 : domains[op].high; }
+
+enum kept { KEPT_NONE, KEPT_IS_VALUE, KEPT_IS_MASK, KEPT_IS_MASKS };
+#define KEPT_NOTHING KEPT_NONE
+#define KEPT_VALUE(OP, EXPRESSION) KEPT_IS_VALUE
+#define KEPT_MASK(OP, CONDITION) KEPT_IS_MASK
+#define KEPT_MASKS(OP, CONDITION, OP2, CONDITION2) KEPT_IS_MASKS
+#define BITS_NIL 0
+#define BITS_ZERO 0
+#define BITS_V NEED_V
+#define BITS_A NEED_A
+#define BITS_Y NEED_Y
+#define BITS_K NEED_K
+#define BITS_KL (NEED_K | NEED_L)
+#define BITS_VA (NEED_V | NEED_A)
+#define BITS_VY (NEED_V | NEED_Y)
+#define BITS_AY (NEED_A | NEED_Y)
+#define BITS_VAY (NEED_V | NEED_A | NEED_Y)
+
+static const struct row {
+	const char *name;
+	int op;
+	bool binary;
+	enum kept kept;
+	unsigned needs_v, needs_a;
+	bool cheap;
+	real (*reference)(real v, real a, const double *p);
+} rows[] = {
+#define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, ...)                                                        \
+	{#NAME, OP_##NAME, false, KEPT_##KEEPS, BITS_##NEEDS, 0, (FLOPS) < 8, ref_##NAME},
+#define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, ...)                                                       \
+	{#NAME, OP_##NAME, true, KEPT_##KEEPS, BITS_##NEEDS_V, BITS_##NEEDS_A, (FLOPS) < 8, ref_##NAME},
+#include "ops/ops.def"
+};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+static bool is_mask(const struct row *row) { return row->kept >= KEPT_IS_MASK; }
+
+/* P(0), P(1) for a row; VARIANT 1: gelu's other form */
+static void set_numbers(const struct row *row, int variant, double number[2])
+{
+	number[0] = number[1] = 0;
+	if (row->op == OP_leaky_relu)
+		number[0] = 0.125; /* exact in both types */
+	if (row->op == OP_clip)
+		number[0] = -1.5, number[1] = 2.25;
+	if (row->op == OP_gelu)
+		number[0] = variant;
+}
+
+/* ---- arrays of either type ---- */
+
+enum { MOST = 1000, ROOM = MOST + 64 };
+struct array {
+	_Alignas(64) unsigned char bytes[ROOM * sizeof(double)];
+};
+static struct array in_v, in_a, in_g;
+
+static size_t size_of(const struct kernels *kernels) { return kernels->dtype == DTYPE_F32 ? 4 : 8; }
+
+static void put(const struct kernels *kernels, void *array, size_t i, double x)
+{
+	if (kernels->dtype == DTYPE_F32)
+		((float *)array)[i] = (float)x;
+	else
+		((double *)array)[i] = x;
+}
+
+static double get(const struct kernels *kernels, const void *array, size_t i)
+{
+	return kernels->dtype == DTYPE_F32 ? (double)((const float *)array)[i] : ((const double *)array)[i];
+}
+
+static uint64_t seed = 1;
+static uint64_t random_bits(void)
+{
+	uint64_t z = (seed += 0x9e3779b97f4a7c15);
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+	return z ^ (z >> 31);
+}
+static double uniform(double low, double high) { return low + (high - low) * (double)(random_bits() >> 11) * 0x1p-53; }
+
+/* any finite or other number of the type, by its bits */
+static double any_number(const struct kernels *kernels)
+{
+	const uint64_t bits = random_bits();
+	const uint32_t half = (uint32_t)(bits >> 32);
+	float f;
+	double d;
+
+	memcpy(&f, &half, sizeof f);
+	memcpy(&d, &bits, sizeof d);
+	return kernels->dtype == DTYPE_F32 ? (double)f : d;
+}
+
+static double special(size_t i)
+{
+	static const double list[] = {0.0,  -0.0, 1,    -1,    0.5,    -0.5,   INFINITY, -INFINITY, NAN,    0x1p-149, -0x1p-149,
+	                              3,    -3,   1e30, -1e30, 1e-30,  -1e-30, 0x1p-127, 2,         -2,     710,      -710,
+	                              89,   -89,  104,  -104,  3.4e38, 1e10,   -1e10,    0x1p23,    -2.5,   1.5,      -1.5,
+	                              2.25, 100,  -37.5, 22,   -22,    1e5,    0x1p52,   5e-324,    1e308};
+	return list[i % (sizeof list / sizeof list[0])];
+}
+
+/* A mixture: the row's domain, and special values. */
+static void fill_inputs(const struct kernels *kernels, const struct row *row, bool specials)
+{
+	for (size_t i = 0; i < ROOM; i++) {
+		put(kernels, in_v.bytes, i, specials && random_bits() % 4 == 0 ? special(random_bits() % 64) : uniform(domain_low(row->op), domain_high(row->op)));
+		put(kernels, in_a.bytes, i, specials && random_bits() % 4 == 0 ? special(random_bits() % 64) : uniform(-4, 4));
+		put(kernels, in_g.bytes, i, uniform(-2, 2));
+	}
+}
+
+/* equal bits, any NaN equal to any */
+static bool same(const struct kernels *kernels, const void *x, const void *y, size_t n)
+{
+	const size_t size = size_of(kernels);
+	for (size_t i = 0; i < n; i++)
+		if (memcmp((const char *)x + i * size, (const char *)y + i * size, size) != 0 &&
+		    !(isnan(get(kernels, x, i)) && isnan(get(kernels, y, i))))
+			return false;
+	return true;
+}
+
+static size_t tables_of(int type, const struct kernels *tables[4])
+{
+	return kernels_all(type ? DTYPE_F64 : DTYPE_F32, tables);
+}
+
+#define FOR_ALL                                                                                                        \
+	const struct kernels *tables[4];                                                                                   \
+	for (int type = 0; type < 2; type++)                                                                               \
+		for (size_t table = 0, count = tables_of(type, tables); table < count; table++)                                \
+			for (const struct row *row = rows; row < rows + ROWS; row++)
+
+#define WHERE_AND(MORE) "%s, %s %s, form %d, n %zu" MORE, row->name, kernels->isa, dtype_label(kernels), form, n
+#define WHERE WHERE_AND("")
+static const char *dtype_label(const struct kernels *kernels) { return kernels->dtype == DTYPE_F32 ? "f32" : "f64"; }
+
+/* ---- shape of the table, blocks, tails ---- */
+
+START_TEST(test_table_is_complete)
+{
+	FOR_ALL
+	{
+		const struct kernels *kernels = tables[table];
+		ck_assert_int_eq(kernels->dtype, type ? DTYPE_F64 : DTYPE_F32);
+		for (int form = 0; form < 2; form++) {
+			const bool differentiable = row->op != OP_sign && row->op != OP_floor && row->op != OP_stop_gradient;
+			ck_assert_ptr_nonnull(kernels->forward[row->op][form]);
+			ck_assert_int_eq(kernels->forward_keep[row->op][form] != NULL, row->kept != KEPT_NONE);
+			ck_assert_int_eq(kernels->vjp_v[row->op][form] != NULL, differentiable);
+			ck_assert_int_eq(kernels->vjp_a[row->op][form] != NULL, row->binary);
+		}
+		ck_assert_int_eq(op_runs_in_registers((enum op)row->op), row->cheap);
+	}
+	ck_assert(!op_runs_in_registers(OP_matmul));
+	ck_assert(!op_runs_in_registers(OP_COUNT));
+}
+END_TEST
+
+/* All outputs of a row on n elements from element START of the inputs. */
+struct outputs {
+	struct array y, y_keep, kept, dv, da;
+	unsigned char mask[2][ROOM / 8 + 1];
+};
+static struct outputs whole, part;
+
+static void run_row(const struct kernels *kernels, const struct row *row, int form, int variant, size_t start, size_t n,
+                    struct outputs *to)
+{
+	const size_t size = size_of(kernels);
+	struct kernel_args args = {.out = to->y.bytes,
+	                           .v = in_v.bytes + start * size,
+	                           .a = row->binary && !form ? in_a.bytes + start * size : NULL,
+	                           .scalar = 1.75,
+	                           .n = n};
+
+	memset(to, 0x55, sizeof *to);
+	set_numbers(row, variant, args.number);
+	kernels->forward[row->op][form](&args);
+	if (row->kept) {
+		args.out = to->y_keep.bytes;
+		args.keep[0] = is_mask(row) ? (void *)to->mask[0] : (void *)to->kept.bytes;
+		args.keep[1] = row->kept == KEPT_IS_MASKS ? to->mask[1] : NULL;
+		kernels->forward_keep[row->op][form](&args);
+	}
+	for (int operand = 0; operand <= (row->binary ? 1 : 0); operand++) {
+		kernel *vjp = operand ? kernels->vjp_a[row->op][form] : kernels->vjp_v[row->op][form];
+		const unsigned needs = operand ? row->needs_a : row->needs_v;
+		struct kernel_args back = {.out = operand ? to->da.bytes : to->dv.bytes, .scalar = 1.75, .n = n};
+
+		if (!vjp)
+			continue;
+		set_numbers(row, variant, back.number);
+		back.g = in_g.bytes + start * size;
+		back.v = needs & NEED_V ? args.v : NULL;
+		back.a = needs & NEED_A ? args.a : NULL;
+		back.y = needs & NEED_Y ? to->y.bytes : NULL;
+		back.k = needs & NEED_K ? args.keep[0] : NULL;
+		back.l = needs & NEED_L ? args.keep[1] : NULL;
+		vjp(&back);
+	}
+}
+
+static const size_t sizes[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, MOST};
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+/* An element has the same bits wherever it stands, and nothing is written past the end. */
+START_TEST(test_tail_equals_body)
+{
+	FOR_ALL
+	{
+		const struct kernels *kernels = tables[table];
+		const size_t size = size_of(kernels);
+		for (int form = 0; form <= (row->binary ? 1 : 0); form++) {
+			fill_inputs(kernels, row, true);
+			run_row(kernels, row, form, 0, 0, MOST, &whole);
+			for (int s = 0; s < SIZES; s++) {
+				const size_t n = sizes[s], start = n < MOST ? (size_t)(random_bits() % (MOST - n)) : 0;
+
+				run_row(kernels, row, form, 0, start, n, &part);
+				ck_assert_msg(same(kernels, part.y.bytes, whole.y.bytes + start * size, n), "y: " WHERE);
+				ck_assert_msg(!row->kept || same(kernels, part.y_keep.bytes, part.y.bytes, n), "keep y: " WHERE);
+				if (kernels->vjp_v[row->op][form])
+					ck_assert_msg(same(kernels, part.dv.bytes, whole.dv.bytes + start * size, n), "dv: " WHERE);
+				if (row->binary)
+					ck_assert_msg(same(kernels, part.da.bytes, whole.da.bytes + start * size, n), "da: " WHERE);
+				if (row->kept == KEPT_IS_VALUE)
+					ck_assert_msg(same(kernels, part.kept.bytes, whole.kept.bytes + start * size, n), "kept: " WHERE);
+				for (int m = 0; is_mask(row) && m <= (row->kept == KEPT_IS_MASKS); m++) {
+					for (size_t i = 0; i < (n + 7) / 8 * 8; i++) {
+						const size_t j = start + i;
+						const int bit = part.mask[m][i / 8] >> i % 8 & 1;
+						const int want = i < n ? whole.mask[m][j / 8] >> j % 8 & 1 : 0;
+						ck_assert_msg(bit == want, "mask: " WHERE);
+					}
+					ck_assert_msg(part.mask[m][(n + 7) / 8] == 0x55, "mask's end: " WHERE);
+				}
+				ck_assert_msg(part.y.bytes[n * size] == 0x55, "y's end: " WHERE);
+				ck_assert_msg(part.dv.bytes[n * size] == 0x55, "dv's end: " WHERE);
+				ck_assert_msg(part.da.bytes[n * size] == 0x55, "da's end: " WHERE);
+				ck_assert_msg(part.kept.bytes[n * size] == 0x55, "kept's end: " WHERE);
+			}
+		}
+	}
+}
+END_TEST
+
+START_TEST(test_in_place_and_unaligned)
+{
+	static struct array copy, copy_a;
+	FOR_ALL
+	{
+		const struct kernels *kernels = tables[table];
+		const size_t size = size_of(kernels), n = 333;
+		for (int form = 0; form <= (row->binary ? 1 : 0); form++) {
+			struct kernel_args args = {.scalar = 1.75, .n = n};
+
+			fill_inputs(kernels, row, true);
+			run_row(kernels, row, form, 0, 0, n, &whole);
+			set_numbers(row, 0, args.number);
+			memcpy(copy.bytes + size, in_v.bytes, n * size); /* off a vector's alignment */
+			memcpy(copy_a.bytes + 3 * size, in_a.bytes, n * size);
+			args.out = copy.bytes + size;
+			args.v = args.out;
+			args.a = row->binary && !form ? copy_a.bytes + 3 * size : NULL;
+			kernels->forward[row->op][form](&args);
+			ck_assert_msg(same(kernels, args.out, whole.y.bytes, n), "over v: " WHERE);
+			if (!args.a)
+				continue;
+			memcpy(copy.bytes + size, in_v.bytes, n * size);
+			args.out = copy_a.bytes + 3 * size;
+			kernels->forward[row->op][form](&args);
+			ck_assert_msg(same(kernels, args.out, whole.y.bytes, n), "over a: " WHERE);
+		}
+	}
+}
+END_TEST
+
+/* ---- values ---- */
+
+/* The distance of Y from WANT in units of the type's last place at WANT. */
+static double ulps(const struct kernels *kernels, double y, real want)
+{
+	const int digits = kernels->dtype == DTYPE_F32 ? 24 : 53, least = kernels->dtype == DTYPE_F32 ? -149 : -1074;
+	const real largest = kernels->dtype == DTYPE_F32 ? (real)FLT_MAX : (real)DBL_MAX;
+	int exponent;
+
+	if (isnan(want) || isnan(y))
+		return isnan(want) && isnan(y) ? 0 : INFINITY;
+	if (isinf(y) && fabsl(want) >= largest && (y > 0) == (want > 0))
+		return 0; /* overflow at the edge is judged by largest's own ulp below */
+	if (isinf(want) || isinf(y))
+		return (real)y == want ? 0 : INFINITY;
+	if (want == 0)
+		return y == 0 ? (!signbit(y) == !signbit(want) ? 0 : INFINITY) : (double)fabsl(y / ldexpl(1, least));
+	frexpl(want, &exponent);
+	exponent = exponent - digits < least ? least : exponent - digits;
+	return (double)(fabsl((real)y - want) / ldexpl(1, exponent));
+}
+
+static void measure(const struct kernels *kernels, const struct row *row, int variant, size_t n, double *worst, double at[2])
+{
+	struct kernel_args args = {.out = whole.y.bytes, .v = in_v.bytes, .a = row->binary ? in_a.bytes : NULL, .n = n};
+
+	set_numbers(row, variant, args.number);
+	kernels->forward[row->op][0](&args);
+	for (size_t i = 0; i < n; i++) {
+		const double v = get(kernels, in_v.bytes, i), a = get(kernels, in_a.bytes, i);
+		const double y = get(kernels, whole.y.bytes, i);
+		const real want = row->reference(v, a, args.number);
+		double error;
+		if (want == 0 && y == 0 && (row->op == OP_max || row->op == OP_min || row->op == OP_relu || row->op == OP_clip || row->op == OP_elu))
+			continue; /* either zero */
+		error = ulps(kernels, y, want);
+		if (!(error <= *worst))
+			*worst = error, at[0] = v, at[1] = a;
+	}
+}
+
+static void values_of(bool specials, size_t rounds)
+{
+	int failures = 0;
+	FOR_ALL
+	{
+		const struct kernels *kernels = tables[table];
+		for (int variant = 0; variant <= (row->op == OP_gelu); variant++) {
+			double worst = 0, at[2] = {0, 0};
+			for (size_t round = 0; round < rounds; round++) {
+				for (size_t i = 0; i < MOST; i++) {
+					const int kind = (int)(random_bits() % 4);
+					const double width = ldexp(1, -(int)(random_bits() % 40));
+					double v = kind == 0 ? any_number(kernels)
+					         : kind == 1 ? uniform(-width, width) * 16
+					                     : uniform(domain_low(row->op), domain_high(row->op));
+					double a = kind == 0 ? any_number(kernels) : uniform(-6, 6);
+					if (kind == 3)
+						a = floor(a);
+					if (kind == 3 && row->op == OP_pow)
+						v = random_bits() & 1 ? -v : v;
+					if (specials) {
+						v = random_bits() & 3 ? special(i) : v;
+						a = random_bits() & 3 ? special(random_bits() % 64) : a;
+					}
+					put(kernels, in_v.bytes, i, v);
+					put(kernels, in_a.bytes, i, a);
+				}
+				measure(kernels, row, variant, MOST, &worst, at);
+			}
+			const double bound = domains[row->op].ulp > 0 ? domains[row->op].ulp : 0.5;
+			const bool good = worst <= bound;
+			failures += !good;
+			if (!specials || !good)
+				printf("%-9s %s %-13s %7.4f ulp at %a, %a%s\n", kernels->isa, dtype_label(kernels), row->name, worst,
+				       at[0], row->binary ? at[1] : 0, good ? "" : "  BEYOND ITS BOUND");
+		}
+	}
+	ck_assert_msg(failures == 0, "%d rows are beyond their bounds: see the list above", failures);
+}
+
+START_TEST(test_special_values) { values_of(true, 4); }
+END_TEST
+
+START_TEST(test_errors_in_ulp) { values_of(false, 60); }
+END_TEST
+
+/* Arithmetic in the type itself: to the bit, denormals and signed zeros included. */
+START_TEST(test_arithmetic_is_ieee)
+{
+	const struct kernels *tables[4];
+	const size_t count = kernels_all(DTYPE_F32, tables);
+	enum { LENGTH = 64 };
+	float v[LENGTH], a[LENGTH], y[LENGTH];
+
+	for (int round = 0; round < 2000; round++) {
+		for (int i = 0; i < LENGTH; i++) {
+			v[i] = (float)any_number(tables[0]);
+			a[i] = random_bits() & 1 ? (float)any_number(tables[0]) : (float)special((size_t)i);
+		}
+		for (size_t table = 0; table < count; table++) {
+			static const int ops[] = {OP_add, OP_sub, OP_mul, OP_div, OP_rsub, OP_rdiv};
+			for (int k = 0; k < 6; k++) {
+				const struct kernel_args args = {.out = y, .v = v, .a = a, .n = LENGTH};
+				tables[table]->forward[ops[k]][0](&args);
+				for (int i = 0; i < LENGTH; i++) {
+					const volatile float want = k == 0 ? v[i] + a[i] : k == 1 ? v[i] - a[i] : k == 2 ? v[i] * a[i]
+					                          : k == 3 ? v[i] / a[i] : k == 4 ? a[i] - v[i] : a[i] / v[i];
+					const float w = want;
+					ck_assert(isnan(w) ? isnan(y[i]) : memcmp(&w, &y[i], sizeof w) == 0);
+				}
+			}
+		}
+	}
+}
+END_TEST
+
+/* ---- derivatives ---- */
+
+static bool near_kink(const struct row *row, double v, double a)
+{
+	const double d = 1e-2;
+	switch (row->op) {
+	case OP_max:
+	case OP_min:
+		return fabs(v - a) < d;
+	case OP_clip:
+		return fabs(v + 1.5) < d || fabs(v - 2.25) < d;
+	case OP_asin:
+	case OP_acos:
+		return fabs(v) > 1 - d;
+	case OP_div:
+		return fabs(a) < 0.1;
+	case OP_pow:
+	case OP_log:
+	case OP_sqrt:
+	case OP_rsqrt:
+	case OP_rdiv:
+	case OP_reciprocal:
+		return fabs(v) < 0.1;
+	case OP_tan:
+		return fabs(cos(v)) < 0.1;
+	case OP_log1p:
+		return v < -0.9;
+	default:
+		return fabs(v) < d;
+	}
+}
+
+START_TEST(test_derivatives)
+{
+	FOR_ALL
+	{
+		const struct kernels *kernels = tables[table];
+		const size_t n = 200;
+		for (int variant = 0; variant <= (row->op == OP_gelu); variant++)
+			for (int form = 0; form <= (row->binary ? 1 : 0); form++) {
+				double number[2];
+				fill_inputs(kernels, row, false);
+				for (size_t i = 0; i < n; i++) { /* where the values are of moderate size */
+					const double low = fmax(domain_low(row->op), -5), high = fmin(domain_high(row->op), 5);
+					put(kernels, in_v.bytes, i, uniform(low, high));
+				}
+				run_row(kernels, row, form, variant, 0, n, &whole);
+				set_numbers(row, variant, number);
+				for (int operand = 0; operand <= (row->binary ? 1 : 0); operand++) {
+					if (!(operand ? kernels->vjp_a : kernels->vjp_v)[row->op][form])
+						continue;
+					for (size_t i = 0; i < n; i++) {
+						const real v = get(kernels, in_v.bytes, i), h = 1e-5L;
+						const real a = form ? 1.75 : get(kernels, in_a.bytes, i), g = get(kernels, in_g.bytes, i);
+						const double got = get(kernels, operand ? whole.da.bytes : whole.dv.bytes, i);
+						if (near_kink(row, (double)v, (double)a))
+							continue;
+						const real up = row->reference(operand ? v : v + h, operand ? a + h : a, number);
+						const real down = row->reference(operand ? v : v - h, operand ? a - h : a, number);
+						const real want = g * (up - down) / (2 * h);
+						const real scale = fabsl(want) + fabsl(g) * (fabsl(up) + 1) * (type ? 1 : 0.1L);
+						ck_assert_msg(fabsl(got - want) <= scale * (type ? 2e-7L : 1e-4L),
+						              WHERE_AND(" d%c at %Lg, %Lg: %.17g, not %.17Lg"), operand ? 'a' : 'v', v, a, got, want);
+					}
+				}
+			}
+	}
+}
+END_TEST
+
+/* Ties and kinks, as the SPEC has them. */
+START_TEST(test_derivatives_at_kinks)
+{
+	const struct kernels *tables[4];
+	for (int type = 0; type < 2; type++)
+		for (size_t table = 0, count = tables_of(type, tables); table < count; table++) {
+			static const struct {
+				int op;
+				double v, a, dv, da;
+			} cases[] = {{OP_relu, 0, 0, 0, 0}, {OP_abs, 0, 0, 0, 0}, {OP_max, 3, 3, 0.5, 0.5}, {OP_min, 3, 3, 0.5, 0.5},
+			             {OP_max, 4, 3, 1, 0}, {OP_min, 4, 3, 0, 1}, {OP_clip, 2.25, 0, 0, 0}, {OP_clip, 2, 0, 1, 0},
+			             {OP_relu, 1, 0, 1, 0}, {OP_relu, -1, 0, 0, 0}, {OP_abs, -2, 0, -1, 0}};
+			const struct kernels *kernels = tables[table];
+			for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+				const struct row *row = rows;
+				while (row->op != cases[c].op)
+					row++;
+				for (size_t i = 0; i < 20; i++) {
+					put(kernels, in_v.bytes, i, cases[c].v);
+					put(kernels, in_a.bytes, i, cases[c].a);
+					put(kernels, in_g.bytes, i, 1);
+				}
+				run_row(kernels, row, 0, 0, 0, 20, &whole);
+				ck_assert_msg(get(kernels, whole.dv.bytes, 19) == cases[c].dv, "%s case %zu", row->name, c);
+				if (row->binary)
+					ck_assert_msg(get(kernels, whole.da.bytes, 19) == cases[c].da, "%s case %zu", row->name, c);
+			}
+		}
+}
+END_TEST
+
+/* What a derivative declares, it uses: spoilt, the gradient changes. */
+START_TEST(test_needs_are_used)
+{
+	static struct array spoilt, result;
+	static unsigned char flipped[ROOM / 8 + 1];
+	FOR_ALL
+	{
+		const struct kernels *kernels = tables[table];
+		const size_t size = size_of(kernels), n = 100;
+		for (int operand = 0; operand <= (row->binary ? 1 : 0); operand++) {
+			kernel *vjp = (operand ? kernels->vjp_a : kernels->vjp_v)[row->op][0];
+			const unsigned needs = operand ? row->needs_a : row->needs_v;
+
+			if (!vjp)
+				continue;
+			fill_inputs(kernels, row, false);
+			for (size_t i = 0; i < n; i++) {
+				const double v = i < 20 ? 1 : uniform(fmax(domain_low(row->op), -2), fmin(domain_high(row->op), 2));
+				put(kernels, in_v.bytes, i, v);
+				put(kernels, in_a.bytes, i, i < 20 ? 1 : uniform(-4, 4));
+			}
+			run_row(kernels, row, 0, 0, 0, n, &whole);
+			for (unsigned need = 1; need <= NEED_L; need *= 2) {
+				const unsigned char *mask = need == NEED_K ? whole.mask[0] : whole.mask[1];
+				const void *want = operand ? whole.da.bytes : whole.dv.bytes;
+				const void *bad = spoilt.bytes;
+				struct kernel_args args = {.out = result.bytes, .g = in_g.bytes, .n = n};
+
+				if (!(needs & need))
+					continue;
+				for (size_t i = 0; i < n; i++)
+					put(kernels, spoilt.bytes, i, NAN);
+				for (size_t i = 0; i < (n + 7) / 8; i++)
+					flipped[i] = (unsigned char)~mask[i];
+				if (need >= NEED_K && is_mask(row))
+					bad = flipped;
+				set_numbers(row, 0, args.number);
+				args.v = !(needs & NEED_V) ? NULL : need == NEED_V ? bad : in_v.bytes;
+				args.a = !(needs & NEED_A) ? NULL : need == NEED_A ? bad : in_a.bytes;
+				args.y = !(needs & NEED_Y) ? NULL : need == NEED_Y ? bad : whole.y.bytes;
+				args.k = !(needs & NEED_K)  ? NULL
+				         : need == NEED_K   ? bad
+				         : is_mask(row)     ? (const void *)whole.mask[0]
+				                            : whole.kept.bytes;
+				args.l = !(needs & NEED_L) ? NULL : need == NEED_L ? bad : whole.mask[1];
+				vjp(&args);
+				ck_assert_msg(memcmp(result.bytes, want, n * size) != 0, "%s declares need %u of d%c and does not use it",
+				              row->name, need, operand ? 'a' : 'v');
+			}
+		}
+	}
+}
+END_TEST
+
+/* ---- runs ---- */
+
+/* The meaning of a run: its steps as kernels, one after another. */
+static void run_plainly(const struct kernels *kernels, void *out, const void *v, const struct run_step *steps,
+                        size_t count, size_t n)
+{
+	uint64_t left[64] = {0};
+
+	ck_assert(count <= 64);
+	memcpy(out, v, n * size_of(kernels));
+	for (size_t i = 0; i < count; i++) {
+		const struct run_step *step = &steps[i];
+		if (step->op == OP_COUNT) {
+			left[i] = left[i] ? left[i] : step->turns;
+			if (--left[i])
+				i = (size_t)step->target - 1;
+			continue;
+		}
+		const struct kernel_args args = {
+			.out = out, .v = out, .scalar = step->scalar, .number = {step->number[0], step->number[1]}, .n = n};
+		kernels->forward[step->op][1](&args);
+	}
+}
+
+static struct run_step random_step(void)
+{
+	for (;;) {
+		const struct row *row = &rows[random_bits() % ROWS];
+		if (row->cheap)
+			return (struct run_step){
+				.op = (uint32_t)row->op, .scalar = uniform(-2, 2), .number = {uniform(-3, 0), uniform(0, 3)}};
+	}
+}
+
+START_TEST(test_runs)
+{
+	static struct array got, want;
+	const struct kernels *tables[4];
+	for (int type = 0; type < 2; type++)
+		for (size_t table = 0, count = tables_of(type, tables); table < count; table++) {
+			const struct kernels *kernels = tables[table];
+			fill_inputs(kernels, &rows[0], true);
+			for (int s = 0; s < SIZES; s++)
+				for (int round = 0; round < 20; round++) {
+					struct run_step steps[20];
+					const size_t n = sizes[s];
+					/* ( a ( b c ) x3 d ( ( e ) x2 ) x4 ) x2, then more */
+					for (int i = 0; i < 20; i++)
+						steps[i] = random_step();
+					if (round & 1) {
+						steps[3] = (struct run_step){.op = OP_COUNT, .target = 1, .turns = 3};
+						steps[6] = (struct run_step){.op = OP_COUNT, .target = 5, .turns = 2};
+						steps[7] = (struct run_step){.op = OP_COUNT, .target = 5, .turns = 4};
+						steps[8] = (struct run_step){.op = OP_COUNT, .target = 0, .turns = 2};
+						steps[10] = (struct run_step){.op = OP_COUNT, .target = 9, .turns = 1};
+					}
+					memset(got.bytes, 0x55, sizeof got.bytes);
+					kernels->run(got.bytes, in_v.bytes, steps, 20, n);
+					run_plainly(kernels, want.bytes, in_v.bytes, steps, 20, n);
+					ck_assert_msg(same(kernels, got.bytes, want.bytes, n), "run of %zu, round %d, %s %s", n, round,
+					              kernels->isa, dtype_label(kernels));
+					ck_assert_int_eq(got.bytes[n * size_of(kernels)], 0x55);
+				}
+			/* in place, each cheap operation alone, nothing, and the deepest nest */
+			for (const struct row *row = rows; row < rows + ROWS; row++) {
+				struct run_step step = {.op = (uint32_t)row->op, .scalar = 1.5, .number = {-1, 1}};
+				if (!row->cheap)
+					continue;
+				memcpy(got.bytes, in_v.bytes, sizeof got.bytes);
+				kernels->run(got.bytes, got.bytes, &step, 1, MOST);
+				run_plainly(kernels, want.bytes, in_v.bytes, &step, 1, MOST);
+				ck_assert_msg(same(kernels, got.bytes, want.bytes, MOST), "run of %s", row->name);
+			}
+			kernels->run(got.bytes, in_v.bytes, NULL, 0, MOST);
+			ck_assert(same(kernels, got.bytes, in_v.bytes, MOST));
+			struct run_step nest[1 + RUN_MAX_DEPTH] = {{.op = OP_add, .scalar = 1}};
+			for (int i = 1; i <= RUN_MAX_DEPTH; i++)
+				nest[i] = (struct run_step){.op = OP_COUNT, .target = 0, .turns = 2};
+			kernels->fill(got.bytes, 0, MOST);
+			kernels->run(got.bytes, got.bytes, nest, 1 + RUN_MAX_DEPTH, MOST);
+			ck_assert(get(kernels, got.bytes, MOST - 1) == 256);
+		}
+}
+END_TEST
+
+/* ---- sums and conversions ---- */
+
+/* The order that the header of the sum states, in plain C. */
+static double plain_sum(const struct kernels *kernels, const void *v, size_t n)
+{
+	double lane[16];
+
+	if (n > 128) {
+		size_t half = 128;
+		while (half * 2 < n)
+			half *= 2;
+		const double left = plain_sum(kernels, v, half);
+		return left + plain_sum(kernels, (const char *)v + half * size_of(kernels), n - half);
+	}
+	for (int j = 0; j < 16; j++)
+		lane[j] = -0.0;
+	for (size_t i = 0; i < n; i++)
+		lane[i % 16] += get(kernels, v, i);
+	for (int width = 8; width; width /= 2)
+		for (int j = 0; j < width; j++)
+			lane[j] += lane[j + width];
+	return lane[0];
+}
+
+START_TEST(test_sums)
+{
+	enum { LONG = 100003 };
+	double *v = malloc(LONG * sizeof *v);
+	const struct kernels *tables[4];
+
+	ck_assert_ptr_nonnull(v);
+	for (int type = 0; type < 2; type++)
+		for (size_t table = 0, count = tables_of(type, tables); table < count; table++) {
+			const struct kernels *kernels = tables[table];
+			real exact = 0;
+			for (size_t i = 0; i < LONG; i++)
+				put(kernels, v, i, uniform(-1, 2));
+			for (size_t i = 0; i < LONG; i++)
+				exact += get(kernels, v, i);
+			for (size_t n = 1; n < LONG; n = n < 1500 ? n + 1 : n * 2 + 1) {
+				const double sum = kernels->sum(v, n), want = plain_sum(kernels, v, n);
+				ck_assert_msg(memcmp(&sum, &want, sizeof sum) == 0, "%s %s, sum of %zu: %a, not %a", kernels->isa,
+				              dtype_label(kernels), n, sum, want);
+			}
+			ck_assert(fabsl(kernels->sum(v, LONG) - exact) < 1e-10L);
+			ck_assert(kernels->sum(v, 0) == 0);
+
+			/* accumulate, plain and wide: 1e16 and back loses nothing */
+			double hi[77], lo[77];
+			unsigned char dst[77 * 8];
+			for (size_t n = 0; n <= 77; n += 7) {
+				for (size_t i = 0; i < n; i++)
+					hi[i] = lo[i] = 0, put(kernels, dst, i, (double)i);
+				kernels->accumulate(dst, v, n);
+				for (size_t i = 0; i < n; i++)
+					ck_assert(get(kernels, dst, i) == (type ? (double)i + get(kernels, v, i)
+					                                       : (double)((float)i + (float)get(kernels, v, i))));
+				double big = 0x1p60, small = 1;
+				unsigned char block[77 * 8];
+				const double terms[] = {small, big, small, -big, 0.5};
+				for (size_t t = 0; t < 5; t++) {
+					kernels->fill(block, terms[t], n);
+					kernels->accumulate_wide(hi, lo, block, n);
+				}
+				for (size_t i = 0; i < n; i++)
+					ck_assert(hi[i] + lo[i] == 2.5);
+				kernels->fill(block, INFINITY, n);
+				kernels->accumulate_wide(hi, lo, block, n);
+				kernels->accumulate_wide(hi, lo, dst, n);
+				for (size_t i = 0; i < n; i++)
+					ck_assert(hi[i] + lo[i] == INFINITY);
+				memset(hi, 0, sizeof hi);
+				kernels->accumulate_wide(hi, NULL, dst, n);
+				for (size_t i = 0; i < n; i++)
+					ck_assert(hi[i] == get(kernels, dst, i));
+			}
+		}
+	free(v);
+}
+END_TEST
+
+/* Rounding to P significant bits with least exponent LEAST, by the integers of long double. */
+static double round_slowly(double x, int bits, int least, double beyond)
+{
+	int exponent;
+	real y;
+
+	if (!isfinite(x) || x == 0)
+		return x;
+	frexp(x, &exponent);
+	exponent = exponent - bits < least ? least : exponent - bits;
+	y = ldexpl(rintl(ldexpl(x, -exponent)), exponent);
+	return fabsl(y) >= beyond ? copysign(INFINITY, x) : copysign((double)y, x);
+}
+
+START_TEST(test_conversions)
+{
+	const struct kernels *tables[4];
+	static struct array x, y;
+	for (int type = 0; type < 2; type++)
+		for (size_t table = 0, count = tables_of(type, tables); table < count; table++) {
+			const struct kernels *kernels = tables[table];
+			for (int round = 0; round < 200; round++) {
+				for (size_t i = 0; i < MOST; i++) {
+					const double scale = ldexp(1, (int)(random_bits() % 48) - 28);
+					put(kernels, x.bytes, i, round == 0  ? special(i)
+					                         : i % 3 == 0 ? any_number(kernels)
+					                         : i % 3 == 1 ? uniform(-scale, scale)
+					                                      : round_slowly(uniform(-scale, scale), 12, -25, 1e30));
+				}
+				kernels->round_f16(y.bytes, x.bytes, MOST);
+				for (size_t i = 0; i < MOST; i++) {
+					const double want = round_slowly(get(kernels, x.bytes, i), 11, -24, 65536);
+					const double got = get(kernels, y.bytes, i);
+					ck_assert_msg(isnan(want) ? isnan(got) : want == got && !signbit(want) == !signbit(got),
+					              "%s %s: f16 of %a is %a, not %a", kernels->isa, dtype_label(kernels),
+					              get(kernels, x.bytes, i), got, want);
+				}
+				kernels->round_bf16(y.bytes, x.bytes, MOST);
+				for (size_t i = 0; i < MOST; i++) {
+					const double want = round_slowly(get(kernels, x.bytes, i), 8, -133, 0x1p128);
+					const double got = get(kernels, y.bytes, i);
+					ck_assert_msg(isnan(want) ? isnan(got) : want == got && !signbit(want) == !signbit(got),
+					              "%s %s: bf16 of %a is %a, not %a", kernels->isa, dtype_label(kernels),
+					              get(kernels, x.bytes, i), got, want);
+				}
+			}
+			float single[33];
+			double wide[33];
+			kernels->to_f32(single, x.bytes, 33);
+			kernels->to_f64(wide, x.bytes, 33);
+			for (size_t i = 0; i < 33; i++) {
+				const double got = get(kernels, x.bytes, i);
+				ck_assert(isnan(got) || (single[i] == (float)got && wide[i] == got));
+			}
+		}
+}
+END_TEST
+
+START_TEST(test_choice)
+{
+	const struct kernels *tables[4];
+	const size_t count = kernels_all(DTYPE_F64, tables);
+
+	ck_assert_uint_ge(count, 1);
+	unsetenv("CKPTC_ISA");
+	ck_assert_ptr_eq(kernels_get(DTYPE_F64), tables[0]);
+	for (size_t i = 0; i < count; i++) {
+		setenv("CKPTC_ISA", tables[i]->isa, 1);
+		ck_assert_str_eq(kernels_get(DTYPE_F32)->isa, tables[i]->isa);
+		ck_assert_int_eq(kernels_get(DTYPE_F32)->dtype, DTYPE_F32);
+	}
+	setenv("CKPTC_ISA", "none such", 1);
+	ck_assert_ptr_eq(kernels_get(DTYPE_F64), tables[0]);
+	unsetenv("CKPTC_ISA");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("kernels");
+	TCase *tcase = tcase_create("all");
+
+	tcase_set_timeout(tcase, 240);
+	tcase_add_test(tcase, test_table_is_complete);
+	tcase_add_test(tcase, test_tail_equals_body);
+	tcase_add_test(tcase, test_in_place_and_unaligned);
+	tcase_add_test(tcase, test_special_values);
+	tcase_add_test(tcase, test_errors_in_ulp);
+	tcase_add_test(tcase, test_arithmetic_is_ieee);
+	tcase_add_test(tcase, test_derivatives);
+	tcase_add_test(tcase, test_derivatives_at_kinks);
+	tcase_add_test(tcase, test_needs_are_used);
+	tcase_add_test(tcase, test_runs);
+	tcase_add_test(tcase, test_sums);
+	tcase_add_test(tcase, test_conversions);
+	tcase_add_test(tcase, test_choice);
+	suite_add_tcase(suite, tcase);
+
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	const int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
