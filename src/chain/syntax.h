@@ -113,7 +113,8 @@ struct statement {
 
 struct block {
 	struct span span;        /* from '{' to '}'; the whole source at the top */
-	struct statement *first;
+	struct statement *first, *last;
+	uint32_t end_line;       /* of its '}' */
 	bool braced;             /* REPEAT of a stage alone is not */
 };
 
