@@ -1,0 +1,420 @@
+/*
+ * The table, from ops.def, and the arguments of operations.
+ *
+ * ARGUMENTS strings are read where they are wanted: there are few, they are
+ * short, and nothing then stands beside the table that could differ from it. The
+ * kinds of arguments, by name, are the one other list.
+ */
+#include "ops/op.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Columns of ops.def, as bits and keeps. */
+#define BITS_NIL 0
+#define BITS_ZERO 0
+#define BITS_V NEED_V
+#define BITS_A NEED_A
+#define BITS_Y NEED_Y
+#define BITS_K NEED_K
+#define BITS_KL (NEED_K | NEED_L)
+#define BITS_VA (NEED_V | NEED_A)
+#define BITS_VY (NEED_V | NEED_Y)
+#define BITS_AY (NEED_A | NEED_Y)
+#define BITS_VAY (NEED_V | NEED_A | NEED_Y)
+#define BITS_YK (NEED_Y | NEED_K)
+#define BITS_AK (NEED_A | NEED_K)
+#define GIVES_NIL true
+#define GIVES_ZERO false
+#define GIVES_V true
+#define GIVES_A true
+#define GIVES_Y true
+#define GIVES_K true
+#define GIVES_KL true
+#define GIVES_VA true
+#define GIVES_VY true
+#define GIVES_AY true
+#define GIVES_VAY true
+#define GIVES_YK true
+#define GIVES_AK true
+#define KEEPS_NOTHING {{KEEP_NOTHING, NULL}, {KEEP_NOTHING, NULL}}
+#define KEEPS_VALUE(OP, EXPRESSION) {{KEEP_VALUE, #OP}, {KEEP_NOTHING, NULL}}
+#define KEEPS_ARRAY(OP) {{KEEP_VALUE, #OP}, {KEEP_NOTHING, NULL}}
+#define KEEPS_PER_ROW(OP) {{KEEP_PER_ROW, #OP}, {KEEP_NOTHING, NULL}}
+#define KEEPS_MASK(OP, CONDITION) {{KEEP_MASK, #OP}, {KEEP_NOTHING, NULL}}
+#define KEEPS_MASKS(OP, CONDITION, OP2, CONDITION2) {{KEEP_MASK, #OP}, {KEEP_MASK, #OP2}}
+#define IN_GROUP_ARITHMETIC "arithmetic"
+#define IN_GROUP_VALUE "one value"
+#define IN_GROUP_LINEAR "linear algebra"
+#define IN_GROUP_REDUCTION "reductions"
+#define IN_GROUP_AXIS "along an axis"
+#define IN_GROUP_SHAPE "shape"
+#define IN_GROUP_STENCIL "stencils"
+#define IN_GROUP_RANDOM "random"
+#define IN_GROUP_LOSS "losses"
+#define IN_GROUP_OTHER "other"
+
+const struct op_info op_table[OP_COUNT] = {
+#define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, FORWARD, DERIVATIVE, DOC)                                   \
+	[OP_##NAME] = {#NAME,         IN_GROUP_##GROUP, OP_CLASS_UNARY, 0,     ARGUMENTS, SCOPE_ELEM, GIVES_##NEEDS,       \
+	               false,         BITS_##NEEDS,     0,              KEEPS_##KEEPS, FLOPS,     DOC},
+#define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                  \
+	[OP_##NAME] = {#NAME,           IN_GROUP_##GROUP, OP_CLASS_BINARY, 1,             "", SCOPE_ELEM, GIVES_##NEEDS_V, \
+	               GIVES_##NEEDS_A, BITS_##NEEDS_V,   BITS_##NEEDS_A,  KEEPS_##KEEPS, FLOPS, DOC},
+#define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, FLOPS, DOC)                    \
+	[OP_##NAME] = {#NAME,                                                                                              \
+	               IN_GROUP_##GROUP,                                                                                   \
+	               OP_CLASS_GENERAL,                                                                                   \
+	               OPERAND,                                                                                            \
+	               ARGUMENTS,                                                                                          \
+	               SCOPE_##SCOPE,                                                                                      \
+	               GIVES_##NEEDS_V,                                                                                    \
+	               OPERAND && GIVES_##NEEDS_A,                                                                         \
+	               BITS_##NEEDS_V,                                                                                     \
+	               BITS_##NEEDS_A,                                                                                     \
+	               KEEPS_##KEEPS,                                                                                      \
+	               FLOPS,                                                                                              \
+	               DOC},
+#include "ops/ops.def"
+};
+
+enum op op_find(const char *name)
+{
+	for (int op = 0; op < OP_COUNT; op++)
+		if (!strcmp(op_table[op].name, name))
+			return (enum op)op;
+	return OP_COUNT;
+}
+
+/* Arguments: a token of the string, "name", "name=default" or "name...". */
+
+struct token {
+	char name[32], value[32];
+	bool has_value, many;
+};
+
+/* The next token at *TEXT; false at the end. */
+static bool next_token(const char **text, struct token *token)
+{
+	while (**text == ' ')
+		++*text;
+	if (!**text)
+		return false;
+	size_t length = strcspn(*text, " "), name = strcspn(*text, " =.");
+	memset(token, 0, sizeof *token);
+	memcpy(token->name, *text, name);
+	token->has_value = (*text)[name] == '=';
+	token->many = (*text)[name] == '.';
+	if (token->has_value)
+		memcpy(token->value, *text + name + 1, length - name - 1);
+	*text += length;
+	return true;
+}
+
+static bool token_at(enum op op, int index, struct token *token)
+{
+	const char *text = op_table[op].arguments;
+	for (int i = 0; next_token(&text, token); i++)
+		if (i == index)
+			return true;
+	return false;
+}
+
+/* Element-wise operations take their options by place too: `leaky_relu 0.2`. */
+static bool is_positional(enum op op, const struct token *token)
+{
+	return !token->has_value || (op_table[op].class == OP_CLASS_UNARY && strcmp(token->name, "tanh"));
+}
+
+void op_positionals(enum op op, int *least, int *most)
+{
+	const char *text = op_table[op].arguments;
+	struct token token;
+	*least = *most = 0;
+	while (next_token(&text, &token)) {
+		if (!is_positional(op, &token))
+			continue;
+		*least += !token.has_value;
+		*most += token.many ? MAX_DIMS : 1;
+	}
+}
+
+const char *op_positional_name(enum op op, int index, char name[32])
+{
+	struct token token;
+	if (token_at(op, 0, &token) && token.many)
+		index = 0;
+	if (!token_at(op, index, &token))
+		return "operand";
+	return memcpy(name, token.name, sizeof token.name);
+}
+
+size_t op_argument_names(enum op op, const char *names[], size_t limit, struct arena *arena)
+{
+	const char *text = op_table[op].arguments;
+	struct token token;
+	size_t count = 0;
+	while (count < limit && next_token(&text, &token)) {
+		names[count] = arena_strndup(arena, token.name, strlen(token.name));
+		count += names[count] != NULL;
+	}
+	return count;
+}
+
+enum argument_id {
+	ID_NONE,
+#define ARGUMENT(NAME, CHECK) ID_##NAME,
+#include "ops/arguments.def"
+};
+
+static const char *const argument_names[] = {
+	[ID_NONE] = "",
+#define ARGUMENT(NAME, CHECK) [ID_##NAME] = #NAME,
+#include "ops/arguments.def"
+};
+
+/* What an argument's value must be; a message where it is not, which begins with its name. */
+enum check {
+	CHECK_NUMBER,
+	CHECK_POSITIVE,      /* a number above 0 */
+	CHECK_NOT_NEGATIVE,  /* a number of 0 or more */
+	CHECK_PROBABILITY,   /* a number in [0, 1) */
+	CHECK_INTEGER,
+	CHECK_COUNT,         /* an integer of 0 or more */
+	CHECK_NOT_ZERO,      /* an integer but 0 */
+	CHECK_AXES,          /* an integer or a list of them */
+	CHECK_COUNTS,        /* an integer of 0 or more, or two of them in a list */
+	CHECK_STRIDES,       /* an integer of 1 or more, or two of them */
+	CHECK_BOOL,
+	CHECK_BOUNDARY,
+	CHECK_DTYPE,
+};
+
+static const enum check argument_checks[] = {
+	[ID_NONE] = CHECK_NUMBER,
+#define ARGUMENT(NAME, CHECK) [ID_##NAME] = CHECK_##CHECK,
+#include "ops/arguments.def"
+};
+
+static const char *const boundaries[] = {"periodic", "zero", "reflect"};
+
+static bool integers_fit(const struct argument *a, int64_t least, size_t most)
+{
+	if (a->kind == ARGUMENT_NUMBER)
+		return a->integer && a->number >= (double)least;
+	if (a->kind != ARGUMENT_INTEGERS || a->count == 0 || a->count > most)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (a->integers[i] < least)
+			return false;
+	return true;
+}
+
+/* What is wrong with A, or NULL. */
+static const char *check_argument(enum check check, const struct argument *a)
+{
+	bool number = a->kind == ARGUMENT_NUMBER, integer = number && a->integer;
+	switch (check) {
+	case CHECK_NUMBER:
+		return number ? NULL : "must be a number";
+	case CHECK_POSITIVE:
+		return number && a->number > 0 && !isinf(a->number) ? NULL : "must be a number above 0";
+	case CHECK_NOT_NEGATIVE:
+		return number && a->number >= 0 ? NULL : "must be a number of 0 or more";
+	case CHECK_PROBABILITY:
+		return number && a->number >= 0 && a->number < 1 ? NULL : "must be in [0, 1)";
+	case CHECK_INTEGER:
+		return integer ? NULL : "must be an integer";
+	case CHECK_COUNT:
+		return integer && a->number >= 0 ? NULL : "must be an integer of 0 or more";
+	case CHECK_NOT_ZERO:
+		return integer && a->number != 0 ? NULL : "must be an integer other than 0";
+	case CHECK_AXES:
+		return integers_fit(a, -MAX_DIMS, MAX_DIMS) ? NULL : "must be an integer or a list of integers";
+	case CHECK_COUNTS:
+		return integers_fit(a, 0, 2) ? NULL : "must be an integer of 0 or more, or two of them";
+	case CHECK_STRIDES:
+		return integers_fit(a, 1, 2) ? NULL : "must be a positive integer, or two of them";
+	case CHECK_BOOL:
+		return a->kind == ARGUMENT_BOOL ? NULL : "must be true or false";
+	case CHECK_BOUNDARY:
+		for (size_t i = 0; a->kind == ARGUMENT_WORD && i < 3; i++)
+			if (!strcmp(a->word, boundaries[i]))
+				return NULL;
+		return "must be periodic, zero or reflect";
+	case CHECK_DTYPE: {
+		enum dtype dtype = a->kind == ARGUMENT_WORD ? dtype_find(a->word, strlen(a->word)) : DTYPE_COUNT;
+		return dtype <= DTYPE_F64 ? NULL : "must be f16, bf16, f32 or f64";
+	}
+	}
+	return NULL;
+}
+
+static void set_axes(struct attrs *attrs, const struct argument *a)
+{
+	attrs->has_axis = true;
+	attrs->axis_count = a->kind == ARGUMENT_NUMBER ? 1 : (int)a->count;
+	for (int i = 0; i < attrs->axis_count; i++)
+		attrs->axis[i] = a->kind == ARGUMENT_NUMBER ? (int)a->number : (int)a->integers[i];
+}
+
+static void set_pair(int64_t pair[2], const struct argument *a)
+{
+	for (int i = 0; i < 2; i++)
+		pair[i] = a->kind == ARGUMENT_NUMBER ? (int64_t)a->number : a->integers[a->count > 1 ? i : 0];
+}
+
+/* The integer of A, whose double may have lost digits. */
+static int64_t integer_of(const struct argument *a)
+{
+	return a->integers && a->count == 1 ? a->integers[0] : (int64_t)a->number;
+}
+
+static void store_argument(struct attrs *attrs, enum argument_id id, const struct argument *a)
+{
+	switch (id) {
+	case ID_NONE:
+		break;
+	case ID_slope:
+	case ID_lo:
+		attrs->number[0] = a->number;
+		break;
+	case ID_hi:
+		attrs->number[1] = a->number;
+		break;
+	case ID_tanh:
+		attrs->number[0] = a->boolean;
+		break;
+	case ID_axis:
+	case ID_axes:
+		set_axes(attrs, a);
+		break;
+	case ID_keepdims:
+		attrs->keepdims = a->boolean;
+		break;
+	case ID_eps:
+		attrs->eps = a->number;
+		break;
+	case ID_shape:
+		attrs->shape.dim[attrs->shape.ndim++] = integer_of(a);
+		break;
+	case ID_start:
+		attrs->has_start = true;
+		attrs->start = integer_of(a);
+		break;
+	case ID_stop:
+		attrs->has_stop = true;
+		attrs->stop = integer_of(a);
+		break;
+	case ID_step:
+		attrs->step = integer_of(a);
+		break;
+	case ID_before:
+		attrs->before = integer_of(a);
+		break;
+	case ID_after:
+		attrs->after = integer_of(a);
+		break;
+	case ID_value:
+		attrs->value = a->number;
+		break;
+	case ID_shift:
+		attrs->shift = integer_of(a);
+		break;
+	case ID_dx:
+		attrs->dx = a->number;
+		break;
+	case ID_boundary:
+		for (int i = 0; i < 3; i++)
+			if (!strcmp(a->word, boundaries[i]))
+				attrs->boundary = (enum boundary)i;
+		break;
+	case ID_stride:
+		set_pair(attrs->stride, a);
+		break;
+	case ID_padding:
+		set_pair(attrs->padding, a);
+		break;
+	case ID_p:
+		attrs->p = a->number;
+		break;
+	case ID_seed:
+		attrs->seed = integer_of(a);
+		break;
+	case ID_delta:
+		attrs->delta = a->number;
+		break;
+	case ID_dtype:
+		attrs->dtype = dtype_find(a->word, strlen(a->word));
+		break;
+	}
+}
+
+static enum argument_id find_argument(const char *name)
+{
+	for (size_t i = 1; i < sizeof argument_names / sizeof *argument_names; i++)
+		if (!strcmp(argument_names[i], name))
+			return (enum argument_id)i;
+	return ID_NONE;
+}
+
+void attrs_default(struct attrs *attrs, enum op op)
+{
+	const char *text = op_table[op].arguments;
+	struct token token;
+	*attrs = (struct attrs){.step = 1, .dx = 1, .delta = 1, .stride = {1, 1}, .dtype = DTYPE_COUNT};
+	while (next_token(&text, &token)) {
+		if (!token.has_value || !strcmp(token.value, "none") || !strcmp(token.value, "all"))
+			continue;
+		struct argument a = {.kind = ARGUMENT_NUMBER, .integer = true, .word = token.value};
+		if (!strcmp(token.value, "true") || !strcmp(token.value, "false")) {
+			a.kind = ARGUMENT_BOOL;
+			a.boolean = token.value[0] == 't';
+		} else if (sscanf(token.value, "%lf", &a.number) != 1) {
+			a.kind = ARGUMENT_WORD;
+		}
+		store_argument(attrs, find_argument(token.name), &a);
+	}
+}
+
+enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int index, const struct argument *argument,
+                      struct arena *arena, const char **message, const char **hint)
+{
+	const struct op_info *info = &op_table[op];
+	struct token token;
+	bool found = false;
+	if (name) {
+		const char *text = info->arguments;
+		while (!found && next_token(&text, &token))
+			found = !strcmp(token.name, name);
+	} else {
+		found = token_at(op, 0, &token) && token.many ? true : token_at(op, index, &token);
+	}
+	if (!found) {
+		const char *names[16];
+		size_t count = op_argument_names(op, names, 16, arena);
+		*hint = suggest_nearest(name ? name : "", names, count);
+		*message = count ? arena_printf(arena, "unknown option '%s' for '%s'", name, info->name)
+		                 : arena_printf(arena, "'%s' takes no options", info->name);
+		return STATUS_CHAIN;
+	}
+	enum argument_id id = find_argument(token.name);
+	bool list = argument->kind == ARGUMENT_INTEGERS;
+	const char *wrong = NULL;
+	if (token.many && name && list) {
+		for (size_t i = 0; i < argument->count && attrs->shape.ndim < MAX_DIMS; i++)
+			attrs->shape.dim[attrs->shape.ndim++] = argument->integers[i];
+		return STATUS_OK;
+	}
+	wrong = check_argument(argument_checks[id], argument);
+	bool one_axis = id == ID_axis && info->class == OP_CLASS_GENERAL && strstr(info->arguments, "axis=none") == NULL;
+	if (!wrong && one_axis && list && argument->count != 1)
+		wrong = "must be one integer";
+	if (wrong) {
+		*message = arena_printf(arena, "%s of '%s' %s", token.name, info->name, wrong);
+		return STATUS_CHAIN;
+	}
+	store_argument(attrs, id, argument);
+	return STATUS_OK;
+}
