@@ -1,0 +1,479 @@
+/*
+ * Shapes: the closed set of rules by which results follow from operands, how far
+ * an operation reaches along the leading axis, and what it costs. Rules are
+ * NumPy's; those of conv1d and conv2d are torch's.
+ */
+#include "ops/op.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+enum rule {
+	RULE_SAME,
+	RULE_BROADCAST,
+	RULE_MATMUL,
+	RULE_LINEAR,
+	RULE_DOT,
+	RULE_TRANSPOSE,
+	RULE_REDUCE,
+	RULE_RESHAPE,
+	RULE_FLATTEN,
+	RULE_SLICE,
+	RULE_PAD,
+	RULE_CONCAT,
+	RULE_CONV1D,
+	RULE_CONV2D,
+	RULE_LOSS,
+	RULE_CLASSES,
+	RULE_CAST,
+};
+
+static const enum rule rules[OP_COUNT] = {
+#define UNARY(NAME, ...) [OP_##NAME] = RULE_SAME,
+#define BINARY(NAME, ...) [OP_##NAME] = RULE_BROADCAST,
+#define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, ...) [OP_##NAME] = RULE_##SHAPE,
+#include "ops/ops.def"
+};
+
+/* One inference: what goes in, and where the result and the message go. */
+struct inference {
+	enum op op;
+	const struct attrs *attrs;
+	const struct type *v, *a;
+	struct type *y;
+	struct arena *arena;
+	const char **message;
+};
+
+__attribute__((format(printf, 2, 3))) static enum status wrong(const struct inference *f, const char *format, ...)
+{
+	char text[512];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	*f->message = arena_printf(f->arena, "'%s': %s", op_table[f->op].name, text);
+	return STATUS_CHAIN;
+}
+
+/* Both shapes, for messages. */
+struct texts {
+	char v[TYPE_TEXT], a[TYPE_TEXT];
+};
+
+static const struct texts *texts_of(const struct inference *f, struct texts *texts)
+{
+	shape_format(&f->v->shape, texts->v);
+	if (f->a)
+		shape_format(&f->a->shape, texts->a);
+	return texts;
+}
+
+bool axis_resolve(int axis, int ndim, int *resolved)
+{
+	if (axis < -ndim || axis >= ndim)
+		return false;
+	*resolved = axis < 0 ? axis + ndim : axis;
+	return true;
+}
+
+static enum status find_axis(const struct inference *f, int *axis)
+{
+	char text[TYPE_TEXT];
+	if (!axis_resolve(f->attrs->axis[0], f->v->shape.ndim, axis))
+		return wrong(f, "axis %d is out of range for %s", f->attrs->axis[0], shape_format(&f->v->shape, text));
+	return STATUS_OK;
+}
+
+/* Whether axis K of V is among ATTRS' (all where none is given). */
+static bool has_axis(const struct attrs *attrs, int k, int ndim)
+{
+	if (!attrs->has_axis)
+		return true;
+	for (int i = 0; i < attrs->axis_count; i++) {
+		int axis;
+		if (axis_resolve(attrs->axis[i], ndim, &axis) && axis == k)
+			return true;
+	}
+	return false;
+}
+
+static enum status check_axes(const struct inference *f)
+{
+	char text[TYPE_TEXT];
+	bool seen[MAX_DIMS] = {false};
+	for (int i = 0; f->attrs->has_axis && i < f->attrs->axis_count; i++) {
+		int axis;
+		if (!axis_resolve(f->attrs->axis[i], f->v->shape.ndim, &axis))
+			return wrong(f, "axis %d is out of range for %s", f->attrs->axis[i], shape_format(&f->v->shape, text));
+		if (seen[axis])
+			return wrong(f, "axis %d is named twice", f->attrs->axis[i]);
+		seen[axis] = true;
+	}
+	return STATUS_OK;
+}
+
+/* NumPy's matmul of shapes V [.., m, k] and A [.., k, n]. */
+static enum status infer_product(const struct inference *f, const struct shape *v, const struct shape *a,
+                                 struct shape *out)
+{
+	struct texts t;
+	texts_of(f, &t);
+	if (v->ndim == 0 || a->ndim == 0)
+		return wrong(f, "shapes %s and %s do not fit: a scalar is not a matrix", t.v, t.a);
+	int64_t kv = v->dim[v->ndim - 1], ka = a->ndim == 1 ? a->dim[0] : a->dim[a->ndim - 2];
+	if (kv != ka)
+		return wrong(f, "shapes %s and %s do not fit: %lld != %lld", t.v, t.a, (long long)kv, (long long)ka);
+	struct shape bv = {.ndim = v->ndim > 2 ? v->ndim - 2 : 0}, ba = {.ndim = a->ndim > 2 ? a->ndim - 2 : 0};
+	memcpy(bv.dim, v->dim, (size_t)bv.ndim * sizeof *bv.dim);
+	memcpy(ba.dim, a->dim, (size_t)ba.ndim * sizeof *ba.dim);
+	if (!shape_broadcast(&bv, &ba, out))
+		return wrong(f, "batch axes of %s and %s do not broadcast", t.v, t.a);
+	if (out->ndim + 2 > MAX_DIMS)
+		return wrong(f, "more than %d dimensions", MAX_DIMS);
+	if (v->ndim > 1)
+		out->dim[out->ndim++] = v->dim[v->ndim - 2];
+	if (a->ndim > 1)
+		out->dim[out->ndim++] = a->dim[a->ndim - 1];
+	return STATUS_OK;
+}
+
+static struct shape transposed(const struct shape *shape)
+{
+	struct shape t = *shape;
+	for (int i = 0; i < t.ndim; i++)
+		t.dim[i] = shape->dim[t.ndim - 1 - i];
+	return t;
+}
+
+/* W.T for linear: the last two axes exchanged. */
+static struct shape matrix_transposed(const struct shape *shape)
+{
+	struct shape t = *shape;
+	if (t.ndim > 1) {
+		t.dim[t.ndim - 1] = shape->dim[t.ndim - 2];
+		t.dim[t.ndim - 2] = shape->dim[t.ndim - 1];
+	}
+	return t;
+}
+
+static enum status infer_reduce(const struct inference *f)
+{
+	enum status status = check_axes(f);
+	if (status)
+		return status;
+	const struct shape *v = &f->v->shape;
+	struct shape out = {0};
+	char text[TYPE_TEXT];
+	bool needs_elements = f->op == OP_amax || f->op == OP_amin;
+	for (int i = 0; i < v->ndim; i++) {
+		bool reduced = has_axis(f->attrs, i, v->ndim);
+		if (reduced && needs_elements && v->dim[i] == 0)
+			return wrong(f, "%s has no elements along axis %d", shape_format(v, text), i);
+		if (!reduced)
+			out.dim[out.ndim++] = v->dim[i];
+		else if (f->attrs->keepdims)
+			out.dim[out.ndim++] = 1;
+	}
+	f->y->shape = out;
+	return STATUS_OK;
+}
+
+static enum status infer_reshape(const struct inference *f)
+{
+	struct shape out = f->attrs->shape;
+	int64_t have = shape_count(&f->v->shape), known = 1;
+	int open = -1;
+	char a[TYPE_TEXT], b[TYPE_TEXT];
+	shape_format(&f->v->shape, a);
+	shape_format(&out, b);
+	for (int i = 0; i < out.ndim; i++) {
+		if (out.dim[i] == -1 && open >= 0)
+			return wrong(f, "only one extent can be -1");
+		if (out.dim[i] < -1)
+			return wrong(f, "an extent of %lld", (long long)out.dim[i]);
+		if (out.dim[i] == -1)
+			open = i;
+		else if (!checked_mul_i64(known, out.dim[i], &known))
+			return wrong(f, "the new shape has too many elements");
+	}
+	if (open >= 0) {
+		if (known == 0 || have % known)
+			return wrong(f, "%s has %lld elements, which %lld does not divide", a, (long long)have, (long long)known);
+		out.dim[open] = have / known;
+	} else if (known != have) {
+		return wrong(f, "%s has %lld elements and %s %lld", a, (long long)have, b, (long long)known);
+	}
+	f->y->shape = out;
+	return STATUS_OK;
+}
+
+/* Elements of v[start:stop:step] along an axis of N, as Python counts them. */
+static int64_t slice_count(const struct attrs *attrs, int64_t n)
+{
+	int64_t step = attrs->step, start, stop;
+	int64_t low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n;
+	start = !attrs->has_start ? (step < 0 ? high : low) : attrs->start < 0 ? attrs->start + n : attrs->start;
+	stop = !attrs->has_stop ? (step < 0 ? low : high) : attrs->stop < 0 ? attrs->stop + n : attrs->stop;
+	if (attrs->has_start)
+		start = start < low ? low : start > high ? high : start;
+	if (attrs->has_stop)
+		stop = stop < low ? low : stop > high ? high : stop;
+	if (step > 0)
+		return stop > start ? (stop - start - 1) / step + 1 : 0;
+	return start > stop ? (start - stop - 1) / -step + 1 : 0;
+}
+
+static enum status infer_along(const struct inference *f)
+{
+	int axis;
+	enum status status = find_axis(f, &axis);
+	if (status)
+		return status;
+	int64_t *extent = &f->y->shape.dim[axis];
+	if (rules[f->op] == RULE_SLICE) {
+		*extent = slice_count(f->attrs, *extent);
+	} else if (rules[f->op] == RULE_PAD) {
+		if (__builtin_add_overflow(*extent, f->attrs->before, extent) ||
+		    __builtin_add_overflow(*extent, f->attrs->after, extent))
+			return wrong(f, "the padded axis is too long");
+	}
+	return STATUS_OK;
+}
+
+static enum status infer_concat(const struct inference *f)
+{
+	int axis;
+	enum status status = find_axis(f, &axis);
+	if (status)
+		return status;
+	struct texts t;
+	texts_of(f, &t);
+	bool fits = f->a->shape.ndim == f->v->shape.ndim;
+	for (int i = 0; fits && i < f->v->shape.ndim; i++)
+		fits = i == axis || f->a->shape.dim[i] == f->v->shape.dim[i];
+	if (!fits)
+		return wrong(f, "shapes %s and %s differ beside axis %d", t.v, t.a, axis);
+	f->y->shape.dim[axis] += f->a->shape.dim[axis];
+	return STATUS_OK;
+}
+
+static enum status infer_conv(const struct inference *f, int spatial)
+{
+	const struct shape *v = &f->v->shape, *k = &f->a->shape;
+	struct texts t;
+	texts_of(f, &t);
+	if (v->ndim != spatial + 2 || k->ndim != spatial + 2)
+		return wrong(f, "shapes %s and %s: %d-d arrays are wanted, [N,Cin,...] and [Cout,Cin,...]", t.v, t.a,
+		             spatial + 2);
+	if (v->dim[1] != k->dim[1])
+		return wrong(f, "shapes %s and %s do not fit: %lld channels != %lld", t.v, t.a, (long long)v->dim[1],
+		             (long long)k->dim[1]);
+	struct shape out = {.ndim = spatial + 2, .dim = {v->dim[0], k->dim[0]}};
+	for (int i = 0; i < spatial; i++) {
+		int64_t room = v->dim[2 + i] + 2 * f->attrs->padding[i] - k->dim[2 + i];
+		if (k->dim[2 + i] == 0 || room < 0)
+			return wrong(f, "kernel %s is larger than the padded %s", t.a, t.v);
+		out.dim[2 + i] = room / f->attrs->stride[i] + 1;
+	}
+	f->y->shape = out;
+	return STATUS_OK;
+}
+
+static enum status infer_classes(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape, *t = &f->a->shape;
+	struct texts texts;
+	texts_of(f, &texts);
+	bool fits = v->ndim >= 1 && t->ndim == v->ndim - 1;
+	for (int i = 0; fits && i < t->ndim; i++)
+		fits = t->dim[i] == v->dim[i];
+	if (!fits)
+		return wrong(f, "logits %s want one class for each row, and the classes are %s", texts.v, texts.a);
+	if (v->dim[v->ndim - 1] == 0)
+		return wrong(f, "logits %s have no classes", texts.v);
+	f->y->shape = (struct shape){0};
+	return STATUS_OK;
+}
+
+/* Rules of one axis that leave the shape: the axis must be there. */
+static enum status infer_same(const struct inference *f)
+{
+	if (f->op == OP_laplacian)
+		return check_axes(f);
+	int axis;
+	return f->attrs && f->attrs->has_axis ? find_axis(f, &axis) : STATUS_OK;
+}
+
+static enum status infer_broadcast(const struct inference *f)
+{
+	struct texts t;
+	if (f->a && !shape_broadcast(&f->v->shape, &f->a->shape, &f->y->shape))
+		return wrong(f, "shapes %s and %s do not broadcast", texts_of(f, &t)->v, t.a);
+	return STATUS_OK;
+}
+
+enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+                     struct type *result, struct arena *arena, const char **message)
+{
+	*result = *v;
+	struct inference f = {op, attrs, v, a, result, arena, message};
+	struct shape other;
+	enum status status;
+	switch (rules[op]) {
+	case RULE_SAME:
+		return infer_same(&f);
+	case RULE_BROADCAST:
+		return infer_broadcast(&f);
+	case RULE_MATMUL:
+		return infer_product(&f, &v->shape, &a->shape, &result->shape);
+	case RULE_LINEAR:
+		other = matrix_transposed(&a->shape);
+		return infer_product(&f, &v->shape, &other, &result->shape);
+	case RULE_DOT: {
+		struct inference swapped = {op, attrs, a, v, result, arena, message};
+		return infer_product(&swapped, &a->shape, &v->shape, &result->shape);
+	}
+	case RULE_TRANSPOSE:
+		result->shape = transposed(&v->shape);
+		return STATUS_OK;
+	case RULE_REDUCE:
+		return infer_reduce(&f);
+	case RULE_RESHAPE:
+		return infer_reshape(&f);
+	case RULE_FLATTEN:
+		result->shape = (struct shape){.ndim = 1, .dim = {shape_count(&v->shape)}};
+		return STATUS_OK;
+	case RULE_SLICE:
+	case RULE_PAD:
+		return infer_along(&f);
+	case RULE_CONCAT:
+		return infer_concat(&f);
+	case RULE_CONV1D:
+		return infer_conv(&f, 1);
+	case RULE_CONV2D:
+		return infer_conv(&f, 2);
+	case RULE_LOSS:
+		status = infer_broadcast(&f);
+		result->shape = (struct shape){0};
+		return status;
+	case RULE_CLASSES:
+		return infer_classes(&f);
+	case RULE_CAST:
+		result->dtype = attrs->dtype;
+		return STATUS_OK;
+	}
+	return STATUS_OK;
+}
+
+void op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+                  const struct type *result, int index, struct type *type)
+{
+	*type = *v;
+	switch (op_table[op].keeps[index].kind) {
+	case KEEP_NOTHING:
+		break;
+	case KEEP_VALUE:
+		if (op_table[op].class != OP_CLASS_GENERAL)
+			type->shape = result->shape;
+		else if (rules[op] == RULE_LOSS && a)
+			(void)shape_broadcast(&v->shape, &a->shape, &type->shape);
+		break;
+	case KEEP_MASK:
+		type->shape = result->shape;
+		type->dtype = DTYPE_BITS;
+		break;
+	case KEEP_PER_ROW: {
+		int axis;
+		if (axis_resolve(attrs->axis[0], v->shape.ndim, &axis))
+			type->shape.dim[axis] = 1;
+		break;
+	}
+	}
+}
+
+/* Products: V's leading axis stays a batch axis, or the rows of a matrix. */
+static enum scope product_scope(const struct type *v, const struct type *a, bool a_streamed)
+{
+	if (v->shape.ndim < 2)
+		return SCOPE_ALL;
+	if (a_streamed)
+		return v->shape.ndim >= 3 && a->shape.ndim == v->shape.ndim ? SCOPE_ROW : SCOPE_ALL;
+	if (a->shape.ndim > v->shape.ndim)
+		return SCOPE_ALL;
+	/* A batch axis of a's that meets v's leading axis would have been streamed. */
+	if (a->shape.ndim > 2 && a->shape.ndim == v->shape.ndim)
+		return a->shape.dim[0] == 1 ? SCOPE_ROW : SCOPE_ALL;
+	return SCOPE_ROW;
+}
+
+enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+                    bool a_streamed)
+{
+	const struct op_info *info = &op_table[op];
+	int ndim = v->shape.ndim, axis;
+	if (ndim == 0)
+		return info->scope == SCOPE_ELEM ? SCOPE_ELEM : SCOPE_ALL;
+	switch (rules[op]) {
+	case RULE_MATMUL:
+	case RULE_LINEAR:
+		return product_scope(v, a, a_streamed);
+	case RULE_DOT:
+		return ndim >= 3 && a->shape.ndim <= 2 && !a_streamed ? SCOPE_ROW : SCOPE_ALL;
+	case RULE_REDUCE:
+		return has_axis(attrs, 0, ndim) ? info->scope : SCOPE_ROW;
+	case RULE_TRANSPOSE:
+	case RULE_FLATTEN:
+		return ndim < 2 ? SCOPE_ROW : SCOPE_ALL;
+	case RULE_RESHAPE:
+		return attrs->shape.ndim > 0 && (attrs->shape.dim[0] == v->shape.dim[0] || attrs->shape.dim[0] == -1) ? SCOPE_ROW
+		                                                                                                    : SCOPE_ALL;
+	case RULE_SLICE:
+	case RULE_PAD:
+	case RULE_CONCAT:
+		return axis_resolve(attrs->axis[0], ndim, &axis) && axis == 0 ? SCOPE_ALL : SCOPE_ROW;
+	case RULE_SAME:
+		if (info->class != OP_CLASS_GENERAL || info->scope == SCOPE_ELEM)
+			return SCOPE_ELEM;
+		return has_axis(attrs, 0, ndim) ? SCOPE_ALL : SCOPE_ROW;
+	case RULE_LOSS:
+		if (a->shape.ndim > ndim || (a->shape.ndim == ndim && !a_streamed && a->shape.dim[0] != 1))
+			return SCOPE_ALL;
+		for (int i = 1; i <= a->shape.ndim && i < ndim; i++)
+			if (a->shape.dim[a->shape.ndim - i] > v->shape.dim[ndim - i])
+				return SCOPE_ALL;
+		return SCOPE_SUM;
+	case RULE_CLASSES:
+		return ndim >= 2 && a_streamed ? SCOPE_SUM : SCOPE_ALL;
+	case RULE_CONV1D:
+	case RULE_CONV2D:
+	case RULE_BROADCAST:
+	case RULE_CAST:
+		return info->scope;
+	}
+	return SCOPE_ALL;
+}
+
+double op_cost(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+               const struct type *result)
+{
+	double in = (double)shape_count(&v->shape), out = (double)shape_count(&result->shape);
+	double flops = op_table[op].flops > 0 ? op_table[op].flops : 0.25; /* moving an element */
+	(void)attrs;
+	switch (rules[op]) {
+	case RULE_MATMUL:
+	case RULE_LINEAR:
+		return flops * out * (double)v->shape.dim[v->shape.ndim - 1];
+	case RULE_DOT:
+		return flops * out * (double)a->shape.dim[a->shape.ndim - 1];
+	case RULE_CONV1D:
+	case RULE_CONV2D:
+		return flops * out * (double)shape_count(&a->shape) / (double)(a->shape.dim[0] ? a->shape.dim[0] : 1);
+	default:
+		return flops * fmax(in, out);
+	}
+}
