@@ -1,0 +1,149 @@
+/* Figures of policies; the keys are the contract's. */
+#include "report/counters.h"
+
+#include <stdio.h>
+#include <string.h>
+
+double row_overhead(const struct policy_row *row)
+{
+	double all = row->counters.forward_cost + row->counters.backward_cost;
+	return all > 0 ? 100.0 * row->counters.recomputed_cost / all : 0;
+}
+
+double row_reduction(const struct policy_row *row)
+{
+	return row->save_all_peak > 0
+	           ? 100.0 * (1.0 - (double)row->counters.peak_bytes / (double)row->save_all_peak)
+	           : 0;
+}
+
+double row_efficiency(const struct policy_row *row)
+{
+	double overhead = row_overhead(row);
+	return overhead > 0 ? row_reduction(row) / overhead : -1;
+}
+
+void report_row_json(const struct policy_row *row, const struct text *text)
+{
+	const struct counters *c = &row->counters;
+	text_put(text, "{\"policy\":");
+	text_json(text, row->policy);
+	if (row->infeasible) {
+		text_put(text, ",\"infeasible\":");
+		text_json(text, row->infeasible);
+		text_put(text, "}");
+		return;
+	}
+	text_printf(text, ",\"steps\":%lld,\"evaluations\":%lld,\"recomputed\":%lld,\"checkpoints\":%lld",
+	            (long long)c->steps, (long long)c->evaluations, (long long)(c->evaluations - c->steps),
+	            (long long)c->checkpoints);
+	text_printf(text, ",\"stored_bytes\":%lld,\"saved_bytes\":%lld,\"peak_bytes\":%lld,\"spill_writes\":%lld,\"spill_reads\":%lld",
+	            (long long)c->stored_bytes, (long long)row->saved_bytes, (long long)c->peak_bytes,
+	            (long long)c->spill_writes, (long long)c->spill_reads);
+	text_put(text, ",\"overhead_percent\":");
+	text_number(text, row_overhead(row));
+	text_put(text, ",\"memory_reduction_percent\":");
+	text_number(text, row_reduction(row));
+	text_put(text, ",\"efficiency\":");
+	if (row_efficiency(row) < 0 && row_overhead(row) <= 0)
+		text_put(text, "null");
+	else
+		text_number(text, row_efficiency(row));
+	if (row->predicted_ms > 0)
+		text_printf(text, ",\"predicted_ms\":%.3f", row->predicted_ms);
+	text_printf(text, ",\"pareto\":%s,\"knee\":%s}", row->pareto ? "true" : "false", row->knee ? "true" : "false");
+}
+
+static enum status table(const struct policy_row *rows, size_t count, bool csv, const struct text *text,
+                         struct arena *arena, struct diags *diags)
+{
+	enum { COLUMNS = 9 };
+	static const char *const heads[COLUMNS] = {"policy",     "evaluations", "recomputed", "checkpoints", "peak bytes",
+	                                           "reduction %", "overhead %",  "efficiency", ""};
+	const char **cells = arena_array(arena, (count + 1) * COLUMNS, sizeof *cells);
+	if (!cells)
+		return diag_memory(diags);
+	memcpy(cells, heads, sizeof heads);
+	for (size_t i = 0; i < count; i++) {
+		const struct policy_row *row = &rows[i];
+		const char **cell = cells + (i + 1) * COLUMNS;
+		const struct counters *c = &row->counters;
+		for (int k = 0; k < COLUMNS; k++)
+			cell[k] = "";
+		cell[0] = row->policy;
+		if (row->infeasible) {
+			cell[COLUMNS - 1] = row->infeasible;
+			continue;
+		}
+		cell[1] = arena_printf(arena, "%lld", (long long)c->evaluations);
+		cell[2] = arena_printf(arena, "%lld", (long long)(c->evaluations - c->steps));
+		cell[3] = arena_printf(arena, "%lld", (long long)c->checkpoints);
+		cell[4] = arena_printf(arena, "%lld", (long long)c->peak_bytes);
+		cell[5] = arena_printf(arena, "%.1f", row_reduction(row));
+		cell[6] = arena_printf(arena, "%.1f", row_overhead(row));
+		cell[7] = row_overhead(row) > 0 ? arena_printf(arena, "%.2f", row_efficiency(row)) : "-";
+		cell[8] = row->knee ? "pareto, knee" : row->pareto ? "pareto" : "";
+	}
+	if (arena->failed)
+		return diag_memory(diags);
+	if (!csv) {
+		text_table(text, cells, count + 1, COLUMNS, 0xfe);
+		return STATUS_OK;
+	}
+	cells[COLUMNS - 1] = "front";
+	for (size_t i = 0; i <= count; i++)
+		for (size_t c = 0; c < COLUMNS; c++) {
+			text_csv(text, cells[i * COLUMNS + c]);
+			text_put(text, c + 1 == COLUMNS ? "\n" : ",");
+		}
+	return STATUS_OK;
+}
+
+enum status report_policies(const struct policy_row *rows, size_t count, enum report_format format,
+                            const struct text *text, struct arena *arena, struct diags *diags)
+{
+	if (format != REPORT_JSON)
+		return table(rows, count, format == REPORT_CSV, text, arena, diags);
+	text_put(text, "{\"policies\":[");
+	for (size_t i = 0; i < count; i++) {
+		text_put(text, i ? "," : "");
+		report_row_json(&rows[i], text);
+	}
+	text_put(text, "]}\n");
+	return STATUS_OK;
+}
+
+void report_stats(const struct policy_row *measured, const struct policy_row *predicted, enum report_format format,
+                  const struct text *text)
+{
+	if (format == REPORT_JSON) {
+		report_row_json(measured, text);
+		text_put(text, "\n");
+		return;
+	}
+	const struct counters *m = &measured->counters, *p = &predicted->counters;
+	const struct {
+		const char *name;
+		int64_t measured, predicted;
+	} rows[] = {{"steps", m->steps, p->steps},
+	            {"evaluations", m->evaluations, p->evaluations},
+	            {"recomputed", m->evaluations - m->steps, p->evaluations - p->steps},
+	            {"checkpoints", m->checkpoints, p->checkpoints},
+	            {"stored bytes", m->stored_bytes, p->stored_bytes},
+	            {"saved bytes", measured->saved_bytes, predicted->saved_bytes},
+	            {"peak bytes", m->peak_bytes, p->peak_bytes},
+	            {"spill writes", m->spill_writes, p->spill_writes},
+	            {"spill reads", m->spill_reads, p->spill_reads}};
+	bool csv = format == REPORT_CSV || format == REPORT_LINES;
+	if (csv)
+		text_printf(text, "counter,measured,predicted\n");
+	else
+		text_printf(text, "policy        %s\n%-13s %15s %15s\n", measured->policy, "", "measured", "predicted");
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		text_printf(text, csv ? "%s,%lld,%lld\n" : "%-13s %15lld %15lld\n", rows[i].name, (long long)rows[i].measured,
+		            (long long)rows[i].predicted);
+	if (csv)
+		text_printf(text, "overhead %%,%.1f,%.1f\n", row_overhead(measured), row_overhead(predicted));
+	else
+		text_printf(text, "%-13s %15.1f %15.1f\n", "overhead %", row_overhead(measured), row_overhead(predicted));
+}

@@ -1,0 +1,35 @@
+/* Counters of a job, predicted or measured, and tables of several policies. */
+#ifndef REPORT_COUNTERS_H
+#define REPORT_COUNTERS_H
+
+#include "plan/job.h"
+#include "report/text.h"
+
+/* One policy's figures, as SPEC's section "Counters" names them. */
+struct policy_row {
+	const char *policy;
+	struct counters counters;
+	int64_t saved_bytes;       /* save-all's stored_bytes less this one's */
+	int64_t save_all_peak;     /* peak_bytes of save-all; 0: unknown */
+	double predicted_ms;       /* 0: unknown */
+	bool pareto, knee;
+	const char *infeasible;    /* a message instead of figures, or NULL */
+};
+
+/* Recomputed cost over forward and backward cost, in percent. */
+double row_overhead(const struct policy_row *row);
+/* Memory that is saved against save-all's peak, in percent. */
+double row_reduction(const struct policy_row *row);
+/* Reduction over overhead; -1 where there is no overhead. */
+double row_efficiency(const struct policy_row *row);
+
+/* The object of one row, with SPEC's keys. */
+void report_row_json(const struct policy_row *row, const struct text *text);
+/* {"policies":[...]}, a table, or csv. */
+enum status report_policies(const struct policy_row *rows, size_t count, enum report_format format,
+                            const struct text *text, struct arena *arena, struct diags *diags);
+/* One run's counters: "key value" lines, or the JSON object; PREDICTED beside where it differs. */
+void report_stats(const struct policy_row *measured, const struct policy_row *predicted, enum report_format format,
+                  const struct text *text);
+
+#endif

@@ -1,0 +1,123 @@
+/* Pieces of text; see text.h. */
+#include "report/text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void text_put(const struct text *text, const char *piece)
+{
+	text->write(text->context, piece, strlen(piece));
+}
+
+void text_printf(const struct text *text, const char *format, ...)
+{
+	char buffer[1024];
+	va_list arguments;
+	va_start(arguments, format);
+	int n = vsnprintf(buffer, sizeof buffer, format, arguments);
+	va_end(arguments);
+	if (n > 0)
+		text->write(text->context, buffer, (size_t)n < sizeof buffer ? (size_t)n : sizeof buffer - 1);
+}
+
+/* Bytes of a well-formed UTF-8 sequence at S, or 0. */
+static size_t sequence(const unsigned char *s)
+{
+	size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+	for (size_t i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
+void text_json(const struct text *text, const char *string)
+{
+	if (!string) {
+		text_put(text, "null");
+		return;
+	}
+	text_put(text, "\"");
+	for (const unsigned char *s = (const unsigned char *)string; *s;) {
+		size_t n = sequence(s);
+		if (*s == '"' || *s == '\\')
+			text_printf(text, "\\%c", *s);
+		else if (*s < 0x20 || *s == 0x7f || n == 0)
+			text_printf(text, "\\u%04x", *s);
+		else
+			text->write(text->context, (const char *)s, n);
+		s += n ? n : 1;
+	}
+	text_put(text, "\"");
+}
+
+void text_csv(const struct text *text, const char *field)
+{
+	if (!strpbrk(field, ",\"\n\r")) {
+		text_put(text, field);
+		return;
+	}
+	text_put(text, "\"");
+	for (; *field; field++)
+		text_printf(text, *field == '"' ? "\"\"" : "%c", *field);
+	text_put(text, "\"");
+}
+
+void text_number(const struct text *text, double value)
+{
+	if (!isfinite(value))
+		text_put(text, "null");
+	else if (value == floor(value) && fabs(value) < 1e15)
+		text_printf(text, "%.0f", value);
+	else
+		text_printf(text, "%.6g", value);
+}
+
+const char *text_bytes(int64_t bytes, char buffer[32])
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+	double value = (double)bytes;
+	int unit = 0;
+	while (value >= 1024 && unit < 5) {
+		value /= 1024;
+		unit++;
+	}
+	if (unit == 0 || value == floor(value))
+		snprintf(buffer, 32, "%.0f %s", value, units[unit]);
+	else
+		snprintf(buffer, 32, "%.*f %s", value < 10 ? 2 : value < 100 ? 1 : 0, value, units[unit]);
+	return buffer;
+}
+
+/* Columns of a terminal that TEXT takes: UTF-8 sequences count once. */
+static size_t width_of(const char *text)
+{
+	size_t width = 0;
+	for (; *text; text++)
+		width += (*text & 0xc0) != 0x80;
+	return width;
+}
+
+void text_table(const struct text *text, const char *const *cells, size_t rows, size_t columns, uint64_t right)
+{
+	for (size_t r = 0; r < rows; r++) {
+		for (size_t c = 0; c < columns; c++) {
+			size_t widest = 0;
+			/* Widths are found again for each row: reports are short, and nothing is allocated. */
+			for (size_t k = 0; k < rows; k++) {
+				size_t width = width_of(cells[k * columns + c]);
+				widest = width > widest ? width : widest;
+			}
+			const char *cell = cells[r * columns + c];
+			size_t fill = widest - width_of(cell);
+			bool to_right = right >> c & 1, last = c + 1 == columns;
+			if (to_right)
+				text_printf(text, "%*s", (int)fill, "");
+			text_put(text, cell);
+			if (!to_right && !last)
+				text_printf(text, "%*s", (int)fill, "");
+			text_put(text, last ? "\n" : "  ");
+		}
+	}
+}
