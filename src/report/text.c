@@ -101,22 +101,23 @@ static size_t width_of(const char *text)
 
 void text_table(const struct text *text, const char *const *cells, size_t rows, size_t columns, uint64_t right)
 {
+	enum { MOST = 64 };
+	size_t widths[MOST] = {0};
+	for (size_t i = 0; i < rows * columns; i++) {
+		size_t width = width_of(cells[i]);
+		if (width > widths[i % columns])
+			widths[i % columns] = width;
+	}
 	for (size_t r = 0; r < rows; r++) {
 		for (size_t c = 0; c < columns; c++) {
-			size_t widest = 0;
-			/* Widths are found again for each row: reports are short, and nothing is allocated. */
-			for (size_t k = 0; k < rows; k++) {
-				size_t width = width_of(cells[k * columns + c]);
-				widest = width > widest ? width : widest;
-			}
 			const char *cell = cells[r * columns + c];
-			size_t fill = widest - width_of(cell);
-			bool to_right = right >> c & 1, last = c + 1 == columns;
-			if (to_right)
-				text_printf(text, "%*s", (int)fill, "");
+			int fill = (int)(widths[c] - width_of(cell));
+			bool last = c + 1 == columns;
+			if (right >> c & 1)
+				text_printf(text, "%*s", fill, "");
 			text_put(text, cell);
-			if (!to_right && !last)
-				text_printf(text, "%*s", (int)fill, "");
+			if (!(right >> c & 1) && !last)
+				text_printf(text, "%*s", fill, "");
 			text_put(text, last ? "\n" : "  ");
 		}
 	}
