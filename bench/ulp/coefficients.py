@@ -82,6 +82,8 @@ S = (sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1) * mpf('1.0001')
 
 cosh_tail = series(lambda i: 1 / fac(2 * i + 2))
 sinh_tail = series(lambda i: 1 / fac(2 * i + 1))
+cosh_fourth = series(lambda i: 1 / fac(2 * i + 4))
+sinh_cubic = series(lambda i: 1 / fac(2 * i + 3))
 sin_tail = series(lambda i: (-1) ** (i + 1) / fac(2 * i + 3))
 cos_tail = series(lambda i: (-1) ** (i + 1) / fac(2 * i + 2))
 atanh_tail = series(lambda i: mpf(2) / (2 * i + 3))
@@ -127,8 +129,8 @@ TABLES = {
     # for double: sine and cosine on a quarter turn, as tails after 1 and 1 - z/2
     'SIN_DOUBLE': (sin_tail, lambda z: z if z else mpf(10) ** -30, 0, Q * Q, 5),
     'COS_DOUBLE': (series(lambda i: (-1) ** i / fac(2 * i + 4)), lambda z: z * z if z else mpf(10) ** -30, 0, Q * Q, 5),
-    'EXP_DOUBLE': (series(lambda i: 1 / fac(i + 2)), one, -L2, L2, 9),
-    'LOG_DOUBLE': (atanh_tail, lambda z: z if z else mpf(10) ** -30, 0, S * S, 8),
+    'EVEN_DOUBLE': (cosh_fourth, lambda z: z * z if z else mpf(10) ** -30, 0, Z, 4),
+    'ODD_DOUBLE': (sinh_cubic, lambda z: z if z else mpf(10) ** -30, 0, Z, 4),
 }
 
 

@@ -12,6 +12,7 @@
 #define ISA avx512
 #define ISA_BYTES 64
 #define ISA_FMA 1
+#define ISA_SCALEF 1
 #define ISA_TILE 16
 #define ISA_SLEEF(NAME, ULP) Sleef_##NAME##d8_##ULP##avx512f
 #include "ops/vector_template.h"

@@ -4,9 +4,9 @@
  *
  * Floats are computed in double lanes by short polynomials and rounded once:
  * the largest error is about 0.501 ulp, and the same polynomials serve every
- * instruction set. Doubles are SLEEF's u10 functions (the C library's or our
- * own where those are not within 1 ulp, see each), with the exact correction of
- * their arguments where a composite would amplify a rounding.
+ * instruction set. Doubles are our own where SLEEF's are beyond 1 ulp, lose special
+ * cases or are slower, else SLEEF's u10 functions; where a composite would amplify
+ * the rounding of an argument, it is carried along as a second double.
  *
  * Invariant: a lane's result depends on that lane alone. Where some lanes need
  * a slow path, the branch is taken for the vector and its results are put into
@@ -488,53 +488,187 @@ LANEWISE vd pow_sleef(vd x, vd y)
 	return z;
 }
 #endif
-SLEEF(exp, u10)
-SLEEF(expm1, u10)
+SLEEF(sin, u10)
+SLEEF(cos, u10)
 SLEEF(log, u10)
 SLEEF(log1p, u10)
 SLEEF(tan, u10)
 SLEEF(asin, u10)
 SLEEF(acos, u10)
 SLEEF(atan, u10)
-SLEEF(sinh, u10)
-SLEEF(cosh, u10)
-SLEEF(tanh, u10)
 SLEEF(erf, u10)
 SLEEF(erfc, u15)
 
-/* Lanes for which CONDITION holds are recomputed by the scalar FUNCTION. */
-#define REPAIRED(NAME, CONDITION, FUNCTION)                                                                            \
-	COLD void NAME##_repair(const vd *from, vl where, vd *y)                                                           \
-	{                                                                                                                  \
-		for (int i = 0; i < LANES_D; i++)                                                                              \
-			if (where[i])                                                                                              \
-				(*y)[i] = FUNCTION((*from)[i]);                                                                        \
-	}                                                                                                                  \
-	LANEWISE vd NAME##_d(vd x)                                                                                         \
-	{                                                                                                                  \
-		vd y = NAME##_sleef(x);                                                                                        \
-		const vl where = (CONDITION);                                                                                  \
-		if (__builtin_expect(bits_d(where) != 0, 0)) {                                                                 \
-			vd from = x, result = y;                                                                                   \
-			NAME##_repair(&from, where, &result);                                                                      \
-			y = result;                                                                                                \
-		}                                                                                                              \
-		return y;                                                                                                      \
-	}
-
-LANEWISE vd exp_d(vd x) { return exp_sleef(x); }
-LANEWISE vd expm1_d(vd x) { return expm1_sleef(x); }
 LANEWISE vd log_d(vd x) { return log_sleef(x); }
-LANEWISE vd log1p_d(vd x) { return log1p_sleef(x); }
-LANEWISE vd tan_d(vd x) { return tan_sleef(x); }
 LANEWISE vd asin_d(vd x) { return asin_sleef(x); }
 LANEWISE vd acos_d(vd x) { return acos_sleef(x); }
 LANEWISE vd atan_d(vd x) { return atan_sleef(x); }
-LANEWISE vd sinh_d(vd x) { return sinh_sleef(x); }
-LANEWISE vd cosh_d(vd x) { return cosh_sleef(x); }
-LANEWISE vd tanh_d(vd x) { return tanh_sleef(x); }
-LANEWISE vd erf_d(vd x) { return erf_sleef(x); }
 LANEWISE vd pow_d(vd x, vd y) { return pow_sleef(x, y); }
+
+/* where |x| is so small that the function is x, to less than half a place */
+LANEWISE vd near_zero(vd y, vd x, double bound) { return select_d(abs_d(x) < splat_d(bound), x, y); }
+
+LANEWISE vd tan_d(vd x) { return near_zero(tan_sleef(x), x, 0x1p-27); }
+
+/* SLEEF's loses small numbers on processors without FMA */
+LANEWISE vd erf_d(vd x)
+{
+	const vd small = x * splat_d(0x1.20dd750429b6dp+0) + x * splat_d(0x1.1ae3a914fed80p-56);
+	return select_d(abs_d(x) < splat_d(0x1p-28), small, erf_sleef(x));
+}
+
+/* SLEEF's is infinite from 1e307 on */
+COLD void log1p_large(const vd *x, vd *y) { *y = select_d(*x > splat_d(0x1p1000), log_sleef(*x), *y); }
+LANEWISE vd log1p_d(vd x)
+{
+	vd y = near_zero(log1p_sleef(x), x, 0x1p-54);
+	if (__builtin_expect(bits_d(x > splat_d(0x1p1000)) != 0, 0)) {
+		vd from = x, result = y;
+		log1p_large(&from, &result);
+		y = result;
+	}
+	return y;
+}
+
+/*
+ * The exponential family of doubles (SLEEF's are beyond 1 ulp or infinite near
+ * the overflow, and slower): x + low = k ln 2 + r + d, d what rounding left, and
+ * cosh(r) - 1 and sinh(r) - r, small enough that their own rounding is a tenth
+ * of the result's.
+ */
+struct growth {
+	vd k, r;
+	vd even; /* cosh(r + d) - 1 */
+	vd odd;  /* sinh(r + d) - r */
+	vd fourth; /* cosh(r) - 1 - r^2 / 2 */
+	vd d;
+};
+
+/* |x| <= 1400 */
+LANEWISE struct growth growth_reduce(vd x, vd low)
+{
+	struct growth g;
+	vd rest;
+
+	g.k = fma_d(x, splat_d(0x1.71547652b82fep+0), splat_d(rounding)) - splat_d(rounding);
+	const vd near = nfma_d(g.k, splat_d(0x1.62e42fefa3800p-1), x); /* exact: 42 bits by 11 */
+	g.r = two_sum(near, -(g.k * splat_d(0x1.ef35793c76730p-45)), &rest);
+	const vd d = g.d = rest + low;
+	const vd z = g.r * g.r;
+	g.fourth = (z * z) * POLYNOMIAL(z, 0x1.5555555555558p-5, 0x1.6c16c16c15052p-10, 0x1.a01a01ad61a04p-16, 0x1.27e4cc533bc22p-22, 0x1.1f8b72ff2d904p-29);
+	const vd even = fma_d(splat_d(0.5), z, g.fourth);
+	const vd odd = (g.r * z) * POLYNOMIAL(z, 0x1.5555555555559p-3, 0x1.111111110f6b3p-7, 0x1.a01a01afe3295p-13,
+	                                      0x1.71ddf85932da6p-19, 0x1.af5eb46017597p-26);
+	g.even = fma_d(d, g.r + odd, even);
+	g.odd = odd + fma_d(d, even, d);
+	return g;
+}
+
+/* x 2^exponent for any exponent, rounded once where the result is denormal */
+LANEWISE vd scale_far(vd x, vd exponent)
+{
+#ifdef ISA_SCALEF
+	return scale_d(x, exponent);
+#else
+	const vd half = (splat_d(0.5) * exponent + splat_d(rounding)) - splat_d(rounding);
+	return scale_d(scale_d(x, half), exponent - half);
+#endif
+}
+
+/* 2^shift exp(x + low) */
+LANEWISE vd exp_shifted(vd x, vd low, double shift)
+{
+	const struct growth g = growth_reduce(clamp_d(x, -1400, 720), low);
+	const vd sum = splat_d(1) + g.r;
+	const vd rest = ((splat_d(1) - sum) + g.r) + (g.even + g.odd);
+	return scale_far(sum + rest, g.k + splat_d(shift));
+}
+
+LANEWISE vd exp_d(vd x) { return exp_shifted(x, splat_d(0), 0); }
+
+/* 2^k (1 + r + ...) - 1, in halves, so that 2^k does not overflow before the result */
+LANEWISE vd expm1_d(vd x)
+{
+	const struct growth g = growth_reduce(clamp_d(x, -60, 709.9), splat_d(0));
+	const vd up = scale_d(splat_d(1), g.k - splat_d(1));
+	vd whole_low, low;
+	const vd whole = two_sum(up, splat_d(-0.5), &whole_low);
+	const vd sum = two_sum(whole, up * g.r, &low);
+	/* r^2 / 2 exactly: at k = 1 the result is small beside it */
+	vd square_low, low2;
+	const vd square = two_product(g.r, g.r, &square_low);
+	const vd sum2 = two_sum(sum, up * (splat_d(0.5) * square), &low2);
+	const vd rest = fma_d(splat_d(0.5), square_low, fma_d(g.d, g.r, g.fourth) + g.odd);
+	const vd y = sum2 + ((low + low2 + whole_low) + up * rest);
+	return near_zero(copysign_d(y + y, x), x, 0x1p-54);
+}
+
+/*
+ * sinh and cosh, times 2^-60, as sums of two doubles: (up -+ down)(1 + even) +
+ * (up +- down)(r + odd), up = 2^(k-61), down = 2^(-k-61), k >= 0
+ */
+LANEWISE vd hyperbolic(vd main, vd main_low, vd other, vd other_low, struct growth g, vd *low)
+{
+	vd product_low, sum_low;
+	const vd product = two_product(other, g.r, &product_low);
+	const vd sum = two_sum(main, product, &sum_low);
+	const vd low_parts = (sum_low + main_low) + fma_d(other_low, g.r, product_low);
+	const vd rest = low_parts + fma_d(main, g.even, other * g.odd);
+	const vd y = sum + rest;
+
+	*low = (sum - y) + rest;
+	return y;
+}
+
+LANEWISE vd hyperbolic_up(struct growth g) { return scale_d(splat_d(1), g.k - splat_d(61)); }
+/* far below UP, it may be anything that is as far */
+LANEWISE vd hyperbolic_down(struct growth g)
+{
+	return scale_d(splat_d(1), greater_d(splat_d(-1000), splat_d(-61) - g.k));
+}
+
+LANEWISE vd sinh_pair(struct growth g, vd *low)
+{
+	const vd up = hyperbolic_up(g), down = hyperbolic_down(g);
+	vd less_low, more_low;
+	const vd less = two_sum(up, -down, &less_low), more = two_sum(up, down, &more_low);
+	return hyperbolic(less, less_low, more, more_low, g, low);
+}
+
+LANEWISE vd cosh_pair(struct growth g, vd *low)
+{
+	const vd up = hyperbolic_up(g), down = hyperbolic_down(g);
+	vd less_low, more_low;
+	const vd less = two_sum(up, -down, &less_low), more = two_sum(up, down, &more_low);
+	return hyperbolic(more, more_low, less, less_low, g, low);
+}
+
+LANEWISE vd sinh_d(vd x)
+{
+	vd low;
+	const vd y = sinh_pair(growth_reduce(lesser_d(splat_d(710.6), abs_d(x)), splat_d(0)), &low);
+	return near_zero(copysign_d(y * splat_d(0x1p60), x), x, 0x1p-27);
+}
+
+LANEWISE vd cosh_d(vd x)
+{
+	vd low;
+	const vd y = cosh_pair(growth_reduce(lesser_d(splat_d(710.6), abs_d(x)), splat_d(0)), &low);
+	return y * splat_d(0x1p60);
+}
+
+/* the quotient of the two, its rounding put back */
+LANEWISE vd tanh_d(vd x)
+{
+	const struct growth g = growth_reduce(lesser_d(splat_d(20), abs_d(x)), splat_d(0));
+	vd s_low, c_low, low;
+	const vd s = sinh_pair(g, &s_low), c = cosh_pair(g, &c_low);
+	const vd inverse = splat_d(1) / c;
+	const vd q = s * inverse;
+	const vd product = two_product(q, c, &low);
+	const vd y = fma_d(((s - product) - low) + (s_low - q * c_low), inverse, q);
+	return near_zero(copysign_d(y, x), x, 0x1p-27);
+}
 
 /*
  * Sine and cosine of doubles: x - k pi/2 as r + low, to about 2^-100 of x's
@@ -594,31 +728,48 @@ LANEWISE vd turn_cos(struct turn t)
 	return w + (((splat_d(1) - w) - half) + nfma_d(t.r, t.low, z * z * p));
 }
 
-LANEWISE vd sin_sleef(vd x)
+LANEWISE vd sin_near(vd x)
 {
 	const struct turn t = turn_reduce(x);
 	const vd s = select_d((t.k & 1) != 0, turn_cos(t), turn_sin(t));
 	return select_d(x == splat_d(0), x, (vd)((vl)s ^ ((t.k & 2) << 62)));
 }
 
-LANEWISE vd cos_sleef(vd x)
+LANEWISE vd cos_near(vd x)
 {
 	const struct turn t = turn_reduce(x);
 	const vd c = select_d((t.k & 1) != 0, turn_sin(t), turn_cos(t));
 	return (vd)((vl)c ^ (((t.k + 1) & 2) << 62));
 }
 
-REPAIRED(sin, abs_d(x) > splat_d(turn_bound), sin)
-REPAIRED(cos, abs_d(x) > splat_d(turn_bound), cos)
+/* beyond the bound, SLEEF's Payne and Hanek reduction (the C library's is 8 ulp off at its worst) */
+#define TRIG_DOUBLE(NAME)                                                                                              \
+	COLD void NAME##_far_d(const vd *x, vd *y)                                                                         \
+	{                                                                                                                  \
+		*y = select_d(abs_d(*x) > splat_d(turn_bound), NAME##_sleef(*x), *y);                                          \
+	}                                                                                                                  \
+	LANEWISE vd NAME##_d(vd x)                                                                                         \
+	{                                                                                                                  \
+		vd y = NAME##_near(x);                                                                                         \
+		if (__builtin_expect(bits_d(abs_d(x) > splat_d(turn_bound)) != 0, 0)) {                                        \
+			vd far = x, result = y;                                                                                    \
+			NAME##_far_d(&far, &result);                                                                               \
+			y = result;                                                                                                \
+		}                                                                                                              \
+		return y;                                                                                                      \
+	}
+TRIG_DOUBLE(sin)
+TRIG_DOUBLE(cos)
 
 /*
  * 1 / sqrt(x): s the rounded root, y = 1 / s, and what both roundings left out,
- * to first order. Small x is scaled, so that no error underflows.
+ * to first order. Small and large x are scaled, so that no error underflows and no
+ * square overflows.
  */
 LANEWISE vd rsqrt_d(vd x)
 {
-	const vl small = x < splat_d(0x1p-500);
-	const vd scaled = x * select_d(small, splat_d(0x1p+600), splat_d(1));
+	const vl small = x < splat_d(0x1p-500), large = x > splat_d(0x1p+500);
+	const vd scaled = x * select_d(small, splat_d(0x1p+600), select_d(large, splat_d(0x1p-600), splat_d(1)));
 	const vd s = sqrt_d(scaled);
 	const vd y = splat_d(1) / s;
 	vd square_low, one_low;
@@ -627,7 +778,7 @@ LANEWISE vd rsqrt_d(vd x)
 	const vd root_error = (scaled - square) - square_low;    /* x - s^2 */
 	const vd inverse_error = (splat_d(1) - one) - one_low;   /* 1 - y s */
 	const vd better = fma_d(y, inverse_error - splat_d(0.5) * root_error * y * y, y);
-	const vd result = better * select_d(small, splat_d(0x1p+300), splat_d(1));
+	const vd result = better * select_d(small, splat_d(0x1p+300), select_d(large, splat_d(0x1p-300), splat_d(1)));
 	return select_d((x > splat_d(0)) & (x < splat_d(INFINITY)), result, splat_d(1) / sqrt_d(x));
 }
 
@@ -636,8 +787,7 @@ LANEWISE vd gauss_d(vd x)
 {
 	vd low;
 	const vd square = two_product(clamp_d(x, -40, 40), clamp_d(x, -40, 40), &low);
-	const vd e = exp_d(-square);
-	return e - e * low;
+	return exp_shifted(-square, -low, 0);
 }
 
 LANEWISE vd sigmoid_d(vd x)
@@ -648,19 +798,16 @@ LANEWISE vd sigmoid_d(vd x)
 
 LANEWISE vd softplus_d(vd x) { return greater_d(splat_d(0), x) + log1p_d(exp_d(-abs_d(x))); }
 
-/* x sigmoid(high + low): where the exponential would be denormal, half of the exponent twice */
+/* x sigmoid(high + low): where the exponential would be denormal, it is scaled, and the product rounded once */
 LANEWISE vd times_sigmoid(vd x, vd high, vd low)
 {
 	const vl negative = high < splat_d(0);
-	const vd raw = exp_d(-abs_d(high));
-	const vd z = fma_d(raw, select_d(negative, low, -low), raw);
+	const vd z = exp_shifted(-abs_d(high), select_d(negative, low, -low), 0);
 	vd y = x * select_d(negative, z, splat_d(1)) / (splat_d(1) + z);
 	const vl tiny = high < splat_d(-700);
 
-	if (__builtin_expect(bits_d(tiny) != 0, 0)) {
-		const vd e = exp_d(splat_d(0.5) * high);
-		y = select_d(tiny, (x * e) * fma_d(e, low, e), y);
-	}
+	if (__builtin_expect(bits_d(tiny) != 0, 0))
+		y = select_d(tiny, (x * exp_shifted(high, low, 200)) * splat_d(0x1p-200), y);
 	return y;
 }
 
@@ -721,17 +868,17 @@ LANEWISE vd normal_d(vd x, vd *gauss)
 
 /*
  * x < -37, where the distribution is denormal: its asymptotic series
- * -phi(x) (1 - 1/x^2 + 3/x^4 - 15/x^6 ...), phi as a product of two roots.
+ * -phi(x) (1 - 1/x^2 + 3/x^4 - 15/x^6 ...), phi scaled so that it is rounded once.
  */
 COLD void gelu_tail(const vd *from, vd *y)
 {
 	const vd x = clamp_d(*from, -40, 40);
 	vd low;
 	const vd square = two_product(x, x, &low);
-	const vd e = exp_d(splat_d(-0.25) * square);
+	const vd e = exp_shifted(splat_d(-0.5) * square, splat_d(-0.5) * low, 200);
 	const vd w = splat_d(1) / square;
 	const vd p = POLYNOMIAL(w, 1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0);
-	const vd tail = -(splat_d(0x1.9884533d43651p-2) * p * e) * (e - e * (splat_d(0.5) * low));
+	const vd tail = -(splat_d(0x1.9884533d43651p-2) * p * e) * splat_d(0x1p-200);
 	*y = select_d((*from < splat_d(-37)) & (*from > splat_d(-INFINITY)), tail, *y);
 }
 
