@@ -16,6 +16,7 @@ struct run_options {
 	const struct allocator *allocator;
 	void (*progress)(void *context, int64_t done, int64_t all); /* rows; or NULL */
 	void *progress_context;
+	bool flush_denormals; /* --fast-math */
 };
 
 struct run_counters {

@@ -1,0 +1,257 @@
+/* ckptc grad: backward. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/dump.h"
+#include "cli/progress.h"
+#include "exec/grad.h"
+#include "report/counters.h"
+
+/* A file that stands beside the gradient: the value, the events. */
+struct side {
+	struct output output;
+	struct writer writer;
+	bool open;
+	struct session *session;
+};
+
+static enum status put_event(void *context, const char *line)
+{
+	struct side *side = context;
+	return output_write(&side->output, line, strlen(line), &side->session->diags);
+}
+
+static enum status open_sides(struct session *s, struct side *value, struct side *events)
+{
+	enum status status = STATUS_OK;
+	*value = (struct side){.session = s};
+	*events = (struct side){.session = s};
+	if (s->given[OPTION_VALUE]) {
+		status = output_open(&value->output, s->values[OPTION_VALUE], &s->arena, &s->diags);
+		value->open = !status;
+	}
+	if (!status && s->given[OPTION_EVENTS]) {
+		status = output_open(&events->output, s->values[OPTION_EVENTS], &s->arena, &s->diags);
+		events->open = !status;
+	}
+	if (value->open)
+		session_make_writer(s, &value->writer, &value->output);
+	return status;
+}
+
+static const struct param_gradient *find_gradient(struct session *s, const struct grad_result *result,
+                                                  const char *name, size_t length)
+{
+	const char *names[64];
+	size_t count = 0;
+	for (size_t i = 0; i < result->param_count; i++) {
+		const struct param *param = &s->chain.params[i];
+		if (strlen(param->name) == length && !memcmp(param->name, name, length) && param->differentiated)
+			return &result->params[i];
+		if (param->differentiated && count < 64)
+			names[count++] = param->name;
+	}
+	char *copy = arena_strndup(&s->arena, name, length);
+	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "no param is named '%s'", copy ? copy : "");
+	const char *near = copy ? suggest_nearest(copy, names, count) : NULL;
+	if (near)
+		diag_hint(&s->diags, "did you mean '%s'?", near);
+	return NULL;
+}
+
+/* --accumulate: adds what FILE holds to DATA. A file that is not there adds nothing. */
+static enum status add_file(struct session *s, const char *path, const char *key, const struct type *type, void *data)
+{
+	struct array array;
+	char a[TYPE_TEXT], b[TYPE_TEXT];
+	FILE *probe = fopen(path, "rb");
+	if (!probe)
+		return STATUS_OK;
+	fclose(probe);
+	enum status status = array_load(&array, path, key, false, true, s->allocator, &s->arena, &s->diags);
+	if (status)
+		return status;
+	if (!shape_equal(&array.type.shape, &type->shape) || dtype_compute(array.type.dtype) != type->dtype)
+		status = diag_file(&s->diags, STATUS_DATA, path, -1, "holds %s, and the gradient is %s", type_format(&array.type, a),
+		                   type_format(type, b));
+	else
+		kernels_get(type->dtype)->accumulate(data, array.data, (size_t)shape_count(&type->shape));
+	array_free(&array, s->allocator);
+	return status;
+}
+
+static enum status save_gradients(struct session *s, const struct grad_result *result)
+{
+	bool add = s->given[OPTION_ACCUMULATE];
+	enum status status = STATUS_OK;
+	for (size_t i = 0; i < s->grad_count && !status; i++) {
+		const char *equals = strchr(s->grads[i], '=');
+		const struct param_gradient *g = find_gradient(s, result, s->grads[i], (size_t)(equals - s->grads[i]));
+		if (!g)
+			return STATUS_USAGE;
+		size_t size = g->size;
+		void *copy = allocator_get(s->allocator, size + 1, 1);
+		if (!copy)
+			return diag_memory(&s->diags);
+		memcpy(copy, g->data, size);
+		status = add ? add_file(s, equals + 1, NULL, &g->type, copy) : STATUS_OK;
+		if (!status)
+			status = array_save(equals + 1, &g->type, copy, &s->arena, &s->diags);
+		allocator_put(s->allocator, copy, size + 1);
+	}
+	if (status || !s->given[OPTION_GRADS])
+		return status;
+	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
+	size_t count = 0;
+	if (!arrays)
+		return diag_memory(&s->diags);
+	for (size_t i = 0; i < result->param_count && !status; i++) {
+		const struct param *param = &s->chain.params[i];
+		if (!param->differentiated)
+			continue;
+		if (add)
+			status = add_file(s, s->values[OPTION_GRADS], param->name, &result->params[i].type, result->params[i].data);
+		arrays[count++] = (struct named_array){param->name, result->params[i].type, result->params[i].data};
+	}
+	return status ? status : npz_save(s->values[OPTION_GRADS], arrays, count, &s->arena, &s->diags);
+}
+
+/* save-all's stored bytes, for saved_bytes. */
+static enum status baseline(struct session *s, const struct job *job, int64_t *stored, int64_t *peak)
+{
+	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
+	struct job other;
+	struct job_options options = session_job_options(s, &save_all);
+	*stored = job->predicted.stored_bytes;
+	*peak = job->predicted.peak_bytes;
+	if (job->policy->kind == POLICY_save_all)
+		return STATUS_OK;
+	enum status status = job_make(&other, &s->chain, &job->input, &options, &s->arena, &s->diags);
+	*stored = other.predicted.stored_bytes;
+	*peak = other.predicted.peak_bytes;
+	job_free(&other);
+	return status;
+}
+
+static enum status put_stats(struct session *s, const struct grad_result *result)
+{
+	struct text_file file;
+	int64_t stored, peak;
+	enum status status = baseline(s, &result->job, &stored, &peak);
+	if (!status)
+		status = session_open_text(s, &file, s->values[OPTION_STATS], true);
+	if (status)
+		return status;
+	struct policy_row measured = {.policy = result->job.policy->text, .counters = result->measured, .save_all_peak = peak,
+	                              .saved_bytes = stored - result->measured.stored_bytes};
+	struct policy_row predicted = measured;
+	predicted.counters = result->predicted;
+	predicted.saved_bytes = stored - result->predicted.stored_bytes;
+	report_stats(&measured, &predicted, s->format, &file.text);
+	if (s->store != DTYPE_COUNT && s->format == REPORT_TABLE)
+		text_printf(&file.text, "%-13s %15.3g\n", "store error", result->store_error);
+	return session_close_text(&file);
+}
+
+static enum status check_options(struct session *s)
+{
+	for (size_t i = 0; i < s->grad_count; i++)
+		if (!strchr(s->grads[i], '=')) {
+			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--grad wants NAME=FILE, not %s", s->grads[i]);
+			return STATUS_USAGE;
+		}
+	for (size_t i = 0; i < s->grad_count; i++) {
+		size_t length = strcspn(s->grads[i], "=");
+		bool known = false;
+		for (size_t k = 0; k < s->chain.param_count; k++)
+			known |= s->chain.params[k].differentiated && strlen(s->chain.params[k].name) == length &&
+			         !strncmp(s->chain.params[k].name, s->grads[i], length);
+		if (!known) {
+			struct grad_result none = {.param_count = s->chain.param_count};
+			none.params = arena_array(&s->arena, s->chain.param_count + 1, sizeof *none.params);
+			(void)find_gradient(s, &none, s->grads[i], length);
+			return STATUS_USAGE;
+		}
+	}
+	if (s->given[OPTION_ACCUMULATE] && !s->given[OPTION_GRADS] && !s->grad_count) {
+		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--accumulate goes with --grads or --grad");
+		return STATUS_USAGE;
+	}
+	if (s->policy.kind == POLICY_disk_revolve && !s->given[OPTION_SPILL]) {
+		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' wants --spill DIR", s->policy.text);
+		return STATUS_USAGE;
+	}
+	return check_policy_names(s, &s->policy);
+}
+
+static enum status finish(struct session *s, struct side *value, struct side *events)
+{
+	enum status status = writer_finish(&s->writer, &s->diags);
+	if (!status && value->open)
+		status = writer_finish(&value->writer, &s->diags);
+	if (!status) {
+		status = output_commit(&s->output, &s->diags);
+		s->output_open = false;
+	}
+	if (!status && value->open) {
+		status = output_commit(&value->output, &s->diags);
+		value->open = false;
+	}
+	if (!status && events->open) {
+		status = output_commit(&events->output, &s->diags);
+		events->open = false;
+	}
+	return status;
+}
+
+enum status command_grad(struct session *s)
+{
+	if (s->given[OPTION_DUMP])
+		return command_dump(s);
+	struct side value = {0}, events = {0};
+	struct grad_result result = {0};
+	struct progress progress;
+	enum status status = session_load_chain(s);
+	if (!status)
+		status = check_options(s);
+	if (!status)
+		status = session_open_input(s);
+	if (!status)
+		status = session_bind(s, true, s->dtype == DTYPE_COUNT ? DTYPE_F32 : s->dtype);
+	if (!status)
+		status = session_open_output(s, s->values[OPTION_OUTPUT]);
+	if (!status)
+		status = open_sides(s, &value, &events);
+	if (status)
+		return status;
+	session_make_writer(s, &s->writer, &s->output);
+	struct grad_options options = {.job = session_job_options(s, &s->policy), .dtype = s->dtype,
+	                               .cotangent = s->values[OPTION_COTANGENT], .special = s->given[OPTION_SPECIAL],
+	                               .gradient = &s->writer, .value = value.open ? &value.writer : NULL,
+	                               .spill = s->values[OPTION_SPILL], .event = events.open ? put_event : NULL,
+	                               .event_context = &events,
+	                               .progress = progress_begin(&progress, s) ? progress_action : NULL,
+	                               .progress_context = &progress, .flush_denormals = s->given[OPTION_FAST_MATH]};
+	status = grad_run(&s->chain, &s->bound, &s->reader, &options, &result, &s->arena, &s->diags);
+	progress_end(&progress);
+	if (!status)
+		status = finish(s, &value, &events);
+	if (!status)
+		status = save_gradients(s, &result);
+	if (!status && result.has_job)
+		warn_useless(s, &result.job);
+	if (!status && s->given[OPTION_RESIDUALS])
+		status = put_job_residuals(s, &result.job, s->values[OPTION_RESIDUALS], true);
+	if (!status && s->given[OPTION_STATS])
+		status = put_stats(s, &result);
+	else if (!status && s->store != DTYPE_COUNT)
+		diag_warn(&s->diags, "checkpoints kept as %s: the largest error of a kept value is %.3g", dtype_name(s->store),
+		          result.store_error);
+	writer_free(&s->writer);
+	if (value.open)
+		output_abort(&value.output);
+	if (events.open)
+		output_abort(&events.output);
+	grad_free(&result, s->allocator);
+	return status;
+}

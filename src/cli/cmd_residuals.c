@@ -1,0 +1,13 @@
+/* ckptc residuals: what is saved for the backward pass. */
+#include "cli/dump.h"
+
+enum status command_residuals(struct session *s)
+{
+	struct type type;
+	enum status status = session_load_chain(s);
+	if (!status)
+		status = session_input_type(s, &type);
+	if (!status)
+		status = session_bind(s, false, dtype_compute(type.dtype));
+	return status ? status : put_residuals(s, &type, NULL, false);
+}

@@ -1,0 +1,180 @@
+/* Jobs for commands, and what they print of them. */
+#include "cli/dump.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "report/residuals.h"
+
+struct job_options session_job_options(const struct session *s, const struct policy *policy)
+{
+	long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	return (struct job_options){.policy = policy, .threads = s->threads, .tile = s->tile, .store = s->store,
+	                            .want_value = s->given[OPTION_VALUE], .memory = s->memory,
+	                            .memory_available = pages > 0 ? (int64_t)pages * size : 0,
+	                            .param_bytes = s->bound.bytes, .allocator = s->allocator};
+}
+
+enum status check_policy_names(struct session *s, const struct policy *policy)
+{
+	if (policy->left) {
+		enum status status = check_policy_names(s, policy->left);
+		return status ? status : check_policy_names(s, policy->right);
+	}
+	for (size_t i = 0; i < policy->name_count; i++) {
+		bool known = false;
+		for (size_t k = 0; k < s->chain.name_count; k++)
+			known |= !strcmp(s->chain.names[k], policy->names[i]);
+		if (known)
+			continue;
+		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s': no value of the chain is named '%s'", policy->text,
+		          policy->names[i]);
+		const char *near = suggest_nearest(policy->names[i], s->chain.names, s->chain.name_count);
+		if (near)
+			diag_hint(&s->diags, "did you mean '%s'?", near);
+		else
+			diag_hint(&s->diags, "a stage `name %s` gives the current value that name", policy->names[i]);
+		return STATUS_USAGE;
+	}
+	return STATUS_OK;
+}
+
+void warn_useless(struct session *s, const struct job *job)
+{
+	const struct node *last = s->chain.first;
+	if (policy_by_value(job->policy) && job->predicted.evaluations > job->predicted.steps) {
+		diag_warn(&s->diags, "policy '%s' saves no memory at the peak: the whole chain is one region, recomputed at once before it is turned back",
+		          job->policy->text);
+		diag_hint(&s->diags, "cut the chain: every:N, sqrt, recursive or revolve:S, or checkpoint { } around parts of it");
+	}
+	while (last && last->next)
+		last = last->next;
+	if (last && last->kind == NODE_CHECKPOINT) {
+		diag_warn_at(&s->diags, s->chain.source, last->span, "this checkpoint saves no memory: nothing follows it, so it is recomputed as soon as it has been run");
+		diag_hint(&s->diags, "leave the last part of a chain out of checkpoint blocks");
+	}
+}
+
+enum status put_job_residuals(struct session *s, const struct job *job, const char *path, bool error)
+{
+	struct held_list list;
+	struct text_file file;
+	enum status status = job_residuals(job, &list, &s->diags);
+	if (!status)
+		status = session_open_text(s, &file, path, error);
+	if (status)
+		return status;
+	status = report_residuals(&s->chain, &list, s->format, &file.text, &s->arena, &s->diags);
+	enum status closed = session_close_text(&file);
+	return status ? status : closed;
+}
+
+enum status put_residuals(struct session *s, const struct type *type, const char *path, bool error)
+{
+	struct type input = *type;
+	struct job job;
+	if (input.dtype > DTYPE_F64)
+		input.dtype = DTYPE_F64;
+	if (s->dtype != DTYPE_COUNT)
+		input.dtype = s->dtype;
+	struct job_options options = session_job_options(s, &s->policy);
+	enum status status = check_policy_names(s, &s->policy);
+	if (!status)
+		status = job_make(&job, &s->chain, &input, &options, &s->arena, &s->diags);
+	if (status)
+		return status;
+	warn_useless(s, &job);
+	status = put_job_residuals(s, &job, path, error);
+	job_free(&job);
+	return status;
+}
+
+enum status put_schedule(struct session *s, struct job *job, const struct text *text, bool json)
+{
+	struct action action;
+	bool first = true;
+	(void)s;
+	schedule_rewind(job->schedule);
+	text_put(text, json ? "{\"policy\":" : "");
+	if (json) {
+		text_json(text, job->policy->text);
+		text_printf(text, ",\"steps\":%lld,\"actions\":[", (long long)job->costs.steps);
+	}
+	while (schedule_next(job->schedule, &action)) {
+		bool range = action.kind == ACT_FORWARD || action.kind == ACT_RECORD || action.kind == ACT_BACKWARD;
+		const char *name = action_name(action.kind);
+		if (json && range)
+			text_printf(text, "%s{\"action\":\"%s\",\"begin\":%lld,\"end\":%lld}", first ? "" : ",", name,
+			            (long long)action.begin, (long long)action.end);
+		else if (json)
+			text_printf(text, "%s{\"action\":\"%s\",\"state\":%lld,\"slot\":%lld}", first ? "" : ",", name,
+			            (long long)action.begin, (long long)action.slot);
+		else if (range)
+			text_printf(text, "%-9s steps %lld to %lld\n", name, (long long)action.begin, (long long)action.end - 1);
+		else if (action.kind == ACT_DROP || action.kind == ACT_DISCARD)
+			text_printf(text, "%-9s slot %lld\n", name, (long long)action.slot);
+		else
+			text_printf(text, "%-9s state %lld, slot %lld\n", name, (long long)action.begin, (long long)action.slot);
+		first = false;
+	}
+	text_put(text, json ? "]}\n" : "");
+	return STATUS_OK;
+}
+
+static enum status dump_plan(struct session *s, const struct text *text, bool schedule)
+{
+	struct type type;
+	struct job job;
+	enum status status = session_input_type(s, &type);
+	if (!status)
+		status = session_bind(s, false, dtype_compute(type.dtype));
+	struct job_options options = session_job_options(s, &s->policy);
+	if (!status)
+		status = job_make(&job, &s->chain, &type, &options, &s->arena, &s->diags);
+	if (status)
+		return status;
+	if (schedule) {
+		status = put_schedule(s, &job, text, false);
+	} else {
+		text_printf(text, "tiled %s, rows %lld, tile %lld, tiles at a time %lld, workers %d\n", job.tiled ? "yes" : "no",
+		            (long long)job.rows, (long long)job.tile.rows, (long long)job.per_chunk, job.lanes);
+		for (size_t i = 0; i < job.tile.lowered.distinct_count; i++) {
+			const struct unit *unit = &job.tile.units.units[i];
+			text_printf(text, "step %zu\nforward\n", i);
+			program_dump(&unit->forward, text->write, text->context);
+			text_put(text, "record\n");
+			program_dump(&unit->record, text->write, text->context);
+			text_put(text, "backward\n");
+			program_dump(&unit->backward, text->write, text->context);
+		}
+	}
+	job_free(&job);
+	return status;
+}
+
+enum status command_dump(struct session *s)
+{
+	static const char *const whats[] = {"syntax", "chain", "plan", "schedule"};
+	size_t what = 0;
+	while (what < 4 && strcmp(whats[what], s->values[OPTION_DUMP]))
+		what++;
+	if (what == 4) {
+		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '--dump' is syntax, chain, plan or schedule, not '%s'",
+		          s->values[OPTION_DUMP]);
+		return STATUS_USAGE;
+	}
+	struct text_file file;
+	enum status status = what == 0 ? session_load_syntax(s) : session_load_chain(s);
+	if (!status)
+		status = session_open_text(s, &file, NULL, false);
+	if (status)
+		return status;
+	if (what == 0)
+		syntax_dump(&s->syntax, file.text.write, file.text.context);
+	else if (what == 1)
+		chain_dump(&s->chain, file.text.write, file.text.context);
+	else
+		status = dump_plan(s, &file.text, what == 3);
+	enum status closed = session_close_text(&file);
+	return status ? status : closed;
+}

@@ -1,0 +1,138 @@
+/*
+ * The program: finds the command, runs it, prints what went wrong, exits. The
+ * only place that prints a diagnostic and the only one that exits.
+ */
+#include "cli/session.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+#ifndef PACKAGE_VERSION
+#define PACKAGE_VERSION "0.1.0"
+#endif
+
+const struct command command_table[] = {
+	{"run", RUN, command_run, "[OPTIONS] CHAIN", "forward: input arrays in, output arrays out"},
+	{"grad", GRAD, command_grad, "[OPTIONS] CHAIN", "backward: input in, gradient with respect to the input out"},
+	{"residuals", RESIDUALS, command_residuals, "[OPTIONS] CHAIN", "the table of what is saved for the backward pass"},
+	{"plan", PLAN, command_plan, "[OPTIONS] CHAIN", "what policies will cost: evaluations, memory, overhead"},
+	{"explain", EXPLAIN, command_explain, "[OPTIONS] CHAIN", "forward and backward programs side by side"},
+	{"check", CHECK, command_check, "[OPTIONS] CHAIN", "gradients against finite differences, and policies against each other"},
+	{"ops", OPS, command_ops, "[OPTIONS]", "the operations"},
+	{"fmt", FMT, command_fmt, "[OPTIONS] CHAIN", "the chain in canonical form"},
+};
+const size_t command_count = sizeof command_table / sizeof *command_table;
+
+static void write_error(void *context, const char *text, size_t length)
+{
+	(void)context;
+	while (length > 0) {
+		ssize_t n = write(2, text, length);
+		if (n <= 0)
+			return; /* there is nobody to tell */
+		text += n;
+		length -= (size_t)n;
+	}
+}
+
+static void on_signal(int number)
+{
+	io_cleanup();
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < command_count; i++)
+		if (!strcmp(command_table[i].name, name))
+			return &command_table[i];
+	return NULL;
+}
+
+static enum status unknown_command(struct session *s, const char *name)
+{
+	const char *names[sizeof command_table / sizeof *command_table];
+	for (size_t i = 0; i < command_count; i++)
+		names[i] = command_table[i].name;
+	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "unknown command '%s'", name);
+	const char *near = suggest_nearest(name, names, command_count);
+	if (near)
+		diag_hint(&s->diags, "did you mean '%s'?", near);
+	else
+		diag_hint(&s->diags, "`ckptc --help` lists the commands");
+	return STATUS_USAGE;
+}
+
+static enum status print_version(struct session *s)
+{
+	struct text_file file;
+	enum status status = session_open_text(s, &file, NULL, false);
+	if (status)
+		return status;
+	text_put(&file.text, "ckptc " PACKAGE_VERSION "\n");
+	return session_close_text(&file);
+}
+
+static enum status help_on(struct session *s, const char *topic)
+{
+	if (!topic)
+		return print_help(s, NULL);
+	const struct command *command = find_command(topic);
+	if (command)
+		return print_help(s, command);
+	enum op op = op_find(topic);
+	if (op != OP_COUNT)
+		return print_op_help(s, op);
+	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "no command and no operation is named '%s'", topic);
+	diag_hint(&s->diags, "`ckptc --help` lists the commands, `ckptc ops` the operations");
+	return STATUS_USAGE;
+}
+
+static enum status dispatch(struct session *s, int argc, char **argv)
+{
+	if (argc < 2) {
+		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "no command");
+		diag_hint(&s->diags, "`ckptc --help` lists the commands");
+		return STATUS_USAGE;
+	}
+	const char *name = argv[1];
+	if (!strcmp(name, "--help") || !strcmp(name, "-h"))
+		return print_help(s, NULL);
+	if (!strcmp(name, "--version"))
+		return print_version(s);
+	if (!strcmp(name, "--dump-options"))
+		return print_options(s);
+	if (!strcmp(name, "help"))
+		return help_on(s, argc > 2 ? argv[2] : NULL);
+	s->command = find_command(name);
+	if (!s->command)
+		return unknown_command(s, name);
+	enum status status = session_parse(s, argc - 2, argv + 2);
+	if (status)
+		return status;
+	if (s->given[OPTION_HELP])
+		return print_help(s, s->command);
+	if (s->given[OPTION_VERSION])
+		return print_version(s);
+	return s->command->run(s);
+}
+
+int main(int argc, char **argv)
+{
+	struct session session = {.allocator = &allocator_system};
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+		if (signal(signals[i], on_signal) == SIG_IGN)
+			signal(signals[i], SIG_IGN);
+	arena_init(&session.arena, session.allocator);
+	diags_init(&session.diags, &session.arena);
+	enum status status = dispatch(&session, argc, argv);
+	diags_render(&session.diags, session.color, write_error, NULL);
+	session_close(&session);
+	return (int)status;
+}

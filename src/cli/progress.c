@@ -1,0 +1,52 @@
+/* Progress on standard error, never more often than ten times a second, nothing in the first. */
+#include "cli/progress.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bool progress_begin(struct progress *progress, const struct session *session)
+{
+	*progress = (struct progress){.on = session->given[OPTION_PROGRESS] || isatty(2), .begun = now()};
+	return progress->on;
+}
+
+static void draw(struct progress *progress, const char *what, double done, int64_t live, int64_t peak)
+{
+	double time = now(), spent = time - progress->begun;
+	if (spent < 1 || time - progress->last < 0.1)
+		return;
+	char line[160], left[32] = "", bytes[32], most[32];
+	if (done > 0.001 && done <= 1)
+		snprintf(left, sizeof left, ", %.0f s left", spent * (1 - done) / done);
+	int n = peak ? snprintf(line, sizeof line, "\r%s %3.0f%%%s, %s of %s\033[K", what, 100 * done, left,
+	                        text_bytes(live, bytes), text_bytes(peak, most))
+	             : snprintf(line, sizeof line, "\r%s %3.0f%%%s\033[K", what, 100 * done, left);
+	if (n > 0 && write(2, line, (size_t)n) == n)
+		progress->drawn = true;
+	progress->last = time;
+}
+
+void progress_rows(void *context, int64_t done, int64_t all)
+{
+	draw(context, "run", all ? (double)done / (double)all : 1, 0, 0);
+}
+
+void progress_action(void *context, const struct action *action, double done, int64_t live, int64_t peak)
+{
+	draw(context, action_name(action->kind), done, live, peak);
+}
+
+void progress_end(struct progress *progress)
+{
+	if (progress->drawn && write(2, "\r\033[K", 4) != 4)
+		progress->on = false;
+	progress->drawn = false;
+}

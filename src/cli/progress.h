@@ -1,0 +1,19 @@
+/* One line on the terminal, redrawn while the work is long. */
+#ifndef CLI_PROGRESS_H
+#define CLI_PROGRESS_H
+
+#include "cli/session.h"
+#include "plan/schedule.h"
+
+struct progress {
+	bool on, drawn;
+	double begun, last; /* seconds */
+};
+
+/* Whether there is to be any: a terminal, or --progress. */
+bool progress_begin(struct progress *progress, const struct session *session);
+void progress_rows(void *context, int64_t done, int64_t all);
+void progress_action(void *context, const struct action *action, double done, int64_t live, int64_t peak);
+void progress_end(struct progress *progress);
+
+#endif

@@ -1,0 +1,124 @@
+/*
+ * One invocation: its options, and what commands open with them. A command is a
+ * function of a session, in a file of its own.
+ */
+#ifndef CLI_SESSION_H
+#define CLI_SESSION_H
+
+#include "chain/chain.h"
+#include "exec/params.h"
+#include "io/array.h"
+#include "plan/policy.h"
+#include "report/text.h"
+
+enum {
+	RUN = 1,
+	GRAD = 2,
+	RESIDUALS = 4,
+	PLAN = 8,
+	EXPLAIN = 16,
+	CHECK = 32,
+	OPS = 64,
+	FMT = 128,
+	PROFILE = 256,
+	BACKWARDS = GRAD | RESIDUALS | PLAN | EXPLAIN | CHECK | PROFILE,
+	DATA = RUN | BACKWARDS,
+	CHAINS = DATA | FMT,
+	OUTPUTS = RUN | GRAD | FMT,
+	ALL = DATA | OPS | FMT,
+};
+
+enum option_id {
+#define OPTION(ID, ...) OPTION_##ID,
+#include "cli/options.def"
+	OPTION_COUNT
+};
+
+struct session {
+	const struct allocator *allocator;
+	struct arena arena;
+	struct diags diags;
+	const struct command *command;
+	/* Options, as given; NULL or 0 where not. */
+	const char *text, *file;              /* -e TEXT; CHAIN */
+	const char *values[OPTION_COUNT];     /* the last value of each */
+	bool given[OPTION_COUNT];
+	const char **policies, **grads;       /* repeated ones */
+	size_t policy_count, grad_count;
+	struct param_binding *params;
+	size_t param_count;
+	/* Options, understood. */
+	enum report_format format;
+	bool format_given;
+	bool color;                           /* on standard error */
+	int threads;
+	int64_t tile, memory, max_checkpoints;
+	enum dtype dtype, store;
+	struct policy policy;                 /* the first, or save-all */
+	struct type shape;                    /* --shape; ndim -1: not given */
+	struct reader_options reading;
+	enum format to;
+	/* What has been opened. */
+	struct source source;
+	struct syntax syntax;
+	struct chain chain;
+	const char *directory;                /* of the chain's file */
+	struct input input;
+	struct reader reader;
+	bool input_open;
+	struct output output;
+	struct writer writer;
+	bool output_open;
+	struct params bound;
+};
+
+struct command {
+	const char *name;
+	int letter;
+	enum status (*run)(struct session *session);
+	const char *usage, *summary;
+};
+extern const struct command command_table[];
+extern const size_t command_count;
+
+/* Parses the command line after the command's name. STATUS_USAGE. */
+enum status session_parse(struct session *session, int argc, char **argv);
+/* Reads, parses and resolves the chain. */
+enum status session_load_chain(struct session *session);
+enum status session_load_syntax(struct session *session);
+/* Opens the input and makes a reader; binds params, with data or with types alone. */
+enum status session_open_input(struct session *session);
+enum status session_bind(struct session *session, bool data, enum dtype compute);
+/* The type of the input without its data: --shape, the header of the input, or the chain's declaration. */
+enum status session_input_type(struct session *session, struct type *type);
+/* Opens standard output or -o, for arrays or for text. */
+enum status session_open_output(struct session *session, const char *path);
+enum status session_make_writer(struct session *session, struct writer *writer, struct output *output);
+/* A text that goes to FILE (NULL: standard error where ERROR, else standard output), checked and closed by session_close_text. */
+struct text_file {
+	struct output output;
+	struct text text;
+	struct session *session;
+	char *buffer;
+	size_t used;
+	enum status status;
+};
+enum status session_open_text(struct session *session, struct text_file *file, const char *path, bool error);
+enum status session_close_text(struct text_file *file);
+void session_close(struct session *session);
+
+enum status command_run(struct session *session);
+enum status command_grad(struct session *session);
+enum status command_residuals(struct session *session);
+enum status command_plan(struct session *session);
+enum status command_explain(struct session *session);
+enum status command_check(struct session *session);
+enum status command_ops(struct session *session);
+enum status command_fmt(struct session *session);
+/* Prints --help of COMMAND (NULL: the program's). */
+enum status print_help(struct session *session, const struct command *command);
+enum status print_op_help(struct session *session, enum op op);
+/* The lines from which completions are made. */
+enum status print_options(struct session *session);
+
+#endif
