@@ -48,6 +48,8 @@ struct step_cost {
 	int64_t state;        /* bytes of the state before this step */
 	int64_t residual;     /* bytes kept by recording it */
 	int64_t forward_temporary, record_temporary, backward_temporary; /* workspace while it runs, input and output states not counted */
+	bool keeps_input;     /* its backward reads the state before it: held, once, until then */
+	bool keeps_output;    /* residual counts the state after it, which costs nothing more while that is held */
 };
 
 /* The chain as a policy sees it: equal runs are compressed. */
@@ -61,6 +63,7 @@ struct step_costs {
 	int64_t steps;       /* the sum of counts */
 	int64_t output;      /* bytes of state n */
 	int64_t fixed;       /* bytes held throughout: params, I/O blocks, accumulators */
+	double spill_write, spill_read; /* time of a state to and from disk; both 0: as disk_revolve.c assumes */
 };
 
 struct schedule;
@@ -77,6 +80,13 @@ void schedule_free(struct schedule *schedule);
  * The abstract verifier: interprets a schedule over COSTS, checks every
  * precondition, that the first sweep comes first, that each step is turned back
  * exactly once, that no slot leaks, and counts.
+ *
+ * Bytes at any time: fixed; each state that is current, in a slot or kept as an
+ * input by a recorded step, once however many hold it, unless it is counted in
+ * the residuals of the step before it; the residuals held; the cotangent at its
+ * position, from the first BACKWARD on. While a step runs forward the states on
+ * both sides of it are there, while it is turned back the cotangents on both
+ * sides, and its workspace.
  */
 struct verdict {
 	bool valid;
@@ -86,7 +96,7 @@ struct verdict {
 	int64_t evaluations;   /* forward executions of a step, recording ones included */
 	int64_t checkpoints;   /* states in slots at once at most */
 	int64_t spill_writes, spill_reads;
-	double time;           /* sum of forward and backward costs executed */
+	double time;           /* sum of forward and backward costs executed, and of writes and reads on disk */
 	int64_t peak;          /* bytes, by the model above */
 };
 /* MEMORY for its tables. */
