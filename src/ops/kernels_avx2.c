@@ -11,7 +11,7 @@
 #define ISA avx2
 #define ISA_BYTES 32
 #define ISA_FMA 1
-#define ISA_TILE 12
+#define ISA_TILE 10
 #define ISA_SLEEF(NAME, ULP) Sleef_##NAME##d4_##ULP##avx2
 #include "ops/vector_template.h"
 

@@ -10,7 +10,7 @@
 #define ISA baseline
 #define ISA_BYTES 16
 #define ISA_FMA 0
-#define ISA_TILE 12
+#define ISA_TILE 8
 #define ISA_SLEEF(NAME, ULP) Sleef_##NAME##d2_##ULP##sse2
 #include "ops/vector_template.h"
 

@@ -19,9 +19,9 @@ LANEWISE vd sqrt_d(vd x) { return (vd){sqrt(x[0]), sqrt(x[1])}; }
 LANEWISE vf floor_f(vf x) { return floor_plain_f(x); }
 LANEWISE vd floor_d(vd x) { return floor_plain_d(x); }
 LANEWISE vf greater_f(vf a, vf b) { return select_f(a > b, a, b); }
-LANEWISE vd greater_d(vd a, vd b) { return select_d(a > b, a, b); }
+LANEWISE vd greater_d(vd a, vd b) { return (vd){a[0] > b[0] ? a[0] : b[0], a[1] > b[1] ? a[1] : b[1]}; }
 LANEWISE vf lesser_f(vf a, vf b) { return select_f(a < b, a, b); }
-LANEWISE vd lesser_d(vd a, vd b) { return select_d(a < b, a, b); }
+LANEWISE vd lesser_d(vd a, vd b) { return (vd){a[0] < b[0] ? a[0] : b[0], a[1] < b[1] ? a[1] : b[1]}; }
 LANEWISE vd widen_low(vf x) { return (vd){(double)x[0], (double)x[1]}; }
 LANEWISE vd widen_high(vf x) { return (vd){(double)x[2], (double)x[3]}; }
 LANEWISE vf narrow(vd low, vd high) { return (vf){(float)low[0], (float)low[1], (float)high[0], (float)high[1]}; }

@@ -34,8 +34,10 @@ LANEWISE vd load_d(const void *from, size_t index) { return *(const vd_memory *)
 LANEWISE void store_f(void *to, size_t index, vf x) { *(vf_memory *)((float *)to + index) = x; }
 LANEWISE void store_d(void *to, size_t index, vd x) { *(vd_memory *)((double *)to + index) = x; }
 
+#ifndef ISA_SELECT
 LANEWISE vf select_f(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
 LANEWISE vd select_d(vl mask, vd yes, vd no) { return (vd)((mask & (vl)yes) | (~mask & (vl)no)); }
+#endif
 LANEWISE vf abs_f(vf x) { return (vf)((vi)x & 0x7fffffff); }
 LANEWISE vd abs_d(vd x) { return (vd)((vl)x & 0x7fffffffffffffff); }
 /* |magnitude| with the sign of SIGN */
