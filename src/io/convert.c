@@ -1,0 +1,61 @@
+/* Between file types and computing types, element by element; loops that vectorise. */
+#include <math.h>
+#include <string.h>
+
+#include "io/array.h"
+
+static float bits_to_float(uint32_t bits)
+{
+	float value;
+	memcpy(&value, &bits, sizeof value);
+	return value;
+}
+
+static uint32_t float_to_bits(float value)
+{
+	uint32_t bits;
+	memcpy(&bits, &value, sizeof bits);
+	return bits;
+}
+
+void convert_f16_to_f32(float *to, const uint16_t *from, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint32_t h = from[i], sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
+		/* The exponent is moved by a multiplication, which makes denormals right too. */
+		float value = bits_to_float(rest << 13) * 0x1p112f;
+		uint32_t special = rest >= 0x7c00u ? 0x7f800000u | (rest & 0x3ffu) << 13 : float_to_bits(value);
+		to[i] = bits_to_float(sign | special);
+	}
+}
+
+void convert_f32_to_f16(uint16_t *to, const float *from, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint32_t bits = float_to_bits(from[i]), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu, half;
+		if (rest > 0x7f800000u)
+			half = 0x7e00u | (rest >> 13 & 0x1ffu);
+		else if (rest >= 0x477ff000u)
+			half = 0x7c00u; /* 65520 and above round to infinity */
+		else if (rest < 0x38800000u) /* a denormal: adding 0.5 rounds at the place of its last bit */
+			half = float_to_bits(bits_to_float(rest) + 0.5f) - 0x3f000000u;
+		else
+			half = (rest + 0xfffu + (rest >> 13 & 1) - 0x38000000u) >> 13;
+		to[i] = (uint16_t)(sign | half);
+	}
+}
+
+void convert_bf16_to_f32(float *to, const uint16_t *from, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		to[i] = bits_to_float((uint32_t)from[i] << 16);
+}
+
+void convert_f32_to_bf16(uint16_t *to, const float *from, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint32_t bits = float_to_bits(from[i]);
+		uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+		to[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : rounded);
+	}
+}

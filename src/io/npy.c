@@ -1,0 +1,252 @@
+/*
+ * The header is a Python dict literal. A strict little parser reads it: keys in
+ * any order, each once, strings in either quotes, a trailing comma; nothing is
+ * evaluated. Every message names the byte.
+ */
+#include "io/npy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+static const unsigned char magic[NPY_MAGIC] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
+
+bool npy_is(const unsigned char *bytes, size_t length)
+{
+	return length >= NPY_MAGIC && !memcmp(bytes, magic, NPY_MAGIC);
+}
+
+struct dict {
+	const char *text;
+	size_t length, at;
+	const char *file;
+	int64_t offset;
+	struct diags *diags;
+};
+
+static enum status wrong(const struct dict *d, const char *what)
+{
+	return diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->at, "npy header: %s", what);
+}
+
+static char look(struct dict *d)
+{
+	while (d->at < d->length && strchr(" \t\r\n", d->text[d->at]) && d->text[d->at])
+		d->at++;
+	return d->at < d->length ? d->text[d->at] : '\0';
+}
+
+static bool take(struct dict *d, char c)
+{
+	if (look(d) != c || c == '\0')
+		return false;
+	d->at++;
+	return true;
+}
+
+static bool take_word(struct dict *d, const char *word)
+{
+	size_t length = strlen(word);
+	if (look(d) != word[0] || d->length - d->at < length || memcmp(d->text + d->at, word, length) != 0)
+		return false;
+	d->at += length;
+	return true;
+}
+
+static bool take_string(struct dict *d, char *to, size_t size)
+{
+	char quote = look(d);
+	if (quote != '\'' && quote != '"')
+		return false;
+	size_t n = 0;
+	for (d->at++; d->at < d->length && d->text[d->at] != quote; d->at++) {
+		if (n + 1 == size || d->text[d->at] == '\\' || (unsigned char)d->text[d->at] < 0x20)
+			return false;
+		to[n++] = d->text[d->at];
+	}
+	to[n] = '\0';
+	return take(d, quote);
+}
+
+static enum status read_descr(struct dict *d, enum dtype assume, struct npy_header *header)
+{
+	static const struct {
+		const char *name;
+		enum dtype dtype;
+	} names[] = {{"f2", DTYPE_F16}, {"f4", DTYPE_F32}, {"f8", DTYPE_F64}, {"i1", DTYPE_I8},  {"i2", DTYPE_I16},
+	             {"i4", DTYPE_I32}, {"i8", DTYPE_I64}, {"u1", DTYPE_U8},  {"u2", DTYPE_U16}, {"u4", DTYPE_U32},
+	             {"u8", DTYPE_U64}, {"b1", DTYPE_BOOL}};
+	char descr[64];
+	if (look(d) == '[')
+		return wrong(d, "a structured type; save one field of it as an array");
+	if (!take_string(d, descr, sizeof descr))
+		return wrong(d, "'descr' must be a string");
+	header->type.dtype = DTYPE_COUNT;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (descr[0] && strchr("<>|=", descr[0]) && !strcmp(descr + 1, names[i].name))
+			header->type.dtype = names[i].dtype;
+	if (header->type.dtype != DTYPE_COUNT && descr[0] == '|' && dtype_size(header->type.dtype) > 1)
+		header->type.dtype = DTYPE_COUNT;
+	header->swap = descr[0] == '>' && header->type.dtype != DTYPE_COUNT && dtype_size(header->type.dtype) > 1;
+	if (descr[0] && !strcmp(descr + 1, "V2")) {
+		header->void2 = true;
+		if (assume == DTYPE_COUNT) {
+			diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->at, "npy header: type '%s' has no meaning of its own",
+			          descr);
+			diag_hint(d->diags, "--assume-dtype bf16 reads it as bfloat16");
+			return STATUS_DATA;
+		}
+		if (assume != DTYPE_BF16 && assume != DTYPE_F16)
+			return wrong(d, "--assume-dtype must be of two bytes for this type");
+		header->type.dtype = assume;
+	}
+	if (header->type.dtype == DTYPE_COUNT) {
+		diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->at, "npy header: type '%s' is not supported", descr);
+		diag_hint(d->diags, "convert it to float16, float32, float64, an integer type or bool");
+		return STATUS_DATA;
+	}
+	return STATUS_OK;
+}
+
+static enum status read_shape(struct dict *d, struct shape *shape)
+{
+	if (!take(d, '('))
+		return wrong(d, "'shape' must be a tuple");
+	shape->ndim = 0;
+	while (!take(d, ')')) {
+		int64_t extent = 0;
+		size_t begin = (look(d), d->at);
+		for (; d->at < d->length && d->text[d->at] >= '0' && d->text[d->at] <= '9'; d->at++)
+			if (__builtin_mul_overflow(extent, 10, &extent) || __builtin_add_overflow(extent, d->text[d->at] - '0', &extent))
+				return wrong(d, "an extent beyond 64 bits");
+		if (d->at == begin)
+			return wrong(d, "an extent must be a whole number");
+		if (d->at < d->length && d->text[d->at] == 'L')
+			d->at++;
+		if (shape->ndim == MAX_DIMS)
+			return diag_file(d->diags, STATUS_LIMIT, d->file, d->offset + (int64_t)d->at, "more than %d dimensions", MAX_DIMS);
+		shape->dim[shape->ndim++] = extent;
+		if (!take(d, ',')) {
+			if (shape->ndim == 1)
+				return wrong(d, "'shape' must be a tuple");
+			if (look(d) != ')')
+				return wrong(d, "a comma or ')' is wanted");
+		}
+	}
+	return STATUS_OK;
+}
+
+static enum status read_entry(struct dict *d, enum dtype assume, struct npy_header *header, unsigned *seen)
+{
+	static const char *const keys[] = {"descr", "fortran_order", "shape"};
+	char key[32];
+	int k = 0;
+	if (!take_string(d, key, sizeof key))
+		return wrong(d, "a key must be a string");
+	while (k < 3 && strcmp(keys[k], key))
+		k++;
+	if (k == 3)
+		return wrong(d, "an unknown key");
+	if (*seen >> k & 1)
+		return wrong(d, "a key stands twice");
+	*seen |= 1u << k;
+	if (!take(d, ':'))
+		return wrong(d, "a ':' is wanted");
+	if (k == 0)
+		return read_descr(d, assume, header);
+	if (k == 2)
+		return read_shape(d, &header->type.shape);
+	if (take_word(d, "True"))
+		header->fortran = true;
+	else if (!take_word(d, "False"))
+		return wrong(d, "'fortran_order' must be True or False");
+	return STATUS_OK;
+}
+
+enum status npy_parse_dict(const char *text, size_t length, const char *file, int64_t offset, enum dtype assume,
+                           struct npy_header *header, struct diags *diags)
+{
+	struct dict d = {text, length, 0, file, offset, diags};
+	unsigned seen = 0;
+	memset(header, 0, sizeof *header);
+	if (!take(&d, '{'))
+		return wrong(&d, "not a dict");
+	while (!take(&d, '}')) {
+		enum status status = read_entry(&d, assume, header, &seen);
+		if (status)
+			return status;
+		if (!take(&d, ',') && look(&d) != '}')
+			return wrong(&d, "a comma or '}' is wanted");
+	}
+	if (look(&d) != '\0' || d.at != d.length)
+		return wrong(&d, "something stands after the dict");
+	if (seen != 7)
+		return wrong(&d, "'descr', 'fortran_order' and 'shape' are wanted");
+	int64_t count = shape_count(&header->type.shape), bytes;
+	if (count < 0 || !checked_mul_i64(count, 16, &bytes))
+		return wrong(&d, "the shape has too many elements to address");
+	return STATUS_OK;
+}
+
+enum status npy_read_header(struct input *input, enum dtype assume, struct npy_header *header, struct diags *diags)
+{
+	const unsigned char *bytes;
+	size_t got;
+	enum status status = input_peek(input, NPY_MAGIC + 6, &bytes, &got, diags);
+	if (status)
+		return status;
+	if (!npy_is(bytes, got))
+		return diag_file(diags, STATUS_DATA, input->name, input->offset, "not an npy file: it does not begin with \\x93NUMPY");
+	if (got < NPY_MAGIC + 4)
+		return diag_file(diags, STATUS_DATA, input->name, input->offset + (int64_t)got, "truncated npy header");
+	int major = bytes[6], minor = bytes[7];
+	if (major < 1 || major > 3 || minor != 0)
+		return diag_file(diags, STATUS_DATA, input->name, input->offset + 6, "npy version %d.%d is not known", major, minor);
+	size_t prefix = major == 1 ? 10 : 12;
+	if (got < prefix)
+		return diag_file(diags, STATUS_DATA, input->name, input->offset + (int64_t)got, "truncated npy header");
+	size_t length = bytes[8] | (size_t)bytes[9] << 8;
+	if (major > 1)
+		length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
+	if (length + prefix > NPY_HEADER_LIMIT)
+		return diag_file(diags, STATUS_LIMIT, input->name, input->offset + 8, "an npy header of %zu bytes is beyond the limit of 64 KiB",
+		                 length);
+	status = input_peek(input, prefix + length, &bytes, &got, diags);
+	if (status)
+		return status;
+	if (got < prefix + length)
+		return diag_file(diags, STATUS_DATA, input->name, input->offset + (int64_t)got, "truncated npy header: %zu of %zu bytes",
+		                 got, prefix + length);
+	status = npy_parse_dict((const char *)bytes + prefix, length, input->name, input->offset + (int64_t)prefix, assume,
+	                        header, diags);
+	if (!status)
+		input_skip(input, prefix + length);
+	return status;
+}
+
+/* As numpy.save: room for the leading extent to grow, spaces to a multiple of 64, a newline. */
+size_t npy_make_header(const struct type *type, char header[NPY_HEADER_MOST])
+{
+	enum { GROWTH_DIGITS = 21 };
+	static const char *const descr[] = {[DTYPE_F16] = "<f2", [DTYPE_BF16] = "|V2", [DTYPE_F32] = "<f4", [DTYPE_F64] = "<f8"};
+	char *p = header + 10;
+	p += sprintf(p, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr[type->dtype]);
+	for (int i = 0; i < type->shape.ndim; i++)
+		p += sprintf(p, i + 1 < type->shape.ndim ? "%lld, " : i ? "%lld" : "%lld,", (long long)type->shape.dim[i]);
+	p += sprintf(p, "), }");
+	if (type->shape.ndim > 0) {
+		char digits[32];
+		int n = sprintf(digits, "%lld", (long long)type->shape.dim[0]);
+		p += sprintf(p, "%*s", GROWTH_DIGITS - n, "");
+	}
+	size_t used = (size_t)(p - header) + 1, padded = (used + 63) / 64 * 64;
+	memset(p, ' ', padded - used);
+	header[padded - 1] = '\n';
+	memcpy(header, magic, NPY_MAGIC);
+	header[6] = 1;
+	header[7] = 0;
+	header[8] = (char)((padded - 10) & 0xff);
+	header[9] = (char)((padded - 10) >> 8);
+	return padded;
+}

@@ -1,0 +1,211 @@
+/* The writer: npy and raw stream; text and csv are formatted in blocks; what a terminal shows is held whole. */
+#include <string.h>
+#include <unistd.h>
+
+#include "io/npy.h"
+#include "io/print.h"
+
+enum { TEXT_BLOCK = 64 << 10, VALUE_BLOCK = 8 << 10 };
+
+void writer_init(struct writer *writer, struct output *output, const struct writer_options *options,
+                 struct arena *arena)
+{
+	*writer = (struct writer){.output = output, .options = *options, .arena = arena};
+}
+
+void writer_free(struct writer *writer)
+{
+	if (writer->held)
+		allocator_put(writer->arena->allocator, writer->held, (size_t)writer->count * sizeof(double) + 1);
+	writer->held = NULL;
+}
+
+static enum status flush(struct writer *w, struct diags *diags)
+{
+	enum status status = w->text_used ? output_write(w->output, w->text, w->text_used, diags) : STATUS_OK;
+	w->text_used = 0;
+	return status;
+}
+
+static enum status put(struct writer *w, const char *text, size_t length, struct diags *diags)
+{
+	if (!w->text) {
+		w->text = arena_alloc(w->arena, TEXT_BLOCK);
+		if (!w->text)
+			return diag_memory(diags);
+		w->text_size = TEXT_BLOCK;
+	}
+	if (w->text_used + length > w->text_size) {
+		enum status status = flush(w, diags);
+		if (status)
+			return status;
+	}
+	memcpy(w->text + w->text_used, text, length);
+	w->text_used += length;
+	return STATUS_OK;
+}
+
+enum status writer_begin(struct writer *w, const struct type *type, struct diags *diags)
+{
+	enum status status = STATUS_OK;
+	w->type = *type;
+	w->count = shape_count(&type->shape);
+	w->done = 0;
+	if (w->options.format == FORMAT_NPY) {
+		char header[NPY_HEADER_MOST];
+		size_t length = npy_make_header(type, header);
+		status = output_write(w->output, header, length, diags);
+	} else if (w->options.display) {
+		w->held = allocator_get(w->arena->allocator, (size_t)w->count * sizeof(double) + 1, 1);
+		status = w->held ? STATUS_OK : diag_memory(diags);
+	}
+	w->data = w->output->offset;
+	w->index++;
+	return status;
+}
+
+/* COUNT values of COMPUTE as bytes of the file's type, into TO. */
+static void narrow(const struct writer *w, void *to, const void *from, enum dtype compute, size_t count)
+{
+	const float *f = from;
+	const double *d = from;
+	bool single = compute == DTYPE_F32;
+	float buffer[VALUE_BLOCK];
+	switch (w->type.dtype) {
+	case DTYPE_F64:
+		for (size_t i = 0; i < count; i++)
+			((double *)to)[i] = single ? (double)f[i] : d[i];
+		return;
+	case DTYPE_F32:
+		for (size_t i = 0; i < count; i++)
+			((float *)to)[i] = single ? f[i] : (float)d[i];
+		return;
+	default:
+		if (!single) {
+			for (size_t i = 0; i < count; i++)
+				buffer[i] = (float)d[i];
+			f = buffer;
+		}
+		(w->type.dtype == DTYPE_F16 ? convert_f32_to_f16 : convert_f32_to_bf16)(to, f, count);
+	}
+}
+
+static bool is_direct(const struct writer *w, enum dtype compute)
+{
+	const uint16_t one = 1;
+	unsigned char first;
+	memcpy(&first, &one, 1);
+	return w->type.dtype == compute && first == 1;
+}
+
+static enum status write_values(struct writer *w, int64_t first, const void *from, enum dtype compute, int64_t count,
+                                bool at, struct diags *diags)
+{
+	size_t size = dtype_size(w->type.dtype), width = compute == DTYPE_F32 ? 4 : 8;
+	int64_t offset = w->data + first * (int64_t)size;
+	if (is_direct(w, compute))
+		return at ? output_write_at(w->output, offset, from, (size_t)count * size, diags)
+		          : output_write(w->output, from, (size_t)count * size, diags);
+	_Alignas(64) double block[VALUE_BLOCK];
+	for (int64_t done = 0; done < count;) {
+		size_t n = count - done < VALUE_BLOCK ? (size_t)(count - done) : VALUE_BLOCK;
+		narrow(w, block, (const char *)from + (size_t)done * width, compute, n);
+		enum status status = at ? output_write_at(w->output, offset + done * (int64_t)size, block, n * size, diags)
+		                        : output_write(w->output, block, n * size, diags);
+		if (status)
+			return status;
+		done += (int64_t)n;
+	}
+	return STATUS_OK;
+}
+
+/* What stands between element I and the next. */
+static const char *separator(const struct writer *w, int64_t i)
+{
+	const struct shape *shape = &w->type.shape;
+	const char *between = w->options.format == FORMAT_CSV ? "," : " ";
+	if (i + 1 == w->count)
+		return "\n";
+	if (shape->ndim <= 1)
+		return w->options.layout == LAYOUT_COLUMN ? "\n" : between;
+	int64_t row = shape->dim[shape->ndim - 1];
+	if ((i + 1) % row)
+		return between;
+	int64_t matrix = row * shape->dim[shape->ndim - 2];
+	return shape->ndim > 2 && (i + 1) % matrix == 0 ? "\n\n" : "\n";
+}
+
+static enum status write_text(struct writer *w, const void *from, enum dtype compute, int64_t count,
+                              struct diags *diags)
+{
+	bool single = compute == DTYPE_F32;
+	uint16_t half;
+	for (int64_t i = 0; i < count; i++) {
+		char text[48];
+		float value = single ? ((const float *)from)[i] : 0;
+		if (w->type.dtype == DTYPE_F16 && single) {
+			convert_f32_to_f16(&half, &value, 1);
+			convert_f16_to_f32(&value, &half, 1);
+		}
+		int n = number_format(text, single ? (double)value : ((const double *)from)[i], single);
+		const char *after = separator(w, w->done + i);
+		memcpy(text + n, after, strlen(after));
+		enum status status = put(w, text, (size_t)n + strlen(after), diags);
+		if (status)
+			return status;
+	}
+	return STATUS_OK;
+}
+
+enum status writer_write(struct writer *w, const void *from, enum dtype compute, int64_t count, struct diags *diags)
+{
+	enum status status = STATUS_OK;
+	if (w->held)
+		for (int64_t i = 0; i < count; i++)
+			((double *)w->held)[w->done + i] = compute == DTYPE_F32 ? (double)((const float *)from)[i] : ((const double *)from)[i];
+	else if (w->options.format == FORMAT_NPY || w->options.format == FORMAT_RAW)
+		status = write_values(w, w->done, from, compute, count, false, diags);
+	else
+		status = write_text(w, from, compute, count, diags);
+	w->done += count;
+	return status;
+}
+
+bool writer_seekable(const struct writer *w)
+{
+	return (w->options.format == FORMAT_NPY || w->options.format == FORMAT_RAW) && !w->options.display && w->output->seekable;
+}
+
+enum status writer_write_at(struct writer *w, int64_t first, const void *from, enum dtype compute, int64_t count,
+                            struct diags *diags)
+{
+	return write_values(w, first, from, compute, count, true, diags);
+}
+
+enum status writer_end(struct writer *w, struct diags *diags)
+{
+	if (w->held) {
+		enum status status = print_array(w, w->held, diags);
+		writer_free(w);
+		return status;
+	}
+	if (writer_seekable(w) && w->done < w->count) {
+		/* Written at its places: what follows goes behind it. */
+		int64_t end = w->data + w->count * (int64_t)dtype_size(w->type.dtype);
+		w->output->offset = end;
+		w->done = w->count;
+		if (lseek(w->output->fd, w->output->base + end, SEEK_SET) < 0)
+			return diag_file(diags, STATUS_IO, w->output->name, -1, "cannot seek");
+	}
+	return STATUS_OK;
+}
+
+enum status writer_put_text(struct writer *w, const char *text, struct diags *diags)
+{
+	return put(w, text, strlen(text), diags);
+}
+
+enum status writer_finish(struct writer *w, struct diags *diags)
+{
+	return flush(w, diags);
+}
