@@ -53,8 +53,9 @@ struct kernels {
 	/* dst[i] = value */
 	void (*fill)(void *dst, double value, size_t n);
 	/*
-	 * Runs STEPS over the block from V to OUT keeping 16 (AVX-512) or 12 vectors in
-	 * registers through all of them. Bit-equal to the kernels one after another.
+	 * Runs STEPS over the block from V to OUT keeping a tile of 16 (AVX-512), 10 (AVX2) or
+	 * 8 vectors in registers through all of them. Bit-equal to the kernels one after another. COUNT <=
+	 * RUN_MAX_STEPS; takes some 128 KiB of stack.
 	 */
 	void (*run)(void *out, const void *v, const struct run_step *steps, size_t count, size_t n);
 	/* f32 <-> f64; rounding to f16 and bf16 and back in the same type. */

@@ -1,5 +1,5 @@
 /*
- * The kernels for AVX2 with FMA: 8 floats or 4 doubles a vector, a run keeps 12
+ * The kernels for AVX2 with FMA: 8 floats or 4 doubles a vector, a run keeps 10
  * of the 16 registers. Compiled with -mavx2 -mfma -mf16c; nothing here may run
  * before kernels.c has seen those features.
  */

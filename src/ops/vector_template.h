@@ -85,7 +85,7 @@ LANEWISE vd floor_plain_d(vd x)
 /* 2^exponent for an integer within [-1022, 1023]. */
 LANEWISE vd power_of_two(vd exponent)
 {
-	return (vd)(((vl)(exponent + 0x1.8p52) + 1023) << 52);
+	return (vd)(((vul)(exponent + 0x1.8p52) + 1023) << 52);
 }
 
 #if !ISA_FMA

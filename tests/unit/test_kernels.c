@@ -453,34 +453,33 @@ START_TEST(test_errors_in_ulp) { values_of(false, 60); }
 END_TEST
 
 /* Arithmetic in the type itself: to the bit, denormals and signed zeros included. */
-START_TEST(test_arithmetic_is_ieee)
-{
-	const struct kernels *tables[4];
-	const size_t count = kernels_all(DTYPE_F32, tables);
-	enum { LENGTH = 64 };
-	float v[LENGTH], a[LENGTH], y[LENGTH];
-
-	for (int round = 0; round < 2000; round++) {
-		for (int i = 0; i < LENGTH; i++) {
-			v[i] = (float)any_number(tables[0]);
-			a[i] = random_bits() & 1 ? (float)any_number(tables[0]) : (float)special((size_t)i);
-		}
-		for (size_t table = 0; table < count; table++) {
-			static const int ops[] = {OP_add, OP_sub, OP_mul, OP_div, OP_rsub, OP_rdiv};
-			for (int k = 0; k < 6; k++) {
-				const struct kernel_args args = {.out = y, .v = v, .a = a, .n = LENGTH};
-				tables[table]->forward[ops[k]][0](&args);
-				for (int i = 0; i < LENGTH; i++) {
-					const volatile float want = k == 0 ? v[i] + a[i] : k == 1 ? v[i] - a[i] : k == 2 ? v[i] * a[i]
-					                          : k == 3 ? v[i] / a[i] : k == 4 ? a[i] - v[i] : a[i] / v[i];
-					const float w = want;
-					ck_assert(isnan(w) ? isnan(y[i]) : memcmp(&w, &y[i], sizeof w) == 0);
-				}
-			}
-		}
-	}
-}
-END_TEST
+#define ARITHMETIC(NAME, TYPE, DTYPE, SQRT)                                                                            \
+	START_TEST(NAME)                                                                                                   \
+	{                                                                                                                  \
+		static const int ops[] = {OP_add, OP_sub, OP_mul, OP_div, OP_rsub, OP_rdiv, OP_sqrt, OP_square};               \
+		const struct kernels *tables[4];                                                                               \
+		const size_t count = kernels_all(DTYPE, tables);                                                               \
+		TYPE v[64], a[64], y[64];                                                                                      \
+		for (int round = 0; round < 1000; round++) {                                                                   \
+			for (size_t i = 0; i < 64; i++) {                                                                          \
+				v[i] = (TYPE)any_number(tables[0]);                                                                    \
+				a[i] = random_bits() & 1 ? (TYPE)any_number(tables[0]) : (TYPE)special(i);                             \
+			}                                                                                                          \
+			for (size_t table = 0; table < count; table++)                                                             \
+				for (int k = 0; k < 8; k++) {                                                                          \
+					const struct kernel_args args = {.out = y, .v = v, .a = a, .n = 64};                               \
+					tables[table]->forward[ops[k]][0](&args);                                                          \
+					for (int i = 0; i < 64; i++) {                                                                     \
+						const TYPE all[] = {v[i] + a[i], v[i] - a[i], v[i] * a[i],  v[i] / a[i],                       \
+						                    a[i] - v[i], a[i] / v[i], SQRT(v[i]), v[i] * v[i]};                        \
+						ck_assert(isnan(all[k]) ? isnan(y[i]) : memcmp(&all[k], &y[i], sizeof y[i]) == 0);             \
+					}                                                                                                  \
+				}                                                                                                      \
+		}                                                                                                              \
+	}                                                                                                                  \
+	END_TEST
+ARITHMETIC(test_arithmetic_f32, float, DTYPE_F32, sqrtf)
+ARITHMETIC(test_arithmetic_f64, double, DTYPE_F64, sqrt)
 
 /* ---- derivatives ---- */
 
@@ -891,7 +890,8 @@ int main(void)
 	tcase_add_test(tcase, test_in_place_and_unaligned);
 	tcase_add_test(tcase, test_special_values);
 	tcase_add_test(tcase, test_errors_in_ulp);
-	tcase_add_test(tcase, test_arithmetic_is_ieee);
+	tcase_add_test(tcase, test_arithmetic_f32);
+	tcase_add_test(tcase, test_arithmetic_f64);
 	tcase_add_test(tcase, test_derivatives);
 	tcase_add_test(tcase, test_derivatives_at_kinks);
 	tcase_add_test(tcase, test_needs_are_used);

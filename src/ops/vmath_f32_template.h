@@ -1,0 +1,390 @@
+/*
+ * The functions of floats: computed in double lanes (NAME_lane, relative error
+ * about 2^-34) by short polynomials and rounded once, so that the largest error
+ * is about 0.501 ulp (0.507 for expm1 and tanh), denormal results included; the
+ * same polynomials serve every instruction set.
+ */
+
+struct reduced {
+	vd r;        /* x - k ln 2, |r| <= ln2 / 2 */
+	vd k;
+	vd even;     /* cosh(r) - 1 */
+	vd odd;      /* sinh(r) */
+};
+
+/* |x| <= 700 */
+LANEWISE struct reduced exp_reduce(vd x)
+{
+	struct reduced e;
+
+	e.k = fma_d(x, splat_d(0x1.71547652b82fep+0), splat_d(rounding)) - splat_d(rounding);
+	e.r = nfma_d(e.k, splat_d(0x1.62e42fefa39efp-1), x);
+	const vd z = e.r * e.r;
+	e.even = z * POLYNOMIAL(z, 0x1.00000043f0f66p-1, 0x1.55547ee1cb9acp-5, 0x1.6d977efab9597p-10);
+	e.odd = e.r * POLYNOMIAL(z, 0x1.fffffffff61e4p-1, 0x1.5555557e75032p-3, 0x1.1110a61c99c56p-7, 0x1.a17dfaf8bf68dp-13);
+	return e;
+}
+
+LANEWISE vd exp_lane(vd x)
+{
+	const struct reduced e = exp_reduce(x);
+	return scale_d(splat_d(1) + (e.even + e.odd), e.k);
+}
+
+LANEWISE vd expm1_lane(vd x)
+{
+	const struct reduced e = exp_reduce(x);
+	const vd scale = scale_d(splat_d(1), e.k);
+	return fma_d(scale, e.even + e.odd, scale - splat_d(1));
+}
+
+/* sinh and cosh as k = 0 leaves exactly r's: no cancellation */
+LANEWISE vd sinh_lane(vd x)
+{
+	const struct reduced e = exp_reduce(x);
+	const vd up = scale_d(splat_d(0.5), e.k), down = scale_d(splat_d(0.5), -e.k);
+	return fma_d(up - down, splat_d(1) + e.even, (up + down) * e.odd);
+}
+
+LANEWISE vd cosh_lane(vd x)
+{
+	const struct reduced e = exp_reduce(x);
+	const vd up = scale_d(splat_d(0.5), e.k), down = scale_d(splat_d(0.5), -e.k);
+	return fma_d(up + down, splat_d(1) + e.even, (up - down) * e.odd);
+}
+
+LANEWISE vd tanh_lane(vd x)
+{
+	const vd e = expm1_lane(x + x);
+	return e / (e + splat_d(2));
+}
+
+/* x = 2^k m, m in [sqrt(1/2), sqrt(2)); x positive, normal */
+LANEWISE vd log_split(vd x, vd *k)
+{
+	const vul root = (vul)splat_d(0x1.6a09e667f3bcdp-1);
+	const vul offset = ((vul)x - root) + (1024ULL << 52);
+
+	*k = (vd)((vl)(offset >> 52) | (vl)splat_d(0x1p52)) - splat_d(0x1p52 + 1024);
+	return (vd)((vul)x - (((offset >> 52) - 1024) << 52));
+}
+
+/* log(1 + f) + k ln 2 = 2 artanh(f / (2 + f)) + k ln 2 */
+LANEWISE vd log_join(vd f, vd k)
+{
+	const vd s = f / (splat_d(2) + f);
+	const vd z = s * s;
+	const vd p = POLYNOMIAL(z, 2.0, 0x1.555554fd8bef7p-1, 0x1.999a7aab3ce11p-2, 0x1.2438cef028a55p-2, 0x1.e2f7c3009ce9fp-3);
+	return fma_d(k, splat_d(0x1.62e42fefa39efp-1), s * p);
+}
+
+LANEWISE vd log_lane(vd x)
+{
+	vd k;
+	const vd m = log_split(x, &k);
+	return log_join(m - splat_d(1), k);
+}
+
+/* x > -1 */
+LANEWISE vd log1p_lane(vd x)
+{
+	vd k;
+	const vd m = log_split(splat_d(1) + x, &k);
+	return log_join(select_d(k == splat_d(0), x, m - splat_d(1)), k);
+}
+
+/* relative error about 2^-50, for pow */
+LANEWISE vd log_fine_lane(vd x)
+{
+	vd k;
+	const vd m = log_split(x, &k);
+	const vd f = m - splat_d(1);
+	const vd s = f / (splat_d(2) + f);
+	const vd z = s * s;
+	const vd p = POLYNOMIAL(z, 0x1.5555555553958p-1, 0x1.999999a296ef7p-2, 0x1.24924175506cap-2, 0x1.c7227982636f4p-3,
+	                        0x1.732bf4c5d00a7p-3, 0x1.5879e89f6e99ep-3);
+	return fma_d(k, splat_d(0x1.62e42fefa39efp-1), s * fma_d(z, p, splat_d(2)));
+}
+
+/* x > 0: the sign and the special cases are pow_f's */
+LANEWISE vd pow_lane(vd x, vd y) { return exp_lane(clamp_d(y * log_fine_lane(x), -120, 100)); }
+
+/* x - quotient * pi * scale; floats up to trig_bound */
+#if ISA_FMA
+static const float trig_bound = 0x1p32F;
+#else
+static const float trig_bound = 0x1p20F;
+#endif
+LANEWISE vd less_pi(vd x, vd quotient, double scale)
+{
+#if ISA_FMA
+	const vd r = nfma_d(quotient, splat_d(scale * 0x1.921fb54442d18p+1), x);
+	return nfma_d(quotient, splat_d(scale * 0x1.1a62633145c07p-53), r);
+#else
+	const vd r = (x - quotient * splat_d(scale * 0x1.921fb544p+1)) - quotient * splat_d(scale * 0x1.0b4611a6p-33);
+	return r - quotient * splat_d(scale * 0x1.3198a2e037073p-68);
+#endif
+}
+
+/* sine of r, |r| <= pi / 2, negated where the lowest bit of n is set */
+LANEWISE vd sin_signed(vd r, vl n)
+{
+	const vd z = r * r;
+	const vd s = r * POLYNOMIAL(z, 1.0, -0x1.5555554769725p-3, 0x1.11110c49fd1b3p-7, -0x1.a017d99c8e75fp-13,
+	                            0x1.71707f6c0962bp-19, -0x1.9a68735cfcb4bp-26);
+	return (vd)((vul)s ^ ((vul)n << 63));
+}
+
+LANEWISE vd sin_lane(vd x)
+{
+	const vd n = fma_d(x, splat_d(0x1.45f306dc9c883p-2), splat_d(rounding));
+	return sin_signed(less_pi(x, n - splat_d(rounding), 1), (vl)n);
+}
+
+/* cos x = (-1)^n sin(x - (n - 1/2) pi): its own reduction, exact where the cosine is small */
+LANEWISE vd cos_lane(vd x)
+{
+	const vd n = fma_d(x, splat_d(0x1.45f306dc9c883p-2), splat_d(0.5)) + splat_d(rounding);
+	return sin_signed(less_pi(x, (n - splat_d(rounding)) - splat_d(0.5), 1), (vl)n);
+}
+
+LANEWISE vd tan_lane(vd x)
+{
+	const vd n = fma_d(x, splat_d(0x1.45f306dc9c883p-1), splat_d(rounding));
+	const vd r = less_pi(x, n - splat_d(rounding), 0.5);
+	const vd z = r * r;
+	const vd s = r * POLYNOMIAL(z, 1.0, -0x1.5555554cbad03p-3, 0x1.11110896f325ap-7, -0x1.a00f9e2d99ba4p-13,
+	                            0x1.6cd87874b9a9dp-19);
+	const vd c = POLYNOMIAL(z, 1.0, -0x1.ffffffcb8206dp-2, 0x1.55553c7840514p-5, -0x1.6c07f144dae7ap-10,
+	                        0x1.9916970f191ecp-16);
+	const vl odd = ((vl)n & 1) != 0;
+	return select_d(odd, -c, s) / select_d(odd, s, c);
+}
+
+LANEWISE vd atan_lane(vd x)
+{
+	const vd a = abs_d(x);
+	const vl far = a > splat_d(1);
+	const vd t = select_d(far, splat_d(1) / a, a);
+	const vd r = t * POLYNOMIAL(t * t, 1.0, -0x1.5555552f29665p-2, 0x1.9999846cce777p-3, -0x1.249039288a8a9p-3,
+	                            0x1.c6e85b1cd0afdp-4, -0x1.72d6310cace1ap-4, 0x1.33a16d41fdf4cp-4, -0x1.f02f96476c63cp-5,
+	                            0x1.69ea44ea808d4p-5, -0x1.b2f558551867cp-6, 0x1.81f636583d22ap-7, -0x1.b40203b00d4d0p-9,
+	                            0x1.ce191ad106f9dp-12);
+	return copysign_d(select_d(far, splat_d(0x1.921fb54442d18p+0) - r, r), x);
+}
+
+/* asin of |x| <= 1/2; beyond, asin of sqrt((1 - |x|) / 2) and *FAR set */
+LANEWISE vd asin_half(vd x, vl *far)
+{
+	const vd a = abs_d(x);
+	*far = a > splat_d(0.5);
+	const vd z = select_d(*far, (splat_d(1) - a) * splat_d(0.5), a * a);
+	const vd s = select_d(*far, sqrt_d(z), a);
+	return s * POLYNOMIAL(z, 1.0, 0x1.555555565ba38p-3, 0x1.333331f13f245p-4, 0x1.6db7632596064p-5,
+	                      0x1.f1ab2ec3bc688p-6, 0x1.7028f18282801p-6, 0x1.0e09d337c4939p-6, 0x1.30fa8950f1074p-6,
+	                      -0x1.7241867f60f79p-9, 0x1.059292f4d1295p-5);
+}
+
+LANEWISE vd asin_lane(vd x)
+{
+	vl far;
+	const vd r = asin_half(x, &far);
+	return copysign_d(select_d(far, splat_d(0x1.921fb54442d18p+0) - (r + r), r), x);
+}
+
+LANEWISE vd acos_lane(vd x)
+{
+	vl far;
+	const vd r = asin_half(x, &far);
+	const vd beyond = select_d(x < splat_d(0), splat_d(0x1.921fb54442d18p+1) - (r + r), r + r);
+	return select_d(far, beyond, splat_d(0x1.921fb54442d18p+0) - copysign_d(r, x));
+}
+
+/* erfc(a) for a >= 0, and exp(-a^2) beside it: exp(-a^2) p((a - 2) / (a + 2)) / (1 + 2 a), after Shepherd and Laframboise 1981 */
+LANEWISE vd erfc_lane(vd a, vd *gauss)
+{
+	const vd b = lesser_d(splat_d(11), a);
+	const vd up = b + splat_d(2), slope = splat_d(1) + (b + b);
+	const vd inverse = splat_d(1) / (up * slope);
+	const vd t = (b - splat_d(2)) * slope * inverse;
+	const vd p = POLYNOMIAL(t, 0x1.46e80e227b21fp+0, -0x1.7bf5ec12808a8p-4, -0x1.5407bed31cec3p-3, 0x1.4ffa1d89dcc71p-3,
+	                        -0x1.bc2b8cb7b1c1dp-5, -0x1.074190e4d774bp-7, 0x1.1dd199c81b424p-7, 0x1.4d1a3468ed4efp-10,
+	                        -0x1.7dba176cdbbb8p-10, -0x1.d94b3424e042bp-12, 0x1.af23a1f603c58p-13, 0x1.2d667511746dbp-13,
+	                        -0x1.ba604669d723fp-19, -0x1.cb92eb5011635p-16, -0x1.f460eb8597299p-18);
+	*gauss = exp_lane(clamp_d(-(a * a), -300, 0));
+	return *gauss * (p * (up * inverse));
+}
+
+LANEWISE vd erf_lane(vd x)
+{
+	vd gauss;
+	const vd a = abs_d(x);
+	const vd z = x * x;
+	const vd near = x * POLYNOMIAL(z, 0x1.20dd75040080ap+0, -0x1.8127465fb9b98p-2, 0x1.ce2f0798bec50p-4,
+	                               -0x1.b829a7a7b1373p-6, 0x1.5628ee0585dbbp-8, -0x1.bcbe9b9115df5p-11,
+	                               0x1.d826984312309p-14, -0x1.43841457d2fa6p-17);
+	return select_d(a < splat_d(1), near, copysign_d(splat_d(1) - erfc_lane(a, &gauss), x));
+}
+
+/* the normal distribution's function, and exp(-x^2 / 2) */
+LANEWISE vd normal_lane(vd x, vd *gauss)
+{
+	const vd half = splat_d(0.5) * erfc_lane(abs_d(x) * splat_d(0x1.6a09e667f3bcdp-1), gauss);
+	return select_d(x > splat_d(0), splat_d(1) - half, half);
+}
+
+LANEWISE vd gelu_lane(vd x)
+{
+	vd gauss;
+	return x * normal_lane(x, &gauss);
+}
+
+LANEWISE vd gelu_slope_lane(vd x)
+{
+	vd gauss;
+	const vd phi = normal_lane(x, &gauss);
+	return fma_d(x, gauss * splat_d(0x1.9884533d43651p-2), phi);
+}
+
+/* exp(-2w), w = sqrt(2 / pi) (x + 0.044715 x^3): gelu's tanh form is x / (1 + exp(-2w)) */
+LANEWISE vd gelu_tanh_exp_lane(vd x)
+{
+	const vd w = x * splat_d(-0x1.9884533d43651p+0) * fma_d(x * x, splat_d(0.044715), splat_d(1));
+	return exp_lane(clamp_d(w, -300, 300));
+}
+
+LANEWISE vd gelu_tanh_lane(vd x) { return x / (splat_d(1) + gelu_tanh_exp_lane(x)); }
+
+LANEWISE vd gelu_tanh_slope_lane(vd x)
+{
+	const vd e = gelu_tanh_exp_lane(x);
+	const vd s = splat_d(1) / (splat_d(1) + e);
+	const vd dw = splat_d(0x1.9884533d43651p+0) * fma_d(x * x, splat_d(3 * 0.044715), splat_d(1));
+	return fma_d(x * s, (e * s) * dw, s);
+}
+
+LANEWISE vd sigmoid_lane(vd x) { return splat_d(1) / (splat_d(1) + exp_lane(-x)); }
+LANEWISE vd silu_lane(vd x) { return x / (splat_d(1) + exp_lane(clamp_d(-x, -300, 300))); }
+
+LANEWISE vd silu_slope_lane(vd x)
+{
+	const vd e = exp_lane(clamp_d(-x, -300, 300));
+	const vd s = splat_d(1) / (splat_d(1) + e);
+	return fma_d(x * s, e * s, s);
+}
+
+/* max(x, 0) + log1p(u), u = exp(-|x|) in (0, 1] */
+LANEWISE vd softplus_lane(vd x)
+{
+	const vd u = exp_lane(greater_d(splat_d(-200), -abs_d(x)));
+	const vd p = POLYNOMIAL(u, 0x1.ffffffffd699bp-1, -0x1.ffffff8f9a40ap-2, 0x1.55553be673eb9p-2, -0x1.fffb70cb0457ep-3,
+	                        0x1.9962a640cead0p-3, -0x1.53c5480d32776p-3, 0x1.1d1c977631581p-3, -0x1.cebcf71d9fb22p-4,
+	                        0x1.5223ef4967c71p-4, -0x1.95db0e4a8847fp-5, 0x1.67026c0908defp-6, -0x1.93f1fc6bacfadp-8,
+	                        0x1.aa4c1224a5b87p-11);
+	return fma_d(u, p, greater_d(splat_d(0), x));
+}
+
+LANEWISE vd rsqrt_lane(vd x) { return splat_d(1) / sqrt_d(x); }
+LANEWISE vd gauss_lane(vd x) { return exp_lane(clamp_d(-(x * x), -300, 0)); }
+
+/* ---- floats ---- */
+
+#define FROM_LANES(NAME, X) narrow(NAME##_lane(widen_low(X)), NAME##_lane(widen_high(X)))
+
+LANEWISE vf exp_f(vf x) { return FROM_LANES(exp, clamp_f(x, -120, 100)); }
+LANEWISE vf expm1_f(vf x) { return copysign_f(FROM_LANES(expm1, clamp_f(x, -120, 100)), x); }
+LANEWISE vf sinh_f(vf x) { return copysign_f(FROM_LANES(sinh, clamp_f(x, -120, 120)), x); }
+LANEWISE vf cosh_f(vf x) { return FROM_LANES(cosh, clamp_f(x, -120, 120)); }
+LANEWISE vf tanh_f(vf x) { return copysign_f(FROM_LANES(tanh, clamp_f(x, -20, 20)), x); }
+LANEWISE vf sigmoid_f(vf x) { return FROM_LANES(sigmoid, clamp_f(x, -120, 120)); }
+LANEWISE vf softplus_f(vf x) { return FROM_LANES(softplus, x); }
+LANEWISE vf atan_f(vf x) { return FROM_LANES(atan, x); }
+LANEWISE vf asin_f(vf x) { return FROM_LANES(asin, x); }
+LANEWISE vf acos_f(vf x) { return FROM_LANES(acos, x); }
+LANEWISE vf erf_f(vf x) { return FROM_LANES(erf, x); }
+LANEWISE vf rsqrt_f(vf x) { return FROM_LANES(rsqrt, x); }
+LANEWISE vf gauss_f(vf x) { return FROM_LANES(gauss, x); }
+LANEWISE vf gelu_slope_f(vf x) { return FROM_LANES(gelu_slope, x); }
+LANEWISE vf gelu_tanh_slope_f(vf x) { return FROM_LANES(gelu_tanh_slope, x); }
+LANEWISE vf silu_slope_f(vf x) { return FROM_LANES(silu_slope, x); }
+
+/* -inf times 0, as in NumPy */
+LANEWISE vf times_vanishing(vf y, vf x) { return select_f(x == splat_f(-INFINITY), splat_f(NAN), y); }
+LANEWISE vf gelu_f(vf x) { return times_vanishing(FROM_LANES(gelu, x), x); }
+LANEWISE vf gelu_tanh_f(vf x) { return times_vanishing(FROM_LANES(gelu_tanh, x), x); }
+LANEWISE vf silu_f(vf x) { return times_vanishing(FROM_LANES(silu, x), x); }
+
+LANEWISE vf log_f(vf x)
+{
+	vf y = FROM_LANES(log, x);
+	const vi plain = (x > splat_f(0)) & (x < splat_f(INFINITY));
+
+	if (__builtin_expect(bits_f(~plain) != 0, 0)) {
+		const vf special = select_f(x == splat_f(0), splat_f(-INFINITY), select_f(x < splat_f(0), splat_f(NAN), x));
+		y = select_f(plain, y, special);
+	}
+	return y;
+}
+
+LANEWISE vf log1p_f(vf x)
+{
+	vf y = copysign_f(FROM_LANES(log1p, x), x);
+	const vi plain = (x > splat_f(-1)) & (x < splat_f(INFINITY));
+
+	if (__builtin_expect(bits_f(~plain) != 0, 0)) {
+		const vf special = select_f(x == splat_f(-1), splat_f(-INFINITY), select_f(x < splat_f(-1), splat_f(NAN), x));
+		y = select_f(plain, y, special);
+	}
+	return y;
+}
+
+/* Lanes beyond the reduction: the C library reduces a double exactly, and a float is one. */
+#define TRIG(NAME)                                                                                                     \
+	COLD void NAME##_far(const vf *x, vf *y)                                                                           \
+	{                                                                                                                  \
+		for (int i = 0; i < LANES_F; i++)                                                                              \
+			if (fabsf((*x)[i]) > trig_bound)                                                                           \
+				(*y)[i] = (float)NAME((double)(*x)[i]);                                                                \
+	}                                                                                                                  \
+	LANEWISE vf NAME##_f(vf x)                                                                                         \
+	{                                                                                                                  \
+		vf y = FROM_LANES(NAME, x);                                                                                    \
+		if (__builtin_expect(bits_f(abs_f(x) > splat_f(trig_bound)) != 0, 0)) {                                        \
+			vf far = x, result = y;                                                                                    \
+			NAME##_far(&far, &result);                                                                                 \
+			y = result;                                                                                                \
+		}                                                                                                              \
+		return y;                                                                                                      \
+	}
+TRIG(sin)
+TRIG(cos)
+TRIG(tan)
+
+/* x = 0 and whatever is not finite: the C library's pow has C99's special cases, and is good beyond a float. */
+COLD void pow_special(const vf *x, const vf *y, vf *z)
+{
+	for (int i = 0; i < LANES_F; i++)
+		if (!isfinite((*x)[i]) || !isfinite((*y)[i]) || (*x)[i] == 0)
+			(*z)[i] = (float)pow((double)(*x)[i], (double)(*y)[i]);
+}
+
+LANEWISE vf pow_f(vf x, vf y)
+{
+	const vf a = abs_f(x);
+	vf z = narrow(pow_lane(widen_low(a), widen_low(y)), pow_lane(widen_high(a), widen_high(y)));
+	const vi negative = x < splat_f(0);
+	const vi plain = (a > splat_f(0)) & (a < splat_f(INFINITY)) & (abs_f(y) < splat_f(INFINITY));
+
+	if (bits_f(negative)) {
+		const vf half = y * splat_f(0.5F);
+		const vi odd = floor_f(half) != half;
+		const vf power = select_f(floor_f(y) == y, select_f(odd, -z, z), splat_f(NAN));
+		z = select_f(negative, power, z);
+	}
+	if (__builtin_expect(bits_f(~plain) != 0, 0)) {
+		vf base = x, exponent = y, result = z;
+		pow_special(&base, &exponent, &result);
+		z = result;
+	}
+	return z;
+}
