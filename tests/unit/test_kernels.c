@@ -884,6 +884,7 @@ int main(void)
 	Suite *suite = suite_create("kernels");
 	TCase *tcase = tcase_create("all");
 
+	setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a failing child loses what it has not written */
 	tcase_set_timeout(tcase, 240);
 	tcase_add_test(tcase, test_table_is_complete);
 	tcase_add_test(tcase, test_tail_equals_body);

@@ -1,0 +1,185 @@
+/* Growing bodies, and their text. */
+#include "chain/body.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void body_init(struct body *body, struct arena *arena)
+{
+	*body = (struct body){.arena = arena};
+	body->regions = arena_grow(arena, NULL, 0, &body->region_capacity, sizeof *body->regions);
+	body->region_count = body->regions != NULL;
+}
+
+uint32_t body_add_value(struct body *body, const struct type *type)
+{
+	struct value *grown =
+		arena_grow(body->arena, body->values, body->value_count, &body->value_capacity, sizeof *grown);
+	if (!grown)
+		return NO_VALUE;
+	body->values = grown;
+	grown[body->value_count].type = type;
+	grown[body->value_count].dtype = type->dtype;
+	return (uint32_t)body->value_count++;
+}
+
+struct instr *body_add_instr(struct body *body, enum instr_kind kind)
+{
+	struct instr *grown =
+		arena_grow(body->arena, body->instrs, body->instr_count, &body->instr_capacity, sizeof *grown);
+	if (!grown)
+		return NULL;
+	body->instrs = grown;
+	struct instr *instr = &grown[body->instr_count++];
+	instr->kind = kind;
+	instr->v = instr->a = instr->y = instr->k = instr->l = instr->g = instr->out = instr->out_a = NO_VALUE;
+	for (int i = 0; i < MAX_KEEPS; i++)
+		instr->out_keep[i] = NO_VALUE;
+	return instr;
+}
+
+static bool add_port(struct body *body, struct port **ports, size_t *count, size_t *capacity, struct port port)
+{
+	struct port *grown = arena_grow(body->arena, *ports, *count, capacity, sizeof *grown);
+	if (!grown)
+		return false;
+	*ports = grown;
+	grown[(*count)++] = port;
+	return true;
+}
+
+bool body_add_in(struct body *body, enum port_kind kind, uint32_t index, uint32_t value)
+{
+	return add_port(body, &body->ins, &body->in_count, &body->in_capacity, (struct port){kind, index, value});
+}
+
+bool body_add_out(struct body *body, enum port_kind kind, uint32_t index, uint32_t value)
+{
+	return add_port(body, &body->outs, &body->out_count, &body->out_capacity, (struct port){kind, index, value});
+}
+
+bool instr_is_element(const struct instr *instr)
+{
+	switch (instr->kind) {
+	case INSTR_OP:
+		return op_table[instr->op].class != OP_CLASS_GENERAL;
+	case INSTR_VJP_V:
+	case INSTR_VJP_A:
+	case INSTR_ADD:
+	case INSTR_ZERO:
+	case INSTR_BROADCAST:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Text. */
+
+struct dumper {
+	const struct body *body;
+	const struct chain *chain;
+	diag_write *write;
+	void *context;
+};
+
+__attribute__((format(printf, 2, 3))) static void put(const struct dumper *d, const char *format, ...)
+{
+	char line[1024];
+	va_list arguments;
+	va_start(arguments, format);
+	int n = vsnprintf(line, sizeof line, format, arguments);
+	va_end(arguments);
+	if (n > 0)
+		d->write(d->context, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+}
+
+/* a, b, ... z, ba, bb: as a jaxpr names its variables. */
+static void put_value(const struct dumper *d, uint32_t value)
+{
+	const struct value *v = &d->body->values[value];
+	char text[16], *p = text + sizeof text - 1;
+	*p = '\0';
+	if (v->from == FROM_PARAM) {
+		put(d, "%s", d->chain->params[v->param.param].name);
+		for (uint32_t i = 0; i < v->param.count; i++)
+			if (v->param.index[i].loop >= 0)
+				put(d, "[i%d]", (int)v->param.index[i].loop);
+			else
+				put(d, "[%lld]", (long long)v->param.index[i].value);
+		return;
+	}
+	do {
+		*--p = (char)('a' + value % 26);
+		value /= 26;
+	} while (value && p > text);
+	put(d, "%s", p);
+}
+
+static void put_typed(const struct dumper *d, uint32_t value)
+{
+	char type[TYPE_TEXT];
+	put_value(d, value);
+	put(d, ":%s", type_format(d->body->values[value].type, type));
+}
+
+static void put_ports(const struct dumper *d, const struct port *ports, size_t count, bool typed)
+{
+	for (size_t i = 0; i < count; i++) {
+		put(d, i ? " " : "");
+		if (typed)
+			put_typed(d, ports[i].value);
+		else
+			put_value(d, ports[i].value);
+	}
+}
+
+static void put_instr(const struct dumper *d, const struct instr *instr)
+{
+	static const char *const kinds[] = {"", "vjp ", "vjp_operand ", "vjp ", "add_any", "reduce_sum", "broadcast", "zeros", "accumulate", "loop", "end"};
+	const uint32_t outs[] = {instr->out, instr->out_a, instr->out_keep[0], instr->out_keep[1]};
+	const uint32_t ins[] = {instr->g, instr->v, instr->a, instr->y, instr->k, instr->l};
+	bool first = true;
+	for (size_t i = 0; i < sizeof outs / sizeof *outs; i++)
+		if (outs[i] != NO_VALUE) {
+			put(d, first ? "" : " ");
+			put_typed(d, outs[i]);
+			first = false;
+		}
+	put(d, first ? "" : " = ");
+	bool op = instr->kind <= INSTR_VJP;
+	put(d, "%s%s", kinds[instr->kind], op ? op_table[instr->op].name : "");
+	if (instr->kind == INSTR_LOOP)
+		put(d, " %lld", (long long)instr->turns);
+	for (size_t i = 0; i < sizeof ins / sizeof *ins; i++)
+		if (ins[i] != NO_VALUE) {
+			put(d, " ");
+			put_value(d, ins[i]);
+		}
+	if (op && op_table[instr->op].class == OP_CLASS_BINARY && instr->a == NO_VALUE && instr->kind == INSTR_OP)
+		put(d, " %.9g", instr->scalar);
+	if (instr->kind == INSTR_ACCUMULATE)
+		put(d, " into %s", d->chain->params[instr->param.param].name);
+	if (instr->recomputed)
+		put(d, "  # recomputed");
+}
+
+void body_dump(const struct body *body, const struct chain *chain, diag_write *write, void *context)
+{
+	struct dumper d = {body, chain, write, context};
+	int depth = 1;
+	put(&d, "{ lambda ; ");
+	put_ports(&d, body->ins, body->in_count, true);
+	put(&d, ". let\n");
+	for (size_t i = 0; i < body->instr_count; i++) {
+		depth -= body->instrs[i].kind == INSTR_END;
+		put(&d, "%*s", 4 * depth, "");
+		put_instr(&d, &body->instrs[i]);
+		put(&d, "\n");
+		depth += body->instrs[i].kind == INSTR_LOOP;
+	}
+	put(&d, "  in (");
+	put_ports(&d, body->outs, body->out_count, false);
+	put(&d, ") }\n");
+}
