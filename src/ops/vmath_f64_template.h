@@ -4,7 +4,7 @@
  * composite would amplify the rounding of an argument, the rounding is carried
  * along as a second double.
  */
-#if defined(ISA_SLEEF) || __has_include(<sleef.h>)
+#if !defined(WITHOUT_SLEEF) && (defined(ISA_SLEEF) || __has_include(<sleef.h>))
 #include <sleef.h>
 #define HAVE_SLEEF 1
 #else
@@ -20,7 +20,7 @@
 			y[i] = FUNCTION(x[i]);                                                                                     \
 		return y;                                                                                                      \
 	}
-#ifdef ISA_SLEEF
+#if HAVE_SLEEF && defined(ISA_SLEEF)
 #define SLEEF(NAME, ULP)                                                                                               \
 	LANEWISE vd NAME##_sleef(vd x) { return ISA_SLEEF(NAME, ULP)(x); }
 LANEWISE vd pow_sleef(vd x, vd y) { return ISA_SLEEF(pow, u10)(x, y); }
