@@ -17,7 +17,8 @@ struct params {
 	size_t count;
 	int64_t bytes;             /* of all arrays */
 	const struct allocator *allocator;
-	struct array *arrays;
+	struct array *arrays;      /* what is held: in the computing type */
+	struct array *exact;       /* weak ones as doubles, whatever they are held as now */
 };
 
 /*
@@ -27,10 +28,15 @@ struct params {
  * file, for load(). STATUS_CHAIN for a param without value or of another type
  * than declared (both are named), STATUS_USAGE for a binding of an unknown name
  * (with a suggestion), STATUS_DATA, STATUS_IO.
+ *
+ * A number, a list without a declared type and a 0-d array without one are weak:
+ * held in COMPUTE until params_settle says otherwise.
  */
 enum status params_bind(struct params *params, struct chain *chain, const struct param_binding *bindings, size_t count,
                         const char *directory, bool special, bool data, enum dtype compute,
                         const struct allocator *allocator, struct arena *arena, struct diags *diags);
+/* Holds the weak params in COMPUTE (F32 or F64), from their exact values. For when the input's type is known. */
+void params_settle(struct params *params, struct chain *chain, enum dtype compute);
 void params_free(struct params *params);
 
 #endif

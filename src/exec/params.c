@@ -1,0 +1,422 @@
+/*
+ * Decides what each param and const is: where its values come from, its type,
+ * and whether it is weak. Invariant: a bound array is held in the computing type
+ * of its param's type, whose extents are all known. Values are doubles or floats
+ * on their way here and are rounded once, to the declared dtype.
+ */
+#include "exec/params.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/init.h"
+
+struct binder {
+	struct params *params;
+	struct chain *chain;
+	const struct param_binding *bindings;
+	size_t count;
+	const char *directory;
+	bool special, data;
+	enum dtype compute;
+	struct arena *arena;
+	struct diags *diags;
+};
+
+/* Where a param's values come from, before its declaration is looked at. */
+struct origin {
+	struct array array;  /* type as in the file; data NULL where only types are wanted, or the type is declared */
+	const struct init *init;
+	struct init number;  /* --param NAME=3.5 */
+	bool weak;
+	const char *text;    /* as messages call it */
+	bool literal;        /* values are INIT's */
+	bool none;           /* there are no values: the declared type is all that is known */
+};
+
+/* Names. */
+
+static enum status check_bindings(const struct binder *b)
+{
+	for (size_t i = 0; i < b->count; i++) {
+		bool known = false;
+		for (size_t k = 0; k < b->chain->param_count && !known; k++)
+			known = !strcmp(b->chain->params[k].name, b->bindings[i].name);
+		if (known)
+			continue;
+		diag_file(b->diags, STATUS_USAGE, NULL, -1, "--param %s: the chain has no param or const of that name",
+		          b->bindings[i].name);
+		const char **names = arena_array(b->arena, b->chain->param_count + 1, sizeof *names);
+		for (size_t k = 0; names && k < b->chain->param_count; k++)
+			names[k] = b->chain->params[k].name;
+		const char *near = names ? suggest_nearest(b->bindings[i].name, names, b->chain->param_count) : NULL;
+		if (near)
+			diag_hint(b->diags, "did you mean '%s'?", near);
+		return STATUS_USAGE;
+	}
+	return STATUS_OK;
+}
+
+static const char *find_binding(const struct binder *b, const char *name)
+{
+	for (size_t i = b->count; i-- > 0;)
+		if (!strcmp(b->bindings[i].name, name))
+			return b->bindings[i].value;
+	return NULL;
+}
+
+/* Origins. */
+
+/* The type alone of an npy file; *KNOWN false for other kinds of file. */
+static enum status load_header(const struct binder *b, const char *path, struct type *type, bool *known)
+{
+	struct input input;
+	struct reader reader;
+	const unsigned char *bytes;
+	size_t got = 0;
+	bool end;
+	*known = false;
+	enum status status = input_open(&input, path, !b->special, b->arena, b->diags);
+	if (status)
+		return status;
+	status = input.size < 0 ? STATUS_OK : input_peek(&input, 6, &bytes, &got, b->diags);
+	if (status == STATUS_OK && got == 6 && !memcmp(bytes, "\x93NUMPY", 6)) {
+		const struct reader_options options = {.format = FORMAT_NPY, .assume = DTYPE_BF16, .raw.shape.ndim = -1};
+		reader_init(&reader, &input, &options, b->arena);
+		status = reader_next(&reader, &end, b->diags);
+		*type = reader.type;
+		*known = true;
+		reader_free(&reader);
+	}
+	input_close(&input);
+	return status;
+}
+
+static enum status origin_file(const struct binder *b, const char *path, const char *key, struct origin *origin)
+{
+	bool known = false;
+	origin->text = path;
+	enum status status = STATUS_OK;
+	if (!b->data && !key)
+		status = load_header(b, path, &origin->array.type, &known);
+	if (status == STATUS_OK && !known)
+		status = array_load(&origin->array, path, key, b->special, false, b->params->allocator, b->arena, b->diags);
+	origin->weak = status == STATUS_OK && origin->array.type.shape.ndim == 0;
+	return status;
+}
+
+static enum status origin_init(const struct binder *b, const struct init *init, struct origin *origin)
+{
+	origin->init = init;
+	origin->array.type.dtype = DTYPE_F64;
+	switch (init->kind) {
+	case INIT_NONE:
+		origin->none = true;
+		return STATUS_OK;
+	case INIT_LOAD: {
+		bool plain = init->path[0] == '/' || !strcmp(b->directory, ".");
+		const char *path = plain ? init->path : arena_printf(b->arena, "%s/%s", b->directory, init->path);
+		return path ? origin_file(b, path, init->key, origin) : diag_memory(b->diags);
+	}
+	case INIT_NUMBER:
+	case INIT_LIST:
+		origin->literal = origin->weak = true;
+		origin->text = init->kind == INIT_LIST ? "its list" : "the number";
+		if (init->kind == INIT_LIST)
+			origin->array.type.shape = init->shape;
+		return STATUS_OK;
+	default:
+		origin->literal = true;
+		return STATUS_OK;
+	}
+}
+
+static enum status find_origin(const struct binder *b, const struct param *param, struct origin *origin)
+{
+	const char *value = find_binding(b, param->name);
+	if (!value)
+		return origin_init(b, &param->init, origin);
+	double *number = arena_alloc(b->arena, sizeof *number);
+	if (!number)
+		return diag_memory(b->diags);
+	size_t length = strlen(value);
+	if (length && number_parse(value, length, number) == length) {
+		origin->number = (struct init){.kind = INIT_NUMBER, .values = number, .count = 1};
+		return origin_init(b, &origin->number, origin);
+	}
+	return origin_file(b, value, NULL, origin);
+}
+
+/* Types. */
+
+static bool whole(const struct shape *shape)
+{
+	for (int i = 0; i < shape->ndim; i++)
+		if (shape->dim[i] < 0)
+			return false;
+	return true;
+}
+
+static enum status need_value(const struct binder *b, const struct param *param)
+{
+	diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' has no value",
+	        param->differentiated ? "param" : "const", param->name);
+	diag_hint(b->diags, "give one with --param %s=FILE or --param %s=NUMBER", param->name, param->name);
+	return STATUS_CHAIN;
+}
+
+static enum status need_type(const struct binder *b, const struct param *param)
+{
+	static const char *const names[] = {[INIT_ZEROS] = "zeros", [INIT_ONES] = "ones",     [INIT_EYE] = "eye",
+	                                    [INIT_FULL] = "full",   [INIT_NORMAL] = "normal", [INIT_UNIFORM] = "uniform"};
+	const char *kind = param->differentiated ? "param" : "const";
+	diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' needs a type: '%s' has no shape of its own",
+	        kind, param->name, names[param->init.kind]);
+	diag_hint(b->diags, "declare every extent, as in: %s %s: f32[256,256] = ...", kind, param->name);
+	return STATUS_CHAIN;
+}
+
+static enum status mismatch(const struct binder *b, const struct param *param, const struct origin *origin)
+{
+	char want[TYPE_TEXT], have[TYPE_TEXT];
+	bool number = origin->literal && origin->init->kind == INIT_NUMBER;
+	type_format(&param->declared.type, want);
+	const char *kind = param->differentiated ? "param" : "const";
+	if (number) {
+		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but its value is one number", kind,
+		        param->name, want);
+		diag_hint(b->diags, "full(%g) fills an array", origin->init->values[0]);
+	} else if (origin->literal) {
+		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s is %s", kind, param->name, want,
+		        origin->text, shape_format(&origin->array.type.shape, have));
+	} else {
+		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s holds %s", kind, param->name,
+		        want, origin->text, type_format(&origin->array.type, have));
+	}
+	return STATUS_CHAIN;
+}
+
+/* Settles PARAM's type from its declaration and its origin. */
+static enum status find_type(const struct binder *b, struct param *param, const struct origin *origin)
+{
+	const struct declared *declared = &param->declared;
+	const struct shape *have = &origin->array.type.shape;
+	bool shapeless = origin->none || (origin->literal && init_needs_type(origin->init->kind));
+	if (shapeless && !(declared->given && whole(&declared->type.shape)))
+		return origin->none ? need_value(b, param) : need_type(b, param);
+	if (origin->none && b->data)
+		return need_value(b, param);
+	param->type = shapeless ? declared->type : origin->array.type;
+	param->weak = origin->weak && !declared->given;
+	if (declared->given && !shapeless) {
+		bool fits = declared->type.shape.ndim == have->ndim;
+		for (int i = 0; fits && i < have->ndim; i++)
+			fits = declared->type.shape.dim[i] < 0 || declared->type.shape.dim[i] == have->dim[i];
+		if (!fits)
+			return mismatch(b, param, origin);
+		param->type.dtype = declared->type.dtype;
+	}
+	if (param->type.dtype > DTYPE_F64)
+		param->type.dtype = DTYPE_F64;
+	if (param->weak)
+		param->type.dtype = b->compute;
+	if (shape_count(&param->type.shape) < 0 || type_bytes(&param->type) == INT64_MAX)
+		return diag_at(b->diags, STATUS_LIMIT, b->chain->source, param->span, "param '%s' is too large to address",
+		               param->name);
+	if (shapeless && origin->init->kind == INIT_EYE && param->type.shape.ndim != 2)
+		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "'eye' makes a matrix, and '%s' has %d dimensions",
+		               param->name, param->type.shape.ndim);
+	param->typed = true;
+	return STATUS_OK;
+}
+
+/* normal's and uniform's last number is a seed. */
+static enum status check_seed(const struct binder *b, const struct param *param, const struct origin *origin)
+{
+	if (!origin->literal || (origin->init->kind != INIT_NORMAL && origin->init->kind != INIT_UNIFORM))
+		return STATUS_OK;
+	double seed = origin->init->values[origin->init->count - 1];
+	if (seed == floor(seed) && fabs(seed) <= 0x1p53)
+		return STATUS_OK;
+	return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "the seed of param '%s' is not a whole number",
+	               param->name);
+}
+
+/* Values. */
+
+static void narrow(float *to, const double *from, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		to[i] = (float)from[i];
+}
+
+static void widen(double *to, const float *from, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		to[i] = (double)from[i];
+}
+
+static void round_half(float *values, size_t count, enum dtype dtype)
+{
+	enum { PIECE = 512 };
+	uint16_t half[PIECE];
+	for (size_t done = 0; done < count; done += PIECE) {
+		size_t n = count - done < PIECE ? count - done : PIECE;
+		if (dtype == DTYPE_F16) {
+			convert_f32_to_f16(half, values + done, n);
+			convert_f16_to_f32(values + done, half, n);
+		} else {
+			convert_f32_to_bf16(half, values + done, n);
+			convert_bf16_to_f32(values + done, half, n);
+		}
+	}
+}
+
+/* Makes ARRAY's values those of its declared dtype: whole numbers for integers, 0 and 1 for bool, rounded for halves. */
+static void round_declared(struct array *array, enum dtype dtype)
+{
+	size_t count = (size_t)shape_count(&array->type.shape);
+	double *values = array->data;
+	if (dtype == DTYPE_F16 || dtype == DTYPE_BF16)
+		round_half(array->data, count, dtype);
+	else if (dtype == DTYPE_BOOL)
+		for (size_t i = 0; i < count; i++)
+			values[i] = values[i] != 0;
+	else if (dtype > DTYPE_F64)
+		for (size_t i = 0; i < count; i++)
+			values[i] = trunc(values[i]);
+}
+
+static enum status new_array(const struct binder *b, struct array *array, const struct type *type, enum dtype held)
+{
+	array->type = *type;
+	array->type.dtype = held;
+	array->size = (size_t)type_bytes(&array->type);
+	array->data = allocator_get(b->params->allocator, array->size, 1);
+	return array->data ? STATUS_OK : diag_memory(b->diags);
+}
+
+/* The values of ORIGIN, as they are held: HELD is where they stay. */
+static enum status fill(const struct binder *b, const struct param *param, struct origin *origin, struct array *held)
+{
+	enum dtype want = dtype_compute(param->type.dtype);
+	struct array *from = &origin->array;
+	size_t count = (size_t)shape_count(&param->type.shape);
+	enum status status = STATUS_OK;
+	if (origin->literal) {
+		status = new_array(b, from, &param->type, DTYPE_F64);
+		if (status)
+			return status;
+		init_fill(origin->init, &param->type.shape, from->data);
+	}
+	if (dtype_compute(from->type.dtype) == want) {
+		*held = *from;
+		*from = (struct array){0};
+	} else {
+		status = new_array(b, held, &param->type, want);
+		if (status)
+			return status;
+		if (want == DTYPE_F32)
+			narrow(held->data, from->data, count);
+		else
+			widen(held->data, from->data, count);
+	}
+	held->type = param->type;
+	held->type.dtype = want;
+	return STATUS_OK;
+}
+
+/* A weak param: its exact values, and a block that can hold them in either computing type. */
+static enum status fill_weak(const struct binder *b, const struct param *param, struct origin *origin, size_t index)
+{
+	struct param exact = *param;
+	exact.type.dtype = DTYPE_F64;
+	enum status status = fill(b, &exact, origin, &b->params->exact[index]);
+	if (status == STATUS_OK)
+		status = new_array(b, &b->params->arrays[index], &param->type, DTYPE_F64);
+	return status;
+}
+
+static enum status bind_param(const struct binder *b, size_t index)
+{
+	struct param *param = &b->chain->params[index];
+	struct origin origin = {0};
+	enum status status = find_origin(b, param, &origin);
+	if (status == STATUS_OK)
+		status = find_type(b, param, &origin);
+	if (status == STATUS_OK)
+		status = check_seed(b, param, &origin);
+	struct array *array = &b->params->arrays[index];
+	if (status == STATUS_OK && b->data && param->weak) {
+		status = fill_weak(b, param, &origin, index);
+	} else if (status == STATUS_OK && b->data) {
+		status = fill(b, param, &origin, array);
+		if (status == STATUS_OK && param->declared.given)
+			round_declared(array, param->declared.type.dtype);
+	}
+	array_free(&origin.array, b->params->allocator);
+	if (status)
+		return status;
+	struct bound_param *bound = &b->params->bound[index];
+	bound->type = param->type;
+	bound->type.dtype = dtype_compute(param->type.dtype);
+	bound->data = array->data;
+	/* A weak param is held twice, as doubles each time. */
+	b->params->bytes += param->weak ? 16 * shape_count(&param->type.shape) : type_bytes(&bound->type);
+	return STATUS_OK;
+}
+
+enum status params_bind(struct params *params, struct chain *chain, const struct param_binding *bindings, size_t count,
+                        const char *directory, bool special, bool data, enum dtype compute,
+                        const struct allocator *allocator, struct arena *arena, struct diags *diags)
+{
+	size_t n = chain->param_count;
+	*params = (struct params){.count = n, .allocator = allocator};
+	struct binder b = {.params = params, .chain = chain, .bindings = bindings, .count = count, .directory = directory,
+	                   .special = special, .data = data, .compute = dtype_compute(compute), .arena = arena,
+	                   .diags = diags};
+	enum status status = check_bindings(&b);
+	if (status || n == 0)
+		return status;
+	params->bound = arena_array(arena, n, sizeof *params->bound);
+	params->arrays = arena_array(arena, n, sizeof *params->arrays);
+	params->exact = arena_array(arena, n, sizeof *params->exact);
+	if (!params->bound || !params->arrays || !params->exact)
+		return diag_memory(diags);
+	for (size_t i = 0; i < n && status == STATUS_OK; i++)
+		status = bind_param(&b, i);
+	if (status == STATUS_OK)
+		params_settle(params, chain, b.compute);
+	return status;
+}
+
+void params_settle(struct params *params, struct chain *chain, enum dtype compute)
+{
+	for (size_t i = 0; i < params->count; i++) {
+		struct param *param = &chain->params[i];
+		if (!param->weak)
+			continue;
+		param->type.dtype = params->bound[i].type.dtype = compute;
+		struct array *array = &params->arrays[i];
+		const struct array *exact = &params->exact[i];
+		if (!array->data)
+			continue;
+		size_t count = (size_t)shape_count(&param->type.shape);
+		array->type.dtype = compute;
+		if (compute == DTYPE_F32)
+			narrow(array->data, exact->data, count);
+		else if (count)
+			memcpy(array->data, exact->data, count * sizeof(double));
+	}
+}
+
+void params_free(struct params *params)
+{
+	for (size_t i = 0; params->arrays && params->exact && i < params->count; i++) {
+		array_free(&params->arrays[i], params->allocator);
+		array_free(&params->exact[i], params->allocator);
+	}
+	params->arrays = params->exact = NULL;
+	params->count = 0;
+}

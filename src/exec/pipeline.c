@@ -1,0 +1,188 @@
+/*
+ * Workers over numbered items. One lock guards the next number to take and the
+ * next to give; reading in order happens under it, so that one worker reads
+ * while others compute, and giving in order happens outside it, by the worker
+ * whose turn it is. Each worker has its own diagnostics: nothing is appended to
+ * the caller's list until all have stopped.
+ */
+#include "exec/pipeline.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#if defined __SSE2__
+#include <xmmintrin.h>
+#endif
+
+struct shared {
+	const struct pipeline *pipeline;
+	int64_t next, turn;
+	atomic_bool failed;
+	pthread_mutex_t reading; /* guards next, and an ordered take */
+	pthread_mutex_t lock;    /* guards turn */
+	pthread_cond_t turned;
+};
+
+struct worker {
+	struct shared *shared;
+	int index;
+	int64_t item;
+	enum status status;
+	struct arena arena;
+	struct diags diags;
+	pthread_t thread;
+	bool started;
+};
+
+/* Flush-to-zero and denormals-are-zero, where the processor has them; returns what was set before. */
+static unsigned flush_begin(bool wanted)
+{
+#if defined __SSE2__
+	unsigned before = _mm_getcsr();
+	if (wanted)
+		_mm_setcsr(before | 0x8040);
+	return before;
+#else
+	(void)wanted;
+	return 0;
+#endif
+}
+
+static void flush_end(unsigned before)
+{
+#if defined __SSE2__
+	_mm_setcsr(before);
+#else
+	(void)before;
+#endif
+}
+
+/* Takes the next item; false at the end or after a failure. */
+static bool take(struct worker *worker)
+{
+	struct shared *shared = worker->shared;
+	const struct pipeline *p = shared->pipeline;
+	pthread_mutex_lock(&shared->reading);
+	bool more = !atomic_load(&shared->failed) && shared->next < p->items;
+	if (more)
+		worker->item = shared->next++;
+	if (more && p->take_in_order)
+		worker->status = p->take(p->context, worker->index, worker->item, &worker->diags);
+	pthread_mutex_unlock(&shared->reading);
+	if (more && !p->take_in_order)
+		worker->status = p->take(p->context, worker->index, worker->item, &worker->diags);
+	return more && !worker->status;
+}
+
+static void give(struct worker *worker)
+{
+	struct shared *shared = worker->shared;
+	const struct pipeline *p = shared->pipeline;
+	if (!p->give)
+		return;
+	if (!p->give_in_order) {
+		worker->status = p->give(p->context, worker->index, worker->item, &worker->diags);
+		return;
+	}
+	pthread_mutex_lock(&shared->lock);
+	while (shared->turn != worker->item && !atomic_load(&shared->failed))
+		pthread_cond_wait(&shared->turned, &shared->lock);
+	bool mine = shared->turn == worker->item;
+	pthread_mutex_unlock(&shared->lock);
+	if (!mine)
+		return;
+	worker->status = p->give(p->context, worker->index, worker->item, &worker->diags);
+	if (worker->status)
+		return; /* the turn stays, and nobody gives after it */
+	pthread_mutex_lock(&shared->lock);
+	shared->turn++;
+	pthread_cond_broadcast(&shared->turned);
+	pthread_mutex_unlock(&shared->lock);
+}
+
+static void *work(void *context)
+{
+	struct worker *worker = context;
+	struct shared *shared = worker->shared;
+	const struct pipeline *p = shared->pipeline;
+	unsigned before = flush_begin(p->flush_denormals);
+	while (take(worker)) {
+		worker->status = p->compute(p->context, worker->index, worker->item, &worker->diags);
+		if (!worker->status)
+			give(worker);
+		if (worker->status)
+			break;
+	}
+	flush_end(before);
+	if (worker->status) {
+		pthread_mutex_lock(&shared->lock);
+		atomic_store(&shared->failed, true);
+		pthread_cond_broadcast(&shared->turned);
+		pthread_mutex_unlock(&shared->lock);
+	}
+	return NULL;
+}
+
+/* Says again, in the caller's list, what WORKER had to say. Its arena is about to go. */
+static void take_diags(struct diags *diags, const struct worker *worker)
+{
+	for (const struct diag *d = worker->diags.first; d; d = d->next) {
+		if (d->severity == SEVERITY_WARNING)
+			diag_warn(diags, "%s", d->message);
+		else if (d->source)
+			diag_at(diags, d->status, d->source, d->span, "%s", d->message);
+		else
+			diag_file(diags, d->status, d->file ? arena_printf(diags->arena, "%s", d->file) : NULL, d->offset, "%s",
+			          d->message);
+		if (d->hint)
+			diag_hint(diags, "%s", d->hint);
+	}
+	if (worker->diags.exhausted)
+		(void)diag_memory(diags);
+}
+
+static enum status run_workers(struct shared *shared, struct worker *workers, int count, struct diags *diags)
+{
+	for (int i = 0; i < count; i++) {
+		workers[i] = (struct worker){.shared = shared, .index = i};
+		arena_init(&workers[i].arena, shared->pipeline->allocator);
+		diags_init(&workers[i].diags, &workers[i].arena);
+	}
+	for (int i = 1; i < count; i++)
+		workers[i].started = pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
+	work(&workers[0]);
+	const struct worker *failed = NULL;
+	for (int i = 0; i < count; i++) {
+		if (workers[i].started)
+			pthread_join(workers[i].thread, NULL);
+		if (workers[i].status && (!failed || workers[i].item < failed->item))
+			failed = &workers[i];
+	}
+	if (failed)
+		take_diags(diags, failed);
+	enum status status = failed ? failed->status : STATUS_OK;
+	for (int i = 0; i < count; i++)
+		arena_free(&workers[i].arena);
+	return status;
+}
+
+enum status pipeline_run(const struct pipeline *pipeline, struct diags *diags)
+{
+	int count = pipeline->items < pipeline->workers ? (int)pipeline->items : pipeline->workers;
+	if (count < 1)
+		return STATUS_OK;
+	struct worker *workers = allocator_get(pipeline->allocator, (size_t)count, sizeof *workers);
+	if (!workers)
+		return diag_memory(diags);
+	struct shared shared = {.pipeline = pipeline};
+	atomic_init(&shared.failed, false);
+	pthread_mutex_init(&shared.reading, NULL);
+	pthread_mutex_init(&shared.lock, NULL);
+	pthread_cond_init(&shared.turned, NULL);
+	enum status status = run_workers(&shared, workers, count, diags);
+	pthread_cond_destroy(&shared.turned);
+	pthread_mutex_destroy(&shared.lock);
+	pthread_mutex_destroy(&shared.reading);
+	allocator_put(pipeline->allocator, workers, (size_t)count * sizeof *workers);
+	return status;
+}

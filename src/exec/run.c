@@ -1,0 +1,538 @@
+/*
+ * Decides how a forward run is cut up. Three nested pieces of the streamed axis:
+ *
+ *     chunk   what a worker reads, computes and writes at a time: sized for I/O
+ *     tile    what the program runs on: sized for the second-level cache
+ *     block   where a sum over the axis ends the chain: what is summed on its own;
+ *             then the tile is the block, and depends on the chain and its types
+ *             alone, so that no option changes a bit of the sum
+ *
+ * Where both ends can be read and written anywhere, chunks go in any order and
+ * workers never wait for one another; else the end that is a stream goes in order.
+ * A chain that is not streamable is one chunk and one tile, the whole array.
+ * Everything is allocated before the first byte of output, and an array of the
+ * same type as the one before finds all of it ready.
+ */
+#include "exec/run.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "exec/pipeline.h"
+#include "exec/slab.h"
+#include "plan/tile.h"
+
+enum {
+	STREAM_CHUNK = 256 << 10, /* bytes of input or output, whichever is more */
+	FILE_CHUNK = 1 << 20,
+	TILE_CACHE = 256 << 10,   /* bytes of a tile's values */
+	PRODUCT_CACHE = 2 << 20,
+	PRODUCT_LEAST = 64,
+	PRODUCT_MOST = 512,
+	PARTIALS = 1 << 18,       /* bytes of partial sums in a chunk */
+	ALIGN = 64,
+};
+
+/* One size of tile, compiled. */
+struct tile_program {
+	int64_t rows;
+	struct lowered lowered;
+	struct program program;
+	bool passes; /* the output is the input itself */
+};
+
+/* A worker's memory. */
+struct lane {
+	struct slab slab;
+	char *in, *out, *workspace;
+	double *sums;       /* hi and lo of each tile of a chunk */
+	const void **ins;   /* by port */
+	void **outs;
+	const char *result; /* where the chunk's output is: out, or in */
+};
+
+/* All that depends on the input's type. */
+struct setup {
+	struct run *run;
+	struct type input;           /* that it was made for */
+	struct arena arena;
+	struct lowered whole;
+	struct tile_program tile, rest; /* rest.rows 0: the rows divide */
+	bool tiled, flat, sums;
+	int64_t rows;                /* of the streamed axis, or elements; 1 where not tiled */
+	int64_t chunk;               /* rows; a multiple of tile.rows but where it is all of them */
+	int64_t in_row, out_row;     /* elements */
+	int64_t sum_count;           /* elements of the sum */
+	double *total;               /* sum_count hi, then lo */
+	char *total_out;             /* the sum, finished */
+	struct slab total_slab;
+	struct bound_param *params;
+	struct lane *lanes;
+	int lane_count;
+	int64_t bytes;               /* of all array storage, params included */
+	bool ready;
+};
+
+struct run {
+	struct chain *chain;
+	struct params *params;
+	struct reader *reader;
+	struct writer *writer;
+	const struct run_options *options;
+	struct run_counters *counters;
+	struct setup setup;
+	bool read_anywhere, write_anywhere;
+	pthread_mutex_t progress_lock;
+	int64_t rows_done;
+};
+
+struct type run_input_type(const struct chain *chain, const struct type *file, enum dtype dtype)
+{
+	struct type type = *file;
+	if (chain->input_type.given)
+		type.dtype = chain->input_type.type.dtype;
+	if (dtype != DTYPE_COUNT)
+		type.dtype = dtype;
+	if (type.dtype > DTYPE_F64)
+		type.dtype = DTYPE_F64;
+	return type;
+}
+
+void run_follow_format(struct writer *writer, const struct reader *reader)
+{
+	if (writer->options.format == FORMAT_AUTO)
+		writer->options.format = reader->format;
+	writer->options.layout = reader->layout;
+}
+
+static size_t size_of(enum dtype logical)
+{
+	return dtype_compute(logical) == DTYPE_F64 ? 8 : 4;
+}
+
+static int64_t round_up(int64_t size, int64_t unit)
+{
+	return (size + unit - 1) / unit * unit;
+}
+
+/* Pieces. */
+
+static bool only_elements(const struct body *body)
+{
+	for (size_t i = 0; i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
+		if (instr->kind == INSTR_OP && !instr_is_element(instr) && instr->op != OP_cast && instr->op != OP_dropout)
+			return false;
+	}
+	return true;
+}
+
+/* Rows of a tile that stays in cache while a chain of row-wise operations runs on it. */
+static int64_t cached_rows(const struct setup *setup)
+{
+	const struct body *body = setup->whole.whole;
+	struct tile_row row = {0};
+	double widest = (double)type_bytes(&setup->whole.input);
+	tile_measure(&row, body);
+	for (size_t i = 0; i < body->value_count; i++)
+		if (body->values[i].streamed && (double)type_bytes(body->values[i].type) > widest)
+			widest = (double)type_bytes(body->values[i].type);
+	double rows = (row.products ? PRODUCT_CACHE : TILE_CACHE) / (3 * widest / (double)setup->rows);
+	double least = row.products ? PRODUCT_LEAST : 1, most = row.products ? PRODUCT_MOST : (double)setup->rows;
+	return (int64_t)fmax(fmin(rows, most), least);
+}
+
+static int64_t sum_block(const struct setup *setup)
+{
+	struct tile_row row = {.bytes = 2.0 * (double)type_bytes(&setup->whole.input)};
+	tile_measure(&row, setup->whole.whole);
+	row.bytes /= (double)setup->rows;
+	return tile_block(&row);
+}
+
+/* Sets chunk, and returns the rows of a tile. */
+static int64_t choose_pieces(struct setup *setup)
+{
+	const struct run *run = setup->run;
+	int64_t in = setup->in_row * (int64_t)size_of(setup->input.dtype);
+	int64_t out = setup->out_row * (int64_t)size_of(setup->whole.output.dtype);
+	int64_t row = in > out ? in : out, wanted = run->options->tile;
+	if (wanted >= setup->input.shape.dim[0])
+		wanted = setup->rows;
+	else if (setup->flat)
+		wanted *= setup->rows / setup->input.shape.dim[0];
+	int64_t bytes = reader_seekable(run->reader) && (setup->sums || writer_seekable(run->writer)) ? FILE_CHUNK : STREAM_CHUNK;
+	int64_t chunk = bytes / (row > 0 ? row : 1), tile;
+	if (chunk < 1)
+		chunk = 1;
+	if (setup->sums)
+		tile = sum_block(setup);
+	else if (wanted)
+		tile = chunk = wanted;
+	else
+		tile = only_elements(setup->whole.whole) ? chunk : cached_rows(setup);
+	if (wanted)
+		chunk = wanted;
+	if (tile > setup->rows)
+		tile = setup->rows;
+	if (chunk > setup->rows)
+		chunk = setup->rows;
+	int64_t tiles = (chunk + tile - 1) / tile;
+	while (setup->sums && tiles > 1 && tiles * setup->sum_count * 16 > PARTIALS)
+		tiles--;
+	setup->chunk = tiles * tile;
+	return tile;
+}
+
+static const struct value *output_value(const struct body *body)
+{
+	return &body->values[body->outs[0].value];
+}
+
+/* The operation that sums over the streamed axis and ends the chain, or NULL. */
+static const struct instr *sum_instr(const struct lowered *lowered)
+{
+	const struct value *value = output_value(lowered->whole);
+	if (!lowered->sums || value->from != FROM_INSTR)
+		return NULL;
+	const struct instr *instr = &lowered->whole->instrs[value->instr];
+	return instr->kind == INSTR_OP && op_table[instr->op].scope == SCOPE_SUM ? instr : NULL;
+}
+
+/* Set-up. */
+
+static enum status compile(struct setup *setup, struct tile_program *tile, int64_t rows, struct diags *diags)
+{
+	struct type input = setup->input;
+	struct chain *chain = setup->run->chain;
+	struct declared declared = chain->input_type;
+	if (setup->flat) {
+		input.shape.ndim = 1;
+		input.shape.dim[0] = setup->rows;
+		chain->input_type.given = false; /* it has been checked, and says nothing of elements in a row */
+	}
+	tile->rows = rows;
+	enum status status = STATUS_OK;
+	if (setup->tiled)
+		status = lower(&tile->lowered, chain, &input, LOWER_RUN, rows, &setup->arena, diags);
+	else
+		tile->lowered = setup->whole;
+	chain->input_type = declared;
+	if (status)
+		return status;
+	tile->passes = output_value(tile->lowered.whole)->from == FROM_PORT;
+	return program_compile(&tile->program, tile->lowered.whole, chain, &setup->arena, diags);
+}
+
+static enum status open_lane(struct setup *setup, struct lane *lane, struct diags *diags)
+{
+	const struct program *a = &setup->tile.program, *b = &setup->rest.program;
+	int64_t in = round_up(setup->chunk * setup->in_row * (int64_t)size_of(setup->input.dtype), ALIGN);
+	int64_t out = round_up(setup->chunk * setup->out_row * (int64_t)size_of(setup->whole.output.dtype), ALIGN);
+	if (setup->sums) /* the evaluator is given a place for the result, though the sum goes elsewhere */
+		out = round_up(type_bytes(&setup->whole.output), ALIGN);
+	int64_t workspace = round_up(a->workspace > b->workspace ? a->workspace : b->workspace, ALIGN);
+	int64_t sums = setup->sums ? setup->chunk / setup->tile.rows * 2 * setup->sum_count * (int64_t)sizeof(double) : 0;
+	size_t ports = setup->tile.lowered.whole->in_count + 1;
+	lane->ins = arena_array(&setup->arena, ports, sizeof *lane->ins);
+	lane->outs = arena_array(&setup->arena, 1, sizeof *lane->outs);
+	if (!lane->ins || !lane->outs)
+		return diag_memory(diags);
+	enum status status = slab_get(&lane->slab, in + out + workspace + sums, setup->run->options->allocator, diags);
+	if (status)
+		return status;
+	lane->in = lane->slab.base;
+	lane->out = lane->in + in;
+	lane->workspace = lane->out + out;
+	lane->sums = (double *)(void *)(lane->workspace + workspace);
+	setup->bytes += in + out + workspace + sums;
+	return STATUS_OK;
+}
+
+static enum status open_lanes(struct setup *setup, struct diags *diags)
+{
+	const struct run *run = setup->run;
+	int64_t chunks = (setup->rows + setup->chunk - 1) / setup->chunk;
+	int count = chunks < run->options->threads ? (int)chunks : run->options->threads;
+	if (count < 1)
+		count = 1;
+	setup->lanes = arena_array(&setup->arena, (size_t)count, sizeof *setup->lanes);
+	if (!setup->lanes)
+		return diag_memory(diags);
+	enum status status = STATUS_OK;
+	for (; setup->lane_count < count && status == STATUS_OK; setup->lane_count++)
+		status = open_lane(setup, &setup->lanes[setup->lane_count], diags);
+	if (status || !setup->sums)
+		return status;
+	int64_t totals = round_up(2 * setup->sum_count * (int64_t)sizeof(double), ALIGN);
+	status = slab_get(&setup->total_slab, totals + type_bytes(&setup->whole.output), run->options->allocator, diags);
+	if (status)
+		return status;
+	setup->total = (double *)(void *)setup->total_slab.base;
+	setup->total_out = setup->total_slab.base + totals;
+	setup->bytes += totals + type_bytes(&setup->whole.output);
+	return STATUS_OK;
+}
+
+static enum status aim_params(struct setup *setup, struct diags *diags)
+{
+	const struct params *params = setup->run->params;
+	setup->params = arena_array(&setup->arena, params->count + 1, sizeof *setup->params);
+	if (!setup->params)
+		return diag_memory(diags);
+	for (size_t i = 0; i < params->count; i++) {
+		setup->params[i] = params->bound[i];
+		setup->params[i].streamed = setup->tiled && setup->whole.streamed_params[i];
+	}
+	return STATUS_OK;
+}
+
+/* What is known of the whole array decides whether there are tiles. */
+static void choose_mode(struct setup *setup)
+{
+	const struct lowered *whole = &setup->whole;
+	int64_t in = shape_count(&setup->input.shape), out = shape_count(&whole->output.shape);
+	setup->tiled = whole->streamable && in > 0 && output_value(whole->whole)->from != FROM_PARAM;
+	if (setup->tiled && whole->sums && !sum_instr(whole))
+		setup->tiled = false;
+	setup->flat = setup->tiled && whole->flat;
+	setup->sums = setup->tiled && whole->sums;
+	setup->rows = !setup->tiled ? 1 : setup->flat ? in : whole->whole_rows;
+	setup->in_row = in / setup->rows;
+	setup->out_row = setup->sums ? 0 : out / setup->rows;
+	setup->sum_count = setup->sums ? out : 0;
+}
+
+static void close_setup(struct setup *setup)
+{
+	const struct allocator *allocator = setup->run->options->allocator;
+	for (int i = 0; i < setup->lane_count; i++)
+		slab_put(&setup->lanes[i].slab, allocator);
+	slab_put(&setup->total_slab, allocator);
+	arena_free(&setup->arena);
+	setup->lane_count = 0;
+	setup->ready = false;
+}
+
+static enum status make_setup(struct setup *setup, struct run *run, const struct type *input, struct diags *diags)
+{
+	*setup = (struct setup){.run = run, .input = *input};
+	arena_init(&setup->arena, run->options->allocator);
+	params_settle(run->params, run->chain, dtype_compute(input->dtype));
+	setup->bytes = run->params->bytes;
+	enum status status = lower(&setup->whole, run->chain, input, LOWER_RUN, 0, &setup->arena, diags);
+	if (status)
+		return status;
+	choose_mode(setup);
+	setup->chunk = 1;
+	int64_t rows = setup->tiled ? choose_pieces(setup) : 1;
+	status = compile(setup, &setup->tile, rows, diags);
+	if (status == STATUS_OK && setup->rows % rows)
+		status = compile(setup, &setup->rest, setup->rows % rows, diags);
+	if (status == STATUS_OK)
+		status = aim_params(setup, diags);
+	if (status == STATUS_OK && setup->tile.program.uses_gemm)
+		status = blas_load(diags);
+	if (status == STATUS_OK)
+		status = open_lanes(setup, diags);
+	setup->ready = status == STATUS_OK;
+	return status;
+}
+
+/* The steps of a chunk. */
+
+static int64_t chunk_rows(const struct setup *setup, int64_t chunk)
+{
+	int64_t left = setup->rows - chunk * setup->chunk;
+	return left < setup->chunk ? left : setup->chunk;
+}
+
+static enum status take_chunk(void *context, int worker, int64_t chunk, struct diags *diags)
+{
+	struct run *run = context;
+	const struct setup *setup = &run->setup;
+	enum dtype compute = dtype_compute(setup->input.dtype);
+	int64_t count = chunk_rows(setup, chunk) * setup->in_row;
+	if (run->read_anywhere)
+		return reader_read_at(run->reader, chunk * setup->chunk * setup->in_row, setup->lanes[worker].in, compute, count,
+		                      diags);
+	return reader_read(run->reader, setup->lanes[worker].in, compute, count, diags);
+}
+
+static void run_tile(const struct setup *setup, struct lane *lane, int64_t chunk, int64_t row, int64_t rows)
+{
+	static const int64_t counters[MAX_LOOP_LEVELS];
+	const struct tile_program *tile = rows == setup->tile.rows ? &setup->tile : &setup->rest;
+	const char *in = lane->in + (size_t)(row * setup->in_row) * size_of(setup->input.dtype);
+	char *out = lane->out + (size_t)(row * setup->out_row) * size_of(setup->whole.output.dtype);
+	double *hi = setup->sums ? lane->sums + row / setup->tile.rows * 2 * setup->sum_count : NULL;
+	if (tile->passes) {
+		lane->result = lane->in;
+		return;
+	}
+	lane->result = lane->out;
+	for (size_t i = 0; i < tile->lowered.whole->in_count; i++)
+		lane->ins[i] = in;
+	lane->outs[0] = out;
+	if (hi)
+		memset(hi, 0, 2 * (size_t)setup->sum_count * sizeof *hi);
+	struct evaluation evaluation = {.program = &tile->program,
+	                                .ins = lane->ins,
+	                                .outs = lane->outs,
+	                                .params = setup->params,
+	                                .counters = counters,
+	                                .workspace = lane->workspace,
+	                                .first_row = chunk * setup->chunk + row,
+	                                .whole_rows = setup->tiled ? setup->rows : setup->whole.whole_rows,
+	                                .flat = setup->flat,
+	                                .sum_hi = hi,
+	                                .sum_lo = hi ? hi + setup->sum_count : NULL};
+	evaluate(&evaluation);
+}
+
+static enum status compute_chunk(void *context, int worker, int64_t chunk, struct diags *diags)
+{
+	(void)diags;
+	struct run *run = context;
+	const struct setup *setup = &run->setup;
+	int64_t all = chunk_rows(setup, chunk);
+	for (int64_t row = 0; row < all; row += setup->tile.rows)
+		run_tile(setup, &setup->lanes[worker], chunk, row, all - row < setup->tile.rows ? all - row : setup->tile.rows);
+	return STATUS_OK;
+}
+
+/* Neumaier's sum: hi holds the sum so far, lo what its roundings have lost. */
+static void add_sums(struct setup *setup, const struct lane *lane, int64_t tiles)
+{
+	double *hi = setup->total, *lo = setup->total + setup->sum_count;
+	for (int64_t tile = 0; tile < tiles; tile++) {
+		const double *from = lane->sums + tile * 2 * setup->sum_count, *from_lo = from + setup->sum_count;
+		for (int64_t i = 0; i < setup->sum_count; i++) {
+			double a = hi[i], b = from[i], sum = a + b;
+			double error = fabs(a) >= fabs(b) ? (a - sum) + b : (b - sum) + a;
+			hi[i] = sum;
+			lo[i] += isfinite(sum) ? error + from_lo[i] : 0;
+		}
+	}
+}
+
+static void note_progress(struct run *run, int64_t rows)
+{
+	if (!run->options->progress)
+		return;
+	pthread_mutex_lock(&run->progress_lock);
+	run->rows_done += rows;
+	run->options->progress(run->options->progress_context, run->rows_done, run->setup.rows);
+	pthread_mutex_unlock(&run->progress_lock);
+}
+
+static enum status give_chunk(void *context, int worker, int64_t chunk, struct diags *diags)
+{
+	struct run *run = context;
+	struct setup *setup = &run->setup;
+	const struct lane *lane = &setup->lanes[worker];
+	int64_t rows = chunk_rows(setup, chunk), count = rows * setup->out_row;
+	enum dtype compute = dtype_compute(setup->whole.output.dtype);
+	enum status status = STATUS_OK;
+	if (setup->sums)
+		add_sums(setup, lane, (rows + setup->tile.rows - 1) / setup->tile.rows);
+	else if (run->write_anywhere)
+		status = writer_write_at(run->writer, chunk * setup->chunk * setup->out_row, lane->result, compute, count, diags);
+	else
+		status = writer_write(run->writer, lane->result, compute, count, diags);
+	note_progress(run, rows);
+	return status;
+}
+
+static enum status write_sum(struct run *run, struct diags *diags)
+{
+	struct setup *setup = &run->setup;
+	const struct instr *instr = sum_instr(&setup->whole);
+	struct op_call call = {.op = instr->op,
+	                       .attrs = instr->attrs,
+	                       .v = instr->of_v,
+	                       .a = instr->of_a,
+	                       .y = instr->of_y,
+	                       .whole = setup->rows,
+	                       .kernels = kernels_get(instr->of_y->dtype)};
+	sum_finish(&call, setup->total_out, setup->total, setup->total + setup->sum_count, setup->sum_count);
+	return writer_write(run->writer, setup->total_out, instr->of_y->dtype, setup->sum_count, diags);
+}
+
+static enum status run_array(struct run *run, struct diags *diags)
+{
+	struct setup *setup = &run->setup;
+	enum status status = writer_begin(run->writer, &setup->whole.output, diags);
+	if (status)
+		return status;
+	int64_t chunks = (setup->rows + setup->chunk - 1) / setup->chunk;
+	run->read_anywhere = chunks > 1 && setup->lane_count > 1 && reader_seekable(run->reader);
+	run->write_anywhere = chunks > 1 && setup->lane_count > 1 && !setup->sums && writer_seekable(run->writer);
+	run->rows_done = 0;
+	if (setup->sums)
+		memset(setup->total, 0, 2 * (size_t)setup->sum_count * sizeof *setup->total);
+	struct pipeline pipeline = {.items = chunks,
+	                            .workers = setup->lane_count,
+	                            .take_in_order = !run->read_anywhere,
+	                            .give_in_order = !run->write_anywhere,
+	                            .take = take_chunk,
+	                            .compute = compute_chunk,
+	                            .give = give_chunk,
+	                            .context = run,
+	                            .flush_denormals = run->options->flush_denormals,
+	                            .allocator = run->options->allocator};
+	status = pipeline_run(&pipeline, diags);
+	if (status == STATUS_OK && setup->sums)
+		status = write_sum(run, diags);
+	if (status == STATUS_OK)
+		status = writer_end(run->writer, diags);
+	if (status == STATUS_OK && run->read_anywhere)
+		status = reader_skip(run->reader, diags);
+	run->counters->arrays++;
+	run->counters->tiles += setup->tiled ? (setup->rows + setup->tile.rows - 1) / setup->tile.rows : 1;
+	int64_t per_row = setup->flat ? setup->rows / setup->whole.whole_rows : 1;
+	run->counters->tile_rows = setup->tiled ? (setup->tile.rows + per_row - 1) / per_row : setup->whole.whole_rows;
+	return status;
+}
+
+static enum status run_arrays(struct run *run, struct diags *diags)
+{
+	for (;;) {
+		bool end = false;
+		enum status status = reader_next(run->reader, &end, diags);
+		if (status || end)
+			return status;
+		run_follow_format(run->writer, run->reader);
+		struct type input = run_input_type(run->chain, &run->reader->type, run->options->dtype);
+		if (!run->setup.ready || !type_equal(&run->setup.input, &input)) {
+			if (run->setup.ready)
+				close_setup(&run->setup);
+			status = make_setup(&run->setup, run, &input, diags);
+			if (status) {
+				close_setup(&run->setup);
+				return status;
+			}
+		}
+		int64_t bytes = run->setup.bytes + (int64_t)run->reader->held_size;
+		if (bytes > run->counters->peak_bytes)
+			run->counters->peak_bytes = bytes;
+		status = run_array(run, diags);
+		if (status)
+			return status;
+	}
+}
+
+enum status run_forward(struct chain *chain, struct params *params, struct reader *reader, struct writer *writer,
+                        const struct run_options *options, struct run_counters *counters, struct diags *diags)
+{
+	memset(counters, 0, sizeof *counters);
+	struct run run = {.chain = chain, .params = params, .reader = reader, .writer = writer, .options = options,
+	                  .counters = counters};
+	pthread_mutex_init(&run.progress_lock, NULL);
+	enum status status = run_arrays(&run, diags);
+	if (run.setup.ready)
+		close_setup(&run.setup);
+	pthread_mutex_destroy(&run.progress_lock);
+	return status;
+}

@@ -1,0 +1,38 @@
+/*
+ * Decides the block of sums. It must depend on nothing but the chain and its
+ * types: the bits of every sum over the streamed axis follow from it.
+ */
+#include "plan/tile.h"
+
+enum { TILE_BYTES = 256 << 10, MATMUL_TILE_BYTES = 4 << 20 };
+
+void tile_measure(struct tile_row *row, const struct body *body)
+{
+	double turns[MAX_LOOP_LEVELS + 1] = {1};
+	int level = 0;
+	for (size_t i = 0; i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
+		if (instr->kind == INSTR_LOOP && level < MAX_LOOP_LEVELS) {
+			turns[level + 1] = turns[level] * (double)instr->turns;
+			level++;
+		} else if (instr->kind == INSTR_END && level > 0) {
+			level--;
+		}
+		row->products |= instr->kind == INSTR_OP && (instr->op == OP_matmul || instr->op == OP_linear ||
+		                                             instr->op == OP_conv1d || instr->op == OP_conv2d);
+		if (instr->out != NO_VALUE && body->values[instr->out].streamed)
+			row->bytes += turns[level] * (double)type_bytes(body->values[instr->out].type);
+	}
+}
+
+int64_t tile_block(const struct tile_row *row)
+{
+	double rows = (row->products ? MATMUL_TILE_BYTES : TILE_BYTES) / (row->bytes > 1 ? row->bytes : 1);
+	int64_t least = row->products ? 128 : row->flat ? 512 : 1, most = row->products ? 512 : 1 << 16;
+	int64_t block = rows > (double)most ? most : (int64_t)rows;
+	if (block < least)
+		block = least;
+	if (row->flat)
+		return block / 512 * 512;
+	return block > 8 ? block / 8 * 8 : block;
+}

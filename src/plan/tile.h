@@ -1,0 +1,25 @@
+/*
+ * How many rows of the streamed axis make a tile. One rule for forward runs and
+ * gradients, so that both add a sum up from the same blocks.
+ */
+#ifndef PLAN_TILE_H
+#define PLAN_TILE_H
+
+#include "chain/lower.h"
+
+/* What a row of the streamed axis costs. */
+struct tile_row {
+	double bytes;   /* of all the values that are made from it, loops unrolled, and of the input twice */
+	bool products;  /* a matrix product or a convolution is among the operations */
+	bool flat;      /* the rows are elements */
+};
+
+/* Adds what the values of BODY take to ROW->bytes: of all its rows; the caller divides. A loop's count by its turns. */
+void tile_measure(struct tile_row *row, const struct body *body);
+/*
+ * Rows of a block of sums: a function of the chain and its types alone. What is
+ * made of a block is to stay in the second-level cache.
+ */
+int64_t tile_block(const struct tile_row *row);
+
+#endif
