@@ -121,21 +121,35 @@ void binomial_step(struct binomial *binomial, struct action_queue *queue)
 	binomial->depth++;
 }
 
+/*
+ * Where budget.c asks for it, what is checkpointed are parts of so many steps,
+ * each recorded as one; the first, which is run most often, is the short one.
+ */
 struct revolve {
 	struct schedule head;
 	int64_t steps, snapshots;
+	int64_t parts, length; /* of a part */
 	struct binomial binomial;
 	struct action_queue queue;
 };
 
+/* The step at which part PART begins. */
+static int64_t step_of(const struct revolve *r, int64_t part)
+{
+	int64_t step = r->steps - (r->parts - part) * r->length;
+	return step > 0 ? step : 0;
+}
+
 static bool revolve_next(struct schedule *schedule, struct action *action)
 {
 	struct revolve *r = (struct revolve *)schedule;
-	if (queue_pop(&r->queue, action))
-		return true;
-	if (r->binomial.depth > 0)
+	if (r->queue.count == 0 && r->binomial.depth > 0)
 		binomial_step(&r->binomial, &r->queue);
-	return queue_pop(&r->queue, action);
+	if (!queue_pop(&r->queue, action))
+		return false;
+	action->begin = step_of(r, action->begin);
+	action->end = step_of(r, action->end);
+	return true;
 }
 
 static void revolve_rewind(struct schedule *schedule)
@@ -146,8 +160,8 @@ static void revolve_rewind(struct schedule *schedule)
 	r->binomial.free_count = r->head.slots;
 	for (int64_t i = 0; i < r->head.slots; i++)
 		r->binomial.free[i] = r->head.slots - 1 - i;
-	if (r->steps > 0)
-		binomial_push(&r->binomial, 0, r->steps, r->snapshots, -1);
+	if (r->parts > 0)
+		binomial_push(&r->binomial, 0, r->parts, r->snapshots, -1);
 }
 
 /* More than one for each step that another follows are of no use. */
@@ -157,14 +171,16 @@ static int64_t useful_snapshots(int64_t steps, int64_t snapshots)
 	return snapshots < most ? snapshots : most;
 }
 
-enum status revolve_schedule(const struct emit_context *context, int64_t steps, int64_t snapshots)
+enum status revolve_parts_schedule(const struct emit_context *context, int64_t steps, int64_t length, int64_t snapshots)
 {
-	int64_t slots = useful_snapshots(steps, snapshots);
+	int64_t parts = steps / length + (steps % length != 0), slots = useful_snapshots(parts, snapshots);
 	struct revolve *r = schedule_create(context->allocator, sizeof *r, slots + 1,
 	                                    sizeof(struct binomial_range) + sizeof(int64_t), revolve_next, revolve_rewind);
 	if (!r)
 		return diag_memory(context->diags);
 	r->steps = steps;
+	r->parts = parts;
+	r->length = length;
 	r->snapshots = slots > 0 ? slots : 1;
 	r->head.slots = slots;
 	r->binomial.ranges = (struct binomial_range *)(r + 1);
@@ -172,6 +188,32 @@ enum status revolve_schedule(const struct emit_context *context, int64_t steps, 
 	revolve_rewind(&r->head);
 	*context->schedule = &r->head;
 	return STATUS_OK;
+}
+
+enum status revolve_schedule(const struct emit_context *context, int64_t steps, int64_t snapshots)
+{
+	return revolve_parts_schedule(context, steps, 1, snapshots);
+}
+
+/* Evaluations of the first step: one for each time that its range is cut, and the recording one. */
+static int64_t first_evaluations(int64_t steps, int64_t snapshots)
+{
+	struct binomial_range range;
+	struct binomial one = {.ranges = &range};
+	int64_t count = 1;
+	if (snapshots == 1)
+		return steps;
+	binomial_push(&one, 0, steps, snapshots, 0);
+	for (; range.end > 1; count++)
+		range.end = binomial_cut(&range);
+	return count;
+}
+
+int64_t revolve_parts_evaluations(int64_t steps, int64_t length, int64_t snapshots)
+{
+	int64_t parts = steps / length + (steps % length != 0), missing = parts * length - steps;
+	__int128 all = (__int128)length * revolve_evaluations(parts, snapshots);
+	return saturate(missing ? all - (__int128)missing * first_evaluations(parts, snapshots) : all);
 }
 
 int64_t revolve_evaluations(int64_t steps, int64_t snapshots)

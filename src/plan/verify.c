@@ -261,9 +261,47 @@ static const char *do_forward(struct verifier *v, const struct action *a)
 	return NULL;
 }
 
+/* Bytes that a step in the midst of equal recorded ones keeps. */
+static int64_t inner_bytes(const struct step_cost *cost)
+{
+	return cost->residual + (cost->keeps_input && !cost->keeps_output ? cost->state : 0);
+}
+
+/*
+ * Records equal steps from STEP on at once, all but the last, where the step
+ * before is one of them and is recorded and nothing on the way is held. Bytes
+ * only grow, so the last of them is the peak. Returns how many.
+ */
+static int64_t record_stretch(struct verifier *v, int64_t step, int64_t end)
+{
+	if (step == 0 || end > v->cotangent)
+		return 0;
+	size_t at = find_interval(v, step - 1), held = find_state(v, step);
+	if (at == v->recorded_count || v->recorded[at].begin >= step || v->recorded[at].end != step ||
+	    (at + 1 < v->recorded_count && v->recorded[at + 1].begin < end))
+		return 0;
+	if (v->states[held].holders != 1 || (held + 1 < v->state_count && v->states[held + 1].position <= end))
+		return 0;
+	const struct step_cost *cost = cost_of(v, step);
+	if (v->starts[v->run] == step)
+		return 0;
+	int64_t until = v->starts[v->run + 1] < end ? v->starts[v->run + 1] : end, count = until - step - 1;
+	if (count < 1)
+		return 0;
+	v->recorded[at].end += count;
+	v->bytes += count * inner_bytes(cost);
+	peak(v, cost->record_temporary + (cost->keeps_output || cost->keeps_input ? 0 : cost->state));
+	v->states[held].position += count; /* the current state moves on */
+	v->current += count;
+	v->verdict->evaluations += count;
+	v->verdict->time += (double)count * cost->forward;
+	return count;
+}
+
 static const char *do_record(struct verifier *v, const struct action *a)
 {
 	for (int64_t step = a->begin; step < a->end; step++) {
+		step += record_stretch(v, step, a->end);
 		if (is_recorded(v, step))
 			return "the residuals of a step are held already";
 		if (step >= v->cotangent)
@@ -285,6 +323,29 @@ static const char *do_record(struct verifier *v, const struct action *a)
 	return NULL;
 }
 
+/*
+ * Turns equal steps back from TOP at once, all but the lowest, where they are
+ * recorded together and no state among them is held otherwise. The first of them
+ * is the peak. Returns how many.
+ */
+static int64_t backward_stretch(struct verifier *v, int64_t begin, int64_t top)
+{
+	if (!v->recorded_count || v->recorded[v->recorded_count - 1].end != top || top == v->costs->steps)
+		return 0;
+	const struct step_cost *cost = cost_of(v, top);
+	int64_t low = v->recorded[v->recorded_count - 1].begin;
+	low = low > begin ? low : begin;
+	low = (low > v->starts[v->run] ? low : v->starts[v->run]) + 1;
+	size_t held = find_state(v, low);
+	if (low >= top || (held < v->state_count && v->states[held].position <= top))
+		return 0;
+	peak(v, cost->state + cost->backward_temporary);
+	v->bytes -= (top - low) * inner_bytes(cost);
+	v->verdict->time += (double)(top - low) * cost->backward;
+	v->recorded[v->recorded_count - 1].end = v->cotangent = low;
+	return top - low;
+}
+
 static const char *do_backward(struct verifier *v, const struct action *a)
 {
 	if (a->end != v->cotangent)
@@ -294,7 +355,9 @@ static const char *do_backward(struct verifier *v, const struct action *a)
 	if (!v->turned)
 		v->bytes += state_bytes(v, v->cotangent);
 	v->turned = true;
-	for (int64_t step = a->end; step-- > a->begin;) {
+	for (int64_t top = a->end; top > a->begin; top--) {
+		top -= backward_stretch(v, a->begin, top);
+		int64_t step = top - 1;
 		if (!v->recorded_count || v->recorded[v->recorded_count - 1].end != step + 1)
 			return "the residuals of a step are not held";
 		const struct step_cost *cost = cost_of(v, step);

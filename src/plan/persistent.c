@@ -1,0 +1,466 @@
+/*
+ * The best persistent schedule for a memory of so many units, after Beaumont,
+ * Eyraud-Dubois, Herrmann, Joly and Shilova, "Optimal checkpointing for
+ * heterogeneous chains", 2019 (the recurrence of their Theorem 1), with the
+ * memory model of schedule.h. Persistent: what is kept, a state or the residuals
+ * of a part, is kept until it is used in the backward sweep.
+ *
+ * V(i, j, m) is the least forward time to turn back parts i .. j-1 when state i is
+ * current, or in a slot that is given up, in m units that include it and the
+ * cotangent at j. Either part i is recorded at once and its residuals are held:
+ *
+ *     V(i, j, m) = f(i) + V(i+1, j, m - h(i))
+ *
+ * or state i is kept in a slot and the parts up to some k are advanced over:
+ *
+ *     V(i, j, m) = min over k of  F(i, k) + V(k, j, m - a(i)) + V(i, k, m)
+ *
+ * each where m covers what the step itself needs. The paper always holds a
+ * range's input; here it is given up where its first part was recorded and its
+ * backward does not read it. Where the residuals of part i-1 hold state i anyway
+ * the range is *pinned*: state i costs nothing, which is a second table.
+ *
+ * A part may be a block of parts with a table of its own, which then says what it
+ * takes to turn the block back alone: long chains are planned in two levels.
+ *
+ * Held residuals are rounded to units by their running sum, so that a stretch of
+ * recorded parts is off by at most one unit, not one for each; what comes out is
+ * therefore to be verified, and where units divide all sizes it is exact.
+ */
+#include "plan/persistent.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+
+static const float never = 1e30f;
+
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+struct part part_of_step(const struct step_cost *cost, int64_t next, int64_t begin)
+{
+	struct part part = {.begin = begin, .end = begin + 1, .time = cost->forward, .state = cost->state, .next = next,
+	                    .residual = cost->residual, .keeps_input = cost->keeps_input,
+	                    .keeps_output = cost->keeps_output};
+	part.forward_first = next + cost->forward_temporary;
+	part.forward_inner = cost->state + part.forward_first;
+	part.record = cost->residual + (cost->keeps_output ? 0 : next) + cost->record_temporary;
+	part.backward = cost->residual + next + cost->state + cost->backward_temporary;
+	return part;
+}
+
+struct part part_join(const struct part *parts, int64_t count)
+{
+	struct part whole = parts[0];
+	for (int64_t i = 1; i < count; i++) {
+		const struct part *part = &parts[i];
+		bool counted = parts[i - 1].keeps_output; /* the state between is in the residuals before */
+		int64_t kept = part->keeps_input && !counted ? part->state : 0;
+		whole.forward_first = most(whole.forward_first, part->forward_inner);
+		whole.forward_inner = most(whole.forward_inner, part->forward_inner);
+		whole.record = most(whole.record, whole.residual + (counted ? 0 : part->state) + part->record);
+		whole.backward = most(whole.backward, whole.residual + kept + part->backward);
+		whole.residual += part->residual + kept;
+		whole.time += part->time;
+	}
+	whole.end = parts[count - 1].end;
+	whole.next = parts[count - 1].next;
+	whole.keeps_output = parts[count - 1].keeps_output;
+	return whole;
+}
+
+/* Tables. */
+
+int64_t table_rows(int64_t count, bool pins) { return count * (count + 1) / 2 * (pins ? 2 : 1); }
+
+static int64_t row_of(const struct table *t, int64_t i, int64_t j, bool pin)
+{
+	int64_t at = j * (j - 1) / 2 + i;
+	return t->pins ? 2 * at + pin : at;
+}
+
+static float *row_at(const struct table *t, int64_t row) { return t->rows + row * t->grid.levels; }
+
+/* The least level that covers BYTES. */
+static int64_t level_of(const struct table *t, int64_t bytes)
+{
+	int64_t over = bytes - t->grid.rest;
+	return over <= 0 ? 0 : (over - 1) / t->grid.unit + 1;
+}
+
+static int64_t units_of(const struct table *t, int64_t bytes) { return bytes <= 0 ? 0 : (bytes - 1) / t->grid.unit + 1; }
+
+/* Bytes of the cotangent at J before part J-1 is turned back. */
+static int64_t cotangent(const struct table *t, int64_t j)
+{
+	if (j < t->count)
+		return t->parts[j].state;
+	return t->last ? 0 : t->parts[j - 1].next;
+}
+
+/* Units that part I holds once recorded. */
+static int64_t held_units(const struct table *t, int64_t i, bool pin)
+{
+	const struct part *part = &t->parts[i];
+	/* The running sum takes state I for counted where part I-1 keeps it; where it is not pinned it is not. */
+	bool apart = !pin && part->keeps_input && i > 0 && t->parts[i - 1].keeps_output;
+	return t->charge[i] + (apart ? units_of(t, part->state) : 0);
+}
+
+/* The least level at which part I of range (I, J) can be recorded, and turned back in the end. */
+static int64_t record_level(const struct table *t, int64_t i, int64_t j, bool pin)
+{
+	const struct part *part = &t->parts[i];
+	int64_t state = pin ? 0 : part->state;
+	int64_t record = state + part->record + cotangent(t, j);
+	int64_t backward = (part->keeps_input ? state : 0) + part->backward;
+	return level_of(t, most(record, backward));
+}
+
+/* The hot loop: best = min(best, time + right[- shift] + left) on levels FROM .. TO-1. */
+__attribute__((optimize("O3"))) static void take_least(float *restrict best, const float *restrict right,
+                                                       const float *restrict left, float time, int64_t count)
+{
+	for (int64_t m = 0; m < count; m++) {
+		float sum = time + right[m] + left[m];
+		best[m] = sum < best[m] ? sum : best[m];
+	}
+}
+
+static void solve_single(struct table *t, int64_t i, bool pin, float *best)
+{
+	if (t->inner) {
+		const struct table *inner = &t->inner[i];
+		const float *row = row_at(inner, row_of(inner, 0, inner->count, pin && inner->pins));
+		memcpy(best, row, (size_t)t->grid.levels * sizeof *best);
+		return;
+	}
+	for (int64_t m = record_level(t, i, i + 1, pin); m < t->grid.levels; m++)
+		best[m] = (float)t->parts[i].time;
+}
+
+static void solve_record(struct table *t, int64_t i, int64_t j, bool pin, float *best)
+{
+	int64_t rest = row_of(t, i + 1, j, t->parts[i].keeps_output), held = held_units(t, i, pin);
+	const float *row = row_at(t, rest);
+	for (int64_t m = most(record_level(t, i, j, pin), held + t->low[rest]); m < t->grid.levels; m++)
+		best[m] = (float)t->parts[i].time + row[m - held];
+}
+
+static void solve_split(struct table *t, int64_t i, int64_t j, bool pin, float *best)
+{
+	/* Where everything is recorded nothing is better. */
+	float all = (float)(t->sums[j] - t->sums[i]) * (1 + 1e-6f);
+	int64_t top = t->grid.levels;
+	while (top > 0 && best[top - 1] <= all)
+		top--;
+	int64_t state = pin ? 0 : t->parts[i].state, held = units_of(t, state);
+	int64_t need = t->parts[i].forward_first, cot = cotangent(t, j);
+	for (int64_t k = i + 1; k < j; k++) {
+		int64_t right = row_of(t, k, j, false), left = row_of(t, i, k, pin);
+		int64_t from = most(level_of(t, state + need + cot), most(held + t->low[right], t->low[left]));
+		if (from < top)
+			take_least(best + from, row_at(t, right) + from - held, row_at(t, left) + from,
+			           (float)(t->sums[k] - t->sums[i]), top - from);
+		need = most(need, t->parts[k].forward_inner);
+	}
+}
+
+static void solve_range(struct table *t, int64_t i, int64_t j, bool pin)
+{
+	int64_t row = row_of(t, i, j, pin);
+	float *best = row_at(t, row);
+	for (int64_t m = 0; m < t->grid.levels; m++)
+		best[m] = never;
+	if (j == i + 1) {
+		solve_single(t, i, pin, best);
+	} else {
+		solve_record(t, i, j, pin, best);
+		solve_split(t, i, j, pin, best);
+	}
+	int64_t low = 0;
+	while (low < t->grid.levels && best[low] >= never)
+		low++;
+	t->low[row] = (int32_t)low;
+	/* The recurrences may be off by rounding; more memory is never worse. */
+	for (int64_t m = low + 1; m < t->grid.levels; m++)
+		if (best[m] > best[m - 1])
+			best[m] = best[m - 1];
+}
+
+/* Residuals in units, by their running sum. */
+static void set_charges(struct table *t)
+{
+	int64_t bytes = 0, units = 0;
+	t->sums[0] = 0;
+	for (int64_t i = 0; i < t->count; i++) {
+		const struct part *part = &t->parts[i];
+		bool counted = i > 0 && t->parts[i - 1].keeps_output;
+		bytes += part->residual + (part->keeps_input && !counted ? part->state : 0);
+		t->charge[i] = units_of(t, bytes) - units;
+		units += t->charge[i];
+		t->sums[i + 1] = t->sums[i] + part->time;
+	}
+}
+
+bool table_solve(struct table *t, const struct allocator *allocator)
+{
+	t->pins = false;
+	for (int64_t i = 0; i < t->count; i++)
+		t->pins |= t->parts[i].keeps_output;
+	/* A block whose input the block before keeps is pinned as a whole: its table must have both. */
+	t->pins |= !t->last;
+	size_t rows = (size_t)table_rows(t->count, t->pins), count = (size_t)t->count, cells;
+	if (!checked_mul(rows, (size_t)t->grid.levels * sizeof *t->rows, &cells))
+		return false;
+	size_t sums = (count + 1) * sizeof *t->sums, charges = count * sizeof *t->charge, lows = rows * sizeof *t->low;
+	t->block_size = sums + charges + lows + cells;
+	t->block = allocator_get(allocator, 1, t->block_size);
+	if (!t->block)
+		return false;
+	t->sums = t->block;
+	t->charge = (int64_t *)(t->sums + count + 1);
+	t->low = (int32_t *)(t->charge + count);
+	t->rows = (float *)(t->low + rows);
+	set_charges(t);
+	for (int64_t j = 1; j <= t->count; j++)
+		for (int64_t i = j; i-- > 0;)
+			for (int pin = 0; pin <= t->pins; pin++)
+				solve_range(t, i, j, pin);
+	return true;
+}
+
+void table_free(struct table *table, const struct allocator *allocator)
+{
+	allocator_put(allocator, table->block, table->block_size);
+	table->block = NULL;
+}
+
+int64_t table_least(const struct table *t) { return t->low[row_of(t, 0, t->count, false)]; }
+
+double table_time(const struct table *t, int64_t level)
+{
+	return (double)row_at(t, row_of(t, 0, t->count, false))[level];
+}
+
+/* Lists of actions. */
+
+void list_push(struct action_list *list, enum action_kind kind, int64_t begin, int64_t end, int64_t slot)
+{
+	struct action *last = list->count ? &list->actions[list->count - 1] : NULL;
+	if (last && last->kind == kind && kind == ACT_RECORD && last->end == begin) {
+		last->end = end;
+		return;
+	}
+	if (last && last->kind == kind && kind == ACT_BACKWARD && last->begin == end) {
+		last->begin = begin;
+		return;
+	}
+	if (list->count == list->capacity) {
+		size_t next = list->capacity ? 2 * list->capacity : 64;
+		struct action *grown = list->allocator->resize(list->allocator->context, list->actions,
+		                                               list->capacity * sizeof *grown, next * sizeof *grown);
+		if (!grown) {
+			list->failed = true;
+			return;
+		}
+		list->actions = grown;
+		list->capacity = next;
+	}
+	list->actions[list->count++] = (struct action){kind, begin, end, slot};
+}
+
+void list_free(struct action_list *list)
+{
+	allocator_put(list->allocator, list->actions, list->capacity * sizeof *list->actions);
+	*list = (struct action_list){.allocator = list->allocator};
+}
+
+static int64_t list_slot(struct action_list *list)
+{
+	int64_t slot = list->used++;
+	list->slots = most(list->slots, list->used);
+	return slot;
+}
+
+/* The state at the begin of PART, in SLOT, becomes current, and the slot is given up: slots are a stack. */
+static void list_take(struct action_list *list, int64_t begin, int64_t slot)
+{
+	list_push(list, ACT_LOAD, begin, begin, slot);
+	list_push(list, ACT_DROP, begin, begin, slot);
+	list->used--;
+}
+
+/* What V(i, j, m) chose: 0 to record part I, else K. */
+static int64_t choice_at(const struct table *t, int64_t i, int64_t j, int64_t m, bool pin)
+{
+	const struct part *part = &t->parts[i];
+	int64_t best = 0, rest = row_of(t, i + 1, j, part->keeps_output), held = held_units(t, i, pin);
+	float least = never;
+	if (m >= record_level(t, i, j, pin) && m - held >= t->low[rest])
+		least = (float)part->time + row_at(t, rest)[m - held];
+	int64_t state = pin ? 0 : part->state, need = part->forward_first, cot = cotangent(t, j);
+	held = units_of(t, state);
+	for (int64_t k = i + 1; k < j; k++) {
+		int64_t right = row_of(t, k, j, false), left = row_of(t, i, k, pin);
+		if (m >= level_of(t, state + need + cot) && m - held >= t->low[right] && m >= t->low[left]) {
+			float time = (float)(t->sums[k] - t->sums[i]) + row_at(t, right)[m - held] + row_at(t, left)[m];
+			if (time < least) {
+				least = time;
+				best = k;
+			}
+		}
+		need = most(need, t->parts[k].forward_inner);
+	}
+	return best;
+}
+
+/*
+ * Appends range (I, J) at level M. SLOT holds state I, or is -1 where it is
+ * current. Deep by at most one call for each part of each level of tables.
+ */
+static void extract(const struct table *t, int64_t i, int64_t j, int64_t m, bool pin, int64_t slot,
+                    struct action_list *list)
+{
+	const struct part *part = &t->parts[i];
+	/* The left part of a split is the same range, shorter: a loop. */
+	for (;;) {
+		if (j == i + 1 && t->inner) {
+			extract(&t->inner[i], 0, t->inner[i].count, m, pin && t->inner[i].pins, slot, list);
+			return;
+		}
+		/* A row is made never to rise: its value may be that of a lower level. */
+		const float *row = row_at(t, row_of(t, i, j, pin));
+		while (m > t->low[row_of(t, i, j, pin)] && row[m - 1] <= row[m])
+			m--;
+		int64_t k = j == i + 1 ? 0 : choice_at(t, i, j, m, pin);
+		if (k == 0)
+			break;
+		if (slot < 0) {
+			slot = list_slot(list);
+			list_push(list, ACT_SAVE, part->begin, part->begin, slot);
+		} else {
+			list_push(list, ACT_LOAD, part->begin, part->begin, slot);
+		}
+		list_push(list, ACT_FORWARD, part->begin, t->parts[k].begin, 0);
+		extract(t, k, j, m - units_of(t, pin ? 0 : part->state), false, -1, list);
+		j = k;
+	}
+	if (slot >= 0)
+		list_take(list, part->begin, slot);
+	list_push(list, ACT_RECORD, part->begin, part->end, 0);
+	if (j > i + 1)
+		extract(t, i + 1, j, m - held_units(t, i, pin), part->keeps_output, -1, list);
+	list_push(list, ACT_BACKWARD, part->begin, part->end, 0);
+}
+
+void table_extract(const struct table *table, int64_t level, struct action_list *list)
+{
+	extract(table, 0, table->count, level, false, -1, list);
+}
+
+/* The schedule of least peak: the same recurrence with bytes for values. */
+
+struct least {
+	const struct part *parts;
+	int64_t count;
+	int64_t *bytes;  /* by range and pin */
+	int32_t *choice; /* 0: record, else k */
+};
+
+static int64_t least_row(int64_t i, int64_t j, bool pin) { return 2 * (j * (j - 1) / 2 + i) + pin; }
+
+static void least_range(struct least *l, int64_t i, int64_t j, bool pin)
+{
+	const struct part *part = &l->parts[i];
+	int64_t state = pin ? 0 : part->state, kept = part->keeps_input ? state : 0;
+	int64_t cot = j < l->count ? l->parts[j].state : 0, choice = 0;
+	int64_t best = most(state + part->record + cot, kept + part->backward);
+	if (j > i + 1)
+		best = most(best, part->residual + kept + l->bytes[least_row(i + 1, j, part->keeps_output)]);
+	int64_t need = part->forward_first;
+	for (int64_t k = i + 1; k < j; k++) {
+		int64_t bytes = most(state + need + cot, most(state + l->bytes[least_row(k, j, false)],
+		                                              l->bytes[least_row(i, k, pin)]));
+		if (bytes < best) {
+			best = bytes;
+			choice = k;
+		}
+		need = most(need, l->parts[k].forward_inner);
+	}
+	l->bytes[least_row(i, j, pin)] = best;
+	l->choice[least_row(i, j, pin)] = (int32_t)choice;
+}
+
+static void least_extract(const struct least *l, int64_t i, int64_t j, bool pin, int64_t slot, struct action_list *list)
+{
+	const struct part *part = &l->parts[i];
+	for (int64_t k; (k = l->choice[least_row(i, j, pin)]) != 0; j = k) {
+		if (slot < 0) {
+			slot = list_slot(list);
+			list_push(list, ACT_SAVE, part->begin, part->begin, slot);
+		} else {
+			list_push(list, ACT_LOAD, part->begin, part->begin, slot);
+		}
+		list_push(list, ACT_FORWARD, part->begin, l->parts[k].begin, 0);
+		least_extract(l, k, j, false, -1, list);
+	}
+	if (slot >= 0)
+		list_take(list, part->begin, slot);
+	list_push(list, ACT_RECORD, part->begin, part->end, 0);
+	if (j > i + 1)
+		least_extract(l, i + 1, j, part->keeps_output, -1, list);
+	list_push(list, ACT_BACKWARD, part->begin, part->end, 0);
+}
+
+bool least_peak_extract(const struct part *parts, int64_t count, struct action_list *list)
+{
+	struct least l = {.parts = parts, .count = count};
+	size_t rows = (size_t)(count * (count + 1));
+	l.bytes = allocator_get(list->allocator, rows, sizeof *l.bytes);
+	l.choice = allocator_get(list->allocator, rows, sizeof *l.choice);
+	if (l.bytes && l.choice) {
+		for (int64_t j = 1; j <= count; j++)
+			for (int64_t i = j; i-- > 0;)
+				for (int pin = 0; pin < 2; pin++)
+					least_range(&l, i, j, pin);
+		least_extract(&l, 0, count, false, -1, list);
+	} else {
+		list->failed = true;
+	}
+	allocator_put(list->allocator, l.bytes, rows * sizeof *l.bytes);
+	allocator_put(list->allocator, l.choice, rows * sizeof *l.choice);
+	return !list->failed;
+}
+
+/* A list as a schedule. */
+
+struct listed {
+	struct schedule head;
+	size_t at, count;
+	struct action actions[];
+};
+
+static bool listed_next(struct schedule *schedule, struct action *action)
+{
+	struct listed *listed = (struct listed *)schedule;
+	if (listed->at == listed->count)
+		return false;
+	*action = listed->actions[listed->at++];
+	return true;
+}
+
+static void listed_rewind(struct schedule *schedule) { ((struct listed *)schedule)->at = 0; }
+
+struct schedule *list_schedule(const struct action_list *list, const struct allocator *allocator)
+{
+	struct listed *listed = schedule_create(allocator, sizeof *listed, (int64_t)list->count, sizeof *list->actions,
+	                                        listed_next, listed_rewind);
+	if (!listed)
+		return NULL;
+	listed->count = list->count;
+	if (list->count)
+		memcpy(listed->actions, list->actions, list->count * sizeof *list->actions);
+	listed->head.slots = list->slots;
+	return &listed->head;
+}
