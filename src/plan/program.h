@@ -15,13 +15,14 @@
 #include "chain/body.h"
 #include "ops/general.h"
 
-struct launch; /* program.c and exec/evaluate.c know it (plan/launch.h) */
+struct launch; /* plan/launch.h */
+struct frame_plan;
 
 struct program {
 	const struct body *body;
 	struct launch *launches;
 	size_t launch_count;
-	size_t frame_size;      /* pointers in its frame */
+	const struct frame_plan *frame;
 	int64_t workspace;      /* bytes, 64-byte aligned, fixed by the types alone: temporaries, blocks, op scratch */
 	double cost;            /* flops of the forward operations in it, and of the derivatives */
 	bool uses_gemm;         /* OpenBLAS must be loaded before it runs */
