@@ -1,0 +1,362 @@
+/*
+ * The evaluator: walks a program's launches. The frame, a table of pointers, is
+ * at the workspace's begin; groups walk their arrays block by block, calls are
+ * made on whole arrays, loops exchange the pointers of what they carry.
+ *
+ * It decides nothing: everything was laid out by plan/program.c. It allocates
+ * nothing and cannot fail.
+ */
+#include "exec/evaluate.h"
+
+#include <string.h>
+
+#include "plan/launch.h"
+
+enum { MAX_OPEN_LOOPS = 256 };
+
+struct machine_state {
+	const struct evaluation *e;
+	const struct program *program;
+	char **frame;
+	char *workspace;
+	const struct kernels *kernels[2]; /* F32, F64 */
+	int64_t counters[MAX_OPEN_LOOPS];
+};
+
+/* The offset, in elements, of a part of a param. */
+static int64_t param_offset(const struct machine_state *m, const struct param_ref *ref)
+{
+	const struct bound_param *param = &m->e->params[ref->param];
+	int64_t offset = 0;
+	for (uint32_t i = 0; i < ref->count; i++) {
+		int64_t at = ref->index[i].value + (ref->index[i].loop >= 0 ? m->counters[ref->index[i].loop] : 0);
+		offset = offset * param->type.shape.dim[i] + at;
+	}
+	for (int i = (int)ref->count; i < param->type.shape.ndim; i++)
+		offset *= param->type.shape.dim[i];
+	return offset;
+}
+
+static int64_t row_elements(const struct shape *shape)
+{
+	int64_t count = 1;
+	for (int i = 1; i < shape->ndim; i++)
+		count *= shape->dim[i];
+	return count;
+}
+
+static char *param_place(const struct machine_state *m, const struct param_ref *ref)
+{
+	const struct bound_param *param = &m->e->params[ref->param];
+	size_t size = param->type.dtype == DTYPE_F64 ? 8 : 4;
+	int64_t offset = param_offset(m, ref);
+	if (param->streamed)
+		offset += m->e->first_row * row_elements(&param->type.shape);
+	return (char *)(uintptr_t)param->data + (size_t)offset * size;
+}
+
+static void open_frame(struct machine_state *m)
+{
+	const struct frame_plan *frame = m->program->frame;
+	for (size_t i = 0; i < frame->count; i++) {
+		const struct entry *entry = &frame->entries[i];
+		switch (entry->kind) {
+		case ENTRY_IN:
+			m->frame[i] = (char *)(uintptr_t)m->e->ins[entry->port];
+			break;
+		case ENTRY_OUT:
+			m->frame[i] = m->e->outs[entry->port];
+			break;
+		case ENTRY_PARAM:
+			if (!entry->dynamic)
+				m->frame[i] = param_place(m, &entry->param);
+			break;
+		case ENTRY_WORKSPACE:
+			m->frame[i] = m->workspace + entry->offset;
+			break;
+		case ENTRY_CARRIED:
+			m->frame[i] = NULL;
+			break;
+		}
+	}
+}
+
+/* Groups. */
+
+struct block {
+	struct machine_state *m;
+	const struct launch *launch;
+	char *registers;
+	int64_t first; /* element */
+	size_t n;
+};
+
+static inline void *place(const struct block *b, const struct arg *arg)
+{
+	if (arg->kind == ARG_REGISTER)
+		return b->registers + (int64_t)arg->index * b->launch->register_bytes;
+	if (arg->kind == ARG_NONE)
+		return NULL;
+	char *array = b->m->frame[arg->index];
+	return arg->bits ? array + b->first / 8 : array + (b->first << arg->shift);
+}
+
+static double scalar_at(const struct block *b, const struct micro *micro)
+{
+	const char *from = b->m->frame[micro->scalar_entry];
+	if (b->m->program->frame->entries[micro->scalar_entry].type->dtype == DTYPE_F64) {
+		double value;
+		memcpy(&value, from, sizeof value);
+		return value;
+	}
+	float value;
+	memcpy(&value, from, sizeof value);
+	return (double)value;
+}
+
+static void run_micro(const struct block *b, const struct micro *micro)
+{
+	const struct kernels *kernels = b->m->kernels[micro->wide];
+	size_t width = micro->wide ? 8 : 4;
+	switch (micro->kind) {
+	case MICRO_RUN:
+		kernels->run(place(b, &micro->out), place(b, &micro->v), micro->steps, micro->step_count, b->n);
+		return;
+	case MICRO_ZERO:
+		memset(place(b, &micro->out), 0, b->n * width);
+		return;
+	case MICRO_COPY: {
+		void *to = place(b, &micro->out), *from = place(b, &micro->v);
+		if (to != from)
+			memcpy(to, from, b->n * width);
+		return;
+	}
+	case MICRO_FILL:
+		if (!micro->once || b->first == 0)
+			broadcast_fill(kernels, place(b, &micro->out), b->m->frame[micro->v.index], micro->from, micro->to, b->first,
+			               micro->once ? (b->launch->block < b->launch->count ? b->launch->block : b->launch->count) : (int64_t)b->n);
+		return;
+	default:
+		break;
+	}
+	struct kernel_args args = {.out = place(b, &micro->out), .keep = {place(b, &micro->keep[0]), place(b, &micro->keep[1])},
+	                           .v = place(b, &micro->v), .a = place(b, &micro->a), .y = place(b, &micro->y),
+	                           .k = place(b, &micro->k), .l = place(b, &micro->l), .g = place(b, &micro->g),
+	                           .scalar = micro->scalar_entry >= 0 ? scalar_at(b, micro) : micro->scalar,
+	                           .number = {micro->number[0], micro->number[1]}, .n = b->n};
+	switch (micro->kind) {
+	case MICRO_FORWARD:
+	case MICRO_ADD:
+		kernels->forward[micro->op][micro->form](&args);
+		return;
+	case MICRO_KEEP:
+		kernels->forward_keep[micro->op][micro->form](&args);
+		return;
+	case MICRO_VJP_V:
+		kernels->vjp_v[micro->op][micro->form](&args);
+		return;
+	case MICRO_VJP_A:
+		kernels->vjp_a[micro->op][micro->form](&args);
+		return;
+	default:
+		return;
+	}
+}
+
+static void run_group(struct machine_state *m, const struct launch *launch)
+{
+	struct block b = {.m = m, .launch = launch, .registers = m->workspace + m->program->frame->registers};
+	int64_t turns[MAX_OPEN_LOOPS];
+	for (b.first = 0; b.first < launch->count; b.first += launch->block) {
+		b.n = (size_t)(launch->count - b.first < launch->block ? launch->count - b.first : launch->block);
+		int depth = 0;
+		for (size_t i = 0; i < launch->micro_count; i++) {
+			const struct micro *micro = &launch->micros[i];
+			if (micro->kind == MICRO_LOOP) {
+				if (micro->turns == 0)
+					i = micro->match;
+				else
+					turns[depth++] = micro->turns;
+			} else if (micro->kind == MICRO_END) {
+				if (--turns[depth - 1] > 0)
+					i = micro->match;
+				else
+					depth--;
+			} else {
+				run_micro(&b, micro);
+			}
+		}
+	}
+}
+
+/* Calls. */
+
+static char *frame_at(const struct machine_state *m, uint32_t entry)
+{
+	return entry == NO_VALUE ? NULL : m->frame[entry];
+}
+
+static void run_call(struct machine_state *m, const struct launch *launch)
+{
+	const struct instr *instr = launch->instr;
+	const struct type *v = instr->of_v;
+	struct op_call call = {.op = instr->op, .attrs = instr->attrs, .v = v, .a = instr->of_a, .y = instr->of_y,
+	                       .scratch = m->workspace + m->program->frame->scratch,
+	                       .kernels = m->kernels[v->dtype == DTYPE_F64]};
+	call.whole = launch->v_streamed && !m->e->flat ? m->e->whole_rows : v->shape.ndim ? v->shape.dim[0] : 1;
+	if (launch->v_streamed)
+		call.first = m->e->flat ? m->e->first_row : m->e->first_row * row_elements(&v->shape);
+	void *keep[MAX_KEEPS];
+	const void *needs[MAX_NEEDS];
+	for (int k = 0; k < MAX_KEEPS; k++)
+		keep[k] = frame_at(m, launch->keep[k]);
+	for (int k = 0; k < MAX_NEEDS; k++)
+		needs[k] = frame_at(m, launch->needs[k]);
+	if (instr->kind == INSTR_VJP) {
+		op_vjp_get(instr->op)(&call, frame_at(m, launch->out), frame_at(m, launch->out_a), frame_at(m, launch->g), needs);
+		return;
+	}
+	if (m->e->sum_hi && launch->last && op_table[instr->op].scope == SCOPE_SUM && launch->v_streamed) {
+		sum_partial(&call, m->e->sum_hi, m->e->sum_lo, needs[0], needs[1], keep);
+		return;
+	}
+	op_forward_get(instr->op)(&call, frame_at(m, launch->out), needs[0], needs[1], keep);
+}
+
+static void run_sum_to(struct machine_state *m, const struct launch *launch)
+{
+	const struct entry *from = &m->program->frame->entries[launch->needs[0]];
+	const struct entry *to = &m->program->frame->entries[launch->out];
+	sum_to_shape(m->kernels[from->type->dtype == DTYPE_F64], m->frame[launch->out], to->type, m->frame[launch->needs[0]],
+	             from->type, m->workspace + m->program->frame->scratch);
+}
+
+static void run_accumulate(struct machine_state *m, const struct launch *launch)
+{
+	const struct param_ref *ref = &launch->instr->param;
+	const struct bound_param *param = &m->e->params[ref->param];
+	const struct type *type = m->program->frame->entries[launch->needs[0]].type;
+	const struct kernels *kernels = m->kernels[type->dtype == DTYPE_F64];
+	size_t count = (size_t)shape_count(&type->shape);
+	int64_t offset = param_offset(m, ref);
+	if (param->hi)
+		kernels->accumulate_wide(param->hi + offset, param->lo ? param->lo + offset : NULL, m->frame[launch->needs[0]], count);
+	if (param->gradient) {
+		if (param->streamed)
+			offset += m->e->first_row * row_elements(&param->type.shape);
+		kernels->accumulate((char *)param->gradient + (size_t)offset * (type->dtype == DTYPE_F64 ? 8 : 4),
+		                    m->frame[launch->needs[0]], count);
+	}
+}
+
+static void run_copy(struct machine_state *m, const struct launch *launch)
+{
+	const struct entry *to = &m->program->frame->entries[launch->out];
+	memcpy(m->frame[launch->out], m->frame[launch->needs[0]], (size_t)type_bytes(to->type));
+}
+
+/* Loops of launches. */
+
+static void move_dynamic(struct machine_state *m, const struct launch *loop)
+{
+	for (size_t i = 0; i < loop->dynamic_count; i++)
+		m->frame[loop->dynamic[i]] = param_place(m, &m->program->frame->entries[loop->dynamic[i]].param);
+}
+
+static void begin_loop(struct machine_state *m, const struct launch *loop)
+{
+	for (size_t i = 0; i < loop->carried_count; i++) {
+		const struct carried *c = &loop->carried[i];
+		m->frame[c->inner] = m->frame[c->init];
+		if (c->written)
+			m->frame[c->result] = m->workspace + c->offset[0];
+	}
+	m->counters[loop->level] = 0;
+	move_dynamic(m, loop);
+}
+
+/* What has been computed becomes what is read; the other place is free to be written. */
+static void exchange(struct machine_state *m, const struct launch *loop)
+{
+	for (size_t i = 0; i < loop->carried_count; i++) {
+		const struct carried *c = &loop->carried[i];
+		char *places[2] = {m->workspace + c->offset[0], m->workspace + c->offset[1]};
+		if (!c->written)
+			memcpy(m->frame[c->inner] == places[0] ? places[1] : places[0], m->frame[c->result], (size_t)c->bytes);
+	}
+	for (size_t i = 0; i < loop->carried_count; i++) {
+		const struct carried *c = &loop->carried[i];
+		char *places[2] = {m->workspace + c->offset[0], m->workspace + c->offset[1]};
+		char *made = m->frame[c->inner] == places[0] ? places[1] : places[0];
+		if (c->written)
+			made = m->frame[c->result];
+		m->frame[c->inner] = made;
+		if (c->written)
+			m->frame[c->result] = made == places[0] ? places[1] : places[0];
+	}
+}
+
+static void finish_loop(struct machine_state *m, const struct launch *loop, bool none)
+{
+	for (size_t i = 0; i < loop->carried_count; i++) {
+		const struct carried *c = &loop->carried[i];
+		char *value = m->frame[none ? c->init : c->inner];
+		if (c->copy_out)
+			memcpy(m->frame[c->final], value, (size_t)c->bytes);
+		else
+			m->frame[c->final] = value;
+	}
+}
+
+void evaluate(const struct evaluation *e)
+{
+	struct machine_state m = {.e = e, .program = e->program, .workspace = e->workspace, .frame = e->workspace,
+	                          .kernels = {kernels_get(DTYPE_F32), kernels_get(DTYPE_F64)}};
+	int64_t left[MAX_OPEN_LOOPS];
+	int depth = 0;
+	if (e->counters)
+		memcpy(m.counters, e->counters, sizeof m.counters);
+	open_frame(&m);
+	for (size_t i = 0; i < e->program->launch_count; i++) {
+		const struct launch *launch = &e->program->launches[i];
+		switch (launch->kind) {
+		case LAUNCH_GROUP:
+			run_group(&m, launch);
+			break;
+		case LAUNCH_CALL:
+			run_call(&m, launch);
+			break;
+		case LAUNCH_SUM_TO:
+			run_sum_to(&m, launch);
+			break;
+		case LAUNCH_ACCUMULATE:
+			run_accumulate(&m, launch);
+			break;
+		case LAUNCH_COPY:
+			run_copy(&m, launch);
+			break;
+		case LAUNCH_LOOP:
+			begin_loop(&m, launch);
+			left[depth++] = launch->turns;
+			if (launch->turns == 0) {
+				finish_loop(&m, launch, true);
+				i = launch->match;
+				depth--;
+			}
+			break;
+		case LAUNCH_END: {
+			const struct launch *loop = &e->program->launches[launch->match];
+			exchange(&m, loop);
+			if (--left[depth - 1] > 0) {
+				m.counters[loop->level]++;
+				move_dynamic(&m, loop);
+				i = launch->match;
+			} else {
+				finish_loop(&m, loop, false);
+				depth--;
+			}
+			break;
+		}
+		}
+	}
+}
