@@ -225,7 +225,8 @@ static enum status understand_words(struct session *s)
 	size_t i;
 	enum status status = STATUS_OK;
 	s->reading.assume = s->dtype = s->store = DTYPE_COUNT;
-	if (s->given[OPTION_FORMAT] && !(status = one_of(s, OPTION_FORMAT, formats, 4, &i))) {
+	s->dot = s->command->letter == EXPLAIN && s->given[OPTION_FORMAT] && !strcmp(s->values[OPTION_FORMAT], "dot");
+	if (s->given[OPTION_FORMAT] && !s->dot && !(status = one_of(s, OPTION_FORMAT, formats, 4, &i))) {
 		s->format = (enum report_format)i;
 		s->format_given = true;
 	}

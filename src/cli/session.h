@@ -50,6 +50,7 @@ struct session {
 	/* Options, understood. */
 	enum report_format format;
 	bool format_given;
+	bool dot;                             /* explain --format dot */
 	bool color;                           /* on standard error */
 	int threads;
 	int64_t tile, memory, max_checkpoints;

@@ -1,0 +1,346 @@
+/*
+ * ckptc check: that gradients are what they should be. Central differences in
+ * f64 by input and by param, on elements spread over each array; the same bits
+ * under every policy, for one worker and several, for small tiles, and when a
+ * run is repeated. What fails is said with its element; the status is then 1.
+ *
+ * Everything is run through the same functions as run and grad, over files in
+ * memory.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cli/dump.h"
+#include "exec/grad.h"
+#include "exec/run.h"
+
+enum { SAMPLES = 48 };
+
+struct checker {
+	struct session *session;
+	struct type type;     /* of the input, F64 */
+	double *input;
+	int64_t count;
+	struct text_file out;
+	int passed, failed;
+	bool json;
+};
+
+/* A file in memory that holds DATA as npy. */
+static enum status memory_file(struct checker *c, const double *data, int *fd)
+{
+	struct session *s = c->session;
+	*fd = memfd_create("ckptc-check", MFD_CLOEXEC);
+	if (*fd < 0)
+		return diag_file(&s->diags, STATUS_IO, NULL, -1, "cannot make a file in memory: %s", strerror(errno));
+	struct output output = {.fd = *fd, .name = "<memory>", .arena = &s->arena};
+	struct writer writer;
+	struct writer_options options = {.format = FORMAT_NPY};
+	writer_init(&writer, &output, &options, &s->arena);
+	enum status status = writer_begin(&writer, &c->type, &s->diags);
+	if (!status)
+		status = writer_write(&writer, data, DTYPE_F64, c->count, &s->diags);
+	if (!status && lseek(*fd, 0, SEEK_SET) < 0)
+		status = STATUS_IO;
+	return status;
+}
+
+/* Opens FD to be read from its begin. */
+static void open_memory(struct checker *c, int fd, struct input *input, struct reader *reader)
+{
+	struct reader_options options = {.format = FORMAT_NPY, .assume = DTYPE_COUNT, .raw = {.shape = {.ndim = -1}}};
+	off_t size = lseek(fd, 0, SEEK_END);
+	lseek(fd, 0, SEEK_SET);
+	*input = (struct input){.fd = fd, .name = "<memory>", .size = size, .arena = &c->session->arena};
+	reader_init(reader, input, &options, &c->session->arena);
+}
+
+static enum status read_back(struct checker *c, int fd, double **values, int64_t *count)
+{
+	struct input input;
+	struct reader reader;
+	bool end;
+	open_memory(c, fd, &input, &reader);
+	enum status status = reader_next(&reader, &end, &c->session->diags);
+	*count = reader.count;
+	*values = status ? NULL : arena_array(&c->session->arena, (size_t)reader.count + 1, sizeof **values);
+	if (!status && !*values)
+		status = diag_memory(&c->session->diags);
+	return status ? status : reader_read(&reader, *values, DTYPE_F64, reader.count, &c->session->diags);
+}
+
+/* The sum of the outputs at INPUT, compensated. */
+static enum status objective(struct checker *c, const double *data, double *sum)
+{
+	struct session *s = c->session;
+	int in, out = memfd_create("ckptc-check", MFD_CLOEXEC);
+	struct input input;
+	struct reader reader;
+	struct writer writer;
+	struct output output = {.fd = out, .name = "<memory>", .arena = &s->arena};
+	struct writer_options writing = {.format = FORMAT_NPY};
+	struct run_options options = {.threads = 1, .dtype = DTYPE_F64, .allocator = s->allocator};
+	struct run_counters counters;
+	double *values = NULL, low = 0;
+	int64_t count = 0;
+	enum status status = memory_file(c, data, &in);
+	if (!status) {
+		open_memory(c, in, &input, &reader);
+		writer_init(&writer, &output, &writing, &s->arena);
+		status = run_forward(&s->chain, &s->bound, &reader, &writer, &options, &counters, &s->diags);
+	}
+	if (!status)
+		status = read_back(c, out, &values, &count);
+	*sum = 0;
+	for (int64_t i = 0; !status && i < count; i++) {
+		double next = *sum + values[i];
+		low += fabs(*sum) >= fabs(values[i]) ? (*sum - next) + values[i] : (values[i] - next) + *sum;
+		*sum = next;
+	}
+	*sum += low;
+	close(in);
+	close(out);
+	return status;
+}
+
+struct gradient {
+	double *input;
+	struct grad_result result;
+};
+
+static enum status differentiate(struct checker *c, const struct policy *policy, int threads, int64_t tile,
+                                 struct gradient *gradient)
+{
+	struct session *s = c->session;
+	int in, out = memfd_create("ckptc-check", MFD_CLOEXEC);
+	struct input input;
+	struct reader reader;
+	struct writer writer;
+	struct output output = {.fd = out, .name = "<memory>", .arena = &s->arena};
+	struct writer_options writing = {.format = FORMAT_NPY};
+	int64_t count;
+	enum status status = memory_file(c, c->input, &in);
+	if (status)
+		return status;
+	open_memory(c, in, &input, &reader);
+	writer_init(&writer, &output, &writing, &s->arena);
+	struct grad_options options = {.job = session_job_options(s, policy), .dtype = DTYPE_F64, .gradient = &writer};
+	options.job.threads = threads;
+	options.job.tile = tile;
+	options.job.store = DTYPE_COUNT;
+	options.job.want_value = false;
+	status = grad_run(&s->chain, &s->bound, &reader, &options, &gradient->result, &s->arena, &s->diags);
+	if (!status)
+		status = read_back(c, out, &gradient->input, &count);
+	close(in);
+	close(out);
+	return status;
+}
+
+static void say(struct checker *c, bool ok, const char *what, const char *detail)
+{
+	*(ok ? &c->passed : &c->failed) += 1;
+	if (c->json) {
+		text_printf(&c->out.text, "%s{\"check\":", c->passed + c->failed > 1 ? "," : "");
+		text_json(&c->out.text, what);
+		text_printf(&c->out.text, ",\"ok\":%s,\"detail\":", ok ? "true" : "false");
+		text_json(&c->out.text, detail);
+		text_put(&c->out.text, "}");
+		return;
+	}
+	text_printf(&c->out.text, "%-4s %s%s%s\n", ok ? "ok" : "FAIL", what, *detail ? ": " : "", detail);
+}
+
+/* Central differences on elements of ARRAY, which is the input or a param's data. */
+static enum status check_array(struct checker *c, const char *name, double *array, int64_t count, const double *slope)
+{
+	double worst = 0, worst_have = 0, worst_want = 0;
+	int64_t at = -1, step = count > SAMPLES ? count / SAMPLES : 1;
+	for (int64_t i = 0; i < count; i += step) {
+		double old = array[i], h = 6e-6 * fmax(1, fabs(old)), up, down;
+		volatile double high = old + h, low = old - h;
+		array[i] = high;
+		enum status status = objective(c, c->input, &up);
+		array[i] = low;
+		if (!status)
+			status = objective(c, c->input, &down);
+		array[i] = old;
+		if (status)
+			return status;
+		double want = (up - down) / (high - low);
+		double scale = fmax(fmax(fabs(want), fabs(slope[i])), 1e-3 * fmax(1, fabs(up)));
+		double error = fabs(want - slope[i]) / (scale > 0 ? scale : 1);
+		if (!(error <= worst)) {
+			worst = error;
+			at = i;
+			worst_have = slope[i];
+			worst_want = want;
+		}
+	}
+	char what[128], detail[200] = "";
+	snprintf(what, sizeof what, "gradient of %s against differences", name);
+	if (at >= 0)
+		snprintf(detail, sizeof detail, "worst at element %lld: %.9g, difference %.9g (error %.2g)", (long long)at, worst_have,
+		         worst_want, worst);
+	say(c, worst <= 2e-5, what, detail);
+	return STATUS_OK;
+}
+
+/* Whether two gradients have the same bits; where not, what differs. */
+static bool same_bits(struct checker *c, const struct gradient *a, const struct gradient *b, char detail[200])
+{
+	detail[0] = '\0';
+	for (int64_t i = 0; i < c->count; i++)
+		if (memcmp(&a->input[i], &b->input[i], sizeof *a->input) != 0) {
+			snprintf(detail, 200, "element %lld of the input's gradient is %.17g, not %.17g", (long long)i, b->input[i], a->input[i]);
+			return false;
+		}
+	for (size_t p = 0; p < a->result.param_count; p++) {
+		const struct param_gradient *x = &a->result.params[p], *y = &b->result.params[p];
+		if (x->data && memcmp(x->data, y->data, x->size) != 0) {
+			snprintf(detail, 200, "the gradient of %s differs", c->session->chain.params[p].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+static enum status check_policies(struct checker *c, const struct gradient *base)
+{
+	static const char *const policies[] = {"nothing",   "dots",      "dots-no-batch", "every:1", "every:3", "sqrt",
+	                                       "recursive", "revolve:1", "revolve:3",     "online:3"};
+	struct session *s = c->session;
+	size_t usual = sizeof policies / sizeof *policies;
+	for (size_t i = 0; i < usual + s->policy_count; i++) {
+		struct policy policy;
+		struct gradient other = {0};
+		char what[128], detail[200] = "";
+		enum status status = policy_parse(&policy, i < usual ? policies[i] : s->policies[i - usual], &s->arena, &s->diags);
+		if (!status && !policy_by_value(&policy) && base->result.job.whole.steps > 5000 && policy.number == 1)
+			continue; /* quadratic */
+		if (!status)
+			status = differentiate(c, &policy, 1, 0, &other);
+		if (status)
+			return status;
+		snprintf(what, sizeof what, "same bits under %s", policy.text);
+		bool ok = same_bits(c, base, &other, detail);
+		const struct counters *p = &other.result.predicted, *m = &other.result.measured;
+		if (ok && (p->evaluations != m->evaluations || p->peak_bytes != m->peak_bytes || p->stored_bytes != m->stored_bytes)) {
+			snprintf(detail, sizeof detail, "predicted %lld evaluations and %lld bytes, measured %lld and %lld",
+			         (long long)p->evaluations, (long long)p->peak_bytes, (long long)m->evaluations, (long long)m->peak_bytes);
+			ok = false;
+		}
+		say(c, ok, what, detail);
+		grad_free(&other.result, s->allocator);
+	}
+	return STATUS_OK;
+}
+
+static enum status check_repeats(struct checker *c, const struct gradient *base)
+{
+	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
+	static const struct {
+		const char *what;
+		int threads;
+		int64_t tile;
+	} runs[] = {{"same bits when it is run again", 1, 0}, {"same bits with 4 workers", 4, 0}, {"same bits in tiles of 3 rows", 2, 3}};
+	for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+		struct gradient other = {0};
+		char detail[200];
+		enum status status = differentiate(c, &save_all, runs[i].threads, runs[i].tile, &other);
+		if (status)
+			return status;
+		say(c, same_bits(c, base, &other, detail), runs[i].what, detail);
+		grad_free(&other.result, c->session->allocator);
+	}
+	return STATUS_OK;
+}
+
+/* The input's values: from the stream, or, where only a type is given, spread over (-1, 1). */
+static enum status get_input(struct checker *c)
+{
+	struct session *s = c->session;
+	bool end;
+	enum status status = STATUS_OK;
+	if (s->shape.shape.ndim >= 0) {
+		c->type = s->shape;
+	} else {
+		status = session_open_input(s);
+		if (!status)
+			status = reader_next(&s->reader, &end, &s->diags);
+		if (status)
+			return status;
+		c->type = s->reader.type;
+	}
+	c->type.dtype = DTYPE_F64;
+	c->count = shape_count(&c->type.shape);
+	c->input = arena_array(&s->arena, (size_t)c->count + 1, sizeof *c->input);
+	if (!c->input)
+		return diag_memory(&s->diags);
+	if (s->shape.shape.ndim < 0)
+		return reader_read(&s->reader, c->input, DTYPE_F64, c->count, &s->diags);
+	for (int64_t i = 0; i < c->count; i++)
+		c->input[i] = 2 * fmod((double)(i + 1) * 0.6180339887498949, 1.0) - 1;
+	return STATUS_OK;
+}
+
+static enum status run_checks(struct checker *c)
+{
+	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
+	struct session *s = c->session;
+	struct gradient base = {0};
+	enum status status = differentiate(c, &save_all, 1, 0, &base);
+	if (!status)
+		status = check_array(c, s->chain.input, c->input, c->count, base.input);
+	for (size_t i = 0; i < s->chain.param_count && !status; i++) {
+		struct bound_param *bound = &s->bound.bound[i];
+		if (s->chain.params[i].differentiated && bound->type.dtype == DTYPE_F64)
+			status = check_array(c, s->chain.params[i].name, (double *)(uintptr_t)bound->data, shape_count(&bound->type.shape),
+			                     base.result.params[i].data);
+	}
+	if (!status)
+		status = check_repeats(c, &base);
+	if (!status)
+		status = check_policies(c, &base);
+	grad_free(&base.result, s->allocator);
+	return status;
+}
+
+/* Declared types in f32 and less are checked in f64. */
+static void widen_params(struct session *s)
+{
+	for (size_t i = 0; i < s->chain.param_count; i++)
+		if (s->chain.params[i].declared.given)
+			s->chain.params[i].declared.type.dtype = DTYPE_F64;
+}
+
+enum status command_check(struct session *s)
+{
+	struct checker c = {.session = s, .json = s->format == REPORT_JSON};
+	enum status status = session_load_chain(s);
+	if (!status)
+		status = get_input(&c);
+	if (!status)
+		widen_params(s);
+	if (!status)
+		status = session_bind(s, true, DTYPE_F64);
+	if (!status)
+		status = session_open_text(s, &c.out, NULL, false);
+	if (status)
+		return status;
+	if (c.json)
+		text_put(&c.out.text, "{\"checks\":[");
+	status = run_checks(&c);
+	if (c.json)
+		text_printf(&c.out.text, "],\"passed\":%d,\"failed\":%d}\n", c.passed, c.failed);
+	else
+		text_printf(&c.out.text, "%d passed, %d failed\n", c.passed, c.failed);
+	enum status closed = session_close_text(&c.out);
+	return status ? status : closed ? closed : c.failed ? STATUS_CHECK : STATUS_OK;
+}

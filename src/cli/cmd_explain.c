@@ -1,0 +1,180 @@
+/*
+ * ckptc explain: the forward program and the backward program of each part of
+ * the chain side by side, as the policy makes them. What is saved is marked on
+ * the left, what is recomputed on the right.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/dump.h"
+
+enum { LEFT_WIDTH = 64 };
+
+/* Lines of a body's text. */
+struct lines {
+	struct arena *arena;
+	char **items;
+	size_t count, capacity, used, room;
+	char *line;
+	bool failed;
+};
+
+static void end_line(struct lines *l)
+{
+	char **grown = arena_grow(l->arena, l->items, l->count, &l->capacity, sizeof *grown);
+	char *copy = arena_strndup(l->arena, l->line ? l->line : "", l->used);
+	if (!grown || !copy) {
+		l->failed = true;
+		return;
+	}
+	l->items = grown;
+	grown[l->count++] = copy;
+	l->used = 0;
+}
+
+static void add_text(void *context, const char *text, size_t length)
+{
+	struct lines *l = context;
+	for (size_t i = 0; i < length && !l->failed; i++) {
+		if (text[i] == '\n') {
+			end_line(l);
+			continue;
+		}
+		char *grown = arena_grow(l->arena, l->line, l->used, &l->room, 1);
+		if (!grown) {
+			l->failed = true;
+			return;
+		}
+		l->line = grown;
+		grown[l->used++] = text[i];
+	}
+}
+
+static void put_pair(const struct text *text, const char *left, const char *right, bool color)
+{
+	bool again = strstr(right, "# recomputed") != NULL;
+	text_printf(text, "%-*s", LEFT_WIDTH, left);
+	if (strlen(left) > LEFT_WIDTH)
+		text_printf(text, "\n%-*s", LEFT_WIDTH, "");
+	text_printf(text, " | %s%s%s\n", again && color ? "\033[33m" : "", right, again && color ? "\033[0m" : "");
+}
+
+static enum status explain_unit(struct session *s, const struct unit *unit, bool recorded, const struct text *text,
+                                bool color)
+{
+	struct lines left = {.arena = &s->arena}, right = {.arena = &s->arena};
+	body_dump(recorded ? unit->linear.record : unit->forward_body, &s->chain, add_text, &left);
+	body_dump(unit->linear.backward, &s->chain, add_text, &right);
+	if (left.failed || right.failed)
+		return diag_memory(&s->diags);
+	put_pair(text, "forward", "backward", color);
+	for (size_t i = 0; i < left.count || i < right.count; i++)
+		put_pair(text, i < left.count ? left.items[i] : "", i < right.count ? right.items[i] : "", color);
+	text_put(text, "saved across:");
+	for (size_t i = 0; i < unit->linear.residual_count; i++) {
+		const struct residual *r = &unit->linear.residuals[i];
+		char type[TYPE_TEXT];
+		text_printf(text, "%s %s %s", i ? "," : "", type_format(r->type, type),
+		            r->slot != NO_VALUE ? "(the state before)" : r->origin.op ? r->origin.op : "");
+	}
+	text_put(text, unit->linear.residual_count ? "\n" : " nothing\n");
+	return STATUS_OK;
+}
+
+static void put_runs(const struct text *text, const struct item *items, size_t count, int depth)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (items[i].step) {
+			text_printf(text, "%*spart %u\n", 2 * depth, "", items[i].step->id + 1);
+			continue;
+		}
+		text_printf(text, "%*s%lld times:\n", 2 * depth, "", (long long)items[i].turns);
+		put_runs(text, items[i].items, items[i].count, depth + 1);
+	}
+}
+
+/* Graphviz: operations as nodes, what is saved as edges that cross to the backward side. */
+static void put_dot(const struct chain *chain, const struct units *units, const struct text *text)
+{
+	text_put(text, "digraph chain {\n  rankdir=TB; node [shape=box, fontname=\"monospace\"];\n");
+	for (size_t u = 0; u < units->lowered->distinct_count; u++) {
+		const struct linear *linear = &units->units[u].linear;
+		const struct body *body = linear->record;
+		text_printf(text, "  subgraph cluster_%zu { label=\"part %zu\";\n", u, u + 1);
+		for (size_t i = 0; i < body->instr_count; i++) {
+			text_printf(text, "    f%zu_%zu [label=\"%s\"];\n", u, i, op_table[body->instrs[i].op].name);
+			const uint32_t reads[] = {body->instrs[i].v, body->instrs[i].a};
+			for (int r = 0; r < 2; r++)
+				if (reads[r] != NO_VALUE && body->values[reads[r]].from == FROM_INSTR)
+					text_printf(text, "    f%zu_%u -> f%zu_%zu;\n", u, body->values[reads[r]].instr, u, i);
+				else if (reads[r] != NO_VALUE && body->values[reads[r]].from == FROM_PARAM)
+					text_printf(text, "    p%u [label=\"%s\", shape=ellipse]; p%u -> f%zu_%zu;\n", body->values[reads[r]].param.param,
+					            chain->params[body->values[reads[r]].param.param].name, body->values[reads[r]].param.param, u, i);
+		}
+		for (size_t i = 0; i < linear->residual_count; i++) {
+			const struct residual *r = &linear->residuals[i];
+			const struct value *value = &body->values[r->value];
+			char type[TYPE_TEXT];
+			text_printf(text, "    r%zu_%zu [label=\"%s\", shape=cylinder];\n", u, i, type_format(r->type, type));
+			if (value->from == FROM_INSTR)
+				text_printf(text, "    f%zu_%u -> r%zu_%zu [style=dashed];\n", u, value->instr, u, i);
+		}
+		text_put(text, "  }\n");
+	}
+	text_put(text, "}\n");
+}
+
+enum status command_explain(struct session *s)
+{
+	struct type type;
+	struct job job;
+	struct text_file file;
+	enum status status = session_load_chain(s);
+	if (!status)
+		status = check_policy_names(s, &s->policy);
+	if (!status)
+		status = session_input_type(s, &type);
+	if (!status)
+		status = session_bind(s, false, dtype_compute(type.dtype));
+	struct job_options options = session_job_options(s, &s->policy);
+	if (!status)
+		status = job_make(&job, &s->chain, &type, &options, &s->arena, &s->diags);
+	if (status)
+		return status;
+	/* Whole types, not a tile's. */
+	struct lowered lowered;
+	struct units units;
+	bool by_value = policy_by_value(job.policy);
+	status = lower(&lowered, &s->chain, &type, by_value ? LOWER_UNROLLED : LOWER_STEPS, 0, &s->arena, &s->diags);
+	if (!status)
+		status = units_make(&units, &lowered, job.policy, &s->arena, &s->diags);
+	if (!status)
+		status = session_open_text(s, &file, NULL, false);
+	if (status) {
+		job_free(&job);
+		return status;
+	}
+	bool color = s->given[OPTION_COLOR] ? s->color : false;
+	if (s->given[OPTION_FORMAT] && s->dot) {
+		put_dot(&s->chain, &units, &file.text);
+	} else {
+		text_printf(&file.text, "policy %s: %lld steps\n", job.policy->text, (long long)lowered.steps);
+		if (!by_value)
+			put_runs(&file.text, lowered.items, lowered.item_count, 0);
+		for (size_t i = 0; i < lowered.distinct_count && !status; i++) {
+			text_printf(&file.text, "\npart %zu\n", i + 1);
+			status = explain_unit(s, &units.units[i], true, &file.text, color);
+		}
+		if (!by_value) {
+			text_put(&file.text, "\nschedule\n");
+			if (lowered.steps <= 1000)
+				(void)put_schedule(s, &job, &file.text, false);
+			else
+				text_printf(&file.text, "%lld evaluations; `ckptc plan --schedule` prints the actions\n",
+				            (long long)job.predicted.evaluations);
+		}
+	}
+	job_free(&job);
+	enum status closed = session_close_text(&file);
+	return status ? status : closed;
+}
