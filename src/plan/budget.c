@@ -43,7 +43,8 @@ struct search {
 	struct schedule *best;
 	double time;
 	int64_t peak;  /* of the best */
-	int64_t least; /* peak of anything tried */
+	int64_t least; /* peak of anything tried whatever the budget: it will be tried again */
+	bool fitted;   /* what is tried now depends on the budget */
 };
 
 /* Keeps SCHEDULE if it is the best so far, else frees it; *PEAK may be NULL. */
@@ -59,7 +60,7 @@ static enum status offer(struct search *s, struct schedule *schedule, int64_t *p
 	}
 	if (peak)
 		*peak = verdict.peak;
-	if (verdict.peak < s->least)
+	if (!s->fitted && verdict.peak < s->least)
 		s->least = verdict.peak;
 	bool better = !s->best || verdict.time < s->time || (!(verdict.time > s->time) && verdict.peak < s->peak);
 	if (verdict.peak > s->budget || !better) {
@@ -292,7 +293,9 @@ static enum status search_tables(struct search *s, int64_t whole)
 	}
 	if (status == STATUS_OK) {
 		struct levels l;
+		s->fitted = true;
 		status = levels_make(&l, parts, count, allocator) ? offer_tables(s, &l, whole) : diag_memory(s->context->diags);
+		s->fitted = false;
 		levels_free(&l, allocator);
 	}
 	if (parts)
@@ -367,8 +370,10 @@ static enum status search_long(struct search *s)
 	struct schedule *schedule = NULL;
 	context.schedule = &schedule;
 	enum status status = revolve_parts_schedule(&context, s->costs->steps, length, snapshots);
-	if (status == STATUS_OK && s->costs->steps <= GROUPED)
+	if (status == STATUS_OK && s->costs->steps <= GROUPED) {
+		s->fitted = true;
 		return offer(s, schedule, NULL);
+	}
 	s->best = schedule;
 	return status;
 }
