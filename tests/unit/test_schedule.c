@@ -1,0 +1,498 @@
+/*
+ * Schedules of every cut policy, put through the verifier, a plain model of
+ * memory, closed forms, and recurrences and searches that know nothing of how
+ * the schedules are made. CKPTC_NIGHTLY in the environment makes loops full.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schedule_model.h"
+
+static struct step_run uniform_run;
+
+static struct step_costs uniform(int64_t steps)
+{
+	uniform_run = (struct step_run){.cost = {.forward = 1, .backward = 2, .state = 10, .residual = 7,
+	                                         .forward_temporary = 1, .record_temporary = 2, .backward_temporary = 3},
+	                                .count = steps};
+	return (struct step_costs){.runs = &uniform_run, .run_count = 1, .steps = steps, .output = 10, .fixed = 5};
+}
+
+static bool nightly(void) { return getenv("CKPTC_NIGHTLY") != NULL; }
+
+static int64_t evaluations_of(const char *text, int64_t limit, int64_t steps)
+{
+	struct step_costs costs = uniform(steps);
+	struct schedule *schedule = schedule_of(text, limit, &costs);
+	struct verdict verdict = verdict_of(schedule, &costs);
+	ck_assert_msg(verdict.valid, "%s on %lld: %s at action %lld", text, (long long)steps, verdict.wrong,
+	              (long long)verdict.actions);
+	ck_assert_int_eq(verdict.checkpoints, schedule_slots(schedule));
+	schedule_free(schedule);
+	return verdict.evaluations;
+}
+
+static int64_t closed_form(const char *text, int64_t limit, int64_t steps)
+{
+	struct arena arena;
+	struct diags diags;
+	struct policy policy;
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+	ck_assert_int_eq(policy_parse(&policy, text, &arena, &diags), STATUS_OK);
+	policy.max_checkpoints = limit;
+	int64_t evaluations = policy_evaluations(&policy, steps);
+	arena_free(&arena);
+	return evaluations;
+}
+
+static const char *const cut_policies[] = {
+	"save-all", "every:1", "every:2", "every:3", "every:5", "every:16", "every:50", "sqrt", "recursive",
+	"revolve:1", "revolve:2", "revolve:3", "revolve:4", "revolve:7", "revolve:50", "online:1", "online:2", "online:3",
+	"online:6", "online:60", "auto", "nothing", "budget:60", "budget:100", "budget:200", "budget:1MB"};
+enum { CUT_POLICIES = sizeof cut_policies / sizeof *cut_policies };
+
+START_TEST(every_policy_is_valid)
+{
+	for (int p = 0; p < CUT_POLICIES; p++)
+		for (int64_t limit = 0; limit < 5; limit++)
+			for (int64_t steps = 0; steps <= 40; steps++) {
+				int64_t evaluations = evaluations_of(cut_policies[p], limit, steps);
+				int64_t closed = closed_form(cut_policies[p], limit, steps);
+				if (closed >= 0)
+					ck_assert_msg(evaluations == closed, "%s on %lld: %lld, not %lld", cut_policies[p],
+					              (long long)steps, (long long)closed, (long long)evaluations);
+			}
+}
+END_TEST
+
+START_TEST(verifier_is_the_model)
+{
+	uint64_t seed = 7;
+	int rounds = nightly() ? 20000 : 1500;
+	for (int i = 0; i < rounds; i++) {
+		struct step_run room[8];
+		struct step_costs costs = random_costs(&seed, room, 8, draw(&seed, 2) ? 12 : 2, 1);
+		const char *text = cut_policies[draw(&seed, 22)];
+		struct schedule *schedule = schedule_of(text, draw(&seed, 4), &costs);
+		struct verdict verdict = verdict_of(schedule, &costs);
+		struct outcome outcome = model_schedule(schedule, &costs);
+		ck_assert_msg(verdict.valid, "%s: %s", text, verdict.wrong);
+		ck_assert_int_eq(verdict.peak, outcome.peak);
+		ck_assert_int_eq(verdict.evaluations, outcome.evaluations);
+		ck_assert_double_eq_tol(verdict.time, outcome.time, 1e-9);
+		schedule_free(schedule);
+	}
+}
+END_TEST
+
+START_TEST(numbers_of_the_manual)
+{
+	ck_assert_int_eq(evaluations_of("revolve:3", 0, 10), 25);
+	ck_assert_int_eq(evaluations_of("every:4", 0, 16), 28);
+	ck_assert_int_eq(evaluations_of("recursive", 0, 8), 16);
+	ck_assert_int_eq(evaluations_of("save-all", 0, 8), 8);
+	ck_assert_int_eq(evaluations_of("sqrt", 0, 16), 28);
+	/* Kept at 0 and 4; the segments at 8 and 12: 8 is 4 steps from 4, 12 is the last. */
+	ck_assert_int_eq(evaluations_of("every:4", 2, 16), 16 + 12 + 4);
+}
+END_TEST
+
+/* States and residuals after the first sweep: 4 values for 8 steps, 5 for 16. */
+START_TEST(recursive_keeps)
+{
+	for (int64_t steps = 8, values = 4; steps <= 1024; steps *= 2, values++) {
+		struct step_costs costs = uniform(steps);
+		struct schedule *schedule = schedule_of("recursive", 0, &costs);
+		struct action action;
+		int64_t saved = 0, recorded = 0;
+		while (schedule_next(schedule, &action) && action.kind != ACT_BACKWARD) {
+			saved += action.kind == ACT_SAVE;
+			recorded += action.kind == ACT_RECORD ? action.end - action.begin : 0;
+		}
+		ck_assert_int_eq(recorded, 2);
+		ck_assert_int_eq(saved + recorded, values);
+		schedule_free(schedule);
+	}
+}
+END_TEST
+
+/* Griewank and Walther, by the recurrence and by the schedules. */
+enum { REVOLVE_STEPS = 1000, REVOLVE_SNAPSHOTS = 50 };
+
+START_TEST(revolve_is_optimal)
+{
+	enum { LONGEST = 150, MOST = 12 };
+	static int64_t least[MOST + 1][LONGEST + 1];
+	for (int s = 1; s <= MOST; s++)
+		for (int l = 1; l <= LONGEST; l++) {
+			int64_t best = l == 1 ? 1 : INT64_MAX;
+			for (int m = 1; m < l; m++) {
+				if (s == 1 && l - m > 1)
+					continue;
+				int64_t rest = l - m == 1 ? 1 : least[s - 1][l - m];
+				best = m + rest + least[s][m] < best ? m + rest + least[s][m] : best;
+			}
+			least[s][l] = best;
+			ck_assert_int_eq(revolve_evaluations(l, s), best);
+		}
+}
+END_TEST
+
+START_TEST(revolve_meets_closed_form)
+{
+	int64_t stride = nightly() ? 1 : 7;
+	for (int64_t s = 1; s <= REVOLVE_SNAPSHOTS; s++)
+		for (int64_t l = 1; l <= REVOLVE_STEPS; l += l < 60 || l > 990 ? 1 : stride) {
+			/* Counted through the actions; the verifier judges in other tests. */
+			char text[32];
+			snprintf(text, sizeof text, "revolve:%lld", (long long)s);
+			struct step_costs costs = uniform(l);
+			struct schedule *schedule = schedule_of(text, 0, &costs);
+			struct action a;
+			int64_t count = 0, slots = 0, most = 0, turned = l;
+			while (schedule_next(schedule, &a)) {
+				count += a.kind == ACT_FORWARD || a.kind == ACT_RECORD ? a.end - a.begin : 0;
+				slots += (a.kind == ACT_SAVE) - (a.kind == ACT_DROP);
+				most = slots > most ? slots : most;
+				if (a.kind == ACT_BACKWARD) {
+					ck_assert_int_eq(a.end, turned);
+					turned = a.begin;
+				}
+			}
+			/* t(l, s) = r l - beta(s+1, r-1), in doubles: exact here. */
+			double reach = 1, below = 0;
+			int64_t r = 0;
+			while (reach < (double)l) {
+				r++;
+				below += reach; /* the sum of beta(s, i), i < r, is beta(s+1, r-1) */
+				reach = reach * (double)(s + r) / (double)r;
+			}
+			ck_assert_int_eq(count, r * l - (int64_t)below + l);
+			ck_assert_int_eq(count, revolve_evaluations(l, s));
+			ck_assert_int_eq(turned, 0);
+			ck_assert_int_eq(slots, 0);
+			ck_assert_int_le(most, s);
+			schedule_free(schedule);
+		}
+}
+END_TEST
+
+START_TEST(revolve_of_a_long_chain)
+{
+	ck_assert_int_eq(revolve_evaluations(1000000, 1), 500000500000);
+	ck_assert_int_gt(revolve_evaluations(INT64_C(1) << 40, 3), INT64_C(1) << 40);
+	ck_assert_int_eq(revolve_evaluations(INT64_C(1) << 62, 1), INT64_MAX);
+	ck_assert_int_eq(evaluations_of("revolve:30", 0, 100000), revolve_evaluations(100000, 30));
+	ck_assert_int_eq(evaluations_of("revolve:999999", 0, 3000), 2 * 3000 - 1);
+}
+END_TEST
+
+/* The first sweep of online:S does not look at the number of steps. */
+START_TEST(online_sweep_is_blind)
+{
+	for (int s = 1; s <= 9; s++) {
+		char text[32];
+		snprintf(text, sizeof text, "online:%d", s);
+		static struct step_run long_room;
+		struct step_costs longer = uniform(400);
+		long_room = uniform_run;
+		longer.runs = &long_room;
+		for (int64_t steps = 1; steps < 400; steps += 3) {
+			struct step_costs costs = uniform(steps);
+			struct schedule *whole = schedule_of(text, 0, &longer), *part = schedule_of(text, 0, &costs);
+			struct action a, b;
+			while (schedule_next(part, &a) && a.kind != ACT_RECORD) {
+				ck_assert(schedule_next(whole, &b));
+				/* Which free slot is taken is a name only: they are numbered alike where there are as many. */
+				ck_assert(a.kind == b.kind && a.begin == b.begin && a.end == b.end);
+			}
+			ck_assert_int_eq(a.begin, steps - 1);
+			schedule_free(whole);
+			schedule_free(part);
+		}
+	}
+}
+END_TEST
+
+/* Optimal up to C(S+2, 2) steps; never more than C(S+t, t) steps ask for repetitions beyond t + 1. */
+START_TEST(online_repeats_least)
+{
+	for (int s = 1; s <= 12; s++) {
+		char text[32];
+		snprintf(text, sizeof text, "online:%d", s);
+		int64_t two = (int64_t)(s + 2) * (s + 1) / 2;
+		for (int64_t steps = 1; steps <= 260; steps += steps < two + 2 ? 1 : 5) {
+			struct step_costs costs = uniform(steps);
+			struct schedule *schedule = schedule_of(text, 0, &costs);
+			struct outcome outcome = model_schedule(schedule, &costs);
+			double reach = 1;
+			int64_t t = 0;
+			while (reach < (double)steps)
+				t++, reach = reach * (double)(s + t) / (double)t;
+			ck_assert_msg(outcome.most_repeated <= t + 1, "online:%d on %lld: %lld times, not %lld", s,
+			              (long long)steps, (long long)outcome.most_repeated, (long long)t + 1);
+			ck_assert_int_ge(outcome.evaluations, revolve_evaluations(steps, s));
+			if (steps <= two)
+				ck_assert_int_eq(outcome.evaluations, revolve_evaluations(steps, s));
+			schedule_free(schedule);
+		}
+	}
+}
+END_TEST
+
+/*
+ * Disk-revolve against a search over all that memory and disk can hold: the
+ * cotangent's place, the current state's, the states in memory and on disk.
+ */
+enum { DISK_STEPS = 6, DISK_COST = 400 };
+
+struct disk_search {
+	int steps, snapshots, write, read;
+	int distance[DISK_STEPS + 1][DISK_STEPS + 2][1 << DISK_STEPS][1 << DISK_STEPS];
+	int *buckets[DISK_COST];
+	int sizes[DISK_COST], rooms[DISK_COST];
+};
+
+static void disk_reach(struct disk_search *d, int cot, int at, int memory, int disk, int cost)
+{
+	int *distance = &d->distance[cot][at][memory][disk];
+	if (cost >= *distance)
+		return;
+	ck_assert_int_lt(cost, DISK_COST);
+	*distance = cost;
+	if (d->sizes[cost] == d->rooms[cost]) {
+		d->rooms[cost] = d->rooms[cost] ? 2 * d->rooms[cost] : 256;
+		d->buckets[cost] = realloc(d->buckets[cost], (size_t)d->rooms[cost] * sizeof(int));
+	}
+	d->buckets[cost][d->sizes[cost]++] = ((cot * (DISK_STEPS + 2) + at) << DISK_STEPS | memory) << DISK_STEPS | disk;
+}
+
+static void disk_visit(struct disk_search *d, int cot, int at, int memory, int disk, int cost)
+{
+	int none = DISK_STEPS + 1, masks = (1 << DISK_STEPS) - 1;
+	for (int p = 0; p < cot; p++) {
+		if (memory >> p & 1) {
+			disk_reach(d, cot, p, memory, disk, cost);
+			disk_reach(d, cot, at, memory & ~(1 << p) & masks, disk, cost);
+		}
+		if (disk >> p & 1)
+			disk_reach(d, cot, p, memory, disk, cost + d->read);
+	}
+	if (at == none)
+		return;
+	if (at == cot - 1)
+		disk_reach(d, cot - 1, none, memory & ~(1 << at) & masks, disk & ~(1 << at) & masks, cost + 1);
+	if (at < cot - 1)
+		disk_reach(d, cot, at + 1, memory, disk, cost + 1);
+	if (at < cot && __builtin_popcount((unsigned)memory) < d->snapshots)
+		disk_reach(d, cot, at, memory | 1 << at, disk, cost);
+	if (at < cot)
+		disk_reach(d, cot, at, memory, disk | 1 << at, cost + d->write);
+}
+
+static int disk_least(struct disk_search *d)
+{
+	memset(d->distance, 0x7f, sizeof d->distance);
+	memset(d->sizes, 0, sizeof d->sizes);
+	disk_reach(d, d->steps, 0, 0, 0, 0);
+	for (int cost = 0; cost < DISK_COST; cost++)
+		for (int i = 0; i < d->sizes[cost]; i++) {
+			int code = d->buckets[cost][i], masks = (1 << DISK_STEPS) - 1;
+			int disk = code & masks, memory = code >> DISK_STEPS & masks, place = code >> 2 * DISK_STEPS;
+			int cot = place / (DISK_STEPS + 2), at = place % (DISK_STEPS + 2);
+			if (d->distance[cot][at][memory][disk] < cost)
+				continue;
+			if (cot == 0)
+				return cost;
+			disk_visit(d, cot, at, memory, disk, cost);
+		}
+	return -1;
+}
+
+START_TEST(disk_revolve_is_optimal)
+{
+	struct disk_search *d = calloc(1, sizeof *d);
+	for (int steps = 1; steps <= DISK_STEPS; steps++)
+		for (int s = 1; s <= 2; s++)
+			for (int write = 0; write <= 4; write += 2)
+				for (int read = write ? 0 : 1; read <= 3; read++) {
+					d->steps = steps;
+					d->snapshots = s;
+					d->write = write;
+					d->read = read;
+					struct step_costs costs = uniform(steps);
+					uniform_run.cost.backward = 0;
+					costs.spill_write = write;
+					costs.spill_read = read;
+					struct schedule *schedule = schedule_of(s == 1 ? "disk-revolve:1" : "disk-revolve:2", 0, &costs);
+					struct verdict verdict = verdict_of(schedule, &costs);
+					ck_assert(verdict.valid);
+					ck_assert_msg(verdict.time < disk_least(d) + 1e-9, "%d steps, S %d, w %d, r %d: %g, not %d", steps, s,
+					              write, read, verdict.time, disk_least(d));
+					schedule_free(schedule);
+				}
+	for (int i = 0; i < DISK_COST; i++)
+		free(d->buckets[i]);
+	free(d);
+}
+END_TEST
+
+START_TEST(disk_revolve_is_valid)
+{
+	static const int64_t lengths[] = {0, 1, 2, 3, 7, 40, 100, 999, 2999, 3000, 3001, 3002, 10000};
+	for (int s = 1; s <= 81; s *= 3)
+		for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+			for (int w = 0; w < 3; w++) {
+				char text[32];
+				snprintf(text, sizeof text, "disk-revolve:%d", s);
+				struct step_costs costs = uniform(lengths[i]);
+				costs.spill_write = w;
+				costs.spill_read = 2 * w;
+				struct schedule *schedule = schedule_of(text, 0, &costs);
+				struct verdict verdict = verdict_of(schedule, &costs);
+				ck_assert_msg(verdict.valid, "%s on %lld: %s", text, (long long)lengths[i], verdict.wrong);
+				ck_assert_int_eq(verdict.checkpoints, schedule_slots(schedule));
+				ck_assert_int_le(verdict.checkpoints, s);
+				ck_assert_int_eq(verdict.spill_writes, schedule_disk_slots(schedule));
+				ck_assert_int_le(verdict.evaluations, revolve_evaluations(lengths[i], s));
+				schedule_free(schedule);
+			}
+}
+END_TEST
+
+/* Schedules that are wrong, each in one way. */
+START_TEST(verifier_rejects)
+{
+	static const struct {
+		struct action actions[8];
+		int count;
+		int64_t slots;
+		const char *wrong;
+	} cases[] = {
+		{{{ACT_RECORD, 0, 3, 0}, {ACT_BACKWARD, 0, 3, 0}}, 2, 0, NULL},
+		{{{ACT_RECORD, 0, 3, 0}}, 1, 0, "before every step"},
+		{{{ACT_RECORD, 0, 3, 0}, {ACT_BACKWARD, 1, 3, 0}}, 2, 0, "before every step"},
+		{{{ACT_RECORD, 0, 3, 0}, {ACT_BACKWARD, 0, 2, 0}}, 2, 0, "the cotangent is not at"},
+		{{{ACT_FORWARD, 0, 1, 0}, {ACT_RECORD, 1, 3, 0}, {ACT_BACKWARD, 0, 3, 0}}, 3, 0, "are not held"},
+		{{{ACT_FORWARD, 1, 2, 0}}, 1, 0, "the current state"},
+		{{{ACT_FORWARD, 0, 4, 0}}, 1, 0, "beyond the chain"},
+		{{{ACT_FORWARD, 0, 0, 0}}, 1, 0, "not after its begin"},
+		{{{ACT_SAVE, 0, 0, 0}, {ACT_SAVE, 0, 0, 0}}, 2, 1, "not empty"},
+		{{{ACT_SAVE, 0, 0, 1}}, 1, 1, "no such slot"},
+		{{{ACT_SAVE, 1, 1, 0}}, 1, 1, "the current state"},
+		{{{ACT_DROP, 0, 0, 0}}, 1, 1, "empty already"},
+		{{{ACT_SAVE, 0, 0, 0}, {ACT_FORWARD, 0, 1, 0}, {ACT_LOAD, 0, 0, 0}}, 3, 1, "before the first sweep"},
+		{{{ACT_SAVE, 0, 0, 0}, {ACT_RECORD, 0, 3, 0}, {ACT_LOAD, 1, 1, 0}}, 3, 1, "does not hold"},
+		{{{ACT_SAVE, 0, 0, 0}, {ACT_RECORD, 0, 3, 0}, {ACT_BACKWARD, 0, 3, 0}}, 3, 1, "in a slot"},
+		{{{ACT_SAVE, 0, 0, 0}, {ACT_RECORD, 0, 3, 0}, {ACT_LOAD, 0, 0, 0}, {ACT_RECORD, 0, 1, 0}}, 4, 1, "held already"},
+		{{{ACT_SAVE, 0, 0, 0}, {ACT_RECORD, 0, 3, 0}, {ACT_BACKWARD, 0, 3, 0}, {ACT_LOAD, 0, 0, 0},
+		  {ACT_RECORD, 0, 1, 0}}, 5, 1, "turned back already"},
+		{{{ACT_RECORD, 0, 3, 0}, {ACT_BACKWARD, 0, 3, 0}, {ACT_FORWARD, 0, 1, 0}}, 3, 0, "the current state"},
+		{{{ACT_FETCH, 0, 0, 0}}, 1, 0, "no such slot"},
+		{{{(enum action_kind)99, 0, 0, 0}}, 1, 0, "no such action"},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct step_costs costs = uniform(3);
+		struct action copy[8];
+		memcpy(copy, cases[i].actions, sizeof copy);
+		struct action_list list = {.actions = copy, .count = (size_t)cases[i].count, .slots = cases[i].slots};
+		struct schedule *schedule = list_schedule(&list, &allocator_system);
+		struct verdict verdict = verdict_of(schedule, &costs);
+		ck_assert_msg(verdict.valid == !cases[i].wrong, "case %zu: %s", i, verdict.wrong);
+		if (cases[i].wrong)
+			ck_assert_msg(strstr(verdict.wrong, cases[i].wrong) != NULL, "case %zu: %s", i, verdict.wrong);
+		schedule_free(schedule);
+	}
+}
+END_TEST
+
+START_TEST(rewinds)
+{
+	static const char *const all[] = {"every:3", "recursive", "revolve:3", "online:3", "disk-revolve:2", "budget:100"};
+	for (size_t p = 0; p < sizeof all / sizeof *all; p++)
+		for (int stop = 0; stop < 60; stop += 7) {
+			struct step_costs costs = uniform(23);
+			struct schedule *once = schedule_of(all[p], 0, &costs), *again = schedule_of(all[p], 0, &costs);
+			struct action a, b;
+			for (int i = 0; i < stop; i++)
+				(void)schedule_next(again, &b);
+			schedule_rewind(again);
+			while (schedule_next(once, &a)) {
+				ck_assert(schedule_next(again, &b));
+				ck_assert(a.kind == b.kind && a.begin == b.begin && a.end == b.end && a.slot == b.slot);
+			}
+			ck_assert(!schedule_next(again, &b));
+			schedule_free(once);
+			schedule_free(again);
+		}
+}
+END_TEST
+
+static void *failing_resize(void *context, void *block, size_t old_size, size_t new_size)
+{
+	int *left = context;
+	if (new_size && (*left)-- == 0)
+		return NULL;
+	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
+}
+
+START_TEST(allocation_fails)
+{
+	static const char *const all[] = {"save-all", "every:3", "recursive", "revolve:3", "online:3", "disk-revolve:2",
+	                                  "budget:100"};
+	for (size_t p = 0; p < sizeof all / sizeof *all; p++)
+		for (int fail = 0;; fail++) {
+			int left = fail;
+			struct allocator allocator = {failing_resize, &left};
+			struct step_costs costs = uniform(23);
+			struct arena arena;
+			struct diags diags;
+			struct policy policy;
+			struct schedule *schedule = NULL;
+			struct verdict verdict;
+			arena_init(&arena, &allocator_system);
+			diags_init(&diags, &arena);
+			ck_assert_int_eq(policy_parse(&policy, all[p], &arena, &diags), STATUS_OK);
+			enum status status = policy_schedule(&policy, &costs, &allocator, &schedule, &diags);
+			if (status == STATUS_OK)
+				status = schedule_verify(schedule, &costs, &allocator, &verdict, &diags);
+			ck_assert(status == STATUS_OK || status == STATUS_LIMIT);
+			schedule_free(schedule);
+			arena_free(&arena);
+			if (left >= 0)
+				break;
+			ck_assert_msg(status == STATUS_LIMIT, "%s, allocation %d", all[p], fail);
+		}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("schedule");
+	TCase *tcase = tcase_create("schedule");
+	tcase_set_timeout(tcase, 600);
+	tcase_add_test(tcase, every_policy_is_valid);
+	tcase_add_test(tcase, verifier_is_the_model);
+	tcase_add_test(tcase, numbers_of_the_manual);
+	tcase_add_test(tcase, recursive_keeps);
+	tcase_add_test(tcase, revolve_is_optimal);
+	tcase_add_test(tcase, revolve_meets_closed_form);
+	tcase_add_test(tcase, revolve_of_a_long_chain);
+	tcase_add_test(tcase, online_sweep_is_blind);
+	tcase_add_test(tcase, online_repeats_least);
+	tcase_add_test(tcase, disk_revolve_is_optimal);
+	tcase_add_test(tcase, disk_revolve_is_valid);
+	tcase_add_test(tcase, verifier_rejects);
+	tcase_add_test(tcase, rewinds);
+	tcase_add_test(tcase, allocation_fails);
+	suite_add_tcase(suite, tcase);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
