@@ -1,0 +1,324 @@
+/*
+ * The planner under a budget: against every persistent schedule of short chains,
+ * never above the budget, never slower with more bytes, and in time on long ones.
+ * CKPTC_NIGHTLY in the environment asks for the full numbers of random chains.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "schedule_model.h"
+
+static bool nightly(void) { return getenv("CKPTC_NIGHTLY") != NULL; }
+
+struct plan {
+	enum status status;
+	int64_t least; /* that an error names, or -1 */
+	int64_t peak, evaluations;
+	double time, seconds;
+};
+
+static struct plan plan_within(const struct step_costs *costs, int64_t bytes)
+{
+	struct arena arena;
+	struct diags diags;
+	struct policy policy = {.kind = POLICY_budget, .number = bytes};
+	struct schedule *schedule = NULL;
+	struct plan plan = {.least = -1};
+	struct timespec before, after;
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+	plan.status = policy_schedule(&policy, costs, &allocator_system, &schedule, &diags);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+	plan.seconds = (double)(after.tv_sec - before.tv_sec) + 1e-9 * (double)(after.tv_nsec - before.tv_nsec);
+	if (plan.status) {
+		const char *at = strstr(diags.last->message, "the least is ");
+		ck_assert_int_eq(plan.status, STATUS_LIMIT);
+		ck_assert_msg(at != NULL, "%s", diags.last->message);
+		plan.least = strtoll(at + strlen("the least is "), NULL, 10);
+	} else {
+		struct verdict verdict = verdict_of(schedule, costs);
+		ck_assert_msg(verdict.valid, "%s", verdict.wrong);
+		ck_assert_msg(verdict.peak <= bytes, "%lld bytes in %lld", (long long)verdict.peak, (long long)bytes);
+		ck_assert_int_eq(verdict.checkpoints, schedule_slots(schedule));
+		plan.peak = verdict.peak;
+		plan.evaluations = verdict.evaluations;
+		plan.time = verdict.time;
+	}
+	schedule_free(schedule);
+	arena_free(&arena);
+	return plan;
+}
+
+/* Every persistent schedule: an odometer over the choices that a recursion asks for. */
+static struct {
+	int digits[256], radix[256], count, at;
+} odometer;
+
+static int choose(int among)
+{
+	if (odometer.at == odometer.count)
+		odometer.digits[odometer.count++] = 0;
+	odometer.radix[odometer.at] = among;
+	return odometer.digits[odometer.at++];
+}
+
+static bool turn_odometer(void)
+{
+	odometer.count = odometer.at;
+	while (odometer.count > 0 && odometer.digits[odometer.count - 1] + 1 >= odometer.radix[odometer.count - 1])
+		odometer.count--;
+	odometer.at = 0;
+	if (odometer.count == 0)
+		return false;
+	odometer.digits[odometer.count - 1]++;
+	return true;
+}
+
+static void any_schedule(struct action_list *list, int64_t begin, int64_t end, int64_t slot)
+{
+	int64_t ahead = end - begin > 1 ? choose((int)(end - begin)) : 0;
+	if (ahead == 0) {
+		if (slot >= 0) {
+			list_push(list, ACT_LOAD, begin, begin, slot);
+			list_push(list, ACT_DROP, begin, begin, slot);
+			list->used--;
+		}
+		list_push(list, ACT_RECORD, begin, begin + 1, 0);
+		if (end - begin > 1)
+			any_schedule(list, begin + 1, end, -1);
+		list_push(list, ACT_BACKWARD, begin, begin + 1, 0);
+		return;
+	}
+	if (slot < 0) {
+		slot = list->used++;
+		list->slots = list->used > list->slots ? list->used : list->slots;
+		list_push(list, ACT_SAVE, begin, begin, slot);
+	} else {
+		list_push(list, ACT_LOAD, begin, begin, slot);
+	}
+	list_push(list, ACT_FORWARD, begin, begin + ahead, 0);
+	any_schedule(list, begin + ahead, end, -1);
+	any_schedule(list, begin, begin + ahead, slot);
+}
+
+enum { SCHEDULES = 20000 };
+static struct outcome outcomes[SCHEDULES];
+
+static int all_schedules(const struct step_costs *costs)
+{
+	int count = 0;
+	odometer.count = odometer.at = 0;
+	do {
+		struct action_list list = {.allocator = &allocator_system};
+		any_schedule(&list, 0, costs->steps, -1);
+		struct schedule *schedule = list_schedule(&list, &allocator_system);
+		list_free(&list);
+		ck_assert_int_lt(count, SCHEDULES);
+		outcomes[count++] = model_schedule(schedule, costs);
+		schedule_free(schedule);
+	} while (turn_odometer());
+	return count;
+}
+
+/* Each run of the costs is one step, of up to seven. */
+static void compare_with_all(const struct step_costs *costs)
+{
+	int count = all_schedules(costs);
+	int64_t least = INT64_MAX, most = 0;
+	for (int i = 0; i < count; i++) {
+		least = outcomes[i].peak < least ? outcomes[i].peak : least;
+		most = outcomes[i].peak > most ? outcomes[i].peak : most;
+	}
+	if (least > 1)
+		ck_assert_int_eq(plan_within(costs, least - 1).least, least);
+	for (int64_t bytes = least > 0 ? least : 1; bytes <= most + 1; bytes += 1 + (most - least) / 50) {
+		double best = 1e300;
+		for (int i = 0; i < count; i++)
+			if (outcomes[i].peak <= bytes && outcomes[i].time < best)
+				best = outcomes[i].time;
+		struct plan plan = plan_within(costs, bytes);
+		ck_assert_int_eq(plan.status, STATUS_OK);
+		ck_assert_msg(plan.time < best + 1e-9 && plan.time > best - 1e-9, "%g in %lld bytes, not %g", plan.time,
+		              (long long)bytes, best);
+	}
+}
+
+START_TEST(as_good_as_any)
+{
+	uint64_t seed = 11;
+	int rounds = nightly() ? 5000 : 250;
+	for (int i = 0; i < rounds; i++) {
+		struct step_run room[7];
+		struct step_costs costs = random_costs(&seed, room, i % 4 ? 6 : 7, 1, draw(&seed, 2) ? 1 : 16);
+		compare_with_all(&costs);
+	}
+}
+END_TEST
+
+START_TEST(equal_steps_as_good_as_any)
+{
+	uint64_t seed = 12;
+	for (int i = 0; i < 60; i++) {
+		struct step_run room[1];
+		struct step_costs costs = random_costs(&seed, room, 1, 7, 1);
+		costs.output = room[0].cost.state;
+		compare_with_all(&costs);
+	}
+}
+END_TEST
+
+START_TEST(save_all_where_it_fits)
+{
+	uint64_t seed = 13;
+	for (int i = 0; i < 200; i++) {
+		struct step_run room[9];
+		struct step_costs costs = random_costs(&seed, room, 9, 30, 1000);
+		struct schedule *all = schedule_of("save-all", 0, &costs);
+		struct verdict verdict = verdict_of(all, &costs);
+		schedule_free(all);
+		ck_assert_int_eq(plan_within(&costs, verdict.peak > 0 ? verdict.peak : 1).evaluations, costs.steps);
+	}
+}
+END_TEST
+
+/* Random chains: within the budget, the least that is named works, and more bytes are never worse. */
+static void random_chains(uint64_t seed, int rounds, int64_t runs, int64_t longest, int64_t budgets)
+{
+	struct step_run *room = calloc((size_t)runs, sizeof *room);
+	for (int i = 0; i < rounds; i++) {
+		struct step_costs costs = random_costs(&seed, room, runs, longest, 1);
+		/* Sizes without a common unit. */
+		for (size_t r = 0; r < costs.run_count; r++) {
+			room[r].cost.state = 1 + draw(&seed, 1000000);
+			room[r].cost.residual = draw(&seed, 1500000) + (room[r].cost.keeps_output ? 1000000 : 0);
+		}
+		struct schedule *all = schedule_of("save-all", 0, &costs);
+		int64_t whole = verdict_of(all, &costs).peak;
+		schedule_free(all);
+		int64_t least = plan_within(&costs, 1).least;
+		ck_assert_int_ge(least, 1);
+		struct plan before = plan_within(&costs, least);
+		ck_assert_int_eq(before.status, STATUS_OK);
+		for (int64_t k = 1; k <= budgets; k++) {
+			int64_t bytes = least + (whole - least) * k / budgets;
+			struct plan plan = plan_within(&costs, bytes);
+			ck_assert_int_eq(plan.status, STATUS_OK);
+			ck_assert_msg(plan.time <= before.time * (1 + 1e-9), "%lld steps: %g in %lld bytes, %g in fewer",
+			              (long long)costs.steps, plan.time, (long long)bytes, before.time);
+			before = plan;
+		}
+		ck_assert_int_eq(before.evaluations, costs.steps);
+	}
+	free(room);
+}
+
+START_TEST(short_chains) { random_chains(21, nightly() ? 10000 : 60, 12, 1, 9); }
+END_TEST
+START_TEST(chains_of_runs) { random_chains(22, nightly() ? 500 : 6, 8, 12, 9); }
+END_TEST
+START_TEST(long_chains) { random_chains(23, nightly() ? 50 : 1, 700, 2, 4); }
+END_TEST
+
+/* As good as revolve, every and sqrt at the bytes that those take. */
+START_TEST(no_policy_is_better)
+{
+	static const char *const others[] = {"revolve:2", "revolve:3", "revolve:5", "revolve:12", "every:3", "every:8", "sqrt",
+	                                     "recursive"};
+	uint64_t seed = 31;
+	for (int i = 0; i < 12; i++) {
+		struct step_run room[60];
+		struct step_costs costs = random_costs(&seed, room, 60, 2, 64);
+		for (size_t p = 0; p < sizeof others / sizeof *others; p++) {
+			struct schedule *other = schedule_of(others[p], 0, &costs);
+			struct verdict verdict = verdict_of(other, &costs);
+			schedule_free(other);
+			struct plan plan = plan_within(&costs, verdict.peak);
+			ck_assert_msg(plan.time <= verdict.time * (1 + 1e-6), "%s: %g, budget %g", others[p], verdict.time, plan.time);
+		}
+	}
+}
+END_TEST
+
+START_TEST(long_equal_chain)
+{
+	static const int64_t budgets[] = {60000, 400000, 4000000, 40000000, 400000000, 4000000000};
+	struct step_run run = {.cost = {.forward = 1, .backward = 2, .state = 4096, .residual = 4096,
+	                                .forward_temporary = 64, .record_temporary = 64, .backward_temporary = 64},
+	                       .count = 100000};
+	struct step_costs costs = {.runs = &run, .run_count = 1, .steps = run.count, .output = 4096, .fixed = 1000};
+	int64_t least = plan_within(&costs, 1).least;
+	ck_assert_int_eq(plan_within(&costs, least).status, STATUS_OK);
+	double before = 1e300;
+	for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
+		struct plan plan = plan_within(&costs, budgets[i]);
+		ck_assert_int_eq(plan.status, STATUS_OK);
+		ck_assert(plan.time <= before);
+		ck_assert_msg(plan.seconds < 0.1, "%g s", plan.seconds); /* some milliseconds */
+		before = plan.time;
+	}
+	/* An odd step at the end. */
+	struct step_run two[2] = {run, {.cost = {.forward = 3, .backward = 1, .state = 4096, .residual = 10}, .count = 1}};
+	costs = (struct step_costs){.runs = two, .run_count = 2, .steps = run.count + 1, .output = 4, .fixed = 1000};
+	ck_assert_int_eq(plan_within(&costs, 4000000).status, STATUS_OK);
+}
+END_TEST
+
+START_TEST(two_thousand_unequal_steps)
+{
+	uint64_t seed = 41;
+	static struct step_run room[2000];
+	struct step_costs costs = {.runs = room, .run_count = 2000, .steps = 2000, .output = 4, .fixed = 1000};
+	for (int i = 0; i < 2000; i++)
+		room[i] = (struct step_run){.cost = {.forward = 1 + 0.01 * (double)draw(&seed, 1000), .backward = 3,
+		                                     .state = 1000 + draw(&seed, 100000), .residual = draw(&seed, 200000),
+		                                     .keeps_input = draw(&seed, 2)}, .count = 1};
+	struct plan plan = plan_within(&costs, 20000000);
+	ck_assert_int_eq(plan.status, STATUS_OK);
+	ck_assert_int_ge(plan.peak, 19000000);
+	/* About 0.9 s of the 2 that are allowed, where nothing instruments the code. */
+	if (nightly())
+		ck_assert_msg(plan.seconds < 2, "%g s", plan.seconds);
+}
+END_TEST
+
+/* All zero: nothing to gain, nothing to fail on. */
+START_TEST(empty_costs)
+{
+	struct step_run run = {.count = 9};
+	struct step_costs costs = {.runs = &run, .run_count = 1, .steps = 9};
+	ck_assert_int_eq(plan_within(&costs, 1).evaluations, 9);
+	costs.fixed = 100;
+	ck_assert_int_eq(plan_within(&costs, 99).least, 100);
+	ck_assert_int_eq(plan_within(&costs, 100).evaluations, 9);
+	struct step_costs none = {.fixed = 5, .output = 3};
+	ck_assert_int_eq(plan_within(&none, 8).status, STATUS_OK);
+	ck_assert_int_eq(plan_within(&none, 7).least, 8);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("budget");
+	TCase *tcase = tcase_create("budget");
+	tcase_set_timeout(tcase, 3600);
+	tcase_add_test(tcase, as_good_as_any);
+	tcase_add_test(tcase, equal_steps_as_good_as_any);
+	tcase_add_test(tcase, save_all_where_it_fits);
+	tcase_add_test(tcase, short_chains);
+	tcase_add_test(tcase, chains_of_runs);
+	tcase_add_test(tcase, long_chains);
+	tcase_add_test(tcase, no_policy_is_better);
+	tcase_add_test(tcase, long_equal_chain);
+	tcase_add_test(tcase, two_thousand_unequal_steps);
+	tcase_add_test(tcase, empty_costs);
+	suite_add_tcase(suite, tcase);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
