@@ -2,6 +2,7 @@
  * Numbers as text, in the C locale: the program never sets another.
  */
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,8 +62,12 @@ int number_format(char text[40], double value, bool single)
 	if (value == 0)
 		return sprintf(text, "-0");
 	char scientific[40];
-	/* Fifteen digits always survive a double, and nine at most are needed by a float. */
-	for (int digits = single ? 6 : 15; digits <= 17; digits++) {
+	/*
+	 * Fifteen digits, or six of a float, that are read and printed again are the same, so that no fewer need
+	 * to be tried (zeros at the end go); but a denormal holds fewer than that.
+	 */
+	bool denormal = fabs(value) < (single ? (double)FLT_MIN : DBL_MIN);
+	for (int digits = denormal ? 1 : single ? 6 : 15; digits <= 17; digits++) {
 		snprintf(scientific, sizeof scientific, "%.*e", digits - 1, value);
 		if (single ? strtof(scientific, NULL) == (float)value : strtod(scientific, NULL) == value)
 			break;
