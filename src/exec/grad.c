@@ -10,6 +10,7 @@
  */
 #include "exec/grad.h"
 
+#include "exec/run.h"
 #include "exec/slab.h"
 #include "exec/spill.h"
 
@@ -800,17 +801,7 @@ static enum status run_array(struct run *run, struct diags *diags)
 	return status;
 }
 
-static struct type grad_input_type(const struct type *file, enum dtype dtype)
-{
-	struct type type = *file;
-	if (type.dtype > DTYPE_F64)
-		type.dtype = DTYPE_F64;
-	if (dtype != DTYPE_COUNT)
-		type.dtype = dtype;
-	return type;
-}
-
-enum status grad_run(const struct chain *chain, const struct params *params, struct reader *reader,
+enum status grad_run(struct chain *chain, struct params *params, struct reader *reader,
                      const struct grad_options *options, struct grad_result *result, struct arena *arena,
                      struct diags *diags)
 {
@@ -825,7 +816,13 @@ enum status grad_run(const struct chain *chain, const struct params *params, str
 		if (result->has_job)
 			job_free(&result->job);
 		result->has_job = false;
-		struct type input = grad_input_type(&reader->type, options->dtype);
+		if (options->gradient)
+			run_follow_format(options->gradient, reader);
+		if (options->value)
+			run_follow_format(options->value, reader);
+		struct type input = run_input_type(chain, &reader->type, options->dtype);
+		if (result->arrays == 0) /* gradients are summed over arrays, in the type of the first */
+			params_settle(params, chain, dtype_compute(input.dtype));
 		status = job_make(&result->job, chain, &input, &options->job, arena, diags);
 		if (status)
 			break;

@@ -48,7 +48,7 @@ struct grad_result {
  * Differentiates CHAIN on every array of READER. The gradients of params are
  * summed over the arrays. STATUS as the layers below give them.
  */
-enum status grad_run(const struct chain *chain, const struct params *params, struct reader *reader,
+enum status grad_run(struct chain *chain, struct params *params, struct reader *reader,
                      const struct grad_options *options, struct grad_result *result, struct arena *arena,
                      struct diags *diags);
 void grad_free(struct grad_result *result, const struct allocator *allocator);
