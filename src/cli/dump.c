@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "exec/run.h"
 #include "report/residuals.h"
 
 struct job_options session_job_options(const struct session *s, const struct policy *policy)
@@ -71,12 +72,8 @@ enum status put_job_residuals(struct session *s, const struct job *job, const ch
 
 enum status put_residuals(struct session *s, const struct type *type, const char *path, bool error)
 {
-	struct type input = *type;
+	struct type input = run_input_type(&s->chain, type, s->dtype);
 	struct job job;
-	if (input.dtype > DTYPE_F64)
-		input.dtype = DTYPE_F64;
-	if (s->dtype != DTYPE_COUNT)
-		input.dtype = s->dtype;
 	struct job_options options = session_job_options(s, &s->policy);
 	enum status status = check_policy_names(s, &s->policy);
 	if (!status)

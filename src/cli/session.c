@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "exec/run.h"
+
 static const struct option_row {
 	const char *name;
 	char short_name;
@@ -410,10 +412,7 @@ enum status session_input_type(struct session *s, struct type *type)
 			return status;
 		*type = s->reader.type;
 	}
-	if (type->dtype > DTYPE_F64)
-		type->dtype = DTYPE_F64;
-	if (s->dtype != DTYPE_COUNT)
-		type->dtype = s->dtype;
+	*type = run_input_type(&s->chain, type, s->dtype);
 	return STATUS_OK;
 }
 
@@ -510,10 +509,11 @@ static void put_policies(const struct text *text)
 	text_put(text, "\nPolicies:\n");
 	for (int i = 0; i < POLICY_COUNT; i++) {
 		char left[64];
+		if (!policy_table[i].name || !*policy_table[i].name)
+			continue;
 		snprintf(left, sizeof left, "%s%s%s", policy_table[i].name, policy_table[i].argument ? ":" : "",
 		         policy_table[i].argument ? policy_table[i].argument : "");
-		if (*policy_table[i].name)
-			text_printf(text, "  %-28s %s\n", left, policy_table[i].doc);
+		text_printf(text, "  %-28s %s\n", left, policy_table[i].doc);
 	}
 }
 
@@ -572,7 +572,7 @@ enum status print_options(struct session *s)
 				            option_table[i].argument, option_table[i].help);
 	}
 	for (int i = 0; i < POLICY_COUNT; i++)
-		if (*policy_table[i].name)
+		if (policy_table[i].name && *policy_table[i].name)
 			text_printf(&file.text, "policy\t%s%s\t%s\n", policy_table[i].name, policy_table[i].argument ? ":" : "",
 			            policy_table[i].doc);
 	return session_close_text(&file);

@@ -83,7 +83,7 @@ static void open_frame(struct machine_state *m)
 
 /* Groups. */
 
-struct block {
+struct piece {
 	struct machine_state *m;
 	const struct launch *launch;
 	char *registers;
@@ -91,7 +91,7 @@ struct block {
 	size_t n;
 };
 
-static inline void *place(const struct block *b, const struct arg *arg)
+static inline void *place(const struct piece *b, const struct arg *arg)
 {
 	if (arg->kind == ARG_REGISTER)
 		return b->registers + (int64_t)arg->index * b->launch->register_bytes;
@@ -101,7 +101,7 @@ static inline void *place(const struct block *b, const struct arg *arg)
 	return arg->bits ? array + b->first / 8 : array + (b->first << arg->shift);
 }
 
-static double scalar_at(const struct block *b, const struct micro *micro)
+static double scalar_at(const struct piece *b, const struct micro *micro)
 {
 	const char *from = b->m->frame[micro->scalar_entry];
 	if (b->m->program->frame->entries[micro->scalar_entry].type->dtype == DTYPE_F64) {
@@ -114,7 +114,7 @@ static double scalar_at(const struct block *b, const struct micro *micro)
 	return (double)value;
 }
 
-static void run_micro(const struct block *b, const struct micro *micro)
+static void run_micro(const struct piece *b, const struct micro *micro)
 {
 	const struct kernels *kernels = b->m->kernels[micro->wide];
 	size_t width = micro->wide ? 8 : 4;
@@ -165,7 +165,7 @@ static void run_micro(const struct block *b, const struct micro *micro)
 
 static void run_group(struct machine_state *m, const struct launch *launch)
 {
-	struct block b = {.m = m, .launch = launch, .registers = m->workspace + m->program->frame->registers};
+	struct piece b = {.m = m, .launch = launch, .registers = m->workspace + m->program->frame->registers};
 	int64_t turns[MAX_OPEN_LOOPS];
 	for (b.first = 0; b.first < launch->count; b.first += launch->block) {
 		b.n = (size_t)(launch->count - b.first < launch->block ? launch->count - b.first : launch->block);

@@ -210,7 +210,10 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 			partial += param_sum_bytes(&job->chain->params[i]);
 	while (job->per_chunk > 1 && partial * job->per_chunk > PARTIAL_BYTES)
 		job->per_chunk--;
-	int64_t tiles = (rows + tile - 1) / tile, chunks = (tiles + job->per_chunk - 1) / job->per_chunk;
+	int64_t tiles = (rows + tile - 1) / tile;
+	if (job->per_chunk > tiles)
+		job->per_chunk = tiles;
+	int64_t chunks = (tiles + job->per_chunk - 1) / job->per_chunk;
 	job->lanes = options->threads < 1 ? 1 : options->threads;
 	if (job->lanes > chunks)
 		job->lanes = (int)chunks;

@@ -312,6 +312,7 @@ static enum status run_step(struct machine *m, int64_t index, bool record, bool 
 	}
 	m->position = index + 1;
 	m->counters->evaluations += m->units->by_value ? m->lowered->steps : 1;
+	*(m->first_sweep ? &m->counters->forward_cost : &m->counters->recomputed_cost) += unit->linear.forward_cost;
 	return STATUS_OK;
 }
 
@@ -374,6 +375,7 @@ static enum status turn_step(struct machine *m, int64_t index)
 	m->cot_position = index;
 	m->counters->evaluations += unit->linear.recomputed;
 	m->counters->recomputed_cost += unit->linear.recompute_cost;
+	m->counters->backward_cost += unit->linear.backward_cost;
 	return ok ? STATUS_OK : memory(m);
 }
 

@@ -736,6 +736,8 @@ static void choose_block(struct launch *launch)
 		while (unit % 8)
 			unit *= 2;
 	launch->block = block / unit > 0 ? block / unit * unit : unit;
+	if (launch->block > launch->count && launch->count > 0)
+		launch->block = (launch->count + 63) / 64 * 64;
 	launch->register_bytes = (launch->block * width + 63) / 64 * 64;
 }
 
