@@ -14,7 +14,7 @@ int64_t binomial_reach(int64_t snapshots, int64_t repetitions);
 struct binomial_range {
 	int64_t begin, end;
 	int64_t snapshots;
-	int64_t slot; /* that holds the state at begin, or -1 */
+	int64_t slot;               /* that holds the state at begin, or -1 */
 	int64_t repetitions, reach; /* a repetition number that is high enough, and binomial_reach of it */
 };
 

@@ -26,13 +26,13 @@
 #include "plan/persistent.h"
 
 enum {
-	PARTS = 160,          /* blocks of the outer table */
-	MANY = 3200,          /* steps that tables are made for */
-	GROUPED = 20000,      /* steps, joined to MANY parts at most, likewise */
-	LEAST_PARTS = 400,    /* parts that the schedule of least peak is sought for */
+	PARTS = 160,       /* blocks of the outer table */
+	MANY = 3200,       /* steps that tables are made for */
+	GROUPED = 20000,   /* steps, joined to MANY parts at most, likewise */
+	LEAST_PARTS = 400, /* parts that the schedule of least peak is sought for */
 	LEVELS_MOST = 20000,
-	SLACK = 8,            /* levels beyond the budget that may fit after all, as units are rounded */
-	ATTEMPTS = 200,       /* levels that are tried */
+	SLACK = 8,      /* levels beyond the budget that may fit after all, as units are rounded */
+	ATTEMPTS = 200, /* levels that are tried */
 };
 static const int64_t table_bytes = 100000000, table_work = 700000000;
 
@@ -91,7 +91,8 @@ static enum status offer_parts(struct search *s)
 {
 	int64_t steps = s->costs->steps;
 	for (int64_t length = 1; length <= steps; length = next_number(length, 4, 40))
-		for (int64_t snapshots = 1; snapshots < (steps + length - 1) / length; snapshots = next_number(snapshots, 8, 30)) {
+		for (int64_t snapshots = 1; snapshots < (steps + length - 1) / length;
+		     snapshots = next_number(snapshots, 8, 30)) {
 			struct emit_context context = *s->context;
 			struct schedule *schedule = NULL;
 			context.schedule = &schedule;
@@ -202,8 +203,8 @@ static bool levels_make(struct levels *l, const struct part *parts, int64_t coun
 static bool levels_solve(struct levels *l, const struct grid *grid, const struct allocator *allocator)
 {
 	for (int64_t i = 0; l->inner && i < l->blocks; i++) {
-		l->inner[i] = (struct table){.parts = l->parts + i * l->width, .count = block_width(l, i), .grid = *grid,
-		                             .last = i + 1 == l->blocks};
+		l->inner[i] = (struct table){
+			.parts = l->parts + i * l->width, .count = block_width(l, i), .grid = *grid, .last = i + 1 == l->blocks};
 		if (!table_solve(&l->inner[i], allocator))
 			return false;
 	}

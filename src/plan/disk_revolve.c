@@ -33,7 +33,7 @@ static const double default_write = 5, default_read = 5;
 
 /* What the recurrences choose: 0 for memory alone, else the length of the left part. */
 struct tables {
-	int64_t size;            /* lengths below it are known */
+	int64_t size;                    /* lengths below it are known */
 	double *memory, *reread, *chain; /* P, D, T by length */
 	int32_t *reread_choice, *chain_choice;
 };
@@ -41,11 +41,11 @@ struct tables {
 struct disk_revolve {
 	struct schedule head;
 	int64_t steps, snapshots;
-	int64_t segments;      /* that begin with a state on disk */
-	int64_t *starts;       /* of them, and of the remainder */
-	int32_t *choice;       /* of D, by length */
-	int64_t segment;       /* counts up in the first sweep, then down */
-	int64_t length;        /* of what is left of the segment; 0 before its first read */
+	int64_t segments; /* that begin with a state on disk */
+	int64_t *starts;  /* of them, and of the remainder */
+	int32_t *choice;  /* of D, by length */
+	int64_t segment;  /* counts up in the first sweep, then down */
+	int64_t length;   /* of what is left of the segment; 0 before its first read */
 	bool swept;
 	struct binomial binomial;
 	struct action_queue queue;
@@ -175,8 +175,8 @@ static int64_t leading_segments(const struct tables *t, int64_t steps, int64_t s
 		else
 			high = middle;
 	}
-	double fewer = (double)low * cheapest * (double)*length +
-	               (double)revolve_evaluations(steps - low * *length, snapshots);
+	double fewer =
+		(double)low * cheapest * (double)*length + (double)revolve_evaluations(steps - low * *length, snapshots);
 	return fewer <= total ? low : most;
 }
 
@@ -230,8 +230,8 @@ static struct disk_revolve *disk_make(const struct emit_context *context, const 
 	slots = snapshots < slots ? snapshots : slots;
 	size_t ranges = (size_t)(slots + 1) * sizeof(struct binomial_range), free = (size_t)(slots + 1) * sizeof(int64_t);
 	size_t starts = (size_t)(segments + 1) * sizeof(int64_t), choices = (size_t)t->size * sizeof(int32_t);
-	struct disk_revolve *d = schedule_create(context->allocator, sizeof *d, 1, ranges + free + starts + choices,
-	                                         disk_next, disk_rewind);
+	struct disk_revolve *d =
+		schedule_create(context->allocator, sizeof *d, 1, ranges + free + starts + choices, disk_next, disk_rewind);
 	if (!d)
 		return NULL;
 	d->steps = steps;

@@ -31,7 +31,8 @@ struct action_queue {
 	struct action actions[6];
 	int head, count;
 };
-static inline void queue_push(struct action_queue *queue, enum action_kind kind, int64_t begin, int64_t end, int64_t slot)
+static inline void queue_push(struct action_queue *queue, enum action_kind kind, int64_t begin, int64_t end,
+                              int64_t slot)
 {
 	queue->actions[queue->count++] = (struct action){kind, begin, end, slot};
 }
@@ -58,11 +59,13 @@ enum status recursive_schedule(const struct emit_context *context, int64_t steps
 int64_t recursive_evaluations(int64_t steps);
 enum status revolve_schedule(const struct emit_context *context, int64_t steps, int64_t snapshots);
 /* The same over parts of LENGTH steps, each recorded as one, and its evaluations. */
-enum status revolve_parts_schedule(const struct emit_context *context, int64_t steps, int64_t length, int64_t snapshots);
+enum status revolve_parts_schedule(const struct emit_context *context, int64_t steps, int64_t length,
+                                   int64_t snapshots);
 int64_t revolve_parts_evaluations(int64_t steps, int64_t length, int64_t snapshots);
 enum status online_schedule(const struct emit_context *context, int64_t steps, int64_t snapshots);
 enum status budget_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t bytes);
-enum status disk_revolve_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t snapshots);
+enum status disk_revolve_schedule(const struct emit_context *context, const struct step_costs *costs,
+                                  int64_t snapshots);
 
 /* min(sum, INT64_MAX), for counts of actions that no machine would finish. */
 static inline int64_t saturate(__int128 value) { return value > INT64_MAX ? INT64_MAX : (int64_t)value; }

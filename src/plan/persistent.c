@@ -39,8 +39,13 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 struct part part_of_step(const struct step_cost *cost, int64_t next, int64_t begin)
 {
-	struct part part = {.begin = begin, .end = begin + 1, .time = cost->forward, .state = cost->state, .next = next,
-	                    .residual = cost->residual, .keeps_input = cost->keeps_input,
+	struct part part = {.begin = begin,
+	                    .end = begin + 1,
+	                    .time = cost->forward,
+	                    .state = cost->state,
+	                    .next = next,
+	                    .residual = cost->residual,
+	                    .keeps_input = cost->keeps_input,
 	                    .keeps_output = cost->keeps_output};
 	part.forward_first = next + cost->forward_temporary;
 	part.forward_inner = cost->state + part.forward_first;
@@ -88,7 +93,10 @@ static int64_t level_of(const struct table *t, int64_t bytes)
 	return over <= 0 ? 0 : (over - 1) / t->grid.unit + 1;
 }
 
-static int64_t units_of(const struct table *t, int64_t bytes) { return bytes <= 0 ? 0 : (bytes - 1) / t->grid.unit + 1; }
+static int64_t units_of(const struct table *t, int64_t bytes)
+{
+	return bytes <= 0 ? 0 : (bytes - 1) / t->grid.unit + 1;
+}
 
 /* Bytes of the cotangent at J before part J-1 is turned back. */
 static int64_t cotangent(const struct table *t, int64_t j)
@@ -380,8 +388,8 @@ static void least_range(struct least *l, int64_t i, int64_t j, bool pin)
 		best = most(best, part->residual + kept + l->bytes[least_row(i + 1, j, part->keeps_output)]);
 	int64_t need = part->forward_first;
 	for (int64_t k = i + 1; k < j; k++) {
-		int64_t bytes = most(state + need + cot, most(state + l->bytes[least_row(k, j, false)],
-		                                              l->bytes[least_row(i, k, pin)]));
+		int64_t bytes =
+			most(state + need + cot, most(state + l->bytes[least_row(k, j, false)], l->bytes[least_row(i, k, pin)]));
 		if (bytes < best) {
 			best = bytes;
 			choice = k;

@@ -16,8 +16,8 @@
 struct part {
 	int64_t begin, end;
 	double time;
-	int64_t state, next;      /* the states before and after */
-	int64_t residual;         /* held once it is recorded */
+	int64_t state, next; /* the states before and after */
+	int64_t residual;    /* held once it is recorded */
 	bool keeps_input, keeps_output;
 	int64_t forward_first;    /* need of advancing, the state before it held by a slot */
 	int64_t forward_inner;    /* need of advancing with the state before it counted */
@@ -37,13 +37,13 @@ struct grid {
 struct table {
 	const struct part *parts;
 	int64_t count;
-	bool last;            /* the chain ends here: no cotangent is there in the first sweep */
-	bool pins;            /* some part keeps its output */
+	bool last; /* the chain ends here: no cotangent is there in the first sweep */
+	bool pins; /* some part keeps its output */
 	struct grid grid;
-	double *sums;         /* time before each part */
-	int64_t *charge;      /* units held by part i once recorded, after part i-1 was */
-	float *rows;          /* time by level, of range (i, j), of pinned range (i, j) */
-	int32_t *low;         /* by row: the least feasible level */
+	double *sums;              /* time before each part */
+	int64_t *charge;           /* units held by part i once recorded, after part i-1 was */
+	float *rows;               /* time by level, of range (i, j), of pinned range (i, j) */
+	int32_t *low;              /* by row: the least feasible level */
 	const struct table *inner; /* by part, or NULL */
 	void *block;
 	size_t block_size;

@@ -65,9 +65,10 @@ static enum status unknown_policy(const struct parser *p, const char *text, size
 static enum status wrong_argument(const struct parser *p, enum policy_kind kind, const char *problem)
 {
 	const struct policy_info *info = &policy_table[kind];
-	static const char *const wants[] = {
-		[NONE] = "", [COUNT] = "a whole number of at least 1", [NAMES] = "one name or more, separated by commas",
-		[BYTES] = "a number of bytes such as 64MiB"};
+	static const char *const wants[] = {[NONE] = "",
+	                                    [COUNT] = "a whole number of at least 1",
+	                                    [NAMES] = "one name or more, separated by commas",
+	                                    [BYTES] = "a number of bytes such as 64MiB"};
 	enum status status = diag_file(p->diags, STATUS_USAGE, NULL, -1, "policy '%s' %s", info->name, problem);
 	diag_hint(p->diags, "%s:%s, where %s is %s", info->name, info->argument, info->argument,
 	          wants[argument_kinds[kind]]);
@@ -200,7 +201,9 @@ enum status policy_parse(struct policy *policy, const char *text, struct arena *
 static enum status wrong_bytes(const char *text, struct diags *diags)
 {
 	enum status status = diag_file(diags, STATUS_USAGE, NULL, -1, "'%s' is not a number of bytes", text);
-	diag_hint(diags, "write it like 1500, 64K (thousands), 64KiB (1024s), 1.5GiB; units are K, M, G, T and KiB, MiB, GiB, TiB");
+	diag_hint(
+		diags,
+		"write it like 1500, 64K (thousands), 64KiB (1024s), 1.5GiB; units are K, M, G, T and KiB, MiB, GiB, TiB");
 	return status;
 }
 

@@ -46,8 +46,8 @@ void schedule_free(struct schedule *schedule)
 const char *action_name(enum action_kind kind)
 {
 	static const char *const names[] = {
-		[ACT_FORWARD] = "forward", [ACT_RECORD] = "record", [ACT_SAVE] = "save",
-		[ACT_LOAD] = "load",       [ACT_DROP] = "drop",     [ACT_SPILL] = "spill",
+		[ACT_FORWARD] = "forward", [ACT_RECORD] = "record",   [ACT_SAVE] = "save",
+		[ACT_LOAD] = "load",       [ACT_DROP] = "drop",       [ACT_SPILL] = "spill",
 		[ACT_FETCH] = "fetch",     [ACT_DISCARD] = "discard", [ACT_BACKWARD] = "backward",
 	};
 	return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "unknown";

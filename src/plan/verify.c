@@ -28,16 +28,16 @@ struct interval {
 struct verifier {
 	const struct step_costs *costs;
 	const struct allocator *allocator;
-	int64_t *starts; /* of each run; one more at the end */
-	size_t run;      /* the run of the step asked for last: steps are mostly asked for in order */
+	int64_t *starts;       /* of each run; one more at the end */
+	size_t run;            /* the run of the step asked for last: steps are mostly asked for in order */
 	int64_t *slots, *disk; /* the state in each, or -1 */
 	int64_t slot_count, disk_count;
 	struct held_state *states; /* ascending; for slots and the current state */
 	size_t state_count, state_capacity;
 	struct interval *recorded;
 	size_t recorded_count, recorded_capacity;
-	int64_t current;   /* position of the current state, or -1 */
-	int64_t cotangent; /* its position */
+	int64_t current;    /* position of the current state, or -1 */
+	int64_t cotangent;  /* its position */
 	bool swept, turned; /* state n was reached; a BACKWARD has begun */
 	int64_t in_slots;
 	int64_t bytes;
@@ -118,8 +118,8 @@ static int64_t charge(struct verifier *v, int64_t position)
 {
 	if (position > 0 && is_recorded(v, position - 1) && cost_of(v, position - 1)->keeps_output)
 		return 0;
-	bool kept = is_held(v, position) || (position < v->costs->steps && is_recorded(v, position) &&
-	                                     cost_of(v, position)->keeps_input);
+	bool kept = is_held(v, position) ||
+	            (position < v->costs->steps && is_recorded(v, position) && cost_of(v, position)->keeps_input);
 	return kept ? state_bytes(v, position) : 0;
 }
 
@@ -506,8 +506,8 @@ static void verifier_free(struct verifier *v)
 	allocator_put(v->allocator, v->recorded, v->recorded_capacity * sizeof *v->recorded);
 }
 
-enum status schedule_verify(struct schedule *schedule, const struct step_costs *costs, const struct allocator *allocator,
-                            struct verdict *verdict, struct diags *diags)
+enum status schedule_verify(struct schedule *schedule, const struct step_costs *costs,
+                            const struct allocator *allocator, struct verdict *verdict, struct diags *diags)
 {
 	*verdict = (struct verdict){.valid = true};
 	struct verifier v = {.costs = costs, .allocator = allocator, .verdict = verdict};

@@ -96,8 +96,12 @@ static inline void model_turn(struct model *m, int64_t step)
 static inline struct outcome model_schedule(struct schedule *schedule, const struct step_costs *costs)
 {
 	size_t n = (size_t)costs->steps + 2, slots = (size_t)schedule_slots(schedule) + 1;
-	struct model m = {.costs = costs, .held = calloc(n, sizeof(int)), .recorded = calloc(n, sizeof(int)),
-	                  .slots = calloc(slots, sizeof(int64_t)), .runs = calloc(n, sizeof(int64_t)), .current = -1,
+	struct model m = {.costs = costs,
+	                  .held = calloc(n, sizeof(int)),
+	                  .recorded = calloc(n, sizeof(int)),
+	                  .slots = calloc(slots, sizeof(int64_t)),
+	                  .runs = calloc(n, sizeof(int64_t)),
+	                  .current = -1,
 	                  .cotangent = -1};
 	struct action a;
 	model_current(&m, 0);
@@ -151,16 +155,21 @@ static inline int64_t draw(uint64_t *seed, int64_t below)
 static inline struct step_costs random_costs(uint64_t *seed, struct step_run *room, int64_t runs, int64_t longest,
                                              int64_t unit)
 {
-	struct step_costs costs = {.runs = room, .run_count = (size_t)(1 + draw(seed, runs)),
-	                           .output = unit * draw(seed, 12), .fixed = draw(seed, 5)};
+	struct step_costs costs = {.runs = room,
+	                           .run_count = (size_t)(1 + draw(seed, runs)),
+	                           .output = unit * draw(seed, 12),
+	                           .fixed = draw(seed, 5)};
 	int64_t flags = draw(seed, 3);
 	for (size_t i = 0; i < costs.run_count; i++) {
 		struct step_cost *cost = &room[i].cost;
 		room[i].count = 1 + draw(seed, longest);
 		costs.steps += room[i].count;
-		*cost = (struct step_cost){.forward = (double)(1 + draw(seed, 9)), .backward = (double)draw(seed, 9),
-		                           .state = unit * draw(seed, 12), .residual = unit * draw(seed, 14),
-		                           .forward_temporary = draw(seed, 6), .record_temporary = draw(seed, 6),
+		*cost = (struct step_cost){.forward = (double)(1 + draw(seed, 9)),
+		                           .backward = (double)draw(seed, 9),
+		                           .state = unit * draw(seed, 12),
+		                           .residual = unit * draw(seed, 14),
+		                           .forward_temporary = draw(seed, 6),
+		                           .record_temporary = draw(seed, 6),
 		                           .backward_temporary = draw(seed, 6)};
 		cost->keeps_input = flags > 0 && draw(seed, 2);
 		cost->keeps_output = flags > 1 && draw(seed, 2);

@@ -226,8 +226,8 @@ END_TEST
 /* As good as revolve, every and sqrt at the bytes that those take. */
 START_TEST(no_policy_is_better)
 {
-	static const char *const others[] = {"revolve:2", "revolve:3", "revolve:5", "revolve:12", "every:3", "every:8", "sqrt",
-	                                     "recursive"};
+	static const char *const others[] = {"revolve:2", "revolve:3", "revolve:5", "revolve:12",
+	                                     "every:3",   "every:8",   "sqrt",      "recursive"};
 	uint64_t seed = 31;
 	for (int i = 0; i < 12; i++) {
 		struct step_run room[60];
@@ -237,7 +237,8 @@ START_TEST(no_policy_is_better)
 			struct verdict verdict = verdict_of(other, &costs);
 			schedule_free(other);
 			struct plan plan = plan_within(&costs, verdict.peak);
-			ck_assert_msg(plan.time <= verdict.time * (1 + 1e-6), "%s: %g, budget %g", others[p], verdict.time, plan.time);
+			ck_assert_msg(plan.time <= verdict.time * (1 + 1e-6), "%s: %g, budget %g", others[p], verdict.time,
+			              plan.time);
 		}
 	}
 }
@@ -246,8 +247,13 @@ END_TEST
 START_TEST(long_equal_chain)
 {
 	static const int64_t budgets[] = {60000, 400000, 4000000, 40000000, 400000000, 4000000000};
-	struct step_run run = {.cost = {.forward = 1, .backward = 2, .state = 4096, .residual = 4096,
-	                                .forward_temporary = 64, .record_temporary = 64, .backward_temporary = 64},
+	struct step_run run = {.cost = {.forward = 1,
+	                                .backward = 2,
+	                                .state = 4096,
+	                                .residual = 4096,
+	                                .forward_temporary = 64,
+	                                .record_temporary = 64,
+	                                .backward_temporary = 64},
 	                       .count = 100000};
 	struct step_costs costs = {.runs = &run, .run_count = 1, .steps = run.count, .output = 4096, .fixed = 1000};
 	int64_t least = plan_within(&costs, 1).least;
@@ -273,9 +279,12 @@ START_TEST(two_thousand_unequal_steps)
 	static struct step_run room[2000];
 	struct step_costs costs = {.runs = room, .run_count = 2000, .steps = 2000, .output = 4, .fixed = 1000};
 	for (int i = 0; i < 2000; i++)
-		room[i] = (struct step_run){.cost = {.forward = 1 + 0.01 * (double)draw(&seed, 1000), .backward = 3,
-		                                     .state = 1000 + draw(&seed, 100000), .residual = draw(&seed, 200000),
-		                                     .keeps_input = draw(&seed, 2)}, .count = 1};
+		room[i] = (struct step_run){.cost = {.forward = 1 + 0.01 * (double)draw(&seed, 1000),
+		                                     .backward = 3,
+		                                     .state = 1000 + draw(&seed, 100000),
+		                                     .residual = draw(&seed, 200000),
+		                                     .keeps_input = draw(&seed, 2)},
+		                            .count = 1};
 	struct plan plan = plan_within(&costs, 20000000);
 	ck_assert_int_eq(plan.status, STATUS_OK);
 	ck_assert_int_ge(plan.peak, 19000000);

@@ -28,13 +28,26 @@ static struct policy parse(const char *text)
 START_TEST(canonical_text)
 {
 	static const char *const cases[][2] = {
-		{"save-all", "save-all"},       {"nothing", "nothing"},         {"dots", "dots"},
-		{"dots-no-batch", "dots-no-batch"}, {"names:a,b", "names:a,b"}, {"names-but:h1", "names-but:h1"},
-		{"all-but:_x", "all-but:_x"},   {"dots+names:a", "dots+names:a"}, {"dots+names:a+nothing", "dots+names:a+nothing"},
-		{"every:004", "every:4"},       {"sqrt", "sqrt"},               {"recursive", "recursive"},
-		{"revolve:3", "revolve:3"},     {"budget:64MiB", "budget:64MiB"}, {"budget:67108864", "budget:64MiB"},
-		{"budget:64M", "budget:62500KiB"}, {"budget:1500", "budget:1500"}, {"disk-revolve:2", "disk-revolve:2"},
-		{"online:7", "online:7"},       {"auto", "auto"},
+		{"save-all", "save-all"},
+		{"nothing", "nothing"},
+		{"dots", "dots"},
+		{"dots-no-batch", "dots-no-batch"},
+		{"names:a,b", "names:a,b"},
+		{"names-but:h1", "names-but:h1"},
+		{"all-but:_x", "all-but:_x"},
+		{"dots+names:a", "dots+names:a"},
+		{"dots+names:a+nothing", "dots+names:a+nothing"},
+		{"every:004", "every:4"},
+		{"sqrt", "sqrt"},
+		{"recursive", "recursive"},
+		{"revolve:3", "revolve:3"},
+		{"budget:64MiB", "budget:64MiB"},
+		{"budget:67108864", "budget:64MiB"},
+		{"budget:64M", "budget:62500KiB"},
+		{"budget:1500", "budget:1500"},
+		{"disk-revolve:2", "disk-revolve:2"},
+		{"online:7", "online:7"},
+		{"auto", "auto"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct policy policy = parse(cases[i][0]);
@@ -49,15 +62,29 @@ END_TEST
 START_TEST(wrong_text)
 {
 	static const char *const cases[][2] = {
-		{"revolv:2", "'revolve'"},     {"evry:4", "'every'"},        {"dot", "'dots'"},
-		{"saveall", "'save-all'"},     {"revolve", "needs a number"}, {"revolve:", "needs a number"},
-		{"revolve:0", "at least 1"},   {"revolve:-1", "'-1'"},       {"every:4x", "'4x'"},
-		{"every:99999999999999999999", "cannot take"},               {"sqrt:3", "takes no argument"},
-		{"names", "needs names"},      {"names:a,,b", "empty name"}, {"names:a b", "'a b'"},
-		{"names:a,", "empty name"},    {"dots+revolve:2", "'revolve:2' cannot be joined"},
-		{"every:2+dots", "'every:2' cannot be joined"},              {"dots+", "unknown policy ''"},
-		{"budget", "needs a size"},    {"budget:0", "at least 1 byte"}, {"budget:12Q", "'12Q' is not a number of bytes"},
-		{"", "unknown policy"},        {"dots+nams:a", "'names'"},
+		{"revolv:2", "'revolve'"},
+		{"evry:4", "'every'"},
+		{"dot", "'dots'"},
+		{"saveall", "'save-all'"},
+		{"revolve", "needs a number"},
+		{"revolve:", "needs a number"},
+		{"revolve:0", "at least 1"},
+		{"revolve:-1", "'-1'"},
+		{"every:4x", "'4x'"},
+		{"every:99999999999999999999", "cannot take"},
+		{"sqrt:3", "takes no argument"},
+		{"names", "needs names"},
+		{"names:a,,b", "empty name"},
+		{"names:a b", "'a b'"},
+		{"names:a,", "empty name"},
+		{"dots+revolve:2", "'revolve:2' cannot be joined"},
+		{"every:2+dots", "'every:2' cannot be joined"},
+		{"dots+", "unknown policy ''"},
+		{"budget", "needs a size"},
+		{"budget:0", "at least 1 byte"},
+		{"budget:12Q", "'12Q' is not a number of bytes"},
+		{"", "unknown policy"},
+		{"dots+nams:a", "'names'"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct policy policy;
@@ -72,10 +99,12 @@ START_TEST(numbers_of_bytes)
 	static const struct {
 		const char *text;
 		int64_t bytes;
-	} cases[] = {{"1500", 1500}, {"64K", 64000}, {"64k", 64000}, {"64KB", 64000}, {"64KiB", 65536}, {"1.5KiB", 1536},
-	             {"2M", 2000000}, {"2MiB", 2 << 20}, {"1G", 1000000000}, {"2GiB", 2LL << 30}, {"1TiB", 1LL << 40},
-	             {"0.5T", 500000000000}, {"0", 0}, {"12B", 12}, {".5KiB", 512}, {"0.1M", 100000}};
-	static const char *const wrong[] = {"", "x", "-1", "1e3", "0x10", "1 K", "1Ki", "1KK", "nan", ".", "1,5K", "99999999T"};
+	} cases[] = {{"1500", 1500},     {"64K", 64000},      {"64k", 64000},      {"64KB", 64000},
+	             {"64KiB", 65536},   {"1.5KiB", 1536},    {"2M", 2000000},     {"2MiB", 2 << 20},
+	             {"1G", 1000000000}, {"2GiB", 2LL << 30}, {"1TiB", 1LL << 40}, {"0.5T", 500000000000},
+	             {"0", 0},           {"12B", 12},         {".5KiB", 512},      {"0.1M", 100000}};
+	static const char *const wrong[] = {"",    "x",   "-1",  "1e3", "0x10", "1 K",
+	                                    "1Ki", "1KK", "nan", ".",   "1,5K", "99999999T"};
 	int64_t bytes;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		ck_assert_msg(bytes_parse(cases[i].text, &bytes, &diags) == STATUS_OK, "%s", cases[i].text);
@@ -89,15 +118,22 @@ END_TEST
 START_TEST(saved_values)
 {
 	/* A sine; a product; a batched product; the values named a and c; a product that is named a. */
-	static const struct policy_value values[] = {{"sin", false, false, NULL}, {"matmul", true, false, NULL},
+	static const struct policy_value values[] = {{"sin", false, false, NULL},  {"matmul", true, false, NULL},
 	                                             {"matmul", true, true, NULL}, {NULL, false, false, "a"},
 	                                             {NULL, false, false, "c"},    {"dot", true, false, "a"}};
 	static const struct {
 		const char *text, *saved; /* by value: + or - */
-	} cases[] = {{"save-all", "++++++"},         {"nothing", "------"},       {"dots", "-++--+"},
-	             {"dots-no-batch", "-+---+"},    {"names:a,b", "---+-+"},     {"names-but:a,b", "----+-"},
-	             {"all-but:a,b", "+++-+-"},      {"dots+names:a", "-+++-+"},  {"names:a+names:c", "---+++"},
-	             {"save-all+nothing", "++++++"}, {"nothing+dots+names:c", "-++-++"}};
+	} cases[] = {{"save-all", "++++++"},
+	             {"nothing", "------"},
+	             {"dots", "-++--+"},
+	             {"dots-no-batch", "-+---+"},
+	             {"names:a,b", "---+-+"},
+	             {"names-but:a,b", "----+-"},
+	             {"all-but:a,b", "+++-+-"},
+	             {"dots+names:a", "-+++-+"},
+	             {"names:a+names:c", "---+++"},
+	             {"save-all+nothing", "++++++"},
+	             {"nothing+dots+names:c", "-++-++"}};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct policy policy = parse(cases[i].text);
 		for (size_t k = 0; k < sizeof values / sizeof *values; k++)

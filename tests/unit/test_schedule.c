@@ -15,8 +15,13 @@ static struct step_run uniform_run;
 
 static struct step_costs uniform(int64_t steps)
 {
-	uniform_run = (struct step_run){.cost = {.forward = 1, .backward = 2, .state = 10, .residual = 7,
-	                                         .forward_temporary = 1, .record_temporary = 2, .backward_temporary = 3},
+	uniform_run = (struct step_run){.cost = {.forward = 1,
+	                                         .backward = 2,
+	                                         .state = 10,
+	                                         .residual = 7,
+	                                         .forward_temporary = 1,
+	                                         .record_temporary = 2,
+	                                         .backward_temporary = 3},
 	                                .count = steps};
 	return (struct step_costs){.runs = &uniform_run, .run_count = 1, .steps = steps, .output = 10, .fixed = 5};
 }
@@ -50,9 +55,10 @@ static int64_t closed_form(const char *text, int64_t limit, int64_t steps)
 }
 
 static const char *const cut_policies[] = {
-	"save-all", "every:1", "every:2", "every:3", "every:5", "every:16", "every:50", "sqrt", "recursive",
-	"revolve:1", "revolve:2", "revolve:3", "revolve:4", "revolve:7", "revolve:50", "online:1", "online:2", "online:3",
-	"online:6", "online:60", "auto", "nothing", "budget:60", "budget:100", "budget:200", "budget:1MB"};
+	"save-all",   "every:1",   "every:2",    "every:3",    "every:5",   "every:16",  "every:50",
+	"sqrt",       "recursive", "revolve:1",  "revolve:2",  "revolve:3", "revolve:4", "revolve:7",
+	"revolve:50", "online:1",  "online:2",   "online:3",   "online:6",  "online:60", "auto",
+	"nothing",    "budget:60", "budget:100", "budget:200", "budget:1MB"};
 enum { CUT_POLICIES = sizeof cut_policies / sizeof *cut_policies };
 
 START_TEST(every_policy_is_valid)
@@ -331,8 +337,8 @@ START_TEST(disk_revolve_is_optimal)
 					struct schedule *schedule = schedule_of(s == 1 ? "disk-revolve:1" : "disk-revolve:2", 0, &costs);
 					struct verdict verdict = verdict_of(schedule, &costs);
 					ck_assert(verdict.valid);
-					ck_assert_msg(verdict.time < disk_least(d) + 1e-9, "%d steps, S %d, w %d, r %d: %g, not %d", steps, s,
-					              write, read, verdict.time, disk_least(d));
+					ck_assert_msg(verdict.time < disk_least(d) + 1e-9, "%d steps, S %d, w %d, r %d: %g, not %d", steps,
+					              s, write, read, verdict.time, disk_least(d));
 					schedule_free(schedule);
 				}
 	for (int i = 0; i < DISK_COST; i++)
@@ -388,9 +394,18 @@ START_TEST(verifier_rejects)
 		{{{ACT_SAVE, 0, 0, 0}, {ACT_FORWARD, 0, 1, 0}, {ACT_LOAD, 0, 0, 0}}, 3, 1, "before the first sweep"},
 		{{{ACT_SAVE, 0, 0, 0}, {ACT_RECORD, 0, 3, 0}, {ACT_LOAD, 1, 1, 0}}, 3, 1, "does not hold"},
 		{{{ACT_SAVE, 0, 0, 0}, {ACT_RECORD, 0, 3, 0}, {ACT_BACKWARD, 0, 3, 0}}, 3, 1, "in a slot"},
-		{{{ACT_SAVE, 0, 0, 0}, {ACT_RECORD, 0, 3, 0}, {ACT_LOAD, 0, 0, 0}, {ACT_RECORD, 0, 1, 0}}, 4, 1, "held already"},
-		{{{ACT_SAVE, 0, 0, 0}, {ACT_RECORD, 0, 3, 0}, {ACT_BACKWARD, 0, 3, 0}, {ACT_LOAD, 0, 0, 0},
-		  {ACT_RECORD, 0, 1, 0}}, 5, 1, "turned back already"},
+		{{{ACT_SAVE, 0, 0, 0}, {ACT_RECORD, 0, 3, 0}, {ACT_LOAD, 0, 0, 0}, {ACT_RECORD, 0, 1, 0}},
+	     4,
+	     1,
+	     "held already"},
+		{{{ACT_SAVE, 0, 0, 0},
+	      {ACT_RECORD, 0, 3, 0},
+	      {ACT_BACKWARD, 0, 3, 0},
+	      {ACT_LOAD, 0, 0, 0},
+	      {ACT_RECORD, 0, 1, 0}},
+	     5,
+	     1,
+	     "turned back already"},
 		{{{ACT_RECORD, 0, 3, 0}, {ACT_BACKWARD, 0, 3, 0}, {ACT_FORWARD, 0, 1, 0}}, 3, 0, "the current state"},
 		{{{ACT_FETCH, 0, 0, 0}}, 1, 0, "no such slot"},
 		{{{(enum action_kind)99, 0, 0, 0}}, 1, 0, "no such action"},
@@ -442,8 +457,8 @@ static void *failing_resize(void *context, void *block, size_t old_size, size_t 
 
 START_TEST(allocation_fails)
 {
-	static const char *const all[] = {"save-all", "every:3", "recursive", "revolve:3", "online:3", "disk-revolve:2",
-	                                  "budget:100"};
+	static const char *const all[] = {"save-all", "every:3",        "recursive", "revolve:3",
+	                                  "online:3", "disk-revolve:2", "budget:100"};
 	for (size_t p = 0; p < sizeof all / sizeof *all; p++)
 		for (int fail = 0;; fail++) {
 			int left = fail;
