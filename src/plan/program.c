@@ -50,6 +50,7 @@ struct compiler {
 	/* The group that is being made. */
 	struct micro *micros;
 	size_t micro_count, micro_capacity;
+	uint32_t extras;       /* registers that hold no value of the body */
 };
 
 static bool is_loop(const struct instr *instr)
@@ -353,6 +354,12 @@ static struct arg arg_of(struct compiler *c, uint32_t value)
 	return arg;
 }
 
+/* A register of its own, named by a number beyond the body's values. */
+static struct arg extra_register(struct compiler *c, bool wide)
+{
+	return (struct arg){.kind = ARG_REGISTER, .value = (uint32_t)c->body->value_count + c->extras++, .shift = wide ? 3 : 2};
+}
+
 /* A fill of the operand of SHAPE that VALUE is broadcast to; the same register where it has been filled before. */
 static struct arg filled(struct compiler *c, uint32_t value, const struct type *to)
 {
@@ -365,9 +372,7 @@ static struct arg filled(struct compiler *c, uint32_t value, const struct type *
 	micro->from = c->body->values[value].type;
 	micro->to = to;
 	micro->wide = micro->from->dtype == DTYPE_F64;
-	/* Registers of fills are named by numbers beyond the body's values. */
-	micro->out = (struct arg){.kind = ARG_REGISTER, .value = (uint32_t)(c->body->value_count + c->micro_count),
-	                          .shift = micro->wide ? 3 : 2};
+	micro->out = extra_register(c, micro->wide);
 	return micro->out;
 }
 
@@ -454,6 +459,12 @@ static void add_element(struct compiler *c, const struct instr *instr)
 		micro->kind = MICRO_ADD;
 	if (micro->kind == MICRO_ADD)
 		micro->op = OP_add;
+	/* Kernels write their result and all that they can keep, wanted or not. */
+	if (micro->kind == MICRO_KEEP && instr->out == NO_VALUE)
+		micro->out = extra_register(c, micro->wide);
+	for (int k = 0; k < MAX_KEEPS && micro->kind == MICRO_KEEP; k++)
+		if (instr->out_keep[k] == NO_VALUE && op_table[instr->op].keeps[k].kind != KEEP_NOTHING)
+			micro->keep[k] = extra_register(c, micro->wide);
 }
 
 static void add_copy(struct compiler *c, struct arg from, struct arg to, bool single)
@@ -487,10 +498,8 @@ static void end_block_loop(struct compiler *c, const struct instr *loop, size_t 
 		if (carry->result == carry->inner)
 			continue;
 		struct arg to = arg_of(c, carry->inner);
-		if (exchanged) {
-			to.value = (uint32_t)(c->body->value_count + c->micro_count + 1);
-			to.kind = ARG_REGISTER;
-		}
+		if (exchanged)
+			to = extra_register(c, to.shift == 3);
 		add_copy(c, arg_of(c, carry->result), to, false);
 	}
 	size_t first = c->micro_count - loop->carry_count;
@@ -536,7 +545,7 @@ static size_t args_of(struct micro *m, struct arg *args[9])
 
 static void place_registers(struct compiler *c, struct launch *launch)
 {
-	size_t limit = c->body->value_count + launch->micro_count + 2;
+	size_t limit = c->body->value_count + c->extras + 1;
 	struct interval *webs = arena_array(c->arena, 9 * launch->micro_count + 1, sizeof *webs);
 	uint32_t *index = arena_array(c->arena, limit, sizeof *index);
 	if (!webs || !index) {
@@ -768,6 +777,7 @@ static void compile_group(struct compiler *c, size_t first, size_t end)
 	int depth = 0;
 	c->micros = NULL;
 	c->micro_count = c->micro_capacity = 0;
+	c->extras = 0;
 	const struct shape *shape = group_shape(c, &c->body->instrs[first]);
 	for (size_t i = first; i < end; i++)
 		if (c->live[i] && !is_loop(&c->body->instrs[i]))
