@@ -117,9 +117,16 @@ static struct step_cost cost_of(const struct unit *unit)
 	                         .state = state_bytes(linear->step), .forward_temporary = unit->forward.workspace,
 	                         .record_temporary = unit->record.workspace,
 	                         .backward_temporary = unit->backward.workspace};
-	for (size_t i = 0; i < linear->residual_count; i++)
-		if (linear->residuals[i].slot == NO_VALUE)
-			cost.residual += type_bytes(linear->residuals[i].type);
+	for (size_t i = 0; i < linear->residual_count; i++) {
+		const struct residual *residual = &linear->residuals[i];
+		bool output = false;
+		for (size_t k = 0; k < linear->record->out_count; k++)
+			output |= linear->record->outs[k].kind == PORT_SLOT && linear->record->outs[k].value == residual->value;
+		cost.keeps_input |= residual->slot != NO_VALUE;
+		cost.keeps_output |= output;
+		if (residual->slot == NO_VALUE)
+			cost.residual += type_bytes(residual->type);
+	}
 	return cost;
 }
 
@@ -138,12 +145,9 @@ static void add_runs(const struct units *units, const struct item *items, size_t
 		if (!item->step && item->count == 1 && item->items[0].step) {
 			/* A loop of one step: one run. */
 			struct item one = item->items[0];
-			size_t before = list->count;
 			add_runs(units, &one, 1, list, arena);
-			if (!list->failed) {
+			if (!list->failed)
 				list->runs[list->count - 1].count += item->turns - 1;
-				(void)before;
-			}
 			continue;
 		}
 		if (!item->step) {
