@@ -311,7 +311,8 @@ static void finish_loop(struct machine_state *m, const struct launch *loop, bool
 void evaluate(const struct evaluation *e)
 {
 	struct machine_state m = {.e = e, .program = e->program, .workspace = e->workspace, .frame = e->workspace,
-	                          .kernels = {kernels_get(DTYPE_F32), kernels_get(DTYPE_F64)}};
+	                          .kernels = {e->kernels[0] ? e->kernels[0] : kernels_get(DTYPE_F32),
+	                                      e->kernels[1] ? e->kernels[1] : kernels_get(DTYPE_F64)}};
 	int64_t left[MAX_OPEN_LOOPS];
 	int depth = 0;
 	if (e->counters)

@@ -60,6 +60,7 @@ struct run {
 	int64_t sum_doubles;             /* doubles of the partial sums of one tile */
 	int64_t loss_count;              /* elements of an output that is summed over tiles */
 	double *loss_hi, *loss_lo;
+	const struct kernels *kernels[2]; /* F32, F64 */
 	int64_t *first_use;              /* by param: the first step that reads it; only for events */
 	double actions_done;
 	struct arena *arena;
@@ -262,7 +263,8 @@ static enum status on_call(void *context, const struct machine_call *call)
 	struct evaluation evaluation = {.program = call->program, .ins = ins, .outs = outs, .params = lane->params,
 	                                .counters = call->counters, .workspace = lane->slab.base + call->workspace,
 	                                .first_row = lane->first_row, .whole_rows = run->job->tiled ? run->job->rows : run->job->whole.whole_rows,
-	                                .flat = run->job->flat, .sum_hi = hi, .sum_lo = sums ? hi + run->loss_count : NULL};
+	                                .flat = run->job->flat, .sum_hi = hi, .sum_lo = sums ? hi + run->loss_count : NULL,
+	                                .kernels = {run->kernels[0], run->kernels[1]}};
 	evaluate(&evaluation);
 	return call->kind == CALL_BACKWARD && !run->job->tiled && !policy_by_value(run->job->policy)
 	           ? params_ready(run, call->step)
@@ -715,6 +717,8 @@ static enum status prepare(struct run *run, struct diags *diags)
 {
 	struct job *job = run->job;
 	enum status status = STATUS_OK;
+	run->kernels[0] = kernels_get(DTYPE_F32);
+	run->kernels[1] = kernels_get(DTYPE_F64);
 	if (job->tile.units.uses_gemm)
 		status = blas_load(diags);
 	if (status == STATUS_OK)

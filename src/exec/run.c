@@ -143,14 +143,6 @@ static int64_t cached_rows(const struct setup *setup)
 	return (int64_t)fmax(fmin(rows, most), least);
 }
 
-static int64_t sum_block(const struct setup *setup)
-{
-	struct tile_row row = {.bytes = 2.0 * (double)type_bytes(&setup->whole.input)};
-	tile_measure(&row, setup->whole.whole);
-	row.bytes /= (double)setup->rows;
-	return tile_block(&row);
-}
-
 /* Sets chunk, and returns the rows of a tile. */
 static int64_t choose_pieces(struct setup *setup)
 {
@@ -167,7 +159,7 @@ static int64_t choose_pieces(struct setup *setup)
 	if (chunk < 1)
 		chunk = 1;
 	if (setup->sums)
-		tile = sum_block(setup);
+		tile = tile_block_of(&setup->whole, setup->rows);
 	else if (wanted)
 		tile = chunk = wanted;
 	else

@@ -12,52 +12,14 @@
 
 #include <string.h>
 
-enum { TILE_BYTES = 256 << 10, MATMUL_TILE_BYTES = 4 << 20, CHUNK_BYTES = 256 << 10, PARTIAL_BYTES = 1 << 20 };
+#include "plan/tile.h"
+
+enum { CHUNK_BYTES = 256 << 10, PARTIAL_BYTES = 1 << 20 };
 
 int64_t param_sum_bytes(const struct param *param)
 {
 	int64_t count = shape_count(&param->type.shape);
 	return count * (int64_t)sizeof(double) * (dtype_compute(param->type.dtype) == DTYPE_F64 ? 2 : 1);
-}
-
-/* Bytes that the values of BODY take, for one row of ROWS. */
-static double bytes_of_body(const struct body *body, bool *products)
-{
-	double bytes = 0;
-	for (size_t i = 0; i < body->instr_count; i++) {
-		const struct instr *instr = &body->instrs[i];
-		*products |= instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_conv1d || instr->op == OP_conv2d;
-		if (instr->out != NO_VALUE && body->values[instr->out].streamed)
-			bytes += (double)type_bytes(body->values[instr->out].type);
-	}
-	return bytes;
-}
-
-static double bytes_of_items(const struct item *items, size_t count, bool *products)
-{
-	double bytes = 0;
-	for (size_t i = 0; i < count; i++)
-		bytes += items[i].step ? bytes_of_body(items[i].step->body, products)
-		                       : (double)items[i].turns * bytes_of_items(items[i].items, items[i].count, products);
-	return bytes;
-}
-
-static int64_t choose_block(const struct job *job)
-{
-	bool products = false;
-	double bytes = bytes_of_items(job->whole.items, job->whole.item_count, &products) +
-	               2.0 * (double)type_bytes(&job->whole.input);
-	double row = bytes / (job->rows > 0 ? (double)job->rows : 1);
-	double rows = (products ? MATMUL_TILE_BYTES : TILE_BYTES) / (row > 1 ? row : 1);
-	int64_t least = products ? 128 : job->flat ? 512 : 1, most = products ? 512 : 1 << 16;
-	int64_t block = rows > (double)most ? most : (int64_t)rows;
-	if (block < least)
-		block = least;
-	if (job->flat)
-		block = block / 512 * 512;
-	else if (block > 8)
-		block = block / 8 * 8;
-	return block;
 }
 
 static bool sums_params(const struct job *job)
@@ -191,7 +153,11 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	if (!job->tiled)
 		return make_tile(job, &job->tile, 0, diags);
 	job->sums_gradients = sums_params(job);
-	job->block = choose_block(job);
+	struct lowered run;
+	enum status status = lower(&run, job->chain, &job->input, LOWER_RUN, 0, job->arena, diags);
+	if (status)
+		return status;
+	job->block = tile_block_of(&run, rows);
 	job->input_row = row_bytes(&whole->input, rows);
 	job->output_row = whole->sums ? 0 : row_bytes(&whole->output, rows);
 	int64_t tile = job->block;
@@ -217,7 +183,7 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	job->lanes = options->threads < 1 ? 1 : options->threads;
 	if (job->lanes > chunks)
 		job->lanes = (int)chunks;
-	enum status status = make_tile(job, &job->tile, tile, diags);
+	status = make_tile(job, &job->tile, tile, diags);
 	if (status == STATUS_OK && rows % tile)
 		status = make_tile(job, &job->rest, rows % tile, diags);
 	return status;

@@ -4,7 +4,7 @@
  */
 #include "plan/tile.h"
 
-enum { TILE_BYTES = 256 << 10, MATMUL_TILE_BYTES = 4 << 20 };
+enum { TILE_BYTES = 512 << 10, MATMUL_TILE_BYTES = 4 << 20 };
 
 void tile_measure(struct tile_row *row, const struct body *body)
 {
@@ -35,4 +35,12 @@ int64_t tile_block(const struct tile_row *row)
 	if (row->flat)
 		return block / 512 * 512;
 	return block > 8 ? block / 8 * 8 : block;
+}
+
+int64_t tile_block_of(const struct lowered *whole, int64_t rows)
+{
+	struct tile_row row = {.bytes = 2.0 * (double)type_bytes(&whole->input), .flat = whole->flat};
+	tile_measure(&row, whole->whole);
+	row.bytes /= rows > 0 ? (double)rows : 1;
+	return tile_block(&row);
 }

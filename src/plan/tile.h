@@ -21,5 +21,7 @@ void tile_measure(struct tile_row *row, const struct body *body);
  * made of a block is to stay in the second-level cache.
  */
 int64_t tile_block(const struct tile_row *row);
+/* The same for a chain lowered for a forward run, on an input of ROWS rows (elements where it is flat). */
+int64_t tile_block_of(const struct lowered *whole, int64_t rows);
 
 #endif
