@@ -1000,6 +1000,8 @@ static enum status draft_step(struct lowering *l, const struct node *node, struc
 	if (!draft || !body || !item)
 		return memory(l);
 	body_init(body, l->arena);
+	if (!body->regions)
+		return memory(l);
 	begin_body(l, body);
 	draft->body = body;
 	draft->span = node->span;
@@ -1345,7 +1347,7 @@ static enum status lower_whole(struct lowering *l)
 		return memory(l);
 	body_init(out->whole, l->arena);
 	begin_body(l, out->whole);
-	if (read_slot(l, 0) == NO_VALUE || read_slot(l, 1) == NO_VALUE)
+	if (!out->whole->regions || read_slot(l, 0) == NO_VALUE || read_slot(l, 1) == NO_VALUE)
 		return memory(l);
 	enum status status = lower_nodes(l, l->chain->first);
 	if (status)
@@ -1400,7 +1402,7 @@ static enum status lower_unrolled(struct lowering *l)
 		return memory(l);
 	body_init(body, l->arena);
 	begin_body(l, body);
-	if (read_slot(l, 0) == NO_VALUE || read_slot(l, 1) == NO_VALUE)
+	if (!body->regions || read_slot(l, 0) == NO_VALUE || read_slot(l, 1) == NO_VALUE)
 		return memory(l);
 	enum status status = lower_unrolled_nodes(l, l->chain->first);
 	if (status)

@@ -838,7 +838,7 @@ static enum status copy_body(struct linearizer *l)
 	memset(l->map, 0xff, l->stamp_size * sizeof *l->map);
 	memset(l->cotangent, 0xff, l->stamp_size * sizeof *l->cotangent);
 	body_init(l->back, l->arena);
-	return STATUS_OK;
+	return l->back->regions ? STATUS_OK : diag_memory(l->diags);
 }
 
 enum status linearize(struct linear *linear, const struct step *step, const struct chain *chain,
