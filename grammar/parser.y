@@ -36,15 +36,28 @@ static int yylex(YYSTYPE *value, struct span *span, struct parse *parse, void *s
 	return scanner_lex(value, span, scanner);
 }
 static void yyerror(struct span *span, struct parse *parse, void *scanner, const char *message);
-/* Nesting is at most 256 and lists are left-recursive, so the stack never grows. */
+
+/*
+ * The stack never grows: all lists are left-recursive, brackets and `repeat N
+ * stage` nest to 256 (parse_open), and operators that open to the right to 256
+ * more (parse_power, parse_minus), with at most 6 and 8 symbols a level. What
+ * overflows it is deeper than that, and yyerror says so. The stack on which LAC
+ * tries reductions is on its 20 states beyond all need, since a reduction pushes
+ * one state; it may not ask for more either.
+ */
 #define YYINITDEPTH 4000
 #define YYMAXDEPTH 4000
-#define TRY(node) do { if (!(node)) YYNOMEM; } while (0)
+#define YYMALLOC(size) NULL
+#define YYFREE(block) ((void)(block))
+
+/* A builder that fails has said why, or memory is short. */
+#define TRY(done) do { if (!(done)) YYABORT; } while (0)
 }
 
 %union {
 	const char *name;
 	struct parse_number number;
+	struct parse_value value;
 	struct block *block;
 	struct statement *statement;
 	struct operand *operand;
@@ -57,11 +70,11 @@ static void yyerror(struct span *span, struct parse *parse, void *scanner, const
 	struct init *init;
 	struct parse_list *list;
 	struct parse_integers integers;
-	double value;
 }
 
-%token <name> NAME "a name" OPTION "an option" STRING "a string" INPUT "input" PARAM "param" CONST "const" DEF "def" NAMING "name"
-%token <name> REPEAT "repeat" FOR "for" IN "in" CHECKPOINT "checkpoint"
+%token <name> NAME "a name" OPTION "an option" STRING "a string"
+%token <name> INPUT "'input'" PARAM "'param'" CONST "'const'" DEF "'def'" NAMING "'name'"
+%token <name> REPEAT "'repeat'" FOR "'for'" IN "'in'" CHECKPOINT "'checkpoint'"
 %token <number> NUMBER "a number"
 %token NEWLINE "the end of the line"
 
@@ -75,11 +88,11 @@ static void yyerror(struct span *span, struct parse *parse, void *scanner, const
 %type <declared> type optional_type
 %type <shape> extents
 %type <init> init optional_init
-%type <list> list elements element
+%type <list> list elements
 %type <integers> integers
 %type <number> signed
 %type <value> expression
-%type <name> name
+%type <name> name word type_name
 
 %left '+' '-'
 %left '*' '/'
@@ -89,164 +102,239 @@ static void yyerror(struct span *span, struct parse *parse, void *scanner, const
 %%
 
 chain
-	: statements { parse->syntax->chain = $statements; parse_finish_block(parse, $statements, NULL, NULL); }
+	: statements { parse->syntax->chain = $1; parse_finish_chain(parse, $1); }
 	;
 
 statements
 	: %empty { TRY($$ = parse_block(parse)); }
-	| statement { TRY($$ = parse_block(parse)); parse_append(parse, $$, $statement); }
+	| statement { TRY($$ = parse_block(parse)); parse_append($$, $1); }
 	| statements separator { $$ = $1; }
-	| statements separator statement { $$ = $1; parse_append(parse, $$, $statement); }
+	| statements separator statement { $$ = $1; parse_append($$, $3); }
 	;
 
 separator : ';' | NEWLINE ;
 
 block
-	: '{' statements '}' { $$ = $statements; parse_finish_block(parse, $$, &@1, &@3); }
+	: '{' statements '}' { $$ = $2; parse_finish_block($$, @1, @3); }
 	;
 
 statement
-	: INPUT name optional_type { TRY($$ = parse_declare(parse, STATEMENT_INPUT, @$, $name, @name, $optional_type, NULL)); }
-	| PARAM name optional_type optional_init { TRY($$ = parse_declare(parse, STATEMENT_PARAM, @$, $name, @name, $optional_type, $optional_init)); }
-	| CONST name optional_type optional_init { TRY($$ = parse_declare(parse, STATEMENT_CONST, @$, $name, @name, $optional_type, $optional_init)); }
-	| DEF name '(' ')' block { TRY($$ = parse_statement(parse, STATEMENT_DEF, @$, $name, @name)); $$->block = $block; }
-	| DEF name '(' names ')' block { TRY($$ = parse_statement(parse, STATEMENT_DEF, @$, $name, @name)); $$->names = $names.first; $$->block = $block; }
+	: INPUT name optional_type { TRY($$ = parse_declare(parse, STATEMENT_INPUT, @$, $2, @2, $3, NULL)); }
+	| PARAM name optional_type optional_init { TRY($$ = parse_declare(parse, STATEMENT_PARAM, @$, $2, @2, $3, $4)); }
+	| CONST name optional_type optional_init { TRY($$ = parse_declare(parse, STATEMENT_CONST, @$, $2, @2, $3, $4)); }
+	| DEF name '(' ')' block { TRY($$ = parse_def(parse, @$, $2, @2, NULL, $5)); }
+	| DEF name '(' names ')' block { TRY($$ = parse_def(parse, @$, $2, @2, $4.first, $6)); }
 	| stage
 	;
 
 stage
-	: NAME operands options { TRY($$ = parse_statement(parse, STATEMENT_STAGE, @$, $NAME, @NAME)); $$->operands = $operands.first; $$->options = $options.first; }
-	| NAMING name { TRY($$ = parse_statement(parse, STATEMENT_NAME, @$, $name, @name)); }
-	| REPEAT NUMBER { if (!parse_count(parse, &$NUMBER, &@NUMBER)) YYABORT; } block { TRY($$ = parse_statement(parse, STATEMENT_REPEAT, @$, "repeat", @1)); $$->count = $NUMBER.whole; $$->block = $block; }
-	| REPEAT NUMBER stage { if (!parse_count(parse, &$NUMBER, &@NUMBER)) YYABORT; TRY($$ = parse_repeat_stage(parse, @$, @1, $NUMBER.whole, $3)); }
-	| FOR names IN names block { TRY($$ = parse_statement(parse, STATEMENT_FOR, @$, "for", @1)); $$->names = $2.first; $$->over = $4.first; $$->block = $block; }
-	| CHECKPOINT options block { TRY($$ = parse_statement(parse, STATEMENT_CHECKPOINT, @$, "checkpoint", @1)); $$->options = $options.first; $$->block = $block; }
+	: NAME operands options { TRY($$ = parse_stage(parse, @$, $1, @1, &$2, &$3)); }
+	| NAMING name { TRY($$ = parse_statement(parse, STATEMENT_NAME, @$, $2, @2)); }
+	| REPEAT NUMBER block { TRY($$ = parse_repeat(parse, @$, @1, &$2, @2, $3)); }
+	| REPEAT NUMBER stage { TRY($$ = parse_repeat_stage(parse, @$, @1, &$2, @2, $3)); }
+	| FOR names IN names block { TRY($$ = parse_for(parse, @$, @1, $2.first, $4.first, $5)); }
+	| CHECKPOINT options block { TRY($$ = parse_checkpoint(parse, @$, @1, &$2, $3)); }
 	;
 
-name : NAME | OPTION | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT ;
+/* Where only a name can be, every word is one. */
+name : NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT ;
 
 names
-	: name { TRY(parse_add_name(parse, &$$, NULL, $name, @name)); }
-	| names ',' name { TRY(parse_add_name(parse, &$$, &$1, $name, @name)); }
+	: name { TRY(parse_add_name(parse, &$$, NULL, $1, @1)); }
+	| names ',' name { TRY(parse_add_name(parse, &$$, &$1, $3, @3)); }
 	;
 
 operands
 	: %empty { $$ = (struct operand_list){NULL, NULL}; }
-	| operands operand { $$ = $1; parse_add_operand(&$$, $operand); }
+	| operands operand { $$ = $1; parse_add_operand(&$$, $2); }
 	;
 
+word : NAME | IN ;
+
 operand
-	: signed { TRY($$ = parse_number_operand(parse, &$signed, @$)); }
-	| NAME { $$ = parse_name_operand(parse, $NAME, -1, @$); TRY($$); }
-	| NAME '[' NUMBER ']' { if (!parse_count(parse, &$NUMBER, &@NUMBER)) YYABORT; TRY($$ = parse_name_operand(parse, $NAME, $NUMBER.whole, @$)); }
-	| '(' expression ')' { TRY($$ = parse_expression_operand(parse, $expression, @$)); }
-	| block { TRY($$ = parse_block_operand(parse, $block, @$)); }
+	: signed { TRY($$ = parse_number_operand(parse, &$1, @$)); }
+	| word { TRY($$ = parse_name_operand(parse, $1, NULL, @1, @$)); }
+	| word '[' NUMBER ']' { TRY($$ = parse_name_operand(parse, $1, &$3, @3, @$)); }
+	| '(' expression ')' { TRY($$ = parse_expression_operand(parse, &$2, @$)); }
+	| block { TRY($$ = parse_block_operand(parse, $1, @$)); }
 	;
 
 signed
 	: NUMBER
-	| '-' NUMBER { TRY(parse_negate(parse, &$$, &$NUMBER)); }
-	| '+' NUMBER { $$ = $NUMBER; }
+	| '-' NUMBER { TRY(parse_negate(parse, &$$, &$2)); }
+	| '+' NUMBER { $$ = $2; }
 	;
 
+/* Folded as it is read; ^ binds tighter than a minus before it, and to the right. */
 expression
-	: NUMBER { $$ = $NUMBER.value; }
-	| NAME { if (!parse_constant(parse, &$$, $NAME, &@NAME)) YYABORT; }
-	| '(' expression ')' { $$ = $2; }
-	| expression '+' expression { $$ = $1 + $3; }
-	| expression '-' expression { $$ = $1 - $3; }
-	| expression '*' expression { $$ = $1 * $3; }
-	| expression '/' expression { $$ = $1 / $3; }
-	| expression '^' expression { $$ = parse_power($1, $3); }
-	| '-' expression %prec NEGATE { $$ = -$2; }
+	: NUMBER { $$ = (struct parse_value){$1.value, 0}; }
+	| NAME { TRY(parse_constant(parse, &$$, $1, @1)); }
+	| '(' expression ')' { $$ = (struct parse_value){$2.value, 0}; }
+	| expression '+' expression { $$ = (struct parse_value){$1.value + $3.value, $1.depth}; }
+	| expression '-' expression { $$ = (struct parse_value){$1.value - $3.value, $1.depth}; }
+	| expression '*' expression { $$ = (struct parse_value){$1.value * $3.value, $1.depth}; }
+	| expression '/' expression { $$ = (struct parse_value){$1.value / $3.value, $1.depth}; }
+	| expression '^' expression { TRY(parse_power(parse, &$$, &$1, &$3, @2)); }
+	| '-' expression %prec NEGATE { TRY(parse_minus(parse, &$$, &$2, @1)); }
 	;
 
 options
 	: %empty { $$ = (struct option_list){NULL, NULL}; }
-	| options option { $$ = $1; parse_add_option(&$$, $option); }
+	| options option { $$ = $1; parse_add_option(&$$, $2); }
 	;
 
 option
-	: OPTION '=' signed { TRY($$ = parse_option(parse, $1, @1, VALUE_NUMBER, $signed.text, @signed)); $$->number = $signed.value; $$->integer = $signed.integer; }
-	| OPTION '=' NAME { TRY($$ = parse_word_option(parse, $1, @1, $3, @3)); }
+	: OPTION '=' signed { TRY($$ = parse_number_option(parse, $1, @1, &$3, @3)); }
+	| OPTION '=' word { TRY($$ = parse_word_option(parse, $1, @1, $3, @3)); }
 	| OPTION '=' STRING { TRY($$ = parse_option(parse, $1, @1, VALUE_STRING, $3, @3)); }
-	| OPTION '=' '[' ']' { TRY($$ = parse_option(parse, $1, @1, VALUE_INTEGERS, NULL, @3)); }
-	| OPTION '=' '[' integers ']' { TRY($$ = parse_option(parse, $1, @1, VALUE_INTEGERS, NULL, @3)); $$->integers = $integers.items; $$->count = $integers.count; }
+	| OPTION '=' '[' ']' { TRY($$ = parse_integers_option(parse, $1, @1, NULL, @3, @4)); }
+	| OPTION '=' '[' integers ']' { TRY($$ = parse_integers_option(parse, $1, @1, &$4, @3, @5)); }
 	;
 
 integers
-	: signed { if (!parse_add_integer(parse, &$$, NULL, &$signed, &@signed)) YYABORT; }
-	| integers ',' signed { if (!parse_add_integer(parse, &$$, &$1, &$signed, &@signed)) YYABORT; }
+	: signed { TRY(parse_add_integer(parse, &$$, NULL, &$1, @1)); }
+	| integers ',' signed { TRY(parse_add_integer(parse, &$$, &$1, &$3, @3)); }
 	;
 
 optional_type
 	: %empty { $$ = NULL; }
-	| ':' type { $$ = $type; }
+	| ':' type { $$ = $2; }
 	;
 
+/* `f32` before `=` is scanned as an option, and is told that `[` is missing. */
 type
-	: NAME '[' ']' { if (!parse_type(parse, &$$, $NAME, &@NAME, NULL, @$)) YYABORT; }
-	| NAME '[' extents ']' { if (!parse_type(parse, &$$, $NAME, &@NAME, $extents, @$)) YYABORT; }
+	: type_name '[' ']' { TRY($$ = parse_type(parse, $1, @1, NULL, @$)); }
+	| type_name '[' extents ']' { TRY($$ = parse_type(parse, $1, @1, $3, @$)); }
 	;
+
+type_name : word | OPTION ;
 
 extents
-	: NUMBER { $$ = NULL; if (!parse_extent(parse, &$$, &$NUMBER, &@NUMBER)) YYABORT; }
-	| '*' { $$ = NULL; if (!parse_extent(parse, &$$, NULL, &@1)) YYABORT; }
-	| extents ',' NUMBER { $$ = $1; if (!parse_extent(parse, &$$, &$NUMBER, &@NUMBER)) YYABORT; }
+	: NUMBER { TRY($$ = parse_extent(parse, NULL, &$1, @1)); }
+	| '*' { TRY($$ = parse_extent(parse, NULL, NULL, @1)); }
+	| extents ',' NUMBER { TRY($$ = parse_extent(parse, $1, &$3, @3)); }
+	| extents ',' '*' { TRY($$ = parse_extent(parse, $1, NULL, @3)); }
 	;
 
 optional_init
 	: %empty { $$ = NULL; }
-	| '=' init { $$ = $init; $$->span = @init; }
+	| '=' init { $$ = $2; }
 	;
 
 init
-	: signed { TRY(parse_init_number(parse, &$$, $signed.value)); }
-	| list { TRY(parse_init_list(parse, &$$, $list)); }
-	| NAME { if (!parse_init_word(parse, &$$, $NAME, &@NAME)) YYABORT; }
-	| NAME '(' STRING ')' { if (!parse_init_load(parse, &$$, $NAME, &@NAME, $STRING, NULL)) YYABORT; }
-	| NAME '(' STRING ',' STRING ')' { if (!parse_init_load(parse, &$$, $NAME, &@NAME, $3, $5)) YYABORT; }
-	| NAME '(' elements ')' { if (!parse_init_call(parse, &$$, $NAME, &@NAME, $elements)) YYABORT; }
-	| '(' expression ')' { TRY(parse_init_number(parse, &$$, $expression)); }
+	: signed { TRY($$ = parse_init_number(parse, $1.value, @$)); }
+	| '(' expression ')' { TRY($$ = parse_init_number(parse, $2.value, @$)); }
+	| list { TRY($$ = parse_init_list(parse, $1, @$)); }
+	| word { TRY($$ = parse_init_word(parse, $1, @1)); }
+	| word '(' STRING ')' { TRY($$ = parse_init_load(parse, $1, @1, $3, NULL, @$)); }
+	| word '(' STRING ',' STRING ')' { TRY($$ = parse_init_load(parse, $1, @1, $3, $5, @$)); }
+	| word '(' elements ')' { TRY($$ = parse_init_call(parse, $1, @1, $3, @$)); }
 	;
 
 list
-	: '[' ']' { TRY($$ = parse_list(parse)); $$->shape.ndim = 1; }
-	| '[' elements ']' { if (!parse_list_close(parse, $elements, &@$)) YYABORT; $$ = $elements; }
+	: '[' ']' { TRY($$ = parse_list(parse)); TRY(parse_list_close(parse, $$, @$)); }
+	| '[' elements ']' { TRY(parse_list_close(parse, $2, @$)); $$ = $2; }
 	;
 
 elements
-	: element { $$ = $element; }
-	| elements ',' element { if (!parse_list_join(parse, $1, $element, &@element)) YYABORT; $$ = $1; }
-	;
-
-element
-	: signed { TRY($$ = parse_list_number(parse, $signed.value)); }
-	| list { $$ = $list; $$->nested = true; }
+	: expression { TRY($$ = parse_list(parse)); TRY(parse_list_add(parse, $$, $1.value, @1)); }
+	| list { $$ = $1; $$->elements = 1; }
+	| elements ',' expression { $$ = $1; TRY(parse_list_add(parse, $$, $3.value, @3)); }
+	| elements ',' list { $$ = $1; TRY(parse_list_join(parse, $$, $3, @3)); }
 	;
 
 %%
 
-/* What the lookahead is, in words: its text is escaped when it is shown. */
+/* What can follow, in words. A kind of thing that has many beginnings is named once. */
+struct wanted {
+	bool is[YYNTOKENS];
+	const char *words[YYNTOKENS + 8];
+	int count;
+};
+
+static void want(struct wanted *w, const char *word, const yysymbol_kind_t *kinds)
+{
+	w->words[w->count++] = word;
+	for (; *kinds != YYSYMBOL_YYEMPTY; kinds++)
+		w->is[*kinds] = false;
+}
+#define WANT(w, word, ...) want(w, word, (const yysymbol_kind_t[]){__VA_ARGS__, YYSYMBOL_YYEMPTY})
+#define STAGE_KINDS YYSYMBOL_NAME, YYSYMBOL_NAMING, YYSYMBOL_REPEAT, YYSYMBOL_FOR, YYSYMBOL_CHECKPOINT
+#define DECLARATION_KINDS YYSYMBOL_INPUT, YYSYMBOL_PARAM, YYSYMBOL_CONST, YYSYMBOL_DEF
+#define NUMBER_KINDS YYSYMBOL_NUMBER, KIND_MINUS, KIND_PLUS
+#define END_KINDS KIND_SEMICOLON, YYSYMBOL_NEWLINE, YYSYMBOL_YYEOF
+/* bison's own names for these hold numbers that move with the grammar */
+#define KIND_MINUS YYTRANSLATE('-')
+#define KIND_PLUS YYTRANSLATE('+')
+#define KIND_SEMICOLON YYTRANSLATE(';')
+
+static void want_things(struct wanted *w)
+{
+	const bool *is = w->is;
+	bool names = is[YYSYMBOL_REPEAT] && is[YYSYMBOL_OPTION];
+	if (names)
+		WANT(w, "a name", STAGE_KINDS, DECLARATION_KINDS, YYSYMBOL_OPTION, YYSYMBOL_IN);
+	else if (is[YYSYMBOL_INPUT])
+		WANT(w, "an operation or another statement", STAGE_KINDS, DECLARATION_KINDS, END_KINDS);
+	else if (is[YYSYMBOL_REPEAT])
+		WANT(w, "an operation", STAGE_KINDS);
+	if (is[YYSYMBOL_NUMBER] && is[YYTRANSLATE('{')] && is[YYSYMBOL_NAME])
+		WANT(w, "an operand", NUMBER_KINDS, YYSYMBOL_NAME, YYSYMBOL_IN, YYTRANSLATE('('), YYTRANSLATE('{'));
+	else if (is[YYSYMBOL_NUMBER] && is[YYSYMBOL_STRING] && !is[YYTRANSLATE('(')])
+		WANT(w, "a value", NUMBER_KINDS, YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_STRING, YYTRANSLATE('['));
+	else if (is[YYSYMBOL_NUMBER] && is[YYTRANSLATE('[')] && is[YYSYMBOL_IN])
+		WANT(w, "an initial value", NUMBER_KINDS, YYSYMBOL_NAME, YYSYMBOL_IN, YYTRANSLATE('['), YYTRANSLATE('('));
+	else if (is[YYSYMBOL_NUMBER])
+		WANT(w, "a number", NUMBER_KINDS, YYSYMBOL_NAME, YYTRANSLATE('('));
+	if (is[YYSYMBOL_NAME] && is[YYSYMBOL_IN] && is[YYSYMBOL_OPTION])
+		WANT(w, "a type such as f32[*,256]", YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_OPTION);
+	if (is[YYTRANSLATE('^')])
+		WANT(w, "an operator", KIND_MINUS, KIND_PLUS, YYTRANSLATE('*'), YYTRANSLATE('/'), YYTRANSLATE('^'));
+	if (is[KIND_SEMICOLON])
+		WANT(w, "the end of the statement", END_KINDS);
+	for (int i = 0; i < YYNTOKENS; i++)
+		if (is[i])
+			w->words[w->count++] = i == YYSYMBOL_YYEOF ? "the end" : yysymbol_name((yysymbol_kind_t)i);
+}
+
+static enum parse_found what_is(yysymbol_kind_t kind)
+{
+	return kind == YYSYMBOL_YYEOF ? FOUND_END : kind == YYSYMBOL_NEWLINE ? FOUND_NEWLINE : FOUND_TOKEN;
+}
+
+static const char *advice(const struct wanted *w, yysymbol_kind_t found)
+{
+	/* After an option: what could be there but an operand? */
+	bool after_option = w->is[YYSYMBOL_OPTION] && w->is[KIND_SEMICOLON] && !w->is[YYSYMBOL_NUMBER];
+	if (found == YYTRANSLATE(':') || found == YYTRANSLATE(',') || found == KIND_PLUS)
+		if (w->is[YYSYMBOL_OPTION] && !w->is[YYSYMBOL_NUMBER])
+			return "a value other than a name or a number is quoted, as in policy=\"names:a,b\"";
+	if (after_option && (found == YYSYMBOL_NUMBER || found == YYSYMBOL_NAME || found == YYSYMBOL_IN ||
+	                     found == KIND_MINUS || found == YYTRANSLATE('(') || found == YYTRANSLATE('{')))
+		return "operands come before options";
+	if (w->is[YYTRANSLATE('[')] && !w->is[YYSYMBOL_NUMBER])
+		return "a type has extents, as in f32[4,2]; f32[] is 0-d";
+	return NULL;
+}
+
 static int yyreport_syntax_error(const yypcontext_t *context, struct parse *parse, void *scanner)
 {
 	(void)scanner;
-	enum { MOST = 12 };
-	yysymbol_kind_t wanted[MOST];
-	const char *names[MOST];
-	int count = yypcontext_expected_tokens(context, wanted, MOST);
+	yysymbol_kind_t kinds[YYNTOKENS], found = yypcontext_token(context);
+	struct wanted wanted = {.count = 0};
+	int count = yypcontext_expected_tokens(context, kinds, YYNTOKENS);
 	for (int i = 0; i < count; i++)
-		names[i] = yysymbol_name(wanted[i]);
-	yysymbol_kind_t found = yypcontext_token(context);
-	parse_syntax_error(parse, yypcontext_location(context), found == YYSYMBOL_YYEOF, found == YYSYMBOL_NEWLINE,
-	                   found == YYSYMBOL_YYEMPTY ? NULL : yysymbol_name(found), names, count);
+		wanted.is[kinds[i]] = true;
+	const char *hint = advice(&wanted, found);
+	want_things(&wanted);
+	parse_syntax_error(parse, *yypcontext_location(context), what_is(found), wanted.words, wanted.count, hint);
 	return 0;
 }
 
+/* Only the stack's overflow comes this way. */
 static void yyerror(struct span *span, struct parse *parse, void *scanner, const char *message)
 {
-	(void)span;
 	(void)scanner;
-	(void)message; /* only "memory exhausted" comes this way */
-	parse->exhausted = true;
+	(void)message;
+	parse_too_deep(parse, *span);
 }

@@ -558,8 +558,8 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 		return fail_memory(r);
 	chain->params = grown;
 	struct param *param = &grown[chain->param_count];
-	*param = (struct param){.name = s->name, .differentiated = s->kind == STATEMENT_PARAM, .declared = s->type,
-	                        .init = s->init, .span = s->name_span};
+	*param = (struct param){.name = s->name, .differentiated = s->kind == STATEMENT_PARAM, .declared = *s->type,
+	                        .init = *s->init, .span = s->name_span};
 	return bind(r, s->name,
 	            (struct ref){.kind = REF_PARAM, .index = (uint32_t)chain->param_count++, .element = -1});
 }
@@ -664,7 +664,7 @@ static enum status find_input(struct resolver *r, const struct block *top)
 			return diag_at(r->diags, STATUS_CHAIN, r->source, s->span, "input must stand before the first stage");
 		found = s;
 		r->chain->input = s->name;
-		r->chain->input_type = s->type;
+		r->chain->input_type = *s->type;
 	}
 	return STATUS_OK;
 }

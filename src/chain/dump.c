@@ -1,8 +1,12 @@
-/* The resolved chain as text, for --dump chain. */
+/*
+ * The syntax tree and the resolved chain as text, for --dump syntax and --dump
+ * chain. Names and strings are written as in the source; nothing is cut.
+ */
 #include "chain/chain.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 struct dumper {
 	const struct chain *chain;
@@ -102,4 +106,177 @@ void chain_dump(const struct chain *chain, diag_write *write, void *context)
 	for (size_t i = 0; i < chain->param_count; i++)
 		put(&d, "%s %s\n", chain->params[i].differentiated ? "param" : "const", chain->params[i].name);
 	dump_nodes(&d, chain->first, 0);
+}
+
+/*
+ * The syntax tree: a node is "(kind what line:column", its children on lines of
+ * their own below it, and ")".
+ */
+struct tree {
+	diag_write *write;
+	void *context;
+	int depth;
+};
+
+static void tree_put(const struct tree *t, const char *text)
+{
+	t->write(t->context, text, strlen(text));
+}
+
+static void tree_open(struct tree *t, const char *kind)
+{
+	for (int i = 0; i < 2 * t->depth; i++)
+		tree_put(t, " ");
+	tree_put(t, "(");
+	tree_put(t, kind);
+	t->depth++;
+}
+
+static void tree_word(const struct tree *t, const char *text)
+{
+	tree_put(t, " ");
+	tree_put(t, text);
+}
+
+static void tree_integer(const struct tree *t, int64_t value)
+{
+	char text[32];
+	snprintf(text, sizeof text, " %lld", (long long)value);
+	tree_put(t, text);
+}
+
+static void tree_string(const struct tree *t, const char *text)
+{
+	tree_put(t, " ");
+	syntax_write_string(text, t->write, t->context);
+}
+
+static void tree_place(const struct tree *t, const struct span *span)
+{
+	char text[32];
+	snprintf(text, sizeof text, "  %u:%u", span->line, span->column);
+	tree_put(t, text);
+}
+
+/* The last line so far is left open, for a ')' or for children. */
+static void tree_close(struct tree *t)
+{
+	t->depth--;
+	tree_put(t, ")");
+}
+
+static void tree_leaf(struct tree *t, const char *kind, const char *text, const struct span *span)
+{
+	tree_put(t, "\n");
+	tree_open(t, kind);
+	tree_word(t, text);
+	tree_place(t, span);
+	tree_close(t);
+}
+
+static void tree_block(struct tree *t, const struct block *block);
+
+static void tree_operand(struct tree *t, const struct operand *o)
+{
+	if (o->kind == OPERAND_BLOCK) {
+		tree_block(t, o->block);
+		return;
+	}
+	tree_put(t, "\n");
+	tree_open(t, o->kind == OPERAND_NUMBER ? "number" : "operand");
+	tree_word(t, o->text);
+	if (o->index >= 0) {
+		tree_put(t, " index");
+		tree_integer(t, o->index);
+	}
+	tree_place(t, &o->span);
+	tree_close(t);
+}
+
+static void tree_option(struct tree *t, const struct option *o)
+{
+	tree_put(t, "\n");
+	tree_open(t, "option");
+	tree_word(t, o->name);
+	if (o->kind == VALUE_STRING)
+		tree_string(t, o->text);
+	else if (o->kind != VALUE_INTEGERS)
+		tree_word(t, o->text);
+	for (size_t i = 0; i < o->count; i++)
+		tree_integer(t, o->integers[i]);
+	tree_place(t, &o->span);
+	tree_close(t);
+}
+
+static void tree_init(struct tree *t, const struct init *init)
+{
+	tree_put(t, "\n");
+	tree_open(t, "init");
+	if (init->kind == INIT_LOAD) {
+		tree_put(t, " load");
+		tree_string(t, init->path);
+		if (init->key)
+			tree_string(t, init->key);
+	} else {
+		tree_word(t, init->text);
+	}
+	tree_place(t, &init->span);
+	tree_close(t);
+}
+
+static void tree_declaration(struct tree *t, const struct statement *s)
+{
+	char text[TYPE_TEXT];
+	if (s->type && s->type->given)
+		tree_leaf(t, "type", type_format(&s->type->type, text), &s->type->span);
+	if (s->init && s->init->kind != INIT_NONE)
+		tree_init(t, s->init);
+}
+
+static void tree_statement(struct tree *t, const struct statement *s)
+{
+	static const char *const kinds[] = {[STATEMENT_INPUT] = "input",   [STATEMENT_PARAM] = "param",
+	                                    [STATEMENT_CONST] = "const",   [STATEMENT_DEF] = "def",
+	                                    [STATEMENT_STAGE] = "stage",   [STATEMENT_NAME] = "name",
+	                                    [STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",
+	                                    [STATEMENT_CHECKPOINT] = "checkpoint"};
+	tree_put(t, "\n");
+	tree_open(t, kinds[s->kind]);
+	if (s->kind == STATEMENT_REPEAT)
+		tree_integer(t, s->count);
+	else if (s->kind != STATEMENT_FOR && s->kind != STATEMENT_CHECKPOINT)
+		tree_word(t, s->name);
+	tree_place(t, &s->span);
+	tree_declaration(t, s);
+	for (const struct name_list *n = s->names; n; n = n->next)
+		tree_leaf(t, "variable", n->name, &n->span);
+	for (const struct name_list *n = s->over; n; n = n->next)
+		tree_leaf(t, "over", n->name, &n->span);
+	for (const struct operand *o = s->operands; o; o = o->next)
+		tree_operand(t, o);
+	for (const struct option *o = s->options; o; o = o->next)
+		tree_option(t, o);
+	if (s->block)
+		tree_block(t, s->block);
+	tree_close(t);
+}
+
+static void tree_block(struct tree *t, const struct block *block)
+{
+	tree_put(t, "\n");
+	tree_open(t, "block");
+	tree_place(t, &block->span);
+	for (const struct statement *s = block->first; s; s = s->next)
+		tree_statement(t, s);
+	tree_close(t);
+}
+
+void syntax_dump(const struct syntax *syntax, diag_write *write, void *context)
+{
+	struct tree t = {write, context, 0};
+	tree_open(&t, "chain");
+	for (const struct statement *s = syntax->chain->first; s; s = s->next)
+		tree_statement(&t, s);
+	tree_close(&t);
+	tree_put(&t, "\n");
 }

@@ -1,6 +1,10 @@
 /*
- * Building the syntax tree. A function that fails has either given a message
- * (failed) or found memory short (exhausted); the parser stops at once.
+ * Builds the syntax tree for the grammar's actions, and says what is wrong where
+ * a tree cannot be built.
+ *
+ * Invariant: at most one message is given for a source, the one at the first
+ * wrong token, since the parser stops at once. Everything is in the arena, the
+ * scanner's memory too, so leaving at any point leaks nothing.
  */
 #include "chain/parse.h"
 
@@ -11,103 +15,112 @@
 
 #include "scanner.h"
 
-static void *node(struct parse *parse, size_t size)
-{
-	void *made = arena_alloc(parse->arena, size);
-	if (!made)
-		parse->exhausted = true;
-	return made;
-}
+/* Errors. */
 
-static bool fail(struct parse *parse)
+static void *fail(struct parse *parse)
 {
 	parse->failed = true;
-	return false;
+	return NULL;
 }
 
-/* Errors. */
+static bool is_repeat(const struct parse *parse, int level)
+{
+	return parse->source->text[parse->open[level].begin] == 'r';
+}
 
 static void hint_open(struct parse *parse)
 {
-	if (parse->depth > 0) {
-		const struct span *open = &parse->open[parse->depth - 1];
-		diag_hint(parse->diags, "the '%c' at %u:%u is still open", parse->source->text[open->begin], open->line,
-		          open->column);
-	}
+	int level = parse->depth - 1;
+	while (level >= 0 && is_repeat(parse, level))
+		level--;
+	if (level < 0)
+		return;
+	const struct span *open = &parse->open[level];
+	diag_hint(parse->diags, "the '%c' at %u:%u is still open", parse->source->text[open->begin], open->line,
+	          open->column);
 }
 
-int parse_fail(struct parse *parse, const struct span *span, const char *found)
+int parse_fail(struct parse *parse, const struct span *span, const char *message)
 {
-	if (!parse->failed && !parse->exhausted)
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, *span, "syntax error: %s", found);
-	parse->failed = true;
+	if (!parse->failed)
+		diag_at(parse->diags, STATUS_CHAIN, parse->source, *span, "syntax error: %s", message);
+	fail(parse);
 	return YYUNDEF;
 }
 
-void parse_syntax_error(struct parse *parse, const struct span *span, bool end, bool newline, const char *found,
-                        const char *const *expected, int count)
+void parse_too_deep(struct parse *parse, struct span span)
 {
-	if (parse->failed || parse->exhausted)
-		return;
-	parse->failed = true;
-	char wanted[256] = "";
+	if (!parse->failed)
+		diag_at(parse->diags, STATUS_LIMIT, parse->source, span, "nesting deeper than %d", MAX_NESTING);
+	fail(parse);
+}
+
+void parse_syntax_error(struct parse *parse, struct span span, enum parse_found found, const char *const *wanted,
+                        int count, const char *hint)
+{
+	enum { SHOWN = 40 };
+	if (parse->failed || parse->arena->failed)
+		return; /* the token that is none: its message has been given */
+	fail(parse);
+	char words[512] = "";
 	size_t used = 0;
-	for (int i = 0; i < count && i < 5; i++) {
-		const char *name = expected[i];
-		bool last = i + 1 == (count < 5 ? count : 5);
-		int n = snprintf(wanted + used, sizeof wanted - used, "%s%s", i == 0 ? "" : last ? " or " : ", ",
-		                 !strcmp(name, "end of file") ? "the end" : name);
-		if (n < 0 || used + (size_t)n >= sizeof wanted)
-			break;
-		used += (size_t)n;
-	}
-	const char *text = parse->source->text + span->begin;
-	int length = (int)(span->end - span->begin > 40 ? 40 : span->end - span->begin);
-	(void)found;
-	if (end)
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, *span, "syntax error: the chain ends too early%s%s",
-		        used && count <= 5 ? ": expected " : "", used && count <= 5 ? wanted : "");
-	else if (newline)
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, *span, "syntax error: the line ends too early%s%s",
-		        used && count <= 5 ? ": expected " : "", used && count <= 5 ? wanted : "");
+	for (int i = 0; i < count && used < sizeof words; i++)
+		used += (size_t)snprintf(words + used, sizeof words - used, "%s%s",
+		                         i == 0 ? "" : i + 1 == count ? " or " : ", ", wanted[i]);
+	const char *text = parse->source->text + span.begin;
+	int length = (int)(span.end - span.begin);
+	if (found == FOUND_TOKEN)
+		diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "syntax error: unexpected '%.*s'%s%s%s",
+		        length > SHOWN ? SHOWN : length, text, length > SHOWN ? "..." : "", count ? ", expected " : "", words);
 	else
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, *span, "syntax error: unexpected '%.*s'%s%s", length, text,
-		        used && count <= 5 ? ", expected " : "", used && count <= 5 ? wanted : "");
-	if (end || newline)
-		hint_open(parse);
-	else if (count > 5 && *text == '}')
+		diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "syntax error: the %s ends too early%s%s",
+		        found == FOUND_END ? "chain" : "line", count ? ", expected " : "", words);
+	if (hint)
+		diag_hint(parse->diags, "%s", hint);
+	else if (found == FOUND_TOKEN && *text == '}' && parse->depth == 0)
 		diag_hint(parse->diags, "no '{' is open here");
+	else if (found != FOUND_TOKEN || strchr(")]}", *text))
+		hint_open(parse);
 }
 
 /* Brackets and comments. */
 
-bool parse_open(struct parse *parse, const struct span *span, char bracket)
+bool parse_open(struct parse *parse, const struct span *span, bool body)
 {
-	(void)bracket;
+	if (body && parse->depth > 0 && is_repeat(parse, parse->depth - 1))
+		parse->depth--;
 	if (parse->depth == MAX_NESTING) {
-		diag_at(parse->diags, STATUS_LIMIT, parse->source, *span, "nesting deeper than %d", MAX_NESTING);
-		return fail(parse);
+		parse_too_deep(parse, *span);
+		return false;
 	}
 	parse->open[parse->depth++] = *span;
 	return true;
 }
 
-void parse_close(struct parse *parse)
+void parse_end_statement(struct parse *parse)
 {
-	if (parse->depth > 0)
+	while (parse->depth > 0 && is_repeat(parse, parse->depth - 1))
+		parse->depth--;
+}
+
+void parse_close(struct parse *parse, char bracket)
+{
+	parse_end_statement(parse);
+	if (parse->depth == 0)
+		return;
+	char open = parse->source->text[parse->open[parse->depth - 1].begin];
+	if (bracket == (open == '(' ? ')' : open == '[' ? ']' : '}'))
 		parse->depth--;
 }
 
 bool parse_add_comment(struct parse *parse, const char *text, size_t length, const struct span *span)
 {
-	struct comment *comment = node(parse, sizeof *comment);
-	while (length && (text[length - 1] == '\r' || text[length - 1] == ' ' || text[length - 1] == '\t'))
+	while (strchr(" \t\r\f\v", text[length - 1])) /* it begins with '#' */
 		length--;
-	char *copy = comment ? arena_strndup(parse->arena, text, length) : NULL;
-	if (!copy) {
-		parse->exhausted = true;
+	struct comment *comment = arena_alloc(parse->arena, sizeof *comment);
+	char *copy = arena_strndup(parse->arena, text, length);
+	if (!comment || !copy)
 		return false;
-	}
 	*comment = (struct comment){.text = copy, .line = span->line, .offset = span->begin};
 	if (parse->last_comment)
 		parse->last_comment->next = comment;
@@ -121,12 +134,11 @@ bool parse_add_comment(struct parse *parse, const char *text, size_t length, con
 
 struct block *parse_block(struct parse *parse)
 {
-	return node(parse, sizeof(struct block));
+	return arena_alloc(parse->arena, sizeof(struct block));
 }
 
-void parse_append(struct parse *parse, struct block *block, struct statement *statement)
+void parse_append(struct block *block, struct statement *statement)
 {
-	(void)parse;
 	if (block->last)
 		block->last->next = statement;
 	else
@@ -134,92 +146,147 @@ void parse_append(struct parse *parse, struct block *block, struct statement *st
 	block->last = statement;
 }
 
-void parse_finish_block(struct parse *parse, struct block *block, const struct span *open, const struct span *close)
+void parse_finish_block(struct block *block, struct span open, struct span close)
 {
-	block->braced = open != NULL;
-	if (open) {
-		block->span = *open;
-		block->span.end = close->end;
-		block->end_line = close->line;
-	} else {
-		block->span = (struct span){0, (uint32_t)parse->source->length, 1, 1};
-		block->end_line = parse->line + 1;
-	}
+	block->braced = true;
+	block->span = open;
+	block->span.end = close.end;
+	block->end_line = close.line;
+}
+
+void parse_finish_chain(const struct parse *parse, struct block *chain)
+{
+	chain->span = (struct span){0, (uint32_t)parse->source->length, 1, 1};
+	chain->end_line = parse->line;
 }
 
 struct statement *parse_statement(struct parse *parse, enum statement_kind kind, struct span span, const char *name,
                                   struct span name_span)
 {
-	struct statement *statement = node(parse, sizeof *statement);
-	if (!statement)
-		return NULL;
-	statement->kind = kind;
-	statement->span = span;
-	statement->name = name;
-	statement->name_span = name_span;
+	struct statement *statement = arena_alloc(parse->arena, sizeof *statement);
+	if (statement)
+		*statement = (struct statement){.kind = kind, .span = span, .name = name, .name_span = name_span};
 	return statement;
 }
 
 struct statement *parse_declare(struct parse *parse, enum statement_kind kind, struct span span, const char *name,
-                                struct span name_span, const struct declared *declared, const struct init *init)
+                                struct span name_span, const struct declared *type, const struct init *init)
 {
+	static const struct declared no_type;
+	static const struct init no_init;
+	if (kind != STATEMENT_INPUT && type && type->type.shape.ndim > 0 && type->type.shape.dim[0] == -1) {
+		diag_at(parse->diags, STATUS_CHAIN, parse->source, type->span, "only the input has a streamed axis '*'");
+		diag_hint(parse->diags, "give %s's extent as a number", name);
+		return fail(parse);
+	}
 	struct statement *statement = parse_statement(parse, kind, span, name, name_span);
-	if (!statement)
-		return NULL;
-	if (declared)
-		statement->type = *declared;
-	if (init)
-		statement->init = *init;
-	if (kind != STATEMENT_INPUT && declared)
-		for (int i = 0; i < declared->type.shape.ndim; i++)
-			if (declared->type.shape.dim[i] == -1) {
-				diag_at(parse->diags, STATUS_CHAIN, parse->source, declared->span, "only the input has a streamed axis '*'");
-				return fail(parse), NULL;
-			}
+	if (statement) {
+		statement->type = type ? type : &no_type;
+		statement->init = init ? init : &no_init;
+	}
 	return statement;
 }
 
-struct statement *parse_repeat_stage(struct parse *parse, struct span span, struct span name_span, int64_t count,
-                                     struct statement *stage)
+struct statement *parse_def(struct parse *parse, struct span span, const char *name, struct span name_span,
+                            struct name_list *parameters, struct block *block)
 {
-	struct statement *statement = parse_statement(parse, STATEMENT_REPEAT, span, "repeat", name_span);
-	struct block *block = statement ? parse_block(parse) : NULL;
-	if (!block)
-		return NULL;
-	parse_append(parse, block, stage);
-	block->span = stage->span;
-	statement->count = count;
-	statement->block = block;
+	struct statement *statement = parse_statement(parse, STATEMENT_DEF, span, name, name_span);
+	if (statement) {
+		statement->names = parameters;
+		statement->block = block;
+	}
 	return statement;
 }
 
-bool parse_count(struct parse *parse, const struct parse_number *number, const struct span *span)
+struct statement *parse_stage(struct parse *parse, struct span span, const char *name, struct span name_span,
+                              const struct operand_list *operands, const struct option_list *options)
+{
+	struct statement *statement = parse_statement(parse, STATEMENT_STAGE, span, name, name_span);
+	if (statement) {
+		statement->operands = operands->first;
+		statement->options = options->first;
+	}
+	return statement;
+}
+
+/* Whether NUMBER is an integer that fits int64. */
+static bool check_integer(struct parse *parse, const struct parse_number *number, struct span span)
 {
 	if (number->integer)
 		return true;
-	diag_at(parse->diags, STATUS_CHAIN, parse->source, *span, "'%s' is not an integer%s", number->text,
-	        strspn(number->text, "0123456789") == strlen(number->text) ? " that fits in 64 bits" : "");
-	return fail(parse);
+	const char *digits = number->text + (number->text[0] == '-');
+	diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "'%s' is not an integer%s", number->text,
+	        digits[strspn(digits, "0123456789")] ? "" : " that fits in 64 bits");
+	fail(parse);
+	return false;
+}
+
+struct statement *parse_repeat(struct parse *parse, struct span span, struct span name_span,
+                               const struct parse_number *count, struct span count_span, struct block *block)
+{
+	if (!check_integer(parse, count, count_span))
+		return NULL;
+	struct statement *statement = parse_statement(parse, STATEMENT_REPEAT, span, "repeat", name_span);
+	if (statement) {
+		statement->count = count->whole;
+		statement->block = block;
+	}
+	return statement;
+}
+
+struct statement *parse_repeat_stage(struct parse *parse, struct span span, struct span name_span,
+                                     const struct parse_number *count, struct span count_span,
+                                     struct statement *stage)
+{
+	struct block *block = parse_block(parse);
+	if (!block)
+		return NULL;
+	parse_append(block, stage);
+	block->span = stage->span;
+	block->end_line = parse->line;
+	return parse_repeat(parse, span, name_span, count, count_span, block);
+}
+
+struct statement *parse_for(struct parse *parse, struct span span, struct span name_span, struct name_list *names,
+                            struct name_list *over, struct block *block)
+{
+	struct statement *statement = parse_statement(parse, STATEMENT_FOR, span, "for", name_span);
+	if (statement) {
+		statement->names = names;
+		statement->over = over;
+		statement->block = block;
+	}
+	return statement;
+}
+
+struct statement *parse_checkpoint(struct parse *parse, struct span span, struct span name_span,
+                                   const struct option_list *options, struct block *block)
+{
+	struct statement *statement = parse_statement(parse, STATEMENT_CHECKPOINT, span, "checkpoint", name_span);
+	if (statement) {
+		statement->options = options->first;
+		statement->block = block;
+	}
+	return statement;
 }
 
 bool parse_add_name(struct parse *parse, struct name_chain *to, const struct name_chain *from, const char *name,
                     struct span span)
 {
-	struct name_list *item = node(parse, sizeof *item);
+	struct name_list *item = arena_alloc(parse->arena, sizeof *item);
 	if (!item)
 		return false;
 	*item = (struct name_list){.name = name, .span = span};
-	if (from && from->last) {
-		*to = *from;
-		to->last->next = item;
+	if (from) {
+		from->last->next = item;
+		*to = (struct name_chain){from->first, item};
 	} else {
-		to->first = item;
+		*to = (struct name_chain){item, item};
 	}
-	to->last = item;
 	return true;
 }
 
-/* Operands. */
+/* Operands and constant expressions. */
 
 void parse_add_operand(struct operand_list *list, struct operand *operand)
 {
@@ -230,78 +297,84 @@ void parse_add_operand(struct operand_list *list, struct operand *operand)
 	list->last = operand;
 }
 
-static struct operand *operand_new(struct parse *parse, enum operand_kind kind, struct span span)
+static struct operand *operand_new(struct parse *parse, enum operand_kind kind, const char *text, struct span span)
 {
-	struct operand *operand = node(parse, sizeof *operand);
-	if (operand) {
-		operand->kind = kind;
-		operand->span = span;
-		operand->index = -1;
-	}
+	struct operand *operand = arena_alloc(parse->arena, sizeof *operand);
+	if (operand)
+		*operand = (struct operand){.kind = kind, .span = span, .text = text, .index = -1};
 	return operand;
 }
 
 struct operand *parse_number_operand(struct parse *parse, const struct parse_number *number, struct span span)
 {
-	struct operand *operand = operand_new(parse, OPERAND_NUMBER, span);
+	struct operand *operand = operand_new(parse, OPERAND_NUMBER, number->text, span);
 	if (operand) {
-		operand->text = number->text;
 		operand->number = number->value;
 		operand->integer = number->integer;
 	}
 	return operand;
 }
 
-struct operand *parse_name_operand(struct parse *parse, const char *name, int64_t index, struct span span)
+struct operand *parse_name_operand(struct parse *parse, const char *name, const struct parse_number *index,
+                                   struct span index_span, struct span span)
 {
-	struct operand *operand = operand_new(parse, OPERAND_NAME, span);
-	if (operand) {
-		operand->text = name;
-		operand->index = index;
-	}
+	if (index && !check_integer(parse, index, index_span))
+		return NULL;
+	struct operand *operand = operand_new(parse, OPERAND_NAME, name, span);
+	if (operand && index)
+		operand->index = index->whole;
 	return operand;
 }
 
-/* White space between the tokens of an expression is made one form. */
-static const char *expression_text(struct parse *parse, struct span span)
+/* Whether the sign at the end of TEXT belongs to a number's exponent, or stands before what it negates. */
+static bool binds_right(const char *text, size_t length)
 {
-	const char *from = parse->source->text + span.begin;
-	size_t length = span.end - span.begin, used = 0;
-	char *text = node(parse, 3 * length + 1);
-	for (size_t i = 0; text && i < length; i++) {
-		char c = from[i], before = used ? text[used - 1] : '(';
-		if (c == '#')
-			while (i < length && from[i] != '\n')
-				i++;
-		if (strchr(" \t\r\n\f\v#", c))
+	if (length == 0 || strchr("(+-*/^[, ", text[length - 1]))
+		return true;
+	size_t digits = length - 1;
+	if (text[digits] != 'e' && text[digits] != 'E')
+		return false;
+	/* A word that ends in e has no digit before it here: only pi and e are words. */
+	return digits > 0 && strchr("0123456789.", text[digits - 1]);
+}
+
+/*
+ * The source at SPAN in one form: no comments, one blank after a comma and on both
+ * sides of + - * / between operands, none elsewhere. (Such text has no strings.)
+ */
+static const char *canonical_text(struct parse *parse, struct span span)
+{
+	const char *from = parse->source->text + span.begin, *end = parse->source->text + span.end;
+	char *text = arena_array(parse->arena, span.end - span.begin + 1, 3);
+	size_t used = 0;
+	for (; text && from < end; from++) {
+		if (*from == '#')
+			while (*from != '\n') /* a comment within brackets ends before them */
+				from++;
+		if (strchr(" \t\r\n\f\v", *from))
 			continue;
-		bool sign = (c == '-' || c == '+') && (strchr("(+-*/^ ", before) != NULL);
-		bool exponent = (c == '-' || c == '+') && (before == 'e' || before == 'E') && used > 1 &&
-		                strchr("0123456789.", text[used - 2]) != NULL;
-		if (strchr("+-*/", c) && !sign && !exponent) {
+		bool apart = strchr("+-*/", *from) && (strchr("*/", *from) || !binds_right(text, used));
+		if (apart)
 			text[used++] = ' ';
-			text[used++] = c;
+		text[used++] = *from;
+		if (apart || *from == ',')
 			text[used++] = ' ';
-		} else {
-			text[used++] = c;
-		}
 	}
 	return text;
 }
 
-struct operand *parse_expression_operand(struct parse *parse, double value, struct span span)
+struct operand *parse_expression_operand(struct parse *parse, const struct parse_value *value, struct span span)
 {
-	struct operand *operand = operand_new(parse, OPERAND_NUMBER, span);
-	if (operand) {
-		operand->text = expression_text(parse, span);
-		operand->number = value;
-	}
-	return operand && operand->text ? operand : NULL;
+	const char *text = canonical_text(parse, span);
+	struct operand *operand = text ? operand_new(parse, OPERAND_NUMBER, text, span) : NULL;
+	if (operand)
+		operand->number = value->value;
+	return operand;
 }
 
 struct operand *parse_block_operand(struct parse *parse, struct block *block, struct span span)
 {
-	struct operand *operand = operand_new(parse, OPERAND_BLOCK, span);
+	struct operand *operand = operand_new(parse, OPERAND_BLOCK, NULL, span);
 	if (operand)
 		operand->block = block;
 	return operand;
@@ -312,27 +385,55 @@ bool parse_negate(struct parse *parse, struct parse_number *to, const struct par
 	*to = *from;
 	to->value = -from->value;
 	to->whole = -from->whole;
+	if (!from->integer && !strcmp(from->text, "9223372036854775808")) {
+		to->integer = true;
+		to->whole = INT64_MIN;
+	}
 	to->text = arena_printf(parse->arena, "-%s", from->text);
-	return to->text || !(parse->exhausted = true);
+	return to->text != NULL;
 }
 
-bool parse_constant(struct parse *parse, double *value, const char *name, const struct span *span)
+bool parse_constant(struct parse *parse, struct parse_value *value, const char *name, struct span span)
 {
-	if (!strcmp(name, "pi"))
-		*value = 3.14159265358979323846;
-	else if (!strcmp(name, "e"))
-		*value = 2.71828182845904523536;
-	else {
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, *span, "'%s' in a constant expression", name);
-		diag_hint(parse->diags, "a constant expression has numbers, pi, e and + - * / ^ ( )");
-		return fail(parse);
+	static const char *const names[] = {"pi", "e", "inf", "nan"};
+	*value = (struct parse_value){0};
+	if (!strcmp(name, "pi")) {
+		value->value = 3.14159265358979323846;
+	} else if (!strcmp(name, "e")) {
+		value->value = 2.71828182845904523536;
+	} else {
+		diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "'%s' in a constant expression", name);
+		const char *near = suggest_nearest(name, names, sizeof names / sizeof *names);
+		if (near)
+			diag_hint(parse->diags, "did you mean '%s'?", near);
+		else
+			diag_hint(parse->diags, "a constant expression has numbers, pi, e and + - * / ^ ( )");
+		fail(parse);
+		return false;
 	}
 	return true;
 }
 
-double parse_power(double base, double exponent)
+/* Operators that open to the right wait on the parser's stack: they nest as brackets do. */
+static bool check_depth(struct parse *parse, int depth, struct span span)
 {
-	return pow(base, exponent);
+	if (depth <= MAX_NESTING)
+		return true;
+	parse_too_deep(parse, span);
+	return false;
+}
+
+bool parse_power(struct parse *parse, struct parse_value *to, const struct parse_value *base,
+                 const struct parse_value *exponent, struct span span)
+{
+	*to = (struct parse_value){pow(base->value, exponent->value), exponent->depth + 1};
+	return check_depth(parse, to->depth, span);
+}
+
+bool parse_minus(struct parse *parse, struct parse_value *to, const struct parse_value *from, struct span span)
+{
+	*to = (struct parse_value){-from->value, from->depth + 1};
+	return check_depth(parse, to->depth, span);
 }
 
 /* Options. */
@@ -349,9 +450,20 @@ void parse_add_option(struct option_list *list, struct option *option)
 struct option *parse_option(struct parse *parse, const char *name, struct span span, enum value_kind kind,
                             const char *text, struct span value_span)
 {
-	struct option *option = node(parse, sizeof *option);
+	struct option *option = arena_alloc(parse->arena, sizeof *option);
 	if (option)
 		*option = (struct option){.name = name, .span = span, .value_span = value_span, .kind = kind, .text = text};
+	return option;
+}
+
+struct option *parse_number_option(struct parse *parse, const char *name, struct span span,
+                                   const struct parse_number *number, struct span value_span)
+{
+	struct option *option = parse_option(parse, name, span, VALUE_NUMBER, number->text, value_span);
+	if (option) {
+		option->number = number->value;
+		option->integer = number->integer;
+	}
 	return option;
 }
 
@@ -365,244 +477,295 @@ struct option *parse_word_option(struct parse *parse, const char *name, struct s
 	return option;
 }
 
+struct option *parse_integers_option(struct parse *parse, const char *name, struct span span,
+                                     const struct parse_integers *integers, struct span open, struct span close)
+{
+	open.end = close.end;
+	struct option *option = parse_option(parse, name, span, VALUE_INTEGERS, NULL, open);
+	if (option && integers) {
+		option->integers = integers->items;
+		option->count = integers->count;
+	}
+	return option;
+}
+
 bool parse_add_integer(struct parse *parse, struct parse_integers *to, const struct parse_integers *from,
-                       const struct parse_number *number, const struct span *span)
+                       const struct parse_number *number, struct span span)
 {
 	struct parse_integers list = from ? *from : (struct parse_integers){0};
-	if (!number->integer) {
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, *span, "'%s' is not an integer", number->text);
-		return fail(parse);
-	}
+	if (!check_integer(parse, number, span))
+		return false;
 	int64_t *grown = arena_grow(parse->arena, list.items, list.count, &list.capacity, sizeof *grown);
 	if (!grown)
-		return !(parse->exhausted = true);
+		return false;
 	list.items = grown;
 	grown[list.count++] = number->whole;
 	*to = list;
 	return true;
 }
 
-/* Types and initial values. */
+/* Types. */
 
-bool parse_type(struct parse *parse, struct declared **declared, const char *dtype, const struct span *dtype_span,
-                const struct shape *shape, struct span span)
+struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span, const struct shape *shape,
+                            struct span span)
 {
 	static const char *const names[] = {"f16", "bf16", "f32", "f64", "i32", "i64", "bool"};
-	struct declared *made = node(parse, sizeof *made);
-	if (!made)
-		return false;
-	made->given = true;
-	made->span = span;
-	made->type.dtype = DTYPE_COUNT;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (!strcmp(names[i], dtype))
-			made->type.dtype = dtype_find(dtype, strlen(dtype));
-	if (made->type.dtype == DTYPE_COUNT) {
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, *dtype_span, "unknown type '%s'", dtype);
-		const char *near = suggest_nearest(dtype, names, sizeof names / sizeof *names);
-		diag_hint(parse->diags, near ? "did you mean '%s'?" : "types are f16, bf16, f32, f64, i32, i64 and bool%s",
-		          near ? near : "");
+	enum { NAMES = sizeof names / sizeof *names };
+	bool known = false;
+	for (int i = 0; i < NAMES; i++)
+		known = known || !strcmp(names[i], dtype);
+	if (!known) {
+		diag_at(parse->diags, STATUS_CHAIN, parse->source, dtype_span, "unknown type '%s'", dtype);
+		const char *near = suggest_nearest(dtype, names, NAMES);
+		if (near)
+			diag_hint(parse->diags, "did you mean '%s'?", near);
+		else
+			diag_hint(parse->diags, "types are f16, bf16, f32, f64, i32, i64 and bool");
 		return fail(parse);
 	}
+	struct declared *declared = arena_alloc(parse->arena, sizeof *declared);
+	if (declared) {
+		declared->given = true;
+		declared->span = span;
+		declared->type.dtype = dtype_find(dtype, strlen(dtype));
+		if (shape)
+			declared->type.shape = *shape;
+	}
+	return declared;
+}
+
+struct shape *parse_extent(struct parse *parse, struct shape *shape, const struct parse_number *number,
+                           struct span span)
+{
+	if (!number && shape) {
+		diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "only the first axis can be streamed with '*'");
+		return fail(parse);
+	}
+	if (shape && shape->ndim == MAX_DIMS) {
+		diag_at(parse->diags, STATUS_LIMIT, parse->source, span, "more than %d dimensions", MAX_DIMS);
+		return fail(parse);
+	}
+	if (number && !check_integer(parse, number, span))
+		return NULL;
+	if (!shape)
+		shape = arena_alloc(parse->arena, sizeof *shape);
 	if (shape)
-		made->type.shape = *shape;
-	*declared = made;
-	return true;
+		shape->dim[shape->ndim++] = number ? number->whole : -1;
+	return shape;
 }
 
-bool parse_extent(struct parse *parse, struct shape **shape, const struct parse_number *number,
-                  const struct span *span)
-{
-	if (!*shape && !(*shape = node(parse, sizeof **shape)))
-		return false;
-	if ((*shape)->ndim == MAX_DIMS) {
-		diag_at(parse->diags, STATUS_LIMIT, parse->source, *span, "more than %d dimensions", MAX_DIMS);
-		return fail(parse);
-	}
-	if (number && !parse_count(parse, number, span))
-		return false;
-	(*shape)->dim[(*shape)->ndim++] = number ? number->whole : -1;
-	return true;
-}
+/* Initial values. */
 
-static struct init *init_new(struct parse *parse, enum init_kind kind)
+static struct init *init_new(struct parse *parse, enum init_kind kind, struct span span)
 {
-	struct init *init = node(parse, sizeof *init);
-	if (init)
-		init->kind = kind;
+	const char *text = kind == INIT_LOAD ? NULL : canonical_text(parse, span);
+	struct init *init = arena_alloc(parse->arena, sizeof *init);
+	if (!init || (kind != INIT_LOAD && !text))
+		return NULL;
+	*init = (struct init){.kind = kind, .span = span, .text = text};
 	return init;
 }
 
-bool parse_init_number(struct parse *parse, struct init **init, double value)
+struct init *parse_init_number(struct parse *parse, double value, struct span span)
 {
-	*init = init_new(parse, INIT_NUMBER);
-	if (!*init || !((*init)->values = node(parse, sizeof *(*init)->values)))
-		return false;
-	(*init)->values[0] = value;
-	(*init)->count = 1;
-	return true;
+	struct init *init = init_new(parse, INIT_NUMBER, span);
+	if (!init || !(init->values = arena_alloc(parse->arena, sizeof *init->values)))
+		return NULL;
+	init->values[0] = value;
+	init->count = 1;
+	return init;
 }
 
-bool parse_init_list(struct parse *parse, struct init **init, const struct parse_list *list)
+struct init *parse_init_list(struct parse *parse, const struct parse_list *list, struct span span)
 {
-	*init = init_new(parse, INIT_LIST);
-	if (!*init)
-		return false;
-	(*init)->values = list->values;
-	(*init)->count = list->count;
-	(*init)->shape = list->shape;
-	return true;
+	struct init *init = init_new(parse, INIT_LIST, span);
+	if (init) {
+		init->values = list->values;
+		init->count = list->count;
+		init->shape = list->shape;
+	}
+	return init;
 }
 
-static const struct {
+static const struct form {
 	const char *name;
 	enum init_kind kind;
 	size_t arguments;
 	const char *usage;
-} inits[] = {{"zeros", INIT_ZEROS, 0, "zeros"},
+} forms[] = {{"zeros", INIT_ZEROS, 0, "zeros"},
              {"ones", INIT_ONES, 0, "ones"},
              {"eye", INIT_EYE, 0, "eye"},
              {"full", INIT_FULL, 1, "full(v)"},
              {"normal", INIT_NORMAL, 2, "normal(std, seed)"},
              {"uniform", INIT_UNIFORM, 3, "uniform(lo, hi, seed)"},
              {"load", INIT_LOAD, 0, "load(\"FILE\") or load(\"FILE\", \"key\")"}};
-enum { INITS = sizeof inits / sizeof *inits };
+enum { FORMS = sizeof forms / sizeof *forms };
 
-static int find_init(struct parse *parse, const char *word, const struct span *span)
+/* The form named WORD, or NULL, with a message. */
+static const struct form *find_form(struct parse *parse, const char *word, struct span span)
 {
-	const char *names[INITS];
-	for (int i = 0; i < INITS; i++) {
-		if (!strcmp(inits[i].name, word))
-			return i;
-		names[i] = inits[i].name;
+	const char *names[FORMS];
+	for (int i = 0; i < FORMS; i++) {
+		if (!strcmp(forms[i].name, word))
+			return &forms[i];
+		names[i] = forms[i].name;
 	}
-	diag_at(parse->diags, STATUS_CHAIN, parse->source, *span, "unknown initial value '%s'", word);
-	const char *near = suggest_nearest(word, names, INITS);
+	diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "unknown initial value '%s'", word);
+	const char *near = suggest_nearest(word, names, FORMS);
 	if (near)
 		diag_hint(parse->diags, "did you mean '%s'?", near);
+	else if (!strcmp(word, "pi") || !strcmp(word, "e"))
+		diag_hint(parse->diags, "a constant expression is written in parentheses: (%s)", word);
 	else
-		diag_hint(parse->diags, "a number, a list, load(\"FILE\"), zeros, ones, eye, full, normal or uniform");
-	fail(parse);
-	return -1;
-}
-
-static bool wrong_usage(struct parse *parse, int kind, const struct span *span)
-{
-	diag_at(parse->diags, STATUS_CHAIN, parse->source, *span, "'%s' is written %s", inits[kind].name, inits[kind].usage);
+		diag_hint(parse->diags, "it is a number, a list, load(\"FILE\"), zeros, ones, eye, full, normal or uniform");
 	return fail(parse);
 }
 
-bool parse_init_word(struct parse *parse, struct init **init, const char *word, const struct span *span)
+static void *wrong_usage(struct parse *parse, const struct form *form, struct span span)
 {
-	int kind = find_init(parse, word, span);
-	if (kind < 0)
-		return false;
-	if (inits[kind].arguments || inits[kind].kind == INIT_LOAD)
-		return wrong_usage(parse, kind, span);
-	return (*init = init_new(parse, inits[kind].kind)) != NULL;
+	diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "'%s' is written %s", form->name, form->usage);
+	return fail(parse);
 }
 
-bool parse_init_load(struct parse *parse, struct init **init, const char *word, const struct span *span,
-                     const char *path, const char *key)
+struct init *parse_init_word(struct parse *parse, const char *word, struct span span)
 {
-	int kind = find_init(parse, word, span);
-	if (kind < 0)
-		return false;
-	if (inits[kind].kind != INIT_LOAD)
-		return wrong_usage(parse, kind, span);
-	if (!(*init = init_new(parse, INIT_LOAD)))
-		return false;
-	(*init)->path = path;
-	(*init)->key = key;
-	return true;
+	const struct form *form = find_form(parse, word, span);
+	if (!form)
+		return NULL;
+	if (form->arguments || form->kind == INIT_LOAD)
+		return wrong_usage(parse, form, span);
+	return init_new(parse, form->kind, span);
 }
 
-bool parse_init_call(struct parse *parse, struct init **init, const char *word, const struct span *span,
-                     const struct parse_list *arguments)
+struct init *parse_init_load(struct parse *parse, const char *word, struct span word_span, const char *path,
+                             const char *key, struct span span)
 {
-	int kind = find_init(parse, word, span);
-	if (kind < 0)
-		return false;
-	if (inits[kind].kind == INIT_LOAD || arguments->shape.ndim || arguments->count != inits[kind].arguments)
-		return wrong_usage(parse, kind, span);
-	if (!(*init = init_new(parse, inits[kind].kind)))
-		return false;
-	(*init)->values = arguments->values;
-	(*init)->count = arguments->count;
-	return true;
+	const struct form *form = find_form(parse, word, word_span);
+	if (!form)
+		return NULL;
+	if (form->kind != INIT_LOAD)
+		return wrong_usage(parse, form, span);
+	struct init *init = init_new(parse, INIT_LOAD, span);
+	if (init) {
+		init->path = path;
+		init->key = key;
+	}
+	return init;
 }
+
+struct init *parse_init_call(struct parse *parse, const char *word, struct span word_span,
+                             const struct parse_list *arguments, struct span span)
+{
+	const struct form *form = find_form(parse, word, word_span);
+	if (!form)
+		return NULL;
+	if (form->kind == INIT_LOAD || arguments->shape.ndim || arguments->count != form->arguments)
+		return wrong_usage(parse, form, span);
+	struct init *init = init_new(parse, form->kind, span);
+	if (init) {
+		init->values = arguments->values;
+		init->count = arguments->count;
+	}
+	return init;
+}
+
+/* Lists. */
 
 struct parse_list *parse_list(struct parse *parse)
 {
-	return node(parse, sizeof(struct parse_list));
+	return arena_alloc(parse->arena, sizeof(struct parse_list));
 }
 
-struct parse_list *parse_list_number(struct parse *parse, double value)
+static bool list_append(struct parse *parse, struct parse_list *list, double value)
 {
-	struct parse_list *list = parse_list(parse);
-	if (!list || !(list->values = arena_grow(parse->arena, NULL, 0, &list->capacity, sizeof *list->values))) {
-		parse->exhausted = true;
-		return NULL;
-	}
-	list->values[0] = value;
-	list->count = list->elements = 1;
-	return list;
+	double *grown = arena_grow(parse->arena, list->values, list->count, &list->capacity, sizeof *grown);
+	if (!grown)
+		return false;
+	list->values = grown;
+	grown[list->count++] = value;
+	return true;
 }
 
-bool parse_list_join(struct parse *parse, struct parse_list *list, const struct parse_list *element,
-                     const struct span *span)
+static bool check_ragged(struct parse *parse, const struct parse_list *list, const struct shape *shape,
+                         struct span span)
 {
-	if (!shape_equal(&list->shape, &element->shape)) {
-		char a[TYPE_TEXT], b[TYPE_TEXT];
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, *span, "a ragged list: an element of shape %s after one of %s",
-		        shape_format(&element->shape, b), shape_format(&list->shape, a));
-		return fail(parse);
-	}
-	for (size_t i = 0; i < element->count; i++) {
-		double *grown = arena_grow(parse->arena, list->values, list->count, &list->capacity, sizeof *grown);
-		if (!grown)
-			return !(parse->exhausted = true);
-		list->values = grown;
-		grown[list->count++] = element->values[i];
-	}
+	char was[TYPE_TEXT], is[TYPE_TEXT];
+	if (list->elements == 0 || shape_equal(&list->shape, shape))
+		return true;
+	diag_at(parse->diags, STATUS_CHAIN, parse->source, span,
+	        "a ragged list: an element of shape %s after one of shape %s", shape_format(shape, is),
+	        shape_format(&list->shape, was));
+	fail(parse);
+	return false;
+}
+
+bool parse_list_add(struct parse *parse, struct parse_list *list, double value, struct span span)
+{
+	static const struct shape number;
+	if (!check_ragged(parse, list, &number, span) || !list_append(parse, list, value))
+		return false;
 	list->elements++;
 	return true;
 }
 
-bool parse_list_close(struct parse *parse, struct parse_list *list, const struct span *span)
+bool parse_list_join(struct parse *parse, struct parse_list *list, const struct parse_list *element, struct span span)
 {
-	if (list->shape.ndim == MAX_DIMS) {
-		diag_at(parse->diags, STATUS_LIMIT, parse->source, *span, "more than %d dimensions", MAX_DIMS);
-		return fail(parse);
-	}
-	memmove(list->shape.dim + 1, list->shape.dim, (size_t)list->shape.ndim * sizeof *list->shape.dim);
-	list->shape.dim[0] = list->elements;
-	list->shape.ndim++;
-	list->elements = 1;
+	if (!check_ragged(parse, list, &element->shape, span))
+		return false;
+	for (size_t i = 0; i < element->count; i++)
+		if (!list_append(parse, list, element->values[i]))
+			return false;
+	list->elements++;
 	return true;
+}
+
+bool parse_list_close(struct parse *parse, struct parse_list *list, struct span span)
+{
+	struct shape *shape = &list->shape;
+	if (shape->ndim == MAX_DIMS) {
+		diag_at(parse->diags, STATUS_LIMIT, parse->source, span, "more than %d dimensions", MAX_DIMS);
+		fail(parse);
+		return false;
+	}
+	memmove(shape->dim + 1, shape->dim, (size_t)shape->ndim * sizeof *shape->dim);
+	shape->dim[0] = list->elements;
+	shape->ndim++;
+	return true;
+}
+
+/* Runs the scanner and the parser over the parse's source: 0, or not. */
+static int run(struct parse *parse)
+{
+	void *scanner = NULL;
+	size_t length = parse->source->length;
+	/* flex writes into its buffer, which ends in two NULs. */
+	char *text = arena_array(parse->arena, length + 2, 1);
+	if (!text || setjmp(parse->fatal))
+		return -1;
+	if (length)
+		memcpy(text, parse->source->text, length);
+	if (scanner_lex_init_extra(parse, &scanner) != 0 || !scanner__scan_buffer(text, length + 2, scanner))
+		return -1;
+	return yyparse(parse, scanner);
 }
 
 enum status syntax_parse(struct syntax *syntax, const struct source *source, struct arena *arena, struct diags *diags)
 {
-	memset(syntax, 0, sizeof *syntax);
-	syntax->source = source;
+	*syntax = (struct syntax){.source = source};
 	if (source->length > MAX_SOURCE)
 		return diag_file(diags, STATUS_LIMIT, source->name, -1, "a chain of %zu bytes is beyond the limit of 16 MiB",
 		                 source->length);
 	struct parse *parse = arena_alloc(arena, sizeof *parse);
 	if (!parse)
 		return diag_memory(diags);
-	*parse = (struct parse){.arena = arena, .diags = diags, .source = source, .syntax = syntax, .line = 1,
-	                        .stage_begin = true};
-	void *scanner = NULL;
-	int errors = diags->errors;
-	if (scanner_lex_init_extra(parse, &scanner) != 0)
+	parse->arena = arena;
+	parse->diags = diags;
+	parse->source = source;
+	parse->syntax = syntax;
+	parse->line = 1;
+	parse->stage_begin = true;
+	bool wrong = run(parse) != 0;
+	if (arena->failed || diags->exhausted || (wrong && !parse->failed))
 		return diag_memory(diags);
-	int result = 2;
-	if (scanner__scan_bytes(source->text, (int)source->length, scanner))
-		result = yyparse(parse, scanner);
-	scanner_lex_destroy(scanner);
-	if (parse->exhausted || arena->failed || (result && diags->errors == errors))
-		return diag_memory(diags);
-	return result || parse->failed ? diags->last->status : STATUS_OK;
+	return parse->failed ? diags->last->status : STATUS_OK;
 }

@@ -56,6 +56,7 @@ enum init_kind {
 struct init {
 	enum init_kind kind;
 	struct span span;
+	const char *text;    /* canonical source; NULL: LOAD, whose strings are written anew */
 	double *values;      /* NUMBER (one), LIST, FULL, NORMAL, UNIFORM */
 	size_t count;
 	struct shape shape;  /* LIST */
@@ -100,8 +101,8 @@ struct statement {
 	struct span span;        /* the whole statement */
 	struct span name_span;   /* its name's */
 	const char *name;        /* INPUT, PARAM, CONST, DEF, STAGE, NAME */
-	struct declared type;    /* INPUT, PARAM, CONST */
-	struct init init;        /* PARAM, CONST */
+	const struct declared *type; /* INPUT, PARAM, CONST; NULL elsewhere */
+	const struct init *init; /* INPUT, PARAM, CONST; NULL elsewhere */
 	struct name_list *names; /* DEF: parameters; FOR: loop variables */
 	struct name_list *over;  /* FOR: what they run over */
 	int64_t count;           /* REPEAT */
@@ -126,19 +127,21 @@ struct syntax {
 
 /*
  * Parses SOURCE (at most 16 MiB, nesting at most 256: STATUS_LIMIT). All nodes
- * live in ARENA. STATUS_CHAIN with a diagnostic at the first wrong token.
- * (Defined by the grammar.)
+ * live in ARENA, and so does all that the parser needs. STATUS_CHAIN with a
+ * diagnostic at the first wrong token. An op's or a def's name is not looked up.
  */
 enum status syntax_parse(struct syntax *syntax, const struct source *source, struct arena *arena,
                          struct diags *diags);
 
 /*
- * The canonical text of a chain, in pieces: idempotent, comments kept, one
- * statement a line, blocks indented by four spaces (a block of one short
- * statement without comments stays on its line).
+ * The canonical text of a chain, in pieces: idempotent, comments and single blank
+ * lines kept, one statement a line, blocks indented by four spaces (a block without
+ * comments that fits in 80 columns stays on its line). Needs no memory.
  */
 void syntax_format(const struct syntax *syntax, diag_write *write, void *context);
-/* The tree itself, for --dump syntax. */
+/* TEXT as a string of the language, quoted and escaped. */
+void syntax_write_string(const char *text, diag_write *write, void *context);
+/* The tree itself, with places, for --dump syntax. Needs no memory. */
 void syntax_dump(const struct syntax *syntax, diag_write *write, void *context);
 
 #endif
