@@ -22,6 +22,7 @@ const struct command command_table[] = {
 	{"plan", PLAN, command_plan, "[OPTIONS] CHAIN", "what policies will cost: evaluations, memory, overhead"},
 	{"explain", EXPLAIN, command_explain, "[OPTIONS] CHAIN", "forward and backward programs side by side"},
 	{"check", CHECK, command_check, "[OPTIONS] CHAIN", "gradients against finite differences, and policies against each other"},
+	{"profile", PROFILE, command_profile, "[OPTIONS] CHAIN", "measures time and memory against depth and interval, and says what bounds it"},
 	{"ops", OPS, command_ops, "[OPTIONS]", "the operations"},
 	{"fmt", FMT, command_fmt, "[OPTIONS] CHAIN", "the chain in canonical form"},
 };

@@ -114,6 +114,7 @@ enum status command_residuals(struct session *session);
 enum status command_plan(struct session *session);
 enum status command_explain(struct session *session);
 enum status command_check(struct session *session);
+enum status command_profile(struct session *session);
 enum status command_ops(struct session *session);
 enum status command_fmt(struct session *session);
 /* Prints --help of COMMAND (NULL: the program's). */

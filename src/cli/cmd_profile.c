@@ -1,0 +1,343 @@
+/*
+ * ckptc profile: measures. Depth against forward time, backward time and
+ * memory, with the exponents at which they grow; checkpoint interval against
+ * memory and overhead, predicted beside measured; and what bounds the chain,
+ * from these figures, with what to do about it.
+ *
+ * Depth is a part of the chain: its first stages, and the same part of the turns
+ * of its loops. Times are the least of several runs.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/dump.h"
+#include "exec/grad.h"
+#include "exec/run.h"
+#include "report/counters.h"
+
+enum { RUNS = 3, DEPTHS = 4, INTERVALS = 12 };
+
+struct profiler {
+	struct session *session;
+	struct type type;
+	int64_t count;
+	int data; /* a file in memory: the input */
+	int sink; /* /dev/null */
+};
+
+struct point {
+	char name[48];
+	int64_t steps, evaluations, peak;
+	double forward_ms, backward_ms, predicted_overhead;
+};
+
+static double now_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+/* The input: what the stream holds, or values spread over (-1, 1). */
+static enum status get_data(struct profiler *p)
+{
+	struct session *s = p->session;
+	bool end, given = s->shape.shape.ndim >= 0;
+	enum status status = STATUS_OK;
+	if (!given) {
+		status = session_open_input(s);
+		if (!status)
+			status = reader_next(&s->reader, &end, &s->diags);
+	}
+	if (status)
+		return status;
+	p->type = given ? s->shape : s->reader.type;
+	if (p->type.dtype > DTYPE_F64)
+		p->type.dtype = DTYPE_F64;
+	p->type.dtype = s->dtype != DTYPE_COUNT ? s->dtype : dtype_compute(p->type.dtype);
+	p->count = shape_count(&p->type.shape);
+	p->data = memfd_create("ckptc-profile", MFD_CLOEXEC);
+	p->sink = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (p->data < 0 || p->sink < 0)
+		return diag_file(&s->diags, STATUS_IO, NULL, -1, "cannot make a file in memory: %s", strerror(errno));
+	struct output output = {.fd = p->data, .name = "<memory>", .arena = &s->arena};
+	struct writer writer;
+	struct writer_options options = {.format = FORMAT_NPY};
+	writer_init(&writer, &output, &options, &s->arena);
+	status = writer_begin(&writer, &p->type, &s->diags);
+	double block[512];
+	for (int64_t done = 0; done < p->count && !status; done += 512) {
+		int64_t n = p->count - done < 512 ? p->count - done : 512;
+		for (int64_t i = 0; i < n && given; i++)
+			block[i] = 2 * fmod((double)(done + i + 1) * 0.6180339887498949, 1.0) - 1;
+		if (!given)
+			status = reader_read(&s->reader, block, DTYPE_F64, n, &s->diags);
+		if (!status)
+			status = writer_write(&writer, block, DTYPE_F64, n, &s->diags);
+	}
+	return status;
+}
+
+static void open_data(struct profiler *p, struct input *input, struct reader *reader)
+{
+	struct reader_options options = {.format = FORMAT_NPY, .assume = DTYPE_COUNT, .raw = {.shape = {.ndim = -1}}};
+	off_t size = lseek(p->data, 0, SEEK_END);
+	lseek(p->data, 0, SEEK_SET);
+	*input = (struct input){.fd = p->data, .name = "<memory>", .size = size, .arena = &p->session->arena};
+	reader_init(reader, input, &options, &p->session->arena);
+}
+
+static enum status run_once(struct profiler *p, const struct policy *policy, double *ms, struct grad_result *result)
+{
+	struct session *s = p->session;
+	struct input input;
+	struct reader reader;
+	struct writer writer;
+	struct output output = {.fd = p->sink, .name = "/dev/null", .arena = &s->arena};
+	struct writer_options writing = {.format = FORMAT_NPY};
+	open_data(p, &input, &reader);
+	writer_init(&writer, &output, &writing, &s->arena);
+	double begun = now_ms();
+	enum status status;
+	if (policy) {
+		struct grad_options options = {.job = session_job_options(s, policy), .dtype = DTYPE_COUNT, .gradient = &writer};
+		options.job.want_value = false;
+		status = grad_run(&s->chain, &s->bound, &reader, &options, result, &s->arena, &s->diags);
+	} else {
+		struct run_options options = {.threads = s->threads, .tile = s->tile, .dtype = DTYPE_COUNT, .allocator = s->allocator};
+		struct run_counters counters;
+		status = run_forward(&s->chain, &s->bound, &reader, &writer, &options, &counters, &s->diags);
+	}
+	*ms = now_ms() - begun;
+	return status;
+}
+
+/* The least time of several runs. POLICY NULL: forward. */
+static enum status measure(struct profiler *p, const struct policy *policy, double *ms, struct point *point)
+{
+	*ms = HUGE_VAL;
+	for (int i = 0; i < RUNS; i++) {
+		struct grad_result result = {0};
+		double once;
+		enum status status = run_once(p, policy, &once, &result);
+		if (!status && policy) {
+			struct policy_row row = {.counters = result.predicted};
+			point->steps = result.measured.steps;
+			point->evaluations = result.measured.evaluations;
+			point->peak = result.measured.peak_bytes;
+			point->predicted_overhead = row_overhead(&row);
+		}
+		grad_free(&result, p->session->allocator);
+		if (status)
+			return status;
+		*ms = once < *ms ? once : *ms;
+	}
+	return STATUS_OK;
+}
+
+/* Cuts the chain to PART of its depth; KEPT says what to restore. */
+struct cut {
+	struct node **link;
+	struct node *rest;
+	int64_t *counts;
+};
+
+static enum status cut_chain(struct profiler *p, double part, struct cut *cut)
+{
+	struct node *node = p->session->chain.first;
+	size_t nodes = 0, keep;
+	for (const struct node *n = node; n; n = n->next)
+		nodes++;
+	cut->counts = arena_array(&p->session->arena, nodes + 1, sizeof *cut->counts);
+	if (!cut->counts)
+		return diag_memory(&p->session->diags);
+	keep = nodes > 4 ? (size_t)ceil((double)nodes * part) : nodes;
+	cut->link = &p->session->chain.first;
+	for (size_t i = 0; i < keep; i++) {
+		node = *cut->link;
+		cut->counts[i] = node->count;
+		if (node->kind == NODE_REPEAT && nodes <= 4)
+			node->count = (int64_t)ceil((double)node->count * part);
+		cut->link = &node->next;
+	}
+	cut->rest = *cut->link;
+	*cut->link = NULL;
+	return STATUS_OK;
+}
+
+static void restore_chain(struct profiler *p, const struct cut *cut)
+{
+	size_t i = 0;
+	*cut->link = cut->rest;
+	for (struct node *n = p->session->chain.first; n && n != cut->rest; n = n->next)
+		n->count = cut->counts[i++];
+}
+
+/* The slope of log y against log x. */
+static double exponent(const struct point *points, size_t count, double (*y)(const struct point *))
+{
+	double sx = 0, sy = 0, sxx = 0, sxy = 0, n = (double)count;
+	for (size_t i = 0; i < count; i++) {
+		double a = log((double)(points[i].steps > 0 ? points[i].steps : 1)), b = log(fmax(y(&points[i]), 1e-9));
+		sx += a;
+		sy += b;
+		sxx += a * a;
+		sxy += a * b;
+	}
+	double spread = n * sxx - sx * sx;
+	return spread > 1e-12 ? (n * sxy - sx * sy) / spread : 0;
+}
+
+static double forward_of(const struct point *point)
+{
+	return point->forward_ms;
+}
+static double backward_of(const struct point *point)
+{
+	return point->backward_ms;
+}
+static double peak_of(const struct point *point)
+{
+	return (double)point->peak;
+}
+
+static enum status profile_depth(struct profiler *p, struct point *points)
+{
+	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
+	enum status status = STATUS_OK;
+	for (int i = 0; i < DEPTHS && !status; i++) {
+		struct cut cut;
+		double all;
+		status = cut_chain(p, (double)(i + 1) / DEPTHS, &cut);
+		if (status)
+			return status;
+		status = measure(p, NULL, &points[i].forward_ms, &points[i]);
+		if (!status)
+			status = measure(p, &save_all, &all, &points[i]);
+		points[i].backward_ms = fmax(all - points[i].forward_ms, 0);
+		restore_chain(p, &cut);
+	}
+	return status;
+}
+
+static enum status profile_intervals(struct profiler *p, int64_t steps, struct point *points, size_t *count)
+{
+	enum status status = STATUS_OK;
+	for (int64_t interval = 1; interval <= steps && *count < INTERVALS && !status; interval *= 2) {
+		struct policy policy = {.kind = POLICY_every, .text = "every", .number = interval};
+		struct point *point = &points[*count];
+		snprintf(point->name, sizeof point->name, "every:%lld", (long long)interval);
+		status = measure(p, &policy, &point->backward_ms, point);
+		++*count;
+	}
+	return status;
+}
+
+struct verdict_text {
+	const char *what, *todo;
+};
+
+/* What bounds the chain, from its figures. */
+static struct verdict_text bottleneck(struct profiler *p, const struct point *full)
+{
+	bool products = false;
+	const struct chain *chain = &p->session->chain;
+	double work = 0;
+	struct lowered run;
+	if (lower(&run, chain, &p->type, LOWER_RUN, 0, &p->session->arena, &p->session->diags) == STATUS_OK)
+		for (size_t i = 0; i < run.whole->instr_count; i++) {
+			const struct instr *instr = &run.whole->instrs[i];
+			if (instr->kind != INSTR_OP)
+				continue;
+			bool product = instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_dot || instr->op == OP_conv1d || instr->op == OP_conv2d;
+			products |= product;
+			work += op_cost(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y);
+		}
+	double bytes = (double)type_bytes(&p->type), rate = bytes / (full->forward_ms * 1e-3);
+	if (products)
+		return (struct verdict_text){"matrix multiply", "more --threads, or --dtype f32; checkpoint the element-wise parts only: --policy dots in blocks"};
+	if (full->peak > (int64_t)1 << 30)
+		return (struct verdict_text){"memory bandwidth", "keep less: `ckptc plan` shows what sqrt, recursive or --memory would hold"};
+	if (work / (bytes > 0 ? bytes : 1) < 2 && rate > 2e9)
+		return (struct verdict_text){"input and output", "chain more operations in one run; -i and -o files are faster than pipes"};
+	if (full->backward_ms > 4 * full->forward_ms)
+		return (struct verdict_text){"the backward pass", "look at `ckptc residuals` for what it reads"};
+	return (struct verdict_text){"arithmetic", "more --threads, or --dtype f32"};
+}
+
+static void put_table(const struct text *text, const struct point *depth, const struct point *intervals, size_t count,
+                      const struct verdict_text *verdict)
+{
+	text_printf(text, "%10s %12s %12s %8s %14s %14s\n", "steps", "forward ms", "backward ms", "ratio", "peak bytes", "steps/s");
+	for (int i = 0; i < DEPTHS; i++)
+		text_printf(text, "%10lld %12.3f %12.3f %8.2f %14lld %14.0f\n", (long long)depth[i].steps, depth[i].forward_ms,
+		            depth[i].backward_ms, depth[i].backward_ms / fmax(depth[i].forward_ms, 1e-6), (long long)depth[i].peak,
+		            1e3 * (double)depth[i].steps / fmax(depth[i].forward_ms, 1e-6));
+	text_printf(text, "grows as depth to the power: forward %.2f, backward %.2f, peak %.2f\n\n", exponent(depth, DEPTHS, forward_of),
+	            exponent(depth, DEPTHS, backward_of), exponent(depth, DEPTHS, peak_of));
+	double base = depth[DEPTHS - 1].forward_ms + depth[DEPTHS - 1].backward_ms;
+	text_printf(text, "%-12s %12s %14s %12s %12s %12s %12s\n", "interval", "evaluations", "peak bytes", "reduction %", "predicted %", "measured %", "ms");
+	for (size_t i = 0; i < count; i++)
+		text_printf(text, "%-12s %12lld %14lld %12.1f %12.1f %12.1f %12.3f\n", intervals[i].name, (long long)intervals[i].evaluations,
+		            (long long)intervals[i].peak, 100 * (1 - (double)intervals[i].peak / fmax((double)depth[DEPTHS - 1].peak, 1)),
+		            intervals[i].predicted_overhead, 100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6), intervals[i].backward_ms);
+	text_printf(text, "\nbounded by: %s\nto do: %s\n", verdict->what, verdict->todo);
+}
+
+static void put_json(const struct text *text, const struct point *depth, const struct point *intervals, size_t count,
+                     const struct verdict_text *verdict)
+{
+	text_put(text, "{\"depth\":[");
+	for (int i = 0; i < DEPTHS; i++)
+		text_printf(text, "%s{\"steps\":%lld,\"forward_ms\":%.6g,\"backward_ms\":%.6g,\"peak_bytes\":%lld}", i ? "," : "",
+		            (long long)depth[i].steps, depth[i].forward_ms, depth[i].backward_ms, (long long)depth[i].peak);
+	text_printf(text, "],\"exponents\":{\"forward\":%.4g,\"backward\":%.4g,\"peak\":%.4g},\"intervals\":[", exponent(depth, DEPTHS, forward_of),
+	            exponent(depth, DEPTHS, backward_of), exponent(depth, DEPTHS, peak_of));
+	double base = depth[DEPTHS - 1].forward_ms + depth[DEPTHS - 1].backward_ms;
+	for (size_t i = 0; i < count; i++)
+		text_printf(text, "%s{\"policy\":\"%s\",\"evaluations\":%lld,\"peak_bytes\":%lld,\"predicted_overhead_percent\":%.6g,\"measured_overhead_percent\":%.6g,\"ms\":%.6g}",
+		            i ? "," : "", intervals[i].name, (long long)intervals[i].evaluations, (long long)intervals[i].peak, intervals[i].predicted_overhead,
+		            100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6), intervals[i].backward_ms);
+	text_put(text, "],\"bottleneck\":");
+	text_json(text, verdict->what);
+	text_put(text, ",\"advice\":");
+	text_json(text, verdict->todo);
+	text_put(text, "}\n");
+}
+
+enum status command_profile(struct session *s)
+{
+	struct profiler p = {.session = s, .data = -1, .sink = -1};
+	struct point depth[DEPTHS] = {0}, intervals[INTERVALS] = {0};
+	size_t count = 0;
+	struct text_file file;
+	enum status status = session_load_chain(s);
+	if (!status)
+		status = get_data(&p);
+	if (!status)
+		status = session_bind(s, true, p.type.dtype);
+	if (!status)
+		status = profile_depth(&p, depth);
+	if (!status)
+		status = profile_intervals(&p, depth[DEPTHS - 1].steps, intervals, &count);
+	if (!status)
+		status = session_open_text(s, &file, NULL, false);
+	if (p.data >= 0)
+		close(p.data);
+	if (p.sink >= 0)
+		close(p.sink);
+	if (status)
+		return status;
+	struct verdict_text verdict = bottleneck(&p, &depth[DEPTHS - 1]);
+	if (s->format == REPORT_JSON)
+		put_json(&file.text, depth, intervals, count, &verdict);
+	else
+		put_table(&file.text, depth, intervals, count, &verdict);
+	return session_close_text(&file);
+}
