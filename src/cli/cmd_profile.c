@@ -212,7 +212,7 @@ static enum status profile_depth(struct profiler *p, struct point *points)
 	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
 	enum status status = STATUS_OK;
 	for (int i = 0; i < DEPTHS && !status; i++) {
-		struct cut cut;
+		struct cut cut = {0};
 		double all;
 		status = cut_chain(p, (double)(i + 1) / DEPTHS, &cut);
 		if (status)
