@@ -90,6 +90,8 @@ static enum status on_output(void *context, int64_t offset, const struct type *t
 	const void *from = lane->slab.base + offset;
 	if (!lane->run->job->tiled)
 		return writer_write(lane->run->options->value, from, held_dtype(type), shape_count(&type->shape), &lane->diags);
+	if (lane->run->job->whole.sums)
+		return STATUS_OK; /* partial sums: add_partials */
 	memcpy(lane->value + (lane->tile * lane->run->job->tile.rows) * lane->run->job->output_row, from,
 	       (size_t)type_bytes(type));
 	return STATUS_OK;
@@ -355,7 +357,7 @@ static enum status run_tile(struct lane *lane, int64_t tile)
 	aim_partials(lane);
 	if (lane->loss)
 		memset(lane->loss + 2 * run->loss_count * tile, 0, 2 * (size_t)run->loss_count * sizeof *lane->loss);
-	struct machine_options options = {.want_value = run->options->value != NULL && !(job->tiled && job->whole.sums),
+	struct machine_options options = {.want_value = run->options->value != NULL,
 	                                  .store = run->options->job.store, .hooks = &hooks,
 	                                  .allocator = run->options->job.allocator};
 	struct counters counters;

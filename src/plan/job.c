@@ -78,7 +78,7 @@ static void fixed_bytes(const struct job *job, const struct job_options *options
 static enum status predict_tile(struct job *job, const struct job_options *options, struct tile_plan *tile,
                                 struct counters *counters, struct diags *diags)
 {
-	struct machine_options machine = {.want_value = options->want_value && !job->whole.sums, .store = options->store,
+	struct machine_options machine = {.want_value = options->want_value, .store = options->store,
 	                                  .allocator = job->allocator};
 	enum status status = machine_run(&tile->units, job->schedule, &machine, counters, diags);
 	tile->slab = counters->peak_bytes;
