@@ -11,10 +11,7 @@
 
 enum { MAX_DIAGS = 100, LINE_WIDTH = 100 };
 
-void diags_init(struct diags *diags, struct arena *arena)
-{
-	*diags = (struct diags){.arena = arena};
-}
+void diags_init(struct diags *diags, struct arena *arena) { *diags = (struct diags){.arena = arena}; }
 
 static char *format_text(struct arena *arena, const char *format, va_list arguments)
 {
@@ -124,16 +121,16 @@ struct renderer {
 	void *context;
 };
 
-static void put(const struct renderer *r, const char *text)
-{
-	r->write(r->context, text, strlen(text));
-}
+static void put(const struct renderer *r, const char *text) { r->write(r->context, text, strlen(text)); }
 
 /* Bytes of a valid UTF-8 sequence at TEXT, or 0. */
 static size_t utf8_length(const unsigned char *text, size_t left)
 {
-	size_t n = text[0] < 0x80 ? 1 : text[0] >= 0xc2 && text[0] < 0xe0 ? 2 : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
-	           : text[0] >= 0xf0 && text[0] < 0xf5 ? 4 : 0;
+	size_t n = text[0] < 0x80                      ? 1
+	           : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
+	           : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
+	           : text[0] >= 0xf0 && text[0] < 0xf5 ? 4
+	                                               : 0;
 	if (n == 0 || n > left)
 		return 0;
 	for (size_t i = 1; i < n; i++)

@@ -24,7 +24,7 @@ struct diag {
 	const char *file;            /* else a file, or NULL */
 	int64_t offset;              /* byte offset in FILE, or -1 */
 	const char *message;
-	const char *hint;            /* what to do, or NULL */
+	const char *hint; /* what to do, or NULL */
 	struct diag *next;
 };
 

@@ -9,10 +9,7 @@
 
 enum { LONGEST = 64 };
 
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 static size_t distance(const char *a, size_t na, const char *b, size_t nb)
 {

@@ -11,17 +11,14 @@ static const struct {
 	size_t size;
 	enum dtype compute;
 } dtypes[DTYPE_COUNT] = {
-	[DTYPE_F16] = {"f16", 2, DTYPE_F32},  [DTYPE_BF16] = {"bf16", 2, DTYPE_F32}, [DTYPE_F32] = {"f32", 4, DTYPE_F32},
-	[DTYPE_F64] = {"f64", 8, DTYPE_F64},  [DTYPE_I8] = {"i8", 1, DTYPE_F64},     [DTYPE_I16] = {"i16", 2, DTYPE_F64},
-	[DTYPE_I32] = {"i32", 4, DTYPE_F64},  [DTYPE_I64] = {"i64", 8, DTYPE_F64},   [DTYPE_U8] = {"u8", 1, DTYPE_F64},
-	[DTYPE_U16] = {"u16", 2, DTYPE_F64},  [DTYPE_U32] = {"u32", 4, DTYPE_F64},   [DTYPE_U64] = {"u64", 8, DTYPE_F64},
+	[DTYPE_F16] = {"f16", 2, DTYPE_F32},   [DTYPE_BF16] = {"bf16", 2, DTYPE_F32},  [DTYPE_F32] = {"f32", 4, DTYPE_F32},
+	[DTYPE_F64] = {"f64", 8, DTYPE_F64},   [DTYPE_I8] = {"i8", 1, DTYPE_F64},      [DTYPE_I16] = {"i16", 2, DTYPE_F64},
+	[DTYPE_I32] = {"i32", 4, DTYPE_F64},   [DTYPE_I64] = {"i64", 8, DTYPE_F64},    [DTYPE_U8] = {"u8", 1, DTYPE_F64},
+	[DTYPE_U16] = {"u16", 2, DTYPE_F64},   [DTYPE_U32] = {"u32", 4, DTYPE_F64},    [DTYPE_U64] = {"u64", 8, DTYPE_F64},
 	[DTYPE_BOOL] = {"bool", 1, DTYPE_F64}, [DTYPE_BITS] = {"bool", 0, DTYPE_BITS},
 };
 
-const char *dtype_name(enum dtype dtype)
-{
-	return dtype < DTYPE_COUNT ? dtypes[dtype].name : "?";
-}
+const char *dtype_name(enum dtype dtype) { return dtype < DTYPE_COUNT ? dtypes[dtype].name : "?"; }
 
 enum dtype dtype_find(const char *name, size_t length)
 {
@@ -31,15 +28,9 @@ enum dtype dtype_find(const char *name, size_t length)
 	return DTYPE_COUNT;
 }
 
-size_t dtype_size(enum dtype dtype)
-{
-	return dtypes[dtype].size;
-}
+size_t dtype_size(enum dtype dtype) { return dtypes[dtype].size; }
 
-enum dtype dtype_compute(enum dtype dtype)
-{
-	return dtypes[dtype].compute;
-}
+enum dtype dtype_compute(enum dtype dtype) { return dtypes[dtype].compute; }
 
 enum dtype dtype_promote(enum dtype a, enum dtype b)
 {

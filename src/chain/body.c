@@ -137,7 +137,8 @@ static void put_ports(const struct dumper *d, const struct port *ports, size_t c
 
 static void put_instr(const struct dumper *d, const struct instr *instr)
 {
-	static const char *const kinds[] = {"", "vjp ", "vjp_operand ", "vjp ", "add_any", "reduce_sum", "broadcast", "zeros", "accumulate", "loop", "end"};
+	static const char *const kinds[] = {"",          "vjp ",  "vjp_operand ", "vjp ", "add_any", "reduce_sum",
+	                                    "broadcast", "zeros", "accumulate",   "loop", "end"};
 	const uint32_t outs[] = {instr->out, instr->out_a, instr->out_keep[0], instr->out_keep[1]};
 	const uint32_t ins[] = {instr->g, instr->v, instr->a, instr->y, instr->k, instr->l};
 	bool first = true;

@@ -15,8 +15,8 @@ enum { NO_VALUE = UINT32_MAX };
 
 /* A param or a part of one: indexed along its leading axes by constants and by counters of enclosing loops. */
 struct index {
-	int32_t loop;   /* level of the loop whose counter it is, outermost 0; -1: a constant */
-	int64_t value;  /* the constant */
+	int32_t loop;  /* level of the loop whose counter it is, outermost 0; -1: a constant */
+	int64_t value; /* the constant */
 };
 struct param_ref {
 	uint32_t param;
@@ -33,15 +33,15 @@ struct naming { /* a name that a value has been given */
 };
 
 struct value {
-	const struct type *type;  /* dtype F32, F64 or BITS; interned: equal types are the same pointer within a lowering */
-	enum dtype dtype;         /* the logical dtype: f16 and bf16 are held as F32 */
+	const struct type *type; /* dtype F32, F64 or BITS; interned: equal types are the same pointer within a lowering */
+	enum dtype dtype;        /* the logical dtype: f16 and bf16 are held as F32 */
 	enum value_kind_of from;
-	uint32_t instr;           /* FROM_INSTR */
-	uint32_t port;            /* FROM_PORT: index into ins */
-	struct param_ref param;   /* FROM_PARAM */
-	bool streamed;            /* its leading axis is the streamed one */
-	bool active;              /* a gradient flows through it */
-	bool weak;                /* a scalar that takes the other's dtype */
+	uint32_t instr;         /* FROM_INSTR */
+	uint32_t port;          /* FROM_PORT: index into ins */
+	struct param_ref param; /* FROM_PARAM */
+	bool streamed;          /* its leading axis is the streamed one */
+	bool active;            /* a gradient flows through it */
+	bool weak;              /* a scalar that takes the other's dtype */
 	const struct naming *names;
 };
 
@@ -68,24 +68,24 @@ struct instr {
 	enum instr_kind kind;
 	enum op op;
 	const struct attrs *attrs;
-	uint32_t v, a, y, k, l, g;  /* values read; NO_VALUE where none */
-	double scalar;              /* OP, VJP of a binary operation with a == NO_VALUE: its operand */
-	uint32_t out, out_a;        /* values made */
-	uint32_t out_keep[MAX_KEEPS]; /* OP: K and L where they are made */
-	struct param_ref param;     /* ACCUMULATE */
+	uint32_t v, a, y, k, l, g;             /* values read; NO_VALUE where none */
+	double scalar;                         /* OP, VJP of a binary operation with a == NO_VALUE: its operand */
+	uint32_t out, out_a;                   /* values made */
+	uint32_t out_keep[MAX_KEEPS];          /* OP: K and L where they are made */
+	struct param_ref param;                /* ACCUMULATE */
 	const struct type *of_v, *of_a, *of_y; /* types of the forward operation, for a derivative */
-	bool a_streamed;            /* the operand runs along the streamed axis */
-	bool recomputed;            /* a forward operation in a backward body */
-	struct span span;           /* of the stage it comes from */
-	const char *def;            /* the def it stands in, or NULL */
-	uint32_t region;            /* the innermost checkpoint region; 0 is the whole body */
-	int64_t step;               /* index of its step within the body (whole-chain bodies) */
+	bool a_streamed;                       /* the operand runs along the streamed axis */
+	bool recomputed;                       /* a forward operation in a backward body */
+	struct span span;                      /* of the stage it comes from */
+	const char *def;                       /* the def it stands in, or NULL */
+	uint32_t region;                       /* the innermost checkpoint region; 0 is the whole body */
+	int64_t step;                          /* index of its step within the body (whole-chain bodies) */
 	/* LOOP and END */
 	int64_t turns;
-	uint32_t match;             /* the END of a LOOP, the LOOP of an END */
+	uint32_t match; /* the END of a LOOP, the LOOP of an END */
 	struct carry *carries;
 	uint32_t carry_count;
-	int32_t level;              /* of a LOOP */
+	int32_t level; /* of a LOOP */
 };
 
 /* A checkpoint region of the forward body: instructions FIRST .. END-1. */
@@ -99,7 +99,7 @@ struct region {
 enum port_kind { PORT_SLOT, PORT_RESIDUAL, PORT_COTANGENT };
 struct port {
 	enum port_kind kind;
-	uint32_t index;    /* a slot of the state, a residual, or the slot whose cotangent it is */
+	uint32_t index; /* a slot of the state, a residual, or the slot whose cotangent it is */
 	uint32_t value;
 };
 

@@ -44,10 +44,7 @@ struct resolver {
 
 static enum status resolve_block(struct resolver *r, const struct block *block, struct node ***tail);
 
-static enum status fail_memory(struct resolver *r)
-{
-	return diag_memory(r->diags);
-}
+static enum status fail_memory(struct resolver *r) { return diag_memory(r->diags); }
 
 static struct binding *find_in_scope(struct names *scope, const char *name)
 {
@@ -181,7 +178,8 @@ static enum status resolve_operand(struct resolver *r, const struct operand *ope
 		enum status status = resolve_name(r, operand->text, operand->span, ref);
 		if (status == STATUS_OK && operand->index >= 0) {
 			if (ref->element >= 0)
-				return diag_at(r->diags, STATUS_CHAIN, r->source, operand->span, "'%s' is indexed already", operand->text);
+				return diag_at(r->diags, STATUS_CHAIN, r->source, operand->span, "'%s' is indexed already",
+				               operand->text);
 			ref->element = operand->index;
 		}
 		return status;
@@ -205,8 +203,12 @@ static size_t operand_count(const struct operand *operand)
 
 static struct argument argument_of_option(const struct option *option)
 {
-	struct argument argument = {.number = option->number, .integer = option->integer, .boolean = option->boolean,
-	                            .word = option->text, .integers = option->integers, .count = option->count};
+	struct argument argument = {.number = option->number,
+	                            .integer = option->integer,
+	                            .boolean = option->boolean,
+	                            .word = option->text,
+	                            .integers = option->integers,
+	                            .count = option->count};
 	switch (option->kind) {
 	case VALUE_NUMBER:
 		argument.kind = ARGUMENT_NUMBER;
@@ -331,8 +333,8 @@ static enum status resolve_call(struct resolver *r, const struct statement *s, c
 		return fail_memory(r);
 	size_t count = operand_count(s->operands);
 	if (count != def->count) {
-		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %zu operand%s, not %zu", def->name, def->count,
-		        def->count == 1 ? "" : "s", count);
+		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %zu operand%s, not %zu", def->name,
+		        def->count, def->count == 1 ? "" : "s", count);
 		return STATUS_CHAIN;
 	}
 	if (s->options)
@@ -505,8 +507,8 @@ static enum status resolve_for(struct resolver *r, const struct statement *s, st
 		if (status)
 			return status;
 		if (node->over[i].kind == REF_VARIABLE) {
-			diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "for runs over params and consts, and '%s' is a computed value",
-			        o->name);
+			diag_at(r->diags, STATUS_CHAIN, r->source, o->span,
+			        "for runs over params and consts, and '%s' is a computed value", o->name);
 			return STATUS_CHAIN;
 		}
 		node->loops[i] = (uint32_t)r->chain->loop_count++;
@@ -558,16 +560,19 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 		return fail_memory(r);
 	chain->params = grown;
 	struct param *param = &grown[chain->param_count];
-	*param = (struct param){.name = s->name, .differentiated = s->kind == STATEMENT_PARAM, .declared = *s->type,
-	                        .init = *s->init, .span = s->name_span};
-	return bind(r, s->name,
-	            (struct ref){.kind = REF_PARAM, .index = (uint32_t)chain->param_count++, .element = -1});
+	*param = (struct param){.name = s->name,
+	                        .differentiated = s->kind == STATEMENT_PARAM,
+	                        .declared = *s->type,
+	                        .init = *s->init,
+	                        .span = s->name_span};
+	return bind(r, s->name, (struct ref){.kind = REF_PARAM, .index = (uint32_t)chain->param_count++, .element = -1});
 }
 
 static enum status resolve_def(struct resolver *r, const struct statement *s)
 {
 	if (op_find(s->name) != OP_COUNT)
-		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is an operation and can't be a def", s->name);
+		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is an operation and can't be a def",
+		               s->name);
 	struct def *def = arena_alloc(r->arena, sizeof *def);
 	struct names *scope = arena_alloc(r->arena, sizeof *scope);
 	struct def_entry *entry = arena_alloc(r->arena, sizeof *entry);
@@ -658,8 +663,8 @@ static enum status find_input(struct resolver *r, const struct block *top)
 		if (s->kind != STATEMENT_INPUT)
 			continue;
 		if (found)
-			return diag_at(r->diags, STATUS_CHAIN, r->source, s->span, "a chain has one input, and it is declared on line %u",
-			               found->span.line);
+			return diag_at(r->diags, STATUS_CHAIN, r->source, s->span,
+			               "a chain has one input, and it is declared on line %u", found->span.line);
 		if (stage)
 			return diag_at(r->diags, STATUS_CHAIN, r->source, s->span, "input must stand before the first stage");
 		found = s;
@@ -676,8 +681,8 @@ enum status chain_resolve(struct chain *chain, const struct syntax *syntax, stru
 	chain->arena = arena;
 	chain->input = "x";
 	struct names top = {0};
-	struct resolver r = {.chain = chain, .arena = arena, .diags = diags, .source = syntax->source, .scope = &top,
-	                     .at_top = true};
+	struct resolver r = {
+		.chain = chain, .arena = arena, .diags = diags, .source = syntax->source, .scope = &top, .at_top = true};
 	uint32_t input;
 	enum status status = find_input(&r, syntax->chain);
 	if (status == STATUS_OK)

@@ -12,13 +12,13 @@
 /* A param or a const, in the order of declaration. */
 struct param {
 	const char *name;
-	bool differentiated;        /* a param; else a const */
+	bool differentiated; /* a param; else a const */
 	struct declared declared;
-	struct init init;           /* INIT_NONE: must be bound from outside */
+	struct init init; /* INIT_NONE: must be bound from outside */
 	struct span span;
 	/* Set by the caller (exec/params.h) before lowering: */
-	bool typed;                 /* type is known */
-	bool weak;                  /* takes the dtype of the array that it meets */
+	bool typed; /* type is known */
+	bool weak;  /* takes the dtype of the array that it meets */
 	struct type type;
 };
 
@@ -36,9 +36,9 @@ enum ref_kind {
 struct ref {
 	enum ref_kind kind;
 	double number;
-	uint32_t index;       /* PARAM, VARIABLE, LOOP, ARGUMENT */
-	int64_t element;      /* NAME[i]; -1 without */
-	struct node *block;   /* BLOCK: its first node (NULL: identity) */
+	uint32_t index;     /* PARAM, VARIABLE, LOOP, ARGUMENT */
+	int64_t element;    /* NAME[i]; -1 without */
+	struct node *block; /* BLOCK: its first node (NULL: identity) */
 	struct span span;
 };
 
@@ -46,28 +46,28 @@ enum node_kind { NODE_OP, NODE_CALL, NODE_NAME, NODE_REPEAT, NODE_FOR, NODE_CHEC
 
 struct node {
 	enum node_kind kind;
-	struct span span;        /* of its name, as messages show it */
+	struct span span; /* of its name, as messages show it */
 	struct span whole;
-	enum op op;              /* OP */
-	struct attrs *attrs;     /* OP */
-	struct ref operand;      /* OP: REF_NONE without; NAME: the value bound (REF_NONE: the current one) */
-	const struct def *def;   /* CALL */
-	struct ref *arguments;   /* CALL: def->count of them */
-	const char *name;        /* NAME */
-	uint32_t variable;       /* NAME */
-	int64_t count;           /* REPEAT */
-	uint32_t *loops;         /* FOR: identities of its variables */
-	struct ref *over;        /* FOR: what they run over */
+	enum op op;            /* OP */
+	struct attrs *attrs;   /* OP */
+	struct ref operand;    /* OP: REF_NONE without; NAME: the value bound (REF_NONE: the current one) */
+	const struct def *def; /* CALL */
+	struct ref *arguments; /* CALL: def->count of them */
+	const char *name;      /* NAME */
+	uint32_t variable;     /* NAME */
+	int64_t count;         /* REPEAT */
+	uint32_t *loops;       /* FOR: identities of its variables */
+	struct ref *over;      /* FOR: what they run over */
 	size_t loop_count;
-	const char *policy;      /* CHECKPOINT: policy= or NULL */
+	const char *policy; /* CHECKPOINT: policy= or NULL */
 	struct span policy_span;
-	struct node *body;       /* REPEAT, FOR, CHECKPOINT */
+	struct node *body; /* REPEAT, FOR, CHECKPOINT */
 	struct node *next;
 };
 
 struct def {
 	const char *name;
-	size_t count;            /* parameters */
+	size_t count; /* parameters */
 	const char *const *parameters;
 	uint32_t first_variable, variables; /* those that are local to it */
 	struct node *body;
@@ -81,13 +81,13 @@ struct chain {
 	struct declared input_type; /* `input x: T` */
 	struct param *params;
 	size_t param_count;
-	const char **variables;     /* names; [0] is the input */
+	const char **variables; /* names; [0] is the input */
 	size_t variable_count;
-	size_t loop_count;          /* identities of `for` variables */
-	const char **names;         /* every name that a `name` stage gives, for policies */
+	size_t loop_count;  /* identities of `for` variables */
+	const char **names; /* every name that a `name` stage gives, for policies */
 	size_t name_count;
 	struct node *first;
-	bool names_input;           /* the input is used as an operand */
+	bool names_input; /* the input is used as an operand */
 };
 
 /*

@@ -81,23 +81,23 @@ struct lowering {
 	struct diags *diags;
 	enum lower_what what;
 	int64_t rows, whole_rows;
-	const bool *cut;              /* params that are cut with the tile (rows > 0) */
+	const bool *cut; /* params that are cut with the tile (rows > 0) */
 	bool *used_streamed, *used_whole;
 	struct interned *types[INTERN_BUCKETS];
 	struct slot *slots;
 	size_t slot_count;
 	/* The body that is being built. */
 	struct body *body;
-	uint32_t *now;                /* by slot: its value in this body, NO_VALUE where not read */
-	uint32_t *touched;            /* slots with a value in NOW */
+	uint32_t *now;     /* by slot: its value in this body, NO_VALUE where not read */
+	uint32_t *touched; /* slots with a value in NOW */
 	size_t touched_count;
-	bool *listed;                 /* by slot: it is in TOUCHED */
-	bool *written;                /* by slot */
-	uint32_t *port;               /* by slot: the value that was read for the class that goes by it */
+	bool *listed;                   /* by slot: it is in TOUCHED */
+	bool *written;                  /* by slot */
+	uint32_t *port;                 /* by slot: the value that was read for the class that goes by it */
 	uint32_t params[PARAM_BUCKETS]; /* a cache of param values */
 	const struct frame *frame;
-	struct param_ref *loops;      /* by loop identity: what its variable is in this turn */
-	int32_t level;                /* loops around this place whose counters are kept */
+	struct param_ref *loops; /* by loop identity: what its variable is in this turn */
+	int32_t level;           /* loops around this place whose counters are kept */
 	uint32_t region;
 	int64_t step;
 	int64_t steps;
@@ -105,10 +105,7 @@ struct lowering {
 
 static enum status lower_nodes(struct lowering *l, const struct node *node);
 
-static enum status memory(struct lowering *l)
-{
-	return diag_memory(l->diags);
-}
+static enum status memory(struct lowering *l) { return diag_memory(l->diags); }
 
 /* Types and values. */
 
@@ -494,7 +491,9 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 	}
 	instr->a_streamed = along;
 	bool sized = a && shape_count(&a->type->shape) != 1;
-	if (op_table[instr->op].class == OP_CLASS_GENERAL ? instr->op != OP_cast && instr->op != OP_dropout : sized && !(a->streamed && shape_equal(&a->type->shape, &v->type->shape)))
+	if (op_table[instr->op].class == OP_CLASS_GENERAL
+	        ? instr->op != OP_cast && instr->op != OP_dropout
+	        : sized && !(a->streamed && shape_equal(&a->type->shape, &v->type->shape)))
 		l->out->flat = false;
 	if (!v->streamed) {
 		if (l->out->sums)
@@ -543,7 +542,8 @@ static enum status promote(struct lowering *l, const struct node *node, uint32_t
 	if (*a == NO_VALUE)
 		return STATUS_OK;
 	if (node->op != OP_cross_entropy && !values[*a].weak)
-		*dtype = dtype_promote(values[*v].dtype, dtype_compute(values[*a].dtype) == DTYPE_F64 ? DTYPE_F64 : values[*a].dtype);
+		*dtype = dtype_promote(values[*v].dtype,
+		                       dtype_compute(values[*a].dtype) == DTYPE_F64 ? DTYPE_F64 : values[*a].dtype);
 	enum status status = convert(l, v, *dtype, node->span);
 	return status ? status : convert(l, a, *dtype, node->span);
 }
@@ -557,8 +557,8 @@ static enum status infer(struct lowering *l, const struct node *node, const stru
 		op_infer(node->op, attrs, values[v].type, a == NO_VALUE ? NULL : values[a].type, result, l->arena, &message);
 	if (status == STATUS_OK) {
 		if (shape_count(&result->shape) < 0 || type_bytes(result) == INT64_MAX)
-			return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span, "'%s' gives an array too large to address",
-			               op_table[node->op].name);
+			return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span,
+			               "'%s' gives an array too large to address", op_table[node->op].name);
 		return STATUS_OK;
 	}
 	if (!message)
@@ -684,7 +684,8 @@ static enum status lower_name(struct lowering *l, const struct node *node)
 		else if (found.kind == FOUND_VALUE)
 			value = found.value;
 		else
-			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->span, "'%s' is bound again in a loop, where it is not an array",
+			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->span,
+			               "'%s' is bound again in a loop, where it is not an array",
 			               l->chain->variables[node->variable]);
 	}
 	if (value == NO_VALUE)
@@ -714,15 +715,17 @@ static enum status for_turns(struct lowering *l, const struct node *node, struct
 		if (status)
 			return status;
 		if (found.kind != FOUND_PARAM)
-			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->over[i].span, "for runs over params and consts");
+			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->over[i].span,
+			               "for runs over params and consts");
 		struct type type = param_type(l, &found.param);
 		char text[TYPE_TEXT];
 		if (type.shape.ndim == 0)
-			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->over[i].span, "for runs over a leading axis, and %s has none",
-			               type_format(&type, text));
+			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->over[i].span,
+			               "for runs over a leading axis, and %s has none", type_format(&type, text));
 		if (*turns >= 0 && type.shape.dim[0] != *turns)
 			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->over[i].span,
-			               "for runs over arrays of %lld and %lld turns", (long long)*turns, (long long)type.shape.dim[0]);
+			               "for runs over arrays of %lld and %lld turns", (long long)*turns,
+			               (long long)type.shape.dim[0]);
 		*turns = type.shape.dim[0];
 		l->used_whole[found.param.param] = true;
 		refs[i] = found.param;
@@ -899,13 +902,17 @@ static enum status lower_loop(struct lowering *l, const struct node *node)
 static enum status lower_checkpoint(struct lowering *l, const struct node *node)
 {
 	struct body *body = l->body;
-	struct region *grown = arena_grow(l->arena, body->regions, body->region_count, &body->region_capacity, sizeof *grown);
+	struct region *grown =
+		arena_grow(l->arena, body->regions, body->region_count, &body->region_capacity, sizeof *grown);
 	if (!grown)
 		return memory(l);
 	body->regions = grown;
 	uint32_t id = (uint32_t)body->region_count++, outer = l->region;
-	body->regions[id] = (struct region){.parent = outer, .first = (uint32_t)body->instr_count, .policy = node->policy,
-	                                    .policy_span = node->policy_span, .span = node->span};
+	body->regions[id] = (struct region){.parent = outer,
+	                                    .first = (uint32_t)body->instr_count,
+	                                    .policy = node->policy,
+	                                    .policy_span = node->policy_span,
+	                                    .span = node->span};
 	l->region = id;
 	enum status status = lower_nodes(l, node->body);
 	l->region = outer;
@@ -1435,8 +1442,9 @@ static enum status check_input(struct lowering *l, const struct type *input)
 	char a[TYPE_TEXT], b[TYPE_TEXT];
 	if (fits)
 		return STATUS_OK;
-	return diag_at(l->diags, STATUS_CHAIN, l->chain->source, declared->span, "input '%s' is declared %s and the data is %s",
-	               l->chain->input, type_format(&declared->type, a), type_format(input, b));
+	return diag_at(l->diags, STATUS_CHAIN, l->chain->source, declared->span,
+	               "input '%s' is declared %s and the data is %s", l->chain->input, type_format(&declared->type, a),
+	               type_format(input, b));
 }
 
 static enum status init_lowering(struct lowering *l, const struct type *input)
@@ -1451,7 +1459,8 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	l->used_streamed = arena_array(l->arena, params, sizeof *l->used_streamed);
 	l->used_whole = arena_array(l->arena, params, sizeof *l->used_whole);
 	l->loops = arena_array(l->arena, l->chain->loop_count + 1, sizeof *l->loops);
-	if (!l->slots || !l->now || !l->touched || !l->written || !l->listed || !l->port || !l->used_streamed || !l->used_whole || !l->loops)
+	if (!l->slots || !l->now || !l->touched || !l->written || !l->listed || !l->port || !l->used_streamed ||
+	    !l->used_whole || !l->loops)
 		return memory(l);
 	memset(l->now, 0xff, n * sizeof *l->now);
 	memset(l->port, 0xff, n * sizeof *l->port);
@@ -1487,8 +1496,15 @@ enum status lower(struct lowered *lowered, const struct chain *chain, const stru
 	lowered->slot_count = chain->variable_count + 1;
 	lowered->whole_rows = input->shape.ndim ? input->shape.dim[0] : 0;
 	lowered->streamable = lowered->flat = input->shape.ndim > 0;
-	struct lowering l = {.out = lowered, .chain = chain, .arena = arena, .diags = diags, .what = what, .rows = rows,
-	                     .cut = cut, .whole_rows = lowered->whole_rows, .slot_count = lowered->slot_count};
+	struct lowering l = {.out = lowered,
+	                     .chain = chain,
+	                     .arena = arena,
+	                     .diags = diags,
+	                     .what = what,
+	                     .rows = rows,
+	                     .cut = cut,
+	                     .whole_rows = lowered->whole_rows,
+	                     .slot_count = lowered->slot_count};
 	enum status status = init_lowering(&l, input);
 	if (status == STATUS_OK && !rows)
 		status = check_input(&l, input);

@@ -16,28 +16,28 @@
  * whether a chain is turned back step by step or in one body.
  */
 struct step {
-	struct body *body;        /* ins are slots it reads, outs slots it writes */
+	struct body *body; /* ins are slots it reads, outs slots it writes */
 	/* Sets of slots, ascending. */
-	const uint32_t *live_in, *live_out;     /* the states before and after */
-	const uint32_t *cot_in, *cot_out;       /* slots that have a cotangent before and after */
+	const uint32_t *live_in, *live_out; /* the states before and after */
+	const uint32_t *cot_in, *cot_out;   /* slots that have a cotangent before and after */
 	uint32_t live_in_count, live_out_count, cot_in_count, cot_out_count;
-	const uint32_t *class_in;               /* by live_in: the slot that its class goes by before */
-	const uint32_t *cot_to;                 /* by cot_out: the slot before to which it passes unchanged; NO_VALUE: the body takes it */
-	const struct type *const *in_types;     /* of live_in's slots */
+	const uint32_t *class_in; /* by live_in: the slot that its class goes by before */
+	const uint32_t *cot_to; /* by cot_out: the slot before to which it passes unchanged; NO_VALUE: the body takes it */
+	const struct type *const *in_types; /* of live_in's slots */
 	const struct type *const *out_types;
 	struct span span;
-	uint32_t id;              /* equal steps are one struct step; ids count from 0 */
+	uint32_t id; /* equal steps are one struct step; ids count from 0 */
 };
 
 struct item {
-	const struct step *step;  /* or a loop: */
+	const struct step *step; /* or a loop: */
 	struct item *items;
 	size_t count;
 	int64_t turns;
-	int64_t first;            /* the counter's value in its first turn (an iteration set apart has a loop of its own) */
-	int32_t level;            /* whose counter params are indexed by; -1: none */
-	int64_t steps;            /* in all, unrolled */
-	int64_t start;            /* steps before it in its list */
+	int64_t first; /* the counter's value in its first turn (an iteration set apart has a loop of its own) */
+	int32_t level; /* whose counter params are indexed by; -1: none */
+	int64_t steps; /* in all, unrolled */
+	int64_t start; /* steps before it in its list */
 };
 
 struct lowered {
@@ -52,9 +52,9 @@ struct lowered {
 	const struct step *const *distinct; /* by id */
 	size_t distinct_count;
 	size_t slot_count;
-	struct body *whole;        /* for a forward run: loops kept */
+	struct body *whole;          /* for a forward run: loops kept */
 	const bool *streamed_params; /* by param: it runs along the streamed axis, and is cut into tiles with it */
-	int64_t whole_rows;        /* extent of the streamed axis in the whole input; 0 for a 0-d input */
+	int64_t whole_rows;          /* extent of the streamed axis in the whole input; 0 for a 0-d input */
 	struct arena *arena;
 };
 

@@ -24,7 +24,7 @@ enum { SAMPLES = 48 };
 
 struct checker {
 	struct session *session;
-	struct type type;     /* of the input, F64 */
+	struct type type; /* of the input, F64 */
 	double *input;
 	int64_t count;
 	struct text_file out;
@@ -186,8 +186,8 @@ static enum status check_array(struct checker *c, const char *name, double *arra
 	char what[128], detail[200] = "";
 	snprintf(what, sizeof what, "gradient of %s against differences", name);
 	if (at >= 0)
-		snprintf(detail, sizeof detail, "worst at element %lld: %.9g, difference %.9g (error %.2g)", (long long)at, worst_have,
-		         worst_want, worst);
+		snprintf(detail, sizeof detail, "worst at element %lld: %.9g, difference %.9g (error %.2g)", (long long)at,
+		         worst_have, worst_want, worst);
 	say(c, worst <= 2e-5, what, detail);
 	return STATUS_OK;
 }
@@ -198,7 +198,8 @@ static bool same_bits(struct checker *c, const struct gradient *a, const struct 
 	detail[0] = '\0';
 	for (int64_t i = 0; i < c->count; i++)
 		if (memcmp(&a->input[i], &b->input[i], sizeof *a->input) != 0) {
-			snprintf(detail, 200, "element %lld of the input's gradient is %.17g, not %.17g", (long long)i, b->input[i], a->input[i]);
+			snprintf(detail, 200, "element %lld of the input's gradient is %.17g, not %.17g", (long long)i, b->input[i],
+			         a->input[i]);
 			return false;
 		}
 	for (size_t p = 0; p < a->result.param_count; p++) {
@@ -213,15 +214,16 @@ static bool same_bits(struct checker *c, const struct gradient *a, const struct 
 
 static enum status check_policies(struct checker *c, const struct gradient *base)
 {
-	static const char *const policies[] = {"nothing",   "dots",      "dots-no-batch", "every:1", "every:3", "sqrt",
-	                                       "recursive", "revolve:1", "revolve:3",     "online:3"};
+	static const char *const policies[] = {"nothing", "dots",      "dots-no-batch", "every:1",   "every:3",
+	                                       "sqrt",    "recursive", "revolve:1",     "revolve:3", "online:3"};
 	struct session *s = c->session;
 	size_t usual = sizeof policies / sizeof *policies;
 	for (size_t i = 0; i < usual + s->policy_count; i++) {
 		struct policy policy;
 		struct gradient other = {0};
 		char what[128], detail[200] = "";
-		enum status status = policy_parse(&policy, i < usual ? policies[i] : s->policies[i - usual], &s->arena, &s->diags);
+		enum status status =
+			policy_parse(&policy, i < usual ? policies[i] : s->policies[i - usual], &s->arena, &s->diags);
 		if (!status && !policy_by_value(&policy) && base->result.job.whole.steps > 5000 && policy.number == 1)
 			continue; /* quadratic */
 		if (!status)
@@ -231,9 +233,11 @@ static enum status check_policies(struct checker *c, const struct gradient *base
 		snprintf(what, sizeof what, "same bits under %s", policy.text);
 		bool ok = same_bits(c, base, &other, detail);
 		const struct counters *p = &other.result.predicted, *m = &other.result.measured;
-		if (ok && (p->evaluations != m->evaluations || p->peak_bytes != m->peak_bytes || p->stored_bytes != m->stored_bytes)) {
+		if (ok && (p->evaluations != m->evaluations || p->peak_bytes != m->peak_bytes ||
+		           p->stored_bytes != m->stored_bytes)) {
 			snprintf(detail, sizeof detail, "predicted %lld evaluations and %lld bytes, measured %lld and %lld",
-			         (long long)p->evaluations, (long long)p->peak_bytes, (long long)m->evaluations, (long long)m->peak_bytes);
+			         (long long)p->evaluations, (long long)p->peak_bytes, (long long)m->evaluations,
+			         (long long)m->peak_bytes);
 			ok = false;
 		}
 		say(c, ok, what, detail);
@@ -249,7 +253,9 @@ static enum status check_repeats(struct checker *c, const struct gradient *base)
 		const char *what;
 		int threads;
 		int64_t tile;
-	} runs[] = {{"same bits when it is run again", 1, 0}, {"same bits with 4 workers", 4, 0}, {"same bits in tiles of 3 rows", 2, 3}};
+	} runs[] = {{"same bits when it is run again", 1, 0},
+	            {"same bits with 4 workers", 4, 0},
+	            {"same bits in tiles of 3 rows", 2, 3}};
 	for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
 		struct gradient other = {0};
 		char detail[200];
@@ -301,8 +307,8 @@ static enum status run_checks(struct checker *c)
 	for (size_t i = 0; i < s->chain.param_count && !status; i++) {
 		struct bound_param *bound = &s->bound.bound[i];
 		if (s->chain.params[i].differentiated && bound->type.dtype == DTYPE_F64)
-			status = check_array(c, s->chain.params[i].name, (double *)(uintptr_t)bound->data, shape_count(&bound->type.shape),
-			                     base.result.params[i].data);
+			status = check_array(c, s->chain.params[i].name, (double *)(uintptr_t)bound->data,
+			                     shape_count(&bound->type.shape), base.result.params[i].data);
 	}
 	if (!status)
 		status = check_repeats(c, &base);

@@ -75,7 +75,9 @@ static enum status explain_unit(struct session *s, const struct unit *unit, bool
 		const struct residual *r = &unit->linear.residuals[i];
 		char type[TYPE_TEXT];
 		text_printf(text, "%s %s %s", i ? "," : "", type_format(r->type, type),
-		            r->slot != NO_VALUE ? "(the state before)" : r->origin.op ? r->origin.op : "");
+		            r->slot != NO_VALUE ? "(the state before)"
+		            : r->origin.op      ? r->origin.op
+		                                : "");
 	}
 	text_put(text, unit->linear.residual_count ? "\n" : " nothing\n");
 	return STATUS_OK;
@@ -108,8 +110,10 @@ static void put_dot(const struct chain *chain, const struct units *units, const 
 				if (reads[r] != NO_VALUE && body->values[reads[r]].from == FROM_INSTR)
 					text_printf(text, "    f%zu_%u -> f%zu_%zu;\n", u, body->values[reads[r]].instr, u, i);
 				else if (reads[r] != NO_VALUE && body->values[reads[r]].from == FROM_PARAM)
-					text_printf(text, "    p%u [label=\"%s\", shape=ellipse]; p%u -> f%zu_%zu;\n", body->values[reads[r]].param.param,
-					            chain->params[body->values[reads[r]].param.param].name, body->values[reads[r]].param.param, u, i);
+					text_printf(text, "    p%u [label=\"%s\", shape=ellipse]; p%u -> f%zu_%zu;\n",
+					            body->values[reads[r]].param.param,
+					            chain->params[body->values[reads[r]].param.param].name,
+					            body->values[reads[r]].param.param, u, i);
 		}
 		for (size_t i = 0; i < linear->residual_count; i++) {
 			const struct residual *r = &linear->residuals[i];

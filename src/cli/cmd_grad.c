@@ -39,8 +39,8 @@ static enum status open_sides(struct session *s, struct side *value, struct side
 	return status;
 }
 
-static const struct param_gradient *find_gradient(struct session *s, const struct grad_result *result,
-                                                  const char *name, size_t length)
+static const struct param_gradient *find_gradient(struct session *s, const struct grad_result *result, const char *name,
+                                                  size_t length)
 {
 	const char *names[64];
 	size_t count = 0;
@@ -72,8 +72,8 @@ static enum status add_file(struct session *s, const char *path, const char *key
 	if (status)
 		return status;
 	if (!shape_equal(&array.type.shape, &type->shape) || dtype_compute(array.type.dtype) != type->dtype)
-		status = diag_file(&s->diags, STATUS_DATA, path, -1, "holds %s, and the gradient is %s", type_format(&array.type, a),
-		                   type_format(type, b));
+		status = diag_file(&s->diags, STATUS_DATA, path, -1, "holds %s, and the gradient is %s",
+		                   type_format(&array.type, a), type_format(type, b));
 	else
 		kernels_get(type->dtype)->accumulate(data, array.data, (size_t)shape_count(&type->shape));
 	array_free(&array, s->allocator);
@@ -142,7 +142,9 @@ static enum status put_stats(struct session *s, const struct grad_result *result
 		status = session_open_text(s, &file, s->values[OPTION_STATS], true);
 	if (status)
 		return status;
-	struct policy_row measured = {.policy = result->job.policy->text, .counters = result->measured, .save_all_peak = peak,
+	struct policy_row measured = {.policy = result->job.policy->text,
+	                              .counters = result->measured,
+	                              .save_all_peak = peak,
 	                              .saved_bytes = stored - result->measured.stored_bytes};
 	struct policy_row predicted = measured;
 	predicted.counters = result->predicted;
@@ -225,13 +227,18 @@ enum status command_grad(struct session *s)
 	if (status)
 		return status;
 	session_make_writer(s, &s->writer, &s->output);
-	struct grad_options options = {.job = session_job_options(s, &s->policy), .dtype = s->dtype,
-	                               .cotangent = s->values[OPTION_COTANGENT], .special = s->given[OPTION_SPECIAL],
-	                               .gradient = &s->writer, .value = value.open ? &value.writer : NULL,
-	                               .spill = s->values[OPTION_SPILL], .event = events.open ? put_event : NULL,
+	struct grad_options options = {.job = session_job_options(s, &s->policy),
+	                               .dtype = s->dtype,
+	                               .cotangent = s->values[OPTION_COTANGENT],
+	                               .special = s->given[OPTION_SPECIAL],
+	                               .gradient = &s->writer,
+	                               .value = value.open ? &value.writer : NULL,
+	                               .spill = s->values[OPTION_SPILL],
+	                               .event = events.open ? put_event : NULL,
 	                               .event_context = &events,
 	                               .progress = progress_begin(&progress, s) ? progress_action : NULL,
-	                               .progress_context = &progress, .flush_denormals = s->given[OPTION_FAST_MATH]};
+	                               .progress_context = &progress,
+	                               .flush_denormals = s->given[OPTION_FAST_MATH]};
 	status = grad_run(&s->chain, &s->bound, &s->reader, &options, &result, &s->arena, &s->diags);
 	progress_end(&progress);
 	if (!status)

@@ -13,8 +13,8 @@ static void put_json(const struct text *text, struct arena *arena)
 		const struct op_info *info = &op_table[op];
 		const char *names[16];
 		size_t count = op_argument_names((enum op)op, names, 16, arena);
-		text_printf(text, "%s{\"name\":\"%s\",\"group\":\"%s\",\"operands\":%d,\"options\":[", op ? "," : "", info->name,
-		            info->group, info->operands);
+		text_printf(text, "%s{\"name\":\"%s\",\"group\":\"%s\",\"operands\":%d,\"options\":[", op ? "," : "",
+		            info->name, info->group, info->operands);
 		for (size_t i = 0; i < count; i++)
 			text_printf(text, "%s\"%s\"", i ? "," : "", names[i]);
 		text_printf(text, "],\"scope\":\"%s\",\"keeps\":[", scopes[info->scope]);

@@ -5,7 +5,7 @@
 #include "report/counters.h"
 
 /* Policies of a plan without --policy. */
-static const char *const usual[] = {"save-all", "nothing", "dots",      "sqrt",      "every:2",  "every:4",
+static const char *const usual[] = {"save-all", "nothing",   "dots",      "sqrt",      "every:2",  "every:4",
                                     "every:8",  "recursive", "revolve:2", "revolve:4", "revolve:8"};
 enum { USUAL = sizeof usual / sizeof *usual };
 

@@ -106,11 +106,13 @@ static enum status run_once(struct profiler *p, const struct policy *policy, dou
 	double begun = now_ms();
 	enum status status;
 	if (policy) {
-		struct grad_options options = {.job = session_job_options(s, policy), .dtype = DTYPE_COUNT, .gradient = &writer};
+		struct grad_options options = {
+			.job = session_job_options(s, policy), .dtype = DTYPE_COUNT, .gradient = &writer};
 		options.job.want_value = false;
 		status = grad_run(&s->chain, &s->bound, &reader, &options, result, &s->arena, &s->diags);
 	} else {
-		struct run_options options = {.threads = s->threads, .tile = s->tile, .dtype = DTYPE_COUNT, .allocator = s->allocator};
+		struct run_options options = {
+			.threads = s->threads, .tile = s->tile, .dtype = DTYPE_COUNT, .allocator = s->allocator};
 		struct run_counters counters;
 		status = run_forward(&s->chain, &s->bound, &reader, &writer, &options, &counters, &s->diags);
 	}
@@ -194,18 +196,9 @@ static double exponent(const struct point *points, size_t count, double (*y)(con
 	return spread > 1e-12 ? (n * sxy - sx * sy) / spread : 0;
 }
 
-static double forward_of(const struct point *point)
-{
-	return point->forward_ms;
-}
-static double backward_of(const struct point *point)
-{
-	return point->backward_ms;
-}
-static double peak_of(const struct point *point)
-{
-	return (double)point->peak;
-}
+static double forward_of(const struct point *point) { return point->forward_ms; }
+static double backward_of(const struct point *point) { return point->backward_ms; }
+static double peak_of(const struct point *point) { return (double)point->peak; }
 
 static enum status profile_depth(struct profiler *p, struct point *points)
 {
@@ -255,17 +248,22 @@ static struct verdict_text bottleneck(struct profiler *p, const struct point *fu
 			const struct instr *instr = &run.whole->instrs[i];
 			if (instr->kind != INSTR_OP)
 				continue;
-			bool product = instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_dot || instr->op == OP_conv1d || instr->op == OP_conv2d;
+			bool product = instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_dot ||
+			               instr->op == OP_conv1d || instr->op == OP_conv2d;
 			products |= product;
 			work += op_cost(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y);
 		}
 	double bytes = (double)type_bytes(&p->type), rate = bytes / (full->forward_ms * 1e-3);
 	if (products)
-		return (struct verdict_text){"matrix multiply", "more --threads, or --dtype f32; checkpoint the element-wise parts only: --policy dots in blocks"};
+		return (struct verdict_text){
+			"matrix multiply",
+			"more --threads, or --dtype f32; checkpoint the element-wise parts only: --policy dots in blocks"};
 	if (full->peak > (int64_t)1 << 30)
-		return (struct verdict_text){"memory bandwidth", "keep less: `ckptc plan` shows what sqrt, recursive or --memory would hold"};
+		return (struct verdict_text){"memory bandwidth",
+		                             "keep less: `ckptc plan` shows what sqrt, recursive or --memory would hold"};
 	if (work / (bytes > 0 ? bytes : 1) < 2 && rate > 2e9)
-		return (struct verdict_text){"input and output", "chain more operations in one run; -i and -o files are faster than pipes"};
+		return (struct verdict_text){"input and output",
+		                             "chain more operations in one run; -i and -o files are faster than pipes"};
 	if (full->backward_ms > 4 * full->forward_ms)
 		return (struct verdict_text){"the backward pass", "look at `ckptc residuals` for what it reads"};
 	return (struct verdict_text){"arithmetic", "more --threads, or --dtype f32"};
@@ -274,19 +272,24 @@ static struct verdict_text bottleneck(struct profiler *p, const struct point *fu
 static void put_table(const struct text *text, const struct point *depth, const struct point *intervals, size_t count,
                       const struct verdict_text *verdict)
 {
-	text_printf(text, "%10s %12s %12s %8s %14s %14s\n", "steps", "forward ms", "backward ms", "ratio", "peak bytes", "steps/s");
+	text_printf(text, "%10s %12s %12s %8s %14s %14s\n", "steps", "forward ms", "backward ms", "ratio", "peak bytes",
+	            "steps/s");
 	for (int i = 0; i < DEPTHS; i++)
 		text_printf(text, "%10lld %12.3f %12.3f %8.2f %14lld %14.0f\n", (long long)depth[i].steps, depth[i].forward_ms,
-		            depth[i].backward_ms, depth[i].backward_ms / fmax(depth[i].forward_ms, 1e-6), (long long)depth[i].peak,
-		            1e3 * (double)depth[i].steps / fmax(depth[i].forward_ms, 1e-6));
-	text_printf(text, "grows as depth to the power: forward %.2f, backward %.2f, peak %.2f\n\n", exponent(depth, DEPTHS, forward_of),
-	            exponent(depth, DEPTHS, backward_of), exponent(depth, DEPTHS, peak_of));
+		            depth[i].backward_ms, depth[i].backward_ms / fmax(depth[i].forward_ms, 1e-6),
+		            (long long)depth[i].peak, 1e3 * (double)depth[i].steps / fmax(depth[i].forward_ms, 1e-6));
+	text_printf(text, "grows as depth to the power: forward %.2f, backward %.2f, peak %.2f\n\n",
+	            exponent(depth, DEPTHS, forward_of), exponent(depth, DEPTHS, backward_of),
+	            exponent(depth, DEPTHS, peak_of));
 	double base = depth[DEPTHS - 1].forward_ms + depth[DEPTHS - 1].backward_ms;
-	text_printf(text, "%-12s %12s %14s %12s %12s %12s %12s\n", "interval", "evaluations", "peak bytes", "reduction %", "predicted %", "measured %", "ms");
+	text_printf(text, "%-12s %12s %14s %12s %12s %12s %12s\n", "interval", "evaluations", "peak bytes", "reduction %",
+	            "predicted %", "measured %", "ms");
 	for (size_t i = 0; i < count; i++)
-		text_printf(text, "%-12s %12lld %14lld %12.1f %12.1f %12.1f %12.3f\n", intervals[i].name, (long long)intervals[i].evaluations,
-		            (long long)intervals[i].peak, 100 * (1 - (double)intervals[i].peak / fmax((double)depth[DEPTHS - 1].peak, 1)),
-		            intervals[i].predicted_overhead, 100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6), intervals[i].backward_ms);
+		text_printf(text, "%-12s %12lld %14lld %12.1f %12.1f %12.1f %12.3f\n", intervals[i].name,
+		            (long long)intervals[i].evaluations, (long long)intervals[i].peak,
+		            100 * (1 - (double)intervals[i].peak / fmax((double)depth[DEPTHS - 1].peak, 1)),
+		            intervals[i].predicted_overhead, 100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6),
+		            intervals[i].backward_ms);
 	text_printf(text, "\nbounded by: %s\nto do: %s\n", verdict->what, verdict->todo);
 }
 
@@ -295,15 +298,20 @@ static void put_json(const struct text *text, const struct point *depth, const s
 {
 	text_put(text, "{\"depth\":[");
 	for (int i = 0; i < DEPTHS; i++)
-		text_printf(text, "%s{\"steps\":%lld,\"forward_ms\":%.6g,\"backward_ms\":%.6g,\"peak_bytes\":%lld}", i ? "," : "",
-		            (long long)depth[i].steps, depth[i].forward_ms, depth[i].backward_ms, (long long)depth[i].peak);
-	text_printf(text, "],\"exponents\":{\"forward\":%.4g,\"backward\":%.4g,\"peak\":%.4g},\"intervals\":[", exponent(depth, DEPTHS, forward_of),
-	            exponent(depth, DEPTHS, backward_of), exponent(depth, DEPTHS, peak_of));
+		text_printf(text, "%s{\"steps\":%lld,\"forward_ms\":%.6g,\"backward_ms\":%.6g,\"peak_bytes\":%lld}",
+		            i ? "," : "", (long long)depth[i].steps, depth[i].forward_ms, depth[i].backward_ms,
+		            (long long)depth[i].peak);
+	text_printf(text, "],\"exponents\":{\"forward\":%.4g,\"backward\":%.4g,\"peak\":%.4g},\"intervals\":[",
+	            exponent(depth, DEPTHS, forward_of), exponent(depth, DEPTHS, backward_of),
+	            exponent(depth, DEPTHS, peak_of));
 	double base = depth[DEPTHS - 1].forward_ms + depth[DEPTHS - 1].backward_ms;
 	for (size_t i = 0; i < count; i++)
-		text_printf(text, "%s{\"policy\":\"%s\",\"evaluations\":%lld,\"peak_bytes\":%lld,\"predicted_overhead_percent\":%.6g,\"measured_overhead_percent\":%.6g,\"ms\":%.6g}",
-		            i ? "," : "", intervals[i].name, (long long)intervals[i].evaluations, (long long)intervals[i].peak, intervals[i].predicted_overhead,
-		            100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6), intervals[i].backward_ms);
+		text_printf(text,
+		            "%s{\"policy\":\"%s\",\"evaluations\":%lld,\"peak_bytes\":%lld,\"predicted_overhead_percent\":%.6g,"
+		            "\"measured_overhead_percent\":%.6g,\"ms\":%.6g}",
+		            i ? "," : "", intervals[i].name, (long long)intervals[i].evaluations, (long long)intervals[i].peak,
+		            intervals[i].predicted_overhead, 100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6),
+		            intervals[i].backward_ms);
 	text_put(text, "],\"bottleneck\":");
 	text_json(text, verdict->what);
 	text_put(text, ",\"advice\":");

@@ -24,10 +24,14 @@ static enum status put_stats(struct session *s, const struct run_counters *count
 	if (s->format == REPORT_JSON)
 		text_put(&file.text, "{");
 	for (size_t i = 0; i < count; i++)
-		text_printf(&file.text, s->format == REPORT_JSON ? "\"%s\":%lld," : s->format == REPORT_CSV ? "%s,%lld\n" : "%-12s %lld\n",
+		text_printf(&file.text,
+		            s->format == REPORT_JSON  ? "\"%s\":%lld,"
+		            : s->format == REPORT_CSV ? "%s,%lld\n"
+		                                      : "%-12s %lld\n",
 		            rows[i].name, (long long)rows[i].value);
-	text_printf(&file.text, s->format == REPORT_JSON ? "\"isa\":\"%s\",\"blas\":\"%s\"}\n" : "isa          %s\nblas         %s\n", isa,
-	            blas_name());
+	text_printf(&file.text,
+	            s->format == REPORT_JSON ? "\"isa\":\"%s\",\"blas\":\"%s\"}\n" : "isa          %s\nblas         %s\n",
+	            isa, blas_name());
 	return session_close_text(&file);
 }
 
@@ -49,9 +53,13 @@ enum status command_run(struct session *s)
 		return status;
 	session_make_writer(s, &s->writer, &s->output);
 	struct progress progress;
-	struct run_options options = {.threads = s->threads, .tile = s->tile, .dtype = s->dtype, .allocator = s->allocator,
+	struct run_options options = {.threads = s->threads,
+	                              .tile = s->tile,
+	                              .dtype = s->dtype,
+	                              .allocator = s->allocator,
 	                              .progress = progress_begin(&progress, s) ? progress_rows : NULL,
-	                              .progress_context = &progress, .flush_denormals = s->given[OPTION_FAST_MATH]};
+	                              .progress_context = &progress,
+	                              .flush_denormals = s->given[OPTION_FAST_MATH]};
 	struct run_counters counters = {0};
 	status = run_forward(&s->chain, &s->bound, &s->reader, &s->writer, &options, &counters, &s->diags);
 	progress_end(&progress);

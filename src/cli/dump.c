@@ -10,10 +10,15 @@
 struct job_options session_job_options(const struct session *s, const struct policy *policy)
 {
 	long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-	return (struct job_options){.policy = policy, .threads = s->threads, .tile = s->tile, .store = s->store,
-	                            .want_value = s->given[OPTION_VALUE], .memory = s->memory,
+	return (struct job_options){.policy = policy,
+	                            .threads = s->threads,
+	                            .tile = s->tile,
+	                            .store = s->store,
+	                            .want_value = s->given[OPTION_VALUE],
+	                            .memory = s->memory,
 	                            .memory_available = pages > 0 ? (int64_t)pages * size : 0,
-	                            .param_bytes = s->bound.bytes, .allocator = s->allocator};
+	                            .param_bytes = s->bound.bytes,
+	                            .allocator = s->allocator};
 }
 
 enum status check_policy_names(struct session *s, const struct policy *policy)
@@ -44,14 +49,19 @@ void warn_useless(struct session *s, const struct job *job)
 {
 	const struct node *last = s->chain.first;
 	if (policy_by_value(job->policy) && job->predicted.evaluations > job->predicted.steps) {
-		diag_warn(&s->diags, "policy '%s' saves no memory at the peak: the whole chain is one region, recomputed at once before it is turned back",
+		diag_warn(&s->diags,
+		          "policy '%s' saves no memory at the peak: the whole chain is one region, recomputed at once before "
+		          "it is turned back",
 		          job->policy->text);
-		diag_hint(&s->diags, "cut the chain: every:N, sqrt, recursive or revolve:S, or checkpoint { } around parts of it");
+		diag_hint(&s->diags,
+		          "cut the chain: every:N, sqrt, recursive or revolve:S, or checkpoint { } around parts of it");
 	}
 	while (last && last->next)
 		last = last->next;
 	if (last && last->kind == NODE_CHECKPOINT) {
-		diag_warn_at(&s->diags, s->chain.source, last->span, "this checkpoint saves no memory: nothing follows it, so it is recomputed as soon as it has been run");
+		diag_warn_at(
+			&s->diags, s->chain.source, last->span,
+			"this checkpoint saves no memory: nothing follows it, so it is recomputed as soon as it has been run");
 		diag_hint(&s->diags, "leave the last part of a chain out of checkpoint blocks");
 	}
 }
@@ -133,8 +143,9 @@ static enum status dump_plan(struct session *s, const struct text *text, bool sc
 	if (schedule) {
 		status = put_schedule(s, &job, text, false);
 	} else {
-		text_printf(text, "tiled %s, rows %lld, tile %lld, tiles at a time %lld, workers %d\n", job.tiled ? "yes" : "no",
-		            (long long)job.rows, (long long)job.tile.rows, (long long)job.per_chunk, job.lanes);
+		text_printf(text, "tiled %s, rows %lld, tile %lld, tiles at a time %lld, workers %d\n",
+		            job.tiled ? "yes" : "no", (long long)job.rows, (long long)job.tile.rows, (long long)job.per_chunk,
+		            job.lanes);
 		for (size_t i = 0; i < job.tile.lowered.distinct_count; i++) {
 			const struct unit *unit = &job.tile.units.units[i];
 			text_printf(text, "step %zu\nforward\n", i);

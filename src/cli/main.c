@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #ifdef HAVE_CONFIG_H
-#include "config.h"
+#include <config.h>
 #endif
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "0.1.0"
@@ -21,8 +21,10 @@ const struct command command_table[] = {
 	{"residuals", RESIDUALS, command_residuals, "[OPTIONS] CHAIN", "the table of what is saved for the backward pass"},
 	{"plan", PLAN, command_plan, "[OPTIONS] CHAIN", "what policies will cost: evaluations, memory, overhead"},
 	{"explain", EXPLAIN, command_explain, "[OPTIONS] CHAIN", "forward and backward programs side by side"},
-	{"check", CHECK, command_check, "[OPTIONS] CHAIN", "gradients against finite differences, and policies against each other"},
-	{"profile", PROFILE, command_profile, "[OPTIONS] CHAIN", "measures time and memory against depth and interval, and says what bounds it"},
+	{"check", CHECK, command_check, "[OPTIONS] CHAIN",
+     "gradients against finite differences, and policies against each other"},
+	{"profile", PROFILE, command_profile, "[OPTIONS] CHAIN",
+     "measures time and memory against depth and interval, and says what bounds it"},
 	{"ops", OPS, command_ops, "[OPTIONS]", "the operations"},
 	{"fmt", FMT, command_fmt, "[OPTIONS] CHAIN", "the chain in canonical form"},
 };

@@ -38,8 +38,14 @@ static enum status unknown_option(struct session *s, const char *name, size_t le
 			names[count++] = option_table[i].name;
 	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "unknown option '--%s'", copy ? copy : "");
 	const char *near = copy ? suggest_nearest(copy, names, count) : NULL;
+	count = 0;
+	for (int i = 0; i < OPTION_COUNT; i++)
+		names[count++] = option_table[i].name;
+	const char *other = copy && !near ? suggest_nearest(copy, names, count) : NULL;
 	if (near)
 		diag_hint(&s->diags, "did you mean '--%s'?", near);
+	else if (other)
+		diag_hint(&s->diags, "did you mean '--%s'? 'ckptc %s' does not take it", other, s->command->name);
 	else
 		diag_hint(&s->diags, "`ckptc %s --help` lists the options", s->command->name);
 	return STATUS_USAGE;
@@ -267,8 +273,11 @@ static enum status understand(struct session *s)
 		status = policy_parse(&policy, s->policies[i], &s->arena, &s->diags);
 	}
 	if (!status)
-		status = policy_parse(&s->policy, s->policy_count ? s->policies[0] : s->memory ? "auto" : "save-all", &s->arena,
-		                      &s->diags);
+		status = policy_parse(&s->policy,
+		                      s->policy_count ? s->policies[0]
+		                      : s->memory     ? "auto"
+		                                      : "save-all",
+		                      &s->arena, &s->diags);
 	s->policy.max_checkpoints = s->max_checkpoints;
 	if (!status && s->memory && s->policy_count && s->policy.kind != POLICY_auto)
 		status = usage(s, "--memory chooses the policy itself: give it with no policy or with ", "--policy auto");
@@ -353,7 +362,8 @@ enum status session_load_syntax(struct session *s)
 		s->source = (struct source){s->file, text, length};
 	} else {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "no chain");
-		diag_hint(&s->diags, "give a file, or the chain itself with -e, as in: ckptc %s -e 'add 1; sin'", s->command->name);
+		diag_hint(&s->diags, "give a file, or the chain itself with -e, as in: ckptc %s -e 'add 1; sin'",
+		          s->command->name);
 		return STATUS_USAGE;
 	}
 	return syntax_parse(&s->syntax, &s->source, &s->arena, &s->diags);
@@ -401,7 +411,8 @@ enum status session_input_type(struct session *s, struct type *type)
 	} else {
 		if (!s->given[OPTION_INPUT] && isatty(0)) {
 			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "the type of the input is not known");
-			diag_hint(&s->diags, "give --shape f32[64,256], declare it in the chain (input x: f32[64,256]), or pipe the data in");
+			diag_hint(&s->diags,
+			          "give --shape f32[64,256], declare it in the chain (input x: f32[64,256]), or pipe the data in");
 			return STATUS_USAGE;
 		}
 		bool end;
@@ -427,7 +438,8 @@ enum status session_make_writer(struct session *s, struct writer *writer, struct
 {
 	bool terminal = isatty(output->fd);
 	struct writer_options options = {.format = s->to != FORMAT_AUTO ? s->to : s->reader.format,
-	                                 .layout = s->reader.layout, .display = s->to == FORMAT_AUTO && terminal};
+	                                 .layout = s->reader.layout,
+	                                 .display = s->to == FORMAT_AUTO && terminal};
 	if (options.display)
 		options.format = FORMAT_TEXT;
 	writer_init(writer, output, &options, &s->arena);
@@ -537,11 +549,12 @@ enum status print_help(struct session *s, const struct command *command)
 		               "checkpoints that a policy keeps; shows and plans what is kept.\n\nCommands:\n");
 		for (size_t i = 0; i < command_count; i++)
 			text_printf(text, "  %-10s %s\n", command_table[i].name, command_table[i].summary);
-		text_put(text, "\nCHAIN is a file, or -e TEXT:\n"
-		               "  echo 1 2 | ckptc run -e 'add 1; mul 2; sub 3'\n"
-		               "  ckptc grad --policy every:4 chain.ck < data.npy > gradient.npy\n"
-		               "  ckptc residuals --shape 'f32[4]' -e 'repeat 8 { sin }'\n"
-		               "\n`ckptc help COMMAND` and `ckptc help OPERATION` say more; see also ckptc(1) and ckptc-chain(5).\n");
+		text_put(text,
+		         "\nCHAIN is a file, or -e TEXT:\n"
+		         "  echo 1 2 | ckptc run -e 'add 1; mul 2; sub 3'\n"
+		         "  ckptc grad --policy every:4 chain.ck < data.npy > gradient.npy\n"
+		         "  ckptc residuals --shape 'f32[4]' -e 'repeat 8 { sin }'\n"
+		         "\n`ckptc help COMMAND` and `ckptc help OPERATION` say more; see also ckptc(1) and ckptc-chain(5).\n");
 	}
 	return session_close_text(&file);
 }

@@ -40,30 +40,30 @@ struct session {
 	struct diags diags;
 	const struct command *command;
 	/* Options, as given; NULL or 0 where not. */
-	const char *text, *file;              /* -e TEXT; CHAIN */
-	const char *values[OPTION_COUNT];     /* the last value of each */
+	const char *text, *file;          /* -e TEXT; CHAIN */
+	const char *values[OPTION_COUNT]; /* the last value of each */
 	bool given[OPTION_COUNT];
-	const char **policies, **grads;       /* repeated ones */
+	const char **policies, **grads; /* repeated ones */
 	size_t policy_count, grad_count;
 	struct param_binding *params;
 	size_t param_count;
 	/* Options, understood. */
 	enum report_format format;
 	bool format_given;
-	bool dot;                             /* explain --format dot */
-	bool color;                           /* on standard error */
+	bool dot;   /* explain --format dot */
+	bool color; /* on standard error */
 	int threads;
 	int64_t tile, memory, max_checkpoints;
 	enum dtype dtype, store;
-	struct policy policy;                 /* the first, or save-all */
-	struct type shape;                    /* --shape; ndim -1: not given */
+	struct policy policy; /* the first, or save-all */
+	struct type shape;    /* --shape; ndim -1: not given */
 	struct reader_options reading;
 	enum format to;
 	/* What has been opened. */
 	struct source source;
 	struct syntax syntax;
 	struct chain chain;
-	const char *directory;                /* of the chain's file */
+	const char *directory; /* of the chain's file */
 	struct input input;
 	struct reader reader;
 	bool input_open;

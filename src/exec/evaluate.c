@@ -133,17 +133,25 @@ static void run_micro(const struct piece *b, const struct micro *micro)
 	}
 	case MICRO_FILL:
 		if (!micro->once || b->first == 0)
-			broadcast_fill(kernels, place(b, &micro->out), b->m->frame[micro->v.index], micro->from, micro->to, b->first,
-			               micro->once ? (b->launch->block < b->launch->count ? b->launch->block : b->launch->count) : (int64_t)b->n);
+			broadcast_fill(kernels, place(b, &micro->out), b->m->frame[micro->v.index], micro->from, micro->to,
+			               b->first,
+			               micro->once ? (b->launch->block < b->launch->count ? b->launch->block : b->launch->count)
+			                           : (int64_t)b->n);
 		return;
 	default:
 		break;
 	}
-	struct kernel_args args = {.out = place(b, &micro->out), .keep = {place(b, &micro->keep[0]), place(b, &micro->keep[1])},
-	                           .v = place(b, &micro->v), .a = place(b, &micro->a), .y = place(b, &micro->y),
-	                           .k = place(b, &micro->k), .l = place(b, &micro->l), .g = place(b, &micro->g),
+	struct kernel_args args = {.out = place(b, &micro->out),
+	                           .keep = {place(b, &micro->keep[0]), place(b, &micro->keep[1])},
+	                           .v = place(b, &micro->v),
+	                           .a = place(b, &micro->a),
+	                           .y = place(b, &micro->y),
+	                           .k = place(b, &micro->k),
+	                           .l = place(b, &micro->l),
+	                           .g = place(b, &micro->g),
 	                           .scalar = micro->scalar_entry >= 0 ? scalar_at(b, micro) : micro->scalar,
-	                           .number = {micro->number[0], micro->number[1]}, .n = b->n};
+	                           .number = {micro->number[0], micro->number[1]},
+	                           .n = b->n};
 	switch (micro->kind) {
 	case MICRO_FORWARD:
 	case MICRO_ADD:
@@ -200,7 +208,11 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 {
 	const struct instr *instr = launch->instr;
 	const struct type *v = instr->of_v;
-	struct op_call call = {.op = instr->op, .attrs = instr->attrs, .v = v, .a = instr->of_a, .y = instr->of_y,
+	struct op_call call = {.op = instr->op,
+	                       .attrs = instr->attrs,
+	                       .v = v,
+	                       .a = instr->of_a,
+	                       .y = instr->of_y,
 	                       .scratch = m->workspace + m->program->frame->scratch,
 	                       .kernels = m->kernels[v->dtype == DTYPE_F64]};
 	call.whole = launch->v_streamed && !m->e->flat ? m->e->whole_rows : v->shape.ndim ? v->shape.dim[0] : 1;
@@ -213,7 +225,8 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 	for (int k = 0; k < MAX_NEEDS; k++)
 		needs[k] = frame_at(m, launch->needs[k]);
 	if (instr->kind == INSTR_VJP) {
-		op_vjp_get(instr->op)(&call, frame_at(m, launch->out), frame_at(m, launch->out_a), frame_at(m, launch->g), needs);
+		op_vjp_get(instr->op)(&call, frame_at(m, launch->out), frame_at(m, launch->out_a), frame_at(m, launch->g),
+		                      needs);
 		return;
 	}
 	if (m->e->sum_hi && launch->last && op_table[instr->op].scope == SCOPE_SUM && launch->v_streamed) {
@@ -227,8 +240,8 @@ static void run_sum_to(struct machine_state *m, const struct launch *launch)
 {
 	const struct entry *from = &m->program->frame->entries[launch->needs[0]];
 	const struct entry *to = &m->program->frame->entries[launch->out];
-	sum_to_shape(m->kernels[from->type->dtype == DTYPE_F64], m->frame[launch->out], to->type, m->frame[launch->needs[0]],
-	             from->type, m->workspace + m->program->frame->scratch);
+	sum_to_shape(m->kernels[from->type->dtype == DTYPE_F64], m->frame[launch->out], to->type,
+	             m->frame[launch->needs[0]], from->type, m->workspace + m->program->frame->scratch);
 }
 
 static void run_accumulate(struct machine_state *m, const struct launch *launch)
@@ -240,7 +253,8 @@ static void run_accumulate(struct machine_state *m, const struct launch *launch)
 	size_t count = (size_t)shape_count(&type->shape);
 	int64_t offset = param_offset(m, ref);
 	if (param->hi)
-		kernels->accumulate_wide(param->hi + offset, param->lo ? param->lo + offset : NULL, m->frame[launch->needs[0]], count);
+		kernels->accumulate_wide(param->hi + offset, param->lo ? param->lo + offset : NULL, m->frame[launch->needs[0]],
+		                         count);
 	if (param->gradient) {
 		if (param->streamed)
 			offset += m->e->first_row * row_elements(&param->type.shape);
@@ -310,7 +324,10 @@ static void finish_loop(struct machine_state *m, const struct launch *loop, bool
 
 void evaluate(const struct evaluation *e)
 {
-	struct machine_state m = {.e = e, .program = e->program, .workspace = e->workspace, .frame = e->workspace,
+	struct machine_state m = {.e = e,
+	                          .program = e->program,
+	                          .workspace = e->workspace,
+	                          .frame = e->workspace,
 	                          .kernels = {e->kernels[0] ? e->kernels[0] : kernels_get(DTYPE_F32),
 	                                      e->kernels[1] ? e->kernels[1] : kernels_get(DTYPE_F64)}};
 	int64_t left[MAX_OPEN_LOOPS];

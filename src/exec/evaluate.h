@@ -9,9 +9,9 @@
 
 /* A param's array in the computing type of its declared type. */
 struct bound_param {
-	struct type type;     /* of the whole array, dtype F32 or F64 */
+	struct type type; /* of the whole array, dtype F32 or F64 */
 	const void *data;
-	bool streamed;        /* cut into tiles: its row FIRST_ROW is that of the tile's first row */
+	bool streamed; /* cut into tiles: its row FIRST_ROW is that of the tile's first row */
 	/*
 	 * Where the gradient of this tile is summed (NULL: not wanted): double sums, and for F64 their
 	 * compensation (kernels->accumulate_wide). A streamed param's gradient is not summed: GRADIENT has
@@ -23,14 +23,14 @@ struct bound_param {
 
 struct evaluation {
 	const struct program *program;
-	const void *const *ins;   /* by port */
-	void *const *outs;        /* by port; NULL where the value is an in or a param */
+	const void *const *ins; /* by port */
+	void *const *outs;      /* by port; NULL where the value is an in or a param */
 	const struct bound_param *params;
-	const int64_t *counters;  /* of the loops around a step, by level */
-	void *workspace;          /* program->workspace bytes, 64-byte aligned */
-	int64_t first_row;        /* of this tile in the whole streamed axis */
-	int64_t whole_rows;       /* extent of the whole streamed axis */
-	bool flat;                /* rows are elements (see struct lowered) */
+	const int64_t *counters; /* of the loops around a step, by level */
+	void *workspace;         /* program->workspace bytes, 64-byte aligned */
+	int64_t first_row;       /* of this tile in the whole streamed axis */
+	int64_t whole_rows;      /* extent of the whole streamed axis */
+	bool flat;               /* rows are elements (see struct lowered) */
 	/*
 	 * A SUM operation that ends a tiled forward run: its partial sums go here instead of to its out
 	 * (sum_partial); NULL: the whole array is in one tile.

@@ -26,14 +26,14 @@ struct run;
 struct lane {
 	struct run *run;
 	struct slab slab, blocks;
-	char *input, *gradient, *value;  /* of a chunk */
-	double *partials;                /* per_chunk times the sums of all params */
-	double *loss;                    /* per_chunk partial sums of the output: hi and lo */
-	struct bound_param *params;      /* with this tile's partials */
-	int64_t chunk, tile;             /* this chunk; the tile within it */
-	int64_t first_row, rows;         /* of the tile */
+	char *input, *gradient, *value; /* of a chunk */
+	double *partials;               /* per_chunk times the sums of all params */
+	double *loss;                   /* per_chunk partial sums of the output: hi and lo */
+	struct bound_param *params;     /* with this tile's partials */
+	int64_t chunk, tile;            /* this chunk; the tile within it */
+	int64_t first_row, rows;        /* of the tile */
 	const struct tile_plan *plan;
-	struct schedule *schedule;       /* each lane reads its own */
+	struct schedule *schedule; /* each lane reads its own */
 	struct counters measured;
 	struct diags diags;
 	struct arena arena;
@@ -57,21 +57,18 @@ struct run {
 	pthread_mutex_t lock;
 	pthread_cond_t turned;
 	atomic_bool failed;
-	int64_t sum_doubles;             /* doubles of the partial sums of one tile */
-	int64_t loss_count;              /* elements of an output that is summed over tiles */
+	int64_t sum_doubles; /* doubles of the partial sums of one tile */
+	int64_t loss_count;  /* elements of an output that is summed over tiles */
 	double *loss_hi, *loss_lo;
 	const struct kernels *kernels[2]; /* F32, F64 */
-	int64_t *first_use;              /* by param: the first step that reads it; only for events */
+	int64_t *first_use;               /* by param: the first step that reads it; only for events */
 	double actions_done;
 	struct arena *arena;
 };
 
 /* Hooks of the machine. */
 
-static enum dtype held_dtype(const struct type *type)
-{
-	return type->dtype;
-}
+static enum dtype held_dtype(const struct type *type) { return type->dtype; }
 
 static enum status on_input(void *context, int64_t offset, const struct type *type)
 {
@@ -163,7 +160,8 @@ static enum status on_convert(void *context, int64_t to, int64_t from, const str
 		}
 		(half ? convert_f16_to_f32 : convert_bf16_to_f32)(buffer, kept, n);
 		for (size_t i = 0; narrow && i < n; i++) {
-			double error = fabs((wide ? ((double *)(void *)full)[i] : (double)((float *)(void *)full)[i]) - (double)buffer[i]);
+			double error =
+				fabs((wide ? ((double *)(void *)full)[i] : (double)((float *)(void *)full)[i]) - (double)buffer[i]);
 			if (error > lane->store_error)
 				lane->store_error = error;
 		}
@@ -178,7 +176,8 @@ static enum status on_convert(void *context, int64_t to, int64_t from, const str
 static enum status on_spill(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type)
 {
 	struct lane *lane = context;
-	return spill_write(&lane->run->spill, slot, index, lane->slab.base + offset, (size_t)type_bytes(type), &lane->diags);
+	return spill_write(&lane->run->spill, slot, index, lane->slab.base + offset, (size_t)type_bytes(type),
+	                   &lane->diags);
 }
 
 static enum status on_fetch(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type)
@@ -238,7 +237,8 @@ static enum status params_ready(struct run *run, int64_t step)
 		if (run->first_use[i] != step || !param->differentiated)
 			continue;
 		struct type held = run->params->bound[i].type;
-		snprintf(line, sizeof line, "{\"event\":\"gradient\",\"name\":\"%.200s\",\"type\":\"%s\",\"bytes\":%lld,\"step\":%lld}\n",
+		snprintf(line, sizeof line,
+		         "{\"event\":\"gradient\",\"name\":\"%.200s\",\"type\":\"%s\",\"bytes\":%lld,\"step\":%lld}\n",
 		         param->name, type_format(&held, type), (long long)type_bytes(&held), (long long)step);
 		enum status status = run->options->event(run->options->event_context, line);
 		if (status)
@@ -262,10 +262,17 @@ static enum status on_call(void *context, const struct machine_call *call)
 	bool sums = run->job->tiled && run->job->whole.sums && call->kind != CALL_BACKWARD &&
 	            call->step + 1 == (policy_by_value(run->job->policy) ? 1 : run->job->whole.steps);
 	double *hi = sums ? lane->loss + 2 * run->loss_count * lane->tile : NULL;
-	struct evaluation evaluation = {.program = call->program, .ins = ins, .outs = outs, .params = lane->params,
-	                                .counters = call->counters, .workspace = lane->slab.base + call->workspace,
-	                                .first_row = lane->first_row, .whole_rows = run->job->tiled ? run->job->rows : run->job->whole.whole_rows,
-	                                .flat = run->job->flat, .sum_hi = hi, .sum_lo = sums ? hi + run->loss_count : NULL,
+	struct evaluation evaluation = {.program = call->program,
+	                                .ins = ins,
+	                                .outs = outs,
+	                                .params = lane->params,
+	                                .counters = call->counters,
+	                                .workspace = lane->slab.base + call->workspace,
+	                                .first_row = lane->first_row,
+	                                .whole_rows = run->job->tiled ? run->job->rows : run->job->whole.whole_rows,
+	                                .flat = run->job->flat,
+	                                .sum_hi = hi,
+	                                .sum_lo = sums ? hi + run->loss_count : NULL,
 	                                .kernels = {run->kernels[0], run->kernels[1]}};
 	evaluate(&evaluation);
 	return call->kind == CALL_BACKWARD && !run->job->tiled && !policy_by_value(run->job->policy)
@@ -342,9 +349,15 @@ static void add_partials(struct lane *lane, int64_t tile)
 /* One tile, wholly. */
 static enum status run_tile(struct lane *lane, int64_t tile)
 {
-	static const struct machine_hooks all = {.call = on_call, .input = on_input, .output = on_output, .seed = on_seed,
-	                                         .gradient = on_gradient, .convert = on_convert, .spill = on_spill,
-	                                         .fetch = on_fetch, .progress = on_progress};
+	static const struct machine_hooks all = {.call = on_call,
+	                                         .input = on_input,
+	                                         .output = on_output,
+	                                         .seed = on_seed,
+	                                         .gradient = on_gradient,
+	                                         .convert = on_convert,
+	                                         .spill = on_spill,
+	                                         .fetch = on_fetch,
+	                                         .progress = on_progress};
 	struct run *run = lane->run;
 	struct job *job = run->job;
 	struct machine_hooks hooks = all;
@@ -358,14 +371,16 @@ static enum status run_tile(struct lane *lane, int64_t tile)
 	if (lane->loss)
 		memset(lane->loss + 2 * run->loss_count * tile, 0, 2 * (size_t)run->loss_count * sizeof *lane->loss);
 	struct machine_options options = {.want_value = run->options->value != NULL,
-	                                  .store = run->options->job.store, .hooks = &hooks,
+	                                  .store = run->options->job.store,
+	                                  .hooks = &hooks,
 	                                  .allocator = run->options->job.allocator};
 	struct counters counters;
 	enum status status = machine_run(&lane->plan->units, lane->schedule, &options, &counters, &lane->diags);
 	if (counters.peak_bytes > lane->measured.peak_bytes)
 		lane->measured.peak_bytes = counters.peak_bytes;
 	int64_t peak = lane->measured.peak_bytes;
-	int64_t stored = lane->measured.stored_bytes > counters.stored_bytes ? lane->measured.stored_bytes : counters.stored_bytes;
+	int64_t stored =
+		lane->measured.stored_bytes > counters.stored_bytes ? lane->measured.stored_bytes : counters.stored_bytes;
 	lane->measured = counters;
 	lane->measured.peak_bytes = peak;
 	lane->measured.stored_bytes = stored;
@@ -390,11 +405,11 @@ static enum status write_chunk(struct lane *lane, int64_t rows)
 	enum dtype in = dtype_compute(job->input.dtype), out = dtype_compute(job->whole.output.dtype);
 	enum status status = STATUS_OK;
 	if (run->options->gradient)
-		status = writer_write(run->options->gradient, lane->gradient, in, rows * (job->input_row / (in == DTYPE_F32 ? 4 : 8)),
-		                      &lane->diags);
+		status = writer_write(run->options->gradient, lane->gradient, in,
+		                      rows * (job->input_row / (in == DTYPE_F32 ? 4 : 8)), &lane->diags);
 	if (status == STATUS_OK && lane->value)
-		status = writer_write(run->options->value, lane->value, out, rows * (job->output_row / (out == DTYPE_F32 ? 4 : 8)),
-		                      &lane->diags);
+		status = writer_write(run->options->value, lane->value, out,
+		                      rows * (job->output_row / (out == DTYPE_F32 ? 4 : 8)), &lane->diags);
 	return status;
 }
 
@@ -491,7 +506,8 @@ static enum status lane_open(struct lane *lane, struct run *run)
 		return status;
 	int64_t rows = job->tile.rows * job->per_chunk;
 	bool value = run->options->value && !job->whole.sums;
-	int64_t input = (rows * job->input_row + 63) / 64 * 64, output = value ? (rows * job->output_row + 63) / 64 * 64 : 0;
+	int64_t input = (rows * job->input_row + 63) / 64 * 64,
+			output = value ? (rows * job->output_row + 63) / 64 * 64 : 0;
 	int64_t partials = job->per_chunk * run->sum_doubles * (int64_t)sizeof(double);
 	int64_t loss = job->whole.sums ? job->per_chunk * 2 * run->loss_count * (int64_t)sizeof(double) : 0;
 	status = slab_get(&lane->blocks, 2 * input + output + partials + loss, allocator, &lane->diags);
@@ -551,7 +567,8 @@ static void take_diags(struct diags *diags, const struct lane *lane)
 {
 	for (const struct diag *d = lane->diags.first; d; d = d->next) {
 		if (d->file || !d->source)
-			diag_file(diags, d->status, d->file ? arena_printf(diags->arena, "%s", d->file) : NULL, d->offset, "%s", d->message);
+			diag_file(diags, d->status, d->file ? arena_printf(diags->arena, "%s", d->file) : NULL, d->offset, "%s",
+			          d->message);
 		else
 			diag_at(diags, d->status, d->source, d->span, "%s", d->message);
 		if (d->hint)
@@ -577,7 +594,8 @@ static void count_lanes(struct run *run, const struct lane *lanes)
 	}
 	*measured = seen->measured;
 	measured->stored_bytes = stored;
-	measured->peak_bytes = job->predicted.peak_bytes - job->lanes * (job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab) + peak;
+	measured->peak_bytes = job->predicted.peak_bytes -
+	                       job->lanes * (job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab) + peak;
 }
 
 /* Params' gradients. */
@@ -658,7 +676,8 @@ static enum status last_events(struct run *run)
 	if (status == STATUS_OK)
 		status = params_ready(run, -1);
 	char line[1024], type[TYPE_TEXT];
-	snprintf(line, sizeof line, "{\"event\":\"gradient\",\"name\":\"%.200s\",\"type\":\"%s\",\"bytes\":%lld,\"step\":0}\n",
+	snprintf(line, sizeof line,
+	         "{\"event\":\"gradient\",\"name\":\"%.200s\",\"type\":\"%s\",\"bytes\":%lld,\"step\":0}\n",
 	         run->chain->input, type_format(&run->job->input, type), (long long)type_bytes(&run->job->input));
 	return status ? status : run->options->event(run->options->event_context, line);
 }
@@ -703,8 +722,13 @@ static enum status write_loss(struct run *run, struct diags *diags)
 	const struct lowered *whole = &run->job->whole;
 	const struct step *last = lowered_step(whole, whole->steps - 1, NULL);
 	const struct instr *instr = &last->body->instrs[last->body->instr_count - 1];
-	struct op_call call = {.op = instr->op, .attrs = instr->attrs, .v = instr->of_v, .a = instr->of_a, .y = instr->of_y,
-	                       .whole = run->job->rows, .kernels = kernels_get(instr->of_y->dtype)};
+	struct op_call call = {.op = instr->op,
+	                       .attrs = instr->attrs,
+	                       .v = instr->of_v,
+	                       .a = instr->of_a,
+	                       .y = instr->of_y,
+	                       .whole = run->job->rows,
+	                       .kernels = kernels_get(instr->of_y->dtype)};
 	struct slab out;
 	enum status status = slab_get(&out, type_bytes(instr->of_y), run->options->job.allocator, diags);
 	if (status)
@@ -834,8 +858,13 @@ enum status grad_run(struct chain *chain, struct params *params, struct reader *
 			break;
 		result->has_job = true;
 		result->predicted = result->job.predicted;
-		run = (struct run){.chain = chain, .params = params, .options = options, .result = result, .job = &result->job,
-		                   .reader = reader, .arena = arena};
+		run = (struct run){.chain = chain,
+		                   .params = params,
+		                   .options = options,
+		                   .result = result,
+		                   .job = &result->job,
+		                   .reader = reader,
+		                   .arena = arena};
 		status = run_array(&run, diags);
 		if (status)
 			break;

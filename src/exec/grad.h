@@ -10,18 +10,18 @@
 
 struct grad_options {
 	struct job_options job;
-	enum dtype dtype;               /* --dtype, or DTYPE_COUNT */
-	const char *cotangent;          /* file, or NULL: ones */
-	bool special;                   /* --allow-special-files */
-	struct writer *gradient;        /* the input's gradient; NULL: not wanted */
-	struct writer *value;           /* the output; NULL: not wanted */
-	const char *spill;              /* --spill DIR */
+	enum dtype dtype;        /* --dtype, or DTYPE_COUNT */
+	const char *cotangent;   /* file, or NULL: ones */
+	bool special;            /* --allow-special-files */
+	struct writer *gradient; /* the input's gradient; NULL: not wanted */
+	struct writer *value;    /* the output; NULL: not wanted */
+	const char *spill;       /* --spill DIR */
 	/* A line of JSON for each gradient that is ready, in backward order, or NULL. */
 	enum status (*event)(void *context, const char *line);
 	void *event_context;
 	void (*progress)(void *context, const struct action *action, double done, int64_t live, int64_t peak);
 	void *progress_context;
-	bool flush_denormals;           /* --fast-math */
+	bool flush_denormals; /* --fast-math */
 };
 
 /* The gradients of params, by index; NULL data where not differentiated. In the computing type. */

@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 struct slab {
-	void *block;   /* as allocated */
-	char *base;    /* aligned */
-	size_t size;   /* of block */
+	void *block; /* as allocated */
+	char *base;  /* aligned */
+	size_t size; /* of block */
 };
 
 /* SIZE bytes, not zeroed. STATUS_LIMIT, naming the size, where they are not to be had. */

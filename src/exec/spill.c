@@ -75,9 +75,8 @@ static struct spill_region *region(struct spill *spill, int64_t slot, size_t ind
 		size_t capacity = spill->capacity ? spill->capacity : 64;
 		while (capacity <= at)
 			capacity *= 2;
-		struct spill_region *grown =
-			spill->allocator->resize(spill->allocator->context, spill->regions, spill->capacity * sizeof *grown,
-		                             capacity * sizeof *grown);
+		struct spill_region *grown = spill->allocator->resize(
+			spill->allocator->context, spill->regions, spill->capacity * sizeof *grown, capacity * sizeof *grown);
 		if (!grown)
 			return NULL;
 		memset(grown + spill->capacity, 0, (capacity - spill->capacity) * sizeof *grown);

@@ -17,7 +17,7 @@ struct spill_region {
 };
 
 struct spill {
-	int fd;                 /* -1: not open */
+	int fd; /* -1: not open */
 	const char *directory;
 	struct spill_region *regions; /* by slot * SPILL_ARRAYS + index */
 	size_t capacity;

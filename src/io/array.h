@@ -19,25 +19,25 @@ enum format { FORMAT_AUTO, FORMAT_NPY, FORMAT_TEXT, FORMAT_CSV, FORMAT_RAW };
 enum layout { LAYOUT_LINE, LAYOUT_COLUMN, LAYOUT_ROWS };
 
 struct reader_options {
-	enum format format;       /* --from; AUTO: npy by its magic, else text */
-	enum dtype assume;        /* --assume-dtype: what |V2 (or raw) holds; DTYPE_COUNT: not given */
-	bool cast;                /* --cast: integers beyond 2^53 may lose digits */
-	struct type raw;          /* --shape: the type of raw input; ndim -1: not given (then 1-D, to the end) */
+	enum format format; /* --from; AUTO: npy by its magic, else text */
+	enum dtype assume;  /* --assume-dtype: what |V2 (or raw) holds; DTYPE_COUNT: not given */
+	bool cast;          /* --cast: integers beyond 2^53 may lose digits */
+	struct type raw;    /* --shape: the type of raw input; ndim -1: not given (then 1-D, to the end) */
 };
 
 struct reader {
 	struct input *input;
 	struct reader_options options;
 	struct arena *arena;
-	enum format format;       /* after the first header */
+	enum format format; /* after the first header */
 	enum layout layout;
-	struct type type;         /* the current array's, as in the file */
-	int64_t count, done;      /* its elements; how many have been read */
+	struct type type;    /* the current array's, as in the file */
+	int64_t count, done; /* its elements; how many have been read */
 	bool swap, fortran;
-	int64_t data;             /* byte offset of its values */
-	int index;                /* arrays begun so far */
-	bool direct;              /* values in the file are those in memory: little-endian f32 or f64 in C order */
-	void *held;               /* text, csv, Fortran order: the whole array as double or float */
+	int64_t data; /* byte offset of its values */
+	int index;    /* arrays begun so far */
+	bool direct;  /* values in the file are those in memory: little-endian f32 or f64 in C order */
+	void *held;   /* text, csv, Fortran order: the whole array as double or float */
 	size_t held_size;
 	enum dtype held_dtype;
 };
@@ -66,9 +66,9 @@ enum status reader_skip(struct reader *reader, struct diags *diags);
 void reader_free(struct reader *reader); /* what it holds; not the input */
 
 struct writer_options {
-	enum format format;  /* NPY, TEXT, CSV or RAW: resolved by the caller */
-	enum layout layout;  /* TEXT, CSV: how the input was laid out */
-	bool display;        /* on a terminal: as NumPy prints arrays */
+	enum format format; /* NPY, TEXT, CSV or RAW: resolved by the caller */
+	enum layout layout; /* TEXT, CSV: how the input was laid out */
+	bool display;       /* on a terminal: as NumPy prints arrays */
 };
 
 struct writer {
@@ -76,11 +76,11 @@ struct writer {
 	struct writer_options options;
 	struct type type;
 	int64_t count, done;
-	int64_t data;        /* byte offset of the current array's values */
+	int64_t data; /* byte offset of the current array's values */
 	int index;
-	char *text;          /* a block of formatted text */
+	char *text; /* a block of formatted text */
 	size_t text_used, text_size;
-	void *held;          /* display needs the whole array */
+	void *held; /* display needs the whole array */
 	struct arena *arena;
 };
 
@@ -103,7 +103,8 @@ void writer_free(struct writer *writer);
 
 /* Conversions between file and computing types; also the kernels of `cast`. */
 void convert_f16_to_f32(float *to, const uint16_t *from, size_t count);
-void convert_f32_to_f16(uint16_t *to, const float *from, size_t count); /* round to nearest even, overflow to infinity */
+void convert_f32_to_f16(uint16_t *to, const float *from,
+                        size_t count); /* round to nearest even, overflow to infinity */
 void convert_bf16_to_f32(float *to, const uint16_t *from, size_t count);
 void convert_f32_to_bf16(uint16_t *to, const float *from, size_t count); /* NaN stays NaN */
 

@@ -36,7 +36,7 @@ void convert_f32_to_f16(uint16_t *to, const float *from, size_t count)
 		if (rest > 0x7f800000u)
 			half = 0x7e00u | (rest >> 13 & 0x1ffu);
 		else if (rest >= 0x477ff000u)
-			half = 0x7c00u; /* 65520 and above round to infinity */
+			half = 0x7c00u;          /* 65520 and above round to infinity */
 		else if (rest < 0x38800000u) /* a denormal: adding 0.5 rounds at the place of its last bit */
 			half = float_to_bits(bits_to_float(rest) + 0.5f) - 0x3f000000u;
 		else

@@ -26,7 +26,8 @@ static enum status read_array(struct array *array, struct reader *reader, const 
 	array->size = bytes > 0 ? (size_t)bytes : 1;
 	array->data = allocator_get(allocator, array->size, 1);
 	if (!array->data) {
-		diag_file(diags, STATUS_LIMIT, reader->input->name, -1, "out of memory: the array has %lld bytes", (long long)bytes);
+		diag_file(diags, STATUS_LIMIT, reader->input->name, -1, "out of memory: the array has %lld bytes",
+		          (long long)bytes);
 		return STATUS_LIMIT;
 	}
 	enum status status = reader_read(reader, array->data, dtype_compute(array->type.dtype), reader->count, diags);
@@ -113,8 +114,14 @@ static enum status load_member(struct array *array, zip_t *zip, zip_uint64_t at,
 		status = diag_file(diags, STATUS_DATA, path, -1, "member '%s' is damaged", name);
 	if (!status) {
 		const char *label = arena_printf(arena, "%s(%s)", path, name);
-		struct input input = {.fd = -1, .name = label ? label : path, .size = -1, .buffer = (unsigned char *)data,
-		                      .end = used, .capacity = used, .eof = true, .arena = arena};
+		struct input input = {.fd = -1,
+		                      .name = label ? label : path,
+		                      .size = -1,
+		                      .buffer = (unsigned char *)data,
+		                      .end = used,
+		                      .capacity = used,
+		                      .eof = true,
+		                      .arena = arena};
 		status = load_stream(array, &input, true, allocator, arena, diags);
 	}
 	if (data)
@@ -137,7 +144,8 @@ static enum status load_npz(struct array *array, const char *path, const char *k
 	enum status status;
 	zip_int64_t at = find_member(zip, key, arena);
 	if (at >= 0) {
-		status = load_member(array, zip, (zip_uint64_t)at, path, key ? key : zip_get_name(zip, 0, 0), allocator, arena, diags);
+		status = load_member(array, zip, (zip_uint64_t)at, path, key ? key : zip_get_name(zip, 0, 0), allocator, arena,
+		                     diags);
 	} else {
 		status = key ? diag_file(diags, STATUS_DATA, path, -1, "has no member '%s'", key)
 		             : diag_file(diags, STATUS_DATA, path, -1, "has several members, and none is named");
@@ -156,8 +164,8 @@ static enum dtype safetensors_dtype(const char *name)
 	static const struct {
 		const char *name;
 		enum dtype dtype;
-	} names[] = {{"F16", DTYPE_F16}, {"BF16", DTYPE_BF16}, {"F32", DTYPE_F32}, {"F64", DTYPE_F64}, {"I8", DTYPE_I8},
-	             {"I16", DTYPE_I16}, {"I32", DTYPE_I32},   {"I64", DTYPE_I64}, {"U8", DTYPE_U8},   {"U16", DTYPE_U16},
+	} names[] = {{"F16", DTYPE_F16}, {"BF16", DTYPE_BF16}, {"F32", DTYPE_F32},  {"F64", DTYPE_F64}, {"I8", DTYPE_I8},
+	             {"I16", DTYPE_I16}, {"I32", DTYPE_I32},   {"I64", DTYPE_I64},  {"U8", DTYPE_U8},   {"U16", DTYPE_U16},
 	             {"U32", DTYPE_U32}, {"U64", DTYPE_U64},   {"BOOL", DTYPE_BOOL}};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (!strcmp(names[i].name, name))
@@ -192,7 +200,8 @@ static const json_t *find_tensor(const json_t *header, const char *key, const ch
 	const char *list = "", *name;
 	const json_t *found = NULL, *entry;
 	size_t count = 0;
-	json_object_foreach((json_t *)(uintptr_t)header, name, entry) {
+	json_object_foreach((json_t *)(uintptr_t)header, name, entry)
+	{
 		if (!strcmp(name, "__metadata__"))
 			continue;
 		if (key ? !strcmp(name, key) : true)
@@ -225,7 +234,8 @@ static enum status load_tensor(struct array *array, struct input *input, const j
 	int64_t count = shape_count(&type.shape);
 	if (count < 0 || begin < 0 || end < begin || (end - begin) / (int64_t)dtype_size(type.dtype) != count ||
 	    (end - begin) % (int64_t)dtype_size(type.dtype) || end > input->size - data)
-		return diag_file(diags, STATUS_DATA, path, -1, "tensor '%s': its offsets do not fit its type or the file", key ? key : "");
+		return diag_file(diags, STATUS_DATA, path, -1, "tensor '%s': its offsets do not fit its type or the file",
+		                 key ? key : "");
 	struct reader reader;
 	struct reader_options options = {.format = FORMAT_RAW, .assume = type.dtype, .cast = cast, .raw = type};
 	reader_init(&reader, input, &options, arena);
@@ -267,7 +277,8 @@ static enum status load_safetensors(struct array *array, struct input *input, co
 		json_error_t error;
 		json_t *header = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, &error);
 		if (!json_is_object(header))
-			status = diag_file(diags, STATUS_DATA, input->name, 8 + (error.position > 0 ? error.position : 0), "safetensors header: %s", error.text);
+			status = diag_file(diags, STATUS_DATA, input->name, 8 + (error.position > 0 ? error.position : 0),
+			                   "safetensors header: %s", error.text);
 		else
 			status = load_tensor(array, input, header, 8 + (int64_t)length, key, cast, allocator, arena, diags);
 		json_decref(header);

@@ -74,9 +74,9 @@ static enum status read_descr(struct dict *d, enum dtype assume, struct npy_head
 	static const struct {
 		const char *name;
 		enum dtype dtype;
-	} names[] = {{"f2", DTYPE_F16}, {"f4", DTYPE_F32}, {"f8", DTYPE_F64}, {"i1", DTYPE_I8},  {"i2", DTYPE_I16},
-	             {"i4", DTYPE_I32}, {"i8", DTYPE_I64}, {"u1", DTYPE_U8},  {"u2", DTYPE_U16}, {"u4", DTYPE_U32},
-	             {"u8", DTYPE_U64}, {"b1", DTYPE_BOOL}};
+	} names[] = {{"f2", DTYPE_F16}, {"f4", DTYPE_F32}, {"f8", DTYPE_F64}, {"i1", DTYPE_I8},
+	             {"i2", DTYPE_I16}, {"i4", DTYPE_I32}, {"i8", DTYPE_I64}, {"u1", DTYPE_U8},
+	             {"u2", DTYPE_U16}, {"u4", DTYPE_U32}, {"u8", DTYPE_U64}, {"b1", DTYPE_BOOL}};
 	char descr[64];
 	if (look(d) == '[')
 		return wrong(d, "a structured type; save one field of it as an array");
@@ -92,8 +92,8 @@ static enum status read_descr(struct dict *d, enum dtype assume, struct npy_head
 	if (descr[0] && !strcmp(descr + 1, "V2")) {
 		header->void2 = true;
 		if (assume == DTYPE_COUNT) {
-			diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->at, "npy header: type '%s' has no meaning of its own",
-			          descr);
+			diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->at,
+			          "npy header: type '%s' has no meaning of its own", descr);
 			diag_hint(d->diags, "--assume-dtype bf16 reads it as bfloat16");
 			return STATUS_DATA;
 		}
@@ -102,7 +102,8 @@ static enum status read_descr(struct dict *d, enum dtype assume, struct npy_head
 		header->type.dtype = assume;
 	}
 	if (header->type.dtype == DTYPE_COUNT) {
-		diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->at, "npy header: type '%s' is not supported", descr);
+		diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->at, "npy header: type '%s' is not supported",
+		          descr);
 		diag_hint(d->diags, "convert it to float16, float32, float64, an integer type or bool");
 		return STATUS_DATA;
 	}
@@ -118,14 +119,16 @@ static enum status read_shape(struct dict *d, struct shape *shape)
 		int64_t extent = 0;
 		size_t begin = (look(d), d->at);
 		for (; d->at < d->length && d->text[d->at] >= '0' && d->text[d->at] <= '9'; d->at++)
-			if (__builtin_mul_overflow(extent, 10, &extent) || __builtin_add_overflow(extent, d->text[d->at] - '0', &extent))
+			if (__builtin_mul_overflow(extent, 10, &extent) ||
+			    __builtin_add_overflow(extent, d->text[d->at] - '0', &extent))
 				return wrong(d, "an extent beyond 64 bits");
 		if (d->at == begin)
 			return wrong(d, "an extent must be a whole number");
 		if (d->at < d->length && d->text[d->at] == 'L')
 			d->at++;
 		if (shape->ndim == MAX_DIMS)
-			return diag_file(d->diags, STATUS_LIMIT, d->file, d->offset + (int64_t)d->at, "more than %d dimensions", MAX_DIMS);
+			return diag_file(d->diags, STATUS_LIMIT, d->file, d->offset + (int64_t)d->at, "more than %d dimensions",
+			                 MAX_DIMS);
 		shape->dim[shape->ndim++] = extent;
 		if (!take(d, ',')) {
 			if (shape->ndim == 1)
@@ -197,12 +200,14 @@ enum status npy_read_header(struct input *input, enum dtype assume, struct npy_h
 	if (status)
 		return status;
 	if (!npy_is(bytes, got))
-		return diag_file(diags, STATUS_DATA, input->name, input->offset, "not an npy file: it does not begin with \\x93NUMPY");
+		return diag_file(diags, STATUS_DATA, input->name, input->offset,
+		                 "not an npy file: it does not begin with \\x93NUMPY");
 	if (got < NPY_MAGIC + 4)
 		return diag_file(diags, STATUS_DATA, input->name, input->offset + (int64_t)got, "truncated npy header");
 	int major = bytes[6], minor = bytes[7];
 	if (major < 1 || major > 3 || minor != 0)
-		return diag_file(diags, STATUS_DATA, input->name, input->offset + 6, "npy version %d.%d is not known", major, minor);
+		return diag_file(diags, STATUS_DATA, input->name, input->offset + 6, "npy version %d.%d is not known", major,
+		                 minor);
 	size_t prefix = major == 1 ? 10 : 12;
 	if (got < prefix)
 		return diag_file(diags, STATUS_DATA, input->name, input->offset + (int64_t)got, "truncated npy header");
@@ -210,14 +215,14 @@ enum status npy_read_header(struct input *input, enum dtype assume, struct npy_h
 	if (major > 1)
 		length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
 	if (length + prefix > NPY_HEADER_LIMIT)
-		return diag_file(diags, STATUS_LIMIT, input->name, input->offset + 8, "an npy header of %zu bytes is beyond the limit of 64 KiB",
-		                 length);
+		return diag_file(diags, STATUS_LIMIT, input->name, input->offset + 8,
+		                 "an npy header of %zu bytes is beyond the limit of 64 KiB", length);
 	status = input_peek(input, prefix + length, &bytes, &got, diags);
 	if (status)
 		return status;
 	if (got < prefix + length)
-		return diag_file(diags, STATUS_DATA, input->name, input->offset + (int64_t)got, "truncated npy header: %zu of %zu bytes",
-		                 got, prefix + length);
+		return diag_file(diags, STATUS_DATA, input->name, input->offset + (int64_t)got,
+		                 "truncated npy header: %zu of %zu bytes", got, prefix + length);
 	status = npy_parse_dict((const char *)bytes + prefix, length, input->name, input->offset + (int64_t)prefix, assume,
 	                        header, diags);
 	if (!status)
@@ -229,7 +234,8 @@ enum status npy_read_header(struct input *input, enum dtype assume, struct npy_h
 size_t npy_make_header(const struct type *type, char header[NPY_HEADER_MOST])
 {
 	enum { GROWTH_DIGITS = 21 };
-	static const char *const descr[] = {[DTYPE_F16] = "<f2", [DTYPE_BF16] = "|V2", [DTYPE_F32] = "<f4", [DTYPE_F64] = "<f8"};
+	static const char *const descr[] = {
+		[DTYPE_F16] = "<f2", [DTYPE_BF16] = "|V2", [DTYPE_F32] = "<f4", [DTYPE_F64] = "<f8"};
 	char *p = header + 10;
 	p += sprintf(p, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr[type->dtype]);
 	for (int i = 0; i < type->shape.ndim; i++)

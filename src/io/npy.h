@@ -8,9 +8,9 @@ enum { NPY_MAGIC = 6, NPY_HEADER_LIMIT = 64 << 10 };
 
 struct npy_header {
 	struct type type;
-	bool swap;      /* big-endian values of more than a byte */
+	bool swap; /* big-endian values of more than a byte */
 	bool fortran;
-	bool void2;     /* |V2: type.dtype is BF16 where the caller has said so */
+	bool void2; /* |V2: type.dtype is BF16 where the caller has said so */
 };
 
 bool npy_is(const unsigned char *bytes, size_t length);

@@ -118,7 +118,8 @@ static void widths(struct printer *p, int axis, int64_t offset)
 		}
 		int n = digits_after(p, value, p->scientific);
 		p->after = n > p->after ? n : p->after;
-		n = p->scientific ? 0 : snprintf(text, sizeof text, "%.0f", signbit(value) ? -floor(fabs(value)) : floor(value));
+		n = p->scientific ? 0
+		                  : snprintf(text, sizeof text, "%.0f", signbit(value) ? -floor(fabs(value)) : floor(value));
 		if (!p->scientific && signbit(value) && text[0] != '-')
 			n++;
 		p->before = n > p->before ? n : p->before;
@@ -217,7 +218,10 @@ static void print_axis(struct printer *p, int axis, int64_t offset)
 
 enum status print_array(struct writer *writer, const double *values, struct diags *diags)
 {
-	struct printer p = {.writer = writer, .diags = diags, .values = values, .shape = &writer->type.shape,
+	struct printer p = {.writer = writer,
+	                    .diags = diags,
+	                    .values = values,
+	                    .shape = &writer->type.shape,
 	                    .single = dtype_compute(writer->type.dtype) == DTYPE_F32,
 	                    .summarised = writer->count > THRESHOLD};
 	char text[CELL];

@@ -109,7 +109,8 @@ static enum status add_number(struct scan *s, size_t *at)
 	size_t n = number_parse(text + *at, end - *at, &value);
 	if (n != end - *at || n == 0) {
 		int shown = (int)(end - *at > 40 ? 40 : end - *at);
-		diag_at(s->diags, STATUS_DATA, &s->source, place(s, *at, end > *at ? end : *at + 1), "'%.*s' is not a number", shown, text + *at);
+		diag_at(s->diags, STATUS_DATA, &s->source, place(s, *at, end > *at ? end : *at + 1), "'%.*s' is not a number",
+		        shown, text + *at);
 		if (s->line == 1)
 			diag_hint(s->diags, "a head of column names must be left out; npy data begins with \\x93NUMPY");
 		return STATUS_DATA;
@@ -307,8 +308,8 @@ static enum status check_integers(const struct reader *r, const void *from, int6
 	int64_t at = first_inexact(from, r->type.dtype, count);
 	if (at < 0)
 		return STATUS_OK;
-	diag_file(diags, STATUS_DATA, r->input->name, r->data + 8 * (first + at), "element %lld is an integer beyond 2^53, which f64 does not hold",
-	          (long long)(first + at));
+	diag_file(diags, STATUS_DATA, r->input->name, r->data + 8 * (first + at),
+	          "element %lld is an integer beyond 2^53, which f64 does not hold", (long long)(first + at));
 	diag_hint(diags, "--cast lets it be rounded");
 	return STATUS_DATA;
 }
@@ -379,7 +380,8 @@ static enum status hold_fortran(struct reader *r, struct diags *diags)
 {
 	const struct allocator *a = r->arena->allocator;
 	size_t size = (size_t)r->count * sizeof(double);
-	double *from = allocator_get(a, (size_t)r->count, sizeof *from), *to = allocator_get(a, (size_t)r->count, sizeof *to);
+	double *from = allocator_get(a, (size_t)r->count, sizeof *from),
+		   *to = allocator_get(a, (size_t)r->count, sizeof *to);
 	enum status status = from && to ? STATUS_OK : diag_memory(diags);
 	if (!status)
 		status = read_stream(r, from, DTYPE_F64, r->count, diags);
@@ -406,7 +408,8 @@ static void begin_array(struct reader *r)
 	r->count = shape_count(&r->type.shape);
 	r->done = 0;
 	r->data = r->input->offset;
-	r->direct = !r->swap && !r->fortran && little_endian() && (r->type.dtype == DTYPE_F32 || r->type.dtype == DTYPE_F64);
+	r->direct =
+		!r->swap && !r->fortran && little_endian() && (r->type.dtype == DTYPE_F32 || r->type.dtype == DTYPE_F64);
 	r->index++;
 }
 
@@ -453,7 +456,9 @@ static enum status next_raw(struct reader *r, bool *end, struct diags *diags)
 		return r->index > 0 ? STATUS_OK : data_error(r, 0, "no data", diags);
 	}
 	bool shaped = r->options.raw.shape.ndim >= 0;
-	r->type = (struct type){.dtype = r->options.assume != DTYPE_COUNT ? r->options.assume : shaped ? r->options.raw.dtype : DTYPE_F32};
+	r->type = (struct type){.dtype = r->options.assume != DTYPE_COUNT ? r->options.assume
+	                                 : shaped                         ? r->options.raw.dtype
+	                                                                  : DTYPE_F32};
 	size_t size = dtype_size(r->type.dtype);
 	r->layout = LAYOUT_ROWS;
 	if (shaped) {
@@ -464,7 +469,8 @@ static enum status next_raw(struct reader *r, bool *end, struct diags *diags)
 	if (r->input->size >= 0) {
 		int64_t left = r->input->size - r->input->offset;
 		if (left % (int64_t)size)
-			return diag_file(diags, STATUS_DATA, r->input->name, -1, "%lld bytes are no whole number of %s", (long long)left, dtype_name(r->type.dtype));
+			return diag_file(diags, STATUS_DATA, r->input->name, -1, "%lld bytes are no whole number of %s",
+			                 (long long)left, dtype_name(r->type.dtype));
 		r->type.shape = (struct shape){.ndim = 1, .dim = {left / (int64_t)size}};
 		begin_array(r);
 		return STATUS_OK;
@@ -474,7 +480,8 @@ static enum status next_raw(struct reader *r, bool *end, struct diags *diags)
 	size_t length = 0, capacity = 0;
 	status = read_all(r, &text, &length, &capacity, diags);
 	if (!status && length % size)
-		status = diag_file(diags, STATUS_DATA, r->input->name, -1, "%zu bytes are no whole number of %s", length, dtype_name(r->type.dtype));
+		status = diag_file(diags, STATUS_DATA, r->input->name, -1, "%zu bytes are no whole number of %s", length,
+		                   dtype_name(r->type.dtype));
 	double *held = status ? NULL : allocator_get(r->arena->allocator, length / size + 1, sizeof *held);
 	if (!status && !held)
 		status = diag_memory(diags);
@@ -550,7 +557,8 @@ enum status reader_read_at(const struct reader *r, int64_t first, void *to, enum
 	int64_t offset = r->data + first * (int64_t)size;
 	if (r->direct && r->type.dtype == compute) {
 		enum status status = input_read_at(r->input, offset, to, (size_t)count * size, &got, diags);
-		return !status && got < (size_t)count * size ? truncated(r, first * (int64_t)size + (int64_t)got, diags) : status;
+		return !status && got < (size_t)count * size ? truncated(r, first * (int64_t)size + (int64_t)got, diags)
+		                                             : status;
 	}
 	_Alignas(64) unsigned char block[BLOCK];
 	for (int64_t done = 0; done < count;) {

@@ -78,7 +78,8 @@ enum status input_open(struct input *input, const char *path, bool regular_only,
                        struct diags *diags)
 {
 	bool standard = !path || !strcmp(path, "-");
-	*input = (struct input){.fd = 0, .name = standard ? "<stdin>" : path, .size = -1, .owned = !standard, .arena = arena};
+	*input =
+		(struct input){.fd = 0, .name = standard ? "<stdin>" : path, .size = -1, .owned = !standard, .arena = arena};
 	struct stat st;
 	if (!standard) {
 		input->fd = lift(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (regular_only ? O_NONBLOCK : 0)));

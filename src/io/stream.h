@@ -14,14 +14,14 @@
 /* A source of bytes, read in order (or, for a regular file, anywhere). */
 struct input {
 	int fd;
-	const char *name;  /* as messages show it: the path, or <stdin> */
-	int64_t offset;    /* bytes consumed so far, for messages */
-	int64_t size;      /* of a regular file, else -1 */
-	int64_t base;      /* file position at which the input began (stdin may be part read) */
+	const char *name;      /* as messages show it: the path, or <stdin> */
+	int64_t offset;        /* bytes consumed so far, for messages */
+	int64_t size;          /* of a regular file, else -1 */
+	int64_t base;          /* file position at which the input began (stdin may be part read) */
 	unsigned char *buffer; /* look-ahead */
 	size_t begin, end, capacity;
 	bool eof;
-	bool owned;        /* close the descriptor */
+	bool owned; /* close the descriptor */
 	struct arena *arena;
 };
 
@@ -50,13 +50,13 @@ enum status input_read_at(const struct input *input, int64_t offset, void *to, s
  */
 struct output {
 	int fd;
-	const char *name;      /* for messages */
-	const char *target;    /* the file to become, or NULL */
-	char *temporary;       /* its temporary, or NULL */
+	const char *name;   /* for messages */
+	const char *target; /* the file to become, or NULL */
+	char *temporary;    /* its temporary, or NULL */
 	bool owned;
-	bool seekable;         /* a regular file not opened for append: output_write_at works */
-	int64_t base;          /* file position at which the output began */
-	int64_t offset;        /* bytes written in order */
+	bool seekable;  /* a regular file not opened for append: output_write_at works */
+	int64_t base;   /* file position at which the output began */
+	int64_t offset; /* bytes written in order */
 	struct arena *arena;
 };
 

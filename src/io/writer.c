@@ -162,7 +162,8 @@ enum status writer_write(struct writer *w, const void *from, enum dtype compute,
 	enum status status = STATUS_OK;
 	if (w->held)
 		for (int64_t i = 0; i < count; i++)
-			((double *)w->held)[w->done + i] = compute == DTYPE_F32 ? (double)((const float *)from)[i] : ((const double *)from)[i];
+			((double *)w->held)[w->done + i] =
+				compute == DTYPE_F32 ? (double)((const float *)from)[i] : ((const double *)from)[i];
 	else if (w->options.format == FORMAT_NPY || w->options.format == FORMAT_RAW)
 		status = write_values(w, w->done, from, compute, count, false, diags);
 	else
@@ -173,7 +174,8 @@ enum status writer_write(struct writer *w, const void *from, enum dtype compute,
 
 bool writer_seekable(const struct writer *w)
 {
-	return (w->options.format == FORMAT_NPY || w->options.format == FORMAT_RAW) && !w->options.display && w->output->seekable;
+	return (w->options.format == FORMAT_NPY || w->options.format == FORMAT_RAW) && !w->options.display &&
+	       w->output->seekable;
 }
 
 enum status writer_write_at(struct writer *w, int64_t first, const void *from, enum dtype compute, int64_t count,
@@ -205,7 +207,4 @@ enum status writer_put_text(struct writer *w, const char *text, struct diags *di
 	return put(w, text, strlen(text), diags);
 }
 
-enum status writer_finish(struct writer *w, struct diags *diags)
-{
-	return flush(w, diags);
-}
+enum status writer_finish(struct writer *w, struct diags *diags) { return flush(w, diags); }

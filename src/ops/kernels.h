@@ -29,7 +29,7 @@ typedef void kernel(const struct kernel_args *args);
 
 /* One step of a run in registers: a cheap operation by a scalar, or a loop over the steps before. */
 struct run_step {
-	uint32_t op;    /* enum op, or OP_COUNT: jump back to `target` while turns are left */
+	uint32_t op; /* enum op, or OP_COUNT: jump back to `target` while turns are left */
 	uint32_t target;
 	uint64_t turns; /* of the loop, at the step that closes it: the body runs this many times in all (>= 1) */
 	double scalar;  /* the operand, where the operation has one */
@@ -38,8 +38,8 @@ struct run_step {
 enum { RUN_MAX_STEPS = 4096, RUN_MAX_DEPTH = 8 };
 
 struct kernels {
-	const char *isa;           /* "avx512", "avx2", "baseline" (SSE2), "portable" */
-	enum dtype dtype;          /* F32 or F64 */
+	const char *isa;                   /* "avx512", "avx2", "baseline" (SSE2), "portable" */
+	enum dtype dtype;                  /* F32 or F64 */
 	kernel *forward[OP_COUNT][2];      /* NULL for general operations */
 	kernel *forward_keep[OP_COUNT][2]; /* the same, and what is kept; NULL where nothing is computed */
 	kernel *vjp_v[OP_COUNT][2];        /* dv from g and needs_v; NULL where not differentiable */

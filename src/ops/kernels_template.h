@@ -281,10 +281,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 /* A kernel of its own form around the loop NAME_loop(args, form). */
 #define KERNEL(NAME, FORM, MASKED)                                                                                     \
 	LOOP N(NAME##_loop_##FORM)(const struct kernel_args *args) { N(NAME##_any)(args, FORM); }                          \
-	static void N(NAME##_##FORM)(const struct kernel_args *args)                                                       \
-	{                                                                                                                  \
-		N(drive)(N(NAME##_loop_##FORM), args, MASKED);                                                                 \
-	}
+	static void N(NAME##_##FORM)(const struct kernel_args *args) { N(drive)(N(NAME##_loop_##FORM), args, MASKED); }
 
 #define BLOCK(...)                                                                                                     \
 	const struct kernel_args s = *args;                                                                                \
@@ -368,7 +365,7 @@ struct N(packed) {
 	uint32_t op; /* enum op, OP_COUNT for a loop's end, OP_COUNT + 1 for the run's */
 };
 
-static __attribute__((noinline)) void N(run_tile)(REAL *out, const REAL *v, const struct N(packed) *packed,
+static __attribute__((noinline)) void N(run_tile)(REAL *out, const REAL *v, const struct N(packed) * packed,
                                                   const struct run_step *steps)
 {
 	static const void *const labels[OP_COUNT + 2] = {
@@ -380,16 +377,17 @@ static __attribute__((noinline)) void N(run_tile)(REAL *out, const REAL *v, cons
 		[OP_COUNT + 1] = &&done,
 	};
 	struct {
-		const struct N(packed) *step;
+		const struct N(packed) * step;
 		uint64_t left;
 	} open[RUN_MAX_DEPTH];
 	int depth = 0;
 	const struct N(packed) *step = packed;
 
-#define READ(I) VEC r##I = V(load)(v, (I) * LANES);
-	REPEAT_TILE(ISA_TILE)(READ)
+#define READ(I) VEC r##I = V(load)(v, (I)*LANES);
+	REPEAT_TILE(ISA_TILE)
+	(READ)
 #undef READ
-	goto *labels[step->op];
+		goto *labels[step->op];
 loop:
 	if (depth == 0 || open[depth - 1].step != step) {
 		open[depth].step = step;
@@ -409,7 +407,7 @@ next: /* no general operation stands in a run */
 #include "ops/ops.def"
 
 done:
-#define WRITE(I) V(store)(out, (I) * LANES, r##I);
+#define WRITE(I) V(store)(out, (I)*LANES, r##I);
 	REPEAT_TILE(ISA_TILE)(WRITE)
 #undef WRITE
 }
@@ -606,31 +604,37 @@ static const struct kernels N(table) = {
 #else
 	.dtype = DTYPE_F64,
 #endif
-	.forward = {
+	.forward =
+		{
 #define UNARY(NAME, ...) [OP_##NAME] = {N(forward_##NAME##_0), N(forward_##NAME##_0)},
 #define BINARY(NAME, ...) [OP_##NAME] = {N(forward_##NAME##_0), N(forward_##NAME##_1)},
 #include "ops/ops.def"
-	},
-	.forward_keep = {
-#define PAIR(GIVEN, FIRST, SECOND) {(GIVEN) ? (FIRST) : NULL, (GIVEN) ? (SECOND) : NULL}
+		},
+	.forward_keep =
+		{
+#define PAIR(GIVEN, FIRST, SECOND)                                                                                     \
+	{                                                                                                                  \
+		(GIVEN) ? (FIRST) : NULL, (GIVEN) ? (SECOND) : NULL                                                            \
+	}
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, ...)                                                                      \
 	[OP_##NAME] = PAIR(KEPT_COUNT_##KEEPS, N(keep_##NAME##_0), N(keep_##NAME##_0)),
-#define BINARY(NAME, GROUP, KEEPS, ...)                                                                                \
-	[OP_##NAME] = PAIR(KEPT_COUNT_##KEEPS, N(keep_##NAME##_0), N(keep_##NAME##_1)),
+#define BINARY(NAME, GROUP, KEEPS, ...) [OP_##NAME] = PAIR(KEPT_COUNT_##KEEPS, N(keep_##NAME##_0), N(keep_##NAME##_1)),
 #include "ops/ops.def"
-	},
-	.vjp_v = {
+		},
+	.vjp_v =
+		{
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, ...)                                                               \
 	[OP_##NAME] = PAIR(GIVEN_##NEEDS, N(vjp_v_##NAME##_0), N(vjp_v_##NAME##_0)),
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, ...)                                                                       \
 	[OP_##NAME] = PAIR(GIVEN_##NEEDS_V, N(vjp_v_##NAME##_0), N(vjp_v_##NAME##_1)),
 #include "ops/ops.def"
-	},
-	.vjp_a = {
+		},
+	.vjp_a =
+		{
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, ...)                                                              \
 	[OP_##NAME] = PAIR(GIVEN_##NEEDS_A, N(vjp_a_##NAME##_0), N(vjp_a_##NAME##_1)),
 #include "ops/ops.def"
-	},
+		},
 	.accumulate = N(accumulate),
 	.accumulate_wide = N(accumulate_wide),
 	.sum = N(sum),

@@ -38,12 +38,30 @@
 #define GIVES_VAY true
 #define GIVES_YK true
 #define GIVES_AK true
-#define KEEPS_NOTHING {{KEEP_NOTHING, NULL}, {KEEP_NOTHING, NULL}}
-#define KEEPS_VALUE(OP, EXPRESSION) {{KEEP_VALUE, #OP}, {KEEP_NOTHING, NULL}}
-#define KEEPS_ARRAY(OP) {{KEEP_VALUE, #OP}, {KEEP_NOTHING, NULL}}
-#define KEEPS_PER_ROW(OP) {{KEEP_PER_ROW, #OP}, {KEEP_NOTHING, NULL}}
-#define KEEPS_MASK(OP, CONDITION) {{KEEP_MASK, #OP}, {KEEP_NOTHING, NULL}}
-#define KEEPS_MASKS(OP, CONDITION, OP2, CONDITION2) {{KEEP_MASK, #OP}, {KEEP_MASK, #OP2}}
+#define KEEPS_NOTHING                                                                                                  \
+	{                                                                                                                  \
+		{KEEP_NOTHING, NULL}, { KEEP_NOTHING, NULL }                                                                   \
+	}
+#define KEEPS_VALUE(OP, EXPRESSION)                                                                                    \
+	{                                                                                                                  \
+		{KEEP_VALUE, #OP}, { KEEP_NOTHING, NULL }                                                                      \
+	}
+#define KEEPS_ARRAY(OP)                                                                                                \
+	{                                                                                                                  \
+		{KEEP_VALUE, #OP}, { KEEP_NOTHING, NULL }                                                                      \
+	}
+#define KEEPS_PER_ROW(OP)                                                                                              \
+	{                                                                                                                  \
+		{KEEP_PER_ROW, #OP}, { KEEP_NOTHING, NULL }                                                                    \
+	}
+#define KEEPS_MASK(OP, CONDITION)                                                                                      \
+	{                                                                                                                  \
+		{KEEP_MASK, #OP}, { KEEP_NOTHING, NULL }                                                                       \
+	}
+#define KEEPS_MASKS(OP, CONDITION, OP2, CONDITION2)                                                                    \
+	{                                                                                                                  \
+		{KEEP_MASK, #OP}, { KEEP_MASK, #OP2 }                                                                          \
+	}
 #define IN_GROUP_ARITHMETIC "arithmetic"
 #define IN_GROUP_VALUE "one value"
 #define IN_GROUP_LINEAR "linear algebra"
@@ -57,11 +75,13 @@
 
 const struct op_info op_table[OP_COUNT] = {
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, FORWARD, DERIVATIVE, DOC)                                   \
-	[OP_##NAME] = {#NAME,         IN_GROUP_##GROUP, OP_CLASS_UNARY, 0,     ARGUMENTS, SCOPE_ELEM, GIVES_##NEEDS,       \
-	               false,         BITS_##NEEDS,     0,              KEEPS_##KEEPS, FLOPS,     DOC},
+	[OP_##NAME] = {                                                                                                    \
+		#NAME, IN_GROUP_##GROUP, OP_CLASS_UNARY, 0,  ARGUMENTS, SCOPE_ELEM, GIVES_##NEEDS, false, BITS_##NEEDS,        \
+		0,     KEEPS_##KEEPS,    FLOPS,          DOC},
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                  \
-	[OP_##NAME] = {#NAME,           IN_GROUP_##GROUP, OP_CLASS_BINARY, 1,             "", SCOPE_ELEM, GIVES_##NEEDS_V, \
-	               GIVES_##NEEDS_A, BITS_##NEEDS_V,   BITS_##NEEDS_A,  KEEPS_##KEEPS, FLOPS, DOC},
+	[OP_##NAME] = {                                                                                                    \
+		#NAME,          IN_GROUP_##GROUP, OP_CLASS_BINARY, 1,     "", SCOPE_ELEM, GIVES_##NEEDS_V, GIVES_##NEEDS_A,    \
+		BITS_##NEEDS_V, BITS_##NEEDS_A,   KEEPS_##KEEPS,   FLOPS, DOC},
 #define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, FLOPS, DOC)                    \
 	[OP_##NAME] = {#NAME,                                                                                              \
 	               IN_GROUP_##GROUP,                                                                                   \
@@ -177,15 +197,15 @@ static const char *const argument_names[] = {
 /* What an argument's value must be; a message where it is not, which begins with its name. */
 enum check {
 	CHECK_NUMBER,
-	CHECK_POSITIVE,      /* a number above 0 */
-	CHECK_NOT_NEGATIVE,  /* a number of 0 or more */
-	CHECK_PROBABILITY,   /* a number in [0, 1) */
+	CHECK_POSITIVE,     /* a number above 0 */
+	CHECK_NOT_NEGATIVE, /* a number of 0 or more */
+	CHECK_PROBABILITY,  /* a number in [0, 1) */
 	CHECK_INTEGER,
-	CHECK_COUNT,         /* an integer of 0 or more */
-	CHECK_NOT_ZERO,      /* an integer but 0 */
-	CHECK_AXES,          /* an integer or a list of them */
-	CHECK_COUNTS,        /* an integer of 0 or more, or two of them in a list */
-	CHECK_STRIDES,       /* an integer of 1 or more, or two of them */
+	CHECK_COUNT,    /* an integer of 0 or more */
+	CHECK_NOT_ZERO, /* an integer but 0 */
+	CHECK_AXES,     /* an integer or a list of them */
+	CHECK_COUNTS,   /* an integer of 0 or more, or two of them in a list */
+	CHECK_STRIDES,  /* an integer of 1 or more, or two of them */
 	CHECK_BOOL,
 	CHECK_BOUNDARY,
 	CHECK_DTYPE,

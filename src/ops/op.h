@@ -47,7 +47,7 @@ struct keep {
 
 struct op_info {
 	const char *name;
-	const char *group;     /* as SPEC's table of operations */
+	const char *group; /* as SPEC's table of operations */
 	enum op_class class;
 	int operands;          /* array operands: 0 or 1 */
 	const char *arguments; /* ops.def's ARGUMENTS */
@@ -56,7 +56,7 @@ struct op_info {
 	bool operand_differentiable;
 	unsigned needs_v, needs_a; /* enum need bits for the gradient of v, of a */
 	struct keep keeps[MAX_KEEPS];
-	double flops;          /* for one element of the input (MATMUL-like: of each multiply-add) */
+	double flops; /* for one element of the input (MATMUL-like: of each multiply-add) */
 	const char *doc;
 };
 
@@ -69,10 +69,10 @@ enum op op_find(const char *name);
 enum boundary { BOUNDARY_PERIODIC, BOUNDARY_ZERO, BOUNDARY_REFLECT };
 
 struct attrs {
-	double number[2];      /* P(0), P(1) of element-wise rows: slope; lo, hi; tanh */
-	bool has_axis;         /* false: all axes */
+	double number[2]; /* P(0), P(1) of element-wise rows: slope; lo, hi; tanh */
+	bool has_axis;    /* false: all axes */
 	int axis_count;
-	int axis[MAX_DIMS];    /* as written: may be negative */
+	int axis[MAX_DIMS]; /* as written: may be negative */
 	bool keepdims;
 	double eps, value, delta, dx, p;
 	int64_t seed;
@@ -81,8 +81,8 @@ struct attrs {
 	int64_t before, after, shift;
 	int64_t stride[2], padding[2];
 	enum boundary boundary;
-	enum dtype dtype;      /* cast */
-	struct shape shape;    /* reshape, as written, -1 allowed */
+	enum dtype dtype;   /* cast */
+	struct shape shape; /* reshape, as written, -1 allowed */
 };
 
 /* An argument's value, positional or by name. */
@@ -90,7 +90,7 @@ enum argument_kind { ARGUMENT_NUMBER, ARGUMENT_WORD, ARGUMENT_BOOL, ARGUMENT_INT
 struct argument {
 	enum argument_kind kind;
 	double number;
-	bool integer;          /* NUMBER that is an integer within int64 */
+	bool integer; /* NUMBER that is an integer within int64 */
 	bool boolean;
 	const char *word;
 	const int64_t *integers;
@@ -127,8 +127,7 @@ void op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, c
  * The reach of this use of OP. A_STREAMED: the operand runs along the same
  * leading axis as v (it is cut with it); else it is the same for every row.
  */
-enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-                    bool a_streamed);
+enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed);
 /* Cost of one forward execution, in flops of an addition. */
 double op_cost(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                const struct type *result);

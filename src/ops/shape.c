@@ -411,8 +411,7 @@ static enum scope product_scope(const struct type *v, const struct type *a, bool
 	return SCOPE_ROW;
 }
 
-enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-                    bool a_streamed)
+enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed)
 {
 	const struct op_info *info = &op_table[op];
 	int ndim = v->shape.ndim, axis;
@@ -430,8 +429,9 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 	case RULE_FLATTEN:
 		return ndim < 2 ? SCOPE_ROW : SCOPE_ALL;
 	case RULE_RESHAPE:
-		return attrs->shape.ndim > 0 && (attrs->shape.dim[0] == v->shape.dim[0] || attrs->shape.dim[0] == -1) ? SCOPE_ROW
-		                                                                                                    : SCOPE_ALL;
+		return attrs->shape.ndim > 0 && (attrs->shape.dim[0] == v->shape.dim[0] || attrs->shape.dim[0] == -1)
+		           ? SCOPE_ROW
+		           : SCOPE_ALL;
 	case RULE_SLICE:
 	case RULE_PAD:
 	case RULE_CONCAT:

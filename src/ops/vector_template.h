@@ -18,8 +18,8 @@ enum { LANES_F = ISA_BYTES / 4, LANES_D = ISA_BYTES / 8 };
 
 typedef float vf __attribute__((vector_size(ISA_BYTES)));
 typedef double vd __attribute__((vector_size(ISA_BYTES)));
-typedef int32_t vi __attribute__((vector_size(ISA_BYTES)));      /* lanes of float: masks are 0 or -1 */
-typedef long long vl __attribute__((vector_size(ISA_BYTES)));    /* lanes of double */
+typedef int32_t vi __attribute__((vector_size(ISA_BYTES)));   /* lanes of float: masks are 0 or -1 */
+typedef long long vl __attribute__((vector_size(ISA_BYTES))); /* lanes of double */
 typedef uint32_t vui __attribute__((vector_size(ISA_BYTES)));
 typedef unsigned long long vul __attribute__((vector_size(ISA_BYTES)));
 typedef vf vf_memory __attribute__((aligned(4), may_alias));
@@ -83,10 +83,7 @@ LANEWISE vd floor_plain_d(vd x)
 }
 
 /* 2^exponent for an integer within [-1022, 1023]. */
-LANEWISE vd power_of_two(vd exponent)
-{
-	return (vd)(((vul)(exponent + 0x1.8p52) + 1023) << 52);
-}
+LANEWISE vd power_of_two(vd exponent) { return (vd)(((vul)(exponent + 0x1.8p52) + 1023) << 52); }
 
 #if !ISA_FMA
 /* Rounded twice: only where that is of no account. */

@@ -6,10 +6,10 @@
  */
 
 struct reduced {
-	vd r;        /* x - k ln 2, |r| <= ln2 / 2 */
+	vd r; /* x - k ln 2, |r| <= ln2 / 2 */
 	vd k;
-	vd even;     /* cosh(r) - 1 */
-	vd odd;      /* sinh(r) */
+	vd even; /* cosh(r) - 1 */
+	vd odd;  /* sinh(r) */
 };
 
 /* |x| <= 700 */
@@ -21,7 +21,8 @@ LANEWISE struct reduced exp_reduce(vd x)
 	e.r = nfma_d(e.k, splat_d(0x1.62e42fefa39efp-1), x);
 	const vd z = e.r * e.r;
 	e.even = z * POLYNOMIAL(z, 0x1.00000043f0f66p-1, 0x1.55547ee1cb9acp-5, 0x1.6d977efab9597p-10);
-	e.odd = e.r * POLYNOMIAL(z, 0x1.fffffffff61e4p-1, 0x1.5555557e75032p-3, 0x1.1110a61c99c56p-7, 0x1.a17dfaf8bf68dp-13);
+	e.odd =
+		e.r * POLYNOMIAL(z, 0x1.fffffffff61e4p-1, 0x1.5555557e75032p-3, 0x1.1110a61c99c56p-7, 0x1.a17dfaf8bf68dp-13);
 	return e;
 }
 
@@ -74,7 +75,8 @@ LANEWISE vd log_join(vd f, vd k)
 {
 	const vd s = f / (splat_d(2) + f);
 	const vd z = s * s;
-	const vd p = POLYNOMIAL(z, 2.0, 0x1.555554fd8bef7p-1, 0x1.999a7aab3ce11p-2, 0x1.2438cef028a55p-2, 0x1.e2f7c3009ce9fp-3);
+	const vd p =
+		POLYNOMIAL(z, 2.0, 0x1.555554fd8bef7p-1, 0x1.999a7aab3ce11p-2, 0x1.2438cef028a55p-2, 0x1.e2f7c3009ce9fp-3);
 	return fma_d(k, splat_d(0x1.62e42fefa39efp-1), s * p);
 }
 
@@ -155,8 +157,8 @@ LANEWISE vd tan_lane(vd x)
 	const vd z = r * r;
 	const vd s = r * POLYNOMIAL(z, 1.0, -0x1.5555554cbad03p-3, 0x1.11110896f325ap-7, -0x1.a00f9e2d99ba4p-13,
 	                            0x1.6cd87874b9a9dp-19);
-	const vd c = POLYNOMIAL(z, 1.0, -0x1.ffffffcb8206dp-2, 0x1.55553c7840514p-5, -0x1.6c07f144dae7ap-10,
-	                        0x1.9916970f191ecp-16);
+	const vd c =
+		POLYNOMIAL(z, 1.0, -0x1.ffffffcb8206dp-2, 0x1.55553c7840514p-5, -0x1.6c07f144dae7ap-10, 0x1.9916970f191ecp-16);
 	const vl odd = ((vl)n & 1) != 0;
 	return select_d(odd, -c, s) / select_d(odd, s, c);
 }
@@ -167,9 +169,9 @@ LANEWISE vd atan_lane(vd x)
 	const vl far = a > splat_d(1);
 	const vd t = select_d(far, splat_d(1) / a, a);
 	const vd r = t * POLYNOMIAL(t * t, 1.0, -0x1.5555552f29665p-2, 0x1.9999846cce777p-3, -0x1.249039288a8a9p-3,
-	                            0x1.c6e85b1cd0afdp-4, -0x1.72d6310cace1ap-4, 0x1.33a16d41fdf4cp-4, -0x1.f02f96476c63cp-5,
-	                            0x1.69ea44ea808d4p-5, -0x1.b2f558551867cp-6, 0x1.81f636583d22ap-7, -0x1.b40203b00d4d0p-9,
-	                            0x1.ce191ad106f9dp-12);
+	                            0x1.c6e85b1cd0afdp-4, -0x1.72d6310cace1ap-4, 0x1.33a16d41fdf4cp-4,
+	                            -0x1.f02f96476c63cp-5, 0x1.69ea44ea808d4p-5, -0x1.b2f558551867cp-6,
+	                            0x1.81f636583d22ap-7, -0x1.b40203b00d4d0p-9, 0x1.ce191ad106f9dp-12);
 	return copysign_d(select_d(far, splat_d(0x1.921fb54442d18p+0) - r, r), x);
 }
 
@@ -207,10 +209,11 @@ LANEWISE vd erfc_lane(vd a, vd *gauss)
 	const vd up = b + splat_d(2), slope = splat_d(1) + (b + b);
 	const vd inverse = splat_d(1) / (up * slope);
 	const vd t = (b - splat_d(2)) * slope * inverse;
-	const vd p = POLYNOMIAL(t, 0x1.46e80e227b21fp+0, -0x1.7bf5ec12808a8p-4, -0x1.5407bed31cec3p-3, 0x1.4ffa1d89dcc71p-3,
-	                        -0x1.bc2b8cb7b1c1dp-5, -0x1.074190e4d774bp-7, 0x1.1dd199c81b424p-7, 0x1.4d1a3468ed4efp-10,
-	                        -0x1.7dba176cdbbb8p-10, -0x1.d94b3424e042bp-12, 0x1.af23a1f603c58p-13, 0x1.2d667511746dbp-13,
-	                        -0x1.ba604669d723fp-19, -0x1.cb92eb5011635p-16, -0x1.f460eb8597299p-18);
+	const vd p =
+		POLYNOMIAL(t, 0x1.46e80e227b21fp+0, -0x1.7bf5ec12808a8p-4, -0x1.5407bed31cec3p-3, 0x1.4ffa1d89dcc71p-3,
+	               -0x1.bc2b8cb7b1c1dp-5, -0x1.074190e4d774bp-7, 0x1.1dd199c81b424p-7, 0x1.4d1a3468ed4efp-10,
+	               -0x1.7dba176cdbbb8p-10, -0x1.d94b3424e042bp-12, 0x1.af23a1f603c58p-13, 0x1.2d667511746dbp-13,
+	               -0x1.ba604669d723fp-19, -0x1.cb92eb5011635p-16, -0x1.f460eb8597299p-18);
 	*gauss = exp_lane(clamp_d(-(a * a), -300, 0));
 	return *gauss * (p * (up * inverse));
 }
@@ -220,9 +223,9 @@ LANEWISE vd erf_lane(vd x)
 	vd gauss;
 	const vd a = abs_d(x);
 	const vd z = x * x;
-	const vd near = x * POLYNOMIAL(z, 0x1.20dd75040080ap+0, -0x1.8127465fb9b98p-2, 0x1.ce2f0798bec50p-4,
-	                               -0x1.b829a7a7b1373p-6, 0x1.5628ee0585dbbp-8, -0x1.bcbe9b9115df5p-11,
-	                               0x1.d826984312309p-14, -0x1.43841457d2fa6p-17);
+	const vd near =
+		x * POLYNOMIAL(z, 0x1.20dd75040080ap+0, -0x1.8127465fb9b98p-2, 0x1.ce2f0798bec50p-4, -0x1.b829a7a7b1373p-6,
+	                   0x1.5628ee0585dbbp-8, -0x1.bcbe9b9115df5p-11, 0x1.d826984312309p-14, -0x1.43841457d2fa6p-17);
 	return select_d(a < splat_d(1), near, copysign_d(splat_d(1) - erfc_lane(a, &gauss), x));
 }
 

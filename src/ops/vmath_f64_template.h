@@ -93,8 +93,8 @@ LANEWISE vd log1p_d(vd x)
  */
 struct growth {
 	vd k, r;
-	vd even; /* cosh(r + d) - 1 */
-	vd odd;  /* sinh(r + d) - r */
+	vd even;   /* cosh(r + d) - 1 */
+	vd odd;    /* sinh(r + d) - r */
 	vd fourth; /* cosh(r) - 1 - r^2 / 2 */
 	vd d;
 };
@@ -110,7 +110,8 @@ LANEWISE struct growth growth_reduce(vd x, vd low)
 	g.r = two_sum(near, -(g.k * splat_d(0x1.ef35793c76730p-45)), &rest);
 	const vd d = g.d = rest + low;
 	const vd z = g.r * g.r;
-	g.fourth = (z * z) * POLYNOMIAL(z, 0x1.5555555555558p-5, 0x1.6c16c16c15052p-10, 0x1.a01a01ad61a04p-16, 0x1.27e4cc533bc22p-22, 0x1.1f8b72ff2d904p-29);
+	g.fourth = (z * z) * POLYNOMIAL(z, 0x1.5555555555558p-5, 0x1.6c16c16c15052p-10, 0x1.a01a01ad61a04p-16,
+	                                0x1.27e4cc533bc22p-22, 0x1.1f8b72ff2d904p-29);
 	const vd even = fma_d(splat_d(0.5), z, g.fourth);
 	const vd odd = (g.r * z) * POLYNOMIAL(z, 0x1.5555555555559p-3, 0x1.111111110f6b3p-7, 0x1.a01a01afe3295p-13,
 	                                      0x1.71ddf85932da6p-19, 0x1.af5eb46017597p-26);
@@ -323,15 +324,15 @@ TRIG_DOUBLE(cos)
  */
 LANEWISE vd rsqrt_d(vd x)
 {
-	const vl small = x < splat_d(0x1p-500), large = x > splat_d(0x1p+500);
+	const vl small = x<splat_d(0x1p-500), large = x> splat_d(0x1p+500);
 	const vd scaled = x * select_d(small, splat_d(0x1p+600), select_d(large, splat_d(0x1p-600), splat_d(1)));
 	const vd s = sqrt_d(scaled);
 	const vd y = splat_d(1) / s;
 	vd square_low, one_low;
 	const vd square = two_product(s, s, &square_low);
 	const vd one = two_product(y, s, &one_low);
-	const vd root_error = (scaled - square) - square_low;    /* x - s^2 */
-	const vd inverse_error = (splat_d(1) - one) - one_low;   /* 1 - y s */
+	const vd root_error = (scaled - square) - square_low;  /* x - s^2 */
+	const vd inverse_error = (splat_d(1) - one) - one_low; /* 1 - y s */
 	const vd better = fma_d(y, inverse_error - splat_d(0.5) * root_error * y * y, y);
 	const vd result = better * select_d(small, splat_d(0x1p+300), select_d(large, splat_d(0x1p-300), splat_d(1)));
 	return select_d((x > splat_d(0)) & (x < splat_d(INFINITY)), result, splat_d(1) / sqrt_d(x));

@@ -78,8 +78,8 @@ static void fixed_bytes(const struct job *job, const struct job_options *options
 static enum status predict_tile(struct job *job, const struct job_options *options, struct tile_plan *tile,
                                 struct counters *counters, struct diags *diags)
 {
-	struct machine_options machine = {.want_value = options->want_value, .store = options->store,
-	                                  .allocator = job->allocator};
+	struct machine_options machine = {
+		.want_value = options->want_value, .store = options->store, .allocator = job->allocator};
 	enum status status = machine_run(&tile->units, job->schedule, &machine, counters, diags);
 	tile->slab = counters->peak_bytes;
 	return status;
@@ -366,14 +366,14 @@ enum status job_residuals(const struct job *job, struct held_list *list, struct 
 	if (!used)
 		return diag_memory(diags);
 	bool by_value = policy_by_value(job->policy);
-	enum status status = lower(&lowered, job->chain, &job->input, by_value ? LOWER_UNROLLED : LOWER_STEPS, 0,
-	                           job->arena, diags);
+	enum status status =
+		lower(&lowered, job->chain, &job->input, by_value ? LOWER_UNROLLED : LOWER_STEPS, 0, job->arena, diags);
 	if (status == STATUS_OK)
 		status = units_make(&units, &lowered, job->policy, job->arena, diags);
 	if (status)
 		return status;
-	struct machine_options options = {.store = DTYPE_COUNT, .held = &held, .arena = job->arena,
-	                                  .allocator = job->allocator};
+	struct machine_options options = {
+		.store = DTYPE_COUNT, .held = &held, .arena = job->arena, .allocator = job->allocator};
 	status = machine_run(&units, job->schedule, &options, &counters, diags);
 	if (status == STATUS_OK)
 		status = mark_params(job, &units, used, diags);

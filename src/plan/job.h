@@ -11,12 +11,12 @@
 struct job_options {
 	const struct policy *policy;
 	int threads;
-	int64_t tile;              /* --tile ROWS, or 0 */
-	enum dtype store;          /* --store-dtype, or DTYPE_COUNT */
-	bool want_value;           /* the output too */
-	int64_t memory;            /* for `auto`: the budget, or 0 */
-	int64_t memory_available;  /* for `auto` without one; 0: unknown */
-	int64_t param_bytes;       /* of the params' and consts' arrays */
+	int64_t tile;             /* --tile ROWS, or 0 */
+	enum dtype store;         /* --store-dtype, or DTYPE_COUNT */
+	bool want_value;          /* the output too */
+	int64_t memory;           /* for `auto`: the budget, or 0 */
+	int64_t memory_available; /* for `auto` without one; 0: unknown */
+	int64_t param_bytes;      /* of the params' and consts' arrays */
 	const struct allocator *allocator;
 };
 
@@ -25,28 +25,28 @@ struct tile_plan {
 	int64_t rows;
 	struct lowered lowered;
 	struct units units;
-	int64_t slab;              /* bytes that the machine needs */
+	int64_t slab; /* bytes that the machine needs */
 };
 
 struct job {
 	const struct chain *chain;
-	struct type input;          /* of the whole array, its logical dtype */
+	struct type input;           /* of the whole array, its logical dtype */
 	const struct policy *policy; /* `auto` resolved */
-	struct lowered whole;       /* steps with whole types, for reports */
+	struct lowered whole;        /* steps with whole types, for reports */
 	bool tiled;
-	bool flat;                  /* tiles are of elements */
-	int64_t rows;               /* of the streamed axis (elements where flat); 1 where not tiled */
-	int64_t block;              /* rows of a block of sums; a tile is one block where anything is summed */
-	int64_t per_chunk;          /* tiles that a worker reads and writes at a time */
-	int lanes;                  /* workers */
+	bool flat;                   /* tiles are of elements */
+	int64_t rows;                /* of the streamed axis (elements where flat); 1 where not tiled */
+	int64_t block;               /* rows of a block of sums; a tile is one block where anything is summed */
+	int64_t per_chunk;           /* tiles that a worker reads and writes at a time */
+	int lanes;                   /* workers */
 	struct tile_plan tile, rest; /* rest.rows 0: the rows divide */
 	struct schedule *schedule;
-	struct policy scheduled;    /* the policy that made the schedule, its budget as adjusted */
+	struct policy scheduled; /* the policy that made the schedule, its budget as adjusted */
 	struct step_costs costs;
-	struct counters predicted;  /* of the whole job: all lanes, params, I/O blocks */
-	int64_t gradient_bytes;     /* accumulators of params' gradients, for all lanes */
+	struct counters predicted;     /* of the whole job: all lanes, params, I/O blocks */
+	int64_t gradient_bytes;        /* accumulators of params' gradients, for all lanes */
 	int64_t input_row, output_row; /* bytes of a row of the input and of the output in a chunk */
-	bool sums_gradients;        /* some param's gradient is summed over tiles */
+	bool sums_gradients;           /* some param's gradient is summed over tiles */
 	const struct allocator *allocator;
 	struct arena *arena;
 };

@@ -36,18 +36,18 @@ struct linearizer {
 	const struct policy *policy; /* of the whole body, or NULL */
 	struct arena *arena;
 	struct diags *diags;
-	struct body *body;           /* the recording body: the step's, and kept values */
+	struct body *body; /* the recording body: the step's, and kept values */
 	struct region_plan *regions;
 	bool *cot;                   /* by value: a cotangent reaches it */
 	uint32_t (*keep)[MAX_KEEPS]; /* by instruction: its kept values, NO_VALUE where not wanted */
 	uint32_t *stamp;             /* by value */
 	uint32_t epoch;
 	size_t stamp_size;
-	const struct type **types;   /* of masks, each once */
+	const struct type **types; /* of masks, each once */
 	size_t type_count, type_capacity;
 	/* The backward body. */
 	struct body *back;
-	uint32_t *map, *cotangent;   /* by value of the recording body: in the backward body, or NO_VALUE */
+	uint32_t *map, *cotangent; /* by value of the recording body: in the backward body, or NO_VALUE */
 	bool failed;
 };
 
@@ -61,10 +61,7 @@ static bool push(struct linearizer *l, struct list *list, uint32_t value)
 	return true;
 }
 
-static void next_epoch(struct linearizer *l)
-{
-	l->epoch++;
-}
+static void next_epoch(struct linearizer *l) { l->epoch++; }
 
 /* Stamps VALUE; false where it has been stamped in this epoch. */
 static bool stamp(struct linearizer *l, uint32_t value)
@@ -175,10 +172,7 @@ static void add_keeps(struct linearizer *l)
 
 /* Regions. */
 
-static const struct region *region_at(const struct linearizer *l, uint32_t id)
-{
-	return &l->body->regions[id];
-}
+static const struct region *region_at(const struct linearizer *l, uint32_t id) { return &l->body->regions[id]; }
 
 static enum status init_regions(struct linearizer *l)
 {
@@ -245,7 +239,8 @@ static bool policy_allows(const struct linearizer *l, const struct policy *polic
 	const struct value *v = &l->body->values[value];
 	const struct instr *instr = &l->body->instrs[v->instr];
 	bool dot = instr->out == value && (instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_dot);
-	struct policy_value seen = {.op = made_by(l, value), .dot = dot,
+	struct policy_value seen = {.op = made_by(l, value),
+	                            .dot = dot,
 	                            .batch = dot && instr->of_v->shape.ndim > 2 && instr->of_a->shape.ndim > 2};
 	if (!v->names)
 		return policy_saves(policy, &seen);
@@ -724,8 +719,7 @@ static void note_uses(struct linearizer *l)
 				continue;
 			const struct value *value = &back->values[reads[r]];
 			if (value->from == FROM_PARAM && !seen[reads[r]]) {
-				struct param_ref *grown =
-					arena_grow(l->arena, out->params, out->param_count, &capacity, sizeof *grown);
+				struct param_ref *grown = arena_grow(l->arena, out->params, out->param_count, &capacity, sizeof *grown);
 				if (!grown) {
 					l->failed = true;
 					return;
@@ -734,8 +728,8 @@ static void note_uses(struct linearizer *l)
 				grown[out->param_count++] = value->param;
 				seen[reads[r]] = true;
 			}
-			if (value->from != FROM_PORT || back->ins[value->port].kind != PORT_RESIDUAL ||
-			    instr->kind == INSTR_ADD || instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE)
+			if (value->from != FROM_PORT || back->ins[value->port].kind != PORT_RESIDUAL || instr->kind == INSTR_ADD ||
+			    instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE)
 				continue;
 			struct residual *residual = &out->residuals[back->ins[value->port].index];
 			bool known = false;
@@ -744,8 +738,7 @@ static void note_uses(struct linearizer *l)
 			if (known)
 				continue;
 			size_t *room = &capacities[back->ins[value->port].index];
-			const char **names =
-				arena_grow(l->arena, residual->used_by, residual->used_by_count, room, sizeof *names);
+			const char **names = arena_grow(l->arena, residual->used_by, residual->used_by_count, room, sizeof *names);
 			if (!names) {
 				l->failed = true;
 				return;
@@ -846,8 +839,8 @@ enum status linearize(struct linear *linear, const struct step *step, const stru
 {
 	memset(linear, 0, sizeof *linear);
 	linear->step = step;
-	struct linearizer l = {.out = linear, .step = step, .chain = chain, .policy = policy, .arena = arena,
-	                       .diags = diags};
+	struct linearizer l = {
+		.out = linear, .step = step, .chain = chain, .policy = policy, .arena = arena, .diags = diags};
 	enum status status = copy_body(&l);
 	if (status == STATUS_OK)
 		status = init_regions(&l);

@@ -11,36 +11,37 @@
 
 /* Where a kept value comes from, as a report says it. */
 struct origin {
-	bool argument;          /* the input or a param */
-	uint32_t param;         /* of an argument: index, or NO_VALUE for the input */
-	const char *op;         /* "sin", or what the derivative computes: "cos" */
-	struct span span;       /* of its stage */
-	const char *def;        /* the def it stands in, or NULL */
+	bool argument;              /* the input or a param */
+	uint32_t param;             /* of an argument: index, or NO_VALUE for the input */
+	const char *op;             /* "sin", or what the derivative computes: "cos" */
+	struct span span;           /* of its stage */
+	const char *def;            /* the def it stands in, or NULL */
 	const struct naming *names; /* where `name` named it; the latest first */
 };
 
 struct residual {
-	uint32_t value;         /* in the recording body */
-	uint32_t slot;          /* a part of the state before the step: its class's slot, else NO_VALUE */
+	uint32_t value; /* in the recording body */
+	uint32_t slot;  /* a part of the state before the step: its class's slot, else NO_VALUE */
 	const struct type *type;
 	struct origin origin;
-	const char **used_by;   /* names of the operations whose derivatives read it, each once */
+	const char **used_by; /* names of the operations whose derivatives read it, each once */
 	size_t used_by_count;
 };
 
 struct linear {
 	const struct step *step;
-	struct body *record;        /* outs: the step's slots, then PORT_RESIDUAL i for what is neither in nor out */
-	struct body *record_only;   /* the same without what only the state after needs; for segments whose end is not wanted */
-	struct body *backward;      /* ins: PORT_RESIDUAL i, PORT_COTANGENT slot; outs: PORT_COTANGENT slot */
+	struct body *record; /* outs: the step's slots, then PORT_RESIDUAL i for what is neither in nor out */
+	struct body
+		*record_only;      /* the same without what only the state after needs; for segments whose end is not wanted */
+	struct body *backward; /* ins: PORT_RESIDUAL i, PORT_COTANGENT slot; outs: PORT_COTANGENT slot */
 	struct residual *residuals; /* params left out */
 	size_t residual_count;
-	struct param_ref *params;   /* params that the backward pass reads, each once */
+	struct param_ref *params; /* params that the backward pass reads, each once */
 	size_t param_count;
-	int64_t recomputed;         /* steps that the backward body executes again */
-	double forward_cost;        /* of one forward execution */
+	int64_t recomputed;                   /* steps that the backward body executes again */
+	double forward_cost;                  /* of one forward execution */
 	double recompute_cost, backward_cost; /* of forward operations in the backward body; of derivatives */
-	bool useless_region;        /* a region saves nothing because it is the whole body, or nothing follows it */
+	bool useless_region; /* a region saves nothing because it is the whole body, or nothing follows it */
 };
 
 /*

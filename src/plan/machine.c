@@ -28,7 +28,7 @@ struct buffer {
 struct snapshot {
 	bool used;
 	int64_t position;
-	int32_t *buffers;  /* by live slot of that position */
+	int32_t *buffers; /* by live slot of that position */
 	uint32_t *slots;
 	size_t count, capacity;
 	bool narrow;
@@ -53,10 +53,10 @@ struct machine {
 	size_t buffer_count, buffer_capacity;
 	int32_t free_buffer;
 	int64_t sequence;
-	int32_t *state;        /* by slot */
+	int32_t *state; /* by slot */
 	bool has_state;
 	int64_t position;
-	int32_t *cotangent;    /* by slot */
+	int32_t *cotangent; /* by slot */
 	int64_t cot_position;
 	bool seeded;
 	struct snapshot *slots;
@@ -70,17 +70,14 @@ struct machine {
 	size_t residual_count, residual_capacity;
 	bool first_sweep;
 	struct origin input_origin;
-	int64_t *ins, *outs;   /* offsets for a call */
+	int64_t *ins, *outs; /* offsets for a call */
 	const struct param_ref **out_params;
 	int32_t *out_buffers;
 	size_t port_capacity;
 	int64_t levels[MAX_LOOP_LEVELS];
 };
 
-static enum status memory(struct machine *m)
-{
-	return diag_memory(m->diags);
-}
+static enum status memory(struct machine *m) { return diag_memory(m->diags); }
 
 static bool grow(struct machine *m, void **array, size_t *capacity, size_t wanted, size_t size)
 {
@@ -161,10 +158,7 @@ static const struct unit *unit_of(const struct machine *m, const struct step *st
 	return &m->units->units[step->id];
 }
 
-static int64_t steps_of(const struct machine *m)
-{
-	return m->units->by_value ? 1 : m->lowered->steps;
-}
+static int64_t steps_of(const struct machine *m) { return m->units->by_value ? 1 : m->lowered->steps; }
 
 /* Calls. */
 
@@ -185,8 +179,15 @@ static enum status call(struct machine *m, enum call_kind kind, const struct pro
 {
 	if (!m->hooks)
 		return STATUS_OK;
-	struct machine_call made = {.kind = kind, .program = program, .unit = unit, .step = step, .counters = m->levels,
-	                            .ins = m->ins, .outs = m->outs, .out_params = m->out_params, .workspace = workspace};
+	struct machine_call made = {.kind = kind,
+	                            .program = program,
+	                            .unit = unit,
+	                            .step = step,
+	                            .counters = m->levels,
+	                            .ins = m->ins,
+	                            .outs = m->outs,
+	                            .out_params = m->out_params,
+	                            .workspace = workspace};
 	return m->hooks->call(m->hooks->context, &made);
 }
 
@@ -344,7 +345,8 @@ static enum status turn_step(struct machine *m, int64_t index)
 	int32_t in_buffers[body->in_count + 1];
 	for (size_t i = 0; i < body->in_count; i++) {
 		const struct port *port = &body->ins[i];
-		in_buffers[i] = port->kind == PORT_RESIDUAL ? m->residuals[record.base + port->index] : m->cotangent[port->index];
+		in_buffers[i] =
+			port->kind == PORT_RESIDUAL ? m->residuals[record.base + port->index] : m->cotangent[port->index];
 		m->ins[i] = in_buffers[i] == NO_BUFFER ? -1 : m->buffers[in_buffers[i]].offset;
 	}
 	if (!place_outs(m, body, NULL, index, in_buffers))
@@ -482,8 +484,8 @@ static enum status load_state(struct machine *m, int64_t slot)
 			m->buffers[wide].names = m->buffers[id].names;
 			m->buffers[wide].step = m->buffers[id].step;
 			if (m->hooks && m->hooks->convert) {
-				enum status status = m->hooks->convert(m->hooks->context, m->buffers[wide].offset,
-				                                       m->buffers[id].offset, type, false);
+				enum status status =
+					m->hooks->convert(m->hooks->context, m->buffers[wide].offset, m->buffers[id].offset, type, false);
 				if (status)
 					return status;
 			}
@@ -678,8 +680,8 @@ static enum status report_held(struct machine *m)
 		if (marks[i].buffer == NO_BUFFER)
 			continue;
 		const struct buffer *buffer = &m->buffers[i];
-		struct held row = {.type = buffer->type, .step = buffer->step, .used_by = marks[i].used_by,
-		                   .used_by_count = marks[i].count};
+		struct held row = {
+			.type = buffer->type, .step = buffer->step, .used_by = marks[i].used_by, .used_by_count = marks[i].count};
 		if (buffer->origin)
 			row.origin = *buffer->origin;
 		row.origin.names = buffer->names;
@@ -824,9 +826,15 @@ static void free_machine(struct machine *m)
 enum status machine_run(const struct units *units, struct schedule *schedule, const struct machine_options *options,
                         struct counters *counters, struct diags *diags)
 {
-	struct machine m = {.units = units, .lowered = units->lowered, .options = options, .hooks = options->hooks,
-	                    .allocator = options->allocator, .diags = diags, .counters = counters,
-	                    .free_buffer = NO_BUFFER, .first_sweep = true};
+	struct machine m = {.units = units,
+	                    .lowered = units->lowered,
+	                    .options = options,
+	                    .hooks = options->hooks,
+	                    .allocator = options->allocator,
+	                    .diags = diags,
+	                    .counters = counters,
+	                    .free_buffer = NO_BUFFER,
+	                    .first_sweep = true};
 	memset(counters, 0, sizeof *counters);
 	counters->steps = units->lowered->steps;
 	struct action action, next;

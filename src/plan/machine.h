@@ -49,7 +49,7 @@ struct machine_call {
 	const struct unit *unit;
 	int64_t step;
 	const int64_t *counters;
-	const int64_t *ins, *outs; /* by port; -1: not written */
+	const int64_t *ins, *outs;                 /* by port; -1: not written */
 	const struct param_ref *const *out_params; /* by out: copied from a param, or NULL */
 	int64_t workspace;
 };
@@ -87,7 +87,7 @@ struct counters {
 struct held {
 	const struct type *type;
 	struct origin origin;
-	int64_t step;           /* that made it; -1 for an argument */
+	int64_t step; /* that made it; -1 for an argument */
 	const char *const *used_by;
 	size_t used_by_count;
 };
@@ -97,11 +97,11 @@ struct held_list {
 };
 
 struct machine_options {
-	bool want_value;        /* the output is wanted at the end of the first sweep */
-	enum dtype store;       /* --store-dtype F16 or BF16, or DTYPE_COUNT */
+	bool want_value;                   /* the output is wanted at the end of the first sweep */
+	enum dtype store;                  /* --store-dtype F16 or BF16, or DTYPE_COUNT */
 	const struct machine_hooks *hooks; /* NULL: plan only */
-	struct held_list *held; /* where the residual report goes, or NULL */
-	struct arena *arena;    /* for the report */
+	struct held_list *held;            /* where the residual report goes, or NULL */
+	struct arena *arena;               /* for the report */
 	const struct allocator *allocator;
 };
 

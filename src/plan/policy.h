@@ -16,12 +16,12 @@ enum policy_kind {
 
 struct policy {
 	enum policy_kind kind;
-	const char *text;          /* canonical: "every:4", "names:a,b", "dots+names:a" */
-	int64_t number;            /* every:N, revolve:S, budget:BYTES, disk-revolve:S, online:S */
-	const char *const *names;  /* names:, names-but:, all-but: */
+	const char *text;         /* canonical: "every:4", "names:a,b", "dots+names:a" */
+	int64_t number;           /* every:N, revolve:S, budget:BYTES, disk-revolve:S, online:S */
+	const char *const *names; /* names:, names-but:, all-but: */
 	size_t name_count;
 	const struct policy *left, *right; /* P+Q */
-	int64_t max_checkpoints;   /* --max-checkpoints K, or 0 */
+	int64_t max_checkpoints;           /* --max-checkpoints K, or 0 */
 };
 
 /*
@@ -36,10 +36,10 @@ bool policy_by_value(const struct policy *policy); /* nothing ... P+Q; save-all 
 
 /* An array of the forward pass, as a policy by value sees it. */
 struct policy_value {
-	const char *op;      /* the operation that made it; NULL for a name */
-	bool dot;            /* matmul, linear, dot */
-	bool batch;          /* ... with batch dimensions in both operands */
-	const char *name;    /* its name where `name` gave one, else NULL */
+	const char *op;   /* the operation that made it; NULL for a name */
+	bool dot;         /* matmul, linear, dot */
+	bool batch;       /* ... with batch dimensions in both operands */
+	const char *name; /* its name where `name` gave one, else NULL */
 };
 bool policy_saves(const struct policy *policy, const struct policy_value *value);
 
@@ -57,8 +57,8 @@ int64_t policy_evaluations(const struct policy *policy, int64_t steps);
 
 /* The rows of policies.def, for help, completions and tests. */
 struct policy_info {
-	const char *name;      /* "every" */
-	const char *argument;  /* "N", "a,b", "BYTES", or NULL */
+	const char *name;     /* "every" */
+	const char *argument; /* "N", "a,b", "BYTES", or NULL */
 	bool by_value;
 	const char *doc;
 };

@@ -8,15 +8,9 @@
 
 #include <string.h>
 
-static int64_t round_up(int64_t size)
-{
-	return (size + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN;
-}
+static int64_t round_up(int64_t size) { return (size + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN; }
 
-void pool_init(struct pool *pool, const struct allocator *allocator)
-{
-	*pool = (struct pool){.allocator = allocator};
-}
+void pool_init(struct pool *pool, const struct allocator *allocator) { *pool = (struct pool){.allocator = allocator}; }
 
 void pool_free(struct pool *pool)
 {

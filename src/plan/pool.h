@@ -17,8 +17,8 @@ struct hole {
 struct pool {
 	struct hole *holes; /* by offset; none touches another */
 	size_t count, capacity;
-	int64_t top;        /* nothing is in use from here on */
-	int64_t peak;       /* the highest top so far: bytes of slab that are needed */
+	int64_t top;  /* nothing is in use from here on */
+	int64_t peak; /* the highest top so far: bytes of slab that are needed */
 	const struct allocator *allocator;
 };
 

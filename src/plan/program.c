@@ -33,14 +33,14 @@ struct compiler {
 	struct arena *arena;
 	struct diags *diags;
 	bool failed;
-	bool *live;            /* by instruction: its result is wanted */
-	int64_t *group;        /* by instruction: its launch */
-	int64_t *made_in;      /* by value: the launch that makes it, -1 for ins and params */
-	int64_t *last_read;    /* by value: the last launch that reads it */
-	uint32_t *reads;       /* by value: how often it is read */
-	bool *array;           /* by value: it needs a place beyond one group */
-	uint32_t *entry;       /* by value */
-	uint32_t *same_as;     /* by value: a loop's final goes by its inner inside groups */
+	bool *live;         /* by instruction: its result is wanted */
+	int64_t *group;     /* by instruction: its launch */
+	int64_t *made_in;   /* by value: the launch that makes it, -1 for ins and params */
+	int64_t *last_read; /* by value: the last launch that reads it */
+	uint32_t *reads;    /* by value: how often it is read */
+	bool *array;        /* by value: it needs a place beyond one group */
+	uint32_t *entry;    /* by value */
+	uint32_t *same_as;  /* by value: a loop's final goes by its inner inside groups */
 	struct frame_plan *frame;
 	size_t entry_capacity;
 	struct launch *launches;
@@ -50,13 +50,10 @@ struct compiler {
 	/* The group that is being made. */
 	struct micro *micros;
 	size_t micro_count, micro_capacity;
-	uint32_t extras;       /* registers that hold no value of the body */
+	uint32_t extras; /* registers that hold no value of the body */
 };
 
-static bool is_loop(const struct instr *instr)
-{
-	return instr->kind == INSTR_LOOP || instr->kind == INSTR_END;
-}
+static bool is_loop(const struct instr *instr) { return instr->kind == INSTR_LOOP || instr->kind == INSTR_END; }
 
 /* Reads of an instruction, into a list of at most six. */
 static size_t reads_of(const struct instr *instr, uint32_t reads[6])
@@ -240,8 +237,7 @@ static void find_spans(struct compiler *c)
 
 static uint32_t add_entry(struct compiler *c, struct entry entry)
 {
-	struct entry *grown =
-		arena_grow(c->arena, c->frame->entries, c->frame->count, &c->entry_capacity, sizeof *grown);
+	struct entry *grown = arena_grow(c->arena, c->frame->entries, c->frame->count, &c->entry_capacity, sizeof *grown);
 	if (!grown) {
 		c->failed = true;
 		return 0;
@@ -287,7 +283,8 @@ static void mark_outs(struct compiler *c)
 		uint32_t value = body->outs[i].value;
 		if (body->values[value].from != FROM_INSTR || c->entry[value] != NO_VALUE)
 			continue;
-		c->entry[value] = add_entry(c, (struct entry){.kind = ENTRY_OUT, .port = (uint32_t)i, .type = body->values[value].type});
+		c->entry[value] =
+			add_entry(c, (struct entry){.kind = ENTRY_OUT, .port = (uint32_t)i, .type = body->values[value].type});
 		c->array[value] = true;
 	}
 }
@@ -313,7 +310,8 @@ static void mark_arrays(struct compiler *c)
 			const struct carry *carry = &instr->carries[k];
 			bool blocks = c->group[i] == c->group[instr->match];
 			if (!blocks)
-				c->array[carry->init] = c->array[carry->inner] = c->array[carry->result] = c->array[carry->final] = true;
+				c->array[carry->init] = c->array[carry->inner] = c->array[carry->result] = c->array[carry->final] =
+					true;
 			else if (c->made_in[carry->init] != c->group[i])
 				c->array[carry->init] = true;
 			if (blocks && c->made_in[carry->result] != c->group[i])
@@ -345,7 +343,9 @@ static struct arg arg_of(struct compiler *c, uint32_t value)
 	if (value == NO_VALUE)
 		return (struct arg){.kind = ARG_NONE, .value = NO_VALUE};
 	const struct type *type = c->body->values[value].type;
-	struct arg arg = {.kind = ARG_REGISTER, .value = value, .bits = type->dtype == DTYPE_BITS,
+	struct arg arg = {.kind = ARG_REGISTER,
+	                  .value = value,
+	                  .bits = type->dtype == DTYPE_BITS,
 	                  .shift = type->dtype == DTYPE_F64 ? 3 : 2};
 	if (c->array[value] || c->body->values[value].from != FROM_INSTR) {
 		arg.kind = ARG_ARRAY;
@@ -357,7 +357,8 @@ static struct arg arg_of(struct compiler *c, uint32_t value)
 /* A register of its own, named by a number beyond the body's values. */
 static struct arg extra_register(struct compiler *c, bool wide)
 {
-	return (struct arg){.kind = ARG_REGISTER, .value = (uint32_t)c->body->value_count + c->extras++, .shift = wide ? 3 : 2};
+	return (struct arg){
+		.kind = ARG_REGISTER, .value = (uint32_t)c->body->value_count + c->extras++, .shift = wide ? 3 : 2};
 }
 
 /* A fill of the operand of SHAPE that VALUE is broadcast to; the same register where it has been filled before. */
@@ -394,7 +395,8 @@ static void prefill(struct compiler *c, const struct instr *instr)
 	for (int i = 0; i < 2; i++) {
 		if (wide[i] == NO_VALUE || shape_equal(&c->body->values[wide[i]].type->shape, &to->shape))
 			continue;
-		bool scalar = i == 1 && shape_count(&c->body->values[wide[i]].type->shape) == 1 && c->body->values[wide[i]].from != FROM_INSTR;
+		bool scalar = i == 1 && shape_count(&c->body->values[wide[i]].type->shape) == 1 &&
+		              c->body->values[wide[i]].from != FROM_INSTR;
 		if (!scalar && c->body->values[wide[i]].from != FROM_INSTR)
 			(void)filled(c, wide[i], to);
 	}
@@ -410,8 +412,11 @@ static void set_numbers(struct micro *micro, const struct instr *instr)
 static void add_element(struct compiler *c, const struct instr *instr)
 {
 	const struct body *body = c->body;
-	uint32_t made = instr->out != NO_VALUE ? instr->out : instr->out_keep[0] != NO_VALUE ? instr->out_keep[0] : instr->out_keep[1];
-	const struct type *to = instr->of_y && instr->kind != INSTR_ADD && instr->kind != INSTR_ZERO ? instr->of_y : body->values[made].type;
+	uint32_t made = instr->out != NO_VALUE           ? instr->out
+	                : instr->out_keep[0] != NO_VALUE ? instr->out_keep[0]
+	                                                 : instr->out_keep[1];
+	const struct type *to =
+		instr->of_y && instr->kind != INSTR_ADD && instr->kind != INSTR_ZERO ? instr->of_y : body->values[made].type;
 	if (instr->kind == INSTR_ZERO) {
 		struct micro *zero = add_micro(c, MICRO_ZERO);
 		zero->out = arg_of(c, instr->out);
@@ -448,7 +453,8 @@ static void add_element(struct compiler *c, const struct instr *instr)
 	if (scalar)
 		micro->scalar_entry = (int32_t)entry_of(c, instr->a);
 	/* A derivative that does not read its operand has one form. */
-	bool reads_a = instr->kind == INSTR_OP || (instr->kind == INSTR_VJP_V ? op_table[instr->op].needs_v : op_table[instr->op].needs_a) & NEED_A;
+	bool reads_a = instr->kind == INSTR_OP ||
+	               (instr->kind == INSTR_VJP_V ? op_table[instr->op].needs_v : op_table[instr->op].needs_a) & NEED_A;
 	if (instr->kind != INSTR_OP && !reads_a)
 		micro->form = 0;
 	if (instr->kind == INSTR_OP && (instr->out_keep[0] != NO_VALUE || instr->out_keep[1] != NO_VALUE))
@@ -665,7 +671,8 @@ static size_t extend_run(const struct launch *launch, size_t i, size_t end, stru
 			break;
 		/* Copies move nothing when everything is in registers. */
 		if (m->kind != MICRO_COPY)
-			run->steps[run->count++] = (struct run_step){.op = m->op, .scalar = m->scalar, .number = {m->number[0], m->number[1]}};
+			run->steps[run->count++] =
+				(struct run_step){.op = m->op, .scalar = m->scalar, .number = {m->number[0], m->number[1]}};
 		run->wide = m->wide;
 		run->last = m;
 		i++;
@@ -694,8 +701,12 @@ static void make_runs(struct compiler *c, struct launch *launch)
 			continue;
 		}
 		struct micro *made = &out[count];
-		*made = (struct micro){.kind = MICRO_RUN, .wide = run.wide, .v = launch->micros[i].v, .out = run.last->out,
-		                       .scalar_entry = -1, .step_count = run.count};
+		*made = (struct micro){.kind = MICRO_RUN,
+		                       .wide = run.wide,
+		                       .v = launch->micros[i].v,
+		                       .out = run.last->out,
+		                       .scalar_entry = -1,
+		                       .step_count = run.count};
 		struct run_step *kept = arena_array(c->arena, run.count, sizeof *kept);
 		if (!kept) {
 			c->failed = true;
@@ -834,7 +845,9 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	uint32_t seen = instr->kind == INSTR_OP ? instr->v : instr->out != NO_VALUE ? instr->out : instr->g;
 	launch->v_streamed = seen != NO_VALUE && body->values[seen].streamed;
 	if (instr->kind == INSTR_VJP)
-		launch->v_streamed = instr->out != NO_VALUE ? body->values[instr->out].streamed : (instr->g != NO_VALUE && body->values[instr->g].streamed) || instr->a_streamed;
+		launch->v_streamed = instr->out != NO_VALUE
+		                         ? body->values[instr->out].streamed
+		                         : (instr->g != NO_VALUE && body->values[instr->g].streamed) || instr->a_streamed;
 	if (instr->kind == INSTR_SUM_TO) {
 		launch->kind = LAUNCH_SUM_TO;
 		note_scratch(c, type_bytes(body->values[instr->v].type));
@@ -844,8 +857,10 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 		launch->kind = LAUNCH_ACCUMULATE;
 		return;
 	}
-	note_scratch(c, op_scratch(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y, instr->kind == INSTR_VJP));
-	c->out->uses_gemm |= instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_dot || instr->op == OP_conv1d || instr->op == OP_conv2d;
+	note_scratch(c,
+	             op_scratch(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y, instr->kind == INSTR_VJP));
+	c->out->uses_gemm |= instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_dot ||
+	                     instr->op == OP_conv1d || instr->op == OP_conv2d;
 }
 
 /* A loop over whole arrays. */
@@ -932,9 +947,11 @@ static void compile_launches(struct compiler *c)
 	/* One value for several outs: copied. */
 	for (size_t i = 0; i < body->out_count && !c->failed; i++) {
 		uint32_t entry = c->entry[body->outs[i].value];
-		if (body->values[body->outs[i].value].from != FROM_INSTR || entry == NO_VALUE || c->frame->entries[entry].port == i)
+		if (body->values[body->outs[i].value].from != FROM_INSTR || entry == NO_VALUE ||
+		    c->frame->entries[entry].port == i)
 			continue;
-		uint32_t to = add_entry(c, (struct entry){.kind = ENTRY_OUT, .port = (uint32_t)i, .type = body->values[body->outs[i].value].type});
+		uint32_t to = add_entry(
+			c, (struct entry){.kind = ENTRY_OUT, .port = (uint32_t)i, .type = body->values[body->outs[i].value].type});
 		struct launch *copy = add_launch(c, LAUNCH_COPY);
 		copy->needs[0] = entry;
 		copy->out = to;
@@ -991,7 +1008,8 @@ static void place_arrays(struct compiler *c, int64_t begin)
 		for (uint32_t v = made[l]; v; v = next_made[v - 1])
 			c->frame->entries[c->entry[v - 1]].offset = begin + pool_get(&pool, type_bytes(body->values[v - 1].type));
 		for (uint32_t v = dies[l]; v; v = next_dies[v - 1])
-			c->failed |= !pool_put(&pool, c->frame->entries[c->entry[v - 1]].offset - begin, type_bytes(body->values[v - 1].type));
+			c->failed |= !pool_put(&pool, c->frame->entries[c->entry[v - 1]].offset - begin,
+			                       type_bytes(body->values[v - 1].type));
 	}
 	/* Carried values have their two places for themselves. */
 	int64_t top = begin + pool.peak;
@@ -1012,7 +1030,8 @@ static void add_costs(struct compiler *c)
 		if (!c->live[i] || instr->kind > INSTR_VJP)
 			continue;
 		double cost = op_cost(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y);
-		c->out->cost += instr->kind == INSTR_VJP && instr->out != NO_VALUE && instr->out_a != NO_VALUE ? 2 * cost : cost;
+		c->out->cost +=
+			instr->kind == INSTR_VJP && instr->out != NO_VALUE && instr->out_a != NO_VALUE ? 2 * cost : cost;
 	}
 }
 
@@ -1032,7 +1051,8 @@ enum status program_compile(struct program *program, const struct body *body, co
 	c.entry = arena_array(arena, values, sizeof *c.entry);
 	c.same_as = arena_array(arena, values, sizeof *c.same_as);
 	c.frame = arena_alloc(arena, sizeof *c.frame);
-	if (!wanted || !c.live || !c.group || !c.made_in || !c.last_read || !c.reads || !c.array || !c.entry || !c.same_as || !c.frame)
+	if (!wanted || !c.live || !c.group || !c.made_in || !c.last_read || !c.reads || !c.array || !c.entry ||
+	    !c.same_as || !c.frame)
 		return diag_memory(diags);
 	find_live(&c, wanted);
 	find_groups(&c);
@@ -1057,19 +1077,22 @@ enum status program_compile(struct program *program, const struct body *body, co
 void program_dump(const struct program *program, diag_write *write, void *context)
 {
 	static const char *const kinds[] = {"group", "call", "sum_to", "accumulate", "copy", "loop", "end"};
-	static const char *const micros[] = {"forward", "keep", "vjp_v", "vjp_a", "add", "zero", "copy", "fill", "run", "loop", "end"};
+	static const char *const micros[] = {"forward", "keep", "vjp_v", "vjp_a", "add", "zero",
+	                                     "copy",    "fill", "run",   "loop",  "end"};
 	char line[256];
 	for (size_t i = 0; i < program->launch_count; i++) {
 		const struct launch *l = &program->launches[i];
-		int n = snprintf(line, sizeof line, "  %s %s", kinds[l->kind], l->kind == LAUNCH_CALL ? op_table[l->instr->op].name : "");
+		int n = snprintf(line, sizeof line, "  %s %s", kinds[l->kind],
+		                 l->kind == LAUNCH_CALL ? op_table[l->instr->op].name : "");
 		if (l->kind == LAUNCH_GROUP)
-			n += snprintf(line + n, sizeof line - (size_t)n, "%lld elements, blocks of %lld, %u registers", (long long)l->count,
-			              (long long)l->block, l->registers);
+			n += snprintf(line + n, sizeof line - (size_t)n, "%lld elements, blocks of %lld, %u registers",
+			              (long long)l->count, (long long)l->block, l->registers);
 		write(context, line, (size_t)n);
 		write(context, "\n", 1);
 		for (size_t k = 0; l->kind == LAUNCH_GROUP && k < l->micro_count; k++) {
 			const struct micro *m = &l->micros[k];
-			n = snprintf(line, sizeof line, "    %s %s", micros[m->kind], m->kind < MICRO_ADD ? op_table[m->op].name : "");
+			n = snprintf(line, sizeof line, "    %s %s", micros[m->kind],
+			             m->kind < MICRO_ADD ? op_table[m->op].name : "");
 			if (m->kind == MICRO_RUN)
 				n += snprintf(line + n, sizeof line - (size_t)n, "%zu steps", m->step_count);
 			write(context, line, (size_t)n);

@@ -23,9 +23,9 @@ struct program {
 	struct launch *launches;
 	size_t launch_count;
 	const struct frame_plan *frame;
-	int64_t workspace;      /* bytes, 64-byte aligned, fixed by the types alone: temporaries, blocks, op scratch */
-	double cost;            /* flops of the forward operations in it, and of the derivatives */
-	bool uses_gemm;         /* OpenBLAS must be loaded before it runs */
+	int64_t workspace; /* bytes, 64-byte aligned, fixed by the types alone: temporaries, blocks, op scratch */
+	double cost;       /* flops of the forward operations in it, and of the derivatives */
+	bool uses_gemm;    /* OpenBLAS must be loaded before it runs */
 };
 
 /* Compiles BODY; everything in ARENA. STATUS_LIMIT where memory is short or sizes overflow. */

@@ -45,11 +45,12 @@ struct action {
  */
 struct step_cost {
 	double forward, backward;
-	int64_t state;        /* bytes of the state before this step */
-	int64_t residual;     /* bytes kept by recording it */
-	int64_t forward_temporary, record_temporary, backward_temporary; /* workspace while it runs, input and output states not counted */
-	bool keeps_input;     /* its backward reads the state before it: held, once, until then */
-	bool keeps_output;    /* residual counts the state after it, which costs nothing more while that is held */
+	int64_t state;    /* bytes of the state before this step */
+	int64_t residual; /* bytes kept by recording it */
+	int64_t forward_temporary, record_temporary,
+		backward_temporary; /* workspace while it runs, input and output states not counted */
+	bool keeps_input;       /* its backward reads the state before it: held, once, until then */
+	bool keeps_output;      /* residual counts the state after it, which costs nothing more while that is held */
 };
 
 /* The chain as a policy sees it: equal runs are compressed. */
@@ -60,9 +61,9 @@ struct step_run {
 struct step_costs {
 	const struct step_run *runs;
 	size_t run_count;
-	int64_t steps;       /* the sum of counts */
-	int64_t output;      /* bytes of state n */
-	int64_t fixed;       /* bytes held throughout: params, I/O blocks, accumulators */
+	int64_t steps;                  /* the sum of counts */
+	int64_t output;                 /* bytes of state n */
+	int64_t fixed;                  /* bytes held throughout: params, I/O blocks, accumulators */
 	double spill_write, spill_read; /* time of a state to and from disk; both 0: as disk_revolve.c assumes */
 };
 
@@ -90,18 +91,18 @@ void schedule_free(struct schedule *schedule);
  */
 struct verdict {
 	bool valid;
-	int64_t actions;       /* interpreted before the end or the first wrong one */
-	const char *wrong;     /* what is wrong with the action at that index */
-	struct action action;  /* that action */
-	int64_t evaluations;   /* forward executions of a step, recording ones included */
-	int64_t checkpoints;   /* states in slots at once at most */
+	int64_t actions;      /* interpreted before the end or the first wrong one */
+	const char *wrong;    /* what is wrong with the action at that index */
+	struct action action; /* that action */
+	int64_t evaluations;  /* forward executions of a step, recording ones included */
+	int64_t checkpoints;  /* states in slots at once at most */
 	int64_t spill_writes, spill_reads;
-	double time;           /* sum of forward and backward costs executed, and of writes and reads on disk */
-	int64_t peak;          /* bytes, by the model above */
+	double time;  /* sum of forward and backward costs executed, and of writes and reads on disk */
+	int64_t peak; /* bytes, by the model above */
 };
 /* MEMORY for its tables. */
-enum status schedule_verify(struct schedule *schedule, const struct step_costs *costs, const struct allocator *allocator,
-                            struct verdict *verdict, struct diags *diags);
+enum status schedule_verify(struct schedule *schedule, const struct step_costs *costs,
+                            const struct allocator *allocator, struct verdict *verdict, struct diags *diags);
 
 const char *action_name(enum action_kind kind); /* "forward" ... */
 

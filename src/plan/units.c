@@ -87,8 +87,8 @@ enum status units_make(struct units *units, const struct lowered *lowered, const
 		return diag_memory(diags);
 	for (size_t i = 0; i < lowered->distinct_count; i++) {
 		struct unit *unit = &units->units[i];
-		enum status status = make_unit(unit, lowered->distinct[i], lowered->chain, units->by_value ? policy : NULL,
-		                               arena, diags);
+		enum status status =
+			make_unit(unit, lowered->distinct[i], lowered->chain, units->by_value ? policy : NULL, arena, diags);
 		if (status)
 			return status;
 		units->uses_gemm |= unit->record.uses_gemm || unit->backward.uses_gemm || unit->forward.uses_gemm;
@@ -113,8 +113,10 @@ static int64_t state_bytes(const struct step *step)
 static struct step_cost cost_of(const struct unit *unit)
 {
 	const struct linear *linear = &unit->linear;
-	struct step_cost cost = {.forward = linear->forward_cost, .backward = linear->backward_cost + linear->recompute_cost,
-	                         .state = state_bytes(linear->step), .forward_temporary = unit->forward.workspace,
+	struct step_cost cost = {.forward = linear->forward_cost,
+	                         .backward = linear->backward_cost + linear->recompute_cost,
+	                         .state = state_bytes(linear->step),
+	                         .forward_temporary = unit->forward.workspace,
 	                         .record_temporary = unit->record.workspace,
 	                         .backward_temporary = unit->backward.workspace};
 	for (size_t i = 0; i < linear->residual_count; i++) {
@@ -177,8 +179,8 @@ enum status units_costs(const struct units *units, int64_t fixed, struct step_co
 	add_runs(units, units->lowered->items, units->lowered->item_count, &list, arena);
 	if (list.failed)
 		return diag_memory(diags);
-	*costs = (struct step_costs){.runs = list.runs, .run_count = list.count, .fixed = fixed,
-	                             .output = type_bytes(&units->lowered->output)};
+	*costs = (struct step_costs){
+		.runs = list.runs, .run_count = list.count, .fixed = fixed, .output = type_bytes(&units->lowered->output)};
 	for (size_t i = 0; i < list.count; i++)
 		costs->steps += list.runs[i].count;
 	return STATUS_OK;

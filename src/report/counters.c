@@ -12,9 +12,7 @@ double row_overhead(const struct policy_row *row)
 
 double row_reduction(const struct policy_row *row)
 {
-	return row->save_all_peak > 0
-	           ? 100.0 * (1.0 - (double)row->counters.peak_bytes / (double)row->save_all_peak)
-	           : 0;
+	return row->save_all_peak > 0 ? 100.0 * (1.0 - (double)row->counters.peak_bytes / (double)row->save_all_peak) : 0;
 }
 
 double row_efficiency(const struct policy_row *row)
@@ -37,9 +35,11 @@ void report_row_json(const struct policy_row *row, const struct text *text)
 	text_printf(text, ",\"steps\":%lld,\"evaluations\":%lld,\"recomputed\":%lld,\"checkpoints\":%lld",
 	            (long long)c->steps, (long long)c->evaluations, (long long)(c->evaluations - c->steps),
 	            (long long)c->checkpoints);
-	text_printf(text, ",\"stored_bytes\":%lld,\"saved_bytes\":%lld,\"peak_bytes\":%lld,\"spill_writes\":%lld,\"spill_reads\":%lld",
-	            (long long)c->stored_bytes, (long long)row->saved_bytes, (long long)c->peak_bytes,
-	            (long long)c->spill_writes, (long long)c->spill_reads);
+	text_printf(
+		text,
+		",\"stored_bytes\":%lld,\"saved_bytes\":%lld,\"peak_bytes\":%lld,\"spill_writes\":%lld,\"spill_reads\":%lld",
+		(long long)c->stored_bytes, (long long)row->saved_bytes, (long long)c->peak_bytes, (long long)c->spill_writes,
+		(long long)c->spill_reads);
 	text_put(text, ",\"overhead_percent\":");
 	text_number(text, row_overhead(row));
 	text_put(text, ",\"memory_reduction_percent\":");
@@ -58,8 +58,9 @@ static enum status table(const struct policy_row *rows, size_t count, bool csv, 
                          struct arena *arena, struct diags *diags)
 {
 	enum { COLUMNS = 9 };
-	static const char *const heads[COLUMNS] = {"policy",     "evaluations", "recomputed", "checkpoints", "peak bytes",
-	                                           "reduction %", "overhead %",  "efficiency", ""};
+	static const char *const heads[COLUMNS] = {"policy",      "evaluations", "recomputed",
+	                                           "checkpoints", "peak bytes",  "reduction %",
+	                                           "overhead %",  "efficiency",  ""};
 	const char **cells = arena_array(arena, (count + 1) * COLUMNS, sizeof *cells);
 	if (!cells)
 		return diag_memory(diags);

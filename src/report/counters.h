@@ -9,11 +9,11 @@
 struct policy_row {
 	const char *policy;
 	struct counters counters;
-	int64_t saved_bytes;       /* save-all's stored_bytes less this one's */
-	int64_t save_all_peak;     /* peak_bytes of save-all; 0: unknown */
-	double predicted_ms;       /* 0: unknown */
+	int64_t saved_bytes;   /* save-all's stored_bytes less this one's */
+	int64_t save_all_peak; /* peak_bytes of save-all; 0: unknown */
+	double predicted_ms;   /* 0: unknown */
 	bool pareto, knee;
-	const char *infeasible;    /* a message instead of figures, or NULL */
+	const char *infeasible; /* a message instead of figures, or NULL */
 };
 
 /* Recomputed cost over forward and backward cost, in percent. */

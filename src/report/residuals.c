@@ -28,7 +28,8 @@ static const char *describe(const struct chain *chain, const struct held *row, s
 	if (o->argument)
 		return arena_printf(arena, "from the argument %s", argument_name(chain, row));
 	if (o->def)
-		return arena_printf(arena, "output of %s from %s:%u:%u (%s)", o->op, file, o->span.line, o->span.column, o->def);
+		return arena_printf(arena, "output of %s from %s:%u:%u (%s)", o->op, file, o->span.line, o->span.column,
+		                    o->def);
 	return arena_printf(arena, "output of %s from %s:%u:%u", o->op, file, o->span.line, o->span.column);
 }
 
@@ -46,7 +47,9 @@ static void json_row(const struct chain *chain, const struct held *row, const st
 	for (int i = 0; i < row->type->shape.ndim; i++)
 		text_printf(text, "%s%lld", i ? "," : "", (long long)row->type->shape.dim[i]);
 	text_printf(text, "],\"bytes\":%lld,\"kind\":\"%s\",\"name\":", (long long)type_bytes(row->type),
-	            o->names ? "named" : o->argument ? "argument" : "output");
+	            o->names      ? "named"
+	            : o->argument ? "argument"
+	                          : "output");
 	text_json(text, name);
 	text_put(text, ",\"op\":");
 	text_json(text, o->op);

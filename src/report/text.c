@@ -6,10 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void text_put(const struct text *text, const char *piece)
-{
-	text->write(text->context, piece, strlen(piece));
-}
+void text_put(const struct text *text, const char *piece) { text->write(text->context, piece, strlen(piece)); }
 
 void text_printf(const struct text *text, const char *format, ...)
 {
@@ -25,7 +22,11 @@ void text_printf(const struct text *text, const char *format, ...)
 /* Bytes of a well-formed UTF-8 sequence at S, or 0. */
 static size_t sequence(const unsigned char *s)
 {
-	size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+	size_t n = s[0] < 0x80                   ? 1
+	           : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+	           : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+	           : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+	                                         : 0;
 	for (size_t i = 1; i < n; i++)
 		if ((s[i] & 0xc0) != 0x80)
 			return 0;
