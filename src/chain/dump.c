@@ -36,7 +36,8 @@ static void dump_ref(const struct dumper *d, const struct ref *ref, int depth)
 		put(d, " %.17g", ref->number);
 		break;
 	case REF_PARAM:
-		put(d, " %s:%s", d->chain->params[ref->index].differentiated ? "param" : "const", d->chain->params[ref->index].name);
+		put(d, " %s:%s", d->chain->params[ref->index].differentiated ? "param" : "const",
+		    d->chain->params[ref->index].name);
 		break;
 	case REF_VARIABLE:
 		put(d, " value:%s", d->chain->variables[ref->index]);
@@ -118,10 +119,7 @@ struct tree {
 	int depth;
 };
 
-static void tree_put(const struct tree *t, const char *text)
-{
-	t->write(t->context, text, strlen(text));
-}
+static void tree_put(const struct tree *t, const char *text) { t->write(t->context, text, strlen(text)); }
 
 static void tree_open(struct tree *t, const char *kind)
 {
@@ -235,11 +233,10 @@ static void tree_declaration(struct tree *t, const struct statement *s)
 
 static void tree_statement(struct tree *t, const struct statement *s)
 {
-	static const char *const kinds[] = {[STATEMENT_INPUT] = "input",   [STATEMENT_PARAM] = "param",
-	                                    [STATEMENT_CONST] = "const",   [STATEMENT_DEF] = "def",
-	                                    [STATEMENT_STAGE] = "stage",   [STATEMENT_NAME] = "name",
-	                                    [STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",
-	                                    [STATEMENT_CHECKPOINT] = "checkpoint"};
+	static const char *const kinds[] = {
+		[STATEMENT_INPUT] = "input",   [STATEMENT_PARAM] = "param", [STATEMENT_CONST] = "const",
+		[STATEMENT_DEF] = "def",       [STATEMENT_STAGE] = "stage", [STATEMENT_NAME] = "name",
+		[STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",     [STATEMENT_CHECKPOINT] = "checkpoint"};
 	tree_put(t, "\n");
 	tree_open(t, kinds[s->kind]);
 	if (s->kind == STATEMENT_REPEAT)

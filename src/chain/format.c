@@ -32,15 +32,9 @@ static void put_bytes(void *context, const char *text, size_t length)
 		f->write(f->context, text, length);
 }
 
-static void put(struct formatter *f, const char *text)
-{
-	put_bytes(f, text, strlen(text));
-}
+static void put(struct formatter *f, const char *text) { put_bytes(f, text, strlen(text)); }
 
-static bool is_over(const struct formatter *f)
-{
-	return f->measure && f->column > WIDTH;
-}
+static bool is_over(const struct formatter *f) { return f->measure && f->column > WIDTH; }
 
 static void put_line(struct formatter *f)
 {
@@ -79,10 +73,7 @@ void syntax_write_string(const char *text, diag_write *write, void *context)
 	write(context, "\"", 1);
 }
 
-static void put_string(struct formatter *f, const char *text)
-{
-	syntax_write_string(text, put_bytes, f);
-}
+static void put_string(struct formatter *f, const char *text) { syntax_write_string(text, put_bytes, f); }
 
 static void put_integer(struct formatter *f, int64_t value)
 {
@@ -355,7 +346,7 @@ static void put_block(struct formatter *f, const struct block *block, int depth)
 
 void syntax_format(const struct syntax *syntax, diag_write *write, void *context)
 {
-	struct formatter f = {.source = syntax->source->text, .comment = syntax->comments, .write = write,
-	                      .context = context};
+	struct formatter f = {
+		.source = syntax->source->text, .comment = syntax->comments, .write = write, .context = context};
 	put_statements(&f, syntax->chain, 0);
 }

@@ -66,7 +66,10 @@ void parse_syntax_error(struct parse *parse, struct span span, enum parse_found 
 	size_t used = 0;
 	for (int i = 0; i < count && used < sizeof words; i++)
 		used += (size_t)snprintf(words + used, sizeof words - used, "%s%s",
-		                         i == 0 ? "" : i + 1 == count ? " or " : ", ", wanted[i]);
+		                         i == 0           ? ""
+		                         : i + 1 == count ? " or "
+		                                          : ", ",
+		                         wanted[i]);
 	const char *text = parse->source->text + span.begin;
 	int length = (int)(span.end - span.begin);
 	if (found == FOUND_TOKEN)
@@ -132,10 +135,7 @@ bool parse_add_comment(struct parse *parse, const char *text, size_t length, con
 
 /* Blocks and statements. */
 
-struct block *parse_block(struct parse *parse)
-{
-	return arena_alloc(parse->arena, sizeof(struct block));
-}
+struct block *parse_block(struct parse *parse) { return arena_alloc(parse->arena, sizeof(struct block)); }
 
 void parse_append(struct block *block, struct statement *statement)
 {
@@ -235,8 +235,7 @@ struct statement *parse_repeat(struct parse *parse, struct span span, struct spa
 }
 
 struct statement *parse_repeat_stage(struct parse *parse, struct span span, struct span name_span,
-                                     const struct parse_number *count, struct span count_span,
-                                     struct statement *stage)
+                                     const struct parse_number *count, struct span count_span, struct statement *stage)
 {
 	struct block *block = parse_block(parse);
 	if (!block)
@@ -671,10 +670,7 @@ struct init *parse_init_call(struct parse *parse, const char *word, struct span 
 
 /* Lists. */
 
-struct parse_list *parse_list(struct parse *parse)
-{
-	return arena_alloc(parse->arena, sizeof(struct parse_list));
-}
+struct parse_list *parse_list(struct parse *parse) { return arena_alloc(parse->arena, sizeof(struct parse_list)); }
 
 static bool list_append(struct parse *parse, struct parse_list *list, double value)
 {

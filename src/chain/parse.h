@@ -23,7 +23,7 @@ struct parse_number {
 };
 struct parse_value { /* of a constant expression */
 	double value;
-	int depth;     /* operators within it that open to the right */
+	int depth; /* operators within it that open to the right */
 };
 struct operand_list {
 	struct operand *first, *last;
@@ -56,8 +56,8 @@ struct parse {
 	struct span open[MAX_NESTING];     /* brackets and `repeat`s that are open, outermost first */
 	int depth;
 	struct comment *last_comment;
-	bool failed;                       /* a message has been given */
-	jmp_buf fatal;                     /* the scanner is out of memory */
+	bool failed;   /* a message has been given */
+	jmp_buf fatal; /* the scanner is out of memory */
 };
 
 /* For the scanner. */
@@ -101,8 +101,7 @@ struct statement *parse_stage(struct parse *parse, struct span span, const char 
 struct statement *parse_repeat(struct parse *parse, struct span span, struct span name_span,
                                const struct parse_number *count, struct span count_span, struct block *block);
 struct statement *parse_repeat_stage(struct parse *parse, struct span span, struct span name_span,
-                                     const struct parse_number *count, struct span count_span,
-                                     struct statement *stage);
+                                     const struct parse_number *count, struct span count_span, struct statement *stage);
 struct statement *parse_for(struct parse *parse, struct span span, struct span name_span, struct name_list *names,
                             struct name_list *over, struct block *block);
 struct statement *parse_checkpoint(struct parse *parse, struct span span, struct span name_span,

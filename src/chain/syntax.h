@@ -16,10 +16,10 @@ enum operand_kind { OPERAND_NUMBER, OPERAND_NAME, OPERAND_BLOCK };
 struct operand {
 	enum operand_kind kind;
 	struct span span;
-	const char *text;    /* NUMBER: canonical source, "(pi / 2)" where an expression; NAME: the name */
+	const char *text; /* NUMBER: canonical source, "(pi / 2)" where an expression; NAME: the name */
 	double number;
-	bool integer;        /* NUMBER: written as an integer literal that fits int64 */
-	int64_t index;       /* NAME [ INDEX ]; -1 without */
+	bool integer;  /* NUMBER: written as an integer literal that fits int64 */
+	int64_t index; /* NAME [ INDEX ]; -1 without */
 	struct block *block;
 	struct operand *next;
 };
@@ -34,32 +34,32 @@ struct option {
 	double number;
 	bool integer;
 	bool boolean;
-	const char *text;    /* NUMBER: as written; NAME, STRING: unescaped text */
+	const char *text; /* NUMBER: as written; NAME, STRING: unescaped text */
 	int64_t *integers;
-	size_t count;        /* INTEGERS */
+	size_t count; /* INTEGERS */
 	struct option *next;
 };
 
 enum init_kind {
 	INIT_NONE,
 	INIT_NUMBER,
-	INIT_LIST,      /* literal values and their shape */
+	INIT_LIST, /* literal values and their shape */
 	INIT_LOAD,
 	INIT_ZEROS,
 	INIT_ONES,
 	INIT_EYE,
-	INIT_FULL,      /* arguments: v */
-	INIT_NORMAL,    /* std, seed */
-	INIT_UNIFORM,   /* lo, hi, seed */
+	INIT_FULL,    /* arguments: v */
+	INIT_NORMAL,  /* std, seed */
+	INIT_UNIFORM, /* lo, hi, seed */
 };
 
 struct init {
 	enum init_kind kind;
 	struct span span;
-	const char *text;    /* canonical source; NULL: LOAD, whose strings are written anew */
-	double *values;      /* NUMBER (one), LIST, FULL, NORMAL, UNIFORM */
+	const char *text; /* canonical source; NULL: LOAD, whose strings are written anew */
+	double *values;   /* NUMBER (one), LIST, FULL, NORMAL, UNIFORM */
 	size_t count;
-	struct shape shape;  /* LIST */
+	struct shape shape;     /* LIST */
 	const char *path, *key; /* LOAD */
 };
 
@@ -81,7 +81,7 @@ enum statement_kind {
 	STATEMENT_PARAM,
 	STATEMENT_CONST,
 	STATEMENT_DEF,
-	STATEMENT_STAGE,      /* an op or a def, with operands and options */
+	STATEMENT_STAGE, /* an op or a def, with operands and options */
 	STATEMENT_NAME,
 	STATEMENT_REPEAT,
 	STATEMENT_FOR,
@@ -98,25 +98,25 @@ struct comment {
 
 struct statement {
 	enum statement_kind kind;
-	struct span span;        /* the whole statement */
-	struct span name_span;   /* its name's */
-	const char *name;        /* INPUT, PARAM, CONST, DEF, STAGE, NAME */
+	struct span span;            /* the whole statement */
+	struct span name_span;       /* its name's */
+	const char *name;            /* INPUT, PARAM, CONST, DEF, STAGE, NAME */
 	const struct declared *type; /* INPUT, PARAM, CONST; NULL elsewhere */
-	const struct init *init; /* INPUT, PARAM, CONST; NULL elsewhere */
-	struct name_list *names; /* DEF: parameters; FOR: loop variables */
-	struct name_list *over;  /* FOR: what they run over */
-	int64_t count;           /* REPEAT */
+	const struct init *init;     /* INPUT, PARAM, CONST; NULL elsewhere */
+	struct name_list *names;     /* DEF: parameters; FOR: loop variables */
+	struct name_list *over;      /* FOR: what they run over */
+	int64_t count;               /* REPEAT */
 	struct operand *operands;
-	struct option *options;  /* STAGE, CHECKPOINT */
-	struct block *block;     /* DEF, REPEAT (a stage becomes a block of one), FOR, CHECKPOINT */
+	struct option *options; /* STAGE, CHECKPOINT */
+	struct block *block;    /* DEF, REPEAT (a stage becomes a block of one), FOR, CHECKPOINT */
 	struct statement *next;
 };
 
 struct block {
-	struct span span;        /* from '{' to '}'; the whole source at the top */
+	struct span span; /* from '{' to '}'; the whole source at the top */
 	struct statement *first, *last;
-	uint32_t end_line;       /* of its '}' */
-	bool braced;             /* REPEAT of a stage alone is not */
+	uint32_t end_line; /* of its '}' */
+	bool braced;       /* REPEAT of a stage alone is not */
 };
 
 struct syntax {
@@ -130,8 +130,7 @@ struct syntax {
  * live in ARENA, and so does all that the parser needs. STATUS_CHAIN with a
  * diagnostic at the first wrong token. An op's or a def's name is not looked up.
  */
-enum status syntax_parse(struct syntax *syntax, const struct source *source, struct arena *arena,
-                         struct diags *diags);
+enum status syntax_parse(struct syntax *syntax, const struct source *source, struct arena *arena, struct diags *diags);
 
 /*
  * The canonical text of a chain, in pieces: idempotent, comments and single blank
