@@ -35,14 +35,14 @@ typedef void dgemv(int order, int ta, int m, int n, double alpha, const double *
  * The one OpenBLAS of the process: a library is loaded once, and stays. Written
  * under ONCE, only read after.
  */
-static struct openblas {
+static struct {
 	pthread_once_t once;
 	bool no_room;
 	sgemm *sgemm; /* all four, or none */
 	dgemm *dgemm;
 	sgemv *sgemv;
 	dgemv *dgemv;
-} openblas = {.once = PTHREAD_ONCE_INIT};
+} blas = {.once = PTHREAD_ONCE_INIT};
 
 #ifdef HAVE_OPENBLAS
 #ifndef OPENBLAS_SONAME
@@ -87,20 +87,20 @@ static void load(void)
 	const char *choice = getenv("CKPTC_BLAS");
 	if (choice && !strcmp(choice, "none"))
 		return;
-	openblas.no_room = !has_room();
-	if (openblas.no_room)
+	blas.no_room = !has_room();
+	if (blas.no_room)
 		return;
 	void *library = open_with_one_thread();
 	if (!library)
 		return;
 	void (*set_threads)(int);
 	find_function(library, "openblas_set_num_threads", &set_threads);
-	find_function(library, "cblas_sgemm", &openblas.sgemm);
-	find_function(library, "cblas_dgemm", &openblas.dgemm);
-	find_function(library, "cblas_sgemv", &openblas.sgemv);
-	find_function(library, "cblas_dgemv", &openblas.dgemv);
-	if (!set_threads || !openblas.sgemm || !openblas.dgemm || !openblas.sgemv || !openblas.dgemv)
-		openblas.sgemm = NULL;
+	find_function(library, "cblas_sgemm", &blas.sgemm);
+	find_function(library, "cblas_dgemm", &blas.dgemm);
+	find_function(library, "cblas_sgemv", &blas.sgemv);
+	find_function(library, "cblas_dgemv", &blas.dgemv);
+	if (!set_threads || !blas.sgemm || !blas.dgemm || !blas.sgemv || !blas.dgemv)
+		blas.sgemm = NULL;
 	else
 		set_threads(1);
 }
@@ -110,8 +110,8 @@ static void load(void) {}
 
 enum status blas_load(struct diags *diags)
 {
-	pthread_once(&openblas.once, load);
-	if (!openblas.no_room)
+	pthread_once(&blas.once, load);
+	if (!blas.no_room)
 		return STATUS_OK;
 	enum status status = diag_file(diags, STATUS_LIMIT, NULL, -1,
 	                               "OpenBLAS has no room for its buffers: it wants some 130 MiB of address space for "
@@ -120,7 +120,7 @@ enum status blas_load(struct diags *diags)
 	return status;
 }
 
-const char *blas_name(void) { return openblas.sgemm ? "openblas" : "own"; }
+const char *blas_name(void) { return blas.sgemm ? "openblas" : "own"; }
 
 /* A matrix and a vector, where both are laid out as gemv wants them; false where not. */
 static bool multiply_vector(enum dtype dtype, bool transposed, int64_t rows, int64_t columns, const void *matrix,
@@ -137,9 +137,9 @@ static bool multiply_vector(enum dtype dtype, bool transposed, int64_t rows, int
 			((double *)y)[i * step_y] = 0;
 	const int form = transposed ? TRANSPOSE : NO_TRANSPOSE;
 	if (dtype == DTYPE_F32)
-		openblas.sgemv(ROW_MAJOR, form, (int)rows, (int)columns, 1, matrix, (int)ld, x, (int)step_x, 1, y, (int)step_y);
+		blas.sgemv(ROW_MAJOR, form, (int)rows, (int)columns, 1, matrix, (int)ld, x, (int)step_x, 1, y, (int)step_y);
 	else
-		openblas.dgemv(ROW_MAJOR, form, (int)rows, (int)columns, 1, matrix, (int)ld, x, (int)step_x, 1, y, (int)step_y);
+		blas.dgemv(ROW_MAJOR, form, (int)rows, (int)columns, 1, matrix, (int)ld, x, (int)step_x, 1, y, (int)step_y);
 	return true;
 }
 
@@ -155,11 +155,11 @@ static void multiply_part(enum dtype dtype, bool transpose_a, bool transpose_b, 
 	                              transpose_a ? lda : 1, accumulate, c, 1))
 		return;
 	if (dtype == DTYPE_F32)
-		openblas.sgemm(ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, accumulate ? 1 : 0, c,
-		               (int)ldc);
+		blas.sgemm(ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, accumulate ? 1 : 0, c,
+		           (int)ldc);
 	else
-		openblas.dgemm(ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, accumulate ? 1 : 0, c,
-		               (int)ldc);
+		blas.dgemm(ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, accumulate ? 1 : 0, c,
+		           (int)ldc);
 }
 
 /* C's rows are zeros: the empty sum. */
@@ -181,7 +181,7 @@ void gemm(enum dtype dtype, bool transpose_a, bool transpose_b, int64_t m, int64
 			clear_rows(size, m, n, c, ldc);
 		return;
 	}
-	if (!openblas.sgemm || lda > INT_MAX || ldb > INT_MAX || ldc > INT_MAX) {
+	if (!blas.sgemm || lda > INT_MAX || ldb > INT_MAX || ldc > INT_MAX) {
 		loops_get(kernels_get(dtype))->gemm(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, accumulate, c, ldc);
 		return;
 	}

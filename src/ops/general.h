@@ -12,10 +12,10 @@
 struct op_call {
 	enum op op;
 	const struct attrs *attrs;
-	const struct type *v, *a, *y; /* of this tile, dtype F32 or F64 (logical dtype of y for cast) */
-	int64_t first;                /* place of v's first element in the whole array, counted in elements */
-	int64_t whole;                /* extent of v's leading axis in the whole array: for means over tiles */
-	void *scratch;                /* op_scratch() bytes, 64-byte aligned */
+	const struct type *v, *a, *y;  /* of this tile, dtype F32 or F64 (logical dtype of y for cast) */
+	int64_t first;                 /* place of v's first element in the whole array, counted in elements */
+	int64_t whole;                 /* extent of v's leading axis in the whole array: for means over tiles */
+	void *scratch;                 /* op_scratch() bytes, 64-byte aligned */
 	const struct kernels *kernels; /* of the computing type */
 };
 
@@ -36,6 +36,16 @@ op_vjp *op_vjp_get(enum op op);
 /* Bytes of scratch that forward and derivative of this use want at most; 0 for most. */
 int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                    const struct type *result, bool backward);
+
+/*
+ * Whether ADATA (of type A, held in its computing type) can be the operand of OP
+ * on a value of type V: classes must be integers below their number. Else false,
+ * and MESSAGE says which element is wrong. A computed operand is not checked:
+ * a row whose class is none then has the loss NaN.
+ */
+enum { OP_CHECK_TEXT = 160 };
+bool op_check_operand(enum op op, const struct type *v, const struct type *a, const void *adata,
+                      char message[OP_CHECK_TEXT]);
 
 /*
  * A SUM operation on a tile (its v's leading axis is a part of the whole): the

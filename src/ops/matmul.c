@@ -1,175 +1,158 @@
 /*
- * matmul, linear and dot: products of the last two axes, batches broadcast. All
- * three are one function of operands named left and right; a derivative is two
- * more products, summed over the batch axes that were broadcast.
+ * matmul, linear and dot: products Z = A op(B) of stacks of matrices, as NumPy's
+ * matmul. A is the left factor as it lies, B may be transposed (linear). A stack
+ * is walked matrix by matrix; where B is one matrix for the whole stack, the
+ * stack of A is one tall matrix, and each product and derivative is one call.
+ * A broadcast factor's gradient adds up over the stack, in order.
  */
-#include <string.h>
-
 #include "ops/general.h"
 
-/* One side: its matrix, and how batches step over it. */
-struct side {
-	int64_t rows, columns;     /* as the product sees it */
-	bool transposed;           /* stored the other way round */
-	int64_t lead;              /* elements from one stored row to the next */
-	int64_t stride[MAX_DIMS];  /* elements from one batch to the next, by the result's batch axes */
-};
+#include <string.h>
 
 struct product {
-	struct side left, right;
-	int batch_ndim;
-	int64_t batch[MAX_DIMS], batches;
-	int64_t m, n, k;
 	enum dtype dtype;
-	size_t size;
+	size_t size; /* of an element */
+	int64_t m, n, k;
+	bool transpose_b;
+	struct shape stack; /* of the results */
+	int64_t count;      /* of matrices in it */
+	/* elements from a matrix to the next along each axis of the stack; 0: the same one */
+	int64_t step_a[MAX_DIMS], step_b[MAX_DIMS];
 };
 
-static void make_side(struct side *side, const struct shape *shape, bool left, bool transposed)
+static void find_steps(int64_t step[MAX_DIMS], const struct shape *shape, const struct shape *stack, int64_t matrix)
 {
-	int ndim = shape->ndim;
-	int64_t last = shape->dim[ndim - 1], before = ndim > 1 ? shape->dim[ndim - 2] : 1;
-	side->transposed = transposed && ndim > 1;
-	side->lead = last;
-	if (ndim == 1) {
-		side->rows = left ? 1 : last;
-		side->columns = left ? last : 1;
-		side->lead = left ? last : 1;
-	} else {
-		side->rows = side->transposed ? last : before;
-		side->columns = side->transposed ? before : last;
+	for (int i = 0; i < stack->ndim; i++) {
+		int own = shape->ndim - 3 - i;
+		int64_t extent = own >= 0 ? shape->dim[own] : 1;
+		step[stack->ndim - 1 - i] = extent == 1 ? 0 : matrix;
+		matrix *= extent;
 	}
 }
 
-static void make_strides(struct side *side, const struct shape *shape, const struct product *p)
+/* Whether B is one matrix: then A's stack is part of its rows. */
+static bool is_single(const struct shape *shape)
 {
-	int batches = shape->ndim > 2 ? shape->ndim - 2 : 0;
-	int64_t step = shape->ndim > 1 ? shape->dim[shape->ndim - 1] * shape->dim[shape->ndim - 2] : 0;
-	for (int i = 0; i < p->batch_ndim; i++)
-		side->stride[i] = 0;
-	for (int i = batches - 1; i >= 0; i--) {
-		int axis = p->batch_ndim - (batches - i);
-		side->stride[axis] = shape->dim[i] == 1 ? 0 : step;
-		step *= shape->dim[i];
-	}
-}
-
-static void make_product(struct product *p, const struct op_call *call)
-{
-	bool dot = call->op == OP_dot;
-	const struct shape *left = dot ? &call->a->shape : &call->v->shape, *right = dot ? &call->v->shape : &call->a->shape;
-	int bl = left->ndim > 2 ? left->ndim - 2 : 0, br = right->ndim > 2 ? right->ndim - 2 : 0;
-	memset(p, 0, sizeof *p);
-	make_side(&p->left, left, true, false);
-	make_side(&p->right, right, false, call->op == OP_linear);
-	p->batch_ndim = bl > br ? bl : br;
-	p->batches = 1;
-	for (int i = 0; i < p->batch_ndim; i++) {
-		int il = i - (p->batch_ndim - bl), ir = i - (p->batch_ndim - br);
-		int64_t dl = il >= 0 ? left->dim[il] : 1, dr = ir >= 0 ? right->dim[ir] : 1;
-		p->batch[i] = dl == 1 ? dr : dl;
-		p->batches *= p->batch[i];
-	}
-	make_strides(&p->left, left, p);
-	make_strides(&p->right, right, p);
-	p->m = p->left.rows;
-	p->k = p->left.columns;
-	p->n = p->right.columns;
-	p->dtype = call->y->dtype;
-	p->size = p->dtype == DTYPE_F32 ? 4 : 8;
-	/* Rows of all batches against one right matrix are one product. */
-	bool one = true;
-	for (int i = 0; i < p->batch_ndim; i++)
-		one &= p->right.stride[i] == 0;
-	if (one && bl == p->batch_ndim && left->ndim > 1 && !p->left.transposed) {
-		p->m *= p->batches;
-		p->batch_ndim = 0;
-		p->batches = 1;
-	}
-}
-
-static int64_t batch_offset(const struct product *p, const struct side *side, int64_t batch)
-{
-	int64_t offset = 0;
-	for (int i = p->batch_ndim - 1; i >= 0; i--) {
-		offset += batch % p->batch[i] * side->stride[i];
-		batch /= p->batch[i];
-	}
-	return offset;
-}
-
-static void multiply(const struct op_call *call, void *y, const void *left, const void *right)
-{
-	struct product p;
-	make_product(&p, call);
-	for (int64_t b = 0; b < p.batches; b++)
-		gemm(p.dtype, p.left.transposed, p.right.transposed, p.m, p.n, p.k,
-		     (const char *)left + (size_t)batch_offset(&p, &p.left, b) * p.size, p.left.lead,
-		     (const char *)right + (size_t)batch_offset(&p, &p.right, b) * p.size, p.right.lead, false,
-		     (char *)y + (size_t)(b * p.m * p.n) * p.size, p.n);
-}
-
-/* Whether batch B is the first that meets its part of SIDE: it overwrites, the others add. */
-static bool first_of(const struct product *p, const struct side *side, int64_t b)
-{
-	for (int i = p->batch_ndim - 1; i >= 0; i--) {
-		if (side->stride[i] == 0 && b % p->batch[i] != 0)
+	for (int i = 0; i < shape->ndim - 2; i++)
+		if (shape->dim[i] != 1)
 			return false;
-		b /= p->batch[i];
-	}
 	return true;
 }
 
-static void multiply_back(const struct op_call *call, void *dleft, void *dright, const void *g, const void *left,
-                          const void *right)
+static struct product product_of(const struct op_call *call)
 {
-	struct product p;
-	make_product(&p, call);
-	for (int64_t b = 0; b < p.batches; b++) {
-		const char *gb = (const char *)g + (size_t)(b * p.m * p.n) * p.size;
-		size_t lo = (size_t)batch_offset(&p, &p.left, b) * p.size, ro = (size_t)batch_offset(&p, &p.right, b) * p.size;
-		if (dleft) /* dL = G R^T */
-			gemm(p.dtype, false, !p.right.transposed, p.m, p.k, p.n, gb, p.n, (const char *)right + ro, p.right.lead,
-			     !first_of(&p, &p.left, b), (char *)dleft + lo, p.left.lead);
-		if (dright && !p.right.transposed) /* dR = L^T G */
-			gemm(p.dtype, true, false, p.k, p.n, p.m, (const char *)left + lo, p.left.lead, gb, p.n,
-			     !first_of(&p, &p.right, b), (char *)dright + ro, p.right.lead);
-		else if (dright) /* stored the other way round: dR^T = G^T L */
-			gemm(p.dtype, true, false, p.n, p.k, p.m, gb, p.n, (const char *)left + lo, p.left.lead,
-			     !first_of(&p, &p.right, b), (char *)dright + ro, p.right.lead);
+	const bool swapped = call->op == OP_dot;
+	const struct shape *a = swapped ? &call->a->shape : &call->v->shape;
+	const struct shape *b = swapped ? &call->v->shape : &call->a->shape;
+	struct product p = {.dtype = call->v->dtype, .size = call->v->dtype == DTYPE_F64 ? 8 : 4, .count = 1};
+	p.transpose_b = call->op == OP_linear && b->ndim > 1;
+	p.m = a->ndim > 1 ? a->dim[a->ndim - 2] : 1;
+	p.k = a->dim[a->ndim - 1];
+	p.n = b->ndim == 1 ? 1 : b->dim[b->ndim - (p.transpose_b ? 2 : 1)];
+	if (is_single(b)) {
+		for (int i = 0; i < a->ndim - 2; i++)
+			p.m *= a->dim[i];
+		return p;
 	}
-	if (p.batches == 0) { /* sums over nothing */
-		if (dleft)
-			memset(dleft, 0, (size_t)type_bytes(call->op == OP_dot ? call->a : call->v));
-		if (dright)
-			memset(dright, 0, (size_t)type_bytes(call->op == OP_dot ? call->v : call->a));
+	p.stack = call->y->shape;
+	p.stack.ndim -= (a->ndim > 1) + (b->ndim > 1);
+	p.count = shape_count(&p.stack);
+	find_steps(p.step_a, a, &p.stack, p.m * p.k);
+	find_steps(p.step_b, b, &p.stack, p.n * p.k);
+	return p;
+}
+
+/* Where matrix INDEX of the stack has its factor; *FIRST: no matrix before had the same. */
+static int64_t factor_at(const struct product *p, const int64_t step[MAX_DIMS], int64_t index, bool *first)
+{
+	int64_t at = 0;
+	*first = true;
+	for (int i = p->stack.ndim - 1; i >= 0; i--) {
+		const int64_t place = index % p->stack.dim[i];
+		index /= p->stack.dim[i];
+		at += place * step[i];
+		*first &= step[i] != 0 || place == 0;
+	}
+	return at;
+}
+
+static const void *element(const struct product *p, const void *base, int64_t index)
+{
+	return (const char *)base + (size_t)index * p->size;
+}
+
+static void forward_product(const struct op_call *call, void *y, const void *v, const void *w)
+{
+	const struct product p = product_of(call);
+	const void *a = call->op == OP_dot ? w : v, *b = call->op == OP_dot ? v : w;
+	bool first;
+	for (int64_t i = 0; i < p.count; i++)
+		gemm(p.dtype, false, p.transpose_b, p.m, p.n, p.k, element(&p, a, factor_at(&p, p.step_a, i, &first)), p.k,
+		     element(&p, b, factor_at(&p, p.step_b, i, &first)), p.transpose_b ? p.k : p.n, false,
+		     (char *)y + (size_t)(i * p.m * p.n) * p.size, p.n);
+}
+
+/* dA = G op(B)' */
+static void left_gradient(const struct product *p, void *da, const void *g, const void *b)
+{
+	bool first, any;
+	for (int64_t i = 0; i < p->count; i++) {
+		const int64_t at = factor_at(p, p->step_a, i, &first);
+		gemm(p->dtype, false, !p->transpose_b, p->m, p->k, p->n, element(p, g, i * p->m * p->n), p->n,
+		     element(p, b, factor_at(p, p->step_b, i, &any)), p->transpose_b ? p->k : p->n, !first,
+		     (char *)da + (size_t)at * p->size, p->k);
 	}
 }
 
-#define UNUSED_KEEP (void)keep
-void forward_matmul(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
+/* dB = A' G, or G' A where B is transposed */
+static void right_gradient(const struct product *p, void *db, const void *g, const void *a)
 {
-	UNUSED_KEEP;
-	multiply(call, y, v, a);
+	bool first, any;
+	for (int64_t i = 0; i < p->count; i++) {
+		const int64_t at = factor_at(p, p->step_b, i, &first);
+		void *to = (char *)db + (size_t)at * p->size;
+		const void *left = element(p, a, factor_at(p, p->step_a, i, &any)), *cotangent = element(p, g, i * p->m * p->n);
+		if (p->transpose_b)
+			gemm(p->dtype, true, false, p->n, p->k, p->m, cotangent, p->n, left, p->k, !first, to, p->k);
+		else
+			gemm(p->dtype, true, false, p->k, p->n, p->m, left, p->k, cotangent, p->n, !first, to, p->n);
+	}
 }
-void forward_linear(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
+
+static void vjp_product(const struct op_call *call, void *dv, void *dw, const void *g,
+                        const void *const needs[MAX_NEEDS])
 {
-	UNUSED_KEEP;
-	multiply(call, y, v, a);
+	const struct product p = product_of(call);
+	const void *v = needs[0], *w = needs[1];
+	/* an empty stack leaves zeros */
+	if (p.count == 0 && dv)
+		memset(dv, 0, (size_t)type_bytes(call->v));
+	if (p.count == 0 && dw)
+		memset(dw, 0, (size_t)type_bytes(call->a));
+	if (call->op == OP_dot) {
+		if (dw)
+			left_gradient(&p, dw, g, v);
+		if (dv)
+			right_gradient(&p, dv, g, w);
+	} else {
+		if (dv)
+			left_gradient(&p, dv, g, w);
+		if (dw)
+			right_gradient(&p, dw, g, v);
+	}
 }
-void forward_dot(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
-{
-	UNUSED_KEEP;
-	multiply(call, y, a, v);
-}
-void vjp_matmul(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS])
-{
-	multiply_back(call, dv, da, g, needs[0], needs[1]);
-}
-void vjp_linear(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS])
-{
-	multiply_back(call, dv, da, g, needs[0], needs[1]);
-}
-void vjp_dot(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS])
-{
-	multiply_back(call, da, dv, g, needs[1], needs[0]);
-}
+
+#define PRODUCT(NAME)                                                                                                  \
+	void forward_##NAME(const struct op_call *call, void *y, const void *v, const void *a,                             \
+	                    void *const keep[MAX_KEEPS])                                                                   \
+	{                                                                                                                  \
+		(void)keep;                                                                                                    \
+		forward_product(call, y, v, a);                                                                                \
+	}                                                                                                                  \
+	void vjp_##NAME(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS]) \
+	{                                                                                                                  \
+		vjp_product(call, dv, da, g, needs);                                                                           \
+	}
+PRODUCT(matmul)
+PRODUCT(linear)
+PRODUCT(dot)

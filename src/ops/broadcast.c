@@ -1,0 +1,141 @@
+/*
+ * Broadcasting an operand to a result's shape, block by block, and its adjoint,
+ * the sum over the axes that were broadcast.
+ */
+#include <string.h>
+
+#include "ops/lines.h"
+
+void sum_to_shape(const struct kernels *kernels, void *to, const struct type *to_type, const void *from,
+                  const struct type *from_type, void *scratch)
+{
+	const struct shape *target = &to_type->shape, *source = &from_type->shape;
+	const size_t size = element_size(kernels->dtype);
+	bool reduced[MAX_DIMS];
+	for (int i = 0; i < source->ndim; i++) {
+		const int own = i - (source->ndim - target->ndim);
+		reduced[i] = own < 0 || (target->dim[own] == 1 && source->dim[i] != 1);
+	}
+	struct reduction r;
+	reduction_of(&r, source, reduced);
+	const int64_t outs = r.view.outer * r.view.inner;
+	if (r.view.n == 1) {
+		memcpy(to, from, (size_t)outs * size);
+		return;
+	}
+	if (r.moved) {
+		reduction_move(&r, scratch, from, size, false);
+		from = scratch;
+	}
+	for (int64_t i = 0; i < outs; i += SUMS_BLOCK) {
+		double hi[SUMS_BLOCK], lo[SUMS_BLOCK];
+		const size_t count = outs - i < SUMS_BLOCK ? (size_t)(outs - i) : SUMS_BLOCK;
+		sums_of(kernels, &r.view, from, i, count, hi, lo);
+		sums_store(kernels->dtype, element_of(to, size, i), hi, lo, 1, count);
+	}
+}
+
+/* The operand's axes seen from the result's: merged where they run on, step 0 where it is broadcast. */
+struct spread {
+	int ndim;
+	int64_t dim[MAX_DIMS], step[MAX_DIMS];
+};
+
+static void spread_of(struct spread *s, const struct shape *a, const struct shape *result)
+{
+	int64_t dim[MAX_DIMS], step[MAX_DIMS], stride = 1;
+	int count = 0;
+	for (int i = result->ndim - 1; i >= 0; i--) {
+		const int own = i - (result->ndim - a->ndim);
+		const int64_t extent = own >= 0 ? a->dim[own] : 1, here = extent == 1 ? 0 : stride;
+		stride *= extent;
+		if (result->dim[i] == 1)
+			continue;
+		/* innermost first: an axis runs on where its step is the extent and step of the one inside it */
+		if (count && ((here == 0 && step[count - 1] == 0) ||
+		              (here != 0 && step[count - 1] != 0 && here == dim[count - 1] * step[count - 1]))) {
+			dim[count - 1] *= result->dim[i];
+			continue;
+		}
+		dim[count] = result->dim[i];
+		step[count++] = here;
+	}
+	s->ndim = count;
+	for (int i = 0; i < count; i++) {
+		s->dim[i] = dim[count - 1 - i];
+		s->step[i] = step[count - 1 - i];
+	}
+}
+
+/* A short pattern that repeats: written once, then copied in ever longer pieces. */
+static void fill_pattern(char *to, const char *a, size_t size, int64_t period, int64_t first, int64_t n)
+{
+	const int64_t start = first % period, once = period < n ? period : n;
+	const int64_t head = period - start < once ? period - start : once;
+	memcpy(to, a + size * (size_t)start, size * (size_t)head);
+	memcpy(to + size * (size_t)head, a, size * (size_t)(once - head));
+	for (int64_t done = once; done < n;) {
+		/* pieces of up to 64 KiB, whole periods long, so that they stay in the cache */
+		int64_t piece = done < n - done ? done : n - done;
+		if (piece > period && (uint64_t)piece * size > 65536)
+			piece = 65536 / (int64_t)size > period ? 65536 / (int64_t)size / period * period : period;
+		memcpy(to + size * (size_t)done, to, size * (size_t)piece);
+		done += piece;
+	}
+}
+
+static void fill_run(const struct kernels *kernels, void *to, const void *value, int64_t n)
+{
+	const double x = element_get(kernels->dtype, value, 0);
+	if (n >= 16)
+		kernels->fill(to, x, (size_t)n);
+	else
+		for (int64_t i = 0; i < n; i++)
+			element_set(kernels->dtype, to, (size_t)i, x);
+}
+
+void broadcast_fill(const struct kernels *kernels, void *to, const void *a, const struct type *a_type,
+                    const struct type *result, int64_t first, int64_t n)
+{
+	const size_t size = element_size(kernels->dtype);
+	struct spread s;
+	if (n <= 0)
+		return;
+	spread_of(&s, &a_type->shape, &result->shape);
+	if (s.ndim == 0 || (s.ndim == 1 && s.step[0] == 0)) {
+		fill_run(kernels, to, a, n);
+		return;
+	}
+	if (s.ndim == 1) {
+		memcpy(to, element_at(a, size, first), size * (size_t)n);
+		return;
+	}
+	if (s.ndim == 2 && s.step[0] == 0) {
+		fill_pattern(to, a, size, s.dim[1], first, n);
+		return;
+	}
+	int64_t place[MAX_DIMS], at = 0, rest = first;
+	const int inner = s.ndim - 1;
+	for (int d = inner; d >= 0; d--) {
+		place[d] = rest % s.dim[d];
+		rest /= s.dim[d];
+		at += place[d] * s.step[d];
+	}
+	for (int64_t done = 0; done < n;) {
+		const int64_t left = s.dim[inner] - place[inner], run = left < n - done ? left : n - done;
+		if (s.step[inner])
+			memcpy(element_of(to, size, done), element_at(a, size, at), size * (size_t)run);
+		else
+			fill_run(kernels, element_of(to, size, done), element_at(a, size, at), run);
+		done += run;
+		at -= place[inner] * s.step[inner];
+		place[inner] = 0;
+		for (int d = inner - 1; d >= 0; d--) {
+			at += s.step[d];
+			if (++place[d] < s.dim[d])
+				break;
+			at -= s.step[d] * s.dim[d];
+			place[d] = 0;
+		}
+	}
+}

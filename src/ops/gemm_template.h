@@ -1,0 +1,189 @@
+/*
+ * Our own matrix product, for one type of one instruction set; included by
+ * loops_template.h.
+ *
+ * The blocking is Goto's (Goto and van de Geijn 2008, "Anatomy of
+ * high-performance matrix multiplication"): a panel of B, PACK_K by PACK_N, and
+ * a block of A, PACK_M by PACK_K, are packed so that the micro-kernel reads both
+ * in order; it keeps GEMM_ROWS by two vectors of C in registers. Panels' edges
+ * are packed with zeros, and the part of C that is not there is not written.
+ * An element of C is one chain over k, added to C every PACK_K: its bits do not
+ * depend on where it stands in the matrix. C is not read unless ACCUMULATE.
+ *
+ * The packed blocks are on the stack (under 600 KiB): nothing is allocated.
+ */
+#ifndef GEMM_TEMPLATE_ONCE
+#define GEMM_TEMPLATE_ONCE
+enum { PACK_K = 256, PACK_A_BYTES = 128 << 10, PACK_B_BYTES = 384 << 10 };
+#endif
+
+enum {
+	N(LANES) = GEMM_BYTES / sizeof(REAL),
+	N(TILE_M) = GEMM_ROWS,
+	N(TILE_N) = 2 * N(LANES),
+	N(PACK_M) = PACK_A_BYTES / PACK_K / (int)sizeof(REAL) / N(TILE_M) * N(TILE_M),
+	N(PACK_N) = PACK_B_BYTES / PACK_K / (int)sizeof(REAL) / N(TILE_N) * N(TILE_N),
+};
+
+typedef REAL N(vector) __attribute__((vector_size(GEMM_BYTES)));
+typedef REAL N(loose) __attribute__((vector_size(GEMM_BYTES), aligned(sizeof(REAL)), may_alias));
+
+/* A[M,K] (element (i, p) at i * ROW + p * COLUMN) as stripes of TILE_M rows, by k. */
+static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int64_t m, int64_t k)
+{
+	for (int64_t i = 0; i < m; i += N(TILE_M)) {
+		const int rows = m - i < N(TILE_M) ? (int)(m - i) : N(TILE_M);
+		if (rows < N(TILE_M))
+			memset(to, 0, sizeof(REAL) * (size_t)(N(TILE_M) * k));
+		for (int r = 0; r < rows; r++)
+			for (int64_t p = 0; p < k; p++)
+				to[p * N(TILE_M) + r] = a[(i + r) * row + p * column];
+		to += N(TILE_M) * k;
+	}
+}
+
+/* B[K,N] as stripes of TILE_N columns, by k. */
+static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int64_t n, int64_t k)
+{
+	for (int64_t j = 0; j < n; j += N(TILE_N)) {
+		const int columns = n - j < N(TILE_N) ? (int)(n - j) : N(TILE_N);
+		if (columns < N(TILE_N))
+			memset(to, 0, sizeof(REAL) * (size_t)(N(TILE_N) * k));
+		if (column == 1)
+			for (int64_t p = 0; p < k; p++)
+				memcpy(to + p * N(TILE_N), b + p * row + j, sizeof(REAL) * (size_t)columns);
+		else
+			for (int c = 0; c < columns; c++)
+				for (int64_t p = 0; p < k; p++)
+					to[p * N(TILE_N) + c] = b[p * row + (j + c) * column];
+		to += N(TILE_N) * k;
+	}
+}
+
+/* C[rows,columns] of one tile from a stripe of A and one of B. */
+static void N(tile)(REAL *c, int64_t ldc, const REAL *a, const REAL *b, int64_t k, int rows, int columns, bool add)
+{
+	N(vector) sum[N(TILE_M)][2];
+#pragma GCC unroll 16
+	for (int i = 0; i < N(TILE_M); i++)
+		sum[i][0] = sum[i][1] = (N(vector)){0};
+	for (int64_t p = 0; p < k; p++) {
+		const N(vector) b0 = *(const N(loose) *)(b + p * N(TILE_N));
+		const N(vector) b1 = *(const N(loose) *)(b + p * N(TILE_N) + N(LANES));
+#pragma GCC unroll 16
+		for (int i = 0; i < N(TILE_M); i++) {
+			const N(vector) x = a[p * N(TILE_M) + i] - (N(vector)){0};
+			sum[i][0] = GEMM_MULTIPLY_ADD(x, b0, sum[i][0]);
+			sum[i][1] = GEMM_MULTIPLY_ADD(x, b1, sum[i][1]);
+		}
+	}
+	if (rows == N(TILE_M) && columns == N(TILE_N)) {
+#pragma GCC unroll 16
+		for (int i = 0; i < N(TILE_M); i++) {
+			N(loose) *to = (N(loose) *)(c + i * ldc);
+			if (add) {
+				sum[i][0] += to[0];
+				sum[i][1] += to[1];
+			}
+			to[0] = sum[i][0];
+			to[1] = sum[i][1];
+		}
+		return;
+	}
+	REAL whole[N(TILE_M)][N(TILE_N)];
+#pragma GCC unroll 16
+	for (int i = 0; i < N(TILE_M); i++) {
+		*(N(loose) *)&whole[i][0] = sum[i][0];
+		*(N(loose) *)&whole[i][N(LANES)] = sum[i][1];
+	}
+	for (int i = 0; i < rows; i++)
+		for (int j = 0; j < columns; j++)
+			c[i * ldc + j] = add ? c[i * ldc + j] + whole[i][j] : whole[i][j];
+}
+
+static __attribute__((noinline)) void N(gemm_packed)(int64_t m, int64_t n, int64_t k, const REAL *a, int64_t a_row,
+                                                     int64_t a_column, const REAL *b, int64_t b_row, int64_t b_column,
+                                                     bool accumulate, REAL *c, int64_t ldc)
+{
+	_Alignas(64) REAL a_block[N(PACK_M) * PACK_K], b_panel[N(PACK_N) * PACK_K];
+	for (int64_t j = 0; j < n; j += N(PACK_N)) {
+		const int64_t width = n - j < N(PACK_N) ? n - j : N(PACK_N);
+		for (int64_t p = 0; p < k; p += PACK_K) {
+			const int64_t depth = k - p < PACK_K ? k - p : PACK_K;
+			N(pack_b)(b_panel, b + p * b_row + j * b_column, b_row, b_column, width, depth);
+			for (int64_t i = 0; i < m; i += N(PACK_M)) {
+				const int64_t height = m - i < N(PACK_M) ? m - i : N(PACK_M);
+				N(pack_a)(a_block, a + i * a_row + p * a_column, a_row, a_column, height, depth);
+				for (int64_t jj = 0; jj < width; jj += N(TILE_N))
+					for (int64_t ii = 0; ii < height; ii += N(TILE_M))
+						N(tile)
+						(c + (i + ii) * ldc + j + jj, ldc, a_block + ii * depth, b_panel + jj * depth, depth,
+						 height - ii < N(TILE_M) ? (int)(height - ii) : N(TILE_M),
+						 width - jj < N(TILE_N) ? (int)(width - jj) : N(TILE_N), accumulate || p > 0);
+			}
+		}
+	}
+}
+
+/* y[i * step] = M[i,:] . x (+ y), the rows of M being k long: four vectors of partial sums. */
+static void N(dot_rows)(REAL *y, int64_t step, const REAL *matrix, int64_t ld, const REAL *x, int64_t m, int64_t k,
+                        bool add)
+{
+	enum { WIDTH = 4 * N(LANES) };
+	for (int64_t i = 0; i < m; i++, matrix += ld) {
+		N(vector) sum[4] = {{0}};
+		int64_t p = 0;
+		for (; p + WIDTH <= k; p += WIDTH)
+#pragma GCC unroll 4
+			for (int j = 0; j < 4; j++)
+				sum[j] = GEMM_MULTIPLY_ADD(*(const N(loose) *)(matrix + p + j * N(LANES)),
+				                           *(const N(loose) *)(x + p + j * N(LANES)), sum[j]);
+		sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+		REAL total = 0;
+		for (int j = 0; j < N(LANES); j++)
+			total += sum[0][j];
+		for (; p < k; p++)
+			total += matrix[p] * x[p];
+		y[i * step] = add ? y[i * step] + total : total;
+	}
+}
+
+/* y = sum over i of x[i * step] * M[i,:] (+ y), the rows of M being n long; by blocks of y that stay in the cache. */
+static void N(add_rows)(REAL *y, const REAL *matrix, int64_t ld, const REAL *x, int64_t step, int64_t n, int64_t k,
+                        bool add)
+{
+	enum { BLOCK = 2048 };
+	for (int64_t j = 0; j < n; j += BLOCK) {
+		const int64_t width = n - j < BLOCK ? n - j : BLOCK;
+		REAL *const to = y + j;
+		if (!add)
+			memset(to, 0, sizeof(REAL) * (size_t)width);
+		for (int64_t i = 0; i < k; i++) {
+			const REAL *row = matrix + i * ld + j, factor = x[i * step];
+			const N(vector) factors = factor - (N(vector)){0};
+			int64_t q = 0;
+			for (; q + N(LANES) <= width; q += N(LANES))
+				*(N(loose) *)(to + q) =
+					GEMM_MULTIPLY_ADD(factors, *(const N(loose) *)(row + q), *(const N(loose) *)(to + q));
+			for (; q < width; q++)
+				to[q] += factor * row[q];
+		}
+	}
+}
+
+static void N(gemm_own)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+                        const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc)
+{
+	const int64_t a_row = transpose_a ? 1 : lda, a_column = transpose_a ? lda : 1;
+	const int64_t b_row = transpose_b ? 1 : ldb, b_column = transpose_b ? ldb : 1;
+	if (n == 1 && a_column == 1 && (b_row == 1 || k == 1))
+		N(dot_rows)(c, ldc, a, a_row, b, m, k, accumulate);
+	else if (n == 1 && a_row == 1 && ldc == 1)
+		N(add_rows)(c, a, a_column, b, b_row, m, k, accumulate);
+	else if (m == 1 && b_row == 1 && (a_column == 1 || k == 1))
+		N(dot_rows)(c, 1, b, b_column, a, n, k, accumulate);
+	else if (m == 1 && b_column == 1)
+		N(add_rows)(c, b, b_row, a, a_column, n, k, accumulate);
+	else
+		N(gemm_packed)(m, n, k, a, a_row, a_column, b, b_row, b_column, accumulate, c, ldc);
+}

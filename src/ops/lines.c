@@ -1,0 +1,236 @@
+/*
+ * Lines, panels of lines, and the sums that reductions and broadcasting share.
+ *
+ * A sum of a line is pairwise in double. Sums across lines (inner > 1) go down
+ * the rows with a compensated double for each column, in blocks of columns.
+ * Either order depends on shapes alone.
+ */
+#include "ops/lines.h"
+
+#include <string.h>
+
+struct axis_view axis_view_of(const struct shape *shape, int axis)
+{
+	struct axis_view view = {1, shape->ndim ? shape->dim[axis] : 1, 1};
+	for (int i = 0; i < axis; i++)
+		view.outer *= shape->dim[i];
+	for (int i = axis + 1; i < shape->ndim; i++)
+		view.inner *= shape->dim[i];
+	return view;
+}
+
+struct axis_view axis_view_named(const struct attrs *attrs, const struct shape *shape)
+{
+	int axis = 0;
+	(void)axis_resolve(attrs->axis[0], shape->ndim, &axis);
+	return axis_view_of(shape, axis);
+}
+
+/* Columns of a panel [n, inner] as lines; or back. */
+static void gather(void *to, const void *from, size_t size, int64_t n, int64_t inner, int64_t width)
+{
+	if (size == 8)
+		for (int64_t i = 0; i < n; i++)
+			for (int64_t j = 0; j < width; j++)
+				((uint64_t *)to)[j * n + i] = ((const uint64_t *)from)[i * inner + j];
+	else
+		for (int64_t i = 0; i < n; i++)
+			for (int64_t j = 0; j < width; j++)
+				((uint32_t *)to)[j * n + i] = ((const uint32_t *)from)[i * inner + j];
+}
+
+static void scatter(void *to, const void *from, size_t size, int64_t n, int64_t inner, int64_t width)
+{
+	if (size == 8)
+		for (int64_t i = 0; i < n; i++)
+			for (int64_t j = 0; j < width; j++)
+				((uint64_t *)to)[i * inner + j] = ((const uint64_t *)from)[j * n + i];
+	else
+		for (int64_t i = 0; i < n; i++)
+			for (int64_t j = 0; j < width; j++)
+				((uint32_t *)to)[i * inner + j] = ((const uint32_t *)from)[j * n + i];
+}
+
+int64_t lines_scratch(const struct axis_view *view, size_t element, int whole)
+{
+	int64_t bytes;
+	if (view->inner <= 1)
+		return 0;
+	const int64_t width = view->inner < LINES_PANEL ? view->inner : LINES_PANEL;
+	return __builtin_mul_overflow(width * (int64_t)element * whole, view->n, &bytes) ? INT64_MAX : bytes;
+}
+
+void lines_walk(const struct op_call *call, const struct axis_view *view, const struct line_arrays *arrays,
+                line_function *function, void *scratch)
+{
+	const struct loops *loops = loops_get(call->kernels);
+	const size_t size = element_size(call->kernels->dtype);
+	const int64_t n = view->n, inner = view->inner;
+	if (view->outer == 0 || inner == 0)
+		return;
+	if (inner == 1) {
+		function(call, loops, arrays, (size_t)n, (size_t)view->outer);
+		return;
+	}
+	for (int64_t o = 0; o < view->outer; o++)
+		for (int64_t j = 0; j < inner; j += LINES_PANEL) {
+			const int64_t width = inner - j < LINES_PANEL ? inner - j : LINES_PANEL;
+			const int64_t whole = o * n * inner + j, one = o * inner + j;
+			struct line_arrays panel = {0};
+			char *free_at = scratch;
+			for (int i = 0; i < 2; i++) {
+				if (arrays->short_in[i])
+					panel.short_in[i] = element_at(arrays->short_in[i], size, one);
+				if (!arrays->in[i])
+					continue;
+				gather(free_at, element_at(arrays->in[i], size, whole), size, n, inner, width);
+				panel.in[i] = free_at;
+				free_at += size * (size_t)(n * width);
+			}
+			if (arrays->short_out)
+				panel.short_out = element_of(arrays->short_out, size, one);
+			if (arrays->out)
+				panel.out = free_at;
+			function(call, loops, &panel, (size_t)n, (size_t)width);
+			if (arrays->out)
+				scatter(element_of(arrays->out, size, whole), panel.out, size, n, inner, width);
+		}
+}
+
+void reduction_axes(const struct attrs *attrs, const struct shape *shape, bool reduced[MAX_DIMS])
+{
+	for (int i = 0; i < MAX_DIMS; i++)
+		reduced[i] = !attrs->has_axis;
+	for (int i = 0; attrs->has_axis && i < attrs->axis_count; i++) {
+		int axis;
+		if (axis_resolve(attrs->axis[i], shape->ndim, &axis))
+			reduced[axis] = true;
+	}
+}
+
+/* Axes of extent 1 belong to either side; the rest are merged with neighbours of their kind. */
+static int merge_axes(const struct shape *shape, const bool reduced[MAX_DIMS], int64_t extent[MAX_DIMS],
+                      bool kind[MAX_DIMS])
+{
+	int count = 0;
+	for (int i = 0; i < shape->ndim; i++) {
+		if (shape->dim[i] == 1)
+			continue;
+		if (count && kind[count - 1] == reduced[i]) {
+			extent[count - 1] *= shape->dim[i];
+		} else {
+			extent[count] = shape->dim[i];
+			kind[count++] = reduced[i];
+		}
+	}
+	return count;
+}
+
+void reduction_of(struct reduction *r, const struct shape *shape, const bool reduced[MAX_DIMS])
+{
+	int64_t extent[MAX_DIMS], stride = 1;
+	bool kind[MAX_DIMS];
+	int count = merge_axes(shape, reduced, extent, kind), groups = 0;
+	*r = (struct reduction){.view = {1, 1, 1}};
+	for (int i = 0; i < count; i++)
+		groups += kind[i];
+	if (groups <= 1) {
+		bool before = true;
+		for (int i = 0; i < count; i++) {
+			if (kind[i]) {
+				r->view.n = extent[i];
+				before = false;
+			} else if (before) {
+				r->view.outer = extent[i];
+			} else {
+				r->view.inner = extent[i];
+			}
+		}
+		/* nothing is taken away: lines of one element */
+		return;
+	}
+	r->moved = true;
+	int64_t step[MAX_DIMS];
+	for (int i = count - 1; i >= 0; i--) {
+		step[i] = stride;
+		stride *= extent[i];
+	}
+	for (int taken = 0; taken < 2; taken++)
+		for (int i = 0; i < count; i++) {
+			if (kind[i] != (taken == 1))
+				continue;
+			r->dim[r->ndim] = extent[i];
+			r->step[r->ndim++] = step[i];
+			*(taken ? &r->view.n : &r->view.outer) *= extent[i];
+		}
+}
+
+void reduction_move(const struct reduction *r, void *to, const void *from, size_t size, bool back)
+{
+	int64_t place[MAX_DIMS] = {0}, at = 0;
+	const int64_t total = r->view.outer * r->view.n, last = r->dim[r->ndim - 1], step = r->step[r->ndim - 1];
+	for (int64_t i = 0; i < total; i += last) {
+		for (int64_t j = 0; j < last; j++) {
+			const int64_t source = back ? i + j : at + j * step, target = back ? at + j * step : i + j;
+			memcpy(element_of(to, size, target), element_at(from, size, source), size);
+		}
+		for (int d = r->ndim - 2; d >= 0; d--) {
+			at += r->step[d];
+			if (++place[d] < r->dim[d])
+				break;
+			at -= r->step[d] * r->dim[d];
+			place[d] = 0;
+		}
+	}
+}
+
+void sums_of(const struct kernels *kernels, const struct axis_view *view, const void *v, int64_t first, size_t count,
+             double *hi, double *lo)
+{
+	const size_t size = element_size(kernels->dtype);
+	memset(lo, 0, count * sizeof *lo);
+	if (view->inner == 1) {
+		const struct loops *loops = loops_get(kernels);
+		for (size_t i = 0; i < count; i++) {
+			const void *line = element_at(v, size, (first + (int64_t)i) * view->n);
+			hi[i] = view->n < 256 ? loops->sum(line, (size_t)view->n) : kernels->sum(line, (size_t)view->n);
+		}
+		return;
+	}
+	memset(hi, 0, count * sizeof *hi);
+	for (size_t done = 0; done < count;) {
+		const int64_t o = (first + (int64_t)done) / view->inner, j = (first + (int64_t)done) % view->inner;
+		const size_t left = count - done, width = (size_t)(view->inner - j) < left ? (size_t)(view->inner - j) : left;
+		for (int64_t i = 0; i < view->n; i++)
+			kernels->accumulate_wide(hi + done, lo + done, element_at(v, size, (o * view->n + i) * view->inner + j),
+			                         width);
+		done += width;
+	}
+}
+
+void sums_store(enum dtype dtype, void *out, const double *hi, const double *lo, double divisor, size_t count)
+{
+	if (dtype == DTYPE_F64)
+		for (size_t i = 0; i < count; i++)
+			((double *)out)[i] = (hi[i] + lo[i]) / divisor;
+	else
+		for (size_t i = 0; i < count; i++)
+			((float *)out)[i] = (float)((hi[i] + lo[i]) / divisor);
+}
+
+double line_sum_exp(const struct op_call *call, const struct loops *loops, void *out, const void *line, size_t n,
+                    double shift)
+{
+	enum { PIECE = 1024 };
+	_Alignas(64) double piece[PIECE];
+	const size_t size = element_size(loops->dtype);
+	double sum = 0;
+	for (size_t j = 0; j < n; j += PIECE) {
+		const size_t width = n - j < PIECE ? n - j : PIECE;
+		void *to = out ? element_of(out, size, (int64_t)j) : piece;
+		loops->subtract(to, element_at(line, size, (int64_t)j), shift, width);
+		call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = to, .v = to, .n = width});
+		sum += loops->sum(to, width);
+	}
+	return sum;
+}

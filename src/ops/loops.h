@@ -1,0 +1,58 @@
+/*
+ * Inner loops of the general operations: one table for each instruction set and
+ * computing type, made by including loops_template.h. A line is N elements that
+ * lie one after another. Every sum is made in double, in an order that depends
+ * on N alone, so that all sets give the same bits; only the matrix products
+ * (fused where the set can) may differ between sets.
+ */
+#ifndef OPS_LOOPS_H
+#define OPS_LOOPS_H
+
+#include "ops/kernels.h"
+
+struct loops {
+	const char *isa;
+	enum dtype dtype;
+	/* Sums over a line, pairwise by blocks of 128: v, v * a, |v|, (v - p)^2, and huber's loss of v at delta p. */
+	double (*sum)(const void *v, size_t n);
+	double (*sum_products)(const void *v, const void *a, size_t n);
+	double (*sum_magnitudes)(const void *v, size_t n);
+	double (*sum_deviations)(const void *v, double p, size_t n);
+	double (*sum_huber)(const void *v, double p, size_t n);
+	/* The largest and smallest of a line, N > 0; NaN where there is one. */
+	double (*largest)(const void *v, size_t n);
+	double (*smallest)(const void *v, size_t n);
+	/* out = v - p; out = v / p; out = v * p; P is rounded to the type first */
+	void (*subtract)(void *out, const void *v, double p, size_t n);
+	void (*divide)(void *out, const void *v, double p, size_t n);
+	void (*multiply)(void *out, const void *v, double p, size_t n);
+	/* out = (v - p) * q, in double, rounded once */
+	void (*normalize)(void *out, const void *v, double p, double q, size_t n);
+	/* out = y * (g - p) */
+	void (*softmax_slope)(void *out, const void *g, const void *y, double p, size_t n);
+	/* out = g - out * p */
+	void (*log_softmax_slope)(void *out, const void *g, double p, size_t n);
+	/* out = q * ((g - p[0]) - y * p[1]), in double, rounded once */
+	void (*normalize_slope)(void *out, const void *g, const void *y, const double p[2], double q, size_t n);
+	/* out = (before - 2 v) + after; or that added to out; in the order that stands here */
+	void (*differences)(void *out, const void *before, const void *v, const void *after, bool add, size_t n);
+	/* A row of a 2-d laplacian: out = ((above - 2 v) + below) + ((left - 2 v) + right), N >= 1; LEFT, RIGHT of its ends */
+	void (*differences_2d)(void *out, const void *above, const void *v, const void *below, double left, double right,
+	                       size_t n);
+	/* out[i] = v[i] * scale where the random word of element FIRST + i is at least THRESHOLD, else 0 */
+	void (*dropout)(void *out, const void *v, int64_t first, uint64_t seed, uint64_t threshold, double scale, size_t n);
+	/* C[m,n] = A B (+ C): gemm()'s own kernel */
+	void (*gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+	             const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc);
+};
+
+extern const struct loops *const loops_portable[2]; /* [0] F32, [1] F64 */
+#if defined(__x86_64__)
+extern const struct loops *const loops_avx2[2];
+extern const struct loops *const loops_avx512[2];
+#endif
+
+/* The loops of KERNELS' instruction set and type (portable ones for "baseline": the same code). */
+const struct loops *loops_get(const struct kernels *kernels);
+
+#endif

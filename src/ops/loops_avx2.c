@@ -1,0 +1,21 @@
+/*
+ * The inner loops for AVX2 with FMA: matrix tiles of 6 by 2 vectors take 12 of
+ * the 16 registers.
+ */
+#include "ops/loops.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define LOOPS_ISA "avx2"
+#define GEMM_BYTES 32
+#define GEMM_ROWS 6
+#define MULTIPLY_ADD_f32(A, B, C) _mm256_fmadd_ps(A, B, C)
+#define MULTIPLY_ADD_f64(A, B, C) _mm256_fmadd_pd(A, B, C)
+#define TYPE_F32
+#include "ops/loops_template.h"
+#define TYPE_F64
+#include "ops/loops_template.h"
+
+const struct loops *const loops_avx2[2] = {&loops_f32, &loops_f64};
+#endif

@@ -1,0 +1,17 @@
+/*
+ * The inner loops for any processor, in the compiler's own vectors of 16 bytes:
+ * SSE2 on x86-64, where they serve the baseline kernels too.
+ */
+#include "ops/loops.h"
+
+#define LOOPS_ISA "portable"
+#define GEMM_BYTES 16
+#define GEMM_ROWS 4
+#define MULTIPLY_ADD_f32(A, B, C) ((A) * (B) + (C))
+#define MULTIPLY_ADD_f64(A, B, C) ((A) * (B) + (C))
+#define TYPE_F32
+#include "ops/loops_template.h"
+#define TYPE_F64
+#include "ops/loops_template.h"
+
+const struct loops *const loops_portable[2] = {&loops_f32, &loops_f64};

@@ -1,0 +1,305 @@
+/*
+ * The inner loops of one instruction set for one type. The includer defines
+ * TYPE_F32 or TYPE_F64 (undefined at the end) and LOOPS_ISA, and for the matrix
+ * kernel GEMM_BYTES (of a vector), GEMM_ROWS and MULTIPLY_ADD_f32, _f64.
+ *
+ * Plain C: at -O3 the compiler makes vectors of these loops. What may not be
+ * reassociated (a sum) has its lanes written out, and the compiler is told that
+ * results do not overlap what is read except where they are the same block.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef TYPE_F32
+#define N(NAME) NAME##_f32
+#define REAL float
+#define GEMM_MULTIPLY_ADD MULTIPLY_ADD_f32
+#else
+#define N(NAME) NAME##_f64
+#define REAL double
+#define GEMM_MULTIPLY_ADD MULTIPLY_ADD_f64
+#endif
+
+#ifndef LOOPS_TEMPLATE_ONCE
+#define LOOPS_TEMPLATE_ONCE
+
+enum { SUM_BLOCK = 128, SUM_LANES = 16 };
+
+static inline double fold_lanes(double lane[SUM_LANES])
+{
+	for (int width = SUM_LANES / 2; width; width /= 2)
+		for (int j = 0; j < width; j++)
+			lane[j] += lane[j + width];
+	return lane[0];
+}
+
+/* Blocks are added pairwise, as the bits of their count go. */
+struct levels {
+	double sum[64];
+	size_t blocks;
+};
+
+static inline void levels_add(struct levels *levels, double sum)
+{
+	int bit = 0;
+	for (size_t carry = levels->blocks; carry & 1; carry >>= 1, bit++)
+		sum = levels->sum[bit] + sum;
+	levels->sum[bit] = sum;
+	levels->blocks++;
+}
+
+static inline double levels_total(const struct levels *levels)
+{
+	double total = -0.0;
+	for (int bit = 0; bit < 64 && levels->blocks >> bit; bit++)
+		if (levels->blocks >> bit & 1)
+			total = levels->sum[bit] + total;
+	return levels->blocks ? total : 0;
+}
+
+/* Philox4x32-10: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3". */
+enum { PHILOX_BLOCKS = 16 }; /* counters that are worked on at once */
+
+static void philox(uint32_t word[4][PHILOX_BLOCKS], uint64_t counter, uint64_t key)
+{
+	uint32_t c0[PHILOX_BLOCKS], c1[PHILOX_BLOCKS], c2[PHILOX_BLOCKS], c3[PHILOX_BLOCKS];
+	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+	for (int i = 0; i < PHILOX_BLOCKS; i++) {
+		c0[i] = (uint32_t)(counter + (uint64_t)i);
+		c1[i] = (uint32_t)((counter + (uint64_t)i) >> 32);
+		c2[i] = c3[i] = 0;
+	}
+	for (int round = 0; round < 10; round++) {
+		for (int i = 0; i < PHILOX_BLOCKS; i++) {
+			const uint64_t p0 = (uint64_t)0xD2511F53U * c0[i], p1 = (uint64_t)0xCD9E8D57U * c2[i];
+			c0[i] = (uint32_t)(p1 >> 32) ^ c1[i] ^ k0;
+			c1[i] = (uint32_t)p1;
+			c2[i] = (uint32_t)(p0 >> 32) ^ c3[i] ^ k1;
+			c3[i] = (uint32_t)p0;
+		}
+		k0 += 0x9E3779B9U;
+		k1 += 0xBB67AE85U;
+	}
+	memcpy(word[0], c0, sizeof c0);
+	memcpy(word[1], c1, sizeof c1);
+	memcpy(word[2], c2, sizeof c2);
+	memcpy(word[3], c3, sizeof c3);
+}
+#endif
+
+/* A sum over a line of TERM, an expression in x (and a's element w, and p). */
+#define SUM_OF(NAME, TERM)                                                                                             \
+	static double N(NAME##_any)(const REAL *v, const REAL *a, double p, size_t n)                                      \
+	{                                                                                                                  \
+		struct levels levels;                                                                                          \
+		double lane[SUM_LANES];                                                                                        \
+		size_t i = 0;                                                                                                  \
+		(void)p;                                                                                                       \
+		levels.blocks = 0;                                                                                             \
+		for (; i + SUM_BLOCK <= n; i += SUM_BLOCK) {                                                                   \
+			for (int j = 0; j < SUM_LANES; j++)                                                                        \
+				lane[j] = -0.0;                                                                                        \
+			for (size_t k = i; k < i + SUM_BLOCK; k += SUM_LANES)                                                      \
+				for (size_t j = 0; j < SUM_LANES; j++) {                                                               \
+					const double x = (double)v[k + j], w = (double)a[k + j];                                           \
+					(void)w;                                                                                           \
+					lane[j] += TERM;                                                                                   \
+				}                                                                                                      \
+			levels_add(&levels, fold_lanes(lane));                                                                     \
+		}                                                                                                              \
+		if (i < n) {                                                                                                   \
+			for (int j = 0; j < SUM_LANES; j++)                                                                        \
+				lane[j] = -0.0;                                                                                        \
+			for (size_t j = 0; i < n; i++, j = (j + 1) % SUM_LANES) {                                                  \
+				const double x = (double)v[i], w = (double)a[i];                                                       \
+				(void)w;                                                                                               \
+				lane[j] += TERM;                                                                                       \
+			}                                                                                                          \
+			levels_add(&levels, fold_lanes(lane));                                                                     \
+		}                                                                                                              \
+		return levels_total(&levels);                                                                                  \
+	}
+
+SUM_OF(sum, x)
+SUM_OF(sum_products, x *w)
+SUM_OF(sum_magnitudes, fabs(x))
+SUM_OF(sum_deviations, (x - p) * (x - p))
+SUM_OF(sum_huber, fabs(x) <= p ? 0.5 * (x * x) : p * (fabs(x) - 0.5 * p))
+#undef SUM_OF
+
+static double N(sum)(const void *v, size_t n) { return N(sum_any)(v, v, 0, n); }
+static double N(sum_products)(const void *v, const void *a, size_t n) { return N(sum_products_any)(v, a, 0, n); }
+static double N(sum_magnitudes)(const void *v, size_t n) { return N(sum_magnitudes_any)(v, v, 0, n); }
+static double N(sum_deviations)(const void *v, double p, size_t n) { return N(sum_deviations_any)(v, v, p, n); }
+static double N(sum_huber)(const void *v, double p, size_t n) { return N(sum_huber_any)(v, v, p, n); }
+
+/* A NaN that has come in stays: nothing is greater than it, and only a NaN replaces it. */
+#define EXTREME_OF(NAME, BEATS)                                                                                        \
+	static double N(NAME)(const void *from, size_t n)                                                                  \
+	{                                                                                                                  \
+		const REAL *v = from;                                                                                          \
+		REAL best = v[0];                                                                                              \
+		size_t i = 0;                                                                                                  \
+		if (n >= 2 * SUM_LANES) {                                                                                      \
+			REAL lane[SUM_LANES];                                                                                      \
+			memcpy(lane, v, sizeof lane);                                                                              \
+			for (i = SUM_LANES; i + SUM_LANES <= n; i += SUM_LANES)                                                    \
+				for (size_t j = 0; j < SUM_LANES; j++) {                                                               \
+					const REAL x = v[i + j];                                                                           \
+					lane[j] = (x BEATS lane[j]) | (x != x) ? x : lane[j];                                              \
+				}                                                                                                      \
+			for (size_t j = 0; j < SUM_LANES; j++)                                                                     \
+				best = (lane[j] BEATS best) | (lane[j] != lane[j]) ? lane[j] : best;                                   \
+		}                                                                                                              \
+		for (; i < n; i++)                                                                                             \
+			best = (v[i] BEATS best) | (v[i] != v[i]) ? v[i] : best;                                                   \
+		return (double)best;                                                                                           \
+	}
+EXTREME_OF(largest, >)
+EXTREME_OF(smallest, <)
+#undef EXTREME_OF
+
+/* A loop over a line; results may be the block that is read, element by element. */
+#define EACH _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++)
+
+static void N(subtract)(void *out, const void *v, double p, size_t n)
+{
+	const REAL q = (REAL)p, *const x = v;
+	REAL *const y = out;
+	EACH y[i] = x[i] - q;
+}
+
+static void N(divide)(void *out, const void *v, double p, size_t n)
+{
+	const REAL q = (REAL)p, *const x = v;
+	REAL *const y = out;
+	EACH y[i] = x[i] / q;
+}
+
+static void N(multiply)(void *out, const void *v, double p, size_t n)
+{
+	const REAL q = (REAL)p, *const x = v;
+	REAL *const y = out;
+	EACH y[i] = x[i] * q;
+}
+
+static void N(normalize)(void *out, const void *v, double p, double q, size_t n)
+{
+	const REAL *const x = v;
+	REAL *const y = out;
+	EACH y[i] = (REAL)(((double)x[i] - p) * q);
+}
+
+static void N(softmax_slope)(void *out, const void *g, const void *y, double p, size_t n)
+{
+	const REAL q = (REAL)p, *const c = g, *const x = y;
+	REAL *const to = out;
+	EACH to[i] = x[i] * (c[i] - q);
+}
+
+static void N(log_softmax_slope)(void *out, const void *g, double p, size_t n)
+{
+	const REAL q = (REAL)p, *const c = g;
+	REAL *const to = out;
+	EACH to[i] = c[i] - to[i] * q;
+}
+
+static void N(normalize_slope)(void *out, const void *g, const void *y, const double p[2], double q, size_t n)
+{
+	const double mean = p[0], slope = p[1];
+	const REAL *const c = g, *const x = y;
+	REAL *const to = out;
+	EACH to[i] = (REAL)(q * (((double)c[i] - mean) - (double)x[i] * slope));
+}
+
+static void N(differences)(void *out, const void *before, const void *v, const void *after, bool add, size_t n)
+{
+	const REAL *const b = before, *const x = v, *const a = after;
+	REAL *const to = out;
+	if (add)
+		EACH to[i] += (b[i] - 2 * x[i]) + a[i];
+	else
+		EACH to[i] = (b[i] - 2 * x[i]) + a[i];
+}
+
+static void N(differences_2d)(void *out, const void *above, const void *v, const void *below, double left, double right,
+                              size_t n)
+{
+	const REAL *const b = above, *const x = v, *const a = below;
+	REAL *const to = out;
+	if (n == 1) {
+		to[0] = ((b[0] - 2 * x[0]) + a[0]) + (((REAL)left - 2 * x[0]) + (REAL)right);
+		return;
+	}
+	to[0] = ((b[0] - 2 * x[0]) + a[0]) + (((REAL)left - 2 * x[0]) + x[1]);
+	const size_t last = n - 1;
+	_Pragma("GCC ivdep") for (size_t i = 1; i < last; i++) to[i] =
+		((b[i] - 2 * x[i]) + a[i]) + ((x[i - 1] - 2 * x[i]) + x[i + 1]);
+	to[last] = ((b[last] - 2 * x[last]) + a[last]) + ((x[last - 1] - 2 * x[last]) + (REAL)right);
+}
+
+static void N(dropout)(void *out, const void *v, int64_t first, uint64_t seed, uint64_t threshold, double scale,
+                       size_t n)
+{
+	enum { WORDS = 4 * PHILOX_BLOCKS };
+	const REAL *x = v, factor = (REAL)scale;
+	REAL *to = out;
+	uint64_t at = (uint64_t)first, end = at + n;
+	/* a threshold of 2^32 cannot be: p < 1 */
+	const uint32_t least = threshold > UINT32_MAX ? UINT32_MAX : (uint32_t)threshold;
+	while (at < end) {
+		uint32_t word[4][PHILOX_BLOCKS], flat[WORDS];
+		const uint64_t begin = at / WORDS * WORDS;
+		const size_t skip = (size_t)(at - begin), count = end - begin < WORDS ? (size_t)(end - begin) : WORDS;
+		philox(word, begin / 4, seed);
+		for (int i = 0; i < PHILOX_BLOCKS; i++)
+			for (int w = 0; w < 4; w++)
+				flat[4 * i + w] = word[w][i];
+		const size_t here = count - skip;
+		_Pragma("GCC ivdep") for (size_t i = 0; i < here; i++)
+		{
+			const REAL kept = x[i] * factor;
+			to[i] = flat[skip + i] >= least ? kept : 0;
+		}
+		x += here;
+		to += here;
+		at += here;
+	}
+}
+#undef EACH
+
+#include "ops/gemm_template.h"
+
+static const struct loops N(loops) = {
+	.isa = LOOPS_ISA,
+#ifdef TYPE_F32
+	.dtype = DTYPE_F32,
+#else
+	.dtype = DTYPE_F64,
+#endif
+	.sum = N(sum),
+	.sum_products = N(sum_products),
+	.sum_magnitudes = N(sum_magnitudes),
+	.sum_deviations = N(sum_deviations),
+	.sum_huber = N(sum_huber),
+	.largest = N(largest),
+	.smallest = N(smallest),
+	.subtract = N(subtract),
+	.divide = N(divide),
+	.multiply = N(multiply),
+	.normalize = N(normalize),
+	.softmax_slope = N(softmax_slope),
+	.log_softmax_slope = N(log_softmax_slope),
+	.normalize_slope = N(normalize_slope),
+	.differences = N(differences),
+	.differences_2d = N(differences_2d),
+	.dropout = N(dropout),
+	.gemm = N(gemm_own),
+};
+
+#undef N
+#undef REAL
+#undef GEMM_MULTIPLY_ADD
+#undef TYPE_F32
+#undef TYPE_F64

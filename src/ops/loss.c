@@ -1,0 +1,201 @@
+/*
+ * Losses: means over the whole array, tile by tile. The sum of a tile is made in
+ * pieces of a fixed size, each pairwise in double, which are added with their
+ * rounding errors kept (Neumaier); the mean is taken at the end, over the count
+ * of the whole array. What is kept for the derivative is shaped as v and t
+ * broadcast together.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "ops/lines.h"
+
+enum { PIECE = 1024 };
+
+static void add_wide(double *hi, double *lo, double x)
+{
+	const double sum = *hi + x;
+	const double error = fabs(*hi) >= fabs(x) ? (*hi - sum) + x : (x - sum) + *hi;
+	*lo += isfinite(sum) ? error : 0;
+	*hi = sum;
+}
+
+static struct type broadcast_type(const struct type *v, const struct type *a)
+{
+	struct type type = *v;
+	(void)shape_broadcast(&v->shape, &a->shape, &type.shape);
+	return type;
+}
+
+int64_t loss_scratch(const struct type *v, const struct type *a)
+{
+	const struct type type = broadcast_type(v, a);
+	if (shape_count(&type.shape) == shape_count(&v->shape) && shape_count(&type.shape) == shape_count(&a->shape))
+		return 0;
+	const int64_t bytes = type_bytes(&type);
+	return bytes > INT64_MAX / 2 ? INT64_MAX : 2 * bytes;
+}
+
+/* Elements (cross_entropy: rows) of the whole array: the tile's rows replaced by all rows. */
+double loss_divisor(const struct op_call *call)
+{
+	const struct type type = call->op == OP_cross_entropy ? *call->v : broadcast_type(call->v, call->a);
+	const struct shape *shape = &type.shape, *v = &call->v->shape;
+	const int end = shape->ndim - (call->op == OP_cross_entropy);
+	const bool leading = v->ndim > 0 && v->ndim == shape->ndim && v->dim[0] == shape->dim[0];
+	double count = 1;
+	for (int i = 0; i < end; i++)
+		count *= (double)(i == 0 && leading ? call->whole : shape->dim[i]);
+	return count;
+}
+
+/* What is kept of the differences D, to K; and the sum of their losses. */
+static double piece_loss(const struct op_call *call, const struct loops *loops, const void *d, void *k, size_t n)
+{
+	const double delta = call->attrs ? call->attrs->delta : 1;
+	struct kernel_args args = {.out = k, .v = d, .number = {-delta, delta}, .n = n};
+	switch (call->op) {
+	case OP_mse:
+		if (k)
+			memcpy(k, d, n * element_size(loops->dtype));
+		return loops->sum_products(d, d, n);
+	case OP_mae:
+		if (k)
+			call->kernels->forward[OP_sign][0](&args);
+		return loops->sum_magnitudes(d, n);
+	default:
+		if (k)
+			call->kernels->forward[OP_clip][0](&args);
+		return loops->sum_huber(d, delta, n);
+	}
+}
+
+static void sum_differences(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k)
+{
+	const struct loops *loops = loops_get(call->kernels);
+	const struct type type = broadcast_type(call->v, call->a);
+	const size_t size = element_size(type.dtype);
+	const int64_t count = shape_count(&type.shape);
+	const bool whole_v = shape_count(&call->v->shape) == count, whole_a = shape_count(&call->a->shape) == count;
+	for (int64_t i = 0; i < count; i += PIECE) {
+		_Alignas(64) double from_v[PIECE], from_a[PIECE], d[PIECE];
+		const int64_t n = count - i < PIECE ? count - i : PIECE;
+		if (!whole_v)
+			broadcast_fill(call->kernels, from_v, v, call->v, &type, i, n);
+		if (!whole_a)
+			broadcast_fill(call->kernels, from_a, a, call->a, &type, i, n);
+		call->kernels->forward[OP_sub][0](&(struct kernel_args){.out = d,
+		                                                        .v = whole_v ? element_at(v, size, i) : from_v,
+		                                                        .a = whole_a ? element_at(a, size, i) : from_a,
+		                                                        .n = (size_t)n});
+		add_wide(hi, lo, piece_loss(call, loops, d, k ? element_of(k, size, i) : NULL, (size_t)n));
+	}
+}
+
+/* The class of row I, or -1 where it is none. */
+static int64_t class_of(enum dtype dtype, const void *classes, int64_t i, int64_t n)
+{
+	const double x = element_get(dtype, classes, (size_t)i);
+	return x >= 0 && x < (double)n && x == floor(x) ? (int64_t)x : -1;
+}
+
+/* -log_softmax(row)[class]; the softmax to K. */
+static void sum_rows(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k)
+{
+	const struct loops *loops = loops_get(call->kernels);
+	const enum dtype dtype = call->v->dtype;
+	const size_t size = element_size(dtype);
+	const int64_t n = call->v->shape.dim[call->v->shape.ndim - 1], rows = shape_count(&call->a->shape);
+	for (int64_t i = 0; i < rows; i++) {
+		const void *row = element_at(v, size, i * n);
+		void *kept = k ? element_of(k, size, i * n) : NULL;
+		const int64_t class = class_of(dtype, a, i, n);
+		double largest = loops->largest(row, (size_t)n);
+		largest = isfinite(largest) ? largest : 0;
+		const double sum = line_sum_exp(call, loops, kept, row, (size_t)n, largest);
+		if (kept)
+			loops->divide(kept, kept, sum, (size_t)n);
+		const double logit = class < 0 ? NAN : element_get(dtype, row, (size_t) class);
+		add_wide(hi, lo, log(sum) - (logit - largest));
+	}
+}
+
+void sum_partial_loss(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k)
+{
+	hi[0] = lo[0] = 0;
+	(call->op == OP_cross_entropy ? sum_rows : sum_differences)(call, hi, lo, v, a, k);
+}
+
+static void forward_loss(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
+{
+	double hi, lo;
+	sum_partial_loss(call, &hi, &lo, v, a, keep ? keep[0] : NULL);
+	/* a recomputation may want only what is kept */
+	if (y)
+		sum_finish(call, y, &hi, &lo, 1);
+}
+
+/* K times FACTOR, summed to the type of TO where it was broadcast. */
+static void scale_to(const struct op_call *call, void *to, const struct type *to_type, const struct type *type,
+                     const void *k, double factor)
+{
+	const struct loops *loops = loops_get(call->kernels);
+	const int64_t count = shape_count(&type->shape);
+	if (count == shape_count(&to_type->shape)) {
+		loops->multiply(to, k, factor, (size_t)count);
+		return;
+	}
+	void *rest = element_of(call->scratch, element_size(type->dtype), count);
+	loops->multiply(call->scratch, k, factor, (size_t)count);
+	sum_to_shape(call->kernels, to, to_type, call->scratch, type, rest);
+}
+
+/* mse: 2 g d / count; mae and huber: g k / count. */
+static void vjp_loss(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS])
+{
+	const struct type type = broadcast_type(call->v, call->a);
+	const double factor = (call->op == OP_mse ? 2 : 1) * element_get(call->v->dtype, g, 0) / loss_divisor(call);
+	if (dv)
+		scale_to(call, dv, call->v, &type, needs[3], factor);
+	if (da)
+		scale_to(call, da, call->a, &type, needs[3], -factor);
+}
+
+#define LOSS(NAME)                                                                                                     \
+	void forward_##NAME(const struct op_call *call, void *y, const void *v, const void *a,                             \
+	                    void *const keep[MAX_KEEPS])                                                                   \
+	{                                                                                                                  \
+		forward_loss(call, y, v, a, keep);                                                                             \
+	}
+#define DIFFERENCE(NAME)                                                                                               \
+	LOSS(NAME)                                                                                                         \
+	void vjp_##NAME(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS]) \
+	{                                                                                                                  \
+		vjp_loss(call, dv, da, g, needs);                                                                              \
+	}
+DIFFERENCE(mse)
+DIFFERENCE(mae)
+DIFFERENCE(huber)
+LOSS(cross_entropy)
+
+/* g (softmax - onehot) / rows; a row without a class is NaN. */
+void vjp_cross_entropy(const struct op_call *call, void *dv, void *da, const void *g,
+                       const void *const needs[MAX_NEEDS])
+{
+	const enum dtype dtype = call->v->dtype;
+	const double factor = element_get(dtype, g, 0) / loss_divisor(call);
+	const int64_t n = call->v->shape.dim[call->v->shape.ndim - 1], rows = shape_count(&call->a->shape);
+	const void *classes = needs[1], *softmax = needs[3];
+	if (da)
+		memset(da, 0, (size_t)rows * element_size(dtype));
+	if (!dv)
+		return;
+	loops_get(call->kernels)->multiply(dv, softmax, factor, (size_t)(rows * n));
+	for (int64_t i = 0; i < rows; i++) {
+		const int64_t class = class_of(dtype, classes, i, n), at = i * n + (class < 0 ? 0 : class);
+		if (class < 0)
+			call->kernels->fill(element_of(dv, element_size(dtype), i * n), NAN, (size_t)n);
+		else
+			element_set(dtype, dv, (size_t)at, (element_get(dtype, softmax, (size_t)at) - 1) * factor);
+	}
+}

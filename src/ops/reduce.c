@@ -1,0 +1,291 @@
+/*
+ * Reductions. Sums are made in double (lines.c) and rounded once; so are the
+ * others, line by line. logsumexp follows scipy's: the largest element is taken
+ * out where it is finite, so that a line of -inf gives -inf and one with inf inf.
+ */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "ops/lines.h"
+
+static void reduction_named(struct reduction *r, const struct op_call *call)
+{
+	bool reduced[MAX_DIMS];
+	reduction_axes(call->attrs, &call->v->shape, reduced);
+	reduction_of(r, &call->v->shape, reduced);
+}
+
+/* sum and mean */
+
+void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const void *v)
+{
+	struct reduction r;
+	reduction_named(&r, call);
+	if (r.moved) {
+		reduction_move(&r, call->scratch, v, element_size(call->v->dtype), false);
+		v = call->scratch;
+	}
+	const int64_t outs = r.view.outer * r.view.inner;
+	for (int64_t i = 0; i < outs; i += SUMS_BLOCK)
+		sums_of(call->kernels, &r.view, v, i, outs - i < SUMS_BLOCK ? (size_t)(outs - i) : SUMS_BLOCK, hi + i, lo + i);
+}
+
+/* Elements of the whole array that one result of a mean takes in. */
+static double mean_count(const struct op_call *call)
+{
+	bool reduced[MAX_DIMS];
+	double count = 1;
+	reduction_axes(call->attrs, &call->v->shape, reduced);
+	for (int i = 0; i < call->v->shape.ndim; i++)
+		if (reduced[i])
+			count *= (double)(i == 0 ? call->whole : call->v->shape.dim[i]);
+	return count;
+}
+
+static void forward_sums(const struct op_call *call, void *y, const void *v, double divisor)
+{
+	const size_t size = element_size(call->v->dtype);
+	struct reduction r;
+	reduction_named(&r, call);
+	if (r.moved) {
+		reduction_move(&r, call->scratch, v, size, false);
+		v = call->scratch;
+	}
+	const int64_t outs = r.view.outer * r.view.inner;
+	for (int64_t i = 0; i < outs; i += SUMS_BLOCK) {
+		double hi[SUMS_BLOCK], lo[SUMS_BLOCK];
+		const size_t count = outs - i < SUMS_BLOCK ? (size_t)(outs - i) : SUMS_BLOCK;
+		sums_of(call->kernels, &r.view, v, i, count, hi, lo);
+		sums_store(call->v->dtype, element_of(y, size, i), hi, lo, divisor, count);
+	}
+}
+
+/* Each result's cotangent, over DIVISOR, to every element that went into it. */
+static void spread_cotangent(const struct op_call *call, void *dv, const void *g, double divisor)
+{
+	struct type kept = *call->v;
+	bool reduced[MAX_DIMS];
+	const int64_t count = shape_count(&call->v->shape);
+	reduction_axes(call->attrs, &call->v->shape, reduced);
+	for (int i = 0; i < kept.shape.ndim; i++)
+		if (reduced[i])
+			kept.shape.dim[i] = 1;
+	if (!dv || count == 0)
+		return;
+	broadcast_fill(call->kernels, dv, g, &kept, call->v, 0, count);
+	if (divisor != 1)
+		loops_get(call->kernels)->divide(dv, dv, divisor, (size_t)count);
+}
+
+void forward_sum(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
+{
+	(void)a, (void)keep;
+	forward_sums(call, y, v, 1);
+}
+
+void vjp_sum(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS])
+{
+	(void)da, (void)needs;
+	spread_cotangent(call, dv, g, 1);
+}
+
+void forward_mean(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
+{
+	(void)a, (void)keep;
+	forward_sums(call, y, v, mean_count(call));
+}
+
+void vjp_mean(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS])
+{
+	(void)da, (void)needs;
+	spread_cotangent(call, dv, g, mean_count(call));
+}
+
+double reduction_divisor(const struct op_call *call) { return call->op == OP_mean ? mean_count(call) : 1; }
+
+/* The others: by lines; where axes are moved, v and dv go through scratch. */
+
+static void reduce_lines(const struct op_call *call, void *y, const void *v, line_function *function)
+{
+	struct reduction r;
+	reduction_named(&r, call);
+	if (r.moved) {
+		reduction_move(&r, call->scratch, v, element_size(call->v->dtype), false);
+		v = call->scratch;
+	}
+	lines_walk(call, &r.view, &(struct line_arrays){.in = {v}, .short_out = y}, function, call->scratch);
+}
+
+static void spread_lines(const struct op_call *call, void *dv, const void *v, const void *y, const void *g,
+                         line_function *function)
+{
+	const size_t size = element_size(call->v->dtype);
+	struct reduction r;
+	if (!dv)
+		return;
+	reduction_named(&r, call);
+	struct line_arrays arrays = {.in = {v}, .out = dv, .short_in = {y, g}};
+	if (!r.moved) {
+		lines_walk(call, &r.view, &arrays, function, call->scratch);
+		return;
+	}
+	void *moved = element_of(call->scratch, size, r.view.outer * r.view.n);
+	reduction_move(&r, call->scratch, v, size, false);
+	arrays.in[0] = call->scratch;
+	arrays.out = moved;
+	lines_walk(call, &r.view, &arrays, function, NULL);
+	reduction_move(&r, dv, moved, size, true);
+}
+
+#define REDUCTION(NAME)                                                                                                \
+	void forward_##NAME(const struct op_call *call, void *y, const void *v, const void *a,                             \
+	                    void *const keep[MAX_KEEPS])                                                                   \
+	{                                                                                                                  \
+		(void)a, (void)keep;                                                                                           \
+		reduce_lines(call, y, v, NAME##_lines);                                                                        \
+	}                                                                                                                  \
+	void vjp_##NAME(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS]) \
+	{                                                                                                                  \
+		(void)da;                                                                                                      \
+		spread_lines(call, dv, needs[0], needs[2], g, NAME##_slope_lines);                                             \
+	}
+
+/* The values of line I of an array of lines. */
+static const void *line_in(const struct loops *loops, const void *array, size_t n, size_t i)
+{
+	return element_at(array, element_size(loops->dtype), (int64_t)(n * i));
+}
+
+static void amax_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
+                       size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const void *line = line_in(loops, at->in[0], n, i);
+		element_set(loops->dtype, at->short_out, i,
+		            call->op == OP_amax ? loops->largest(line, n) : loops->smallest(line, n));
+	}
+}
+#define amin_lines amax_lines
+
+/* The cotangent is shared by the elements that equal the result, as JAX does; by the NaN ones where it is NaN. */
+static void amax_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
+                             size_t n, size_t count)
+{
+	const enum dtype dtype = loops->dtype;
+	(void)call;
+	for (size_t i = 0; i < count; i++) {
+		const double y = element_get(dtype, at->short_in[0], i), g = element_get(dtype, at->short_in[1], i);
+		double ties = 0;
+		for (size_t j = i * n; j < (i + 1) * n; j++) {
+			const double x = element_get(dtype, at->in[0], j);
+			ties += x == y || (isnan(y) && isnan(x));
+		}
+		for (size_t j = i * n; j < (i + 1) * n; j++) {
+			const double x = element_get(dtype, at->in[0], j);
+			element_set(dtype, at->out, j, x == y || (isnan(y) && isnan(x)) ? g / ties : 0);
+		}
+	}
+}
+#define amin_slope_lines amax_slope_lines
+
+static void prod_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
+                       size_t count)
+{
+	(void)call;
+	for (size_t i = 0; i < count; i++) {
+		double product = 1;
+		for (size_t j = i * n; j < (i + 1) * n; j++)
+			product *= element_get(loops->dtype, at->in[0], j);
+		element_set(loops->dtype, at->short_out, i, product);
+	}
+}
+
+/* The product of the others: of those before, times those after; zeros need no care so. */
+static void prod_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
+                             size_t n, size_t count)
+{
+	const enum dtype dtype = loops->dtype;
+	(void)call;
+	for (size_t i = 0; i < count; i++) {
+		double before = 1, after = element_get(dtype, at->short_in[1], i);
+		for (size_t j = i * n; j < (i + 1) * n; j++) {
+			element_set(dtype, at->out, j, before);
+			before *= element_get(dtype, at->in[0], j);
+		}
+		for (size_t j = (i + 1) * n; j-- > i * n;) {
+			element_set(dtype, at->out, j, element_get(dtype, at->out, j) * after);
+			after *= element_get(dtype, at->in[0], j);
+		}
+	}
+}
+
+/* sqrt(sum of (v / scale)^2) * scale where the squares of doubles overflow or vanish. */
+static double scaled_norm(const struct loops *loops, const void *line, size_t n)
+{
+	double scale = 0, sum = 0;
+	for (size_t j = 0; j < n; j++)
+		scale = fmax(scale, fabs(element_get(loops->dtype, line, j)));
+	if (scale == 0 || isinf(scale))
+		return scale;
+	for (size_t j = 0; j < n; j++) {
+		const double x = element_get(loops->dtype, line, j) / scale;
+		sum += x * x;
+	}
+	return sqrt(sum) * scale;
+}
+
+static void norm_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
+                       size_t count)
+{
+	(void)call;
+	for (size_t i = 0; i < count; i++) {
+		const void *line = line_in(loops, at->in[0], n, i);
+		const double sum = loops->sum_products(line, line, n);
+		const bool plain = isnan(sum) || (sum > 0x1p-900 && sum <= DBL_MAX);
+		element_set(loops->dtype, at->short_out, i, plain ? sqrt(sum) : scaled_norm(loops, line, n));
+	}
+}
+
+static void norm_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
+                             size_t n, size_t count)
+{
+	const enum dtype dtype = loops->dtype;
+	(void)call;
+	for (size_t i = 0; i < count; i++) {
+		const double y = element_get(dtype, at->short_in[0], i), g = element_get(dtype, at->short_in[1], i);
+		for (size_t j = i * n; j < (i + 1) * n; j++)
+			element_set(dtype, at->out, j, y == 0 ? 0 : g * (element_get(dtype, at->in[0], j) / y));
+	}
+}
+
+static void logsumexp_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
+                            size_t n, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const void *line = line_in(loops, at->in[0], n, i);
+		double shift = n ? loops->largest(line, n) : 0;
+		shift = isfinite(shift) ? shift : 0;
+		element_set(loops->dtype, at->short_out, i, log(line_sum_exp(call, loops, NULL, line, n, shift)) + shift);
+	}
+}
+
+static void logsumexp_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
+                                  size_t n, size_t count)
+{
+	const size_t size = element_size(loops->dtype);
+	for (size_t i = 0; i < count; i++)
+		loops->subtract(element_of(at->out, size, (int64_t)(i * n)), line_in(loops, at->in[0], n, i),
+		                element_get(loops->dtype, at->short_in[0], i), n);
+	call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = at->out, .v = at->out, .n = n * count});
+	for (size_t i = 0; i < count; i++) {
+		void *line = element_of(at->out, size, (int64_t)(i * n));
+		loops->multiply(line, line, element_get(loops->dtype, at->short_in[1], i), n);
+	}
+}
+
+REDUCTION(amax)
+REDUCTION(amin)
+REDUCTION(prod)
+REDUCTION(logsumexp)
+REDUCTION(norm)

@@ -1,0 +1,814 @@
+/*
+ * The general operations. Every row of ops.def is differentiated against central
+ * differences in double, on every instruction set; forward results are compared
+ * with NumPy's, torch's and JAX's in tests/golden/ops/general.txt (made by
+ * tests/golden/make_ops.py). Tiles, empty arrays and broadcasting have tests of
+ * their own. Arrays are blocks of exactly their size, so that a sanitizer sees
+ * what goes beyond.
+ */
+#include "ops/general.h"
+
+#include <check.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+/* ---- samples: an operation with its arguments, and shapes that it takes ---- */
+
+struct sample {
+	const char *text;
+	struct shape v, a;
+};
+#define SHAPE0                                                                                                         \
+	{                                                                                                                  \
+		0                                                                                                              \
+	}
+#define SHAPE(N, ...)                                                                                                  \
+	{                                                                                                                  \
+		N, { __VA_ARGS__ }                                                                                             \
+	}
+
+static const struct sample samples[] = {
+	{"matmul", SHAPE(2, 3, 4), SHAPE(2, 4, 5)},
+	{"matmul", SHAPE(1, 4), SHAPE(1, 4)},
+	{"matmul", SHAPE(1, 4), SHAPE(2, 4, 3)},
+	{"matmul", SHAPE(2, 3, 4), SHAPE(1, 4)},
+	{"matmul", SHAPE(3, 2, 3, 4), SHAPE(2, 4, 5)},
+	{"matmul", SHAPE(3, 2, 3, 4), SHAPE(3, 2, 4, 5)},
+	{"matmul", SHAPE(3, 2, 3, 4), SHAPE(3, 1, 4, 5)},
+	{"matmul", SHAPE(3, 1, 3, 4), SHAPE(3, 2, 4, 5)},
+	{"matmul", SHAPE(2, 3, 4), SHAPE(4, 2, 1, 4, 2)},
+	{"matmul", SHAPE(4, 2, 1, 3, 4), SHAPE(4, 1, 3, 4, 2)},
+	{"matmul", SHAPE(1, 4), SHAPE(3, 2, 4, 3)},
+	{"matmul", SHAPE(3, 2, 3, 4), SHAPE(1, 4)},
+	{"matmul", SHAPE(2, 40, 70), SHAPE(2, 70, 50)},
+	{"linear", SHAPE(2, 3, 4), SHAPE(2, 5, 4)},
+	{"linear", SHAPE(1, 4), SHAPE(2, 5, 4)},
+	{"linear", SHAPE(2, 3, 4), SHAPE(1, 4)},
+	{"linear", SHAPE(3, 2, 3, 4), SHAPE(2, 5, 4)},
+	{"linear", SHAPE(3, 2, 3, 4), SHAPE(3, 2, 5, 4)},
+	{"dot", SHAPE(1, 4), SHAPE(2, 5, 4)},
+	{"dot", SHAPE(2, 4, 3), SHAPE(2, 5, 4)},
+	{"dot", SHAPE(1, 4), SHAPE(1, 4)},
+	{"dot", SHAPE(2, 4, 3), SHAPE(1, 4)},
+	{"dot", SHAPE(3, 2, 4, 3), SHAPE(2, 5, 4)},
+	{"dot", SHAPE(3, 2, 4, 3), SHAPE(3, 2, 5, 4)},
+	{"transpose", SHAPE(1, 4), SHAPE0},
+	{"transpose", SHAPE(2, 35, 40), SHAPE0},
+	{"transpose", SHAPE(4, 2, 3, 4, 5), SHAPE0},
+#define REDUCE(NAME)                                                                                                   \
+	{NAME, SHAPE(2, 3, 4), SHAPE0}, {NAME, SHAPE0, SHAPE0}, {NAME " axis=0", SHAPE(2, 3, 20), SHAPE0},                 \
+		{NAME " axis=-1", SHAPE(2, 3, 33), SHAPE0}, {NAME " axis=1", SHAPE(3, 2, 3, 4), SHAPE0},                       \
+		{NAME " axis=0,2", SHAPE(3, 2, 3, 4), SHAPE0}, {NAME " axis=0,2 keepdims=true", SHAPE(4, 2, 3, 2, 2), SHAPE0}, \
+		{NAME " axis=1,3", SHAPE(4, 2, 3, 2, 2), SHAPE0}, {NAME " axis=1 keepdims=true", SHAPE(2, 3, 4), SHAPE0},      \
+	{                                                                                                                  \
+		NAME " axis=0", SHAPE(2, 1, 4), SHAPE0                                                                         \
+	}
+	REDUCE("sum"),
+	REDUCE("mean"),
+	REDUCE("amax"),
+	REDUCE("amin"),
+	REDUCE("prod"),
+	REDUCE("logsumexp"),
+	REDUCE("norm"),
+#define ALONG(NAME)                                                                                                    \
+	{NAME, SHAPE(2, 3, 5), SHAPE0}, {NAME " axis=0", SHAPE(2, 3, 5), SHAPE0},                                          \
+		{NAME " axis=1", SHAPE(3, 2, 3, 37), SHAPE0},                                                                  \
+	{                                                                                                                  \
+		NAME, SHAPE(1, 300), SHAPE0                                                                                    \
+	}
+	ALONG("softmax"),
+	ALONG("log_softmax"),
+	ALONG("layernorm"),
+	ALONG("layernorm eps=0.1"),
+	ALONG("rmsnorm"),
+	ALONG("cumsum"),
+	{"softmax", SHAPE(2, 5, 1100), SHAPE0},
+	{"reshape 2 -1", SHAPE(2, 3, 4), SHAPE0},
+	{"flatten", SHAPE(2, 3, 4), SHAPE0},
+	{"slice start=1 stop=3", SHAPE(2, 4, 3), SHAPE0},
+	{"slice axis=1 start=-1 step=-2", SHAPE(3, 2, 5, 2), SHAPE0},
+	{"slice step=-1", SHAPE(1, 5), SHAPE0},
+	{"slice axis=-1 start=1 step=2", SHAPE(2, 3, 6), SHAPE0},
+	{"pad 1 2", SHAPE(2, 3, 2), SHAPE0},
+	{"pad 0 2 axis=-1 value=7", SHAPE(2, 3, 2), SHAPE0},
+	{"concat", SHAPE(2, 2, 3), SHAPE(2, 4, 3)},
+	{"concat axis=1", SHAPE(3, 2, 3, 2), SHAPE(3, 2, 1, 2)},
+	{"roll 1", SHAPE(2, 5, 2), SHAPE0},
+	{"roll -7 axis=1", SHAPE(2, 2, 5), SHAPE0},
+#define STENCIL(TEXT)                                                                                                  \
+	{"laplacian " TEXT, SHAPE(1, 7), SHAPE0}, {"laplacian " TEXT, SHAPE(2, 5, 6), SHAPE0},                             \
+		{"laplacian " TEXT, SHAPE(3, 3, 4, 5), SHAPE0}, {"laplacian axes=0 " TEXT, SHAPE(2, 5, 6), SHAPE0},            \
+		{"laplacian axes=1 " TEXT, SHAPE(2, 5, 6), SHAPE0}, {"laplacian axes=0,1 " TEXT, SHAPE(3, 3, 4, 2), SHAPE0},   \
+		{"laplacian axes=0,2 " TEXT, SHAPE(3, 3, 2, 4), SHAPE0}, {"laplacian " TEXT, SHAPE(2, 1, 3), SHAPE0},          \
+		{"laplacian " TEXT, SHAPE(2, 3, 1), SHAPE0}, {"laplacian " TEXT, SHAPE(2, 2, 2), SHAPE0},                      \
+		{"laplacian " TEXT, SHAPE(1, 3), SHAPE0},                                                                      \
+	{                                                                                                                  \
+		"laplacian " TEXT, SHAPE(1, 4), SHAPE0                                                                         \
+	}
+	STENCIL(""),
+	STENCIL("boundary=zero dx=0.5"),
+	STENCIL("boundary=reflect dx=2"),
+	{"conv1d", SHAPE(3, 2, 3, 8), SHAPE(3, 4, 3, 3)},
+	{"conv1d stride=2 padding=1", SHAPE(3, 2, 1, 9), SHAPE(3, 2, 1, 4)},
+	{"conv1d stride=3 padding=4", SHAPE(3, 1, 2, 5), SHAPE(3, 2, 2, 3)},
+	{"conv2d", SHAPE(4, 2, 2, 5, 6), SHAPE(4, 3, 2, 3, 3)},
+	{"conv2d stride=2,1 padding=0,2", SHAPE(4, 1, 2, 5, 4), SHAPE(4, 2, 2, 2, 3)},
+	{"conv2d stride=1,3 padding=3", SHAPE(4, 2, 1, 3, 4), SHAPE(4, 1, 1, 1, 1)},
+	{"conv2d padding=1", SHAPE(4, 1, 1, 20, 19), SHAPE(4, 1, 1, 3, 3)},
+	{"dropout 0.3 seed=7", SHAPE(2, 9, 11), SHAPE0},
+	{"dropout 0", SHAPE(1, 5), SHAPE0},
+#define LOSS(NAME)                                                                                                     \
+	{NAME, SHAPE(2, 3, 4), SHAPE(2, 3, 4)}, {NAME, SHAPE(2, 3, 4), SHAPE(1, 4)}, {NAME, SHAPE(1, 4), SHAPE(2, 3, 4)},  \
+		{NAME, SHAPE(2, 3, 1), SHAPE(2, 1, 4)}, {NAME, SHAPE(2, 3, 4), SHAPE0}, {NAME, SHAPE0, SHAPE0},                \
+	{                                                                                                                  \
+		NAME, SHAPE(2, 50, 60), SHAPE(2, 50, 1)                                                                        \
+	}
+	LOSS("mse"),
+	LOSS("mae"),
+	LOSS("huber"),
+	LOSS("huber delta=0.3"),
+	{"cross_entropy", SHAPE(2, 3, 5), SHAPE(1, 3)},
+	{"cross_entropy", SHAPE(1, 5), SHAPE0},
+	{"cross_entropy", SHAPE(3, 2, 3, 4), SHAPE(2, 2, 3)},
+	{"cast f64", SHAPE(2, 3, 4), SHAPE0},
+};
+enum { SAMPLES = sizeof samples / sizeof *samples };
+
+/* ---- running one ---- */
+
+struct setup {
+	enum op op;
+	struct attrs attrs;
+	struct type v, a, y, k;
+	struct arena arena;
+	const struct kernels *kernels;
+};
+
+/* "conv2d stride=2,1": positionals are numbers or words; lists are written with commas. */
+static void set_arguments(struct setup *s, const char *text)
+{
+	char copy[128], *rest = copy;
+	snprintf(copy, sizeof copy, "%s", text);
+	const char *token = strtok_r(copy, " ", &rest);
+	s->op = op_find(token);
+	ck_assert_msg(s->op < OP_COUNT, "%s", token);
+	attrs_default(&s->attrs, s->op);
+	for (int place = 0; (token = strtok_r(NULL, " ", &rest));) {
+		int64_t list[8];
+		const char *equals = strchr(token, '='), *value = equals ? equals + 1 : token, *message = NULL, *hint = NULL;
+		char name[32] = "", *end;
+		snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - token) : 0, token);
+		struct argument a = {.kind = ARGUMENT_NUMBER, .number = strtod(value, &end), .word = value, .integers = list};
+		a.integer = a.number == floor(a.number);
+		if (*end == ',') {
+			a.kind = ARGUMENT_INTEGERS;
+			for (const char *at = value; a.count < 8; at = end + 1) {
+				list[a.count++] = strtoll(at, &end, 10);
+				if (*end != ',')
+					break;
+			}
+		} else if (!strcmp(value, "true") || !strcmp(value, "false")) {
+			a.kind = ARGUMENT_BOOL;
+			a.boolean = value[0] == 't';
+		} else if (*end) {
+			a.kind = ARGUMENT_WORD;
+		}
+		enum status status =
+			attrs_set(&s->attrs, s->op, *name ? name : NULL, *name ? 0 : place++, &a, &s->arena, &message, &hint);
+		ck_assert_msg(status == STATUS_OK, "%s: %s", text, message ? message : "?");
+	}
+}
+
+/* False where the shapes do not fit. */
+static bool begin(struct setup *s, const struct sample *sample, const struct kernels *kernels)
+{
+	const char *message = NULL;
+	memset(s, 0, sizeof *s);
+	arena_init(&s->arena, &allocator_system);
+	set_arguments(s, sample->text);
+	s->kernels = kernels;
+	s->v = (struct type){kernels->dtype, sample->v};
+	s->a = (struct type){kernels->dtype, sample->a};
+	if (op_infer(s->op, &s->attrs, &s->v, op_table[s->op].operands ? &s->a : NULL, &s->y, &s->arena, &message)) {
+		arena_free(&s->arena);
+		return false;
+	}
+	op_keep_type(s->op, &s->attrs, &s->v, &s->a, &s->y, 0, &s->k);
+	return true;
+}
+
+static size_t count_of(const struct type *type) { return (size_t)shape_count(&type->shape); }
+static bool wide(const struct type *type) { return dtype_compute(type->dtype) == DTYPE_F64; }
+
+static void *block_of(const struct type *type)
+{
+	void *block = NULL;
+	size_t bytes = (size_t)type_bytes(type);
+	ck_assert_int_eq(posix_memalign(&block, 64, bytes ? bytes : 1), 0);
+	memset(block, 0x7f, bytes);
+	return block;
+}
+
+static double get(const struct type *type, const void *array, size_t i)
+{
+	return wide(type) ? ((const double *)array)[i] : (double)((const float *)array)[i];
+}
+
+static void set(const struct type *type, void *array, size_t i, double value)
+{
+	if (wide(type))
+		((double *)array)[i] = value;
+	else
+		((float *)array)[i] = (float)value;
+}
+
+static double noise(uint64_t *state)
+{
+	*state = *state * 6364136223846793005U + 1442695040888963407U;
+	return (double)(*state >> 33) / 0x1p30 - 1;
+}
+
+static struct op_call call_of(const struct setup *s, bool backward)
+{
+	struct op_call call = {s->op, &s->attrs, &s->v, &s->a, &s->y, 0, s->v.shape.ndim ? s->v.shape.dim[0] : 1,
+	                       NULL,  s->kernels};
+	int64_t bytes = op_scratch(s->op, &s->attrs, &s->v, &s->a, &s->y, backward);
+	ck_assert_int_ge(bytes, 0);
+	ck_assert_int_eq(posix_memalign(&call.scratch, 64, bytes ? (size_t)bytes : 1), 0);
+	memset(call.scratch, 0xff, (size_t)bytes); /* NaN */
+	return call;
+}
+
+static bool keeps(const struct setup *s) { return op_table[s->op].keeps[0].kind != KEEP_NOTHING; }
+
+static void forward(const struct setup *s, void *y, const void *v, const void *a, void *k)
+{
+	struct op_call call = call_of(s, false);
+	void *const keep[MAX_KEEPS] = {k, NULL};
+	op_forward_get(s->op)(&call, y, v, a, keep);
+	free(call.scratch);
+}
+
+/* Only what the row declares is given. */
+static void vjp(const struct setup *s, void *dv, void *da, const void *g, const void *v, const void *a, const void *y,
+                const void *k)
+{
+	struct op_call call = call_of(s, true);
+	const struct op_info *info = &op_table[s->op];
+	unsigned bits = (dv ? info->needs_v : 0) | (da ? info->needs_a : 0);
+	const void *const needs[MAX_NEEDS] = {bits & NEED_V ? v : NULL, bits & NEED_A ? a : NULL, bits & NEED_Y ? y : NULL,
+	                                      bits & NEED_K ? k : NULL, NULL};
+	op_vjp_get(s->op)(&call, dv, da, g, needs);
+	free(call.scratch);
+}
+
+struct arrays {
+	void *v, *a, *y, *k, *g, *dv, *da;
+};
+
+static struct arrays arrays_of(const struct setup *s, uint64_t seed)
+{
+	struct arrays x = {block_of(&s->v), block_of(&s->a), block_of(&s->y), block_of(&s->k),
+	                   block_of(&s->y), block_of(&s->v), block_of(&s->a)};
+	for (size_t i = 0; i < count_of(&s->v); i++)
+		set(&s->v, x.v, i, noise(&seed));
+	for (size_t i = 0; i < count_of(&s->a); i++)
+		set(&s->a, x.a, i, s->op == OP_cross_entropy ? (double)(i % 4) : noise(&seed));
+	for (size_t i = 0; i < count_of(&s->y); i++)
+		set(&s->y, x.g, i, noise(&seed));
+	return x;
+}
+
+static void arrays_free(struct arrays *x)
+{
+	void *all[] = {x->v, x->a, x->y, x->k, x->g, x->dv, x->da};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		free(all[i]);
+}
+
+/* ---- derivatives ---- */
+
+/* <g, f(v, a)> with element I of X moved by STEP. */
+static long double moved(const struct setup *s, const struct arrays *x, void *moving, size_t i, double step)
+{
+	double *at = (double *)moving + i, old = *at;
+	long double sum = 0;
+	double *y = block_of(&s->y);
+	*at = old + step;
+	forward(s, y, x->v, x->a, NULL);
+	*at = old;
+	for (size_t j = 0; j < count_of(&s->y); j++)
+		sum += (long double)y[j] * ((double *)x->g)[j];
+	free(y);
+	return sum;
+}
+
+static void check_slopes(const struct setup *s, const struct arrays *x, const struct type *type, void *moving,
+                         const double *slope, const char *text)
+{
+	const double step = 1e-5;
+	for (size_t i = 0; i < count_of(type); i++) {
+		double difference = (double)((moved(s, x, moving, i, step) - moved(s, x, moving, i, -step)) / (2 * step));
+		ck_assert_msg(fabs(difference - slope[i]) <= 2e-7 * (1 + fabs(difference)),
+		              "%s (%s): slope %zu is %.12g, not %.12g", text, s->kernels->isa, i, slope[i], difference);
+		/* a large one is sampled */
+		i += count_of(type) > 500 ? 97 : 0;
+	}
+}
+
+START_TEST(test_slopes)
+{
+	const struct kernels *tables[4];
+	size_t count = kernels_all(DTYPE_F64, tables);
+	for (size_t k = 0; k < count; k++) {
+		struct setup s;
+		ck_assert_msg(begin(&s, &samples[_i], tables[k]), "%s", samples[_i].text);
+		struct arrays x = arrays_of(&s, 5 + (uint64_t)_i);
+		bool right = op_table[s.op].operand_differentiable;
+		forward(&s, x.y, x.v, x.a, keeps(&s) ? x.k : NULL);
+		vjp(&s, x.dv, right ? x.da : NULL, x.g, x.v, x.a, x.y, x.k);
+		check_slopes(&s, &x, &s.v, x.v, x.dv, samples[_i].text);
+		if (right) {
+			check_slopes(&s, &x, &s.a, x.a, x.da, samples[_i].text);
+			/* each alone gives the same */
+			double *alone = block_of(&s.v), *other = block_of(&s.a);
+			vjp(&s, alone, NULL, x.g, x.v, x.a, x.y, x.k);
+			vjp(&s, NULL, other, x.g, x.v, x.a, x.y, x.k);
+			ck_assert_mem_eq(alone, x.dv, (size_t)type_bytes(&s.v));
+			ck_assert_mem_eq(other, x.da, (size_t)type_bytes(&s.a));
+			free(alone);
+			free(other);
+		}
+		arrays_free(&x);
+		arena_free(&s.arena);
+	}
+}
+END_TEST
+
+START_TEST(test_all_rows_have_samples)
+{
+	for (int op = 0; op < OP_COUNT; op++) {
+		bool found = op_table[op].class != OP_CLASS_GENERAL;
+		size_t length = strlen(op_table[op].name);
+		for (int i = 0; i < SAMPLES; i++)
+			found |= !strncmp(samples[i].text, op_table[op].name, length) && strchr(" ", samples[i].text[length]);
+		ck_assert_msg(found, "'%s' has no sample in this test: add one", op_table[op].name);
+		ck_assert_int_eq(op_table[op].class == OP_CLASS_GENERAL, op_forward_get((enum op)op) != NULL);
+		ck_assert_int_eq(op_table[op].class == OP_CLASS_GENERAL, op_vjp_get((enum op)op) != NULL);
+	}
+}
+END_TEST
+
+static bool is_product(enum op op)
+{
+	return op == OP_matmul || op == OP_linear || op == OP_dot || op == OP_conv1d || op == OP_conv2d;
+}
+
+/* The same bits from every instruction set (products apart), with keeps or without; f32 near f64. */
+START_TEST(test_sets_agree)
+{
+	for (int type = 0; type < 2; type++) {
+		const struct kernels *tables[4];
+		size_t count = kernels_all(type ? DTYPE_F64 : DTYPE_F32, tables);
+		struct setup s, t, d;
+		if (type == 0 && !strncmp(samples[_i].text, "cast", 4))
+			continue;
+		begin(&s, &samples[_i], tables[0]);
+		struct arrays x = arrays_of(&s, 11);
+		forward(&s, x.y, x.v, x.a, x.k);
+		vjp(&s, x.dv, op_table[s.op].operand_differentiable ? x.da : NULL, x.g, x.v, x.a, x.y, x.k);
+		for (size_t k = 0; k < count; k++) {
+			begin(&t, &samples[_i], tables[k]);
+			struct arrays z = arrays_of(&t, 11);
+			forward(&t, z.y, z.v, z.a, NULL);
+			/* exp of the portable set is the C library's */
+			bool same =
+				!is_product(s.op) && (strcmp(tables[k]->isa, "portable") ||
+			                          !strstr("softmax logsumexp log_softmax cross_entropy", op_table[s.op].name));
+			if (same)
+				ck_assert_msg(!memcmp(x.y, z.y, (size_t)type_bytes(&s.y)), "%s on %s", samples[_i].text,
+				              tables[k]->isa);
+			vjp(&t, z.dv, op_table[s.op].operand_differentiable ? z.da : NULL, x.g, x.v, x.a, x.y, x.k);
+			if (same)
+				ck_assert_msg(!memcmp(x.dv, z.dv, (size_t)type_bytes(&s.v)), "slope of %s on %s", samples[_i].text,
+				              tables[k]->isa);
+			arrays_free(&z);
+			arena_free(&t.arena);
+		}
+		/* f32 against f64 */
+		const struct kernels *doubles[4];
+		kernels_all(DTYPE_F64, doubles);
+		begin(&d, &samples[_i], doubles[0]);
+		struct arrays w = arrays_of(&d, 11);
+		for (size_t i = 0; i < count_of(&s.v); i++)
+			set(&d.v, w.v, i, get(&s.v, x.v, i));
+		for (size_t i = 0; i < count_of(&s.a); i++)
+			set(&d.a, w.a, i, get(&s.a, x.a, i));
+		for (size_t i = 0; i < count_of(&s.y); i++)
+			set(&d.y, w.g, i, get(&s.y, x.g, i));
+		forward(&d, w.y, w.v, w.a, w.k);
+		vjp(&d, w.dv, op_table[s.op].operand_differentiable ? w.da : NULL, w.g, w.v, w.a, w.y, w.k);
+		for (size_t i = 0; i < count_of(&s.y); i++)
+			ck_assert_msg(fabs(get(&s.y, x.y, i) - get(&d.y, w.y, i)) <= 2e-5 * (1 + fabs(get(&d.y, w.y, i))),
+			              "%s: %zu: %g %g", samples[_i].text, i, get(&s.y, x.y, i), get(&d.y, w.y, i));
+		for (size_t i = 0; i < count_of(&s.v); i++)
+			ck_assert_msg(fabs(get(&s.v, x.dv, i) - get(&d.v, w.dv, i)) <= 2e-5 * (1 + fabs(get(&d.v, w.dv, i))),
+			              "slope of %s: %zu: %g %g", samples[_i].text, i, get(&s.v, x.dv, i), get(&d.v, w.dv, i));
+		arrays_free(&w);
+		arrays_free(&x);
+		arena_free(&s.arena);
+		arena_free(&d.arena);
+	}
+}
+END_TEST
+
+/* Each extent in turn 0, where the shapes still fit: nothing is read or written beyond, and gradients are written. */
+START_TEST(test_empty)
+{
+	for (int type = 0; type < 2; type++)
+		for (int axis = 0; axis < samples[_i].v.ndim + samples[_i].a.ndim; axis++)
+			for (int both = 0; both < 2; both++) {
+				struct sample empty = samples[_i];
+				struct setup s;
+				int other = empty.a.ndim - (empty.v.ndim - axis);
+				if (axis < empty.v.ndim)
+					empty.v.dim[axis] = 0;
+				else
+					empty.a.dim[axis - empty.v.ndim] = 0;
+				/* the axis that goes with it */
+				if (both && axis < empty.v.ndim && other >= 0)
+					empty.a.dim[other] = 0;
+				if (both && axis == empty.v.ndim - 1 && empty.a.ndim)
+					empty.a.dim[empty.a.ndim == 1 ? 0 : empty.a.ndim - 2] = 0;
+				if (!begin(&s, &empty, kernels_get(type ? DTYPE_F64 : DTYPE_F32)))
+					continue;
+				struct arrays x = arrays_of(&s, 3);
+				bool right = op_table[s.op].operand_differentiable;
+				forward(&s, x.y, x.v, x.a, x.k);
+				vjp(&s, x.dv, right ? x.da : NULL, x.g, x.v, x.a, x.y, x.k);
+				for (size_t i = 0; i < count_of(&s.a) && right && !count_of(&s.y) && count_of(&s.v) == 0; i++)
+					ck_assert_msg(get(&s.a, x.da, i) == 0, "%s", samples[_i].text);
+				arrays_free(&x);
+				arena_free(&s.arena);
+			}
+}
+END_TEST
+
+/* ---- tiles ---- */
+
+START_TEST(test_sums_by_tiles)
+{
+	static const struct sample whole[] = {
+		{"sum", SHAPE(2, 700, 3), SHAPE0},
+		{"sum axis=0", SHAPE(2, 700, 3), SHAPE0},
+		{"mean", SHAPE(2, 700, 3), SHAPE0},
+		{"mean axis=0", SHAPE(3, 700, 2, 3), SHAPE0},
+		{"mean axis=0,2", SHAPE(3, 700, 2, 3), SHAPE0},
+		{"mse", SHAPE(2, 700, 3), SHAPE(2, 700, 3)},
+		{"mae", SHAPE(2, 700, 3), SHAPE(1, 3)},
+		{"huber delta=0.5", SHAPE(2, 700, 3), SHAPE(2, 700, 1)},
+		{"cross_entropy", SHAPE(2, 700, 5), SHAPE(1, 700)},
+	};
+	for (int type = 0; type < 2; type++) {
+		struct setup s;
+		ck_assert(begin(&s, &whole[_i], kernels_get(type ? DTYPE_F64 : DTYPE_F32)));
+		struct arrays x = arrays_of(&s, 9);
+		size_t size = type ? 8 : 4, row = count_of(&s.v) / 700, outs = count_of(&s.y);
+		bool streamed = s.a.shape.ndim && s.a.shape.dim[0] == 700;
+		size_t row_a = streamed ? count_of(&s.a) / 700 : 0;
+		double hi[8] = {0}, lo[8] = {0}, part[8], part_lo[8];
+		unsigned char *kept = block_of(&s.k), *slope = block_of(&s.v);
+		forward(&s, x.y, x.v, x.a, keeps(&s) ? x.k : NULL);
+		vjp(&s, x.dv, NULL, x.g, x.v, x.a, x.y, x.k);
+		for (int64_t first = 0; first < 700; first += 128) {
+			struct setup t = s;
+			t.v.shape.dim[0] = 700 - first < 128 ? 700 - first : 128;
+			if (streamed)
+				t.a.shape.dim[0] = t.v.shape.dim[0];
+			const unsigned char *v = (unsigned char *)x.v + (size_t)first * row * size;
+			const unsigned char *a = (unsigned char *)x.a + (size_t)first * row_a * size;
+			struct op_call call = call_of(&t, false);
+			call.first = first * (int64_t)row;
+			call.whole = 700;
+			void *const keep[MAX_KEEPS] = {kept + (size_t)first * row * size, NULL};
+			sum_partial(&call, part, part_lo, v, a, keep);
+			free(call.scratch);
+			for (size_t i = 0; i < outs; i++) {
+				hi[i] += part[i];
+				lo[i] += part_lo[i];
+			}
+			call = call_of(&t, true);
+			call.whole = 700;
+			const void *const needs[MAX_NEEDS] = {NULL, a, NULL, keep[0], NULL};
+			op_vjp_get(s.op)(&call, slope + (size_t)first * row * size, NULL, x.g, needs);
+			free(call.scratch);
+		}
+		struct op_call call = call_of(&s, false);
+		void *y = block_of(&s.y);
+		sum_finish(&call, y, hi, lo, (int64_t)outs);
+		for (size_t i = 0; i < outs; i++)
+			ck_assert_double_eq_tol(get(&s.y, y, i), get(&s.y, x.y, i),
+			                        (type ? 4e-16 : 1.2e-7) * (1 + fabs(get(&s.y, y, i))));
+		ck_assert_mem_eq(slope, x.dv, (size_t)type_bytes(&s.v));
+		if (keeps(&s))
+			ck_assert_mem_eq(kept, x.k, (size_t)type_bytes(&s.k));
+		/* one tile is the whole, to the bit */
+		sum_partial(&call, hi, lo, x.v, x.a, (void *const[MAX_KEEPS]){NULL, NULL});
+		sum_finish(&call, y, hi, lo, (int64_t)outs);
+		ck_assert_mem_eq(y, x.y, (size_t)type_bytes(&s.y));
+		free(call.scratch);
+		free(y);
+		free(kept);
+		free(slope);
+		arrays_free(&x);
+		arena_free(&s.arena);
+	}
+}
+END_TEST
+
+/* ---- random ---- */
+
+/* The known answers of Random123 (philox4x32-10) for counter 0 and key 0, by the mask that each p gives. */
+START_TEST(test_philox)
+{
+	static const uint32_t zeros[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
+	const struct sample sample = {"dropout 0.5", SHAPE(1, 4), SHAPE0};
+	const struct kernels *tables[4];
+	size_t count = kernels_all(DTYPE_F64, tables);
+	for (size_t k = 0; k < count; k++)
+		for (int i = 0; i < 4; i++)
+			for (int above = 0; above < 2; above++) {
+				struct setup s;
+				begin(&s, &sample, tables[k]);
+				struct arrays x = arrays_of(&s, 1);
+				/* kept where the word is at least p * 2^32 */
+				s.attrs.p = ((double)zeros[i] + above) / 0x1p32;
+				forward(&s, x.y, x.v, NULL, NULL);
+				ck_assert_int_eq(((double *)x.y)[i] != 0, !above);
+				arrays_free(&x);
+				arena_free(&s.arena);
+			}
+}
+END_TEST
+
+START_TEST(test_dropout_by_tiles)
+{
+	const struct sample sample = {"dropout 0.25 seed=-3", SHAPE(1, 1000), SHAPE0};
+	struct setup s;
+	begin(&s, &sample, kernels_get(DTYPE_F32));
+	struct arrays x = arrays_of(&s, 1);
+	float *v = x.v, *y = x.y, part[1000];
+	int kept = 0;
+	v[77] = NAN;
+	forward(&s, y, v, NULL, NULL);
+	for (int64_t first = 0, n = 1; first < 1000; first += n, n = n * 2 % 61 + 1) {
+		struct setup t = s;
+		t.v.shape.dim[0] = n = n < 1000 - first ? n : 1000 - first;
+		struct op_call call = call_of(&t, false);
+		call.first = first;
+		op_forward_get(OP_dropout)(&call, part + first, v + first, NULL, NULL);
+		free(call.scratch);
+	}
+	ck_assert_mem_eq(part, y, sizeof part);
+	for (int i = 0; i < 1000; i++)
+		kept += y[i] != 0;
+	ck_assert_int_gt(kept, 700);
+	ck_assert_int_lt(kept, 800);
+	for (int i = 0; i < 1000; i++)
+		ck_assert(y[i] == 0 || i == 77 || y[i] == v[i] * (1 / 0.75F));
+	arrays_free(&x);
+	arena_free(&s.arena);
+}
+END_TEST
+
+/* ---- broadcasting ---- */
+
+START_TEST(test_broadcast)
+{
+	static const struct shape pairs[][2] = {
+		{SHAPE(2, 30, 17), SHAPE(1, 17)},
+		{SHAPE(2, 30, 17), SHAPE(2, 30, 1)},
+		{SHAPE(2, 30, 17), SHAPE0},
+		{SHAPE(2, 30, 17), SHAPE(2, 1, 17)},
+		{SHAPE(2, 30, 17), SHAPE(2, 30, 17)},
+		{SHAPE(3, 4, 5, 6), SHAPE(3, 4, 1, 6)},
+		{SHAPE(3, 4, 5, 6), SHAPE(2, 5, 1)},
+		{SHAPE(3, 4, 5, 6), SHAPE(3, 1, 5, 1)},
+		{SHAPE(4, 2, 3, 4, 5), SHAPE(4, 2, 1, 4, 1)},
+		{SHAPE(4, 2, 3, 4, 5), SHAPE(3, 1, 4, 1)},
+		{SHAPE(2, 1, 5), SHAPE(1, 5)},
+		{SHAPE(2, 700, 600), SHAPE(1, 600)},
+		{SHAPE(2, 0, 3), SHAPE(1, 3)},
+		{SHAPE(2, 5000, 3), SHAPE(1, 3)},
+		{SHAPE0, SHAPE0},
+		{SHAPE(2, 0, 3), SHAPE(2, 1, 1)},
+	};
+	for (int type = 0; type < 2; type++) {
+		const struct kernels *kernels = kernels_get(type ? DTYPE_F64 : DTYPE_F32);
+		struct type whole = {kernels->dtype, pairs[_i][0]}, small = {kernels->dtype, pairs[_i][1]};
+		void *a = block_of(&small), *filled = block_of(&whole), *sums = block_of(&small), *scratch = block_of(&whole);
+		size_t n = count_of(&whole), m = count_of(&small);
+		long double *expected = calloc(m, sizeof *expected);
+		uint64_t seed = 1;
+		for (size_t i = 0; i < m; i++)
+			set(&small, a, i, (double)i + 1);
+		/* in pieces of awkward lengths */
+		for (int64_t first = 0, piece = 1; first < (int64_t)n; first += piece, piece = piece * 3 % 1009 + 1) {
+			piece = piece < (int64_t)n - first ? piece : (int64_t)n - first;
+			broadcast_fill(kernels, (char *)filled + (size_t)first * (type ? 8 : 4), a, &small, &whole, first, piece);
+		}
+		for (size_t i = 0; i < n; i++) {
+			size_t rest = i, at = 0, stride = 1;
+			for (int d = 0; d < whole.shape.ndim; d++) {
+				int axis = whole.shape.ndim - 1 - d, own = small.shape.ndim - 1 - d;
+				size_t place = rest % (size_t)whole.shape.dim[axis];
+				rest /= (size_t)whole.shape.dim[axis];
+				if (own >= 0 && small.shape.dim[own] != 1)
+					at += place * stride;
+				stride *= own >= 0 ? (size_t)small.shape.dim[own] : 1;
+			}
+			ck_assert_double_eq(get(&whole, filled, i), (double)at + 1);
+			set(&whole, filled, i, noise(&seed));
+			expected[at] += get(&whole, filled, i);
+		}
+		sum_to_shape(kernels, sums, &small, filled, &whole, scratch);
+		for (size_t i = 0; i < m; i++)
+			ck_assert_double_eq_tol(get(&small, sums, i), (double)expected[i],
+			                        (type ? 1e-15 : 1e-7) * (1 + fabs((double)expected[i])));
+		free(a);
+		free(filled);
+		free(sums);
+		free(scratch);
+		free(expected);
+	}
+}
+END_TEST
+
+/* ---- operands ---- */
+
+START_TEST(test_classes)
+{
+	const struct type v = {DTYPE_F32, SHAPE(2, 3, 5)}, t = {DTYPE_F64, SHAPE(1, 3)};
+	char message[OP_CHECK_TEXT] = "";
+	ck_assert(op_check_operand(OP_cross_entropy, &v, &t, (double[]){0, 4, 2}, message));
+	ck_assert(op_check_operand(OP_mse, &v, &t, (double[]){0, 9, NAN}, message));
+	static const double wrong[] = {5, -1, 0.5, NAN, INFINITY};
+	for (size_t i = 0; i < 5; i++) {
+		ck_assert(!op_check_operand(OP_cross_entropy, &v, &t, (double[]){0, wrong[i], 2}, message));
+		ck_assert_ptr_nonnull(strstr(message, "element 1"));
+		ck_assert_ptr_nonnull(strstr(message, "0 to 4"));
+	}
+	/* a computed class that is none: NaN, in its row of the gradient too */
+	const struct sample sample = {"cross_entropy", SHAPE(2, 2, 3), SHAPE(1, 2)};
+	struct setup s;
+	begin(&s, &sample, kernels_get(DTYPE_F64));
+	struct arrays x = arrays_of(&s, 2);
+	((double *)x.a)[0] = 1.5;
+	forward(&s, x.y, x.v, x.a, x.k);
+	vjp(&s, x.dv, NULL, x.g, x.v, x.a, x.y, x.k);
+	ck_assert(isnan(*(double *)x.y));
+	for (int i = 0; i < 6; i++)
+		ck_assert_int_eq(isnan(((double *)x.dv)[i]), i < 3);
+	arrays_free(&x);
+	arena_free(&s.arena);
+}
+END_TEST
+
+START_TEST(test_casts)
+{
+	static const float values[] = {1.00048828125F, 65520, 1e-8F, NAN, -0.0F, 3.14159274F};
+	static const double half[] = {1, INFINITY, 0, NAN, -0.0, 3.140625},
+						brain[] = {1, 65536, 0x1.58p-27, NAN, -0.0, 3.140625};
+	for (int i = 0; i < 2; i++) {
+		struct setup s;
+		const struct sample sample = {i ? "cast bf16" : "cast f16", SHAPE(1, 6), SHAPE0};
+		for (int type = 0; type < 2; type++) {
+			begin(&s, &sample, kernels_get(type ? DTYPE_F64 : DTYPE_F32));
+			struct arrays x = arrays_of(&s, 2);
+			for (size_t j = 0; j < 6; j++)
+				set(&s.v, x.v, j, (double)values[j]);
+			forward(&s, x.y, x.v, NULL, NULL);
+			for (size_t j = 0; j < 6; j++) {
+				double got = get(&s.y, x.y, j), want = i ? brain[j] : half[j];
+				ck_assert_msg(isnan(want) ? isnan(got) : got == want && !signbit(got) == !signbit(want), "%d %zu: %a",
+				              i, j, got);
+			}
+			vjp(&s, x.dv, NULL, x.g, NULL, NULL, NULL, NULL);
+			for (size_t j = 0; j < 6; j++)
+				ck_assert(get(&s.v, x.dv, j) == get(&s.y, x.g, j));
+			arrays_free(&x);
+			arena_free(&s.arena);
+		}
+	}
+}
+END_TEST
+
+/* ---- golden data: lines "type op arguments|shape values|shape values|shape values|ulp" ---- */
+
+static bool read_array(const char **text, struct type *type, void **data)
+{
+	char *end;
+	type->shape.ndim = (int)strtol(*text, &end, 10);
+	for (int i = 0; i < type->shape.ndim; i++)
+		type->shape.dim[i] = strtol(end, &end, 10);
+	*data = block_of(type);
+	for (size_t i = 0; i < count_of(type); i++)
+		set(type, *data, i, strtod(end, &end));
+	end += strspn(end, " ");
+	*text = end + (*end == '|');
+	return *end == '|';
+}
+
+static double distance(const struct type *type, double got, double want)
+{
+	if (isnan(want) || isnan(got) || isinf(want) || isinf(got))
+		return (isnan(want) && isnan(got)) || got == want ? 0 : INFINITY;
+	double ulp = wide(type) ? nextafter(fabs(want), INFINITY) - fabs(want)
+	                        : (double)(nextafterf((float)fabs(want), INFINITY) - (float)fabs(want));
+	return fabs(got - want) / ulp;
+}
+
+static void check_golden(const char *line, const struct kernels *kernels)
+{
+	struct sample sample = {0};
+	struct setup s;
+	struct type y;
+	void *v, *a, *want;
+	char text[128];
+	const char *bar = strchr(line, '|'), *at = bar + 1;
+	snprintf(text, sizeof text, "%.*s", (int)(bar - line - 4), line + 4);
+	sample.text = text;
+	y.dtype = kernels->dtype;
+	struct type v_type = {kernels->dtype, {0}}, a_type = v_type;
+	ck_assert_msg(read_array(&at, &v_type, &v) && read_array(&at, &a_type, &a) && read_array(&at, &y, &want), "%s",
+	              line);
+	double limit = strtod(at, NULL);
+	sample.v = v_type.shape;
+	sample.a = a_type.shape;
+	ck_assert_msg(begin(&s, &sample, kernels), "%s", text);
+	ck_assert_msg(shape_equal(&s.y.shape, &y.shape), "%s: the shape of the result", text);
+	void *got = block_of(&y);
+	forward(&s, got, v, a, NULL);
+	for (size_t i = 0; i < count_of(&y); i++)
+		ck_assert_msg(distance(&y, get(&y, got, i), get(&y, want, i)) <= limit,
+		              "%s %.3s (%s): element %zu is %.17g, not %.17g", text, line, kernels->isa, i, get(&y, got, i),
+		              get(&y, want, i));
+	free(got);
+	free(v);
+	free(a);
+	free(want);
+	arena_free(&s.arena);
+}
+
+START_TEST(test_golden)
+{
+	char path[512], *line = NULL;
+	size_t room = 0;
+	int lines = 0;
+	const char *top = getenv("TOP");
+	snprintf(path, sizeof path, "%s/tests/golden/ops/general.txt", top ? top : ".");
+	FILE *file = fopen(path, "r");
+	ck_assert_msg(file != NULL, "%s cannot be read", path);
+	while (getline(&line, &room, file) > 0) {
+		if (*line == '#')
+			continue;
+		const struct kernels *tables[4];
+		size_t count = kernels_all(strncmp(line, "f64", 3) ? DTYPE_F32 : DTYPE_F64, tables);
+		for (size_t k = 0; k < count; k++)
+			check_golden(line, tables[k]);
+		lines++;
+	}
+	ck_assert_int_gt(lines, 100);
+	free(line);
+	fclose(file);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("general");
+	TCase *tests = tcase_create("general");
+	tcase_set_timeout(tests, 120);
+	tcase_add_test(tests, test_all_rows_have_samples);
+	tcase_add_loop_test(tests, test_slopes, 0, SAMPLES);
+	tcase_add_loop_test(tests, test_sets_agree, 0, SAMPLES);
+	tcase_add_loop_test(tests, test_empty, 0, SAMPLES);
+	tcase_add_loop_test(tests, test_sums_by_tiles, 0, 9);
+	tcase_add_test(tests, test_philox);
+	tcase_add_test(tests, test_dropout_by_tiles);
+	tcase_add_loop_test(tests, test_broadcast, 0, 16);
+	tcase_add_test(tests, test_classes);
+	tcase_add_test(tests, test_casts);
+	tcase_add_test(tests, test_golden);
+	suite_add_tcase(suite, tests);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
