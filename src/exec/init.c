@@ -5,10 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-bool init_needs_type(enum init_kind kind)
-{
-	return kind >= INIT_ZEROS;
-}
+bool init_needs_type(enum init_kind kind) { return kind >= INIT_ZEROS; }
 
 /* Ten rounds of Philox 4x32; the constants are the paper's. */
 static void philox(const uint32_t key[2], uint64_t counter, uint32_t out[4])
@@ -31,10 +28,7 @@ static void philox(const uint32_t key[2], uint64_t counter, uint32_t out[4])
 	out[3] = c3;
 }
 
-static double unit(uint32_t low, uint32_t high)
-{
-	return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
-}
+static double unit(uint32_t low, uint32_t high) { return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53; }
 
 static void fill_random(const struct init *init, size_t count, double *values)
 {

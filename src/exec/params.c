@@ -26,13 +26,13 @@ struct binder {
 
 /* Where a param's values come from, before its declaration is looked at. */
 struct origin {
-	struct array array;  /* type as in the file; data NULL where only types are wanted, or the type is declared */
+	struct array array; /* type as in the file; data NULL where only types are wanted, or the type is declared */
 	const struct init *init;
-	struct init number;  /* --param NAME=3.5 */
+	struct init number; /* --param NAME=3.5 */
 	bool weak;
-	const char *text;    /* as messages call it */
-	bool literal;        /* values are INIT's */
-	bool none;           /* there are no values: the declared type is all that is known */
+	const char *text; /* as messages call it */
+	bool literal;     /* values are INIT's */
+	bool none;        /* there are no values: the declared type is all that is known */
 };
 
 /* Names. */
@@ -184,15 +184,15 @@ static enum status mismatch(const struct binder *b, const struct param *param, c
 	type_format(&param->declared.type, want);
 	const char *kind = param->differentiated ? "param" : "const";
 	if (number) {
-		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but its value is one number", kind,
-		        param->name, want);
+		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but its value is one number",
+		        kind, param->name, want);
 		diag_hint(b->diags, "full(%g) fills an array", origin->init->values[0]);
 	} else if (origin->literal) {
-		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s is %s", kind, param->name, want,
-		        origin->text, shape_format(&origin->array.type.shape, have));
+		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s is %s", kind, param->name,
+		        want, origin->text, shape_format(&origin->array.type.shape, have));
 	} else {
-		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s holds %s", kind, param->name,
-		        want, origin->text, type_format(&origin->array.type, have));
+		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s holds %s", kind,
+		        param->name, want, origin->text, type_format(&origin->array.type, have));
 	}
 	return STATUS_CHAIN;
 }
@@ -225,8 +225,8 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 		return diag_at(b->diags, STATUS_LIMIT, b->chain->source, param->span, "param '%s' is too large to address",
 		               param->name);
 	if (shapeless && origin->init->kind == INIT_EYE && param->type.shape.ndim != 2)
-		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "'eye' makes a matrix, and '%s' has %d dimensions",
-		               param->name, param->type.shape.ndim);
+		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
+		               "'eye' makes a matrix, and '%s' has %d dimensions", param->name, param->type.shape.ndim);
 	param->typed = true;
 	return STATUS_OK;
 }
@@ -239,8 +239,8 @@ static enum status check_seed(const struct binder *b, const struct param *param,
 	double seed = origin->init->values[origin->init->count - 1];
 	if (seed == floor(seed) && fabs(seed) <= 0x1p53)
 		return STATUS_OK;
-	return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "the seed of param '%s' is not a whole number",
-	               param->name);
+	return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
+	               "the seed of param '%s' is not a whole number", param->name);
 }
 
 /* Values. */
@@ -373,8 +373,15 @@ enum status params_bind(struct params *params, struct chain *chain, const struct
 {
 	size_t n = chain->param_count;
 	*params = (struct params){.count = n, .allocator = allocator};
-	struct binder b = {.params = params, .chain = chain, .bindings = bindings, .count = count, .directory = directory,
-	                   .special = special, .data = data, .compute = dtype_compute(compute), .arena = arena,
+	struct binder b = {.params = params,
+	                   .chain = chain,
+	                   .bindings = bindings,
+	                   .count = count,
+	                   .directory = directory,
+	                   .special = special,
+	                   .data = data,
+	                   .compute = dtype_compute(compute),
+	                   .arena = arena,
 	                   .diags = diags};
 	enum status status = check_bindings(&b);
 	if (status || n == 0)

@@ -15,10 +15,10 @@ struct param_binding { /* --param NAME=FILE or NAME=3.5 */
 struct params {
 	struct bound_param *bound; /* by index in chain->params */
 	size_t count;
-	int64_t bytes;             /* of all arrays */
+	int64_t bytes; /* of all arrays */
 	const struct allocator *allocator;
-	struct array *arrays;      /* what is held: in the computing type */
-	struct array *exact;       /* weak ones as doubles, whatever they are held as now */
+	struct array *arrays; /* what is held: in the computing type */
+	struct array *exact;  /* weak ones as doubles, whatever they are held as now */
 };
 
 /*

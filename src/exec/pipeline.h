@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 struct pipeline {
-	int64_t items;        /* numbered 0 .. items-1 */
-	int workers;          /* at least 1; the caller's thread is worker 0 */
+	int64_t items; /* numbered 0 .. items-1 */
+	int workers;   /* at least 1; the caller's thread is worker 0 */
 	/*
 	 * TAKE and GIVE are called in the order of items, one at a time, where they
 	 * are ordered; else from any worker at any time, as COMPUTE always is. What is

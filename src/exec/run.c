@@ -26,11 +26,11 @@
 enum {
 	STREAM_CHUNK = 256 << 10, /* bytes of input or output, whichever is more */
 	FILE_CHUNK = 1 << 20,
-	TILE_CACHE = 256 << 10,   /* bytes of a tile's values */
+	TILE_CACHE = 256 << 10, /* bytes of a tile's values */
 	PRODUCT_CACHE = 2 << 20,
 	PRODUCT_LEAST = 64,
 	PRODUCT_MOST = 512,
-	PARTIALS = 1 << 18,       /* bytes of partial sums in a chunk */
+	PARTIALS = 1 << 18, /* bytes of partial sums in a chunk */
 	ALIGN = 64,
 };
 
@@ -46,8 +46,8 @@ struct tile_program {
 struct lane {
 	struct slab slab;
 	char *in, *out, *workspace;
-	double *sums;       /* hi and lo of each tile of a chunk */
-	const void **ins;   /* by port */
+	double *sums;     /* hi and lo of each tile of a chunk */
+	const void **ins; /* by port */
 	void **outs;
 	const char *result; /* where the chunk's output is: out, or in */
 };
@@ -55,22 +55,22 @@ struct lane {
 /* All that depends on the input's type. */
 struct setup {
 	struct run *run;
-	struct type input;           /* that it was made for */
+	struct type input; /* that it was made for */
 	struct arena arena;
 	struct lowered whole;
 	struct tile_program tile, rest; /* rest.rows 0: the rows divide */
 	bool tiled, flat, sums;
-	int64_t rows;                /* of the streamed axis, or elements; 1 where not tiled */
-	int64_t chunk;               /* rows; a multiple of tile.rows but where it is all of them */
-	int64_t in_row, out_row;     /* elements */
-	int64_t sum_count;           /* elements of the sum */
-	double *total;               /* sum_count hi, then lo */
-	char *total_out;             /* the sum, finished */
+	int64_t rows;            /* of the streamed axis, or elements; 1 where not tiled */
+	int64_t chunk;           /* rows; a multiple of tile.rows but where it is all of them */
+	int64_t in_row, out_row; /* elements */
+	int64_t sum_count;       /* elements of the sum */
+	double *total;           /* sum_count hi, then lo */
+	char *total_out;         /* the sum, finished */
 	struct slab total_slab;
 	struct bound_param *params;
 	struct lane *lanes;
 	int lane_count;
-	int64_t bytes;               /* of all array storage, params included */
+	int64_t bytes; /* of all array storage, params included */
 	bool ready;
 };
 
@@ -106,15 +106,9 @@ void run_follow_format(struct writer *writer, const struct reader *reader)
 	writer->options.layout = reader->layout;
 }
 
-static size_t size_of(enum dtype logical)
-{
-	return dtype_compute(logical) == DTYPE_F64 ? 8 : 4;
-}
+static size_t size_of(enum dtype logical) { return dtype_compute(logical) == DTYPE_F64 ? 8 : 4; }
 
-static int64_t round_up(int64_t size, int64_t unit)
-{
-	return (size + unit - 1) / unit * unit;
-}
+static int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
 
 /* Pieces. */
 
@@ -154,7 +148,8 @@ static int64_t choose_pieces(struct setup *setup)
 		wanted = setup->rows;
 	else if (setup->flat)
 		wanted *= setup->rows / setup->input.shape.dim[0];
-	int64_t bytes = reader_seekable(run->reader) && (setup->sums || writer_seekable(run->writer)) ? FILE_CHUNK : STREAM_CHUNK;
+	int64_t bytes =
+		reader_seekable(run->reader) && (setup->sums || writer_seekable(run->writer)) ? FILE_CHUNK : STREAM_CHUNK;
 	int64_t chunk = bytes / (row > 0 ? row : 1), tile;
 	if (chunk < 1)
 		chunk = 1;
@@ -177,10 +172,7 @@ static int64_t choose_pieces(struct setup *setup)
 	return tile;
 }
 
-static const struct value *output_value(const struct body *body)
-{
-	return &body->values[body->outs[0].value];
-}
+static const struct value *output_value(const struct body *body) { return &body->values[body->outs[0].value]; }
 
 /* The operation that sums over the streamed axis and ends the chain, or NULL. */
 static const struct instr *sum_instr(const struct lowered *lowered)
@@ -347,8 +339,8 @@ static enum status take_chunk(void *context, int worker, int64_t chunk, struct d
 	enum dtype compute = dtype_compute(setup->input.dtype);
 	int64_t count = chunk_rows(setup, chunk) * setup->in_row;
 	if (run->read_anywhere)
-		return reader_read_at(run->reader, chunk * setup->chunk * setup->in_row, setup->lanes[worker].in, compute, count,
-		                      diags);
+		return reader_read_at(run->reader, chunk * setup->chunk * setup->in_row, setup->lanes[worker].in, compute,
+		                      count, diags);
 	return reader_read(run->reader, setup->lanes[worker].in, compute, count, diags);
 }
 
@@ -430,7 +422,8 @@ static enum status give_chunk(void *context, int worker, int64_t chunk, struct d
 	if (setup->sums)
 		add_sums(setup, lane, (rows + setup->tile.rows - 1) / setup->tile.rows);
 	else if (run->write_anywhere)
-		status = writer_write_at(run->writer, chunk * setup->chunk * setup->out_row, lane->result, compute, count, diags);
+		status =
+			writer_write_at(run->writer, chunk * setup->chunk * setup->out_row, lane->result, compute, count, diags);
 	else
 		status = writer_write(run->writer, lane->result, compute, count, diags);
 	note_progress(run, rows);
@@ -519,8 +512,8 @@ enum status run_forward(struct chain *chain, struct params *params, struct reade
                         const struct run_options *options, struct run_counters *counters, struct diags *diags)
 {
 	memset(counters, 0, sizeof *counters);
-	struct run run = {.chain = chain, .params = params, .reader = reader, .writer = writer, .options = options,
-	                  .counters = counters};
+	struct run run = {
+		.chain = chain, .params = params, .reader = reader, .writer = writer, .options = options, .counters = counters};
 	pthread_mutex_init(&run.progress_lock, NULL);
 	enum status status = run_arrays(&run, diags);
 	if (run.setup.ready)

@@ -10,9 +10,9 @@
 #include "exec/params.h"
 
 struct run_options {
-	int threads;       /* at least 1 */
-	int64_t tile;      /* --tile ROWS, or 0 */
-	enum dtype dtype;  /* --dtype: the computing type, or DTYPE_COUNT */
+	int threads;      /* at least 1 */
+	int64_t tile;     /* --tile ROWS, or 0 */
+	enum dtype dtype; /* --dtype: the computing type, or DTYPE_COUNT */
 	const struct allocator *allocator;
 	/* Rows (elements where the chain is flat) that are done, of the current array; or NULL. One call at a time. */
 	void (*progress)(void *context, int64_t done, int64_t all);
@@ -22,7 +22,7 @@ struct run_options {
 
 struct run_counters {
 	int64_t arrays, tiles, tile_rows;
-	int64_t peak_bytes;   /* all array storage: blocks of input and output, workspaces, params */
+	int64_t peak_bytes; /* all array storage: blocks of input and output, workspaces, params */
 };
 
 /*

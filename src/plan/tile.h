@@ -9,9 +9,9 @@
 
 /* What a row of the streamed axis costs. */
 struct tile_row {
-	double bytes;   /* of all the values that are made from it, loops unrolled, and of the input twice */
-	bool products;  /* a matrix product or a convolution is among the operations */
-	bool flat;      /* the rows are elements */
+	double bytes;  /* of all the values that are made from it, loops unrolled, and of the input twice */
+	bool products; /* a matrix product or a convolution is among the operations */
+	bool flat;     /* the rows are elements */
 };
 
 /* Adds what the values of BODY take to ROW->bytes: of all its rows; the caller divides. A loop's count by its turns. */

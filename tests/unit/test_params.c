@@ -65,10 +65,7 @@ static enum status bind_with(const char *text, const struct param_binding *bindi
 	return params_bind(&params, &chain, bindings, count, folder, false, data, compute, &counting, &arena, &diags);
 }
 
-static enum status bind(const char *text)
-{
-	return bind_with(text, NULL, 0, true, DTYPE_F32);
-}
+static enum status bind(const char *text) { return bind_with(text, NULL, 0, true, DTYPE_F32); }
 
 static void expect_error(enum status got, enum status want, const char *message)
 {
@@ -128,8 +125,9 @@ END_TEST
 
 START_TEST(lists)
 {
-	ck_assert_int_eq(bind("param a = [[1, 2, 3], [4, 5, 6.5]]; param b: i32[2] = [1.9, -1.9]; param c: bool[3] = [0, 2, -1]"),
-	                 STATUS_OK);
+	ck_assert_int_eq(
+		bind("param a = [[1, 2, 3], [4, 5, 6.5]]; param b: i32[2] = [1.9, -1.9]; param c: bool[3] = [0, 2, -1]"),
+		STATUS_OK);
 	expect_type(0, "f32[2,3]");
 	ck_assert(chain.params[0].weak);
 	ck_assert_double_eq(element(0, 5), 6.5);
@@ -142,8 +140,9 @@ END_TEST
 
 START_TEST(fills)
 {
-	ck_assert_int_eq(bind("param a: f32[2,2] = zeros; param b: f64[3] = ones; param c: f32[2,3] = eye; param d: f64[2] = full(0.1)"),
-	                 STATUS_OK);
+	ck_assert_int_eq(
+		bind("param a: f32[2,2] = zeros; param b: f64[3] = ones; param c: f32[2,3] = eye; param d: f64[2] = full(0.1)"),
+		STATUS_OK);
 	for (int i = 0; i < 4; i++)
 		ck_assert_double_eq(element(0, i), 0);
 	for (int i = 0; i < 3; i++)
@@ -168,7 +167,8 @@ END_TEST
 
 START_TEST(normal_is_normal)
 {
-	ck_assert_int_eq(bind("param a: f64[100001] = normal(2, 7); param b: f64[100001] = normal(2, 7); param c: f64[100001] = normal(2, 8)"),
+	ck_assert_int_eq(bind("param a: f64[100001] = normal(2, 7); param b: f64[100001] = normal(2, 7); param c: "
+	                      "f64[100001] = normal(2, 8)"),
 	                 STATUS_OK);
 	double sum = 0, squares = 0, inside = 0;
 	int64_t n = 100001, same = 0;
@@ -196,8 +196,9 @@ START_TEST(files)
 	save("three.npy", &f64x3, three);
 	save("four.npy", &f32x22, four);
 	save("one.npy", &zero, &one);
-	const char *text = "param a = load(\"three.npy\"); param b: f32[3] = load(\"three.npy\"); param c: f64[2,2] = load(\"four.npy\");"
-	                   "const d = load(\"one.npy\"); const e: f32[3]";
+	const char *text =
+		"param a = load(\"three.npy\"); param b: f32[3] = load(\"three.npy\"); param c: f64[2,2] = load(\"four.npy\");"
+		"const d = load(\"one.npy\"); const e: f32[3]";
 	const struct param_binding first = {"e", arena_printf(&arena, "%s/three.npy", folder)};
 	ck_assert_int_eq(bind_with(text, &first, 1, true, DTYPE_F32), STATUS_OK);
 	expect_type(0, "f64[3]");
@@ -220,7 +221,8 @@ START_TEST(types_alone)
 	const struct type f64x3 = {DTYPE_F64, {1, {3}}};
 	const double three[3] = {1, 2, 3};
 	save("three.npy", &f64x3, three);
-	const char *text = "param a = load(\"three.npy\"); param b: f32[7]; param c = 2; param d: f32[1000000,1000000] = zeros";
+	const char *text =
+		"param a = load(\"three.npy\"); param b: f32[7]; param c = 2; param d: f32[1000000,1000000] = zeros";
 	ck_assert_int_eq(bind_with(text, NULL, 0, false, DTYPE_F64), STATUS_OK);
 	expect_type(0, "f64[3]");
 	expect_type(1, "f32[7]");
@@ -280,9 +282,8 @@ START_TEST(wrong_types)
 	save("w.npy", &f64x3, three);
 	char message[200];
 	_Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wformat-nonliteral\"")
-	snprintf(message, sizeof message, wrong[_i].message, folder);
-	_Pragma("GCC diagnostic pop")
-	expect_error(bind(wrong[_i].text), STATUS_CHAIN, message);
+		snprintf(message, sizeof message, wrong[_i].message, folder);
+	_Pragma("GCC diagnostic pop") expect_error(bind(wrong[_i].text), STATUS_CHAIN, message);
 	ck_assert_ptr_eq(diags.last->source, &source);
 	ck_assert_uint_eq(diags.last->span.line, 1);
 	ck_assert_uint_eq(diags.last->span.column, 7); /* the name */
@@ -306,8 +307,12 @@ START_TEST(short_memory)
 	const struct type f64x3 = {DTYPE_F64, {1, {3}}};
 	const double three[3] = {1, 2, 3};
 	save("w.npy", &f64x3, three);
-	const char *text = "param a = load(\"w.npy\"); param b: f32[3] = load(\"w.npy\"); const c = 2; param d: f16[3] = ones";
+	const char *text =
+		"param a = load(\"w.npy\"); param b: f32[3] = load(\"w.npy\"); const c = 2; param d: f16[3] = ones";
 	for (size_t n = 1;; n++) {
+		arena_free(&arena);
+		arena_init(&arena, &allocator_system);
+		diags_init(&diags, &arena);
 		counts.requests = 0;
 		counts.fail_at = n;
 		enum status status = bind(text);

@@ -59,9 +59,15 @@ static enum status give(void *context, int worker, int64_t item, struct diags *d
 static enum status run(struct test *test, int workers, bool ordered, struct diags *diags)
 {
 	test->ordered = ordered;
-	const struct pipeline pipeline = {.items = ITEMS, .workers = workers, .take_in_order = ordered,
-	                                  .give_in_order = ordered, .take = take, .compute = compute, .give = give,
-	                                  .context = test, .allocator = &allocator_system};
+	const struct pipeline pipeline = {.items = ITEMS,
+	                                  .workers = workers,
+	                                  .take_in_order = ordered,
+	                                  .give_in_order = ordered,
+	                                  .take = take,
+	                                  .compute = compute,
+	                                  .give = give,
+	                                  .context = test,
+	                                  .allocator = &allocator_system};
 	return pipeline_run(&pipeline, diags);
 }
 
@@ -107,8 +113,13 @@ END_TEST
 START_TEST(nothing_to_do)
 {
 	struct test test = {.fail_item = 0};
-	const struct pipeline pipeline = {.items = 0, .workers = 2, .take = take, .compute = compute, .give = give,
-	                                  .context = &test, .allocator = &allocator_system};
+	const struct pipeline pipeline = {.items = 0,
+	                                  .workers = 2,
+	                                  .take = take,
+	                                  .compute = compute,
+	                                  .give = give,
+	                                  .context = &test,
+	                                  .allocator = &allocator_system};
 	ck_assert_int_eq(pipeline_run(&pipeline, NULL), STATUS_OK);
 }
 END_TEST

@@ -96,8 +96,12 @@ static enum status forward(const char *text, const struct way *way, const struct
 	struct feed feed = {.pipe = way->pipe};
 	struct reader_options reading = {.assume = DTYPE_COUNT, .raw.shape.ndim = -1};
 	struct writer_options writing = {.format = FORMAT_AUTO};
-	struct run_options options = {.threads = way->threads, .tile = way->tile, .dtype = DTYPE_COUNT,
-	                              .allocator = allocator, .progress = seen ? note : NULL, .progress_context = seen};
+	struct run_options options = {.threads = way->threads,
+	                              .tile = way->tile,
+	                              .dtype = DTYPE_COUNT,
+	                              .allocator = allocator,
+	                              .progress = seen ? note : NULL,
+	                              .progress_context = seen};
 	enum status status = syntax_parse(&syntax, &source, arena, diags);
 	if (!status)
 		status = chain_resolve(&chain, &syntax, arena, diags);
@@ -187,9 +191,10 @@ static const struct {
 
 START_TEST(ways_agree)
 {
-	static const struct way ways[] = {{1, 0, false},       {2, 0, false},       {3, 1, false}, {2, 1000, false},
-	                                  {1, 1000, true},     {2, 0, true},        {7, 17, true}, {2, 1 << 20, true},
-	                                  {2, INT64_MAX / 4096, false}, {1, 3, false}};
+	static const struct way ways[] = {{1, 0, false},    {2, 0, false},      {3, 1, false},
+	                                  {2, 1000, false}, {1, 1000, true},    {2, 0, true},
+	                                  {7, 17, true},    {2, 1 << 20, true}, {2, INT64_MAX / 4096, false},
+	                                  {1, 3, false}};
 	const struct type *type = &chains[_i].type;
 	size_t count = (size_t)shape_count(&type->shape), first_size = 0;
 	void *data = calloc(count + 1, 8), *first = NULL;
