@@ -33,9 +33,7 @@ const char *suggest_nearest(const char *name, const char *const *candidates, siz
 	size_t length = strlen(name);
 	if (length > LONGEST)
 		return NULL;
-	size_t limit = length / 3 > 1 ? length / 3 : 1;
-	if (length > 2 && limit < 2)
-		limit = 2;
+	size_t limit = length < 4 ? 1 : length < 7 ? 2 : length / 3;
 	const char *best = NULL;
 	size_t nearest = limit + 1;
 	for (size_t i = 0; i < count; i++) {
