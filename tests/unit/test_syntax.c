@@ -818,6 +818,7 @@ END_TEST
 struct counted {
 	int64_t left;         /* requests that succeed; negative: all */
 	size_t held, highest; /* bytes */
+	size_t last;          /* bytes of the last request that succeeded */
 };
 
 static void *counted_resize(void *context, void *block, size_t old_size, size_t new_size)
@@ -830,6 +831,8 @@ static void *counted_resize(void *context, void *block, size_t old_size, size_t 
 	void *made = allocator_system.resize(allocator_system.context, block, old_size, new_size);
 	if (made || new_size == 0)
 		c->held += new_size - old_size;
+	if (made)
+		c->last = new_size;
 	if (c->held > c->highest)
 		c->highest = c->held;
 	return made;
@@ -873,41 +876,50 @@ START_TEST(allocation_fails)
 }
 END_TEST
 
-/* Small chunks make every one of the parser's requests one of the allocator's: fail at each byte count instead. */
-struct bounded {
-	size_t held, most;
-};
-
-static void *bounded_resize(void *context, void *block, size_t old_size, size_t new_size)
+/*
+ * The arena asks the allocator rarely, so here it is the arena that runs out: of
+ * its last chunk all but ROOM bytes are taken beforehand, and there are no more.
+ */
+static struct parsed *parse_in_room(const char *text, size_t room, struct counted *counted,
+                                    const struct allocator *allocator)
 {
-	struct bounded *b = context;
-	if (new_size > old_size && b->held + (new_size - old_size) > b->most)
-		return NULL;
-	b->held += new_size - old_size;
-	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
+	struct parsed *p = calloc(1, sizeof *p);
+	ck_assert_ptr_nonnull(p);
+	p->source = (struct source){"t.ck", text, strlen(text)};
+	arena_init(&p->arena, allocator);
+	diags_init(&p->diags, &p->arena);
+	while (counted->last < 65536)
+		ck_assert_ptr_nonnull(arena_alloc(&p->arena, 4096));
+	ck_assert_ptr_nonnull(arena_alloc(&p->arena, counted->last - p->arena.used - room));
+	counted->left = 0;
+	p->status = syntax_parse(&p->syntax, &p->source, &p->arena, &p->diags);
+	return p;
 }
 
 START_TEST(every_request_fails)
 {
-	/* A source whose length is varied by blanks, so that the first chunk ends at each request in turn. */
-	struct text text = {0};
-	int failures = 0;
-	for (int blanks = 0; blanks < 4096; blanks += 16) {
-		text.length = 0;
-		text_repeat(&text, " ", blanks);
-		text_add(&text, everything);
-		for (size_t most = 1024; most < 65536; most *= 2) {
-			struct bounded bounded = {0, most};
-			struct allocator allocator = {bounded_resize, &bounded};
-			struct parsed *p = parse_bytes(text.bytes, text.length, &allocator);
-			ck_assert_int_eq(p->status, p->arena.failed ? STATUS_LIMIT : STATUS_OK);
-			failures += p->arena.failed;
+	static const char *const texts[] = {
+		everything,       "add (1 + 2))",           "sin $", "param a: f33[2]", "def f(", "",
+		"add 1.5 x[2.5]", "const a = [[1], [2, 3]]"};
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		size_t room = 0;
+		for (bool failed = true; failed; room += 16) {
+			struct counted counted = {.left = -1};
+			struct allocator allocator = {counted_resize, &counted};
+			struct parsed *p = parse_in_room(texts[i], room, &counted, &allocator);
+			failed = p->arena.failed;
+			if (failed) {
+				ck_assert_int_eq(p->status, STATUS_LIMIT);
+				ck_assert(p->diags.exhausted);
+			} else {
+				ck_assert_int_eq(p->status, i == 0 || i == 5 ? STATUS_OK : STATUS_CHAIN);
+			}
 			done(p);
-			ck_assert_uint_eq(bounded.held, 0);
+			ck_assert_uint_eq(counted.held, 0);
+			ck_assert_uint_lt(room, 60000);
 		}
+		ck_assert_uint_gt(room, strlen(texts[i]));
 	}
-	ck_assert_int_gt(failures, 256);
-	free(text.bytes);
 }
 END_TEST
 
