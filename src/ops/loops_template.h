@@ -109,9 +109,11 @@ static void philox(uint32_t word[4][PHILOX_BLOCKS], uint64_t counter, uint64_t k
 			levels_add(&levels, fold_lanes(lane));                                                                     \
 		}                                                                                                              \
 		if (i < n) {                                                                                                   \
+			/* fewer than 8 one after another, as NumPy does */                                                        \
+			const size_t lanes = n < 8 ? 1 : SUM_LANES;                                                                \
 			for (int j = 0; j < SUM_LANES; j++)                                                                        \
 				lane[j] = -0.0;                                                                                        \
-			for (size_t j = 0; i < n; i++, j = (j + 1) % SUM_LANES) {                                                  \
+			for (size_t j = 0; i < n; i++, j = (j + 1) % lanes) {                                                      \
 				const double x = (double)v[i], w = (double)a[i];                                                       \
 				(void)w;                                                                                               \
 				lane[j] += TERM;                                                                                       \

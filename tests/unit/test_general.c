@@ -321,20 +321,37 @@ static void check_slopes(const struct setup *s, const struct arrays *x, const st
 	}
 }
 
-START_TEST(test_slopes)
+static enum op op_named(const char *text)
+{
+	char name[32];
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(text, " "), text);
+	return op_find(name);
+}
+
+/* Products by OpenBLAS too, where it is here. */
+static bool load_blas(struct arena *arena)
+{
+	struct diags diags;
+	arena_init(arena, &allocator_system);
+	diags_init(&diags, arena);
+	ck_assert_int_eq(blas_load(&diags), STATUS_OK);
+	return !strcmp(blas_name(), "openblas");
+}
+
+static void check_sample(const struct sample *sample, uint64_t seed)
 {
 	const struct kernels *tables[4];
 	size_t count = kernels_all(DTYPE_F64, tables);
 	for (size_t k = 0; k < count; k++) {
 		struct setup s;
-		ck_assert_msg(begin(&s, &samples[_i], tables[k]), "%s", samples[_i].text);
-		struct arrays x = arrays_of(&s, 5 + (uint64_t)_i);
+		ck_assert_msg(begin(&s, sample, tables[k]), "%s", sample->text);
+		struct arrays x = arrays_of(&s, seed);
 		bool right = op_table[s.op].operand_differentiable;
 		forward(&s, x.y, x.v, x.a, keeps(&s) ? x.k : NULL);
 		vjp(&s, x.dv, right ? x.da : NULL, x.g, x.v, x.a, x.y, x.k);
-		check_slopes(&s, &x, &s.v, x.v, x.dv, samples[_i].text);
+		check_slopes(&s, &x, &s.v, x.v, x.dv, sample->text);
 		if (right) {
-			check_slopes(&s, &x, &s.a, x.a, x.da, samples[_i].text);
+			check_slopes(&s, &x, &s.a, x.a, x.da, sample->text);
 			/* each alone gives the same */
 			double *alone = block_of(&s.v), *other = block_of(&s.a);
 			vjp(&s, alone, NULL, x.g, x.v, x.a, x.y, x.k);
@@ -347,6 +364,19 @@ START_TEST(test_slopes)
 		arrays_free(&x);
 		arena_free(&s.arena);
 	}
+}
+
+START_TEST(test_slopes) { check_sample(&samples[_i], 5 + (uint64_t)_i); }
+END_TEST
+
+START_TEST(test_slopes_of_blas)
+{
+	struct arena arena;
+	if (load_blas(&arena))
+		for (int i = 0; i < SAMPLES; i++)
+			if (op_table[op_named(samples[i].text)].flops == 2 && op_table[op_named(samples[i].text)].operands)
+				check_sample(&samples[i], 5);
+	arena_free(&arena);
 }
 END_TEST
 
@@ -767,6 +797,7 @@ static void check_golden(const char *line, const struct kernels *kernels)
 
 START_TEST(test_golden)
 {
+	struct arena arena;
 	char path[512], *line = NULL;
 	size_t room = 0;
 	int lines = 0;
@@ -774,6 +805,9 @@ START_TEST(test_golden)
 	snprintf(path, sizeof path, "%s/tests/golden/ops/general.txt", top ? top : ".");
 	FILE *file = fopen(path, "r");
 	ck_assert_msg(file != NULL, "%s cannot be read", path);
+	arena_init(&arena, &allocator_system);
+	if (_i)
+		load_blas(&arena);
 	while (getline(&line, &room, file) > 0) {
 		if (*line == '#')
 			continue;
@@ -786,6 +820,7 @@ START_TEST(test_golden)
 	ck_assert_int_gt(lines, 100);
 	free(line);
 	fclose(file);
+	arena_free(&arena);
 }
 END_TEST
 
@@ -796,6 +831,7 @@ int main(void)
 	tcase_set_timeout(tests, 120);
 	tcase_add_test(tests, test_all_rows_have_samples);
 	tcase_add_loop_test(tests, test_slopes, 0, SAMPLES);
+	tcase_add_test(tests, test_slopes_of_blas);
 	tcase_add_loop_test(tests, test_sets_agree, 0, SAMPLES);
 	tcase_add_loop_test(tests, test_empty, 0, SAMPLES);
 	tcase_add_loop_test(tests, test_sums_by_tiles, 0, 9);
@@ -804,7 +840,7 @@ int main(void)
 	tcase_add_loop_test(tests, test_broadcast, 0, 16);
 	tcase_add_test(tests, test_classes);
 	tcase_add_test(tests, test_casts);
-	tcase_add_test(tests, test_golden);
+	tcase_add_loop_test(tests, test_golden, 0, 2);
 	suite_add_tcase(suite, tests);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
