@@ -30,7 +30,8 @@ struct lane {
 	double *partials;               /* per_chunk times the sums of all params */
 	double *loss;                   /* per_chunk partial sums of the output: hi and lo */
 	struct bound_param *params;     /* with this tile's partials */
-	int64_t chunk, tile;            /* this chunk; the tile within it */
+	int64_t index;                  /* of this lane */
+	int64_t chunk, tile;            /* this chunk, -1 before the first; the tile within it */
 	int64_t first_row, rows;        /* of the tile */
 	const struct tile_plan *plan;
 	struct schedule *schedule; /* each lane reads its own */
@@ -431,17 +432,26 @@ static void fail(struct lane *lane, enum status status)
 	pthread_mutex_unlock(&lane->run->lock);
 }
 
-/* Takes the next chunk and reads it; false at the end. */
+/*
+ * Takes the lane's next chunk and reads it when it is its turn; false at the end.
+ * Chunks go round the lanes, so that what each lane holds is known beforehand.
+ */
 static bool take_chunk(struct lane *lane, int64_t *rows, int64_t *tiles)
 {
 	struct run *run = lane->run;
 	enum status status = STATUS_OK;
+	lane->chunk = lane->chunk < 0 ? lane->index : lane->chunk + run->job->lanes;
+	if (lane->chunk >= run->chunks)
+		return false;
 	pthread_mutex_lock(&run->lock);
-	bool more = !atomic_load(&run->failed) && run->next_chunk < run->chunks;
+	while (run->next_chunk != lane->chunk && !atomic_load(&run->failed))
+		pthread_cond_wait(&run->turned, &run->lock);
+	bool more = !atomic_load(&run->failed);
 	if (more) {
-		lane->chunk = run->next_chunk++;
 		*rows = chunk_rows(run, lane->chunk, tiles);
 		status = read_chunk(lane, *rows);
+		run->next_chunk++;
+		pthread_cond_broadcast(&run->turned);
 	}
 	pthread_mutex_unlock(&run->lock);
 	if (status)
@@ -488,11 +498,11 @@ static void *lane_main(void *context)
 	return NULL;
 }
 
-static enum status lane_open(struct lane *lane, struct run *run)
+static enum status lane_open(struct lane *lane, struct run *run, int index)
 {
 	const struct job *job = run->job;
 	const struct allocator *allocator = run->options->job.allocator;
-	*lane = (struct lane){.run = run};
+	*lane = (struct lane){.run = run, .index = index, .chunk = run->job->tiled ? -1 : 0};
 	arena_init(&lane->arena, allocator);
 	diags_init(&lane->diags, &lane->arena);
 	lane->params = arena_array(&lane->arena, run->params->count + 1, sizeof *lane->params);
@@ -546,7 +556,11 @@ static enum status run_lanes(struct run *run, struct lane *lanes)
 	pthread_mutex_init(&run->lock, NULL);
 	pthread_cond_init(&run->turned, NULL);
 	for (int i = 1; i < count; i++)
-		lanes[i].started = pthread_create(&lanes[i].thread, NULL, lane_main, &lanes[i]) == 0;
+		if (pthread_create(&lanes[i].thread, NULL, lane_main, &lanes[i]) == 0)
+			lanes[i].started = true;
+		else
+			fail(&lanes[i], diag_file(&lanes[i].diags, STATUS_LIMIT, NULL, -1,
+			                          "cannot start %d workers: --threads asks for fewer", count));
 	lane_main(&lanes[0]);
 	for (int i = 1; i < count; i++)
 		if (lanes[i].started)
@@ -594,8 +608,7 @@ static void count_lanes(struct run *run, const struct lane *lanes)
 	}
 	*measured = seen->measured;
 	measured->stored_bytes = stored;
-	measured->peak_bytes = job->predicted.peak_bytes -
-	                       job->lanes * (job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab) + peak;
+	measured->peak_bytes = job->predicted.peak_bytes - job->slabs + peak;
 }
 
 /* Params' gradients. */
@@ -808,7 +821,7 @@ static enum status run_array(struct run *run, struct diags *diags)
 		return diag_memory(diags);
 	int open = 0;
 	for (; open < run->job->lanes && status == STATUS_OK; open++) {
-		status = lane_open(&lanes[open], run);
+		status = lane_open(&lanes[open], run, open);
 		if (status)
 			take_diags(diags, &lanes[open]);
 	}

@@ -85,14 +85,26 @@ static enum status predict_tile(struct job *job, const struct job_options *optio
 	return status;
 }
 
-static void total(struct job *job, const struct job_options *options)
+/*
+ * All lanes together. Chunks go round the lanes, so only the lane that has the
+ * last chunk meets the rest; where it has no other and the chunk is the rest
+ * alone, that is all that it holds.
+ */
+static void total(struct job *job, const struct job_options *options, const struct counters *rest)
 {
 	struct counters *c = &job->predicted;
-	int64_t lane, all;
+	int64_t lane, all, chunk = job->tile.rows * job->per_chunk;
 	fixed_bytes(job, options, &lane, &all);
-	int64_t slab = job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab;
-	c->stored_bytes *= job->lanes;
-	c->peak_bytes = all + job->lanes * (lane + slab);
+	int64_t last_slab = job->tile.slab, last_stored = c->stored_bytes;
+	if (job->rest.rows) {
+		int64_t chunks = (job->rows + chunk - 1) / chunk;
+		bool alone = chunks == job->lanes && job->rows - (chunks - 1) * chunk < job->tile.rows;
+		last_slab = alone || job->rest.slab > last_slab ? job->rest.slab : last_slab;
+		last_stored = alone || rest->stored_bytes > last_stored ? rest->stored_bytes : last_stored;
+	}
+	job->slabs = (job->lanes - 1) * job->tile.slab + last_slab;
+	c->stored_bytes = (job->lanes - 1) * c->stored_bytes + last_stored;
+	c->peak_bytes = all + job->lanes * lane + job->slabs;
 }
 
 /* The schedule of the policy; where it has a budget, one whose peak, as the machine counts it, is within it. */
@@ -228,11 +240,11 @@ enum status job_make(struct job *job, const struct chain *chain, const struct ty
 		status = make_schedule(job, options, diags);
 	if (status == STATUS_OK)
 		status = predict_tile(job, options, &job->tile, &job->predicted, diags);
-	struct counters rest;
+	struct counters rest = {0};
 	if (status == STATUS_OK && job->rest.rows)
 		status = predict_tile(job, options, &job->rest, &rest, diags);
 	if (status == STATUS_OK)
-		total(job, options);
+		total(job, options, &rest);
 	return status;
 }
 
