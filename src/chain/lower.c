@@ -1474,7 +1474,9 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	if (!held)
 		return memory(l);
 	bool streamed = input->shape.ndim > 0;
-	l->slots[0] = l->slots[1] = (struct slot){held, input->dtype, streamed, true, false, 0};
+	l->slots[0] = (struct slot){held, input->dtype, streamed, true, false, 0};
+	/* An input that is never an operand is not a part of the state. */
+	l->slots[1] = l->chain->names_input ? l->slots[0] : (struct slot){.class = 1};
 	return STATUS_OK;
 }
 
