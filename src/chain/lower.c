@@ -1354,7 +1354,7 @@ static enum status lower_whole(struct lowering *l)
 		return memory(l);
 	body_init(out->whole, l->arena);
 	begin_body(l, out->whole);
-	if (!out->whole->regions || read_slot(l, 0) == NO_VALUE || read_slot(l, 1) == NO_VALUE)
+	if (!out->whole->regions || read_slot(l, 0) == NO_VALUE || (l->chain->names_input && read_slot(l, 1) == NO_VALUE))
 		return memory(l);
 	enum status status = lower_nodes(l, l->chain->first);
 	if (status)
@@ -1409,7 +1409,7 @@ static enum status lower_unrolled(struct lowering *l)
 		return memory(l);
 	body_init(body, l->arena);
 	begin_body(l, body);
-	if (!body->regions || read_slot(l, 0) == NO_VALUE || read_slot(l, 1) == NO_VALUE)
+	if (!body->regions || read_slot(l, 0) == NO_VALUE || (l->chain->names_input && read_slot(l, 1) == NO_VALUE))
 		return memory(l);
 	enum status status = lower_unrolled_nodes(l, l->chain->first);
 	if (status)
