@@ -77,13 +77,20 @@ void vjp_softmax(const struct op_call *call, void *dv, void *da, const void *g, 
 static void log_softmax_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                               size_t n, size_t count)
 {
+	static const double zeros[LINES_SOME];
 	const size_t size = element_size(loops->dtype);
-	for (size_t i = 0; i < count; i++) {
-		const void *line = element_at(at->in[0], size, (int64_t)(i * n));
-		void *out = element_of(at->out, size, (int64_t)(i * n));
-		const double largest = loops->largest(line, n);
-		loops->subtract(out, line, isfinite(largest) ? largest : 0, n);
-		loops->subtract(out, out, log(line_sum_exp(call, loops, NULL, out, n, 0)), n);
+	for (size_t first = 0; first < count; first += LINES_SOME) {
+		double sum[LINES_SOME];
+		const size_t here = count - first < LINES_SOME ? count - first : LINES_SOME;
+		char *out = element_of(at->out, size, (int64_t)(first * n));
+		for (size_t i = 0; i < here; i++) {
+			const void *line = element_at(at->in[0], size, (int64_t)((first + i) * n));
+			const double largest = loops->largest(line, n);
+			loops->subtract(out + i * n * size, line, isfinite(largest) ? largest : 0, n);
+		}
+		lines_sum_exp(call, loops, NULL, out, n, here, zeros, sum);
+		for (size_t i = 0; i < here; i++)
+			loops->subtract(out + i * n * size, out + i * n * size, log(sum[i]), n);
 	}
 }
 

@@ -1,5 +1,6 @@
 /*
- * Matrix products: OpenBLAS where it can be had, else our own kernel (loops).
+ * Matrix products: OpenBLAS where it can be had and is the faster, else our own
+ * kernel (loops).
  *
  * OpenBLAS is opened on first use, so that a chain without products neither pays
  * for its start nor needs it; it runs in the thread that calls it, and one call
@@ -82,10 +83,25 @@ static void find_function(void *library, const char *name, void *function)
 	memcpy(function, &symbol, sizeof symbol);
 }
 
+/*
+ * On AMD's processors with AVX-512 OpenBLAS 0.3.21 runs its AVX2 kernels: 131
+ * GFLOP/s in f32 where our own does 240, and 64 in f64 where it does 111 (Zen 5,
+ * products of 256 to 1024). CKPTC_BLAS=openblas takes it all the same.
+ */
+static bool own_is_faster(void)
+{
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	return __builtin_cpu_is("amd") && !strcmp(kernels_get(DTYPE_F32)->isa, "avx512");
+#else
+	return false;
+#endif
+}
+
 static void load(void)
 {
 	const char *choice = getenv("CKPTC_BLAS");
-	if (choice && !strcmp(choice, "none"))
+	if (choice ? strcmp(choice, "openblas") != 0 : own_is_faster())
 		return;
 	blas.no_room = !has_room();
 	if (blas.no_room)

@@ -35,9 +35,13 @@ static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int6
 		const int rows = m - i < N(TILE_M) ? (int)(m - i) : N(TILE_M);
 		if (rows < N(TILE_M))
 			memset(to, 0, sizeof(REAL) * (size_t)(N(TILE_M) * k));
-		for (int r = 0; r < rows; r++)
+		if (row == 1)
 			for (int64_t p = 0; p < k; p++)
-				to[p * N(TILE_M) + r] = a[(i + r) * row + p * column];
+				memcpy(to + p * N(TILE_M), a + i + p * column, sizeof(REAL) * (size_t)rows);
+		else
+			for (int r = 0; r < rows; r++)
+				for (int64_t p = 0; p < k; p++)
+					to[p * N(TILE_M) + r] = a[(i + r) * row + p * column];
 		to += N(TILE_M) * k;
 	}
 }
@@ -60,8 +64,9 @@ static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int6
 	}
 }
 
-/* C[rows,columns] of one tile from a stripe of A and one of B. */
-static void N(tile)(REAL *c, int64_t ldc, const REAL *a, const REAL *b, int64_t k, int rows, int columns, bool add)
+/* C[rows,columns] of one tile from a stripe of A and one of B, of whose two vectors only VECTORS are there. */
+static inline __attribute__((always_inline)) void N(tile_of)(REAL *c, int64_t ldc, const REAL *a, const REAL *b, int64_t k,
+                                                             int rows, int columns, bool add, const int vectors)
 {
 	N(vector) sum[N(TILE_M)][2];
 #pragma GCC unroll 16
@@ -74,7 +79,8 @@ static void N(tile)(REAL *c, int64_t ldc, const REAL *a, const REAL *b, int64_t 
 		for (int i = 0; i < N(TILE_M); i++) {
 			const N(vector) x = a[p * N(TILE_M) + i] - (N(vector)){0};
 			sum[i][0] = GEMM_MULTIPLY_ADD(x, b0, sum[i][0]);
-			sum[i][1] = GEMM_MULTIPLY_ADD(x, b1, sum[i][1]);
+			if (vectors > 1)
+				sum[i][1] = GEMM_MULTIPLY_ADD(x, b1, sum[i][1]);
 		}
 	}
 	if (rows == N(TILE_M) && columns == N(TILE_N)) {
@@ -101,6 +107,18 @@ static void N(tile)(REAL *c, int64_t ldc, const REAL *a, const REAL *b, int64_t 
 			c[i * ldc + j] = add ? c[i * ldc + j] + whole[i][j] : whole[i][j];
 }
 
+static __attribute__((noinline)) void N(tile)(REAL *c, int64_t ldc, const REAL *a, const REAL *b, int64_t k, int rows,
+                                              int columns, bool add)
+{
+	N(tile_of)(c, ldc, a, b, k, rows, columns, add, 2);
+}
+
+static __attribute__((noinline)) void N(narrow_tile)(REAL *c, int64_t ldc, const REAL *a, const REAL *b, int64_t k,
+                                                     int rows, int columns, bool add)
+{
+	N(tile_of)(c, ldc, a, b, k, rows, columns, add, 1);
+}
+
 static __attribute__((noinline)) void N(gemm_packed)(int64_t m, int64_t n, int64_t k, const REAL *a, int64_t a_row,
                                                      int64_t a_column, const REAL *b, int64_t b_row, int64_t b_column,
                                                      bool accumulate, REAL *c, int64_t ldc)
@@ -114,12 +132,13 @@ static __attribute__((noinline)) void N(gemm_packed)(int64_t m, int64_t n, int64
 			for (int64_t i = 0; i < m; i += N(PACK_M)) {
 				const int64_t height = m - i < N(PACK_M) ? m - i : N(PACK_M);
 				N(pack_a)(a_block, a + i * a_row + p * a_column, a_row, a_column, height, depth);
-				for (int64_t jj = 0; jj < width; jj += N(TILE_N))
+				for (int64_t jj = 0; jj < width; jj += N(TILE_N)) {
+					const int columns = width - jj < N(TILE_N) ? (int)(width - jj) : N(TILE_N);
 					for (int64_t ii = 0; ii < height; ii += N(TILE_M))
-						N(tile)
-						(c + (i + ii) * ldc + j + jj, ldc, a_block + ii * depth, b_panel + jj * depth, depth,
-						 height - ii < N(TILE_M) ? (int)(height - ii) : N(TILE_M),
-						 width - jj < N(TILE_N) ? (int)(width - jj) : N(TILE_N), accumulate || p > 0);
+						(columns <= (int)N(LANES) ? N(narrow_tile) : N(tile))(
+							c + (i + ii) * ldc + j + jj, ldc, a_block + ii * depth, b_panel + jj * depth, depth,
+							height - ii < N(TILE_M) ? (int)(height - ii) : N(TILE_M), columns, accumulate || p > 0);
+				}
 			}
 		}
 	}
@@ -148,26 +167,48 @@ static void N(dot_rows)(REAL *y, int64_t step, const REAL *matrix, int64_t ld, c
 	}
 }
 
+/* A vector of which only COUNT elements are there. */
+static N(vector) N(part)(const REAL *from, int64_t count)
+{
+	N(vector) whole = {0};
+	memcpy(&whole, from, sizeof(REAL) * (size_t)count);
+	return whole;
+}
+
+/* to += sum over R < ROWS of x[R * step] * M[R,:], R after R, for WIDTH columns. */
+static inline __attribute__((always_inline)) void N(add_some)(REAL *to, const REAL *matrix, int64_t ld, const REAL *x,
+                                                              int64_t step, int64_t width, const int rows)
+{
+	int64_t q = 0;
+	for (; q + N(LANES) <= width; q += N(LANES)) {
+		N(vector) sum = *(const N(loose) *)(to + q);
+#pragma GCC unroll 8
+		for (int r = 0; r < rows; r++)
+			sum = GEMM_MULTIPLY_ADD(x[r * step] - (N(vector)){0}, *(const N(loose) *)(matrix + r * ld + q), sum);
+		*(N(loose) *)(to + q) = sum;
+	}
+	if (q < width) {
+		N(vector) sum = N(part)(to + q, width - q);
+		for (int r = 0; r < rows; r++)
+			sum = GEMM_MULTIPLY_ADD(x[r * step] - (N(vector)){0}, N(part)(matrix + r * ld + q, width - q), sum);
+		memcpy(to + q, &sum, sizeof(REAL) * (size_t)(width - q));
+	}
+}
+
 /* y = sum over i of x[i * step] * M[i,:] (+ y), the rows of M being n long; by blocks of y that stay in the cache. */
 static void N(add_rows)(REAL *y, const REAL *matrix, int64_t ld, const REAL *x, int64_t step, int64_t n, int64_t k,
                         bool add)
 {
-	enum { BLOCK = 2048 };
+	enum { BLOCK = 2048, ROWS = 8 };
 	for (int64_t j = 0; j < n; j += BLOCK) {
 		const int64_t width = n - j < BLOCK ? n - j : BLOCK;
-		REAL *const to = y + j;
 		if (!add)
-			memset(to, 0, sizeof(REAL) * (size_t)width);
-		for (int64_t i = 0; i < k; i++) {
-			const REAL *row = matrix + i * ld + j, factor = x[i * step];
-			const N(vector) factors = factor - (N(vector)){0};
-			int64_t q = 0;
-			for (; q + N(LANES) <= width; q += N(LANES))
-				*(N(loose) *)(to + q) =
-					GEMM_MULTIPLY_ADD(factors, *(const N(loose) *)(row + q), *(const N(loose) *)(to + q));
-			for (; q < width; q++)
-				to[q] += factor * row[q];
-		}
+			memset(y + j, 0, sizeof(REAL) * (size_t)width);
+		int64_t i = 0;
+		for (; i + ROWS <= k; i += ROWS)
+			N(add_some)(y + j, matrix + i * ld + j, ld, x + i * step, step, width, ROWS);
+		for (; i < k; i++)
+			N(add_some)(y + j, matrix + i * ld + j, ld, x + i * step, step, width, 1);
 	}
 }
 

@@ -70,8 +70,9 @@ void broadcast_fill(const struct kernels *kernels, void *to, const void *a, cons
 
 /*
  * Matrix products: C[m,n] = A[m,k] op B[k,n] (+ C where accumulate), row-major
- * with leading dimensions, either transposed. OpenBLAS, loaded on first use and
- * run with one thread; else (--without-openblas, not found, CKPTC_BLAS=none) our own.
+ * with leading dimensions, either transposed. OpenBLAS, loaded by blas_load and run
+ * with one thread; else (--without-openblas, not found, CKPTC_BLAS=none, slower
+ * here) our own. Neither reads C unless it accumulates, nor allocates.
  */
 enum status blas_load(struct diags *diags); /* STATUS_LIMIT where its buffers cannot be mapped */
 const char *blas_name(void);

@@ -218,19 +218,24 @@ void sums_store(enum dtype dtype, void *out, const double *hi, const double *lo,
 			((float *)out)[i] = (float)((hi[i] + lo[i]) / divisor);
 }
 
-double line_sum_exp(const struct op_call *call, const struct loops *loops, void *out, const void *line, size_t n,
-                    double shift)
+/* Pieces of lines, or several short ones, lie in the cache when exp runs over them; a line's bits are the same so or so. */
+void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, const void *lines, size_t n,
+                   size_t count, const double shift[LINES_SOME], double sum[LINES_SOME])
 {
 	enum { PIECE = 1024 };
 	_Alignas(64) double piece[PIECE];
-	const size_t size = element_size(loops->dtype);
-	double sum = 0;
-	for (size_t j = 0; j < n; j += PIECE) {
-		const size_t width = n - j < PIECE ? n - j : PIECE;
-		void *to = out ? element_of(out, size, (int64_t)j) : piece;
-		loops->subtract(to, element_at(line, size, (int64_t)j), shift, width);
-		call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = to, .v = to, .n = width});
-		sum += loops->sum(to, width);
-	}
-	return sum;
+	const size_t size = element_size(loops->dtype), width = n < PIECE ? n : PIECE,
+				 some = n && n < PIECE ? PIECE / n : 1;
+	memset(sum, 0, count * sizeof *sum);
+	for (size_t first = 0; first < count; first += some)
+		for (size_t j = 0; j < n; j += width) {
+			const size_t here = count - first < some ? count - first : some, w = n - j < width ? n - j : width;
+			const int64_t at = (int64_t)(first * n + j);
+			char *to = out ? element_of(out, size, at) : piece;
+			for (size_t i = 0; i < here; i++)
+				loops->subtract(to + i * w * size, element_at(lines, size, at + (int64_t)(i * n)), shift[first + i], w);
+			call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = to, .v = to, .n = w * here});
+			for (size_t i = 0; i < here; i++)
+				sum[first + i] += loops->sum(to + i * w * size, w);
+		}
 }

@@ -61,9 +61,13 @@ void sums_of(const struct kernels *kernels, const struct axis_view *view, const 
 /* out[i] = (hi[i] + lo[i]) / divisor in the type */
 void sums_store(enum dtype dtype, void *out, const double *hi, const double *lo, double divisor, size_t count);
 
-/* The sum of exp(line - shift), by pieces, in double; the exponentials to OUT where it is not NULL. N >= 0. */
-double line_sum_exp(const struct op_call *call, const struct loops *loops, void *out, const void *line, size_t n,
-                    double shift);
+/*
+ * For each of COUNT lines (at most LINES_SOME) the sum of exp(line - shift) in
+ * double; the exponentials to OUT where it is not NULL.
+ */
+enum { LINES_SOME = 64 };
+void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, const void *lines, size_t n,
+                   size_t count, const double shift[LINES_SOME], double sum[LINES_SOME]);
 
 /* Of sum and mean (reduce.c): the sums of a tile, and what they are divided by in the end. */
 void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const void *v);

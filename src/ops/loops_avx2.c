@@ -12,6 +12,7 @@
 #define GEMM_ROWS 6
 #define MULTIPLY_ADD_f32(A, B, C) _mm256_fmadd_ps(A, B, C)
 #define MULTIPLY_ADD_f64(A, B, C) _mm256_fmadd_pd(A, B, C)
+#define MULTIPLY_LOW(A, B) ((random_lanes)_mm256_mul_epu32((__m256i)(A), (__m256i)(B)))
 #define TYPE_F32
 #include "ops/loops_template.h"
 #define TYPE_F64

@@ -12,6 +12,7 @@
 #define GEMM_ROWS 12
 #define MULTIPLY_ADD_f32(A, B, C) _mm512_fmadd_ps(A, B, C)
 #define MULTIPLY_ADD_f64(A, B, C) _mm512_fmadd_pd(A, B, C)
+#define MULTIPLY_LOW(A, B) ((random_lanes)_mm512_mul_epu32((__m512i)(A), (__m512i)(B)))
 #define TYPE_F32
 #include "ops/loops_template.h"
 #define TYPE_F64

@@ -9,6 +9,12 @@
 #define GEMM_ROWS 4
 #define MULTIPLY_ADD_f32(A, B, C) ((A) * (B) + (C))
 #define MULTIPLY_ADD_f64(A, B, C) ((A) * (B) + (C))
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#define MULTIPLY_LOW(A, B) ((random_lanes)_mm_mul_epu32((__m128i)(A), (__m128i)(B)))
+#else
+#define MULTIPLY_LOW(A, B) (((A)&0xffffffffULL) * ((B)&0xffffffffULL))
+#endif
 #define TYPE_F32
 #include "ops/loops_template.h"
 #define TYPE_F64

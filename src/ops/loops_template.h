@@ -1,7 +1,8 @@
 /*
  * The inner loops of one instruction set for one type. The includer defines
  * TYPE_F32 or TYPE_F64 (undefined at the end) and LOOPS_ISA, and for the matrix
- * kernel GEMM_BYTES (of a vector), GEMM_ROWS and MULTIPLY_ADD_f32, _f64.
+ * kernel GEMM_BYTES (of a vector), GEMM_ROWS and MULTIPLY_ADD_f32, _f64; for random
+ * words MULTIPLY_LOW.
  *
  * Plain C: at -O3 the compiler makes vectors of these loops. What may not be
  * reassociated (a sum) has its lanes written out, and the compiler is told that
@@ -58,33 +59,53 @@ static inline double levels_total(const struct levels *levels)
 	return levels->blocks ? total : 0;
 }
 
-/* Philox4x32-10: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3". */
-enum { PHILOX_BLOCKS = 16 }; /* counters that are worked on at once */
+/*
+ * Philox4x32-10: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as
+ * easy as 1, 2, 3". A word is the low half of a lane of 64 bits; what stands in
+ * the high half does not matter to MULTIPLY_LOW, the product of the low halves.
+ */
+typedef unsigned long long random_lanes __attribute__((vector_size(GEMM_BYTES)));
+enum {
+	RANDOM_LANES = GEMM_BYTES / 8, /* counters in a vector */
+	RANDOM_VECTORS = 4,            /* vectors at once: their steps overlap */
+	RANDOM_WORDS = 4 * RANDOM_VECTORS * RANDOM_LANES,
+};
 
-static void philox(uint32_t word[4][PHILOX_BLOCKS], uint64_t counter, uint64_t key)
+/* The words of the counters from COUNTER on, in order. */
+static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_t key)
 {
-	uint32_t c0[PHILOX_BLOCKS], c1[PHILOX_BLOCKS], c2[PHILOX_BLOCKS], c3[PHILOX_BLOCKS];
+	random_lanes c[4][RANDOM_VECTORS], first, even, odd;
 	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-	for (int i = 0; i < PHILOX_BLOCKS; i++) {
-		c0[i] = (uint32_t)(counter + (uint64_t)i);
-		c1[i] = (uint32_t)((counter + (uint64_t)i) >> 32);
-		c2[i] = c3[i] = 0;
+	for (int i = 0; i < RANDOM_LANES; i++) {
+		first[i] = counter + (uint64_t)i;
+		even[i] = (i & 1 ? RANDOM_LANES : 0) + i / 2ULL;
+		odd[i] = even[i] + RANDOM_LANES / 2;
+	}
+#pragma GCC unroll 4
+	for (int i = 0; i < RANDOM_VECTORS; i++) {
+		c[0][i] = first + (unsigned long long)(i * RANDOM_LANES);
+		c[1][i] = c[0][i] >> 32;
+		c[2][i] = c[3][i] = first ^ first;
 	}
 	for (int round = 0; round < 10; round++) {
-		for (int i = 0; i < PHILOX_BLOCKS; i++) {
-			const uint64_t p0 = (uint64_t)0xD2511F53U * c0[i], p1 = (uint64_t)0xCD9E8D57U * c2[i];
-			c0[i] = (uint32_t)(p1 >> 32) ^ c1[i] ^ k0;
-			c1[i] = (uint32_t)p1;
-			c2[i] = (uint32_t)(p0 >> 32) ^ c3[i] ^ k1;
-			c3[i] = (uint32_t)p0;
+#pragma GCC unroll 4
+		for (int i = 0; i < RANDOM_VECTORS; i++) {
+			const random_lanes p0 = MULTIPLY_LOW(c[0][i], 0xD2511F53ULL - (first ^ first));
+			const random_lanes p1 = MULTIPLY_LOW(c[2][i], 0xCD9E8D57ULL - (first ^ first));
+			c[0][i] = (p1 >> 32) ^ c[1][i] ^ k0;
+			c[1][i] = p1;
+			c[2][i] = (p0 >> 32) ^ c[3][i] ^ k1;
+			c[3][i] = p0;
 		}
 		k0 += 0x9E3779B9U;
 		k1 += 0xBB67AE85U;
 	}
-	memcpy(word[0], c0, sizeof c0);
-	memcpy(word[1], c1, sizeof c1);
-	memcpy(word[2], c2, sizeof c2);
-	memcpy(word[3], c3, sizeof c3);
+#pragma GCC unroll 4
+	for (int i = 0; i < RANDOM_VECTORS; i++) {
+		const random_lanes low = (c[0][i] & 0xffffffffULL) | c[1][i] << 32, high = (c[2][i] & 0xffffffffULL) | c[3][i] << 32;
+		const random_lanes out[2] = {__builtin_shuffle(low, high, even), __builtin_shuffle(low, high, odd)};
+		memcpy(words + 4 * RANDOM_LANES * i, out, sizeof out);
+	}
 }
 #endif
 
@@ -96,6 +117,15 @@ static void philox(uint32_t word[4][PHILOX_BLOCKS], uint64_t counter, uint64_t k
 		double lane[SUM_LANES];                                                                                        \
 		size_t i = 0;                                                                                                  \
 		(void)p;                                                                                                       \
+		if (n < 8) { /* one after another, as NumPy does */                                                            \
+			double total = n ? -0.0 : 0;                                                                               \
+			for (; i < n; i++) {                                                                                       \
+				const double x = (double)v[i], w = (double)a[i];                                                       \
+				(void)w;                                                                                               \
+				total += TERM;                                                                                         \
+			}                                                                                                          \
+			return total;                                                                                              \
+		}                                                                                                              \
 		levels.blocks = 0;                                                                                             \
 		for (; i + SUM_BLOCK <= n; i += SUM_BLOCK) {                                                                   \
 			for (int j = 0; j < SUM_LANES; j++)                                                                        \
@@ -109,11 +139,9 @@ static void philox(uint32_t word[4][PHILOX_BLOCKS], uint64_t counter, uint64_t k
 			levels_add(&levels, fold_lanes(lane));                                                                     \
 		}                                                                                                              \
 		if (i < n) {                                                                                                   \
-			/* fewer than 8 one after another, as NumPy does */                                                        \
-			const size_t lanes = n < 8 ? 1 : SUM_LANES;                                                                \
 			for (int j = 0; j < SUM_LANES; j++)                                                                        \
 				lane[j] = -0.0;                                                                                        \
-			for (size_t j = 0; i < n; i++, j = (j + 1) % lanes) {                                                      \
+			for (size_t j = 0; i < n; i++, j = (j + 1) % SUM_LANES) {                                                  \
 				const double x = (double)v[i], w = (double)a[i];                                                       \
 				(void)w;                                                                                               \
 				lane[j] += TERM;                                                                                       \
@@ -241,28 +269,23 @@ static void N(differences_2d)(void *out, const void *above, const void *v, const
 	to[last] = ((b[last] - 2 * x[last]) + a[last]) + ((x[last - 1] - 2 * x[last]) + (REAL)right);
 }
 
-static void N(dropout)(void *out, const void *v, int64_t first, uint64_t seed, uint64_t threshold, double scale,
-                       size_t n)
+static void N(dropout)(void *out, const void *v, int64_t first, uint64_t seed, uint64_t threshold, double scale, size_t n)
 {
-	enum { WORDS = 4 * PHILOX_BLOCKS };
 	const REAL *x = v, factor = (REAL)scale;
 	REAL *to = out;
 	uint64_t at = (uint64_t)first, end = at + n;
-	/* a threshold of 2^32 cannot be: p < 1 */
+	/* a threshold of 2^32 is that of a p which is 1 but for its last bits */
 	const uint32_t least = threshold > UINT32_MAX ? UINT32_MAX : (uint32_t)threshold;
 	while (at < end) {
-		uint32_t word[4][PHILOX_BLOCKS], flat[WORDS];
-		const uint64_t begin = at / WORDS * WORDS;
-		const size_t skip = (size_t)(at - begin), count = end - begin < WORDS ? (size_t)(end - begin) : WORDS;
-		philox(word, begin / 4, seed);
-		for (int i = 0; i < PHILOX_BLOCKS; i++)
-			for (int w = 0; w < 4; w++)
-				flat[4 * i + w] = word[w][i];
-		const size_t here = count - skip;
+		uint32_t words[RANDOM_WORDS];
+		const uint64_t begin = at / RANDOM_WORDS * RANDOM_WORDS;
+		const size_t skip = (size_t)(at - begin);
+		const size_t here = (end - begin < RANDOM_WORDS ? (size_t)(end - begin) : RANDOM_WORDS) - skip;
+		random_words(words, begin / 4, seed);
 		_Pragma("GCC ivdep") for (size_t i = 0; i < here; i++)
 		{
 			const REAL kept = x[i] * factor;
-			to[i] = flat[skip + i] >= least ? kept : 0;
+			to[i] = words[skip + i] >= least ? kept : 0;
 		}
 		x += here;
 		to += here;

@@ -106,17 +106,22 @@ static void sum_rows(const struct op_call *call, double *hi, double *lo, const v
 	const enum dtype dtype = call->v->dtype;
 	const size_t size = element_size(dtype);
 	const int64_t n = call->v->shape.dim[call->v->shape.ndim - 1], rows = shape_count(&call->a->shape);
-	for (int64_t i = 0; i < rows; i++) {
-		const void *row = element_at(v, size, i * n);
-		void *kept = k ? element_of(k, size, i * n) : NULL;
-		const int64_t class = class_of(dtype, a, i, n);
-		double largest = loops->largest(row, (size_t)n);
-		largest = isfinite(largest) ? largest : 0;
-		const double sum = line_sum_exp(call, loops, kept, row, (size_t)n, largest);
-		if (kept)
-			loops->divide(kept, kept, sum, (size_t)n);
-		const double logit = class < 0 ? NAN : element_get(dtype, row, (size_t) class);
-		add_wide(hi, lo, log(sum) - (logit - largest));
+	for (int64_t first = 0; first < rows; first += LINES_SOME) {
+		double largest[LINES_SOME], sum[LINES_SOME];
+		const int64_t here = rows - first < LINES_SOME ? rows - first : LINES_SOME;
+		void *kept = k ? element_of(k, size, first * n) : NULL;
+		for (int64_t i = 0; i < here; i++) {
+			const double x = loops->largest(element_at(v, size, (first + i) * n), (size_t)n);
+			largest[i] = isfinite(x) ? x : 0;
+		}
+		lines_sum_exp(call, loops, kept, element_at(v, size, first * n), (size_t)n, (size_t)here, largest, sum);
+		for (int64_t i = 0; i < here; i++) {
+			const int64_t class = class_of(dtype, a, first + i, n);
+			const double logit = class < 0 ? NAN : element_get(dtype, v, (size_t)((first + i) * n + class));
+			if (kept)
+				loops->divide(element_of(kept, size, i * n), element_of(kept, size, i * n), sum[i], (size_t)n);
+			add_wide(hi, lo, log(sum[i]) - (logit - largest[i]));
+		}
 	}
 }
 

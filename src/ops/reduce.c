@@ -262,11 +262,16 @@ static void norm_slope_lines(const struct op_call *call, const struct loops *loo
 static void logsumexp_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                             size_t n, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		const void *line = line_in(loops, at->in[0], n, i);
-		double shift = n ? loops->largest(line, n) : 0;
-		shift = isfinite(shift) ? shift : 0;
-		element_set(loops->dtype, at->short_out, i, log(line_sum_exp(call, loops, NULL, line, n, shift)) + shift);
+	for (size_t first = 0; first < count; first += LINES_SOME) {
+		double shift[LINES_SOME], sum[LINES_SOME];
+		const size_t here = count - first < LINES_SOME ? count - first : LINES_SOME;
+		for (size_t i = 0; i < here; i++) {
+			const double largest = n ? loops->largest(line_in(loops, at->in[0], n, first + i), n) : 0;
+			shift[i] = isfinite(largest) ? largest : 0;
+		}
+		lines_sum_exp(call, loops, NULL, line_in(loops, at->in[0], n, first), n, here, shift, sum);
+		for (size_t i = 0; i < here; i++)
+			element_set(loops->dtype, at->short_out, first + i, log(sum[i]) + shift[i]);
 	}
 }
 

@@ -1,0 +1,240 @@
+/*
+ * Matrix products: our own kernel on every instruction set, and OpenBLAS where it
+ * is here, against sums in long double; what C held, NaN and infinities; the
+ * leading dimensions; and that a block's bits do not depend on what is beside it.
+ */
+#include "ops/loops.h"
+
+#include <check.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/arena.h"
+#include "ops/general.h"
+
+static double noise(uint64_t *state)
+{
+	*state = *state * 6364136223846793005U + 1442695040888963407U;
+	return (double)(*state >> 33) / 0x1p30 - 1;
+}
+
+/* A product by one way: table NULL is gemm(). */
+struct way {
+	const struct loops *own;
+	enum dtype dtype;
+};
+
+static void multiply(const struct way *way, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a,
+                     int64_t lda, const void *b, int64_t ldb, bool add, void *c, int64_t ldc)
+{
+	if (way->own)
+		way->own->gemm(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
+	else
+		gemm(way->dtype, ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
+}
+
+static double get(enum dtype dtype, const void *array, int64_t i)
+{
+	return dtype == DTYPE_F64 ? ((const double *)array)[i] : (double)((const float *)array)[i];
+}
+
+static void set(enum dtype dtype, void *array, int64_t i, double x)
+{
+	if (dtype == DTYPE_F64)
+		((double *)array)[i] = x;
+	else
+		((float *)array)[i] = (float)x;
+}
+
+/* All four forms and both ends of C; rows of A, B and C are longer than they need be. */
+static void check_product(const struct way *way, int64_t m, int64_t n, int64_t k, int64_t more)
+{
+	const double epsilon = way->dtype == DTYPE_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
+	for (int form = 0; form < 8; form++) {
+		const bool ta = form & 1, tb = form & 2, add = form & 4;
+		const int64_t lda = (ta ? m : k) + more, ldb = (tb ? k : n) + more, ldc = n + more;
+		const int64_t sa = (ta ? k : m) * lda, sb = (tb ? n : k) * ldb, sc = m * ldc;
+		const size_t size = way->dtype == DTYPE_F64 ? 8 : 4;
+		void *a = malloc((size_t)sa * size + 1), *b = malloc((size_t)sb * size + 1), *c = malloc((size_t)sc * size + 1);
+		uint64_t seed = 3;
+		for (int64_t i = 0; i < sa; i++)
+			set(way->dtype, a, i, noise(&seed));
+		for (int64_t i = 0; i < sb; i++)
+			set(way->dtype, b, i, noise(&seed));
+		for (int64_t i = 0; i < sc; i++)
+			set(way->dtype, c, i, add || i % ldc >= n ? 0.5 : (double)NAN);
+		multiply(way, ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
+		for (int64_t i = 0; i < m; i++) {
+			for (int64_t j = 0; j < n; j++) {
+				long double sum = add ? 0.5L : 0;
+				for (int64_t p = 0; p < k; p++)
+					sum += (long double)get(way->dtype, a, ta ? p * lda + i : i * lda + p) *
+					       (long double)get(way->dtype, b, tb ? j * ldb + p : p * ldb + j);
+				const double got = get(way->dtype, c, i * ldc + j);
+				ck_assert_msg(fabs(got - (double)sum) <= epsilon * (double)(k + 4),
+				              "%s %ld x %ld x %ld form %d: [%ld,%ld] %g, not %g",
+				              way->own ? way->own->isa : blas_name(), (long)m, (long)n, (long)k, form, (long)i, (long)j,
+				              got, (double)sum);
+			}
+			for (int64_t j = n; j < ldc && i + 1 < m; j++)
+				ck_assert_double_eq(get(way->dtype, c, i * ldc + j), 0.5);
+		}
+		free(a);
+		free(b);
+		free(c);
+	}
+}
+
+/* The ways of this machine: own kernels of each instruction set, and gemm(). */
+static size_t ways_of(struct way ways[10], bool blas)
+{
+	size_t count = 0;
+	for (int type = 0; type < 2; type++) {
+		const enum dtype dtype = type ? DTYPE_F64 : DTYPE_F32;
+		const struct kernels *tables[4];
+		const size_t sets = kernels_all(dtype, tables);
+		for (size_t i = 0; i < sets && !blas; i++)
+			ways[count++] = (struct way){loops_get(tables[i]), dtype};
+		ways[count++] = (struct way){NULL, dtype};
+	}
+	return count;
+}
+
+static void load(struct arena *arena)
+{
+	struct diags diags;
+	setenv("CKPTC_BLAS", "openblas", 1);
+	arena_init(arena, &allocator_system);
+	diags_init(&diags, arena);
+	ck_assert_int_eq(blas_load(&diags), STATUS_OK);
+}
+
+START_TEST(test_products)
+{
+	static const int64_t sizes[][3] = {{1, 1, 1},    {2, 3, 4},   {12, 32, 7}, {13, 33, 300}, {25, 70, 257},
+	                                   {130, 5, 9},  {1, 90, 40}, {90, 1, 40}, {1, 1, 1000},  {5, 400, 3},
+	                                   {300, 20, 2}, {7, 9, 0},   {0, 5, 3},   {3, 0, 5},     {1, 3000, 5},
+	                                   {6, 16, 600}, {4, 8, 1}};
+	struct way ways[10];
+	struct arena arena;
+	if (_i)
+		load(&arena);
+	const size_t count = ways_of(ways, _i != 0);
+	for (size_t w = 0; w < count; w++)
+		for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+			/* kernels are not asked for nothing */
+			if (ways[w].own && sizes[i][0] * sizes[i][1] * sizes[i][2] == 0)
+				continue;
+			check_product(&ways[w], sizes[i][0], sizes[i][1], sizes[i][2], 0);
+			check_product(&ways[w], sizes[i][0], sizes[i][1], sizes[i][2], 3);
+		}
+	if (_i)
+		arena_free(&arena);
+}
+END_TEST
+
+/* A NaN or an infinity times 0 is NaN, and stays in its row and column. */
+START_TEST(test_special_values)
+{
+	struct way ways[10];
+	struct arena arena;
+	if (_i)
+		load(&arena);
+	const size_t count = ways_of(ways, _i != 0);
+	static const int64_t sizes[][2] = {{20, 40}, {1, 40}, {20, 1}};
+	for (size_t w = 0; w < count; w++)
+		for (int s = 0; s < 3; s++) {
+			enum { K = 30 };
+			const enum dtype dtype = ways[w].dtype;
+			const int64_t m = sizes[s][0], n = sizes[s][1];
+			double a[20 * K] = {0}, b[K * 40] = {0}, c[20 * 40];
+			memset(c, 0xff, sizeof c);
+			set(dtype, a, (m - 1) * K + 5, (double)NAN);
+			set(dtype, b, 7 * n, (double)INFINITY);
+			multiply(&ways[w], false, false, m, n, K, a, K, b, n, false, c, n);
+			for (int64_t i = 0; i < m; i++)
+				for (int64_t j = 0; j < n; j++)
+					ck_assert_msg(!isnan(get(dtype, c, i * n + j)) == (i != m - 1 && j != 0),
+					              "%s: [%ld,%ld] of %ld x %ld is %g", ways[w].own ? ways[w].own->isa : blas_name(),
+					              (long)i, (long)j, (long)m, (long)n, get(dtype, c, i * n + j));
+		}
+	if (_i)
+		arena_free(&arena);
+}
+END_TEST
+
+/* Our own: rows and columns of a product have the same bits in a smaller one of two or more rows and columns. */
+START_TEST(test_place)
+{
+	enum { M = 40, N = 90, K = 300 };
+	static double a[M * K], b[K * N], whole[M * N], part[M * N];
+	struct way ways[10];
+	const size_t count = ways_of(ways, false);
+	for (size_t w = 0; w < count; w++) {
+		const enum dtype dtype = ways[w].dtype;
+		const size_t size = dtype == DTYPE_F64 ? 8 : 4;
+		uint64_t seed = 1;
+		if (!ways[w].own)
+			continue;
+		for (int i = 0; i < M * K; i++)
+			set(dtype, a, i, noise(&seed));
+		for (int i = 0; i < K * N; i++)
+			set(dtype, b, i, noise(&seed));
+		multiply(&ways[w], false, false, M, N, K, a, K, b, N, false, whole, N);
+		for (int row = 0; row + 2 <= M; row += 7) {
+			multiply(&ways[w], false, false, 2, N - row, K, (char *)a + (size_t)(row * K) * size, K,
+			         (char *)b + (size_t)row * size, N, false, part, N);
+			for (int i = 0; i < 2; i++)
+				ck_assert_mem_eq((char *)part + (size_t)(i * N) * size,
+				                 (char *)whole + (size_t)((row + i) * N + row) * size, (size_t)(N - row) * size);
+		}
+	}
+}
+END_TEST
+
+/* Without room for OpenBLAS's buffers: an error, at once; CKPTC_BLAS=none does without. */
+START_TEST(test_no_room)
+{
+	struct arena arena;
+	struct diags diags;
+	const struct rlimit limit = {100 << 20, 100 << 20};
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+	setenv("CKPTC_BLAS", _i ? "openblas" : "none", 1);
+	ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+	const enum status status = blas_load(&diags);
+	if (_i && status != STATUS_OK) {
+		ck_assert_int_eq(status, STATUS_LIMIT);
+		ck_assert_ptr_nonnull(strstr(diags.first->message, "OpenBLAS"));
+		ck_assert_ptr_nonnull(strstr(diags.first->hint, "CKPTC_BLAS=none"));
+		ck_assert_int_eq(blas_load(&diags), STATUS_LIMIT);
+	} else {
+		ck_assert_int_eq(status, STATUS_OK);
+	}
+	ck_assert_str_eq(blas_name(), "own");
+	check_product(&(struct way){NULL, DTYPE_F32}, 5, 6, 7, 0);
+	arena_free(&arena);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("gemm");
+	TCase *tests = tcase_create("gemm");
+	tcase_set_timeout(tests, 120);
+	tcase_add_loop_test(tests, test_products, 0, 2);
+	tcase_add_loop_test(tests, test_special_values, 0, 2);
+	tcase_add_test(tests, test_place);
+#if !defined(__SANITIZE_ADDRESS__) /* whose own memory is beyond any limit */
+	tcase_add_loop_test(tests, test_no_room, 0, 2);
+#endif
+	suite_add_tcase(suite, tests);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	const int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
