@@ -514,12 +514,6 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 
 /* Operations. */
 
-static bool changes_nothing(const struct lowering *l, const struct node *node)
-{
-	(void)l;
-	return node->op == OP_identity;
-}
-
 /* A reshape whose leading extent is the whole's, in a tile. */
 static const struct attrs *tile_attrs(struct lowering *l, const struct node *node, const struct value *v)
 {
@@ -572,7 +566,7 @@ static enum status lower_op(struct lowering *l, const struct node *node)
 	uint32_t v = read_slot(l, 0), a = NO_VALUE;
 	if (v == NO_VALUE)
 		return memory(l);
-	if (changes_nothing(l, node)) {
+	if (node->op == OP_identity) {
 		write_slot(l, 0, v);
 		return STATUS_OK;
 	}

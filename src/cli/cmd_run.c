@@ -42,8 +42,6 @@ enum status command_run(struct session *s)
 	enum status status = session_load_chain(s);
 	if (!status)
 		status = session_open_input(s);
-	bool end = false;
-	(void)end;
 	if (!status)
 		status = session_bind(s, true, s->dtype == DTYPE_COUNT ? DTYPE_F32 : s->dtype);
 	if (status)

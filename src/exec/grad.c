@@ -69,14 +69,12 @@ struct run {
 
 /* Hooks of the machine. */
 
-static enum dtype held_dtype(const struct type *type) { return type->dtype; }
-
 static enum status on_input(void *context, int64_t offset, const struct type *type)
 {
 	struct lane *lane = context;
 	void *to = lane->slab.base + offset;
 	if (!lane->run->job->tiled)
-		return reader_read(lane->run->reader, to, held_dtype(type), shape_count(&type->shape), &lane->diags);
+		return reader_read(lane->run->reader, to, type->dtype, shape_count(&type->shape), &lane->diags);
 	memcpy(to, lane->input + (lane->tile * lane->run->job->tile.rows) * lane->run->job->input_row,
 	       (size_t)type_bytes(type));
 	return STATUS_OK;
@@ -87,7 +85,7 @@ static enum status on_output(void *context, int64_t offset, const struct type *t
 	struct lane *lane = context;
 	const void *from = lane->slab.base + offset;
 	if (!lane->run->job->tiled)
-		return writer_write(lane->run->options->value, from, held_dtype(type), shape_count(&type->shape), &lane->diags);
+		return writer_write(lane->run->options->value, from, type->dtype, shape_count(&type->shape), &lane->diags);
 	if (lane->run->job->whole.sums)
 		return STATUS_OK; /* partial sums: add_partials */
 	memcpy(lane->value + (lane->tile * lane->run->job->tile.rows) * lane->run->job->output_row, from,
@@ -102,12 +100,12 @@ static enum status on_seed(void *context, int64_t offset, const struct type *typ
 	void *to = lane->slab.base + offset;
 	int64_t count = shape_count(&type->shape);
 	if (!run->has_cotangent) {
-		kernels_get(held_dtype(type))->fill(to, 1.0, (size_t)count);
+		kernels_get(type->dtype)->fill(to, 1.0, (size_t)count);
 		return STATUS_OK;
 	}
 	bool sliced = run->job->tiled && !run->job->whole.sums;
 	int64_t first = sliced ? lane->first_row * (count / lane->rows) : 0;
-	memcpy(to, run->cotangent_array.base + (size_t)first * (held_dtype(type) == DTYPE_F32 ? 4 : 8),
+	memcpy(to, run->cotangent_array.base + (size_t)first * (type->dtype == DTYPE_F32 ? 4 : 8),
 	       (size_t)type_bytes(type));
 	return STATUS_OK;
 }
@@ -128,11 +126,11 @@ static enum status on_gradient(void *context, int64_t offset, const struct type 
 		return STATUS_OK;
 	}
 	if (offset >= 0)
-		return writer_write(run->options->gradient, lane->slab.base + offset, held_dtype(type), count, &lane->diags);
+		return writer_write(run->options->gradient, lane->slab.base + offset, type->dtype, count, &lane->diags);
 	static const double zeros[512];
 	for (int64_t done = 0; done < count;) {
 		int64_t n = count - done < 512 ? count - done : 512;
-		enum status status = writer_write(run->options->gradient, zeros, held_dtype(type), n, &lane->diags);
+		enum status status = writer_write(run->options->gradient, zeros, type->dtype, n, &lane->diags);
 		if (status)
 			return status;
 		done += n;
