@@ -93,7 +93,7 @@ void diag_warn_at(struct diags *diags, const struct source *source, struct span 
 
 void diag_hint(struct diags *diags, const char *format, ...)
 {
-	if (!diags->last)
+	if (!diags->last || diags->exhausted) /* the last one may be missing, and this is no hint for the one before */
 		return;
 	va_list arguments;
 	va_start(arguments, format);
@@ -103,7 +103,7 @@ void diag_hint(struct diags *diags, const char *format, ...)
 
 void diag_caret(struct diags *diags, struct span caret)
 {
-	if (diags->last)
+	if (diags->last && !diags->exhausted)
 		diags->last->caret = caret;
 }
 
@@ -123,21 +123,30 @@ struct renderer {
 
 static void put(const struct renderer *r, const char *text) { r->write(r->context, text, strlen(text)); }
 
-/* Bytes of a valid UTF-8 sequence at TEXT, or 0. */
+/* Characters that reorder, break or hide a line although they are no control codes. */
+static bool misleads(uint32_t c)
+{
+	return (c >= 0x80 && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+	       (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
+}
+
+/* Bytes of the UTF-8 sequence at TEXT, or 0 where it is not valid (overlong, surrogate, beyond U+10FFFF) or misleads. */
 static size_t utf8_length(const unsigned char *text, size_t left)
 {
-	size_t n = text[0] < 0x80                      ? 1
-	           : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
-	           : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
-	           : text[0] >= 0xf0 && text[0] < 0xf5 ? 4
-	                                               : 0;
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	uint32_t c = text[0];
+	if (c < 0x80)
+		return 1;
+	size_t n = c >= 0xf0 && c < 0xf8 ? 4 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xc0 && c < 0xe0 ? 2 : 0;
 	if (n == 0 || n > left)
 		return 0;
-	for (size_t i = 1; i < n; i++)
+	c &= 0x7fu >> n;
+	for (size_t i = 1; i < n; i++) {
 		if ((text[i] & 0xc0) != 0x80)
 			return 0;
-	/* U+0080 to U+009F are controls too. */
-	return n == 2 && text[0] == 0xc2 && text[1] < 0xa0 ? 0 : n;
+		c = c << 6 | (text[i] & 0x3fu);
+	}
+	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || misleads(c) ? 0 : n;
 }
 
 /* The columns that put_escaped makes of the first LENGTH bytes; prints them where R is not NULL. */
@@ -175,6 +184,8 @@ static void put_spaces(const struct renderer *r, size_t count)
 		put(r, " ");
 }
 
+static bool inside_character(char byte) { return ((unsigned char)byte & 0xc0) == 0x80; }
+
 static void render_line(const struct renderer *r, const struct diag *diag, bool color)
 {
 	size_t length;
@@ -186,18 +197,23 @@ static void render_line(const struct renderer *r, const struct diag *diag, bool 
 	/* A long line is shown around the caret. */
 	if (begin > indent + LINE_WIDTH / 2 && length > indent + LINE_WIDTH)
 		indent = begin - LINE_WIDTH / 2;
+	while (indent < begin && inside_character(line[indent]))
+		indent++;
 	if (length > indent + LINE_WIDTH)
-		length = indent + LINE_WIDTH;
+		for (length = indent + LINE_WIDTH; length > indent && inside_character(line[length]);)
+			length--;
 	if (begin > length)
 		begin = length;
 	if (begin < indent)
 		begin = indent;
 	size_t end = begin + (diag->caret.end > diag->caret.begin ? diag->caret.end - diag->caret.begin : 1);
 	char number[32];
-	snprintf(number, sizeof number, "%5u | ", diag->caret.line);
+	int gutter = snprintf(number, sizeof number, "%5u | ", diag->caret.line);
 	put(r, number);
 	put_escaped(r, line + indent, length - indent);
-	put(r, "\n      | ");
+	put(r, "\n");
+	put_spaces(r, (size_t)gutter - 2);
+	put(r, "| ");
 	put_spaces(r, put_escaped(NULL, line + indent, begin - indent));
 	put(r, color ? "\033[1;31m^" : "^");
 	size_t width = end <= length ? put_escaped(NULL, line + begin, end - begin) : 1;

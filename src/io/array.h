@@ -110,6 +110,10 @@ void convert_f32_to_bf16(uint16_t *to, const float *from, size_t count); /* NaN 
 
 /* The shortest decimal digits that read back as VALUE (as double, or as float where SINGLE): "3", "0.1", "1e+30", "inf", "-0". */
 int number_format(char text[40], double value, bool single);
+/* The same for a value of any of F16, BF16, F32 and F64, which reads back when rounded to that type. */
+int number_format_as(char text[40], double value, enum dtype dtype);
+/* The same as "1.25e-7", whatever the magnitude; large whole numbers, too, have no more digits than read back. */
+int number_format_scientific(char text[40], double value, enum dtype dtype);
 /* A number in the C locale whatever setlocale says: decimal, exponent, inf, nan. Returns the bytes consumed, 0 for none. */
 size_t number_parse(const char *text, size_t length, double *value);
 

@@ -5,9 +5,11 @@
 #include "io/load.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zip.h>
 
+#include "base/checked.h"
 #include "io/npy.h"
 
 void array_free(struct array *array, const struct allocator *allocator)
@@ -22,7 +24,14 @@ static enum status read_array(struct array *array, struct reader *reader, const 
                               struct diags *diags)
 {
 	array->type = reader->type;
-	int64_t bytes = type_bytes(&array->type);
+	int64_t bytes = type_bytes(&array->type), in_file = reader->count * (int64_t)dtype_size(array->type.dtype);
+	const struct input *input = reader->input;
+	int64_t left = !reader->held && input->size >= 0 ? input->size - reader->data : INT64_MAX;
+	if (input->fd < 0) /* in memory, all of it */
+		left = (int64_t)(input->end - input->begin);
+	if (!reader->held && left < in_file) /* no memory is asked for that the file cannot fill */
+		return diag_file(diags, STATUS_DATA, input->name, reader->data + left,
+		                 "truncated: %lld of %lld bytes of array data", (long long)left, (long long)in_file);
 	array->size = bytes > 0 ? (size_t)bytes : 1;
 	array->data = allocator_get(allocator, array->size, 1);
 	if (!array->data) {
@@ -83,7 +92,7 @@ static zip_int64_t find_member(zip_t *zip, const char *key, struct arena *arena)
 }
 
 static enum status load_member(struct array *array, zip_t *zip, zip_uint64_t at, const char *path, const char *name,
-                               const struct allocator *allocator, struct arena *arena, struct diags *diags)
+                               bool cast, const struct allocator *allocator, struct arena *arena, struct diags *diags)
 {
 	zip_stat_t st;
 	if (zip_stat_index(zip, at, 0, &st) != 0 || !(st.valid & ZIP_STAT_SIZE))
@@ -122,15 +131,15 @@ static enum status load_member(struct array *array, zip_t *zip, zip_uint64_t at,
 		                      .capacity = used,
 		                      .eof = true,
 		                      .arena = arena};
-		status = load_stream(array, &input, true, allocator, arena, diags);
+		status = load_stream(array, &input, cast, allocator, arena, diags);
 	}
 	if (data)
 		allocator_put(allocator, data, capacity);
 	return status;
 }
 
-static enum status load_npz(struct array *array, const char *path, const char *key, const struct allocator *allocator,
-                            struct arena *arena, struct diags *diags)
+static enum status load_npz(struct array *array, const char *path, const char *key, bool cast,
+                            const struct allocator *allocator, struct arena *arena, struct diags *diags)
 {
 	int code = 0;
 	zip_t *zip = zip_open(path, ZIP_RDONLY, &code);
@@ -144,8 +153,8 @@ static enum status load_npz(struct array *array, const char *path, const char *k
 	enum status status;
 	zip_int64_t at = find_member(zip, key, arena);
 	if (at >= 0) {
-		status = load_member(array, zip, (zip_uint64_t)at, path, key ? key : zip_get_name(zip, 0, 0), allocator, arena,
-		                     diags);
+		status = load_member(array, zip, (zip_uint64_t)at, path, key ? key : zip_get_name(zip, 0, 0), cast, allocator,
+		                     arena, diags);
 	} else {
 		status = key ? diag_file(diags, STATUS_DATA, path, -1, "has no member '%s'", key)
 		             : diag_file(diags, STATUS_DATA, path, -1, "has several members, and none is named");
@@ -194,60 +203,111 @@ static enum status tensor_type(const json_t *entry, struct type *type, int64_t *
 	return STATUS_OK;
 }
 
-static const json_t *find_tensor(const json_t *header, const char *key, const char *path, struct arena *arena,
+static const json_t *find_tensor(json_t *header, const char **key, const char *path, struct arena *arena,
                                  struct diags *diags)
 {
-	const char *list = "", *name;
-	const json_t *found = NULL, *entry;
+	const char *list = "", *name, *found_name = NULL;
+	const json_t *found = NULL;
+	json_t *entry;
 	size_t count = 0;
-	json_object_foreach((json_t *)(uintptr_t)header, name, entry)
+	json_object_foreach(header, name, entry)
 	{
 		if (!strcmp(name, "__metadata__"))
 			continue;
-		if (key ? !strcmp(name, key) : true)
+		if (!*key || !strcmp(name, *key)) {
 			found = entry;
+			found_name = name;
+		}
 		if (count++ < 20 && list)
 			list = arena_printf(arena, "%s%s%s", list, *list ? ", " : "", name);
 	}
-	if (found && (key || count == 1))
+	if (found && (*key || count == 1)) {
+		*key = found_name;
 		return found;
-	if (key)
-		diag_file(diags, STATUS_DATA, path, -1, "has no tensor '%s'", key);
+	}
+	if (*key)
+		diag_file(diags, STATUS_DATA, path, -1, "has no tensor '%s'", *key);
 	else
 		diag_file(diags, STATUS_DATA, path, -1, "has %zu tensors, and none is named", count);
 	diag_hint(diags, "its tensors: %s", list ? list : "");
 	return NULL;
 }
 
-static enum status load_tensor(struct array *array, struct input *input, const json_t *header, int64_t data,
-                               const char *key, bool cast, const struct allocator *allocator, struct arena *arena,
-                               struct diags *diags)
+struct extent {
+	int64_t begin, end;
+	const char *name;
+};
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct extent *x = a, *y = b;
+	return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->end > y->end) - (x->end < y->end);
+}
+
+/* Every tensor must lie in the SIZE bytes of data, fit its type, and share no byte with another, as the format demands. */
+static enum status check_tensors(json_t *header, int64_t size, const char *path, struct arena *arena,
+                                 struct diags *diags)
+{
+	struct extent *extents = arena_array(arena, json_object_size(header) + 1, sizeof *extents);
+	const char *name;
+	json_t *entry;
+	size_t count = 0;
+	if (!extents)
+		return diag_memory(diags);
+	json_object_foreach(header, name, entry)
+	{
+		struct type type;
+		struct extent *e = &extents[count];
+		if (!strcmp(name, "__metadata__"))
+			continue;
+		if (tensor_type(entry, &type, &e->begin, &e->end))
+			return diag_file(diags, STATUS_DATA, path, 8, "tensor '%s': dtype, shape and data_offsets are wanted",
+			                 name);
+		int64_t elements = shape_count(&type.shape), bytes = -1;
+		bool known = type.dtype != DTYPE_COUNT; /* a type that is not known can be passed over */
+		if (known && (elements < 0 || !checked_mul_i64(elements, (int64_t)dtype_size(type.dtype), &bytes)))
+			bytes = -1;
+		if (e->begin < 0 || e->end < e->begin || e->end > size || (known && e->end - e->begin != bytes))
+			return diag_file(diags, STATUS_DATA, path, 8, "tensor '%s': its offsets do not fit its type or the file",
+			                 name);
+		e->name = name;
+		count += e->end > e->begin;
+	}
+	qsort(extents, count, sizeof *extents, by_begin);
+	for (size_t i = 1; i < count; i++)
+		if (extents[i].begin < extents[i - 1].end)
+			return diag_file(diags, STATUS_DATA, path, 8, "tensors '%s' and '%s' overlap", extents[i - 1].name,
+			                 extents[i].name);
+	return STATUS_OK;
+}
+
+static enum status load_tensor(struct array *array, struct input *input, json_t *header, int64_t data, const char *key,
+                               bool cast, const struct allocator *allocator, struct arena *arena, struct diags *diags)
 {
 	const char *path = input->name;
-	const json_t *entry = find_tensor(header, key, path, arena, diags);
 	struct type type;
 	int64_t begin, end;
+	enum status status = check_tensors(header, input->size - data, path, arena, diags);
+	if (status)
+		return status;
+	const json_t *entry = find_tensor(header, &key, path, arena, diags);
 	if (!entry)
 		return STATUS_DATA;
 	if (tensor_type(entry, &type, &begin, &end) || type.dtype == DTYPE_COUNT)
-		return diag_file(diags, STATUS_DATA, path, -1, "tensor '%s': a type that is not known", key ? key : "");
-	int64_t count = shape_count(&type.shape);
-	if (count < 0 || begin < 0 || end < begin || (end - begin) / (int64_t)dtype_size(type.dtype) != count ||
-	    (end - begin) % (int64_t)dtype_size(type.dtype) || end > input->size - data)
-		return diag_file(diags, STATUS_DATA, path, -1, "tensor '%s': its offsets do not fit its type or the file",
-		                 key ? key : "");
+		return diag_file(diags, STATUS_DATA, path, -1, "tensor '%s': type '%s' is not supported", key,
+		                 json_string_value(json_object_get(entry, "dtype")));
 	struct reader reader;
 	struct reader_options options = {.format = FORMAT_RAW, .assume = type.dtype, .cast = cast, .raw = type};
 	reader_init(&reader, input, &options, arena);
 	reader.type = type;
-	reader.count = count;
+	reader.count = shape_count(&type.shape);
 	reader.data = data + begin;
 	array->type = type;
 	array->size = type_bytes(&type) > 0 ? (size_t)type_bytes(&type) : 1;
 	array->data = allocator_get(allocator, array->size, 1);
 	if (!array->data)
 		return diag_memory(diags);
-	enum status status = reader_read_at(&reader, 0, array->data, dtype_compute(type.dtype), count, diags);
+	status = reader_read_at(&reader, 0, array->data, dtype_compute(type.dtype), reader.count, diags);
 	if (status)
 		array_free(array, allocator);
 	return status;
@@ -264,6 +324,10 @@ static enum status load_safetensors(struct array *array, struct input *input, co
 		length = length << 8 | prefix[i];
 	if (status)
 		return status;
+	if (got == sizeof prefix && length > SAFETENSORS_HEADER && length <= (uint64_t)input->size)
+		return diag_file(diags, STATUS_LIMIT, input->name, 0,
+		                 "a safetensors header of %llu bytes is beyond the limit of %d", (unsigned long long)length,
+		                 SAFETENSORS_HEADER);
 	if (got < sizeof prefix || length > SAFETENSORS_HEADER || (int64_t)length > input->size - 8)
 		return diag_file(diags, STATUS_DATA, input->name, 0, "a safetensors header of %llu bytes in a file of %lld",
 		                 (unsigned long long)length, (long long)input->size);
@@ -303,7 +367,7 @@ enum status array_load(struct array *array, const char *path, const char *key, b
 		bool tensors = length > 12 && !strcmp(path + length - 12, ".safetensors");
 		tensors = tensors || (got == 10 && bytes[8] == '{' && bytes[6] == 0 && bytes[7] == 0 && !npy_is(bytes, got));
 		if (zip)
-			status = load_npz(array, path, key, allocator, arena, diags);
+			status = load_npz(array, path, key, cast, allocator, arena, diags);
 		else if (tensors && input.size >= 0)
 			status = load_safetensors(array, &input, key, cast, allocator, arena, diags);
 		else if (key)
@@ -338,59 +402,232 @@ enum status array_save(const char *path, const struct type *type, const void *da
 	return status;
 }
 
-/* An npy file's bytes as a zip source. */
-static zip_source_t *member_source(zip_t *zip, const struct named_array *a, struct arena *arena)
+/*
+ * npz out: a zip archive of stored members, byte for byte what numpy.savez
+ * makes (zip64 sizes in each local header, no time), which makes equal gradients
+ * equal files. It is written in one pass from where the arrays are; libzip would
+ * want a copy of each. Fields are those of PKWARE's APPNOTE 6.3.
+ */
+
+enum { LOCAL_HEADER = 30, LOCAL_EXTRA = 20, CENTRAL_HEADER = 46, ZIP_DATE = 0x21 /* 1 January 1980 */ };
+
+struct member {
+	int64_t offset, size;
+	uint32_t crc;
+};
+
+struct archive {
+	struct output *output;
+	struct member *members;
+	uint32_t table[8][256];
+};
+
+/* Tables for eight bytes at a time: table[k][b] is the remainder of byte b followed by k zero bytes. */
+static void make_crc_table(uint32_t table[8][256])
+{
+	for (uint32_t b = 0; b < 256; b++) {
+		uint32_t c = b;
+		for (int bit = 0; bit < 8; bit++)
+			c = c >> 1 ^ (c & 1 ? 0xedb88320u : 0);
+		table[0][b] = c;
+	}
+	for (uint32_t b = 0; b < 256; b++)
+		for (int k = 1; k < 8; k++)
+			table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 0xff];
+}
+
+static uint32_t add_crc(uint32_t table[8][256], uint32_t crc, const void *data, size_t size)
+{
+	const unsigned char *p = data;
+	for (crc = ~crc; size >= 8; size -= 8, p += 8) {
+		crc ^= p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+		crc = table[7][crc & 0xff] ^ table[6][crc >> 8 & 0xff] ^ table[5][crc >> 16 & 0xff] ^ table[4][crc >> 24] ^
+		      table[3][p[4]] ^ table[2][p[5]] ^ table[1][p[6]] ^ table[0][p[7]];
+	}
+	while (size-- > 0)
+		crc = crc >> 8 ^ table[0][(crc ^ *p++) & 0xff];
+	return ~crc;
+}
+
+/* VALUE in BYTES bytes, little-endian; what comes after. */
+static unsigned char *put_field(unsigned char *p, uint64_t value, int bytes)
+{
+	for (int i = 0; i < bytes; i++)
+		*p++ = (unsigned char)(value >> 8 * i & 0xff);
+	return p;
+}
+
+/* Python's zipfile keeps to 31 bits; what is beyond stands in the zip64 extra field, and 32 bits say so. */
+static bool is_wide(int64_t value) { return value > INT32_MAX; }
+
+static uint32_t field32(int64_t value) { return is_wide(value) ? UINT32_MAX : (uint32_t)value; }
+
+/*
+ * The values of A as they stand in a file, a block at a time: into *CRC, or,
+ * where CRC is NULL, into the output.
+ */
+static enum status put_values(struct archive *z, const struct named_array *a, uint32_t *crc, struct diags *diags)
+{
+	enum { BLOCK = 4096 };
+	const float *values = a->data;
+	size_t count = (size_t)shape_count(&a->type.shape), size = dtype_size(a->type.dtype);
+	bool half = a->type.dtype == DTYPE_F16 || a->type.dtype == DTYPE_BF16;
+	size_t step = half ? BLOCK : count ? count : 1;
+	uint16_t block[BLOCK];
+	for (size_t done = 0; done < count; done += step) {
+		size_t n = count - done < step ? count - done : step;
+		if (half)
+			(a->type.dtype == DTYPE_F16 ? convert_f32_to_f16 : convert_f32_to_bf16)(block, values + done, n);
+		const void *bytes = half ? (const void *)block : a->data;
+		enum status status = STATUS_OK;
+		if (crc)
+			*crc = add_crc(z->table, *crc, bytes, n * size);
+		else
+			status = output_write(z->output, bytes, n * size, diags);
+		if (status)
+			return status;
+	}
+	return STATUS_OK;
+}
+
+static bool is_ascii(const char *name)
+{
+	while (*name && !(*name & 0x80))
+		name++;
+	return !*name;
+}
+
+static enum status put_member(struct archive *z, size_t i, const char *name, const struct named_array *a,
+                              struct diags *diags)
 {
 	char header[NPY_HEADER_MOST];
-	size_t length = npy_make_header(&a->type, header), size = (size_t)type_bytes(&a->type);
-	char *bytes = arena_alloc(arena, length + size);
-	if (!bytes)
-		return NULL;
-	memcpy(bytes, header, length);
-	memcpy(bytes + length, a->data, size);
-	return zip_source_buffer(zip, bytes, length + size, 0);
+	unsigned char local[LOCAL_HEADER + LOCAL_EXTRA], *p = local;
+	size_t length = npy_make_header(&a->type, header), name_length = strlen(name);
+	struct member *m = &z->members[i];
+	m->offset = z->output->offset;
+	m->size = (int64_t)length + shape_count(&a->type.shape) * (int64_t)dtype_size(a->type.dtype);
+	m->crc = add_crc(z->table, 0, header, length);
+	put_values(z, a, &m->crc, diags);
+	p = put_field(p, 0x04034b50, 4);
+	p = put_field(p, is_wide(m->size) ? 45 : 20, 2); /* the version of the format that is wanted */
+	p = put_field(p, is_ascii(name) ? 0 : 0x800, 2);
+	p = put_field(p, 0, 2); /* stored */
+	p = put_field(p, 0, 2);
+	p = put_field(p, ZIP_DATE, 2);
+	p = put_field(p, m->crc, 4);
+	p = put_field(p, field32(m->size), 4);
+	p = put_field(p, field32(m->size), 4);
+	p = put_field(p, name_length, 2);
+	put_field(p, LOCAL_EXTRA, 2);
+	unsigned char *extra = local + LOCAL_HEADER;
+	extra = put_field(extra, 1, 2);
+	extra = put_field(extra, 16, 2);
+	extra = put_field(extra, (uint64_t)m->size, 8);
+	put_field(extra, (uint64_t)m->size, 8);
+	enum status status = output_write(z->output, local, LOCAL_HEADER, diags);
+	if (!status)
+		status = output_write(z->output, name, name_length, diags);
+	if (!status)
+		status = output_write(z->output, local + LOCAL_HEADER, LOCAL_EXTRA, diags);
+	if (!status)
+		status = output_write(z->output, header, length, diags);
+	return status ? status : put_values(z, a, NULL, diags);
+}
+
+static enum status put_central(struct archive *z, size_t i, const char *name, struct diags *diags)
+{
+	const struct member *m = &z->members[i];
+	unsigned char header[CENTRAL_HEADER], extra[4 + 24], *p = header, *e = extra + 4;
+	if (is_wide(m->size)) {
+		e = put_field(e, (uint64_t)m->size, 8);
+		e = put_field(e, (uint64_t)m->size, 8);
+	}
+	if (is_wide(m->offset))
+		e = put_field(e, (uint64_t)m->offset, 8);
+	size_t extra_length = e == extra + 4 ? 0 : (size_t)(e - extra);
+	put_field(put_field(extra, 1, 2), extra_length - 4, 2);
+	p = put_field(p, 0x02014b50, 4);
+	int version = extra_length ? 45 : 20;
+	p = put_field(p, (uint64_t)version | 3 << 8, 2); /* made by unix */
+	p = put_field(p, (uint64_t)version, 2);
+	p = put_field(p, is_ascii(name) ? 0 : 0x800, 2);
+	p = put_field(p, 0, 2);
+	p = put_field(p, 0, 2);
+	p = put_field(p, ZIP_DATE, 2);
+	p = put_field(p, m->crc, 4);
+	p = put_field(p, field32(m->size), 4);
+	p = put_field(p, field32(m->size), 4);
+	p = put_field(p, strlen(name), 2);
+	p = put_field(p, extra_length, 2);
+	p = put_field(p, 0, 2 + 2 + 2); /* no comment, the first disk, no attributes within */
+	p = put_field(p, (uint64_t)0600 << 16, 4);
+	put_field(p, field32(m->offset), 4);
+	enum status status = output_write(z->output, header, CENTRAL_HEADER, diags);
+	if (!status)
+		status = output_write(z->output, name, strlen(name), diags);
+	return status ? status : output_write(z->output, extra, extra_length, diags);
+}
+
+static enum status put_end(struct archive *z, size_t count, int64_t central, struct diags *diags)
+{
+	unsigned char end[56 + 20 + 22], *p = end;
+	int64_t at = z->output->offset, size = at - central;
+	if (count >= 0xffff || is_wide(size) || is_wide(central)) {
+		p = put_field(p, 0x06064b50, 4);
+		p = put_field(p, 44, 8);
+		p = put_field(p, 45, 2);
+		p = put_field(p, 45, 2);
+		p = put_field(p, 0, 4 + 4);
+		p = put_field(p, count, 8);
+		p = put_field(p, count, 8);
+		p = put_field(p, (uint64_t)size, 8);
+		p = put_field(p, (uint64_t)central, 8);
+		p = put_field(p, 0x07064b50, 4);
+		p = put_field(p, 0, 4);
+		p = put_field(p, (uint64_t)at, 8);
+		p = put_field(p, 1, 4);
+	}
+	uint64_t short_count = count < 0xffff ? count : 0xffff;
+	p = put_field(p, 0x06054b50, 4);
+	p = put_field(p, 0, 4);
+	p = put_field(p, short_count, 2);
+	p = put_field(p, short_count, 2);
+	p = put_field(p, field32(size), 4);
+	p = put_field(p, field32(central), 4);
+	p = put_field(p, 0, 2);
+	return output_write(z->output, end, (size_t)(p - end), diags);
+}
+
+static enum status put_archive(struct archive *z, const struct named_array *arrays, size_t count, struct arena *arena,
+                               struct diags *diags)
+{
+	const char **names = arena_array(arena, count + 1, sizeof *names);
+	z->members = arena_array(arena, count + 1, sizeof *z->members);
+	enum status status = names && z->members ? STATUS_OK : diag_memory(diags);
+	make_crc_table(z->table);
+	for (size_t i = 0; i < count && !status; i++) {
+		names[i] = arena_printf(arena, "%s.npy", arrays[i].name);
+		if (!names[i])
+			return diag_memory(diags);
+		if (strlen(names[i]) > 0xffff)
+			return diag_file(diags, STATUS_LIMIT, z->output->name, -1, "a member's name is longer than 64 KiB");
+		status = put_member(z, i, names[i], &arrays[i], diags);
+	}
+	int64_t central = z->output->offset;
+	for (size_t i = 0; i < count && !status; i++)
+		status = put_central(z, i, names[i], diags);
+	return status ? status : put_end(z, count, central, diags);
 }
 
 enum status npz_save(const char *path, const struct named_array *arrays, size_t count, struct arena *arena,
                      struct diags *diags)
 {
 	struct output output;
-	zip_error_t error;
 	enum status status = output_open(&output, path, arena, diags);
 	if (status)
 		return status;
-	/* The archive is made in memory, so that writing it has one path and one way to fail. */
-	zip_error_init(&error);
-	zip_source_t *sink = zip_source_buffer_create(NULL, 0, 0, &error);
-	zip_t *zip = sink ? zip_open_from_source(sink, ZIP_TRUNCATE, &error) : NULL;
-	if (!zip) {
-		output_abort(&output);
-		return diag_memory(diags);
-	}
-	zip_source_keep(sink);
-	bool ok = true;
-	for (size_t i = 0; i < count && ok; i++) {
-		const char *name = arena_printf(arena, "%s.npy", arrays[i].name);
-		zip_source_t *member = name ? member_source(zip, &arrays[i], arena) : NULL;
-		zip_int64_t at = member ? zip_file_add(zip, name, member, ZIP_FL_ENC_UTF_8) : -1;
-		ok = at >= 0 && zip_set_file_compression(zip, (zip_uint64_t)at, ZIP_CM_STORE, 0) == 0;
-	}
-	if (!ok)
-		zip_discard(zip);
-	ok = ok && zip_close(zip) == 0;
-	if (!ok)
-		status = diag_memory(diags);
-	if (ok && count == 0) /* libzip makes no file of an archive without members */
-		status = output_write(&output, "PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22, diags);
-	if (ok && count && zip_source_open(sink) == 0) {
-		char block[1 << 14];
-		zip_int64_t n;
-		while (!status && (n = zip_source_read(sink, block, sizeof block)) > 0)
-			status = output_write(&output, block, (size_t)n, diags);
-		zip_source_close(sink);
-	}
-	zip_source_free(sink);
-	zip_error_fini(&error);
+	struct archive archive = {.output = &output};
+	status = put_archive(&archive, arrays, count, arena, diags);
 	if (!status)
 		return output_commit(&output, diags);
 	output_abort(&output);

@@ -20,6 +20,7 @@ bool npy_is(const unsigned char *bytes, size_t length)
 struct dict {
 	const char *text;
 	size_t length, at;
+	size_t token; /* where the last one that was looked at begins: the place that messages name */
 	const char *file;
 	int64_t offset;
 	struct diags *diags;
@@ -27,13 +28,14 @@ struct dict {
 
 static enum status wrong(const struct dict *d, const char *what)
 {
-	return diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->at, "npy header: %s", what);
+	return diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->token, "npy header: %s", what);
 }
 
 static char look(struct dict *d)
 {
 	while (d->at < d->length && strchr(" \t\r\n", d->text[d->at]) && d->text[d->at])
 		d->at++;
+	d->token = d->at;
 	return d->at < d->length ? d->text[d->at] : '\0';
 }
 
@@ -66,10 +68,14 @@ static bool take_string(struct dict *d, char *to, size_t size)
 		to[n++] = d->text[d->at];
 	}
 	to[n] = '\0';
-	return take(d, quote);
+	if (d->at == d->length)
+		return false;
+	d->at++;
+	return true;
 }
 
-static enum status read_descr(struct dict *d, enum dtype assume, struct npy_header *header)
+/* The type that a name like "<f4" means ("f4" alone is the machine's order, as in NumPy), or DTYPE_COUNT. */
+static enum dtype find_type(const char *name)
 {
 	static const struct {
 		const char *name;
@@ -77,22 +83,55 @@ static enum status read_descr(struct dict *d, enum dtype assume, struct npy_head
 	} names[] = {{"f2", DTYPE_F16}, {"f4", DTYPE_F32}, {"f8", DTYPE_F64}, {"i1", DTYPE_I8},
 	             {"i2", DTYPE_I16}, {"i4", DTYPE_I32}, {"i8", DTYPE_I64}, {"u1", DTYPE_U8},
 	             {"u2", DTYPE_U16}, {"u4", DTYPE_U32}, {"u8", DTYPE_U64}, {"b1", DTYPE_BOOL}};
-	char descr[64];
-	if (look(d) == '[')
-		return wrong(d, "a structured type; save one field of it as an array");
-	if (!take_string(d, descr, sizeof descr))
-		return wrong(d, "'descr' must be a string");
-	header->type.dtype = DTYPE_COUNT;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (descr[0] && strchr("<>|=", descr[0]) && !strcmp(descr + 1, names[i].name))
-			header->type.dtype = names[i].dtype;
-	if (header->type.dtype != DTYPE_COUNT && descr[0] == '|' && dtype_size(header->type.dtype) > 1)
-		header->type.dtype = DTYPE_COUNT;
-	header->swap = descr[0] == '>' && header->type.dtype != DTYPE_COUNT && dtype_size(header->type.dtype) > 1;
-	if (descr[0] && !strcmp(descr + 1, "V2")) {
+		if (!strcmp(name, names[i].name))
+			return names[i].dtype;
+	return DTYPE_COUNT;
+}
+
+/* Says what it is that has no place here, and what to do about it. */
+static enum status refuse_type(const struct dict *d, const char *descr, const char *name)
+{
+	static const struct {
+		char letter;
+		const char *what, *hint;
+	} kinds[] = {{'c', " (complex numbers)", "save the real and the imaginary part as arrays of their own"},
+	             {'O', " (Python objects)", "save it as an array of numbers: a.astype(float)"},
+	             {'S', " (byte strings)", "save it as an array of numbers: a.astype(float)"},
+	             {'a', " (byte strings)", "save it as an array of numbers: a.astype(float)"},
+	             {'U', " (text)", "save it as an array of numbers: a.astype(float)"},
+	             {'M', " (dates)", "save it as an array of numbers: a.astype('i8')"},
+	             {'m', " (time differences)", "save it as an array of numbers: a.astype('i8')"},
+	             {'V', " (raw bytes)", "save it as an array of numbers: a.view(...)"}};
+	const char *what = "", *hint = "convert it to float16, float32, float64, an integer type or bool";
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (name[0] == kinds[i].letter) {
+			what = kinds[i].what;
+			hint = kinds[i].hint;
+		}
+	diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->token, "npy header: type '%s'%s is not supported",
+	          descr, what);
+	diag_hint(d->diags, "%s", hint);
+	return STATUS_DATA;
+}
+
+static enum status read_descr(struct dict *d, enum dtype assume, struct npy_header *header)
+{
+	char descr[64];
+	if (look(d) == '[') {
+		wrong(d, "a structured type is not supported");
+		diag_hint(d->diags, "save one field of it as an array");
+		return STATUS_DATA;
+	}
+	if (!take_string(d, descr, sizeof descr))
+		return wrong(d, "'descr' must be a short string");
+	char order = descr[0] && strchr("<>|=", descr[0]) ? descr[0] : '=';
+	const char *name = descr + (order == descr[0]);
+	header->type.dtype = find_type(name);
+	if (!strcmp(name, "V2")) {
 		header->void2 = true;
 		if (assume == DTYPE_COUNT) {
-			diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->at,
+			diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->token,
 			          "npy header: type '%s' has no meaning of its own", descr);
 			diag_hint(d->diags, "--assume-dtype bf16 reads it as bfloat16");
 			return STATUS_DATA;
@@ -101,12 +140,9 @@ static enum status read_descr(struct dict *d, enum dtype assume, struct npy_head
 			return wrong(d, "--assume-dtype must be of two bytes for this type");
 		header->type.dtype = assume;
 	}
-	if (header->type.dtype == DTYPE_COUNT) {
-		diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->at, "npy header: type '%s' is not supported",
-		          descr);
-		diag_hint(d->diags, "convert it to float16, float32, float64, an integer type or bool");
-		return STATUS_DATA;
-	}
+	if (header->type.dtype == DTYPE_COUNT || (order == '|' && !header->void2 && dtype_size(header->type.dtype) > 1))
+		return refuse_type(d, descr, name);
+	header->swap = order == '>' && dtype_size(header->type.dtype) > 1;
 	return STATUS_OK;
 }
 
@@ -127,7 +163,7 @@ static enum status read_shape(struct dict *d, struct shape *shape)
 		if (d->at < d->length && d->text[d->at] == 'L')
 			d->at++;
 		if (shape->ndim == MAX_DIMS)
-			return diag_file(d->diags, STATUS_LIMIT, d->file, d->offset + (int64_t)d->at, "more than %d dimensions",
+			return diag_file(d->diags, STATUS_LIMIT, d->file, d->offset + (int64_t)begin, "more than %d dimensions",
 			                 MAX_DIMS);
 		shape->dim[shape->ndim++] = extent;
 		if (!take(d, ',')) {
@@ -167,10 +203,20 @@ static enum status read_entry(struct dict *d, enum dtype assume, struct npy_head
 	return STATUS_OK;
 }
 
+/* As NumPy does, an extent of 0 excuses none of the others. */
+static bool is_addressable(const struct shape *shape)
+{
+	int64_t bytes = 16;
+	for (int i = 0; i < shape->ndim; i++)
+		if (shape->dim[i] != 0 && !checked_mul_i64(bytes, shape->dim[i], &bytes))
+			return false;
+	return true;
+}
+
 enum status npy_parse_dict(const char *text, size_t length, const char *file, int64_t offset, enum dtype assume,
                            struct npy_header *header, struct diags *diags)
 {
-	struct dict d = {text, length, 0, file, offset, diags};
+	struct dict d = {.text = text, .length = length, .file = file, .offset = offset, .diags = diags};
 	unsigned seen = 0;
 	memset(header, 0, sizeof *header);
 	if (!take(&d, '{'))
@@ -186,10 +232,7 @@ enum status npy_parse_dict(const char *text, size_t length, const char *file, in
 		return wrong(&d, "something stands after the dict");
 	if (seen != 7)
 		return wrong(&d, "'descr', 'fortran_order' and 'shape' are wanted");
-	int64_t count = shape_count(&header->type.shape), bytes;
-	if (count < 0 || !checked_mul_i64(count, 16, &bytes))
-		return wrong(&d, "the shape has too many elements to address");
-	return STATUS_OK;
+	return is_addressable(&header->type.shape) ? STATUS_OK : wrong(&d, "the shape has too many elements to address");
 }
 
 enum status npy_read_header(struct input *input, enum dtype assume, struct npy_header *header, struct diags *diags)
@@ -214,7 +257,7 @@ enum status npy_read_header(struct input *input, enum dtype assume, struct npy_h
 	size_t length = bytes[8] | (size_t)bytes[9] << 8;
 	if (major > 1)
 		length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
-	if (length + prefix > NPY_HEADER_LIMIT)
+	if (length > NPY_HEADER_LIMIT)
 		return diag_file(diags, STATUS_LIMIT, input->name, input->offset + 8,
 		                 "an npy header of %zu bytes is beyond the limit of 64 KiB", length);
 	status = input_peek(input, prefix + length, &bytes, &got, diags);

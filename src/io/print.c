@@ -1,13 +1,19 @@
 /*
- * The rules of numpy.array2string with its defaults: precision 8, a line of 75,
- * three items at either edge beyond 1000 elements, one width for all elements,
- * scientific notation where magnitudes reach 1e8, lie under 1e-4 or span 1e3
- * times more... than a thousand.
+ * An array as NumPy's str() shows it with the default print options: eight
+ * digits after the point at most, lines of 75, three items at either edge of an
+ * axis when there are more than 1000 elements, one width for all elements, and
+ * scientific notation where the greatest magnitude reaches 1e8, the least lies
+ * under 1e-4, or they are more than a factor of 1000 apart.
+ *
+ * First all elements that will be shown are measured, then they are printed.
+ * An element shows its shortest form, which reads back the same, where that has no
+ * more than eight digits.
  */
 #include "io/print.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LINE = 75, THRESHOLD = 1000, EDGE = 3, PRECISION = 8, CELL = 64 };
@@ -17,10 +23,14 @@ struct printer {
 	struct diags *diags;
 	const double *values;
 	const struct shape *shape;
-	bool scientific, single, summarised;
-	int before, after; /* digits of fixed notation */
-	int width;
-	int column;
+	enum dtype dtype;
+	bool scientific, summarised;
+	double most, least; /* magnitudes: of all, and of those that are not 0 */
+	int before, after;  /* characters before the point, digits after it */
+	int exponent;       /* digits of the longest exponent */
+	int special;        /* characters of the longest of nan, inf, -inf */
+	char line[2 * LINE + CELL];
+	int used;
 	enum status status;
 };
 
@@ -30,190 +40,225 @@ static void put(struct printer *p, const char *text)
 		p->status = writer_put_text(p->writer, text, p->diags);
 }
 
-/* Digits after the point that VALUE needs, at most PRECISION, in either notation. */
-static int digits_after(const struct printer *p, double value, bool scientific)
+/* A number in parts, as it is shown. */
+struct spelled {
+	bool negative;
+	char whole[40];               /* digits before the point */
+	char fraction[PRECISION + 1]; /* digits after it, without zeros at the end */
+	char exponent[8];             /* digits of the exponent, two at least */
+};
+
+/* Takes TEXT, as %e or %f print it, apart. */
+static void split(struct spelled *s, const char *text)
 {
-	char text[64], shortest[40];
-	double back = value;
-	if (p->single) { /* the shortest digits of the float */
-		number_format(shortest, value, true);
-		sscanf(shortest, "%lf", &back);
-	}
-	snprintf(text, sizeof text, scientific ? "%.*e" : "%.*f", PRECISION, back);
-	char *point = strchr(text, '.'), *end = strchr(text, 'e');
-	if (!point)
-		return 0;
-	if (!end)
-		end = text + strlen(text);
-	while (end > point + 1 && end[-1] == '0')
-		end--;
-	return (int)(end - point) - 1;
+	const char *p = text + (*text == '-');
+	size_t whole = strspn(p, "0123456789"), fraction = p[whole] == '.' ? strspn(p + whole + 1, "0123456789") : 0;
+	const char *digits = p + whole + 1, *e = strchr(p, 'e');
+	while (fraction > 0 && digits[fraction - 1] == '0')
+		fraction--;
+	snprintf(s->whole, sizeof s->whole, "%.*s", (int)whole, p);
+	snprintf(s->fraction, sizeof s->fraction, "%.*s", (int)fraction, digits);
+	snprintf(s->exponent, sizeof s->exponent, "%s", e ? e + 2 : "");
 }
 
+static void spell(const struct printer *p, double value, struct spelled *s)
+{
+	char shortest[40], text[400];
+	const char *format = p->scientific ? "%.*e" : "%.*f";
+	double size = fabs(value);
+	(p->scientific ? number_format_scientific : number_format_as)(shortest, size, p->dtype);
+	/* The shortest digits, read as a double and printed in the other notation, come out as they are. */
+	snprintf(text, sizeof text, format, PRECISION, strtod(shortest, NULL));
+	char *end;
+	double back = strtod(text, &end);
+	if (back != strtod(shortest, NULL)) /* there are more of them than eight: the value itself is rounded */
+		snprintf(text, sizeof text, format, PRECISION, size);
+	split(s, text);
+	s->negative = signbit(value);
+}
+
+/* Calls VISIT for each element that is shown. */
+static void each(struct printer *p, int axis, int64_t offset, void (*visit)(struct printer *, double))
+{
+	const struct shape *s = p->shape;
+	int64_t inner = 1;
+	if (axis == s->ndim) {
+		visit(p, p->values[offset]);
+		return;
+	}
+	for (int i = axis + 1; i < s->ndim; i++)
+		inner *= s->dim[i];
+	for (int64_t i = 0; i < s->dim[axis]; i++) {
+		if (p->summarised && s->dim[axis] > 2 * EDGE && i == EDGE)
+			i = s->dim[axis] - EDGE;
+		each(p, axis + 1, offset + i * inner, visit);
+	}
+}
+
+static void measure_magnitude(struct printer *p, double value)
+{
+	double size = fabs(value);
+	if (!isfinite(value)) {
+		int n = value < 0 ? 4 : 3;
+		p->special = n > p->special ? n : p->special;
+	} else if (size > 0) {
+		p->most = size > p->most ? size : p->most;
+		p->least = size < p->least ? size : p->least;
+	}
+}
+
+static void measure_digits(struct printer *p, double value)
+{
+	struct spelled s;
+	if (!isfinite(value))
+		return;
+	spell(p, value, &s);
+	int before = (int)strlen(s.whole) + s.negative, after = (int)strlen(s.fraction), exponent = (int)strlen(s.exponent);
+	p->before = before > p->before ? before : p->before;
+	p->after = after > p->after ? after : p->after;
+	p->exponent = exponent > p->exponent ? exponent : p->exponent;
+}
+
+/* Characters of an element after the point: in fixed notation blanks stand for zeros at the end. */
+static int tail(const struct printer *p) { return p->after + (p->scientific ? 2 + p->exponent : 0); }
+
+static char *fill(char *to, char with, int count)
+{
+	if (count > 0)
+		memset(to, with, (size_t)count);
+	return to + (count > 0 ? count : 0);
+}
+
+static char *append(char *to, const char *text)
+{
+	size_t length = strlen(text);
+	memcpy(to, text, length + 1);
+	return to + length;
+}
+
+/* An element as it is shown, of the same width as all. */
 static void cell(const struct printer *p, double value, char text[CELL])
 {
-	double back = value;
-	char shortest[40];
-	if (isnan(value) || isinf(value)) {
-		snprintf(text, CELL, "%*s", p->width, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+	struct spelled s;
+	char *out = text, number[32];
+	if (!isfinite(value)) {
+		const char *name = isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
+		append(fill(out, ' ', p->before + 1 + tail(p) - (int)strlen(name)), name);
 		return;
 	}
-	if (p->single) {
-		number_format(shortest, value, true);
-		sscanf(shortest, "%lf", &back);
-	}
-	if (p->scientific) {
-		snprintf(text, CELL, "%*.*e", p->width, p->after, back);
+	spell(p, value, &s);
+	out = fill(out, ' ', p->before - s.negative - (int)strlen(s.whole));
+	if (!p->scientific) {
+		out = append(append(append(append(out, s.negative ? "-" : ""), s.whole), "."), s.fraction);
+		out = fill(out, ' ', p->after - (int)strlen(s.fraction));
+		*out = '\0';
 		return;
 	}
-	char body[CELL];
-	snprintf(body, sizeof body, "%.*f", p->after, back);
-	/* Trailing zeros are blanks, the point stays. */
-	char *point = strchr(body, '.');
-	if (!point) {
-		size_t n = strlen(body);
-		body[n] = '.';
-		body[n + 1] = '\0';
-	} else {
-		for (char *end = body + strlen(body) - 1; end > point && *end == '0'; end--)
-			*end = ' ';
-	}
-	snprintf(text, CELL, "%*s", p->width, body);
+	/* Beyond an element's shortest digits NumPy shows those of its exact value. */
+	snprintf(number, sizeof number, "%#.*e", p->after, value);
+	char *e = strchr(number, 'e'), sign = e[1];
+	int digits = (int)strlen(e + 2);
+	*e = '\0';
+	out = append(out, number);
+	*out++ = 'e';
+	*out++ = sign;
+	append(fill(out, '0', p->exponent - digits), e + 2);
 }
 
-/* Visits what is shown along axis AXIS at OFFSET. */
-static void measure(struct printer *p, int axis, int64_t offset, double *most, double *least)
+/* Ends the line, without blanks at its end, and begins the next, which DEPTH brackets are open on. */
+static void break_line(struct printer *p, int depth)
 {
-	const struct shape *s = p->shape;
-	if (axis == s->ndim) {
-		double value = p->values[offset], size = fabs(value);
-		if (!isfinite(value))
-			return;
-		if (size > *most)
-			*most = size;
-		if (size > 0 && size < *least)
-			*least = size;
-		return;
-	}
-	int64_t inner = 1;
-	for (int i = axis + 1; i < s->ndim; i++)
-		inner *= s->dim[i];
-	for (int64_t i = 0; i < s->dim[axis]; i++) {
-		if (p->summarised && s->dim[axis] > 2 * EDGE && i == EDGE)
-			i = s->dim[axis] - EDGE;
-		measure(p, axis + 1, offset + i * inner, most, least);
-	}
-}
-
-static void widths(struct printer *p, int axis, int64_t offset)
-{
-	const struct shape *s = p->shape;
-	if (axis == s->ndim) {
-		double value = p->values[offset];
-		char text[CELL];
-		if (!isfinite(value)) {
-			int n = isnan(value) ? 3 : value < 0 ? 4 : 3;
-			p->width = n > p->width ? n : p->width;
-			return;
-		}
-		int n = digits_after(p, value, p->scientific);
-		p->after = n > p->after ? n : p->after;
-		n = p->scientific ? 0
-		                  : snprintf(text, sizeof text, "%.0f", signbit(value) ? -floor(fabs(value)) : floor(value));
-		if (!p->scientific && signbit(value) && text[0] != '-')
-			n++;
-		p->before = n > p->before ? n : p->before;
-		return;
-	}
-	int64_t inner = 1;
-	for (int i = axis + 1; i < s->ndim; i++)
-		inner *= s->dim[i];
-	for (int64_t i = 0; i < s->dim[axis]; i++) {
-		if (p->summarised && s->dim[axis] > 2 * EDGE && i == EDGE)
-			i = s->dim[axis] - EDGE;
-		widths(p, axis + 1, offset + i * inner);
-	}
-}
-
-static void widest_scientific(struct printer *p, int axis, int64_t offset)
-{
-	const struct shape *s = p->shape;
-	if (axis == s->ndim) {
-		char text[CELL];
-		if (isfinite(p->values[offset])) {
-			int n = snprintf(text, sizeof text, "%.*e", p->after, p->values[offset]);
-			p->width = n > p->width ? n : p->width;
-		}
-		return;
-	}
-	int64_t inner = 1;
-	for (int i = axis + 1; i < s->ndim; i++)
-		inner *= s->dim[i];
-	for (int64_t i = 0; i < s->dim[axis]; i++) {
-		if (p->summarised && s->dim[axis] > 2 * EDGE && i == EDGE)
-			i = s->dim[axis] - EDGE;
-		widest_scientific(p, axis + 1, offset + i * inner);
-	}
-}
-
-static void indent(struct printer *p, int depth)
-{
+	while (p->used > 0 && p->line[p->used - 1] == ' ')
+		p->used--;
+	p->line[p->used] = '\0';
+	put(p, p->line);
 	put(p, "\n");
-	for (int i = 0; i < depth; i++)
-		put(p, " ");
-	p->column = depth;
+	memset(p->line, ' ', (size_t)depth);
+	p->used = depth;
+}
+
+/* Puts WORD on the line, or on the next where it would reach beyond the room that closing brackets leave. */
+static void put_word(struct printer *p, const char *word, int depth)
+{
+	int length = (int)strlen(word), room = LINE - depth;
+	if (p->used + length > room && p->used > depth)
+		break_line(p, depth);
+	memcpy(p->line + p->used, word, (size_t)length);
+	p->used += length;
+}
+
+static void print_row(struct printer *p, int depth, int64_t offset, int64_t count)
+{
+	char text[CELL];
+	for (int64_t i = 0; i < count; i++) {
+		if (p->summarised && count > 2 * EDGE && i == EDGE) {
+			put_word(p, "...", depth);
+			p->line[p->used++] = ' ';
+			i = count - EDGE;
+		}
+		cell(p, p->values[offset + i], text);
+		put_word(p, text, depth);
+		if (i + 1 < count)
+			p->line[p->used++] = ' ';
+	}
+}
+
+static void flush_line(struct printer *p)
+{
+	p->line[p->used] = '\0';
+	put(p, p->line);
+	p->used = 0;
+}
+
+/* Between two blocks of axis AXIS: a line end, and an empty line for each axis further in but one. */
+static void next_block(struct printer *p, int axis)
+{
+	flush_line(p);
+	for (int i = axis + 1; i < p->shape->ndim; i++)
+		put(p, "\n");
+	memset(p->line, ' ', (size_t)axis + 1);
+	p->used = axis + 1;
 }
 
 static void print_axis(struct printer *p, int axis, int64_t offset)
 {
 	const struct shape *s = p->shape;
 	int64_t inner = 1;
+	p->line[p->used++] = '[';
+	if (axis + 1 == s->ndim) {
+		print_row(p, axis + 1, offset, s->dim[axis]);
+		p->line[p->used++] = ']';
+		return;
+	}
 	for (int i = axis + 1; i < s->ndim; i++)
 		inner *= s->dim[i];
-	bool last = axis + 1 == s->ndim;
-	put(p, "[");
-	p->column++;
 	for (int64_t i = 0; i < s->dim[axis]; i++) {
-		char text[CELL];
-		bool cut = p->summarised && s->dim[axis] > 2 * EDGE && i == EDGE;
-		if (!last) {
-			if (i)
-				for (int k = axis + 1; k < s->ndim; k++)
-					k + 1 < s->ndim ? put(p, "\n") : indent(p, axis + 1);
-			if (cut) {
-				put(p, "...");
-				for (int k = axis + 1; k < s->ndim; k++)
-					k + 1 < s->ndim ? put(p, "\n") : indent(p, axis + 1);
-				i = s->dim[axis] - EDGE;
-			}
-			print_axis(p, axis + 1, offset + i * inner);
-			continue;
-		}
-		if (cut) {
-			put(p, p->column + 5 > LINE ? "" : " ");
-			if (p->column + 5 > LINE)
-				indent(p, axis + 1);
-			else
-				p->column++;
-			put(p, "...");
-			p->column += 3;
+		if (i > 0)
+			next_block(p, axis);
+		if (p->summarised && s->dim[axis] > 2 * EDGE && i == EDGE) {
+			memcpy(p->line + p->used, "...", 3);
+			p->used += 3;
+			next_block(p, axis);
 			i = s->dim[axis] - EDGE;
 		}
-		cell(p, p->values[offset + i], text);
-		int width = (int)strlen(text);
-		if (i) {
-			if (p->column + 1 + width + (i + 1 == s->dim[axis] ? axis + 1 : 0) > LINE) {
-				indent(p, axis + 1);
-			} else {
-				put(p, " ");
-				p->column++;
-			}
-		}
-		put(p, text);
-		p->column += width;
+		print_axis(p, axis + 1, offset + i * inner);
 	}
-	put(p, "]");
-	p->column++;
+	p->line[p->used++] = ']';
+}
+
+/* A 0-d array is shown as the number itself. */
+static enum status print_scalar(struct printer *p)
+{
+	char text[CELL];
+	/* Its shortest digits, those of a whole number too. */
+	number_format_scientific(text, p->values[0], p->dtype);
+	if (isfinite(p->values[0]))
+		number_format_as(text, strtod(text, NULL), DTYPE_F64);
+	put(p, text);
+	if (!strpbrk(text, ".enif"))
+		put(p, ".0");
+	put(p, "\n");
+	return p->status;
 }
 
 enum status print_array(struct writer *writer, const double *values, struct diags *diags)
@@ -222,30 +267,22 @@ enum status print_array(struct writer *writer, const double *values, struct diag
 	                    .diags = diags,
 	                    .values = values,
 	                    .shape = &writer->type.shape,
-	                    .single = dtype_compute(writer->type.dtype) == DTYPE_F32,
-	                    .summarised = writer->count > THRESHOLD};
-	char text[CELL];
-	if (p.shape->ndim == 0) {
-		number_format(text, values[0], p.single);
-		put(&p, text);
-		if (!strpbrk(text, ".enif"))
-			put(&p, ".0");
-		put(&p, "\n");
-		return p.status;
-	}
+	                    .dtype = writer->type.dtype,
+	                    .summarised = writer->count > THRESHOLD,
+	                    .least = INFINITY};
+	if (p.shape->ndim == 0)
+		return print_scalar(&p);
 	if (writer->count == 0) {
 		put(&p, "[]\n");
 		return p.status;
 	}
-	double most = 0, least = INFINITY;
-	measure(&p, 0, 0, &most, &least);
-	p.scientific = most >= 1e8 || (isfinite(least) && (least < 1e-4 || most / least > 1e3));
-	widths(&p, 0, 0);
-	if (p.scientific)
-		widest_scientific(&p, 0, 0);
-	else if (p.before + 1 + p.after > p.width)
-		p.width = p.before + 1 + p.after;
+	each(&p, 0, 0, measure_magnitude);
+	p.scientific = p.most >= 1e8 || (p.most > 0 && (p.least < 1e-4 || p.most / p.least > 1e3));
+	each(&p, 0, 0, measure_digits);
+	if (p.special > p.before + 1 + tail(&p))
+		p.before = p.special - 1 - tail(&p);
 	print_axis(&p, 0, 0);
+	flush_line(&p);
 	put(&p, "\n");
 	return p.status;
 }

@@ -4,10 +4,11 @@
  */
 #include "io/npy.h"
 
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/checked.h"
 
 enum { BLOCK = 64 << 10 };
 
@@ -21,6 +22,7 @@ void reader_free(struct reader *reader)
 	if (reader->held)
 		allocator_put(reader->arena->allocator, reader->held, reader->held_size);
 	reader->held = NULL;
+	reader->held_size = 0;
 }
 
 static bool little_endian(void)
@@ -40,11 +42,12 @@ static enum status data_error(const struct reader *r, int64_t offset, const char
 
 struct scan {
 	struct reader *reader;
-	struct source source;
+	const char *text;
+	size_t length;
 	double *values;
 	size_t count, capacity;
 	int64_t rows, columns, in_row;
-	int64_t line;
+	uint32_t line;
 	struct diags *diags;
 };
 
@@ -73,12 +76,36 @@ static enum status read_all(struct reader *r, char **text, size_t *length, size_
 	return status;
 }
 
-static struct span place(const struct scan *s, size_t begin, size_t end)
+/*
+ * An error at the bytes from BEGIN to END. Of the text, which is freed, only the
+ * surroundings of the place are kept for the message to show.
+ */
+__attribute__((format(printf, 4, 5))) static enum status text_error(struct scan *s, size_t begin, size_t end,
+                                                                    const char *format, ...)
 {
-	size_t line = begin;
-	while (line > 0 && s->source.text[line - 1] != '\n')
+	enum { AROUND = 4096 };
+	size_t line = begin, first, last = end;
+	while (line > 0 && s->text[line - 1] != '\n')
 		line--;
-	return (struct span){(uint32_t)begin, (uint32_t)end, (uint32_t)s->line, (uint32_t)(begin - line + 1)};
+	first = begin - line > AROUND ? begin - AROUND : line;
+	while (last < s->length && s->text[last] != '\n' && last - begin < AROUND)
+		last++;
+	if (last - first > 2 * AROUND) /* a long row */
+		last = first + 2 * AROUND;
+	struct source *source = arena_alloc(s->reader->arena, sizeof *source);
+	char *copy = arena_strndup(s->reader->arena, s->text + first, last - first);
+	va_list arguments;
+	va_start(arguments, format);
+	char message[160];
+	vsnprintf(message, sizeof message, format, arguments);
+	va_end(arguments);
+	if (!source || !copy)
+		return diag_memory(s->diags);
+	size_t column = begin - line + 1;
+	*source = (struct source){s->reader->input->name, copy, last - first};
+	struct span span = {(uint32_t)(begin - first), (uint32_t)((end < last ? end : last) - first), s->line,
+	                    column < UINT32_MAX ? (uint32_t)column : UINT32_MAX};
+	return diag_at(s->diags, STATUS_DATA, source, span, "%s", message);
 }
 
 static enum status end_row(struct scan *s, size_t at)
@@ -87,11 +114,10 @@ static enum status end_row(struct scan *s, size_t at)
 		return STATUS_OK;
 	if (s->rows > 0 && s->in_row != s->columns) {
 		size_t begin = at;
-		while (begin > 0 && s->source.text[begin - 1] != '\n')
+		while (begin > 0 && s->text[begin - 1] != '\n')
 			begin--;
-		diag_at(s->diags, STATUS_DATA, &s->source, place(s, begin, at), "a row of %lld numbers after rows of %lld",
-		        (long long)s->in_row, (long long)s->columns);
-		return STATUS_DATA;
+		return text_error(s, begin, at, "a row of %lld numbers after rows of %lld", (long long)s->in_row,
+		                  (long long)s->columns);
 	}
 	s->columns = s->in_row;
 	s->rows++;
@@ -99,22 +125,37 @@ static enum status end_row(struct scan *s, size_t at)
 	return STATUS_OK;
 }
 
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v'; }
+
+/* Says what the bytes from AT to END are instead of a number. */
+static enum status not_a_number(struct scan *s, size_t at, size_t end)
+{
+	unsigned char c = (unsigned char)s->text[at];
+	enum status status;
+	if (c < 0x20 || c == 0x7f) {
+		status = text_error(s, at, at + 1, "byte 0x%02x is neither a number nor white space", c);
+		diag_hint(s->diags,
+		          "npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values");
+		return status;
+	}
+	size_t shown = end - at > 40 ? 40 : end - at;
+	while (shown > 1 && shown < end - at && ((unsigned char)s->text[at + shown] & 0xc0) == 0x80)
+		shown--;
+	status =
+		text_error(s, at, end, "'%.*s%s' is not a number", (int)shown, s->text + at, shown < end - at ? "..." : "");
+	if (s->line == 1 && s->rows == 0)
+		diag_hint(s->diags, "a header line of names must be left out, as by: tail -n +2");
+	return status;
+}
+
 static enum status add_number(struct scan *s, size_t *at)
 {
-	const char *text = s->source.text;
 	size_t end = *at;
-	while (end < s->source.length && !strchr(" \t\r\n,;\f\v", text[end]))
+	while (end < s->length && s->text[end] != '\n' && s->text[end] != ',' && !is_blank(s->text[end]))
 		end++;
 	double value;
-	size_t n = number_parse(text + *at, end - *at, &value);
-	if (n != end - *at || n == 0) {
-		int shown = (int)(end - *at > 40 ? 40 : end - *at);
-		diag_at(s->diags, STATUS_DATA, &s->source, place(s, *at, end > *at ? end : *at + 1), "'%.*s' is not a number",
-		        shown, text + *at);
-		if (s->line == 1)
-			diag_hint(s->diags, "a head of column names must be left out; npy data begins with \\x93NUMPY");
-		return STATUS_DATA;
-	}
+	if (number_parse(s->text + *at, end - *at, &value) != end - *at)
+		return not_a_number(s, *at, end);
 	if (s->count == s->capacity) {
 		size_t next = s->capacity ? 2 * s->capacity : 1024;
 		const struct allocator *a = s->reader->arena->allocator;
@@ -132,34 +173,35 @@ static enum status add_number(struct scan *s, size_t *at)
 
 static enum status scan_text(struct scan *s)
 {
-	const char *text = s->source.text;
+	bool csv = s->reader->format == FORMAT_CSV, comma = true; /* a number is wanted before the next comma */
 	enum status status = STATUS_OK;
-	bool comma = true; /* a number is wanted before the next comma */
-	size_t i = s->source.length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
-	while (i < s->source.length && !status) {
-		char c = text[i];
+	size_t i = s->length >= 3 && !memcmp(s->text, "\xef\xbb\xbf", 3) ? 3 : 0;
+	while (i < s->length && !status) {
+		char c = s->text[i];
 		if (c == '\n') {
 			if (comma && s->in_row)
-				return diag_at(s->diags, STATUS_DATA, &s->source, place(s, i, i + 1), "a row ends in a comma");
+				return text_error(s, i, i + 1, "a row ends in a comma");
 			status = end_row(s, i);
 			comma = true;
 			s->line++;
 			i++;
 		} else if (c == ',') {
 			if (comma)
-				return diag_at(s->diags, STATUS_DATA, &s->source, place(s, i, i + 1), "an empty field");
+				return text_error(s, i, i + 1, "an empty field");
 			comma = true;
 			i++;
-		} else if (strchr(" \t\r\f\v", c) && c) {
+		} else if (is_blank(c)) {
 			i++;
 		} else {
+			if (csv && !comma)
+				return text_error(s, i, i + 1, "a comma is wanted before the next number");
 			status = add_number(s, &i);
 			comma = false;
 		}
 	}
 	if (!status && comma && s->in_row)
-		return diag_at(s->diags, STATUS_DATA, &s->source, place(s, i, i), "a row ends in a comma");
-	return status ? status : end_row(s, s->source.length);
+		return text_error(s, s->length, s->length, "a row ends in a comma");
+	return status ? status : end_row(s, s->length);
 }
 
 static enum status next_text(struct reader *r, bool *end, struct diags *diags)
@@ -171,29 +213,9 @@ static enum status next_text(struct reader *r, bool *end, struct diags *diags)
 	char *text = NULL;
 	size_t length = 0, capacity = 0;
 	enum status status = read_all(r, &text, &length, &capacity, diags);
-	/* Messages show the text, so it lives as long as they do where there are any. */
-	struct source *source = arena_alloc(r->arena, sizeof *source);
-	struct scan s = {.reader = r, .line = 1, .diags = diags};
-	if (!status && !source)
-		status = diag_memory(diags);
-	if (!status && length > UINT32_MAX)
-		status = diag_file(diags, STATUS_LIMIT, r->input->name, -1, "more than 4 GiB of text; npy has no such limit");
-	if (!status) {
-		s.source = (struct source){r->input->name, text, length};
-		int before = diags->errors;
+	struct scan s = {.reader = r, .text = text, .length = length, .line = 1, .diags = diags};
+	if (!status)
 		status = scan_text(&s);
-		if (diags->errors > before && diags->last && diags->last->source == &s.source) {
-			/* Only the line of the place is kept. */
-			size_t n;
-			const char *line = source_line(&s.source, diags->last->caret.begin, &n);
-			char *copy = arena_strndup(r->arena, line, n);
-			uint32_t shift = (uint32_t)(line - text);
-			*source = (struct source){r->input->name, copy ? copy : "", copy ? n : 0};
-			diags->last->source = source;
-			diags->last->caret.begin -= shift;
-			diags->last->caret.end -= shift;
-		}
-	}
 	if (text)
 		allocator_put(r->arena->allocator, text, capacity);
 	if (!status && s.count == 0)
@@ -212,6 +234,8 @@ static enum status next_text(struct reader *r, bool *end, struct diags *diags)
 	else
 		r->type.shape = (struct shape){.ndim = 1, .dim = {(int64_t)s.count}};
 	r->count = (int64_t)s.count;
+	r->done = 0;
+	r->swap = r->fortran = r->direct = false;
 	r->index++;
 	return STATUS_OK;
 }
@@ -220,13 +244,18 @@ static enum status next_text(struct reader *r, bool *end, struct diags *diags)
 
 static void swap_bytes(void *data, size_t size, size_t count)
 {
-	unsigned char *p = data;
-	for (size_t i = 0; i < count; i++, p += size)
-		for (size_t k = 0; k < size / 2; k++) {
-			unsigned char t = p[k];
-			p[k] = p[size - 1 - k];
-			p[size - 1 - k] = t;
-		}
+	uint16_t *p2 = data;
+	uint32_t *p4 = data;
+	uint64_t *p8 = data;
+	if (size == 2)
+		for (size_t i = 0; i < count; i++)
+			p2[i] = __builtin_bswap16(p2[i]);
+	else if (size == 4)
+		for (size_t i = 0; i < count; i++)
+			p4[i] = __builtin_bswap32(p4[i]);
+	else if (size == 8)
+		for (size_t i = 0; i < count; i++)
+			p8[i] = __builtin_bswap64(p8[i]);
 }
 
 /* COUNT file values at FROM, aligned, little-endian, as double or float. */
@@ -321,6 +350,18 @@ static enum status truncated(const struct reader *r, int64_t have, struct diags 
 	                 (long long)have, (long long)want);
 }
 
+/* COUNT file values at BLOCK, which are element FIRST and on; BLOCK is swapped in place. */
+static enum status convert_values(const struct reader *r, void *to, enum dtype compute, void *block, int64_t first,
+                                  size_t count, struct diags *diags)
+{
+	if (r->swap)
+		swap_bytes(block, dtype_size(r->type.dtype), count);
+	enum status status = check_integers(r, block, first, count, diags);
+	if (!status)
+		convert_block(to, compute, block, r->type.dtype, count);
+	return status;
+}
+
 /* COUNT elements from the stream, in the file's order. */
 static enum status read_stream(struct reader *r, void *to, enum dtype compute, int64_t count, struct diags *diags)
 {
@@ -338,16 +379,12 @@ static enum status read_stream(struct reader *r, void *to, enum dtype compute, i
 	while (count > 0) {
 		size_t n = (size_t)count < BLOCK / size ? (size_t)count : BLOCK / size;
 		enum status status = input_read(r->input, block, n * size, &got, diags);
+		if (!status && got < n * size)
+			status = truncated(r, r->done * (int64_t)size + (int64_t)got, diags);
+		if (!status)
+			status = convert_values(r, to, compute, block, r->done, n, diags);
 		if (status)
 			return status;
-		if (got < n * size)
-			return truncated(r, r->done * (int64_t)size + (int64_t)got, diags);
-		if (r->swap)
-			swap_bytes(block, size, n);
-		status = check_integers(r, block, r->done, n, diags);
-		if (status)
-			return status;
-		convert_block(to, compute, block, r->type.dtype, n);
 		to = (char *)to + n * width;
 		r->done += (int64_t)n;
 		count -= (int64_t)n;
@@ -355,49 +392,98 @@ static enum status read_stream(struct reader *r, void *to, enum dtype compute, i
 	return STATUS_OK;
 }
 
-/* Fortran order: the whole array, transposed into r->held. */
-static void transpose_held(const struct reader *r, const double *from, double *to)
-{
-	const struct shape *shape = &r->type.shape;
-	int64_t stride[MAX_DIMS], index[MAX_DIMS] = {0}, step = 1, at = 0;
-	for (int i = 0; i < shape->ndim; i++) {
-		stride[i] = step;
-		step *= shape->dim[i];
+/*
+ * Fortran order. The array is read whole and transposed by squares of the first
+ * and the last axis, so that both the reads and the writes of a square stay in
+ * the cache; the axes between are counted through as an odometer does.
+ */
+
+enum { SQUARE = 32 };
+
+/* A square plane: to[i * to_step + k] = from[i + k * from_step], for ROWS of i and COLUMNS of k. */
+#define TRANSPOSE(NAME, T)                                                                                             \
+	static void NAME(void *to, int64_t to_step, const void *from, int64_t from_step, int64_t rows, int64_t columns)    \
+	{                                                                                                                  \
+		for (int64_t i0 = 0; i0 < rows; i0 += SQUARE)                                                                  \
+			for (int64_t k0 = 0; k0 < columns; k0 += SQUARE)                                                           \
+				for (int64_t i = i0; i < rows && i < i0 + SQUARE; i++)                                                 \
+					for (int64_t k = k0; k < columns && k < k0 + SQUARE; k++)                                          \
+						((T *)to)[i * to_step + k] = ((const T *)from)[i + k * from_step];                             \
 	}
-	for (int64_t n = 0; n < r->count; n++) {
-		to[n] = from[at];
-		for (int i = shape->ndim - 1; i >= 0; i--) {
-			at += stride[i];
+TRANSPOSE(transpose_1, uint8_t)
+TRANSPOSE(transpose_2, uint16_t)
+TRANSPOSE(transpose_4, uint32_t)
+TRANSPOSE(transpose_8, uint64_t)
+#undef TRANSPOSE
+
+static void transpose(const struct shape *shape, size_t size, const char *from, char *to)
+{
+	void (*plane)(void *, int64_t, const void *, int64_t, int64_t, int64_t) = size == 1   ? transpose_1
+	                                                                          : size == 2 ? transpose_2
+	                                                                          : size == 4 ? transpose_4
+	                                                                                      : transpose_8;
+	int last = shape->ndim - 1;
+	int64_t from_step[MAX_DIMS], to_step[MAX_DIMS], index[MAX_DIMS] = {0}, step = 1;
+	for (int i = 0; i <= last; i++, step *= shape->dim[i - 1])
+		from_step[i] = step;
+	step = 1;
+	for (int i = last; i >= 0; step *= shape->dim[i], i--)
+		to_step[i] = step;
+	int64_t read = 0, write = 0;
+	for (;;) {
+		plane(to + (size_t)write * size, to_step[0], from + (size_t)read * size, from_step[last], shape->dim[0],
+		      shape->dim[last]);
+		int i = last - 1;
+		for (; i > 0; i--) {
+			read += from_step[i];
+			write += to_step[i];
 			if (++index[i] < shape->dim[i])
 				break;
-			at -= stride[i] * shape->dim[i];
+			read -= from_step[i] * shape->dim[i];
+			write -= to_step[i] * shape->dim[i];
 			index[i] = 0;
 		}
+		if (i <= 0)
+			return;
 	}
+}
+
+/* The shape without the extents of 1, which move nothing; two axes are left at least. */
+static struct shape squeeze(const struct shape *shape)
+{
+	struct shape squeezed = {.ndim = 0};
+	for (int i = 0; i < shape->ndim; i++)
+		if (shape->dim[i] != 1)
+			squeezed.dim[squeezed.ndim++] = shape->dim[i];
+	return squeezed;
 }
 
 static enum status hold_fortran(struct reader *r, struct diags *diags)
 {
 	const struct allocator *a = r->arena->allocator;
-	size_t size = (size_t)r->count * sizeof(double);
-	double *from = allocator_get(a, (size_t)r->count, sizeof *from),
-		   *to = allocator_get(a, (size_t)r->count, sizeof *to);
-	enum status status = from && to ? STATUS_OK : diag_memory(diags);
-	if (!status)
-		status = read_stream(r, from, DTYPE_F64, r->count, diags);
-	if (!status)
-		transpose_held(r, from, to);
-	if (from)
-		allocator_put(a, from, size ? size : 1);
+	size_t size = dtype_size(r->type.dtype), bytes = (size_t)r->count * size, got = 0;
+	/* What a file cannot hold is not asked memory for. */
+	if (r->input->size >= 0 && r->input->size - r->data < (int64_t)bytes)
+		return truncated(r, r->input->size - r->data, diags);
+	char *from = allocator_get(a, bytes, 1), *to = allocator_get(a, bytes, 1);
+	enum status status = from && to ? input_read(r->input, from, bytes, &got, diags) : diag_memory(diags);
+	if (!status && got < bytes)
+		status = truncated(r, (int64_t)got, diags);
+	if (!status) {
+		struct shape squeezed = squeeze(&r->type.shape);
+		transpose(&squeezed, size, from, to);
+		if (r->swap)
+			swap_bytes(to, size, (size_t)r->count);
+		status = check_integers(r, to, 0, (size_t)r->count, diags);
+	}
+	allocator_put(a, from, bytes);
 	if (status) {
-		if (to)
-			allocator_put(a, to, size ? size : 1);
+		allocator_put(a, to, bytes);
 		return status;
 	}
 	r->held = to;
-	r->held_size = size ? size : 1;
-	r->held_dtype = DTYPE_F64;
-	r->done = 0;
+	r->held_size = bytes;
+	r->held_dtype = r->type.dtype;
 	return STATUS_OK;
 }
 
@@ -434,69 +520,76 @@ static enum status next_npy(struct reader *r, bool *end, struct diags *diags)
 		return status;
 	r->type = header.type;
 	r->swap = little_endian() ? header.swap : !header.swap;
-	r->fortran = false;
-	int wide = 0;
-	for (int i = 0; i < r->type.shape.ndim; i++)
-		wide += r->type.shape.dim[i] != 1;
-	r->fortran = header.fortran && wide > 1 && shape_count(&r->type.shape) > 0;
+	r->fortran = header.fortran && squeeze(&r->type.shape).ndim > 1 && shape_count(&r->type.shape) > 0;
 	begin_array(r);
 	r->layout = LAYOUT_ROWS;
-	return r->fortran ? hold_fortran(r, diags) : STATUS_OK;
+	r->held_size = r->fortran ? (size_t)r->count * dtype_size(r->type.dtype) : 0;
+	return STATUS_OK;
+}
+
+static enum status odd_size(const struct reader *r, int64_t bytes, struct diags *diags)
+{
+	return diag_file(diags, STATUS_DATA, r->input->name, -1, "%lld bytes are no whole number of %s", (long long)bytes,
+	                 dtype_name(r->type.dtype));
+}
+
+/* Raw values from a pipe to its end, which gives their number. */
+static enum status hold_raw(struct reader *r, struct diags *diags)
+{
+	char *data = NULL;
+	size_t length = 0, capacity = 0, size = dtype_size(r->type.dtype);
+	enum status status = read_all(r, &data, &length, &capacity, diags);
+	if (!status && length % size)
+		status = odd_size(r, (int64_t)length, diags);
+	if (!status) {
+		r->type.shape = (struct shape){.ndim = 1, .dim = {(int64_t)(length / size)}};
+		begin_array(r);
+		r->data = 0;
+		if (r->swap)
+			swap_bytes(data, size, length / size);
+		status = check_integers(r, data, 0, length / size, diags);
+	}
+	if (status) {
+		allocator_put(r->arena->allocator, data, capacity);
+		return status;
+	}
+	r->held = data;
+	r->held_size = capacity;
+	r->held_dtype = r->type.dtype;
+	return STATUS_OK;
 }
 
 static enum status next_raw(struct reader *r, bool *end, struct diags *diags)
 {
 	const unsigned char *bytes;
 	size_t got;
+	bool shaped = r->options.raw.shape.ndim >= 0;
+	bool empty = shaped && shape_count(&r->options.raw.shape) == 0;
 	enum status status = input_peek(r->input, 1, &bytes, &got, diags);
 	if (status)
 		return status;
-	if (got == 0) {
+	if (got == 0 && !(empty && r->index == 0)) {
 		*end = true;
 		return r->index > 0 ? STATUS_OK : data_error(r, 0, "no data", diags);
 	}
-	bool shaped = r->options.raw.shape.ndim >= 0;
-	r->type = (struct type){.dtype = r->options.assume != DTYPE_COUNT ? r->options.assume
-	                                 : shaped                         ? r->options.raw.dtype
-	                                                                  : DTYPE_F32};
-	size_t size = dtype_size(r->type.dtype);
+	if (got > 0 && empty)
+		return data_error(r, r->input->offset, "trailing bytes after an array without elements", diags);
+	enum dtype given = shaped ? r->options.raw.dtype : DTYPE_F32;
+	r->type = (struct type){.dtype = r->options.assume != DTYPE_COUNT ? r->options.assume : given};
 	r->layout = LAYOUT_ROWS;
+	r->swap = !little_endian() && dtype_size(r->type.dtype) > 1;
+	if (!shaped && r->input->size <= r->input->offset) /* a pipe, or a file that does not say its size, as in /proc */
+		return hold_raw(r, diags);
 	if (shaped) {
 		r->type.shape = r->options.raw.shape;
-		begin_array(r);
-		return STATUS_OK;
+	} else {
+		int64_t left = r->input->size - r->input->offset, size = (int64_t)dtype_size(r->type.dtype);
+		if (left % size)
+			return odd_size(r, left, diags);
+		r->type.shape = (struct shape){.ndim = 1, .dim = {left / size}};
 	}
-	if (r->input->size >= 0) {
-		int64_t left = r->input->size - r->input->offset;
-		if (left % (int64_t)size)
-			return diag_file(diags, STATUS_DATA, r->input->name, -1, "%lld bytes are no whole number of %s",
-			                 (long long)left, dtype_name(r->type.dtype));
-		r->type.shape = (struct shape){.ndim = 1, .dim = {left / (int64_t)size}};
-		begin_array(r);
-		return STATUS_OK;
-	}
-	/* A pipe: its length is known at its end. */
-	char *text = NULL;
-	size_t length = 0, capacity = 0;
-	status = read_all(r, &text, &length, &capacity, diags);
-	if (!status && length % size)
-		status = diag_file(diags, STATUS_DATA, r->input->name, -1, "%zu bytes are no whole number of %s", length,
-		                   dtype_name(r->type.dtype));
-	double *held = status ? NULL : allocator_get(r->arena->allocator, length / size + 1, sizeof *held);
-	if (!status && !held)
-		status = diag_memory(diags);
-	if (!status) {
-		r->type.shape = (struct shape){.ndim = 1, .dim = {(int64_t)(length / size)}};
-		begin_array(r);
-		status = check_integers(r, text, 0, length / size, diags);
-		convert_block(held, DTYPE_F64, text, r->type.dtype, length / size);
-		r->held = held;
-		r->held_size = (length / size + 1) * sizeof *held;
-		r->held_dtype = DTYPE_F64;
-	}
-	if (text)
-		allocator_put(r->arena->allocator, text, capacity);
-	return status;
+	begin_array(r);
+	return STATUS_OK;
 }
 
 enum status reader_next(struct reader *r, bool *end, struct diags *diags)
@@ -523,16 +616,23 @@ enum status reader_next(struct reader *r, bool *end, struct diags *diags)
 
 static void copy_held(const struct reader *r, int64_t first, void *to, enum dtype compute, int64_t count)
 {
-	const double *from = (const double *)r->held + first;
-	if (compute == DTYPE_F64)
-		memcpy(to, from, (size_t)count * sizeof *from);
+	size_t size = dtype_size(r->held_dtype);
+	const char *from = (const char *)r->held + (size_t)first * size;
+	if (r->held_dtype == compute)
+		memcpy(to, from, (size_t)count * size);
 	else
-		for (int64_t i = 0; i < count; i++)
-			((float *)to)[i] = (float)from[i];
+		convert_block(to, compute, from, r->held_dtype, (size_t)count);
 }
 
 enum status reader_read(struct reader *r, void *to, enum dtype compute, int64_t count, struct diags *diags)
 {
+	if (count == 0)
+		return STATUS_OK;
+	if (r->fortran && !r->held) {
+		enum status status = hold_fortran(r, diags);
+		if (status)
+			return status;
+	}
 	if (!r->held)
 		return read_stream(r, to, compute, count, diags);
 	copy_held(r, r->done, to, compute, count);
@@ -543,7 +643,7 @@ enum status reader_read(struct reader *r, void *to, enum dtype compute, int64_t 
 bool reader_seekable(const struct reader *r)
 {
 	/* A file that is being written to by somebody else ends where it ended when it was opened. */
-	return !r->held && r->input->size >= 0 && r->input->begin == r->input->end;
+	return !r->held && !r->fortran && r->input->size >= 0;
 }
 
 enum status reader_read_at(const struct reader *r, int64_t first, void *to, enum dtype compute, int64_t count,
@@ -566,16 +666,25 @@ enum status reader_read_at(const struct reader *r, int64_t first, void *to, enum
 		enum status status = input_read_at(r->input, offset + done * (int64_t)size, block, n * size, &got, diags);
 		if (!status && got < n * size)
 			status = truncated(r, (first + done) * (int64_t)size + (int64_t)got, diags);
+		if (!status)
+			status = convert_values(r, (char *)to + (size_t)done * width, compute, block, first + done, n, diags);
 		if (status)
 			return status;
-		if (r->swap)
-			swap_bytes(block, size, n);
-		status = check_integers(r, block, first + done, n, diags);
-		if (status)
-			return status;
-		convert_block((char *)to + (size_t)done * width, compute, block, r->type.dtype, n);
 		done += (int64_t)n;
 	}
+	return STATUS_OK;
+}
+
+/* A file is not read to be passed over; what was looked at of it is read again. */
+static enum status skip_file(struct reader *r, int64_t bytes, struct diags *diags)
+{
+	struct input *input = r->input;
+	if (lseek(input->fd, input->base + input->offset + bytes, SEEK_SET) < 0)
+		return diag_file(diags, STATUS_IO, input->name, input->offset, "cannot seek: %s", strerror(errno));
+	input->begin = input->end = 0;
+	input->eof = false;
+	input->offset += bytes;
+	r->done = r->count;
 	return STATUS_OK;
 }
 
@@ -586,15 +695,11 @@ enum status reader_skip(struct reader *r, struct diags *diags)
 		return STATUS_OK;
 	}
 	int64_t left = (r->count - r->done) * (int64_t)dtype_size(r->type.dtype);
-	if (r->input->size >= 0 && r->input->begin == r->input->end) {
+	if (r->input->size >= 0) {
 		int64_t have = r->input->size - r->input->offset;
 		if (have < left)
-			return truncated(r, r->done * (int64_t)dtype_size(r->type.dtype) + have, diags);
-		if (lseek(r->input->fd, r->input->base + r->input->offset + left, SEEK_SET) < 0)
-			return diag_file(diags, STATUS_IO, r->input->name, r->input->offset, "cannot seek");
-		r->input->offset += left;
-		r->done = r->count;
-		return STATUS_OK;
+			return truncated(r, r->done * (int64_t)dtype_size(r->type.dtype) + (have > 0 ? have : 0), diags);
+		return skip_file(r, left, diags);
 	}
 	char block[4096];
 	while (left > 0) {

@@ -10,25 +10,34 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOOK_AHEAD = (64 << 10) + 64, PIPE_SIZE = 1 << 20, MAX_TEMPORARIES = 64 };
+enum {
+	LOOK_AHEAD = (64 << 10) + 64,
+	PIPE_SIZE = 1 << 20,
+	MAX_TEMPORARIES = 64,
+	TEMPORARY_LETTERS = 10,
+	MAX_LINKS = 40
+};
 
 static _Atomic(char *) temporaries[MAX_TEMPORARIES];
 
-static void publish(char *path)
+static bool publish(char *path)
 {
 	for (int i = 0; i < MAX_TEMPORARIES; i++) {
 		char *none = NULL;
 		if (atomic_compare_exchange_strong(&temporaries[i], &none, path))
-			return;
+			return true;
 	}
+	return false;
 }
 
 static void withdraw(char *path)
@@ -61,9 +70,16 @@ static void wait_for(int fd, short events)
 	poll(&p, 1, -1);
 }
 
-/* A descriptor above the standard ones, so that a closed standard stream never becomes a data file. */
-static int lift(int fd)
+/*
+ * A descriptor above the standard ones, so that a closed standard stream never
+ * becomes a data file. A FIFO may be waited for here, hence EINTR.
+ */
+static int open_file(const char *path, int flags)
 {
+	int fd;
+	do
+		fd = open(path, flags | O_CLOEXEC | O_NOCTTY, 0666);
+	while (fd < 0 && errno == EINTR);
 	if (fd < 0 || fd > 2)
 		return fd;
 	int lifted = fcntl(fd, F_DUPFD_CLOEXEC, 3), error = errno;
@@ -82,7 +98,7 @@ enum status input_open(struct input *input, const char *path, bool regular_only,
 		(struct input){.fd = 0, .name = standard ? "<stdin>" : path, .size = -1, .owned = !standard, .arena = arena};
 	struct stat st;
 	if (!standard) {
-		input->fd = lift(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (regular_only ? O_NONBLOCK : 0)));
+		input->fd = open_file(path, O_RDONLY | (regular_only ? O_NONBLOCK : 0));
 		if (input->fd < 0)
 			return failed(path, -1, "cannot open", diags);
 	}
@@ -212,74 +228,121 @@ enum status input_read_at(const struct input *input, int64_t offset, void *to, s
 
 static enum status open_directly(struct output *output, const char *path, struct diags *diags)
 {
-	output->fd = lift(open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY));
+	output->fd = open_file(path, O_WRONLY);
 	return output->fd < 0 ? failed(path, -1, "cannot write", diags) : STATUS_OK;
 }
 
-/* A temporary beside TARGET, with its mode. */
+/* Makes the temporary of that name, which is known to io_cleanup before it exists; -1 and errno. */
+static int make_temporary(char *path)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
+	char *name = path + strlen(path) - TEMPORARY_LETTERS;
+	for (int turn = 0; turn < 100; turn++) {
+		unsigned char random[TEMPORARY_LETTERS];
+		if (getrandom(random, sizeof random, 0) != sizeof random)
+			return -1;
+		for (int i = 0; i < TEMPORARY_LETTERS; i++)
+			name[i] = letters[random[i] % 32];
+		if (!publish(path)) {
+			errno = EMFILE;
+			return -1;
+		}
+		int fd = open_file(path, O_RDWR | O_CREAT | O_EXCL);
+		if (fd >= 0)
+			return fd;
+		withdraw(path);
+		if (errno != EEXIST)
+			return -1;
+	}
+	return -1;
+}
+
+/* A temporary beside TARGET; OLD is what it will replace, whose mode and, where that is allowed, owner it takes. */
 static enum status open_temporary(struct output *output, const char *target, const struct stat *old,
                                   struct diags *diags)
 {
 	const char *slash = strrchr(target, '/');
 	int length = slash ? (int)(slash - target) + 1 : 0;
-	output->target = target;
-	output->temporary = arena_printf(output->arena, "%.*s.ckptc-XXXXXX", length, target);
-	if (!output->temporary)
+	output->target = arena_printf(output->arena, "%s", target);
+	output->temporary = arena_printf(output->arena, "%.*s.ckptc-%*s", length, target, TEMPORARY_LETTERS, "");
+	if (!output->target || !output->temporary) {
+		output->temporary = NULL;
 		return diag_memory(diags);
-	output->fd = lift(mkostemp(output->temporary, O_CLOEXEC));
+	}
+	output->fd = make_temporary(output->temporary);
 	if (output->fd < 0) {
 		output->temporary = NULL;
 		return failed(output->name, -1, "cannot write", diags);
 	}
-	publish(output->temporary);
-	mode_t mask = umask(0);
-	umask(mask);
-	if (fchmod(output->fd, old ? old->st_mode & 07777 : 0666 & ~mask) != 0) {
+	output->seekable = true;
+	if (!old)
+		return STATUS_OK;
+	if ((old->st_uid != geteuid() || old->st_gid != getegid()) && fchown(output->fd, old->st_uid, old->st_gid) != 0)
+		errno = 0; /* only root can give files away: the new one is then ours */
+	if (fchmod(output->fd, old->st_mode & 07777) != 0) {
 		enum status status = failed(output->name, -1, "cannot write", diags);
 		output_abort(output);
 		return status;
 	}
-	output->seekable = true;
 	return STATUS_OK;
+}
+
+/* Where a link that leads to nothing leads: PATH itself where it is no link. False and errno where there is no telling. */
+static bool follow_links(const char *path, char to[PATH_MAX])
+{
+	char link[PATH_MAX];
+	if (snprintf(to, PATH_MAX, "%s", path) >= PATH_MAX) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	for (int turn = 0; turn < MAX_LINKS; turn++) {
+		ssize_t n = readlink(to, link, sizeof link - 1);
+		if (n < 0)
+			return true;
+		link[n] = '\0';
+		char *slash = strrchr(to, '/');
+		size_t kept = link[0] == '/' || !slash ? 0 : (size_t)(slash - to) + 1;
+		if (kept + (size_t)n >= PATH_MAX) {
+			errno = ENAMETOOLONG;
+			return false;
+		}
+		memcpy(to + kept, link, (size_t)n + 1);
+	}
+	errno = ELOOP;
+	return false;
+}
+
+static void open_standard(struct output *output, const struct stat *st)
+{
+	if (S_ISFIFO(st->st_mode))
+		fcntl(1, F_SETPIPE_SZ, PIPE_SIZE);
+	off_t at = S_ISREG(st->st_mode) ? lseek(1, 0, SEEK_CUR) : -1;
+	output->seekable = at >= 0 && !(fcntl(1, F_GETFL) & O_APPEND);
+	output->base = at > 0 ? at : 0;
 }
 
 enum status output_open(struct output *output, const char *path, struct arena *arena, struct diags *diags)
 {
 	bool standard = !path || !strcmp(path, "-");
-	*output = (struct output){.fd = 1, .name = standard ? "<stdout>" : path, .owned = !standard, .arena = arena};
+	*output = (struct output){
+		.fd = standard ? 1 : -1, .name = standard ? "<stdout>" : path, .owned = !standard, .arena = arena};
 	struct stat st;
-	if (standard) {
-		if (fstat(1, &st) != 0)
-			return failed(output->name, -1, "cannot write", diags);
-		if (S_ISFIFO(st.st_mode))
-			fcntl(1, F_SETPIPE_SZ, PIPE_SIZE);
-		off_t at = S_ISREG(st.st_mode) ? lseek(1, 0, SEEK_CUR) : -1;
-		output->seekable = at >= 0 && !(fcntl(1, F_GETFL) & O_APPEND);
-		output->base = at > 0 ? at : 0;
+	char target[PATH_MAX];
+	bool there = (standard ? fstat(1, &st) : stat(path, &st)) == 0;
+	if (there && standard) {
+		open_standard(output, &st);
 		return STATUS_OK;
 	}
-	if (stat(path, &st) != 0) {
-		/* Nothing there, or a link to nothing: its target is made. */
-		char *link = realpath(path, NULL);
-		free(link);
-		if (errno != ENOENT)
-			return failed(path, -1, "cannot write", diags);
-		return open_temporary(output, path, NULL, diags);
-	}
-	if (S_ISDIR(st.st_mode)) {
+	if (there && S_ISDIR(st.st_mode)) {
 		errno = EISDIR;
 		return failed(path, -1, "cannot write", diags);
 	}
-	if (!S_ISREG(st.st_mode))
+	if (there && !S_ISREG(st.st_mode))
 		return open_directly(output, path, diags);
-	if (access(path, W_OK) != 0)
-		return failed(path, -1, "cannot write", diags);
-	char *target = realpath(path, NULL);
-	if (!target)
-		return failed(path, -1, "cannot write", diags);
-	const char *kept = arena_printf(arena, "%s", target);
-	free(target);
-	return kept ? open_temporary(output, kept, &st, diags) : diag_memory(diags);
+	if (there ? access(path, W_OK) != 0 || !realpath(path, target)
+	          : standard || errno != ENOENT || !follow_links(path, target))
+		return failed(output->name, -1, "cannot write", diags);
+	return open_temporary(output, target, there ? &st : NULL, diags);
 }
 
 enum status output_write(struct output *output, const void *from, size_t size, struct diags *diags)
@@ -316,17 +379,18 @@ enum status output_write_at(struct output *output, int64_t offset, const void *f
 	return STATUS_OK;
 }
 
-/* A rename is durable when its directory is. */
+/* A rename is durable when its directory is; by then the file is whole, so that no failure is reported. */
 static void sync_directory(const char *path)
 {
+	char folder[PATH_MAX] = ".";
 	const char *slash = strrchr(path, '/');
-	char *copy = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-	int fd = copy ? open(copy, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (slash && snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path) >= PATH_MAX)
+		return;
+	int fd = open_file(folder, O_RDONLY | O_DIRECTORY);
 	if (fd >= 0) {
 		fsync(fd);
 		close(fd);
 	}
-	free(copy);
 }
 
 enum status output_commit(struct output *output, struct diags *diags)
@@ -336,9 +400,14 @@ enum status output_commit(struct output *output, struct diags *diags)
 	int fd = output->fd;
 	bool ok = true;
 	if (output->temporary)
-		ok = fsync(fd) == 0;
+		ok = fsync(fd) == 0 || errno == EINVAL; /* some file systems know no fsync */
+	int error = errno;
 	output->fd = -1;
-	ok = close(fd) == 0 && ok;
+	if (close(fd) != 0 && ok) {
+		error = errno;
+		ok = false;
+	}
+	errno = error;
 	if (ok && output->temporary)
 		ok = rename(output->temporary, output->target) == 0;
 	if (!ok) {
@@ -360,8 +429,8 @@ void output_abort(struct output *output)
 		close(output->fd);
 	output->fd = -1;
 	if (output->temporary) {
-		withdraw(output->temporary);
 		unlink(output->temporary);
+		withdraw(output->temporary);
 		output->temporary = NULL;
 	}
 }

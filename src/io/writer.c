@@ -1,9 +1,11 @@
 /* The writer: npy and raw stream; text and csv are formatted in blocks; what a terminal shows is held whole. */
+#include "io/print.h"
+
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "io/npy.h"
-#include "io/print.h"
 
 enum { TEXT_BLOCK = 64 << 10, VALUE_BLOCK = 8 << 10 };
 
@@ -40,6 +42,8 @@ static enum status put(struct writer *w, const char *text, size_t length, struct
 		if (status)
 			return status;
 	}
+	if (length > w->text_size)
+		return output_write(w->output, text, length, diags);
 	memcpy(w->text + w->text_used, text, length);
 	w->text_used += length;
 	return STATUS_OK;
@@ -90,12 +94,24 @@ static void narrow(const struct writer *w, void *to, const void *from, enum dtyp
 	}
 }
 
-static bool is_direct(const struct writer *w, enum dtype compute)
+static bool little_endian(void)
 {
 	const uint16_t one = 1;
 	unsigned char first;
 	memcpy(&first, &one, 1);
-	return w->type.dtype == compute && first == 1;
+	return first == 1;
+}
+
+/* Files are little-endian, whatever the machine is. */
+static void swap_bytes(void *data, size_t size, size_t count)
+{
+	unsigned char *p = data;
+	for (size_t i = 0; i < count; i++, p += size)
+		for (size_t k = 0; k < size / 2; k++) {
+			unsigned char kept = p[k];
+			p[k] = p[size - 1 - k];
+			p[size - 1 - k] = kept;
+		}
 }
 
 static enum status write_values(struct writer *w, int64_t first, const void *from, enum dtype compute, int64_t count,
@@ -103,13 +119,15 @@ static enum status write_values(struct writer *w, int64_t first, const void *fro
 {
 	size_t size = dtype_size(w->type.dtype), width = compute == DTYPE_F32 ? 4 : 8;
 	int64_t offset = w->data + first * (int64_t)size;
-	if (is_direct(w, compute))
+	if (w->type.dtype == compute && little_endian())
 		return at ? output_write_at(w->output, offset, from, (size_t)count * size, diags)
 		          : output_write(w->output, from, (size_t)count * size, diags);
 	_Alignas(64) double block[VALUE_BLOCK];
 	for (int64_t done = 0; done < count;) {
 		size_t n = count - done < VALUE_BLOCK ? (size_t)(count - done) : VALUE_BLOCK;
 		narrow(w, block, (const char *)from + (size_t)done * width, compute, n);
+		if (!little_endian())
+			swap_bytes(block, size, n);
 		enum status status = at ? output_write_at(w->output, offset + done * (int64_t)size, block, n * size, diags)
 		                        : output_write(w->output, block, n * size, diags);
 		if (status)
@@ -135,19 +153,34 @@ static const char *separator(const struct writer *w, int64_t i)
 	return shape->ndim > 2 && (i + 1) % matrix == 0 ? "\n\n" : "\n";
 }
 
+/* Element I of FROM, rounded to the array's own type, so that the digits are those of what a file would hold. */
+static double value_at(const struct writer *w, const void *from, enum dtype compute, int64_t i)
+{
+	double value = compute == DTYPE_F32 ? (double)((const float *)from)[i] : ((const double *)from)[i];
+	float single = (float)value;
+	uint16_t half;
+	switch (w->type.dtype) {
+	case DTYPE_F32:
+		return single;
+	case DTYPE_F16:
+		convert_f32_to_f16(&half, &single, 1);
+		convert_f16_to_f32(&single, &half, 1);
+		return single;
+	case DTYPE_BF16:
+		convert_f32_to_bf16(&half, &single, 1);
+		convert_bf16_to_f32(&single, &half, 1);
+		return single;
+	default:
+		return value;
+	}
+}
+
 static enum status write_text(struct writer *w, const void *from, enum dtype compute, int64_t count,
                               struct diags *diags)
 {
-	bool single = compute == DTYPE_F32;
-	uint16_t half;
 	for (int64_t i = 0; i < count; i++) {
 		char text[48];
-		float value = single ? ((const float *)from)[i] : 0;
-		if (w->type.dtype == DTYPE_F16 && single) {
-			convert_f32_to_f16(&half, &value, 1);
-			convert_f16_to_f32(&value, &half, 1);
-		}
-		int n = number_format(text, single ? (double)value : ((const double *)from)[i], single);
+		int n = number_format_as(text, value_at(w, from, compute, i), w->type.dtype);
 		const char *after = separator(w, w->done + i);
 		memcpy(text + n, after, strlen(after));
 		enum status status = put(w, text, (size_t)n + strlen(after), diags);
@@ -197,7 +230,7 @@ enum status writer_end(struct writer *w, struct diags *diags)
 		w->output->offset = end;
 		w->done = w->count;
 		if (lseek(w->output->fd, w->output->base + end, SEEK_SET) < 0)
-			return diag_file(diags, STATUS_IO, w->output->name, -1, "cannot seek");
+			return diag_file(diags, STATUS_IO, w->output->name, -1, "cannot seek: %s", strerror(errno));
 	}
 	return STATUS_OK;
 }
