@@ -33,7 +33,11 @@ static double of_gelu_tanh(double x) { return x / (1 + exp(-2 * sqrt(2 / M_PI) *
 
 /* ---- doubles: the functions in MPFR; Y holds x ---- */
 
-static void to_elu(mpfr_t y) { if (mpfr_sgn(y) < 0) mpfr_expm1(y, y, MPFR_RNDN); }
+static void to_elu(mpfr_t y)
+{
+	if (mpfr_sgn(y) < 0)
+		mpfr_expm1(y, y, MPFR_RNDN);
+}
 static void to_rsqrt(mpfr_t y)
 {
 	if (mpfr_zero_p(y))
@@ -274,9 +278,26 @@ static double point(const struct function *f)
 
 static struct worst measure_f64(const struct kernels *kernels, const struct function *f, unsigned long points)
 {
-	static const double fixed[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 5e-324, -5e-324, 0x1p-1022, DBL_MAX, -DBL_MAX,
-	                               709.782712893384, 709.782712893385, 710.4758600739439, 710.475860073944, -745.13, -745.14,
-	                               6381956970095103.0 * 0x1p797, 0x1.6ac5b262ca1ffp+849};
+	static const double fixed[] = {0.0,
+	                               -0.0,
+	                               INFINITY,
+	                               -INFINITY,
+	                               NAN,
+	                               1,
+	                               -1,
+	                               5e-324,
+	                               -5e-324,
+	                               0x1p-1022,
+	                               DBL_MAX,
+	                               -DBL_MAX,
+	                               709.782712893384,
+	                               709.782712893385,
+	                               710.4758600739439,
+	                               710.475860073944,
+	                               -745.13,
+	                               -745.14,
+	                               6381956970095103.0 * 0x1p797,
+	                               0x1.6ac5b262ca1ffp+849};
 	static double x[BLOCK], y[BLOCK];
 	struct worst worst = {0, 0, 0};
 	const struct kernel_args args = {.out = y, .v = x, .number = {f->number, 0}, .n = BLOCK};
@@ -317,8 +338,10 @@ static struct worst measure_pow(const struct kernels *kernels, unsigned long poi
 		for (int i = 0; i < BLOCK; i++) {
 			const int kind = (int)(random_bits() % 6);
 			const double wide = single ? 127 : 1020;
-			x[i] = kind == 0 ? random_double() : kind == 1 ? 1 + uniform(-1, 1) * ldexp(1, -(int)(random_bits() % 50))
-			     : kind == 2 ? exp2(uniform(-wide, wide)) : uniform(-1, 20);
+			x[i] = kind == 0   ? random_double()
+			       : kind == 1 ? 1 + uniform(-1, 1) * ldexp(1, -(int)(random_bits() % 50))
+			       : kind == 2 ? exp2(uniform(-wide, wide))
+			                   : uniform(-1, 20);
 			y[i] = kind == 0   ? random_double()
 			       : kind == 3 ? (double)(int)(random_bits() % 40) / 2 - 10
 			                   : uniform(-1, 1) * (single ? 100 : 740) / fmax(fabs(log(fabs(x[i]))), 1e-300);
@@ -327,8 +350,10 @@ static struct worst measure_pow(const struct kernels *kernels, unsigned long poi
 				x[i] = (double)xf[i], y[i] = (double)yf[i];
 			}
 		}
-		const struct kernel_args args = {.out = single ? (void *)zf : (void *)z, .v = single ? (void *)xf : (void *)x,
-		                                 .a = single ? (void *)yf : (void *)y, .n = BLOCK};
+		const struct kernel_args args = {.out = single ? (void *)zf : (void *)z,
+		                                 .v = single ? (void *)xf : (void *)x,
+		                                 .a = single ? (void *)yf : (void *)y,
+		                                 .n = BLOCK};
 		kernels->forward[OP_pow][0](&args);
 		for (int i = 0; i < BLOCK; i++) {
 			if (single) {
@@ -352,12 +377,23 @@ int main(int argc, char **argv)
 
 	for (int option; (option = getopt(argc, argv, "s:n:i:f:t:")) != -1;)
 		switch (option) {
-		case 's': stride = strtoul(optarg, NULL, 10); break;
-		case 'n': points = strtoul(optarg, NULL, 10); break;
-		case 'i': isa = optarg; break;
-		case 'f': only = optarg; break;
-		case 't': type = optarg; break;
-		default: return 2;
+		case 's':
+			stride = strtoul(optarg, NULL, 10);
+			break;
+		case 'n':
+			points = strtoul(optarg, NULL, 10);
+			break;
+		case 'i':
+			isa = optarg;
+			break;
+		case 'f':
+			only = optarg;
+			break;
+		case 't':
+			type = optarg;
+			break;
+		default:
+			return 2;
 		}
 	for (int wide = 0; wide < 2; wide++) {
 		const struct kernels *tables[4];
@@ -373,7 +409,7 @@ int main(int argc, char **argv)
 				if (only && strcmp(only, label) != 0)
 					continue;
 				const struct worst worst = i == FUNCTIONS ? measure_pow(tables[table], points)
-				                         : wide           ? measure_f64(tables[table], f, points)
+				                           : wide         ? measure_f64(tables[table], f, points)
 				                                          : measure_f32(tables[table], f, stride ? stride : 1);
 				printf("%-9s %s %-10s %8.4f  %a", tables[table]->isa, name, label, worst.error, worst.at);
 				printf(i == FUNCTIONS ? ", %a\n" : "\n", worst.at2);

@@ -17,42 +17,186 @@ typedef long double real;
 
 /* ---- what the rows mean, in long double ---- */
 
-static real ref_add(real v, real a, const double *p) { (void)p; return v + a; }
-static real ref_sub(real v, real a, const double *p) { (void)p; return v - a; }
-static real ref_mul(real v, real a, const double *p) { (void)p; return v * a; }
-static real ref_div(real v, real a, const double *p) { (void)p; return v / a; }
-static real ref_pow(real v, real a, const double *p) { (void)p; return powl(v, a); }
-static real ref_max(real v, real a, const double *p) { (void)p; return isnan(v) || isnan(a) ? v + a : v > a ? v : a; }
-static real ref_min(real v, real a, const double *p) { (void)p; return isnan(v) || isnan(a) ? v + a : v < a ? v : a; }
-static real ref_rsub(real v, real a, const double *p) { (void)p; return a - v; }
-static real ref_rdiv(real v, real a, const double *p) { (void)p; return a / v; }
-static real ref_identity(real v, real a, const double *p) { (void)a, (void)p; return v; }
-static real ref_stop_gradient(real v, real a, const double *p) { (void)a, (void)p; return v; }
-static real ref_neg(real v, real a, const double *p) { (void)a, (void)p; return -v; }
-static real ref_abs(real v, real a, const double *p) { (void)a, (void)p; return fabsl(v); }
-static real ref_sign(real v, real a, const double *p) { (void)a, (void)p; return v > 0 ? 1 : v < 0 ? -1 : v == 0 ? 0 : v; }
-static real ref_sqrt(real v, real a, const double *p) { (void)a, (void)p; return sqrtl(v); }
-static real ref_rsqrt(real v, real a, const double *p) { (void)a, (void)p; return 1 / sqrtl(v); }
-static real ref_square(real v, real a, const double *p) { (void)a, (void)p; return v * v; }
-static real ref_reciprocal(real v, real a, const double *p) { (void)a, (void)p; return 1 / v; }
-static real ref_exp(real v, real a, const double *p) { (void)a, (void)p; return expl(v); }
-static real ref_expm1(real v, real a, const double *p) { (void)a, (void)p; return expm1l(v); }
-static real ref_log(real v, real a, const double *p) { (void)a, (void)p; return logl(v); }
-static real ref_log1p(real v, real a, const double *p) { (void)a, (void)p; return log1pl(v); }
-static real ref_sin(real v, real a, const double *p) { (void)a, (void)p; return sinl(v); }
-static real ref_cos(real v, real a, const double *p) { (void)a, (void)p; return cosl(v); }
-static real ref_tan(real v, real a, const double *p) { (void)a, (void)p; return tanl(v); }
-static real ref_asin(real v, real a, const double *p) { (void)a, (void)p; return asinl(v); }
-static real ref_acos(real v, real a, const double *p) { (void)a, (void)p; return acosl(v); }
-static real ref_atan(real v, real a, const double *p) { (void)a, (void)p; return atanl(v); }
-static real ref_sinh(real v, real a, const double *p) { (void)a, (void)p; return sinhl(v); }
-static real ref_cosh(real v, real a, const double *p) { (void)a, (void)p; return coshl(v); }
-static real ref_tanh(real v, real a, const double *p) { (void)a, (void)p; return tanhl(v); }
-static real ref_sigmoid(real v, real a, const double *p) { (void)a, (void)p; return 1 / (1 + expl(-v)); }
-static real ref_softplus(real v, real a, const double *p) { (void)a, (void)p; return fmaxl(v, 0) + log1pl(expl(-fabsl(v))) + (isnan(v) ? v : 0); }
-static real ref_relu(real v, real a, const double *p) { (void)a, (void)p; return v < 0 ? 0 : v; }
-static real ref_leaky_relu(real v, real a, const double *p) { (void)a; return v > 0 ? v : v * p[0]; }
-static real ref_elu(real v, real a, const double *p) { (void)a, (void)p; return v > 0 ? v : expm1l(v); }
+static real ref_add(real v, real a, const double *p)
+{
+	(void)p;
+	return v + a;
+}
+static real ref_sub(real v, real a, const double *p)
+{
+	(void)p;
+	return v - a;
+}
+static real ref_mul(real v, real a, const double *p)
+{
+	(void)p;
+	return v * a;
+}
+static real ref_div(real v, real a, const double *p)
+{
+	(void)p;
+	return v / a;
+}
+static real ref_pow(real v, real a, const double *p)
+{
+	(void)p;
+	return powl(v, a);
+}
+static real ref_max(real v, real a, const double *p)
+{
+	(void)p;
+	return isnan(v) || isnan(a) ? v + a : v > a ? v : a;
+}
+static real ref_min(real v, real a, const double *p)
+{
+	(void)p;
+	return isnan(v) || isnan(a) ? v + a : v < a ? v : a;
+}
+static real ref_rsub(real v, real a, const double *p)
+{
+	(void)p;
+	return a - v;
+}
+static real ref_rdiv(real v, real a, const double *p)
+{
+	(void)p;
+	return a / v;
+}
+static real ref_identity(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return v;
+}
+static real ref_stop_gradient(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return v;
+}
+static real ref_neg(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return -v;
+}
+static real ref_abs(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return fabsl(v);
+}
+static real ref_sign(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return v > 0 ? 1 : v < 0 ? -1 : v == 0 ? 0 : v;
+}
+static real ref_sqrt(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return sqrtl(v);
+}
+static real ref_rsqrt(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return 1 / sqrtl(v);
+}
+static real ref_square(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return v * v;
+}
+static real ref_reciprocal(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return 1 / v;
+}
+static real ref_exp(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return expl(v);
+}
+static real ref_expm1(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return expm1l(v);
+}
+static real ref_log(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return logl(v);
+}
+static real ref_log1p(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return log1pl(v);
+}
+static real ref_sin(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return sinl(v);
+}
+static real ref_cos(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return cosl(v);
+}
+static real ref_tan(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return tanl(v);
+}
+static real ref_asin(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return asinl(v);
+}
+static real ref_acos(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return acosl(v);
+}
+static real ref_atan(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return atanl(v);
+}
+static real ref_sinh(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return sinhl(v);
+}
+static real ref_cosh(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return coshl(v);
+}
+static real ref_tanh(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return tanhl(v);
+}
+static real ref_sigmoid(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return 1 / (1 + expl(-v));
+}
+static real ref_softplus(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return fmaxl(v, 0) + log1pl(expl(-fabsl(v))) + (isnan(v) ? v : 0);
+}
+static real ref_relu(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return v < 0 ? 0 : v;
+}
+static real ref_leaky_relu(real v, real a, const double *p)
+{
+	(void)a;
+	return v > 0 ? v : v * p[0];
+}
+static real ref_elu(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return v > 0 ? v : expm1l(v);
+}
 static real ref_gelu(real v, real a, const double *p)
 {
 	(void)a;
@@ -60,10 +204,26 @@ static real ref_gelu(real v, real a, const double *p)
 		return v / (1 + expl(-2 * sqrtl(2 / acosl(-1)) * (v + 0.044715L * v * v * v)));
 	return v * (erfcl(-v * sqrtl(0.5L)) / 2);
 }
-static real ref_silu(real v, real a, const double *p) { (void)a, (void)p; return v / (1 + expl(-v)); }
-static real ref_erf(real v, real a, const double *p) { (void)a, (void)p; return erfl(v); }
-static real ref_floor(real v, real a, const double *p) { (void)a, (void)p; return floorl(v); }
-static real ref_clip(real v, real a, const double *p) { (void)a; return v < p[0] ? p[0] : v > p[1] ? p[1] : v; }
+static real ref_silu(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return v / (1 + expl(-v));
+}
+static real ref_erf(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return erfl(v);
+}
+static real ref_floor(real v, real a, const double *p)
+{
+	(void)a, (void)p;
+	return floorl(v);
+}
+static real ref_clip(real v, real a, const double *p)
+{
+	(void)a;
+	return v < p[0] ? p[0] : v > p[1] ? p[1] : v;
+}
 
 /* ---- the rows ---- */
 
@@ -72,14 +232,12 @@ static const struct domain {
 	double low, high;
 	double ulp;
 } domains[OP_COUNT] = {
-	[OP_pow] = {0, 20, 1},        [OP_sqrt] = {0, 1e6, 0},      [OP_rsqrt] = {0, 1e6, 1},
-	[OP_exp] = {-104, 89, 1},     [OP_expm1] = {-40, 89, 1},    [OP_log] = {0, 100, 1},
-	[OP_log1p] = {-1, 10, 1},     [OP_sin] = {-100, 100, 1},    [OP_cos] = {-100, 100, 1},
-	[OP_tan] = {-100, 100, 1},    [OP_asin] = {-1, 1, 1},       [OP_acos] = {-1, 1, 1},
-	[OP_atan] = {-10, 10, 1},     [OP_sinh] = {-89, 89, 1},     [OP_cosh] = {-89, 89, 1},
-	[OP_tanh] = {-20, 20, 1},     [OP_sigmoid] = {-104, 40, 4}, [OP_softplus] = {-104, 40, 4},
-	[OP_elu] = {-40, 10, 4},      [OP_gelu] = {-14, 10, 4},     [OP_silu] = {-104, 40, 4},
-	[OP_erf] = {-7, 7, 1},
+	[OP_pow] = {0, 20, 1},        [OP_sqrt] = {0, 1e6, 0},       [OP_rsqrt] = {0, 1e6, 1}, [OP_exp] = {-104, 89, 1},
+	[OP_expm1] = {-40, 89, 1},    [OP_log] = {0, 100, 1},        [OP_log1p] = {-1, 10, 1}, [OP_sin] = {-100, 100, 1},
+	[OP_cos] = {-100, 100, 1},    [OP_tan] = {-100, 100, 1},     [OP_asin] = {-1, 1, 1},   [OP_acos] = {-1, 1, 1},
+	[OP_atan] = {-10, 10, 1},     [OP_sinh] = {-89, 89, 1},      [OP_cosh] = {-89, 89, 1}, [OP_tanh] = {-20, 20, 1},
+	[OP_sigmoid] = {-104, 40, 4}, [OP_softplus] = {-104, 40, 4}, [OP_elu] = {-40, 10, 4},  [OP_gelu] = {-14, 10, 4},
+	[OP_silu] = {-104, 40, 4},    [OP_erf] = {-7, 7, 1},
 };
 
 static double domain_low(int op) { return domains[op].low == domains[op].high ? -20 : domains[op].low; }
@@ -181,10 +339,11 @@ static double any_number(const struct kernels *kernels)
 
 static double special(size_t i)
 {
-	static const double list[] = {0.0,  -0.0, 1,    -1,    0.5,    -0.5,   INFINITY, -INFINITY, NAN,    0x1p-149, -0x1p-149,
-	                              3,    -3,   1e30, -1e30, 1e-30,  -1e-30, 0x1p-127, 2,         -2,     710,      -710,
-	                              89,   -89,  104,  -104,  3.4e38, 1e10,   -1e10,    0x1p23,    -2.5,   1.5,      -1.5,
-	                              2.25, 100,  -37.5, 22,   -22,    1e5,    0x1p52,   5e-324,    1e308};
+	static const double list[] = {0.0,      -0.0,      1,      -1,     0.5,    -0.5,  INFINITY, -INFINITY, NAN,
+	                              0x1p-149, -0x1p-149, 3,      -3,     1e30,   -1e30, 1e-30,    -1e-30,    0x1p-127,
+	                              2,        -2,        710,    -710,   89,     -89,   104,      -104,      3.4e38,
+	                              1e10,     -1e10,     0x1p23, -2.5,   1.5,    -1.5,  2.25,     100,       -37.5,
+	                              22,       -22,       1e5,    0x1p52, 5e-324, 1e308};
 	return list[i % (sizeof list / sizeof list[0])];
 }
 
@@ -192,7 +351,9 @@ static double special(size_t i)
 static void fill_inputs(const struct kernels *kernels, const struct row *row, bool specials)
 {
 	for (size_t i = 0; i < ROOM; i++) {
-		put(kernels, in_v.bytes, i, specials && random_bits() % 4 == 0 ? special(random_bits() % 64) : uniform(domain_low(row->op), domain_high(row->op)));
+		put(kernels, in_v.bytes, i,
+		    specials && random_bits() % 4 == 0 ? special(random_bits() % 64)
+		                                       : uniform(domain_low(row->op), domain_high(row->op)));
 		put(kernels, in_a.bytes, i, specials && random_bits() % 4 == 0 ? special(random_bits() % 64) : uniform(-4, 4));
 		put(kernels, in_g.bytes, i, uniform(-2, 2));
 	}
@@ -387,7 +548,8 @@ static double ulps(const struct kernels *kernels, double y, real want)
 	return (double)(fabsl((real)y - want) / ldexpl(1, exponent));
 }
 
-static void measure(const struct kernels *kernels, const struct row *row, int variant, size_t n, double *worst, double at[2])
+static void measure(const struct kernels *kernels, const struct row *row, int variant, size_t n, double *worst,
+                    double at[2])
 {
 	struct kernel_args args = {.out = whole.y.bytes, .v = in_v.bytes, .a = row->binary ? in_a.bytes : NULL, .n = n};
 
@@ -398,7 +560,8 @@ static void measure(const struct kernels *kernels, const struct row *row, int va
 		const double y = get(kernels, whole.y.bytes, i);
 		const real want = row->reference(v, a, args.number);
 		double error;
-		if (want == 0 && y == 0 && (row->op == OP_max || row->op == OP_min || row->op == OP_relu || row->op == OP_clip || row->op == OP_elu))
+		if (want == 0 && y == 0 &&
+		    (row->op == OP_max || row->op == OP_min || row->op == OP_relu || row->op == OP_clip || row->op == OP_elu))
 			continue; /* either zero */
 		error = ulps(kernels, y, want);
 		if (!(error <= *worst))
@@ -418,9 +581,9 @@ static void values_of(bool specials, size_t rounds)
 				for (size_t i = 0; i < MOST; i++) {
 					const int kind = (int)(random_bits() % 4);
 					const double width = ldexp(1, -(int)(random_bits() % 40));
-					double v = kind == 0 ? any_number(kernels)
-					         : kind == 1 ? uniform(-width, width) * 16
-					                     : uniform(domain_low(row->op), domain_high(row->op));
+					double v = kind == 0   ? any_number(kernels)
+					           : kind == 1 ? uniform(-width, width) * 16
+					                       : uniform(domain_low(row->op), domain_high(row->op));
 					double a = kind == 0 ? any_number(kernels) : uniform(-6, 6);
 					if (kind == 3)
 						a = floor(a);
@@ -470,8 +633,8 @@ END_TEST
 					const struct kernel_args args = {.out = y, .v = v, .a = a, .n = 64};                               \
 					tables[table]->forward[ops[k]][0](&args);                                                          \
 					for (int i = 0; i < 64; i++) {                                                                     \
-						const TYPE all[] = {v[i] + a[i], v[i] - a[i], v[i] * a[i],  v[i] / a[i],                       \
-						                    a[i] - v[i], a[i] / v[i], SQRT(v[i]), v[i] * v[i]};                        \
+						const TYPE all[] = {v[i] + a[i], v[i] - a[i], v[i] * a[i], v[i] / a[i],                        \
+						                    a[i] - v[i], a[i] / v[i], SQRT(v[i]),  v[i] * v[i]};                       \
 						ck_assert(isnan(all[k]) ? isnan(y[i]) : memcmp(&all[k], &y[i], sizeof y[i]) == 0);             \
 					}                                                                                                  \
 				}                                                                                                      \
@@ -543,7 +706,8 @@ START_TEST(test_derivatives)
 						const real want = g * (up - down) / (2 * h);
 						const real scale = fabsl(want) + fabsl(g) * (fabsl(up) + 1) * (type ? 1 : 0.1L);
 						ck_assert_msg(fabsl(got - want) <= scale * (type ? 2e-7L : 1e-4L),
-						              WHERE_AND(" d%c at %Lg, %Lg: %.17g, not %.17Lg"), operand ? 'a' : 'v', v, a, got, want);
+						              WHERE_AND(" d%c at %Lg, %Lg: %.17g, not %.17Lg"), operand ? 'a' : 'v', v, a, got,
+						              want);
 					}
 				}
 			}
@@ -560,9 +724,10 @@ START_TEST(test_derivatives_at_kinks)
 			static const struct {
 				int op;
 				double v, a, dv, da;
-			} cases[] = {{OP_relu, 0, 0, 0, 0}, {OP_abs, 0, 0, 0, 0}, {OP_max, 3, 3, 0.5, 0.5}, {OP_min, 3, 3, 0.5, 0.5},
-			             {OP_max, 4, 3, 1, 0}, {OP_min, 4, 3, 0, 1}, {OP_clip, 2.25, 0, 0, 0}, {OP_clip, 2, 0, 1, 0},
-			             {OP_relu, 1, 0, 1, 0}, {OP_relu, -1, 0, 0, 0}, {OP_abs, -2, 0, -1, 0}};
+			} cases[] = {{OP_relu, 0, 0, 0, 0},    {OP_abs, 0, 0, 0, 0},  {OP_max, 3, 3, 0.5, 0.5},
+			             {OP_min, 3, 3, 0.5, 0.5}, {OP_max, 4, 3, 1, 0},  {OP_min, 4, 3, 0, 1},
+			             {OP_clip, 2.25, 0, 0, 0}, {OP_clip, 2, 0, 1, 0}, {OP_relu, 1, 0, 1, 0},
+			             {OP_relu, -1, 0, 0, 0},   {OP_abs, -2, 0, -1, 0}};
 			const struct kernels *kernels = tables[table];
 			for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
 				const struct row *row = rows;
@@ -622,14 +787,14 @@ START_TEST(test_needs_are_used)
 				args.v = !(needs & NEED_V) ? NULL : need == NEED_V ? bad : in_v.bytes;
 				args.a = !(needs & NEED_A) ? NULL : need == NEED_A ? bad : in_a.bytes;
 				args.y = !(needs & NEED_Y) ? NULL : need == NEED_Y ? bad : whole.y.bytes;
-				args.k = !(needs & NEED_K)  ? NULL
-				         : need == NEED_K   ? bad
-				         : is_mask(row)     ? (const void *)whole.mask[0]
-				                            : whole.kept.bytes;
+				args.k = !(needs & NEED_K) ? NULL
+				         : need == NEED_K  ? bad
+				         : is_mask(row)    ? (const void *)whole.mask[0]
+				                           : whole.kept.bytes;
 				args.l = !(needs & NEED_L) ? NULL : need == NEED_L ? bad : whole.mask[1];
 				vjp(&args);
-				ck_assert_msg(memcmp(result.bytes, want, n * size) != 0, "%s declares need %u of d%c and does not use it",
-				              row->name, need, operand ? 'a' : 'v');
+				ck_assert_msg(memcmp(result.bytes, want, n * size) != 0,
+				              "%s declares need %u of d%c and does not use it", row->name, need, operand ? 'a' : 'v');
 			}
 		}
 	}
@@ -776,8 +941,8 @@ START_TEST(test_sums)
 					hi[i] = lo[i] = 0, put(kernels, dst, i, (double)i);
 				kernels->accumulate(dst, v, n);
 				for (size_t i = 0; i < n; i++)
-					ck_assert(get(kernels, dst, i) == (type ? (double)i + get(kernels, v, i)
-					                                       : (double)((float)i + (float)get(kernels, v, i))));
+					ck_assert(get(kernels, dst, i) ==
+					          (type ? (double)i + get(kernels, v, i) : (double)((float)i + (float)get(kernels, v, i))));
 				double big = 0x1p60, small = 1;
 				unsigned char block[77 * 8];
 				const double terms[] = {small, big, small, -big, 0.5};
@@ -826,10 +991,11 @@ START_TEST(test_conversions)
 			for (int round = 0; round < 200; round++) {
 				for (size_t i = 0; i < MOST; i++) {
 					const double scale = ldexp(1, (int)(random_bits() % 48) - 28);
-					put(kernels, x.bytes, i, round == 0  ? special(i)
-					                         : i % 3 == 0 ? any_number(kernels)
-					                         : i % 3 == 1 ? uniform(-scale, scale)
-					                                      : round_slowly(uniform(-scale, scale), 12, -25, 1e30));
+					put(kernels, x.bytes, i,
+					    round == 0   ? special(i)
+					    : i % 3 == 0 ? any_number(kernels)
+					    : i % 3 == 1 ? uniform(-scale, scale)
+					                 : round_slowly(uniform(-scale, scale), 12, -25, 1e30));
 				}
 				kernels->round_f16(y.bytes, x.bytes, MOST);
 				for (size_t i = 0; i < MOST; i++) {
