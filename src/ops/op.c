@@ -251,7 +251,7 @@ static const char *check_argument(enum check check, const struct argument *a)
 	case CHECK_NOT_ZERO:
 		return integer && a->number != 0 ? NULL : "must be an integer other than 0";
 	case CHECK_AXES:
-		return integers_fit(a, -MAX_DIMS, MAX_DIMS) ? NULL : "must be an integer or a list of integers";
+		return integers_fit(a, INT64_MIN, MAX_DIMS) ? NULL : "must be an integer or a list of integers";
 	case CHECK_COUNTS:
 		return integers_fit(a, 0, 2) ? NULL : "must be an integer of 0 or more, or two of them";
 	case CHECK_STRIDES:
@@ -271,24 +271,27 @@ static const char *check_argument(enum check check, const struct argument *a)
 	return NULL;
 }
 
+/* The integer of A, whose double may have lost digits. */
+static int64_t integer_of(const struct argument *a)
+{
+	return a->integers && a->count == 1 ? a->integers[0] : (int64_t)a->number;
+}
+
 static void set_axes(struct attrs *attrs, const struct argument *a)
 {
 	attrs->has_axis = true;
 	attrs->axis_count = a->kind == ARGUMENT_NUMBER ? 1 : (int)a->count;
-	for (int i = 0; i < attrs->axis_count; i++)
-		attrs->axis[i] = a->kind == ARGUMENT_NUMBER ? (int)a->number : (int)a->integers[i];
+	/* what no array has stays out of range */
+	for (int i = 0; i < attrs->axis_count; i++) {
+		const int64_t axis = a->kind == ARGUMENT_NUMBER ? integer_of(a) : a->integers[i];
+		attrs->axis[i] = axis < -MAX_DIMS - 1 ? -MAX_DIMS - 1 : axis > MAX_DIMS ? MAX_DIMS : (int)axis;
+	}
 }
 
 static void set_pair(int64_t pair[2], const struct argument *a)
 {
 	for (int i = 0; i < 2; i++)
-		pair[i] = a->kind == ARGUMENT_NUMBER ? (int64_t)a->number : a->integers[a->count > 1 ? i : 0];
-}
-
-/* The integer of A, whose double may have lost digits. */
-static int64_t integer_of(const struct argument *a)
-{
-	return a->integers && a->count == 1 ? a->integers[0] : (int64_t)a->number;
+		pair[i] = a->kind == ARGUMENT_NUMBER ? integer_of(a) : a->integers[a->count > 1 ? i : 0];
 }
 
 static void store_argument(struct attrs *attrs, enum argument_id id, const struct argument *a)
@@ -317,7 +320,8 @@ static void store_argument(struct attrs *attrs, enum argument_id id, const struc
 		attrs->eps = a->number;
 		break;
 	case ID_shape:
-		attrs->shape.dim[attrs->shape.ndim++] = integer_of(a);
+		if (attrs->shape.ndim < MAX_DIMS)
+			attrs->shape.dim[attrs->shape.ndim++] = integer_of(a);
 		break;
 	case ID_start:
 		attrs->has_start = true;
@@ -398,41 +402,63 @@ void attrs_default(struct attrs *attrs, enum op op)
 	}
 }
 
+/* The token of argument NAME, or where that is NULL of the INDEX-th positional one. */
+static bool find_token(enum op op, const char *name, int index, struct token *token)
+{
+	const char *text = op_table[op].arguments;
+	while (name && next_token(&text, token))
+		if (!strcmp(token->name, name))
+			return true;
+	if (name || index < 0)
+		return false;
+	if (token_at(op, 0, token) && token->many)
+		return true;
+	return token_at(op, index, token) && is_positional(op, token);
+}
+
+static enum status unknown_argument(enum op op, const char *name, struct arena *arena, const char **message,
+                                    const char **hint)
+{
+	const char *names[16];
+	const size_t count = op_argument_names(op, names, 16, arena);
+	int least, most;
+	op_positionals(op, &least, &most);
+	if (name) {
+		*hint = suggest_nearest(name, names, count);
+		*message = count ? arena_printf(arena, "unknown option '%s' for '%s'", name, op_table[op].name)
+		                 : arena_printf(arena, "'%s' takes no options", op_table[op].name);
+	} else {
+		*message = arena_printf(arena, "'%s' takes %d arguments at most", op_table[op].name, most);
+	}
+	return STATUS_CHAIN;
+}
+
+/* What is wrong with A as argument ID of OP, or NULL: as the kind demands, and one number where OP has use for one. */
+static const char *check_use(enum op op, enum argument_id id, const struct argument *a)
+{
+	const bool several = a->kind == ARGUMENT_INTEGERS && a->count != 1;
+	if (id == ID_axis && !strstr(op_table[op].arguments, "axis=none") && (several || check_argument(CHECK_AXES, a)))
+		return "must be an integer";
+	if (op == OP_conv1d && (id == ID_stride || id == ID_padding) && several)
+		return "must be one integer";
+	return check_argument(argument_checks[id], a);
+}
+
 enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int index, const struct argument *argument,
                       struct arena *arena, const char **message, const char **hint)
 {
-	const struct op_info *info = &op_table[op];
 	struct token token;
-	bool found = false;
-	if (name) {
-		const char *text = info->arguments;
-		while (!found && next_token(&text, &token))
-			found = !strcmp(token.name, name);
-	} else {
-		found = token_at(op, 0, &token) && token.many ? true : token_at(op, index, &token);
-	}
-	if (!found) {
-		const char *names[16];
-		size_t count = op_argument_names(op, names, 16, arena);
-		*hint = suggest_nearest(name ? name : "", names, count);
-		*message = count ? arena_printf(arena, "unknown option '%s' for '%s'", name, info->name)
-		                 : arena_printf(arena, "'%s' takes no options", info->name);
-		return STATUS_CHAIN;
-	}
-	enum argument_id id = find_argument(token.name);
-	bool list = argument->kind == ARGUMENT_INTEGERS;
-	const char *wrong = NULL;
-	if (token.many && name && list) {
+	if (!find_token(op, name, index, &token))
+		return unknown_argument(op, name, arena, message, hint);
+	if (token.many && argument->kind == ARGUMENT_INTEGERS && argument->count <= MAX_DIMS) {
 		for (size_t i = 0; i < argument->count && attrs->shape.ndim < MAX_DIMS; i++)
 			attrs->shape.dim[attrs->shape.ndim++] = argument->integers[i];
 		return STATUS_OK;
 	}
-	wrong = check_argument(argument_checks[id], argument);
-	bool one_axis = id == ID_axis && info->class == OP_CLASS_GENERAL && strstr(info->arguments, "axis=none") == NULL;
-	if (!wrong && one_axis && list && argument->count != 1)
-		wrong = "must be one integer";
+	const enum argument_id id = find_argument(token.name);
+	const char *wrong = check_use(op, id, argument);
 	if (wrong) {
-		*message = arena_printf(arena, "%s of '%s' %s", token.name, info->name, wrong);
+		*message = arena_printf(arena, "%s of '%s' %s", token.name, op_table[op].name, wrong);
 		return STATUS_CHAIN;
 	}
 	store_argument(attrs, id, argument);

@@ -116,7 +116,7 @@ size_t op_argument_names(enum op op, const char *names[], size_t limit, struct a
 /*
  * The result's type. V and A as values are typed (A NULL without operand; a weak scalar
  * has been given v's dtype by the caller). Where they do not fit: STATUS_CHAIN
- * and *MESSAGE with both shapes.
+ * and *MESSAGE with both shapes; where there are too many elements: STATUS_LIMIT.
  */
 enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                      struct type *result, struct arena *arena, const char **message);

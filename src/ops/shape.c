@@ -212,20 +212,24 @@ static enum status infer_reshape(const struct inference *f)
 	return STATUS_OK;
 }
 
+/* A bound of a slice as Python takes it: from the end where negative, held to [LOW, HIGH]. */
+static int64_t slice_bound(int64_t bound, int64_t n, int64_t low, int64_t high)
+{
+	bound = bound < 0 ? bound + n : bound;
+	return bound < low ? low : bound > high ? high : bound;
+}
+
 /* Elements of v[start:stop:step] along an axis of N, as Python counts them. */
 static int64_t slice_count(const struct attrs *attrs, int64_t n)
 {
-	int64_t step = attrs->step, start, stop;
-	int64_t low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n;
-	start = !attrs->has_start ? (step < 0 ? high : low) : attrs->start < 0 ? attrs->start + n : attrs->start;
-	stop = !attrs->has_stop ? (step < 0 ? low : high) : attrs->stop < 0 ? attrs->stop + n : attrs->stop;
-	if (attrs->has_start)
-		start = start < low ? low : start > high ? high : start;
-	if (attrs->has_stop)
-		stop = stop < low ? low : stop > high ? high : stop;
-	if (step > 0)
-		return stop > start ? (stop - start - 1) / step + 1 : 0;
-	return start > stop ? (start - stop - 1) / -step + 1 : 0;
+	const bool back = attrs->step < 0;
+	const int64_t low = back ? -1 : 0, high = back ? n - 1 : n;
+	const int64_t start = attrs->has_start ? slice_bound(attrs->start, n, low, high) : back ? high : low;
+	const int64_t stop = attrs->has_stop ? slice_bound(attrs->stop, n, low, high) : back ? low : high;
+	const int64_t length = back ? start - stop : stop - start;
+	/* the magnitude of the least integer is no int64 */
+	const uint64_t step = back ? -(uint64_t)attrs->step : (uint64_t)attrs->step;
+	return length > 0 ? (int64_t)((uint64_t)(length - 1) / step) + 1 : 0;
 }
 
 static enum status infer_along(const struct inference *f)
@@ -258,7 +262,8 @@ static enum status infer_concat(const struct inference *f)
 		fits = i == axis || f->a->shape.dim[i] == f->v->shape.dim[i];
 	if (!fits)
 		return wrong(f, "shapes %s and %s differ beside axis %d", t.v, t.a, axis);
-	f->y->shape.dim[axis] += f->a->shape.dim[axis];
+	if (__builtin_add_overflow(f->v->shape.dim[axis], f->a->shape.dim[axis], &f->y->shape.dim[axis]))
+		return wrong(f, "shapes %s and %s are too long together", t.v, t.a);
 	return STATUS_OK;
 }
 
@@ -275,7 +280,11 @@ static enum status infer_conv(const struct inference *f, int spatial)
 		             (long long)k->dim[1]);
 	struct shape out = {.ndim = spatial + 2, .dim = {v->dim[0], k->dim[0]}};
 	for (int i = 0; i < spatial; i++) {
-		int64_t room = v->dim[2 + i] + 2 * f->attrs->padding[i] - k->dim[2 + i];
+		int64_t room;
+		if (__builtin_mul_overflow(f->attrs->padding[i], 2, &room) ||
+		    __builtin_add_overflow(room, v->dim[2 + i], &room))
+			return wrong(f, "a padding of %lld is too much", (long long)f->attrs->padding[i]);
+		room -= k->dim[2 + i];
 		if (k->dim[2 + i] == 0 || room < 0)
 			return wrong(f, "kernel %s is larger than the padded %s", t.a, t.v);
 		out.dim[2 + i] = room / f->attrs->stride[i] + 1;
@@ -317,57 +326,81 @@ static enum status infer_broadcast(const struct inference *f)
 	return STATUS_OK;
 }
 
-enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-                     struct type *result, struct arena *arena, const char **message)
+static enum status infer_loss(const struct inference *f)
 {
-	*result = *v;
-	struct inference f = {op, attrs, v, a, result, arena, message};
+	enum status status = infer_broadcast(f);
+	struct texts t;
+	if (status == STATUS_OK && shape_count(&f->y->shape) < 0) {
+		(void)wrong(f, "shapes %s and %s have too many elements together", texts_of(f, &t)->v, t.a);
+		return STATUS_LIMIT;
+	}
+	f->y->shape = (struct shape){0};
+	return status;
+}
+
+static enum status infer_rule(const struct inference *f)
+{
+	const struct type *v = f->v, *a = f->a;
+	struct type *result = f->y;
 	struct shape other;
-	enum status status;
-	switch (rules[op]) {
+	switch (rules[f->op]) {
 	case RULE_SAME:
-		return infer_same(&f);
+		return infer_same(f);
 	case RULE_BROADCAST:
-		return infer_broadcast(&f);
+		return infer_broadcast(f);
 	case RULE_MATMUL:
-		return infer_product(&f, &v->shape, &a->shape, &result->shape);
+		return infer_product(f, &v->shape, &a->shape, &result->shape);
 	case RULE_LINEAR:
 		other = matrix_transposed(&a->shape);
-		return infer_product(&f, &v->shape, &other, &result->shape);
+		return infer_product(f, &v->shape, &other, &result->shape);
 	case RULE_DOT: {
-		struct inference swapped = {op, attrs, a, v, result, arena, message};
+		struct inference swapped = *f;
+		swapped.v = a;
+		swapped.a = v;
 		return infer_product(&swapped, &a->shape, &v->shape, &result->shape);
 	}
 	case RULE_TRANSPOSE:
 		result->shape = transposed(&v->shape);
 		return STATUS_OK;
 	case RULE_REDUCE:
-		return infer_reduce(&f);
+		return infer_reduce(f);
 	case RULE_RESHAPE:
-		return infer_reshape(&f);
+		return infer_reshape(f);
 	case RULE_FLATTEN:
 		result->shape = (struct shape){.ndim = 1, .dim = {shape_count(&v->shape)}};
 		return STATUS_OK;
 	case RULE_SLICE:
 	case RULE_PAD:
-		return infer_along(&f);
+		return infer_along(f);
 	case RULE_CONCAT:
-		return infer_concat(&f);
+		return infer_concat(f);
 	case RULE_CONV1D:
-		return infer_conv(&f, 1);
+		return infer_conv(f, 1);
 	case RULE_CONV2D:
-		return infer_conv(&f, 2);
+		return infer_conv(f, 2);
 	case RULE_LOSS:
-		status = infer_broadcast(&f);
-		result->shape = (struct shape){0};
-		return status;
+		return infer_loss(f);
 	case RULE_CLASSES:
-		return infer_classes(&f);
+		return infer_classes(f);
 	case RULE_CAST:
-		result->dtype = attrs->dtype;
+		result->dtype = f->attrs->dtype;
 		return STATUS_OK;
 	}
 	return STATUS_OK;
+}
+
+enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+                     struct type *result, struct arena *arena, const char **message)
+{
+	*result = *v;
+	const struct inference f = {op, attrs, v, a, result, arena, message};
+	enum status status = infer_rule(&f);
+	char text[TYPE_TEXT];
+	if (status == STATUS_OK && shape_count(&result->shape) < 0) {
+		(void)wrong(&f, "the result %s has too many elements", shape_format(&result->shape, text));
+		return STATUS_LIMIT;
+	}
+	return status;
 }
 
 void op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
@@ -411,6 +444,21 @@ static enum scope product_scope(const struct type *v, const struct type *a, bool
 	return SCOPE_ROW;
 }
 
+/* Whether the new shape has the rows of V: the same leading extent, written or left open. */
+static bool reshape_keeps_rows(const struct attrs *attrs, const struct type *v)
+{
+	int64_t row = 1, new_row = 1;
+	if (attrs->shape.ndim == 0 || attrs->shape.dim[0] != -1)
+		return attrs->shape.ndim > 0 && attrs->shape.dim[0] == v->shape.dim[0];
+	for (int i = 1; i < v->shape.ndim; i++)
+		if (!checked_mul_i64(row, v->shape.dim[i], &row))
+			return false;
+	for (int i = 1; i < attrs->shape.ndim; i++)
+		if (!checked_mul_i64(new_row, attrs->shape.dim[i], &new_row))
+			return false;
+	return row == new_row;
+}
+
 enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed)
 {
 	const struct op_info *info = &op_table[op];
@@ -429,9 +477,7 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 	case RULE_FLATTEN:
 		return ndim < 2 ? SCOPE_ROW : SCOPE_ALL;
 	case RULE_RESHAPE:
-		return attrs->shape.ndim > 0 && (attrs->shape.dim[0] == v->shape.dim[0] || attrs->shape.dim[0] == -1)
-		           ? SCOPE_ROW
-		           : SCOPE_ALL;
+		return reshape_keeps_rows(attrs, v) ? SCOPE_ROW : SCOPE_ALL;
 	case RULE_SLICE:
 	case RULE_PAD:
 	case RULE_CONCAT:

@@ -1,0 +1,438 @@
+/*
+ * The table of operations, their arguments, and what is known of a use of one
+ * without data: shapes, reach, what is kept. Oracles are written out by hand from
+ * NumPy's and torch's rules; shapes that NumPy computes are in test_general's
+ * golden data.
+ */
+#include "ops/op.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+static struct arena arena;
+
+static void setup(void) { arena_init(&arena, &allocator_system); }
+static void teardown(void) { arena_free(&arena); }
+
+/* "name value" or a value alone: a number, a list like [1,2], true, false or a word. */
+static struct argument argument_of(const char *text, int64_t list[64])
+{
+	char *end;
+	struct argument a = {.kind = ARGUMENT_NUMBER, .number = strtod(text, &end), .word = text};
+	if (*text == '[') {
+		a.kind = ARGUMENT_INTEGERS;
+		a.integers = list;
+		for (const char *at = text + 1; *at && *at != ']'; at = end + (*end == ','))
+			list[a.count++] = strtoll(at, &end, 10);
+	} else if (!strcmp(text, "true") || !strcmp(text, "false")) {
+		a.kind = ARGUMENT_BOOL;
+		a.boolean = *text == 't';
+	} else if (*end || end == text) {
+		a.kind = ARGUMENT_WORD;
+	}
+	a.integer = a.number == floor(a.number) && fabs(a.number) < 0x1p63;
+	return a;
+}
+
+static enum status set_one(struct attrs *attrs, enum op op, const char *name, int index, const char *value,
+                           const char **message, const char **hint)
+{
+	int64_t list[64];
+	struct argument a = argument_of(value, list);
+	*message = *hint = NULL;
+	return attrs_set(attrs, op, name, index, &a, &arena, message, hint);
+}
+
+/* Sets all of "op 1 axis=2": OP_COUNT and *MESSAGE where one is wrong. */
+static enum op parse(const char *text, struct attrs *attrs, const char **message, const char **hint)
+{
+	char copy[128], *rest = NULL;
+	snprintf(copy, sizeof copy, "%s", text);
+	enum op op = op_find(strtok_r(copy, " ", &rest));
+	ck_assert_msg(op < OP_COUNT, "%s", text);
+	attrs_default(attrs, op);
+	int place = 0;
+	for (char *token; (token = strtok_r(NULL, " ", &rest));) {
+		char *equals = strchr(token, '=');
+		if (equals)
+			*equals = 0;
+		if (set_one(attrs, op, equals ? token : NULL, equals ? -1 : place++, equals ? equals + 1 : token, message,
+		            hint))
+			return OP_COUNT;
+	}
+	return op;
+}
+
+START_TEST(test_table)
+{
+	static const char *const groups[] = {"arithmetic", "one value", "linear algebra", "reductions", "along an axis",
+	                                     "shape",      "stencils",  "random",         "losses",     "other"};
+	for (int op = 0; op < OP_COUNT; op++) {
+		const struct op_info *info = &op_table[op];
+		bool group = false;
+		for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+			group |= !strcmp(groups[i], info->group);
+		ck_assert_msg(group, "%s", info->group);
+		ck_assert_int_eq(op_find(info->name), op);
+		ck_assert_int_ge((int)strlen(info->doc), 2);
+		ck_assert_int_eq(info->operands, info->class == OP_CLASS_BINARY  ? 1
+		                                 : info->class == OP_CLASS_UNARY ? 0
+		                                                                 : info->operands);
+		/* what is needed is kept */
+		ck_assert(!((info->needs_v | info->needs_a) & NEED_K) || info->keeps[0].kind != KEEP_NOTHING);
+		ck_assert(!((info->needs_v | info->needs_a) & NEED_L) || info->keeps[1].kind != KEEP_NOTHING);
+		ck_assert(!((info->needs_v | info->needs_a) & NEED_A) || info->operands == 1);
+		/* and what is kept is needed */
+		ck_assert(info->keeps[0].kind == KEEP_NOTHING || (info->needs_v | info->needs_a) & NEED_K);
+		ck_assert(info->differentiable || !info->needs_v);
+		ck_assert(info->operand_differentiable || !info->needs_a);
+	}
+	ck_assert_int_eq(op_find("sine"), OP_COUNT);
+	ck_assert_int_eq(op_find(""), OP_COUNT);
+	ck_assert_str_eq(op_table[OP_sin].keeps[0].name, "cos");
+	ck_assert_int_eq(op_table[OP_relu].keeps[0].kind, KEEP_MASK);
+	ck_assert_int_eq(op_table[OP_mse].keeps[0].kind, KEEP_VALUE);
+	ck_assert_int_eq(op_table[OP_layernorm].keeps[0].kind, KEEP_PER_ROW);
+	ck_assert_uint_eq(op_table[OP_div].needs_a, NEED_V | NEED_A);
+	ck_assert(!op_table[OP_floor].differentiable);
+	ck_assert(!op_table[OP_cross_entropy].operand_differentiable);
+	ck_assert(!op_table[OP_sum].operand_differentiable);
+}
+END_TEST
+
+START_TEST(test_defaults)
+{
+	struct attrs a;
+	attrs_default(&a, OP_leaky_relu);
+	ck_assert_double_eq(a.number[0], 0.01);
+	attrs_default(&a, OP_layernorm);
+	ck_assert(a.has_axis && a.axis_count == 1 && a.axis[0] == -1 && a.eps == 1e-5);
+	attrs_default(&a, OP_sum);
+	ck_assert(!a.has_axis && !a.keepdims);
+	attrs_default(&a, OP_laplacian);
+	ck_assert(!a.has_axis && a.dx == 1 && a.boundary == BOUNDARY_PERIODIC);
+	attrs_default(&a, OP_slice);
+	ck_assert(a.has_axis && a.axis[0] == 0 && !a.has_start && !a.has_stop && a.step == 1);
+	attrs_default(&a, OP_conv2d);
+	ck_assert(a.stride[0] == 1 && a.stride[1] == 1 && a.padding[0] == 0 && a.padding[1] == 0);
+	attrs_default(&a, OP_huber);
+	ck_assert_double_eq(a.delta, 1);
+	attrs_default(&a, OP_gelu);
+	ck_assert_double_eq(a.number[0], 0);
+}
+END_TEST
+
+START_TEST(test_positionals)
+{
+	static const struct {
+		enum op op;
+		int least, most;
+	} counts[] = {{OP_clip, 2, 2}, {OP_leaky_relu, 0, 1}, {OP_gelu, 0, 0},    {OP_sum, 0, 0},  {OP_reshape, 1, 32},
+	              {OP_pad, 2, 2},  {OP_roll, 1, 1},       {OP_dropout, 1, 1}, {OP_cast, 1, 1}, {OP_add, 0, 0}};
+	char name[32];
+	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+		int least, most;
+		op_positionals(counts[i].op, &least, &most);
+		ck_assert_msg(least == counts[i].least && most == counts[i].most, "%s: %d %d", op_table[counts[i].op].name,
+		              least, most);
+	}
+	ck_assert_str_eq(op_positional_name(OP_clip, 1, name), "hi");
+	ck_assert_str_eq(op_positional_name(OP_reshape, 5, name), "shape");
+	const char *names[16];
+	ck_assert_uint_eq(op_argument_names(OP_slice, names, 16, &arena), 4);
+	ck_assert_str_eq(names[3], "step");
+	ck_assert_uint_eq(op_argument_names(OP_slice, names, 2, &arena), 2);
+}
+END_TEST
+
+START_TEST(test_values)
+{
+	const char *message, *hint;
+	struct attrs a;
+	ck_assert_int_eq(parse("clip -1 2", &a, &message, &hint), OP_clip);
+	ck_assert(a.number[0] == -1 && a.number[1] == 2);
+	ck_assert_int_eq(parse("clip hi=1 lo=0.5", &a, &message, &hint), OP_clip);
+	ck_assert(a.number[0] == 0.5 && a.number[1] == 1);
+	ck_assert_int_eq(parse("clip 3 1", &a, &message, &hint), OP_clip); /* as NumPy: hi */
+	ck_assert_int_eq(parse("gelu tanh=true", &a, &message, &hint), OP_gelu);
+	ck_assert_double_eq(a.number[0], 1);
+	ck_assert_int_eq(parse("sum axis=[0,-1] keepdims=true", &a, &message, &hint), OP_sum);
+	ck_assert(a.axis_count == 2 && a.axis[0] == 0 && a.axis[1] == -1 && a.keepdims);
+	ck_assert_int_eq(parse("reshape 2 -1 3", &a, &message, &hint), OP_reshape);
+	ck_assert(a.shape.ndim == 3 && a.shape.dim[1] == -1);
+	ck_assert_int_eq(parse("reshape shape=[4,5]", &a, &message, &hint), OP_reshape);
+	ck_assert(a.shape.ndim == 2 && a.shape.dim[1] == 5);
+	ck_assert_int_eq(parse("conv2d stride=2 padding=[1,3]", &a, &message, &hint), OP_conv2d);
+	ck_assert(a.stride[1] == 2 && a.padding[0] == 1 && a.padding[1] == 3);
+	ck_assert_int_eq(parse("conv1d stride=[2]", &a, &message, &hint), OP_conv1d);
+	ck_assert_int_eq(parse("laplacian axes=[0,1] boundary=reflect dx=0.5", &a, &message, &hint), OP_laplacian);
+	ck_assert(a.boundary == BOUNDARY_REFLECT && a.dx == 0.5 && a.axis_count == 2);
+	ck_assert_int_eq(parse("cast bf16", &a, &message, &hint), OP_cast);
+	ck_assert_int_eq(a.dtype, DTYPE_BF16);
+	ck_assert_int_eq(parse("dropout 0.25 seed=-9", &a, &message, &hint), OP_dropout);
+	ck_assert(a.p == 0.25 && a.seed == -9);
+	ck_assert_int_eq(parse("slice start=-3 step=-2", &a, &message, &hint), OP_slice);
+	ck_assert(a.has_start && a.start == -3 && a.step == -2 && !a.has_stop);
+	ck_assert_int_eq(parse("pad 1 2 axis=1 value=nan", &a, &message, &hint), OP_pad);
+	ck_assert(a.before == 1 && a.after == 2 && a.axis[0] == 1 && isnan(a.value));
+}
+END_TEST
+
+static const struct {
+	const char *text, *message, *hint;
+} wrong_arguments[] = {
+	{"sum axes=0", "unknown option 'axes' for 'sum'", "axis"},
+	{"sum keepdim=true", "unknown option 'keepdim' for 'sum'", "keepdims"},
+	{"transpose axis=0", "'transpose' takes no options", NULL},
+	{"sum 0", "'sum' takes 0 arguments at most", NULL},
+	{"gelu 1", "'gelu' takes 0 arguments at most", NULL},
+	{"clip 0 1 2", "'clip' takes 2 arguments at most", NULL},
+	{"sum axis=1.5", "axis of 'sum' must be an integer or a list of integers", NULL},
+	{"sum axis=first", "axis of 'sum' must be an integer or a list of integers", NULL},
+	{"softmax axis=[0,1]", "axis of 'softmax' must be an integer", NULL},
+	{"softmax axis=x", "axis of 'softmax' must be an integer", NULL},
+	{"sum keepdims=1", "keepdims of 'sum' must be true or false", NULL},
+	{"clip a 1", "lo of 'clip' must be a number", NULL},
+	{"layernorm eps=-1", "eps of 'layernorm' must be a number of 0 or more", NULL},
+	{"layernorm eps=nan", "eps of 'layernorm' must be a number of 0 or more", NULL},
+	{"reshape 2 x", "shape of 'reshape' must be an integer", NULL},
+	{"slice step=0", "step of 'slice' must be an integer other than 0", NULL},
+	{"slice start=0.5", "start of 'slice' must be an integer", NULL},
+	{"pad -1 0", "before of 'pad' must be an integer of 0 or more", NULL},
+	{"roll 0.1", "shift of 'roll' must be an integer", NULL},
+	{"laplacian dx=0", "dx of 'laplacian' must be a number above 0", NULL},
+	{"laplacian boundary=wrap", "boundary of 'laplacian' must be periodic, zero or reflect", NULL},
+	{"conv2d stride=0", "stride of 'conv2d' must be a positive integer, or two of them", NULL},
+	{"conv2d padding=[1,2,3]", "padding of 'conv2d' must be an integer of 0 or more, or two of them", NULL},
+	{"conv2d padding=-1", "padding of 'conv2d' must be an integer of 0 or more, or two of them", NULL},
+	{"conv1d stride=[1,2]", "stride of 'conv1d' must be one integer", NULL},
+	{"dropout 1", "p of 'dropout' must be in [0, 1)", NULL},
+	{"dropout -0.1", "p of 'dropout' must be in [0, 1)", NULL},
+	{"dropout 0.5 seed=x", "seed of 'dropout' must be an integer", NULL},
+	{"huber delta=0", "delta of 'huber' must be a number above 0", NULL},
+	{"cast i32", "dtype of 'cast' must be f16, bf16, f32 or f64", NULL},
+	{"cast 3", "dtype of 'cast' must be f16, bf16, f32 or f64", NULL},
+};
+
+START_TEST(test_wrong_arguments)
+{
+	const char *message = NULL, *hint = NULL;
+	struct attrs attrs;
+	ck_assert_int_eq(parse(wrong_arguments[_i].text, &attrs, &message, &hint), OP_COUNT);
+	ck_assert_str_eq(message, wrong_arguments[_i].message);
+	ck_assert_pstr_eq(hint, wrong_arguments[_i].hint);
+}
+END_TEST
+
+/* ---- shapes ---- */
+
+#define S(N, ...)                                                                                                      \
+	{                                                                                                                  \
+		N, { __VA_ARGS__ }                                                                                             \
+	}
+#define SCALAR                                                                                                         \
+	{                                                                                                                  \
+		0                                                                                                              \
+	}
+#define HUGE_EXTENT ((int64_t)1 << 40)
+
+/* What does not fit, and why. (What fits is in the golden data of test_general.) */
+static const struct {
+	const char *text;
+	struct shape v, a;
+	const char *message;
+	enum status status;
+} misfits[] = {
+	{"add", S(1, 3), S(1, 4), "'add': shapes [3] and [4] do not broadcast", STATUS_CHAIN},
+	{"matmul", S(2, 2, 3), S(2, 4, 5), "'matmul': shapes [2,3] and [4,5] do not fit: 3 != 4", STATUS_CHAIN},
+	{"matmul", S(2, 2, 3), SCALAR, "'matmul': shapes [2,3] and [] do not fit: a scalar is not a matrix", STATUS_CHAIN},
+	{"matmul", S(3, 2, 2, 3), S(3, 4, 3, 2), "'matmul': batch axes of [2,2,3] and [4,3,2] do not broadcast",
+     STATUS_CHAIN},
+	{"linear", S(2, 2, 3), S(2, 3, 5), "'linear': shapes [2,3] and [3,5] do not fit: 3 != 5", STATUS_CHAIN},
+	{"dot", S(1, 3), S(2, 3, 5), "'dot': shapes [3,5] and [3] do not fit: 5 != 3", STATUS_CHAIN},
+	{"sum axis=2", S(2, 2, 3), SCALAR, "'sum': axis 2 is out of range for [2,3]", STATUS_CHAIN},
+	{"sum axis=99999999999", S(2, 2, 3), SCALAR, "'sum': axis 32 is out of range for [2,3]", STATUS_CHAIN},
+	{"sum axis=[4294967296]", S(2, 2, 3), SCALAR, "'sum': axis 32 is out of range for [2,3]", STATUS_CHAIN},
+	{"sum axis=[0,-2]", S(2, 2, 3), SCALAR, "'sum': axis -2 is named twice", STATUS_CHAIN},
+	{"amax axis=0", S(2, 0, 3), SCALAR, "'amax': [0,3] has no elements along axis 0", STATUS_CHAIN},
+	{"amin", S(2, 3, 0), SCALAR, "'amin': [3,0] has no elements along axis 1", STATUS_CHAIN},
+	{"softmax", SCALAR, SCALAR, "'softmax': axis -1 is out of range for []", STATUS_CHAIN},
+	{"reshape 4 -1", S(2, 2, 3), SCALAR, "'reshape': [2,3] has 6 elements, which 4 does not divide", STATUS_CHAIN},
+	{"reshape -1 -1", S(2, 2, 3), SCALAR, "'reshape': only one extent can be -1", STATUS_CHAIN},
+	{"reshape 5", S(2, 2, 3), SCALAR, "'reshape': [2,3] has 6 elements and [5] 5", STATUS_CHAIN},
+	{"reshape -2", S(2, 2, 3), SCALAR, "'reshape': an extent of -2", STATUS_CHAIN},
+	{"reshape 0 -1", S(2, 0, 3), SCALAR, "'reshape': [0,3] has 0 elements, which 0 does not divide", STATUS_CHAIN},
+	{"reshape 1099511627776 1099511627776", S(1, 1), SCALAR, "'reshape': the new shape has too many elements",
+     STATUS_CHAIN},
+	{"pad 9223372036854774784 9223372036854774784", S(1, 3), SCALAR, "'pad': the padded axis is too long",
+     STATUS_CHAIN},
+	{"concat", S(2, 2, 3), S(2, 2, 4), "'concat': shapes [2,3] and [2,4] differ beside axis 0", STATUS_CHAIN},
+	{"concat axis=1", S(2, 2, 3), S(1, 2), "'concat': shapes [2,3] and [2] differ beside axis 1", STATUS_CHAIN},
+	{"conv2d", S(3, 2, 3, 4), S(4, 1, 2, 3, 3),
+     "'conv2d': shapes [2,3,4] and [1,2,3,3]: 4-d arrays are wanted, [N,Cin,...] and [Cout,Cin,...]", STATUS_CHAIN},
+	{"conv1d", S(3, 2, 3, 4), S(3, 1, 2, 3), "'conv1d': shapes [2,3,4] and [1,2,3] do not fit: 3 channels != 2",
+     STATUS_CHAIN},
+	{"conv1d", S(3, 2, 3, 4), S(3, 1, 3, 5), "'conv1d': kernel [1,3,5] is larger than the padded [2,3,4]",
+     STATUS_CHAIN},
+	{"conv1d padding=9223372036854774784", S(3, 2, 3, 4), S(3, 1, 3, 5),
+     "'conv1d': a padding of 9223372036854774784 is too much", STATUS_CHAIN},
+	{"mse", S(1, 3), S(1, 4), "'mse': shapes [3] and [4] do not broadcast", STATUS_CHAIN},
+	{"cross_entropy", S(2, 3, 5), S(1, 5),
+     "'cross_entropy': logits [3,5] want one class for each row, and the classes are [5]", STATUS_CHAIN},
+	{"cross_entropy", S(2, 3, 0), S(1, 3), "'cross_entropy': logits [3,0] have no classes", STATUS_CHAIN},
+	{"add", S(2, HUGE_EXTENT, 1), S(2, 1, HUGE_EXTENT),
+     "'add': the result [1099511627776,1099511627776] has too many elements", STATUS_LIMIT},
+	{"mse", S(2, HUGE_EXTENT, 1), S(2, 1, HUGE_EXTENT),
+     "'mse': shapes [1099511627776,1] and [1,1099511627776] have too many elements together", STATUS_LIMIT},
+};
+
+START_TEST(test_misfits)
+{
+	struct attrs attrs;
+	struct type result, v = {DTYPE_F64, misfits[_i].v}, a = {DTYPE_F64, misfits[_i].a};
+	const char *message = NULL, *hint;
+	enum op op = parse(misfits[_i].text, &attrs, &message, &hint);
+	ck_assert_msg(op < OP_COUNT, "%s", message);
+	ck_assert_int_eq(op_infer(op, &attrs, &v, op_table[op].operands ? &a : NULL, &result, &arena, &message),
+	                 misfits[_i].status);
+	ck_assert_str_eq(message, misfits[_i].message);
+}
+END_TEST
+
+/* ---- reach ---- */
+
+static const struct {
+	const char *text;
+	struct shape v, a;
+	bool streamed;
+	enum scope scope;
+} reaches[] = {
+	{"sin", S(2, 5, 3), SCALAR, false, SCOPE_ELEM},
+	{"cast f32", SCALAR, SCALAR, false, SCOPE_ELEM},
+	{"dropout 0.5", S(1, 5), SCALAR, false, SCOPE_ELEM},
+	{"softmax", S(2, 5, 3), SCALAR, false, SCOPE_ROW},
+	{"softmax", S(1, 5), SCALAR, false, SCOPE_ALL},
+	{"softmax axis=0", S(2, 5, 3), SCALAR, false, SCOPE_ALL},
+	{"layernorm axis=-2", S(2, 5, 3), SCALAR, false, SCOPE_ALL},
+	{"cumsum axis=1", S(3, 5, 3, 2), SCALAR, false, SCOPE_ROW},
+	{"sum", S(2, 5, 3), SCALAR, false, SCOPE_SUM},
+	{"sum", SCALAR, SCALAR, false, SCOPE_ALL},
+	{"mean axis=0", S(2, 5, 3), SCALAR, false, SCOPE_SUM},
+	{"sum axis=1", S(2, 5, 3), SCALAR, false, SCOPE_ROW},
+	{"amax axis=[0,1]", S(2, 5, 3), SCALAR, false, SCOPE_ALL},
+	{"norm axis=-1", S(2, 5, 3), SCALAR, false, SCOPE_ROW},
+	{"reshape 5 -1", S(3, 5, 3, 2), SCALAR, false, SCOPE_ROW},
+	{"reshape -1 6", S(3, 5, 3, 2), SCALAR, false, SCOPE_ROW},
+	{"reshape -1 3", S(3, 5, 3, 2), SCALAR, false, SCOPE_ALL},
+	{"reshape 15 2", S(3, 5, 3, 2), SCALAR, false, SCOPE_ALL},
+	{"flatten", S(1, 5), SCALAR, false, SCOPE_ROW},
+	{"flatten", S(2, 5, 3), SCALAR, false, SCOPE_ALL},
+	{"transpose", S(2, 5, 3), SCALAR, false, SCOPE_ALL},
+	{"slice start=1", S(2, 5, 3), SCALAR, false, SCOPE_ALL},
+	{"slice axis=-1 start=1", S(2, 5, 3), SCALAR, false, SCOPE_ROW},
+	{"pad 1 1 axis=1", S(2, 5, 3), SCALAR, false, SCOPE_ROW},
+	{"roll 1", S(2, 5, 3), SCALAR, false, SCOPE_ALL},
+	{"concat axis=1", S(2, 5, 3), S(2, 5, 3), true, SCOPE_ROW},
+	{"concat", S(2, 5, 3), S(2, 5, 3), true, SCOPE_ALL},
+	{"laplacian", S(2, 5, 3), SCALAR, false, SCOPE_ALL},
+	{"laplacian axes=1", S(2, 5, 3), SCALAR, false, SCOPE_ROW},
+	{"laplacian axes=[1,0]", S(2, 5, 3), SCALAR, false, SCOPE_ALL},
+	{"matmul", S(2, 5, 3), S(2, 3, 4), false, SCOPE_ROW},
+	{"matmul", S(1, 3), S(2, 3, 4), false, SCOPE_ALL},
+	{"matmul", S(2, 5, 3), S(1, 3), false, SCOPE_ROW},
+	{"matmul", S(2, 5, 3), S(2, 3, 5), true, SCOPE_ALL},
+	{"matmul", S(3, 5, 2, 3), S(3, 5, 3, 4), true, SCOPE_ROW},
+	{"matmul", S(3, 5, 2, 3), S(3, 1, 3, 4), false, SCOPE_ROW},
+	{"matmul", S(3, 5, 2, 3), S(3, 5, 3, 4), false, SCOPE_ALL},
+	{"matmul", S(2, 5, 3), S(3, 2, 3, 4), false, SCOPE_ALL},
+	{"linear", S(2, 5, 3), S(2, 4, 3), false, SCOPE_ROW},
+	{"dot", S(2, 5, 3), S(2, 4, 5), false, SCOPE_ALL},
+	{"dot", S(3, 6, 5, 3), S(2, 4, 5), false, SCOPE_ROW},
+	{"conv1d", S(3, 5, 2, 8), S(3, 1, 2, 3), false, SCOPE_ROW},
+	{"mse", S(2, 5, 3), S(2, 5, 3), true, SCOPE_SUM},
+	{"mse", S(2, 5, 3), S(1, 3), false, SCOPE_SUM},
+	{"mse", S(2, 5, 3), SCALAR, false, SCOPE_SUM},
+	{"mse", S(2, 5, 3), S(2, 1, 3), false, SCOPE_SUM},
+	{"mse", S(2, 5, 3), S(2, 5, 3), false, SCOPE_ALL},
+	{"mse", S(2, 5, 1), S(2, 5, 3), true, SCOPE_ALL},
+	{"mse", S(1, 3), S(2, 5, 3), false, SCOPE_ALL},
+	{"cross_entropy", S(2, 5, 3), S(1, 5), true, SCOPE_SUM},
+	{"cross_entropy", S(2, 5, 3), S(1, 5), false, SCOPE_ALL},
+	{"cross_entropy", S(1, 5), SCALAR, false, SCOPE_ALL},
+};
+
+START_TEST(test_reach)
+{
+	struct attrs attrs;
+	struct type v = {DTYPE_F64, reaches[_i].v}, a = {DTYPE_F64, reaches[_i].a};
+	const char *message = NULL, *hint;
+	enum op op = parse(reaches[_i].text, &attrs, &message, &hint);
+	ck_assert_msg(op_scope(op, &attrs, &v, op_table[op].operands ? &a : NULL, reaches[_i].streamed) ==
+	                  reaches[_i].scope,
+	              "%d: %s", _i, reaches[_i].text);
+}
+END_TEST
+
+START_TEST(test_kept_types)
+{
+	struct attrs attrs;
+	struct type v = {DTYPE_F32, S(3, 4, 5, 6)}, a = {DTYPE_F32, S(1, 6)}, y = v, k;
+	const char *message, *hint;
+	char text[TYPE_TEXT];
+	parse("layernorm axis=1", &attrs, &message, &hint);
+	op_keep_type(OP_layernorm, &attrs, &v, NULL, &y, 0, &k);
+	ck_assert_str_eq(type_format(&k, text), "f32[4,1,6]");
+	op_keep_type(OP_relu, &attrs, &v, NULL, &y, 0, &k);
+	ck_assert_str_eq(type_format(&k, text), "bool[4,5,6]");
+	op_keep_type(OP_sin, &attrs, &v, NULL, &y, 0, &k);
+	ck_assert_str_eq(type_format(&k, text), "f32[4,5,6]");
+	y.shape.ndim = 0;
+	op_keep_type(OP_mse, &attrs, &v, &a, &y, 0, &k);
+	ck_assert_str_eq(type_format(&k, text), "f32[4,5,6]");
+	op_keep_type(OP_mse, &attrs, &a, &v, &y, 0, &k);
+	ck_assert_str_eq(type_format(&k, text), "f32[4,5,6]");
+	y = v;
+	op_keep_type(OP_max, &attrs, &a, &v, &y, 1, &k);
+	ck_assert_str_eq(type_format(&k, text), "bool[4,5,6]");
+}
+END_TEST
+
+START_TEST(test_costs)
+{
+	struct attrs attrs;
+	struct type v = {DTYPE_F32, S(2, 8, 16)}, w = {DTYPE_F32, S(2, 16, 4)}, y = {DTYPE_F32, S(2, 8, 4)};
+	attrs_default(&attrs, OP_matmul);
+	ck_assert_double_eq(op_cost(OP_matmul, &attrs, &v, &w, &y), 2 * 8 * 16 * 4);
+	ck_assert_double_eq(op_cost(OP_sin, NULL, &v, NULL, &v), 25 * 128);
+	ck_assert_double_gt(op_cost(OP_transpose, NULL, &v, NULL, &v), 0);
+	struct type x = {DTYPE_F32, S(3, 2, 3, 10)}, k = {DTYPE_F32, S(3, 4, 3, 3)}, z = {DTYPE_F32, S(3, 2, 4, 8)};
+	ck_assert_double_eq(op_cost(OP_conv1d, &attrs, &x, &k, &z), 2.0 * 2 * 4 * 8 * 9);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("ops");
+	TCase *tests = tcase_create("ops");
+	tcase_add_checked_fixture(tests, setup, teardown);
+	tcase_add_test(tests, test_table);
+	tcase_add_test(tests, test_defaults);
+	tcase_add_test(tests, test_positionals);
+	tcase_add_test(tests, test_values);
+	tcase_add_loop_test(tests, test_wrong_arguments, 0, sizeof wrong_arguments / sizeof *wrong_arguments);
+	tcase_add_loop_test(tests, test_misfits, 0, sizeof misfits / sizeof *misfits);
+	tcase_add_loop_test(tests, test_reach, 0, sizeof reaches / sizeof *reaches);
+	tcase_add_test(tests, test_kept_types);
+	tcase_add_test(tests, test_costs);
+	suite_add_tcase(suite, tests);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	const int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
