@@ -232,8 +232,32 @@ static enum status open_directly(struct output *output, const char *path, struct
 	return output->fd < 0 ? failed(path, -1, "cannot write", diags) : STATUS_OK;
 }
 
-/* Makes the temporary of that name, which is known to io_cleanup before it exists; -1 and errno. */
-static int make_temporary(char *path)
+/* Gives the file FD, which was made with O_TMPFILE, the name PATH. */
+static bool link_nameless(int fd, const char *path)
+{
+	char self[64];
+	snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
+}
+
+/*
+ * A file in the folder of PATH that has no name until it is committed, so that no
+ * end of the program leaves it behind, not even SIGKILL. -1 where the file system
+ * has none, or where /proc, by which it is named, is not there.
+ */
+static int make_nameless(const char *path, int length, struct arena *arena)
+{
+	const char *folder = length > 0 ? arena_printf(arena, "%.*s", length, path) : ".";
+	if (!folder || access("/proc/self/fd", X_OK) != 0)
+		return -1;
+	return open_file(folder, O_TMPFILE | O_RDWR);
+}
+
+/*
+ * Gives a temporary its name, which is known to io_cleanup before it exists: makes
+ * the file, or, where FD is a file without a name, links that one. -1 and errno.
+ */
+static int make_temporary(char *path, int fd)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
 	char *name = path + strlen(path) - TEMPORARY_LETTERS;
@@ -247,9 +271,9 @@ static int make_temporary(char *path)
 			errno = EMFILE;
 			return -1;
 		}
-		int fd = open_file(path, O_RDWR | O_CREAT | O_EXCL);
-		if (fd >= 0)
-			return fd;
+		int made = fd < 0 ? open_file(path, O_RDWR | O_CREAT | O_EXCL) : link_nameless(fd, path) ? fd : -1;
+		if (made >= 0)
+			return made;
 		withdraw(path);
 		if (errno != EEXIST)
 			return -1;
@@ -269,7 +293,10 @@ static enum status open_temporary(struct output *output, const char *target, con
 		output->temporary = NULL;
 		return diag_memory(diags);
 	}
-	output->fd = make_temporary(output->temporary);
+	output->fd = make_nameless(target, length, output->arena);
+	output->nameless = output->fd >= 0;
+	if (!output->nameless)
+		output->fd = make_temporary(output->temporary, -1);
 	if (output->fd < 0) {
 		output->temporary = NULL;
 		return failed(output->name, -1, "cannot write", diags);
@@ -401,6 +428,10 @@ enum status output_commit(struct output *output, struct diags *diags)
 	bool ok = true;
 	if (output->temporary)
 		ok = fsync(fd) == 0 || errno == EINVAL; /* some file systems know no fsync */
+	if (ok && output->nameless) {
+		ok = make_temporary(output->temporary, fd) == fd;
+		output->nameless = !ok;
+	}
 	int error = errno;
 	output->fd = -1;
 	if (close(fd) != 0 && ok) {
@@ -428,9 +459,9 @@ void output_abort(struct output *output)
 	if (output->owned && output->fd >= 0)
 		close(output->fd);
 	output->fd = -1;
-	if (output->temporary) {
+	if (output->temporary && !output->nameless) {
 		unlink(output->temporary);
 		withdraw(output->temporary);
-		output->temporary = NULL;
 	}
+	output->temporary = NULL;
 }

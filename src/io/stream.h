@@ -53,6 +53,7 @@ struct output {
 	const char *name;   /* for messages */
 	const char *target; /* the file to become, or NULL */
 	char *temporary;    /* its temporary, or NULL */
+	bool nameless;      /* which has no name yet: it is linked when it is committed */
 	bool owned;
 	bool seekable;  /* a regular file not opened for append: output_write_at works */
 	int64_t base;   /* file position at which the output began */
