@@ -132,6 +132,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		if (signal(signals[i], on_signal) == SIG_IGN)
 			signal(signals[i], SIG_IGN);
+	/* A file that may grow no further is an error of a write, which is reported, and not the end. */
+	signal(SIGXFSZ, SIG_IGN);
 	arena_init(&session.arena, session.allocator);
 	diags_init(&session.diags, &session.arena);
 	enum status status = dispatch(&session, argc, argv);
