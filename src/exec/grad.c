@@ -756,7 +756,9 @@ static enum status prepare(struct run *run, struct diags *diags)
 	enum status status = STATUS_OK;
 	run->kernels[0] = kernels_get(DTYPE_F32);
 	run->kernels[1] = kernels_get(DTYPE_F64);
-	if (job->tile.units.uses_gemm)
+	for (size_t i = 0; i < job->whole.distinct_count && status == STATUS_OK; i++)
+		status = params_check(run->params, job->whole.distinct[i]->body, run->chain, diags);
+	if (status == STATUS_OK && job->tile.units.uses_gemm)
 		status = blas_load(diags);
 	if (status == STATUS_OK)
 		status = gradients_begin(run, diags);

@@ -418,6 +418,23 @@ void params_settle(struct params *params, struct chain *chain, enum dtype comput
 	}
 }
 
+enum status params_check(const struct params *params, const struct body *body, const struct chain *chain,
+                         struct diags *diags)
+{
+	for (size_t i = 0; i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
+		if (instr->kind != INSTR_OP || instr->a == NO_VALUE || body->values[instr->a].from != FROM_PARAM ||
+		    body->values[instr->a].param.count)
+			continue;
+		const struct bound_param *bound = &params->bound[body->values[instr->a].param.param];
+		char message[OP_CHECK_TEXT];
+		if (bound->data && !op_check_operand(instr->op, instr->of_v, &bound->type, bound->data, message))
+			return diag_at(diags, STATUS_DATA, chain->source, instr->span, "'%s': %s", op_table[instr->op].name,
+			               message);
+	}
+	return STATUS_OK;
+}
+
 void params_free(struct params *params)
 {
 	for (size_t i = 0; params->arrays && params->exact && i < params->count; i++) {

@@ -306,6 +306,8 @@ static enum status make_setup(struct setup *setup, struct run *run, const struct
 	params_settle(run->params, run->chain, dtype_compute(input->dtype));
 	setup->bytes = run->params->bytes;
 	enum status status = lower(&setup->whole, run->chain, input, LOWER_RUN, 0, &setup->arena, diags);
+	if (status == STATUS_OK)
+		status = params_check(run->params, setup->whole.whole, run->chain, diags);
 	if (status)
 		return status;
 	choose_mode(setup);
