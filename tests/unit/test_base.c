@@ -1,0 +1,431 @@
+/* Allocation, arenas, sources, diagnostics as they are rendered, suggestions, types. */
+#include "base/arena.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/diag.h"
+#include "base/type.h"
+
+static struct arena arena;
+static struct diags diags;
+static char rendered[1 << 20];
+static size_t rendered_length;
+
+/* Counts live bytes, and fails request number FAIL_AT (from 1; 0: none). */
+static struct {
+	size_t requests, fail_at, live;
+} counts;
+
+static void *counting_resize(void *context, void *block, size_t old_size, size_t new_size)
+{
+	(void)context;
+	if (new_size > 0 && ++counts.requests == counts.fail_at)
+		return NULL;
+	counts.live += new_size - (block ? old_size : 0);
+	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
+}
+static const struct allocator counting = {counting_resize, NULL};
+
+static void setup(void)
+{
+	memset(&counts, 0, sizeof counts);
+	arena_init(&arena, &counting);
+	diags_init(&diags, &arena);
+	rendered_length = 0;
+	rendered[0] = '\0';
+}
+
+static void teardown(void)
+{
+	arena_free(&arena);
+	ck_assert_uint_eq(counts.live, 0);
+}
+
+/* Begins anew within a test. */
+static void restart(void)
+{
+	teardown();
+	setup();
+}
+
+static void collect(void *context, const char *text, size_t length)
+{
+	(void)context;
+	ck_assert_uint_lt(rendered_length + length, sizeof rendered);
+	memcpy(rendered + rendered_length, text, length);
+	rendered_length += length;
+	rendered[rendered_length] = '\0';
+}
+
+static const char *render(bool color)
+{
+	rendered_length = 0;
+	diags_render(&diags, color, collect, NULL);
+	return rendered;
+}
+
+START_TEST(allocation_is_checked)
+{
+	ck_assert_ptr_null(allocator_get(&counting, SIZE_MAX / 2, 3));
+	void *none = allocator_get(&counting, 0, 8);
+	ck_assert_ptr_nonnull(none);
+	allocator_put(&counting, none, 1);
+	allocator_put(&counting, NULL, 100);
+	size_t sum, product;
+	int64_t wide;
+	ck_assert(!checked_add(SIZE_MAX, 1, &sum));
+	ck_assert(!checked_mul(SIZE_MAX / 2, 3, &product));
+	ck_assert(!checked_mul_i64(INT64_MAX / 2, 3, &wide));
+	ck_assert(checked_mul_i64(INT64_C(3037000499), INT64_C(3037000499), &wide));
+	ck_assert_int_eq(wide, INT64_C(3037000499) * INT64_C(3037000499));
+}
+END_TEST
+
+START_TEST(arena_blocks_are_aligned_zeroed_and_apart)
+{
+	unsigned char *blocks[500];
+	for (size_t i = 0; i < 500; i++) {
+		size_t size = i * i % 3001;
+		blocks[i] = arena_alloc(&arena, size);
+		ck_assert_uint_eq((uintptr_t)blocks[i] % 16, 0);
+		for (size_t k = 0; k < size; k++)
+			ck_assert_uint_eq(blocks[i][k], 0);
+		memset(blocks[i], (int)(i & 0xff), size);
+	}
+	for (size_t i = 0; i < 500; i++)
+		for (size_t k = 0; k < i * i % 3001; k++)
+			ck_assert_uint_eq(blocks[i][k], i & 0xff);
+	unsigned char *large = arena_alloc(&arena, 3 << 20);
+	ck_assert_ptr_nonnull(large);
+	ck_assert_uint_eq(large[(3 << 20) - 1], 0);
+	ck_assert(!arena.failed);
+}
+END_TEST
+
+START_TEST(arena_refuses_what_overflows)
+{
+	ck_assert_ptr_null(arena_array(&arena, SIZE_MAX / 4, 8));
+	ck_assert(arena.failed);
+	ck_assert_ptr_null(arena_alloc(&arena, SIZE_MAX));
+	counts.fail_at = counts.requests + 1;
+	ck_assert_ptr_null(arena_alloc(&arena, 10 << 20));
+	ck_assert_ptr_nonnull(arena_alloc(&arena, 10));
+	ck_assert(arena.failed);
+}
+END_TEST
+
+START_TEST(arena_text_and_growth)
+{
+	ck_assert_str_eq(arena_strndup(&arena, "abcdef", 3), "abc");
+	ck_assert_str_eq(arena_printf(&arena, "%d-%s", 7, "x"), "7-x");
+	int *numbers = NULL;
+	size_t capacity = 0;
+	for (size_t i = 0; i < 10000; i++) {
+		numbers = arena_grow(&arena, numbers, i, &capacity, sizeof *numbers);
+		ck_assert_ptr_nonnull(numbers);
+		ck_assert_int_eq(numbers[i], 0);
+		numbers[i] = (int)i;
+	}
+	for (int i = 0; i < 10000; i++)
+		ck_assert_int_eq(numbers[i], i);
+}
+END_TEST
+
+START_TEST(lines_of_a_source)
+{
+	static const char text[] = "one\ntwo\r\n\nlast";
+	const struct source source = {"f", text, sizeof text - 1};
+	static const struct {
+		uint32_t offset;
+		const char *line;
+	} cases[] = {{0, "one"}, {3, "one"}, {4, "two"}, {8, "two"}, {9, ""}, {10, "last"}, {14, "last"}, {99, "last"}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		size_t length;
+		const char *line = source_line(&source, cases[i].offset, &length);
+		ck_assert_uint_eq(length, strlen(cases[i].line));
+		ck_assert_int_eq(memcmp(line, cases[i].line, length), 0);
+	}
+}
+END_TEST
+
+static struct source source_of(const char *text) { return (struct source){"chain.ck", text, strlen(text)}; }
+
+START_TEST(message_line_and_caret)
+{
+	struct source source = source_of("sin\n\t tanh 3\n");
+	enum status status =
+		diag_at(&diags, STATUS_CHAIN, &source, (struct span){6, 10, 2, 3}, "'%s' takes no operand", "tanh");
+	ck_assert_int_eq(status, STATUS_CHAIN);
+	diag_caret(&diags, (struct span){11, 12, 2, 8});
+	diag_hint(&diags, "leave %d out", 3);
+	ck_assert_str_eq(render(false), "ckptc: chain.ck:2:3: error: 'tanh' takes no operand\n"
+	                                "    2 | tanh 3\n"
+	                                "      |      ^\n"
+	                                "ckptc: note: leave 3 out\n");
+	ck_assert_int_eq(diags.errors, 1);
+	ck_assert_str_eq(render(true), "ckptc: chain.ck:2:3: \033[1;31merror:\033[0m 'tanh' takes no operand\n"
+	                               "    2 | tanh 3\n"
+	                               "      |      \033[1;31m^\033[0m\n"
+	                               "ckptc: \033[1;36mnote:\033[0m leave 3 out\n");
+}
+END_TEST
+
+START_TEST(a_word_is_underlined)
+{
+	struct source source = source_of("mul\tfoo bar");
+	diag_at(&diags, STATUS_CHAIN, &source, (struct span){4, 7, 1, 5}, "no");
+	ck_assert_str_eq(render(false), "ckptc: chain.ck:1:5: error: no\n"
+	                                "    1 | mul foo bar\n"
+	                                "      |     ^~~\n");
+}
+END_TEST
+
+START_TEST(places_at_ends)
+{
+	struct source source = source_of("add");
+	diag_at(&diags, STATUS_CHAIN, &source, (struct span){3, 3, 1, 4}, "end");
+	struct source empty = source_of("");
+	diag_at(&diags, STATUS_CHAIN, &empty, (struct span){0, 0, 1, 1}, "empty");
+	diag_at(&diags, STATUS_CHAIN, &source, (struct span){3, 3, 1234567, 4}, "far");
+	ck_assert_str_eq(render(false), "ckptc: chain.ck:1:4: error: end\n"
+	                                "    1 | add\n"
+	                                "      |    ^\n"
+	                                "ckptc: chain.ck:1:1: error: empty\n"
+	                                "    1 | \n"
+	                                "      | ^\n"
+	                                "ckptc: chain.ck:1234567:4: error: far\n"
+	                                "1234567 | add\n"
+	                                "        |    ^\n");
+}
+END_TEST
+
+START_TEST(files_and_bytes)
+{
+	ck_assert_int_eq(diag_file(&diags, STATUS_DATA, "a.npy", 123, "bad"), STATUS_DATA);
+	diag_file(&diags, STATUS_IO, "a.npy", -1, "worse");
+	diag_file(&diags, STATUS_USAGE, NULL, -1, "alone");
+	diag_warn(&diags, "beware");
+	ck_assert_str_eq(render(false), "ckptc: a.npy: byte 123: error: bad\n"
+	                                "ckptc: a.npy: error: worse\n"
+	                                "ckptc: error: alone\n"
+	                                "ckptc: warning: beware\n");
+	ck_assert_int_eq(diags.errors, 3);
+}
+END_TEST
+
+/* What a terminal could obey, or be misled by, is shown as its bytes; other UTF-8 as it is. */
+static const struct {
+	const char *text, *shown;
+} escapes[] = {
+	{"a\033[31mb", "a\\x1b[31mb"},
+	{"\x01\x7f", "\\x01\\x7f"},
+	{"two\nlines", "two\\x0alines"},
+	{"tab\there", "tab here"},
+	{"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"},
+	{"\xe2\x88\x82\xf0\x9f\x98\x80", "\xe2\x88\x82\xf0\x9f\x98\x80"},
+	{"\xff\xfe", "\\xff\\xfe"},
+	{"\xc0\xaf", "\\xc0\\xaf"},                   /* overlong */
+	{"\xe0\x80\xaf", "\\xe0\\x80\\xaf"},          /* overlong */
+	{"\xed\xa0\x80", "\\xed\\xa0\\x80"},          /* a surrogate */
+	{"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"}, /* beyond U+10FFFF */
+	{"\xf8\x88\x80\x80\x80", "\\xf8\\x88\\x80\\x80\\x80"},
+	{"\xc2\x9b"
+     "31m",
+     "\\xc2\\x9b31m"},                   /* a control of 8 bits */
+	{"\xe2\x80\xae", "\\xe2\\x80\\xae"}, /* right-to-left override */
+	{"\xe2\x81\xa6", "\\xe2\\x81\\xa6"}, /* an isolate */
+	{"cut \xe2\x88", "cut \\xe2\\x88"},
+};
+
+START_TEST(escaping)
+{
+	char want[100];
+	diag_file(&diags, STATUS_DATA, escapes[_i].text, -1, "m");
+	snprintf(want, sizeof want, "ckptc: %s: error: m\n", escapes[_i].shown);
+	ck_assert_str_eq(render(false), want);
+	restart();
+	diag_file(&diags, STATUS_DATA, NULL, -1, "%s", escapes[_i].text);
+	snprintf(want, sizeof want, "ckptc: error: %s\n", escapes[_i].shown);
+	ck_assert_str_eq(render(false), want);
+}
+END_TEST
+
+START_TEST(carets_stand_under_escaped_text)
+{
+	struct source source = source_of("\x01\xc3\xbc\xff x");
+	diag_at(&diags, STATUS_CHAIN, &source, (struct span){5, 6, 1, 6}, "m");
+	ck_assert_str_eq(render(false), "ckptc: chain.ck:1:6: error: m\n"
+	                                "    1 | \\x01\xc3\xbc\\xff x\n"
+	                                "      |           ^\n");
+}
+END_TEST
+
+START_TEST(long_lines_are_shown_around_the_caret)
+{
+	static char text[5000];
+	for (size_t place = 0; place < 4000; place += 131) {
+		/* Two-byte characters: no window may cut one in two. */
+		for (size_t i = 0; i + 1 < sizeof text; i += 2)
+			memcpy(text + i, "\xc3\xbc", 2);
+		text[sizeof text - 1] = '\0';
+		size_t at = place / 2 * 2;
+		memcpy(text + at, "XY", 2);
+		restart();
+		struct source source = source_of(text);
+		diag_at(&diags, STATUS_CHAIN, &source, (struct span){(uint32_t)at, (uint32_t)at + 2, 1, (uint32_t)at + 1}, "m");
+		char *line = strstr(render(false), "    1 | "), *caret = strstr(rendered, "      | ");
+		ck_assert_ptr_nonnull(line);
+		ck_assert_ptr_nonnull(caret);
+		ck_assert_ptr_null(strstr(rendered, "\\x"));
+		ck_assert_int_lt(caret - line, 250);
+		size_t before = 0;
+		for (const char *p = line + 8; *p != 'X'; p++)
+			before += (*p & 0xc0) != 0x80;
+		ck_assert_uint_eq(strspn(caret + 8, " "), before);
+		ck_assert_str_eq(caret + 8 + before, "^~\n");
+	}
+}
+END_TEST
+
+START_TEST(short_memory_is_still_said)
+{
+	ck_assert_int_eq(diag_memory(&diags), STATUS_LIMIT);
+	ck_assert_str_eq(render(false), "ckptc: error: out of memory\n");
+	restart();
+	diag_file(&diags, STATUS_DATA, "f", -1, "first");
+	counts.fail_at = counts.requests + 1;
+	ck_assert_int_eq(diag_file(&diags, STATUS_DATA, "f", -1, "%5000d", 1), STATUS_DATA);
+	diag_hint(&diags, "of the second");
+	ck_assert_str_eq(render(false), "ckptc: f: error: first\nckptc: error: out of memory\n");
+}
+END_TEST
+
+START_TEST(suggestions)
+{
+	static const char *const names[] = {"tanh", "sin", "sinh", "sigmoid", "softmax", "log", "exp", "matmul"};
+	static const struct {
+		const char *name, *want;
+	} cases[] = {{"tnah", "tanh"},
+	             {"sni", "sin"},
+	             {"sigmod", "sigmoid"},
+	             {"matmull", "matmul"},
+	             {"sofmtax", "softmax"},
+	             {"zzzz", NULL},
+	             {"", NULL},
+	             {"q", NULL},
+	             {"lgo", "log"},
+	             {"xp", "exp"},
+	             {"sinhh", "sinh"},
+	             {"completelydifferent", NULL}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const char *got = suggest_nearest(cases[i].name, names, sizeof names / sizeof *names);
+		if (cases[i].want)
+			ck_assert_pstr_eq(got, cases[i].want);
+		else
+			ck_assert_ptr_null(got);
+	}
+	char huge[1000];
+	memset(huge, 'a', sizeof huge - 1);
+	huge[sizeof huge - 1] = '\0';
+	ck_assert_ptr_null(suggest_nearest(huge, names, 8));
+	ck_assert_ptr_null(suggest_nearest("sin", names, 0));
+}
+END_TEST
+
+START_TEST(dtypes)
+{
+	static const struct {
+		const char *name;
+		size_t size;
+		enum dtype compute;
+	} want[] = {{"f16", 2, DTYPE_F32}, {"bf16", 2, DTYPE_F32}, {"f32", 4, DTYPE_F32}, {"f64", 8, DTYPE_F64},
+	            {"i8", 1, DTYPE_F64},  {"i16", 2, DTYPE_F64},  {"i32", 4, DTYPE_F64}, {"i64", 8, DTYPE_F64},
+	            {"u8", 1, DTYPE_F64},  {"u16", 2, DTYPE_F64},  {"u32", 4, DTYPE_F64}, {"u64", 8, DTYPE_F64},
+	            {"bool", 1, DTYPE_F64}};
+	for (int i = 0; i < DTYPE_BITS; i++) {
+		ck_assert_str_eq(dtype_name((enum dtype)i), want[i].name);
+		ck_assert_int_eq(dtype_find(want[i].name, strlen(want[i].name)), i);
+		ck_assert_uint_eq(dtype_size((enum dtype)i), want[i].size);
+		ck_assert_int_eq(dtype_compute((enum dtype)i), want[i].compute);
+	}
+	ck_assert_int_eq(dtype_find("f3", 2), DTYPE_COUNT);
+	ck_assert_int_eq(dtype_find("f322", 4), DTYPE_COUNT);
+	ck_assert_int_eq(dtype_promote(DTYPE_F16, DTYPE_BF16), DTYPE_F32);
+	ck_assert_int_eq(dtype_promote(DTYPE_F16, DTYPE_F16), DTYPE_F16);
+	ck_assert_int_eq(dtype_promote(DTYPE_BF16, DTYPE_F32), DTYPE_F32);
+	ck_assert_int_eq(dtype_promote(DTYPE_F64, DTYPE_F16), DTYPE_F64);
+}
+END_TEST
+
+START_TEST(shapes)
+{
+	struct shape a = {3, {5, 1, 7}}, b = {2, {4, 1}}, out, scalar = {0, {0}};
+	ck_assert(shape_broadcast(&a, &b, &out));
+	ck_assert(shape_equal(&out, &(struct shape){3, {5, 4, 7}}));
+	ck_assert(shape_broadcast(&scalar, &a, &a));
+	ck_assert(shape_equal(&a, &(struct shape){3, {5, 1, 7}}));
+	ck_assert(shape_broadcast(&(struct shape){1, {0}}, &(struct shape){1, {1}}, &out));
+	ck_assert_int_eq(out.dim[0], 0);
+	ck_assert(!shape_broadcast(&(struct shape){1, {0}}, &(struct shape){1, {2}}, &out));
+	ck_assert(!shape_broadcast(&a, &(struct shape){1, {3}}, &out));
+	ck_assert(!shape_equal(&a, &b));
+	ck_assert_int_eq(shape_count(&scalar), 1);
+	ck_assert_int_eq(shape_count(&a), 35);
+	ck_assert_int_eq(shape_count(&(struct shape){2, {INT64_MAX, 2}}), -1);
+	ck_assert_int_eq(shape_count(&(struct shape){3, {INT64_MAX, 2, 0}}), 0);
+}
+END_TEST
+
+START_TEST(types_as_text)
+{
+	char text[TYPE_TEXT];
+	struct type type = {DTYPE_F32, {2, {5, -1}}};
+	ck_assert_str_eq(type_format(&type, text), "f32[5,*]");
+	ck_assert_str_eq(shape_format(&type.shape, text), "[5,*]");
+	struct type most = {DTYPE_BF16, {MAX_DIMS, {0}}};
+	for (int i = 0; i < MAX_DIMS; i++)
+		most.shape.dim[i] = INT64_MAX;
+	ck_assert_uint_lt(strlen(type_format(&most, text)), TYPE_TEXT);
+	ck_assert_int_eq(type_bytes(&most), INT64_MAX);
+	struct type half = {DTYPE_F16, {2, {3, 3}}}, mask = {DTYPE_BITS, {2, {3, 3}}}, whole = {DTYPE_I8, {1, {10}}};
+	ck_assert_int_eq(type_bytes(&half), 36);
+	ck_assert_int_eq(type_bytes(&mask), 2);
+	ck_assert_int_eq(type_bytes(&whole), 80);
+	ck_assert(type_equal(&half, &half));
+	ck_assert(!type_equal(&half, &mask));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("base");
+	TCase *tcase = tcase_create("base");
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, allocation_is_checked);
+	tcase_add_test(tcase, arena_blocks_are_aligned_zeroed_and_apart);
+	tcase_add_test(tcase, arena_refuses_what_overflows);
+	tcase_add_test(tcase, arena_text_and_growth);
+	tcase_add_test(tcase, lines_of_a_source);
+	tcase_add_test(tcase, message_line_and_caret);
+	tcase_add_test(tcase, a_word_is_underlined);
+	tcase_add_test(tcase, places_at_ends);
+	tcase_add_test(tcase, files_and_bytes);
+	tcase_add_loop_test(tcase, escaping, 0, sizeof escapes / sizeof *escapes);
+	tcase_add_test(tcase, carets_stand_under_escaped_text);
+	tcase_add_test(tcase, long_lines_are_shown_around_the_caret);
+	tcase_add_test(tcase, short_memory_is_still_said);
+	tcase_add_test(tcase, suggestions);
+	tcase_add_test(tcase, dtypes);
+	tcase_add_test(tcase, shapes);
+	tcase_add_test(tcase, types_as_text);
+	suite_add_tcase(suite, tcase);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
