@@ -1,0 +1,9 @@
+# A straight line through points, by its mean squared error: `ckptc grad --grads`
+# gives the gradient of each param, `--value` the loss itself.
+input x: f64[*]
+param slope: f64[] = 2
+param offset: f64[] = 0
+const t: f64[4] = [1, 3, 5, 7]
+mul slope
+add offset
+mse t

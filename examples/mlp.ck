@@ -1,0 +1,16 @@
+# A perceptron of two hidden layers on rows of four numbers. The weights are drawn
+# from seeds, so that everybody gets the same network.
+input x: f64[*,4]
+param W1: f64[4,8] = normal(0.5, 1)
+param b1: f64[8] = zeros
+param W2: f64[8,8] = normal(0.35, 2)
+param b2: f64[8] = zeros
+param W3: f64[8,2] = normal(0.35, 3)
+
+def layer(W, b) { matmul W; add b; tanh }
+
+layer W1 b1
+name h1
+layer W2 b2
+name h2
+matmul W3
