@@ -48,33 +48,22 @@ struct spelled {
 	char exponent[8];             /* digits of the exponent, two at least */
 };
 
-/* Takes TEXT, as %e or %f print it, apart. */
-static void split(struct spelled *s, const char *text)
-{
-	const char *p = text + (*text == '-');
-	size_t whole = strspn(p, "0123456789"), fraction = p[whole] == '.' ? strspn(p + whole + 1, "0123456789") : 0;
-	const char *digits = p + whole + 1, *e = strchr(p, 'e');
-	while (fraction > 0 && digits[fraction - 1] == '0')
-		fraction--;
-	snprintf(s->whole, sizeof s->whole, "%.*s", (int)whole, p);
-	snprintf(s->fraction, sizeof s->fraction, "%.*s", (int)fraction, digits);
-	snprintf(s->exponent, sizeof s->exponent, "%s", e ? e + 2 : "");
-}
-
 static void spell(const struct printer *p, double value, struct spelled *s)
 {
-	char shortest[40], text[400];
-	const char *format = p->scientific ? "%.*e" : "%.*f";
+	char text[64];
 	double size = fabs(value);
-	(p->scientific ? number_format_scientific : number_format_as)(shortest, size, p->dtype);
-	/* The shortest digits, read as a double and printed in the other notation, come out as they are. */
-	snprintf(text, sizeof text, format, PRECISION, strtod(shortest, NULL));
-	char *end;
-	double back = strtod(text, &end);
-	if (back != strtod(shortest, NULL)) /* there are more of them than eight: the value itself is rounded */
-		snprintf(text, sizeof text, format, PRECISION, size);
-	split(s, text);
+	(p->scientific ? number_format_scientific : number_format_as)(text, size, p->dtype);
+	const char *point = strchr(text, '.');
+	if (point && strspn(point + 1, "0123456789") > PRECISION)
+		snprintf(text, sizeof text, p->scientific ? "%.*e" : "%.*f", PRECISION, size);
+	size_t whole = strspn(text, "0123456789"), fraction = text[whole] ? strspn(text + whole + 1, "0123456789") : 0;
+	const char *digits = text + whole + 1, *e = strchr(text, 'e');
+	while (fraction > 0 && digits[fraction - 1] == '0')
+		fraction--;
 	s->negative = signbit(value);
+	snprintf(s->whole, sizeof s->whole, "%.*s", (int)whole, text);
+	snprintf(s->fraction, sizeof s->fraction, "%.*s", (int)fraction, fraction ? digits : "");
+	snprintf(s->exponent, sizeof s->exponent, "%02d", e ? abs(atoi(e + 1)) % 10000 : 0);
 }
 
 /* Calls VISIT for each element that is shown. */

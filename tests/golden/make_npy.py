@@ -11,6 +11,7 @@ cases      the names, one a line.
 numbers    a double in hexadecimal, then the shortest digits of it as f64 and, where
            it is a float, as f32 (else "-"), as repr() has them, without a final ".0".
 two.npz, deflated.npz   numpy.savez and savez_compressed of W (f4) and b (f8).
+large.npz  an integer that a double does not hold.
 """
 import pathlib
 import warnings
@@ -120,6 +121,7 @@ for x in numbers:
 
 W, b = np.arange(6, dtype="f4").reshape(2, 3), np.float64(2.5)
 np.savez(OUT / "two.npz", W=W, b=b)
+np.savez(OUT / "large.npz", n=np.array([1, 2**53 + 1]))
 np.savez_compressed(OUT / "deflated.npz", W=np.zeros((100, 100)), b=b)
 (OUT / "cases").write_text("".join(n + "\n" for n in names))
 print(f"NumPy {np.__version__}: {len(names)} arrays, {len(numbers)} numbers")

@@ -1,0 +1,373 @@
+/* Whole arrays from npy, npz, safetensors and text; gradients out, byte for byte as NumPy saves them. */
+#include "io/load.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct arena arena;
+static struct diags diags;
+static char folder[] = "/tmp/test_load.XXXXXX", path[200];
+
+/* Counts live bytes, and fails request number FAIL_AT (from 1; 0: none). */
+static struct {
+	size_t requests, fail_at;
+	int64_t live;
+} counts;
+
+static void *counting_resize(void *context, void *block, size_t old_size, size_t new_size)
+{
+	(void)context;
+	if (new_size > 0 && ++counts.requests == counts.fail_at)
+		return NULL;
+	counts.live += (int64_t)new_size - (block ? (int64_t)old_size : 0);
+	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
+}
+static const struct allocator counting = {counting_resize, NULL};
+
+static void setup(void)
+{
+	memset(&counts, 0, sizeof counts);
+	arena_init(&arena, &counting);
+	diags_init(&diags, &arena);
+	strcpy(folder, "/tmp/test_load.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof path, "%s/file", folder);
+}
+
+static void teardown(void)
+{
+	arena_free(&arena);
+	ck_assert_int_eq(counts.live, 0);
+	unlink(path);
+	ck_assert_int_eq(rmdir(folder), 0); /* nothing else is left */
+}
+
+static const char *golden(const char *name)
+{
+	static char file[500];
+	const char *top = getenv("TOP");
+	snprintf(file, sizeof file, "%s/tests/golden/npy/%s", top ? top : ".", name);
+	return file;
+}
+
+static size_t read_file(const char *name, char *to, size_t size)
+{
+	FILE *f = fopen(name, "rb");
+	ck_assert_ptr_nonnull(f);
+	size_t n = fread(to, 1, size, f);
+	fclose(f);
+	return n;
+}
+
+static void write_file(const void *bytes, size_t size)
+{
+	FILE *f = fopen(path, "wb");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_uint_eq(fwrite(bytes, 1, size, f), size);
+	fclose(f);
+}
+
+static struct array array;
+
+static enum status load(const char *name, const char *key)
+{
+	return array_load(&array, name, key, false, false, &counting, &arena, &diags);
+}
+
+static const char *message(void) { return diags.last ? diags.last->message : ""; }
+static const char *hint(void) { return diags.last && diags.last->hint ? diags.last->hint : ""; }
+
+START_TEST(npy_and_text)
+{
+	ck_assert_int_eq(load(golden("f4-big.npy"), NULL), STATUS_OK);
+	ck_assert(type_equal(&array.type, &(struct type){DTYPE_F32, {2, {3, 5}}}));
+	ck_assert_uint_eq(array.size, 60);
+	char want[1000];
+	size_t n = read_file(golden("f4-big.want"), want, sizeof want);
+	ck_assert_int_eq(memcmp(want + n - 60, array.data, 60), 0);
+	array_free(&array, &counting);
+	write_file("1 2\n3 4\n", 8);
+	ck_assert_int_eq(load(path, NULL), STATUS_OK);
+	ck_assert(type_equal(&array.type, &(struct type){DTYPE_F64, {2, {2, 2}}}));
+	ck_assert(((double *)array.data)[3] == 4);
+	array_free(&array, &counting);
+	ck_assert_int_eq(load(path, "key"), STATUS_DATA);
+	ck_assert_str_eq(message(), "is no archive, and 'key' is wanted of it");
+	/* Two arrays are one too many. */
+	char two[2000];
+	n = read_file(golden("f4-big.npy"), two, 1000);
+	memcpy(two + n, two, n);
+	write_file(two, 2 * n);
+	ck_assert_int_eq(load(path, NULL), STATUS_DATA);
+	ck_assert_str_eq(message(), "holds more than one array");
+	ck_assert_int_eq(load("/dev/zero", NULL), STATUS_IO);
+	ck_assert_str_eq(message(), "not a regular file");
+	ck_assert_int_eq(load("/nowhere/at/all", NULL), STATUS_IO);
+}
+END_TEST
+
+START_TEST(npz_members)
+{
+	static const char *const keys[] = {"W", "W.npy"};
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(load(golden("two.npz"), keys[i]), STATUS_OK);
+		ck_assert(type_equal(&array.type, &(struct type){DTYPE_F32, {2, {2, 3}}}));
+		ck_assert(((float *)array.data)[5] == 5);
+		array_free(&array, &counting);
+	}
+	ck_assert_int_eq(load(golden("deflated.npz"), "W"), STATUS_OK);
+	ck_assert(type_equal(&array.type, &(struct type){DTYPE_F64, {2, {100, 100}}}));
+	array_free(&array, &counting);
+	ck_assert_int_eq(load(golden("deflated.npz"), "b"), STATUS_OK);
+	ck_assert_int_eq(array.type.shape.ndim, 0);
+	ck_assert(*(double *)array.data == 2.5);
+	array_free(&array, &counting);
+	ck_assert_int_eq(load(golden("two.npz"), NULL), STATUS_DATA);
+	ck_assert_str_eq(message(), "has several members, and none is named");
+	ck_assert_str_eq(hint(), "its members: W, b");
+	ck_assert_int_eq(load(golden("two.npz"), "V"), STATUS_DATA);
+	ck_assert_str_eq(message(), "has no member 'V'");
+	ck_assert_str_eq(hint(), "its members: W, b");
+}
+END_TEST
+
+/* Any byte of an archive may be wrong: an error, or values that its checksum vouches for. */
+START_TEST(damaged_npz)
+{
+	static char good[20000], bad[20000];
+	size_t n = read_file(golden(_i ? "deflated.npz" : "two.npz"), good, sizeof good);
+	for (size_t at = 0; at < n; at += 3) {
+		memcpy(bad, good, n);
+		bad[at] ^= 0x55;
+		write_file(bad, n);
+		enum status status = load(path, "W");
+		ck_assert(status == STATUS_OK || status == STATUS_DATA || status == STATUS_LIMIT);
+		array_free(&array, &counting);
+	}
+	for (size_t length = 0; length < n; length += 5) {
+		write_file(good, length);
+		ck_assert_int_ne(load(path, "W"), STATUS_OK);
+	}
+}
+END_TEST
+
+static void write_tensors(const char *header, const void *data, size_t size)
+{
+	static char bytes[10000];
+	size_t n = strlen(header);
+	for (int i = 0; i < 8; i++)
+		bytes[i] = (char)(n >> 8 * i & 0xff);
+	memcpy(bytes + 8, header, n);
+	memcpy(bytes + 8 + n, data, size);
+	write_file(bytes, 8 + n + size);
+}
+
+START_TEST(safetensors)
+{
+	static const float values[6] = {1, 2, 3, 4, 5, 6};
+	static const char header[] =
+		"{\"__metadata__\":{\"by\":\"me\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]},"
+		"\"b\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[16,20]},"
+		"\"c\":{\"dtype\":\"I32\",\"shape\":[],\"data_offsets\":[20,24]},"
+		"\"e\":{\"dtype\":\"F64\",\"shape\":[0,3],\"data_offsets\":[24,24]}}   ";
+	write_tensors(header, values, 24);
+	ck_assert_int_eq(load(path, "a"), STATUS_OK);
+	ck_assert(type_equal(&array.type, &(struct type){DTYPE_F32, {2, {2, 2}}}));
+	ck_assert_int_eq(memcmp(array.data, values, 16), 0);
+	array_free(&array, &counting);
+	ck_assert_int_eq(load(path, "b"), STATUS_OK);
+	ck_assert_int_eq(array.type.dtype, DTYPE_BF16);
+	ck_assert(((float *)array.data)[1] == 5.0f && ((float *)array.data)[0] == 0.0f); /* 5.0f is 0x40a00000 */
+	array_free(&array, &counting);
+	ck_assert_int_eq(load(path, "c"), STATUS_OK);
+	ck_assert(*(double *)array.data == 0x40c00000);
+	array_free(&array, &counting);
+	ck_assert_int_eq(load(path, "e"), STATUS_OK);
+	ck_assert_int_eq(array.type.shape.dim[1], 3);
+	array_free(&array, &counting);
+	ck_assert_int_eq(load(path, "x"), STATUS_DATA);
+	ck_assert_str_eq(message(), "has no tensor 'x'");
+	ck_assert_ptr_nonnull(strstr(hint(), "a"));
+	ck_assert_int_eq(load(path, NULL), STATUS_DATA);
+	ck_assert_str_eq(message(), "has 4 tensors, and none is named");
+	write_tensors("{\"only\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", values, 4);
+	ck_assert_int_eq(load(path, NULL), STATUS_OK);
+	array_free(&array, &counting);
+}
+END_TEST
+
+#define TENSOR(NAME, TYPE, SHAPE, OFFSETS)                                                                             \
+	"\"" NAME "\":{\"dtype\":\"" TYPE "\",\"shape\":" SHAPE ",\"data_offsets\":" OFFSETS "}"
+static const struct {
+	const char *header, *message;
+} wrong[] = {
+	{"{" TENSOR("a", "F32", "[2]", "[0,8]") "," TENSOR("b", "F32", "[2]", "[4,12]") "}", "tensors 'a' and 'b' overlap"},
+	{"{" TENSOR("a", "F32", "[7]", "[0,28]") "}", "tensor 'a': its offsets do not fit its type or the file"},
+	{"{" TENSOR("a", "F32", "[2]", "[0,12]") "}", "tensor 'a': its offsets do not fit its type or the file"},
+	{"{" TENSOR("a", "F32", "[2]", "[8,0]") "}", "tensor 'a': its offsets do not fit its type or the file"},
+	{"{" TENSOR("a", "F32", "[2]", "[-8,0]") "}", "tensor 'a': its offsets do not fit its type or the file"},
+	{"{" TENSOR("a", "F32", "[4611686018427387904,4]", "[0,0]") "}",
+     "tensor 'a': its offsets do not fit its type or the file"},
+	{"{" TENSOR("a", "F32", "[4611686018427387904]", "[0,0]") "}",
+     "tensor 'a': its offsets do not fit its type or the file"},
+	{"{" TENSOR("a", "F8_E4M3", "[2]", "[0,2]") "}", "tensor 'a': type 'F8_E4M3' is not supported"},
+	{"{\"a\":{\"dtype\":\"F32\"}}", "tensor 'a': dtype, shape and data_offsets are wanted"},
+	{"{\"a\":7}", "tensor 'a': dtype, shape and data_offsets are wanted"},
+	{"{" TENSOR("a", "F32", "[-1]", "[0,4]") "}", "tensor 'a': dtype, shape and data_offsets are wanted"},
+	{"{" TENSOR("a", "F32", "[1.5]", "[0,4]") "}", "tensor 'a': dtype, shape and data_offsets are wanted"},
+	{"{\"a\"", NULL},
+	{"{", NULL},
+	{"{\"a\":1,\"a\":1}", NULL},
+};
+
+START_TEST(wrong_safetensors)
+{
+	static const float values[6] = {1, 2, 3, 4, 5, 6};
+	snprintf(path, sizeof path, "%s/x.safetensors", folder);
+	write_tensors(wrong[_i].header, values, 24);
+	ck_assert_int_eq(load(path, "a"), STATUS_DATA);
+	if (wrong[_i].message)
+		ck_assert_str_eq(message(), wrong[_i].message);
+	else
+		ck_assert_int_eq(strncmp(message(), "safetensors header: ", 20), 0);
+}
+END_TEST
+
+START_TEST(headers_of_safetensors)
+{
+	char bytes[100] = "\xff\xff\xff\xff\xff\xff\xff\x7f{}";
+	snprintf(path, sizeof path, "%s/x.safetensors", folder);
+	write_file(bytes, 10);
+	ck_assert_int_eq(load(path, "a"), STATUS_DATA);
+	write_file(bytes, 5);
+	ck_assert_int_eq(load(path, "a"), STATUS_DATA);
+	/* Beyond the limit, in a file that could hold it. */
+	memcpy(bytes, "\x01\xe1\xf5\x05\0\0\0\0{", 9);
+	write_file(bytes, 9);
+	ck_assert_int_eq(truncate(path, 200000000), 0);
+	ck_assert_int_eq(load(path, "a"), STATUS_LIMIT);
+}
+END_TEST
+
+/* An int64 beyond 2^53 is an error in each kind of file, unless cast. */
+START_TEST(large_integers)
+{
+	int64_t value = (INT64_C(1) << 53) + 1;
+	write_tensors("{\"a\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[0,8]}}", &value, 8);
+	ck_assert_int_eq(load(path, "a"), STATUS_DATA);
+	ck_assert_int_eq(array_load(&array, path, "a", false, true, &counting, &arena, &diags), STATUS_OK);
+	array_free(&array, &counting);
+	/* npz: a stored member whose npy is put in by hand would want its checksum, so NumPy made it. */
+	ck_assert_int_eq(load(golden("large.npz"), "n"), STATUS_DATA);
+	ck_assert_str_eq(message(), "element 1 is an integer beyond 2^53, which f64 does not hold");
+	ck_assert_int_eq(array_load(&array, golden("large.npz"), "n", false, true, &counting, &arena, &diags), STATUS_OK);
+	array_free(&array, &counting);
+}
+END_TEST
+
+static const float weights[6] = {0, 1, 2, 3, 4, 5};
+static const double bias = 2.5;
+static const struct named_array two[2] = {{"W", {DTYPE_F32, {2, {2, 3}}}, weights},
+                                          {"b", {DTYPE_F64, {0, {0}}}, &bias}};
+
+START_TEST(npz_as_numpy_saves_it)
+{
+	char want[2000], got[2000];
+	size_t n = read_file(golden("two.npz"), want, sizeof want);
+	ck_assert_int_eq(npz_save(path, two, 2, &arena, &diags), STATUS_OK);
+	ck_assert_uint_eq(read_file(path, got, sizeof got), n);
+	ck_assert_int_eq(memcmp(got, want, n), 0);
+	ck_assert_int_eq(load(path, "b"), STATUS_OK);
+	ck_assert(*(double *)array.data == 2.5);
+	array_free(&array, &counting);
+	/* No arrays: an archive still. */
+	ck_assert_int_eq(npz_save(path, NULL, 0, &arena, &diags), STATUS_OK);
+	ck_assert_uint_eq(read_file(path, got, sizeof got), 22);
+	ck_assert_int_eq(npz_save("/dev/full", two, 2, &arena, &diags), STATUS_IO);
+	ck_assert_str_eq(message(), "cannot write: No space left on device");
+}
+END_TEST
+
+/* Large and odd sizes, halves, names beyond ASCII: what is saved is what is loaded. */
+START_TEST(saved_and_loaded)
+{
+	static float values[10007];
+	for (int i = 0; i < 10007; i++)
+		values[i] = (float)(i % 2000) - 1000;
+	struct named_array arrays[3] = {{"h", {DTYPE_F16, {1, {10007}}}, values},
+	                                {"\xc3\xbc", {DTYPE_F32, {2, {10007, 1}}}, values},
+	                                {"none", {DTYPE_F32, {1, {0}}}, values}};
+	ck_assert_int_eq(npz_save(path, arrays, 3, &arena, &diags), STATUS_OK);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(load(path, arrays[i].name), STATUS_OK);
+		ck_assert(type_equal(&array.type, &arrays[i].type));
+		ck_assert_int_eq(memcmp(array.data, values, i == 2 ? 0 : sizeof values), 0);
+		array_free(&array, &counting);
+	}
+	ck_assert_int_eq(array_save(path, &arrays[1].type, values, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(load(path, NULL), STATUS_OK);
+	ck_assert_int_eq(memcmp(array.data, values, sizeof values), 0);
+	array_free(&array, &counting);
+	ck_assert_int_eq(array_save("/dev/full", &arrays[1].type, values, &arena, &diags), STATUS_IO);
+}
+END_TEST
+
+/* Every allocation failing in turn: STATUS_LIMIT or an answer, and nothing kept. */
+START_TEST(short_memory)
+{
+	static const char *const files[][2] = {
+		{"two.npz", "W"}, {"deflated.npz", "W"}, {"fortran-squares.npy", NULL}, {"f4-little.npy", NULL}};
+	size_t fail = 1;
+	for (;; fail++) {
+		arena_free(&arena);
+		ck_assert_int_eq(counts.live, 0);
+		counts.requests = 0;
+		counts.fail_at = fail;
+		arena_init(&arena, &counting);
+		diags_init(&diags, &arena);
+		enum status status;
+		if (_i < 4)
+			status = load(golden(files[_i][0]), files[_i][1]);
+		else
+			status = npz_save(path, two, 2, &arena, &diags);
+		if (_i < 4)
+			array_free(&array, &counting);
+		if (counts.requests < fail)
+			ck_assert_int_eq(status, STATUS_OK);
+		if (status == STATUS_OK)
+			break;
+		ck_assert(status == STATUS_LIMIT || status == STATUS_DATA);
+		ck_assert(diags.errors > 0);
+	}
+	ck_assert_uint_gt(fail, 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("load");
+	TCase *tcase = tcase_create("load");
+	tcase_set_timeout(tcase, 60);
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, npy_and_text);
+	tcase_add_test(tcase, npz_members);
+	tcase_add_loop_test(tcase, damaged_npz, 0, 2);
+	tcase_add_test(tcase, safetensors);
+	tcase_add_loop_test(tcase, wrong_safetensors, 0, sizeof wrong / sizeof *wrong);
+	tcase_add_test(tcase, headers_of_safetensors);
+	tcase_add_test(tcase, large_integers);
+	tcase_add_test(tcase, npz_as_numpy_saves_it);
+	tcase_add_test(tcase, saved_and_loaded);
+	tcase_add_loop_test(tcase, short_memory, 0, 5);
+	suite_add_tcase(suite, tcase);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}

@@ -1,0 +1,402 @@
+/* Numbers, text, csv and displays, against what Python and NumPy print (tests/golden/make_npy.py). */
+#include "io/array.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct arena arena;
+static struct diags diags;
+static char out[1 << 20];
+
+static void setup(void)
+{
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+}
+
+static void teardown(void) { arena_free(&arena); }
+
+static const char *golden(const char *name)
+{
+	static char path[500];
+	const char *top = getenv("TOP");
+	snprintf(path, sizeof path, "%s/tests/golden/npy/%s", top ? top : ".", name);
+	return path;
+}
+
+/* Numbers. */
+
+START_TEST(shortest_digits)
+{
+	char line[200], hex[60], as64[60], as32[60], text[40];
+	int count = 0;
+	FILE *f = fopen(golden("numbers"), "r");
+	ck_assert_ptr_nonnull(f);
+	for (; fgets(line, sizeof line, f); count++) {
+		ck_assert_int_eq(sscanf(line, "%59s %59s %59s", hex, as64, as32), 3);
+		double value = strtod(hex, NULL), back;
+		size_t n = (size_t)number_format(text, value, false);
+		ck_assert_uint_eq(n, strlen(text));
+		ck_assert_str_eq(text, as64);
+		ck_assert_uint_eq(number_parse(text, n, &back), n);
+		ck_assert(isnan(value) ? isnan(back) : back == value && !signbit(back) == !signbit(value));
+		if (!strcmp(as32, "-"))
+			continue;
+		number_format(text, value, true);
+		ck_assert_str_eq(text, as32);
+	}
+	fclose(f);
+	ck_assert_int_gt(count, 1000);
+}
+END_TEST
+
+/* Every half reads back from its digits, and from no fewer. */
+START_TEST(halves)
+{
+	for (int bf = 0; bf < 2; bf++)
+		for (unsigned h = 0; h < 65536; h++) {
+			uint16_t half = (uint16_t)h, back;
+			float value, read;
+			double parsed;
+			char text[40], fewer[40];
+			(bf ? convert_bf16_to_f32 : convert_f16_to_f32)(&value, &half, 1);
+			if (!isfinite(value))
+				continue;
+			size_t n = (size_t)number_format_scientific(text, value, bf ? DTYPE_BF16 : DTYPE_F16);
+			ck_assert_uint_eq(number_parse(text, n, &parsed), n);
+			read = (float)parsed;
+			(bf ? convert_f32_to_bf16 : convert_f32_to_f16)(&back, &read, 1);
+			ck_assert_uint_eq(back, half);
+			int digits = (int)(strchr(text, 'e') ? strcspn(text, "e") : n) - 1 - (value < 0);
+			if (digits < 2)
+				continue;
+			snprintf(fewer, sizeof fewer, "%.*e", digits - 2, (double)value);
+			read = strtof(fewer, NULL);
+			(bf ? convert_f32_to_bf16 : convert_f32_to_f16)(&back, &read, 1);
+			ck_assert_uint_ne(back, half);
+		}
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	double value;
+} good[] = {{"3", 3},
+            {"+1", 1},
+            {".5", 0.5},
+            {"5.", 5},
+            {"-0", -0.0},
+            {"1e3", 1000},
+            {"1E-3", 0.001},
+            {"inf", INFINITY},
+            {"-inf", -INFINITY},
+            {"Infinity", INFINITY},
+            {"nan", NAN},
+            {"1e999", INFINITY},
+            {"5e-324", 5e-324},
+            {"0.1", 0.1},
+            {"123456789012345678901234567890", 123456789012345678901234567890.0},
+            {"9007199254740993", 9007199254740992.0},
+            {"0.000000000000000000000000000001", 1e-30},
+            {"-.25e+1", -2.5}};
+static const char *const bad[] = {"",    "+",      "-",       ".",  "e5",    "1e",  "1e+", "--1", "+-1", "0x10",
+                                  "1p3", "nan(1)", "infinit", "in", "1.2.3", "1-2", "abc", "1,5", "1_0", "\xd9\xa1"};
+
+START_TEST(numbers_are_read)
+{
+	double value = 99;
+	size_t n = strlen(good[_i].text);
+	ck_assert_uint_eq(number_parse(good[_i].text, n, &value), n);
+	if (isnan(good[_i].value))
+		ck_assert(isnan(value));
+	else
+		ck_assert(value == good[_i].value && !signbit(value) == !signbit(good[_i].value));
+}
+END_TEST
+
+START_TEST(other_words_are_not)
+{
+	double value;
+	size_t n = strlen(bad[_i]);
+	size_t got = number_parse(bad[_i], n, &value);
+	ck_assert(got == 0 || got < n);
+}
+END_TEST
+
+/* The fast way of reading gives what strtod gives. */
+START_TEST(reading_is_exact)
+{
+	uint64_t state = 1;
+	for (int i = 0; i < 200000; i++) {
+		char text[60];
+		double value;
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		uint64_t a = state >> 11;
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		int digits = (int)(state >> 60), shift = (int)(state >> 40 & 31);
+		for (int k = 0; k < digits; k++)
+			a /= 10;
+		int n = snprintf(text, sizeof text, "%.*f", shift, (double)a / pow(10, shift % 12));
+		ck_assert_uint_eq(number_parse(text, (size_t)n, &value), (size_t)n);
+		ck_assert_msg(value == strtod(text, NULL), "%s", text);
+	}
+}
+END_TEST
+
+/* Streams. */
+
+/* Passes TEXT through a reader and a writer of the reader's layout into OUT; shapes and layout by the reader left behind. */
+static struct reader reader;
+
+static enum status pass(const char *text, size_t length, enum format from, const struct writer_options *to,
+                        const struct type *as)
+{
+	static const struct reader_options plain = {.assume = DTYPE_COUNT, .raw = {.shape = {.ndim = -1}}};
+	struct reader_options options = plain;
+	struct writer_options written = *to;
+	struct writer writer;
+	FILE *f = tmpfile();
+	char *copy = arena_strndup(&arena, text, length);
+	struct input *input = arena_alloc(&arena, sizeof *input);
+	struct output output = {.fd = fileno(f), .name = "out", .arena = &arena};
+	*input = (struct input){.fd = -1,
+	                        .name = "in.txt",
+	                        .size = -1,
+	                        .eof = true,
+	                        .buffer = (unsigned char *)copy,
+	                        .end = length,
+	                        .capacity = length,
+	                        .arena = &arena};
+	options.format = from;
+	bool end;
+	reader_init(&reader, input, &options, &arena);
+	enum status status = reader_next(&reader, &end, &diags);
+	if (!status && to->format != FORMAT_AUTO) {
+		struct type type = as ? *as : reader.type;
+		if (type.dtype > DTYPE_F64)
+			type.dtype = DTYPE_F64;
+		double *values = calloc((size_t)reader.count + 1, sizeof *values);
+		written.layout = reader.layout;
+		writer_init(&writer, &output, &written, &arena);
+		ck_assert_int_eq(reader_read(&reader, values, DTYPE_F64, reader.count, &diags), STATUS_OK);
+		ck_assert_int_eq(writer_begin(&writer, &type, &diags), STATUS_OK);
+		ck_assert_int_eq(writer_write(&writer, values, DTYPE_F64, reader.count, &diags), STATUS_OK);
+		ck_assert_int_eq(writer_end(&writer, &diags), STATUS_OK);
+		ck_assert_int_eq(writer_finish(&writer, &diags), STATUS_OK);
+		writer_free(&writer);
+		free(values);
+		ck_assert_int_eq(reader_next(&reader, &end, &diags), STATUS_OK);
+		ck_assert(end);
+	}
+	reader_free(&reader);
+	fseek(f, 0, SEEK_SET);
+	out[fread(out, 1, sizeof out - 1, f)] = '\0';
+	fclose(f);
+	return status;
+}
+
+static const struct {
+	const char *in, *out;
+	enum layout layout;
+	struct shape shape;
+} layouts[] = {
+	{"1 2\n", "1 2\n", LAYOUT_LINE, {1, {2}}},
+	{"1 2", "1 2\n", LAYOUT_LINE, {1, {2}}},
+	{"7\n", "7\n", LAYOUT_LINE, {1, {1}}},
+	{"1\n2\n3\n", "1\n2\n3\n", LAYOUT_COLUMN, {1, {3}}},
+	{"1 2\n3 4\n5 6", "1 2\n3 4\n5 6\n", LAYOUT_ROWS, {2, {3, 2}}},
+	{"\n\n 1,\t2 \r\n\n3 , 4.50\r\n", "1 2\n3 4.5\n", LAYOUT_ROWS, {2, {2, 2}}},
+	{"\xef\xbb\xbf"
+     "1 0.1 1e30 -0 nan -inf",
+     "1 0.1 1e+30 -0 nan -inf\n",
+     LAYOUT_LINE,
+     {1, {6}}},
+};
+
+START_TEST(layouts_are_kept)
+{
+	struct writer_options text = {.format = FORMAT_TEXT}, csv = {.format = FORMAT_CSV};
+	const char *in = layouts[_i].in;
+	ck_assert_int_eq(pass(in, strlen(in), FORMAT_AUTO, &text, NULL), STATUS_OK);
+	ck_assert_str_eq(out, layouts[_i].out);
+	ck_assert_int_eq(reader.layout, layouts[_i].layout);
+	ck_assert(shape_equal(&reader.type.shape, &layouts[_i].shape));
+	ck_assert_int_eq(reader.type.dtype, DTYPE_F64);
+	/* The same as csv, and back. */
+	ck_assert_int_eq(pass(in, strlen(in), FORMAT_TEXT, &csv, NULL), STATUS_OK);
+	char *rows = arena_printf(&arena, "%s", out);
+	ck_assert_ptr_null(strchr(rows, ' '));
+	ck_assert_int_eq(pass(rows, strlen(rows), FORMAT_CSV, &text, NULL), STATUS_OK);
+	ck_assert_str_eq(out, layouts[_i].out);
+}
+END_TEST
+
+/* Output of another shape than the input's. */
+static const struct {
+	const char *in, *out;
+	struct type as;
+} shapes[] = {
+	{"1 2\n3 4\n", "1 2 3 4\n", {DTYPE_F64, {1, {4}}}},
+	{"1\n2\n3\n4\n", "1\n2\n3\n4\n", {DTYPE_F64, {1, {4}}}},
+	{"1 2 3 4 5 6 7 8", "1 2\n3 4\n\n5 6\n7 8\n", {DTYPE_F64, {3, {2, 2, 2}}}},
+	{"1 2", "1\n2\n", {DTYPE_F64, {2, {2, 1}}}},
+	{"5\n", "5\n", {DTYPE_F64, {0, {0}}}},
+	{"0.1 3", "0.1 3\n", {DTYPE_F32, {1, {2}}}},
+	{"0.1 0.3333333333 65504", "0.1 0.3333 65504\n", {DTYPE_F16, {1, {3}}}},
+	{"0.1 0.3333333333", "0.1 0.334\n", {DTYPE_BF16, {1, {2}}}},
+	{"0.3333333333333333 1e-5", "0.33333334 1e-05\n", {DTYPE_F32, {1, {2}}}},
+};
+
+START_TEST(other_shapes)
+{
+	struct writer_options text = {.format = FORMAT_TEXT};
+	ck_assert_int_eq(pass(shapes[_i].in, strlen(shapes[_i].in), FORMAT_AUTO, &text, &shapes[_i].as), STATUS_OK);
+	ck_assert_str_eq(out, shapes[_i].out);
+}
+END_TEST
+
+static void collect(void *context, const char *text, size_t length)
+{
+	(void)context;
+	strncat(out, text, length);
+}
+
+/* What is wrong, as it is shown. */
+static const struct {
+	const char *in;
+	size_t length; /* 0: to the NUL */
+	enum format from;
+	const char *shown;
+} errors[] = {
+	{"", 0, FORMAT_TEXT, "ckptc: in.txt: error: no numbers\n"},
+	{" \n\t\n", 0, FORMAT_TEXT, "ckptc: in.txt: error: no numbers\n"},
+	{"1 2\n3 4x 5\n", 0, FORMAT_TEXT, "ckptc: in.txt:2:3: error: '4x' is not a number\n    2 | 3 4x 5\n      |   ^~\n"},
+	{"1 2\n3\n", 0, FORMAT_TEXT,
+     "ckptc: in.txt:2:1: error: a row of 1 numbers after rows of 2\n    2 | 3\n      | ^\n"},
+	{"1\n2\n\n3 4\n5\n", 0, FORMAT_TEXT,
+     "ckptc: in.txt:4:1: error: a row of 2 numbers after rows of 1\n    4 | 3 4\n      | ^~~\n"},
+	{"1 2\n# 3\n", 0, FORMAT_TEXT, "ckptc: in.txt:2:1: error: '#' is not a number\n    2 | # 3\n      | ^\n"},
+	{"a,b\n1,2\n", 0, FORMAT_CSV,
+     "ckptc: in.txt:1:1: error: 'a' is not a number\n    1 | a,b\n      | ^\n"
+     "ckptc: note: a header line of names must be left out, as by: tail -n +2\n"},
+	{"1,,2\n", 0, FORMAT_CSV, "ckptc: in.txt:1:3: error: an empty field\n    1 | 1,,2\n      |   ^\n"},
+	{",1\n", 0, FORMAT_CSV, "ckptc: in.txt:1:1: error: an empty field\n    1 | ,1\n      | ^\n"},
+	{"1,2,\n", 0, FORMAT_CSV, "ckptc: in.txt:1:5: error: a row ends in a comma\n    1 | 1,2,\n      |     ^\n"},
+	{"1,2,", 0, FORMAT_CSV, "ckptc: in.txt:1:5: error: a row ends in a comma\n    1 | 1,2,\n      |     ^\n"},
+	{"1 2,3\n", 0, FORMAT_CSV,
+     "ckptc: in.txt:1:3: error: a comma is wanted before the next number\n    1 | 1 2,3\n      |   ^\n"},
+	{"1;2\n", 0, FORMAT_TEXT,
+     "ckptc: in.txt:1:1: error: '1;2' is not a number\n    1 | 1;2\n      | ^~~\n"
+     "ckptc: note: a header line of names must be left out, as by: tail -n +2\n"},
+	{"1 \0 2", 5, FORMAT_TEXT,
+     "ckptc: in.txt:1:3: error: byte 0x00 is neither a number nor white space\n    1 | 1 \\x00 2\n      |   ^~~~\n"
+     "ckptc: note: npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values\n"},
+	{"1\n\033[31m\n", 0, FORMAT_TEXT,
+     "ckptc: in.txt:2:1: error: byte 0x1b is neither a number nor white space\n    2 | \\x1b[31m\n      | ^~~~\n"
+     "ckptc: note: npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values\n"},
+	{"1\n\xff\xfe\n", 0, FORMAT_TEXT,
+     "ckptc: in.txt:2:1: error: '\\xff\\xfe' is not a number\n    2 | \\xff\\xfe\n      | ^~~~~~~~\n"},
+};
+
+START_TEST(errors_are_shown)
+{
+	struct writer_options none = {.format = FORMAT_AUTO};
+	size_t length = errors[_i].length ? errors[_i].length : strlen(errors[_i].in);
+	ck_assert_int_eq(pass(errors[_i].in, length, errors[_i].from, &none, NULL), STATUS_DATA);
+	out[0] = '\0';
+	diags_render(&diags, false, collect, NULL);
+	ck_assert_str_eq(out, errors[_i].shown);
+}
+END_TEST
+
+/* A wrong word far along a long line is shown with its surroundings alone. */
+START_TEST(long_lines)
+{
+	static char text[300000];
+	size_t n = 0;
+	while (n < sizeof text - 100)
+		n += (size_t)sprintf(text + n, "%zu ", n);
+	size_t place = n;
+	sprintf(text + n, "oops 1 2 3\n");
+	struct writer_options none = {.format = FORMAT_AUTO};
+	ck_assert_int_eq(pass(text, strlen(text), FORMAT_TEXT, &none, NULL), STATUS_DATA);
+	ck_assert_uint_eq(diags.last->span.column, place + 1);
+	out[0] = '\0';
+	diags_render(&diags, false, collect, NULL);
+	ck_assert_uint_lt(strlen(out), 500);
+	const char *word = strstr(out, "oops 1 2 3"), *caret = strstr(out, "^~~~\n");
+	ck_assert_ptr_nonnull(word);
+	ck_assert_ptr_nonnull(caret);
+	const char *first = strstr(out, "    1 | "), *second = strstr(out, "      | ");
+	ck_assert_int_eq(word - first, caret - second);
+}
+END_TEST
+
+/* Text that has been printed reads back the same, through all blocks. */
+START_TEST(round_trip)
+{
+	char *text = arena_alloc(&arena, 600000);
+	size_t n = 0;
+	uint64_t state = 7;
+	for (int i = 0; i < 20000; i++) {
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		char number[40];
+		number_format(number, ((double)(int64_t)state) * pow(10, (double)(state >> 50 & 31) - 30), false);
+		n += (size_t)sprintf(text + n, "%s%s", number, i % 5 == 4 ? "\n" : " ");
+	}
+	struct writer_options to = {.format = FORMAT_TEXT};
+	ck_assert_int_eq(pass(text, n, FORMAT_AUTO, &to, NULL), STATUS_OK);
+	ck_assert_str_eq(out, text);
+}
+END_TEST
+
+static const char *const shown[] = {"plain",  "whole",       "large",       "wide",        "special", "allspecial",
+                                    "zeros",  "cut",         "cut2",        "cut3",        "wrap",    "ratio",
+                                    "beyond", "exact",       "single",      "singlelarge", "half",    "halfsmall",
+                                    "scalar", "scalarwhole", "scalarlarge", "empty"};
+
+START_TEST(displays)
+{
+	static char data[1 << 20], want[1 << 16];
+	struct writer_options to = {.format = FORMAT_TEXT, .display = true};
+	FILE *f = fopen(golden(arena_printf(&arena, "show-%s.npy", shown[_i])), "rb");
+	ck_assert_ptr_nonnull(f);
+	size_t length = fread(data, 1, sizeof data, f);
+	fclose(f);
+	f = fopen(golden(arena_printf(&arena, "show-%s.show", shown[_i])), "r");
+	ck_assert_ptr_nonnull(f);
+	want[fread(want, 1, sizeof want - 1, f)] = '\0';
+	fclose(f);
+	ck_assert_int_eq(pass(data, length, FORMAT_AUTO, &to, NULL), STATUS_OK);
+	ck_assert_str_eq(out, want);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("text");
+	TCase *tcase = tcase_create("text");
+	tcase_set_timeout(tcase, 60);
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, shortest_digits);
+	tcase_add_test(tcase, halves);
+	tcase_add_loop_test(tcase, numbers_are_read, 0, sizeof good / sizeof *good);
+	tcase_add_loop_test(tcase, other_words_are_not, 0, sizeof bad / sizeof *bad);
+	tcase_add_test(tcase, reading_is_exact);
+	tcase_add_loop_test(tcase, layouts_are_kept, 0, sizeof layouts / sizeof *layouts);
+	tcase_add_loop_test(tcase, other_shapes, 0, sizeof shapes / sizeof *shapes);
+	tcase_add_loop_test(tcase, errors_are_shown, 0, sizeof errors / sizeof *errors);
+	tcase_add_test(tcase, long_lines);
+	tcase_add_test(tcase, round_trip);
+	tcase_add_loop_test(tcase, displays, 0, sizeof shown / sizeof *shown);
+	suite_add_tcase(suite, tcase);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
