@@ -289,7 +289,7 @@ size_t npy_make_header(const struct type *type, char header[NPY_HEADER_MOST])
 		int n = sprintf(digits, "%lld", (long long)type->shape.dim[0]);
 		p += sprintf(p, "%*s", GROWTH_DIGITS - n, "");
 	}
-	size_t used = (size_t)(p - header) + 1, padded = (used + 63) / 64 * 64;
+	size_t used = (size_t)(p - header) + 1, padded = used / 64 * 64 + 64; /* never without padding, as NumPy */
 	memset(p, ' ', padded - used);
 	header[padded - 1] = '\n';
 	memcpy(header, magic, NPY_MAGIC);
