@@ -310,15 +310,16 @@ static void exchange(struct machine_state *m, const struct launch *loop)
 	}
 }
 
+/* After NONE or some turns the final is the init, or what was exchanged last. */
 static void finish_loop(struct machine_state *m, const struct launch *loop, bool none)
 {
 	for (size_t i = 0; i < loop->carried_count; i++) {
 		const struct carried *c = &loop->carried[i];
 		char *value = m->frame[none ? c->init : c->inner];
-		if (c->copy_out)
+		if (!c->copy_out)
+			m->frame[c->final] = none ? m->workspace + c->offset[0] : value;
+		if (m->frame[c->final] != value)
 			memcpy(m->frame[c->final], value, (size_t)c->bytes);
-		else
-			m->frame[c->final] = value;
 	}
 }
 

@@ -1,5 +1,5 @@
 /*
- * What a program is made of; known to the compiler (plan/program.c) and the
+ * What a program is made of; known to the compiler (plan/program.c, plan/group.c) and the
  * evaluator (exec/evaluate.c) alone.
  */
 #ifndef PLAN_LAUNCH_H

@@ -29,8 +29,7 @@ struct program {
 };
 
 /* Compiles BODY; everything in ARENA. STATUS_LIMIT where memory is short or sizes overflow. */
-enum status program_compile(struct program *program, const struct body *body, const struct chain *chain,
-                            struct arena *arena, struct diags *diags);
+enum status program_compile(struct program *program, const struct body *body, struct arena *arena, struct diags *diags);
 /* The launches with their buffers, for --dump plan. */
 void program_dump(const struct program *program, diag_write *write, void *context);
 

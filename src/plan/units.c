@@ -70,7 +70,7 @@ static enum status make_unit(struct unit *unit, const struct step *step, const s
 	                {&unit->record_only, unit->linear.record_only},
 	                {&unit->backward, unit->linear.backward}};
 	for (size_t i = 0; i < sizeof programs / sizeof *programs && status == STATUS_OK; i++)
-		status = program_compile(programs[i].program, programs[i].body, chain, arena, diags);
+		status = program_compile(programs[i].program, programs[i].body, arena, diags);
 	unit->forward_origins = origins_of(unit->forward_body, arena);
 	unit->record_origins = origins_of(unit->linear.record, arena);
 	if (status == STATUS_OK && (!unit->forward_origins || !unit->record_origins))

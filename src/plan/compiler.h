@@ -1,0 +1,86 @@
+/*
+ * Between the two files that compile a program: program.c lays out launches and
+ * arrays, group.c what happens within a group of element-wise instructions.
+ *
+ * Every list is counted before it is filled, so that memory can be short in few
+ * places only.
+ */
+#ifndef PLAN_COMPILER_H
+#define PLAN_COMPILER_H
+
+#include "plan/launch.h"
+
+/* A register of the group that is being made: where it is first and last touched, and in the end its place. */
+struct draft_register {
+	size_t begin, end; /* micros */
+	uint8_t shift;
+	bool bits;
+	bool touched;
+	uint32_t place;
+};
+
+/* The last register that a place of the file holds. */
+struct place_state {
+	size_t begin, end;
+	uint8_t shift;
+	bool bits;
+};
+
+/* A group that is being made; one at a time, in the same memory. */
+struct draft {
+	struct micro *micros;
+	size_t micro_count, micro_limit;
+	struct draft_register *registers;
+	uint32_t register_count, register_limit;
+	struct place_state *places; /* register_limit of them */
+	uint32_t *moved;            /* where each micro or register goes */
+	struct run_step *steps;     /* of the run that is being made */
+	uint32_t first;             /* names of registers in reg and fill begin here: what is below is of groups before */
+	uint32_t fills;             /* made before all else */
+	uint32_t extras;            /* registers that hold no value of the body */
+};
+
+struct compiler {
+	struct program *out;
+	const struct body *body;
+	struct arena *arena;        /* of what the program keeps */
+	struct arena scratch_arena; /* of what is needed while it is compiled */
+	/* By instruction. */
+	bool *live;       /* its result is wanted */
+	bool *block_loop; /* LOOP: it turns within each block of a group */
+	int64_t *group;   /* its launch */
+	/* By value. */
+	int64_t *made_in;    /* the launch that makes it, -1 for ins and params */
+	int64_t *last_read;  /* the last launch that reads it */
+	uint32_t *reads;     /* how often it is read */
+	bool *array;         /* it needs a place beyond one group */
+	bool *array_final;   /* it is what an array-level loop leaves */
+	uint32_t *entry;     /* its entry in the frame */
+	uint32_t *same_as;   /* a loop's final goes by its inner inside groups */
+	uint32_t *reg;       /* its register in the draft, plus draft.first */
+	uint32_t *fill;      /* the register that it is broadcast into, likewise */
+	bool *counter_level; /* levels of the body's loops, MAX_LEVELS of them */
+	struct frame_plan *frame;
+	struct launch *launches;
+	size_t launch_count, launch_limit;
+	int64_t scratch;
+	int64_t register_bytes;
+	struct draft draft;
+};
+
+/* The values that INSTR reads (at most six) and makes (at most four), each list without NO_VALUE. */
+size_t instr_reads(const struct instr *instr, uint32_t reads[6]);
+size_t instr_writes(const struct instr *instr, uint32_t writes[4]);
+/* The shape that an element-wise instruction or a loop of such walks; NULL where it has none. */
+const struct shape *group_shape(const struct compiler *c, const struct instr *instr);
+/* The entry of VALUE in the frame, made where it has none; NO_VALUE of NO_VALUE. */
+uint32_t compiler_entry(struct compiler *c, uint32_t value);
+/* The next launch. */
+struct launch *compiler_launch(struct compiler *c, enum launch_kind kind);
+
+/* Room for the largest group of the body. False where memory is short. */
+bool draft_reserve(struct compiler *c);
+/* Instructions FIRST .. END-1, all of one group, as one launch. False where memory is short. */
+bool compile_group(struct compiler *c, size_t first, size_t end);
+
+#endif

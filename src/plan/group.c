@@ -1,0 +1,629 @@
+/*
+ * A group: element-wise instructions that follow one another on one shape, as a
+ * list of micros that is run for block after block of the arrays. What is passed
+ * between micros stays in registers, blocks in the first-level cache; chains of
+ * cheap micros become runs, which stay in the processor's own registers.
+ *
+ * Invariants. No two registers that are live at once share a place. A result
+ * takes the place of an input that dies with it only where both are of one type
+ * and it is the kernel's own result (struct kernel_args): masks and kept values
+ * have places of their own. What a loop reads from outside lives through all of
+ * it. A run writes its last result alone: each value before it is read by the
+ * next step and by nothing else.
+ */
+#include <string.h>
+
+#include "plan/compiler.h"
+
+enum { BLOCK_BYTES = 24 << 10, LEAST_BLOCK = 256, MOST_BLOCK = 4096, MOST_FILLS = 8 };
+
+/* The most that an instruction adds to a draft. */
+enum { INSTR_MICROS = 3, INSTR_REGISTERS = 9, CARRY_MICROS = 4, CARRY_REGISTERS = 4 };
+
+bool draft_reserve(struct compiler *c)
+{
+	struct draft *d = &c->draft;
+	size_t micros = 0, registers = 0;
+	int64_t group = -1;
+	for (size_t i = 0; i < c->body->instr_count; i++) {
+		const struct instr *instr = &c->body->instrs[i];
+		if (!c->live[i])
+			continue;
+		if (c->group[i] != group)
+			micros = registers = 0;
+		group = c->group[i];
+		micros += INSTR_MICROS;
+		registers += INSTR_REGISTERS;
+		if (instr->kind == INSTR_LOOP) {
+			micros += CARRY_MICROS * (size_t)instr->carry_count;
+			registers += CARRY_REGISTERS * (size_t)instr->carry_count;
+		}
+		d->micro_limit = micros > d->micro_limit ? micros : d->micro_limit;
+		d->register_limit = registers > d->register_limit ? (uint32_t)registers : d->register_limit;
+	}
+	struct arena *arena = &c->scratch_arena;
+	size_t moved = d->micro_limit > d->register_limit ? d->micro_limit : d->register_limit;
+	size_t steps = d->micro_limit < RUN_MAX_STEPS ? d->micro_limit : RUN_MAX_STEPS;
+	d->micros = arena_array(arena, d->micro_limit + 1, sizeof *d->micros);
+	d->registers = arena_array(arena, (size_t)d->register_limit + 1, sizeof *d->registers);
+	d->places = arena_array(arena, (size_t)d->register_limit + 1, sizeof *d->places);
+	d->moved = arena_array(arena, moved + 1, sizeof *d->moved);
+	d->steps = arena_array(arena, steps + 1, sizeof *d->steps);
+	return d->micros && d->registers && d->places && d->moved && d->steps;
+}
+
+static struct micro *add_micro(struct draft *d, enum micro_kind kind)
+{
+	struct micro *micro = &d->micros[d->micro_count++];
+	*micro = (struct micro){.kind = kind, .scalar_entry = -1};
+	return micro;
+}
+
+/* Registers and places of values. */
+
+static uint32_t add_register(struct draft *d, uint8_t shift, bool bits)
+{
+	d->registers[d->register_count] = (struct draft_register){.shift = shift, .bits = bits};
+	return d->register_count++;
+}
+
+/* The value whose register VALUE shares. */
+static uint32_t web_of(const struct compiler *c, uint32_t value)
+{
+	while (c->same_as[value] != NO_VALUE)
+		value = c->same_as[value];
+	return value;
+}
+
+static struct arg arg_of(struct compiler *c, uint32_t value)
+{
+	if (value == NO_VALUE)
+		return (struct arg){.kind = ARG_NONE, .value = NO_VALUE};
+	const struct type *type = c->body->values[value].type;
+	struct draft *d = &c->draft;
+	struct arg arg = {.kind = ARG_REGISTER,
+	                  .value = value,
+	                  .bits = type->dtype == DTYPE_BITS,
+	                  .shift = type->dtype == DTYPE_F64 ? 3 : 2};
+	if (c->array[value] || c->body->values[value].from != FROM_INSTR) {
+		arg.kind = ARG_ARRAY;
+		arg.index = compiler_entry(c, value);
+		return arg;
+	}
+	uint32_t web = web_of(c, value);
+	if (c->reg[web] < d->first)
+		c->reg[web] = d->first + add_register(d, arg.shift, arg.bits);
+	arg.index = c->reg[web] - d->first;
+	return arg;
+}
+
+/* A register of its own, named by a number beyond the body's values. */
+static struct arg extra_register(struct compiler *c, uint8_t shift, bool bits)
+{
+	return (struct arg){.kind = ARG_REGISTER,
+	                    .index = add_register(&c->draft, shift, bits),
+	                    .value = (uint32_t)c->body->value_count + c->draft.extras++,
+	                    .shift = shift,
+	                    .bits = bits};
+}
+
+/* VALUE broadcast to TO, in the register that it was broadcast into before where it was. */
+static struct arg filled(struct compiler *c, uint32_t value, const struct type *to)
+{
+	struct draft *d = &c->draft;
+	if (c->fill[value] >= d->first)
+		return d->micros[c->fill[value] - d->first].out;
+	struct arg from = arg_of(c, value);
+	c->fill[value] = d->first + (uint32_t)d->micro_count;
+	struct micro *micro = add_micro(d, MICRO_FILL);
+	micro->v = from;
+	micro->from = c->body->values[value].type;
+	micro->to = to;
+	micro->wide = micro->from->dtype == DTYPE_F64;
+	micro->out = extra_register(c, from.shift, false);
+	return micro->out;
+}
+
+/* The type of what INSTR walks: its inputs are of it, or broadcast to it. */
+static const struct type *walked_type(const struct compiler *c, const struct instr *instr)
+{
+	uint32_t made[4];
+	if (instr->of_y && instr->kind != INSTR_ADD && instr->kind != INSTR_ZERO && instr->kind != INSTR_BROADCAST)
+		return instr->of_y;
+	(void)instr_writes(instr, made);
+	return c->body->values[made[0]].type;
+}
+
+static bool is_binary(const struct instr *instr)
+{
+	return instr->kind <= INSTR_VJP_A && op_table[instr->op].class == OP_CLASS_BINARY;
+}
+
+/* Whether the operand of INSTR is one number, read from where it lies. */
+static bool is_scalar_operand(const struct compiler *c, const struct instr *instr, const struct type *to)
+{
+	const struct value *values = c->body->values;
+	return is_binary(instr) && instr->a != NO_VALUE && shape_count(&values[instr->a].type->shape) == 1 &&
+	       (c->array[instr->a] || values[instr->a].from != FROM_INSTR) && shape_count(&to->shape) != 1;
+}
+
+static bool is_broadcast(const struct compiler *c, uint32_t value, const struct type *to)
+{
+	return value != NO_VALUE && !shape_equal(&c->body->values[value].type->shape, &to->shape);
+}
+
+/* The input VALUE of an instruction that walks TO: whole, or broadcast. */
+static struct arg input_of(struct compiler *c, uint32_t value, const struct type *to)
+{
+	return is_broadcast(c, value, to) ? filled(c, value, to) : arg_of(c, value);
+}
+
+/*
+ * Fills that come before all else: those that are read in a loop, where they
+ * would be repeated, and a few more, whose registers then may be filled once for
+ * all blocks.
+ */
+static void fill_first(struct compiler *c, size_t first, size_t end)
+{
+	int depth = 0;
+	for (size_t i = first; i < end; i++) {
+		const struct instr *instr = &c->body->instrs[i];
+		if (!c->live[i])
+			continue;
+		depth += (instr->kind == INSTR_LOOP) - (instr->kind == INSTR_END);
+		if (instr->kind == INSTR_LOOP || instr->kind == INSTR_END || (depth == 0 && c->draft.micro_count >= MOST_FILLS))
+			continue;
+		const struct type *to = walked_type(c, instr);
+		if (is_broadcast(c, instr->v, to))
+			(void)filled(c, instr->v, to);
+		if (is_broadcast(c, instr->a, to) && !is_scalar_operand(c, instr, to))
+			(void)filled(c, instr->a, to);
+	}
+	c->draft.fills = (uint32_t)c->draft.micro_count;
+}
+
+/* Instructions as micros. */
+
+static void add_copy(struct compiler *c, struct arg from, struct arg to, bool single)
+{
+	struct micro *copy = add_micro(&c->draft, MICRO_COPY);
+	copy->v = from;
+	copy->out = to;
+	copy->wide = to.shift == 3;
+	copy->single = single;
+}
+
+/* Kernels write their result and all that they can keep, wanted or not. */
+static void complete_results(struct compiler *c, struct micro *micro)
+{
+	if (micro->out.kind == ARG_NONE)
+		micro->out = extra_register(c, micro->wide ? 3 : 2, false);
+	for (int k = 0; k < MAX_KEEPS; k++)
+		if (micro->keep[k].kind == ARG_NONE && op_table[micro->op].keeps[k].kind != KEEP_NOTHING)
+			micro->keep[k] = extra_register(c, micro->wide ? 3 : 2, op_table[micro->op].keeps[k].kind == KEEP_MASK);
+}
+
+static void add_kernel(struct compiler *c, const struct instr *instr, const struct type *to)
+{
+	const bool binary = is_binary(instr), scalar = is_scalar_operand(c, instr, to);
+	struct micro made = {.kind = MICRO_FORWARD, .op = instr->op, .wide = to->dtype == DTYPE_F64, .scalar_entry = -1};
+	made.v = input_of(c, instr->v, to);
+	made.a = scalar ? arg_of(c, NO_VALUE) : input_of(c, instr->a, to);
+	made.y = arg_of(c, instr->y);
+	made.k = arg_of(c, instr->k);
+	made.l = arg_of(c, instr->l);
+	made.g = arg_of(c, instr->g);
+	made.out = arg_of(c, instr->out);
+	for (int k = 0; k < MAX_KEEPS; k++)
+		made.keep[k] = arg_of(c, instr->out_keep[k]);
+	made.single = instr->out != NO_VALUE && c->reads[instr->out] == 1;
+	made.form = binary && (scalar || instr->a == NO_VALUE);
+	made.scalar = instr->scalar;
+	if (scalar)
+		made.scalar_entry = (int32_t)compiler_entry(c, instr->a);
+	if (instr->attrs)
+		memcpy(made.number, instr->attrs->number, sizeof made.number);
+	if (instr->kind == INSTR_ADD) {
+		made.kind = MICRO_ADD;
+		made.op = OP_add;
+	} else if (instr->kind == INSTR_OP) {
+		bool keeps = instr->out_keep[0] != NO_VALUE || instr->out_keep[1] != NO_VALUE;
+		made.kind = keeps ? MICRO_KEEP : MICRO_FORWARD;
+	} else {
+		/* A derivative that does not read its operand has one form. */
+		bool of_v = instr->kind == INSTR_VJP_V;
+		if (!((of_v ? op_table[instr->op].needs_v : op_table[instr->op].needs_a) & NEED_A))
+			made.form = 0;
+		made.kind = of_v ? MICRO_VJP_V : MICRO_VJP_A;
+	}
+	if (made.kind == MICRO_KEEP)
+		complete_results(c, &made);
+	*add_micro(&c->draft, made.kind) = made;
+}
+
+static void add_element(struct compiler *c, const struct instr *instr)
+{
+	const struct type *to = walked_type(c, instr);
+	if (instr->kind == INSTR_ZERO) {
+		struct arg out = arg_of(c, instr->out);
+		struct micro *zero = add_micro(&c->draft, MICRO_ZERO);
+		zero->out = out;
+		zero->wide = to->dtype == DTYPE_F64;
+	} else if (instr->kind == INSTR_BROADCAST) {
+		struct arg from = input_of(c, instr->v, to);
+		add_copy(c, from, arg_of(c, instr->out), false);
+	} else {
+		add_kernel(c, instr, to);
+	}
+}
+
+static void open_loop(struct compiler *c, const struct instr *loop)
+{
+	for (uint32_t k = 0; k < loop->carry_count; k++) {
+		const struct carry *carry = &loop->carries[k];
+		struct arg init = arg_of(c, carry->init);
+		add_copy(c, init, arg_of(c, carry->inner), c->reads[carry->inner] == 1);
+	}
+	struct micro *begin = add_micro(&c->draft, MICRO_LOOP);
+	begin->turns = loop->turns;
+}
+
+/* Whether the carry's result is what an earlier one has just been overwritten with the next of. */
+static bool is_overwritten(const struct instr *loop, uint32_t k)
+{
+	for (uint32_t j = 0; j < k; j++)
+		if (loop->carries[k].result == loop->carries[j].inner && loop->carries[j].result != loop->carries[j].inner)
+			return true;
+	return false;
+}
+
+static void close_loop(struct compiler *c, const struct instr *loop, size_t begin)
+{
+	struct draft *d = &c->draft;
+	size_t saved = d->micro_count;
+	for (uint32_t k = 0; k < loop->carry_count; k++) {
+		if (!is_overwritten(loop, k))
+			continue;
+		struct arg result = arg_of(c, loop->carries[k].result);
+		add_copy(c, result, extra_register(c, result.shift, false), false);
+	}
+	for (uint32_t k = 0; k < loop->carry_count; k++) {
+		const struct carry *carry = &loop->carries[k];
+		if (carry->result == carry->inner)
+			continue;
+		struct arg from = is_overwritten(loop, k) ? d->micros[saved++].out : arg_of(c, carry->result);
+		/* After the last turn its register is read as the final, if at all. */
+		add_copy(c, from, arg_of(c, carry->inner), c->array[carry->final] || c->reads[carry->final] == 1);
+	}
+	struct micro *end = add_micro(d, MICRO_END);
+	end->match = (uint32_t)begin;
+	end->turns = loop->turns;
+	d->micros[begin].match = (uint32_t)d->micro_count - 1;
+	for (uint32_t k = 0; k < loop->carry_count; k++) {
+		const struct carry *carry = &loop->carries[k];
+		if (c->array[carry->final])
+			add_copy(c, arg_of(c, carry->inner), arg_of(c, carry->final), false);
+	}
+}
+
+/* Places of registers: a linear scan over the micros, loops widened. */
+
+static void note_touch(struct draft *d, const struct arg *arg, size_t at, const size_t *open, int depth)
+{
+	if (arg->kind != ARG_REGISTER)
+		return;
+	struct draft_register *r = &d->registers[arg->index];
+	if (!r->touched)
+		r->begin = at;
+	r->touched = true;
+	r->end = at > r->end ? at : r->end;
+	/* What comes from before a loop lives to its end: the outermost such. */
+	for (int i = 0; i < depth; i++)
+		if (open[i] > r->begin) {
+			size_t end = d->micros[open[i]].match;
+			r->end = end > r->end ? end : r->end;
+			break;
+		}
+}
+
+enum { MICRO_ARGS = 9 };
+
+static void micro_args(struct micro *m, struct arg *args[MICRO_ARGS])
+{
+	struct arg *all[MICRO_ARGS] = {&m->v, &m->a, &m->y, &m->k, &m->l, &m->g, &m->out, &m->keep[0], &m->keep[1]};
+	memcpy(args, all, sizeof all);
+}
+
+static void find_lives(struct draft *d)
+{
+	enum { DEEPEST = 256 };
+	size_t open[DEEPEST];
+	int depth = 0;
+	for (size_t i = 0; i < d->micro_count; i++) {
+		struct arg *args[MICRO_ARGS];
+		micro_args(&d->micros[i], args);
+		if (d->micros[i].kind == MICRO_LOOP)
+			open[depth++] = i;
+		else if (d->micros[i].kind == MICRO_END)
+			depth--;
+		else
+			for (size_t a = 0; a < MICRO_ARGS; a++)
+				note_touch(d, args[a], i, open, depth);
+	}
+	/* Registers that are filled once for all blocks live through the whole group. */
+	for (size_t i = 0; i < d->fills; i++)
+		if (d->micros[i].once) {
+			d->registers[d->micros[i].out.index].begin = 0;
+			d->registers[d->micros[i].out.index].end = d->micro_count;
+		}
+}
+
+/* Whether the register R, number INDEX, may lie where STATE's did. */
+static bool place_is_free(const struct draft *d, const struct draft_register *r, uint32_t index,
+                          const struct place_state *state)
+{
+	if (state->end < r->begin)
+		return true;
+	const struct arg *out = &d->micros[r->begin].out;
+	bool result = out->kind == ARG_REGISTER && out->index == index && !r->bits;
+	return state->end == r->begin && state->begin < r->begin && result && !state->bits && state->shift == r->shift;
+}
+
+static void rename_registers(struct draft *d)
+{
+	for (size_t i = 0; i < d->micro_count; i++) {
+		struct arg *args[MICRO_ARGS];
+		micro_args(&d->micros[i], args);
+		for (size_t a = 0; a < MICRO_ARGS; a++)
+			if (args[a]->kind == ARG_REGISTER)
+				args[a]->index = d->moved[args[a]->index];
+	}
+}
+
+static void place_registers(struct draft *d)
+{
+	uint32_t used = 0;
+	find_lives(d);
+	for (int whole = 1; whole >= 0; whole--)
+		for (uint32_t i = 0; i < d->register_count; i++) {
+			struct draft_register *r = &d->registers[i];
+			if (!r->touched || (r->end == d->micro_count) != whole)
+				continue;
+			uint32_t place = 0;
+			while (place < used && !place_is_free(d, r, i, &d->places[place]))
+				place++;
+			used += place == used;
+			d->places[place] = (struct place_state){r->begin, r->end, r->shift, r->bits};
+			r->place = place;
+		}
+	for (size_t i = 0; i < d->register_count; i++)
+		d->moved[i] = d->registers[i].place;
+	rename_registers(d);
+}
+
+/* Places that only runs used are given back; the number of those that are left. */
+static uint32_t compact_registers(struct draft *d)
+{
+	uint32_t left = 0;
+	for (size_t i = 0; i < d->register_count; i++)
+		d->moved[i] = NO_VALUE;
+	for (size_t i = 0; i < d->micro_count; i++) {
+		struct arg *args[MICRO_ARGS];
+		micro_args(&d->micros[i], args);
+		for (size_t a = 0; a < MICRO_ARGS; a++)
+			if (args[a]->kind == ARG_REGISTER && d->moved[args[a]->index] == NO_VALUE)
+				d->moved[args[a]->index] = left++;
+	}
+	rename_registers(d);
+	return left;
+}
+
+/* Runs: chains of cheap steps, each reading what the last one made and nothing else does. */
+
+static bool is_cheap(const struct micro *m)
+{
+	bool simple = m->kind == MICRO_FORWARD && op_runs_in_registers(m->op) && m->scalar_entry < 0 &&
+	              (op_table[m->op].class == OP_CLASS_UNARY || m->form == 1);
+	return simple || m->kind == MICRO_COPY;
+}
+
+static bool same_place(const struct arg *a, const struct arg *b)
+{
+	return a->kind == ARG_REGISTER && b->kind == ARG_REGISTER && a->index == b->index;
+}
+
+struct run_builder {
+	const struct draft *draft;
+	struct run_step *steps;
+	size_t count;
+	const struct micro *last; /* the last step's micro */
+	int depth;
+};
+
+static bool extends(const struct run_builder *run, const struct micro *m)
+{
+	const struct micro *last = run->last;
+	return is_cheap(m) && (!last || (m->wide == last->wide && same_place(&m->v, &last->out) &&
+	                                 (last->single || same_place(&m->out, &m->v))));
+}
+
+static size_t extend_run(struct run_builder *run, size_t i, size_t end);
+
+/* Adds the loop at I as a whole, or nothing: its turns pass one value, from its last step to its first. */
+static bool add_loop_to_run(struct run_builder *run, size_t i)
+{
+	const struct micro *loop = &run->draft->micros[i];
+	const struct run_builder before = *run;
+	if (run->depth == RUN_MAX_DEPTH || loop->turns < 1 || !run->last)
+		return false;
+	run->depth++;
+	bool whole = extend_run(run, i + 1, loop->match) == loop->match;
+	if (!whole || run->count == before.count || run->last == before.last ||
+	    !same_place(&run->last->out, &before.last->out)) {
+		*run = before;
+		return false;
+	}
+	run->steps[run->count++] =
+		(struct run_step){.op = OP_COUNT, .target = (uint32_t)before.count, .turns = (uint64_t)loop->turns};
+	run->depth--;
+	return true;
+}
+
+/* Adds micros from I on to RUN as far as they chain; returns the first that does not. */
+static size_t extend_run(struct run_builder *run, size_t i, size_t end)
+{
+	while (i < end && run->count + 2 < RUN_MAX_STEPS) {
+		const struct micro *m = &run->draft->micros[i];
+		if (m->kind == MICRO_LOOP) {
+			if (!add_loop_to_run(run, i))
+				break;
+			i = m->match + 1;
+			continue;
+		}
+		if (!extends(run, m))
+			break;
+		/* Copies move nothing when everything is in registers. */
+		if (m->kind != MICRO_COPY)
+			run->steps[run->count++] =
+				(struct run_step){.op = m->op, .scalar = m->scalar, .number = {m->number[0], m->number[1]}};
+		run->last = m;
+		i++;
+	}
+	return i;
+}
+
+/* False where memory is short. */
+static bool make_runs(struct compiler *c)
+{
+	struct draft *d = &c->draft;
+	size_t count = 0;
+	for (size_t i = 0; i < d->micro_count;) {
+		struct run_builder run = {.draft = d, .steps = d->steps};
+		size_t end = is_cheap(&d->micros[i]) ? extend_run(&run, i, d->micro_count) : i;
+		if (run.count < 2) {
+			d->moved[i] = (uint32_t)count;
+			d->micros[count++] = d->micros[i++];
+			continue;
+		}
+		struct run_step *kept = arena_array(c->arena, run.count, sizeof *kept);
+		if (!kept)
+			return false;
+		memcpy(kept, d->steps, run.count * sizeof *kept);
+		struct micro made = {.kind = MICRO_RUN,
+		                     .wide = run.last->wide,
+		                     .v = d->micros[i].v,
+		                     .out = run.last->out,
+		                     .scalar_entry = -1,
+		                     .steps = kept,
+		                     .step_count = run.count};
+		d->micros[count] = made;
+		for (; i < end; i++)
+			d->moved[i] = (uint32_t)count;
+		count++;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (d->micros[i].kind == MICRO_LOOP || d->micros[i].kind == MICRO_END)
+			d->micros[i].match = d->moved[d->micros[i].match];
+	d->micro_count = count;
+	return true;
+}
+
+/* Blocks. */
+
+/* The elements after which the pattern of a fill begins again; 0 where it has no short period. */
+static int64_t fill_period(const struct micro *m)
+{
+	int64_t period = 1;
+	for (int d = 0; d < m->from->shape.ndim; d++) {
+		int64_t extent = m->from->shape.dim[m->from->shape.ndim - 1 - d];
+		if (d >= m->to->shape.ndim || extent != m->to->shape.dim[m->to->shape.ndim - 1 - d])
+			return 0;
+		period *= extent;
+	}
+	return m->to->shape.ndim > 0 && period % 8 == 0 && period <= MOST_BLOCK ? period : 0;
+}
+
+/* Marks the fills that are the same in every block; the elements that a block must then be a multiple of. */
+static int64_t mark_once(struct draft *d)
+{
+	int64_t period = 1;
+	for (size_t i = 0; i < d->fills; i++) {
+		int64_t p = fill_period(&d->micros[i]);
+		d->micros[i].once = p && (period % p == 0 || p % period == 0);
+		if (d->micros[i].once && p > period)
+			period = p;
+	}
+	return period;
+}
+
+/* As many elements as keep the registers in the first-level cache; whole periods of fills where they are short. */
+static void choose_block(struct launch *launch, int64_t period)
+{
+	int64_t width = 4, arrays = 1;
+	for (size_t i = 0; i < launch->micro_count; i++) {
+		const struct micro *m = &launch->micros[i];
+		width = m->wide ? 8 : width;
+		arrays += (m->out.kind == ARG_ARRAY) + (m->kind == MICRO_FILL);
+	}
+	int64_t block = BLOCK_BYTES / (width * (launch->registers + (arrays > 4 ? 4 : arrays)));
+	block = block < LEAST_BLOCK ? LEAST_BLOCK : block > MOST_BLOCK ? MOST_BLOCK : block;
+	int64_t unit = period > 1 ? period : 512;
+	launch->block = block / unit > 0 ? block / unit * unit : unit;
+	if (launch->block > launch->count && launch->count > 0)
+		launch->block = (launch->count + 63) / 64 * 64;
+	launch->register_bytes = (launch->block * width + 63) / 64 * 64;
+}
+
+static void draft_begin(struct draft *d)
+{
+	/* Names that are given from here on are above all that were given before. */
+	d->first += (uint32_t)(d->micro_count > d->register_count ? d->micro_count : d->register_count) + 1;
+	d->micro_count = d->register_count = d->extras = d->fills = 0;
+}
+
+static void add_micros(struct compiler *c, size_t first, size_t end)
+{
+	enum { DEEPEST = 256 };
+	size_t open[DEEPEST];
+	int depth = 0;
+	for (size_t i = first; i < end; i++) {
+		const struct instr *instr = &c->body->instrs[i];
+		if (!c->live[i])
+			continue;
+		if (instr->kind == INSTR_LOOP) {
+			open_loop(c, instr);
+			open[depth++] = c->draft.micro_count - 1;
+		} else if (instr->kind == INSTR_END) {
+			close_loop(c, &c->body->instrs[instr->match], open[--depth]);
+		} else {
+			add_element(c, instr);
+		}
+	}
+}
+
+bool compile_group(struct compiler *c, size_t first, size_t end)
+{
+	struct draft *d = &c->draft;
+	struct launch *launch = compiler_launch(c, LAUNCH_GROUP);
+	launch->count = shape_count(group_shape(c, &c->body->instrs[first]));
+	draft_begin(d);
+	fill_first(c, first, end);
+	add_micros(c, first, end);
+	size_t names = d->micro_count;
+	int64_t period = mark_once(d);
+	place_registers(d);
+	if (!make_runs(c))
+		return false;
+	launch->registers = compact_registers(d);
+	launch->micros = arena_array(c->arena, d->micro_count + 1, sizeof *launch->micros);
+	if (!launch->micros)
+		return false;
+	memcpy(launch->micros, d->micros, d->micro_count * sizeof *launch->micros);
+	launch->micro_count = d->micro_count;
+	d->micro_count = names;
+	choose_block(launch, period);
+	int64_t bytes = launch->register_bytes * launch->registers;
+	if (bytes > c->register_bytes)
+		c->register_bytes = bytes;
+	return true;
+}

@@ -1,0 +1,1465 @@
+/*
+ * The program compiler and the evaluator against a naive interpreter.
+ *
+ * Random bodies (element-wise and general operations, several live values,
+ * broadcast operands, loops, derivatives with masks) are run twice: compiled, and
+ * one instruction at a time over whole arrays with every operand written out in
+ * full. Both go through the same kernels, so what they give must be equal bit for
+ * bit. Beside that an abstract run follows which value each byte and each register
+ * holds, so that a value that is overwritten too early is found even where the
+ * numbers would hide it.
+ */
+#include "exec/evaluate.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/launch.h"
+
+enum { MOST_PARAMS = 16, MOST_VISIBLE = 512, MOST_TURNS = 4, FIRST_ROW = 3, MOST_INS = 8, GUARD = 256 };
+
+/* ---- a body that is being made ---- */
+
+/* A forward operation that can be turned back. */
+struct record {
+	enum op op;
+	const struct attrs *attrs;
+	uint32_t v, a, y, k, l;
+	double scalar;
+	const struct type *of_v, *of_a, *of_y;
+};
+
+struct model {
+	uint64_t random;
+	struct arena arena;
+	struct diags diags;
+	struct body body;
+	const struct type *full, *row, *columns, *number, *mask; /* row, columns: NULL where the arrays have one axis */
+	enum dtype dtype;
+	struct bound_param params[MOST_PARAMS];
+	bool stacked[MOST_PARAMS];
+	const struct type *part[MOST_PARAMS]; /* of a param as it is read */
+	size_t param_count;
+	uint32_t visible[MOST_VISIBLE];
+	size_t visible_count;
+	struct record records[MOST_VISIBLE];
+	size_t record_count;
+	int64_t counters[256];
+	bool general; /* general operations too */
+	bool loops;
+};
+
+static uint32_t draw(struct model *m, uint32_t below)
+{
+	m->random = m->random * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)((m->random >> 33) % below);
+}
+
+static double draw_number(struct model *m) { return (double)draw(m, 4001) / 1000 - 2; }
+
+static const struct type *type_new(struct model *m, enum dtype dtype, int ndim, int64_t first, int64_t second)
+{
+	struct type *type = arena_alloc(&m->arena, sizeof *type);
+	*type = (struct type){.dtype = dtype, .shape = {.ndim = ndim, .dim = {first, second}}};
+	return type;
+}
+
+static size_t width_of(const struct type *type) { return type->dtype == DTYPE_F64 ? 8 : 4; }
+
+static size_t count_of(const struct type *type) { return (size_t)shape_count(&type->shape); }
+
+static void *array_new(size_t bytes)
+{
+	char *block = malloc(bytes + 2 * GUARD + 64);
+	memset(block, 0xa5, bytes + 2 * GUARD + 64);
+	return block + GUARD;
+}
+
+static void array_free(void *array)
+{
+	if (array)
+		free((char *)array - GUARD);
+}
+
+static void check_guards(const void *array, size_t bytes)
+{
+	const unsigned char *at = array;
+	for (size_t i = 1; i <= GUARD; i++)
+		ck_assert_uint_eq(at[-(ptrdiff_t)i], 0xa5);
+	for (size_t i = 0; i < GUARD; i++)
+		ck_assert_uint_eq(at[bytes + i], 0xa5);
+}
+
+static void fill_array(struct model *m, void *array, const struct type *type)
+{
+	for (size_t i = 0; i < count_of(type); i++)
+		if (type->dtype == DTYPE_F64)
+			((double *)array)[i] = draw_number(m);
+		else
+			((float *)array)[i] = (float)draw_number(m);
+}
+
+static void add_param(struct model *m, const struct type *part, bool stacked, bool streamed)
+{
+	struct bound_param *param = &m->params[m->param_count];
+	param->type = *part;
+	if (stacked) {
+		param->type.shape.ndim = part->shape.ndim + 1;
+		for (int i = 0; i < part->shape.ndim; i++)
+			param->type.shape.dim[i + 1] = part->shape.dim[i];
+		param->type.shape.dim[0] = MOST_TURNS + 2;
+	}
+	if (streamed)
+		param->type.shape.dim[0] += FIRST_ROW + 2;
+	param->streamed = streamed;
+	void *data = malloc((size_t)type_bytes(&param->type) + 1);
+	fill_array(m, data, &param->type);
+	param->data = data;
+	if (streamed) {
+		param->gradient = calloc(count_of(&param->type) + 1, width_of(part));
+	} else {
+		param->hi = calloc(count_of(&param->type) + 1, sizeof(double));
+		param->lo = calloc(count_of(&param->type) + 1, sizeof(double));
+	}
+	m->stacked[m->param_count] = stacked;
+	m->part[m->param_count++] = part;
+}
+
+static void show(struct model *m, uint32_t value)
+{
+	if (m->visible_count < MOST_VISIBLE)
+		m->visible[m->visible_count++] = value;
+}
+
+static uint32_t add_in(struct model *m, const struct type *type)
+{
+	uint32_t id = body_add_value(&m->body, type);
+	m->body.values[id].from = FROM_PORT;
+	m->body.values[id].port = (uint32_t)m->body.in_count;
+	m->body.values[id].streamed = type != m->columns && type != m->number;
+	body_add_in(&m->body, PORT_SLOT, (uint32_t)m->body.in_count, id);
+	show(m, id);
+	return id;
+}
+
+static uint32_t add_made(struct model *m, const struct type *type, size_t instr)
+{
+	uint32_t id = body_add_value(&m->body, type);
+	m->body.values[id].from = FROM_INSTR;
+	m->body.values[id].instr = (uint32_t)instr;
+	m->body.values[id].streamed = type != m->columns && type != m->number;
+	return id;
+}
+
+/* A reading of a param; LEVEL: loops open, of which level 0 lies around the body. */
+static uint32_t add_reading(struct model *m, int level, struct param_ref *ref)
+{
+	uint32_t param = draw(m, (uint32_t)m->param_count);
+	uint32_t id = body_add_value(&m->body, m->part[param]);
+	struct value *value = &m->body.values[id];
+	value->from = FROM_PARAM;
+	value->param = (struct param_ref){.param = param};
+	value->streamed = m->params[param].streamed;
+	if (m->stacked[param]) {
+		struct index *index = arena_alloc(&m->arena, sizeof *index);
+		index->loop = draw(m, 4) == 0 ? -1 : (int32_t)draw(m, (uint32_t)level + 1);
+		index->value = draw(m, 2);
+		value->param.count = 1;
+		value->param.index = index;
+	}
+	if (ref)
+		*ref = value->param;
+	return id;
+}
+
+/* A visible value of TYPE (NULL: any that is not a mask), or NO_VALUE. */
+static uint32_t pick(struct model *m, const struct type *type)
+{
+	for (int tries = 0; tries < 40 && m->visible_count; tries++) {
+		/* the newest most of the time, so that chains come about */
+		size_t back = draw(m, 3) ? draw(m, m->visible_count < 3 ? (uint32_t)m->visible_count : 3)
+		                         : draw(m, (uint32_t)m->visible_count);
+		uint32_t value = m->visible[m->visible_count - 1 - back];
+		const struct type *is = m->body.values[value].type;
+		if (type ? type_equal(is, type) : is->dtype != DTYPE_BITS)
+			return value;
+	}
+	return NO_VALUE;
+}
+
+static struct attrs *attrs_new(struct model *m, enum op op)
+{
+	struct attrs *attrs = arena_alloc(&m->arena, sizeof *attrs);
+	attrs_default(attrs, op);
+	if (op == OP_clip) {
+		attrs->number[0] = -0.75;
+		attrs->number[1] = 0.5;
+	}
+	if (op == OP_dropout)
+		attrs->p = 0.25;
+	if (op == OP_sum || op == OP_amax) {
+		attrs->has_axis = true;
+		attrs->axis_count = 1;
+		attrs->axis[0] = -1;
+		attrs->keepdims = true;
+	}
+	return attrs;
+}
+
+static void add_element(struct model *m, int level)
+{
+	static const enum op tame[] = {OP_add,  OP_mul, OP_sub, OP_sin,  OP_tanh, OP_neg, OP_abs,  OP_relu,
+	                               OP_clip, OP_max, OP_min, OP_rsub, OP_add,  OP_mul, OP_silu, OP_sigmoid};
+	enum op op = tame[draw(m, sizeof tame / sizeof *tame)];
+	if (draw(m, 8) == 0)
+		while (op = (enum op)draw(m, OP_COUNT), op_table[op].class == OP_CLASS_GENERAL)
+			;
+	const struct op_info *info = &op_table[op];
+	uint32_t v = draw(m, 12) == 0 ? add_reading(m, level, NULL) : pick(m, draw(m, 4) ? m->full : NULL), a = NO_VALUE;
+	if (v == NO_VALUE)
+		return;
+	if (info->class == OP_CLASS_BINARY && draw(m, 3))
+		a = draw(m, 2) ? add_reading(m, level, NULL) : pick(m, draw(m, 2) ? m->full : NULL);
+	struct type result = *m->body.values[v].type;
+	if (a != NO_VALUE &&
+	    !shape_broadcast(&m->body.values[v].type->shape, &m->body.values[a].type->shape, &result.shape))
+		return;
+	const struct type *of_y = type_new(m, m->dtype, result.shape.ndim, result.shape.dim[0], result.shape.dim[1]);
+	struct record r = {op,
+	                   attrs_new(m, op),
+	                   v,
+	                   a,
+	                   NO_VALUE,
+	                   NO_VALUE,
+	                   NO_VALUE,
+	                   draw_number(m),
+	                   m->body.values[v].type,
+	                   a == NO_VALUE ? NULL : m->body.values[a].type,
+	                   of_y};
+	struct instr *instr = body_add_instr(&m->body, INSTR_OP);
+	size_t at = m->body.instr_count - 1;
+	instr->op = op;
+	instr->attrs = r.attrs;
+	instr->v = v;
+	instr->a = a;
+	instr->scalar = r.scalar;
+	instr->of_v = r.of_v;
+	instr->of_a = r.of_a;
+	instr->of_y = of_y;
+	bool keeps = info->keeps[0].kind != KEEP_NOTHING && draw(m, 2);
+	uint32_t kept[2] = {NO_VALUE, NO_VALUE};
+	for (int k = 0; k < MAX_KEEPS && keeps; k++)
+		if (info->keeps[k].kind != KEEP_NOTHING && draw(m, 5)) {
+			const struct type *type =
+				info->keeps[k].kind == KEEP_MASK
+					? type_new(m, DTYPE_BITS, result.shape.ndim, result.shape.dim[0], result.shape.dim[1])
+					: of_y;
+			kept[k] = add_made(m, type, at);
+			show(m, kept[k]);
+		}
+	if ((kept[0] == NO_VALUE && kept[1] == NO_VALUE) || draw(m, 5))
+		show(m, r.y = add_made(m, of_y, at));
+	instr = &m->body.instrs[at];
+	instr->out = r.y;
+	memcpy(instr->out_keep, kept, sizeof kept);
+	r.k = kept[0];
+	r.l = kept[1];
+	if (m->record_count < MOST_VISIBLE)
+		m->records[m->record_count++] = r;
+}
+
+/* The derivative of something that has been recorded. */
+static void add_vjp(struct model *m)
+{
+	if (!m->record_count)
+		return;
+	const struct record *r =
+		&m->records[m->record_count - 1 - draw(m, m->record_count < 4 ? (uint32_t)m->record_count : 4)];
+	const struct op_info *info = &op_table[r->op];
+	bool side = r->a != NO_VALUE && draw(m, 2);
+	unsigned needs = side ? info->needs_a : info->needs_v;
+	uint32_t g = pick(m, r->of_y);
+	if (g == NO_VALUE || !(side ? info->operand_differentiable : info->differentiable) ||
+	    (needs & NEED_Y && r->y == NO_VALUE) || (needs & NEED_K && r->k == NO_VALUE) ||
+	    (needs & NEED_L && r->l == NO_VALUE))
+		return;
+	bool general = info->class == OP_CLASS_GENERAL;
+	struct instr *instr = body_add_instr(&m->body, general ? INSTR_VJP : side ? INSTR_VJP_A : INSTR_VJP_V);
+	size_t at = m->body.instr_count - 1;
+	instr->op = r->op;
+	instr->attrs = r->attrs;
+	instr->scalar = r->scalar;
+	instr->of_v = r->of_v;
+	instr->of_a = r->of_a;
+	instr->of_y = r->of_y;
+	instr->g = g;
+	instr->v = needs & NEED_V ? r->v : NO_VALUE;
+	instr->a = needs & NEED_A ? r->a : NO_VALUE;
+	instr->y = needs & NEED_Y ? r->y : NO_VALUE;
+	instr->k = needs & NEED_K ? r->k : NO_VALUE;
+	instr->l = needs & NEED_L ? r->l : NO_VALUE;
+	uint32_t out = add_made(m, general ? r->of_v : r->of_y, at);
+	m->body.instrs[at].out = out;
+	show(m, out);
+}
+
+static void add_general(struct model *m, int level)
+{
+	static const enum op ops[] = {OP_softmax, OP_cumsum, OP_rmsnorm, OP_sum, OP_dropout, OP_amax, OP_matmul};
+	enum op op = ops[draw(m, sizeof ops / sizeof *ops)];
+	uint32_t v = pick(m, m->full), a = NO_VALUE;
+	if (v == NO_VALUE || ((op == OP_sum || op == OP_amax || op == OP_matmul) && !m->row))
+		return;
+	struct attrs *attrs = attrs_new(m, op);
+	const struct type *of_v = m->body.values[v].type, *of_y = op == OP_sum || op == OP_amax ? m->row : m->full;
+	if (op == OP_matmul) { /* the last param is a square one */
+		a = body_add_value(&m->body, m->part[m->param_count]);
+		m->body.values[a].from = FROM_PARAM;
+		m->body.values[a].param.param = (uint32_t)m->param_count;
+	}
+	(void)level;
+	struct record r = {op, attrs, v, a, NO_VALUE, NO_VALUE, NO_VALUE, 0, of_v, NULL, of_y};
+	struct instr *instr = body_add_instr(&m->body, INSTR_OP);
+	size_t at = m->body.instr_count - 1;
+	instr->op = op;
+	instr->attrs = attrs;
+	instr->v = v;
+	instr->a = a;
+	instr->of_v = of_v;
+	instr->of_a = r.of_a = a == NO_VALUE ? NULL : m->body.values[a].type;
+	instr->of_y = of_y;
+	if (op == OP_rmsnorm && draw(m, 2)) {
+		struct type kept;
+		op_keep_type(op, attrs, of_v, NULL, of_y, 0, &kept);
+		r.k = add_made(m, type_new(m, kept.dtype, kept.shape.ndim, kept.shape.dim[0], kept.shape.dim[1]), at);
+		m->body.instrs[at].out_keep[0] = r.k;
+	}
+	r.y = add_made(m, of_y, at);
+	m->body.instrs[at].out = r.y;
+	show(m, r.y);
+	if (op != OP_dropout && op != OP_matmul && m->record_count < MOST_VISIBLE)
+		m->records[m->record_count++] = r;
+}
+
+static void add_plain(struct model *m, int level)
+{
+	enum instr_kind kind = (enum instr_kind[]){
+		INSTR_ADD, INSTR_ADD, INSTR_ZERO, INSTR_BROADCAST, INSTR_SUM_TO, INSTR_ACCUMULATE}[draw(m, m->general ? 6 : 4)];
+	const struct type *type = m->full;
+	uint32_t v = NO_VALUE, a = NO_VALUE;
+	struct param_ref ref = {0};
+	if (kind == INSTR_ADD) {
+		v = pick(m, m->full);
+		a = pick(m, m->full);
+	} else if (kind == INSTR_BROADCAST) {
+		v = draw(m, 2) ? add_reading(m, level, NULL) : pick(m, NULL);
+	} else if (kind == INSTR_SUM_TO) {
+		v = pick(m, m->full);
+		type = m->row && draw(m, 2) ? (draw(m, 2) ? m->row : m->columns) : m->number;
+	} else if (kind == INSTR_ACCUMULATE) {
+		uint32_t reading = add_reading(m, level, &ref);
+		v = pick(m, m->body.values[reading].type);
+	}
+	if (kind != INSTR_ZERO && v == NO_VALUE)
+		return;
+	if (kind == INSTR_BROADCAST) {
+		struct shape shape;
+		if (!shape_broadcast(&m->body.values[v].type->shape, &type->shape, &shape) ||
+		    !shape_equal(&shape, &type->shape))
+			return;
+	}
+	if (kind == INSTR_ADD && a == NO_VALUE)
+		return;
+	struct instr *instr = body_add_instr(&m->body, kind);
+	size_t at = m->body.instr_count - 1;
+	instr->v = v;
+	instr->a = a;
+	instr->param = ref;
+	if (kind == INSTR_ACCUMULATE)
+		return;
+	uint32_t out = add_made(m, type, at);
+	m->body.instrs[at].out = out;
+	show(m, out);
+}
+
+static void add_instrs(struct model *m, int count, int level);
+
+static void add_loop(struct model *m, int count, int level)
+{
+	const size_t shown = m->visible_count, recorded = m->record_count;
+	uint32_t carried = 1 + draw(m, 3);
+	struct carry *carries = arena_array(&m->arena, carried, sizeof *carries);
+	size_t begin = m->body.instr_count;
+	for (uint32_t k = 0; k < carried; k++)
+		if ((carries[k].init = pick(m, m->full)) == NO_VALUE)
+			return;
+	struct instr *loop = body_add_instr(&m->body, INSTR_LOOP);
+	loop->turns = draw(m, MOST_TURNS + 1);
+	loop->level = level + 1;
+	loop->carries = carries;
+	loop->carry_count = carried;
+	for (uint32_t k = 0; k < carried; k++)
+		show(m, carries[k].inner = add_made(m, m->full, begin));
+	bool general = m->general;
+	m->general &= draw(m, 2);
+	add_instrs(m, count, level + 1);
+	m->general = general;
+	for (uint32_t k = 0; k < carried; k++)
+		carries[k].result = pick(m, m->full);
+	for (uint32_t k = 0; k < carried; k++)
+		if (carries[k].result == NO_VALUE)
+			carries[k].result = carries[k].inner;
+	struct instr *end = body_add_instr(&m->body, INSTR_END);
+	size_t at = m->body.instr_count - 1;
+	end->match = (uint32_t)begin;
+	end->carries = carries;
+	end->carry_count = carried;
+	m->body.instrs[begin].match = (uint32_t)at;
+	m->visible_count = shown;
+	m->record_count = recorded;
+	for (uint32_t k = 0; k < carried; k++)
+		show(m, carries[k].final = add_made(m, m->full, at));
+}
+
+static void add_instrs(struct model *m, int count, int level)
+{
+	for (int i = 0; i < count; i++) {
+		uint32_t what = draw(m, 20);
+		if (what < 2 && m->loops && level < 4)
+			add_loop(m, 1 + (int)draw(m, 6), level);
+		else if (what < 5 && m->general)
+			add_general(m, level);
+		else if (what < 9)
+			add_vjp(m);
+		else if (what < 11)
+			add_plain(m, level);
+		else
+			add_element(m, level);
+	}
+}
+
+static void add_outs(struct model *m)
+{
+	size_t count = 1 + draw(m, 4);
+	for (size_t i = 0; i < count; i++) {
+		uint32_t value = m->visible[m->visible_count - 1 - (i && draw(m, 2) ? draw(m, (uint32_t)m->visible_count) : 0)];
+		body_add_out(&m->body, PORT_SLOT, (uint32_t)i, value);
+	}
+}
+
+/* ROWS by COLUMNS elements; COLUMNS 0: one axis. */
+static void model_init(struct model *m, uint64_t seed, enum dtype dtype, int64_t rows, int64_t columns)
+{
+	*m = (struct model){.random = seed * 0x9e3779b97f4a7c15u + 1, .dtype = dtype};
+	arena_init(&m->arena, &allocator_system);
+	diags_init(&m->diags, &m->arena);
+	body_init(&m->body, &m->arena);
+	m->full = type_new(m, dtype, columns ? 2 : 1, rows, columns);
+	m->mask = type_new(m, DTYPE_BITS, columns ? 2 : 1, rows, columns);
+	m->number = type_new(m, dtype, 0, 0, 0);
+	m->row = columns ? type_new(m, dtype, 2, rows, 1) : NULL;
+	m->columns = columns ? type_new(m, dtype, 1, columns, 0) : NULL;
+	add_param(m, m->number, false, false);
+	add_param(m, m->number, true, false);
+	add_param(m, type_new(m, dtype, 1, 1, 0), true, false);
+	add_param(m, m->full, false, true);
+	add_param(m, m->full, true, false);
+	if (columns) {
+		add_param(m, m->row, false, true);
+		add_param(m, m->columns, false, false);
+		add_param(m, m->columns, true, false);
+		add_param(m, type_new(m, dtype, 2, 1, columns), true, false);
+		add_param(m, type_new(m, dtype, 2, columns, columns), false, false);
+		m->param_count--; /* matmul's: not drawn with the others */
+	}
+	m->counters[0] = 2;
+	add_in(m, m->full);
+	add_in(m, m->mask);
+	if (columns)
+		add_in(m, m->row);
+	add_in(m, m->full);
+}
+
+static void model_free(struct model *m)
+{
+	for (size_t i = 0; i < MOST_PARAMS; i++) {
+		free((void *)(uintptr_t)m->params[i].data);
+		free(m->params[i].hi);
+		free(m->params[i].lo);
+		free(m->params[i].gradient);
+	}
+	arena_free(&m->arena);
+}
+
+/* ---- the naive interpreter ---- */
+
+struct naive {
+	const struct model *m;
+	const struct body *body;
+	const struct kernels *kernels;
+	void **data; /* by value */
+	int64_t counters[256];
+	struct bound_param params[MOST_PARAMS]; /* with gradients of its own */
+};
+
+static size_t bytes_of(const struct type *type) { return (size_t)type_bytes(type); }
+
+static int64_t param_element(const struct naive *n, const struct param_ref *ref)
+{
+	const struct bound_param *param = &n->params[ref->param];
+	int64_t part = 1, rows = 0;
+	for (int i = (int)ref->count; i < param->type.shape.ndim; i++)
+		part *= param->type.shape.dim[i];
+	for (uint32_t i = 0; i < ref->count; i++)
+		rows = rows * param->type.shape.dim[i] + ref->index[i].value +
+		       (ref->index[i].loop >= 0 ? n->counters[ref->index[i].loop] : 0);
+	if (param->streamed)
+		return FIRST_ROW * (param->type.shape.ndim > 1 ? param->type.shape.dim[1] : 1);
+	return rows * part;
+}
+
+static const void *value_of(struct naive *n, uint32_t value)
+{
+	const struct value *v = &n->body->values[value];
+	if (v->from != FROM_PARAM)
+		return n->data[value];
+	return (const char *)n->params[v->param.param].data + (size_t)param_element(n, &v->param) * width_of(v->type);
+}
+
+static void *room_for(struct naive *n, uint32_t value)
+{
+	if (value == NO_VALUE)
+		return NULL;
+	if (!n->data[value])
+		n->data[value] = malloc(bytes_of(n->body->values[value].type) + 1);
+	return n->data[value];
+}
+
+/* VALUE written out in the shape of TO, by the rules' own words: counted from the last axis, extent 1 stays at 0. */
+static void *spread(struct naive *n, uint32_t value, const struct type *to)
+{
+	const struct type *from = n->body->values[value].type;
+	const char *data = value_of(n, value);
+	size_t width = width_of(to);
+	char *out = malloc(bytes_of(to) + 1);
+	for (size_t i = 0; i < count_of(to); i++) {
+		size_t rest = i, at = 0, step = 1;
+		for (int d = 0; d < to->shape.ndim; d++) {
+			size_t place = rest % (size_t)to->shape.dim[to->shape.ndim - 1 - d];
+			rest /= (size_t)to->shape.dim[to->shape.ndim - 1 - d];
+			if (d >= from->shape.ndim)
+				continue;
+			size_t extent = (size_t)from->shape.dim[from->shape.ndim - 1 - d];
+			at += extent == 1 ? 0 : place * step;
+			step *= extent;
+		}
+		memcpy(out + i * width, data + at * width, width);
+	}
+	return out;
+}
+
+static void *constant(const struct type *type, double number)
+{
+	char *out = malloc(bytes_of(type) + 1);
+	for (size_t i = 0; i < count_of(type); i++)
+		if (type->dtype == DTYPE_F64)
+			((double *)(void *)out)[i] = number;
+		else
+			((float *)(void *)out)[i] = (float)number;
+	return out;
+}
+
+static void naive_element(struct naive *n, const struct instr *instr)
+{
+	const struct type *to = instr->of_y;
+	void *v = instr->v != NO_VALUE ? spread(n, instr->v, to) : NULL;
+	void *a = instr->a != NO_VALUE ? spread(n, instr->a, to) : constant(to, instr->scalar);
+	void *out = malloc(bytes_of(to) + 1), *keep[MAX_KEEPS];
+	for (int k = 0; k < MAX_KEEPS; k++)
+		keep[k] = malloc(bytes_of(to) + 1);
+	struct kernel_args args = {.out = out,
+	                           .keep = {keep[0], keep[1]},
+	                           .v = v,
+	                           .a = a,
+	                           .y = instr->y != NO_VALUE ? value_of(n, instr->y) : NULL,
+	                           .k = instr->k != NO_VALUE ? value_of(n, instr->k) : NULL,
+	                           .l = instr->l != NO_VALUE ? value_of(n, instr->l) : NULL,
+	                           .g = instr->g != NO_VALUE ? value_of(n, instr->g) : NULL,
+	                           .number = {instr->attrs->number[0], instr->attrs->number[1]},
+	                           .n = count_of(to)};
+	if (instr->kind == INSTR_VJP_V)
+		n->kernels->vjp_v[instr->op][0](&args);
+	else if (instr->kind == INSTR_VJP_A)
+		n->kernels->vjp_a[instr->op][0](&args);
+	else
+		n->kernels->forward[instr->op][0](&args);
+	if (instr->out != NO_VALUE)
+		memcpy(room_for(n, instr->out), out, bytes_of(to));
+	if (instr->out_keep[0] != NO_VALUE || instr->out_keep[1] != NO_VALUE)
+		n->kernels->forward_keep[instr->op][0](&args);
+	for (int k = 0; k < MAX_KEEPS; k++) {
+		if (instr->out_keep[k] != NO_VALUE)
+			memcpy(room_for(n, instr->out_keep[k]), keep[k], bytes_of(n->body->values[instr->out_keep[k]].type));
+		free(keep[k]);
+	}
+	free(v);
+	free(a);
+	free(out);
+}
+
+static void naive_general(struct naive *n, const struct instr *instr)
+{
+	const struct type *v = instr->of_v;
+	int64_t scratch = op_scratch(instr->op, instr->attrs, v, instr->of_a, instr->of_y, instr->kind == INSTR_VJP);
+	struct op_call call = {.op = instr->op,
+	                       .attrs = instr->attrs,
+	                       .v = v,
+	                       .a = instr->of_a,
+	                       .y = instr->of_y,
+	                       .first = FIRST_ROW * (v->shape.ndim > 1 ? v->shape.dim[1] : 1),
+	                       .whole = v->shape.dim[0] + FIRST_ROW + 2,
+	                       .scratch = aligned_alloc(64, ((size_t)scratch + 127) / 64 * 64),
+	                       .kernels = n->kernels};
+	if (instr->kind == INSTR_VJP) {
+		const uint32_t reads[MAX_NEEDS] = {instr->v, instr->a, instr->y, instr->k, instr->l};
+		const void *needs[MAX_NEEDS];
+		for (int i = 0; i < MAX_NEEDS; i++)
+			needs[i] = reads[i] == NO_VALUE ? NULL : value_of(n, reads[i]);
+		op_vjp_get(instr->op)(&call, room_for(n, instr->out), NULL, value_of(n, instr->g), needs);
+	} else {
+		void *keep[MAX_KEEPS] = {room_for(n, instr->out_keep[0]), room_for(n, instr->out_keep[1])};
+		op_forward_get(instr->op)(&call, room_for(n, instr->out), value_of(n, instr->v),
+		                          instr->a == NO_VALUE ? NULL : value_of(n, instr->a), keep);
+	}
+	free(call.scratch);
+}
+
+static void naive_accumulate(struct naive *n, const struct instr *instr)
+{
+	struct bound_param *param = &n->params[instr->param.param];
+	const struct type *type = n->body->values[instr->v].type;
+	int64_t at = param_element(n, &instr->param);
+	if (param->streamed)
+		n->kernels->accumulate((char *)param->gradient + (size_t)at * width_of(type), value_of(n, instr->v),
+		                       count_of(type));
+	else
+		n->kernels->accumulate_wide(param->hi + at, param->lo + at, value_of(n, instr->v), count_of(type));
+}
+
+static void naive_step(struct naive *n, const struct instr *instr)
+{
+	const struct type *to = instr->out != NO_VALUE ? n->body->values[instr->out].type : NULL;
+	switch (instr->kind) {
+	case INSTR_OP:
+		(op_table[instr->op].class == OP_CLASS_GENERAL ? naive_general : naive_element)(n, instr);
+		return;
+	case INSTR_VJP:
+		naive_general(n, instr);
+		return;
+	case INSTR_VJP_V:
+	case INSTR_VJP_A:
+		naive_element(n, instr);
+		return;
+	case INSTR_ADD: {
+		char *out = room_for(n, instr->out);
+		struct kernel_args args = {
+			.out = out, .v = value_of(n, instr->v), .a = value_of(n, instr->a), .n = count_of(to)};
+		n->kernels->forward[OP_add][0](&args);
+		return;
+	}
+	case INSTR_ZERO:
+		memset(room_for(n, instr->out), 0, bytes_of(to));
+		return;
+	case INSTR_BROADCAST: {
+		void *out = spread(n, instr->v, to);
+		memcpy(room_for(n, instr->out), out, bytes_of(to));
+		free(out);
+		return;
+	}
+	case INSTR_SUM_TO: {
+		const struct type *from = n->body->values[instr->v].type;
+		void *scratch = malloc(bytes_of(from) + 1);
+		sum_to_shape(n->kernels, room_for(n, instr->out), to, value_of(n, instr->v), from, scratch);
+		free(scratch);
+		return;
+	}
+	case INSTR_ACCUMULATE:
+		naive_accumulate(n, instr);
+		return;
+	case INSTR_LOOP:
+	case INSTR_END:
+		return;
+	}
+}
+
+static void naive_run(struct naive *n, size_t first, size_t end);
+
+static void naive_loop(struct naive *n, const struct instr *loop, size_t at)
+{
+	const struct carry *carries = loop->carries;
+	for (uint32_t k = 0; k < loop->carry_count; k++)
+		memcpy(room_for(n, carries[k].inner), value_of(n, carries[k].init),
+		       bytes_of(n->body->values[carries[k].inner].type));
+	for (int64_t turn = 0; turn < loop->turns; turn++) {
+		void *results[8];
+		n->counters[loop->level] = turn;
+		naive_run(n, at + 1, loop->match);
+		for (uint32_t k = 0; k < loop->carry_count; k++) {
+			size_t bytes = bytes_of(n->body->values[carries[k].inner].type);
+			results[k] = malloc(bytes + 1);
+			memcpy(results[k], value_of(n, carries[k].result), bytes);
+		}
+		for (uint32_t k = 0; k < loop->carry_count; k++) {
+			memcpy(n->data[carries[k].inner], results[k], bytes_of(n->body->values[carries[k].inner].type));
+			free(results[k]);
+		}
+	}
+	for (uint32_t k = 0; k < loop->carry_count; k++)
+		memcpy(room_for(n, carries[k].final), n->data[carries[k].inner],
+		       bytes_of(n->body->values[carries[k].final].type));
+}
+
+static void naive_run(struct naive *n, size_t first, size_t end)
+{
+	for (size_t i = first; i < end; i++) {
+		const struct instr *instr = &n->body->instrs[i];
+		if (instr->kind == INSTR_LOOP) {
+			naive_loop(n, instr, i);
+			i = instr->match;
+		} else {
+			naive_step(n, instr);
+		}
+	}
+}
+
+/* ---- the abstract run: which value lies where ---- */
+
+enum { NOTHING_THERE = UINT32_MAX - 1 };
+
+struct watch {
+	const struct program *program;
+	const struct body *body;
+	uint32_t *holds; /* by 64 bytes of workspace: the value, as of its latest making */
+	int64_t *place;  /* by entry: offset in the workspace, or -1 for the caller's arrays */
+	uint32_t *root;  /* by value: a final is its inner, an inner what was put into it */
+	uint32_t *cell;  /* by value: what is found where it lies */
+	uint32_t registers[512];
+	uint32_t seed;
+};
+
+static int64_t entry_bytes(const struct watch *w, uint32_t entry)
+{
+	return type_bytes(w->program->frame->entries[entry].type);
+}
+
+static void put_at(struct watch *w, int64_t offset, int64_t bytes, uint32_t value)
+{
+	ck_assert_msg(offset % 64 == 0 && offset + bytes <= w->program->workspace, "seed %u: out of the workspace",
+	              w->seed);
+	ck_assert_msg(offset >= w->program->frame->registers, "seed %u: over the frame", w->seed);
+	for (int64_t i = 0; i * 64 < bytes; i++)
+		w->holds[offset / 64 + i] = value;
+}
+
+static void see_at(const struct watch *w, int64_t offset, int64_t bytes, uint32_t value)
+{
+	for (int64_t i = 0; i * 64 < bytes; i++)
+		ck_assert_msg(w->holds[offset / 64 + i] == value, "seed %u: value %u is not where it is read: %u is", w->seed,
+		              value, w->holds[offset / 64 + i]);
+}
+
+/* An array is known by the entry that made it: a carried place passes from entry to entry. */
+static void write_entry(struct watch *w, uint32_t entry)
+{
+	if (entry == NO_VALUE)
+		return;
+	w->cell[entry] = entry;
+	if (w->place[entry] >= 0)
+		put_at(w, w->place[entry], entry_bytes(w, entry), entry);
+}
+
+static void read_entry(const struct watch *w, uint32_t entry)
+{
+	if (entry != NO_VALUE && w->place[entry] >= 0)
+		see_at(w, w->place[entry], entry_bytes(w, entry), w->cell[entry]);
+}
+
+static void watch_arg(const struct watch *w, const struct arg *arg)
+{
+	if (arg->kind == ARG_ARRAY)
+		read_entry(w, arg->index);
+	if (arg->kind == ARG_REGISTER && arg->value < w->body->value_count)
+		ck_assert_msg(w->registers[arg->index] == w->root[arg->value], "seed %u: register %u holds %u, not %u", w->seed,
+		              arg->index, w->registers[arg->index], w->root[arg->value]);
+	else if (arg->kind == ARG_REGISTER)
+		ck_assert_msg(w->registers[arg->index] == arg->value, "seed %u: register %u holds %u, not the filled %u",
+		              w->seed, arg->index, w->registers[arg->index], arg->value);
+}
+
+static void watch_micro(struct watch *w, const struct micro *m)
+{
+	const struct arg *reads[] = {&m->v, &m->a, &m->y, &m->k, &m->l, &m->g},
+					 *writes[] = {&m->out, &m->keep[0], &m->keep[1]};
+	if (m->scalar_entry >= 0)
+		read_entry(w, (uint32_t)m->scalar_entry);
+	for (int i = 0; i < 6; i++)
+		watch_arg(w, reads[i]);
+	for (int i = 0; i < 3; i++) {
+		if (writes[i]->kind == ARG_NONE)
+			continue;
+		for (int k = 0; k < 6; k++)
+			if (writes[i]->kind == ARG_REGISTER && reads[k]->kind == ARG_REGISTER &&
+			    writes[i]->index == reads[k]->index)
+				ck_assert_msg(writes[i]->bits == reads[k]->bits && writes[i]->shift == reads[k]->shift,
+				              "seed %u: %s in place of another type", w->seed, op_table[m->op].name);
+		for (int k = 0; k < i; k++)
+			ck_assert_msg(writes[k]->kind != writes[i]->kind || writes[k]->index != writes[i]->index,
+			              "seed %u: two results in one place", w->seed);
+		if (writes[i]->kind == ARG_ARRAY)
+			write_entry(w, writes[i]->index);
+		else if (writes[i]->value < w->body->value_count)
+			w->registers[writes[i]->index] = w->root[writes[i]->value];
+		else
+			w->registers[writes[i]->index] = writes[i]->value;
+	}
+}
+
+static void watch_group(struct watch *w, const struct launch *launch)
+{
+	int64_t left[64];
+	int depth = 0;
+	ck_assert_uint_lt(launch->registers, 512);
+	for (uint32_t i = 0; i < launch->registers; i++)
+		w->registers[i] = NOTHING_THERE;
+	put_at(w, w->program->frame->registers, (int64_t)launch->registers * launch->register_bytes, NOTHING_THERE);
+	for (size_t i = 0; i < launch->micro_count; i++) {
+		const struct micro *m = &launch->micros[i];
+		if (m->kind == MICRO_LOOP && m->turns == 0) {
+			i = m->match;
+		} else if (m->kind == MICRO_LOOP) {
+			left[depth++] = m->turns;
+		} else if (m->kind == MICRO_END) {
+			if (--left[depth - 1] > 0)
+				i = m->match;
+			else
+				depth--;
+		} else {
+			watch_micro(w, m);
+		}
+	}
+}
+
+static void watch_launch(struct watch *w, const struct launch *launch)
+{
+	for (int i = 0; i < MAX_NEEDS; i++)
+		read_entry(w, launch->needs[i]);
+	read_entry(w, launch->g);
+	put_at(w, w->program->frame->registers, 0, NOTHING_THERE);
+	for (int i = 0; i < MAX_NEEDS; i++)
+		for (int k = 0; k < 4; k++) {
+			uint32_t made = (uint32_t[]){launch->out, launch->out_a, launch->keep[0], launch->keep[1]}[k];
+			if (made != NO_VALUE && launch->needs[i] != NO_VALUE && w->place[made] >= 0)
+				ck_assert_msg(w->place[made] != w->place[launch->needs[i]], "seed %u: a call in place", w->seed);
+		}
+	write_entry(w, launch->out);
+	write_entry(w, launch->out_a);
+	write_entry(w, launch->keep[0]);
+	write_entry(w, launch->keep[1]);
+}
+
+static void watch_begin(struct watch *w, const struct launch *loop)
+{
+	for (size_t i = 0; i < loop->carried_count; i++) {
+		const struct carried *c = &loop->carried[i];
+		read_entry(w, c->init);
+		w->place[c->inner] = w->place[c->init];
+		w->cell[c->inner] = w->cell[c->init];
+		if (c->written)
+			w->place[c->result] = c->offset[0];
+	}
+}
+
+/* As the evaluator exchanges them: first what is copied, then the pointers. */
+static void watch_exchange(struct watch *w, const struct launch *loop)
+{
+	for (size_t i = 0; i < loop->carried_count; i++) {
+		const struct carried *c = &loop->carried[i];
+		read_entry(w, c->result);
+		if (!c->written)
+			put_at(w, c->offset[w->place[c->inner] == c->offset[0]], c->bytes, c->inner);
+	}
+	for (size_t i = 0; i < loop->carried_count; i++) {
+		const struct carried *c = &loop->carried[i];
+		int64_t made = c->offset[w->place[c->inner] == c->offset[0]];
+		if (c->written)
+			made = w->place[c->result];
+		w->place[c->inner] = made;
+		if (c->written)
+			w->place[c->result] = c->offset[made == c->offset[0]];
+		w->cell[c->inner] = c->written ? w->cell[c->result] : c->inner;
+	}
+	for (size_t i = 0; i < loop->carried_count; i++)
+		read_entry(w, loop->carried[i].inner);
+}
+
+static void watch_finish(struct watch *w, const struct launch *loop, bool none)
+{
+	for (size_t i = 0; i < loop->carried_count; i++) {
+		const struct carried *c = &loop->carried[i];
+		uint32_t from = none ? c->init : c->inner;
+		read_entry(w, from);
+		if (c->copy_out) {
+			write_entry(w, c->final);
+		} else if (none) {
+			w->place[c->final] = c->offset[0];
+			write_entry(w, c->final);
+		} else {
+			w->place[c->final] = w->place[from];
+			w->cell[c->final] = w->cell[from];
+		}
+	}
+}
+
+static void watch_launches(struct watch *w)
+{
+	int64_t left[64];
+	int depth = 0;
+	for (size_t i = 0; i < w->program->launch_count; i++) {
+		const struct launch *launch = &w->program->launches[i];
+		if (launch->kind == LAUNCH_GROUP) {
+			watch_group(w, launch);
+		} else if (launch->kind == LAUNCH_LOOP) {
+			watch_begin(w, launch);
+			left[depth++] = launch->turns;
+			if (launch->turns == 0) {
+				watch_finish(w, launch, true);
+				i = launch->match;
+				depth--;
+			}
+		} else if (launch->kind == LAUNCH_END) {
+			const struct launch *loop = &w->program->launches[launch->match];
+			watch_exchange(w, loop);
+			if (--left[depth - 1] > 0) {
+				i = launch->match;
+			} else {
+				watch_finish(w, loop, false);
+				depth--;
+			}
+		} else {
+			watch_launch(w, launch);
+		}
+	}
+}
+
+static void check_places(const struct program *program, uint32_t seed)
+{
+	const struct body *body = program->body;
+	const struct frame_plan *frame = program->frame;
+	struct watch w = {.program = program, .body = body, .seed = seed};
+	w.holds = calloc((size_t)program->workspace / 64 + 1, sizeof *w.holds);
+	w.place = calloc(frame->count + 1, sizeof *w.place);
+	w.cell = calloc(frame->count + 1, sizeof *w.cell);
+	w.root = calloc(body->value_count + 1, sizeof *w.root);
+	for (int64_t i = 0; i < program->workspace / 64; i++)
+		w.holds[i] = NOTHING_THERE;
+	for (size_t i = 0; i < frame->count; i++) {
+		w.place[i] = frame->entries[i].kind == ENTRY_WORKSPACE ? frame->entries[i].offset : -1;
+		w.cell[i] = (uint32_t)i;
+	}
+	/* In a group a final goes by the register of its inner. */
+	for (uint32_t i = 0; i < body->value_count; i++)
+		w.root[i] = i;
+	for (size_t i = 0; i < body->instr_count; i++)
+		for (uint32_t k = 0; body->instrs[i].kind == INSTR_LOOP && k < body->instrs[i].carry_count; k++)
+			w.root[body->instrs[i].carries[k].final] = body->instrs[i].carries[k].inner;
+	watch_launches(&w);
+	free(w.holds);
+	free(w.place);
+	free(w.cell);
+	free(w.root);
+}
+
+/* ---- both, compared ---- */
+
+static void compare(const void *is, const void *wanted, const struct type *type, uint32_t seed, size_t out)
+{
+	if (type->dtype == DTYPE_BITS) {
+		ck_assert_msg(memcmp(is, wanted, bytes_of(type)) == 0, "seed %u: mask of out %zu differs", seed, out);
+		return;
+	}
+	size_t width = width_of(type);
+	for (size_t i = 0; i < count_of(type); i++) {
+		double a = width == 8 ? ((const double *)is)[i] : (double)((const float *)is)[i];
+		double b = width == 8 ? ((const double *)wanted)[i] : (double)((const float *)wanted)[i];
+		if (isnan(a) && isnan(b))
+			continue;
+		ck_assert_msg(memcmp((const char *)is + i * width, (const char *)wanted + i * width, width) == 0,
+		              "seed %u: out %zu, element %zu: %.17g, should be %.17g", seed, out, i, a, b);
+	}
+}
+
+static void run_compiled(const struct model *m, const struct program *program, void *const *ins, void *const *outs)
+{
+	size_t bytes = (size_t)program->workspace;
+	char *block = aligned_alloc(64, bytes + 128);
+	memset(block, 0xff, bytes + 128);
+	struct evaluation e = {.program = program,
+	                       .ins = (const void *const *)ins,
+	                       .outs = outs,
+	                       .params = m->params,
+	                       .counters = m->counters,
+	                       .workspace = block,
+	                       .first_row = FIRST_ROW,
+	                       .whole_rows = m->full->shape.dim[0] + FIRST_ROW + 2};
+	evaluate(&e);
+	for (size_t i = 0; i < 128; i++)
+		ck_assert_uint_eq((unsigned char)block[bytes + i], 0xff);
+	/* Once more on what is left there: nothing may depend on it. */
+	free(block);
+}
+
+static void run_naive(struct model *m, struct naive *n, void *const *ins)
+{
+	*n = (struct naive){.m = m, .body = &m->body, .kernels = kernels_get(m->dtype)};
+	n->data = calloc(m->body.value_count, sizeof *n->data);
+	memcpy(n->counters, m->counters, sizeof n->counters);
+	memcpy(n->params, m->params, sizeof n->params);
+	for (size_t i = 0; i < MOST_PARAMS; i++) {
+		size_t count = m->params[i].data ? count_of(&m->params[i].type) + 1 : 0;
+		if (m->params[i].hi) {
+			n->params[i].hi = calloc(count, sizeof(double));
+			n->params[i].lo = calloc(count, sizeof(double));
+		} else if (m->params[i].gradient) {
+			n->params[i].gradient = calloc(count, 8);
+		}
+	}
+	for (size_t i = 0; i < m->body.in_count; i++)
+		memcpy(room_for(n, m->body.ins[i].value), ins[i], bytes_of(m->body.values[m->body.ins[i].value].type));
+	naive_run(n, 0, m->body.instr_count);
+}
+
+static void compare_params(const struct model *m, const struct naive *n, uint32_t seed)
+{
+	for (size_t i = 0; i < MOST_PARAMS; i++) {
+		if (m->params[i].hi) {
+			struct type sums = m->params[i].type;
+			sums.dtype = DTYPE_F64;
+			compare(m->params[i].hi, n->params[i].hi, &sums, seed, 100 + i);
+			compare(m->params[i].lo, n->params[i].lo, &sums, seed, 200 + i);
+			free(n->params[i].hi);
+			free(n->params[i].lo);
+		} else if (m->params[i].gradient) {
+			compare(m->params[i].gradient, n->params[i].gradient, &m->params[i].type, seed, 300 + i);
+			free(n->params[i].gradient);
+		}
+	}
+}
+
+static void compare_both(struct model *m, uint32_t seed)
+{
+	struct body *body = &m->body;
+	struct program program;
+	void *ins[MOST_INS], *outs[MOST_INS] = {NULL};
+	ck_assert(!m->arena.failed);
+	ck_assert_int_eq(program_compile(&program, body, &m->arena, &m->diags), STATUS_OK);
+	ck_assert_int_eq(program.workspace % 64, 0);
+	check_places(&program, seed);
+	for (size_t i = 0; i < body->in_count; i++) {
+		const struct type *type = body->values[body->ins[i].value].type;
+		ins[i] = array_new(bytes_of(type));
+		if (type->dtype == DTYPE_BITS) {
+			memset(ins[i], 0x5a, bytes_of(type));
+			if (count_of(type) % 8)
+				((unsigned char *)ins[i])[bytes_of(type) - 1] &= (unsigned char)((1u << count_of(type) % 8) - 1);
+		} else {
+			fill_array(m, ins[i], type);
+		}
+	}
+	for (size_t i = 0; i < body->out_count; i++)
+		if (body->values[body->outs[i].value].from == FROM_INSTR)
+			outs[i] = array_new(bytes_of(body->values[body->outs[i].value].type));
+	struct naive naive;
+	run_naive(m, &naive, ins);
+	run_compiled(m, &program, ins, outs);
+	for (size_t i = 0; i < body->out_count; i++) {
+		const struct type *type = body->values[body->outs[i].value].type;
+		if (!outs[i])
+			continue;
+		check_guards(outs[i], bytes_of(type));
+		compare(outs[i], naive.data[body->outs[i].value], type, seed, i);
+		array_free(outs[i]);
+	}
+	compare_params(m, &naive, seed);
+	for (size_t i = 0; i < body->in_count; i++) {
+		uint32_t value = body->ins[i].value;
+		check_guards(ins[i], bytes_of(body->values[value].type));
+		ck_assert(memcmp(ins[i], naive.data[value], bytes_of(body->values[value].type)) == 0);
+		array_free(ins[i]);
+	}
+	for (size_t i = 0; i < body->value_count; i++)
+		free(naive.data[i]);
+	free(naive.data);
+}
+
+static const int64_t sizes[] = {0, 1, 7, 511, 512, 513, 5000};
+
+static uint32_t programs(void) { return getenv("CKPTC_NIGHTLY") ? 4000 : 40; }
+
+/* Kinds of body: element-wise alone; with loops; with general operations too. */
+START_TEST(random_bodies)
+{
+	int64_t size = sizes[_i % 7];
+	enum dtype dtype = _i / 7 % 2 ? DTYPE_F64 : DTYPE_F32;
+	int kind = _i / 14;
+	const char *from = getenv("CKPTC_SEED");
+	uint32_t first = from ? (uint32_t)strtoul(from, NULL, 10) : 0, end = from ? first + 1 : programs();
+	for (uint32_t seed = first; seed < end; seed++) {
+		static const int64_t columns[] = {0, 1, 3, 8, 16};
+		int64_t c = columns[seed % 5];
+		struct model m;
+		model_init(&m, seed + 1000 * (uint32_t)_i, dtype, c ? (size + c - 1) / c : size, c);
+		m.loops = kind > 0;
+		m.general = kind > 1 && size > 0;
+		add_instrs(&m, 1 + (int)(seed / 3), 0);
+		add_outs(&m);
+		compare_both(&m, seed);
+		model_free(&m);
+	}
+}
+END_TEST
+
+/* ---- bodies by hand ---- */
+
+static uint32_t hand_op(struct model *m, enum op op, uint32_t v, uint32_t a, double scalar)
+{
+	struct instr *instr = body_add_instr(&m->body, INSTR_OP);
+	size_t at = m->body.instr_count - 1;
+	instr->op = op;
+	instr->attrs = attrs_new(m, op);
+	instr->v = v;
+	instr->a = a;
+	instr->scalar = scalar;
+	instr->of_v = m->body.values[v].type;
+	instr->of_a = a == NO_VALUE ? NULL : m->body.values[a].type;
+	instr->of_y = instr->of_v;
+	uint32_t out = add_made(m, m->body.values[v].type, at);
+	return m->body.instrs[at].out = out;
+}
+
+static size_t hand_loop(struct model *m, int64_t turns, int level, uint32_t init, uint32_t *inner)
+{
+	struct carry *carry = arena_alloc(&m->arena, sizeof *carry);
+	struct instr *loop = body_add_instr(&m->body, INSTR_LOOP);
+	size_t at = m->body.instr_count - 1;
+	loop->turns = turns;
+	loop->level = level;
+	loop->carries = carry;
+	loop->carry_count = 1;
+	carry->init = init;
+	carry->inner = *inner = add_made(m, m->full, at);
+	return at;
+}
+
+static uint32_t hand_end(struct model *m, size_t begin, uint32_t result)
+{
+	struct instr *end = body_add_instr(&m->body, INSTR_END);
+	size_t at = m->body.instr_count - 1;
+	struct instr *loop = &m->body.instrs[begin];
+	end->match = (uint32_t)begin;
+	end->carries = loop->carries;
+	end->carry_count = 1;
+	loop->match = (uint32_t)at;
+	loop->carries->result = result;
+	loop->carries->final = add_made(m, m->full, at);
+	return loop->carries->final;
+}
+
+static struct launch *compile_by_hand(struct model *m, struct program *program, uint32_t out)
+{
+	body_add_out(&m->body, PORT_SLOT, 0, out);
+	ck_assert_int_eq(program_compile(program, &m->body, &m->arena, &m->diags), STATUS_OK);
+	return program->launches;
+}
+
+/* A thousand affine operations are one launch of one step, and no array between them. */
+START_TEST(affine_run)
+{
+	struct model m;
+	struct program program;
+	model_init(&m, 1, DTYPE_F32, 5000, 0);
+	uint32_t v = m.visible[0];
+	for (int i = 0; i < 1000; i++)
+		v = hand_op(&m, i % 2 ? OP_mul : OP_add, v, NO_VALUE, i % 2 ? 0.875 : 1.25);
+	const struct launch *launches = compile_by_hand(&m, &program, v);
+	ck_assert_uint_eq(program.launch_count, 1);
+	ck_assert_uint_eq(launches->micro_count, 1);
+	ck_assert_int_eq(launches->micros[0].kind, MICRO_RUN);
+	ck_assert_uint_eq(launches->micros[0].step_count, 1000);
+	ck_assert_uint_eq(launches->registers, 0);
+	ck_assert_int_le(program.workspace, 4096);
+	ck_assert(program.cost > 999 * 5000.0 && program.cost < 1001 * 5000.0);
+	ck_assert(!program.uses_gemm);
+	model_free(&m);
+}
+END_TEST
+
+/* More than a run can hold: split, and still no array. */
+START_TEST(long_run)
+{
+	struct model m;
+	model_init(&m, 1, DTYPE_F64, 513, 0);
+	uint32_t v = m.visible[0];
+	for (int i = 0; i < 9000; i++)
+		v = hand_op(&m, i % 2 ? OP_mul : OP_add, v, NO_VALUE, i % 2 ? 0.875 : 1.25);
+	body_add_out(&m.body, PORT_SLOT, 0, v);
+	compare_both(&m, 0);
+	model_free(&m);
+}
+END_TEST
+
+/* Loops of cheap operations turn within the run, whatever the number of turns. */
+START_TEST(loop_in_run)
+{
+	struct model m;
+	struct program program;
+	uint32_t inner, deep;
+	model_init(&m, 1, DTYPE_F32, 100, 0);
+	size_t begin = hand_loop(&m, 100, 1, m.visible[0], &inner);
+	uint32_t v = hand_op(&m, OP_add, inner, NO_VALUE, 0.5);
+	size_t second = hand_loop(&m, 50, 2, v, &deep);
+	v = hand_end(&m, second, hand_op(&m, OP_mul, deep, NO_VALUE, 0.999));
+	v = hand_op(&m, OP_neg, hand_end(&m, begin, v), NO_VALUE, 0);
+	const struct launch *launches = compile_by_hand(&m, &program, v);
+	ck_assert_uint_eq(program.launch_count, 1);
+	ck_assert_uint_le(launches->micro_count, 3);
+	ck_assert_int_eq(launches->micros[0].kind, MICRO_RUN);
+	m.body.out_count = 0;
+	body_add_out(&m.body, PORT_SLOT, 0, v);
+	compare_both(&m, 0);
+	model_free(&m);
+}
+END_TEST
+
+/* What a loop starts from is read through all of its first turn, and is its result where there is no turn. */
+START_TEST(init_lives)
+{
+	for (int turns = 0; turns < 4; turns++) {
+		struct model m;
+		uint32_t inner;
+		model_init(&m, 1, DTYPE_F32, 20, 8);
+		uint32_t v = hand_op(&m, OP_softmax, m.visible[0], NO_VALUE, 0);
+		size_t begin = hand_loop(&m, turns, 1, v, &inner);
+		uint32_t u = hand_op(&m, OP_softmax, hand_op(&m, OP_cumsum, inner, NO_VALUE, 0), NO_VALUE, 0);
+		v = hand_end(&m, begin, hand_op(&m, OP_add, inner, u, 0));
+		u = hand_op(&m, OP_softmax, hand_op(&m, OP_cumsum, v, NO_VALUE, 0), NO_VALUE, 0);
+		v = hand_op(&m, OP_add, v, u, 0);
+		body_add_out(&m.body, PORT_SLOT, 0, v);
+		compare_both(&m, (uint32_t)turns);
+		model_free(&m);
+	}
+}
+END_TEST
+
+/* A loop in a loop over whole arrays: the inner one's places are its own. */
+START_TEST(nested_loops)
+{
+	for (int turns = 0; turns < 16; turns++) {
+		struct model m;
+		uint32_t inner, deep;
+		model_init(&m, 1, DTYPE_F64, 20, 8);
+		uint32_t before = hand_op(&m, OP_cumsum, m.visible[0], NO_VALUE, 0);
+		size_t begin = hand_loop(&m, turns / 4, 1, before, &inner);
+		size_t second = hand_loop(&m, turns % 4, 2, inner, &deep);
+		uint32_t v = hand_end(&m, second, hand_op(&m, OP_cumsum, deep, NO_VALUE, 0));
+		/* and one that starts from what lies before both */
+		second = hand_loop(&m, turns % 4, 2, before, &deep);
+		uint32_t u = hand_end(&m, second, hand_op(&m, OP_softmax, deep, NO_VALUE, 0));
+		v = hand_op(&m, OP_mul, v, u, 0);
+		v = hand_end(&m, begin, hand_op(&m, OP_softmax, v, NO_VALUE, 0));
+		body_add_out(&m.body, PORT_SLOT, 0, hand_op(&m, OP_cumsum, v, NO_VALUE, 0));
+		compare_both(&m, (uint32_t)turns);
+		model_free(&m);
+	}
+}
+END_TEST
+
+/* Deep nests compile at once: time is not exponential in the depth. */
+START_TEST(deep_nest)
+{
+	struct model m;
+	struct program program;
+	size_t begin[200];
+	model_init(&m, 1, DTYPE_F32, 10, 0);
+	uint32_t v = m.visible[0], inner;
+	for (int i = 0; i < 200; i++) {
+		begin[i] = hand_loop(&m, 1, i + 1, v, &inner);
+		v = inner;
+	}
+	v = hand_op(&m, OP_sin, v, NO_VALUE, 0);
+	for (int i = 200; i-- > 0;)
+		v = hand_end(&m, begin[i], v);
+	compile_by_hand(&m, &program, v);
+	ck_assert_uint_eq(program.launch_count, 1);
+	model_free(&m);
+}
+END_TEST
+
+/* Many groups: what the compiler takes grows with the body, not with its square. */
+struct counted {
+	size_t now, most;
+};
+
+static void *counted_resize(void *context, void *block, size_t old_size, size_t new_size)
+{
+	struct counted *counted = context;
+	counted->now += new_size - old_size;
+	if (counted->now > counted->most)
+		counted->most = counted->now;
+	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
+}
+
+START_TEST(many_groups)
+{
+	enum { GROUPS = 4000 };
+	struct model m;
+	struct program program;
+	struct counted counted = {0};
+	const struct allocator allocator = {counted_resize, &counted};
+	struct arena arena;
+	model_init(&m, 1, DTYPE_F32, 16, 8);
+	arena_init(&arena, &allocator);
+	uint32_t v = m.visible[0];
+	for (int i = 0; i < GROUPS; i++)
+		v = hand_op(&m, OP_sin, hand_op(&m, OP_softmax, v, NO_VALUE, 0), NO_VALUE, 0);
+	body_add_out(&m.body, PORT_SLOT, 0, v);
+	ck_assert_int_eq(program_compile(&program, &m.body, &arena, &m.diags), STATUS_OK);
+	ck_assert_uint_eq(program.launch_count, 2 * GROUPS);
+	ck_assert_uint_lt(counted.most, GROUPS * 8192);
+	arena_free(&arena);
+	ck_assert_uint_eq(counted.now, 0);
+	model_free(&m);
+}
+END_TEST
+
+/* What nobody reads is not computed, and costs nothing. */
+START_TEST(dead_dropped)
+{
+	struct model m;
+	struct program program;
+	model_init(&m, 1, DTYPE_F32, 20, 8);
+	uint32_t v = m.visible[0];
+	hand_op(&m, OP_softmax, hand_op(&m, OP_sin, v, NO_VALUE, 0), NO_VALUE, 0);
+	v = hand_op(&m, OP_add, v, NO_VALUE, 1);
+	hand_op(&m, OP_exp, v, NO_VALUE, 0);
+	compile_by_hand(&m, &program, v);
+	ck_assert_uint_eq(program.launch_count, 1);
+	ck_assert_uint_eq(program.launches[0].micro_count, 1);
+	ck_assert(program.cost > 159 && program.cost < 161);
+	model_free(&m);
+}
+END_TEST
+
+/* A SUM at the end leaves its sums where a tiled run wants them, and the value where it does not. */
+START_TEST(sums_at_end)
+{
+	for (int tiled = 0; tiled < 2; tiled++) {
+		struct model m;
+		struct program program;
+		model_init(&m, 1, DTYPE_F64, 20, 8);
+		uint32_t v = hand_op(&m, OP_neg, m.visible[0], NO_VALUE, 0);
+		v = hand_op(&m, OP_mean, v, NO_VALUE, 0);
+		m.body.values[v].type = m.body.instrs[m.body.instr_count - 1].of_y = m.number;
+		compile_by_hand(&m, &program, v);
+		double x[160], y = -77, hi = 0, lo = 0, sum = 0;
+		for (int i = 0; i < 160; i++)
+			sum += x[i] = i * 0.25;
+		const void *ins[] = {x, NULL, NULL, NULL};
+		void *outs[] = {&y};
+		void *workspace = aligned_alloc(64, (size_t)program.workspace + 64);
+		struct evaluation e = {.program = &program,
+		                       .ins = ins,
+		                       .outs = outs,
+		                       .params = m.params,
+		                       .counters = m.counters,
+		                       .workspace = workspace,
+		                       .first_row = 20,
+		                       .whole_rows = 20,
+		                       .sum_hi = tiled ? &hi : NULL,
+		                       .sum_lo = tiled ? &lo : NULL};
+		evaluate(&e);
+		ck_assert(tiled ? y == -77 && hi + lo == -sum : y == -sum / 160);
+		free(workspace);
+		model_free(&m);
+	}
+}
+END_TEST
+
+/* Each allocation that fails is reported, and leaves nothing behind. */
+struct failing {
+	int64_t left;
+	size_t now;
+};
+
+static void *failing_resize(void *context, void *block, size_t old_size, size_t new_size)
+{
+	struct failing *failing = context;
+	if (new_size > old_size && failing->left-- <= 0)
+		return NULL;
+	failing->now += new_size - old_size;
+	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
+}
+
+START_TEST(memory_short)
+{
+	struct model m;
+	model_init(&m, 5, DTYPE_F32, 50, 8);
+	m.loops = m.general = true;
+	add_instrs(&m, 400, 0);
+	add_outs(&m);
+	enum status status = STATUS_LIMIT;
+	for (int64_t n = 0; status != STATUS_OK; n++) {
+		struct failing failing = {.left = n};
+		const struct allocator allocator = {failing_resize, &failing};
+		struct arena arena;
+		struct diags diags;
+		struct program program;
+		arena_init(&arena, &allocator);
+		diags_init(&diags, &m.arena);
+		status = program_compile(&program, &m.body, &arena, &diags);
+		ck_assert(status == STATUS_OK || status == STATUS_LIMIT);
+		arena_free(&arena);
+		ck_assert_uint_eq(failing.now, 0);
+		ck_assert_int_lt(n, 100000);
+	}
+	model_free(&m);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("program");
+	TCase *random = tcase_create("random"), *hand = tcase_create("by hand");
+	tcase_set_timeout(random, 3600);
+	tcase_set_timeout(hand, 60);
+	tcase_add_loop_test(random, random_bodies, 0, 3 * 14);
+	tcase_add_test(hand, affine_run);
+	tcase_add_test(hand, long_run);
+	tcase_add_test(hand, loop_in_run);
+	tcase_add_test(hand, init_lives);
+	tcase_add_test(hand, nested_loops);
+	tcase_add_test(hand, deep_nest);
+	tcase_add_test(hand, many_groups);
+	tcase_add_test(hand, dead_dropped);
+	tcase_add_test(hand, sums_at_end);
+	tcase_add_test(hand, memory_short);
+	suite_add_tcase(suite, random);
+	suite_add_tcase(suite, hand);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}
