@@ -12,6 +12,8 @@
 #include "chain/chain.h"
 
 enum { NO_VALUE = UINT32_MAX };
+/* Loops kept in one body within each other, at most. */
+enum { MAX_LOOPS = 256 };
 
 /* A param or a part of one: indexed along its leading axes by constants and by counters of enclosing loops. */
 struct index {

@@ -770,6 +770,9 @@ static enum status try_loop(struct lowering *l, const struct node *node, int64_t
                             bool *stable)
 {
 	struct body *body = l->body;
+	if (l->level == MAX_LOOPS)
+		return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span,
+		               "loops within each other, defs included, are more than %d", MAX_LOOPS);
 	bool *in = arena_array(l->arena, l->slot_count, sizeof *in);
 	uint32_t *set = arena_array(l->arena, l->slot_count, sizeof *set);
 	if (!in || !set)

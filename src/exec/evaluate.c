@@ -12,15 +12,13 @@
 
 #include "plan/launch.h"
 
-enum { MAX_OPEN_LOOPS = 256 };
-
 struct machine_state {
 	const struct evaluation *e;
 	const struct program *program;
 	char **frame;
 	char *workspace;
 	const struct kernels *kernels[2]; /* F32, F64 */
-	int64_t counters[MAX_OPEN_LOOPS];
+	int64_t counters[MAX_LOOPS];
 };
 
 /* The offset, in elements, of a part of a param. */
@@ -174,7 +172,7 @@ static void run_micro(const struct piece *b, const struct micro *micro)
 static void run_group(struct machine_state *m, const struct launch *launch)
 {
 	struct piece b = {.m = m, .launch = launch, .registers = m->workspace + m->program->frame->registers};
-	int64_t turns[MAX_OPEN_LOOPS];
+	int64_t turns[MAX_LOOPS];
 	for (b.first = 0; b.first < launch->count; b.first += launch->block) {
 		b.n = (size_t)(launch->count - b.first < launch->block ? launch->count - b.first : launch->block);
 		int depth = 0;
@@ -331,7 +329,7 @@ void evaluate(const struct evaluation *e)
 	                          .frame = e->workspace,
 	                          .kernels = {e->kernels[0] ? e->kernels[0] : kernels_get(DTYPE_F32),
 	                                      e->kernels[1] ? e->kernels[1] : kernels_get(DTYPE_F64)}};
-	int64_t left[MAX_OPEN_LOOPS];
+	int64_t left[MAX_LOOPS];
 	int depth = 0;
 	if (e->counters)
 		memcpy(m.counters, e->counters, sizeof m.counters);

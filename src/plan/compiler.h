@@ -59,7 +59,7 @@ struct compiler {
 	uint32_t *same_as;   /* a loop's final goes by its inner inside groups */
 	uint32_t *reg;       /* its register in the draft, plus draft.first */
 	uint32_t *fill;      /* the register that it is broadcast into, likewise */
-	bool *counter_level; /* levels of the body's loops, MAX_LEVELS of them */
+	bool *counter_level; /* levels of the body's loops, MAX_LOOPS of them */
 	struct frame_plan *frame;
 	struct launch *launches;
 	size_t launch_count, launch_limit;

@@ -336,8 +336,7 @@ static void micro_args(struct micro *m, struct arg *args[MICRO_ARGS])
 
 static void find_lives(struct draft *d)
 {
-	enum { DEEPEST = 256 };
-	size_t open[DEEPEST];
+	size_t open[MAX_LOOPS];
 	int depth = 0;
 	for (size_t i = 0; i < d->micro_count; i++) {
 		struct arg *args[MICRO_ARGS];
@@ -583,8 +582,7 @@ static void draft_begin(struct draft *d)
 
 static void add_micros(struct compiler *c, size_t first, size_t end)
 {
-	enum { DEEPEST = 256 };
-	size_t open[DEEPEST];
+	size_t open[MAX_LOOPS];
 	int depth = 0;
 	for (size_t i = first; i < end; i++) {
 		const struct instr *instr = &c->body->instrs[i];

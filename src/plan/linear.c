@@ -48,6 +48,7 @@ struct linearizer {
 	/* The backward body. */
 	struct body *back;
 	uint32_t *map, *cotangent; /* by value of the recording body: in the backward body, or NO_VALUE */
+	struct instr nowhere;      /* what is written once memory is short */
 	bool failed;
 };
 
@@ -351,11 +352,10 @@ static uint32_t back_value(struct linearizer *l, const struct type *type, bool s
 
 static struct instr *back_instr(struct linearizer *l, enum instr_kind kind, const struct instr *from)
 {
-	static struct instr nowhere;
 	struct instr *instr = body_add_instr(l->back, kind);
 	if (!instr) {
 		l->failed = true;
-		return &nowhere;
+		return &l->nowhere;
 	}
 	if (from) {
 		instr->op = from->op;

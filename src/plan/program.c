@@ -22,7 +22,7 @@
 #include "plan/compiler.h"
 #include "plan/pool.h"
 
-enum { NO_LAUNCH = -1, MAX_LEVELS = 256 };
+enum { NO_LAUNCH = -1 };
 
 static bool is_loop(const struct instr *instr) { return instr->kind == INSTR_LOOP || instr->kind == INSTR_END; }
 
@@ -122,7 +122,7 @@ static struct loop_look begin_look(const struct compiler *c, const struct instr 
 static void find_block_loops(struct compiler *c)
 {
 	const struct body *body = c->body;
-	struct loop_look open[MAX_LEVELS];
+	struct loop_look open[MAX_LOOPS];
 	int depth = 0;
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
@@ -456,7 +456,7 @@ static void copy_outs(struct compiler *c)
 static bool compile_launches(struct compiler *c)
 {
 	const struct body *body = c->body;
-	size_t open[MAX_LEVELS];
+	size_t open[MAX_LOOPS];
 	int depth = 0;
 	for (size_t i = 0, end; i < body->instr_count; i = end) {
 		const struct instr *instr = &body->instrs[i];
@@ -647,7 +647,7 @@ static bool reserve(struct compiler *c)
 	c->same_as = arena_array(arena, values, sizeof *c->same_as);
 	c->reg = arena_array(arena, values, sizeof *c->reg);
 	c->fill = arena_array(arena, values, sizeof *c->fill);
-	c->counter_level = arena_array(arena, MAX_LEVELS, sizeof *c->counter_level);
+	c->counter_level = arena_array(arena, MAX_LOOPS, sizeof *c->counter_level);
 	c->frame = arena_alloc(c->arena, sizeof *c->frame);
 	return c->live && c->block_loop && c->group && c->made_in && c->last_read && c->reads && c->array &&
 	       c->array_final && c->entry && c->same_as && c->reg && c->fill && c->counter_level && c->frame;
