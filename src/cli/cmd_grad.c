@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/dump.h"
+#include "cli/plot.h"
 #include "cli/progress.h"
 #include "exec/grad.h"
 #include "report/counters.h"
@@ -212,6 +213,7 @@ enum status command_grad(struct session *s)
 		return command_dump(s);
 	struct side value = {0}, events = {0};
 	struct grad_result result = {0};
+	struct watch watch = {0};
 	struct progress progress;
 	enum status status = session_load_chain(s);
 	if (!status)
@@ -224,6 +226,8 @@ enum status command_grad(struct session *s)
 		status = session_open_output(s, s->values[OPTION_OUTPUT]);
 	if (!status)
 		status = open_sides(s, &value, &events);
+	if (!status)
+		status = watch_open(s, &watch, &result);
 	if (status)
 		return status;
 	session_make_writer(s, &s->writer, &s->output);
@@ -238,6 +242,8 @@ enum status command_grad(struct session *s)
 	                               .event_context = &events,
 	                               .progress = progress_begin(&progress, s) ? progress_action : NULL,
 	                               .progress_context = &progress,
+	                               .trace = watch_wanted(&watch) ? watch_event : NULL,
+	                               .trace_context = &watch,
 	                               .flush_denormals = s->given[OPTION_FAST_MATH]};
 	status = grad_run(&s->chain, &s->bound, &s->reader, &options, &result, &s->arena, &s->diags);
 	progress_end(&progress);
@@ -245,6 +251,8 @@ enum status command_grad(struct session *s)
 		status = finish(s, &value, &events);
 	if (!status)
 		status = save_gradients(s, &result);
+	if (!status)
+		status = watch_close(&watch);
 	if (!status && result.has_job)
 		warn_useless(s, &result.job);
 	if (!status && s->given[OPTION_RESIDUALS])
@@ -259,6 +267,7 @@ enum status command_grad(struct session *s)
 		output_abort(&value.output);
 	if (events.open)
 		output_abort(&events.output);
+	watch_abort(&watch);
 	grad_free(&result, s->allocator);
 	return status;
 }

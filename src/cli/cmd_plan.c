@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/dump.h"
+#include "cli/plot.h"
 #include "report/counters.h"
 
 /* Policies of a plan without --policy. */
@@ -78,7 +79,7 @@ static enum status collect(struct session *s, const struct type *type, const cha
 	return status;
 }
 
-static enum status print_schedules(struct session *s, const struct type *type)
+static enum status print_schedules(struct session *s, const struct type *type, struct plot *plot)
 {
 	struct text_file file;
 	struct job job = {0};
@@ -94,10 +95,12 @@ static enum status print_schedules(struct session *s, const struct type *type)
 		status = status ? status : closed;
 	}
 	job_free(&job);
+	if (!status && plot->open)
+		status = plot_policies(s, plot, type, &row, 1);
 	return status;
 }
 
-enum status command_plan(struct session *s)
+static enum status plan(struct session *s, struct plot *plot)
 {
 	struct type type;
 	enum status status = session_load_chain(s);
@@ -108,7 +111,7 @@ enum status command_plan(struct session *s)
 	if (status)
 		return status;
 	if (s->given[OPTION_SCHEDULE])
-		return print_schedules(s, &type);
+		return print_schedules(s, &type, plot);
 	static const char *const automatic[] = {"auto"};
 	const char *const *texts = s->policy_count ? s->policies : s->memory ? automatic : usual;
 	size_t count = s->policy_count ? s->policy_count : s->memory ? 1 : USUAL;
@@ -125,5 +128,16 @@ enum status command_plan(struct session *s)
 		return status;
 	status = report_policies(rows, count, s->format, &file.text, &s->arena, &s->diags);
 	enum status closed = session_close_text(&file);
-	return status ? status : closed;
+	status = status ? status : closed;
+	return status || !plot->open ? status : plot_policies(s, plot, &type, rows, count);
+}
+
+enum status command_plan(struct session *s)
+{
+	struct plot plot;
+	enum status status = plot_open(s, &plot);
+	if (!status)
+		status = plan(s, &plot);
+	plot_abort(&plot);
+	return status;
 }

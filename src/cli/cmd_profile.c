@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "cli/dump.h"
+#include "cli/plot.h"
 #include "exec/grad.h"
 #include "exec/run.h"
 #include "report/counters.h"
@@ -319,7 +320,40 @@ static void put_json(const struct text *text, const struct point *depth, const s
 	text_put(text, "}\n");
 }
 
-enum status command_profile(struct session *s)
+/* Depth against time, and interval against memory and overhead. */
+static enum status draw(struct profiler *p, struct plot *plot, const struct point *depth, const struct point *intervals,
+                        size_t count)
+{
+	double steps[DEPTHS], forward[DEPTHS], backward[DEPTHS];
+	double every[INTERVALS], peak[INTERVALS], predicted[INTERVALS], measured[INTERVALS];
+	char type[TYPE_TEXT];
+	double base = depth[DEPTHS - 1].forward_ms + depth[DEPTHS - 1].backward_ms;
+	for (int i = 0; i < DEPTHS; i++) {
+		steps[i] = (double)depth[i].steps;
+		forward[i] = depth[i].forward_ms;
+		backward[i] = depth[i].backward_ms;
+	}
+	for (size_t i = 0; i < count; i++) {
+		every[i] = ldexp(1, (int)i);
+		peak[i] = (double)intervals[i].peak;
+		predicted[i] = intervals[i].predicted_overhead;
+		measured[i] = 100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6);
+	}
+	const struct picture_series times[] = {{"forward", "forward", steps, forward, DEPTHS},
+	                                       {"backward", "backward", steps, backward, DEPTHS}};
+	const struct picture_series bytes[] = {{"peak bytes", "live", every, peak, count}};
+	const struct picture_series overheads[] = {{"predicted", "other", every, predicted, count},
+	                                           {"measured", "recompute", every, measured, count}};
+	const struct svg_axis interval = {.unit = SVG_COUNT, .log = true, .label = "checkpoint interval, in steps"};
+	const struct picture_curves curves[] = {
+		{"time by depth", {.unit = SVG_COUNT, .label = "depth, in steps"}, {.unit = SVG_MS, .label = "time"}, times, 2},
+		{"memory by interval", interval, {.unit = SVG_BYTES, .label = "peak bytes"}, bytes, 1},
+		{"overhead by interval", interval, {.unit = SVG_PERCENT, .label = "overhead"}, overheads, 2}};
+	struct picture picture = {.subtitle = type_format(&p->type, type), .curves = curves, .curve_count = 3};
+	return plot_draw(p->session, plot, &picture);
+}
+
+static enum status profile(struct session *s, struct plot *plot)
 {
 	struct profiler p = {.session = s, .data = -1, .sink = -1};
 	struct point depth[DEPTHS] = {0}, intervals[INTERVALS] = {0};
@@ -347,5 +381,16 @@ enum status command_profile(struct session *s)
 		put_json(&file.text, depth, intervals, count, &verdict);
 	else
 		put_table(&file.text, depth, intervals, count, &verdict);
-	return session_close_text(&file);
+	status = session_close_text(&file);
+	return status || !plot->open ? status : draw(&p, plot, depth, intervals, count);
+}
+
+enum status command_profile(struct session *s)
+{
+	struct plot plot;
+	enum status status = plot_open(s, &plot);
+	if (!status)
+		status = profile(s, &plot);
+	plot_abort(&plot);
+	return status;
 }

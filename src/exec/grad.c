@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <xmmintrin.h>
 
 struct run;
@@ -64,6 +65,8 @@ struct run {
 	const struct kernels *kernels[2]; /* F32, F64 */
 	int64_t *first_use;               /* by param: the first step that reads it; only for events */
 	double actions_done;
+	struct timespec begun; /* for traces */
+	pthread_mutex_t trace_lock;
 	struct arena *arena;
 };
 
@@ -279,6 +282,90 @@ static enum status on_call(void *context, const struct machine_call *call)
 	           : STATUS_OK;
 }
 
+/*
+ * Traced: the hooks above with a clock around them. Events of all lanes go to
+ * one place, one at a time; the lock is taken outside of the times.
+ */
+
+static double microseconds(const struct run *run)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return 1e6 * (double)(now.tv_sec - run->begun.tv_sec) + 1e-3 * (double)(now.tv_nsec - run->begun.tv_nsec);
+}
+
+static enum status trace(struct lane *lane, struct event *event)
+{
+	struct run *run = lane->run;
+	event->worker = (int)lane->index;
+	event->array = run->result->arrays;
+	event->tile = lane->chunk * run->job->per_chunk + lane->tile;
+	pthread_mutex_lock(&run->trace_lock);
+	enum status status = run->options->trace(run->options->trace_context, event);
+	pthread_mutex_unlock(&run->trace_lock);
+	return status;
+}
+
+/* What the lane holds from now on. */
+static enum status trace_live(struct lane *lane, enum event_kind kind, int64_t live)
+{
+	struct event event = {.kind = kind, .live = live, .from = microseconds(lane->run)};
+	event.to = event.from;
+	return trace(lane, &event);
+}
+
+static enum status traced_call(void *context, const struct machine_call *call)
+{
+	struct lane *lane = context;
+	struct event_context steps = {.by_value = lane->plan->units.by_value, .steps = lane->run->job->whole.steps};
+	struct event event = event_of_call(&steps, call);
+	enum status status = trace_live(lane, EVENT_LIVE, call->live);
+	event.from = microseconds(lane->run);
+	if (status == STATUS_OK)
+		status = on_call(context, call);
+	event.to = microseconds(lane->run);
+	return status ? status : trace(lane, &event);
+}
+
+static enum status traced_spill(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type)
+{
+	struct lane *lane = context;
+	struct event event = {.kind = EVENT_SPILL, .slot = slot, .from = microseconds(lane->run)};
+	enum status status = on_spill(context, slot, index, offset, type);
+	event.to = microseconds(lane->run);
+	return status ? status : trace(lane, &event);
+}
+
+static enum status traced_fetch(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type)
+{
+	struct lane *lane = context;
+	struct event event = {.kind = EVENT_FETCH, .slot = slot, .from = microseconds(lane->run)};
+	enum status status = on_fetch(context, slot, index, offset, type);
+	event.to = microseconds(lane->run);
+	return status ? status : trace(lane, &event);
+}
+
+static enum status traced_progress(void *context, const struct action *action, int64_t live)
+{
+	struct lane *lane = context;
+	struct event event;
+	enum status status = on_progress(context, action, live);
+	if (status == STATUS_OK && event_of_action(action, &event)) {
+		event.from = event.to = microseconds(lane->run);
+		event.live = live;
+		status = trace(lane, &event);
+	}
+	return status ? status : trace_live(lane, EVENT_LIVE, live);
+}
+
+static void trace_hooks(struct machine_hooks *hooks)
+{
+	hooks->call = traced_call;
+	hooks->spill = traced_spill;
+	hooks->fetch = traced_fetch;
+	hooks->progress = traced_progress;
+}
+
 /* Params of a tile: where its partial sums go. */
 static void aim_partials(struct lane *lane)
 {
@@ -373,8 +460,16 @@ static enum status run_tile(struct lane *lane, int64_t tile)
 	                                  .store = run->options->job.store,
 	                                  .hooks = &hooks,
 	                                  .allocator = run->options->job.allocator};
-	struct counters counters;
-	enum status status = machine_run(&lane->plan->units, lane->schedule, &options, &counters, &lane->diags);
+	struct counters counters = {0};
+	enum status status = STATUS_OK;
+	if (run->options->trace) {
+		trace_hooks(&hooks);
+		status = trace_live(lane, EVENT_START, 0);
+	}
+	if (status == STATUS_OK)
+		status = machine_run(&lane->plan->units, lane->schedule, &options, &counters, &lane->diags);
+	if (status == STATUS_OK && run->options->trace)
+		status = trace_live(lane, EVENT_LIVE, 0);
 	if (counters.peak_bytes > lane->measured.peak_bytes)
 		lane->measured.peak_bytes = counters.peak_bytes;
 	int64_t peak = lane->measured.peak_bytes;
@@ -827,6 +922,7 @@ static enum status run_array(struct run *run, struct diags *diags)
 	}
 	if (status == STATUS_OK)
 		status = begin_outputs(run, diags);
+	pthread_mutex_init(&run->trace_lock, NULL);
 	if (status == STATUS_OK) {
 		status = run->job->tiled ? run_lanes(run, lanes) : run_whole(run, &lanes[0]);
 		for (int i = 0; i < run->job->lanes; i++)
@@ -838,6 +934,7 @@ static enum status run_array(struct run *run, struct diags *diags)
 	}
 	for (int i = 0; i < open; i++)
 		lane_close(&lanes[i]);
+	pthread_mutex_destroy(&run->trace_lock);
 	slab_put(&run->cotangent_array, run->options->job.allocator);
 	if (run->options->spill)
 		spill_close(&run->spill);
@@ -851,6 +948,8 @@ enum status grad_run(struct chain *chain, struct params *params, struct reader *
 	memset(result, 0, sizeof *result);
 	enum status status = STATUS_OK;
 	struct run run = {0};
+	struct timespec begun;
+	clock_gettime(CLOCK_MONOTONIC, &begun);
 	for (;;) {
 		bool end = false;
 		status = reader_next(reader, &end, diags);
@@ -877,6 +976,7 @@ enum status grad_run(struct chain *chain, struct params *params, struct reader *
 		                   .result = result,
 		                   .job = &result->job,
 		                   .reader = reader,
+		                   .begun = begun,
 		                   .arena = arena};
 		status = run_array(&run, diags);
 		if (status)

@@ -7,6 +7,7 @@
 
 #include "exec/params.h"
 #include "plan/job.h"
+#include "plan/timeline.h"
 
 struct grad_options {
 	struct job_options job;
@@ -21,6 +22,9 @@ struct grad_options {
 	void *event_context;
 	void (*progress)(void *context, const struct action *action, double done, int64_t live, int64_t peak);
 	void *progress_context;
+	/* Every call, spill and fetch with its times, and what they hold, one at a time; or NULL, which costs nothing. */
+	enum status (*trace)(void *context, const struct event *event);
+	void *trace_context;
 	bool flush_denormals; /* --fast-math */
 };
 

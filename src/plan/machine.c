@@ -187,7 +187,9 @@ static enum status call(struct machine *m, enum call_kind kind, const struct pro
 	                            .ins = m->ins,
 	                            .outs = m->outs,
 	                            .out_params = m->out_params,
-	                            .workspace = workspace};
+	                            .workspace = workspace,
+	                            .live = m->pool.top,
+	                            .recomputed = kind != CALL_BACKWARD && !m->first_sweep};
 	return m->hooks->call(m->hooks->context, &made);
 }
 

@@ -52,6 +52,8 @@ struct machine_call {
 	const int64_t *ins, *outs;                 /* by port; -1: not written */
 	const struct param_ref *const *out_params; /* by out: copied from a param, or NULL */
 	int64_t workspace;
+	int64_t live;    /* bytes in use while it runs */
+	bool recomputed; /* forward or record, and not in the first sweep */
 };
 
 /* Each returns a status; an error ends the run. OFFSETs are into the slab. */

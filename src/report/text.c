@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +52,39 @@ void text_json(const struct text *text, const char *string)
 		s += n ? n : 1;
 	}
 	text_put(text, "\"");
+}
+
+/* Bytes of the character at S that XML may hold, or 0. */
+static size_t xml_sequence(const unsigned char *s)
+{
+	size_t n = sequence(s);
+	if (n == 1)
+		return *s >= 0x20 && *s != 0x7f;
+	bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
+	bool surrogate = s[0] == 0xed && s[1] >= 0xa0, beyond = s[0] == 0xf4 && s[1] >= 0x90;
+	bool control = s[0] == 0xc2 && s[1] < 0xa0, none = s[0] == 0xef && s[1] == 0xbf && s[2] >= 0xbe;
+	return n == 0 || overlong || surrogate || beyond || control || none ? 0 : n;
+}
+
+void text_xml(const struct text *text, const char *string)
+{
+	for (const unsigned char *s = (const unsigned char *)string; *s;) {
+		size_t n = xml_sequence(s);
+		const char *entity = *s == '&'   ? "&amp;"
+		                     : *s == '<' ? "&lt;"
+		                     : *s == '>' ? "&gt;"
+		                     : *s == '"' ? "&quot;"
+		                                 : NULL;
+		if (entity)
+			text_put(text, entity);
+		else if (*s == '\n' || *s == '\r' || *s == '\t')
+			text_put(text, " ");
+		else if (n == 0)
+			text_put(text, "\xef\xbf\xbd");
+		else
+			text->write(text->context, (const char *)s, n);
+		s += n ? n : sequence(s) ? sequence(s) : 1;
+	}
 }
 
 void text_csv(const struct text *text, const char *field)

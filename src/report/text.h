@@ -18,6 +18,11 @@ void text_put(const struct text *text, const char *piece);
 __attribute__((format(printf, 2, 3))) void text_printf(const struct text *text, const char *format, ...);
 /* A JSON string with its quotes; control characters and invalid UTF-8 escaped. NULL is null. */
 void text_json(const struct text *text, const char *string);
+/*
+ * Text within XML, or within an attribute in double quotes: escaped, line ends and tabs as spaces, and what XML
+ * cannot hold (control characters, bytes that are no UTF-8) as U+FFFD.
+ */
+void text_xml(const struct text *text, const char *string);
 /* A CSV field, quoted where it must be. */
 void text_csv(const struct text *text, const char *field);
 /* A number as JSON has it: integers without a point, infinities and NaN as null. */

@@ -1,0 +1,225 @@
+/*
+ * Files are opened before the work begins, so that a wrong name costs nothing,
+ * and have their contents once the work is done: a failure leaves none.
+ */
+#include "cli/plot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/dump.h"
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t a = strlen(text), b = strlen(end);
+	return a > b && !strcmp(text + a - b, end);
+}
+
+enum status plot_open(struct session *s, struct plot *plot)
+{
+	const char *path = s->values[OPTION_PLOT];
+	*plot = (struct plot){0};
+	if (!s->given[OPTION_PLOT])
+		return STATUS_OK;
+	plot->html = ends_with(path, ".html");
+	if (!plot->html && !ends_with(path, ".svg")) {
+		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--plot wants FILE.svg or FILE.html, not '%s'", path);
+		return STATUS_USAGE;
+	}
+	enum status status = session_open_text(s, &plot->file, path, false);
+	plot->open = !status;
+	return status;
+}
+
+void plot_abort(struct plot *plot)
+{
+	if (plot->open)
+		output_abort(&plot->file.output);
+	plot->open = false;
+}
+
+enum status plot_draw(struct session *s, struct plot *plot, struct picture *picture)
+{
+	picture->html = plot->html;
+	picture->title = arena_printf(&s->arena, "ckptc %s: %s", s->command->name,
+	                              s->text   ? s->text
+	                              : s->file ? s->file
+	                                        : "");
+	if (!picture->title)
+		return diag_memory(&s->diags);
+	picture_draw(picture, &plot->file.text);
+	plot->open = false;
+	return session_close_text(&plot->file);
+}
+
+/* What is said of a job on every picture. */
+static struct picture_run run_of(const struct job *job, const struct timeline *timeline)
+{
+	return (struct picture_run){.policy = job->policy->text,
+	                            .timeline = timeline,
+	                            .throughout = job->predicted.peak_bytes - job->slabs,
+	                            .workers = job->lanes,
+	                            .budget = job->policy->kind == POLICY_budget ? job->policy->number : 0};
+}
+
+static const char *subtitle_of(struct session *s, const struct job *job)
+{
+	char type[TYPE_TEXT];
+	int64_t tile = job->tile.rows > 0 ? job->tile.rows : 1;
+	const char *text = arena_printf(&s->arena, "%s, %lld step%s", type_format(&job->input, type),
+	                                (long long)job->whole.steps, job->whole.steps == 1 ? "" : "s");
+	if (text && job->tiled && job->rows > tile)
+		text = arena_printf(&s->arena, "%s; schedules are of one tile of %lld", text,
+		                    (long long)((job->rows + tile - 1) / tile));
+	if (text && policy_by_value(job->policy))
+		text = arena_printf(&s->arena, "%s; a policy by value runs the chain as one region", text);
+	return text;
+}
+
+/* Plans. */
+
+static enum status add_run(struct session *s, const struct type *type, const char *policy_text, struct job *job,
+                           struct picture_run *run)
+{
+	struct policy *policy = arena_alloc(&s->arena, sizeof *policy);
+	struct timeline *timeline = arena_alloc(&s->arena, sizeof *timeline);
+	if (!policy || !timeline)
+		return diag_memory(&s->diags);
+	enum status status = policy_parse(policy, policy_text, &s->arena, &s->diags);
+	policy->max_checkpoints = s->max_checkpoints;
+	struct job_options options = session_job_options(s, policy);
+	if (!status)
+		status = job_make(job, &s->chain, type, &options, &s->arena, &s->diags);
+	if (!status)
+		status = timeline_plan(timeline, job, &options, &s->arena, &s->diags);
+	if (!status)
+		*run = run_of(job, timeline);
+	return status;
+}
+
+enum status plot_policies(struct session *s, struct plot *plot, const struct type *type, const struct policy_row *rows,
+                          size_t count)
+{
+	enum { SHOWN = 3 };
+	struct picture_run runs[SHOWN];
+	struct job jobs[SHOWN] = {0};
+	struct picture picture = {.rows = rows, .row_count = count, .runs = runs, .budget = s->memory};
+	enum status status = STATUS_OK;
+	for (size_t i = 0; i < count && !status; i++) {
+		if (rows[i].infeasible || (count > SHOWN && !rows[i].knee))
+			continue;
+		status = add_run(s, type, rows[i].policy, &jobs[picture.run_count], &runs[picture.run_count]);
+		if (!status && !picture.subtitle)
+			picture.subtitle = subtitle_of(s, &jobs[picture.run_count]);
+		picture.run_count++;
+	}
+	if (!status)
+		status = plot_draw(s, plot, &picture);
+	for (size_t i = 0; i < SHOWN; i++)
+		job_free(&jobs[i]);
+	return status;
+}
+
+/* Gradient runs. */
+
+enum status watch_open(struct session *s, struct watch *watch, const struct grad_result *result)
+{
+	*watch = (struct watch){.session = s, .result = result};
+	enum status status = plot_open(s, &watch->plot);
+	if (status || !s->given[OPTION_TRACE])
+		return status;
+	status = session_open_text(s, &watch->trace_file, s->values[OPTION_TRACE], false);
+	watch->trace_open = !status;
+	const char *title = arena_printf(&s->arena, "ckptc grad --policy %s %s", s->policy.text,
+	                                 s->text   ? s->text
+	                                 : s->file ? s->file
+	                                           : "");
+	if (!status && !title)
+		status = diag_memory(&s->diags);
+	if (!status)
+		trace_begin(&watch->trace, &watch->trace_file.text, title);
+	else
+		watch_abort(watch);
+	return status;
+}
+
+bool watch_wanted(const struct watch *watch) { return watch->plot.open || watch->trace_open; }
+
+/* The first tile of an array begins the picture anew. */
+static enum status follow(struct watch *watch, const struct event *event)
+{
+	struct session *s = watch->session;
+	enum { FIRST_COLUMN = 1 }; /* microseconds */
+	if (event->worker != 0)
+		return STATUS_OK;
+	if (event->kind == EVENT_START) {
+		watch->following = event->tile == 0;
+		if (!watch->following)
+			return STATUS_OK;
+		watch->begun = event->from;
+		if (watch->has_timeline) {
+			timeline_clear(&watch->timeline, FIRST_COLUMN);
+			return STATUS_OK;
+		}
+		watch->has_timeline = true;
+		return timeline_init(&watch->timeline, watch->result->job.whole.steps, FIRST_COLUMN, &s->arena, &s->diags);
+	}
+	if (!watch->following)
+		return STATUS_OK;
+	struct event moved = *event;
+	moved.from -= watch->begun;
+	moved.to -= watch->begun;
+	return timeline_add(&watch->timeline, &moved) ? STATUS_OK : diag_memory(&s->diags);
+}
+
+enum status watch_event(void *context, const struct event *event)
+{
+	struct watch *watch = context;
+	if (watch->trace_open)
+		trace_put(&watch->trace, &watch->result->job, event);
+	return watch->plot.open ? follow(watch, event) : STATUS_OK;
+}
+
+static enum status draw_run(struct watch *watch)
+{
+	struct session *s = watch->session;
+	const struct grad_result *result = watch->result;
+	struct picture picture = {0};
+	struct picture_run run;
+	struct policy_row row = {.counters = result->measured};
+	if (result->has_job && watch->has_timeline) {
+		timeline_finish(&watch->timeline);
+		run = run_of(&result->job, &watch->timeline);
+		run.measured = true;
+		row.policy = result->job.policy->text;
+		picture = (struct picture){
+			.subtitle = subtitle_of(s, &result->job), .rows = &row, .row_count = 1, .runs = &run, .run_count = 1};
+	}
+	return plot_draw(s, &watch->plot, &picture);
+}
+
+enum status watch_close(struct watch *watch)
+{
+	struct session *s = watch->session;
+	enum status status = STATUS_OK;
+	if (watch->trace_open) {
+		trace_end(&watch->trace);
+		watch->trace_open = false;
+		status = session_close_text(&watch->trace_file);
+		if (!status && watch->trace.left_out)
+			diag_warn(&s->diags, "the trace holds the first %lld slices; %lld more are left out",
+			          (long long)watch->trace.slices, (long long)watch->trace.left_out);
+	}
+	if (!status && watch->plot.open)
+		status = draw_run(watch);
+	watch_abort(watch);
+	return status;
+}
+
+void watch_abort(struct watch *watch)
+{
+	plot_abort(&watch->plot);
+	if (watch->trace_open)
+		output_abort(&watch->trace_file.output);
+	watch->trace_open = false;
+}

@@ -1,0 +1,558 @@
+/*
+ * What is drawn, and how much of it. A short schedule is drawn event by event,
+ * each a mark with its figures to hover over; a longer one as paths; one that
+ * its timeline holds as cells is drawn as these, runs of cells in a column
+ * joined, and gaps closed until no more than MOST_RUNS are left. So a page has a
+ * largest size, and what is left out is finer than its pixels.
+ */
+#include "report/picture.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	LEFT = 96,
+	PLOT = 780,
+	HEAD = 64,    /* of the page */
+	HEADING = 40, /* over a plot */
+	FOOT = 62,    /* below it */
+	STEPS = 280,  /* the plots' heights */
+	BYTES = 190,
+	FRONT = 340,
+	CURVES = 230,
+	HOVERED = 600, /* marks that are drawn one by one */
+	MOST_RUNS = 12000,
+	MOST_LABELS = 64
+};
+
+static const char *const layer_classes[TIMELINE_LAYERS] = {"forward",  "record", "recompute",
+                                                           "backward", "held",   "disk"};
+
+static int layer_of(enum event_kind kind)
+{
+	return kind <= EVENT_BACKWARD ? (int)kind : kind == EVENT_SAVE ? 4 : kind == EVENT_DISK_SAVE ? 5 : -1;
+}
+
+/* Schedules. */
+
+static double scale_of(const struct picture_run *run) { return run->measured ? 1e-3 : 1; }
+
+static struct svg_axis time_axis(const struct picture_run *run)
+{
+	double end = run->timeline->end * scale_of(run);
+	return (struct svg_axis){.high = end > 0 ? end : 1,
+	                         .unit = run->measured ? SVG_MS : SVG_NUMBER,
+	                         .label = run->measured ? "time, measured" : "time by cost, in forward passes"};
+}
+
+static void put_hover(const struct text *text, const struct picture_run *run, const struct timeline_segment *s)
+{
+	char from[48], to[48], live[32];
+	enum svg_unit unit = run->measured ? SVG_MS : SVG_NUMBER;
+	svg_value(unit, s->from * scale_of(run), from);
+	svg_value(unit, s->to * scale_of(run), to);
+	text_put(text, "<title>");
+	if (layer_of(s->kind) >= 4)
+		text_printf(text, "state %lld held%s, %s to %s", (long long)s->begin,
+		            s->kind == EVENT_DISK_SAVE ? " on disk" : "", from, to);
+	else if (s->end - s->begin == 1)
+		text_printf(text, "%s step %lld, %s to %s, %s", layer_classes[s->kind], (long long)s->begin, from, to,
+		            text_bytes(run->throughout + run->workers * s->live, live));
+	else
+		text_printf(text, "%s steps %lld to %lld, %s to %s, %s", layer_classes[s->kind], (long long)s->begin,
+		            (long long)s->end - 1, from, to, text_bytes(run->throughout + run->workers * s->live, live));
+	text_put(text, "</title>");
+}
+
+/* The two ends of a segment on the page. */
+static void ends_of(const struct svg_panel *panel, const struct picture_run *run, const struct timeline_segment *s,
+                    double p[4])
+{
+	bool back = s->kind == EVENT_BACKWARD;
+	p[0] = svg_x(panel, s->from * scale_of(run));
+	p[1] = svg_y(panel, (double)(back ? s->end : s->begin));
+	p[2] = svg_x(panel, s->to * scale_of(run));
+	p[3] = svg_y(panel, (double)(back ? s->begin : s->end));
+}
+
+static void put_segments(const struct text *text, const struct svg_panel *panel, const struct picture_run *run,
+                         int layer)
+{
+	const struct timeline *t = run->timeline;
+	bool each = t->count <= HOVERED, open = false;
+	double at[2] = {-1, -1}, p[4];
+	for (size_t i = 0; i < t->count; i++) {
+		const struct timeline_segment *s = &t->segments[i];
+		if (layer_of(s->kind) != layer)
+			continue;
+		ends_of(panel, run, s, p);
+		if (each || !open)
+			text_printf(text, "<path class=\"%s %s\" d=\"", layer_classes[layer], layer >= 4 ? "bar" : "line");
+		open = true;
+		if (each || fabs(p[0] - at[0]) > 0.05 || fabs(p[1] - at[1]) > 0.05)
+			text_printf(text, "M%.1f %.1f", p[0], p[1]);
+		text_printf(text, "L%.1f %.1f", p[2], p[3]);
+		at[0] = p[2];
+		at[1] = p[3];
+		if (each) {
+			text_put(text, "\">");
+			put_hover(text, run, s);
+			text_put(text, "</path>\n");
+		}
+	}
+	if (open && !each)
+		text_put(text, "\"/>\n");
+}
+
+/*
+ * Runs of cells of LAYER, gaps of up to GAP closed; drawn where TEXT is given. What is held lies along rows, what is
+ * run along columns.
+ */
+static size_t cell_runs(const struct text *text, const struct svg_panel *panel, const struct timeline *t, double scale,
+                        int layer, int gap)
+{
+	bool along = layer >= 4;
+	int columns = (int)fmin(ceil(t->end / t->column), TIMELINE_COLUMNS);
+	int lines = along ? TIMELINE_ROWS : columns, length = along ? columns : TIMELINE_ROWS;
+	double height = panel->height / TIMELINE_ROWS, low = panel->top + panel->height;
+	size_t runs = 0;
+	for (int line = 0; line < lines; line++)
+		for (int i = 0; i < length;) {
+			if (!timeline_cell(t, layer, along ? i : line, along ? line : i)) {
+				i++;
+				continue;
+			}
+			int end = i + 1;
+			for (int k = end; k < length && k <= end + gap; k++)
+				if (timeline_cell(t, layer, along ? k : line, along ? line : k))
+					end = k + 1;
+			double x = svg_x(panel, (along ? i : line) * t->column * scale);
+			double right = svg_x(panel, fmin((along ? end : line + 1) * t->column, t->end) * scale);
+			double width = right - x + (along ? 0 : 0.3), top = low - (along ? line + 1 : end) * height;
+			double tall = along ? height : (end - i) * height;
+			if (text)
+				text_printf(text, "M%.1f %.1fh%.1fv%.1fh-%.1fz", x, top, width, tall, width);
+			runs++;
+			i = end;
+		}
+	return runs;
+}
+
+static void put_cells(const struct text *text, const struct svg_panel *panel, const struct picture_run *run, int layer)
+{
+	int gap = 0;
+	double scale = scale_of(run);
+	while (gap < TIMELINE_ROWS &&
+	       cell_runs(NULL, panel, run->timeline, scale, layer, gap) > MOST_RUNS / TIMELINE_LAYERS)
+		gap = 2 * gap + 1;
+	if (cell_runs(NULL, panel, run->timeline, scale, layer, gap) == 0)
+		return;
+	text_printf(text, "<path class=\"%s area%s\" d=\"", layer_classes[layer], layer >= 4 ? " bars" : "");
+	cell_runs(text, panel, run->timeline, scale, layer, gap);
+	text_put(text, "\"/>\n");
+}
+
+static bool has_layer(const struct timeline *t, int layer)
+{
+	for (size_t i = 0; i < t->count; i++)
+		if (layer_of(t->segments[i].kind) == layer)
+			return true;
+	for (int c = 0; c < TIMELINE_COLUMNS && !t->exact; c++)
+		for (int row = 0; row < TIMELINE_ROWS; row++)
+			if (timeline_cell(t, layer, c, row))
+				return true;
+	return false;
+}
+
+static double put_steps(const struct text *text, const struct picture_run *run, double top)
+{
+	static const char *const names[TIMELINE_LAYERS] = {
+		"forward", "forward, residuals kept", "recomputed", "backward", "state held", "state on disk"};
+	static const int order[TIMELINE_LAYERS] = {4, 5, 0, 1, 2, 3};
+	const struct timeline *t = run->timeline;
+	struct svg_panel panel = {LEFT,  top + HEADING,  PLOT,
+	                          STEPS, time_axis(run), {.high = (double)t->steps, .unit = SVG_COUNT, .label = "step"}};
+	struct svg_key keys[TIMELINE_LAYERS];
+	size_t count = 0;
+	for (int layer = 0; layer < TIMELINE_LAYERS; layer++)
+		if (has_layer(t, layer))
+			keys[count++] = (struct svg_key){layer_classes[layer], names[layer], layer >= 4 ? 'b' : 'l'};
+	char heading[160];
+	svg_axes(text, &panel, svg_shorten(run->policy, 240, heading), keys, count);
+	for (int i = 0; i < TIMELINE_LAYERS; i++)
+		if (t->exact)
+			put_segments(text, &panel, run, order[i]);
+		else
+			put_cells(text, &panel, run, order[i]);
+	return HEADING + STEPS + FOOT;
+}
+
+/* Bytes in use. */
+
+static double all_bytes(const struct picture_run *run, int64_t live)
+{
+	return (double)run->throughout + run->workers * (double)live;
+}
+
+static void put_level(const struct text *text, const struct svg_panel *panel, double to, double bytes)
+{
+	text_printf(text, "V%.1fH%.1f", svg_y(panel, bytes), svg_x(panel, to));
+}
+
+/* The line of bytes from left to right; the area's path is the same, closed. */
+static void put_levels(const struct text *text, const struct svg_panel *panel, const struct picture_run *run)
+{
+	const struct timeline *t = run->timeline;
+	double scale = scale_of(run), last = all_bytes(run, 0);
+	if (t->exact) {
+		for (size_t i = 0; i < t->count; i++)
+			if (t->segments[i].kind <= EVENT_FETCH)
+				put_level(text, panel, t->segments[i].to * scale, all_bytes(run, t->segments[i].live));
+		return;
+	}
+	for (int c = 0; c < TIMELINE_COLUMNS && c * t->column < t->end; c++) {
+		last = t->live[c] >= 0 ? all_bytes(run, t->live[c]) : last;
+		put_level(text, panel, fmin((c + 1) * t->column, t->end) * scale, last);
+	}
+}
+
+static double put_bytes(const struct text *text, const struct picture_run *run, double top)
+{
+	const struct timeline *t = run->timeline;
+	double peak = all_bytes(run, t->peak), high = fmax(fmax(peak, (double)run->budget) * 1.06, 64);
+	struct svg_panel panel = {LEFT, top + HEADING, PLOT, BYTES, time_axis(run), {.high = high, .unit = SVG_BYTES}};
+	struct svg_key keys[2] = {{"live", "bytes in use", 'a'}, {"budget", "budget", 'd'}};
+	char heading[200], a[32], b[32];
+	panel.y.label = "bytes";
+	if (run->budget)
+		snprintf(heading, sizeof heading, "at most %s of %s", text_bytes((int64_t)peak, a), text_bytes(run->budget, b));
+	else
+		snprintf(heading, sizeof heading, "at most %s", text_bytes((int64_t)peak, a));
+	if (run->workers > 1)
+		snprintf(heading + strlen(heading), 60, ", %d workers in step", run->workers);
+	svg_axes(text, &panel, heading, keys, run->budget ? 2 : 1);
+	double floor = svg_y(&panel, 0);
+	text_printf(text, "<path class=\"live area soft\" d=\"M%d %.1f", LEFT, floor);
+	put_levels(text, &panel, run);
+	text_printf(text, "V%.1fz\"/>\n<path class=\"live line\" d=\"M%d %.1f", floor, LEFT, floor);
+	put_levels(text, &panel, run);
+	text_put(text, "\"/>\n");
+	if (run->budget)
+		text_printf(text, "<path class=\"budget line dash\" d=\"M%d %.1fh%d\"/>\n", LEFT,
+		            svg_y(&panel, (double)run->budget), PLOT);
+	return HEADING + BYTES + FOOT;
+}
+
+/* Policies by peak and overhead. */
+
+struct box {
+	double left, top, right, bottom;
+};
+
+struct labels {
+	struct box taken[4 * MOST_LABELS];
+	size_t count;
+	struct box within;
+};
+
+static bool meets(const struct box *a, const struct box *b)
+{
+	return a->left < b->right && b->left < a->right && a->top < b->bottom && b->top < a->bottom;
+}
+
+static void take(struct labels *labels, struct box box)
+{
+	if (labels->count < sizeof labels->taken / sizeof *labels->taken)
+		labels->taken[labels->count++] = box;
+}
+
+/* Writes NAME near a mark, where it meets nothing; it is left out where there is no such place. */
+static bool put_label(const struct text *text, struct labels *labels, double x, double y, const char *name,
+                      const char *class)
+{
+	static const struct {
+		int dx, dy, anchor;
+	} places[] = {{10, 4, 0},  {-10, 4, 2}, {8, -9, 0},   {8, 18, 0},  {-8, -9, 2},   {-8, 18, 2},
+	              {0, -11, 1}, {0, 21, 1},  {14, -24, 0}, {14, 32, 0}, {-14, -24, 2}, {-14, 32, 2}};
+	static const char *const anchors[] = {"start", "middle", "end"};
+	double width = svg_text_width(name) + 4;
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+		double left = x + places[i].dx - width * places[i].anchor / 2, base = y + places[i].dy;
+		struct box box = {left, base - 11, left + width, base + 3};
+		bool free = box.left >= labels->within.left && box.right <= labels->within.right &&
+		            box.top >= labels->within.top && box.bottom <= labels->within.bottom;
+		for (size_t k = 0; k < labels->count && free; k++)
+			free = !meets(&box, &labels->taken[k]);
+		if (!free)
+			continue;
+		take(labels, box);
+		if (i >= 8)
+			text_printf(text, "<path class=\"axis\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", x, y, x + places[i].dx * 0.8,
+			            base + (places[i].dy > 0 ? -11 : 3));
+		svg_text(text, x + places[i].dx, base, anchors[places[i].anchor], class, name);
+		return true;
+	}
+	return false;
+}
+
+static double row_x(const struct svg_panel *panel, const struct policy_row *row)
+{
+	return svg_x(panel, (double)row->counters.peak_bytes);
+}
+static double row_y(const struct svg_panel *panel, const struct policy_row *row)
+{
+	return svg_y(panel, row_overhead(row));
+}
+
+/* The step line of the front: no policy here does better than what lies on it. */
+static void put_front_line(const struct text *text, const struct svg_panel *panel, const struct picture *picture)
+{
+	double last = 0;
+	bool begun = false;
+	for (size_t drawn = 0; drawn < picture->row_count; drawn++) {
+		const struct policy_row *next = NULL;
+		for (size_t i = 0; i < picture->row_count; i++) {
+			const struct policy_row *row = &picture->rows[i];
+			double bytes = (double)row->counters.peak_bytes;
+			if (!row->infeasible && row->pareto && (!begun || bytes > last) &&
+			    (!next || bytes < (double)next->counters.peak_bytes))
+				next = row;
+		}
+		if (!next)
+			break;
+		text_printf(text, begun ? "H%.1fV%.1f" : "<path class=\"front line stair\" d=\"M%.1f %.1f", row_x(panel, next),
+		            row_y(panel, next));
+		last = (double)next->counters.peak_bytes;
+		begun = true;
+	}
+	if (begun)
+		text_put(text, "\"/>\n");
+}
+
+/* What is said first, and drawn last. */
+static int rank_of(const struct policy_row *row) { return row->knee ? 0 : row->pareto ? 1 : 2; }
+
+static void put_mark(const struct text *text, const struct svg_panel *panel, const struct policy_row *row)
+{
+	char bytes[32];
+	text_printf(text, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\"><title>",
+	            row->knee     ? "knee area"
+	            : row->pareto ? "front area"
+	                          : "other ring page",
+	            row_x(panel, row), row_y(panel, row), row->knee ? "6.5" : "5");
+	text_xml(text, row->policy);
+	text_printf(text, ": peak %s, overhead %.1f%%, %lld evaluations%s</title></circle>\n",
+	            text_bytes(row->counters.peak_bytes, bytes), row_overhead(row), (long long)row->counters.evaluations,
+	            row->knee     ? ", the knee"
+	            : row->pareto ? ", on the front"
+	                          : "");
+}
+
+/* The names of all policies at the place of row I, or NULL where an earlier row has said them. */
+static const char *names_at(const struct svg_panel *panel, const struct picture *picture, size_t i, char names[160])
+{
+	size_t used = 0;
+	char one[160];
+	bool knee = false;
+	for (size_t k = 0; k < picture->row_count; k++) {
+		const struct policy_row *a = &picture->rows[i], *b = &picture->rows[k];
+		if (b->infeasible || fabs(row_x(panel, a) - row_x(panel, b)) > 1 || fabs(row_y(panel, a) - row_y(panel, b)) > 1)
+			continue;
+		if (k < i)
+			return NULL;
+		knee |= b->knee;
+		int n = snprintf(names + used, 160 - used, "%s%s", used ? ", " : "", svg_shorten(b->policy, 150, one));
+		used = used + (size_t)n < 140 ? used + (size_t)n : 140;
+	}
+	names[used] = 0;
+	if (knee)
+		snprintf(names + used, 160 - used, " (knee)");
+	return names;
+}
+
+static void put_labels(const struct text *text, const struct svg_panel *panel, const struct picture *picture)
+{
+	struct labels labels = {
+		.within = {panel->left, panel->top - 6, panel->left + panel->width + 20, panel->top + panel->height}};
+	char names[160], shown[160];
+	for (size_t i = 0; i < picture->row_count && i < 3 * (size_t)MOST_LABELS; i++) {
+		const struct policy_row *row = &picture->rows[i];
+		double x = row_x(panel, row), y = row_y(panel, row);
+		if (!row->infeasible)
+			take(&labels, (struct box){x - 6, y - 6, x + 6, y + 6});
+	}
+	size_t put = 0;
+	for (int rank = 0; rank < 3; rank++)
+		for (size_t i = 0; i < picture->row_count && put < MOST_LABELS; i++) {
+			const struct policy_row *row = &picture->rows[i];
+			if (row->infeasible || rank != rank_of(row) || !names_at(panel, picture, i, names))
+				continue;
+			put += put_label(text, &labels, row_x(panel, row), row_y(panel, row), svg_shorten(names, 300, shown),
+			                 rank < 2 ? "name halo" : "note halo");
+		}
+}
+
+static double put_front(const struct text *text, const struct picture *picture, double top)
+{
+	static const struct svg_key keys[] = {
+		{"front", "no other is better", 'o'}, {"knee", "knee", 'o'}, {"other", "another is better", 'r'}};
+	double least = HUGE_VAL, most = 64, overhead = 1, budget = (double)picture->budget;
+	for (size_t i = 0; i < picture->row_count; i++)
+		if (!picture->rows[i].infeasible) {
+			least = fmin(least, fmax((double)picture->rows[i].counters.peak_bytes, 1));
+			most = fmax(most, (double)picture->rows[i].counters.peak_bytes);
+			overhead = fmax(overhead, row_overhead(&picture->rows[i]));
+		}
+	struct svg_panel panel = {LEFT,
+	                          top + HEADING,
+	                          PLOT,
+	                          FRONT,
+	                          {.unit = SVG_BYTES, .label = "peak bytes"},
+	                          {.high = overhead * 1.08,
+	                           .low = -overhead * 0.03,
+	                           .unit = SVG_PERCENT,
+	                           .label = "overhead: recomputed cost over forward and backward"}};
+	panel.x.high = fmax(most, budget) * 1.05;
+	if (most / least > 12) {
+		panel.x.log = true;
+		panel.x.label = "peak bytes (each tick twice or more the one before)";
+		panel.x.low = fmin(least, budget > 0 ? budget : least) / 1.3;
+		panel.x.high = fmax(most, budget) * 1.3;
+	}
+	svg_axes(text, &panel, "policies", keys, 3);
+	if (picture->budget)
+		text_printf(text, "<path class=\"budget line dash\" d=\"M%.1f %.1fv%.1f\"/>\n", svg_x(&panel, budget),
+		            panel.top, panel.height);
+	put_front_line(text, &panel, picture);
+	for (int rank = 2; rank >= 0; rank--)
+		for (size_t i = 0; i < picture->row_count; i++)
+			if (!picture->rows[i].infeasible && rank_of(&picture->rows[i]) == rank)
+				put_mark(text, &panel, &picture->rows[i]);
+	put_labels(text, &panel, picture);
+	return HEADING + FRONT + FOOT;
+}
+
+/* Curves. */
+
+static void find_range(const struct picture_curves *curves, struct svg_axis *x, struct svg_axis *y)
+{
+	double low = HUGE_VAL, high = -HUGE_VAL, bottom = 0, top = 0;
+	for (size_t i = 0; i < curves->count; i++)
+		for (size_t k = 0; k < curves->series[i].count; k++) {
+			low = fmin(low, curves->series[i].x[k]);
+			high = fmax(high, curves->series[i].x[k]);
+			bottom = fmin(bottom, curves->series[i].y[k]);
+			top = fmax(top, curves->series[i].y[k]);
+		}
+	x->low = x->log ? fmax(low, 1e-9) : 0;
+	x->high = high > x->low ? high : x->low + 1;
+	if (x->log) {
+		x->low /= 1.1;
+		x->high *= 1.1;
+	}
+	y->low = bottom * 1.1;
+	y->high = top > y->low ? top * 1.1 : y->low + 1;
+}
+
+static double put_curves(const struct text *text, const struct picture_curves *curves, double top)
+{
+	struct svg_panel panel = {LEFT, top + HEADING, PLOT, CURVES, curves->x, curves->y};
+	struct svg_key keys[8] = {0};
+	size_t count = curves->count < 8 ? curves->count : 8;
+	char x[48], y[48];
+	find_range(curves, &panel.x, &panel.y);
+	for (size_t i = 0; i < count; i++)
+		keys[i] = (struct svg_key){curves->series[i].class, curves->series[i].name, 'l'};
+	svg_axes(text, &panel, curves->heading, keys, count);
+	for (size_t i = 0; i < count; i++) {
+		const struct picture_series *s = &curves->series[i];
+		text_printf(text, "<path class=\"%s line\" d=\"", s->class);
+		for (size_t k = 0; k < s->count; k++)
+			text_printf(text, "%s%.1f %.1f", k ? "L" : "M", svg_x(&panel, s->x[k]), svg_y(&panel, s->y[k]));
+		text_put(text, "\"/>\n");
+		for (size_t k = 0; k < s->count; k++) {
+			text_printf(text, "<circle class=\"%s area\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"><title>", s->class,
+			            svg_x(&panel, s->x[k]), svg_y(&panel, s->y[k]));
+			text_xml(text, s->name);
+			text_printf(text, " at %s: %s</title></circle>\n", svg_value(panel.x.unit, s->x[k], x),
+			            svg_value(panel.y.unit, s->y[k], y));
+		}
+	}
+	return HEADING + CURVES + FOOT;
+}
+
+/* Pages. */
+
+static double put_page(const struct picture *picture, const struct text *text, double height)
+{
+	double y = HEAD;
+	svg_begin(text, height, picture->title, picture->subtitle);
+	if (picture->row_count > 1)
+		y += put_front(text, picture, y);
+	for (size_t i = 0; i < picture->run_count; i++) {
+		y += put_steps(text, &picture->runs[i], y);
+		y += put_bytes(text, &picture->runs[i], y);
+	}
+	for (size_t i = 0; i < picture->curve_count; i++)
+		y += put_curves(text, &picture->curves[i], y);
+	svg_end(text);
+	return y;
+}
+
+static double height_of(const struct picture *picture)
+{
+	double height = HEAD;
+	height += picture->row_count > 1 ? HEADING + FRONT + FOOT : 0;
+	height += (double)picture->run_count * (HEADING + STEPS + FOOT + HEADING + BYTES + FOOT);
+	return height + (double)picture->curve_count * (HEADING + CURVES + FOOT);
+}
+
+static void put_rows(const struct picture *picture, const struct text *text)
+{
+	char bytes[32];
+	if (picture->row_count == 0)
+		return;
+	text_put(text, "<table>\n<tr><th>policy</th><th>evaluations</th><th>recomputed</th><th>checkpoints</th>"
+	               "<th>peak</th><th>reduction</th><th>overhead</th><th></th></tr>\n");
+	for (size_t i = 0; i < picture->row_count; i++) {
+		const struct policy_row *row = &picture->rows[i];
+		const struct counters *c = &row->counters;
+		text_put(text, "<tr><td>");
+		text_xml(text, row->policy);
+		if (row->infeasible) {
+			text_put(text, "</td><td colspan=\"7\">");
+			text_xml(text, row->infeasible);
+			text_put(text, "</td></tr>\n");
+			continue;
+		}
+		text_printf(text, "</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%s</td><td>%.1f%%</td><td>%.1f%%</td>",
+		            (long long)c->evaluations, (long long)(c->evaluations - c->steps), (long long)c->checkpoints,
+		            text_bytes(c->peak_bytes, bytes), row_reduction(row), row_overhead(row));
+		text_printf(text, "<td>%s</td></tr>\n", row->knee ? "front, knee" : row->pareto ? "front" : "");
+	}
+	text_put(text, "</table>\n");
+}
+
+void picture_draw(const struct picture *picture, const struct text *text)
+{
+	if (!picture->html) {
+		(void)put_page(picture, text, height_of(picture));
+		return;
+	}
+	text_put(text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+	               "<meta name=\"color-scheme\" content=\"light dark\">\n<title>");
+	text_xml(text, picture->title);
+	text_put(text,
+	         "</title>\n<style>\n"
+	         "body{margin:16px auto;max-width:900px;background:#fff;color:#0b0b0b;font:14px system-ui,sans-serif}\n"
+	         "svg{max-width:100%;height:auto}\n"
+	         "table{border-collapse:collapse;margin:16px 20px}\n"
+	         "th,td{padding:4px 12px;text-align:right;border-bottom:1px solid #8884}\n"
+	         "th:first-child,td:first-child,td:last-child{text-align:left}\n"
+	         "@media (prefers-color-scheme:dark){body{background:#1a1a19;color:#fff}}\n"
+	         "</style>\n</head>\n<body>\n");
+	(void)put_page(picture, text, height_of(picture));
+	put_rows(picture, text);
+	text_put(text, "</body>\n</html>\n");
+}

@@ -1,0 +1,52 @@
+/*
+ * The pictures of plan, profile and grad: schedules as step against time with
+ * the states held, bytes in use with the budget, policies by peak and overhead
+ * with their front, and curves of measurements. An SVG, or an HTML page of it
+ * with the figures as a table; below 1 MiB whatever the length of a schedule.
+ */
+#ifndef REPORT_PICTURE_H
+#define REPORT_PICTURE_H
+
+#include "plan/timeline.h"
+#include "report/counters.h"
+#include "report/svg.h"
+
+/* A schedule: two panels. */
+struct picture_run {
+	const char *policy;
+	const char *figures; /* a line of them, or NULL */
+	const struct timeline *timeline;
+	bool measured;      /* times are microseconds, else forward passes */
+	int64_t throughout; /* bytes held besides the machine's */
+	int workers;        /* alike, each with the timeline's bytes */
+	int64_t budget;     /* 0: none */
+};
+
+struct picture_series {
+	const char *name, *class;
+	const double *x, *y;
+	size_t count;
+};
+
+struct picture_curves {
+	const char *heading;
+	struct svg_axis x, y; /* low and high are found */
+	const struct picture_series *series;
+	size_t count;
+};
+
+struct picture {
+	const char *title, *subtitle;
+	bool html;
+	const struct policy_row *rows; /* policies, their front marked; drawn where there are two or more */
+	size_t row_count;
+	int64_t budget; /* a line among the policies; 0: none */
+	const struct picture_run *runs;
+	size_t run_count;
+	const struct picture_curves *curves;
+	size_t curve_count;
+};
+
+void picture_draw(const struct picture *picture, const struct text *text);
+
+#endif

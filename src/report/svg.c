@@ -1,0 +1,256 @@
+/*
+ * The parts of charts. Ticks are 1, 2 or 5 times a power of ten, of bytes 1, 2,
+ * 4, ... 512 of their unit, as few as stay apart; on a logarithmic axis powers
+ * of two or ten. Classes give a colour, and `line`, `area` say how it is used,
+ * so that dark mode changes colours alone.
+ */
+#include "report/svg.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_TICKS = 10 };
+
+double svg_x(const struct svg_panel *panel, double value)
+{
+	const struct svg_axis *a = &panel->x;
+	double part = a->log ? log(value / a->low) / log(a->high / a->low) : (value - a->low) / (a->high - a->low);
+	return panel->left + panel->width * part;
+}
+
+double svg_y(const struct svg_panel *panel, double value)
+{
+	const struct svg_axis *a = &panel->y;
+	double part = a->log ? log(value / a->low) / log(a->high / a->low) : (value - a->low) / (a->high - a->low);
+	return panel->top + panel->height * (1 - part);
+}
+
+const char *svg_value(enum svg_unit unit, double value, char buffer[48])
+{
+	static const char *const thousands[] = {"", "k", "M", "G", "T", "P"};
+	static const char *const times[] = {"ns", "µs", "ms", "s"};
+	char bytes[32];
+	int power = 0;
+	switch (unit) {
+	case SVG_BYTES:
+		snprintf(buffer, 48, "%s", text_bytes((int64_t)value, bytes));
+		break;
+	case SVG_PERCENT:
+		snprintf(buffer, 48, "%.4g%%", value);
+		break;
+	case SVG_MS:
+		value *= 1e6;
+		for (; power < 3 && fabs(value) >= 1000; power++)
+			value /= 1000;
+		if (value == 0)
+			snprintf(buffer, 48, "0");
+		else
+			snprintf(buffer, 48, "%.4g %s", value, times[power]);
+		break;
+	default:
+		for (; power < 5 && fabs(value) >= 10000; power++)
+			value /= 1000;
+		snprintf(buffer, 48, "%.4g%s", value, thousands[power]);
+	}
+	return buffer;
+}
+
+double svg_text_width(const char *text)
+{
+	double width = 0;
+	for (; *text; text++)
+		if ((*text & 0xc0) != 0x80)
+			width += strchr("iljtfr.,:;'|!()[] ", *text) ? 4.2 : *text >= 'A' && *text <= 'Z' ? 8.4 : 7;
+	return width;
+}
+
+const char *svg_shorten(const char *text, double width, char buffer[160])
+{
+	size_t length = strlen(text), keep = length < 150 ? length : 150;
+	snprintf(buffer, 160, "%s", keep == length ? text : "");
+	while (keep > 4 && (keep < length || svg_text_width(buffer) > width)) {
+		size_t head = keep / 2, tail = length - (keep - head);
+		/* Not in the middle of a character. */
+		while (head > 0 && (text[head] & 0xc0) == 0x80)
+			head--;
+		while (tail < length && (text[tail] & 0xc0) == 0x80)
+			tail++;
+		snprintf(buffer, 160, "%.*s…%s", (int)head, text, text + tail);
+		if (svg_text_width(buffer) <= width)
+			break;
+		keep--;
+	}
+	return buffer;
+}
+
+/* Ticks. */
+
+static double bytes_step(double rough)
+{
+	double unit = 1, step = 1;
+	while (unit * 512 < rough)
+		unit *= 1024;
+	while (unit * step < rough)
+		step *= 2;
+	return unit * step;
+}
+
+static double decimal_step(double rough, bool whole)
+{
+	double power = pow(10, floor(log10(rough)));
+	double step = rough <= power ? power : rough <= 2 * power ? 2 * power : rough <= 5 * power ? 5 * power : 10 * power;
+	return whole && step < 1 ? 1 : step;
+}
+
+static size_t log_ticks(const struct svg_axis *axis, double *ticks)
+{
+	double base = axis->unit == SVG_BYTES || axis->unit == SVG_COUNT ? 2 : 10, factor = base;
+	while (log(axis->high / axis->low) / log(factor) > 7)
+		factor *= base;
+	size_t count = 0;
+	double tick = pow(factor, ceil(log(axis->low) / log(factor) - 1e-9));
+	for (; count < MOST_TICKS && tick <= axis->high * (1 + 1e-9); tick *= factor)
+		ticks[count++] = tick;
+	return count;
+}
+
+static size_t ticks_of(const struct svg_axis *axis, double length, double apart, double *ticks)
+{
+	if (axis->log)
+		return log_ticks(axis, ticks);
+	double most = floor(length / apart);
+	most = most > MOST_TICKS - 2 ? MOST_TICKS - 2 : most < 2 ? 2 : most;
+	double rough = (axis->high - axis->low) / most;
+	double step = axis->unit == SVG_BYTES ? bytes_step(rough) : decimal_step(rough, axis->unit == SVG_COUNT);
+	size_t count = 0;
+	for (double i = ceil(axis->low / step - 1e-9); i * step <= axis->high + step * 1e-9 && count < MOST_TICKS; i++)
+		ticks[count++] = i * step + 0.0; /* never -0 */
+	return count;
+}
+
+/* Drawing. */
+
+void svg_text(const struct text *text, double x, double y, const char *anchor, const char *class, const char *string)
+{
+	text_printf(text, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" class=\"%s\">", x, y, anchor, class);
+	text_xml(text, string);
+	text_put(text, "</text>\n");
+}
+
+static void put_style(const struct text *text)
+{
+	text_put(text,
+	         "<style>\n"
+	         ".page{fill:#fff}\n"
+	         "text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans',sans-serif;fill:#52514e}\n"
+	         ".title{font-size:17px;font-weight:600;fill:#0b0b0b}\n"
+	         ".heading{font-size:13px;font-weight:600;fill:#0b0b0b}\n"
+	         ".name{fill:#0b0b0b}\n"
+	         ".grid{stroke:#e6e5e1;fill:none}\n"
+	         ".axis{stroke:#a3a19b;fill:none}\n"
+	         ".line{stroke:currentColor;fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}\n"
+	         ".dash{stroke-dasharray:6 4;stroke-linecap:butt}\n"
+	         ".area{fill:currentColor;stroke:none}\n"
+	         ".soft{opacity:.22}.bars{opacity:.5}\n"
+	         ".bar{stroke:currentColor;stroke-width:3;stroke-linecap:butt;fill:none;opacity:.5}\n"
+	         ".ring{stroke:currentColor;stroke-width:2}\n"
+	         ".halo{stroke:#fff;stroke-width:4px;stroke-linejoin:round;paint-order:stroke}\n"
+	         ".stair{opacity:.5}\n"
+	         ".forward{color:#2a78d6}.record{color:#7a4fd0}.recompute{color:#e06a1f}.backward{color:#158f63}\n"
+	         ".held{color:#77756f}.disk{color:#b3308c}.live{color:#2a78d6}.budget{color:#d03b3b}\n"
+	         ".front{color:#2a78d6}.other{color:#9b9993}.knee{color:#e06a1f}\n"
+	         "@media (prefers-color-scheme:dark){\n"
+	         ".page{fill:#1a1a19}.halo{stroke:#1a1a19}\n"
+	         "text{fill:#c3c2b7}.title,.heading,.name{fill:#fff}\n"
+	         ".grid{stroke:#333230}.axis{stroke:#6f6d68}\n"
+	         ".forward{color:#4a94f0}.record{color:#a78bfa}.recompute{color:#f0823c}.backward{color:#2fb583}\n"
+	         ".held{color:#a3a19a}.disk{color:#e070bd}.live{color:#4a94f0}.budget{color:#f06a6a}\n"
+	         ".front{color:#4a94f0}.other{color:#7d7b76}.knee{color:#f0823c}\n"
+	         "}\n"
+	         "</style>\n");
+}
+
+void svg_begin(const struct text *text, double height, const char *title, const char *subtitle)
+{
+	char shown[160];
+	text_printf(text,
+	            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\" "
+	            "role=\"img\">\n<title>",
+	            SVG_WIDTH, height, SVG_WIDTH, height);
+	text_xml(text, title);
+	text_put(text, "</title>\n");
+	put_style(text);
+	text_printf(text, "<rect class=\"page\" width=\"%d\" height=\"%.0f\"/>\n", SVG_WIDTH, height);
+	svg_text(text, 20, 30, "start", "title", svg_shorten(title, 600, shown));
+	if (subtitle)
+		svg_text(text, 20, 50, "start", "note", svg_shorten(subtitle, SVG_WIDTH - 40, shown));
+}
+
+void svg_end(const struct text *text) { text_put(text, "</svg>\n"); }
+
+static void put_key(const struct text *text, const struct svg_key *key, double x, double y)
+{
+	const char *class = key->class;
+	switch (key->shape) {
+	case 'l':
+	case 'd':
+		text_printf(text, "<path class=\"%s line%s\" d=\"M%.1f %.1fh18\"/>\n", class, key->shape == 'd' ? " dash" : "",
+		            x, y - 4);
+		break;
+	case 'b':
+		text_printf(text, "<path class=\"%s bar\" d=\"M%.1f %.1fh18\"/>\n", class, x, y - 4);
+		break;
+	case 'o':
+		text_printf(text, "<circle class=\"%s area\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"/>\n", class, x + 9, y - 4);
+		break;
+	case 'r':
+		text_printf(text, "<circle class=\"%s ring page\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>\n", class, x + 9, y - 4);
+		break;
+	default:
+		text_printf(text, "<rect class=\"%s area soft\" x=\"%.1f\" y=\"%.1f\" width=\"18\" height=\"10\"/>\n", class, x,
+		            y - 9);
+	}
+	svg_text(text, x + 24, y, "start", "note", key->name);
+}
+
+static void put_legend(const struct text *text, const struct svg_panel *panel, const struct svg_key *keys, size_t count)
+{
+	double width = 0;
+	for (size_t i = 0; i < count; i++)
+		width += 24 + svg_text_width(keys[i].name) + (i + 1 < count ? 16 : 0);
+	double x = panel->left + panel->width - width;
+	for (size_t i = 0; i < count; i++) {
+		put_key(text, &keys[i], x, panel->top - 12);
+		x += 24 + svg_text_width(keys[i].name) + 16;
+	}
+}
+
+void svg_axes(const struct text *text, const struct svg_panel *panel, const char *heading, const struct svg_key *keys,
+              size_t key_count)
+{
+	double ticks[MOST_TICKS], left = panel->left, bottom = panel->top + panel->height;
+	char label[48];
+	svg_text(text, 20, panel->top - 12, "start", "heading", heading);
+	put_legend(text, panel, keys, key_count);
+	size_t count = ticks_of(&panel->y, panel->height, 34, ticks);
+	for (size_t i = 0; i < count; i++) {
+		double y = svg_y(panel, ticks[i]);
+		text_printf(text, "<path class=\"grid\" d=\"M%.1f %.1fh%.1f\"/>\n", left, y, panel->width);
+		svg_text(text, left - 8, y + 4, "end", "tick", svg_value(panel->y.unit, ticks[i], label));
+	}
+	count = ticks_of(&panel->x, panel->width, 80, ticks);
+	for (size_t i = 0; i < count; i++) {
+		double x = svg_x(panel, ticks[i]);
+		text_printf(text, "<path class=\"grid\" d=\"M%.1f %.1fv%.1f\"/>\n", x, panel->top, panel->height);
+		svg_text(text, x, bottom + 17, "middle", "tick", svg_value(panel->x.unit, ticks[i], label));
+	}
+	text_printf(text, "<path class=\"axis\" d=\"M%.1f %.1fv%.1fh%.1f\"/>\n", left, panel->top, panel->height,
+	            panel->width);
+	svg_text(text, left + panel->width / 2, bottom + 35, "middle", "note", panel->x.label);
+	double middle = panel->top + panel->height / 2;
+	text_printf(text, "<text class=\"note\" text-anchor=\"middle\" transform=\"translate(24 %.1f) rotate(-90)\">",
+	            middle);
+	text_xml(text, panel->y.label);
+	text_put(text, "</text>\n");
+}

@@ -1,0 +1,61 @@
+/*
+ * Charts in SVG: pages, panels with axes, legends, marks. Colours are CSS
+ * classes, one set for light and one for dark; nothing is fetched and nothing
+ * is scripted. Lengths are pixels of a page 900 wide.
+ */
+#ifndef REPORT_SVG_H
+#define REPORT_SVG_H
+
+#include "report/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { SVG_WIDTH = 900 };
+
+/* What an axis counts, which says where its ticks stand and how they read. */
+enum svg_unit {
+	SVG_COUNT,   /* whole numbers */
+	SVG_NUMBER,  /* any */
+	SVG_PERCENT, /* values are percents */
+	SVG_BYTES,
+	SVG_MS, /* values are milliseconds, shown in ns to s */
+};
+
+struct svg_axis {
+	double low, high; /* low < high; above 0 where log */
+	enum svg_unit unit;
+	bool log;
+	const char *label;
+};
+
+struct svg_panel {
+	double left, top, width, height; /* of the plot, its heading and labels not counted */
+	struct svg_axis x, y;
+};
+
+/* A row of a legend. SHAPE: 'l' a line, 'd' a dashed one, 'a' an area, 'b' a bar, 'o' a dot, 'r' a ring. */
+struct svg_key {
+	const char *class, *name;
+	char shape;
+};
+
+/* Where a value stands on the page. */
+double svg_x(const struct svg_panel *panel, double value);
+double svg_y(const struct svg_panel *panel, double value);
+/* A value as a tick or a note shows it: "12 KiB", "40%", "1.5 ms", "20k". */
+const char *svg_value(enum svg_unit unit, double value, char buffer[48]);
+/* Pixels that a text takes at 12 pixels' size, nearly. */
+double svg_text_width(const char *text);
+/* TEXT with its middle left out where it is wider than WIDTH; in BUFFER, at most 160 bytes. */
+const char *svg_shorten(const char *text, double width, char buffer[160]);
+
+void svg_begin(const struct text *text, double height, const char *title, const char *subtitle);
+void svg_end(const struct text *text);
+/* The heading, the grid, ticks and labels of PANEL, and the legend of KEYS beside the heading. */
+void svg_axes(const struct text *text, const struct svg_panel *panel, const char *heading, const struct svg_key *keys,
+              size_t key_count);
+/* <text>, escaped. ANCHOR: start, middle or end. */
+void svg_text(const struct text *text, double x, double y, const char *anchor, const char *class, const char *string);
+
+#endif
