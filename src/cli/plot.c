@@ -59,6 +59,7 @@ static struct picture_run run_of(const struct job *job, const struct timeline *t
 	                            .timeline = timeline,
 	                            .throughout = job->predicted.peak_bytes - job->slabs,
 	                            .workers = job->lanes,
+	                            .share = job->tile.slab > 0 ? (double)job->slabs / (double)job->tile.slab : 1,
 	                            .budget = job->policy->kind == POLICY_budget ? job->policy->number : 0};
 }
 
@@ -103,7 +104,7 @@ enum status plot_policies(struct session *s, struct plot *plot, const struct typ
 	enum { SHOWN = 3 };
 	struct picture_run runs[SHOWN];
 	struct job jobs[SHOWN] = {0};
-	struct picture picture = {.rows = rows, .row_count = count, .runs = runs, .budget = s->memory};
+	struct picture picture = {.rows = rows, .row_count = count, .runs = runs};
 	enum status status = STATUS_OK;
 	for (size_t i = 0; i < count && !status; i++) {
 		if (rows[i].infeasible || (count > SHOWN && !rows[i].knee))

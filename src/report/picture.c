@@ -36,6 +36,11 @@ static int layer_of(enum event_kind kind)
 
 /* Schedules. */
 
+static double all_bytes(const struct picture_run *run, int64_t live)
+{
+	return (double)run->throughout + run->share * (double)live;
+}
+
 static double scale_of(const struct picture_run *run) { return run->measured ? 1e-3 : 1; }
 
 static struct svg_axis time_axis(const struct picture_run *run)
@@ -58,10 +63,10 @@ static void put_hover(const struct text *text, const struct picture_run *run, co
 		            s->kind == EVENT_DISK_SAVE ? " on disk" : "", from, to);
 	else if (s->end - s->begin == 1)
 		text_printf(text, "%s step %lld, %s to %s, %s", layer_classes[s->kind], (long long)s->begin, from, to,
-		            text_bytes(run->throughout + run->workers * s->live, live));
+		            text_bytes((int64_t)all_bytes(run, s->live), live));
 	else
 		text_printf(text, "%s steps %lld to %lld, %s to %s, %s", layer_classes[s->kind], (long long)s->begin,
-		            (long long)s->end - 1, from, to, text_bytes(run->throughout + run->workers * s->live, live));
+		            (long long)s->end - 1, from, to, text_bytes((int64_t)all_bytes(run, s->live), live));
 	text_put(text, "</title>");
 }
 
@@ -190,11 +195,6 @@ static double put_steps(const struct text *text, const struct picture_run *run, 
 
 /* Bytes in use. */
 
-static double all_bytes(const struct picture_run *run, int64_t live)
-{
-	return (double)run->throughout + run->workers * (double)live;
-}
-
 static void put_level(const struct text *text, const struct svg_panel *panel, double to, double bytes)
 {
 	text_printf(text, "V%.1fH%.1f", svg_y(panel, bytes), svg_x(panel, to));
@@ -267,19 +267,21 @@ static void take(struct labels *labels, struct box box)
 		labels->taken[labels->count++] = box;
 }
 
-/* Writes NAME near a mark, where it meets nothing; it is left out where there is no such place. */
+/* Writes NAME near a mark, as near as it meets nothing; it is left out where there is no such place. */
 static bool put_label(const struct text *text, struct labels *labels, double x, double y, const char *name,
                       const char *class)
 {
 	static const struct {
-		int dx, dy, anchor;
-	} places[] = {{10, 4, 0},  {-10, 4, 2}, {8, -9, 0},   {8, 18, 0},  {-8, -9, 2},   {-8, 18, 2},
-	              {0, -11, 1}, {0, 21, 1},  {14, -24, 0}, {14, 32, 0}, {-14, -24, 2}, {-14, 32, 2}};
+		int dx, dy, anchor; /* 0 start, 1 middle, 2 end */
+	} ways[] = {{10, 0, 0}, {-10, 0, 2}, {7, -13, 0}, {7, 13, 0}, {-7, -13, 2}, {-7, 13, 2}, {0, -15, 1}, {0, 17, 1}};
 	static const char *const anchors[] = {"start", "middle", "end"};
-	double width = svg_text_width(name) + 4;
-	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-		double left = x + places[i].dx - width * places[i].anchor / 2, base = y + places[i].dy;
-		struct box box = {left, base - 11, left + width, base + 3};
+	enum { WAYS = sizeof ways / sizeof *ways, RINGS = 4 };
+	double width = svg_text_width(name);
+	for (int i = 0; i < WAYS * RINGS; i++) {
+		double far = 1 + 0.9 * (i / WAYS), dx = ways[i % WAYS].dx * far, dy = ways[i % WAYS].dy * far;
+		int anchor = ways[i % WAYS].anchor;
+		double left = x + dx - width * anchor / 2, base = y + dy + 4;
+		struct box box = {left - 4, base - 12, left + width + 4, base + 4};
 		bool free = box.left >= labels->within.left && box.right <= labels->within.right &&
 		            box.top >= labels->within.top && box.bottom <= labels->within.bottom;
 		for (size_t k = 0; k < labels->count && free; k++)
@@ -287,10 +289,13 @@ static bool put_label(const struct text *text, struct labels *labels, double x, 
 		if (!free)
 			continue;
 		take(labels, box);
-		if (i >= 8)
-			text_printf(text, "<path class=\"axis\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", x, y, x + places[i].dx * 0.8,
-			            base + (places[i].dy > 0 ? -11 : 3));
-		svg_text(text, x + places[i].dx, base, anchors[places[i].anchor], class, name);
+		if (i >= WAYS)
+			text_printf(text, "<path class=\"axis\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", x, y, x + dx,
+			            base - 4 +
+			                (dy > 0   ? -5
+			                 : dy < 0 ? 5
+			                          : 0));
+		svg_text(text, x + dx, base, anchors[anchor], class, name);
 		return true;
 	}
 	return false;
@@ -397,7 +402,7 @@ static double put_front(const struct text *text, const struct picture *picture, 
 {
 	static const struct svg_key keys[] = {
 		{"front", "no other is better", 'o'}, {"knee", "knee", 'o'}, {"other", "another is better", 'r'}};
-	double least = HUGE_VAL, most = 64, overhead = 1, budget = (double)picture->budget;
+	double least = HUGE_VAL, most = 64, overhead = 1;
 	for (size_t i = 0; i < picture->row_count; i++)
 		if (!picture->rows[i].infeasible) {
 			least = fmin(least, fmax((double)picture->rows[i].counters.peak_bytes, 1));
@@ -413,17 +418,18 @@ static double put_front(const struct text *text, const struct picture *picture, 
 	                           .low = -overhead * 0.03,
 	                           .unit = SVG_PERCENT,
 	                           .label = "overhead: recomputed cost over forward and backward"}};
-	panel.x.high = fmax(most, budget) * 1.05;
+	panel.x.high = most * 1.05;
 	if (most / least > 12) {
 		panel.x.log = true;
-		panel.x.label = "peak bytes (each tick twice or more the one before)";
-		panel.x.low = fmin(least, budget > 0 ? budget : least) / 1.3;
-		panel.x.high = fmax(most, budget) * 1.3;
+		panel.x.low = least / 1.3;
+		panel.x.high = most * 1.3;
+	}
+	if (overhead > 150) {
+		panel.y.bend = 20;
+		panel.y.low = -3;
+		panel.y.high = overhead * 1.2;
 	}
 	svg_axes(text, &panel, "policies", keys, 3);
-	if (picture->budget)
-		text_printf(text, "<path class=\"budget line dash\" d=\"M%.1f %.1fv%.1f\"/>\n", svg_x(&panel, budget),
-		            panel.top, panel.height);
 	put_front_line(text, &panel, picture);
 	for (int rank = 2; rank >= 0; rank--)
 		for (size_t i = 0; i < picture->row_count; i++)
@@ -491,6 +497,8 @@ static double put_page(const struct picture *picture, const struct text *text, d
 	if (picture->row_count > 1)
 		y += put_front(text, picture, y);
 	for (size_t i = 0; i < picture->run_count; i++) {
+		if (picture->runs[i].timeline->end <= 0)
+			continue;
 		y += put_steps(text, &picture->runs[i], y);
 		y += put_bytes(text, &picture->runs[i], y);
 	}
@@ -504,7 +512,8 @@ static double height_of(const struct picture *picture)
 {
 	double height = HEAD;
 	height += picture->row_count > 1 ? HEADING + FRONT + FOOT : 0;
-	height += (double)picture->run_count * (HEADING + STEPS + FOOT + HEADING + BYTES + FOOT);
+	for (size_t i = 0; i < picture->run_count; i++)
+		height += picture->runs[i].timeline->end > 0 ? HEADING + STEPS + FOOT + HEADING + BYTES + FOOT : 0;
 	return height + (double)picture->curve_count * (HEADING + CURVES + FOOT);
 }
 

@@ -14,11 +14,11 @@
 /* A schedule: two panels. */
 struct picture_run {
 	const char *policy;
-	const char *figures; /* a line of them, or NULL */
 	const struct timeline *timeline;
 	bool measured;      /* times are microseconds, else forward passes */
 	int64_t throughout; /* bytes held besides the machine's */
-	int workers;        /* alike, each with the timeline's bytes */
+	int workers;        /* that do the same in step */
+	double share;       /* the bytes of all of them over the timeline's */
 	int64_t budget;     /* 0: none */
 };
 
@@ -40,7 +40,6 @@ struct picture {
 	bool html;
 	const struct policy_row *rows; /* policies, their front marked; drawn where there are two or more */
 	size_t row_count;
-	int64_t budget; /* a line among the policies; 0: none */
 	const struct picture_run *runs;
 	size_t run_count;
 	const struct picture_curves *curves;

@@ -12,18 +12,26 @@
 
 enum { MOST_TICKS = 10 };
 
+/* 0 at the low end of an axis, 1 at the high one. */
+static double part_of(const struct svg_axis *a, double value)
+{
+	if (a->log)
+		return log(value / a->low) / log(a->high / a->low);
+	if (a->bend > 0) {
+		double low = asinh(a->low / a->bend);
+		return (asinh(value / a->bend) - low) / (asinh(a->high / a->bend) - low);
+	}
+	return (value - a->low) / (a->high - a->low);
+}
+
 double svg_x(const struct svg_panel *panel, double value)
 {
-	const struct svg_axis *a = &panel->x;
-	double part = a->log ? log(value / a->low) / log(a->high / a->low) : (value - a->low) / (a->high - a->low);
-	return panel->left + panel->width * part;
+	return panel->left + panel->width * part_of(&panel->x, value);
 }
 
 double svg_y(const struct svg_panel *panel, double value)
 {
-	const struct svg_axis *a = &panel->y;
-	double part = a->log ? log(value / a->low) / log(a->high / a->low) : (value - a->low) / (a->high - a->low);
-	return panel->top + panel->height * (1 - part);
+	return panel->top + panel->height * (1 - part_of(&panel->y, value));
 }
 
 const char *svg_value(enum svg_unit unit, double value, char buffer[48])
@@ -115,10 +123,29 @@ static size_t log_ticks(const struct svg_axis *axis, double *ticks)
 	return count;
 }
 
+/* 0, then 1, 2 and 5 times powers of ten, where they are APART. */
+static size_t bent_ticks(const struct svg_axis *axis, double length, double apart, double *ticks)
+{
+	size_t count = 0;
+	ticks[count++] = 0;
+	double power = pow(10, floor(log10(axis->bend)));
+	for (int i = 0; count < MOST_TICKS; i++) {
+		static const int parts[] = {1, 2, 5};
+		double tick = parts[i % 3] * power * pow(10, floor(i / 3.0));
+		if (tick > axis->high)
+			break;
+		if ((part_of(axis, tick) - part_of(axis, ticks[count - 1])) * length >= apart)
+			ticks[count++] = tick;
+	}
+	return count;
+}
+
 static size_t ticks_of(const struct svg_axis *axis, double length, double apart, double *ticks)
 {
 	if (axis->log)
 		return log_ticks(axis, ticks);
+	if (axis->bend > 0)
+		return bent_ticks(axis, length, apart, ticks);
 	double most = floor(length / apart);
 	most = most > MOST_TICKS - 2 ? MOST_TICKS - 2 : most < 2 ? 2 : most;
 	double rough = (axis->high - axis->low) / most;
@@ -182,7 +209,7 @@ void svg_begin(const struct text *text, double height, const char *title, const 
 	text_put(text, "</title>\n");
 	put_style(text);
 	text_printf(text, "<rect class=\"page\" width=\"%d\" height=\"%.0f\"/>\n", SVG_WIDTH, height);
-	svg_text(text, 20, 30, "start", "title", svg_shorten(title, 600, shown));
+	svg_text(text, 20, 30, "start", "title", svg_shorten(title, 480, shown));
 	if (subtitle)
 		svg_text(text, 20, 50, "start", "note", svg_shorten(subtitle, SVG_WIDTH - 40, shown));
 }

@@ -26,6 +26,7 @@ struct svg_axis {
 	double low, high; /* low < high; above 0 where log */
 	enum svg_unit unit;
 	bool log;
+	double bend; /* above 0: from about this value on the axis is logarithmic; low is at most 0 */
 	const char *label;
 };
 
