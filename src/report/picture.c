@@ -22,7 +22,7 @@ enum {
 	FRONT = 340,
 	CURVES = 230,
 	HOVERED = 600, /* marks that are drawn one by one */
-	MOST_RUNS = 12000,
+	MOST_RUNS = 9000,
 	MOST_LABELS = 64
 };
 

@@ -209,7 +209,7 @@ static int left;
 static void *resize(void *context, void *block, size_t old, size_t new)
 {
 	(void)context;
-	return new && left-- <= 0 ? NULL : allocator_system.resize(allocator_system.context, block, old, new);
+	return new &&left-- <= 0 ? NULL : allocator_system.resize(allocator_system.context, block, old, new);
 }
 
 START_TEST(memory)
