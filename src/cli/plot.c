@@ -191,7 +191,7 @@ static enum status draw_run(struct watch *watch)
 	if (result->has_job && watch->has_timeline) {
 		timeline_finish(&watch->timeline);
 		run = run_of(&result->job, &watch->timeline);
-		run.measured = true;
+		run.time = TIME_MICROSECONDS;
 		row.policy = result->job.policy->text;
 		picture = (struct picture){
 			.subtitle = subtitle_of(s, &result->job), .rows = &row, .row_count = 1, .runs = &run, .run_count = 1};

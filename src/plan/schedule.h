@@ -104,6 +104,21 @@ struct verdict {
 enum status schedule_verify(struct schedule *schedule, const struct step_costs *costs,
                             const struct allocator *allocator, struct verdict *verdict, struct diags *diags);
 
+/*
+ * The same, and WATCH sees what is done as it is done: PART is an action, or one
+ * of at most 64 parts of an action that goes over many steps; from FROM to TO by
+ * the time of the verdict, LIVE the most bytes in use meanwhile; AGAIN where a
+ * FORWARD or RECORD is not of the first sweep. False from it ends the walk as
+ * where memory is short.
+ */
+struct schedule_watch {
+	bool (*part)(void *context, const struct action *part, double from, double to, int64_t live, bool again);
+	void *context;
+};
+enum status schedule_follow(struct schedule *schedule, const struct step_costs *costs,
+                            const struct allocator *allocator, const struct schedule_watch *watch,
+                            struct verdict *verdict, struct diags *diags);
+
 const char *action_name(enum action_kind kind); /* "forward" ... */
 
 #endif

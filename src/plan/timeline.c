@@ -307,3 +307,43 @@ enum status timeline_plan(struct timeline *timeline, struct job *job, const stru
 	timeline_finish(timeline);
 	return status;
 }
+
+/* The verifier. */
+
+static bool on_part(void *context, const struct action *part, double from, double to, int64_t live, bool again)
+{
+	struct timeline *timeline = context;
+	struct event event;
+	if (event_of_action(part, &event)) {
+		if (to > timeline->end)
+			timeline->end = to; /* a write to disk takes time */
+		return timeline_add(timeline, &event);
+	}
+	if (part->kind != ACT_FORWARD && part->kind != ACT_RECORD && part->kind != ACT_BACKWARD)
+		return true;
+	event = (struct event){.kind = part->kind == ACT_BACKWARD ? EVENT_BACKWARD
+	                               : again                    ? EVENT_RECOMPUTE
+	                               : part->kind == ACT_RECORD ? EVENT_RECORD
+	                                                          : EVENT_FORWARD,
+	                       .begin = part->begin,
+	                       .end = part->end,
+	                       .evaluations = part->kind == ACT_BACKWARD ? 0 : part->end - part->begin,
+	                       .from = from,
+	                       .to = to,
+	                       .live = live};
+	return timeline_add(timeline, &event);
+}
+
+enum status timeline_schedule(struct timeline *timeline, struct schedule *schedule, const struct step_costs *costs,
+                              struct verdict *verdict, struct arena *arena, struct diags *diags)
+{
+	const struct schedule_watch watch = {.part = on_part, .context = timeline};
+	double sum = 0;
+	for (size_t i = 0; i < costs->run_count; i++)
+		sum += (double)costs->runs[i].count * (costs->runs[i].cost.forward + costs->runs[i].cost.backward);
+	enum status status = timeline_init(timeline, costs->steps, sum / (TIMELINE_COLUMNS - 1), arena, diags);
+	if (status == STATUS_OK)
+		status = schedule_follow(schedule, costs, arena->allocator, &watch, verdict, diags);
+	timeline_finish(timeline);
+	return status;
+}

@@ -101,5 +101,12 @@ bool event_of_action(const struct action *action, struct event *event);
  */
 enum status timeline_plan(struct timeline *timeline, struct job *job, const struct job_options *options,
                           struct arena *arena, struct diags *diags);
+/*
+ * The timeline of SCHEDULE over COSTS alone, in the unit of their times; its
+ * bytes are the verifier's, what is fixed included. A wrong schedule ends it
+ * early: VERDICT says so.
+ */
+enum status timeline_schedule(struct timeline *timeline, struct schedule *schedule, const struct step_costs *costs,
+                              struct verdict *verdict, struct arena *arena, struct diags *diags);
 
 #endif

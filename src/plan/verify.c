@@ -41,6 +41,7 @@ struct verifier {
 	bool swept, turned; /* state n was reached; a BACKWARD has begun */
 	int64_t in_slots;
 	int64_t bytes;
+	int64_t high; /* the most bytes since it was last set */
 	struct verdict *verdict;
 };
 
@@ -125,6 +126,8 @@ static int64_t charge(struct verifier *v, int64_t position)
 
 static void peak(struct verifier *v, int64_t extra)
 {
+	if (v->bytes + extra > v->high)
+		v->high = v->bytes + extra;
 	if (v->bytes + extra > v->verdict->peak)
 		v->verdict->peak = v->bytes + extra;
 }
@@ -506,8 +509,39 @@ static void verifier_free(struct verifier *v)
 	allocator_put(v->allocator, v->recorded, v->recorded_capacity * sizeof *v->recorded);
 }
 
-enum status schedule_verify(struct schedule *schedule, const struct step_costs *costs,
-                            const struct allocator *allocator, struct verdict *verdict, struct diags *diags)
+/* An action in parts, each seen: what goes over many steps is the same whether it is done at once or one by one. */
+static const char *interpret_watched(struct verifier *v, const struct action *a, const struct schedule_watch *watch)
+{
+	enum { PARTS = 64 };
+	bool over = a->kind == ACT_FORWARD || a->kind == ACT_RECORD || a->kind == ACT_BACKWARD;
+	int64_t steps = over && a->end > a->begin ? a->end - a->begin : 1, parts = steps < PARTS ? steps : PARTS;
+	for (int64_t i = 0; i < parts; i++) {
+		struct action part = *a;
+		int64_t begin = (int64_t)((__int128)steps * i / parts), end = (int64_t)((__int128)steps * (i + 1) / parts);
+		double from = v->verdict->time;
+		bool again = v->swept;
+		if (over && a->kind != ACT_BACKWARD) {
+			part.begin = a->begin + begin;
+			part.end = i + 1 == parts ? a->end : a->begin + end;
+		} else if (over) {
+			part.end = a->end - begin;
+			part.begin = i + 1 == parts ? a->begin : a->end - end;
+		}
+		v->high = v->bytes;
+		const char *wrong = interpret(v, &part);
+		if (wrong)
+			return wrong;
+		if (v->bytes > v->high)
+			v->high = v->bytes;
+		if (!watch->part(watch->context, &part, from, v->verdict->time, v->high, again && a->kind != ACT_BACKWARD))
+			return out_of_memory;
+	}
+	return NULL;
+}
+
+enum status schedule_follow(struct schedule *schedule, const struct step_costs *costs,
+                            const struct allocator *allocator, const struct schedule_watch *watch,
+                            struct verdict *verdict, struct diags *diags)
 {
 	*verdict = (struct verdict){.valid = true};
 	struct verifier v = {.costs = costs, .allocator = allocator, .verdict = verdict};
@@ -515,7 +549,7 @@ enum status schedule_verify(struct schedule *schedule, const struct step_costs *
 	peak(&v, 0);
 	schedule_rewind(schedule);
 	while (!wrong && schedule_next(schedule, &verdict->action)) {
-		wrong = interpret(&v, &verdict->action);
+		wrong = watch ? interpret_watched(&v, &verdict->action, watch) : interpret(&v, &verdict->action);
 		verdict->actions += !wrong;
 	}
 	schedule_rewind(schedule);
@@ -525,4 +559,10 @@ enum status schedule_verify(struct schedule *schedule, const struct step_costs *
 	verdict->valid = !wrong;
 	verdict->wrong = wrong;
 	return wrong == out_of_memory ? diag_memory(diags) : STATUS_OK;
+}
+
+enum status schedule_verify(struct schedule *schedule, const struct step_costs *costs,
+                            const struct allocator *allocator, struct verdict *verdict, struct diags *diags)
+{
+	return schedule_follow(schedule, costs, allocator, NULL, verdict, diags);
 }

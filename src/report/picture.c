@@ -41,22 +41,27 @@ static double all_bytes(const struct picture_run *run, int64_t live)
 	return (double)run->throughout + run->share * (double)live;
 }
 
-static double scale_of(const struct picture_run *run) { return run->measured ? 1e-3 : 1; }
+static double scale_of(const struct picture_run *run) { return run->time == TIME_MICROSECONDS ? 1e-3 : 1; }
+
+static enum svg_unit unit_of(const struct picture_run *run)
+{
+	return run->time == TIME_MICROSECONDS ? SVG_MS : SVG_NUMBER;
+}
 
 static struct svg_axis time_axis(const struct picture_run *run)
 {
+	static const char *const labels[] = {[TIME_PASSES] = "time by cost, in forward passes",
+	                                     [TIME_COSTS] = "time by cost, in the unit of the costs",
+	                                     [TIME_MICROSECONDS] = "time, measured"};
 	double end = run->timeline->end * scale_of(run);
-	return (struct svg_axis){.high = end > 0 ? end : 1,
-	                         .unit = run->measured ? SVG_MS : SVG_NUMBER,
-	                         .label = run->measured ? "time, measured" : "time by cost, in forward passes"};
+	return (struct svg_axis){.high = end > 0 ? end : 1, .unit = unit_of(run), .label = labels[run->time]};
 }
 
 static void put_hover(const struct text *text, const struct picture_run *run, const struct timeline_segment *s)
 {
 	char from[48], to[48], live[32];
-	enum svg_unit unit = run->measured ? SVG_MS : SVG_NUMBER;
-	svg_value(unit, s->from * scale_of(run), from);
-	svg_value(unit, s->to * scale_of(run), to);
+	svg_value(unit_of(run), s->from * scale_of(run), from);
+	svg_value(unit_of(run), s->to * scale_of(run), to);
 	text_put(text, "<title>");
 	if (layer_of(s->kind) >= 4)
 		text_printf(text, "state %lld held%s, %s to %s", (long long)s->begin,

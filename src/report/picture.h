@@ -11,11 +11,18 @@
 #include "report/counters.h"
 #include "report/svg.h"
 
+/* What a timeline's times are. */
+enum picture_time {
+	TIME_PASSES,       /* costs; 1 is a forward pass */
+	TIME_COSTS,        /* costs in the unit that they were given in */
+	TIME_MICROSECONDS, /* measured */
+};
+
 /* A schedule: two panels. */
 struct picture_run {
 	const char *policy;
 	const struct timeline *timeline;
-	bool measured;      /* times are microseconds, else forward passes */
+	enum picture_time time;
 	int64_t throughout; /* bytes held besides the machine's */
 	int workers;        /* that do the same in step */
 	double share;       /* the bytes of all of them over the timeline's */

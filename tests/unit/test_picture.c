@@ -134,6 +134,39 @@ START_TEST(slope)
 }
 END_TEST
 
+/* The timeline of a schedule over costs alone is the verdict on it. */
+START_TEST(of_costs)
+{
+	static const char *const policies[] = {"save-all", "every:3", "recursive", "revolve:3"};
+	const struct step_run run = {.cost = {.forward = 2, .backward = 3, .state = 100, .residual = 70}, .count = 40};
+	const struct step_costs costs = {.runs = &run, .run_count = 1, .steps = 40, .output = 100, .fixed = 5};
+	struct arena arena;
+	struct diags diags;
+	struct policy policy;
+	struct schedule *schedule;
+	struct verdict verdict;
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+	ck_assert_int_eq(policy_parse(&policy, policies[_i], &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(policy_schedule(&policy, &costs, &allocator_system, &schedule, &diags), STATUS_OK);
+	ck_assert_int_eq(timeline_schedule(&timeline, schedule, &costs, &verdict, &arena, &diags), STATUS_OK);
+	int64_t forward = 0, again = 0, back = 0;
+	for (size_t i = 0; i < timeline.count; i++) {
+		const struct timeline_segment *s = &timeline.segments[i];
+		int64_t *sum = s->kind == EVENT_BACKWARD ? &back : s->kind == EVENT_RECOMPUTE ? &again : &forward;
+		*sum += s->kind <= EVENT_BACKWARD ? s->end - s->begin : 0;
+	}
+	ck_assert(verdict.valid && timeline.exact);
+	ck_assert_int_eq(timeline.peak, verdict.peak);
+	ck_assert_double_eq_tol(timeline.end, verdict.time, 1e-9);
+	ck_assert_int_eq(forward, 40);
+	ck_assert_int_eq(back, 40);
+	ck_assert_int_eq(again, verdict.evaluations - 40);
+	schedule_free(schedule);
+	arena_free(&arena);
+}
+END_TEST
+
 struct sink {
 	char bytes[1 << 20];
 	size_t used;
@@ -166,8 +199,12 @@ START_TEST(bounded)
 				for (int row = 0; row < TIMELINE_ROWS / 8; row++)
 					timeline.cells[((size_t)layer * TIMELINE_COLUMNS + (size_t)c) * TIMELINE_ROWS / 8 + (size_t)row] =
 						c % 2 ? 0x55 : 0xaa;
-	struct picture_run run = {
-		.policy = "every:7", .timeline = &timeline, .measured = true, .workers = 2, .share = 2, .budget = 1 << 20};
+	struct picture_run run = {.policy = "every:7",
+	                          .timeline = &timeline,
+	                          .time = _i == 1 ? TIME_COSTS : TIME_MICROSECONDS,
+	                          .workers = 2,
+	                          .share = 2,
+	                          .budget = 1 << 20};
 	const struct picture_run runs[] = {run, run, run};
 	struct picture picture = {.title = "a<&\">", .html = true, .runs = runs, .run_count = 3};
 	sink.used = 0;
@@ -244,6 +281,7 @@ int main(void)
 	tcase_set_timeout(tcase, 120);
 	tcase_add_loop_test(tcase, cells, 0, 8);
 	tcase_add_test(tcase, slope);
+	tcase_add_loop_test(tcase, of_costs, 0, 4);
 	tcase_add_loop_test(tcase, bounded, 0, 4);
 	tcase_add_test(tcase, xml);
 	tcase_add_test(tcase, memory);

@@ -95,6 +95,60 @@ START_TEST(verifier_is_the_model)
 }
 END_TEST
 
+/* What is watched part by part is what is done at once, and the parts are all of it. */
+struct watched {
+	double time;
+	int64_t peak, first, again, turned, saved, dropped;
+};
+
+static bool see_part(void *context, const struct action *part, double from, double to, int64_t live, bool again)
+{
+	struct watched *w = context;
+	int64_t steps = part->end - part->begin;
+	ck_assert(from == w->time && to >= from);
+	w->time = to;
+	w->peak = live > w->peak ? live : w->peak;
+	if (part->kind == ACT_FORWARD || part->kind == ACT_RECORD)
+		*(again ? &w->again : &w->first) += steps;
+	else if (part->kind == ACT_BACKWARD)
+		w->turned += steps;
+	w->saved += part->kind == ACT_SAVE;
+	w->dropped += part->kind == ACT_DROP;
+	return true;
+}
+
+START_TEST(watched_is_unwatched)
+{
+	uint64_t seed = 11;
+	for (int i = 0; i < 1500; i++) {
+		struct step_run room[8];
+		struct step_costs costs = random_costs(&seed, room, 8, i % 3 == 0 ? 300 : 3, 1);
+		struct schedule *schedule = schedule_of(cut_policies[draw(&seed, 22)], draw(&seed, 4), &costs);
+		struct verdict verdict, plain = verdict_of(schedule, &costs);
+		struct watched w = {0};
+		struct arena arena;
+		struct diags diags;
+		const struct schedule_watch watch = {see_part, &w};
+		arena_init(&arena, &allocator_system);
+		diags_init(&diags, &arena);
+		ck_assert_int_eq(schedule_follow(schedule, &costs, &allocator_system, &watch, &verdict, &diags), STATUS_OK);
+		ck_assert(verdict.valid);
+		ck_assert_int_eq(verdict.peak, plain.peak);
+		ck_assert_int_eq(verdict.actions, plain.actions);
+		ck_assert_int_eq(verdict.evaluations, plain.evaluations);
+		ck_assert_int_eq(verdict.checkpoints, plain.checkpoints);
+		ck_assert_double_eq_tol(verdict.time, plain.time, 1e-6);
+		ck_assert_int_eq(w.peak > costs.fixed ? w.peak : plain.peak, plain.peak);
+		ck_assert_int_eq(w.first, costs.steps);
+		ck_assert_int_eq(w.first + w.again, plain.evaluations);
+		ck_assert_int_eq(w.turned, costs.steps);
+		ck_assert_int_eq(w.saved, w.dropped);
+		arena_free(&arena);
+		schedule_free(schedule);
+	}
+}
+END_TEST
+
 START_TEST(numbers_of_the_manual)
 {
 	ck_assert_int_eq(evaluations_of("revolve:3", 0, 10), 25);
@@ -492,6 +546,7 @@ int main(void)
 	tcase_set_timeout(tcase, 600);
 	tcase_add_test(tcase, every_policy_is_valid);
 	tcase_add_test(tcase, verifier_is_the_model);
+	tcase_add_test(tcase, watched_is_unwatched);
 	tcase_add_test(tcase, numbers_of_the_manual);
 	tcase_add_test(tcase, recursive_keeps);
 	tcase_add_test(tcase, revolve_is_optimal);
