@@ -34,6 +34,7 @@ struct lane {
 	int64_t index;                  /* of this lane */
 	int64_t chunk, tile;            /* this chunk, -1 before the first; the tile within it */
 	int64_t first_row, rows;        /* of the tile */
+	int64_t live;                   /* bytes of the slab in use, as last traced */
 	const struct tile_plan *plan;
 	struct schedule *schedule; /* each lane reads its own */
 	struct counters measured;
@@ -310,6 +311,7 @@ static enum status trace(struct lane *lane, struct event *event)
 static enum status trace_live(struct lane *lane, enum event_kind kind, int64_t live)
 {
 	struct event event = {.kind = kind, .live = live, .from = microseconds(lane->run)};
+	lane->live = live;
 	event.to = event.from;
 	return trace(lane, &event);
 }
@@ -330,7 +332,7 @@ static enum status traced_call(void *context, const struct machine_call *call)
 static enum status traced_spill(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type)
 {
 	struct lane *lane = context;
-	struct event event = {.kind = EVENT_SPILL, .slot = slot, .from = microseconds(lane->run)};
+	struct event event = {.kind = EVENT_SPILL, .slot = slot, .live = lane->live, .from = microseconds(lane->run)};
 	enum status status = on_spill(context, slot, index, offset, type);
 	event.to = microseconds(lane->run);
 	return status ? status : trace(lane, &event);
@@ -339,7 +341,7 @@ static enum status traced_spill(void *context, int64_t slot, size_t index, int64
 static enum status traced_fetch(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type)
 {
 	struct lane *lane = context;
-	struct event event = {.kind = EVENT_FETCH, .slot = slot, .from = microseconds(lane->run)};
+	struct event event = {.kind = EVENT_FETCH, .slot = slot, .live = lane->live, .from = microseconds(lane->run)};
 	enum status status = on_fetch(context, slot, index, offset, type);
 	event.to = microseconds(lane->run);
 	return status ? status : trace(lane, &event);

@@ -188,8 +188,7 @@ static double put_steps(const struct text *text, const struct picture_run *run, 
 	for (int layer = 0; layer < TIMELINE_LAYERS; layer++)
 		if (has_layer(t, layer))
 			keys[count++] = (struct svg_key){layer_classes[layer], names[layer], layer >= 4 ? 'b' : 'l'};
-	char heading[160];
-	svg_axes(text, &panel, svg_shorten(run->policy, 240, heading), keys, count);
+	svg_axes(text, &panel, run->policy, keys, count);
 	for (int i = 0; i < TIMELINE_LAYERS; i++)
 		if (t->exact)
 			put_segments(text, &panel, run, order[i]);

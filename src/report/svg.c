@@ -241,12 +241,17 @@ static void put_key(const struct text *text, const struct svg_key *key, double x
 	svg_text(text, x + 24, y, "start", "note", key->name);
 }
 
-static void put_legend(const struct text *text, const struct svg_panel *panel, const struct svg_key *keys, size_t count)
+static double legend_left(const struct svg_panel *panel, const struct svg_key *keys, size_t count)
 {
 	double width = 0;
 	for (size_t i = 0; i < count; i++)
 		width += 24 + svg_text_width(keys[i].name) + (i + 1 < count ? 16 : 0);
-	double x = panel->left + panel->width - width;
+	return panel->left + panel->width - width;
+}
+
+static void put_legend(const struct text *text, const struct svg_panel *panel, const struct svg_key *keys, size_t count)
+{
+	double x = legend_left(panel, keys, count);
 	for (size_t i = 0; i < count; i++) {
 		put_key(text, &keys[i], x, panel->top - 12);
 		x += 24 + svg_text_width(keys[i].name) + 16;
@@ -257,8 +262,9 @@ void svg_axes(const struct text *text, const struct svg_panel *panel, const char
               size_t key_count)
 {
 	double ticks[MOST_TICKS], left = panel->left, bottom = panel->top + panel->height;
-	char label[48];
-	svg_text(text, 20, panel->top - 12, "start", "heading", heading);
+	char label[48], shown[160];
+	double room = (legend_left(panel, keys, key_count) - 40) / 1.25; /* bold, and larger */
+	svg_text(text, 20, panel->top - 12, "start", "heading", svg_shorten(heading, room, shown));
 	put_legend(text, panel, keys, key_count);
 	size_t count = ticks_of(&panel->y, panel->height, 34, ticks);
 	for (size_t i = 0; i < count; i++) {
