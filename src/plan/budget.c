@@ -401,31 +401,52 @@ static enum status infeasible(const struct search *s)
 	return status;
 }
 
-enum status budget_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t bytes)
+/* Tries everything; where it fails nothing is kept. */
+static enum status search_all(struct search *s)
 {
-	struct search s = {.context = context, .costs = costs, .budget = bytes, .least = INT64_MAX};
-	struct emit_context save = *context;
+	const struct step_costs *costs = s->costs;
+	struct emit_context save = *s->context;
 	struct schedule *all = NULL;
 	int64_t whole = INT64_MAX;
 	save.schedule = &all;
 	enum status status = segments_schedule(&save, costs->steps, costs->steps > 0 ? costs->steps : 1, 0);
 	if (status == STATUS_OK)
-		status = offer(&s, all, &whole);
-	if (status == STATUS_OK && !s.best && costs->steps > 1) {
+		status = offer(s, all, &whole);
+	if (status == STATUS_OK && !s->best && costs->steps > 1) {
 		bool tables = costs->steps <= MANY || (costs->steps <= GROUPED && !all_equal(costs));
 		if (tables)
-			status = search_tables(&s, whole);
+			status = search_tables(s, whole);
 		if (tables && status == STATUS_OK && costs->steps <= MANY)
-			status = offer_parts(&s);
+			status = offer_parts(s);
 		else if (status == STATUS_OK)
-			status = search_long(&s);
+			status = search_long(s);
 	}
+	if (status) {
+		schedule_free(s->best);
+		s->best = NULL;
+	}
+	return status;
+}
+
+enum status budget_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t bytes)
+{
+	struct search s = {.context = context, .costs = costs, .budget = bytes, .least = INT64_MAX};
+	enum status status = search_all(&s);
 	if (status == STATUS_OK && !s.best)
 		status = infeasible(&s);
-	if (status) {
-		schedule_free(s.best);
-		return status;
-	}
-	*context->schedule = s.best;
-	return STATUS_OK;
+	if (status == STATUS_OK)
+		*context->schedule = s.best;
+	return status;
+}
+
+enum status budget_least(const struct step_costs *costs, const struct allocator *allocator, int64_t *least,
+                         struct diags *diags)
+{
+	struct emit_context context = {allocator, diags, NULL};
+	struct search s = {.context = &context, .costs = costs, .least = INT64_MAX};
+	enum status status = search_all(&s);
+	/* A chain that takes nothing fits in nothing. */
+	*least = s.best ? 0 : s.least;
+	schedule_free(s.best);
+	return status;
 }

@@ -218,7 +218,136 @@ static void total(struct job *job, const struct job_options *options, const stru
 	c->peak_bytes = all + job->lanes * lane + job->slabs;
 }
 
-/* The schedule of the policy; where it has a budget, one whose peak, as the machine counts it, is within it. */
+/*
+ * A schedule for a budget. The verifier, which policies ask, knows of a lane's
+ * slab only what arrays take; what holes and copies add the machine says. So
+ * budget is asked with fewer bytes until the machine's peak fits (or with the
+ * least there can be, and then with more), and the families with a number or none
+ * are its rivals, in fixed sets that hold every number up to RIVALS_DENSE: what is
+ * taken is never worse than one of them that fits, and the least bytes that an
+ * error names are those of one that was tried.
+ */
+enum { RIVAL_STEPS = 1000, RIVALS_DENSE = 24, RIVALS_PERCENT = 20, FIT_ATTEMPTS = 24 };
+static const enum policy_kind rival_kinds[] = {POLICY_sqrt, POLICY_recursive, POLICY_every, POLICY_revolve,
+                                               POLICY_online};
+
+struct fit {
+	struct job *job;
+	const struct job_options *options;
+	int64_t limit;            /* bytes of slab */
+	int64_t fixed;            /* bytes that the verifier counts beside it */
+	int64_t low, high;        /* budgets for the verifier: feasible by it, and too much by the machine */
+	int64_t least;            /* slab of the smallest that was tried */
+	struct policy scheduled;  /* the best; its schedule is the job's */
+	struct counters counters; /* of it, where there is one */
+	double time;              /* by the verifier */
+};
+
+/* Makes POLICY's schedule the job's where it fits and is the fastest. One that is slower by the verifier is not run. */
+static enum status fit_try(struct fit *f, const struct policy *policy, int64_t *peak, struct diags *diags)
+{
+	struct job *job = f->job;
+	struct schedule *best = job->schedule, *schedule = NULL;
+	struct verdict verdict = {0};
+	struct counters counters = {.peak_bytes = INT64_MAX};
+	enum status status = policy_schedule(policy, &job->costs, job->allocator, &schedule, diags);
+	if (status)
+		return status;
+	status = schedule_verify(schedule, &job->costs, job->allocator, &verdict, diags);
+	if (status == STATUS_OK && verdict.valid && (peak || !best || verdict.time < f->time)) {
+		job->schedule = schedule;
+		job->scheduled = *policy;
+		status = predict_tile(job, f->options, &job->tile, &counters, diags);
+	}
+	if (peak)
+		*peak = counters.peak_bytes;
+	f->least = counters.peak_bytes < f->least ? counters.peak_bytes : f->least;
+	if (status || counters.peak_bytes > f->limit || (best && counters.recomputed_cost >= f->counters.recomputed_cost)) {
+		job->schedule = best;
+		job->scheduled = f->scheduled;
+		schedule_free(schedule);
+		return status;
+	}
+	schedule_free(best);
+	f->scheduled = *policy;
+	f->counters = counters;
+	f->time = verdict.time;
+	return STATUS_OK;
+}
+
+static enum status fit_budget(struct fit *f, int64_t number, int64_t *peak, struct diags *diags)
+{
+	struct policy policy = *f->job->policy;
+	policy.number = number;
+	return fit_try(f, &policy, peak, diags);
+}
+
+/* Budgets for the verifier from the whole downwards, then between what fits and what does not. */
+static enum status fit_budgets(struct fit *f, struct diags *diags)
+{
+	int64_t number = f->limit + f->fixed, peak = 0;
+	enum status status = STATUS_OK;
+	for (int turn = 0; turn < FIT_ATTEMPTS && !status && number >= f->low; turn++) {
+		status = fit_budget(f, number, &peak, diags);
+		if (status || peak <= f->limit)
+			return status;
+		f->high = number;
+		number -= peak - f->limit;
+	}
+	if (!status)
+		status = fit_budget(f, f->low, &peak, diags);
+	for (int turn = 0; turn < FIT_ATTEMPTS && !status && peak <= f->limit && f->high - f->low > POOL_ALIGN; turn++) {
+		int64_t middle = f->low + (f->high - f->low) / 2, at;
+		status = fit_budget(f, middle, &at, diags);
+		*(at <= f->limit ? &f->low : &f->high) = middle;
+	}
+	return status;
+}
+
+static enum status fit_rivals(struct fit *f, struct diags *diags)
+{
+	int64_t steps = f->job->costs.steps;
+	enum status status = STATUS_OK;
+	if (steps > RIVAL_STEPS)
+		return STATUS_OK;
+	for (size_t k = 0; k < sizeof rival_kinds / sizeof *rival_kinds; k++) {
+		struct policy rival = {.kind = rival_kinds[k], .text = f->job->policy->text, .number = 1};
+		bool numbered = policy_table[rival.kind].argument != NULL;
+		while (!status && rival.number < (numbered ? steps : 2)) {
+			if (f->job->schedule && f->counters.recomputed_cost <= 0)
+				return STATUS_OK;
+			status = fit_try(f, &rival, NULL, diags);
+			rival.number += rival.number < RIVALS_DENSE ? 1 : 1 + rival.number * RIVALS_PERCENT / 100;
+		}
+	}
+	return status;
+}
+
+/* LANE: bytes of one beside its slab; ALL: of the job. */
+static enum status make_budget(struct job *job, const struct job_options *options, int64_t lane, int64_t all,
+                               struct diags *diags)
+{
+	int64_t bytes = job->policy->number;
+	struct fit f = {.job = job, .options = options, .least = INT64_MAX, .fixed = job->costs.fixed};
+	f.limit = (bytes - all) / job->lanes - lane;
+	f.high = f.limit + f.fixed;
+	f.scheduled = job->scheduled;
+	enum status status = budget_least(&job->costs, job->allocator, &f.low, diags);
+	f.low = f.low > 0 ? f.low : 1;
+	if (!status)
+		status = fit_budgets(&f, diags);
+	if (!status)
+		status = fit_rivals(&f, diags);
+	if (status || job->schedule)
+		return status;
+	int64_t least = all + job->lanes * (lane + f.least);
+	status = diag_file(diags, STATUS_LIMIT, NULL, -1,
+	                   "the chain cannot be turned back in %lld bytes: the least is %lld bytes", (long long)bytes,
+	                   (long long)least);
+	diag_hint(diags, "use budget:%lld or more", (long long)least);
+	return status;
+}
+
 static enum status make_schedule(struct job *job, const struct job_options *options, struct diags *diags)
 {
 	int64_t lane, all;
@@ -234,27 +363,9 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 	enum status status = units_costs(&job->tile.units, lane + all / job->lanes, &job->costs, job->arena, diags);
 	if (status)
 		return status;
-	bool budget = job->policy->kind == POLICY_budget;
-	if (budget)
-		job->scheduled.number = (job->policy->number - all) / job->lanes + all / job->lanes;
-	for (int turn = 0;; turn++) {
-		status = job_schedule(job, &job->schedule, diags);
-		if (status || !budget)
-			return status;
-		struct counters counters;
-		status = predict_tile(job, options, &job->tile, &counters, diags);
-		if (status)
-			return status;
-		int64_t over = all + job->lanes * (lane + counters.peak_bytes) - job->policy->number;
-		if (over <= 0)
-			return STATUS_OK;
-		schedule_free(job->schedule);
-		job->schedule = NULL;
-		job->scheduled.number -= over / job->lanes + 1;
-		if (turn == 64 || job->scheduled.number <= 0)
-			return diag_file(diags, STATUS_LIMIT, NULL, -1, "no schedule fits in %lld bytes",
-			                 (long long)job->policy->number);
-	}
+	if (job->policy->kind == POLICY_budget)
+		return make_budget(job, options, lane, all, diags);
+	return job_schedule(job, &job->schedule, diags);
 }
 
 enum status job_schedule(const struct job *job, struct schedule **schedule, struct diags *diags)

@@ -50,6 +50,10 @@ bool policy_saves(const struct policy *policy, const struct policy_value *value)
 enum status policy_schedule(const struct policy *policy, const struct step_costs *costs,
                             const struct allocator *allocator, struct schedule **schedule, struct diags *diags);
 
+/* The least bytes for which budget:BYTES is feasible over COSTS, as the verifier counts. STATUS_LIMIT. */
+enum status budget_least(const struct step_costs *costs, const struct allocator *allocator, int64_t *least,
+                         struct diags *diags);
+
 /* Griewank and Walther 2000: evaluations (recording ones included) of revolve with S snapshots over L steps. */
 int64_t revolve_evaluations(int64_t steps, int64_t snapshots);
 /* Evaluations of any cut policy where a closed form is known, else -1. */

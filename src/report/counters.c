@@ -100,9 +100,37 @@ static enum status table(const struct policy_row *rows, size_t count, bool csv, 
 	return STATUS_OK;
 }
 
+/* A line a policy: its name, then what a search or a cut by blanks finds. */
+static void lines(const struct policy_row *rows, size_t count, const struct text *text)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct policy_row *row = &rows[i];
+		const struct counters *c = &row->counters;
+		text_put(text, row->policy);
+		if (row->infeasible) {
+			text_printf(text, " infeasible: %s\n", row->infeasible);
+			continue;
+		}
+		text_printf(text, " evaluations=%lld recomputed=%lld checkpoints=%lld peak_bytes=%lld",
+		            (long long)c->evaluations, (long long)(c->evaluations - c->steps), (long long)c->checkpoints,
+		            (long long)c->peak_bytes);
+		text_printf(text, " memory_reduction_percent=%.1f overhead_percent=%.1f", row_reduction(row),
+		            row_overhead(row));
+		if (row_overhead(row) > 0)
+			text_printf(text, " efficiency=%.2f", row_efficiency(row));
+		if (row->predicted_ms > 0)
+			text_printf(text, " predicted_ms=%.3f", row->predicted_ms);
+		text_printf(text, "%s%s\n", row->pareto ? " pareto" : "", row->knee ? " knee" : "");
+	}
+}
+
 enum status report_policies(const struct policy_row *rows, size_t count, enum report_format format,
                             const struct text *text, struct arena *arena, struct diags *diags)
 {
+	if (format == REPORT_LINES) {
+		lines(rows, count, text);
+		return STATUS_OK;
+	}
 	if (format != REPORT_JSON)
 		return table(rows, count, format == REPORT_CSV, text, arena, diags);
 	text_put(text, "{\"policies\":[");

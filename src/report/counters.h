@@ -25,7 +25,7 @@ double row_efficiency(const struct policy_row *row);
 
 /* The object of one row, with SPEC's keys. */
 void report_row_json(const struct policy_row *row, const struct text *text);
-/* {"policies":[...]}, a table, or csv. */
+/* {"policies":[...]}, a table, csv, or lines: "every:4 evaluations=28 ... peak_bytes=1760 ... pareto knee". */
 enum status report_policies(const struct policy_row *rows, size_t count, enum report_format format,
                             const struct text *text, struct arena *arena, struct diags *diags);
 /* One run's counters: "key value" lines, or the JSON object; PREDICTED beside where it differs. */
