@@ -172,7 +172,7 @@ enum status command_explain(struct session *s)
 		if (!by_value) {
 			text_put(&file.text, "\nschedule\n");
 			if (lowered.steps <= 1000)
-				(void)put_schedule(s, &job, &file.text, false);
+				put_schedule(job.schedule, job.policy->text, job.costs.steps, &file.text, false);
 			else
 				text_printf(&file.text, "%lld evaluations; `ckptc plan --schedule` prints the actions\n",
 				            (long long)job.predicted.evaluations);

@@ -1,26 +1,28 @@
-/* ckptc plan: what policies will cost, before anything runs. */
+/*
+ * ckptc plan: what policies will cost, before anything runs. Policies come from
+ * --policy and --online in their order, then from --sweep; without any of them they
+ * are the usual ones.
+ */
+#include <math.h>
 #include <string.h>
 
 #include "cli/dump.h"
 #include "cli/plot.h"
-#include "report/counters.h"
+#include "cli/subject.h"
 
 /* Policies of a plan without --policy. */
 static const char *const usual[] = {"save-all", "nothing",   "dots",      "sqrt",      "every:2",  "every:4",
                                     "every:8",  "recursive", "revolve:2", "revolve:4", "revolve:8"};
 enum { USUAL = sizeof usual / sizeof *usual };
 
-static enum status plan_one(struct session *s, const struct type *type, const struct policy *policy,
-                            struct policy_row *row, struct job *job)
-{
-	struct job_options options = session_job_options(s, policy);
-	row->policy = policy->text;
-	enum status status = job_make(job, &s->chain, type, &options, &s->arena, &s->diags);
-	row->counters = job->predicted;
-	if (!status && policy->kind == POLICY_auto)
-		row->policy = job->policy->text;
-	return status;
-}
+struct planning {
+	struct session *session;
+	struct subject subject;
+	struct plot plot;
+	const char **texts; /* the policies */
+	size_t count, capacity;
+	struct policy_row *rows, save_all;
+};
 
 /* Rows that no other beats in both overhead and peak; the knee is the one nearest to the ideal corner. */
 static void mark_front(struct policy_row *rows, size_t count)
@@ -51,93 +53,219 @@ static void mark_front(struct policy_row *rows, size_t count)
 		rows[knee].knee = true;
 }
 
-static enum status collect(struct session *s, const struct type *type, const char *const *texts, size_t count,
-                           struct policy_row *rows)
+/* Which policies. */
+
+static enum status add_policy(struct planning *p, const char *text)
 {
-	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
-	struct policy_row base = {0};
-	struct job job = {0};
-	enum status status = plan_one(s, type, &save_all, &base, &job);
-	job_free(&job);
-	for (size_t i = 0; i < count && !status; i++) {
-		struct policy *policy = arena_alloc(&s->arena, sizeof *policy);
-		if (!policy)
-			return diag_memory(&s->diags);
-		memset(&job, 0, sizeof job);
-		status = policy_parse(policy, texts[i], &s->arena, &s->diags);
-		policy->max_checkpoints = s->max_checkpoints;
-		if (!status)
-			status = check_policy_names(s, policy);
-		if (!status)
-			status = plan_one(s, type, policy, &rows[i], &job);
-		rows[i].save_all_peak = base.counters.peak_bytes;
-		rows[i].saved_bytes = base.counters.stored_bytes - rows[i].counters.stored_bytes;
-		if (!status && count == 1)
-			warn_useless(s, &job);
-		job_free(&job);
+	struct session *s = p->session;
+	const char **grown = text ? arena_grow(&s->arena, p->texts, p->count, &p->capacity, sizeof *grown) : NULL;
+	if (!grown)
+		return diag_memory(&s->diags);
+	p->texts = grown;
+	p->texts[p->count++] = text;
+	return STATUS_OK;
+}
+
+/* every:N, each N up to SWEEP_DENSE, then geometrically to the number of steps, which keeps everything. */
+static enum status sweep_every(struct planning *p)
+{
+	enum { SWEEP_DENSE = 32, SWEEP_PERCENT = 25 };
+	int64_t steps = p->save_all.counters.steps;
+	enum status status = STATUS_OK;
+	for (int64_t n = 1; n < steps && !status; n += n < SWEEP_DENSE ? 1 : n * SWEEP_PERCENT / 100)
+		status = add_policy(p, arena_printf(&p->session->arena, "every:%lld", (long long)n));
+	if (!status)
+		status = add_policy(p, arena_printf(&p->session->arena, "every:%lld", (long long)(steps > 0 ? steps : 1)));
+	return status;
+}
+
+/* The least bytes that a budget can be, or *LEAST 1 where one byte will do. */
+static enum status find_least(struct planning *p, int64_t *least)
+{
+	struct session *s = p->session;
+	struct diags told; /* that one byte is too little is no news */
+	struct policy *policy;
+	struct policy_row row;
+	diags_init(&told, &s->arena);
+	enum status status = subject_policy(&p->subject, "budget:1", &policy);
+	if (status)
+		return status;
+	status = subject_plan(&p->subject, policy, &row, NULL, least, &told);
+	if (status && told.exhausted)
+		return diag_memory(&s->diags);
+	if (!status)
+		*least = 1;
+	return status == STATUS_LIMIT && *least > 0 ? STATUS_OK : status;
+}
+
+/* Budgets from the least that is feasible to what save-all takes, geometrically. */
+static enum status sweep_memory(struct planning *p)
+{
+	enum { POINTS = 24, POINTS_LONG = 12, LONG = 500 };
+	int64_t most = p->save_all.counters.peak_bytes, least = 0, before = 0;
+	int points = p->save_all.counters.steps > LONG ? POINTS_LONG : POINTS;
+	enum status status = find_least(p, &least);
+	for (int i = 0; i < points && !status; i++) {
+		double share = (double)i / (points - 1);
+		int64_t bytes = (int64_t)((double)least * pow((double)most / (double)least, share));
+		bytes = i == 0 || bytes < least ? least : i == points - 1 ? most : bytes;
+		if (bytes > before && (i == 0 || bytes <= most))
+			status = add_policy(p, arena_printf(&p->session->arena, "budget:%lld", (long long)bytes));
+		before = bytes;
 	}
 	return status;
 }
 
-static enum status print_schedules(struct session *s, const struct type *type, struct plot *plot)
+static enum status choose_policies(struct planning *p)
 {
+	struct session *s = p->session;
+	enum status status = STATUS_OK;
+	for (size_t i = 0; i < s->policy_count && !status; i++)
+		status = add_policy(p, s->policies[i]);
+	const char *sweep = s->values[OPTION_SWEEP];
+	if (!status && sweep)
+		return !strcmp(sweep, "every") ? sweep_every(p) : sweep_memory(p);
+	if (!status && s->memory && !s->policy_count)
+		return add_policy(p, "auto");
+	for (size_t i = 0; i < USUAL && !status && !s->policy_count; i++) {
+		struct policy policy;
+		status = policy_parse(&policy, usual[i], &s->arena, &s->diags);
+		if (!status && !(p->subject.has_spec && policy_by_value(&policy)))
+			status = add_policy(p, usual[i]);
+	}
+	return status;
+}
+
+/* What is printed. */
+
+static enum status plan_all(struct planning *p)
+{
+	struct session *s = p->session;
+	p->rows = arena_array(&s->arena, p->count + 1, sizeof *p->rows);
+	if (!p->rows)
+		return diag_memory(&s->diags);
+	enum status status = STATUS_OK;
+	for (size_t i = 0; i < p->count && !status; i++) {
+		struct policy *policy;
+		struct policy_row *row = &p->rows[i];
+		status = subject_policy(&p->subject, p->texts[i], &policy);
+		if (!status)
+			status = subject_plan(&p->subject, policy, row, NULL, NULL, &s->diags);
+		row->save_all_peak = p->save_all.counters.peak_bytes;
+		row->saved_bytes = p->save_all.counters.stored_bytes - row->counters.stored_bytes;
+	}
+	return status;
+}
+
+static enum status print_schedule(struct planning *p)
+{
+	struct session *s = p->session;
 	struct text_file file;
-	struct job job = {0};
+	struct policy *policy;
 	struct policy_row row = {0};
-	enum status status = check_policy_names(s, &s->policy);
-	if (!status)
-		status = plan_one(s, type, &s->policy, &row, &job);
+	const char *text = s->policy_count ? s->policies[0] : s->memory ? "auto" : "save-all";
+	enum status status = subject_policy(&p->subject, text, &policy);
 	if (!status)
 		status = session_open_text(s, &file, NULL, false);
-	if (!status) {
-		status = put_schedule(s, &job, &file.text, s->format == REPORT_JSON);
-		enum status closed = session_close_text(&file);
-		status = status ? status : closed;
+	if (status)
+		return status;
+	status = subject_plan(&p->subject, policy, &row, &file.text, NULL, &s->diags);
+	if (status) {
+		output_abort(&file.output);
+		return status;
 	}
-	job_free(&job);
-	if (!status && plot->open)
-		status = plot_policies(s, plot, type, &row, 1);
-	return status;
+	status = session_close_text(&file);
+	return status || !p->plot.open ? status : plot_subject(&p->plot, &p->subject, &row, 1);
 }
 
-static enum status plan(struct session *s, struct plot *plot)
+static enum status print_table(struct planning *p)
 {
-	struct type type;
-	enum status status = session_load_chain(s);
+	struct session *s = p->session;
+	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
+	size_t given = s->policy_count;
+	s->policy_count = 0; /* no warnings about what nobody asked for */
+	enum status status = subject_plan(&p->subject, &save_all, &p->save_all, NULL, NULL, &s->diags);
+	s->policy_count = given;
 	if (!status)
-		status = session_input_type(s, &type);
+		status = choose_policies(p);
 	if (!status)
-		status = session_bind(s, false, dtype_compute(type.dtype));
+		status = plan_all(p);
 	if (status)
 		return status;
-	if (s->given[OPTION_SCHEDULE])
-		return print_schedules(s, &type, plot);
-	static const char *const automatic[] = {"auto"};
-	const char *const *texts = s->policy_count ? s->policies : s->memory ? automatic : usual;
-	size_t count = s->policy_count ? s->policy_count : s->memory ? 1 : USUAL;
-	struct policy_row *rows = arena_array(&s->arena, count, sizeof *rows);
-	if (!rows)
-		return diag_memory(&s->diags);
-	status = collect(s, &type, texts, count, rows);
-	if (status)
-		return status;
-	mark_front(rows, count);
+	mark_front(p->rows, p->count);
 	struct text_file file;
 	status = session_open_text(s, &file, NULL, false);
 	if (status)
 		return status;
-	status = report_policies(rows, count, s->format, &file.text, &s->arena, &s->diags);
+	status = report_policies(p->rows, p->count, s->format, &file.text, &s->arena, &s->diags);
 	enum status closed = session_close_text(&file);
 	status = status ? status : closed;
-	return status || !plot->open ? status : plot_policies(s, plot, &type, rows, count);
+	return status || !p->plot.open ? status : plot_subject(&p->plot, &p->subject, p->rows, p->count);
+}
+
+static enum status print_difference(struct planning *p)
+{
+	struct session *s = p->session;
+	struct kept_list lists[2];
+	struct policy *policies[2];
+	enum status status = STATUS_OK;
+	for (int i = 0; i < 2 && !status; i++) {
+		status = subject_policy(&p->subject, s->compared[i], &policies[i]);
+		if (!status)
+			status = subject_kept(&p->subject, policies[i], &lists[i]);
+	}
+	if (status)
+		return status;
+	/* A policy by value has one step: steps cannot be compared. */
+	for (int i = 0; i < 2 && (policy_by_value(policies[0]) || policy_by_value(policies[1])); i++)
+		for (size_t k = 0; k < lists[i].count; k++)
+			lists[i].rows[k].step = -1;
+	struct text_file file;
+	status = session_open_text(s, &file, NULL, false);
+	if (status)
+		return status;
+	status = report_difference(lists, s->format, &file.text, &s->arena, &s->diags);
+	enum status closed = session_close_text(&file);
+	return status ? status : closed;
+}
+
+static enum status clash(struct session *s, const char *a, const char *b)
+{
+	return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "%s and %s are two ways to ask: give one of them", a, b);
+}
+
+static enum status check_options(struct session *s)
+{
+	const char *sweep = s->values[OPTION_SWEEP];
+	if (sweep && strcmp(sweep, "every") != 0 && strcmp(sweep, "memory") != 0)
+		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '--sweep' is every or memory, not '%s'", sweep);
+	if (s->compared_count > 2)
+		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--diff compares two policies, and is given once");
+	if (s->compared_count && s->policy_count)
+		return clash(s, "--diff", s->given[OPTION_ONLINE] ? "--online" : "--policy");
+	if (s->compared_count && sweep)
+		return clash(s, "--diff", "--sweep");
+	if (s->compared_count && s->given[OPTION_SCHEDULE])
+		return clash(s, "--diff", "--schedule");
+	if (s->compared_count && s->given[OPTION_PLOT])
+		return clash(s, "--diff", "--plot");
+	if (sweep && s->given[OPTION_SCHEDULE])
+		return clash(s, "--sweep", "--schedule");
+	return STATUS_OK;
 }
 
 enum status command_plan(struct session *s)
 {
-	struct plot plot;
-	enum status status = plot_open(s, &plot);
+	struct planning p = {.session = s};
+	enum status status = check_options(s);
 	if (!status)
-		status = plan(s, &plot);
-	plot_abort(&plot);
+		status = plot_open(s, &p.plot);
+	if (!status)
+		status = subject_open(&p.subject, s);
+	if (!status)
+		status = s->compared_count           ? print_difference(&p)
+		         : s->given[OPTION_SCHEDULE] ? print_schedule(&p)
+		                                     : print_table(&p);
+	plot_abort(&p.plot);
 	return status;
 }

@@ -96,18 +96,17 @@ enum status put_residuals(struct session *s, const struct type *type, const char
 	return status;
 }
 
-enum status put_schedule(struct session *s, struct job *job, const struct text *text, bool json)
+void put_schedule(struct schedule *schedule, const char *policy, int64_t steps, const struct text *text, bool json)
 {
 	struct action action;
 	bool first = true;
-	(void)s;
-	schedule_rewind(job->schedule);
+	schedule_rewind(schedule);
 	text_put(text, json ? "{\"policy\":" : "");
 	if (json) {
-		text_json(text, job->policy->text);
-		text_printf(text, ",\"steps\":%lld,\"actions\":[", (long long)job->costs.steps);
+		text_json(text, policy);
+		text_printf(text, ",\"steps\":%lld,\"actions\":[", (long long)steps);
 	}
-	while (schedule_next(job->schedule, &action)) {
+	while (schedule_next(schedule, &action)) {
 		bool range = action.kind == ACT_FORWARD || action.kind == ACT_RECORD || action.kind == ACT_BACKWARD;
 		const char *name = action_name(action.kind);
 		if (json && range)
@@ -125,7 +124,6 @@ enum status put_schedule(struct session *s, struct job *job, const struct text *
 		first = false;
 	}
 	text_put(text, json ? "]}\n" : "");
-	return STATUS_OK;
 }
 
 static enum status dump_plan(struct session *s, const struct text *text, bool schedule)
@@ -141,7 +139,7 @@ static enum status dump_plan(struct session *s, const struct text *text, bool sc
 	if (status)
 		return status;
 	if (schedule) {
-		status = put_schedule(s, &job, text, false);
+		put_schedule(job.schedule, job.policy->text, job.costs.steps, text, false);
 	} else {
 		text_printf(text, "tiled %s, rows %lld, tile %lld, tiles at a time %lld, workers %d\n",
 		            job.tiled ? "yes" : "no", (long long)job.rows, (long long)job.tile.rows, (long long)job.per_chunk,

@@ -12,7 +12,8 @@ struct job_options session_job_options(const struct session *session, const stru
 /* The residual report for an input of TYPE, to PATH (NULL: standard error where ERROR, else standard output). */
 enum status put_residuals(struct session *session, const struct type *type, const char *path, bool error);
 enum status put_job_residuals(struct session *session, const struct job *job, const char *path, bool error);
-enum status put_schedule(struct session *session, struct job *job, const struct text *text, bool json);
+/* The actions of POLICY's schedule of STEPS steps. */
+void put_schedule(struct schedule *schedule, const char *policy, int64_t steps, const struct text *text, bool json);
 /* Warnings about policies and checkpoints that save nothing. */
 void warn_useless(struct session *session, const struct job *job);
 /* Names in a policy must be names of the chain. STATUS_USAGE with a suggestion. */

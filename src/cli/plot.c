@@ -42,9 +42,10 @@ enum status plot_draw(struct session *s, struct plot *plot, struct picture *pict
 {
 	picture->html = plot->html;
 	picture->title = arena_printf(&s->arena, "ckptc %s: %s", s->command->name,
-	                              s->text   ? s->text
-	                              : s->file ? s->file
-	                                        : "");
+	                              s->text                 ? s->text
+	                              : s->file               ? s->file
+	                              : s->given[OPTION_SPEC] ? s->values[OPTION_SPEC]
+	                                                      : "");
 	if (!picture->title)
 		return diag_memory(&s->diags);
 	picture_draw(picture, &plot->file.text);
@@ -98,10 +99,44 @@ static enum status add_run(struct session *s, const struct type *type, const cha
 	return status;
 }
 
-enum status plot_policies(struct session *s, struct plot *plot, const struct type *type, const struct policy_row *rows,
-                          size_t count)
+/* Of costs that were given: the verifier's bytes, in the costs' own unit. */
+static enum status add_spec_run(struct subject *subject, const char *policy_text, struct picture_run *run)
+{
+	struct session *s = subject->session;
+	struct policy *policy;
+	struct schedule *schedule = NULL;
+	struct verdict verdict;
+	struct timeline *timeline = arena_alloc(&s->arena, sizeof *timeline);
+	const struct step_costs *costs = &subject->spec.costs;
+	if (!timeline)
+		return diag_memory(&s->diags);
+	enum status status = subject_policy(subject, policy_text, &policy);
+	if (!status)
+		status = policy_schedule(policy, costs, s->allocator, &schedule, &s->diags);
+	if (!status)
+		status = timeline_schedule(timeline, schedule, costs, &verdict, &s->arena, &s->diags);
+	schedule_free(schedule);
+	if (!status)
+		*run = (struct picture_run){.policy = policy->text,
+		                            .timeline = timeline,
+		                            .time = TIME_COSTS,
+		                            .workers = 1,
+		                            .share = 1,
+		                            .budget = policy->kind == POLICY_budget ? policy->number : 0};
+	return status;
+}
+
+static const char *spec_subtitle(struct subject *subject)
+{
+	const struct spec *spec = &subject->spec;
+	return arena_printf(&subject->session->arena, "%s%s%lld step%s", spec->name ? spec->name : "",
+	                    spec->name ? ", " : "", (long long)spec->costs.steps, spec->costs.steps == 1 ? "" : "s");
+}
+
+enum status plot_subject(struct plot *plot, struct subject *subject, const struct policy_row *rows, size_t count)
 {
 	enum { SHOWN = 3 };
+	struct session *s = subject->session;
 	struct picture_run runs[SHOWN];
 	struct job jobs[SHOWN] = {0};
 	struct picture picture = {.rows = rows, .row_count = count, .runs = runs};
@@ -109,10 +144,13 @@ enum status plot_policies(struct session *s, struct plot *plot, const struct typ
 	for (size_t i = 0; i < count && !status; i++) {
 		if (rows[i].infeasible || (count > SHOWN && !rows[i].knee))
 			continue;
-		status = add_run(s, type, rows[i].policy, &jobs[picture.run_count], &runs[picture.run_count]);
+		size_t n = picture.run_count++;
+		if (subject->has_spec)
+			status = add_spec_run(subject, rows[i].policy, &runs[n]);
+		else
+			status = add_run(s, &subject->type, rows[i].policy, &jobs[n], &runs[n]);
 		if (!status && !picture.subtitle)
-			picture.subtitle = subtitle_of(s, &jobs[picture.run_count]);
-		picture.run_count++;
+			picture.subtitle = subject->has_spec ? spec_subtitle(subject) : subtitle_of(s, &jobs[n]);
 	}
 	if (!status)
 		status = plot_draw(s, plot, &picture);

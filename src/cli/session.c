@@ -103,6 +103,11 @@ static enum status set_option(struct session *s, int option, const char *value)
 		return STATUS_OK;
 	case OPTION_POLICY:
 		return add_text(s, &s->policies, &s->policy_count, value);
+	case OPTION_ONLINE:
+		value = arena_printf(&s->arena, "online:%s", value);
+		return value ? add_text(s, &s->policies, &s->policy_count, value) : diag_memory(&s->diags);
+	case OPTION_DIFF:
+		return add_text(s, &s->compared, &s->compared_count, value);
 	case OPTION_GRAD_OF:
 		return add_text(s, &s->grads, &s->grad_count, value);
 	case OPTION_PARAM:
@@ -131,7 +136,13 @@ static enum status parse_long(struct session *s, const char *text, int argc, cha
 			}
 			value = argv[++*i];
 		}
-		return set_option(s, k, value);
+		enum status status = set_option(s, k, value);
+		/* The one option of two values. */
+		if (k != OPTION_DIFF || status)
+			return status;
+		if (*i + 1 >= argc)
+			return usage(s, "option '--diff' wants two policies: --diff ", "P Q");
+		return set_option(s, k, argv[++*i]);
 	}
 	return unknown_option(s, text, length);
 }
@@ -279,6 +290,10 @@ static enum status understand(struct session *s)
 		                                      : "save-all",
 		                      &s->arena, &s->diags);
 	s->policy.max_checkpoints = s->max_checkpoints;
+	for (size_t i = 0; i < s->compared_count && !status; i++) {
+		struct policy policy;
+		status = policy_parse(&policy, s->compared[i], &s->arena, &s->diags);
+	}
 	if (!status && s->memory && s->policy_count && s->policy.kind != POLICY_auto)
 		status = usage(s, "--memory chooses the policy itself: give it with no policy or with ", "--policy auto");
 	if (!status)
@@ -314,7 +329,7 @@ enum status session_parse(struct session *s, int argc, char **argv)
 
 /* The chain. */
 
-static enum status read_file(struct session *s, const char *path, char **text, size_t *length)
+enum status session_read_file(struct session *s, const char *path, char **text, size_t *length)
 {
 	struct input input;
 	enum status status = input_open(&input, path, false, &s->arena, &s->diags);
@@ -328,7 +343,7 @@ static enum status read_file(struct session *s, const char *path, char **text, s
 		if (status || used < capacity)
 			break;
 		if (capacity > (size_t)32 << 20) {
-			status = diag_file(&s->diags, STATUS_LIMIT, path, -1, "a chain beyond the limit of 16 MiB");
+			status = diag_file(&s->diags, STATUS_LIMIT, path, -1, "a text beyond the limit of 16 MiB");
 			break;
 		}
 		char *grown = arena_alloc(&s->arena, 2 * capacity);
@@ -353,7 +368,7 @@ enum status session_load_syntax(struct session *s)
 	} else if (s->file) {
 		char *text = NULL;
 		size_t length = 0;
-		enum status status = read_file(s, s->file, &text, &length);
+		enum status status = session_read_file(s, s->file, &text, &length);
 		if (status)
 			return status;
 		const char *slash = strrchr(s->file, '/');

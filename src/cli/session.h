@@ -44,7 +44,8 @@ struct session {
 	const char *values[OPTION_COUNT]; /* the last value of each */
 	bool given[OPTION_COUNT];
 	const char **policies, **grads; /* repeated ones */
-	size_t policy_count, grad_count;
+	const char **compared;          /* the two of --diff */
+	size_t policy_count, grad_count, compared_count;
 	struct param_binding *params;
 	size_t param_count;
 	/* Options, understood. */
@@ -84,6 +85,8 @@ extern const size_t command_count;
 
 /* Parses the command line after the command's name. STATUS_USAGE. */
 enum status session_parse(struct session *session, int argc, char **argv);
+/* The whole of a text of at most 16 MiB. */
+enum status session_read_file(struct session *session, const char *path, char **text, size_t *length);
 /* Reads, parses and resolves the chain. */
 enum status session_load_chain(struct session *session);
 enum status session_load_syntax(struct session *session);

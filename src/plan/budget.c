@@ -4,6 +4,7 @@
  * What is decided here is which schedules are tried. They come from
  *   - binomial checkpointing of parts of q steps with S snapshots (revolve.c),
  *     which holds save-all, every:N and revolve:S, for a fixed set of q and S;
+ *   - recursive, and segments of the square root of the steps;
  *   - the persistent schedule of least peak (persistent.c);
  *   - the best persistent schedules for a memory in units (persistent.c).
  * Each is put through the verifier, and the fastest whose peak is within the
@@ -85,6 +86,20 @@ static enum status offer_list(struct search *s, struct action_list *list, int64_
 static int64_t next_number(int64_t number, int64_t dense, int64_t percent)
 {
 	return number < dense ? number + 1 : number + 1 + number * percent / 100;
+}
+
+/* recursive and sqrt, which the sets of q and S may not hold. */
+static enum status offer_families(struct search *s)
+{
+	static const struct policy families[] = {{.kind = POLICY_recursive}, {.kind = POLICY_sqrt}};
+	enum status status = STATUS_OK;
+	for (size_t i = 0; i < sizeof families / sizeof *families && !status; i++) {
+		struct schedule *schedule = NULL;
+		status = policy_schedule(&families[i], s->costs, s->context->allocator, &schedule, s->context->diags);
+		if (!status)
+			status = offer(s, schedule, NULL);
+	}
+	return status;
 }
 
 static enum status offer_parts(struct search *s)
@@ -416,6 +431,8 @@ static enum status search_all(struct search *s)
 		bool tables = costs->steps <= MANY || (costs->steps <= GROUPED && !all_equal(costs));
 		if (tables)
 			status = search_tables(s, whole);
+		if (tables && status == STATUS_OK && costs->steps <= MANY)
+			status = offer_families(s);
 		if (tables && status == STATUS_OK && costs->steps <= MANY)
 			status = offer_parts(s);
 		else if (status == STATUS_OK)

@@ -340,7 +340,7 @@ static enum status make_budget(struct job *job, const struct job_options *option
 		status = fit_rivals(&f, diags);
 	if (status || job->schedule)
 		return status;
-	int64_t least = all + job->lanes * (lane + f.least);
+	int64_t least = job->least_bytes = all + job->lanes * (lane + f.least);
 	status = diag_file(diags, STATUS_LIMIT, NULL, -1,
 	                   "the chain cannot be turned back in %lld bytes: the least is %lld bytes", (long long)bytes,
 	                   (long long)least);

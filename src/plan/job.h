@@ -43,6 +43,7 @@ struct job {
 	struct schedule *schedule;
 	struct policy scheduled; /* the policy that made the schedule, its budget as adjusted */
 	struct step_costs costs;
+	int64_t least_bytes;           /* that a budget must have, where one was found to be infeasible; else 0 */
 	struct counters predicted;     /* of the whole job: all lanes, params, I/O blocks */
 	int64_t slabs;                 /* bytes of all lanes' slabs at their highest, a part of predicted.peak_bytes */
 	int64_t gradient_bytes;        /* accumulators of params' gradients, for all lanes */

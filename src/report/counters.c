@@ -57,23 +57,27 @@ void report_row_json(const struct policy_row *row, const struct text *text)
 static enum status table(const struct policy_row *rows, size_t count, bool csv, const struct text *text,
                          struct arena *arena, struct diags *diags)
 {
-	enum { COLUMNS = 9 };
-	static const char *const heads[COLUMNS] = {"policy",      "evaluations", "recomputed",
-	                                           "checkpoints", "peak bytes",  "reduction %",
-	                                           "overhead %",  "efficiency",  ""};
-	const char **cells = arena_array(arena, (count + 1) * COLUMNS, sizeof *cells);
+	enum { COLUMNS = 10, TIME = 8 };
+	static const char *const heads[COLUMNS] = {"policy",      "evaluations", "recomputed", "checkpoints",  "peak bytes",
+	                                           "reduction %", "overhead %",  "efficiency", "predicted ms", ""};
+	bool timed = false;
+	for (size_t i = 0; i < count; i++)
+		timed |= rows[i].predicted_ms > 0;
+	size_t columns = timed ? COLUMNS : COLUMNS - 1, last = columns - 1;
+	const char **cells = arena_array(arena, (count + 1) * columns, sizeof *cells);
 	if (!cells)
 		return diag_memory(diags);
-	memcpy(cells, heads, sizeof heads);
+	memcpy(cells, heads, columns * sizeof *heads);
+	cells[last] = csv ? "front" : "";
 	for (size_t i = 0; i < count; i++) {
 		const struct policy_row *row = &rows[i];
-		const char **cell = cells + (i + 1) * COLUMNS;
+		const char **cell = cells + (i + 1) * columns;
 		const struct counters *c = &row->counters;
-		for (int k = 0; k < COLUMNS; k++)
+		for (size_t k = 0; k < columns; k++)
 			cell[k] = "";
 		cell[0] = row->policy;
 		if (row->infeasible) {
-			cell[COLUMNS - 1] = row->infeasible;
+			cell[last] = row->infeasible;
 			continue;
 		}
 		cell[1] = arena_printf(arena, "%lld", (long long)c->evaluations);
@@ -83,19 +87,20 @@ static enum status table(const struct policy_row *rows, size_t count, bool csv, 
 		cell[5] = arena_printf(arena, "%.1f", row_reduction(row));
 		cell[6] = arena_printf(arena, "%.1f", row_overhead(row));
 		cell[7] = row_overhead(row) > 0 ? arena_printf(arena, "%.2f", row_efficiency(row)) : "-";
-		cell[8] = row->knee ? "pareto, knee" : row->pareto ? "pareto" : "";
+		if (timed)
+			cell[TIME] = arena_printf(arena, "%.3f", row->predicted_ms);
+		cell[last] = row->knee ? "pareto, knee" : row->pareto ? "pareto" : "";
 	}
 	if (arena->failed)
 		return diag_memory(diags);
 	if (!csv) {
-		text_table(text, cells, count + 1, COLUMNS, 0xfe);
+		text_table(text, cells, count + 1, columns, timed ? 0x1fe : 0xfe);
 		return STATUS_OK;
 	}
-	cells[COLUMNS - 1] = "front";
 	for (size_t i = 0; i <= count; i++)
-		for (size_t c = 0; c < COLUMNS; c++) {
-			text_csv(text, cells[i * COLUMNS + c]);
-			text_put(text, c + 1 == COLUMNS ? "\n" : ",");
+		for (size_t c = 0; c < columns; c++) {
+			text_csv(text, cells[i * columns + c]);
+			text_put(text, c + 1 == columns ? "\n" : ",");
 		}
 	return STATUS_OK;
 }

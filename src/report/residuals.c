@@ -18,7 +18,7 @@ static const char *argument_name(const struct chain *chain, const struct held *r
 }
 
 /* "from the argument W1", "named 'a' from f.ck:4:10", "output of sin from f.ck:6:9 (g)". */
-static const char *describe(const struct chain *chain, const struct held *row, struct arena *arena)
+const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena)
 {
 	const struct origin *o = &row->origin;
 	const char *file = chain->source->name;
@@ -98,7 +98,7 @@ static enum status table(const struct chain *chain, const struct held_list *list
 		cell[0] = arena_printf(arena, "%s", type_format(row->type, type));
 		cell[1] = arena_printf(arena, "%lld", (long long)type_bytes(row->type));
 		cell[2] = arena_printf(arena, "%.1f%%", total ? 100.0 * (double)type_bytes(row->type) / (double)total : 0.0);
-		cell[3] = describe(chain, row, arena);
+		cell[3] = residual_describe(chain, row, arena);
 		cell[4] = join_users(row, arena);
 	}
 	const char **last = cells + rows * COLUMNS;
@@ -131,7 +131,7 @@ enum status report_residuals(const struct chain *chain, const struct held_list *
 		return table(chain, list, format == REPORT_CSV, text, arena, diags);
 	case REPORT_LINES:
 		for (size_t i = 0; i < list->count; i++) {
-			const char *line = describe(chain, &list->rows[i], arena);
+			const char *line = residual_describe(chain, &list->rows[i], arena);
 			if (!line)
 				return diag_memory(diags);
 			text_put(text, type_format(list->rows[i].type, type));

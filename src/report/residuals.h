@@ -8,6 +8,8 @@
 /* LINES is the text of JAX's print_saved_residuals. STATUS_LIMIT where memory is short. */
 enum status report_residuals(const struct chain *chain, const struct held_list *list, enum report_format format,
                              const struct text *text, struct arena *arena, struct diags *diags);
+/* What a row is, and its place in the source: "output of sin from f.ck:6:9 (g)". NULL where memory is short. */
+const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena);
 /* Sum of the rows' bytes. */
 int64_t residuals_total(const struct held_list *list);
 

@@ -1,0 +1,209 @@
+/*
+ * A chain is planned by a job, the costs of --spec by the verifier: the one knows
+ * tiles and the slab to the byte, the other what it was told.
+ */
+#include "cli/subject.h"
+
+#include <string.h>
+
+#include "cli/dump.h"
+#include "report/residuals.h"
+
+static enum status refuse(struct session *s, const char *option)
+{
+	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--spec plans from the costs in its file alone: %s has no meaning",
+	          option);
+	return STATUS_USAGE;
+}
+
+static enum status open_spec(struct subject *subject)
+{
+	struct session *s = subject->session;
+	static const struct {
+		enum option_id option;
+		const char *name;
+	} others[] = {{OPTION_INPUT, "--input"},
+	              {OPTION_FROM, "--from"},
+	              {OPTION_ASSUME, "--assume-dtype"},
+	              {OPTION_CAST, "--cast"},
+	              {OPTION_SHAPE, "--shape"},
+	              {OPTION_DTYPE, "--dtype"},
+	              {OPTION_PARAM, "--param"},
+	              {OPTION_STORE, "--store-dtype"},
+	              {OPTION_THREADS, "--threads"},
+	              {OPTION_TILE, "--tile"},
+	              {OPTION_SPECIAL, "--allow-special-files"}};
+	if (s->file || s->text)
+		return refuse(s, "a chain");
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (s->given[others[i].option])
+			return refuse(s, others[i].name);
+	char *text = NULL;
+	size_t length = 0;
+	enum status status = session_read_file(s, s->values[OPTION_SPEC], &text, &length);
+	if (status)
+		return status;
+	struct source *source = &s->source;
+	*source = (struct source){s->values[OPTION_SPEC], text, length};
+	subject->has_spec = true;
+	return spec_read(&subject->spec, source, &s->arena, &s->diags);
+}
+
+enum status subject_open(struct subject *subject, struct session *s)
+{
+	*subject = (struct subject){.session = s};
+	if (s->given[OPTION_SPEC])
+		return open_spec(subject);
+	enum status status = session_load_chain(s);
+	if (!status)
+		status = session_input_type(s, &subject->type);
+	return status ? status : session_bind(s, false, dtype_compute(subject->type.dtype));
+}
+
+enum status subject_policy(struct subject *subject, const char *text, struct policy **policy)
+{
+	struct session *s = subject->session;
+	struct policy *made = *policy = arena_alloc(&s->arena, sizeof *made);
+	if (!made)
+		return diag_memory(&s->diags);
+	enum status status = policy_parse(made, text, &s->arena, &s->diags);
+	made->max_checkpoints = s->max_checkpoints;
+	if (status)
+		return status;
+	if (!subject->has_spec)
+		return check_policy_names(s, made);
+	if (policy_by_value(made)) {
+		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' chooses among the values within steps", text);
+		diag_hint(&s->diags, "of --spec only the steps are known: every:N, sqrt, recursive, revolve:S, budget:BYTES, "
+		                     "disk-revolve:S, online:S");
+		return STATUS_USAGE;
+	}
+	if (made->kind != POLICY_auto)
+		return STATUS_OK;
+	/* The memory of this machine says nothing of where the chain runs. */
+	made->kind = s->memory ? POLICY_budget : POLICY_save_all;
+	made->number = s->memory;
+	made->text = s->memory ? arena_printf(&s->arena, "budget:%lld", (long long)s->memory) : "save-all";
+	return made->text ? STATUS_OK : diag_memory(&s->diags);
+}
+
+static enum status plan_spec(struct subject *subject, const struct policy *policy, struct policy_row *row,
+                             const struct text *text, int64_t *least, struct diags *diags)
+{
+	struct session *s = subject->session;
+	struct schedule *schedule = NULL;
+	double time = 0;
+	enum status status = spec_plan(&subject->spec, policy, s->allocator, &row->counters, &time, &schedule, diags);
+	row->policy = policy->text;
+	row->predicted_ms = time * subject->spec.milliseconds;
+	if (!status && text)
+		put_schedule(schedule, policy->text, subject->spec.costs.steps, text, s->format == REPORT_JSON);
+	schedule_free(schedule);
+	if (status == STATUS_LIMIT && policy->kind == POLICY_budget && least)
+		(void)budget_least(&subject->spec.costs, s->allocator, least, diags);
+	return status;
+}
+
+enum status subject_plan(struct subject *subject, const struct policy *policy, struct policy_row *row,
+                         const struct text *text, int64_t *least, struct diags *diags)
+{
+	struct session *s = subject->session;
+	if (least)
+		*least = 0;
+	if (subject->has_spec)
+		return plan_spec(subject, policy, row, text, least, diags);
+	struct job job = {0};
+	struct job_options options = session_job_options(s, policy);
+	enum status status = job_make(&job, &s->chain, &subject->type, &options, &s->arena, diags);
+	row->policy = policy->text;
+	row->counters = job.predicted;
+	if (!status && policy->kind == POLICY_auto)
+		row->policy = job.policy->text;
+	if (!status && text)
+		put_schedule(job.schedule, row->policy, job.costs.steps, text, s->format == REPORT_JSON);
+	if (!status && s->policy_count == 1 && !s->given[OPTION_SWEEP] && !text)
+		warn_useless(s, &job);
+	if (least)
+		*least = job.least_bytes;
+	job_free(&job);
+	return status;
+}
+
+/* What is kept. */
+
+static enum status kept_of_chain(struct subject *subject, const struct policy *policy, struct kept_list *list)
+{
+	struct session *s = subject->session;
+	struct job job = {0};
+	struct held_list held = {0};
+	struct job_options options = session_job_options(s, policy);
+	enum status status = job_make(&job, &s->chain, &subject->type, &options, &s->arena, &s->diags);
+	if (!status)
+		status = job_residuals(&job, &held, &s->diags);
+	list->row = (struct policy_row){.policy = policy->text, .counters = job.predicted};
+	list->rows = status ? NULL : arena_array(&s->arena, held.count + 1, sizeof *list->rows);
+	if (!status && !list->rows)
+		status = diag_memory(&s->diags);
+	for (size_t i = 0; i < held.count && !status; i++) {
+		char type[TYPE_TEXT];
+		list->rows[list->count++] =
+			(struct kept){.what = residual_describe(&s->chain, &held.rows[i], &s->arena),
+		                  .type = arena_printf(&s->arena, "%s", type_format(held.rows[i].type, type)),
+		                  .bytes = type_bytes(held.rows[i].type),
+		                  .step = held.rows[i].step};
+	}
+	job_free(&job);
+	return !status && s->arena.failed ? diag_memory(&s->diags) : status;
+}
+
+static enum status kept_of_schedule(struct subject *subject, const unsigned char *flags, struct kept_list *list)
+{
+	struct session *s = subject->session;
+	const struct spec *spec = &subject->spec;
+	size_t count = 0;
+	int64_t at = 0;
+	for (int64_t i = 0; i < spec->costs.steps; i++)
+		count += (flags[i] & SPEC_RESIDUAL) != 0 ? 1U + ((flags[i] & SPEC_STATE) != 0) : (flags[i] & SPEC_STATE) != 0;
+	list->rows = arena_array(&s->arena, count + 1, sizeof *list->rows);
+	if (!list->rows)
+		return diag_memory(&s->diags);
+	for (size_t run = 0; run < spec->costs.run_count; run++) {
+		const struct step_run *r = &spec->costs.runs[run];
+		const char *name = spec->names[run];
+		const char *state = name ? arena_printf(&s->arena, "input of %s", name) : "input of a step";
+		const char *residual = name ? arena_printf(&s->arena, "residuals of %s", name) : "residuals of a step";
+		if (!state || !residual)
+			return diag_memory(&s->diags);
+		for (int64_t i = 0; i < r->count; i++, at++) {
+			if (flags[at] & SPEC_STATE)
+				list->rows[list->count++] = (struct kept){state, NULL, r->cost.state, at};
+			if (flags[at] & SPEC_RESIDUAL)
+				list->rows[list->count++] = (struct kept){residual, NULL, r->cost.residual, at};
+		}
+	}
+	return STATUS_OK;
+}
+
+static enum status kept_of_spec(struct subject *subject, const struct policy *policy, struct kept_list *list)
+{
+	struct session *s = subject->session;
+	struct schedule *schedule = NULL;
+	struct policy_row row = {.policy = policy->text};
+	double time;
+	enum status status = spec_plan(&subject->spec, policy, s->allocator, &row.counters, &time, &schedule, &s->diags);
+	if (status)
+		return status;
+	row.predicted_ms = time * subject->spec.milliseconds;
+	list->row = row;
+	unsigned char *flags = spec_held(&subject->spec, schedule, s->allocator);
+	status = flags ? kept_of_schedule(subject, flags, list) : diag_memory(&s->diags);
+	allocator_put(s->allocator, flags, (size_t)subject->spec.costs.steps + 1);
+	schedule_free(schedule);
+	return status;
+}
+
+enum status subject_kept(struct subject *subject, const struct policy *policy, struct kept_list *list)
+{
+	*list = (struct kept_list){0};
+	return subject->has_spec ? kept_of_spec(subject, policy, list) : kept_of_chain(subject, policy, list);
+}

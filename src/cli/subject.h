@@ -1,0 +1,29 @@
+/* What `ckptc plan` plans for: a chain on an input, or the costs of a chain that others run. */
+#ifndef CLI_SUBJECT_H
+#define CLI_SUBJECT_H
+
+#include "cli/session.h"
+#include "plan/spec.h"
+#include "report/difference.h"
+
+struct subject {
+	struct session *session;
+	struct type type; /* of the input, of a chain */
+	struct spec spec;
+	bool has_spec; /* --spec */
+};
+
+/* Reads the chain and the input's type, or the file of --spec. */
+enum status subject_open(struct subject *subject, struct session *session);
+/* TEXT as a policy that the subject can have. STATUS_USAGE. */
+enum status subject_policy(struct subject *subject, const char *text, struct policy **policy);
+/*
+ * POLICY's figures; its schedule to TEXT where that is not NULL. DIAGS: where an
+ * infeasible budget is told. *LEAST, where not NULL: the bytes that it names, or 0.
+ */
+enum status subject_plan(struct subject *subject, const struct policy *policy, struct policy_row *row,
+                         const struct text *text, int64_t *least, struct diags *diags);
+/* What POLICY holds when the first sweep ends, and its figures. */
+enum status subject_kept(struct subject *subject, const struct policy *policy, struct kept_list *list);
+
+#endif

@@ -1,0 +1,413 @@
+/*
+ * Costs of a chain that others run. jansson reads the text; it keeps no places,
+ * so where a value is wrong its key is looked for again in the text, which is
+ * then known to be JSON.
+ *
+ * Invariant of what is read: every size is from 0 to 2^53, every cost finite and
+ * not negative, and all bytes of all steps together are below 2^62, so that no sum
+ * that a planner or the verifier makes can overflow.
+ */
+#include "plan/spec.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BYTES_MOST 9007199254740992.0 /* 2^53: what JSON's numbers hold exactly */
+#define COST_MOST 1e15
+#define STEPS_MOST 10000000
+#define SUM_MOST ((int64_t)1 << 62)
+
+struct reading {
+	const struct source *source;
+	struct spec *spec;
+	struct arena *arena;
+	struct diags *diags;
+	int64_t step; /* the element of "steps" that is read; -1: the object around it */
+};
+
+/* Places. */
+
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+/* After the string that begins at AT. */
+static size_t string_end(const struct source *source, size_t at)
+{
+	for (at++; at < source->length && source->text[at] != '"'; at++)
+		at += source->text[at] == '\\';
+	return at < source->length ? at + 1 : source->length;
+}
+
+static bool string_is_key(const struct source *source, size_t end)
+{
+	while (end < source->length && is_blank(source->text[end]))
+		end++;
+	return end < source->length && source->text[end] == ':';
+}
+
+static struct span span_at(const struct source *source, size_t begin, size_t end)
+{
+	struct span span = {(uint32_t)begin, (uint32_t)end, 1, 1};
+	for (size_t i = 0; i < begin && i < source->length; i++) {
+		span.column++;
+		if (source->text[i] == '\n') {
+			span.line++;
+			span.column = 1;
+		}
+	}
+	return span;
+}
+
+/* Of KEY in the object that is read; of the object where KEY is NULL or not found as it is spelled. */
+static struct span place_of(const struct reading *r, const char *key)
+{
+	const struct source *source = r->source;
+	struct span found = span_at(source, 0, source->length > 0);
+	int64_t element = 0;
+	int depth = 0, wanted = r->step < 0 ? 1 : 3;
+	bool inside = false; /* "steps" */
+	for (size_t at = 0; at < source->length;) {
+		char c = source->text[at];
+		size_t end = c == '"' ? string_end(source, at) : at + 1;
+		if (c == '"' && string_is_key(source, end)) {
+			size_t length = end - at - 2;
+			if (depth == 1)
+				inside = length == 5 && !memcmp(source->text + at + 1, "steps", 5);
+			bool here = depth == wanted && (r->step < 0 || (inside && element == r->step));
+			if (here && key && strlen(key) == length && !memcmp(source->text + at + 1, key, length))
+				return span_at(source, at, end);
+		}
+		bool value = !is_blank(c) && c != ',' && c != ']' && c != '}';
+		if (inside && depth == 2 && value && element == r->step && found.begin == 0)
+			found = span_at(source, at, end);
+		element += inside && depth == 2 && c == ',';
+		depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+		at = end;
+	}
+	return found;
+}
+
+static const char *where(const struct reading *r)
+{
+	const char *text = r->step < 0 ? "" : arena_printf(r->arena, "step %lld of \"steps\": ", (long long)r->step);
+	return text ? text : "";
+}
+
+__attribute__((format(printf, 4, 5))) static enum status wrong(const struct reading *r, const char *key,
+                                                               enum status status, const char *format, ...)
+{
+	char message[256];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(message, sizeof message, format, arguments);
+	va_end(arguments);
+	return diag_at(r->diags, status, r->source, place_of(r, key), "%s%s", where(r), message);
+}
+
+/* Values. */
+
+enum field_kind { VALUE_BYTES, VALUE_COST, VALUE_COUNT, VALUE_FLAG, VALUE_TEXT, VALUE_STEPS };
+
+struct field {
+	const char *key;
+	enum field_kind kind;
+	bool required;
+	void *to;
+};
+
+static enum status read_bytes(const struct reading *r, const char *key, json_t *value, int64_t *bytes)
+{
+	double number = json_number_value(value);
+	if (!json_is_number(value) || !(number >= 0 && number <= BYTES_MOST) || floor(number) < number)
+		return wrong(r, key, STATUS_DATA, "'%s' is a number of bytes: whole, from 0 to 2^53", key);
+	*bytes = (int64_t)number;
+	return STATUS_OK;
+}
+
+static enum status read_value(const struct reading *r, const struct field *field, json_t *value)
+{
+	const char *key = field->key;
+	double number = json_number_value(value);
+	switch (field->kind) {
+	case VALUE_BYTES:
+		return read_bytes(r, key, value, field->to);
+	case VALUE_COST:
+		if (!json_is_number(value) || !(number >= 0 && number <= COST_MOST))
+			return wrong(r, key, STATUS_DATA, "'%s' is a cost: a number from 0 to 10^15", key);
+		*(double *)field->to = number;
+		return STATUS_OK;
+	case VALUE_COUNT:
+		if (!json_is_integer(value) || json_integer_value(value) < 1)
+			return wrong(r, key, STATUS_DATA, "'%s' is a whole number of at least 1", key);
+		*(int64_t *)field->to = json_integer_value(value);
+		return STATUS_OK;
+	case VALUE_FLAG:
+		if (!json_is_boolean(value))
+			return wrong(r, key, STATUS_DATA, "'%s' is true or false", key);
+		*(bool *)field->to = json_is_true(value);
+		return STATUS_OK;
+	case VALUE_TEXT:
+		if (!json_is_string(value))
+			return wrong(r, key, STATUS_DATA, "'%s' is a string", key);
+		*(const char **)field->to = arena_strndup(r->arena, json_string_value(value), json_string_length(value));
+		return *(const char **)field->to ? STATUS_OK : diag_memory(r->diags);
+	case VALUE_STEPS:
+		if (!json_is_array(value) || json_array_size(value) == 0)
+			return wrong(r, key, STATUS_DATA, "'%s' is a list of at least one step", key);
+		*(json_t **)field->to = value;
+		return STATUS_OK;
+	}
+	return STATUS_OK;
+}
+
+static enum status unknown_key(const struct reading *r, const char *key, const struct field *fields, size_t count)
+{
+	const char *names[16], *list = "";
+	for (size_t i = 0; i < count; i++) {
+		names[i] = fields[i].key;
+		const char *longer = arena_printf(r->arena, "%s%s%s", list, i ? ", " : "", names[i]);
+		list = longer ? longer : list;
+	}
+	const char *near = suggest_nearest(key, names, count);
+	enum status status = wrong(r, key, STATUS_DATA, "unknown key '%.60s'", key);
+	if (near)
+		diag_hint(r->diags, "did you mean '%s'?", near);
+	else
+		diag_hint(r->diags, "keys are %s", list);
+	return status;
+}
+
+static enum status read_object(const struct reading *r, json_t *object, const struct field *fields, size_t count)
+{
+	if (!json_is_object(object))
+		return wrong(r, NULL, STATUS_DATA, "an object { ... } is wanted here");
+	const char *key;
+	json_t *value;
+	json_object_foreach(object, key, value)
+	{
+		size_t i = 0;
+		while (i < count && strcmp(fields[i].key, key) != 0)
+			i++;
+		enum status status = i == count ? unknown_key(r, key, fields, count) : read_value(r, &fields[i], value);
+		if (status)
+			return status;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (fields[i].required && !json_object_get(object, fields[i].key))
+			return wrong(r, NULL, STATUS_DATA, "the key '%s' is missing", fields[i].key);
+	return STATUS_OK;
+}
+
+static enum status read_step(const struct reading *r, json_t *object, struct step_run *run, const char **name)
+{
+	struct step_cost *c = &run->cost;
+	*run = (struct step_run){.count = 1, .cost.keeps_input = true};
+	const struct field fields[] = {{"name", VALUE_TEXT, false, name},
+	                               {"count", VALUE_COUNT, false, &run->count},
+	                               {"state_bytes", VALUE_BYTES, true, &c->state},
+	                               {"residual_bytes", VALUE_BYTES, true, &c->residual},
+	                               {"forward", VALUE_COST, true, &c->forward},
+	                               {"backward", VALUE_COST, true, &c->backward},
+	                               {"forward_temporary_bytes", VALUE_BYTES, false, &c->forward_temporary},
+	                               {"record_temporary_bytes", VALUE_BYTES, false, &c->record_temporary},
+	                               {"backward_temporary_bytes", VALUE_BYTES, false, &c->backward_temporary},
+	                               {"keeps_input", VALUE_FLAG, false, &c->keeps_input},
+	                               {"keeps_output", VALUE_FLAG, false, &c->keeps_output}};
+	enum status status = read_object(r, object, fields, sizeof fields / sizeof *fields);
+	/* What it takes to run forward it takes while recording, unless the text says otherwise. */
+	if (!status && !json_object_get(object, "record_temporary_bytes"))
+		c->record_temporary = c->forward_temporary;
+	return status;
+}
+
+static enum status read_steps(struct reading *r, json_t *steps)
+{
+	struct spec *spec = r->spec;
+	size_t count = json_array_size(steps);
+	struct step_run *runs = arena_array(r->arena, count, sizeof *runs);
+	spec->names = arena_array(r->arena, count, sizeof *spec->names);
+	if (!runs || !spec->names)
+		return diag_memory(r->diags);
+	__int128 sum = (__int128)spec->costs.fixed + spec->costs.output;
+	for (size_t i = 0; i < count; i++) {
+		r->step = (int64_t)i;
+		enum status status = read_step(r, json_array_get(steps, i), &runs[i], &spec->names[i]);
+		if (status)
+			return status;
+		const struct step_cost *c = &runs[i].cost;
+		/* A run at a time, and temporaries as often as they could ever be counted. */
+		sum += (__int128)runs[i].count * 2 * (c->state + c->residual) + c->forward_temporary + c->record_temporary +
+		       c->backward_temporary;
+		if (runs[i].count > STEPS_MOST || (spec->costs.steps += runs[i].count) > STEPS_MOST)
+			return wrong(r, "count", STATUS_LIMIT, "more than the limit of %d steps", STEPS_MOST);
+		if (sum > SUM_MOST)
+			return wrong(r, NULL, STATUS_LIMIT, "all steps together take more than the limit of 2^62 bytes");
+	}
+	r->step = -1;
+	spec->costs.runs = runs;
+	spec->costs.run_count = count;
+	return STATUS_OK;
+}
+
+static enum status read_unit(const struct reading *r, const char *unit, double *milliseconds)
+{
+	static const struct {
+		const char *name;
+		double milliseconds;
+	} units[] = {{"s", 1000}, {"ms", 1}, {"us", 1e-3}, {"ns", 1e-6}, {"none", 0}};
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (!strcmp(units[i].name, unit)) {
+			*milliseconds = units[i].milliseconds;
+			return STATUS_OK;
+		}
+	return wrong(r, "time_unit", STATUS_DATA, "'time_unit' is \"s\", \"ms\", \"us\", \"ns\" or \"none\", not \"%.40s\"",
+	             unit);
+}
+
+static enum status read_top(struct reading *r, json_t *top)
+{
+	struct spec *spec = r->spec;
+	json_t *steps = NULL;
+	const char *unit = "ms", *note;
+	const struct field fields[] = {{"name", VALUE_TEXT, false, &spec->name},
+	                               {"note", VALUE_TEXT, false, &note},
+	                               {"time_unit", VALUE_TEXT, false, &unit},
+	                               {"fixed_bytes", VALUE_BYTES, false, &spec->costs.fixed},
+	                               {"output_bytes", VALUE_BYTES, false, &spec->costs.output},
+	                               {"spill_write", VALUE_COST, false, &spec->costs.spill_write},
+	                               {"spill_read", VALUE_COST, false, &spec->costs.spill_read},
+	                               {"steps", VALUE_STEPS, true, &steps}};
+	enum status status = read_object(r, top, fields, sizeof fields / sizeof *fields);
+	if (!status)
+		status = read_unit(r, unit, &spec->milliseconds);
+	if (!status)
+		status = read_steps(r, steps);
+	if (!status && !json_object_get(top, "output_bytes"))
+		spec->costs.output = spec->costs.runs[spec->costs.run_count - 1].cost.state;
+	return status;
+}
+
+enum status spec_read(struct spec *spec, const struct source *source, struct arena *arena, struct diags *diags)
+{
+	struct reading r = {.source = source, .spec = spec, .arena = arena, .diags = diags, .step = -1};
+	json_error_t error;
+	*spec = (struct spec){0};
+	json_t *top = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, &error);
+	if (!top && json_error_code(&error) == json_error_out_of_memory)
+		return diag_memory(diags);
+	if (!top) {
+		size_t at = error.position > 0 ? (size_t)error.position - 1 : 0;
+		at = at < source->length ? at : source->length;
+		return diag_at(diags, STATUS_DATA, source, span_at(source, at, at + 1), "this is no JSON: %s", error.text);
+	}
+	enum status status = read_top(&r, top);
+	json_decref(top);
+	return status;
+}
+
+/* Plans. */
+
+unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator)
+{
+	int64_t steps = spec->costs.steps;
+	size_t slots = (size_t)schedule_slots(schedule) + 1;
+	int64_t *held = allocator_get(allocator, slots, sizeof *held);
+	unsigned char *flags = allocator_get(allocator, (size_t)steps + 1, 1);
+	struct action action;
+	if (flags)
+		memset(flags, 0, (size_t)steps + 1);
+	schedule_rewind(schedule);
+	while (held && flags && schedule_next(schedule, &action)) {
+		if (action.kind == ACT_SAVE) {
+			held[action.slot] = action.begin;
+			flags[action.begin] |= SPEC_STATE;
+		} else if (action.kind == ACT_DROP) {
+			flags[held[action.slot]] &= (unsigned char)~SPEC_STATE;
+		}
+		for (int64_t i = action.begin; action.kind == ACT_RECORD && i < action.end; i++)
+			flags[i] |= SPEC_RESIDUAL;
+		if ((action.kind == ACT_RECORD || action.kind == ACT_FORWARD) && action.end == steps)
+			break;
+	}
+	if (!held) {
+		allocator_put(allocator, flags, (size_t)steps + 1);
+		flags = NULL;
+	}
+	allocator_put(allocator, held, slots * sizeof *held);
+	bool in_residual = false; /* the state is counted by the step before it */
+	int64_t at = 0;
+	for (size_t run = 0; flags && run < spec->costs.run_count; run++) {
+		const struct step_cost *c = &spec->costs.runs[run].cost;
+		for (int64_t i = 0; i < spec->costs.runs[run].count; i++, at++) {
+			bool recorded = flags[at] & SPEC_RESIDUAL;
+			if (recorded && c->keeps_input)
+				flags[at] |= SPEC_STATE;
+			if (in_residual)
+				flags[at] &= (unsigned char)~SPEC_STATE;
+			in_residual = recorded && c->keeps_output;
+		}
+	}
+	return flags;
+}
+
+int64_t spec_stored(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator)
+{
+	const struct step_costs *costs = &spec->costs;
+	unsigned char *flags = spec_held(spec, schedule, allocator);
+	int64_t bytes = 0, at = 0;
+	if (!flags)
+		return -1;
+	for (size_t run = 0; run < costs->run_count; run++) {
+		const struct step_cost *c = &costs->runs[run].cost;
+		for (int64_t i = 0; i < costs->runs[run].count; i++, at++)
+			bytes += (flags[at] & SPEC_RESIDUAL ? c->residual : 0) + (flags[at] & SPEC_STATE ? c->state : 0);
+	}
+	allocator_put(allocator, flags, (size_t)costs->steps + 1);
+	return bytes;
+}
+
+static enum status plan_verified(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator,
+                                 struct counters *counters, double *time, struct diags *diags)
+{
+	const struct step_costs *costs = &spec->costs;
+	struct verdict verdict;
+	enum status status = schedule_verify(schedule, costs, allocator, &verdict, diags);
+	if (status)
+		return status;
+	if (!verdict.valid)
+		return diag_file(diags, STATUS_LIMIT, NULL, -1, "a schedule is wrong at action %lld: %s",
+		                 (long long)verdict.actions, verdict.wrong);
+	*counters = (struct counters){.steps = costs->steps,
+	                              .evaluations = verdict.evaluations,
+	                              .checkpoints = verdict.checkpoints,
+	                              .peak_bytes = verdict.peak,
+	                              .spill_writes = verdict.spill_writes,
+	                              .spill_reads = verdict.spill_reads};
+	for (size_t i = 0; i < costs->run_count; i++) {
+		counters->forward_cost += (double)costs->runs[i].count * costs->runs[i].cost.forward;
+		counters->backward_cost += (double)costs->runs[i].count * costs->runs[i].cost.backward;
+	}
+	double disk = (double)verdict.spill_writes * costs->spill_write + (double)verdict.spill_reads * costs->spill_read;
+	double recomputed = verdict.time - disk - counters->forward_cost - counters->backward_cost;
+	/* Sums in another order differ by their rounding. */
+	counters->recomputed_cost = verdict.evaluations > costs->steps && recomputed > 0 ? recomputed : 0;
+	*time = verdict.time;
+	counters->stored_bytes = spec_stored(spec, schedule, allocator);
+	return counters->stored_bytes < 0 ? diag_memory(diags) : STATUS_OK;
+}
+
+enum status spec_plan(const struct spec *spec, const struct policy *policy, const struct allocator *allocator,
+                      struct counters *counters, double *time, struct schedule **schedule, struct diags *diags)
+{
+	struct schedule *made = NULL;
+	enum status status = policy_schedule(policy, &spec->costs, allocator, &made, diags);
+	if (!status)
+		status = plan_verified(spec, made, allocator, counters, time, diags);
+	if (status || !schedule)
+		schedule_free(made);
+	else
+		*schedule = made;
+	return status;
+}

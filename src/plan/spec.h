@@ -1,0 +1,38 @@
+/*
+ * A chain that ckptc does not run: the costs of its steps, measured by whoever
+ * runs it, as JSON (ckptc(1), COSTS). Everything else in plan/ works on it as on
+ * a chain of its own.
+ */
+#ifndef PLAN_SPEC_H
+#define PLAN_SPEC_H
+
+#include "plan/machine.h"
+#include "plan/policy.h"
+
+struct spec {
+	const char *name;   /* of the chain, or NULL */
+	const char **names; /* of each run of steps; NULL where it has none */
+	struct step_costs costs;
+	double milliseconds; /* of a unit of its costs; 0: they are no times */
+};
+
+/*
+ * Reads SOURCE. STATUS_DATA with the place for what is no JSON, an unknown or
+ * missing key, a number out of range; STATUS_LIMIT beyond 10^7 steps or 2^62
+ * bytes in all.
+ */
+enum status spec_read(struct spec *spec, const struct source *source, struct arena *arena, struct diags *diags);
+/*
+ * The schedule of POLICY, by cut, and what it takes: bytes and evaluations by the
+ * verifier, recomputed_cost without writes and reads, *TIME in the costs' unit with
+ * them. STATUS_LIMIT where it is infeasible. SCHEDULE may be NULL.
+ */
+enum status spec_plan(const struct spec *spec, const struct policy *policy, const struct allocator *allocator,
+                      struct counters *counters, double *time, struct schedule **schedule, struct diags *diags);
+/* What SCHEDULE holds, by position, when the first sweep ends: a sum of these, for steps + 1 positions. */
+enum { SPEC_RESIDUAL = 1, SPEC_STATE = 2 };
+unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator);
+/* Bytes that SCHEDULE holds when the first sweep ends, what is fixed left out; -1 where memory is short. */
+int64_t spec_stored(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator);
+
+#endif

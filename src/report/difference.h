@@ -1,0 +1,26 @@
+/* What one policy keeps for the backward pass that another recomputes. */
+#ifndef REPORT_DIFFERENCE_H
+#define REPORT_DIFFERENCE_H
+
+#include "report/counters.h"
+
+/* Something that is held when the first sweep ends. */
+struct kept {
+	const char *what; /* "output of cos from f.ck:1:8", "state before encoder.3" */
+	const char *type; /* or NULL */
+	int64_t bytes;
+	int64_t step; /* that made it; -1: none, or not to be compared */
+};
+
+struct kept_list {
+	struct policy_row row;
+	struct kept *rows; /* sorted by report_difference */
+	size_t count;
+	int64_t total; /* bytes of all of them */
+};
+
+/* Two lists: what is only in the one, what is only in the other, and the figures of both. */
+enum status report_difference(struct kept_list lists[2], enum report_format format, const struct text *text,
+                              struct arena *arena, struct diags *diags);
+
+#endif
