@@ -282,21 +282,38 @@ static enum status fit_budget(struct fit *f, int64_t number, int64_t *peak, stru
 	return fit_try(f, &policy, peak, diags);
 }
 
-/* Budgets for the verifier from the whole downwards, then between what fits and what does not. */
+/*
+ * Budgets for the verifier from the whole downwards, until the machine's peak fits;
+ * where none does, the least there can be and then more. Where an attempt takes its
+ * time there are fewer, further apart.
+ */
 static enum status fit_budgets(struct fit *f, struct diags *diags)
 {
+	bool lengthy = f->job->costs.steps > RIVAL_STEPS;
 	int64_t number = f->limit + f->fixed, peak = 0;
-	enum status status = STATUS_OK;
-	for (int turn = 0; turn < FIT_ATTEMPTS && !status && number >= f->low; turn++) {
-		status = fit_budget(f, number, &peak, diags);
-		if (status || peak <= f->limit)
-			return status;
+	struct diags told; /* too few bytes for the verifier are no news yet */
+	diags_init(&told, f->job->arena);
+	for (int turn = 0; turn < FIT_ATTEMPTS && number > 0; turn++) {
+		enum status status = fit_budget(f, number, &peak, &told);
+		if (told.exhausted)
+			return diag_memory(diags);
+		if (status)
+			break;
+		if (peak <= f->limit)
+			return STATUS_OK;
 		f->high = number;
-		number -= peak - f->limit;
+		int64_t over = peak - f->limit;
+		over = lengthy && over < number / 100 ? number / 100 : over;
+		for (int k = 0; k < turn && lengthy && over < number / 2; k++)
+			over *= 2;
+		number -= over;
 	}
+	enum status status = budget_least(&f->job->costs, f->job->allocator, &f->low, diags);
+	f->low = f->low > 0 ? f->low : 1;
 	if (!status)
 		status = fit_budget(f, f->low, &peak, diags);
-	for (int turn = 0; turn < FIT_ATTEMPTS && !status && peak <= f->limit && f->high - f->low > POOL_ALIGN; turn++) {
+	for (int turn = lengthy ? FIT_ATTEMPTS - 4 : 0;
+	     turn < FIT_ATTEMPTS && !status && peak <= f->limit && f->high - f->low > POOL_ALIGN; turn++) {
 		int64_t middle = f->low + (f->high - f->low) / 2, at;
 		status = fit_budget(f, middle, &at, diags);
 		*(at <= f->limit ? &f->low : &f->high) = middle;
@@ -332,10 +349,7 @@ static enum status make_budget(struct job *job, const struct job_options *option
 	f.limit = (bytes - all) / job->lanes - lane;
 	f.high = f.limit + f.fixed;
 	f.scheduled = job->scheduled;
-	enum status status = budget_least(&job->costs, job->allocator, &f.low, diags);
-	f.low = f.low > 0 ? f.low : 1;
-	if (!status)
-		status = fit_budgets(&f, diags);
+	enum status status = fit_budgets(&f, diags);
 	if (!status)
 		status = fit_rivals(&f, diags);
 	if (status || job->schedule)

@@ -226,8 +226,8 @@ END_TEST
 /* As good as revolve, every and sqrt at the bytes that those take. */
 START_TEST(no_policy_is_better)
 {
-	static const char *const others[] = {"revolve:2", "revolve:3", "revolve:5", "revolve:12",
-	                                     "every:3",   "every:8",   "sqrt",      "recursive"};
+	static const char *const others[] = {"revolve:2", "revolve:3", "revolve:5", "revolve:12", "every:3", "every:8",
+	                                     "sqrt",      "recursive", "online:2",  "online:6",   "every:5", "save-all"};
 	uint64_t seed = 31;
 	for (int i = 0; i < 12; i++) {
 		struct step_run room[60];
