@@ -1,0 +1,80 @@
+/*
+ * Costs of plan --spec: any bytes are read or give one message with its place; of
+ * what is read, every policy's schedule is right, and the least bytes of a budget work.
+ */
+#include "plan/spec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { STEPS_TRIED = 60 };
+
+static void nowhere(void *context, const char *text, size_t length)
+{
+	(void)context;
+	(void)text;
+	(void)length;
+}
+
+static void plan(const struct spec *spec, enum policy_kind kind, int64_t number, struct diags *diags)
+{
+	const struct policy policy = {.kind = kind, .text = "fuzz", .number = number};
+	struct counters counters;
+	double time;
+	if (spec_plan(spec, &policy, &allocator_system, &counters, &time, NULL, diags))
+		abort();
+	if (counters.evaluations < counters.steps || counters.peak_bytes < 0 || counters.stored_bytes < 0 ||
+	    (kind == POLICY_budget && counters.peak_bytes > number))
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct arena arena;
+	struct diags diags;
+	struct spec spec;
+	char *copy = malloc(size ? size : 1);
+	if (!copy)
+		abort();
+	if (size)
+		memcpy(copy, data, size);
+	const struct source source = {"fuzz.json", copy, size};
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+	enum status status = spec_read(&spec, &source, &arena, &diags);
+	if (status ? diags.errors != 1 : diags.errors != 0)
+		abort();
+	if (!status && spec.costs.steps <= STEPS_TRIED) {
+		static const enum policy_kind kinds[] = {POLICY_save_all, POLICY_every,        POLICY_sqrt,  POLICY_recursive,
+		                                         POLICY_revolve,  POLICY_disk_revolve, POLICY_online};
+		for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+			plan(&spec, kinds[i], 2, &diags);
+		int64_t least;
+		if (budget_least(&spec.costs, &allocator_system, &least, &diags))
+			abort();
+		plan(&spec, POLICY_budget, least > 0 ? least : 1, &diags);
+	}
+	diags_render(&diags, true, nowhere, NULL);
+	arena_free(&arena);
+	free(copy);
+	return 0;
+}
+
+#ifdef REPLAY
+int main(int argc, char **argv)
+{
+	static uint8_t bytes[1 << 20];
+	for (int i = 1; i < argc; i++) {
+		FILE *file = fopen(argv[i], "rb");
+		if (!file)
+			return EXIT_FAILURE;
+		size_t length = fread(bytes, 1, sizeof bytes, file);
+		fclose(file);
+		LLVMFuzzerTestOneInput(bytes, length);
+	}
+	return EXIT_SUCCESS;
+}
+#endif
