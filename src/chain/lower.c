@@ -66,6 +66,7 @@ struct draft_item {
 	size_t count, capacity;
 	int64_t turns, first, steps;
 	int32_t level;
+	bool repeats; /* a loop whose counter nobody reads */
 };
 
 struct interned {
@@ -1029,6 +1030,17 @@ static bool same_slots(const struct slot *a, const struct slot *b, size_t count)
 
 static enum status draft_nodes(struct lowering *l, const struct node *node, struct draft_item *list);
 
+/* repeat M { repeat N { ... } } is repeat M*N { ... }: one loop of equal turns is what closed forms know. */
+static void join_loops(struct draft_item *loop)
+{
+	if (!loop->repeats || loop->count != 1 || loop->items[0].draft || !loop->items[0].repeats)
+		return;
+	struct draft_item inner = loop->items[0];
+	inner.turns *= loop->turns; /* at most as many as steps; where a turn has none, nothing looks at them */
+	inner.steps = loop->steps;
+	*loop = inner;
+}
+
 static enum status draft_loop(struct lowering *l, const struct node *node, struct draft_item *list)
 {
 	int64_t turns = node->count, turn = 0;
@@ -1065,6 +1077,8 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		if (!item)
 			return memory(l);
 		*item = turn_items;
+		item->repeats = node->kind == NODE_REPEAT;
+		join_loops(item);
 	}
 	return STATUS_OK;
 }
