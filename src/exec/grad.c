@@ -27,6 +27,7 @@ struct run;
 struct lane {
 	struct run *run;
 	struct slab slab, blocks;
+	struct spill spill;             /* its own: lanes use the same slots at the same time */
 	char *input, *gradient, *value; /* of a chunk */
 	double *partials;               /* per_chunk times the sums of all params */
 	double *loss;                   /* per_chunk partial sums of the output: hi and lo */
@@ -55,7 +56,6 @@ struct run {
 	struct reader *reader;
 	bool has_cotangent;
 	struct slab cotangent_array;
-	struct spill spill;
 	int64_t chunks, next_chunk, turn;
 	pthread_mutex_t lock;
 	pthread_cond_t turned;
@@ -179,14 +179,13 @@ static enum status on_convert(void *context, int64_t to, int64_t from, const str
 static enum status on_spill(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type)
 {
 	struct lane *lane = context;
-	return spill_write(&lane->run->spill, slot, index, lane->slab.base + offset, (size_t)type_bytes(type),
-	                   &lane->diags);
+	return spill_write(&lane->spill, slot, index, lane->slab.base + offset, (size_t)type_bytes(type), &lane->diags);
 }
 
 static enum status on_fetch(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type)
 {
 	struct lane *lane = context;
-	return spill_read(&lane->run->spill, slot, index, lane->slab.base + offset, (size_t)type_bytes(type), &lane->diags);
+	return spill_read(&lane->spill, slot, index, lane->slab.base + offset, (size_t)type_bytes(type), &lane->diags);
 }
 
 static enum status on_progress(void *context, const struct action *action, int64_t live)
@@ -597,13 +596,18 @@ static enum status lane_open(struct lane *lane, struct run *run, int index)
 {
 	const struct job *job = run->job;
 	const struct allocator *allocator = run->options->job.allocator;
-	*lane = (struct lane){.run = run, .index = index, .chunk = run->job->tiled ? -1 : 0};
+	*lane = (struct lane){
+		.run = run, .index = index, .chunk = run->job->tiled ? -1 : 0, .spill = {.fd = -1, .allocator = allocator}};
 	arena_init(&lane->arena, allocator);
 	diags_init(&lane->diags, &lane->arena);
 	lane->params = arena_array(&lane->arena, run->params->count + 1, sizeof *lane->params);
 	if (!lane->params)
 		return diag_memory(&lane->diags);
 	enum status status = job_schedule(job, &lane->schedule, &lane->diags);
+	/* Every lane is opened before any of them writes, so each asks for the room of all. */
+	if (status == STATUS_OK && run->options->spill)
+		status = spill_open(&lane->spill, run->options->spill, job->predicted.spill_bytes * job->lanes, allocator,
+		                    &lane->diags);
 	int64_t slab = job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab;
 	if (status == STATUS_OK)
 		status = slab_get(&lane->slab, slab, allocator, &lane->diags);
@@ -632,6 +636,7 @@ static void lane_close(struct lane *lane)
 	const struct allocator *allocator = lane->run->options->job.allocator;
 	slab_put(&lane->slab, allocator);
 	slab_put(&lane->blocks, allocator);
+	spill_close(&lane->spill);
 	if (lane->schedule)
 		schedule_free(lane->schedule);
 	arena_free(&lane->arena);
@@ -881,8 +886,6 @@ static enum status prepare(struct run *run, struct diags *diags)
 	}
 	int64_t chunk = job->tile.rows * job->per_chunk;
 	run->chunks = job->tiled ? (job->rows + chunk - 1) / chunk : 1;
-	if (run->options->spill)
-		status = spill_open(&run->spill, run->options->spill, 0, run->options->job.allocator, diags);
 	return status;
 }
 
@@ -938,8 +941,6 @@ static enum status run_array(struct run *run, struct diags *diags)
 		lane_close(&lanes[i]);
 	pthread_mutex_destroy(&run->trace_lock);
 	slab_put(&run->cotangent_array, run->options->job.allocator);
-	if (run->options->spill)
-		spill_close(&run->spill);
 	return status;
 }
 

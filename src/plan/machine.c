@@ -529,7 +529,10 @@ static enum status spill_state(struct machine *m, int64_t slot)
 		for (uint32_t k = 0; k < i; k++)
 			again |= m->state[live[k]] == m->state[live[i]];
 		const struct buffer *buffer = &m->buffers[m->state[live[i]]];
-		if (again || !m->hooks || !m->hooks->spill)
+		if (again)
+			continue;
+		m->counters->spill_bytes += type_bytes(buffer->type);
+		if (!m->hooks || !m->hooks->spill)
 			continue;
 		enum status status = m->hooks->spill(m->hooks->context, slot, i, buffer->offset, buffer->type);
 		if (status)

@@ -81,6 +81,7 @@ struct counters {
 	int64_t steps, evaluations, checkpoints;
 	int64_t stored_bytes, peak_bytes;
 	int64_t spill_writes, spill_reads;
+	int64_t spill_bytes;                /* written to disk in all */
 	double forward_cost, backward_cost; /* of one forward and backward pass */
 	double recomputed_cost;
 };
