@@ -19,11 +19,9 @@ struct draft_register {
 	uint32_t place;
 };
 
-/* The last register that a place of the file holds. */
+/* A place of the register file: the last register that it holds, and the next place in the list that it is in. */
 struct place_state {
-	size_t begin, end;
-	uint8_t shift;
-	bool bits;
+	uint32_t holds, next;
 };
 
 /* A group that is being made; one at a time, in the same memory. */
@@ -33,6 +31,7 @@ struct draft {
 	struct draft_register *registers;
 	uint32_t register_count, register_limit;
 	struct place_state *places; /* register_limit of them */
+	uint32_t *ending;           /* by micro: the list of places whose registers end there, plus 1 */
 	uint32_t *moved;            /* where each micro or register goes */
 	struct run_step *steps;     /* of the run that is being made */
 	uint32_t first;             /* names of registers in reg and fill begin here: what is below is of groups before */

@@ -47,9 +47,10 @@ bool draft_reserve(struct compiler *c)
 	d->micros = arena_array(arena, d->micro_limit + 1, sizeof *d->micros);
 	d->registers = arena_array(arena, (size_t)d->register_limit + 1, sizeof *d->registers);
 	d->places = arena_array(arena, (size_t)d->register_limit + 1, sizeof *d->places);
+	d->ending = arena_array(arena, d->micro_limit + 2, sizeof *d->ending);
 	d->moved = arena_array(arena, moved + 1, sizeof *d->moved);
 	d->steps = arena_array(arena, steps + 1, sizeof *d->steps);
-	return d->micros && d->registers && d->places && d->moved && d->steps;
+	return d->micros && d->registers && d->places && d->ending && d->moved && d->steps;
 }
 
 static struct micro *add_micro(struct draft *d, enum micro_kind kind)
@@ -357,15 +358,26 @@ static void find_lives(struct draft *d)
 		}
 }
 
-/* Whether the register R, number INDEX, may lie where STATE's did. */
-static bool place_is_free(const struct draft *d, const struct draft_register *r, uint32_t index,
-                          const struct place_state *state)
+/* Whether register INDEX, the result of the micro that it begins at, may lie where OTHER does, which dies there. */
+static bool may_replace(const struct draft *d, uint32_t index, uint32_t other)
 {
-	if (state->end < r->begin)
-		return true;
+	const struct draft_register *r = &d->registers[index], *o = &d->registers[other];
 	const struct arg *out = &d->micros[r->begin].out;
-	bool result = out->kind == ARG_REGISTER && out->index == index && !r->bits;
-	return state->end == r->begin && state->begin < r->begin && result && !state->bits && state->shift == r->shift;
+	bool result = out->kind == ARG_REGISTER && out->index == index;
+	return result && o->begin < r->begin && !r->bits && !o->bits && o->shift == r->shift;
+}
+
+/* Takes a place out of the list at *HEAD that register INDEX may lie in; NO_VALUE where there is none. */
+static uint32_t take_ending(struct draft *d, uint32_t *head, uint32_t index)
+{
+	for (uint32_t *at = head; *at; at = &d->places[*at - 1].next) {
+		uint32_t place = *at - 1;
+		if (may_replace(d, index, d->places[place].holds)) {
+			*at = d->places[place].next;
+			return place;
+		}
+	}
+	return NO_VALUE;
 }
 
 static void rename_registers(struct draft *d)
@@ -379,22 +391,37 @@ static void rename_registers(struct draft *d)
 	}
 }
 
+/* Registers come in the order in which they begin, but for those that are filled once, which have places of their own. */
 static void place_registers(struct draft *d)
 {
-	uint32_t used = 0;
+	uint32_t used = 0, free = 0;
+	size_t reached = 0;
 	find_lives(d);
-	for (int whole = 1; whole >= 0; whole--)
-		for (uint32_t i = 0; i < d->register_count; i++) {
-			struct draft_register *r = &d->registers[i];
-			if (!r->touched || (r->end == d->micro_count) != whole)
-				continue;
-			uint32_t place = 0;
-			while (place < used && !place_is_free(d, r, i, &d->places[place]))
-				place++;
-			used += place == used;
-			d->places[place] = (struct place_state){r->begin, r->end, r->shift, r->bits};
-			r->place = place;
+	memset(d->ending, 0, (d->micro_count + 1) * sizeof *d->ending);
+	for (uint32_t i = 0; i < d->register_count; i++) {
+		struct draft_register *r = &d->registers[i];
+		if (!r->touched)
+			continue;
+		if (r->end == d->micro_count) {
+			r->place = used++;
+			continue;
 		}
+		for (; reached < r->begin; reached++)
+			while (d->ending[reached]) {
+				uint32_t place = d->ending[reached] - 1;
+				d->ending[reached] = d->places[place].next;
+				d->places[place].next = free;
+				free = place + 1;
+			}
+		uint32_t place = take_ending(d, &d->ending[r->begin], i);
+		if (place == NO_VALUE && free) {
+			place = free - 1;
+			free = d->places[place].next;
+		}
+		r->place = place == NO_VALUE ? used++ : place;
+		d->places[r->place] = (struct place_state){i, d->ending[r->end]};
+		d->ending[r->end] = r->place + 1;
+	}
 	for (size_t i = 0; i < d->register_count; i++)
 		d->moved[i] = d->registers[i].place;
 	rename_registers(d);
