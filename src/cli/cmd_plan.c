@@ -14,6 +14,8 @@
 static const char *const usual[] = {"save-all", "nothing",   "dots",      "sqrt",      "every:2",  "every:4",
                                     "every:8",  "recursive", "revolve:2", "revolve:4", "revolve:8"};
 enum { USUAL = sizeof usual / sizeof *usual };
+/* Steps beyond which the usual ones leave out policies by value: these unroll the whole chain into one region. */
+enum { LONG_BY_VALUE = 100000 };
 
 struct planning {
 	struct session *session;
@@ -130,7 +132,8 @@ static enum status choose_policies(struct planning *p)
 	for (size_t i = 0; i < USUAL && !status && !s->policy_count; i++) {
 		struct policy policy;
 		status = policy_parse(&policy, usual[i], &s->arena, &s->diags);
-		if (!status && !(p->subject.has_spec && policy_by_value(&policy)))
+		bool left_out = p->subject.has_spec || p->save_all.counters.steps > LONG_BY_VALUE;
+		if (!status && !(left_out && policy_by_value(&policy)))
 			status = add_policy(p, usual[i]);
 	}
 	return status;
