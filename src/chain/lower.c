@@ -496,11 +496,10 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 	        ? instr->op != OP_cast && instr->op != OP_dropout
 	        : sized && !(a->streamed && shape_equal(&a->type->shape, &v->type->shape)))
 		l->out->flat = false;
-	if (!v->streamed) {
-		if (l->out->sums)
-			l->out->streamable = false;
+	if (l->out->sums) /* there is more after the sum over all rows */
+		l->out->streamable = false;
+	if (!v->streamed)
 		return;
-	}
 	enum scope scope = op_scope(instr->op, instr->attrs, v->type, a ? a->type : NULL, along);
 	bool kept = result->shape.ndim > 0 && result->shape.dim[0] == v->type->shape.dim[0];
 	if (scope == SCOPE_SUM && !l->out->sums && l->level == 0) {
@@ -1546,6 +1545,7 @@ enum status lower(struct lowered *lowered, const struct chain *chain, const stru
 		if (l.used_streamed[i] && l.used_whole[i])
 			lowered->streamable = false;
 	lowered->streamed_params = rows ? cut : l.used_streamed;
+	lowered->sums = lowered->sums && lowered->streamable;
 	lowered->flat = lowered->flat && lowered->streamable && !lowered->sums;
 	if (what == LOWER_STEPS)
 		status = finish_steps(&l, &list);
