@@ -193,6 +193,32 @@ static enum status call(struct machine *m, enum call_kind kind, const struct pro
 	return m->hooks->call(m->hooks->context, &made);
 }
 
+/* What a step gives a name is known by it from there on, and reported there, as JAX does. */
+static void note_names(struct machine *m, const struct body *body)
+{
+	for (size_t i = 0; i < body->in_count; i++) {
+		const struct naming *names = body->values[body->ins[i].value].names;
+		int32_t id = m->state[body->ins[i].index];
+		if (!names || id == NO_BUFFER)
+			continue;
+		m->buffers[id].names = names;
+		m->buffers[id].sequence = m->sequence++;
+	}
+}
+
+/* The place of an out of BODY among all that it makes, in program order. */
+static int64_t program_order(const struct body *body, uint32_t id)
+{
+	const struct value *value = &body->values[id];
+	if (value->from != FROM_INSTR)
+		return 0;
+	int64_t order = 1 + (int64_t)value->instr * (1 + MAX_KEEPS);
+	for (int k = 0; k < MAX_KEEPS; k++)
+		if (body->instrs[value->instr].out_keep[k] == id)
+			order += 1 + k;
+	return order;
+}
+
 /*
  * Gives each out of BODY a buffer: its own, or that of the in it is. IN_BUFFER
  * finds the buffer of an in-port.
@@ -200,14 +226,13 @@ static enum status call(struct machine *m, enum call_kind kind, const struct pro
 static bool place_outs(struct machine *m, const struct body *body, const struct origin *origins, int64_t step,
                        const int32_t *in_buffers)
 {
+	int64_t first = m->sequence;
 	for (size_t i = 0; i < body->out_count; i++) {
 		const struct value *value = &body->values[body->outs[i].value];
 		m->outs[i] = -1;
 		m->out_params[i] = NULL;
 		if (value->from == FROM_PORT) {
 			m->out_buffers[i] = in_buffers[value->port];
-			if (value->names && m->out_buffers[i] != NO_BUFFER)
-				m->buffers[m->out_buffers[i]].names = value->names;
 			continue;
 		}
 		int32_t same = NO_BUFFER;
@@ -219,6 +244,7 @@ static bool place_outs(struct machine *m, const struct body *body, const struct 
 			if (same == NO_BUFFER)
 				return false;
 			m->buffers[same].step = step;
+			m->buffers[same].sequence = first + program_order(body, body->outs[i].value);
 			m->buffers[same].origin = origins ? &origins[i] : NULL;
 			m->buffers[same].names = value->names;
 			m->outs[i] = m->buffers[same].offset;
@@ -229,6 +255,7 @@ static bool place_outs(struct machine *m, const struct body *body, const struct 
 		}
 		m->out_buffers[i] = same;
 	}
+	m->sequence = first + (int64_t)body->instr_count * (1 + MAX_KEEPS) + 1;
 	return true;
 }
 
@@ -272,6 +299,7 @@ static enum status run_step(struct machine *m, int64_t index, bool record, bool 
 		in_buffers[i] = m->state[body->ins[i].index];
 		m->ins[i] = in_buffers[i] == NO_BUFFER ? -1 : m->buffers[in_buffers[i]].offset;
 	}
+	note_names(m, step->body);
 	if (!place_outs(m, body, origins, index, in_buffers))
 		return memory(m);
 	int64_t workspace = pool_get(&m->pool, program->workspace);

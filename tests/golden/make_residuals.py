@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Writes residuals.txt: what JAX's print_saved_residuals says of chains.
+
+Made with JAX 0.4.30 on Python 3.11 (pip install jax==0.4.30 jaxlib==0.4.30), by hand, outside the tree:
+
+    python make_residuals.py > residuals.txt
+
+Each case is `case NAME`, `policy POLICY`, the chain behind `| `, and what JAX prints
+behind `jax `, without the places in the source: these are another language's.
+"""
+import contextlib
+import io
+import re
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.ad_checkpoint import checkpoint_name, print_saved_residuals
+
+assert jax.__version__ == "0.4.30", jax.__version__
+P = jax.checkpoint_policies
+
+
+def case(name, policy, chain, f, *args):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        print_saved_residuals(f, *args)
+    print(f"case {name}\npolicy {policy}")
+    for line in chain.strip().splitlines():
+        print("|", line.strip())
+    for line in out.getvalue().splitlines():
+        line = re.sub(r" from \S+:\d+:\d+( \(.*\))?$", "", line)
+        print("jax", line.replace("dot_general", "dot"))
+    print()
+
+
+def layer(W, x):
+    return jnp.sin(jnp.dot(W, x))
+
+
+def layers(W1, W2, W3, x):
+    return layer(W3, layer(W2, layer(W1, x)))
+
+
+def named(W1, W2, W3, x):
+    a = checkpoint_name(layer(W1, x), "a")
+    b = checkpoint_name(layer(W2, a), "b")
+    return layer(W3, b)
+
+
+WEIGHTS = (jnp.ones((5, 4)), jnp.ones((6, 5)), jnp.ones((7, 6)), jnp.ones(4))
+HEAD = "input x: f32[4]\nparam W1: f32[5,4]\nparam W2: f32[6,5]\nparam W3: f32[7,6]\ndef g(W) { dot W; sin }\n"
+NAMED = HEAD + "g W1; name a; g W2; name b; g W3"
+
+
+def three_layers():
+    plain = HEAD + "g W1; g W2; g W3"
+    case("layers", "save-all", plain, layers, *WEIGHTS)
+    c = jax.checkpoint(layer)
+    case("layers-in-blocks", "save-all", HEAD + "checkpoint { g W1 }; checkpoint { g W2 }; checkpoint { g W3 }",
+         lambda W1, W2, W3, x: c(W3, c(W2, c(W1, x))), *WEIGHTS)
+    d = jax.checkpoint(layer, policy=P.dots_saveable)
+    case("layers-in-dots-blocks", "save-all",
+         HEAD + "checkpoint policy=dots { g W1 }; checkpoint policy=dots { g W2 }; checkpoint policy=dots { g W3 }",
+         lambda W1, W2, W3, x: d(W3, d(W2, d(W1, x))), *WEIGHTS)
+    for name, policy, of in [("nothing", "nothing", P.nothing_saveable), ("dots", "dots", P.dots_saveable),
+                             ("dots-no-batch", "dots-no-batch", P.dots_with_no_batch_dims_saveable),
+                             ("names-a", "names:a", P.save_only_these_names("a")),
+                             ("names-a-b", "names:a,b", P.save_only_these_names("a", "b")),
+                             ("names-but-a", "names-but:a", P.save_any_names_but_these("a")),
+                             ("dots-and-a", "dots+names:a",
+                              P.save_from_both_policies(P.dots_saveable, P.save_only_these_names("a")))]:
+        case(f"layers-{name}", policy, NAMED, jax.checkpoint(named, policy=of), *WEIGHTS)
+
+
+def halved(n):
+    """f2(checkpoint(f1)(x)), f1 the first half, the larger where odd; two or fewer are not split."""
+    if n <= 2:
+        return lambda x: jnp.sin(x) if n == 1 else jnp.sin(jnp.sin(x))
+    first = (n + 1) // 2
+    f1, f2 = halved(first), halved(n - first)
+    return lambda x: f2(jax.checkpoint(f1)(x))
+
+
+def sines():
+    x = jnp.ones(3)
+    for n in [2, 3, 4, 5, 8, 16, 33, 64]:
+        chain = f"input x: f32[3]\nrepeat {n} {{ sin }}"
+
+        def plain(x, n=n):
+            for _ in range(n):
+                x = jnp.sin(x)
+            return x
+
+        case(f"sines-{n}", "save-all", chain, plain, x)
+        case(f"sines-{n}-recursive", "recursive", chain, halved(n), x)
+
+
+def losses():
+    def loss(W1, b, x):
+        h = checkpoint_name(jnp.tanh(jnp.matmul(x, W1) + b), "h")
+        return jnp.sum(jnp.sin(h))
+
+    args = (jnp.ones((4, 3)), jnp.ones(3), jnp.ones((5, 4)))
+    chain = "input x: f32[5,4]\nparam W1: f32[4,3]\nparam b: f32[3]\nmatmul W1; add b; tanh; name h; sin; sum"
+    case("loss", "save-all", chain, loss, *args)
+    case("loss-names", "names:h", chain, jax.checkpoint(loss, policy=P.save_only_these_names("h")), *args)
+    case("loss-dots", "dots", chain, jax.checkpoint(loss, policy=P.dots_saveable), *args)
+
+
+def scans():
+    def scan(Ws, x):
+        return lax.scan(lambda h, W: (jnp.sin(jnp.dot(W, h)), None), x, Ws)[0]
+
+    case("scan", "save-all", "input x: f32[4]\nparam Ws: f32[3,4,4]\nfor W in Ws { dot W; sin }", scan,
+         jnp.ones((3, 4, 4)), jnp.ones(4))
+
+
+def elements():
+    one = {"sin": jnp.sin, "cos": jnp.cos, "tan": jnp.tan, "tanh": jnp.tanh, "exp": jnp.exp, "expm1": jnp.expm1,
+           "log": jnp.log, "log1p": jnp.log1p, "sqrt": jnp.sqrt, "rsqrt": lax.rsqrt, "square": jnp.square,
+           "reciprocal": jnp.reciprocal, "neg": jnp.negative, "abs": jnp.abs, "sign": jnp.sign, "floor": jnp.floor,
+           "asin": jnp.arcsin, "acos": jnp.arccos, "atan": jnp.arctan, "sinh": jnp.sinh, "cosh": jnp.cosh,
+           "sigmoid": jax.nn.sigmoid, "softplus": jax.nn.softplus, "relu": jax.nn.relu, "silu": jax.nn.silu,
+           "erf": jax.scipy.special.erf, "mul 2": lambda x: x * 2, "add 2": lambda x: x + 2, "sub 2": lambda x: x - 2,
+           "div 2": lambda x: x / 2, "rsub 2": lambda x: 2 - x, "rdiv 2": lambda x: 2 / x, "mul x": lambda x: x * x,
+           "add x; mul x": lambda x: (x + x) * x}
+    x = jnp.full(4, 0.5)
+    for text, f in one.items():
+        case(f"element-{text.replace(' ', '-').replace(';', '')}", "save-all", f"input x: f32[4]\n{text}", f, x)
+    two = {"add": lambda v, a: v + a, "sub": lambda v, a: v - a, "mul": lambda v, a: v * a, "div": lambda v, a: v / a,
+           "max": jnp.maximum, "min": jnp.minimum}
+    for op, f in two.items():
+        case(f"element-{op}-a", "save-all", f"input x: f32[4]\nparam a: f32[4]\n{op} a", lambda a, x, f=f: f(x, a), x, x)
+
+
+three_layers()
+sines()
+losses()
+scans()
+elements()
