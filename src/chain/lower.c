@@ -491,7 +491,8 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 		l->used_whole[a->param.param] = true;
 	}
 	instr->a_streamed = along;
-	bool sized = a && shape_count(&a->type->shape) != 1;
+	/* A whole operand of more axes than one would give a row of elements another axis. */
+	bool sized = a && (shape_count(&a->type->shape) != 1 || (!a->streamed && a->type->shape.ndim > 1));
 	if (op_table[instr->op].class == OP_CLASS_GENERAL
 	        ? instr->op != OP_cast && instr->op != OP_dropout
 	        : sized && !(a->streamed && shape_equal(&a->type->shape, &v->type->shape)))
@@ -1157,7 +1158,8 @@ static enum status flow_back(struct lowering *l, struct step *step, struct sets 
 	bool *cot = arena_array(l->arena, body->value_count + 1, sizeof *cot);
 	uint32_t *value_of = arena_array(l->arena, l->slot_count, sizeof *value_of);
 	uint32_t *cot_to = arena_array(l->arena, step->cot_out_count + 1, sizeof *cot_to);
-	if (!needed || !cot || !value_of || !cot_to)
+	uint32_t *cot_value = arena_array(l->arena, step->cot_out_count + 1, sizeof *cot_value);
+	if (!needed || !cot || !value_of || !cot_to || !cot_value)
 		return memory(l);
 	memset(value_of, 0xff, l->slot_count * sizeof *value_of);
 	memset(sets->cot, 0, l->slot_count * sizeof *sets->cot);
@@ -1165,19 +1167,22 @@ static enum status flow_back(struct lowering *l, struct step *step, struct sets 
 		value_of[body->ins[i].index] = body->ins[i].value;
 	for (uint32_t i = 0; i < step->cot_out_count; i++) {
 		uint32_t class = l->slots[step->cot_out[i]].class;
+		uint32_t taker = value_of[class];
 		bool written = false;
 		for (size_t k = 0; k < body->out_count; k++)
-			written |= body->outs[k].index == step->cot_out[i];
-		cot_to[i] = written || value_of[class] != NO_VALUE ? NO_VALUE : class;
-		if (!written && value_of[class] != NO_VALUE)
-			cot[value_of[class]] = true;
-		else if (!written)
+			if (body->outs[k].index == step->cot_out[i]) {
+				written = true;
+				taker = body->outs[k].value;
+			}
+		cot_value[i] = taker;
+		cot_to[i] = taker == NO_VALUE ? class : NO_VALUE;
+		if (taker == NO_VALUE)
 			sets->cot[class] = true;
-		for (size_t k = 0; written && k < body->out_count; k++)
-			if (body->outs[k].index == step->cot_out[i])
-				cot[body->outs[k].value] |= body->values[body->outs[k].value].active;
+		else
+			cot[taker] |= !written || body->values[taker].active;
 	}
 	step->cot_to = cot_to;
+	step->cot_value = cot_value;
 	for (size_t i = 0; i < body->out_count; i++)
 		needed[body->outs[i].value] |= sets->live[body->outs[i].index];
 	for (size_t i = body->instr_count; i-- > 0;) {

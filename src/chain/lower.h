@@ -23,6 +23,7 @@ struct step {
 	uint32_t live_in_count, live_out_count, cot_in_count, cot_out_count;
 	const uint32_t *class_in; /* by live_in: the slot that its class goes by before */
 	const uint32_t *cot_to; /* by cot_out: the slot before to which it passes unchanged; NO_VALUE: the body takes it */
+	const uint32_t *cot_value; /* by cot_out: the body's value whose cotangent it is; NO_VALUE where it passes */
 	const struct type *const *in_types; /* of live_in's slots */
 	const struct type *const *out_types;
 	struct span span;

@@ -656,17 +656,7 @@ static void add_seeds(struct linearizer *l)
 {
 	const struct step *step = l->step;
 	for (uint32_t i = 0; i < step->cot_out_count; i++) {
-		if (step->cot_to[i] != NO_VALUE)
-			continue;
-		uint32_t value = NO_VALUE;
-		for (size_t k = 0; k < step->body->out_count; k++)
-			if (step->body->outs[k].index == step->cot_out[i])
-				value = step->body->outs[k].value;
-		/* A slot that the body only reads passes its later cotangent on through the value read. */
-		for (size_t k = 0; value == NO_VALUE && k < step->body->in_count; k++)
-			for (uint32_t s = 0; s < step->live_in_count; s++)
-				if (step->live_in[s] == step->cot_out[i] && step->class_in[s] == step->body->ins[k].index)
-					value = step->body->ins[k].value;
+		uint32_t value = step->cot_value[i];
 		if (value == NO_VALUE)
 			continue;
 		uint32_t id = back_value(l, l->body->values[value].type, l->body->values[value].streamed);
