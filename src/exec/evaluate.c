@@ -227,7 +227,7 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 		                      needs);
 		return;
 	}
-	if (m->e->sum_hi && launch->last && op_table[instr->op].scope == SCOPE_SUM && launch->v_streamed) {
+	if (m->e->sum_hi && launch->sums) {
 		sum_partial(&call, m->e->sum_hi, m->e->sum_lo, needs[0], needs[1], keep);
 		return;
 	}

@@ -82,7 +82,7 @@ struct launch {
 	/* the rest */
 	const struct instr *instr;
 	uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
-	bool last;                                                 /* the program's last: a SUM may end here */
+	bool sums;                                                 /* over all rows: makes the output from all tiles */
 	bool v_streamed;
 	/* LOOP, END */
 	size_t match;
