@@ -74,13 +74,10 @@ enum {
 /* The words of the counters from COUNTER on, in order. */
 static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_t key)
 {
-	random_lanes c[4][RANDOM_VECTORS], first, even, odd;
+	random_lanes c[4][RANDOM_VECTORS], first;
 	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-	for (int i = 0; i < RANDOM_LANES; i++) {
+	for (int i = 0; i < RANDOM_LANES; i++)
 		first[i] = counter + (uint64_t)i;
-		even[i] = (i & 1 ? RANDOM_LANES : 0) + i / 2ULL;
-		odd[i] = even[i] + RANDOM_LANES / 2;
-	}
 #pragma GCC unroll 4
 	for (int i = 0; i < RANDOM_VECTORS; i++) {
 		c[0][i] = first + (unsigned long long)(i * RANDOM_LANES);
@@ -103,8 +100,12 @@ static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_
 #pragma GCC unroll 4
 	for (int i = 0; i < RANDOM_VECTORS; i++) {
 		const random_lanes low = (c[0][i] & 0xffffffffULL) | c[1][i] << 32, high = (c[2][i] & 0xffffffffULL) | c[3][i] << 32;
-		const random_lanes out[2] = {__builtin_shuffle(low, high, even), __builtin_shuffle(low, high, odd)};
-		memcpy(words + 4 * RANDOM_LANES * i, out, sizeof out);
+		unsigned long long pairs[RANDOM_LANES][2];
+		for (int j = 0; j < RANDOM_LANES; j++) {
+			pairs[j][0] = low[j];
+			pairs[j][1] = high[j];
+		}
+		memcpy(words + 4 * RANDOM_LANES * i, pairs, sizeof pairs);
 	}
 }
 #endif
