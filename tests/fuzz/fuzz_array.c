@@ -1,7 +1,8 @@
 /*
  * Arrays: any bytes, as a stream of npy, text, csv or raw, or as a file of params
  * (npy, npz, safetensors, text), are read or give one message. A regular file and
- * a pipe give the same arrays and the same status; values read at a place are those
+ * a pipe give the same arrays and the same status (but that a pipe does not tell
+ * beforehand that it is shorter than its header says); values read at a place are those
  * read in order; what was read is written as npy and reads back to the same bits.
  *
  * The first two bytes choose how the rest is read.
@@ -30,6 +31,15 @@ struct arrays {
 };
 
 static struct arrays from_file, from_pipe, again;
+
+/* Memory for what can be meant: a header may promise exabytes. */
+static void *bounded_resize(void *context, void *block, size_t old_size, size_t new_size)
+{
+	enum { MOST = 64 << 20 };
+	(void)context;
+	return new_size > MOST ? NULL : allocator_system.resize(allocator_system.context, block, old_size, new_size);
+}
+static const struct allocator bounded = {.resize = bounded_resize};
 
 static void require(bool condition)
 {
@@ -92,7 +102,7 @@ static void read_stream(int fd, const struct reader_options *options, struct arr
 	char path[32];
 	all->count = 0;
 	all->used = 0;
-	arena_init(&arena, &allocator_system);
+	arena_init(&arena, &bounded);
 	diags_init(&diags, &arena);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	require(!input_open(&input, path, false, &arena, &diags));
@@ -138,7 +148,7 @@ static void write_and_read(const struct arrays *all)
 	char path[32];
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
 	require(fd >= 0);
-	arena_init(&arena, &allocator_system);
+	arena_init(&arena, &bounded);
 	diags_init(&diags, &arena);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	output = (struct output){.fd = fd, .name = "fuzz", .seekable = true, .arena = &arena};
@@ -165,9 +175,9 @@ static void load(const unsigned char *bytes, size_t size, const char *key, bool 
 	char path[32];
 	int fd = memory_file(bytes, size);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	arena_init(&arena, &allocator_system);
+	arena_init(&arena, &bounded);
 	diags_init(&diags, &arena);
-	enum status status = array_load(&array, path, key, false, cast, &allocator_system, &arena, &diags);
+	enum status status = array_load(&array, path, key, false, cast, &bounded, &arena, &diags);
 	require(status ? diags.errors == 1 : diags.errors == 0);
 	diags_render(&diags, true, nowhere, NULL);
 	if (!status) {
@@ -176,7 +186,7 @@ static void load(const unsigned char *bytes, size_t size, const char *key, bool 
 		for (size_t i = 0; i < array.size; i++)
 			sum += values[i];
 		require(array.size >= (size_t)type_bytes(&array.type) && sum + 1 > 0);
-		array_free(&array, &allocator_system);
+		array_free(&array, &bounded);
 	}
 	arena_free(&arena);
 	close(fd);
@@ -205,7 +215,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	write_and_read(&from_file);
 	if (size <= PIPE_HOLDS) {
 		read_stream(full_pipe(bytes, size), &options, &from_pipe);
-		require(from_file.status == from_pipe.status);
+		require(from_file.status == from_pipe.status ||
+		        (from_file.status == STATUS_DATA && from_pipe.status == STATUS_LIMIT));
 		if (!from_file.status)
 			require_same(&from_file, &from_pipe);
 	}
