@@ -156,6 +156,22 @@ static enum status put_stats(struct session *s, const struct grad_result *result
 	return session_close_text(&file);
 }
 
+static enum status check_journal(struct session *s)
+{
+	if (!s->given[OPTION_JOURNAL])
+		return STATUS_OK;
+	if (s->policy.kind != POLICY_disk_revolve)
+		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
+		                 "--journal goes on from states on disk: it wants --policy disk-revolve:S and --spill DIR");
+	if (s->given[OPTION_TILE])
+		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
+		                 "with --journal the array is kept whole: --tile has no meaning");
+	if (s->given[OPTION_ACCUMULATE])
+		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
+		                 "--accumulate might add twice to what a run that was killed had added: not with --journal");
+	return STATUS_OK;
+}
+
 static enum status check_options(struct session *s)
 {
 	for (size_t i = 0; i < s->grad_count; i++)
@@ -184,7 +200,8 @@ static enum status check_options(struct session *s)
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' wants --spill DIR", s->policy.text);
 		return STATUS_USAGE;
 	}
-	return check_policy_names(s, &s->policy);
+	enum status status = check_journal(s);
+	return status ? status : check_policy_names(s, &s->policy);
 }
 
 static enum status finish(struct session *s, struct side *value, struct side *events)
@@ -238,6 +255,7 @@ enum status command_grad(struct session *s)
 	                               .gradient = &s->writer,
 	                               .value = value.open ? &value.writer : NULL,
 	                               .spill = s->values[OPTION_SPILL],
+	                               .journal = s->values[OPTION_JOURNAL],
 	                               .event = events.open ? put_event : NULL,
 	                               .event_context = &events,
 	                               .progress = progress_begin(&progress, s) ? progress_action : NULL,
@@ -262,6 +280,8 @@ enum status command_grad(struct session *s)
 	else if (!status && s->store != DTYPE_COUNT)
 		diag_warn(&s->diags, "checkpoints kept as %s: the largest error of a kept value is %.3g", dtype_name(s->store),
 		          result.store_error);
+	if (!status)
+		grad_done(&result);
 	writer_free(&s->writer);
 	if (value.open)
 		output_abort(&value.output);

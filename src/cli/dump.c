@@ -13,6 +13,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	return (struct job_options){.policy = policy,
 	                            .threads = s->threads,
 	                            .tile = s->tile,
+	                            .whole = s->given[OPTION_JOURNAL],
 	                            .store = s->store,
 	                            .want_value = s->given[OPTION_VALUE],
 	                            .memory = s->memory,

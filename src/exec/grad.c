@@ -38,6 +38,12 @@ struct lane {
 	int64_t live;                   /* bytes of the slab in use, as last traced */
 	const struct tile_plan *plan;
 	struct schedule *schedule; /* each lane reads its own */
+	struct schedule *ahead;    /* the same, to know which state is fetched next */
+	int64_t fetches, points;   /* of this tile, so far */
+	bool skips;                /* goes on: nothing is computed until the last durable point */
+	double next_point;         /* none is written before, in seconds */
+	struct spill_piece *pieces;
+	size_t piece_count, piece_capacity;
 	struct counters measured;
 	struct diags diags;
 	struct arena arena;
@@ -71,14 +77,79 @@ struct run {
 	struct arena *arena;
 };
 
+/* The journal. */
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	return journal_hash(hash, text ? text : "", text ? strlen(text) + 1 : 0);
+}
+
+/* All that decides the bits of the gradient, and what of it a point holds. */
+static void identify(const struct run *run, const void *input, size_t size, struct journal_identity *identity)
+{
+	const struct job_options *options = &run->options->job;
+	uint64_t *parts = identity->parts;
+	char type[TYPE_TEXT];
+	memset(identity, 0, sizeof *identity);
+	parts[JOURNAL_CHAIN] = journal_hash(JOURNAL_HASH_START, run->chain->source->text, run->chain->source->length);
+	const int numbers[] = {run->options->dtype, options->store, run->options->value != NULL,
+	                       run->options->flush_denormals, run->has_cotangent};
+	parts[JOURNAL_OPTIONS] = journal_hash(JOURNAL_HASH_START, numbers, sizeof numbers);
+	const char *const texts[] = {run->job->policy->text, run->kernels[0]->isa, blas_name(), PACKAGE_VERSION};
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		parts[JOURNAL_OPTIONS] = hash_text(parts[JOURNAL_OPTIONS], texts[i]);
+	if (run->has_cotangent)
+		parts[JOURNAL_OPTIONS] = journal_hash(parts[JOURNAL_OPTIONS], run->cotangent_array.base,
+		                                      (size_t)type_bytes(&run->job->whole.output));
+	for (size_t i = 0; i < run->params->count; i++) {
+		const struct bound_param *bound = &run->params->bound[i];
+		parts[JOURNAL_PARAMS] = hash_text(parts[JOURNAL_PARAMS], type_format(&bound->type, type));
+		parts[JOURNAL_PARAMS] = journal_hash(parts[JOURNAL_PARAMS], bound->data, (size_t)type_bytes(&bound->type));
+	}
+	parts[JOURNAL_INPUT] = hash_text(JOURNAL_HASH_START, type_format(&run->job->input, type));
+	parts[JOURNAL_INPUT] = journal_hash(parts[JOURNAL_INPUT], input, size);
+}
+
+/* With the input at hand it is known whose journal it must be. */
+static enum status open_journal(struct lane *lane, const void *input, size_t size)
+{
+	struct run *run = lane->run;
+	struct journal_identity identity;
+	const unsigned char *more;
+	size_t got = 0;
+	enum status status = input_peek(run->reader->input, 1, &more, &got, &lane->diags);
+	if (status)
+		return status;
+	if (got && run->reader->format != FORMAT_RAW)
+		return diag_file(&lane->diags, STATUS_DATA, run->reader->input->name, run->reader->input->offset,
+		                 "another array follows, and a journal is of one");
+	identify(run, input, size, &identity);
+	run->result->has_journal = true;
+	status = journal_open(&run->result->journal, run->options->journal, run->options->spill,
+	                      run->job->predicted.spill_bytes, &identity, &lane->spill, run->arena, &lane->diags);
+	lane->skips = status == STATUS_OK && run->result->journal.goes_on;
+	return status;
+}
+
+/* The output is wanted again by a run that goes on after the first sweep. */
+static enum status keep_output(struct lane *lane, void *output, size_t size)
+{
+	const struct spill_piece piece = {output, size};
+	if (!lane->skips)
+		return spill_write_at_once(&lane->spill, JOURNAL_VALUE, &piece, 1, &lane->diags);
+	return spill_read(&lane->spill, JOURNAL_VALUE, &piece, 1, &lane->diags);
+}
+
 /* Hooks of the machine. */
 
 static enum status on_input(void *context, int64_t offset, const struct type *type)
 {
 	struct lane *lane = context;
 	void *to = lane->slab.base + offset;
-	if (!lane->run->job->tiled)
-		return reader_read(lane->run->reader, to, type->dtype, shape_count(&type->shape), &lane->diags);
+	if (!lane->run->job->tiled) {
+		enum status status = reader_read(lane->run->reader, to, type->dtype, shape_count(&type->shape), &lane->diags);
+		return status || !lane->run->options->journal ? status : open_journal(lane, to, (size_t)type_bytes(type));
+	}
 	memcpy(to, lane->input + (lane->tile * lane->run->job->tile.rows) * lane->run->job->input_row,
 	       (size_t)type_bytes(type));
 	return STATUS_OK;
@@ -88,6 +159,11 @@ static enum status on_output(void *context, int64_t offset, const struct type *t
 {
 	struct lane *lane = context;
 	const void *from = lane->slab.base + offset;
+	if (lane->run->options->journal) {
+		enum status status = keep_output(lane, lane->slab.base + offset, (size_t)type_bytes(type));
+		if (status)
+			return status;
+	}
 	if (!lane->run->job->tiled)
 		return writer_write(lane->run->options->value, from, type->dtype, shape_count(&type->shape), &lane->diags);
 	if (lane->run->job->whole.sums)
@@ -103,6 +179,8 @@ static enum status on_seed(void *context, int64_t offset, const struct type *typ
 	struct run *run = lane->run;
 	void *to = lane->slab.base + offset;
 	int64_t count = shape_count(&type->shape);
+	if (lane->skips)
+		return STATUS_OK;
 	if (!run->has_cotangent) {
 		kernels_get(type->dtype)->fill(to, 1.0, (size_t)count);
 		return STATUS_OK;
@@ -118,6 +196,8 @@ static enum status on_gradient(void *context, int64_t offset, const struct type 
 {
 	struct lane *lane = context;
 	struct run *run = lane->run;
+	if (lane->skips)
+		return diag_file(&lane->diags, STATUS_DATA, run->options->journal, -1, "names no point of this run");
 	if (!run->options->gradient)
 		return STATUS_OK;
 	int64_t count = shape_count(&type->shape);
@@ -146,7 +226,7 @@ static enum status on_convert(void *context, int64_t to, int64_t from, const str
 {
 	struct lane *lane = context;
 	char *base = lane->slab.base;
-	size_t count = (size_t)shape_count(&type->shape);
+	size_t count = lane->skips ? 0 : (size_t)shape_count(&type->shape);
 	bool half = lane->run->options->job.store == DTYPE_F16, wide = type->dtype == DTYPE_F64;
 	enum { PIECE = 512 };
 	float buffer[PIECE];
@@ -176,16 +256,119 @@ static enum status on_convert(void *context, int64_t to, int64_t from, const str
 	return STATUS_OK;
 }
 
-static enum status on_spill(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type)
+/* Disk. */
+
+static enum status pieces_of(struct lane *lane, const struct machine_array *arrays, size_t count, size_t more)
 {
-	struct lane *lane = context;
-	return spill_write(&lane->spill, slot, index, lane->slab.base + offset, (size_t)type_bytes(type), &lane->diags);
+	if (lane->piece_capacity < count + more) {
+		lane->pieces = arena_array(&lane->arena, 2 * (count + more), sizeof *lane->pieces);
+		if (!lane->pieces)
+			return diag_memory(&lane->diags);
+		lane->piece_capacity = 2 * (count + more);
+	}
+	for (size_t i = 0; i < count; i++)
+		lane->pieces[i] = (struct spill_piece){lane->slab.base + arrays[i].offset, (size_t)arrays[i].size};
+	lane->piece_count = count;
+	return STATUS_OK;
 }
 
-static enum status on_fetch(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type)
+static int64_t spill_slot(const struct lane *lane, int64_t slot)
+{
+	return lane->run->options->journal ? JOURNAL_STATES + slot : slot;
+}
+
+static enum status on_spill(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	struct lane *lane = context;
-	return spill_read(&lane->spill, slot, index, lane->slab.base + offset, (size_t)type_bytes(type), &lane->diags);
+	enum status status = lane->skips ? STATUS_OK : pieces_of(lane, arrays, count, 0);
+	if (status || lane->skips)
+		return status;
+	return spill_write(&lane->spill, spill_slot(lane, slot), lane->pieces, lane->piece_count, &lane->diags);
+}
+
+/* The disk slot of the next FETCH of the lane's other reader of the schedule, or -1. */
+static int64_t next_fetch(struct lane *lane)
+{
+	struct action action;
+	while (schedule_next(lane->ahead, &action))
+		if (action.kind == ACT_FETCH)
+			return action.slot;
+	return -1;
+}
+
+static enum status on_fetch(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
+{
+	struct lane *lane = context;
+	if (lane->fetches++ == 0) {
+		schedule_rewind(lane->ahead);
+		(void)next_fetch(lane); /* this one */
+	}
+	int64_t next = next_fetch(lane);
+	enum status status = lane->skips ? STATUS_OK : pieces_of(lane, arrays, count, 0);
+	if (status || lane->skips)
+		return status;
+	status = spill_read(&lane->spill, spill_slot(lane, slot), lane->pieces, lane->piece_count, &lane->diags);
+	if (status == STATUS_OK && next >= 0)
+		spill_read_ahead(&lane->spill, spill_slot(lane, next));
+	return status;
+}
+
+/* What stands beside the machine's arrays in a point: the running sums of params' gradients. */
+static void add_sums(struct lane *lane)
+{
+	const struct grad_result *result = lane->run->result;
+	for (size_t i = 0; i < result->param_count; i++)
+		if (result->params[i].hi)
+			lane->pieces[lane->piece_count++] = (struct spill_piece){result->params[i].hi, result->params[i].sum_size};
+	lane->pieces[lane->piece_count++] = (struct spill_piece){&lane->store_error, sizeof lane->store_error};
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Points cost a run a tenth of its time at most: those that come too soon are left out. */
+enum { POINT_SHARE = 10 };
+
+static enum status write_point(struct lane *lane)
+{
+	struct journal *journal = &lane->run->result->journal;
+	double begun = seconds();
+	if (begun < lane->next_point)
+		return STATUS_OK;
+	journal->next = lane->points;
+	int64_t slot = journal->point_slot == JOURNAL_POINT_A ? JOURNAL_POINT_B : JOURNAL_POINT_A;
+	enum status status = spill_write_at_once(&lane->spill, slot, lane->pieces, lane->piece_count, &lane->diags);
+	double now = seconds();
+	lane->next_point = now + POINT_SHARE * (now - begun);
+	return status;
+}
+
+/*
+ * A place to go on from. A run that goes on comes here without having computed
+ * anything, and takes up what the last durable point holds.
+ */
+static enum status on_point(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
+{
+	struct lane *lane = context;
+	const struct journal *journal = &lane->run->result->journal;
+	int64_t number = slot < 0 ? ++lane->points : 0;
+	bool here = slot < 0 ? number == journal->number : journal->number < 0 && slot == journal->last_state;
+	if (slot >= 0 ? !lane->skips || !here : lane->skips && !here)
+		return STATUS_OK;
+	enum status status = pieces_of(lane, arrays, count, lane->run->result->param_count + 1);
+	if (status)
+		return status;
+	if (slot < 0)
+		add_sums(lane);
+	if (!lane->skips)
+		return write_point(lane);
+	lane->skips = false;
+	return spill_read(&lane->spill, slot < 0 ? journal->point_slot : spill_slot(lane, slot), lane->pieces,
+	                  lane->piece_count, &lane->diags);
 }
 
 static enum status on_progress(void *context, const struct action *action, int64_t live)
@@ -254,6 +437,9 @@ static enum status on_call(void *context, const struct machine_call *call)
 	struct lane *lane = context;
 	struct run *run = lane->run;
 	const struct body *body = call->program->body;
+	const bool whole = call->kind == CALL_BACKWARD && !run->job->tiled && !policy_by_value(run->job->policy);
+	if (lane->skips)
+		return whole ? params_ready(run, call->step) : STATUS_OK;
 	const void *ins[body->in_count + 1];
 	void *outs[body->out_count + 1];
 	for (size_t i = 0; i < body->in_count; i++)
@@ -277,9 +463,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 	                                .sum_lo = sums ? hi + run->loss_count : NULL,
 	                                .kernels = {run->kernels[0], run->kernels[1]}};
 	evaluate(&evaluation);
-	return call->kind == CALL_BACKWARD && !run->job->tiled && !policy_by_value(run->job->policy)
-	           ? params_ready(run, call->step)
-	           : STATUS_OK;
+	return whole ? params_ready(run, call->step) : STATUS_OK;
 }
 
 /*
@@ -328,20 +512,20 @@ static enum status traced_call(void *context, const struct machine_call *call)
 	return status ? status : trace(lane, &event);
 }
 
-static enum status traced_spill(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type)
+static enum status traced_spill(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	struct lane *lane = context;
 	struct event event = {.kind = EVENT_SPILL, .slot = slot, .live = lane->live, .from = microseconds(lane->run)};
-	enum status status = on_spill(context, slot, index, offset, type);
+	enum status status = on_spill(context, slot, arrays, count);
 	event.to = microseconds(lane->run);
 	return status ? status : trace(lane, &event);
 }
 
-static enum status traced_fetch(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type)
+static enum status traced_fetch(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	struct lane *lane = context;
 	struct event event = {.kind = EVENT_FETCH, .slot = slot, .live = lane->live, .from = microseconds(lane->run)};
-	enum status status = on_fetch(context, slot, index, offset, type);
+	enum status status = on_fetch(context, slot, arrays, count);
 	event.to = microseconds(lane->run);
 	return status ? status : trace(lane, &event);
 }
@@ -449,7 +633,9 @@ static enum status run_tile(struct lane *lane, int64_t tile)
 	struct job *job = run->job;
 	struct machine_hooks hooks = all;
 	hooks.context = lane;
+	hooks.point = run->options->journal ? on_point : NULL;
 	lane->tile = tile;
+	lane->fetches = 0;
 	lane->first_row = (lane->chunk * job->per_chunk + tile) * job->tile.rows;
 	int64_t left = job->rows - lane->first_row;
 	lane->plan = job->tiled && left < job->tile.rows ? &job->rest : &job->tile;
@@ -592,6 +778,22 @@ static void *lane_main(void *context)
 	return NULL;
 }
 
+static enum status lane_open_spill(struct lane *lane)
+{
+	const struct run *run = lane->run;
+	const struct job *job = run->job;
+	const int64_t wanted = job->predicted.spill_bytes * job->lanes; /* of all: no lane writes before all are open */
+	if (!wanted && !run->options->journal)
+		return spill_check_room(run->options->spill, 0, &lane->diags);
+	enum status status = job_schedule(job, &lane->ahead, &lane->diags);
+	if (status == STATUS_OK)
+		status = spill_open(&lane->spill, (size_t)job->staging, run->options->job.allocator, &lane->diags);
+	if (status || run->options->journal) /* which opens the file when the input is known */
+		return status;
+	status = spill_check_room(run->options->spill, wanted, &lane->diags);
+	return status ? status : spill_create(&lane->spill, run->options->spill, &lane->diags);
+}
+
 static enum status lane_open(struct lane *lane, struct run *run, int index)
 {
 	const struct job *job = run->job;
@@ -604,10 +806,8 @@ static enum status lane_open(struct lane *lane, struct run *run, int index)
 	if (!lane->params)
 		return diag_memory(&lane->diags);
 	enum status status = job_schedule(job, &lane->schedule, &lane->diags);
-	/* Every lane is opened before any of them writes, so each asks for the room of all. */
 	if (status == STATUS_OK && run->options->spill)
-		status = spill_open(&lane->spill, run->options->spill, job->predicted.spill_bytes * job->lanes, allocator,
-		                    &lane->diags);
+		status = lane_open_spill(lane);
 	int64_t slab = job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab;
 	if (status == STATUS_OK)
 		status = slab_get(&lane->slab, slab, allocator, &lane->diags);
@@ -639,6 +839,8 @@ static void lane_close(struct lane *lane)
 	spill_close(&lane->spill);
 	if (lane->schedule)
 		schedule_free(lane->schedule);
+	if (lane->ahead)
+		schedule_free(lane->ahead);
 	arena_free(&lane->arena);
 }
 
@@ -696,11 +898,12 @@ static void count_lanes(struct run *run, const struct lane *lanes)
 {
 	struct counters *measured = &run->result->measured;
 	const struct job *job = run->job;
-	int64_t peak = 0, stored = 0;
+	int64_t peak = 0, stored = 0, staging = 0;
 	const struct lane *seen = &lanes[0];
 	for (int i = 0; i < job->lanes; i++) {
 		peak += lanes[i].measured.peak_bytes;
 		stored += lanes[i].measured.stored_bytes;
+		staging += (int64_t)lanes[i].spill.staging_size;
 		if (!seen->measured.steps)
 			seen = &lanes[i];
 		if (lanes[i].store_error > run->result->store_error)
@@ -708,7 +911,7 @@ static void count_lanes(struct run *run, const struct lane *lanes)
 	}
 	*measured = seen->measured;
 	measured->stored_bytes = stored;
-	measured->peak_bytes = job->predicted.peak_bytes - job->slabs + peak;
+	measured->peak_bytes = job->predicted.peak_bytes - job->slabs - job->lanes * job->staging + peak + staging;
 }
 
 /* Params' gradients. */
@@ -994,8 +1197,17 @@ enum status grad_run(struct chain *chain, struct params *params, struct reader *
 	return status;
 }
 
+void grad_done(struct grad_result *result)
+{
+	if (result->has_journal)
+		journal_close(&result->journal, true);
+	result->has_journal = false;
+}
+
 void grad_free(struct grad_result *result, const struct allocator *allocator)
 {
+	if (result->has_journal)
+		journal_close(&result->journal, false);
 	if (result->has_job)
 		job_free(&result->job);
 	for (size_t i = 0; i < result->param_count; i++) {

@@ -5,6 +5,7 @@
 #ifndef EXEC_GRAD_H
 #define EXEC_GRAD_H
 
+#include "exec/journal.h"
 #include "exec/params.h"
 #include "plan/job.h"
 #include "plan/timeline.h"
@@ -17,6 +18,7 @@ struct grad_options {
 	struct writer *gradient; /* the input's gradient; NULL: not wanted */
 	struct writer *value;    /* the output; NULL: not wanted */
 	const char *spill;       /* --spill DIR */
+	const char *journal;     /* --journal FILE, or NULL; with spill, and job.whole */
 	/* A line of JSON for each gradient that is ready, in backward order, or NULL. */
 	enum status (*event)(void *context, const char *line);
 	void *event_context;
@@ -46,6 +48,8 @@ struct grad_result {
 	struct job job;     /* of the last array, for reports */
 	bool has_job;
 	struct type value_type;
+	struct journal journal;
+	bool has_journal;
 };
 
 /*
@@ -55,6 +59,8 @@ struct grad_result {
 enum status grad_run(struct chain *chain, struct params *params, struct reader *reader,
                      const struct grad_options *options, struct grad_result *result, struct arena *arena,
                      struct diags *diags);
+/* What the run was to give is where it belongs: its journal is no longer wanted. */
+void grad_done(struct grad_result *result);
 void grad_free(struct grad_result *result, const struct allocator *allocator);
 
 #endif

@@ -1,6 +1,10 @@
 /*
  * Slots of a schedule are used again and again, so a place in the file is too:
  * a state that fits where the last one of its slot lay goes there.
+ *
+ * One staging buffer serves both ways: states are written in the first sweep and
+ * read after it. It belongs to the worker while there is a task, else to the
+ * caller; a state that is still in it is not read again.
  */
 #include "exec/spill.h"
 
@@ -8,19 +12,20 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-static enum status failed(struct spill *spill, struct diags *diags, const char *what)
+enum { NOT_STAGED = -1 };
+static const uint64_t prime = 0x9e3779b97f4a7c15u;
+
+static enum status failed(const struct spill *spill, struct diags *diags, const char *what, int error)
 {
-	return diag_file(diags, STATUS_IO, spill->directory, -1, "cannot %s the spill file: %s", what, strerror(errno));
+	return diag_file(diags, STATUS_IO, spill->name, -1, "cannot %s the spill file: %s", what, strerror(error));
 }
 
 /* Four lanes of multiply and add over 64-bit words: finds any flipped bit, at the speed of memory. */
 static uint64_t checksum(const void *from, size_t size)
 {
-	static const uint64_t prime = 0x9e3779b97f4a7c15u;
 	uint64_t lanes[4] = {1, 2, 3, 4};
 	const unsigned char *bytes = from;
 	size_t i = 0;
@@ -38,39 +43,190 @@ static uint64_t checksum(const void *from, size_t size)
 	return sum;
 }
 
-enum status spill_open(struct spill *spill, const char *directory, int64_t wanted, const struct allocator *allocator,
-                       struct diags *diags)
+static uint64_t checksum_pieces(const struct spill_piece *pieces, size_t count)
 {
-	*spill = (struct spill){.fd = -1, .directory = directory, .allocator = allocator};
+	uint64_t sum = count;
+	for (size_t i = 0; i < count; i++)
+		sum = (sum ^ checksum(pieces[i].data, pieces[i].size)) * prime;
+	return sum;
+}
+
+static size_t total_size(const struct spill_piece *pieces, size_t count)
+{
+	size_t size = 0;
+	for (size_t i = 0; i < count; i++)
+		size += pieces[i].size;
+	return size;
+}
+
+/* The file: 0, or errno; a short read is EIO's lack of any: -1. */
+
+static int write_bytes(int fd, const char *from, size_t size, int64_t offset)
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t n = pwrite(fd, from + done, size - done, offset + (off_t)done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? errno : ENOSPC;
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+enum { SHORT_FILE = -1 };
+
+static int read_bytes(int fd, char *to, size_t size, int64_t offset)
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t n = pread(fd, to + done, size - done, offset + (off_t)done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? errno : SHORT_FILE;
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+/* The worker. */
+
+static void *worker_main(void *context)
+{
+	struct spill *spill = context;
+	pthread_mutex_lock(&spill->lock);
+	while (spill->task != SPILL_END) {
+		if (spill->task == SPILL_IDLE) {
+			pthread_cond_wait(&spill->changed, &spill->lock);
+			continue;
+		}
+		const enum spill_task task = spill->task;
+		const struct spill_region *r = &spill->staged_region;
+		int error = 0;
+		enum status noted = STATUS_OK;
+		pthread_mutex_unlock(&spill->lock);
+		if (task == SPILL_WRITE) {
+			error = write_bytes(spill->fd, spill->staging, r->size, r->offset);
+			if (!error && spill->written)
+				noted = spill->written(spill->written_context, spill->staged, r);
+		} else if (read_bytes(spill->fd, spill->staging, r->size, r->offset)) {
+			spill->staged = NOT_STAGED; /* whoever wants it reads it again, and says what is wrong */
+		}
+		pthread_mutex_lock(&spill->lock);
+		spill->error = error;
+		spill->noted = noted;
+		if (spill->task != SPILL_END)
+			spill->task = SPILL_IDLE;
+		pthread_cond_broadcast(&spill->changed);
+	}
+	pthread_mutex_unlock(&spill->lock);
+	return NULL;
+}
+
+/* Waits for the worker; what it failed at is told. */
+static enum status settle(struct spill *spill, struct diags *diags)
+{
+	pthread_mutex_lock(&spill->lock);
+	while (spill->task != SPILL_IDLE)
+		pthread_cond_wait(&spill->changed, &spill->lock);
+	int error = spill->error;
+	pthread_mutex_unlock(&spill->lock);
+	if (error)
+		return failed(spill, diags, "write", error);
+	return spill->noted ? diag_file(diags, spill->noted, spill->name, -1, "cannot write the journal of this file")
+	                    : STATUS_OK;
+}
+
+static void hand_over(struct spill *spill, enum spill_task task)
+{
+	pthread_mutex_lock(&spill->lock);
+	spill->task = task;
+	pthread_cond_broadcast(&spill->changed);
+	pthread_mutex_unlock(&spill->lock);
+}
+
+/* Opening and closing. */
+
+enum status spill_check_room(const char *directory, int64_t wanted, struct diags *diags)
+{
 	struct statvfs fs;
 	if (statvfs(directory, &fs) != 0)
 		return diag_file(diags, STATUS_IO, directory, -1, "cannot spill here: %s", strerror(errno));
-	if ((double)fs.f_bavail * (double)fs.f_frsize < (double)wanted)
+	double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize;
+	if (free_bytes < (double)wanted)
 		return diag_file(diags, STATUS_IO, directory, -1, "%lld bytes are to be spilled and %.0f are free",
-		                 (long long)wanted, (double)fs.f_bavail * (double)fs.f_frsize);
+		                 (long long)wanted, free_bytes);
+	return STATUS_OK;
+}
+
+enum status spill_open(struct spill *spill, size_t staging, const struct allocator *allocator, struct diags *diags)
+{
+	*spill = (struct spill){.fd = -1, .staged = NOT_STAGED, .staging_size = staging, .allocator = allocator};
+	spill->staging = staging ? allocator_get(allocator, staging, 1) : NULL;
+	if (staging && !spill->staging)
+		return diag_memory(diags);
+	pthread_mutex_init(&spill->lock, NULL);
+	pthread_cond_init(&spill->changed, NULL);
+	spill->started = pthread_create(&spill->worker, NULL, worker_main, spill) == 0;
+	if (spill->started)
+		return STATUS_OK;
+	pthread_cond_destroy(&spill->changed);
+	pthread_mutex_destroy(&spill->lock);
+	return diag_file(diags, STATUS_LIMIT, NULL, -1, "cannot start the worker that writes states to disk");
+}
+
+enum status spill_create(struct spill *spill, const char *directory, struct diags *diags)
+{
+	spill->name = directory;
 	spill->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (spill->fd >= 0)
 		return STATUS_OK;
 	/* File systems without O_TMPFILE. */
 	size_t length = strlen(directory);
 	static const char name[] = "/ckptc-spill-XXXXXX";
-	char *path = allocator_get(allocator, length + sizeof name, 1);
+	char *path = allocator_get(spill->allocator, length + sizeof name, 1);
 	if (!path)
 		return diag_memory(diags);
 	memcpy(path, directory, length);
 	memcpy(path + length, name, sizeof name);
 	spill->fd = mkostemp(path, O_CLOEXEC);
+	int error = errno;
 	if (spill->fd >= 0)
 		unlink(path);
-	allocator_put(allocator, path, length + sizeof name);
-	return spill->fd >= 0 ? STATUS_OK : failed(spill, diags, "create");
+	allocator_put(spill->allocator, path, length + sizeof name);
+	return spill->fd >= 0 ? STATUS_OK : failed(spill, diags, "create", error);
 }
 
-static struct spill_region *region(struct spill *spill, int64_t slot, size_t index)
+void spill_use(struct spill *spill, int fd, const char *name)
 {
-	size_t at = (size_t)slot * SPILL_ARRAYS + index;
-	if (index >= SPILL_ARRAYS)
-		return NULL;
+	spill->fd = fd;
+	spill->name = name;
+}
+
+void spill_close(struct spill *spill)
+{
+	if (spill->started) {
+		hand_over(spill, SPILL_END);
+		pthread_join(spill->worker, NULL);
+		pthread_cond_destroy(&spill->changed);
+		pthread_mutex_destroy(&spill->lock);
+	}
+	if (spill->fd >= 0)
+		close(spill->fd);
+	spill->fd = -1;
+	spill->started = false;
+	allocator_put(spill->allocator, spill->staging, spill->staging_size);
+	allocator_put(spill->allocator, spill->regions, spill->capacity * sizeof *spill->regions);
+	spill->staging = NULL;
+	spill->regions = NULL;
+	spill->capacity = 0;
+}
+
+/* Slots. */
+
+static struct spill_region *region_of(struct spill *spill, int64_t slot)
+{
+	size_t at = (size_t)slot;
 	if (at >= spill->capacity) {
 		size_t capacity = spill->capacity ? spill->capacity : 64;
 		while (capacity <= at)
@@ -86,59 +242,118 @@ static struct spill_region *region(struct spill *spill, int64_t slot, size_t ind
 	return &spill->regions[at];
 }
 
-enum status spill_write(struct spill *spill, int64_t slot, size_t index, const void *from, size_t size,
-                        struct diags *diags)
+enum status spill_restore(struct spill *spill, int64_t slot, const struct spill_region *region, struct diags *diags)
 {
-	struct spill_region *r = region(spill, slot, index);
+	struct spill_region *r = region_of(spill, slot);
 	if (!r)
 		return diag_memory(diags);
+	*r = *region;
+	if (r->offset + (int64_t)r->room > spill->end)
+		spill->end = r->offset + (int64_t)r->room;
+	return STATUS_OK;
+}
+
+/* Makes room for the pieces in SLOT; NULL where memory is short. */
+static struct spill_region *place(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count)
+{
+	struct spill_region *r = region_of(spill, slot);
+	if (!r)
+		return NULL;
+	size_t size = total_size(pieces, count);
 	if (r->room < size) {
 		r->offset = spill->end;
 		r->room = size;
 		spill->end += (int64_t)size;
 	}
 	r->size = size;
-	r->checksum = checksum(from, size);
-	for (size_t done = 0; done < size;) {
-		ssize_t n = pwrite(spill->fd, (const char *)from + done, size - done, r->offset + (off_t)done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			if (n == 0)
-				errno = ENOSPC;
-			return failed(spill, diags, "write");
-		}
-		done += (size_t)n;
-	}
-	return STATUS_OK;
+	r->checksum = checksum_pieces(pieces, count);
+	return r;
 }
 
-enum status spill_read(struct spill *spill, int64_t slot, size_t index, void *to, size_t size, struct diags *diags)
+enum status spill_write(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
+                        struct diags *diags)
 {
-	struct spill_region *r = region(spill, slot, index);
+	enum status status = settle(spill, diags);
+	if (status)
+		return status;
+	if (total_size(pieces, count) > spill->staging_size)
+		return spill_write_at_once(spill, slot, pieces, count, diags);
+	const struct spill_region *r = place(spill, slot, pieces, count);
 	if (!r)
 		return diag_memory(diags);
-	for (size_t done = 0; done < size;) {
-		ssize_t n = pread(spill->fd, (char *)to + done, size - done, r->offset + (off_t)done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return failed(spill, diags, "read");
-		if (n == 0)
-			return diag_file(diags, STATUS_IO, spill->directory, r->offset + (int64_t)done, "the spill file is short");
-		done += (size_t)n;
+	size_t done = 0;
+	for (size_t i = 0; i < count; i++) {
+		memcpy(spill->staging + done, pieces[i].data, pieces[i].size);
+		done += pieces[i].size;
 	}
-	if (size != r->size || checksum(to, size) != r->checksum)
-		return diag_file(diags, STATUS_IO, spill->directory, r->offset, "the spill file is not as it was written");
+	spill->staged = slot;
+	spill->staged_region = *r;
+	hand_over(spill, SPILL_WRITE);
 	return STATUS_OK;
 }
 
-void spill_close(struct spill *spill)
+enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
+                                struct diags *diags)
 {
-	if (spill->fd >= 0)
-		close(spill->fd);
-	spill->fd = -1;
-	allocator_put(spill->allocator, spill->regions, spill->capacity * sizeof *spill->regions);
-	spill->regions = NULL;
-	spill->capacity = 0;
+	enum status status = settle(spill, diags);
+	if (status)
+		return status;
+	const struct spill_region *r = place(spill, slot, pieces, count);
+	if (!r)
+		return diag_memory(diags);
+	if (spill->staged == slot)
+		spill->staged = NOT_STAGED;
+	int64_t at = r->offset;
+	for (size_t i = 0; i < count; i++) {
+		int error = write_bytes(spill->fd, pieces[i].data, pieces[i].size, at);
+		if (error)
+			return failed(spill, diags, "write", error);
+		at += (int64_t)pieces[i].size;
+	}
+	if (spill->written && spill->written(spill->written_context, slot, r))
+		return diag_file(diags, STATUS_IO, spill->name, -1, "cannot write the journal of this file");
+	return STATUS_OK;
+}
+
+static enum status take_piece(struct spill *spill, const struct spill_piece *piece, bool staged, int64_t at,
+                              const struct spill_region *r, struct diags *diags)
+{
+	if (staged) {
+		memcpy(piece->data, spill->staging + at, piece->size);
+		return STATUS_OK;
+	}
+	int error = read_bytes(spill->fd, piece->data, piece->size, r->offset + at);
+	if (error == SHORT_FILE)
+		return diag_file(diags, STATUS_IO, spill->name, r->offset + at, "the spill file is short");
+	return error ? failed(spill, diags, "read", error) : STATUS_OK;
+}
+
+enum status spill_read(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
+                       struct diags *diags)
+{
+	enum status status = settle(spill, diags);
+	const struct spill_region *r = region_of(spill, slot);
+	if (!r)
+		return diag_memory(diags);
+	bool right = r->size == total_size(pieces, count);
+	int64_t at = 0;
+	for (size_t i = 0; i < count && right && !status; i++) {
+		status = take_piece(spill, &pieces[i], spill->staged == slot, at, r, diags);
+		at += (int64_t)pieces[i].size;
+	}
+	if (status)
+		return status;
+	if (!right || checksum_pieces(pieces, count) != r->checksum)
+		return diag_file(diags, STATUS_IO, spill->name, r->offset, "the spill file is not as it was written");
+	return STATUS_OK;
+}
+
+void spill_read_ahead(struct spill *spill, int64_t slot)
+{
+	const struct spill_region *r = region_of(spill, slot);
+	if (!r || spill->staged == slot || r->size > spill->staging_size)
+		return;
+	spill->staged = slot;
+	spill->staged_region = *r;
+	hand_over(spill, SPILL_READ);
 }

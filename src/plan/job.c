@@ -215,7 +215,8 @@ static void total(struct job *job, const struct job_options *options, const stru
 	}
 	job->slabs = (job->lanes - 1) * job->tile.slab + last_slab;
 	c->stored_bytes = (job->lanes - 1) * c->stored_bytes + last_stored;
-	c->peak_bytes = all + job->lanes * lane + job->slabs;
+	job->staging = c->spill_state > rest->spill_state ? c->spill_state : rest->spill_state;
+	c->peak_bytes = all + job->lanes * (lane + job->staging) + job->slabs;
 }
 
 /*
@@ -390,7 +391,7 @@ enum status job_schedule(const struct job *job, struct schedule **schedule, stru
 static enum status choose_tiles(struct job *job, const struct job_options *options, struct diags *diags)
 {
 	const struct lowered *whole = &job->whole;
-	job->tiled = whole->streamable;
+	job->tiled = whole->streamable && !options->whole;
 	job->flat = job->tiled && whole->flat;
 	job->rows = !job->tiled ? 1 : job->flat ? shape_count(&job->input.shape) : whole->whole_rows;
 	if (job->rows == 0)

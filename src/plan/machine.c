@@ -70,6 +70,8 @@ struct machine {
 	size_t residual_count, residual_capacity;
 	bool first_sweep;
 	struct origin input_origin;
+	struct machine_array *arrays; /* of a state, for the disk */
+	size_t array_capacity;
 	int64_t *ins, *outs; /* offsets for a call */
 	const struct param_ref **out_params;
 	int32_t *out_buffers;
@@ -541,43 +543,80 @@ static enum status drop_slot(struct machine *m, int64_t slot)
 	return ok ? STATUS_OK : memory(m);
 }
 
+/* Disk. */
+
+static bool add_array(struct machine *m, size_t *count, int32_t id)
+{
+	if (!grow(m, (void **)&m->arrays, &m->array_capacity, *count + 1, sizeof *m->arrays))
+		return false;
+	m->arrays[(*count)++] = (struct machine_array){m->buffers[id].offset, m->buffers[id].size};
+	return true;
+}
+
+/* Tells of a place from which a run could begin, where this is one. */
+static enum status tell_point(struct machine *m, int64_t slot, size_t count)
+{
+	if (!m->hooks || !m->hooks->point || m->used_slots || m->record_count)
+		return STATUS_OK;
+	return m->hooks->point(m->hooks->context, slot, m->arrays, count);
+}
+
+/* The I-th slot of the state before STEP holds the array of an earlier one. */
+static bool is_alias(const struct step *step, uint32_t i)
+{
+	for (uint32_t k = 0; k < i; k++)
+		if (step->class_in[k] == step->class_in[i])
+			return true;
+	return false;
+}
+
 /* Writes the current state to disk slot SLOT, each array once, or brings it back. */
 static enum status spill_state(struct machine *m, int64_t slot)
 {
 	struct snapshot *s = snapshot_at(m, &m->disk, &m->disk_capacity, slot);
-	uint32_t count;
-	const uint32_t *live = live_slots(m, m->position, &count);
+	const struct step *step = step_at(m, m->position);
+	size_t count = 0;
+	int64_t bytes = 0;
 	if (!s)
 		return memory(m);
 	s->used = true;
 	s->position = m->position;
+	for (uint32_t i = 0; i < step->live_in_count; i++) {
+		if (is_alias(step, i))
+			continue;
+		bytes += m->buffers[m->state[step->live_in[i]]].size;
+		if (!add_array(m, &count, m->state[step->live_in[i]]))
+			return memory(m);
+	}
 	m->counters->spill_writes++;
-	for (uint32_t i = 0; i < count; i++) {
-		bool again = false;
-		for (uint32_t k = 0; k < i; k++)
-			again |= m->state[live[k]] == m->state[live[i]];
-		const struct buffer *buffer = &m->buffers[m->state[live[i]]];
-		if (again)
-			continue;
-		m->counters->spill_bytes += type_bytes(buffer->type);
-		if (!m->hooks || !m->hooks->spill)
-			continue;
-		enum status status = m->hooks->spill(m->hooks->context, slot, i, buffer->offset, buffer->type);
+	m->counters->spill_bytes += bytes;
+	if (bytes > m->counters->spill_state)
+		m->counters->spill_state = bytes;
+	if (m->hooks && m->hooks->spill) {
+		enum status status = m->hooks->spill(m->hooks->context, slot, m->arrays, count);
 		if (status)
 			return status;
 	}
-	return STATUS_OK;
+	return tell_point(m, slot, count);
 }
 
 static enum status fetch_state(struct machine *m, int64_t slot)
 {
 	const struct snapshot *s = &m->disk[slot];
+	size_t count = 0;
 	if (!drop_state(m))
 		return memory(m);
+	for (size_t i = 0; i < m->buffer_count; i++)
+		if (m->buffers[i].holds && !add_array(m, &count, (int32_t)i))
+			return memory(m);
+	enum status status = tell_point(m, -1, count);
+	if (status)
+		return status;
 	m->position = s->position;
 	m->has_state = true;
 	m->counters->spill_reads++;
 	const struct step *step = step_at(m, m->position);
+	count = 0;
 	for (uint32_t i = 0; i < step->live_in_count; i++) {
 		int32_t id = NO_BUFFER;
 		for (uint32_t k = 0; k < i; k++)
@@ -585,20 +624,14 @@ static enum status fetch_state(struct machine *m, int64_t slot)
 				id = m->state[step->live_in[k]];
 		if (id == NO_BUFFER) {
 			id = buffer_new(m, step->in_types[i], type_bytes(step->in_types[i]));
-			if (id == NO_BUFFER)
+			if (id == NO_BUFFER || !add_array(m, &count, id))
 				return memory(m);
 			m->buffers[id].step = m->position - 1;
-			if (m->hooks && m->hooks->fetch) {
-				enum status status =
-					m->hooks->fetch(m->hooks->context, slot, i, m->buffers[id].offset, step->in_types[i]);
-				if (status)
-					return status;
-			}
 		}
 		hold(m, id);
 		m->state[step->live_in[i]] = id;
 	}
-	return STATUS_OK;
+	return m->hooks && m->hooks->fetch ? m->hooks->fetch(m->hooks->context, slot, m->arrays, count) : STATUS_OK;
 }
 
 /* The report at the end of the first sweep. */
@@ -853,6 +886,7 @@ static void free_machine(struct machine *m)
 	allocator_put(a, m->outs, m->port_capacity * sizeof *m->outs);
 	allocator_put(a, m->out_params, m->port_capacity * sizeof *m->out_params);
 	allocator_put(a, m->out_buffers, m->port_capacity * sizeof *m->out_buffers);
+	allocator_put(a, m->arrays, m->array_capacity * sizeof *m->arrays);
 	pool_free(&m->pool);
 }
 

@@ -56,6 +56,11 @@ struct machine_call {
 	bool recomputed; /* forward or record, and not in the first sweep */
 };
 
+/* An array in the slab, in bytes. */
+struct machine_array {
+	int64_t offset, size;
+};
+
 /* Each returns a status; an error ends the run. OFFSETs are into the slab. */
 struct machine_hooks {
 	void *context;
@@ -70,9 +75,14 @@ struct machine_hooks {
 	enum status (*gradient)(void *context, int64_t offset, const struct type *type);
 	/* Array FROM is kept at TO in fewer bits (narrow), or brought back. */
 	enum status (*convert)(void *context, int64_t to, int64_t from, const struct type *type, bool narrow);
-	/* The arrays of disk slot SLOT, one at a time, in order. */
-	enum status (*spill)(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type);
-	enum status (*fetch)(void *context, int64_t slot, size_t index, int64_t offset, const struct type *type);
+	/* A state goes to disk slot SLOT, or is wanted from it: its arrays, each once. */
+	enum status (*spill)(void *context, int64_t slot, const struct machine_array *arrays, size_t count);
+	enum status (*fetch)(void *context, int64_t slot, const struct machine_array *arrays, size_t count);
+	/*
+	 * Nothing is held but ARRAYS and what is on disk, so that a run could begin here:
+	 * the state that has just gone to disk slot SLOT, or, with SLOT -1, cotangents.
+	 */
+	enum status (*point)(void *context, int64_t slot, const struct machine_array *arrays, size_t count);
 	/* After each action, with the bytes in use. */
 	enum status (*progress)(void *context, const struct action *action, int64_t live);
 };
@@ -82,6 +92,7 @@ struct counters {
 	int64_t stored_bytes, peak_bytes;
 	int64_t spill_writes, spill_reads;
 	int64_t spill_bytes;                /* written to disk in all */
+	int64_t spill_state;                /* of the largest state that is */
 	double forward_cost, backward_cost; /* of one forward and backward pass */
 	double recomputed_cost;
 };

@@ -1,0 +1,326 @@
+/*
+ * Points and states take turns: a point goes to the one of two slots where the
+ * last one does not lie, so that there is always one that is whole.
+ */
+#include "exec/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char first_line[] = "ckptc journal 1";
+static const char *const part_names[JOURNAL_PARTS] = {"chain", "options", "params", "input"};
+static const char *const part_texts[JOURNAL_PARTS] = {"another chain", "other options", "other params",
+                                                      "another input"};
+enum { LINE_MOST = 8192, JOURNAL_MOST = 64 << 20 };
+
+uint64_t journal_hash(uint64_t hash, const void *bytes, size_t size)
+{
+	static const uint64_t prime = 0x9e3779b97f4a7c15u;
+	const unsigned char *from = bytes;
+	uint64_t lanes[4] = {hash ^ 1, hash ^ 2, hash ^ 3, hash ^ 4};
+	size_t i = 0;
+	for (; i + 32 <= size; i += 32)
+		for (int k = 0; k < 4; k++) {
+			uint64_t word;
+			memcpy(&word, from + i + 8 * (size_t)k, sizeof word);
+			lanes[k] = (lanes[k] ^ word) * prime;
+			lanes[k] ^= lanes[k] >> 32;
+		}
+	for (; i < size; i++)
+		lanes[0] = (lanes[0] ^ from[i]) * prime;
+	uint64_t sum = hash ^ size;
+	for (int k = 0; k < 4; k++) {
+		sum = (sum ^ lanes[k]) * prime;
+		sum ^= sum >> 29;
+	}
+	return sum;
+}
+
+static enum status failed(const struct journal *journal, struct diags *diags, const char *what)
+{
+	return diag_file(diags, STATUS_IO, journal->path, -1, "cannot %s the journal: %s", what, strerror(errno));
+}
+
+/* Writing. */
+
+/* Adds a line and its checksum; false with errno. */
+static bool add_line(const struct journal *journal, const char *line)
+{
+	char text[LINE_MOST + 32];
+	size_t length = strlen(line);
+	int size =
+		snprintf(text, sizeof text, "%s :%016" PRIx64 "\n", line, journal_hash(JOURNAL_HASH_START, line, length));
+	for (int done = 0; done < size;) {
+		ssize_t n = write(journal->fd, text + done, (size_t)(size - done));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		done += (int)n;
+	}
+	return true;
+}
+
+/* A slot has been written: it is made durable, then the line that names it. */
+static enum status note_written(void *context, int64_t slot, const struct spill_region *region)
+{
+	struct journal *journal = context;
+	char line[LINE_MOST];
+	int64_t number = slot < JOURNAL_VALUE ? journal->next : -1;
+	snprintf(line, sizeof line, "blob %" PRId64 " %" PRId64 " %zu %016" PRIx64 " %" PRId64, slot, region->offset,
+	         region->size, region->checksum, number);
+	if (fdatasync(journal->spill_fd) || !add_line(journal, line) || fdatasync(journal->fd))
+		return STATUS_IO;
+	if (slot < JOURNAL_VALUE) {
+		journal->number = number;
+		journal->point_slot = slot;
+	}
+	return STATUS_OK;
+}
+
+/* Reading. */
+
+struct reading {
+	struct journal *journal;
+	const struct journal_identity *identity;
+	struct spill *spill;
+	struct arena *arena;
+	struct diags *diags;
+	const char *text;
+	size_t at, length;
+};
+
+static enum status wrong(const struct reading *r, const char *what)
+{
+	enum status status = diag_file(r->diags, STATUS_DATA, r->journal->path, (int64_t)r->at, "%s", what);
+	diag_hint(r->diags, "remove it to begin anew");
+	return status;
+}
+
+/* The next whole line without its checksum, in LINE; *END at the last, whole or not. */
+static enum status next_line(struct reading *r, char line[LINE_MOST], bool *end)
+{
+	const char *from = r->text + r->at, *stop = memchr(from, '\n', r->length - r->at);
+	*end = !stop;
+	if (!stop)
+		return STATUS_OK;
+	size_t length = (size_t)(stop - from);
+	enum { SUM = 18 }; /* " :" and 16 digits */
+	if (length < SUM || length - SUM >= LINE_MOST || memchr(from, '\0', length))
+		return wrong(r, "this is no journal of ckptc");
+	memcpy(line, from, length - SUM);
+	line[length - SUM] = '\0';
+	char sum[SUM + 1];
+	snprintf(sum, sizeof sum, " :%016" PRIx64, journal_hash(JOURNAL_HASH_START, line, length - SUM));
+	if (memcmp(from + length - SUM, sum, SUM) != 0)
+		return wrong(r, "this is no journal of ckptc, or it has been changed");
+	r->at += length + 1;
+	return STATUS_OK;
+}
+
+/* Who it is. *END: it was killed before it had said so. */
+static enum status read_head(struct reading *r, bool *end)
+{
+	char line[LINE_MOST], wanted[64];
+	size_t seen = r->length < strlen(first_line) ? r->length : strlen(first_line);
+	if (memcmp(r->text, first_line, seen) != 0) /* what is not ours is not written over */
+		return diag_file(r->diags, STATUS_DATA, r->journal->path, 0, "this is no journal of ckptc");
+	enum status status = next_line(r, line, end);
+	if (status || *end)
+		return status;
+	if (strcmp(line, first_line) != 0)
+		return wrong(r, "this is no journal of ckptc");
+	for (int i = 0; i < JOURNAL_PARTS; i++) {
+		size_t at = r->at;
+		status = next_line(r, line, end);
+		if (status || *end)
+			return status;
+		snprintf(wanted, sizeof wanted, "%s %016" PRIx64, part_names[i], r->identity->parts[i]);
+		if (!strcmp(line, wanted))
+			continue;
+		r->at = at;
+		enum status refused = diag_file(r->diags, STATUS_DATA, r->journal->path, (int64_t)at,
+		                                "the journal is of a run with %s", part_texts[i]);
+		diag_hint(r->diags, "give what it was given, or remove the journal to begin anew");
+		return refused;
+	}
+	status = next_line(r, line, end);
+	if (status || *end)
+		return status;
+	if (strncmp(line, "spill ", 6) != 0)
+		return wrong(r, "this is no journal of ckptc");
+	r->journal->spill_path = arena_printf(r->arena, "%s", line + 6);
+	return r->journal->spill_path ? STATUS_OK : diag_memory(r->diags);
+}
+
+static enum status read_blobs(struct reading *r)
+{
+	char line[LINE_MOST];
+	struct journal *journal = r->journal;
+	for (;;) {
+		bool end;
+		enum status status = next_line(r, line, &end);
+		if (status || end)
+			return status;
+		int64_t slot, number;
+		struct spill_region region;
+		int used = 0;
+		if (sscanf(line, "blob %" SCNd64 " %" SCNd64 " %zu %" SCNx64 " %" SCNd64 "%n", &slot, &region.offset,
+		           &region.size, &region.checksum, &number, &used) != 5 ||
+		    line[used] || slot < 0 || slot > INT32_MAX || region.offset < 0)
+			return wrong(r, "this is no journal of ckptc");
+		region.room = region.size;
+		status = spill_restore(r->spill, slot, &region, r->diags);
+		if (status)
+			return status;
+		if (slot < JOURNAL_VALUE) {
+			journal->number = number;
+			journal->point_slot = slot;
+		} else if (slot == JOURNAL_VALUE) {
+			journal->resumes_value = true;
+		} else {
+			journal->last_state = slot - JOURNAL_STATES;
+		}
+		journal->goes_on = journal->number >= 0 || journal->last_state >= 0;
+	}
+}
+
+static enum status read_text(struct journal *journal, char **text, size_t *length, struct arena *arena,
+                             struct diags *diags)
+{
+	struct stat st;
+	if (fstat(journal->fd, &st))
+		return failed(journal, diags, "read");
+	if (!S_ISREG(st.st_mode))
+		return diag_file(diags, STATUS_IO, journal->path, -1, "is no regular file: a journal must outlive its run");
+	if (st.st_size > JOURNAL_MOST)
+		return diag_file(diags, STATUS_DATA, journal->path, -1, "this is no journal of ckptc");
+	*length = 0;
+	*text = arena_alloc(arena, (size_t)st.st_size + 1);
+	if (!*text)
+		return diag_memory(diags);
+	while (*length < (size_t)st.st_size) {
+		ssize_t n = pread(journal->fd, *text + *length, (size_t)st.st_size - *length, (off_t)*length);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return failed(journal, diags, "read");
+		if (n == 0)
+			break;
+		*length += (size_t)n;
+	}
+	return STATUS_OK;
+}
+
+/* Opening. */
+
+static enum status begin(struct journal *journal, const char *directory, int64_t wanted,
+                         const struct journal_identity *identity, struct arena *arena, struct diags *diags)
+{
+	static const char name[] = "ckptc-XXXXXX.spill";
+	enum { SUFFIX = 6 };
+	enum status status = spill_check_room(directory, wanted, diags);
+	if (status)
+		return status;
+	char *real = realpath(directory, NULL); /* a later run may stand elsewhere */
+	if (!real)
+		return diag_file(diags, STATUS_IO, directory, -1, "cannot spill here: %s", strerror(errno));
+	journal->spill_path = strlen(real) + sizeof name + 8 < LINE_MOST && !strchr(real, '\n')
+	                          ? arena_printf(arena, "%s/%s", real, name)
+	                          : NULL;
+	free(real);
+	if (!journal->spill_path)
+		return diag_file(diags, STATUS_IO, directory, -1, "cannot spill here: the path is too long, or of two lines");
+	journal->spill_fd = mkostemps(journal->spill_path, SUFFIX, O_CLOEXEC);
+	if (journal->spill_fd < 0)
+		return diag_file(diags, STATUS_IO, directory, -1, "cannot create the spill file: %s", strerror(errno));
+	char line[LINE_MOST];
+	bool ok = !ftruncate(journal->fd, 0) && add_line(journal, first_line);
+	for (int i = 0; i < JOURNAL_PARTS && ok; i++) {
+		snprintf(line, sizeof line, "%s %016" PRIx64, part_names[i], identity->parts[i]);
+		ok = add_line(journal, line);
+	}
+	snprintf(line, sizeof line, "spill %s", journal->spill_path);
+	ok = ok && add_line(journal, line) && !fdatasync(journal->fd);
+	if (ok)
+		return STATUS_OK;
+	status = failed(journal, diags, "write");
+	unlink(journal->spill_path);
+	return status;
+}
+
+static enum status go_on(struct journal *journal, const struct reading *r, struct diags *diags)
+{
+	struct stat st;
+	journal->spill_fd = open(journal->spill_path, O_RDWR | O_CLOEXEC);
+	if (journal->spill_fd < 0) {
+		enum status status = diag_file(diags, STATUS_IO, journal->spill_path, -1,
+		                               "cannot open the spill file that the journal names: %s", strerror(errno));
+		diag_hint(diags, "remove %s to begin anew", journal->path);
+		return status;
+	}
+	if (fstat(journal->spill_fd, &st) || st.st_size < r->spill->end) {
+		enum status status =
+			diag_file(diags, STATUS_IO, journal->spill_path, (int64_t)st.st_size,
+		              "the spill file is short: the journal names %lld bytes of it", (long long)r->spill->end);
+		diag_hint(diags, "remove %s to begin anew", journal->path);
+		return status;
+	}
+	return ftruncate(journal->fd, (off_t)r->at) ? failed(journal, diags, "write") : STATUS_OK;
+}
+
+enum status journal_open(struct journal *journal, const char *path, const char *directory, int64_t wanted,
+                         const struct journal_identity *identity, struct spill *spill, struct arena *arena,
+                         struct diags *diags)
+{
+	*journal =
+		(struct journal){.path = path, .spill_fd = -1, .number = -1, .point_slot = -1, .next = -1, .last_state = -1};
+	journal->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
+	if (journal->fd < 0)
+		return failed(journal, diags, "open");
+	if (flock(journal->fd, LOCK_EX | LOCK_NB))
+		return errno == EWOULDBLOCK ? diag_file(diags, STATUS_IO, path, -1, "another process has this journal")
+		                            : failed(journal, diags, "lock");
+	struct reading reading = {.journal = journal, .identity = identity, .spill = spill, .arena = arena, .diags = diags};
+	char *text = NULL;
+	bool end = false;
+	enum status status = read_text(journal, &text, &reading.length, arena, diags);
+	reading.text = text;
+	if (status == STATUS_OK)
+		status = read_head(&reading, &end);
+	if (status == STATUS_OK && !end)
+		status = read_blobs(&reading);
+	if (status)
+		return status;
+	if (journal->spill_path && !journal->goes_on)
+		unlink(journal->spill_path); /* nothing of it is of use */
+	status =
+		journal->goes_on ? go_on(journal, &reading, diags) : begin(journal, directory, wanted, identity, arena, diags);
+	if (status) {
+		if (journal->spill_fd >= 0)
+			close(journal->spill_fd);
+		return status;
+	}
+	spill_use(spill, journal->spill_fd, journal->spill_path);
+	spill->written = note_written;
+	spill->written_context = journal;
+	return STATUS_OK;
+}
+
+void journal_close(struct journal *journal, bool done)
+{
+	if (done && journal->spill_path)
+		unlink(journal->spill_path);
+	if (done)
+		unlink(journal->path);
+	if (journal->fd >= 0)
+		close(journal->fd);
+	journal->fd = -1;
+}

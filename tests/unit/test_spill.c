@@ -1,0 +1,189 @@
+/* States on disk: what is written is read back, or it is told what is wrong with it. */
+#include "exec/spill.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SLOTS = 5, FIRST = 3000, SECOND = 70001, STATE = FIRST + SECOND };
+
+static struct arena arena;
+static struct diags diags;
+static struct spill spill;
+static unsigned char states[SLOTS][STATE], got[STATE];
+
+static void setup(void)
+{
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+	for (int slot = 0; slot < SLOTS; slot++)
+		for (int i = 0; i < STATE; i++)
+			states[slot][i] = (unsigned char)(i * 31 + i / 251 + slot * 7);
+	ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
+	ck_assert(!spill_create(&spill, "/tmp", &diags));
+}
+
+static void teardown(void)
+{
+	spill_close(&spill);
+	arena_free(&arena);
+}
+
+static void pieces_of(unsigned char *state, struct spill_piece pieces[2])
+{
+	pieces[0] = (struct spill_piece){state, FIRST};
+	pieces[1] = (struct spill_piece){state + FIRST, SECOND};
+}
+
+static enum status put(int slot)
+{
+	static unsigned char copy[STATE];
+	struct spill_piece pieces[2];
+	memcpy(copy, states[slot], STATE);
+	pieces_of(copy, pieces);
+	enum status status = spill_write(&spill, slot, pieces, 2, &diags);
+	memset(copy, 0xee, STATE); /* it has been taken */
+	return status;
+}
+
+static enum status get(int slot)
+{
+	struct spill_piece pieces[2];
+	memset(got, 0, STATE);
+	pieces_of(got, pieces);
+	return spill_read(&spill, slot, pieces, 2, &diags);
+}
+
+static void put_all(void)
+{
+	for (int slot = 0; slot < SLOTS; slot++)
+		ck_assert(!put(slot));
+}
+
+static void require(int slot)
+{
+	ck_assert(!get(slot));
+	ck_assert(!memcmp(got, states[slot], STATE));
+}
+
+static void require_message(const char *text)
+{
+	ck_assert_int_eq(diags.errors, 1);
+	ck_assert_msg(strstr(diags.first->message, text) != NULL, "%s", diags.first->message);
+	ck_assert_str_eq(diags.first->file, "/tmp");
+}
+
+START_TEST(states_come_back_in_any_order)
+{
+	put_all();
+	for (int i = 0; i < 3 * SLOTS; i++) {
+		require(i * 2 % SLOTS);
+		if (i % 3)
+			spill_read_ahead(&spill, (i + i % 2) * 2 % SLOTS); /* the next one, or another */
+	}
+	memset(states[2], 0x5a, STATE); /* over what was there */
+	ck_assert(!put(2));
+	require(1);
+	require(2);
+	struct stat st;
+	ck_assert(!fstat(spill.fd, &st));
+	ck_assert_int_eq(st.st_size, SLOTS * STATE);
+}
+END_TEST
+
+START_TEST(a_file_has_no_name)
+{
+	struct stat st;
+	put_all();
+	require(0);
+	ck_assert(!fstat(spill.fd, &st));
+	ck_assert_int_eq(st.st_nlink, 0);
+}
+END_TEST
+
+/* Read at once, and ahead. */
+START_TEST(a_flipped_bit_is_found)
+{
+	put_all();
+	require(4);
+	const off_t at = spill.regions[1].offset + (_i < 2 ? 17 : STATE - 1);
+	unsigned char byte = states[1][_i < 2 ? 17 : STATE - 1] ^ 0x10;
+	ck_assert_int_eq(pwrite(spill.fd, &byte, 1, at), 1);
+	if (_i % 2)
+		spill_read_ahead(&spill, 1);
+	ck_assert_int_eq(get(1), STATUS_IO);
+	require_message("not as it was written");
+	diags_init(&diags, &arena);
+	require(0);
+}
+END_TEST
+
+START_TEST(a_short_file_is_told)
+{
+	put_all();
+	require(0);
+	ck_assert(!ftruncate(spill.fd, spill.regions[3].offset + FIRST + 5));
+	if (_i)
+		spill_read_ahead(&spill, 3);
+	ck_assert_int_eq(get(3), STATUS_IO);
+	require_message("short");
+	diags_init(&diags, &arena);
+	require(2);
+}
+END_TEST
+
+/* The disk takes no more than two states; the third's failure is told by a later call. */
+START_TEST(a_full_disk_is_told)
+{
+	const struct rlimit limit = {2 * STATE + 100, RLIM_INFINITY};
+	signal(SIGXFSZ, SIG_IGN);
+	ck_assert(!setrlimit(RLIMIT_FSIZE, &limit));
+	ck_assert(!put(0));
+	ck_assert(!put(1));
+	ck_assert(!put(2));
+	ck_assert_int_eq(_i ? get(2) : put(3), STATUS_IO);
+	require_message("cannot write the spill file");
+}
+END_TEST
+
+START_TEST(room_is_asked_for)
+{
+	ck_assert(!spill_check_room("/tmp", 1, &diags));
+	ck_assert_int_eq(spill_check_room("/tmp", INT64_MAX, &diags), STATUS_IO);
+	require_message("bytes are to be spilled and");
+}
+END_TEST
+
+START_TEST(folders_that_are_none)
+{
+	struct spill other;
+	ck_assert(!spill_open(&other, 10, &allocator_system, &diags));
+	ck_assert_int_eq(spill_create(&other, "/dev/null", &diags), STATUS_IO);
+	ck_assert_int_eq(spill_check_room("/no/such/folder", 1, &diags), STATUS_IO);
+	spill_close(&other);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("spill");
+	TCase *tcase = tcase_create("spill");
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, states_come_back_in_any_order);
+	tcase_add_test(tcase, a_file_has_no_name);
+	tcase_add_loop_test(tcase, a_flipped_bit_is_found, 0, 4);
+	tcase_add_loop_test(tcase, a_short_file_is_told, 0, 2);
+	tcase_add_loop_test(tcase, a_full_disk_is_told, 0, 2);
+	tcase_add_test(tcase, room_is_asked_for);
+	tcase_add_test(tcase, folders_that_are_none);
+	suite_add_tcase(suite, tcase);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
