@@ -27,7 +27,7 @@ struct arrays {
 	int count;
 	struct type types[ARRAYS_MOST];
 	size_t used;
-	unsigned char values[8 * VALUES_MOST];
+	_Alignas(64) unsigned char values[8 * VALUES_MOST];
 };
 
 static struct arrays from_file, from_pipe, again;
@@ -89,7 +89,9 @@ static enum status read_values(struct reader *reader, struct arrays *all, struct
 		require(!memcmp(copy, to + first * each, (count - first) * each));
 		free(copy);
 	}
-	all->used += count * each;
+	const size_t end = (count * each + 7) / 8 * 8; /* the next array may be of doubles */
+	memset(to + count * each, 0, end - count * each);
+	all->used += end;
 	return reader_skip(reader, diags);
 }
 
@@ -137,7 +139,7 @@ static void write_and_read(const struct arrays *all)
 	const struct type *type = &all->types[0];
 	int64_t count = all->count ? shape_count(&type->shape) : 0;
 	size_t bytes = (size_t)count * dtype_size(dtype_compute(type->dtype));
-	if (all->status || all->count != 1 || type->dtype > DTYPE_F64 || bytes != all->used)
+	if (all->status || all->count != 1 || type->dtype > DTYPE_F64 || (bytes + 7) / 8 * 8 != all->used)
 		return;
 	struct arena arena;
 	struct diags diags;
