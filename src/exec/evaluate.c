@@ -18,7 +18,7 @@ struct machine_state {
 	char **frame;
 	char *workspace;
 	const struct kernels *kernels[2]; /* F32, F64 */
-	int64_t counters[MAX_LOOPS];
+	int64_t *counters; /* by level; of the loops within this body while they run */
 };
 
 /* The offset, in elements, of a part of a param. */
@@ -329,10 +329,12 @@ void evaluate(const struct evaluation *e)
 	                          .frame = e->workspace,
 	                          .kernels = {e->kernels[0] ? e->kernels[0] : kernels_get(DTYPE_F32),
 	                                      e->kernels[1] ? e->kernels[1] : kernels_get(DTYPE_F64)}};
-	int64_t left[MAX_LOOPS];
+	int64_t left[MAX_LOOPS], counters[e->program->levels + 1];
 	int depth = 0;
+	memset(counters, 0, sizeof counters);
 	if (e->counters)
-		memcpy(m.counters, e->counters, sizeof m.counters);
+		memcpy(counters, e->counters, (size_t)e->program->levels * sizeof *counters);
+	m.counters = counters;
 	open_frame(&m);
 	for (size_t i = 0; i < e->program->launch_count; i++) {
 		const struct launch *launch = &e->program->launches[i];

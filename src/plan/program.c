@@ -679,6 +679,22 @@ static bool compile(struct compiler *c)
 	return true;
 }
 
+static int32_t count_levels(const struct body *body)
+{
+	int32_t levels = 0;
+	for (size_t i = 0; i < body->instr_count; i++)
+		if (body->instrs[i].kind == INSTR_LOOP && body->instrs[i].level >= levels)
+			levels = body->instrs[i].level + 1;
+	for (size_t i = 0; i < body->instr_count + body->value_count; i++) {
+		const struct param_ref *ref =
+			i < body->instr_count ? &body->instrs[i].param : &body->values[i - body->instr_count].param;
+		for (uint32_t k = 0; k < ref->count; k++)
+			if (ref->index[k].loop >= levels)
+				levels = ref->index[k].loop + 1;
+	}
+	return levels;
+}
+
 enum status program_compile(struct program *program, const struct body *body, struct arena *arena, struct diags *diags)
 {
 	*program = (struct program){.body = body};
@@ -691,6 +707,7 @@ enum status program_compile(struct program *program, const struct body *body, st
 	program->launches = c.launches;
 	program->launch_count = c.launch_count;
 	program->frame = c.frame;
+	program->levels = count_levels(body);
 	return STATUS_OK;
 }
 

@@ -25,6 +25,7 @@ struct program {
 	const struct frame_plan *frame;
 	int64_t workspace; /* bytes, 64-byte aligned, fixed by the types alone: temporaries, blocks, op scratch */
 	double cost;       /* flops of the forward operations in it, and of the derivatives */
+	int32_t levels;    /* of loops whose counters it reads or moves */
 	bool uses_gemm;    /* OpenBLAS must be loaded before it runs */
 };
 
