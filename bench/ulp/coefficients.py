@@ -89,6 +89,11 @@ cos_tail = series(lambda i: (-1) ** (i + 1) / fac(2 * i + 2))
 atanh_tail = series(lambda i: mpf(2) / (2 * i + 3))
 
 
+def cos_over(z):  # cos(sqrt z)/((pi/2)^2 - z)
+    gap = pi * pi / 4 - z
+    return 1 / pi if abs(gap) < mpf(10) ** -40 else cos(sqrt(z)) / gap
+
+
 def erf_tail(z):  # erf(sqrt z)/sqrt z
     return 2 / sqrt(pi) if z == 0 else erf(sqrt(z)) / sqrt(z)
 
@@ -121,6 +126,7 @@ TABLES = {
     'SIN_HALF': (sin_tail, lambda z: z / (sin(sqrt(z)) / sqrt(z)) if z else mpf(10) ** -30, 0, H * H, 4),
     'SIN_QUARTER': (sin_tail, lambda z: z if z else mpf(10) ** -30, 0, Q * Q, 3),
     'COS_QUARTER': (cos_tail, lambda z: z / cos(sqrt(z)) if z else mpf(10) ** -30, 0, Q * Q, 3),
+    'COS_HALF': (cos_over, lambda z: 1 / cos_over(z), 0, H * H, 4),
     'ATAN': (atan_tail, lambda z: z * sqrt(z) / atan(sqrt(z)) if z else mpf(10) ** -30, 0, 1, 11),
     'ASIN': (asin_tail, lambda z: z * sqrt(z) / asin(sqrt(z)) if z else mpf(10) ** -30, 0, mpf('0.2501'), 8),
     'LOG1P': (log1p_over, lambda u: 1 / log1p_over(u), 0, 1, 12),
