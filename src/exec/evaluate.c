@@ -18,7 +18,7 @@ struct machine_state {
 	char **frame;
 	char *workspace;
 	const struct kernels *kernels[2]; /* F32, F64 */
-	int64_t *counters; /* by level; of the loops within this body while they run */
+	int64_t *counters;                /* by level; of the loops within this body while they run */
 };
 
 /* The offset, in elements, of a part of a param. */

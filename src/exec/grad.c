@@ -783,7 +783,7 @@ static enum status lane_open_spill(struct lane *lane)
 	const struct run *run = lane->run;
 	const struct job *job = run->job;
 	const int64_t wanted = job->predicted.spill_bytes * job->lanes; /* of all: no lane writes before all are open */
-	if (!wanted && !run->options->journal)
+	if (!job->predicted.spill_writes && !run->options->journal)
 		return spill_check_room(run->options->spill, 0, &lane->diags);
 	enum status status = job_schedule(job, &lane->ahead, &lane->diags);
 	if (status == STATUS_OK)

@@ -1372,6 +1372,7 @@ START_TEST(sums_at_end)
 		uint32_t v = hand_op(&m, OP_neg, m.visible[0], NO_VALUE, 0);
 		v = hand_op(&m, OP_mean, v, NO_VALUE, 0);
 		m.body.values[v].type = m.body.instrs[m.body.instr_count - 1].of_y = m.number;
+		m.body.values[v].streamed = false;
 		compile_by_hand(&m, &program, v);
 		double x[160], y = -77, hi = 0, lo = 0, sum = 0;
 		for (int i = 0; i < 160; i++)
