@@ -374,7 +374,7 @@ enum status session_load_syntax(struct session *s)
 		const char *slash = strrchr(s->file, '/');
 		if (slash)
 			s->directory = slash == s->file ? "/" : arena_strndup(&s->arena, s->file, (size_t)(slash - s->file));
-		s->source = (struct source){s->file, text, length};
+		s->source = (struct source){strcmp(s->file, "-") ? s->file : "<stdin>", text, length};
 	} else {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "no chain");
 		diag_hint(&s->diags, "give a file, or the chain itself with -e, as in: ckptc %s -e 'add 1; sin'",
