@@ -240,6 +240,8 @@ enum status command_grad(struct session *s)
 	if (!status)
 		status = session_bind(s, true, s->dtype == DTYPE_COUNT ? DTYPE_F32 : s->dtype);
 	if (!status)
+		status = session_open_costs(s);
+	if (!status)
 		status = session_open_output(s, s->values[OPTION_OUTPUT]);
 	if (!status)
 		status = open_sides(s, &value, &events);

@@ -19,6 +19,8 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .memory = s->memory,
 	                            .memory_available = pages > 0 ? (int64_t)pages * size : 0,
 	                            .param_bytes = s->bound.bytes,
+	                            .costs = s->costs ? costs_of : NULL,
+	                            .costs_context = s->costs,
 	                            .allocator = s->allocator};
 }
 

@@ -402,6 +402,46 @@ enum status session_open_input(struct session *s)
 	return STATUS_OK;
 }
 
+enum status session_open_costs(struct session *s)
+{
+	static const char *const words[] = {"table", "measured"};
+	const char *value = s->values[OPTION_COSTS];
+	if (!value || !strcmp(value, words[0]))
+		return STATUS_OK;
+	struct costs_source *costs = arena_alloc(&s->arena, sizeof *costs);
+	struct source *source = arena_alloc(&s->arena, sizeof *source);
+	struct spec *spec = arena_alloc(&s->arena, sizeof *spec);
+	if (!costs || !source || !spec)
+		return diag_memory(&s->diags);
+	*costs = (struct costs_source){.name = value, .allocator = s->allocator, .arena = &s->arena};
+	s->costs = costs;
+	if (!strcmp(value, words[1]))
+		return STATUS_OK;
+	char *text = NULL;
+	size_t length = 0;
+	enum status status = session_read_file(s, value, &text, &length);
+	const char *near = status ? suggest_nearest(value, words, sizeof words / sizeof *words) : NULL;
+	if (near)
+		diag_hint(&s->diags, "did you mean '%s'?", near);
+	if (status)
+		return status;
+	*source = (struct source){value, text, length};
+	costs->spec = spec;
+	return spec_read(spec, source, &s->arena, &s->diags);
+}
+
+double session_predicted_ms(const struct session *s, const struct job *job)
+{
+	const struct counters *c = &job->predicted;
+	const double all = c->forward_cost + c->backward_cost + c->recomputed_cost;
+	if (!s->costs)
+		return 0;
+	if (s->costs->spec)
+		return all * s->costs->spec->milliseconds;
+	const double tiles = job->tiled ? (double)job->rows / (double)job->tile.rows : 1;
+	return 1e-6 * all * tiles / job->lanes;
+}
+
 enum status session_bind(struct session *s, bool data, enum dtype compute)
 {
 	return params_bind(&s->bound, &s->chain, s->params, s->param_count, s->directory, s->given[OPTION_SPECIAL], data,

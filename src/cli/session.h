@@ -6,6 +6,7 @@
 #define CLI_SESSION_H
 
 #include "chain/chain.h"
+#include "exec/costs.h"
 #include "exec/params.h"
 #include "io/array.h"
 #include "plan/policy.h"
@@ -72,6 +73,7 @@ struct session {
 	struct writer writer;
 	bool output_open;
 	struct params bound;
+	struct costs_source *costs; /* --costs; NULL: the table's */
 };
 
 struct command {
@@ -93,6 +95,10 @@ enum status session_load_syntax(struct session *session);
 /* Opens the input and makes a reader; binds params, with data or with types alone. */
 enum status session_open_input(struct session *session);
 enum status session_bind(struct session *session, bool data, enum dtype compute);
+/* --costs: where steps' costs come from. STATUS_DATA, STATUS_IO for a file that is no costs. */
+enum status session_open_costs(struct session *session);
+/* The time that JOB takes by --costs, in milliseconds; 0 where costs are no times. */
+double session_predicted_ms(const struct session *session, const struct job *job);
 /* The type of the input without its data: --shape, the header of the input, or the chain's declaration. */
 enum status session_input_type(struct session *session, struct type *type);
 /* Opens standard output or -o, for arrays or for text. */

@@ -22,11 +22,19 @@ static enum status open_spec(struct subject *subject)
 	static const struct {
 		enum option_id option;
 		const char *name;
-	} others[] = {
-		{OPTION_INPUT, "--input"}, {OPTION_FROM, "--from"},         {OPTION_ASSUME, "--assume-dtype"},
-		{OPTION_CAST, "--cast"},   {OPTION_SHAPE, "--shape"},       {OPTION_DTYPE, "--dtype"},
-		{OPTION_PARAM, "--param"}, {OPTION_STORE, "--store-dtype"}, {OPTION_THREADS, "--threads"},
-		{OPTION_TILE, "--tile"},   {OPTION_JOURNAL, "--journal"},   {OPTION_SPECIAL, "--allow-special-files"}};
+	} others[] = {{OPTION_INPUT, "--input"},
+	              {OPTION_FROM, "--from"},
+	              {OPTION_ASSUME, "--assume-dtype"},
+	              {OPTION_CAST, "--cast"},
+	              {OPTION_SHAPE, "--shape"},
+	              {OPTION_DTYPE, "--dtype"},
+	              {OPTION_PARAM, "--param"},
+	              {OPTION_STORE, "--store-dtype"},
+	              {OPTION_THREADS, "--threads"},
+	              {OPTION_TILE, "--tile"},
+	              {OPTION_COSTS, "--costs"},
+	              {OPTION_JOURNAL, "--journal"},
+	              {OPTION_SPECIAL, "--allow-special-files"}};
 	if (s->file || s->text)
 		return refuse(s, "a chain");
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -51,7 +59,9 @@ enum status subject_open(struct subject *subject, struct session *s)
 	enum status status = session_load_chain(s);
 	if (!status)
 		status = session_input_type(s, &subject->type);
-	return status ? status : session_bind(s, false, dtype_compute(subject->type.dtype));
+	if (!status)
+		status = session_bind(s, false, dtype_compute(subject->type.dtype));
+	return status ? status : session_open_costs(s);
 }
 
 enum status subject_policy(struct subject *subject, const char *text, struct policy **policy)
@@ -111,6 +121,7 @@ enum status subject_plan(struct subject *subject, const struct policy *policy, s
 	enum status status = job_make(&job, &s->chain, &subject->type, &options, &s->arena, diags);
 	row->policy = policy->text;
 	row->counters = job.predicted;
+	row->predicted_ms = session_predicted_ms(s, &job);
 	if (!status && policy->kind == POLICY_auto)
 		row->policy = job.policy->text;
 	if (!status && text)

@@ -46,7 +46,8 @@ static struct type tile_input(const struct job *job)
 	return type;
 }
 
-static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t rows, struct diags *diags)
+static enum status make_tile(struct job *job, const struct job_options *options, struct tile_plan *tile, int64_t rows,
+                             struct diags *diags)
 {
 	struct type input = tile_input(job);
 	bool by_value = policy_by_value(job->policy);
@@ -55,6 +56,8 @@ static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t ro
 	                           job->tiled ? rows : 0, job->arena, diags);
 	if (status == STATUS_OK)
 		status = units_make(&tile->units, &tile->lowered, job->policy, job->arena, diags);
+	if (status == STATUS_OK && options->costs)
+		status = options->costs(options->costs_context, &tile->units, rows, diags);
 	return status;
 }
 
@@ -400,7 +403,7 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	job->per_chunk = 1;
 	int64_t rows = job->rows;
 	if (!job->tiled)
-		return make_tile(job, &job->tile, 0, diags);
+		return make_tile(job, options, &job->tile, 0, diags);
 	job->sums_gradients = sums_params(job);
 	struct lowered run;
 	enum status status = lower(&run, job->chain, &job->input, LOWER_RUN, 0, job->arena, diags);
@@ -432,9 +435,9 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	job->lanes = options->threads < 1 ? 1 : options->threads;
 	if (job->lanes > chunks)
 		job->lanes = (int)chunks;
-	status = make_tile(job, &job->tile, tile, diags);
+	status = make_tile(job, options, &job->tile, tile, diags);
 	if (status == STATUS_OK && rows % tile)
-		status = make_tile(job, &job->rest, rows % tile, diags);
+		status = make_tile(job, options, &job->rest, rows % tile, diags);
 	return status;
 }
 

@@ -18,6 +18,9 @@ struct job_options {
 	int64_t memory;           /* for `auto`: the budget, or 0 */
 	int64_t memory_available; /* for `auto` without one; 0: unknown */
 	int64_t param_bytes;      /* of the params' and consts' arrays */
+	/* Sets the costs of UNITS' steps, of a tile of ROWS rows (0: whole); NULL: the table's are right. */
+	enum status (*costs)(void *context, struct units *units, int64_t rows, struct diags *diags);
+	void *costs_context;
 	const struct allocator *allocator;
 };
 

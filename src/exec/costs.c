@@ -1,0 +1,223 @@
+/*
+ * Measuring: values do not matter to time, so ports and params hold one half.
+ * Programs do not depend on the policy but where that is by value; these are
+ * measured each time.
+ */
+#include "exec/costs.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "exec/evaluate.h"
+#include "exec/slab.h"
+
+enum { TURNS = 5, ALIGN = 64 };
+static const double enough = 2e8; /* nanoseconds for one program */
+
+static double nanoseconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static void fill(char *at, const struct type *type)
+{
+	const int64_t count = shape_count(&type->shape);
+	if (type->dtype == DTYPE_BITS)
+		memset(at, 0x55, (size_t)type_bytes(type));
+	else
+		kernels_get(dtype_compute(type->dtype))->fill(at, 0.5, (size_t)count);
+}
+
+static int64_t room(const struct type *type) { return (type_bytes(type) + ALIGN - 1) / ALIGN * ALIGN; }
+
+struct measuring {
+	const struct lowered *lowered;
+	const struct bound_param *params;
+	const struct costs_source *source;
+	struct arena *arena;
+	struct diags *diags;
+};
+
+/* The median time of PROGRAM, whose body is BODY. */
+static enum status time_program(struct measuring *m, const struct program *program, double *median)
+{
+	const struct body *body = program->body;
+	const void **ins = arena_array(m->arena, body->in_count + 1, sizeof *ins);
+	void **outs = arena_array(m->arena, body->out_count + 1, sizeof *outs);
+	int64_t *counters = arena_array(m->arena, (size_t)program->levels + 1, sizeof *counters);
+	if (!ins || !outs || !counters)
+		return diag_memory(m->diags);
+	int64_t bytes = program->workspace;
+	for (size_t i = 0; i < body->in_count; i++)
+		bytes += room(body->values[body->ins[i].value].type);
+	for (size_t i = 0; i < body->out_count; i++)
+		bytes += room(body->values[body->outs[i].value].type);
+	struct slab slab;
+	enum status status = slab_get(&slab, bytes, m->source->allocator, m->diags);
+	if (status)
+		return status;
+	char *next = slab.base + program->workspace;
+	for (size_t i = 0; i < body->in_count; i++) {
+		const struct type *type = body->values[body->ins[i].value].type;
+		fill(next, type);
+		ins[i] = next;
+		next += room(type);
+	}
+	for (size_t i = 0; i < body->out_count; i++) {
+		outs[i] = next;
+		next += room(body->values[body->outs[i].value].type);
+	}
+	const struct evaluation evaluation = {.program = program,
+	                                      .ins = ins,
+	                                      .outs = outs,
+	                                      .params = m->params,
+	                                      .counters = counters,
+	                                      .workspace = slab.base,
+	                                      .whole_rows = m->lowered->whole_rows,
+	                                      .flat = m->lowered->flat};
+	evaluate(&evaluation); /* touches everything */
+	double times[TURNS], all = 0;
+	size_t turns = 0;
+	while (turns < TURNS && (turns == 0 || all < enough)) {
+		const double begun = nanoseconds();
+		evaluate(&evaluation);
+		times[turns] = nanoseconds() - begun;
+		all += times[turns++];
+	}
+	qsort(times, turns, sizeof *times, compare_doubles);
+	*median = times[turns / 2];
+	slab_put(&slab, m->source->allocator);
+	return STATUS_OK;
+}
+
+/* Arrays for the chain's params, all in SLAB. */
+static enum status make_params(struct measuring *m, struct slab *slab)
+{
+	const struct chain *chain = m->lowered->chain;
+	struct bound_param *params = arena_array(m->arena, chain->param_count + 1, sizeof *params);
+	int64_t bytes = 0;
+	if (!params)
+		return diag_memory(m->diags);
+	for (size_t i = 0; i < chain->param_count; i++) {
+		params[i].type = chain->params[i].type;
+		params[i].type.dtype = dtype_compute(params[i].type.dtype);
+		bytes += room(&params[i].type);
+	}
+	enum status status = slab_get(slab, bytes, m->source->allocator, m->diags);
+	char *next = slab->base;
+	for (size_t i = 0; i < chain->param_count && !status; i++) {
+		fill(next, &params[i].type);
+		params[i].data = next;
+		next += room(&params[i].type);
+	}
+	m->params = params;
+	return status;
+}
+
+static enum status measure(struct costs_source *source, const struct units *units, double (*costs)[2],
+                           struct diags *diags)
+{
+	struct arena arena;
+	struct slab slab = {0};
+	arena_init(&arena, source->allocator);
+	struct measuring m = {.lowered = units->lowered, .source = source, .arena = &arena, .diags = diags};
+	enum status status = units->uses_gemm ? blas_load(diags) : STATUS_OK;
+	if (!status)
+		status = make_params(&m, &slab);
+	for (size_t i = 0; i < units->lowered->distinct_count && !status; i++) {
+		status = time_program(&m, &units->units[i].forward, &costs[i][0]);
+		if (!status)
+			status = time_program(&m, &units->units[i].backward, &costs[i][1]);
+	}
+	slab_put(&slab, source->allocator);
+	arena_free(&arena);
+	return status;
+}
+
+/* What has been measured for ROWS, or is now. */
+static enum status find_measured(struct costs_source *source, const struct units *units, int64_t rows,
+                                 double (**costs)[2], struct diags *diags)
+{
+	for (struct measured_costs *m = source->measured; m && !units->by_value; m = m->next)
+		if (m->rows == rows) {
+			*costs = m->units;
+			return STATUS_OK;
+		}
+	struct measured_costs *made = arena_alloc(source->arena, sizeof *made);
+	*costs = arena_array(source->arena, units->lowered->distinct_count + 1, sizeof **costs);
+	if (!made || !*costs)
+		return diag_memory(diags);
+	*made = (struct measured_costs){.rows = rows, .units = *costs, .next = source->measured};
+	if (!units->by_value)
+		source->measured = made;
+	return measure(source, units, *costs, diags);
+}
+
+/* Sums over a unit's steps, and how many they are. */
+struct share {
+	double forward, backward, steps;
+};
+
+static enum status read_costs(const struct costs_source *source, const struct units *units, double (*costs)[2],
+                              struct arena *arena, struct diags *diags)
+{
+	const struct step_costs *given = &source->spec->costs;
+	const struct lowered *lowered = units->lowered;
+	struct share *shares = arena_array(arena, lowered->distinct_count + 1, sizeof *shares);
+	if (!shares)
+		return diag_memory(diags);
+	int64_t step = 0;
+	for (size_t r = 0; r < given->run_count; r++)
+		for (int64_t i = 0; i < given->runs[r].count; i++, step++) {
+			struct share *s = &shares[units->by_value ? 0 : lowered_step(lowered, step, NULL)->id];
+			s->forward += given->runs[r].cost.forward;
+			s->backward += given->runs[r].cost.backward;
+			s->steps += units->by_value && step ? 0 : 1;
+		}
+	for (size_t i = 0; i < lowered->distinct_count; i++) {
+		costs[i][0] = shares[i].steps > 0 ? shares[i].forward / shares[i].steps : 0;
+		costs[i][1] = shares[i].steps > 0 ? shares[i].backward / shares[i].steps : 0;
+	}
+	return STATUS_OK;
+}
+
+enum status costs_of(void *context, struct units *units, int64_t rows, struct diags *diags)
+{
+	struct costs_source *source = context;
+	double(*costs)[2] = NULL;
+	enum status status = STATUS_OK;
+	if (source->spec && source->spec->costs.steps != units->lowered->steps)
+		return diag_file(diags, STATUS_DATA, source->name, -1, "has costs of %lld steps, and the chain has %lld",
+		                 (long long)source->spec->costs.steps, (long long)units->lowered->steps);
+	if (source->spec) {
+		costs = arena_array(source->arena, units->lowered->distinct_count + 1, sizeof *costs);
+		status = costs ? read_costs(source, units, costs, source->arena, diags) : diag_memory(diags);
+	} else {
+		status = find_measured(source, units, rows, &costs, diags);
+	}
+	for (size_t i = 0; i < units->lowered->distinct_count && !status; i++) {
+		struct linear *linear = &units->units[i].linear;
+		const double table = linear->recompute_cost + linear->backward_cost;
+		const double again = table > 0 ? linear->recompute_cost / table : 0;
+		/* A file's backward cost is of derivatives alone; what blocks recompute costs what it did forward. */
+		if (source->spec) {
+			const double forward = linear->forward_cost > 0 ? linear->recompute_cost / linear->forward_cost : 0;
+			linear->recompute_cost = forward * costs[i][0];
+			linear->backward_cost = costs[i][1];
+		} else {
+			linear->recompute_cost = again * costs[i][1];
+			linear->backward_cost = (1 - again) * costs[i][1];
+		}
+		linear->forward_cost = costs[i][0];
+	}
+	return status;
+}
