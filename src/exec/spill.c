@@ -162,8 +162,8 @@ enum status spill_check_room(const char *directory, int64_t wanted, struct diags
 enum status spill_open(struct spill *spill, size_t staging, const struct allocator *allocator, struct diags *diags)
 {
 	*spill = (struct spill){.fd = -1, .staged = NOT_STAGED, .staging_size = staging, .allocator = allocator};
-	spill->staging = staging ? allocator_get(allocator, staging, 1) : NULL;
-	if (staging && !spill->staging)
+	spill->staging = allocator_get(allocator, staging + 1, 1); /* a place for a state of no bytes, too */
+	if (!spill->staging)
 		return diag_memory(diags);
 	pthread_mutex_init(&spill->lock, NULL);
 	pthread_cond_init(&spill->changed, NULL);
@@ -215,7 +215,7 @@ void spill_close(struct spill *spill)
 		close(spill->fd);
 	spill->fd = -1;
 	spill->started = false;
-	allocator_put(spill->allocator, spill->staging, spill->staging_size);
+	allocator_put(spill->allocator, spill->staging, spill->staging_size + 1);
 	allocator_put(spill->allocator, spill->regions, spill->capacity * sizeof *spill->regions);
 	spill->staging = NULL;
 	spill->regions = NULL;
