@@ -4,7 +4,7 @@
  */
 #include "plan/tile.h"
 
-enum { TILE_BYTES = 512 << 10, MATMUL_TILE_BYTES = 4 << 20 };
+enum { TILE_BYTES = 1024 << 10, MATMUL_TILE_BYTES = 4 << 20 };
 
 void tile_measure(struct tile_row *row, const struct body *body)
 {
