@@ -306,6 +306,8 @@ enum status journal_open(struct journal *journal, const char *path, const char *
 	if (status) {
 		if (journal->spill_fd >= 0)
 			close(journal->spill_fd);
+		if (!journal->goes_on) /* it says nothing yet */
+			unlink(path);
 		return status;
 	}
 	spill_use(spill, journal->spill_fd, journal->spill_path);
