@@ -166,7 +166,8 @@ static struct type param_type(struct lowering *l, const struct param_ref *ref)
 		type.shape.dim[0] = l->rows;
 	int drop = (int)ref->count;
 	type.shape.ndim -= drop;
-	memmove(type.shape.dim, type.shape.dim + drop, (size_t)type.shape.ndim * sizeof *type.shape.dim);
+	for (int i = 0; drop && i < type.shape.ndim; i++)
+		type.shape.dim[i] = type.shape.dim[i + drop];
 	return type;
 }
 
