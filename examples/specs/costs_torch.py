@@ -24,8 +24,9 @@ def tensor_bytes(t):
     return t.numel() * t.element_size()
 
 
-def storage_bytes(t):
-    return t.storage().nbytes()
+def storage(t):
+    """Where a tensor's bytes are: storage() warns since torch 2.0, before that is no other."""
+    return t.untyped_storage() if hasattr(t, "untyped_storage") else t.storage()
 
 
 def measure(step, x, repeats=5):
@@ -38,14 +39,14 @@ def measure(step, x, repeats=5):
 
     def pack(t):
         if t.data_ptr() not in own:
-            kept[t.storage().data_ptr()] = storage_bytes(t)
+            kept[storage(t).data_ptr()] = storage(t).nbytes()
         return t
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
         y = step(x)
-    keeps_input = x.storage().data_ptr() in kept
-    keeps_output = y.storage().data_ptr() in kept
-    kept.pop(x.storage().data_ptr(), None)
+    keeps_input = storage(x).data_ptr() in kept
+    keeps_output = storage(y).data_ptr() in kept
+    kept.pop(storage(x).data_ptr(), None)
 
     forward = backward = float("inf")
     for _ in range(repeats):
