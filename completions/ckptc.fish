@@ -94,6 +94,7 @@ complete -c ckptc -n "__fish_seen_subcommand_from plan" -l memory -r -d "the lea
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l costs -r -d "what steps cost: table (default), measured, or a FILE.json as of --spec"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l max-checkpoints -r -d "keep at most K states"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l store-dtype -r -d "keep checkpoints as f16 or bf16"
+complete -c ckptc -n "__fish_seen_subcommand_from plan" -l spill -r -d "where disk-revolve keeps states on disk"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l journal -r -d "with --spill: go on from FILE, should this run be killed"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l threads -r -d "workers (default: the cores)"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l tile -r -d "rows of a tile (default: automatic)"

@@ -21,6 +21,9 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .param_bytes = s->bound.bytes,
 	                            .costs = s->costs ? costs_of : NULL,
 	                            .costs_context = s->costs,
+	                            .spill_write = s->costs ? s->costs->spill_write : 0,
+	                            .spill_read = s->costs ? s->costs->spill_read : 0,
+	                            .spill_by_byte = s->costs && !s->costs->spec,
 	                            .allocator = s->allocator};
 }
 

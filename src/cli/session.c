@@ -416,7 +416,7 @@ enum status session_open_costs(struct session *s)
 	*costs = (struct costs_source){.name = value, .allocator = s->allocator, .arena = &s->arena};
 	s->costs = costs;
 	if (!strcmp(value, words[1]))
-		return STATUS_OK;
+		return s->given[OPTION_SPILL] ? costs_measure_disk(costs, s->values[OPTION_SPILL], &s->diags) : STATUS_OK;
 	char *text = NULL;
 	size_t length = 0;
 	enum status status = session_read_file(s, value, &text, &length);
@@ -427,7 +427,10 @@ enum status session_open_costs(struct session *s)
 		return status;
 	*source = (struct source){value, text, length};
 	costs->spec = spec;
-	return spec_read(spec, source, &s->arena, &s->diags);
+	status = spec_read(spec, source, &s->arena, &s->diags);
+	costs->spill_write = spec->costs.spill_write;
+	costs->spill_read = spec->costs.spill_read;
+	return status;
 }
 
 double session_predicted_ms(const struct session *s, const struct job *job)

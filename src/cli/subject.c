@@ -22,19 +22,13 @@ static enum status open_spec(struct subject *subject)
 	static const struct {
 		enum option_id option;
 		const char *name;
-	} others[] = {{OPTION_INPUT, "--input"},
-	              {OPTION_FROM, "--from"},
-	              {OPTION_ASSUME, "--assume-dtype"},
-	              {OPTION_CAST, "--cast"},
-	              {OPTION_SHAPE, "--shape"},
-	              {OPTION_DTYPE, "--dtype"},
-	              {OPTION_PARAM, "--param"},
-	              {OPTION_STORE, "--store-dtype"},
-	              {OPTION_THREADS, "--threads"},
-	              {OPTION_TILE, "--tile"},
-	              {OPTION_COSTS, "--costs"},
-	              {OPTION_JOURNAL, "--journal"},
-	              {OPTION_SPECIAL, "--allow-special-files"}};
+	} others[] = {{OPTION_INPUT, "--input"},         {OPTION_FROM, "--from"},
+	              {OPTION_ASSUME, "--assume-dtype"}, {OPTION_CAST, "--cast"},
+	              {OPTION_SHAPE, "--shape"},         {OPTION_DTYPE, "--dtype"},
+	              {OPTION_PARAM, "--param"},         {OPTION_STORE, "--store-dtype"},
+	              {OPTION_THREADS, "--threads"},     {OPTION_TILE, "--tile"},
+	              {OPTION_COSTS, "--costs"},         {OPTION_SPILL, "--spill"},
+	              {OPTION_JOURNAL, "--journal"},     {OPTION_SPECIAL, "--allow-special-files"}};
 	if (s->file || s->text)
 		return refuse(s, "a chain");
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)

@@ -5,12 +5,15 @@
  */
 #include "exec/costs.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "exec/evaluate.h"
 #include "exec/slab.h"
+#include "exec/spill.h"
 
 enum { TURNS = 5, ALIGN = 64 };
 static const double enough = 2e8; /* nanoseconds for one program */
@@ -160,6 +163,37 @@ static enum status find_measured(struct costs_source *source, const struct units
 	if (!units->by_value)
 		source->measured = made;
 	return measure(source, units, *costs, diags);
+}
+
+enum status costs_measure_disk(struct costs_source *source, const char *directory, struct diags *diags)
+{
+	enum { BYTES = 32 << 20 };
+	struct spill spill;
+	struct slab slab = {0};
+	enum status status = spill_check_room(directory, BYTES, diags);
+	if (!status)
+		status = spill_open(&spill, 0, source->allocator, diags);
+	if (status)
+		return status;
+	status = spill_create(&spill, directory, diags);
+	if (!status)
+		status = slab_get(&slab, BYTES, source->allocator, diags);
+	if (!status) {
+		memset(slab.base, 0x5a, BYTES);
+		const struct spill_piece piece = {slab.base, BYTES};
+		const double begun = nanoseconds();
+		status = spill_write_at_once(&spill, 0, &piece, 1, diags);
+		if (!status && fdatasync(spill.fd))
+			status = diag_file(diags, STATUS_IO, directory, -1, "cannot write the spill file: %s", strerror(errno));
+		const double written = nanoseconds();
+		if (!status)
+			status = spill_read(&spill, 0, &piece, 1, diags);
+		source->spill_write = (written - begun) / BYTES;
+		source->spill_read = (nanoseconds() - written) / BYTES;
+	}
+	slab_put(&slab, source->allocator);
+	spill_close(&spill);
+	return status;
 }
 
 /* Sums over a unit's steps, and how many they are. */

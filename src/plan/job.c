@@ -366,6 +366,18 @@ static enum status make_budget(struct job *job, const struct job_options *option
 	return status;
 }
 
+/* By the mean of the states, where costs are of a byte. */
+static void set_spill_costs(struct job *job, const struct job_options *options)
+{
+	struct step_costs *costs = &job->costs;
+	double bytes = 0;
+	for (size_t i = 0; i < costs->run_count; i++)
+		bytes += (double)costs->runs[i].cost.state * (double)costs->runs[i].count;
+	const double scale = !options->spill_by_byte ? 1 : costs->steps > 0 ? bytes / (double)costs->steps : 0;
+	costs->spill_write = options->spill_write * scale;
+	costs->spill_read = options->spill_read * scale;
+}
+
 static enum status make_schedule(struct job *job, const struct job_options *options, struct diags *diags)
 {
 	int64_t lane, all;
@@ -381,6 +393,7 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 	enum status status = units_costs(&job->tile.units, lane + all / job->lanes, &job->costs, job->arena, diags);
 	if (status)
 		return status;
+	set_spill_costs(job, options);
 	if (job->policy->kind == POLICY_budget)
 		return make_budget(job, options, lane, all, diags);
 	return job_schedule(job, &job->schedule, diags);
