@@ -785,7 +785,8 @@ static enum status lane_open_spill(struct lane *lane)
 	const int64_t wanted = job->predicted.spill_bytes * job->lanes; /* of all: no lane writes before all are open */
 	if (!job->predicted.spill_writes && !run->options->journal)
 		return spill_check_room(run->options->spill, 0, &lane->diags);
-	enum status status = job_schedule(job, &lane->ahead, &lane->diags);
+	lane->ahead = schedule_copy(job->schedule);
+	enum status status = lane->ahead ? STATUS_OK : diag_memory(&lane->diags);
 	if (status == STATUS_OK)
 		status = spill_open(&lane->spill, (size_t)job->staging, run->options->job.allocator, &lane->diags);
 	if (status || run->options->journal) /* which opens the file when the input is known */
@@ -805,7 +806,8 @@ static enum status lane_open(struct lane *lane, struct run *run, int index)
 	lane->params = arena_array(&lane->arena, run->params->count + 1, sizeof *lane->params);
 	if (!lane->params)
 		return diag_memory(&lane->diags);
-	enum status status = job_schedule(job, &lane->schedule, &lane->diags);
+	lane->schedule = schedule_copy(job->schedule);
+	enum status status = lane->schedule ? STATUS_OK : diag_memory(&lane->diags);
 	if (status == STATUS_OK && run->options->spill)
 		status = lane_open_spill(lane);
 	int64_t slab = job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab;

@@ -2,26 +2,27 @@
  * budget:BYTES: the least recomputation whose peak is within so many bytes.
  *
  * What is decided here is which schedules are tried. They come from
- *   - binomial checkpointing of parts of q steps with S snapshots (revolve.c),
- *     which holds save-all, every:N and revolve:S, for a fixed set of q and S;
- *   - recursive, and segments of the square root of the steps;
  *   - the persistent schedule of least peak (persistent.c);
- *   - the best persistent schedules for a memory in units (persistent.c).
- * Each is put through the verifier, and the fastest whose peak is within the
- * budget is taken. Nothing rests on a prediction but the choice.
+ *   - the best persistent schedules for a memory in units (persistent.c);
+ *   - the other policies, with each number of a fixed set;
+ *   - binomial checkpointing of parts of q steps with S snapshots (revolve.c), for
+ *     a fixed set of q and S.
+ * Each is put through the verifier, and then the judge says what it takes in truth;
+ * the fastest that fits is taken. Nothing rests on a prediction but the choice.
  *
  * Invariant: which schedules are tried depends on the budget only so that more
- * bytes never lose one: the sets of q and S are fixed, units depend on the chain
- * alone (a budget between 2^-g-1 and 2^-g of what save-all takes uses that g's
- * units, and the best for the next finer ones at their full range), and of the
- * levels of memory the highest whose schedule fits is taken. So the cost does not
- * rise with the budget. Where one unit divides all sizes the tables are exact.
+ * bytes never lose one: the sets are fixed, units depend on the chain alone (2^-g of
+ * what save-all takes, for those g whose range the budget and its reach are in), and
+ * of a table's levels the highest whose schedule fits is sought along a fixed
+ * ladder. So the cost does not rise with the budget. Where one unit divides all
+ * sizes, and the verifier is the judge, the tables are exact.
  *
  * Up to MANY steps, a chain is cut into at most PARTS blocks, planned in two
  * levels. Equal steps beyond that are planned by closed forms, in time that
  * hardly depends on their number, from bounds instead of the verifier: those take
  * each of a step's sizes at its largest and one state more than may be needed.
  */
+#include <math.h>
 #include <string.h>
 
 #include "plan/persistent.h"
@@ -32,54 +33,82 @@ enum {
 	GROUPED = 20000,   /* steps, joined to MANY parts at most, likewise */
 	LEAST_PARTS = 400, /* parts that the schedule of least peak is sought for */
 	LEVELS_MOST = 20000,
-	SLACK = 8,      /* levels beyond the budget that may fit after all, as units are rounded */
-	ATTEMPTS = 200, /* levels that are tried */
+	SLACK = 8,       /* levels beyond a range, as units are rounded */
+	NUMBERED = 1000, /* steps that every:N, revolve:S and online:S are tried for */
+	EACH = 100000,   /* rungs of so many steps in all are all tried */
+	TRIES = 150,     /* of a table's ladder: first, and again between two rungs */
+	TRIES_LONG = 12, /* for more than NUMBERED steps */
 };
 static const int64_t table_bytes = 100000000, table_work = 700000000;
 
 struct search {
-	const struct emit_context *context;
 	const struct step_costs *costs;
+	const struct budget_judge *judge;
+	const struct allocator *allocator;
+	struct diags *diags;
 	int64_t budget;
 	struct schedule *best;
+	struct policy family; /* that made it */
 	double time;
-	int64_t peak;  /* of the best */
-	int64_t least; /* peak of anything tried whatever the budget: it will be tried again */
-	bool fitted;   /* what is tried now depends on the budget */
+	int64_t least;    /* bytes of the smallest that was tried */
+	int64_t verified; /* peak of the last offered, by the verifier */
 };
 
-/* Keeps SCHEDULE if it is the best so far, else frees it; *PEAK may be NULL. */
-static enum status offer(struct search *s, struct schedule *schedule, int64_t *peak)
+enum verdict_on { SLOWER, TOO_LARGE, TAKEN };
+
+static const struct policy from_tables = {.kind = POLICY_budget};
+
+/* Bytes by the verifier beyond which nothing can fit. */
+static int64_t reach_of(const struct search *s)
+{
+	if (!s->judge)
+		return s->budget;
+	double reach = (double)(s->budget - s->costs->fixed + s->judge->slack) / s->judge->share;
+	return reach < 4e18 ? s->costs->fixed + (int64_t)reach : INT64_MAX;
+}
+
+/* Takes SCHEDULE, which FAMILY made, if it fits and is the fastest so far, else frees it. */
+static enum status offer(struct search *s, const struct policy *family, struct schedule *schedule, enum verdict_on *on)
 {
 	struct verdict verdict;
 	if (!schedule)
-		return diag_memory(s->context->diags);
-	enum status status = schedule_verify(schedule, s->costs, s->context->allocator, &verdict, s->context->diags);
-	if (status || !verdict.valid) {
+		return diag_memory(s->diags);
+	enum status status = schedule_verify(schedule, s->costs, s->allocator, &verdict, s->diags);
+	bool faster = !s->best || verdict.time < s->time * (1 - 1e-12);
+	int64_t peak = s->verified = verdict.peak;
+	*on = faster ? TOO_LARGE : SLOWER;
+	if (status || !verdict.valid || !faster || (peak > reach_of(s) && peak > s->least)) {
 		schedule_free(schedule);
 		return status;
 	}
-	if (peak)
-		*peak = verdict.peak;
-	if (!s->fitted && verdict.peak < s->least)
-		s->least = verdict.peak;
-	bool better = !s->best || verdict.time < s->time || (!(verdict.time > s->time) && verdict.peak < s->peak);
-	if (verdict.peak > s->budget || !better) {
+	if (s->judge)
+		status = s->judge->peak(s->judge->context, family, schedule, &peak, s->diags);
+	s->least = !status && peak < s->least ? peak : s->least;
+	if (status || peak > s->budget) {
 		schedule_free(schedule);
-		return STATUS_OK;
+		return status;
 	}
 	schedule_free(s->best);
 	s->best = schedule;
+	s->family = *family;
 	s->time = verdict.time;
-	s->peak = verdict.peak;
+	*on = TAKEN;
 	return STATUS_OK;
 }
 
-static enum status offer_list(struct search *s, struct action_list *list, int64_t *peak)
+static enum status offer_list(struct search *s, struct action_list *list, enum verdict_on *on)
 {
-	struct schedule *schedule = list->failed ? NULL : list_schedule(list, s->context->allocator);
+	struct schedule *schedule = list->failed ? NULL : list_schedule(list, s->allocator);
 	list_free(list);
-	return offer(s, schedule, peak);
+	return offer(s, &from_tables, schedule, on);
+}
+
+static enum status offer_family(struct search *s, const struct policy *family)
+{
+	struct schedule *schedule = NULL;
+	enum verdict_on on;
+	enum status status = policy_schedule(family, s->costs, s->allocator, &schedule, s->diags);
+	return status ? status : offer(s, family, schedule, &on);
 }
 
 /* The sets of q and of S: every number at first, then one in GROWTH percent more. */
@@ -88,16 +117,20 @@ static int64_t next_number(int64_t number, int64_t dense, int64_t percent)
 	return number < dense ? number + 1 : number + 1 + number * percent / 100;
 }
 
-/* recursive and sqrt, which the sets of q and S may not hold. */
+/* The policies with one number or none; up to NUMBERED steps every number of them, at first. */
 static enum status offer_families(struct search *s)
 {
-	static const struct policy families[] = {{.kind = POLICY_recursive}, {.kind = POLICY_sqrt}};
+	static const enum policy_kind kinds[] = {POLICY_recursive, POLICY_sqrt, POLICY_every, POLICY_revolve,
+	                                         POLICY_online};
+	int64_t steps = s->costs->steps;
 	enum status status = STATUS_OK;
-	for (size_t i = 0; i < sizeof families / sizeof *families && !status; i++) {
-		struct schedule *schedule = NULL;
-		status = policy_schedule(&families[i], s->costs, s->context->allocator, &schedule, s->context->diags);
-		if (!status)
-			status = offer(s, schedule, NULL);
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		bool numbered = policy_table[kinds[i]].argument != NULL;
+		int64_t most = !numbered ? 1 : steps <= NUMBERED ? steps - 1 : 0;
+		for (int64_t number = 1; number <= most && !status; number = next_number(number, 24, 20)) {
+			struct policy family = {.kind = kinds[i], .number = number};
+			status = offer_family(s, &family);
+		}
 	}
 	return status;
 }
@@ -105,19 +138,14 @@ static enum status offer_families(struct search *s)
 static enum status offer_parts(struct search *s)
 {
 	int64_t steps = s->costs->steps;
+	enum status status = STATUS_OK;
 	for (int64_t length = 1; length <= steps; length = next_number(length, 4, 40))
-		for (int64_t snapshots = 1; snapshots < (steps + length - 1) / length;
+		for (int64_t snapshots = 1; snapshots < (steps + length - 1) / length && !status;
 		     snapshots = next_number(snapshots, 8, 30)) {
-			struct emit_context context = *s->context;
-			struct schedule *schedule = NULL;
-			context.schedule = &schedule;
-			enum status status = revolve_parts_schedule(&context, steps, length, snapshots);
-			if (status == STATUS_OK)
-				status = offer(s, schedule, NULL);
-			if (status)
-				return status;
+			struct policy family = {.kind = POLICY_revolve, .number = snapshots, .length = length};
+			status = offer_family(s, &family);
 		}
-	return STATUS_OK;
+	return status;
 }
 
 /* Parts of the chain: one for each step, or for each of several in a row. */
@@ -127,7 +155,7 @@ static struct part *make_parts(const struct search *s, int64_t *count)
 	const struct step_costs *costs = s->costs;
 	int64_t together = (costs->steps + MANY - 1) / MANY, step = 0, filled = 0;
 	*count = (costs->steps + together - 1) / together;
-	struct part *parts = allocator_get(s->context->allocator, (size_t)*count, sizeof *parts);
+	struct part *parts = allocator_get(s->allocator, (size_t)*count, sizeof *parts);
 	double total = 0;
 	if (!parts)
 		return NULL;
@@ -242,80 +270,135 @@ static void levels_free(struct levels *l, const struct allocator *allocator)
 		allocator_put(allocator, l->inner, (size_t)l->blocks * sizeof *l->inner);
 }
 
-/* Offers the schedule of the highest level whose peak is at most LIMIT. */
-static enum status offer_level(struct search *s, const struct table *table, int64_t limit)
+/* Offers what TABLE says for LEVEL. */
+static enum status offer_level(struct search *s, const struct table *table, int64_t level, enum verdict_on *on)
 {
-	int64_t least = table_least(table);
+	struct action_list list = {.allocator = s->allocator};
+	table_extract(table, level, &list);
+	return offer_list(s, &list, on);
+}
+
+/*
+ * LEVELS of TABLE, ascending, are a ladder: first every so-many-th of them from the
+ * top, and where one fits, those between it and the one above.
+ */
+static enum status offer_ladder(struct search *s, const struct table *table, const int32_t *levels, int64_t count)
+{
+	int64_t tries = s->costs->steps > NUMBERED ? TRIES_LONG : TRIES, coarse = 1;
+	while (count > EACH / s->costs->steps && (coarse * coarse < count || count / coarse > tries))
+		coarse++;
+	int64_t fine = (coarse + tries - 1) / tries, above = count, below = 0, reach = reach_of(s) - s->costs->fixed;
 	enum status status = STATUS_OK;
-	for (int64_t m = table->grid.levels - 1, turn = 0; m >= least && turn < ATTEMPTS && status == STATUS_OK; turn++) {
-		struct action_list list = {.allocator = s->context->allocator};
-		int64_t peak = INT64_MAX;
-		table_extract(table, m, &list);
-		status = offer_list(s, &list, &peak);
-		if (peak <= limit)
+	enum verdict_on on = TOO_LARGE;
+	for (int64_t i = count - 1; status == STATUS_OK; i = i > coarse ? i - coarse : 0) {
+		if (table->grid.rest + (levels[i] - 1) * table->grid.unit <= reach)
+			status = offer_level(s, table, levels[i], &on);
+		if (i == 0 || on != TOO_LARGE) {
+			below = i;
 			break;
-		/* Not in steps of one where it is far above: a level is a unit at least. */
-		int64_t over = (peak - limit) / table->grid.unit;
-		m -= over > 4 * SLACK ? over / 2 : 1;
+		}
+		above = i;
+	}
+	on = TOO_LARGE;
+	for (int64_t k = above - 1; k > below && !status && on == TOO_LARGE; k -= fine)
+		status = offer_level(s, table, levels[k], &on);
+	return status;
+}
+
+/* The ladder is of the levels at which the time falls. */
+static enum status solve_and_offer(struct search *s, struct levels *l, const struct grid *grid)
+{
+	enum status status = STATUS_OK;
+	int32_t *levels = allocator_get(s->allocator, (size_t)grid->levels, sizeof *levels);
+	if (!levels || !levels_solve(l, grid, s->allocator)) {
+		status = diag_memory(s->diags);
+	} else {
+		int64_t count = 0;
+		double before = INFINITY;
+		for (int64_t m = table_least(&l->outer); m < grid->levels; m++) {
+			double time = table_time(&l->outer, m);
+			if (time < before * (1 - 1e-6))
+				levels[count++] = (int32_t)m;
+			before = time < before ? time : before;
+		}
+		if (count)
+			status = offer_ladder(s, &l->outer, levels, count);
+	}
+	levels_clear(l, s->allocator);
+	if (levels)
+		allocator_put(s->allocator, levels, (size_t)grid->levels * sizeof *levels);
+	return status;
+}
+
+/*
+ * Where UNIT divides all that is held: peaks are so many units and what one step
+ * needs for a while. The verifier's alone can be had exactly, by levels that end at
+ * the budget; else levels are tried that end at what the steps need.
+ */
+static enum status offer_units(struct search *s, struct levels *l, int64_t unit, int64_t bytes)
+{
+	int64_t rests[4] = {0}, count = 1;
+	if (!s->judge)
+		rests[0] = (s->budget - s->costs->fixed) % unit;
+	for (int kind = 0; kind < 3 && s->judge; kind++) {
+		int64_t most_needed = 0;
+		for (size_t i = 0; i < s->costs->run_count; i++) {
+			const struct step_cost *cost = &s->costs->runs[i].cost;
+			const int64_t needs[] = {cost->forward_temporary, cost->record_temporary, cost->backward_temporary};
+			most_needed = needs[kind] > most_needed ? needs[kind] : most_needed;
+		}
+		bool known = false;
+		for (int64_t k = 0; k < count; k++)
+			known |= rests[k] == most_needed % unit;
+		if (!known)
+			rests[count++] = most_needed % unit;
+	}
+	enum status status = STATUS_OK;
+	for (int64_t k = 0; k < count && !status; k++) {
+		struct grid grid = {unit, rests[k], (bytes - rests[k]) / unit + 1 + (s->judge ? 1 : 0)};
+		status = solve_and_offer(s, l, &grid);
 	}
 	return status;
 }
 
-static enum status solve_and_offer(struct search *s, struct levels *l, const struct grid *grid, int64_t limit)
-{
-	enum status status = STATUS_OK;
-	if (!levels_solve(l, grid, s->context->allocator))
-		status = diag_memory(s->context->diags);
-	else
-		status = offer_level(s, &l->outer, limit);
-	levels_clear(l, s->context->allocator);
-	return status;
-}
-
-/* The tables, on a grid that divides all sizes, or on the two that the invariant asks for. WHOLE: save-all's peak. */
+/* The tables, on a grid that divides all sizes, or on those that the invariant asks for. WHOLE: save-all's peak. */
 static enum status offer_tables(struct search *s, struct levels *l, int64_t whole)
 {
 	int64_t available = s->budget - s->costs->fixed, levels = levels_of(l), unit = common_unit(l->parts, l->count);
-	whole -= s->costs->fixed;
+	int64_t reach = reach_of(s) - s->costs->fixed, range = whole - s->costs->fixed;
 	if (available <= 0)
 		return STATUS_OK;
-	if (whole / unit < levels) {
-		struct grid grid = {unit, available % unit, available / unit + 1};
-		return solve_and_offer(s, l, &grid, s->budget);
-	}
-	int64_t range = whole;
-	while (range / 2 >= available)
+	if (range / unit < levels)
+		return offer_units(s, l, unit, s->judge ? range : available);
+	while (range / 2 >= reach)
 		range /= 2;
-	for (int turn = 0; turn < 2 && range > levels / 4; turn++, range /= 2) {
-		int64_t bytes = turn == 0 ? available : range, each = range / (levels - SLACK) + 1;
-		struct grid grid = {each, 0, bytes / each + 1 + SLACK};
-		enum status status = solve_and_offer(s, l, &grid, s->costs->fixed + bytes);
-		if (status)
-			return status;
+	enum status status = STATUS_OK;
+	for (; range > available / 2 && range > levels / 4 && !status; range /= 2) {
+		int64_t each = range / (levels - SLACK) + 1;
+		struct grid grid = {each, 0, range / each + 1 + SLACK};
+		status = solve_and_offer(s, l, &grid);
 	}
-	return STATUS_OK;
+	return status;
 }
 
 static enum status search_tables(struct search *s, int64_t whole)
 {
-	const struct allocator *allocator = s->context->allocator;
 	int64_t count;
+	enum verdict_on on;
 	struct part *parts = make_parts(s, &count);
-	enum status status = parts ? STATUS_OK : diag_memory(s->context->diags);
+	enum status status = parts ? STATUS_OK : diag_memory(s->diags);
 	if (status == STATUS_OK && count <= LEAST_PARTS) {
-		struct action_list list = {.allocator = allocator};
+		struct action_list list = {.allocator = s->allocator};
 		(void)least_peak_extract(parts, count, &list);
-		status = offer_list(s, &list, NULL);
+		status = offer_list(s, &list, &on);
 	}
 	if (status == STATUS_OK) {
 		struct levels l;
-		s->fitted = true;
-		status = levels_make(&l, parts, count, allocator) ? offer_tables(s, &l, whole) : diag_memory(s->context->diags);
-		s->fitted = false;
-		levels_free(&l, allocator);
+		status = levels_make(&l, parts, count, s->allocator) ? offer_tables(s, &l, whole) : diag_memory(s->diags);
+		levels_free(&l, s->allocator);
 	}
 	if (parts)
-		allocator_put(allocator, parts, (size_t)count * sizeof *parts);
+		allocator_put(s->allocator, parts, (size_t)count * sizeof *parts);
 	return status;
 }
 
@@ -351,46 +434,70 @@ static int64_t enough_bytes(const struct step_cost *large, int64_t fixed, int64_
 	return saturate(fixed + states + (recorded > large->forward_temporary ? recorded : large->forward_temporary));
 }
 
-/* The parts' length and the snapshots of least evaluations within the budget; *LENGTH 0 where there are none. */
-static void choose_parts(const struct search *s, int64_t *length, int64_t *snapshots)
+/*
+ * The parts' length and the snapshots of least evaluations above MORE whose bound is
+ * within BYTES. False where there are none.
+ */
+static bool choose_parts(const struct search *s, const struct step_cost *large, int64_t bytes, int64_t more,
+                         struct policy *family)
 {
-	struct step_cost large = largest_cost(s->costs);
 	int64_t steps = s->costs->steps, fewest = INT64_MAX;
-	*length = 0;
 	for (int64_t slots = 1; slots < steps; slots = next_number(slots, 64, 5)) {
-		if (enough_bytes(&large, s->costs->fixed, 1, slots) > s->budget)
+		if (enough_bytes(large, s->costs->fixed, 1, slots) > bytes)
 			break;
 		for (int64_t each = 1; each <= steps; each = next_number(each, 64, 3)) {
-			if (enough_bytes(&large, s->costs->fixed, each, slots) > s->budget)
+			if (enough_bytes(large, s->costs->fixed, each, slots) > bytes)
 				break;
 			int64_t evaluations = revolve_parts_evaluations(steps, each, slots);
-			if (evaluations < fewest) {
+			if (evaluations > more && evaluations < fewest) {
 				fewest = evaluations;
-				*length = each;
-				*snapshots = slots;
+				*family = (struct policy){.kind = POLICY_revolve, .number = slots, .length = each};
 			}
 		}
 	}
+	return fewest < INT64_MAX;
 }
 
-static enum status search_long(struct search *s)
+/* Takes what FAMILY makes if it fits. Where even the verifier's walk is long, and there is no judge, its bound says. */
+static enum status offer_long(struct search *s, const struct policy *family, int64_t bound)
 {
-	int64_t length, snapshots = 1;
-	struct step_cost large = largest_cost(s->costs);
-	choose_parts(s, &length, &snapshots);
-	int64_t least = enough_bytes(&large, s->costs->fixed, 1, 1);
-	s->least = least < s->least ? least : s->least;
-	if (length == 0)
-		return STATUS_OK;
-	struct emit_context context = *s->context;
 	struct schedule *schedule = NULL;
-	context.schedule = &schedule;
-	enum status status = revolve_parts_schedule(&context, s->costs->steps, length, snapshots);
-	if (status == STATUS_OK && s->costs->steps <= GROUPED) {
-		s->fitted = true;
-		return offer(s, schedule, NULL);
+	enum verdict_on on;
+	enum status status = policy_schedule(family, s->costs, s->allocator, &schedule, s->diags);
+	if (!status && s->costs->steps <= GROUPED)
+		return offer(s, family, schedule, &on);
+	if (!status && s->judge)
+		status = s->judge->peak(s->judge->context, family, schedule, &bound, s->diags);
+	s->least = !status && bound < s->least ? bound : s->least;
+	if (status || bound > s->budget) {
+		schedule_free(schedule);
+		return status;
 	}
 	s->best = schedule;
+	s->family = *family;
+	return STATUS_OK;
+}
+
+/*
+ * The fewest evaluations first; the smallest that there is at last. Where a judge is
+ * quick, steps being equal, what the bound says is a little too large is shown to it.
+ */
+static enum status search_long(struct search *s)
+{
+	struct step_cost large = largest_cost(s->costs);
+	bool quick = s->judge && (s->costs->run_count == 1 || s->costs->steps <= GROUPED);
+	int64_t more = 0, bytes = s->budget < INT64_MAX / 2 && quick ? s->budget + 2 * large.state : s->budget;
+	struct policy family = {.kind = POLICY_revolve, .number = 1, .length = 1};
+	const struct policy smallest = family;
+	enum status status = STATUS_OK;
+	for (int turn = 0; turn < TRIES_LONG && !status && !s->best; turn++) {
+		if (!choose_parts(s, &large, bytes, more, &family))
+			break;
+		more = revolve_parts_evaluations(s->costs->steps, family.length, family.number);
+		status = offer_long(s, &family, enough_bytes(&large, s->costs->fixed, family.length, family.number));
+	}
+	if (!status && !s->best)
+		status = offer_long(s, &smallest, enough_bytes(&large, s->costs->fixed, 1, 1));
 	return status;
 }
 
@@ -407,30 +514,16 @@ static bool all_equal(const struct step_costs *costs)
 	return true;
 }
 
-static enum status infeasible(const struct search *s)
-{
-	enum status status = diag_file(s->context->diags, STATUS_LIMIT, NULL, -1,
-	                               "the chain cannot be turned back in %lld bytes: the least is %lld bytes",
-	                               (long long)s->budget, (long long)s->least);
-	diag_hint(s->context->diags, "use budget:%lld or more", (long long)s->least);
-	return status;
-}
-
 /* Tries everything; where it fails nothing is kept. */
 static enum status search_all(struct search *s)
 {
 	const struct step_costs *costs = s->costs;
-	struct emit_context save = *s->context;
-	struct schedule *all = NULL;
-	int64_t whole = INT64_MAX;
-	save.schedule = &all;
-	enum status status = segments_schedule(&save, costs->steps, costs->steps > 0 ? costs->steps : 1, 0);
-	if (status == STATUS_OK)
-		status = offer(s, all, &whole);
+	const struct policy all = {.kind = POLICY_save_all};
+	enum status status = offer_family(s, &all);
 	if (status == STATUS_OK && !s->best && costs->steps > 1) {
 		bool tables = costs->steps <= MANY || (costs->steps <= GROUPED && !all_equal(costs));
 		if (tables)
-			status = search_tables(s, whole);
+			status = search_tables(s, s->verified);
 		if (tables && status == STATUS_OK && costs->steps <= MANY)
 			status = offer_families(s);
 		if (tables && status == STATUS_OK && costs->steps <= MANY)
@@ -445,25 +538,43 @@ static enum status search_all(struct search *s)
 	return status;
 }
 
-enum status budget_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t bytes)
+enum status budget_search(const struct step_costs *costs, int64_t bytes, const struct budget_judge *judge,
+                          const struct allocator *allocator, struct schedule **schedule, struct policy *family,
+                          int64_t *least, struct diags *diags)
 {
-	struct search s = {.context = context, .costs = costs, .budget = bytes, .least = INT64_MAX};
+	struct search s = {
+		.costs = costs, .judge = judge, .allocator = allocator, .diags = diags, .budget = bytes, .least = INT64_MAX};
 	enum status status = search_all(&s);
-	if (status == STATUS_OK && !s.best)
-		status = infeasible(&s);
-	if (status == STATUS_OK)
-		*context->schedule = s.best;
+	*schedule = s.best;
+	*least = s.least;
+	if (family)
+		*family = s.family;
 	return status;
 }
 
 enum status budget_least(const struct step_costs *costs, const struct allocator *allocator, int64_t *least,
                          struct diags *diags)
 {
-	struct emit_context context = {allocator, diags, NULL};
-	struct search s = {.context = &context, .costs = costs, .least = INT64_MAX};
-	enum status status = search_all(&s);
-	/* A chain that takes nothing fits in nothing. */
-	*least = s.best ? 0 : s.least;
-	schedule_free(s.best);
+	struct schedule *schedule;
+	enum status status = budget_search(costs, 0, NULL, allocator, &schedule, NULL, least, diags);
+	*least = schedule ? 0 : *least; /* a chain that takes nothing fits in nothing */
+	schedule_free(schedule);
 	return status;
+}
+
+enum status budget_infeasible(int64_t bytes, int64_t least, struct diags *diags)
+{
+	enum status status = diag_file(diags, STATUS_LIMIT, NULL, -1,
+	                               "the chain cannot be turned back in %lld bytes: the least is %lld bytes",
+	                               (long long)bytes, (long long)least);
+	diag_hint(diags, "use budget:%lld or more", (long long)least);
+	return status;
+}
+
+enum status budget_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t bytes)
+{
+	int64_t least;
+	enum status status =
+		budget_search(costs, bytes, NULL, context->allocator, context->schedule, NULL, &least, context->diags);
+	return status || *context->schedule ? status : budget_infeasible(bytes, least, context->diags);
 }

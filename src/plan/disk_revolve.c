@@ -41,6 +41,7 @@ struct tables {
 struct disk_revolve {
 	struct schedule head;
 	int64_t steps, snapshots;
+	int64_t room;     /* of the binomial's tables */
 	int64_t segments; /* that begin with a state on disk */
 	int64_t *starts;  /* of them, and of the remainder */
 	int32_t *choice;  /* of D, by length */
@@ -101,6 +102,10 @@ static void disk_rewind(struct schedule *schedule)
 	d->queue.head = d->queue.count = 0;
 	d->segment = d->length = 0;
 	d->swept = false;
+	d->binomial.ranges = (struct binomial_range *)(d + 1);
+	d->binomial.free = (int64_t *)(d->binomial.ranges + d->room);
+	d->starts = d->binomial.free + d->room;
+	d->choice = (int32_t *)(d->starts + d->segments + 1);
 	d->binomial.depth = 0;
 	d->binomial.free_count = d->head.slots;
 	for (int64_t i = 0; i < d->head.slots; i++)
@@ -236,10 +241,9 @@ static struct disk_revolve *disk_make(const struct emit_context *context, const 
 		return NULL;
 	d->steps = steps;
 	d->snapshots = snapshots;
-	d->binomial.ranges = (struct binomial_range *)(d + 1);
-	d->binomial.free = (int64_t *)(d->binomial.ranges + slots + 1);
-	d->starts = d->binomial.free + slots + 1;
-	d->choice = (int32_t *)(d->starts + segments + 1);
+	d->room = slots + 1;
+	d->segments = segments;
+	disk_rewind(&d->head);
 	memcpy(d->choice, t->reread_choice, choices);
 	(void)list_segments(t, steps, leading, length, d);
 	disk_rewind(&d->head);

@@ -9,7 +9,8 @@
 
 /*
  * The head of every schedule; a family's own state follows it in the same
- * block, so that emission allocates nothing and freeing is one call.
+ * block, so that emission allocates nothing and freeing is one call. What points
+ * into the block is set by rewind, so that a copy of the block is a schedule.
  */
 struct schedule {
 	bool (*next)(struct schedule *schedule, struct action *action);

@@ -96,7 +96,7 @@ struct shortening {
 static bool shorten(const struct job *job, int64_t steps, struct shortening *s)
 {
 	*s = (struct shortening){.policy = job->scheduled};
-	int64_t period = job->scheduled.number;
+	int64_t period = job->scheduled.number, length = job->scheduled.length > 1 ? job->scheduled.length : 1;
 	switch (job->scheduled.kind) {
 	case POLICY_save_all:
 		s->first = s->stride = 64;
@@ -110,7 +110,8 @@ static bool shorten(const struct job *job, int64_t steps, struct shortening *s)
 		s->first = s->stride + steps % period;
 		break;
 	case POLICY_revolve:
-		s->first = s->stride = 4 * period + 8;
+		s->stride = (4 * period + 8) * length;
+		s->first = s->stride + steps % length;
 		break;
 	default:
 		return false;
@@ -224,146 +225,95 @@ static void total(struct job *job, const struct job_options *options, const stru
 
 /*
  * A schedule for a budget. The verifier, which policies ask, knows of a lane's
- * slab only what arrays take; what holes and copies add the machine says. So
- * budget is asked with fewer bytes until the machine's peak fits (or with the
- * least there can be, and then with more), and the families with a number or none
- * are its rivals, in fixed sets that hold every number up to RIVALS_DENSE: what is
- * taken is never worse than one of them that fits, and the least bytes that an
- * error names are those of one that was tried.
+ * slab only what arrays take, and takes no account of values that two states hold
+ * both; what holes and copies add, and such values save, the machine says: it is
+ * the judge.
  */
-enum { RIVAL_STEPS = 1000, RIVALS_DENSE = 24, RIVALS_PERCENT = 20, FIT_ATTEMPTS = 24 };
-static const enum policy_kind rival_kinds[] = {POLICY_sqrt, POLICY_recursive, POLICY_every, POLICY_revolve,
-                                               POLICY_online};
-
-struct fit {
+struct judging {
 	struct job *job;
 	const struct job_options *options;
-	int64_t limit;            /* bytes of slab */
-	int64_t fixed;            /* bytes that the verifier counts beside it */
-	int64_t low, high;        /* budgets for the verifier: feasible by it, and too much by the machine */
-	int64_t least;            /* slab of the smallest that was tried */
-	struct policy scheduled;  /* the best; its schedule is the job's */
-	struct counters counters; /* of it, where there is one */
-	double time;              /* by the verifier */
+	int64_t limit;            /* of a peak that is taken */
+	struct counters counters; /* of the last that was */
 };
 
-/* Makes POLICY's schedule the job's where it fits and is the fastest. One that is slower by the verifier is not run. */
-static enum status fit_try(struct fit *f, const struct policy *policy, int64_t *peak, struct diags *diags)
+static enum status judge_peak(void *context, const struct policy *family, struct schedule *schedule, int64_t *peak,
+                              struct diags *diags)
 {
-	struct job *job = f->job;
-	struct schedule *best = job->schedule, *schedule = NULL;
-	struct verdict verdict = {0};
-	struct counters counters = {.peak_bytes = INT64_MAX};
-	enum status status = policy_schedule(policy, &job->costs, job->allocator, &schedule, diags);
-	if (status)
-		return status;
-	status = schedule_verify(schedule, &job->costs, job->allocator, &verdict, diags);
-	if (status == STATUS_OK && verdict.valid && (peak || !best || verdict.time < f->time)) {
-		job->schedule = schedule;
-		job->scheduled = *policy;
-		status = predict_tile(job, f->options, &job->tile, &counters, diags);
-	}
-	if (peak)
-		*peak = counters.peak_bytes;
-	f->least = counters.peak_bytes < f->least ? counters.peak_bytes : f->least;
-	if (status || counters.peak_bytes > f->limit || (best && counters.recomputed_cost >= f->counters.recomputed_cost)) {
-		job->schedule = best;
-		job->scheduled = f->scheduled;
-		schedule_free(schedule);
-		return status;
-	}
-	schedule_free(best);
-	f->scheduled = *policy;
-	f->counters = counters;
-	f->time = verdict.time;
-	return STATUS_OK;
+	struct judging *judging = context;
+	struct job *job = judging->job;
+	struct counters counters = {0};
+	job->schedule = schedule;
+	job->scheduled = *family;
+	enum status status = predict_tile(job, judging->options, &job->tile, &counters, diags);
+	job->schedule = NULL;
+	*peak = job->costs.fixed + counters.peak_bytes;
+	if (*peak <= judging->limit)
+		judging->counters = counters;
+	return status;
 }
 
-static enum status fit_budget(struct fit *f, int64_t number, int64_t *peak, struct diags *diags)
+/* Bytes of the state before STEP that are in the state after it too. */
+static int64_t passing_bytes(const struct step *step)
 {
-	struct policy policy = *f->job->policy;
-	policy.number = number;
-	return fit_try(f, &policy, peak, diags);
+	int64_t bytes = 0;
+	for (uint32_t i = 0; i < step->live_in_count; i++) {
+		bool passes = false, counted = false;
+		for (uint32_t k = 0; k < step->live_out_count; k++)
+			passes |= step->live_out[k] == step->live_in[i];
+		for (size_t k = 0; k < step->body->out_count; k++)
+			passes &= step->body->outs[k].kind != PORT_SLOT || step->body->outs[k].index != step->live_in[i];
+		for (uint32_t k = 0; k < i; k++)
+			counted |= step->class_in[k] == step->class_in[i];
+		if (passes && !counted)
+			bytes += type_bytes(step->in_types[i]);
+	}
+	return bytes;
 }
 
 /*
- * Budgets for the verifier from the whole downwards, until the machine's peak fits;
- * where none does, the least there can be and then more. Where an attempt takes its
- * time there are fewer, further apart.
+ * How far the truth may be below the verifier's bytes: by a state that is lent or
+ * never made, by a tenth for other arrays, and by the values that states share.
  */
-static enum status fit_budgets(struct fit *f, struct diags *diags)
+static void set_bounds(struct budget_judge *judge, const struct job *job)
 {
-	bool lengthy = f->job->costs.steps > RIVAL_STEPS;
-	int64_t number = f->limit + f->fixed, peak = 0;
-	struct diags told; /* too few bytes for the verifier are no news yet */
-	diags_init(&told, f->job->arena);
-	for (int turn = 0; turn < FIT_ATTEMPTS && number > 0; turn++) {
-		enum status status = fit_budget(f, number, &peak, &told);
-		if (told.exhausted)
-			return diag_memory(diags);
-		if (status)
-			break;
-		if (peak <= f->limit)
-			return STATUS_OK;
-		f->high = number;
-		int64_t over = peak - f->limit;
-		over = lengthy && over < number / 100 ? number / 100 : over;
-		for (int k = 0; k < turn && lengthy && over < number / 2; k++)
-			over *= 2;
-		number -= over;
+	static const double unshared = 0.9;
+	double share = 1;
+	for (size_t i = 0; i < job->costs.run_count; i++)
+		if (job->costs.runs[i].cost.state > judge->slack)
+			judge->slack = job->costs.runs[i].cost.state;
+	for (size_t i = 0; i < job->tile.lowered.distinct_count; i++) {
+		const struct step *step = job->tile.lowered.distinct[i];
+		int64_t all = 0, passing = passing_bytes(step);
+		for (uint32_t k = 0; k < step->live_in_count; k++)
+			all += type_bytes(step->in_types[k]);
+		if (passing < all && (double)(all - passing) < share * (double)all)
+			share = (double)(all - passing) / (double)all;
 	}
-	enum status status = budget_least(&f->job->costs, f->job->allocator, &f->low, diags);
-	f->low = f->low > 0 ? f->low : 1;
-	if (!status)
-		status = fit_budget(f, f->low, &peak, diags);
-	for (int turn = lengthy ? FIT_ATTEMPTS - 4 : 0;
-	     turn < FIT_ATTEMPTS && !status && peak <= f->limit && f->high - f->low > POOL_ALIGN; turn++) {
-		int64_t middle = f->low + (f->high - f->low) / 2, at;
-		status = fit_budget(f, middle, &at, diags);
-		*(at <= f->limit ? &f->low : &f->high) = middle;
-	}
-	return status;
-}
-
-static enum status fit_rivals(struct fit *f, struct diags *diags)
-{
-	int64_t steps = f->job->costs.steps;
-	enum status status = STATUS_OK;
-	if (steps > RIVAL_STEPS)
-		return STATUS_OK;
-	for (size_t k = 0; k < sizeof rival_kinds / sizeof *rival_kinds; k++) {
-		struct policy rival = {.kind = rival_kinds[k], .text = f->job->policy->text, .number = 1};
-		bool numbered = policy_table[rival.kind].argument != NULL;
-		while (!status && rival.number < (numbered ? steps : 2)) {
-			if (f->job->schedule && f->counters.recomputed_cost <= 0)
-				return STATUS_OK;
-			status = fit_try(f, &rival, NULL, diags);
-			rival.number += rival.number < RIVALS_DENSE ? 1 : 1 + rival.number * RIVALS_PERCENT / 100;
-		}
-	}
-	return status;
+	judge->share = share * unshared;
 }
 
 /* LANE: bytes of one beside its slab; ALL: of the job. */
 static enum status make_budget(struct job *job, const struct job_options *options, int64_t lane, int64_t all,
                                struct diags *diags)
 {
-	int64_t bytes = job->policy->number;
-	struct fit f = {.job = job, .options = options, .least = INT64_MAX, .fixed = job->costs.fixed};
-	f.limit = (bytes - all) / job->lanes - lane;
-	f.high = f.limit + f.fixed;
-	f.scheduled = job->scheduled;
-	enum status status = fit_budgets(&f, diags);
-	if (!status)
-		status = fit_rivals(&f, diags);
-	if (status || job->schedule)
+	struct judging judging = {.job = job, .options = options};
+	struct budget_judge judge = {.peak = judge_peak, .context = &judging};
+	const int64_t bytes = job->policy->number, fixed = job->costs.fixed;
+	struct schedule *schedule;
+	struct policy family;
+	int64_t least;
+	set_bounds(&judge, job);
+	judging.limit = (bytes - all) / job->lanes - lane + fixed;
+	enum status status =
+		budget_search(&job->costs, judging.limit, &judge, job->allocator, &schedule, &family, &least, diags);
+	job->schedule = schedule;
+	job->scheduled = family;
+	job->predicted = judging.counters;
+	job->tile.slab = judging.counters.peak_bytes;
+	if (status || schedule)
 		return status;
-	int64_t least = job->least_bytes = all + job->lanes * (lane + f.least);
-	status = diag_file(diags, STATUS_LIMIT, NULL, -1,
-	                   "the chain cannot be turned back in %lld bytes: the least is %lld bytes", (long long)bytes,
-	                   (long long)least);
-	diag_hint(diags, "use budget:%lld or more", (long long)least);
-	return status;
+	job->least_bytes = all + job->lanes * (lane + least - fixed);
+	return budget_infeasible(bytes, job->least_bytes, diags);
 }
 
 /* By the mean of the states, where costs are of a byte. */
@@ -388,7 +338,7 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 		static const struct step_run one = {.count = 1};
 		job->scheduled = (struct policy){.kind = POLICY_save_all, .text = "save-all"};
 		job->costs = (struct step_costs){.runs = &one, .run_count = 1, .steps = 1};
-		return job_schedule(job, &job->schedule, diags);
+		return policy_schedule(&job->scheduled, &job->costs, job->allocator, &job->schedule, diags);
 	}
 	enum status status = units_costs(&job->tile.units, lane + all / job->lanes, &job->costs, job->arena, diags);
 	if (status)
@@ -396,12 +346,7 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 	set_spill_costs(job, options);
 	if (job->policy->kind == POLICY_budget)
 		return make_budget(job, options, lane, all, diags);
-	return job_schedule(job, &job->schedule, diags);
-}
-
-enum status job_schedule(const struct job *job, struct schedule **schedule, struct diags *diags)
-{
-	return policy_schedule(&job->scheduled, &job->costs, job->allocator, schedule, diags);
+	return policy_schedule(&job->scheduled, &job->costs, job->allocator, &job->schedule, diags);
 }
 
 static enum status choose_tiles(struct job *job, const struct job_options *options, struct diags *diags)
@@ -491,7 +436,7 @@ enum status job_make(struct job *job, const struct chain *chain, const struct ty
 	status = choose_tiles(job, options, diags);
 	if (status == STATUS_OK)
 		status = make_schedule(job, options, diags);
-	if (status == STATUS_OK)
+	if (status == STATUS_OK && job->policy->kind != POLICY_budget)
 		status = predict_tile(job, options, &job->tile, &job->predicted, diags);
 	struct counters rest = {0};
 	if (status == STATUS_OK && job->rest.rows)

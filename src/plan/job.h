@@ -47,7 +47,7 @@ struct job {
 	int lanes;                   /* workers */
 	struct tile_plan tile, rest; /* rest.rows 0: the rows divide */
 	struct schedule *schedule;
-	struct policy scheduled; /* the policy that made the schedule, its budget as adjusted */
+	struct policy scheduled; /* what made the schedule: the policy, or what budget chose */
 	struct step_costs costs;
 	int64_t least_bytes;           /* that a budget must have, where one was found to be infeasible; else 0 */
 	struct counters predicted;     /* of the whole job: all lanes, params, I/O blocks */
@@ -67,8 +67,6 @@ struct job {
 enum status job_make(struct job *job, const struct chain *chain, const struct type *input,
                      const struct job_options *options, struct arena *arena, struct diags *diags);
 void job_free(struct job *job);
-/* Another reader of the job's schedule, for a lane of its own. */
-enum status job_schedule(const struct job *job, struct schedule **schedule, struct diags *diags);
 /*
  * The residual report, of whole arrays: rows in ROWS (arguments first: params as
  * declared, the input, consts; then outputs in program order). BYTES of a row are

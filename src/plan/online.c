@@ -116,6 +116,10 @@ static void online_rewind(struct schedule *schedule)
 	o->kept_count = o->later_count = o->bubble = o->position = 0;
 	o->level = INT64_MAX / 2;
 	o->swept = o->steps == 0;
+	o->kept = (struct snapshot *)(o + 1);
+	o->later = o->kept + o->head.slots + 1;
+	o->binomial.ranges = (struct binomial_range *)(o->later + o->head.slots + 1);
+	o->binomial.free = (int64_t *)(o->binomial.ranges + o->head.slots + 1);
 	o->binomial.depth = 0;
 	o->binomial.free_count = o->head.slots;
 	for (int64_t i = 0; i < o->head.slots; i++)
@@ -135,10 +139,6 @@ enum status online_schedule(const struct emit_context *context, int64_t steps, i
 	o->steps = steps;
 	o->snapshots = slots;
 	o->head.slots = slots;
-	o->kept = (struct snapshot *)(o + 1);
-	o->later = o->kept + slots + 1;
-	o->binomial.ranges = (struct binomial_range *)(o->later + slots + 1);
-	o->binomial.free = (int64_t *)(o->binomial.ranges + slots + 1);
 	online_rewind(&o->head);
 	*context->schedule = &o->head;
 	return STATUS_OK;

@@ -121,18 +121,6 @@ static enum status parse_names(const struct parser *p, struct policy *policy, co
 	return policy->text ? STATUS_OK : diag_memory(p->diags);
 }
 
-/* The shortest text that bytes_parse reads back: the largest binary unit that divides. */
-static const char *bytes_text(struct arena *arena, const char *prefix, int64_t bytes)
-{
-	static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
-	int unit = 0;
-	while (unit < 4 && bytes > 0 && bytes % 1024 == 0) {
-		bytes /= 1024;
-		unit++;
-	}
-	return arena_printf(arena, "%s:%lld%s", prefix, (long long)bytes, units[unit]);
-}
-
 static enum status parse_one(const struct parser *p, struct policy *policy, const char *text, size_t length)
 {
 	size_t name_length = 0;
@@ -165,7 +153,7 @@ static enum status parse_one(const struct parser *p, struct policy *policy, cons
 		return status;
 	if (policy->number < 1)
 		return wrong_argument(p, policy->kind, "needs at least 1 byte");
-	policy->text = bytes_text(p->arena, policy_table[kind].name, policy->number);
+	policy->text = arena_strndup(p->arena, text, length);
 	return policy->text ? STATUS_OK : diag_memory(p->diags);
 }
 
@@ -316,7 +304,7 @@ enum status policy_schedule(const struct policy *policy, const struct step_costs
 	case POLICY_recursive:
 		return recursive_schedule(&context, steps);
 	case POLICY_revolve:
-		return revolve_schedule(&context, steps, snapshots_of(policy));
+		return revolve_parts_schedule(&context, steps, policy->length ? policy->length : 1, snapshots_of(policy));
 	case POLICY_online:
 		return online_schedule(&context, steps, snapshots_of(policy));
 	case POLICY_disk_revolve:
@@ -345,7 +333,7 @@ int64_t policy_evaluations(const struct policy *policy, int64_t steps)
 	case POLICY_recursive:
 		return recursive_evaluations(steps);
 	case POLICY_revolve:
-		return revolve_evaluations(steps, snapshots_of(policy));
+		return revolve_parts_evaluations(steps, policy->length ? policy->length : 1, snapshots_of(policy));
 	default:
 		return -1;
 	}

@@ -16,12 +16,13 @@ enum policy_kind {
 
 struct policy {
 	enum policy_kind kind;
-	const char *text;         /* canonical: "every:4", "names:a,b", "dots+names:a" */
+	const char *text;         /* canonical, bytes as written: "every:4", "names:a,b", "dots+names:a", "budget:2GiB" */
 	int64_t number;           /* every:N, revolve:S, budget:BYTES, disk-revolve:S, online:S */
 	const char *const *names; /* names:, names-but:, all-but: */
 	size_t name_count;
 	const struct policy *left, *right; /* P+Q */
 	int64_t max_checkpoints;           /* --max-checkpoints K, or 0 */
+	int64_t length; /* revolve's, where budget made it: steps of a part that is recorded as one; or 0 */
 };
 
 /*
@@ -50,9 +51,34 @@ bool policy_saves(const struct policy *policy, const struct policy_value *value)
 enum status policy_schedule(const struct policy *policy, const struct step_costs *costs,
                             const struct allocator *allocator, struct schedule **schedule, struct diags *diags);
 
+/*
+ * What a schedule takes in truth, where the caller knows better than the verifier:
+ * *PEAK in the verifier's bytes, costs->fixed among them. FAMILY made the schedule;
+ * where its kind is budget, a planner of budget.c did. The truth is not
+ * less than SHARE of what the verifier says above costs->fixed, less SLACK bytes.
+ */
+struct budget_judge {
+	enum status (*peak)(void *context, const struct policy *family, struct schedule *schedule, int64_t *peak,
+	                    struct diags *diags);
+	void *context;
+	double share;
+	int64_t slack;
+};
+
+/*
+ * The schedule of least time over COSTS that takes at most BYTES, as JUDGE (NULL:
+ * the verifier) says; FAMILY, unless NULL, is set to what made it. *SCHEDULE is NULL
+ * where there is none; then *LEAST is the least bytes for which there is one. The
+ * time does not rise with BYTES. STATUS_LIMIT where memory is short.
+ */
+enum status budget_search(const struct step_costs *costs, int64_t bytes, const struct budget_judge *judge,
+                          const struct allocator *allocator, struct schedule **schedule, struct policy *family,
+                          int64_t *least, struct diags *diags);
 /* The least bytes for which budget:BYTES is feasible over COSTS, as the verifier counts. STATUS_LIMIT. */
 enum status budget_least(const struct step_costs *costs, const struct allocator *allocator, int64_t *least,
                          struct diags *diags);
+/* Says that BYTES are too few and LEAST would do. STATUS_LIMIT. */
+enum status budget_infeasible(int64_t bytes, int64_t least, struct diags *diags);
 
 /* Griewank and Walther 2000: evaluations (recording ones included) of revolve with S snapshots over L steps. */
 int64_t revolve_evaluations(int64_t steps, int64_t snapshots);

@@ -156,6 +156,8 @@ static void revolve_rewind(struct schedule *schedule)
 {
 	struct revolve *r = (struct revolve *)schedule;
 	r->queue.head = r->queue.count = 0;
+	r->binomial.ranges = (struct binomial_range *)(r + 1);
+	r->binomial.free = (int64_t *)(r->binomial.ranges + r->head.slots + 1);
 	r->binomial.depth = 0;
 	r->binomial.free_count = r->head.slots;
 	for (int64_t i = 0; i < r->head.slots; i++)
@@ -183,8 +185,6 @@ enum status revolve_parts_schedule(const struct emit_context *context, int64_t s
 	r->length = length;
 	r->snapshots = slots > 0 ? slots : 1;
 	r->head.slots = slots;
-	r->binomial.ranges = (struct binomial_range *)(r + 1);
-	r->binomial.free = (int64_t *)(r->binomial.ranges + slots + 1);
 	revolve_rewind(&r->head);
 	*context->schedule = &r->head;
 	return STATUS_OK;

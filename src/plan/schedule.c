@@ -33,6 +33,16 @@ bool schedule_next(struct schedule *schedule, struct action *action) { return sc
 
 void schedule_rewind(struct schedule *schedule) { schedule->rewind(schedule); }
 
+struct schedule *schedule_copy(const struct schedule *schedule)
+{
+	struct schedule *copy = allocator_get(schedule->allocator, 1, schedule->size);
+	if (!copy)
+		return NULL;
+	memcpy(copy, schedule, schedule->size);
+	copy->rewind(copy);
+	return copy;
+}
+
 int64_t schedule_slots(const struct schedule *schedule) { return schedule->slots; }
 
 int64_t schedule_disk_slots(const struct schedule *schedule) { return schedule->disk_slots; }

@@ -72,6 +72,8 @@ struct schedule;
 bool schedule_next(struct schedule *schedule, struct action *action);
 /* Back to the first action. */
 void schedule_rewind(struct schedule *schedule);
+/* Another reader of the same actions, at the first; NULL where memory is short. */
+struct schedule *schedule_copy(const struct schedule *schedule);
 /* Memory slots that are in use at once at most (slots are numbered below this), and disk slots. */
 int64_t schedule_slots(const struct schedule *schedule);
 int64_t schedule_disk_slots(const struct schedule *schedule);
