@@ -141,6 +141,24 @@ static enum status choose_policies(struct planning *p)
 
 /* What is printed. */
 
+/* What save-all takes, to which others are compared. */
+static enum status plan_save_all(struct planning *p)
+{
+	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
+	struct session *s = p->session;
+	size_t given = s->policy_count;
+	s->policy_count = 0; /* no warnings about what nobody asked for */
+	enum status status = subject_plan(&p->subject, &save_all, &p->save_all, NULL, NULL, &s->diags);
+	s->policy_count = given;
+	return status;
+}
+
+static void compare_row(const struct planning *p, struct policy_row *row)
+{
+	row->save_all_peak = p->save_all.counters.peak_bytes;
+	row->saved_bytes = p->save_all.counters.stored_bytes - row->counters.stored_bytes;
+}
+
 static enum status plan_all(struct planning *p)
 {
 	struct session *s = p->session;
@@ -154,8 +172,7 @@ static enum status plan_all(struct planning *p)
 		status = subject_policy(&p->subject, p->texts[i], &policy);
 		if (!status)
 			status = subject_plan(&p->subject, policy, row, NULL, NULL, &s->diags);
-		row->save_all_peak = p->save_all.counters.peak_bytes;
-		row->saved_bytes = p->save_all.counters.stored_bytes - row->counters.stored_bytes;
+		compare_row(p, row);
 	}
 	return status;
 }
@@ -184,11 +201,7 @@ static enum status print_schedule(struct planning *p)
 static enum status print_table(struct planning *p)
 {
 	struct session *s = p->session;
-	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
-	size_t given = s->policy_count;
-	s->policy_count = 0; /* no warnings about what nobody asked for */
-	enum status status = subject_plan(&p->subject, &save_all, &p->save_all, NULL, NULL, &s->diags);
-	s->policy_count = given;
+	enum status status = plan_save_all(p);
 	if (!status)
 		status = choose_policies(p);
 	if (!status)
@@ -211,7 +224,8 @@ static enum status print_difference(struct planning *p)
 	struct session *s = p->session;
 	struct kept_list lists[2];
 	struct policy *policies[2];
-	enum status status = STATUS_OK;
+	struct policy_row rows[2];
+	enum status status = plan_save_all(p);
 	for (int i = 0; i < 2 && !status; i++) {
 		status = subject_policy(&p->subject, s->compared[i], &policies[i]);
 		if (!status)
@@ -219,6 +233,13 @@ static enum status print_difference(struct planning *p)
 	}
 	if (status)
 		return status;
+	for (int i = 0; i < 2; i++) {
+		compare_row(p, &lists[i].row);
+		rows[i] = lists[i].row;
+	}
+	mark_front(rows, 2);
+	for (int i = 0; i < 2; i++)
+		lists[i].row = rows[i];
 	/* A policy by value has one step: steps cannot be compared. */
 	for (int i = 0; i < 2 && (policy_by_value(policies[0]) || policy_by_value(policies[1])); i++)
 		for (size_t k = 0; k < lists[i].count; k++)

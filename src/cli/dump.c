@@ -21,9 +21,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .param_bytes = s->bound.bytes,
 	                            .costs = s->costs ? costs_of : NULL,
 	                            .costs_context = s->costs,
-	                            .spill_write = s->costs ? s->costs->spill_write : 0,
-	                            .spill_read = s->costs ? s->costs->spill_read : 0,
-	                            .spill_by_byte = s->costs && !s->costs->spec,
+	                            .spill = s->costs && s->costs->spill_known ? &s->costs->spill : NULL,
 	                            .allocator = s->allocator};
 }
 

@@ -428,8 +428,8 @@ enum status session_open_costs(struct session *s)
 	*source = (struct source){value, text, length};
 	costs->spec = spec;
 	status = spec_read(spec, source, &s->arena, &s->diags);
-	costs->spill_write = spec->costs.spill_write;
-	costs->spill_read = spec->costs.spill_read;
+	costs->spill = (struct spill_costs){.write = spec->costs.spill_write, .read = spec->costs.spill_read};
+	costs->spill_known = !status;
 	return status;
 }
 

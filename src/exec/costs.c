@@ -188,8 +188,8 @@ enum status costs_measure_disk(struct costs_source *source, const char *director
 		const double written = nanoseconds();
 		if (!status)
 			status = spill_read(&spill, 0, &piece, 1, diags);
-		source->spill_write = (written - begun) / BYTES;
-		source->spill_read = (nanoseconds() - written) / BYTES;
+		source->spill = (struct spill_costs){(written - begun) / BYTES, (nanoseconds() - written) / BYTES, true};
+		source->spill_known = true;
 	}
 	slab_put(&slab, source->allocator);
 	spill_close(&spill);

@@ -16,7 +16,8 @@ struct costs_source {
 	const struct spec *spec; /* --costs FILE; NULL: measured */
 	const char *name;        /* of the file */
 	struct measured_costs *measured;
-	double spill_write, spill_read; /* of a state from a file; of a byte where measured; 0: not known */
+	struct spill_costs spill;
+	bool spill_known;
 	const struct allocator *allocator;
 	struct arena *arena;
 };
@@ -29,11 +30,11 @@ struct costs_source {
  * have the mean of theirs. STATUS_DATA where the file has another number of steps
  * than the chain.
  */
+enum status costs_of(void *context, struct units *units, int64_t rows, struct diags *diags);
 /*
  * Measures writing to DIRECTORY, made durable, and reading back, for SOURCE's spill
  * costs: nanoseconds a byte. STATUS_IO.
  */
 enum status costs_measure_disk(struct costs_source *source, const char *directory, struct diags *diags);
-enum status costs_of(void *context, struct units *units, int64_t rows, struct diags *diags);
 
 #endif

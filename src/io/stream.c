@@ -339,13 +339,43 @@ static bool follow_links(const char *path, char to[PATH_MAX])
 	return false;
 }
 
-static void open_standard(struct output *output, const struct stat *st)
+/* What is open already is written onward from where it is. */
+static void go_on(struct output *output, const struct stat *st)
 {
 	if (S_ISFIFO(st->st_mode))
-		fcntl(1, F_SETPIPE_SZ, PIPE_SIZE);
-	off_t at = S_ISREG(st->st_mode) ? lseek(1, 0, SEEK_CUR) : -1;
-	output->seekable = at >= 0 && !(fcntl(1, F_GETFL) & O_APPEND);
+		fcntl(output->fd, F_SETPIPE_SZ, PIPE_SIZE);
+	off_t at = S_ISREG(st->st_mode) ? lseek(output->fd, 0, SEEK_CUR) : -1;
+	output->seekable = at >= 0 && !(fcntl(output->fd, F_GETFL) & O_APPEND);
 	output->base = at > 0 ? at : 0;
+}
+
+/* The descriptor of this process that PATH names, or -1: a file behind it is not one to be replaced. */
+static int descriptor_of(const char *path)
+{
+	static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+	if (!strcmp(path, "/dev/stdout"))
+		return 1;
+	if (!strcmp(path, "/dev/stderr"))
+		return 2;
+	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+		size_t length = strlen(folders[i]);
+		if (strncmp(path, folders[i], length) != 0)
+			continue;
+		size_t digits = strspn(path + length, "0123456789");
+		if (digits > 0 && digits < 9 && !path[length + digits])
+			return atoi(path + length);
+	}
+	return -1;
+}
+
+static enum status open_descriptor(struct output *output, const char *path, int fd, struct diags *diags)
+{
+	struct stat st;
+	output->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (output->fd < 0 || fstat(output->fd, &st) != 0)
+		return failed(path, -1, "cannot write", diags);
+	go_on(output, &st);
+	return STATUS_OK;
 }
 
 enum status output_open(struct output *output, const char *path, struct arena *arena, struct diags *diags)
@@ -357,9 +387,11 @@ enum status output_open(struct output *output, const char *path, struct arena *a
 	char target[PATH_MAX];
 	bool there = (standard ? fstat(1, &st) : stat(path, &st)) == 0;
 	if (there && standard) {
-		open_standard(output, &st);
+		go_on(output, &st);
 		return STATUS_OK;
 	}
+	if (!standard && descriptor_of(path) >= 0)
+		return open_descriptor(output, path, descriptor_of(path), diags);
 	if (there && S_ISDIR(st.st_mode)) {
 		errno = EISDIR;
 		return failed(path, -1, "cannot write", diags);

@@ -28,8 +28,6 @@
 #include "plan/binomial.h"
 
 enum { TABLE = 3000 };
-/* Where no cost of the disk is given: as in the paper's experiments, writing and reading take five steps each. */
-static const double default_write = 5, default_read = 5;
 
 /* What the recurrences choose: 0 for memory alone, else the length of the left part. */
 struct tables {
@@ -212,19 +210,15 @@ static int64_t list_segments(const struct tables *t, int64_t steps, int64_t lead
 	return count;
 }
 
-/* The disk's costs in steps, the mean of whose forward costs is taken for each. */
-static void disk_costs(const struct step_costs *costs, double *write, double *read)
+static double mean_forward(const struct step_costs *costs)
 {
 	double forward = 0;
 	for (size_t i = 0; i < costs->run_count; i++)
 		forward += costs->runs[i].cost.forward * (double)costs->runs[i].count;
-	*write = default_write;
-	*read = default_read;
-	if ((costs->spill_write > 0 || costs->spill_read > 0) && forward > 0) {
-		*write = costs->spill_write * (double)costs->steps / forward;
-		*read = costs->spill_read * (double)costs->steps / forward;
-	}
+	return costs->steps > 0 ? forward / (double)costs->steps : 0;
 }
+
+double assumed_spill_cost(const struct step_costs *costs) { return 5 * mean_forward(costs); }
 
 static struct disk_revolve *disk_make(const struct emit_context *context, const struct tables *t, int64_t steps,
                                       int64_t snapshots, double write, double read)
@@ -253,8 +247,12 @@ static struct disk_revolve *disk_make(const struct emit_context *context, const 
 enum status disk_revolve_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t snapshots)
 {
 	struct tables t;
-	double write, read;
-	disk_costs(costs, &write, &read);
+	/* In steps, each of which is taken to have the mean cost; where steps cost nothing the disk alone counts. */
+	double step = mean_forward(costs), write = costs->spill_write, read = costs->spill_read;
+	if (step > 0) {
+		write /= step;
+		read /= step;
+	}
 	bool made = tables_make(&t, costs->steps, snapshots, write, read, context->allocator);
 	struct disk_revolve *d = made ? disk_make(context, &t, costs->steps, snapshots, write, read) : NULL;
 	tables_free(&t, context->allocator);

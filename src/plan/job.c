@@ -316,16 +316,20 @@ static enum status make_budget(struct job *job, const struct job_options *option
 	return budget_infeasible(bytes, job->least_bytes, diags);
 }
 
-/* By the mean of the states, where costs are of a byte. */
 static void set_spill_costs(struct job *job, const struct job_options *options)
 {
 	struct step_costs *costs = &job->costs;
 	double bytes = 0;
 	for (size_t i = 0; i < costs->run_count; i++)
 		bytes += (double)costs->runs[i].cost.state * (double)costs->runs[i].count;
-	const double scale = !options->spill_by_byte ? 1 : costs->steps > 0 ? bytes / (double)costs->steps : 0;
-	costs->spill_write = options->spill_write * scale;
-	costs->spill_read = options->spill_read * scale;
+	if (!options->spill) {
+		costs->spill_write = costs->spill_read = assumed_spill_cost(costs);
+		return;
+	}
+	/* By the mean of the states, where costs are of a byte. */
+	const double scale = !options->spill->by_byte ? 1 : costs->steps > 0 ? bytes / (double)costs->steps : 0;
+	costs->spill_write = options->spill->write * scale;
+	costs->spill_read = options->spill->read * scale;
 }
 
 static enum status make_schedule(struct job *job, const struct job_options *options, struct diags *diags)

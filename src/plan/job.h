@@ -8,6 +8,11 @@
 
 #include "plan/machine.h"
 
+struct spill_costs {
+	double write, read; /* of a state to and from disk */
+	bool by_byte;       /* of a byte */
+};
+
 struct job_options {
 	const struct policy *policy;
 	int threads;
@@ -21,8 +26,7 @@ struct job_options {
 	/* Sets the costs of UNITS' steps, of a tile of ROWS rows (0: whole); NULL: the table's are right. */
 	enum status (*costs)(void *context, struct units *units, int64_t rows, struct diags *diags);
 	void *costs_context;
-	double spill_write, spill_read; /* costs of a state to and from disk; both 0: as disk_revolve.c assumes */
-	bool spill_by_byte;             /* they are of a byte */
+	const struct spill_costs *spill; /* NULL: not known */
 	const struct allocator *allocator;
 };
 

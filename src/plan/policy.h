@@ -80,6 +80,9 @@ enum status budget_least(const struct step_costs *costs, const struct allocator 
 /* Says that BYTES are too few and LEAST would do. STATUS_LIMIT. */
 enum status budget_infeasible(int64_t bytes, int64_t least, struct diags *diags);
 
+/* The disk's costs where none is known: as in disk-revolve's paper, five steps (of the mean forward cost) each. */
+double assumed_spill_cost(const struct step_costs *costs);
+
 /* Griewank and Walther 2000: evaluations (recording ones included) of revolve with S snapshots over L steps. */
 int64_t revolve_evaluations(int64_t steps, int64_t snapshots);
 /* Evaluations of any cut policy where a closed form is known, else -1. */

@@ -64,7 +64,7 @@ struct step_costs {
 	int64_t steps;                  /* the sum of counts */
 	int64_t output;                 /* bytes of state n */
 	int64_t fixed;                  /* bytes held throughout: params, I/O blocks, accumulators */
-	double spill_write, spill_read; /* time of a state to and from disk; both 0: as disk_revolve.c assumes */
+	double spill_write, spill_read; /* time of a state to and from disk */
 };
 
 struct schedule;

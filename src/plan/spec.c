@@ -286,6 +286,10 @@ static enum status read_top(struct reading *r, json_t *top)
 		status = read_steps(r, steps);
 	if (!status && !json_object_get(top, "output_bytes"))
 		spec->costs.output = spec->costs.runs[spec->costs.run_count - 1].cost.state;
+	if (!status && !json_object_get(top, "spill_write"))
+		spec->costs.spill_write = assumed_spill_cost(&spec->costs);
+	if (!status && !json_object_get(top, "spill_read"))
+		spec->costs.spill_read = assumed_spill_cost(&spec->costs);
 	return status;
 }
 

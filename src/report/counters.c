@@ -57,13 +57,22 @@ void report_row_json(const struct policy_row *row, const struct text *text)
 static enum status table(const struct policy_row *rows, size_t count, bool csv, const struct text *text,
                          struct arena *arena, struct diags *diags)
 {
-	enum { COLUMNS = 10, TIME = 8 };
-	static const char *const heads[COLUMNS] = {"policy",      "evaluations", "recomputed", "checkpoints",  "peak bytes",
-	                                           "reduction %", "overhead %",  "efficiency", "predicted ms", ""};
-	bool timed = false;
-	for (size_t i = 0; i < count; i++)
+	enum { COLUMNS = 12, USUAL = 8 };
+	const char *heads[COLUMNS] = {"policy",     "evaluations", "recomputed", "checkpoints",
+	                              "peak bytes", "reduction %", "overhead %", "efficiency"};
+	bool timed = false, spilled = false;
+	for (size_t i = 0; i < count; i++) {
 		timed |= rows[i].predicted_ms > 0;
-	size_t columns = timed ? COLUMNS : COLUMNS - 1, last = columns - 1;
+		spilled |= rows[i].counters.spill_writes > 0;
+	}
+	size_t columns = USUAL;
+	if (spilled) {
+		heads[columns++] = "spill writes";
+		heads[columns++] = "spill reads";
+	}
+	if (timed)
+		heads[columns++] = "predicted ms";
+	size_t last = columns++;
 	const char **cells = arena_array(arena, (count + 1) * columns, sizeof *cells);
 	if (!cells)
 		return diag_memory(diags);
@@ -87,14 +96,18 @@ static enum status table(const struct policy_row *rows, size_t count, bool csv, 
 		cell[5] = arena_printf(arena, "%.1f", row_reduction(row));
 		cell[6] = arena_printf(arena, "%.1f", row_overhead(row));
 		cell[7] = row_overhead(row) > 0 ? arena_printf(arena, "%.2f", row_efficiency(row)) : "-";
+		if (spilled) {
+			cell[USUAL] = arena_printf(arena, "%lld", (long long)c->spill_writes);
+			cell[USUAL + 1] = arena_printf(arena, "%lld", (long long)c->spill_reads);
+		}
 		if (timed)
-			cell[TIME] = arena_printf(arena, "%.3f", row->predicted_ms);
+			cell[last - 1] = arena_printf(arena, "%.3f", row->predicted_ms);
 		cell[last] = row->knee ? "pareto, knee" : row->pareto ? "pareto" : "";
 	}
 	if (arena->failed)
 		return diag_memory(diags);
 	if (!csv) {
-		text_table(text, cells, count + 1, columns, timed ? 0x1fe : 0xfe);
+		text_table(text, cells, count + 1, columns, (1U << last) - 2);
 		return STATUS_OK;
 	}
 	for (size_t i = 0; i <= count; i++)
@@ -123,6 +136,9 @@ static void lines(const struct policy_row *rows, size_t count, const struct text
 		            row_overhead(row));
 		if (row_overhead(row) > 0)
 			text_printf(text, " efficiency=%.2f", row_efficiency(row));
+		if (c->spill_writes > 0)
+			text_printf(text, " spill_writes=%lld spill_reads=%lld", (long long)c->spill_writes,
+			            (long long)c->spill_reads);
 		if (row->predicted_ms > 0)
 			text_printf(text, " predicted_ms=%.3f", row->predicted_ms);
 		text_printf(text, "%s%s\n", row->pareto ? " pareto" : "", row->knee ? " knee" : "");

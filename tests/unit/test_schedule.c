@@ -379,7 +379,7 @@ START_TEST(disk_revolve_is_optimal)
 	for (int steps = 1; steps <= DISK_STEPS; steps++)
 		for (int s = 1; s <= 2; s++)
 			for (int write = 0; write <= 4; write += 2)
-				for (int read = write ? 0 : 1; read <= 3; read++) {
+				for (int read = 0; read <= 3; read++) {
 					d->steps = steps;
 					d->snapshots = s;
 					d->write = write;
