@@ -38,7 +38,7 @@ struct resolver {
 	const struct source *source;
 	struct names *scope;
 	struct def_entry *defs;
-	size_t variable_capacity, param_capacity, name_capacity;
+	size_t variable_capacity, param_capacity, name_capacity, block_capacity;
 	bool at_top;
 };
 
@@ -539,6 +539,13 @@ static enum status resolve_checkpoint(struct resolver *r, const struct statement
 		}
 		if (o->kind != VALUE_NAME && o->kind != VALUE_STRING)
 			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "policy must be a name or a string");
+		struct chain *chain = r->chain;
+		struct block_policy *grown =
+			arena_grow(r->arena, chain->block_policies, chain->block_policy_count, &r->block_capacity, sizeof *grown);
+		if (!grown)
+			return fail_memory(r);
+		chain->block_policies = grown;
+		grown[chain->block_policy_count++] = (struct block_policy){o->text, o->value_span};
 		node->policy = o->text;
 		node->policy_span = o->value_span;
 	}

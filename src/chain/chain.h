@@ -74,6 +74,12 @@ struct def {
 	bool has_block_argument;
 };
 
+/* What `checkpoint policy=` says; plan/policy.h knows what it means. */
+struct block_policy {
+	const char *text;
+	struct span span;
+};
+
 struct chain {
 	const struct source *source;
 	struct arena *arena;
@@ -86,6 +92,8 @@ struct chain {
 	size_t loop_count;  /* identities of `for` variables */
 	const char **names; /* every name that a `name` stage gives, for policies */
 	size_t name_count;
+	struct block_policy *block_policies; /* in the order in which they are written */
+	size_t block_policy_count;
 	struct node *first;
 	bool names_input; /* the input is used as an operand */
 };

@@ -29,7 +29,6 @@ struct checker {
 	int64_t count;
 	struct text_file out;
 	int passed, failed;
-	bool json;
 };
 
 /* A file in memory that holds DATA as npy. */
@@ -146,7 +145,14 @@ static enum status differentiate(struct checker *c, const struct policy *policy,
 static void say(struct checker *c, bool ok, const char *what, const char *detail)
 {
 	*(ok ? &c->passed : &c->failed) += 1;
-	if (c->json) {
+	if (c->session->format == REPORT_CSV) {
+		text_csv(&c->out.text, what);
+		text_put(&c->out.text, ok ? ",ok," : ",FAIL,");
+		text_csv(&c->out.text, detail);
+		text_put(&c->out.text, "\n");
+		return;
+	}
+	if (c->session->format == REPORT_JSON) {
 		text_printf(&c->out.text, "%s{\"check\":", c->passed + c->failed > 1 ? "," : "");
 		text_json(&c->out.text, what);
 		text_printf(&c->out.text, ",\"ok\":%s,\"detail\":", ok ? "true" : "false");
@@ -217,13 +223,14 @@ static enum status check_policies(struct checker *c, const struct gradient *base
 	static const char *const policies[] = {"nothing", "dots",      "dots-no-batch", "every:1",   "every:3",
 	                                       "sqrt",    "recursive", "revolve:1",     "revolve:3", "online:3"};
 	struct session *s = c->session;
-	size_t usual = sizeof policies / sizeof *policies;
-	for (size_t i = 0; i < usual + s->policy_count; i++) {
+	size_t usual = sizeof policies / sizeof *policies, given = s->policy_count + (s->memory && !s->policy_count);
+	for (size_t i = 0; i < usual + given; i++) {
 		struct policy policy;
 		struct gradient other = {0};
 		char what[128], detail[200] = "";
-		enum status status =
-			policy_parse(&policy, i < usual ? policies[i] : s->policies[i - usual], &s->arena, &s->diags);
+		const char *text = i < usual ? policies[i] : s->policy_count ? s->policies[i - usual] : "auto";
+		enum status status = policy_parse(&policy, text, &s->arena, &s->diags);
+		policy.max_checkpoints = i < usual ? 0 : s->max_checkpoints;
 		if (!status && !policy_by_value(&policy) && base->result.job.whole.steps > 5000 && policy.number == 1)
 			continue; /* quadratic */
 		if (!status)
@@ -328,7 +335,8 @@ static void widen_params(struct session *s)
 
 enum status command_check(struct session *s)
 {
-	struct checker c = {.session = s, .json = s->format == REPORT_JSON};
+	struct checker c = {.session = s};
+	const bool json = s->format == REPORT_JSON, csv = s->format == REPORT_CSV;
 	enum status status = session_load_chain(s);
 	if (!status)
 		status = get_input(&c);
@@ -340,13 +348,16 @@ enum status command_check(struct session *s)
 		status = session_open_text(s, &c.out, NULL, false);
 	if (status)
 		return status;
-	if (c.json)
-		text_put(&c.out.text, "{\"checks\":[");
+	text_put(&c.out.text, json ? "{\"checks\":[" : csv ? "check,result,detail\n" : "");
 	status = run_checks(&c);
-	if (c.json)
+	if (status) {
+		output_abort(&c.out.output);
+		return status;
+	}
+	if (json)
 		text_printf(&c.out.text, "],\"passed\":%d,\"failed\":%d}\n", c.passed, c.failed);
-	else
+	else if (!csv)
 		text_printf(&c.out.text, "%d passed, %d failed\n", c.passed, c.failed);
-	enum status closed = session_close_text(&c.out);
-	return status ? status : closed ? closed : c.failed ? STATUS_CHECK : STATUS_OK;
+	status = session_close_text(&c.out);
+	return status ? status : c.failed ? STATUS_CHECK : STATUS_OK;
 }

@@ -59,28 +59,93 @@ static void put_pair(const struct text *text, const char *left, const char *righ
 	text_printf(text, " | %s%s%s\n", again && color ? "\033[33m" : "", right, again && color ? "\033[0m" : "");
 }
 
-static enum status explain_unit(struct session *s, const struct unit *unit, bool recorded, const struct text *text,
-                                bool color)
+/* One part of the chain, as texts. */
+struct part_text {
+	struct lines forward, backward;
+	const char **saved;
+	size_t saved_count;
+};
+
+static enum status part_make(struct session *s, const struct unit *unit, struct part_text *part)
 {
-	struct lines left = {.arena = &s->arena}, right = {.arena = &s->arena};
-	body_dump(recorded ? unit->linear.record : unit->forward_body, &s->chain, add_text, &left);
-	body_dump(unit->linear.backward, &s->chain, add_text, &right);
-	if (left.failed || right.failed)
-		return diag_memory(&s->diags);
-	put_pair(text, "forward", "backward", color);
-	for (size_t i = 0; i < left.count || i < right.count; i++)
-		put_pair(text, i < left.count ? left.items[i] : "", i < right.count ? right.items[i] : "", color);
-	text_put(text, "saved across:");
-	for (size_t i = 0; i < unit->linear.residual_count; i++) {
+	*part = (struct part_text){.forward.arena = &s->arena, .backward.arena = &s->arena};
+	body_dump(unit->linear.record, &s->chain, add_text, &part->forward);
+	body_dump(unit->linear.backward, &s->chain, add_text, &part->backward);
+	part->saved_count = unit->linear.residual_count;
+	part->saved = arena_array(&s->arena, part->saved_count + 1, sizeof *part->saved);
+	for (size_t i = 0; part->saved && i < part->saved_count; i++) {
 		const struct residual *r = &unit->linear.residuals[i];
+		const char *what = r->slot != NO_VALUE ? "(the state before)" : r->origin.op ? r->origin.op : "";
 		char type[TYPE_TEXT];
-		text_printf(text, "%s %s %s", i ? "," : "", type_format(r->type, type),
-		            r->slot != NO_VALUE ? "(the state before)"
-		            : r->origin.op      ? r->origin.op
-		                                : "");
+		part->saved[i] = arena_printf(&s->arena, "%s%s%s", type_format(r->type, type), *what ? " " : "", what);
 	}
-	text_put(text, unit->linear.residual_count ? "\n" : " nothing\n");
-	return STATUS_OK;
+	bool failed = part->forward.failed || part->backward.failed || s->arena.failed;
+	return failed ? diag_memory(&s->diags) : STATUS_OK;
+}
+
+static void put_part(const struct part_text *part, const struct text *text, bool color)
+{
+	const struct lines *left = &part->forward, *right = &part->backward;
+	put_pair(text, "forward", "backward", color);
+	for (size_t i = 0; i < left->count || i < right->count; i++)
+		put_pair(text, i < left->count ? left->items[i] : "", i < right->count ? right->items[i] : "", color);
+	text_put(text, "saved across:");
+	for (size_t i = 0; i < part->saved_count; i++)
+		text_printf(text, "%s %s", i ? "," : "", part->saved[i]);
+	text_put(text, part->saved_count ? "\n" : " nothing\n");
+}
+
+static void put_strings(const struct text *text, const char *key, const char *const *items, size_t count)
+{
+	text_printf(text, ",\"%s\":[", key);
+	for (size_t i = 0; i < count; i++) {
+		text_put(text, i ? "," : "");
+		text_json(text, items[i]);
+	}
+	text_put(text, "]");
+}
+
+static void put_part_json(const struct part_text *part, size_t number, const struct text *text)
+{
+	text_printf(text, "%s{\"part\":%zu", number > 1 ? "," : "", number);
+	put_strings(text, "forward", (const char *const *)part->forward.items, part->forward.count);
+	put_strings(text, "backward", (const char *const *)part->backward.items, part->backward.count);
+	put_strings(text, "saved", part->saved, part->saved_count);
+	text_put(text, "}");
+}
+
+/* Rows of csv, or a line each: part, program, text. */
+static void put_part_rows(const struct part_text *part, size_t number, const struct text *text, bool csv)
+{
+	const struct {
+		const char *name;
+		const char *const *items;
+		size_t count;
+	} sides[] = {{"forward", (const char *const *)part->forward.items, part->forward.count},
+	             {"backward", (const char *const *)part->backward.items, part->backward.count},
+	             {"saved", part->saved, part->saved_count}};
+	for (size_t k = 0; k < sizeof sides / sizeof *sides; k++)
+		for (size_t i = 0; i < sides[k].count; i++) {
+			text_printf(text, csv ? "%zu,%s," : "part %zu %s: ", number, sides[k].name);
+			if (csv)
+				text_csv(text, sides[k].items[i]);
+			else
+				text_put(text, sides[k].items[i]);
+			text_put(text, "\n");
+		}
+}
+
+static void put_runs_json(const struct text *text, const struct item *items, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (items[i].step) {
+			text_printf(text, "%s{\"part\":%u}", i ? "," : "", items[i].step->id + 1);
+			continue;
+		}
+		text_printf(text, "%s{\"times\":%lld,\"body\":[", i ? "," : "", (long long)items[i].turns);
+		put_runs_json(text, items[i].items, items[i].count);
+		text_put(text, "]}");
+	}
 }
 
 static void put_runs(const struct text *text, const struct item *items, size_t count, int depth)
@@ -128,6 +193,58 @@ static void put_dot(const struct chain *chain, const struct units *units, const 
 	text_put(text, "}\n");
 }
 
+static void put_head(const struct text *text, enum report_format format, const struct job *job,
+                     const struct lowered *lowered)
+{
+	const bool by_value = policy_by_value(job->policy);
+	if (format == REPORT_JSON) {
+		text_put(text, "{\"policy\":");
+		text_json(text, job->policy->text);
+		text_printf(text, ",\"steps\":%lld,\"evaluations\":%lld,\"program\":[", (long long)lowered->steps,
+		            (long long)job->predicted.evaluations);
+		put_runs_json(text, lowered->items, lowered->item_count);
+		text_put(text, "],\"parts\":[");
+	} else if (format == REPORT_CSV) {
+		text_put(text, "part,program,text\n");
+	} else {
+		text_printf(text, "policy %s: %lld steps\n", job->policy->text, (long long)lowered->steps);
+		if (!by_value)
+			put_runs(text, lowered->items, lowered->item_count, 0);
+	}
+}
+
+static enum status put_parts(struct session *s, const struct job *job, const struct units *units,
+                             const struct text *text)
+{
+	enum status status = STATUS_OK;
+	put_head(text, s->format, job, units->lowered);
+	for (size_t i = 0; i < units->lowered->distinct_count && !status; i++) {
+		struct part_text part;
+		status = part_make(s, &units->units[i], &part);
+		if (status)
+			return status;
+		if (s->format == REPORT_JSON) {
+			put_part_json(&part, i + 1, text);
+		} else if (s->format == REPORT_TABLE) {
+			text_printf(text, "\npart %zu\n", i + 1);
+			put_part(&part, text, s->given[OPTION_COLOR] && s->color);
+		} else {
+			put_part_rows(&part, i + 1, text, s->format == REPORT_CSV);
+		}
+	}
+	if (s->format == REPORT_JSON)
+		text_put(text, "]}\n");
+	if (s->format != REPORT_TABLE || policy_by_value(job->policy))
+		return STATUS_OK;
+	text_put(text, "\nschedule\n");
+	if (units->lowered->steps <= 1000)
+		put_schedule(job->schedule, job->policy->text, job->costs.steps, text, REPORT_TABLE);
+	else
+		text_printf(text, "%lld evaluations; `ckptc plan --schedule` prints the actions\n",
+		            (long long)job->predicted.evaluations);
+	return STATUS_OK;
+}
+
 enum status command_explain(struct session *s)
 {
 	struct type type;
@@ -158,26 +275,10 @@ enum status command_explain(struct session *s)
 		job_free(&job);
 		return status;
 	}
-	bool color = s->given[OPTION_COLOR] ? s->color : false;
-	if (s->given[OPTION_FORMAT] && s->dot) {
+	if (s->dot)
 		put_dot(&s->chain, &units, &file.text);
-	} else {
-		text_printf(&file.text, "policy %s: %lld steps\n", job.policy->text, (long long)lowered.steps);
-		if (!by_value)
-			put_runs(&file.text, lowered.items, lowered.item_count, 0);
-		for (size_t i = 0; i < lowered.distinct_count && !status; i++) {
-			text_printf(&file.text, "\npart %zu\n", i + 1);
-			status = explain_unit(s, &units.units[i], true, &file.text, color);
-		}
-		if (!by_value) {
-			text_put(&file.text, "\nschedule\n");
-			if (lowered.steps <= 1000)
-				put_schedule(job.schedule, job.policy->text, job.costs.steps, &file.text, false);
-			else
-				text_printf(&file.text, "%lld evaluations; `ckptc plan --schedule` prints the actions\n",
-				            (long long)job.predicted.evaluations);
-		}
-	}
+	else
+		status = put_parts(s, &job, &units, &file.text);
 	job_free(&job);
 	enum status closed = session_close_text(&file);
 	return status ? status : closed;

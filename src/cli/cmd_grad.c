@@ -117,39 +117,22 @@ static enum status save_gradients(struct session *s, const struct grad_result *r
 	return status ? status : npz_save(s->values[OPTION_GRADS], arrays, count, &s->arena, &s->diags);
 }
 
-/* save-all's stored bytes, for saved_bytes. */
-static enum status baseline(struct session *s, const struct job *job, int64_t *stored, int64_t *peak)
-{
-	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
-	struct job other;
-	struct job_options options = session_job_options(s, &save_all);
-	*stored = job->predicted.stored_bytes;
-	*peak = job->predicted.peak_bytes;
-	if (job->policy->kind == POLICY_save_all)
-		return STATUS_OK;
-	enum status status = job_make(&other, &s->chain, &job->input, &options, &s->arena, &s->diags);
-	*stored = other.predicted.stored_bytes;
-	*peak = other.predicted.peak_bytes;
-	job_free(&other);
-	return status;
-}
-
 static enum status put_stats(struct session *s, const struct grad_result *result)
 {
 	struct text_file file;
-	int64_t stored, peak;
-	enum status status = baseline(s, &result->job, &stored, &peak);
+	struct counters all;
+	enum status status = save_all_counters(s, &result->job, &all);
 	if (!status)
 		status = session_open_text(s, &file, s->values[OPTION_STATS], true);
 	if (status)
 		return status;
 	struct policy_row measured = {.policy = result->job.policy->text,
 	                              .counters = result->measured,
-	                              .save_all_peak = peak,
-	                              .saved_bytes = stored - result->measured.stored_bytes};
+	                              .save_all_peak = all.peak_bytes,
+	                              .saved_bytes = all.stored_bytes - result->measured.stored_bytes};
 	struct policy_row predicted = measured;
 	predicted.counters = result->predicted;
-	predicted.saved_bytes = stored - result->predicted.stored_bytes;
+	predicted.saved_bytes = all.stored_bytes - result->predicted.stored_bytes;
 	report_stats(&measured, &predicted, s->format, &file.text);
 	if (s->store != DTYPE_COUNT && s->format == REPORT_TABLE)
 		text_printf(&file.text, "%-13s %15.3g\n", "store error", result->store_error);
@@ -191,6 +174,21 @@ static enum status check_options(struct session *s)
 			(void)find_gradient(s, &none, s->grads[i], length);
 			return STATUS_USAGE;
 		}
+	}
+	if (s->given[OPTION_GRADS]) {
+		const char *name = strrchr(s->values[OPTION_GRADS], '/'),
+				   *dot = strrchr(name ? name : s->values[OPTION_GRADS], '.');
+		bool differentiated = false;
+		if (dot && strcmp(dot, ".npz") != 0) {
+			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--grads writes an npz, and %s is no name of one",
+			          s->values[OPTION_GRADS]);
+			diag_hint(&s->diags, "--grads FILE.npz is for all params, --grad NAME=FILE for one");
+			return STATUS_USAGE;
+		}
+		for (size_t k = 0; k < s->chain.param_count; k++)
+			differentiated |= s->chain.params[k].differentiated;
+		if (!differentiated)
+			diag_warn(&s->diags, "the chain has no param: %s will hold nothing", s->values[OPTION_GRADS]);
 	}
 	if (s->given[OPTION_ACCUMULATE] && !s->given[OPTION_GRADS] && !s->grad_count) {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--accumulate goes with --grads or --grad");

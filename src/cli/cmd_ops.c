@@ -40,6 +40,8 @@ static void put_json(const struct text *text, struct arena *arena)
 static void put_table(const struct text *text, bool csv)
 {
 	const char *group = "";
+	if (csv)
+		text_put(text, "name,group,operands,options,doc\n");
 	for (int op = 0; op < OP_COUNT; op++) {
 		const struct op_info *info = &op_table[op];
 		char left[96];

@@ -273,6 +273,9 @@ static enum status check_options(struct session *s)
 		return clash(s, "--diff", "--schedule");
 	if (s->compared_count && s->given[OPTION_PLOT])
 		return clash(s, "--diff", "--plot");
+	if (s->policy_count > 1 && s->given[OPTION_SCHEDULE])
+		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
+		                 "--schedule prints one policy's actions, and this is another: %s", s->policies[1]);
 	if (sweep && s->given[OPTION_SCHEDULE])
 		return clash(s, "--sweep", "--schedule");
 	return STATUS_OK;

@@ -22,7 +22,7 @@
 #include "exec/run.h"
 #include "report/counters.h"
 
-enum { RUNS = 3, DEPTHS = 4, INTERVALS = 12 };
+enum { RUNS = 3, DEPTHS = 4, INTERVALS = 12, GIVEN = 16 };
 
 struct profiler {
 	struct session *session;
@@ -233,6 +233,34 @@ static enum status profile_intervals(struct profiler *p, int64_t steps, struct p
 	return status;
 }
 
+/* The policies that are asked for, beside the intervals. */
+static enum status profile_given(struct profiler *p, struct point *points, size_t *count)
+{
+	struct session *s = p->session;
+	size_t given = s->policy_count + (s->memory && !s->policy_count);
+	if (given > GIVEN)
+		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "profile measures at most %d policies", GIVEN);
+	for (size_t i = 0; i < given; i++) {
+		struct policy policy;
+		struct point *point = &points[*count];
+		enum status status = policy_parse(&policy, s->policy_count ? s->policies[i] : "auto", &s->arena, &s->diags);
+		policy.max_checkpoints = s->max_checkpoints;
+		if (!status && policy.kind == POLICY_disk_revolve)
+			status = diag_file(&s->diags, STATUS_USAGE, NULL, -1, "profile keeps all states in memory: not '%s'",
+			                   policy.text);
+		if (!status)
+			status = check_policy_names(s, &policy);
+		if (status)
+			return status;
+		snprintf(point->name, sizeof point->name, "%s", policy.text);
+		status = measure(p, &policy, &point->backward_ms, point);
+		if (status)
+			return status;
+		++*count;
+	}
+	return STATUS_OK;
+}
+
 struct verdict_text {
 	const char *what, *todo;
 };
@@ -255,6 +283,9 @@ static struct verdict_text bottleneck(struct profiler *p, const struct point *fu
 			work += op_cost(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y);
 		}
 	double bytes = (double)type_bytes(&p->type), rate = bytes / (full->forward_ms * 1e-3);
+	static const double too_short = 0.5; /* ms: what starting a run takes is a part of it */
+	if (full->forward_ms < too_short && full->backward_ms < too_short)
+		return (struct verdict_text){"the start of a run", "nothing to gain in one so short: profile a larger --shape"};
 	if (products)
 		return (struct verdict_text){
 			"matrix multiply",
@@ -270,15 +301,55 @@ static struct verdict_text bottleneck(struct profiler *p, const struct point *fu
 	return (struct verdict_text){"arithmetic", "more --threads, or --dtype f32"};
 }
 
+static double backward_ratio(const struct point *point) { return point->backward_ms / fmax(point->forward_ms, 1e-6); }
+static double steps_a_second(const struct point *point)
+{
+	return 1e3 * (double)point->steps / fmax(point->forward_ms, 1e-6);
+}
+static double bytes_a_step(const struct point *point) { return (double)point->peak / fmax((double)point->steps, 1); }
+
+/* csv, or a line each with keys. */
+static void put_rows(const struct text *text, bool csv, const struct point *depth, const struct point *intervals,
+                     size_t count, const struct verdict_text *verdict)
+{
+	double base = depth[DEPTHS - 1].forward_ms + depth[DEPTHS - 1].backward_ms;
+	if (csv)
+		text_put(text,
+		         "what,steps,policy,evaluations,forward_ms,backward_ms,peak_bytes,bytes_per_step,steps_per_second,"
+		         "predicted_overhead_percent,measured_overhead_percent\n");
+	for (int i = 0; i < DEPTHS; i++)
+		text_printf(text,
+		            csv ? "depth,%lld,save-all,,%.6g,%.6g,%lld,%.6g,%.6g,,\n"
+		                : "depth steps=%lld forward_ms=%.6g backward_ms=%.6g peak_bytes=%lld bytes_per_step=%.6g "
+		                  "steps_per_second=%.6g\n",
+		            (long long)depth[i].steps, depth[i].forward_ms, depth[i].backward_ms, (long long)depth[i].peak,
+		            bytes_a_step(&depth[i]), steps_a_second(&depth[i]));
+	for (size_t i = 0; i < count; i++) {
+		text_printf(text, csv ? "policy,%lld," : "policy steps=%lld name=", (long long)intervals[i].steps);
+		if (csv)
+			text_csv(text, intervals[i].name);
+		else
+			text_put(text, intervals[i].name);
+		text_printf(text,
+		            csv ? ",%lld,,%.6g,%lld,,,%.6g,%.6g\n"
+		                : " evaluations=%lld ms=%.6g peak_bytes=%lld predicted_overhead_percent=%.6g "
+		                  "measured_overhead_percent=%.6g\n",
+		            (long long)intervals[i].evaluations, intervals[i].backward_ms, (long long)intervals[i].peak,
+		            intervals[i].predicted_overhead, 100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6));
+	}
+	if (!csv)
+		text_printf(text, "bottleneck %s\nadvice %s\n", verdict->what, verdict->todo);
+}
+
 static void put_table(const struct text *text, const struct point *depth, const struct point *intervals, size_t count,
                       const struct verdict_text *verdict)
 {
-	text_printf(text, "%10s %12s %12s %8s %14s %14s\n", "steps", "forward ms", "backward ms", "ratio", "peak bytes",
-	            "steps/s");
+	text_printf(text, "%10s %12s %12s %8s %14s %14s %14s\n", "steps", "forward ms", "backward ms", "ratio",
+	            "peak bytes", "bytes/step", "steps/s");
 	for (int i = 0; i < DEPTHS; i++)
-		text_printf(text, "%10lld %12.3f %12.3f %8.2f %14lld %14.0f\n", (long long)depth[i].steps, depth[i].forward_ms,
-		            depth[i].backward_ms, depth[i].backward_ms / fmax(depth[i].forward_ms, 1e-6),
-		            (long long)depth[i].peak, 1e3 * (double)depth[i].steps / fmax(depth[i].forward_ms, 1e-6));
+		text_printf(text, "%10lld %12.3f %12.3f %8.2f %14lld %14.0f %14.0f\n", (long long)depth[i].steps,
+		            depth[i].forward_ms, depth[i].backward_ms, backward_ratio(&depth[i]), (long long)depth[i].peak,
+		            bytes_a_step(&depth[i]), steps_a_second(&depth[i]));
 	text_printf(text, "grows as depth to the power: forward %.2f, backward %.2f, peak %.2f\n\n",
 	            exponent(depth, DEPTHS, forward_of), exponent(depth, DEPTHS, backward_of),
 	            exponent(depth, DEPTHS, peak_of));
@@ -299,9 +370,11 @@ static void put_json(const struct text *text, const struct point *depth, const s
 {
 	text_put(text, "{\"depth\":[");
 	for (int i = 0; i < DEPTHS; i++)
-		text_printf(text, "%s{\"steps\":%lld,\"forward_ms\":%.6g,\"backward_ms\":%.6g,\"peak_bytes\":%lld}",
+		text_printf(text,
+		            "%s{\"steps\":%lld,\"forward_ms\":%.6g,\"backward_ms\":%.6g,\"peak_bytes\":%lld,"
+		            "\"bytes_per_step\":%.6g,\"steps_per_second\":%.6g}",
 		            i ? "," : "", (long long)depth[i].steps, depth[i].forward_ms, depth[i].backward_ms,
-		            (long long)depth[i].peak);
+		            (long long)depth[i].peak, bytes_a_step(&depth[i]), steps_a_second(&depth[i]));
 	text_printf(text, "],\"exponents\":{\"forward\":%.4g,\"backward\":%.4g,\"peak\":%.4g},\"intervals\":[",
 	            exponent(depth, DEPTHS, forward_of), exponent(depth, DEPTHS, backward_of),
 	            exponent(depth, DEPTHS, peak_of));
@@ -356,8 +429,8 @@ static enum status draw(struct profiler *p, struct plot *plot, const struct poin
 static enum status profile(struct session *s, struct plot *plot)
 {
 	struct profiler p = {.session = s, .data = -1, .sink = -1};
-	struct point depth[DEPTHS] = {0}, intervals[INTERVALS] = {0};
-	size_t count = 0;
+	struct point depth[DEPTHS] = {0}, intervals[INTERVALS + GIVEN] = {0};
+	size_t count = 0, measured = 0;
 	struct text_file file;
 	enum status status = session_load_chain(s);
 	if (!status)
@@ -368,6 +441,9 @@ static enum status profile(struct session *s, struct plot *plot)
 		status = profile_depth(&p, depth);
 	if (!status)
 		status = profile_intervals(&p, depth[DEPTHS - 1].steps, intervals, &count);
+	measured = count;
+	if (!status)
+		status = profile_given(&p, intervals, &count);
 	if (!status)
 		status = session_open_text(s, &file, NULL, false);
 	if (p.data >= 0)
@@ -379,10 +455,12 @@ static enum status profile(struct session *s, struct plot *plot)
 	struct verdict_text verdict = bottleneck(&p, &depth[DEPTHS - 1]);
 	if (s->format == REPORT_JSON)
 		put_json(&file.text, depth, intervals, count, &verdict);
-	else
+	else if (s->format == REPORT_TABLE)
 		put_table(&file.text, depth, intervals, count, &verdict);
+	else
+		put_rows(&file.text, s->format == REPORT_CSV, depth, intervals, count, &verdict);
 	status = session_close_text(&file);
-	return status || !plot->open ? status : draw(&p, plot, depth, intervals, count);
+	return status || !plot->open ? status : draw(&p, plot, depth, intervals, measured);
 }
 
 enum status command_profile(struct session *s)

@@ -25,34 +25,26 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .allocator = s->allocator};
 }
 
-enum status check_policy_names(struct session *s, const struct policy *policy)
+enum status save_all_counters(struct session *s, const struct job *job, struct counters *counters)
 {
-	if (policy->left) {
-		enum status status = check_policy_names(s, policy->left);
-		return status ? status : check_policy_names(s, policy->right);
-	}
-	for (size_t i = 0; i < policy->name_count; i++) {
-		bool known = false;
-		for (size_t k = 0; k < s->chain.name_count; k++)
-			known |= !strcmp(s->chain.names[k], policy->names[i]);
-		if (known)
-			continue;
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s': no value of the chain is named '%s'", policy->text,
-		          policy->names[i]);
-		const char *near = suggest_nearest(policy->names[i], s->chain.names, s->chain.name_count);
-		if (near)
-			diag_hint(&s->diags, "did you mean '%s'?", near);
-		else
-			diag_hint(&s->diags, "a stage `name %s` gives the current value that name", policy->names[i]);
-		return STATUS_USAGE;
-	}
-	return STATUS_OK;
+	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
+	struct job other;
+	struct job_options options = session_job_options(s, &save_all);
+	*counters = job->predicted;
+	if (job->policy->kind == POLICY_save_all)
+		return STATUS_OK;
+	enum status status = job_make(&other, &s->chain, &job->input, &options, &s->arena, &s->diags);
+	*counters = other.predicted;
+	job_free(&other);
+	return status;
 }
 
 void warn_useless(struct session *s, const struct job *job)
 {
 	const struct node *last = s->chain.first;
-	if (policy_by_value(job->policy) && job->predicted.evaluations > job->predicted.steps) {
+	struct counters all;
+	if (policy_by_value(job->policy) && job->predicted.evaluations > job->predicted.steps &&
+	    save_all_counters(s, job, &all) == STATUS_OK && job->predicted.peak_bytes >= all.peak_bytes) {
 		diag_warn(&s->diags,
 		          "policy '%s' saves no memory at the peak: the whole chain is one region, recomputed at once before "
 		          "it is turned back",
@@ -100,12 +92,14 @@ enum status put_residuals(struct session *s, const struct type *type, const char
 	return status;
 }
 
-void put_schedule(struct schedule *schedule, const char *policy, int64_t steps, const struct text *text, bool json)
+void put_schedule(struct schedule *schedule, const char *policy, int64_t steps, const struct text *text,
+                  enum report_format format)
 {
 	struct action action;
+	const bool json = format == REPORT_JSON, csv = format == REPORT_CSV;
 	bool first = true;
 	schedule_rewind(schedule);
-	text_put(text, json ? "{\"policy\":" : "");
+	text_put(text, json ? "{\"policy\":" : csv ? "action,begin,end,slot\n" : "");
 	if (json) {
 		text_json(text, policy);
 		text_printf(text, ",\"steps\":%lld,\"actions\":[", (long long)steps);
@@ -119,6 +113,10 @@ void put_schedule(struct schedule *schedule, const char *policy, int64_t steps, 
 		else if (json)
 			text_printf(text, "%s{\"action\":\"%s\",\"state\":%lld,\"slot\":%lld}", first ? "" : ",", name,
 			            (long long)action.begin, (long long)action.slot);
+		else if (csv && range)
+			text_printf(text, "%s,%lld,%lld,\n", name, (long long)action.begin, (long long)action.end);
+		else if (csv)
+			text_printf(text, "%s,%lld,,%lld\n", name, (long long)action.begin, (long long)action.slot);
 		else if (range)
 			text_printf(text, "%-9s steps %lld to %lld\n", name, (long long)action.begin, (long long)action.end - 1);
 		else if (action.kind == ACT_DROP || action.kind == ACT_DISCARD)
@@ -143,7 +141,7 @@ static enum status dump_plan(struct session *s, const struct text *text, bool sc
 	if (status)
 		return status;
 	if (schedule) {
-		put_schedule(job.schedule, job.policy->text, job.costs.steps, text, false);
+		put_schedule(job.schedule, job.policy->text, job.costs.steps, text, s->format);
 	} else {
 		text_printf(text, "tiled %s, rows %lld, tile %lld, tiles at a time %lld, workers %d\n",
 		            job.tiled ? "yes" : "no", (long long)job.rows, (long long)job.tile.rows, (long long)job.per_chunk,

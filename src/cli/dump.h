@@ -13,10 +13,11 @@ struct job_options session_job_options(const struct session *session, const stru
 enum status put_residuals(struct session *session, const struct type *type, const char *path, bool error);
 enum status put_job_residuals(struct session *session, const struct job *job, const char *path, bool error);
 /* The actions of POLICY's schedule of STEPS steps. */
-void put_schedule(struct schedule *schedule, const char *policy, int64_t steps, const struct text *text, bool json);
+void put_schedule(struct schedule *schedule, const char *policy, int64_t steps, const struct text *text,
+                  enum report_format format);
+/* What JOB's chain takes under save-all, to which others are compared. */
+enum status save_all_counters(struct session *session, const struct job *job, struct counters *counters);
 /* Warnings about policies and checkpoints that save nothing. */
 void warn_useless(struct session *session, const struct job *job);
-/* Names in a policy must be names of the chain. STATUS_USAGE with a suggestion. */
-enum status check_policy_names(struct session *session, const struct policy *policy);
 
 #endif

@@ -206,7 +206,6 @@ static enum status positive(struct session *s, int option, int64_t most, int64_t
 	return STATUS_OK;
 }
 
-/* "f32[4,*]"; `*` counts as unknown and is not allowed. */
 static enum status parse_shape(struct session *s)
 {
 	s->shape.shape.ndim = -1;
@@ -226,15 +225,19 @@ static enum status parse_shape(struct session *s)
 			type.shape.dim[type.shape.ndim++] = extent;
 		p = good && *end == ',' ? end + 1 : end;
 	}
-	if (!good || p[1] || shape_count(&type.shape) < 0)
-		return usage(s, "option '--shape' is a type such as f32[64,256] or f64[], not ", text);
+	if (!good || p[1] || shape_count(&type.shape) < 0) {
+		(void)usage(s, "option '--shape' is a type such as f32[64,256] or f64[], not ", text);
+		if (strchr(text, '*'))
+			diag_hint(&s->diags, "give a number for each *: plans and raw data are of arrays whose shape is known");
+		return STATUS_USAGE;
+	}
 	s->shape = type;
 	return STATUS_OK;
 }
 
 static enum status understand_words(struct session *s)
 {
-	static const char *const formats[] = {"table", "json", "csv", "lines"};
+	static const char *const formats[] = {"table", "json", "csv", "lines", "dot"};
 	static const char *const arrays[] = {"npy", "text", "csv", "raw"};
 	static const enum format array_formats[] = {FORMAT_NPY, FORMAT_TEXT, FORMAT_CSV, FORMAT_RAW};
 	static const char *const assumed[] = {"f16", "bf16", "f32", "f64"};
@@ -244,10 +247,10 @@ static enum status understand_words(struct session *s)
 	size_t i;
 	enum status status = STATUS_OK;
 	s->reading.assume = s->dtype = s->store = DTYPE_COUNT;
-	s->dot = s->command->letter == EXPLAIN && s->given[OPTION_FORMAT] && !strcmp(s->values[OPTION_FORMAT], "dot");
-	if (s->given[OPTION_FORMAT] && !s->dot && !(status = one_of(s, OPTION_FORMAT, formats, 4, &i))) {
-		s->format = (enum report_format)i;
-		s->format_given = true;
+	const size_t known = s->command->letter == EXPLAIN ? 5 : 4;
+	if (s->given[OPTION_FORMAT] && !(status = one_of(s, OPTION_FORMAT, formats, known, &i))) {
+		s->dot = i == 4;
+		s->format = s->dot ? REPORT_TABLE : (enum report_format)i;
 	}
 	if (!status && s->given[OPTION_FROM] && !(status = one_of(s, OPTION_FROM, arrays, 4, &i)))
 		s->reading.format = array_formats[i];
@@ -257,11 +260,56 @@ static enum status understand_words(struct session *s)
 		s->reading.assume = dtype_find(assumed[i], strlen(assumed[i]));
 	if (!status && s->given[OPTION_DTYPE] && !(status = one_of(s, OPTION_DTYPE, computed, 2, &i)))
 		s->dtype = i ? DTYPE_F64 : DTYPE_F32;
+	if (!status && s->dtype == DTYPE_F32 && s->command->letter == CHECK)
+		status = usage(s, "check computes in f64: differences say little in ", "f32");
 	if (!status && s->given[OPTION_STORE] && !(status = one_of(s, OPTION_STORE, stored, 2, &i)))
 		s->store = i ? DTYPE_BF16 : DTYPE_F16;
 	s->color = isatty(2) && !(getenv("NO_COLOR") && *getenv("NO_COLOR"));
 	if (!status && s->given[OPTION_COLOR] && !(status = one_of(s, OPTION_COLOR, when, 3, &i)) && i)
 		s->color = i == 1;
+	return status;
+}
+
+/* What each of the policies that are asked for must fit: where none is, plan and others take several. */
+static enum status check_policy(struct session *s, const struct policy *policy)
+{
+	if (!s->max_checkpoints || policy_takes_most(policy))
+		return STATUS_OK;
+	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' takes no --max-checkpoints", policy->text);
+	diag_hint(&s->diags, "every:N, sqrt, revolve:S, online:S and disk-revolve:S do");
+	return STATUS_USAGE;
+}
+
+static enum status understand_policies(struct session *s)
+{
+	const bool several = s->command->letter & (PLAN | CHECK | PROFILE);
+	const char *text = s->policy_count ? s->policies[0] : s->memory ? "auto" : "save-all";
+	bool spilled = !s->policy_count && several;
+	enum status status = policy_parse(&s->policy, text, &s->arena, &s->diags);
+	if (!status && s->policy_count > 1 && !several) {
+		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "one policy is wanted, and this is another: %s", s->policies[1]);
+		diag_hint(&s->diags, "`ckptc plan` compares several; P+Q is either of two by value");
+		return STATUS_USAGE;
+	}
+	for (size_t i = 0; i < s->policy_count && !status; i++) {
+		struct policy policy;
+		status = policy_parse(&policy, s->policies[i], &s->arena, &s->diags);
+		spilled |= policy.kind == POLICY_disk_revolve;
+		if (!status)
+			status = check_policy(s, &policy);
+	}
+	if (!status && !s->policy_count && !several)
+		status = check_policy(s, &s->policy);
+	s->policy.max_checkpoints = s->max_checkpoints;
+	for (size_t i = 0; i < s->compared_count && !status; i++) {
+		struct policy policy;
+		status = policy_parse(&policy, s->compared[i], &s->arena, &s->diags);
+		spilled |= policy.kind == POLICY_disk_revolve;
+	}
+	if (!status && s->memory && s->policy_count && s->policy.kind != POLICY_auto)
+		status = usage(s, "--memory chooses the policy itself: give it with no policy or with ", "--policy auto");
+	if (!status && s->given[OPTION_SPILL] && !spilled && !s->given[OPTION_JOURNAL])
+		diag_warn(&s->diags, "nothing is spilled: of the policies only disk-revolve:S keeps states on disk");
 	return status;
 }
 
@@ -279,23 +327,8 @@ static enum status understand(struct session *s)
 	s->threads = (int)threads;
 	if (!status && s->given[OPTION_MEMORY])
 		status = bytes_parse(s->values[OPTION_MEMORY], &s->memory, &s->diags);
-	for (size_t i = 0; i < s->policy_count && !status; i++) {
-		struct policy policy;
-		status = policy_parse(&policy, s->policies[i], &s->arena, &s->diags);
-	}
 	if (!status)
-		status = policy_parse(&s->policy,
-		                      s->policy_count ? s->policies[0]
-		                      : s->memory     ? "auto"
-		                                      : "save-all",
-		                      &s->arena, &s->diags);
-	s->policy.max_checkpoints = s->max_checkpoints;
-	for (size_t i = 0; i < s->compared_count && !status; i++) {
-		struct policy policy;
-		status = policy_parse(&policy, s->compared[i], &s->arena, &s->diags);
-	}
-	if (!status && s->memory && s->policy_count && s->policy.kind != POLICY_auto)
-		status = usage(s, "--memory chooses the policy itself: give it with no policy or with ", "--policy auto");
+		status = understand_policies(s);
 	if (!status)
 		status = parse_shape(s);
 	s->reading.cast = s->given[OPTION_CAST];
@@ -384,10 +417,69 @@ enum status session_load_syntax(struct session *s)
 	return syntax_parse(&s->syntax, &s->source, &s->arena, &s->diags);
 }
 
+/* The first name in POLICY that no value of the chain has; NULL: all are known. */
+static const char *unknown_name(const struct session *s, const struct policy *policy)
+{
+	if (policy->left) {
+		const char *name = unknown_name(s, policy->left);
+		return name ? name : unknown_name(s, policy->right);
+	}
+	for (size_t i = 0; i < policy->name_count; i++) {
+		bool known = false;
+		for (size_t k = 0; k < s->chain.name_count; k++)
+			known |= !strcmp(s->chain.names[k], policy->names[i]);
+		if (!known)
+			return policy->names[i];
+	}
+	return NULL;
+}
+
+static void hint_name(struct session *s, const char *name)
+{
+	const char *near = suggest_nearest(name, s->chain.names, s->chain.name_count);
+	if (near)
+		diag_hint(&s->diags, "did you mean '%s'?", near);
+	else
+		diag_hint(&s->diags, "a stage `name %s` gives the current value that name", name);
+}
+
+enum status check_policy_names(struct session *s, const struct policy *policy)
+{
+	const char *name = unknown_name(s, policy);
+	if (!name)
+		return STATUS_OK;
+	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s': no value of the chain is named '%s'", policy->text,
+	          name);
+	hint_name(s, name);
+	return STATUS_USAGE;
+}
+
+/* Policies of checkpoint blocks, which a forward run would never look at. */
+static enum status check_blocks(struct session *s)
+{
+	for (size_t i = 0; i < s->chain.block_policy_count; i++) {
+		const struct block_policy *block = &s->chain.block_policies[i];
+		struct policy policy;
+		enum status status =
+			policy_parse_block(&policy, block->text, s->chain.source, block->span, &s->arena, &s->diags);
+		if (status)
+			return status;
+		const char *name = unknown_name(s, &policy);
+		if (!name)
+			continue;
+		diag_at(&s->diags, STATUS_CHAIN, s->chain.source, block->span, "no value of the chain is named '%s'", name);
+		hint_name(s, name);
+		return STATUS_CHAIN;
+	}
+	return STATUS_OK;
+}
+
 enum status session_load_chain(struct session *s)
 {
 	enum status status = session_load_syntax(s);
-	return status ? status : chain_resolve(&s->chain, &s->syntax, &s->arena, &s->diags);
+	if (!status)
+		status = chain_resolve(&s->chain, &s->syntax, &s->arena, &s->diags);
+	return status ? status : check_blocks(s);
 }
 
 /* Arrays. */
@@ -477,6 +569,8 @@ enum status session_input_type(struct session *s, struct type *type)
 		enum status status = session_open_input(s);
 		if (!status)
 			status = reader_next(&s->reader, &end, &s->diags);
+		if (status && !s->given[OPTION_INPUT])
+			diag_hint(&s->diags, "where there is no data, give its type: --shape f32[64,256]");
 		if (status)
 			return status;
 		*type = s->reader.type;

@@ -51,7 +51,6 @@ struct session {
 	size_t param_count;
 	/* Options, understood. */
 	enum report_format format;
-	bool format_given;
 	bool dot;   /* explain --format dot */
 	bool color; /* on standard error */
 	int threads;
@@ -95,6 +94,8 @@ enum status session_load_syntax(struct session *session);
 /* Opens the input and makes a reader; binds params, with data or with types alone. */
 enum status session_open_input(struct session *session);
 enum status session_bind(struct session *session, bool data, enum dtype compute);
+/* Names in a policy must be names of the chain. STATUS_USAGE with a suggestion. */
+enum status check_policy_names(struct session *session, const struct policy *policy);
 /* --costs: where steps' costs come from. STATUS_DATA, STATUS_IO for a file that is no costs. */
 enum status session_open_costs(struct session *session);
 /* The time that JOB takes by --costs, in milliseconds; 0 where costs are no times. */

@@ -95,7 +95,7 @@ static enum status plan_spec(struct subject *subject, const struct policy *polic
 	row->policy = policy->text;
 	row->predicted_ms = time * subject->spec.milliseconds;
 	if (!status && text)
-		put_schedule(schedule, policy->text, subject->spec.costs.steps, text, s->format == REPORT_JSON);
+		put_schedule(schedule, policy->text, subject->spec.costs.steps, text, s->format);
 	schedule_free(schedule);
 	if (status == STATUS_LIMIT && policy->kind == POLICY_budget && least)
 		(void)budget_least(&subject->spec.costs, s->allocator, least, diags);
@@ -119,7 +119,7 @@ enum status subject_plan(struct subject *subject, const struct policy *policy, s
 	if (!status && policy->kind == POLICY_auto)
 		row->policy = job.policy->text;
 	if (!status && text)
-		put_schedule(job.schedule, row->policy, job.costs.steps, text, s->format == REPORT_JSON);
+		put_schedule(job.schedule, row->policy, job.costs.steps, text, s->format);
 	if (!status && s->policy_count == 1 && !s->given[OPTION_SWEEP] && !text)
 		warn_useless(s, &job);
 	if (least)

@@ -158,7 +158,8 @@ static enum status load_npz(struct array *array, const char *path, const char *k
 	} else {
 		status = key ? diag_file(diags, STATUS_DATA, path, -1, "has no member '%s'", key)
 		             : diag_file(diags, STATUS_DATA, path, -1, "has several members, and none is named");
-		diag_hint(diags, "its members: %s", list_members(zip, arena));
+		diag_hint(diags, "its members: %s; a chain names one by load(\"%s\", \"MEMBER\")", list_members(zip, arena),
+		          path);
 	}
 	zip_discard(zip);
 	return status;

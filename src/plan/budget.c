@@ -562,12 +562,12 @@ enum status budget_least(const struct step_costs *costs, const struct allocator 
 	return status;
 }
 
-enum status budget_infeasible(int64_t bytes, int64_t least, struct diags *diags)
+enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, struct diags *diags)
 {
 	enum status status = diag_file(diags, STATUS_LIMIT, NULL, -1,
 	                               "the chain cannot be turned back in %lld bytes: the least is %lld bytes",
 	                               (long long)bytes, (long long)least);
-	diag_hint(diags, "use budget:%lld or more", (long long)least);
+	diag_hint(diags, "use %s%lld or more", option, (long long)least);
 	return status;
 }
 
@@ -576,5 +576,5 @@ enum status budget_schedule(const struct emit_context *context, const struct ste
 	int64_t least;
 	enum status status =
 		budget_search(costs, bytes, NULL, context->allocator, context->schedule, NULL, &least, context->diags);
-	return status || *context->schedule ? status : budget_infeasible(bytes, least, context->diags);
+	return status || *context->schedule ? status : budget_infeasible(bytes, least, "budget:", context->diags);
 }

@@ -313,7 +313,8 @@ static enum status make_budget(struct job *job, const struct job_options *option
 	if (status || schedule)
 		return status;
 	job->least_bytes = all + job->lanes * (lane + least - fixed);
-	return budget_infeasible(bytes, job->least_bytes, diags);
+	const char *option = options->policy->kind == POLICY_auto ? "--memory " : "budget:";
+	return budget_infeasible(bytes, job->least_bytes, option, diags);
 }
 
 static void set_spill_costs(struct job *job, const struct job_options *options)

@@ -200,17 +200,10 @@ static enum status init_regions(struct linearizer *l)
 		struct policy *policy = arena_alloc(l->arena, sizeof *policy);
 		if (!policy)
 			return diag_memory(l->diags);
-		enum status status = policy_parse(policy, region->policy, l->arena, l->diags);
-		if (status) {
-			diag_at(l->diags, STATUS_CHAIN, l->chain->source, region->policy_span, "policy of a checkpoint block");
-			return STATUS_CHAIN;
-		}
-		if (!policy_by_value(policy) && policy->kind != POLICY_save_all) {
-			diag_at(l->diags, STATUS_CHAIN, l->chain->source, region->policy_span,
-			        "'%s' cuts a chain into segments and can't be the policy of a block", policy->text);
-			diag_hint(l->diags, "a block takes a policy by value, such as dots or \"names:a,b\"");
-			return STATUS_CHAIN;
-		}
+		enum status status =
+			policy_parse_block(policy, region->policy, l->chain->source, region->policy_span, l->arena, l->diags);
+		if (status)
+			return status;
 		plan->policy = policy;
 	}
 	return STATUS_OK;

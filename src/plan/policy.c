@@ -28,6 +28,7 @@ static const enum argument argument_kinds[POLICY_COUNT] = {
 struct parser {
 	struct arena *arena;
 	struct diags *diags;
+	bool block; /* of a checkpoint block */
 };
 
 static bool name_equal(const char *name, const char *text, size_t length)
@@ -42,7 +43,7 @@ static enum status unknown_policy(const struct parser *p, const char *text, size
 	const char *list = "";
 	for (int i = 0; i < POLICY_COUNT; i++) {
 		const char *name = policy_table[i].name, *argument = policy_table[i].argument;
-		if (!name)
+		if (!name || (p->block && !policy_table[i].by_value && i != POLICY_save_all))
 			continue;
 		names[count++] = name;
 		list = arena_printf(p->arena, "%s%s%s%s%s", list, count > 1 ? ", " : "", name, argument ? ":" : "",
@@ -157,33 +158,58 @@ static enum status parse_one(const struct parser *p, struct policy *policy, cons
 	return policy->text ? STATUS_OK : diag_memory(p->diags);
 }
 
-enum status policy_parse(struct policy *policy, const char *text, struct arena *arena, struct diags *diags)
+static enum status parse(const struct parser *p, struct policy *policy, const char *text)
 {
-	struct parser p = {arena, diags};
 	*policy = (struct policy){.kind = POLICY_save_all};
 	const char *plus = strchr(text, '+');
-	enum status status = parse_one(&p, policy, text, plus ? (size_t)(plus - text) : strlen(text));
+	enum status status = parse_one(p, policy, text, plus ? (size_t)(plus - text) : strlen(text));
 	/* From the left: P+Q+R is (P+Q)+R; a long list makes a list, not a deep call. */
 	while (status == STATUS_OK && plus) {
 		text = plus + 1;
 		plus = strchr(text, '+');
-		struct policy *sides = arena_array(arena, 2, sizeof *sides);
+		struct policy *sides = arena_array(p->arena, 2, sizeof *sides);
 		if (!sides)
-			return diag_memory(diags);
+			return diag_memory(p->diags);
 		sides[0] = *policy;
-		status = parse_one(&p, &sides[1], text, plus ? (size_t)(plus - text) : strlen(text));
+		status = parse_one(p, &sides[1], text, plus ? (size_t)(plus - text) : strlen(text));
 		if (status)
 			return status;
 		for (int i = 0; i < 2; i++)
 			if (!policy_by_value(&sides[i]) && sides[i].kind != POLICY_save_all)
-				return diag_file(diags, STATUS_USAGE, NULL, -1,
+				return diag_file(p->diags, STATUS_USAGE, NULL, -1,
 				                 "policy '%s' cannot be joined by '+': it cuts the chain between steps", sides[i].text);
 		*policy = (struct policy){.kind = POLICY_either, .left = &sides[0], .right = &sides[1]};
-		policy->text = arena_printf(arena, "%s+%s", sides[0].text, sides[1].text);
+		policy->text = arena_printf(p->arena, "%s+%s", sides[0].text, sides[1].text);
 		if (!policy->text)
-			return diag_memory(diags);
+			return diag_memory(p->diags);
 	}
 	return status;
+}
+
+enum status policy_parse(struct policy *policy, const char *text, struct arena *arena, struct diags *diags)
+{
+	return parse(&(struct parser){arena, diags, false}, policy, text);
+}
+
+enum status policy_parse_block(struct policy *policy, const char *text, const struct source *source, struct span span,
+                               struct arena *arena, struct diags *diags)
+{
+	enum status status = parse(&(struct parser){arena, diags, true}, policy, text);
+	if (status)
+		return status == STATUS_USAGE ? diag_at(diags, STATUS_CHAIN, source, span, "policy of a checkpoint block")
+		                              : status;
+	if (policy_by_value(policy) || policy->kind == POLICY_save_all)
+		return STATUS_OK;
+	diag_at(diags, STATUS_CHAIN, source, span, "'%s' cuts a chain into segments and can't be the policy of a block",
+	        policy->text);
+	diag_hint(diags, "a block takes a policy by value, such as dots or \"names:a,b\"");
+	return STATUS_CHAIN;
+}
+
+bool policy_takes_most(const struct policy *policy)
+{
+	return policy->kind == POLICY_every || policy->kind == POLICY_sqrt || policy->kind == POLICY_revolve ||
+	       policy->kind == POLICY_online || policy->kind == POLICY_disk_revolve;
 }
 
 static enum status wrong_bytes(const char *text, struct diags *diags)

@@ -33,7 +33,11 @@ struct policy {
 enum status policy_parse(struct policy *policy, const char *text, struct arena *arena, struct diags *diags);
 /* Bytes: "1500", "64K" (1000s: K M G T), "64KiB" (1024s: KiB MiB GiB TiB); fractions allowed. STATUS_USAGE. */
 enum status bytes_parse(const char *text, int64_t *bytes, struct diags *diags);
-bool policy_by_value(const struct policy *policy); /* nothing ... P+Q; save-all is both and says false */
+/* The same for `checkpoint policy=TEXT` at SPAN of SOURCE: one by value. STATUS_CHAIN. */
+enum status policy_parse_block(struct policy *policy, const char *text, const struct source *source, struct span span,
+                               struct arena *arena, struct diags *diags);
+bool policy_takes_most(const struct policy *policy); /* whether max_checkpoints means something to it */
+bool policy_by_value(const struct policy *policy);   /* nothing ... P+Q; save-all is both and says false */
 
 /* An array of the forward pass, as a policy by value sees it. */
 struct policy_value {
@@ -77,8 +81,8 @@ enum status budget_search(const struct step_costs *costs, int64_t bytes, const s
 /* The least bytes for which budget:BYTES is feasible over COSTS, as the verifier counts. STATUS_LIMIT. */
 enum status budget_least(const struct step_costs *costs, const struct allocator *allocator, int64_t *least,
                          struct diags *diags);
-/* Says that BYTES are too few and LEAST would do. STATUS_LIMIT. */
-enum status budget_infeasible(int64_t bytes, int64_t least, struct diags *diags);
+/* Says that BYTES are too few and LEAST would do, where OPTION ("budget:", "--memory ") said BYTES. STATUS_LIMIT. */
+enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, struct diags *diags);
 
 /* The disk's costs where none is known: as in disk-revolve's paper, five steps (of the mean forward cost) each. */
 double assumed_spill_cost(const struct step_costs *costs);
