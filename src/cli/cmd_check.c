@@ -129,7 +129,8 @@ static enum status differentiate(struct checker *c, const struct policy *policy,
 		return status;
 	open_memory(c, in, &input, &reader);
 	writer_init(&writer, &output, &writing, &s->arena);
-	struct grad_options options = {.job = session_job_options(s, policy), .dtype = DTYPE_F64, .gradient = &writer};
+	struct grad_options options = {
+		.job = session_job_options(s, policy), .dtype = DTYPE_F64, .gradient = &writer, .compare = true};
 	options.job.threads = threads;
 	options.job.tile = tile;
 	options.job.store = DTYPE_COUNT;
@@ -247,6 +248,15 @@ static enum status check_policies(struct checker *c, const struct gradient *base
 			         (long long)m->peak_bytes);
 			ok = false;
 		}
+		const struct recompute *again = &other.result.recomputed;
+		if (ok && again->differing)
+			snprintf(detail, sizeof detail,
+			         "of %lld states that were recomputed %lld differ, first that after step %lld",
+			         (long long)again->compared, (long long)again->differing, (long long)again->first_step);
+		else if (ok && again->compared)
+			snprintf(detail, sizeof detail, "%lld recomputed state%s as in the first sweep", (long long)again->compared,
+			         again->compared == 1 ? "" : "s");
+		ok &= !again->differing;
 		say(c, ok, what, detail);
 		grad_free(&other.result, s->allocator);
 	}

@@ -45,6 +45,7 @@ struct lane {
 	struct spill_piece *pieces;
 	size_t piece_count, piece_capacity;
 	struct counters measured;
+	struct recompute recompute;
 	struct diags diags;
 	struct arena arena;
 	double store_error;
@@ -92,15 +93,16 @@ static void identify(const struct run *run, const void *input, size_t size, stru
 	char type[TYPE_TEXT];
 	memset(identity, 0, sizeof *identity);
 	parts[JOURNAL_CHAIN] = journal_hash(JOURNAL_HASH_START, run->chain->source->text, run->chain->source->length);
-	const int numbers[] = {run->options->dtype, options->store, run->options->value != NULL,
-	                       run->options->flush_denormals, run->has_cotangent};
-	parts[JOURNAL_OPTIONS] = journal_hash(JOURNAL_HASH_START, numbers, sizeof numbers);
-	const char *const texts[] = {run->job->policy->text, run->kernels[0]->isa, blas_name(), PACKAGE_VERSION};
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-		parts[JOURNAL_OPTIONS] = hash_text(parts[JOURNAL_OPTIONS], texts[i]);
+	parts[JOURNAL_POLICY] = hash_text(JOURNAL_HASH_START, run->job->policy->text);
+	const int types[] = {run->options->dtype, options->store, run->options->flush_denormals};
+	parts[JOURNAL_TYPES] = journal_hash(JOURNAL_HASH_START, types, sizeof types);
+	parts[JOURNAL_VALUE_WANTED] = run->options->value != NULL;
 	if (run->has_cotangent)
-		parts[JOURNAL_OPTIONS] = journal_hash(parts[JOURNAL_OPTIONS], run->cotangent_array.base,
-		                                      (size_t)type_bytes(&run->job->whole.output));
+		parts[JOURNAL_COTANGENT] =
+			journal_hash(JOURNAL_HASH_START, run->cotangent_array.base, (size_t)type_bytes(&run->job->whole.output));
+	const char *const program[] = {run->kernels[0]->isa, blas_name(), PACKAGE_VERSION};
+	for (size_t i = 0; i < sizeof program / sizeof *program; i++)
+		parts[JOURNAL_PROGRAM] = hash_text(parts[JOURNAL_PROGRAM], program[i]);
 	for (size_t i = 0; i < run->params->count; i++) {
 		const struct bound_param *bound = &run->params->bound[i];
 		parts[JOURNAL_PARAMS] = hash_text(parts[JOURNAL_PARAMS], type_format(&bound->type, type));
@@ -463,6 +465,8 @@ static enum status on_call(void *context, const struct machine_call *call)
 	                                .sum_lo = sums ? hi + run->loss_count : NULL,
 	                                .kernels = {run->kernels[0], run->kernels[1]}};
 	evaluate(&evaluation);
+	if (lane->recompute.hashes && call->kind != CALL_BACKWARD)
+		recompute_see(&lane->recompute, call, outs);
 	return whole ? params_ready(run, call->step) : STATUS_OK;
 }
 
@@ -641,6 +645,8 @@ static enum status run_tile(struct lane *lane, int64_t tile)
 	lane->plan = job->tiled && left < job->tile.rows ? &job->rest : &job->tile;
 	lane->rows = job->tiled ? lane->plan->rows : 1;
 	aim_partials(lane);
+	if (lane->recompute.hashes)
+		recompute_begin(&lane->recompute);
 	if (lane->loss)
 		memset(lane->loss + 2 * run->loss_count * tile, 0, 2 * (size_t)run->loss_count * sizeof *lane->loss);
 	struct machine_options options = {.want_value = run->options->value != NULL,
@@ -810,6 +816,8 @@ static enum status lane_open(struct lane *lane, struct run *run, int index)
 	enum status status = lane->schedule ? STATUS_OK : diag_memory(&lane->diags);
 	if (status == STATUS_OK && run->options->spill)
 		status = lane_open_spill(lane);
+	if (status == STATUS_OK && run->options->compare)
+		status = recompute_open(&lane->recompute, job->whole.steps, allocator, &lane->diags);
 	int64_t slab = job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab;
 	if (status == STATUS_OK)
 		status = slab_get(&lane->slab, slab, allocator, &lane->diags);
@@ -839,6 +847,7 @@ static void lane_close(struct lane *lane)
 	slab_put(&lane->slab, allocator);
 	slab_put(&lane->blocks, allocator);
 	spill_close(&lane->spill);
+	recompute_close(&lane->recompute, allocator);
 	if (lane->schedule)
 		schedule_free(lane->schedule);
 	if (lane->ahead)
@@ -906,6 +915,7 @@ static void count_lanes(struct run *run, const struct lane *lanes)
 		peak += lanes[i].measured.peak_bytes;
 		stored += lanes[i].measured.stored_bytes;
 		staging += (int64_t)lanes[i].spill.staging_size;
+		recompute_add(&run->result->recomputed, &lanes[i].recompute);
 		if (!seen->measured.steps)
 			seen = &lanes[i];
 		if (lanes[i].store_error > run->result->store_error)

@@ -7,6 +7,7 @@
 
 #include "exec/journal.h"
 #include "exec/params.h"
+#include "exec/recompute.h"
 #include "plan/job.h"
 #include "plan/timeline.h"
 
@@ -28,6 +29,7 @@ struct grad_options {
 	enum status (*trace)(void *context, const struct event *event);
 	void *trace_context;
 	bool flush_denormals; /* --fast-math */
+	bool compare;         /* recomputed states with the first sweep's */
 };
 
 /* The gradients of params, by index; NULL data where not differentiated. In the computing type. */
@@ -44,8 +46,9 @@ struct grad_result {
 	struct param_gradient *params;
 	size_t param_count;
 	int64_t arrays;
-	double store_error; /* --store-dtype: the largest |value - kept value| */
-	struct job job;     /* of the last array, for reports */
+	struct recompute recomputed; /* counts only, where options->compare asked for them */
+	double store_error;          /* --store-dtype: the largest |value - kept value| */
+	struct job job;              /* of the last array, for reports */
 	bool has_job;
 	struct type value_type;
 	struct journal journal;

@@ -15,9 +15,18 @@
 #include <unistd.h>
 
 static const char first_line[] = "ckptc journal 1";
-static const char *const part_names[JOURNAL_PARTS] = {"chain", "options", "params", "input"};
-static const char *const part_texts[JOURNAL_PARTS] = {"another chain", "other options", "other params",
-                                                      "another input"};
+static const struct {
+	const char *name, *text;
+} parts[JOURNAL_PARTS] = {
+	[JOURNAL_CHAIN] = {"chain", "another chain"},
+	[JOURNAL_POLICY] = {"policy", "another --policy"},
+	[JOURNAL_TYPES] = {"types", "another --dtype, --store-dtype or --fast-math"},
+	[JOURNAL_VALUE_WANTED] = {"value", "--value where this has none, or without it"},
+	[JOURNAL_COTANGENT] = {"cotangent", "another --cotangent"},
+	[JOURNAL_PROGRAM] = {"program", "another version of the program, or on another processor"},
+	[JOURNAL_PARAMS] = {"params", "other params"},
+	[JOURNAL_INPUT] = {"input", "another input"},
+};
 enum { LINE_MOST = 8192, JOURNAL_MOST = 64 << 20 };
 
 uint64_t journal_hash(uint64_t hash, const void *bytes, size_t size)
@@ -142,12 +151,12 @@ static enum status read_head(struct reading *r, bool *end)
 		status = next_line(r, line, end);
 		if (status || *end)
 			return status;
-		snprintf(wanted, sizeof wanted, "%s %016" PRIx64, part_names[i], r->identity->parts[i]);
+		snprintf(wanted, sizeof wanted, "%s %016" PRIx64, parts[i].name, r->identity->parts[i]);
 		if (!strcmp(line, wanted))
 			continue;
 		r->at = at;
 		enum status refused = diag_file(r->diags, STATUS_DATA, r->journal->path, (int64_t)at,
-		                                "the journal is of a run with %s", part_texts[i]);
+		                                "the journal is of a run with %s", parts[i].text);
 		diag_hint(r->diags, "give what it was given, or remove the journal to begin anew");
 		return refused;
 	}
@@ -244,7 +253,7 @@ static enum status begin(struct journal *journal, const char *directory, int64_t
 	char line[LINE_MOST];
 	bool ok = !ftruncate(journal->fd, 0) && add_line(journal, first_line);
 	for (int i = 0; i < JOURNAL_PARTS && ok; i++) {
-		snprintf(line, sizeof line, "%s %016" PRIx64, part_names[i], identity->parts[i]);
+		snprintf(line, sizeof line, "%s %016" PRIx64, parts[i].name, identity->parts[i]);
 		ok = add_line(journal, line);
 	}
 	snprintf(line, sizeof line, "spill %s", journal->spill_path);

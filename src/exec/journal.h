@@ -14,7 +14,17 @@
 
 #include "exec/spill.h"
 
-enum journal_part { JOURNAL_CHAIN, JOURNAL_OPTIONS, JOURNAL_PARAMS, JOURNAL_INPUT, JOURNAL_PARTS };
+enum journal_part {
+	JOURNAL_CHAIN,
+	JOURNAL_POLICY,
+	JOURNAL_TYPES,
+	JOURNAL_VALUE_WANTED,
+	JOURNAL_COTANGENT,
+	JOURNAL_PROGRAM,
+	JOURNAL_PARAMS,
+	JOURNAL_INPUT,
+	JOURNAL_PARTS
+};
 
 /* Who a run is: a hash for each part, by journal_hash. */
 struct journal_identity {

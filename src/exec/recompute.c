@@ -1,0 +1,75 @@
+/*
+ * A step's hash is the sum of those of the slots that it writes, so that the
+ * order of a body's outs, which differs from forward to recording, is nothing to
+ * it. A body that writes fewer slots than the first did (one that only records)
+ * is not compared.
+ */
+#include "exec/recompute.h"
+
+#include <string.h>
+
+#include "exec/journal.h"
+
+enum status recompute_open(struct recompute *recompute, int64_t steps, const struct allocator *allocator,
+                           struct diags *diags)
+{
+	*recompute = (struct recompute){.steps = steps};
+	recompute->hashes = allocator_get(allocator, (size_t)steps + 1, sizeof *recompute->hashes);
+	if (!recompute->hashes)
+		return diag_memory(diags);
+	recompute_begin(recompute);
+	return STATUS_OK;
+}
+
+void recompute_begin(struct recompute *recompute)
+{
+	memset(recompute->hashes, 0, ((size_t)recompute->steps + 1) * sizeof *recompute->hashes);
+}
+
+static struct recompute_hash hash_of(const struct machine_call *call, void *const *outs)
+{
+	const struct body *body = call->program->body;
+	const struct step *step = call->unit->linear.step;
+	struct recompute_hash hash = {0};
+	for (size_t i = 0; i < body->out_count; i++) {
+		const struct port *port = &body->outs[i];
+		bool lives = false;
+		for (uint32_t k = 0; k < step->live_out_count; k++)
+			lives |= port->kind == PORT_SLOT && step->live_out[k] == port->index;
+		if (!lives || !outs[i])
+			continue;
+		size_t size = (size_t)type_bytes(body->values[port->value].type);
+		hash.hash += journal_hash(port->index + 1, outs[i], size);
+		hash.arrays++;
+	}
+	return hash;
+}
+
+void recompute_see(struct recompute *recompute, const struct machine_call *call, void *const *outs)
+{
+	struct recompute_hash *first = &recompute->hashes[call->step], hash = hash_of(call, outs);
+	if (first->arrays == 0) {
+		*first = hash;
+		return;
+	}
+	if (hash.arrays != first->arrays)
+		return;
+	recompute->compared++;
+	if (hash.hash != first->hash && recompute->differing++ == 0)
+		recompute->first_step = call->step;
+}
+
+void recompute_add(struct recompute *to, const struct recompute *from)
+{
+	if (to->differing == 0)
+		to->first_step = from->first_step;
+	to->compared += from->compared;
+	to->differing += from->differing;
+}
+
+void recompute_close(struct recompute *recompute, const struct allocator *allocator)
+{
+	if (recompute->hashes)
+		allocator_put(allocator, recompute->hashes, ((size_t)recompute->steps + 1) * sizeof *recompute->hashes);
+	recompute->hashes = NULL;
+}
