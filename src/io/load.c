@@ -158,8 +158,7 @@ static enum status load_npz(struct array *array, const char *path, const char *k
 	} else {
 		status = key ? diag_file(diags, STATUS_DATA, path, -1, "has no member '%s'", key)
 		             : diag_file(diags, STATUS_DATA, path, -1, "has several members, and none is named");
-		diag_hint(diags, "its members: %s; a chain names one by load(\"%s\", \"MEMBER\")", list_members(zip, arena),
-		          path);
+		diag_hint(diags, "its members: %s; a chain names one by load(\"FILE\", \"MEMBER\")", list_members(zip, arena));
 	}
 	zip_discard(zip);
 	return status;

@@ -129,10 +129,10 @@ START_TEST(npz_members)
 	array_free(&array, &counting);
 	ck_assert_int_eq(load(golden("two.npz"), NULL), STATUS_DATA);
 	ck_assert_str_eq(message(), "has several members, and none is named");
-	ck_assert_str_eq(hint(), "its members: W, b");
+	ck_assert_str_eq(hint(), "its members: W, b; a chain names one by load(\"FILE\", \"MEMBER\")");
 	ck_assert_int_eq(load(golden("two.npz"), "V"), STATUS_DATA);
 	ck_assert_str_eq(message(), "has no member 'V'");
-	ck_assert_str_eq(hint(), "its members: W, b");
+	ck_assert_str_eq(hint(), "its members: W, b; a chain names one by load(\"FILE\", \"MEMBER\")");
 }
 END_TEST
 
