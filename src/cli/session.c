@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/outputs.h"
 #include "exec/run.h"
 
 static const struct option_row {
@@ -331,6 +332,8 @@ static enum status understand(struct session *s)
 		status = understand_policies(s);
 	if (!status)
 		status = parse_shape(s);
+	if (!status)
+		status = outputs_check(s);
 	s->reading.cast = s->given[OPTION_CAST];
 	s->reading.raw = s->shape;
 	return status;

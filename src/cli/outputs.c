@@ -1,0 +1,66 @@
+/*
+ * The files that one invocation writes. Each is made beside its place and renamed
+ * to it, so that of two with one place the first would be lost without a word:
+ * that is refused before any work. What is no regular file, and standard output,
+ * takes several.
+ */
+#include "cli/outputs.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct place {
+	const char *option, *path, *real; /* REAL: without links and dots; NULL where several may write */
+};
+
+static const char *real_place(struct session *s, const char *path)
+{
+	struct stat st;
+	char real[PATH_MAX];
+	if (!strcmp(path, "-"))
+		return NULL;
+	if (stat(path, &st) == 0)
+		return S_ISREG(st.st_mode) && realpath(path, real) ? arena_printf(&s->arena, "%s", real) : NULL;
+	const char *slash = strrchr(path, '/');
+	const char *folder = slash ? arena_printf(&s->arena, "%.*s/", (int)(slash - path), path) : ".";
+	return folder && realpath(folder, real) ? arena_printf(&s->arena, "%s/%s", real, slash ? slash + 1 : path) : NULL;
+}
+
+static enum status add_place(struct session *s, struct place *places, size_t *count, const char *option,
+                             const char *path)
+{
+	struct place place = {option, path, path ? real_place(s, path) : NULL};
+	for (size_t i = 0; place.real && i < *count; i++)
+		if (!strcmp(places[i].real, place.real)) {
+			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--%s and --%s would both be written to '%s'",
+			          places[i].option, option, path);
+			return STATUS_USAGE;
+		}
+	if (place.real)
+		places[(*count)++] = place;
+	return s->arena.failed ? diag_memory(&s->diags) : STATUS_OK;
+}
+
+enum status outputs_check(struct session *s)
+{
+	static const struct {
+		enum option_id option;
+		const char *name;
+	} files[] = {{OPTION_OUTPUT, "output"},   {OPTION_VALUE, "value"}, {OPTION_EVENTS, "events"},
+	             {OPTION_GRADS, "grads"},     {OPTION_PLOT, "plot"},   {OPTION_TRACE, "trace"},
+	             {OPTION_JOURNAL, "journal"}, {OPTION_STATS, "stats"}, {OPTION_RESIDUALS, "residuals"}};
+	enum { FILES = sizeof files / sizeof *files };
+	size_t count = 0;
+	struct place *places = arena_array(&s->arena, FILES + s->grad_count, sizeof *places);
+	enum status status = places ? STATUS_OK : diag_memory(&s->diags);
+	for (size_t i = 0; i < FILES && !status; i++)
+		status = add_place(s, places, &count, files[i].name, s->values[files[i].option]);
+	for (size_t i = 0; i < s->grad_count && !status; i++) {
+		const char *equals = strchr(s->grads[i], '=');
+		if (equals)
+			status = add_place(s, places, &count, "grad", equals + 1);
+	}
+	return status;
+}
