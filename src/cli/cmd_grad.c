@@ -1,8 +1,10 @@
 /* ckptc grad: backward. */
-#include <stdio.h>
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/dump.h"
+#include "cli/outputs.h"
 #include "cli/plot.h"
 #include "cli/progress.h"
 #include "exec/grad.h"
@@ -60,15 +62,20 @@ static const struct param_gradient *find_gradient(struct session *s, const struc
 	return NULL;
 }
 
+/* Whether there is something to add to. What is there and cannot be read is found when it is read. */
+static bool is_there(const char *path)
+{
+	struct stat st;
+	return strcmp(path, "-") != 0 && (stat(path, &st) == 0 || errno != ENOENT);
+}
+
 /* --accumulate: adds what FILE holds to DATA. A file that is not there adds nothing. */
 static enum status add_file(struct session *s, const char *path, const char *key, const struct type *type, void *data)
 {
 	struct array array;
 	char a[TYPE_TEXT], b[TYPE_TEXT];
-	FILE *probe = fopen(path, "rb");
-	if (!probe)
+	if (!is_there(path))
 		return STATUS_OK;
-	fclose(probe);
 	enum status status = array_load(&array, path, key, false, true, s->allocator, &s->arena, &s->diags);
 	if (status)
 		return status;
@@ -114,6 +121,8 @@ static enum status save_gradients(struct session *s, const struct grad_result *r
 			status = add_file(s, s->values[OPTION_GRADS], param->name, &result->params[i].type, result->params[i].data);
 		arrays[count++] = (struct named_array){param->name, result->params[i].type, result->params[i].data};
 	}
+	if (!status && add && is_there(s->values[OPTION_GRADS]))
+		status = npz_check_members(s->values[OPTION_GRADS], arrays, count, &s->diags);
 	return status ? status : npz_save(s->values[OPTION_GRADS], arrays, count, &s->arena, &s->diags);
 }
 
@@ -233,6 +242,8 @@ enum status command_grad(struct session *s)
 	enum status status = session_load_chain(s);
 	if (!status)
 		status = check_options(s);
+	if (!status)
+		status = outputs_probe(s);
 	if (!status)
 		status = session_open_input(s);
 	if (!status)

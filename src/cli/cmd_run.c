@@ -1,5 +1,6 @@
 /* ckptc run: forward. */
 #include "cli/dump.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "exec/run.h"
@@ -21,16 +22,19 @@ static enum status put_stats(struct session *s, const struct run_counters *count
 	            {"peak_bytes", counters->peak_bytes}};
 	size_t count = sizeof rows / sizeof *rows;
 	const char *isa = kernels_get(DTYPE_F32)->isa;
-	if (s->format == REPORT_JSON)
+	const bool csv = s->format == REPORT_CSV, json = s->format == REPORT_JSON;
+	if (json)
 		text_put(&file.text, "{");
 	for (size_t i = 0; i < count; i++)
 		text_printf(&file.text,
-		            s->format == REPORT_JSON  ? "\"%s\":%lld,"
-		            : s->format == REPORT_CSV ? "%s,%lld\n"
-		                                      : "%-12s %lld\n",
+		            json  ? "\"%s\":%lld,"
+		            : csv ? "%s,%lld\n"
+		                  : "%-12s %lld\n",
 		            rows[i].name, (long long)rows[i].value);
 	text_printf(&file.text,
-	            s->format == REPORT_JSON ? "\"isa\":\"%s\",\"blas\":\"%s\"}\n" : "isa          %s\nblas         %s\n",
+	            json  ? "\"isa\":\"%s\",\"blas\":\"%s\"}\n"
+	            : csv ? "isa,%s\nblas,%s\n"
+	                  : "isa          %s\nblas         %s\n",
 	            isa, blas_name());
 	return session_close_text(&file);
 }
@@ -40,6 +44,8 @@ enum status command_run(struct session *s)
 	if (s->given[OPTION_DUMP])
 		return command_dump(s);
 	enum status status = session_load_chain(s);
+	if (!status)
+		status = outputs_probe(s);
 	if (!status)
 		status = session_open_input(s);
 	if (!status)

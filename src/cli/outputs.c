@@ -2,7 +2,8 @@
  * The files that one invocation writes. Each is made beside its place and renamed
  * to it, so that of two with one place the first would be lost without a word:
  * that is refused before any work. What is no regular file, and standard output,
- * takes several.
+ * takes several. Those that are written last are tried before the work as well:
+ * a wrong name costs no run.
  */
 #include "cli/outputs.h"
 
@@ -63,4 +64,27 @@ enum status outputs_check(struct session *s)
 			status = add_place(s, places, &count, "grad", equals + 1);
 	}
 	return status;
+}
+
+/* Opens what will be a regular file, and lets it go; others, such as FIFOs, would know that it has been opened. */
+static enum status probe(struct session *s, const char *path)
+{
+	struct stat st;
+	struct output output;
+	if (!path || !strcmp(path, "-") || (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+		return STATUS_OK;
+	enum status status = output_open(&output, path, &s->arena, &s->diags);
+	if (!status)
+		output_abort(&output);
+	return status;
+}
+
+enum status outputs_probe(struct session *s)
+{
+	enum status status = probe(s, s->values[OPTION_GRADS]);
+	for (size_t i = 0; i < s->grad_count && !status; i++)
+		status = probe(s, strchr(s->grads[i], '=') + 1);
+	if (!status)
+		status = probe(s, s->values[OPTION_STATS]);
+	return status ? status : probe(s, s->values[OPTION_RESIDUALS]);
 }

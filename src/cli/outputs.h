@@ -1,4 +1,4 @@
-/* Whether the files of one invocation are in each other's way. */
+/* Whether the files of one invocation are in each other's way, or out of reach. */
 #ifndef CLI_OUTPUTS_H
 #define CLI_OUTPUTS_H
 
@@ -6,5 +6,7 @@
 
 /* STATUS_USAGE where two options would be written to one regular file, by whatever paths. */
 enum status outputs_check(struct session *session);
+/* STATUS_IO where a file that is written when the work is done could not be: before the work. */
+enum status outputs_probe(struct session *session);
 
 #endif

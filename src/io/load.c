@@ -82,6 +82,42 @@ static const char *list_members(zip_t *zip, struct arena *arena)
 	return list ? list : "";
 }
 
+static zip_t *open_archive(const char *path, struct diags *diags)
+{
+	int code = 0;
+	zip_t *zip = zip_open(path, ZIP_RDONLY, &code);
+	if (zip)
+		return zip;
+	zip_error_t error;
+	zip_error_init_with_code(&error, code);
+	diag_file(diags, STATUS_DATA, path, -1, "not a readable npz: %s", zip_error_strerror(&error));
+	zip_error_fini(&error);
+	return NULL;
+}
+
+enum status npz_check_members(const char *path, const struct named_array *arrays, size_t count, struct diags *diags)
+{
+	zip_t *zip = open_archive(path, diags);
+	if (!zip)
+		return STATUS_DATA;
+	enum status status = STATUS_OK;
+	zip_int64_t members = zip_get_num_entries(zip, 0);
+	for (zip_int64_t i = 0; i < members && !status; i++) {
+		const char *name = zip_get_name(zip, (zip_uint64_t)i, 0);
+		size_t length = name ? strlen(name) : 0, k = 0;
+		if (length > 4 && !strcmp(name + length - 4, ".npy"))
+			length -= 4;
+		while (k < count &&
+		       (strlen(arrays[k].name) != length || strncmp(arrays[k].name, name ? name : "", length) != 0))
+			k++;
+		if (k == count)
+			status = diag_file(diags, STATUS_DATA, path, -1, "holds '%.*s', which would be lost", (int)length,
+			                   name ? name : "?");
+	}
+	zip_discard(zip);
+	return status;
+}
+
 static zip_int64_t find_member(zip_t *zip, const char *key, struct arena *arena)
 {
 	if (!key)
@@ -141,15 +177,9 @@ static enum status load_member(struct array *array, zip_t *zip, zip_uint64_t at,
 static enum status load_npz(struct array *array, const char *path, const char *key, bool cast,
                             const struct allocator *allocator, struct arena *arena, struct diags *diags)
 {
-	int code = 0;
-	zip_t *zip = zip_open(path, ZIP_RDONLY, &code);
-	if (!zip) {
-		zip_error_t error;
-		zip_error_init_with_code(&error, code);
-		diag_file(diags, STATUS_DATA, path, -1, "not a readable npz: %s", zip_error_strerror(&error));
-		zip_error_fini(&error);
+	zip_t *zip = open_archive(path, diags);
+	if (!zip)
 		return STATUS_DATA;
-	}
 	enum status status;
 	zip_int64_t at = find_member(zip, key, arena);
 	if (at >= 0) {

@@ -34,5 +34,7 @@ enum status array_save(const char *path, const struct type *type, const void *da
 /* An uncompressed npz as numpy.savez writes it, atomically; members in order. */
 enum status npz_save(const char *path, const struct named_array *arrays, size_t count, struct arena *arena,
                      struct diags *diags);
+/* STATUS_DATA where the npz at PATH has a member that is none of ARRAYS, which saving these there would lose. */
+enum status npz_check_members(const char *path, const struct named_array *arrays, size_t count, struct diags *diags);
 
 #endif
