@@ -72,7 +72,7 @@ enum status output_commit(struct output *output, struct diags *diags);
 /* Closes and removes the temporary; does nothing after a commit. Async-signal-safe removal is io_cleanup's. */
 void output_abort(struct output *output);
 
-/* Removes every temporary that is still open; async-signal-safe, for the handlers of SIGINT, SIGTERM, SIGHUP. */
+/* Removes every temporary that is still open; async-signal-safe, for the handlers of signals that end the program. */
 void io_cleanup(void);
 
 #endif
