@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/stream.h"
+
 static const char first_line[] = "ckptc journal 1";
 static const struct {
 	const char *name, *text;
@@ -247,7 +249,7 @@ static enum status begin(struct journal *journal, const char *directory, int64_t
 	free(real);
 	if (!journal->spill_path)
 		return diag_file(diags, STATUS_IO, directory, -1, "cannot spill here: the path is too long, or of two lines");
-	journal->spill_fd = mkostemps(journal->spill_path, SUFFIX, O_CLOEXEC);
+	journal->spill_fd = io_lift(mkostemps(journal->spill_path, SUFFIX, O_CLOEXEC));
 	if (journal->spill_fd < 0)
 		return diag_file(diags, STATUS_IO, directory, -1, "cannot create the spill file: %s", strerror(errno));
 	char line[LINE_MOST];
@@ -268,7 +270,7 @@ static enum status begin(struct journal *journal, const char *directory, int64_t
 static enum status go_on(struct journal *journal, const struct reading *r, struct diags *diags)
 {
 	struct stat st;
-	journal->spill_fd = open(journal->spill_path, O_RDWR | O_CLOEXEC);
+	journal->spill_fd = io_lift(open(journal->spill_path, O_RDWR | O_CLOEXEC));
 	if (journal->spill_fd < 0) {
 		enum status status = diag_file(diags, STATUS_IO, journal->spill_path, -1,
 		                               "cannot open the spill file that the journal names: %s", strerror(errno));
@@ -291,7 +293,7 @@ enum status journal_open(struct journal *journal, const char *path, const char *
 {
 	*journal =
 		(struct journal){.path = path, .spill_fd = -1, .number = -1, .point_slot = -1, .next = -1, .last_state = -1};
-	journal->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
+	journal->fd = io_lift(open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600));
 	if (journal->fd < 0)
 		return failed(journal, diags, "open");
 	if (flock(journal->fd, LOCK_EX | LOCK_NB))

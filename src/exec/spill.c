@@ -15,6 +15,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "io/stream.h"
+
 enum { NOT_STAGED = -1 };
 static const uint64_t prime = 0x9e3779b97f4a7c15u;
 
@@ -178,7 +180,7 @@ enum status spill_open(struct spill *spill, size_t staging, const struct allocat
 enum status spill_create(struct spill *spill, const char *directory, struct diags *diags)
 {
 	spill->name = directory;
-	spill->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	spill->fd = io_lift(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
 	if (spill->fd >= 0)
 		return STATUS_OK;
 	/* File systems without O_TMPFILE. */
@@ -189,7 +191,7 @@ enum status spill_create(struct spill *spill, const char *directory, struct diag
 		return diag_memory(diags);
 	memcpy(path, directory, length);
 	memcpy(path + length, name, sizeof name);
-	spill->fd = mkostemp(path, O_CLOEXEC);
+	spill->fd = io_lift(mkostemp(path, O_CLOEXEC));
 	int error = errno;
 	if (spill->fd >= 0)
 		unlink(path);

@@ -70,22 +70,24 @@ static void wait_for(int fd, short events)
 	poll(&p, 1, -1);
 }
 
-/*
- * A descriptor above the standard ones, so that a closed standard stream never
- * becomes a data file. A FIFO may be waited for here, hence EINTR.
- */
-static int open_file(const char *path, int flags)
+int io_lift(int fd)
 {
-	int fd;
-	do
-		fd = open(path, flags | O_CLOEXEC | O_NOCTTY, 0666);
-	while (fd < 0 && errno == EINTR);
 	if (fd < 0 || fd > 2)
 		return fd;
 	int lifted = fcntl(fd, F_DUPFD_CLOEXEC, 3), error = errno;
 	close(fd);
 	errno = error;
 	return lifted;
+}
+
+/* A FIFO may be waited for here, hence EINTR. */
+static int open_file(const char *path, int flags)
+{
+	int fd;
+	do
+		fd = open(path, flags | O_CLOEXEC | O_NOCTTY, 0666);
+	while (fd < 0 && errno == EINTR);
+	return io_lift(fd);
 }
 
 /* Input. */

@@ -72,6 +72,12 @@ enum status output_commit(struct output *output, struct diags *diags);
 /* Closes and removes the temporary; does nothing after a commit. Async-signal-safe removal is io_cleanup's. */
 void output_abort(struct output *output);
 
+/*
+ * FD, or the same file by a descriptor above the standard ones, so that a standard
+ * stream that is closed never becomes a data file. -1 stays -1, with errno.
+ */
+int io_lift(int fd);
+
 /* Removes every temporary that is still open; async-signal-safe, for the handlers of signals that end the program. */
 void io_cleanup(void);
 
