@@ -1,7 +1,7 @@
 /*
  * The files that one invocation writes. Each is made beside its place and renamed
  * to it, so that of two with one place the first would be lost without a word:
- * that is refused before any work. What is no regular file, and standard output,
+ * that is refused before any work. What is no regular file, or is open already,
  * takes several. Those that are written last are tried before the work as well:
  * a wrong name costs no run.
  */
@@ -10,7 +10,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct place {
 	const char *option, *path, *real; /* REAL: without links and dots; NULL where several may write */
@@ -18,12 +17,11 @@ struct place {
 
 static const char *real_place(struct session *s, const char *path)
 {
-	struct stat st;
 	char real[PATH_MAX];
-	if (!strcmp(path, "-"))
+	if (!output_replaces(path))
 		return NULL;
-	if (stat(path, &st) == 0)
-		return S_ISREG(st.st_mode) && realpath(path, real) ? arena_printf(&s->arena, "%s", real) : NULL;
+	if (realpath(path, real))
+		return arena_printf(&s->arena, "%s", real);
 	const char *slash = strrchr(path, '/');
 	const char *folder = slash ? arena_printf(&s->arena, "%.*s/", (int)(slash - path), path) : ".";
 	return folder && realpath(folder, real) ? arena_printf(&s->arena, "%s/%s", real, slash ? slash + 1 : path) : NULL;
@@ -69,9 +67,8 @@ enum status outputs_check(struct session *s)
 /* Opens what will be a regular file, and lets it go; others, such as FIFOs, would know that it has been opened. */
 static enum status probe(struct session *s, const char *path)
 {
-	struct stat st;
 	struct output output;
-	if (!path || !strcmp(path, "-") || (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+	if (!path || !output_replaces(path))
 		return STATUS_OK;
 	enum status status = output_open(&output, path, &s->arena, &s->diags);
 	if (!status)

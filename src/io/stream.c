@@ -380,6 +380,13 @@ static enum status open_descriptor(struct output *output, const char *path, int 
 	return STATUS_OK;
 }
 
+bool output_replaces(const char *path)
+{
+	struct stat st;
+	return strcmp(path, "-") != 0 && descriptor_of(path) < 0 &&
+	       (stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
+}
+
 enum status output_open(struct output *output, const char *path, struct arena *arena, struct diags *diags)
 {
 	bool standard = !path || !strcmp(path, "-");

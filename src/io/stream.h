@@ -61,6 +61,8 @@ struct output {
 	struct arena *arena;
 };
 
+/* Whether an output takes PATH's place when it is committed (or fails, on a directory); else it writes into what is there. */
+bool output_replaces(const char *path);
 /* PATH NULL or "-" is standard output. STATUS_IO on failure. */
 enum status output_open(struct output *output, const char *path, struct arena *arena, struct diags *diags);
 /* All SIZE bytes, or STATUS_IO. */
