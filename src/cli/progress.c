@@ -41,7 +41,7 @@ void progress_rows(void *context, int64_t done, int64_t all)
 
 void progress_action(void *context, const struct action *action, double done, int64_t live, int64_t peak)
 {
-	draw(context, action_name(action->kind), done, live, peak);
+	draw(context, action ? action_name(action->kind) : "grad", done, live, peak);
 }
 
 void progress_end(struct progress *progress)

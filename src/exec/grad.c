@@ -72,8 +72,9 @@ struct run {
 	double *loss_hi, *loss_lo;
 	const struct kernels *kernels[2]; /* F32, F64 */
 	int64_t *first_use;               /* by param: the first step that reads it; only for events */
-	double actions_done;
-	struct timespec begun; /* for traces */
+	double actions_done;              /* where there is one tile */
+	int64_t rows_done;                /* where there are several */
+	struct timespec begun;            /* for traces */
 	pthread_mutex_t trace_lock;
 	struct arena *arena;
 };
@@ -764,6 +765,17 @@ static enum status give_chunk(struct lane *lane, int64_t rows, int64_t tiles)
 	return status;
 }
 
+/* Tiles are short: progress is made of them. */
+static void note_tile(struct run *run, int64_t rows)
+{
+	if (!run->options->progress)
+		return;
+	pthread_mutex_lock(&run->lock);
+	run->rows_done += rows;
+	run->options->progress(run->options->progress_context, NULL, (double)run->rows_done / (double)run->job->rows, 0, 0);
+	pthread_mutex_unlock(&run->lock);
+}
+
 static void *lane_main(void *context)
 {
 	struct lane *lane = context;
@@ -772,8 +784,11 @@ static void *lane_main(void *context)
 	int64_t rows, tiles;
 	while (take_chunk(lane, &rows, &tiles)) {
 		enum status status = STATUS_OK;
-		for (int64_t tile = 0; tile < tiles && status == STATUS_OK; tile++)
+		for (int64_t tile = 0; tile < tiles && status == STATUS_OK; tile++) {
 			status = run_tile(lane, tile);
+			if (status == STATUS_OK)
+				note_tile(lane->run, lane->rows);
+		}
 		if (status == STATUS_OK)
 			status = give_chunk(lane, rows, tiles);
 		if (status) {

@@ -23,6 +23,7 @@ struct grad_options {
 	/* A line of JSON for each gradient that is ready, in backward order, or NULL. */
 	enum status (*event)(void *context, const char *line);
 	void *event_context;
+	/* After each action, or after each tile where there are several: ACTION is then NULL, LIVE and PEAK 0. */
 	void (*progress)(void *context, const struct action *action, double done, int64_t live, int64_t peak);
 	void *progress_context;
 	/* Every call, spill and fetch with its times, and what they hold, one at a time; or NULL, which costs nothing. */
