@@ -12,6 +12,8 @@
  */
 #include "chain/chain.h"
 
+#include "base/checked.h"
+
 #include <string.h>
 
 struct binding {
@@ -475,8 +477,10 @@ static enum status resolve_repeat(struct resolver *r, const struct statement *s,
 		return status;
 	node->count = s->count;
 	struct node **body = &node->body;
-	append(tail, node);
-	return resolve_block(r, s->block, &body);
+	status = resolve_block(r, s->block, &body);
+	if (node->body) /* turns of nothing are nothing, however many */
+		append(tail, node);
+	return status;
 }
 
 static enum status resolve_for(struct resolver *r, const struct statement *s, struct node ***tail)
@@ -575,6 +579,65 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 	return bind(r, s->name, (struct ref){.kind = REF_PARAM, .index = (uint32_t)chain->param_count++, .element = -1});
 }
 
+/*
+ * How large a chain is once its defs are written out, which each may call the one
+ * before it twice. A def is a linear function of the sizes of its block arguments,
+ * so that each is looked at once.
+ */
+
+static int64_t add_up(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
+
+static int64_t multiply(int64_t a, int64_t b)
+{
+	int64_t product;
+	return checked_mul_i64(a, b, &product) ? product : INT64_MAX;
+}
+
+static int64_t size_of(const struct node *node, int64_t times, int64_t *uses);
+
+/* Of an operand that stands TIMES times. */
+static int64_t size_of_operand(const struct ref *ref, int64_t times, int64_t *uses)
+{
+	if (ref->kind == REF_ARGUMENT)
+		uses[ref->index] = add_up(uses[ref->index], times);
+	return ref->kind == REF_BLOCK ? size_of(ref->block, times, uses) : 0;
+}
+
+/* Of NODE, TIMES times. USES of the parameters of the def that it stands in is added to. */
+static int64_t size_of_node(const struct node *node, int64_t times, int64_t *uses)
+{
+	bool runs = node->kind != NODE_REPEAT || node->count > 0;
+	int64_t size = add_up(times, size_of_operand(&node->operand, times, uses));
+	if (runs)
+		size = add_up(size, size_of(node->body, times, uses));
+	if (node->kind != NODE_CALL)
+		return size;
+	size = add_up(size, multiply(times, node->def->size));
+	for (size_t i = 0; i < node->def->count; i++)
+		size = add_up(size, size_of_operand(&node->arguments[i], multiply(times, node->def->uses[i]), uses));
+	return size;
+}
+
+static int64_t size_of(const struct node *node, int64_t times, int64_t *uses)
+{
+	int64_t size = 0;
+	for (; node; node = node->next)
+		size = add_up(size, size_of_node(node, times, uses));
+	return size;
+}
+
+static enum status check_size(struct resolver *r)
+{
+	int64_t size = 0;
+	for (const struct node *node = r->chain->first; node; node = node->next) {
+		size = add_up(size, size_of_node(node, 1, NULL));
+		if (size > MAX_OPERATIONS)
+			return diag_at(r->diags, STATUS_LIMIT, r->source, node->span, "the chain has more than %d operations",
+			               MAX_OPERATIONS);
+	}
+	return STATUS_OK;
+}
+
 static enum status resolve_def(struct resolver *r, const struct statement *s)
 {
 	if (op_find(s->name) != OP_COUNT)
@@ -610,6 +673,11 @@ static enum status resolve_def(struct resolver *r, const struct statement *s)
 		status = resolve_block(r, s->block, &body);
 	def->variables = (uint32_t)r->chain->variable_count - def->first_variable;
 	r->scope = scope->outer;
+	int64_t *uses = arena_array(r->arena, def->count + 1, sizeof *uses);
+	if (!uses)
+		return fail_memory(r);
+	def->size = size_of(def->body, 1, uses);
+	def->uses = uses;
 	entry->def = def;
 	entry->next = r->defs;
 	r->defs = entry;
@@ -699,6 +767,8 @@ enum status chain_resolve(struct chain *chain, const struct syntax *syntax, stru
 	struct node **tail = &chain->first;
 	if (status == STATUS_OK)
 		status = resolve_block(&r, syntax->chain, &tail);
+	if (status == STATUS_OK)
+		status = check_size(&r);
 	if (status == STATUS_OK && arena->failed)
 		status = diag_memory(diags);
 	return status;

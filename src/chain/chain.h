@@ -71,7 +71,8 @@ struct def {
 	const char *const *parameters;
 	uint32_t first_variable, variables; /* those that are local to it */
 	struct node *body;
-	bool has_block_argument;
+	int64_t size;        /* nodes, those of the defs that it calls included, those of block arguments not */
+	const int64_t *uses; /* by parameter: how often it stands in these */
 };
 
 /* What `checkpoint policy=` says; plan/policy.h knows what it means. */
@@ -79,6 +80,9 @@ struct block_policy {
 	const char *text;
 	struct span span;
 };
+
+/* Operations of a chain, with its defs written out; of a body, with its loops unrolled. */
+enum { MAX_OPERATIONS = 10000000 };
 
 struct chain {
 	const struct source *source;
@@ -100,7 +104,8 @@ struct chain {
 
 /*
  * Resolves SYNTAX. STATUS_CHAIN with the place and the nearest known name where
- * an operation, a def, a name or an argument is unknown or wrong.
+ * an operation, a def, a name or an argument is unknown or wrong; STATUS_LIMIT
+ * where the defs written out, each loop's body once, are more than MAX_OPERATIONS.
  */
 enum status chain_resolve(struct chain *chain, const struct syntax *syntax, struct arena *arena, struct diags *diags);
 /* Text of the resolved chain, for --dump chain. */

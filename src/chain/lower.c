@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-enum { MAX_OPERATIONS = 10000000, MAX_STEPS = 10000000 };
+enum { MAX_STEPS = 10000000 };
 
 /* What an operand has been found to be. */
 enum found_kind { FOUND_NUMBER, FOUND_VALUE, FOUND_PARAM, FOUND_BLOCK };
@@ -102,6 +102,7 @@ struct lowering {
 	uint32_t region;
 	int64_t step;
 	int64_t steps;
+	int64_t turns; /* of loops within bodies that have been unrolled */
 };
 
 static enum status lower_nodes(struct lowering *l, const struct node *node);
@@ -888,7 +889,7 @@ static enum status lower_loop(struct lowering *l, const struct node *node)
 			if (status || stable)
 				return status;
 		}
-		if (l->body->instr_count > MAX_OPERATIONS)
+		if (l->body->instr_count > MAX_OPERATIONS || ++l->turns > MAX_OPERATIONS) /* turns of nothing take time, too */
 			return too_long(l, node->span);
 		if (node->kind == NODE_FOR)
 			status = set_turn(l, node, refs, (struct index){-1, turn});
@@ -1392,7 +1393,7 @@ static enum status lower_unrolled_loop(struct lowering *l, const struct node *no
 	if (status == STATUS_OK && node->kind == NODE_FOR)
 		status = for_turns(l, node, refs, &turns);
 	for (int64_t turn = 0; node->body && turn < turns && status == STATUS_OK; turn++) {
-		if (l->steps > MAX_STEPS)
+		if (l->steps > MAX_STEPS || ++l->turns > MAX_OPERATIONS)
 			return too_long(l, node->span);
 		if (node->kind == NODE_FOR)
 			status = set_turn(l, node, refs, (struct index){-1, turn});
