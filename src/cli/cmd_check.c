@@ -289,9 +289,10 @@ static enum status check_repeats(struct checker *c, const struct gradient *base)
 static enum status get_input(struct checker *c)
 {
 	struct session *s = c->session;
+	const bool made = s->given[OPTION_SHAPE] && !s->given[OPTION_INPUT];
 	bool end;
 	enum status status = STATUS_OK;
-	if (s->shape.shape.ndim >= 0) {
+	if (made) {
 		c->type = s->shape;
 	} else {
 		status = session_open_input(s);
@@ -306,7 +307,7 @@ static enum status get_input(struct checker *c)
 	c->input = arena_array(&s->arena, (size_t)c->count + 1, sizeof *c->input);
 	if (!c->input)
 		return diag_memory(&s->diags);
-	if (s->shape.shape.ndim < 0)
+	if (!made)
 		return reader_read(&s->reader, c->input, DTYPE_F64, c->count, &s->diags);
 	for (int64_t i = 0; i < c->count; i++)
 		c->input[i] = 2 * fmod((double)(i + 1) * 0.6180339887498949, 1.0) - 1;

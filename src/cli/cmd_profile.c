@@ -49,7 +49,7 @@ static double now_ms(void)
 static enum status get_data(struct profiler *p)
 {
 	struct session *s = p->session;
-	bool end, given = s->shape.shape.ndim >= 0;
+	bool end, given = s->given[OPTION_SHAPE] && !s->given[OPTION_INPUT];
 	enum status status = STATUS_OK;
 	if (!given) {
 		status = session_open_input(s);

@@ -174,7 +174,7 @@ enum status command_dump(struct session *s)
 	struct text_file file;
 	enum status status = what == 0 ? session_load_syntax(s) : session_load_chain(s);
 	if (!status)
-		status = session_open_text(s, &file, NULL, false);
+		status = session_open_text(s, &file, s->values[OPTION_OUTPUT], false);
 	if (status)
 		return status;
 	if (what == 0)
@@ -183,6 +183,7 @@ enum status command_dump(struct session *s)
 		chain_dump(&s->chain, file.text.write, file.text.context);
 	else
 		status = dump_plan(s, &file.text, what == 3);
-	enum status closed = session_close_text(&file);
-	return status ? status : closed;
+	if (status)
+		file.status = status;
+	return session_close_text(&file);
 }

@@ -336,6 +336,9 @@ static enum status understand(struct session *s)
 		status = outputs_check(s);
 	s->reading.cast = s->given[OPTION_CAST];
 	s->reading.raw = s->shape;
+	s->reading.typed = s->given[OPTION_SHAPE];
+	if (!status && s->given[OPTION_SHAPE] && s->reading.assume != DTYPE_COUNT && s->reading.assume != s->shape.dtype)
+		status = usage(s, "--assume-dtype says another type than --shape ", s->values[OPTION_SHAPE]);
 	return status;
 }
 
@@ -557,7 +560,7 @@ static bool declared_whole(const struct declared *declared)
 
 enum status session_input_type(struct session *s, struct type *type)
 {
-	if (s->shape.shape.ndim >= 0) {
+	if (s->given[OPTION_SHAPE] && !s->given[OPTION_INPUT]) {
 		*type = s->shape;
 	} else if (!s->given[OPTION_INPUT] && declared_whole(&s->chain.input_type)) {
 		*type = s->chain.input_type.type;

@@ -23,6 +23,7 @@ struct reader_options {
 	enum dtype assume;  /* --assume-dtype: what |V2 (or raw) holds; DTYPE_COUNT: not given */
 	bool cast;          /* --cast: integers beyond 2^53 may lose digits */
 	struct type raw;    /* --shape: the type of raw input; ndim -1: not given (then 1-D, to the end) */
+	bool typed;         /* --shape is given: other formats must hold that */
 };
 
 struct reader {

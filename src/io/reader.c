@@ -592,10 +592,19 @@ static enum status next_raw(struct reader *r, bool *end, struct diags *diags)
 	return STATUS_OK;
 }
 
-enum status reader_next(struct reader *r, bool *end, struct diags *diags)
+/* What the array is has been said elsewhere; of text, whose numbers have no type, its shape. */
+static enum status check_type(const struct reader *r, struct diags *diags)
 {
-	*end = false;
-	reader_free(r);
+	const struct type *wanted = &r->options.raw;
+	char a[TYPE_TEXT], b[TYPE_TEXT];
+	if (shape_equal(&r->type.shape, &wanted->shape) && (r->format != FORMAT_NPY || r->type.dtype == wanted->dtype))
+		return STATUS_OK;
+	return diag_file(diags, STATUS_DATA, r->input->name, -1, "holds %s, and --shape says %s", type_format(&r->type, a),
+	                 type_format(wanted, b));
+}
+
+static enum status next_array(struct reader *r, bool *end, struct diags *diags)
+{
 	if (r->format == FORMAT_AUTO) {
 		const unsigned char *bytes;
 		size_t got;
@@ -612,6 +621,14 @@ enum status reader_next(struct reader *r, bool *end, struct diags *diags)
 	default:
 		return next_text(r, end, diags);
 	}
+}
+
+enum status reader_next(struct reader *r, bool *end, struct diags *diags)
+{
+	*end = false;
+	reader_free(r);
+	enum status status = next_array(r, end, diags);
+	return status || *end || !r->options.typed || r->format == FORMAT_RAW ? status : check_type(r, diags);
 }
 
 static void copy_held(const struct reader *r, int64_t first, void *to, enum dtype compute, int64_t count)
