@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #ifdef HAVE_CONFIG_H
@@ -96,6 +97,19 @@ static enum status help_on(struct session *s, const char *topic)
 	return STATUS_USAGE;
 }
 
+/* Where the stack may not be as large as kernels want theirs, of which threads get as much, there is a message and no fault. */
+static enum status check_stack(struct session *s)
+{
+	enum { LEAST_KIB = 1024 };
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= LEAST_KIB << 10)
+		return STATUS_OK;
+	diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "the stack is limited to %lld KiB, and %d are wanted",
+	          (long long)(limit.rlim_cur >> 10), LEAST_KIB);
+	diag_hint(&s->diags, "`ulimit -s %d` allows them", LEAST_KIB);
+	return STATUS_LIMIT;
+}
+
 static enum status dispatch(struct session *s, int argc, char **argv)
 {
 	if (argc < 2) {
@@ -122,7 +136,8 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 		return print_help(s, s->command);
 	if (s->given[OPTION_VERSION])
 		return print_version(s);
-	return s->command->run(s);
+	status = check_stack(s);
+	return status ? status : s->command->run(s);
 }
 
 int main(int argc, char **argv)
