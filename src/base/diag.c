@@ -231,7 +231,7 @@ static void render_place(const struct renderer *r, const struct diag *diag)
 		put(r, place);
 	} else if (diag->file) {
 		put_escaped(r, diag->file, strlen(diag->file));
-		put(r, ": ");
+		put(r, *diag->file ? ": " : "'': ");
 		if (diag->offset >= 0) {
 			snprintf(place, sizeof place, "byte %lld: ", (long long)diag->offset);
 			put(r, place);

@@ -124,8 +124,11 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 		return print_version(s);
 	if (!strcmp(name, "--dump-options"))
 		return print_options(s);
+	if (!strcmp(name, "help") && argc <= 3)
+		return help_on(s, argv[2]);
 	if (!strcmp(name, "help"))
-		return help_on(s, argc > 2 ? argv[2] : NULL);
+		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "help is on one command or operation, and not on '%s' too",
+		                 argv[3]);
 	s->command = find_command(name);
 	if (!s->command)
 		return unknown_command(s, name);
