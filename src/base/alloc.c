@@ -1,6 +1,7 @@
 /* The system's allocator behind the injected interface. */
 #include "base/alloc.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -17,6 +18,30 @@ static void *system_resize(void *context, void *block, size_t old_size, size_t n
 }
 
 const struct allocator allocator_system = {system_resize, NULL};
+
+/* Blocks count as what they take, which is known of them alone. */
+static void *capped_resize(void *context, void *block, size_t old_size, size_t new_size)
+{
+	struct allocator_cap *cap = context;
+	const size_t before = block ? malloc_usable_size(block) : 0, more = new_size > before ? new_size - before : 0;
+	if (new_size > cap->most || atomic_fetch_add(&cap->used, more) > cap->most - more) {
+		if (new_size <= cap->most)
+			atomic_fetch_sub(&cap->used, more);
+		return NULL;
+	}
+	void *made = system_resize(NULL, block, old_size, new_size);
+	const size_t after = made ? malloc_usable_size(made) : new_size ? before : 0;
+	/* From before + more to after. */
+	atomic_fetch_add(&cap->used, after - before - more);
+	return made;
+}
+
+struct allocator allocator_capped(struct allocator_cap *cap, size_t most)
+{
+	cap->used = 0;
+	cap->most = most;
+	return (struct allocator){capped_resize, cap};
+}
 
 void *allocator_get(const struct allocator *allocator, size_t count, size_t size)
 {

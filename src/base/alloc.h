@@ -5,6 +5,7 @@
 #ifndef BASE_ALLOC_H
 #define BASE_ALLOC_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 struct allocator {
@@ -17,6 +18,16 @@ struct allocator {
 };
 
 extern const struct allocator allocator_system;
+
+/*
+ * The system's allocator up to MOST bytes in all. The system promises more memory
+ * than it has, and kills whoever takes it at its word: beyond MOST memory is short.
+ */
+struct allocator_cap {
+	atomic_size_t used;
+	size_t most;
+};
+struct allocator allocator_capped(struct allocator_cap *cap, size_t most);
 
 /* count * size bytes, uninitialised; NULL where short or where the product overflows. */
 void *allocator_get(const struct allocator *allocator, size_t count, size_t size);

@@ -63,6 +63,8 @@ static enum status get_data(struct profiler *p)
 		p->type.dtype = DTYPE_F64;
 	p->type.dtype = s->dtype != DTYPE_COUNT ? s->dtype : dtype_compute(p->type.dtype);
 	p->count = shape_count(&p->type.shape);
+	if ((uint64_t)type_bytes(&p->type) > session_memory_most())
+		return diag_memory(&s->diags); /* where the input is held, so that every run begins alike */
 	p->data = memfd_create("ckptc-profile", MFD_CLOEXEC);
 	p->sink = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (p->data < 0 || p->sink < 0)

@@ -2,14 +2,12 @@
 #include "cli/dump.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "exec/run.h"
 #include "report/residuals.h"
 
 struct job_options session_job_options(const struct session *s, const struct policy *policy)
 {
-	long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
 	return (struct job_options){.policy = policy,
 	                            .threads = s->threads,
 	                            .tile = s->tile,
@@ -17,7 +15,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .store = s->store,
 	                            .want_value = s->given[OPTION_VALUE],
 	                            .memory = s->memory,
-	                            .memory_available = pages > 0 ? (int64_t)pages * size : 0,
+	                            .memory_available = session_memory_available(),
 	                            .param_bytes = s->bound.bytes,
 	                            .costs = s->costs ? costs_of : NULL,
 	                            .costs_context = s->costs,

@@ -145,7 +145,9 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	struct session session = {.allocator = &allocator_system};
+	struct allocator_cap cap;
+	const struct allocator allocator = allocator_capped(&cap, session_memory_most());
+	struct session session = {.allocator = &allocator};
 	/* All that end a program in the ordinary course: SIGPIPE ends it as silently as it does by default. */
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)

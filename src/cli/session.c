@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "cli/outputs.h"
@@ -379,6 +380,28 @@ enum status session_parse(struct session *s, int argc, char **argv)
 	if (s->file && s->text)
 		return usage(s, "the chain is given twice: by -e and as the file ", s->file);
 	return understand(s);
+}
+
+int64_t session_memory_available(void)
+{
+	long long kib = 0;
+	char line[128];
+	FILE *file = fopen("/proc/meminfo", "re");
+	while (file && fgets(line, sizeof line, file) && sscanf(line, "MemAvailable: %lld kB", &kib) != 1)
+		continue;
+	if (file)
+		fclose(file);
+	long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	return kib > 0 ? kib << 10 : pages > 0 ? (int64_t)pages * size : 0;
+}
+
+size_t session_memory_most(void)
+{
+	struct sysinfo info;
+	if (sysinfo(&info) != 0)
+		return SIZE_MAX;
+	const double bytes = ((double)info.totalram * 7 / 8 + (double)info.totalswap) * (double)info.mem_unit;
+	return bytes < (double)SIZE_MAX ? (size_t)bytes : SIZE_MAX;
 }
 
 /* The chain. */

@@ -85,6 +85,30 @@ START_TEST(allocation_is_checked)
 }
 END_TEST
 
+START_TEST(a_cap_holds_for_all_blocks_together)
+{
+	struct allocator_cap cap;
+	const struct allocator capped = allocator_capped(&cap, 10000);
+	char *a = allocator_get(&capped, 6000, 1);
+	ck_assert_ptr_nonnull(a);
+	memset(a, 7, 6000);
+	ck_assert_ptr_null(allocator_get(&capped, 6000, 1));
+	ck_assert_ptr_null(allocator_get(&capped, SIZE_MAX, 1));
+	ck_assert_ptr_null(capped.resize(capped.context, a, 6000, 11000));
+	ck_assert_int_eq(a[5999], 7);
+	a = capped.resize(capped.context, a, 6000, 9000);
+	ck_assert_ptr_nonnull(a);
+	ck_assert_int_eq(a[5999], 7);
+	ck_assert_uint_ge(cap.used, 9000);
+	a = capped.resize(capped.context, a, 9000, 1000);
+	char *b = allocator_get(&capped, 8000, 1);
+	ck_assert_ptr_nonnull(b);
+	allocator_put(&capped, a, 1000);
+	allocator_put(&capped, b, 8000);
+	ck_assert_uint_eq(cap.used, 0);
+}
+END_TEST
+
 START_TEST(arena_blocks_are_aligned_zeroed_and_apart)
 {
 	unsigned char *blocks[500];
@@ -406,6 +430,7 @@ int main(void)
 	TCase *tcase = tcase_create("base");
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, allocation_is_checked);
+	tcase_add_test(tcase, a_cap_holds_for_all_blocks_together);
 	tcase_add_test(tcase, arena_blocks_are_aligned_zeroed_and_apart);
 	tcase_add_test(tcase, arena_refuses_what_overflows);
 	tcase_add_test(tcase, arena_text_and_growth);
