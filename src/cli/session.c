@@ -549,7 +549,7 @@ enum status session_open_costs(struct session *s)
 	struct spec *spec = arena_alloc(&s->arena, sizeof *spec);
 	if (!costs || !source || !spec)
 		return diag_memory(&s->diags);
-	*costs = (struct costs_source){.name = value, .allocator = s->allocator, .arena = &s->arena};
+	*costs = (struct costs_source){.name = value, .threads = s->threads, .allocator = s->allocator, .arena = &s->arena};
 	s->costs = costs;
 	if (!strcmp(value, words[1]))
 		return s->given[OPTION_SPILL] ? costs_measure_disk(costs, s->values[OPTION_SPILL], &s->diags) : STATUS_OK;

@@ -46,6 +46,7 @@ struct measuring {
 	const struct lowered *lowered;
 	const struct bound_param *params;
 	const struct costs_source *source;
+	struct team *team;
 	struct arena *arena;
 	struct diags *diags;
 };
@@ -86,6 +87,7 @@ static enum status time_program(struct measuring *m, const struct program *progr
 	                                      .counters = counters,
 	                                      .workspace = slab.base,
 	                                      .whole_rows = m->lowered->whole_rows,
+	                                      .team = m->team,
 	                                      .flat = m->lowered->flat};
 	evaluate(&evaluation); /* touches everything */
 	double times[TURNS], all = 0;
@@ -126,14 +128,20 @@ static enum status make_params(struct measuring *m, struct slab *slab)
 	return status;
 }
 
-static enum status measure(struct costs_source *source, const struct units *units, double (*costs)[2],
+static enum status measure(struct costs_source *source, const struct units *units, int64_t rows, double (*costs)[2],
                            struct diags *diags)
 {
 	struct arena arena;
 	struct slab slab = {0};
 	arena_init(&arena, source->allocator);
 	struct measuring m = {.lowered = units->lowered, .source = source, .arena = &arena, .diags = diags};
+	int64_t each;
+	const int members = rows ? 1 : units_team(units, source->threads, &each);
 	enum status status = units->uses_gemm ? blas_load(diags) : STATUS_OK;
+	if (!status && members > 1) {
+		m.team = team_open(members, each, source->allocator);
+		status = m.team ? STATUS_OK : diag_memory(diags);
+	}
 	if (!status)
 		status = make_params(&m, &slab);
 	for (size_t i = 0; i < units->lowered->distinct_count && !status; i++) {
@@ -141,6 +149,7 @@ static enum status measure(struct costs_source *source, const struct units *unit
 		if (!status)
 			status = time_program(&m, &units->units[i].backward, &costs[i][1]);
 	}
+	team_close(m.team);
 	slab_put(&slab, source->allocator);
 	arena_free(&arena);
 	return status;
@@ -162,7 +171,7 @@ static enum status find_measured(struct costs_source *source, const struct units
 	*made = (struct measured_costs){.rows = rows, .units = *costs, .next = source->measured};
 	if (!units->by_value)
 		source->measured = made;
-	return measure(source, units, *costs, diags);
+	return measure(source, units, rows, *costs, diags);
 }
 
 enum status costs_measure_disk(struct costs_source *source, const char *directory, struct diags *diags)

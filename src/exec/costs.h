@@ -18,6 +18,7 @@ struct costs_source {
 	struct measured_costs *measured;
 	struct spill_costs spill;
 	bool spill_known;
+	int threads; /* of the run whose steps are measured */
 	const struct allocator *allocator;
 	struct arena *arena;
 };
@@ -25,7 +26,8 @@ struct costs_source {
 /*
  * For job_options.costs; CONTEXT is a costs_source. Costs of UNITS, in nanoseconds
  * where they are measured: each distinct step's programs are run a few times on
- * arrays of their types, on one core, and the median is taken; a size of tile is
+ * arrays of their types, on one core, or, without tiles, by as many as will share
+ * them, and the median is taken; a size of tile is
  * measured once. From a file: in its unit; steps that are one body in a loop
  * have the mean of theirs. STATUS_DATA where the file has another number of steps
  * than the chain.

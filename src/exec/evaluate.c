@@ -85,7 +85,7 @@ struct piece {
 	struct machine_state *m;
 	const struct launch *launch;
 	char *registers;
-	int64_t first; /* element */
+	int64_t begin, first; /* elements: of the pieces that are taken together, of this one */
 	size_t n;
 };
 
@@ -130,7 +130,7 @@ static void run_micro(const struct piece *b, const struct micro *micro)
 		return;
 	}
 	case MICRO_FILL:
-		if (!micro->once || b->first == 0)
+		if (!micro->once || b->first == b->begin)
 			broadcast_fill(kernels, place(b, &micro->out), b->m->frame[micro->v.index], micro->from, micro->to,
 			               b->first,
 			               micro->once ? (b->launch->block < b->launch->count ? b->launch->block : b->launch->count)
@@ -169,30 +169,55 @@ static void run_micro(const struct piece *b, const struct micro *micro)
 	}
 }
 
-static void run_group(struct machine_state *m, const struct launch *launch)
+static void run_piece(const struct piece *b)
 {
-	struct piece b = {.m = m, .launch = launch, .registers = m->workspace + m->program->frame->registers};
+	const struct launch *launch = b->launch;
 	int64_t turns[MAX_LOOPS];
-	for (b.first = 0; b.first < launch->count; b.first += launch->block) {
-		b.n = (size_t)(launch->count - b.first < launch->block ? launch->count - b.first : launch->block);
-		int depth = 0;
-		for (size_t i = 0; i < launch->micro_count; i++) {
-			const struct micro *micro = &launch->micros[i];
-			if (micro->kind == MICRO_LOOP) {
-				if (micro->turns == 0)
-					i = micro->match;
-				else
-					turns[depth++] = micro->turns;
-			} else if (micro->kind == MICRO_END) {
-				if (--turns[depth - 1] > 0)
-					i = micro->match;
-				else
-					depth--;
-			} else {
-				run_micro(&b, micro);
-			}
+	int depth = 0;
+	for (size_t i = 0; i < launch->micro_count; i++) {
+		const struct micro *micro = &launch->micros[i];
+		if (micro->kind == MICRO_LOOP) {
+			if (micro->turns == 0)
+				i = micro->match;
+			else
+				turns[depth++] = micro->turns;
+		} else if (micro->kind == MICRO_END) {
+			if (--turns[depth - 1] > 0)
+				i = micro->match;
+			else
+				depth--;
+		} else {
+			run_micro(b, micro);
 		}
 	}
+}
+
+struct group {
+	struct machine_state *m;
+	const struct launch *launch;
+};
+
+static void run_blocks(void *context, void *memory, int64_t begin, int64_t end)
+{
+	const struct group *group = context;
+	const int64_t block = group->launch->block;
+	struct piece b = {.m = group->m, .launch = group->launch, .begin = begin};
+	b.registers = memory ? memory : group->m->workspace + group->m->program->frame->registers;
+	for (b.first = begin; b.first < end; b.first += block) {
+		b.n = (size_t)(end - b.first < block ? end - b.first : block);
+		run_piece(&b);
+	}
+}
+
+static void run_group(struct machine_state *m, const struct launch *launch)
+{
+	struct group group = {m, launch};
+	const int64_t least = TEAM_PIECE / (launch->micro_count < 8 ? (int64_t)launch->micro_count + 1 : 8);
+	int64_t blocks = least / launch->block + 1;
+	if (!m->e->team)
+		run_blocks(&group, NULL, 0, launch->count);
+	else
+		team_run(m->e->team, launch->count, blocks * launch->block, run_blocks, &group);
 }
 
 /* Calls. */
@@ -212,6 +237,7 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 	                       .a = instr->of_a,
 	                       .y = instr->of_y,
 	                       .scratch = m->workspace + m->program->frame->scratch,
+	                       .team = m->e->team,
 	                       .kernels = m->kernels[v->dtype == DTYPE_F64]};
 	call.whole = launch->v_streamed && !m->e->flat ? m->e->whole_rows : v->shape.ndim ? v->shape.dim[0] : 1;
 	if (launch->v_streamed)

@@ -36,6 +36,7 @@ struct evaluation {
 	 * (sum_partial); NULL: the whole array is in one tile.
 	 */
 	double *sum_hi, *sum_lo;
+	struct team *team;                /* of members with program->member bytes; NULL: nobody shares the work */
 	const struct kernels *kernels[2]; /* F32, F64: found once by who evaluates often; NULL: found here */
 };
 

@@ -70,6 +70,7 @@ struct run {
 	int64_t sum_doubles; /* doubles of the partial sums of one tile */
 	int64_t loss_count;  /* elements of an output that is summed over tiles */
 	double *loss_hi, *loss_lo;
+	struct team *team;
 	const struct kernels *kernels[2]; /* F32, F64 */
 	int64_t *first_use;               /* by param: the first step that reads it; only for events */
 	double actions_done;              /* where there is one tile */
@@ -464,6 +465,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 	                                .flat = run->job->flat,
 	                                .sum_hi = hi,
 	                                .sum_lo = sums ? hi + run->loss_count : NULL,
+	                                .team = run->team,
 	                                .kernels = {run->kernels[0], run->kernels[1]}};
 	evaluate(&evaluation);
 	if (lane->recompute.hashes && call->kind != CALL_BACKWARD)
@@ -1150,6 +1152,10 @@ static enum status run_array(struct run *run, struct diags *diags)
 	if (!lanes)
 		return diag_memory(diags);
 	int open = 0;
+	if (status == STATUS_OK && run->job->team > 1) {
+		run->team = team_open(run->job->team, run->job->member_bytes, run->options->job.allocator);
+		status = run->team ? STATUS_OK : diag_memory(diags);
+	}
 	for (; open < run->job->lanes && status == STATUS_OK; open++) {
 		status = lane_open(&lanes[open], run, open);
 		if (status)
@@ -1169,6 +1175,8 @@ static enum status run_array(struct run *run, struct diags *diags)
 	}
 	for (int i = 0; i < open; i++)
 		lane_close(&lanes[i]);
+	team_close(run->team);
+	run->team = NULL;
 	pthread_mutex_destroy(&run->trace_lock);
 	slab_put(&run->cotangent_array, run->options->job.allocator);
 	return status;

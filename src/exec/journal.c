@@ -96,6 +96,15 @@ static enum status note_written(void *context, int64_t slot, const struct spill_
 	return STATUS_OK;
 }
 
+static const char last_line[] = "done";
+
+void journal_finish(struct journal *journal)
+{
+	/* Where this fails the files go all the same; then a kill between the one and the other has to be told of. */
+	if (add_line(journal, last_line))
+		(void)fdatasync(journal->fd);
+}
+
 /* Reading. */
 
 struct reading {
@@ -106,7 +115,17 @@ struct reading {
 	struct diags *diags;
 	const char *text;
 	size_t at, length;
+	bool finished; /* the run has given all, and was killed while it removed the files */
 };
+
+/* Whether the last line says that the run was done. */
+static bool is_finished(const char *text, size_t length)
+{
+	char line[64];
+	int size = snprintf(line, sizeof line, "\n%s :%016" PRIx64 "\n", last_line,
+	                    journal_hash(JOURNAL_HASH_START, last_line, strlen(last_line)));
+	return length >= (size_t)size && !memcmp(text + length - (size_t)size, line, (size_t)size);
+}
 
 static enum status wrong(const struct reading *r, const char *what)
 {
@@ -154,7 +173,7 @@ static enum status read_head(struct reading *r, bool *end)
 		if (status || *end)
 			return status;
 		snprintf(wanted, sizeof wanted, "%s %016" PRIx64, parts[i].name, r->identity->parts[i]);
-		if (!strcmp(line, wanted))
+		if (!strcmp(line, wanted) || r->finished)
 			continue;
 		r->at = at;
 		enum status refused = diag_file(r->diags, STATUS_DATA, r->journal->path, (int64_t)at,
@@ -304,9 +323,10 @@ enum status journal_open(struct journal *journal, const char *path, const char *
 	bool end = false;
 	enum status status = read_text(journal, &text, &reading.length, arena, diags);
 	reading.text = text;
+	reading.finished = status == STATUS_OK && is_finished(text, reading.length);
 	if (status == STATUS_OK)
 		status = read_head(&reading, &end);
-	if (status == STATUS_OK && !end)
+	if (status == STATUS_OK && !end && !reading.finished)
 		status = read_blobs(&reading);
 	if (status)
 		return status;
@@ -329,6 +349,8 @@ enum status journal_open(struct journal *journal, const char *path, const char *
 
 void journal_close(struct journal *journal, bool done)
 {
+	if (done && journal->fd >= 0)
+		journal_finish(journal);
 	if (done && journal->spill_path)
 		unlink(journal->spill_path);
 	if (done)

@@ -59,6 +59,8 @@ struct journal {
 enum status journal_open(struct journal *journal, const char *path, const char *directory, int64_t wanted,
                          const struct journal_identity *identity, struct spill *spill, struct arena *arena,
                          struct diags *diags);
+/* Says in it that the run has given what it was to give: another then begins anew, whatever of the files is left. */
+void journal_finish(struct journal *journal);
 /* Closes it. DONE: both files are removed, for the run has given what it was to give. */
 void journal_close(struct journal *journal, bool done);
 

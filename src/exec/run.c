@@ -67,6 +67,7 @@ struct setup {
 	double *total;           /* sum_count hi, then lo */
 	char *total_out;         /* the sum, finished */
 	struct slab total_slab;
+	struct team *team; /* who share each operation, where there are no tiles */
 	struct bound_param *params;
 	struct lane *lanes;
 	int lane_count;
@@ -294,9 +295,23 @@ static void close_setup(struct setup *setup)
 	for (int i = 0; i < setup->lane_count; i++)
 		slab_put(&setup->lanes[i].slab, allocator);
 	slab_put(&setup->total_slab, allocator);
+	team_close(setup->team);
+	setup->team = NULL;
 	arena_free(&setup->arena);
 	setup->lane_count = 0;
 	setup->ready = false;
+}
+
+static enum status open_team(struct setup *setup, struct diags *diags)
+{
+	const struct run *run = setup->run;
+	const struct program *program = &setup->tile.program;
+	if (setup->tiled || run->options->threads < 2 || program->widest < TEAM_BYTES)
+		return STATUS_OK;
+	const int64_t each = round_up(program->member, ALIGN);
+	setup->team = team_open(run->options->threads, each, run->options->allocator);
+	setup->bytes += (run->options->threads - 1) * each;
+	return setup->team ? STATUS_OK : diag_memory(diags);
 }
 
 static enum status make_setup(struct setup *setup, struct run *run, const struct type *input, struct diags *diags)
@@ -322,6 +337,8 @@ static enum status make_setup(struct setup *setup, struct run *run, const struct
 		status = blas_load(diags);
 	if (status == STATUS_OK)
 		status = open_lanes(setup, diags);
+	if (status == STATUS_OK)
+		status = open_team(setup, diags);
 	setup->ready = status == STATUS_OK;
 	return status;
 }
@@ -372,6 +389,7 @@ static void run_tile(const struct setup *setup, struct lane *lane, int64_t chunk
 	                                .first_row = chunk * setup->chunk + row,
 	                                .whole_rows = setup->tiled ? setup->rows : setup->whole.whole_rows,
 	                                .flat = setup->flat,
+	                                .team = setup->team,
 	                                .sum_hi = hi,
 	                                .sum_lo = hi ? hi + setup->sum_count : NULL};
 	evaluate(&evaluation);

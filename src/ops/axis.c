@@ -189,23 +189,37 @@ void vjp_rmsnorm(const struct op_call *call, void *dv, void *da, const void *g, 
 }
 
 /* Running sums along a line or down the rows, forwards or backwards. */
+/* Running sums, as members of a team share them: each line, or strips of lines across. */
+struct running {
+	struct axis_view view;
+	void *y;
+	const void *v;
+	bool back;
+};
+
+enum { STRIP = 512 };
+
 #define RUNNING(REAL, NAME)                                                                                            \
-	static void NAME(const struct axis_view *view, REAL *y, const REAL *v, bool back)                                  \
+	static void NAME(void *context, void *memory, int64_t begin, int64_t end)                                          \
 	{                                                                                                                  \
-		const int64_t n = view->n, inner = view->inner;                                                                \
-		for (int64_t o = 0; o < view->outer; o++, y += n * inner, v += n * inner) {                                    \
-			REAL sum = 0;                                                                                              \
+		const struct running *r = context;                                                                             \
+		const int64_t n = r->view.n, inner = r->view.inner, strips = (inner + STRIP - 1) / STRIP;                      \
+		(void)memory;                                                                                                  \
+		for (int64_t part = begin; part < end; part++) {                                                               \
+			const int64_t low = part % strips * STRIP, high = inner - low < STRIP ? inner : low + STRIP;               \
+			const REAL *v = (const REAL *)r->v + part / strips * n * inner;                                            \
+			REAL *y = (REAL *)r->y + part / strips * n * inner, sum = 0;                                               \
 			for (int64_t i = 0; inner == 1 && i < n; i++) {                                                            \
-				const int64_t at = back ? n - 1 - i : i;                                                               \
+				const int64_t at = r->back ? n - 1 - i : i;                                                            \
 				sum = i ? sum + v[at] : v[at];                                                                         \
 				y[at] = sum;                                                                                           \
 			}                                                                                                          \
 			for (int64_t i = 0; inner > 1 && i < n; i++) {                                                             \
-				const int64_t at = (back ? n - 1 - i : i) * inner, before = back ? at + inner : at - inner;            \
+				const int64_t at = (r->back ? n - 1 - i : i) * inner, before = r->back ? at + inner : at - inner;      \
 				if (i == 0)                                                                                            \
-					memcpy(y + at, v + at, (size_t)inner * sizeof(REAL));                                              \
+					memcpy(y + at + low, v + at + low, (size_t)(high - low) * sizeof(REAL));                           \
 				else                                                                                                   \
-					for (int64_t j = 0; j < inner; j++)                                                                \
+					for (int64_t j = low; j < high; j++)                                                               \
 						y[at + j] = y[before + j] + v[at + j];                                                         \
 			}                                                                                                          \
 		}                                                                                                              \
@@ -215,11 +229,12 @@ RUNNING(double, running_f64)
 
 static void run_sums(const struct op_call *call, void *y, const void *v, bool back)
 {
-	const struct axis_view view = axis_view_named(call->attrs, &call->v->shape);
-	if (call->v->dtype == DTYPE_F64)
-		running_f64(&view, y, v, back);
-	else
-		running_f32(&view, y, v, back);
+	struct running r = {axis_view_named(call->attrs, &call->v->shape), y, v, back};
+	const int64_t strips = (r.view.inner + STRIP - 1) / STRIP;
+	const int64_t each = (r.view.n > 0 ? r.view.n : 1) * (r.view.inner < STRIP ? r.view.inner : STRIP);
+	if (strips > 0)
+		team_run(call->team, r.view.outer * strips, TEAM_PIECE / each + 1,
+		         call->v->dtype == DTYPE_F64 ? running_f64 : running_f32, &r);
 }
 
 void forward_cumsum(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])

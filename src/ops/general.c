@@ -94,6 +94,32 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 	}
 }
 
+int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+                        const struct type *result, bool backward)
+{
+	struct reduction r;
+	bool reduced[MAX_DIMS];
+	switch (op) {
+	case OP_softmax:
+	case OP_log_softmax:
+	case OP_layernorm:
+	case OP_rmsnorm:
+	case OP_laplacian:
+		return op_scratch(op, attrs, v, a, result, backward);
+	case OP_amax:
+	case OP_amin:
+	case OP_prod:
+	case OP_logsumexp:
+	case OP_norm:
+		/* Where axes are moved the scratch is the copy, which all read, and lines lie in it. */
+		reduction_axes(attrs, &v->shape, reduced);
+		reduction_of(&r, &v->shape, reduced);
+		return r.moved ? 0 : op_scratch(op, attrs, v, a, result, backward);
+	default: /* convolutions, and operations that need none */
+		return 0;
+	}
+}
+
 void sum_partial(const struct op_call *call, double *hi, double *lo, const void *v, const void *a,
                  void *const keep[MAX_KEEPS])
 {

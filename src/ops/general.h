@@ -7,7 +7,10 @@
 #ifndef OPS_GENERAL_H
 #define OPS_GENERAL_H
 
+#include "base/team.h"
 #include "ops/kernels.h"
+
+enum { TEAM_PIECE = 1 << 15 }; /* elements that are worth waking another member of a team for */
 
 struct op_call {
 	enum op op;
@@ -17,6 +20,7 @@ struct op_call {
 	int64_t whole;                 /* extent of v's leading axis in the whole array: for means over tiles */
 	void *scratch;                 /* op_scratch() bytes, 64-byte aligned */
 	const struct kernels *kernels; /* of the computing type */
+	struct team *team;             /* who share the work, in pieces that do not depend on it; NULL: the caller alone */
 };
 
 typedef void op_forward(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS]);
@@ -33,6 +37,9 @@ typedef void op_vjp(const struct op_call *call, void *dv, void *da, const void *
 /* The functions of a general operation; NULL for element-wise ones. */
 op_forward *op_forward_get(enum op op);
 op_vjp *op_vjp_get(enum op op);
+/* Bytes that a further member of a team needs for its pieces of this use; 0 where op_call.team is of no use. */
+int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+                        const struct type *result, bool backward);
 /* Bytes of scratch that forward and derivative of this use want at most; 0 for most. */
 int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                    const struct type *result, bool backward);

@@ -60,41 +60,75 @@ int64_t lines_scratch(const struct axis_view *view, size_t element, int whole)
 	return __builtin_mul_overflow(width * (int64_t)element * whole, view->n, &bytes) ? INT64_MAX : bytes;
 }
 
+/* A walk, as members of a team share it. */
+struct walk {
+	const struct op_call *call;
+	const struct axis_view *view;
+	const struct line_arrays *arrays;
+	line_function *function;
+	void *scratch;
+};
+
+/* Lines that lie in the array: COUNT of them from FIRST on. */
+static void walk_lines(void *context, void *memory, int64_t begin, int64_t end)
+{
+	const struct walk *w = context;
+	const size_t size = element_size(w->call->kernels->dtype);
+	const int64_t n = w->view->n;
+	struct line_arrays some = {0};
+	(void)memory;
+	for (int i = 0; i < 2; i++) {
+		some.in[i] = w->arrays->in[i] ? element_at(w->arrays->in[i], size, begin * n) : NULL;
+		some.short_in[i] = w->arrays->short_in[i] ? element_at(w->arrays->short_in[i], size, begin) : NULL;
+	}
+	some.out = w->arrays->out ? element_of(w->arrays->out, size, begin * n) : NULL;
+	some.short_out = w->arrays->short_out ? element_of(w->arrays->short_out, size, begin) : NULL;
+	w->function(w->call, loops_get(w->call->kernels), &some, (size_t)n, (size_t)(end - begin));
+}
+
+/* Panels BEGIN .. END-1 of lines across, each gathered into SCRATCH. */
+static void walk_panels(void *context, void *memory, int64_t begin, int64_t end)
+{
+	const struct walk *w = context;
+	const struct line_arrays *arrays = w->arrays;
+	const size_t size = element_size(w->call->kernels->dtype);
+	const int64_t n = w->view->n, inner = w->view->inner, across = (inner + LINES_PANEL - 1) / LINES_PANEL;
+	for (int64_t at = begin; at < end; at++) {
+		const int64_t o = at / across, j = at % across * LINES_PANEL;
+		const int64_t width = inner - j < LINES_PANEL ? inner - j : LINES_PANEL;
+		const int64_t whole = o * n * inner + j, one = o * inner + j;
+		struct line_arrays panel = {0};
+		char *free_at = memory ? memory : w->scratch;
+		for (int i = 0; i < 2; i++) {
+			if (arrays->short_in[i])
+				panel.short_in[i] = element_at(arrays->short_in[i], size, one);
+			if (!arrays->in[i])
+				continue;
+			gather(free_at, element_at(arrays->in[i], size, whole), size, n, inner, width);
+			panel.in[i] = free_at;
+			free_at += size * (size_t)(n * width);
+		}
+		if (arrays->short_out)
+			panel.short_out = element_of(arrays->short_out, size, one);
+		if (arrays->out)
+			panel.out = free_at;
+		w->function(w->call, loops_get(w->call->kernels), &panel, (size_t)n, (size_t)width);
+		if (arrays->out)
+			scatter(element_of(arrays->out, size, whole), panel.out, size, n, inner, width);
+	}
+}
+
 void lines_walk(const struct op_call *call, const struct axis_view *view, const struct line_arrays *arrays,
                 line_function *function, void *scratch)
 {
-	const struct loops *loops = loops_get(call->kernels);
-	const size_t size = element_size(call->kernels->dtype);
-	const int64_t n = view->n, inner = view->inner;
-	if (view->outer == 0 || inner == 0)
+	struct walk walk = {call, view, arrays, function, scratch};
+	const int64_t n = view->n > 0 ? view->n : 1, across = (view->inner + LINES_PANEL - 1) / LINES_PANEL;
+	if (view->outer == 0 || view->inner == 0)
 		return;
-	if (inner == 1) {
-		function(call, loops, arrays, (size_t)n, (size_t)view->outer);
-		return;
-	}
-	for (int64_t o = 0; o < view->outer; o++)
-		for (int64_t j = 0; j < inner; j += LINES_PANEL) {
-			const int64_t width = inner - j < LINES_PANEL ? inner - j : LINES_PANEL;
-			const int64_t whole = o * n * inner + j, one = o * inner + j;
-			struct line_arrays panel = {0};
-			char *free_at = scratch;
-			for (int i = 0; i < 2; i++) {
-				if (arrays->short_in[i])
-					panel.short_in[i] = element_at(arrays->short_in[i], size, one);
-				if (!arrays->in[i])
-					continue;
-				gather(free_at, element_at(arrays->in[i], size, whole), size, n, inner, width);
-				panel.in[i] = free_at;
-				free_at += size * (size_t)(n * width);
-			}
-			if (arrays->short_out)
-				panel.short_out = element_of(arrays->short_out, size, one);
-			if (arrays->out)
-				panel.out = free_at;
-			function(call, loops, &panel, (size_t)n, (size_t)width);
-			if (arrays->out)
-				scatter(element_of(arrays->out, size, whole), panel.out, size, n, inner, width);
-		}
+	if (view->inner == 1)
+		team_run(call->team, view->outer, TEAM_PIECE / n + 1, walk_lines, &walk);
+	else
+		team_run(call->team, view->outer * across, TEAM_PIECE / (n * LINES_PANEL) + 1, walk_panels, &walk);
 }
 
 void reduction_axes(const struct attrs *attrs, const struct shape *shape, bool reduced[MAX_DIMS])

@@ -81,41 +81,113 @@ static const void *element(const struct product *p, const void *base, int64_t in
 	return (const char *)base + (size_t)index * p->size;
 }
 
+/*
+ * A product C[m,n] = op(A) op(B) (+ C) in pieces of C's rows or columns, which
+ * members of a team share. The pieces follow from the extents alone, so that a
+ * library whose bits depend on those of a call gives the same for every team.
+ */
+struct pieces {
+	enum dtype dtype;
+	size_t size;
+	bool transpose_a, transpose_b, accumulate;
+	int64_t m, n, k, lda, ldb;
+	const char *a, *b;
+	char *c;
+};
+
+static void multiply_rows(void *context, void *memory, int64_t begin, int64_t end)
+{
+	const struct pieces *p = context;
+	(void)memory;
+	gemm(p->dtype, p->transpose_a, p->transpose_b, end - begin, p->n, p->k,
+	     p->a + (size_t)(p->transpose_a ? begin : begin * p->lda) * p->size, p->lda, p->b, p->ldb, p->accumulate,
+	     p->c + (size_t)(begin * p->n) * p->size, p->n);
+}
+
+/* B is not transposed. */
+static void multiply_columns(void *context, void *memory, int64_t begin, int64_t end)
+{
+	const struct pieces *p = context;
+	(void)memory;
+	gemm(p->dtype, p->transpose_a, false, p->m, end - begin, p->k, p->a, p->lda, p->b + (size_t)begin * p->size, p->ldb,
+	     p->accumulate, p->c + (size_t)begin * p->size, p->n);
+}
+
+static void multiply(struct team *team, struct pieces pieces)
+{
+	enum { ROWS = 512, LEAST = 96 };
+	/* A weight's gradient has few rows and columns, each element a sum over many. */
+	const bool summed = pieces.transpose_a && pieces.k >= 2 * ROWS;
+	if (summed && pieces.n >= 2 * LEAST && pieces.n > pieces.m)
+		team_run(team, pieces.n, LEAST, multiply_columns, &pieces);
+	else
+		team_run(team, pieces.m, summed ? LEAST : pieces.m >= 2 * ROWS ? ROWS : pieces.m + 1, multiply_rows, &pieces);
+}
+
 static void forward_product(const struct op_call *call, void *y, const void *v, const void *w)
 {
 	const struct product p = product_of(call);
 	const void *a = call->op == OP_dot ? w : v, *b = call->op == OP_dot ? v : w;
 	bool first;
-	for (int64_t i = 0; i < p.count; i++)
-		gemm(p.dtype, false, p.transpose_b, p.m, p.n, p.k, element(&p, a, factor_at(&p, p.step_a, i, &first)), p.k,
-		     element(&p, b, factor_at(&p, p.step_b, i, &first)), p.transpose_b ? p.k : p.n, false,
-		     (char *)y + (size_t)(i * p.m * p.n) * p.size, p.n);
+	for (int64_t i = 0; i < p.count; i++) {
+		const struct pieces pieces = {.dtype = p.dtype,
+		                              .size = p.size,
+		                              .transpose_b = p.transpose_b,
+		                              .m = p.m,
+		                              .n = p.n,
+		                              .k = p.k,
+		                              .lda = p.k,
+		                              .ldb = p.transpose_b ? p.k : p.n,
+		                              .a = element(&p, a, factor_at(&p, p.step_a, i, &first)),
+		                              .b = element(&p, b, factor_at(&p, p.step_b, i, &first)),
+		                              .c = (char *)y + (size_t)(i * p.m * p.n) * p.size};
+		multiply(call->team, pieces);
+	}
 }
 
 /* dA = G op(B)' */
-static void left_gradient(const struct product *p, void *da, const void *g, const void *b)
+static void left_gradient(struct team *team, const struct product *p, void *da, const void *g, const void *b)
 {
 	bool first, any;
 	for (int64_t i = 0; i < p->count; i++) {
 		const int64_t at = factor_at(p, p->step_a, i, &first);
-		gemm(p->dtype, false, !p->transpose_b, p->m, p->k, p->n, element(p, g, i * p->m * p->n), p->n,
-		     element(p, b, factor_at(p, p->step_b, i, &any)), p->transpose_b ? p->k : p->n, !first,
-		     (char *)da + (size_t)at * p->size, p->k);
+		const struct pieces pieces = {.dtype = p->dtype,
+		                              .size = p->size,
+		                              .transpose_b = !p->transpose_b,
+		                              .accumulate = !first,
+		                              .m = p->m,
+		                              .n = p->k,
+		                              .k = p->n,
+		                              .lda = p->n,
+		                              .ldb = p->transpose_b ? p->k : p->n,
+		                              .a = element(p, g, i * p->m * p->n),
+		                              .b = element(p, b, factor_at(p, p->step_b, i, &any)),
+		                              .c = (char *)da + (size_t)at * p->size};
+		multiply(team, pieces);
 	}
 }
 
 /* dB = A' G, or G' A where B is transposed */
-static void right_gradient(const struct product *p, void *db, const void *g, const void *a)
+static void right_gradient(struct team *team, const struct product *p, void *db, const void *g, const void *a)
 {
 	bool first, any;
 	for (int64_t i = 0; i < p->count; i++) {
 		const int64_t at = factor_at(p, p->step_b, i, &first);
-		void *to = (char *)db + (size_t)at * p->size;
 		const void *left = element(p, a, factor_at(p, p->step_a, i, &any)), *cotangent = element(p, g, i * p->m * p->n);
-		if (p->transpose_b)
-			gemm(p->dtype, true, false, p->n, p->k, p->m, cotangent, p->n, left, p->k, !first, to, p->k);
-		else
-			gemm(p->dtype, true, false, p->k, p->n, p->m, left, p->k, cotangent, p->n, !first, to, p->n);
+		const bool turned = p->transpose_b;
+		const struct pieces pieces = {.dtype = p->dtype,
+		                              .size = p->size,
+		                              .transpose_a = true,
+		                              .accumulate = !first,
+		                              .m = turned ? p->n : p->k,
+		                              .n = turned ? p->k : p->n,
+		                              .k = p->m,
+		                              .lda = turned ? p->n : p->k,
+		                              .ldb = turned ? p->k : p->n,
+		                              .a = turned ? cotangent : left,
+		                              .b = turned ? left : cotangent,
+		                              .c = (char *)db + (size_t)at * p->size};
+		multiply(team, pieces);
 	}
 }
 
@@ -131,14 +203,14 @@ static void vjp_product(const struct op_call *call, void *dv, void *dw, const vo
 		memset(dw, 0, (size_t)type_bytes(call->a));
 	if (call->op == OP_dot) {
 		if (dw)
-			left_gradient(&p, dw, g, v);
+			left_gradient(call->team, &p, dw, g, v);
 		if (dv)
-			right_gradient(&p, dv, g, w);
+			right_gradient(call->team, &p, dv, g, w);
 	} else {
 		if (dv)
-			left_gradient(&p, dv, g, w);
+			left_gradient(call->team, &p, dv, g, w);
 		if (dw)
-			right_gradient(&p, dw, g, v);
+			right_gradient(call->team, &p, dw, g, v);
 	}
 }
 

@@ -33,7 +33,7 @@ struct stencil {
 	char *zeros, *doubled[2]; /* a row each */
 };
 
-static void stencil_of(struct stencil *s, const struct op_call *call, bool adjoint)
+static void stencil_of(struct stencil *s, const struct op_call *call, void *scratch, bool adjoint)
 {
 	const struct shape *shape = &call->v->shape;
 	bool named[MAX_DIMS];
@@ -54,7 +54,7 @@ static void stencil_of(struct stencil *s, const struct op_call *call, bool adjoi
 			s->across[s->count++] = (struct across){shape->dim[last], s->rows};
 		s->rows *= shape->dim[last];
 	}
-	s->zeros = call->scratch;
+	s->zeros = scratch;
 	s->doubled[0] = s->zeros + (size_t)s->n * s->size;
 	s->doubled[1] = s->doubled[0] + (size_t)s->n * s->size;
 	memset(s->zeros, 0, (size_t)s->n * s->size);
@@ -118,34 +118,50 @@ static void differences_along(const struct stencil *s, void *out, const void *ro
 		                      element_at(row, s->size, ends), element_at(row, s->size, ends + 1), add, (size_t)middle);
 }
 
-static void laplace(const struct op_call *call, void *y, const void *v, bool adjoint)
+/* A laplacian, as members of a team share it: by rows. */
+struct laplace {
+	const struct op_call *call;
+	void *y;
+	const void *v;
+	bool adjoint;
+};
+
+static void laplace_rows(void *context, void *memory, int64_t begin, int64_t end)
 {
-	const int64_t total = shape_count(&call->v->shape);
-	const double scale = call->attrs->dx * call->attrs->dx;
+	const struct laplace *l = context;
+	const double scale = l->call->attrs->dx * l->call->attrs->dx;
 	struct stencil s;
-	if (total == 0)
-		return;
-	if (call->v->shape.ndim == 0) {
-		element_set(call->v->dtype, y, 0, 0);
-		return;
-	}
-	stencil_of(&s, call, adjoint);
-	for (int64_t row = 0; row < s.rows; row++) {
-		const void *from = element_at(v, s.size, row * s.n);
-		void *to = element_of(y, s.size, row * s.n);
+	stencil_of(&s, l->call, memory ? memory : l->call->scratch, l->adjoint);
+	for (int64_t row = begin; row < end; row++) {
+		const void *from = element_at(l->v, s.size, row * s.n);
+		void *to = element_of(l->y, s.size, row * s.n);
 		const bool both = s.count == 1 && s.along && !s.adjoint;
 		if (both)
-			s.loops->differences_2d(to, row_beside(&s, v, row, &s.across[0], -1), from,
-			                        row_beside(&s, v, row, &s.across[0], 1), value_beside(&s, from, -1),
+			s.loops->differences_2d(to, row_beside(&s, l->v, row, &s.across[0], -1), from,
+			                        row_beside(&s, l->v, row, &s.across[0], 1), value_beside(&s, from, -1),
 			                        value_beside(&s, from, s.n), (size_t)s.n);
 		for (int k = s.count - 1; k >= 0 && !both; k--)
-			s.loops->differences(to, row_beside(&s, v, row, &s.across[k], -1), from,
-			                     row_beside(&s, v, row, &s.across[k], 1), k < s.count - 1, (size_t)s.n);
+			s.loops->differences(to, row_beside(&s, l->v, row, &s.across[k], -1), from,
+			                     row_beside(&s, l->v, row, &s.across[k], 1), k < s.count - 1, (size_t)s.n);
 		if (s.along && !both)
 			differences_along(&s, to, from, s.count > 0);
 		if (scale != 1)
 			s.loops->divide(to, to, scale, (size_t)s.n);
 	}
+}
+
+static void laplace(const struct op_call *call, void *y, const void *v, bool adjoint)
+{
+	struct laplace l = {call, y, v, adjoint};
+	struct stencil s;
+	if (shape_count(&call->v->shape) == 0)
+		return;
+	if (call->v->shape.ndim == 0) {
+		element_set(call->v->dtype, y, 0, 0);
+		return;
+	}
+	stencil_of(&s, call, call->scratch, adjoint);
+	team_run(call->team, s.rows, TEAM_PIECE / s.n + 1, laplace_rows, &l);
 }
 
 void forward_laplacian(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])

@@ -62,7 +62,7 @@ struct compiler {
 	struct frame_plan *frame;
 	struct launch *launches;
 	size_t launch_count, launch_limit;
-	int64_t scratch;
+	int64_t scratch, team_scratch;
 	int64_t register_bytes;
 	struct draft draft;
 };

@@ -69,7 +69,7 @@ static void fixed_bytes(const struct job *job, const struct job_options *options
 		if (job->chain->params[i].differentiated)
 			sums += job->whole.streamed_params[i] ? type_bytes(&job->chain->params[i].type)
 			                                      : param_sum_bytes(&job->chain->params[i]);
-	*all = options->param_bytes + sums;
+	*all = options->param_bytes + sums + (job->team - 1) * job->member_bytes;
 	*lane = 0;
 	if (!job->tiled)
 		return;
@@ -439,8 +439,10 @@ enum status job_make(struct job *job, const struct chain *chain, const struct ty
 	if (!job->policy)
 		return STATUS_LIMIT;
 	status = choose_tiles(job, options, diags);
-	if (status == STATUS_OK)
+	if (status == STATUS_OK) {
+		job->team = job->tiled ? 1 : units_team(&job->tile.units, options->threads, &job->member_bytes);
 		status = make_schedule(job, options, diags);
+	}
 	if (status == STATUS_OK && job->policy->kind != POLICY_budget)
 		status = predict_tile(job, options, &job->tile, &job->predicted, diags);
 	struct counters rest = {0};

@@ -49,6 +49,8 @@ struct job {
 	int64_t block;               /* rows of a block of sums; a tile is one block where anything is summed */
 	int64_t per_chunk;           /* tiles that a worker reads and writes at a time */
 	int lanes;                   /* workers */
+	int team;                    /* who share each step, where there are no tiles; else 1 */
+	int64_t member_bytes;        /* of each but the first */
 	struct tile_plan tile, rest; /* rest.rows 0: the rows divide */
 	struct schedule *schedule;
 	struct policy scheduled; /* what made the schedule: the policy, or what budget chose */

@@ -36,6 +36,11 @@ struct units {
 /* Linearises and compiles every distinct step of LOWERED (LOWER_STEPS; LOWER_UNROLLED with a policy by value). */
 enum status units_make(struct units *units, const struct lowered *lowered, const struct policy *policy,
                        struct arena *arena, struct diags *diags);
+/*
+ * How many share each program of UNITS, of whole arrays, where THREADS may: 1
+ * where the arrays are not worth it. *BYTES: what each but the first needs.
+ */
+int units_team(const struct units *units, int threads, int64_t *bytes);
 /* The chain as policies see it. FIXED: bytes held throughout. Runs in ARENA. */
 enum status units_costs(const struct units *units, int64_t fixed, struct step_costs *costs, struct arena *arena,
                         struct diags *diags);

@@ -379,8 +379,10 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 		launch->kind = LAUNCH_ACCUMULATE;
 		return;
 	}
-	note_scratch(c,
-	             op_scratch(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y, instr->kind == INSTR_VJP));
+	const bool back = instr->kind == INSTR_VJP;
+	note_scratch(c, op_scratch(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y, back));
+	int64_t team = op_team_scratch(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y, back);
+	c->team_scratch = team > c->team_scratch ? team : c->team_scratch;
 	c->out->uses_gemm |= instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_dot ||
 	                     instr->op == OP_conv1d || instr->op == OP_conv2d;
 }
@@ -748,6 +750,11 @@ static bool compile(struct compiler *c)
 	if (!place_arrays(c, c->frame->registers + c->register_bytes))
 		return false;
 	add_costs(c);
+	c->out->member = c->register_bytes > c->team_scratch ? c->register_bytes : c->team_scratch;
+	for (size_t i = 0; i < c->body->value_count; i++) {
+		int64_t bytes = c->body->values[i].type ? type_bytes(c->body->values[i].type) : 0;
+		c->out->widest = bytes > c->out->widest ? bytes : c->out->widest;
+	}
 	return true;
 }
 

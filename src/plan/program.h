@@ -24,10 +24,14 @@ struct program {
 	size_t launch_count;
 	const struct frame_plan *frame;
 	int64_t workspace; /* bytes, 64-byte aligned, fixed by the types alone: temporaries, blocks, op scratch */
+	int64_t member;    /* bytes that a further member of a team needs */
+	int64_t widest;    /* bytes of its largest array */
 	double cost;       /* flops of the forward operations in it, and of the derivatives */
 	int32_t levels;    /* of loops whose counters it reads or moves */
 	bool uses_gemm;    /* OpenBLAS must be loaded before it runs */
 };
+
+enum { TEAM_BYTES = 256 << 10 }; /* of the widest array, from which on a program on whole arrays is worth sharing */
 
 /* Compiles BODY; everything in ARENA. STATUS_LIMIT where memory is short or sizes overflow. */
 enum status program_compile(struct program *program, const struct body *body, struct arena *arena, struct diags *diags);

@@ -178,6 +178,22 @@ static void add_runs(const struct units *units, const struct item *items, size_t
 	}
 }
 
+int units_team(const struct units *units, int threads, int64_t *bytes)
+{
+	int64_t widest = 0;
+	*bytes = 0;
+	for (size_t i = 0; i < units->lowered->distinct_count; i++) {
+		const struct unit *unit = &units->units[i];
+		const struct program *programs[] = {&unit->forward, &unit->record, &unit->record_only, &unit->backward};
+		for (size_t k = 0; k < sizeof programs / sizeof *programs; k++) {
+			widest = programs[k]->widest > widest ? programs[k]->widest : widest;
+			*bytes = programs[k]->member > *bytes ? programs[k]->member : *bytes;
+		}
+	}
+	*bytes = (*bytes + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN;
+	return widest >= TEAM_BYTES && threads > 1 ? threads : 1;
+}
+
 enum status units_costs(const struct units *units, int64_t fixed, struct step_costs *costs, struct arena *arena,
                         struct diags *diags)
 {

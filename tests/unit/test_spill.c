@@ -1,8 +1,9 @@
 /* States on disk: what is written is read back, or it is told what is wrong with it. */
-#include "exec/spill.h"
+#include "exec/journal.h"
 
 #include <check.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -168,6 +169,42 @@ START_TEST(folders_that_are_none)
 }
 END_TEST
 
+/* Killed between removing the one file and the other, a run that was done is no trouble to the next. */
+START_TEST(done_but_not_removed)
+{
+	struct journal_identity identity = {{1, 2, 3}}, other = {{9}};
+	char folder[] = "/tmp/ckptc-test-XXXXXX", path[64];
+	ck_assert(mkdtemp(folder) != NULL);
+	snprintf(path, sizeof path, "%s/journal", folder);
+	for (int spill_gone = 0; spill_gone < 2; spill_gone++)
+		for (int done = 0; done < 2; done++) {
+			struct journal journal;
+			spill_close(&spill);
+			ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
+			ck_assert(!journal_open(&journal, path, folder, 0, &identity, &spill, &arena, &diags));
+			ck_assert(!journal.goes_on);
+			unsigned char state[STATE] = {0};
+			struct spill_piece pieces[2];
+			pieces_of(state, pieces);
+			ck_assert(!spill_write_at_once(&spill, JOURNAL_STATES, pieces, 2, &diags));
+			if (done)
+				journal_finish(&journal);
+			if (spill_gone)
+				ck_assert(!unlink(journal.spill_path));
+			journal_close(&journal, false);
+			spill_close(&spill);
+			/* Of another run, and without the file that it names: neither matters to one that is done. */
+			ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
+			enum status status =
+				journal_open(&journal, path, folder, 0, done ? &other : &identity, &spill, &arena, &diags);
+			ck_assert_int_eq(status, spill_gone && !done ? STATUS_IO : STATUS_OK);
+			ck_assert_int_eq(journal.goes_on, !done);
+			journal_close(&journal, true);
+		}
+	ck_assert_msg(rmdir(folder) == 0, "something is left in %s", folder);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("spill");
@@ -180,6 +217,7 @@ int main(void)
 	tcase_add_loop_test(tcase, a_full_disk_is_told, 0, 2);
 	tcase_add_test(tcase, room_is_asked_for);
 	tcase_add_test(tcase, folders_that_are_none);
+	tcase_add_test(tcase, done_but_not_removed);
 	suite_add_tcase(suite, tcase);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
