@@ -107,7 +107,7 @@ void *arena_grow(struct arena *arena, void *array, size_t count, size_t *capacit
 		memset((char *)array + count * size, 0, size);
 		return array;
 	}
-	size_t wanted = *capacity ? 2 * *capacity : 8;
+	size_t wanted = *capacity ? 2 * *capacity : 2;
 	void *grown = arena_array(arena, wanted, size);
 	if (!grown)
 		return NULL;
