@@ -167,8 +167,8 @@ static int64_t choose_pieces(struct setup *setup)
 	if (chunk > setup->rows)
 		chunk = setup->rows;
 	int64_t tiles = (chunk + tile - 1) / tile;
-	while (setup->sums && tiles > 1 && tiles * setup->sum_count * 16 > PARTIALS)
-		tiles--;
+	if (setup->sums && setup->sum_count > 0 && tiles > PARTIALS / 16 / setup->sum_count)
+		tiles = PARTIALS / 16 / setup->sum_count > 1 ? PARTIALS / 16 / setup->sum_count : 1;
 	setup->chunk = tiles * tile;
 	return tile;
 }

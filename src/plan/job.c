@@ -389,8 +389,8 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	for (size_t i = 0; i < job->chain->param_count; i++)
 		if (job->chain->params[i].differentiated && !whole->streamed_params[i])
 			partial += param_sum_bytes(&job->chain->params[i]);
-	while (job->per_chunk > 1 && partial * job->per_chunk > PARTIAL_BYTES)
-		job->per_chunk--;
+	if (partial > 0 && job->per_chunk > PARTIAL_BYTES / partial)
+		job->per_chunk = PARTIAL_BYTES / partial > 1 ? PARTIAL_BYTES / partial : 1;
 	int64_t tiles = (rows + tile - 1) / tile;
 	if (job->per_chunk > tiles)
 		job->per_chunk = tiles;
