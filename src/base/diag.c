@@ -178,6 +178,12 @@ static size_t put_escaped(const struct renderer *r, const char *text, size_t len
 	return columns;
 }
 
+size_t diag_escape(const char *text, diag_write *write, void *context)
+{
+	const struct renderer r = {write, context};
+	return put_escaped(write ? &r : NULL, text, strlen(text));
+}
+
 static void put_spaces(const struct renderer *r, size_t count)
 {
 	while (count-- > 0)

@@ -65,6 +65,8 @@ enum status diag_memory(struct diags *diags);
  */
 typedef void diag_write(void *context, const char *text, size_t length);
 void diags_render(const struct diags *diags, bool color, diag_write *write, void *context);
+/* Writes TEXT, whose bytes are anybody's, as messages show it; the columns that it takes. WRITE NULL: counts alone. */
+size_t diag_escape(const char *text, diag_write *write, void *context);
 
 /*
  * The candidate nearest to NAME by Damerau-Levenshtein distance, or NULL where

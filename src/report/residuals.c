@@ -136,7 +136,7 @@ enum status report_residuals(const struct chain *chain, const struct held_list *
 				return diag_memory(diags);
 			text_put(text, type_format(list->rows[i].type, type));
 			text_put(text, " ");
-			text_put(text, line);
+			diag_escape(line, text->write, text->context);
 			text_put(text, "\n");
 		}
 		return STATUS_OK;

@@ -20,7 +20,7 @@ void text_printf(const struct text *text, const char *format, ...)
 		text->write(text->context, buffer, (size_t)n < sizeof buffer ? (size_t)n : sizeof buffer - 1);
 }
 
-/* Bytes of a well-formed UTF-8 sequence at S, or 0. */
+/* Bytes of the UTF-8 sequence at S, or 0. */
 static size_t sequence(const unsigned char *s)
 {
 	size_t n = s[0] < 0x80                   ? 1
@@ -34,6 +34,15 @@ static size_t sequence(const unsigned char *s)
 	return n;
 }
 
+/* The same where it is valid. */
+static size_t valid_sequence(const unsigned char *s)
+{
+	size_t n = sequence(s);
+	bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
+	bool surrogate = s[0] == 0xed && s[1] >= 0xa0, beyond = s[0] == 0xf4 && s[1] >= 0x90;
+	return n == 0 || overlong || surrogate || beyond ? 0 : n;
+}
+
 void text_json(const struct text *text, const char *string)
 {
 	if (!string) {
@@ -42,7 +51,7 @@ void text_json(const struct text *text, const char *string)
 	}
 	text_put(text, "\"");
 	for (const unsigned char *s = (const unsigned char *)string; *s;) {
-		size_t n = sequence(s);
+		size_t n = valid_sequence(s);
 		if (*s == '"' || *s == '\\')
 			text_printf(text, "\\%c", *s);
 		else if (*s < 0x20 || *s == 0x7f || n == 0)
@@ -57,13 +66,11 @@ void text_json(const struct text *text, const char *string)
 /* Bytes of the character at S that XML may hold, or 0. */
 static size_t xml_sequence(const unsigned char *s)
 {
-	size_t n = sequence(s);
+	size_t n = valid_sequence(s);
 	if (n == 1)
 		return *s >= 0x20 && *s != 0x7f;
-	bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
-	bool surrogate = s[0] == 0xed && s[1] >= 0xa0, beyond = s[0] == 0xf4 && s[1] >= 0x90;
 	bool control = s[0] == 0xc2 && s[1] < 0xa0, none = s[0] == 0xef && s[1] == 0xbf && s[2] >= 0xbe;
-	return n == 0 || overlong || surrogate || beyond || control || none ? 0 : n;
+	return n == 0 || control || none ? 0 : n;
 }
 
 void text_xml(const struct text *text, const char *string)
@@ -125,32 +132,23 @@ const char *text_bytes(int64_t bytes, char buffer[32])
 	return buffer;
 }
 
-/* Columns of a terminal that TEXT takes: UTF-8 sequences count once. */
-static size_t width_of(const char *text)
-{
-	size_t width = 0;
-	for (; *text; text++)
-		width += (*text & 0xc0) != 0x80;
-	return width;
-}
-
 void text_table(const struct text *text, const char *const *cells, size_t rows, size_t columns, uint64_t right)
 {
 	enum { MOST = 64 };
 	size_t widths[MOST] = {0};
 	for (size_t i = 0; i < rows * columns; i++) {
-		size_t width = width_of(cells[i]);
+		size_t width = diag_escape(cells[i], NULL, NULL);
 		if (width > widths[i % columns])
 			widths[i % columns] = width;
 	}
 	for (size_t r = 0; r < rows; r++) {
 		for (size_t c = 0; c < columns; c++) {
 			const char *cell = cells[r * columns + c];
-			int fill = (int)(widths[c] - width_of(cell));
+			int fill = (int)(widths[c] - diag_escape(cell, NULL, NULL));
 			bool last = c + 1 == columns;
 			if (right >> c & 1)
 				text_printf(text, "%*s", fill, "");
-			text_put(text, cell);
+			diag_escape(cell, text->write, text->context);
 			if (!(right >> c & 1) && !last)
 				text_printf(text, "%*s", fill, "");
 			text_put(text, last ? "\n" : "  ");

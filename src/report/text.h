@@ -32,7 +32,8 @@ const char *text_bytes(int64_t bytes, char buffer[32]);
 
 /*
  * A table: cells row by row; columns are as wide as their widest cell; those
- * whose bit is set in RIGHT are aligned to the right. Rows[0] is the head.
+ * whose bit is set in RIGHT are aligned to the right. Rows[0] is the head. What
+ * would move a terminal's cursor is escaped.
  */
 void text_table(const struct text *text, const char *const *cells, size_t rows, size_t columns, uint64_t right);
 
