@@ -207,7 +207,7 @@ static enum status compile(struct setup *setup, struct tile_program *tile, int64
 	if (status)
 		return status;
 	tile->passes = output_value(tile->lowered.whole)->from == FROM_PORT;
-	return program_compile(&tile->program, tile->lowered.whole, &setup->arena, diags);
+	return program_compile(&tile->program, tile->lowered.whole, NULL, &setup->arena, diags);
 }
 
 static enum status open_lane(struct setup *setup, struct lane *lane, struct diags *diags)

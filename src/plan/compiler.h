@@ -63,6 +63,7 @@ struct compiler {
 	struct launch *launches;
 	size_t launch_count, launch_limit;
 	int64_t scratch, team_scratch;
+	const bool *owned; /* by in */
 	int64_t register_bytes;
 	struct draft draft;
 };

@@ -375,19 +375,22 @@ static enum status turn_step(struct machine *m, int64_t index)
 	if (!room_for_ports(m, body->in_count + body->out_count + 1))
 		return memory(m);
 	int32_t in_buffers[body->in_count + 1];
+	bool shared = false;
 	for (size_t i = 0; i < body->in_count; i++) {
 		const struct port *port = &body->ins[i];
 		in_buffers[i] =
 			port->kind == PORT_RESIDUAL ? m->residuals[record.base + port->index] : m->cotangent[port->index];
 		m->ins[i] = in_buffers[i] == NO_BUFFER ? -1 : m->buffers[in_buffers[i]].offset;
+		shared |= port->kind == PORT_COTANGENT && in_buffers[i] != NO_BUFFER && m->buffers[in_buffers[i]].holds > 1;
 	}
+	const struct program *program = shared && unit->backward.takes_cotangent ? &unit->backward_shared : &unit->backward;
 	if (!place_outs(m, body, NULL, index, in_buffers))
 		return memory(m);
-	int64_t workspace = pool_get(&m->pool, unit->backward.workspace);
-	enum status status = call(m, CALL_BACKWARD, &unit->backward, unit, index, workspace);
+	int64_t workspace = pool_get(&m->pool, program->workspace);
+	enum status status = call(m, CALL_BACKWARD, program, unit, index, workspace);
 	if (status)
 		return status;
-	bool ok = pool_put(&m->pool, workspace, unit->backward.workspace);
+	bool ok = pool_put(&m->pool, workspace, program->workspace);
 	for (size_t i = 0; i < body->out_count; i++)
 		hold(m, m->out_buffers[i]);
 	/* Cotangents that pass the step by. */

@@ -20,6 +20,7 @@
 struct unit {
 	struct linear linear;
 	struct program forward, record, record_only, backward;
+	struct program backward_shared; /* the same where a cotangent is held elsewhere too, and must stay */
 	const struct body *forward_body;
 	/* By out of forward_body and record: where the value comes from, for reports. */
 	const struct origin *forward_origins, *record_origins;

@@ -616,6 +616,52 @@ static void lend_outs(struct compiler *c)
 	}
 }
 
+/* Whether workspace value I has an array of its own of TYPE, from launch FROM on. */
+static struct entry *lendable(const struct compiler *c, size_t i, const struct type *type, int64_t from)
+{
+	struct entry *w = c->entry[i] == NO_VALUE ? NULL : &c->frame->entries[c->entry[i]];
+	bool fits = w && w->kind == ENTRY_WORKSPACE && c->made_in[i] >= from && c->last_read[i] >= c->made_in[i] &&
+	            !c->array_final[i] && c->same_as[i] == NO_VALUE && type_equal(w->type, type);
+	return fits ? w : NULL;
+}
+
+/*
+ * An in's array that nobody reads again serves arrays of its type that are made
+ * after its last read, or in it, by a group that has read each block by then.
+ */
+static void lend_in(struct compiler *c, uint32_t port)
+{
+	const uint32_t value = c->body->ins[port].value, in = c->entry[value];
+	const int64_t read = c->last_read[value];
+	if (in == NO_VALUE || c->frame->entries[in].kind != ENTRY_IN || read < 0 || within_loop(c, read))
+		return;
+	const struct type *type = c->frame->entries[in].type;
+	int64_t taken = read;
+	for (size_t i = 0; i < c->body->value_count && type->dtype != DTYPE_BITS; i++) {
+		struct entry *w = lendable(c, i, type, taken);
+		const struct launch *last = &c->launches[read];
+		if (!w || (c->made_in[i] == taken && taken > read))
+			continue;
+		if (c->made_in[i] == read && (last->kind != LAUNCH_GROUP || !reads_before(last, in, c->entry[i])))
+			continue;
+		taken = c->last_read[i];
+		w->kind = ENTRY_IN;
+		w->port = port;
+		c->out->takes_cotangent |= c->body->ins[port].kind == PORT_COTANGENT;
+	}
+}
+
+static void lend_ins(struct compiler *c)
+{
+	for (uint32_t i = 0; i < c->body->in_count && c->owned; i++) {
+		bool goes_out = false;
+		for (size_t k = 0; k < c->body->out_count; k++)
+			goes_out |= c->body->outs[k].value == c->body->ins[i].value;
+		if (c->owned[i] && !goes_out)
+			lend_in(c, i);
+	}
+}
+
 /* Places in the workspace, launch by launch. */
 
 /* Something that has a place from launch MADE through launch DIES. */
@@ -745,6 +791,7 @@ static bool compile(struct compiler *c)
 	if (!compile_launches(c) || !find_dynamic(c))
 		return false;
 	lend_outs(c);
+	lend_ins(c);
 	c->frame->scratch = ((int64_t)(c->frame->count * sizeof(void *)) + 63) / 64 * 64;
 	c->frame->registers = c->frame->scratch + (c->scratch + 63) / 64 * 64;
 	if (!place_arrays(c, c->frame->registers + c->register_bytes))
@@ -774,10 +821,11 @@ static int32_t count_levels(const struct body *body)
 	return levels;
 }
 
-enum status program_compile(struct program *program, const struct body *body, struct arena *arena, struct diags *diags)
+enum status program_compile(struct program *program, const struct body *body, const bool *owned, struct arena *arena,
+                            struct diags *diags)
 {
 	*program = (struct program){.body = body};
-	struct compiler c = {.out = program, .body = body, .arena = arena};
+	struct compiler c = {.out = program, .body = body, .owned = owned, .arena = arena};
 	arena_init(&c.scratch_arena, arena->allocator);
 	bool good = compile(&c);
 	arena_free(&c.scratch_arena);

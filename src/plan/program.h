@@ -23,18 +23,24 @@ struct program {
 	struct launch *launches;
 	size_t launch_count;
 	const struct frame_plan *frame;
-	int64_t workspace; /* bytes, 64-byte aligned, fixed by the types alone: temporaries, blocks, op scratch */
-	int64_t member;    /* bytes that a further member of a team needs */
-	int64_t widest;    /* bytes of its largest array */
-	double cost;       /* flops of the forward operations in it, and of the derivatives */
-	int32_t levels;    /* of loops whose counters it reads or moves */
-	bool uses_gemm;    /* OpenBLAS must be loaded before it runs */
+	int64_t workspace;    /* bytes, 64-byte aligned, fixed by the types alone: temporaries, blocks, op scratch */
+	int64_t member;       /* bytes that a further member of a team needs */
+	int64_t widest;       /* bytes of its largest array */
+	double cost;          /* flops of the forward operations in it, and of the derivatives */
+	int32_t levels;       /* of loops whose counters it reads or moves */
+	bool takes_cotangent; /* it writes into the array of a cotangent that it owns */
+	bool uses_gemm;       /* OpenBLAS must be loaded before it runs */
 };
 
 enum { TEAM_BYTES = 256 << 10 }; /* of the widest array, from which on a program on whole arrays is worth sharing */
 
-/* Compiles BODY; everything in ARENA. STATUS_LIMIT where memory is short or sizes overflow. */
-enum status program_compile(struct program *program, const struct body *body, struct arena *arena, struct diags *diags);
+/*
+ * Compiles BODY; everything in ARENA. OWNED (by in; NULL: none): nobody reads that
+ * in's array after the program, which may write into it. STATUS_LIMIT where memory is
+ * short or sizes overflow.
+ */
+enum status program_compile(struct program *program, const struct body *body, const bool *owned, struct arena *arena,
+                            struct diags *diags);
 /* The launches with their buffers, for --dump plan. */
 void program_dump(const struct program *program, diag_write *write, void *context);
 

@@ -53,6 +53,22 @@ static const struct origin *origins_of(const struct body *body, struct arena *ar
 	return origins;
 }
 
+/*
+ * By in of the backward body: a residual that is no part of a state, so that only
+ * this step holds it, and only until it is turned back; and, with COTANGENTS, those.
+ */
+static const bool *owned_ins(const struct linear *linear, bool cotangents, struct arena *arena)
+{
+	const struct body *record = linear->record, *backward = linear->backward;
+	bool *owned = arena_array(arena, backward->in_count + 1, sizeof *owned);
+	for (size_t i = 0; owned && i < backward->in_count; i++) {
+		owned[i] = cotangents && backward->ins[i].kind == PORT_COTANGENT;
+		for (size_t k = 0; k < record->out_count && backward->ins[i].kind == PORT_RESIDUAL; k++)
+			owned[i] |= record->outs[k].kind == PORT_RESIDUAL && record->outs[k].index == backward->ins[i].index;
+	}
+	return owned;
+}
+
 static enum status make_unit(struct unit *unit, const struct step *step, const struct chain *chain,
                              const struct policy *policy, struct arena *arena, struct diags *diags)
 {
@@ -62,15 +78,20 @@ static enum status make_unit(struct unit *unit, const struct step *step, const s
 	unit->forward_body = live_body(step, arena);
 	if (!unit->forward_body)
 		return diag_memory(diags);
+	const bool *owned = owned_ins(&unit->linear, true, arena), *residuals = owned_ins(&unit->linear, false, arena);
+	if (!owned || !residuals)
+		return diag_memory(diags);
 	const struct {
 		struct program *program;
 		const struct body *body;
-	} programs[] = {{&unit->forward, unit->forward_body},
-	                {&unit->record, unit->linear.record},
-	                {&unit->record_only, unit->linear.record_only},
-	                {&unit->backward, unit->linear.backward}};
+		const bool *owned;
+	} programs[] = {{&unit->forward, unit->forward_body, NULL},
+	                {&unit->record, unit->linear.record, NULL},
+	                {&unit->record_only, unit->linear.record_only, NULL},
+	                {&unit->backward, unit->linear.backward, owned},
+	                {&unit->backward_shared, unit->linear.backward, residuals}};
 	for (size_t i = 0; i < sizeof programs / sizeof *programs && status == STATUS_OK; i++)
-		status = program_compile(programs[i].program, programs[i].body, arena, diags);
+		status = program_compile(programs[i].program, programs[i].body, programs[i].owned, arena, diags);
 	unit->forward_origins = origins_of(unit->forward_body, arena);
 	unit->record_origins = origins_of(unit->linear.record, arena);
 	if (status == STATUS_OK && (!unit->forward_origins || !unit->record_origins))
@@ -184,7 +205,8 @@ int units_team(const struct units *units, int threads, int64_t *bytes)
 	*bytes = 0;
 	for (size_t i = 0; i < units->lowered->distinct_count; i++) {
 		const struct unit *unit = &units->units[i];
-		const struct program *programs[] = {&unit->forward, &unit->record, &unit->record_only, &unit->backward};
+		const struct program *programs[] = {&unit->forward, &unit->record, &unit->record_only, &unit->backward,
+		                                    &unit->backward_shared};
 		for (size_t k = 0; k < sizeof programs / sizeof *programs; k++) {
 			widest = programs[k]->widest > widest ? programs[k]->widest : widest;
 			*bytes = programs[k]->member > *bytes ? programs[k]->member : *bytes;

@@ -1064,7 +1064,7 @@ static void compare_both(struct model *m, uint32_t seed)
 	struct program program;
 	void *ins[MOST_INS], *outs[MOST_INS] = {NULL};
 	ck_assert(!m->arena.failed);
-	ck_assert_int_eq(program_compile(&program, body, &m->arena, &m->diags), STATUS_OK);
+	ck_assert_int_eq(program_compile(&program, body, NULL, &m->arena, &m->diags), STATUS_OK);
 	ck_assert_int_eq(program.workspace % 64, 0);
 	check_places(&program, seed);
 	for (size_t i = 0; i < body->in_count; i++) {
@@ -1180,7 +1180,7 @@ static uint32_t hand_end(struct model *m, size_t begin, uint32_t result)
 static struct launch *compile_by_hand(struct model *m, struct program *program, uint32_t out)
 {
 	body_add_out(&m->body, PORT_SLOT, 0, out);
-	ck_assert_int_eq(program_compile(program, &m->body, &m->arena, &m->diags), STATUS_OK);
+	ck_assert_int_eq(program_compile(program, &m->body, NULL, &m->arena, &m->diags), STATUS_OK);
 	return program->launches;
 }
 
@@ -1335,7 +1335,7 @@ START_TEST(many_groups)
 	for (int i = 0; i < GROUPS; i++)
 		v = hand_op(&m, OP_sin, hand_op(&m, OP_softmax, v, NO_VALUE, 0), NO_VALUE, 0);
 	body_add_out(&m.body, PORT_SLOT, 0, v);
-	ck_assert_int_eq(program_compile(&program, &m.body, &arena, &m.diags), STATUS_OK);
+	ck_assert_int_eq(program_compile(&program, &m.body, NULL, &arena, &m.diags), STATUS_OK);
 	ck_assert_uint_eq(program.launch_count, 2 * GROUPS);
 	ck_assert_uint_lt(counted.most, GROUPS * 8192);
 	arena_free(&arena);
@@ -1429,7 +1429,7 @@ START_TEST(memory_short)
 		struct program program;
 		arena_init(&arena, &allocator);
 		diags_init(&diags, &m.arena);
-		status = program_compile(&program, &m.body, &arena, &diags);
+		status = program_compile(&program, &m.body, NULL, &arena, &diags);
 		ck_assert(status == STATUS_OK || status == STATUS_LIMIT);
 		arena_free(&arena);
 		ck_assert_uint_eq(failing.now, 0);
