@@ -67,6 +67,13 @@ static int64_t reach_of(const struct search *s)
 	return reach < 4e18 ? s->costs->fixed + (int64_t)reach : INT64_MAX;
 }
 
+/* Bytes that a schedule takes at least, whose peak is PEAK by the verifier. */
+static int64_t truth_of(const struct search *s, int64_t peak)
+{
+	const int64_t fixed = s->costs->fixed;
+	return s->judge ? fixed + (int64_t)((double)(peak - fixed) * s->judge->share) - s->judge->slack : peak;
+}
+
 /* Takes SCHEDULE, which FAMILY made, if it fits and is the fastest so far, else frees it. */
 static enum status offer(struct search *s, const struct policy *family, struct schedule *schedule, enum verdict_on *on)
 {
@@ -77,7 +84,8 @@ static enum status offer(struct search *s, const struct policy *family, struct s
 	bool faster = !s->best || verdict.time < s->time * (1 - 1e-12);
 	int64_t peak = s->verified = verdict.peak;
 	*on = faster ? TOO_LARGE : SLOWER;
-	if (status || !verdict.valid || !faster || (peak > reach_of(s) && peak > s->least)) {
+	const int64_t truth = truth_of(s, peak);
+	if (status || !verdict.valid || !faster || (truth > s->budget && truth >= s->least)) {
 		schedule_free(schedule);
 		return status;
 	}
