@@ -17,7 +17,8 @@
 
 #include "io/stream.h"
 
-enum { NOT_STAGED = -1 };
+/* Bytes of a state below which waking the worker takes longer than to write it, or to read it, at once. */
+enum { NOT_STAGED = -1, HANDED_OVER = 64 << 10 };
 static const uint64_t prime = 0x9e3779b97f4a7c15u;
 
 static enum status failed(const struct spill *spill, struct diags *diags, const char *what, int error)
@@ -278,7 +279,8 @@ enum status spill_write(struct spill *spill, int64_t slot, const struct spill_pi
 	enum status status = settle(spill, diags);
 	if (status)
 		return status;
-	if (total_size(pieces, count) > spill->staging_size)
+	const size_t size = total_size(pieces, count);
+	if (size < HANDED_OVER || size > spill->staging_size)
 		return spill_write_at_once(spill, slot, pieces, count, diags);
 	const struct spill_region *r = place(spill, slot, pieces, count);
 	if (!r)
@@ -353,7 +355,7 @@ enum status spill_read(struct spill *spill, int64_t slot, const struct spill_pie
 void spill_read_ahead(struct spill *spill, int64_t slot)
 {
 	const struct spill_region *r = region_of(spill, slot);
-	if (!r || spill->staged == slot || r->size > spill->staging_size)
+	if (!r || spill->staged == slot || r->size < HANDED_OVER || r->size > spill->staging_size)
 		return;
 	spill->staged = slot;
 	spill->staged_region = *r;

@@ -96,6 +96,30 @@ START_TEST(states_come_back_in_any_order)
 }
 END_TEST
 
+/* Small ones go round the worker, among large ones and in their slots. */
+START_TEST(small_states_among_large_ones)
+{
+	enum { SMALL = 900 };
+	put_all();
+	for (int turn = 0; turn < 20; turn++) {
+		const int slot = turn % SLOTS;
+		const struct spill_piece small = {states[slot] + turn, SMALL};
+		ck_assert(!spill_write(&spill, slot, &small, 1, &diags));
+		memset(got, 0, SMALL);
+		spill_read_ahead(&spill, slot);
+		const struct spill_piece back = {got, SMALL};
+		ck_assert(!spill_read(&spill, slot, &back, 1, &diags));
+		ck_assert(!memcmp(got, states[slot] + turn, SMALL));
+		if (turn % 3 == 0)
+			ck_assert(!put(slot));
+		ck_assert_int_eq(get(slot), turn % 3 == 0 ? STATUS_OK : STATUS_IO); /* another size than was written */
+		diags_init(&diags, &arena);
+		ck_assert(!put(slot));
+		require(slot);
+	}
+}
+END_TEST
+
 START_TEST(a_file_has_no_name)
 {
 	struct stat st;
@@ -211,6 +235,7 @@ int main(void)
 	TCase *tcase = tcase_create("spill");
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, states_come_back_in_any_order);
+	tcase_add_test(tcase, small_states_among_large_ones);
 	tcase_add_test(tcase, a_file_has_no_name);
 	tcase_add_loop_test(tcase, a_flipped_bit_is_found, 0, 4);
 	tcase_add_loop_test(tcase, a_short_file_is_told, 0, 2);
