@@ -306,11 +306,12 @@ static enum status open_team(struct setup *setup, struct diags *diags)
 {
 	const struct run *run = setup->run;
 	const struct program *program = &setup->tile.program;
-	if (setup->tiled || run->options->threads < 2 || program->widest < TEAM_BYTES)
-		return STATUS_OK;
 	const int64_t each = round_up(program->member, ALIGN);
-	setup->team = team_open(run->options->threads, each, run->options->allocator);
-	setup->bytes += (run->options->threads - 1) * each;
+	const int members = setup->tiled ? 1 : team_members(run->options->threads, program->widest, each);
+	if (members == 1)
+		return STATUS_OK;
+	setup->team = team_open(members, each, run->options->allocator);
+	setup->bytes += (members - 1) * each;
 	return setup->team ? STATUS_OK : diag_memory(diags);
 }
 

@@ -821,6 +821,15 @@ static int32_t count_levels(const struct body *body)
 	return levels;
 }
 
+int team_members(int threads, int64_t widest, int64_t member)
+{
+	enum { LEAST_BYTES = 256 << 10 }; /* some tens of microseconds of work, which waking a thread takes a part of */
+	const int64_t most = 1 + widest / (member > 0 ? member : 1);
+	if (widest < LEAST_BYTES || threads < 1)
+		return 1;
+	return threads < most ? threads : (int)most;
+}
+
 enum status program_compile(struct program *program, const struct body *body, const bool *owned, struct arena *arena,
                             struct diags *diags)
 {

@@ -32,7 +32,12 @@ struct program {
 	bool uses_gemm;       /* OpenBLAS must be loaded before it runs */
 };
 
-enum { TEAM_BYTES = 256 << 10 }; /* of the widest array, from which on a program on whole arrays is worth sharing */
+/*
+ * Of THREADS, how many share programs on whole arrays, the widest of WIDEST bytes,
+ * where each but the first needs MEMBER: one where the arrays are small, and no more
+ * than take together what the widest array takes.
+ */
+int team_members(int threads, int64_t widest, int64_t member);
 
 /*
  * Compiles BODY; everything in ARENA. OWNED (by in; NULL: none): nobody reads that

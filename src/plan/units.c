@@ -213,7 +213,7 @@ int units_team(const struct units *units, int threads, int64_t *bytes)
 		}
 	}
 	*bytes = (*bytes + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN;
-	return widest >= TEAM_BYTES && threads > 1 ? threads : 1;
+	return team_members(threads, widest, *bytes);
 }
 
 enum status units_costs(const struct units *units, int64_t fixed, struct step_costs *costs, struct arena *arena,
