@@ -92,9 +92,13 @@ struct lowering {
 	uint32_t *now;     /* by slot: its value in this body, NO_VALUE where not read */
 	uint32_t *touched; /* slots with a value in NOW */
 	size_t touched_count;
-	bool *listed;                   /* by slot: it is in TOUCHED */
-	bool *written;                  /* by slot */
-	uint32_t *port;                 /* by slot: the value that was read for the class that goes by it */
+	bool *listed;       /* by slot: it is in TOUCHED */
+	bool *written;      /* by slot */
+	uint32_t *port;     /* by slot: the value that was read for the class that goes by it */
+	struct slot *after; /* by slot: room to work, which a step of many would not give back */
+	uint32_t *value_of; /* by slot, likewise */
+	uint32_t *lowest;   /* by value of a body, then by slot, likewise */
+	size_t lowest_count;
 	uint32_t params[PARAM_BUCKETS]; /* a cache of param values */
 	const struct frame *frame;
 	struct param_ref *loops; /* by loop identity: what its variable is in this turn */
@@ -957,12 +961,22 @@ static size_t held_by(const struct lowering *l, uint32_t slot)
 	return l->port[class] != NO_VALUE ? l->port[class] : l->body->value_count + class;
 }
 
+static uint32_t *lowest_room(struct lowering *l, size_t count)
+{
+	if (count > l->lowest_count) {
+		l->lowest = arena_array(l->arena, 2 * count, sizeof *l->lowest);
+		l->lowest_count = l->lowest ? 2 * count : 0;
+	}
+	return l->lowest;
+}
+
 static enum status end_step(struct lowering *l, struct draft *draft)
 {
-	uint32_t *lowest = arena_array(l->arena, l->body->value_count + l->slot_count, sizeof *lowest);
-	struct slot *after = arena_array(l->arena, l->slot_count, sizeof *after);
-	if (!lowest || !after)
+	uint32_t *lowest = lowest_room(l, l->body->value_count + l->slot_count);
+	struct slot *after = l->after;
+	if (!lowest)
 		return memory(l);
+	memset(after, 0, l->slot_count * sizeof *after);
 	for (uint32_t slot = (uint32_t)l->slot_count; slot-- > 0;)
 		lowest[held_by(l, slot)] = slot;
 	for (uint32_t slot = 0; slot < l->slot_count; slot++) {
@@ -1158,10 +1172,10 @@ static enum status flow_back(struct lowering *l, struct step *step, struct sets 
 	const struct body *body = step->body;
 	bool *needed = arena_array(l->arena, body->value_count + 1, sizeof *needed);
 	bool *cot = arena_array(l->arena, body->value_count + 1, sizeof *cot);
-	uint32_t *value_of = arena_array(l->arena, l->slot_count, sizeof *value_of);
+	uint32_t *value_of = l->value_of;
 	uint32_t *cot_to = arena_array(l->arena, step->cot_out_count + 1, sizeof *cot_to);
 	uint32_t *cot_value = arena_array(l->arena, step->cot_out_count + 1, sizeof *cot_value);
-	if (!needed || !cot || !value_of || !cot_to || !cot_value)
+	if (!needed || !cot || !cot_to || !cot_value)
 		return memory(l);
 	memset(value_of, 0xff, l->slot_count * sizeof *value_of);
 	memset(sets->cot, 0, l->slot_count * sizeof *sets->cot);
@@ -1473,11 +1487,13 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	l->written = arena_array(l->arena, n, sizeof *l->written);
 	l->listed = arena_array(l->arena, n, sizeof *l->listed);
 	l->port = arena_array(l->arena, n, sizeof *l->port);
+	l->after = arena_array(l->arena, n, sizeof *l->after);
+	l->value_of = arena_array(l->arena, n, sizeof *l->value_of);
 	l->used_streamed = arena_array(l->arena, params, sizeof *l->used_streamed);
 	l->used_whole = arena_array(l->arena, params, sizeof *l->used_whole);
 	l->loops = arena_array(l->arena, l->chain->loop_count + 1, sizeof *l->loops);
-	if (!l->slots || !l->now || !l->touched || !l->written || !l->listed || !l->port || !l->used_streamed ||
-	    !l->used_whole || !l->loops)
+	if (!l->slots || !l->now || !l->touched || !l->written || !l->listed || !l->port || !l->after || !l->value_of ||
+	    !l->used_streamed || !l->used_whole || !l->loops)
 		return memory(l);
 	memset(l->now, 0xff, n * sizeof *l->now);
 	memset(l->port, 0xff, n * sizeof *l->port);
