@@ -307,8 +307,10 @@ static enum status get_input(struct checker *c)
 	c->input = arena_array(&s->arena, (size_t)c->count + 1, sizeof *c->input);
 	if (!c->input)
 		return diag_memory(&s->diags);
-	if (!made)
-		return reader_read(&s->reader, c->input, DTYPE_F64, c->count, &s->diags);
+	if (!made) {
+		status = reader_read(&s->reader, c->input, DTYPE_F64, c->count, &s->diags);
+		return status ? status : session_end_input(s);
+	}
 	for (int64_t i = 0; i < c->count; i++)
 		c->input[i] = 2 * fmod((double)(i + 1) * 0.6180339887498949, 1.0) - 1;
 	return STATUS_OK;

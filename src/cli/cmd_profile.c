@@ -84,7 +84,7 @@ static enum status get_data(struct profiler *p)
 		if (!status)
 			status = writer_write(&writer, block, DTYPE_F64, n, &s->diags);
 	}
-	return status;
+	return status || given ? status : session_end_input(s);
 }
 
 static void open_data(struct profiler *p, struct input *input, struct reader *reader)

@@ -538,6 +538,15 @@ enum status session_open_input(struct session *s)
 	return STATUS_OK;
 }
 
+enum status session_end_input(struct session *s)
+{
+	bool end;
+	enum status status = reader_next(&s->reader, &end, &s->diags);
+	if (!status && !end)
+		diag_warn(&s->diags, "the input holds several arrays: 'ckptc %s' takes the first", s->command->name);
+	return status;
+}
+
 enum status session_open_costs(struct session *s)
 {
 	static const char *const words[] = {"table", "measured"};

@@ -97,6 +97,8 @@ enum status session_load_chain(struct session *session);
 enum status session_load_syntax(struct session *session);
 /* Opens the input and makes a reader; binds params, with data or with types alone. */
 enum status session_open_input(struct session *session);
+/* For commands that take one array, once it has been read: a warning where more follow, STATUS_DATA for other bytes. */
+enum status session_end_input(struct session *session);
 enum status session_bind(struct session *session, bool data, enum dtype compute);
 /* Names in a policy must be names of the chain. STATUS_USAGE with a suggestion. */
 enum status check_policy_names(struct session *session, const struct policy *policy);
