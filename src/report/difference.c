@@ -5,6 +5,7 @@
  */
 #include "report/difference.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ static int compare_kept(const void *left, const void *right)
 struct group {
 	const struct kept *kept;
 	int64_t count, bytes;
-	const char *steps; /* "0 to 3, 8", or "" */
+	char *steps; /* "0 to 3, 8", or "" */
+	size_t used, room;
 };
 
 struct side {
@@ -38,17 +40,33 @@ struct side {
 	int64_t first, last; /* the range that is open */
 };
 
+/* Ranges may be as many as steps. */
+static void add_range(struct group *g, const char *range, struct arena *arena)
+{
+	const size_t length = strlen(range);
+	if (g->used + length >= g->room) {
+		const size_t room = 2 * (g->used + length + 1);
+		char *grown = arena_alloc(arena, room);
+		if (!grown)
+			return;
+		memcpy(grown, g->steps, g->used + 1);
+		g->steps = grown;
+		g->room = room;
+	}
+	memcpy(g->steps + g->used, range, length + 1);
+	g->used += length;
+}
+
 static void close_range(struct side *side, struct arena *arena)
 {
 	struct group *g = &side->groups[side->count - 1];
+	char range[64];
 	if (side->first < 0)
 		return;
-	const char *comma = *g->steps ? ", " : "";
-	const char *longer =
-		side->first == side->last
-			? arena_printf(arena, "%s%s%lld", g->steps, comma, (long long)side->first)
-			: arena_printf(arena, "%s%s%lld to %lld", g->steps, comma, (long long)side->first, (long long)side->last);
-	g->steps = longer ? longer : g->steps;
+	int n = snprintf(range, sizeof range, "%s%lld", g->used ? ", " : "", (long long)side->first);
+	if (side->first != side->last)
+		snprintf(range + n, sizeof range - (size_t)n, " to %lld", (long long)side->last);
+	add_range(g, range, arena);
 	side->first = -1;
 }
 
@@ -61,7 +79,9 @@ static bool add_kept(struct side *side, const struct kept *kept, struct arena *a
 		if (!grown)
 			return false;
 		side->groups = grown;
-		grown[side->count++] = (struct group){.kept = kept, .steps = ""};
+		grown[side->count++] = (struct group){.kept = kept, .steps = arena_alloc(arena, 1), .room = 1};
+		if (!grown[side->count - 1].steps)
+			return false;
 		side->first = -1;
 	} else if (kept->step != side->last && kept->step != side->last + 1) {
 		close_range(side, arena);
