@@ -111,7 +111,14 @@ static enum status objective(struct checker *c, const double *data, double *sum)
 struct gradient {
 	double *input;
 	struct grad_result result;
+	struct arena arena; /* of its run: there are many */
 };
+
+static void gradient_free(struct gradient *gradient, const struct allocator *allocator)
+{
+	grad_free(&gradient->result, allocator);
+	arena_free(&gradient->arena);
+}
 
 static enum status differentiate(struct checker *c, const struct policy *policy, int threads, int64_t tile,
                                  struct gradient *gradient)
@@ -127,6 +134,7 @@ static enum status differentiate(struct checker *c, const struct policy *policy,
 	enum status status = memory_file(c, c->input, &in);
 	if (status)
 		return status;
+	arena_init(&gradient->arena, s->allocator);
 	open_memory(c, in, &input, &reader);
 	writer_init(&writer, &output, &writing, &s->arena);
 	struct grad_options options = {
@@ -135,7 +143,7 @@ static enum status differentiate(struct checker *c, const struct policy *policy,
 	options.job.tile = tile;
 	options.job.store = DTYPE_COUNT;
 	options.job.want_value = false;
-	status = grad_run(&s->chain, &s->bound, &reader, &options, &gradient->result, &s->arena, &s->diags);
+	status = grad_run(&s->chain, &s->bound, &reader, &options, &gradient->result, &gradient->arena, &s->diags);
 	if (!status)
 		status = read_back(c, out, &gradient->input, &count);
 	close(in);
@@ -258,7 +266,7 @@ static enum status check_policies(struct checker *c, const struct gradient *base
 			         again->compared == 1 ? "" : "s");
 		ok &= !again->differing;
 		say(c, ok, what, detail);
-		grad_free(&other.result, s->allocator);
+		gradient_free(&other, s->allocator);
 	}
 	return STATUS_OK;
 }
@@ -280,7 +288,7 @@ static enum status check_repeats(struct checker *c, const struct gradient *base)
 		if (status)
 			return status;
 		say(c, same_bits(c, base, &other, detail), runs[i].what, detail);
-		grad_free(&other.result, c->session->allocator);
+		gradient_free(&other, c->session->allocator);
 	}
 	return STATUS_OK;
 }
@@ -337,7 +345,7 @@ static enum status run_checks(struct checker *c)
 		status = check_repeats(c, &base);
 	if (!status)
 		status = check_policies(c, &base);
-	grad_free(&base.result, s->allocator);
+	gradient_free(&base, s->allocator);
 	return status;
 }
 

@@ -111,13 +111,17 @@ enum status subject_plan(struct subject *subject, const struct policy *policy, s
 	if (subject->has_spec)
 		return plan_spec(subject, policy, row, text, least, diags);
 	struct job job = {0};
+	struct arena arena; /* many policies may be planned for a long chain */
+	arena_init(&arena, s->allocator);
 	struct job_options options = session_job_options(s, policy);
-	enum status status = job_make(&job, &s->chain, &subject->type, &options, &s->arena, diags);
+	enum status status = job_make(&job, &s->chain, &subject->type, &options, &arena, diags);
 	row->policy = policy->text;
 	row->counters = job.predicted;
 	row->predicted_ms = session_predicted_ms(s, &job);
 	if (!status && policy->kind == POLICY_auto)
-		row->policy = job.policy->text;
+		row->policy = arena_printf(&s->arena, "%s", job.policy->text);
+	if (!status && !row->policy)
+		status = diag_memory(diags);
 	if (!status && text)
 		put_schedule(job.schedule, row->policy, job.costs.steps, text, s->format);
 	if (!status && s->policy_count == 1 && !s->given[OPTION_SWEEP] && !text)
@@ -125,6 +129,7 @@ enum status subject_plan(struct subject *subject, const struct policy *policy, s
 	if (least)
 		*least = job.least_bytes;
 	job_free(&job);
+	arena_free(&arena);
 	return status;
 }
 
@@ -135,8 +140,10 @@ static enum status kept_of_chain(struct subject *subject, const struct policy *p
 	struct session *s = subject->session;
 	struct job job = {0};
 	struct held_list held = {0};
+	struct arena arena;
+	arena_init(&arena, s->allocator);
 	struct job_options options = session_job_options(s, policy);
-	enum status status = job_make(&job, &s->chain, &subject->type, &options, &s->arena, &s->diags);
+	enum status status = job_make(&job, &s->chain, &subject->type, &options, &arena, &s->diags);
 	if (!status)
 		status = job_residuals(&job, &held, &s->diags);
 	list->row = (struct policy_row){.policy = policy->text, .counters = job.predicted};
@@ -152,6 +159,7 @@ static enum status kept_of_chain(struct subject *subject, const struct policy *p
 		                  .step = held.rows[i].step};
 	}
 	job_free(&job);
+	arena_free(&arena);
 	return !status && s->arena.failed ? diag_memory(&s->diags) : status;
 }
 
