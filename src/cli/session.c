@@ -281,7 +281,8 @@ static enum status understand_words(struct session *s)
 		status = usage(s, "check computes in f64: differences say little in ", "f32");
 	if (!status && s->given[OPTION_STORE] && !(status = one_of(s, OPTION_STORE, stored, 2, &i)))
 		s->store = i ? DTYPE_BF16 : DTYPE_F16;
-	s->color = isatty(2) && !(getenv("NO_COLOR") && *getenv("NO_COLOR"));
+	const char *terminal = getenv("TERM"), *plain = getenv("NO_COLOR");
+	s->color = isatty(2) && !(plain && *plain) && !(terminal && !strcmp(terminal, "dumb"));
 	if (!status && s->given[OPTION_COLOR] && !(status = one_of(s, OPTION_COLOR, when, 3, &i)) && i)
 		s->color = i == 1;
 	return status;
@@ -622,7 +623,8 @@ enum status session_input_type(struct session *s, struct type *type)
 		enum status status = session_open_input(s);
 		if (!status)
 			status = reader_next(&s->reader, &end, &s->diags);
-		if (status && !s->given[OPTION_INPUT])
+		if (status == STATUS_DATA && !s->given[OPTION_INPUT] && s->input.eof &&
+		    s->input.offset + (int64_t)s->input.end == 0)
 			diag_hint(&s->diags, "where there is no data, give its type: --shape f32[64,256]");
 		if (status)
 			return status;
