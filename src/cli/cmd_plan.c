@@ -37,8 +37,10 @@ static void mark_front(struct policy_row *rows, size_t count)
 		rows[i].pareto = true;
 		for (size_t k = 0; k < count && rows[i].pareto; k++) {
 			const struct policy_row *a = &rows[k], *b = &rows[i];
-			bool no_worse = a->counters.peak_bytes <= b->counters.peak_bytes && row_overhead(a) <= row_overhead(b);
-			bool better = a->counters.peak_bytes < b->counters.peak_bytes || row_overhead(a) < row_overhead(b);
+			/* Costs are sums, whose roundings make no difference. */
+			const double same = 1e-9 * (1 + row_overhead(b)), more = row_overhead(a) - row_overhead(b);
+			bool no_worse = a->counters.peak_bytes <= b->counters.peak_bytes && more <= same;
+			bool better = a->counters.peak_bytes < b->counters.peak_bytes || more < -same;
 			rows[i].pareto = a->infeasible || !(no_worse && better);
 		}
 		most_peak = (double)rows[i].counters.peak_bytes > most_peak ? (double)rows[i].counters.peak_bytes : most_peak;

@@ -146,8 +146,8 @@ bool op_check_operand(enum op op, const struct type *v, const struct type *a, co
 		if (x >= 0 && x < (double)classes && x == floor(x))
 			continue;
 		snprintf(message, OP_CHECK_TEXT,
-		         "'%s': element %lld of the classes is %.17g, and the classes are the integers 0 to %lld",
-		         op_table[op].name, (long long)i, x, (long long)classes - 1);
+		         "element %lld of the classes is %.17g, and the classes are the integers 0 to %lld", (long long)i, x,
+		         (long long)classes - 1);
 		return false;
 	}
 	return true;

@@ -467,13 +467,13 @@ static bool choose_parts(const struct search *s, const struct step_cost *large, 
 }
 
 /* Takes what FAMILY makes if it fits. Where even the verifier's walk is long, and there is no judge, its bound says. */
-static enum status offer_long(struct search *s, const struct policy *family, int64_t bound)
+static enum status offer_long(struct search *s, const struct policy *family, int64_t bound, enum verdict_on *on)
 {
 	struct schedule *schedule = NULL;
-	enum verdict_on on;
 	enum status status = policy_schedule(family, s->costs, s->allocator, &schedule, s->diags);
 	if (!status && s->costs->steps <= GROUPED)
-		return offer(s, family, schedule, &on);
+		return offer(s, family, schedule, on);
+	*on = TOO_LARGE;
 	if (!status && s->judge)
 		status = s->judge->peak(s->judge->context, family, schedule, &bound, s->diags);
 	s->least = !status && bound < s->least ? bound : s->least;
@@ -483,6 +483,7 @@ static enum status offer_long(struct search *s, const struct policy *family, int
 	}
 	s->best = schedule;
 	s->family = *family;
+	*on = TAKEN;
 	return STATUS_OK;
 }
 
@@ -498,14 +499,15 @@ static enum status search_long(struct search *s)
 	struct policy family = {.kind = POLICY_revolve, .number = 1, .length = 1};
 	const struct policy smallest = family;
 	enum status status = STATUS_OK;
-	for (int turn = 0; turn < TRIES_LONG && !status && !s->best; turn++) {
+	enum verdict_on on = TOO_LARGE;
+	for (int turn = 0; turn < TRIES_LONG && !status && on == TOO_LARGE; turn++) {
 		if (!choose_parts(s, &large, bytes, more, &family))
 			break;
 		more = revolve_parts_evaluations(s->costs->steps, family.length, family.number);
-		status = offer_long(s, &family, enough_bytes(&large, s->costs->fixed, family.length, family.number));
+		status = offer_long(s, &family, enough_bytes(&large, s->costs->fixed, family.length, family.number), &on);
 	}
 	if (!status && !s->best)
-		status = offer_long(s, &smallest, enough_bytes(&large, s->costs->fixed, 1, 1));
+		status = offer_long(s, &smallest, enough_bytes(&large, s->costs->fixed, 1, 1), &on);
 	return status;
 }
 
@@ -532,7 +534,7 @@ static enum status search_all(struct search *s)
 		bool tables = costs->steps <= MANY || (costs->steps <= GROUPED && !all_equal(costs));
 		if (tables)
 			status = search_tables(s, s->verified);
-		if (tables && status == STATUS_OK && costs->steps <= MANY)
+		if (costs->steps <= GROUPED && status == STATUS_OK)
 			status = offer_families(s);
 		if (tables && status == STATUS_OK && costs->steps <= MANY)
 			status = offer_parts(s);

@@ -445,6 +445,11 @@ enum status job_make(struct job *job, const struct chain *chain, const struct ty
 	}
 	if (status == STATUS_OK && job->policy->kind != POLICY_budget)
 		status = predict_tile(job, options, &job->tile, &job->predicted, diags);
+	/* Without --memory `auto` is save-all where that fits. */
+	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
+	if (status == STATUS_OK && options->policy->kind == POLICY_auto && !options->memory &&
+	    job->scheduled.kind == POLICY_save_all)
+		job->policy = &save_all;
 	struct counters rest = {0};
 	if (status == STATUS_OK && job->rest.rows)
 		status = predict_tile(job, options, &job->rest, &rest, diags);
