@@ -254,21 +254,20 @@ static enum status read_text(struct journal *journal, char **text, size_t *lengt
 static enum status begin(struct journal *journal, const char *directory, int64_t wanted,
                          const struct journal_identity *identity, struct arena *arena, struct diags *diags)
 {
-	static const char name[] = "ckptc-XXXXXX.spill";
-	enum { SUFFIX = 6 };
 	enum status status = spill_check_room(directory, wanted, diags);
 	if (status)
 		return status;
 	char *real = realpath(directory, NULL); /* a later run may stand elsewhere */
 	if (!real)
 		return diag_file(diags, STATUS_IO, directory, -1, "cannot spill here: %s", strerror(errno));
-	journal->spill_path = strlen(real) + sizeof name + 8 < LINE_MOST && !strchr(real, '\n')
-	                          ? arena_printf(arena, "%s/%s", real, name)
+	const size_t letters = strlen(real) + strlen("/ckptc-");
+	journal->spill_path = letters + IO_LETTERS + 32 < LINE_MOST && !strchr(real, '\n')
+	                          ? arena_printf(arena, "%s/ckptc-%*s.spill", real, IO_LETTERS, "")
 	                          : NULL;
 	free(real);
 	if (!journal->spill_path)
 		return diag_file(diags, STATUS_IO, directory, -1, "cannot spill here: the path is too long, or of two lines");
-	journal->spill_fd = io_lift(mkostemps(journal->spill_path, SUFFIX, O_CLOEXEC));
+	journal->spill_fd = io_make_unique(journal->spill_path, letters);
 	if (journal->spill_fd < 0)
 		return diag_file(diags, STATUS_IO, directory, -1, "cannot create the spill file: %s", strerror(errno));
 	char line[LINE_MOST];

@@ -181,23 +181,8 @@ enum status spill_open(struct spill *spill, size_t staging, const struct allocat
 enum status spill_create(struct spill *spill, const char *directory, struct diags *diags)
 {
 	spill->name = directory;
-	spill->fd = io_lift(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-	if (spill->fd >= 0)
-		return STATUS_OK;
-	/* File systems without O_TMPFILE. */
-	size_t length = strlen(directory);
-	static const char name[] = "/ckptc-spill-XXXXXX";
-	char *path = allocator_get(spill->allocator, length + sizeof name, 1);
-	if (!path)
-		return diag_memory(diags);
-	memcpy(path, directory, length);
-	memcpy(path + length, name, sizeof name);
-	spill->fd = io_lift(mkostemp(path, O_CLOEXEC));
-	int error = errno;
-	if (spill->fd >= 0)
-		unlink(path);
-	allocator_put(spill->allocator, path, length + sizeof name);
-	return spill->fd >= 0 ? STATUS_OK : failed(spill, diags, "create", error);
+	spill->fd = io_make_nameless(directory);
+	return spill->fd >= 0 ? STATUS_OK : failed(spill, diags, "create", errno);
 }
 
 void spill_use(struct spill *spill, int fd, const char *name)

@@ -20,13 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-	LOOK_AHEAD = (64 << 10) + 64,
-	PIPE_SIZE = 1 << 20,
-	MAX_TEMPORARIES = 64,
-	TEMPORARY_LETTERS = 10,
-	MAX_LINKS = 40
-};
+enum { LOOK_AHEAD = (64 << 10) + 64, PIPE_SIZE = 1 << 20, MAX_TEMPORARIES = 64, NAMES_TRIED = 100, MAX_LINKS = 40 };
 
 static _Atomic(char *) temporaries[MAX_TEMPORARIES];
 
@@ -81,14 +75,16 @@ int io_lift(int fd)
 }
 
 /* A FIFO may be waited for here, hence EINTR. */
-static int open_file(const char *path, int flags)
+static int open_with_mode(const char *path, int flags, mode_t mode)
 {
 	int fd;
 	do
-		fd = open(path, flags | O_CLOEXEC | O_NOCTTY, 0666);
+		fd = open(path, flags | O_CLOEXEC | O_NOCTTY, mode);
 	while (fd < 0 && errno == EINTR);
 	return io_lift(fd);
 }
+
+static int open_file(const char *path, int flags) { return open_with_mode(path, flags, 0666); }
 
 /* Input. */
 
@@ -255,25 +251,33 @@ static int make_nameless(const char *path, int length, struct arena *arena)
 	return open_file(folder, O_TMPFILE | O_RDWR);
 }
 
-/*
- * Gives a temporary its name, which is known to io_cleanup before it exists: makes
- * the file, or, where FD is a file without a name, links that one. -1 and errno.
- */
-static int make_temporary(char *path, int fd)
+/* Chooses the IO_LETTERS characters at NAME. False and errno. */
+static bool choose_letters(char *name)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
-	char *name = path + strlen(path) - TEMPORARY_LETTERS;
-	for (int turn = 0; turn < 100; turn++) {
-		unsigned char random[TEMPORARY_LETTERS];
-		if (getrandom(random, sizeof random, 0) != sizeof random)
+	unsigned char random[IO_LETTERS];
+	if (getrandom(random, sizeof random, 0) != sizeof random)
+		return false;
+	for (int i = 0; i < IO_LETTERS; i++)
+		name[i] = letters[random[i] % 32];
+	return true;
+}
+
+/*
+ * Gives a temporary its name, which ends in letters of chance and is known to
+ * io_cleanup before it exists: makes the file with MODE, or, where FD is a file
+ * without a name, links that one. -1 and errno.
+ */
+static int make_temporary(char *path, int fd, mode_t mode)
+{
+	for (int turn = 0; turn < NAMES_TRIED; turn++) {
+		if (!choose_letters(path + strlen(path) - IO_LETTERS))
 			return -1;
-		for (int i = 0; i < TEMPORARY_LETTERS; i++)
-			name[i] = letters[random[i] % 32];
 		if (!publish(path)) {
 			errno = EMFILE;
 			return -1;
 		}
-		int made = fd < 0 ? open_file(path, O_RDWR | O_CREAT | O_EXCL) : link_nameless(fd, path) ? fd : -1;
+		int made = fd < 0 ? open_with_mode(path, O_RDWR | O_CREAT | O_EXCL, mode) : link_nameless(fd, path) ? fd : -1;
 		if (made >= 0)
 			return made;
 		withdraw(path);
@@ -283,6 +287,35 @@ static int make_temporary(char *path, int fd)
 	return -1;
 }
 
+int io_make_unique(char *path, size_t letters)
+{
+	int fd = -1;
+	for (int turn = 0; turn < NAMES_TRIED && fd < 0 && (turn == 0 || errno == EEXIST); turn++) {
+		if (!choose_letters(path + letters))
+			return -1;
+		fd = open_with_mode(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	}
+	return fd;
+}
+
+int io_make_nameless(const char *directory)
+{
+	char path[PATH_MAX];
+	int fd = open_with_mode(directory, O_TMPFILE | O_RDWR, 0600);
+	if (fd >= 0)
+		return fd;
+	if (snprintf(path, sizeof path, "%s/.ckptc-%*s", directory, IO_LETTERS, "") >= PATH_MAX) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	fd = make_temporary(path, -1, 0600);
+	if (fd >= 0) {
+		unlink(path);
+		withdraw(path);
+	}
+	return fd;
+}
+
 /* A temporary beside TARGET; OLD is what it will replace, whose mode and, where that is allowed, owner it takes. */
 static enum status open_temporary(struct output *output, const char *target, const struct stat *old,
                                   struct diags *diags)
@@ -290,7 +323,7 @@ static enum status open_temporary(struct output *output, const char *target, con
 	const char *slash = strrchr(target, '/');
 	int length = slash ? (int)(slash - target) + 1 : 0;
 	output->target = arena_printf(output->arena, "%s", target);
-	output->temporary = arena_printf(output->arena, "%.*s.ckptc-%*s", length, target, TEMPORARY_LETTERS, "");
+	output->temporary = arena_printf(output->arena, "%.*s.ckptc-%*s", length, target, IO_LETTERS, "");
 	if (!output->target || !output->temporary) {
 		output->temporary = NULL;
 		return diag_memory(diags);
@@ -298,7 +331,7 @@ static enum status open_temporary(struct output *output, const char *target, con
 	output->fd = make_nameless(target, length, output->arena);
 	output->nameless = output->fd >= 0;
 	if (!output->nameless)
-		output->fd = make_temporary(output->temporary, -1);
+		output->fd = make_temporary(output->temporary, -1, 0666);
 	if (output->fd < 0) {
 		output->temporary = NULL;
 		return failed(output->name, -1, "cannot write", diags);
@@ -470,7 +503,7 @@ enum status output_commit(struct output *output, struct diags *diags)
 	if (output->temporary)
 		ok = fsync(fd) == 0 || errno == EINVAL; /* some file systems know no fsync */
 	if (ok && output->nameless) {
-		ok = make_temporary(output->temporary, fd) == fd;
+		ok = make_temporary(output->temporary, fd, 0) == fd;
 		output->nameless = !ok;
 	}
 	int error = errno;

@@ -79,6 +79,14 @@ void output_abort(struct output *output);
  * stream that is closed never becomes a data file. -1 stays -1, with errno.
  */
 int io_lift(int fd);
+/*
+ * Makes a file of its own, which only its owner may read: named PATH, in which the
+ * IO_LETTERS characters from LETTERS on are chosen by chance; or in DIRECTORY with no
+ * name, so that it goes with the program. A descriptor, -1 with errno.
+ */
+enum { IO_LETTERS = 10 };
+int io_make_unique(char *path, size_t letters);
+int io_make_nameless(const char *directory);
 
 /* Removes every temporary that is still open; async-signal-safe, for the handlers of signals that end the program. */
 void io_cleanup(void);
