@@ -164,6 +164,22 @@ static enum status check_journal(struct session *s)
 	return STATUS_OK;
 }
 
+/* --grads FILE.npz: another ending promises another format. */
+static enum status check_grads(struct session *s)
+{
+	const char *path = s->values[OPTION_GRADS], *name = strrchr(path, '/'), *dot = strrchr(name ? name : path, '.');
+	if (dot && strcmp(dot, ".npz") != 0) {
+		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--grads writes an npz, and %s is no name of one", path);
+		diag_hint(&s->diags, "--grads FILE.npz is for all params, --grad NAME=FILE for one");
+		return STATUS_USAGE;
+	}
+	for (size_t k = 0; k < s->chain.param_count; k++)
+		if (s->chain.params[k].differentiated)
+			return STATUS_OK;
+	diag_warn(&s->diags, "the chain has no param: %s will hold nothing", path);
+	return STATUS_OK;
+}
+
 static enum status check_options(struct session *s)
 {
 	for (size_t i = 0; i < s->grad_count; i++)
@@ -184,21 +200,6 @@ static enum status check_options(struct session *s)
 			return STATUS_USAGE;
 		}
 	}
-	if (s->given[OPTION_GRADS]) {
-		const char *name = strrchr(s->values[OPTION_GRADS], '/'),
-				   *dot = strrchr(name ? name : s->values[OPTION_GRADS], '.');
-		bool differentiated = false;
-		if (dot && strcmp(dot, ".npz") != 0) {
-			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--grads writes an npz, and %s is no name of one",
-			          s->values[OPTION_GRADS]);
-			diag_hint(&s->diags, "--grads FILE.npz is for all params, --grad NAME=FILE for one");
-			return STATUS_USAGE;
-		}
-		for (size_t k = 0; k < s->chain.param_count; k++)
-			differentiated |= s->chain.params[k].differentiated;
-		if (!differentiated)
-			diag_warn(&s->diags, "the chain has no param: %s will hold nothing", s->values[OPTION_GRADS]);
-	}
 	if (s->given[OPTION_ACCUMULATE] && !s->given[OPTION_GRADS] && !s->grad_count) {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--accumulate goes with --grads or --grad");
 		return STATUS_USAGE;
@@ -207,7 +208,9 @@ static enum status check_options(struct session *s)
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' wants --spill DIR", s->policy.text);
 		return STATUS_USAGE;
 	}
-	enum status status = check_journal(s);
+	enum status status = s->given[OPTION_GRADS] ? check_grads(s) : STATUS_OK;
+	if (!status)
+		status = check_journal(s);
 	return status ? status : check_policy_names(s, &s->policy);
 }
 

@@ -8,6 +8,7 @@
 
 struct job_options session_job_options(const struct session *s, const struct policy *policy)
 {
+	const bool measures = policy->kind == POLICY_auto && !s->memory; /* nothing else asks for it */
 	return (struct job_options){.policy = policy,
 	                            .threads = s->threads,
 	                            .tile = s->tile,
@@ -15,7 +16,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .store = s->store,
 	                            .want_value = s->given[OPTION_VALUE],
 	                            .memory = s->memory,
-	                            .memory_available = session_memory_available(),
+	                            .memory_available = measures ? session_memory_available() : 0,
 	                            .param_bytes = s->bound.bytes,
 	                            .costs = s->costs ? costs_of : NULL,
 	                            .costs_context = s->costs,

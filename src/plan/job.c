@@ -310,6 +310,10 @@ static enum status make_budget(struct job *job, const struct job_options *option
 	job->scheduled = family;
 	job->predicted = judging.counters;
 	job->tile.slab = judging.counters.peak_bytes;
+	/* Without --memory `auto` is save-all where that fits. */
+	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
+	if (options->policy->kind == POLICY_auto && !options->memory && schedule && family.kind == POLICY_save_all)
+		job->policy = &save_all;
 	if (status || schedule)
 		return status;
 	job->least_bytes = all + job->lanes * (lane + least - fixed);
@@ -438,18 +442,14 @@ enum status job_make(struct job *job, const struct chain *chain, const struct ty
 	job->policy = resolve_auto(job, options, diags);
 	if (!job->policy)
 		return STATUS_LIMIT;
+	const bool budgeted = job->policy->kind == POLICY_budget; /* whose schedule has been judged */
 	status = choose_tiles(job, options, diags);
 	if (status == STATUS_OK) {
 		job->team = job->tiled ? 1 : units_team(&job->tile.units, options->threads, &job->member_bytes);
 		status = make_schedule(job, options, diags);
 	}
-	if (status == STATUS_OK && job->policy->kind != POLICY_budget)
+	if (status == STATUS_OK && !budgeted)
 		status = predict_tile(job, options, &job->tile, &job->predicted, diags);
-	/* Without --memory `auto` is save-all where that fits. */
-	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
-	if (status == STATUS_OK && options->policy->kind == POLICY_auto && !options->memory &&
-	    job->scheduled.kind == POLICY_save_all)
-		job->policy = &save_all;
 	struct counters rest = {0};
 	if (status == STATUS_OK && job->rest.rows)
 		status = predict_tile(job, options, &job->rest, &rest, diags);
