@@ -153,7 +153,8 @@ LANEWISE vd cos_lane(vd x)
 /*
  * The cosine where the sine's reduction is at hand, and the sine where the
  * cosine's is: a derivative wants both, and its kernel has n, r and r^2 but once.
- * Near its zeros its relative error is that of r there: 1 ulp at the nearest float.
+ * Near its zeros its relative error is that of r there: 1 ulp at the nearest float,
+ * but for floats near 0, which can be as near as they like (sin_beside_f).
  */
 LANEWISE vd cos_signed(vd r, vl n)
 {
@@ -169,7 +170,7 @@ LANEWISE vd cos_beside_lane(vd x)
 	return cos_signed(less_pi(x, n - splat_d(rounding), 1), (vl)n);
 }
 
-LANEWISE vd sin_beside_lane(vd x)
+LANEWISE vd sin_by_cos_lane(vd x)
 {
 	const vd n = fma_d(x, splat_d(0x1.45f306dc9c883p-2), splat_d(0.5)) + splat_d(rounding);
 	return cos_signed(less_pi(x, (n - splat_d(rounding)) - splat_d(0.5), 1), ~(vl)n);
@@ -332,9 +333,12 @@ LANEWISE vf acos_f(vf x) { return FROM_LANES(acos, x); }
 LANEWISE vf erf_f(vf x) { return FROM_LANES(erf, x); }
 LANEWISE vf rsqrt_f(vf x) { return FROM_LANES(rsqrt, x); }
 LANEWISE vf gauss_f(vf x) { return FROM_LANES(gauss, x); }
-LANEWISE vf gelu_slope_f(vf x) { return FROM_LANES(gelu_slope, x); }
-LANEWISE vf gelu_tanh_slope_f(vf x) { return FROM_LANES(gelu_tanh_slope, x); }
-LANEWISE vf silu_slope_f(vf x) { return FROM_LANES(silu_slope, x); }
+
+/* infinity times 0, as the derivatives have it at both ends */
+LANEWISE vf slope_within(vf y, vf x) { return select_f(abs_f(x) == splat_f(INFINITY), splat_f(NAN), y); }
+LANEWISE vf gelu_slope_f(vf x) { return slope_within(FROM_LANES(gelu_slope, x), x); }
+LANEWISE vf gelu_tanh_slope_f(vf x) { return slope_within(FROM_LANES(gelu_tanh_slope, x), x); }
+LANEWISE vf silu_slope_f(vf x) { return slope_within(FROM_LANES(silu_slope, x), x); }
 
 /* -inf times 0, as in NumPy */
 LANEWISE vf times_vanishing(vf y, vf x) { return select_f(x == splat_f(-INFINITY), splat_f(NAN), y); }
@@ -391,8 +395,11 @@ TRIG_FAR(tan)
 TRIG(sin, sin)
 TRIG(cos, cos)
 TRIG(tan, tan)
-TRIG(sin_beside, sin)
+TRIG(sin_by_cos, sin)
 TRIG(cos_beside, cos)
+
+/* where x^3 / 6 is less than half an ulp, x itself */
+LANEWISE vf sin_beside_f(vf x) { return select_f(abs_f(x) < splat_f(0x1p-12F), x, sin_by_cos_f(x)); }
 
 /* x = 0 and whatever is not finite: the C library's pow has C99's special cases, and is good beyond a float. */
 COLD void pow_special(const vf *x, const vf *y, vf *z)

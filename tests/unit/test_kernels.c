@@ -747,6 +747,59 @@ START_TEST(test_derivatives_at_kinks)
 }
 END_TEST
 
+/* Values that are kept for derivatives are as good as those of their own operation, zeros and the tiny included. */
+START_TEST(test_kept_values_in_ulp)
+{
+	static const struct {
+		int op;
+		real (*kept)(real);
+	} rows_kept[] = {{OP_sin, cosl}, {OP_cos, sinl}, {OP_sinh, coshl}, {OP_cosh, sinhl}};
+
+	FOR_ALL
+	for (size_t k = 0; k < sizeof rows_kept / sizeof rows_kept[0]; k++) {
+		const struct kernels *kernels = tables[table];
+		struct kernel_args args = {.out = whole.y.bytes, .v = in_v.bytes, .keep = {whole.kept.bytes}, .n = MOST};
+
+		if (row->op != rows_kept[k].op)
+			continue;
+		for (size_t i = 0; i < MOST; i++) {
+			const double width = ldexp(1, -(int)(random_bits() % 60));
+			put(kernels, in_v.bytes, i,
+			    random_bits() & 1   ? special(i)
+			    : random_bits() & 1 ? any_number(kernels)
+			                        : uniform(-width, width));
+		}
+		kernels->forward_keep[row->op][0](&args);
+		for (size_t i = 0; i < MOST; i++) {
+			const double v = get(kernels, in_v.bytes, i), y = get(kernels, whole.kept.bytes, i);
+			ck_assert_msg(ulps(kernels, y, rows_kept[k].kept(v)) <= 1.01, "%s, %s %s at %a: %a", row->name,
+			              kernels->isa, dtype_label(kernels), v, y);
+		}
+	}
+}
+END_TEST
+
+/* Slopes that are infinity times 0 in one type are not infinite in the other. */
+START_TEST(test_slopes_at_infinity)
+{
+	FOR_ALL
+	for (int variant = 0; variant <= (row->op == OP_gelu); variant++) {
+		const struct kernels *kernels = tables[table];
+
+		if (row->op != OP_gelu && row->op != OP_silu)
+			continue;
+		for (size_t i = 0; i < 20; i++) {
+			put(kernels, in_v.bytes, i, i % 2 ? INFINITY : -INFINITY);
+			put(kernels, in_g.bytes, i, 1);
+		}
+		run_row(kernels, row, 0, variant, 0, 20, &whole);
+		for (size_t i = 0; i < 20; i++)
+			ck_assert_msg(isnan(get(kernels, whole.dv.bytes, i)), "%s, %s %s", row->name, kernels->isa,
+			              dtype_label(kernels));
+	}
+}
+END_TEST
+
 /* What a derivative declares, it uses: spoilt, the gradient changes. */
 START_TEST(test_needs_are_used)
 {
@@ -1061,6 +1114,8 @@ int main(void)
 	tcase_add_test(tcase, test_arithmetic_f64);
 	tcase_add_test(tcase, test_derivatives);
 	tcase_add_test(tcase, test_derivatives_at_kinks);
+	tcase_add_test(tcase, test_kept_values_in_ulp);
+	tcase_add_test(tcase, test_slopes_at_infinity);
 	tcase_add_test(tcase, test_needs_are_used);
 	tcase_add_test(tcase, test_runs);
 	tcase_add_test(tcase, test_sums);
