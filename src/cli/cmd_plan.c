@@ -32,7 +32,7 @@ static void mark_front(struct policy_row *rows, size_t count)
 	double most_peak = 1, most_overhead = 1e-9, best = 1e300;
 	size_t knee = count;
 	for (size_t i = 0; i < count; i++) {
-		if (rows[i].infeasible)
+		if (rows[i].least_bytes)
 			continue;
 		rows[i].pareto = true;
 		for (size_t k = 0; k < count && rows[i].pareto; k++) {
@@ -41,7 +41,7 @@ static void mark_front(struct policy_row *rows, size_t count)
 			const double same = 1e-9 * (1 + row_overhead(b)), more = row_overhead(a) - row_overhead(b);
 			bool no_worse = a->counters.peak_bytes <= b->counters.peak_bytes && more <= same;
 			bool better = a->counters.peak_bytes < b->counters.peak_bytes || more < -same;
-			rows[i].pareto = a->infeasible || !(no_worse && better);
+			rows[i].pareto = a->least_bytes || !(no_worse && better);
 		}
 		most_peak = (double)rows[i].counters.peak_bytes > most_peak ? (double)rows[i].counters.peak_bytes : most_peak;
 		most_overhead = row_overhead(&rows[i]) > most_overhead ? row_overhead(&rows[i]) : most_overhead;
@@ -127,10 +127,12 @@ static enum status choose_policies(struct planning *p)
 	for (size_t i = 0; i < s->policy_count && !status; i++)
 		status = add_policy(p, s->policies[i]);
 	const char *sweep = s->values[OPTION_SWEEP];
+	if (!status && s->memory && !s->policy_count)
+		status = add_policy(p, "auto");
 	if (!status && sweep)
 		return !strcmp(sweep, "every") ? sweep_every(p) : sweep_memory(p);
-	if (!status && s->memory && !s->policy_count)
-		return add_policy(p, "auto");
+	if (s->memory)
+		return status;
 	for (size_t i = 0; i < USUAL && !status && !s->policy_count; i++) {
 		struct policy policy;
 		status = policy_parse(&policy, usual[i], &s->arena, &s->diags);
@@ -161,6 +163,23 @@ static void compare_row(const struct planning *p, struct policy_row *row)
 	row->saved_bytes = p->save_all.counters.stored_bytes - row->counters.stored_bytes;
 }
 
+/* Of several policies one that is infeasible has a row and a warning: the others are wanted none the less. */
+static enum status plan_one(struct planning *p, const struct policy *policy, struct policy_row *row)
+{
+	struct session *s = p->session;
+	struct diags before = s->diags;
+	int64_t least = 0;
+	enum status status = subject_plan(&p->subject, policy, row, NULL, &least, &s->diags);
+	if (status != STATUS_LIMIT || !least || p->count == 1 || s->diags.exhausted)
+		return status;
+	s->diags = before; /* the error is no more */
+	if (s->diags.last)
+		s->diags.last->next = NULL;
+	row->least_bytes = least;
+	diag_warn(&s->diags, "policy '%s' is infeasible: the least is %lld bytes", row->policy, (long long)least);
+	return STATUS_OK;
+}
+
 static enum status plan_all(struct planning *p)
 {
 	struct session *s = p->session;
@@ -168,14 +187,22 @@ static enum status plan_all(struct planning *p)
 	if (!p->rows)
 		return diag_memory(&s->diags);
 	enum status status = STATUS_OK;
+	bool feasible = p->count == 0;
+	int64_t least = 0;
 	for (size_t i = 0; i < p->count && !status; i++) {
 		struct policy *policy;
 		struct policy_row *row = &p->rows[i];
 		status = subject_policy(&p->subject, p->texts[i], &policy);
 		if (!status)
-			status = subject_plan(&p->subject, policy, row, NULL, NULL, &s->diags);
+			status = plan_one(p, policy, row);
 		compare_row(p, row);
+		feasible |= !row->least_bytes;
+		least = row->least_bytes;
 	}
+	if (status || feasible)
+		return status;
+	status = diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "none of these policies is feasible");
+	diag_hint(&s->diags, "the chain can be turned back in %lld bytes or more", (long long)least);
 	return status;
 }
 
@@ -269,6 +296,8 @@ static enum status check_options(struct session *s)
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--diff compares two policies, and is given once");
 	if (s->compared_count && s->policy_count)
 		return clash(s, "--diff", s->given[OPTION_ONLINE] ? "--online" : "--policy");
+	if (s->compared_count && s->memory && strcmp(s->compared[0], "auto") != 0 && strcmp(s->compared[1], "auto") != 0)
+		return clash(s, "--diff", "--memory");
 	if (s->compared_count && sweep)
 		return clash(s, "--diff", "--sweep");
 	if (s->compared_count && s->given[OPTION_SCHEDULE])

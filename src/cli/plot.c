@@ -142,7 +142,7 @@ enum status plot_subject(struct plot *plot, struct subject *subject, const struc
 	struct picture picture = {.rows = rows, .row_count = count, .runs = runs};
 	enum status status = STATUS_OK;
 	for (size_t i = 0; i < count && !status; i++) {
-		if (rows[i].infeasible || (count > SHOWN && !rows[i].knee))
+		if (rows[i].least_bytes || (count > SHOWN && !rows[i].knee))
 			continue;
 		size_t n = picture.run_count++;
 		if (subject->has_spec)

@@ -93,12 +93,12 @@ static enum status add_param(struct session *s, const char *value)
 	return STATUS_OK;
 }
 
-/* Of two settings the last holds, as a wrapper would have it; of two files the first would be left out without a word. */
+/* Of two settings the last holds, as a wrapper would have it; of two files, or budgets, the first would be left out without a word. */
 static bool once_only(int option)
 {
-	static const enum option_id once[] = {OPTION_TEXT,  OPTION_INPUT, OPTION_OUTPUT, OPTION_COTANGENT,
-	                                      OPTION_GRADS, OPTION_VALUE, OPTION_EVENTS, OPTION_PLOT,
-	                                      OPTION_TRACE, OPTION_SPEC,  OPTION_JOURNAL};
+	static const enum option_id once[] = {OPTION_TEXT,    OPTION_INPUT,  OPTION_OUTPUT, OPTION_COTANGENT, OPTION_GRADS,
+	                                      OPTION_VALUE,   OPTION_EVENTS, OPTION_PLOT,   OPTION_TRACE,     OPTION_SPEC,
+	                                      OPTION_JOURNAL, OPTION_MEMORY, OPTION_SWEEP};
 	for (size_t i = 0; i < sizeof once / sizeof *once; i++)
 		if ((int)once[i] == option)
 			return true;

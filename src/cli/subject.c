@@ -79,7 +79,8 @@ enum status subject_policy(struct subject *subject, const char *text, struct pol
 	if (made->kind != POLICY_auto)
 		return STATUS_OK;
 	/* The memory of this machine says nothing of where the chain runs. */
-	made->kind = s->memory ? POLICY_budget : POLICY_save_all;
+	if (!s->memory)
+		made->kind = POLICY_save_all;
 	made->number = s->memory;
 	made->text = s->memory ? arena_printf(&s->arena, "budget:%lld", (long long)s->memory) : "save-all";
 	return made->text ? STATUS_OK : diag_memory(&s->diags);
@@ -97,8 +98,11 @@ static enum status plan_spec(struct subject *subject, const struct policy *polic
 	if (!status && text)
 		put_schedule(schedule, policy->text, subject->spec.costs.steps, text, s->format);
 	schedule_free(schedule);
-	if (status == STATUS_LIMIT && policy->kind == POLICY_budget && least)
+	const bool budgeted = policy->kind == POLICY_budget || policy->kind == POLICY_auto;
+	if (status == STATUS_LIMIT && budgeted && least)
 		(void)budget_least(&subject->spec.costs, s->allocator, least, diags);
+	if (least && *least <= policy->number)
+		*least = 0;
 	return status;
 }
 
@@ -118,7 +122,7 @@ enum status subject_plan(struct subject *subject, const struct policy *policy, s
 	row->policy = policy->text;
 	row->counters = job.predicted;
 	row->predicted_ms = session_predicted_ms(s, &job);
-	if (!status && policy->kind == POLICY_auto)
+	if (policy->kind == POLICY_auto && job.policy && job.policy->text)
 		row->policy = arena_printf(&s->arena, "%s", job.policy->text);
 	if (!status && !row->policy)
 		status = diag_memory(diags);

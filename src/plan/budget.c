@@ -581,10 +581,11 @@ enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, 
 	return status;
 }
 
-enum status budget_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t bytes)
+enum status budget_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t bytes,
+                            const char *option)
 {
 	int64_t least;
 	enum status status =
 		budget_search(costs, bytes, NULL, context->allocator, context->schedule, NULL, &least, context->diags);
-	return status || *context->schedule ? status : budget_infeasible(bytes, least, "budget:", context->diags);
+	return status || *context->schedule ? status : budget_infeasible(bytes, least, option, context->diags);
 }

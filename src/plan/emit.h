@@ -64,7 +64,8 @@ enum status revolve_parts_schedule(const struct emit_context *context, int64_t s
                                    int64_t snapshots);
 int64_t revolve_parts_evaluations(int64_t steps, int64_t length, int64_t snapshots);
 enum status online_schedule(const struct emit_context *context, int64_t steps, int64_t snapshots);
-enum status budget_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t bytes);
+enum status budget_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t bytes,
+                            const char *option);
 enum status disk_revolve_schedule(const struct emit_context *context, const struct step_costs *costs,
                                   int64_t snapshots);
 

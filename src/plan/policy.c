@@ -338,9 +338,9 @@ enum status policy_schedule(const struct policy *policy, const struct step_costs
 	case POLICY_auto:
 		if (policy->number <= 0)
 			return segments_schedule(&context, steps, all, 0);
-		return budget_schedule(&context, costs, policy->number);
+		return budget_schedule(&context, costs, policy->number, "--memory ");
 	case POLICY_budget:
-		return budget_schedule(&context, costs, policy->number);
+		return budget_schedule(&context, costs, policy->number, "budget:");
 	default:
 		/* By value the chain is one region, recorded and turned back as a whole. */
 		return segments_schedule(&context, steps, all, 0);

@@ -21,15 +21,19 @@ double row_efficiency(const struct policy_row *row)
 	return overhead > 0 ? row_reduction(row) / overhead : -1;
 }
 
+const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT])
+{
+	snprintf(text, ROW_TEXT, "infeasible, least %lld bytes", (long long)row->least_bytes);
+	return text;
+}
+
 void report_row_json(const struct policy_row *row, const struct text *text)
 {
 	const struct counters *c = &row->counters;
 	text_put(text, "{\"policy\":");
 	text_json(text, row->policy);
-	if (row->infeasible) {
-		text_put(text, ",\"infeasible\":");
-		text_json(text, row->infeasible);
-		text_put(text, "}");
+	if (row->least_bytes) {
+		text_printf(text, ",\"infeasible\":true,\"least_bytes\":%lld}", (long long)row->least_bytes);
 		return;
 	}
 	text_printf(text, ",\"steps\":%lld,\"evaluations\":%lld,\"recomputed\":%lld,\"checkpoints\":%lld",
@@ -85,8 +89,9 @@ static enum status table(const struct policy_row *rows, size_t count, bool csv, 
 		for (size_t k = 0; k < columns; k++)
 			cell[k] = "";
 		cell[0] = row->policy;
-		if (row->infeasible) {
-			cell[last] = row->infeasible;
+		if (row->least_bytes) {
+			char least[ROW_TEXT];
+			cell[last] = arena_printf(arena, "%s", row_infeasible(row, least));
 			continue;
 		}
 		cell[1] = arena_printf(arena, "%lld", (long long)c->evaluations);
@@ -125,8 +130,8 @@ static void lines(const struct policy_row *rows, size_t count, const struct text
 		const struct policy_row *row = &rows[i];
 		const struct counters *c = &row->counters;
 		text_put(text, row->policy);
-		if (row->infeasible) {
-			text_printf(text, " infeasible: %s\n", row->infeasible);
+		if (row->least_bytes) {
+			text_printf(text, " infeasible least_bytes=%lld\n", (long long)row->least_bytes);
 			continue;
 		}
 		text_printf(text, " evaluations=%lld recomputed=%lld checkpoints=%lld peak_bytes=%lld",

@@ -13,7 +13,7 @@ struct policy_row {
 	int64_t save_all_peak; /* peak_bytes of save-all; 0: unknown */
 	double predicted_ms;   /* 0: unknown */
 	bool pareto, knee;
-	const char *infeasible; /* a message instead of figures, or NULL */
+	int64_t least_bytes; /* of a budget that is infeasible, which has no figures: what it must be; else 0 */
 };
 
 /* Recomputed cost over forward and backward cost, in percent. */
@@ -22,6 +22,10 @@ double row_overhead(const struct policy_row *row);
 double row_reduction(const struct policy_row *row);
 /* Reduction over overhead; -1 where there is no overhead. */
 double row_efficiency(const struct policy_row *row);
+
+/* Of a row without figures: "infeasible, least 1248 bytes". */
+enum { ROW_TEXT = 64 };
+const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT]);
 
 /* The object of one row, with SPEC's keys. */
 void report_row_json(const struct policy_row *row, const struct text *text);

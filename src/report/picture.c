@@ -324,7 +324,7 @@ static void put_front_line(const struct text *text, const struct svg_panel *pane
 		for (size_t i = 0; i < picture->row_count; i++) {
 			const struct policy_row *row = &picture->rows[i];
 			double bytes = (double)row->counters.peak_bytes;
-			if (!row->infeasible && row->pareto && (!begun || bytes > last) &&
+			if (!row->least_bytes && row->pareto && (!begun || bytes > last) &&
 			    (!next || bytes < (double)next->counters.peak_bytes))
 				next = row;
 		}
@@ -366,7 +366,8 @@ static const char *names_at(const struct svg_panel *panel, const struct picture 
 	bool knee = false;
 	for (size_t k = 0; k < picture->row_count; k++) {
 		const struct policy_row *a = &picture->rows[i], *b = &picture->rows[k];
-		if (b->infeasible || fabs(row_x(panel, a) - row_x(panel, b)) > 1 || fabs(row_y(panel, a) - row_y(panel, b)) > 1)
+		if (b->least_bytes || fabs(row_x(panel, a) - row_x(panel, b)) > 1 ||
+		    fabs(row_y(panel, a) - row_y(panel, b)) > 1)
 			continue;
 		if (k < i)
 			return NULL;
@@ -388,14 +389,14 @@ static void put_labels(const struct text *text, const struct svg_panel *panel, c
 	for (size_t i = 0; i < picture->row_count && i < 3 * (size_t)MOST_LABELS; i++) {
 		const struct policy_row *row = &picture->rows[i];
 		double x = row_x(panel, row), y = row_y(panel, row);
-		if (!row->infeasible)
+		if (!row->least_bytes)
 			take(&labels, (struct box){x - 6, y - 6, x + 6, y + 6});
 	}
 	size_t put = 0;
 	for (int rank = 0; rank < 3; rank++)
 		for (size_t i = 0; i < picture->row_count && put < MOST_LABELS; i++) {
 			const struct policy_row *row = &picture->rows[i];
-			if (row->infeasible || rank != rank_of(row) || !names_at(panel, picture, i, names))
+			if (row->least_bytes || rank != rank_of(row) || !names_at(panel, picture, i, names))
 				continue;
 			put += put_label(text, &labels, row_x(panel, row), row_y(panel, row), svg_shorten(names, 300, shown),
 			                 rank < 2 ? "name halo" : "note halo");
@@ -408,7 +409,7 @@ static double put_front(const struct text *text, const struct picture *picture, 
 		{"front", "no other is better", 'o'}, {"knee", "knee", 'o'}, {"other", "another is better", 'r'}};
 	double least = HUGE_VAL, most = 64, overhead = 1;
 	for (size_t i = 0; i < picture->row_count; i++)
-		if (!picture->rows[i].infeasible) {
+		if (!picture->rows[i].least_bytes) {
 			least = fmin(least, fmax((double)picture->rows[i].counters.peak_bytes, 1));
 			most = fmax(most, (double)picture->rows[i].counters.peak_bytes);
 			overhead = fmax(overhead, row_overhead(&picture->rows[i]));
@@ -437,7 +438,7 @@ static double put_front(const struct text *text, const struct picture *picture, 
 	put_front_line(text, &panel, picture);
 	for (int rank = 2; rank >= 0; rank--)
 		for (size_t i = 0; i < picture->row_count; i++)
-			if (!picture->rows[i].infeasible && rank_of(&picture->rows[i]) == rank)
+			if (!picture->rows[i].least_bytes && rank_of(&picture->rows[i]) == rank)
 				put_mark(text, &panel, &picture->rows[i]);
 	put_labels(text, &panel, picture);
 	return HEADING + FRONT + FOOT;
@@ -533,9 +534,10 @@ static void put_rows(const struct picture *picture, const struct text *text)
 		const struct counters *c = &row->counters;
 		text_put(text, "<tr><td>");
 		text_xml(text, row->policy);
-		if (row->infeasible) {
+		if (row->least_bytes) {
+			char least[ROW_TEXT];
 			text_put(text, "</td><td colspan=\"7\">");
-			text_xml(text, row->infeasible);
+			text_xml(text, row_infeasible(row, least));
 			text_put(text, "</td></tr>\n");
 			continue;
 		}
