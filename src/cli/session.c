@@ -157,7 +157,7 @@ static enum status parse_long(struct session *s, const char *text, int argc, cha
 		/* The one option of two values. */
 		if (k != OPTION_DIFF || status)
 			return status;
-		if (*i + 1 >= argc)
+		if (*i + 1 >= argc || argv[*i + 1][0] == '-')
 			return usage(s, "option '--diff' wants two policies: --diff ", "P Q");
 		return set_option(s, k, argv[++*i]);
 	}
@@ -323,6 +323,8 @@ static enum status understand_policies(struct session *s)
 		struct policy policy;
 		status = policy_parse(&policy, s->compared[i], &s->arena, &s->diags);
 		spilled |= policy.kind == POLICY_disk_revolve;
+		if (status && i && !s->file && !s->text) /* what stands there is the chain */
+			diag_hint(&s->diags, "option '--diff' wants two policies: --diff P Q");
 	}
 	if (!status && s->memory && s->policy_count && s->policy.kind != POLICY_auto)
 		status = usage(s, "--memory chooses the policy itself: give it with no policy or with ", "--policy auto");
@@ -438,6 +440,19 @@ enum status session_read_file(struct session *s, const char *path, char **text, 
 	return status;
 }
 
+/* A name that no file has, but that reads as a chain, was meant to be one. */
+static void hint_text(struct session *s)
+{
+	const struct source source = {s->file, s->file, strlen(s->file)};
+	struct syntax syntax;
+	struct diags told;
+	diags_init(&told, &s->arena);
+	if (access(s->file, F_OK) == 0 || syntax_parse(&syntax, &source, &s->arena, &told))
+		return;
+	diag_hint(&s->diags, "a chain that is no file is given with -e, as in: ckptc %s -e '%s'", s->command->name,
+	          s->file);
+}
+
 enum status session_load_syntax(struct session *s)
 {
 	s->directory = ".";
@@ -447,8 +462,10 @@ enum status session_load_syntax(struct session *s)
 		char *text = NULL;
 		size_t length = 0;
 		enum status status = session_read_file(s, s->file, &text, &length);
-		if (status)
+		if (status) {
+			hint_text(s);
 			return status;
+		}
 		const char *slash = strrchr(s->file, '/');
 		if (slash)
 			s->directory = slash == s->file ? "/" : arena_strndup(&s->arena, s->file, (size_t)(slash - s->file));
