@@ -38,6 +38,7 @@ struct resolver {
 	struct arena *arena;
 	struct diags *diags;
 	const struct source *source;
+	const struct block *top;
 	struct names *scope;
 	struct def_entry *defs;
 	size_t variable_capacity, param_capacity, name_capacity, block_capacity;
@@ -90,9 +91,46 @@ static struct def *find_def(struct resolver *r, const char *name)
 	return NULL;
 }
 
-/* The hint for an unknown name: the nearest in scope. */
-static void hint_name(struct resolver *r, const char *name)
+/* What gives NAME a meaning only from its end on, which is after USE: a def, or where VALUES a param, a const or a `name` that USE could see. */
+static const struct statement *find_below(const struct block *block, const char *name, struct span use, bool values)
 {
+	for (const struct statement *s = block->first; s; s = s->next) {
+		const bool value = s->kind == STATEMENT_PARAM || s->kind == STATEMENT_CONST || s->kind == STATEMENT_NAME;
+		const bool fits = values ? value : s->kind == STATEMENT_DEF;
+		if (fits && s->span.end > use.end && !strcmp(s->name, name))
+			return s;
+		const struct statement *found = NULL;
+		if (s->block && (s->kind != STATEMENT_DEF || (s->span.begin <= use.begin && use.begin < s->span.end)))
+			found = find_below(s->block, name, use, values);
+		for (const struct operand *o = s->operands; o && !found; o = o->next)
+			if (o->kind == OPERAND_BLOCK)
+				found = find_below(o->block, name, use, values);
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
+static bool hint_below(struct resolver *r, const char *name, struct span use, bool values)
+{
+	const struct statement *s = find_below(r->top, name, use, values);
+	if (s && s->kind == STATEMENT_DEF && s->span.begin < use.begin)
+		diag_hint(r->diags, "a def cannot call itself: `repeat` does a thing again");
+	else if (s)
+		diag_hint(r->diags, "'%s' is %s below, at %u:%u, and holds from there on", name,
+		          s->kind == STATEMENT_NAME ? "named" : "declared", s->name_span.line, s->name_span.column);
+	return s != NULL;
+}
+
+/* The hint for an unknown name: where it is known, a constant as it is written, or the nearest in scope. */
+static void hint_name(struct resolver *r, const char *name, struct span use)
+{
+	if (hint_below(r, name, use, true))
+		return;
+	if (!strcmp(name, "pi") || !strcmp(name, "e")) {
+		diag_hint(r->diags, "the number is written (%s): without parentheses it is the name of a value", name);
+		return;
+	}
 	const char *near = NULL;
 	size_t count = 0;
 	for (struct names *s = r->scope; s; s = s->outer)
@@ -112,8 +150,10 @@ static void hint_name(struct resolver *r, const char *name)
 		diag_hint(r->diags, "declare it with param or const, or give the current value a name with `name %s`", name);
 }
 
-static void hint_operation(struct resolver *r, const char *name)
+static void hint_operation(struct resolver *r, const char *name, struct span use)
 {
+	if (hint_below(r, name, use, false))
+		return;
 	size_t count = OP_COUNT;
 	for (struct def_entry *e = r->defs; e; e = e->next)
 		count++;
@@ -156,7 +196,7 @@ static enum status resolve_name(struct resolver *r, const char *name, struct spa
 	struct binding *b = find_binding(r, name);
 	if (!b) {
 		diag_at(r->diags, STATUS_CHAIN, r->source, span, "unknown name '%s'", name);
-		hint_name(r, name);
+		hint_name(r, name, span);
 		return STATUS_CHAIN;
 	}
 	*ref = b->ref;
@@ -364,7 +404,7 @@ static enum status resolve_stage(struct resolver *r, const struct statement *s, 
 	if (op != OP_COUNT)
 		return resolve_op(r, s, op, tail);
 	diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "unknown operation '%s'", s->name);
-	hint_operation(r, s->name);
+	hint_operation(r, s->name, s->name_span);
 	return STATUS_CHAIN;
 }
 
@@ -756,8 +796,13 @@ enum status chain_resolve(struct chain *chain, const struct syntax *syntax, stru
 	chain->arena = arena;
 	chain->input = "x";
 	struct names top = {0};
-	struct resolver r = {
-		.chain = chain, .arena = arena, .diags = diags, .source = syntax->source, .scope = &top, .at_top = true};
+	struct resolver r = {.chain = chain,
+	                     .arena = arena,
+	                     .diags = diags,
+	                     .source = syntax->source,
+	                     .top = syntax->chain,
+	                     .scope = &top,
+	                     .at_top = true};
 	uint32_t input;
 	enum status status = find_input(&r, syntax->chain);
 	if (status == STATUS_OK)
