@@ -6,30 +6,19 @@
 
 static void put_json(const struct text *text, struct arena *arena)
 {
-	static const char *const scopes[] = {
-		[SCOPE_ELEM] = "element", [SCOPE_ROW] = "row", [SCOPE_SUM] = "all", [SCOPE_ALL] = "all"};
 	text_put(text, "{\"ops\":[");
 	for (int op = 0; op < OP_COUNT; op++) {
 		const struct op_info *info = &op_table[op];
-		const char *names[16];
+		const char *names[16], *kept[MAX_NEEDS];
 		size_t count = op_argument_names((enum op)op, names, 16, arena);
 		text_printf(text, "%s{\"name\":\"%s\",\"group\":\"%s\",\"operands\":%d,\"options\":[", op ? "," : "",
 		            info->name, info->group, info->operands);
 		for (size_t i = 0; i < count; i++)
 			text_printf(text, "%s\"%s\"", i ? "," : "", names[i]);
-		text_printf(text, "],\"scope\":\"%s\",\"keeps\":[", scopes[info->scope]);
-		static const char *const kept[] = {"input", "operand", "output"};
-		bool first = true;
-		for (int bit = 0; bit < 3; bit++)
-			if ((info->needs_v | info->needs_a) >> bit & 1) {
-				text_printf(text, "%s\"%s\"", first ? "" : ",", kept[bit]);
-				first = false;
-			}
-		for (int k = 0; k < MAX_KEEPS; k++)
-			if (info->keeps[k].name) {
-				text_printf(text, "%s\"%s\"", first ? "" : ",", info->keeps[k].name);
-				first = false;
-			}
+		text_printf(text, "],\"scope\":\"%s\",\"keeps\":[", op_reach((enum op)op));
+		count = op_kept_names((enum op)op, kept);
+		for (size_t i = 0; i < count; i++)
+			text_printf(text, "%s\"%s\"", i ? "," : "", kept[i]);
 		text_put(text, "],\"doc\":");
 		text_json(text, info->doc);
 		text_put(text, "}");

@@ -790,8 +790,14 @@ enum status print_op_help(struct session *s, enum op op)
 	enum status status = session_open_text(s, &file, NULL, false);
 	if (status)
 		return status;
-	text_printf(&file.text, "%s%s%s%s\n    %s\n    group: %s\n", info->name, info->operands ? " a" : "",
-	            *info->arguments ? " " : "", info->arguments, info->doc, info->group);
+	const char *kept[MAX_NEEDS];
+	const size_t count = op_kept_names(op, kept);
+	text_printf(&file.text, "%s%s%s%s\n    %s\n    group: %s\n    reach: %s\n    keeps: %s", info->name,
+	            info->operands ? " a" : "", *info->arguments ? " " : "", info->arguments, info->doc, info->group,
+	            op_reach(op), count ? kept[0] : "nothing");
+	for (size_t i = 1; i < count; i++)
+		text_printf(&file.text, ", %s", kept[i]);
+	text_put(&file.text, "\n");
 	return session_close_text(&file);
 }
 

@@ -182,6 +182,27 @@ size_t op_argument_names(enum op op, const char *names[], size_t limit, struct a
 	return count;
 }
 
+const char *op_reach(enum op op)
+{
+	static const char *const names[] = {
+		[SCOPE_ELEM] = "element", [SCOPE_ROW] = "row", [SCOPE_SUM] = "all", [SCOPE_ALL] = "all"};
+	return names[op_table[op].scope];
+}
+
+size_t op_kept_names(enum op op, const char *names[MAX_NEEDS])
+{
+	static const char *const needs[] = {"input", "operand", "output"};
+	const struct op_info *info = &op_table[op];
+	size_t count = 0;
+	for (size_t bit = 0; bit < sizeof needs / sizeof *needs; bit++)
+		if ((info->needs_v | info->needs_a) >> bit & 1)
+			names[count++] = needs[bit];
+	for (int k = 0; k < MAX_KEEPS; k++)
+		if (info->keeps[k].name)
+			names[count++] = info->keeps[k].name;
+	return count;
+}
+
 enum argument_id {
 	ID_NONE,
 #define ARGUMENT(NAME, CHECK) ID_##NAME,

@@ -113,6 +113,11 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 /* Appends OP's argument names to NAMES (at most LIMIT); the count. For suggestions, help and completions. */
 size_t op_argument_names(enum op op, const char *names[], size_t limit, struct arena *arena);
 
+/* How far OP may reach at most, as it is said: element, row, all. */
+const char *op_reach(enum op op);
+/* What OP's derivatives may need, by name, in NAMES; the count. */
+size_t op_kept_names(enum op op, const char *names[MAX_NEEDS]);
+
 /*
  * The result's type. V and A as values are typed (A NULL without operand; a weak scalar
  * has been given v's dtype by the caller). Where they do not fit: STATUS_CHAIN
