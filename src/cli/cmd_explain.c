@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/dump.h"
+#include "report/dot.h"
 
 enum { LEFT_WIDTH = 64 };
 
@@ -160,39 +161,6 @@ static void put_runs(const struct text *text, const struct item *items, size_t c
 	}
 }
 
-/* Graphviz: operations as nodes, what is saved as edges that cross to the backward side. */
-static void put_dot(const struct chain *chain, const struct units *units, const struct text *text)
-{
-	text_put(text, "digraph chain {\n  rankdir=TB; node [shape=box, fontname=\"monospace\"];\n");
-	for (size_t u = 0; u < units->lowered->distinct_count; u++) {
-		const struct linear *linear = &units->units[u].linear;
-		const struct body *body = linear->record;
-		text_printf(text, "  subgraph cluster_%zu { label=\"part %zu\";\n", u, u + 1);
-		for (size_t i = 0; i < body->instr_count; i++) {
-			text_printf(text, "    f%zu_%zu [label=\"%s\"];\n", u, i, op_table[body->instrs[i].op].name);
-			const uint32_t reads[] = {body->instrs[i].v, body->instrs[i].a};
-			for (int r = 0; r < 2; r++)
-				if (reads[r] != NO_VALUE && body->values[reads[r]].from == FROM_INSTR)
-					text_printf(text, "    f%zu_%u -> f%zu_%zu;\n", u, body->values[reads[r]].instr, u, i);
-				else if (reads[r] != NO_VALUE && body->values[reads[r]].from == FROM_PARAM)
-					text_printf(text, "    p%u [label=\"%s\", shape=ellipse]; p%u -> f%zu_%zu;\n",
-					            body->values[reads[r]].param.param,
-					            chain->params[body->values[reads[r]].param.param].name,
-					            body->values[reads[r]].param.param, u, i);
-		}
-		for (size_t i = 0; i < linear->residual_count; i++) {
-			const struct residual *r = &linear->residuals[i];
-			const struct value *value = &body->values[r->value];
-			char type[TYPE_TEXT];
-			text_printf(text, "    r%zu_%zu [label=\"%s\", shape=cylinder];\n", u, i, type_format(r->type, type));
-			if (value->from == FROM_INSTR)
-				text_printf(text, "    f%zu_%u -> r%zu_%zu [style=dashed];\n", u, value->instr, u, i);
-		}
-		text_put(text, "  }\n");
-	}
-	text_put(text, "}\n");
-}
-
 static void put_head(const struct text *text, enum report_format format, const struct job *job,
                      const struct lowered *lowered)
 {
@@ -276,7 +244,7 @@ enum status command_explain(struct session *s)
 		return status;
 	}
 	if (s->dot)
-		put_dot(&s->chain, &units, &file.text);
+		status = report_dot(&s->chain, &units, &file.text, &s->arena, &s->diags);
 	else
 		status = put_parts(s, &job, &units, &file.text);
 	job_free(&job);

@@ -1,0 +1,265 @@
+/*
+ * The graph of a chain: nodes are operations of the forward and the backward
+ * bodies and what is saved across; edges are values.
+ *
+ * Between parts a value goes by its slot. So the program is walked as it is run,
+ * forward and then back, with the node that each slot's value (cotangent) comes
+ * from; a loop is walked twice, which shows what its turns hand on. An edge that
+ * comes up again is drawn once: parts are few where turns are many.
+ */
+#include "report/dot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum end_kind {
+	END_NONE,
+	END_INPUT,
+	END_OUTPUT,
+	END_SEED,
+	END_GRADIENT,
+	END_PARAM,
+	END_FORWARD,
+	END_SAVED,
+	END_BACKWARD
+};
+
+struct end {
+	enum end_kind kind;
+	uint32_t part, index; /* PARAM: index; FORWARD, BACKWARD: an instruction of a part; SAVED: a residual of it */
+};
+
+struct edge {
+	struct end from, to;
+};
+
+struct graph {
+	const struct chain *chain;
+	const struct units *units;
+	const struct text *text;
+	struct arena *arena;
+	struct edge *edges;
+	size_t edge_count, edge_capacity;
+	struct end *slots, *next; /* where each slot's value, or cotangent, comes from; room for as many */
+	size_t slot_count;
+};
+
+static void add_edge(struct graph *g, struct end from, struct end to)
+{
+	if (from.kind == END_NONE)
+		return;
+	struct edge *grown = arena_grow(g->arena, g->edges, g->edge_count, &g->edge_capacity, sizeof *grown);
+	if (!grown)
+		return;
+	g->edges = grown;
+	g->edges[g->edge_count++] = (struct edge){from, to};
+}
+
+static int compare_ends(const struct end *a, const struct end *b)
+{
+	if (a->kind != b->kind)
+		return a->kind < b->kind ? -1 : 1;
+	if (a->part != b->part)
+		return a->part < b->part ? -1 : 1;
+	return (a->index > b->index) - (a->index < b->index);
+}
+
+static int compare_edges(const void *left, const void *right)
+{
+	const struct edge *a = left, *b = right;
+	int order = compare_ends(&a->from, &b->from);
+	return order ? order : compare_ends(&a->to, &b->to);
+}
+
+/* Where VALUE of BODY, a body of PART, comes from: an instruction, which is a KIND, a param, or what its port is given. */
+static struct end source_of(const struct graph *g, const struct body *body, uint32_t part, enum end_kind kind,
+                            uint32_t value)
+{
+	const struct value *v = &body->values[value];
+	if (v->from == FROM_INSTR)
+		return (struct end){kind, part, v->instr};
+	if (v->from == FROM_PARAM)
+		return (struct end){.kind = END_PARAM, .index = v->param.param};
+	const struct port *port = &body->ins[v->port];
+	return port->kind == PORT_RESIDUAL ? (struct end){END_SAVED, part, port->index} : g->slots[port->index];
+}
+
+static void add_reads(struct graph *g, const struct body *body, uint32_t part, enum end_kind kind)
+{
+	for (size_t i = 0; i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
+		const uint32_t reads[] = {instr->g, instr->v, instr->a, instr->y, instr->k, instr->l};
+		for (size_t r = 0; r < sizeof reads / sizeof *reads; r++)
+			if (reads[r] != NO_VALUE)
+				add_edge(g, source_of(g, body, part, kind, reads[r]), (struct end){kind, part, (uint32_t)i});
+	}
+}
+
+static void take_next(struct graph *g)
+{
+	struct end *old = g->slots;
+	g->slots = g->next;
+	g->next = old;
+}
+
+static void walk_forward(struct graph *g, const struct step *step)
+{
+	const struct linear *linear = &g->units->units[step->id].linear;
+	const struct body *body = linear->record;
+	add_reads(g, body, step->id, END_FORWARD);
+	for (size_t i = 0; i < linear->residual_count; i++)
+		add_edge(g, source_of(g, body, step->id, END_FORWARD, linear->residuals[i].value),
+		         (struct end){END_SAVED, step->id, (uint32_t)i});
+	memcpy(g->next, g->slots, g->slot_count * sizeof *g->slots);
+	for (size_t i = 0; i < body->out_count; i++)
+		if (body->outs[i].kind == PORT_SLOT)
+			g->next[body->outs[i].index] = source_of(g, body, step->id, END_FORWARD, body->outs[i].value);
+	take_next(g);
+}
+
+static void walk_back(struct graph *g, const struct step *step)
+{
+	const struct body *body = g->units->units[step->id].linear.backward;
+	add_reads(g, body, step->id, END_BACKWARD);
+	memset(g->next, 0, g->slot_count * sizeof *g->next);
+	for (uint32_t i = 0; i < step->cot_out_count; i++)
+		if (step->cot_to[i] != NO_VALUE)
+			g->next[step->cot_to[i]] = g->slots[step->cot_out[i]];
+	for (size_t i = 0; i < body->out_count; i++)
+		g->next[body->outs[i].index] = source_of(g, body, step->id, END_BACKWARD, body->outs[i].value);
+	take_next(g);
+}
+
+/* AGAIN: whether loops within are walked a second time; in the second turn of one that encloses them once is enough. */
+static void walk(struct graph *g, const struct item *items, size_t count, bool back, bool again)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct item *item = &items[back ? count - 1 - i : i];
+		if (item->step) {
+			(back ? walk_back : walk_forward)(g, item->step);
+			continue;
+		}
+		if (item->turns > 0)
+			walk(g, item->items, item->count, back, again);
+		if (item->turns > 1 && again)
+			walk(g, item->items, item->count, back, false);
+	}
+}
+
+static void find_edges(struct graph *g)
+{
+	const struct lowered *lowered = g->units->lowered;
+	for (size_t i = 0; i < g->slot_count; i++)
+		g->slots[i] = (struct end){.kind = END_INPUT};
+	walk(g, lowered->items, lowered->item_count, false, true);
+	add_edge(g, g->slots[0], (struct end){.kind = END_OUTPUT});
+	memset(g->slots, 0, g->slot_count * sizeof *g->slots);
+	g->slots[0] = (struct end){.kind = END_SEED};
+	walk(g, lowered->items, lowered->item_count, true, true);
+	add_edge(g, g->slots[0], (struct end){.kind = END_GRADIENT});
+}
+
+/* Text. */
+
+static void put_end(const struct text *text, const struct end *end)
+{
+	static const char *const names[] = {
+		[END_INPUT] = "x", [END_OUTPUT] = "y", [END_SEED] = "dy", [END_GRADIENT] = "dx"};
+	static const char *const letters[] = {
+		[END_PARAM] = "p", [END_FORWARD] = "f", [END_SAVED] = "r", [END_BACKWARD] = "b"};
+	if (end->kind < END_PARAM)
+		text_put(text, names[end->kind]);
+	else if (end->kind == END_PARAM)
+		text_printf(text, "%s%u", letters[end->kind], end->index);
+	else
+		text_printf(text, "%s%u_%u", letters[end->kind], end->part, end->index);
+}
+
+static void put_edges(struct graph *g)
+{
+	qsort(g->edges, g->edge_count, sizeof *g->edges, compare_edges);
+	for (size_t i = 0; i < g->edge_count; i++) {
+		const struct edge *edge = &g->edges[i];
+		if (i && compare_edges(edge, edge - 1) == 0)
+			continue;
+		const bool saved = edge->from.kind == END_SAVED || edge->to.kind == END_SAVED;
+		const bool cotangent = edge->from.kind == END_SEED || edge->to.kind == END_GRADIENT ||
+		                       (edge->from.kind == END_BACKWARD && edge->to.kind == END_BACKWARD);
+		text_put(g->text, "  ");
+		put_end(g->text, &edge->from);
+		text_put(g->text, " -> ");
+		put_end(g->text, &edge->to);
+		text_put(g->text, saved ? " [style=dashed];\n" : cotangent ? " [color=blue];\n" : ";\n");
+	}
+}
+
+static const char *word_of(enum instr_kind kind)
+{
+	static const char *const words[] = {[INSTR_OP] = "",
+	                                    [INSTR_VJP_V] = "vjp ",
+	                                    [INSTR_VJP_A] = "vjp_operand ",
+	                                    [INSTR_VJP] = "vjp ",
+	                                    [INSTR_ADD] = "add_any",
+	                                    [INSTR_SUM_TO] = "reduce_sum",
+	                                    [INSTR_BROADCAST] = "broadcast",
+	                                    [INSTR_ZERO] = "zeros",
+	                                    [INSTR_ACCUMULATE] = "accumulate into ",
+	                                    [INSTR_LOOP] = "loop",
+	                                    [INSTR_END] = "end"};
+	return words[kind];
+}
+
+static void put_node(struct graph *g, const struct instr *instr, const struct end *end)
+{
+	text_put(g->text, "    ");
+	put_end(g->text, end);
+	text_printf(g->text, " [label=\"%s%s\"", word_of(instr->kind),
+	            instr->kind <= INSTR_VJP          ? op_table[instr->op].name
+	            : instr->kind == INSTR_ACCUMULATE ? g->chain->params[instr->param.param].name
+	                                              : "");
+	if (end->kind == END_BACKWARD)
+		text_printf(g->text, ", style=\"filled%s\"", instr->recomputed ? ",dashed" : "");
+	text_put(g->text, "];\n");
+}
+
+static void put_part(struct graph *g, uint32_t part)
+{
+	const struct linear *linear = &g->units->units[part].linear;
+	const struct body *const bodies[] = {linear->record, linear->backward};
+	static const enum end_kind kinds[] = {END_FORWARD, END_BACKWARD};
+	text_printf(g->text, "  subgraph cluster_%u { label=\"part %u\";\n", part, part + 1);
+	for (int k = 0; k < 2; k++)
+		for (size_t i = 0; i < bodies[k]->instr_count; i++)
+			put_node(g, &bodies[k]->instrs[i], &(struct end){kinds[k], part, (uint32_t)i});
+	for (size_t i = 0; i < linear->residual_count; i++) {
+		char type[TYPE_TEXT];
+		text_printf(g->text, "    r%u_%zu [label=\"%s\", shape=cylinder];\n", part, i,
+		            type_format(linear->residuals[i].type, type));
+	}
+	text_put(g->text, "  }\n");
+}
+
+enum status report_dot(const struct chain *chain, const struct units *units, const struct text *text,
+                       struct arena *arena, struct diags *diags)
+{
+	struct graph g = {
+		.chain = chain, .units = units, .text = text, .arena = arena, .slot_count = units->lowered->slot_count};
+	g.slots = arena_array(arena, g.slot_count + 1, sizeof *g.slots);
+	g.next = arena_array(arena, g.slot_count + 1, sizeof *g.next);
+	if (!g.slots || !g.next)
+		return diag_memory(diags);
+	find_edges(&g);
+	if (arena->failed)
+		return diag_memory(diags);
+	text_put(text, "digraph chain {\n  rankdir=TB; node [shape=box, fontname=\"monospace\", fillcolor=gray92];\n");
+	text_printf(text, "  x [label=\"%s\", shape=ellipse]; y [label=\"output\", shape=ellipse];\n", chain->input);
+	text_printf(text, "  dy [label=\"cotangent\", shape=ellipse]; dx [label=\"gradient of %s\", shape=ellipse];\n",
+	            chain->input);
+	for (size_t i = 0; i < chain->param_count; i++)
+		text_printf(text, "  p%zu [label=\"%s\", shape=ellipse];\n", i, chain->params[i].name);
+	for (size_t i = 0; i < units->lowered->distinct_count; i++)
+		put_part(&g, (uint32_t)i);
+	put_edges(&g);
+	text_put(text, "}\n");
+	return STATUS_OK;
+}

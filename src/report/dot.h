@@ -1,0 +1,16 @@
+/* A chain's forward and backward programs as a graph for Graphviz. */
+#ifndef REPORT_DOT_H
+#define REPORT_DOT_H
+
+#include "plan/machine.h"
+#include "report/text.h"
+
+/*
+ * A cluster for each part, with the operations of both passes and what is saved
+ * between them; edges within parts, and between them wherever one part follows
+ * another in the program. STATUS_LIMIT where memory is short.
+ */
+enum status report_dot(const struct chain *chain, const struct units *units, const struct text *text,
+                       struct arena *arena, struct diags *diags);
+
+#endif
