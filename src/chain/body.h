@@ -31,6 +31,7 @@ enum value_kind_of { FROM_PORT, FROM_PARAM, FROM_INSTR };
 struct naming { /* a name that a value has been given */
 	const char *name;
 	struct span span;
+	bool inner; /* in a checkpoint block that the value comes from outside of */
 	const struct naming *next;
 };
 

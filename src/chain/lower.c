@@ -670,6 +670,17 @@ static enum status lower_call(struct lowering *l, const struct node *node)
 	return status;
 }
 
+/* Whether VALUE is made outside of the checkpoint block that is being lowered. */
+static bool made_outside(const struct lowering *l, uint32_t value)
+{
+	const struct value *v = &l->body->values[value];
+	uint32_t made = v->from == FROM_INSTR ? l->body->instrs[v->instr].region : 0;
+	for (uint32_t r = l->region; r != made; r = l->body->regions[r].parent)
+		if (r == 0)
+			return false; /* in a block that has ended */
+	return made != l->region;
+}
+
 static enum status lower_name(struct lowering *l, const struct node *node)
 {
 	uint32_t value;
@@ -697,6 +708,7 @@ static enum status lower_name(struct lowering *l, const struct node *node)
 			return memory(l);
 		naming->name = node->name;
 		naming->span = node->span;
+		naming->inner = made_outside(l, value);
 		naming->next = l->body->values[value].names;
 		l->body->values[value].names = naming;
 	}

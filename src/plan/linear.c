@@ -246,15 +246,19 @@ static bool policy_allows(const struct linearizer *l, const struct policy *polic
 	return false;
 }
 
-/* ... and so may every region between it and REGION, whose inner regions keep to their own policies. */
+/*
+ * Whether VALUE, made in REGION or deeper, is at hand when REGION's backward pass
+ * begins: its policy says so, or that of a region around it. What regions between
+ * it and REGION say counts when REGION is run again, as in JAX, whose outer
+ * policy decides first for all that it holds.
+ */
 static bool saveable(const struct linearizer *l, uint32_t region, uint32_t value)
 {
-	uint32_t r = l->body->instrs[l->body->values[value].instr].region;
-	for (;; r = region_at(l, r)->parent) {
-		if (!policy_allows(l, l->regions[r].policy, value))
-			return false;
-		if (r == region)
+	for (uint32_t r = region;; r = region_at(l, r)->parent) {
+		if (policy_allows(l, l->regions[r].policy, value))
 			return true;
+		if (r == 0)
+			return false;
 	}
 }
 

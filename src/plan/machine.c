@@ -195,13 +195,22 @@ static enum status call(struct machine *m, enum call_kind kind, const struct pro
 	return m->hooks->call(m->hooks->context, &made);
 }
 
+/* Whether NAMES are better than those that BUFFER has: a name from within a checkpoint block is not. */
+static bool names_more(const struct buffer *buffer, const struct naming *names)
+{
+	bool outer = names && !buffer->names;
+	for (const struct naming *n = names; n && !outer; n = n->next)
+		outer = !n->inner;
+	return outer;
+}
+
 /* What a step gives a name is known by it from there on, and reported there, as JAX does. */
 static void note_names(struct machine *m, const struct body *body)
 {
 	for (size_t i = 0; i < body->in_count; i++) {
 		const struct naming *names = body->values[body->ins[i].value].names;
 		int32_t id = m->state[body->ins[i].index];
-		if (!names || id == NO_BUFFER)
+		if (id == NO_BUFFER || !names_more(&m->buffers[id], names))
 			continue;
 		m->buffers[id].names = names;
 		m->buffers[id].sequence = m->sequence++;
@@ -331,7 +340,7 @@ static enum status run_step(struct machine *m, int64_t index, bool record, bool 
 				}
 			hold(m, id);
 			m->residuals[m->residual_count++] = id;
-			if (id != NO_BUFFER && linear->residuals[i].origin.names)
+			if (id != NO_BUFFER && names_more(&m->buffers[id], linear->residuals[i].origin.names))
 				m->buffers[id].names = linear->residuals[i].origin.names;
 		}
 	}

@@ -17,14 +17,29 @@ static const char *argument_name(const struct chain *chain, const struct held *r
 	return row->origin.param == NO_VALUE ? chain->input : chain->params[row->origin.param].name;
 }
 
+/*
+ * The name that a row goes by, as JAX gives it, or NULL. An argument is one
+ * whatever it is called; a name from within a checkpoint block is another value's
+ * to JAX, and stands for this one only where it has no other.
+ */
+static const struct naming *shown_name(const struct origin *origin)
+{
+	if (origin->argument)
+		return NULL;
+	for (const struct naming *n = origin->names; n; n = n->next)
+		if (!n->inner)
+			return n;
+	return origin->names;
+}
+
 /* "from the argument W1", "named 'a' from f.ck:4:10", "output of sin from f.ck:6:9 (g)". */
 const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena)
 {
 	const struct origin *o = &row->origin;
+	const struct naming *named = shown_name(o);
 	const char *file = chain->source->name;
-	if (o->names)
-		return arena_printf(arena, "named '%s' from %s:%u:%u", o->names->name, file, o->names->span.line,
-		                    o->names->span.column);
+	if (named)
+		return arena_printf(arena, "named '%s' from %s:%u:%u", named->name, file, named->span.line, named->span.column);
 	if (o->argument)
 		return arena_printf(arena, "from the argument %s", argument_name(chain, row));
 	if (o->def)
@@ -37,8 +52,9 @@ static void json_row(const struct chain *chain, const struct held *row, const st
 {
 	const struct origin *o = &row->origin;
 	char type[TYPE_TEXT];
-	const char *name = o->names ? o->names->name : o->argument ? argument_name(chain, row) : NULL;
-	const struct span *span = o->names ? &o->names->span : &o->span;
+	const struct naming *named = shown_name(o);
+	const char *name = named ? named->name : o->argument ? argument_name(chain, row) : NULL;
+	const struct span *span = named ? &named->span : &o->span;
 	text_put(text, "{\"type\":");
 	text_json(text, type_format(row->type, type));
 	text_put(text, ",\"dtype\":");
@@ -47,13 +63,13 @@ static void json_row(const struct chain *chain, const struct held *row, const st
 	for (int i = 0; i < row->type->shape.ndim; i++)
 		text_printf(text, "%s%lld", i ? "," : "", (long long)row->type->shape.dim[i]);
 	text_printf(text, "],\"bytes\":%lld,\"kind\":\"%s\",\"name\":", (long long)type_bytes(row->type),
-	            o->names      ? "named"
+	            named         ? "named"
 	            : o->argument ? "argument"
 	                          : "output");
 	text_json(text, name);
 	text_put(text, ",\"op\":");
 	text_json(text, o->op);
-	if (o->argument && !o->names) {
+	if (o->argument) {
 		text_put(text, ",\"file\":null,\"line\":null,\"column\":null");
 	} else {
 		text_put(text, ",\"file\":");
