@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,10 +33,17 @@ struct profiler {
 	int sink; /* /dev/null */
 };
 
+/* What a run took of the processors, all threads together, and of memory that it had not touched before. */
+struct usage {
+	int64_t faults;
+	double cpu_ms;
+};
+
 struct point {
 	char name[48];
 	int64_t steps, evaluations, peak;
 	double forward_ms, backward_ms, predicted_overhead;
+	struct usage usage; /* of the quickest run with gradients */
 };
 
 static double now_ms(void)
@@ -43,6 +51,37 @@ static double now_ms(void)
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static struct usage usage_now(void)
+{
+	struct rusage r;
+	getrusage(RUSAGE_SELF, &r);
+	return (struct usage){r.ru_minflt, 1e3 * (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) +
+	                                       1e-3 * (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec)};
+}
+
+static struct usage usage_since(struct usage begun)
+{
+	const struct usage now = usage_now();
+	return (struct usage){now.faults - begun.faults, now.cpu_ms - begun.cpu_ms};
+}
+
+/* Milliseconds that the first touch of a page takes on this machine; 0: not known. */
+static double fault_ms(void)
+{
+	enum { BYTES = 16 << 20, STRIDE = 4096 };
+	volatile char *bytes = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (bytes == MAP_FAILED)
+		return 0;
+	const struct usage begun = usage_now();
+	const double since = now_ms();
+	for (size_t i = 0; i < BYTES; i += STRIDE)
+		bytes[i] = 1;
+	const double ms = now_ms() - since;
+	const struct usage used = usage_since(begun);
+	munmap((void *)(uintptr_t)bytes, BYTES);
+	return used.faults > 0 ? ms / (double)used.faults : 0;
 }
 
 /* The input: what the stream holds, or values spread over (-1, 1). */
@@ -130,7 +169,10 @@ static enum status measure(struct profiler *p, const struct policy *policy, doub
 	for (int i = 0; i < RUNS; i++) {
 		struct grad_result result = {0};
 		double once;
+		const struct usage begun = usage_now();
 		enum status status = run_once(p, policy, &once, &result);
+		if (policy && once < *ms)
+			point->usage = usage_since(begun);
 		if (!status && policy) {
 			struct policy_row row = {.counters = result.predicted};
 			point->steps = result.measured.steps;
@@ -288,6 +330,10 @@ static struct verdict_text bottleneck(struct profiler *p, const struct point *fu
 	static const double too_short = 0.5; /* ms: what starting a run takes is a part of it */
 	if (full->forward_ms < too_short && full->backward_ms < too_short)
 		return (struct verdict_text){"the start of a run", "nothing to gain in one so short: profile a larger --shape"};
+	static const double much = 0.4; /* of the processors' time */
+	if ((double)full->usage.faults * fault_ms() > much * full->usage.cpu_ms)
+		return (struct verdict_text){
+			"page faults", "touch less memory for the first time: `ckptc plan` shows policies with a lower peak"};
 	if (products)
 		return (struct verdict_text){
 			"matrix multiply",
@@ -318,14 +364,14 @@ static void put_rows(const struct text *text, bool csv, const struct point *dept
 	if (csv)
 		text_put(text,
 		         "what,steps,policy,evaluations,forward_ms,backward_ms,peak_bytes,bytes_per_step,steps_per_second,"
-		         "predicted_overhead_percent,measured_overhead_percent\n");
+		         "predicted_overhead_percent,measured_overhead_percent,page_faults\n");
 	for (int i = 0; i < DEPTHS; i++)
 		text_printf(text,
-		            csv ? "depth,%lld,save-all,,%.6g,%.6g,%lld,%.6g,%.6g,,\n"
+		            csv ? "depth,%lld,save-all,,%.6g,%.6g,%lld,%.6g,%.6g,,,%lld\n"
 		                : "depth steps=%lld forward_ms=%.6g backward_ms=%.6g peak_bytes=%lld bytes_per_step=%.6g "
-		                  "steps_per_second=%.6g\n",
+		                  "steps_per_second=%.6g page_faults=%lld\n",
 		            (long long)depth[i].steps, depth[i].forward_ms, depth[i].backward_ms, (long long)depth[i].peak,
-		            bytes_a_step(&depth[i]), steps_a_second(&depth[i]));
+		            bytes_a_step(&depth[i]), steps_a_second(&depth[i]), (long long)depth[i].usage.faults);
 	for (size_t i = 0; i < count; i++) {
 		text_printf(text, csv ? "policy,%lld," : "policy steps=%lld name=", (long long)intervals[i].steps);
 		if (csv)
@@ -333,11 +379,12 @@ static void put_rows(const struct text *text, bool csv, const struct point *dept
 		else
 			text_put(text, intervals[i].name);
 		text_printf(text,
-		            csv ? ",%lld,,%.6g,%lld,,,%.6g,%.6g\n"
+		            csv ? ",%lld,,%.6g,%lld,,,%.6g,%.6g,%lld\n"
 		                : " evaluations=%lld ms=%.6g peak_bytes=%lld predicted_overhead_percent=%.6g "
-		                  "measured_overhead_percent=%.6g\n",
+		                  "measured_overhead_percent=%.6g page_faults=%lld\n",
 		            (long long)intervals[i].evaluations, intervals[i].backward_ms, (long long)intervals[i].peak,
-		            intervals[i].predicted_overhead, 100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6));
+		            intervals[i].predicted_overhead, 100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6),
+		            (long long)intervals[i].usage.faults);
 	}
 	if (!csv)
 		text_printf(text, "bottleneck %s\nadvice %s\n", verdict->what, verdict->todo);
@@ -374,9 +421,10 @@ static void put_json(const struct text *text, const struct point *depth, const s
 	for (int i = 0; i < DEPTHS; i++)
 		text_printf(text,
 		            "%s{\"steps\":%lld,\"forward_ms\":%.6g,\"backward_ms\":%.6g,\"peak_bytes\":%lld,"
-		            "\"bytes_per_step\":%.6g,\"steps_per_second\":%.6g}",
+		            "\"bytes_per_step\":%.6g,\"steps_per_second\":%.6g,\"page_faults\":%lld}",
 		            i ? "," : "", (long long)depth[i].steps, depth[i].forward_ms, depth[i].backward_ms,
-		            (long long)depth[i].peak, bytes_a_step(&depth[i]), steps_a_second(&depth[i]));
+		            (long long)depth[i].peak, bytes_a_step(&depth[i]), steps_a_second(&depth[i]),
+		            (long long)depth[i].usage.faults);
 	text_printf(text, "],\"exponents\":{\"forward\":%.4g,\"backward\":%.4g,\"peak\":%.4g},\"intervals\":[",
 	            exponent(depth, DEPTHS, forward_of), exponent(depth, DEPTHS, backward_of),
 	            exponent(depth, DEPTHS, peak_of));
@@ -384,10 +432,10 @@ static void put_json(const struct text *text, const struct point *depth, const s
 	for (size_t i = 0; i < count; i++)
 		text_printf(text,
 		            "%s{\"policy\":\"%s\",\"evaluations\":%lld,\"peak_bytes\":%lld,\"predicted_overhead_percent\":%.6g,"
-		            "\"measured_overhead_percent\":%.6g,\"ms\":%.6g}",
+		            "\"measured_overhead_percent\":%.6g,\"ms\":%.6g,\"page_faults\":%lld}",
 		            i ? "," : "", intervals[i].name, (long long)intervals[i].evaluations, (long long)intervals[i].peak,
 		            intervals[i].predicted_overhead, 100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6),
-		            intervals[i].backward_ms);
+		            intervals[i].backward_ms, (long long)intervals[i].usage.faults);
 	text_put(text, "],\"bottleneck\":");
 	text_json(text, verdict->what);
 	text_put(text, ",\"advice\":");
