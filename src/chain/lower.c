@@ -1473,9 +1473,9 @@ static enum status lower_unrolled(struct lowering *l)
 }
 
 /* The input's type against its declaration. */
-static enum status check_input(struct lowering *l, const struct type *input)
+static enum status check_input(const struct chain *chain, const struct type *input, struct diags *diags)
 {
-	const struct declared *declared = &l->chain->input_type;
+	const struct declared *declared = &chain->input_type;
 	if (!declared->given)
 		return STATUS_OK;
 	const struct shape *want = &declared->type.shape, *have = &input->shape;
@@ -1485,9 +1485,8 @@ static enum status check_input(struct lowering *l, const struct type *input)
 	char a[TYPE_TEXT], b[TYPE_TEXT];
 	if (fits)
 		return STATUS_OK;
-	return diag_at(l->diags, STATUS_CHAIN, l->chain->source, declared->span,
-	               "input '%s' is declared %s and the data is %s", l->chain->input, type_format(&declared->type, a),
-	               type_format(input, b));
+	return diag_at(diags, STATUS_CHAIN, chain->source, declared->span, "input '%s' is declared %s and the data is %s",
+	               chain->input, type_format(&declared->type, a), type_format(input, b));
 }
 
 static enum status init_lowering(struct lowering *l, const struct type *input)
@@ -1525,13 +1524,13 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	return STATUS_OK;
 }
 
-enum status lower(struct lowered *lowered, const struct chain *chain, const struct type *input, enum lower_what what,
-                  int64_t rows, struct arena *arena, struct diags *diags)
+static enum status lower_typed(struct lowered *lowered, const struct chain *chain, const struct type *input,
+                               enum lower_what what, int64_t rows, struct arena *arena, struct diags *diags)
 {
 	const bool *cut = NULL;
 	if (rows) {
 		struct lowered whole;
-		enum status status = lower(&whole, chain, input, LOWER_RUN, 0, arena, diags);
+		enum status status = lower_typed(&whole, chain, input, LOWER_RUN, 0, arena, diags);
 		if (status)
 			return status;
 		cut = whole.streamed_params;
@@ -1553,8 +1552,6 @@ enum status lower(struct lowered *lowered, const struct chain *chain, const stru
 	                     .whole_rows = lowered->whole_rows,
 	                     .slot_count = lowered->slot_count};
 	enum status status = init_lowering(&l, input);
-	if (status == STATUS_OK && !rows)
-		status = check_input(&l, input);
 	if (status)
 		return status;
 	struct draft_item list = {0};
@@ -1585,6 +1582,14 @@ enum status lower(struct lowered *lowered, const struct chain *chain, const stru
 	if (what == LOWER_STEPS)
 		status = finish_steps(&l, &list);
 	return status;
+}
+
+/* Of a tile the input may be elements in a row, whatever it was declared: that was looked at for the whole. */
+enum status lower(struct lowered *lowered, const struct chain *chain, const struct type *input, enum lower_what what,
+                  int64_t rows, struct arena *arena, struct diags *diags)
+{
+	enum status status = rows ? STATUS_OK : check_input(chain, input, diags);
+	return status ? status : lower_typed(lowered, chain, input, what, rows, arena, diags);
 }
 
 const struct step *lowered_step(const struct lowered *lowered, int64_t index, int64_t *counters)

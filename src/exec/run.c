@@ -190,12 +190,10 @@ static const struct instr *sum_instr(const struct lowered *lowered)
 static enum status compile(struct setup *setup, struct tile_program *tile, int64_t rows, struct diags *diags)
 {
 	struct type input = setup->input;
-	struct chain *chain = setup->run->chain;
-	struct declared declared = chain->input_type;
+	const struct chain *chain = setup->run->chain;
 	if (setup->flat) {
 		input.shape.ndim = 1;
 		input.shape.dim[0] = setup->rows;
-		chain->input_type.given = false; /* it has been checked, and says nothing of elements in a row */
 	}
 	tile->rows = rows;
 	enum status status = STATUS_OK;
@@ -203,7 +201,6 @@ static enum status compile(struct setup *setup, struct tile_program *tile, int64
 		status = lower(&tile->lowered, chain, &input, LOWER_RUN, rows, &setup->arena, diags);
 	else
 		tile->lowered = setup->whole;
-	chain->input_type = declared;
 	if (status)
 		return status;
 	tile->passes = output_value(tile->lowered.whole)->from == FROM_PORT;
