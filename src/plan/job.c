@@ -543,6 +543,33 @@ static const char **param_users(const struct job *job, uint32_t index, size_t *c
 	return names;
 }
 
+/*
+ * The name that a row goes by, or NULL, as JAX gives it to the value that is
+ * kept: under a policy by value that is the named value where the policy saves it
+ * for its name. In front of a cut the argument is what is kept, whatever a step
+ * after it calls it. A name from within a checkpoint block is no name of what comes
+ * from outside.
+ */
+static const struct naming *shown_name(const struct job *job, const struct origin *origin)
+{
+	const struct policy *policy = job->policy;
+	if (policy_by_value(policy)) {
+		struct policy_value value = {.op = origin->op};
+		for (const struct naming *n = origin->names; n; n = n->next) {
+			value.name = n->name;
+			if (policy_saves(policy, &value))
+				return n;
+		}
+		return NULL;
+	}
+	if (origin->argument && policy->kind != POLICY_save_all)
+		return NULL;
+	for (const struct naming *n = origin->names; n; n = n->next)
+		if (!n->inner)
+			return n;
+	return NULL;
+}
+
 static enum status merge_report(const struct job *job, const struct held_list *held, const bool *used,
                                 struct held_list *list, struct diags *diags)
 {
@@ -572,6 +599,8 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 	for (size_t i = 0; i < held->count; i++)
 		if (!held->rows[i].origin.argument)
 			rows[count++] = held->rows[i];
+	for (size_t i = 0; i < count; i++)
+		rows[i].origin.names = shown_name(job, &rows[i].origin);
 	list->rows = rows;
 	list->count = count;
 	return STATUS_OK;

@@ -17,26 +17,11 @@ static const char *argument_name(const struct chain *chain, const struct held *r
 	return row->origin.param == NO_VALUE ? chain->input : chain->params[row->origin.param].name;
 }
 
-/*
- * The name that a row goes by, as JAX gives it, or NULL. An argument is one
- * whatever it is called; a name from within a checkpoint block is another value's
- * to JAX, and stands for this one only where it has no other.
- */
-static const struct naming *shown_name(const struct origin *origin)
-{
-	if (origin->argument)
-		return NULL;
-	for (const struct naming *n = origin->names; n; n = n->next)
-		if (!n->inner)
-			return n;
-	return origin->names;
-}
-
 /* "from the argument W1", "named 'a' from f.ck:4:10", "output of sin from f.ck:6:9 (g)". */
 const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena)
 {
 	const struct origin *o = &row->origin;
-	const struct naming *named = shown_name(o);
+	const struct naming *named = o->names;
 	const char *file = chain->source->name;
 	if (named)
 		return arena_printf(arena, "named '%s' from %s:%u:%u", named->name, file, named->span.line, named->span.column);
@@ -52,7 +37,7 @@ static void json_row(const struct chain *chain, const struct held *row, const st
 {
 	const struct origin *o = &row->origin;
 	char type[TYPE_TEXT];
-	const struct naming *named = shown_name(o);
+	const struct naming *named = o->names;
 	const char *name = named ? named->name : o->argument ? argument_name(chain, row) : NULL;
 	const struct span *span = named ? &named->span : &o->span;
 	text_put(text, "{\"type\":");
@@ -69,7 +54,7 @@ static void json_row(const struct chain *chain, const struct held *row, const st
 	text_json(text, name);
 	text_put(text, ",\"op\":");
 	text_json(text, o->op);
-	if (o->argument) {
+	if (o->argument && !named) {
 		text_put(text, ",\"file\":null,\"line\":null,\"column\":null");
 	} else {
 		text_put(text, ",\"file\":");
