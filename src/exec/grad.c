@@ -61,7 +61,7 @@ struct run {
 	struct grad_result *result;
 	struct job *job;
 	struct reader *reader;
-	bool has_cotangent;
+	bool has_cotangent, outputs_begun;
 	struct slab cotangent_array;
 	int64_t chunks, next_chunk, turn;
 	pthread_mutex_t lock;
@@ -144,6 +144,20 @@ static enum status keep_output(struct lane *lane, void *output, size_t size)
 	return spill_read(&lane->spill, JOURNAL_VALUE, &piece, 1, &lane->diags);
 }
 
+/* Outputs. */
+
+/* Where there is one tile this waits for all that is read before it, the journal too: what cannot begin writes nothing. */
+static enum status begin_outputs(struct run *run, struct diags *diags)
+{
+	enum status status = STATUS_OK;
+	run->outputs_begun = true;
+	if (run->options->gradient)
+		status = writer_begin(run->options->gradient, &run->job->input, diags);
+	if (status == STATUS_OK && run->options->value)
+		status = writer_begin(run->options->value, &run->job->whole.output, diags);
+	return status;
+}
+
 /* Hooks of the machine. */
 
 static enum status on_input(void *context, int64_t offset, const struct type *type)
@@ -152,7 +166,9 @@ static enum status on_input(void *context, int64_t offset, const struct type *ty
 	void *to = lane->slab.base + offset;
 	if (!lane->run->job->tiled) {
 		enum status status = reader_read(lane->run->reader, to, type->dtype, shape_count(&type->shape), &lane->diags);
-		return status || !lane->run->options->journal ? status : open_journal(lane, to, (size_t)type_bytes(type));
+		if (!status && lane->run->options->journal)
+			status = open_journal(lane, to, (size_t)type_bytes(type));
+		return status ? status : begin_outputs(lane->run, &lane->diags);
 	}
 	memcpy(to, lane->input + (lane->tile * lane->run->job->tile.rows) * lane->run->job->input_row,
 	       (size_t)type_bytes(type));
@@ -1121,20 +1137,10 @@ static enum status prepare(struct run *run, struct diags *diags)
 	return status;
 }
 
-static enum status begin_outputs(struct run *run, struct diags *diags)
-{
-	enum status status = STATUS_OK;
-	if (run->options->gradient)
-		status = writer_begin(run->options->gradient, &run->job->input, diags);
-	if (status == STATUS_OK && run->options->value)
-		status = writer_begin(run->options->value, &run->job->whole.output, diags);
-	return status;
-}
-
 static enum status end_outputs(struct run *run, struct diags *diags)
 {
-	enum status status = STATUS_OK;
-	if (run->options->value && run->job->tiled && run->job->whole.sums)
+	enum status status = run->outputs_begun ? STATUS_OK : begin_outputs(run, diags);
+	if (status == STATUS_OK && run->options->value && run->job->tiled && run->job->whole.sums)
 		status = write_loss(run, diags);
 	if (status == STATUS_OK && run->options->gradient)
 		status = writer_end(run->options->gradient, diags);
@@ -1161,7 +1167,7 @@ static enum status run_array(struct run *run, struct diags *diags)
 		if (status)
 			take_diags(diags, &lanes[open]);
 	}
-	if (status == STATUS_OK)
+	if (status == STATUS_OK && run->job->tiled)
 		status = begin_outputs(run, diags);
 	pthread_mutex_init(&run->trace_lock, NULL);
 	if (status == STATUS_OK) {
