@@ -610,8 +610,13 @@ double session_predicted_ms(const struct session *s, const struct job *job)
 
 enum status session_bind(struct session *s, bool data, enum dtype compute)
 {
-	return params_bind(&s->bound, &s->chain, s->params, s->param_count, s->directory, s->given[OPTION_SPECIAL], data,
-	                   compute, s->allocator, &s->arena, &s->diags);
+	const struct params_options options = {.directory = s->directory,
+	                                       .special = s->given[OPTION_SPECIAL],
+	                                       .cast = s->given[OPTION_CAST],
+	                                       .data = data,
+	                                       .compute = compute,
+	                                       .dtype = s->dtype};
+	return params_bind(&s->bound, &s->chain, s->params, s->param_count, &options, s->allocator, &s->arena, &s->diags);
 }
 
 /* Whether the declaration says every extent. */

@@ -17,9 +17,7 @@ struct binder {
 	struct chain *chain;
 	const struct param_binding *bindings;
 	size_t count;
-	const char *directory;
-	bool special, data;
-	enum dtype compute;
+	struct params_options options;
 	struct arena *arena;
 	struct diags *diags;
 };
@@ -77,7 +75,7 @@ static enum status load_header(const struct binder *b, const char *path, struct 
 	size_t got = 0;
 	bool end;
 	*known = false;
-	enum status status = input_open(&input, path, !b->special, b->arena, b->diags);
+	enum status status = input_open(&input, path, !b->options.special, b->arena, b->diags);
 	if (status)
 		return status;
 	status = input.size < 0 ? STATUS_OK : input_peek(&input, 6, &bytes, &got, b->diags);
@@ -98,10 +96,11 @@ static enum status origin_file(const struct binder *b, const char *path, const c
 	bool known = false;
 	origin->text = path;
 	enum status status = STATUS_OK;
-	if (!b->data && !key)
+	if (!b->options.data && !key)
 		status = load_header(b, path, &origin->array.type, &known);
 	if (status == STATUS_OK && !known)
-		status = array_load(&origin->array, path, key, b->special, false, b->params->allocator, b->arena, b->diags);
+		status = array_load(&origin->array, path, key, b->options.special, b->options.cast || !b->options.data,
+		                    b->params->allocator, b->arena, b->diags);
 	origin->weak = status == STATUS_OK && origin->array.type.shape.ndim == 0;
 	return status;
 }
@@ -115,8 +114,8 @@ static enum status origin_init(const struct binder *b, const struct init *init, 
 		origin->none = true;
 		return STATUS_OK;
 	case INIT_LOAD: {
-		bool plain = init->path[0] == '/' || !strcmp(b->directory, ".");
-		const char *path = plain ? init->path : arena_printf(b->arena, "%s/%s", b->directory, init->path);
+		bool plain = init->path[0] == '/' || !strcmp(b->options.directory, ".");
+		const char *path = plain ? init->path : arena_printf(b->arena, "%s/%s", b->options.directory, init->path);
 		return path ? origin_file(b, path, init->key, origin) : diag_memory(b->diags);
 	}
 	case INIT_NUMBER:
@@ -205,7 +204,7 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 	bool shapeless = origin->none || (origin->literal && init_needs_type(origin->init->kind));
 	if (shapeless && !(declared->given && whole(&declared->type.shape)))
 		return origin->none ? need_value(b, param) : need_type(b, param);
-	if (origin->none && b->data)
+	if (origin->none && b->options.data)
 		return need_value(b, param);
 	param->type = shapeless ? declared->type : origin->array.type;
 	param->weak = origin->weak && !declared->given;
@@ -220,7 +219,7 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 	if (param->type.dtype > DTYPE_F64)
 		param->type.dtype = DTYPE_F64;
 	if (param->weak)
-		param->type.dtype = b->compute;
+		param->type.dtype = b->options.compute;
 	if (shape_count(&param->type.shape) < 0 || type_bytes(&param->type) == INT64_MAX)
 		return diag_at(b->diags, STATUS_LIMIT, b->chain->source, param->span, "param '%s' is too large to address",
 		               param->name);
@@ -327,6 +326,27 @@ static enum status fill(const struct binder *b, const struct param *param, struc
 	return STATUS_OK;
 }
 
+/* Holds ARRAY in the type of OPTIONS, where they name one. */
+static enum status convert(const struct binder *b, struct array *array)
+{
+	const enum dtype to = b->options.dtype;
+	const size_t count = (size_t)shape_count(&array->type.shape);
+	struct array from = *array;
+	if (to == DTYPE_COUNT || to == from.type.dtype)
+		return STATUS_OK;
+	enum status status = new_array(b, array, &from.type, to);
+	if (status) {
+		*array = from;
+		return status;
+	}
+	if (to == DTYPE_F32)
+		narrow(array->data, from.data, count);
+	else
+		widen(array->data, from.data, count);
+	array_free(&from, b->params->allocator);
+	return STATUS_OK;
+}
+
 /* A weak param: its exact values, and a block that can hold them in either computing type. */
 static enum status fill_weak(const struct binder *b, const struct param *param, struct origin *origin, size_t index)
 {
@@ -348,16 +368,20 @@ static enum status bind_param(const struct binder *b, size_t index)
 	if (status == STATUS_OK)
 		status = check_seed(b, param, &origin);
 	struct array *array = &b->params->arrays[index];
-	if (status == STATUS_OK && b->data && param->weak) {
+	if (status == STATUS_OK && b->options.data && param->weak) {
 		status = fill_weak(b, param, &origin, index);
-	} else if (status == STATUS_OK && b->data) {
+	} else if (status == STATUS_OK && b->options.data) {
 		status = fill(b, param, &origin, array);
 		if (status == STATUS_OK && param->declared.given)
 			round_declared(array, param->declared.type.dtype);
+		if (status == STATUS_OK)
+			status = convert(b, array);
 	}
 	array_free(&origin.array, b->params->allocator);
 	if (status)
 		return status;
+	if (!param->weak && b->options.dtype != DTYPE_COUNT)
+		param->type.dtype = b->options.dtype;
 	struct bound_param *bound = &b->params->bound[index];
 	bound->type = param->type;
 	bound->type.dtype = dtype_compute(param->type.dtype);
@@ -368,8 +392,8 @@ static enum status bind_param(const struct binder *b, size_t index)
 }
 
 enum status params_bind(struct params *params, struct chain *chain, const struct param_binding *bindings, size_t count,
-                        const char *directory, bool special, bool data, enum dtype compute,
-                        const struct allocator *allocator, struct arena *arena, struct diags *diags)
+                        const struct params_options *options, const struct allocator *allocator, struct arena *arena,
+                        struct diags *diags)
 {
 	size_t n = chain->param_count;
 	*params = (struct params){.count = n, .allocator = allocator};
@@ -377,12 +401,10 @@ enum status params_bind(struct params *params, struct chain *chain, const struct
 	                   .chain = chain,
 	                   .bindings = bindings,
 	                   .count = count,
-	                   .directory = directory,
-	                   .special = special,
-	                   .data = data,
-	                   .compute = dtype_compute(compute),
+	                   .options = *options,
 	                   .arena = arena,
 	                   .diags = diags};
+	b.options.compute = dtype_compute(options->compute);
 	enum status status = check_bindings(&b);
 	if (status || n == 0)
 		return status;
@@ -394,7 +416,7 @@ enum status params_bind(struct params *params, struct chain *chain, const struct
 	for (size_t i = 0; i < n && status == STATUS_OK; i++)
 		status = bind_param(&b, i);
 	if (status == STATUS_OK)
-		params_settle(params, chain, b.compute);
+		params_settle(params, chain, b.options.compute);
 	return status;
 }
 

@@ -12,6 +12,14 @@ struct param_binding { /* --param NAME=FILE or NAME=3.5 */
 	const char *name, *value;
 };
 
+struct params_options {
+	const char *directory; /* of the chain's file, for load() */
+	bool special, cast;    /* devices and FIFOs are read; integers beyond 2^53 are rounded */
+	bool data;             /* loads the data too, not only types (for residuals, plan, explain) */
+	enum dtype compute;    /* what weak params are held in until params_settle says otherwise */
+	enum dtype dtype;      /* what all others are held in, whatever they are declared as; DTYPE_COUNT: what they are */
+};
+
 struct params {
 	struct bound_param *bound; /* by index in chain->params */
 	size_t count;
@@ -23,18 +31,16 @@ struct params {
 
 /*
  * Finds the type of every param (declared, from its init or its file's header)
- * and sets typed, weak and type in CHAIN's params; loads the data too where DATA
- * (else only types: for residuals, plan, explain). DIRECTORY: of the chain's
- * file, for load(). STATUS_CHAIN for a param without value or of another type
- * than declared (both are named), STATUS_USAGE for a binding of an unknown name
- * (with a suggestion), STATUS_DATA, STATUS_IO.
+ * and sets typed, weak and type in CHAIN's params; loads the data too where
+ * OPTIONS want it. STATUS_CHAIN for a param without value or of another type than
+ * declared (both are named), STATUS_USAGE for a binding of an unknown name (with a
+ * suggestion), STATUS_DATA, STATUS_IO.
  *
- * A number, a list without a declared type and a 0-d array without one are weak:
- * held in COMPUTE until params_settle says otherwise.
+ * A number, a list without a declared type and a 0-d array without one are weak.
  */
 enum status params_bind(struct params *params, struct chain *chain, const struct param_binding *bindings, size_t count,
-                        const char *directory, bool special, bool data, enum dtype compute,
-                        const struct allocator *allocator, struct arena *arena, struct diags *diags);
+                        const struct params_options *options, const struct allocator *allocator, struct arena *arena,
+                        struct diags *diags);
 /* Holds the weak params in COMPUTE (F32 or F64), from their exact values. For when the input's type is known. */
 void params_settle(struct params *params, struct chain *chain, enum dtype compute);
 /*

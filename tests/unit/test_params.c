@@ -62,7 +62,8 @@ static enum status bind_with(const char *text, const struct param_binding *bindi
                              enum dtype compute)
 {
 	resolve(text);
-	return params_bind(&params, &chain, bindings, count, folder, false, data, compute, &counting, &arena, &diags);
+	const struct params_options options = {.directory = folder, .data = data, .compute = compute, .dtype = DTYPE_COUNT};
+	return params_bind(&params, &chain, bindings, count, &options, &counting, &arena, &diags);
 }
 
 static enum status bind(const char *text) { return bind_with(text, NULL, 0, true, DTYPE_F32); }

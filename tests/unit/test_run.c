@@ -106,7 +106,10 @@ static enum status forward(const char *text, const struct way *way, const struct
 	if (!status)
 		status = chain_resolve(&chain, &syntax, arena, diags);
 	if (!status)
-		status = params_bind(&params, &chain, NULL, 0, folder, false, true, DTYPE_F32, allocator, arena, diags);
+		status = params_bind(
+			&params, &chain, NULL, 0,
+			&(struct params_options){.directory = folder, .data = true, .compute = DTYPE_F32, .dtype = DTYPE_COUNT},
+			allocator, arena, diags);
 	if (status) {
 		params_free(&params);
 		return status;
