@@ -140,7 +140,11 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	if (s->given[OPTION_VERSION])
 		return print_version(s);
 	status = check_stack(s);
-	return status ? status : s->command->run(s);
+	if (!status)
+		status = s->command->run(s);
+	if (!status)
+		session_warn_unassumed(s);
+	return status;
 }
 
 int main(int argc, char **argv)

@@ -656,6 +656,17 @@ enum status session_input_type(struct session *s, struct type *type)
 	return STATUS_OK;
 }
 
+void session_warn_unassumed(struct session *s)
+{
+	bool used = !s->given[OPTION_ASSUME] || s->reader.assumed;
+	for (size_t i = 0; i < s->chain.param_count; i++)
+		used |= s->chain.params[i].type.dtype == s->reading.assume; /* perhaps of a |V2 */
+	if (used)
+		return;
+	diag_warn(&s->diags, "--assume-dtype %s has no effect: it says what raw input, or npy of type |V2, holds",
+	          dtype_name(s->reading.assume));
+}
+
 enum status session_open_output(struct session *s, const char *path)
 {
 	enum status status = output_open(&s->output, path, &s->arena, &s->diags);

@@ -108,6 +108,8 @@ enum status session_open_costs(struct session *session);
 double session_predicted_ms(const struct session *session, const struct job *job);
 /* The type of the input without its data: --shape, the header of the input, or the chain's declaration. */
 enum status session_input_type(struct session *session, struct type *type);
+/* A warning, once a command is done, where --assume-dtype has said the type of nothing. */
+void session_warn_unassumed(struct session *session);
 /* Opens standard output or -o, for arrays or for text. */
 enum status session_open_output(struct session *session, const char *path);
 enum status session_make_writer(struct session *session, struct writer *writer, struct output *output);

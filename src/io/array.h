@@ -37,6 +37,7 @@ struct reader {
 	bool swap, fortran;
 	int64_t data; /* byte offset of its values */
 	int index;    /* arrays begun so far */
+	bool assumed; /* options.assume, where given, said the type of one of them */
 	bool direct;  /* values in the file are those in memory: little-endian f32 or f64 in C order */
 	void *held;   /* text, csv, Fortran order: the whole array as double or float */
 	size_t held_size;

@@ -519,6 +519,7 @@ static enum status next_npy(struct reader *r, bool *end, struct diags *diags)
 	if (status)
 		return status;
 	r->type = header.type;
+	r->assumed |= header.void2;
 	r->swap = little_endian() ? header.swap : !header.swap;
 	r->fortran = header.fortran && squeeze(&r->type.shape).ndim > 1 && shape_count(&r->type.shape) > 0;
 	begin_array(r);
@@ -576,6 +577,7 @@ static enum status next_raw(struct reader *r, bool *end, struct diags *diags)
 		return data_error(r, r->input->offset, "trailing bytes after an array without elements", diags);
 	enum dtype given = shaped ? r->options.raw.dtype : DTYPE_F32;
 	r->type = (struct type){.dtype = r->options.assume != DTYPE_COUNT ? r->options.assume : given};
+	r->assumed = true;
 	r->layout = LAYOUT_ROWS;
 	r->swap = !little_endian() && dtype_size(r->type.dtype) > 1;
 	if (!shaped && r->input->size <= r->input->offset) /* a pipe, or a file that does not say its size, as in /proc */
