@@ -184,7 +184,10 @@ enum status watch_open(struct session *s, struct watch *watch, const struct grad
 
 bool watch_wanted(const struct watch *watch) { return watch->plot.open || watch->trace_open; }
 
-/* The first tile of an array begins the picture anew. */
+/*
+ * The first tile of an array begins the picture anew, at its first step: what is before that, such as reading the
+ * input, may be most of a short run, and nothing is drawn of it but what is held.
+ */
 static enum status follow(struct watch *watch, const struct event *event)
 {
 	struct session *s = watch->session;
@@ -195,7 +198,7 @@ static enum status follow(struct watch *watch, const struct event *event)
 		watch->following = event->tile == 0;
 		if (!watch->following)
 			return STATUS_OK;
-		watch->begun = event->from;
+		watch->stepping = false;
 		if (watch->has_timeline) {
 			timeline_clear(&watch->timeline, FIRST_COLUMN);
 			return STATUS_OK;
@@ -205,9 +208,13 @@ static enum status follow(struct watch *watch, const struct event *event)
 	}
 	if (!watch->following)
 		return STATUS_OK;
+	if (!watch->stepping)
+		watch->begun = event->from;
+	watch->stepping |= event->kind < EVENT_SPILL;
 	struct event moved = *event;
-	moved.from -= watch->begun;
-	moved.to -= watch->begun;
+	/* What the disk did may have begun before. */
+	moved.from = event->from > watch->begun ? event->from - watch->begun : 0;
+	moved.to = event->to > watch->begun ? event->to - watch->begun : 0;
 	return timeline_add(&watch->timeline, &moved) ? STATUS_OK : diag_memory(&s->diags);
 }
 

@@ -32,7 +32,8 @@ struct watch {
 	bool trace_open;
 	struct timeline timeline; /* of worker 0's first tile of the last array */
 	bool has_timeline, following;
-	double begun; /* that tile, in microseconds of the run */
+	bool stepping; /* a step of it has begun */
+	double begun;  /* that step, in microseconds of the run */
 };
 
 /* Opens what --plot and --trace name. */
