@@ -138,13 +138,13 @@ static enum status put_stats(struct session *s, const struct grad_result *result
 	struct policy_row measured = {.policy = result->job.policy->text,
 	                              .counters = result->measured,
 	                              .save_all_peak = all.peak_bytes,
-	                              .saved_bytes = all.stored_bytes - result->measured.stored_bytes};
+	                              .saved_bytes = all.stored_bytes - result->measured.stored_bytes,
+	                              .stored = s->store != DTYPE_COUNT,
+	                              .store_error = result->store_error};
 	struct policy_row predicted = measured;
 	predicted.counters = result->predicted;
 	predicted.saved_bytes = all.stored_bytes - result->predicted.stored_bytes;
 	report_stats(&measured, &predicted, s->format, &file.text);
-	if (s->store != DTYPE_COUNT && s->format == REPORT_TABLE)
-		text_printf(&file.text, "%-13s %15.3g\n", "store error", result->store_error);
 	return session_close_text(&file);
 }
 

@@ -17,7 +17,7 @@ void put_schedule(struct schedule *schedule, const char *policy, int64_t steps, 
                   enum report_format format);
 /* What JOB's chain takes under save-all, to which others are compared. */
 enum status save_all_counters(struct session *session, const struct job *job, struct counters *counters);
-/* Warnings about policies and checkpoints that save nothing. */
+/* Warnings about policies and checkpoints that save nothing, unless standard error carries JSON or CSV. */
 void warn_useless(struct session *session, const struct job *job);
 
 #endif

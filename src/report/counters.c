@@ -1,8 +1,11 @@
 /* Figures of policies; the keys are the contract's. */
 #include "report/counters.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "io/array.h"
 
 double row_overhead(const struct policy_row *row)
 {
@@ -12,7 +15,8 @@ double row_overhead(const struct policy_row *row)
 
 double row_reduction(const struct policy_row *row)
 {
-	return row->save_all_peak > 0 ? 100.0 * (1.0 - (double)row->counters.peak_bytes / (double)row->save_all_peak) : 0;
+	const int64_t all = row->save_all_peak;
+	return all > 0 ? 100.0 * (double)(all - row->counters.peak_bytes) / (double)all : 0;
 }
 
 double row_efficiency(const struct policy_row *row)
@@ -25,6 +29,15 @@ const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT])
 {
 	snprintf(text, ROW_TEXT, "infeasible, least %lld bytes", (long long)row->least_bytes);
 	return text;
+}
+
+/* All digits, so that what is computed of several of these agrees. */
+static void put_ratio(const struct text *text, const char *key, double value)
+{
+	char digits[40] = "null";
+	if (isfinite(value))
+		number_format(digits, value, false);
+	text_printf(text, "%s%s", key, digits);
 }
 
 void report_row_json(const struct policy_row *row, const struct text *text)
@@ -44,43 +57,50 @@ void report_row_json(const struct policy_row *row, const struct text *text)
 		",\"stored_bytes\":%lld,\"saved_bytes\":%lld,\"peak_bytes\":%lld,\"spill_writes\":%lld,\"spill_reads\":%lld",
 		(long long)c->stored_bytes, (long long)row->saved_bytes, (long long)c->peak_bytes, (long long)c->spill_writes,
 		(long long)c->spill_reads);
-	text_put(text, ",\"overhead_percent\":");
-	text_number(text, row_overhead(row));
-	text_put(text, ",\"memory_reduction_percent\":");
-	text_number(text, row_reduction(row));
-	text_put(text, ",\"efficiency\":");
-	if (row_efficiency(row) < 0 && row_overhead(row) <= 0)
-		text_put(text, "null");
-	else
-		text_number(text, row_efficiency(row));
+	put_ratio(text, ",\"overhead_percent\":", row_overhead(row));
+	put_ratio(text, ",\"memory_reduction_percent\":", row_reduction(row));
+	put_ratio(text, ",\"efficiency\":", row_overhead(row) > 0 ? row_efficiency(row) : NAN);
 	if (row->predicted_ms > 0)
 		text_printf(text, ",\"predicted_ms\":%.3f", row->predicted_ms);
-	text_printf(text, ",\"pareto\":%s,\"knee\":%s}", row->pareto ? "true" : "false", row->knee ? "true" : "false");
+	if (row->stored)
+		put_ratio(text, ",\"store_error\":", row->store_error);
+	text_put(text, "}");
 }
 
 static enum status table(const struct policy_row *rows, size_t count, bool csv, const struct text *text,
                          struct arena *arena, struct diags *diags)
 {
-	enum { COLUMNS = 12, USUAL = 8 };
-	const char *heads[COLUMNS] = {"policy",     "evaluations", "recomputed", "checkpoints",
-	                              "peak bytes", "reduction %", "overhead %", "efficiency"};
-	bool timed = false, spilled = false;
+	enum { COLUMNS = 15, USUAL = 8 };
+	static const char *const shown[USUAL] = {"policy",     "evaluations", "recomputed", "checkpoints",
+	                                         "peak bytes", "reduction %", "overhead %", "efficiency"};
+	static const char *const keys[USUAL] = {"policy",           "evaluations", "recomputed",
+	                                        "checkpoints",      "peak_bytes",  "memory_reduction_percent",
+	                                        "overhead_percent", "efficiency"};
+	const char *heads[COLUMNS];
+	memcpy(heads, csv ? keys : shown, sizeof shown);
+	bool timed = false, spilled = csv;
 	for (size_t i = 0; i < count; i++) {
 		timed |= rows[i].predicted_ms > 0;
 		spilled |= rows[i].counters.spill_writes > 0;
 	}
 	size_t columns = USUAL;
 	if (spilled) {
-		heads[columns++] = "spill writes";
-		heads[columns++] = "spill reads";
+		heads[columns++] = csv ? "spill_writes" : "spill writes";
+		heads[columns++] = csv ? "spill_reads" : "spill reads";
+	}
+	const size_t more = columns;
+	if (csv) {
+		heads[columns++] = "steps";
+		heads[columns++] = "stored_bytes";
+		heads[columns++] = "saved_bytes";
 	}
 	if (timed)
-		heads[columns++] = "predicted ms";
+		heads[columns++] = csv ? "predicted_ms" : "predicted ms";
 	size_t last = columns++;
 	const char **cells = arena_array(arena, (count + 1) * columns, sizeof *cells);
 	if (!cells)
 		return diag_memory(diags);
-	memcpy(cells, heads, columns * sizeof *heads);
+	memcpy(cells, heads, last * sizeof *heads);
 	cells[last] = csv ? "front" : "";
 	for (size_t i = 0; i < count; i++) {
 		const struct policy_row *row = &rows[i];
@@ -100,10 +120,15 @@ static enum status table(const struct policy_row *rows, size_t count, bool csv, 
 		cell[4] = arena_printf(arena, "%lld", (long long)c->peak_bytes);
 		cell[5] = arena_printf(arena, "%.1f", row_reduction(row));
 		cell[6] = arena_printf(arena, "%.1f", row_overhead(row));
-		cell[7] = row_overhead(row) > 0 ? arena_printf(arena, "%.2f", row_efficiency(row)) : "-";
+		cell[7] = row_overhead(row) > 0 ? arena_printf(arena, "%.2f", row_efficiency(row)) : csv ? "" : "-";
 		if (spilled) {
 			cell[USUAL] = arena_printf(arena, "%lld", (long long)c->spill_writes);
 			cell[USUAL + 1] = arena_printf(arena, "%lld", (long long)c->spill_reads);
+		}
+		if (csv) {
+			cell[more] = arena_printf(arena, "%lld", (long long)c->steps);
+			cell[more + 1] = arena_printf(arena, "%lld", (long long)c->stored_bytes);
+			cell[more + 2] = arena_printf(arena, "%lld", (long long)row->saved_bytes);
 		}
 		if (timed)
 			cell[last - 1] = arena_printf(arena, "%.3f", row->predicted_ms);
@@ -146,8 +171,29 @@ static void lines(const struct policy_row *rows, size_t count, const struct text
 			            (long long)c->spill_reads);
 		if (row->predicted_ms > 0)
 			text_printf(text, " predicted_ms=%.3f", row->predicted_ms);
+		if (row->stored)
+			text_printf(text, " store_error=%.3g", row->store_error);
 		text_printf(text, "%s%s\n", row->pareto ? " pareto" : "", row->knee ? " knee" : "");
 	}
+}
+
+/* What depends on the other policies stands beside them: a row has what grad --stats has of one. */
+static void front_json(const struct policy_row *rows, size_t count, const struct text *text)
+{
+	const char *knee = NULL, *comma = "";
+	text_put(text, "],\"pareto\":[");
+	for (size_t i = 0; i < count; i++) {
+		if (rows[i].knee)
+			knee = rows[i].policy;
+		if (!rows[i].pareto)
+			continue;
+		text_put(text, comma);
+		text_json(text, rows[i].policy);
+		comma = ",";
+	}
+	text_put(text, "],\"knee\":");
+	text_json(text, knee);
+	text_put(text, "}\n");
 }
 
 enum status report_policies(const struct policy_row *rows, size_t count, enum report_format format,
@@ -164,7 +210,7 @@ enum status report_policies(const struct policy_row *rows, size_t count, enum re
 		text_put(text, i ? "," : "");
 		report_row_json(&rows[i], text);
 	}
-	text_put(text, "]}\n");
+	front_json(rows, count, text);
 	return STATUS_OK;
 }
 
@@ -176,29 +222,34 @@ void report_stats(const struct policy_row *measured, const struct policy_row *pr
 		text_put(text, "\n");
 		return;
 	}
+	if (format == REPORT_LINES) {
+		lines(measured, 1, text);
+		return;
+	}
 	const struct counters *m = &measured->counters, *p = &predicted->counters;
 	const struct {
-		const char *name;
+		const char *key, *name;
 		int64_t measured, predicted;
-	} rows[] = {{"steps", m->steps, p->steps},
-	            {"evaluations", m->evaluations, p->evaluations},
-	            {"recomputed", m->evaluations - m->steps, p->evaluations - p->steps},
-	            {"checkpoints", m->checkpoints, p->checkpoints},
-	            {"stored bytes", m->stored_bytes, p->stored_bytes},
-	            {"saved bytes", measured->saved_bytes, predicted->saved_bytes},
-	            {"peak bytes", m->peak_bytes, p->peak_bytes},
-	            {"spill writes", m->spill_writes, p->spill_writes},
-	            {"spill reads", m->spill_reads, p->spill_reads}};
-	bool csv = format == REPORT_CSV || format == REPORT_LINES;
+	} rows[] = {{"steps", "steps", m->steps, p->steps},
+	            {"evaluations", "evaluations", m->evaluations, p->evaluations},
+	            {"recomputed", "recomputed", m->evaluations - m->steps, p->evaluations - p->steps},
+	            {"checkpoints", "checkpoints", m->checkpoints, p->checkpoints},
+	            {"stored_bytes", "stored bytes", m->stored_bytes, p->stored_bytes},
+	            {"saved_bytes", "saved bytes", measured->saved_bytes, predicted->saved_bytes},
+	            {"peak_bytes", "peak bytes", m->peak_bytes, p->peak_bytes},
+	            {"spill_writes", "spill writes", m->spill_writes, p->spill_writes},
+	            {"spill_reads", "spill reads", m->spill_reads, p->spill_reads}};
+	const bool csv = format == REPORT_CSV;
 	if (csv)
 		text_printf(text, "counter,measured,predicted\n");
 	else
 		text_printf(text, "policy        %s\n%-13s %15s %15s\n", measured->policy, "", "measured", "predicted");
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		text_printf(text, csv ? "%s,%lld,%lld\n" : "%-13s %15lld %15lld\n", rows[i].name, (long long)rows[i].measured,
-		            (long long)rows[i].predicted);
-	if (csv)
-		text_printf(text, "overhead %%,%.1f,%.1f\n", row_overhead(measured), row_overhead(predicted));
-	else
-		text_printf(text, "%-13s %15.1f %15.1f\n", "overhead %", row_overhead(measured), row_overhead(predicted));
+		text_printf(text, csv ? "%s,%lld,%lld\n" : "%-13s %15lld %15lld\n", csv ? rows[i].key : rows[i].name,
+		            (long long)rows[i].measured, (long long)rows[i].predicted);
+	text_printf(text, csv ? "%s,%.1f,%.1f\n" : "%-13s %15.1f %15.1f\n", csv ? "overhead_percent" : "overhead %",
+	            row_overhead(measured), row_overhead(predicted));
+	if (measured->stored)
+		text_printf(text, csv ? "%s,%.3g,\n" : "%-13s %15.3g\n", csv ? "store_error" : "store error",
+		            measured->store_error);
 }

@@ -13,6 +13,8 @@ struct policy_row {
 	int64_t save_all_peak; /* peak_bytes of save-all; 0: unknown */
 	double predicted_ms;   /* 0: unknown */
 	bool pareto, knee;
+	bool stored; /* states were kept in another type, and this is the largest error that it made */
+	double store_error;
 	int64_t least_bytes; /* of a budget that is infeasible, which has no figures: what it must be; else 0 */
 };
 
