@@ -28,7 +28,8 @@ static enum status open_spec(struct subject *subject)
 	              {OPTION_PARAM, "--param"},         {OPTION_STORE, "--store-dtype"},
 	              {OPTION_THREADS, "--threads"},     {OPTION_TILE, "--tile"},
 	              {OPTION_COSTS, "--costs"},         {OPTION_SPILL, "--spill"},
-	              {OPTION_JOURNAL, "--journal"},     {OPTION_SPECIAL, "--allow-special-files"}};
+	              {OPTION_JOURNAL, "--journal"},     {OPTION_SPECIAL, "--allow-special-files"},
+	              {OPTION_VALUE, "--value"}};
 	if (s->file || s->text)
 		return refuse(s, "a chain");
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
