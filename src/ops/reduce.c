@@ -275,6 +275,7 @@ static void logsumexp_lines(const struct op_call *call, const struct loops *loop
 	}
 }
 
+/* exp(v - y), whose sum is only nearly 1: y is rounded, by much where it is large. So it is divided by that sum. */
 static void logsumexp_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                                   size_t n, size_t count)
 {
@@ -285,7 +286,7 @@ static void logsumexp_slope_lines(const struct op_call *call, const struct loops
 	call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = at->out, .v = at->out, .n = n * count});
 	for (size_t i = 0; i < count; i++) {
 		void *line = element_of(at->out, size, (int64_t)(i * n));
-		loops->multiply(line, line, element_get(loops->dtype, at->short_in[1], i), n);
+		loops->multiply(line, line, element_get(loops->dtype, at->short_in[1], i) / call->kernels->sum(line, n), n);
 	}
 }
 
