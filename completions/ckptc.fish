@@ -106,6 +106,7 @@ complete -c ckptc -n "__fish_seen_subcommand_from plan" -l online -r -d "the pol
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l diff -r -d "what policy P keeps that policy Q recomputes, and the other way"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l spec -r -d "plan for the steps in FILE.json, of a chain that others run"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l plot -r -d "draw it: FILE.svg, or FILE.html with the figures"
+complete -c ckptc -n "__fish_seen_subcommand_from plan" -l progress -d "show progress though standard error is no terminal"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l color -r -d "auto, always or never"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l help -d "this help"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l version -d "the version"

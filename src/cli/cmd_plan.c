@@ -8,6 +8,7 @@
 
 #include "cli/dump.h"
 #include "cli/plot.h"
+#include "cli/progress.h"
 #include "cli/subject.h"
 
 /* Policies of a plan without --policy. */
@@ -21,6 +22,7 @@ struct planning {
 	struct session *session;
 	struct subject subject;
 	struct plot plot;
+	struct progress progress;
 	const char **texts; /* the policies */
 	size_t count, capacity;
 	struct policy_row *rows, save_all;
@@ -193,8 +195,10 @@ static enum status plan_all(struct planning *p)
 		struct policy *policy;
 		struct policy_row *row = &p->rows[i];
 		status = subject_policy(&p->subject, p->texts[i], &policy);
-		if (!status)
+		if (!status) {
+			progress_policy(&p->progress, policy->text, i, p->count);
 			status = plan_one(p, policy, row);
+		}
 		compare_row(p, row);
 		feasible |= !row->least_bytes;
 		least = row->least_bytes;
@@ -230,11 +234,13 @@ static enum status print_schedule(struct planning *p)
 static enum status print_table(struct planning *p)
 {
 	struct session *s = p->session;
+	(void)progress_begin(&p->progress, s);
 	enum status status = plan_save_all(p);
 	if (!status)
 		status = choose_policies(p);
 	if (!status)
 		status = plan_all(p);
+	progress_end(&p->progress);
 	if (status)
 		return status;
 	mark_front(p->rows, p->count);

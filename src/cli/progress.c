@@ -44,6 +44,14 @@ void progress_action(void *context, const struct action *action, double done, in
 	draw(context, action ? action_name(action->kind) : "grad", done, live, peak);
 }
 
+void progress_policy(struct progress *progress, const char *policy, size_t done, size_t all)
+{
+	char what[64];
+	snprintf(what, sizeof what, "plan %.48s", policy);
+	if (progress->on)
+		draw(progress, what, (double)done / (double)all, 0, 0);
+}
+
 void progress_end(struct progress *progress)
 {
 	if (progress->drawn && write(2, "\r\033[K", 4) != 4)

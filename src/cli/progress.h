@@ -14,6 +14,8 @@ struct progress {
 bool progress_begin(struct progress *progress, const struct session *session);
 void progress_rows(void *context, int64_t done, int64_t all);
 void progress_action(void *context, const struct action *action, double done, int64_t live, int64_t peak);
+/* Before POLICY, the DONE-th of ALL, is planned. */
+void progress_policy(struct progress *progress, const char *policy, size_t done, size_t all);
 void progress_end(struct progress *progress);
 
 #endif
