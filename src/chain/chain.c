@@ -330,6 +330,9 @@ static enum status resolve_op(struct resolver *r, const struct statement *s, enu
 	op_positionals(op, &least, &most);
 	for (; operand; operand = operand->next, index++) {
 		if (index >= most) {
+			if (most == MAX_DIMS)
+				return diag_at(r->diags, STATUS_LIMIT, r->source, node->span, "'%s': more than %d dimensions",
+				               info->name, MAX_DIMS);
 			if (info->operands + most == 0)
 				diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes no operand", info->name);
 			else

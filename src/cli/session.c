@@ -232,17 +232,24 @@ static enum status parse_shape(struct session *s)
 	const char *open = strchr(text, '[');
 	struct type type = {.dtype = open ? dtype_find(text, (size_t)(open - text)) : DTYPE_COUNT};
 	const char *p = open ? open + 1 : text;
-	bool good = type.dtype < DTYPE_BITS;
-	while (good && *p != ']') {
+	bool good = type.dtype < DTYPE_BITS, large = false;
+	int dims = 0;
+	for (; good && *p != ']'; dims++) {
 		char *end;
 		errno = 0;
 		long long extent = strtoll(p, &end, 10);
-		good = end != p && !errno && extent >= 0 && type.shape.ndim < MAX_DIMS && (*end == ',' || *end == ']');
-		if (good)
+		large |= errno == ERANGE && extent > 0;
+		good = end != p && extent >= 0 && (*end == ',' || *end == ']');
+		if (good && dims < MAX_DIMS)
 			type.shape.dim[type.shape.ndim++] = extent;
 		p = good && *end == ',' ? end + 1 : end;
 	}
-	if (!good || p[1] || shape_count(&type.shape) < 0) {
+	good = good && !p[1];
+	if (good && dims > MAX_DIMS)
+		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "option '--shape': more than %d dimensions", MAX_DIMS);
+	if (good && (large || shape_count(&type.shape) < 0))
+		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "option '--shape': %s is too large to address", text);
+	if (!good) {
 		(void)usage(s, "option '--shape' is a type such as f32[64,256] or f64[], not ", text);
 		if (strchr(text, '*'))
 			diag_hint(&s->diags, "give a number for each *: plans and raw data are of arrays whose shape is known");
@@ -347,6 +354,8 @@ static enum status understand(struct session *s)
 	s->threads = (int)threads;
 	if (!status && s->given[OPTION_MEMORY])
 		status = bytes_parse(s->values[OPTION_MEMORY], &s->memory, &s->diags);
+	if (!status && s->given[OPTION_MEMORY] && s->memory < 1)
+		status = usage(s, "option '--memory' needs at least 1 byte, not ", s->values[OPTION_MEMORY]);
 	if (!status)
 		status = understand_policies(s);
 	if (!status)
