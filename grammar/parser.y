@@ -154,7 +154,7 @@ word : NAME | IN ;
 operand
 	: signed { TRY($$ = parse_number_operand(parse, &$1, @$)); }
 	| word { TRY($$ = parse_name_operand(parse, $1, NULL, @1, @$)); }
-	| word '[' NUMBER ']' { TRY($$ = parse_name_operand(parse, $1, &$3, @3, @$)); }
+	| word '[' signed ']' { TRY($$ = parse_name_operand(parse, $1, &$3, @3, @$)); }
 	| '(' expression ')' { TRY($$ = parse_expression_operand(parse, &$2, @$)); }
 	| block { TRY($$ = parse_block_operand(parse, $1, @$)); }
 	;
@@ -176,6 +176,7 @@ expression
 	| expression '/' expression { $$ = (struct parse_value){$1.value / $3.value, $1.depth}; }
 	| expression '^' expression { TRY(parse_power(parse, &$$, &$1, &$3, @2)); }
 	| '-' expression %prec NEGATE { TRY(parse_minus(parse, &$$, &$2, @1)); }
+	| '+' expression %prec NEGATE { $$ = $2; }
 	;
 
 options

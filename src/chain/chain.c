@@ -209,7 +209,7 @@ static enum status resolve_name(struct resolver *r, const char *name, struct spa
 static enum status resolve_operand(struct resolver *r, const struct operand *operand, struct ref *ref)
 {
 	memset(ref, 0, sizeof *ref);
-	ref->element = -1;
+	ref->element = NO_INDEX;
 	ref->span = operand->span;
 	switch (operand->kind) {
 	case OPERAND_NUMBER:
@@ -218,8 +218,8 @@ static enum status resolve_operand(struct resolver *r, const struct operand *ope
 		return STATUS_OK;
 	case OPERAND_NAME: {
 		enum status status = resolve_name(r, operand->text, operand->span, ref);
-		if (status == STATUS_OK && operand->index >= 0) {
-			if (ref->element >= 0)
+		if (status == STATUS_OK && operand->index != NO_INDEX) {
+			if (ref->element != NO_INDEX)
 				return diag_at(r->diags, STATUS_CHAIN, r->source, operand->span, "'%s' is indexed already",
 				               operand->text);
 			ref->element = operand->index;
@@ -440,13 +440,13 @@ static enum status variable_for(struct resolver *r, const char *name, uint32_t *
 	}
 	struct names *inner = r->scope;
 	r->scope = home;
-	enum status status = bind(r, name, (struct ref){.kind = REF_VARIABLE, .index = *index, .element = -1});
+	enum status status = bind(r, name, (struct ref){.kind = REF_VARIABLE, .index = *index, .element = NO_INDEX});
 	r->scope = inner;
 	/* A for variable of the same name is hidden from here on. */
 	for (struct names *s = inner; s != home && status == STATUS_OK; s = s->outer) {
 		struct binding *hidden = find_in_scope(s, name);
 		if (hidden)
-			hidden->ref = (struct ref){.kind = REF_VARIABLE, .index = *index, .element = -1};
+			hidden->ref = (struct ref){.kind = REF_VARIABLE, .index = *index, .element = NO_INDEX};
 	}
 	return status;
 }
@@ -564,7 +564,7 @@ static enum status resolve_for(struct resolver *r, const struct statement *s, st
 	r->scope = scope;
 	n = s->names;
 	for (size_t i = 0; i < names && status == STATUS_OK; i++, n = n->next)
-		status = bind(r, n->name, (struct ref){.kind = REF_LOOP, .index = node->loops[i], .element = -1});
+		status = bind(r, n->name, (struct ref){.kind = REF_LOOP, .index = node->loops[i], .element = NO_INDEX});
 	struct node **body = &node->body;
 	append(tail, node);
 	if (status == STATUS_OK)
@@ -619,7 +619,8 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 	                        .declared = *s->type,
 	                        .init = *s->init,
 	                        .span = s->name_span};
-	return bind(r, s->name, (struct ref){.kind = REF_PARAM, .index = (uint32_t)chain->param_count++, .element = -1});
+	return bind(r, s->name,
+	            (struct ref){.kind = REF_PARAM, .index = (uint32_t)chain->param_count++, .element = NO_INDEX});
 }
 
 /*
@@ -707,7 +708,7 @@ static enum status resolve_def(struct resolver *r, const struct statement *s)
 		if (find_in_scope(scope, n->name))
 			status = diag_at(r->diags, STATUS_CHAIN, r->source, n->span, "parameter '%s' is named twice", n->name);
 		else
-			status = bind(r, n->name, (struct ref){.kind = REF_ARGUMENT, .index = i, .element = -1});
+			status = bind(r, n->name, (struct ref){.kind = REF_ARGUMENT, .index = i, .element = NO_INDEX});
 		parameters[i] = n->name;
 	}
 	def->first_variable = (uint32_t)r->chain->variable_count;
@@ -811,7 +812,7 @@ enum status chain_resolve(struct chain *chain, const struct syntax *syntax, stru
 	if (status == STATUS_OK)
 		status = new_variable(&r, chain->input, &input);
 	if (status == STATUS_OK)
-		status = bind(&r, chain->input, (struct ref){.kind = REF_VARIABLE, .index = 0, .element = -1});
+		status = bind(&r, chain->input, (struct ref){.kind = REF_VARIABLE, .index = 0, .element = NO_INDEX});
 	struct node **tail = &chain->first;
 	if (status == STATUS_OK)
 		status = resolve_block(&r, syntax->chain, &tail);

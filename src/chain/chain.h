@@ -37,7 +37,7 @@ struct ref {
 	enum ref_kind kind;
 	double number;
 	uint32_t index;     /* PARAM, VARIABLE, LOOP, ARGUMENT */
-	int64_t element;    /* NAME[i]; -1 without */
+	int64_t element;    /* NAME[i], from the end where negative; NO_INDEX without */
 	struct node *block; /* BLOCK: its first node (NULL: identity) */
 	struct span span;
 };

@@ -54,7 +54,7 @@ static void dump_ref(const struct dumper *d, const struct ref *ref, int depth)
 		put(d, "%*s}", 2 * depth, "");
 		break;
 	}
-	if (ref->element >= 0)
+	if (ref->element != NO_INDEX)
 		put(d, "[%lld]", (long long)ref->element);
 }
 
@@ -183,7 +183,7 @@ static void tree_operand(struct tree *t, const struct operand *o)
 	tree_put(t, "\n");
 	tree_open(t, o->kind == OPERAND_NUMBER ? "number" : "operand");
 	tree_word(t, o->text);
-	if (o->index >= 0) {
+	if (o->index != NO_INDEX) {
 		tree_put(t, " index");
 		tree_integer(t, o->index);
 	}

@@ -193,7 +193,7 @@ static void put_operands(struct formatter *f, const struct operand *operand, int
 			continue;
 		}
 		put(f, operand->text);
-		if (operand->index >= 0) {
+		if (operand->index != NO_INDEX) {
 			put(f, "[");
 			put_integer(f, operand->index);
 			put(f, "]");

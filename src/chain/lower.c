@@ -335,6 +335,15 @@ static enum status constant_value(struct lowering *l, double number, enum dtype 
 
 static enum status find_ref(struct lowering *l, const struct ref *ref, struct found *found);
 
+/* Counts INDEX from the beginning of EXTENT where it is negative; false, and as it was, where it is beyond. */
+static bool from_begin(int64_t *index, int64_t extent)
+{
+	if (*index >= extent || *index < -extent)
+		return false;
+	*index += *index < 0 ? extent : 0;
+	return true;
+}
+
 /* FOUND with one more index along its leading axis. */
 static enum status take_index(struct lowering *l, struct found *found, struct index index, struct span span)
 {
@@ -343,7 +352,7 @@ static enum status take_index(struct lowering *l, struct found *found, struct in
 	if (type.shape.ndim == 0)
 		return diag_at(l->diags, STATUS_CHAIN, l->chain->source, span, "'%s' is a scalar and can't be indexed",
 		               l->chain->params[found->param.param].name);
-	if (index.loop < 0 && index.value >= type.shape.dim[0])
+	if (index.loop < 0 && !from_begin(&index.value, type.shape.dim[0]))
 		return diag_at(l->diags, STATUS_CHAIN, l->chain->source, span, "index %lld is beyond %s of '%s'",
 		               (long long)index.value, type_format(&type, text), l->chain->params[found->param.param].name);
 	struct index *grown = arena_array(l->arena, found->param.count + 1, sizeof *grown);
@@ -361,7 +370,7 @@ static enum status take_element(struct lowering *l, struct found *found, int64_t
 {
 	const struct type *type = l->body->values[found->value].type;
 	char text[TYPE_TEXT];
-	if (type->shape.ndim == 0 || element >= type->shape.dim[0])
+	if (type->shape.ndim == 0 || !from_begin(&element, type->shape.dim[0]))
 		return diag_at(l->diags, STATUS_CHAIN, l->chain->source, span, "index %lld is beyond %s", (long long)element,
 		               type_format(type, text));
 	struct attrs *slice = arena_alloc(l->arena, sizeof *slice), *reshape = arena_alloc(l->arena, sizeof *reshape);
@@ -431,7 +440,7 @@ static enum status find_ref(struct lowering *l, const struct ref *ref, struct fo
 		*found = l->frame->arguments[ref->index];
 		break;
 	}
-	if (ref->element < 0)
+	if (ref->element == NO_INDEX)
 		return STATUS_OK;
 	if (found->kind == FOUND_PARAM)
 		return take_index(l, found, (struct index){-1, ref->element}, ref->span);

@@ -300,7 +300,7 @@ static struct operand *operand_new(struct parse *parse, enum operand_kind kind, 
 {
 	struct operand *operand = arena_alloc(parse->arena, sizeof *operand);
 	if (operand)
-		*operand = (struct operand){.kind = kind, .span = span, .text = text, .index = -1};
+		*operand = (struct operand){.kind = kind, .span = span, .text = text, .index = NO_INDEX};
 	return operand;
 }
 
@@ -321,7 +321,7 @@ struct operand *parse_name_operand(struct parse *parse, const char *name, const 
 		return NULL;
 	struct operand *operand = operand_new(parse, OPERAND_NAME, name, span);
 	if (operand && index)
-		operand->index = index->whole;
+		operand->index = index->whole == NO_INDEX ? NO_INDEX + 1 : index->whole; /* beyond any array, both */
 	return operand;
 }
 

@@ -11,6 +11,7 @@
 struct block;
 
 /* A constant expression has been folded to its value; TEXT keeps how it was written. */
+#define NO_INDEX INT64_MIN
 enum operand_kind { OPERAND_NUMBER, OPERAND_NAME, OPERAND_BLOCK };
 
 struct operand {
@@ -19,7 +20,7 @@ struct operand {
 	const char *text; /* NUMBER: canonical source, "(pi / 2)" where an expression; NAME: the name */
 	double number;
 	bool integer;  /* NUMBER: written as an integer literal that fits int64 */
-	int64_t index; /* NAME [ INDEX ]; -1 without */
+	int64_t index; /* NAME [ INDEX ], from the end where negative; NO_INDEX without */
 	struct block *block;
 	struct operand *next;
 };

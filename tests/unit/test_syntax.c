@@ -199,6 +199,7 @@ static const struct {
 	{"clip -1.5e-3 +2", "\n  (stage clip  1:1\n    (number -1.5e-3  1:6)\n    (number 2  1:14))"},
 	{"add -inf; mul nan", "\n  (stage add  1:1\n    (number -inf  1:5))\n  (stage mul  1:11\n    (number nan  1:15))"},
 	{"layer W b[3]", "\n  (stage layer  1:1\n    (operand W  1:7)\n    (operand b index 3  1:9))"},
+	{"add b[-3]", "\n  (stage add  1:1\n    (operand b index -3  1:5))"},
 	{"add (2*pi/3)", "\n  (stage add  1:1\n    (number (2 * pi / 3)  1:5))"},
 	{"add { sin; mul 2 }", "\n  (stage add  1:1\n    (block  1:5\n      (stage sin  1:7)\n"
                            "      (stage mul  1:12\n        (number 2  1:16))))"},
@@ -562,7 +563,7 @@ static const struct {
 	{"mul x[", 0, STATUS_CHAIN, 1, 7, 0, "syntax error: the chain ends too early, expected a number",
      "the '[' at 1:6 is still open"},
 	{"mul x[1.5]", 0, STATUS_CHAIN, 1, 7, 3, "'1.5' is not an integer", NULL},
-	{"mul x[-1]", 0, STATUS_CHAIN, 1, 7, 1, "syntax error: unexpected '-', expected a number", NULL},
+	{"mul x[-a]", 0, STATUS_CHAIN, 1, 8, 1, "syntax error: unexpected 'a', expected a number", NULL},
 	{"mul x[9223372036854775808]", 0, STATUS_CHAIN, 1, 7, 19,
      "'9223372036854775808' is not an integer that fits in 64 bits", NULL},
 	{"repeat x sin", 0, STATUS_CHAIN, 1, 8, 1, "syntax error: unexpected 'x', expected a number", NULL},
