@@ -307,7 +307,8 @@ static const char *advice(const struct wanted *w, yysymbol_kind_t found)
 {
 	/* After an option: what could be there but an operand? */
 	bool after_option = w->is[YYSYMBOL_OPTION] && w->is[KIND_SEMICOLON] && !w->is[YYSYMBOL_NUMBER];
-	if (found == YYTRANSLATE(':') || found == YYTRANSLATE(',') || found == KIND_PLUS)
+	if (found == YYTRANSLATE(':') || found == YYTRANSLATE(',') || found == KIND_PLUS ||
+	    (found == KIND_MINUS && !w->is[KIND_SEMICOLON]))
 		if (w->is[YYSYMBOL_OPTION] && !w->is[YYSYMBOL_NUMBER])
 			return "a value other than a name or a number is quoted, as in policy=\"names:a,b\"";
 	if (after_option && (found == YYSYMBOL_NUMBER || found == YYSYMBOL_NAME || found == YYSYMBOL_IN ||

@@ -586,6 +586,8 @@ static enum status resolve_checkpoint(struct resolver *r, const struct statement
 		}
 		if (o->kind != VALUE_NAME && o->kind != VALUE_STRING)
 			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "policy must be a name or a string");
+		if (node->policy)
+			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "option 'policy' is given twice");
 		struct chain *chain = r->chain;
 		struct block_policy *grown =
 			arena_grow(r->arena, chain->block_policies, chain->block_policy_count, &r->block_capacity, sizeof *grown);

@@ -175,7 +175,8 @@ static void put_head(const struct text *text, enum report_format format, const s
 	} else if (format == REPORT_CSV) {
 		text_put(text, "part,program,text\n");
 	} else {
-		text_printf(text, "policy %s: %lld steps\n", job->policy->text, (long long)lowered->steps);
+		text_printf(text, "policy %s: %lld step%s\n", job->policy->text, (long long)lowered->steps,
+		            lowered->steps == 1 ? "" : "s");
 		if (!by_value)
 			put_runs(text, lowered->items, lowered->item_count, 0);
 	}
