@@ -130,6 +130,9 @@ static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c ==
 /* Says what the bytes from AT to END are instead of a number. */
 static enum status not_a_number(struct scan *s, size_t at, size_t end)
 {
+	const char *zero = memchr(s->text + at, 0, end - at);
+	if (zero) /* what no word has */
+		at = (size_t)(zero - s->text);
 	unsigned char c = (unsigned char)s->text[at];
 	enum status status;
 	if (c < 0x20 || c == 0x7f) {
