@@ -79,13 +79,23 @@ static enum status add_file(struct session *s, const char *path, const char *key
 	enum status status = array_load(&array, path, key, false, true, s->allocator, &s->arena, &s->diags);
 	if (status)
 		return status;
-	if (!shape_equal(&array.type.shape, &type->shape) || dtype_compute(array.type.dtype) != type->dtype)
+	if (!shape_equal(&array.type.shape, &type->shape) || dtype_compute(array.type.dtype) != dtype_compute(type->dtype))
 		status = diag_file(&s->diags, STATUS_DATA, path, -1, "holds %s, and the gradient is %s",
 		                   type_format(&array.type, a), type_format(type, b));
 	else
-		kernels_get(type->dtype)->accumulate(data, array.data, (size_t)shape_count(&type->shape));
+		kernels_get(dtype_compute(type->dtype))->accumulate(data, array.data, (size_t)shape_count(&type->shape));
 	array_free(&array, s->allocator);
 	return status;
+}
+
+/* What the gradient of param I is written as: its param's type, which is computed in f32 where it is a half. */
+static struct type written_type(const struct session *s, const struct grad_result *result, size_t i)
+{
+	struct type type = result->params[i].type;
+	const enum dtype dtype = s->chain.params[i].type.dtype;
+	if (dtype_compute(dtype) == type.dtype)
+		type.dtype = dtype;
+	return type;
 }
 
 static enum status save_gradients(struct session *s, const struct grad_result *result)
@@ -97,14 +107,15 @@ static enum status save_gradients(struct session *s, const struct grad_result *r
 		const struct param_gradient *g = find_gradient(s, result, s->grads[i], (size_t)(equals - s->grads[i]));
 		if (!g)
 			return STATUS_USAGE;
+		const struct type type = written_type(s, result, (size_t)(g - result->params));
 		size_t size = g->size;
 		void *copy = allocator_get(s->allocator, size + 1, 1);
 		if (!copy)
 			return diag_memory(&s->diags);
 		memcpy(copy, g->data, size);
-		status = add ? add_file(s, equals + 1, NULL, &g->type, copy) : STATUS_OK;
+		status = add ? add_file(s, equals + 1, NULL, &type, copy) : STATUS_OK;
 		if (!status)
-			status = array_save(equals + 1, &g->type, copy, &s->arena, &s->diags);
+			status = array_save(equals + 1, &type, copy, &s->arena, &s->diags);
 		allocator_put(s->allocator, copy, size + 1);
 	}
 	if (status || !s->given[OPTION_GRADS])
@@ -117,9 +128,10 @@ static enum status save_gradients(struct session *s, const struct grad_result *r
 		const struct param *param = &s->chain.params[i];
 		if (!param->differentiated)
 			continue;
+		const struct type type = written_type(s, result, i);
 		if (add)
-			status = add_file(s, s->values[OPTION_GRADS], param->name, &result->params[i].type, result->params[i].data);
-		arrays[count++] = (struct named_array){param->name, result->params[i].type, result->params[i].data};
+			status = add_file(s, s->values[OPTION_GRADS], param->name, &type, result->params[i].data);
+		arrays[count++] = (struct named_array){param->name, type, result->params[i].data};
 	}
 	if (!status && add && is_there(s->values[OPTION_GRADS]))
 		status = npz_check_members(s->values[OPTION_GRADS], arrays, count, &s->diags);
