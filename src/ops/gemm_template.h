@@ -3,10 +3,12 @@
  * loops_template.h.
  *
  * The blocking is Goto's (Goto and van de Geijn 2008, "Anatomy of
- * high-performance matrix multiplication"): a panel of B, PACK_K by PACK_N, and
- * a block of A, PACK_M by PACK_K, are packed so that the micro-kernel reads both
- * in order; it keeps GEMM_ROWS by two vectors of C in registers. Panels' edges
- * are packed with zeros, and the part of C that is not there is not written.
+ * high-performance matrix multiplication"): a panel of B, PACK_K by PACK_N, is
+ * packed so that the micro-kernel reads it in order; so is a block of A, PACK_M
+ * by PACK_K, where enough columns share that work or its rows would fall into one
+ * set of the cache; else A is read where it lies. The kernel keeps GEMM_ROWS by
+ * two vectors of C in registers. Edges are packed with zeros, and the part of C
+ * that is not there is not written.
  * An element of C is one chain over k, added to C every PACK_K: its bits do not
  * depend on where it stands in the matrix. C is not read unless ACCUMULATE.
  *
@@ -64,9 +66,13 @@ static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int6
 	}
 }
 
-/* C[rows,columns] of one tile from a stripe of A and one of B, of whose two vectors only VECTORS are there. */
-static inline __attribute__((always_inline)) void N(tile_of)(REAL *c, int64_t ldc, const REAL *a, const REAL *b, int64_t k,
-                                                             int rows, int columns, bool add, const int vectors)
+/*
+ * C[rows,columns] of one tile from a stripe of A, whose element (i, p) is at i * row + p * column, and one of B,
+ * of whose two vectors only VECTORS are there.
+ */
+static inline __attribute__((always_inline)) void N(tile_of)(REAL *c, int64_t ldc, const REAL *a, const int64_t row,
+                                                             const int64_t column, const REAL *b, int64_t k, int rows,
+                                                             int columns, bool add, const int vectors)
 {
 	N(vector) sum[N(TILE_M)][2];
 #pragma GCC unroll 16
@@ -77,7 +83,7 @@ static inline __attribute__((always_inline)) void N(tile_of)(REAL *c, int64_t ld
 		const N(vector) b1 = *(const N(loose) *)(b + p * N(TILE_N) + N(LANES));
 #pragma GCC unroll 16
 		for (int i = 0; i < N(TILE_M); i++) {
-			const N(vector) x = a[p * N(TILE_M) + i] - (N(vector)){0};
+			const N(vector) x = a[i * row + p * column] - (N(vector)){0};
 			sum[i][0] = GEMM_MULTIPLY_ADD(x, b0, sum[i][0]);
 			if (vectors > 1)
 				sum[i][1] = GEMM_MULTIPLY_ADD(x, b1, sum[i][1]);
@@ -107,39 +113,66 @@ static inline __attribute__((always_inline)) void N(tile_of)(REAL *c, int64_t ld
 			c[i * ldc + j] = add ? c[i * ldc + j] + whole[i][j] : whole[i][j];
 }
 
-static __attribute__((noinline)) void N(tile)(REAL *c, int64_t ldc, const REAL *a, const REAL *b, int64_t k, int rows,
-                                              int columns, bool add)
-{
-	N(tile_of)(c, ldc, a, b, k, rows, columns, add, 2);
-}
-
-static __attribute__((noinline)) void N(narrow_tile)(REAL *c, int64_t ldc, const REAL *a, const REAL *b, int64_t k,
+/* The tile of a packed stripe, and of one whose rows lie as they are. */
+static __attribute__((noinline)) void N(tile_packed)(REAL *c, int64_t ldc, const REAL *a, const REAL *b, int64_t k,
                                                      int rows, int columns, bool add)
 {
-	N(tile_of)(c, ldc, a, b, k, rows, columns, add, 1);
+	if (columns > (int)N(LANES))
+		N(tile_of)(c, ldc, a, 1, N(TILE_M), b, k, rows, columns, add, 2);
+	else
+		N(tile_of)(c, ldc, a, 1, N(TILE_M), b, k, rows, columns, add, 1);
+}
+
+static __attribute__((noinline)) void N(tile_in_place)(REAL *c, int64_t ldc, const REAL *a, int64_t row, const REAL *b,
+                                                       int64_t k, int columns, bool add)
+{
+	if (columns > (int)N(LANES))
+		N(tile_of)(c, ldc, a, row, 1, b, k, N(TILE_M), columns, add, 2);
+	else
+		N(tile_of)(c, ldc, a, row, 1, b, k, N(TILE_M), columns, add, 1);
+}
+
+/* How many of a block's rows are read where they lie: packing costs about as much as the product with one stripe of B. */
+static int64_t N(rows_in_place)(int64_t row, int64_t column, int64_t height, int64_t width)
+{
+	enum { SHARED = 32, SET_BYTES = 4096 };
+	if (column != 1 || row * (int64_t)sizeof(REAL) % SET_BYTES == 0 || width > SHARED * (int64_t)N(TILE_N))
+		return 0;
+	return height / N(TILE_M) * N(TILE_M);
+}
+
+/* C[height,width] from a block of A and a packed panel of B, both DEPTH deep. */
+static void N(multiply_block)(REAL *c, int64_t ldc, const REAL *a, int64_t row, int64_t column, const REAL *panel,
+                              int64_t height, int64_t width, int64_t depth, bool add)
+{
+	_Alignas(64) REAL packed[N(PACK_M) * PACK_K];
+	const int64_t in_place = N(rows_in_place)(row, column, height, width);
+	N(pack_a)(packed, a + in_place * row, row, column, height - in_place, depth);
+	for (int64_t j = 0; j < width; j += N(TILE_N)) {
+		const int columns = width - j < N(TILE_N) ? (int)(width - j) : N(TILE_N);
+		const REAL *b = panel + j * depth;
+		int64_t i = 0;
+		for (; i < in_place; i += N(TILE_M))
+			N(tile_in_place)(c + i * ldc + j, ldc, a + i * row, row, b, depth, columns, add);
+		for (; i < height; i += N(TILE_M))
+			N(tile_packed)(c + i * ldc + j, ldc, packed + (i - in_place) * depth, b, depth,
+			               height - i < N(TILE_M) ? (int)(height - i) : N(TILE_M), columns, add);
+	}
 }
 
 static __attribute__((noinline)) void N(gemm_packed)(int64_t m, int64_t n, int64_t k, const REAL *a, int64_t a_row,
                                                      int64_t a_column, const REAL *b, int64_t b_row, int64_t b_column,
                                                      bool accumulate, REAL *c, int64_t ldc)
 {
-	_Alignas(64) REAL a_block[N(PACK_M) * PACK_K], b_panel[N(PACK_N) * PACK_K];
+	_Alignas(64) REAL panel[N(PACK_N) * PACK_K];
 	for (int64_t j = 0; j < n; j += N(PACK_N)) {
 		const int64_t width = n - j < N(PACK_N) ? n - j : N(PACK_N);
 		for (int64_t p = 0; p < k; p += PACK_K) {
 			const int64_t depth = k - p < PACK_K ? k - p : PACK_K;
-			N(pack_b)(b_panel, b + p * b_row + j * b_column, b_row, b_column, width, depth);
-			for (int64_t i = 0; i < m; i += N(PACK_M)) {
-				const int64_t height = m - i < N(PACK_M) ? m - i : N(PACK_M);
-				N(pack_a)(a_block, a + i * a_row + p * a_column, a_row, a_column, height, depth);
-				for (int64_t jj = 0; jj < width; jj += N(TILE_N)) {
-					const int columns = width - jj < N(TILE_N) ? (int)(width - jj) : N(TILE_N);
-					for (int64_t ii = 0; ii < height; ii += N(TILE_M))
-						(columns <= (int)N(LANES) ? N(narrow_tile) : N(tile))(
-							c + (i + ii) * ldc + j + jj, ldc, a_block + ii * depth, b_panel + jj * depth, depth,
-							height - ii < N(TILE_M) ? (int)(height - ii) : N(TILE_M), columns, accumulate || p > 0);
-				}
-			}
+			N(pack_b)(panel, b + p * b_row + j * b_column, b_row, b_column, width, depth);
+			for (int64_t i = 0; i < m; i += N(PACK_M))
+				N(multiply_block)(c + i * ldc + j, ldc, a + i * a_row + p * a_column, a_row, a_column, panel,
+				                  m - i < N(PACK_M) ? m - i : N(PACK_M), width, depth, accumulate || p > 0);
 		}
 	}
 }
