@@ -1523,6 +1523,7 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	type.dtype = dtype_compute(input->dtype);
 	if (l->rows)
 		type.shape.dim[0] = l->rows;
+	l->out->begins = type;
 	const struct type *held = intern(l, &type);
 	if (!held)
 		return memory(l);

@@ -44,6 +44,7 @@ struct item {
 struct lowered {
 	const struct chain *chain;
 	struct type input, output; /* logical dtypes */
+	struct type begins;        /* the input as the first step takes it: the computing type, ROWS rows where cut */
 	bool streamable;           /* every operation is element- or row-wise, or it ends in one SUM over rows */
 	bool sums;                 /* ... it ends in a SUM: the output is made from all tiles */
 	bool flat;                 /* element-wise with scalar operands only: any split of the elements is a tile */

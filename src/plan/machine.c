@@ -365,7 +365,7 @@ static enum status seed(struct machine *m)
 	m->cot_position = steps_of(m);
 	if (last && last->cot_out_count == 0)
 		return STATUS_OK;
-	const struct type *type = last ? last->out_types[0] : &m->lowered->input;
+	const struct type *type = last ? last->out_types[0] : &m->lowered->begins;
 	int32_t id = buffer_new(m, type, type_bytes(type));
 	if (id == NO_BUFFER)
 		return memory(m);
@@ -804,7 +804,7 @@ static enum status begin(struct machine *m)
 	for (size_t i = 0; i < slots; i++)
 		m->state[i] = m->cotangent[i] = NO_BUFFER;
 	const struct step *first = steps_of(m) ? step_at(m, 0) : NULL;
-	const struct type *type = first && first->live_in_count ? first->in_types[0] : &m->lowered->input;
+	const struct type *type = first && first->live_in_count ? first->in_types[0] : &m->lowered->begins;
 	int32_t id = buffer_new(m, type, type_bytes(type));
 	if (id == NO_BUFFER)
 		return memory(m);
@@ -872,7 +872,7 @@ static enum status finish(struct machine *m)
 	}
 	if (status == STATUS_OK && m->hooks && m->hooks->gradient) {
 		const struct step *first = steps_of(m) ? step_at(m, 0) : NULL;
-		const struct type *type = first && first->live_in_count ? first->in_types[0] : &m->lowered->input;
+		const struct type *type = first && first->live_in_count ? first->in_types[0] : &m->lowered->begins;
 		int32_t id = m->cotangent[0];
 		status = m->hooks->gradient(m->hooks->context, id == NO_BUFFER ? -1 : m->buffers[id].offset, type);
 	}
