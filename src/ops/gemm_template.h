@@ -28,6 +28,7 @@ enum {
 };
 
 typedef REAL N(vector) __attribute__((vector_size(GEMM_BYTES)));
+typedef LANE_INTEGER N(lanes) __attribute__((vector_size(GEMM_BYTES)));
 typedef REAL N(loose) __attribute__((vector_size(GEMM_BYTES), aligned(sizeof(REAL)), may_alias));
 
 /* A[M,K] (element (i, p) at i * ROW + p * COLUMN) as stripes of TILE_M rows, by k. */
@@ -39,13 +40,60 @@ static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int6
 			memset(to, 0, sizeof(REAL) * (size_t)(N(TILE_M) * k));
 		if (row == 1)
 			for (int64_t p = 0; p < k; p++)
-				memcpy(to + p * N(TILE_M), a + i + p * column, sizeof(REAL) * (size_t)rows);
+				if (rows == N(TILE_M))
+					for (int r = 0; r < N(TILE_M); r++)
+						to[p * N(TILE_M) + r] = a[p * column + i + r];
+				else
+					for (int r = 0; r < rows; r++)
+						to[p * N(TILE_M) + r] = a[p * column + i + r];
 		else
 			for (int r = 0; r < rows; r++)
 				for (int64_t p = 0; p < k; p++)
 					to[p * N(TILE_M) + r] = a[(i + r) * row + p * column];
 		to += N(TILE_M) * k;
 	}
+}
+
+/*
+ * A square of LANES by LANES, turned over its diagonal: halves interleaved as
+ * often as it takes for an index's bits to have gone round by half of them.
+ */
+static void N(transpose_square)(REAL *to, int64_t to_row, const REAL *from, int64_t from_row)
+{
+	N(lanes) low, high;
+	for (int i = 0; i < N(LANES); i++) {
+		low[i] = i / 2 + i % 2 * N(LANES);
+		high[i] = low[i] + N(LANES) / 2;
+	}
+	N(vector) v[N(LANES)], turned[N(LANES)];
+	for (int i = 0; i < N(LANES); i++)
+		v[i] = *(const N(loose) *)(from + i * from_row);
+#pragma GCC unroll 4
+	for (int round = 1; round < N(LANES); round *= 2) {
+#pragma GCC unroll 8
+		for (int i = 0; i < N(LANES) / 2; i++) {
+			turned[2 * i] = __builtin_shuffle(v[i], v[i + N(LANES) / 2], low);
+			turned[2 * i + 1] = __builtin_shuffle(v[i], v[i + N(LANES) / 2], high);
+		}
+#pragma GCC unroll 16
+		for (int i = 0; i < N(LANES); i++)
+			v[i] = turned[i];
+	}
+	for (int i = 0; i < N(LANES); i++)
+		*(N(loose) *)(to + i * to_row) = v[i];
+}
+
+/* COLUMNS columns of B, each of K elements one after another, as a stripe. */
+static void N(pack_columns)(REAL *to, const REAL *b, int64_t column, int columns, int64_t k)
+{
+	const int squares = columns / N(LANES) * N(LANES);
+	const int64_t depth = k / N(LANES) * N(LANES);
+	for (int c = 0; c < squares; c += N(LANES))
+		for (int64_t p = 0; p < depth; p += N(LANES))
+			N(transpose_square)(to + p * N(TILE_N) + c, N(TILE_N), b + c * column + p, column);
+	for (int c = 0; c < columns; c++)
+		for (int64_t p = c < squares ? depth : 0; p < k; p++)
+			to[p * N(TILE_N) + c] = b[c * column + p];
 }
 
 /* B[K,N] as stripes of TILE_N columns, by k. */
@@ -55,13 +103,16 @@ static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int6
 		const int columns = n - j < N(TILE_N) ? (int)(n - j) : N(TILE_N);
 		if (columns < N(TILE_N))
 			memset(to, 0, sizeof(REAL) * (size_t)(N(TILE_N) * k));
-		if (column == 1)
+		if (column == 1 && columns == N(TILE_N))
 			for (int64_t p = 0; p < k; p++)
-				memcpy(to + p * N(TILE_N), b + p * row + j, sizeof(REAL) * (size_t)columns);
+				for (int c = 0; c < N(TILE_N); c += N(LANES))
+					*(N(loose) *)(to + p * N(TILE_N) + c) = *(const N(loose) *)(b + p * row + j + c);
+		else if (column == 1)
+			for (int64_t p = 0; p < k; p++)
+				for (int c = 0; c < columns; c++)
+					to[p * N(TILE_N) + c] = b[p * row + j + c];
 		else
-			for (int c = 0; c < columns; c++)
-				for (int64_t p = 0; p < k; p++)
-					to[p * N(TILE_N) + c] = b[p * row + (j + c) * column];
+			N(pack_columns)(to, b + j * column, column, columns, k);
 		to += N(TILE_N) * k;
 	}
 }

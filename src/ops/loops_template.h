@@ -15,10 +15,12 @@
 #ifdef TYPE_F32
 #define N(NAME) NAME##_f32
 #define REAL float
+#define LANE_INTEGER int32_t
 #define GEMM_MULTIPLY_ADD MULTIPLY_ADD_f32
 #else
 #define N(NAME) NAME##_f64
 #define REAL double
+#define LANE_INTEGER int64_t
 #define GEMM_MULTIPLY_ADD MULTIPLY_ADD_f64
 #endif
 
@@ -326,6 +328,7 @@ static const struct loops N(loops) = {
 
 #undef N
 #undef REAL
+#undef LANE_INTEGER
 #undef GEMM_MULTIPLY_ADD
 #undef TYPE_F32
 #undef TYPE_F64
