@@ -608,15 +608,18 @@ static void aim_partials(struct lane *lane)
 	}
 }
 
-/* Adds a tile's partial sums to the totals. A double added to a double pair: Neumaier. */
-static void add_wide(double *hi, double *lo, const double *from_hi, const double *from_lo, int64_t count)
+/* Adds a tile's partial sums to the totals; a total of two parts by Neumaier. */
+static void add_wide(const struct run *run, double *hi, double *lo, const double *from_hi, const double *from_lo,
+                     int64_t count)
 {
+	if (!lo) {
+		run->kernels[1]->accumulate(hi, from_hi, (size_t)count);
+		return;
+	}
 	for (int64_t i = 0; i < count; i++) {
 		double a = hi[i], b = from_hi[i], sum = a + b;
-		if (lo) {
-			double error = fabs(a) >= fabs(b) ? (a - sum) + b : (b - sum) + a;
-			lo[i] += isfinite(sum) ? error + (from_lo ? from_lo[i] : 0) : 0;
-		}
+		double error = fabs(a) >= fabs(b) ? (a - sum) + b : (b - sum) + a;
+		lo[i] += isfinite(sum) ? error + from_lo[i] : 0;
 		hi[i] = sum;
 	}
 }
@@ -631,12 +634,12 @@ static void add_partials(struct lane *lane, int64_t tile)
 		struct param_gradient *total = &run->result->params[i];
 		int64_t count = shape_count(&total->type.shape);
 		bool wide = run->params->bound[i].type.dtype == DTYPE_F64;
-		add_wide(total->hi, total->lo, next, wide ? next + count : NULL, count);
+		add_wide(run, total->hi, total->lo, next, wide ? next + count : NULL, count);
 		next += wide ? 2 * count : count;
 	}
 	if (run->job->whole.sums && lane->loss) {
 		const double *loss = lane->loss + 2 * run->loss_count * tile;
-		add_wide(run->loss_hi, run->loss_lo, loss, loss + run->loss_count, run->loss_count);
+		add_wide(run, run->loss_hi, run->loss_lo, loss, loss + run->loss_count, run->loss_count);
 	}
 }
 

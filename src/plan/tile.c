@@ -4,7 +4,8 @@
  */
 #include "plan/tile.h"
 
-enum { TILE_BYTES = 1024 << 10, MATMUL_TILE_BYTES = 4 << 20 };
+/* Products go by stripes of up to 12 rows, and by blocks of 120 or 60 (ops/gemm_template.h). */
+enum { TILE_BYTES = 1024 << 10, MATMUL_TILE_BYTES = 4 << 20, MATMUL_ROWS = 120, MATMUL_MOST_ROWS = 480 };
 
 void tile_measure(struct tile_row *row, const struct body *body)
 {
@@ -27,19 +28,33 @@ void tile_measure(struct tile_row *row, const struct body *body)
 
 int64_t tile_block(const struct tile_row *row)
 {
-	double rows = (row->products ? MATMUL_TILE_BYTES : TILE_BYTES) / (row->bytes > 1 ? row->bytes : 1);
-	int64_t least = row->products ? 128 : row->flat ? 512 : 1, most = row->products ? 512 : 1 << 16;
+	double bytes = !row->products                         ? TILE_BYTES
+	               : 2 * row->weights > MATMUL_TILE_BYTES ? 2 * row->weights
+	                                                      : MATMUL_TILE_BYTES;
+	double rows = bytes / (row->bytes > 1 ? row->bytes : 1);
+	int64_t least = row->products ? MATMUL_ROWS : row->flat ? 512 : 1;
+	int64_t most = row->products ? MATMUL_MOST_ROWS : 1 << 16;
 	int64_t block = rows > (double)most ? most : (int64_t)rows;
 	if (block < least)
 		block = least;
-	if (row->flat)
-		return block / 512 * 512;
-	return block > 8 ? block / 8 * 8 : block;
+	int64_t unit = row->products ? MATMUL_ROWS : row->flat ? 512 : block > 8 ? 8 : 1;
+	return block / unit * unit;
+}
+
+/* What each tile reads anew. */
+static double weights_of(const struct lowered *whole)
+{
+	double bytes = 0;
+	for (size_t i = 0; i < whole->chain->param_count; i++)
+		if (!whole->streamed_params[i])
+			bytes += (double)type_bytes(&whole->chain->params[i].type);
+	return bytes;
 }
 
 int64_t tile_block_of(const struct lowered *whole, int64_t rows)
 {
-	struct tile_row row = {.bytes = 2.0 * (double)type_bytes(&whole->input), .flat = whole->flat};
+	struct tile_row row = {
+		.bytes = 2.0 * (double)type_bytes(&whole->input), .weights = weights_of(whole), .flat = whole->flat};
 	tile_measure(&row, whole->whole);
 	row.bytes /= rows > 0 ? (double)rows : 1;
 	return tile_block(&row);

@@ -9,16 +9,19 @@
 
 /* What a row of the streamed axis costs. */
 struct tile_row {
-	double bytes;  /* of all the values that are made from it, loops unrolled, and of the input twice */
-	bool products; /* a matrix product or a convolution is among the operations */
-	bool flat;     /* the rows are elements */
+	double bytes;   /* of all the values that are made from it, loops unrolled, and of the input twice */
+	double weights; /* bytes of what every tile reads whole: params and consts that are not cut with it */
+	bool products;  /* a matrix product or a convolution is among the operations */
+	bool flat;      /* the rows are elements */
 };
 
 /* Adds what the values of BODY take to ROW->bytes: of all its rows; the caller divides. A loop's count by its turns. */
 void tile_measure(struct tile_row *row, const struct body *body);
 /*
  * Rows of a block of sums: a function of the chain and its types alone. What is
- * made of a block is to stay in the second-level cache.
+ * made of a block is to stay in the second-level cache; where products read
+ * weights that do not, it is as much as twice them, which a tile reads and whose
+ * gradients it adds up.
  */
 int64_t tile_block(const struct tile_row *row);
 /* The same for a chain lowered for a forward run, on an input of ROWS rows (elements where it is flat). */
