@@ -157,6 +157,7 @@ static enum status kept_of_chain(struct subject *subject, const struct policy *p
 		status = diag_memory(&s->diags);
 	for (size_t i = 0; i < held.count && !status; i++) {
 		char type[TYPE_TEXT];
+		held.rows[i].origin.shown = held.rows[i].origin.names; /* one array by one name, whatever the policy */
 		list->rows[list->count++] =
 			(struct kept){.what = residual_describe(&s->chain, &held.rows[i], &s->arena),
 		                  .type = arena_printf(&s->arena, "%s", type_format(held.rows[i].type, type)),

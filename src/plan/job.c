@@ -600,7 +600,7 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 		if (!held->rows[i].origin.argument)
 			rows[count++] = held->rows[i];
 	for (size_t i = 0; i < count; i++)
-		rows[i].origin.names = shown_name(job, &rows[i].origin);
+		rows[i].origin.shown = shown_name(job, &rows[i].origin);
 	list->rows = rows;
 	list->count = count;
 	return STATUS_OK;

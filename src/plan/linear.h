@@ -17,6 +17,7 @@ struct origin {
 	struct span span;           /* of its stage */
 	const char *def;            /* the def it stands in, or NULL */
 	const struct naming *names; /* where `name` named it; the latest first */
+	const struct naming *shown; /* which of these a report gives, or NULL: see job_residuals */
 };
 
 struct residual {

@@ -21,7 +21,7 @@ static const char *argument_name(const struct chain *chain, const struct held *r
 const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena)
 {
 	const struct origin *o = &row->origin;
-	const struct naming *named = o->names;
+	const struct naming *named = o->shown;
 	const char *file = chain->source->name;
 	if (named)
 		return arena_printf(arena, "named '%s' from %s:%u:%u", named->name, file, named->span.line, named->span.column);
@@ -37,7 +37,7 @@ static void json_row(const struct chain *chain, const struct held *row, const st
 {
 	const struct origin *o = &row->origin;
 	char type[TYPE_TEXT];
-	const struct naming *named = o->names;
+	const struct naming *named = o->shown;
 	const char *name = named ? named->name : o->argument ? argument_name(chain, row) : NULL;
 	const struct span *span = named ? &named->span : &o->span;
 	text_put(text, "{\"type\":");
