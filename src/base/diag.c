@@ -52,7 +52,7 @@ enum status diag_at(struct diags *diags, enum status status, const struct source
 	va_end(arguments);
 	if (diag) {
 		diag->source = source;
-		diag->span = span;
+		diag->span = diag->caret = span;
 	}
 	return status;
 }
@@ -87,7 +87,7 @@ void diag_warn_at(struct diags *diags, const struct source *source, struct span 
 	va_end(arguments);
 	if (diag) {
 		diag->source = source;
-		diag->span = span;
+		diag->span = diag->caret = span;
 	}
 }
 
@@ -99,6 +99,12 @@ void diag_hint(struct diags *diags, const char *format, ...)
 	va_start(arguments, format);
 	diags->last->hint = format_text(diags->arena, format, arguments);
 	va_end(arguments);
+}
+
+void diag_caret(struct diags *diags, struct span caret)
+{
+	if (diags->last && !diags->exhausted)
+		diags->last->caret = caret;
 }
 
 enum status diag_memory(struct diags *diags)
@@ -189,8 +195,8 @@ static bool inside_character(char byte) { return ((unsigned char)byte & 0xc0) ==
 static void render_line(const struct renderer *r, const struct diag *diag, bool color)
 {
 	size_t length;
-	const char *line = source_line(diag->source, diag->span.begin, &length);
-	size_t begin = (size_t)((diag->source->text + diag->span.begin) - line);
+	const char *line = source_line(diag->source, diag->caret.begin, &length);
+	size_t begin = (size_t)((diag->source->text + diag->caret.begin) - line);
 	size_t indent = 0;
 	while (indent < length && indent < begin && (line[indent] == ' ' || line[indent] == '\t'))
 		indent++;
@@ -206,9 +212,9 @@ static void render_line(const struct renderer *r, const struct diag *diag, bool 
 		begin = length;
 	if (begin < indent)
 		begin = indent;
-	size_t end = begin + (diag->span.end > diag->span.begin ? diag->span.end - diag->span.begin : 1);
+	size_t end = begin + (diag->caret.end > diag->caret.begin ? diag->caret.end - diag->caret.begin : 1);
 	char number[32];
-	int gutter = snprintf(number, sizeof number, "%5u | ", diag->span.line);
+	int gutter = snprintf(number, sizeof number, "%5u | ", diag->caret.line);
 	put(r, number);
 	put_escaped(r, line + indent, length - indent);
 	put(r, "\n");
@@ -249,7 +255,7 @@ static void render_one(const struct renderer *r, const struct diag *diag, bool c
 	put(r, (color ? colored : plain)[diag->severity]);
 	put_escaped(r, diag->message, strlen(diag->message));
 	put(r, "\n");
-	if (diag->source && diag->span.line)
+	if (diag->source && diag->caret.line)
 		render_line(r, diag, color);
 	if (diag->hint) {
 		put(r, color ? "ckptc: \033[1;36mnote:\033[0m " : "ckptc: note: ");

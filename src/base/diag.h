@@ -18,8 +18,9 @@ enum severity { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE };
 struct diag {
 	enum severity severity;
 	enum status status;
-	const struct source *source; /* a place in a text: span holds */
+	const struct source *source; /* a place in a text: span and caret hold */
 	struct span span;            /* the place that is named */
+	struct span caret;           /* what is underlined; often the same */
 	const char *file;            /* else a file, or NULL */
 	int64_t offset;              /* byte offset in FILE, or -1 */
 	const char *message;
@@ -48,6 +49,8 @@ __attribute__((format(printf, 4, 5))) void diag_warn_at(struct diags *diags, con
                                                         struct span span, const char *format, ...);
 /* What to do about the last diagnostic. */
 __attribute__((format(printf, 2, 3))) void diag_hint(struct diags *diags, const char *format, ...);
+/* Underlines CARET in place of the last diagnostic's span. */
+void diag_caret(struct diags *diags, struct span caret);
 /* Memory is short: STATUS_LIMIT, and "out of memory" is rendered without allocating. */
 enum status diag_memory(struct diags *diags);
 

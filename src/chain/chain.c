@@ -334,10 +334,12 @@ static enum status resolve_op(struct resolver *r, const struct statement *s, enu
 				return diag_at(r->diags, STATUS_LIMIT, r->source, node->span, "'%s': more than %d dimensions",
 				               info->name, MAX_DIMS);
 			if (info->operands + most == 0)
-				return diag_at(r->diags, STATUS_CHAIN, r->source, operand->span, "'%s' takes no operand", info->name);
-			return diag_at(r->diags, STATUS_CHAIN, r->source, operand->span, "'%s' takes %d operand%s, not %zu",
-			               info->name, info->operands + most, info->operands + most == 1 ? "" : "s",
-			               operand_count(s->operands));
+				diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes no operand", info->name);
+			else
+				diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %d operand%s, not %zu", info->name,
+				        info->operands + most, info->operands + most == 1 ? "" : "s", operand_count(s->operands));
+			diag_caret(r->diags, operand->span);
+			return STATUS_CHAIN;
 		}
 		enum status status = resolve_positional(r, node, operand, index);
 		if (status)

@@ -182,15 +182,16 @@ START_TEST(message_line_and_caret)
 {
 	struct source source = source_of("sin\n\t tanh 3\n");
 	enum status status =
-		diag_at(&diags, STATUS_CHAIN, &source, (struct span){11, 12, 2, 8}, "'%s' takes no operand", "tanh");
+		diag_at(&diags, STATUS_CHAIN, &source, (struct span){6, 10, 2, 3}, "'%s' takes no operand", "tanh");
 	ck_assert_int_eq(status, STATUS_CHAIN);
+	diag_caret(&diags, (struct span){11, 12, 2, 8});
 	diag_hint(&diags, "leave %d out", 3);
-	ck_assert_str_eq(render(false), "ckptc: chain.ck:2:8: error: 'tanh' takes no operand\n"
+	ck_assert_str_eq(render(false), "ckptc: chain.ck:2:3: error: 'tanh' takes no operand\n"
 	                                "    2 | tanh 3\n"
 	                                "      |      ^\n"
 	                                "ckptc: note: leave 3 out\n");
 	ck_assert_int_eq(diags.errors, 1);
-	ck_assert_str_eq(render(true), "ckptc: chain.ck:2:8: \033[1;31merror:\033[0m 'tanh' takes no operand\n"
+	ck_assert_str_eq(render(true), "ckptc: chain.ck:2:3: \033[1;31merror:\033[0m 'tanh' takes no operand\n"
 	                               "    2 | tanh 3\n"
 	                               "      |      \033[1;31m^\033[0m\n"
 	                               "ckptc: \033[1;36mnote:\033[0m leave 3 out\n");
