@@ -526,6 +526,33 @@ static enum status resolve_repeat(struct resolver *r, const struct statement *s,
 	return status;
 }
 
+/* Whether BLOCK, in which names hold beyond it, binds NAME. */
+static bool rebinds(const struct block *block, const char *name)
+{
+	for (const struct statement *s = block->first; s; s = s->next) {
+		if (s->kind == STATEMENT_NAME ? !strcmp(s->name, name)
+		                              : s->block && s->kind != STATEMENT_DEF && rebinds(s->block, name))
+			return true;
+		for (const struct operand *o = s->operands; o; o = o->next)
+			if (o->kind == OPERAND_BLOCK && rebinds(o->block, name))
+				return true;
+	}
+	return false;
+}
+
+/* Gives what REF means before the loop S a variable of its own, which nothing rebinds. */
+static enum status hold_value(struct resolver *r, const struct statement *s, struct ref *ref, struct node ***tail)
+{
+	struct node *node = node_new(r, NODE_NAME, s);
+	if (!node)
+		return fail_memory(r);
+	enum status status = new_variable(r, r->chain->variables[ref->index], &node->variable);
+	node->operand = *ref;
+	ref->index = node->variable;
+	append(tail, node);
+	return status;
+}
+
 static enum status resolve_for(struct resolver *r, const struct statement *s, struct node ***tail)
 {
 	enum status status = prepare_loop(r, s->block, tail);
@@ -553,11 +580,10 @@ static enum status resolve_for(struct resolver *r, const struct statement *s, st
 		status = resolve_name(r, o->name, o->span, &node->over[i]);
 		if (status)
 			return status;
-		if (node->over[i].kind == REF_VARIABLE) {
-			diag_at(r->diags, STATUS_CHAIN, r->source, o->span,
-			        "for runs over params and consts, and '%s' is a computed value", o->name);
-			return STATUS_CHAIN;
-		}
+		if (node->over[i].kind == REF_VARIABLE && rebinds(s->block, o->name))
+			status = hold_value(r, s, &node->over[i], tail);
+		if (status)
+			return status;
 		node->loops[i] = (uint32_t)r->chain->loop_count++;
 	}
 	scope->outer = r->scope;

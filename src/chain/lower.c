@@ -75,6 +75,13 @@ struct interned {
 };
 enum { INTERN_BUCKETS = 256, PARAM_BUCKETS = 1024 };
 
+/* What a variable of a `for` is in a turn: element TURN of REF, as FRAME knows it. REF NULL: it is a param's. */
+struct part {
+	const struct ref *ref;
+	const struct frame *frame;
+	int64_t turn;
+};
+
 struct lowering {
 	struct lowered *out;
 	const struct chain *chain;
@@ -102,6 +109,7 @@ struct lowering {
 	uint32_t params[PARAM_BUCKETS]; /* a cache of param values */
 	const struct frame *frame;
 	struct param_ref *loops; /* by loop identity: what its variable is in this turn */
+	struct part *parts;      /* by loop identity: the same where it runs over a computed value */
 	int32_t level;           /* loops around this place whose counters are kept */
 	uint32_t region;
 	int64_t step;
@@ -405,6 +413,15 @@ static enum status take_element(struct lowering *l, struct found *found, int64_t
 	return STATUS_OK;
 }
 
+static enum status find_part(struct lowering *l, const struct part *part, struct found *found)
+{
+	const struct frame *frame = l->frame;
+	l->frame = part->frame;
+	enum status status = find_ref(l, part->ref, found);
+	l->frame = frame;
+	return status ? status : take_element(l, found, part->turn, part->ref->span);
+}
+
 static enum status find_ref(struct lowering *l, const struct ref *ref, struct found *found)
 {
 	memset(found, 0, sizeof *found);
@@ -423,10 +440,17 @@ static enum status find_ref(struct lowering *l, const struct ref *ref, struct fo
 		found->kind = FOUND_PARAM;
 		found->param.param = ref->index;
 		break;
-	case REF_LOOP:
+	case REF_LOOP: {
+		const struct part *part = &l->parts[ref->index];
+		enum status status = part->ref ? find_part(l, part, found) : STATUS_OK;
+		if (status)
+			return status;
+		if (part->ref)
+			break;
 		found->kind = FOUND_PARAM;
 		found->param = l->loops[ref->index];
 		break;
+	}
 	case REF_VARIABLE:
 		found->kind = FOUND_VALUE;
 		if (l->now[ref->index + 1] == NO_VALUE && !l->slots[ref->index + 1].type)
@@ -727,19 +751,62 @@ static enum status lower_name(struct lowering *l, const struct node *node)
 
 /* Loops. */
 
-/* The number of turns of a `for`, and in REFS what its variables run over. */
-static enum status for_turns(struct lowering *l, const struct node *node, struct param_ref *refs, int64_t *turns)
+/*
+ * The type of the array that a `for` over REF, which is a name alone, runs over. It
+ * is found before there is a body. *COMPUTED: it is no param's, and PARAM is not set.
+ */
+static enum status type_over(struct lowering *l, const struct ref *ref, struct param_ref *param, struct type *type,
+                             bool *computed)
+{
+	struct found found;
+	*computed = true;
+	if (ref->kind == REF_VARIABLE) {
+		const uint32_t slot = ref->index + 1, now = l->now[slot];
+		const struct type *is = now != NO_VALUE ? l->body->values[now].type : l->slots[slot].type;
+		if (!is)
+			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, ref->span, "'%s' has no value yet here",
+			               l->chain->variables[ref->index]);
+		*type = *is;
+		return STATUS_OK;
+	}
+	if (ref->kind == REF_LOOP && l->parts[ref->index].ref) {
+		const struct part *part = &l->parts[ref->index];
+		const struct frame *frame = l->frame;
+		l->frame = part->frame;
+		enum status status = type_over(l, part->ref, param, type, computed);
+		l->frame = frame;
+		type->shape.ndim--;
+		memmove(type->shape.dim, type->shape.dim + 1, (size_t)type->shape.ndim * sizeof *type->shape.dim);
+		return status;
+	}
+	enum status status = find_ref(l, ref, &found);
+	if (status)
+		return status;
+	*computed = found.kind == FOUND_VALUE;
+	if (found.kind == FOUND_VALUE) {
+		*type = *l->body->values[found.value].type;
+	} else if (found.kind == FOUND_PARAM) {
+		*param = found.param;
+		*type = param_type(l, &found.param);
+	} else {
+		return diag_at(l->diags, STATUS_CHAIN, l->chain->source, ref->span,
+		               "for runs over params, consts and values that have a name");
+	}
+	return STATUS_OK;
+}
+
+/* The number of turns of a `for`, and what its variables run over: in REFS, or in parts where that is computed. */
+static enum status for_turns(struct lowering *l, const struct node *node, struct param_ref *refs, int64_t *turns,
+                             bool *computed)
 {
 	*turns = -1;
+	*computed = false;
 	for (size_t i = 0; i < node->loop_count; i++) {
-		struct found found;
-		enum status status = find_ref(l, &node->over[i], &found);
+		struct type type;
+		bool value;
+		enum status status = type_over(l, &node->over[i], &refs[i], &type, &value);
 		if (status)
 			return status;
-		if (found.kind != FOUND_PARAM)
-			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->over[i].span,
-			               "for runs over params and consts");
-		struct type type = param_type(l, &found.param);
 		char text[TYPE_TEXT];
 		if (type.shape.ndim == 0)
 			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->over[i].span,
@@ -749,16 +816,25 @@ static enum status for_turns(struct lowering *l, const struct node *node, struct
 			               "for runs over arrays of %lld and %lld turns", (long long)*turns,
 			               (long long)type.shape.dim[0]);
 		*turns = type.shape.dim[0];
-		l->used_whole[found.param.param] = true;
-		refs[i] = found.param;
+		*computed |= value;
+		l->parts[node->loops[i]] = (struct part){value ? &node->over[i] : NULL, l->frame, 0};
+		if (value)
+			l->out->streamable = false;
+		else
+			l->used_whole[refs[i].param] = true;
 	}
 	return STATUS_OK;
 }
 
+/* TURN, or INDEX where that is a loop's, as REFS are indexed. */
 static enum status set_turn(struct lowering *l, const struct node *node, const struct param_ref *refs,
-                            struct index index)
+                            struct index index, int64_t turn)
 {
 	for (size_t i = 0; i < node->loop_count; i++) {
+		struct part *part = &l->parts[node->loops[i]];
+		part->turn = turn;
+		if (part->ref)
+			continue;
 		struct found found = {.kind = FOUND_PARAM, .param = refs[i]};
 		enum status status = take_index(l, &found, index, node->span);
 		if (status)
@@ -841,7 +917,7 @@ static enum status try_loop(struct lowering *l, const struct node *node, int64_t
 		carries[i].inner = inner;
 		write_slot(l, set[i], inner);
 	}
-	enum status status = node->kind == NODE_FOR ? set_turn(l, node, refs, (struct index){l->level, 0}) : STATUS_OK;
+	enum status status = node->kind == NODE_FOR ? set_turn(l, node, refs, (struct index){l->level, 0}, 0) : STATUS_OK;
 	bool sums = l->out->sums;
 	l->level++;
 	if (status == STATUS_OK)
@@ -902,9 +978,10 @@ static enum status lower_loop(struct lowering *l, const struct node *node)
 	int64_t turns = node->count, turn = 0;
 	struct param_ref *refs = arena_array(l->arena, node->loop_count + 1, sizeof *refs);
 	enum status status = refs ? STATUS_OK : memory(l);
+	bool computed = false;
 	if (status == STATUS_OK && node->kind == NODE_FOR)
-		status = for_turns(l, node, refs, &turns);
-	bool keep = l->what == LOWER_RUN;
+		status = for_turns(l, node, refs, &turns, &computed);
+	bool keep = l->what == LOWER_RUN && !computed;
 	if (!node->body)
 		return status;
 	for (; turn < turns && status == STATUS_OK; turn++) {
@@ -917,7 +994,7 @@ static enum status lower_loop(struct lowering *l, const struct node *node)
 		if (l->body->instr_count > MAX_OPERATIONS || ++l->turns > MAX_OPERATIONS) /* turns of nothing take time, too */
 			return too_long(l, node->span);
 		if (node->kind == NODE_FOR)
-			status = set_turn(l, node, refs, (struct index){-1, turn});
+			status = set_turn(l, node, refs, (struct index){-1, turn}, turn);
 		if (status == STATUS_OK)
 			status = lower_nodes(l, node->body);
 	}
@@ -1083,10 +1160,11 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 	int64_t turns = node->count, turn = 0;
 	struct param_ref *refs = arena_array(l->arena, node->loop_count + 1, sizeof *refs);
 	struct slot *before = arena_array(l->arena, l->slot_count, sizeof *before);
+	bool computed = false;
 	if (!refs || !before)
 		return memory(l);
 	if (node->kind == NODE_FOR) {
-		enum status status = for_turns(l, node, refs, &turns);
+		enum status status = for_turns(l, node, refs, &turns, &computed);
 		if (status)
 			return status;
 	}
@@ -1095,14 +1173,14 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		struct draft_item turn_items = {.level = l->level, .first = turn, .turns = 1};
 		enum status status = STATUS_OK;
 		if (node->kind == NODE_FOR)
-			status = set_turn(l, node, refs, (struct index){l->level, 0});
+			status = set_turn(l, node, refs, (struct index){l->level, 0}, turn);
 		l->level++;
 		if (status == STATUS_OK)
 			status = draft_nodes(l, node->body, &turn_items);
 		l->level--;
 		if (status)
 			return status;
-		if (same_slots(before, l->slots, l->slot_count))
+		if (!computed && same_slots(before, l->slots, l->slot_count))
 			turn_items.turns = turns - turn;
 		int64_t steps;
 		if (!checked_mul_i64(turn_items.steps, turn_items.turns, &steps) || steps > MAX_STEPS - list->steps)
@@ -1425,13 +1503,14 @@ static enum status lower_unrolled_loop(struct lowering *l, const struct node *no
 	int64_t turns = node->count;
 	struct param_ref *refs = arena_array(l->arena, node->loop_count + 1, sizeof *refs);
 	enum status status = refs ? STATUS_OK : memory(l);
+	bool computed;
 	if (status == STATUS_OK && node->kind == NODE_FOR)
-		status = for_turns(l, node, refs, &turns);
+		status = for_turns(l, node, refs, &turns, &computed);
 	for (int64_t turn = 0; node->body && turn < turns && status == STATUS_OK; turn++) {
 		if (l->steps > MAX_STEPS || ++l->turns > MAX_OPERATIONS)
 			return too_long(l, node->span);
 		if (node->kind == NODE_FOR)
-			status = set_turn(l, node, refs, (struct index){-1, turn});
+			status = set_turn(l, node, refs, (struct index){-1, turn}, turn);
 		if (status == STATUS_OK)
 			status = lower_unrolled_nodes(l, node->body);
 	}
@@ -1512,8 +1591,9 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	l->used_streamed = arena_array(l->arena, params, sizeof *l->used_streamed);
 	l->used_whole = arena_array(l->arena, params, sizeof *l->used_whole);
 	l->loops = arena_array(l->arena, l->chain->loop_count + 1, sizeof *l->loops);
+	l->parts = arena_array(l->arena, l->chain->loop_count + 1, sizeof *l->parts);
 	if (!l->slots || !l->now || !l->touched || !l->written || !l->listed || !l->port || !l->after || !l->value_of ||
-	    !l->used_streamed || !l->used_whole || !l->loops)
+	    !l->used_streamed || !l->used_whole || !l->loops || !l->parts)
 		return memory(l);
 	memset(l->now, 0xff, n * sizeof *l->now);
 	memset(l->port, 0xff, n * sizeof *l->port);
