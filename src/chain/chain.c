@@ -83,6 +83,30 @@ static enum status bind(struct resolver *r, const char *name, struct ref ref)
 	return STATUS_OK;
 }
 
+/* The scope that outlasts blocks: the innermost def's, or the chain's. */
+static struct names *home_of(const struct resolver *r)
+{
+	struct names *home = r->scope;
+	while (!home->def && home->outer)
+		home = home->outer;
+	return home;
+}
+
+/* Binds NAME there. A for variable of the same name is hidden from here on. */
+static enum status bind_home(struct resolver *r, const char *name, struct ref ref)
+{
+	struct names *inner = r->scope, *home = home_of(r);
+	r->scope = home;
+	enum status status = bind(r, name, ref);
+	r->scope = inner;
+	for (struct names *s = inner; s != home && status == STATUS_OK; s = s->outer) {
+		struct binding *hidden = find_in_scope(s, name);
+		if (hidden)
+			hidden->ref = ref;
+	}
+	return status;
+}
+
 static struct def *find_def(struct resolver *r, const char *name)
 {
 	for (struct def_entry *e = r->defs; e; e = e->next)
@@ -427,10 +451,7 @@ static enum status new_variable(struct resolver *r, const char *name, uint32_t *
 /* A variable for NAME, bound in the scope that holds it or in the innermost of its def. */
 static enum status variable_for(struct resolver *r, const char *name, uint32_t *index)
 {
-	struct names *home = r->scope;
-	while (!home->def && home->outer)
-		home = home->outer;
-	struct binding *b = find_in_scope(home, name);
+	struct binding *b = find_in_scope(home_of(r), name);
 	if (b && b->ref.kind == REF_VARIABLE && b->ref.index != 0) {
 		*index = b->ref.index;
 	} else {
@@ -438,17 +459,7 @@ static enum status variable_for(struct resolver *r, const char *name, uint32_t *
 		if (status)
 			return status;
 	}
-	struct names *inner = r->scope;
-	r->scope = home;
-	enum status status = bind(r, name, (struct ref){.kind = REF_VARIABLE, .index = *index, .element = NO_INDEX});
-	r->scope = inner;
-	/* A for variable of the same name is hidden from here on. */
-	for (struct names *s = inner; s != home && status == STATUS_OK; s = s->outer) {
-		struct binding *hidden = find_in_scope(s, name);
-		if (hidden)
-			hidden->ref = (struct ref){.kind = REF_VARIABLE, .index = *index, .element = NO_INDEX};
-	}
-	return status;
+	return bind_home(r, name, (struct ref){.kind = REF_VARIABLE, .index = *index, .element = NO_INDEX});
 }
 
 static enum status note_name(struct resolver *r, const char *name)
@@ -588,6 +599,7 @@ static enum status resolve_for(struct resolver *r, const struct statement *s, st
 	}
 	scope->outer = r->scope;
 	r->scope = scope;
+	struct def_entry *defs = r->defs;
 	n = s->names;
 	for (size_t i = 0; i < names && status == STATUS_OK; i++, n = n->next)
 		status = bind(r, n->name, (struct ref){.kind = REF_LOOP, .index = node->loops[i], .element = NO_INDEX});
@@ -596,6 +608,7 @@ static enum status resolve_for(struct resolver *r, const struct statement *s, st
 	if (status == STATUS_OK)
 		status = resolve_block(r, s->block, &body);
 	r->scope = scope->outer;
+	r->defs = defs; /* a def within may know the loop's variables */
 	return status;
 }
 
@@ -647,8 +660,8 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 	                        .declared = *s->type,
 	                        .init = *s->init,
 	                        .span = s->name_span};
-	return bind(r, s->name,
-	            (struct ref){.kind = REF_PARAM, .index = (uint32_t)chain->param_count++, .element = NO_INDEX});
+	return bind_home(r, s->name,
+	                 (struct ref){.kind = REF_PARAM, .index = (uint32_t)chain->param_count++, .element = NO_INDEX});
 }
 
 /*
@@ -712,6 +725,11 @@ static enum status check_size(struct resolver *r)
 
 static enum status resolve_def(struct resolver *r, const struct statement *s)
 {
+	if (home_of(r)->def) {
+		diag_at(r->diags, STATUS_CHAIN, r->source, s->span, "def stands inside a def");
+		diag_hint(r->diags, "declare it before that one");
+		return STATUS_CHAIN;
+	}
 	if (op_find(s->name) != OP_COUNT)
 		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is an operation and can't be a def",
 		               s->name);
@@ -758,16 +776,13 @@ static enum status resolve_def(struct resolver *r, const struct statement *s)
 
 static enum status resolve_statement(struct resolver *r, const struct statement *s, bool top, struct node ***tail)
 {
-	static const char *const declarations[] = {
-		[STATEMENT_INPUT] = "input", [STATEMENT_PARAM] = "param", [STATEMENT_CONST] = "const", [STATEMENT_DEF] = "def"};
-	if (s->kind <= STATEMENT_DEF && !top) {
-		diag_at(r->diags, STATUS_CHAIN, r->source, s->span, "%s stands inside a block", declarations[s->kind]);
-		diag_hint(r->diags, "declare it at the top level of the chain, before the block");
-		return STATUS_CHAIN;
-	}
 	switch (s->kind) {
 	case STATEMENT_INPUT:
-		return STATUS_OK; /* found beforehand */
+		if (top)
+			return STATUS_OK; /* found beforehand */
+		diag_at(r->diags, STATUS_CHAIN, r->source, s->span, "input stands inside a block");
+		diag_hint(r->diags, "declare it at the top level of the chain, before the block");
+		return STATUS_CHAIN;
 	case STATEMENT_PARAM:
 	case STATEMENT_CONST:
 		return resolve_param(r, s);
