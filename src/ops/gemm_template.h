@@ -54,6 +54,19 @@ static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int6
 	}
 }
 
+/* Lanes of A and B by turns, as ORDER counts them: from LANES on they are B's. */
+static inline N(vector) N(interleave)(N(vector) a, N(vector) b, N(lanes) order)
+{
+#if __has_builtin(__builtin_shuffle)
+	return __builtin_shuffle(a, b, order);
+#else /* clang, for fuzzing */
+	N(vector) mixed;
+	for (int i = 0; i < N(LANES); i++)
+		mixed[i] = order[i] < N(LANES) ? a[order[i]] : b[order[i] - N(LANES)];
+	return mixed;
+#endif
+}
+
 /*
  * A square of LANES by LANES, turned over its diagonal: halves interleaved as
  * often as it takes for an index's bits to have gone round by half of them.
@@ -72,8 +85,8 @@ static void N(transpose_square)(REAL *to, int64_t to_row, const REAL *from, int6
 	for (int round = 1; round < N(LANES); round *= 2) {
 #pragma GCC unroll 8
 		for (int i = 0; i < N(LANES) / 2; i++) {
-			turned[2 * i] = __builtin_shuffle(v[i], v[i + N(LANES) / 2], low);
-			turned[2 * i + 1] = __builtin_shuffle(v[i], v[i + N(LANES) / 2], high);
+			turned[2 * i] = N(interleave)(v[i], v[i + N(LANES) / 2], low);
+			turned[2 * i + 1] = N(interleave)(v[i], v[i + N(LANES) / 2], high);
 		}
 #pragma GCC unroll 16
 		for (int i = 0; i < N(LANES); i++)
