@@ -872,8 +872,8 @@ static enum status lane_open(struct lane *lane, struct run *run, int index)
 	lane->input = next;
 	lane->gradient = next + input;
 	lane->value = value ? next + 2 * input : NULL;
-	lane->partials = partials ? (double *)(void *)(next + 2 * input + output) : NULL;
-	lane->loss = loss ? (double *)(void *)(next + 2 * input + output + partials) : NULL;
+	lane->partials = (double *)(void *)(next + 2 * input + output);
+	lane->loss = job->whole.sums ? (double *)(void *)(next + 2 * input + output + partials) : NULL;
 	return STATUS_OK;
 }
 
