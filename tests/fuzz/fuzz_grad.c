@@ -62,6 +62,7 @@ struct outcome {
 };
 
 static char spill[] = "/tmp/fuzz_grad.XXXXXX";
+static bool has_spill;
 
 #define require(CONDITION) ((CONDITION) ? (void)0 : broken(#CONDITION, __LINE__))
 static _Noreturn void broken(const char *law, int line)
@@ -495,8 +496,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool small;
 	if (size < HEAD)
 		return 0;
-	if (spill[sizeof spill - 2] == 'X') {
+	if (!has_spill) {
 		require(mkdtemp(spill));
+		has_spill = true;
 		atexit(remove_spill);
 	}
 	memcpy(t.head, data, HEAD);
