@@ -166,6 +166,12 @@ static void compare_row(const struct planning *p, struct policy_row *row)
 }
 
 /* Of several policies one that is infeasible has a row and a warning: the others are wanted none the less. */
+static void warn_infeasible(struct session *s, const struct policy_row *row)
+{
+	diag_warn(&s->diags, "policy '%s' is infeasible: the least is %lld bytes", row->policy,
+	          (long long)row->least_bytes);
+}
+
 static enum status plan_one(struct planning *p, const struct policy *policy, struct policy_row *row)
 {
 	struct session *s = p->session;
@@ -178,27 +184,53 @@ static enum status plan_one(struct planning *p, const struct policy *policy, str
 	if (s->diags.last)
 		s->diags.last->next = NULL;
 	row->least_bytes = least;
-	diag_warn(&s->diags, "policy '%s' is infeasible: the least is %lld bytes", row->policy, (long long)least);
+	warn_infeasible(s, row);
 	return STATUS_OK;
+}
+
+/* Rows of all budgets among POLICIES, where there are several: one search is for all of them. */
+static enum status plan_budgets(struct planning *p, struct policy *const *policies)
+{
+	struct session *s = p->session;
+	size_t count = 0;
+	const struct policy **budgets = arena_array(&s->arena, p->count + 1, sizeof *budgets);
+	struct policy_row *rows = arena_array(&s->arena, p->count + 1, sizeof *rows);
+	if (!budgets || !rows)
+		return diag_memory(&s->diags);
+	for (size_t i = 0; i < p->count; i++)
+		if (policies[i]->kind == POLICY_budget)
+			budgets[count++] = policies[i];
+	if (count < 2)
+		return STATUS_OK;
+	progress_policy(&p->progress, "budgets", 0, p->count);
+	enum status status = subject_budgets(&p->subject, budgets, count, rows);
+	for (size_t i = p->count; i-- > 0 && !status;)
+		if (policies[i]->kind == POLICY_budget)
+			p->rows[i] = rows[--count];
+	return status;
 }
 
 static enum status plan_all(struct planning *p)
 {
 	struct session *s = p->session;
 	p->rows = arena_array(&s->arena, p->count + 1, sizeof *p->rows);
-	if (!p->rows)
+	struct policy **policies = arena_array(&s->arena, p->count + 1, sizeof *policies);
+	if (!p->rows || !policies)
 		return diag_memory(&s->diags);
 	enum status status = STATUS_OK;
 	bool feasible = p->count == 0;
 	int64_t least = 0;
+	for (size_t i = 0; i < p->count && !status; i++)
+		status = subject_policy(&p->subject, p->texts[i], &policies[i]);
+	if (!status)
+		status = plan_budgets(p, policies);
 	for (size_t i = 0; i < p->count && !status; i++) {
-		struct policy *policy;
 		struct policy_row *row = &p->rows[i];
-		status = subject_policy(&p->subject, p->texts[i], &policy);
-		if (!status) {
-			progress_policy(&p->progress, policy->text, i, p->count);
-			status = plan_one(p, policy, row);
-		}
+		progress_policy(&p->progress, policies[i]->text, i, p->count);
+		if (!row->policy)
+			status = plan_one(p, policies[i], row);
+		else if (row->least_bytes)
+			warn_infeasible(s, row);
 		compare_row(p, row);
 		feasible |= !row->least_bytes;
 		least = row->least_bytes;

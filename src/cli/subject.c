@@ -138,6 +138,57 @@ enum status subject_plan(struct subject *subject, const struct policy *policy, s
 	return status;
 }
 
+static enum status plan_spec_budgets(struct subject *subject, const struct policy *const *policies, size_t count,
+                                     struct policy_row *rows)
+{
+	struct session *s = subject->session;
+	const struct spec *spec = &subject->spec;
+	struct budget_goal *goals = arena_array(&s->arena, count, sizeof *goals);
+	int64_t least = 0;
+	if (!goals)
+		return diag_memory(&s->diags);
+	for (size_t i = 0; i < count; i++)
+		goals[i].bytes = policies[i]->number;
+	enum status status = budget_search(&spec->costs, goals, count, NULL, s->allocator, &s->diags);
+	for (size_t i = 0; i < count && !status; i++) {
+		double time = 0;
+		rows[i].policy = policies[i]->text;
+		if (goals[i].schedule)
+			status = spec_figures(spec, goals[i].schedule, s->allocator, &rows[i].counters, &time, &s->diags);
+		else if (!least)
+			status = budget_least(&spec->costs, s->allocator, &least, &s->diags);
+		rows[i].least_bytes = goals[i].schedule ? 0 : least;
+		rows[i].predicted_ms = time * spec->milliseconds;
+	}
+	for (size_t i = 0; i < count; i++)
+		schedule_free(goals[i].schedule);
+	return status;
+}
+
+enum status subject_budgets(struct subject *subject, const struct policy *const *policies, size_t count,
+                            struct policy_row *rows)
+{
+	struct session *s = subject->session;
+	if (subject->has_spec)
+		return plan_spec_budgets(subject, policies, count, rows);
+	struct arena arena;
+	arena_init(&arena, s->allocator);
+	struct job_options options = session_job_options(s, policies[0]);
+	struct job *jobs = arena_array(&arena, count, sizeof *jobs);
+	enum status status =
+		jobs ? job_make_budgets(jobs, policies, count, &s->chain, &subject->type, &options, &arena, &s->diags)
+			 : diag_memory(&s->diags);
+	for (size_t i = 0; i < count && !status; i++)
+		rows[i] = (struct policy_row){.policy = policies[i]->text,
+		                              .counters = jobs[i].predicted,
+		                              .predicted_ms = session_predicted_ms(s, &jobs[i]),
+		                              .least_bytes = jobs[i].least_bytes};
+	for (size_t i = 0; jobs && i < count; i++)
+		job_free(&jobs[i]);
+	arena_free(&arena);
+	return status;
+}
+
 /* What is kept. */
 
 static enum status kept_of_chain(struct subject *subject, const struct policy *policy, struct kept_list *list)

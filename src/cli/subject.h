@@ -23,6 +23,9 @@ enum status subject_policy(struct subject *subject, const char *text, struct pol
  */
 enum status subject_plan(struct subject *subject, const struct policy *policy, struct policy_row *row,
                          const struct text *text, int64_t *least, struct diags *diags);
+/* Figures of COUNT POLICIES of kind budget in ROWS, sought at once; of one that is infeasible its least_bytes. */
+enum status subject_budgets(struct subject *subject, const struct policy *const *policies, size_t count,
+                            struct policy_row *rows);
 /* What POLICY holds when the first sweep ends, and its figures. */
 enum status subject_kept(struct subject *subject, const struct policy *policy, struct kept_list *list);
 

@@ -9,6 +9,8 @@
  *     a fixed set of q and S.
  * Each is put through the verifier, and then the judge says what it takes in truth;
  * the fastest that fits is taken. Nothing rests on a prediction but the choice.
+ * One search is for any number of budgets, the goals: each is offered what it would
+ * be offered alone, in the same order, of candidates that are made once.
  *
  * Invariant: which schedules are tried depends on the budget only so that more
  * bytes never lose one: the sets are fixed, units depend on the chain alone (2^-g of
@@ -41,29 +43,51 @@ enum {
 };
 static const int64_t table_bytes = 100000000, table_work = 700000000;
 
+/* Something to offer to goals: what is known of it, by the verifier and by the judge, which is asked when it must be. */
+struct candidate {
+	const struct policy *family;
+	struct schedule *schedule; /* NULL: to be made again */
+	bool verified, judged;
+	double time;
+	int64_t peak;  /* by the verifier */
+	int64_t truth; /* by the judge; without one the same */
+	struct counters counters;
+};
+
 struct search {
 	const struct step_costs *costs;
 	const struct budget_judge *judge;
 	const struct allocator *allocator;
 	struct diags *diags;
-	int64_t budget;
-	struct schedule *best;
-	struct policy family; /* that made it */
-	double time;
-	int64_t least;    /* bytes of the smallest that was tried */
-	int64_t verified; /* peak of the last offered, by the verifier */
+	struct budget_goal *goals;
+	size_t count;
+	int64_t *levels; /* by goal: how many of the grid at hand are for it */
+	int64_t *rests;  /* by goal: of its grid that has not been had, or -1 */
 };
 
 enum verdict_on { SLOWER, TOO_LARGE, TAKEN };
 
 static const struct policy from_tables = {.kind = POLICY_budget};
+static const struct policy save_all = {.kind = POLICY_save_all};
+
+/* Whether save-all fits, so that nothing is to be sought. */
+static bool is_settled(const struct budget_goal *goal)
+{
+	return goal->schedule && goal->family.kind == POLICY_save_all;
+}
+
+/* Whether tables are made for GOAL. */
+static bool is_sought(const struct search *s, const struct budget_goal *goal)
+{
+	return !is_settled(goal) && goal->bytes > s->costs->fixed;
+}
 
 /* Bytes by the verifier beyond which nothing can fit. */
-static int64_t reach_of(const struct search *s)
+static int64_t reach_of(const struct search *s, const struct budget_goal *goal)
 {
 	if (!s->judge)
-		return s->budget;
-	double reach = (double)(s->budget - s->costs->fixed + s->judge->slack) / s->judge->share;
+		return goal->bytes;
+	double reach = (double)(goal->bytes - s->costs->fixed + s->judge->slack) / s->judge->share;
 	return reach < 4e18 ? s->costs->fixed + (int64_t)reach : INT64_MAX;
 }
 
@@ -74,49 +98,114 @@ static int64_t truth_of(const struct search *s, int64_t peak)
 	return s->judge ? fixed + (int64_t)((double)(peak - fixed) * s->judge->share) - s->judge->slack : peak;
 }
 
-/* Takes SCHEDULE, which FAMILY made, if it fits and is the fastest so far, else frees it. */
-static enum status offer(struct search *s, const struct policy *family, struct schedule *schedule, enum verdict_on *on)
+static bool is_faster(const struct budget_goal *goal, double time)
 {
-	struct verdict verdict;
-	if (!schedule)
-		return diag_memory(s->diags);
-	enum status status = schedule_verify(schedule, s->costs, s->allocator, &verdict, s->diags);
-	bool faster = !s->best || verdict.time < s->time * (1 - 1e-12);
-	int64_t peak = s->verified = verdict.peak;
-	*on = faster ? TOO_LARGE : SLOWER;
+	return !goal->schedule || time < goal->time * (1 - 1e-12);
+}
+
+/* Whether GOAL may want, as the best or for its bytes, what takes at least TIME, and PEAK by the verifier. */
+static bool may_want(const struct search *s, const struct budget_goal *goal, double time, int64_t peak)
+{
 	const int64_t truth = truth_of(s, peak);
-	if (status || !verdict.valid || !faster || (truth > s->budget && truth >= s->least)) {
-		schedule_free(schedule);
+	return !is_settled(goal) && is_faster(goal, time) && (truth <= goal->bytes || truth < goal->least);
+}
+
+/* A schedule's time and peak only grow as it is walked: where no goal wants it any more the walk ends. */
+struct walk {
+	const struct search *search;
+	size_t goal; /* the first that may want it */
+};
+
+static bool is_wanted(void *context, const struct verdict *verdict)
+{
+	struct walk *walk = context;
+	const struct search *s = walk->search;
+	while (walk->goal < s->count && !may_want(s, &s->goals[walk->goal], verdict->time, verdict->peak))
+		walk->goal++;
+	return walk->goal < s->count;
+}
+
+/* Asks the verifier, unless it was asked. *RIGHT: whether there is an answer; FULLY: there is, wanted or not. */
+static enum status verify(const struct search *s, struct candidate *c, bool fully, bool *right)
+{
+	struct walk walk = {.search = s};
+	const struct schedule_watch watch = {.wanted = is_wanted, .context = &walk};
+	struct verdict verdict;
+	*right = true;
+	if (c->verified)
+		return STATUS_OK;
+	enum status status =
+		schedule_follow(c->schedule, s->costs, s->allocator, fully ? NULL : &watch, &verdict, s->diags);
+	*right = !status && verdict.valid;
+	c->verified = *right;
+	c->time = verdict.time;
+	c->peak = verdict.peak;
+	return status;
+}
+
+static enum status ask_judge(const struct search *s, struct candidate *c)
+{
+	enum status status = STATUS_OK;
+	if (!s->judge)
+		c->truth = c->peak;
+	else if (!c->judged)
+		status = s->judge->peak(s->judge->context, c->family, c->schedule, &c->counters, &c->truth, s->diags);
+	c->judged = !status;
+	return status;
+}
+
+/* GOAL takes C, whose schedule is there, if it fits and is the fastest so far. */
+static enum status offer_to(const struct search *s, struct budget_goal *goal, struct candidate *c, enum verdict_on *on)
+{
+	*on = is_faster(goal, c->time) ? TOO_LARGE : SLOWER;
+	if (!may_want(s, goal, c->time, c->peak))
+		return STATUS_OK;
+	enum status status = ask_judge(s, c);
+	if (status)
 		return status;
-	}
-	if (s->judge)
-		status = s->judge->peak(s->judge->context, family, schedule, &peak, s->diags);
-	s->least = !status && peak < s->least ? peak : s->least;
-	if (status || peak > s->budget) {
-		schedule_free(schedule);
-		return status;
-	}
-	schedule_free(s->best);
-	s->best = schedule;
-	s->family = *family;
-	s->time = verdict.time;
+	goal->least = c->truth < goal->least ? c->truth : goal->least;
+	if (c->truth > goal->bytes)
+		return STATUS_OK;
+	struct schedule *copy = schedule_copy(c->schedule);
+	if (!copy)
+		return diag_memory(s->diags);
+	schedule_free(goal->schedule);
+	goal->schedule = copy;
+	goal->family = *c->family;
+	goal->counters = c->counters;
+	goal->time = c->time;
 	*on = TAKEN;
 	return STATUS_OK;
 }
 
-static enum status offer_list(struct search *s, struct action_list *list, enum verdict_on *on)
+/* Offers SCHEDULE, which FAMILY made, to all goals, and frees it. */
+static enum status offer(const struct search *s, const struct policy *family, struct schedule *schedule)
+{
+	struct candidate c = {.family = family, .schedule = schedule};
+	enum verdict_on on;
+	bool right;
+	if (!schedule)
+		return diag_memory(s->diags);
+	enum status status = verify(s, &c, false, &right);
+	for (size_t i = 0; i < s->count && !status && right; i++)
+		status = offer_to(s, &s->goals[i], &c, &on);
+	schedule_free(schedule);
+	return status;
+}
+
+/* LIST as a schedule; frees LIST. NULL where memory is or was short. */
+static struct schedule *take_list(const struct search *s, struct action_list *list)
 {
 	struct schedule *schedule = list->failed ? NULL : list_schedule(list, s->allocator);
 	list_free(list);
-	return offer(s, &from_tables, schedule, on);
+	return schedule;
 }
 
-static enum status offer_family(struct search *s, const struct policy *family)
+static enum status offer_family(const struct search *s, const struct policy *family)
 {
 	struct schedule *schedule = NULL;
-	enum verdict_on on;
 	enum status status = policy_schedule(family, s->costs, s->allocator, &schedule, s->diags);
-	return status ? status : offer(s, family, schedule, &on);
+	return status ? status : offer(s, family, schedule);
 }
 
 /* The sets of q and of S: every number at first, then one in GROWTH percent more. */
@@ -126,7 +215,7 @@ static int64_t next_number(int64_t number, int64_t dense, int64_t percent)
 }
 
 /* The policies with one number or none; up to NUMBERED steps every number of them, at first. */
-static enum status offer_families(struct search *s)
+static enum status offer_families(const struct search *s)
 {
 	static const enum policy_kind kinds[] = {POLICY_recursive, POLICY_sqrt, POLICY_every, POLICY_revolve,
 	                                         POLICY_online};
@@ -143,7 +232,7 @@ static enum status offer_families(struct search *s)
 	return status;
 }
 
-static enum status offer_parts(struct search *s)
+static enum status offer_parts(const struct search *s)
 {
 	int64_t steps = s->costs->steps;
 	enum status status = STATUS_OK;
@@ -278,29 +367,53 @@ static void levels_free(struct levels *l, const struct allocator *allocator)
 		allocator_put(allocator, l->inner, (size_t)l->blocks * sizeof *l->inner);
 }
 
-/* Offers what TABLE says for LEVEL. */
-static enum status offer_level(struct search *s, const struct table *table, int64_t level, enum verdict_on *on)
+/* Levels of TABLE at which the time falls, ascending, and what is known of the schedules that it has for them. */
+struct ladder {
+	const struct table *table;
+	int64_t *levels;
+	struct candidate *rungs;
+	int64_t count;
+};
+
+/* Offers rung I to GOAL. What was made for another goal is not made again unless it is taken. */
+static enum status offer_rung(const struct search *s, struct budget_goal *goal, const struct ladder *l, int64_t i,
+                              enum verdict_on *on)
 {
-	struct action_list list = {.allocator = s->allocator};
-	table_extract(table, level, &list);
-	return offer_list(s, &list, on);
+	struct candidate *c = &l->rungs[i];
+	enum status status = STATUS_OK;
+	bool right = true;
+	const bool large = c->judged && c->truth > goal->bytes && c->truth >= goal->least;
+	if (!c->verified || (may_want(s, goal, c->time, c->peak) && !large)) {
+		struct action_list list = {.allocator = s->allocator};
+		table_extract(l->table, l->levels[i], &list);
+		c->family = &from_tables;
+		c->schedule = take_list(s, &list);
+		status = c->schedule ? verify(s, c, true, &right) : diag_memory(s->diags);
+	}
+	*on = is_faster(goal, c->time) ? TOO_LARGE : SLOWER;
+	if (!status && right && !large)
+		status = offer_to(s, goal, c, on);
+	schedule_free(c->schedule);
+	c->schedule = NULL;
+	return status;
 }
 
 /*
- * LEVELS of TABLE, ascending, are a ladder: first every so-many-th of them from the
- * top, and where one fits, those between it and the one above.
+ * First every so-many-th of the ladder's rungs from the top of those that are for
+ * GOAL, and where one fits, those between it and the one above.
  */
-static enum status offer_ladder(struct search *s, const struct table *table, const int32_t *levels, int64_t count)
+static enum status offer_ladder(const struct search *s, struct budget_goal *goal, const struct ladder *l, int64_t count)
 {
+	const struct grid *grid = &l->table->grid;
 	int64_t tries = s->costs->steps > NUMBERED ? TRIES_LONG : TRIES, coarse = 1;
 	while (count > EACH / s->costs->steps && (coarse * coarse < count || count / coarse > tries))
 		coarse++;
-	int64_t fine = (coarse + tries - 1) / tries, above = count, below = 0, reach = reach_of(s) - s->costs->fixed;
+	int64_t fine = (coarse + tries - 1) / tries, above = count, below = 0, reach = reach_of(s, goal) - s->costs->fixed;
 	enum status status = STATUS_OK;
 	enum verdict_on on = TOO_LARGE;
 	for (int64_t i = count - 1; status == STATUS_OK; i = i > coarse ? i - coarse : 0) {
-		if (table->grid.rest + (levels[i] - 1) * table->grid.unit <= reach)
-			status = offer_level(s, table, levels[i], &on);
+		if (grid->rest + (l->levels[i] - 1) * grid->unit <= reach)
+			status = offer_rung(s, goal, l, i, &on);
 		if (i == 0 || on != TOO_LARGE) {
 			below = i;
 			break;
@@ -309,62 +422,124 @@ static enum status offer_ladder(struct search *s, const struct table *table, con
 	}
 	on = TOO_LARGE;
 	for (int64_t k = above - 1; k > below && !status && on == TOO_LARGE; k -= fine)
-		status = offer_level(s, table, levels[k], &on);
+		status = offer_rung(s, goal, l, k, &on);
 	return status;
 }
 
-/* The ladder is of the levels at which the time falls. */
-static enum status solve_and_offer(struct search *s, struct levels *l, const struct grid *grid)
+/* The ladders of all goals in one table. */
+static enum status offer_table(const struct search *s, const struct table *table)
 {
-	enum status status = STATUS_OK;
-	int32_t *levels = allocator_get(s->allocator, (size_t)grid->levels, sizeof *levels);
-	if (!levels || !levels_solve(l, grid, s->allocator)) {
-		status = diag_memory(s->diags);
-	} else {
-		int64_t count = 0;
-		double before = INFINITY;
-		for (int64_t m = table_least(&l->outer); m < grid->levels; m++) {
-			double time = table_time(&l->outer, m);
-			if (time < before * (1 - 1e-6))
-				levels[count++] = (int32_t)m;
-			before = time < before ? time : before;
+	const size_t levels = (size_t)table->grid.levels;
+	struct ladder l = {.table = table,
+	                   .levels = allocator_get(s->allocator, levels, sizeof *l.levels),
+	                   .rungs = allocator_get(s->allocator, levels, sizeof *l.rungs)};
+	enum status status = l.levels && l.rungs ? STATUS_OK : diag_memory(s->diags);
+	double before = INFINITY;
+	for (int64_t m = table_least(table); m < table->grid.levels && !status; m++) {
+		double time = table_time(table, m);
+		if (time < before * (1 - 1e-6)) {
+			l.rungs[l.count] = (struct candidate){0};
+			l.levels[l.count++] = m;
 		}
-		if (count)
-			status = offer_ladder(s, &l->outer, levels, count);
+		before = time < before ? time : before;
 	}
-	levels_clear(l, s->allocator);
-	if (levels)
-		allocator_put(s->allocator, levels, (size_t)grid->levels * sizeof *levels);
+	for (size_t i = 0; i < s->count && !status; i++) {
+		int64_t count = 0;
+		while (count < l.count && l.levels[count] < s->levels[i])
+			count++;
+		if (count)
+			status = offer_ladder(s, &s->goals[i], &l, count);
+	}
+	allocator_put(s->allocator, l.levels, levels * sizeof *l.levels);
+	allocator_put(s->allocator, l.rungs, levels * sizeof *l.rungs);
 	return status;
+}
+
+/* For the goals that s->levels says, on a grid of UNIT and REST with levels for all of them. */
+static enum status solve_and_offer(const struct search *s, struct levels *l, int64_t unit, int64_t rest)
+{
+	struct grid grid = {unit, rest, 0};
+	for (size_t i = 0; i < s->count; i++)
+		grid.levels = s->levels[i] > grid.levels ? s->levels[i] : grid.levels;
+	if (grid.levels == 0)
+		return STATUS_OK;
+	enum status status = levels_solve(l, &grid, s->allocator) ? offer_table(s, &l->outer) : diag_memory(s->diags);
+	levels_clear(l, s->allocator);
+	return status;
+}
+
+/* What a step of COST needs for a while, by KIND, of which there are NEEDS. */
+enum { NEEDS = 3 };
+
+static int64_t need_of(const struct step_cost *cost, int kind)
+{
+	return kind == 0 ? cost->forward_temporary : kind == 1 ? cost->record_temporary : cost->backward_temporary;
+}
+
+/* The remainders by UNIT of the most that steps need for a while, each once, with 0. Returns how many. */
+static int needed_rests(const struct search *s, int64_t unit, int64_t rests[NEEDS + 1])
+{
+	int count = 1;
+	rests[0] = 0;
+	for (int kind = 0; kind < NEEDS; kind++) {
+		int64_t most_needed = 0;
+		for (size_t i = 0; i < s->costs->run_count; i++) {
+			int64_t need = need_of(&s->costs->runs[i].cost, kind);
+			most_needed = need > most_needed ? need : most_needed;
+		}
+		bool known = false;
+		for (int k = 0; k < count; k++)
+			known |= rests[k] == most_needed % unit;
+		if (!known)
+			rests[count++] = most_needed % unit;
+	}
+	return count;
+}
+
+/*
+ * The least rest that is as good as BYTES % UNIT: what is held is whole units, so a
+ * table depends on its rest only by which steps' needs leave no more than that.
+ */
+static int64_t rest_within(const struct search *s, int64_t unit, int64_t bytes)
+{
+	int64_t rest = 0;
+	for (size_t i = 0; i < s->costs->run_count; i++)
+		for (int kind = 0; kind < NEEDS; kind++) {
+			int64_t left = need_of(&s->costs->runs[i].cost, kind) % unit;
+			rest = left > rest && left <= bytes % unit ? left : rest;
+		}
+	return rest;
 }
 
 /*
  * Where UNIT divides all that is held: peaks are so many units and what one step
  * needs for a while. The verifier's alone can be had exactly, by levels that end at
- * the budget; else levels are tried that end at what the steps need.
+ * the budget; else levels are tried that end at what the steps need, RANGE bytes.
  */
-static enum status offer_units(struct search *s, struct levels *l, int64_t unit, int64_t bytes)
+static enum status offer_units(struct search *s, struct levels *l, int64_t unit, int64_t range)
 {
-	int64_t rests[4] = {0}, count = 1;
-	if (!s->judge)
-		rests[0] = (s->budget - s->costs->fixed) % unit;
-	for (int kind = 0; kind < 3 && s->judge; kind++) {
-		int64_t most_needed = 0;
-		for (size_t i = 0; i < s->costs->run_count; i++) {
-			const struct step_cost *cost = &s->costs->runs[i].cost;
-			const int64_t needs[] = {cost->forward_temporary, cost->record_temporary, cost->backward_temporary};
-			most_needed = needs[kind] > most_needed ? needs[kind] : most_needed;
-		}
-		bool known = false;
-		for (int64_t k = 0; k < count; k++)
-			known |= rests[k] == most_needed % unit;
-		if (!known)
-			rests[count++] = most_needed % unit;
-	}
 	enum status status = STATUS_OK;
-	for (int64_t k = 0; k < count && !status; k++) {
-		struct grid grid = {unit, rests[k], (bytes - rests[k]) / unit + 1 + (s->judge ? 1 : 0)};
-		status = solve_and_offer(s, l, &grid);
+	if (s->judge) {
+		int64_t rests[NEEDS + 1];
+		int count = needed_rests(s, unit, rests);
+		for (int k = 0; k < count && !status; k++) {
+			for (size_t i = 0; i < s->count; i++)
+				s->levels[i] = is_sought(s, &s->goals[i]) ? (range - rests[k]) / unit + 2 : 0;
+			status = solve_and_offer(s, l, unit, rests[k]);
+		}
+		return status;
+	}
+	/* Goals of one rest share a table, which is made with the first of them. */
+	for (size_t i = 0; i < s->count; i++)
+		s->rests[i] = is_sought(s, &s->goals[i]) ? rest_within(s, unit, s->goals[i].bytes - s->costs->fixed) : -1;
+	for (size_t first = 0; first < s->count && !status; first++) {
+		const int64_t rest = s->rests[first];
+		for (size_t i = 0; i < s->count; i++) {
+			bool now = i >= first && rest >= 0 && s->rests[i] == rest;
+			s->levels[i] = now ? (s->goals[i].bytes - s->costs->fixed - rest) / unit + 1 : 0;
+			s->rests[i] = now ? -1 : s->rests[i];
+		}
+		status = solve_and_offer(s, l, unit, rest);
 	}
 	return status;
 }
@@ -372,19 +547,20 @@ static enum status offer_units(struct search *s, struct levels *l, int64_t unit,
 /* The tables, on a grid that divides all sizes, or on those that the invariant asks for. WHOLE: save-all's peak. */
 static enum status offer_tables(struct search *s, struct levels *l, int64_t whole)
 {
-	int64_t available = s->budget - s->costs->fixed, levels = levels_of(l), unit = common_unit(l->parts, l->count);
-	int64_t reach = reach_of(s) - s->costs->fixed, range = whole - s->costs->fixed;
-	if (available <= 0)
-		return STATUS_OK;
+	const int64_t levels = levels_of(l), unit = common_unit(l->parts, l->count);
+	int64_t range = whole - s->costs->fixed;
 	if (range / unit < levels)
-		return offer_units(s, l, unit, s->judge ? range : available);
-	while (range / 2 >= reach)
-		range /= 2;
+		return offer_units(s, l, unit, range);
 	enum status status = STATUS_OK;
-	for (; range > available / 2 && range > levels / 4 && !status; range /= 2) {
+	for (; range > levels / 4 && !status; range /= 2) {
 		int64_t each = range / (levels - SLACK) + 1;
-		struct grid grid = {each, 0, range / each + 1 + SLACK};
-		status = solve_and_offer(s, l, &grid);
+		for (size_t i = 0; i < s->count; i++) {
+			const struct budget_goal *goal = &s->goals[i];
+			int64_t available = goal->bytes - s->costs->fixed, reach = reach_of(s, goal) - s->costs->fixed;
+			bool within = is_sought(s, goal) && range / 2 < reach && range > available / 2;
+			s->levels[i] = within ? range / each + 1 + SLACK : 0;
+		}
+		status = solve_and_offer(s, l, each, 0);
 	}
 	return status;
 }
@@ -392,13 +568,12 @@ static enum status offer_tables(struct search *s, struct levels *l, int64_t whol
 static enum status search_tables(struct search *s, int64_t whole)
 {
 	int64_t count;
-	enum verdict_on on;
 	struct part *parts = make_parts(s, &count);
 	enum status status = parts ? STATUS_OK : diag_memory(s->diags);
 	if (status == STATUS_OK && count <= LEAST_PARTS) {
 		struct action_list list = {.allocator = s->allocator};
 		(void)least_peak_extract(parts, count, &list);
-		status = offer_list(s, &list, &on);
+		status = offer(s, &from_tables, take_list(s, &list));
 	}
 	if (status == STATUS_OK) {
 		struct levels l;
@@ -466,36 +641,31 @@ static bool choose_parts(const struct search *s, const struct step_cost *large, 
 	return fewest < INT64_MAX;
 }
 
-/* Takes what FAMILY makes if it fits. Where even the verifier's walk is long, and there is no judge, its bound says. */
-static enum status offer_long(struct search *s, const struct policy *family, int64_t bound, enum verdict_on *on)
+/* GOAL takes what FAMILY makes if it fits. Where even the verifier's walk is long, and there is no judge, BOUND says. */
+static enum status offer_long(const struct search *s, struct budget_goal *goal, const struct policy *family,
+                              int64_t bound, enum verdict_on *on)
 {
-	struct schedule *schedule = NULL;
-	enum status status = policy_schedule(family, s->costs, s->allocator, &schedule, s->diags);
-	if (!status && s->costs->steps <= GROUPED)
-		return offer(s, family, schedule, on);
+	struct candidate c = {.family = family, .peak = s->judge ? s->costs->fixed : bound};
+	bool right = true;
 	*on = TOO_LARGE;
-	if (!status && s->judge)
-		status = s->judge->peak(s->judge->context, family, schedule, &bound, s->diags);
-	s->least = !status && bound < s->least ? bound : s->least;
-	if (status || bound > s->budget) {
-		schedule_free(schedule);
-		return status;
-	}
-	s->best = schedule;
-	s->family = *family;
-	*on = TAKEN;
-	return STATUS_OK;
+	enum status status = policy_schedule(family, s->costs, s->allocator, &c.schedule, s->diags);
+	if (!status && s->costs->steps <= GROUPED)
+		status = verify(s, &c, true, &right);
+	if (!status && right)
+		status = offer_to(s, goal, &c, on);
+	schedule_free(c.schedule);
+	return status;
 }
 
 /*
  * The fewest evaluations first; the smallest that there is at last. Where a judge is
  * quick, steps being equal, what the bound says is a little too large is shown to it.
  */
-static enum status search_long(struct search *s)
+static enum status search_long(const struct search *s, struct budget_goal *goal)
 {
 	struct step_cost large = largest_cost(s->costs);
 	bool quick = s->judge && (s->costs->run_count == 1 || s->costs->steps <= GROUPED);
-	int64_t more = 0, bytes = s->budget < INT64_MAX / 2 && quick ? s->budget + 2 * large.state : s->budget;
+	int64_t more = 0, bytes = goal->bytes < INT64_MAX / 2 && quick ? goal->bytes + 2 * large.state : goal->bytes;
 	struct policy family = {.kind = POLICY_revolve, .number = 1, .length = 1};
 	const struct policy smallest = family;
 	enum status status = STATUS_OK;
@@ -504,10 +674,11 @@ static enum status search_long(struct search *s)
 		if (!choose_parts(s, &large, bytes, more, &family))
 			break;
 		more = revolve_parts_evaluations(s->costs->steps, family.length, family.number);
-		status = offer_long(s, &family, enough_bytes(&large, s->costs->fixed, family.length, family.number), &on);
+		int64_t bound = enough_bytes(&large, s->costs->fixed, family.length, family.number);
+		status = offer_long(s, goal, &family, bound, &on);
 	}
-	if (!status && !s->best)
-		status = offer_long(s, &smallest, enough_bytes(&large, s->costs->fixed, 1, 1), &on);
+	if (!status && !goal->schedule)
+		status = offer_long(s, goal, &smallest, enough_bytes(&large, s->costs->fixed, 1, 1), &on);
 	return status;
 }
 
@@ -524,51 +695,75 @@ static bool all_equal(const struct step_costs *costs)
 	return true;
 }
 
-/* Tries everything; where it fails nothing is kept. */
-static enum status search_all(struct search *s)
+/* Save-all to all goals, and its peak. True where some are not settled by that. */
+static enum status offer_save_all(const struct search *s, int64_t *peak, bool *open)
 {
-	const struct step_costs *costs = s->costs;
-	const struct policy all = {.kind = POLICY_save_all};
-	enum status status = offer_family(s, &all);
-	if (status == STATUS_OK && !s->best && costs->steps > 1) {
-		bool tables = costs->steps <= MANY || (costs->steps <= GROUPED && !all_equal(costs));
-		if (tables)
-			status = search_tables(s, s->verified);
-		if (costs->steps <= GROUPED && status == STATUS_OK)
-			status = offer_families(s);
-		if (tables && status == STATUS_OK && costs->steps <= MANY)
-			status = offer_parts(s);
-		else if (status == STATUS_OK)
-			status = search_long(s);
+	struct candidate c = {.family = &save_all};
+	enum verdict_on on;
+	bool right = true;
+	*open = false;
+	enum status status = policy_schedule(&save_all, s->costs, s->allocator, &c.schedule, s->diags);
+	if (!status)
+		status = verify(s, &c, true, &right);
+	for (size_t i = 0; i < s->count && !status && right; i++) {
+		status = offer_to(s, &s->goals[i], &c, &on);
+		*open |= !s->goals[i].schedule;
 	}
-	if (status) {
-		schedule_free(s->best);
-		s->best = NULL;
-	}
+	schedule_free(c.schedule);
+	*peak = c.peak;
 	return status;
 }
 
-enum status budget_search(const struct step_costs *costs, int64_t bytes, const struct budget_judge *judge,
-                          const struct allocator *allocator, struct schedule **schedule, struct policy *family,
-                          int64_t *least, struct diags *diags)
+static enum status search_all(struct search *s)
 {
-	struct search s = {
-		.costs = costs, .judge = judge, .allocator = allocator, .diags = diags, .budget = bytes, .least = INT64_MAX};
-	enum status status = search_all(&s);
-	*schedule = s.best;
-	*least = s.least;
-	if (family)
-		*family = s.family;
+	const struct step_costs *costs = s->costs;
+	int64_t whole;
+	bool open;
+	enum status status = offer_save_all(s, &whole, &open);
+	if (status || !open || costs->steps <= 1)
+		return status;
+	const bool tables = costs->steps <= MANY || (costs->steps <= GROUPED && !all_equal(costs));
+	if (tables)
+		status = search_tables(s, whole);
+	if (costs->steps <= GROUPED && status == STATUS_OK)
+		status = offer_families(s);
+	if (tables && status == STATUS_OK && costs->steps <= MANY)
+		return offer_parts(s);
+	for (size_t i = 0; i < s->count && !status; i++)
+		if (!is_settled(&s->goals[i]))
+			status = search_long(s, &s->goals[i]);
+	return status;
+}
+
+enum status budget_search(const struct step_costs *costs, struct budget_goal *goals, size_t count,
+                          const struct budget_judge *judge, const struct allocator *allocator, struct diags *diags)
+{
+	struct search s = {.costs = costs,
+	                   .judge = judge,
+	                   .allocator = allocator,
+	                   .diags = diags,
+	                   .goals = goals,
+	                   .count = count,
+	                   .levels = allocator_get(allocator, 2 * count, sizeof *s.levels)};
+	s.rests = s.levels + count;
+	for (size_t i = 0; i < count; i++)
+		goals[i] = (struct budget_goal){.bytes = goals[i].bytes, .least = INT64_MAX};
+	enum status status = s.levels ? search_all(&s) : diag_memory(diags);
+	allocator_put(allocator, s.levels, 2 * count * sizeof *s.levels);
+	for (size_t i = 0; i < count && status; i++) {
+		schedule_free(goals[i].schedule);
+		goals[i].schedule = NULL;
+	}
 	return status;
 }
 
 enum status budget_least(const struct step_costs *costs, const struct allocator *allocator, int64_t *least,
                          struct diags *diags)
 {
-	struct schedule *schedule;
-	enum status status = budget_search(costs, 0, NULL, allocator, &schedule, NULL, least, diags);
-	*least = schedule ? 0 : *least; /* a chain that takes nothing fits in nothing */
-	schedule_free(schedule);
+	struct budget_goal goal = {.bytes = 0};
+	enum status status = budget_search(costs, &goal, 1, NULL, allocator, diags);
+	*least = goal.schedule ? 0 : goal.least; /* a chain that takes nothing fits in nothing */
+	schedule_free(goal.schedule);
 	return status;
 }
 
@@ -584,8 +779,8 @@ enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, 
 enum status budget_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t bytes,
                             const char *option)
 {
-	int64_t least;
-	enum status status =
-		budget_search(costs, bytes, NULL, context->allocator, context->schedule, NULL, &least, context->diags);
-	return status || *context->schedule ? status : budget_infeasible(bytes, least, option, context->diags);
+	struct budget_goal goal = {.bytes = bytes};
+	enum status status = budget_search(costs, &goal, 1, NULL, context->allocator, context->diags);
+	*context->schedule = goal.schedule;
+	return status || goal.schedule ? status : budget_infeasible(bytes, goal.least, option, context->diags);
 }

@@ -232,23 +232,18 @@ static void total(struct job *job, const struct job_options *options, const stru
 struct judging {
 	struct job *job;
 	const struct job_options *options;
-	int64_t limit;            /* of a peak that is taken */
-	struct counters counters; /* of the last that was */
 };
 
-static enum status judge_peak(void *context, const struct policy *family, struct schedule *schedule, int64_t *peak,
-                              struct diags *diags)
+static enum status judge_peak(void *context, const struct policy *family, struct schedule *schedule,
+                              struct counters *counters, int64_t *peak, struct diags *diags)
 {
 	struct judging *judging = context;
 	struct job *job = judging->job;
-	struct counters counters = {0};
 	job->schedule = schedule;
 	job->scheduled = *family;
-	enum status status = predict_tile(job, judging->options, &job->tile, &counters, diags);
+	enum status status = predict_tile(job, judging->options, &job->tile, counters, diags);
 	job->schedule = NULL;
-	*peak = job->costs.fixed + counters.peak_bytes;
-	if (*peak <= judging->limit)
-		judging->counters = counters;
+	*peak = job->costs.fixed + counters->peak_bytes;
 	return status;
 }
 
@@ -292,33 +287,50 @@ static void set_bounds(struct budget_judge *judge, const struct job *job)
 	judge->share = share * unshared;
 }
 
-/* LANE: bytes of one beside its slab; ALL: of the job. */
-static enum status make_budget(struct job *job, const struct job_options *options, int64_t lane, int64_t all,
-                               struct diags *diags)
+/* Schedules for COUNT budgets of BYTES each, of whole jobs. */
+static enum status seek_budgets(struct job *job, const struct job_options *options, struct budget_goal *goals,
+                                size_t count, struct diags *diags)
 {
 	struct judging judging = {.job = job, .options = options};
 	struct budget_judge judge = {.peak = judge_peak, .context = &judging};
-	const int64_t bytes = job->policy->number, fixed = job->costs.fixed;
-	struct schedule *schedule;
-	struct policy family;
-	int64_t least;
+	int64_t lane, all;
+	fixed_bytes(job, options, &lane, &all);
 	set_bounds(&judge, job);
-	judging.limit = (bytes - all) / job->lanes - lane + fixed;
-	enum status status =
-		budget_search(&job->costs, judging.limit, &judge, job->allocator, &schedule, &family, &least, diags);
-	job->schedule = schedule;
-	job->scheduled = family;
-	job->predicted = judging.counters;
-	job->tile.slab = judging.counters.peak_bytes;
+	for (size_t i = 0; i < count; i++)
+		goals[i].bytes = (goals[i].bytes - all) / job->lanes - lane + job->costs.fixed;
+	return budget_search(&job->costs, goals, count, &judge, job->allocator, diags);
+}
+
+/* JOB, for POLICY, has what was found, if anything was. */
+static void take_goal(struct job *job, const struct job_options *options, const struct policy *policy,
+                      const struct budget_goal *goal)
+{
+	int64_t lane, all;
+	fixed_bytes(job, options, &lane, &all);
+	job->policy = policy;
+	job->schedule = goal->schedule;
+	job->scheduled = goal->family;
+	job->predicted = goal->counters;
+	job->tile.slab = goal->counters.peak_bytes;
+	if (!goal->schedule)
+		job->least_bytes = all + job->lanes * (lane + goal->least - job->costs.fixed);
+}
+
+static enum status make_budget(struct job *job, const struct job_options *options, struct diags *diags)
+{
+	const bool is_auto = options->policy->kind == POLICY_auto;
+	struct budget_goal goal = {.bytes = job->policy->number};
+	enum status status = seek_budgets(job, options, &goal, 1, diags);
+	if (status)
+		return status;
+	take_goal(job, options, job->policy, &goal);
+	if (!goal.schedule)
+		return budget_infeasible(job->policy->number, job->least_bytes, is_auto ? "--memory " : "budget:", diags);
 	/* Without --memory `auto` is save-all where that fits. */
 	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
-	if (options->policy->kind == POLICY_auto && !options->memory && schedule && family.kind == POLICY_save_all)
+	if (is_auto && !options->memory && goal.family.kind == POLICY_save_all)
 		job->policy = &save_all;
-	if (status || schedule)
-		return status;
-	job->least_bytes = all + job->lanes * (lane + least - fixed);
-	const char *option = options->policy->kind == POLICY_auto ? "--memory " : "budget:";
-	return budget_infeasible(bytes, job->least_bytes, option, diags);
+	return STATUS_OK;
 }
 
 static void set_spill_costs(struct job *job, const struct job_options *options)
@@ -337,10 +349,19 @@ static void set_spill_costs(struct job *job, const struct job_options *options)
 	costs->spill_read = options->spill->read * scale;
 }
 
-static enum status make_schedule(struct job *job, const struct job_options *options, struct diags *diags)
+/* What the steps cost, as policies by cut see them. */
+static enum status set_costs(struct job *job, const struct job_options *options, struct diags *diags)
 {
 	int64_t lane, all;
 	fixed_bytes(job, options, &lane, &all);
+	enum status status = units_costs(&job->tile.units, lane + all / job->lanes, &job->costs, job->arena, diags);
+	if (!status)
+		set_spill_costs(job, options);
+	return status;
+}
+
+static enum status make_schedule(struct job *job, const struct job_options *options, struct diags *diags)
+{
 	job->scheduled = *job->policy;
 	if (policy_by_value(job->policy)) {
 		/* One step, recorded and turned back. */
@@ -349,12 +370,11 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 		job->costs = (struct step_costs){.runs = &one, .run_count = 1, .steps = 1};
 		return policy_schedule(&job->scheduled, &job->costs, job->allocator, &job->schedule, diags);
 	}
-	enum status status = units_costs(&job->tile.units, lane + all / job->lanes, &job->costs, job->arena, diags);
+	enum status status = set_costs(job, options, diags);
 	if (status)
 		return status;
-	set_spill_costs(job, options);
 	if (job->policy->kind == POLICY_budget)
-		return make_budget(job, options, lane, all, diags);
+		return make_budget(job, options, diags);
 	return policy_schedule(&job->scheduled, &job->costs, job->allocator, &job->schedule, diags);
 }
 
@@ -427,8 +447,9 @@ static const struct policy *resolve_auto(struct job *job, const struct job_optio
 	return policy;
 }
 
-enum status job_make(struct job *job, const struct chain *chain, const struct type *input,
-                     const struct job_options *options, struct arena *arena, struct diags *diags)
+/* All that is needed for a schedule. */
+static enum status prepare(struct job *job, const struct chain *chain, const struct type *input,
+                           const struct job_options *options, struct arena *arena, struct diags *diags)
 {
 	memset(job, 0, sizeof *job);
 	job->chain = chain;
@@ -442,19 +463,62 @@ enum status job_make(struct job *job, const struct chain *chain, const struct ty
 	job->policy = resolve_auto(job, options, diags);
 	if (!job->policy)
 		return STATUS_LIMIT;
-	const bool budgeted = job->policy->kind == POLICY_budget; /* whose schedule has been judged */
 	status = choose_tiles(job, options, diags);
-	if (status == STATUS_OK) {
+	if (status == STATUS_OK)
 		job->team = job->tiled ? 1 : units_team(&job->tile.units, options->threads, &job->member_bytes);
-		status = make_schedule(job, options, diags);
-	}
-	if (status == STATUS_OK && !budgeted)
-		status = predict_tile(job, options, &job->tile, &job->predicted, diags);
+	return status;
+}
+
+/* The figures of the whole, with the schedule made and a tile's in job->predicted. */
+static enum status finish(struct job *job, const struct job_options *options, struct diags *diags)
+{
 	struct counters rest = {0};
-	if (status == STATUS_OK && job->rest.rows)
+	enum status status = STATUS_OK;
+	if (job->rest.rows)
 		status = predict_tile(job, options, &job->rest, &rest, diags);
 	if (status == STATUS_OK)
 		total(job, options, &rest);
+	return status;
+}
+
+enum status job_make(struct job *job, const struct chain *chain, const struct type *input,
+                     const struct job_options *options, struct arena *arena, struct diags *diags)
+{
+	enum status status = prepare(job, chain, input, options, arena, diags);
+	const bool budgeted = !status && job->policy->kind == POLICY_budget; /* whose schedule is judged */
+	if (status == STATUS_OK)
+		status = make_schedule(job, options, diags);
+	if (status == STATUS_OK && !budgeted)
+		status = predict_tile(job, options, &job->tile, &job->predicted, diags);
+	return status ? status : finish(job, options, diags);
+}
+
+enum status job_make_budgets(struct job *jobs, const struct policy *const *policies, size_t count,
+                             const struct chain *chain, const struct type *input, const struct job_options *options,
+                             struct arena *arena, struct diags *diags)
+{
+	struct job_options first = *options;
+	first.policy = policies[0];
+	memset(jobs, 0, count * sizeof *jobs);
+	struct budget_goal *goals = arena_array(arena, count, sizeof *goals);
+	if (!goals)
+		return diag_memory(diags);
+	enum status status = prepare(&jobs[0], chain, input, &first, arena, diags);
+	if (!status)
+		status = set_costs(&jobs[0], &first, diags);
+	for (size_t i = 0; i < count && !status; i++)
+		goals[i].bytes = policies[i]->number;
+	if (!status)
+		status = seek_budgets(&jobs[0], &first, goals, count, diags);
+	if (status)
+		return status;
+	for (size_t i = count; i-- > 0;) {
+		jobs[i] = jobs[0];
+		take_goal(&jobs[i], &first, policies[i], &goals[i]);
+	}
+	for (size_t i = 0; i < count && !status; i++)
+		if (jobs[i].schedule)
+			status = finish(&jobs[i], &first, diags);
 	return status;
 }
 

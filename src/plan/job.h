@@ -72,6 +72,14 @@ struct job {
  */
 enum status job_make(struct job *job, const struct chain *chain, const struct type *input,
                      const struct job_options *options, struct arena *arena, struct diags *diags);
+/*
+ * Plans as many JOBS as POLICIES, COUNT of kind budget, at least one, each as job_make
+ * would with it as options->policy; but the schedules are sought all at once. One that
+ * is infeasible has least_bytes and no schedule. The first must outlive the others.
+ */
+enum status job_make_budgets(struct job *jobs, const struct policy *const *policies, size_t count,
+                             const struct chain *chain, const struct type *input, const struct job_options *options,
+                             struct arena *arena, struct diags *diags);
 void job_free(struct job *job);
 /*
  * The residual report, of whole arrays: rows in ROWS (arguments first: params as

@@ -93,16 +93,6 @@ struct machine_hooks {
 	enum status (*progress)(void *context, const struct action *action, int64_t live);
 };
 
-struct counters {
-	int64_t steps, evaluations, checkpoints;
-	int64_t stored_bytes, peak_bytes;
-	int64_t spill_writes, spill_reads;
-	int64_t spill_bytes;                /* written to disk in all */
-	int64_t spill_state;                /* of the largest state that is */
-	double forward_cost, backward_cost; /* of one forward and backward pass */
-	double recomputed_cost;
-};
-
 /* A row of the residual report: something that is held when the first sweep ends. */
 struct held {
 	const struct type *type;

@@ -57,27 +57,36 @@ enum status policy_schedule(const struct policy *policy, const struct step_costs
 
 /*
  * What a schedule takes in truth, where the caller knows better than the verifier:
- * *PEAK in the verifier's bytes, costs->fixed among them. FAMILY made the schedule;
- * where its kind is budget, a planner of budget.c did. The truth is not
+ * COUNTERS, and *PEAK in the verifier's bytes, costs->fixed among them. FAMILY made
+ * the schedule; where its kind is budget, a planner of budget.c did. The truth is not
  * less than SHARE of what the verifier says above costs->fixed, less SLACK bytes.
  */
 struct budget_judge {
-	enum status (*peak)(void *context, const struct policy *family, struct schedule *schedule, int64_t *peak,
-	                    struct diags *diags);
+	enum status (*peak)(void *context, const struct policy *family, struct schedule *schedule,
+	                    struct counters *counters, int64_t *peak, struct diags *diags);
 	void *context;
 	double share;
 	int64_t slack;
 };
 
+/* A budget of BYTES, and the schedule of least time that was found for it. */
+struct budget_goal {
+	int64_t bytes;
+	struct schedule *schedule; /* NULL where there is none; then */
+	int64_t least;             /* is the least bytes for which there is one */
+	struct policy family;      /* what made the schedule */
+	double time;               /* by the verifier */
+	struct counters counters;  /* by the judge, where there is one */
+};
+
 /*
- * The schedule of least time over COSTS that takes at most BYTES, as JUDGE (NULL:
- * the verifier) says; FAMILY, unless NULL, is set to what made it. *SCHEDULE is NULL
- * where there is none; then *LEAST is the least bytes for which there is one. The
- * time does not rise with BYTES. STATUS_LIMIT where memory is short.
+ * Seeks for each of COUNT GOALS, by its bytes, the schedule of least time over COSTS
+ * that takes at most so many, as JUDGE (NULL: the verifier) says: the same whatever
+ * the other goals are, in hardly more time than for one. The time does not rise with
+ * bytes. STATUS_LIMIT where memory is short; then no schedule is left.
  */
-enum status budget_search(const struct step_costs *costs, int64_t bytes, const struct budget_judge *judge,
-                          const struct allocator *allocator, struct schedule **schedule, struct policy *family,
-                          int64_t *least, struct diags *diags);
+enum status budget_search(const struct step_costs *costs, struct budget_goal *goals, size_t count,
+                          const struct budget_judge *judge, const struct allocator *allocator, struct diags *diags);
 /* The least bytes for which budget:BYTES is feasible over COSTS, as the verifier counts. STATUS_LIMIT. */
 enum status budget_least(const struct step_costs *costs, const struct allocator *allocator, int64_t *least,
                          struct diags *diags);

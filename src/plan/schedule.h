@@ -107,19 +107,32 @@ enum status schedule_verify(struct schedule *schedule, const struct step_costs *
                             const struct allocator *allocator, struct verdict *verdict, struct diags *diags);
 
 /*
- * The same, and WATCH sees what is done as it is done: PART is an action, or one
- * of at most 64 parts of an action that goes over many steps; from FROM to TO by
- * the time of the verdict, LIVE the most bytes in use meanwhile; AGAIN where a
+ * The same, and WATCH sees what is done as it is done. PART, unless NULL: an action,
+ * or one of at most 64 parts of an action that goes over many steps; from FROM to TO
+ * by the time of the verdict, LIVE the most bytes in use meanwhile; AGAIN where a
  * FORWARD or RECORD is not of the first sweep. False from it ends the walk as
- * where memory is short.
+ * where memory is short. WANTED, unless NULL: the verdict so far, after each action;
+ * false from it ends the walk with a verdict that is not valid.
  */
 struct schedule_watch {
 	bool (*part)(void *context, const struct action *part, double from, double to, int64_t live, bool again);
 	void *context;
+	bool (*wanted)(void *context, const struct verdict *verdict);
 };
 enum status schedule_follow(struct schedule *schedule, const struct step_costs *costs,
                             const struct allocator *allocator, const struct schedule_watch *watch,
                             struct verdict *verdict, struct diags *diags);
+
+/* What the machine counts, when it plans and when the evaluator runs. */
+struct counters {
+	int64_t steps, evaluations, checkpoints;
+	int64_t stored_bytes, peak_bytes;
+	int64_t spill_writes, spill_reads;
+	int64_t spill_bytes;                /* written to disk in all */
+	int64_t spill_state;                /* of the largest state that is */
+	double forward_cost, backward_cost; /* of one forward and backward pass */
+	double recomputed_cost;
+};
 
 const char *action_name(enum action_kind kind); /* "forward" ... */
 

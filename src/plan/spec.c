@@ -372,8 +372,8 @@ int64_t spec_stored(const struct spec *spec, struct schedule *schedule, const st
 	return bytes;
 }
 
-static enum status plan_verified(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator,
-                                 struct counters *counters, double *time, struct diags *diags)
+enum status spec_figures(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator,
+                         struct counters *counters, double *time, struct diags *diags)
 {
 	const struct step_costs *costs = &spec->costs;
 	struct verdict verdict;
@@ -408,7 +408,7 @@ enum status spec_plan(const struct spec *spec, const struct policy *policy, cons
 	struct schedule *made = NULL;
 	enum status status = policy_schedule(policy, &spec->costs, allocator, &made, diags);
 	if (!status)
-		status = plan_verified(spec, made, allocator, counters, time, diags);
+		status = spec_figures(spec, made, allocator, counters, time, diags);
 	if (status || !schedule)
 		schedule_free(made);
 	else

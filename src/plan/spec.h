@@ -29,6 +29,9 @@ enum status spec_read(struct spec *spec, const struct source *source, struct are
  */
 enum status spec_plan(const struct spec *spec, const struct policy *policy, const struct allocator *allocator,
                       struct counters *counters, double *time, struct schedule **schedule, struct diags *diags);
+/* The same of a SCHEDULE that is there. */
+enum status spec_figures(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator,
+                         struct counters *counters, double *time, struct diags *diags);
 /* What SCHEDULE holds, by position, when the first sweep ends: a sum of these, for steps + 1 positions. */
 enum { SPEC_RESIDUAL = 1, SPEC_STATE = 2 };
 unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator);

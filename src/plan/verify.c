@@ -49,7 +49,12 @@ struct verifier {
 
 static const struct step_cost *cost_of(struct verifier *v, int64_t step)
 {
-	if (step < v->starts[v->run] || step >= v->starts[v->run + 1]) {
+	const int64_t *starts = v->starts + v->run;
+	if (step >= starts[1] && v->run + 1 < v->costs->run_count && step < starts[2]) {
+		v->run++;
+	} else if (step < starts[0] && v->run > 0 && step >= starts[-1]) {
+		v->run--;
+	} else if (step < starts[0] || step >= starts[1]) {
 		size_t low = 0, high = v->costs->run_count;
 		while (high - low > 1) {
 			size_t middle = low + (high - low) / 2;
@@ -221,7 +226,7 @@ static void remove_recorded(struct verifier *v)
 
 /* Actions. Each returns what is wrong, or NULL; `out_of_memory` is its own. */
 
-static const char out_of_memory[] = "out of memory";
+static const char out_of_memory[] = "out of memory", unwanted[] = "it is not wanted";
 
 /* A stretch of equal steps from BEGIN: how many may be taken at once. */
 static int64_t stretch(struct verifier *v, int64_t begin, int64_t end)
@@ -549,8 +554,11 @@ enum status schedule_follow(struct schedule *schedule, const struct step_costs *
 	peak(&v, 0);
 	schedule_rewind(schedule);
 	while (!wrong && schedule_next(schedule, &verdict->action)) {
-		wrong = watch ? interpret_watched(&v, &verdict->action, watch) : interpret(&v, &verdict->action);
+		bool parts = watch && watch->part;
+		wrong = parts ? interpret_watched(&v, &verdict->action, watch) : interpret(&v, &verdict->action);
 		verdict->actions += !wrong;
+		if (!wrong && watch && watch->wanted && !watch->wanted(watch->context, verdict))
+			wrong = unwanted;
 	}
 	schedule_rewind(schedule);
 	if (!wrong)

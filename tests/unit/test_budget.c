@@ -223,6 +223,72 @@ END_TEST
 START_TEST(long_chains) { random_chains(23, nightly() ? 50 : 1, 700, 2, 4); }
 END_TEST
 
+static void compare_schedules(struct schedule *a, struct schedule *b)
+{
+	struct action x, y;
+	bool more, other;
+	do {
+		more = schedule_next(a, &x);
+		other = schedule_next(b, &y);
+		ck_assert_int_eq(more, other);
+		if (!more)
+			return;
+		ck_assert_int_eq(x.kind, y.kind);
+		ck_assert_int_eq(x.begin, y.begin);
+		ck_assert_int_eq(x.end, y.end);
+		if (x.kind != ACT_FORWARD && x.kind != ACT_RECORD && x.kind != ACT_BACKWARD)
+			ck_assert_int_eq(x.slot, y.slot);
+	} while (more);
+}
+
+/* What a budget is given does not depend on the others that are asked for with it, nor on their order. */
+static void compare_with_single(const struct step_costs *costs, struct budget_goal *goals, size_t count)
+{
+	struct arena arena;
+	struct diags diags;
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+	ck_assert_int_eq(budget_search(costs, goals, count, NULL, &allocator_system, &diags), STATUS_OK);
+	for (size_t i = 0; i < count; i++) {
+		struct budget_goal one = {.bytes = goals[i].bytes};
+		ck_assert_int_eq(budget_search(costs, &one, 1, NULL, &allocator_system, &diags), STATUS_OK);
+		ck_assert_int_eq(one.schedule == NULL, goals[i].schedule == NULL);
+		if (one.schedule) {
+			ck_assert_int_le(verdict_of(one.schedule, costs).peak, one.bytes);
+			ck_assert_int_eq(one.family.kind, goals[i].family.kind);
+			ck_assert(one.time >= goals[i].time && one.time <= goals[i].time);
+			compare_schedules(one.schedule, goals[i].schedule);
+		} else {
+			ck_assert_int_eq(one.least, goals[i].least);
+		}
+		schedule_free(one.schedule);
+		schedule_free(goals[i].schedule);
+	}
+	arena_free(&arena);
+}
+
+START_TEST(many_budgets_at_once)
+{
+	static const int64_t units[] = {1, 7, 1000};
+	uint64_t seed = 25;
+	int rounds = nightly() ? 300 : 24;
+	for (int i = 0; i < rounds; i++) {
+		struct step_run room[60];
+		struct step_costs costs = random_costs(&seed, room, i % 6 ? 12 : 60, i % 4 ? 1 : 9, units[i % 3]);
+		costs.fixed = draw(&seed, 5000);
+		struct schedule *all = schedule_of("save-all", 0, &costs);
+		int64_t whole = verdict_of(all, &costs).peak - costs.fixed;
+		schedule_free(all);
+		struct budget_goal goals[12];
+		for (size_t k = 0; k < 12; k++)
+			goals[k].bytes = costs.fixed + (whole > 0 ? draw(&seed, whole + whole / 9 + 1) : 0);
+		goals[3].bytes = goals[9].bytes;
+		goals[5].bytes = draw(&seed, 5000);
+		compare_with_single(&costs, goals, 12);
+	}
+}
+END_TEST
+
 /* As good as revolve, every and sqrt at the bytes that those take. */
 START_TEST(no_policy_is_better)
 {
@@ -320,6 +386,7 @@ int main(void)
 	tcase_add_test(tcase, short_chains);
 	tcase_add_test(tcase, chains_of_runs);
 	tcase_add_test(tcase, long_chains);
+	tcase_add_test(tcase, many_budgets_at_once);
 	tcase_add_test(tcase, no_policy_is_better);
 	tcase_add_test(tcase, long_equal_chain);
 	tcase_add_test(tcase, two_thousand_unequal_steps);

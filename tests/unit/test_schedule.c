@@ -128,7 +128,7 @@ START_TEST(watched_is_unwatched)
 		struct watched w = {0};
 		struct arena arena;
 		struct diags diags;
-		const struct schedule_watch watch = {see_part, &w};
+		const struct schedule_watch watch = {.part = see_part, .context = &w};
 		arena_init(&arena, &allocator_system);
 		diags_init(&diags, &arena);
 		ck_assert_int_eq(schedule_follow(schedule, &costs, &allocator_system, &watch, &verdict, &diags), STATUS_OK);
