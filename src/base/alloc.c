@@ -43,6 +43,13 @@ struct allocator allocator_capped(struct allocator_cap *cap, size_t most)
 	return (struct allocator){capped_resize, cap};
 }
 
+void allocator_trim(void)
+{
+#ifdef __GLIBC__
+	(void)malloc_trim(0);
+#endif
+}
+
 void *allocator_get(const struct allocator *allocator, size_t count, size_t size)
 {
 	size_t bytes;

@@ -29,6 +29,9 @@ struct allocator_cap {
 };
 struct allocator allocator_capped(struct allocator_cap *cap, size_t most);
 
+/* Gives the system back what has been freed, where it is kept for later: planning may take more than the run. */
+void allocator_trim(void);
+
 /* count * size bytes, uninitialised; NULL where short or where the product overflows. */
 void *allocator_get(const struct allocator *allocator, size_t count, size_t size);
 /* Frees a block of SIZE bytes; NULL is fine. */

@@ -13,6 +13,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .threads = s->threads,
 	                            .tile = s->tile,
 	                            .whole = s->given[OPTION_JOURNAL],
+	                            .on_disk = s->given[OPTION_SPILL],
 	                            .store = s->store,
 	                            .want_value = s->given[OPTION_VALUE],
 	                            .memory = s->memory,

@@ -305,12 +305,18 @@ static enum status check_policy(struct session *s, const struct policy *policy)
 	return STATUS_USAGE;
 }
 
+/* Whether it may keep states on disk. */
+static bool takes_disk(const struct policy *policy)
+{
+	return policy->kind == POLICY_disk_revolve || policy->kind == POLICY_budget || policy->kind == POLICY_auto;
+}
+
 static enum status understand_policies(struct session *s)
 {
 	const bool several = s->command->letter & (PLAN | CHECK | PROFILE);
 	const char *text = s->policy_count ? s->policies[0] : s->memory ? "auto" : "save-all";
-	bool spilled = !s->policy_count && several;
 	enum status status = policy_parse(&s->policy, text, &s->arena, &s->diags);
+	bool spilled = !s->policy_count && (several || takes_disk(&s->policy));
 	if (!status && s->policy_count > 1 && !several) {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "one policy is wanted, and this is another: %s", s->policies[1]);
 		diag_hint(&s->diags, "`ckptc plan` compares several; P+Q is either of two by value");
@@ -319,7 +325,7 @@ static enum status understand_policies(struct session *s)
 	for (size_t i = 0; i < s->policy_count && !status; i++) {
 		struct policy policy;
 		status = policy_parse(&policy, s->policies[i], &s->arena, &s->diags);
-		spilled |= policy.kind == POLICY_disk_revolve;
+		spilled |= takes_disk(&policy);
 		if (!status)
 			status = check_policy(s, &policy);
 	}
@@ -329,14 +335,15 @@ static enum status understand_policies(struct session *s)
 	for (size_t i = 0; i < s->compared_count && !status; i++) {
 		struct policy policy;
 		status = policy_parse(&policy, s->compared[i], &s->arena, &s->diags);
-		spilled |= policy.kind == POLICY_disk_revolve;
+		spilled |= takes_disk(&policy);
 		if (status && i && !s->file && !s->text) /* what stands there is the chain */
 			diag_hint(&s->diags, "option '--diff' wants two policies: --diff P Q");
 	}
 	if (!status && s->memory && s->policy_count && s->policy.kind != POLICY_auto)
 		status = usage(s, "--memory chooses the policy itself: give it with no policy or with ", "--policy auto");
 	if (!status && s->given[OPTION_SPILL] && !spilled && !s->given[OPTION_JOURNAL])
-		diag_warn(&s->diags, "nothing is spilled: of the policies only disk-revolve:S keeps states on disk");
+		diag_warn(&s->diags,
+		          "nothing is spilled: of the policies disk-revolve:S, budget:BYTES and auto keep states on disk");
 	return status;
 }
 

@@ -1157,6 +1157,7 @@ static enum status end_outputs(struct run *run, struct diags *diags)
 static enum status run_array(struct run *run, struct diags *diags)
 {
 	enum status status = prepare(run, diags);
+	allocator_trim();
 	struct lane *lanes = arena_array(run->arena, (size_t)run->job->lanes, sizeof *lanes);
 	if (!lanes)
 		return diag_memory(diags);

@@ -1,5 +1,6 @@
 /*
- * disk-revolve:S: S snapshots in memory and as many as are wanted on disk, after
+ * disk-revolve:S: S snapshots in memory (none, where S is 0: each state that steps
+ * are run again from is read anew) and as many as are wanted on disk, after
  * Aupy, Herrmann, Hovland and Robert, "Optimal multistage algorithm for adjoint
  * computation", SIAM J. Sci. Comput. 38 (2016).
  *

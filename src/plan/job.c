@@ -220,7 +220,11 @@ static void total(struct job *job, const struct job_options *options, const stru
 	job->slabs = (job->lanes - 1) * job->tile.slab + last_slab;
 	c->stored_bytes = (job->lanes - 1) * c->stored_bytes + last_stored;
 	job->staging = c->spill_state > rest->spill_state ? c->spill_state : rest->spill_state;
-	c->peak_bytes = all + job->lanes * (lane + job->staging) + job->slabs;
+	c->peak_bytes = all + job->lanes * lane + job->slabs;
+	/* A budget that has no room for the copy has states written while the run waits. */
+	if (job->policy->kind == POLICY_budget && c->peak_bytes + job->lanes * job->staging > job->policy->number)
+		job->staging = 0;
+	c->peak_bytes += job->lanes * job->staging;
 }
 
 /*
@@ -287,6 +291,79 @@ static void set_bounds(struct budget_judge *judge, const struct job *job)
 	judge->share = share * unshared;
 }
 
+/* Whether disk-revolve:SNAPSHOTS, with the copy of a state on its way to disk or without, is within GOAL's bytes. */
+static enum status disk_fits(struct judging *judging, struct budget_goal *goal, int64_t snapshots, bool staged,
+                             struct counters *counters, bool *fits, struct diags *diags)
+{
+	const struct policy policy = {.kind = POLICY_disk_revolve, .number = snapshots};
+	struct job *job = judging->job;
+	struct schedule *schedule;
+	int64_t peak = 0;
+	*counters = (struct counters){0};
+	enum status status = policy_schedule(&policy, &job->costs, job->allocator, &schedule, diags);
+	if (status == STATUS_OK)
+		status = judge_peak(judging, &policy, schedule, counters, &peak, diags);
+	schedule_free(schedule);
+	*fits = peak + (staged ? counters->spill_state : 0) <= goal->bytes;
+	if (snapshots == 0 && !goal->schedule && peak < goal->least)
+		goal->least = peak;
+	return status;
+}
+
+/* The most snapshots that fit; -1 where none do. */
+static enum status most_snapshots(struct judging *judging, struct budget_goal *goal, bool staged, int64_t *snapshots,
+                                  struct diags *diags)
+{
+	int64_t low = -1, high = judging->job->costs.steps; /* low fits, high does not, or is of no use */
+	for (int64_t s = 0; high - low > 1; s = low + (high - low) / 2) {
+		struct counters counters;
+		bool fits;
+		enum status status = disk_fits(judging, goal, s, staged, &counters, &fits, diags);
+		if (status)
+			return status;
+		*(fits ? &low : &high) = s;
+		if (low < 0)
+			break;
+	}
+	*snapshots = low;
+	return STATUS_OK;
+}
+
+/*
+ * States on disk, where that is cheaper than what GOAL has, which fits in memory
+ * alone, or where it has nothing: disk-revolve with as many snapshots as there is
+ * room for. The copy that is written while the run goes on comes before all of
+ * them but the first.
+ */
+static enum status offer_disk(struct judging *judging, struct budget_goal *goal, struct diags *diags)
+{
+	struct job *job = judging->job;
+	struct counters counters;
+	int64_t snapshots = -1, unstaged = -1;
+	bool fits;
+	enum status status = most_snapshots(judging, goal, true, &snapshots, diags);
+	if (status == STATUS_OK && snapshots < 1)
+		status = most_snapshots(judging, goal, false, &unstaged, diags);
+	if (unstaged > snapshots)
+		snapshots = unstaged;
+	if (status == STATUS_OK && snapshots >= 0)
+		status = disk_fits(judging, goal, snapshots, false, &counters, &fits, diags);
+	if (status || snapshots < 0)
+		return status;
+	const double disk =
+		(double)counters.spill_writes * job->costs.spill_write + (double)counters.spill_reads * job->costs.spill_read;
+	if (goal->schedule && goal->counters.recomputed_cost <= counters.recomputed_cost + disk)
+		return STATUS_OK;
+	schedule_free(goal->schedule);
+	goal->schedule = NULL;
+	goal->counters = counters;
+	goal->family = (struct policy){.kind = POLICY_disk_revolve, .number = snapshots};
+	goal->family.text = arena_printf(job->arena, "disk-revolve:%lld", (long long)snapshots);
+	if (!goal->family.text)
+		return diag_memory(diags);
+	return policy_schedule(&goal->family, &job->costs, job->allocator, &goal->schedule, diags);
+}
+
 /* Schedules for COUNT budgets of BYTES each, of whole jobs. */
 static enum status seek_budgets(struct job *job, const struct job_options *options, struct budget_goal *goals,
                                 size_t count, struct diags *diags)
@@ -298,7 +375,14 @@ static enum status seek_budgets(struct job *job, const struct job_options *optio
 	set_bounds(&judge, job);
 	for (size_t i = 0; i < count; i++)
 		goals[i].bytes = (goals[i].bytes - all) / job->lanes - lane + job->costs.fixed;
-	return budget_search(&job->costs, goals, count, &judge, job->allocator, diags);
+	enum status status = budget_search(&job->costs, goals, count, &judge, job->allocator, diags);
+	for (size_t i = 0; i < count && status == STATUS_OK && options->on_disk && job->costs.steps > 1; i++)
+		status = offer_disk(&judging, &goals[i], diags);
+	for (size_t i = 0; i < count && status; i++) {
+		schedule_free(goals[i].schedule);
+		goals[i].schedule = NULL;
+	}
+	return status;
 }
 
 /* JOB, for POLICY, has what was found, if anything was. */

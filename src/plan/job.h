@@ -20,6 +20,7 @@ struct job_options {
 	enum dtype store;         /* --store-dtype, or DTYPE_COUNT */
 	bool want_value;          /* the output too */
 	bool whole;               /* not in tiles */
+	bool on_disk;             /* a budget may keep states on disk */
 	int64_t memory;           /* for `auto`: the budget, or 0 */
 	int64_t memory_available; /* for `auto` without one; 0: unknown */
 	int64_t param_bytes;      /* of the params' and consts' arrays */
@@ -57,7 +58,7 @@ struct job {
 	struct step_costs costs;
 	int64_t least_bytes;           /* that a budget must have, where one was found to be infeasible; else 0 */
 	struct counters predicted;     /* of the whole job: all lanes, params, I/O blocks */
-	int64_t staging;               /* bytes of a lane's copy of a state on its way to disk, a part of the same */
+	int64_t staging;               /* bytes of a lane's copy of a state on its way to disk, a part of the same; or 0 */
 	int64_t slabs;                 /* bytes of all lanes' slabs at their highest, a part of predicted.peak_bytes */
 	int64_t gradient_bytes;        /* accumulators of params' gradients, for all lanes */
 	int64_t input_row, output_row; /* bytes of a row of the input and of the output in a chunk */

@@ -11,7 +11,7 @@
 
 #include "plan/emit.h"
 
-enum argument { NONE, COUNT, NAMES, BYTES };
+enum argument { NONE, COUNT, NUMBER, NAMES, BYTES };
 
 const struct policy_info policy_table[POLICY_COUNT] = {
 #define POLICY(ID, NAME, ARGUMENT, PLACEHOLDER, BY_VALUE, DOC) {NAME, PLACEHOLDER, BY_VALUE, DOC},
@@ -68,6 +68,7 @@ static enum status wrong_argument(const struct parser *p, enum policy_kind kind,
 	const struct policy_info *info = &policy_table[kind];
 	static const char *const wants[] = {[NONE] = "",
 	                                    [COUNT] = "a whole number of at least 1",
+	                                    [NUMBER] = "a whole number of at least 0",
 	                                    [NAMES] = "one name or more, separated by commas",
 	                                    [BYTES] = "a number of bytes such as 64MiB"};
 	enum status status = diag_file(p->diags, STATUS_USAGE, NULL, -1, "policy '%s' %s", info->name, problem);
@@ -83,7 +84,7 @@ static enum status parse_count(const struct parser *p, struct policy *policy, co
 		if (*c < '0' || *c > '9' || __builtin_mul_overflow(number, 10, &number) ||
 		    __builtin_add_overflow(number, *c - '0', &number))
 			return wrong_argument(p, policy->kind, arena_printf(p->arena, "cannot take '%s'", text));
-	if (!*text || number < 1)
+	if (!*text || number < (argument_kinds[policy->kind] == COUNT))
 		return wrong_argument(p, policy->kind, *text ? "needs at least 1" : "needs a number");
 	policy->number = number;
 	policy->text = arena_printf(p->arena, "%s:%lld", policy_table[policy->kind].name, (long long)number);
@@ -143,7 +144,7 @@ static enum status parse_one(const struct parser *p, struct policy *policy, cons
 	const char *argument = arena_strndup(p->arena, text + skip, length - skip);
 	if (!argument)
 		return diag_memory(p->diags);
-	if (argument_kinds[kind] == COUNT)
+	if (argument_kinds[kind] == COUNT || argument_kinds[kind] == NUMBER)
 		return parse_count(p, policy, argument);
 	if (argument_kinds[kind] == NAMES)
 		return parse_names(p, policy, argument);

@@ -96,7 +96,7 @@ enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, 
 /* The disk's costs where none is known: as in disk-revolve's paper, five steps (of the mean forward cost) each. */
 double assumed_spill_cost(const struct step_costs *costs);
 
-/* Griewank and Walther 2000: evaluations (recording ones included) of revolve with S snapshots over L steps. */
+/* Griewank and Walther 2000: evaluations (recording ones included) of revolve with S snapshots over L steps; INT64_MAX where there is none for them. */
 int64_t revolve_evaluations(int64_t steps, int64_t snapshots);
 /* Evaluations of any cut policy where a closed form is known, else -1. */
 int64_t policy_evaluations(const struct policy *policy, int64_t steps);

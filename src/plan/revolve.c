@@ -221,7 +221,7 @@ int64_t revolve_evaluations(int64_t steps, int64_t snapshots)
 	if (steps <= 0)
 		return 0;
 	if (snapshots < 1)
-		return -1;
+		return steps == 1 ? 1 : INT64_MAX;
 	int64_t reach, r = repetitions_of(steps, snapshots, &reach);
 	/* beta(s + 1, r - 1) = sum of beta(s, i) for i < r: below r l, so the difference never overflows wrongly. */
 	return saturate(steps + (__int128)r * steps - binomial_reach(snapshots + 1, r - 1));

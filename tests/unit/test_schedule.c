@@ -377,7 +377,7 @@ START_TEST(disk_revolve_is_optimal)
 {
 	struct disk_search *d = calloc(1, sizeof *d);
 	for (int steps = 1; steps <= DISK_STEPS; steps++)
-		for (int s = 1; s <= 2; s++)
+		for (int s = 0; s <= 2; s++)
 			for (int write = 0; write <= 4; write += 2)
 				for (int read = 0; read <= 3; read++) {
 					d->steps = steps;
@@ -388,7 +388,8 @@ START_TEST(disk_revolve_is_optimal)
 					uniform_run.cost.backward = 0;
 					costs.spill_write = write;
 					costs.spill_read = read;
-					struct schedule *schedule = schedule_of(s == 1 ? "disk-revolve:1" : "disk-revolve:2", 0, &costs);
+					static const char *const policies[] = {"disk-revolve:0", "disk-revolve:1", "disk-revolve:2"};
+					struct schedule *schedule = schedule_of(policies[s], 0, &costs);
 					struct verdict verdict = verdict_of(schedule, &costs);
 					ck_assert(verdict.valid);
 					ck_assert_msg(verdict.time < disk_least(d) + 1e-9, "%d steps, S %d, w %d, r %d: %g, not %d", steps,
@@ -404,7 +405,7 @@ END_TEST
 START_TEST(disk_revolve_is_valid)
 {
 	static const int64_t lengths[] = {0, 1, 2, 3, 7, 40, 100, 999, 2999, 3000, 3001, 3002, 10000};
-	for (int s = 1; s <= 81; s *= 3)
+	for (int s = 0; s <= 81; s = s ? 3 * s : 1)
 		for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
 			for (int w = 0; w < 3; w++) {
 				char text[32];
