@@ -164,9 +164,10 @@ static enum status check_journal(struct session *s)
 {
 	if (!s->given[OPTION_JOURNAL])
 		return STATUS_OK;
-	if (s->policy.kind != POLICY_disk_revolve)
+	const bool budgeted = s->policy.kind == POLICY_budget || (s->policy.kind == POLICY_auto && s->memory);
+	if (!s->given[OPTION_SPILL] || (s->policy.kind != POLICY_disk_revolve && !budgeted))
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
-		                 "--journal goes on from states on disk: it wants --policy disk-revolve:S and --spill DIR");
+		                 "--journal goes on from states on disk: it wants --spill DIR, and --policy disk-revolve:S or --memory BYTES");
 	if (s->given[OPTION_TILE])
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
 		                 "with --journal the array is kept whole: --tile has no meaning");

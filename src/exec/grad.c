@@ -95,7 +95,12 @@ static void identify(const struct run *run, const void *input, size_t size, stru
 	char type[TYPE_TEXT];
 	memset(identity, 0, sizeof *identity);
 	parts[JOURNAL_CHAIN] = journal_hash(JOURNAL_HASH_START, run->chain->source->text, run->chain->source->length);
+	/* Where costs are measured, or memory is, another schedule may be chosen than was. */
+	const struct counters *c = &run->job->predicted;
+	const int64_t schedule[] = {c->evaluations, c->checkpoints, c->spill_writes, c->spill_reads};
 	parts[JOURNAL_POLICY] = hash_text(JOURNAL_HASH_START, run->job->policy->text);
+	parts[JOURNAL_POLICY] = hash_text(parts[JOURNAL_POLICY], run->job->scheduled.text);
+	parts[JOURNAL_POLICY] = journal_hash(parts[JOURNAL_POLICY], schedule, sizeof schedule);
 	const int types[] = {run->options->dtype, options->store, run->options->flush_denormals};
 	parts[JOURNAL_TYPES] = journal_hash(JOURNAL_HASH_START, types, sizeof types);
 	parts[JOURNAL_VALUE_WANTED] = run->options->value != NULL;
