@@ -231,10 +231,18 @@ bool table_solve(struct table *t, const struct allocator *allocator)
 	t->low = (int32_t *)(t->charge + count);
 	t->rows = (float *)(t->low + rows);
 	set_charges(t);
-	for (int64_t j = 1; j <= t->count; j++)
-		for (int64_t i = j; i-- > 0;)
-			for (int pin = 0; pin <= t->pins; pin++)
-				solve_range(t, i, j, pin);
+	/*
+	 * By some ends at a time, from the last begin down: rows (i, k) of one begin lie far
+	 * apart, and are read for all these ends while they are in the cache.
+	 */
+	enum { TOGETHER = 16 };
+	for (int64_t first = 1; first <= t->count; first += TOGETHER) {
+		int64_t last = first + TOGETHER - 1 < t->count ? first + TOGETHER - 1 : t->count;
+		for (int64_t i = last; i-- > 0;)
+			for (int64_t j = most(first, i + 1); j <= last; j++)
+				for (int pin = 0; pin <= t->pins; pin++)
+					solve_range(t, i, j, pin);
+	}
 	return true;
 }
 
