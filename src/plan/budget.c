@@ -50,7 +50,8 @@ struct candidate {
 	bool verified, judged;
 	double time;
 	int64_t peak;  /* by the verifier */
-	int64_t truth; /* by the judge; without one the same */
+	int64_t truth; /* by the judge, asked for at MOST; without one the same */
+	int64_t most;
 	struct counters counters;
 };
 
@@ -143,13 +144,29 @@ static enum status verify(const struct search *s, struct candidate *c, bool full
 	return status;
 }
 
-static enum status ask_judge(const struct search *s, struct candidate *c)
+/* The bytes beyond which GOAL does not care what something takes. */
+static int64_t most_of(const struct budget_goal *goal)
+{
+	return goal->bytes > goal->least || goal->schedule ? goal->bytes : goal->least;
+}
+
+/* Whether GOAL, which may want C, must have the judge asked. */
+static bool must_ask(const struct budget_goal *goal, const struct candidate *c)
+{
+	return !c->judged || (c->truth > c->most && c->most < most_of(goal));
+}
+
+static enum status ask_judge(const struct search *s, const struct budget_goal *goal, struct candidate *c)
 {
 	enum status status = STATUS_OK;
-	if (!s->judge)
+	if (!s->judge) {
 		c->truth = c->peak;
-	else if (!c->judged)
-		status = s->judge->peak(s->judge->context, c->family, c->schedule, &c->counters, &c->truth, s->diags);
+		return STATUS_OK;
+	}
+	if (!must_ask(goal, c))
+		return STATUS_OK;
+	c->most = most_of(goal);
+	status = s->judge->peak(s->judge->context, c->family, c->schedule, c->most, &c->counters, &c->truth, s->diags);
 	c->judged = !status;
 	return status;
 }
@@ -160,7 +177,7 @@ static enum status offer_to(const struct search *s, struct budget_goal *goal, st
 	*on = is_faster(goal, c->time) ? TOO_LARGE : SLOWER;
 	if (!may_want(s, goal, c->time, c->peak))
 		return STATUS_OK;
-	enum status status = ask_judge(s, c);
+	enum status status = ask_judge(s, goal, c);
 	if (status)
 		return status;
 	goal->least = c->truth < goal->least ? c->truth : goal->least;
@@ -187,7 +204,7 @@ static enum status offer(const struct search *s, const struct policy *family, st
 	if (!schedule)
 		return diag_memory(s->diags);
 	enum status status = verify(s, &c, false, &right);
-	for (size_t i = 0; i < s->count && !status && right; i++)
+	for (size_t i = s->count; i-- > 0 && !status && right;)
 		status = offer_to(s, &s->goals[i], &c, &on);
 	schedule_free(schedule);
 	return status;
@@ -382,7 +399,7 @@ static enum status offer_rung(const struct search *s, struct budget_goal *goal, 
 	struct candidate *c = &l->rungs[i];
 	enum status status = STATUS_OK;
 	bool right = true;
-	const bool large = c->judged && c->truth > goal->bytes && c->truth >= goal->least;
+	const bool large = c->judged && !must_ask(goal, c) && c->truth > goal->bytes && c->truth >= goal->least;
 	if (!c->verified || (may_want(s, goal, c->time, c->peak) && !large)) {
 		struct action_list list = {.allocator = s->allocator};
 		table_extract(l->table, l->levels[i], &list);
@@ -443,7 +460,7 @@ static enum status offer_table(const struct search *s, const struct table *table
 		}
 		before = time < before ? time : before;
 	}
-	for (size_t i = 0; i < s->count && !status; i++) {
+	for (size_t i = s->count; i-- > 0 && !status;) {
 		int64_t count = 0;
 		while (count < l.count && l.levels[count] < s->levels[i])
 			count++;

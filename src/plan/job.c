@@ -187,11 +187,12 @@ static enum status predict_long(struct job *job, const struct job_options *optio
 	return STATUS_OK;
 }
 
+/* MOST: bytes of the slab beyond which nothing else matters; 0: it does. */
 static enum status predict_tile(struct job *job, const struct job_options *options, struct tile_plan *tile,
-                                struct counters *counters, struct diags *diags)
+                                int64_t most, struct counters *counters, struct diags *diags)
 {
 	struct machine_options machine = {
-		.want_value = options->want_value, .store = options->store, .allocator = job->allocator};
+		.most = most, .want_value = options->want_value, .store = options->store, .allocator = job->allocator};
 	bool known;
 	enum status status = predict_long(job, options, tile, counters, &known, diags);
 	if (status == STATUS_OK && !known)
@@ -238,14 +239,15 @@ struct judging {
 	const struct job_options *options;
 };
 
-static enum status judge_peak(void *context, const struct policy *family, struct schedule *schedule,
+static enum status judge_peak(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
                               struct counters *counters, int64_t *peak, struct diags *diags)
 {
 	struct judging *judging = context;
 	struct job *job = judging->job;
+	const int64_t slab = most - job->costs.fixed;
 	job->schedule = schedule;
 	job->scheduled = *family;
-	enum status status = predict_tile(job, judging->options, &job->tile, counters, diags);
+	enum status status = predict_tile(job, judging->options, &job->tile, slab > 0 ? slab : 1, counters, diags);
 	job->schedule = NULL;
 	*peak = job->costs.fixed + counters->peak_bytes;
 	return status;
@@ -559,7 +561,7 @@ static enum status finish(struct job *job, const struct job_options *options, st
 	struct counters rest = {0};
 	enum status status = STATUS_OK;
 	if (job->rest.rows)
-		status = predict_tile(job, options, &job->rest, &rest, diags);
+		status = predict_tile(job, options, &job->rest, 0, &rest, diags);
 	if (status == STATUS_OK)
 		total(job, options, &rest);
 	return status;
@@ -573,7 +575,7 @@ enum status job_make(struct job *job, const struct chain *chain, const struct ty
 	if (status == STATUS_OK)
 		status = make_schedule(job, options, diags);
 	if (status == STATUS_OK && !budgeted)
-		status = predict_tile(job, options, &job->tile, &job->predicted, diags);
+		status = predict_tile(job, options, &job->tile, 0, &job->predicted, diags);
 	return status ? status : finish(job, options, diags);
 }
 

@@ -47,6 +47,7 @@ struct machine {
 	const struct machine_hooks *hooks;
 	const struct allocator *allocator;
 	struct diags *diags;
+	const struct step **steps; /* by index, where no hooks want the loops' counters and there are few; or NULL */
 	struct counters *counters;
 	struct pool pool;
 	struct buffer *buffers;
@@ -152,7 +153,7 @@ static bool drop_state(struct machine *m)
 
 static const struct step *step_at(struct machine *m, int64_t index)
 {
-	return lowered_step(m->lowered, index, m->levels);
+	return m->steps ? m->steps[index] : lowered_step(m->lowered, index, m->levels);
 }
 
 static const struct unit *unit_of(const struct machine *m, const struct step *step)
@@ -794,10 +795,26 @@ static enum status end_first_sweep(struct machine *m)
 	return STATUS_OK;
 }
 
+/* The steps that a walk asks for again and again. */
+static bool list_steps(struct machine *m)
+{
+	enum { FEW = 1 << 16 };
+	const int64_t count = m->lowered->steps;
+	if (m->hooks || m->units->by_value || count > FEW)
+		return true;
+	const struct step **steps = allocator_get(m->allocator, (size_t)count + 1, sizeof *steps);
+	for (int64_t i = 0; steps && i < count; i++)
+		steps[i] = step_at(m, i);
+	m->steps = steps;
+	return steps != NULL;
+}
+
 static enum status begin(struct machine *m)
 {
 	size_t slots = m->lowered->slot_count, a = 0, b = 0;
 	pool_init(&m->pool, m->allocator);
+	if (!list_steps(m))
+		return memory(m);
 	if (!grow(m, (void **)&m->state, &a, slots, sizeof *m->state) ||
 	    !grow(m, (void **)&m->cotangent, &b, slots, sizeof *m->cotangent))
 		return memory(m);
@@ -899,6 +916,7 @@ static void free_machine(struct machine *m)
 	allocator_put(a, m->out_params, m->port_capacity * sizeof *m->out_params);
 	allocator_put(a, m->out_buffers, m->port_capacity * sizeof *m->out_buffers);
 	allocator_put(a, m->arrays, m->array_capacity * sizeof *m->arrays);
+	allocator_put(a, m->steps, ((size_t)m->lowered->steps + 1) * sizeof *m->steps);
 	pool_free(&m->pool);
 }
 
@@ -919,15 +937,16 @@ enum status machine_run(const struct units *units, struct schedule *schedule, co
 	struct action action, next;
 	schedule_rewind(schedule);
 	enum status status = begin(&m);
-	bool more = schedule_next(schedule, &action);
-	while (more && status == STATUS_OK) {
+	bool more = schedule_next(schedule, &action), within = true;
+	while (more && within && status == STATUS_OK) {
 		more = schedule_next(schedule, &next);
 		status = act(&m, &action, more ? &next : NULL);
 		if (status == STATUS_OK && m.hooks && m.hooks->progress)
 			status = m.hooks->progress(m.hooks->context, &action, m.pool.top);
+		within = !options->most || m.pool.peak <= options->most;
 		action = next;
 	}
-	if (status == STATUS_OK)
+	if (status == STATUS_OK && within)
 		status = finish(&m);
 	counters->peak_bytes = m.pool.peak;
 	free_machine(&m);

@@ -107,6 +107,7 @@ struct held_list {
 };
 
 struct machine_options {
+	int64_t most;                      /* where the peak is beyond so many bytes the rest does not matter; 0: it does */
 	bool want_value;                   /* the output is wanted at the end of the first sweep */
 	enum dtype store;                  /* --store-dtype F16 or BF16, or DTYPE_COUNT */
 	const struct machine_hooks *hooks; /* NULL: plan only */
@@ -116,7 +117,8 @@ struct machine_options {
 };
 
 /*
- * Interprets SCHEDULE over UNITS. STATUS_LIMIT where memory for its tables is
+ * Interprets SCHEDULE over UNITS. Beyond options->most the walk ends, and of COUNTERS
+ * only peak_bytes says anything: it is beyond too. STATUS_LIMIT where memory for its tables is
  * short; what hooks return. A wrong schedule is a bug (asserted).
  */
 enum status machine_run(const struct units *units, struct schedule *schedule, const struct machine_options *options,

@@ -58,11 +58,11 @@ enum status policy_schedule(const struct policy *policy, const struct step_costs
 /*
  * What a schedule takes in truth, where the caller knows better than the verifier:
  * COUNTERS, and *PEAK in the verifier's bytes, costs->fixed among them. FAMILY made
- * the schedule; where its kind is budget, a planner of budget.c did. The truth is not
- * less than SHARE of what the verifier says above costs->fixed, less SLACK bytes.
+ * the schedule; where its kind is budget, a planner of budget.c did. Where it takes
+ * more than MOST, more than that is all there is to say. The truth is not less than SHARE of what the verifier says above costs->fixed, less SLACK bytes.
  */
 struct budget_judge {
-	enum status (*peak)(void *context, const struct policy *family, struct schedule *schedule,
+	enum status (*peak)(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
 	                    struct counters *counters, int64_t *peak, struct diags *diags);
 	void *context;
 	double share;
