@@ -77,6 +77,12 @@ enum status lower(struct lowered *lowered, const struct chain *chain, const stru
  * of the loops around it, by level.
  */
 const struct step *lowered_step(const struct lowered *lowered, int64_t index, int64_t *counters);
+/*
+ * How many steps there are in a turn of the outermost loop around step INDEX of which
+ * at least TURNS turns are left before step END: as many steps on, up to *UNTIL, comes
+ * the same step again. 0 where there is none.
+ */
+int64_t lowered_period(const struct lowered *lowered, int64_t index, int64_t end, int64_t turns, int64_t *until);
 enum { MAX_LOOP_LEVELS = 256 };
 
 #endif

@@ -47,6 +47,9 @@ struct machine {
 	const struct machine_hooks *hooks;
 	const struct allocator *allocator;
 	struct diags *diags;
+	bool looped;         /* some steps are of a loop, and what they do alone matters */
+	int64_t *mark, *now; /* what the machine held, and holds, while turns are run */
+	size_t mark_capacity, now_capacity;
 	const struct step **steps; /* by index, where no hooks want the loops' counters and there are few; or NULL */
 	struct counters *counters;
 	struct pool pool;
@@ -815,6 +818,8 @@ static enum status begin(struct machine *m)
 	pool_init(&m->pool, m->allocator);
 	if (!list_steps(m))
 		return memory(m);
+	for (size_t i = 0; i < m->lowered->item_count; i++)
+		m->looped |= !m->lowered->items[i].step && !m->hooks && !m->options->held && !m->units->by_value;
 	if (!grow(m, (void **)&m->state, &a, slots, sizeof *m->state) ||
 	    !grow(m, (void **)&m->cotangent, &b, slots, sizeof *m->cotangent))
 		return memory(m);
@@ -836,6 +841,93 @@ static enum status begin(struct machine *m)
 	return m->hooks && m->hooks->input ? m->hooks->input(m->hooks->context, m->buffers[id].offset, type) : STATUS_OK;
 }
 
+/* Turns of a loop. */
+
+/* Writes what decides on where all that follows lies, while no more is held or let go than the state: 0 is failure. */
+static size_t write_mark(struct machine *m, int64_t **mark, size_t *capacity)
+{
+	const size_t slots = m->lowered->slot_count, count = 1 + 2 * (m->pool.count + slots);
+	if (!grow(m, (void **)mark, capacity, count, sizeof **mark))
+		return 0;
+	int64_t *to = *mark;
+	*to++ = m->pool.top;
+	for (size_t i = 0; i < m->pool.count; i++) {
+		*to++ = m->pool.holes[i].offset;
+		*to++ = m->pool.holes[i].size;
+	}
+	for (size_t i = 0; i < slots; i++) {
+		const struct buffer *buffer = m->state[i] == NO_BUFFER ? NULL : &m->buffers[m->state[i]];
+		*to++ = buffer ? buffer->offset : -1;
+		*to++ = buffer ? buffer->holds : 0;
+	}
+	return count;
+}
+
+/* Advances over a turn of PERIOD steps from *INDEX. *COST: what it cost. */
+static enum status run_turn(struct machine *m, int64_t *index, int64_t period, double *cost)
+{
+	enum status status = STATUS_OK;
+	*cost = 0;
+	for (int64_t end = *index + period; *index < end && !status; ++*index) {
+		*cost += unit_of(m, step_at(m, *index))->linear.forward_cost;
+		status = run_step(m, *index, false, true);
+	}
+	return status;
+}
+
+/*
+ * Advances from *INDEX over turns of PERIOD steps that are alike, to less than some
+ * turns before UNTIL. Once a turn ends with everything as it was after an earlier one,
+ * those between come again and again, and are counted instead of run (Brent's way to
+ * find a cycle: the one remembered is the latest of turns 1, 2, 4, ...).
+ */
+static enum status run_turns(struct machine *m, int64_t *index, int64_t period, int64_t until)
+{
+	enum { HOLES = 64 }; /* beyond which remembering takes longer than running */
+	size_t marked = 0;
+	for (int64_t turns = 0, limit = 0; m->pool.count <= HOLES && *index + period <= until; turns++) {
+		if (turns == limit) {
+			marked = write_mark(m, &m->mark, &m->mark_capacity);
+			limit = limit ? 2 * limit : 1;
+			turns = 0;
+		}
+		double cost;
+		enum status status = run_turn(m, index, period, &cost);
+		if (status)
+			return status;
+		size_t count = write_mark(m, &m->now, &m->now_capacity);
+		if (!marked || !count)
+			return memory(m);
+		if (count != marked || memcmp(m->mark, m->now, count * sizeof *m->mark) != 0)
+			continue;
+		int64_t cycle = (turns + 1) * period, times = (until - *index) / cycle;
+		*index += times * cycle;
+		m->position = *index;
+		m->counters->evaluations += times * cycle;
+		*(m->first_sweep ? &m->counters->forward_cost : &m->counters->recomputed_cost) +=
+			(double)(times * (turns + 1)) * cost;
+		return STATUS_OK;
+	}
+	return STATUS_OK;
+}
+
+static enum status forward(struct machine *m, int64_t begin, int64_t end)
+{
+	enum { TURNS = 5 }; /* of fewer nothing can be spared */
+	enum status status = STATUS_OK;
+	int64_t alike = begin; /* from here on turns may be alike */
+	for (int64_t i = begin; i < end && !status; i++) {
+		int64_t until, period = m->looped && i >= alike ? lowered_period(m->lowered, i, end, TURNS, &until) : 0;
+		if (period) {
+			status = run_turns(m, &i, period, until);
+			alike = until;
+		}
+		if (!status && i < end)
+			status = run_step(m, i, false, true);
+	}
+	return status;
+}
+
 static enum status act(struct machine *m, const struct action *action, const struct action *next)
 {
 	enum status status = STATUS_OK;
@@ -843,11 +935,13 @@ static enum status act(struct machine *m, const struct action *action, const str
 	case ACT_FORWARD:
 	case ACT_RECORD:
 		assert(m->has_state && m->position == action->begin);
-		for (int64_t i = action->begin; i < action->end && status == STATUS_OK; i++) {
+		if (action->kind == ACT_FORWARD)
+			status = forward(m, action->begin, action->end);
+		for (int64_t i = action->begin; i < action->end && action->kind == ACT_RECORD && status == STATUS_OK; i++) {
 			bool last = i + 1 == action->end;
 			bool turns = last && (!next || next->kind == ACT_BACKWARD);
 			bool output = last && m->first_sweep && i + 1 == steps_of(m) && m->options->want_value;
-			status = run_step(m, i, action->kind == ACT_RECORD, !turns || output);
+			status = run_step(m, i, true, !turns || output);
 		}
 		if (status == STATUS_OK && m->first_sweep && action->end == steps_of(m))
 			status = end_first_sweep(m);
@@ -916,6 +1010,8 @@ static void free_machine(struct machine *m)
 	allocator_put(a, m->out_params, m->port_capacity * sizeof *m->out_params);
 	allocator_put(a, m->out_buffers, m->port_capacity * sizeof *m->out_buffers);
 	allocator_put(a, m->arrays, m->array_capacity * sizeof *m->arrays);
+	allocator_put(a, m->mark, m->mark_capacity * sizeof *m->mark);
+	allocator_put(a, m->now, m->now_capacity * sizeof *m->now);
 	allocator_put(a, m->steps, ((size_t)m->lowered->steps + 1) * sizeof *m->steps);
 	pool_free(&m->pool);
 }
