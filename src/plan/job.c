@@ -304,7 +304,8 @@ static enum status disk_fits(struct judging *judging, struct budget_goal *goal, 
 	*counters = (struct counters){0};
 	enum status status = policy_schedule(&policy, &job->costs, job->allocator, &schedule, diags);
 	if (status == STATUS_OK)
-		status = judge_peak(judging, &policy, schedule, counters, &peak, diags);
+		status =
+			judge_peak(judging, &policy, schedule, snapshots == 0 ? INT64_MAX : goal->bytes, counters, &peak, diags);
 	schedule_free(schedule);
 	*fits = peak + (staged ? counters->spill_state : 0) <= goal->bytes;
 	if (snapshots == 0 && !goal->schedule && peak < goal->least)
