@@ -167,7 +167,8 @@ static enum status check_journal(struct session *s)
 	const bool budgeted = s->policy.kind == POLICY_budget || (s->policy.kind == POLICY_auto && s->memory);
 	if (!s->given[OPTION_SPILL] || (s->policy.kind != POLICY_disk_revolve && !budgeted))
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
-		                 "--journal goes on from states on disk: it wants --spill DIR, and --policy disk-revolve:S or --memory BYTES");
+		                 "--journal goes on from states on disk: it wants --spill DIR, and --policy disk-revolve:S or "
+		                 "--memory BYTES");
 	if (s->given[OPTION_TILE])
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
 		                 "with --journal the array is kept whole: --tile has no meaning");

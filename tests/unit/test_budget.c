@@ -289,6 +289,46 @@ START_TEST(many_budgets_at_once)
 }
 END_TEST
 
+/* Memory that is there for so many requests. */
+struct short_memory {
+	int64_t left, held;
+};
+
+static void *short_resize(void *context, void *block, size_t old_size, size_t new_size)
+{
+	struct short_memory *memory = context;
+	if (new_size > old_size && memory->left-- <= 0)
+		return NULL;
+	memory->held += (int64_t)new_size - (int64_t)old_size;
+	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
+}
+
+START_TEST(memory_short)
+{
+	uint64_t seed = 26;
+	struct step_run room[9];
+	struct step_costs costs = random_costs(&seed, room, 9, 2, 1000);
+	struct arena arena;
+	enum status status = STATUS_LIMIT;
+	arena_init(&arena, &allocator_system);
+	for (int64_t requests = 0; status == STATUS_LIMIT; requests++) {
+		struct short_memory memory = {.left = requests};
+		const struct allocator allocator = {.resize = short_resize, .context = &memory};
+		struct diags diags;
+		diags_init(&diags, &arena);
+		struct budget_goal goals[] = {{.bytes = 1}, {.bytes = 20000}, {.bytes = 40000}};
+		status = budget_search(&costs, goals, 3, NULL, &allocator, &diags);
+		for (size_t i = 0; i < 3; i++) {
+			ck_assert(status == STATUS_OK || !goals[i].schedule);
+			schedule_free(goals[i].schedule);
+		}
+		ck_assert_int_eq(memory.held, 0);
+	}
+	ck_assert_int_eq(status, STATUS_OK);
+	arena_free(&arena);
+}
+END_TEST
+
 /* As good as revolve, every and sqrt at the bytes that those take. */
 START_TEST(no_policy_is_better)
 {
@@ -387,6 +427,7 @@ int main(void)
 	tcase_add_test(tcase, chains_of_runs);
 	tcase_add_test(tcase, long_chains);
 	tcase_add_test(tcase, many_budgets_at_once);
+	tcase_add_test(tcase, memory_short);
 	tcase_add_test(tcase, no_policy_is_better);
 	tcase_add_test(tcase, long_equal_chain);
 	tcase_add_test(tcase, two_thousand_unequal_steps);
