@@ -12,7 +12,7 @@
 #define ISA_BYTES 32
 #define ISA_FMA 1
 #define ISA_TILE 10
-#define ISA_SLEEF(NAME, ULP) Sleef_##NAME##d4_##ULP##avx2
+#define ISA_SLEEF(NAME, ULP) Sleef_finz_##NAME##d4_##ULP##avx2
 #include "ops/vector_template.h"
 
 LANEWISE vd fma_d(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }

@@ -15,7 +15,7 @@
 #define ISA_SCALEF 1
 #define ISA_TILE 16
 #define ISA_SELECT 1
-#define ISA_SLEEF(NAME, ULP) Sleef_##NAME##d8_##ULP##avx512f
+#define ISA_SLEEF(NAME, ULP) Sleef_finz_##NAME##d8_##ULP##avx512f
 #define select_f(MASK, YES, NO) ((vf)_mm512_mask_blend_ps(_mm512_movepi32_mask((__m512i)(MASK)), NO, YES))
 #define select_d(MASK, YES, NO) ((vd)_mm512_mask_blend_pd(_mm512_movepi64_mask((__m512i)(MASK)), NO, YES))
 #include "ops/vector_template.h"

@@ -11,7 +11,7 @@
 #define ISA_BYTES 16
 #define ISA_FMA 0
 #define ISA_TILE 8
-#define ISA_SLEEF(NAME, ULP) Sleef_##NAME##d2_##ULP##sse2
+#define ISA_SLEEF(NAME, ULP) Sleef_cinz_##NAME##d2_##ULP##sse2
 #include "ops/vector_template.h"
 
 LANEWISE vf sqrt_f(vf x) { return _mm_sqrt_ps(x); }

@@ -495,6 +495,58 @@ START_TEST(test_tail_equals_body)
 }
 END_TEST
 
+/* One element by itself: its result and its slope. */
+static void run_alone(const struct kernels *kernels, const struct row *row, size_t i, struct outputs *to)
+{
+	const size_t at = i * size_of(kernels);
+	struct kernel_args args = {.out = to->y.bytes + at, .v = in_v.bytes + at, .scalar = 1.75, .n = 1};
+	struct kernel_args back = {.out = to->dv.bytes + at, .g = in_g.bytes + at, .scalar = 1.75, .n = 1};
+
+	set_numbers(row, 0, args.number);
+	set_numbers(row, 0, back.number);
+	args.a = row->binary ? in_a.bytes + at : NULL;
+	if (row->kept) {
+		args.keep[0] = is_mask(row) ? (void *)to->mask[0] : (void *)(to->kept.bytes + at);
+		args.keep[1] = row->kept == KEPT_IS_MASKS ? to->mask[1] : NULL;
+		kernels->forward_keep[row->op][0](&args);
+	} else {
+		kernels->forward[row->op][0](&args);
+	}
+	back.v = row->needs_v & NEED_V ? args.v : NULL;
+	back.a = row->needs_v & NEED_A ? args.a : NULL;
+	back.y = row->needs_v & NEED_Y ? args.out : NULL;
+	back.k = row->needs_v & NEED_K ? args.keep[0] : NULL;
+	back.l = row->needs_v & NEED_L ? args.keep[1] : NULL;
+	if (kernels->vjp_v[row->op][0])
+		kernels->vjp_v[row->op][0](&back);
+}
+
+/* Nor does it matter what stands beside an element: a function that chose its way for a whole vector would let it. */
+START_TEST(test_neighbours_do_not_matter)
+{
+	enum { ROUNDS = 6, FORM = 0 };
+	FOR_ALL
+	{
+		const struct kernels *kernels = tables[table];
+		for (int round = 0; round < ROUNDS; round++) {
+			const size_t n = MOST;
+			const int form = FORM;
+			fill_inputs(kernels, row, false);
+			for (size_t i = 0; i < n; i++)
+				put(kernels, in_v.bytes, i, ldexp(uniform(-2, 2), (int)uniform(-4, round % 2 ? 64 : 32)));
+			run_row(kernels, row, form, 0, 0, n, &whole);
+			for (size_t i = 0; i < n; i++)
+				run_alone(kernels, row, i, &part);
+			ck_assert_msg(same(kernels, part.y.bytes, whole.y.bytes, n), "y: " WHERE);
+			if (kernels->vjp_v[row->op][form])
+				ck_assert_msg(same(kernels, part.dv.bytes, whole.dv.bytes, n), "dv: " WHERE);
+			if (row->kept == KEPT_IS_VALUE)
+				ck_assert_msg(same(kernels, part.kept.bytes, whole.kept.bytes, n), "kept: " WHERE);
+		}
+	}
+}
+END_TEST
+
 START_TEST(test_in_place_and_unaligned)
 {
 	static struct array copy, copy_a;
@@ -1107,6 +1159,7 @@ int main(void)
 	tcase_set_timeout(tcase, 240);
 	tcase_add_test(tcase, test_table_is_complete);
 	tcase_add_test(tcase, test_tail_equals_body);
+	tcase_add_test(tcase, test_neighbours_do_not_matter);
 	tcase_add_test(tcase, test_in_place_and_unaligned);
 	tcase_add_test(tcase, test_special_values);
 	tcase_add_test(tcase, test_errors_in_ulp);
