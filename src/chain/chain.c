@@ -271,6 +271,7 @@ static struct argument argument_of_option(const struct option *option)
 {
 	struct argument argument = {.number = option->number,
 	                            .integer = option->integer,
+	                            .whole = option->whole,
 	                            .boolean = option->boolean,
 	                            .word = option->text,
 	                            .integers = option->integers,
@@ -318,6 +319,7 @@ static enum status resolve_positional(struct resolver *r, struct node *node, con
 		argument.kind = ARGUMENT_NUMBER;
 		argument.number = operand->number;
 		argument.integer = operand->integer;
+		argument.whole = operand->whole;
 		break;
 	case OPERAND_NAME:
 		argument.kind = ARGUMENT_WORD;

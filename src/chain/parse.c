@@ -310,6 +310,7 @@ struct operand *parse_number_operand(struct parse *parse, const struct parse_num
 	if (operand) {
 		operand->number = number->value;
 		operand->integer = number->integer;
+		operand->whole = number->whole;
 	}
 	return operand;
 }
@@ -462,6 +463,7 @@ struct option *parse_number_option(struct parse *parse, const char *name, struct
 	if (option) {
 		option->number = number->value;
 		option->integer = number->integer;
+		option->whole = number->whole;
 	}
 	return option;
 }

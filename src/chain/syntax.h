@@ -20,6 +20,7 @@ struct operand {
 	const char *text; /* NUMBER: canonical source, "(pi / 2)" where an expression; NAME: the name */
 	double number;
 	bool integer;  /* NUMBER: written as an integer literal that fits int64 */
+	int64_t whole; /* ... and what it is: its double may have lost digits */
 	int64_t index; /* NAME [ INDEX ], from the end where negative; NO_INDEX without */
 	struct block *block;
 	struct operand *next;
@@ -34,6 +35,7 @@ struct option {
 	enum value_kind kind;
 	double number;
 	bool integer;
+	int64_t whole; /* of an INTEGER */
 	bool boolean;
 	const char *text; /* NUMBER: as written; NAME, STRING: unescaped text */
 	int64_t *integers;

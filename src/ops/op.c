@@ -292,19 +292,13 @@ static const char *check_argument(enum check check, const struct argument *a)
 	return NULL;
 }
 
-/* The integer of A, whose double may have lost digits. */
-static int64_t integer_of(const struct argument *a)
-{
-	return a->integers && a->count == 1 ? a->integers[0] : (int64_t)a->number;
-}
-
 static void set_axes(struct attrs *attrs, const struct argument *a)
 {
 	attrs->has_axis = true;
 	attrs->axis_count = a->kind == ARGUMENT_NUMBER ? 1 : (int)a->count;
 	/* what no array has stays out of range */
 	for (int i = 0; i < attrs->axis_count; i++) {
-		const int64_t axis = a->kind == ARGUMENT_NUMBER ? integer_of(a) : a->integers[i];
+		const int64_t axis = a->kind == ARGUMENT_NUMBER ? a->whole : a->integers[i];
 		attrs->axis[i] = axis < -MAX_DIMS - 1 ? -MAX_DIMS - 1 : axis > MAX_DIMS ? MAX_DIMS : (int)axis;
 	}
 }
@@ -312,7 +306,7 @@ static void set_axes(struct attrs *attrs, const struct argument *a)
 static void set_pair(int64_t pair[2], const struct argument *a)
 {
 	for (int i = 0; i < 2; i++)
-		pair[i] = a->kind == ARGUMENT_NUMBER ? integer_of(a) : a->integers[a->count > 1 ? i : 0];
+		pair[i] = a->kind == ARGUMENT_NUMBER ? a->whole : a->integers[a->count > 1 ? i : 0];
 }
 
 static void store_argument(struct attrs *attrs, enum argument_id id, const struct argument *a)
@@ -342,30 +336,30 @@ static void store_argument(struct attrs *attrs, enum argument_id id, const struc
 		break;
 	case ID_shape:
 		if (attrs->shape.ndim < MAX_DIMS)
-			attrs->shape.dim[attrs->shape.ndim++] = integer_of(a);
+			attrs->shape.dim[attrs->shape.ndim++] = a->whole;
 		break;
 	case ID_start:
 		attrs->has_start = true;
-		attrs->start = integer_of(a);
+		attrs->start = a->whole;
 		break;
 	case ID_stop:
 		attrs->has_stop = true;
-		attrs->stop = integer_of(a);
+		attrs->stop = a->whole;
 		break;
 	case ID_step:
-		attrs->step = integer_of(a);
+		attrs->step = a->whole;
 		break;
 	case ID_before:
-		attrs->before = integer_of(a);
+		attrs->before = a->whole;
 		break;
 	case ID_after:
-		attrs->after = integer_of(a);
+		attrs->after = a->whole;
 		break;
 	case ID_value:
 		attrs->value = a->number;
 		break;
 	case ID_shift:
-		attrs->shift = integer_of(a);
+		attrs->shift = a->whole;
 		break;
 	case ID_dx:
 		attrs->dx = a->number;
@@ -385,7 +379,7 @@ static void store_argument(struct attrs *attrs, enum argument_id id, const struc
 		attrs->p = a->number;
 		break;
 	case ID_seed:
-		attrs->seed = integer_of(a);
+		attrs->seed = a->whole;
 		break;
 	case ID_delta:
 		attrs->delta = a->number;
@@ -419,6 +413,7 @@ void attrs_default(struct attrs *attrs, enum op op)
 		} else if (sscanf(token.value, "%lf", &a.number) != 1) {
 			a.kind = ARGUMENT_WORD;
 		}
+		a.whole = (int64_t)a.number; /* the table's are small */
 		store_argument(attrs, find_argument(token.name), &a);
 	}
 }

@@ -90,7 +90,8 @@ enum argument_kind { ARGUMENT_NUMBER, ARGUMENT_WORD, ARGUMENT_BOOL, ARGUMENT_INT
 struct argument {
 	enum argument_kind kind;
 	double number;
-	bool integer; /* NUMBER that is an integer within int64 */
+	bool integer;  /* NUMBER that is an integer within int64 ... */
+	int64_t whole; /* ... and what it is: its double may have lost digits */
 	bool boolean;
 	const char *word;
 	const int64_t *integers;

@@ -165,6 +165,7 @@ static void set_arguments(struct setup *s, const char *text)
 		snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - token) : 0, token);
 		struct argument a = {.kind = ARGUMENT_NUMBER, .number = strtod(value, &end), .word = value, .integers = list};
 		a.integer = a.number == floor(a.number);
+		a.whole = a.integer ? (int64_t)a.number : 0;
 		if (*end == ',') {
 			a.kind = ARGUMENT_INTEGERS;
 			for (const char *at = value; a.count < 8; at = end + 1) {

@@ -36,6 +36,7 @@ static struct argument argument_of(const char *text, int64_t list[64])
 		a.kind = ARGUMENT_WORD;
 	}
 	a.integer = a.number == floor(a.number) && fabs(a.number) < 0x1p63;
+	a.whole = a.integer ? (int64_t)a.number : 0;
 	return a;
 }
 
