@@ -318,6 +318,11 @@ LANEWISE vd gauss_lane(vd x) { return exp_lane(clamp_d(-(x * x), -300, 0)); }
 
 /* ---- floats ---- */
 
+/* whether |x| > BOUND in any lane */
+#ifndef ISA_BEYOND
+LANEWISE bool beyond_f(vf x, float bound) { return bits_f(abs_f(x) > splat_f(bound)) != 0; }
+#endif
+
 #define FROM_LANES(NAME, X) narrow(NAME##_lane(widen_low(X)), NAME##_lane(widen_high(X)))
 
 LANEWISE vf exp_f(vf x) { return FROM_LANES(exp, clamp_f(x, -120, 100)); }
@@ -370,28 +375,27 @@ LANEWISE vf log1p_f(vf x)
 	return y;
 }
 
-/* Lanes beyond the reduction: the C library reduces a double exactly, and a float is one. */
-#define TRIG_FAR(NAME)                                                                                                 \
+/*
+ * Lanes beyond the reduction: the C library reduces a double exactly, and a float is one. The branch is before
+ * the lanes, so that a sine and the cosine beside it are one block after it, and share what they have in common.
+ */
+#define TRIG(NAME, FAR)                                                                                                \
 	COLD void NAME##_far(const vf *x, vf *y)                                                                           \
 	{                                                                                                                  \
+		*y = FROM_LANES(NAME, *x);                                                                                     \
 		for (int i = 0; i < LANES_F; i++)                                                                              \
 			if (fabsf((*x)[i]) > trig_bound)                                                                           \
-				(*y)[i] = (float)NAME((double)(*x)[i]);                                                                \
-	}
-#define TRIG(NAME, FAR)                                                                                                \
+				(*y)[i] = (float)FAR((double)(*x)[i]);                                                                 \
+	}                                                                                                                  \
 	LANEWISE vf NAME##_f(vf x)                                                                                         \
 	{                                                                                                                  \
-		vf y = FROM_LANES(NAME, x);                                                                                    \
-		if (__builtin_expect(bits_f(abs_f(x) > splat_f(trig_bound)) != 0, 0)) {                                        \
-			vf far = x, result = y;                                                                                    \
-			FAR##_far(&far, &result);                                                                                  \
-			y = result;                                                                                                \
+		if (__builtin_expect(beyond_f(x, trig_bound), 0)) {                                        \
+			vf far = x, y;                                                                                             \
+			NAME##_far(&far, &y);                                                                                      \
+			return y;                                                                                                  \
 		}                                                                                                              \
-		return y;                                                                                                      \
+		return FROM_LANES(NAME, x);                                                                                    \
 	}
-TRIG_FAR(sin)
-TRIG_FAR(cos)
-TRIG_FAR(tan)
 TRIG(sin, sin)
 TRIG(cos, cos)
 TRIG(tan, tan)
