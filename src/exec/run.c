@@ -156,7 +156,7 @@ static int64_t choose_pieces(struct setup *setup)
 		chunk = 1;
 	if (setup->sums)
 		tile = tile_block_of(&setup->whole, setup->rows);
-	else if (wanted)
+	else if (wanted && !tile_multiplies(setup->whole.whole))
 		tile = chunk = wanted;
 	else
 		tile = only_elements(setup->whole.whole) ? chunk : cached_rows(setup);

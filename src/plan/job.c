@@ -5,8 +5,9 @@
  * stay in the second-level cache. Where something is summed over the streamed
  * axis (a loss, a param's gradient) the tile is the block of that sum, and its
  * rows depend on the chain and its types alone: so the same bits come out for
- * any --tile, --threads and policy. --tile then sets how many blocks a worker
- * takes at a time.
+ * any --tile, --threads and policy. So it is where matrices are multiplied, of
+ * which a row's bits depend on the rows beside it. --tile then sets how many blocks
+ * a worker takes at a time.
  */
 #include "plan/job.h"
 
@@ -487,7 +488,7 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	job->input_row = row_bytes(&whole->input, rows);
 	job->output_row = whole->sums ? 0 : row_bytes(&whole->output, rows);
 	int64_t tile = job->block;
-	bool fixed = whole->sums || job->sums_gradients;
+	bool fixed = whole->sums || job->sums_gradients || tile_multiplies(run.whole);
 	if (options->tile && !fixed)
 		tile = options->tile;
 	if (tile > rows)

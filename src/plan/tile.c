@@ -7,6 +7,20 @@
 /* Products go by stripes of up to 12 rows, and by blocks of 120 or 60 (ops/gemm_template.h). */
 enum { TILE_BYTES = 1024 << 10, MATMUL_TILE_BYTES = 4 << 20, MATMUL_ROWS = 120, MATMUL_MOST_ROWS = 480 };
 
+static bool multiplies(const struct instr *instr)
+{
+	return instr->kind == INSTR_OP &&
+	       (instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_conv1d || instr->op == OP_conv2d);
+}
+
+bool tile_multiplies(const struct body *body)
+{
+	for (size_t i = 0; i < body->instr_count; i++)
+		if (multiplies(&body->instrs[i]))
+			return true;
+	return false;
+}
+
 void tile_measure(struct tile_row *row, const struct body *body)
 {
 	double turns[MAX_LOOP_LEVELS + 1] = {1};
@@ -19,8 +33,7 @@ void tile_measure(struct tile_row *row, const struct body *body)
 		} else if (instr->kind == INSTR_END && level > 0) {
 			level--;
 		}
-		row->products |= instr->kind == INSTR_OP && (instr->op == OP_matmul || instr->op == OP_linear ||
-		                                             instr->op == OP_conv1d || instr->op == OP_conv2d);
+		row->products |= multiplies(instr);
 		if (instr->out != NO_VALUE && body->values[instr->out].streamed)
 			row->bytes += turns[level] * (double)type_bytes(body->values[instr->out].type);
 	}

@@ -15,6 +15,8 @@ struct tile_row {
 	bool flat;      /* the rows are elements */
 };
 
+/* Whether BODY multiplies matrices: the bits of a row of a product depend on how many rows are multiplied at once. */
+bool tile_multiplies(const struct body *body);
 /* Adds what the values of BODY take to ROW->bytes: of all its rows; the caller divides. A loop's count by its turns. */
 void tile_measure(struct tile_row *row, const struct body *body);
 /*

@@ -473,15 +473,15 @@ static void try(struct trial *t)
 	differentiate(&plain, &all);
 	const enum status planned = plan(t, &predicted, &output);
 	differentiate(t, &one);
-	const bool whole = option(t, FLAGS, 64) & WHOLE, stored = option(t, STORE, 3);
+	const bool stored = option(t, STORE, 3);
 	require(one.status || !planned);
 	require(one.status || same_counters(&predicted, &one.counters));
 	require(one.status == all.status || one.status == STATUS_LIMIT || all.status == STATUS_LIMIT);
-	if (!one.status && !all.status && !stored && !whole) {
+	if (!one.status && !all.status && !stored) {
 		require_same(&one.gradient, &all.gradient);
 		require_same(&one.params, &all.params);
 	}
-	if (!one.status && (option(t, FLAGS, 64) & WITH_VALUE) && !forward(t, &value, one.value.dtype) && !stored && !whole)
+	if (!one.status && (option(t, FLAGS, 64) & WITH_VALUE) && !forward(t, &value, one.value.dtype) && !stored)
 		require_same(&one.value, &value);
 	if (cotangent >= 0)
 		close(cotangent);
