@@ -368,6 +368,68 @@ static enum status offer_disk(struct judging *judging, struct budget_goal *goal,
 	return policy_schedule(&goal->family, &job->costs, job->allocator, &goal->schedule, diags);
 }
 
+/* Schedules for COUNT budgets of bytes of one lane, in memory, and on disk where that may be. */
+static enum status search_goals(struct judging *judging, const struct budget_judge *judge, struct budget_goal *goals,
+                                size_t count, struct diags *diags)
+{
+	struct job *job = judging->job;
+	enum status status = budget_search(&job->costs, goals, count, judge, job->allocator, diags);
+	for (size_t i = 0; i < count && status == STATUS_OK && judging->options->on_disk && job->costs.steps > 1; i++)
+		status = offer_disk(judging, &goals[i], diags);
+	for (size_t i = 0; i < count && status; i++) {
+		schedule_free(goals[i].schedule);
+		goals[i].schedule = NULL;
+	}
+	return status;
+}
+
+/* GOALS that have nothing, and room for what FOUND has, take that. */
+static enum status share_goal(const struct budget_goal *found, int64_t peak, struct budget_goal *goals, size_t count,
+                              struct diags *diags)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (goals[i].schedule || goals[i].bytes < peak)
+			continue;
+		goals[i] = (struct budget_goal){.bytes = goals[i].bytes,
+		                                .schedule = schedule_copy(found->schedule),
+		                                .family = found->family,
+		                                .time = found->time,
+		                                .counters = found->counters};
+		if (!goals[i].schedule)
+			return diag_memory(diags);
+	}
+	return STATUS_OK;
+}
+
+/*
+ * A search for few bytes tries little, and the least that it names is of what it
+ * tried. So GOALS that have nothing name bytes for which there is something while a
+ * search for one byte less finds nothing.
+ */
+static enum status settle_least(struct judging *judging, const struct budget_judge *judge, struct budget_goal *goals,
+                                size_t count, struct diags *diags)
+{
+	enum status status = STATUS_OK;
+	int64_t least = INT64_MAX;
+	for (size_t i = 0; i < count; i++)
+		if (!goals[i].schedule && goals[i].least < least)
+			least = goals[i].least;
+	for (bool lower = least < INT64_MAX; lower && !status;) {
+		struct budget_goal goal = {.bytes = least - 1};
+		status = search_goals(judging, judge, &goal, 1, diags);
+		lower = goal.schedule != NULL;
+		if (lower) {
+			least = judging->job->costs.fixed + goal.counters.peak_bytes;
+			status = share_goal(&goal, least, goals, count, diags);
+		}
+		schedule_free(goal.schedule);
+	}
+	for (size_t i = 0; i < count; i++)
+		if (!goals[i].schedule)
+			goals[i].least = least;
+	return status;
+}
+
 /* Schedules for COUNT budgets of BYTES each, of whole jobs. */
 static enum status seek_budgets(struct job *job, const struct job_options *options, struct budget_goal *goals,
                                 size_t count, struct diags *diags)
@@ -379,9 +441,9 @@ static enum status seek_budgets(struct job *job, const struct job_options *optio
 	set_bounds(&judge, job);
 	for (size_t i = 0; i < count; i++)
 		goals[i].bytes = (goals[i].bytes - all) / job->lanes - lane + job->costs.fixed;
-	enum status status = budget_search(&job->costs, goals, count, &judge, job->allocator, diags);
-	for (size_t i = 0; i < count && status == STATUS_OK && options->on_disk && job->costs.steps > 1; i++)
-		status = offer_disk(&judging, &goals[i], diags);
+	enum status status = search_goals(&judging, &judge, goals, count, diags);
+	if (!status)
+		status = settle_least(&judging, &judge, goals, count, diags);
 	for (size_t i = 0; i < count && status; i++) {
 		schedule_free(goals[i].schedule);
 		goals[i].schedule = NULL;
