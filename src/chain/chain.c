@@ -115,7 +115,10 @@ static struct def *find_def(struct resolver *r, const char *name)
 	return NULL;
 }
 
-/* What gives NAME a meaning only from its end on, which is after USE: a def, or where VALUES a param, a const or a `name` that USE could see. */
+/*
+ * What gives NAME a meaning only from its end on, which is after USE: a def, or
+ * where VALUES a param, a const or a `name` that USE could see.
+ */
 static const struct statement *find_below(const struct block *block, const char *name, struct span use, bool values)
 {
 	for (const struct statement *s = block->first; s; s = s->next) {
@@ -597,6 +600,9 @@ static enum status resolve_for(struct resolver *r, const struct statement *s, st
 			status = hold_value(r, s, &node->over[i], tail);
 		if (status)
 			return status;
+		for (const struct name_list *before = s->names; before != n; before = before->next)
+			if (!strcmp(before->name, n->name))
+				return diag_at(r->diags, STATUS_CHAIN, r->source, n->span, "variable '%s' is named twice", n->name);
 		node->loops[i] = (uint32_t)r->chain->loop_count++;
 	}
 	scope->outer = r->scope;

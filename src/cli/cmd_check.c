@@ -177,7 +177,10 @@ static void say(struct checker *c, enum verdict_word word, const char *what, con
 	text_printf(&c->out.text, "%-4s %s%s%s\n", words[word], what, *detail ? ": " : "", detail);
 }
 
-/* The first operation of JOB's chain that differences cannot see through: what it stops they see, what it rounds they see in steps. */
+/*
+ * The first operation of JOB's chain that differences cannot see through: what it
+ * stops they see, what it rounds they see in steps.
+ */
 static enum status find_blind(struct checker *c, const struct job *job)
 {
 	for (size_t i = 0; i < job->whole.distinct_count; i++) {

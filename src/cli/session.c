@@ -93,7 +93,10 @@ static enum status add_param(struct session *s, const char *value)
 	return STATUS_OK;
 }
 
-/* Of two settings the last holds, as a wrapper would have it; of two files, or budgets, the first would be left out without a word. */
+/*
+ * Of two settings the last holds, as a wrapper would have it; of two files, or
+ * budgets, the first would be left out without a word.
+ */
 static bool once_only(int option)
 {
 	static const enum option_id once[] = {OPTION_TEXT,    OPTION_INPUT,  OPTION_OUTPUT, OPTION_COTANGENT, OPTION_GRADS,

@@ -151,7 +151,10 @@ static enum status keep_output(struct lane *lane, void *output, size_t size)
 
 /* Outputs. */
 
-/* Where there is one tile this waits for all that is read before it, the journal too: what cannot begin writes nothing. */
+/*
+ * Where there is one tile this waits for all that is read before it, the journal
+ * too: what cannot begin writes nothing.
+ */
 static enum status begin_outputs(struct run *run, struct diags *diags)
 {
 	enum status status = STATUS_OK;

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -153,8 +154,10 @@ static void hand_over(struct spill *spill, enum spill_task task)
 enum status spill_check_room(const char *directory, int64_t wanted, struct diags *diags)
 {
 	struct statvfs fs;
-	if (statvfs(directory, &fs) != 0)
-		return diag_file(diags, STATUS_IO, directory, -1, "cannot spill here: %s", strerror(errno));
+	struct stat file;
+	int error = stat(directory, &file) ? errno : !S_ISDIR(file.st_mode) ? ENOTDIR : statvfs(directory, &fs) ? errno : 0;
+	if (error)
+		return diag_file(diags, STATUS_IO, directory, -1, "cannot spill here: %s", strerror(error));
 	double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize;
 	if (free_bytes < (double)wanted)
 		return diag_file(diags, STATUS_IO, directory, -1, "%lld bytes are to be spilled and %.0f are free",

@@ -31,6 +31,18 @@ typedef REAL N(vector) __attribute__((vector_size(GEMM_BYTES)));
 typedef LANE_INTEGER N(lanes) __attribute__((vector_size(GEMM_BYTES)));
 typedef REAL N(loose) __attribute__((vector_size(GEMM_BYTES), aligned(sizeof(REAL)), may_alias));
 
+/* COUNT elements, at most MOST, and mostly so many: which the compiler then moves by vectors. */
+static inline __attribute__((always_inline)) void N(copy)(REAL *restrict to, const REAL *restrict from, int count,
+                                                          const int most)
+{
+	if (count == most)
+		for (int i = 0; i < most; i++)
+			to[i] = from[i];
+	else
+		for (int i = 0; i < count; i++)
+			to[i] = from[i];
+}
+
 /* A[M,K] (element (i, p) at i * ROW + p * COLUMN) as stripes of TILE_M rows, by k. */
 static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int64_t m, int64_t k)
 {
@@ -40,12 +52,7 @@ static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int6
 			memset(to, 0, sizeof(REAL) * (size_t)(N(TILE_M) * k));
 		if (row == 1)
 			for (int64_t p = 0; p < k; p++)
-				if (rows == N(TILE_M))
-					for (int r = 0; r < N(TILE_M); r++)
-						to[p * N(TILE_M) + r] = a[p * column + i + r];
-				else
-					for (int r = 0; r < rows; r++)
-						to[p * N(TILE_M) + r] = a[p * column + i + r];
+				N(copy)(to + p * N(TILE_M), a + p * column + i, rows, N(TILE_M));
 		else
 			for (int r = 0; r < rows; r++)
 				for (int64_t p = 0; p < k; p++)
@@ -116,14 +123,9 @@ static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int6
 		const int columns = n - j < N(TILE_N) ? (int)(n - j) : N(TILE_N);
 		if (columns < N(TILE_N))
 			memset(to, 0, sizeof(REAL) * (size_t)(N(TILE_N) * k));
-		if (column == 1 && columns == N(TILE_N))
+		if (column == 1)
 			for (int64_t p = 0; p < k; p++)
-				for (int c = 0; c < N(TILE_N); c += N(LANES))
-					*(N(loose) *)(to + p * N(TILE_N) + c) = *(const N(loose) *)(b + p * row + j + c);
-		else if (column == 1)
-			for (int64_t p = 0; p < k; p++)
-				for (int c = 0; c < columns; c++)
-					to[p * N(TILE_N) + c] = b[p * row + j + c];
+				N(copy)(to + p * N(TILE_N), b + p * row + j, columns, N(TILE_N));
 		else
 			N(pack_columns)(to, b + j * column, column, columns, k);
 		to += N(TILE_N) * k;
@@ -196,7 +198,10 @@ static __attribute__((noinline)) void N(tile_in_place)(REAL *c, int64_t ldc, con
 		N(tile_of)(c, ldc, a, row, 1, b, k, N(TILE_M), columns, add, 1);
 }
 
-/* How many of a block's rows are read where they lie: packing costs about as much as the product with one stripe of B. */
+/*
+ * How many of a block's rows are read where they lie: packing costs about as much
+ * as the product with one stripe of B.
+ */
 static int64_t N(rows_in_place)(int64_t row, int64_t column, int64_t height, int64_t width)
 {
 	enum { SHARED = 32, SET_BYTES = 4096 };

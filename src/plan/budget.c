@@ -43,7 +43,10 @@ enum {
 };
 static const int64_t table_bytes = 100000000, table_work = 700000000;
 
-/* Something to offer to goals: what is known of it, by the verifier and by the judge, which is asked when it must be. */
+/*
+ * Something to offer to goals: what is known of it, by the verifier and by the
+ * judge, which is asked when it must be.
+ */
 struct candidate {
 	const struct policy *family;
 	struct schedule *schedule; /* NULL: to be made again */
@@ -658,7 +661,10 @@ static bool choose_parts(const struct search *s, const struct step_cost *large, 
 	return fewest < INT64_MAX;
 }
 
-/* GOAL takes what FAMILY makes if it fits. Where even the verifier's walk is long, and there is no judge, BOUND says. */
+/*
+ * GOAL takes what FAMILY makes if it fits. Where even the verifier's walk is
+ * long, and there is no judge, BOUND says.
+ */
 static enum status offer_long(const struct search *s, struct budget_goal *goal, const struct policy *family,
                               int64_t bound, enum verdict_on *on)
 {

@@ -294,19 +294,23 @@ static void set_bounds(struct budget_judge *judge, const struct job *job)
 	judge->share = share * unshared;
 }
 
-/* Whether disk-revolve:SNAPSHOTS, with the copy of a state on its way to disk or without, is within GOAL's bytes. */
+/*
+ * Whether disk-revolve:SNAPSHOTS, with the copy of a state on its way to disk or
+ * without, is within GOAL's bytes; none says the least bytes too, where GOAL has
+ * nothing.
+ */
 static enum status disk_fits(struct judging *judging, struct budget_goal *goal, int64_t snapshots, bool staged,
                              struct counters *counters, bool *fits, struct diags *diags)
 {
 	const struct policy policy = {.kind = POLICY_disk_revolve, .number = snapshots};
+	const int64_t most = snapshots == 0 ? INT64_MAX : goal->bytes; /* of none all bytes are wanted */
 	struct job *job = judging->job;
 	struct schedule *schedule;
 	int64_t peak = 0;
 	*counters = (struct counters){0};
 	enum status status = policy_schedule(&policy, &job->costs, job->allocator, &schedule, diags);
 	if (status == STATUS_OK)
-		status =
-			judge_peak(judging, &policy, schedule, snapshots == 0 ? INT64_MAX : goal->bytes, counters, &peak, diags);
+		status = judge_peak(judging, &policy, schedule, most, counters, &peak, diags);
 	schedule_free(schedule);
 	*fits = peak + (staged ? counters->spill_state : 0) <= goal->bytes;
 	if (snapshots == 0 && !goal->schedule && peak < goal->least)
@@ -314,18 +318,20 @@ static enum status disk_fits(struct judging *judging, struct budget_goal *goal, 
 	return status;
 }
 
-/* The most snapshots that fit; -1 where none do. */
+/* The most snapshots that fit, and what they count; -1 where none do. */
 static enum status most_snapshots(struct judging *judging, struct budget_goal *goal, bool staged, int64_t *snapshots,
-                                  struct diags *diags)
+                                  struct counters *counters, struct diags *diags)
 {
 	int64_t low = -1, high = judging->job->costs.steps; /* low fits, high does not, or is of no use */
 	for (int64_t s = 0; high - low > 1; s = low + (high - low) / 2) {
-		struct counters counters;
+		struct counters tried;
 		bool fits;
-		enum status status = disk_fits(judging, goal, s, staged, &counters, &fits, diags);
+		enum status status = disk_fits(judging, goal, s, staged, &tried, &fits, diags);
 		if (status)
 			return status;
 		*(fits ? &low : &high) = s;
+		if (fits)
+			*counters = tried;
 		if (low < 0)
 			break;
 	}
@@ -343,15 +349,10 @@ static enum status offer_disk(struct judging *judging, struct budget_goal *goal,
 {
 	struct job *job = judging->job;
 	struct counters counters;
-	int64_t snapshots = -1, unstaged = -1;
-	bool fits;
-	enum status status = most_snapshots(judging, goal, true, &snapshots, diags);
+	int64_t snapshots;
+	enum status status = most_snapshots(judging, goal, true, &snapshots, &counters, diags);
 	if (status == STATUS_OK && snapshots < 1)
-		status = most_snapshots(judging, goal, false, &unstaged, diags);
-	if (unstaged > snapshots)
-		snapshots = unstaged;
-	if (status == STATUS_OK && snapshots >= 0)
-		status = disk_fits(judging, goal, snapshots, false, &counters, &fits, diags);
+		status = most_snapshots(judging, goal, false, &snapshots, &counters, diags);
 	if (status || snapshots < 0)
 		return status;
 	const double disk =
@@ -368,7 +369,7 @@ static enum status offer_disk(struct judging *judging, struct budget_goal *goal,
 	return policy_schedule(&goal->family, &job->costs, job->allocator, &goal->schedule, diags);
 }
 
-/* Schedules for COUNT budgets of bytes of one lane, in memory, and on disk where that may be. */
+/* Schedules for COUNT budgets of bytes of one lane, in memory, and on disk where that may be; the caller frees them. */
 static enum status search_goals(struct judging *judging, const struct budget_judge *judge, struct budget_goal *goals,
                                 size_t count, struct diags *diags)
 {
@@ -376,10 +377,6 @@ static enum status search_goals(struct judging *judging, const struct budget_jud
 	enum status status = budget_search(&job->costs, goals, count, judge, job->allocator, diags);
 	for (size_t i = 0; i < count && status == STATUS_OK && judging->options->on_disk && job->costs.steps > 1; i++)
 		status = offer_disk(judging, &goals[i], diags);
-	for (size_t i = 0; i < count && status; i++) {
-		schedule_free(goals[i].schedule);
-		goals[i].schedule = NULL;
-	}
 	return status;
 }
 

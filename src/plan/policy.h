@@ -59,7 +59,8 @@ enum status policy_schedule(const struct policy *policy, const struct step_costs
  * What a schedule takes in truth, where the caller knows better than the verifier:
  * COUNTERS, and *PEAK in the verifier's bytes, costs->fixed among them. FAMILY made
  * the schedule; where its kind is budget, a planner of budget.c did. Where it takes
- * more than MOST, more than that is all there is to say. The truth is not less than SHARE of what the verifier says above costs->fixed, less SLACK bytes.
+ * more than MOST, more than that is all there is to say. The truth is not less than
+ * SHARE of what the verifier says above costs->fixed, less SLACK bytes.
  */
 struct budget_judge {
 	enum status (*peak)(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
@@ -96,7 +97,10 @@ enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, 
 /* The disk's costs where none is known: as in disk-revolve's paper, five steps (of the mean forward cost) each. */
 double assumed_spill_cost(const struct step_costs *costs);
 
-/* Griewank and Walther 2000: evaluations (recording ones included) of revolve with S snapshots over L steps; INT64_MAX where there is none for them. */
+/*
+ * Griewank and Walther 2000: evaluations (recording ones included) of revolve with
+ * S snapshots over L steps; INT64_MAX where no schedule does with so few.
+ */
 int64_t revolve_evaluations(int64_t steps, int64_t snapshots);
 /* Evaluations of any cut policy where a closed form is known, else -1. */
 int64_t policy_evaluations(const struct policy *policy, int64_t steps);

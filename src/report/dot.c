@@ -71,7 +71,10 @@ static int compare_edges(const void *left, const void *right)
 	return order ? order : compare_ends(&a->to, &b->to);
 }
 
-/* Where VALUE of BODY, a body of PART, comes from: an instruction, which is a KIND, a param, or what its port is given. */
+/*
+ * Where VALUE of BODY, a body of PART, comes from: an instruction, which is a
+ * KIND, a param, or what its port is given.
+ */
 static struct end source_of(const struct graph *g, const struct body *body, uint32_t part, enum end_kind kind,
                             uint32_t value)
 {

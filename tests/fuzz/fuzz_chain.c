@@ -2,8 +2,7 @@
  * Chains: any bytes parse or give one message; what parses is formatted to a text
  * that parses again, to the same tree, and is its own canonical form.
  *
- * For libFuzzer (make fuzz) and afl-clang-fast's driver; with -DREPLAY it is a
- * program that runs the files that are its arguments, for any compiler.
+ * For libFuzzer (make fuzz) and afl-clang-fast's driver; or see replay.h.
  */
 #include "chain/syntax.h"
 
@@ -106,22 +105,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-#ifdef REPLAY
-int main(int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		FILE *file = fopen(argv[i], "rb");
-		if (!file)
-			return EXIT_FAILURE;
-		struct text text = {0};
-		char buffer[4096];
-		size_t n;
-		while ((n = fread(buffer, 1, sizeof buffer, file)) > 0)
-			text_write(&text, buffer, n);
-		fclose(file);
-		LLVMFuzzerTestOneInput((const uint8_t *)text.bytes, text.length);
-		free(text.bytes);
-	}
-	return EXIT_SUCCESS;
-}
-#endif
+#include "replay.h"
