@@ -78,6 +78,7 @@ L2 = log(mpf(2)) / 2 * mpf('1.00001')
 Z = L2 * L2
 H = pi / 2 * mpf('1.00001')
 Q = pi / 4 * mpf('1.00001')
+W = pi / 4 * mpf('1.0005')
 S = (sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1) * mpf('1.0001')
 
 cosh_tail = series(lambda i: 1 / fac(2 * i + 2))
@@ -85,13 +86,9 @@ sinh_tail = series(lambda i: 1 / fac(2 * i + 1))
 cosh_fourth = series(lambda i: 1 / fac(2 * i + 4))
 sinh_cubic = series(lambda i: 1 / fac(2 * i + 3))
 sin_tail = series(lambda i: (-1) ** (i + 1) / fac(2 * i + 3))
+cos_fourth = series(lambda i: (-1) ** i / fac(2 * i + 4))
 cos_tail = series(lambda i: (-1) ** (i + 1) / fac(2 * i + 2))
 atanh_tail = series(lambda i: mpf(2) / (2 * i + 3))
-
-
-def cos_over(z):  # cos(sqrt z)/((pi/2)^2 - z)
-    gap = pi * pi / 4 - z
-    return 1 / pi if abs(gap) < mpf(10) ** -40 else cos(sqrt(z)) / gap
 
 
 def erf_tail(z):  # erf(sqrt z)/sqrt z
@@ -126,15 +123,17 @@ TABLES = {
     'SIN_HALF': (sin_tail, lambda z: z / (sin(sqrt(z)) / sqrt(z)) if z else mpf(10) ** -30, 0, H * H, 4),
     'SIN_QUARTER': (sin_tail, lambda z: z if z else mpf(10) ** -30, 0, Q * Q, 3),
     'COS_QUARTER': (cos_tail, lambda z: z / cos(sqrt(z)) if z else mpf(10) ** -30, 0, Q * Q, 3),
-    'COS_HALF': (cos_over, lambda z: 1 / cos_over(z), 0, H * H, 4),
     'ATAN': (atan_tail, lambda z: z * sqrt(z) / atan(sqrt(z)) if z else mpf(10) ** -30, 0, 1, 11),
     'ASIN': (asin_tail, lambda z: z * sqrt(z) / asin(sqrt(z)) if z else mpf(10) ** -30, 0, mpf('0.2501'), 8),
     'LOG1P': (log1p_over, lambda u: 1 / log1p_over(u), 0, 1, 12),
     'ERF': (erf_tail, lambda z: 1 / erf_tail(z), 0, 1, 7),
     'ERFCX': (erfcx_mapped(mpf(2)), lambda t: 1 / erfcx_mapped(mpf(2))(t), -1, mpf(9) / 13, 14),
+    # for float lanes, rounded to float: after 1 and 1 - z/2, a little beyond a quarter turn
+    'SIN_FLOAT': (sin_tail, lambda z: z * sqrt(z) / sin(sqrt(z)) if z else mpf(10) ** -30, 0, W * W, 2),
+    'COS_FLOAT': (cos_fourth, lambda z: z * z / cos(sqrt(z)) if z else mpf(10) ** -30, 0, W * W, 2),
     # for double: sine and cosine on a quarter turn, as tails after 1 and 1 - z/2
     'SIN_DOUBLE': (sin_tail, lambda z: z if z else mpf(10) ** -30, 0, Q * Q, 5),
-    'COS_DOUBLE': (series(lambda i: (-1) ** i / fac(2 * i + 4)), lambda z: z * z if z else mpf(10) ** -30, 0, Q * Q, 5),
+    'COS_DOUBLE': (cos_fourth, lambda z: z * z if z else mpf(10) ** -30, 0, Q * Q, 5),
     'EVEN_DOUBLE': (cosh_fourth, lambda z: z * z if z else mpf(10) ** -30, 0, Z, 4),
     'ODD_DOUBLE': (sinh_cubic, lambda z: z if z else mpf(10) ** -30, 0, Z, 4),
 }

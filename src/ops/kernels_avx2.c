@@ -15,6 +15,8 @@
 #define ISA_SLEEF(NAME, ULP) Sleef_finz_##NAME##d4_##ULP##avx2
 #include "ops/vector_template.h"
 
+LANEWISE vf fma_f(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+LANEWISE vf nfma_f(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
 LANEWISE vd fma_d(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }
 LANEWISE vd nfma_d(vd a, vd b, vd c) { return _mm256_fnmadd_pd(a, b, c); }
 LANEWISE vf sqrt_f(vf x) { return _mm256_sqrt_ps(x); }

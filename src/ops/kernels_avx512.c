@@ -21,6 +21,8 @@
 #define select_d(MASK, YES, NO) ((vd)_mm512_mask_blend_pd(_mm512_movepi64_mask((__m512i)(MASK)), NO, YES))
 #include "ops/vector_template.h"
 
+LANEWISE vf fma_f(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+LANEWISE vf nfma_f(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
 LANEWISE vd fma_d(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
 LANEWISE vd nfma_d(vd a, vd b, vd c) { return _mm512_fnmadd_pd(a, b, c); }
 LANEWISE bool beyond_f(vf x, float bound)

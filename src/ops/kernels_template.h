@@ -57,8 +57,6 @@
 #define M_LOG1P(X) V(log1p)(X)
 #define M_SIN(X) V(sin)(X)
 #define M_COS(X) V(cos)(X)
-#define M_SIN_BESIDE_COS(X) V(sin_beside)(X)
-#define M_COS_BESIDE_SIN(X) V(cos_beside)(X)
 #define M_TAN(X) V(tan)(X)
 #define M_ASIN(X) V(asin)(X)
 #define M_ACOS(X) V(acos)(X)

@@ -316,8 +316,6 @@ LANEWISE vd cos_near(vd x)
 	}
 TRIG_DOUBLE(sin)
 TRIG_DOUBLE(cos)
-LANEWISE vd sin_beside_d(vd x) { return sin_d(x); }
-LANEWISE vd cos_beside_d(vd x) { return cos_d(x); }
 
 /*
  * 1 / sqrt(x): s the rounded root, y = 1 / s, and what both roundings left out,

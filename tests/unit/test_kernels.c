@@ -233,8 +233,8 @@ static const struct domain {
 	double ulp;
 } domains[OP_COUNT] = {
 	[OP_pow] = {0, 20, 1},        [OP_sqrt] = {0, 1e6, 0},       [OP_rsqrt] = {0, 1e6, 1}, [OP_exp] = {-104, 89, 1},
-	[OP_expm1] = {-40, 89, 1},    [OP_log] = {0, 100, 1},        [OP_log1p] = {-1, 10, 1}, [OP_sin] = {-100, 100, 1},
-	[OP_cos] = {-100, 100, 1},    [OP_tan] = {-100, 100, 1},     [OP_asin] = {-1, 1, 1},   [OP_acos] = {-1, 1, 1},
+	[OP_expm1] = {-40, 89, 1},    [OP_log] = {0, 100, 1},        [OP_log1p] = {-1, 10, 1}, [OP_sin] = {-3000, 3000, 1},
+	[OP_cos] = {-3000, 3000, 1},  [OP_tan] = {-100, 100, 1},     [OP_asin] = {-1, 1, 1},   [OP_acos] = {-1, 1, 1},
 	[OP_atan] = {-10, 10, 1},     [OP_sinh] = {-89, 89, 1},      [OP_cosh] = {-89, 89, 1}, [OP_tanh] = {-20, 20, 1},
 	[OP_sigmoid] = {-104, 40, 4}, [OP_softplus] = {-104, 40, 4}, [OP_elu] = {-40, 10, 4},  [OP_gelu] = {-14, 10, 4},
 	[OP_silu] = {-104, 40, 4},    [OP_erf] = {-7, 7, 1},
