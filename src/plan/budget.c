@@ -16,7 +16,9 @@
  * bytes never lose one: the sets are fixed, units depend on the chain alone (2^-g of
  * what save-all takes, for those g whose range the budget and its reach are in), and
  * of a table's levels the highest whose schedule fits is sought along a fixed
- * ladder. So the cost does not rise with the budget. Where one unit divides all
+ * ladder; tables of few levels are made for all budgets, finer ones beside them for
+ * budgets of at least the tables' own bytes, so that planning takes no more than the
+ * run will. So the cost does not rise with the budget. Where one unit divides all
  * sizes, and the verifier is the judge, the tables are exact.
  *
  * Up to MANY steps, a chain is cut into at most PARTS blocks, planned in two
@@ -41,7 +43,8 @@ enum {
 	TRIES = 150,     /* of a table's ladder: first, and again between two rungs */
 	TRIES_LONG = 12, /* for more than NUMBERED steps */
 };
-static const int64_t table_bytes = 100000000, table_work = 700000000;
+/* What tables may take: a budget has those up to its own bytes, and the first. */
+static const int64_t tables_least = 6250000, tables_most = 100000000, table_work = 700000000;
 
 /*
  * Something to offer to goals: what is known of it, by the verifier and by the
@@ -65,6 +68,9 @@ struct search {
 	struct diags *diags;
 	struct budget_goal *goals;
 	size_t count;
+	int64_t range;   /* save-all's peak beyond what is fixed */
+	int64_t room;    /* of the tables at hand, bytes */
+	int64_t exact;   /* bytes beyond what is fixed up to which there were exact tables */
 	int64_t *levels; /* by goal: how many of the grid at hand are for it */
 	int64_t *rests;  /* by goal: of its grid that has not been had, or -1 */
 };
@@ -80,12 +86,6 @@ static bool is_settled(const struct budget_goal *goal)
 	return goal->schedule && goal->family.kind == POLICY_save_all;
 }
 
-/* Whether tables are made for GOAL. */
-static bool is_sought(const struct search *s, const struct budget_goal *goal)
-{
-	return !is_settled(goal) && goal->bytes > s->costs->fixed;
-}
-
 /* Bytes by the verifier beyond which nothing can fit. */
 static int64_t reach_of(const struct search *s, const struct budget_goal *goal)
 {
@@ -93,6 +93,20 @@ static int64_t reach_of(const struct search *s, const struct budget_goal *goal)
 		return goal->bytes;
 	double reach = (double)(goal->bytes - s->costs->fixed + s->judge->slack) / s->judge->share;
 	return reach < 4e18 ? s->costs->fixed + (int64_t)reach : INT64_MAX;
+}
+
+/* Bytes beyond what is fixed that GOAL's schedules can take by the verifier. */
+static int64_t needed_range(const struct search *s, const struct budget_goal *goal)
+{
+	int64_t reach = reach_of(s, goal) - s->costs->fixed;
+	return reach < s->range ? reach : s->range;
+}
+
+/* Whether the tables at hand are made for GOAL. */
+static bool is_sought(const struct search *s, const struct budget_goal *goal)
+{
+	const bool room = s->room <= tables_least || s->room <= goal->bytes;
+	return !is_settled(goal) && goal->bytes > s->costs->fixed && room && needed_range(s, goal) >= s->exact;
 }
 
 /* Bytes that a schedule takes at least, whose peak is PEAK by the verifier. */
@@ -333,12 +347,13 @@ static int64_t block_width(const struct levels *l, int64_t block)
 	return left < l->width ? left : l->width;
 }
 
-static int64_t levels_of(const struct levels *l)
+/* Of tables that take ROOM bytes. */
+static int64_t levels_of(const struct levels *l, int64_t room)
 {
 	int64_t n = l->blocks, w = l->width;
 	int64_t rows = table_rows(n, true) + (w > 1 ? n * table_rows(w, true) : 0);
 	int64_t work = n * n * n / 3 + (w > 1 ? n * (w * w * w / 3 + 1) : 0) + 1;
-	int64_t levels = table_bytes / 4 / rows;
+	int64_t levels = room / 4 / rows;
 	levels = table_work / work < levels ? table_work / work : levels;
 	return levels < LEVELS_MOST ? levels : LEVELS_MOST;
 }
@@ -534,17 +549,19 @@ static int64_t rest_within(const struct search *s, int64_t unit, int64_t bytes)
 /*
  * Where UNIT divides all that is held: peaks are so many units and what one step
  * needs for a while. The verifier's alone can be had exactly, by levels that end at
- * the budget; else levels are tried that end at what the steps need, RANGE bytes.
+ * the budget; else levels are tried that end at what the steps need. MOST levels.
  */
-static enum status offer_units(struct search *s, struct levels *l, int64_t unit, int64_t range)
+static enum status offer_units(struct search *s, struct levels *l, int64_t unit, int64_t most)
 {
 	enum status status = STATUS_OK;
 	if (s->judge) {
 		int64_t rests[NEEDS + 1];
 		int count = needed_rests(s, unit, rests);
 		for (int k = 0; k < count && !status; k++) {
-			for (size_t i = 0; i < s->count; i++)
-				s->levels[i] = is_sought(s, &s->goals[i]) ? (range - rests[k]) / unit + 2 : 0;
+			for (size_t i = 0; i < s->count; i++) {
+				int64_t levels = (needed_range(s, &s->goals[i]) - rests[k]) / unit + 2;
+				s->levels[i] = !is_sought(s, &s->goals[i]) ? 0 : levels < most ? levels : most;
+			}
 			status = solve_and_offer(s, l, unit, rests[k]);
 		}
 		return status;
@@ -556,7 +573,8 @@ static enum status offer_units(struct search *s, struct levels *l, int64_t unit,
 		const int64_t rest = s->rests[first];
 		for (size_t i = 0; i < s->count; i++) {
 			bool now = i >= first && rest >= 0 && s->rests[i] == rest;
-			s->levels[i] = now ? (s->goals[i].bytes - s->costs->fixed - rest) / unit + 1 : 0;
+			int64_t levels = (s->goals[i].bytes - s->costs->fixed - rest) / unit + 1;
+			s->levels[i] = !now ? 0 : levels < most ? levels : most;
 			s->rests[i] = now ? -1 : s->rests[i];
 		}
 		status = solve_and_offer(s, l, unit, rest);
@@ -564,15 +582,11 @@ static enum status offer_units(struct search *s, struct levels *l, int64_t unit,
 	return status;
 }
 
-/* The tables, on a grid that divides all sizes, or on those that the invariant asks for. WHOLE: save-all's peak. */
-static enum status offer_tables(struct search *s, struct levels *l, int64_t whole)
+/* The tables on the grids that the invariant asks for, of so many LEVELS. */
+static enum status offer_ranges(struct search *s, struct levels *l, int64_t levels)
 {
-	const int64_t levels = levels_of(l), unit = common_unit(l->parts, l->count);
-	int64_t range = whole - s->costs->fixed;
-	if (range / unit < levels)
-		return offer_units(s, l, unit, range);
 	enum status status = STATUS_OK;
-	for (; range > levels / 4 && !status; range /= 2) {
+	for (int64_t range = s->range; range > levels / 4 && !status; range /= 2) {
 		int64_t each = range / (levels - SLACK) + 1;
 		for (size_t i = 0; i < s->count; i++) {
 			const struct budget_goal *goal = &s->goals[i];
@@ -585,7 +599,42 @@ static enum status offer_tables(struct search *s, struct levels *l, int64_t whol
 	return status;
 }
 
-static enum status search_tables(struct search *s, int64_t whole)
+/* The most that a part needs when nothing else is held. */
+static int64_t largest_need(const struct levels *l)
+{
+	int64_t largest = 0;
+	for (int64_t i = 0; i < l->count; i++) {
+		int64_t need = l->parts[i].record > l->parts[i].backward ? l->parts[i].record : l->parts[i].backward;
+		largest = need > largest ? need : largest;
+	}
+	return largest;
+}
+
+/*
+ * The tables, ever larger. Those on the grid that divides all sizes are exact by the
+ * verifier as far as their levels reach: the others are for the goals beyond, which
+ * have these too, and for a judge.
+ */
+static enum status offer_tables(struct search *s, struct levels *l)
+{
+	const int64_t unit = common_unit(l->parts, l->count), need = largest_need(l);
+	enum status status = STATUS_OK;
+	int64_t before = 0;
+	s->exact = 0;
+	for (s->room = tables_least; s->room <= tables_most && !status; s->room *= 4) {
+		const int64_t levels = levels_of(l, s->room);
+		if (levels > before && need / unit < levels) {
+			status = offer_units(s, l, unit, levels + 2);
+			s->exact = s->judge ? 0 : levels * unit;
+		}
+		if (levels > before && !status)
+			status = offer_ranges(s, l, levels);
+		before = levels;
+	}
+	return status;
+}
+
+static enum status search_tables(struct search *s)
 {
 	int64_t count;
 	struct part *parts = make_parts(s, &count);
@@ -597,7 +646,7 @@ static enum status search_tables(struct search *s, int64_t whole)
 	}
 	if (status == STATUS_OK) {
 		struct levels l;
-		status = levels_make(&l, parts, count, s->allocator) ? offer_tables(s, &l, whole) : diag_memory(s->diags);
+		status = levels_make(&l, parts, count, s->allocator) ? offer_tables(s, &l) : diag_memory(s->diags);
 		levels_free(&l, s->allocator);
 	}
 	if (parts)
@@ -718,8 +767,8 @@ static bool all_equal(const struct step_costs *costs)
 	return true;
 }
 
-/* Save-all to all goals, and its peak. True where some are not settled by that. */
-static enum status offer_save_all(const struct search *s, int64_t *peak, bool *open)
+/* Save-all to all goals, and its range. *OPEN: some are not settled by that. */
+static enum status offer_save_all(struct search *s, bool *open)
 {
 	struct candidate c = {.family = &save_all};
 	enum verdict_on on;
@@ -733,21 +782,20 @@ static enum status offer_save_all(const struct search *s, int64_t *peak, bool *o
 		*open |= !s->goals[i].schedule;
 	}
 	schedule_free(c.schedule);
-	*peak = c.peak;
+	s->range = c.peak - s->costs->fixed;
 	return status;
 }
 
 static enum status search_all(struct search *s)
 {
 	const struct step_costs *costs = s->costs;
-	int64_t whole;
 	bool open;
-	enum status status = offer_save_all(s, &whole, &open);
+	enum status status = offer_save_all(s, &open);
 	if (status || !open || costs->steps <= 1)
 		return status;
 	const bool tables = costs->steps <= MANY || (costs->steps <= GROUPED && !all_equal(costs));
 	if (tables)
-		status = search_tables(s, whole);
+		status = search_tables(s);
 	if (costs->steps <= GROUPED && status == STATUS_OK)
 		status = offer_families(s);
 	if (tables && status == STATUS_OK && costs->steps <= MANY)
