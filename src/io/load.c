@@ -7,9 +7,9 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zip.h>
 
 #include "base/checked.h"
+#include "io/libzip.h"
 #include "io/npy.h"
 
 void array_free(struct array *array, const struct allocator *allocator)
@@ -68,12 +68,17 @@ static enum status load_stream(struct array *array, struct input *input, bool ca
 
 /* npz. */
 
-static const char *list_members(zip_t *zip, struct arena *arena)
+struct npz {
+	zip_t *zip;
+	const struct libzip *lib;
+};
+
+static const char *list_members(const struct npz *from, struct arena *arena)
 {
 	const char *list = "";
-	zip_int64_t count = zip_get_num_entries(zip, 0);
+	zip_int64_t count = from->lib->get_num_entries(from->zip, 0);
 	for (zip_int64_t i = 0; i < count && i < 20 && list; i++) {
-		const char *name = zip_get_name(zip, (zip_uint64_t)i, 0);
+		const char *name = from->lib->get_name(from->zip, (zip_uint64_t)i, 0);
 		size_t length = name ? strlen(name) : 0;
 		if (length > 4 && !strcmp(name + length - 4, ".npy"))
 			length -= 4;
@@ -82,28 +87,32 @@ static const char *list_members(zip_t *zip, struct arena *arena)
 	return list ? list : "";
 }
 
-static zip_t *open_archive(const char *path, struct diags *diags)
+static enum status open_npz(struct npz *npz, const char *path, struct diags *diags)
 {
+	const char *reason;
 	int code = 0;
-	zip_t *zip = zip_open(path, ZIP_RDONLY, &code);
-	if (zip)
-		return zip;
+	npz->lib = libzip_get(&reason);
+	if (!npz->lib)
+		return diag_file(diags, STATUS_IO, path, -1, "an npz, which cannot be read: %s", reason);
+	npz->zip = npz->lib->open(path, ZIP_RDONLY, &code);
+	if (npz->zip)
+		return STATUS_OK;
 	zip_error_t error;
-	zip_error_init_with_code(&error, code);
-	diag_file(diags, STATUS_DATA, path, -1, "not a readable npz: %s", zip_error_strerror(&error));
-	zip_error_fini(&error);
-	return NULL;
+	npz->lib->error_init_with_code(&error, code);
+	diag_file(diags, STATUS_DATA, path, -1, "not a readable npz: %s", npz->lib->error_strerror(&error));
+	npz->lib->error_fini(&error);
+	return STATUS_DATA;
 }
 
 enum status npz_check_members(const char *path, const struct named_array *arrays, size_t count, struct diags *diags)
 {
-	zip_t *zip = open_archive(path, diags);
-	if (!zip)
-		return STATUS_DATA;
-	enum status status = STATUS_OK;
-	zip_int64_t members = zip_get_num_entries(zip, 0);
+	struct npz from;
+	enum status status = open_npz(&from, path, diags);
+	if (status)
+		return status;
+	zip_int64_t members = from.lib->get_num_entries(from.zip, 0);
 	for (zip_int64_t i = 0; i < members && !status; i++) {
-		const char *name = zip_get_name(zip, (zip_uint64_t)i, 0);
+		const char *name = from.lib->get_name(from.zip, (zip_uint64_t)i, 0);
 		size_t length = name ? strlen(name) : 0, k = 0;
 		if (length > 4 && !strcmp(name + length - 4, ".npy"))
 			length -= 4;
@@ -114,33 +123,36 @@ enum status npz_check_members(const char *path, const struct named_array *arrays
 			status = diag_file(diags, STATUS_DATA, path, -1, "holds '%.*s', which would be lost", (int)length,
 			                   name ? name : "?");
 	}
-	zip_discard(zip);
+	from.lib->discard(from.zip);
 	return status;
 }
 
-static zip_int64_t find_member(zip_t *zip, const char *key, struct arena *arena)
+static zip_int64_t find_member(const struct npz *from, const char *key, struct arena *arena)
 {
 	if (!key)
-		return zip_get_num_entries(zip, 0) == 1 ? 0 : -1;
-	zip_int64_t at = zip_name_locate(zip, key, 0);
+		return from->lib->get_num_entries(from->zip, 0) == 1 ? 0 : -1;
+	zip_int64_t at = from->lib->name_locate(from->zip, key, 0);
 	const char *npy = at < 0 ? arena_printf(arena, "%s.npy", key) : NULL;
-	return npy ? zip_name_locate(zip, npy, 0) : at;
+	return npy ? from->lib->name_locate(from->zip, npy, 0) : at;
 }
 
-static enum status load_member(struct array *array, zip_t *zip, zip_uint64_t at, const char *path, const char *name,
-                               bool cast, const struct allocator *allocator, struct arena *arena, struct diags *diags)
+static enum status load_member(struct array *array, const struct npz *from, zip_uint64_t at, const char *path,
+                               const char *name, bool cast, const struct allocator *allocator, struct arena *arena,
+                               struct diags *diags)
 {
 	zip_stat_t st;
-	if (zip_stat_index(zip, at, 0, &st) != 0 || !(st.valid & ZIP_STAT_SIZE))
-		return diag_file(diags, STATUS_DATA, path, -1, "member '%s' cannot be read: %s", name, zip_strerror(zip));
-	zip_file_t *file = zip_fopen_index(zip, at, 0);
+	if (from->lib->stat_index(from->zip, at, 0, &st) != 0 || !(st.valid & ZIP_STAT_SIZE))
+		return diag_file(diags, STATUS_DATA, path, -1, "member '%s' cannot be read: %s", name,
+		                 from->lib->strerror(from->zip));
+	zip_file_t *file = from->lib->fopen_index(from->zip, at, 0);
 	if (!file)
-		return diag_file(diags, STATUS_DATA, path, -1, "member '%s' cannot be read: %s", name, zip_strerror(zip));
+		return diag_file(diags, STATUS_DATA, path, -1, "member '%s' cannot be read: %s", name,
+		                 from->lib->strerror(from->zip));
 	/* The size that the archive claims is believed only as far as data comes. */
 	size_t used = 0, capacity = st.size < ((size_t)1 << 20) ? (size_t)st.size + 1 : (size_t)1 << 20;
 	char *data = allocator_get(allocator, capacity, 1);
 	zip_int64_t n = 0;
-	while (data && (n = zip_fread(file, data + used, capacity - used)) > 0) {
+	while (data && (n = from->lib->fread(file, data + used, capacity - used)) > 0) {
 		used += (size_t)n;
 		if (used == capacity) {
 			char *grown = allocator->resize(allocator->context, data, capacity, 2 * capacity);
@@ -154,8 +166,9 @@ static enum status load_member(struct array *array, zip_t *zip, zip_uint64_t at,
 	if (!data || used == capacity)
 		status = diag_memory(diags);
 	else if (n < 0 || used < st.size)
-		status = diag_file(diags, STATUS_DATA, path, -1, "member '%s' is damaged: %s", name, zip_file_strerror(file));
-	if (zip_fclose(file) != 0 && !status)
+		status =
+			diag_file(diags, STATUS_DATA, path, -1, "member '%s' is damaged: %s", name, from->lib->file_strerror(file));
+	if (from->lib->fclose(file) != 0 && !status)
 		status = diag_file(diags, STATUS_DATA, path, -1, "member '%s' is damaged", name);
 	if (!status) {
 		const char *label = arena_printf(arena, "%s(%s)", path, name);
@@ -177,20 +190,21 @@ static enum status load_member(struct array *array, zip_t *zip, zip_uint64_t at,
 static enum status load_npz(struct array *array, const char *path, const char *key, bool cast,
                             const struct allocator *allocator, struct arena *arena, struct diags *diags)
 {
-	zip_t *zip = open_archive(path, diags);
-	if (!zip)
-		return STATUS_DATA;
-	enum status status;
-	zip_int64_t at = find_member(zip, key, arena);
+	struct npz from;
+	enum status status = open_npz(&from, path, diags);
+	if (status)
+		return status;
+	zip_int64_t at = find_member(&from, key, arena);
 	if (at >= 0) {
-		status = load_member(array, zip, (zip_uint64_t)at, path, key ? key : zip_get_name(zip, 0, 0), cast, allocator,
-		                     arena, diags);
+		status = load_member(array, &from, (zip_uint64_t)at, path, key ? key : from.lib->get_name(from.zip, 0, 0), cast,
+		                     allocator, arena, diags);
 	} else {
 		status = key ? diag_file(diags, STATUS_DATA, path, -1, "has no member '%s'", key)
 		             : diag_file(diags, STATUS_DATA, path, -1, "has several members, and none is named");
-		diag_hint(diags, "its members: %s; a chain names one by load(\"FILE\", \"MEMBER\")", list_members(zip, arena));
+		diag_hint(diags, "its members: %s; a chain names one by load(\"FILE\", \"MEMBER\")",
+		          list_members(&from, arena));
 	}
-	zip_discard(zip);
+	from.lib->discard(from.zip);
 	return status;
 }
 

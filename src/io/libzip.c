@@ -1,0 +1,39 @@
+/* libzip's functions, found by name. */
+#include "io/libzip.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+static struct {
+	pthread_once_t once;
+	bool open;
+	const char *reason;
+	struct libzip functions;
+} libzip = {.once = PTHREAD_ONCE_INIT};
+
+static bool find_function(void *handle, const char *name, void *function)
+{
+	void *symbol = dlsym(handle, name);
+	memcpy(function, &symbol, sizeof symbol);
+	return symbol != NULL;
+}
+
+static void load(void)
+{
+	void *handle = dlopen(LIBZIP_SONAME, RTLD_NOW | RTLD_LOCAL);
+	libzip.open = handle != NULL;
+#define FIND(NAME) libzip.open = libzip.open && find_function(handle, "zip_" #NAME, &libzip.functions.NAME);
+	LIBZIP_FUNCTIONS(FIND)
+#undef FIND
+	if (!libzip.open)
+		libzip.reason = dlerror();
+}
+
+const struct libzip *libzip_get(const char **reason)
+{
+	pthread_once(&libzip.once, load);
+	*reason = libzip.reason ? libzip.reason : LIBZIP_SONAME " cannot be opened";
+	return libzip.open ? &libzip.functions : NULL;
+}

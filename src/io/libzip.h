@@ -1,0 +1,36 @@
+/*
+ * libzip, opened with the first archive and not linked: it brings libcrypto,
+ * which takes longer to load than a short chain to run. Private to io/.
+ */
+#ifndef IO_LIBZIP_H
+#define IO_LIBZIP_H
+
+#include <zip.h>
+
+#define LIBZIP_FUNCTIONS(X)                                                                                            \
+	X(discard)                                                                                                         \
+	X(error_fini)                                                                                                      \
+	X(error_init_with_code)                                                                                            \
+	X(error_strerror)                                                                                                  \
+	X(fclose)                                                                                                          \
+	X(file_strerror)                                                                                                   \
+	X(fopen_index)                                                                                                     \
+	X(fread)                                                                                                           \
+	X(get_name)                                                                                                        \
+	X(get_num_entries)                                                                                                 \
+	X(name_locate)                                                                                                     \
+	X(open)                                                                                                            \
+	X(stat_index)                                                                                                      \
+	X(strerror)
+
+/* zip_NAME of the library, by NAME. */
+struct libzip {
+#define LIBZIP_MEMBER(NAME) __typeof__(zip_##NAME) *NAME;
+	LIBZIP_FUNCTIONS(LIBZIP_MEMBER)
+#undef LIBZIP_MEMBER
+};
+
+/* NULL where it cannot be opened, and why in *REASON. From any thread. */
+const struct libzip *libzip_get(const char **reason);
+
+#endif
