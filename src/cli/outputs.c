@@ -44,18 +44,12 @@ static enum status add_place(struct session *s, struct place *places, size_t *co
 
 enum status outputs_check(struct session *s)
 {
-	static const struct {
-		enum option_id option;
-		const char *name;
-	} files[] = {{OPTION_OUTPUT, "output"},   {OPTION_VALUE, "value"}, {OPTION_EVENTS, "events"},
-	             {OPTION_GRADS, "grads"},     {OPTION_PLOT, "plot"},   {OPTION_TRACE, "trace"},
-	             {OPTION_JOURNAL, "journal"}, {OPTION_STATS, "stats"}, {OPTION_RESIDUALS, "residuals"}};
-	enum { FILES = sizeof files / sizeof *files };
 	size_t count = 0;
-	struct place *places = arena_array(&s->arena, FILES + s->grad_count, sizeof *places);
+	struct place *places = arena_array(&s->arena, OPTION_COUNT + s->grad_count, sizeof *places);
 	enum status status = places ? STATUS_OK : diag_memory(&s->diags);
-	for (size_t i = 0; i < FILES && !status; i++)
-		status = add_place(s, places, &count, files[i].name, s->values[files[i].option]);
+	for (size_t i = 0; i < OPTION_COUNT && !status; i++)
+		if (option_table[i].use & WRITTEN)
+			status = add_place(s, places, &count, option_table[i].name, s->values[i]);
 	for (size_t i = 0; i < s->grad_count && !status; i++) {
 		const char *equals = strchr(s->grads[i], '=');
 		if (equals)

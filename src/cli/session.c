@@ -11,14 +11,8 @@
 #include "cli/outputs.h"
 #include "exec/run.h"
 
-static const struct option_row {
-	const char *name;
-	char short_name;
-	const char *argument;
-	int commands;
-	const char *help;
-} option_table[] = {
-#define OPTION(ID, NAME, SHORT, ARGUMENT, COMMANDS, HELP) {NAME, SHORT, ARGUMENT, COMMANDS, HELP},
+const struct option_row option_table[OPTION_COUNT] = {
+#define OPTION(ID, NAME, SHORT, ARGUMENT, USE, COMMANDS, HELP) {NAME, SHORT, ARGUMENT, USE, COMMANDS, HELP},
 #include "cli/options.def"
 };
 
@@ -93,26 +87,11 @@ static enum status add_param(struct session *s, const char *value)
 	return STATUS_OK;
 }
 
-/*
- * Of two settings the last holds, as a wrapper would have it; of two files, or
- * budgets, the first would be left out without a word.
- */
-static bool once_only(int option)
-{
-	static const enum option_id once[] = {OPTION_TEXT,    OPTION_INPUT,  OPTION_OUTPUT, OPTION_COTANGENT, OPTION_GRADS,
-	                                      OPTION_VALUE,   OPTION_EVENTS, OPTION_PLOT,   OPTION_TRACE,     OPTION_SPEC,
-	                                      OPTION_JOURNAL, OPTION_MEMORY, OPTION_SWEEP};
-	for (size_t i = 0; i < sizeof once / sizeof *once; i++)
-		if ((int)once[i] == option)
-			return true;
-	return false;
-}
-
 static enum status set_option(struct session *s, int option, const char *value)
 {
 	if (!(option_table[option].commands & s->command->letter))
 		return wrong_command(s, option);
-	if (s->given[option] && once_only(option))
+	if (s->given[option] && (option_table[option].use & ONCE))
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '--%s' is given twice: '%s' is another",
 		                 option_table[option].name, value);
 	s->given[option] = true;

@@ -35,6 +35,16 @@ enum option_id {
 	OPTION_COUNT
 };
 
+enum option_use { ONCE = 1, WRITTEN = 2 };
+struct option_row {
+	const char *name;
+	char short_name;
+	const char *argument;
+	int use, commands;
+	const char *help;
+};
+extern const struct option_row option_table[OPTION_COUNT]; /* by option_id */
+
 struct session {
 	const struct allocator *allocator;
 	struct arena arena;
