@@ -751,8 +751,8 @@ enum status syntax_parse(struct syntax *syntax, const struct source *source, str
 {
 	*syntax = (struct syntax){.source = source};
 	if (source->length > MAX_SOURCE)
-		return diag_file(diags, STATUS_LIMIT, source->name, -1, "a chain of %zu bytes is beyond the limit of 16 MiB",
-		                 source->length);
+		return diag_file(diags, STATUS_LIMIT, source->name, -1, "a chain of %zu bytes is beyond the limit of %d MiB",
+		                 source->length, MAX_SOURCE >> 20);
 	struct parse *parse = arena_alloc(arena, sizeof *parse);
 	if (!parse)
 		return diag_memory(diags);

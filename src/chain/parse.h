@@ -12,7 +12,7 @@
 
 #include <setjmp.h>
 
-enum { MAX_NESTING = 256, MAX_SOURCE = 16 << 20 };
+enum { MAX_NESTING = 256 };
 
 /* Values of the grammar's symbols. */
 struct parse_number {

@@ -8,6 +8,9 @@
 #include "base/diag.h"
 #include "base/type.h"
 
+/* Bytes of a chain's text at most. */
+enum { MAX_SOURCE = 16 << 20 };
+
 struct block;
 
 /* A constant expression has been folded to its value; TEXT keeps how it was written. */

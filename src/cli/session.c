@@ -418,12 +418,11 @@ enum status session_read_file(struct session *s, const char *path, char **text, 
 	while (data && !status) {
 		status = input_read(&input, data + used, capacity - used, &got, &s->diags);
 		used += got;
+		if (!status && used > MAX_SOURCE)
+			status = diag_file(&s->diags, STATUS_LIMIT, input.name, -1, "a text beyond the limit of %d MiB",
+			                   MAX_SOURCE >> 20);
 		if (status || used < capacity)
 			break;
-		if (capacity > (size_t)32 << 20) {
-			status = diag_file(&s->diags, STATUS_LIMIT, path, -1, "a text beyond the limit of 16 MiB");
-			break;
-		}
 		char *grown = arena_alloc(&s->arena, 2 * capacity);
 		if (grown)
 			memcpy(grown, data, used);

@@ -100,7 +100,7 @@ enum status session_parse(struct session *session, int argc, char **argv);
 int64_t session_memory_available(void);
 /* Bytes that this machine can give, but for an eighth, which others want: more than that it promises and does not have. */
 size_t session_memory_most(void);
-/* The whole of a text of at most 16 MiB. */
+/* The whole of a text of at most MAX_SOURCE bytes, as chains have. STATUS_LIMIT, STATUS_IO. */
 enum status session_read_file(struct session *session, const char *path, char **text, size_t *length);
 /* Reads, parses and resolves the chain. */
 enum status session_load_chain(struct session *session);
