@@ -728,11 +728,11 @@ static void add_argument(struct held *rows, size_t *count, const struct type *ty
 	row->origin.param = param;
 }
 
-/* Operations that use param INDEX, for the report's consumer. */
-static const char **param_users(const struct job *job, uint32_t index, size_t *count)
+/* Operations that use param INDEX, for the report's consumer: COUNT *NAMES. False where memory is short. */
+static bool param_users(const struct job *job, uint32_t index, const char ***names, size_t *count)
 {
 	size_t capacity = 0;
-	const char **names = NULL;
+	*names = NULL;
 	*count = 0;
 	for (size_t i = 0; i < job->whole.distinct_count; i++) {
 		const struct body *body = job->whole.distinct[i]->body;
@@ -743,15 +743,17 @@ static const char **param_users(const struct job *job, uint32_t index, size_t *c
 			const char *name = op_table[body->instrs[k].op].name;
 			bool known = false;
 			for (size_t n = 0; n < *count; n++)
-				known |= names[n] == name;
-			const char **grown = known ? names : arena_grow(job->arena, names, *count, &capacity, sizeof *names);
-			if (!grown || known)
+				known |= (*names)[n] == name;
+			if (known)
 				continue;
-			names = grown;
-			names[(*count)++] = name;
+			const char **grown = arena_grow(job->arena, *names, *count, &capacity, sizeof *grown);
+			if (!grown)
+				return false;
+			*names = grown;
+			grown[(*count)++] = name;
 		}
 	}
-	return names;
+	return true;
 }
 
 /*
@@ -796,8 +798,8 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 				continue;
 			struct type *type = arena_alloc(job->arena, sizeof *type);
 			size_t users = 0;
-			const char **names = param_users(job, (uint32_t)i, &users);
-			if (!type)
+			const char **names;
+			if (!type || !param_users(job, (uint32_t)i, &names, &users))
 				return diag_memory(diags);
 			*type = param->type;
 			type->dtype = dtype_compute(type->dtype);

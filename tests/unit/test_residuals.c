@@ -1,0 +1,96 @@
+/* The residual report where memory is short: it is whole, or it is not there. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chain/syntax.h"
+#include "plan/job.h"
+
+/* An allocator that fails request number FAIL_AT (from 1; 0: none). */
+static struct {
+	size_t requests, fail_at;
+} counts;
+
+static void *counting_resize(void *context, void *block, size_t old_size, size_t new_size)
+{
+	(void)context;
+	if (new_size > 0 && ++counts.requests == counts.fail_at)
+		return NULL;
+	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
+}
+
+static const struct allocator counting = {counting_resize, NULL};
+
+/*
+ * Reports on TEXT, PAD bytes being taken of the arena's chunk before. SAID: operations
+ * that use param 0; REQUESTS: what was asked of the allocator meanwhile.
+ */
+static enum status report(const char *text, size_t pad, size_t fail_at, size_t *said, size_t *requests)
+{
+	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
+	const struct type input = {.dtype = DTYPE_F64, .shape = {.ndim = 1, .dim = {9}}};
+	const struct source source = {"chain", text, strlen(text)};
+	const struct job_options options = {
+		.policy = &save_all, .threads = 1, .store = DTYPE_COUNT, .allocator = &allocator_system};
+	struct arena arena, errors;
+	struct diags diags;
+	struct chain chain = {0};
+	struct syntax syntax;
+	struct job job;
+	struct held_list list;
+	counts.fail_at = 0;
+	arena_init(&arena, &counting);
+	arena_init(&errors, &allocator_system);
+	diags_init(&diags, &errors);
+	ck_assert_int_eq(syntax_parse(&syntax, &source, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(chain_resolve(&chain, &syntax, &arena, &diags), STATUS_OK);
+	for (size_t i = 0; i < chain.param_count; i++)
+		chain.params[i].type = (struct type){.dtype = DTYPE_F64};
+	ck_assert_int_eq(job_make(&job, &chain, &input, &options, &arena, &diags), STATUS_OK);
+	ck_assert_ptr_nonnull(arena_alloc(&arena, pad));
+	counts.requests = 0;
+	counts.fail_at = fail_at;
+	enum status status = job_residuals(&job, &list, &diags);
+	counts.fail_at = 0;
+	*requests = counts.requests;
+	*said = 0;
+	for (size_t i = 0; !status && i < list.count; i++)
+		if (list.rows[i].origin.argument && list.rows[i].origin.param == 0)
+			*said = list.rows[i].used_by_count;
+	job_free(&job);
+	arena_free(&arena);
+	arena_free(&errors);
+	return status;
+}
+
+/*
+ * The last request fails, wherever it is: the arena's chunks end at all places, so in
+ * front of the lists of params' users too, which are made last.
+ */
+START_TEST(short_memory)
+{
+	const char *text = "param w = 2; mul w; add w; sub w; div w; max w; min w; pow w";
+	size_t said, requests;
+	for (size_t pad = 0; pad <= (size_t)128 << 10; pad += 48) {
+		ck_assert_int_eq(report(text, pad, 0, &said, &requests), STATUS_OK);
+		ck_assert_uint_eq(said, 7);
+		ck_assert_uint_gt(requests, 1);
+		const enum status status = report(text, pad, requests, &said, &requests);
+		ck_assert_msg(status == STATUS_LIMIT, "%zu bytes before: status %d, %zu operations", pad, (int)status, said);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("residuals");
+	TCase *tcase = tcase_create("residuals");
+	tcase_set_timeout(tcase, 600);
+	tcase_add_test(tcase, short_memory);
+	suite_add_tcase(suite, tcase);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
