@@ -863,7 +863,7 @@ static void collect_bound(const struct node *node, bool *in, uint32_t *set, size
 }
 
 struct mark {
-	size_t instrs, values, regions, ins, touched;
+	size_t instrs, values, regions;
 };
 
 /*
@@ -893,7 +893,7 @@ static enum status try_loop(struct lowering *l, const struct node *node, int64_t
 			*stable = false; /* bound in the first turn only */
 	if (!*stable)
 		return STATUS_OK;
-	struct mark mark = {body->instr_count, body->value_count, body->region_count, body->in_count, l->touched_count};
+	struct mark mark = {body->instr_count, body->value_count, body->region_count};
 	uint32_t *before = arena_array(l->arena, count, sizeof *before);
 	struct carry *carries = arena_array(l->arena, count, sizeof *carries);
 	struct instr *loop = body_add_instr(body, INSTR_LOOP);

@@ -258,7 +258,8 @@ static enum status profile_depth(struct profiler *p, struct point *points)
 		status = measure(p, NULL, &points[i].forward_ms, &points[i]);
 		if (!status)
 			status = measure(p, &save_all, &all, &points[i]);
-		points[i].backward_ms = fmax(all - points[i].forward_ms, 0);
+		if (!status)
+			points[i].backward_ms = fmax(all - points[i].forward_ms, 0);
 		restore_chain(p, &cut);
 	}
 	return status;

@@ -671,7 +671,7 @@ enum status session_open_output(struct session *s, const char *path)
 	return status;
 }
 
-enum status session_make_writer(struct session *s, struct writer *writer, struct output *output)
+void session_make_writer(struct session *s, struct writer *writer, struct output *output)
 {
 	bool terminal = isatty(output->fd);
 	struct writer_options options = {.format = s->to != FORMAT_AUTO ? s->to : s->reader.format,
@@ -680,7 +680,6 @@ enum status session_make_writer(struct session *s, struct writer *writer, struct
 	if (options.display)
 		options.format = FORMAT_TEXT;
 	writer_init(writer, output, &options, &s->arena);
-	return STATUS_OK;
 }
 
 /* Texts. */

@@ -122,7 +122,7 @@ enum status session_input_type(struct session *session, struct type *type);
 void session_warn_unassumed(struct session *session);
 /* Opens standard output or -o, for arrays or for text. */
 enum status session_open_output(struct session *session, const char *path);
-enum status session_make_writer(struct session *session, struct writer *writer, struct output *output);
+void session_make_writer(struct session *session, struct writer *writer, struct output *output);
 /* A text that goes to FILE (NULL: standard error where ERROR, else standard output), checked and closed by session_close_text. */
 struct text_file {
 	struct output output;

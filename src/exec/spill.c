@@ -27,7 +27,7 @@ static enum status failed(const struct spill *spill, struct diags *diags, const 
 	return diag_file(diags, STATUS_IO, spill->name, -1, "cannot %s the spill file: %s", what, strerror(error));
 }
 
-/* Four lanes of multiply and add over 64-bit words: finds any flipped bit, at the speed of memory. */
+/* Four lanes of exclusive or and multiply over 64-bit words: finds any flipped bit, at the speed of memory. */
 static uint64_t checksum(const void *from, size_t size)
 {
 	uint64_t lanes[4] = {1, 2, 3, 4};
@@ -63,7 +63,7 @@ static size_t total_size(const struct spill_piece *pieces, size_t count)
 	return size;
 }
 
-/* The file: 0, or errno; a short read is EIO's lack of any: -1. */
+/* The file: 0, an errno, or SHORT_FILE. */
 
 static int write_bytes(int fd, const char *from, size_t size, int64_t offset)
 {

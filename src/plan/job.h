@@ -60,7 +60,6 @@ struct job {
 	struct counters predicted;     /* of the whole job: all lanes, params, I/O blocks */
 	int64_t staging;               /* bytes of a lane's copy of a state on its way to disk, a part of the same; or 0 */
 	int64_t slabs;                 /* bytes of all lanes' slabs at their highest, a part of predicted.peak_bytes */
-	int64_t gradient_bytes;        /* accumulators of params' gradients, for all lanes */
 	int64_t input_row, output_row; /* bytes of a row of the input and of the output in a chunk */
 	bool sums_gradients;           /* some param's gradient is summed over tiles */
 	const struct allocator *allocator;

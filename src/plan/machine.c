@@ -235,8 +235,8 @@ static int64_t program_order(const struct body *body, uint32_t id)
 }
 
 /*
- * Gives each out of BODY a buffer: its own, or that of the in it is. IN_BUFFER
- * finds the buffer of an in-port.
+ * Gives each out of BODY a buffer: its own, or that of the in it is. IN_BUFFERS
+ * has the buffer of each in-port.
  */
 static bool place_outs(struct machine *m, const struct body *body, const struct origin *origins, int64_t step,
                        const int32_t *in_buffers)
@@ -586,7 +586,7 @@ static bool is_alias(const struct step *step, uint32_t i)
 	return false;
 }
 
-/* Writes the current state to disk slot SLOT, each array once, or brings it back. */
+/* Writes the current state to disk slot SLOT, each array once. */
 static enum status spill_state(struct machine *m, int64_t slot)
 {
 	struct snapshot *s = snapshot_at(m, &m->disk, &m->disk_capacity, slot);
@@ -671,7 +671,7 @@ static bool add_use(struct machine *m, struct mark *mark, const char *op)
 	return true;
 }
 
-/* Operations of STEP that read SLOT. */
+/* Operations of STEP that read the state's array CLASS. */
 static bool add_readers(struct machine *m, struct mark *mark, const struct step *step, uint32_t class)
 {
 	const struct body *body = step->body;
