@@ -99,6 +99,7 @@ complete -c ckptc -n "__fish_seen_subcommand_from plan" -l journal -r -d "with -
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l threads -r -d "workers (default: the cores)"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l tile -r -d "rows of a tile (default: automatic)"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l format -r -d "of reports: table, json, csv or lines"
+complete -c ckptc -n "__fish_seen_subcommand_from plan" -l cotangent -r -d "the cotangent of the output (default: ones)"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l value -r -d "write the forward value too"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l schedule -d "print the actions of the policy's schedule"
 complete -c ckptc -n "__fish_seen_subcommand_from plan" -l sweep -r -d "a curve of policies: every (every:N) or memory (budget:BYTES)"

@@ -25,22 +25,28 @@ static char *format_text(struct arena *arena, const char *format, va_list argume
 	return text;
 }
 
-static struct diag *append(struct diags *diags, enum severity severity, enum status status, const char *format,
-                           va_list arguments)
+static struct diag *link_last(struct diags *diags, struct diag *diag)
 {
-	struct diag *diag = arena_alloc(diags->arena, sizeof *diag);
-	char *message = format_text(diags->arena, format, arguments);
-	diags->errors += severity == SEVERITY_ERROR;
-	if (!diag || !message) {
-		diags->exhausted = true;
-		return NULL;
-	}
-	*diag = (struct diag){.severity = severity, .status = status, .offset = -1, .message = message};
+	diags->errors += diag->severity == SEVERITY_ERROR;
 	if (diags->last)
 		diags->last->next = diag;
 	else
 		diags->first = diag;
 	return diags->last = diag;
+}
+
+static struct diag *append(struct diags *diags, enum severity severity, enum status status, const char *format,
+                           va_list arguments)
+{
+	struct diag *diag = arena_alloc(diags->arena, sizeof *diag);
+	char *message = format_text(diags->arena, format, arguments);
+	if (!diag || !message) {
+		diags->errors += severity == SEVERITY_ERROR;
+		diags->exhausted = true;
+		return NULL;
+	}
+	*diag = (struct diag){.severity = severity, .status = status, .offset = -1, .message = message};
+	return link_last(diags, diag);
 }
 
 enum status diag_at(struct diags *diags, enum status status, const struct source *source, struct span span,
@@ -105,6 +111,28 @@ void diag_caret(struct diags *diags, struct span caret)
 {
 	if (diags->last && !diags->exhausted)
 		diags->last->caret = caret;
+}
+
+void diags_take(struct diags *diags, const struct diags *from)
+{
+	for (const struct diag *d = from->first; d; d = d->next) {
+		struct diag *copy = arena_alloc(diags->arena, sizeof *copy);
+		if (!copy) {
+			(void)diag_memory(diags);
+			return;
+		}
+		*copy = *d;
+		copy->message = arena_printf(diags->arena, "%s", d->message);
+		copy->file = d->file ? arena_printf(diags->arena, "%s", d->file) : NULL;
+		copy->hint = d->hint ? arena_printf(diags->arena, "%s", d->hint) : NULL;
+		copy->next = NULL;
+		if (!copy->message || (d->file && !copy->file))
+			(void)diag_memory(diags);
+		else
+			link_last(diags, copy);
+	}
+	if (from->exhausted)
+		(void)diag_memory(diags);
 }
 
 enum status diag_memory(struct diags *diags)

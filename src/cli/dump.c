@@ -16,6 +16,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .on_disk = s->given[OPTION_SPILL],
 	                            .store = s->store,
 	                            .want_value = s->given[OPTION_VALUE],
+	                            .has_cotangent = s->given[OPTION_COTANGENT],
 	                            .memory = s->memory,
 	                            .memory_available = measures ? session_memory_available() : 0,
 	                            .param_bytes = s->bound.bytes,

@@ -10,17 +10,17 @@
  */
 #include "exec/grad.h"
 
-#include "exec/run.h"
-#include "exec/slab.h"
-#include "exec/spill.h"
-
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <xmmintrin.h>
+
+#include "base/flush.h"
+#include "exec/run.h"
+#include "exec/slab.h"
+#include "exec/spill.h"
 
 struct run;
 
@@ -77,7 +77,8 @@ struct run {
 	int64_t rows_done;                /* where there are several */
 	struct timespec begun;            /* for traces */
 	pthread_mutex_t trace_lock;
-	struct arena *arena;
+	struct arena *arena;  /* for what is there to the end */
+	struct arena scratch; /* for one array */
 };
 
 /* The journal. */
@@ -129,7 +130,7 @@ static enum status open_journal(struct lane *lane, const void *input, size_t siz
 	enum status status = input_peek(run->reader->input, 1, &more, &got, &lane->diags);
 	if (status)
 		return status;
-	if (got && run->reader->format != FORMAT_RAW)
+	if (got)
 		return diag_file(&lane->diags, STATUS_DATA, run->reader->input->name, run->reader->input->offset,
 		                 "another array follows, and a journal is of one");
 	identify(run, input, size, &identity);
@@ -441,19 +442,23 @@ static void copy_out_params(const struct lane *lane, const struct machine_call *
 	}
 }
 
+static enum status gradient_ready(struct run *run, const char *name, const struct type *type, int64_t step)
+{
+	char text[TYPE_TEXT];
+	const char *line = arena_printf(
+		&run->scratch, "{\"event\":\"gradient\",\"name\":\"%s\",\"type\":\"%s\",\"bytes\":%lld,\"step\":%lld}\n", name,
+		type_format(type, text), (long long)type_bytes(type), (long long)step);
+	return line ? run->options->event(run->options->event_context, line) : STATUS_LIMIT;
+}
+
 /* Says that the gradients of the params whose first use is at STEP are whole. */
 static enum status params_ready(struct run *run, int64_t step)
 {
-	char line[1024], type[TYPE_TEXT];
 	for (size_t i = 0; run->first_use && i < run->params->count; i++) {
 		const struct param *param = &run->chain->params[i];
 		if (run->first_use[i] != step || !param->differentiated)
 			continue;
-		struct type held = run->params->bound[i].type;
-		snprintf(line, sizeof line,
-		         "{\"event\":\"gradient\",\"name\":\"%.200s\",\"type\":\"%s\",\"bytes\":%lld,\"step\":%lld}\n",
-		         param->name, type_format(&held, type), (long long)type_bytes(&held), (long long)step);
-		enum status status = run->options->event(run->options->event_context, line);
+		enum status status = gradient_ready(run, param->name, &run->params->bound[i].type, step);
 		if (status)
 			return status;
 	}
@@ -592,13 +597,13 @@ static void aim_partials(struct lane *lane)
 	for (size_t i = 0; i < run->params->count; i++) {
 		struct bound_param *bound = &lane->params[i];
 		*bound = run->params->bound[i];
-		bound->streamed = run->job->tiled && run->job->whole.streamed_params[i];
+		bound->streamed = job_has_rows(run->job, i);
 		bound->hi = bound->lo = NULL;
 		bound->gradient = NULL;
 		if (!run->chain->params[i].differentiated)
 			continue;
 		if (bound->streamed) {
-			bound->gradient = run->result->params[i].data;
+			bound->gradient = run->result->params[i].rows;
 			continue;
 		}
 		int64_t count = shape_count(&bound->type.shape);
@@ -637,7 +642,7 @@ static void add_partials(struct lane *lane, int64_t tile)
 	struct run *run = lane->run;
 	const double *next = lane->partials ? lane->partials + tile * run->sum_doubles : NULL;
 	for (size_t i = 0; next && i < run->params->count; i++) {
-		if (!run->chain->params[i].differentiated || run->job->whole.streamed_params[i])
+		if (!run->chain->params[i].differentiated || job_has_rows(run->job, i))
 			continue;
 		struct param_gradient *total = &run->result->params[i];
 		int64_t count = shape_count(&total->type.shape);
@@ -808,8 +813,7 @@ static void note_tile(struct run *run, int64_t rows)
 static void *lane_main(void *context)
 {
 	struct lane *lane = context;
-	if (lane->run->options->flush_denormals)
-		_mm_setcsr(_mm_getcsr() | 0x8040);
+	unsigned before = flush_begin(lane->run->options->flush_denormals);
 	int64_t rows, tiles;
 	while (take_chunk(lane, &rows, &tiles)) {
 		enum status status = STATUS_OK;
@@ -825,6 +829,7 @@ static void *lane_main(void *context)
 			break;
 		}
 	}
+	flush_end(before);
 	return NULL;
 }
 
@@ -902,9 +907,10 @@ static void lane_close(struct lane *lane)
 /* The one tile of a chain that is not streamed. */
 static enum status run_whole(struct run *run, struct lane *lane)
 {
-	if (run->options->flush_denormals)
-		_mm_setcsr(_mm_getcsr() | 0x8040);
-	return run_tile(lane, 0);
+	unsigned before = flush_begin(run->options->flush_denormals);
+	enum status status = run_tile(lane, 0);
+	flush_end(before);
+	return status;
 }
 
 static enum status run_lanes(struct run *run, struct lane *lanes)
@@ -933,22 +939,6 @@ static enum status run_lanes(struct run *run, struct lane *lanes)
 	return STATUS_OK;
 }
 
-/* Moves what a lane has to say to the caller's list, which outlives it. */
-static void take_diags(struct diags *diags, const struct lane *lane)
-{
-	for (const struct diag *d = lane->diags.first; d; d = d->next) {
-		if (d->file || !d->source)
-			diag_file(diags, d->status, d->file ? arena_printf(diags->arena, "%s", d->file) : NULL, d->offset, "%s",
-			          d->message);
-		else
-			diag_at(diags, d->status, d->source, d->span, "%s", d->message);
-		if (d->hint)
-			diag_hint(diags, "%s", d->hint);
-	}
-	if (lane->diags.exhausted)
-		(void)diag_memory(diags);
-}
-
 static void count_lanes(struct run *run, const struct lane *lanes)
 {
 	struct counters *measured = &run->result->measured;
@@ -972,14 +962,20 @@ static void count_lanes(struct run *run, const struct lane *lanes)
 
 /* Params' gradients. */
 
+static void *zeros_get(const struct allocator *allocator, size_t size)
+{
+	void *zeros = allocator_get(allocator, size + 1, 1);
+	return zeros ? memset(zeros, 0, size) : NULL;
+}
+
+/* What the array at hand adds to; what earlier ones have added to stays. */
 static enum status gradients_begin(struct run *run, struct diags *diags)
 {
 	struct grad_result *result = run->result;
 	const struct allocator *allocator = run->options->job.allocator;
-	if (result->params)
-		return STATUS_OK;
 	size_t count = run->chain->param_count;
-	result->params = arena_array(run->arena, count + 1, sizeof *result->params);
+	if (!result->params)
+		result->params = arena_array(run->arena, count + 1, sizeof *result->params);
 	if (!result->params)
 		return diag_memory(diags);
 	result->param_count = count;
@@ -989,36 +985,34 @@ static enum status gradients_begin(struct run *run, struct diags *diags)
 			continue;
 		g->type = run->params->bound[i].type;
 		g->size = (size_t)type_bytes(&g->type);
-		g->data = allocator_get(allocator, g->size + 1, 1);
-		if (!g->data)
-			return diag_memory(diags);
-		memset(g->data, 0, g->size);
-		if (run->job->whole.streamed_params[i] && run->job->tiled)
-			continue;
-		int64_t elements = shape_count(&g->type.shape);
 		g->sum_size = (size_t)param_sum_bytes(&run->chain->params[i]);
-		g->hi = allocator_get(allocator, g->sum_size + 1, 1);
-		if (!g->hi)
+		if (job_has_rows(run->job, i) && !g->rows)
+			g->rows = zeros_get(allocator, g->size);
+		else if (!job_has_rows(run->job, i) && !g->hi)
+			g->hi = zeros_get(allocator, g->sum_size);
+		if (job_has_rows(run->job, i) ? !g->rows : !g->hi)
 			return diag_memory(diags);
-		memset(g->hi, 0, g->sum_size);
-		g->lo = g->type.dtype == DTYPE_F64 ? g->hi + elements : NULL;
+		g->lo = g->hi && g->type.dtype == DTYPE_F64 ? g->hi + shape_count(&g->type.shape) : NULL;
 	}
 	return STATUS_OK;
 }
 
-/* The sums, rounded once. */
-static void gradients_finish(struct run *run)
+/* The sums, rounded once: to the rows, or where they lie, from the first on, as no element takes more than a sum. */
+static void gradients_finish(struct grad_result *result)
 {
-	for (size_t i = 0; i < run->result->param_count; i++) {
-		struct param_gradient *g = &run->result->params[i];
-		int64_t count = g->hi ? shape_count(&g->type.shape) : 0;
+	for (size_t i = 0; i < result->param_count; i++) {
+		struct param_gradient *g = &result->params[i];
+		const bool wide = g->type.dtype == DTYPE_F64;
+		const int64_t count = g->hi ? shape_count(&g->type.shape) : 0;
+		char *to = g->rows ? g->rows : (void *)g->hi;
 		for (int64_t k = 0; k < count; k++) {
-			double sum = g->lo && isfinite(g->hi[k]) ? g->hi[k] + g->lo[k] : g->hi[k];
-			if (g->type.dtype == DTYPE_F64)
-				((double *)g->data)[k] = sum;
-			else
-				((float *)g->data)[k] = (float)sum;
+			const double sum = g->lo && isfinite(g->hi[k]) ? g->hi[k] + g->lo[k] : g->hi[k];
+			double row = g->rows && wide ? ((double *)g->rows)[k] : g->rows ? (double)((float *)g->rows)[k] : 0;
+			row = g->rows ? row + sum : sum;
+			const float narrow = (float)row;
+			memcpy(to + k * (wide ? 8 : 4), wide ? (const void *)&row : &narrow, wide ? 8 : 4);
 		}
+		g->data = to;
 	}
 }
 
@@ -1047,11 +1041,7 @@ static enum status last_events(struct run *run)
 		status = params_ready(run, s);
 	if (status == STATUS_OK)
 		status = params_ready(run, -1);
-	char line[1024], type[TYPE_TEXT];
-	snprintf(line, sizeof line,
-	         "{\"event\":\"gradient\",\"name\":\"%.200s\",\"type\":\"%s\",\"bytes\":%lld,\"step\":0}\n",
-	         run->chain->input, type_format(&run->job->input, type), (long long)type_bytes(&run->job->input));
-	return status ? status : run->options->event(run->options->event_context, line);
+	return status ? status : gradient_ready(run, run->chain->input, &run->job->input, 0);
 }
 
 /* The cotangent's file: read where it is wanted, or whole where it must be. */
@@ -1064,7 +1054,7 @@ static enum status open_cotangent(struct run *run, struct diags *diags)
 	char a[TYPE_TEXT], b[TYPE_TEXT];
 	struct array array;
 	enum status status =
-		array_load(&array, path, NULL, run->options->special, true, run->options->job.allocator, run->arena, diags);
+		array_load(&array, path, NULL, run->options->special, true, run->options->job.allocator, &run->scratch, diags);
 	if (status)
 		return status;
 	if (!shape_equal(&array.type.shape, &want->shape)) {
@@ -1073,7 +1063,7 @@ static enum status open_cotangent(struct run *run, struct diags *diags)
 		                 type_format(&array.type, a), type_format(want, b));
 	}
 	size_t count = (size_t)shape_count(&want->shape);
-	status = slab_get(&run->cotangent_array, (int64_t)count * 8, run->options->job.allocator, diags);
+	status = slab_get(&run->cotangent_array, type_bytes(want), run->options->job.allocator, diags);
 	if (status == STATUS_OK) {
 		bool from64 = dtype_compute(array.type.dtype) == DTYPE_F64, to64 = dtype_compute(want->dtype) == DTYPE_F64;
 		if (from64 == to64)
@@ -1127,18 +1117,16 @@ static enum status prepare(struct run *run, struct diags *diags)
 		status = open_cotangent(run, diags);
 	if (status)
 		return status;
-	for (size_t i = 0; job->tiled && i < run->chain->param_count; i++)
-		if (run->chain->params[i].differentiated && !job->whole.streamed_params[i])
-			run->sum_doubles += param_sum_bytes(&run->chain->params[i]) / (int64_t)sizeof(double);
+	run->sum_doubles = job->partial_bytes / (int64_t)sizeof(double);
 	if (job->whole.sums && job->tiled) {
 		run->loss_count = shape_count(&job->whole.output.shape);
-		run->loss_hi = arena_array(run->arena, (size_t)run->loss_count + 1, 2 * sizeof(double));
+		run->loss_hi = arena_array(&run->scratch, (size_t)run->loss_count + 1, 2 * sizeof(double));
 		if (!run->loss_hi)
 			return diag_memory(diags);
 		run->loss_lo = run->loss_hi + run->loss_count;
 	}
 	if (run->options->event) {
-		run->first_use = arena_array(run->arena, run->params->count + 1, sizeof *run->first_use);
+		run->first_use = arena_array(&run->scratch, run->params->count + 1, sizeof *run->first_use);
 		if (!run->first_use)
 			return diag_memory(diags);
 		note_first_uses(run);
@@ -1164,11 +1152,11 @@ static enum status end_outputs(struct run *run, struct diags *diags)
 
 static enum status run_array(struct run *run, struct diags *diags)
 {
-	enum status status = prepare(run, diags);
-	allocator_trim();
-	struct lane *lanes = arena_array(run->arena, (size_t)run->job->lanes, sizeof *lanes);
+	struct lane *lanes = arena_array(&run->scratch, (size_t)run->job->lanes, sizeof *lanes);
 	if (!lanes)
 		return diag_memory(diags);
+	enum status status = prepare(run, diags);
+	allocator_trim();
 	int open = 0;
 	if (status == STATUS_OK && run->job->team > 1) {
 		run->team = team_open(run->job->team, run->job->member_bytes, run->options->job.allocator);
@@ -1177,7 +1165,7 @@ static enum status run_array(struct run *run, struct diags *diags)
 	for (; open < run->job->lanes && status == STATUS_OK; open++) {
 		status = lane_open(&lanes[open], run, open);
 		if (status)
-			take_diags(diags, &lanes[open]);
+			diags_take(diags, &lanes[open].diags);
 	}
 	if (status == STATUS_OK && run->job->tiled)
 		status = begin_outputs(run, diags);
@@ -1185,7 +1173,7 @@ static enum status run_array(struct run *run, struct diags *diags)
 	if (status == STATUS_OK) {
 		status = run->job->tiled ? run_lanes(run, lanes) : run_whole(run, &lanes[0]);
 		for (int i = 0; i < run->job->lanes; i++)
-			take_diags(diags, &lanes[i]);
+			diags_take(diags, &lanes[i].diags);
 	}
 	if (status == STATUS_OK) {
 		count_lanes(run, lanes);
@@ -1200,13 +1188,29 @@ static enum status run_array(struct run *run, struct diags *diags)
 	return status;
 }
 
+/* The job of an array of type INPUT: that of the array before, or a new one. */
+static enum status make_job(struct grad_result *result, const struct chain *chain, const struct type *input,
+                            const struct grad_options *options, struct diags *diags)
+{
+	if (result->has_job && type_equal(&result->job.input, input))
+		return STATUS_OK;
+	if (result->has_job)
+		job_free(&result->job);
+	result->has_job = false;
+	arena_free(&result->job_arena);
+	arena_init(&result->job_arena, options->job.allocator);
+	enum status status = job_make(&result->job, chain, input, &options->job, &result->job_arena, diags);
+	result->has_job = !status;
+	return status;
+}
+
 enum status grad_run(struct chain *chain, struct params *params, struct reader *reader,
                      const struct grad_options *options, struct grad_result *result, struct arena *arena,
                      struct diags *diags)
 {
 	memset(result, 0, sizeof *result);
+	arena_init(&result->job_arena, options->job.allocator);
 	enum status status = STATUS_OK;
-	struct run run = {0};
 	struct timespec begun;
 	clock_gettime(CLOCK_MONOTONIC, &begun);
 	for (;;) {
@@ -1214,9 +1218,6 @@ enum status grad_run(struct chain *chain, struct params *params, struct reader *
 		status = reader_next(reader, &end, diags);
 		if (status || end)
 			break;
-		if (result->has_job)
-			job_free(&result->job);
-		result->has_job = false;
 		if (options->gradient)
 			run_follow_format(options->gradient, reader);
 		if (options->value)
@@ -1224,29 +1225,28 @@ enum status grad_run(struct chain *chain, struct params *params, struct reader *
 		struct type input = run_input_type(chain, &reader->type, options->dtype);
 		if (result->arrays == 0) /* gradients are summed over arrays, in the type of the first */
 			params_settle(params, chain, dtype_compute(input.dtype));
-		status = job_make(&result->job, chain, &input, &options->job, arena, diags);
+		status = make_job(result, chain, &input, options, diags);
 		if (status)
 			break;
-		result->has_job = true;
 		result->predicted = result->job.predicted;
-		run = (struct run){.chain = chain,
-		                   .params = params,
-		                   .options = options,
-		                   .result = result,
-		                   .job = &result->job,
-		                   .reader = reader,
-		                   .begun = begun,
-		                   .arena = arena};
+		struct run run = {.chain = chain,
+		                  .params = params,
+		                  .options = options,
+		                  .result = result,
+		                  .job = &result->job,
+		                  .reader = reader,
+		                  .begun = begun,
+		                  .arena = arena};
+		arena_init(&run.scratch, options->job.allocator);
 		status = run_array(&run, diags);
+		arena_free(&run.scratch);
 		if (status)
 			break;
 		result->arrays++;
 		result->value_type = result->job.whole.output;
 	}
-	if (status == STATUS_OK) {
-		run.result = result;
-		gradients_finish(&run);
-	}
+	if (status == STATUS_OK)
+		gradients_finish(result);
 	return status;
 }
 
@@ -1263,8 +1263,9 @@ void grad_free(struct grad_result *result, const struct allocator *allocator)
 		journal_close(&result->journal, false);
 	if (result->has_job)
 		job_free(&result->job);
+	arena_free(&result->job_arena);
 	for (size_t i = 0; i < result->param_count; i++) {
-		allocator_put(allocator, result->params[i].data, result->params[i].size + 1);
+		allocator_put(allocator, result->params[i].rows, result->params[i].size + 1);
 		allocator_put(allocator, result->params[i].hi, result->params[i].sum_size + 1);
 	}
 }

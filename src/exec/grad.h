@@ -33,10 +33,14 @@ struct grad_options {
 	bool compare;         /* recomputed states with the first sweep's */
 };
 
-/* The gradients of params, by index; NULL data where not differentiated. In the computing type. */
+/*
+ * The gradients of params, by index; NULL data where not differentiated. In the
+ * computing type. Of several arrays some may give rows, and others sums.
+ */
 struct param_gradient {
 	struct type type;
-	void *data;
+	void *data; /* when all is done: ROWS, or where there are none the memory of HI */
+	void *rows; /* what is not summed within an array */
 	size_t size;
 	double *hi, *lo; /* the running sums */
 	size_t sum_size;
@@ -50,6 +54,7 @@ struct grad_result {
 	struct recompute recomputed; /* counts only, where options->compare asked for them */
 	double store_error;          /* --store-dtype: the largest |value - kept value| */
 	struct job job;              /* of the last array, for reports */
+	struct arena job_arena;      /* what is planned for one type of array */
 	bool has_job;
 	struct type value_type;
 	struct journal journal;

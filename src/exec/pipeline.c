@@ -10,9 +10,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#if defined __SSE2__
-#include <xmmintrin.h>
-#endif
+
+#include "base/flush.h"
 
 struct shared {
 	const struct pipeline *pipeline;
@@ -33,29 +32,6 @@ struct worker {
 	pthread_t thread;
 	bool started;
 };
-
-/* Flush-to-zero and denormals-are-zero, where the processor has them; returns what was set before. */
-static unsigned flush_begin(bool wanted)
-{
-#if defined __SSE2__
-	unsigned before = _mm_getcsr();
-	if (wanted)
-		_mm_setcsr(before | 0x8040);
-	return before;
-#else
-	(void)wanted;
-	return 0;
-#endif
-}
-
-static void flush_end(unsigned before)
-{
-#if defined __SSE2__
-	_mm_setcsr(before);
-#else
-	(void)before;
-#endif
-}
 
 /* Takes the next item; false at the end or after a failure. */
 static bool take(struct worker *worker)
@@ -123,24 +99,6 @@ static void *work(void *context)
 	return NULL;
 }
 
-/* Says again, in the caller's list, what WORKER had to say. Its arena is about to go. */
-static void take_diags(struct diags *diags, const struct worker *worker)
-{
-	for (const struct diag *d = worker->diags.first; d; d = d->next) {
-		if (d->severity == SEVERITY_WARNING)
-			diag_warn(diags, "%s", d->message);
-		else if (d->source)
-			diag_at(diags, d->status, d->source, d->span, "%s", d->message);
-		else
-			diag_file(diags, d->status, d->file ? arena_printf(diags->arena, "%s", d->file) : NULL, d->offset, "%s",
-			          d->message);
-		if (d->hint)
-			diag_hint(diags, "%s", d->hint);
-	}
-	if (worker->diags.exhausted)
-		(void)diag_memory(diags);
-}
-
 static enum status run_workers(struct shared *shared, struct worker *workers, int count, struct diags *diags)
 {
 	for (int i = 0; i < count; i++) {
@@ -159,7 +117,7 @@ static enum status run_workers(struct shared *shared, struct worker *workers, in
 			failed = &workers[i];
 	}
 	if (failed)
-		take_diags(diags, failed);
+		diags_take(diags, &failed->diags);
 	enum status status = failed ? failed->status : STATUS_OK;
 	for (int i = 0; i < count; i++)
 		arena_free(&workers[i].arena);

@@ -62,22 +62,31 @@ static enum status make_tile(struct job *job, const struct job_options *options,
 	return status;
 }
 
+bool job_has_rows(const struct job *job, size_t i) { return job->tiled && job->whole.streamed_params[i]; }
+
+/* Bytes of what is summed to a loss, of tiles and in all: two doubles an element. */
+static int64_t loss_bytes(const struct job *job)
+{
+	return job->tiled && job->whole.sums ? 2 * (int64_t)sizeof(double) * shape_count(&job->whole.output.shape) : 0;
+}
+
 /* Bytes that are held whatever the schedule does: for one lane, and for all. */
 static void fixed_bytes(const struct job *job, const struct job_options *options, int64_t *lane, int64_t *all)
 {
-	int64_t sums = 0;
+	int64_t gradients = 0;
 	for (size_t i = 0; i < job->chain->param_count; i++)
 		if (job->chain->params[i].differentiated)
-			sums += job->whole.streamed_params[i] ? type_bytes(&job->chain->params[i].type)
-			                                      : param_sum_bytes(&job->chain->params[i]);
-	*all = options->param_bytes + sums + (job->team - 1) * job->member_bytes;
+			gradients += job_has_rows(job, i) ? type_bytes(&job->chain->params[i].type)
+			                                  : param_sum_bytes(&job->chain->params[i]);
+	*all = options->param_bytes + gradients + loss_bytes(job) + (job->team - 1) * job->member_bytes;
+	if (options->has_cotangent)
+		*all += type_bytes(&job->whole.output);
 	*lane = 0;
 	if (!job->tiled)
 		return;
 	int64_t rows = job->tile.rows * job->per_chunk;
 	*lane = rows * 2 * job->input_row + (options->want_value && !job->whole.sums ? rows * job->output_row : 0);
-	if (job->sums_gradients)
-		*lane += sums * job->per_chunk;
+	*lane += (job->partial_bytes + loss_bytes(job)) * job->per_chunk;
 }
 
 /*
@@ -414,7 +423,7 @@ static enum status settle_least(struct judging *judging, const struct budget_jud
 	for (bool lower = least < INT64_MAX; lower && !status;) {
 		struct budget_goal goal = {.bytes = least - 1};
 		status = search_goals(judging, judge, &goal, 1, diags);
-		lower = goal.schedule != NULL;
+		lower = !status && goal.schedule;
 		if (lower) {
 			least = judging->job->costs.fixed + goal.counters.peak_bytes;
 			status = share_goal(&goal, least, goals, count, diags);
@@ -556,12 +565,12 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	job->per_chunk = chunk / tile > 0 ? (chunk + tile - 1) / tile : 1;
 	if (options->tile && !fixed)
 		job->per_chunk = 1;
-	int64_t partial = 0;
 	for (size_t i = 0; i < job->chain->param_count; i++)
 		if (job->chain->params[i].differentiated && !whole->streamed_params[i])
-			partial += param_sum_bytes(&job->chain->params[i]);
-	if (partial > 0 && job->per_chunk > PARTIAL_BYTES / partial)
-		job->per_chunk = PARTIAL_BYTES / partial > 1 ? PARTIAL_BYTES / partial : 1;
+			job->partial_bytes += param_sum_bytes(&job->chain->params[i]);
+	const int64_t summed = job->partial_bytes + loss_bytes(job);
+	if (summed > 0 && job->per_chunk > PARTIAL_BYTES / summed)
+		job->per_chunk = PARTIAL_BYTES / summed > 1 ? PARTIAL_BYTES / summed : 1;
 	int64_t tiles = (rows + tile - 1) / tile;
 	if (job->per_chunk > tiles)
 		job->per_chunk = tiles;

@@ -19,6 +19,7 @@ struct job_options {
 	int64_t tile;             /* --tile ROWS, or 0 */
 	enum dtype store;         /* --store-dtype, or DTYPE_COUNT */
 	bool want_value;          /* the output too */
+	bool has_cotangent;       /* of the output, an array */
 	bool whole;               /* not in tiles */
 	bool on_disk;             /* a budget may keep states on disk */
 	int64_t memory;           /* for `auto`: the budget, or 0 */
@@ -60,6 +61,7 @@ struct job {
 	struct counters predicted;     /* of the whole job: all lanes, params, I/O blocks */
 	int64_t staging;               /* bytes of a lane's copy of a state on its way to disk, a part of the same; or 0 */
 	int64_t slabs;                 /* bytes of all lanes' slabs at their highest, a part of predicted.peak_bytes */
+	int64_t partial_bytes;         /* of a tile's sums of params' gradients, where there are tiles */
 	int64_t input_row, output_row; /* bytes of a row of the input and of the output in a chunk */
 	bool sums_gradients;           /* some param's gradient is summed over tiles */
 	const struct allocator *allocator;
@@ -87,6 +89,8 @@ void job_free(struct job *job);
  * type_bytes(type).
  */
 enum status job_residuals(const struct job *job, struct held_list *list, struct diags *diags);
+/* Whether the gradient of param I is made row by row, and not summed. */
+bool job_has_rows(const struct job *job, size_t i);
 /* Elements of a param whose gradient is summed; the bytes of its accumulators. */
 int64_t param_sum_bytes(const struct param *param);
 
