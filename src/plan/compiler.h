@@ -1,6 +1,7 @@
 /*
- * Between the two files that compile a program: program.c lays out launches and
- * arrays, group.c what happens within a group of element-wise instructions.
+ * Between the files that compile a program: program.c lays out launches and arrays,
+ * group.c what happens within a group of element-wise instructions, lend.c says which
+ * arrays lie in those of ins and outs.
  *
  * Every list is counted before it is filled, so that memory can be short in few
  * places only.
@@ -82,5 +83,8 @@ struct launch *compiler_launch(struct compiler *c, enum launch_kind kind);
 bool draft_reserve(struct compiler *c);
 /* Instructions FIRST .. END-1, all of one group, as one launch. False where memory is short. */
 bool compile_group(struct compiler *c, size_t first, size_t end);
+
+/* Gives values of the workspace the places of ins and outs that stand empty. False where memory is short. */
+bool lend_arrays(struct compiler *c);
 
 #endif

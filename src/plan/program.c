@@ -545,123 +545,6 @@ static bool find_dynamic(struct compiler *c)
 	return true;
 }
 
-/*
- * An out's array is there from the begin, and nothing is in it until the launch
- * that makes it: till then it serves arrays of its type that live and die before, or
- * die in that launch where that is a group that has read each block of them by the
- * time it writes the out's. Few outs are looked at, for the time that takes.
- */
-enum { OUTS_LENT = 8 };
-
-/* Whether no micro of GROUP reads entry W after one has written entry OUT. */
-static bool reads_before(const struct launch *group, uint32_t w, uint32_t out)
-{
-	bool written = false;
-	for (size_t i = 0; i < group->micro_count; i++) {
-		const struct micro *m = &group->micros[i];
-		const struct arg *reads[] = {&m->v, &m->a, &m->y, &m->k, &m->l, &m->g};
-		for (size_t k = 0; k < sizeof reads / sizeof *reads; k++)
-			if (reads[k]->kind == ARG_ARRAY && reads[k]->index == w && (written || m->kind == MICRO_FILL))
-				return false;
-		if (m->kind == MICRO_LOOP || m->scalar_entry == (int32_t)w)
-			return false;
-		written |= m->out.kind == ARG_ARRAY && m->out.index == out;
-		for (int k = 0; k < MAX_KEEPS; k++)
-			written |= m->keep[k].kind == ARG_ARRAY && m->keep[k].index == out;
-	}
-	return true;
-}
-
-static bool within_loop(const struct compiler *c, int64_t at)
-{
-	int depth = 0;
-	for (int64_t i = 0; i <= at; i++)
-		depth += (c->launches[i].kind == LAUNCH_LOOP) - (c->launches[i].kind == LAUNCH_END);
-	return depth > 0;
-}
-
-static void lend_out(struct compiler *c, uint32_t value)
-{
-	const struct frame_plan *frame = c->frame;
-	const int64_t made = c->made_in[value];
-	const uint32_t out = c->entry[value];
-	const struct type *type = c->body->values[value].type;
-	int64_t taken = NO_LAUNCH; /* through this launch */
-	if (frame->entries[out].kind != ENTRY_OUT || made < 0 || type->dtype == DTYPE_BITS || c->array_final[value] ||
-	    c->same_as[value] != NO_VALUE || within_loop(c, made))
-		return;
-	for (size_t i = 0; i < c->body->value_count; i++) {
-		struct entry *w = c->entry[i] == NO_VALUE ? NULL : &c->frame->entries[c->entry[i]];
-		if (!w || w->kind != ENTRY_WORKSPACE || c->made_in[i] <= taken || c->last_read[i] > made ||
-		    c->last_read[i] < c->made_in[i] || c->array_final[i] || c->same_as[i] != NO_VALUE ||
-		    !type_equal(w->type, type))
-			continue;
-		const struct launch *last = &c->launches[made];
-		if (c->made_in[i] < made &&
-		    (c->last_read[i] < made || (last->kind == LAUNCH_GROUP && reads_before(last, c->entry[i], out)))) {
-			taken = c->last_read[i];
-			w->kind = ENTRY_OUT;
-			w->port = frame->entries[out].port;
-		}
-	}
-}
-
-static void lend_outs(struct compiler *c)
-{
-	for (uint32_t i = 0; i < c->body->out_count && i < OUTS_LENT; i++) {
-		const uint32_t value = c->body->outs[i].value;
-		/* Of a value that goes out twice, once. */
-		if (c->entry[value] != NO_VALUE && c->frame->entries[c->entry[value]].port == i)
-			lend_out(c, value);
-	}
-}
-
-/* Whether workspace value I has an array of its own of TYPE, from launch FROM on. */
-static struct entry *lendable(const struct compiler *c, size_t i, const struct type *type, int64_t from)
-{
-	struct entry *w = c->entry[i] == NO_VALUE ? NULL : &c->frame->entries[c->entry[i]];
-	bool fits = w && w->kind == ENTRY_WORKSPACE && c->made_in[i] >= from && c->last_read[i] >= c->made_in[i] &&
-	            !c->array_final[i] && c->same_as[i] == NO_VALUE && type_equal(w->type, type);
-	return fits ? w : NULL;
-}
-
-/*
- * An in's array that nobody reads again serves arrays of its type that are made
- * after its last read, or in it, by a group that has read each block by then.
- */
-static void lend_in(struct compiler *c, uint32_t port)
-{
-	const uint32_t value = c->body->ins[port].value, in = c->entry[value];
-	const int64_t read = c->last_read[value];
-	if (in == NO_VALUE || c->frame->entries[in].kind != ENTRY_IN || read < 0 || within_loop(c, read))
-		return;
-	const struct type *type = c->frame->entries[in].type;
-	int64_t taken = read;
-	for (size_t i = 0; i < c->body->value_count && type->dtype != DTYPE_BITS; i++) {
-		struct entry *w = lendable(c, i, type, taken);
-		const struct launch *last = &c->launches[read];
-		if (!w || (c->made_in[i] == taken && taken > read))
-			continue;
-		if (c->made_in[i] == read && (last->kind != LAUNCH_GROUP || !reads_before(last, in, c->entry[i])))
-			continue;
-		taken = c->last_read[i];
-		w->kind = ENTRY_IN;
-		w->port = port;
-		c->out->takes_cotangent |= c->body->ins[port].kind == PORT_COTANGENT;
-	}
-}
-
-static void lend_ins(struct compiler *c)
-{
-	for (uint32_t i = 0; i < c->body->in_count && c->owned; i++) {
-		bool goes_out = false;
-		for (size_t k = 0; k < c->body->out_count; k++)
-			goes_out |= c->body->outs[k].value == c->body->ins[i].value;
-		if (c->owned[i] && !goes_out)
-			lend_in(c, i);
-	}
-}
-
 /* Places in the workspace, launch by launch. */
 
 /* Something that has a place from launch MADE through launch DIES. */
@@ -790,8 +673,8 @@ static bool compile(struct compiler *c)
 	mark_arrays(c);
 	if (!compile_launches(c) || !find_dynamic(c))
 		return false;
-	lend_outs(c);
-	lend_ins(c);
+	if (!lend_arrays(c))
+		return false;
 	c->frame->scratch = ((int64_t)(c->frame->count * sizeof(void *)) + 63) / 64 * 64;
 	c->frame->registers = c->frame->scratch + (c->scratch + 63) / 64 * 64;
 	if (!place_arrays(c, c->frame->registers + c->register_bytes))

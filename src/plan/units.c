@@ -61,10 +61,15 @@ static const bool *owned_ins(const struct linear *linear, bool cotangents, struc
 {
 	const struct body *record = linear->record, *backward = linear->backward;
 	bool *owned = arena_array(arena, backward->in_count + 1, sizeof *owned);
-	for (size_t i = 0; owned && i < backward->in_count; i++) {
-		owned[i] = cotangents && backward->ins[i].kind == PORT_COTANGENT;
-		for (size_t k = 0; k < record->out_count && backward->ins[i].kind == PORT_RESIDUAL; k++)
-			owned[i] |= record->outs[k].kind == PORT_RESIDUAL && record->outs[k].index == backward->ins[i].index;
+	bool *own = arena_array(arena, linear->residual_count + 1, sizeof *own); /* by residual: it is an out of its own */
+	if (!owned || !own)
+		return NULL;
+	for (size_t k = 0; k < record->out_count; k++)
+		if (record->outs[k].kind == PORT_RESIDUAL)
+			own[record->outs[k].index] = true;
+	for (size_t i = 0; i < backward->in_count; i++) {
+		const struct port *in = &backward->ins[i];
+		owned[i] = in->kind == PORT_RESIDUAL ? own[in->index] : cotangents && in->kind == PORT_COTANGENT;
 	}
 	return owned;
 }

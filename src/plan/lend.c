@@ -1,0 +1,225 @@
+/*
+ * Arrays that serve others: which values of the workspace lie in an out's array
+ * before it is made, or in an in's that the program owns after its last read.
+ *
+ * Invariant: a value is lent one place at most, and no place to two that are live at
+ * once. Bodies may have tens of thousands of ins, so those of a type that are still
+ * without a place are found by where they are made.
+ */
+#include <stdlib.h>
+
+#include "plan/compiler.h"
+
+/* A value of the workspace that may lie in an in's array; by type, then by where it is made, then by value. */
+struct offer {
+	const struct type *type;
+	int64_t made;
+	uint32_t value;
+	size_t next; /* itself; once it has a place, one after it, from where to look on */
+};
+
+struct lender {
+	struct compiler *c;
+	bool *within_loop; /* by launch */
+	bool *goes_out;    /* by value */
+	struct offer *offers;
+	size_t count;
+};
+
+/* Whether no micro of GROUP reads entry W after one has written entry OUT. */
+static bool reads_before(const struct launch *group, uint32_t w, uint32_t out)
+{
+	bool written = false;
+	for (size_t i = 0; i < group->micro_count; i++) {
+		const struct micro *m = &group->micros[i];
+		const struct arg *reads[] = {&m->v, &m->a, &m->y, &m->k, &m->l, &m->g};
+		for (size_t k = 0; k < sizeof reads / sizeof *reads; k++)
+			if (reads[k]->kind == ARG_ARRAY && reads[k]->index == w && (written || m->kind == MICRO_FILL))
+				return false;
+		if (m->kind == MICRO_LOOP || m->scalar_entry == (int32_t)w)
+			return false;
+		written |= m->out.kind == ARG_ARRAY && m->out.index == out;
+		for (int k = 0; k < MAX_KEEPS; k++)
+			written |= m->keep[k].kind == ARG_ARRAY && m->keep[k].index == out;
+	}
+	return true;
+}
+
+/* The entry of workspace value I where it has an array of its own of TYPE (NULL: any), from launch FROM on; or NULL. */
+static struct entry *lendable(const struct compiler *c, size_t i, const struct type *type, int64_t from)
+{
+	struct entry *w = c->entry[i] == NO_VALUE ? NULL : &c->frame->entries[c->entry[i]];
+	bool fits = w && w->kind == ENTRY_WORKSPACE && c->made_in[i] >= from && c->last_read[i] >= c->made_in[i] &&
+	            !c->array_final[i] && c->same_as[i] == NO_VALUE && (!type || type_equal(w->type, type));
+	return fits ? w : NULL;
+}
+
+/*
+ * An out's array is there from the begin, and nothing is in it until the launch
+ * that makes it: till then it serves arrays of its type that live and die before, or
+ * die in that launch where that is a group that has read each block of them by the
+ * time it writes the out's. Few outs are looked at, for the time that takes.
+ */
+enum { OUTS_LENT = 8 };
+
+static void lend_out(struct lender *l, uint32_t value)
+{
+	struct compiler *c = l->c;
+	const int64_t made = c->made_in[value];
+	const struct entry *out = &c->frame->entries[c->entry[value]];
+	int64_t from = 0;
+	if (out->kind != ENTRY_OUT || made < 0 || out->type->dtype == DTYPE_BITS || c->array_final[value] ||
+	    c->same_as[value] != NO_VALUE || l->within_loop[made])
+		return;
+	const struct launch *last = &c->launches[made];
+	for (size_t i = 0; i < c->body->value_count; i++) {
+		struct entry *w = lendable(c, i, out->type, from);
+		if (!w || c->made_in[i] >= made || c->last_read[i] > made)
+			continue;
+		if (c->last_read[i] == made &&
+		    (last->kind != LAUNCH_GROUP || !reads_before(last, c->entry[i], c->entry[value])))
+			continue;
+		from = c->last_read[i] + 1;
+		w->kind = ENTRY_OUT;
+		w->port = out->port;
+	}
+}
+
+static void lend_outs(struct lender *l)
+{
+	const struct compiler *c = l->c;
+	for (uint32_t i = 0; i < c->body->out_count && i < OUTS_LENT; i++) {
+		const uint32_t value = c->body->outs[i].value;
+		/* Of a value that goes out twice, once. */
+		if (c->entry[value] != NO_VALUE && c->frame->entries[c->entry[value]].port == i)
+			lend_out(l, value);
+	}
+}
+
+static int compare_types(const struct type *a, const struct type *b)
+{
+	if (a == b)
+		return 0;
+	if (a->dtype != b->dtype)
+		return a->dtype < b->dtype ? -1 : 1;
+	if (a->shape.ndim != b->shape.ndim)
+		return a->shape.ndim < b->shape.ndim ? -1 : 1;
+	for (int i = 0; i < a->shape.ndim; i++)
+		if (a->shape.dim[i] != b->shape.dim[i])
+			return a->shape.dim[i] < b->shape.dim[i] ? -1 : 1;
+	return 0;
+}
+
+static int compare_offers(const void *left, const void *right)
+{
+	const struct offer *a = left, *b = right;
+	int order = compare_types(a->type, b->type);
+	if (!order)
+		order = (a->made > b->made) - (a->made < b->made);
+	return order ? order : (a->value > b->value) - (a->value < b->value);
+}
+
+static bool list_offers(struct lender *l)
+{
+	const struct compiler *c = l->c;
+	l->offers = arena_array(&l->c->scratch_arena, c->body->value_count + 1, sizeof *l->offers);
+	if (!l->offers)
+		return false;
+	for (uint32_t i = 0; i < c->body->value_count; i++) {
+		const struct entry *w = lendable(c, i, NULL, 0);
+		if (w)
+			l->offers[l->count++] = (struct offer){w->type, c->made_in[i], i, 0};
+	}
+	qsort(l->offers, l->count, sizeof *l->offers, compare_offers);
+	for (size_t i = 0; i <= l->count; i++)
+		l->offers[i].next = i;
+	return true;
+}
+
+/* The first offer of TYPE, or of one after it, that is made in launch FROM or later. */
+static size_t first_offer(const struct lender *l, const struct type *type, int64_t from)
+{
+	const struct offer wanted = {.type = type, .made = from};
+	size_t low = 0, high = l->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (compare_offers(&l->offers[middle], &wanted) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The first from AT on that has no place yet; COUNT: none. What it passes will be passed at once. */
+static size_t free_offer(struct lender *l, size_t at)
+{
+	size_t found = at;
+	while (l->offers[found].next != found)
+		found = l->offers[found].next;
+	while (at != found) {
+		size_t next = l->offers[at].next;
+		l->offers[at].next = found;
+		at = next;
+	}
+	return found;
+}
+
+/*
+ * An in's array that nobody reads again serves arrays of its type that are made
+ * after its last read, or in it, by a group that has read each block by then.
+ */
+static void lend_in(struct lender *l, uint32_t port)
+{
+	struct compiler *c = l->c;
+	const uint32_t value = c->body->ins[port].value, in = c->entry[value];
+	const int64_t read = c->last_read[value];
+	if (in == NO_VALUE || c->frame->entries[in].kind != ENTRY_IN || read < 0 || l->within_loop[read])
+		return;
+	const struct type *type = c->frame->entries[in].type;
+	const struct launch *last = &c->launches[read];
+	if (type->dtype == DTYPE_BITS)
+		return;
+	for (size_t at = first_offer(l, type, read);;) {
+		at = free_offer(l, at);
+		const struct offer *offer = &l->offers[at];
+		if (at == l->count || compare_types(offer->type, type) != 0)
+			return;
+		const uint32_t entry = c->entry[offer->value];
+		if (offer->made == read && (last->kind != LAUNCH_GROUP || !reads_before(last, in, entry))) {
+			at++;
+			continue;
+		}
+		c->frame->entries[entry].kind = ENTRY_IN;
+		c->frame->entries[entry].port = port;
+		c->out->takes_cotangent |= c->body->ins[port].kind == PORT_COTANGENT;
+		l->offers[at].next = at + 1;
+		const int64_t taken = c->last_read[offer->value];
+		at = taken > read ? first_offer(l, type, taken + 1) : at + 1;
+	}
+}
+
+bool lend_arrays(struct compiler *c)
+{
+	struct lender l = {.c = c};
+	l.within_loop = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *l.within_loop);
+	l.goes_out = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *l.goes_out);
+	if (!l.within_loop || !l.goes_out)
+		return false;
+	int depth = 0;
+	for (size_t i = 0; i < c->launch_count; i++) {
+		depth += (c->launches[i].kind == LAUNCH_LOOP) - (c->launches[i].kind == LAUNCH_END);
+		l.within_loop[i] = depth > 0;
+	}
+	lend_outs(&l);
+	if (!c->owned)
+		return true;
+	if (!list_offers(&l))
+		return false;
+	for (size_t i = 0; i < c->body->out_count; i++)
+		l.goes_out[c->body->outs[i].value] = true;
+	for (uint32_t i = 0; i < c->body->in_count; i++)
+		if (c->owned[i] && !l.goes_out[c->body->ins[i].value])
+			lend_in(&l, i);
+	return true;
+}
