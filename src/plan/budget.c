@@ -16,9 +16,9 @@
  * bytes never lose one: the sets are fixed, units depend on the chain alone (2^-g of
  * what save-all takes, for those g whose range the budget and its reach are in), and
  * of a table's levels the highest whose schedule fits is sought along a fixed
- * ladder; tables of few levels are made for all budgets, finer ones beside them for
- * budgets of at least the tables' own bytes, so that planning takes no more than the
- * run will. So the cost does not rise with the budget. Where one unit divides all
+ * ladder; where a judge says that there will be a run, tables of few levels are made
+ * for all budgets, finer ones beside them for budgets of at least the tables' own
+ * bytes, so that planning takes no more than the run will. So the cost does not rise with the budget. Where one unit divides all
  * sizes, and the verifier is the judge, the tables are exact.
  *
  * Up to MANY steps, a chain is cut into at most PARTS blocks, planned in two
@@ -27,6 +27,7 @@
  * each of a step's sizes at its largest and one state more than may be needed.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "plan/persistent.h"
@@ -38,7 +39,7 @@ enum {
 	LEAST_PARTS = 400, /* parts that the schedule of least peak is sought for */
 	LEVELS_MOST = 20000,
 	SLACK = 8,       /* levels beyond a range, as units are rounded */
-	NUMBERED = 1000, /* steps that every:N, revolve:S and online:S are tried for */
+	NUMBERED = 1000, /* steps that revolve:S and online:S are tried for */
 	EACH = 100000,   /* rungs of so many steps in all are all tried */
 	TRIES = 150,     /* of a table's ladder: first, and again between two rungs */
 	TRIES_LONG = 12, /* for more than NUMBERED steps */
@@ -105,7 +106,7 @@ static int64_t needed_range(const struct search *s, const struct budget_goal *go
 /* Whether the tables at hand are made for GOAL. */
 static bool is_sought(const struct search *s, const struct budget_goal *goal)
 {
-	const bool room = s->room <= tables_least || s->room <= goal->bytes;
+	const bool room = !s->judge || s->room <= tables_least || s->room <= goal->bytes;
 	return !is_settled(goal) && goal->bytes > s->costs->fixed && room && needed_range(s, goal) >= s->exact;
 }
 
@@ -248,7 +249,10 @@ static int64_t next_number(int64_t number, int64_t dense, int64_t percent)
 	return number < dense ? number + 1 : number + 1 + number * percent / 100;
 }
 
-/* The policies with one number or none; up to NUMBERED steps every number of them, at first. */
+/*
+ * The policies with one number or none; up to NUMBERED steps every number of them, at
+ * first, and beyond that those of every:N, whose walks are short.
+ */
 static enum status offer_families(const struct search *s)
 {
 	static const enum policy_kind kinds[] = {POLICY_recursive, POLICY_sqrt, POLICY_every, POLICY_revolve,
@@ -257,7 +261,7 @@ static enum status offer_families(const struct search *s)
 	enum status status = STATUS_OK;
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 		bool numbered = policy_table[kinds[i]].argument != NULL;
-		int64_t most = !numbered ? 1 : steps <= NUMBERED ? steps - 1 : 0;
+		int64_t most = !numbered ? 1 : steps <= NUMBERED || kinds[i] == POLICY_every ? steps - 1 : 0;
 		for (int64_t number = 1; number <= most && !status; number = next_number(number, 24, 20)) {
 			struct policy family = {.kind = kinds[i], .number = number};
 			status = offer_family(s, &family);
@@ -686,71 +690,167 @@ static int64_t enough_bytes(const struct step_cost *large, int64_t fixed, int64_
 	return saturate(fixed + states + (recorded > large->forward_temporary ? recorded : large->forward_temporary));
 }
 
-/*
- * The parts' length and the snapshots of least evaluations above MORE whose bound is
- * within BYTES. False where there are none.
- */
-static bool choose_parts(const struct search *s, const struct step_cost *large, int64_t bytes, int64_t more,
-                         struct policy *family)
+/* Parts of LENGTH with SNAPSHOTS, the bytes that are enough for them, and their evaluations. */
+struct choice {
+	int64_t bytes, evaluations, length, snapshots;
+};
+
+static int by_bytes(const void *a, const void *b)
 {
-	int64_t steps = s->costs->steps, fewest = INT64_MAX;
-	for (int64_t slots = 1; slots < steps; slots = next_number(slots, 64, 5)) {
-		if (enough_bytes(large, s->costs->fixed, 1, slots) > bytes)
-			break;
-		for (int64_t each = 1; each <= steps; each = next_number(each, 64, 3)) {
-			if (enough_bytes(large, s->costs->fixed, each, slots) > bytes)
+	const struct choice *x = a, *y = b;
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? -1 : 1;
+	return (x->evaluations > y->evaluations) - (x->evaluations < y->evaluations);
+}
+
+/* Choices, as far as there is room for them, and how many there are. */
+struct choices {
+	struct choice *rows;
+	size_t room, count;
+};
+
+/* Adds parts of LENGTH with SNAPSHOTS if their bytes are at most MOST. */
+static bool add_choice(const struct search *s, const struct step_cost *large, int64_t most, int64_t length,
+                       int64_t snapshots, struct choices *to)
+{
+	int64_t bytes = enough_bytes(large, s->costs->fixed, length, snapshots);
+	if (bytes > most)
+		return false;
+	if (to->count < to->room)
+		to->rows[to->count] =
+			(struct choice){bytes, revolve_parts_evaluations(s->costs->steps, length, snapshots), length, snapshots};
+	to->count++;
+	return true;
+}
+
+/* Of fixed sets of lengths and of snapshots, and with each the least of the other for which no part is run twice. */
+static void list_choices(const struct search *s, const struct step_cost *large, int64_t most, struct choices *to)
+{
+	const int64_t steps = s->costs->steps;
+	for (int64_t snapshots = 1; snapshots < steps; snapshots = next_number(snapshots, 64, 5)) {
+		(void)add_choice(s, large, most, steps / (snapshots + 1) + (steps % (snapshots + 1) != 0), snapshots, to);
+		for (int64_t length = 1; length <= steps; length = next_number(length, 64, 3))
+			if (!add_choice(s, large, most, length, snapshots, to))
 				break;
-			int64_t evaluations = revolve_parts_evaluations(steps, each, slots);
-			if (evaluations > more && evaluations < fewest) {
-				fewest = evaluations;
-				*family = (struct policy){.kind = POLICY_revolve, .number = slots, .length = each};
-			}
-		}
 	}
-	return fewest < INT64_MAX;
+	for (int64_t length = 1; length < steps; length = next_number(length, 64, 3))
+		(void)add_choice(s, large, most, length, (steps - 1) / length, to);
+}
+
+/* Those of the choices that no other is better than: by rising bytes, falling evaluations. Returns how many. */
+static size_t keep_front(struct choice *choices, size_t count)
+{
+	size_t kept = 0;
+	qsort(choices, count, sizeof *choices, by_bytes);
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || choices[i].evaluations < choices[kept - 1].evaluations)
+			choices[kept++] = choices[i];
+	return kept;
 }
 
 /*
- * GOAL takes what FAMILY makes if it fits. Where even the verifier's walk is
- * long, and there is no judge, BOUND says.
+ * GOAL takes what CHOICE makes if it fits. Where even the verifier's walk is long,
+ * and there is no judge, the bound says.
  */
-static enum status offer_long(const struct search *s, struct budget_goal *goal, const struct policy *family,
-                              int64_t bound, enum verdict_on *on)
+static enum status offer_choice(const struct search *s, struct budget_goal *goal, const struct choice *choice,
+                                enum verdict_on *on)
 {
-	struct candidate c = {.family = family, .peak = s->judge ? s->costs->fixed : bound};
+	const struct policy family = {.kind = POLICY_revolve, .number = choice->snapshots, .length = choice->length};
+	struct candidate c = {
+		.family = &family, .time = (double)choice->evaluations, .peak = s->judge ? s->costs->fixed : choice->bytes};
 	bool right = true;
 	*on = TOO_LARGE;
-	enum status status = policy_schedule(family, s->costs, s->allocator, &c.schedule, s->diags);
+	enum status status = policy_schedule(&family, s->costs, s->allocator, &c.schedule, s->diags);
 	if (!status && s->costs->steps <= GROUPED)
-		status = verify(s, &c, true, &right);
+		status = verify(s, &c, false, &right);
 	if (!status && right)
 		status = offer_to(s, goal, &c, on);
+	else if (!is_faster(goal, c.time))
+		*on = SLOWER;
 	schedule_free(c.schedule);
 	return status;
 }
 
+/* The last of the COUNT choices, by rising bytes, that are enough in BYTES; -1: none. */
+static int64_t last_within(const struct choice *choices, size_t count, double bytes)
+{
+	int64_t low = -1, high = (int64_t)count;
+	while (high - low > 1) {
+		int64_t middle = low + (high - low) / 2;
+		if ((double)choices[middle].bytes <= bytes)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /*
- * The fewest evaluations first; the smallest that there is at last. Where a judge is
- * quick, steps being equal, what the bound says is a little too large is shown to it.
+ * The best choices for ever fewer bytes, until one fits, on a ladder that depends on
+ * the chain alone: first by every COARSE rungs of it, then between that which fits and
+ * the one above by fewer, by one, and at last one choice after the other.
+ */
+static enum status offer_choices(const struct search *s, struct budget_goal *goal, const struct choice *choices,
+                                 size_t count)
+{
+	enum { COARSE = 32, FINER = 8 };
+	const double fixed = (double)s->costs->fixed, growth = log(1.025);
+	const double least = fmax((double)choices[0].bytes - fixed, 1);
+	int top = (int)(log(fmax((double)choices[count - 1].bytes - fixed, 1) / least) / growth) / COARSE * COARSE + COARSE;
+	int below = 0;                             /* on the rungs from here to TOP none was tried */
+	int64_t fits = -1, above = (int64_t)count; /* the best choice that fits, or is slow, and the next that does not */
+	enum status status = STATUS_OK;
+	enum verdict_on on = TOO_LARGE;
+	for (int step = COARSE; step > 0 && !status; step = step == COARSE ? FINER : step == FINER ? 1 : 0) {
+		int rung = top;
+		for (; rung >= below && !status; rung -= step) {
+			int64_t i = last_within(choices, count, fixed + least * exp(rung * growth));
+			if (i >= above || i <= fits)
+				continue;
+			status = offer_choice(s, goal, &choices[i], &on);
+			if (on != TOO_LARGE) {
+				fits = i;
+				break;
+			}
+			above = i;
+		}
+		below = rung < below ? below : rung + 1;
+		top = rung + step - 1;
+	}
+	for (on = TOO_LARGE; above - 1 > fits && !status && on == TOO_LARGE;)
+		status = offer_choice(s, goal, &choices[--above], &on);
+	return status;
+}
+
+/*
+ * Parts of equal length, from bounds; the smallest at last. The bounds are above the
+ * truth, most of all where states are unequal or small: they are begun with beyond the
+ * budget, unless they alone say what fits.
  */
 static enum status search_long(const struct search *s, struct budget_goal *goal)
 {
-	struct step_cost large = largest_cost(s->costs);
-	bool quick = s->judge && (s->costs->run_count == 1 || s->costs->steps <= GROUPED);
-	int64_t more = 0, bytes = goal->bytes < INT64_MAX / 2 && quick ? goal->bytes + 2 * large.state : goal->bytes;
-	struct policy family = {.kind = POLICY_revolve, .number = 1, .length = 1};
-	const struct policy smallest = family;
-	enum status status = STATUS_OK;
-	enum verdict_on on = TOO_LARGE;
-	for (int turn = 0; turn < TRIES_LONG && !status && on == TOO_LARGE; turn++) {
-		if (!choose_parts(s, &large, bytes, more, &family))
-			break;
-		more = revolve_parts_evaluations(s->costs->steps, family.length, family.number);
-		int64_t bound = enough_bytes(&large, s->costs->fixed, family.length, family.number);
-		status = offer_long(s, goal, &family, bound, &on);
-	}
+	enum { EQUAL = 2, UNEQUAL = 8, SMALL = 16 << 10 };
+	const struct step_cost large = largest_cost(s->costs);
+	const bool walks = s->costs->steps <= GROUPED;
+	const int64_t times = walks && s->costs->run_count > 1 ? UNEQUAL : EQUAL;
+	const __int128 available = (__int128)goal->bytes - s->costs->fixed;
+	const int64_t most = saturate(s->costs->fixed + (s->judge || walks ? available * times + SMALL : available));
+	const struct choice smallest = {enough_bytes(&large, s->costs->fixed, 1, 1),
+	                                revolve_parts_evaluations(s->costs->steps, 1, 1), 1, 1};
+	struct choices choices = {0};
+	enum verdict_on on;
+	list_choices(s, &large, most, &choices);
+	choices.room = choices.count + 1;
+	choices.count = 0;
+	choices.rows = allocator_get(s->allocator, choices.room, sizeof *choices.rows);
+	if (!choices.rows)
+		return diag_memory(s->diags);
+	list_choices(s, &large, most, &choices);
+	const size_t count = keep_front(choices.rows, choices.count);
+	enum status status = count ? offer_choices(s, goal, choices.rows, count) : STATUS_OK;
+	allocator_put(s->allocator, choices.rows, choices.room * sizeof *choices.rows);
 	if (!status && !goal->schedule)
-		status = offer_long(s, goal, &smallest, enough_bytes(&large, s->costs->fixed, 1, 1), &on);
+		status = offer_choice(s, goal, &smallest, &on);
 	return status;
 }
 
