@@ -98,44 +98,78 @@ static struct type written_type(const struct session *s, const struct grad_resul
 	return type;
 }
 
-static enum status save_gradients(struct session *s, const struct grad_result *result)
+/* The files of params' gradients: written, and not yet where they belong. */
+struct gradient_files {
+	struct output *outputs;
+	size_t count;
+};
+
+static enum status open_gradient(struct session *s, struct gradient_files *files, const char *path,
+                                 struct output **output)
 {
-	bool add = s->given[OPTION_ACCUMULATE];
-	enum status status = STATUS_OK;
-	for (size_t i = 0; i < s->grad_count && !status; i++) {
-		const char *equals = strchr(s->grads[i], '=');
-		const struct param_gradient *g = find_gradient(s, result, s->grads[i], (size_t)(equals - s->grads[i]));
-		if (!g)
-			return STATUS_USAGE;
-		const struct type type = written_type(s, result, (size_t)(g - result->params));
-		size_t size = g->size;
-		void *copy = allocator_get(s->allocator, size + 1, 1);
-		if (!copy)
-			return diag_memory(&s->diags);
-		memcpy(copy, g->data, size);
-		status = add ? add_file(s, equals + 1, NULL, &type, copy) : STATUS_OK;
-		if (!status)
-			status = array_save(equals + 1, &type, copy, &s->arena, &s->diags);
-		allocator_put(s->allocator, copy, size + 1);
-	}
-	if (status || !s->given[OPTION_GRADS])
-		return status;
-	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
-	size_t count = 0;
-	if (!arrays)
+	*output = &files->outputs[files->count];
+	enum status status = output_open(*output, path, &s->arena, &s->diags);
+	files->count += !status;
+	return status;
+}
+
+/* --grad NAME=FILE */
+static enum status write_gradient(struct session *s, const struct grad_result *result, const char *option,
+                                  struct gradient_files *files)
+{
+	const char *path = strchr(option, '=') + 1;
+	const struct param_gradient *g = find_gradient(s, result, option, (size_t)(path - 1 - option));
+	if (!g)
+		return STATUS_USAGE;
+	const struct type type = written_type(s, result, (size_t)(g - result->params));
+	void *copy = allocator_get(s->allocator, g->size + 1, 1);
+	if (!copy)
 		return diag_memory(&s->diags);
+	memcpy(copy, g->data, g->size);
+	enum status status = s->given[OPTION_ACCUMULATE] ? add_file(s, path, NULL, &type, copy) : STATUS_OK;
+	struct output *output;
+	if (!status)
+		status = open_gradient(s, files, path, &output);
+	if (!status)
+		status = array_put(output, &type, copy, &s->arena, &s->diags);
+	allocator_put(s->allocator, copy, g->size + 1);
+	return status;
+}
+
+/* --grads FILE.npz */
+static enum status write_archive(struct session *s, const struct grad_result *result, const char *path,
+                                 struct gradient_files *files)
+{
+	const bool add = s->given[OPTION_ACCUMULATE];
+	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
+	enum status status = arrays ? STATUS_OK : diag_memory(&s->diags);
+	size_t count = 0;
 	for (size_t i = 0; i < result->param_count && !status; i++) {
 		const struct param *param = &s->chain.params[i];
 		if (!param->differentiated)
 			continue;
 		const struct type type = written_type(s, result, i);
 		if (add)
-			status = add_file(s, s->values[OPTION_GRADS], param->name, &type, result->params[i].data);
+			status = add_file(s, path, param->name, &type, result->params[i].data);
 		arrays[count++] = (struct named_array){param->name, type, result->params[i].data};
 	}
-	if (!status && add && is_there(s->values[OPTION_GRADS]))
-		status = npz_check_members(s->values[OPTION_GRADS], arrays, count, &s->diags);
-	return status ? status : npz_save(s->values[OPTION_GRADS], arrays, count, &s->arena, &s->diags);
+	if (!status && add && is_there(path))
+		status = npz_check_members(path, arrays, count, &s->diags);
+	struct output *output;
+	if (!status)
+		status = open_gradient(s, files, path, &output);
+	return status ? status : npz_put(output, arrays, count, &s->arena, &s->diags);
+}
+
+static enum status write_gradients(struct session *s, const struct grad_result *result, struct gradient_files *files)
+{
+	files->outputs = arena_array(&s->arena, s->grad_count + 1, sizeof *files->outputs);
+	enum status status = files->outputs ? STATUS_OK : diag_memory(&s->diags);
+	for (size_t i = 0; i < s->grad_count && !status; i++)
+		status = write_gradient(s, result, s->grads[i], files);
+	if (!status && s->given[OPTION_GRADS])
+		status = write_archive(s, result, s->values[OPTION_GRADS], files);
+	return status;
 }
 
 static enum status put_stats(struct session *s, const struct grad_result *result)
@@ -228,23 +262,35 @@ static enum status check_options(struct session *s)
 	return status ? status : check_policy_names(s, &s->policy);
 }
 
-static enum status finish(struct session *s, struct side *value, struct side *events)
+/* All files are whole: each takes its place. */
+static enum status commit(struct session *s, struct side *value, struct side *events, struct gradient_files *files)
 {
-	enum status status = writer_finish(&s->writer, &s->diags);
-	if (!status && value->open)
-		status = writer_finish(&value->writer, &s->diags);
-	if (!status) {
-		status = output_commit(&s->output, &s->diags);
-		s->output_open = false;
-	}
-	if (!status && value->open) {
-		status = output_commit(&value->output, &s->diags);
-		value->open = false;
-	}
-	if (!status && events->open) {
-		status = output_commit(&events->output, &s->diags);
-		events->open = false;
-	}
+	enum status status = output_commit(&s->output, &s->diags);
+	s->output_open = false;
+	struct side *sides[] = {value, events};
+	for (int i = 0; i < 2 && !status; i++)
+		if (sides[i]->open) {
+			status = output_commit(&sides[i]->output, &s->diags);
+			sides[i]->open = false;
+		}
+	for (; files->count && !status; files->count--)
+		status = output_commit(&files->outputs[files->count - 1], &s->diags);
+	return status;
+}
+
+/* What is told of the run. */
+static enum status report(struct session *s, struct grad_result *result, struct watch *watch)
+{
+	enum status status = watch_close(watch);
+	if (!status && result->has_job)
+		warn_useless(s, &result->job);
+	if (!status && s->given[OPTION_RESIDUALS])
+		status = put_job_residuals(s, &result->job, s->values[OPTION_RESIDUALS], true);
+	if (!status && s->given[OPTION_STATS])
+		status = put_stats(s, result);
+	else if (!status && s->store != DTYPE_COUNT)
+		diag_warn(&s->diags, "checkpoints kept as %s: the largest error of a kept value is %.3g", dtype_name(s->store),
+		          result->store_error);
 	return status;
 }
 
@@ -293,21 +339,17 @@ enum status command_grad(struct session *s)
 	                               .flush_denormals = s->given[OPTION_FAST_MATH]};
 	status = grad_run(&s->chain, &s->bound, &s->reader, &options, &result, &s->arena, &s->diags);
 	progress_end(&progress);
+	struct gradient_files files = {0};
 	if (!status)
-		status = finish(s, &value, &events);
+		status = writer_finish(&s->writer, &s->diags);
+	if (!status && value.open)
+		status = writer_finish(&value.writer, &s->diags);
 	if (!status)
-		status = save_gradients(s, &result);
+		status = write_gradients(s, &result, &files);
 	if (!status)
-		status = watch_close(&watch);
-	if (!status && result.has_job)
-		warn_useless(s, &result.job);
-	if (!status && s->given[OPTION_RESIDUALS])
-		status = put_job_residuals(s, &result.job, s->values[OPTION_RESIDUALS], true);
-	if (!status && s->given[OPTION_STATS])
-		status = put_stats(s, &result);
-	else if (!status && s->store != DTYPE_COUNT)
-		diag_warn(&s->diags, "checkpoints kept as %s: the largest error of a kept value is %.3g", dtype_name(s->store),
-		          result.store_error);
+		status = report(s, &result, &watch);
+	if (!status)
+		status = commit(s, &value, &events, &files);
 	if (!status)
 		grad_done(&result);
 	writer_free(&s->writer);
@@ -315,6 +357,8 @@ enum status command_grad(struct session *s)
 		output_abort(&value.output);
 	if (events.open)
 		output_abort(&events.output);
+	while (files.count)
+		output_abort(&files.outputs[--files.count]);
 	watch_abort(&watch);
 	grad_free(&result, s->allocator);
 	return status;

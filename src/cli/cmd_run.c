@@ -70,13 +70,13 @@ enum status command_run(struct session *s)
 	if (!status)
 		status = writer_finish(&s->writer, &s->diags);
 	writer_free(&s->writer);
-	if (!status) {
-		status = output_commit(&s->output, &s->diags);
-		s->output_open = false;
-	}
 	if (!status && s->given[OPTION_STATS])
 		status = put_stats(s, &counters);
 	if (!status && s->given[OPTION_RESIDUALS])
 		status = put_residuals(s, &s->reader.type, s->values[OPTION_RESIDUALS], true);
+	if (!status) {
+		status = output_commit(&s->output, &s->diags);
+		s->output_open = false;
+	}
 	return status;
 }

@@ -425,25 +425,16 @@ enum status array_load(struct array *array, const char *path, const char *key, b
 
 /* Out. */
 
-enum status array_save(const char *path, const struct type *type, const void *data, struct arena *arena,
-                       struct diags *diags)
+enum status array_put(struct output *output, const struct type *type, const void *data, struct arena *arena,
+                      struct diags *diags)
 {
-	struct output output;
 	struct writer writer;
 	struct writer_options options = {.format = FORMAT_NPY};
-	enum status status = output_open(&output, path, arena, diags);
-	if (status)
-		return status;
-	writer_init(&writer, &output, &options, arena);
-	status = writer_begin(&writer, type, diags);
+	writer_init(&writer, output, &options, arena);
+	enum status status = writer_begin(&writer, type, diags);
 	if (!status)
 		status = writer_write(&writer, data, dtype_compute(type->dtype), shape_count(&type->shape), diags);
-	if (!status)
-		status = writer_end(&writer, diags);
-	if (!status)
-		return output_commit(&output, diags);
-	output_abort(&output);
-	return status;
+	return status ? status : writer_end(&writer, diags);
 }
 
 /*
@@ -663,17 +654,9 @@ static enum status put_archive(struct archive *z, const struct named_array *arra
 	return status ? status : put_end(z, count, central, diags);
 }
 
-enum status npz_save(const char *path, const struct named_array *arrays, size_t count, struct arena *arena,
-                     struct diags *diags)
+enum status npz_put(struct output *output, const struct named_array *arrays, size_t count, struct arena *arena,
+                    struct diags *diags)
 {
-	struct output output;
-	enum status status = output_open(&output, path, arena, diags);
-	if (status)
-		return status;
-	struct archive archive = {.output = &output};
-	status = put_archive(&archive, arrays, count, arena, diags);
-	if (!status)
-		return output_commit(&output, diags);
-	output_abort(&output);
-	return status;
+	struct archive archive = {.output = output};
+	return put_archive(&archive, arrays, count, arena, diags);
 }

@@ -28,12 +28,12 @@ struct named_array {
 	struct type type;
 	const void *data; /* in the computing type */
 };
-/* One npy file, atomically. */
-enum status array_save(const char *path, const struct type *type, const void *data, struct arena *arena,
-                       struct diags *diags);
-/* An uncompressed npz as numpy.savez writes it, atomically; members in order. */
-enum status npz_save(const char *path, const struct named_array *arrays, size_t count, struct arena *arena,
-                     struct diags *diags);
+/* One npy file. */
+enum status array_put(struct output *output, const struct type *type, const void *data, struct arena *arena,
+                      struct diags *diags);
+/* An uncompressed npz as numpy.savez writes it; members in order. */
+enum status npz_put(struct output *output, const struct named_array *arrays, size_t count, struct arena *arena,
+                    struct diags *diags);
 /* STATUS_DATA where the npz at PATH has a member that is none of ARRAYS, which saving these there would lose. */
 enum status npz_check_members(const char *path, const struct named_array *arrays, size_t count, struct diags *diags);
 

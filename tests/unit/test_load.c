@@ -1,5 +1,5 @@
 /* Whole arrays from npy, npz, safetensors and text; gradients out, byte for byte as NumPy saves them. */
-#include "io/load.h"
+#include "save.h"
 
 #include <check.h>
 #include <math.h>

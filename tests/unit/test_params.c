@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "exec/init.h"
+#include "save.h"
 
 static struct arena arena;
 static struct diags diags;

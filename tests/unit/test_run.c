@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "save.h"
+
 static char folder[] = "/tmp/test_run.XXXXXX";
 static char in_path[64], out_path[64];
 

@@ -1,0 +1,31 @@
+/* Files for tests, by what io/load.h puts into outputs. */
+#ifndef TESTS_SAVE_H
+#define TESTS_SAVE_H
+
+#include "io/load.h"
+
+static inline enum status save_end(struct output *output, enum status status, struct diags *diags)
+{
+	if (!status)
+		return output_commit(output, diags);
+	output_abort(output);
+	return status;
+}
+
+static inline enum status array_save(const char *path, const struct type *type, const void *data, struct arena *arena,
+                                     struct diags *diags)
+{
+	struct output output;
+	enum status status = output_open(&output, path, arena, diags);
+	return status ? status : save_end(&output, array_put(&output, type, data, arena, diags), diags);
+}
+
+static inline enum status npz_save(const char *path, const struct named_array *arrays, size_t count,
+                                   struct arena *arena, struct diags *diags)
+{
+	struct output output;
+	enum status status = output_open(&output, path, arena, diags);
+	return status ? status : save_end(&output, npz_put(&output, arrays, count, arena, diags), diags);
+}
+
+#endif
