@@ -162,6 +162,8 @@ int main(int argc, char **argv)
 	arena_init(&session.arena, session.allocator);
 	diags_init(&session.diags, &session.arena);
 	enum status status = dispatch(&session, argc, argv);
+	if (status && session.diags.exhausted) /* whatever it was, that is what is said */
+		status = STATUS_LIMIT;
 	diags_render(&session.diags, session.color, write_error, NULL);
 	session_close(&session);
 	return (int)status;

@@ -30,14 +30,15 @@ static void philox(const uint32_t key[2], uint64_t counter, uint32_t out[4])
 
 static double unit(uint32_t low, uint32_t high) { return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53; }
 
-static void fill_random(const struct init *init, size_t count, double *values)
+/* From element FIRST, even, on. */
+static void fill_random(const struct init *init, size_t first, size_t count, double *values)
 {
 	bool normal = init->kind == INIT_NORMAL;
 	uint64_t seed = (uint64_t)(int64_t)init->values[normal ? 1 : 2];
 	const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
 	for (size_t i = 0; i < count; i += 2) {
 		uint32_t bits[4];
-		philox(key, i / 2, bits);
+		philox(key, (first + i) / 2, bits);
 		double pair[2] = {unit(bits[0], bits[1]), unit(bits[2], bits[3])};
 		if (normal) {
 			/* 1 - u is in (0, 1], where the logarithm is finite. */
@@ -53,18 +54,18 @@ static void fill_random(const struct init *init, size_t count, double *values)
 	}
 }
 
-void init_fill(const struct init *init, const struct shape *shape, double *values)
+void init_fill(const struct init *init, const struct shape *shape, int64_t first, int64_t count, double *values)
 {
-	size_t count = (size_t)shape_count(shape);
 	double value = 0;
 	switch (init->kind) {
 	case INIT_NUMBER:
 	case INIT_LIST:
-		memcpy(values, init->values, count * sizeof *values);
+		if (count) /* an empty list has no values to copy from */
+			memcpy(values, init->values + first, (size_t)count * sizeof *values);
 		return;
 	case INIT_NORMAL:
 	case INIT_UNIFORM:
-		fill_random(init, count, values);
+		fill_random(init, (size_t)first, (size_t)count, values);
 		return;
 	case INIT_ONES:
 		value = 1;
@@ -75,9 +76,12 @@ void init_fill(const struct init *init, const struct shape *shape, double *value
 	default:
 		break;
 	}
-	for (size_t i = 0; i < count; i++)
+	for (int64_t i = 0; i < count; i++)
 		values[i] = value;
-	if (init->kind == INIT_EYE)
-		for (int64_t i = 0; i < shape->dim[0] && i < shape->dim[1]; i++)
-			values[i * shape->dim[1] + i] = 1;
+	if (init->kind != INIT_EYE || count == 0)
+		return;
+	const int64_t across = shape->dim[1] + 1;
+	for (int64_t i = (first + across - 1) / across;
+	     i < shape->dim[0] && i < shape->dim[1] && i * across < first + count; i++)
+		values[i * across - first] = 1;
 }

@@ -7,8 +7,8 @@
 /* Whether INIT needs a declared type, having no shape of its own. */
 bool init_needs_type(enum init_kind kind);
 /*
- * Writes the elements of an array of SHAPE as doubles, for every kind but LOAD and
- * NONE. NUMBER and LIST have been found to fit.
+ * Writes COUNT elements from FIRST, an even one, on of an array of SHAPE as doubles,
+ * for every kind but LOAD and NONE. NUMBER and LIST have been found to fit.
  *
  * normal(std, seed) and uniform(lo, hi, seed) are functions of the seed and an
  * element's place alone: Philox4x32-10 (Salmon et al., "Parallel random numbers: as
@@ -16,6 +16,6 @@ bool init_needs_type(enum init_kind kind);
  * elements as its counter gives two doubles of 53 bits in [0, 1). uniform is
  * lo + (hi - lo) u; normal is Box and Muller's transform of the pair.
  */
-void init_fill(const struct init *init, const struct shape *shape, double *values);
+void init_fill(const struct init *init, const struct shape *shape, int64_t first, int64_t count, double *values);
 
 #endif

@@ -296,6 +296,23 @@ static enum status new_array(const struct binder *b, struct array *array, const 
 	return array->data ? STATUS_OK : diag_memory(b->diags);
 }
 
+/* The values of a text, in HELD's type: not first in double, which would take three times as much. */
+static void fill_literal(const struct init *init, struct array *held)
+{
+	enum { PIECE = 512 };
+	const int64_t count = shape_count(&held->type.shape);
+	double values[PIECE];
+	if (held->type.dtype == DTYPE_F64) {
+		init_fill(init, &held->type.shape, 0, count, held->data);
+		return;
+	}
+	for (int64_t done = 0; done < count; done += PIECE) {
+		const int64_t n = count - done < PIECE ? count - done : PIECE;
+		init_fill(init, &held->type.shape, done, n, values);
+		narrow((float *)held->data + done, values, (size_t)n);
+	}
+}
+
 /* The values of ORIGIN, as they are held: HELD is where they stay. */
 static enum status fill(const struct binder *b, const struct param *param, struct origin *origin, struct array *held)
 {
@@ -303,20 +320,16 @@ static enum status fill(const struct binder *b, const struct param *param, struc
 	struct array *from = &origin->array;
 	size_t count = (size_t)shape_count(&param->type.shape);
 	enum status status = STATUS_OK;
-	if (origin->literal) {
-		status = new_array(b, from, &param->type, DTYPE_F64);
-		if (status)
-			return status;
-		init_fill(origin->init, &param->type.shape, from->data);
-	}
-	if (dtype_compute(from->type.dtype) == want) {
+	if (!origin->literal && dtype_compute(from->type.dtype) == want) {
 		*held = *from;
 		*from = (struct array){0};
 	} else {
 		status = new_array(b, held, &param->type, want);
 		if (status)
 			return status;
-		if (want == DTYPE_F32)
+		if (origin->literal)
+			fill_literal(origin->init, held);
+		else if (want == DTYPE_F32)
 			narrow(held->data, from->data, count);
 		else
 			widen(held->data, from->data, count);

@@ -9,10 +9,13 @@
 
 #define LIBZIP_FUNCTIONS(X)                                                                                            \
 	X(discard)                                                                                                         \
+	X(error_code_system)                                                                                               \
+	X(error_code_zip)                                                                                                  \
 	X(error_fini)                                                                                                      \
 	X(error_init_with_code)                                                                                            \
 	X(error_strerror)                                                                                                  \
 	X(fclose)                                                                                                          \
+	X(file_get_error)                                                                                                  \
 	X(file_strerror)                                                                                                   \
 	X(fopen_index)                                                                                                     \
 	X(fread)                                                                                                           \

@@ -97,6 +97,8 @@ static enum status open_npz(struct npz *npz, const char *path, struct diags *dia
 	npz->zip = npz->lib->open(path, ZIP_RDONLY, &code);
 	if (npz->zip)
 		return STATUS_OK;
+	if (code == ZIP_ER_MEMORY)
+		return diag_memory(diags);
 	zip_error_t error;
 	npz->lib->error_init_with_code(&error, code);
 	diag_file(diags, STATUS_DATA, path, -1, "not a readable npz: %s", npz->lib->error_strerror(&error));
@@ -136,6 +138,15 @@ static zip_int64_t find_member(const struct npz *from, const char *key, struct a
 	return npy ? from->lib->name_locate(from->zip, npy, 0) : at;
 }
 
+/* Whether what failed is for want of memory, of libzip's or of zlib's. */
+static bool is_memory(const struct libzip *lib, zip_file_t *file)
+{
+	enum { OF_ZLIB = -4 };
+	const zip_error_t *error = lib->file_get_error(file);
+	const int code = lib->error_code_zip(error);
+	return code == ZIP_ER_MEMORY || (code == ZIP_ER_ZLIB && lib->error_code_system(error) == OF_ZLIB);
+}
+
 static enum status load_member(struct array *array, const struct npz *from, zip_uint64_t at, const char *path,
                                const char *name, bool cast, const struct allocator *allocator, struct arena *arena,
                                struct diags *diags)
@@ -163,7 +174,7 @@ static enum status load_member(struct array *array, const struct npz *from, zip_
 		}
 	}
 	enum status status = STATUS_OK;
-	if (!data || used == capacity)
+	if (!data || used == capacity || (n < 0 && is_memory(from->lib, file)))
 		status = diag_memory(diags);
 	else if (n < 0 || used < st.size)
 		status =

@@ -27,7 +27,7 @@ LANEWISE vd fma_d(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
 LANEWISE vd nfma_d(vd a, vd b, vd c) { return _mm512_fnmadd_pd(a, b, c); }
 LANEWISE bool beyond_f(vf x, float bound)
 {
-	return _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(bound), _CMP_GT_OQ) != 0;
+	return _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(bound), _CMP_NLE_UQ) != 0;
 }
 LANEWISE vf sqrt_f(vf x) { return _mm512_sqrt_ps(x); }
 LANEWISE vd sqrt_d(vd x) { return _mm512_sqrt_pd(x); }

@@ -294,9 +294,9 @@ LANEWISE vd gauss_lane(vd x) { return exp_lane(clamp_d(-(x * x), -300, 0)); }
 
 /* ---- floats ---- */
 
-/* whether |x| > BOUND in any lane */
+/* whether |x| > BOUND, or x is NaN, in any lane */
 #ifndef ISA_BEYOND
-LANEWISE bool beyond_f(vf x, float bound) { return bits_f(abs_f(x) > splat_f(bound)) != 0; }
+LANEWISE bool beyond_f(vf x, float bound) { return bits_f(~(abs_f(x) <= splat_f(bound))) != 0; }
 #endif
 
 #define FROM_LANES(NAME, X) narrow(NAME##_lane(widen_low(X)), NAME##_lane(widen_high(X)))
@@ -407,7 +407,7 @@ LANEWISE vf cos_near_f(vf x) { return FROM_LANES(cos, x); }
 
 /*
  * Lanes beyond: by double lanes up to trig_bound, then by the C library, which reduces a double exactly, and a
- * float is one. The branch is before the lanes, so that a sine and the cosine that is kept beside it are one block
+ * float is one; and NaN, which passes. The branch is before the lanes, so that a sine and the cosine that is kept beside it are one block
  * after it, and share what they have in common.
  */
 #define TRIG(NAME, BOUND)                                                                                              \
@@ -416,7 +416,7 @@ LANEWISE vf cos_near_f(vf x) { return FROM_LANES(cos, x); }
 		*y = select_f(abs_f(*x) > splat_f(BOUND), FROM_LANES(NAME, *x), NAME##_near_f(*x));                            \
 		if (beyond_f(*x, trig_bound))                                                                                  \
 			for (int i = 0; i < LANES_F; i++)                                                                          \
-				if (fabsf((*x)[i]) > trig_bound)                                                                       \
+				if (!(fabsf((*x)[i]) <= trig_bound))                                                                   \
 					(*y)[i] = (float)NAME((double)(*x)[i]);                                                            \
 	}                                                                                                                  \
 	LANEWISE vf NAME##_f(vf x)                                                                                         \

@@ -17,8 +17,8 @@
  * what save-all takes, for those g whose range the budget and its reach are in), and
  * of a table's levels the highest whose schedule fits is sought along a fixed
  * ladder; where a judge says that there will be a run, tables of few levels are made
- * for all budgets, finer ones beside them for budgets of at least the tables' own
- * bytes, so that planning takes no more than the run will. So the cost does not rise with the budget. Where one unit divides all
+ * for all budgets, finer ones beside them for budgets that leave the steps more than
+ * the tables take, so that planning takes no more than the run will. So the cost does not rise with the budget. Where one unit divides all
  * sizes, and the verifier is the judge, the tables are exact.
  *
  * Up to MANY steps, a chain is cut into at most PARTS blocks, planned in two
@@ -106,7 +106,7 @@ static int64_t needed_range(const struct search *s, const struct budget_goal *go
 /* Whether the tables at hand are made for GOAL. */
 static bool is_sought(const struct search *s, const struct budget_goal *goal)
 {
-	const bool room = !s->judge || s->room <= tables_least || s->room <= goal->bytes;
+	const bool room = !s->judge || s->room <= tables_least || s->room / 4 * 5 <= goal->bytes - s->costs->fixed;
 	return !is_settled(goal) && goal->bytes > s->costs->fixed && room && needed_range(s, goal) >= s->exact;
 }
 
