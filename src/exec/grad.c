@@ -1199,7 +1199,9 @@ static enum status make_job(struct grad_result *result, const struct chain *chai
 	result->has_job = false;
 	arena_free(&result->job_arena);
 	arena_init(&result->job_arena, options->job.allocator);
+	const double begun = seconds();
 	enum status status = job_make(&result->job, chain, input, &options->job, &result->job_arena, diags);
+	result->planning += seconds() - begun;
 	result->has_job = !status;
 	return status;
 }

@@ -55,6 +55,7 @@ struct grad_result {
 	double store_error;          /* --store-dtype: the largest |value - kept value| */
 	struct job job;              /* of the last array, for reports */
 	struct arena job_arena;      /* what is planned for one type of array */
+	double planning;             /* seconds that jobs took to be made */
 	bool has_job;
 	struct type value_type;
 	struct journal journal;
