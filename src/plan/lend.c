@@ -18,31 +18,73 @@ struct offer {
 	size_t next; /* itself; once it has a place, one after it, from where to look on */
 };
 
+/* What the micros of a group do with an entry: the last read, and the first write. */
+struct use {
+	size_t number; /* of the group */
+	int64_t read, written;
+};
+static const int64_t never_written = INT64_MAX - 1, read_otherwise = INT64_MAX;
+
 struct lender {
 	struct compiler *c;
+	const struct launch *group; /* whose uses are noted */
+	size_t number;
+	bool loops;        /* it has micros that loop */
+	struct use *uses;  /* by entry */
 	bool *within_loop; /* by launch */
 	bool *goes_out;    /* by value */
 	struct offer *offers;
 	size_t count;
 };
 
-/* Whether no micro of GROUP reads entry W after one has written entry OUT. */
-static bool reads_before(const struct launch *group, uint32_t w, uint32_t out)
+static struct use *use_of(struct lender *l, uint32_t entry)
 {
-	bool written = false;
+	struct use *use = &l->uses[entry];
+	if (use->number != l->number)
+		*use = (struct use){l->number, -1, never_written};
+	return use;
+}
+
+static void note_read(struct lender *l, uint32_t entry, int64_t micro)
+{
+	struct use *use = use_of(l, entry);
+	use->read = micro > use->read ? micro : use->read;
+}
+
+static void note_write(struct lender *l, const struct arg *arg, int64_t micro)
+{
+	struct use *use = arg->kind == ARG_ARRAY ? use_of(l, arg->index) : NULL;
+	if (use && micro < use->written)
+		use->written = micro;
+}
+
+static void note_group(struct lender *l, const struct launch *group)
+{
+	l->group = group;
+	l->number++;
+	l->loops = false;
 	for (size_t i = 0; i < group->micro_count; i++) {
 		const struct micro *m = &group->micros[i];
 		const struct arg *reads[] = {&m->v, &m->a, &m->y, &m->k, &m->l, &m->g};
+		const int64_t micro = (int64_t)i;
 		for (size_t k = 0; k < sizeof reads / sizeof *reads; k++)
-			if (reads[k]->kind == ARG_ARRAY && reads[k]->index == w && (written || m->kind == MICRO_FILL))
-				return false;
-		if (m->kind == MICRO_LOOP || m->scalar_entry == (int32_t)w)
-			return false;
-		written |= m->out.kind == ARG_ARRAY && m->out.index == out;
+			if (reads[k]->kind == ARG_ARRAY)
+				note_read(l, reads[k]->index, m->kind == MICRO_FILL ? read_otherwise : micro);
+		if (m->scalar_entry >= 0)
+			note_read(l, (uint32_t)m->scalar_entry, read_otherwise);
+		note_write(l, &m->out, micro);
 		for (int k = 0; k < MAX_KEEPS; k++)
-			written |= m->keep[k].kind == ARG_ARRAY && m->keep[k].index == out;
+			note_write(l, &m->keep[k], micro);
+		l->loops |= m->kind == MICRO_LOOP;
 	}
-	return true;
+}
+
+/* Whether no micro of GROUP reads entry W after one has written entry OUT. */
+static bool reads_before(struct lender *l, const struct launch *group, uint32_t w, uint32_t out)
+{
+	if (l->group != group)
+		note_group(l, group);
+	return !l->loops && use_of(l, w)->read <= use_of(l, out)->written;
 }
 
 /* The entry of workspace value I where it has an array of its own of TYPE (NULL: any), from launch FROM on; or NULL. */
@@ -77,7 +119,7 @@ static void lend_out(struct lender *l, uint32_t value)
 		if (!w || c->made_in[i] >= made || c->last_read[i] > made)
 			continue;
 		if (c->last_read[i] == made &&
-		    (last->kind != LAUNCH_GROUP || !reads_before(last, c->entry[i], c->entry[value])))
+		    (last->kind != LAUNCH_GROUP || !reads_before(l, last, c->entry[i], c->entry[value])))
 			continue;
 		from = c->last_read[i] + 1;
 		w->kind = ENTRY_OUT;
@@ -186,7 +228,7 @@ static void lend_in(struct lender *l, uint32_t port)
 		if (at == l->count || compare_types(offer->type, type) != 0)
 			return;
 		const uint32_t entry = c->entry[offer->value];
-		if (offer->made == read && (last->kind != LAUNCH_GROUP || !reads_before(last, in, entry))) {
+		if (offer->made == read && (last->kind != LAUNCH_GROUP || !reads_before(l, last, in, entry))) {
 			at++;
 			continue;
 		}
@@ -204,7 +246,8 @@ bool lend_arrays(struct compiler *c)
 	struct lender l = {.c = c};
 	l.within_loop = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *l.within_loop);
 	l.goes_out = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *l.goes_out);
-	if (!l.within_loop || !l.goes_out)
+	l.uses = arena_array(&c->scratch_arena, c->body->value_count + c->body->out_count + 1, sizeof *l.uses);
+	if (!l.within_loop || !l.goes_out || !l.uses)
 		return false;
 	int depth = 0;
 	for (size_t i = 0; i < c->launch_count; i++) {
