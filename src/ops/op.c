@@ -480,3 +480,8 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 	store_argument(attrs, id, argument);
 	return STATUS_OK;
 }
+
+bool op_is_product(enum op op)
+{
+	return op == OP_matmul || op == OP_linear || op == OP_dot || op == OP_conv1d || op == OP_conv2d;
+}

@@ -137,6 +137,8 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 /* Cost of one forward execution, in flops of an addition. */
 double op_cost(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                const struct type *result);
+/* Whether OP multiplies matrices, by gemm (ops/gemm.c). */
+bool op_is_product(enum op op);
 /* AXIS of V made non-negative; false where it is out of range. */
 bool axis_resolve(int axis, int ndim, int *resolved);
 

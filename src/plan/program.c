@@ -383,8 +383,7 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	note_scratch(c, op_scratch(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y, back));
 	int64_t team = op_team_scratch(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y, back);
 	c->team_scratch = team > c->team_scratch ? team : c->team_scratch;
-	c->out->uses_gemm |= instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_dot ||
-	                     instr->op == OP_conv1d || instr->op == OP_conv2d;
+	c->out->uses_gemm |= op_is_product(instr->op);
 }
 
 /* A loop over whole arrays. */

@@ -7,10 +7,10 @@
 /* Products go by stripes of up to 12 rows, and by blocks of 120 or 60 (ops/gemm_template.h). */
 enum { TILE_BYTES = 1024 << 10, MATMUL_TILE_BYTES = 4 << 20, MATMUL_ROWS = 120, MATMUL_MOST_ROWS = 480 };
 
+/* Whether a row's bits depend on the rows beside it. dot is never cut into rows. */
 static bool multiplies(const struct instr *instr)
 {
-	return instr->kind == INSTR_OP &&
-	       (instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_conv1d || instr->op == OP_conv2d);
+	return instr->kind == INSTR_OP && op_is_product(instr->op) && instr->op != OP_dot;
 }
 
 bool tile_multiplies(const struct body *body)
