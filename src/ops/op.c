@@ -294,12 +294,12 @@ static const char *check_argument(enum check check, const struct argument *a)
 
 static void set_axes(struct attrs *attrs, const struct argument *a)
 {
+	enum { FAR = 1000000000 }; /* what no array has stays out of range */
 	attrs->has_axis = true;
 	attrs->axis_count = a->kind == ARGUMENT_NUMBER ? 1 : (int)a->count;
-	/* what no array has stays out of range */
 	for (int i = 0; i < attrs->axis_count; i++) {
 		const int64_t axis = a->kind == ARGUMENT_NUMBER ? a->whole : a->integers[i];
-		attrs->axis[i] = axis < -MAX_DIMS - 1 ? -MAX_DIMS - 1 : axis > MAX_DIMS ? MAX_DIMS : (int)axis;
+		attrs->axis[i] = axis < -FAR ? -FAR : axis > FAR ? FAR : (int)axis;
 	}
 }
 
