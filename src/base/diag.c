@@ -71,7 +71,7 @@ enum status diag_file(struct diags *diags, enum status status, const char *file,
 	struct diag *diag = append(diags, SEVERITY_ERROR, status, format, arguments);
 	va_end(arguments);
 	if (diag) {
-		diag->file = file;
+		diag->file = file ? arena_printf(diags->arena, "%s", file) : NULL; /* it may live shorter */
 		diag->offset = offset;
 	}
 	return status;

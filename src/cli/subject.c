@@ -19,22 +19,15 @@ static enum status refuse(struct session *s, const char *option)
 static enum status open_spec(struct subject *subject)
 {
 	struct session *s = subject->session;
-	static const struct {
-		enum option_id option;
-		const char *name;
-	} others[] = {{OPTION_INPUT, "--input"},         {OPTION_FROM, "--from"},
-	              {OPTION_ASSUME, "--assume-dtype"}, {OPTION_CAST, "--cast"},
-	              {OPTION_SHAPE, "--shape"},         {OPTION_DTYPE, "--dtype"},
-	              {OPTION_PARAM, "--param"},         {OPTION_STORE, "--store-dtype"},
-	              {OPTION_THREADS, "--threads"},     {OPTION_TILE, "--tile"},
-	              {OPTION_COSTS, "--costs"},         {OPTION_SPILL, "--spill"},
-	              {OPTION_JOURNAL, "--journal"},     {OPTION_SPECIAL, "--allow-special-files"},
-	              {OPTION_VALUE, "--value"}};
+	static const enum option_id others[] = {OPTION_INPUT,   OPTION_FROM,    OPTION_ASSUME, OPTION_CAST,
+	                                        OPTION_SHAPE,   OPTION_DTYPE,   OPTION_PARAM,  OPTION_STORE,
+	                                        OPTION_THREADS, OPTION_TILE,    OPTION_COSTS,  OPTION_SPILL,
+	                                        OPTION_JOURNAL, OPTION_SPECIAL, OPTION_VALUE,  OPTION_COTANGENT};
 	if (s->file || s->text)
 		return refuse(s, "a chain");
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		if (s->given[others[i].option])
-			return refuse(s, others[i].name);
+		if (s->given[others[i]])
+			return refuse(s, arena_printf(&s->arena, "--%s", option_table[others[i]].name));
 	char *text = NULL;
 	size_t length = 0;
 	enum status status = session_read_file(s, s->values[OPTION_SPEC], &text, &length);

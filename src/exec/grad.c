@@ -442,23 +442,24 @@ static void copy_out_params(const struct lane *lane, const struct machine_call *
 	}
 }
 
-static enum status gradient_ready(struct run *run, const char *name, const struct type *type, int64_t step)
+static enum status gradient_ready(struct run *run, const char *name, const struct type *type, int64_t step,
+                                  struct diags *diags)
 {
 	char text[TYPE_TEXT];
 	const char *line = arena_printf(
 		&run->scratch, "{\"event\":\"gradient\",\"name\":\"%s\",\"type\":\"%s\",\"bytes\":%lld,\"step\":%lld}\n", name,
 		type_format(type, text), (long long)type_bytes(type), (long long)step);
-	return line ? run->options->event(run->options->event_context, line) : STATUS_LIMIT;
+	return line ? run->options->event(run->options->event_context, line) : diag_memory(diags);
 }
 
 /* Says that the gradients of the params whose first use is at STEP are whole. */
-static enum status params_ready(struct run *run, int64_t step)
+static enum status params_ready(struct run *run, int64_t step, struct diags *diags)
 {
 	for (size_t i = 0; run->first_use && i < run->params->count; i++) {
 		const struct param *param = &run->chain->params[i];
 		if (run->first_use[i] != step || !param->differentiated)
 			continue;
-		enum status status = gradient_ready(run, param->name, &run->params->bound[i].type, step);
+		enum status status = gradient_ready(run, param->name, &run->params->bound[i].type, step, diags);
 		if (status)
 			return status;
 	}
@@ -472,7 +473,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 	const struct body *body = call->program->body;
 	const bool whole = call->kind == CALL_BACKWARD && !run->job->tiled && !policy_by_value(run->job->policy);
 	if (lane->skips)
-		return whole ? params_ready(run, call->step) : STATUS_OK;
+		return whole ? params_ready(run, call->step, &lane->diags) : STATUS_OK;
 	const void *ins[body->in_count + 1];
 	void *outs[body->out_count + 1];
 	for (size_t i = 0; i < body->in_count; i++)
@@ -499,7 +500,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 	evaluate(&evaluation);
 	if (lane->recompute.hashes && call->kind != CALL_BACKWARD)
 		recompute_see(&lane->recompute, call, outs);
-	return whole ? params_ready(run, call->step) : STATUS_OK;
+	return whole ? params_ready(run, call->step, &lane->diags) : STATUS_OK;
 }
 
 /*
@@ -1033,15 +1034,15 @@ static void note_first_uses(struct run *run)
 }
 
 /* What has not been said while the backward pass ran: all params of a tiled chain, the rest, and the input. */
-static enum status last_events(struct run *run)
+static enum status last_events(struct run *run, struct diags *diags)
 {
 	enum status status = STATUS_OK;
 	bool all = run->job->tiled || policy_by_value(run->job->policy);
 	for (int64_t s = run->job->whole.steps; s-- > 0 && all && status == STATUS_OK;)
-		status = params_ready(run, s);
+		status = params_ready(run, s, diags);
 	if (status == STATUS_OK)
-		status = params_ready(run, -1);
-	return status ? status : gradient_ready(run, run->chain->input, &run->job->input, 0);
+		status = params_ready(run, -1, diags);
+	return status ? status : gradient_ready(run, run->chain->input, &run->job->input, 0, diags);
 }
 
 /* The cotangent's file: read where it is wanted, or whole where it must be. */
@@ -1146,7 +1147,7 @@ static enum status end_outputs(struct run *run, struct diags *diags)
 	if (status == STATUS_OK && run->options->value)
 		status = writer_end(run->options->value, diags);
 	if (status == STATUS_OK && run->options->event)
-		status = last_events(run);
+		status = last_events(run, diags);
 	return status;
 }
 

@@ -406,9 +406,10 @@ LANEWISE vf cos_near_f(vf x) { return FROM_LANES(cos, x); }
 #endif
 
 /*
- * Lanes beyond: by double lanes up to trig_bound, then by the C library, which reduces a double exactly, and a
- * float is one; and NaN, which passes. The branch is before the lanes, so that a sine and the cosine that is kept beside it are one block
- * after it, and share what they have in common.
+ * Lanes beyond: by double lanes up to trig_bound, then by the C library, which
+ * reduces a double exactly, and a float is one; and NaN, which passes. The branch is
+ * before the lanes, so that a sine and the cosine that is kept beside it are one
+ * block after it, and share what they have in common.
  */
 #define TRIG(NAME, BOUND)                                                                                              \
 	COLD void NAME##_far(const vf *x, vf *y)                                                                           \

@@ -735,6 +735,9 @@ static void list_choices(const struct search *s, const struct step_cost *large, 
 	}
 	for (int64_t length = 1; length < steps; length = next_number(length, 64, 3))
 		(void)add_choice(s, large, most, length, (steps - 1) / length, to);
+	const int64_t root =
+		(int64_t)ceil(sqrt((double)steps)); /* sqrt's own, from which the fixed ones may be a little off */
+	(void)add_choice(s, large, most, root, (steps - 1) / root, to);
 }
 
 /* Those of the choices that no other is better than: by rising bytes, falling evaluations. Returns how many. */

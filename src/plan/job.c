@@ -24,14 +24,6 @@ int64_t param_sum_bytes(const struct param *param)
 	return count * (int64_t)sizeof(double) * (dtype_compute(param->type.dtype) == DTYPE_F64 ? 2 : 1);
 }
 
-static bool sums_params(const struct job *job)
-{
-	for (size_t i = 0; i < job->chain->param_count; i++)
-		if (job->chain->params[i].differentiated && !job->whole.streamed_params[i])
-			return true;
-	return false;
-}
-
 static int64_t row_bytes(const struct type *type, int64_t rows)
 {
 	return rows > 0 ? type_bytes(type) / rows : type_bytes(type);
@@ -547,7 +539,9 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	int64_t rows = job->rows;
 	if (!job->tiled)
 		return make_tile(job, options, &job->tile, 0, diags);
-	job->sums_gradients = sums_params(job);
+	for (size_t i = 0; i < job->chain->param_count; i++)
+		if (job->chain->params[i].differentiated && !whole->streamed_params[i])
+			job->partial_bytes += param_sum_bytes(&job->chain->params[i]);
 	struct lowered run;
 	enum status status = lower(&run, job->chain, &job->input, LOWER_RUN, 0, job->arena, diags);
 	if (status)
@@ -556,7 +550,7 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	job->input_row = row_bytes(&whole->input, rows);
 	job->output_row = whole->sums ? 0 : row_bytes(&whole->output, rows);
 	int64_t tile = job->block;
-	bool fixed = whole->sums || job->sums_gradients || tile_multiplies(run.whole);
+	bool fixed = whole->sums || job->partial_bytes || tile_multiplies(run.whole);
 	if (options->tile && !fixed)
 		tile = options->tile;
 	if (tile > rows)
@@ -565,9 +559,6 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	job->per_chunk = chunk / tile > 0 ? (chunk + tile - 1) / tile : 1;
 	if (options->tile && !fixed)
 		job->per_chunk = 1;
-	for (size_t i = 0; i < job->chain->param_count; i++)
-		if (job->chain->params[i].differentiated && !whole->streamed_params[i])
-			job->partial_bytes += param_sum_bytes(&job->chain->params[i]);
 	const int64_t summed = job->partial_bytes + loss_bytes(job);
 	if (summed > 0 && job->per_chunk > PARTIAL_BYTES / summed)
 		job->per_chunk = PARTIAL_BYTES / summed > 1 ? PARTIAL_BYTES / summed : 1;

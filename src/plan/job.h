@@ -63,7 +63,6 @@ struct job {
 	int64_t slabs;                 /* bytes of all lanes' slabs at their highest, a part of predicted.peak_bytes */
 	int64_t partial_bytes;         /* of a tile's sums of params' gradients, where there are tiles */
 	int64_t input_row, output_row; /* bytes of a row of the input and of the output in a chunk */
-	bool sums_gradients;           /* some param's gradient is summed over tiles */
 	const struct allocator *allocator;
 	struct arena *arena;
 };
