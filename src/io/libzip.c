@@ -4,7 +4,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <string.h>
+
+#include "base/library.h"
 
 static struct {
 	pthread_once_t once;
@@ -13,18 +14,11 @@ static struct {
 	struct libzip functions;
 } libzip = {.once = PTHREAD_ONCE_INIT};
 
-static bool find_function(void *handle, const char *name, void *function)
-{
-	void *symbol = dlsym(handle, name);
-	memcpy(function, &symbol, sizeof symbol);
-	return symbol != NULL;
-}
-
 static void load(void)
 {
 	void *handle = dlopen(LIBZIP_SONAME, RTLD_NOW | RTLD_LOCAL);
 	libzip.open = handle != NULL;
-#define FIND(NAME) libzip.open = libzip.open && find_function(handle, "zip_" #NAME, &libzip.functions.NAME);
+#define FIND(NAME) libzip.open = libzip.open && library_find(handle, "zip_" #NAME, &libzip.functions.NAME);
 	LIBZIP_FUNCTIONS(FIND)
 #undef FIND
 	if (!libzip.open)

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/library.h"
 #include "ops/loops.h"
 
 /* cblas.h's numbers and types, so that its header is not needed to build. */
@@ -77,12 +78,6 @@ static void *open_with_one_thread(void)
 	return library;
 }
 
-static void find_function(void *library, const char *name, void *function)
-{
-	void *symbol = dlsym(library, name);
-	memcpy(function, &symbol, sizeof symbol);
-}
-
 /*
  * On AMD's processors with AVX-512 OpenBLAS 0.3.21 runs its AVX2 kernels: 131
  * GFLOP/s in f32 where our own does 240, and 64 in f64 where it does 111 (Zen 5,
@@ -110,11 +105,11 @@ static void load(void)
 	if (!library)
 		return;
 	void (*set_threads)(int);
-	find_function(library, "openblas_set_num_threads", &set_threads);
-	find_function(library, "cblas_sgemm", &blas.sgemm);
-	find_function(library, "cblas_dgemm", &blas.dgemm);
-	find_function(library, "cblas_sgemv", &blas.sgemv);
-	find_function(library, "cblas_dgemv", &blas.dgemv);
+	library_find(library, "openblas_set_num_threads", &set_threads);
+	library_find(library, "cblas_sgemm", &blas.sgemm);
+	library_find(library, "cblas_dgemm", &blas.dgemm);
+	library_find(library, "cblas_sgemv", &blas.sgemv);
+	library_find(library, "cblas_dgemv", &blas.dgemv);
 	if (!set_threads || !blas.sgemm || !blas.dgemm || !blas.sgemv || !blas.dgemv)
 		blas.sgemm = NULL;
 	else
