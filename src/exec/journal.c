@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "io/stream.h"
 
 static const char first_line[] = "ckptc journal 1";
@@ -31,29 +32,6 @@ static const struct {
 };
 enum { LINE_MOST = 8192, JOURNAL_MOST = 64 << 20 };
 
-uint64_t journal_hash(uint64_t hash, const void *bytes, size_t size)
-{
-	static const uint64_t prime = 0x9e3779b97f4a7c15u;
-	const unsigned char *from = bytes;
-	uint64_t lanes[4] = {hash ^ 1, hash ^ 2, hash ^ 3, hash ^ 4};
-	size_t i = 0;
-	for (; i + 32 <= size; i += 32)
-		for (int k = 0; k < 4; k++) {
-			uint64_t word;
-			memcpy(&word, from + i + 8 * (size_t)k, sizeof word);
-			lanes[k] = (lanes[k] ^ word) * prime;
-			lanes[k] ^= lanes[k] >> 32;
-		}
-	for (; i < size; i++)
-		lanes[0] = (lanes[0] ^ from[i]) * prime;
-	uint64_t sum = hash ^ size;
-	for (int k = 0; k < 4; k++) {
-		sum = (sum ^ lanes[k]) * prime;
-		sum ^= sum >> 29;
-	}
-	return sum;
-}
-
 static enum status failed(const struct journal *journal, struct diags *diags, const char *what)
 {
 	return diag_file(diags, STATUS_IO, journal->path, -1, "cannot %s the journal: %s", what, strerror(errno));
@@ -66,8 +44,7 @@ static bool add_line(const struct journal *journal, const char *line)
 {
 	char text[LINE_MOST + 32];
 	size_t length = strlen(line);
-	int size =
-		snprintf(text, sizeof text, "%s :%016" PRIx64 "\n", line, journal_hash(JOURNAL_HASH_START, line, length));
+	int size = snprintf(text, sizeof text, "%s :%016" PRIx64 "\n", line, hash_bytes(HASH_START, line, length));
 	for (int done = 0; done < size;) {
 		ssize_t n = write(journal->fd, text + done, (size_t)(size - done));
 		if (n < 0 && errno == EINTR)
@@ -123,7 +100,7 @@ static bool is_finished(const char *text, size_t length)
 {
 	char line[64];
 	int size = snprintf(line, sizeof line, "\n%s :%016" PRIx64 "\n", last_line,
-	                    journal_hash(JOURNAL_HASH_START, last_line, strlen(last_line)));
+	                    hash_bytes(HASH_START, last_line, strlen(last_line)));
 	return length >= (size_t)size && !memcmp(text + length - (size_t)size, line, (size_t)size);
 }
 
@@ -148,7 +125,7 @@ static enum status next_line(struct reading *r, char line[LINE_MOST], bool *end)
 	memcpy(line, from, length - SUM);
 	line[length - SUM] = '\0';
 	char sum[SUM + 1];
-	snprintf(sum, sizeof sum, " :%016" PRIx64, journal_hash(JOURNAL_HASH_START, line, length - SUM));
+	snprintf(sum, sizeof sum, " :%016" PRIx64, hash_bytes(HASH_START, line, length - SUM));
 	if (memcmp(from + length - SUM, sum, SUM) != 0)
 		return wrong(r, "this is no journal of ckptc, or it has been changed");
 	r->at += length + 1;

@@ -12,6 +12,7 @@
 #ifndef EXEC_JOURNAL_H
 #define EXEC_JOURNAL_H
 
+#include "base/hash.h"
 #include "exec/spill.h"
 
 enum journal_part {
@@ -26,13 +27,12 @@ enum journal_part {
 	JOURNAL_PARTS
 };
 
-/* Who a run is: a hash for each part, by journal_hash. */
+/* Who a run is: a hash for each part, by hash_bytes (base/hash.h). */
 struct journal_identity {
 	uint64_t parts[JOURNAL_PARTS];
 };
-enum { JOURNAL_HASH_START = 0 };
-/* Goes on from HASH with SIZE bytes. */
-uint64_t journal_hash(uint64_t hash, const void *bytes, size_t size);
+#define JOURNAL_HASH_START HASH_START
+#define journal_hash hash_bytes
 
 /* Slots of the spill file: a state's is its disk slot and JOURNAL_STATES. */
 enum journal_slot { JOURNAL_POINT_A, JOURNAL_POINT_B, JOURNAL_VALUE, JOURNAL_STATES };

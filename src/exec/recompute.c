@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "exec/journal.h"
+#include "base/hash.h"
 
 enum status recompute_open(struct recompute *recompute, int64_t steps, const struct allocator *allocator,
                            struct diags *diags)
@@ -39,7 +39,7 @@ static struct recompute_hash hash_of(const struct machine_call *call, void *cons
 		if (!lives || !outs[i])
 			continue;
 		size_t size = (size_t)type_bytes(body->values[port->value].type);
-		hash.hash += journal_hash(port->index + 1, outs[i], size);
+		hash.hash += hash_bytes(port->index + 1, outs[i], size);
 		hash.arrays++;
 	}
 	return hash;

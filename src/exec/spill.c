@@ -20,14 +20,19 @@
 
 /* Bytes of a state below which waking the worker takes longer than to write it, or to read it, at once. */
 enum { NOT_STAGED = -1, HANDED_OVER = 64 << 10 };
-static const uint64_t prime = 0x9e3779b97f4a7c15u;
+/* 2^64 over the golden ratio, odd. */
+static const uint64_t golden = 0x9e3779b97f4a7c15u;
 
 static enum status failed(const struct spill *spill, struct diags *diags, const char *what, int error)
 {
 	return diag_file(diags, STATUS_IO, spill->name, -1, "cannot %s the spill file: %s", what, strerror(error));
 }
 
-/* Four lanes of exclusive or and multiply over 64-bit words: finds any flipped bit, at the speed of memory. */
+/*
+ * Four lanes of exclusive or and multiply over 64-bit words: finds any flipped bit, at
+ * the speed of memory. It is base/hash.h's without the step that makes a lane sound
+ * against pairs of them, and takes three quarters of its time.
+ */
 static uint64_t checksum(const void *from, size_t size)
 {
 	uint64_t lanes[4] = {1, 2, 3, 4};
@@ -37,13 +42,13 @@ static uint64_t checksum(const void *from, size_t size)
 		uint64_t words[4];
 		memcpy(words, bytes + i, sizeof words);
 		for (int k = 0; k < 4; k++)
-			lanes[k] = (lanes[k] ^ words[k]) * prime;
+			lanes[k] = (lanes[k] ^ words[k]) * golden;
 	}
 	for (; i < size; i++)
-		lanes[0] = (lanes[0] ^ bytes[i]) * prime;
+		lanes[0] = (lanes[0] ^ bytes[i]) * golden;
 	uint64_t sum = size;
 	for (int k = 0; k < 4; k++)
-		sum = (sum ^ (lanes[k] >> 29) ^ lanes[k]) * prime;
+		sum = (sum ^ (lanes[k] >> 29) ^ lanes[k]) * golden;
 	return sum;
 }
 
@@ -51,7 +56,7 @@ static uint64_t checksum_pieces(const struct spill_piece *pieces, size_t count)
 {
 	uint64_t sum = count;
 	for (size_t i = 0; i < count; i++)
-		sum = (sum ^ checksum(pieces[i].data, pieces[i].size)) * prime;
+		sum = (sum ^ checksum(pieces[i].data, pieces[i].size)) * golden;
 	return sum;
 }
 

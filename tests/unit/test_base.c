@@ -1,4 +1,4 @@
-/* Allocation, arenas, sources, diagnostics as they are rendered, suggestions, types. */
+/* Allocation, arenas, sources, diagnostics as they are rendered, suggestions, types, hashes. */
 #include "base/arena.h"
 
 #include <check.h>
@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/diag.h"
+#include "base/hash.h"
 #include "base/type.h"
 
 static struct arena arena;
@@ -424,6 +425,52 @@ START_TEST(types_as_text)
 }
 END_TEST
 
+/* What a transcription of its definition in another language gives; journals on disk hold such. */
+START_TEST(hashes_as_defined)
+{
+	unsigned char bytes[100];
+	for (size_t i = 0; i < sizeof bytes; i++)
+		bytes[i] = (unsigned char)i;
+	ck_assert_uint_eq(hash_bytes(HASH_START, NULL, 0), 0x84009a13b6293b9a);
+	ck_assert_uint_eq(hash_bytes(HASH_START, "a", 1), 0xec7b927102458152);
+	ck_assert_uint_eq(hash_bytes(HASH_START, "checkpoint", 10), 0x95699e9c5cf77558);
+	ck_assert_uint_eq(hash_bytes(HASH_START, bytes, 32), 0x494dfaabbc3a3724);
+	ck_assert_uint_eq(hash_bytes(HASH_START, bytes, 100), 0xe6b75e22bf807939);
+	ck_assert_uint_eq(hash_bytes(hash_bytes(HASH_START, "check", 5), "point", 5), 0x6d8e62f0ec4dd403);
+}
+END_TEST
+
+/* Where BYTES begin in memory, and each bit, and each two of them. */
+START_TEST(a_hash_tells_bits_apart)
+{
+	unsigned char room[104], *bytes = room + 1;
+	enum { SIZE = 100, BITS = 8 * SIZE };
+	for (size_t i = 0; i < SIZE; i++)
+		bytes[i] = (unsigned char)(7 * i);
+	const uint64_t hash = hash_bytes(HASH_START, bytes, SIZE);
+	memmove(room, bytes, SIZE);
+	ck_assert_uint_eq(hash_bytes(HASH_START, room, SIZE), hash);
+	memmove(bytes, room, SIZE);
+	for (int a = 0; a < BITS; a++) {
+		bytes[a / 8] ^= (unsigned char)(1 << a % 8);
+		ck_assert_uint_ne(hash_bytes(HASH_START, bytes, SIZE), hash);
+		for (int b = 0; b < a; b++) {
+			bytes[b / 8] ^= (unsigned char)(1 << b % 8);
+			ck_assert_msg(hash_bytes(HASH_START, bytes, SIZE) != hash, "bits %d and %d", a, b);
+			bytes[b / 8] ^= (unsigned char)(1 << b % 8);
+		}
+		bytes[a / 8] ^= (unsigned char)(1 << a % 8);
+	}
+	uint64_t zeros[64];
+	memset(room, 0, sizeof room);
+	for (size_t i = 0; i < 64; i++) {
+		zeros[i] = hash_bytes(HASH_START, room, i);
+		for (size_t k = 0; k < i; k++)
+			ck_assert_uint_ne(zeros[i], zeros[k]);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("base");
@@ -447,6 +494,8 @@ int main(void)
 	tcase_add_test(tcase, dtypes);
 	tcase_add_test(tcase, shapes);
 	tcase_add_test(tcase, types_as_text);
+	tcase_add_test(tcase, hashes_as_defined);
+	tcase_add_test(tcase, a_hash_tells_bits_apart);
 	suite_add_tcase(suite, tcase);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
