@@ -7,16 +7,14 @@
  * Everything is run through the same functions as run and grad, over files in
  * memory.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "cli/dump.h"
+#include "cli/trial.h"
 #include "exec/grad.h"
 #include "exec/run.h"
 
@@ -34,33 +32,44 @@ struct checker {
 
 enum verdict_word { CHECK_OK, CHECK_FAIL, CHECK_SKIP };
 
-/* A file in memory that holds DATA as npy. */
-static enum status memory_file(struct checker *c, const double *data, int *fd)
-{
-	struct session *s = c->session;
-	*fd = memfd_create("ckptc-check", MFD_CLOEXEC);
-	if (*fd < 0)
-		return diag_file(&s->diags, STATUS_IO, NULL, -1, "cannot make a file in memory: %s", strerror(errno));
-	struct output output = {.fd = *fd, .name = "<memory>", .arena = &s->arena};
+/* A run on files in memory: of its input, and of what it gives. */
+struct run_files {
+	int in, out;
+	struct input input;
+	struct reader reader;
+	struct output output;
 	struct writer writer;
-	struct writer_options options = {.format = FORMAT_NPY};
-	writer_init(&writer, &output, &options, &s->arena);
-	enum status status = writer_begin(&writer, &c->type, &s->diags);
-	if (!status)
-		status = writer_write(&writer, data, DTYPE_F64, c->count, &s->diags);
-	if (!status && lseek(*fd, 0, SEEK_SET) < 0)
-		status = STATUS_IO;
-	return status;
+};
+
+static void close_files(struct run_files *files)
+{
+	if (files->in >= 0)
+		close(files->in);
+	if (files->out >= 0)
+		close(files->out);
 }
 
-/* Opens FD to be read from its begin. */
-static void open_memory(struct checker *c, int fd, struct input *input, struct reader *reader)
+/* Where this fails, nothing is to be closed. */
+static enum status open_files(struct checker *c, const double *data, struct run_files *files)
 {
-	struct reader_options options = {.format = FORMAT_NPY, .assume = DTYPE_BF16, .raw = {.shape = {.ndim = -1}}};
-	off_t size = lseek(fd, 0, SEEK_END);
-	lseek(fd, 0, SEEK_SET);
-	*input = (struct input){.fd = fd, .name = "<memory>", .size = size, .arena = &c->session->arena};
-	reader_init(reader, input, &options, &c->session->arena);
+	struct session *s = c->session;
+	files->out = -1;
+	enum status status = trial_open_file(s, &files->in);
+	if (!status)
+		status = trial_open_file(s, &files->out);
+	if (!status) {
+		trial_write_file(s, files->in, &files->output, &files->writer);
+		status = writer_begin(&files->writer, &c->type, &s->diags);
+	}
+	if (!status)
+		status = writer_write(&files->writer, data, DTYPE_F64, c->count, &s->diags);
+	if (status) {
+		close_files(files);
+		return status;
+	}
+	trial_read_file(s, files->in, &files->input, &files->reader);
+	trial_write_file(s, files->out, &files->output, &files->writer);
+	return STATUS_OK;
 }
 
 static enum status read_back(struct checker *c, int fd, double **values, int64_t *count)
@@ -68,7 +77,7 @@ static enum status read_back(struct checker *c, int fd, double **values, int64_t
 	struct input input;
 	struct reader reader;
 	bool end;
-	open_memory(c, fd, &input, &reader);
+	trial_read_file(c->session, fd, &input, &reader);
 	enum status status = reader_next(&reader, &end, &c->session->diags);
 	*count = reader.count;
 	*values = status ? NULL : arena_array(&c->session->arena, (size_t)reader.count + 1, sizeof **values);
@@ -81,24 +90,17 @@ static enum status read_back(struct checker *c, int fd, double **values, int64_t
 static enum status objective(struct checker *c, const double *data, double *sum)
 {
 	struct session *s = c->session;
-	int in, out = memfd_create("ckptc-check", MFD_CLOEXEC);
-	struct input input;
-	struct reader reader;
-	struct writer writer;
-	struct output output = {.fd = out, .name = "<memory>", .arena = &s->arena};
-	struct writer_options writing = {.format = FORMAT_NPY};
+	struct run_files files;
 	struct run_options options = {.threads = 1, .dtype = DTYPE_F64, .allocator = s->allocator};
 	struct run_counters counters;
 	double *values = NULL, low = 0;
 	int64_t count = 0;
-	enum status status = memory_file(c, data, &in);
-	if (!status) {
-		open_memory(c, in, &input, &reader);
-		writer_init(&writer, &output, &writing, &s->arena);
-		status = run_forward(&s->chain, &s->bound, &reader, &writer, &options, &counters, &s->diags);
-	}
+	enum status status = open_files(c, data, &files);
+	if (status)
+		return status;
+	status = run_forward(&s->chain, &s->bound, &files.reader, &files.writer, &options, &counters, &s->diags);
 	if (!status)
-		status = read_back(c, out, &values, &count);
+		status = read_back(c, files.out, &values, &count);
 	*sum = 0;
 	for (int64_t i = 0; !status && i < count; i++) {
 		double next = *sum + values[i];
@@ -106,8 +108,7 @@ static enum status objective(struct checker *c, const double *data, double *sum)
 		*sum = next;
 	}
 	*sum += low;
-	close(in);
-	close(out);
+	close_files(&files);
 	return status;
 }
 
@@ -127,30 +128,22 @@ static enum status differentiate(struct checker *c, const struct policy *policy,
                                  struct gradient *gradient)
 {
 	struct session *s = c->session;
-	int in, out = memfd_create("ckptc-check", MFD_CLOEXEC);
-	struct input input;
-	struct reader reader;
-	struct writer writer;
-	struct output output = {.fd = out, .name = "<memory>", .arena = &s->arena};
-	struct writer_options writing = {.format = FORMAT_NPY};
+	struct run_files files;
 	int64_t count;
-	enum status status = memory_file(c, c->input, &in);
+	enum status status = open_files(c, c->input, &files);
 	if (status)
 		return status;
 	arena_init(&gradient->arena, s->allocator);
-	open_memory(c, in, &input, &reader);
-	writer_init(&writer, &output, &writing, &s->arena);
 	struct grad_options options = {
-		.job = session_job_options(s, policy), .dtype = DTYPE_F64, .gradient = &writer, .compare = true};
+		.job = session_job_options(s, policy), .dtype = DTYPE_F64, .gradient = &files.writer, .compare = true};
 	options.job.threads = threads;
 	options.job.tile = tile;
 	options.job.store = DTYPE_COUNT;
 	options.job.want_value = false;
-	status = grad_run(&s->chain, &s->bound, &reader, &options, &gradient->result, &gradient->arena, &s->diags);
+	status = grad_run(&s->chain, &s->bound, &files.reader, &options, &gradient->result, &gradient->arena, &s->diags);
 	if (!status)
-		status = read_back(c, out, &gradient->input, &count);
-	close(in);
-	close(out);
+		status = read_back(c, files.out, &gradient->input, &count);
+	close_files(&files);
 	return status;
 }
 
@@ -334,35 +327,19 @@ static enum status check_repeats(struct checker *c, const struct gradient *base)
 	return STATUS_OK;
 }
 
-/* The input's values: from the stream, or, where only a type is given, spread over (-1, 1). */
 static enum status get_input(struct checker *c)
 {
 	struct session *s = c->session;
-	const bool made = s->given[OPTION_SHAPE] && !s->given[OPTION_INPUT];
-	bool end;
-	enum status status = STATUS_OK;
-	if (made) {
-		c->type = s->shape;
-	} else {
-		status = session_open_input(s);
-		if (!status)
-			status = reader_next(&s->reader, &end, &s->diags);
-		if (status)
-			return status;
-		c->type = s->reader.type;
-	}
+	enum status status = trial_begin_input(s, &c->type);
+	if (status)
+		return status;
 	c->type.dtype = DTYPE_F64;
 	c->count = shape_count(&c->type.shape);
 	c->input = arena_array(&s->arena, (size_t)c->count + 1, sizeof *c->input);
 	if (!c->input)
 		return diag_memory(&s->diags);
-	if (!made) {
-		status = reader_read(&s->reader, c->input, DTYPE_F64, c->count, &s->diags);
-		return status ? status : session_end_input(s);
-	}
-	for (int64_t i = 0; i < c->count; i++)
-		c->input[i] = 2 * fmod((double)(i + 1) * 0.6180339887498949, 1.0) - 1;
-	return STATUS_OK;
+	status = trial_read_input(s, 0, c->input, c->count);
+	return status ? status : trial_end_input(s);
 }
 
 static enum status run_checks(struct checker *c)

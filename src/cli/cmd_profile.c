@@ -19,6 +19,7 @@
 
 #include "cli/dump.h"
 #include "cli/plot.h"
+#include "cli/trial.h"
 #include "exec/grad.h"
 #include "exec/run.h"
 #include "report/counters.h"
@@ -84,55 +85,37 @@ static double fault_ms(void)
 	return used.faults > 0 ? ms / (double)used.faults : 0;
 }
 
-/* The input: what the stream holds, or values spread over (-1, 1). */
+/* The input, in memory. */
 static enum status get_data(struct profiler *p)
 {
 	struct session *s = p->session;
-	bool end, given = s->given[OPTION_SHAPE] && !s->given[OPTION_INPUT];
-	enum status status = STATUS_OK;
-	if (!given) {
-		status = session_open_input(s);
-		if (!status)
-			status = reader_next(&s->reader, &end, &s->diags);
-	}
+	enum status status = trial_begin_input(s, &p->type);
 	if (status)
 		return status;
-	p->type = given ? s->shape : s->reader.type;
 	if (p->type.dtype > DTYPE_F64)
 		p->type.dtype = DTYPE_F64;
 	p->type.dtype = s->dtype != DTYPE_COUNT ? s->dtype : dtype_compute(p->type.dtype);
 	p->count = shape_count(&p->type.shape);
 	if ((uint64_t)type_bytes(&p->type) > session_memory_most())
 		return diag_memory(&s->diags); /* where the input is held, so that every run begins alike */
-	p->data = memfd_create("ckptc-profile", MFD_CLOEXEC);
+	status = trial_open_file(s, &p->data);
 	p->sink = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	if (p->data < 0 || p->sink < 0)
-		return diag_file(&s->diags, STATUS_IO, NULL, -1, "cannot make a file in memory: %s", strerror(errno));
-	struct output output = {.fd = p->data, .name = "<memory>", .arena = &s->arena};
+	if (!status && p->sink < 0)
+		status = diag_file(&s->diags, STATUS_IO, "/dev/null", -1, "cannot open it: %s", strerror(errno));
+	if (status)
+		return status;
+	struct output output;
 	struct writer writer;
-	struct writer_options options = {.format = FORMAT_NPY};
-	writer_init(&writer, &output, &options, &s->arena);
+	trial_write_file(s, p->data, &output, &writer);
 	status = writer_begin(&writer, &p->type, &s->diags);
 	double block[512];
 	for (int64_t done = 0; done < p->count && !status; done += 512) {
 		int64_t n = p->count - done < 512 ? p->count - done : 512;
-		for (int64_t i = 0; i < n && given; i++)
-			block[i] = 2 * fmod((double)(done + i + 1) * 0.6180339887498949, 1.0) - 1;
-		if (!given)
-			status = reader_read(&s->reader, block, DTYPE_F64, n, &s->diags);
+		status = trial_read_input(s, done, block, n);
 		if (!status)
 			status = writer_write(&writer, block, DTYPE_F64, n, &s->diags);
 	}
-	return status || given ? status : session_end_input(s);
-}
-
-static void open_data(struct profiler *p, struct input *input, struct reader *reader)
-{
-	struct reader_options options = {.format = FORMAT_NPY, .assume = DTYPE_COUNT, .raw = {.shape = {.ndim = -1}}};
-	off_t size = lseek(p->data, 0, SEEK_END);
-	lseek(p->data, 0, SEEK_SET);
-	*input = (struct input){.fd = p->data, .name = "<memory>", .size = size, .arena = &p->session->arena};
-	reader_init(reader, input, &options, &p->session->arena);
+	return status ? status : trial_end_input(s);
 }
 
 static enum status run_once(struct profiler *p, const struct policy *policy, double *ms, struct grad_result *result)
@@ -143,7 +126,7 @@ static enum status run_once(struct profiler *p, const struct policy *policy, dou
 	struct writer writer;
 	struct output output = {.fd = p->sink, .name = "/dev/null", .arena = &s->arena};
 	struct writer_options writing = {.format = FORMAT_NPY};
-	open_data(p, &input, &reader);
+	trial_read_file(s, p->data, &input, &reader);
 	writer_init(&writer, &output, &writing, &s->arena);
 	double begun = now_ms();
 	enum status status;

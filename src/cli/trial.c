@@ -1,0 +1,63 @@
+/* What is made instead of an input is the same in every run, and no two values of it are near each other's. */
+#include "cli/trial.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const char name[] = "<memory>";
+
+static bool is_made(const struct session *s) { return s->given[OPTION_SHAPE] && !s->given[OPTION_INPUT]; }
+
+enum status trial_begin_input(struct session *s, struct type *type)
+{
+	if (is_made(s)) {
+		*type = s->shape;
+		return STATUS_OK;
+	}
+	bool end;
+	enum status status = session_open_input(s);
+	if (!status)
+		status = reader_next(&s->reader, &end, &s->diags);
+	if (!status)
+		*type = s->reader.type;
+	return status;
+}
+
+enum status trial_read_input(struct session *s, int64_t first, double *values, int64_t count)
+{
+	if (!is_made(s))
+		return reader_read(&s->reader, values, DTYPE_F64, count, &s->diags);
+	/* Multiples of the golden ratio, of which each new one falls into one of the largest gaps. */
+	for (int64_t i = 0; i < count; i++)
+		values[i] = 2 * fmod((double)(first + i + 1) * 0.6180339887498949, 1.0) - 1;
+	return STATUS_OK;
+}
+
+enum status trial_end_input(struct session *s) { return is_made(s) ? STATUS_OK : session_end_input(s); }
+
+enum status trial_open_file(struct session *s, int *fd)
+{
+	*fd = memfd_create("ckptc", MFD_CLOEXEC);
+	return *fd >= 0 ? STATUS_OK
+	                : diag_file(&s->diags, STATUS_IO, NULL, -1, "cannot make a file in memory: %s", strerror(errno));
+}
+
+void trial_read_file(struct session *s, int fd, struct input *input, struct reader *reader)
+{
+	/* Values of two bytes that an npy header has no name for are bf16, of ours. */
+	struct reader_options options = {.format = FORMAT_NPY, .assume = DTYPE_BF16, .raw = {.shape = {.ndim = -1}}};
+	off_t size = lseek(fd, 0, SEEK_END);
+	lseek(fd, 0, SEEK_SET);
+	*input = (struct input){.fd = fd, .name = name, .size = size, .arena = &s->arena};
+	reader_init(reader, input, &options, &s->arena);
+}
+
+void trial_write_file(struct session *s, int fd, struct output *output, struct writer *writer)
+{
+	struct writer_options options = {.format = FORMAT_NPY};
+	*output = (struct output){.fd = fd, .name = name, .arena = &s->arena};
+	writer_init(writer, output, &options, &s->arena);
+}
