@@ -113,6 +113,16 @@ void diag_caret(struct diags *diags, struct span caret)
 		diags->last->caret = caret;
 }
 
+enum status diag_move(struct diags *diags, enum status status, const struct source *source, struct span span)
+{
+	if (diags->last && !diags->exhausted) {
+		diags->last->status = status;
+		diags->last->source = source;
+		diags->last->span = diags->last->caret = span;
+	}
+	return status;
+}
+
 void diags_take(struct diags *diags, const struct diags *from)
 {
 	for (const struct diag *d = from->first; d; d = d->next) {

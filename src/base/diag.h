@@ -51,6 +51,8 @@ __attribute__((format(printf, 4, 5))) void diag_warn_at(struct diags *diags, con
 __attribute__((format(printf, 2, 3))) void diag_hint(struct diags *diags, const char *format, ...);
 /* Underlines CARET in place of the last diagnostic's span. */
 void diag_caret(struct diags *diags, struct span caret);
+/* Puts the last diagnostic, whatever its place, at SPAN of SOURCE, and makes it STATUS, which is returned. */
+enum status diag_move(struct diags *diags, enum status status, const struct source *source, struct span span);
 /* Says again in DIAGS all that FROM has, whose arena may go then. */
 void diags_take(struct diags *diags, const struct diags *from);
 /* Memory is short: STATUS_LIMIT, and "out of memory" is rendered without allocating. */

@@ -197,8 +197,7 @@ enum status policy_parse_block(struct policy *policy, const char *text, const st
 {
 	enum status status = parse(&(struct parser){arena, diags, true}, policy, text);
 	if (status)
-		return status == STATUS_USAGE ? diag_at(diags, STATUS_CHAIN, source, span, "policy of a checkpoint block")
-		                              : status;
+		return status == STATUS_USAGE ? diag_move(diags, STATUS_CHAIN, source, span) : status;
 	if (policy_by_value(policy) || policy->kind == POLICY_save_all)
 		return STATUS_OK;
 	diag_at(diags, STATUS_CHAIN, source, span, "'%s' cuts a chain into segments and can't be the policy of a block",
