@@ -14,12 +14,14 @@
  *
  * Invariant: which schedules are tried depends on the budget only so that more
  * bytes never lose one: the sets are fixed, units depend on the chain alone (2^-g of
- * what save-all takes, for those g whose range the budget and its reach are in), and
- * of a table's levels the highest whose schedule fits is sought along a fixed
- * ladder; where a judge says that there will be a run, tables of few levels are made
- * for all budgets, finer ones beside them for budgets that leave the steps more than
- * the tables take, so that planning takes no more than the run will. So the cost does not rise with the budget. Where one unit divides all
- * sizes, and the verifier is the judge, the tables are exact.
+ * what save-all takes, for those g whose range the budget and its reach are in, and
+ * one above: each as small as the room for tables allows, which is known before
+ * they are made), and of a table's levels the highest whose schedule fits is sought
+ * along a fixed ladder; where a judge says that there will be a run, small tables are
+ * made for all budgets, finer ones beside them for budgets that leave the steps more
+ * than the tables take, so that planning takes no more than the run will. So the cost
+ * does not rise with the budget. Where one unit divides all sizes, and the verifier is
+ * the judge, the tables are exact.
  *
  * Up to MANY steps, a chain is cut into at most PARTS blocks, planned in two
  * levels. Equal steps beyond that are planned by closed forms, in time that
@@ -337,12 +339,17 @@ static int64_t common_unit(const struct part *parts, int64_t count)
 }
 
 /* Two levels of tables over one list of parts. */
+struct tables {
+	struct table *inner; /* by block; NULL where a block is a part */
+	struct table outer;
+};
+
 struct levels {
 	const struct part *parts;
 	int64_t count, blocks, width; /* of a block in parts */
 	struct part *joined;          /* by block */
-	struct table *inner;          /* by block; NULL where a block is a part */
-	struct table outer;
+	struct tables bounds;         /* on the grid of PROBE, for all that save-all takes */
+	struct grid probe;
 };
 
 static int64_t block_width(const struct levels *l, int64_t block)
@@ -351,60 +358,105 @@ static int64_t block_width(const struct levels *l, int64_t block)
 	return left < l->width ? left : l->width;
 }
 
-/* Of tables that take ROOM bytes. */
-static int64_t levels_of(const struct levels *l, int64_t room)
+/* All tables on GRID, the blocks' first: by table_bound or table_solve. */
+static bool tables_make(struct tables *tables, const struct levels *l, const struct grid *grid,
+                        bool make(struct table *table, const struct allocator *allocator),
+                        const struct allocator *allocator)
 {
-	int64_t n = l->blocks, w = l->width;
-	int64_t rows = table_rows(n, true) + (w > 1 ? n * table_rows(w, true) : 0);
-	int64_t work = n * n * n / 3 + (w > 1 ? n * (w * w * w / 3 + 1) : 0) + 1;
-	int64_t levels = room / 4 / rows;
-	levels = table_work / work < levels ? table_work / work : levels;
-	return levels < LEVELS_MOST ? levels : LEVELS_MOST;
+	*tables = (struct tables){0};
+	if (l->width > 1) {
+		tables->inner = allocator_get(allocator, (size_t)l->blocks, sizeof *tables->inner);
+		if (!tables->inner)
+			return false;
+		memset(tables->inner, 0, (size_t)l->blocks * sizeof *tables->inner);
+	}
+	for (int64_t i = 0; tables->inner && i < l->blocks; i++) {
+		tables->inner[i] = (struct table){
+			.parts = l->parts + i * l->width, .count = block_width(l, i), .grid = *grid, .last = i + 1 == l->blocks};
+		if (!make(&tables->inner[i], allocator))
+			return false;
+	}
+	tables->outer =
+		(struct table){.parts = l->joined, .count = l->blocks, .grid = *grid, .last = true, .inner = tables->inner};
+	return make(&tables->outer, allocator);
 }
 
-static bool levels_make(struct levels *l, const struct part *parts, int64_t count, const struct allocator *allocator)
+static void tables_free(struct tables *tables, const struct levels *l, const struct allocator *allocator)
 {
-	*l = (struct levels){.parts = parts, .count = count, .width = (count + PARTS - 1) / PARTS};
+	for (int64_t i = 0; tables->inner && i < l->blocks; i++)
+		table_free(&tables->inner[i], allocator);
+	if (tables->inner)
+		allocator_put(allocator, tables->inner, (size_t)l->blocks * sizeof *tables->inner);
+	table_free(&tables->outer, allocator);
+}
+
+/* For schedules that take up to RANGE bytes. */
+static bool levels_make(struct levels *l, const struct part *parts, int64_t count, int64_t range,
+                        const struct allocator *allocator)
+{
+	const int64_t unit = (range >> 30) + 1;
+	*l = (struct levels){.parts = parts,
+	                     .count = count,
+	                     .width = (count + PARTS - 1) / PARTS,
+	                     .probe = {.unit = unit, .levels = range / unit + 1}};
 	l->blocks = (count + l->width - 1) / l->width;
 	l->joined = allocator_get(allocator, (size_t)l->blocks, sizeof *l->joined);
 	if (!l->joined)
 		return false;
 	for (int64_t i = 0; i < l->blocks; i++)
 		l->joined[i] = part_join(parts + i * l->width, block_width(l, i));
-	if (l->width == 1)
-		return true;
-	l->inner = allocator_get(allocator, (size_t)l->blocks, sizeof *l->inner);
-	if (l->inner)
-		memset(l->inner, 0, (size_t)l->blocks * sizeof *l->inner);
-	return l->inner != NULL;
-}
-
-static bool levels_solve(struct levels *l, const struct grid *grid, const struct allocator *allocator)
-{
-	for (int64_t i = 0; l->inner && i < l->blocks; i++) {
-		l->inner[i] = (struct table){
-			.parts = l->parts + i * l->width, .count = block_width(l, i), .grid = *grid, .last = i + 1 == l->blocks};
-		if (!table_solve(&l->inner[i], allocator))
-			return false;
-	}
-	l->outer = (struct table){.parts = l->joined, .count = l->blocks, .grid = *grid, .last = true, .inner = l->inner};
-	return table_solve(&l->outer, allocator);
-}
-
-static void levels_clear(struct levels *l, const struct allocator *allocator)
-{
-	for (int64_t i = 0; l->inner && i < l->blocks; i++)
-		table_free(&l->inner[i], allocator);
-	table_free(&l->outer, allocator);
+	return tables_make(&l->bounds, l, &l->probe, table_bound, allocator);
 }
 
 static void levels_free(struct levels *l, const struct allocator *allocator)
 {
-	levels_clear(l, allocator);
+	tables_free(&l->bounds, l, allocator);
 	allocator_put(allocator, l->joined, (size_t)l->blocks * sizeof *l->joined);
-	if (l->inner)
-		allocator_put(allocator, l->inner, (size_t)l->blocks * sizeof *l->inner);
 }
+
+/* What tables up to RANGE bytes are to hold, in bytes and rows. */
+static struct table_size size_of(const struct levels *l, int64_t range)
+{
+	struct table_size size = {0};
+	for (int64_t i = 0; l->bounds.inner && i < l->blocks; i++)
+		table_measure(&l->bounds.inner[i], range / l->probe.unit, &size);
+	table_measure(&l->bounds.outer, range / l->probe.unit, &size);
+	size.cells *= (double)l->probe.unit;
+	size.work *= (double)l->probe.unit;
+	return size;
+}
+
+/*
+ * The least unit for tables up to RANGE bytes that take at most ROOM, of which a row
+ * has two levels more than its range of bytes as sizes are rounded; 0 where none is.
+ */
+static int64_t unit_within(const struct levels *l, int64_t range, int64_t room)
+{
+	const struct table_size size = size_of(l, range);
+	const double cells =
+		(double)room / sizeof(float) - (double)size.rows * (3 + 2 * sizeof(struct row) / sizeof(float));
+	if (cells <= 0)
+		return 0;
+	const double unit = fmax(size.cells / cells, fmax(size.work / table_work, (double)range / LEVELS_MOST));
+	return (int64_t)unit + 1;
+}
+
+/* How many levels of UNIT, up to RANGE bytes, tables may have that take at most ROOM. */
+static int64_t levels_within(const struct levels *l, int64_t unit, int64_t range, int64_t room)
+{
+	int64_t fits = 0, beyond = range / unit + 2;
+	while (beyond - fits > 1) {
+		int64_t middle = fits + (beyond - fits) / 2, least = unit_within(l, middle * unit, room);
+		if (least > 0 && least <= unit)
+			fits = middle;
+		else
+			beyond = middle;
+	}
+	return fits;
+}
+
+/* The bytes below which nothing can be had. */
+static int64_t least_range(const struct levels *l) { return table_least(&l->bounds.outer) * l->probe.unit; }
 
 /* Levels of TABLE at which the time falls, ascending, and what is known of the schedules that it has for them. */
 struct ladder {
@@ -465,22 +517,34 @@ static enum status offer_ladder(const struct search *s, struct budget_goal *goal
 	return status;
 }
 
+/* The levels at which TABLE's time falls, as many as there are where TO is NULL. */
+static int64_t falling_levels(const struct table *table, int64_t *to)
+{
+	int64_t count = 0;
+	double before = INFINITY;
+	for (int64_t m = table_least(table); m < table->grid.levels; m++) {
+		double time = table_time(table, m);
+		if (time < before * (1 - 1e-6)) {
+			if (to)
+				to[count] = m;
+			count++;
+		}
+		before = time < before ? time : before;
+	}
+	return count;
+}
+
 /* The ladders of all goals in one table. */
 static enum status offer_table(const struct search *s, const struct table *table)
 {
-	const size_t levels = (size_t)table->grid.levels;
-	struct ladder l = {.table = table,
-	                   .levels = allocator_get(s->allocator, levels, sizeof *l.levels),
-	                   .rungs = allocator_get(s->allocator, levels, sizeof *l.rungs)};
+	struct ladder l = {.table = table, .count = falling_levels(table, NULL)};
+	const size_t room = (size_t)l.count + 1;
+	l.levels = allocator_get(s->allocator, room, sizeof *l.levels);
+	l.rungs = allocator_get(s->allocator, room, sizeof *l.rungs);
 	enum status status = l.levels && l.rungs ? STATUS_OK : diag_memory(s->diags);
-	double before = INFINITY;
-	for (int64_t m = table_least(table); m < table->grid.levels && !status; m++) {
-		double time = table_time(table, m);
-		if (time < before * (1 - 1e-6)) {
-			l.rungs[l.count] = (struct candidate){0};
-			l.levels[l.count++] = m;
-		}
-		before = time < before ? time : before;
+	if (status == STATUS_OK) {
+		(void)falling_levels(table, l.levels);
+		memset(l.rungs, 0, room * sizeof *l.rungs);
 	}
 	for (size_t i = s->count; i-- > 0 && !status;) {
 		int64_t count = 0;
@@ -489,21 +553,23 @@ static enum status offer_table(const struct search *s, const struct table *table
 		if (count)
 			status = offer_ladder(s, &s->goals[i], &l, count);
 	}
-	allocator_put(s->allocator, l.levels, levels * sizeof *l.levels);
-	allocator_put(s->allocator, l.rungs, levels * sizeof *l.rungs);
+	allocator_put(s->allocator, l.levels, room * sizeof *l.levels);
+	allocator_put(s->allocator, l.rungs, room * sizeof *l.rungs);
 	return status;
 }
 
 /* For the goals that s->levels says, on a grid of UNIT and REST with levels for all of them. */
-static enum status solve_and_offer(const struct search *s, struct levels *l, int64_t unit, int64_t rest)
+static enum status solve_and_offer(const struct search *s, const struct levels *l, int64_t unit, int64_t rest)
 {
 	struct grid grid = {unit, rest, 0};
+	struct tables tables;
 	for (size_t i = 0; i < s->count; i++)
 		grid.levels = s->levels[i] > grid.levels ? s->levels[i] : grid.levels;
 	if (grid.levels == 0)
 		return STATUS_OK;
-	enum status status = levels_solve(l, &grid, s->allocator) ? offer_table(s, &l->outer) : diag_memory(s->diags);
-	levels_clear(l, s->allocator);
+	bool solved = tables_make(&tables, l, &grid, table_solve, s->allocator);
+	enum status status = solved ? offer_table(s, &tables.outer) : diag_memory(s->diags);
+	tables_free(&tables, l, s->allocator);
 	return status;
 }
 
@@ -555,7 +621,7 @@ static int64_t rest_within(const struct search *s, int64_t unit, int64_t bytes)
  * needs for a while. The verifier's alone can be had exactly, by levels that end at
  * the budget; else levels are tried that end at what the steps need. MOST levels.
  */
-static enum status offer_units(struct search *s, struct levels *l, int64_t unit, int64_t most)
+static enum status offer_units(struct search *s, const struct levels *l, int64_t unit, int64_t most)
 {
 	enum status status = STATUS_OK;
 	if (s->judge) {
@@ -586,16 +652,19 @@ static enum status offer_units(struct search *s, struct levels *l, int64_t unit,
 	return status;
 }
 
-/* The tables on the grids that the invariant asks for, of so many LEVELS. */
-static enum status offer_ranges(struct search *s, struct levels *l, int64_t levels)
+/* The tables on the grids that the invariant asks for, but those that less room had. */
+static enum status offer_ranges(struct search *s, const struct levels *l)
 {
+	const int64_t least = least_range(l);
 	enum status status = STATUS_OK;
-	for (int64_t range = s->range; range > levels / 4 && !status; range /= 2) {
-		int64_t each = range / (levels - SLACK) + 1;
+	for (int64_t range = s->range; range > 0 && range >= least && !status; range /= 2) {
+		int64_t each = unit_within(l, range, s->room);
+		if (each == 0 || (s->room > tables_least && each == unit_within(l, range, s->room / 4)))
+			continue;
 		for (size_t i = 0; i < s->count; i++) {
 			const struct budget_goal *goal = &s->goals[i];
 			int64_t available = goal->bytes - s->costs->fixed, reach = reach_of(s, goal) - s->costs->fixed;
-			bool within = is_sought(s, goal) && range / 2 < reach && range > available / 2;
+			bool within = is_sought(s, goal) && range / 4 < reach && range > available / 2;
 			s->levels[i] = within ? range / each + 1 + SLACK : 0;
 		}
 		status = solve_and_offer(s, l, each, 0);
@@ -603,37 +672,26 @@ static enum status offer_ranges(struct search *s, struct levels *l, int64_t leve
 	return status;
 }
 
-/* The most that a part needs when nothing else is held. */
-static int64_t largest_need(const struct levels *l)
-{
-	int64_t largest = 0;
-	for (int64_t i = 0; i < l->count; i++) {
-		int64_t need = l->parts[i].record > l->parts[i].backward ? l->parts[i].record : l->parts[i].backward;
-		largest = need > largest ? need : largest;
-	}
-	return largest;
-}
-
 /*
  * The tables, ever larger. Those on the grid that divides all sizes are exact by the
  * verifier as far as their levels reach: the others are for the goals beyond, which
  * have these too, and for a judge.
  */
-static enum status offer_tables(struct search *s, struct levels *l)
+static enum status offer_tables(struct search *s, const struct levels *l)
 {
-	const int64_t unit = common_unit(l->parts, l->count), need = largest_need(l);
+	const int64_t unit = common_unit(l->parts, l->count);
 	enum status status = STATUS_OK;
-	int64_t before = 0;
+	int64_t before = least_range(l) / unit;
 	s->exact = 0;
 	for (s->room = tables_least; s->room <= tables_most && !status; s->room *= 4) {
-		const int64_t levels = levels_of(l, s->room);
-		if (levels > before && need / unit < levels) {
+		const int64_t levels = levels_within(l, unit, s->range, s->room);
+		if (levels > before) {
 			status = offer_units(s, l, unit, levels + 2);
 			s->exact = s->judge ? 0 : levels * unit;
+			before = levels;
 		}
-		if (levels > before && !status)
-			status = offer_ranges(s, l, levels);
-		before = levels;
+		if (status == STATUS_OK)
+			status = offer_ranges(s, l);
 	}
 	return status;
 }
@@ -650,7 +708,7 @@ static enum status search_tables(struct search *s)
 	}
 	if (status == STATUS_OK) {
 		struct levels l;
-		status = levels_make(&l, parts, count, s->allocator) ? offer_tables(s, &l) : diag_memory(s->diags);
+		status = levels_make(&l, parts, count, s->range, s->allocator) ? offer_tables(s, &l) : diag_memory(s->diags);
 		levels_free(&l, s->allocator);
 	}
 	if (parts)

@@ -20,6 +20,11 @@
  * backward does not read it. Where the residuals of part i-1 hold state i anyway
  * the range is *pinned*: state i costs nothing, which is a second table.
  *
+ * Between the least level at which a range can be turned back and that at which all of
+ * it is recorded its time falls; only there is it stored. Both levels follow from the
+ * same recurrences without the times, in no more steps for more levels: so what a table
+ * will take is known before it is made.
+ *
  * A part may be a block of parts with a table of its own, which then says what it
  * takes to turn the block back alone: long chains are planned in two levels.
  *
@@ -31,11 +36,10 @@
 
 #include <string.h>
 
-#include "base/checked.h"
-
 static const float never = 1e30f;
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 struct part part_of_step(const struct step_cost *cost, int64_t next, int64_t begin)
 {
@@ -76,15 +80,24 @@ struct part part_join(const struct part *parts, int64_t count)
 
 /* Tables. */
 
-int64_t table_rows(int64_t count, bool pins) { return count * (count + 1) / 2 * (pins ? 2 : 1); }
+static int64_t rows_of(const struct table *t) { return t->count * (t->count + 1) / 2 * (t->pins ? 2 : 1); }
 
-static int64_t row_of(const struct table *t, int64_t i, int64_t j, bool pin)
+static struct row *row_at(const struct table *t, int64_t i, int64_t j, bool pin)
 {
 	int64_t at = j * (j - 1) / 2 + i;
-	return t->pins ? 2 * at + pin : at;
+	return &t->rows[t->pins ? 2 * at + pin : at];
 }
 
-static float *row_at(const struct table *t, int64_t row) { return t->rows + row * t->grid.levels; }
+static const struct row *root_of(const struct table *t, bool pin) { return row_at(t, 0, t->count, pin && t->pins); }
+
+/* The time at level M, from low to high. */
+static float *cell_at(const struct row *row, int64_t m) { return row->cells + (m - row->low); }
+
+/* The time at any level. */
+static float time_at(const struct row *row, int64_t m)
+{
+	return m < row->low ? never : *cell_at(row, m < row->high ? m : row->high);
+}
 
 /* The least level that covers BYTES. */
 static int64_t level_of(const struct table *t, int64_t bytes)
@@ -125,7 +138,40 @@ static int64_t record_level(const struct table *t, int64_t i, int64_t j, bool pi
 	return level_of(t, most(record, backward));
 }
 
-/* The hot loop: best = min(best, time + right[- shift] + left) on levels FROM .. TO-1. */
+/* The least level at which range (I, J) can be split at K; NEED is that of advancing from I to K. */
+static int64_t split_level(const struct table *t, int64_t i, int64_t k, int64_t j, bool pin, int64_t need)
+{
+	int64_t state = pin ? 0 : t->parts[i].state;
+	int64_t parts = most(units_of(t, state) + row_at(t, k, j, false)->low, row_at(t, i, k, pin)->low);
+	return most(level_of(t, state + need + cotangent(t, j)), parts);
+}
+
+/* The levels between which range (I, J) has times that differ. Those of its parts are known. */
+static void bound_range(struct table *t, int64_t i, int64_t j, bool pin)
+{
+	struct row *row = row_at(t, i, j, pin);
+	if (j == i + 1 && t->inner) {
+		*row = *root_of(&t->inner[i], pin);
+		return;
+	}
+	const struct part *part = &t->parts[i];
+	int64_t low = record_level(t, i, j, pin), high = low;
+	if (j > i + 1) {
+		const struct row *rest = row_at(t, i + 1, j, part->keeps_output);
+		int64_t held = held_units(t, i, pin);
+		high = most(low, held + rest->high);
+		low = most(low, held + rest->low);
+	}
+	int64_t need = part->forward_first;
+	for (int64_t k = i + 1; k < j; k++) {
+		low = least(low, split_level(t, i, k, j, pin, need));
+		need = most(need, t->parts[k].forward_inner);
+	}
+	row->low = (int32_t)least(low, t->grid.levels);
+	row->high = (int32_t)least(high, t->grid.levels - 1);
+}
+
+/* The hot loop: best = min(best, time + right + left). */
 __attribute__((optimize("O3"))) static void take_least(float *restrict best, const float *restrict right,
                                                        const float *restrict left, float time, int64_t count)
 {
@@ -135,65 +181,67 @@ __attribute__((optimize("O3"))) static void take_least(float *restrict best, con
 	}
 }
 
-static void solve_single(struct table *t, int64_t i, bool pin, float *best)
+/* The same where one of them does not fall any more. */
+__attribute__((optimize("O3"))) static void take_least_of_one(float *restrict best, float before,
+                                                              const float *restrict falls, float after, int64_t count)
 {
-	if (t->inner) {
-		const struct table *inner = &t->inner[i];
-		const float *row = row_at(inner, row_of(inner, 0, inner->count, pin && inner->pins));
-		memcpy(best, row, (size_t)t->grid.levels * sizeof *best);
-		return;
+	for (int64_t m = 0; m < count; m++) {
+		float sum = before + falls[m] + after;
+		best[m] = sum < best[m] ? sum : best[m];
 	}
-	for (int64_t m = record_level(t, i, i + 1, pin); m < t->grid.levels; m++)
-		best[m] = (float)t->parts[i].time;
 }
 
-static void solve_record(struct table *t, int64_t i, int64_t j, bool pin, float *best)
+/*
+ * ROW takes on levels from FROM the times of RIGHT, so many units HELD, and of LEFT. Where
+ * neither falls any more one level is enough: a row never rises in the end.
+ */
+static void take_split(struct row *row, int64_t from, float time, const struct row *right, int64_t held,
+                       const struct row *left)
 {
-	int64_t rest = row_of(t, i + 1, j, t->parts[i].keeps_output), held = held_units(t, i, pin);
-	const float *row = row_at(t, rest);
-	for (int64_t m = most(record_level(t, i, j, pin), held + t->low[rest]); m < t->grid.levels; m++)
-		best[m] = (float)t->parts[i].time + row[m - held];
+	const int64_t right_falls = right->high + held, left_falls = left->high, beyond = row->high + 1;
+	const int64_t both = least(least(right_falls, left_falls), beyond),
+				  one = least(most(right_falls, left_falls), beyond);
+	int64_t m = from;
+	if (m < both) {
+		take_least(cell_at(row, m), cell_at(right, m - held), cell_at(left, m), time, both - m);
+		m = both;
+	}
+	if (m < one) {
+		if (right_falls > left_falls)
+			take_least_of_one(cell_at(row, m), time, cell_at(right, m - held), *cell_at(left, left_falls), one - m);
+		else
+			take_least_of_one(cell_at(row, m), time + *cell_at(right, right->high), cell_at(left, m), 0, one - m);
+		m = one;
+	}
+	if (m < beyond) {
+		float *best = cell_at(row, m), sum = time + *cell_at(right, right->high) + *cell_at(left, left_falls);
+		*best = sum < *best ? sum : *best;
+	}
 }
 
-static void solve_split(struct table *t, int64_t i, int64_t j, bool pin, float *best)
+/* The times of range (I, J) on the levels between which they differ. */
+static void fill_range(struct table *t, int64_t i, int64_t j, bool pin)
 {
-	/* Where everything is recorded nothing is better. */
-	float all = (float)(t->sums[j] - t->sums[i]) * (1 + 1e-6f);
-	int64_t top = t->grid.levels;
-	while (top > 0 && best[top - 1] <= all)
-		top--;
-	int64_t state = pin ? 0 : t->parts[i].state, held = units_of(t, state);
-	int64_t need = t->parts[i].forward_first, cot = cotangent(t, j);
+	struct row *row = row_at(t, i, j, pin);
+	if (row->low > row->high || (j == i + 1 && t->inner))
+		return;
+	const struct part *part = &t->parts[i];
+	const struct row *rest = j > i + 1 ? row_at(t, i + 1, j, part->keeps_output) : NULL;
+	int64_t held = held_units(t, i, pin), record = record_level(t, i, j, pin), need = part->forward_first;
+	float best = never;
+	for (int64_t m = row->low; m <= row->high; m++)
+		*cell_at(row, m) = m < record ? never : (float)part->time + (rest ? time_at(rest, m - held) : 0);
 	for (int64_t k = i + 1; k < j; k++) {
-		int64_t right = row_of(t, k, j, false), left = row_of(t, i, k, pin);
-		int64_t from = most(level_of(t, state + need + cot), most(held + t->low[right], t->low[left]));
-		if (from < top)
-			take_least(best + from, row_at(t, right) + from - held, row_at(t, left) + from,
-			           (float)(t->sums[k] - t->sums[i]), top - from);
+		take_split(row, split_level(t, i, k, j, pin, need), (float)(t->sums[k] - t->sums[i]), row_at(t, k, j, false),
+		           units_of(t, pin ? 0 : part->state), row_at(t, i, k, pin));
 		need = most(need, t->parts[k].forward_inner);
 	}
-}
-
-static void solve_range(struct table *t, int64_t i, int64_t j, bool pin)
-{
-	int64_t row = row_of(t, i, j, pin);
-	float *best = row_at(t, row);
-	for (int64_t m = 0; m < t->grid.levels; m++)
-		best[m] = never;
-	if (j == i + 1) {
-		solve_single(t, i, pin, best);
-	} else {
-		solve_record(t, i, j, pin, best);
-		solve_split(t, i, j, pin, best);
-	}
-	int64_t low = 0;
-	while (low < t->grid.levels && best[low] >= never)
-		low++;
-	t->low[row] = (int32_t)low;
 	/* The recurrences may be off by rounding; more memory is never worse. */
-	for (int64_t m = low + 1; m < t->grid.levels; m++)
-		if (best[m] > best[m - 1])
-			best[m] = best[m - 1];
+	for (int64_t m = row->low; m <= row->high; m++) {
+		float *time = cell_at(row, m);
+		best = *time < best ? *time : best;
+		*time = best;
+	}
 }
 
 /* Residuals in units, by their running sum. */
@@ -211,26 +259,57 @@ static void set_charges(struct table *t)
 	}
 }
 
-bool table_solve(struct table *t, const struct allocator *allocator)
+bool table_bound(struct table *t, const struct allocator *allocator)
 {
 	t->pins = false;
 	for (int64_t i = 0; i < t->count; i++)
 		t->pins |= t->parts[i].keeps_output;
 	/* A block whose input the block before keeps is pinned as a whole: its table must have both. */
 	t->pins |= !t->last;
-	size_t rows = (size_t)table_rows(t->count, t->pins), count = (size_t)t->count, cells;
-	if (!checked_mul(rows, (size_t)t->grid.levels * sizeof *t->rows, &cells))
-		return false;
-	size_t sums = (count + 1) * sizeof *t->sums, charges = count * sizeof *t->charge, lows = rows * sizeof *t->low;
-	t->block_size = sums + charges + lows + cells;
+	size_t rows = (size_t)rows_of(t), count = (size_t)t->count;
+	size_t sums = (count + 1) * sizeof *t->sums, charges = count * sizeof *t->charge;
+	t->block_size = sums + charges + rows * sizeof *t->rows;
 	t->block = allocator_get(allocator, 1, t->block_size);
 	if (!t->block)
 		return false;
 	t->sums = t->block;
 	t->charge = (int64_t *)(t->sums + count + 1);
-	t->low = (int32_t *)(t->charge + count);
-	t->rows = (float *)(t->low + rows);
+	t->rows = (struct row *)(t->charge + count);
 	set_charges(t);
+	for (int64_t j = 1; j <= t->count; j++)
+		for (int64_t i = j; i-- > 0;)
+			for (int pin = 0; pin <= t->pins; pin++)
+				bound_range(t, i, j, pin);
+	return true;
+}
+
+/* Room for all times; rows of blocks have theirs in the blocks' own tables. */
+static bool place_cells(struct table *t, const struct allocator *allocator)
+{
+	size_t cells = 0;
+	for (int pass = 0; pass < 2; pass++) {
+		cells = 0;
+		for (int64_t j = 1; j <= t->count; j++)
+			for (int64_t i = t->inner ? j - 1 : j; i-- > 0;)
+				for (int pin = 0; pin <= t->pins; pin++) {
+					struct row *row = row_at(t, i, j, pin);
+					row->cells = t->cells + cells;
+					cells += (size_t)(row->high - row->low + 1);
+				}
+		if (pass == 0) {
+			t->cells_size = (cells + 1) * sizeof *t->cells;
+			t->cells = allocator_get(allocator, 1, t->cells_size);
+			if (!t->cells)
+				return false;
+		}
+	}
+	return true;
+}
+
+bool table_solve(struct table *t, const struct allocator *allocator)
+{
+	if (!table_bound(t, allocator) || !place_cells(t, allocator))
+		return false;
 	/*
 	 * By some ends at a time, from the last begin down: rows (i, k) of one begin lie far
 	 * apart, and are read for all these ends while they are in the cache.
@@ -241,7 +320,7 @@ bool table_solve(struct table *t, const struct allocator *allocator)
 		for (int64_t i = last; i-- > 0;)
 			for (int64_t j = most(first, i + 1); j <= last; j++)
 				for (int pin = 0; pin <= t->pins; pin++)
-					solve_range(t, i, j, pin);
+					fill_range(t, i, j, pin);
 	}
 	return true;
 }
@@ -249,15 +328,29 @@ bool table_solve(struct table *t, const struct allocator *allocator)
 void table_free(struct table *table, const struct allocator *allocator)
 {
 	allocator_put(allocator, table->block, table->block_size);
+	allocator_put(allocator, table->cells, table->cells_size);
 	table->block = NULL;
+	table->cells = NULL;
 }
 
-int64_t table_least(const struct table *t) { return t->low[row_of(t, 0, t->count, false)]; }
-
-double table_time(const struct table *t, int64_t level)
+void table_measure(const struct table *t, int64_t top, struct table_size *size)
 {
-	return (double)row_at(t, row_of(t, 0, t->count, false))[level];
+	for (int64_t j = 1; j <= t->count; j++)
+		for (int64_t i = t->inner ? j - 1 : j; i-- > 0;)
+			for (int pin = 0; pin <= t->pins; pin++) {
+				const struct row *row = row_at(t, i, j, pin);
+				int64_t high = least(row->high, top);
+				if (row->low > high)
+					continue;
+				size->rows++;
+				size->cells += (double)(high - row->low);
+				size->work += (double)(high - row->low) * (double)(j - i);
+			}
 }
+
+int64_t table_least(const struct table *t) { return root_of(t, false)->low; }
+
+double table_time(const struct table *t, int64_t level) { return (double)time_at(root_of(t, false), level); }
 
 /* Lists of actions. */
 
@@ -311,18 +404,16 @@ static void list_take(struct action_list *list, int64_t begin, int64_t slot)
 static int64_t choice_at(const struct table *t, int64_t i, int64_t j, int64_t m, bool pin)
 {
 	const struct part *part = &t->parts[i];
-	int64_t best = 0, rest = row_of(t, i + 1, j, part->keeps_output), held = held_units(t, i, pin);
-	float least = never;
-	if (m >= record_level(t, i, j, pin) && m - held >= t->low[rest])
-		least = (float)part->time + row_at(t, rest)[m - held];
-	int64_t state = pin ? 0 : part->state, need = part->forward_first, cot = cotangent(t, j);
-	held = units_of(t, state);
+	int64_t best = 0, need = part->forward_first, held = units_of(t, pin ? 0 : part->state);
+	float least_time = never;
+	if (m >= record_level(t, i, j, pin))
+		least_time = (float)part->time + time_at(row_at(t, i + 1, j, part->keeps_output), m - held_units(t, i, pin));
 	for (int64_t k = i + 1; k < j; k++) {
-		int64_t right = row_of(t, k, j, false), left = row_of(t, i, k, pin);
-		if (m >= level_of(t, state + need + cot) && m - held >= t->low[right] && m >= t->low[left]) {
-			float time = (float)(t->sums[k] - t->sums[i]) + row_at(t, right)[m - held] + row_at(t, left)[m];
-			if (time < least) {
-				least = time;
+		if (m >= split_level(t, i, k, j, pin, need)) {
+			float right = time_at(row_at(t, k, j, false), m - held), left = time_at(row_at(t, i, k, pin), m);
+			float time = (float)(t->sums[k] - t->sums[i]) + right + left;
+			if (time < least_time) {
+				least_time = time;
 				best = k;
 			}
 		}
@@ -346,8 +437,9 @@ static void extract(const struct table *t, int64_t i, int64_t j, int64_t m, bool
 			return;
 		}
 		/* A row is made never to rise: its value may be that of a lower level. */
-		const float *row = row_at(t, row_of(t, i, j, pin));
-		while (m > t->low[row_of(t, i, j, pin)] && row[m - 1] <= row[m])
+		const struct row *row = row_at(t, i, j, pin);
+		m = least(m, row->high);
+		while (m > row->low && time_at(row, m - 1) <= time_at(row, m))
 			m--;
 		int64_t k = j == i + 1 ? 0 : choice_at(t, i, j, m, pin);
 		if (k == 0)

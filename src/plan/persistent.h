@@ -33,27 +33,46 @@ struct grid {
 	int64_t unit, rest, levels; /* levels 0 .. levels-1 */
 };
 
+/*
+ * The times of a range by level. Below LOW it cannot be turned back; at HIGH all of
+ * it is recorded, and the time does not fall beyond. Where the grid ends before, HIGH
+ * is its last level, and LOW the one after where there is no time at all.
+ */
+struct row {
+	int32_t low, high;
+	float *cells; /* at levels LOW .. HIGH */
+};
+
 /* Tables for the ranges of a chain of parts, each of which may have tables of its own parts. */
 struct table {
 	const struct part *parts;
 	int64_t count;
-	bool last; /* the chain ends here: no cotangent is there in the first sweep */
-	bool pins; /* some part keeps its output */
-	struct grid grid;
+	bool last;                 /* the chain ends here: no cotangent is there in the first sweep */
+	bool pins;                 /* some part keeps its output */
+	struct grid grid;          /* of levels that an int32_t holds */
 	double *sums;              /* time before each part */
 	int64_t *charge;           /* units held by part i once recorded, after part i-1 was */
-	float *rows;               /* time by level, of range (i, j), of pinned range (i, j) */
-	int32_t *low;              /* by row: the least feasible level */
+	struct row *rows;          /* of range (i, j), of pinned range (i, j) */
 	const struct table *inner; /* by part, or NULL */
+	float *cells;
 	void *block;
-	size_t block_size;
+	size_t cells_size, block_size;
 };
 
-/* Rows of a table of COUNT parts. */
-int64_t table_rows(int64_t count, bool pins);
 /* Solves for all ranges. False where memory is short. INNER must be solved on the same grid. */
 bool table_solve(struct table *table, const struct allocator *allocator);
+/* Only where each range's times lie, which takes no longer on more levels. INNER likewise. */
+bool table_bound(struct table *table, const struct allocator *allocator);
 void table_free(struct table *table, const struct allocator *allocator);
+
+/* What tables take: rows, levels at which their times may fall, and sums that are compared. */
+struct table_size {
+	int64_t rows;
+	double cells, work;
+};
+/* Adds to SIZE what TABLE, of which the bounds are known, would take up to level TOP, less that of INNER. */
+void table_measure(const struct table *table, int64_t top, struct table_size *size);
+
 /* The least level at which the chain can be turned back, or grid.levels. */
 int64_t table_least(const struct table *table);
 /* The time of the whole chain at LEVEL, at least table_least. */
