@@ -78,8 +78,11 @@ struct machine {
 	size_t array_capacity;
 	int64_t *ins, *outs; /* offsets for a call */
 	const struct param_ref **out_params;
-	int32_t *out_buffers;
+	int32_t *in_buffers, *out_buffers;
 	size_t port_capacity;
+	int32_t *made; /* by value of the body that is called: the buffer of the out that it is, counted from 1; 0: none */
+	size_t made_capacity;
+	int32_t *work; /* by slot: room to work */
 	int64_t levels[MAX_LOOP_LEVELS];
 };
 
@@ -168,15 +171,20 @@ static int64_t steps_of(const struct machine *m) { return m->units->by_value ? 1
 
 /* Calls. */
 
-static bool room_for_ports(struct machine *m, size_t ports)
+static bool room_for(struct machine *m, const struct body *body)
 {
-	size_t a = m->port_capacity, b = a, c = a, d = a;
-	bool ok = grow(m, (void **)&m->ins, &a, ports, sizeof *m->ins) &&
+	size_t ports = body->in_count + body->out_count + 1;
+	if (ports <= m->port_capacity && body->value_count < m->made_capacity)
+		return true;
+	size_t a = m->port_capacity, b = a, c = a, d = a, e = a;
+	bool ok = grow(m, (void **)&m->made, &m->made_capacity, body->value_count + 1, sizeof *m->made) &&
+	          grow(m, (void **)&m->ins, &a, ports, sizeof *m->ins) &&
 	          grow(m, (void **)&m->outs, &b, ports, sizeof *m->outs) &&
 	          grow(m, (void **)&m->out_params, &c, ports, sizeof *m->out_params) &&
-	          grow(m, (void **)&m->out_buffers, &d, ports, sizeof *m->out_buffers);
+	          grow(m, (void **)&m->in_buffers, &d, ports, sizeof *m->in_buffers) &&
+	          grow(m, (void **)&m->out_buffers, &e, ports, sizeof *m->out_buffers);
 	if (ok)
-		m->port_capacity = d;
+		m->port_capacity = e;
 	return ok;
 }
 
@@ -234,12 +242,8 @@ static int64_t program_order(const struct body *body, uint32_t id)
 	return order;
 }
 
-/*
- * Gives each out of BODY a buffer: its own, or that of the in it is. IN_BUFFERS
- * has the buffer of each in-port.
- */
-static bool place_outs(struct machine *m, const struct body *body, const struct origin *origins, int64_t step,
-                       const int32_t *in_buffers)
+/* Gives each out of BODY a buffer: its own, or that of the in it is. Until forget_outs m->made has them by value. */
+static bool place_outs(struct machine *m, const struct body *body, const struct origin *origins, int64_t step)
 {
 	int64_t first = m->sequence;
 	for (size_t i = 0; i < body->out_count; i++) {
@@ -247,13 +251,10 @@ static bool place_outs(struct machine *m, const struct body *body, const struct 
 		m->outs[i] = -1;
 		m->out_params[i] = NULL;
 		if (value->from == FROM_PORT) {
-			m->out_buffers[i] = in_buffers[value->port];
+			m->out_buffers[i] = m->in_buffers[value->port];
 			continue;
 		}
-		int32_t same = NO_BUFFER;
-		for (size_t k = 0; k < i; k++)
-			if (body->outs[k].value == body->outs[i].value)
-				same = m->out_buffers[k];
+		int32_t same = m->made[body->outs[i].value] - 1;
 		if (same == NO_BUFFER) {
 			same = buffer_new(m, value->type, type_bytes(value->type));
 			if (same == NO_BUFFER)
@@ -269,9 +270,16 @@ static bool place_outs(struct machine *m, const struct body *body, const struct 
 			m->outs[i] = m->buffers[same].offset; /* one array for two outs */
 		}
 		m->out_buffers[i] = same;
+		m->made[body->outs[i].value] = same + 1;
 	}
 	m->sequence = first + (int64_t)body->instr_count * (1 + MAX_KEEPS) + 1;
 	return true;
+}
+
+static void forget_outs(struct machine *m, const struct body *body)
+{
+	for (size_t i = 0; i < body->out_count; i++)
+		m->made[body->outs[i].value] = 0;
 }
 
 /* The state after a step: what it wrote, and what it left. */
@@ -282,21 +290,46 @@ static bool advance_state(struct machine *m, const struct step *step, const stru
 	for (size_t i = 0; i < body->out_count; i++)
 		if (m->out_buffers[i] != NO_BUFFER)
 			hold(m, m->out_buffers[i]);
-	uint32_t k = 0;
-	for (uint32_t slot = 0; slot < m->lowered->slot_count; slot++) {
-		while (k < step->live_out_count && step->live_out[k] < slot)
-			k++;
-		bool live = k < step->live_out_count && step->live_out[k] == slot;
-		int32_t next = live ? m->state[slot] : NO_BUFFER;
-		for (size_t i = 0; i < body->out_count; i++)
-			if (body->outs[i].kind == PORT_SLOT && body->outs[i].index == slot)
-				next = m->out_buffers[i];
-		if (next != m->state[slot])
-			ok &= set_holder(m, &m->state[slot], next);
-	}
+	int32_t *next = m->work;
+	for (uint32_t slot = 0; slot < m->lowered->slot_count; slot++)
+		next[slot] = NO_BUFFER;
+	for (uint32_t i = 0; i < step->live_out_count; i++)
+		next[step->live_out[i]] = m->state[step->live_out[i]];
+	for (size_t i = 0; i < body->out_count; i++)
+		if (body->outs[i].kind == PORT_SLOT)
+			next[body->outs[i].index] = m->out_buffers[i];
+	for (uint32_t slot = 0; slot < m->lowered->slot_count; slot++)
+		if (next[slot] != m->state[slot])
+			ok &= set_holder(m, &m->state[slot], next[slot]);
 	for (size_t i = 0; i < body->out_count; i++)
 		ok &= let_go(m, m->out_buffers[i]);
 	return ok;
+}
+
+/* Step INDEX, which BODY has recorded, holds its residuals: ins of BODY, and outs. */
+static bool hold_residuals(struct machine *m, const struct linear *linear, const struct body *body, int64_t index)
+{
+	if (!grow(m, (void **)&m->residuals, &m->residual_capacity, m->residual_count + linear->residual_count,
+	          sizeof *m->residuals) ||
+	    !grow(m, (void **)&m->records, &m->record_capacity, m->record_count + 1, sizeof *m->records))
+		return false;
+	m->records[m->record_count++] = (struct record){index, m->residual_count};
+	for (size_t i = 0; i < linear->residual_count; i++) {
+		const struct residual *residual = &linear->residuals[i];
+		const struct value *value = &body->values[residual->value];
+		const bool in = value->from == FROM_PORT;
+		const int32_t id = in ? m->in_buffers[value->port] : m->made[residual->value] - 1;
+		hold(m, id);
+		m->residuals[m->residual_count++] = id;
+		if (id == NO_BUFFER)
+			continue;
+		struct buffer *buffer = &m->buffers[id];
+		if (!in && !buffer->origin)
+			buffer->origin = &residual->origin;
+		if (names_more(buffer, residual->origin.names))
+			buffer->names = residual->origin.names;
+	}
+	return true;
 }
 
 static enum status run_step(struct machine *m, int64_t index, bool record, bool end_wanted)
@@ -307,47 +340,23 @@ static enum status run_step(struct machine *m, int64_t index, bool record, bool 
 	const struct program *program = only ? &unit->record_only : record ? &unit->record : &unit->forward;
 	const struct body *body = only ? unit->linear.record_only : record ? unit->linear.record : unit->forward_body;
 	const struct origin *origins = only ? NULL : record ? unit->record_origins : unit->forward_origins;
-	if (!room_for_ports(m, body->in_count + body->out_count + 1))
+	if (!room_for(m, body))
 		return memory(m);
-	int32_t in_buffers[body->in_count + 1];
 	for (size_t i = 0; i < body->in_count; i++) {
-		in_buffers[i] = m->state[body->ins[i].index];
-		m->ins[i] = in_buffers[i] == NO_BUFFER ? -1 : m->buffers[in_buffers[i]].offset;
+		int32_t id = m->in_buffers[i] = m->state[body->ins[i].index];
+		m->ins[i] = id == NO_BUFFER ? -1 : m->buffers[id].offset;
 	}
 	note_names(m, step->body);
-	if (!place_outs(m, body, origins, index, in_buffers))
+	if (!place_outs(m, body, origins, index))
 		return memory(m);
 	int64_t workspace = pool_get(&m->pool, program->workspace);
 	enum status status = call(m, record ? CALL_RECORD : CALL_FORWARD, program, unit, index, workspace);
 	if (status)
 		return status;
-	if (!pool_put(&m->pool, workspace, program->workspace))
+	if (!pool_put(&m->pool, workspace, program->workspace) ||
+	    (record && !hold_residuals(m, &unit->linear, body, index)))
 		return memory(m);
-	if (record) {
-		const struct linear *linear = &unit->linear;
-		if (!grow(m, (void **)&m->residuals, &m->residual_capacity, m->residual_count + linear->residual_count,
-		          sizeof *m->residuals) ||
-		    !grow(m, (void **)&m->records, &m->record_capacity, m->record_count + 1, sizeof *m->records))
-			return memory(m);
-		m->records[m->record_count++] = (struct record){index, m->residual_count};
-		for (size_t i = 0; i < linear->residual_count; i++) {
-			int32_t id = NO_BUFFER;
-			uint32_t value = linear->residuals[i].value;
-			for (size_t k = 0; k < body->in_count; k++)
-				if (body->ins[k].value == value)
-					id = in_buffers[k];
-			for (size_t k = 0; k < body->out_count && id == NO_BUFFER; k++)
-				if (body->outs[k].value == value) {
-					id = m->out_buffers[k];
-					if (!m->buffers[id].origin)
-						m->buffers[id].origin = &linear->residuals[i].origin;
-				}
-			hold(m, id);
-			m->residuals[m->residual_count++] = id;
-			if (id != NO_BUFFER && names_more(&m->buffers[id], linear->residuals[i].origin.names))
-				m->buffers[id].names = linear->residuals[i].origin.names;
-		}
-	}
+	forget_outs(m, body);
 	if (only) {
 		for (size_t i = 0; i < body->out_count; i++)
 			assert(m->buffers[m->out_buffers[i]].holds > 0);
@@ -385,20 +394,20 @@ static enum status turn_step(struct machine *m, int64_t index)
 	const struct body *body = unit->linear.backward;
 	assert(m->record_count && m->records[m->record_count - 1].step == index);
 	struct record record = m->records[--m->record_count];
-	if (!room_for_ports(m, body->in_count + body->out_count + 1))
+	if (!room_for(m, body))
 		return memory(m);
-	int32_t in_buffers[body->in_count + 1];
 	bool shared = false;
 	for (size_t i = 0; i < body->in_count; i++) {
 		const struct port *port = &body->ins[i];
-		in_buffers[i] =
+		int32_t id = m->in_buffers[i] =
 			port->kind == PORT_RESIDUAL ? m->residuals[record.base + port->index] : m->cotangent[port->index];
-		m->ins[i] = in_buffers[i] == NO_BUFFER ? -1 : m->buffers[in_buffers[i]].offset;
-		shared |= port->kind == PORT_COTANGENT && in_buffers[i] != NO_BUFFER && m->buffers[in_buffers[i]].holds > 1;
+		m->ins[i] = id == NO_BUFFER ? -1 : m->buffers[id].offset;
+		shared |= port->kind == PORT_COTANGENT && id != NO_BUFFER && m->buffers[id].holds > 1;
 	}
 	const struct program *program = shared && unit->backward.takes_cotangent ? &unit->backward_shared : &unit->backward;
-	if (!place_outs(m, body, NULL, index, in_buffers))
+	if (!place_outs(m, body, NULL, index))
 		return memory(m);
+	forget_outs(m, body);
 	int64_t workspace = pool_get(&m->pool, program->workspace);
 	enum status status = call(m, CALL_BACKWARD, program, unit, index, workspace);
 	if (status)
@@ -407,7 +416,7 @@ static enum status turn_step(struct machine *m, int64_t index)
 	for (size_t i = 0; i < body->out_count; i++)
 		hold(m, m->out_buffers[i]);
 	/* Cotangents that pass the step by. */
-	int32_t passed[step->cot_out_count + 1];
+	int32_t *passed = m->work;
 	for (uint32_t i = 0; i < step->cot_out_count; i++) {
 		passed[i] = m->cotangent[step->cot_out[i]];
 		m->cotangent[step->cot_out[i]] = NO_BUFFER;
@@ -814,14 +823,15 @@ static bool list_steps(struct machine *m)
 
 static enum status begin(struct machine *m)
 {
-	size_t slots = m->lowered->slot_count, a = 0, b = 0;
+	size_t slots = m->lowered->slot_count, a = 0, b = 0, c = 0;
 	pool_init(&m->pool, m->allocator);
 	if (!list_steps(m))
 		return memory(m);
 	for (size_t i = 0; i < m->lowered->item_count; i++)
 		m->looped |= !m->lowered->items[i].step && !m->hooks && !m->options->held && !m->units->by_value;
 	if (!grow(m, (void **)&m->state, &a, slots, sizeof *m->state) ||
-	    !grow(m, (void **)&m->cotangent, &b, slots, sizeof *m->cotangent))
+	    !grow(m, (void **)&m->cotangent, &b, slots, sizeof *m->cotangent) ||
+	    !grow(m, (void **)&m->work, &c, slots, sizeof *m->work))
 		return memory(m);
 	for (size_t i = 0; i < slots; i++)
 		m->state[i] = m->cotangent[i] = NO_BUFFER;
@@ -1003,12 +1013,15 @@ static void free_machine(struct machine *m)
 	size_t slots = m->lowered->slot_count < 16 ? 16 : m->lowered->slot_count;
 	allocator_put(a, m->state, slots * sizeof *m->state);
 	allocator_put(a, m->cotangent, slots * sizeof *m->cotangent);
+	allocator_put(a, m->work, slots * sizeof *m->work);
 	allocator_put(a, m->records, m->record_capacity * sizeof *m->records);
 	allocator_put(a, m->residuals, m->residual_capacity * sizeof *m->residuals);
 	allocator_put(a, m->ins, m->port_capacity * sizeof *m->ins);
 	allocator_put(a, m->outs, m->port_capacity * sizeof *m->outs);
 	allocator_put(a, m->out_params, m->port_capacity * sizeof *m->out_params);
+	allocator_put(a, m->in_buffers, m->port_capacity * sizeof *m->in_buffers);
 	allocator_put(a, m->out_buffers, m->port_capacity * sizeof *m->out_buffers);
+	allocator_put(a, m->made, m->made_capacity * sizeof *m->made);
 	allocator_put(a, m->arrays, m->array_capacity * sizeof *m->arrays);
 	allocator_put(a, m->mark, m->mark_capacity * sizeof *m->mark);
 	allocator_put(a, m->now, m->now_capacity * sizeof *m->now);

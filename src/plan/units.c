@@ -154,8 +154,9 @@ static struct step_cost cost_of(const struct unit *unit)
 	for (size_t i = 0; i < linear->residual_count; i++) {
 		const struct residual *residual = &linear->residuals[i];
 		bool output = false;
-		for (size_t k = 0; k < linear->record->out_count; k++)
-			output |= linear->record->outs[k].kind == PORT_SLOT && linear->record->outs[k].value == residual->value;
+		/* Outs of slots come first. */
+		for (size_t k = 0; k < linear->record->out_count && linear->record->outs[k].kind == PORT_SLOT; k++)
+			output |= linear->record->outs[k].value == residual->value;
 		cost.keeps_input |= residual->slot != NO_VALUE;
 		cost.keeps_output |= output;
 		if (residual->slot == NO_VALUE)
