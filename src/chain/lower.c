@@ -601,72 +601,99 @@ static enum status infer(struct lowering *l, const struct node *node, const stru
 	return status;
 }
 
-static enum status lower_op(struct lowering *l, const struct node *node)
+/* What an operation works on. A number is a value of the body only where the operation is general. */
+struct operands {
+	uint32_t v, a; /* A: NO_VALUE where there is none, or a number */
+	double scalar;
+};
+
+/* The operand of NODE, whose current value is in->v. */
+static enum status lower_operand(struct lowering *l, const struct node *node, struct operands *in)
 {
-	uint32_t v = read_slot(l, 0), a = NO_VALUE;
-	if (v == NO_VALUE)
-		return memory(l);
-	if (node->op == OP_identity) {
-		write_slot(l, 0, v);
+	in->a = NO_VALUE;
+	in->scalar = 0;
+	if (node->operand.kind == REF_NONE)
 		return STATUS_OK;
-	}
-	double scalar = 0;
-	enum status status = STATUS_OK;
-	if (node->operand.kind != REF_NONE) {
-		struct found found;
-		status = find_ref(l, &node->operand, &found);
-		if (status)
-			return status;
-		if (found.kind == FOUND_VALUE)
-			a = found.value;
-		else if (found.kind == FOUND_PARAM)
-			a = param_value(l, &found.param);
-		else if (found.kind == FOUND_BLOCK)
-			status = lower_block_operand(l, &found, &a);
-		else if (op_table[node->op].class == OP_CLASS_GENERAL)
-			status = constant_value(l, found.number, l->body->values[v].dtype, node->operand.span, &a);
-		else
-			scalar = found.number;
-		if (status == STATUS_OK && a == NO_VALUE && found.kind != FOUND_NUMBER)
-			status = memory(l);
-	}
-	enum dtype dtype;
-	if (status == STATUS_OK)
-		status = promote(l, node, &v, &a, &dtype);
+	struct found found;
+	enum status status = find_ref(l, &node->operand, &found);
 	if (status)
 		return status;
-	const struct attrs *attrs = tile_attrs(l, node, &l->body->values[v]);
-	struct type result;
-	if (!attrs)
-		return memory(l);
-	status = infer(l, node, attrs, v, a, &result);
-	if (status)
-		return status;
-	if (node->op == OP_cast)
-		dtype = attrs->dtype;
+	switch (found.kind) {
+	case FOUND_NUMBER:
+		if (op_table[node->op].class == OP_CLASS_GENERAL)
+			return constant_value(l, found.number, l->body->values[in->v].dtype, node->operand.span, &in->a);
+		in->scalar = found.number;
+		return STATUS_OK;
+	case FOUND_VALUE:
+		in->a = found.value;
+		break;
+	case FOUND_PARAM:
+		in->a = param_value(l, &found.param);
+		break;
+	case FOUND_BLOCK:
+		status = lower_block_operand(l, &found, &in->a);
+		break;
+	}
+	return status == STATUS_OK && in->a == NO_VALUE ? memory(l) : status;
+}
+
+static enum status too_many(struct lowering *l, struct span span)
+{
+	return diag_at(l->diags, STATUS_LIMIT, l->chain->source, span, "the chain has more than %d operations",
+	               MAX_OPERATIONS);
+}
+
+/* The instruction of NODE on IN, and its RESULT of DTYPE, the current value from here on. */
+static enum status add_result(struct lowering *l, const struct node *node, const struct attrs *attrs,
+                              const struct operands *in, const struct type *result, enum dtype dtype)
+{
 	struct instr *instr = add_op(l, node->op, attrs, node->span);
 	if (!instr)
 		return memory(l);
 	if (l->body->instr_count > MAX_OPERATIONS)
-		return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span, "the chain has more than %d operations",
-		               MAX_OPERATIONS);
+		return too_many(l, node->span);
 	size_t at = l->body->instr_count - 1;
-	instr->v = v;
-	instr->a = a;
-	instr->scalar = scalar;
-	instr->of_v = l->body->values[v].type;
-	instr->of_a = a == NO_VALUE ? NULL : l->body->values[a].type;
+	instr->v = in->v;
+	instr->a = in->a;
+	instr->scalar = in->scalar;
+	instr->of_v = l->body->values[in->v].type;
+	instr->of_a = in->a == NO_VALUE ? NULL : l->body->values[in->a].type;
 	uint32_t out;
-	status = set_out(l, instr, &result, dtype, &out);
+	enum status status = set_out(l, instr, result, dtype, &out);
 	if (status)
 		return status;
 	const struct op_info *info = &op_table[node->op];
 	struct value *values = l->body->values;
-	values[out].active = (values[v].active && info->differentiable) ||
-	                     (a != NO_VALUE && values[a].active && info->operand_differentiable);
-	note_scope(l, &l->body->instrs[at], &result);
+	values[out].active = (values[in->v].active && info->differentiable) ||
+	                     (in->a != NO_VALUE && values[in->a].active && info->operand_differentiable);
+	note_scope(l, &l->body->instrs[at], result);
 	write_slot(l, 0, out);
 	return STATUS_OK;
+}
+
+static enum status lower_op(struct lowering *l, const struct node *node)
+{
+	struct operands in = {.v = read_slot(l, 0)};
+	if (in.v == NO_VALUE)
+		return memory(l);
+	if (node->op == OP_identity) {
+		write_slot(l, 0, in.v);
+		return STATUS_OK;
+	}
+	enum dtype dtype;
+	enum status status = lower_operand(l, node, &in);
+	if (status == STATUS_OK)
+		status = promote(l, node, &in.v, &in.a, &dtype);
+	if (status)
+		return status;
+	const struct attrs *attrs = tile_attrs(l, node, &l->body->values[in.v]);
+	struct type result;
+	if (!attrs)
+		return memory(l);
+	status = infer(l, node, attrs, in.v, in.a, &result);
+	if (status)
+		return status;
+	return add_result(l, node, attrs, &in, &result, node->op == OP_cast ? attrs->dtype : dtype);
 }
 
 static enum status lower_call(struct lowering *l, const struct node *node)
@@ -683,8 +710,7 @@ static enum status lower_call(struct lowering *l, const struct node *node)
 			return status;
 	}
 	if (l->body->instr_count > MAX_OPERATIONS)
-		return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span, "the chain has more than %d operations",
-		               MAX_OPERATIONS);
+		return too_many(l, node->span);
 	*frame = (struct frame){.arguments = arguments, .outer = l->frame, .def = def->name};
 	uint32_t *locals = l->now + 1 + def->first_variable;
 	memcpy(saved, locals, def->variables * sizeof *saved);
@@ -862,9 +888,114 @@ static void collect_bound(const struct node *node, bool *in, uint32_t *set, size
 	}
 }
 
-struct mark {
+/* A loop that is kept as one in the body: its slots, the current value's first, are carried from turn to turn. */
+struct kept_loop {
+	uint32_t *slots;
+	struct carry *carries; /* by SLOTS */
+	size_t count;
+	uint32_t at; /* its instruction */
+	/* What there was before it. */
 	size_t instrs, values, regions;
+	bool sums;
 };
+
+/* The slots that the body of NODE binds. *BOUND: all have values here, as they must where a turn is to be like the next. */
+static enum status find_carried(struct lowering *l, const struct node *node, struct kept_loop *k, bool *bound)
+{
+	bool *in = arena_array(l->arena, l->slot_count, sizeof *in);
+	k->slots = arena_array(l->arena, l->slot_count, sizeof *k->slots);
+	if (!in || !k->slots || read_slot(l, 0) == NO_VALUE)
+		return memory(l);
+	in[0] = true;
+	k->slots[k->count++] = 0;
+	collect_bound(node->body, in, k->slots, &k->count);
+	*bound = true;
+	for (size_t i = 1; i < k->count; i++)
+		*bound &= l->now[k->slots[i]] != NO_VALUE;
+	return STATUS_OK;
+}
+
+static enum status open_loop(struct lowering *l, const struct node *node, int64_t turns, struct kept_loop *k)
+{
+	struct body *body = l->body;
+	k->instrs = body->instr_count;
+	k->values = body->value_count;
+	k->regions = body->region_count;
+	k->sums = l->out->sums;
+	k->carries = arena_array(l->arena, k->count, sizeof *k->carries);
+	struct instr *loop = body_add_instr(body, INSTR_LOOP);
+	if (!k->carries || !loop)
+		return memory(l);
+	loop->turns = turns;
+	loop->level = l->level;
+	loop->span = node->span;
+	loop->region = l->region;
+	k->at = (uint32_t)body->instr_count - 1;
+	for (size_t i = 0; i < k->count; i++) {
+		struct carry *carry = &k->carries[i];
+		carry->init = l->now[k->slots[i]];
+		const struct value old = body->values[carry->init];
+		carry->inner = body_add_value(body, old.type);
+		if (carry->inner == NO_VALUE)
+			return memory(l);
+		struct value *inner = &body->values[carry->inner];
+		*inner = old;
+		inner->from = FROM_INSTR;
+		inner->instr = k->at;
+		inner->names = NULL;
+		write_slot(l, k->slots[i], carry->inner);
+	}
+	return STATUS_OK;
+}
+
+/* Whether the slots have the same types after the turn that has been lowered as before it. */
+static bool is_stable(const struct lowering *l, const struct kept_loop *k)
+{
+	const struct value *values = l->body->values;
+	for (size_t i = 0; i < k->count; i++) {
+		const struct value *was = &values[k->carries[i].inner], *is = &values[l->now[k->slots[i]]];
+		if (was->type != is->type || was->dtype != is->dtype || was->streamed != is->streamed)
+			return false;
+	}
+	return true;
+}
+
+/* Everything is as it was. */
+static void drop_loop(struct lowering *l, const struct kept_loop *k)
+{
+	l->body->instr_count = k->instrs;
+	l->body->value_count = k->values;
+	l->body->region_count = k->regions;
+	l->out->sums = k->sums;
+	for (size_t i = 0; i < k->count; i++)
+		l->now[k->slots[i]] = k->carries[i].init;
+}
+
+static enum status close_loop(struct lowering *l, const struct kept_loop *k)
+{
+	struct body *body = l->body;
+	struct instr *end = body_add_instr(body, INSTR_END);
+	if (!end)
+		return memory(l);
+	uint32_t end_at = (uint32_t)body->instr_count - 1;
+	end->match = k->at;
+	end->region = l->region;
+	for (size_t i = 0; i < k->count; i++) {
+		struct carry *carry = &k->carries[i];
+		carry->result = l->now[k->slots[i]];
+		const struct value old = body->values[carry->inner];
+		carry->final = body_add_value(body, old.type);
+		if (carry->final == NO_VALUE)
+			return memory(l);
+		body->values[carry->final] = old;
+		body->values[carry->final].instr = end_at;
+		l->now[k->slots[i]] = carry->final;
+	}
+	body->instrs[k->at].match = end_at;
+	body->instrs[k->at].carries = body->instrs[end_at].carries = k->carries;
+	body->instrs[k->at].carry_count = body->instrs[end_at].carry_count = (uint32_t)k->count;
+	return STATUS_OK;
+}
 
 /*
  * A loop kept as one in a body: true in *STABLE where the slots that it binds
@@ -873,95 +1004,28 @@ struct mark {
 static enum status try_loop(struct lowering *l, const struct node *node, int64_t turns, const struct param_ref *refs,
                             bool *stable)
 {
-	struct body *body = l->body;
 	if (l->level == MAX_LOOPS)
 		return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span,
 		               "loops within each other, defs included, are more than %d", MAX_LOOPS);
-	bool *in = arena_array(l->arena, l->slot_count, sizeof *in);
-	uint32_t *set = arena_array(l->arena, l->slot_count, sizeof *set);
-	if (!in || !set)
-		return memory(l);
-	size_t count = 0;
-	set[count++] = 0;
-	in[0] = true;
-	if (read_slot(l, 0) == NO_VALUE)
-		return memory(l);
-	collect_bound(node->body, in, set, &count);
-	*stable = true;
-	for (size_t i = 1; i < count; i++)
-		if (l->now[set[i]] == NO_VALUE)
-			*stable = false; /* bound in the first turn only */
-	if (!*stable)
-		return STATUS_OK;
-	struct mark mark = {body->instr_count, body->value_count, body->region_count};
-	uint32_t *before = arena_array(l->arena, count, sizeof *before);
-	struct carry *carries = arena_array(l->arena, count, sizeof *carries);
-	struct instr *loop = body_add_instr(body, INSTR_LOOP);
-	if (!before || !carries || !loop)
-		return memory(l);
-	loop->turns = turns;
-	loop->level = l->level;
-	loop->span = node->span;
-	loop->region = l->region;
-	uint32_t loop_at = (uint32_t)body->instr_count - 1;
-	for (size_t i = 0; i < count; i++) {
-		before[i] = carries[i].init = l->now[set[i]];
-		const struct value old = body->values[before[i]];
-		uint32_t inner = body_add_value(body, old.type);
-		if (inner == NO_VALUE)
-			return memory(l);
-		body->values[inner] = old;
-		body->values[inner].from = FROM_INSTR;
-		body->values[inner].instr = loop_at;
-		body->values[inner].names = NULL;
-		carries[i].inner = inner;
-		write_slot(l, set[i], inner);
-	}
-	enum status status = node->kind == NODE_FOR ? set_turn(l, node, refs, (struct index){l->level, 0}, 0) : STATUS_OK;
-	bool sums = l->out->sums;
+	struct kept_loop k = {0};
+	bool bound = false;
+	enum status status = find_carried(l, node, &k, &bound);
+	*stable = false;
+	if (status || !bound)
+		return status;
+	status = open_loop(l, node, turns, &k);
+	if (status == STATUS_OK && node->kind == NODE_FOR)
+		status = set_turn(l, node, refs, (struct index){l->level, 0}, 0);
 	l->level++;
 	if (status == STATUS_OK)
 		status = lower_nodes(l, node->body);
 	l->level--;
 	if (status)
 		return status;
-	for (size_t i = 0; i < count; i++) {
-		const struct value *was = &body->values[carries[i].inner], *is = &body->values[l->now[set[i]]];
-		if (was->type != is->type || was->dtype != is->dtype || was->streamed != is->streamed)
-			*stable = false;
-	}
-	if (!*stable) {
-		body->instr_count = mark.instrs;
-		body->value_count = mark.values;
-		body->region_count = mark.regions;
-		l->out->sums = sums;
-		for (size_t i = 0; i < count; i++)
-			l->now[set[i]] = before[i];
-		return STATUS_OK;
-	}
-	struct instr *end = body_add_instr(body, INSTR_END);
-	if (!end)
-		return memory(l);
-	uint32_t end_at = (uint32_t)body->instr_count - 1;
-	end->match = loop_at;
-	end->region = l->region;
-	for (size_t i = 0; i < count; i++) {
-		carries[i].result = l->now[set[i]];
-		const struct value old = body->values[carries[i].inner];
-		uint32_t final = body_add_value(body, old.type);
-		if (final == NO_VALUE)
-			return memory(l);
-		body->values[final] = old;
-		body->values[final].instr = end_at;
-		carries[i].final = final;
-		l->now[set[i]] = final;
-	}
-	loop = &body->instrs[loop_at];
-	loop->match = end_at;
-	loop->carries = carries;
-	loop->carry_count = (uint32_t)count;
-	body->instrs[end_at].carries = carries;
-	body->instrs[end_at].carry_count = (uint32_t)count;
+	*stable = is_stable(l, &k);
+	if (*stable)
+		return close_loop(l, &k);
+	drop_loop(l, &k);
 	return STATUS_OK;
 }
 
