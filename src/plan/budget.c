@@ -884,22 +884,32 @@ static enum status offer_choices(const struct search *s, struct budget_goal *goa
 }
 
 /*
- * Parts of equal length, from bounds; the smallest at last. The bounds are above the
- * truth, most of all where states are unequal or small: they are begun with beyond the
- * budget, unless they alone say what fits.
+ * The bytes by the bounds that choices for GOAL may have. The bounds are above the truth,
+ * most of all where states are unequal or small: they are begun with beyond the budget,
+ * unless they alone say what fits.
  */
-static enum status search_long(const struct search *s, struct budget_goal *goal)
+static int64_t most_bound(const struct search *s, const struct budget_goal *goal)
 {
 	enum { EQUAL = 2, UNEQUAL = 8, SMALL = 16 << 10 };
-	const struct step_cost large = largest_cost(s->costs);
 	const bool walks = s->costs->steps <= GROUPED;
 	const int64_t times = walks && s->costs->run_count > 1 ? UNEQUAL : EQUAL;
 	const __int128 available = (__int128)goal->bytes - s->costs->fixed;
-	const int64_t most = saturate(s->costs->fixed + (s->judge || walks ? available * times + SMALL : available));
+	return saturate(s->costs->fixed + (s->judge || walks ? available * times + SMALL : available));
+}
+
+/* Parts of equal length, from bounds; to each goal of the same list as far as its bytes go, the smallest at last. */
+static enum status search_long(const struct search *s)
+{
+	const struct step_cost large = largest_cost(s->costs);
 	const struct choice smallest = {enough_bytes(&large, s->costs->fixed, 1, 1),
 	                                revolve_parts_evaluations(s->costs->steps, 1, 1), 1, 1};
 	struct choices choices = {0};
+	enum status status = STATUS_OK;
 	enum verdict_on on;
+	int64_t most = 0;
+	for (size_t i = 0; i < s->count; i++)
+		if (!is_settled(&s->goals[i]) && most_bound(s, &s->goals[i]) > most)
+			most = most_bound(s, &s->goals[i]);
 	list_choices(s, &large, most, &choices);
 	choices.room = choices.count + 1;
 	choices.count = 0;
@@ -907,11 +917,18 @@ static enum status search_long(const struct search *s, struct budget_goal *goal)
 	if (!choices.rows)
 		return diag_memory(s->diags);
 	list_choices(s, &large, most, &choices);
-	const size_t count = keep_front(choices.rows, choices.count);
-	enum status status = count ? offer_choices(s, goal, choices.rows, count) : STATUS_OK;
+	const size_t front = keep_front(choices.rows, choices.count);
+	for (size_t i = 0; i < s->count && !status; i++) {
+		struct budget_goal *goal = &s->goals[i];
+		if (is_settled(goal))
+			continue;
+		const int64_t last = last_within(choices.rows, front, (double)most_bound(s, goal));
+		if (last >= 0)
+			status = offer_choices(s, goal, choices.rows, (size_t)last + 1);
+		if (!status && !goal->schedule)
+			status = offer_choice(s, goal, &smallest, &on);
+	}
 	allocator_put(s->allocator, choices.rows, choices.room * sizeof *choices.rows);
-	if (!status && !goal->schedule)
-		status = offer_choice(s, goal, &smallest, &on);
 	return status;
 }
 
@@ -961,10 +978,7 @@ static enum status search_all(struct search *s)
 		status = offer_families(s);
 	if (tables && status == STATUS_OK && costs->steps <= MANY)
 		return offer_parts(s);
-	for (size_t i = 0; i < s->count && !status; i++)
-		if (!is_settled(&s->goals[i]))
-			status = search_long(s, &s->goals[i]);
-	return status;
+	return status ? status : search_long(s);
 }
 
 enum status budget_search(const struct step_costs *costs, struct budget_goal *goals, size_t count,
