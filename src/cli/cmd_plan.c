@@ -28,30 +28,41 @@ struct planning {
 	struct policy_row *rows, save_all;
 };
 
-/* Rows that no other beats in both overhead and peak; the knee is the one nearest to the ideal corner. */
+static double transfers_of(const struct policy_row *row)
+{
+	return (double)(row->counters.spill_writes + row->counters.spill_reads);
+}
+
+/* Whether A is no worse than B in overhead, peak and transfers to and from disk, and better in one. */
+static bool is_better(const struct policy_row *a, const struct policy_row *b)
+{
+	/* Costs are sums, whose roundings make no difference. */
+	const double same = 1e-9 * (1 + row_overhead(b)), more = row_overhead(a) - row_overhead(b);
+	const int64_t larger = a->counters.peak_bytes - b->counters.peak_bytes;
+	const double slower = transfers_of(a) - transfers_of(b);
+	return more <= same && larger <= 0 && slower <= 0 && (more < -same || larger < 0 || slower < 0);
+}
+
+/* Rows that no other is better than; the knee is the one nearest to the ideal corner. */
 static void mark_front(struct policy_row *rows, size_t count)
 {
-	double most_peak = 1, most_overhead = 1e-9, best = 1e300;
+	double most_peak = 1, most_overhead = 1e-9, most_transfers = 1, best = 1e300;
 	size_t knee = count;
 	for (size_t i = 0; i < count; i++) {
 		if (rows[i].least_bytes)
 			continue;
 		rows[i].pareto = true;
-		for (size_t k = 0; k < count && rows[i].pareto; k++) {
-			const struct policy_row *a = &rows[k], *b = &rows[i];
-			/* Costs are sums, whose roundings make no difference. */
-			const double same = 1e-9 * (1 + row_overhead(b)), more = row_overhead(a) - row_overhead(b);
-			bool no_worse = a->counters.peak_bytes <= b->counters.peak_bytes && more <= same;
-			bool better = a->counters.peak_bytes < b->counters.peak_bytes || more < -same;
-			rows[i].pareto = a->least_bytes || !(no_worse && better);
-		}
-		most_peak = (double)rows[i].counters.peak_bytes > most_peak ? (double)rows[i].counters.peak_bytes : most_peak;
-		most_overhead = row_overhead(&rows[i]) > most_overhead ? row_overhead(&rows[i]) : most_overhead;
+		for (size_t k = 0; k < count && rows[i].pareto; k++)
+			rows[i].pareto = rows[k].least_bytes || !is_better(&rows[k], &rows[i]);
+		most_peak = fmax(most_peak, (double)rows[i].counters.peak_bytes);
+		most_overhead = fmax(most_overhead, row_overhead(&rows[i]));
+		most_transfers = fmax(most_transfers, transfers_of(&rows[i]));
 	}
 	for (size_t i = 0; i < count; i++) {
 		double x = (double)rows[i].counters.peak_bytes / most_peak, y = row_overhead(&rows[i]) / most_overhead;
-		if (rows[i].pareto && x * x + y * y < best) {
-			best = x * x + y * y;
+		double z = transfers_of(&rows[i]) / most_transfers;
+		if (rows[i].pareto && x * x + y * y + z * z < best) {
+			best = x * x + y * y + z * z;
 			knee = i;
 		}
 	}

@@ -314,18 +314,18 @@ static double row_y(const struct svg_panel *panel, const struct policy_row *row)
 	return svg_y(panel, row_overhead(row));
 }
 
-/* The step line of the front: no policy here does better than what lies on it. */
+/* The step line of the front: no policy here has less overhead in so many bytes than what lies on it. */
 static void put_front_line(const struct text *text, const struct svg_panel *panel, const struct picture *picture)
 {
-	double last = 0;
+	double last = 0, overhead = 0;
 	bool begun = false;
 	for (size_t drawn = 0; drawn < picture->row_count; drawn++) {
 		const struct policy_row *next = NULL;
 		for (size_t i = 0; i < picture->row_count; i++) {
 			const struct policy_row *row = &picture->rows[i];
 			double bytes = (double)row->counters.peak_bytes;
-			if (!row->least_bytes && row->pareto && (!begun || bytes > last) &&
-			    (!next || bytes < (double)next->counters.peak_bytes))
+			bool falls = !begun || (bytes > last && row_overhead(row) < overhead);
+			if (!row->least_bytes && row->pareto && falls && (!next || bytes < (double)next->counters.peak_bytes))
 				next = row;
 		}
 		if (!next)
@@ -333,6 +333,7 @@ static void put_front_line(const struct text *text, const struct svg_panel *pane
 		text_printf(text, begun ? "H%.1fV%.1f" : "<path class=\"front line stair\" d=\"M%.1f %.1f", row_x(panel, next),
 		            row_y(panel, next));
 		last = (double)next->counters.peak_bytes;
+		overhead = row_overhead(next);
 		begun = true;
 	}
 	if (begun)
