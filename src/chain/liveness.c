@@ -1,0 +1,269 @@
+/*
+ * From drafts to steps: liveness, from the last step to the first, over sets of slots.
+ * Turns of a loop that need and leave the same sets are one step, done again; those
+ * before the sets are stable are set apart.
+ */
+#include "chain/lowering.h"
+
+#include <string.h>
+
+struct sets {
+	bool *live, *cot; /* by slot */
+};
+
+static enum status add_item_front(struct lowering *l, struct item **items, size_t *count, size_t *capacity,
+                                  struct item item)
+{
+	/* Items are collected back to front and reversed at the end. */
+	struct item *grown = arena_grow(l->arena, *items, *count, capacity, sizeof *grown);
+	if (!grown)
+		return lowering_memory(l);
+	*items = grown;
+	grown[(*count)++] = item;
+	return STATUS_OK;
+}
+
+static const uint32_t *list_of(struct lowering *l, const bool *set, uint32_t *count, const uint32_t *same,
+                               uint32_t same_count)
+{
+	uint32_t n = 0;
+	bool equal = same != NULL;
+	for (size_t i = 0; i < l->slot_count; i++) {
+		if (!set[i])
+			continue;
+		if (equal && (n >= same_count || same[n] != i))
+			equal = false;
+		n++;
+	}
+	*count = n;
+	if (equal && n == same_count)
+		return same;
+	uint32_t *list = arena_array(l->arena, n + 1, sizeof *list);
+	n = 0;
+	for (size_t i = 0; list && i < l->slot_count; i++)
+		if (set[i])
+			list[n++] = (uint32_t)i;
+	return list;
+}
+
+static bool list_equals(const uint32_t *list, uint32_t count, const bool *set, size_t slots)
+{
+	uint32_t n = 0;
+	for (size_t i = 0; i < slots; i++)
+		if (set[i] && (n >= count || list[n++] != i))
+			return false;
+	return n == count;
+}
+
+/*
+ * Which slots before STEP its live slots after need, and where the cotangents
+ * after it go: to values of its body, or past it. l->slots is the state before.
+ */
+static enum status flow_back(struct lowering *l, struct step *step, struct sets *sets)
+{
+	const struct body *body = step->body;
+	bool *needed = arena_array(l->arena, body->value_count + 1, sizeof *needed);
+	bool *cot = arena_array(l->arena, body->value_count + 1, sizeof *cot);
+	uint32_t *value_of = l->value_of;
+	uint32_t *cot_to = arena_array(l->arena, step->cot_out_count + 1, sizeof *cot_to);
+	uint32_t *cot_value = arena_array(l->arena, step->cot_out_count + 1, sizeof *cot_value);
+	if (!needed || !cot || !cot_to || !cot_value)
+		return lowering_memory(l);
+	memset(value_of, 0xff, l->slot_count * sizeof *value_of);
+	memset(sets->cot, 0, l->slot_count * sizeof *sets->cot);
+	for (size_t i = 0; i < body->in_count; i++)
+		value_of[body->ins[i].index] = body->ins[i].value;
+	for (uint32_t i = 0; i < step->cot_out_count; i++) {
+		uint32_t class = l->slots[step->cot_out[i]].class;
+		uint32_t taker = value_of[class];
+		bool written = false;
+		for (size_t k = 0; k < body->out_count; k++)
+			if (body->outs[k].index == step->cot_out[i]) {
+				written = true;
+				taker = body->outs[k].value;
+			}
+		cot_value[i] = taker;
+		cot_to[i] = taker == NO_VALUE ? class : NO_VALUE;
+		if (taker == NO_VALUE)
+			sets->cot[class] = true;
+		else
+			cot[taker] |= !written || body->values[taker].active;
+	}
+	step->cot_to = cot_to;
+	step->cot_value = cot_value;
+	for (size_t i = 0; i < body->out_count; i++)
+		needed[body->outs[i].value] |= sets->live[body->outs[i].index];
+	for (size_t i = body->instr_count; i-- > 0;) {
+		const struct instr *instr = &body->instrs[i];
+		const struct op_info *info = &op_table[instr->op];
+		if (instr->out == NO_VALUE)
+			continue;
+		bool wanted = needed[instr->out], carries = cot[instr->out] && instr->kind == INSTR_OP;
+		if (instr->v != NO_VALUE) {
+			needed[instr->v] |= wanted;
+			cot[instr->v] |= carries && info->differentiable && body->values[instr->v].active;
+		}
+		if (instr->a != NO_VALUE) {
+			needed[instr->a] |= wanted;
+			cot[instr->a] |= carries && info->operand_differentiable && body->values[instr->a].active;
+		}
+	}
+	for (size_t i = 0; i < body->out_count; i++)
+		sets->live[body->outs[i].index] = false;
+	for (size_t i = 0; i < body->in_count; i++) {
+		sets->live[body->ins[i].index] |= needed[body->ins[i].value];
+		sets->cot[body->ins[i].index] |= cot[body->ins[i].value];
+	}
+	return STATUS_OK;
+}
+
+static const struct type *const *types_of(struct lowering *l, const uint32_t *slots, uint32_t count)
+{
+	const struct type **types = arena_array(l->arena, count + 1, sizeof *types);
+	for (uint32_t i = 0; types && i < count; i++)
+		types[i] = l->slots[slots[i]].type;
+	return types;
+}
+
+static enum status finish_step(struct lowering *l, struct draft *draft, struct sets *sets, const struct step *after,
+                               const struct step **made)
+{
+	struct step *old = draft->last;
+	bool same = old && list_equals(old->live_out, old->live_out_count, sets->live, l->slot_count) &&
+	            list_equals(old->cot_out, old->cot_out_count, sets->cot, l->slot_count);
+	struct step *step = same ? old : arena_alloc(l->arena, sizeof *step);
+	if (!step)
+		return lowering_memory(l);
+	if (!same) {
+		step->body = draft->body;
+		step->span = draft->span;
+		step->id = (uint32_t)l->out->distinct_count++;
+		step->live_out = list_of(l, sets->live, &step->live_out_count, after ? after->live_in : NULL,
+		                         after ? after->live_in_count : 0);
+		step->cot_out =
+			list_of(l, sets->cot, &step->cot_out_count, after ? after->cot_in : NULL, after ? after->cot_in_count : 0);
+		step->out_types = step->live_out ? types_of(l, step->live_out, step->live_out_count) : NULL;
+	}
+	for (const struct change *c = draft->changes; c; c = c->next)
+		l->slots[c->slot] = c->before;
+	if (same) {
+		memset(sets->live, 0, l->slot_count * sizeof *sets->live);
+		memset(sets->cot, 0, l->slot_count * sizeof *sets->cot);
+		for (uint32_t i = 0; i < step->live_in_count; i++)
+			sets->live[step->live_in[i]] = true;
+		for (uint32_t i = 0; i < step->cot_in_count; i++)
+			sets->cot[step->cot_in[i]] = true;
+	} else {
+		enum status status = flow_back(l, step, sets);
+		if (status)
+			return status;
+		step->live_in = list_of(l, sets->live, &step->live_in_count, step->live_out, step->live_out_count);
+		step->cot_in = list_of(l, sets->cot, &step->cot_in_count, step->cot_out, step->cot_out_count);
+		step->in_types = step->live_in ? types_of(l, step->live_in, step->live_in_count) : NULL;
+		uint32_t *class_in = arena_array(l->arena, step->live_in_count + 1, sizeof *class_in);
+		for (uint32_t i = 0; class_in && step->live_in && i < step->live_in_count; i++)
+			class_in[i] = l->slots[step->live_in[i]].class;
+		step->class_in = class_in;
+		if (!class_in || !step->in_types || !step->out_types || !step->live_out || !step->cot_out || !step->cot_in)
+			return lowering_memory(l);
+	}
+	draft->last = step;
+	*made = step;
+	return STATUS_OK;
+}
+
+static enum status finish_items(struct lowering *l, const struct draft_item *list, struct sets *sets,
+                                struct item **items, size_t *count);
+
+static enum status finish_loop(struct lowering *l, const struct draft_item *loop, struct sets *sets,
+                               struct item **items, size_t *count, size_t *capacity)
+{
+	size_t n = l->slot_count;
+	bool *live = arena_array(l->arena, n, sizeof *live), *cot = arena_array(l->arena, n, sizeof *cot);
+	if (!live || !cot)
+		return lowering_memory(l);
+	int64_t per_turn = loop->turns ? loop->steps / loop->turns : 0;
+	for (int64_t left = loop->turns; left > 0;) {
+		memcpy(live, sets->live, n * sizeof *live);
+		memcpy(cot, sets->cot, n * sizeof *cot);
+		struct item item = {.level = loop->level};
+		enum status status = finish_items(l, loop, sets, &item.items, &item.count);
+		if (status)
+			return status;
+		bool stable = !memcmp(live, sets->live, n * sizeof *live) && !memcmp(cot, sets->cot, n * sizeof *cot);
+		item.turns = stable ? left : 1;
+		left -= item.turns;
+		item.first = loop->first + left;
+		item.steps = per_turn * item.turns;
+		status = add_item_front(l, items, count, capacity, item);
+		if (status)
+			return status;
+	}
+	return STATUS_OK;
+}
+
+/* Liveness of one turn of LIST; its items in order. */
+static enum status finish_items(struct lowering *l, const struct draft_item *list, struct sets *sets,
+                                struct item **items, size_t *count)
+{
+	size_t capacity = 0;
+	const struct step *after = NULL;
+	*items = NULL;
+	*count = 0;
+	for (size_t i = list->count; i-- > 0;) {
+		const struct draft_item *draft = &list->items[i];
+		enum status status;
+		if (draft->draft) {
+			struct item item = {.level = -1, .steps = 1};
+			status = finish_step(l, draft->draft, sets, after, &item.step);
+			after = item.step;
+			if (status == STATUS_OK)
+				status = add_item_front(l, items, count, &capacity, item);
+		} else {
+			after = NULL;
+			status = finish_loop(l, draft, sets, items, count, &capacity);
+		}
+		if (status)
+			return status;
+	}
+	for (size_t i = 0; i < *count / 2; i++) {
+		struct item swap = (*items)[i];
+		(*items)[i] = (*items)[*count - 1 - i];
+		(*items)[*count - 1 - i] = swap;
+	}
+	return STATUS_OK;
+}
+
+static void number_steps(const struct step **distinct, struct item *items, size_t count)
+{
+	int64_t start = 0;
+	for (size_t i = 0; i < count; i++) {
+		items[i].start = start;
+		start += items[i].steps;
+		if (items[i].step)
+			distinct[items[i].step->id] = items[i].step;
+		else
+			number_steps(distinct, items[i].items, items[i].count);
+	}
+}
+
+enum status lowering_finish_steps(struct lowering *l, const struct draft_item *list)
+{
+	struct lowered *out = l->out;
+	struct sets sets = {arena_array(l->arena, l->slot_count, sizeof(bool)),
+	                    arena_array(l->arena, l->slot_count, sizeof(bool))};
+	if (!sets.live || !sets.cot)
+		return lowering_memory(l);
+	sets.live[0] = true;
+	sets.cot[0] = l->slots[0].active;
+	enum status status = finish_items(l, list, &sets, &out->items, &out->item_count);
+	if (status)
+		return status;
+	out->steps = list->steps;
+	const struct step **distinct = arena_array(l->arena, out->distinct_count + 1, sizeof *distinct);
+	if (!distinct)
+		return lowering_memory(l);
+	number_steps(distinct, out->items, out->item_count);
+	out->distinct = distinct;
+	return STATUS_OK;
+}

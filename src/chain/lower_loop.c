@@ -1,0 +1,199 @@
+/*
+ * Loops within a body. One whose slots have the same types before and after a turn
+ * stays a loop in the body of a forward run; else its turns are written out.
+ */
+#include "chain/lowering.h"
+
+/* Slots that NODES bind (not those local to defs), appended to SET where not there. */
+static void collect_bound(const struct node *node, bool *in, uint32_t *set, size_t *count)
+{
+	for (; node; node = node->next) {
+		if (node->kind == NODE_NAME && !in[node->variable + 1]) {
+			in[node->variable + 1] = true;
+			set[(*count)++] = node->variable + 1;
+		}
+		if (node->body)
+			collect_bound(node->body, in, set, count);
+		if (node->operand.kind == REF_BLOCK)
+			collect_bound(node->operand.block, in, set, count);
+		for (size_t i = 0; node->kind == NODE_CALL && i < node->def->count; i++)
+			if (node->arguments[i].kind == REF_BLOCK)
+				collect_bound(node->arguments[i].block, in, set, count);
+	}
+}
+
+/* A loop that is kept as one in the body: its slots, the current value's first, are carried from turn to turn. */
+struct kept_loop {
+	uint32_t *slots;
+	struct carry *carries; /* by SLOTS */
+	size_t count;
+	uint32_t at; /* its instruction */
+	/* What there was before it. */
+	size_t instrs, values, regions;
+	bool sums;
+};
+
+/* The slots that the body of NODE binds. *BOUND: all have values here, as they must where a turn is to be like the next. */
+static enum status find_carried(struct lowering *l, const struct node *node, struct kept_loop *k, bool *bound)
+{
+	bool *in = arena_array(l->arena, l->slot_count, sizeof *in);
+	k->slots = arena_array(l->arena, l->slot_count, sizeof *k->slots);
+	if (!in || !k->slots || lowering_read_slot(l, 0) == NO_VALUE)
+		return lowering_memory(l);
+	in[0] = true;
+	k->slots[k->count++] = 0;
+	collect_bound(node->body, in, k->slots, &k->count);
+	*bound = true;
+	for (size_t i = 1; i < k->count; i++)
+		*bound &= l->now[k->slots[i]] != NO_VALUE;
+	return STATUS_OK;
+}
+
+static enum status open_loop(struct lowering *l, const struct node *node, int64_t turns, struct kept_loop *k)
+{
+	struct body *body = l->body;
+	k->instrs = body->instr_count;
+	k->values = body->value_count;
+	k->regions = body->region_count;
+	k->sums = l->out->sums;
+	k->carries = arena_array(l->arena, k->count, sizeof *k->carries);
+	struct instr *loop = body_add_instr(body, INSTR_LOOP);
+	if (!k->carries || !loop)
+		return lowering_memory(l);
+	loop->turns = turns;
+	loop->level = l->level;
+	loop->span = node->span;
+	loop->region = l->region;
+	k->at = (uint32_t)body->instr_count - 1;
+	for (size_t i = 0; i < k->count; i++) {
+		struct carry *carry = &k->carries[i];
+		carry->init = l->now[k->slots[i]];
+		const struct value old = body->values[carry->init];
+		carry->inner = body_add_value(body, old.type);
+		if (carry->inner == NO_VALUE)
+			return lowering_memory(l);
+		struct value *inner = &body->values[carry->inner];
+		*inner = old;
+		inner->from = FROM_INSTR;
+		inner->instr = k->at;
+		inner->names = NULL;
+		lowering_write_slot(l, k->slots[i], carry->inner);
+	}
+	return STATUS_OK;
+}
+
+/* Whether the slots have the same types after the turn that has been lowered as before it. */
+static bool is_stable(const struct lowering *l, const struct kept_loop *k)
+{
+	const struct value *values = l->body->values;
+	for (size_t i = 0; i < k->count; i++) {
+		const struct value *was = &values[k->carries[i].inner], *is = &values[l->now[k->slots[i]]];
+		if (was->type != is->type || was->dtype != is->dtype || was->streamed != is->streamed)
+			return false;
+	}
+	return true;
+}
+
+/* Everything is as it was. */
+static void drop_loop(struct lowering *l, const struct kept_loop *k)
+{
+	l->body->instr_count = k->instrs;
+	l->body->value_count = k->values;
+	l->body->region_count = k->regions;
+	l->out->sums = k->sums;
+	for (size_t i = 0; i < k->count; i++)
+		l->now[k->slots[i]] = k->carries[i].init;
+}
+
+static enum status close_loop(struct lowering *l, const struct kept_loop *k)
+{
+	struct body *body = l->body;
+	struct instr *end = body_add_instr(body, INSTR_END);
+	if (!end)
+		return lowering_memory(l);
+	uint32_t end_at = (uint32_t)body->instr_count - 1;
+	end->match = k->at;
+	end->region = l->region;
+	for (size_t i = 0; i < k->count; i++) {
+		struct carry *carry = &k->carries[i];
+		carry->result = l->now[k->slots[i]];
+		const struct value old = body->values[carry->inner];
+		carry->final = body_add_value(body, old.type);
+		if (carry->final == NO_VALUE)
+			return lowering_memory(l);
+		body->values[carry->final] = old;
+		body->values[carry->final].instr = end_at;
+		l->now[k->slots[i]] = carry->final;
+	}
+	body->instrs[k->at].match = end_at;
+	body->instrs[k->at].carries = body->instrs[end_at].carries = k->carries;
+	body->instrs[k->at].carry_count = body->instrs[end_at].carry_count = (uint32_t)k->count;
+	return STATUS_OK;
+}
+
+/*
+ * A loop kept as one in a body: true in *STABLE where the slots that it binds
+ * have the same types after a turn as before; else everything is as it was.
+ */
+static enum status try_loop(struct lowering *l, const struct node *node, int64_t turns, const struct param_ref *refs,
+                            bool *stable)
+{
+	if (l->level == MAX_LOOPS)
+		return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span,
+		               "loops within each other, defs included, are more than %d", MAX_LOOPS);
+	struct kept_loop k = {0};
+	bool bound = false;
+	enum status status = find_carried(l, node, &k, &bound);
+	*stable = false;
+	if (status || !bound)
+		return status;
+	status = open_loop(l, node, turns, &k);
+	if (status == STATUS_OK && node->kind == NODE_FOR)
+		status = lowering_set_turn(l, node, refs, (struct index){l->level, 0}, 0);
+	l->level++;
+	if (status == STATUS_OK)
+		status = lower_nodes(l, node->body);
+	l->level--;
+	if (status)
+		return status;
+	*stable = is_stable(l, &k);
+	if (*stable)
+		return close_loop(l, &k);
+	drop_loop(l, &k);
+	return STATUS_OK;
+}
+
+enum status lowering_too_long(struct lowering *l, struct span span)
+{
+	diag_at(l->diags, STATUS_LIMIT, l->chain->source, span, "the chain has more than 10^7 steps when it is unrolled");
+	diag_hint(l->diags, "a forward run (ckptc run) of a loop has no such limit");
+	return STATUS_LIMIT;
+}
+
+enum status lower_loop(struct lowering *l, const struct node *node)
+{
+	int64_t turns = node->count, turn = 0;
+	struct param_ref *refs = arena_array(l->arena, node->loop_count + 1, sizeof *refs);
+	enum status status = refs ? STATUS_OK : lowering_memory(l);
+	bool computed = false;
+	if (status == STATUS_OK && node->kind == NODE_FOR)
+		status = lowering_begin_for(l, node, refs, &turns, &computed);
+	bool keep = l->what == LOWER_RUN && !computed;
+	if (!node->body)
+		return status;
+	for (; turn < turns && status == STATUS_OK; turn++) {
+		bool stable = false;
+		if (keep && turns - turn > 1 && (node->kind == NODE_REPEAT || turn == 0)) {
+			status = try_loop(l, node, turns - turn, refs, &stable);
+			if (status || stable)
+				return status;
+		}
+		if (l->body->instr_count > MAX_OPERATIONS || ++l->turns > MAX_OPERATIONS) /* turns of nothing take time, too */
+			return lowering_too_long(l, node->span);
+		if (node->kind == NODE_FOR)
+			status = lowering_set_turn(l, node, refs, (struct index){-1, turn}, turn);
+		if (status == STATUS_OK)
+			status = lower_nodes(l, node->body);
+	}
+	return status;
+}
