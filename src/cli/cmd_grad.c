@@ -262,19 +262,58 @@ static enum status check_options(struct session *s)
 	return status ? status : check_policy_names(s, &s->policy);
 }
 
-/* All files are whole: each takes its place. */
-static enum status commit(struct session *s, struct side *value, struct side *events, struct gradient_files *files)
+/* What a run writes beside the gradient of the input. */
+struct beside {
+	struct side value, events;
+	struct gradient_files gradients;
+	struct watch watch;
+};
+
+/* Everything is read but the input's values, and opened: what can be wrong before the work is found here. */
+static enum status prepare(struct session *s, struct beside *beside, struct grad_result *result)
 {
-	enum status status = output_commit(&s->output, &s->diags);
-	s->output_open = false;
-	struct side *sides[] = {value, events};
-	for (int i = 0; i < 2 && !status; i++)
-		if (sides[i]->open) {
-			status = output_commit(&sides[i]->output, &s->diags);
-			sides[i]->open = false;
-		}
-	for (; files->count && !status; files->count--)
-		status = output_commit(&files->outputs[files->count - 1], &s->diags);
+	enum status status = session_load_chain(s);
+	if (!status)
+		status = check_options(s);
+	if (!status)
+		status = outputs_probe(s);
+	if (!status)
+		status = session_open_input(s);
+	if (!status)
+		status = session_bind(s, true, s->dtype == DTYPE_COUNT ? DTYPE_F32 : s->dtype);
+	if (!status)
+		status = session_open_costs(s);
+	if (!status)
+		status = session_open_output(s, s->values[OPTION_OUTPUT]);
+	if (!status)
+		status = open_sides(s, &beside->value, &beside->events);
+	if (!status)
+		status = watch_open(s, &beside->watch, result);
+	if (!status)
+		session_make_writer(s, &s->writer, &s->output);
+	return status;
+}
+
+static enum status run(struct session *s, struct beside *beside, struct grad_result *result)
+{
+	struct progress progress;
+	struct grad_options options = {.job = session_job_options(s, &s->policy),
+	                               .dtype = s->dtype,
+	                               .cotangent = s->values[OPTION_COTANGENT],
+	                               .special = s->given[OPTION_SPECIAL],
+	                               .gradient = &s->writer,
+	                               .value = beside->value.open ? &beside->value.writer : NULL,
+	                               .spill = s->values[OPTION_SPILL],
+	                               .journal = s->values[OPTION_JOURNAL],
+	                               .event = beside->events.open ? put_event : NULL,
+	                               .event_context = &beside->events,
+	                               .progress = progress_begin(&progress, s) ? progress_action : NULL,
+	                               .progress_context = &progress,
+	                               .trace = watch_wanted(&beside->watch) ? watch_event : NULL,
+	                               .trace_context = &beside->watch,
+	                               .flush_denormals = s->given[OPTION_FAST_MATH]};
+	enum status status = grad_run(&s->chain, &s->bound, &s->reader, &options, result, &s->arena, &s->diags);
+	progress_end(&progress);
 	return status;
 }
 
@@ -294,72 +333,66 @@ static enum status report(struct session *s, struct grad_result *result, struct 
 	return status;
 }
 
+/* All files are whole: each takes its place. */
+static enum status commit(struct session *s, struct beside *beside)
+{
+	enum status status = output_commit(&s->output, &s->diags);
+	s->output_open = false;
+	struct side *sides[] = {&beside->value, &beside->events};
+	for (int i = 0; i < 2 && !status; i++)
+		if (sides[i]->open) {
+			status = output_commit(&sides[i]->output, &s->diags);
+			sides[i]->open = false;
+		}
+	struct gradient_files *files = &beside->gradients;
+	for (; files->count && !status; files->count--)
+		status = output_commit(&files->outputs[files->count - 1], &s->diags);
+	return status;
+}
+
+static enum status finish(struct session *s, struct beside *beside, struct grad_result *result)
+{
+	enum status status = writer_finish(&s->writer, &s->diags);
+	if (!status && beside->value.open)
+		status = writer_finish(&beside->value.writer, &s->diags);
+	if (!status)
+		status = write_gradients(s, result, &beside->gradients);
+	if (!status)
+		status = report(s, result, &beside->watch);
+	if (!status)
+		status = commit(s, beside);
+	if (!status)
+		grad_done(result);
+	return status;
+}
+
+/* Files that have not taken their places never do. */
+static void close_beside(struct beside *beside)
+{
+	if (beside->value.open)
+		output_abort(&beside->value.output);
+	if (beside->events.open)
+		output_abort(&beside->events.output);
+	struct gradient_files *files = &beside->gradients;
+	while (files->count)
+		output_abort(&files->outputs[--files->count]);
+	watch_abort(&beside->watch);
+}
+
 enum status command_grad(struct session *s)
 {
 	if (s->given[OPTION_DUMP])
 		return command_dump(s);
-	struct side value = {0}, events = {0};
+	struct beside beside = {0};
 	struct grad_result result = {0};
-	struct watch watch = {0};
-	struct progress progress;
-	enum status status = session_load_chain(s);
-	if (!status)
-		status = check_options(s);
-	if (!status)
-		status = outputs_probe(s);
-	if (!status)
-		status = session_open_input(s);
-	if (!status)
-		status = session_bind(s, true, s->dtype == DTYPE_COUNT ? DTYPE_F32 : s->dtype);
-	if (!status)
-		status = session_open_costs(s);
-	if (!status)
-		status = session_open_output(s, s->values[OPTION_OUTPUT]);
-	if (!status)
-		status = open_sides(s, &value, &events);
-	if (!status)
-		status = watch_open(s, &watch, &result);
+	enum status status = prepare(s, &beside, &result);
 	if (status)
 		return status;
-	session_make_writer(s, &s->writer, &s->output);
-	struct grad_options options = {.job = session_job_options(s, &s->policy),
-	                               .dtype = s->dtype,
-	                               .cotangent = s->values[OPTION_COTANGENT],
-	                               .special = s->given[OPTION_SPECIAL],
-	                               .gradient = &s->writer,
-	                               .value = value.open ? &value.writer : NULL,
-	                               .spill = s->values[OPTION_SPILL],
-	                               .journal = s->values[OPTION_JOURNAL],
-	                               .event = events.open ? put_event : NULL,
-	                               .event_context = &events,
-	                               .progress = progress_begin(&progress, s) ? progress_action : NULL,
-	                               .progress_context = &progress,
-	                               .trace = watch_wanted(&watch) ? watch_event : NULL,
-	                               .trace_context = &watch,
-	                               .flush_denormals = s->given[OPTION_FAST_MATH]};
-	status = grad_run(&s->chain, &s->bound, &s->reader, &options, &result, &s->arena, &s->diags);
-	progress_end(&progress);
-	struct gradient_files files = {0};
+	status = run(s, &beside, &result);
 	if (!status)
-		status = writer_finish(&s->writer, &s->diags);
-	if (!status && value.open)
-		status = writer_finish(&value.writer, &s->diags);
-	if (!status)
-		status = write_gradients(s, &result, &files);
-	if (!status)
-		status = report(s, &result, &watch);
-	if (!status)
-		status = commit(s, &value, &events, &files);
-	if (!status)
-		grad_done(&result);
+		status = finish(s, &beside, &result);
 	writer_free(&s->writer);
-	if (value.open)
-		output_abort(&value.output);
-	if (events.open)
-		output_abort(&events.output);
-	while (files.count)
-		output_abort(&files.outputs[--files.count]);
-	watch_abort(&watch);
+	close_beside(&beside);
 	grad_free(&result, s->allocator);
 	return status;
 }
