@@ -1,9 +1,7 @@
 /* Growing bodies, and their text. */
 #include "chain/body.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include "base/text.h"
 
 void body_init(struct body *body, struct arena *arena)
 {
@@ -80,20 +78,8 @@ bool instr_is_element(const struct instr *instr)
 struct dumper {
 	const struct body *body;
 	const struct chain *chain;
-	diag_write *write;
-	void *context;
+	struct text text;
 };
-
-__attribute__((format(printf, 2, 3))) static void put(const struct dumper *d, const char *format, ...)
-{
-	char line[1024];
-	va_list arguments;
-	va_start(arguments, format);
-	int n = vsnprintf(line, sizeof line, format, arguments);
-	va_end(arguments);
-	if (n > 0)
-		d->write(d->context, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
-}
 
 /* a, b, ... z, ba, bb: as a jaxpr names its variables. */
 static void put_value(const struct dumper *d, uint32_t value)
@@ -102,32 +88,32 @@ static void put_value(const struct dumper *d, uint32_t value)
 	char text[16], *p = text + sizeof text - 1;
 	*p = '\0';
 	if (v->from == FROM_PARAM) {
-		put(d, "%s", d->chain->params[v->param.param].name);
+		text_printf(&d->text, "%s", d->chain->params[v->param.param].name);
 		for (uint32_t i = 0; i < v->param.count; i++)
 			if (v->param.index[i].loop >= 0)
-				put(d, "[i%d]", (int)v->param.index[i].loop);
+				text_printf(&d->text, "[i%d]", (int)v->param.index[i].loop);
 			else
-				put(d, "[%lld]", (long long)v->param.index[i].value);
+				text_printf(&d->text, "[%lld]", (long long)v->param.index[i].value);
 		return;
 	}
 	do {
 		*--p = (char)('a' + value % 26);
 		value /= 26;
 	} while (value && p > text);
-	put(d, "%s", p);
+	text_printf(&d->text, "%s", p);
 }
 
 static void put_typed(const struct dumper *d, uint32_t value)
 {
 	char type[TYPE_TEXT];
 	put_value(d, value);
-	put(d, ":%s", type_format(d->body->values[value].type, type));
+	text_printf(&d->text, ":%s", type_format(d->body->values[value].type, type));
 }
 
 static void put_ports(const struct dumper *d, const struct port *ports, size_t count, bool typed)
 {
 	for (size_t i = 0; i < count; i++) {
-		put(d, i ? " " : "");
+		text_printf(&d->text, i ? " " : "");
 		if (typed)
 			put_typed(d, ports[i].value);
 		else
@@ -144,43 +130,43 @@ static void put_instr(const struct dumper *d, const struct instr *instr)
 	bool first = true;
 	for (size_t i = 0; i < sizeof outs / sizeof *outs; i++)
 		if (outs[i] != NO_VALUE) {
-			put(d, first ? "" : " ");
+			text_printf(&d->text, first ? "" : " ");
 			put_typed(d, outs[i]);
 			first = false;
 		}
-	put(d, first ? "" : " = ");
+	text_printf(&d->text, first ? "" : " = ");
 	bool op = instr->kind <= INSTR_VJP;
-	put(d, "%s%s", kinds[instr->kind], op ? op_table[instr->op].name : "");
+	text_printf(&d->text, "%s%s", kinds[instr->kind], op ? op_table[instr->op].name : "");
 	if (instr->kind == INSTR_LOOP)
-		put(d, " %lld", (long long)instr->turns);
+		text_printf(&d->text, " %lld", (long long)instr->turns);
 	for (size_t i = 0; i < sizeof ins / sizeof *ins; i++)
 		if (ins[i] != NO_VALUE) {
-			put(d, " ");
+			text_printf(&d->text, " ");
 			put_value(d, ins[i]);
 		}
 	if (op && op_table[instr->op].class == OP_CLASS_BINARY && instr->a == NO_VALUE && instr->kind == INSTR_OP)
-		put(d, " %.9g", instr->scalar);
+		text_printf(&d->text, " %.9g", instr->scalar);
 	if (instr->kind == INSTR_ACCUMULATE)
-		put(d, " into %s", d->chain->params[instr->param.param].name);
+		text_printf(&d->text, " into %s", d->chain->params[instr->param.param].name);
 	if (instr->recomputed)
-		put(d, "  # recomputed");
+		text_printf(&d->text, "  # recomputed");
 }
 
 void body_dump(const struct body *body, const struct chain *chain, diag_write *write, void *context)
 {
-	struct dumper d = {body, chain, write, context};
+	struct dumper d = {body, chain, {write, context}};
 	int depth = 1;
-	put(&d, "{ lambda ; ");
+	text_printf(&d.text, "{ lambda ; ");
 	put_ports(&d, body->ins, body->in_count, true);
-	put(&d, ". let\n");
+	text_printf(&d.text, ". let\n");
 	for (size_t i = 0; i < body->instr_count; i++) {
 		depth -= body->instrs[i].kind == INSTR_END;
-		put(&d, "%*s", 4 * depth, "");
+		text_printf(&d.text, "%*s", 4 * depth, "");
 		put_instr(&d, &body->instrs[i]);
-		put(&d, "\n");
+		text_printf(&d.text, "\n");
 		depth += body->instrs[i].kind == INSTR_LOOP;
 	}
-	put(&d, "  in (");
+	text_printf(&d.text, "  in (");
 	put_ports(&d, body->outs, body->out_count, false);
-	put(&d, ") }\n");
+	text_printf(&d.text, ") }\n");
 }

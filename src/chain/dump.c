@@ -4,26 +4,12 @@
  */
 #include "chain/chain.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include "base/text.h"
 
 struct dumper {
 	const struct chain *chain;
-	diag_write *write;
-	void *context;
+	struct text text;
 };
-
-__attribute__((format(printf, 2, 3))) static void put(const struct dumper *d, const char *format, ...)
-{
-	char line[1024];
-	va_list arguments;
-	va_start(arguments, format);
-	int n = vsnprintf(line, sizeof line, format, arguments);
-	va_end(arguments);
-	if (n > 0)
-		d->write(d->context, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
-}
 
 static void dump_nodes(const struct dumper *d, const struct node *node, int depth);
 
@@ -33,63 +19,63 @@ static void dump_ref(const struct dumper *d, const struct ref *ref, int depth)
 	case REF_NONE:
 		return;
 	case REF_NUMBER:
-		put(d, " %.17g", ref->number);
+		text_printf(&d->text, " %.17g", ref->number);
 		break;
 	case REF_PARAM:
-		put(d, " %s:%s", d->chain->params[ref->index].differentiated ? "param" : "const",
-		    d->chain->params[ref->index].name);
+		text_printf(&d->text, " %s:%s", d->chain->params[ref->index].differentiated ? "param" : "const",
+		            d->chain->params[ref->index].name);
 		break;
 	case REF_VARIABLE:
-		put(d, " value:%s", d->chain->variables[ref->index]);
+		text_printf(&d->text, " value:%s", d->chain->variables[ref->index]);
 		break;
 	case REF_LOOP:
-		put(d, " loop:%u", ref->index);
+		text_printf(&d->text, " loop:%u", ref->index);
 		break;
 	case REF_ARGUMENT:
-		put(d, " argument:%u", ref->index);
+		text_printf(&d->text, " argument:%u", ref->index);
 		break;
 	case REF_BLOCK:
-		put(d, " {\n");
+		text_printf(&d->text, " {\n");
 		dump_nodes(d, ref->block, depth + 1);
-		put(d, "%*s}", 2 * depth, "");
+		text_printf(&d->text, "%*s}", 2 * depth, "");
 		break;
 	}
 	if (ref->element != NO_INDEX)
-		put(d, "[%lld]", (long long)ref->element);
+		text_printf(&d->text, "[%lld]", (long long)ref->element);
 }
 
 static void dump_head(const struct dumper *d, const struct node *node, int depth)
 {
-	put(d, "%*s", 2 * depth, "");
+	text_printf(&d->text, "%*s", 2 * depth, "");
 	switch (node->kind) {
 	case NODE_OP:
-		put(d, "%s", op_table[node->op].name);
+		text_printf(&d->text, "%s", op_table[node->op].name);
 		dump_ref(d, &node->operand, depth);
 		break;
 	case NODE_CALL:
-		put(d, "call %s", node->def->name);
+		text_printf(&d->text, "call %s", node->def->name);
 		for (size_t i = 0; i < node->def->count; i++)
 			dump_ref(d, &node->arguments[i], depth);
 		break;
 	case NODE_NAME:
-		put(d, "name %s", d->chain->variables[node->variable]);
+		text_printf(&d->text, "name %s", d->chain->variables[node->variable]);
 		dump_ref(d, &node->operand, depth);
 		break;
 	case NODE_REPEAT:
-		put(d, "repeat %lld", (long long)node->count);
+		text_printf(&d->text, "repeat %lld", (long long)node->count);
 		break;
 	case NODE_FOR:
-		put(d, "for");
+		text_printf(&d->text, "for");
 		for (size_t i = 0; i < node->loop_count; i++) {
-			put(d, " loop:%u over", node->loops[i]);
+			text_printf(&d->text, " loop:%u over", node->loops[i]);
 			dump_ref(d, &node->over[i], depth);
 		}
 		break;
 	case NODE_CHECKPOINT:
-		put(d, "checkpoint %s", node->policy ? node->policy : "");
+		text_printf(&d->text, "checkpoint %s", node->policy ? node->policy : "");
 		break;
 	}
-	put(d, "  %u:%u\n", node->span.line, node->span.column);
+	text_printf(&d->text, "  %u:%u\n", node->span.line, node->span.column);
 }
 
 static void dump_nodes(const struct dumper *d, const struct node *node, int depth)
@@ -102,10 +88,10 @@ static void dump_nodes(const struct dumper *d, const struct node *node, int dept
 
 void chain_dump(const struct chain *chain, diag_write *write, void *context)
 {
-	struct dumper d = {chain, write, context};
-	put(&d, "input %s\n", chain->input);
+	struct dumper d = {chain, {write, context}};
+	text_printf(&d.text, "input %s\n", chain->input);
 	for (size_t i = 0; i < chain->param_count; i++)
-		put(&d, "%s %s\n", chain->params[i].differentiated ? "param" : "const", chain->params[i].name);
+		text_printf(&d.text, "%s %s\n", chain->params[i].differentiated ? "param" : "const", chain->params[i].name);
 	dump_nodes(&d, chain->first, 0);
 }
 
@@ -114,58 +100,48 @@ void chain_dump(const struct chain *chain, diag_write *write, void *context)
  * their own below it, and ")".
  */
 struct tree {
-	diag_write *write;
-	void *context;
+	struct text text;
 	int depth;
 };
-
-static void tree_put(const struct tree *t, const char *text) { t->write(t->context, text, strlen(text)); }
 
 static void tree_open(struct tree *t, const char *kind)
 {
 	for (int i = 0; i < 2 * t->depth; i++)
-		tree_put(t, " ");
-	tree_put(t, "(");
-	tree_put(t, kind);
+		text_put(&t->text, " ");
+	text_put(&t->text, "(");
+	text_put(&t->text, kind);
 	t->depth++;
 }
 
 static void tree_word(const struct tree *t, const char *text)
 {
-	tree_put(t, " ");
-	tree_put(t, text);
+	text_put(&t->text, " ");
+	text_put(&t->text, text);
 }
 
-static void tree_integer(const struct tree *t, int64_t value)
-{
-	char text[32];
-	snprintf(text, sizeof text, " %lld", (long long)value);
-	tree_put(t, text);
-}
+static void tree_integer(const struct tree *t, int64_t value) { text_printf(&t->text, " %lld", (long long)value); }
 
 static void tree_string(const struct tree *t, const char *text)
 {
-	tree_put(t, " ");
-	syntax_write_string(text, t->write, t->context);
+	text_put(&t->text, " ");
+	syntax_write_string(text, t->text.write, t->text.context);
 }
 
 static void tree_place(const struct tree *t, const struct span *span)
 {
-	char text[32];
-	snprintf(text, sizeof text, "  %u:%u", span->line, span->column);
-	tree_put(t, text);
+	text_printf(&t->text, "  %u:%u", span->line, span->column);
 }
 
 /* The last line so far is left open, for a ')' or for children. */
 static void tree_close(struct tree *t)
 {
 	t->depth--;
-	tree_put(t, ")");
+	text_put(&t->text, ")");
 }
 
 static void tree_leaf(struct tree *t, const char *kind, const char *text, const struct span *span)
 {
-	tree_put(t, "\n");
+	text_put(&t->text, "\n");
 	tree_open(t, kind);
 	tree_word(t, text);
 	tree_place(t, span);
@@ -180,11 +156,11 @@ static void tree_operand(struct tree *t, const struct operand *o)
 		tree_block(t, o->block);
 		return;
 	}
-	tree_put(t, "\n");
+	text_put(&t->text, "\n");
 	tree_open(t, o->kind == OPERAND_NUMBER ? "number" : "operand");
 	tree_word(t, o->text);
 	if (o->index != NO_INDEX) {
-		tree_put(t, " index");
+		text_put(&t->text, " index");
 		tree_integer(t, o->index);
 	}
 	tree_place(t, &o->span);
@@ -193,7 +169,7 @@ static void tree_operand(struct tree *t, const struct operand *o)
 
 static void tree_option(struct tree *t, const struct option *o)
 {
-	tree_put(t, "\n");
+	text_put(&t->text, "\n");
 	tree_open(t, "option");
 	tree_word(t, o->name);
 	if (o->kind == VALUE_STRING)
@@ -208,10 +184,10 @@ static void tree_option(struct tree *t, const struct option *o)
 
 static void tree_init(struct tree *t, const struct init *init)
 {
-	tree_put(t, "\n");
+	text_put(&t->text, "\n");
 	tree_open(t, "init");
 	if (init->kind == INIT_LOAD) {
-		tree_put(t, " load");
+		text_put(&t->text, " load");
 		tree_string(t, init->path);
 		if (init->key)
 			tree_string(t, init->key);
@@ -237,7 +213,7 @@ static void tree_statement(struct tree *t, const struct statement *s)
 		[STATEMENT_INPUT] = "input",   [STATEMENT_PARAM] = "param", [STATEMENT_CONST] = "const",
 		[STATEMENT_DEF] = "def",       [STATEMENT_STAGE] = "stage", [STATEMENT_NAME] = "name",
 		[STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",     [STATEMENT_CHECKPOINT] = "checkpoint"};
-	tree_put(t, "\n");
+	text_put(&t->text, "\n");
 	tree_open(t, kinds[s->kind]);
 	if (s->kind == STATEMENT_REPEAT)
 		tree_integer(t, s->count);
@@ -260,7 +236,7 @@ static void tree_statement(struct tree *t, const struct statement *s)
 
 static void tree_block(struct tree *t, const struct block *block)
 {
-	tree_put(t, "\n");
+	text_put(&t->text, "\n");
 	tree_open(t, "block");
 	tree_place(t, &block->span);
 	for (const struct statement *s = block->first; s; s = s->next)
@@ -270,10 +246,10 @@ static void tree_block(struct tree *t, const struct block *block)
 
 void syntax_dump(const struct syntax *syntax, diag_write *write, void *context)
 {
-	struct tree t = {write, context, 0};
+	struct tree t = {{write, context}, 0};
 	tree_open(&t, "chain");
 	for (const struct statement *s = syntax->chain->first; s; s = s->next)
 		tree_statement(&t, s);
 	tree_close(&t);
-	tree_put(&t, "\n");
+	text_put(&t.text, "\n");
 }

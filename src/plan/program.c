@@ -16,9 +16,9 @@
  */
 #include "plan/program.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "plan/compiler.h"
 #include "plan/pool.h"
 
@@ -734,26 +734,21 @@ void program_dump(const struct program *program, diag_write *write, void *contex
 	static const char *const kinds[] = {"group", "call", "sum_to", "accumulate", "copy", "loop", "end"};
 	static const char *const micros[] = {"forward", "keep", "vjp_v", "vjp_a", "add", "zero",
 	                                     "copy",    "fill", "run",   "loop",  "end"};
-	char line[256];
+	const struct text text = {write, context};
 	for (size_t i = 0; i < program->launch_count; i++) {
 		const struct launch *l = &program->launches[i];
-		int n = snprintf(line, sizeof line, "  %s %s", kinds[l->kind],
-		                 l->kind == LAUNCH_CALL ? op_table[l->instr->op].name : "");
+		text_printf(&text, "  %s %s", kinds[l->kind], l->kind == LAUNCH_CALL ? op_table[l->instr->op].name : "");
 		if (l->kind == LAUNCH_GROUP)
-			n += snprintf(line + n, sizeof line - (size_t)n, "%lld elements, blocks of %lld, %u registers",
-			              (long long)l->count, (long long)l->block, l->registers);
-		write(context, line, (size_t)n);
-		write(context, "\n", 1);
+			text_printf(&text, "%lld elements, blocks of %lld, %u registers", (long long)l->count, (long long)l->block,
+			            l->registers);
+		text_put(&text, "\n");
 		for (size_t k = 0; l->kind == LAUNCH_GROUP && k < l->micro_count; k++) {
 			const struct micro *m = &l->micros[k];
-			n = snprintf(line, sizeof line, "    %s %s", micros[m->kind],
-			             m->kind < MICRO_ADD ? op_table[m->op].name : "");
+			text_printf(&text, "    %s %s", micros[m->kind], m->kind < MICRO_ADD ? op_table[m->op].name : "");
 			if (m->kind == MICRO_RUN)
-				n += snprintf(line + n, sizeof line - (size_t)n, "%zu steps", m->step_count);
-			write(context, line, (size_t)n);
-			write(context, "\n", 1);
+				text_printf(&text, "%zu steps", m->step_count);
+			text_put(&text, "\n");
 		}
 	}
-	int n = snprintf(line, sizeof line, "  workspace %lld bytes\n", (long long)program->workspace);
-	write(context, line, (size_t)n);
+	text_printf(&text, "  workspace %lld bytes\n", (long long)program->workspace);
 }

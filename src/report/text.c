@@ -2,32 +2,10 @@
 #include "report/text.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void text_put(const struct text *text, const char *piece) { text->write(text->context, piece, strlen(piece)); }
-
-void text_printf(const struct text *text, const char *format, ...)
-{
-	char buffer[1024], *whole = NULL;
-	va_list arguments, again;
-	va_start(arguments, format);
-	va_copy(again, arguments);
-	int n = vsnprintf(buffer, sizeof buffer, format, arguments);
-	/* A long name; cut where memory is short. */
-	if (n >= (int)sizeof buffer && vasprintf(&whole, format, again) < 0) {
-		whole = NULL;
-		n = sizeof buffer - 1;
-	}
-	va_end(again);
-	va_end(arguments);
-	if (n > 0)
-		text->write(text->context, whole ? whole : buffer, (size_t)n);
-	free(whole);
-}
 
 /* Bytes of the UTF-8 sequence at S, or 0. */
 static size_t sequence(const unsigned char *s)

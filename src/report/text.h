@@ -5,17 +5,10 @@
 #ifndef REPORT_TEXT_H
 #define REPORT_TEXT_H
 
-#include "base/diag.h"
+#include "base/text.h"
 
 enum report_format { REPORT_TABLE, REPORT_JSON, REPORT_CSV, REPORT_LINES };
 
-struct text {
-	diag_write *write;
-	void *context;
-};
-
-void text_put(const struct text *text, const char *piece);
-__attribute__((format(printf, 2, 3))) void text_printf(const struct text *text, const char *format, ...);
 /* A JSON string with its quotes; control characters and invalid UTF-8 escaped. NULL is null. */
 void text_json(const struct text *text, const char *string);
 /*
