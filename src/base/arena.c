@@ -87,16 +87,23 @@ char *arena_strndup(struct arena *arena, const char *text, size_t length)
 	return copy;
 }
 
-char *arena_printf(struct arena *arena, const char *format, ...)
+char *arena_vprintf(struct arena *arena, const char *format, va_list arguments)
 {
-	va_list arguments, again;
-	va_start(arguments, format);
+	va_list again;
 	va_copy(again, arguments);
 	int length = vsnprintf(NULL, 0, format, arguments);
 	char *text = length < 0 ? NULL : arena_alloc(arena, (size_t)length + 1);
 	if (text)
 		vsnprintf(text, (size_t)length + 1, format, again);
 	va_end(again);
+	return text;
+}
+
+char *arena_printf(struct arena *arena, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	char *text = arena_vprintf(arena, format, arguments);
 	va_end(arguments);
 	return text;
 }

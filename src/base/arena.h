@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -27,6 +28,7 @@ void *arena_alloc(struct arena *arena, size_t size);
 void *arena_array(struct arena *arena, size_t count, size_t size);
 /* A copy of TEXT's first LENGTH bytes, NUL-terminated. */
 char *arena_strndup(struct arena *arena, const char *text, size_t length);
+__attribute__((format(printf, 2, 0))) char *arena_vprintf(struct arena *arena, const char *format, va_list arguments);
 __attribute__((format(printf, 2, 3))) char *arena_printf(struct arena *arena, const char *format, ...);
 /*
  * Room for one more element in a growing array of COUNT elements of SIZE bytes

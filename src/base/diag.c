@@ -13,18 +13,6 @@ enum { MAX_DIAGS = 100, LINE_WIDTH = 100 };
 
 void diags_init(struct diags *diags, struct arena *arena) { *diags = (struct diags){.arena = arena}; }
 
-static char *format_text(struct arena *arena, const char *format, va_list arguments)
-{
-	va_list again;
-	va_copy(again, arguments);
-	int length = vsnprintf(NULL, 0, format, arguments);
-	char *text = length < 0 ? NULL : arena_alloc(arena, (size_t)length + 1);
-	if (text)
-		vsnprintf(text, (size_t)length + 1, format, again);
-	va_end(again);
-	return text;
-}
-
 static struct diag *link_last(struct diags *diags, struct diag *diag)
 {
 	diags->errors += diag->severity == SEVERITY_ERROR;
@@ -39,7 +27,7 @@ static struct diag *append(struct diags *diags, enum severity severity, enum sta
                            va_list arguments)
 {
 	struct diag *diag = arena_alloc(diags->arena, sizeof *diag);
-	char *message = format_text(diags->arena, format, arguments);
+	char *message = arena_vprintf(diags->arena, format, arguments);
 	if (!diag || !message) {
 		diags->errors += severity == SEVERITY_ERROR;
 		diags->exhausted = true;
@@ -49,17 +37,21 @@ static struct diag *append(struct diags *diags, enum severity severity, enum sta
 	return link_last(diags, diag);
 }
 
+static void put_at(struct diag *diag, const struct source *source, struct span span)
+{
+	if (!diag)
+		return;
+	diag->source = source;
+	diag->span = diag->caret = span;
+}
+
 enum status diag_at(struct diags *diags, enum status status, const struct source *source, struct span span,
                     const char *format, ...)
 {
 	va_list arguments;
 	va_start(arguments, format);
-	struct diag *diag = append(diags, SEVERITY_ERROR, status, format, arguments);
+	put_at(append(diags, SEVERITY_ERROR, status, format, arguments), source, span);
 	va_end(arguments);
-	if (diag) {
-		diag->source = source;
-		diag->span = diag->caret = span;
-	}
 	return status;
 }
 
@@ -89,12 +81,8 @@ void diag_warn_at(struct diags *diags, const struct source *source, struct span 
 {
 	va_list arguments;
 	va_start(arguments, format);
-	struct diag *diag = append(diags, SEVERITY_WARNING, STATUS_OK, format, arguments);
+	put_at(append(diags, SEVERITY_WARNING, STATUS_OK, format, arguments), source, span);
 	va_end(arguments);
-	if (diag) {
-		diag->source = source;
-		diag->span = diag->caret = span;
-	}
 }
 
 void diag_hint(struct diags *diags, const char *format, ...)
@@ -103,7 +91,7 @@ void diag_hint(struct diags *diags, const char *format, ...)
 		return;
 	va_list arguments;
 	va_start(arguments, format);
-	diags->last->hint = format_text(diags->arena, format, arguments);
+	diags->last->hint = arena_vprintf(diags->arena, format, arguments);
 	va_end(arguments);
 }
 
@@ -117,8 +105,7 @@ enum status diag_move(struct diags *diags, enum status status, const struct sour
 {
 	if (diags->last && !diags->exhausted) {
 		diags->last->status = status;
-		diags->last->source = source;
-		diags->last->span = diags->last->caret = span;
+		put_at(diags->last, source, span);
 	}
 	return status;
 }
