@@ -223,9 +223,7 @@ enum status command_explain(struct session *s)
 	if (!status)
 		status = check_policy_names(s, &s->policy);
 	if (!status)
-		status = session_input_type(s, &type);
-	if (!status)
-		status = session_bind(s, false, dtype_compute(type.dtype));
+		status = session_bind_types(s, &type);
 	struct job_options options = session_job_options(s, &s->policy);
 	if (!status)
 		status = job_make(&job, &s->chain, &type, &options, &s->arena, &s->diags);

@@ -6,8 +6,6 @@ enum status command_residuals(struct session *s)
 	struct type type;
 	enum status status = session_load_chain(s);
 	if (!status)
-		status = session_input_type(s, &type);
-	if (!status)
-		status = session_bind(s, false, dtype_compute(type.dtype));
+		status = session_bind_types(s, &type);
 	return status ? status : put_residuals(s, &type, NULL, false);
 }

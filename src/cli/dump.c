@@ -143,9 +143,7 @@ static enum status dump_plan(struct session *s, const struct text *text, bool sc
 {
 	struct type type;
 	struct job job;
-	enum status status = session_input_type(s, &type);
-	if (!status)
-		status = session_bind(s, false, dtype_compute(type.dtype));
+	enum status status = session_bind_types(s, &type);
 	struct job_options options = session_job_options(s, &s->policy);
 	if (!status)
 		status = job_make(&job, &s->chain, &type, &options, &s->arena, &s->diags);

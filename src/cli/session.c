@@ -625,7 +625,7 @@ static bool declared_whole(const struct declared *declared)
 	return declared->given;
 }
 
-enum status session_input_type(struct session *s, struct type *type)
+static enum status input_type(struct session *s, struct type *type)
 {
 	if (s->given[OPTION_SHAPE] && !s->given[OPTION_INPUT]) {
 		*type = s->shape;
@@ -651,6 +651,12 @@ enum status session_input_type(struct session *s, struct type *type)
 	}
 	*type = run_input_type(&s->chain, type, s->dtype);
 	return STATUS_OK;
+}
+
+enum status session_bind_types(struct session *s, struct type *type)
+{
+	enum status status = input_type(s, type);
+	return status ? status : session_bind(s, false, dtype_compute(type->dtype));
 }
 
 void session_warn_unassumed(struct session *s)

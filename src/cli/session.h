@@ -116,8 +116,11 @@ enum status check_policy_names(struct session *session, const struct policy *pol
 enum status session_open_costs(struct session *session);
 /* The time that JOB takes by --costs, in milliseconds; 0 where costs are no times. */
 double session_predicted_ms(const struct session *session, const struct job *job);
-/* The type of the input without its data: --shape, the header of the input, or the chain's declaration. */
-enum status session_input_type(struct session *session, struct type *type);
+/*
+ * The type of the input without its data (--shape, the header of the input, or the
+ * chain's declaration), and params bound for it, with types alone.
+ */
+enum status session_bind_types(struct session *session, struct type *type);
 /* A warning, once a command is done, where --assume-dtype has said the type of nothing. */
 void session_warn_unassumed(struct session *session);
 /* Opens standard output or -o, for arrays or for text. */

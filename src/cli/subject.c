@@ -46,9 +46,7 @@ enum status subject_open(struct subject *subject, struct session *s)
 		return open_spec(subject);
 	enum status status = session_load_chain(s);
 	if (!status)
-		status = session_input_type(s, &subject->type);
-	if (!status)
-		status = session_bind(s, false, dtype_compute(subject->type.dtype));
+		status = session_bind_types(s, &subject->type);
 	return status ? status : session_open_costs(s);
 }
 
