@@ -14,9 +14,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/dump.h"
 #include "cli/plot.h"
 #include "cli/trial.h"
@@ -47,12 +47,7 @@ struct point {
 	struct usage usage; /* of the quickest run with gradients */
 };
 
-static double now_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
+static double now_ms(void) { return 1e3 * clock_seconds(); }
 
 static struct usage usage_now(void)
 {

@@ -2,25 +2,19 @@
 #include "cli/progress.h"
 
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "base/clock.h"
 
 bool progress_begin(struct progress *progress, const struct session *session)
 {
-	*progress = (struct progress){.on = session->given[OPTION_PROGRESS] || isatty(2), .begun = now()};
+	*progress = (struct progress){.on = session->given[OPTION_PROGRESS] || isatty(2), .begun = clock_seconds()};
 	return progress->on;
 }
 
 static void draw(struct progress *progress, const char *what, double done, int64_t live, int64_t peak)
 {
-	double time = now(), spent = time - progress->begun;
+	double time = clock_seconds(), spent = time - progress->begun;
 	if (spent < 1 || time - progress->last < 0.1)
 		return;
 	char line[160], left[32] = "", bytes[32], most[32];

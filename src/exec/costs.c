@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "exec/evaluate.h"
 #include "exec/slab.h"
 #include "exec/spill.h"
@@ -18,12 +18,7 @@
 enum { TURNS = 5, ALIGN = 64 };
 static const double enough = 2e8; /* nanoseconds for one program */
 
-static double nanoseconds(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
+static double nanoseconds(void) { return 1e9 * clock_seconds(); }
 
 static int compare_doubles(const void *a, const void *b)
 {
