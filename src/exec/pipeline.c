@@ -3,7 +3,8 @@
  * next to give; reading in order happens under it, so that one worker reads
  * while others compute, and giving in order happens outside it, by the worker
  * whose turn it is. Each worker has its own diagnostics: nothing is appended to
- * the caller's list until all have stopped.
+ * the caller's list until all have stopped. Items that are dealt are taken by their
+ * workers in turn: whose the next is waits for nobody but who takes the one before.
  */
 #include "exec/pipeline.h"
 
@@ -15,11 +16,13 @@
 
 struct shared {
 	const struct pipeline *pipeline;
+	int count; /* of workers */
 	int64_t next, turn;
 	atomic_bool failed;
 	pthread_mutex_t reading; /* guards next, and an ordered take */
+	pthread_cond_t taken;    /* next has changed, or something failed: for items that are dealt */
 	pthread_mutex_t lock;    /* guards turn */
-	pthread_cond_t turned;
+	pthread_cond_t turned;   /* turn has changed, or something failed */
 };
 
 struct worker {
@@ -33,17 +36,29 @@ struct worker {
 	bool started;
 };
 
-/* Takes the next item; false at the end or after a failure. */
+/* Whether there is a next item. */
+static bool has_next(struct shared *shared)
+{
+	return !atomic_load(&shared->failed) && shared->next < shared->pipeline->items;
+}
+
+/* Takes the next item, or the worker's own next; false at the end or after a failure. */
 static bool take(struct worker *worker)
 {
 	struct shared *shared = worker->shared;
 	const struct pipeline *p = shared->pipeline;
 	pthread_mutex_lock(&shared->reading);
-	bool more = !atomic_load(&shared->failed) && shared->next < p->items;
+	while (p->dealt && has_next(shared) && shared->next % shared->count != worker->index)
+		pthread_cond_wait(&shared->taken, &shared->reading);
+	bool more = has_next(shared);
 	if (more)
 		worker->item = shared->next++;
 	if (more && p->take_in_order)
 		worker->status = p->take(p->context, worker->index, worker->item, &worker->diags);
+	if (worker->status) /* before another reads on where this one could not */
+		atomic_store(&shared->failed, true);
+	if (more && p->dealt)
+		pthread_cond_broadcast(&shared->taken);
 	pthread_mutex_unlock(&shared->reading);
 	if (more && !p->take_in_order)
 		worker->status = p->take(p->context, worker->index, worker->item, &worker->diags);
@@ -76,6 +91,18 @@ static void give(struct worker *worker)
 	pthread_mutex_unlock(&shared->lock);
 }
 
+/* Nobody takes or waits from now on. */
+static void stop(struct shared *shared)
+{
+	atomic_store(&shared->failed, true);
+	pthread_mutex_lock(&shared->reading);
+	pthread_cond_broadcast(&shared->taken);
+	pthread_mutex_unlock(&shared->reading);
+	pthread_mutex_lock(&shared->lock);
+	pthread_cond_broadcast(&shared->turned);
+	pthread_mutex_unlock(&shared->lock);
+}
+
 static void *work(void *context)
 {
 	struct worker *worker = context;
@@ -90,24 +117,32 @@ static void *work(void *context)
 			break;
 	}
 	flush_end(before);
-	if (worker->status) {
-		pthread_mutex_lock(&shared->lock);
-		atomic_store(&shared->failed, true);
-		pthread_cond_broadcast(&shared->turned);
-		pthread_mutex_unlock(&shared->lock);
-	}
+	if (worker->status)
+		stop(shared);
 	return NULL;
 }
 
-static enum status run_workers(struct shared *shared, struct worker *workers, int count, struct diags *diags)
+static void start(struct worker *worker)
 {
+	struct shared *shared = worker->shared;
+	worker->started = pthread_create(&worker->thread, NULL, work, worker) == 0;
+	if (worker->started || !shared->pipeline->dealt)
+		return;
+	worker->status = diag_file(&worker->diags, STATUS_LIMIT, NULL, -1,
+	                           "cannot start %d workers: --threads asks for fewer", shared->count);
+	stop(shared);
+}
+
+static enum status run_workers(struct shared *shared, struct worker *workers, struct diags *diags)
+{
+	const int count = shared->count;
 	for (int i = 0; i < count; i++) {
 		workers[i] = (struct worker){.shared = shared, .index = i};
 		arena_init(&workers[i].arena, shared->pipeline->allocator);
 		diags_init(&workers[i].diags, &workers[i].arena);
 	}
 	for (int i = 1; i < count; i++)
-		workers[i].started = pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
+		start(&workers[i]);
 	work(&workers[0]);
 	const struct worker *failed = NULL;
 	for (int i = 0; i < count; i++) {
@@ -132,14 +167,16 @@ enum status pipeline_run(const struct pipeline *pipeline, struct diags *diags)
 	struct worker *workers = allocator_get(pipeline->allocator, (size_t)count, sizeof *workers);
 	if (!workers)
 		return diag_memory(diags);
-	struct shared shared = {.pipeline = pipeline};
+	struct shared shared = {.pipeline = pipeline, .count = count};
 	atomic_init(&shared.failed, false);
 	pthread_mutex_init(&shared.reading, NULL);
+	pthread_cond_init(&shared.taken, NULL);
 	pthread_mutex_init(&shared.lock, NULL);
 	pthread_cond_init(&shared.turned, NULL);
-	enum status status = run_workers(&shared, workers, count, diags);
+	enum status status = run_workers(&shared, workers, diags);
 	pthread_cond_destroy(&shared.turned);
 	pthread_mutex_destroy(&shared.lock);
+	pthread_cond_destroy(&shared.taken);
 	pthread_mutex_destroy(&shared.reading);
 	allocator_put(pipeline->allocator, workers, (size_t)count * sizeof *workers);
 	return status;

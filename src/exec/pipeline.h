@@ -18,6 +18,7 @@ struct pipeline {
 	 * worked on belongs to WORKER until it takes its next item. GIVE may be NULL.
 	 */
 	bool take_in_order, give_in_order;
+	bool dealt; /* round the workers: item I is worker I % WORKERS', each of whom there must be */
 	enum status (*take)(void *context, int worker, int64_t item, struct diags *diags);
 	enum status (*compute)(void *context, int worker, int64_t item, struct diags *diags);
 	enum status (*give)(void *context, int worker, int64_t item, struct diags *diags);
@@ -29,7 +30,8 @@ struct pipeline {
 /*
  * Runs all items. Where one fails the others stop after their current step, no
  * later item is given in order, and the status and diagnostics are those of the
- * earliest item that failed. A thread that the system refuses is done without.
+ * earliest item that failed. A thread that the system refuses is done without, or
+ * where items are dealt it is STATUS_LIMIT.
  */
 enum status pipeline_run(const struct pipeline *pipeline, struct diags *diags);
 
