@@ -1,0 +1,206 @@
+/*
+ * The ends of a gradient run: input and cotangent, value and gradient. Where there
+ * are tiles the machine's ends are the lane's blocks, which hold a chunk and are
+ * read and written in order; where there is one, its input is read straight into
+ * the slab, and what it makes is written out of it.
+ *
+ * Invariant: what is read whole has been read before an output begins: the
+ * cotangent, and without tiles the input, which must be the journal's if there is
+ * one. So what cannot begin writes nothing.
+ */
+#include "exec/lane.h"
+
+#include <string.h>
+
+static int64_t size_of(enum dtype compute) { return compute == DTYPE_F32 ? 4 : 8; }
+
+/* The lane's tile in a block of rows of ROW bytes. */
+static char *tile_in(const struct lane *lane, char *block, int64_t row)
+{
+	return block + lane->tile * lane->run->job->tile.rows * row;
+}
+
+/* Hooks. */
+
+static enum status on_input(void *context, int64_t offset, const struct type *type)
+{
+	struct lane *lane = context;
+	struct run *run = lane->run;
+	void *to = lane->slab.base + offset;
+	const size_t size = (size_t)type_bytes(type);
+	if (run->job->tiled) {
+		memcpy(to, tile_in(lane, lane->input, run->job->input_row), size);
+		return STATUS_OK;
+	}
+	enum status status = reader_read(run->reader, to, type->dtype, shape_count(&type->shape), lane->diags);
+	if (status == STATUS_OK && run->options->journal)
+		status = resume_open(lane, to, size);
+	return status ? status : ends_begin_outputs(run, lane->diags);
+}
+
+static enum status on_output(void *context, int64_t offset, const struct type *type)
+{
+	struct lane *lane = context;
+	const struct run *run = lane->run;
+	void *from = lane->slab.base + offset;
+	const size_t size = (size_t)type_bytes(type);
+	enum status status = run->options->journal ? resume_keep_output(lane, from, size) : STATUS_OK;
+	if (status)
+		return status;
+	if (!run->job->tiled)
+		return writer_write(run->options->value, from, type->dtype, shape_count(&type->shape), lane->diags);
+	if (!run->job->whole.sums) /* else it is partial sums: totals_add */
+		memcpy(tile_in(lane, lane->value, run->job->output_row), from, size);
+	return STATUS_OK;
+}
+
+static enum status on_seed(void *context, int64_t offset, const struct type *type)
+{
+	const struct lane *lane = context;
+	const struct run *run = lane->run;
+	void *to = lane->slab.base + offset;
+	const int64_t count = shape_count(&type->shape);
+	if (lane->skips)
+		return STATUS_OK;
+	if (!run->cotangent.block) {
+		kernels_get(type->dtype)->fill(to, 1.0, (size_t)count);
+		return STATUS_OK;
+	}
+	const bool sliced = run->job->tiled && !run->job->whole.sums;
+	const int64_t first = sliced ? lane->first_row * (count / lane->rows) : 0;
+	memcpy(to, run->cotangent.base + first * size_of(type->dtype), (size_t)type_bytes(type));
+	return STATUS_OK;
+}
+
+static enum status write_zeros(struct writer *writer, enum dtype dtype, int64_t count, struct diags *diags)
+{
+	enum { PIECE = 512 };
+	static const double zeros[PIECE];
+	enum status status = STATUS_OK;
+	for (int64_t n; count > 0 && status == STATUS_OK; count -= n) {
+		n = count < PIECE ? count : PIECE;
+		status = writer_write(writer, zeros, dtype, n, diags);
+	}
+	return status;
+}
+
+static enum status on_gradient(void *context, int64_t offset, const struct type *type)
+{
+	struct lane *lane = context;
+	const struct run *run = lane->run;
+	const void *from = offset < 0 ? NULL : lane->slab.base + offset;
+	if (lane->skips)
+		return diag_file(lane->diags, STATUS_DATA, run->options->journal, -1, "names no point of this run");
+	if (!run->options->gradient)
+		return STATUS_OK;
+	if (run->job->tiled) {
+		char *to = tile_in(lane, lane->gradient, run->job->input_row);
+		if (from)
+			memcpy(to, from, (size_t)type_bytes(type));
+		else
+			memset(to, 0, (size_t)type_bytes(type));
+		return STATUS_OK;
+	}
+	const int64_t count = shape_count(&type->shape);
+	if (!from)
+		return write_zeros(run->options->gradient, type->dtype, count, lane->diags);
+	return writer_write(run->options->gradient, from, type->dtype, count, lane->diags);
+}
+
+void ends_hook(struct machine_hooks *hooks)
+{
+	hooks->input = on_input;
+	hooks->output = on_output;
+	hooks->seed = on_seed;
+	hooks->gradient = on_gradient;
+}
+
+/* Chunks. */
+
+enum status ends_read_rows(struct lane *lane, int64_t rows, struct diags *diags)
+{
+	const struct run *run = lane->run;
+	const enum dtype dtype = dtype_compute(run->job->input.dtype);
+	return reader_read(run->reader, lane->input, dtype, rows * (run->job->input_row / size_of(dtype)), diags);
+}
+
+enum status ends_write_rows(const struct lane *lane, int64_t rows, struct diags *diags)
+{
+	const struct job *job = lane->run->job;
+	const struct grad_options *options = lane->run->options;
+	const enum dtype in = dtype_compute(job->input.dtype), out = dtype_compute(job->whole.output.dtype);
+	enum status status = STATUS_OK;
+	if (options->gradient)
+		status = writer_write(options->gradient, lane->gradient, in, rows * (job->input_row / size_of(in)), diags);
+	if (status == STATUS_OK && lane->value)
+		status = writer_write(options->value, lane->value, out, rows * (job->output_row / size_of(out)), diags);
+	return status;
+}
+
+/* Arrays. */
+
+/* The cotangent's array in the type that the chain's output is computed in. */
+static enum status hold_cotangent(struct run *run, const struct array *array, const struct type *type,
+                                  struct diags *diags)
+{
+	const size_t count = (size_t)shape_count(&type->shape);
+	const bool wide = dtype_compute(type->dtype) == DTYPE_F64;
+	const struct allocator *allocator = run->options->job.allocator;
+	enum status status = slab_get(&run->cotangent, type_bytes(type), allocator, diags);
+	if (status)
+		return status;
+	void *to = run->cotangent.base;
+	if (wide == (dtype_compute(array->type.dtype) == DTYPE_F64))
+		memcpy(to, array->data, array->size);
+	else if (wide)
+		kernels_get(DTYPE_F32)->to_f64(to, array->data, count);
+	else
+		kernels_get(DTYPE_F64)->to_f32(to, array->data, count);
+	return STATUS_OK;
+}
+
+enum status ends_open(struct run *run, struct diags *diags)
+{
+	const char *path = run->options->cotangent;
+	const struct allocator *allocator = run->options->job.allocator;
+	const struct type *want = &run->job->whole.output;
+	char a[TYPE_TEXT], b[TYPE_TEXT];
+	struct array array;
+	if (!path)
+		return STATUS_OK;
+	enum status status = array_load(&array, path, NULL, run->options->special, true, allocator, &run->scratch, diags);
+	if (status)
+		return status;
+	if (shape_equal(&array.type.shape, &want->shape))
+		status = hold_cotangent(run, &array, want, diags);
+	else
+		status = diag_file(diags, STATUS_DATA, path, -1, "the cotangent is %s and the chain's output is %s",
+		                   type_format(&array.type, a), type_format(want, b));
+	array_free(&array, allocator);
+	return status;
+}
+
+enum status ends_begin_outputs(struct run *run, struct diags *diags)
+{
+	enum status status = STATUS_OK;
+	run->outputs_begun = true;
+	if (run->options->gradient)
+		status = writer_begin(run->options->gradient, &run->job->input, diags);
+	if (status == STATUS_OK && run->options->value)
+		status = writer_begin(run->options->value, &run->job->whole.output, diags);
+	return status;
+}
+
+enum status ends_finish_outputs(struct run *run, struct diags *diags)
+{
+	enum status status = run->outputs_begun ? STATUS_OK : ends_begin_outputs(run, diags);
+	if (status == STATUS_OK && run->options->value && run->job->tiled && run->job->whole.sums)
+		status = totals_write_output(run, diags);
+	if (status == STATUS_OK && run->options->gradient)
+		status = writer_end(run->options->gradient, diags);
+	if (status == STATUS_OK && run->options->value)
+		status = writer_end(run->options->value, diags);
+	return status;
+}
+
+void ends_close(struct run *run) { slab_put(&run->cotangent, run->options->job.allocator); }

@@ -1,0 +1,161 @@
+/*
+ * Private to a gradient run: for the files that it is made of, and no other. Each
+ * has one concern; those that have a part in the machine's calls put themselves
+ * into its hooks, where CONTEXT is the lane.
+ *
+ *     grad.c     the arrays of a stream; chunks of tiles, dealt to lanes
+ *     lane.c     a lane: its memory, one tile, and what the evaluator does at each call
+ *     ends.c     where input and cotangent come from, and value and gradient go to
+ *     store.c    states that are kept in reduced precision or on disk
+ *     resume.c   what of a run its journal holds, and how another takes it up
+ *     totals.c   what all tiles add up to: gradients of params, an output that is a sum
+ *     ready.c    which gradients are ready, as events
+ *     trace.c    the hooks with a clock around them
+ *
+ * Invariant: a run's fields stay as they are while lanes work, but for what is
+ * given in order, one chunk at a time (totals, writers), and what LOCK guards; a
+ * lane's fields are its own worker's.
+ */
+#ifndef EXEC_LANE_H
+#define EXEC_LANE_H
+
+#include "exec/grad.h"
+#include "exec/slab.h"
+#include "exec/spill.h"
+
+#include <pthread.h>
+
+/* One array of the stream. */
+struct run {
+	const struct chain *chain;
+	const struct params *params;
+	const struct grad_options *options;
+	struct grad_result *result;
+	struct job *job;
+	struct reader *reader;
+	const struct kernels *kernels[2]; /* F32, F64 */
+	struct team *team;                /* who share each step, where there are no tiles, or NULL */
+	struct lane *lanes;               /* job->lanes of them */
+	struct arena *arena;              /* for what is there to the end */
+	struct arena scratch;             /* for one array */
+	/* ends.c */
+	struct slab cotangent; /* no block: ones */
+	bool outputs_begun;
+	/* totals.c */
+	int64_t sum_doubles;       /* of the partial sums of params' gradients of one tile */
+	int64_t loss_count;        /* elements of an output that is summed over tiles */
+	double *loss_hi, *loss_lo; /* that sum */
+	/* ready.c */
+	int64_t *first_use; /* by param: the first step that reads it; only for events */
+	/* Traces and progress, which are told one at a time: under LOCK. */
+	pthread_mutex_t lock;
+	double begun;        /* the run, by clock_seconds */
+	double actions_done; /* where there is one tile */
+	int64_t rows_done;   /* where there are several */
+};
+
+struct lane {
+	struct run *run;
+	int index;
+	struct diags *diags; /* of the tile at hand */
+	struct arena arena;  /* to the lane's end */
+	struct slab slab, blocks;
+	/* In blocks, where there are tiles: of a chunk. */
+	char *input, *gradient, *value;
+	double *partials;           /* per_chunk times the sums of all params */
+	double *loss;               /* per_chunk partial sums of the output: hi and lo */
+	struct bound_param *params; /* with this tile's partials */
+	/* The tile at hand. */
+	int64_t chunk, tile;     /* the chunk; the tile within it */
+	int64_t first_row, rows; /* of the tile */
+	const struct tile_plan *plan;
+	struct machine_hooks hooks;
+	struct schedule *schedule; /* each lane reads its own */
+	struct counters measured;
+	struct recompute recompute;
+	/* store.c */
+	struct spill spill;     /* its own: lanes use the same slots at the same time */
+	struct schedule *ahead; /* the schedule again, to know which state is fetched next */
+	int64_t fetches;        /* of this tile, so far */
+	struct spill_piece *pieces;
+	size_t piece_count, piece_capacity;
+	double store_error;
+	/* resume.c */
+	bool skips;        /* goes on: nothing is computed until the last durable point */
+	int64_t points;    /* so far */
+	double next_point; /* none is written before, in seconds */
+	/* trace.c */
+	struct machine_hooks untraced;
+	int64_t live; /* bytes of the slab in use, as last traced */
+};
+
+/* lane.c */
+
+/* A lane with all its memory and no tile yet. To be closed whatever is returned. */
+enum status lane_open(struct lane *lane, struct run *run, int index, struct diags *diags);
+/* Runs tile TILE of CHUNK, wholly. */
+enum status lane_run_tile(struct lane *lane, int64_t chunk, int64_t tile, struct diags *diags);
+void lane_close(struct lane *lane);
+
+/* ends.c */
+
+void ends_hook(struct machine_hooks *hooks);
+/* Reads the cotangent's file. STATUS_DATA where it is not of the output's shape. */
+enum status ends_open(struct run *run, struct diags *diags);
+/* What cannot begin writes nothing: where there is one tile the outputs begin only when its input is read. */
+enum status ends_begin_outputs(struct run *run, struct diags *diags);
+/* ROWS rows of the input into the lane's block; of gradient and value out of its blocks. */
+enum status ends_read_rows(struct lane *lane, int64_t rows, struct diags *diags);
+enum status ends_write_rows(const struct lane *lane, int64_t rows, struct diags *diags);
+enum status ends_finish_outputs(struct run *run, struct diags *diags);
+void ends_close(struct run *run);
+
+/* store.c */
+
+void store_hook(struct machine_hooks *hooks);
+/* The lane's disk, where --spill names a directory. */
+enum status store_open(struct lane *lane, struct diags *diags);
+/* Sets the lane's pieces to ARRAYS, and makes room for MORE. */
+enum status store_set_pieces(struct lane *lane, const struct machine_array *arrays, size_t count, size_t more);
+/* Where in the spill file the schedule's disk slot SLOT is. */
+int64_t store_slot(const struct lane *lane, int64_t slot);
+
+/* resume.c: with a journal there is one lane and one tile. */
+
+void resume_hook(struct machine_hooks *hooks);
+/* Opens the journal: with the input, of SIZE bytes, it is known whose it must be. The lane skips where it goes on. */
+enum status resume_open(struct lane *lane, const void *input, size_t size);
+/* Keeps the output for a run that goes on after the first sweep; such a run has it from there. */
+enum status resume_keep_output(struct lane *lane, void *output, size_t size);
+
+/* totals.c */
+
+/* Makes room for what the array at hand adds to; what earlier ones have added to stays. */
+enum status totals_open(struct run *run, struct diags *diags);
+/* Zeroes the sums of the lane's tile, and aims its params at them. */
+void totals_aim(struct lane *lane);
+/* Where the output's partial sums go that CALL makes, hi and then lo; or NULL. */
+double *totals_of_call(const struct lane *lane, const struct machine_call *call);
+/* Adds those of TILE to the totals. In the order of tiles, so that no bit depends on who made them. */
+void totals_add(const struct lane *lane, int64_t tile);
+/* Writes the output that is a sum over all tiles. */
+enum status totals_write_output(struct run *run, struct diags *diags);
+/* Rounds the gradients of params, when the last array is done. */
+void totals_finish(struct grad_result *result);
+void totals_free(struct grad_result *result, const struct allocator *allocator);
+
+/* ready.c: nothing where no events are wanted. */
+
+enum status ready_open(struct run *run, struct diags *diags);
+/* The backward pass has run step STEP. */
+enum status ready_step(struct run *run, int64_t step, struct diags *diags);
+/* All is done. */
+enum status ready_finish(struct run *run, struct diags *diags);
+
+/* trace.c: nothing where no trace is wanted. */
+
+void trace_hook(struct lane *lane);
+enum status trace_begin_tile(struct lane *lane);
+enum status trace_end_tile(struct lane *lane);
+
+#endif

@@ -1,0 +1,216 @@
+/*
+ * What tiles add up to: gradients of params, and the output where it is a sum over
+ * the streamed axis. Each tile has sums of its own in its lane; they are added to
+ * the totals one tile after another, in order, so that nothing depends on how many
+ * lanes there are. Where there is one tile it adds to the totals themselves.
+ *
+ * Sums are doubles, and of doubles they have a second part, of what their roundings
+ * have lost (hi and lo). A tile's lie in the lane as param after param: hi, then lo
+ * where there is one. A param that is cut into tiles is not summed: its gradient has
+ * rows, each tile's own.
+ *
+ * Invariant: totals are of all arrays of the stream so far, and are rounded once,
+ * at the end.
+ */
+#include "exec/lane.h"
+
+#include <math.h>
+#include <string.h>
+
+static void *zeros_get(const struct allocator *allocator, size_t size)
+{
+	void *zeros = allocator_get(allocator, size + 1, 1);
+	return zeros ? memset(zeros, 0, size) : NULL;
+}
+
+/* Gives the gradient of param I what it wants of rows and sums, where an earlier array has not. */
+static enum status open_param(const struct run *run, size_t i, struct diags *diags)
+{
+	struct param_gradient *g = &run->result->params[i];
+	const struct allocator *allocator = run->options->job.allocator;
+	const bool rows = job_has_rows(run->job, i);
+	g->type = run->params->bound[i].type;
+	g->size = (size_t)type_bytes(&g->type);
+	g->sum_size = (size_t)param_sum_bytes(&run->chain->params[i]);
+	if (rows && !g->rows)
+		g->rows = zeros_get(allocator, g->size);
+	else if (!rows && !g->hi)
+		g->hi = zeros_get(allocator, g->sum_size);
+	if (rows ? !g->rows : !g->hi)
+		return diag_memory(diags);
+	g->lo = g->hi && g->type.dtype == DTYPE_F64 ? g->hi + shape_count(&g->type.shape) : NULL;
+	return STATUS_OK;
+}
+
+static enum status open_loss(struct run *run, struct diags *diags)
+{
+	run->loss_count = shape_count(&run->job->whole.output.shape);
+	run->loss_hi = arena_array(&run->scratch, (size_t)run->loss_count + 1, 2 * sizeof(double));
+	if (!run->loss_hi)
+		return diag_memory(diags);
+	run->loss_lo = run->loss_hi + run->loss_count;
+	return STATUS_OK;
+}
+
+enum status totals_open(struct run *run, struct diags *diags)
+{
+	struct grad_result *result = run->result;
+	const size_t count = run->chain->param_count;
+	if (!result->params)
+		result->params = arena_array(run->arena, count + 1, sizeof *result->params);
+	if (!result->params)
+		return diag_memory(diags);
+	result->param_count = count;
+	enum status status = STATUS_OK;
+	for (size_t i = 0; i < count && status == STATUS_OK; i++)
+		if (run->chain->params[i].differentiated)
+			status = open_param(run, i, diags);
+	run->sum_doubles = run->job->partial_bytes / (int64_t)sizeof(double);
+	if (status == STATUS_OK && run->job->tiled && run->job->whole.sums)
+		status = open_loss(run, diags);
+	return status;
+}
+
+/* The lane's sums of TILE; NULL where there are no tiles. */
+static double *partials_of(const struct lane *lane, int64_t tile)
+{
+	return lane->partials ? lane->partials + tile * lane->run->sum_doubles : NULL;
+}
+
+static double *loss_of(const struct lane *lane, int64_t tile)
+{
+	return lane->loss ? lane->loss + 2 * lane->run->loss_count * tile : NULL;
+}
+
+void totals_aim(struct lane *lane)
+{
+	const struct run *run = lane->run;
+	double *next = partials_of(lane, lane->tile), *loss = loss_of(lane, lane->tile);
+	if (next)
+		memset(next, 0, (size_t)run->sum_doubles * sizeof *next);
+	if (loss)
+		memset(loss, 0, 2 * (size_t)run->loss_count * sizeof *loss);
+	for (size_t i = 0; i < run->params->count; i++) {
+		struct bound_param *bound = &lane->params[i];
+		const struct param_gradient *total = &run->result->params[i];
+		*bound = run->params->bound[i];
+		bound->streamed = job_has_rows(run->job, i);
+		bound->hi = bound->lo = NULL;
+		bound->gradient = NULL;
+		if (!run->chain->params[i].differentiated)
+			continue;
+		if (bound->streamed) {
+			bound->gradient = total->rows;
+		} else if (!run->job->tiled) {
+			bound->hi = total->hi;
+			bound->lo = total->lo;
+		} else {
+			const int64_t count = shape_count(&bound->type.shape);
+			const bool wide = bound->type.dtype == DTYPE_F64;
+			bound->hi = next;
+			bound->lo = wide ? next + count : NULL;
+			next += wide ? 2 * count : count;
+		}
+	}
+}
+
+double *totals_of_call(const struct lane *lane, const struct machine_call *call)
+{
+	const struct job *job = lane->run->job;
+	if (!lane->loss || call->kind == CALL_BACKWARD)
+		return NULL;
+	return call->step + 1 == (policy_by_value(job->policy) ? 1 : job->whole.steps) ? loss_of(lane, lane->tile) : NULL;
+}
+
+/* Adds COUNT sums of a tile to the totals; a total of two parts by Neumaier. */
+static void add_wide(const struct run *run, double *hi, double *lo, const double *from_hi, const double *from_lo,
+                     int64_t count)
+{
+	if (!lo) {
+		run->kernels[1]->accumulate(hi, from_hi, (size_t)count);
+		return;
+	}
+	for (int64_t i = 0; i < count; i++) {
+		double a = hi[i], b = from_hi[i], sum = a + b;
+		double error = fabs(a) >= fabs(b) ? (a - sum) + b : (b - sum) + a;
+		lo[i] += isfinite(sum) ? error + from_lo[i] : 0;
+		hi[i] = sum;
+	}
+}
+
+void totals_add(const struct lane *lane, int64_t tile)
+{
+	const struct run *run = lane->run;
+	const double *next = partials_of(lane, tile), *loss = loss_of(lane, tile);
+	for (size_t i = 0; next && i < run->params->count; i++) {
+		if (!run->chain->params[i].differentiated || job_has_rows(run->job, i))
+			continue;
+		const struct param_gradient *total = &run->result->params[i];
+		const int64_t count = shape_count(&total->type.shape);
+		const bool wide = run->params->bound[i].type.dtype == DTYPE_F64;
+		add_wide(run, total->hi, total->lo, next, wide ? next + count : NULL, count);
+		next += wide ? 2 * count : count;
+	}
+	if (loss)
+		add_wide(run, run->loss_hi, run->loss_lo, loss, loss + run->loss_count, run->loss_count);
+}
+
+enum status totals_write_output(struct run *run, struct diags *diags)
+{
+	const struct allocator *allocator = run->options->job.allocator;
+	const struct lowered *whole = &run->job->whole;
+	const struct step *last = lowered_step(whole, whole->steps - 1, NULL);
+	const struct instr *instr = &last->body->instrs[last->body->instr_count - 1];
+	struct op_call call = {.op = instr->op,
+	                       .attrs = instr->attrs,
+	                       .v = instr->of_v,
+	                       .a = instr->of_a,
+	                       .y = instr->of_y,
+	                       .whole = run->job->rows,
+	                       .kernels = kernels_get(instr->of_y->dtype)};
+	struct slab out;
+	enum status status = slab_get(&out, type_bytes(instr->of_y), allocator, diags);
+	if (status)
+		return status;
+	sum_finish(&call, out.base, run->loss_hi, run->loss_lo, run->loss_count);
+	status = writer_write(run->options->value, out.base, instr->of_y->dtype, run->loss_count, diags);
+	slab_put(&out, allocator);
+	return status;
+}
+
+/*
+ * Adds the sums to the rows; or where there are none, puts them where they lie,
+ * from the first on, as no element takes more than its sum.
+ */
+static void round_sums(struct param_gradient *g)
+{
+	const int64_t count = g->hi ? shape_count(&g->type.shape) : 0;
+	const bool wide = g->type.dtype == DTYPE_F64;
+	g->data = g->rows ? g->rows : (void *)g->hi;
+	for (int64_t k = 0; k < count; k++) {
+		double sum = g->hi[k];
+		if (g->lo && isfinite(sum))
+			sum += g->lo[k];
+		if (g->rows)
+			sum = (wide ? ((double *)g->rows)[k] : (double)((float *)g->rows)[k]) + sum;
+		const float narrow = (float)sum;
+		if (wide)
+			memcpy((char *)g->data + k * 8, &sum, sizeof sum);
+		else
+			memcpy((char *)g->data + k * 4, &narrow, sizeof narrow);
+	}
+}
+
+void totals_finish(struct grad_result *result)
+{
+	for (size_t i = 0; i < result->param_count; i++)
+		round_sums(&result->params[i]);
+}
+
+void totals_free(struct grad_result *result, const struct allocator *allocator)
+{
+	for (size_t i = 0; i < result->param_count; i++) {
+		allocator_put(allocator, result->params[i].rows, result->params[i].size + 1);
+		allocator_put(allocator, result->params[i].hi, result->params[i].sum_size + 1);
+	}
+}
