@@ -12,7 +12,6 @@
 #ifndef EXEC_JOURNAL_H
 #define EXEC_JOURNAL_H
 
-#include "base/hash.h"
 #include "exec/spill.h"
 
 enum journal_part {
@@ -31,8 +30,6 @@ enum journal_part {
 struct journal_identity {
 	uint64_t parts[JOURNAL_PARTS];
 };
-#define JOURNAL_HASH_START HASH_START
-#define journal_hash hash_bytes
 
 /* Slots of the spill file: a state's is its disk slot and JOURNAL_STATES. */
 enum journal_slot { JOURNAL_POINT_A, JOURNAL_POINT_B, JOURNAL_VALUE, JOURNAL_STATES };

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 
 /* Points cost a run a tenth of its time at most: those that come too soon are left out. */
 enum { POINT_SHARE = 10 };
@@ -22,7 +23,7 @@ enum { POINT_SHARE = 10 };
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-	return journal_hash(hash, text ? text : "", text ? strlen(text) + 1 : 0);
+	return hash_bytes(hash, text ? text : "", text ? strlen(text) + 1 : 0);
 }
 
 /* All that decides the bits of the gradient, and what of it a point holds. */
@@ -32,29 +33,29 @@ static void identify(const struct run *run, const void *input, size_t size, stru
 	uint64_t *parts = identity->parts;
 	char type[TYPE_TEXT];
 	memset(identity, 0, sizeof *identity);
-	parts[JOURNAL_CHAIN] = journal_hash(JOURNAL_HASH_START, run->chain->source->text, run->chain->source->length);
+	parts[JOURNAL_CHAIN] = hash_bytes(HASH_START, run->chain->source->text, run->chain->source->length);
 	/* Where costs are measured, or memory is, another schedule may be chosen than was. */
 	const struct counters *c = &run->job->predicted;
 	const int64_t schedule[] = {c->evaluations, c->checkpoints, c->spill_writes, c->spill_reads};
-	parts[JOURNAL_POLICY] = hash_text(JOURNAL_HASH_START, run->job->policy->text);
+	parts[JOURNAL_POLICY] = hash_text(HASH_START, run->job->policy->text);
 	parts[JOURNAL_POLICY] = hash_text(parts[JOURNAL_POLICY], run->job->scheduled.text);
-	parts[JOURNAL_POLICY] = journal_hash(parts[JOURNAL_POLICY], schedule, sizeof schedule);
+	parts[JOURNAL_POLICY] = hash_bytes(parts[JOURNAL_POLICY], schedule, sizeof schedule);
 	const int types[] = {run->options->dtype, options->store, run->options->flush_denormals};
-	parts[JOURNAL_TYPES] = journal_hash(JOURNAL_HASH_START, types, sizeof types);
+	parts[JOURNAL_TYPES] = hash_bytes(HASH_START, types, sizeof types);
 	parts[JOURNAL_VALUE_WANTED] = run->options->value != NULL;
 	if (run->cotangent.block)
 		parts[JOURNAL_COTANGENT] =
-			journal_hash(JOURNAL_HASH_START, run->cotangent.base, (size_t)type_bytes(&run->job->whole.output));
+			hash_bytes(HASH_START, run->cotangent.base, (size_t)type_bytes(&run->job->whole.output));
 	const char *const program[] = {run->kernels[0]->isa, blas_name(), PACKAGE_VERSION};
 	for (size_t i = 0; i < sizeof program / sizeof *program; i++)
 		parts[JOURNAL_PROGRAM] = hash_text(parts[JOURNAL_PROGRAM], program[i]);
 	for (size_t i = 0; i < run->params->count; i++) {
 		const struct bound_param *bound = &run->params->bound[i];
 		parts[JOURNAL_PARAMS] = hash_text(parts[JOURNAL_PARAMS], type_format(&bound->type, type));
-		parts[JOURNAL_PARAMS] = journal_hash(parts[JOURNAL_PARAMS], bound->data, (size_t)type_bytes(&bound->type));
+		parts[JOURNAL_PARAMS] = hash_bytes(parts[JOURNAL_PARAMS], bound->data, (size_t)type_bytes(&bound->type));
 	}
-	parts[JOURNAL_INPUT] = hash_text(JOURNAL_HASH_START, type_format(&run->job->input, type));
-	parts[JOURNAL_INPUT] = journal_hash(parts[JOURNAL_INPUT], input, size);
+	parts[JOURNAL_INPUT] = hash_text(HASH_START, type_format(&run->job->input, type));
+	parts[JOURNAL_INPUT] = hash_bytes(parts[JOURNAL_INPUT], input, size);
 }
 
 enum status resume_open(struct lane *lane, const void *input, size_t size)
