@@ -43,8 +43,8 @@ static void compute(struct lane *lane, const struct machine_call *call)
 {
 	const struct run *run = lane->run;
 	const struct body *body = call->program->body;
-	const void *ins[body->in_count + 1];
-	void *outs[body->out_count + 1];
+	const void **ins = lane->ins;
+	void **outs = lane->outs;
 	for (size_t i = 0; i < body->in_count; i++)
 		ins[i] = call->ins[i] < 0 ? NULL : lane->slab.base + call->ins[i];
 	for (size_t i = 0; i < body->out_count; i++)
@@ -136,8 +136,12 @@ enum status lane_open(struct lane *lane, struct run *run, int index, struct diag
 	arena_init(&lane->arena, allocator);
 	open_hooks(lane);
 	lane->params = arena_array(&lane->arena, run->params->count + 1, sizeof *lane->params);
+	const size_t tile = units_ports(&job->tile.units), rest = units_ports(&job->rest.units);
+	const size_t ports = tile > rest ? tile : rest;
+	lane->ins = arena_array(&lane->arena, ports + 1, sizeof *lane->ins);
+	lane->outs = arena_array(&lane->arena, ports + 1, sizeof *lane->outs);
 	lane->schedule = schedule_copy(job->schedule);
-	enum status status = lane->params && lane->schedule ? STATUS_OK : diag_memory(diags);
+	enum status status = lane->params && lane->ins && lane->outs && lane->schedule ? STATUS_OK : diag_memory(diags);
 	if (status == STATUS_OK && run->options->spill)
 		status = store_open(lane, diags);
 	if (status == STATUS_OK && run->options->compare)

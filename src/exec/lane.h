@@ -65,6 +65,8 @@ struct lane {
 	double *partials;           /* per_chunk times the sums of all params */
 	double *loss;               /* per_chunk partial sums of the output: hi and lo */
 	struct bound_param *params; /* with this tile's partials */
+	const void **ins;           /* of a call: room for the most that any has */
+	void **outs;
 	/* The tile at hand. */
 	int64_t chunk, tile;     /* the chunk; the tile within it */
 	int64_t first_row, rows; /* of the tile */

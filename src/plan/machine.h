@@ -37,6 +37,8 @@ struct units {
 /* Linearises and compiles every distinct step of LOWERED (LOWER_STEPS; LOWER_UNROLLED with a policy by value). */
 enum status units_make(struct units *units, const struct lowered *lowered, const struct policy *policy,
                        struct arena *arena, struct diags *diags);
+/* The most ins, or outs, that a program of UNITS has; 0 where UNITS are all zeros. */
+size_t units_ports(const struct units *units);
 /*
  * How many share each program of UNITS, of whole arrays, where THREADS may: 1
  * where the arrays are not worth it. *BYTES: what each but the first needs.

@@ -205,6 +205,21 @@ static void add_runs(const struct units *units, const struct item *items, size_t
 	}
 }
 
+size_t units_ports(const struct units *units)
+{
+	size_t most = 0;
+	for (size_t i = 0; units->lowered && i < units->lowered->distinct_count; i++) {
+		const struct unit *unit = &units->units[i];
+		const struct body *bodies[] = {unit->forward_body, unit->linear.record, unit->linear.record_only,
+		                               unit->linear.backward};
+		for (size_t k = 0; k < sizeof bodies / sizeof *bodies; k++) {
+			most = bodies[k]->in_count > most ? bodies[k]->in_count : most;
+			most = bodies[k]->out_count > most ? bodies[k]->out_count : most;
+		}
+	}
+	return most;
+}
+
 int units_team(const struct units *units, int threads, int64_t *bytes)
 {
 	int64_t widest = 0;
