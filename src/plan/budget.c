@@ -14,9 +14,9 @@
  *
  * Invariant: which schedules are tried depends on the budget only so that more
  * bytes never lose one: the sets are fixed, units depend on the chain alone (2^-g of
- * what save-all takes, for those g whose range the budget and its reach are in, and
- * one above: each as small as the room for tables allows, which is known before
- * they are made), and of a table's levels the highest whose schedule fits is sought
+ * what save-all takes, for those g whose range is more than half the budget: each as
+ * small as the room for tables allows, which is known before they are made), and of a
+ * table's levels, up to the budget and SLACK, the highest whose schedule fits is sought
  * along a fixed ladder; where a judge says that there will be a run, small tables are
  * made for all budgets, finer ones beside them for budgets that leave the steps more
  * than the tables take, so that planning takes no more than the run will. So the cost
@@ -40,13 +40,13 @@ enum {
 	GROUPED = 20000,   /* steps, joined to MANY parts at most, likewise */
 	LEAST_PARTS = 400, /* parts that the schedule of least peak is sought for */
 	LEVELS_MOST = 20000,
-	SLACK = 8,       /* levels beyond a range, as units are rounded */
+	SLACK = 24,      /* levels beyond a budget whose schedules may fit it: each state that is held is rounded up */
 	NUMBERED = 1000, /* steps that revolve:S and online:S are tried for */
 	EACH = 100000,   /* rungs of so many steps in all are all tried */
 	TRIES = 150,     /* of a table's ladder: first, and again between two rungs */
 	TRIES_LONG = 12, /* for more than NUMBERED steps */
 };
-/* What tables may take: a budget has those up to its own bytes, and the first. */
+/* What tables may take: a budget of a run has those up to its own bytes, and the first; others the largest. */
 static const int64_t tables_least = 6250000, tables_most = 100000000, table_work = 700000000;
 
 /*
@@ -427,14 +427,15 @@ static struct table_size size_of(const struct levels *l, int64_t range)
 }
 
 /*
- * The least unit for tables up to RANGE bytes that take at most ROOM, of which a row
- * has two levels more than its range of bytes as sizes are rounded; 0 where none is.
+ * The least unit for tables up to RANGE bytes, and SLACK, that take at most ROOM, of
+ * which a row has two levels more than its range of bytes as sizes are rounded; 0 where
+ * none is.
  */
 static int64_t unit_within(const struct levels *l, int64_t range, int64_t room)
 {
 	const struct table_size size = size_of(l, range);
-	const double cells =
-		(double)room / sizeof(float) - (double)size.rows * (3 + 2 * sizeof(struct row) / sizeof(float));
+	const double each = 3 + 2.0 * sizeof(struct row) / sizeof(float);
+	const double cells = (double)room / sizeof(float) - (double)size.rows * each - (double)size.open * SLACK;
 	if (cells <= 0)
 		return 0;
 	const double unit = fmax(size.cells / cells, fmax(size.work / table_work, (double)range / LEVELS_MOST));
@@ -503,7 +504,7 @@ static enum status offer_ladder(const struct search *s, struct budget_goal *goal
 	enum status status = STATUS_OK;
 	enum verdict_on on = TOO_LARGE;
 	for (int64_t i = count - 1; status == STATUS_OK; i = i > coarse ? i - coarse : 0) {
-		if (grid->rest + (l->levels[i] - 1) * grid->unit <= reach)
+		if (grid->rest + (l->levels[i] - SLACK) * grid->unit <= reach)
 			status = offer_rung(s, goal, l, i, &on);
 		if (i == 0 || on != TOO_LARGE) {
 			below = i;
@@ -659,13 +660,13 @@ static enum status offer_ranges(struct search *s, const struct levels *l)
 	enum status status = STATUS_OK;
 	for (int64_t range = s->range; range > 0 && range >= least && !status; range /= 2) {
 		int64_t each = unit_within(l, range, s->room);
-		if (each == 0 || (s->room > tables_least && each == unit_within(l, range, s->room / 4)))
+		if (each == 0 || (s->judge && s->room > tables_least && each == unit_within(l, range, s->room / 4)))
 			continue;
 		for (size_t i = 0; i < s->count; i++) {
 			const struct budget_goal *goal = &s->goals[i];
 			int64_t available = goal->bytes - s->costs->fixed, reach = reach_of(s, goal) - s->costs->fixed;
-			bool within = is_sought(s, goal) && range / 4 < reach && range > available / 2;
-			s->levels[i] = within ? range / each + 1 + SLACK : 0;
+			bool within = is_sought(s, goal) && range > available / 2;
+			s->levels[i] = within ? (reach < range ? reach : range) / each + 1 + SLACK : 0;
 		}
 		status = solve_and_offer(s, l, each, 0);
 	}
@@ -683,7 +684,7 @@ static enum status offer_tables(struct search *s, const struct levels *l)
 	enum status status = STATUS_OK;
 	int64_t before = least_range(l) / unit;
 	s->exact = 0;
-	for (s->room = tables_least; s->room <= tables_most && !status; s->room *= 4) {
+	for (s->room = s->judge ? tables_least : tables_most; s->room <= tables_most && !status; s->room *= 4) {
 		const int64_t levels = levels_within(l, unit, s->range, s->room);
 		if (levels > before) {
 			status = offer_units(s, l, unit, levels + 2);

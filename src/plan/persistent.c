@@ -343,6 +343,7 @@ void table_measure(const struct table *t, int64_t top, struct table_size *size)
 				if (row->low > high)
 					continue;
 				size->rows++;
+				size->open += row->high > top;
 				size->cells += (double)(high - row->low);
 				size->work += (double)(high - row->low) * (double)(j - i);
 			}

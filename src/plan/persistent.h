@@ -65,9 +65,9 @@ bool table_solve(struct table *table, const struct allocator *allocator);
 bool table_bound(struct table *table, const struct allocator *allocator);
 void table_free(struct table *table, const struct allocator *allocator);
 
-/* What tables take: rows, levels at which their times may fall, and sums that are compared. */
+/* What tables take: rows, those of them whose times fall beyond, levels at which times may fall, sums compared. */
 struct table_size {
-	int64_t rows;
+	int64_t rows, open;
 	double cells, work;
 };
 /* Adds to SIZE what TABLE, of which the bounds are known, would take up to level TOP, less that of INNER. */

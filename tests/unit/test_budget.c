@@ -185,7 +185,10 @@ START_TEST(save_all_where_it_fits)
 }
 END_TEST
 
-/* Random chains: within the budget, the least that is named works, and more bytes are never worse. */
+/*
+ * Random chains: within the budget, the least that is named works, more bytes are never
+ * worse, and what a plan takes is budget enough for it.
+ */
 static void random_chains(uint64_t seed, int rounds, int64_t runs, int64_t longest, int64_t budgets)
 {
 	struct step_run *room = calloc((size_t)runs, sizeof *room);
@@ -209,6 +212,10 @@ static void random_chains(uint64_t seed, int rounds, int64_t runs, int64_t longe
 			ck_assert_int_eq(plan.status, STATUS_OK);
 			ck_assert_msg(plan.time <= before.time * (1 + 1e-9), "%lld steps: %g in %lld bytes, %g in fewer",
 			              (long long)costs.steps, plan.time, (long long)bytes, before.time);
+			struct plan own = plan_within(&costs, plan.peak);
+			ck_assert_msg(own.status == STATUS_OK && own.time <= plan.time * (1 + 1e-9),
+			              "%lld steps: %g in %lld bytes, %g in %lld, of which it takes these", (long long)costs.steps,
+			              own.time, (long long)plan.peak, plan.time, (long long)bytes);
 			before = plan;
 		}
 		ck_assert_int_eq(before.evaluations, costs.steps);
