@@ -64,9 +64,10 @@ static enum status give_chunk(void *context, int worker, int64_t chunk, struct d
 {
 	struct run *run = context;
 	const struct lane *lane = &run->lanes[worker];
+	enum status status = run->outputs_begun ? STATUS_OK : ends_begin_outputs(run, diags);
 	for (int64_t tile = 0; tile < chunk_tiles(run->job, chunk); tile++)
 		totals_add(lane, tile);
-	return ends_write_rows(lane, chunk_rows(run->job, chunk), diags);
+	return status ? status : ends_write_rows(lane, chunk_rows(run->job, chunk), diags);
 }
 
 static enum status run_tiled(struct run *run, struct diags *diags)
@@ -84,8 +85,7 @@ static enum status run_tiled(struct run *run, struct diags *diags)
 	                                  .context = run,
 	                                  .flush_denormals = run->options->flush_denormals,
 	                                  .allocator = run->options->job.allocator};
-	enum status status = ends_begin_outputs(run, diags);
-	return status ? status : pipeline_run(&pipeline, diags);
+	return pipeline_run(&pipeline, diags);
 }
 
 /* The one tile of a chain that is not streamed. */

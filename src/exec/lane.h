@@ -104,7 +104,7 @@ void lane_close(struct lane *lane);
 void ends_hook(struct machine_hooks *hooks);
 /* Reads the cotangent's file. STATUS_DATA where it is not of the output's shape. */
 enum status ends_open(struct run *run, struct diags *diags);
-/* What cannot begin writes nothing: where there is one tile the outputs begin only when its input is read. */
+/* What cannot begin writes nothing: outputs begin only when an input is read, or the first chunk is to be given. */
 enum status ends_begin_outputs(struct run *run, struct diags *diags);
 /* ROWS rows of the input into the lane's block; of gradient and value out of its blocks. */
 enum status ends_read_rows(struct lane *lane, int64_t rows, struct diags *diags);

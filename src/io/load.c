@@ -4,11 +4,11 @@
  */
 #include "io/load.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
+#include "io/json.h"
 #include "io/libzip.h"
 #include "io/npy.h"
 
@@ -395,9 +395,11 @@ static enum status load_safetensors(struct array *array, struct input *input, co
 	if (!status) {
 		json_error_t error;
 		json_t *header = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, &error);
-		if (!json_is_object(header))
+		if (!header && json_lacked_memory(&error))
+			status = diag_memory(diags);
+		else if (!json_is_object(header))
 			status = diag_file(diags, STATUS_DATA, input->name, 8 + (error.position > 0 ? error.position : 0),
-			                   "safetensors header: %s", error.text);
+			                   "safetensors header: %s", header ? "an object is wanted" : error.text);
 		else
 			status = load_tensor(array, input, header, 8 + (int64_t)length, key, cast, allocator, arena, diags);
 		json_decref(header);

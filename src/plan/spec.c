@@ -9,11 +9,12 @@
  */
 #include "plan/spec.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "io/json.h"
 
 #define BYTES_MOST 9007199254740992.0 /* 2^53: what JSON's numbers hold exactly */
 #define COST_MOST 1e15
@@ -299,7 +300,7 @@ enum status spec_read(struct spec *spec, const struct source *source, struct are
 	json_error_t error;
 	*spec = (struct spec){0};
 	json_t *top = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, &error);
-	if (!top && json_error_code(&error) == json_error_out_of_memory)
+	if (!top && json_lacked_memory(&error))
 		return diag_memory(diags);
 	if (!top) {
 		size_t at = error.position > 0 ? (size_t)error.position - 1 : 0;

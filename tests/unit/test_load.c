@@ -223,6 +223,7 @@ static const struct {
 	{"{\"a\"", NULL},
 	{"{", NULL},
 	{"{\"a\":1,\"a\":1}", NULL},
+	{"[1]", "safetensors header: an object is wanted"},
 };
 
 START_TEST(wrong_safetensors)
