@@ -13,6 +13,7 @@
 #include "chain/chain.h"
 
 #include "base/checked.h"
+#include "base/dictionary.h"
 
 #include <string.h>
 
@@ -23,7 +24,8 @@ struct binding {
 };
 
 struct names {
-	struct binding *bindings;
+	struct dictionary by_name; /* of bindings */
+	struct binding *bindings;  /* all of them, the newest first */
 	struct names *outer;
 	struct def *def; /* whose body it is, or NULL */
 };
@@ -41,6 +43,7 @@ struct resolver {
 	const struct block *top;
 	struct names *scope;
 	struct def_entry *defs;
+	struct dictionary named, declared; /* the names in chain->names, of chain->params: only whether they are there */
 	size_t variable_capacity, param_capacity, name_capacity, block_capacity;
 	bool at_top;
 };
@@ -51,10 +54,7 @@ static enum status fail_memory(struct resolver *r) { return diag_memory(r->diags
 
 static struct binding *find_in_scope(struct names *scope, const char *name)
 {
-	for (struct binding *b = scope->bindings; b; b = b->next)
-		if (!strcmp(b->name, name))
-			return b;
-	return NULL;
+	return dictionary_find(&scope->by_name, name);
 }
 
 static struct binding *find_binding(struct resolver *r, const char *name)
@@ -73,7 +73,7 @@ static enum status bind(struct resolver *r, const char *name, struct ref ref)
 	struct binding *b = find_in_scope(r->scope, name);
 	if (!b) {
 		b = arena_alloc(r->arena, sizeof *b);
-		if (!b)
+		if (!b || !dictionary_put(&r->scope->by_name, r->arena, name, b))
 			return fail_memory(r);
 		b->name = name;
 		b->next = r->scope->bindings;
@@ -470,11 +470,10 @@ static enum status variable_for(struct resolver *r, const char *name, uint32_t *
 static enum status note_name(struct resolver *r, const char *name)
 {
 	struct chain *chain = r->chain;
-	for (size_t i = 0; i < chain->name_count; i++)
-		if (!strcmp(chain->names[i], name))
-			return STATUS_OK;
+	if (dictionary_find(&r->named, name))
+		return STATUS_OK;
 	const char **grown = arena_grow(r->arena, chain->names, chain->name_count, &r->name_capacity, sizeof *grown);
-	if (!grown)
+	if (!grown || !dictionary_put(&r->named, r->arena, name, chain))
 		return fail_memory(r);
 	chain->names = grown;
 	grown[chain->name_count++] = name;
@@ -653,13 +652,12 @@ static enum status resolve_checkpoint(struct resolver *r, const struct statement
 static enum status resolve_param(struct resolver *r, const struct statement *s)
 {
 	struct chain *chain = r->chain;
-	for (size_t i = 0; i < chain->param_count; i++)
-		if (!strcmp(chain->params[i].name, s->name))
-			return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is declared twice", s->name);
+	if (dictionary_find(&r->declared, s->name))
+		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is declared twice", s->name);
 	if (!strcmp(s->name, chain->input))
 		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is the input's name", s->name);
 	struct param *grown = arena_grow(r->arena, chain->params, chain->param_count, &r->param_capacity, sizeof *grown);
-	if (!grown)
+	if (!grown || !dictionary_put(&r->declared, r->arena, s->name, chain))
 		return fail_memory(r);
 	chain->params = grown;
 	struct param *param = &grown[chain->param_count];

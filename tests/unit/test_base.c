@@ -1,4 +1,4 @@
-/* Allocation, arenas, sources, diagnostics as they are rendered, suggestions, types, hashes. */
+/* Allocation, arenas, dictionaries, sources, diagnostics as they are rendered, suggestions, types, hashes. */
 #include "base/arena.h"
 
 #include <check.h>
@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/diag.h"
+#include "base/dictionary.h"
 #include "base/hash.h"
 #include "base/type.h"
 
@@ -159,6 +160,61 @@ START_TEST(arena_text_and_growth)
 	}
 	for (int i = 0; i < 10000; i++)
 		ck_assert_int_eq(numbers[i], i);
+}
+END_TEST
+
+/* Against a list that is searched from its end; names of one letter to four, so that many come again. */
+START_TEST(dictionaries_tell_what_was_put_last)
+{
+	enum { NAMES = 2000 };
+	static char names[NAMES][5];
+	static int values[NAMES];
+	struct dictionary dictionary = {0};
+	uint32_t seed = 1;
+	for (int put = 0; put < NAMES; put++) {
+		const int length = 1 + put % 4;
+		for (int i = 0; i < length; i++) {
+			seed = seed * 1664525 + 1013904223;
+			names[put][i] = (char)('a' + (seed >> 24) % 6);
+		}
+		const int *before = NULL;
+		size_t different = 0;
+		for (int i = 0; i < put; i++) {
+			bool again = false;
+			for (int k = i + 1; k < put && !again; k++)
+				again = !strcmp(names[i], names[k]);
+			different += put % 400 == 0 && !again;
+			before = strcmp(names[i], names[put]) ? before : &values[i];
+		}
+		ck_assert(put % 400 != 0 || dictionary.count == different);
+		ck_assert_ptr_eq(dictionary_find(&dictionary, names[put]), before);
+		ck_assert(dictionary_put(&dictionary, &arena, names[put], &values[put]));
+		ck_assert_ptr_eq(dictionary_find(&dictionary, names[put]), &values[put]);
+	}
+	ck_assert_ptr_null(dictionary_find(&dictionary, ""));
+	ck_assert_ptr_null(dictionary_find(&dictionary, "abcde"));
+}
+END_TEST
+
+/* The first and the second table are refused: what was put stays. */
+START_TEST(a_dictionary_that_cannot_grow_is_as_before)
+{
+	static const char *const names[] = {"a", "b", "c", "d", "e"};
+	struct dictionary dictionary = {0};
+	char values[5];
+	struct allocator_cap cap;
+	const struct allocator capped = allocator_capped(&cap, 0);
+	struct arena none;
+	arena_init(&none, &capped);
+	ck_assert(!dictionary_put(&dictionary, &none, "a", values));
+	ck_assert_ptr_null(dictionary_find(&dictionary, "a"));
+	for (int i = 0; i < 4; i++)
+		ck_assert(dictionary_put(&dictionary, &arena, names[i], &values[i]));
+	ck_assert(!dictionary_put(&dictionary, &none, "e", &values[4]));
+	ck_assert_ptr_null(dictionary_find(&dictionary, "e"));
+	for (int i = 0; i < 4; i++)
+		ck_assert_ptr_eq(dictionary_find(&dictionary, names[i]), &values[i]);
+	arena_free(&none);
 }
 END_TEST
 
@@ -484,6 +540,8 @@ int main(void)
 	tcase_add_test(tcase, arena_blocks_are_aligned_zeroed_and_apart);
 	tcase_add_test(tcase, arena_refuses_what_overflows);
 	tcase_add_test(tcase, arena_text_and_growth);
+	tcase_add_test(tcase, dictionaries_tell_what_was_put_last);
+	tcase_add_test(tcase, a_dictionary_that_cannot_grow_is_as_before);
 	tcase_add_test(tcase, lines_of_a_source);
 	tcase_add_test(tcase, message_line_and_caret);
 	tcase_add_test(tcase, a_word_is_underlined);
