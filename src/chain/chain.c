@@ -335,6 +335,44 @@ static enum status resolve_positional(struct resolver *r, struct node *node, con
 	return set_argument(r, node, NULL, index, operand->span, &argument);
 }
 
+/* OPERAND stands where NODE's operation takes no more, of the MOST that it takes beside its operand. */
+static enum status refuse_operand(struct resolver *r, const struct statement *s, const struct node *node,
+                                  const struct operand *operand, int most)
+{
+	const struct op_info *info = &op_table[node->op];
+	const int takes = info->operands + most;
+	if (most == MAX_DIMS)
+		return diag_at(r->diags, STATUS_LIMIT, r->source, node->span, "'%s': more than %d dimensions", info->name,
+		               MAX_DIMS);
+	if (takes == 0)
+		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes no operand", info->name);
+	else
+		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %d operand%s, not %zu", info->name, takes,
+		        takes == 1 ? "" : "s", operand_count(s->operands));
+	diag_caret(r->diags, operand->span);
+	return STATUS_CHAIN;
+}
+
+/* The options of S. GIVEN, how many of the LEAST positional arguments are there, grows by those given by name. */
+static enum status resolve_options(struct resolver *r, const struct statement *s, struct node *node, int least,
+                                   int *given)
+{
+	const int placed = *given;
+	char buffer[32];
+	for (const struct option *o = s->options; o; o = o->next) {
+		struct argument argument = argument_of_option(o);
+		for (const struct option *e = s->options; e != o; e = e->next)
+			if (!strcmp(e->name, o->name))
+				return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "option '%s' is given twice", o->name);
+		enum status status = set_argument(r, node, o->name, -1, o->span, &argument);
+		if (status)
+			return status;
+		for (int i = placed; i < least; i++)
+			*given += !strcmp(op_positional_name(node->op, i, buffer), o->name);
+	}
+	return STATUS_OK;
+}
+
 static enum status resolve_op(struct resolver *r, const struct statement *s, enum op op, struct node ***tail)
 {
 	const struct op_info *info = &op_table[op];
@@ -343,6 +381,7 @@ static enum status resolve_op(struct resolver *r, const struct statement *s, enu
 		return fail_memory(r);
 	node->op = op;
 	attrs_default(node->attrs, op);
+	enum status status = STATUS_OK;
 	const struct operand *operand = s->operands;
 	if (info->operands == 1) {
 		if (!operand) {
@@ -350,44 +389,17 @@ static enum status resolve_op(struct resolver *r, const struct statement *s, enu
 			diag_hint(r->diags, "%s: %s", info->name, info->doc);
 			return STATUS_CHAIN;
 		}
-		enum status status = resolve_operand(r, operand, &node->operand);
-		if (status)
-			return status;
+		status = resolve_operand(r, operand, &node->operand);
 		operand = operand->next;
 	}
-	int least, most, index = 0;
+	int least, most, given = 0;
 	op_positionals(op, &least, &most);
-	for (; operand; operand = operand->next, index++) {
-		if (index >= most) {
-			if (most == MAX_DIMS)
-				return diag_at(r->diags, STATUS_LIMIT, r->source, node->span, "'%s': more than %d dimensions",
-				               info->name, MAX_DIMS);
-			if (info->operands + most == 0)
-				diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes no operand", info->name);
-			else
-				diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %d operand%s, not %zu", info->name,
-				        info->operands + most, info->operands + most == 1 ? "" : "s", operand_count(s->operands));
-			diag_caret(r->diags, operand->span);
-			return STATUS_CHAIN;
-		}
-		enum status status = resolve_positional(r, node, operand, index);
-		if (status)
-			return status;
-	}
-	int given = index;
-	for (const struct option *o = s->options; o; o = o->next) {
-		char buffer[32];
-		struct argument argument = argument_of_option(o);
-		for (const struct option *e = s->options; e != o; e = e->next)
-			if (!strcmp(e->name, o->name))
-				return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "option '%s' is given twice", o->name);
-		enum status status = set_argument(r, node, o->name, -1, o->span, &argument);
-		if (status)
-			return status;
-		for (int i = index; i < least; i++)
-			if (!strcmp(op_positional_name(op, i, buffer), o->name))
-				given++;
-	}
+	for (; operand && status == STATUS_OK; operand = operand->next, given++)
+		status = given < most ? resolve_positional(r, node, operand, given) : refuse_operand(r, s, node, operand, most);
+	if (status == STATUS_OK)
+		status = resolve_options(r, s, node, least, &given);
+	if (status)
+		return status;
 	if (given < least) {
 		char buffer[32];
 		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' needs its %s", info->name,

@@ -67,83 +67,156 @@ void report_row_json(const struct policy_row *row, const struct text *text)
 	text_put(text, "}");
 }
 
-static enum status table(const struct policy_row *rows, size_t count, bool csv, const struct text *text,
-                         struct arena *arena, struct diags *diags)
+/* ---- the table and the csv ---- */
+
+static const char *whole(struct arena *arena, int64_t value) { return arena_printf(arena, "%lld", (long long)value); }
+
+/* What stands in a column for ROW, which is feasible; NULL where memory is short. */
+typedef const char *cell_of(const struct policy_row *row, struct arena *arena);
+
+static const char *policy(const struct policy_row *row, struct arena *arena)
 {
-	enum { COLUMNS = 15, USUAL = 8 };
-	static const char *const shown[USUAL] = {"policy",     "evaluations", "recomputed", "checkpoints",
-	                                         "peak bytes", "reduction %", "overhead %", "efficiency"};
-	static const char *const keys[USUAL] = {"policy",           "evaluations", "recomputed",
-	                                        "checkpoints",      "peak_bytes",  "memory_reduction_percent",
-	                                        "overhead_percent", "efficiency"};
-	const char *heads[COLUMNS];
-	memcpy(heads, csv ? keys : shown, sizeof shown);
-	bool timed = false, spilled = csv;
+	(void)arena;
+	return row->policy;
+}
+static const char *evaluations(const struct policy_row *row, struct arena *arena)
+{
+	return whole(arena, row->counters.evaluations);
+}
+static const char *recomputed(const struct policy_row *row, struct arena *arena)
+{
+	return whole(arena, row->counters.evaluations - row->counters.steps);
+}
+static const char *checkpoints(const struct policy_row *row, struct arena *arena)
+{
+	return whole(arena, row->counters.checkpoints);
+}
+static const char *peak_bytes(const struct policy_row *row, struct arena *arena)
+{
+	return whole(arena, row->counters.peak_bytes);
+}
+static const char *reduction(const struct policy_row *row, struct arena *arena)
+{
+	return arena_printf(arena, "%.1f", row_reduction(row));
+}
+static const char *overhead(const struct policy_row *row, struct arena *arena)
+{
+	return arena_printf(arena, "%.1f", row_overhead(row));
+}
+static const char *efficiency(const struct policy_row *row, struct arena *arena)
+{
+	return row_overhead(row) > 0 ? arena_printf(arena, "%.2f", row_efficiency(row)) : "-";
+}
+static const char *efficiency_or_none(const struct policy_row *row, struct arena *arena)
+{
+	return row_overhead(row) > 0 ? efficiency(row, arena) : "";
+}
+static const char *spill_writes(const struct policy_row *row, struct arena *arena)
+{
+	return whole(arena, row->counters.spill_writes);
+}
+static const char *spill_reads(const struct policy_row *row, struct arena *arena)
+{
+	return whole(arena, row->counters.spill_reads);
+}
+static const char *steps(const struct policy_row *row, struct arena *arena)
+{
+	return whole(arena, row->counters.steps);
+}
+static const char *stored_bytes(const struct policy_row *row, struct arena *arena)
+{
+	return whole(arena, row->counters.stored_bytes);
+}
+static const char *saved_bytes(const struct policy_row *row, struct arena *arena)
+{
+	return whole(arena, row->saved_bytes);
+}
+static const char *predicted_ms(const struct policy_row *row, struct arena *arena)
+{
+	return arena_printf(arena, "%.3f", row->predicted_ms);
+}
+static const char *front(const struct policy_row *row, struct arena *arena)
+{
+	(void)arena;
+	return row->knee ? "pareto, knee" : row->pareto ? "pareto" : "";
+}
+
+/*
+ * The columns in their order: the table's heading and the csv's, each NULL where it
+ * has no such column. A column that tells of a disk or of times is in the table only
+ * where a row has any; the last stands for the whole of an infeasible row.
+ */
+static const struct column {
+	const char *shown, *key;
+	enum { ALWAYS, WHERE_SPILLED, WHERE_TIMED } when;
+	cell_of *cell;
+} columns[] = {
+	{"policy", "policy", ALWAYS, policy},
+	{"evaluations", "evaluations", ALWAYS, evaluations},
+	{"recomputed", "recomputed", ALWAYS, recomputed},
+	{"checkpoints", "checkpoints", ALWAYS, checkpoints},
+	{"peak bytes", "peak_bytes", ALWAYS, peak_bytes},
+	{"reduction %", "memory_reduction_percent", ALWAYS, reduction},
+	{"overhead %", "overhead_percent", ALWAYS, overhead},
+	{"efficiency", NULL, ALWAYS, efficiency},
+	{NULL, "efficiency", ALWAYS, efficiency_or_none},
+	{"spill writes", NULL, WHERE_SPILLED, spill_writes},
+	{"spill reads", NULL, WHERE_SPILLED, spill_reads},
+	{NULL, "spill_writes", ALWAYS, spill_writes},
+	{NULL, "spill_reads", ALWAYS, spill_reads},
+	{NULL, "steps", ALWAYS, steps},
+	{NULL, "stored_bytes", ALWAYS, stored_bytes},
+	{NULL, "saved_bytes", ALWAYS, saved_bytes},
+	{"predicted ms", "predicted_ms", WHERE_TIMED, predicted_ms},
+	{"", "front", ALWAYS, front},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+/* Those of COLUMNS that ROWS have, in CHOSEN; how many. */
+static size_t choose_columns(const struct policy_row *rows, size_t count, bool csv, const struct column **chosen)
+{
+	bool timed = false, spilled = false;
 	for (size_t i = 0; i < count; i++) {
 		timed |= rows[i].predicted_ms > 0;
 		spilled |= rows[i].counters.spill_writes > 0;
 	}
-	size_t columns = USUAL;
-	if (spilled) {
-		heads[columns++] = csv ? "spill_writes" : "spill writes";
-		heads[columns++] = csv ? "spill_reads" : "spill reads";
+	size_t made = 0;
+	for (const struct column *c = columns; c < columns + COLUMNS; c++) {
+		const bool wanted = c->when == ALWAYS || (c->when == WHERE_TIMED ? timed : spilled);
+		if (wanted && (csv ? c->key : c->shown))
+			chosen[made++] = c;
 	}
-	const size_t more = columns;
-	if (csv) {
-		heads[columns++] = "steps";
-		heads[columns++] = "stored_bytes";
-		heads[columns++] = "saved_bytes";
-	}
-	if (timed)
-		heads[columns++] = csv ? "predicted_ms" : "predicted ms";
-	size_t last = columns++;
-	const char **cells = arena_array(arena, (count + 1) * columns, sizeof *cells);
+	return made;
+}
+
+static enum status table(const struct policy_row *rows, size_t count, bool csv, const struct text *text,
+                         struct arena *arena, struct diags *diags)
+{
+	const struct column *chosen[COLUMNS];
+	const size_t width = choose_columns(rows, count, csv, chosen);
+	const char **cells = arena_array(arena, (count + 1) * width, sizeof *cells);
 	if (!cells)
 		return diag_memory(diags);
-	memcpy(cells, heads, last * sizeof *heads);
-	cells[last] = csv ? "front" : "";
+	for (size_t c = 0; c < width; c++)
+		cells[c] = csv ? chosen[c]->key : chosen[c]->shown;
 	for (size_t i = 0; i < count; i++) {
-		const struct policy_row *row = &rows[i];
-		const char **cell = cells + (i + 1) * columns;
-		const struct counters *c = &row->counters;
-		for (size_t k = 0; k < columns; k++)
-			cell[k] = "";
-		cell[0] = row->policy;
-		if (row->least_bytes) {
-			char least[ROW_TEXT];
-			cell[last] = arena_printf(arena, "%s", row_infeasible(row, least));
-			continue;
-		}
-		cell[1] = arena_printf(arena, "%lld", (long long)c->evaluations);
-		cell[2] = arena_printf(arena, "%lld", (long long)(c->evaluations - c->steps));
-		cell[3] = arena_printf(arena, "%lld", (long long)c->checkpoints);
-		cell[4] = arena_printf(arena, "%lld", (long long)c->peak_bytes);
-		cell[5] = arena_printf(arena, "%.1f", row_reduction(row));
-		cell[6] = arena_printf(arena, "%.1f", row_overhead(row));
-		cell[7] = row_overhead(row) > 0 ? arena_printf(arena, "%.2f", row_efficiency(row)) : csv ? "" : "-";
-		if (spilled) {
-			cell[USUAL] = arena_printf(arena, "%lld", (long long)c->spill_writes);
-			cell[USUAL + 1] = arena_printf(arena, "%lld", (long long)c->spill_reads);
-		}
-		if (csv) {
-			cell[more] = arena_printf(arena, "%lld", (long long)c->steps);
-			cell[more + 1] = arena_printf(arena, "%lld", (long long)c->stored_bytes);
-			cell[more + 2] = arena_printf(arena, "%lld", (long long)row->saved_bytes);
-		}
-		if (timed)
-			cell[last - 1] = arena_printf(arena, "%.3f", row->predicted_ms);
-		cell[last] = row->knee ? "pareto, knee" : row->pareto ? "pareto" : "";
+		const char **cell = cells + (i + 1) * width;
+		char least[ROW_TEXT];
+		for (size_t c = 0; c < width; c++)
+			cell[c] = c > 0 && rows[i].least_bytes ? "" : chosen[c]->cell(&rows[i], arena);
+		if (rows[i].least_bytes)
+			cell[width - 1] = arena_printf(arena, "%s", row_infeasible(&rows[i], least));
 	}
 	if (arena->failed)
 		return diag_memory(diags);
 	if (!csv) {
-		text_table(text, cells, count + 1, columns, (1U << last) - 2);
+		text_table(text, cells, count + 1, width, (1U << (width - 1)) - 2);
 		return STATUS_OK;
 	}
 	for (size_t i = 0; i <= count; i++)
-		for (size_t c = 0; c < columns; c++) {
-			text_csv(text, cells[i * columns + c]);
-			text_put(text, c + 1 == columns ? "\n" : ",");
+		for (size_t c = 0; c < width; c++) {
+			text_csv(text, cells[i * width + c]);
+			text_put(text, c + 1 == width ? "\n" : ",");
 		}
 	return STATUS_OK;
 }
