@@ -374,16 +374,18 @@ static enum status load_safetensors(struct array *array, struct input *input, co
 	unsigned char prefix[8];
 	size_t got;
 	enum status status = input_read_at(input, 0, prefix, sizeof prefix, &got, diags);
-	uint64_t length = 0;
-	for (int i = 7; i >= 0 && !status; i--)
-		length = length << 8 | prefix[i];
+	if (!status && got < sizeof prefix)
+		status = diag_file(diags, STATUS_DATA, input->name, (int64_t)got, "truncated safetensors header");
 	if (status)
 		return status;
-	if (got == sizeof prefix && length > SAFETENSORS_HEADER && length <= (uint64_t)input->size)
+	uint64_t length = 0;
+	for (int i = 7; i >= 0; i--)
+		length = length << 8 | prefix[i];
+	if (length > SAFETENSORS_HEADER && length <= (uint64_t)input->size)
 		return diag_file(diags, STATUS_LIMIT, input->name, 0,
 		                 "a safetensors header of %llu bytes is beyond the limit of %d", (unsigned long long)length,
 		                 SAFETENSORS_HEADER);
-	if (got < sizeof prefix || length > SAFETENSORS_HEADER || (int64_t)length > input->size - 8)
+	if (length > SAFETENSORS_HEADER || (int64_t)length > input->size - 8)
 		return diag_file(diags, STATUS_DATA, input->name, 0, "a safetensors header of %llu bytes in a file of %lld",
 		                 (unsigned long long)length, (long long)input->size);
 	char *text = allocator_get(allocator, (size_t)length + 1, 1);
