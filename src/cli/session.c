@@ -59,13 +59,11 @@ static enum status wrong_command(struct session *s, int option)
 	return STATUS_USAGE;
 }
 
-static enum status add_text(struct session *s, const char ***list, size_t *count, const char *value)
+static enum status add_text(struct session *s, const char ***list, size_t *count, size_t *capacity, const char *value)
 {
-	const char **grown = arena_array(&s->arena, *count + 1, sizeof *grown);
+	const char **grown = arena_grow(&s->arena, *list, *count, capacity, sizeof *grown);
 	if (!grown)
 		return diag_memory(&s->diags);
-	if (*count)
-		memcpy(grown, *list, *count * sizeof *grown);
 	grown[(*count)++] = value;
 	*list = grown;
 	return STATUS_OK;
@@ -76,14 +74,12 @@ static enum status add_param(struct session *s, const char *value)
 	const char *equals = strchr(value, '=');
 	if (!equals || equals == value)
 		return usage(s, "--param wants NAME=FILE or NAME=NUMBER, not ", value);
-	struct param_binding *grown = arena_array(&s->arena, s->param_count + 1, sizeof *grown);
+	struct param_binding *grown = arena_grow(&s->arena, s->params, s->param_count, &s->param_capacity, sizeof *grown);
 	char *name = arena_strndup(&s->arena, value, (size_t)(equals - value));
 	if (!grown || !name)
 		return diag_memory(&s->diags);
-	if (s->param_count)
-		memcpy(grown, s->params, s->param_count * sizeof *grown);
-	grown[s->param_count++] = (struct param_binding){name, equals + 1};
 	s->params = grown;
+	grown[s->param_count++] = (struct param_binding){name, equals + 1};
 	return STATUS_OK;
 }
 
@@ -101,14 +97,14 @@ static enum status set_option(struct session *s, int option, const char *value)
 		s->text = value;
 		return STATUS_OK;
 	case OPTION_POLICY:
-		return add_text(s, &s->policies, &s->policy_count, value);
+		return add_text(s, &s->policies, &s->policy_count, &s->policy_capacity, value);
 	case OPTION_ONLINE:
 		value = arena_printf(&s->arena, "online:%s", value);
-		return value ? add_text(s, &s->policies, &s->policy_count, value) : diag_memory(&s->diags);
+		return value ? add_text(s, &s->policies, &s->policy_count, &s->policy_capacity, value) : diag_memory(&s->diags);
 	case OPTION_DIFF:
-		return add_text(s, &s->compared, &s->compared_count, value);
+		return add_text(s, &s->compared, &s->compared_count, &s->compared_capacity, value);
 	case OPTION_GRAD_OF:
-		return add_text(s, &s->grads, &s->grad_count, value);
+		return add_text(s, &s->grads, &s->grad_count, &s->grad_capacity, value);
 	case OPTION_PARAM:
 		return add_param(s, value);
 	default:

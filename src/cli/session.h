@@ -57,8 +57,9 @@ struct session {
 	const char **policies, **grads; /* repeated ones */
 	const char **compared;          /* the two of --diff */
 	size_t policy_count, grad_count, compared_count;
+	size_t policy_capacity, grad_capacity, compared_capacity;
 	struct param_binding *params;
-	size_t param_count;
+	size_t param_count, param_capacity;
 	/* Options, understood. */
 	enum report_format format;
 	bool dot;   /* explain --format dot */
