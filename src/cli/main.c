@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -34,13 +33,7 @@ const size_t command_count = sizeof command_table / sizeof *command_table;
 static void write_error(void *context, const char *text, size_t length)
 {
 	(void)context;
-	while (length > 0) {
-		ssize_t n = write(2, text, length);
-		if (n <= 0)
-			return; /* there is nobody to tell */
-		text += n;
-		length -= (size_t)n;
-	}
+	(void)io_write(2, text, length); /* where that fails there is nobody to tell */
 }
 
 static void on_signal(int number)

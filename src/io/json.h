@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Whether a text that was not loaded, with ERROR, was not for want of memory. */
+/* Whether it was for want of memory that a text was not loaded, given the ERROR that came of it. */
 bool json_lacked_memory(const json_error_t *error);
 
 #endif

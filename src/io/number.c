@@ -5,8 +5,7 @@
  * nearest. Between 1e-6 and 1e17 that is done exactly in integers of 128 bits:
  * the value times a power of ten, its distance to a candidate and the gap to its
  * neighbours are all whole numbers there (the question is that of Steele and
- * White, 1990). Beyond, printf and strtod
- * answer it. Reading takes Clinger's fast path (1990): up to 2^53 and powers of
+ * White, 1990). Beyond, printf and strtod answer it. Reading takes Clinger's fast path (1990): up to 2^53 and powers of
  * ten up to 10^22 are exact doubles, so that one division or product rounds once.
  */
 #include "io/array.h"

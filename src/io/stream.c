@@ -1,6 +1,6 @@
 /*
- * Descriptors. Every read and write of the program goes through here, where
- * interruptions, non-blocking descriptors and short transfers are dealt with.
+ * Descriptors. Every read and write of what is not the program's own goes through
+ * here, where interruptions, non-blocking descriptors and short transfers are dealt with.
  *
  * The one mutable global of the library is the list of temporaries that are
  * open: a signal handler has nothing else to find them by. It is a fixed array of
@@ -446,22 +446,26 @@ enum status output_open(struct output *output, const char *path, struct arena *a
 	return open_temporary(output, target, there ? &st : NULL, diags);
 }
 
+size_t io_write(int fd, const void *from, size_t size)
+{
+	size_t done = 0;
+	while (done < size) {
+		ssize_t n = write(fd, (const char *)from + done, size - done);
+		if (n > 0)
+			done += (size_t)n;
+		else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			wait_for(fd, POLLOUT);
+		else if (n == 0 || errno != EINTR)
+			break;
+	}
+	return done;
+}
+
 enum status output_write(struct output *output, const void *from, size_t size, struct diags *diags)
 {
-	const char *bytes = from;
-	while (size > 0) {
-		ssize_t n = write(output->fd, bytes, size);
-		if (n > 0) {
-			bytes += n;
-			size -= (size_t)n;
-			output->offset += n;
-		} else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			wait_for(output->fd, POLLOUT);
-		} else if (n == 0 || errno != EINTR) {
-			return failed(output->name, -1, "cannot write", diags);
-		}
-	}
-	return STATUS_OK;
+	size_t done = io_write(output->fd, from, size);
+	output->offset += (int64_t)done;
+	return done < size ? failed(output->name, -1, "cannot write", diags) : STATUS_OK;
 }
 
 enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags)

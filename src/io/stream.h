@@ -1,6 +1,8 @@
 /*
  * Bytes in and bytes out over file descriptors: EINTR, EAGAIN (waits by poll),
- * short reads and short writes are dealt with here and nowhere else.
+ * short reads and short writes are dealt with here, for all that comes from others
+ * or goes to them. The run's own files, which never wait, are the business of those
+ * who keep them (exec/spill.c, exec/journal.c).
  */
 #ifndef IO_STREAM_H
 #define IO_STREAM_H
@@ -74,6 +76,8 @@ enum status output_commit(struct output *output, struct diags *diags);
 /* Closes and removes the temporary; does nothing after a commit. Async-signal-safe removal is io_cleanup's. */
 void output_abort(struct output *output);
 
+/* Writes SIZE bytes, waiting where FD has no room; fewer, and errno, where that fails. */
+size_t io_write(int fd, const void *from, size_t size);
 /*
  * FD, or the same file by a descriptor above the standard ones, so that a standard
  * stream that is closed never becomes a data file. -1 stays -1, with errno.
