@@ -93,6 +93,8 @@ int64_t type_bytes(const struct type *type)
 	return checked_mul_i64(count, (int64_t)dtype_size(held), &bytes) ? bytes : INT64_MAX;
 }
 
+bool type_addressable(const struct type *type) { return type_bytes(type) <= TYPE_MOST_BYTES; }
+
 char *shape_format(const struct shape *shape, char text[TYPE_TEXT])
 {
 	char *p = text;

@@ -61,6 +61,13 @@ bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape 
 bool type_equal(const struct type *a, const struct type *b);
 /* Bytes of the array as held: count * size of the computing type; masks (count + 7) / 8. Saturates at INT64_MAX. */
 int64_t type_bytes(const struct type *type);
+/*
+ * The most bytes of an array: what the 64-bit machines of today give a process.
+ * Bytes of 2^16 arrays can be added up in an int64.
+ */
+#define TYPE_MOST_BYTES (INT64_C(1) << 47)
+/* Whether an array of TYPE as held has no more than these. */
+bool type_addressable(const struct type *type);
 
 enum { TYPE_TEXT = 16 + 21 * MAX_DIMS };
 /* "f32[5,4]", as JAX prints it; returns TEXT. */

@@ -688,8 +688,6 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
  * so that each is looked at once.
  */
 
-static int64_t add_up(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
-
 static int64_t multiply(int64_t a, int64_t b)
 {
 	int64_t product;
@@ -702,7 +700,7 @@ static int64_t size_of(const struct node *node, int64_t times, int64_t *uses);
 static int64_t size_of_operand(const struct ref *ref, int64_t times, int64_t *uses)
 {
 	if (ref->kind == REF_ARGUMENT)
-		uses[ref->index] = add_up(uses[ref->index], times);
+		uses[ref->index] = saturated_add(uses[ref->index], times);
 	return ref->kind == REF_BLOCK ? size_of(ref->block, times, uses) : 0;
 }
 
@@ -710,14 +708,14 @@ static int64_t size_of_operand(const struct ref *ref, int64_t times, int64_t *us
 static int64_t size_of_node(const struct node *node, int64_t times, int64_t *uses)
 {
 	bool runs = node->kind != NODE_REPEAT || node->count > 0;
-	int64_t size = add_up(times, size_of_operand(&node->operand, times, uses));
+	int64_t size = saturated_add(times, size_of_operand(&node->operand, times, uses));
 	if (runs)
-		size = add_up(size, size_of(node->body, times, uses));
+		size = saturated_add(size, size_of(node->body, times, uses));
 	if (node->kind != NODE_CALL)
 		return size;
-	size = add_up(size, multiply(times, node->def->size));
+	size = saturated_add(size, multiply(times, node->def->size));
 	for (size_t i = 0; i < node->def->count; i++)
-		size = add_up(size, size_of_operand(&node->arguments[i], multiply(times, node->def->uses[i]), uses));
+		size = saturated_add(size, size_of_operand(&node->arguments[i], multiply(times, node->def->uses[i]), uses));
 	return size;
 }
 
@@ -725,7 +723,7 @@ static int64_t size_of(const struct node *node, int64_t times, int64_t *uses)
 {
 	int64_t size = 0;
 	for (; node; node = node->next)
-		size = add_up(size, size_of_node(node, times, uses));
+		size = saturated_add(size, size_of_node(node, times, uses));
 	return size;
 }
 
@@ -733,7 +731,7 @@ static enum status check_size(struct resolver *r)
 {
 	int64_t size = 0;
 	for (const struct node *node = r->chain->first; node; node = node->next) {
-		size = add_up(size, size_of_node(node, 1, NULL));
+		size = saturated_add(size, size_of_node(node, 1, NULL));
 		if (size > MAX_OPERATIONS)
 			return diag_at(r->diags, STATUS_LIMIT, r->source, node->span, "the chain has more than %d operations",
 			               MAX_OPERATIONS);

@@ -68,7 +68,7 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 	/* A whole operand of more axes than one would give a row of elements another axis. */
 	bool sized = a && (shape_count(&a->type->shape) != 1 || (!a->streamed && a->type->shape.ndim > 1));
 	if (op_table[instr->op].class == OP_CLASS_GENERAL
-	        ? instr->op != OP_cast && instr->op != OP_dropout
+	        ? op_table[instr->op].scope != SCOPE_ELEM
 	        : sized && !(a->streamed && shape_equal(&a->type->shape, &v->type->shape)))
 		l->out->flat = false;
 	if (l->out->sums) /* there is more after the sum over all rows */
@@ -125,7 +125,7 @@ static enum status infer(struct lowering *l, const struct node *node, const stru
 	enum status status =
 		op_infer(node->op, attrs, values[v].type, a == NO_VALUE ? NULL : values[a].type, result, l->arena, &message);
 	if (status == STATUS_OK) {
-		if (shape_count(&result->shape) < 0 || type_bytes(result) == INT64_MAX)
+		if (!type_addressable(result))
 			return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span,
 			               "'%s' gives an array too large to address", op_table[node->op].name);
 		return STATUS_OK;

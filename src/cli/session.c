@@ -225,7 +225,7 @@ static enum status parse_shape(struct session *s)
 	good = good && !p[1];
 	if (good && dims > MAX_DIMS)
 		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "option '--shape': more than %d dimensions", MAX_DIMS);
-	if (good && (large || shape_count(&type.shape) < 0))
+	if (good && (large || !type_addressable(&type)))
 		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "option '--shape': %s is too large to address", text);
 	if (!good) {
 		(void)usage(s, "option '--shape' is a type such as f32[64,256] or f64[], not ", text);

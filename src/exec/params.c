@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "exec/init.h"
 
 struct binder {
@@ -220,7 +221,7 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 		param->type.dtype = DTYPE_F64;
 	if (param->weak)
 		param->type.dtype = b->options.compute;
-	if (shape_count(&param->type.shape) < 0 || type_bytes(&param->type) == INT64_MAX)
+	if (!type_addressable(&param->type))
 		return diag_at(b->diags, STATUS_LIMIT, b->chain->source, param->span, "param '%s' is too large to address",
 		               param->name);
 	if (shapeless && origin->init->kind == INIT_EYE && param->type.shape.ndim != 2)
@@ -400,7 +401,8 @@ static enum status bind_param(const struct binder *b, size_t index)
 	bound->type.dtype = dtype_compute(param->type.dtype);
 	bound->data = array->data;
 	/* A weak param is held twice, as doubles each time. */
-	b->params->bytes += param->weak ? 16 * shape_count(&param->type.shape) : type_bytes(&bound->type);
+	const int64_t bytes = param->weak ? 16 * shape_count(&param->type.shape) : type_bytes(&bound->type);
+	b->params->bytes = saturated_add(b->params->bytes, bytes);
 	return STATUS_OK;
 }
 

@@ -117,7 +117,7 @@ static bool only_elements(const struct body *body)
 {
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
-		if (instr->kind == INSTR_OP && !instr_is_element(instr) && instr->op != OP_cast && instr->op != OP_dropout)
+		if (instr->kind == INSTR_OP && op_table[instr->op].scope != SCOPE_ELEM)
 			return false;
 	}
 	return true;

@@ -206,9 +206,9 @@ static enum status read_entry(struct dict *d, enum dtype assume, struct npy_head
 /* As NumPy does, an extent of 0 excuses none of the others. */
 static bool is_addressable(const struct shape *shape)
 {
-	int64_t bytes = 16;
+	int64_t bytes = 8;
 	for (int i = 0; i < shape->ndim; i++)
-		if (shape->dim[i] != 0 && !checked_mul_i64(bytes, shape->dim[i], &bytes))
+		if (shape->dim[i] != 0 && (!checked_mul_i64(bytes, shape->dim[i], &bytes) || bytes > TYPE_MOST_BYTES))
 			return false;
 	return true;
 }

@@ -73,7 +73,7 @@ static struct stretch stretch_at(const struct conv *c, int64_t channel, int64_t 
 	}
 	/* places x with 0 <= x * stride - pad + j < width */
 	const int64_t low = c->pad_w - j, high = c->width - 1 + low;
-	int64_t begin = low > 0 ? (low + c->stride_w - 1) / c->stride_w : 0, end = high < 0 ? 0 : high / c->stride_w + 1;
+	int64_t begin = low > 0 ? (low - 1) / c->stride_w + 1 : 0, end = high < 0 ? 0 : high / c->stride_w + 1;
 	begin = begin < first ? first : begin;
 	end = end > first + s.count ? first + s.count : end;
 	s.inside = end > begin ? end - begin : 0;

@@ -126,6 +126,11 @@ size_t op_kept_names(enum op op, const char *names[MAX_NEEDS]);
  */
 enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                      struct type *result, struct arena *arena, const char **message);
+/* What `slice` takes along an axis of N: its first element and how many, as Python counts v[start:stop:step]. */
+struct slice {
+	int64_t start, count;
+};
+struct slice slice_of(const struct attrs *attrs, int64_t n);
 /* The type of keep INDEX (0: K, 1: L). */
 void op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                   const struct type *result, int index, struct type *type);

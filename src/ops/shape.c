@@ -219,8 +219,7 @@ static int64_t slice_bound(int64_t bound, int64_t n, int64_t low, int64_t high)
 	return bound < low ? low : bound > high ? high : bound;
 }
 
-/* Elements of v[start:stop:step] along an axis of N, as Python counts them. */
-static int64_t slice_count(const struct attrs *attrs, int64_t n)
+struct slice slice_of(const struct attrs *attrs, int64_t n)
 {
 	const bool back = attrs->step < 0;
 	const int64_t low = back ? -1 : 0, high = back ? n - 1 : n;
@@ -229,7 +228,7 @@ static int64_t slice_count(const struct attrs *attrs, int64_t n)
 	const int64_t length = back ? start - stop : stop - start;
 	/* the magnitude of the least integer is no int64 */
 	const uint64_t step = back ? -(uint64_t)attrs->step : (uint64_t)attrs->step;
-	return length > 0 ? (int64_t)((uint64_t)(length - 1) / step) + 1 : 0;
+	return (struct slice){start, length > 0 ? (int64_t)((uint64_t)(length - 1) / step) + 1 : 0};
 }
 
 static enum status infer_along(const struct inference *f)
@@ -240,7 +239,7 @@ static enum status infer_along(const struct inference *f)
 		return status;
 	int64_t *extent = &f->y->shape.dim[axis];
 	if (rules[f->op] == RULE_SLICE) {
-		*extent = slice_count(f->attrs, *extent);
+		*extent = slice_of(f->attrs, *extent).count;
 	} else if (rules[f->op] == RULE_PAD) {
 		if (__builtin_add_overflow(*extent, f->attrs->before, extent) ||
 		    __builtin_add_overflow(*extent, f->attrs->after, extent))

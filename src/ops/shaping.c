@@ -95,22 +95,12 @@ VJP(transpose)
 		reverse_axes(dv, g, &call->y->shape, element_size(call->v->dtype));
 }
 
-/* v[start:stop:step]: the first element taken. */
-static int64_t slice_start(const struct attrs *attrs, int64_t n)
-{
-	const int64_t low = attrs->step < 0 ? -1 : 0, high = attrs->step < 0 ? n - 1 : n;
-	if (!attrs->has_start)
-		return attrs->step < 0 ? high : low;
-	const int64_t start = attrs->start < 0 ? attrs->start + n : attrs->start;
-	return start < low ? low : start > high ? high : start;
-}
-
 static void slice_elements(const struct op_call *call, void *sliced, void *whole, bool back)
 {
 	const size_t size = element_size(call->v->dtype);
 	const struct axis_view v = axis_view_named(call->attrs, &call->v->shape);
 	const struct axis_view y = axis_view_named(call->attrs, &call->y->shape);
-	const int64_t start = slice_start(call->attrs, v.n), step = call->attrs->step;
+	const int64_t start = slice_of(call->attrs, v.n).start, step = call->attrs->step;
 	for (int64_t o = 0; o < y.outer; o++) {
 		/* neighbours in one piece */
 		const int64_t pieces = step == 1 ? (y.n > 0) : y.n, length = step == 1 ? y.n * y.inner : y.inner;

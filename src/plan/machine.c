@@ -12,6 +12,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/checked.h"
+
 enum { NO_BUFFER = -1 };
 
 struct buffer {
@@ -118,7 +120,7 @@ static int32_t buffer_new(struct machine *m, const struct type *type, int64_t si
 	}
 	m->buffers[id] = (struct buffer){.size = size, .type = type, .step = -1, .sequence = m->sequence++};
 	m->buffers[id].offset = pool_get(&m->pool, size);
-	return id;
+	return m->buffers[id].offset < 0 ? NO_BUFFER : id;
 }
 
 static void hold(struct machine *m, int32_t id)
@@ -350,6 +352,8 @@ static enum status run_step(struct machine *m, int64_t index, bool record, bool 
 	if (!place_outs(m, body, origins, index))
 		return memory(m);
 	int64_t workspace = pool_get(&m->pool, program->workspace);
+	if (workspace < 0)
+		return memory(m);
 	enum status status = call(m, record ? CALL_RECORD : CALL_FORWARD, program, unit, index, workspace);
 	if (status)
 		return status;
@@ -409,6 +413,8 @@ static enum status turn_step(struct machine *m, int64_t index)
 		return memory(m);
 	forget_outs(m, body);
 	int64_t workspace = pool_get(&m->pool, program->workspace);
+	if (workspace < 0)
+		return memory(m);
 	enum status status = call(m, CALL_BACKWARD, program, unit, index, workspace);
 	if (status)
 		return status;
@@ -614,7 +620,7 @@ static enum status spill_state(struct machine *m, int64_t slot)
 			return memory(m);
 	}
 	m->counters->spill_writes++;
-	m->counters->spill_bytes += bytes;
+	m->counters->spill_bytes = saturated_add(m->counters->spill_bytes, bytes);
 	if (bytes > m->counters->spill_state)
 		m->counters->spill_state = bytes;
 	if (m->hooks && m->hooks->spill) {

@@ -33,6 +33,8 @@ static void remove_hole(struct pool *pool, size_t at)
 
 int64_t pool_get(struct pool *pool, int64_t size)
 {
+	if (size > POOL_MOST)
+		return -1;
 	size = round_up(size > 0 ? size : 1);
 	size_t best = pool->count;
 	for (size_t i = 0; i < pool->count; i++)
@@ -47,6 +49,8 @@ int64_t pool_get(struct pool *pool, int64_t size)
 		return offset;
 	}
 	int64_t offset = pool->top;
+	if (size > POOL_MOST - offset)
+		return -1;
 	pool->top += size;
 	if (pool->top > pool->peak)
 		pool->peak = pool->top;

@@ -609,10 +609,13 @@ static bool place_arrays(struct compiler *c, int64_t begin)
 	bool good = true;
 	pool_init(&pool, c->arena->allocator);
 	for (size_t l = 0; l < c->launch_count && good; l++) {
-		for (uint32_t i = made[l]; i; i = list[i - 1].next_made)
-			*list[i - 1].offset = begin + pool_get(&pool, list[i - 1].bytes);
-		for (uint32_t i = dead[l]; i; i = list[i - 1].next_dead)
-			good &= pool_put(&pool, *list[i - 1].offset - begin, list[i - 1].bytes);
+		for (uint32_t i = made[l]; i && good; i = list[i - 1].next_made) {
+			const int64_t offset = pool_get(&pool, list[i - 1].bytes);
+			*list[i - 1].offset = begin + offset;
+			good = offset >= 0;
+		}
+		for (uint32_t i = dead[l]; i && good; i = list[i - 1].next_dead)
+			good = pool_put(&pool, *list[i - 1].offset - begin, list[i - 1].bytes);
 	}
 	c->out->workspace = begin + pool.peak;
 	pool_free(&pool);
@@ -672,7 +675,7 @@ static bool compile(struct compiler *c)
 	mark_arrays(c);
 	if (!compile_launches(c) || !find_dynamic(c))
 		return false;
-	if (!lend_arrays(c))
+	if (!lend_arrays(c) || c->scratch > POOL_MOST || c->team_scratch > POOL_MOST)
 		return false;
 	c->frame->scratch = ((int64_t)(c->frame->count * sizeof(void *)) + 63) / 64 * 64;
 	c->frame->registers = c->frame->scratch + (c->scratch + 63) / 64 * 64;
