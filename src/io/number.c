@@ -7,6 +7,8 @@
  * neighbours are all whole numbers there (the question is that of Steele and
  * White, 1990). Beyond, printf and strtod answer it. Reading takes Clinger's fast path (1990): up to 2^53 and powers of
  * ten up to 10^22 are exact doubles, so that one division or product rounds once.
+ * Where that path does not serve, strtod reads; words of any length are right, since
+ * a long one is cut to digits that decide the same.
  */
 #include "io/array.h"
 
@@ -293,16 +295,87 @@ static size_t parse_exactly(const char *text, size_t length, double *value)
 	return i;
 }
 
+enum { KEPT = 800, WORD = KEPT + 32, LARGE_EXPONENT = 1 << 30 };
+
+/* Adds the exponent that is all of TEXT, "e-12", to *EXPONENT. */
+static bool add_exponent(const char *text, size_t length, int64_t *exponent)
+{
+	if (length < 2 || (text[0] != 'e' && text[0] != 'E'))
+		return false;
+	size_t i = 1 + (text[1] == '-' || text[1] == '+');
+	int64_t value = 0;
+	if (i == length)
+		return false;
+	for (; i < length; i++) {
+		unsigned d = (unsigned)(unsigned char)text[i] - '0';
+		if (d > 9)
+			return false;
+		value = value < INT64_MAX / 16 ? value * 10 + d : value; /* more than any word has digits */
+	}
+	*exponent += text[1] == '-' ? -value : value;
+	return true;
+}
+
+/*
+ * A decimal of any LENGTH as one that reads the same and fits COPY: without the zeros
+ * before its digits, and without those after KEPT digits, but for a last one that says
+ * whether any of them was not 0. That is enough: what lies half way between two
+ * doubles is a multiple of 2^-1075 and has at most 768 digits.
+ */
+static bool condense(const char *text, size_t length, char copy[WORD])
+{
+	size_t i = 0, used = 0;
+	int64_t exponent = 0;
+	bool point = false, any = false, more = false;
+	if (text[0] == '-' || text[0] == '+')
+		copy[used++] = text[i++];
+	const size_t first = used;
+	for (; i < length; i++) {
+		unsigned d = (unsigned)(unsigned char)text[i] - '0';
+		if (text[i] == '.' && !point) {
+			point = true;
+			continue;
+		}
+		if (d > 9)
+			break;
+		any = true;
+		if (used - first == KEPT) {
+			more |= d != 0;
+			exponent += !point;
+			continue;
+		}
+		if (d || used > first)
+			copy[used++] = text[i];
+		exponent -= point;
+	}
+	if (!any || (i < length && !add_exponent(text + i, length - i, &exponent)))
+		return false;
+	if (used == first || more) {
+		copy[used++] = more ? '1' : '0';
+		exponent -= more;
+	}
+	exponent = exponent > LARGE_EXPONENT ? LARGE_EXPONENT : exponent < -LARGE_EXPONENT ? -LARGE_EXPONENT : exponent;
+	sprintf(copy + used, "e%d", (int)exponent);
+	return true;
+}
+
 size_t number_parse(const char *text, size_t length, double *value)
 {
-	char copy[512];
+	enum { SHORT = 64 };
+	char copy[WORD];
 	size_t n = length ? parse_exactly(text, length, value) : 0;
 	if (n)
 		return n;
-	while (n < length && n + 1 < sizeof copy && text[n] && strchr("0123456789+-.eEinfatyINFATY", text[n]))
+	while (n < length && text[n] && strchr("0123456789+-.eEinfatyINFATY", text[n]))
 		n++;
-	if (n == 0 || n + 1 == sizeof copy)
+	if (n == 0)
 		return 0;
+	if (n >= SHORT) { /* too long for a word of letters */
+		if (!condense(text, n, copy))
+			return 0;
+		*value = strtod(copy, NULL);
+		return n;
+	}
 	memcpy(copy, text, n);
 	copy[n] = '\0';
 	const char *word = copy + (copy[0] == '-' || copy[0] == '+');

@@ -2,6 +2,7 @@
 #include "io/array.h"
 
 #include <check.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +144,104 @@ START_TEST(reading_is_exact)
 		int n = snprintf(text, sizeof text, "%.*f", shift, (double)a / pow(10, shift % 12));
 		ck_assert_uint_eq(number_parse(text, (size_t)n, &value), (size_t)n);
 		ck_assert_msg(value == strtod(text, NULL), "%s", text);
+	}
+}
+END_TEST
+
+/* The digits of 2^-1074, the least double, which is 4.94...e-324. */
+static const char least[] =
+	"4940656458412465441765687928682213723650598026143247644255856825006755072702087518652998363616359923"
+	"7979656469544571773092665671035593979639877479601078187812630071319031140452784581716784898210368871"
+	"8636056998730723050006387409153564984387312473397273169615140031715385398074126238565591171026658556"
+	"6867681870395603106249319452715914924553293054565444011274801297099995419319894090804165633245247571"
+	"4786901472678015935523861155013480352649347201937902681071074917033322268447533357208324319360923828"
+	"9345836806010601150616980975307834227731832924790498252473077637592724787465608477820373446969953364"
+	"7017972677717585125660551199131504891101451037862738167250955837389733598993664809941164205702637090"
+	"279242767544565229087538682506419718265533447265625";
+
+/* Words longer than any that a person would write, with values that are known. */
+START_TEST(long_numbers)
+{
+	const size_t digits = sizeof least - 1;
+	struct {
+		const char *text;
+		double value;
+	} known[] = {
+		{arena_printf(&arena, "%.1s.%se-324", least, least + 1), 0x1p-1074},
+		{arena_printf(&arena, "-0.%0323d%s", 0, least), -0x1p-1074},
+		{arena_printf(&arena, "0.%0323d%s%05000d", 0, least, 0), 0x1p-1074},
+		{arena_printf(&arena, "%se-%zu", least, 324 + digits - 1), 0x1p-1074},
+		{arena_printf(&arena, "%s%05000de-%zu", least, 0, 5324 + digits - 1), 0x1p-1074},
+		{arena_printf(&arena, "+0.1%0599d", 0), 0.1},
+		{arena_printf(&arena, "%0600d.5", 3), 3.5},
+		{arena_printf(&arena, "1%0308d", 0), 1e308},
+		{arena_printf(&arena, "1%0600d", 0), INFINITY},
+		{arena_printf(&arena, "-1%0600d", 0), -INFINITY},
+		{arena_printf(&arena, "1%0600de-601", 0), 0.1},
+		{arena_printf(&arena, "0.%0700d1", 0), 0},
+		{arena_printf(&arena, "0.%0700d1E+0000000700", 0), 0.1},
+		{arena_printf(&arena, "-%0600d", 0), -0.0},
+		{arena_printf(&arena, "%0600de99", 0), 0},
+		{arena_printf(&arena, "1e%0600d", 7), 1e7},
+		{arena_printf(&arena, "1e-9%0600d", 7), 0},
+		{arena_printf(&arena, "1e9%0600d", 7), INFINITY},
+		{arena_printf(&arena, ".%0600d", 0), 0},
+		{arena_printf(&arena, "%0600d.", 12), 12},
+		/* 2^53 + 1 is half way to the next: of the two the even one, unless there is more, however far. */
+		{arena_printf(&arena, "9007199254740993.%01000d", 0), 9007199254740992},
+		{arena_printf(&arena, "9007199254740993.%01000d1", 0), 9007199254740994},
+		{arena_printf(&arena, "9007199254740993%01000d1e-1001", 0), 9007199254740994},
+		{arena_printf(&arena, "9007199254740992.%s", least), 9007199254740992},
+	};
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+		double value = 99;
+		size_t n = strlen(known[i].text);
+		ck_assert_uint_eq(number_parse(known[i].text, n, &value), n);
+		ck_assert_msg(value == known[i].value && !signbit(value) == !signbit(known[i].value), "%zu: %g", i, value);
+	}
+	static const char *const wrong[] = {"%0600d1.5.", "%0600d1e", "%0600d1e+", "%0600d-1", "%0600d1e5e5", "%0600d1e1.5",
+	                                    "%0600dinf",  "--%0600d", "e%0600d",   "-e%0600d", "inf%0600d",   "%0600d1n"};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		char text[700];
+		double value;
+		size_t n = strlen(wrong[i]), at = strcspn(wrong[i], "%");
+		n = (size_t)snprintf(text, sizeof text, "%.*s%0600d%s", (int)at, wrong[i], 0, wrong[i] + at + 6);
+		ck_assert_msg(number_parse(text, n, &value) == 0, "%s", wrong[i]);
+	}
+}
+END_TEST
+
+/*
+ * Doubles, and what lies half way to the next one, which x87's long doubles hold
+ * and printf prints to the last digit: what is just below, half way and just above
+ * is the one, the even one and the other.
+ */
+START_TEST(long_halves)
+{
+	if (LDBL_MANT_DIG < 54 || LDBL_MIN_EXP > -1100)
+		return;
+	uint64_t state = 3;
+	for (int i = 0; i < 1000; i++) {
+		static char text[8000];
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		uint64_t bits = i % 2 ? state >> 2 : state >> (12 + i % 52); /* any below 1, or a denormal */
+		double below, above, value;
+		memcpy(&below, &bits, 8);
+		above = nextafter(below, INFINITY);
+		int n = snprintf(text, sizeof text, "%.1080Lf", ((long double)below + (long double)above) / 2);
+		ck_assert_uint_eq(number_parse(text, (size_t)n, &value), (size_t)n);
+		ck_assert_msg(value == (bits % 2 ? above : below), "half way above %a", below);
+		memset(text + n, '0', 5000);
+		text[n + 5000] = '1';
+		ck_assert_uint_eq(number_parse(text, (size_t)n + 5001, &value), (size_t)n + 5001);
+		ck_assert_msg(value == above, "above half way above %a", below);
+		int last = n - 1;
+		while (text[last] == '0')
+			text[last--] = '9';
+		text[last]--;
+		memset(text + n, '9', 5000);
+		ck_assert_uint_eq(number_parse(text, (size_t)n + 5000, &value), (size_t)n + 5000);
+		ck_assert_msg(value == below, "below half way above %a", below);
 	}
 }
 END_TEST
@@ -387,6 +486,8 @@ int main(void)
 	tcase_add_loop_test(tcase, numbers_are_read, 0, sizeof good / sizeof *good);
 	tcase_add_loop_test(tcase, other_words_are_not, 0, sizeof bad / sizeof *bad);
 	tcase_add_test(tcase, reading_is_exact);
+	tcase_add_test(tcase, long_numbers);
+	tcase_add_test(tcase, long_halves);
 	tcase_add_loop_test(tcase, layouts_are_kept, 0, sizeof layouts / sizeof *layouts);
 	tcase_add_loop_test(tcase, other_shapes, 0, sizeof shapes / sizeof *shapes);
 	tcase_add_loop_test(tcase, errors_are_shown, 0, sizeof errors / sizeof *errors);
