@@ -243,12 +243,12 @@ static bool link_nameless(int fd, const char *path)
  * end of the program leaves it behind, not even SIGKILL. -1 where the file system
  * has none, or where /proc, by which it is named, is not there.
  */
-static int make_nameless(const char *path, int length, struct arena *arena)
+static int make_nameless(const char *path, int length, mode_t mode, struct arena *arena)
 {
 	const char *folder = length > 0 ? arena_printf(arena, "%.*s", length, path) : ".";
 	if (!folder || access("/proc/self/fd", X_OK) != 0)
 		return -1;
-	return open_file(folder, O_TMPFILE | O_RDWR);
+	return open_with_mode(folder, O_TMPFILE | O_RDWR, mode);
 }
 
 /* Chooses the IO_LETTERS characters at NAME. False and errno. */
@@ -328,10 +328,11 @@ static enum status open_temporary(struct output *output, const char *target, con
 		output->temporary = NULL;
 		return diag_memory(diags);
 	}
-	output->fd = make_nameless(target, length, output->arena);
+	const mode_t mode = old ? 0600 : 0666; /* until it has the old one's, nobody else opens it */
+	output->fd = make_nameless(target, length, mode, output->arena);
 	output->nameless = output->fd >= 0;
 	if (!output->nameless)
-		output->fd = make_temporary(output->temporary, -1, 0666);
+		output->fd = make_temporary(output->temporary, -1, mode);
 	if (output->fd < 0) {
 		output->temporary = NULL;
 		return failed(output->name, -1, "cannot write", diags);

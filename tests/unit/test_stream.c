@@ -7,10 +7,12 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,6 +66,33 @@ static const char *read_file(const char *name)
 	text[fread(text, 1, sizeof text - 1, f)] = '\0';
 	fclose(f);
 	return text;
+}
+
+/*
+ * In place of the C library's open: while NAMED, as on a file system that has no
+ * files without names, and MADE is the mode in which the last new file was made.
+ */
+static bool named;
+static mode_t made;
+
+int open(const char *file, int flags, ...)
+{
+	mode_t mode = 0;
+	if (flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE) {
+		va_list arguments;
+		va_start(arguments, flags);
+		mode = (mode_t)va_arg(arguments, unsigned);
+		va_end(arguments);
+	}
+	if (named && (flags & O_TMPFILE) == O_TMPFILE) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	const int fd = (int)syscall(SYS_openat, AT_FDCWD, file, flags, mode);
+	struct stat st;
+	if (flags & O_EXCL && fd >= 0 && fstat(fd, &st) == 0)
+		made = st.st_mode & 07777;
+	return fd;
 }
 
 static const char *message(void) { return diags.last ? diags.last->message : ""; }
@@ -306,6 +335,35 @@ START_TEST(abort_leaves_the_old_file)
 }
 END_TEST
 
+/* What will replace a file has nobody else's permissions before it has the old one's; a new one has what umask leaves. */
+START_TEST(temporaries_with_names)
+{
+	struct output output;
+	struct stat st;
+	mode_t mask = umask(022);
+	write_file(path, "old");
+	for (int i = 0; i < 3; i++) {
+		const mode_t mode = (mode_t[]){0600, 0664, 0}[i];
+		const char *file = mode ? path : other;
+		if (mode)
+			chmod(path, mode);
+		made = 0;
+		named = true;
+		ck_assert_int_eq(output_open(&output, file, &arena, &diags), STATUS_OK);
+		named = false;
+		ck_assert(!output.nameless);
+		ck_assert_int_eq(made, mode ? 0600 : 0644);
+		ck_assert_int_eq(output_write(&output, "new", 3, &diags), STATUS_OK);
+		ck_assert_int_eq(entries(), 2);
+		ck_assert_int_eq(output_commit(&output, &diags), STATUS_OK);
+		ck_assert_str_eq(read_file(file), "new");
+		stat(file, &st);
+		ck_assert_int_eq(st.st_mode & 07777, mode ? mode : 0644);
+	}
+	umask(mask);
+}
+END_TEST
+
 START_TEST(cleanup_removes_what_is_open)
 {
 	struct output a, b;
@@ -544,6 +602,7 @@ int main(void)
 	tcase_add_test(tcase, files_keep_off_standard_descriptors);
 	tcase_add_test(tcase, output_appears_at_commit);
 	tcase_add_test(tcase, abort_leaves_the_old_file);
+	tcase_add_test(tcase, temporaries_with_names);
 	tcase_add_test(tcase, cleanup_removes_what_is_open);
 	tcase_add_test(tcase, cleanup_in_a_handler);
 	tcase_add_test(tcase, links_are_followed);
