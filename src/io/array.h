@@ -109,6 +109,10 @@ void convert_f32_to_f16(uint16_t *to, const float *from,
                         size_t count); /* round to nearest even, overflow to infinity */
 void convert_bf16_to_f32(float *to, const uint16_t *from, size_t count);
 void convert_f32_to_bf16(uint16_t *to, const float *from, size_t count); /* NaN stays NaN */
+/* Whether values in memory are, as in files, little-endian. */
+bool convert_little_endian(void);
+/* Turns the bytes of COUNT values of SIZE bytes around, in place. */
+void convert_swap(void *data, size_t size, size_t count);
 
 /* The shortest decimal digits that read back as VALUE (as double, or as float where SINGLE): "3", "0.1", "1e+30", "inf", "-0". */
 int number_format(char text[40], double value, bool single);

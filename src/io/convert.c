@@ -59,3 +59,21 @@ void convert_f32_to_bf16(uint16_t *to, const float *from, size_t count)
 		to[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : rounded);
 	}
 }
+
+#define SWAP(T, REVERSED)                                                                                              \
+	for (unsigned char *p = data, *end = p + count * sizeof(T); p < end; p += sizeof(T)) {                             \
+		T value;                                                                                                       \
+		memcpy(&value, p, sizeof value);                                                                               \
+		value = REVERSED(value);                                                                                       \
+		memcpy(p, &value, sizeof value);                                                                               \
+	}
+void convert_swap(void *data, size_t size, size_t count)
+{
+	if (size == 2)
+		SWAP(uint16_t, __builtin_bswap16)
+	else if (size == 4)
+		SWAP(uint32_t, __builtin_bswap32)
+	else if (size == 8)
+		SWAP(uint64_t, __builtin_bswap64)
+}
+#undef SWAP

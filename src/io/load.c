@@ -357,6 +357,7 @@ static enum status load_tensor(struct array *array, struct input *input, json_t 
 	reader.type = type;
 	reader.count = shape_count(&type.shape);
 	reader.data = data + begin;
+	reader.swap = !convert_little_endian() && dtype_size(type.dtype) > 1;
 	array->type = type;
 	array->size = type_bytes(&type) > 0 ? (size_t)type_bytes(&type) : 1;
 	array->data = allocator_get(allocator, array->size, 1);
@@ -519,16 +520,20 @@ static uint32_t field32(int64_t value) { return is_wide(value) ? UINT32_MAX : (u
 static enum status put_values(struct archive *z, const struct named_array *a, uint32_t *crc, struct diags *diags)
 {
 	enum { BLOCK = 4096 };
-	const float *values = a->data;
-	size_t count = (size_t)shape_count(&a->type.shape), size = dtype_size(a->type.dtype);
-	bool half = a->type.dtype == DTYPE_F16 || a->type.dtype == DTYPE_BF16;
-	size_t step = half ? BLOCK : count ? count : 1;
-	uint16_t block[BLOCK];
+	const size_t count = (size_t)shape_count(&a->type.shape), size = dtype_size(a->type.dtype);
+	const bool half = a->type.dtype == DTYPE_F16 || a->type.dtype == DTYPE_BF16, swap = !convert_little_endian();
+	const size_t step = half || swap ? BLOCK : count ? count : 1;
+	_Alignas(64) unsigned char block[BLOCK * sizeof(double)];
 	for (size_t done = 0; done < count; done += step) {
 		size_t n = count - done < step ? count - done : step;
+		const void *bytes = half || swap ? block : a->data;
 		if (half)
-			(a->type.dtype == DTYPE_F16 ? convert_f32_to_f16 : convert_f32_to_bf16)(block, values + done, n);
-		const void *bytes = half ? (const void *)block : a->data;
+			(a->type.dtype == DTYPE_F16 ? convert_f32_to_f16 : convert_f32_to_bf16)((void *)block,
+			                                                                        (const float *)a->data + done, n);
+		else if (swap)
+			memcpy(block, (const char *)a->data + done * size, n * size);
+		if (swap)
+			convert_swap(block, size, n);
 		enum status status = STATUS_OK;
 		if (crc)
 			*crc = add_crc(z->table, *crc, bytes, n * size);

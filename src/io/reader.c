@@ -25,14 +25,6 @@ void reader_free(struct reader *reader)
 	reader->held_size = 0;
 }
 
-static bool little_endian(void)
-{
-	const uint16_t one = 1;
-	unsigned char first;
-	memcpy(&first, &one, 1);
-	return first == 1;
-}
-
 static enum status data_error(const struct reader *r, int64_t offset, const char *what, struct diags *diags)
 {
 	return diag_file(diags, STATUS_DATA, r->input->name, offset, "%s", what);
@@ -245,22 +237,6 @@ static enum status next_text(struct reader *r, bool *end, struct diags *diags)
 
 /* Blocks of file values to computing values. */
 
-static void swap_bytes(void *data, size_t size, size_t count)
-{
-	uint16_t *p2 = data;
-	uint32_t *p4 = data;
-	uint64_t *p8 = data;
-	if (size == 2)
-		for (size_t i = 0; i < count; i++)
-			p2[i] = __builtin_bswap16(p2[i]);
-	else if (size == 4)
-		for (size_t i = 0; i < count; i++)
-			p4[i] = __builtin_bswap32(p4[i]);
-	else if (size == 8)
-		for (size_t i = 0; i < count; i++)
-			p8[i] = __builtin_bswap64(p8[i]);
-}
-
 /* COUNT file values at FROM, aligned, little-endian, as double or float. */
 static void convert_block(void *to, enum dtype compute, const void *from, enum dtype dtype, size_t count)
 {
@@ -358,7 +334,7 @@ static enum status convert_values(const struct reader *r, void *to, enum dtype c
                                   size_t count, struct diags *diags)
 {
 	if (r->swap)
-		swap_bytes(block, dtype_size(r->type.dtype), count);
+		convert_swap(block, dtype_size(r->type.dtype), count);
 	enum status status = check_integers(r, block, first, count, diags);
 	if (!status)
 		convert_block(to, compute, block, r->type.dtype, count);
@@ -476,7 +452,7 @@ static enum status hold_fortran(struct reader *r, struct diags *diags)
 		struct shape squeezed = squeeze(&r->type.shape);
 		transpose(&squeezed, size, from, to);
 		if (r->swap)
-			swap_bytes(to, size, (size_t)r->count);
+			convert_swap(to, size, (size_t)r->count);
 		status = check_integers(r, to, 0, (size_t)r->count, diags);
 	}
 	allocator_put(a, from, bytes);
@@ -497,8 +473,8 @@ static void begin_array(struct reader *r)
 	r->count = shape_count(&r->type.shape);
 	r->done = 0;
 	r->data = r->input->offset;
-	r->direct =
-		!r->swap && !r->fortran && little_endian() && (r->type.dtype == DTYPE_F32 || r->type.dtype == DTYPE_F64);
+	r->direct = !r->swap && !r->fortran && convert_little_endian() &&
+	            (r->type.dtype == DTYPE_F32 || r->type.dtype == DTYPE_F64);
 	r->index++;
 }
 
@@ -523,7 +499,7 @@ static enum status next_npy(struct reader *r, bool *end, struct diags *diags)
 		return status;
 	r->type = header.type;
 	r->assumed |= header.void2;
-	r->swap = little_endian() ? header.swap : !header.swap;
+	r->swap = convert_little_endian() ? header.swap : !header.swap;
 	r->fortran = header.fortran && squeeze(&r->type.shape).ndim > 1 && shape_count(&r->type.shape) > 0;
 	begin_array(r);
 	r->layout = LAYOUT_ROWS;
@@ -550,7 +526,7 @@ static enum status hold_raw(struct reader *r, struct diags *diags)
 		begin_array(r);
 		r->data = 0;
 		if (r->swap)
-			swap_bytes(data, size, length / size);
+			convert_swap(data, size, length / size);
 		status = check_integers(r, data, 0, length / size, diags);
 	}
 	if (status) {
@@ -582,7 +558,7 @@ static enum status next_raw(struct reader *r, bool *end, struct diags *diags)
 	r->type = (struct type){.dtype = r->options.assume != DTYPE_COUNT ? r->options.assume : given};
 	r->assumed = true;
 	r->layout = LAYOUT_ROWS;
-	r->swap = !little_endian() && dtype_size(r->type.dtype) > 1;
+	r->swap = !convert_little_endian() && dtype_size(r->type.dtype) > 1;
 	if (!shaped && r->input->size <= r->input->offset) /* a pipe, or a file that does not say its size, as in /proc */
 		return hold_raw(r, diags);
 	if (shaped) {

@@ -94,40 +94,20 @@ static void narrow(const struct writer *w, void *to, const void *from, enum dtyp
 	}
 }
 
-static bool little_endian(void)
-{
-	const uint16_t one = 1;
-	unsigned char first;
-	memcpy(&first, &one, 1);
-	return first == 1;
-}
-
-/* Files are little-endian, whatever the machine is. */
-static void swap_bytes(void *data, size_t size, size_t count)
-{
-	unsigned char *p = data;
-	for (size_t i = 0; i < count; i++, p += size)
-		for (size_t k = 0; k < size / 2; k++) {
-			unsigned char kept = p[k];
-			p[k] = p[size - 1 - k];
-			p[size - 1 - k] = kept;
-		}
-}
-
 static enum status write_values(struct writer *w, int64_t first, const void *from, enum dtype compute, int64_t count,
                                 bool at, struct diags *diags)
 {
 	size_t size = dtype_size(w->type.dtype), width = compute == DTYPE_F32 ? 4 : 8;
 	int64_t offset = w->data + first * (int64_t)size;
-	if (w->type.dtype == compute && little_endian())
+	if (w->type.dtype == compute && convert_little_endian())
 		return at ? output_write_at(w->output, offset, from, (size_t)count * size, diags)
 		          : output_write(w->output, from, (size_t)count * size, diags);
 	_Alignas(64) double block[VALUE_BLOCK];
 	for (int64_t done = 0; done < count;) {
 		size_t n = count - done < VALUE_BLOCK ? (size_t)(count - done) : VALUE_BLOCK;
 		narrow(w, block, (const char *)from + (size_t)done * width, compute, n);
-		if (!little_endian())
-			swap_bytes(block, size, n);
+		if (!convert_little_endian()) /* files are, whatever the machine is */
+			convert_swap(block, size, n);
 		enum status status = at ? output_write_at(w->output, offset + done * (int64_t)size, block, n * size, diags)
 		                        : output_write(w->output, block, n * size, diags);
 		if (status)
