@@ -95,6 +95,22 @@ void diag_hint(struct diags *diags, const char *format, ...)
 	va_end(arguments);
 }
 
+void diag_hint_more(struct diags *diags, const char *format, ...)
+{
+	enum { LONG = 200 };
+	if (!diags->last || diags->exhausted)
+		return;
+	const char *before = diags->last->hint;
+	if (before && strlen(before) > LONG)
+		return;
+	va_list arguments;
+	va_start(arguments, format);
+	const char *more = arena_vprintf(diags->arena, format, arguments);
+	va_end(arguments);
+	if (more)
+		diags->last->hint = before ? arena_printf(diags->arena, "%s; %s", before, more) : more;
+}
+
 void diag_caret(struct diags *diags, struct span caret)
 {
 	if (diags->last && !diags->exhausted)

@@ -49,6 +49,8 @@ __attribute__((format(printf, 4, 5))) void diag_warn_at(struct diags *diags, con
                                                         struct span span, const char *format, ...);
 /* What to do about the last diagnostic. */
 __attribute__((format(printf, 2, 3))) void diag_hint(struct diags *diags, const char *format, ...);
+/* The same, after what is there already; no more once that is long. */
+__attribute__((format(printf, 2, 3))) void diag_hint_more(struct diags *diags, const char *format, ...);
 /* Underlines CARET in place of the last diagnostic's span. */
 void diag_caret(struct diags *diags, struct span caret);
 /* Puts the last diagnostic, whatever its place, at SPAN of SOURCE, and makes it STATUS, which is returned. */

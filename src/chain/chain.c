@@ -350,6 +350,9 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %d operand%s, not %zu", info->name, takes,
 		        takes == 1 ? "" : "s", operand_count(s->operands));
 	diag_caret(r->diags, operand->span);
+	const char *names[MAX_DIMS];
+	if (operand->kind == OPERAND_NUMBER && op_argument_names(node->op, names, MAX_DIMS, r->arena) > (size_t)most)
+		diag_hint(r->diags, "an option is given by name, as in `%s %s=%g`", info->name, names[most], operand->number);
 	return STATUS_CHAIN;
 }
 

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+static const uint32_t UNNUMBERED = UINT32_MAX;
+
 struct sets {
 	bool *live, *cot; /* by slot */
 };
@@ -126,7 +128,7 @@ static const struct type *const *types_of(struct lowering *l, const uint32_t *sl
 }
 
 static enum status finish_step(struct lowering *l, struct draft *draft, struct sets *sets, const struct step *after,
-                               const struct step **made)
+                               struct step **made)
 {
 	struct step *old = draft->last;
 	bool same = old && list_equals(old->live_out, old->live_out_count, sets->live, l->slot_count) &&
@@ -137,7 +139,8 @@ static enum status finish_step(struct lowering *l, struct draft *draft, struct s
 	if (!same) {
 		step->body = draft->body;
 		step->span = draft->span;
-		step->id = (uint32_t)l->out->distinct_count++;
+		step->id = UNNUMBERED;
+		l->out->distinct_count++;
 		step->live_out = list_of(l, sets->live, &step->live_out_count, after ? after->live_in : NULL,
 		                         after ? after->live_in_count : 0);
 		step->cot_out =
@@ -234,16 +237,19 @@ static enum status finish_items(struct lowering *l, const struct draft_item *lis
 	return STATUS_OK;
 }
 
-static void number_steps(const struct step **distinct, struct item *items, size_t count)
+/* Numbers the *NUMBERED and on distinct steps in the order in which they first run. */
+static void number_steps(const struct step **distinct, uint32_t *numbered, struct item *items, size_t count)
 {
 	int64_t start = 0;
 	for (size_t i = 0; i < count; i++) {
 		items[i].start = start;
 		start += items[i].steps;
-		if (items[i].step)
-			distinct[items[i].step->id] = items[i].step;
-		else
-			number_steps(distinct, items[i].items, items[i].count);
+		if (!items[i].step) {
+			number_steps(distinct, numbered, items[i].items, items[i].count);
+		} else if (items[i].step->id == UNNUMBERED) {
+			items[i].step->id = *numbered;
+			distinct[(*numbered)++] = items[i].step;
+		}
 	}
 }
 
@@ -263,7 +269,8 @@ enum status lowering_finish_steps(struct lowering *l, const struct draft_item *l
 	const struct step **distinct = arena_array(l->arena, out->distinct_count + 1, sizeof *distinct);
 	if (!distinct)
 		return lowering_memory(l);
-	number_steps(distinct, out->items, out->item_count);
+	uint32_t numbered = 0;
+	number_steps(distinct, &numbered, out->items, out->item_count);
 	out->distinct = distinct;
 	return STATUS_OK;
 }

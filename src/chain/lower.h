@@ -27,11 +27,11 @@ struct step {
 	const struct type *const *in_types; /* of live_in's slots */
 	const struct type *const *out_types;
 	struct span span;
-	uint32_t id; /* equal steps are one struct step; ids count from 0 */
+	uint32_t id; /* equal steps are one struct step; ids count from 0, in the order of first runs */
 };
 
 struct item {
-	const struct step *step; /* or a loop: */
+	struct step *step; /* or a loop: */
 	struct item *items;
 	size_t count;
 	int64_t turns;

@@ -179,20 +179,22 @@ enum status lowering_set_out(struct lowering *l, struct instr *instr, const stru
 enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dtype, struct span span)
 {
 	const struct value old = l->body->values[*value];
-	if (old.type->dtype == dtype_compute(dtype))
+	/* a weak value takes a half type in earnest: what is computed as f32 is rounded to it */
+	const bool half = old.weak && old.dtype != dtype && (dtype == DTYPE_F16 || dtype == DTYPE_BF16);
+	if (old.type->dtype == dtype_compute(dtype) && !half)
 		return STATUS_OK;
 	struct attrs *attrs = arena_alloc(l->arena, sizeof *attrs);
 	if (!attrs)
 		return lowering_memory(l);
 	attrs_default(attrs, OP_cast);
-	attrs->dtype = dtype_compute(dtype);
+	attrs->dtype = half ? dtype : dtype_compute(dtype);
 	struct instr *instr = lowering_add_op(l, OP_cast, attrs, span);
 	if (!instr)
 		return lowering_memory(l);
 	instr->v = *value;
 	instr->of_v = old.type;
 	struct type type = *old.type;
-	type.dtype = attrs->dtype;
+	type.dtype = dtype_compute(dtype);
 	enum status status = lowering_set_out(l, instr, &type, dtype, value);
 	if (status == STATUS_OK) {
 		struct value *made = &l->body->values[*value];

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "ops/kernels.h"
+
 /* The value of a sub-chain on the current value. */
 static enum status lower_block_operand(struct lowering *l, const struct found *found, uint32_t *value)
 {
@@ -142,6 +144,18 @@ struct operands {
 	double scalar;
 };
 
+/* A number takes the dtype of the array that it meets. Kernels round to f32 themselves. */
+static double rounded_to(enum dtype dtype, double number)
+{
+	const struct kernels *kernels = kernels_get(DTYPE_F64);
+	double rounded = number;
+	if (dtype == DTYPE_F16)
+		kernels->round_f16(&rounded, &number, 1);
+	else if (dtype == DTYPE_BF16)
+		kernels->round_bf16(&rounded, &number, 1);
+	return rounded;
+}
+
 /* The operand of NODE, whose current value is in->v. */
 static enum status lower_operand(struct lowering *l, const struct node *node, struct operands *in)
 {
@@ -156,8 +170,9 @@ static enum status lower_operand(struct lowering *l, const struct node *node, st
 	switch (found.kind) {
 	case FOUND_NUMBER:
 		if (op_table[node->op].class == OP_CLASS_GENERAL)
-			return lowering_add_constant(l, found.number, l->body->values[in->v].dtype, node->operand.span, &in->a);
-		in->scalar = found.number;
+			return lowering_add_constant(l, rounded_to(l->body->values[in->v].dtype, found.number),
+			                             l->body->values[in->v].dtype, node->operand.span, &in->a);
+		in->scalar = rounded_to(l->body->values[in->v].dtype, found.number);
 		return STATUS_OK;
 	case FOUND_VALUE:
 		in->a = found.value;
@@ -246,7 +261,11 @@ static enum status lower_call(struct lowering *l, const struct node *node)
 	}
 	if (l->body->instr_count > MAX_OPERATIONS)
 		return too_many(l, node->span);
-	*frame = (struct frame){.arguments = arguments, .outer = l->frame, .def = def->name};
+	const int depth = l->frame ? l->frame->depth + 1 : 1;
+	if (depth > MAX_NESTING)
+		return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span, "calls of defs nest deeper than %d",
+		               MAX_NESTING);
+	*frame = (struct frame){.arguments = arguments, .outer = l->frame, .def = def->name, .depth = depth};
 	uint32_t *locals = l->now + 1 + def->first_variable;
 	memcpy(saved, locals, def->variables * sizeof *saved);
 	for (uint32_t i = 0; i < def->variables; i++)
@@ -256,6 +275,8 @@ static enum status lower_call(struct lowering *l, const struct node *node)
 	enum status status = lower_nodes(l, def->body);
 	l->frame = outer;
 	memcpy(locals, saved, def->variables * sizeof *saved);
+	if (status == STATUS_CHAIN)
+		diag_hint_more(l->diags, "in the call of '%s' at %u:%u", def->name, node->span.line, node->span.column);
 	if (status == STATUS_OK && !l->written[0]) {
 		uint32_t v = lowering_read_slot(l, 0);
 		if (v == NO_VALUE)

@@ -29,6 +29,7 @@ struct frame {
 	const struct found *arguments;
 	const struct frame *outer;
 	const char *def;
+	int depth; /* of calls: 1 for the outermost */
 };
 
 /* A slot of the state between bodies. */

@@ -367,8 +367,12 @@ struct operand *parse_expression_operand(struct parse *parse, const struct parse
 {
 	const char *text = canonical_text(parse, span);
 	struct operand *operand = text ? operand_new(parse, OPERAND_NUMBER, text, span) : NULL;
-	if (operand)
-		operand->number = value->value;
+	if (!operand)
+		return NULL;
+	operand->number = value->value;
+	operand->integer = trunc(value->value) == value->value && fabs(value->value) <= 0x1p53;
+	if (operand->integer)
+		operand->whole = (int64_t)value->value;
 	return operand;
 }
 

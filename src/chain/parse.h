@@ -12,8 +12,6 @@
 
 #include <setjmp.h>
 
-enum { MAX_NESTING = 256 };
-
 /* Values of the grammar's symbols. */
 struct parse_number {
 	const char *text;

@@ -17,12 +17,14 @@ struct block;
 #define NO_INDEX INT64_MIN
 enum operand_kind { OPERAND_NUMBER, OPERAND_NAME, OPERAND_BLOCK };
 
+enum { MAX_NESTING = 256 }; /* of brackets and blocks, and of calls of defs */
+
 struct operand {
 	enum operand_kind kind;
 	struct span span;
 	const char *text; /* NUMBER: canonical source, "(pi / 2)" where an expression; NAME: the name */
 	double number;
-	bool integer;  /* NUMBER: written as an integer literal that fits int64 */
+	bool integer;  /* NUMBER: an integer literal that fits int64, or an expression of a whole number */
 	int64_t whole; /* ... and what it is: its double may have lost digits */
 	int64_t index; /* NAME [ INDEX ], from the end where negative; NO_INDEX without */
 	struct block *block;

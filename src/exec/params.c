@@ -186,7 +186,7 @@ static enum status mismatch(const struct binder *b, const struct param *param, c
 	if (number) {
 		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but its value is one number",
 		        kind, param->name, want);
-		diag_hint(b->diags, "full(%g) fills an array", origin->init->values[0]);
+		diag_hint(b->diags, "in the chain, `= full(%g)` fills an array", origin->init->values[0]);
 	} else if (origin->literal) {
 		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s is %s", kind, param->name,
 		        want, origin->text, shape_format(&origin->array.type.shape, have));
