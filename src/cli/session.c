@@ -546,6 +546,8 @@ enum status session_open_input(struct session *s)
 		return status;
 	s->input_open = true;
 	reader_init(&s->reader, &s->input, &s->reading, &s->arena);
+	if (s->chain.input_type.given)
+		reader_declare(&s->reader, s->chain.input_type.type.dtype);
 	return STATUS_OK;
 }
 

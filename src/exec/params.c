@@ -257,37 +257,6 @@ static void widen(double *to, const float *from, size_t count)
 		to[i] = (double)from[i];
 }
 
-static void round_half(float *values, size_t count, enum dtype dtype)
-{
-	enum { PIECE = 512 };
-	uint16_t half[PIECE];
-	for (size_t done = 0; done < count; done += PIECE) {
-		size_t n = count - done < PIECE ? count - done : PIECE;
-		if (dtype == DTYPE_F16) {
-			convert_f32_to_f16(half, values + done, n);
-			convert_f16_to_f32(values + done, half, n);
-		} else {
-			convert_f32_to_bf16(half, values + done, n);
-			convert_bf16_to_f32(values + done, half, n);
-		}
-	}
-}
-
-/* Makes ARRAY's values those of its declared dtype: whole numbers for integers, 0 and 1 for bool, rounded for halves. */
-static void round_declared(struct array *array, enum dtype dtype)
-{
-	size_t count = (size_t)shape_count(&array->type.shape);
-	double *values = array->data;
-	if (dtype == DTYPE_F16 || dtype == DTYPE_BF16)
-		round_half(array->data, count, dtype);
-	else if (dtype == DTYPE_BOOL)
-		for (size_t i = 0; i < count; i++)
-			values[i] = values[i] != 0;
-	else if (dtype > DTYPE_F64)
-		for (size_t i = 0; i < count; i++)
-			values[i] = trunc(values[i]);
-}
-
 static enum status new_array(const struct binder *b, struct array *array, const struct type *type, enum dtype held)
 {
 	array->type = *type;
@@ -387,7 +356,8 @@ static enum status bind_param(const struct binder *b, size_t index)
 	} else if (status == STATUS_OK && b->options.data) {
 		status = fill(b, param, &origin, array);
 		if (status == STATUS_OK && param->declared.given)
-			round_declared(array, param->declared.type.dtype);
+			values_round(array->data, array->type.dtype, (size_t)shape_count(&array->type.shape),
+			             param->declared.type.dtype);
 		if (status == STATUS_OK)
 			status = convert(b, array);
 	}

@@ -35,16 +35,19 @@ struct reader {
 	struct type type;    /* the current array's, as in the file */
 	int64_t count, done; /* its elements; how many have been read */
 	bool swap, fortran;
-	int64_t data; /* byte offset of its values */
-	int index;    /* arrays begun so far */
-	bool assumed; /* options.assume, where given, said the type of one of them */
-	bool direct;  /* values in the file are those in memory: little-endian f32 or f64 in C order */
-	void *held;   /* text, csv, Fortran order: the whole array as double or float */
+	int64_t data;        /* byte offset of its values */
+	int index;           /* arrays begun so far */
+	bool assumed;        /* options.assume, where given, said the type of one of them */
+	enum dtype declared; /* what values are rounded to; DTYPE_COUNT: they stay as they are */
+	bool direct;         /* values in the file are those in memory: little-endian f32 or f64 in C order */
+	void *held;          /* text, csv, Fortran order: the whole array as double or float */
 	size_t held_size;
 	enum dtype held_dtype;
 };
 
 void reader_init(struct reader *reader, struct input *input, const struct reader_options *options, struct arena *arena);
+/* From now on the values are those of DTYPE: values_round. */
+void reader_declare(struct reader *reader, enum dtype dtype);
 /*
  * The next array's header. *END at the end of the stream (an error before the
  * first array: no data). Fails with STATUS_DATA (file and byte offset), or
@@ -102,6 +105,9 @@ enum status writer_end(struct writer *writer, struct diags *diags);
 /* Flushes text; no array may be open. */
 enum status writer_finish(struct writer *writer, struct diags *diags);
 void writer_free(struct writer *writer);
+
+/* Makes COUNT values, HELD as F32 or F64, those of DTYPE: rounded for halves, whole for integers, 0 or 1 for bool. */
+void values_round(void *values, enum dtype held, size_t count, enum dtype dtype);
 
 /* Conversions between file and computing types; also the kernels of `cast`. */
 void convert_f16_to_f32(float *to, const uint16_t *from, size_t count);

@@ -14,8 +14,11 @@ enum { BLOCK = 64 << 10 };
 
 void reader_init(struct reader *reader, struct input *input, const struct reader_options *options, struct arena *arena)
 {
-	*reader = (struct reader){.input = input, .options = *options, .arena = arena, .format = options->format};
+	*reader = (struct reader){
+		.input = input, .options = *options, .arena = arena, .format = options->format, .declared = DTYPE_COUNT};
 }
+
+void reader_declare(struct reader *reader, enum dtype dtype) { reader->declared = dtype; }
 
 void reader_free(struct reader *reader)
 {
@@ -622,7 +625,7 @@ static void copy_held(const struct reader *r, int64_t first, void *to, enum dtyp
 		convert_block(to, compute, from, r->held_dtype, (size_t)count);
 }
 
-enum status reader_read(struct reader *r, void *to, enum dtype compute, int64_t count, struct diags *diags)
+static enum status read_next(struct reader *r, void *to, enum dtype compute, int64_t count, struct diags *diags)
 {
 	if (count == 0)
 		return STATUS_OK;
@@ -638,13 +641,27 @@ enum status reader_read(struct reader *r, void *to, enum dtype compute, int64_t 
 	return STATUS_OK;
 }
 
+static void round_values(const struct reader *r, void *values, enum dtype compute, int64_t count)
+{
+	if (r->declared != DTYPE_COUNT && r->declared != r->type.dtype)
+		values_round(values, compute, (size_t)count, r->declared);
+}
+
+enum status reader_read(struct reader *r, void *to, enum dtype compute, int64_t count, struct diags *diags)
+{
+	enum status status = read_next(r, to, compute, count, diags);
+	if (status == STATUS_OK)
+		round_values(r, to, compute, count);
+	return status;
+}
+
 bool reader_seekable(const struct reader *r)
 {
 	/* A file that is being written to by somebody else ends where it ended when it was opened. */
 	return !r->held && !r->fortran && r->input->size >= 0;
 }
 
-enum status reader_read_at(const struct reader *r, int64_t first, void *to, enum dtype compute, int64_t count,
+static enum status read_at(const struct reader *r, int64_t first, void *to, enum dtype compute, int64_t count,
                            struct diags *diags)
 {
 	size_t size = dtype_size(r->type.dtype), got = 0, width = compute == DTYPE_F32 ? 4 : 8;
@@ -671,6 +688,15 @@ enum status reader_read_at(const struct reader *r, int64_t first, void *to, enum
 		done += (int64_t)n;
 	}
 	return STATUS_OK;
+}
+
+enum status reader_read_at(const struct reader *r, int64_t first, void *to, enum dtype compute, int64_t count,
+                           struct diags *diags)
+{
+	enum status status = read_at(r, first, to, compute, count, diags);
+	if (status == STATUS_OK)
+		round_values(r, to, compute, count);
+	return status;
 }
 
 /* A file is not read to be passed over; what was looked at of it is read again. */
