@@ -126,7 +126,10 @@ int number_format(char text[40], double value, bool single);
 int number_format_as(char text[40], double value, enum dtype dtype);
 /* The same as "1.25e-7", whatever the magnitude; large whole numbers, too, have no more digits than read back. */
 int number_format_scientific(char text[40], double value, enum dtype dtype);
-/* A number in the C locale whatever setlocale says: decimal, exponent, inf, nan. Returns the bytes consumed, 0 for none. */
+/*
+ * A number in the C locale whatever setlocale says: decimal, of any length and rounded
+ * once, exponent, inf, nan. Returns the bytes consumed, 0 for none.
+ */
 size_t number_parse(const char *text, size_t length, double *value);
 
 #endif
