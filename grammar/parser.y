@@ -310,10 +310,18 @@ static const char *advice(const struct wanted *w, yysymbol_kind_t found)
 	if (found == YYTRANSLATE(':') || found == YYTRANSLATE(',') || found == KIND_PLUS ||
 	    (found == KIND_MINUS && !w->is[KIND_SEMICOLON]))
 		if (w->is[YYSYMBOL_OPTION] && !w->is[YYSYMBOL_NUMBER])
-			return "a value other than a name or a number is quoted, as in policy=\"names:a,b\"";
+			return found == YYTRANSLATE(',')
+			           ? "several values are a list or quoted, as in axis=[0,1] and policy=\"names:a,b\""
+			           : "a value other than a name or a number is quoted, as in policy=\"names:a,b\"";
 	if (after_option && (found == YYSYMBOL_NUMBER || found == YYSYMBOL_NAME || found == YYSYMBOL_IN ||
 	                     found == KIND_MINUS || found == YYTRANSLATE('(') || found == YYTRANSLATE('{')))
 		return "operands come before options";
+	if (w->is[YYSYMBOL_OPTION] && w->is[YYSYMBOL_NUMBER]) {
+		if (found == YYTRANSLATE('*') || found == YYTRANSLATE('/') || found == YYTRANSLATE('^'))
+			return "an expression of numbers is in parentheses, as in mul (1/3)";
+		if (found == YYTRANSLATE('['))
+			return "a list is given a name first, as in const c = [1, 2]";
+	}
 	if (w->is[YYTRANSLATE('[')] && !w->is[YYSYMBOL_NUMBER])
 		return "a type has extents, as in f32[4,2]; f32[] is 0-d";
 	return NULL;
