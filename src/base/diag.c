@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 enum { MAX_DIAGS = 100, LINE_WIDTH = 100 };
 
 void diags_init(struct diags *diags, struct arena *arena) { *diags = (struct diags){.arena = arena}; }
@@ -171,38 +173,20 @@ static bool misleads(uint32_t c)
 	       (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
 }
 
-/* Bytes of the UTF-8 sequence at TEXT, or 0 where it is not valid (overlong, surrogate, beyond U+10FFFF) or misleads. */
-static size_t utf8_length(const unsigned char *text, size_t left)
-{
-	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	uint32_t c = text[0];
-	if (c < 0x80)
-		return 1;
-	size_t n = c >= 0xf0 && c < 0xf8 ? 4 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xc0 && c < 0xe0 ? 2 : 0;
-	if (n == 0 || n > left)
-		return 0;
-	c &= 0x7fu >> n;
-	for (size_t i = 1; i < n; i++) {
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (text[i] & 0x3fu);
-	}
-	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || misleads(c) ? 0 : n;
-}
-
 /* The columns that put_escaped makes of the first LENGTH bytes; prints them where R is not NULL. */
 static size_t put_escaped(const struct renderer *r, const char *text, size_t length)
 {
 	size_t columns = 0;
 	for (size_t i = 0; i < length;) {
 		unsigned char c = (unsigned char)text[i];
-		size_t n = utf8_length((const unsigned char *)text + i, length - i);
+		uint32_t character = c;
+		size_t n = utf8_length(text + i, length - i, &character);
 		if (c == '\t') {
 			if (r)
 				put(r, " ");
 			columns++;
 			i++;
-		} else if (n && c >= 0x20 && c != 0x7f) {
+		} else if (n && c >= 0x20 && c != 0x7f && !misleads(character)) {
 			if (r)
 				r->write(r->context, text + i, n);
 			columns++;

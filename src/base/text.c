@@ -6,6 +6,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+size_t utf8_length(const char *text, size_t left, uint32_t *c)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	const unsigned char *s = (const unsigned char *)text;
+	uint32_t made = s[0];
+	size_t n = made < 0x80                   ? 1
+	           : made >= 0xc0 && made < 0xe0 ? 2
+	           : made >= 0xe0 && made < 0xf0 ? 3
+	           : made >= 0xf0 && made < 0xf8 ? 4
+	                                         : 0;
+	if (n == 0 || n > left)
+		return 0;
+	if (n > 1)
+		made &= 0x7fu >> n;
+	for (size_t i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		made = made << 6 | (s[i] & 0x3fu);
+	}
+	if (made < least[n] || made > 0x10ffff || (made >= 0xd800 && made < 0xe000))
+		return 0;
+	*c = made;
+	return n;
+}
+
 void text_put(const struct text *text, const char *piece) { text->write(text->context, piece, strlen(piece)); }
 
 void text_printf(const struct text *text, const char *format, ...)

@@ -4,6 +4,12 @@
 
 #include "base/diag.h"
 
+/*
+ * Bytes of the UTF-8 sequence at TEXT, of which LEFT > 0 bytes are there, and its character in *C; 0, with *C
+ * as it was, where it is not valid: cut short, overlong, a surrogate, beyond U+10FFFF (RFC 3629).
+ */
+size_t utf8_length(const char *text, size_t left, uint32_t *c);
+
 struct text {
 	diag_write *write;
 	void *context;

@@ -7,29 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 sequence at S, or 0. */
-static size_t sequence(const unsigned char *s)
-{
-	size_t n = s[0] < 0x80                   ? 1
-	           : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-	           : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-	           : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-	                                         : 0;
-	for (size_t i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	return n;
-}
-
-/* The same where it is valid. */
-static size_t valid_sequence(const unsigned char *s)
-{
-	size_t n = sequence(s);
-	bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
-	bool surrogate = s[0] == 0xed && s[1] >= 0xa0, beyond = s[0] == 0xf4 && s[1] >= 0x90;
-	return n == 0 || overlong || surrogate || beyond ? 0 : n;
-}
-
 void text_json(const struct text *text, const char *string)
 {
 	if (!string) {
@@ -37,33 +14,30 @@ void text_json(const struct text *text, const char *string)
 		return;
 	}
 	text_put(text, "\"");
-	for (const unsigned char *s = (const unsigned char *)string; *s;) {
-		size_t n = valid_sequence(s);
-		if (*s == '"' || *s == '\\')
+	const char *end = string + strlen(string);
+	for (const char *s = string; s < end;) {
+		uint32_t c = (unsigned char)*s;
+		size_t n = utf8_length(s, (size_t)(end - s), &c);
+		if (c == '"' || c == '\\')
 			text_printf(text, "\\%c", *s);
-		else if (*s < 0x20 || *s == 0x7f || n == 0)
-			text_printf(text, "\\u%04x", *s);
+		else if (c < 0x20 || c == 0x7f || n == 0)
+			text_printf(text, "\\u%04x", (unsigned)c);
 		else
-			text->write(text->context, (const char *)s, n);
+			text->write(text->context, s, n);
 		s += n ? n : 1;
 	}
 	text_put(text, "\"");
 }
 
-/* Bytes of the character at S that XML may hold, or 0. */
-static size_t xml_sequence(const unsigned char *s)
-{
-	size_t n = valid_sequence(s);
-	if (n == 1)
-		return *s >= 0x20 && *s != 0x7f;
-	bool control = s[0] == 0xc2 && s[1] < 0xa0, none = s[0] == 0xef && s[1] == 0xbf && s[2] >= 0xbe;
-	return n == 0 || control || none ? 0 : n;
-}
+/* Whether XML may hold C, and a reader sees it: no control characters. */
+static bool xml_holds(uint32_t c) { return c >= 0x20 && !(c >= 0x7f && c < 0xa0) && c != 0xfffe && c != 0xffff; }
 
 void text_xml(const struct text *text, const char *string)
 {
-	for (const unsigned char *s = (const unsigned char *)string; *s;) {
-		size_t n = xml_sequence(s);
+	const char *end = string + strlen(string);
+	for (const char *s = string; s < end;) {
+		uint32_t c;
+		size_t n = utf8_length(s, (size_t)(end - s), &c);
 		const char *entity = *s == '&'   ? "&amp;"
 		                     : *s == '<' ? "&lt;"
 		                     : *s == '>' ? "&gt;"
@@ -73,11 +47,13 @@ void text_xml(const struct text *text, const char *string)
 			text_put(text, entity);
 		else if (*s == '\n' || *s == '\r' || *s == '\t')
 			text_put(text, " ");
-		else if (n == 0)
+		else if (n == 0 || !xml_holds(c))
 			text_put(text, "\xef\xbf\xbd");
 		else
-			text->write(text->context, (const char *)s, n);
-		s += n ? n : sequence(s) ? sequence(s) : 1;
+			text->write(text->context, s, n);
+		s += n ? n : 1;
+		while (n == 0 && s < end && (*s & 0xc0) == 0x80) /* a broken character is one U+FFFD */
+			s++;
 	}
 }
 
