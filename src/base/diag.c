@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 
+/* MAX_DIAGS: of each severity, so that warnings cannot hide an error. */
 enum { MAX_DIAGS = 100, LINE_WIDTH = 100 };
 
 void diags_init(struct diags *diags, struct arena *arena) { *diags = (struct diags){.arena = arena}; }
@@ -289,12 +290,34 @@ static void render_one(const struct renderer *r, const struct diag *diag, bool c
 	}
 }
 
+/* How many there are beyond those that are shown. */
+static void render_rest(const struct renderer *r, const int64_t count[], bool color)
+{
+	static const char *const names[] = {"error", "warning", "note"};
+	const char *between = color ? "ckptc: \033[1;36mnote:\033[0m " : "ckptc: note: ";
+	bool any = false;
+	for (int s = SEVERITY_ERROR; s <= SEVERITY_NOTE; s++) {
+		const int64_t more = count[s] - MAX_DIAGS;
+		char said[64];
+		if (more <= 0)
+			continue;
+		snprintf(said, sizeof said, "%lld more %s%s", (long long)more, names[s], more == 1 ? "" : "s");
+		put(r, any ? ", " : between);
+		put(r, said);
+		any = true;
+	}
+	if (any)
+		put(r, "\n");
+}
+
 void diags_render(const struct diags *diags, bool color, diag_write *write, void *context)
 {
 	struct renderer r = {write, context};
-	int shown = 0;
-	for (const struct diag *d = diags->first; d && shown < MAX_DIAGS; d = d->next, shown++)
-		render_one(&r, d, color);
+	int64_t count[SEVERITY_NOTE + 1] = {0};
+	for (const struct diag *d = diags->first; d; d = d->next)
+		if (count[d->severity]++ < MAX_DIAGS)
+			render_one(&r, d, color);
+	render_rest(&r, count, color);
 	if (diags->exhausted)
 		put(&r, color ? "ckptc: \033[1;31merror:\033[0m out of memory\n" : "ckptc: error: out of memory\n");
 }

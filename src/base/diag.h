@@ -67,7 +67,8 @@ enum status diag_memory(struct diags *diags);
  *           |      ^
  *     ckptc: note: ...
  * through WRITE, a piece at a time. The source line is shown without its
- * indentation. Needs no memory.
+ * indentation. Of errors, and of warnings, the first hundred; a last note counts
+ * those beyond. Needs no memory.
  */
 typedef void diag_write(void *context, const char *text, size_t length);
 void diags_render(const struct diags *diags, bool color, diag_write *write, void *context);

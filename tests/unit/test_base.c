@@ -300,6 +300,32 @@ START_TEST(files_and_bytes)
 }
 END_TEST
 
+/* Beyond a hundred of a kind they are counted, not shown; warnings hide no error. */
+START_TEST(many)
+{
+	for (int i = 1; i <= 100; i++)
+		diag_warn(&diags, "careful %d", i);
+	diag_file(&diags, STATUS_DATA, NULL, -1, "first");
+	ck_assert_ptr_nonnull(strstr(render(false), "ckptc: warning: careful 100\nckptc: error: first\n"));
+	ck_assert_str_eq(strstr(rendered, "ckptc: error: first\n"), "ckptc: error: first\n");
+	for (int i = 2; i <= 101; i++)
+		diag_file(&diags, STATUS_DATA, NULL, -1, "wrong %d", i);
+	render(false);
+	ck_assert_str_eq(strstr(rendered, "ckptc: error: wrong 100\n"),
+	                 "ckptc: error: wrong 100\nckptc: note: 1 more error\n");
+	for (int i = 101; i <= 107; i++)
+		diag_warn(&diags, "careful %d", i);
+	diag_file(&diags, STATUS_DATA, NULL, -1, "last");
+	(void)diag_memory(&diags);
+	render(false);
+	ck_assert_str_eq(
+		strstr(rendered, "ckptc: error: wrong 100\n"),
+		"ckptc: error: wrong 100\nckptc: note: 2 more errors, 7 more warnings\nckptc: error: out of memory\n");
+	render(true);
+	ck_assert_ptr_nonnull(strstr(rendered, "\nckptc: \033[1;36mnote:\033[0m 2 more errors, 7 more warnings\n"));
+}
+END_TEST
+
 /* What a terminal could obey, or be misled by, is shown as its bytes; other UTF-8 as it is. */
 static const struct {
 	const char *text, *shown;
@@ -547,6 +573,7 @@ int main(void)
 	tcase_add_test(tcase, a_word_is_underlined);
 	tcase_add_test(tcase, places_at_ends);
 	tcase_add_test(tcase, files_and_bytes);
+	tcase_add_test(tcase, many);
 	tcase_add_loop_test(tcase, escaping, 0, sizeof escapes / sizeof *escapes);
 	tcase_add_test(tcase, carets_stand_under_escaped_text);
 	tcase_add_test(tcase, long_lines_are_shown_around_the_caret);
