@@ -10,7 +10,6 @@ void sum_to_shape(const struct kernels *kernels, void *to, const struct type *to
                   const struct type *from_type, void *scratch)
 {
 	const struct shape *target = &to_type->shape, *source = &from_type->shape;
-	const size_t size = element_size(kernels->dtype);
 	bool reduced[MAX_DIMS];
 	for (int i = 0; i < source->ndim; i++) {
 		const int own = i - (source->ndim - target->ndim);
@@ -18,21 +17,10 @@ void sum_to_shape(const struct kernels *kernels, void *to, const struct type *to
 	}
 	struct reduction r;
 	reduction_of(&r, source, reduced);
-	const int64_t outs = r.view.outer * r.view.inner;
-	if (r.view.n == 1) {
-		memcpy(to, from, (size_t)outs * size);
-		return;
-	}
-	if (r.moved) {
-		reduction_move(&r, scratch, from, size, false);
-		from = scratch;
-	}
-	for (int64_t i = 0; i < outs; i += SUMS_BLOCK) {
-		double hi[SUMS_BLOCK], lo[SUMS_BLOCK];
-		const size_t count = outs - i < SUMS_BLOCK ? (size_t)(outs - i) : SUMS_BLOCK;
-		sums_of(kernels, &r.view, from, i, count, hi, lo);
-		sums_store(kernels->dtype, element_of(to, size, i), hi, lo, 1, count);
-	}
+	if (r.view.n == 1)
+		memcpy(to, from, (size_t)(r.view.outer * r.view.inner) * element_size(kernels->dtype));
+	else
+		reduction_sums(kernels, &r, to, from, 1, scratch);
 }
 
 /* The operand's axes seen from the result's: merged where they run on, step 0 where it is broadcast. */

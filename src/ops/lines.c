@@ -252,6 +252,23 @@ void sums_store(enum dtype dtype, void *out, const double *hi, const double *lo,
 			((float *)out)[i] = (float)((hi[i] + lo[i]) / divisor);
 }
 
+void reduction_sums(const struct kernels *kernels, const struct reduction *reduction, void *to, const void *from,
+                    double divisor, void *scratch)
+{
+	const size_t size = element_size(kernels->dtype);
+	const int64_t outs = reduction->view.outer * reduction->view.inner;
+	if (reduction->moved) {
+		reduction_move(reduction, scratch, from, size, false);
+		from = scratch;
+	}
+	for (int64_t i = 0; i < outs; i += SUMS_BLOCK) {
+		double hi[SUMS_BLOCK], lo[SUMS_BLOCK];
+		const size_t count = outs - i < SUMS_BLOCK ? (size_t)(outs - i) : SUMS_BLOCK;
+		sums_of(kernels, &reduction->view, from, i, count, hi, lo);
+		sums_store(kernels->dtype, element_of(to, size, i), hi, lo, divisor, count);
+	}
+}
+
 /* Pieces of lines, or several short ones, lie in the cache when exp runs over them; a line's bits are the same so or so. */
 void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, const void *lines, size_t n,
                    size_t count, const double shift[LINES_SOME], double sum[LINES_SOME])

@@ -61,6 +61,10 @@ void sums_of(const struct kernels *kernels, const struct axis_view *view, const 
 /* out[i] = (hi[i] + lo[i]) / divisor in the type */
 void sums_store(enum dtype dtype, void *out, const double *hi, const double *lo, double divisor, size_t count);
 
+/* TO: the sums that R takes of FROM, over DIVISOR, in the type. Where R's axes are moved SCRATCH holds FROM's elements. */
+void reduction_sums(const struct kernels *kernels, const struct reduction *reduction, void *to, const void *from,
+                    double divisor, void *scratch);
+
 /*
  * For each of COUNT lines (at most LINES_SOME) the sum of exp(line - shift) in
  * double; the exponentials to OUT where it is not NULL.

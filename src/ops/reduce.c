@@ -45,20 +45,9 @@ static double mean_count(const struct op_call *call)
 
 static void forward_sums(const struct op_call *call, void *y, const void *v, double divisor)
 {
-	const size_t size = element_size(call->v->dtype);
 	struct reduction r;
 	reduction_named(&r, call);
-	if (r.moved) {
-		reduction_move(&r, call->scratch, v, size, false);
-		v = call->scratch;
-	}
-	const int64_t outs = r.view.outer * r.view.inner;
-	for (int64_t i = 0; i < outs; i += SUMS_BLOCK) {
-		double hi[SUMS_BLOCK], lo[SUMS_BLOCK];
-		const size_t count = outs - i < SUMS_BLOCK ? (size_t)(outs - i) : SUMS_BLOCK;
-		sums_of(call->kernels, &r.view, v, i, count, hi, lo);
-		sums_store(call->v->dtype, element_of(y, size, i), hi, lo, divisor, count);
-	}
+	reduction_sums(call->kernels, &r, y, v, divisor, call->scratch);
 }
 
 /* Each result's cotangent, over DIVISOR, to every element that went into it. */
