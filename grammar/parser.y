@@ -1,5 +1,5 @@
 /*
- * The grammar of chains (SPEC, section 1). Actions build nodes and nothing else;
+ * The grammar of chains (ckptc-chain(5)). Actions build nodes and nothing else;
  * all nodes live in the parse's arena, so nothing needs a destructor.
  */
 %define api.pure full

@@ -1,6 +1,6 @@
 /*
  * The outcome of every fallible function. The values are the exit statuses of
- * the program (SPEC, section 2), so that main() returns one without a table.
+ * the program (ckptc(1)), so that main() returns one without a table.
  */
 #ifndef BASE_STATUS_H
 #define BASE_STATUS_H

@@ -188,8 +188,7 @@ void vjp_rmsnorm(const struct op_call *call, void *dv, void *da, const void *g, 
 	vjp_layernorm(call, dv, da, g, needs);
 }
 
-/* Running sums along a line or down the rows, forwards or backwards. */
-/* Running sums, as members of a team share them: each line, or strips of lines across. */
+/* Running sums, forwards or backwards, as members of a team share them: each line, or strips of lines across. */
 struct running {
 	struct axis_view view;
 	void *y;

@@ -47,7 +47,7 @@ struct keep {
 
 struct op_info {
 	const char *name;
-	const char *group; /* as SPEC's table of operations */
+	const char *group; /* the heading of ckptc-chain(5) that it is under */
 	enum op_class class;
 	int operands;          /* array operands: 0 or 1 */
 	const char *arguments; /* ops.def's ARGUMENTS */

@@ -1,4 +1,4 @@
-/* Figures of policies; the keys are the contract's. */
+/* Figures of policies; the keys are those of ckptc(1). */
 #include "report/counters.h"
 
 #include <math.h>

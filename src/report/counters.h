@@ -5,7 +5,7 @@
 #include "plan/job.h"
 #include "report/text.h"
 
-/* One policy's figures, as SPEC's section "Counters" names them. */
+/* One policy's figures, as ckptc(1) names them under COUNTERS. */
 struct policy_row {
 	const char *policy;
 	struct counters counters;
@@ -29,7 +29,7 @@ double row_efficiency(const struct policy_row *row);
 enum { ROW_TEXT = 64 };
 const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT]);
 
-/* The object of one row, with SPEC's keys. */
+/* The object of one row, with the keys of ckptc(1). */
 void report_row_json(const struct policy_row *row, const struct text *text);
 /* {"policies":[...]}, a table, csv, or lines: "every:4 evaluations=28 ... peak_bytes=1760 ... pareto knee". */
 enum status report_policies(const struct policy_row *rows, size_t count, enum report_format format,

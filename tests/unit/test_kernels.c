@@ -767,7 +767,7 @@ START_TEST(test_derivatives)
 }
 END_TEST
 
-/* Ties and kinks, as the SPEC has them. */
+/* Ties and kinks, as ckptc-chain(5) has them. */
 START_TEST(test_derivatives_at_kinks)
 {
 	const struct kernels *tables[4];
