@@ -58,7 +58,24 @@ LANEWISE vd log_d(vd x) { return log_sleef(x); }
 LANEWISE vd asin_d(vd x) { return asin_sleef(x); }
 LANEWISE vd acos_d(vd x) { return acos_sleef(x); }
 LANEWISE vd atan_d(vd x) { return atan_sleef(x); }
-LANEWISE vd pow_d(vd x, vd y) { return pow_sleef(x, y); }
+
+/* SLEEF's is infinite from about 2e-6 of itself below the largest double on: there the C library's */
+COLD void pow_large(const vd *x, const vd *y, vd *z)
+{
+	for (int i = 0; i < LANES_D; i++)
+		if (isinf((*z)[i]))
+			(*z)[i] = pow((*x)[i], (*y)[i]);
+}
+LANEWISE vd pow_d(vd x, vd y)
+{
+	vd z = pow_sleef(x, y);
+	if (__builtin_expect(bits_d(abs_d(z) == splat_d(INFINITY)) != 0, 0)) {
+		vd base = x, exponent = y, result = z;
+		pow_large(&base, &exponent, &result);
+		z = result;
+	}
+	return z;
+}
 
 /* where |x| is so small that the function is x, to less than half a place */
 LANEWISE vd near_zero(vd y, vd x, double bound) { return select_d(abs_d(x) < splat_d(bound), x, y); }

@@ -696,6 +696,51 @@ END_TEST
 ARITHMETIC(test_arithmetic_f32, float, DTYPE_F32, sqrtf)
 ARITHMETIC(test_arithmetic_f64, double, DTYPE_F64, sqrt)
 
+/* Results at either end of a double, among ordinary ones: exact, or rounded by hand. */
+START_TEST(test_powers_at_the_ends)
+{
+	static const double cases[][3] = {{DBL_MAX, 1, DBL_MAX},
+	                                  {-DBL_MAX, 1, -DBL_MAX},
+	                                  {0x1.fffffffffffffp+511, 2, 0x1.ffffffffffffep+1023},
+	                                  {-0x1.fffffffffffffp+511, 2, 0x1.ffffffffffffep+1023},
+	                                  {0x1.0000000000004p-1024, -1, 0x1.ffffffffffff8p+1023},
+	                                  {-0x1.0000000000004p-1024, -1, -0x1.ffffffffffff8p+1023},
+	                                  {-2, 1023, -0x1p+1023},
+	                                  {0x1p+512, 2, INFINITY},
+	                                  {-0x1p+342, 3, -INFINITY},
+	                                  {-2, 1025, -INFINITY},
+	                                  {0, -1, INFINITY},
+	                                  {-0.0, -3, -INFINITY},
+	                                  {-0.0, 3, -0.0},
+	                                  {-INFINITY, 3, -INFINITY},
+	                                  {DBL_MIN, 1, DBL_MIN},
+	                                  {0x1p-511, 2, DBL_MIN},
+	                                  {-0x1p-341, 3, -0x1p-1023},
+	                                  {-0x1p-358, 3, -0x1p-1074},
+	                                  {-0x1p-1074, 1, -0x1p-1074},
+	                                  {0x1.8p-538, 2, 0x1p-1074},
+	                                  {0x1.4p-538, 2, 0},
+	                                  {-0x1p-400, 3, -0.0},
+	                                  {-2, -1074, 0x1p-1074},
+	                                  {3, 2, 9}};
+	enum { CASES = sizeof cases / sizeof cases[0] };
+	const struct kernels *tables[4];
+	const size_t count = kernels_all(DTYPE_F64, tables);
+	for (size_t table = 0; table < count; table++) {
+		double v[CASES], a[CASES], y[CASES];
+		for (size_t i = 0; i < CASES; i++) {
+			v[i] = cases[i][0];
+			a[i] = cases[i][1];
+		}
+		const struct kernel_args args = {.out = y, .v = v, .a = a, .n = CASES};
+		tables[table]->forward[OP_pow][0](&args);
+		for (size_t i = 0; i < CASES; i++)
+			ck_assert_msg(y[i] == cases[i][2] && !signbit(y[i]) == !signbit(cases[i][2]), "%s: pow(%a, %g) is %a",
+			              tables[table]->isa, v[i], a[i], y[i]);
+	}
+}
+END_TEST
+
 /* ---- derivatives ---- */
 
 static bool near_kink(const struct row *row, double v, double a)
@@ -1165,6 +1210,7 @@ int main(void)
 	tcase_add_test(tcase, test_errors_in_ulp);
 	tcase_add_test(tcase, test_arithmetic_f32);
 	tcase_add_test(tcase, test_arithmetic_f64);
+	tcase_add_test(tcase, test_powers_at_the_ends);
 	tcase_add_test(tcase, test_derivatives);
 	tcase_add_test(tcase, test_derivatives_at_kinks);
 	tcase_add_test(tcase, test_kept_values_in_ulp);
