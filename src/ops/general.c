@@ -1,6 +1,7 @@
 /*
- * General operations by number: their functions, from ops.def, their scratch,
- * their sums by tiles, and what is demanded of an operand's values.
+ * General operations by number: their functions, from ops.def, which are called
+ * for arrays with elements alone, their scratch, their sums by tiles, and what is
+ * demanded of an operand's values.
  */
 #include "ops/general.h"
 
@@ -10,23 +11,45 @@
 
 #include "ops/lines.h"
 
-op_forward *op_forward_get(enum op op)
-{
-	static op_forward *const functions[OP_COUNT] = {
+static op_forward *const forward_functions[OP_COUNT] = {
 #define GENERAL(NAME, ...) [OP_##NAME] = forward_##NAME,
 #include "ops/ops.def"
-	};
-	return functions[op];
-}
+};
 
-op_vjp *op_vjp_get(enum op op)
-{
-	static op_vjp *const functions[OP_COUNT] = {
+static op_vjp *const vjp_functions[OP_COUNT] = {
 #define GENERAL(NAME, ...) [OP_##NAME] = vjp_##NAME,
 #include "ops/ops.def"
-	};
-	return functions[op];
+};
+
+static bool is_empty(const struct type *type) { return shape_count(&type->shape) == 0; }
+
+/* A result without elements is no work, though its other extents may be any number of turns. */
+static void forward_general(const struct op_call *call, void *y, const void *v, const void *a,
+                            void *const keep[MAX_KEEPS])
+{
+	if (!is_empty(call->y))
+		forward_functions[call->op](call, y, v, a, keep);
 }
+
+/* Nor are derivatives without elements; those of a result without are zeros. */
+static void vjp_general(const struct op_call *call, void *dv, void *da, const void *g,
+                        const void *const needs[MAX_NEEDS])
+{
+	dv = dv && !is_empty(call->v) ? dv : NULL;
+	da = da && !is_empty(call->a) ? da : NULL;
+	if (!is_empty(call->y)) {
+		if (dv || da)
+			vjp_functions[call->op](call, dv, da, g, needs);
+		return;
+	}
+	if (dv)
+		memset(dv, 0, (size_t)type_bytes(call->v));
+	if (da)
+		memset(da, 0, (size_t)type_bytes(call->a));
+}
+
+op_forward *op_forward_get(enum op op) { return forward_functions[op] ? forward_general : NULL; }
+op_vjp *op_vjp_get(enum op op) { return vjp_functions[op] ? vjp_general : NULL; }
 
 static bool is_sum(enum op op) { return op == OP_sum || op == OP_mean; }
 

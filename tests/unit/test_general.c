@@ -490,6 +490,69 @@ START_TEST(test_empty)
 }
 END_TEST
 
+/* Nor are the turns of the other extents counted, which may be beyond counting; a gradient with elements is zeros. */
+START_TEST(test_empty_and_endless)
+{
+	const int64_t many = 300000000000;
+	static const struct sample endless[] = {
+		{"cumsum", SHAPE(2, 9, 0), SHAPE0},
+		{"concat axis=1", SHAPE(2, 9, 0), SHAPE(2, 9, 0)},
+		{"slice step=2", SHAPE(2, 9, 0), SHAPE0},
+		{"slice step=-1", SHAPE(2, 9, 0), SHAPE0},
+		{"slice axis=1 step=2", SHAPE(2, 9, 0), SHAPE0},
+		{"pad 0 0 axis=1", SHAPE(2, 9, 0), SHAPE0},
+		{"roll 1 axis=1", SHAPE(2, 9, 0), SHAPE0},
+		{"softmax", SHAPE(2, 9, 0), SHAPE0},
+		{"laplacian", SHAPE(2, 9, 0), SHAPE0},
+		{"transpose", SHAPE(2, 9, 0), SHAPE0},
+		{"matmul", SHAPE(2, 9, 0), SHAPE(2, 0, 0)},
+		{"linear", SHAPE(3, 9, 0, 2), SHAPE(2, 3, 2)},
+		{"matmul", SHAPE(3, 9, 0, 2), SHAPE(2, 2, 3)},
+		{"conv1d", SHAPE(3, 9, 0, 4), SHAPE(3, 0, 0, 2)},
+	};
+	for (size_t i = 0; i < sizeof endless / sizeof *endless; i++) {
+		struct sample sample = endless[i];
+		struct setup s;
+		sample.v.dim[0] = many;
+		if (sample.a.ndim && sample.a.dim[0] == 9)
+			sample.a.dim[0] = many;
+		ck_assert_msg(begin(&s, &sample, kernels_get(i % 2 ? DTYPE_F64 : DTYPE_F32)), "%s", sample.text);
+		struct arrays x = arrays_of(&s, 3);
+		bool right = op_table[s.op].operand_differentiable;
+		ck_assert_msg(count_of(&s.y) == 0, "%s", sample.text);
+		forward(&s, x.y, x.v, x.a, x.k);
+		vjp(&s, x.dv, right ? x.da : NULL, x.g, x.v, x.a, x.y, x.k);
+		for (size_t j = 0; right && j < count_of(&s.a); j++)
+			ck_assert_msg(get(&s.a, x.da, j) == 0, "%s", sample.text);
+		arrays_free(&x);
+		arena_free(&s.arena);
+	}
+}
+END_TEST
+
+/* A result without elements of a value that has some: its gradient is zeros. */
+START_TEST(test_gradients_of_empty_results)
+{
+	static const struct sample nothing[] = {
+		{"slice start=3", SHAPE(2, 3, 2), SHAPE0},  {"slice axis=1 start=2 step=3", SHAPE(2, 3, 2), SHAPE0},
+		{"matmul", SHAPE(2, 3, 4), SHAPE(2, 4, 0)}, {"linear", SHAPE(2, 3, 4), SHAPE(2, 0, 4)},
+		{"dot", SHAPE(2, 4, 3), SHAPE(2, 0, 4)},    {"conv1d", SHAPE(3, 2, 3, 8), SHAPE(3, 0, 3, 3)},
+	};
+	for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++)
+		for (int type = 0; type < 2; type++) {
+			struct setup s;
+			ck_assert_msg(begin(&s, &nothing[i], kernels_get(type ? DTYPE_F64 : DTYPE_F32)), "%s", nothing[i].text);
+			struct arrays x = arrays_of(&s, 3);
+			ck_assert_msg(count_of(&s.y) == 0 && count_of(&s.v) > 0, "%s", nothing[i].text);
+			vjp(&s, x.dv, op_table[s.op].operand_differentiable ? x.da : NULL, x.g, x.v, x.a, x.y, x.k);
+			for (size_t j = 0; j < count_of(&s.v); j++)
+				ck_assert_msg(get(&s.v, x.dv, j) == 0, "%s", nothing[i].text);
+			arrays_free(&x);
+			arena_free(&s.arena);
+		}
+}
+END_TEST
+
 /* ---- tiles ---- */
 
 START_TEST(test_sums_by_tiles)
@@ -835,6 +898,8 @@ int main(void)
 	tcase_add_test(tests, test_slopes_of_blas);
 	tcase_add_loop_test(tests, test_sets_agree, 0, SAMPLES);
 	tcase_add_loop_test(tests, test_empty, 0, SAMPLES);
+	tcase_add_test(tests, test_empty_and_endless);
+	tcase_add_test(tests, test_gradients_of_empty_results);
 	tcase_add_loop_test(tests, test_sums_by_tiles, 0, 9);
 	tcase_add_test(tests, test_philox);
 	tcase_add_test(tests, test_dropout_by_tiles);
