@@ -129,6 +129,19 @@ enum status npz_check_members(const char *path, const struct named_array *arrays
 	return status;
 }
 
+/* Whether a member after AT has the name of that one. */
+static bool is_double(const struct npz *from, zip_uint64_t at)
+{
+	const char *name = from->lib->get_name(from->zip, at, 0);
+	const zip_int64_t members = from->lib->get_num_entries(from->zip, 0);
+	for (zip_uint64_t i = at + 1; name && i < (zip_uint64_t)members; i++) {
+		const char *other = from->lib->get_name(from->zip, i, 0);
+		if (other && !strcmp(other, name))
+			return true;
+	}
+	return false;
+}
+
 static zip_int64_t find_member(const struct npz *from, const char *key, struct arena *arena)
 {
 	if (!key)
@@ -206,9 +219,13 @@ static enum status load_npz(struct array *array, const char *path, const char *k
 	if (status)
 		return status;
 	zip_int64_t at = find_member(&from, key, arena);
-	if (at >= 0) {
+	if (at >= 0 && is_double(&from, (zip_uint64_t)at)) {
+		status = diag_file(diags, STATUS_DATA, path, -1, "has two members '%s'", key);
+	} else if (at >= 0) {
 		status = load_member(array, &from, (zip_uint64_t)at, path, key ? key : from.lib->get_name(from.zip, 0, 0), cast,
 		                     allocator, arena, diags);
+	} else if (from.lib->get_num_entries(from.zip, 0) == 0) {
+		status = diag_file(diags, STATUS_DATA, path, -1, "has no members");
 	} else {
 		status = key ? diag_file(diags, STATUS_DATA, path, -1, "has no member '%s'", key)
 		             : diag_file(diags, STATUS_DATA, path, -1, "has several members, and none is named");

@@ -122,6 +122,20 @@ static enum status end_row(struct scan *s, size_t at)
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v'; }
 
+/* What control characters hint at. */
+static const char *binary_hint(const struct scan *s)
+{
+	static const char zip[] = "PK\3\4";
+	const bool archive = s->length >= 4 && !memcmp(s->text, zip, 4);
+	const bool tensors = s->length > 8 && s->text[8] == '{' && !memcmp(s->text + 5, "\0\0\0", 3);
+	return archive || tensors
+	           ? "npz and safetensors hold params, for load() and --param: the input is one array"
+	           : "npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values";
+}
+
+/* Whether C can begin a column's name, as a number's letters or signs cannot. */
+static bool begins_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '"'; }
+
 /* Says what the bytes from AT to END are instead of a number. */
 static enum status not_a_number(struct scan *s, size_t at, size_t end)
 {
@@ -132,8 +146,7 @@ static enum status not_a_number(struct scan *s, size_t at, size_t end)
 	enum status status;
 	if (c < 0x20 || c == 0x7f) {
 		status = text_error(s, at, at + 1, "byte 0x%02x is neither a number nor white space", c);
-		diag_hint(s->diags,
-		          "npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values");
+		diag_hint(s->diags, "%s", binary_hint(s));
 		return status;
 	}
 	size_t shown = end - at > 40 ? 40 : end - at;
@@ -141,8 +154,10 @@ static enum status not_a_number(struct scan *s, size_t at, size_t end)
 		shown--;
 	status =
 		text_error(s, at, end, "'%.*s%s' is not a number", (int)shown, s->text + at, shown < end - at ? "..." : "");
-	if (s->line == 1 && s->rows == 0)
+	if (s->line == 1 && s->in_row == 0 && begins_name(s->text[at]))
 		diag_hint(s->diags, "a header line of names must be left out, as by: tail -n +2");
+	else if (memchr(s->text + at, ';', end - at))
+		diag_hint(s->diags, "numbers stand apart by white space or commas");
 	return status;
 }
 

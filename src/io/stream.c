@@ -501,8 +501,11 @@ static void sync_directory(const char *path)
 
 enum status output_commit(struct output *output, struct diags *diags)
 {
-	if (!output->owned) /* standard output: its errors come at close for some file systems */
-		return output->fd == 1 && close(dup(1)) != 0 ? failed(output->name, -1, "cannot write", diags) : STATUS_OK;
+	if (!output->owned) { /* standard output: its errors come at close for some file systems */
+		const int copy = output->fd == 1 ? dup(1) : -1;
+		const bool full = output->fd != 1 || (copy < 0 && errno == EMFILE); /* no descriptor is left to ask by */
+		return full || (copy >= 0 && close(copy) == 0) ? STATUS_OK : failed(output->name, -1, "cannot write", diags);
+	}
 	int fd = output->fd;
 	bool ok = true;
 	if (output->temporary)

@@ -390,7 +390,7 @@ static const struct {
      "ckptc: in.txt:1:3: error: a comma is wanted before the next number\n    1 | 1 2,3\n      |   ^\n"},
 	{"1;2\n", 0, FORMAT_TEXT,
      "ckptc: in.txt:1:1: error: '1;2' is not a number\n    1 | 1;2\n      | ^~~\n"
-     "ckptc: note: a header line of names must be left out, as by: tail -n +2\n"},
+     "ckptc: note: numbers stand apart by white space or commas\n"},
 	{"1 \0 2", 5, FORMAT_TEXT,
      "ckptc: in.txt:1:3: error: byte 0x00 is neither a number nor white space\n    1 | 1 \\x00 2\n      |   ^~~~\n"
      "ckptc: note: npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values\n"},
