@@ -17,6 +17,7 @@
 #define ISA_SELECT 1
 #define ISA_SLEEF(NAME, ULP) Sleef_finz_##NAME##d8_##ULP##avx512f
 #define ISA_BEYOND 1
+#define ISA_RELU 1
 #define select_f(MASK, YES, NO) ((vf)_mm512_mask_blend_ps(_mm512_movepi32_mask((__m512i)(MASK)), NO, YES))
 #define select_d(MASK, YES, NO) ((vd)_mm512_mask_blend_pd(_mm512_movepi64_mask((__m512i)(MASK)), NO, YES))
 #include "ops/vector_template.h"
@@ -37,6 +38,10 @@ LANEWISE vf greater_f(vf a, vf b) { return _mm512_max_ps(a, b); }
 LANEWISE vd greater_d(vd a, vd b) { return _mm512_max_pd(a, b); }
 LANEWISE vf lesser_f(vf a, vf b) { return _mm512_min_ps(a, b); }
 LANEWISE vd lesser_d(vd a, vd b) { return _mm512_min_pd(a, b); }
+/* A digit a class, from the lowest: NaN, signalling NaN, 0, 1, -inf, inf, negative, positive; 8 gives 0, 0 leaves it. */
+#define RELU_CLASSES 0x08080800
+LANEWISE vf relu_f(vf v) { return _mm512_fixupimm_ps(v, v, _mm512_set1_epi32(RELU_CLASSES), 0); }
+LANEWISE vd relu_d(vd v) { return _mm512_fixupimm_pd(v, v, _mm512_set1_epi64(RELU_CLASSES), 0); }
 LANEWISE vd widen_low(vf x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
 LANEWISE vd widen_high(vf x) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)); }
 LANEWISE vf narrow(vd low, vd high)

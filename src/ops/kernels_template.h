@@ -362,19 +362,38 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
  */
 struct N(packed) {
 	REAL scalar;
-	uint32_t op; /* enum op, OP_COUNT for a loop's end, OP_COUNT + 1 for the run's */
+	uint32_t op; /* enum op, OP_COUNT for a loop's end, OP_COUNT + 1 for the run's, or below */
 };
+
+/* max and min with a number that is not 0: the NaN or the tie is v's own bits */
+enum { N(STEP_max_number) = OP_COUNT + 2, N(STEP_min_number) };
+LANEWISE VEC N(value_max_number)(VEC v, VEC a, const VEC number[2] UNUSED) { return V(greater)(a, v); }
+LANEWISE VEC N(value_min_number)(VEC v, VEC a, const VEC number[2] UNUSED) { return V(lesser)(a, v); }
+
+/* The cheapest label that does a step. */
+static uint32_t N(step_label)(const struct run_step *step)
+{
+	const REAL x = (REAL)step->scalar;
+
+	if (step->op == OP_max && x == 0 && !signbit(x))
+		return OP_relu;
+	if ((step->op == OP_max || step->op == OP_min) && (x < 0 || x > 0))
+		return step->op == OP_max ? N(STEP_max_number) : N(STEP_min_number);
+	return step->op;
+}
 
 static __attribute__((noinline)) void N(run_tile)(REAL *out, const REAL *v, const struct N(packed) * packed,
                                                   const struct run_step *steps)
 {
-	static const void *const labels[OP_COUNT + 2] = {
+	static const void *const labels[OP_COUNT + 4] = {
 #define UNARY(NAME, ...) [OP_##NAME] = &&do_##NAME,
 #define BINARY(NAME, ...) [OP_##NAME] = &&do_##NAME,
 #define GENERAL(NAME, ...) [OP_##NAME] = &&next,
 #include "ops/ops.def"
 		[OP_COUNT] = &&loop,
 		[OP_COUNT + 1] = &&done,
+		[N(STEP_max_number)] = &&do_max_number,
+		[N(STEP_min_number)] = &&do_min_number,
 	};
 	struct {
 		const struct N(packed) * step;
@@ -405,6 +424,8 @@ next: /* no general operation stands in a run */
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, ...) STEP(NAME, FLOPS)
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, ...) STEP(NAME, FLOPS)
 #include "ops/ops.def"
+	STEP(max_number, 1)
+	STEP(min_number, 1)
 
 done:
 #define WRITE(I) V(store)(out, (I)*LANES, r##I);
@@ -419,7 +440,7 @@ static void N(run)(void *out, const void *v, const struct run_step *steps, size_
 	size_t i = 0;
 
 	for (size_t j = 0; j < count; j++)
-		packed[j] = (struct N(packed)){(REAL)steps[j].scalar, steps[j].op};
+		packed[j] = (struct N(packed)){(REAL)steps[j].scalar, N(step_label)(&steps[j])};
 	packed[count].op = OP_COUNT + 1;
 
 	for (; n - i >= TILE; i += TILE)

@@ -98,13 +98,15 @@ LANEWISE vf round_bf16_f(vf x)
 	return select_f(x == x, y, x);
 }
 
-/* as NumPy: NaN from either side, the operand where both are equal or the first where a is not larger */
-LANEWISE vf max_f(vf v, vf a) { return select_f(a != a, a, greater_f(a, v)); }
-LANEWISE vd max_d(vd v, vd a) { return select_d(a != a, a, greater_d(a, v)); }
-LANEWISE vf min_f(vf v, vf a) { return select_f(a != a, a, lesser_f(a, v)); }
-LANEWISE vd min_d(vd v, vd a) { return select_d(a != a, a, lesser_d(a, v)); }
-LANEWISE vf relu_f(vf v) { return greater_f(splat_f(0), v); }
-LANEWISE vd relu_d(vd v) { return greater_d(splat_d(0), v); }
+/* as NumPy: NaN from either side, and of two zeros a's */
+LANEWISE vf max_f(vf v, vf a) { return select_f(v != v, v, greater_f(v, a)); }
+LANEWISE vd max_d(vd v, vd a) { return select_d(v != v, v, greater_d(v, a)); }
+LANEWISE vf min_f(vf v, vf a) { return select_f(v != v, v, lesser_f(v, a)); }
+LANEWISE vd min_d(vd v, vd a) { return select_d(v != v, v, lesser_d(v, a)); }
+#ifndef ISA_RELU
+LANEWISE vf relu_f(vf v) { return select_f(v <= splat_f(0), splat_f(0), v); }
+LANEWISE vd relu_d(vd v) { return select_d(v <= splat_d(0), splat_d(0), v); }
+#endif
 LANEWISE vf sign_f(vf v)
 {
 	return select_f(v > splat_f(0), splat_f(1), select_f(v < splat_f(0), splat_f(-1), v + splat_f(0)));

@@ -185,7 +185,7 @@ static real ref_softplus(real v, real a, const double *p)
 static real ref_relu(real v, real a, const double *p)
 {
 	(void)a, (void)p;
-	return v < 0 ? 0 : v;
+	return isnan(v) ? v : v > 0 ? v : 0;
 }
 static real ref_leaky_relu(real v, real a, const double *p)
 {
@@ -612,9 +612,6 @@ static void measure(const struct kernels *kernels, const struct row *row, int va
 		const double y = get(kernels, whole.y.bytes, i);
 		const real want = row->reference(v, a, args.number);
 		double error;
-		if (want == 0 && y == 0 &&
-		    (row->op == OP_max || row->op == OP_min || row->op == OP_relu || row->op == OP_clip || row->op == OP_elu))
-			continue; /* either zero */
 		error = ulps(kernels, y, want);
 		if (!(error <= *worst))
 			*worst = error, at[0] = v, at[1] = a;
@@ -741,6 +738,52 @@ START_TEST(test_powers_at_the_ends)
 }
 END_TEST
 
+/* Of two zeros, as NumPy: max and min give the operand's, relu 0, clip and elu the value's. */
+START_TEST(test_signs_of_zeros)
+{
+	static const struct {
+		int op;
+		double v, a, number[2], want;
+	} cases[] = {
+		{OP_max, -0.0, 0, {0}, 0},        {OP_max, 0, -0.0, {0}, -0.0},   {OP_min, -0.0, 0, {0}, 0},
+		{OP_min, 0, -0.0, {0}, -0.0},     {OP_max, -0.0, -1, {0}, -0.0},  {OP_min, -0.0, 1, {0}, -0.0},
+		{OP_relu, -0.0, 0, {0}, 0},       {OP_relu, -1, 0, {0}, 0},       {OP_elu, -0.0, 0, {0}, -0.0},
+		{OP_clip, -0.0, 0, {0, 1}, -0.0}, {OP_clip, 0, 0, {-1, -0.0}, 0},
+	};
+	enum { COUNT = 205 };
+	for (int type = 0; type < 2; type++) {
+		const struct kernels *tables[4];
+		for (size_t table = 0, count = tables_of(type, tables); table < count; table++)
+			for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+				for (int form = 0; form < 3; form++) {
+					const struct kernels *kernels = tables[table];
+					const struct run_step step = {.op = (uint32_t)cases[c].op,
+					                              .scalar = cases[c].a,
+					                              .number = {cases[c].number[0], cases[c].number[1]}};
+					const struct kernel_args args = {.out = whole.y.bytes,
+					                                 .v = in_v.bytes,
+					                                 .a = form ? NULL : in_a.bytes,
+					                                 .scalar = cases[c].a,
+					                                 .number = {cases[c].number[0], cases[c].number[1]},
+					                                 .n = COUNT};
+					for (size_t i = 0; i < COUNT; i++) {
+						put(kernels, in_v.bytes, i, cases[c].v);
+						put(kernels, in_a.bytes, i, cases[c].a);
+					}
+					if (form < 2)
+						kernels->forward[cases[c].op][form](&args);
+					else if (op_runs_in_registers((enum op)cases[c].op))
+						kernels->run(whole.y.bytes, in_v.bytes, &step, 1, COUNT);
+					for (size_t i = 0; i < COUNT; i++) {
+						const double y = get(kernels, whole.y.bytes, i);
+						ck_assert_msg(y == cases[c].want && !signbit(y) == !signbit(cases[c].want),
+						              "%s %s: case %zu, form %d: %g", kernels->isa, dtype_label(kernels), c, form, y);
+					}
+				}
+	}
+}
+END_TEST
+
 /* ---- derivatives ---- */
 
 static bool near_kink(const struct row *row, double v, double a)
@@ -812,7 +855,7 @@ START_TEST(test_derivatives)
 }
 END_TEST
 
-/* Ties and kinks, as ckptc-chain(5) has them. */
+/* Ties and kinks, as the SPEC has them. */
 START_TEST(test_derivatives_at_kinks)
 {
 	const struct kernels *tables[4];
@@ -1211,6 +1254,7 @@ int main(void)
 	tcase_add_test(tcase, test_arithmetic_f32);
 	tcase_add_test(tcase, test_arithmetic_f64);
 	tcase_add_test(tcase, test_powers_at_the_ends);
+	tcase_add_test(tcase, test_signs_of_zeros);
 	tcase_add_test(tcase, test_derivatives);
 	tcase_add_test(tcase, test_derivatives_at_kinks);
 	tcase_add_test(tcase, test_kept_values_in_ulp);
