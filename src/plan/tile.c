@@ -69,6 +69,8 @@ int64_t tile_block_of(const struct lowered *whole, int64_t rows)
 	struct tile_row row = {
 		.bytes = 2.0 * (double)type_bytes(&whole->input), .weights = weights_of(whole), .flat = whole->flat};
 	tile_measure(&row, whole->whole);
+	if (row.bytes == 0) /* rows of nothing, however many */
+		return rows > 0 ? rows : 1;
 	row.bytes /= rows > 0 ? (double)rows : 1;
 	return tile_block(&row);
 }
