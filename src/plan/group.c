@@ -15,7 +15,7 @@
 
 #include "plan/compiler.h"
 
-enum { BLOCK_BYTES = 24 << 10, LEAST_BLOCK = 256, MOST_BLOCK = 4096, MOST_FILLS = 8 };
+enum { BLOCK_BYTES = 24 << 10, LEAST_BLOCK = 256, MOST_BLOCK = 4096, MOST_FILLS = 8, UNROLLED_STEPS = 32 };
 
 /* The most that an instruction adds to a draft. */
 enum { INSTR_MICROS = 3, INSTR_REGISTERS = 9, CARRY_MICROS = 4, CARRY_REGISTERS = 4 };
@@ -23,7 +23,7 @@ enum { INSTR_MICROS = 3, INSTR_REGISTERS = 9, CARRY_MICROS = 4, CARRY_REGISTERS 
 bool draft_reserve(struct compiler *c)
 {
 	struct draft *d = &c->draft;
-	size_t micros = 0, registers = 0;
+	size_t micros = 0, registers = 0, loops = 0;
 	int64_t group = -1;
 	for (size_t i = 0; i < c->body->instr_count; i++) {
 		const struct instr *instr = &c->body->instrs[i];
@@ -35,6 +35,7 @@ bool draft_reserve(struct compiler *c)
 		micros += INSTR_MICROS;
 		registers += INSTR_REGISTERS;
 		if (instr->kind == INSTR_LOOP) {
+			loops++;
 			micros += CARRY_MICROS * (size_t)instr->carry_count;
 			registers += CARRY_REGISTERS * (size_t)instr->carry_count;
 		}
@@ -43,7 +44,9 @@ bool draft_reserve(struct compiler *c)
 	}
 	struct arena *arena = &c->scratch_arena;
 	size_t moved = d->micro_limit > d->register_limit ? d->micro_limit : d->register_limit;
-	size_t steps = d->micro_limit < RUN_MAX_STEPS ? d->micro_limit : RUN_MAX_STEPS;
+	size_t steps = d->micro_limit + 2 * UNROLLED_STEPS * loops;
+	if (steps > RUN_MAX_STEPS)
+		steps = RUN_MAX_STEPS;
 	d->micros = arena_array(arena, d->micro_limit + 1, sizeof *d->micros);
 	d->registers = arena_array(arena, (size_t)d->register_limit + 1, sizeof *d->registers);
 	d->places = arena_array(arena, (size_t)d->register_limit + 1, sizeof *d->places);
@@ -475,6 +478,38 @@ static bool extends(const struct run_builder *run, const struct micro *m)
 
 static size_t extend_run(struct run_builder *run, size_t i, size_t end);
 
+/* Adds the steps from FROM to TO once more. A loop within them closes its own copy. */
+static void repeat_steps(struct run_builder *run, size_t from, size_t to)
+{
+	const uint32_t moved = (uint32_t)(run->count - from);
+	for (size_t i = from; i < to; i++) {
+		struct run_step step = run->steps[i];
+		if (step.op == OP_COUNT)
+			step.target += moved;
+		run->steps[run->count++] = step;
+	}
+}
+
+/*
+ * Makes TURNS turns of the steps from FROM on. A turn of a short loop takes as long as
+ * two operations, so that some are made at a time, and what is left of them after it.
+ */
+static void add_turns(struct run_builder *run, size_t from, uint64_t turns)
+{
+	const size_t to = run->count, body = to - from;
+	size_t copies = body < UNROLLED_STEPS ? UNROLLED_STEPS / body : 1;
+	if (copies > turns)
+		copies = turns;
+	if (to + 2 * copies * body > RUN_MAX_STEPS)
+		copies = 1;
+	for (size_t i = 1; i < copies; i++)
+		repeat_steps(run, from, to);
+	if (turns / copies > 1)
+		run->steps[run->count++] = (struct run_step){.op = OP_COUNT, .target = (uint32_t)from, .turns = turns / copies};
+	for (size_t i = 0; i < turns % copies; i++)
+		repeat_steps(run, from, to);
+}
+
 /* Adds the loop at I as a whole, or nothing: its turns pass one value, from its last step to its first. */
 static bool add_loop_to_run(struct run_builder *run, size_t i)
 {
@@ -483,14 +518,13 @@ static bool add_loop_to_run(struct run_builder *run, size_t i)
 	if (run->depth == RUN_MAX_DEPTH || loop->turns < 1 || !run->last)
 		return false;
 	run->depth++;
-	bool whole = extend_run(run, i + 1, loop->match) == loop->match;
+	bool whole = extend_run(run, i + 1, loop->match) == loop->match && run->count < RUN_MAX_STEPS;
 	if (!whole || run->count == before.count || run->last == before.last ||
 	    !same_place(&run->last->out, &before.last->out)) {
 		*run = before;
 		return false;
 	}
-	run->steps[run->count++] =
-		(struct run_step){.op = OP_COUNT, .target = (uint32_t)before.count, .turns = (uint64_t)loop->turns};
+	add_turns(run, before.count, (uint64_t)loop->turns);
 	run->depth--;
 	return true;
 }

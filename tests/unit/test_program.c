@@ -1243,6 +1243,45 @@ START_TEST(loop_in_run)
 }
 END_TEST
 
+/* Loops in registers, of which some turns are made at once: three nested ones around so many operations. */
+static void compare_run(int operations, int turns, int inner_turns, uint32_t seed)
+{
+	struct model m;
+	uint32_t outer, inner, deep;
+	model_init(&m, 1, DTYPE_F64, 40, 0);
+	uint32_t v = hand_op(&m, OP_add, m.visible[0], NO_VALUE, 0.5);
+	const size_t begin = hand_loop(&m, 2, 1, v, &outer);
+	const size_t second = hand_loop(&m, turns, 2, outer, &inner);
+	v = hand_op(&m, OP_neg, inner, NO_VALUE, 0);
+	const size_t third = hand_loop(&m, inner_turns, 3, v, &deep);
+	v = deep;
+	for (int i = 0; i < operations; i++)
+		v = hand_op(&m, i % 2 ? OP_mul : OP_add, v, NO_VALUE, i % 2 ? 0.75 : i);
+	v = hand_end(&m, begin, hand_end(&m, second, hand_end(&m, third, v)));
+	body_add_out(&m.body, PORT_SLOT, 0, v);
+	compare_both(&m, seed);
+	model_free(&m);
+}
+
+START_TEST(run_turns)
+{
+	static const int operations[] = {1, 2, 3, 15, 16, 17, 31, 32, 70}, turns[] = {1, 2, 7, 16, 33};
+	uint32_t seed = 0;
+	for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
+		for (size_t j = 0; j < sizeof turns / sizeof *turns; j++)
+			for (size_t k = 0; k < sizeof turns / sizeof *turns; k++)
+				compare_run(operations[i], turns[j], turns[k], seed++);
+}
+END_TEST
+
+/* As many steps as a run holds, and a few more and less, with the ends of three loops as the last. */
+START_TEST(run_full)
+{
+	for (int operations = RUN_MAX_STEPS - 8; operations < RUN_MAX_STEPS + 2; operations++)
+		compare_run(operations, 2, 2, (uint32_t)operations);
+}
+END_TEST
+
 /* What a loop starts from is read through all of its first turn, and is its result where there is no turn. */
 START_TEST(init_lives)
 {
@@ -1451,6 +1490,8 @@ int main(void)
 	tcase_add_test(hand, loop_in_run);
 	tcase_add_test(hand, init_lives);
 	tcase_add_test(hand, nested_loops);
+	tcase_add_test(hand, run_turns);
+	tcase_add_test(hand, run_full);
 	tcase_add_test(hand, deep_nest);
 	tcase_add_test(hand, many_groups);
 	tcase_add_test(hand, dead_dropped);
