@@ -20,7 +20,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOOK_AHEAD = (64 << 10) + 64, PIPE_SIZE = 1 << 20, MAX_TEMPORARIES = 64, NAMES_TRIED = 100, MAX_LINKS = 40 };
+enum {
+	LOOK_AHEAD = (64 << 10) + 64,
+	PIPE_SIZE = 1 << 20,
+	FLUSH_BLOCK = 8 << 20,
+	MAX_TEMPORARIES = 64,
+	NAMES_TRIED = 100,
+	MAX_LINKS = 40
+};
 
 static _Atomic(char *) temporaries[MAX_TEMPORARIES];
 
@@ -462,9 +469,23 @@ size_t io_write(int fd, const void *from, size_t size)
 	return done;
 }
 
+/*
+ * Lets the system begin with the blocks of a temporary that are full at its bytes from
+ * BEGIN to END, so that the flush before the rename waits for the last of them alone.
+ * What is still written to within them is flushed then.
+ */
+static void begin_flush(const struct output *output, int64_t begin, int64_t end)
+{
+	begin = begin / FLUSH_BLOCK * FLUSH_BLOCK;
+	end = end / FLUSH_BLOCK * FLUSH_BLOCK;
+	if (output->temporary && begin < end)
+		(void)sync_file_range(output->fd, begin, end - begin, SYNC_FILE_RANGE_WRITE);
+}
+
 enum status output_write(struct output *output, const void *from, size_t size, struct diags *diags)
 {
 	size_t done = io_write(output->fd, from, size);
+	begin_flush(output, output->offset, output->offset + (int64_t)done);
 	output->offset += (int64_t)done;
 	return done < size ? failed(output->name, -1, "cannot write", diags) : STATUS_OK;
 }
@@ -472,6 +493,7 @@ enum status output_write(struct output *output, const void *from, size_t size, s
 enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags)
 {
 	const char *bytes = from;
+	const int64_t begin = offset;
 	while (size > 0) {
 		ssize_t n = pwrite(output->fd, bytes, size, output->base + offset);
 		if (n > 0) {
@@ -482,6 +504,7 @@ enum status output_write_at(struct output *output, int64_t offset, const void *f
 			return failed(output->name, -1, "cannot write", diags);
 		}
 	}
+	begin_flush(output, begin, offset);
 	return STATUS_OK;
 }
 
