@@ -24,7 +24,7 @@
 #include "plan/tile.h"
 
 enum {
-	STREAM_CHUNK = 512 << 10, /* bytes of input or output, whichever is more */
+	STREAM_CHUNK = 128 << 10, /* bytes of input or output, whichever is more: as much as cat writes at a time */
 	FILE_CHUNK = 1 << 20,
 	TILE_CACHE = 256 << 10, /* bytes of a tile's values */
 	PRODUCT_CACHE = 2 << 20,
