@@ -27,7 +27,7 @@ enum {
 	STREAM_CHUNK = 128 << 10, /* bytes of input or output, whichever is more: as much as cat writes at a time */
 	FILE_CHUNK = 1 << 20,
 	TILE_CACHE = 256 << 10, /* bytes of a tile's values */
-	PRODUCT_CACHE = 2 << 20,
+	PRODUCT_CACHE = 8 << 20,
 	PRODUCT_LEAST = 64,
 	PRODUCT_MOST = 512,
 	PARTIALS = 1 << 18, /* bytes of partial sums in a chunk */

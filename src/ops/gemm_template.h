@@ -116,19 +116,23 @@ static void N(pack_columns)(REAL *to, const REAL *b, int64_t column, int columns
 			to[p * N(TILE_N) + c] = b[c * column + p];
 }
 
-/* B[K,N] as stripes of TILE_N columns, by k. */
+/* B[K,N] as stripes of TILE_N columns, by k; a few rows of B at a time, of which each is in memory of its own. */
 static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int64_t n, int64_t k)
 {
-	for (int64_t j = 0; j < n; j += N(TILE_N)) {
-		const int columns = n - j < N(TILE_N) ? (int)(n - j) : N(TILE_N);
-		if (columns < N(TILE_N))
-			memset(to, 0, sizeof(REAL) * (size_t)(N(TILE_N) * k));
-		if (column == 1)
-			for (int64_t p = 0; p < k; p++)
-				N(copy)(to + p * N(TILE_N), b + p * row + j, columns, N(TILE_N));
-		else
-			N(pack_columns)(to, b + j * column, column, columns, k);
-		to += N(TILE_N) * k;
+	enum { ROWS = 8 };
+	const int last = (int)(n % N(TILE_N));
+	if (last > 0)
+		memset(to + (n - last) * k, 0, sizeof(REAL) * (size_t)(N(TILE_N) * k));
+	if (column != 1) {
+		for (int64_t j = 0; j < n; j += N(TILE_N))
+			N(pack_columns)(to + j * k, b + j * column, column, n - j < N(TILE_N) ? last : N(TILE_N), k);
+		return;
+	}
+	for (int64_t begin = 0; begin < k; begin += ROWS) {
+		const int64_t end = begin + ROWS < k ? begin + ROWS : k;
+		for (int64_t j = 0; j < n; j += N(TILE_N))
+			for (int64_t p = begin; p < end; p++)
+				N(copy)(to + j * k + p * N(TILE_N), b + p * row + j, n - j < N(TILE_N) ? last : N(TILE_N), N(TILE_N));
 	}
 }
 
@@ -224,8 +228,9 @@ static void N(multiply_block)(REAL *c, int64_t ldc, const REAL *a, int64_t row, 
 		for (; i < in_place; i += N(TILE_M))
 			N(tile_in_place)(c + i * ldc + j, ldc, a + i * row, row, b, depth, columns, add);
 		for (; i < height; i += N(TILE_M))
-			N(tile_packed)(c + i * ldc + j, ldc, packed + (i - in_place) * depth, b, depth,
-			               height - i < N(TILE_M) ? (int)(height - i) : N(TILE_M), columns, add);
+			N(tile_packed)
+			(c + i * ldc + j, ldc, packed + (i - in_place) * depth, b, depth,
+			 height - i < N(TILE_M) ? (int)(height - i) : N(TILE_M), columns, add);
 	}
 }
 
@@ -240,8 +245,9 @@ static __attribute__((noinline)) void N(gemm_packed)(int64_t m, int64_t n, int64
 			const int64_t depth = k - p < PACK_K ? k - p : PACK_K;
 			N(pack_b)(panel, b + p * b_row + j * b_column, b_row, b_column, width, depth);
 			for (int64_t i = 0; i < m; i += N(PACK_M))
-				N(multiply_block)(c + i * ldc + j, ldc, a + i * a_row + p * a_column, a_row, a_column, panel,
-				                  m - i < N(PACK_M) ? m - i : N(PACK_M), width, depth, accumulate || p > 0);
+				N(multiply_block)
+				(c + i * ldc + j, ldc, a + i * a_row + p * a_column, a_row, a_column, panel,
+				 m - i < N(PACK_M) ? m - i : N(PACK_M), width, depth, accumulate || p > 0);
 		}
 	}
 }
