@@ -83,7 +83,7 @@ static void *open_with_one_thread(void)
  * AMD's (Zen 5, products of 256 to 1024): 131 GFLOP/s in f32 where our own does 240, and 64 in
  * f64 where it does 111. On Intel's (Sapphire Rapids): 2.4 s for 16 products of 65536 rows with
  * 256 x 256 in f32 where our own takes 1.4 and its own kernels for AVX-512 1.9; in f64 these are
- * as fast as ours within a tenth. CKPTC_BLAS=openblas takes it all the same.
+ * as fast as ours within a fifth. CKPTC_BLAS=openblas takes it all the same.
  */
 static bool own_is_faster(void)
 {

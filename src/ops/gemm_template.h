@@ -116,7 +116,7 @@ static void N(pack_columns)(REAL *to, const REAL *b, int64_t column, int columns
 			to[p * N(TILE_N) + c] = b[c * column + p];
 }
 
-/* B[K,N] as stripes of TILE_N columns, by k; a few rows of B at a time, of which each is in memory of its own. */
+/* B[K,N] as stripes of TILE_N columns, by k; a few rows of B at a time, since each is on pages of its own. */
 static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int64_t n, int64_t k)
 {
 	enum { ROWS = 8 };
@@ -228,9 +228,8 @@ static void N(multiply_block)(REAL *c, int64_t ldc, const REAL *a, int64_t row, 
 		for (; i < in_place; i += N(TILE_M))
 			N(tile_in_place)(c + i * ldc + j, ldc, a + i * row, row, b, depth, columns, add);
 		for (; i < height; i += N(TILE_M))
-			N(tile_packed)
-			(c + i * ldc + j, ldc, packed + (i - in_place) * depth, b, depth,
-			 height - i < N(TILE_M) ? (int)(height - i) : N(TILE_M), columns, add);
+			N(tile_packed)(c + i * ldc + j, ldc, packed + (i - in_place) * depth, b, depth,
+			               height - i < N(TILE_M) ? (int)(height - i) : N(TILE_M), columns, add);
 	}
 }
 
@@ -245,9 +244,8 @@ static __attribute__((noinline)) void N(gemm_packed)(int64_t m, int64_t n, int64
 			const int64_t depth = k - p < PACK_K ? k - p : PACK_K;
 			N(pack_b)(panel, b + p * b_row + j * b_column, b_row, b_column, width, depth);
 			for (int64_t i = 0; i < m; i += N(PACK_M))
-				N(multiply_block)
-				(c + i * ldc + j, ldc, a + i * a_row + p * a_column, a_row, a_column, panel,
-				 m - i < N(PACK_M) ? m - i : N(PACK_M), width, depth, accumulate || p > 0);
+				N(multiply_block)(c + i * ldc + j, ldc, a + i * a_row + p * a_column, a_row, a_column, panel,
+				                  m - i < N(PACK_M) ? m - i : N(PACK_M), width, depth, accumulate || p > 0);
 		}
 	}
 }

@@ -491,8 +491,9 @@ static void repeat_steps(struct run_builder *run, size_t from, size_t to)
 }
 
 /*
- * Makes TURNS turns of the steps from FROM on. A turn of a short loop takes as long as
- * two operations, so that some are made at a time, and what is left of them after it.
+ * Makes TURNS turns of the steps from FROM on. To jump back takes as long as two
+ * operations, so that a short loop makes some turns at a time; the turns that these
+ * leave over come after it.
  */
 static void add_turns(struct run_builder *run, size_t from, uint64_t turns)
 {
