@@ -18,7 +18,8 @@
 #include "exec/grad.h"
 #include "exec/run.h"
 
-enum { SAMPLES = 48, QUADRATIC_STEPS = 5000 };
+enum { SAMPLES = 48, SMALLER_STEPS = 6, QUADRATIC_STEPS = 5000 };
+static const double MOST_ERROR = 2e-5;
 
 struct checker {
 	struct session *session;
@@ -193,27 +194,74 @@ static enum status find_blind(struct checker *c, const struct job *job)
 	return STATUS_OK;
 }
 
-/* Central differences on elements of ARRAY, which is the input or a param's data. */
+/* (F(x + h) - F(x - h)) / 2h of the objective F, x being ARRAY's element I; *VALUE is F(x + h). */
+static enum status difference(struct checker *c, double *array, int64_t i, double h, double *slope, double *value)
+{
+	const double old = array[i];
+	volatile double high = old + h, low = old - h;
+	double down = 0;
+	array[i] = high;
+	enum status status = objective(c, c->input, value);
+	array[i] = low;
+	if (!status)
+		status = objective(c, c->input, &down);
+	array[i] = old;
+	*slope = (*value - down) / (high - low);
+	return status;
+}
+
+/* How far the derivative WANT of a function, whose value there is VALUE, is from SLOPE, relative to the largest of them. */
+static double error_of(double want, double slope, double value)
+{
+	const double scale = fmax(fmax(fabs(want), fabs(slope)), 1e-3 * fmax(1, fabs(value)));
+	return fabs(want - slope) / (scale > 0 ? scale : 1);
+}
+
+/*
+ * The derivative by ARRAY's element I from differences, and its *ERROR against SLOPE.
+ * Where they disagree over the first step, the function may turn or have a kink within
+ * it: of ever smaller ones that is taken which differs least from the one before it,
+ * whatever SLOPE is. (A difference is off by h^2 F'''/6 and by F's rounding over h.)
+ */
+static enum status estimate(struct checker *c, double *array, int64_t i, double slope, double *want, double *error)
+{
+	double h = 6e-6 * fmax(1, fabs(array[i])), value, least = INFINITY;
+	enum status status = difference(c, array, i, h, want, &value);
+	if (status)
+		return status;
+	*error = error_of(*want, slope, value);
+	if (!(*error > MOST_ERROR))
+		return STATUS_OK;
+	double before = *want;
+	for (int tried = 0; tried < SMALLER_STEPS; tried++) {
+		double next;
+		h /= 8;
+		status = difference(c, array, i, h, &next, &value);
+		if (status)
+			return status;
+		const double change = fabs(next - before);
+		before = next;
+		if (change < least) {
+			least = change;
+			*want = next;
+			*error = error_of(next, slope, value);
+		}
+	}
+	return STATUS_OK;
+}
+
+/* Differences on elements of ARRAY, which is the input or a param's data. */
 static enum status check_array(struct checker *c, const char *name, double *array, int64_t count, const double *slope)
 {
 	double worst = 0, worst_have = 0, worst_want = 0;
 	int64_t at = -1, step = count > SAMPLES ? count / SAMPLES : 1;
 	for (int64_t i = 0; i < count; i += step) {
-		double old = array[i], h = 6e-6 * fmax(1, fabs(old)), up, down;
-		volatile double high = old + h, low = old - h;
-		array[i] = high;
-		enum status status = objective(c, c->input, &up);
-		array[i] = low;
-		if (!status)
-			status = objective(c, c->input, &down);
-		array[i] = old;
+		double want, error;
+		enum status status = estimate(c, array, i, slope[i], &want, &error);
 		if (status)
 			return status;
-		double want = (up - down) / (high - low);
-		double scale = fmax(fmax(fabs(want), fabs(slope[i])), 1e-3 * fmax(1, fabs(up)));
-		double error = fabs(want - slope[i]) / (scale > 0 ? scale : 1);
-		/* What is no number is the worst there is, and the first of it is named. */
-		if (!isnan(worst) && !(error <= worst)) {
+		/* The first of those that are as bad is named; what is no number is the worst there is. */
+		if (!isnan(worst) && !(error <= worst * (1 + 1e-6))) {
 			worst = error;
 			at = i;
 			worst_have = slope[i];
@@ -221,7 +269,7 @@ static enum status check_array(struct checker *c, const char *name, double *arra
 		}
 	}
 	char what[128], detail[300] = "";
-	const bool good = worst <= 2e-5, skips = !good && c->blind;
+	const bool good = worst <= MOST_ERROR, skips = !good && c->blind;
 	snprintf(what, sizeof what, "gradient of %s against differences", name);
 	if (at >= 0)
 		snprintf(detail, sizeof detail, "%s%sworst at element %lld: %.9g, difference %.9g (error %.2g)",
