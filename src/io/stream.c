@@ -485,9 +485,12 @@ static void begin_flush(const struct output *output, int64_t begin, int64_t end)
 enum status output_write(struct output *output, const void *from, size_t size, struct diags *diags)
 {
 	size_t done = io_write(output->fd, from, size);
-	begin_flush(output, output->offset, output->offset + (int64_t)done);
+	const int64_t begin = output->offset;
 	output->offset += (int64_t)done;
-	return done < size ? failed(output->name, -1, "cannot write", diags) : STATUS_OK;
+	if (done < size)
+		return failed(output->name, -1, "cannot write", diags);
+	begin_flush(output, begin, output->offset);
+	return STATUS_OK;
 }
 
 enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags)
