@@ -242,15 +242,18 @@ static void N(unpad_mask)(void *to, unsigned char *from, size_t start, size_t co
 
 static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel_args *args, bool masked)
 {
-	struct kernel_args part = *args;
 	const size_t rest = args->n % STRIDE, start = args->n - rest;
 
+	/* not a copy: its wide loads would wait for the stores that have just filled ARGS */
+	if (!rest) {
+		loop(args);
+		return;
+	}
+	struct kernel_args part = *args;
 	if (start) {
 		part.n = start;
 		loop(&part);
 	}
-	if (!rest)
-		return;
 
 	struct N(padded) padded;
 	REAL(*const element)[STRIDE] = padded.element;
