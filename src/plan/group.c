@@ -617,7 +617,10 @@ static int64_t mark_once(struct draft *d)
 	return period;
 }
 
-/* As many elements as keep the registers in the first-level cache; whole periods of fills where they are short. */
+/*
+ * As many elements as keep the registers in the first-level cache, the most where a
+ * single micro passes nothing on; whole periods of fills where they are short.
+ */
 static void choose_block(struct launch *launch, int64_t period)
 {
 	int64_t width = 4, arrays = 1;
@@ -626,7 +629,9 @@ static void choose_block(struct launch *launch, int64_t period)
 		width = m->wide ? 8 : width;
 		arrays += (m->out.kind == ARG_ARRAY) + (m->kind == MICRO_FILL);
 	}
-	int64_t block = BLOCK_BYTES / (width * (launch->registers + (arrays > 4 ? 4 : arrays)));
+	int64_t block = launch->micro_count == 1 && !launch->registers
+	                    ? MOST_BLOCK
+	                    : BLOCK_BYTES / (width * (launch->registers + (arrays > 4 ? 4 : arrays)));
 	block = block < LEAST_BLOCK ? LEAST_BLOCK : block > MOST_BLOCK ? MOST_BLOCK : block;
 	int64_t unit = period > 1 ? period : 512;
 	launch->block = block / unit > 0 ? block / unit * unit : unit;
