@@ -6,7 +6,7 @@ coefficients (lowest first) rounded to double. Needs mpmath; a maintainer's tool
 never part of the build. usage: coefficients.py [NAME...]
 """
 import sys
-from mpmath import mp, mpf, asin, atan, cos, erf, erfc, exp, log, log1p, lu_solve, matrix, pi, sin, sqrt
+from mpmath import mp, mpf, asin, atan, cos, erf, erfc, exp, log, log1p, lu_solve, matrix, pi, sin, sqrt, tanh
 
 mp.dps = 60
 
@@ -85,6 +85,7 @@ cosh_tail = series(lambda i: 1 / fac(2 * i + 2))
 sinh_tail = series(lambda i: 1 / fac(2 * i + 1))
 cosh_fourth = series(lambda i: 1 / fac(2 * i + 4))
 sinh_cubic = series(lambda i: 1 / fac(2 * i + 3))
+double_tail = series(lambda i: mpf(2) ** (i + 2) / fac(i + 2))  # (exp(2x) - 1 - 2x) / x^2
 sin_tail = series(lambda i: (-1) ** (i + 1) / fac(2 * i + 3))
 cos_fourth = series(lambda i: (-1) ** i / fac(2 * i + 4))
 cos_tail = series(lambda i: (-1) ** (i + 1) / fac(2 * i + 2))
@@ -110,6 +111,10 @@ def asin_tail(z):
     return mpf(1) / 6 if z == 0 else (asin(sqrt(z)) / sqrt(z) - 1) / z
 
 
+def tanh_tail(z):
+    return mpf(-1) / 3 if z == 0 else (tanh(sqrt(z)) / sqrt(z) - 1) / z
+
+
 def log1p_over(u):
     return mpf(1) if u == 0 else log1p(u) / u
 
@@ -131,6 +136,8 @@ TABLES = {
     # for float lanes, rounded to float: after 1 and 1 - z/2, a little beyond a quarter turn
     'SIN_FLOAT': (sin_tail, lambda z: z * sqrt(z) / sin(sqrt(z)) if z else mpf(10) ** -30, 0, W * W, 2),
     'COS_FLOAT': (cos_fourth, lambda z: z * z / cos(sqrt(z)) if z else mpf(10) ** -30, 0, W * W, 2),
+    'TANH_FLOAT': (tanh_tail, lambda z: z * sqrt(z) / tanh(sqrt(z)) if z else mpf(10) ** -30, 0, mpf('0.31'), 4),
+    'EXP_TWICE_FLOAT': (double_tail, lambda x: x * x if x else mpf(10) ** -30, -L2 / 2, L2 / 2, 4),
     # for double: sine and cosine on a quarter turn, as tails after 1 and 1 - z/2
     'SIN_DOUBLE': (sin_tail, lambda z: z if z else mpf(10) ** -30, 0, Q * Q, 5),
     'COS_DOUBLE': (cos_fourth, lambda z: z * z if z else mpf(10) ** -30, 0, Q * Q, 5),

@@ -16,7 +16,7 @@
 #define ISA_TILE 16
 #define ISA_SELECT 1
 #define ISA_SLEEF(NAME, ULP) Sleef_finz_##NAME##d8_##ULP##avx512f
-#define ISA_BEYOND 1
+#define ISA_WITHIN 1
 #define ISA_RELU 1
 #define select_f(MASK, YES, NO) ((vf)_mm512_mask_blend_ps(_mm512_movepi32_mask((__m512i)(MASK)), NO, YES))
 #define select_d(MASK, YES, NO) ((vd)_mm512_mask_blend_pd(_mm512_movepi64_mask((__m512i)(MASK)), NO, YES))
@@ -26,10 +26,7 @@ LANEWISE vf fma_f(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 LANEWISE vf nfma_f(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
 LANEWISE vd fma_d(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
 LANEWISE vd nfma_d(vd a, vd b, vd c) { return _mm512_fnmadd_pd(a, b, c); }
-LANEWISE bool beyond_f(vf x, float bound)
-{
-	return _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(bound), _CMP_NLE_UQ) != 0;
-}
+LANEWISE bool within_f(vf x, float bound) { return _mm512_cmp_ps_mask(x, _mm512_set1_ps(bound), _CMP_NLE_UQ) == 0; }
 LANEWISE vf sqrt_f(vf x) { return _mm512_sqrt_ps(x); }
 LANEWISE vd sqrt_d(vd x) { return _mm512_sqrt_pd(x); }
 LANEWISE vf floor_f(vf x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }

@@ -37,7 +37,13 @@ LANEWISE void store_d(void *to, size_t index, vd x) { *(vd_memory *)((double *)t
 #ifndef ISA_SELECT
 LANEWISE vf select_f(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
 LANEWISE vd select_d(vl mask, vd yes, vd no) { return (vd)((mask & (vl)yes) | (~mask & (vl)no)); }
+/* YES where the sign bit of BITS is set */
+LANEWISE vf select_sign_f(vui bits, vf yes, vf no) { return select_f((vi)bits >> 31, yes, no); }
+#else
+LANEWISE vf select_sign_f(vui bits, vf yes, vf no) { return select_f(bits, yes, no); }
 #endif
+/* x negated where the sign bit of BITS is set */
+LANEWISE vf negated_f(vf x, vui bits) { return (vf)((vui)x ^ (bits & 0x80000000)); }
 LANEWISE vf abs_f(vf x) { return (vf)((vi)x & 0x7fffffff); }
 LANEWISE vd abs_d(vd x) { return (vd)((vl)x & 0x7fffffffffffffff); }
 /* |magnitude| with the sign of SIGN */

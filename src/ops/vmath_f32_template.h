@@ -1,10 +1,11 @@
 /*
  * The functions of floats: computed in double lanes (NAME_lane, relative error
  * about 2^-34) by short polynomials and rounded once, so that the largest error
- * is about 0.501 ulp (0.507 for expm1 and tanh), denormal results included; the
- * same polynomials serve every instruction set. Sine and cosine, of which deep
- * chains have the most, are computed in float lanes where there is FMA (NAME_near_f,
- * 0.80 ulp): twice as many to a vector, and one reduction for both.
+ * is about 0.501 ulp (0.507 for expm1), denormal results included; the same
+ * polynomials serve every instruction set. Sine, cosine and tanh, of which deep
+ * chains have the most, are computed in float lanes where there is FMA (0.89 and
+ * 0.73 ulp): twice as many to a vector, one reduction for sine and cosine, and
+ * tanh's division is a float's.
  */
 
 struct reduced {
@@ -294,9 +295,9 @@ LANEWISE vd gauss_lane(vd x) { return exp_lane(clamp_d(-(x * x), -300, 0)); }
 
 /* ---- floats ---- */
 
-/* whether |x| > BOUND, or x is NaN, in any lane */
-#ifndef ISA_BEYOND
-LANEWISE bool beyond_f(vf x, float bound) { return bits_f(~(abs_f(x) <= splat_f(bound))) != 0; }
+/* whether x <= BOUND in all lanes: not where one is NaN */
+#ifndef ISA_WITHIN
+LANEWISE bool within_f(vf x, float bound) { return bits_f(~(x <= splat_f(bound))) == 0; }
 #endif
 
 #define FROM_LANES(NAME, X) narrow(NAME##_lane(widen_low(X)), NAME##_lane(widen_high(X)))
@@ -305,7 +306,44 @@ LANEWISE vf exp_f(vf x) { return FROM_LANES(exp, clamp_f(x, -120, 100)); }
 LANEWISE vf expm1_f(vf x) { return copysign_f(FROM_LANES(expm1, clamp_f(x, -120, 100)), x); }
 LANEWISE vf sinh_f(vf x) { return copysign_f(FROM_LANES(sinh, clamp_f(x, -120, 120)), x); }
 LANEWISE vf cosh_f(vf x) { return FROM_LANES(cosh, clamp_f(x, -120, 120)); }
+#if ISA_FMA
+/* tanh of a in [0, 0.5568) */
+LANEWISE vf tanh_near_f(vf a)
+{
+	const vf z = a * a;
+	const vf s = POLYNOMIAL_F(z, -0x1.55554ap-2F, 0x1.110cc8p-3F, -0x1.b917ecp-5F, 0x1.58ac9ep-6F, -0x1.97d6p-8F);
+	return fma_f(a * z, s, a);
+}
+
+/*
+ * 1 - 2 / (exp(2a) + 1), a = k ln2/2 + r in [0.5, 9.2]: what each of the sum, the
+ * quotient and the difference loses is added at the end.
+ */
+LANEWISE vf tanh_far_f(vf a)
+{
+	const vf rounded = fma_f(a, splat_f(0x1.715476p+1F), splat_f(0x1.8p23F));
+	const vf k = rounded - splat_f(0x1.8p23F);
+	const vf r = nfma_f(k, splat_f(0x1.7f7d1cp-21F), nfma_f(k, splat_f(0x1.62e4p-2F), a));
+	const vf p = POLYNOMIAL_F(r, 0x1p+1F, 0x1p+1F, 0x1.55548ep+0F, 0x1.55545ep-1F, 0x1.123b48p-2F, 0x1.6db4cp-4F);
+	const vf scale = (vf)(((vui)rounded << 23) + 0x3f800000), scaled = scale * r, above = scale + splat_f(1);
+	const vf sum = fma_f(scaled, p, above);
+	const vf quotient = splat_f(2) / sum, difference = splat_f(1) - quotient;
+	const vf sum_lost = fma_f(scaled, p, above - sum);
+	const vf rest = nfma_f(sum_lost, quotient, nfma_f(sum, quotient, splat_f(2)));
+	const vf difference_lost = (splat_f(1) - difference) - quotient;
+
+	return difference + nfma_f(rest * quotient, splat_f(0.5F), difference_lost);
+}
+
+LANEWISE vf tanh_f(vf x)
+{
+	const vf a = lesser_f(splat_f(9.2F), abs_f(x));
+	const vf y = select_sign_f((vui)(a - splat_f(0.5568F)), tanh_near_f(a), tanh_far_f(a));
+	return (vf)((vui)y | ((vui)x & 0x80000000));
+}
+#else
 LANEWISE vf tanh_f(vf x) { return copysign_f(FROM_LANES(tanh, clamp_f(x, -20, 20)), x); }
+#endif
 LANEWISE vf sigmoid_f(vf x) { return FROM_LANES(sigmoid, clamp_f(x, -120, 120)); }
 LANEWISE vf softplus_f(vf x) { return FROM_LANES(softplus, x); }
 LANEWISE vf atan_f(vf x) { return FROM_LANES(atan, x); }
@@ -364,7 +402,7 @@ static const float near_bound = 0x1p10F;
 struct quarter {
 	vui n;
 	vf r, over;
-	vf z; /* r^2 */
+	vf z; /* (r - over)^2 */
 };
 
 LANEWISE struct quarter quarter_f(vf x)
@@ -377,29 +415,45 @@ LANEWISE struct quarter quarter_f(vf x)
 	q.r = nfma_f(n, splat_f(0x1.444p-24F), rest);
 	q.over = fma_f(n, splat_f(0x1.444p-24F), q.r - rest);
 	q.over = fma_f(n, splat_f(0x1.68c234p-39F), q.over);
-	q.z = q.r * q.r;
+	q.z = fma_f(q.r, q.r, (q.r * splat_f(-2)) * q.over);
 	q.n = (vui)rounded;
 	return q;
 }
 
-/* The sine of x, or COSINE: by that of r or its cosine 1 - z/2 + ..., of which the first difference is exact. */
+/* What quarter_f gives where n is 0: where z is at most zeroth_bound. */
+static const float zeroth_bound = 0x1.3bp-1F;
+LANEWISE struct quarter zeroth_quarter_f(vf x) { return (struct quarter){.r = x, .over = splat_f(0), .z = x * x}; }
+
+LANEWISE vf sine_of(struct quarter q)
+{
+	const vf s = POLYNOMIAL_F(q.z, 0x1.555546p-3F, -0x1.110736p-7F, 0x1.994232p-13F);
+	return q.r - fma_f(q.r * q.z, s, q.over);
+}
+
+LANEWISE vf cosine_of(struct quarter q)
+{
+	return POLYNOMIAL_F(q.z, 1, -0.5F, 0x1.55554ap-5F, -0x1.6c0c2ep-10F, 0x1.99ea06p-16F);
+}
+
+/* The sine of x, or COSINE: of four quarters, sine, cosine and both negated. */
 LANEWISE vf turned_f(struct quarter q, bool cosine)
 {
-	const vi odd = (vi)(q.n << 31) >> 31;
-	const vui sign = ((q.n + (cosine ? 1u : 0u)) << 30) & 0x80000000;
-	const vf s = fma_f(fma_f(splat_f(0x1.994232p-13F), q.z, splat_f(-0x1.110736p-7F)), q.z, splat_f(0x1.555546p-3F));
-	const vf c = fma_f(fma_f(splat_f(0x1.99ea06p-16F), q.z, splat_f(-0x1.6c0c2ep-10F)), q.z, splat_f(0x1.55554ap-5F));
-	const vf half = nfma_f(q.z, splat_f(0.5F), splat_f(1));
-	const vf lost = fma_f(q.r, q.over, nfma_f(q.z, splat_f(0.5F), splat_f(1) - half));
-	const vf of_sine = q.r - fma_f(q.r * q.z, s, q.over * half);
-	const vf of_cosine = half + fma_f(q.z * q.z, c, lost);
+	const vui odd = q.n << 31, second = q.n << 30;
+	const vf of_sine = sine_of(q), of_cosine = cosine_of(q);
 
-	return (vf)((vui)(cosine ? select_f(odd, of_sine, of_cosine) : select_f(odd, of_cosine, of_sine)) ^ sign);
+	if (cosine)
+		return negated_f(select_sign_f(odd, of_sine, of_cosine), second ^ odd);
+	return negated_f(select_sign_f(odd, of_cosine, of_sine), second);
 }
 
 LANEWISE vf sin_near_f(vf x) { return turned_f(quarter_f(x), false); }
 LANEWISE vf cos_near_f(vf x) { return turned_f(quarter_f(x), true); }
+/* Where all lanes are in the zeroth quarter, as of a sine's sine they mostly are: a third of the operations, the same bits. */
+#define IF_ZEROTH(FUNCTION)                                                                                            \
+	if (within_f(x * x, zeroth_bound))                                                                                 \
+		return FUNCTION(zeroth_quarter_f(x));
 #else
+#define IF_ZEROTH(FUNCTION)
 static const float near_bound = trig_bound;
 LANEWISE vf sin_near_f(vf x) { return FROM_LANES(sin, x); }
 LANEWISE vf cos_near_f(vf x) { return FROM_LANES(cos, x); }
@@ -411,27 +465,28 @@ LANEWISE vf cos_near_f(vf x) { return FROM_LANES(cos, x); }
  * before the lanes, so that a sine and the cosine that is kept beside it are one
  * block after it, and share what they have in common.
  */
-#define TRIG(NAME, BOUND)                                                                                              \
+#define TRIG(NAME, BOUND, NEAREST)                                                                                     \
 	COLD void NAME##_far(const vf *x, vf *y)                                                                           \
 	{                                                                                                                  \
 		*y = select_f(abs_f(*x) > splat_f(BOUND), FROM_LANES(NAME, *x), NAME##_near_f(*x));                            \
-		if (beyond_f(*x, trig_bound))                                                                                  \
+		if (!within_f(abs_f(*x), trig_bound))                                                                          \
 			for (int i = 0; i < LANES_F; i++)                                                                          \
 				if (!(fabsf((*x)[i]) <= trig_bound))                                                                   \
 					(*y)[i] = (float)NAME((double)(*x)[i]);                                                            \
 	}                                                                                                                  \
 	LANEWISE vf NAME##_f(vf x)                                                                                         \
 	{                                                                                                                  \
-		if (__builtin_expect(beyond_f(x, BOUND), 0)) {                                                                 \
+		NEAREST                                                                                                        \
+		if (__builtin_expect(!within_f(x * x, BOUND * BOUND), 0)) {                                                    \
 			vf far = x, y;                                                                                             \
 			NAME##_far(&far, &y);                                                                                      \
 			return y;                                                                                                  \
 		}                                                                                                              \
 		return NAME##_near_f(x);                                                                                       \
 	}
-TRIG(sin, near_bound)
-TRIG(cos, near_bound)
-TRIG(tan, trig_bound)
+TRIG(sin, near_bound, IF_ZEROTH(sine_of))
+TRIG(cos, near_bound, IF_ZEROTH(cosine_of))
+TRIG(tan, trig_bound, )
 
 /* x = 0 and whatever is not finite: the C library's pow has C99's special cases, and is good beyond a float. */
 COLD void pow_special(const vf *x, const vf *y, vf *z)

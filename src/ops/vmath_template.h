@@ -25,6 +25,19 @@ LANEWISE vd polynomial(vd x, const double *c, int count)
 #define POLYNOMIAL(X, ...)                                                                                             \
 	polynomial(X, (const double[]){__VA_ARGS__}, (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)))
 
+#if ISA_FMA
+LANEWISE vf polynomial_f(vf x, const float *c, int count)
+{
+	vf sum = splat_f(c[count - 1]);
+#pragma GCC unroll 16
+	for (int i = count - 2; i >= 0; i--)
+		sum = fma_f(sum, x, splat_f(c[i]));
+	return sum;
+}
+#define POLYNOMIAL_F(X, ...)                                                                                           \
+	polynomial_f(X, (const float[]){__VA_ARGS__}, (int)(sizeof((const float[]){__VA_ARGS__}) / sizeof(float)))
+#endif
+
 /* ---- exact sums and products of doubles (Dekker 1971, Knuth) ---- */
 
 LANEWISE vd two_sum(vd a, vd b, vd *error)
