@@ -11,6 +11,7 @@
  * it. A run writes its last result alone: each value before it is read by the
  * next step and by nothing else.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "plan/compiler.h"
@@ -505,6 +506,8 @@ static void add_turns(struct run_builder *run, size_t from, uint64_t turns)
 		copies = 1;
 	for (size_t i = 1; i < copies; i++)
 		repeat_steps(run, from, to);
+	/* extend_run leaves room: it has come past the copy to what the loop carries, which adds no step */
+	assert(run->count < RUN_MAX_STEPS);
 	if (turns / copies > 1)
 		run->steps[run->count++] = (struct run_step){.op = OP_COUNT, .target = (uint32_t)from, .turns = turns / copies};
 	for (size_t i = 0; i < turns % copies; i++)
@@ -519,7 +522,7 @@ static bool add_loop_to_run(struct run_builder *run, size_t i)
 	if (run->depth == RUN_MAX_DEPTH || loop->turns < 1 || !run->last)
 		return false;
 	run->depth++;
-	bool whole = extend_run(run, i + 1, loop->match) == loop->match && run->count < RUN_MAX_STEPS;
+	bool whole = extend_run(run, i + 1, loop->match) == loop->match;
 	if (!whole || run->count == before.count || run->last == before.last ||
 	    !same_place(&run->last->out, &before.last->out)) {
 		*run = before;
