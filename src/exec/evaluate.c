@@ -282,8 +282,12 @@ static void run_accumulate(struct machine_state *m, const struct launch *launch)
 	if (param->gradient) {
 		if (param->streamed)
 			offset += m->e->first_row * row_elements(&param->type.shape);
-		kernels->accumulate((char *)param->gradient + (size_t)offset * (type->dtype == DTYPE_F64 ? 8 : 4),
-		                    m->frame[launch->needs[0]], count);
+		const size_t size = type->dtype == DTYPE_F64 ? 8 : 4;
+		char *to = (char *)param->gradient + (size_t)offset * size;
+		if (param->once)
+			memcpy(to, m->frame[launch->needs[0]], count * size);
+		else
+			kernels->accumulate(to, m->frame[launch->needs[0]], count);
 	}
 }
 

@@ -15,10 +15,12 @@ struct bound_param {
 	/*
 	 * Where the gradient of this tile is summed (NULL: not wanted): double sums, and for F64 their
 	 * compensation (kernels->accumulate_wide). A streamed param's gradient is not summed: GRADIENT has
-	 * rows of the whole array, to be added to in the computing type.
+	 * rows of the whole array, to be added to in the computing type. Nor is that of a param that is read
+	 * ONCE: what is made of it is put into GRADIENT.
 	 */
 	double *hi, *lo;
 	void *gradient;
+	bool once;
 };
 
 struct evaluation {

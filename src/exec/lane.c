@@ -114,7 +114,7 @@ static enum status open_blocks(struct lane *lane, struct diags *diags)
 	const int64_t rows = job->tile.rows * job->per_chunk;
 	const bool value = run->options->value && !job->whole.sums;
 	const int64_t input = round_up(rows * job->input_row), output = value ? round_up(rows * job->output_row) : 0;
-	const int64_t partials = job->per_chunk * run->sum_doubles * (int64_t)sizeof(double);
+	const int64_t partials = job->per_chunk * job->partial_bytes;
 	const int64_t loss = job->whole.sums ? job->per_chunk * 2 * run->loss_count * (int64_t)sizeof(double) : 0;
 	enum status status =
 		slab_get(&lane->blocks, 2 * input + output + partials + loss, run->options->job.allocator, diags);
@@ -123,8 +123,9 @@ static enum status open_blocks(struct lane *lane, struct diags *diags)
 	lane->input = lane->blocks.base;
 	lane->gradient = lane->input + input;
 	lane->value = value ? lane->gradient + input : NULL;
-	lane->partials = (double *)(void *)(lane->gradient + input + output);
-	lane->loss = job->whole.sums ? lane->partials + partials / (int64_t)sizeof(double) : NULL;
+	lane->partials = lane->gradient + input + output;
+	lane->loss = job->whole.sums ? (double *)(void *)(lane->partials + partials) : NULL;
+	memset(lane->partials, 0, (size_t)partials); /* what no tile ever puts something into */
 	return STATUS_OK;
 }
 

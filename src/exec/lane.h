@@ -42,7 +42,6 @@ struct run {
 	struct slab cotangent; /* no block: ones */
 	bool outputs_begun;
 	/* totals.c */
-	int64_t sum_doubles;       /* of the partial sums of params' gradients of one tile */
 	int64_t loss_count;        /* elements of an output that is summed over tiles */
 	double *loss_hi, *loss_lo; /* that sum */
 	/* ready.c */
@@ -62,7 +61,7 @@ struct lane {
 	struct slab slab, blocks;
 	/* In blocks, where there are tiles: of a chunk. */
 	char *input, *gradient, *value;
-	double *partials;           /* per_chunk times the sums of all params */
+	char *partials;             /* per_chunk times a tile's part of the gradients of all params */
 	double *loss;               /* per_chunk partial sums of the output: hi and lo */
 	struct bound_param *params; /* with this tile's partials */
 	const void **ins;           /* of a call: room for the most that any has */

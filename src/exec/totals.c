@@ -65,16 +65,15 @@ enum status totals_open(struct run *run, struct diags *diags)
 	for (size_t i = 0; i < count && status == STATUS_OK; i++)
 		if (run->chain->params[i].differentiated)
 			status = open_param(run, i, diags);
-	run->sum_doubles = run->job->partial_bytes / (int64_t)sizeof(double);
 	if (status == STATUS_OK && run->job->tiled && run->job->whole.sums)
 		status = open_loss(run, diags);
 	return status;
 }
 
-/* The lane's sums of TILE; NULL where there are no tiles. */
-static double *partials_of(const struct lane *lane, int64_t tile)
+/* The lane's part of the gradients that TILE makes; NULL where there are no tiles. */
+static char *partials_of(const struct lane *lane, int64_t tile)
 {
-	return lane->partials ? lane->partials + tile * lane->run->sum_doubles : NULL;
+	return lane->partials ? lane->partials + tile * lane->run->job->partial_bytes : NULL;
 }
 
 static double *loss_of(const struct lane *lane, int64_t tile)
@@ -85,9 +84,8 @@ static double *loss_of(const struct lane *lane, int64_t tile)
 void totals_aim(struct lane *lane)
 {
 	const struct run *run = lane->run;
-	double *next = partials_of(lane, lane->tile), *loss = loss_of(lane, lane->tile);
-	if (next)
-		memset(next, 0, (size_t)run->sum_doubles * sizeof *next);
+	double *loss = loss_of(lane, lane->tile);
+	char *next = partials_of(lane, lane->tile);
 	if (loss)
 		memset(loss, 0, 2 * (size_t)run->loss_count * sizeof *loss);
 	for (size_t i = 0; i < run->params->count; i++) {
@@ -97,6 +95,7 @@ void totals_aim(struct lane *lane)
 		bound->streamed = job_has_rows(run->job, i);
 		bound->hi = bound->lo = NULL;
 		bound->gradient = NULL;
+		bound->once = false;
 		if (!run->chain->params[i].differentiated)
 			continue;
 		if (bound->streamed) {
@@ -105,11 +104,16 @@ void totals_aim(struct lane *lane)
 			bound->hi = total->hi;
 			bound->lo = total->lo;
 		} else {
-			const int64_t count = shape_count(&bound->type.shape);
-			const bool wide = bound->type.dtype == DTYPE_F64;
-			bound->hi = next;
-			bound->lo = wide ? next + count : NULL;
-			next += wide ? 2 * count : count;
+			const int64_t bytes = job_partial_bytes(run->job, i);
+			bound->once = run->job->once[i];
+			if (bound->once) {
+				bound->gradient = next;
+			} else {
+				memset(next, 0, (size_t)bytes);
+				bound->hi = (double *)(void *)next;
+				bound->lo = bound->type.dtype == DTYPE_F64 ? bound->hi + shape_count(&bound->type.shape) : NULL;
+			}
+			next += bytes;
 		}
 	}
 }
@@ -141,15 +145,20 @@ static void add_wide(const struct run *run, double *hi, double *lo, const double
 void totals_add(const struct lane *lane, int64_t tile)
 {
 	const struct run *run = lane->run;
-	const double *next = partials_of(lane, tile), *loss = loss_of(lane, tile);
+	const double *loss = loss_of(lane, tile);
+	const char *next = partials_of(lane, tile);
 	for (size_t i = 0; next && i < run->params->count; i++) {
 		if (!run->chain->params[i].differentiated || job_has_rows(run->job, i))
 			continue;
 		const struct param_gradient *total = &run->result->params[i];
 		const int64_t count = shape_count(&total->type.shape);
 		const bool wide = run->params->bound[i].type.dtype == DTYPE_F64;
-		add_wide(run, total->hi, total->lo, next, wide ? next + count : NULL, count);
-		next += wide ? 2 * count : count;
+		const double *hi = (const double *)(const void *)next;
+		if (run->job->once[i])
+			run->kernels[wide]->accumulate_wide(total->hi, total->lo, next, (size_t)count);
+		else
+			add_wide(run, total->hi, total->lo, hi, wide ? hi + count : NULL, count);
+		next += job_partial_bytes(run->job, i);
 	}
 	if (loss)
 		add_wide(run, run->loss_hi, run->loss_lo, loss, loss + run->loss_count, run->loss_count);

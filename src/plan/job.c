@@ -56,6 +56,80 @@ static enum status make_tile(struct job *job, const struct job_options *options,
 
 bool job_has_rows(const struct job *job, size_t i) { return job->tiled && job->whole.streamed_params[i]; }
 
+int64_t job_partial_bytes(const struct job *job, size_t i)
+{
+	const struct param *param = &job->chain->params[i];
+	if (!param->differentiated || job_has_rows(job, i))
+		return 0;
+	if (!job->once[i])
+		return param_sum_bytes(param);
+	const int64_t size = dtype_compute(param->type.dtype) == DTYPE_F64 ? 8 : 4;
+	return (shape_count(&param->type.shape) * size + 7) / 8 * 8;
+}
+
+/* Where a forward run's body reads its params. */
+struct reads {
+	const struct body *body;
+	int32_t levels[MAX_LOOPS]; /* of the loops that are open */
+	int depth;
+	bool *seen, *once; /* by param: whether there is a read, and whether none reads what was read before */
+};
+
+/* Whether REF is another part of its param in each turn of each open loop. */
+static bool varies(const struct reads *reads, const struct param_ref *ref)
+{
+	for (int d = 0; d < reads->depth; d++) {
+		uint32_t k = 0;
+		while (k < ref->count && ref->index[k].loop != reads->levels[d])
+			k++;
+		if (k == ref->count)
+			return false;
+	}
+	return true;
+}
+
+static void note_read(struct reads *reads, uint32_t index)
+{
+	const struct value *value = index == NO_VALUE ? NULL : &reads->body->values[index];
+	if (!value || value->from != FROM_PARAM)
+		return;
+	const uint32_t p = value->param.param;
+	reads->once[p] = !reads->seen[p] && varies(reads, &value->param);
+	reads->seen[p] = true;
+}
+
+/* Finds the params of which BODY reads no element twice. */
+static enum status find_once(struct job *job, const struct body *body, struct diags *diags)
+{
+	const size_t count = job->chain->param_count;
+	struct reads reads = {.body = body,
+	                      .seen = arena_array(job->arena, count + 1, sizeof *reads.seen),
+	                      .once = arena_array(job->arena, count + 1, sizeof *reads.once)};
+	if (!reads.seen || !reads.once)
+		return diag_memory(diags);
+	memset(reads.seen, 0, count);
+	memset(reads.once, 0, count);
+	for (size_t i = 0; i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
+		if (instr->kind == INSTR_LOOP) {
+			reads.levels[reads.depth++] = instr->level;
+			for (uint32_t c = 0; c < instr->carry_count; c++) {
+				note_read(&reads, instr->carries[c].init); /* read in a turn, so never once */
+				note_read(&reads, instr->carries[c].result);
+			}
+		} else if (instr->kind == INSTR_END) {
+			reads.depth--;
+		} else {
+			note_read(&reads, instr->v);
+			note_read(&reads, instr->a);
+		}
+	}
+	for (size_t i = 0; i < body->out_count; i++)
+		note_read(&reads, body->outs[i].value);
+	job->once = reads.once;
+	return STATUS_OK;
+}
+
 /* Bytes of what is summed to a loss, of tiles and in all: two doubles an element. */
 static int64_t loss_bytes(const struct job *job)
 {
@@ -539,13 +613,14 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	int64_t rows = job->rows;
 	if (!job->tiled)
 		return make_tile(job, options, &job->tile, 0, diags);
-	for (size_t i = 0; i < job->chain->param_count; i++)
-		if (job->chain->params[i].differentiated && !whole->streamed_params[i])
-			job->partial_bytes += param_sum_bytes(&job->chain->params[i]);
 	struct lowered run;
 	enum status status = lower(&run, job->chain, &job->input, LOWER_RUN, 0, job->arena, diags);
+	if (status == STATUS_OK)
+		status = find_once(job, run.whole, diags);
 	if (status)
 		return status;
+	for (size_t i = 0; i < job->chain->param_count; i++)
+		job->partial_bytes += job_partial_bytes(job, i);
 	job->block = tile_block_of(&run, rows);
 	job->input_row = row_bytes(&whole->input, rows);
 	job->output_row = whole->sums ? 0 : row_bytes(&whole->output, rows);

@@ -62,6 +62,7 @@ struct job {
 	int64_t staging;               /* bytes of a lane's copy of a state on its way to disk, a part of the same; or 0 */
 	int64_t slabs;                 /* bytes of all lanes' slabs at their highest, a part of predicted.peak_bytes */
 	int64_t partial_bytes;         /* of a tile's sums of params' gradients, where there are tiles */
+	const bool *once;              /* by param, where there are tiles: see job_partial_bytes */
 	int64_t input_row, output_row; /* bytes of a row of the input and of the output in a chunk */
 	const struct allocator *allocator;
 	struct arena *arena;
@@ -92,5 +93,11 @@ enum status job_residuals(const struct job *job, struct held_list *list, struct 
 bool job_has_rows(const struct job *job, size_t i);
 /* Elements of a param whose gradient is summed; the bytes of its accumulators. */
 int64_t param_sum_bytes(const struct param *param);
+/*
+ * Bytes of a tile's own part of the gradient of param I, a multiple of 8, where there are tiles; 0 where the
+ * gradient is not wanted or has rows. Sums; or where a tile makes each element once at most, these elements in
+ * the computing type: the same bits for fewer bytes.
+ */
+int64_t job_partial_bytes(const struct job *job, size_t i);
 
 #endif
