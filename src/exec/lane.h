@@ -133,7 +133,7 @@ enum status resume_keep_output(struct lane *lane, void *output, size_t size);
 
 /* Makes room for what the array at hand adds to; what earlier ones have added to stays. */
 enum status totals_open(struct run *run, struct diags *diags);
-/* Zeroes the sums of the lane's tile, and aims its params at them. */
+/* Zeroes the sums of the lane's tile, and aims its params at these or at where what is made once is put. */
 void totals_aim(struct lane *lane);
 /* Where the output's partial sums go that CALL makes, hi and then lo; or NULL. */
 double *totals_of_call(const struct lane *lane, const struct machine_call *call);

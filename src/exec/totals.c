@@ -6,8 +6,8 @@
  *
  * Sums are doubles, and of doubles they have a second part, of what their roundings
  * have lost (hi and lo). A tile's lie in the lane as param after param: hi, then lo
- * where there is one. A param that is cut into tiles is not summed: its gradient has
- * rows, each tile's own.
+ * where there is one; where a tile makes each element once, the elements themselves.
+ * A param that is cut into tiles is not summed: its gradient has rows, each tile's own.
  *
  * Invariant: totals are of all arrays of the stream so far, and are rounded once,
  * at the end.
