@@ -282,7 +282,7 @@ static void run_accumulate(struct machine_state *m, const struct launch *launch)
 	if (param->gradient) {
 		if (param->streamed)
 			offset += m->e->first_row * row_elements(&param->type.shape);
-		const size_t size = type->dtype == DTYPE_F64 ? 8 : 4;
+		const size_t size = dtype_size(type->dtype);
 		char *to = (char *)param->gradient + (size_t)offset * size;
 		if (param->once)
 			memcpy(to, m->frame[launch->needs[0]], count * size);

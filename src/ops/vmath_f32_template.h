@@ -463,7 +463,8 @@ LANEWISE vf cos_near_f(vf x) { return FROM_LANES(cos, x); }
  * Lanes beyond: by double lanes up to trig_bound, then by the C library, which
  * reduces a double exactly, and a float is one; and NaN, which passes. The branch is
  * before the lanes, so that a sine and the cosine that is kept beside it are one
- * block after it, and share what they have in common.
+ * block after it, and share what they have in common. NEAREST returns by a shorter
+ * way where all lanes allow it, or is empty.
  */
 #define TRIG(NAME, BOUND, NEAREST)                                                                                     \
 	COLD void NAME##_far(const vf *x, vf *y)                                                                           \

@@ -14,29 +14,23 @@
  */
 
 /* c[0] + c[1] x + ... by Horner's rule */
-LANEWISE vd polynomial(vd x, const double *c, int count)
-{
-	vd sum = splat_d(c[count - 1]);
-#pragma GCC unroll 16
-	for (int i = count - 2; i >= 0; i--)
-		sum = fma_d(sum, x, splat_d(c[i]));
-	return sum;
-}
-#define POLYNOMIAL(X, ...)                                                                                             \
-	polynomial(X, (const double[]){__VA_ARGS__}, (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)))
-
+#define HORNER(NAME, VECTOR, REAL, TYPE)                                                                               \
+	LANEWISE VECTOR NAME(VECTOR x, const REAL *c, int count)                                                           \
+	{                                                                                                                  \
+		VECTOR sum = splat_##TYPE(c[count - 1]);                                                                       \
+		_Pragma("GCC unroll 16")                                                                                       \
+		for (int i = count - 2; i >= 0; i--)                                                                           \
+			sum = fma_##TYPE(sum, x, splat_##TYPE(c[i]));                                                              \
+		return sum;                                                                                                    \
+	}
+HORNER(polynomial, vd, double, d)
 #if ISA_FMA
-LANEWISE vf polynomial_f(vf x, const float *c, int count)
-{
-	vf sum = splat_f(c[count - 1]);
-#pragma GCC unroll 16
-	for (int i = count - 2; i >= 0; i--)
-		sum = fma_f(sum, x, splat_f(c[i]));
-	return sum;
-}
-#define POLYNOMIAL_F(X, ...)                                                                                           \
-	polynomial_f(X, (const float[]){__VA_ARGS__}, (int)(sizeof((const float[]){__VA_ARGS__}) / sizeof(float)))
+HORNER(polynomial_f, vf, float, f)
 #endif
+#define COEFFICIENTS(REAL, ...)                                                                                        \
+	(const REAL[]){__VA_ARGS__}, (int)(sizeof((const REAL[]){__VA_ARGS__}) / sizeof(REAL))
+#define POLYNOMIAL(X, ...) polynomial(X, COEFFICIENTS(double, __VA_ARGS__))
+#define POLYNOMIAL_F(X, ...) polynomial_f(X, COEFFICIENTS(float, __VA_ARGS__))
 
 /* ---- exact sums and products of doubles (Dekker 1971, Knuth) ---- */
 

@@ -63,8 +63,7 @@ int64_t job_partial_bytes(const struct job *job, size_t i)
 		return 0;
 	if (!job->once[i])
 		return param_sum_bytes(param);
-	const int64_t size = dtype_compute(param->type.dtype) == DTYPE_F64 ? 8 : 4;
-	return (shape_count(&param->type.shape) * size + 7) / 8 * 8;
+	return (shape_count(&param->type.shape) * (int64_t)dtype_size(dtype_compute(param->type.dtype)) + 7) / 8 * 8;
 }
 
 /* Where a forward run's body reads its params. */
