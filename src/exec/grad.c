@@ -216,8 +216,7 @@ enum status grad_run(struct chain *chain, struct params *params, struct reader *
 		if (options->value)
 			run_follow_format(options->value, reader);
 		struct type input = run_input_type(chain, &reader->type, options->dtype);
-		if (result->arrays == 0) /* gradients are summed over arrays, in the type of the first */
-			params_settle(params, chain, dtype_compute(input.dtype));
+		params_settle(params, chain, dtype_compute(input.dtype));
 		status = make_job(result, chain, &input, options, diags);
 		if (status)
 			break;

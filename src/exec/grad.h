@@ -33,17 +33,20 @@ struct grad_options {
 	bool compare;         /* recomputed states with the first sweep's */
 };
 
-/*
- * The gradients of params, by index; NULL data where not differentiated. In the
- * computing type. Of several arrays some may give rows, and others sums.
- */
-struct param_gradient {
-	struct type type;
-	void *data; /* when all is done: ROWS, or where there are none the memory of HI */
-	void *rows; /* what is not summed within an array */
+/* What the arrays that are computed in one type add to a param's gradient: some may give rows, and others sums. */
+struct param_sums {
+	void *rows; /* in that type: what is not summed within an array */
 	size_t size;
-	double *hi, *lo; /* the running sums */
+	double *hi, *lo; /* the running sums; LO of doubles only */
 	size_t sum_size;
+};
+
+/* The gradients of params, by index; NULL data where not differentiated. */
+struct param_gradient {
+	struct type type; /* in the computing type of the first array */
+	void *data;       /* when all is done, SIZE bytes: within what the first array has opened */
+	size_t size;
+	struct param_sums of[2]; /* F32, F64: of a weak param's, which takes each array's own */
 };
 
 struct grad_result {

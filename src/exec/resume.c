@@ -92,9 +92,12 @@ enum status resume_keep_output(struct lane *lane, void *output, size_t size)
 static void add_sums(struct lane *lane)
 {
 	const struct grad_result *result = lane->run->result;
-	for (size_t i = 0; i < result->param_count; i++)
-		if (result->params[i].hi)
-			lane->pieces[lane->piece_count++] = (struct spill_piece){result->params[i].hi, result->params[i].sum_size};
+	for (size_t i = 0; i < result->param_count; i++) {
+		const struct param_gradient *g = &result->params[i];
+		const struct param_sums *sums = &g->of[g->type.dtype == DTYPE_F64]; /* a journal is of one array */
+		if (sums->hi)
+			lane->pieces[lane->piece_count++] = (struct spill_piece){sums->hi, sums->sum_size};
+	}
 	lane->pieces[lane->piece_count++] = (struct spill_piece){&lane->store_error, sizeof lane->store_error};
 }
 

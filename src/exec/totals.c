@@ -23,22 +23,33 @@ static void *zeros_get(const struct allocator *allocator, size_t size)
 	return zeros ? memset(zeros, 0, size) : NULL;
 }
 
+/* Where this array's part of the gradient of param I goes. */
+static struct param_sums *sums_of(const struct run *run, size_t i)
+{
+	return &run->result->params[i].of[run->params->bound[i].type.dtype == DTYPE_F64];
+}
+
 /* Gives the gradient of param I what it wants of rows and sums, where an earlier array has not. */
 static enum status open_param(const struct run *run, size_t i, struct diags *diags)
 {
 	struct param_gradient *g = &run->result->params[i];
+	struct param_sums *sums = sums_of(run, i);
+	const struct type *type = &run->params->bound[i].type;
 	const struct allocator *allocator = run->options->job.allocator;
 	const bool rows = job_has_rows(run->job, i);
-	g->type = run->params->bound[i].type;
-	g->size = (size_t)type_bytes(&g->type);
-	g->sum_size = (size_t)param_sum_bytes(&run->chain->params[i]);
-	if (rows && !g->rows)
-		g->rows = zeros_get(allocator, g->size);
-	else if (!rows && !g->hi)
-		g->hi = zeros_get(allocator, g->sum_size);
-	if (rows ? !g->rows : !g->hi)
+	if (run->result->arrays == 0) {
+		g->type = *type;
+		g->size = (size_t)type_bytes(type);
+	}
+	sums->size = (size_t)type_bytes(type);
+	sums->sum_size = (size_t)param_sum_bytes(&run->chain->params[i]);
+	if (rows && !sums->rows)
+		sums->rows = zeros_get(allocator, sums->size);
+	else if (!rows && !sums->hi)
+		sums->hi = zeros_get(allocator, sums->sum_size);
+	if (rows ? !sums->rows : !sums->hi)
 		return diag_memory(diags);
-	g->lo = g->hi && g->type.dtype == DTYPE_F64 ? g->hi + shape_count(&g->type.shape) : NULL;
+	sums->lo = sums->hi && type->dtype == DTYPE_F64 ? sums->hi + shape_count(&type->shape) : NULL;
 	return STATUS_OK;
 }
 
@@ -90,7 +101,7 @@ void totals_aim(struct lane *lane)
 		memset(loss, 0, 2 * (size_t)run->loss_count * sizeof *loss);
 	for (size_t i = 0; i < run->params->count; i++) {
 		struct bound_param *bound = &lane->params[i];
-		const struct param_gradient *total = &run->result->params[i];
+		const struct param_sums *total = sums_of(run, i);
 		*bound = run->params->bound[i];
 		bound->streamed = job_has_rows(run->job, i);
 		bound->hi = bound->lo = NULL;
@@ -150,8 +161,8 @@ void totals_add(const struct lane *lane, int64_t tile)
 	for (size_t i = 0; next && i < run->params->count; i++) {
 		if (!run->chain->params[i].differentiated || job_has_rows(run->job, i))
 			continue;
-		const struct param_gradient *total = &run->result->params[i];
-		const int64_t count = shape_count(&total->type.shape);
+		const struct param_sums *total = sums_of(run, i);
+		const int64_t count = shape_count(&run->params->bound[i].type.shape);
 		const bool wide = run->params->bound[i].type.dtype == DTYPE_F64;
 		const double *hi = (const double *)(const void *)next;
 		if (run->job->once[i])
@@ -187,21 +198,32 @@ enum status totals_write_output(struct run *run, struct diags *diags)
 	return status;
 }
 
+/* Element K of what arrays of one type have added up. */
+static double sum_at(const struct param_sums *sums, bool wide, int64_t k)
+{
+	double sum = sums->hi ? sums->hi[k] : 0;
+	if (sums->lo && isfinite(sum))
+		sum += sums->lo[k];
+	if (sums->rows)
+		sum = (wide ? ((double *)sums->rows)[k] : (double)((float *)sums->rows)[k]) + sum;
+	return sum;
+}
+
 /*
- * Adds the sums to the rows; or where there are none, puts them where they lie,
- * from the first on, as no element takes more than its sum.
+ * Puts the sums together in the rows of the first array's type; or where there are
+ * none where its sums lie, from the first on, as no element takes more than its sum.
  */
 static void round_sums(struct param_gradient *g)
 {
-	const int64_t count = g->hi ? shape_count(&g->type.shape) : 0;
 	const bool wide = g->type.dtype == DTYPE_F64;
-	g->data = g->rows ? g->rows : (void *)g->hi;
+	const struct param_sums *first = &g->of[wide], *other = &g->of[!wide];
+	const bool both = other->rows || other->hi;
+	g->data = first->rows ? first->rows : (void *)first->hi;
+	const int64_t count = first->hi || both ? shape_count(&g->type.shape) : 0;
 	for (int64_t k = 0; k < count; k++) {
-		double sum = g->hi[k];
-		if (g->lo && isfinite(sum))
-			sum += g->lo[k];
-		if (g->rows)
-			sum = (wide ? ((double *)g->rows)[k] : (double)((float *)g->rows)[k]) + sum;
+		double sum = sum_at(first, wide, k);
+		if (both)
+			sum += sum_at(other, !wide, k);
 		const float narrow = (float)sum;
 		if (wide)
 			memcpy((char *)g->data + k * 8, &sum, sizeof sum);
@@ -218,8 +240,9 @@ void totals_finish(struct grad_result *result)
 
 void totals_free(struct grad_result *result, const struct allocator *allocator)
 {
-	for (size_t i = 0; i < result->param_count; i++) {
-		allocator_put(allocator, result->params[i].rows, result->params[i].size + 1);
-		allocator_put(allocator, result->params[i].hi, result->params[i].sum_size + 1);
+	for (size_t i = 0; i < 2 * result->param_count; i++) {
+		const struct param_sums *sums = &result->params[i / 2].of[i % 2];
+		allocator_put(allocator, sums->rows, sums->size + 1);
+		allocator_put(allocator, sums->hi, sums->sum_size + 1);
 	}
 }
