@@ -8,6 +8,7 @@
 #include "cli/plot.h"
 #include "cli/progress.h"
 #include "exec/grad.h"
+#include "exec/run.h"
 #include "report/counters.h"
 
 /* A file that stands beside the gradient: the value, the events. */
@@ -269,6 +270,40 @@ struct beside {
 	struct watch watch;
 };
 
+static bool one_file(const struct output *a, const struct output *b)
+{
+	struct stat x, y;
+	return fstat(a->fd, &x) == 0 && fstat(b->fd, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino &&
+	       !S_ISCHR(x.st_mode);
+}
+
+/* What is written while the gradient is must not fall into a binary array's data: outputs.c allows `-` several times. */
+static enum status check_apart(struct session *s, const struct beside *beside)
+{
+	const struct {
+		const char *name;
+		const struct output *output;
+		bool open;
+	} made[] = {{"the gradient", &s->output, true},
+	            {"--value", &beside->value.output, beside->value.open},
+	            {"--events", &beside->events.output, beside->events.open}};
+	for (int i = 0; i < 3; i++)
+		for (int k = 0; k < i; k++) {
+			if (!made[i].open || !made[k].open || !one_file(made[i].output, made[k].output))
+				continue;
+			enum status status = reader_find_format(&s->reader, &s->diags);
+			if (status)
+				return status;
+			run_follow_format(&s->writer, &s->reader);
+			const enum format format = s->writer.options.format;
+			if (format == FORMAT_NPY || format == FORMAT_RAW)
+				return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
+				                 "%s and %s would both be written to %s, one into the other", made[k].name,
+				                 made[i].name, made[k].output->name);
+		}
+	return STATUS_OK;
+}
+
 /* Everything is read but the input's values, and opened: what can be wrong before the work is found here. */
 static enum status prepare(struct session *s, struct beside *beside, struct grad_result *result)
 {
@@ -289,9 +324,10 @@ static enum status prepare(struct session *s, struct beside *beside, struct grad
 		status = open_sides(s, &beside->value, &beside->events);
 	if (!status)
 		status = watch_open(s, &beside->watch, result);
-	if (!status)
-		session_make_writer(s, &s->writer, &s->output);
-	return status;
+	if (status)
+		return status;
+	session_make_writer(s, &s->writer, &s->output);
+	return check_apart(s, beside);
 }
 
 static enum status run(struct session *s, struct beside *beside, struct grad_result *result)
@@ -388,9 +424,8 @@ enum status command_grad(struct session *s)
 	struct beside beside = {0};
 	struct grad_result result = {0};
 	enum status status = prepare(s, &beside, &result);
-	if (status)
-		return status;
-	status = run(s, &beside, &result);
+	if (!status)
+		status = run(s, &beside, &result);
 	if (!status)
 		status = finish(s, &beside, &result);
 	writer_free(&s->writer);

@@ -48,6 +48,8 @@ struct reader {
 void reader_init(struct reader *reader, struct input *input, const struct reader_options *options, struct arena *arena);
 /* From now on the values are those of DTYPE: values_round. */
 void reader_declare(struct reader *reader, enum dtype dtype);
+/* Where the format is FORMAT_AUTO, what the first bytes say: waits for them. STATUS_IO and as input_peek. */
+enum status reader_find_format(struct reader *reader, struct diags *diags);
 /*
  * The next array's header. *END at the end of the stream (an error before the
  * first array: no data). Fails with STATUS_DATA (file and byte offset), or

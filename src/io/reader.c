@@ -602,16 +602,23 @@ static enum status check_type(const struct reader *r, struct diags *diags)
 	                 type_format(wanted, b));
 }
 
+enum status reader_find_format(struct reader *r, struct diags *diags)
+{
+	const unsigned char *bytes;
+	size_t got;
+	if (r->format != FORMAT_AUTO)
+		return STATUS_OK;
+	enum status status = input_peek(r->input, NPY_MAGIC, &bytes, &got, diags);
+	if (status == STATUS_OK)
+		r->format = got && bytes[0] == 0x93 ? FORMAT_NPY : FORMAT_TEXT;
+	return status;
+}
+
 static enum status next_array(struct reader *r, bool *end, struct diags *diags)
 {
-	if (r->format == FORMAT_AUTO) {
-		const unsigned char *bytes;
-		size_t got;
-		enum status status = input_peek(r->input, NPY_MAGIC, &bytes, &got, diags);
-		if (status)
-			return status;
-		r->format = got && bytes[0] == 0x93 ? FORMAT_NPY : FORMAT_TEXT;
-	}
+	enum status status = reader_find_format(r, diags);
+	if (status)
+		return status;
 	switch (r->format) {
 	case FORMAT_NPY:
 		return next_npy(r, end, diags);
