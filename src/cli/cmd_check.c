@@ -250,12 +250,19 @@ static enum status estimate(struct checker *c, double *array, int64_t i, double 
 	return STATUS_OK;
 }
 
+/* Which element is looked at as number K: all where they are few, else spread over it, whatever its axes. */
+static int64_t sample(int64_t k, int64_t count)
+{
+	return count > SAMPLES ? (int64_t)((double)count * trial_fraction(k)) : k;
+}
+
 /* Differences on elements of ARRAY, which is the input or a param's data. */
 static enum status check_array(struct checker *c, const char *name, double *array, int64_t count, const double *slope)
 {
 	double worst = 0, worst_have = 0, worst_want = 0;
-	int64_t at = -1, step = count > SAMPLES ? count / SAMPLES : 1;
-	for (int64_t i = 0; i < count; i += step) {
+	int64_t at = -1;
+	for (int64_t k = 0; k < count && k < SAMPLES; k++) {
+		const int64_t i = sample(k, count);
 		double want, error;
 		enum status status = estimate(c, array, i, slope[i], &want, &error);
 		if (status)

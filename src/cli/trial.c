@@ -11,6 +11,8 @@ static const char name[] = "<memory>";
 
 static bool is_made(const struct session *s) { return s->given[OPTION_SHAPE] && !s->given[OPTION_INPUT]; }
 
+double trial_fraction(int64_t k) { return fmod((double)(k + 1) * 0.6180339887498949, 1.0); }
+
 enum status trial_begin_input(struct session *s, struct type *type)
 {
 	if (is_made(s)) {
@@ -30,9 +32,8 @@ enum status trial_read_input(struct session *s, int64_t first, double *values, i
 {
 	if (!is_made(s))
 		return reader_read(&s->reader, values, DTYPE_F64, count, &s->diags);
-	/* Multiples of the golden ratio, of which each new one falls into one of the largest gaps. */
 	for (int64_t i = 0; i < count; i++)
-		values[i] = 2 * fmod((double)(first + i + 1) * 0.6180339887498949, 1.0) - 1;
+		values[i] = 2 * trial_fraction(first + i) - 1;
 	return STATUS_OK;
 }
 

@@ -7,6 +7,8 @@
 
 #include "cli/session.h"
 
+/* A multiple of the golden ratio, in [0, 1): each new one falls into one of the largest gaps. */
+double trial_fraction(int64_t k);
 /* The input's TYPE: of the stream, or --shape where nothing else is given. */
 enum status trial_begin_input(struct session *session, struct type *type);
 /* Its COUNT values from value FIRST on, in order: from the stream, or, where only a type is given, spread over (-1, 1). */

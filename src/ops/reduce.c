@@ -190,23 +190,51 @@ static void prod_lines(const struct op_call *call, const struct loops *loops, co
 	}
 }
 
-/* The product of the others: of those before, times those after; zeros need no care so. */
+enum { PRODUCTS_SOME = 256 };
+
+/* others_products of few elements: the products of those before are on the stack. */
+static double few_others_products(enum dtype dtype, void *out, const void *v, size_t begin, size_t end, double before,
+                                  double after)
+{
+	double products[PRODUCTS_SOME];
+	for (size_t j = begin; j < end; j++) {
+		products[j - begin] = before;
+		before *= element_get(dtype, v, j);
+	}
+	for (size_t j = end; j-- > begin;) {
+		element_set(dtype, out, j, products[j - begin] * after);
+		after *= element_get(dtype, v, j);
+	}
+	return after;
+}
+
+/*
+ * For each of V's elements from BEGIN to END the product of the others: of BEFORE and
+ * those before it, times those after it and AFTER; zeros need no care so. Gives AFTER
+ * times all of them. In doubles throughout, which do not overflow where floats would:
+ * by halves, the first one's product made anew for the second, as recursive schedules
+ * remake states.
+ */
+static double others_products(enum dtype dtype, void *out, const void *v, size_t begin, size_t end, double before,
+                              double after)
+{
+	if (end - begin <= PRODUCTS_SOME)
+		return few_others_products(dtype, out, v, begin, end, before, after);
+	const size_t middle = begin + (end - begin) / 2;
+	double product = before;
+	for (size_t j = begin; j < middle; j++)
+		product *= element_get(dtype, v, j);
+	after = others_products(dtype, out, v, middle, end, product, after);
+	return others_products(dtype, out, v, begin, middle, before, after);
+}
+
 static void prod_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                              size_t n, size_t count)
 {
-	const enum dtype dtype = loops->dtype;
 	(void)call;
-	for (size_t i = 0; i < count; i++) {
-		double before = 1, after = element_get(dtype, at->short_in[1], i);
-		for (size_t j = i * n; j < (i + 1) * n; j++) {
-			element_set(dtype, at->out, j, before);
-			before *= element_get(dtype, at->in[0], j);
-		}
-		for (size_t j = (i + 1) * n; j-- > i * n;) {
-			element_set(dtype, at->out, j, element_get(dtype, at->out, j) * after);
-			after *= element_get(dtype, at->in[0], j);
-		}
-	}
+	for (size_t i = 0; i < count; i++)
+		others_products(loops->dtype, at->out, at->in[0], i * n, (i + 1) * n, 1,
+		                element_get(loops->dtype, at->short_in[1], i));
 }
 
 /* sqrt(sum of (v / scale)^2) * scale where the squares of doubles overflow or vanish. */
