@@ -52,6 +52,11 @@ static const struct param_gradient *find_gradient(struct session *s, const struc
 		const struct param *param = &s->chain.params[i];
 		if (strlen(param->name) == length && !memcmp(param->name, name, length) && param->differentiated)
 			return &result->params[i];
+		if (strlen(param->name) == length && !memcmp(param->name, name, length)) {
+			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "'%s' is a const, which is not differentiated", param->name);
+			diag_hint(&s->diags, "declared as `param %s` it is", param->name);
+			return NULL;
+		}
 		if (param->differentiated && count < 64)
 			names[count++] = param->name;
 	}

@@ -204,19 +204,30 @@ static void restore_chain(struct profiler *p, const struct cut *cut)
 		n->count = cut->counts[i++];
 }
 
-/* The slope of log y against log x. */
+/* The slope of log y against log x, of those that have one; NAN where fewer than two depths do. */
 static double exponent(const struct point *points, size_t count, double (*y)(const struct point *))
 {
-	double sx = 0, sy = 0, sxx = 0, sxy = 0, n = (double)count;
+	double sx = 0, sy = 0, sxx = 0, sxy = 0, n = 0;
 	for (size_t i = 0; i < count; i++) {
-		double a = log((double)(points[i].steps > 0 ? points[i].steps : 1)), b = log(fmax(y(&points[i]), 1e-9));
+		if (!(y(&points[i]) > 0) || points[i].steps < 1)
+			continue;
+		double a = log((double)points[i].steps), b = log(y(&points[i]));
+		n++;
 		sx += a;
 		sy += b;
 		sxx += a * a;
 		sxy += a * b;
 	}
 	double spread = n * sxx - sx * sx;
-	return spread > 1e-12 ? (n * sxy - sx * sy) / spread : 0;
+	return spread > 1e-12 ? (n * sxy - sx * sy) / spread : (double)NAN;
+}
+
+static void put_exponent(const struct text *text, const char *format, double exponent, const char *none)
+{
+	if (isnan(exponent))
+		text_put(text, none);
+	else
+		text_printf(text, format, exponent);
 }
 
 static double forward_of(const struct point *point) { return point->forward_ms; }
@@ -376,9 +387,13 @@ static void put_table(const struct text *text, const struct point *depth, const 
 		text_printf(text, "%10lld %12.3f %12.3f %8.2f %14lld %14.0f %14.0f\n", (long long)depth[i].steps,
 		            depth[i].forward_ms, depth[i].backward_ms, backward_ratio(&depth[i]), (long long)depth[i].peak,
 		            bytes_a_step(&depth[i]), steps_a_second(&depth[i]));
-	text_printf(text, "grows as depth to the power: forward %.2f, backward %.2f, peak %.2f\n\n",
-	            exponent(depth, DEPTHS, forward_of), exponent(depth, DEPTHS, backward_of),
-	            exponent(depth, DEPTHS, peak_of));
+	text_put(text, "grows as depth to the power: forward ");
+	put_exponent(text, "%.2f", exponent(depth, DEPTHS, forward_of), "-");
+	text_put(text, ", backward ");
+	put_exponent(text, "%.2f", exponent(depth, DEPTHS, backward_of), "-");
+	text_put(text, ", peak ");
+	put_exponent(text, "%.2f", exponent(depth, DEPTHS, peak_of), "-");
+	text_put(text, "\n\n");
 	double base = depth[DEPTHS - 1].forward_ms + depth[DEPTHS - 1].backward_ms;
 	text_printf(text, "%-12s %12s %14s %12s %12s %12s %12s\n", "interval", "evaluations", "peak bytes", "reduction %",
 	            "predicted %", "measured %", "ms");
@@ -402,9 +417,13 @@ static void put_json(const struct text *text, const struct point *depth, const s
 		            i ? "," : "", (long long)depth[i].steps, depth[i].forward_ms, depth[i].backward_ms,
 		            (long long)depth[i].peak, bytes_a_step(&depth[i]), steps_a_second(&depth[i]),
 		            (long long)depth[i].usage.faults);
-	text_printf(text, "],\"exponents\":{\"forward\":%.4g,\"backward\":%.4g,\"peak\":%.4g},\"intervals\":[",
-	            exponent(depth, DEPTHS, forward_of), exponent(depth, DEPTHS, backward_of),
-	            exponent(depth, DEPTHS, peak_of));
+	text_put(text, "],\"exponents\":{\"forward\":");
+	put_exponent(text, "%.4g", exponent(depth, DEPTHS, forward_of), "null");
+	text_put(text, ",\"backward\":");
+	put_exponent(text, "%.4g", exponent(depth, DEPTHS, backward_of), "null");
+	text_put(text, ",\"peak\":");
+	put_exponent(text, "%.4g", exponent(depth, DEPTHS, peak_of), "null");
+	text_put(text, "},\"intervals\":[");
 	double base = depth[DEPTHS - 1].forward_ms + depth[DEPTHS - 1].backward_ms;
 	for (size_t i = 0; i < count; i++)
 		text_printf(text,

@@ -185,6 +185,9 @@ static enum status one_of(struct session *s, int option, const char *const *word
 	return STATUS_USAGE;
 }
 
+/* What strtoll takes with neither space nor sign before it. */
+static bool begins_number(const char *text) { return *text >= '0' && *text <= '9'; }
+
 static enum status positive(struct session *s, int option, int64_t most, int64_t *value)
 {
 	if (!s->given[option])
@@ -192,7 +195,7 @@ static enum status positive(struct session *s, int option, int64_t most, int64_t
 	char *end;
 	errno = 0;
 	long long number = strtoll(s->values[option], &end, 10);
-	if (errno || end == s->values[option] || *end || number < 1 || number > most) {
+	if (errno || !begins_number(s->values[option]) || *end || number < 1 || number > most) {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '--%s' is a whole number from 1 to %lld, not '%s'",
 		          option_table[option].name, (long long)most, s->values[option]);
 		return STATUS_USAGE;
@@ -212,12 +215,13 @@ static enum status parse_shape(struct session *s)
 	const char *p = open ? open + 1 : text;
 	bool good = type.dtype < DTYPE_BITS, large = false;
 	int dims = 0;
-	for (; good && *p != ']'; dims++) {
+	for (; good && (*p != ']' || p[-1] == ','); dims++) {
 		char *end;
+		p += strspn(p, " ");
 		errno = 0;
 		long long extent = strtoll(p, &end, 10);
-		large |= errno == ERANGE && extent > 0;
-		good = end != p && extent >= 0 && (*end == ',' || *end == ']');
+		large |= errno == ERANGE;
+		good = begins_number(p) && (*end == ',' || *end == ']');
 		if (good && dims < MAX_DIMS)
 			type.shape.dim[type.shape.ndim++] = extent;
 		p = good && *end == ',' ? end + 1 : end;
@@ -808,9 +812,11 @@ enum status print_op_help(struct session *s, enum op op)
 		return status;
 	const char *kept[MAX_NEEDS];
 	const size_t count = op_kept_names(op, kept);
-	text_printf(&file.text, "%s%s%s%s\n    %s\n    group: %s\n    reach: %s\n    keeps: %s", info->name,
+	const bool axis = strstr(info->arguments, "axis=") || strstr(info->arguments, "axes=");
+	text_printf(&file.text, "%s%s%s%s\n    %s\n    group: %s\n    reach: %s%s\n    keeps: %s", info->name,
 	            info->operands ? " a" : "", *info->arguments ? " " : "", info->arguments, info->doc, info->group,
-	            op_reach(op), count ? kept[0] : "nothing");
+	            op_reach(op), axis && info->scope == SCOPE_ROW ? " (all along the first axis)" : "",
+	            count ? kept[0] : "nothing");
 	for (size_t i = 1; i < count; i++)
 		text_printf(&file.text, ", %s", kept[i]);
 	text_put(&file.text, "\n");

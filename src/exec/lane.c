@@ -148,9 +148,15 @@ enum status lane_open(struct lane *lane, struct run *run, int index, struct diag
 	if (status == STATUS_OK && run->options->compare)
 		status = recompute_open(&lane->recompute, job->whole.steps, allocator, diags);
 	const int64_t slab = job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab;
-	if (status == STATUS_OK)
-		status = slab_get(&lane->slab, slab, allocator, diags);
-	return status || !job->tiled ? status : open_blocks(lane, diags);
+	if (status)
+		return status;
+	status = slab_get(&lane->slab, slab, allocator, diags);
+	if (status == STATUS_OK && job->tiled)
+		status = open_blocks(lane, diags);
+	if (status)
+		diag_hint(diags, "a policy that keeps less (--memory BYTES)%s may fit",
+		          job->tiled ? " or smaller tiles (--tile ROWS)" : "");
+	return status;
 }
 
 void lane_close(struct lane *lane)

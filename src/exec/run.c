@@ -222,6 +222,8 @@ static enum status open_lane(struct setup *setup, struct lane *lane, struct diag
 	if (!lane->ins || !lane->outs)
 		return diag_memory(diags);
 	enum status status = slab_get(&lane->slab, in + out + workspace + sums, setup->run->options->allocator, diags);
+	if (status && setup->tiled)
+		diag_hint(diags, "smaller tiles (--tile ROWS) may fit");
 	if (status)
 		return status;
 	lane->in = lane->slab.base;

@@ -7,11 +7,9 @@ enum status slab_get(struct slab *slab, int64_t size, const struct allocator *al
 {
 	slab->size = (size_t)size + SLAB_ALIGN;
 	slab->block = allocator_get(allocator, slab->size, 1);
-	if (!slab->block) {
-		diag_file(diags, STATUS_LIMIT, NULL, -1, "out of memory: %lld bytes are wanted at once", (long long)size);
-		diag_hint(diags, "a policy that keeps less (--memory BYTES) or smaller tiles (--tile ROWS) may fit");
-		return STATUS_LIMIT;
-	}
+	if (!slab->block)
+		return diag_file(diags, STATUS_LIMIT, NULL, -1, "out of memory: %lld bytes are wanted at once",
+		                 (long long)size);
 	uintptr_t address = (uintptr_t)slab->block;
 	slab->base = (char *)slab->block + ((SLAB_ALIGN - address % SLAB_ALIGN) % SLAB_ALIGN);
 	return STATUS_OK;
