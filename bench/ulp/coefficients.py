@@ -79,12 +79,14 @@ Z = L2 * L2
 H = pi / 2 * mpf('1.00001')
 Q = pi / 4 * mpf('1.00001')
 W = pi / 4 * mpf('1.0005')
+T = mpf('0.33334')
 S = (sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1) * mpf('1.0001')
 
 cosh_tail = series(lambda i: 1 / fac(2 * i + 2))
 sinh_tail = series(lambda i: 1 / fac(2 * i + 1))
 cosh_fourth = series(lambda i: 1 / fac(2 * i + 4))
 sinh_cubic = series(lambda i: 1 / fac(2 * i + 3))
+exp_tail = series(lambda i: 1 / fac(i + 2))
 double_tail = series(lambda i: mpf(2) ** (i + 2) / fac(i + 2))  # (exp(2x) - 1 - 2x) / x^2
 sin_tail = series(lambda i: (-1) ** (i + 1) / fac(2 * i + 3))
 cos_fourth = series(lambda i: (-1) ** i / fac(2 * i + 4))
@@ -119,6 +121,14 @@ def log1p_over(u):
     return mpf(1) if u == 0 else log1p(u) / u
 
 
+def log1p_cubic(f):  # after f - f^2/2
+    return mpf(1) / 3 if abs(f) < mpf(10) ** -20 else (log1p(f) - f + f * f / 2) / f ** 3
+
+
+def log1p_cubic_weight(f):
+    return max(abs(f ** 3 / log1p(f)), mpf(10) ** -9) if f else mpf(10) ** -9
+
+
 TABLES = {
     # name: (function, weight, low, high, degree)
     'EXP_EVEN': (cosh_tail, lambda z: z if z else mpf(10) ** -30, 0, Z, 2),
@@ -138,6 +148,9 @@ TABLES = {
     'COS_FLOAT': (cos_fourth, lambda z: z * z / cos(sqrt(z)) if z else mpf(10) ** -30, 0, W * W, 2),
     'TANH_FLOAT': (tanh_tail, lambda z: z * sqrt(z) / tanh(sqrt(z)) if z else mpf(10) ** -30, 0, mpf('0.31'), 4),
     'EXP_TWICE_FLOAT': (double_tail, lambda x: x * x if x else mpf(10) ** -30, -L2 / 2, L2 / 2, 4),
+    'EXP_FLOAT': (exp_tail, lambda x: x * x / exp(x) if x else mpf(10) ** -30, -L2, L2, 4),
+    'LOG_FLOAT': (log1p_cubic, log1p_cubic_weight, -T, T, 7),
+    'LOG1P_FLOAT': (log1p_cubic, log1p_cubic_weight, mpf('-0.25001'), mpf('0.50001'), 7),
     # for double: sine and cosine on a quarter turn, as tails after 1 and 1 - z/2
     'SIN_DOUBLE': (sin_tail, lambda z: z if z else mpf(10) ** -30, 0, Q * Q, 5),
     'COS_DOUBLE': (cos_fourth, lambda z: z * z if z else mpf(10) ** -30, 0, Q * Q, 5),

@@ -34,6 +34,13 @@ LANEWISE unsigned bits_f(vi mask) { return (unsigned)_mm256_movemask_ps((__m256)
 LANEWISE unsigned bits_d(vl mask) { return (unsigned)_mm256_movemask_pd((__m256d)mask); }
 LANEWISE vi mask_f(unsigned bits) { return spread_f(bits); }
 LANEWISE vl mask_d(unsigned bits) { return spread_d(bits); }
+LANEWISE vf whole_f(vi x) { return _mm256_cvtepi32_ps((__m256i)x); }
+/* in two steps, of which the first is exact: an integer within [-252, 254] */
+LANEWISE vf scale_f(vf x, vf exponent)
+{
+	const vi whole = (vi)_mm256_cvtps_epi32(exponent), half = whole >> 1;
+	return x * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
+}
 LANEWISE vd scale_d(vd x, vd exponent) { return x * power_of_two(exponent); }
 
 #include "ops/vmath_template.h"

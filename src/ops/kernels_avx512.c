@@ -49,6 +49,8 @@ LANEWISE unsigned bits_f(vi mask) { return _mm512_movepi32_mask((__m512i)mask); 
 LANEWISE unsigned bits_d(vl mask) { return _mm512_movepi64_mask((__m512i)mask); }
 LANEWISE vi mask_f(unsigned bits) { return (vi)_mm512_movm_epi32((__mmask16)bits); }
 LANEWISE vl mask_d(unsigned bits) { return (vl)_mm512_movm_epi64((__mmask8)bits); }
+LANEWISE vf whole_f(vi x) { return _mm512_cvtepi32_ps((__m512i)x); }
+LANEWISE vf scale_f(vf x, vf exponent) { return _mm512_scalef_ps(x, exponent); }
 LANEWISE vd scale_d(vd x, vd exponent) { return _mm512_scalef_pd(x, exponent); }
 
 #include "ops/vmath_template.h"

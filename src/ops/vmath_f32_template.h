@@ -2,10 +2,10 @@
  * The functions of floats: computed in double lanes (NAME_lane, relative error
  * about 2^-34) by short polynomials and rounded once, so that the largest error
  * is about 0.501 ulp (0.507 for expm1), denormal results included; the same
- * polynomials serve every instruction set. Sine, cosine and tanh, of which deep
- * chains have the most, are computed in float lanes where there is FMA (0.89 and
- * 0.73 ulp): twice as many to a vector, one reduction for sine and cosine, and
- * tanh's division is a float's.
+ * polynomials serve every instruction set. Where there is FMA, those that deep
+ * chains have the most are computed in float lanes, to at most 0.89 ulp (silu 1.6):
+ * twice as many to a vector, without conversions, one reduction for sine and
+ * cosine, and a division is a float's.
  */
 
 struct reduced {
@@ -302,11 +302,105 @@ LANEWISE bool within_f(vf x, float bound) { return bits_f(~(x <= splat_f(bound))
 
 #define FROM_LANES(NAME, X) narrow(NAME##_lane(widen_low(X)), NAME##_lane(widen_high(X)))
 
-LANEWISE vf exp_f(vf x) { return FROM_LANES(exp, clamp_f(x, -120, 100)); }
 LANEWISE vf expm1_f(vf x) { return copysign_f(FROM_LANES(expm1, clamp_f(x, -120, 100)), x); }
 LANEWISE vf sinh_f(vf x) { return copysign_f(FROM_LANES(sinh, clamp_f(x, -120, 120)), x); }
 LANEWISE vf cosh_f(vf x) { return FROM_LANES(cosh, clamp_f(x, -120, 120)); }
 #if ISA_FMA
+/* exp(x) = (y + low) 2^k, |low| at most half an ulp of y */
+struct power {
+	vf y, low, k;
+	vf rounded; /* k, in the low bits */
+};
+
+/* |x| <= 200. No square stands alone, here and in log_join_f: it would be denormal, which is dear, where x is small. */
+LANEWISE struct power power_f(vf x)
+{
+	struct power e;
+
+	e.rounded = fma_f(x, splat_f(0x1.715476p+0F), splat_f(0x1.8p23F));
+	e.k = e.rounded - splat_f(0x1.8p23F);
+	const vf r = nfma_f(e.k, splat_f(0x1.7f7d1cp-20F), nfma_f(e.k, splat_f(0x1.62e4p-1F), x));
+	const vf p = POLYNOMIAL_F(r, 0x1.fffffcp-2F, 0x1.555492p-3F, 0x1.5558fp-5F, 0x1.1239d4p-7F, 0x1.6a247cp-10F);
+	const vf sum = splat_f(1) + r;
+	const vf rest = fma_f(r * p, r, (splat_f(1) - sum) + r);
+
+	e.y = sum + rest;
+	e.low = rest - (e.y - sum);
+	return e;
+}
+
+LANEWISE vf exp_f(vf x)
+{
+	const struct power e = power_f(clamp_f(x, -104, 89));
+	return scale_f(e.y, e.k);
+}
+
+/* The logistic function 1 / (1 + exp(-x)) = s 2^k, s in [0.3, 1.5). */
+struct logistic {
+	vf s, k;
+};
+
+/*
+ * By u = exp(-|x|): 1 / (1 + u), or where x is negative u / (1 + u), whose power of
+ * two is left out, so that x s is not made of a denormal s. What the divisor and the
+ * quotient lose is added at the end.
+ */
+LANEWISE struct logistic logistic_f(vf x)
+{
+	const struct power e = power_f(greater_f(splat_f(-128), -abs_f(x)));
+	const vf scale = (vf)(((vui)greater_f(splat_f(0x1.8p23F - 126), e.rounded) << 23) + 0x3f800000);
+	const vf u = scale * e.y, divisor = splat_f(1) + u;
+	const vf divisor_lost = fma_f(scale, e.low, (splat_f(1) - divisor) + u);
+	const vf above = select_sign_f((vui)x, e.y, splat_f(1)), above_low = select_sign_f((vui)x, e.low, splat_f(0));
+	const vf inverse = splat_f(1) / divisor, quotient = above * inverse;
+	const vf rest = nfma_f(quotient, divisor, above) + nfma_f(quotient, divisor_lost, above_low);
+
+	return (struct logistic){fma_f(rest, inverse, quotient), select_sign_f((vui)x, e.k, splat_f(0))};
+}
+
+LANEWISE vf sigmoid_f(vf x)
+{
+	const struct logistic l = logistic_f(x);
+	return scale_f(l.s, l.k);
+}
+
+LANEWISE vf silu_plain_f(vf x)
+{
+	const vf v = greater_f(splat_f(-128), x);
+	const struct logistic l = logistic_f(v);
+	return scale_f(v * l.s, l.k);
+}
+
+/* log(1 + f) + k ln 2, f in [-1/3, 1/2]; the sum's two roundings are added at the end */
+LANEWISE vf log_join_f(vf f, vf k, vf p)
+{
+	const vf rest = p * f;
+	const vf of_f = fma_f(rest, f, f), of_k = k * splat_f(0x1.62e4p-1F), sum = of_k + of_f;
+	const vf lost = fma_f(rest, f, f - of_f) + (of_f - (sum - of_k));
+
+	return sum + fma_f(k, splat_f(0x1.7f7d1cp-20F), lost);
+}
+
+/* x = 2^k (1 + f), f in [-1/3, 1/3); x positive, normal */
+LANEWISE vf log_plain_f(vf x)
+{
+	const vui exponent = ((vui)x - 0x3f2aaaab) & 0xff800000;
+	const vf f = (vf)((vui)x - exponent) - splat_f(1);
+	return log_join_f(f, whole_f((vi)exponent >> 23),
+	                  POLYNOMIAL_F(f, -0.5F, 0x1.555506p-2F, -0x1.fffefp-3F, 0x1.99d02ap-3F, -0x1.559dd4p-3F,
+	                               0x1.1ed6fap-3F, -0x1.f3104cp-4F, 0x1.1e6764p-3F, -0x1.080788p-3F));
+}
+
+/* 1 + x = 2^k (1 + f), f in [-1/4, 1/2), which is exact: where k is not 0, 2^-k x and 2^-k - 1 are of one size; x > -1 */
+LANEWISE vf log1p_plain_f(vf x)
+{
+	const vui exponent = ((vui)(x + splat_f(1)) - 0x3f400000) & 0xff800000;
+	const vf f = (vf)((vui)x - exponent) + fma_f((vf)(0x40800000 - exponent), splat_f(0.25F), splat_f(-1));
+	return log_join_f(f, whole_f((vi)exponent >> 23),
+	                  POLYNOMIAL_F(f, -0.5F, 0x1.5555a4p-2F, -0x1.00004p-2F, 0x1.9969aep-3F, -0x1.54efd6p-3F,
+	                               0x1.288488p-3F, -0x1.0d8aeep-3F, 0x1.ac91dap-4F, -0x1.71418ep-5F));
+}
+
 /* tanh of a in [0, 0.5568) */
 LANEWISE vf tanh_near_f(vf a)
 {
@@ -342,9 +436,13 @@ LANEWISE vf tanh_f(vf x)
 	return (vf)((vui)y | ((vui)x & 0x80000000));
 }
 #else
+LANEWISE vf exp_f(vf x) { return FROM_LANES(exp, clamp_f(x, -120, 100)); }
 LANEWISE vf tanh_f(vf x) { return copysign_f(FROM_LANES(tanh, clamp_f(x, -20, 20)), x); }
-#endif
 LANEWISE vf sigmoid_f(vf x) { return FROM_LANES(sigmoid, clamp_f(x, -120, 120)); }
+LANEWISE vf silu_plain_f(vf x) { return FROM_LANES(silu, x); }
+LANEWISE vf log_plain_f(vf x) { return FROM_LANES(log, x); }
+LANEWISE vf log1p_plain_f(vf x) { return FROM_LANES(log1p, x); }
+#endif
 LANEWISE vf softplus_f(vf x) { return FROM_LANES(softplus, x); }
 LANEWISE vf atan_f(vf x) { return FROM_LANES(atan, x); }
 LANEWISE vf asin_f(vf x) { return FROM_LANES(asin, x); }
@@ -363,23 +461,26 @@ LANEWISE vf silu_slope_f(vf x) { return slope_within(FROM_LANES(silu_slope, x), 
 LANEWISE vf times_vanishing(vf y, vf x) { return select_f(x == splat_f(-INFINITY), splat_f(NAN), y); }
 LANEWISE vf gelu_f(vf x) { return times_vanishing(FROM_LANES(gelu, x), x); }
 LANEWISE vf gelu_tanh_f(vf x) { return times_vanishing(FROM_LANES(gelu_tanh, x), x); }
-LANEWISE vf silu_f(vf x) { return times_vanishing(FROM_LANES(silu, x), x); }
+LANEWISE vf silu_f(vf x) { return times_vanishing(silu_plain_f(x), x); }
 
 LANEWISE vf log_f(vf x)
 {
-	vf y = FROM_LANES(log, x);
-	const vi plain = (x > splat_f(0)) & (x < splat_f(INFINITY));
+	vf y = log_plain_f(x);
+	const vi plain = (x >= splat_f(FLT_MIN)) & (x < splat_f(INFINITY));
 
 	if (__builtin_expect(bits_f(~plain) != 0, 0)) {
+		const vi denormal = (x > splat_f(0)) & (x < splat_f(FLT_MIN));
 		const vf special = select_f(x == splat_f(0), splat_f(-INFINITY), select_f(x < splat_f(0), splat_f(NAN), x));
 		y = select_f(plain, y, special);
+		if (bits_f(denormal))
+			y = select_f(denormal, FROM_LANES(log, x), y);
 	}
 	return y;
 }
 
 LANEWISE vf log1p_f(vf x)
 {
-	vf y = copysign_f(FROM_LANES(log1p, x), x);
+	vf y = copysign_f(log1p_plain_f(x), x);
 	const vi plain = (x > splat_f(-1)) & (x < splat_f(INFINITY));
 
 	if (__builtin_expect(bits_f(~plain) != 0, 0)) {
