@@ -12,8 +12,6 @@
 
 #include <string.h>
 
-static int64_t size_of(enum dtype compute) { return compute == DTYPE_F32 ? 4 : 8; }
-
 /* The lane's tile in a block of rows of ROW bytes. */
 static char *tile_in(const struct lane *lane, char *block, int64_t row)
 {
@@ -68,7 +66,7 @@ static enum status on_seed(void *context, int64_t offset, const struct type *typ
 	}
 	const bool sliced = run->job->tiled && !run->job->whole.sums;
 	const int64_t first = sliced ? lane->first_row * (count / lane->rows) : 0;
-	memcpy(to, run->cotangent.base + first * size_of(type->dtype), (size_t)type_bytes(type));
+	memcpy(to, run->cotangent.base + first * (int64_t)dtype_size(type->dtype), (size_t)type_bytes(type));
 	return STATUS_OK;
 }
 
@@ -121,7 +119,8 @@ enum status ends_read_rows(struct lane *lane, int64_t rows, struct diags *diags)
 {
 	const struct run *run = lane->run;
 	const enum dtype dtype = dtype_compute(run->job->input.dtype);
-	return reader_read(run->reader, lane->input, dtype, rows * (run->job->input_row / size_of(dtype)), diags);
+	return reader_read(run->reader, lane->input, dtype, rows * (run->job->input_row / (int64_t)dtype_size(dtype)),
+	                   diags);
 }
 
 enum status ends_write_rows(const struct lane *lane, int64_t rows, struct diags *diags)
@@ -131,9 +130,11 @@ enum status ends_write_rows(const struct lane *lane, int64_t rows, struct diags 
 	const enum dtype in = dtype_compute(job->input.dtype), out = dtype_compute(job->whole.output.dtype);
 	enum status status = STATUS_OK;
 	if (options->gradient)
-		status = writer_write(options->gradient, lane->gradient, in, rows * (job->input_row / size_of(in)), diags);
+		status = writer_write(options->gradient, lane->gradient, in, rows * (job->input_row / (int64_t)dtype_size(in)),
+		                      diags);
 	if (status == STATUS_OK && lane->value)
-		status = writer_write(options->value, lane->value, out, rows * (job->output_row / size_of(out)), diags);
+		status =
+			writer_write(options->value, lane->value, out, rows * (job->output_row / (int64_t)dtype_size(out)), diags);
 	return status;
 }
 

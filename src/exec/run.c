@@ -19,6 +19,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/checked.h"
+#include "base/sum.h"
 #include "exec/pipeline.h"
 #include "exec/slab.h"
 #include "plan/tile.h"
@@ -31,7 +33,6 @@ enum {
 	PRODUCT_LEAST = 64,
 	PRODUCT_MOST = 512,
 	PARTIALS = 1 << 18, /* bytes of partial sums in a chunk */
-	ALIGN = 64,
 };
 
 /* One size of tile, compiled. */
@@ -43,7 +44,7 @@ struct tile_program {
 };
 
 /* A worker's memory. */
-struct lane {
+struct forward_lane {
 	struct slab slab;
 	char *in, *out, *workspace;
 	double *sums;     /* hi and lo of each tile of a chunk */
@@ -54,7 +55,7 @@ struct lane {
 
 /* All that depends on the input's type. */
 struct setup {
-	struct run *run;
+	struct forward_run *run;
 	struct type input; /* that it was made for */
 	struct arena arena;
 	struct lowered whole;
@@ -69,13 +70,13 @@ struct setup {
 	struct slab total_slab;
 	struct team *team; /* who share each operation, where there are no tiles */
 	struct bound_param *params;
-	struct lane *lanes;
+	struct forward_lane *lanes;
 	int lane_count;
 	int64_t bytes; /* of all array storage, params included */
 	bool ready;
 };
 
-struct run {
+struct forward_run {
 	struct chain *chain;
 	struct params *params;
 	struct reader *reader;
@@ -107,9 +108,11 @@ void run_follow_format(struct writer *writer, const struct reader *reader)
 	writer->options.layout = reader->layout;
 }
 
-static size_t size_of(enum dtype logical) { return dtype_compute(logical) == DTYPE_F64 ? 8 : 4; }
-
-static int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
+/* Bytes of COUNT elements of TYPE, as they are computed. */
+static int64_t held_bytes(const struct type *type, int64_t count)
+{
+	return count * (int64_t)dtype_size(dtype_compute(type->dtype));
+}
 
 /* Pieces. */
 
@@ -141,9 +144,9 @@ static int64_t cached_rows(const struct setup *setup)
 /* Sets chunk, and returns the rows of a tile. */
 static int64_t choose_pieces(struct setup *setup)
 {
-	const struct run *run = setup->run;
-	int64_t in = setup->in_row * (int64_t)size_of(setup->input.dtype);
-	int64_t out = setup->out_row * (int64_t)size_of(setup->whole.output.dtype);
+	const struct forward_run *run = setup->run;
+	int64_t in = held_bytes(&setup->input, setup->in_row);
+	int64_t out = held_bytes(&setup->whole.output, setup->out_row);
 	int64_t row = in > out ? in : out, wanted = run->options->tile;
 	if (wanted >= setup->input.shape.dim[0])
 		wanted = setup->rows;
@@ -207,14 +210,14 @@ static enum status compile(struct setup *setup, struct tile_program *tile, int64
 	return program_compile(&tile->program, tile->lowered.whole, NULL, &setup->arena, diags);
 }
 
-static enum status open_lane(struct setup *setup, struct lane *lane, struct diags *diags)
+static enum status open_lane(struct setup *setup, struct forward_lane *lane, struct diags *diags)
 {
 	const struct program *a = &setup->tile.program, *b = &setup->rest.program;
-	int64_t in = round_up(setup->chunk * setup->in_row * (int64_t)size_of(setup->input.dtype), ALIGN);
-	int64_t out = round_up(setup->chunk * setup->out_row * (int64_t)size_of(setup->whole.output.dtype), ALIGN);
+	int64_t in = round_up(held_bytes(&setup->input, setup->chunk * setup->in_row), SLAB_ALIGN);
+	int64_t out = round_up(held_bytes(&setup->whole.output, setup->chunk * setup->out_row), SLAB_ALIGN);
 	if (setup->sums) /* the evaluator is given a place for the result, though the sum goes elsewhere */
-		out = round_up(type_bytes(&setup->whole.output), ALIGN);
-	int64_t workspace = round_up(a->workspace > b->workspace ? a->workspace : b->workspace, ALIGN);
+		out = round_up(type_bytes(&setup->whole.output), SLAB_ALIGN);
+	int64_t workspace = round_up(a->workspace > b->workspace ? a->workspace : b->workspace, SLAB_ALIGN);
 	int64_t sums = setup->sums ? setup->chunk / setup->tile.rows * 2 * setup->sum_count * (int64_t)sizeof(double) : 0;
 	size_t ports = setup->tile.lowered.whole->in_count + 1;
 	lane->ins = arena_array(&setup->arena, ports, sizeof *lane->ins);
@@ -236,7 +239,7 @@ static enum status open_lane(struct setup *setup, struct lane *lane, struct diag
 
 static enum status open_lanes(struct setup *setup, struct diags *diags)
 {
-	const struct run *run = setup->run;
+	const struct forward_run *run = setup->run;
 	int64_t chunks = (setup->rows + setup->chunk - 1) / setup->chunk;
 	int count = chunks < run->options->threads ? (int)chunks : run->options->threads;
 	if (count < 1)
@@ -249,7 +252,7 @@ static enum status open_lanes(struct setup *setup, struct diags *diags)
 		status = open_lane(setup, &setup->lanes[setup->lane_count], diags);
 	if (status || !setup->sums)
 		return status;
-	int64_t totals = round_up(2 * setup->sum_count * (int64_t)sizeof(double), ALIGN);
+	int64_t totals = round_up(2 * setup->sum_count * (int64_t)sizeof(double), SLAB_ALIGN);
 	status = slab_get(&setup->total_slab, totals + type_bytes(&setup->whole.output), run->options->allocator, diags);
 	if (status)
 		return status;
@@ -303,9 +306,9 @@ static void close_setup(struct setup *setup)
 
 static enum status open_team(struct setup *setup, struct diags *diags)
 {
-	const struct run *run = setup->run;
+	const struct forward_run *run = setup->run;
 	const struct program *program = &setup->tile.program;
-	const int64_t each = round_up(program->member, ALIGN);
+	const int64_t each = round_up(program->member, SLAB_ALIGN);
 	const int members = setup->tiled ? 1 : team_members(run->options->threads, program->widest, each);
 	if (members == 1)
 		return STATUS_OK;
@@ -314,7 +317,8 @@ static enum status open_team(struct setup *setup, struct diags *diags)
 	return setup->team ? STATUS_OK : diag_memory(diags);
 }
 
-static enum status make_setup(struct setup *setup, struct run *run, const struct type *input, struct diags *diags)
+static enum status make_setup(struct setup *setup, struct forward_run *run, const struct type *input,
+                              struct diags *diags)
 {
 	*setup = (struct setup){.run = run, .input = *input};
 	arena_init(&setup->arena, run->options->allocator);
@@ -353,7 +357,7 @@ static int64_t chunk_rows(const struct setup *setup, int64_t chunk)
 
 static enum status take_chunk(void *context, int worker, int64_t chunk, struct diags *diags)
 {
-	struct run *run = context;
+	struct forward_run *run = context;
 	const struct setup *setup = &run->setup;
 	enum dtype compute = dtype_compute(setup->input.dtype);
 	int64_t count = chunk_rows(setup, chunk) * setup->in_row;
@@ -363,12 +367,12 @@ static enum status take_chunk(void *context, int worker, int64_t chunk, struct d
 	return reader_read(run->reader, setup->lanes[worker].in, compute, count, diags);
 }
 
-static void run_tile(const struct setup *setup, struct lane *lane, int64_t chunk, int64_t row, int64_t rows)
+static void run_tile(const struct setup *setup, struct forward_lane *lane, int64_t chunk, int64_t row, int64_t rows)
 {
 	static const int64_t counters[MAX_LOOP_LEVELS];
 	const struct tile_program *tile = rows == setup->tile.rows ? &setup->tile : &setup->rest;
-	const char *in = lane->in + (size_t)(row * setup->in_row) * size_of(setup->input.dtype);
-	char *out = lane->out + (size_t)(row * setup->out_row) * size_of(setup->whole.output.dtype);
+	const char *in = lane->in + held_bytes(&setup->input, row * setup->in_row);
+	char *out = lane->out + held_bytes(&setup->whole.output, row * setup->out_row);
 	double *hi = setup->sums ? lane->sums + row / setup->tile.rows * 2 * setup->sum_count : NULL;
 	if (tile->passes) {
 		lane->result = lane->in;
@@ -398,7 +402,7 @@ static void run_tile(const struct setup *setup, struct lane *lane, int64_t chunk
 static enum status compute_chunk(void *context, int worker, int64_t chunk, struct diags *diags)
 {
 	(void)diags;
-	struct run *run = context;
+	struct forward_run *run = context;
 	const struct setup *setup = &run->setup;
 	int64_t all = chunk_rows(setup, chunk);
 	for (int64_t row = 0; row < all; row += setup->tile.rows)
@@ -406,22 +410,17 @@ static enum status compute_chunk(void *context, int worker, int64_t chunk, struc
 	return STATUS_OK;
 }
 
-/* Neumaier's sum: hi holds the sum so far, lo what its roundings have lost. */
-static void add_sums(struct setup *setup, const struct lane *lane, int64_t tiles)
+static void add_sums(struct setup *setup, const struct forward_lane *lane, int64_t tiles)
 {
 	double *hi = setup->total, *lo = setup->total + setup->sum_count;
 	for (int64_t tile = 0; tile < tiles; tile++) {
 		const double *from = lane->sums + tile * 2 * setup->sum_count, *from_lo = from + setup->sum_count;
-		for (int64_t i = 0; i < setup->sum_count; i++) {
-			double a = hi[i], b = from[i], sum = a + b;
-			double error = fabs(a) >= fabs(b) ? (a - sum) + b : (b - sum) + a;
-			hi[i] = sum;
-			lo[i] += isfinite(sum) ? error + from_lo[i] : 0;
-		}
+		for (int64_t i = 0; i < setup->sum_count; i++)
+			sum_add(&hi[i], &lo[i], from[i], from_lo[i]);
 	}
 }
 
-static void note_progress(struct run *run, int64_t rows)
+static void note_progress(struct forward_run *run, int64_t rows)
 {
 	if (!run->options->progress)
 		return;
@@ -433,9 +432,9 @@ static void note_progress(struct run *run, int64_t rows)
 
 static enum status give_chunk(void *context, int worker, int64_t chunk, struct diags *diags)
 {
-	struct run *run = context;
+	struct forward_run *run = context;
 	struct setup *setup = &run->setup;
-	const struct lane *lane = &setup->lanes[worker];
+	const struct forward_lane *lane = &setup->lanes[worker];
 	int64_t rows = chunk_rows(setup, chunk), count = rows * setup->out_row;
 	enum dtype compute = dtype_compute(setup->whole.output.dtype);
 	enum status status = STATUS_OK;
@@ -450,7 +449,7 @@ static enum status give_chunk(void *context, int worker, int64_t chunk, struct d
 	return status;
 }
 
-static enum status write_sum(struct run *run, struct diags *diags)
+static enum status write_sum(struct forward_run *run, struct diags *diags)
 {
 	struct setup *setup = &run->setup;
 	const struct instr *instr = sum_instr(&setup->whole);
@@ -465,7 +464,7 @@ static enum status write_sum(struct run *run, struct diags *diags)
 	return writer_write(run->writer, setup->total_out, instr->of_y->dtype, setup->sum_count, diags);
 }
 
-static enum status run_array(struct run *run, struct diags *diags)
+static enum status run_array(struct forward_run *run, struct diags *diags)
 {
 	struct setup *setup = &run->setup;
 	enum status status = writer_begin(run->writer, &setup->whole.output, diags);
@@ -501,7 +500,7 @@ static enum status run_array(struct run *run, struct diags *diags)
 	return status;
 }
 
-static enum status run_arrays(struct run *run, struct diags *diags)
+static enum status run_arrays(struct forward_run *run, struct diags *diags)
 {
 	for (;;) {
 		bool end = false;
@@ -532,7 +531,7 @@ enum status run_forward(struct chain *chain, struct params *params, struct reade
                         const struct run_options *options, struct run_counters *counters, struct diags *diags)
 {
 	memset(counters, 0, sizeof *counters);
-	struct run run = {
+	struct forward_run run = {
 		.chain = chain, .params = params, .reader = reader, .writer = writer, .options = options, .counters = counters};
 	pthread_mutex_init(&run.progress_lock, NULL);
 	enum status status = run_arrays(&run, diags);

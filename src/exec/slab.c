@@ -1,8 +1,6 @@
 /* Allocation with alignment, over an allocator that promises none beyond malloc's. */
 #include "exec/slab.h"
 
-enum { SLAB_ALIGN = 64 };
-
 enum status slab_get(struct slab *slab, int64_t size, const struct allocator *allocator, struct diags *diags)
 {
 	slab->size = (size_t)size + SLAB_ALIGN;

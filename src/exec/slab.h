@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+enum { SLAB_ALIGN = 64 };
+
 struct slab {
 	void *block; /* as allocated */
 	char *base;  /* aligned */

@@ -17,6 +17,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/sum.h"
+
 static void *zeros_get(const struct allocator *allocator, size_t size)
 {
 	void *zeros = allocator_get(allocator, size + 1, 1);
@@ -137,7 +139,7 @@ double *totals_of_call(const struct lane *lane, const struct machine_call *call)
 	return call->step + 1 == (policy_by_value(job->policy) ? 1 : job->whole.steps) ? loss_of(lane, lane->tile) : NULL;
 }
 
-/* Adds COUNT sums of a tile to the totals; a total of two parts by Neumaier. */
+/* Adds COUNT sums of a tile to the totals. */
 static void add_wide(const struct run *run, double *hi, double *lo, const double *from_hi, const double *from_lo,
                      int64_t count)
 {
@@ -145,12 +147,8 @@ static void add_wide(const struct run *run, double *hi, double *lo, const double
 		run->kernels[1]->accumulate(hi, from_hi, (size_t)count);
 		return;
 	}
-	for (int64_t i = 0; i < count; i++) {
-		double a = hi[i], b = from_hi[i], sum = a + b;
-		double error = fabs(a) >= fabs(b) ? (a - sum) + b : (b - sum) + a;
-		lo[i] += isfinite(sum) ? error + from_lo[i] : 0;
-		hi[i] = sum;
-	}
+	for (int64_t i = 0; i < count; i++)
+		sum_add(&hi[i], &lo[i], from_hi[i], from_lo[i]);
 }
 
 void totals_add(const struct lane *lane, int64_t tile)

@@ -8,17 +8,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/sum.h"
 #include "ops/lines.h"
 
 enum { PIECE = 1024 };
-
-static void add_wide(double *hi, double *lo, double x)
-{
-	const double sum = *hi + x;
-	const double error = fabs(*hi) >= fabs(x) ? (*hi - sum) + x : (x - sum) + *hi;
-	*lo += isfinite(sum) ? error : 0;
-	*hi = sum;
-}
 
 static struct type broadcast_type(const struct type *v, const struct type *a)
 {
@@ -88,7 +81,7 @@ static void sum_differences(const struct op_call *call, double *hi, double *lo, 
 		                                                        .v = whole_v ? element_at(v, size, i) : from_v,
 		                                                        .a = whole_a ? element_at(a, size, i) : from_a,
 		                                                        .n = (size_t)n});
-		add_wide(hi, lo, piece_loss(call, loops, d, k ? element_of(k, size, i) : NULL, (size_t)n));
+		sum_add(hi, lo, piece_loss(call, loops, d, k ? element_of(k, size, i) : NULL, (size_t)n), 0);
 	}
 }
 
@@ -120,7 +113,7 @@ static void sum_rows(const struct op_call *call, double *hi, double *lo, const v
 			const double logit = class < 0 ? NAN : element_get(dtype, v, (size_t)((first + i) * n + class));
 			if (kept)
 				loops->divide(element_of(kept, size, i * n), element_of(kept, size, i * n), sum[i], (size_t)n);
-			add_wide(hi, lo, log(sum[i]) - (logit - largest[i]));
+			sum_add(hi, lo, log(sum[i]) - (logit - largest[i]), 0);
 		}
 	}
 }

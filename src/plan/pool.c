@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static int64_t round_up(int64_t size) { return (size + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN; }
+#include "base/checked.h"
 
 void pool_init(struct pool *pool, const struct allocator *allocator) { *pool = (struct pool){.allocator = allocator}; }
 
@@ -35,7 +35,7 @@ int64_t pool_get(struct pool *pool, int64_t size)
 {
 	if (size > POOL_MOST)
 		return -1;
-	size = round_up(size > 0 ? size : 1);
+	size = round_up(size > 0 ? size : 1, POOL_ALIGN);
 	size_t best = pool->count;
 	for (size_t i = 0; i < pool->count; i++)
 		if (pool->holes[i].size >= size && (best == pool->count || pool->holes[i].size < pool->holes[best].size))
@@ -76,7 +76,7 @@ static bool insert_hole(struct pool *pool, size_t at, struct hole hole)
 
 bool pool_put(struct pool *pool, int64_t offset, int64_t size)
 {
-	size = round_up(size > 0 ? size : 1);
+	size = round_up(size > 0 ? size : 1, POOL_ALIGN);
 	size_t low = 0, high = pool->count;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
