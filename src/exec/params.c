@@ -245,8 +245,13 @@ static enum status check_seed(const struct binder *b, const struct param *param,
 
 /* Values. */
 
-static void narrow(float *to, const double *from, size_t count)
+/* As floats, which are rounded to DTYPE next where that is a half. */
+static void narrow(float *to, const double *from, size_t count, enum dtype dtype)
 {
+	if (dtype == DTYPE_F16 || dtype == DTYPE_BF16) {
+		convert_f64_to_f32_odd(to, from, count);
+		return;
+	}
 	for (size_t i = 0; i < count; i++)
 		to[i] = (float)from[i];
 }
@@ -266,8 +271,8 @@ static enum status new_array(const struct binder *b, struct array *array, const 
 	return array->data ? STATUS_OK : diag_memory(b->diags);
 }
 
-/* The values of a text, in HELD's type: not first in double, which would take three times as much. */
-static void fill_literal(const struct init *init, struct array *held)
+/* The values of a text, in HELD's type, to be DTYPE's: not first in double, which would take three times as much. */
+static void fill_literal(const struct init *init, struct array *held, enum dtype dtype)
 {
 	enum { PIECE = 512 };
 	const int64_t count = shape_count(&held->type.shape);
@@ -279,7 +284,7 @@ static void fill_literal(const struct init *init, struct array *held)
 	for (int64_t done = 0; done < count; done += PIECE) {
 		const int64_t n = count - done < PIECE ? count - done : PIECE;
 		init_fill(init, &held->type.shape, done, n, values);
-		narrow((float *)held->data + done, values, (size_t)n);
+		narrow((float *)held->data + done, values, (size_t)n, dtype);
 	}
 }
 
@@ -298,9 +303,9 @@ static enum status fill(const struct binder *b, const struct param *param, struc
 		if (status)
 			return status;
 		if (origin->literal)
-			fill_literal(origin->init, held);
+			fill_literal(origin->init, held, param->type.dtype);
 		else if (want == DTYPE_F32)
-			narrow(held->data, from->data, count);
+			narrow(held->data, from->data, count, param->type.dtype);
 		else
 			widen(held->data, from->data, count);
 	}
@@ -323,7 +328,7 @@ static enum status convert(const struct binder *b, struct array *array)
 		return status;
 	}
 	if (to == DTYPE_F32)
-		narrow(array->data, from.data, count);
+		narrow(array->data, from.data, count, DTYPE_F32);
 	else
 		widen(array->data, from.data, count);
 	array_free(&from, b->params->allocator);
@@ -419,7 +424,7 @@ void params_settle(struct params *params, struct chain *chain, enum dtype comput
 		size_t count = (size_t)shape_count(&param->type.shape);
 		array->type.dtype = compute;
 		if (compute == DTYPE_F32)
-			narrow(array->data, exact->data, count);
+			narrow(array->data, exact->data, count, DTYPE_F32);
 		else if (count)
 			memcpy(array->data, exact->data, count * sizeof(double));
 	}

@@ -26,7 +26,7 @@ static void narrow_piece(struct lane *lane, uint16_t *kept, const char *full, si
 {
 	float buffer[PIECE];
 	if (wide)
-		kernels_get(DTYPE_F64)->to_f32(buffer, full, n);
+		convert_f64_to_f32_odd(buffer, (const double *)(const void *)full, n);
 	else
 		memcpy(buffer, full, n * sizeof *buffer);
 	(half ? convert_f32_to_f16 : convert_f32_to_bf16)(kept, buffer, n);

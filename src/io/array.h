@@ -117,6 +117,11 @@ void convert_f32_to_f16(uint16_t *to, const float *from,
                         size_t count); /* round to nearest even, overflow to infinity */
 void convert_bf16_to_f32(float *to, const uint16_t *from, size_t count);
 void convert_f32_to_bf16(uint16_t *to, const float *from, size_t count); /* NaN stays NaN */
+/*
+ * Doubles as floats that are rounded to a half next: to odd, so that the two steps are
+ * as one to nearest (Boldo and Melquiond 2008, theorem 3).
+ */
+void convert_f64_to_f32_odd(float *to, const double *from, size_t count);
 /* Whether values in memory are, as in files, little-endian. */
 bool convert_little_endian(void);
 /* Turns the bytes of COUNT values of SIZE bytes around, in place. */

@@ -45,6 +45,16 @@ void convert_f32_to_f16(uint16_t *to, const float *from, size_t count)
 	}
 }
 
+void convert_f64_to_f32_odd(float *to, const double *from, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const float nearest = (float)from[i];
+		const double exact = from[i] < 0 ? -from[i] : from[i];
+		const uint32_t bits = float_to_bits(nearest), above = (double)bits_to_float(bits & 0x7fffffffu) > exact;
+		to[i] = bits_to_float((bits - above) | (nearest < from[i] || nearest > from[i]));
+	}
+}
+
 void convert_bf16_to_f32(float *to, const uint16_t *from, size_t count)
 {
 	for (size_t i = 0; i < count; i++)

@@ -173,6 +173,8 @@ static bool is_read_as(const char *text, double size, enum dtype dtype)
 	float f = strtof(text, NULL);
 	uint16_t half;
 	if (dtype == DTYPE_F16 || dtype == DTYPE_BF16) {
+		const double value = strtod(text, NULL);
+		convert_f64_to_f32_odd(&f, &value, 1);
 		(dtype == DTYPE_F16 ? convert_f32_to_f16 : convert_f32_to_bf16)(&half, &f, 1);
 		(dtype == DTYPE_F16 ? convert_f16_to_f32 : convert_bf16_to_f32)(&f, &half, 1);
 	}

@@ -347,6 +347,24 @@ static enum status truncated(const struct reader *r, int64_t have, struct diags 
 	                 (long long)have, (long long)want);
 }
 
+/* As convert_block; where the values are declared to be halves, floats are made so that they are rounded once. */
+static void convert_declared(const struct reader *r, void *to, enum dtype compute, const void *from, enum dtype dtype,
+                             size_t count)
+{
+	enum { PIECE = 512 };
+	double wide[PIECE];
+	const bool exact = dtype == DTYPE_F32 || dtype == DTYPE_F16 || dtype == DTYPE_BF16;
+	if (compute == DTYPE_F64 || exact || (r->declared != DTYPE_F16 && r->declared != DTYPE_BF16)) {
+		convert_block(to, compute, from, dtype, count);
+		return;
+	}
+	for (size_t done = 0; done < count; done += PIECE) {
+		const size_t n = count - done < PIECE ? count - done : PIECE;
+		convert_block(wide, DTYPE_F64, (const char *)from + done * dtype_size(dtype), dtype, n);
+		convert_f64_to_f32_odd((float *)to + done, wide, n);
+	}
+}
+
 /* COUNT file values at BLOCK, which are element FIRST and on; BLOCK is swapped in place. */
 static enum status convert_values(const struct reader *r, void *to, enum dtype compute, void *block, int64_t first,
                                   size_t count, struct diags *diags)
@@ -355,7 +373,7 @@ static enum status convert_values(const struct reader *r, void *to, enum dtype c
 		convert_swap(block, dtype_size(r->type.dtype), count);
 	enum status status = check_integers(r, block, first, count, diags);
 	if (!status)
-		convert_block(to, compute, block, r->type.dtype, count);
+		convert_declared(r, to, compute, block, r->type.dtype, count);
 	return status;
 }
 
@@ -644,7 +662,7 @@ static void copy_held(const struct reader *r, int64_t first, void *to, enum dtyp
 	if (r->held_dtype == compute)
 		memcpy(to, from, (size_t)count * size);
 	else
-		convert_block(to, compute, from, r->held_dtype, (size_t)count);
+		convert_declared(r, to, compute, from, r->held_dtype, (size_t)count);
 }
 
 static enum status read_next(struct reader *r, void *to, enum dtype compute, int64_t count, struct diags *diags)

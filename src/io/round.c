@@ -1,6 +1,6 @@
 /*
  * Values of a declared type, which are held in a computing type: f16 and bf16 are
- * rounded from f32, to nearest even; integers are cut towards zero, as a cast in C
+ * rounded to nearest even (doubles that have become floats: to odd before); integers are cut towards zero, as a cast in C
  * or NumPy does it, and NaN and infinities stay; a bool is 0 or 1, NaN is 1. f32 and
  * f64 are what the computing type is made of.
  */
@@ -30,7 +30,8 @@ static double round_one(double value, enum dtype dtype)
 		return value != 0;
 	if (dtype > DTYPE_F64)
 		return trunc(value);
-	float narrow = (float)value;
+	float narrow;
+	convert_f64_to_f32_odd(&narrow, &value, 1);
 	round_half(&narrow, 1, dtype);
 	return (double)narrow;
 }

@@ -86,8 +86,7 @@ static void narrow(const struct writer *w, void *to, const void *from, enum dtyp
 		return;
 	default:
 		if (!single) {
-			for (size_t i = 0; i < count; i++)
-				buffer[i] = (float)d[i];
+			convert_f64_to_f32_odd(buffer, d, count);
 			f = buffer;
 		}
 		(w->type.dtype == DTYPE_F16 ? convert_f32_to_f16 : convert_f32_to_bf16)(to, f, count);
@@ -137,11 +136,12 @@ static const char *separator(const struct writer *w, int64_t i)
 static double value_at(const struct writer *w, const void *from, enum dtype compute, int64_t i)
 {
 	double value = compute == DTYPE_F32 ? (double)((const float *)from)[i] : ((const double *)from)[i];
-	float single = (float)value;
+	float single;
 	uint16_t half;
+	convert_f64_to_f32_odd(&single, &value, 1);
 	switch (w->type.dtype) {
 	case DTYPE_F32:
-		return single;
+		return (float)value;
 	case DTYPE_F16:
 		convert_f32_to_f16(&half, &single, 1);
 		convert_f16_to_f32(&single, &half, 1);

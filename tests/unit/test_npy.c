@@ -6,6 +6,7 @@
 #include "io/npy.h"
 
 #include <check.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -566,6 +567,30 @@ START_TEST(all_halves)
 		ck_assert_uint_eq(got6[4], h);
 		ck_assert_uint_eq(got6[5], h + 1);
 	}
+	/* And of doubles, by floats rounded to odd: the middle's neighbours are nearer to it than floats are. */
+	for (unsigned h = 0; h <= (bf ? 0x7f7fu : 0x7bffu); h++) {
+		const double low = half_value(h, bf ? 8 : 5, bf ? 7 : 10);
+		const double high = h < (bf ? 0x7f7fu : 0x7bffu) ? half_value(h + 1, bf ? 8 : 5, bf ? 7 : 10)
+		                                                 : low + (low - half_value(h - 1, bf ? 8 : 5, bf ? 7 : 10));
+		const double middle = (low + high) / 2;
+		const double some[6] = {middle,  nextafter(middle, 0),         nextafter(middle, INFINITY),
+		                        -middle, -nextafter(middle, INFINITY), low};
+		float odd[6];
+		uint16_t got6[6];
+		convert_f64_to_f32_odd(odd, some, 6);
+		(bf ? convert_f32_to_bf16 : convert_f32_to_f16)(got6, odd, 6);
+		ck_assert_uint_eq(got6[0], h + (h & 1));
+		ck_assert_uint_eq(got6[1], h);
+		ck_assert_uint_eq(got6[2], h + 1);
+		ck_assert_uint_eq(got6[3], (h + (h & 1)) | 0x8000);
+		ck_assert_uint_eq(got6[4], (h + 1) | 0x8000);
+		ck_assert_uint_eq(got6[5], h);
+	}
+	const double special[5] = {NAN, INFINITY, -INFINITY, -0.0, 1e300};
+	float odd5[5];
+	convert_f64_to_f32_odd(odd5, special, 5);
+	ck_assert(isnan(odd5[0]) && odd5[1] == INFINITY && odd5[2] == -INFINITY && odd5[3] == 0 && signbit(odd5[3]));
+	ck_assert(odd5[4] == FLT_MAX); /* which both halves round to infinity */
 	float large[3] = {65519.996f, 65520, 3.4e38f};
 	uint16_t got3[3];
 	if (!bf) {
