@@ -342,13 +342,18 @@ static double steps_a_second(const struct point *point)
 {
 	return 1e3 * (double)point->steps / fmax(point->forward_ms, 1e-6);
 }
+/* Percent beyond save-all of the whole depth. */
+static double measured_overhead(const struct point *depth, const struct point *point)
+{
+	const double base = depth[DEPTHS - 1].forward_ms + depth[DEPTHS - 1].backward_ms;
+	return 100 * (point->backward_ms - base) / fmax(base, 1e-6);
+}
 static double bytes_a_step(const struct point *point) { return (double)point->peak / fmax((double)point->steps, 1); }
 
 /* csv, or a line each with keys. */
 static void put_rows(const struct text *text, bool csv, const struct point *depth, const struct point *intervals,
                      size_t count, const struct verdict_text *verdict)
 {
-	double base = depth[DEPTHS - 1].forward_ms + depth[DEPTHS - 1].backward_ms;
 	if (csv)
 		text_put(text,
 		         "what,steps,policy,evaluations,forward_ms,backward_ms,peak_bytes,bytes_per_step,steps_per_second,"
@@ -371,7 +376,7 @@ static void put_rows(const struct text *text, bool csv, const struct point *dept
 		                : " evaluations=%lld ms=%.6g peak_bytes=%lld predicted_overhead_percent=%.6g "
 		                  "measured_overhead_percent=%.6g page_faults=%lld\n",
 		            (long long)intervals[i].evaluations, intervals[i].backward_ms, (long long)intervals[i].peak,
-		            intervals[i].predicted_overhead, 100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6),
+		            intervals[i].predicted_overhead, measured_overhead(depth, &intervals[i]),
 		            (long long)intervals[i].usage.faults);
 	}
 	if (!csv)
@@ -394,15 +399,13 @@ static void put_table(const struct text *text, const struct point *depth, const 
 	text_put(text, ", peak ");
 	put_exponent(text, "%.2f", exponent(depth, DEPTHS, peak_of), "-");
 	text_put(text, "\n\n");
-	double base = depth[DEPTHS - 1].forward_ms + depth[DEPTHS - 1].backward_ms;
 	text_printf(text, "%-12s %12s %14s %12s %12s %12s %12s\n", "interval", "evaluations", "peak bytes", "reduction %",
 	            "predicted %", "measured %", "ms");
 	for (size_t i = 0; i < count; i++)
 		text_printf(text, "%-12s %12lld %14lld %12.1f %12.1f %12.1f %12.3f\n", intervals[i].name,
 		            (long long)intervals[i].evaluations, (long long)intervals[i].peak,
 		            100 * (1 - (double)intervals[i].peak / fmax((double)depth[DEPTHS - 1].peak, 1)),
-		            intervals[i].predicted_overhead, 100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6),
-		            intervals[i].backward_ms);
+		            intervals[i].predicted_overhead, measured_overhead(depth, &intervals[i]), intervals[i].backward_ms);
 	text_printf(text, "\nbounded by: %s\nto do: %s\n", verdict->what, verdict->todo);
 }
 
@@ -424,14 +427,13 @@ static void put_json(const struct text *text, const struct point *depth, const s
 	text_put(text, ",\"peak\":");
 	put_exponent(text, "%.4g", exponent(depth, DEPTHS, peak_of), "null");
 	text_put(text, "},\"intervals\":[");
-	double base = depth[DEPTHS - 1].forward_ms + depth[DEPTHS - 1].backward_ms;
 	for (size_t i = 0; i < count; i++)
 		text_printf(text,
 		            "%s{\"policy\":\"%s\",\"evaluations\":%lld,\"peak_bytes\":%lld,\"predicted_overhead_percent\":%.6g,"
 		            "\"measured_overhead_percent\":%.6g,\"ms\":%.6g,\"page_faults\":%lld}",
 		            i ? "," : "", intervals[i].name, (long long)intervals[i].evaluations, (long long)intervals[i].peak,
-		            intervals[i].predicted_overhead, 100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6),
-		            intervals[i].backward_ms, (long long)intervals[i].usage.faults);
+		            intervals[i].predicted_overhead, measured_overhead(depth, &intervals[i]), intervals[i].backward_ms,
+		            (long long)intervals[i].usage.faults);
 	text_put(text, "],\"bottleneck\":");
 	text_json(text, verdict->what);
 	text_put(text, ",\"advice\":");
@@ -446,7 +448,6 @@ static enum status draw(struct profiler *p, struct plot *plot, const struct poin
 	double steps[DEPTHS], forward[DEPTHS], backward[DEPTHS];
 	double every[INTERVALS], peak[INTERVALS], predicted[INTERVALS], measured[INTERVALS];
 	char type[TYPE_TEXT];
-	double base = depth[DEPTHS - 1].forward_ms + depth[DEPTHS - 1].backward_ms;
 	for (int i = 0; i < DEPTHS; i++) {
 		steps[i] = (double)depth[i].steps;
 		forward[i] = depth[i].forward_ms;
@@ -456,7 +457,7 @@ static enum status draw(struct profiler *p, struct plot *plot, const struct poin
 		every[i] = ldexp(1, (int)i);
 		peak[i] = (double)intervals[i].peak;
 		predicted[i] = intervals[i].predicted_overhead;
-		measured[i] = 100 * (intervals[i].backward_ms - base) / fmax(base, 1e-6);
+		measured[i] = measured_overhead(depth, &intervals[i]);
 	}
 	const struct picture_series times[] = {{"forward", "forward", steps, forward, DEPTHS},
 	                                       {"backward", "backward", steps, backward, DEPTHS}};
