@@ -221,7 +221,7 @@ enum status command_explain(struct session *s)
 	struct text_file file;
 	enum status status = session_load_chain(s);
 	if (!status)
-		status = check_policy_names(s, &s->policy);
+		status = session_check_names(s, &s->policy);
 	if (!status)
 		status = session_bind_types(s, &type);
 	struct job_options options = session_job_options(s, &s->policy);

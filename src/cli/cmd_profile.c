@@ -283,7 +283,7 @@ static enum status profile_given(struct profiler *p, struct point *points, size_
 			status = diag_file(&s->diags, STATUS_USAGE, NULL, -1, "profile keeps all states in memory: not '%s'",
 			                   policy.text);
 		if (!status)
-			status = check_policy_names(s, &policy);
+			status = session_check_names(s, &policy);
 		if (status)
 			return status;
 		snprintf(point->name, sizeof point->name, "%s", policy.text);

@@ -2,7 +2,7 @@
  * The program: finds the command, runs it, prints what went wrong, exits. The
  * only place that prints a diagnostic and the only one that exits.
  */
-#include "cli/session.h"
+#include "cli/help.h"
 
 #include <signal.h>
 #include <string.h>
@@ -78,13 +78,13 @@ static enum status print_version(struct session *s)
 static enum status help_on(struct session *s, const char *topic)
 {
 	if (!topic)
-		return print_help(s, NULL);
+		return help_print(s, NULL);
 	const struct command *command = find_command(topic);
 	if (command)
-		return print_help(s, command);
+		return help_print(s, command);
 	enum op op = op_find(topic);
 	if (op != OP_COUNT)
-		return print_op_help(s, op);
+		return help_print_op(s, op);
 	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "no command and no operation is named '%s'", topic);
 	diag_hint(&s->diags, "`ckptc --help` lists the commands, `ckptc ops` the operations");
 	return STATUS_USAGE;
@@ -112,11 +112,11 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	}
 	const char *name = argv[1];
 	if (!strcmp(name, "--help") || !strcmp(name, "-h"))
-		return print_help(s, NULL);
+		return help_print(s, NULL);
 	if (!strcmp(name, "--version"))
 		return print_version(s);
 	if (!strcmp(name, "--dump-options"))
-		return print_options(s);
+		return help_print_options(s);
 	if (!strcmp(name, "help") && argc <= 3)
 		return help_on(s, argv[2]);
 	if (!strcmp(name, "help"))
@@ -129,7 +129,7 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	if (status)
 		return status;
 	if (s->given[OPTION_HELP])
-		return print_help(s, s->command);
+		return help_print(s, s->command);
 	if (s->given[OPTION_VERSION])
 		return print_version(s);
 	status = check_stack(s);

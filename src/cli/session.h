@@ -112,7 +112,7 @@ enum status session_open_input(struct session *session);
 enum status session_end_input(struct session *session);
 enum status session_bind(struct session *session, bool data, enum dtype compute);
 /* Names in a policy must be names of the chain. STATUS_USAGE with a suggestion. */
-enum status check_policy_names(struct session *session, const struct policy *policy);
+enum status session_check_names(struct session *session, const struct policy *policy);
 /* --costs: where steps' costs come from. STATUS_DATA, STATUS_IO for a file that is no costs. */
 enum status session_open_costs(struct session *session);
 /* The time that JOB takes by --costs, in milliseconds; 0 where costs are no times. */
@@ -149,10 +149,5 @@ enum status command_check(struct session *session);
 enum status command_profile(struct session *session);
 enum status command_ops(struct session *session);
 enum status command_fmt(struct session *session);
-/* Prints --help of COMMAND (NULL: the program's). */
-enum status print_help(struct session *session, const struct command *command);
-enum status print_op_help(struct session *session, enum op op);
-/* The lines from which completions are made. */
-enum status print_options(struct session *session);
 
 #endif

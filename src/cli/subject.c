@@ -61,7 +61,7 @@ enum status subject_policy(struct subject *subject, const char *text, struct pol
 	if (status)
 		return status;
 	if (!subject->has_spec)
-		return check_policy_names(s, made);
+		return session_check_names(s, made);
 	if (policy_by_value(made)) {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' chooses among the values within steps", text);
 		diag_hint(&s->diags, "of --spec only the steps are known: every:N, sqrt, recursive, revolve:S, budget:BYTES, "
