@@ -69,8 +69,12 @@ static enum status add_param(struct session *s, const char *value)
 	const char *equals = strchr(value, '=');
 	if (!equals || equals == value)
 		return usage(s, "--param wants NAME=FILE or NAME=NUMBER, not ", value);
+	const size_t length = (size_t)(equals - value);
+	for (size_t i = 0; i < s->param_count; i++)
+		if (!strncmp(s->params[i].name, value, length) && !s->params[i].name[length])
+			return usage(s, "param bound twice: --param ", value);
 	struct param_binding *grown = arena_grow(&s->arena, s->params, s->param_count, &s->param_capacity, sizeof *grown);
-	char *name = arena_strndup(&s->arena, value, (size_t)(equals - value));
+	char *name = arena_strndup(&s->arena, value, length);
 	if (!grown || !name)
 		return diag_memory(&s->diags);
 	s->params = grown;

@@ -1,9 +1,11 @@
 /* What commands open: the chain, arrays, and texts that they write. */
 #include "cli/session.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -298,11 +300,27 @@ void session_warn_unassumed(struct session *s)
 	          dtype_name(s->reading.assume));
 }
 
+/* Arrays that are put behind the input's would be read as more of them, without end. */
+static enum status check_end(struct session *s)
+{
+	struct stat in, out;
+	const int output = s->output.fd;
+	if (!s->input_open || fstat(s->input.fd, &in) != 0 || fstat(output, &out) != 0 || !S_ISREG(in.st_mode) ||
+	    in.st_dev != out.st_dev || in.st_ino != out.st_ino)
+		return STATUS_OK;
+	if (!(fcntl(output, F_GETFL) & O_APPEND) && s->output.base <= s->input.base)
+		return STATUS_OK;
+	enum status status = reader_find_format(&s->reader, &s->diags);
+	if (status || s->reader.format == FORMAT_TEXT || s->reader.format == FORMAT_CSV) /* which is read whole first */
+		return status;
+	return diag_file(&s->diags, STATUS_USAGE, s->input.name, -1, "the output would be put behind it, and read as more");
+}
+
 enum status session_open_output(struct session *s, const char *path)
 {
 	enum status status = output_open(&s->output, path, &s->arena, &s->diags);
 	s->output_open = status == STATUS_OK;
-	return status;
+	return status ? status : check_end(s);
 }
 
 void session_make_writer(struct session *s, struct writer *writer, struct output *output)

@@ -316,10 +316,12 @@ static int by_begin(const void *a, const void *b)
 	return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->end > y->end) - (x->end < y->end);
 }
 
-/* Every tensor must lie in the SIZE bytes of data, fit its type, and share no byte with another, as the format demands. */
-static enum status check_tensors(json_t *header, int64_t size, const char *path, struct arena *arena,
+/* Every tensor must lie in the bytes from DATA on, fit its type, and share no byte with another, and none may follow. */
+static enum status check_tensors(json_t *header, const struct input *input, int64_t data, struct arena *arena,
                                  struct diags *diags)
 {
+	const char *path = input->name;
+	const int64_t size = input->size - data;
 	struct extent *extents = arena_array(arena, json_object_size(header) + 1, sizeof *extents);
 	const char *name;
 	json_t *entry;
@@ -350,7 +352,9 @@ static enum status check_tensors(json_t *header, int64_t size, const char *path,
 		if (extents[i].begin < extents[i - 1].end)
 			return diag_file(diags, STATUS_DATA, path, 8, "tensors '%s' and '%s' overlap", extents[i - 1].name,
 			                 extents[i].name);
-	return STATUS_OK;
+	const int64_t end = count ? extents[count - 1].end : 0;
+	return end == size ? STATUS_OK
+	                   : diag_file(diags, STATUS_DATA, path, data + end, "trailing bytes after the tensors");
 }
 
 static enum status load_tensor(struct array *array, struct input *input, json_t *header, int64_t data, const char *key,
@@ -359,7 +363,7 @@ static enum status load_tensor(struct array *array, struct input *input, json_t 
 	const char *path = input->name;
 	struct type type;
 	int64_t begin, end;
-	enum status status = check_tensors(header, input->size - data, path, arena, diags);
+	enum status status = check_tensors(header, input, data, arena, diags);
 	if (status)
 		return status;
 	const json_t *entry = find_tensor(header, &key, path, arena, diags);
