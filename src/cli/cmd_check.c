@@ -424,14 +424,6 @@ static enum status run_checks(struct checker *c)
 	return status;
 }
 
-/* Declared types in f32 and less are checked in f64. */
-static void widen_params(struct session *s)
-{
-	for (size_t i = 0; i < s->chain.param_count; i++)
-		if (s->chain.params[i].declared.given)
-			s->chain.params[i].declared.type.dtype = DTYPE_F64;
-}
-
 enum status command_check(struct session *s)
 {
 	struct checker c = {.session = s};
@@ -439,8 +431,7 @@ enum status command_check(struct session *s)
 	enum status status = session_load_chain(s);
 	if (!status)
 		status = get_input(&c);
-	if (!status)
-		widen_params(s);
+	s->dtype = DTYPE_F64; /* which every param is held in, too */
 	if (!status)
 		status = session_bind(s, true, DTYPE_F64);
 	if (!status)

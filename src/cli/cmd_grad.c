@@ -181,8 +181,10 @@ static enum status write_gradients(struct session *s, const struct grad_result *
 static enum status put_stats(struct session *s, const struct grad_result *result)
 {
 	struct text_file file;
-	struct counters all;
-	enum status status = save_all_counters(s, &result->job, &all);
+	struct counters all = result->predicted;
+	enum status status = STATUS_OK;
+	if (result->job.policy->kind != POLICY_save_all)
+		status = save_all_counters(s, &result->most, &all);
 	if (!status)
 		status = session_open_text(s, &file, s->values[OPTION_STATS], true);
 	if (status)

@@ -26,15 +26,12 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .allocator = s->allocator};
 }
 
-enum status save_all_counters(struct session *s, const struct job *job, struct counters *counters)
+enum status save_all_counters(struct session *s, const struct type *input, struct counters *counters)
 {
 	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
 	struct job other;
 	struct job_options options = session_job_options(s, &save_all);
-	*counters = job->predicted;
-	if (job->policy->kind == POLICY_save_all)
-		return STATUS_OK;
-	enum status status = job_make(&other, &s->chain, &job->input, &options, &s->arena, &s->diags);
+	enum status status = job_make(&other, &s->chain, input, &options, &s->arena, &s->diags);
 	*counters = other.predicted;
 	job_free(&other);
 	return status;
@@ -55,7 +52,7 @@ void warn_useless(struct session *s, const struct job *job)
 	if (error_is_data(s))
 		return;
 	if (policy_by_value(job->policy) && job->predicted.evaluations > job->predicted.steps &&
-	    save_all_counters(s, job, &all) == STATUS_OK && job->predicted.peak_bytes >= all.peak_bytes) {
+	    save_all_counters(s, &job->input, &all) == STATUS_OK && job->predicted.peak_bytes >= all.peak_bytes) {
 		diag_warn(&s->diags,
 		          "policy '%s' saves no memory at the peak: the whole chain is one region, recomputed at once before "
 		          "it is turned back",

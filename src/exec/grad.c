@@ -134,7 +134,6 @@ static enum status open_workers(struct run *run, int *open, struct diags *diags)
 static void count_lanes(struct run *run)
 {
 	const struct lane *lanes = run->lanes;
-	struct counters *measured = &run->result->measured;
 	const struct job *job = run->job;
 	int64_t peak = 0, stored = 0, staging = 0;
 	const struct lane *seen = &lanes[0];
@@ -143,14 +142,19 @@ static void count_lanes(struct run *run)
 		stored += lanes[i].measured.stored_bytes;
 		staging += (int64_t)lanes[i].spill.staging_size;
 		recompute_add(&run->result->recomputed, &lanes[i].recompute);
-		if (!seen->measured.steps)
+		if (!seen->counted)
 			seen = &lanes[i];
 		if (lanes[i].store_error > run->result->store_error)
 			run->result->store_error = lanes[i].store_error;
 	}
-	*measured = seen->measured;
-	measured->stored_bytes = stored;
-	measured->peak_bytes = job->predicted.peak_bytes - job->slabs - job->lanes * job->staging + peak + staging;
+	struct counters measured = seen->measured;
+	measured.stored_bytes = stored;
+	measured.peak_bytes = job->predicted.peak_bytes - job->slabs - job->lanes * job->staging + peak + staging;
+	if (run->result->arrays > 0 && measured.peak_bytes <= run->result->measured.peak_bytes)
+		return;
+	run->result->measured = measured;
+	run->result->predicted = job->predicted;
+	run->result->most = job->input;
 }
 
 static enum status run_array(struct run *run, struct diags *diags)
@@ -220,7 +224,6 @@ enum status grad_run(struct chain *chain, struct params *params, struct reader *
 		status = make_job(result, chain, &input, options, diags);
 		if (status)
 			break;
-		result->predicted = result->job.predicted;
 		struct run run = {.chain = chain,
 		                  .params = params,
 		                  .options = options,

@@ -50,7 +50,8 @@ struct param_gradient {
 };
 
 struct grad_result {
-	struct counters measured, predicted;
+	struct counters measured, predicted; /* of the array that took the most bytes, the first of such */
+	struct type most;                    /* what it was */
 	struct param_gradient *params;
 	size_t param_count;
 	int64_t arrays;

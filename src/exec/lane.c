@@ -190,11 +190,13 @@ static void begin_tile(struct lane *lane, int64_t chunk, int64_t tile)
 		recompute_begin(&lane->recompute);
 }
 
-/* Of the lane's tiles: what the last one counted, and the most that any held. */
+/* Of the lane's tiles: what a full one counted, where there is one, as a plan does; and the most that any held. */
 static void note_counters(struct lane *lane, const struct counters *counters)
 {
 	const struct counters before = lane->measured;
-	lane->measured = *counters;
+	if (lane->plan == &lane->run->job->tile || !lane->counted)
+		lane->measured = *counters;
+	lane->counted = true;
 	if (before.peak_bytes > counters->peak_bytes)
 		lane->measured.peak_bytes = before.peak_bytes;
 	if (before.stored_bytes > counters->stored_bytes)

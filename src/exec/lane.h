@@ -73,6 +73,7 @@ struct lane {
 	struct machine_hooks hooks;
 	struct schedule *schedule; /* each lane reads its own */
 	struct counters measured;
+	bool counted; /* a tile */
 	struct recompute recompute;
 	/* store.c */
 	struct spill spill;     /* its own: lanes use the same slots at the same time */

@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "plan/compiler.h"
 
 enum { BLOCK_BYTES = 24 << 10, LEAST_BLOCK = 256, MOST_BLOCK = 4096, MOST_FILLS = 8, UNROLLED_STEPS = 32 };
@@ -657,8 +658,8 @@ static void choose_block(struct launch *launch, int64_t period)
 	block = block < LEAST_BLOCK ? LEAST_BLOCK : block > MOST_BLOCK ? MOST_BLOCK : block;
 	int64_t unit = period > 1 ? period : 512;
 	launch->block = block / unit > 0 ? block / unit * unit : unit;
-	if (launch->block > launch->count && launch->count > 0)
-		launch->block = (launch->count + 63) / 64 * 64;
+	if (launch->block > launch->count)
+		launch->block = round_up(launch->count > 0 ? launch->count : 1, 64);
 	launch->register_bytes = (launch->block * width + 63) / 64 * 64;
 }
 
