@@ -277,13 +277,6 @@ struct beside {
 	struct watch watch;
 };
 
-static bool one_file(const struct output *a, const struct output *b)
-{
-	struct stat x, y;
-	return fstat(a->fd, &x) == 0 && fstat(b->fd, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino &&
-	       !S_ISCHR(x.st_mode);
-}
-
 /* What is written while the gradient is must not fall into a binary array's data: outputs.c allows `-` several times. */
 static enum status check_apart(struct session *s, const struct beside *beside)
 {
@@ -296,7 +289,7 @@ static enum status check_apart(struct session *s, const struct beside *beside)
 	            {"--events", &beside->events.output, beside->events.open}};
 	for (int i = 0; i < 3; i++)
 		for (int k = 0; k < i; k++) {
-			if (!made[i].open || !made[k].open || !one_file(made[i].output, made[k].output))
+			if (!made[i].open || !made[k].open || !stream_is_one(made[i].output->fd, made[k].output->fd))
 				continue;
 			enum status status = reader_find_format(&s->reader, &s->diags);
 			if (status)

@@ -222,17 +222,24 @@ static double exponent(const struct point *points, size_t count, double (*y)(con
 	return spread > 1e-12 ? (n * sxy - sx * sy) / spread : (double)NAN;
 }
 
-static void put_exponent(const struct text *text, const char *format, double exponent, const char *none)
-{
-	if (isnan(exponent))
-		text_put(text, none);
-	else
-		text_printf(text, format, exponent);
-}
-
 static double forward_of(const struct point *point) { return point->forward_ms; }
 static double backward_of(const struct point *point) { return point->backward_ms; }
 static double peak_of(const struct point *point) { return (double)point->peak; }
+
+/* The three exponents, each after its LABEL in FORMAT; NONE stands for one that is not there. */
+static void put_exponents(const struct text *text, const struct point *depth, const char *const labels[3],
+                          const char *format, const char *none)
+{
+	double (*const of[])(const struct point *) = {forward_of, backward_of, peak_of};
+	for (int i = 0; i < 3; i++) {
+		const double power = exponent(depth, DEPTHS, of[i]);
+		text_put(text, labels[i]);
+		if (isnan(power))
+			text_put(text, none);
+		else
+			text_printf(text, format, power);
+	}
+}
 
 static enum status profile_depth(struct profiler *p, struct point *points)
 {
@@ -392,12 +399,8 @@ static void put_table(const struct text *text, const struct point *depth, const 
 		text_printf(text, "%10lld %12.3f %12.3f %8.2f %14lld %14.0f %14.0f\n", (long long)depth[i].steps,
 		            depth[i].forward_ms, depth[i].backward_ms, backward_ratio(&depth[i]), (long long)depth[i].peak,
 		            bytes_a_step(&depth[i]), steps_a_second(&depth[i]));
-	text_put(text, "grows as depth to the power: forward ");
-	put_exponent(text, "%.2f", exponent(depth, DEPTHS, forward_of), "-");
-	text_put(text, ", backward ");
-	put_exponent(text, "%.2f", exponent(depth, DEPTHS, backward_of), "-");
-	text_put(text, ", peak ");
-	put_exponent(text, "%.2f", exponent(depth, DEPTHS, peak_of), "-");
+	static const char *const labels[] = {"grows as depth to the power: forward ", ", backward ", ", peak "};
+	put_exponents(text, depth, labels, "%.2f", "-");
 	text_put(text, "\n\n");
 	text_printf(text, "%-12s %12s %14s %12s %12s %12s %12s\n", "interval", "evaluations", "peak bytes", "reduction %",
 	            "predicted %", "measured %", "ms");
@@ -420,12 +423,8 @@ static void put_json(const struct text *text, const struct point *depth, const s
 		            i ? "," : "", (long long)depth[i].steps, depth[i].forward_ms, depth[i].backward_ms,
 		            (long long)depth[i].peak, bytes_a_step(&depth[i]), steps_a_second(&depth[i]),
 		            (long long)depth[i].usage.faults);
-	text_put(text, "],\"exponents\":{\"forward\":");
-	put_exponent(text, "%.4g", exponent(depth, DEPTHS, forward_of), "null");
-	text_put(text, ",\"backward\":");
-	put_exponent(text, "%.4g", exponent(depth, DEPTHS, backward_of), "null");
-	text_put(text, ",\"peak\":");
-	put_exponent(text, "%.4g", exponent(depth, DEPTHS, peak_of), "null");
+	static const char *const labels[] = {"],\"exponents\":{\"forward\":", ",\"backward\":", ",\"peak\":"};
+	put_exponents(text, depth, labels, "%.4g", "null");
 	text_put(text, "},\"intervals\":[");
 	for (size_t i = 0; i < count; i++)
 		text_printf(text,

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -303,12 +302,8 @@ void session_warn_unassumed(struct session *s)
 /* Arrays that are put behind the input's would be read as more of them, without end. */
 static enum status check_end(struct session *s)
 {
-	struct stat in, out;
-	const int output = s->output.fd;
-	if (!s->input_open || fstat(s->input.fd, &in) != 0 || fstat(output, &out) != 0 || !S_ISREG(in.st_mode) ||
-	    in.st_dev != out.st_dev || in.st_ino != out.st_ino)
-		return STATUS_OK;
-	if (!(fcntl(output, F_GETFL) & O_APPEND) && s->output.base <= s->input.base)
+	const bool behind = fcntl(s->output.fd, F_GETFL) & O_APPEND || s->output.base > s->input.base;
+	if (!s->input_open || !behind || !stream_is_one(s->input.fd, s->output.fd))
 		return STATUS_OK;
 	enum status status = reader_find_format(&s->reader, &s->diags);
 	if (status || s->reader.format == FORMAT_TEXT || s->reader.format == FORMAT_CSV) /* which is read whole first */

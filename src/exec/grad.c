@@ -184,12 +184,13 @@ static enum status run_array(struct run *run, struct diags *diags)
 	return status;
 }
 
-/* The job of an array of type INPUT: that of the array before, or a new one. */
-static enum status make_job(struct grad_result *result, const struct chain *chain, const struct type *input,
-                            const struct grad_options *options, struct diags *diags)
+/* The job of an array of type INPUT: that of the array before, or a new one, for which weak params are held anew. */
+static enum status make_job(struct grad_result *result, struct chain *chain, struct params *params,
+                            const struct type *input, const struct grad_options *options, struct diags *diags)
 {
 	if (result->has_job && type_equal(&result->job.input, input))
 		return STATUS_OK;
+	params_settle(params, chain, dtype_compute(input->dtype));
 	if (result->has_job)
 		job_free(&result->job);
 	result->has_job = false;
@@ -220,8 +221,7 @@ enum status grad_run(struct chain *chain, struct params *params, struct reader *
 		if (options->value)
 			run_follow_format(options->value, reader);
 		struct type input = run_input_type(chain, &reader->type, options->dtype);
-		params_settle(params, chain, dtype_compute(input.dtype));
-		status = make_job(result, chain, &input, options, diags);
+		status = make_job(result, chain, params, &input, options, diags);
 		if (status)
 			break;
 		struct run run = {.chain = chain,

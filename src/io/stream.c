@@ -421,6 +421,13 @@ static enum status open_descriptor(struct output *output, const char *path, int 
 	return STATUS_OK;
 }
 
+bool stream_is_one(int a, int b)
+{
+	struct stat x, y;
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino &&
+	       !S_ISCHR(x.st_mode);
+}
+
 bool output_replaces(const char *path)
 {
 	struct stat st;

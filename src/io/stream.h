@@ -63,6 +63,8 @@ struct output {
 	struct arena *arena;
 };
 
+/* Whether two descriptors are of one file, which is no character device: there nothing meets. */
+bool stream_is_one(int a, int b);
 /* Whether an output takes PATH's place when it is committed (or fails, on a directory); else it writes into what is there. */
 bool output_replaces(const char *path);
 /* PATH NULL or "-" is standard output. STATUS_IO on failure. */

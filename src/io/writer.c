@@ -138,15 +138,16 @@ static double value_at(const struct writer *w, const void *from, enum dtype comp
 	double value = compute == DTYPE_F32 ? (double)((const float *)from)[i] : ((const double *)from)[i];
 	float single;
 	uint16_t half;
-	convert_f64_to_f32_odd(&single, &value, 1);
 	switch (w->type.dtype) {
 	case DTYPE_F32:
 		return (float)value;
 	case DTYPE_F16:
+		convert_f64_to_f32_odd(&single, &value, 1);
 		convert_f32_to_f16(&half, &single, 1);
 		convert_f16_to_f32(&single, &half, 1);
 		return single;
 	case DTYPE_BF16:
+		convert_f64_to_f32_odd(&single, &value, 1);
 		convert_f32_to_bf16(&half, &single, 1);
 		convert_bf16_to_f32(&single, &half, 1);
 		return single;

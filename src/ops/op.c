@@ -182,6 +182,13 @@ size_t op_argument_names(enum op op, const char *names[], size_t limit, struct a
 	return count;
 }
 
+enum op op_by_number(enum op op, double number)
+{
+	if (op != OP_pow)
+		return op;
+	return number == 2 ? OP_square : number == 0.5 ? OP_sqrt : number == -1 ? OP_reciprocal : OP_pow;
+}
+
 const char *op_reach(enum op op)
 {
 	static const char *const names[] = {

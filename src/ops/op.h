@@ -114,6 +114,11 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 /* Appends OP's argument names to NAMES (at most LIMIT); the count. For suggestions, help and completions. */
 size_t op_argument_names(enum op op, const char *names[], size_t limit, struct arena *arena);
 
+/*
+ * What OP with the number NUMBER as its operand is: powers that are operations of one
+ * value, as in NumPy, to the bit and with their special values; else OP.
+ */
+enum op op_by_number(enum op op, double number);
 /* How far OP may reach at most, as it is said: element, row, all. */
 const char *op_reach(enum op op);
 /* What OP's derivatives may need, by name, in NAMES; the count. */

@@ -209,27 +209,20 @@ static void complete_results(struct compiler *c, struct micro *micro)
 			micro->keep[k] = extra_register(c, micro->wide ? 3 : 2, op_table[micro->op].keeps[k].kind == KEEP_MASK);
 }
 
-/*
- * Powers by a number that are operations of their own, in NumPy too: to the bit, with
- * their special values (the root of -inf is NaN), and in a tenth of the time. Of the
- * derivatives the square's reads what pow's does.
- */
-static enum op power_of(const struct instr *instr)
+/* What is run for INSTR: by a number it may be another operation, and its derivative where that reads nothing more. */
+static enum op op_of(const struct instr *instr)
 {
-	if (instr->op != OP_pow || instr->a != NO_VALUE || instr->kind == INSTR_VJP_A)
+	if (instr->a != NO_VALUE || instr->kind == INSTR_VJP_A)
 		return instr->op;
-	if (instr->scalar == 2)
-		return OP_square;
-	if (instr->kind == INSTR_OP && instr->scalar == 0.5)
-		return OP_sqrt;
-	return instr->kind == INSTR_OP && instr->scalar == -1 ? OP_reciprocal : OP_pow;
+	const enum op op = op_by_number(instr->op, instr->scalar);
+	const bool reads_more = op_table[op].needs_v & ~op_table[instr->op].needs_v;
+	return instr->kind == INSTR_VJP_V && reads_more ? instr->op : op;
 }
 
 static void add_kernel(struct compiler *c, const struct instr *instr, const struct type *to)
 {
 	const bool binary = is_binary(instr), scalar = is_scalar_operand(c, instr, to);
-	struct micro made = {
-		.kind = MICRO_FORWARD, .op = power_of(instr), .wide = to->dtype == DTYPE_F64, .scalar_entry = -1};
+	struct micro made = {.kind = MICRO_FORWARD, .op = op_of(instr), .wide = to->dtype == DTYPE_F64, .scalar_entry = -1};
 	made.v = input_of(c, instr->v, to);
 	made.a = scalar ? arg_of(c, NO_VALUE) : input_of(c, instr->a, to);
 	made.y = arg_of(c, instr->y);
