@@ -160,6 +160,8 @@ static enum status read_shape(struct dict *d, struct shape *shape)
 				return wrong(d, "an extent beyond 64 bits");
 		if (d->at == begin)
 			return wrong(d, "an extent must be a whole number");
+		if (d->text[begin] == '0' && extent > 0)
+			return wrong(d, "an extent begins with 0"); /* which Python does not take */
 		if (d->at < d->length && d->text[d->at] == 'L')
 			d->at++;
 		if (shape->ndim == MAX_DIMS)

@@ -246,6 +246,7 @@ static const struct {
 	{"{'shape': (3)}", "npy header: 'shape' must be a tuple", 12, STATUS_DATA},
 	{"{'shape': (-3,)}", "npy header: an extent must be a whole number", 11, STATUS_DATA},
 	{"{'shape': (,)}", "npy header: an extent must be a whole number", 11, STATUS_DATA},
+	{"{'shape': (3, 06)}", "npy header: an extent begins with 0", 14, STATUS_DATA},
 	{"{'shape': (3.0,)}", "npy header: 'shape' must be a tuple", 12, STATUS_DATA},
 	{"{'shape': (99999999999999999999,)}", "npy header: an extent beyond 64 bits", 11, STATUS_DATA},
 	{"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}",
