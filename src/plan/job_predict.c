@@ -1,0 +1,127 @@
+/*
+ * What a schedule counts on one tile: the machine runs it, without data.
+ *
+ * But not on a long chain of one step that is run again and again. Under the
+ * policies below the bytes held grow in proportion to the number of whole segments,
+ * or not at all once all snapshots are in use; so three short chains of the same
+ * step, with the same last segment, say what the long one holds. Where they do not
+ * lie on one line, or the policy is another, the answer is no, and the machine runs
+ * the whole.
+ */
+#include "plan/job_parts.h"
+
+#include <math.h>
+
+enum { LONG_CHAIN = 20000, SHORT_CHAINS = 3 };
+
+struct shortening {
+	struct policy policy;  /* of the short chains */
+	int64_t first, stride; /* steps of the shortest; more of each next one */
+};
+
+static bool shorten(const struct job *job, int64_t steps, struct shortening *s)
+{
+	*s = (struct shortening){.policy = job->scheduled};
+	int64_t period = job->scheduled.number, length = job->scheduled.length > 1 ? job->scheduled.length : 1;
+	switch (job->scheduled.kind) {
+	case POLICY_save_all:
+		s->first = s->stride = 64;
+		break;
+	case POLICY_sqrt:
+		period = (int64_t)ceil(sqrt((double)steps));
+		s->policy = (struct policy){.kind = POLICY_every, .text = "every", .number = period};
+		/* fall through */
+	case POLICY_every:
+		s->stride = 2 * period;
+		s->first = s->stride + steps % period;
+		break;
+	case POLICY_revolve:
+		s->stride = (4 * period + 8) * length;
+		s->first = s->stride + steps % length;
+		break;
+	default:
+		return false;
+	}
+	int64_t last = s->first + (SHORT_CHAINS - 1) * s->stride;
+	return job->scheduled.max_checkpoints == 0 && last < steps / 2 &&
+	       (job->scheduled.kind == POLICY_revolve || (steps - s->first) % (s->stride / 2 > 0 ? s->stride / 2 : 1) == 0);
+}
+
+static enum status predict_short(struct job *job, const struct job_options *options, const struct tile_plan *tile,
+                                 const struct shortening *s, int64_t steps, struct counters *counters,
+                                 struct diags *diags)
+{
+	struct item item = tile->lowered.items[0];
+	struct lowered lowered = tile->lowered;
+	struct units units = tile->units;
+	struct step_run run = job->costs.runs[0];
+	struct step_costs costs = job->costs;
+	struct machine_options machine = {
+		.want_value = options->want_value, .store = options->store, .allocator = job->allocator};
+	struct schedule *schedule;
+	item.turns = item.steps = steps;
+	lowered.items = &item;
+	lowered.steps = costs.steps = run.count = steps;
+	costs.runs = &run;
+	units.lowered = &lowered;
+	enum status status = policy_schedule(&s->policy, &costs, job->allocator, &schedule, diags);
+	if (status)
+		return status;
+	status = machine_run(&units, schedule, &machine, counters, diags);
+	schedule_free(schedule);
+	return status;
+}
+
+/* The value at STEPS of the line through three, where they are on one. */
+static bool extend(const int64_t y[SHORT_CHAINS], const struct shortening *s, int64_t steps, int64_t *value)
+{
+	int64_t rise = y[1] - y[0], half = s->stride / 2 > 0 ? s->stride / 2 : 1;
+	if (y[2] - y[1] != rise || (rise && rise % (s->stride / half)))
+		return false;
+	*value = y[0] + (rise ? rise / (s->stride / half) * ((steps - s->first) / half) : 0);
+	return true;
+}
+
+static enum status predict_long(struct job *job, const struct job_options *options, struct tile_plan *tile,
+                                struct counters *counters, bool *known, struct diags *diags)
+{
+	const struct lowered *lowered = &tile->lowered;
+	struct shortening s;
+	struct counters c[SHORT_CHAINS];
+	*known = false;
+	if (policy_by_value(job->policy) || lowered->steps < LONG_CHAIN || lowered->item_count != 1 ||
+	    lowered->items[0].step || lowered->items[0].count != 1 || !lowered->items[0].items[0].step ||
+	    job->costs.run_count != 1 || !shorten(job, lowered->steps, &s))
+		return STATUS_OK;
+	int64_t steps = lowered->steps, evaluations = policy_evaluations(&job->scheduled, steps);
+	for (int i = 0; i < SHORT_CHAINS; i++) {
+		enum status status = predict_short(job, options, tile, &s, s.first + i * s.stride, &c[i], diags);
+		if (status)
+			return status;
+	}
+	int64_t peak[] = {c[0].peak_bytes, c[1].peak_bytes, c[2].peak_bytes};
+	int64_t stored[] = {c[0].stored_bytes, c[1].stored_bytes, c[2].stored_bytes};
+	int64_t held[] = {c[0].checkpoints, c[1].checkpoints, c[2].checkpoints};
+	const struct linear *linear = &tile->units.units[lowered->items[0].items[0].step->id].linear;
+	*counters = (struct counters){.steps = steps};
+	*known = evaluations >= 0 && linear->recomputed == 0 && extend(peak, &s, steps, &counters->peak_bytes) &&
+	         extend(stored, &s, steps, &counters->stored_bytes) && extend(held, &s, steps, &counters->checkpoints);
+	counters->evaluations = evaluations;
+	counters->forward_cost = (double)steps * linear->forward_cost;
+	counters->backward_cost = (double)steps * linear->backward_cost;
+	counters->recomputed_cost = (double)(evaluations - steps) * linear->forward_cost;
+	return STATUS_OK;
+}
+
+enum status job_predict_tile(struct job *job, const struct job_options *options, struct tile_plan *tile, int64_t most,
+                             struct counters *counters, struct diags *diags)
+{
+	struct machine_options machine = {
+		.most = most, .want_value = options->want_value, .store = options->store, .allocator = job->allocator};
+	bool known;
+	enum status status = predict_long(job, options, tile, counters, &known, diags);
+	if (status == STATUS_OK && !known)
+		status = machine_run(&tile->units, job->schedule, &machine, counters, diags);
+	tile->slab = counters->peak_bytes;
+	return status;
+}
