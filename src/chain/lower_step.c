@@ -48,7 +48,7 @@ enum status lowering_end_step(struct lowering *l, struct draft *draft)
 		after[slot].class = lowest[held_by(l, slot)];
 	}
 	for (uint32_t slot = 0; slot < l->slot_count; slot++) {
-		if (!memcmp(&after[slot], &l->slots[slot], sizeof after[slot]))
+		if (slot_equal(&after[slot], &l->slots[slot]))
 			continue;
 		struct change *change = arena_alloc(l->arena, sizeof *change);
 		if (!change)
@@ -95,8 +95,7 @@ static enum status draft_step(struct lowering *l, const struct node *node, struc
 static bool same_slots(const struct slot *a, const struct slot *b, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (a[i].type != b[i].type || a[i].dtype != b[i].dtype || a[i].active != b[i].active ||
-		    a[i].streamed != b[i].streamed || a[i].class != b[i].class)
+		if (!slot_equal(&a[i], &b[i]))
 			return false;
 	return true;
 }

@@ -40,6 +40,13 @@ struct slot {
 	uint32_t class; /* the lowest slot that is known to hold the same value */
 };
 
+/* As far as slots are told apart; weak, one takes the types of others: a turn with it is another. */
+static inline bool slot_equal(const struct slot *a, const struct slot *b)
+{
+	return a->type == b->type && a->dtype == b->dtype && a->streamed == b->streamed && a->active == b->active &&
+	       a->weak == b->weak && a->class == b->class;
+}
+
 struct change { /* of a slot by a step, to be undone on the way back */
 	uint32_t slot;
 	struct slot before;
