@@ -66,7 +66,10 @@ int64_t type_bytes(const struct type *type);
  * Bytes of 2^16 arrays can be added up in an int64.
  */
 #define TYPE_MOST_BYTES (INT64_C(1) << 47)
-/* Whether an array of TYPE as held has no more than these. */
+/*
+ * Whether an array of TYPE as held has no more than these. As in NumPy, an extent of
+ * 0 excuses none of the others: so products of extents never overflow.
+ */
 bool type_addressable(const struct type *type);
 
 enum { TYPE_TEXT = 16 + 21 * MAX_DIMS };

@@ -205,16 +205,6 @@ static enum status read_entry(struct dict *d, enum dtype assume, struct npy_head
 	return STATUS_OK;
 }
 
-/* As NumPy does, an extent of 0 excuses none of the others. */
-static bool is_addressable(const struct shape *shape)
-{
-	int64_t bytes = 8;
-	for (int i = 0; i < shape->ndim; i++)
-		if (shape->dim[i] != 0 && (!checked_mul_i64(bytes, shape->dim[i], &bytes) || bytes > TYPE_MOST_BYTES))
-			return false;
-	return true;
-}
-
 enum status npy_parse_dict(const char *text, size_t length, const char *file, int64_t offset, enum dtype assume,
                            struct npy_header *header, struct diags *diags)
 {
@@ -234,7 +224,8 @@ enum status npy_parse_dict(const char *text, size_t length, const char *file, in
 		return wrong(&d, "something stands after the dict");
 	if (seen != 7)
 		return wrong(&d, "'descr', 'fortran_order' and 'shape' are wanted");
-	return is_addressable(&header->type.shape) ? STATUS_OK : wrong(&d, "the shape has too many elements to address");
+	const struct type widest = {DTYPE_F64, header->type.shape}; /* whatever it will be computed in */
+	return type_addressable(&widest) ? STATUS_OK : wrong(&d, "the shape has too many elements to address");
 }
 
 enum status npy_read_header(struct input *input, enum dtype assume, struct npy_header *header, struct diags *diags)

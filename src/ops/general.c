@@ -87,6 +87,8 @@ static int64_t stencil_scratch(const struct attrs *attrs, const struct type *v)
 int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                    const struct type *result, bool backward)
 {
+	if (is_empty(result))
+		return 0; /* neither is run */
 	switch (op) {
 	case OP_sum:
 	case OP_mean:
@@ -122,6 +124,8 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
 {
 	struct reduction r;
 	bool reduced[MAX_DIMS];
+	if (is_empty(result))
+		return 0;
 	switch (op) {
 	case OP_softmax:
 	case OP_log_softmax:

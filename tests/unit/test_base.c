@@ -505,6 +505,27 @@ START_TEST(types_as_text)
 }
 END_TEST
 
+/* 2^47 bytes are the most; an extent of 0 excuses none of the others. */
+START_TEST(types_that_can_be_addressed)
+{
+	static const struct {
+		struct type type;
+		bool good;
+	} cases[] = {
+		{{DTYPE_F64, {0, {0}}}, true},
+		{{DTYPE_F64, {1, {INT64_C(1) << 44}}}, true},
+		{{DTYPE_F64, {1, {(INT64_C(1) << 44) + 1}}}, false},
+		{{DTYPE_F32, {1, {INT64_C(1) << 45}}}, true},
+		{{DTYPE_F16, {1, {INT64_C(1) << 46}}}, false}, /* held as f32 */
+		{{DTYPE_F64, {3, {0, INT64_C(1) << 22, INT64_C(1) << 22}}}, true},
+		{{DTYPE_F64, {3, {INT64_C(1) << 23, 0, INT64_C(1) << 22}}}, false},
+		{{DTYPE_F64, {3, {0, INT64_MAX, INT64_MAX}}}, false},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		ck_assert_msg(type_addressable(&cases[i].type) == cases[i].good, "case %zu", i);
+}
+END_TEST
+
 /* What a transcription of its definition in another language gives; journals on disk hold such. */
 START_TEST(hashes_as_defined)
 {
@@ -578,6 +599,7 @@ int main(void)
 	tcase_add_test(tcase, dtypes);
 	tcase_add_test(tcase, shapes);
 	tcase_add_test(tcase, types_as_text);
+	tcase_add_test(tcase, types_that_can_be_addressed);
 	tcase_add_test(tcase, hashes_as_defined);
 	tcase_add_test(tcase, a_hash_tells_bits_apart);
 	suite_add_tcase(suite, tcase);
