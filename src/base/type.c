@@ -98,8 +98,7 @@ bool type_addressable(const struct type *type)
 	const enum dtype held = dtype_compute(type->dtype);
 	int64_t bytes = held == DTYPE_BITS ? 1 : (int64_t)dtype_size(held);
 	for (int i = 0; i < type->shape.ndim; i++)
-		if (type->shape.dim[i] != 0 &&
-		    (!checked_mul_i64(bytes, type->shape.dim[i], &bytes) || bytes > TYPE_MOST_BYTES))
+		if (type->shape.dim[i] != 0 && (!checked_mul_i64(bytes, type->shape.dim[i], &bytes) || bytes > TYPE_MOST_BYTES))
 			return false;
 	return true;
 }

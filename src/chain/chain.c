@@ -26,13 +26,9 @@ struct binding {
 struct names {
 	struct dictionary by_name; /* of bindings */
 	struct binding *bindings;  /* all of them, the newest first */
+	struct dictionary defs;    /* declared here: a def within a loop may know the loop's variables */
 	struct names *outer;
 	struct def *def; /* whose body it is, or NULL */
-};
-
-struct def_entry {
-	struct def *def;
-	struct def_entry *next;
 };
 
 struct resolver {
@@ -42,7 +38,6 @@ struct resolver {
 	const struct source *source;
 	const struct block *top;
 	struct names *scope;
-	struct def_entry *defs;
 	struct dictionary named, declared; /* the names in chain->names, of chain->params: only whether they are there */
 	size_t variable_capacity, param_capacity, name_capacity, block_capacity;
 	bool at_top;
@@ -107,12 +102,12 @@ static enum status bind_home(struct resolver *r, const char *name, struct ref re
 	return status;
 }
 
-static struct def *find_def(struct resolver *r, const char *name)
+static struct def *find_def(const struct resolver *r, const char *name)
 {
-	for (struct def_entry *e = r->defs; e; e = e->next)
-		if (!strcmp(e->def->name, name))
-			return e->def;
-	return NULL;
+	struct def *def = NULL;
+	for (const struct names *s = r->scope; s && !def; s = s->outer)
+		def = dictionary_find(&s->defs, name);
+	return def;
 }
 
 /*
@@ -182,16 +177,18 @@ static void hint_operation(struct resolver *r, const char *name, struct span use
 	if (hint_below(r, name, use, false))
 		return;
 	size_t count = OP_COUNT;
-	for (struct def_entry *e = r->defs; e; e = e->next)
-		count++;
+	for (const struct names *s = r->scope; s; s = s->outer)
+		count += s->defs.count;
 	const char **names = arena_array(r->arena, count, sizeof *names);
 	if (!names)
 		return;
 	size_t n = 0;
 	for (int op = 0; op < OP_COUNT; op++)
 		names[n++] = op_table[op].name;
-	for (struct def_entry *e = r->defs; e; e = e->next)
-		names[n++] = e->def->name;
+	for (const struct names *s = r->scope; s; s = s->outer)
+		for (size_t i = 0; i < s->defs.capacity; i++)
+			if (s->defs.entries[i].name)
+				names[n++] = s->defs.entries[i].name;
 	const char *near = suggest_nearest(name, names, n);
 	if (near)
 		diag_hint(r->diags, "did you mean '%s'?", near);
@@ -614,23 +611,22 @@ static enum status resolve_for(struct resolver *r, const struct statement *s, st
 			status = hold_value(r, s, &node->over[i], tail);
 		if (status)
 			return status;
-		for (const struct name_list *before = s->names; before != n; before = before->next)
-			if (!strcmp(before->name, n->name))
-				return diag_at(r->diags, STATUS_CHAIN, r->source, n->span, "variable '%s' is named twice", n->name);
 		node->loops[i] = (uint32_t)r->chain->loop_count++;
 	}
 	scope->outer = r->scope;
 	r->scope = scope;
-	struct def_entry *defs = r->defs;
 	n = s->names;
-	for (size_t i = 0; i < names && status == STATUS_OK; i++, n = n->next)
-		status = bind(r, n->name, (struct ref){.kind = REF_LOOP, .index = node->loops[i], .element = NO_INDEX});
+	for (size_t i = 0; i < names && status == STATUS_OK; i++, n = n->next) {
+		if (find_in_scope(scope, n->name))
+			status = diag_at(r->diags, STATUS_CHAIN, r->source, n->span, "variable '%s' is named twice", n->name);
+		else
+			status = bind(r, n->name, (struct ref){.kind = REF_LOOP, .index = node->loops[i], .element = NO_INDEX});
+	}
 	struct node **body = &node->body;
 	append(tail, node);
 	if (status == STATUS_OK)
 		status = resolve_block(r, s->block, &body);
 	r->scope = scope->outer;
-	r->defs = defs; /* a def within may know the loop's variables */
 	return status;
 }
 
@@ -754,16 +750,11 @@ static enum status resolve_def(struct resolver *r, const struct statement *s)
 		               s->name);
 	struct def *def = arena_alloc(r->arena, sizeof *def);
 	struct names *scope = arena_alloc(r->arena, sizeof *scope);
-	struct def_entry *entry = arena_alloc(r->arena, sizeof *entry);
-	if (!def || !scope || !entry)
+	if (!def || !scope)
 		return fail_memory(r);
 	def->name = s->name;
 	for (const struct name_list *n = s->names; n; n = n->next)
 		def->count++;
-	const char **parameters = arena_array(r->arena, def->count + 1, sizeof *parameters);
-	if (!parameters)
-		return fail_memory(r);
-	def->parameters = parameters;
 	scope->outer = r->scope;
 	scope->def = def;
 	r->scope = scope;
@@ -774,7 +765,6 @@ static enum status resolve_def(struct resolver *r, const struct statement *s)
 			status = diag_at(r->diags, STATUS_CHAIN, r->source, n->span, "parameter '%s' is named twice", n->name);
 		else
 			status = bind(r, n->name, (struct ref){.kind = REF_ARGUMENT, .index = i, .element = NO_INDEX});
-		parameters[i] = n->name;
 	}
 	def->first_variable = (uint32_t)r->chain->variable_count;
 	struct node **body = &def->body;
@@ -787,9 +777,8 @@ static enum status resolve_def(struct resolver *r, const struct statement *s)
 		return fail_memory(r);
 	def->size = size_of(def->body, 1, uses);
 	def->uses = uses;
-	entry->def = def;
-	entry->next = r->defs;
-	r->defs = entry;
+	if (!dictionary_put(&r->scope->defs, r->arena, def->name, def))
+		return fail_memory(r);
 	return status;
 }
 

@@ -67,8 +67,7 @@ struct node {
 
 struct def {
 	const char *name;
-	size_t count; /* parameters */
-	const char *const *parameters;
+	size_t count;                       /* parameters */
 	uint32_t first_variable, variables; /* those that are local to it */
 	struct node *body;
 	int64_t size;        /* nodes, those of the defs that it calls included, those of block arguments not */

@@ -88,8 +88,7 @@ static bool is_stable(const struct lowering *l, const struct kept_loop *k)
 	const struct value *values = l->body->values;
 	for (size_t i = 0; i < k->count; i++) {
 		const struct value *was = &values[k->carries[i].inner], *is = &values[l->now[k->slots[i]]];
-		if (was->type != is->type || was->dtype != is->dtype || was->streamed != is->streamed ||
-		    was->weak != is->weak)
+		if (was->type != is->type || was->dtype != is->dtype || was->streamed != is->streamed || was->weak != is->weak)
 			return false;
 	}
 	return true;
