@@ -160,7 +160,7 @@ static enum status write_archive(struct session *s, const struct grad_result *re
 		arrays[count++] = (struct named_array){param->name, type, result->params[i].data};
 	}
 	if (!status && add && is_there(path))
-		status = npz_check_members(path, arrays, count, &s->diags);
+		status = npz_check_members(path, arrays, count, &s->arena, &s->diags);
 	struct output *output;
 	if (!status)
 		status = open_gradient(s, files, path, &output);

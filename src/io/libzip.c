@@ -4,13 +4,14 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/library.h"
 
 static struct {
 	pthread_once_t once;
 	bool open;
-	const char *reason;
+	char reason[200]; /* a copy: dlerror's own is the thread's, and changes */
 	struct libzip functions;
 } libzip = {.once = PTHREAD_ONCE_INIT};
 
@@ -21,13 +22,13 @@ static void load(void)
 #define FIND(NAME) libzip.open = libzip.open && library_find(handle, "zip_" #NAME, &libzip.functions.NAME);
 	LIBZIP_FUNCTIONS(FIND)
 #undef FIND
-	if (!libzip.open)
-		libzip.reason = dlerror();
+	const char *reason = libzip.open ? NULL : dlerror();
+	snprintf(libzip.reason, sizeof libzip.reason, "%s", reason ? reason : LIBZIP_SONAME " cannot be opened");
 }
 
 const struct libzip *libzip_get(const char **reason)
 {
 	pthread_once(&libzip.once, load);
-	*reason = libzip.reason ? libzip.reason : LIBZIP_SONAME " cannot be opened";
+	*reason = libzip.reason;
 	return libzip.open ? &libzip.functions : NULL;
 }

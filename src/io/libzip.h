@@ -15,6 +15,7 @@
 	X(error_init_with_code)                                                                                            \
 	X(error_strerror)                                                                                                  \
 	X(fclose)                                                                                                          \
+	X(fdopen)                                                                                                          \
 	X(file_get_error)                                                                                                  \
 	X(file_strerror)                                                                                                   \
 	X(fopen_index)                                                                                                     \
@@ -22,7 +23,6 @@
 	X(get_name)                                                                                                        \
 	X(get_num_entries)                                                                                                 \
 	X(name_locate)                                                                                                     \
-	X(open)                                                                                                            \
 	X(stat_index)                                                                                                      \
 	X(strerror)
 

@@ -4,8 +4,11 @@
  */
 #include "io/load.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/checked.h"
 #include "io/json.h"
@@ -66,6 +69,14 @@ static enum status load_stream(struct array *array, struct input *input, bool ca
 	return status;
 }
 
+/* WHAT is not read from front to back. */
+static enum status only_regular(const char *name, const char *what, struct diags *diags)
+{
+	diag_file(diags, STATUS_DATA, name, -1, "%s must be a regular file", what);
+	diag_hint(diags, "save it to a file first");
+	return STATUS_DATA;
+}
+
 /* npz. */
 
 struct npz {
@@ -87,16 +98,22 @@ static const char *list_members(const struct npz *from, struct arena *arena)
 	return list ? list : "";
 }
 
-static enum status open_npz(struct npz *npz, const char *path, struct diags *diags)
+static enum status open_npz(struct npz *npz, const struct input *input, struct diags *diags)
 {
-	const char *reason;
+	const char *reason, *path = input->name;
 	int code = 0;
 	npz->lib = libzip_get(&reason);
 	if (!npz->lib)
 		return diag_file(diags, STATUS_IO, path, -1, "an npz, which cannot be read: %s", reason);
-	npz->zip = npz->lib->open(path, ZIP_RDONLY, &code);
+	if (input->size < 0)
+		return only_regular(path, "an npz", diags);
+	const int fd = fcntl(input->fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return diag_file(diags, STATUS_IO, path, -1, "cannot open: %s", strerror(errno));
+	npz->zip = npz->lib->fdopen(fd, 0, &code); /* whose FD is */
 	if (npz->zip)
 		return STATUS_OK;
+	close(fd);
 	if (code == ZIP_ER_MEMORY)
 		return diag_memory(diags);
 	zip_error_t error;
@@ -106,10 +123,16 @@ static enum status open_npz(struct npz *npz, const char *path, struct diags *dia
 	return STATUS_DATA;
 }
 
-enum status npz_check_members(const char *path, const struct named_array *arrays, size_t count, struct diags *diags)
+enum status npz_check_members(const char *path, const struct named_array *arrays, size_t count, struct arena *arena,
+                              struct diags *diags)
 {
+	struct input input;
 	struct npz from;
-	enum status status = open_npz(&from, path, diags);
+	enum status status = input_open(&input, path, true, arena, diags);
+	if (status)
+		return status;
+	status = open_npz(&from, &input, diags);
+	input_close(&input);
 	if (status)
 		return status;
 	zip_int64_t members = from.lib->get_num_entries(from.zip, 0);
@@ -211,11 +234,12 @@ static enum status load_member(struct array *array, const struct npz *from, zip_
 	return status;
 }
 
-static enum status load_npz(struct array *array, const char *path, const char *key, bool cast,
+static enum status load_npz(struct array *array, const struct input *input, const char *key, bool cast,
                             const struct allocator *allocator, struct arena *arena, struct diags *diags)
 {
+	const char *path = input->name;
 	struct npz from;
-	enum status status = open_npz(&from, path, diags);
+	enum status status = open_npz(&from, input, diags);
 	if (status)
 		return status;
 	zip_int64_t at = find_member(&from, key, arena);
@@ -448,11 +472,13 @@ enum status array_load(struct array *array, const char *path, const char *key, b
 		bool tensors = length > 12 && !strcmp(path + length - 12, ".safetensors");
 		tensors = tensors || (got == 10 && bytes[8] == '{' && bytes[6] == 0 && bytes[7] == 0 && !npy_is(bytes, got));
 		if (zip)
-			status = load_npz(array, path, key, cast, allocator, arena, diags);
-		else if (tensors && input.size >= 0)
+			status = load_npz(array, &input, key, cast, allocator, arena, diags);
+		else if (tensors && input.size < 0)
+			status = only_regular(input.name, "a safetensors file", diags);
+		else if (tensors)
 			status = load_safetensors(array, &input, key, cast, allocator, arena, diags);
 		else if (key)
-			status = diag_file(diags, STATUS_DATA, path, -1, "is no archive, and '%s' is wanted of it", key);
+			status = diag_file(diags, STATUS_DATA, input.name, -1, "is no archive, and '%s' is wanted of it", key);
 		else
 			status = load_stream(array, &input, cast, allocator, arena, diags);
 	}

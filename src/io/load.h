@@ -35,6 +35,7 @@ enum status array_put(struct output *output, const struct type *type, const void
 enum status npz_put(struct output *output, const struct named_array *arrays, size_t count, struct arena *arena,
                     struct diags *diags);
 /* STATUS_DATA where the npz at PATH has a member that is none of ARRAYS, which saving these there would lose. */
-enum status npz_check_members(const char *path, const struct named_array *arrays, size_t count, struct diags *diags);
+enum status npz_check_members(const char *path, const struct named_array *arrays, size_t count, struct arena *arena,
+                              struct diags *diags);
 
 #endif
