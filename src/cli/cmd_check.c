@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sum.h"
 #include "cli/dump.h"
 #include "cli/trial.h"
 #include "exec/grad.h"
@@ -103,11 +104,8 @@ static enum status objective(struct checker *c, const double *data, double *sum)
 	if (!status)
 		status = read_back(c, files.out, &values, &count);
 	*sum = 0;
-	for (int64_t i = 0; !status && i < count; i++) {
-		double next = *sum + values[i];
-		low += fabs(*sum) >= fabs(values[i]) ? (*sum - next) + values[i] : (values[i] - next) + *sum;
-		*sum = next;
-	}
+	for (int64_t i = 0; !status && i < count; i++)
+		sum_add(sum, &low, values[i], 0);
 	*sum += low;
 	close_files(&files);
 	return status;
@@ -125,6 +123,7 @@ static void gradient_free(struct gradient *gradient, const struct allocator *all
 	arena_free(&gradient->arena);
 }
 
+/* GRADIENT, of zeros before, is the caller's to free, unless this fails. */
 static enum status differentiate(struct checker *c, const struct policy *policy, int threads, int64_t tile,
                                  struct gradient *gradient)
 {
@@ -145,6 +144,8 @@ static enum status differentiate(struct checker *c, const struct policy *policy,
 	if (!status)
 		status = read_back(c, files.out, &gradient->input, &count);
 	close_files(&files);
+	if (status)
+		gradient_free(gradient, s->allocator);
 	return status;
 }
 
@@ -403,8 +404,9 @@ static enum status run_checks(struct checker *c)
 	struct session *s = c->session;
 	struct gradient base = {0};
 	enum status status = differentiate(c, &save_all, 1, 0, &base);
-	if (!status)
-		status = find_blind(c, &base.result.job);
+	if (status)
+		return status;
+	status = find_blind(c, &base.result.job);
 	if (!status)
 		status = check_array(c, s->chain.input, c->input, c->count, base.input);
 	for (size_t i = 0; i < s->chain.param_count && !status; i++) {

@@ -992,9 +992,9 @@ enum status budget_search(const struct step_costs *costs, struct budget_goal *go
 	                   .goals = goals,
 	                   .count = count,
 	                   .levels = allocator_get(allocator, 2 * count, sizeof *s.levels)};
-	s.rests = s.levels + count;
 	for (size_t i = 0; i < count; i++)
 		goals[i] = (struct budget_goal){.bytes = goals[i].bytes, .least = INT64_MAX};
+	s.rests = s.levels ? s.levels + count : NULL;
 	enum status status = s.levels ? search_all(&s) : diag_memory(diags);
 	allocator_put(allocator, s.levels, 2 * count * sizeof *s.levels);
 	for (size_t i = 0; i < count && status; i++) {

@@ -334,7 +334,11 @@ enum status job_make(struct job *job, const struct chain *chain, const struct ty
 		status = make_schedule(job, options, diags);
 	if (status == STATUS_OK && !budgeted)
 		status = job_predict_tile(job, options, &job->tile, 0, &job->predicted, diags);
-	return status ? status : job_finish(job, options, diags);
+	if (status == STATUS_OK)
+		status = job_finish(job, options, diags);
+	if (status)
+		job_free(job);
+	return status;
 }
 
 void job_free(struct job *job)

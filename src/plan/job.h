@@ -70,14 +70,16 @@ struct job {
 
 /*
  * Plans. INPUT is the file's type with integers made f64. STATUS_CHAIN,
- * STATUS_USAGE, STATUS_LIMIT (infeasible budgets name the least feasible bytes).
+ * STATUS_USAGE, STATUS_LIMIT (infeasible budgets name the least feasible bytes): then
+ * there is no schedule, and nothing to free. Else the caller calls job_free.
  */
 enum status job_make(struct job *job, const struct chain *chain, const struct type *input,
                      const struct job_options *options, struct arena *arena, struct diags *diags);
 /*
  * Plans as many JOBS as POLICIES, COUNT of kind budget, at least one, each as job_make
  * would with it as options->policy; but the schedules are sought all at once. One that
- * is infeasible has least_bytes and no schedule. The first must outlive the others.
+ * is infeasible has least_bytes and no schedule. The first must outlive the others. All
+ * are to be freed, but after a failure.
  */
 enum status job_make_budgets(struct job *jobs, const struct policy *const *policies, size_t count,
                              const struct chain *chain, const struct type *input, const struct job_options *options,

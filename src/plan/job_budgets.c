@@ -282,5 +282,7 @@ enum status job_make_budgets(struct job *jobs, const struct policy *const *polic
 	for (size_t i = 0; i < count && !status; i++)
 		if (jobs[i].schedule)
 			status = job_finish(&jobs[i], &first, diags);
+	for (size_t i = 0; i < count && status; i++)
+		job_free(&jobs[i]);
 	return status;
 }

@@ -48,6 +48,7 @@ struct machine {
 	const struct machine_options *options;
 	const struct machine_hooks *hooks;
 	const struct allocator *allocator;
+	struct arena arena; /* for what does not grow with the steps, but snapshots' lists */
 	struct diags *diags;
 	bool looped;         /* some steps are of a loop, and what they do alone matters */
 	int64_t *mark, *now; /* what the machine held, and holds, while turns are run */
@@ -175,19 +176,16 @@ static int64_t steps_of(const struct machine *m) { return m->units->by_value ? 1
 
 static bool room_for(struct machine *m, const struct body *body)
 {
-	size_t ports = body->in_count + body->out_count + 1;
-	if (ports <= m->port_capacity && body->value_count < m->made_capacity)
-		return true;
-	size_t a = m->port_capacity, b = a, c = a, d = a, e = a;
-	bool ok = grow(m, (void **)&m->made, &m->made_capacity, body->value_count + 1, sizeof *m->made) &&
-	          grow(m, (void **)&m->ins, &a, ports, sizeof *m->ins) &&
-	          grow(m, (void **)&m->outs, &b, ports, sizeof *m->outs) &&
-	          grow(m, (void **)&m->out_params, &c, ports, sizeof *m->out_params) &&
-	          grow(m, (void **)&m->in_buffers, &d, ports, sizeof *m->in_buffers) &&
-	          grow(m, (void **)&m->out_buffers, &e, ports, sizeof *m->out_buffers);
-	if (ok)
-		m->port_capacity = e;
-	return ok;
+	const size_t ports = body->in_count + body->out_count + 1;
+	if (ports > m->port_capacity) {
+		m->port_capacity = 2 * ports;
+		m->ins = arena_array(&m->arena, m->port_capacity, sizeof *m->ins);
+		m->outs = arena_array(&m->arena, m->port_capacity, sizeof *m->outs);
+		m->out_params = arena_array(&m->arena, m->port_capacity, sizeof *m->out_params);
+		m->in_buffers = arena_array(&m->arena, m->port_capacity, sizeof *m->in_buffers);
+		m->out_buffers = arena_array(&m->arena, m->port_capacity, sizeof *m->out_buffers);
+	}
+	return !m->arena.failed && grow(m, (void **)&m->made, &m->made_capacity, body->value_count + 1, sizeof *m->made);
 }
 
 static enum status call(struct machine *m, enum call_kind kind, const struct program *program, const struct unit *unit,
@@ -486,11 +484,11 @@ static enum status save_state(struct machine *m, int64_t slot, bool narrow)
 		return memory(m);
 	assert(!s->used && m->has_state);
 	if (s->capacity < count) {
-		size_t a = s->capacity, b = s->capacity;
-		if (!grow(m, (void **)&s->buffers, &a, count, sizeof *s->buffers) ||
-		    !grow(m, (void **)&s->slots, &b, count, sizeof *s->slots))
+		s->capacity = count > 2 * s->capacity ? count : 2 * s->capacity;
+		s->buffers = arena_array(&m->arena, s->capacity, sizeof *s->buffers);
+		s->slots = arena_array(&m->arena, s->capacity, sizeof *s->slots);
+		if (m->arena.failed)
 			return memory(m);
-		s->capacity = a;
 	}
 	s->used = true;
 	s->position = m->position;
@@ -829,15 +827,17 @@ static bool list_steps(struct machine *m)
 
 static enum status begin(struct machine *m)
 {
-	size_t slots = m->lowered->slot_count, a = 0, b = 0, c = 0;
+	const size_t slots = m->lowered->slot_count;
+	arena_init(&m->arena, m->allocator);
 	pool_init(&m->pool, m->allocator);
 	if (!list_steps(m))
 		return memory(m);
 	for (size_t i = 0; i < m->lowered->item_count; i++)
 		m->looped |= !m->lowered->items[i].step && !m->hooks && !m->options->held && !m->units->by_value;
-	if (!grow(m, (void **)&m->state, &a, slots, sizeof *m->state) ||
-	    !grow(m, (void **)&m->cotangent, &b, slots, sizeof *m->cotangent) ||
-	    !grow(m, (void **)&m->work, &c, slots, sizeof *m->work))
+	m->state = arena_array(&m->arena, slots, sizeof *m->state);
+	m->cotangent = arena_array(&m->arena, slots, sizeof *m->cotangent);
+	m->work = arena_array(&m->arena, slots, sizeof *m->work);
+	if (m->arena.failed)
 		return memory(m);
 	for (size_t i = 0; i < slots; i++)
 		m->state[i] = m->cotangent[i] = NO_BUFFER;
@@ -1009,29 +1009,17 @@ static enum status finish(struct machine *m)
 static void free_machine(struct machine *m)
 {
 	const struct allocator *a = m->allocator;
-	for (size_t i = 0; i < m->slot_capacity; i++) {
-		allocator_put(a, m->slots[i].buffers, m->slots[i].capacity * sizeof *m->slots[i].buffers);
-		allocator_put(a, m->slots[i].slots, m->slots[i].capacity * sizeof *m->slots[i].slots);
-	}
 	allocator_put(a, m->slots, m->slot_capacity * sizeof *m->slots);
 	allocator_put(a, m->disk, m->disk_capacity * sizeof *m->disk);
 	allocator_put(a, m->buffers, m->buffer_capacity * sizeof *m->buffers);
-	size_t slots = m->lowered->slot_count < 16 ? 16 : m->lowered->slot_count;
-	allocator_put(a, m->state, slots * sizeof *m->state);
-	allocator_put(a, m->cotangent, slots * sizeof *m->cotangent);
-	allocator_put(a, m->work, slots * sizeof *m->work);
 	allocator_put(a, m->records, m->record_capacity * sizeof *m->records);
 	allocator_put(a, m->residuals, m->residual_capacity * sizeof *m->residuals);
-	allocator_put(a, m->ins, m->port_capacity * sizeof *m->ins);
-	allocator_put(a, m->outs, m->port_capacity * sizeof *m->outs);
-	allocator_put(a, m->out_params, m->port_capacity * sizeof *m->out_params);
-	allocator_put(a, m->in_buffers, m->port_capacity * sizeof *m->in_buffers);
-	allocator_put(a, m->out_buffers, m->port_capacity * sizeof *m->out_buffers);
 	allocator_put(a, m->made, m->made_capacity * sizeof *m->made);
 	allocator_put(a, m->arrays, m->array_capacity * sizeof *m->arrays);
 	allocator_put(a, m->mark, m->mark_capacity * sizeof *m->mark);
 	allocator_put(a, m->now, m->now_capacity * sizeof *m->now);
 	allocator_put(a, m->steps, ((size_t)m->lowered->steps + 1) * sizeof *m->steps);
+	arena_free(&m->arena);
 	pool_free(&m->pool);
 }
 

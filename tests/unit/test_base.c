@@ -11,26 +11,15 @@
 #include "base/dictionary.h"
 #include "base/hash.h"
 #include "base/type.h"
+#include "failing.h"
 
 static struct arena arena;
 static struct diags diags;
 static char rendered[1 << 20];
 static size_t rendered_length;
 
-/* Counts live bytes, and fails request number FAIL_AT (from 1; 0: none). */
-static struct {
-	size_t requests, fail_at, live;
-} counts;
-
-static void *counting_resize(void *context, void *block, size_t old_size, size_t new_size)
-{
-	(void)context;
-	if (new_size > 0 && ++counts.requests == counts.fail_at)
-		return NULL;
-	counts.live += new_size - (block ? old_size : 0);
-	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
-}
-static const struct allocator counting = {counting_resize, NULL};
+static struct failing counts;
+static const struct allocator counting = {failing_resize, &counts};
 
 static void setup(void)
 {

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "failing.h"
 #include "schedule_model.h"
 
 static bool nightly(void) { return getenv("CKPTC_NIGHTLY") != NULL; }
@@ -296,20 +297,6 @@ START_TEST(many_budgets_at_once)
 }
 END_TEST
 
-/* Memory that is there for so many requests. */
-struct short_memory {
-	int64_t left, held;
-};
-
-static void *short_resize(void *context, void *block, size_t old_size, size_t new_size)
-{
-	struct short_memory *memory = context;
-	if (new_size > old_size && memory->left-- <= 0)
-		return NULL;
-	memory->held += (int64_t)new_size - (int64_t)old_size;
-	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
-}
-
 START_TEST(memory_short)
 {
 	uint64_t seed = 26;
@@ -318,9 +305,9 @@ START_TEST(memory_short)
 	struct arena arena;
 	enum status status = STATUS_LIMIT;
 	arena_init(&arena, &allocator_system);
-	for (int64_t requests = 0; status == STATUS_LIMIT; requests++) {
-		struct short_memory memory = {.left = requests};
-		const struct allocator allocator = {.resize = short_resize, .context = &memory};
+	for (size_t n = 1; status == STATUS_LIMIT; n++) {
+		struct failing memory = {.fail_at = n, .on = true};
+		const struct allocator allocator = failing_allocator(&memory);
 		struct diags diags;
 		diags_init(&diags, &arena);
 		struct budget_goal goals[] = {{.bytes = 1}, {.bytes = 20000}, {.bytes = 40000}};
@@ -329,7 +316,7 @@ START_TEST(memory_short)
 			ck_assert(status == STATUS_OK || !goals[i].schedule);
 			schedule_free(goals[i].schedule);
 		}
-		ck_assert_int_eq(memory.held, 0);
+		ck_assert_uint_eq(memory.live, 0);
 	}
 	ck_assert_int_eq(status, STATUS_OK);
 	arena_free(&arena);

@@ -1,4 +1,5 @@
 /* Whole arrays from npy, npz, safetensors and text; gradients out, byte for byte as NumPy saves them. */
+#include "failing.h"
 #include "save.h"
 
 #include <check.h>
@@ -13,21 +14,8 @@ static struct arena arena;
 static struct diags diags;
 static char folder[] = "/tmp/test_load.XXXXXX", path[200];
 
-/* Counts live bytes, and fails request number FAIL_AT (from 1; 0: none). */
-static struct {
-	size_t requests, fail_at;
-	int64_t live;
-} counts;
-
-static void *counting_resize(void *context, void *block, size_t old_size, size_t new_size)
-{
-	(void)context;
-	if (new_size > 0 && ++counts.requests == counts.fail_at)
-		return NULL;
-	counts.live += (int64_t)new_size - (block ? (int64_t)old_size : 0);
-	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
-}
-static const struct allocator counting = {counting_resize, NULL};
+static struct failing counts;
+static const struct allocator counting = {failing_resize, &counts};
 
 static void setup(void)
 {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "exec/init.h"
+#include "failing.h"
 #include "save.h"
 
 static struct arena arena;
@@ -18,23 +19,8 @@ static struct chain chain;
 static struct params params;
 static char folder[] = "/tmp/test_params.XXXXXX";
 
-/* An allocator that counts, and fails request number FAIL_AT (from 1; 0: none). */
-static struct {
-	size_t requests, fail_at;
-	int64_t live;
-} counts;
-
-static void *counting_resize(void *context, void *block, size_t old_size, size_t new_size)
-{
-	(void)context;
-	if (new_size > 0 && ++counts.requests == counts.fail_at)
-		return NULL;
-	if (block)
-		counts.live -= (int64_t)old_size;
-	counts.live += (int64_t)new_size;
-	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
-}
-static const struct allocator counting = {counting_resize, NULL};
+static struct failing counts;
+static const struct allocator counting = {failing_resize, &counts};
 
 static void setup(void)
 {

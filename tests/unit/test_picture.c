@@ -2,6 +2,7 @@
  * Timelines against a list of all that happened, pictures of the worst of them
  * against their bound, XML text against a table.
  */
+#include "failing.h"
 #include "report/picture.h"
 
 #include <check.h>
@@ -242,22 +243,15 @@ START_TEST(xml)
 END_TEST
 
 /* Short of memory at each of its requests, a timeline says so. */
-static int left;
-static void *resize(void *context, void *block, size_t old, size_t new)
-{
-	(void)context;
-	return new &&left-- <= 0 ? NULL : allocator_system.resize(allocator_system.context, block, old, new);
-}
-
 START_TEST(memory)
 {
-	const struct allocator short_allocator = {resize, NULL};
 	bool done = false;
 	int refused = 0;
-	for (int most = 0; !done; most++) {
+	for (size_t n = 1; !done; n++) {
+		struct failing failing = {.fail_at = n, .on = true};
+		const struct allocator short_allocator = failing_allocator(&failing);
 		struct arena arena;
 		struct diags diags;
-		left = most;
 		arena_init(&arena, &short_allocator);
 		diags_init(&diags, &arena);
 		enum status status = timeline_init(&timeline, 9, 1, &arena, &diags);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "failing.h"
 #include "plan/policy.h"
 
 static struct arena arena;
@@ -166,22 +167,13 @@ START_TEST(table)
 }
 END_TEST
 
-/* Fails the allocation whose turn it is. */
-static void *failing_resize(void *context, void *block, size_t old_size, size_t new_size)
-{
-	int *left = context;
-	if (new_size && (*left)-- == 0)
-		return NULL;
-	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
-}
-
 START_TEST(allocation_fails)
 {
 	static const char *const texts[] = {"names:a,b+dots+names:c", "budget:64MiB", "revolv:2", "every:x"};
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-		for (int fail = 0;; fail++) {
-			int left = fail;
-			struct allocator allocator = {failing_resize, &left};
+		for (size_t fail = 1;; fail++) {
+			struct failing failing = {.fail_at = fail};
+			const struct allocator allocator = failing_allocator(&failing);
 			struct arena small;
 			struct diags list;
 			struct policy policy;

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "failing.h"
 #include "plan/launch.h"
 
 enum { MOST_PARAMS = 16, MOST_VISIBLE = 512, MOST_TURNS = 4, FIRST_ROW = 3, MOST_INS = 8, GUARD = 256 };
@@ -1347,26 +1348,13 @@ START_TEST(deep_nest)
 END_TEST
 
 /* Many groups: what the compiler takes grows with the body, not with its square. */
-struct counted {
-	size_t now, most;
-};
-
-static void *counted_resize(void *context, void *block, size_t old_size, size_t new_size)
-{
-	struct counted *counted = context;
-	counted->now += new_size - old_size;
-	if (counted->now > counted->most)
-		counted->most = counted->now;
-	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
-}
-
 START_TEST(many_groups)
 {
 	enum { GROUPS = 4000 };
 	struct model m;
 	struct program program;
-	struct counted counted = {0};
-	const struct allocator allocator = {counted_resize, &counted};
+	struct failing counted = {0};
+	const struct allocator allocator = failing_allocator(&counted);
 	struct arena arena;
 	model_init(&m, 1, DTYPE_F32, 16, 8);
 	arena_init(&arena, &allocator);
@@ -1378,7 +1366,7 @@ START_TEST(many_groups)
 	ck_assert_uint_eq(program.launch_count, 2 * GROUPS);
 	ck_assert_uint_lt(counted.most, GROUPS * 8192);
 	arena_free(&arena);
-	ck_assert_uint_eq(counted.now, 0);
+	ck_assert_uint_eq(counted.live, 0);
 	model_free(&m);
 }
 END_TEST
@@ -1438,20 +1426,6 @@ START_TEST(sums_at_end)
 END_TEST
 
 /* Each allocation that fails is reported, and leaves nothing behind. */
-struct failing {
-	int64_t left;
-	size_t now;
-};
-
-static void *failing_resize(void *context, void *block, size_t old_size, size_t new_size)
-{
-	struct failing *failing = context;
-	if (new_size > old_size && failing->left-- <= 0)
-		return NULL;
-	failing->now += new_size - old_size;
-	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
-}
-
 START_TEST(memory_short)
 {
 	struct model m;
@@ -1460,9 +1434,9 @@ START_TEST(memory_short)
 	add_instrs(&m, 400, 0);
 	add_outs(&m);
 	enum status status = STATUS_LIMIT;
-	for (int64_t n = 0; status != STATUS_OK; n++) {
-		struct failing failing = {.left = n};
-		const struct allocator allocator = {failing_resize, &failing};
+	for (size_t n = 1; status != STATUS_OK; n++) {
+		struct failing failing = {.fail_at = n, .on = true};
+		const struct allocator allocator = failing_allocator(&failing);
 		struct arena arena;
 		struct diags diags;
 		struct program program;
@@ -1471,8 +1445,8 @@ START_TEST(memory_short)
 		status = program_compile(&program, &m.body, NULL, &arena, &diags);
 		ck_assert(status == STATUS_OK || status == STATUS_LIMIT);
 		arena_free(&arena);
-		ck_assert_uint_eq(failing.now, 0);
-		ck_assert_int_lt(n, 100000);
+		ck_assert_uint_eq(failing.live, 0);
+		ck_assert_uint_lt(n, 100000);
 	}
 	model_free(&m);
 }

@@ -1,25 +1,14 @@
-/* The residual report where memory is short: it is whole, or it is not there. */
+/* Plans and their residual reports where memory is short: they are whole, or they are not there. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "chain/syntax.h"
+#include "failing.h"
 #include "plan/job.h"
 
-/* An allocator that fails request number FAIL_AT (from 1; 0: none). */
-static struct {
-	size_t requests, fail_at;
-} counts;
-
-static void *counting_resize(void *context, void *block, size_t old_size, size_t new_size)
-{
-	(void)context;
-	if (new_size > 0 && ++counts.requests == counts.fail_at)
-		return NULL;
-	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
-}
-
-static const struct allocator counting = {counting_resize, NULL};
+static struct failing counts;
+static const struct allocator counting = {failing_resize, &counts};
 
 /*
  * Reports on TEXT, PAD bytes being taken of the arena's chunk before. SAID: operations
@@ -81,12 +70,53 @@ START_TEST(short_memory)
 }
 END_TEST
 
+/* Planning, short of memory at each of its first hundred requests and at some of each hundred more, says so, and nothing is left. */
+START_TEST(plan_short_of_memory)
+{
+	static const char *const policies[] = {"save-all", "nothing",        "every:3",     "recursive", "revolve:3",
+	                                       "online:3", "disk-revolve:2", "budget:2000", "budget:1"};
+	const char *text = "name h; repeat 40 { sin; name g }; mul h; mul g; layernorm";
+	const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 1, .dim = {8}}};
+	const struct source source = {"chain", text, strlen(text)};
+	struct arena arena;
+	struct diags diags;
+	struct chain chain = {0};
+	struct syntax syntax;
+	struct policy policy;
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+	ck_assert_int_eq(syntax_parse(&syntax, &source, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(chain_resolve(&chain, &syntax, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(policy_parse(&policy, policies[_i], &arena, &diags), STATUS_OK);
+	bool spared = false;
+	for (size_t n = 1; !spared; n += 1 + n / 100 * 7) {
+		struct failing failing = {.fail_at = n};
+		const struct allocator allocator = failing_allocator(&failing);
+		const struct job_options options = {
+			.policy = &policy, .threads = 1, .store = DTYPE_COUNT, .allocator = &allocator};
+		struct arena plan;
+		struct job job;
+		diags_init(&diags, &arena);
+		arena_init(&plan, &allocator);
+		const enum status status = job_make(&job, &chain, &input, &options, &plan, &diags);
+		spared = failing.requests < n;
+		ck_assert_int_eq(status, spared && _i < 8 ? STATUS_OK : STATUS_LIMIT);
+		if (!status)
+			job_free(&job);
+		arena_free(&plan);
+		ck_assert_msg(failing.live == 0, "request %zu leaves %zu bytes", n, failing.live);
+	}
+	arena_free(&arena);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("residuals");
 	TCase *tcase = tcase_create("residuals");
 	tcase_set_timeout(tcase, 600);
 	tcase_add_test(tcase, short_memory);
+	tcase_add_loop_test(tcase, plan_short_of_memory, 0, 9);
 	suite_add_tcase(suite, tcase);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);

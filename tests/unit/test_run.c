@@ -10,31 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "failing.h"
 #include "save.h"
 
 static char folder[] = "/tmp/test_run.XXXXXX";
 static char in_path[64], out_path[64];
 
-/* An allocator that counts, and fails request number FAIL_AT (from 1; 0: none). */
-static struct {
-	pthread_mutex_t lock;
-	size_t requests, fail_at;
-	int64_t live, most;
-} counts = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void *counting_resize(void *context, void *block, size_t old_size, size_t new_size)
-{
-	(void)context;
-	pthread_mutex_lock(&counts.lock);
-	bool fails = new_size > 0 && ++counts.requests == counts.fail_at;
-	if (!fails) {
-		counts.live += (int64_t)new_size - (block ? (int64_t)old_size : 0);
-		counts.most = counts.live > counts.most ? counts.live : counts.most;
-	}
-	pthread_mutex_unlock(&counts.lock);
-	return fails ? NULL : allocator_system.resize(allocator_system.context, block, old_size, new_size);
-}
-static const struct allocator counting = {counting_resize, NULL};
+static struct failing counts;
+static const struct allocator counting = {failing_resize, &counts};
 
 struct feed {
 	int fd;
@@ -76,11 +59,11 @@ static void note(void *context, int64_t done, int64_t all)
 	struct seen *seen = context;
 	(void)done;
 	(void)all;
-	pthread_mutex_lock(&counts.lock);
+	pthread_mutex_lock(&failing_lock);
 	if (!seen->first)
 		seen->first = counts.requests;
 	seen->last = counts.requests;
-	pthread_mutex_unlock(&counts.lock);
+	pthread_mutex_unlock(&failing_lock);
 }
 
 static enum status forward(const char *text, const struct way *way, const struct allocator *allocator,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "failing.h"
 #include "schedule_model.h"
 
 static struct step_run uniform_run;
@@ -502,22 +503,14 @@ START_TEST(rewinds)
 }
 END_TEST
 
-static void *failing_resize(void *context, void *block, size_t old_size, size_t new_size)
-{
-	int *left = context;
-	if (new_size && (*left)-- == 0)
-		return NULL;
-	return allocator_system.resize(allocator_system.context, block, old_size, new_size);
-}
-
 START_TEST(allocation_fails)
 {
 	static const char *const all[] = {"save-all", "every:3",        "recursive", "revolve:3",
 	                                  "online:3", "disk-revolve:2", "budget:100"};
 	for (size_t p = 0; p < sizeof all / sizeof *all; p++)
-		for (int fail = 0;; fail++) {
-			int left = fail;
-			struct allocator allocator = {failing_resize, &left};
+		for (size_t fail = 1;; fail++) {
+			struct failing failing = {.fail_at = fail};
+			const struct allocator allocator = failing_allocator(&failing);
 			struct step_costs costs = uniform(23);
 			struct arena arena;
 			struct diags diags;
@@ -533,9 +526,10 @@ START_TEST(allocation_fails)
 			ck_assert(status == STATUS_OK || status == STATUS_LIMIT);
 			schedule_free(schedule);
 			arena_free(&arena);
-			if (left >= 0)
+			ck_assert_uint_eq(failing.live, 0);
+			if (failing.requests < fail)
 				break;
-			ck_assert_msg(status == STATUS_LIMIT, "%s, allocation %d", all[p], fail);
+			ck_assert_msg(status == STATUS_LIMIT, "%s, allocation %zu", all[p], fail);
 		}
 }
 END_TEST

@@ -5,6 +5,7 @@
  * the language allows, which must come out as one tree and one canonical text.
  */
 #include "chain/syntax.h"
+#include "failing.h"
 
 #include <check.h>
 #include <math.h>
@@ -819,29 +820,6 @@ END_TEST
 
 /* ---- memory ---- */
 
-struct counted {
-	int64_t left;         /* requests that succeed; negative: all */
-	size_t held, highest; /* bytes */
-	size_t last;          /* bytes of the last request that succeeded */
-};
-
-static void *counted_resize(void *context, void *block, size_t old_size, size_t new_size)
-{
-	struct counted *c = context;
-	if (new_size > 0 && c->left >= 0 && c->left-- == 0) {
-		c->left = 0;
-		return NULL;
-	}
-	void *made = allocator_system.resize(allocator_system.context, block, old_size, new_size);
-	if (made || new_size == 0)
-		c->held += new_size - old_size;
-	if (made)
-		c->last = new_size;
-	if (c->held > c->highest)
-		c->highest = c->held;
-	return made;
-}
-
 static const char everything[] =
 	"# c\ninput x: f32[*,2]\nparam W: f32[2,2] = [[1, 2], [3, (4)]] # d\nconst k = load(\"a\\n\", \"b\")\n"
 	"param n = normal(0.1, 3)\ndef f(a, b) { matmul a; add b }\nf W k[1]; name h\nrepeat 3 repeat 2 sin\n"
@@ -857,9 +835,9 @@ START_TEST(allocation_fails)
 		text_add(&text, everything);
 		if (copies == 12)
 			text_add(&text, "}"); /* and a message */
-		for (int64_t n = 0;; n++) {
-			struct counted counted = {.left = n};
-			struct allocator allocator = {counted_resize, &counted};
+		for (size_t n = 1;; n++) {
+			struct failing counted = {.fail_at = n, .on = true};
+			const struct allocator allocator = failing_allocator(&counted);
 			struct parsed *p = parse_bytes(text.bytes, text.length, &allocator);
 			bool failed = p->arena.failed;
 			if (failed) {
@@ -870,7 +848,7 @@ START_TEST(allocation_fails)
 				ck_assert_int_eq(p->status, copies == 12 ? STATUS_CHAIN : STATUS_OK);
 			}
 			done(p);
-			ck_assert_uint_eq(counted.held, 0);
+			ck_assert_uint_eq(counted.live, 0);
 			if (!failed)
 				break;
 		}
@@ -884,7 +862,7 @@ END_TEST
  * The arena asks the allocator rarely, so here it is the arena that runs out: of
  * its last chunk all but ROOM bytes are taken beforehand, and there are no more.
  */
-static struct parsed *parse_in_room(const char *text, size_t room, struct counted *counted,
+static struct parsed *parse_in_room(const char *text, size_t room, struct failing *counted,
                                     const struct allocator *allocator)
 {
 	struct parsed *p = calloc(1, sizeof *p);
@@ -895,7 +873,8 @@ static struct parsed *parse_in_room(const char *text, size_t room, struct counte
 	while (counted->last < 65536)
 		ck_assert_ptr_nonnull(arena_alloc(&p->arena, 4096));
 	ck_assert_ptr_nonnull(arena_alloc(&p->arena, counted->last - p->arena.used - room));
-	counted->left = 0;
+	counted->fail_at = counted->requests + 1;
+	counted->on = true;
 	p->status = syntax_parse(&p->syntax, &p->source, &p->arena, &p->diags);
 	return p;
 }
@@ -908,8 +887,8 @@ START_TEST(every_request_fails)
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		size_t room = 0;
 		for (bool failed = true; failed; room += 16) {
-			struct counted counted = {.left = -1};
-			struct allocator allocator = {counted_resize, &counted};
+			struct failing counted = {0};
+			const struct allocator allocator = failing_allocator(&counted);
 			struct parsed *p = parse_in_room(texts[i], room, &counted, &allocator);
 			failed = p->arena.failed;
 			if (failed) {
@@ -919,7 +898,7 @@ START_TEST(every_request_fails)
 				ck_assert_int_eq(p->status, i == 0 || i == 5 ? STATUS_OK : STATUS_CHAIN);
 			}
 			done(p);
-			ck_assert_uint_eq(counted.held, 0);
+			ck_assert_uint_eq(counted.live, 0);
 			ck_assert_uint_lt(room, 60000);
 		}
 		ck_assert_uint_gt(room, strlen(texts[i]));
@@ -933,20 +912,20 @@ START_TEST(flat_chain)
 	enum { STATEMENTS = 300000 };
 	struct text text = {0};
 	text_repeat(&text, "add 1\n", STATEMENTS);
-	struct counted counted = {.left = -1};
-	struct allocator allocator = {counted_resize, &counted};
+	struct failing counted = {0};
+	const struct allocator allocator = failing_allocator(&counted);
 	struct parsed *p = parse_bytes(text.bytes, text.length, &allocator);
 	ck_assert_int_eq(p->status, STATUS_OK);
 	int count = 0;
 	for (const struct statement *s = first_of(p); s; s = s->next)
 		count++;
 	ck_assert_int_eq(count, STATEMENTS);
-	ck_assert_msg(counted.highest / STATEMENTS < 400, "%zu bytes a statement", counted.highest / STATEMENTS);
+	ck_assert_msg(counted.most / STATEMENTS < 400, "%zu bytes a statement", counted.most / STATEMENTS);
 	struct text formatted = {0};
 	syntax_format(&p->syntax, text_write, &formatted);
 	ck_assert_str_eq(formatted.bytes, text.bytes);
 	done(p);
-	ck_assert_uint_eq(counted.held, 0);
+	ck_assert_uint_eq(counted.live, 0);
 	free(text.bytes);
 	free(formatted.bytes);
 }
