@@ -3,9 +3,10 @@
  *
  * Names are looked up in scopes, innermost first, the latest binding first. The
  * names of a def's body are local to it; those bound in any other block are
- * visible after it, since a block is a part of its chain. A loop's body is
- * resolved once though it runs many times, so a name that it rebinds is given
- * its variable before the loop, from whatever it meant there.
+ * visible after it, since a block is a part of its chain. A loop's body, and a
+ * block that a def is given, is resolved once though it runs many times or never,
+ * so a name that it rebinds is given its variable before, from whatever it meant
+ * there.
  *
  * Invariant: after success every ref, op, argument and def in the tree is valid
  * but for types; lowering need not check them again.
@@ -411,47 +412,6 @@ static enum status resolve_op(struct resolver *r, const struct statement *s, enu
 	return STATUS_OK;
 }
 
-static enum status resolve_call(struct resolver *r, const struct statement *s, const struct def *def,
-                                struct node ***tail)
-{
-	struct node *node = node_new(r, NODE_CALL, s);
-	if (!node)
-		return fail_memory(r);
-	size_t count = operand_count(s->operands);
-	if (count != def->count) {
-		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %zu operand%s, not %zu", def->name,
-		        def->count, def->count == 1 ? "" : "s", count);
-		return STATUS_CHAIN;
-	}
-	if (s->options)
-		return diag_at(r->diags, STATUS_CHAIN, r->source, s->options->span, "the def '%s' takes no options", def->name);
-	node->def = def;
-	node->arguments = arena_array(r->arena, count + 1, sizeof *node->arguments);
-	if (!node->arguments)
-		return fail_memory(r);
-	size_t i = 0;
-	for (const struct operand *o = s->operands; o; o = o->next, i++) {
-		enum status status = resolve_operand(r, o, &node->arguments[i]);
-		if (status)
-			return status;
-	}
-	append(tail, node);
-	return STATUS_OK;
-}
-
-static enum status resolve_stage(struct resolver *r, const struct statement *s, struct node ***tail)
-{
-	struct def *def = find_def(r, s->name);
-	if (def)
-		return resolve_call(r, s, def, tail);
-	enum op op = op_find(s->name);
-	if (op != OP_COUNT)
-		return resolve_op(r, s, op, tail);
-	diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "unknown operation '%s'", s->name);
-	hint_operation(r, s->name, s->name_span);
-	return STATUS_CHAIN;
-}
-
 static enum status new_variable(struct resolver *r, const char *name, uint32_t *index)
 {
 	struct chain *chain = r->chain;
@@ -477,6 +437,81 @@ static enum status variable_for(struct resolver *r, const char *name, uint32_t *
 			return status;
 	}
 	return bind_home(r, name, (struct ref){.kind = REF_VARIABLE, .index = *index, .element = NO_INDEX});
+}
+
+/* Gives the names that BLOCK rebinds their variables before it (see the head). */
+static enum status prepare_names(struct resolver *r, const struct block *block, struct node ***tail)
+{
+	for (const struct statement *s = block->first; s; s = s->next) {
+		enum status status = STATUS_OK;
+		if (s->kind == STATEMENT_NAME) {
+			struct binding *b = find_binding(r, s->name);
+			if (b && (b->ref.kind != REF_VARIABLE || b->ref.index == 0)) {
+				struct ref old = b->ref;
+				struct node *node = node_new(r, NODE_NAME, s);
+				if (!node)
+					return fail_memory(r);
+				node->operand = old;
+				if (old.kind == REF_VARIABLE)
+					r->chain->names_input = true;
+				status = variable_for(r, s->name, &node->variable);
+				append(tail, node);
+			}
+		} else if (s->block && s->kind != STATEMENT_DEF) {
+			status = prepare_names(r, s->block, tail);
+		}
+		for (const struct operand *o = s->operands; o && status == STATUS_OK; o = o->next)
+			if (o->kind == OPERAND_BLOCK)
+				status = prepare_names(r, o->block, tail);
+		if (status)
+			return status;
+	}
+	return STATUS_OK;
+}
+
+static enum status resolve_call(struct resolver *r, const struct statement *s, const struct def *def,
+                                struct node ***tail)
+{
+	struct node *node = node_new(r, NODE_CALL, s);
+	if (!node)
+		return fail_memory(r);
+	size_t count = operand_count(s->operands);
+	if (count != def->count) {
+		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %zu operand%s, not %zu", def->name,
+		        def->count, def->count == 1 ? "" : "s", count);
+		return STATUS_CHAIN;
+	}
+	if (s->options)
+		return diag_at(r->diags, STATUS_CHAIN, r->source, s->options->span, "the def '%s' takes no options", def->name);
+	node->def = def;
+	node->arguments = arena_array(r->arena, count + 1, sizeof *node->arguments);
+	if (!node->arguments)
+		return fail_memory(r);
+	size_t i = 0;
+	struct node **before = &node->body;
+	for (const struct operand *o = s->operands; o; o = o->next)
+		if (o->kind == OPERAND_BLOCK && prepare_names(r, o->block, &before))
+			return STATUS_LIMIT;
+	for (const struct operand *o = s->operands; o; o = o->next, i++) {
+		enum status status = resolve_operand(r, o, &node->arguments[i]);
+		if (status)
+			return status;
+	}
+	append(tail, node);
+	return STATUS_OK;
+}
+
+static enum status resolve_stage(struct resolver *r, const struct statement *s, struct node ***tail)
+{
+	struct def *def = find_def(r, s->name);
+	if (def)
+		return resolve_call(r, s, def, tail);
+	enum op op = op_find(s->name);
+	if (op != OP_COUNT)
+		return resolve_op(r, s, op, tail);
+	diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "unknown operation '%s'", s->name);
+	hint_operation(r, s->name, s->name_span);
+	return STATUS_CHAIN;
 }
 
 static enum status note_name(struct resolver *r, const char *name)
@@ -507,39 +542,9 @@ static enum status resolve_naming(struct resolver *r, const struct statement *s,
 	return status;
 }
 
-/* Gives the names that a loop's body rebinds their variables before the loop (see the head). */
-static enum status prepare_loop(struct resolver *r, const struct block *block, struct node ***tail)
-{
-	for (const struct statement *s = block->first; s; s = s->next) {
-		enum status status = STATUS_OK;
-		if (s->kind == STATEMENT_NAME) {
-			struct binding *b = find_binding(r, s->name);
-			if (b && (b->ref.kind != REF_VARIABLE || b->ref.index == 0)) {
-				struct ref old = b->ref;
-				struct node *node = node_new(r, NODE_NAME, s);
-				if (!node)
-					return fail_memory(r);
-				node->operand = old;
-				if (old.kind == REF_VARIABLE)
-					r->chain->names_input = true;
-				status = variable_for(r, s->name, &node->variable);
-				append(tail, node);
-			}
-		} else if (s->block && s->kind != STATEMENT_DEF) {
-			status = prepare_loop(r, s->block, tail);
-		}
-		for (const struct operand *o = s->operands; o && status == STATUS_OK; o = o->next)
-			if (o->kind == OPERAND_BLOCK)
-				status = prepare_loop(r, o->block, tail);
-		if (status)
-			return status;
-	}
-	return STATUS_OK;
-}
-
 static enum status resolve_repeat(struct resolver *r, const struct statement *s, struct node ***tail)
 {
-	enum status status = s->count > 1 ? prepare_loop(r, s->block, tail) : STATUS_OK;
+	enum status status = s->count != 1 ? prepare_names(r, s->block, tail) : STATUS_OK;
 	struct node *node = node_new(r, NODE_REPEAT, s);
 	if (!node)
 		return fail_memory(r);
@@ -582,7 +587,7 @@ static enum status hold_value(struct resolver *r, const struct statement *s, str
 
 static enum status resolve_for(struct resolver *r, const struct statement *s, struct node ***tail)
 {
-	enum status status = prepare_loop(r, s->block, tail);
+	enum status status = prepare_names(r, s->block, tail);
 	struct node *node = node_new(r, NODE_FOR, s);
 	if (!node)
 		return fail_memory(r);

@@ -61,7 +61,7 @@ struct node {
 	size_t loop_count;
 	const char *policy; /* CHECKPOINT: policy= or NULL */
 	struct span policy_span;
-	struct node *body; /* REPEAT, FOR, CHECKPOINT */
+	struct node *body; /* REPEAT, FOR, CHECKPOINT; CALL: NAMEs, before its operands */
 	struct node *next;
 };
 

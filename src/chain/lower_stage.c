@@ -246,45 +246,6 @@ static enum status lower_op(struct lowering *l, const struct node *node)
 	return add_result(l, node, attrs, &in, &result, node->op == OP_cast ? attrs->dtype : dtype);
 }
 
-static enum status lower_call(struct lowering *l, const struct node *node)
-{
-	const struct def *def = node->def;
-	struct found *arguments = arena_array(l->arena, def->count + 1, sizeof *arguments);
-	struct frame *frame = arena_alloc(l->arena, sizeof *frame);
-	uint32_t *saved = arena_array(l->arena, def->variables + 1, sizeof *saved);
-	if (!arguments || !frame || !saved)
-		return lowering_memory(l);
-	for (size_t i = 0; i < def->count; i++) {
-		enum status status = lowering_find_ref(l, &node->arguments[i], &arguments[i]);
-		if (status)
-			return status;
-	}
-	if (l->body->instr_count > MAX_OPERATIONS)
-		return too_many(l, node->span);
-	const int depth = l->frame ? l->frame->depth + 1 : 1;
-	if (depth > MAX_NESTING)
-		return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span, "calls of defs nest deeper than %d",
-		               MAX_NESTING);
-	*frame = (struct frame){.arguments = arguments, .outer = l->frame, .def = def->name, .depth = depth};
-	uint32_t *locals = l->now + 1 + def->first_variable;
-	memcpy(saved, locals, def->variables * sizeof *saved);
-	for (uint32_t i = 0; i < def->variables; i++)
-		locals[i] = NO_VALUE;
-	const struct frame *outer = l->frame;
-	l->frame = frame;
-	enum status status = lower_nodes(l, def->body);
-	l->frame = outer;
-	memcpy(locals, saved, def->variables * sizeof *saved);
-	if (status == STATUS_CHAIN)
-		diag_hint_more(l->diags, "in the call of '%s' at %u:%u", def->name, node->span.line, node->span.column);
-	if (status == STATUS_OK && !l->written[0]) {
-		uint32_t v = lowering_read_slot(l, 0);
-		if (v == NO_VALUE)
-			return lowering_memory(l);
-	}
-	return status;
-}
-
 /* Whether VALUE is made outside of the checkpoint block that is being lowered. */
 static bool made_outside(const struct lowering *l, uint32_t value)
 {
@@ -296,7 +257,8 @@ static bool made_outside(const struct lowering *l, uint32_t value)
 	return made != l->region;
 }
 
-static enum status lower_name(struct lowering *l, const struct node *node)
+/* NODE binds its variable. One that is no array cannot be: then it has none where LENIENT, else that is an error. */
+static enum status lower_name(struct lowering *l, const struct node *node, bool lenient)
 {
 	uint32_t value;
 	if (node->operand.kind == REF_NONE) {
@@ -310,6 +272,8 @@ static enum status lower_name(struct lowering *l, const struct node *node)
 			value = lowering_param(l, &found.param);
 		else if (found.kind == FOUND_VALUE)
 			value = found.value;
+		else if (lenient)
+			return STATUS_OK;
 		else
 			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->span,
 			               "'%s' is bound again in a loop, where it is not an array",
@@ -329,6 +293,47 @@ static enum status lower_name(struct lowering *l, const struct node *node)
 	}
 	lowering_write_slot(l, node->variable + 1, value);
 	return STATUS_OK;
+}
+
+static enum status lower_call(struct lowering *l, const struct node *node)
+{
+	const struct def *def = node->def;
+	struct found *arguments = arena_array(l->arena, def->count + 1, sizeof *arguments);
+	struct frame *frame = arena_alloc(l->arena, sizeof *frame);
+	uint32_t *saved = arena_array(l->arena, def->variables + 1, sizeof *saved);
+	if (!arguments || !frame || !saved)
+		return lowering_memory(l);
+	enum status status = STATUS_OK;
+	for (const struct node *name = node->body; name && !status; name = name->next)
+		status = lower_name(l, name, true);
+	for (size_t i = 0; i < def->count && !status; i++)
+		status = lowering_find_ref(l, &node->arguments[i], &arguments[i]);
+	if (status)
+		return status;
+	if (l->body->instr_count > MAX_OPERATIONS)
+		return too_many(l, node->span);
+	const int depth = l->frame ? l->frame->depth + 1 : 1;
+	if (depth > MAX_NESTING)
+		return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span, "calls of defs nest deeper than %d",
+		               MAX_NESTING);
+	*frame = (struct frame){.arguments = arguments, .outer = l->frame, .def = def->name, .depth = depth};
+	uint32_t *locals = l->now + 1 + def->first_variable;
+	memcpy(saved, locals, def->variables * sizeof *saved);
+	for (uint32_t i = 0; i < def->variables; i++)
+		locals[i] = NO_VALUE;
+	const struct frame *outer = l->frame;
+	l->frame = frame;
+	status = lower_nodes(l, def->body);
+	l->frame = outer;
+	memcpy(locals, saved, def->variables * sizeof *saved);
+	if (status == STATUS_CHAIN)
+		diag_hint_more(l->diags, "in the call of '%s' at %u:%u", def->name, node->span.line, node->span.column);
+	if (status == STATUS_OK && !l->written[0]) {
+		uint32_t v = lowering_read_slot(l, 0);
+		if (v == NO_VALUE)
+			return lowering_memory(l);
+	}
+	return status;
 }
 
 static enum status lower_checkpoint(struct lowering *l, const struct node *node)
@@ -360,7 +365,7 @@ enum status lower_node(struct lowering *l, const struct node *node)
 	case NODE_CALL:
 		return lower_call(l, node);
 	case NODE_NAME:
-		return lower_name(l, node);
+		return lower_name(l, node, false);
 	case NODE_REPEAT:
 	case NODE_FOR:
 		return lower_loop(l, node);
