@@ -46,31 +46,6 @@ struct scan {
 	struct diags *diags;
 };
 
-static enum status read_all(struct reader *r, char **text, size_t *length, size_t *capacity, struct diags *diags)
-{
-	const struct allocator *a = r->arena->allocator;
-	size_t size = BLOCK, used = 0, got = 0;
-	char *data = allocator_get(a, size, 1);
-	enum status status = data ? STATUS_OK : diag_memory(diags);
-	while (!status) {
-		status = input_read(r->input, data + used, size - used, &got, diags);
-		used += got;
-		if (status || used < size)
-			break;
-		char *grown = a->resize(a->context, data, size, 2 * size);
-		if (!grown) {
-			status = diag_memory(diags);
-			break;
-		}
-		data = grown;
-		size *= 2;
-	}
-	*text = data;
-	*length = used;
-	*capacity = size;
-	return status;
-}
-
 /*
  * An error at the bytes from BEGIN to END. Of the text, which is freed, only the
  * surroundings of the place are kept for the message to show.
@@ -215,6 +190,58 @@ static enum status scan_text(struct scan *s)
 	if (!status && comma && s->in_row)
 		return text_error(s, s->length, s->length, "a row ends in a comma");
 	return status ? status : end_row(s, s->length);
+}
+
+/*
+ * Of text that goes on, the LENGTH bytes that it begins with: what cannot be numbers
+ * is refused here, and not when all of it, which may have no end, is in memory. It is
+ * cut after a row, or within the first one after a number.
+ */
+static enum status check_begin(struct reader *r, const char *text, size_t length, struct diags *diags)
+{
+	size_t cut = length;
+	while (cut > 0 && text[cut - 1] != '\n')
+		cut--;
+	if (cut == 0) {
+		cut = length;
+		while (cut > 0 && text[cut - 1] != ',' && !is_blank(text[cut - 1]))
+			cut--;
+		while (cut > 0 && (text[cut - 1] == ',' || is_blank(text[cut - 1])))
+			cut--;
+	}
+	if (cut == 0 && memchr(text, 0, length))
+		cut = length;
+	struct scan s = {.reader = r, .text = text, .length = cut, .line = 1, .diags = diags};
+	const enum status status = scan_text(&s);
+	allocator_put(r->arena->allocator, s.values, s.capacity * sizeof *s.values);
+	return status;
+}
+
+static enum status read_all(struct reader *r, char **text, size_t *length, size_t *capacity, struct diags *diags)
+{
+	const struct allocator *a = r->arena->allocator;
+	size_t size = BLOCK, used = 0, got = 0;
+	char *data = allocator_get(a, size, 1);
+	enum status status = data ? STATUS_OK : diag_memory(diags);
+	while (!status) {
+		status = input_read(r->input, data + used, size - used, &got, diags);
+		used += got;
+		if (!status && used == BLOCK)
+			status = check_begin(r, data, used, diags);
+		if (status || used < size)
+			break;
+		char *grown = a->resize(a->context, data, size, 2 * size);
+		if (!grown) {
+			status = diag_memory(diags);
+			break;
+		}
+		data = grown;
+		size *= 2;
+	}
+	*text = data;
+	*length = used;
+	*capacity = size;
+	return status;
 }
 
 static enum status next_text(struct reader *r, bool *end, struct diags *diags)
