@@ -76,8 +76,9 @@ void diags_render(const struct diags *diags, bool color, diag_write *write, void
 size_t diag_escape(const char *text, diag_write *write, void *context);
 
 /*
- * The candidate nearest to NAME by Damerau-Levenshtein distance, or NULL where
- * none is near enough to be meant (distance over a third of the length, at least 1...2).
+ * The candidate nearest to NAME by Damerau-Levenshtein distance, of those as near the
+ * one that begins like it; or NULL where none is near enough to be meant (more edits
+ * than a third of the length, at least 1...2; other cases of letters hardly count).
  */
 const char *suggest_nearest(const char *name, const char *const *candidates, size_t count);
 

@@ -177,7 +177,7 @@ static void hint_operation(struct resolver *r, const char *name, struct span use
 {
 	if (hint_below(r, name, use, false))
 		return;
-	size_t count = OP_COUNT;
+	size_t count = OP_COUNT + STATEMENT_COUNT;
 	for (const struct names *s = r->scope; s; s = s->outer)
 		count += s->defs.count;
 	const char **names = arena_array(r->arena, count, sizeof *names);
@@ -186,6 +186,9 @@ static void hint_operation(struct resolver *r, const char *name, struct span use
 	size_t n = 0;
 	for (int op = 0; op < OP_COUNT; op++)
 		names[n++] = op_table[op].name;
+	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
+		if (kind != STATEMENT_STAGE)
+			names[n++] = statement_word(kind);
 	for (const struct names *s = r->scope; s; s = s->outer)
 		for (size_t i = 0; i < s->defs.capacity; i++)
 			if (s->defs.entries[i].name)

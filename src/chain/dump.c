@@ -209,12 +209,8 @@ static void tree_declaration(struct tree *t, const struct statement *s)
 
 static void tree_statement(struct tree *t, const struct statement *s)
 {
-	static const char *const kinds[] = {
-		[STATEMENT_INPUT] = "input",   [STATEMENT_PARAM] = "param", [STATEMENT_CONST] = "const",
-		[STATEMENT_DEF] = "def",       [STATEMENT_STAGE] = "stage", [STATEMENT_NAME] = "name",
-		[STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",     [STATEMENT_CHECKPOINT] = "checkpoint"};
 	text_put(&t->text, "\n");
-	tree_open(t, kinds[s->kind]);
+	tree_open(t, statement_word(s->kind));
 	if (s->kind == STATEMENT_REPEAT)
 		tree_integer(t, s->count);
 	else if (s->kind != STATEMENT_FOR && s->kind != STATEMENT_CHECKPOINT)

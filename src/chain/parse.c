@@ -751,6 +751,15 @@ static int run(struct parse *parse)
 	return yyparse(parse, scanner);
 }
 
+const char *statement_word(enum statement_kind kind)
+{
+	static const char *const words[STATEMENT_COUNT] = {
+		[STATEMENT_INPUT] = "input",   [STATEMENT_PARAM] = "param", [STATEMENT_CONST] = "const",
+		[STATEMENT_DEF] = "def",       [STATEMENT_STAGE] = "stage", [STATEMENT_NAME] = "name",
+		[STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",     [STATEMENT_CHECKPOINT] = "checkpoint"};
+	return words[kind];
+}
+
 enum status syntax_parse(struct syntax *syntax, const struct source *source, struct arena *arena, struct diags *diags)
 {
 	*syntax = (struct syntax){.source = source};

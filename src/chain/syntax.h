@@ -95,6 +95,9 @@ enum statement_kind {
 	STATEMENT_FOR,
 	STATEMENT_CHECKPOINT,
 };
+enum { STATEMENT_COUNT = STATEMENT_CHECKPOINT + 1 };
+/* The word that a statement of KIND begins with; "stage" for those that begin with an operation's or a def's name. */
+const char *statement_word(enum statement_kind kind);
 
 /* A comment: on a line of its own before a statement, or at the end of its line. */
 struct comment {

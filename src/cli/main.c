@@ -56,6 +56,11 @@ static enum status unknown_command(struct session *s, const char *name)
 	const char *names[sizeof command_table / sizeof *command_table];
 	for (size_t i = 0; i < command_count; i++)
 		names[i] = command_table[i].name;
+	if (name[0] == '-') {
+		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "unknown option '%s' where a command is wanted", name);
+		diag_hint(&s->diags, "options before a command are --help and --version");
+		return STATUS_USAGE;
+	}
 	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "unknown command '%s'", name);
 	const char *near = suggest_nearest(name, names, command_count);
 	if (near)
@@ -86,7 +91,16 @@ static enum status help_on(struct session *s, const char *topic)
 	if (op != OP_COUNT)
 		return help_print_op(s, op);
 	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "no command and no operation is named '%s'", topic);
-	diag_hint(&s->diags, "`ckptc --help` lists the commands, `ckptc ops` the operations");
+	const char *names[sizeof command_table / sizeof *command_table + OP_COUNT];
+	for (size_t i = 0; i < command_count; i++)
+		names[i] = command_table[i].name;
+	for (size_t i = 0; i < OP_COUNT; i++)
+		names[command_count + i] = op_table[i].name;
+	const char *near = suggest_nearest(topic, names, command_count + OP_COUNT);
+	if (near)
+		diag_hint(&s->diags, "did you mean '%s'?", near);
+	else
+		diag_hint(&s->diags, "`ckptc --help` lists the commands, `ckptc ops` the operations");
 	return STATUS_USAGE;
 }
 

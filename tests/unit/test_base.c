@@ -414,6 +414,10 @@ START_TEST(suggestions)
 	             {"lgo", "log"},
 	             {"xp", "exp"},
 	             {"sinhh", "sinh"},
+	             {"tahn", "tanh"}, /* two exchanged, and not "tan" with one more */
+	             {"Sin", "sin"},
+	             {"SIGMOID", "sigmoid"},
+	             {"sinn", "sin"}, /* as near as "sinh", which begins like it, too */
 	             {"completelydifferent", NULL}};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		const char *got = suggest_nearest(cases[i].name, names, sizeof names / sizeof *names);
