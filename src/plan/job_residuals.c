@@ -5,22 +5,127 @@
  */
 #include "plan/job.h"
 
-static void mark_body(const struct body *body, bool *used)
+#include <string.h>
+
+/* What the backward pass needs of the steps that run again, looked for from the last to the first. */
+struct reach {
+	const struct lowered *lowered;
+	bool *slots;  /* of the state behind the step that is looked at: whether its value is needed */
+	bool *before; /* room for those in front of it */
+	bool *values; /* room: of a body, whether they are needed */
+	bool any;     /* some slot is */
+	bool *used;   /* by param: it is read for what is needed */
+};
+
+static enum status reach_init(struct reach *reach, const struct units *units, bool *used, struct arena *arena,
+                              struct diags *diags)
 {
-	for (size_t i = 0; i < body->instr_count; i++) {
-		const uint32_t reads[] = {body->instrs[i].v, body->instrs[i].a};
-		for (size_t k = 0; k < sizeof reads / sizeof *reads; k++)
-			if (reads[k] != NO_VALUE && body->values[reads[k]].from == FROM_PARAM)
-				used[body->values[reads[k]].param.param] = true;
-	}
+	size_t most = 0;
+	for (size_t i = 0; i < units->lowered->distinct_count; i++)
+		if (units->units[i].linear.record->value_count > most)
+			most = units->units[i].linear.record->value_count;
+	*reach = (struct reach){.lowered = units->lowered,
+	                        .slots = arena_array(arena, units->lowered->slot_count + 1, sizeof *reach->slots),
+	                        .before = arena_array(arena, units->lowered->slot_count + 1, sizeof *reach->before),
+	                        .values = arena_array(arena, most + 1, sizeof *reach->values),
+	                        .used = used};
+	return reach->slots && reach->before && reach->values ? STATUS_OK : diag_memory(diags);
 }
 
-/* Params that the backward pass reads: in derivatives, and wherever a step is recomputed. */
+static void reach_nothing(struct reach *reach)
+{
+	memset(reach->slots, 0, reach->lowered->slot_count * sizeof *reach->slots);
+	reach->any = false;
+}
+
+/* The step of LINEAR runs again: for what is needed behind it and, unless they are kept, for its residuals. */
+static void reach_over(struct reach *reach, const struct linear *linear, bool kept)
+{
+	const struct body *body = linear->record, *forward = linear->step->body;
+	const size_t slots = reach->lowered->slot_count;
+	memcpy(reach->before, reach->slots, slots * sizeof *reach->slots);
+	memset(reach->values, 0, body->value_count * sizeof *reach->values);
+	for (size_t i = 0; i < forward->out_count; i++) {
+		reach->values[forward->outs[i].value] |= reach->slots[forward->outs[i].index];
+		reach->before[forward->outs[i].index] = false;
+	}
+	for (size_t i = 0; i < linear->residual_count && !kept; i++)
+		reach->values[linear->residuals[i].value] = true;
+	for (size_t i = body->instr_count; i-- > 0;) {
+		const struct instr *instr = &body->instrs[i];
+		bool needed = reach->values[instr->out];
+		for (int k = 0; k < MAX_KEEPS; k++)
+			needed |= instr->out_keep[k] != NO_VALUE && reach->values[instr->out_keep[k]];
+		const uint32_t reads[] = {instr->v, instr->a};
+		for (size_t k = 0; k < sizeof reads / sizeof *reads && needed; k++) {
+			if (reads[k] == NO_VALUE)
+				continue;
+			reach->values[reads[k]] = true;
+			if (body->values[reads[k]].from == FROM_PARAM)
+				reach->used[body->values[reads[k]].param.param] = true;
+		}
+	}
+	for (size_t i = 0; i < body->in_count; i++)
+		reach->before[body->ins[i].index] |= reach->values[body->ins[i].value];
+	bool *made = reach->before;
+	reach->before = reach->slots;
+	reach->slots = made;
+	reach->any = memchr(made, true, slots) != NULL;
+}
+
+/* Where the states of the slots, in memory or on disk, stand; -1: empty. */
+struct places {
+	int64_t *at;
+	size_t count, capacity;
+};
+
+static bool place(struct places *places, int64_t slot, int64_t position, struct arena *arena)
+{
+	while (places->count <= (size_t)slot) {
+		int64_t *grown = arena_grow(arena, places->at, places->count, &places->capacity, sizeof *grown);
+		if (!grown)
+			return false;
+		places->at = grown;
+		grown[places->count++] = -1;
+	}
+	places->at[slot] = position;
+	return true;
+}
+
+/* What is there at the end of the first sweep: STATES, by position, and which steps are RECORDED. */
+static bool first_sweep(struct schedule *schedule, int64_t steps, bool *states, bool *recorded, struct arena *arena)
+{
+	struct places memory = {0}, disk = {0};
+	struct action action;
+	bool good = true;
+	schedule_rewind(schedule);
+	for (bool swept = steps == 0; !swept && good && schedule_next(schedule, &action);) {
+		struct places *places = action.kind == ACT_SPILL || action.kind == ACT_DISCARD ? &disk : &memory;
+		if (action.kind == ACT_SAVE || action.kind == ACT_SPILL)
+			good = place(places, action.slot, action.begin, arena);
+		else if (action.kind == ACT_DROP || action.kind == ACT_DISCARD)
+			good = place(places, action.slot, -1, arena);
+		else if (action.kind == ACT_RECORD)
+			memset(recorded + action.begin, true, (size_t)(action.end - action.begin));
+		swept = (action.kind == ACT_FORWARD || action.kind == ACT_RECORD) && action.end == steps;
+	}
+	for (size_t i = 0; i < memory.count; i++)
+		if (memory.at[i] >= 0)
+			states[memory.at[i]] = true;
+	for (size_t i = 0; i < disk.count; i++)
+		if (disk.at[i] >= 0)
+			states[disk.at[i]] = true;
+	return good;
+}
+
+/*
+ * Params that the backward pass reads: in derivatives; and where a step runs again,
+ * for what a derivative needs, as JAX leaves out of a checkpointed region's
+ * arguments those of operations that are dead there. A region ends at the next state
+ * that is kept.
+ */
 static enum status mark_params(const struct job *job, const struct units *units, bool *used, struct diags *diags)
 {
-	bool *recorded = arena_array(job->arena, units->lowered->distinct_count + 1, sizeof *recorded);
-	if (!recorded)
-		return diag_memory(diags);
 	for (size_t i = 0; i < units->lowered->distinct_count; i++) {
 		const struct linear *linear = &units->units[i].linear;
 		for (size_t k = 0; k < linear->param_count; k++)
@@ -28,22 +133,20 @@ static enum status mark_params(const struct job *job, const struct units *units,
 	}
 	if (units->by_value)
 		return STATUS_OK;
-	/* Steps that run again: those of a RECORD or FORWARD after the first sweep. */
-	struct action action;
-	int64_t end = units->lowered->steps;
-	bool swept = false;
-	schedule_rewind(job->schedule);
-	while (schedule_next(job->schedule, &action)) {
-		bool runs = action.kind == ACT_FORWARD || action.kind == ACT_RECORD;
-		for (int64_t i = action.begin; runs && swept && i < action.end; i++) {
-			const struct step *step = lowered_step(units->lowered, i, NULL);
-			if (!recorded[step->id])
-				mark_body(step->body, used);
-			recorded[step->id] = true;
-		}
-		swept |= runs && action.end == end;
+	const int64_t steps = units->lowered->steps;
+	bool *states = arena_array(job->arena, (size_t)steps + 1, sizeof *states);
+	bool *recorded = arena_array(job->arena, (size_t)steps + 1, sizeof *recorded);
+	struct reach reach;
+	if (!states || !recorded || !first_sweep(job->schedule, steps, states, recorded, job->arena))
+		return diag_memory(diags);
+	enum status status = reach_init(&reach, units, used, job->arena, diags);
+	for (int64_t i = steps; i-- > 0 && !status;) {
+		if (states[i + 1])
+			reach_nothing(&reach);
+		if (reach.any || !recorded[i])
+			reach_over(&reach, &units->units[lowered_step(units->lowered, i, NULL)->id].linear, recorded[i]);
 	}
-	return STATUS_OK;
+	return status;
 }
 
 static void add_argument(struct held *rows, size_t *count, const struct type *type, uint32_t param,

@@ -73,12 +73,14 @@ def three_layers():
         case(f"layers-{name}", policy, NAMED, jax.checkpoint(named, policy=of), *WEIGHTS)
 
 
-def halved(n):
+def halved(stages):
     """f2(checkpoint(f1)(x)), f1 the first half, the larger where odd; two or fewer are not split."""
-    if n <= 2:
-        return lambda x: jnp.sin(x) if n == 1 else jnp.sin(jnp.sin(x))
-    first = (n + 1) // 2
-    f1, f2 = halved(first), halved(n - first)
+    if len(stages) == 1:
+        return stages[0]
+    if len(stages) == 2:
+        return lambda x: stages[1](stages[0](x))
+    first = (len(stages) + 1) // 2
+    f1, f2 = halved(stages[:first]), halved(stages[first:])
     return lambda x: f2(jax.checkpoint(f1)(x))
 
 
@@ -93,7 +95,26 @@ def sines():
             return x
 
         case(f"sines-{n}", "save-all", chain, plain, x)
-        case(f"sines-{n}-recursive", "recursive", chain, halved(n), x)
+        case(f"sines-{n}-recursive", "recursive", chain, halved([jnp.sin] * n), x)
+
+
+def dense():
+    """A region's arguments are those that its backward needs: no bias behind which all is dead."""
+    def stages(W, b, c):
+        return {"matmul W": lambda v: jnp.matmul(v, W), "add b": lambda v: v + b, "add c": lambda v: v + c,
+                "mul b": lambda v: v * b, "sin": jnp.sin, "cos": jnp.cos, "exp": jnp.exp}
+
+    args = (jnp.ones((4, 4)), jnp.ones(4), jnp.ones(4), jnp.ones((5, 4)))
+    for number, text in enumerate(["exp; add b; cos", "matmul W; add b; sin; matmul W",
+                                   "matmul W; add b; sin; matmul W; add c; sin",
+                                   "matmul W; add b; sin; matmul W; add c; sin; matmul W; add b",
+                                   "sin; add b; add c; sin; cos", "sin; mul b; add c; sin; cos; add b; exp",
+                                   "exp; add b; sin; add c; exp; add b; add c; matmul W; sin"]):
+        def net(W, b, c, x, text=text):
+            return halved([stages(W, b, c)[stage] for stage in text.split("; ")])(x)
+
+        chain = "input x: f32[5,4]\nparam W: f32[4,4]\nparam b: f32[4]\nparam c: f32[4]\n" + text
+        case(f"dense-{number}-recursive", "recursive", chain, net, *args)
 
 
 def losses():
@@ -136,6 +157,7 @@ def elements():
 
 three_layers()
 sines()
+dense()
 losses()
 scans()
 elements()
