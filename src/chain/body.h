@@ -120,9 +120,9 @@ struct body {
 	struct arena *arena;
 };
 
-/* Each returns false where memory is short (arena->failed). */
 void body_init(struct body *body, struct arena *arena);
-uint32_t body_add_value(struct body *body, const struct type *type); /* NO_VALUE where memory is short */
+/* NO_VALUE, NULL or false where memory is short (arena->failed). */
+uint32_t body_add_value(struct body *body, const struct type *type);
 struct instr *body_add_instr(struct body *body, enum instr_kind kind);
 bool body_add_in(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);
 bool body_add_out(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);

@@ -246,12 +246,7 @@ static enum status resolve_operand(struct resolver *r, const struct operand *ope
 		return STATUS_OK;
 	case OPERAND_NAME: {
 		enum status status = resolve_name(r, operand->text, operand->span, ref);
-		if (status == STATUS_OK && operand->index != NO_INDEX) {
-			if (ref->element != NO_INDEX)
-				return diag_at(r->diags, STATUS_CHAIN, r->source, operand->span, "'%s' is indexed already",
-				               operand->text);
-			ref->element = operand->index;
-		}
+		ref->element = operand->index;
 		return status;
 	}
 	case OPERAND_BLOCK: {

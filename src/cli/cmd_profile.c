@@ -319,7 +319,7 @@ static struct verdict_text bottleneck(struct profiler *p, const struct point *fu
 			if (instr->kind != INSTR_OP)
 				continue;
 			products |= op_is_product(instr->op);
-			work += op_cost(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y);
+			work += op_cost(instr->op, instr->of_v, instr->of_a, instr->of_y);
 		}
 	double bytes = (double)type_bytes(&p->type), rate = bytes / (full->forward_ms * 1e-3);
 	static const double too_short = 0.5; /* ms: what starting a run takes is a part of it */

@@ -8,13 +8,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "0.1.0"
-#endif
-
 const struct command command_table[] = {
 	{"run", RUN, command_run, "[OPTIONS] CHAIN", "forward: input arrays in, output arrays out"},
 	{"grad", GRAD, command_grad, "[OPTIONS] CHAIN", "backward: input in, gradient with respect to the input out"},

@@ -212,14 +212,12 @@ static enum status parse_shape(struct session *s)
 	const char *open = strchr(text, '[');
 	struct type type = {.dtype = open ? dtype_find(text, (size_t)(open - text)) : DTYPE_COUNT};
 	const char *p = open ? open + 1 : text;
-	bool good = type.dtype < DTYPE_BITS, large = false;
+	bool good = type.dtype < DTYPE_BITS;
 	int dims = 0;
 	for (; good && (*p != ']' || p[-1] == ','); dims++) {
 		char *end;
 		p += strspn(p, " ");
-		errno = 0;
-		long long extent = strtoll(p, &end, 10);
-		large |= errno == ERANGE;
+		const long long extent = strtoll(p, &end, 10); /* the largest where it is beyond that, which no array has */
 		good = begins_number(p) && (*end == ',' || *end == ']');
 		if (good && dims < MAX_DIMS)
 			type.shape.dim[type.shape.ndim++] = extent;
@@ -228,7 +226,7 @@ static enum status parse_shape(struct session *s)
 	good = good && !p[1];
 	if (good && dims > MAX_DIMS)
 		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "option '--shape': more than %d dimensions", MAX_DIMS);
-	if (good && (large || !type_addressable(&type)))
+	if (good && !type_addressable(&type))
 		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "option '--shape': %s is too large to address", text);
 	if (!good) {
 		(void)usage(s, "option '--shape' is a type such as f32[64,256] or f64[], not ", text);

@@ -238,7 +238,6 @@ enum status grad_run(struct chain *chain, struct params *params, struct reader *
 		if (status)
 			break;
 		result->arrays++;
-		result->value_type = result->job.whole.output;
 	}
 	if (status == STATUS_OK)
 		totals_finish(result);

@@ -61,7 +61,6 @@ struct grad_result {
 	struct arena job_arena;      /* what is planned for one type of array */
 	double planning;             /* seconds that jobs took to be made */
 	bool has_job;
-	struct type value_type;
 	struct journal journal;
 	bool has_journal;
 };

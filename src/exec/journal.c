@@ -190,9 +190,7 @@ static enum status read_blobs(struct reading *r)
 		if (slot < JOURNAL_VALUE) {
 			journal->number = number;
 			journal->point_slot = slot;
-		} else if (slot == JOURNAL_VALUE) {
-			journal->resumes_value = true;
-		} else {
+		} else if (slot > JOURNAL_VALUE) {
 			journal->last_state = slot - JOURNAL_STATES;
 		}
 		journal->goes_on = journal->number >= 0 || journal->last_state >= 0;

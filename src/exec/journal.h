@@ -44,7 +44,6 @@ struct journal {
 	int64_t next;       /* the number of the point that is being written, or -1 */
 	int64_t last_state; /* the disk slot of the last durable state, or -1 */
 	bool goes_on;       /* there is something to go on from */
-	bool resumes_value; /* the output is durable */
 };
 
 /*

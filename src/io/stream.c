@@ -2,9 +2,9 @@
  * Descriptors. Every read and write of what is not the program's own goes through
  * here, where interruptions, non-blocking descriptors and short transfers are dealt with.
  *
- * The one mutable global of the library is the list of temporaries that are
- * open: a signal handler has nothing else to find them by. It is a fixed array of
- * paths that are published and withdrawn with atomic stores.
+ * The list of temporaries that are open is global: a signal handler has nothing
+ * else to find them by. It is a fixed array of paths that are published and
+ * withdrawn with atomic stores.
  */
 #include "io/stream.h"
 

@@ -46,7 +46,7 @@ struct kernels {
 	kernel *vjp_a[OP_COUNT][2];        /* da, before any sum over broadcast axes */
 	/* dst[i] += src[i] */
 	void (*accumulate)(void *dst, const void *src, size_t n);
-	/* hi[i] += src[i] in double (and, F64, the rounding errors into lo[i]: Neumaier's sum) */
+	/* hi[i] += src[i] in double, the rounding errors into lo[i] where LO is there: Neumaier's sum */
 	void (*accumulate_wide)(double *hi, double *lo, const void *src, size_t n);
 	/* Pairwise sum of n elements, in double lanes where dtype is F32; fixed order whatever the instruction set. */
 	double (*sum)(const void *v, size_t n);
@@ -55,7 +55,7 @@ struct kernels {
 	/*
 	 * Runs STEPS over the block from V to OUT keeping a tile of 16 (AVX-512), 10 (AVX2) or
 	 * 8 vectors in registers through all of them. Bit-equal to the kernels one after another. COUNT <=
-	 * RUN_MAX_STEPS; takes some 128 KiB of stack.
+	 * RUN_MAX_STEPS; takes some 64 KiB of stack.
 	 */
 	void (*run)(void *out, const void *v, const struct run_step *steps, size_t count, size_t n);
 	/* f32 <-> f64; rounding to f16 and bf16 and back in the same type. */

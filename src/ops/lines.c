@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-struct axis_view axis_view_of(const struct shape *shape, int axis)
+static struct axis_view axis_view_of(const struct shape *shape, int axis)
 {
 	struct axis_view view = {1, shape->ndim ? shape->dim[axis] : 1, 1};
 	for (int i = 0; i < axis; i++)

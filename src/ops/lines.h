@@ -16,7 +16,6 @@ struct axis_view {
 	int64_t outer, n, inner;
 };
 
-struct axis_view axis_view_of(const struct shape *shape, int axis);
 /* Of the one axis that ATTRS name, or 0-d: one line of one element. */
 struct axis_view axis_view_named(const struct attrs *attrs, const struct shape *shape);
 

@@ -145,8 +145,7 @@ void op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, c
  */
 enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed);
 /* Cost of one forward execution, in flops of an addition. */
-double op_cost(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-               const struct type *result);
+double op_cost(enum op op, const struct type *v, const struct type *a, const struct type *result);
 /* Whether OP multiplies matrices, by gemm (ops/gemm.c). */
 bool op_is_product(enum op op);
 /* AXIS of V made non-negative; false where it is out of range. */

@@ -503,12 +503,10 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 	return SCOPE_ALL;
 }
 
-double op_cost(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-               const struct type *result)
+double op_cost(enum op op, const struct type *v, const struct type *a, const struct type *result)
 {
 	double in = (double)shape_count(&v->shape), out = (double)shape_count(&result->shape);
 	double flops = op_table[op].flops > 0 ? op_table[op].flops : 0.25; /* moving an element */
-	(void)attrs;
 	switch (rules[op]) {
 	case RULE_MATMUL:
 	case RULE_LINEAR:

@@ -81,7 +81,7 @@ LANEWISE vf round_f16_f(vf x)
 	return copysign_f(select_f(y >= splat_f(65536), splat_f(INFINITY), y), x);
 }
 
-/* LEAST and LARGEST: the least normal number, and the least power of two beyond the largest; KEPT bits after the leading one */
+/* LEAST_NORMAL, and BEYOND: the least power of two beyond the largest number; KEPT bits after the leading one */
 LANEWISE vd round_short_d(vd x, int kept, double least_normal, double beyond)
 {
 	const vd a = abs_d(x);

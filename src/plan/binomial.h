@@ -7,9 +7,6 @@
 
 #include "plan/emit.h"
 
-/* C(S + R, S), the steps that S snapshots turn back with at most R + 1 evaluations each; saturates at INT64_MAX. */
-int64_t binomial_reach(int64_t snapshots, int64_t repetitions);
-
 /* A range still to be turned back with SNAPSHOTS slots, its own begin's counted. */
 struct binomial_range {
 	int64_t begin, end;

@@ -58,8 +58,7 @@ enum status segments_schedule(const struct emit_context *context, int64_t steps,
 int64_t segments_evaluations(int64_t steps, int64_t length, int64_t kept);
 enum status recursive_schedule(const struct emit_context *context, int64_t steps);
 int64_t recursive_evaluations(int64_t steps);
-enum status revolve_schedule(const struct emit_context *context, int64_t steps, int64_t snapshots);
-/* The same over parts of LENGTH steps, each recorded as one, and its evaluations. */
+/* Revolve over parts of LENGTH steps, each recorded as one, and its evaluations. */
 enum status revolve_parts_schedule(const struct emit_context *context, int64_t steps, int64_t length,
                                    int64_t snapshots);
 int64_t revolve_parts_evaluations(int64_t steps, int64_t length, int64_t snapshots);

@@ -86,14 +86,14 @@ enum status job_make_budgets(struct job *jobs, const struct policy *const *polic
                              struct arena *arena, struct diags *diags);
 void job_free(struct job *job);
 /*
- * The residual report, of whole arrays: rows in ROWS (arguments first: params as
- * declared, the input, consts; then outputs in program order). BYTES of a row are
- * type_bytes(type).
+ * The residual report, of whole arrays: the rows of LIST (arguments first: params as
+ * declared, the input, consts; then outputs in program order), each of type_bytes of
+ * its type.
  */
 enum status job_residuals(const struct job *job, struct held_list *list, struct diags *diags);
 /* Whether the gradient of param I is made row by row, and not summed. */
 bool job_has_rows(const struct job *job, size_t i);
-/* Elements of a param whose gradient is summed; the bytes of its accumulators. */
+/* Bytes of the accumulators of a param whose gradient is summed. */
 int64_t param_sum_bytes(const struct param *param);
 /*
  * Bytes of a tile's own part of the gradient of param I, a multiple of 8, where there are tiles; 0 where the

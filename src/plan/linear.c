@@ -463,7 +463,7 @@ static void turn_back(struct linearizer *l, size_t at)
 		return;
 	const struct op_info *info = &op_table[from->op];
 	const struct value *values = l->body->values;
-	l->out->backward_cost += op_cost(from->op, from->attrs, from->of_v, from->of_a, from->of_y) * (bits == 3 ? 2 : 1);
+	l->out->backward_cost += op_cost(from->op, from->of_v, from->of_a, from->of_y) * (bits == 3 ? 2 : 1);
 	if (info->class == OP_CLASS_GENERAL) {
 		unsigned needs = needs_of(l, from);
 		prepare_needs(l, from, needs);
@@ -542,7 +542,7 @@ static void recompute(struct linearizer *l, uint32_t id)
 			l->map[outs[k]] = made[k];
 		}
 		if (from->kind == INSTR_OP)
-			l->out->recompute_cost += op_cost(from->op, from->attrs, from->of_v, from->of_a, from->of_y);
+			l->out->recompute_cost += op_cost(from->op, from->of_v, from->of_a, from->of_y);
 		l->out->recomputed += from->step != last;
 		last = from->step;
 	}
@@ -751,7 +751,7 @@ static void finish_record(struct linearizer *l)
 			if (l->keep[i][k] != NO_VALUE && l->stamp[l->keep[i][k]] == l->epoch)
 				instr->out_keep[k] = l->keep[i][k];
 		if (instr->kind == INSTR_OP)
-			l->out->forward_cost += op_cost(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y);
+			l->out->forward_cost += op_cost(instr->op, instr->of_v, instr->of_a, instr->of_y);
 	}
 	struct body *only = arena_alloc(l->arena, sizeof *only);
 	if (!only) {

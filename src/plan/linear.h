@@ -42,7 +42,6 @@ struct linear {
 	int64_t recomputed;                   /* steps that the backward body executes again */
 	double forward_cost;                  /* of one forward execution */
 	double recompute_cost, backward_cost; /* of forward operations in the backward body; of derivatives */
-	bool useless_region; /* a region saves nothing because it is the whole body, or nothing follows it */
 };
 
 /*

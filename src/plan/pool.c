@@ -19,12 +19,6 @@ void pool_free(struct pool *pool)
 	pool->count = pool->capacity = 0;
 }
 
-void pool_clear(struct pool *pool)
-{
-	pool->count = 0;
-	pool->top = 0;
-}
-
 static void remove_hole(struct pool *pool, size_t at)
 {
 	memmove(pool->holes + at, pool->holes + at + 1, (pool->count - at - 1) * sizeof *pool->holes);

@@ -28,8 +28,6 @@ enum { POOL_ALIGN = 64 };
 
 void pool_init(struct pool *pool, const struct allocator *allocator);
 void pool_free(struct pool *pool);
-/* Everything is free again; the peak stays. */
-void pool_clear(struct pool *pool);
 /* An offset for SIZE bytes, a multiple of POOL_ALIGN; -1, and nothing is changed, where the slab would have over POOL_MOST. */
 int64_t pool_get(struct pool *pool, int64_t size);
 /* Frees what pool_get gave for SIZE; false where memory for the list of holes is short. */

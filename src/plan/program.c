@@ -622,18 +622,6 @@ static bool place_arrays(struct compiler *c, int64_t begin)
 	return good;
 }
 
-static void add_costs(struct compiler *c)
-{
-	for (size_t i = 0; i < c->body->instr_count; i++) {
-		const struct instr *instr = &c->body->instrs[i];
-		if (!c->live[i] || instr->kind > INSTR_VJP)
-			continue;
-		double cost = op_cost(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y);
-		c->out->cost +=
-			instr->kind == INSTR_VJP && instr->out != NO_VALUE && instr->out_a != NO_VALUE ? 2 * cost : cost;
-	}
-}
-
 /* Lists whose sizes the body tells. */
 static bool reserve(struct compiler *c)
 {
@@ -681,7 +669,6 @@ static bool compile(struct compiler *c)
 	c->frame->registers = c->frame->scratch + (c->scratch + 63) / 64 * 64;
 	if (!place_arrays(c, c->frame->registers + c->register_bytes))
 		return false;
-	add_costs(c);
 	c->out->member = c->register_bytes > c->team_scratch ? c->register_bytes : c->team_scratch;
 	for (size_t i = 0; i < c->body->value_count; i++) {
 		int64_t bytes = c->body->values[i].type ? type_bytes(c->body->values[i].type) : 0;

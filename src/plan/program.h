@@ -26,7 +26,6 @@ struct program {
 	int64_t workspace;    /* bytes, 64-byte aligned, fixed by the types alone: temporaries, blocks, op scratch */
 	int64_t member;       /* bytes that a further member of a team needs */
 	int64_t widest;       /* bytes of its largest array */
-	double cost;          /* flops of the forward operations in it, and of the derivatives */
 	int32_t levels;       /* of loops whose counters it reads or moves */
 	bool takes_cotangent; /* it writes into the array of a cotangent that it owns */
 	bool uses_gemm;       /* OpenBLAS must be loaded before it runs */

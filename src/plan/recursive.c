@@ -96,9 +96,7 @@ int64_t recursive_evaluations(int64_t steps)
 		if (m % 2 == 0) {
 			small = 2 * small + large;
 		} else {
-			__int128 smaller = small;
-			small = smaller;
-			large = smaller + 2 * large;
+			large = small + 2 * large;
 		}
 	}
 	return saturate(total);

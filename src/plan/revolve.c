@@ -24,7 +24,8 @@
 
 #include "plan/binomial.h"
 
-int64_t binomial_reach(int64_t snapshots, int64_t repetitions)
+/* C(S + R, S), the steps that S snapshots turn back with at most R + 1 evaluations each; saturates at INT64_MAX. */
+static int64_t binomial_reach(int64_t snapshots, int64_t repetitions)
 {
 	if (snapshots < 0 || repetitions < 0)
 		return 0;
@@ -188,11 +189,6 @@ enum status revolve_parts_schedule(const struct emit_context *context, int64_t s
 	revolve_rewind(&r->head);
 	*context->schedule = &r->head;
 	return STATUS_OK;
-}
-
-enum status revolve_schedule(const struct emit_context *context, int64_t steps, int64_t snapshots)
-{
-	return revolve_parts_schedule(context, steps, 1, snapshots);
 }
 
 /* Evaluations of the first step: one for each time that its range is cut, and the recording one. */

@@ -357,7 +357,8 @@ unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, con
 	return flags;
 }
 
-int64_t spec_stored(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator)
+/* Bytes that SCHEDULE holds when the first sweep ends, what is fixed left out; -1 where memory is short. */
+static int64_t spec_stored(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator)
 {
 	const struct step_costs *costs = &spec->costs;
 	unsigned char *flags = spec_held(spec, schedule, allocator);

@@ -35,7 +35,5 @@ enum status spec_figures(const struct spec *spec, struct schedule *schedule, con
 /* What SCHEDULE holds, by position, when the first sweep ends: a sum of these, for steps + 1 positions. */
 enum { SPEC_RESIDUAL = 1, SPEC_STATE = 2 };
 unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator);
-/* Bytes that SCHEDULE holds when the first sweep ends, what is fixed left out; -1 where memory is short. */
-int64_t spec_stored(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator);
 
 #endif

@@ -39,7 +39,13 @@ void tile_measure(struct tile_row *row, const struct body *body)
 	}
 }
 
-int64_t tile_block(const struct tile_row *row)
+/*
+ * Rows of a block of sums: a function of the chain and its types alone. What is
+ * made of a block is to stay in the second-level cache; where products read
+ * weights that do not, it is as much as twice them, which a tile reads and whose
+ * gradients it adds up.
+ */
+static int64_t tile_block(const struct tile_row *row)
 {
 	double bytes = !row->products                         ? TILE_BYTES
 	               : 2 * row->weights > MATMUL_TILE_BYTES ? 2 * row->weights

@@ -19,13 +19,6 @@ struct tile_row {
 bool tile_multiplies(const struct body *body);
 /* Adds what the values of BODY take to ROW->bytes: of all its rows; the caller divides. A loop's count by its turns. */
 void tile_measure(struct tile_row *row, const struct body *body);
-/*
- * Rows of a block of sums: a function of the chain and its types alone. What is
- * made of a block is to stay in the second-level cache; where products read
- * weights that do not, it is as much as twice them, which a tile reads and whose
- * gradients it adds up.
- */
-int64_t tile_block(const struct tile_row *row);
 /* The same for a chain lowered for a forward run, on an input of ROWS rows (elements where it is flat). */
 int64_t tile_block_of(const struct lowered *whole, int64_t rows);
 

@@ -1,5 +1,5 @@
 /*
- * Making steps ready: each distinct step is linearised once and its four
+ * Making steps ready: each distinct step is linearised once and its five
  * programs compiled once, however often it is run.
  */
 #include "plan/machine.h"

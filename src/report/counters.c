@@ -19,7 +19,8 @@ double row_reduction(const struct policy_row *row)
 	return all > 0 ? 100.0 * (double)(all - row->counters.peak_bytes) / (double)all : 0;
 }
 
-double row_efficiency(const struct policy_row *row)
+/* Reduction over overhead; -1 where there is no overhead. */
+static double row_efficiency(const struct policy_row *row)
 {
 	double overhead = row_overhead(row);
 	return overhead > 0 ? row_reduction(row) / overhead : -1;

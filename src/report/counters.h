@@ -22,8 +22,6 @@ struct policy_row {
 double row_overhead(const struct policy_row *row);
 /* Memory that is saved against save-all's peak, in percent. */
 double row_reduction(const struct policy_row *row);
-/* Reduction over overhead; -1 where there is no overhead. */
-double row_efficiency(const struct policy_row *row);
 
 /* Of a row without figures: "infeasible, least 1248 bytes". */
 enum { ROW_TEXT = 64 };
@@ -34,7 +32,7 @@ void report_row_json(const struct policy_row *row, const struct text *text);
 /* {"policies":[...]}, a table, csv, or lines: "every:4 evaluations=28 ... peak_bytes=1760 ... pareto knee". */
 enum status report_policies(const struct policy_row *rows, size_t count, enum report_format format,
                             const struct text *text, struct arena *arena, struct diags *diags);
-/* One run's counters: "key value" lines, or the JSON object; PREDICTED beside where it differs. */
+/* One run's counters: "key value" lines, or the JSON object; PREDICTED beside. */
 void report_stats(const struct policy_row *measured, const struct policy_row *predicted, enum report_format format,
                   const struct text *text);
 

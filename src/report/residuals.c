@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-int64_t residuals_total(const struct held_list *list)
+/* Sum of the rows' bytes. */
+static int64_t residuals_total(const struct held_list *list)
 {
 	int64_t total = 0;
 	for (size_t i = 0; i < list->count; i++)

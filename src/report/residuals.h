@@ -10,7 +10,5 @@ enum status report_residuals(const struct chain *chain, const struct held_list *
                              const struct text *text, struct arena *arena, struct diags *diags);
 /* What a row is, and its place in the source: "output of sin from f.ck:6:9 (g)". NULL where memory is short. */
 const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena);
-/* Sum of the rows' bytes. */
-int64_t residuals_total(const struct held_list *list);
 
 #endif

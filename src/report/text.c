@@ -69,16 +69,6 @@ void text_csv(const struct text *text, const char *field)
 	text_put(text, "\"");
 }
 
-void text_number(const struct text *text, double value)
-{
-	if (!isfinite(value))
-		text_put(text, "null");
-	else if (value == floor(value) && fabs(value) < 1e15)
-		text_printf(text, "%.0f", value);
-	else
-		text_printf(text, "%.6g", value);
-}
-
 const char *text_bytes(int64_t bytes, char buffer[32])
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};

@@ -18,8 +18,6 @@ void text_json(const struct text *text, const char *string);
 void text_xml(const struct text *text, const char *string);
 /* A CSV field, quoted where it must be. */
 void text_csv(const struct text *text, const char *field);
-/* A number as JSON has it: integers without a point, infinities and NaN as null. */
-void text_number(const struct text *text, double value);
 /* "1.5 KiB": bytes for people. */
 const char *text_bytes(int64_t bytes, char buffer[32]);
 

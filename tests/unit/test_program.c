@@ -1201,7 +1201,6 @@ START_TEST(affine_run)
 	ck_assert_uint_eq(launches->micros[0].step_count, 1000);
 	ck_assert_uint_eq(launches->registers, 0);
 	ck_assert_int_le(program.workspace, 4096);
-	ck_assert(program.cost > 999 * 5000.0 && program.cost < 1001 * 5000.0);
 	ck_assert(!program.uses_gemm);
 	model_free(&m);
 }
@@ -1371,7 +1370,7 @@ START_TEST(many_groups)
 }
 END_TEST
 
-/* What nobody reads is not computed, and costs nothing. */
+/* What nobody reads is not computed. */
 START_TEST(dead_dropped)
 {
 	struct model m;
@@ -1384,7 +1383,6 @@ START_TEST(dead_dropped)
 	compile_by_hand(&m, &program, v);
 	ck_assert_uint_eq(program.launch_count, 1);
 	ck_assert_uint_eq(program.launches[0].micro_count, 1);
-	ck_assert(program.cost > 159 && program.cost < 161);
 	model_free(&m);
 }
 END_TEST
