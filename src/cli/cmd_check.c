@@ -437,7 +437,7 @@ enum status command_check(struct session *s)
 	if (!status)
 		status = session_bind(s, true, DTYPE_F64);
 	if (!status)
-		status = session_open_text(s, &c.out, NULL, false);
+		status = session_open_report(s, &c.out);
 	if (status)
 		return status;
 	text_put(&c.out.text, json ? "{\"checks\":[" : csv ? "check,result,detail\n" : "");

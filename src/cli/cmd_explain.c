@@ -237,7 +237,7 @@ enum status command_explain(struct session *s)
 	if (!status)
 		status = units_make(&units, &lowered, job.policy, &s->arena, &s->diags);
 	if (!status)
-		status = session_open_text(s, &file, NULL, false);
+		status = session_open_report(s, &file);
 	if (status) {
 		job_free(&job);
 		return status;

@@ -8,7 +8,7 @@ enum status command_fmt(struct session *s)
 		s->file = "-";
 	enum status status = session_load_syntax(s);
 	if (!status)
-		status = session_open_text(s, &file, s->values[OPTION_OUTPUT], false);
+		status = session_open_report(s, &file);
 	if (status)
 		return status;
 	syntax_format(&s->syntax, file.text.write, file.text.context);

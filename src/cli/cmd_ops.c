@@ -58,7 +58,7 @@ enum status command_ops(struct session *s)
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "'ckptc ops' takes no chain");
 		return STATUS_USAGE;
 	}
-	enum status status = session_open_text(s, &file, NULL, false);
+	enum status status = session_open_report(s, &file);
 	if (status)
 		return status;
 	if (s->format == REPORT_JSON)

@@ -262,7 +262,7 @@ static enum status print_schedule(struct planning *p)
 	const char *text = s->policy_count ? s->policies[0] : s->memory ? "auto" : "save-all";
 	enum status status = subject_policy(&p->subject, text, &policy);
 	if (!status)
-		status = session_open_text(s, &file, NULL, false);
+		status = session_open_report(s, &file);
 	if (status)
 		return status;
 	status = subject_plan(&p->subject, policy, &row, &file.text, NULL, &s->diags);
@@ -288,7 +288,7 @@ static enum status print_table(struct planning *p)
 		return status;
 	mark_front(p->rows, p->count);
 	struct text_file file;
-	status = session_open_text(s, &file, NULL, false);
+	status = session_open_report(s, &file);
 	if (status)
 		return status;
 	status = report_policies(p->rows, p->count, s->format, &file.text, &s->arena, &s->diags);
@@ -323,7 +323,7 @@ static enum status print_difference(struct planning *p)
 		for (size_t k = 0; k < lists[i].count; k++)
 			lists[i].rows[k].step = -1;
 	struct text_file file;
-	status = session_open_text(s, &file, NULL, false);
+	status = session_open_report(s, &file);
 	if (status)
 		return status;
 	status = report_difference(lists, s->format, &file.text, &s->arena, &s->diags);

@@ -491,7 +491,7 @@ static enum status profile(struct session *s, struct plot *plot)
 	if (!status)
 		status = profile_given(&p, intervals, &count);
 	if (!status)
-		status = session_open_text(s, &file, NULL, false);
+		status = session_open_report(s, &file);
 	if (p.data >= 0)
 		close(p.data);
 	if (p.sink >= 0)

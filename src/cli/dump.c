@@ -180,7 +180,7 @@ enum status command_dump(struct session *s)
 	struct text_file file;
 	enum status status = what == 0 ? session_load_syntax(s) : session_load_chain(s);
 	if (!status)
-		status = session_open_text(s, &file, s->values[OPTION_OUTPUT], false);
+		status = session_open_report(s, &file);
 	if (status)
 		return status;
 	if (what == 0)

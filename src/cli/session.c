@@ -367,6 +367,11 @@ enum status session_open_text(struct session *s, struct text_file *file, const c
 	return STATUS_OK;
 }
 
+enum status session_open_report(struct session *s, struct text_file *file)
+{
+	return session_open_text(s, file, s->values[OPTION_OUTPUT], false);
+}
+
 enum status session_close_text(struct text_file *file)
 {
 	flush_text(file);

@@ -25,7 +25,6 @@ enum {
 	BACKWARDS = GRAD | RESIDUALS | PLAN | EXPLAIN | CHECK | PROFILE,
 	DATA = RUN | BACKWARDS,
 	CHAINS = DATA | FMT,
-	OUTPUTS = RUN | GRAD | FMT,
 	ALL = DATA | OPS | FMT,
 };
 
@@ -137,6 +136,8 @@ struct text_file {
 	enum status status;
 };
 enum status session_open_text(struct session *session, struct text_file *file, const char *path, bool error);
+/* Where a command's own report goes: --output, else standard output. */
+enum status session_open_report(struct session *session, struct text_file *file);
 enum status session_close_text(struct text_file *file);
 void session_close(struct session *session);
 
