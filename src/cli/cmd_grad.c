@@ -43,19 +43,21 @@ static enum status open_sides(struct session *s, struct side *value, struct side
 	return status;
 }
 
-static const struct param_gradient *find_gradient(struct session *s, const struct grad_result *result, const char *name,
-                                                  size_t length)
+/* The param that NAME, of LENGTH bytes, names: its *INDEX. STATUS_USAGE where it is none. */
+static enum status find_param(struct session *s, const char *name, size_t length, size_t *index)
 {
 	const char *names[64];
 	size_t count = 0;
-	for (size_t i = 0; i < result->param_count; i++) {
+	for (size_t i = 0; i < s->chain.param_count; i++) {
 		const struct param *param = &s->chain.params[i];
-		if (strlen(param->name) == length && !memcmp(param->name, name, length) && param->differentiated)
-			return &result->params[i];
-		if (strlen(param->name) == length && !memcmp(param->name, name, length)) {
+		const bool same = strlen(param->name) == length && !memcmp(param->name, name, length);
+		*index = i;
+		if (same && param->differentiated)
+			return STATUS_OK;
+		if (same) {
 			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "'%s' is a const, which is not differentiated", param->name);
 			diag_hint(&s->diags, "declared as `param %s` it is", param->name);
-			return NULL;
+			return STATUS_USAGE;
 		}
 		if (param->differentiated && count < 64)
 			names[count++] = param->name;
@@ -65,7 +67,7 @@ static const struct param_gradient *find_gradient(struct session *s, const struc
 	const char *near = copy ? suggest_nearest(copy, names, count) : NULL;
 	if (near)
 		diag_hint(&s->diags, "did you mean '%s'?", near);
-	return NULL;
+	return STATUS_USAGE;
 }
 
 /* Whether there is something to add to. What is there and cannot be read is found when it is read. */
@@ -124,16 +126,19 @@ static enum status write_gradient(struct session *s, const struct grad_result *r
                                   struct gradient_files *files)
 {
 	const char *path = strchr(option, '=') + 1;
-	const struct param_gradient *g = find_gradient(s, result, option, (size_t)(path - 1 - option));
-	if (!g)
-		return STATUS_USAGE;
-	const struct type type = written_type(s, result, (size_t)(g - result->params));
+	size_t param;
+	enum status status = find_param(s, option, (size_t)(path - 1 - option), &param);
+	if (status)
+		return status;
+	const struct param_gradient *g = &result->params[param];
+	const struct type type = written_type(s, result, param);
 	void *copy = allocator_get(s->allocator, g->size + 1, 1);
 	if (!copy)
 		return diag_memory(&s->diags);
 	memcpy(copy, g->data, g->size);
-	enum status status = s->given[OPTION_ACCUMULATE] ? add_file(s, path, NULL, &type, copy) : STATUS_OK;
 	struct output *output;
+	if (s->given[OPTION_ACCUMULATE])
+		status = add_file(s, path, NULL, &type, copy);
 	if (!status)
 		status = open_gradient(s, files, path, &output);
 	if (!status)
@@ -243,18 +248,10 @@ static enum status check_options(struct session *s)
 			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--grad wants NAME=FILE, not %s", s->grads[i]);
 			return STATUS_USAGE;
 		}
-	for (size_t i = 0; i < s->grad_count; i++) {
-		size_t length = strcspn(s->grads[i], "=");
-		bool known = false;
-		for (size_t k = 0; k < s->chain.param_count; k++)
-			known |= s->chain.params[k].differentiated && strlen(s->chain.params[k].name) == length &&
-			         !strncmp(s->chain.params[k].name, s->grads[i], length);
-		if (!known) {
-			struct grad_result none = {.param_count = s->chain.param_count};
-			none.params = arena_array(&s->arena, s->chain.param_count + 1, sizeof *none.params);
-			(void)find_gradient(s, &none, s->grads[i], length);
-			return STATUS_USAGE;
-		}
+	for (size_t i = 0, param; i < s->grad_count; i++) {
+		enum status status = find_param(s, s->grads[i], strcspn(s->grads[i], "="), &param);
+		if (status)
+			return status;
 	}
 	if (s->given[OPTION_ACCUMULATE] && !s->given[OPTION_GRADS] && !s->grad_count) {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--accumulate goes with --grads or --grad");

@@ -277,17 +277,11 @@ static enum status understand_words(struct session *s)
 /* What each of the policies that are asked for must fit: where none is, plan and others take several. */
 static enum status check_policy(struct session *s, const struct policy *policy)
 {
-	if (!s->max_checkpoints || policy_takes_most(policy))
+	if (!s->max_checkpoints || policy_is(policy, TRAIT_LIMITED))
 		return STATUS_OK;
 	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' takes no --max-checkpoints", policy->text);
 	diag_hint(&s->diags, "every:N, sqrt, revolve:S, online:S and disk-revolve:S do");
 	return STATUS_USAGE;
-}
-
-/* Whether it may keep states on disk. */
-static bool takes_disk(const struct policy *policy)
-{
-	return policy->kind == POLICY_disk_revolve || policy->kind == POLICY_budget || policy->kind == POLICY_auto;
 }
 
 static enum status understand_policies(struct session *s)
@@ -295,7 +289,7 @@ static enum status understand_policies(struct session *s)
 	const bool several = s->command->letter & (PLAN | CHECK | PROFILE);
 	const char *text = s->policy_count ? s->policies[0] : s->memory ? "auto" : "save-all";
 	enum status status = policy_parse(&s->policy, text, &s->arena, &s->diags);
-	bool spilled = !s->policy_count && (several || takes_disk(&s->policy));
+	bool spilled = !s->policy_count && (several || policy_is(&s->policy, TRAIT_ON_DISK));
 	if (!status && s->policy_count > 1 && !several) {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "one policy is wanted, and this is another: %s", s->policies[1]);
 		diag_hint(&s->diags, "`ckptc plan` compares several; P+Q is either of two by value");
@@ -304,7 +298,7 @@ static enum status understand_policies(struct session *s)
 	for (size_t i = 0; i < s->policy_count && !status; i++) {
 		struct policy policy;
 		status = policy_parse(&policy, s->policies[i], &s->arena, &s->diags);
-		spilled |= takes_disk(&policy);
+		spilled |= policy_is(&policy, TRAIT_ON_DISK);
 		if (!status)
 			status = check_policy(s, &policy);
 	}
@@ -314,7 +308,7 @@ static enum status understand_policies(struct session *s)
 	for (size_t i = 0; i < s->compared_count && !status; i++) {
 		struct policy policy;
 		status = policy_parse(&policy, s->compared[i], &s->arena, &s->diags);
-		spilled |= takes_disk(&policy);
+		spilled |= policy_is(&policy, TRAIT_ON_DISK);
 		if (status && i && !s->file && !s->text) /* what stands there is the chain */
 			diag_hint(&s->diags, "option '--diff' wants two policies: --diff P Q");
 	}

@@ -61,7 +61,6 @@ static int spell(char text[40], bool negative, const char *digits, int count, in
 	return (int)(out - text);
 }
 
-#ifdef __SIZEOF_INT128__
 __extension__ typedef unsigned __int128 wide;
 
 static const uint64_t powers[] = {1,
@@ -163,7 +162,6 @@ static int shortest_exact(char digits[SIGNIFICANT + 2], int *exponent, double si
 	*exponent = count - 1 + j - v.p;
 	return count;
 }
-#endif
 
 /* Whether the decimal TEXT is SIZE when it is read as a DTYPE. */
 static bool is_read_as(const char *text, double size, enum dtype dtype)
@@ -220,11 +218,9 @@ static int shortest_tried(char digits[SIGNIFICANT + 2], int *exponent, double si
 static int shortest(char digits[SIGNIFICANT + 2], int *exponent, double size, enum dtype dtype)
 {
 	int count;
-#ifdef __SIZEOF_INT128__
 	if (size >= 1e-6 && size < 1e17)
 		count = shortest_exact(digits, exponent, size, &precisions[dtype]);
 	else
-#endif
 		count = shortest_tried(digits, exponent, size, dtype);
 	while (count > 1 && digits[count - 1] == '0')
 		count--;

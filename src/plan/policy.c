@@ -14,7 +14,7 @@
 enum argument { NONE, COUNT, NUMBER, NAMES, BYTES };
 
 const struct policy_info policy_table[POLICY_COUNT] = {
-#define POLICY(ID, NAME, ARGUMENT, PLACEHOLDER, BY_VALUE, DOC) {NAME, PLACEHOLDER, BY_VALUE, DOC},
+#define POLICY(ID, NAME, ARGUMENT, PLACEHOLDER, TRAITS, DOC) {NAME, PLACEHOLDER, TRAITS, DOC},
 #include "plan/policies.def"
 };
 
@@ -43,7 +43,7 @@ static enum status unknown_policy(const struct parser *p, const char *text, size
 	const char *list = "";
 	for (int i = 0; i < POLICY_COUNT; i++) {
 		const char *name = policy_table[i].name, *argument = policy_table[i].argument;
-		if (!name || (p->block && !policy_table[i].by_value && i != POLICY_save_all))
+		if (!name || (p->block && !(policy_table[i].traits & TRAIT_BY_VALUE) && i != POLICY_save_all))
 			continue;
 		names[count++] = name;
 		list = arena_printf(p->arena, "%s%s%s%s%s", list, count > 1 ? ", " : "", name, argument ? ":" : "",
@@ -206,10 +206,9 @@ enum status policy_parse_block(struct policy *policy, const char *text, const st
 	return STATUS_CHAIN;
 }
 
-bool policy_takes_most(const struct policy *policy)
+bool policy_is(const struct policy *policy, enum policy_trait trait)
 {
-	return policy->kind == POLICY_every || policy->kind == POLICY_sqrt || policy->kind == POLICY_revolve ||
-	       policy->kind == POLICY_online || policy->kind == POLICY_disk_revolve;
+	return (policy_table[policy->kind].traits & trait) != 0;
 }
 
 static enum status wrong_bytes(const char *text, struct diags *diags)
@@ -260,7 +259,7 @@ enum status bytes_parse(const char *text, int64_t *bytes, struct diags *diags)
 
 /* Values. */
 
-bool policy_by_value(const struct policy *policy) { return policy_table[policy->kind].by_value; }
+bool policy_by_value(const struct policy *policy) { return policy_is(policy, TRAIT_BY_VALUE); }
 
 static bool names_hold(const struct policy *policy, const char *name)
 {

@@ -14,6 +14,12 @@ enum policy_kind {
 	POLICY_COUNT
 };
 
+enum policy_trait {
+	TRAIT_BY_VALUE = 1, /* says of each array whether it may be saved */
+	TRAIT_LIMITED = 2,  /* max_checkpoints means something to it */
+	TRAIT_ON_DISK = 4,  /* may keep states there */
+};
+
 struct policy {
 	enum policy_kind kind;
 	const char *text;         /* canonical, bytes as written: "every:4", "names:a,b", "dots+names:a", "budget:2GiB" */
@@ -36,8 +42,8 @@ enum status bytes_parse(const char *text, int64_t *bytes, struct diags *diags);
 /* The same for `checkpoint policy=TEXT` at SPAN of SOURCE: one by value. STATUS_CHAIN. */
 enum status policy_parse_block(struct policy *policy, const char *text, const struct source *source, struct span span,
                                struct arena *arena, struct diags *diags);
-bool policy_takes_most(const struct policy *policy); /* whether max_checkpoints means something to it */
-bool policy_by_value(const struct policy *policy);   /* nothing ... P+Q; save-all is both and says false */
+bool policy_is(const struct policy *policy, enum policy_trait trait);
+bool policy_by_value(const struct policy *policy); /* nothing ... P+Q; save-all is both and says false */
 
 /* An array of the forward pass, as a policy by value sees it. */
 struct policy_value {
@@ -109,7 +115,7 @@ int64_t policy_evaluations(const struct policy *policy, int64_t steps);
 struct policy_info {
 	const char *name;     /* "every" */
 	const char *argument; /* "N", "a,b", "BYTES", or NULL */
-	bool by_value;
+	unsigned traits;      /* of enum policy_trait */
 	const char *doc;
 };
 extern const struct policy_info policy_table[POLICY_COUNT];

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROW_BYTES = TIMELINE_ROWS / 8, LAYER_BYTES = TIMELINE_COLUMNS * ROW_BYTES, LAYER_HELD = 4, LAYER_DISK = 5 };
+enum { ROW_BYTES = TIMELINE_ROWS / 8, LAYER_BYTES = TIMELINE_COLUMNS * ROW_BYTES };
 
 enum status timeline_init(struct timeline *timeline, int64_t steps, double column, struct arena *arena,
                           struct diags *diags)

@@ -70,8 +70,16 @@ struct timeline {
 	struct arena *arena;
 };
 
-/* The layers of cells: forward, record, recompute, backward, held in memory, held on disk. */
-enum { TIMELINE_LAYERS = 6 };
+/* The layers of cells: what runs, and from LAYER_HELD on what is held, in memory and on disk. */
+enum timeline_layer {
+	LAYER_FORWARD,
+	LAYER_RECORD,
+	LAYER_RECOMPUTE,
+	LAYER_BACKWARD,
+	LAYER_HELD,
+	LAYER_DISK,
+	TIMELINE_LAYERS
+};
 
 /* An empty timeline of STEPS steps in ARENA, whose first columns are of COLUMN. STATUS_LIMIT. */
 enum status timeline_init(struct timeline *timeline, int64_t steps, double column, struct arena *arena,

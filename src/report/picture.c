@@ -31,7 +31,10 @@ static const char *const layer_classes[TIMELINE_LAYERS] = {"forward",  "record",
 
 static int layer_of(enum event_kind kind)
 {
-	return kind <= EVENT_BACKWARD ? (int)kind : kind == EVENT_SAVE ? 4 : kind == EVENT_DISK_SAVE ? 5 : -1;
+	return kind <= EVENT_BACKWARD    ? (int)kind
+	       : kind == EVENT_SAVE      ? LAYER_HELD
+	       : kind == EVENT_DISK_SAVE ? LAYER_DISK
+	                                 : -1;
 }
 
 /* Schedules. */
@@ -63,7 +66,7 @@ static void put_hover(const struct text *text, const struct picture_run *run, co
 	svg_value(unit_of(run), s->from * scale_of(run), from);
 	svg_value(unit_of(run), s->to * scale_of(run), to);
 	text_put(text, "<title>");
-	if (layer_of(s->kind) >= 4)
+	if (layer_of(s->kind) >= LAYER_HELD)
 		text_printf(text, "state %lld held%s, %s to %s", (long long)s->begin,
 		            s->kind == EVENT_DISK_SAVE ? " on disk" : "", from, to);
 	else if (s->end - s->begin == 1)
@@ -98,7 +101,7 @@ static void put_segments(const struct text *text, const struct svg_panel *panel,
 			continue;
 		ends_of(panel, run, s, p);
 		if (each || !open)
-			text_printf(text, "<path class=\"%s %s\" d=\"", layer_classes[layer], layer >= 4 ? "bar" : "line");
+			text_printf(text, "<path class=\"%s %s\" d=\"", layer_classes[layer], layer >= LAYER_HELD ? "bar" : "line");
 		open = true;
 		if (each || fabs(p[0] - at[0]) > 0.05 || fabs(p[1] - at[1]) > 0.05)
 			text_printf(text, "M%.1f %.1f", p[0], p[1]);
@@ -122,7 +125,7 @@ static void put_segments(const struct text *text, const struct svg_panel *panel,
 static size_t cell_runs(const struct text *text, const struct svg_panel *panel, const struct timeline *t, double scale,
                         int layer, int gap)
 {
-	bool along = layer >= 4;
+	bool along = layer >= LAYER_HELD;
 	int columns = (int)fmin(ceil(t->end / t->column), TIMELINE_COLUMNS);
 	int lines = along ? TIMELINE_ROWS : columns, length = along ? columns : TIMELINE_ROWS;
 	double height = panel->height / TIMELINE_ROWS, low = panel->top + panel->height;
@@ -158,7 +161,7 @@ static void put_cells(const struct text *text, const struct svg_panel *panel, co
 		gap = 2 * gap + 1;
 	if (cell_runs(NULL, panel, run->timeline, scale, layer, gap) == 0)
 		return;
-	text_printf(text, "<path class=\"%s area%s\" d=\"", layer_classes[layer], layer >= 4 ? " bars" : "");
+	text_printf(text, "<path class=\"%s area%s\" d=\"", layer_classes[layer], layer >= LAYER_HELD ? " bars" : "");
 	cell_runs(text, panel, run->timeline, scale, layer, gap);
 	text_put(text, "\"/>\n");
 }
@@ -179,7 +182,8 @@ static double put_steps(const struct text *text, const struct picture_run *run, 
 {
 	static const char *const names[TIMELINE_LAYERS] = {
 		"forward", "forward, residuals kept", "recomputed", "backward", "state held", "state on disk"};
-	static const int order[TIMELINE_LAYERS] = {4, 5, 0, 1, 2, 3};
+	static const int order[TIMELINE_LAYERS] = {LAYER_HELD,   LAYER_DISK,      LAYER_FORWARD,
+	                                           LAYER_RECORD, LAYER_RECOMPUTE, LAYER_BACKWARD};
 	const struct timeline *t = run->timeline;
 	struct svg_panel panel = {LEFT,  top + HEADING,  PLOT,
 	                          STEPS, time_axis(run), {.high = (double)t->steps, .unit = SVG_COUNT, .label = "step"}};
@@ -187,7 +191,7 @@ static double put_steps(const struct text *text, const struct picture_run *run, 
 	size_t count = 0;
 	for (int layer = 0; layer < TIMELINE_LAYERS; layer++)
 		if (has_layer(t, layer))
-			keys[count++] = (struct svg_key){layer_classes[layer], names[layer], layer >= 4 ? 'b' : 'l'};
+			keys[count++] = (struct svg_key){layer_classes[layer], names[layer], layer >= LAYER_HELD ? 'b' : 'l'};
 	svg_axes(text, &panel, run->policy, keys, count);
 	for (int i = 0; i < TIMELINE_LAYERS; i++)
 		if (t->exact)

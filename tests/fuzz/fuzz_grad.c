@@ -279,7 +279,7 @@ static enum status make_policy(struct policy *policy, const struct trial *t, str
 	snprintf(text, sizeof text, texts[which], bytes ? 1 + t->peak * number / 6 : (long long)number);
 	const char *kept = arena_strndup(&run->arena, text, strlen(text));
 	enum status status = kept ? policy_parse(policy, kept, &run->arena, &run->diags) : diag_memory(&run->diags);
-	if (!status && policy_takes_most(policy))
+	if (!status && policy_is(policy, TRAIT_LIMITED))
 		policy->max_checkpoints = option(t, MOST, 4);
 	return status;
 }
