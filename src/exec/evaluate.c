@@ -21,20 +21,6 @@ struct machine_state {
 	int64_t *counters;                /* by level; of the loops within this body while they run */
 };
 
-/* The offset, in elements, of a part of a param. */
-static int64_t param_offset(const struct machine_state *m, const struct param_ref *ref)
-{
-	const struct bound_param *param = &m->e->params[ref->param];
-	int64_t offset = 0;
-	for (uint32_t i = 0; i < ref->count; i++) {
-		int64_t at = ref->index[i].value + (ref->index[i].loop >= 0 ? m->counters[ref->index[i].loop] : 0);
-		offset = offset * param->type.shape.dim[i] + at;
-	}
-	for (int i = (int)ref->count; i < param->type.shape.ndim; i++)
-		offset *= param->type.shape.dim[i];
-	return offset;
-}
-
 static int64_t row_elements(const struct shape *shape)
 {
 	int64_t count = 1;
@@ -43,14 +29,32 @@ static int64_t row_elements(const struct shape *shape)
 	return count;
 }
 
-static char *param_place(const struct machine_state *m, const struct param_ref *ref)
+/* Elements of PARAM in front of its part REF, loops being at COUNTERS: of a streamed one, of the tile that begins it. */
+static int64_t param_offset(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters)
 {
-	const struct bound_param *param = &m->e->params[ref->param];
-	size_t size = param->type.dtype == DTYPE_F64 ? 8 : 4;
-	int64_t offset = param_offset(m, ref);
+	int64_t offset = 0;
+	for (uint32_t i = 0; i < ref->count; i++) {
+		int64_t at = ref->index[i].value + (ref->index[i].loop >= 0 ? counters[ref->index[i].loop] : 0);
+		offset = offset * param->type.shape.dim[i] + at;
+	}
+	for (int i = (int)ref->count; i < param->type.shape.ndim; i++)
+		offset *= param->type.shape.dim[i];
+	return offset;
+}
+
+const void *param_place(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
+                        int64_t first_row)
+{
+	int64_t offset = param_offset(param, ref, counters);
 	if (param->streamed)
-		offset += m->e->first_row * row_elements(&param->type.shape);
-	return (char *)(uintptr_t)param->data + (size_t)offset * size;
+		offset += first_row * row_elements(&param->type.shape);
+	return (const char *)param->data + (size_t)offset * dtype_size(param->type.dtype);
+}
+
+/* The same for the frame, whose arrays are written as well: params' never are. */
+static char *frame_param(const struct machine_state *m, const struct param_ref *ref)
+{
+	return (char *)(uintptr_t)param_place(&m->e->params[ref->param], ref, m->counters, m->e->first_row);
 }
 
 static void open_frame(struct machine_state *m)
@@ -67,7 +71,7 @@ static void open_frame(struct machine_state *m)
 			break;
 		case ENTRY_PARAM:
 			if (!entry->dynamic)
-				m->frame[i] = param_place(m, &entry->param);
+				m->frame[i] = frame_param(m, &entry->param);
 			break;
 		case ENTRY_WORKSPACE:
 			m->frame[i] = m->workspace + entry->offset;
@@ -275,7 +279,7 @@ static void run_accumulate(struct machine_state *m, const struct launch *launch)
 	const struct type *type = m->program->frame->entries[launch->needs[0]].type;
 	const struct kernels *kernels = m->kernels[type->dtype == DTYPE_F64];
 	size_t count = (size_t)shape_count(&type->shape);
-	int64_t offset = param_offset(m, ref);
+	int64_t offset = param_offset(param, ref, m->counters);
 	if (param->hi)
 		kernels->accumulate_wide(param->hi + offset, param->lo ? param->lo + offset : NULL, m->frame[launch->needs[0]],
 		                         count);
@@ -302,7 +306,7 @@ static void run_copy(struct machine_state *m, const struct launch *launch)
 static void move_dynamic(struct machine_state *m, const struct launch *loop)
 {
 	for (size_t i = 0; i < loop->dynamic_count; i++)
-		m->frame[loop->dynamic[i]] = param_place(m, &m->program->frame->entries[loop->dynamic[i]].param);
+		m->frame[loop->dynamic[i]] = frame_param(m, &m->program->frame->entries[loop->dynamic[i]].param);
 }
 
 static void begin_loop(struct machine_state *m, const struct launch *loop)

@@ -42,6 +42,9 @@ struct evaluation {
 	const struct kernels *kernels[2]; /* F32, F64: found once by who evaluates often; NULL: found here */
 };
 
+/* Where the part REF of PARAM lies, loops being at COUNTERS, of a streamed one in a tile whose first row is FIRST_ROW. */
+const void *param_place(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
+                        int64_t first_row);
 /* Runs it. Allocates nothing, cannot fail. */
 void evaluate(const struct evaluation *evaluation);
 

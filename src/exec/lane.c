@@ -23,21 +23,9 @@ static void copy_out_params(const struct lane *lane, const struct machine_call *
 		if (!call->out_params[i] || call->outs[i] < 0)
 			continue;
 		const struct param_ref *ref = call->out_params[i];
-		const struct bound_param *param = &lane->params[ref->param];
-		struct shape rest = param->type.shape;
-		int64_t offset = 0;
-		for (uint32_t k = 0; k < ref->count; k++) {
-			int64_t at = ref->index[k].value + (ref->index[k].loop >= 0 ? call->counters[ref->index[k].loop] : 0);
-			offset = offset * param->type.shape.dim[k] + at;
-		}
-		for (uint32_t k = ref->count; k < (uint32_t)rest.ndim; k++)
-			offset *= rest.dim[k];
-		if (param->streamed)
-			offset += lane->first_row * (shape_count(&rest) / (rest.dim[0] ? rest.dim[0] : 1));
-		const struct type *type = body->values[body->outs[i].value].type;
-		size_t size = param->type.dtype == DTYPE_F64 ? 8 : 4;
-		memcpy(lane->slab.base + call->outs[i], (const char *)param->data + (size_t)offset * size,
-		       (size_t)type_bytes(type));
+		memcpy(lane->slab.base + call->outs[i],
+		       param_place(&lane->params[ref->param], ref, call->counters, lane->first_row),
+		       (size_t)type_bytes(body->values[body->outs[i].value].type));
 	}
 }
 
