@@ -166,17 +166,11 @@ static int shortest_exact(char digits[SIGNIFICANT + 2], int *exponent, double si
 /* Whether the decimal TEXT is SIZE when it is read as a DTYPE. */
 static bool is_read_as(const char *text, double size, enum dtype dtype)
 {
-	if (dtype == DTYPE_F64)
-		return strtod(text, NULL) == size;
-	float f = strtof(text, NULL);
-	uint16_t half;
-	if (dtype == DTYPE_F16 || dtype == DTYPE_BF16) {
-		const double value = strtod(text, NULL);
-		convert_f64_to_f32_odd(&f, &value, 1);
-		(dtype == DTYPE_F16 ? convert_f32_to_f16 : convert_f32_to_bf16)(&half, &f, 1);
-		(dtype == DTYPE_F16 ? convert_f16_to_f32 : convert_bf16_to_f32)(&f, &half, 1);
-	}
-	return f == (float)size;
+	if (dtype == DTYPE_F32)
+		return strtof(text, NULL) == (float)size;
+	double value = strtod(text, NULL);
+	values_round(&value, DTYPE_F64, 1, dtype);
+	return value == size;
 }
 
 /* "1.25e-30" to "1.26e-30"; false where all digits are nines. */

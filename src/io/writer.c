@@ -136,24 +136,11 @@ static const char *separator(const struct writer *w, int64_t i)
 static double value_at(const struct writer *w, const void *from, enum dtype compute, int64_t i)
 {
 	double value = compute == DTYPE_F32 ? (double)((const float *)from)[i] : ((const double *)from)[i];
-	float single;
-	uint16_t half;
-	switch (w->type.dtype) {
-	case DTYPE_F32:
+	if (w->type.dtype == DTYPE_F32)
 		return (float)value;
-	case DTYPE_F16:
-		convert_f64_to_f32_odd(&single, &value, 1);
-		convert_f32_to_f16(&half, &single, 1);
-		convert_f16_to_f32(&single, &half, 1);
-		return single;
-	case DTYPE_BF16:
-		convert_f64_to_f32_odd(&single, &value, 1);
-		convert_f32_to_bf16(&half, &single, 1);
-		convert_bf16_to_f32(&single, &half, 1);
-		return single;
-	default:
-		return value;
-	}
+	if (w->type.dtype < DTYPE_F32)
+		values_round(&value, DTYPE_F64, 1, w->type.dtype);
+	return value;
 }
 
 static enum status write_text(struct writer *w, const void *from, enum dtype compute, int64_t count,
