@@ -288,7 +288,9 @@ static enum status tensor_type(const json_t *entry, struct type *type, int64_t *
 	type->shape.ndim = 0;
 	for (size_t i = 0; i < json_array_size(shape); i++) {
 		const json_t *extent = json_array_get(shape, i);
-		if (i == MAX_DIMS || !json_is_integer(extent) || json_integer_value(extent) < 0)
+		if (i == MAX_DIMS)
+			return STATUS_LIMIT;
+		if (!json_is_integer(extent) || json_integer_value(extent) < 0)
 			return STATUS_DATA;
 		type->shape.dim[type->shape.ndim++] = json_integer_value(extent);
 	}
@@ -358,7 +360,10 @@ static enum status check_tensors(json_t *header, const struct input *input, int6
 		struct extent *e = &extents[count];
 		if (!strcmp(name, "__metadata__"))
 			continue;
-		if (tensor_type(entry, &type, &e->begin, &e->end))
+		const enum status status = tensor_type(entry, &type, &e->begin, &e->end);
+		if (status == STATUS_LIMIT)
+			return diag_file(diags, STATUS_LIMIT, path, 8, "tensor '%s': more than %d dimensions", name, MAX_DIMS);
+		if (status)
 			return diag_file(diags, STATUS_DATA, path, 8, "tensor '%s': dtype, shape and data_offsets are wanted",
 			                 name);
 		int64_t elements = shape_count(&type.shape), bytes = -1;
