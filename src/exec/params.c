@@ -158,10 +158,12 @@ static bool whole(const struct shape *shape)
 	return true;
 }
 
+/* What declares PARAM. */
+static const char *word_of(const struct param *param) { return param->differentiated ? "param" : "const"; }
+
 static enum status need_value(const struct binder *b, const struct param *param)
 {
-	diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' has no value",
-	        param->differentiated ? "param" : "const", param->name);
+	diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' has no value", word_of(param), param->name);
 	diag_hint(b->diags, "give one with --param %s=FILE or --param %s=NUMBER", param->name, param->name);
 	return STATUS_CHAIN;
 }
@@ -170,7 +172,7 @@ static enum status need_type(const struct binder *b, const struct param *param)
 {
 	static const char *const names[] = {[INIT_ZEROS] = "zeros", [INIT_ONES] = "ones",     [INIT_EYE] = "eye",
 	                                    [INIT_FULL] = "full",   [INIT_NORMAL] = "normal", [INIT_UNIFORM] = "uniform"};
-	const char *kind = param->differentiated ? "param" : "const";
+	const char *kind = word_of(param);
 	diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' needs a type: '%s' has no shape of its own",
 	        kind, param->name, names[param->init.kind]);
 	diag_hint(b->diags, "declare every extent, as in: %s %s: f32[256,256] = ...", kind, param->name);
@@ -182,7 +184,7 @@ static enum status mismatch(const struct binder *b, const struct param *param, c
 	char want[TYPE_TEXT], have[TYPE_TEXT];
 	bool number = origin->literal && origin->init->kind == INIT_NUMBER;
 	type_format(&param->declared.type, want);
-	const char *kind = param->differentiated ? "param" : "const";
+	const char *kind = word_of(param);
 	if (number) {
 		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but its value is one number",
 		        kind, param->name, want);
@@ -222,8 +224,8 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 	if (param->weak)
 		param->type.dtype = b->options.compute;
 	if (!type_addressable(&param->type))
-		return diag_at(b->diags, STATUS_LIMIT, b->chain->source, param->span, "param '%s' is too large to address",
-		               param->name);
+		return diag_at(b->diags, STATUS_LIMIT, b->chain->source, param->span, "%s '%s' is too large to address",
+		               word_of(param), param->name);
 	if (shapeless && origin->init->kind == INIT_EYE && param->type.shape.ndim != 2)
 		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
 		               "'eye' makes a matrix, and '%s' has %d dimensions", param->name, param->type.shape.ndim);
@@ -240,7 +242,7 @@ static enum status check_seed(const struct binder *b, const struct param *param,
 	if (seed == floor(seed) && fabs(seed) <= 0x1p53)
 		return STATUS_OK;
 	return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
-	               "the seed of param '%s' is not a whole number", param->name);
+	               "the seed of %s '%s' is not a whole number of at most 2^53", word_of(param), param->name);
 }
 
 /* Values. */

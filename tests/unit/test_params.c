@@ -260,7 +260,7 @@ static const struct {
 	{"param a: f32[3] = 2", "param 'a' is f32[3], but its value is one number"},
 	{"param W: f32[256,256] = load(\"w.npy\")", "param 'W' is f32[256,256], but %s/w.npy holds f64[3]"},
 	{"param a: f32[2] = eye", "'eye' makes a matrix, and 'a' has 1 dimensions"},
-	{"param a: f32[2] = normal(1, 0.5)", "the seed of param 'a' is not a whole number"},
+	{"param a: f32[2] = normal(1, 0.5)", "the seed of param 'a' is not a whole number of at most 2^53"},
 };
 
 START_TEST(wrong_types)
