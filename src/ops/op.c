@@ -405,13 +405,16 @@ static enum argument_id find_argument(const char *name)
 	return ID_NONE;
 }
 
+/* Whether a default of this word is that nothing is given. */
+static bool is_absent(const char *word) { return !strcmp(word, "none") || !strcmp(word, "all"); }
+
 void attrs_default(struct attrs *attrs, enum op op)
 {
 	const char *text = op_table[op].arguments;
 	struct token token;
 	*attrs = (struct attrs){.step = 1, .dx = 1, .delta = 1, .stride = {1, 1}, .dtype = DTYPE_COUNT};
 	while (next_token(&text, &token)) {
-		if (!token.has_value || !strcmp(token.value, "none") || !strcmp(token.value, "all"))
+		if (!token.has_value || is_absent(token.value))
 			continue;
 		struct argument a = {.kind = ARGUMENT_NUMBER, .integer = true, .word = token.value};
 		if (!strcmp(token.value, "true") || !strcmp(token.value, "false")) {
@@ -473,6 +476,8 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 	struct token token;
 	if (!find_token(op, name, index, &token))
 		return unknown_argument(op, name, arena, message, hint);
+	if (name && argument->kind == ARGUMENT_WORD && is_absent(token.value) && !strcmp(argument->word, token.value))
+		return STATUS_OK;
 	if (token.many && argument->kind == ARGUMENT_INTEGERS && argument->count <= MAX_DIMS) {
 		for (size_t i = 0; i < argument->count && attrs->shape.ndim < MAX_DIMS; i++)
 			attrs->shape.dim[attrs->shape.ndim++] = argument->integers[i];
