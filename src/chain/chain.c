@@ -487,14 +487,14 @@ static enum status resolve_call(struct resolver *r, const struct statement *s, c
 		return fail_memory(r);
 	size_t i = 0;
 	struct node **before = &node->body;
-	for (const struct operand *o = s->operands; o; o = o->next)
-		if (o->kind == OPERAND_BLOCK && prepare_names(r, o->block, &before))
-			return STATUS_LIMIT;
-	for (const struct operand *o = s->operands; o; o = o->next, i++) {
-		enum status status = resolve_operand(r, o, &node->arguments[i]);
-		if (status)
-			return status;
-	}
+	enum status status = STATUS_OK;
+	for (const struct operand *o = s->operands; o && !status; o = o->next)
+		if (o->kind == OPERAND_BLOCK)
+			status = prepare_names(r, o->block, &before);
+	for (const struct operand *o = s->operands; o && !status; o = o->next, i++)
+		status = resolve_operand(r, o, &node->arguments[i]);
+	if (status)
+		return status;
 	append(tail, node);
 	return STATUS_OK;
 }

@@ -248,8 +248,9 @@ static enum status check_options(struct session *s)
 			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--grad wants NAME=FILE, not %s", s->grads[i]);
 			return STATUS_USAGE;
 		}
-	for (size_t i = 0, param; i < s->grad_count; i++) {
-		enum status status = find_param(s, s->grads[i], strcspn(s->grads[i], "="), &param);
+	for (size_t i = 0; i < s->grad_count; i++) {
+		size_t param;
+		const enum status status = find_param(s, s->grads[i], strcspn(s->grads[i], "="), &param);
 		if (status)
 			return status;
 	}

@@ -44,18 +44,27 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
+/* The nearest name of a command, or with OPS of an operation too; or NULL. */
+static const char *nearest_name(const char *name, bool ops)
+{
+	const char *names[sizeof command_table / sizeof *command_table + OP_COUNT];
+	size_t count = 0;
+	for (; count < command_count; count++)
+		names[count] = command_table[count].name;
+	for (int op = 0; ops && op < OP_COUNT; op++)
+		names[count++] = op_table[op].name;
+	return suggest_nearest(name, names, count);
+}
+
 static enum status unknown_command(struct session *s, const char *name)
 {
-	const char *names[sizeof command_table / sizeof *command_table];
-	for (size_t i = 0; i < command_count; i++)
-		names[i] = command_table[i].name;
 	if (name[0] == '-') {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "unknown option '%s' where a command is wanted", name);
 		diag_hint(&s->diags, "options before a command are --help and --version");
 		return STATUS_USAGE;
 	}
 	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "unknown command '%s'", name);
-	const char *near = suggest_nearest(name, names, command_count);
+	const char *near = nearest_name(name, false);
 	if (near)
 		diag_hint(&s->diags, "did you mean '%s'?", near);
 	else
@@ -84,12 +93,7 @@ static enum status help_on(struct session *s, const char *topic)
 	if (op != OP_COUNT)
 		return help_print_op(s, op);
 	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "no command and no operation is named '%s'", topic);
-	const char *names[sizeof command_table / sizeof *command_table + OP_COUNT];
-	for (size_t i = 0; i < command_count; i++)
-		names[i] = command_table[i].name;
-	for (size_t i = 0; i < OP_COUNT; i++)
-		names[command_count + i] = op_table[i].name;
-	const char *near = suggest_nearest(topic, names, command_count + OP_COUNT);
+	const char *near = nearest_name(topic, true);
 	if (near)
 		diag_hint(&s->diags, "did you mean '%s'?", near);
 	else

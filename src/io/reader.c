@@ -226,9 +226,11 @@ static enum status read_all(struct reader *r, char **text, size_t *length, size_
 	while (!status) {
 		status = input_read(r->input, data + used, size - used, &got, diags);
 		used += got;
-		if (!status && used == BLOCK)
-			status = check_begin(r, data, used, diags);
 		if (status || used < size)
+			break;
+		if (size == BLOCK)
+			status = check_begin(r, data, used, diags);
+		if (status)
 			break;
 		char *grown = a->resize(a->context, data, size, 2 * size);
 		if (!grown) {
