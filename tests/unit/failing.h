@@ -6,11 +6,11 @@
 #ifndef TESTS_FAILING_H
 #define TESTS_FAILING_H
 
-#include <check.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "asserts.h"
 #include "base/alloc.h"
 
 struct failing {

@@ -6,10 +6,10 @@
 #ifndef TESTS_SCHEDULE_MODEL_H
 #define TESTS_SCHEDULE_MODEL_H
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "asserts.h"
 #include "base/arena.h"
 #include "plan/emit.h"
 #include "plan/persistent.h"

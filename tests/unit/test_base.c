@@ -1,11 +1,11 @@
 /* Allocation, arenas, dictionaries, sources, diagnostics as they are rendered, suggestions, types, hashes. */
 #include "base/arena.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "asserts.h"
 #include "base/checked.h"
 #include "base/diag.h"
 #include "base/dictionary.h"

@@ -3,12 +3,12 @@
  * never above the budget, never slower with more bytes, and in time on long ones.
  * CKPTC_NIGHTLY in the environment asks for the full numbers of random chains.
  */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "asserts.h"
 #include "failing.h"
 #include "schedule_model.h"
 

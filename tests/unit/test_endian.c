@@ -6,11 +6,12 @@
  */
 #include "save.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "asserts.h"
 
 bool convert_little_endian(void)
 {

@@ -5,13 +5,13 @@
  */
 #include "ops/loops.h"
 
-#include <check.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "asserts.h"
 #include "base/arena.h"
 #include "ops/general.h"
 

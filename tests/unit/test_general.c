@@ -8,13 +8,13 @@
  */
 #include "ops/general.h"
 
-#include <check.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "asserts.h"
 #include "base/arena.h"
 
 /* ---- samples: an operation with its arguments, and shapes that it takes ---- */

@@ -5,13 +5,14 @@
  */
 #include "ops/kernels.h"
 
-#include <check.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "asserts.h"
 
 typedef long double real;
 

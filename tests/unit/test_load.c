@@ -2,13 +2,14 @@
 #include "failing.h"
 #include "save.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "asserts.h"
 
 static struct arena arena;
 static struct diags diags;

@@ -2,10 +2,10 @@
  * The machine alone, which counts turns of a loop that are alike instead of running
  * them, against the machine with hooks, which runs every one: all counters are the same.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "asserts.h"
 #include "chain/syntax.h"
 #include "plan/machine.h"
 

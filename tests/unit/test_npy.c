@@ -5,13 +5,14 @@
  */
 #include "io/npy.h"
 
-#include <check.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "asserts.h"
 
 static struct arena arena;
 static struct diags diags;

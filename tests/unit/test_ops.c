@@ -6,12 +6,12 @@
  */
 #include "ops/op.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "asserts.h"
 #include "base/arena.h"
 
 static struct arena arena;

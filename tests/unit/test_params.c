@@ -1,13 +1,13 @@
 /* Params and consts: every form of init, declared types, weak ones, bindings, messages. */
 #include "exec/params.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "asserts.h"
 #include "exec/init.h"
 #include "failing.h"
 #include "save.h"

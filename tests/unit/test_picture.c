@@ -5,10 +5,11 @@
 #include "failing.h"
 #include "report/picture.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "asserts.h"
 
 enum { PER_ROW = 40, STEPS = TIMELINE_ROWS * PER_ROW, EVENTS = 20000, SLOTS = 9 };
 

@@ -1,11 +1,12 @@
 /* The ordered worker pipeline: order, completeness, who gets what, failure at every item and step. */
 #include "exec/pipeline.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "asserts.h"
 
 enum { ITEMS = 300, MAX_WORKERS = 7 };
 

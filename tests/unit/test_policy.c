@@ -1,9 +1,9 @@
 /* Policies as text and as rules over values. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "asserts.h"
 #include "base/arena.h"
 #include "failing.h"
 #include "plan/policy.h"

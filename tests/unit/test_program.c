@@ -11,12 +11,12 @@
  */
 #include "exec/evaluate.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "asserts.h"
 #include "failing.h"
 #include "plan/launch.h"
 

@@ -1,7 +1,7 @@
 /* Hashes of recomputed states: one bit is enough, the order of a body's outs is nothing. */
-#include <check.h>
 #include <string.h>
 
+#include "asserts.h"
 #include "base/arena.h"
 #include "exec/recompute.h"
 

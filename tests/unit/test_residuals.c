@@ -1,8 +1,8 @@
 /* Plans and their residual reports where memory is short: they are whole, or they are not there. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "asserts.h"
 #include "chain/syntax.h"
 #include "failing.h"
 #include "plan/job.h"

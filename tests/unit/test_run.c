@@ -1,7 +1,6 @@
 /* Forward runs: every way of cutting and every end gives the same bytes; memory is bounded, and may be short. */
 #include "exec/run.h"
 
-#include <check.h>
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "asserts.h"
 #include "failing.h"
 #include "save.h"
 

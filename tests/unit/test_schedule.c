@@ -3,12 +3,12 @@
  * memory, closed forms, and recurrences and searches that know nothing of how
  * the schedules are made. CKPTC_NIGHTLY in the environment makes loops full.
  */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "asserts.h"
 #include "failing.h"
 #include "schedule_model.h"
 

@@ -1,7 +1,6 @@
 /* States on disk: what is written is read back, or it is told what is wrong with it. */
 #include "exec/journal.h"
 
-#include <check.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "asserts.h"
 
 enum { SLOTS = 5, FIRST = 3000, SECOND = 70001, STATE = FIRST + SECOND };
 

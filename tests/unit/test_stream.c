@@ -1,7 +1,6 @@
 /* Descriptors: short transfers, waiting, offsets; output that appears whole or not at all; what the system refuses. */
 #include "io/stream.h"
 
-#include <check.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +14,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "asserts.h"
 
 static struct arena arena;
 static struct diags diags;

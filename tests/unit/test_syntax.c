@@ -7,11 +7,12 @@
 #include "chain/syntax.h"
 #include "failing.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "asserts.h"
 
 /* ---- parsing a text, and what comes of it ---- */
 

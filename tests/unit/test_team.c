@@ -1,8 +1,8 @@
 /* A team does each piece once, whatever its size; it can be made, used many times and ended. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "asserts.h"
 #include "base/team.h"
 
 enum { MOST = 1000 };

@@ -1,13 +1,14 @@
 /* Numbers, text, csv and displays, against what Python and NumPy print (tests/golden/make_npy.py). */
 #include "io/array.h"
 
-#include <check.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "asserts.h"
 
 static struct arena arena;
 static struct diags diags;
