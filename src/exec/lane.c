@@ -125,6 +125,7 @@ enum status lane_open(struct lane *lane, struct run *run, int index, struct diag
 	*lane = (struct lane){.run = run, .index = index, .diags = diags, .spill = {.fd = -1, .allocator = allocator}};
 	arena_init(&lane->arena, allocator);
 	open_hooks(lane);
+	tape_open(lane);
 	lane->params = arena_array(&lane->arena, run->params->count + 1, sizeof *lane->params);
 	const size_t tile = units_ports(&job->tile.units), rest = units_ports(&job->rest.units);
 	const size_t ports = tile > rest ? tile : rest;
@@ -203,7 +204,7 @@ enum status lane_run_tile(struct lane *lane, int64_t chunk, int64_t tile, struct
 	begin_tile(lane, chunk, tile);
 	enum status status = trace_begin_tile(lane);
 	if (status == STATUS_OK)
-		status = machine_run(&lane->plan->units, lane->schedule, &machine, &counters, diags);
+		status = tape_run(lane, &machine, &counters, diags);
 	if (status == STATUS_OK)
 		status = trace_end_tile(lane);
 	note_counters(lane, &counters);

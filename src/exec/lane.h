@@ -10,6 +10,7 @@
  *     resume.c   what of a run its journal holds, and how another takes it up
  *     totals.c   what all tiles add up to: gradients of params, an output that is a sum
  *     ready.c    which gradients are ready, as events
+ *     tape.c     what the machine told of a tile, for the tiles that are like it
  *     trace.c    the hooks with a clock around them
  *
  * Invariant: a run's fields stay as they are while lanes work, but for what is
@@ -53,6 +54,22 @@ struct run {
 	int64_t rows_done;   /* where there are several */
 };
 
+enum tape_kind { TAPE_INPUT, TAPE_CALL, TAPE_OUTPUT, TAPE_SEED, TAPE_GRADIENT };
+
+struct tape_event {
+	enum tape_kind kind;
+	int64_t offset; /* of a call nothing, of all others the hook's arguments */
+	const struct type *type;
+	struct machine_call call;
+};
+
+struct tape {
+	enum { TAPE_OFF, TAPE_EMPTY, TAPE_NOTING, TAPE_WHOLE } state;
+	struct tape_event *events;
+	size_t count, capacity;
+	struct counters counters; /* of the tile */
+};
+
 struct lane {
 	struct run *run;
 	int index;
@@ -86,6 +103,8 @@ struct lane {
 	bool skips;        /* goes on: nothing is computed until the last durable point */
 	int64_t points;    /* so far */
 	double next_point; /* none is written before, in seconds */
+	/* tape.c */
+	struct tape tape;
 	/* trace.c */
 	struct machine_hooks untraced;
 	int64_t live; /* bytes of the slab in use, as last traced */
@@ -153,6 +172,13 @@ enum status ready_open(struct run *run, struct diags *diags);
 enum status ready_step(struct run *run, int64_t step, struct diags *diags);
 /* All is done. */
 enum status ready_finish(struct run *run, struct diags *diags);
+
+/* tape.c */
+
+void tape_open(struct lane *lane);
+/* As machine_run, of the lane's tile; from what was noted of an earlier one, where there is such. */
+enum status tape_run(struct lane *lane, const struct machine_options *options, struct counters *counters,
+                     struct diags *diags);
 
 /* trace.c: nothing where no trace is wanted. */
 
