@@ -54,11 +54,10 @@ struct run {
 	int64_t rows_done;   /* where there are several */
 };
 
-enum tape_kind { TAPE_INPUT, TAPE_CALL, TAPE_OUTPUT, TAPE_SEED, TAPE_GRADIENT };
-
 struct tape_event {
-	enum tape_kind kind;
-	int64_t offset; /* of a call nothing, of all others the hook's arguments */
+	/* The hook for the input, the output, the seed or the gradient, with what it is told; NULL: a call. */
+	enum status (*end)(void *context, int64_t offset, const struct type *type);
+	int64_t offset;
 	const struct type *type;
 	struct machine_call call;
 };

@@ -12,10 +12,10 @@
 
 #include <string.h>
 
-/* Beyond so many calls it takes memory, a megabyte, and a tile is large enough without. */
+/* Beyond so many it would be megabytes. */
 enum { TAPE_MOST = 8192 };
 
-static struct tape_event *add(struct lane *lane, enum tape_kind kind)
+static struct tape_event *add(struct lane *lane)
 {
 	struct tape *tape = &lane->tape;
 	struct tape_event *grown = NULL;
@@ -26,18 +26,7 @@ static struct tape_event *add(struct lane *lane, enum tape_kind kind)
 		return NULL;
 	}
 	tape->events = grown;
-	struct tape_event *event = &grown[tape->count++];
-	*event = (struct tape_event){.kind = kind};
-	return event;
-}
-
-static void add_end(struct lane *lane, enum tape_kind kind, int64_t offset, const struct type *type)
-{
-	struct tape_event *event = add(lane, kind);
-	if (event) {
-		event->offset = offset;
-		event->type = type;
-	}
+	return &grown[tape->count++];
 }
 
 static void *copy(struct lane *lane, const void *array, size_t count, size_t size)
@@ -50,79 +39,69 @@ static void *copy(struct lane *lane, const void *array, size_t count, size_t siz
 	return made;
 }
 
+/* Hooks that note what they are told, and then do it. */
+
 /* CALL's arrays are the machine's, which uses them again. */
-static void add_call(struct lane *lane, const struct machine_call *call)
-{
-	struct tape_event *event = add(lane, TAPE_CALL);
-	if (!event)
-		return;
-	const struct body *body = call->program->body;
-	event->call = *call;
-	event->call.ins = copy(lane, call->ins, body->in_count, sizeof *call->ins);
-	event->call.outs = copy(lane, call->outs, body->out_count, sizeof *call->outs);
-	event->call.out_params = copy(lane, (const void *)call->out_params, body->out_count, sizeof *call->out_params);
-	event->call.counters = copy(lane, call->counters, (size_t)call->program->levels, sizeof *call->counters);
-}
-
-/* The hooks, noted once they have been carried out. */
-
 static enum status noted_call(void *context, const struct machine_call *call)
 {
 	struct lane *lane = context;
-	add_call(lane, call);
+	const struct body *body = call->program->body;
+	struct tape_event *event = add(lane);
+	if (event) {
+		event->call = *call;
+		event->call.ins = copy(lane, call->ins, body->in_count, sizeof *call->ins);
+		event->call.outs = copy(lane, call->outs, body->out_count, sizeof *call->outs);
+		event->call.out_params = copy(lane, (const void *)call->out_params, body->out_count, sizeof *call->out_params);
+		event->call.counters = copy(lane, call->counters, (size_t)call->program->levels, sizeof *call->counters);
+	}
 	return lane->hooks.call(lane, call);
+}
+
+static enum status note_end(struct lane *lane, enum status (*end)(void *, int64_t, const struct type *), int64_t offset,
+                            const struct type *type)
+{
+	struct tape_event *event = add(lane);
+	if (event) {
+		event->end = end;
+		event->offset = offset;
+		event->type = type;
+	}
+	return end(lane, offset, type);
 }
 
 static enum status noted_input(void *context, int64_t offset, const struct type *type)
 {
 	struct lane *lane = context;
-	add_end(lane, TAPE_INPUT, offset, type);
-	return lane->hooks.input(lane, offset, type);
+	return note_end(lane, lane->hooks.input, offset, type);
 }
 
 static enum status noted_output(void *context, int64_t offset, const struct type *type)
 {
 	struct lane *lane = context;
-	add_end(lane, TAPE_OUTPUT, offset, type);
-	return lane->hooks.output(lane, offset, type);
+	return note_end(lane, lane->hooks.output, offset, type);
 }
 
 static enum status noted_seed(void *context, int64_t offset, const struct type *type)
 {
 	struct lane *lane = context;
-	add_end(lane, TAPE_SEED, offset, type);
-	return lane->hooks.seed(lane, offset, type);
+	return note_end(lane, lane->hooks.seed, offset, type);
 }
 
 static enum status noted_gradient(void *context, int64_t offset, const struct type *type)
 {
 	struct lane *lane = context;
-	add_end(lane, TAPE_GRADIENT, offset, type);
-	return lane->hooks.gradient(lane, offset, type);
+	return note_end(lane, lane->hooks.gradient, offset, type);
 }
 
-static enum status play_event(struct lane *lane, const struct tape_event *event)
-{
-	switch (event->kind) {
-	case TAPE_CALL:
-		return lane->hooks.call(lane, &event->call);
-	case TAPE_INPUT:
-		return lane->hooks.input(lane, event->offset, event->type);
-	case TAPE_OUTPUT:
-		return lane->hooks.output(lane, event->offset, event->type);
-	case TAPE_SEED:
-		return lane->hooks.seed(lane, event->offset, event->type);
-	case TAPE_GRADIENT:
-		return lane->hooks.gradient(lane, event->offset, event->type);
-	}
-	return STATUS_OK;
-}
+/* Tiles. */
 
 static enum status play(struct lane *lane)
 {
 	enum status status = STATUS_OK;
-	for (size_t i = 0; i < lane->tape.count && status == STATUS_OK; i++)
-		status = play_event(lane, &lane->tape.events[i]);
+	for (size_t i = 0; i < lane->tape.count && status == STATUS_OK; i++) {
+		const struct tape_event *event = &lane->tape.events[i];
+		status = event->end ? event->end(lane, event->offset, event->type) : lane->hooks.call(lane, &event->call);
+	}
 	return status;
 }
 
