@@ -18,11 +18,10 @@ static char *tile_in(const struct lane *lane, char *block, int64_t row)
 	return block + lane->tile * lane->run->job->tile.rows * row;
 }
 
-/* Hooks. */
+/* The machine's ends. */
 
-static enum status on_input(void *context, int64_t offset, const struct type *type)
+static enum status take_input(struct lane *lane, int64_t offset, const struct type *type)
 {
-	struct lane *lane = context;
 	struct run *run = lane->run;
 	void *to = lane->slab.base + offset;
 	const size_t size = (size_t)type_bytes(type);
@@ -36,9 +35,8 @@ static enum status on_input(void *context, int64_t offset, const struct type *ty
 	return status ? status : ends_begin_outputs(run, lane->diags);
 }
 
-static enum status on_output(void *context, int64_t offset, const struct type *type)
+static enum status give_output(struct lane *lane, int64_t offset, const struct type *type)
 {
-	struct lane *lane = context;
 	const struct run *run = lane->run;
 	void *from = lane->slab.base + offset;
 	const size_t size = (size_t)type_bytes(type);
@@ -52,9 +50,8 @@ static enum status on_output(void *context, int64_t offset, const struct type *t
 	return STATUS_OK;
 }
 
-static enum status on_seed(void *context, int64_t offset, const struct type *type)
+static enum status take_seed(const struct lane *lane, int64_t offset, const struct type *type)
 {
-	const struct lane *lane = context;
 	const struct run *run = lane->run;
 	void *to = lane->slab.base + offset;
 	const int64_t count = shape_count(&type->shape);
@@ -82,9 +79,8 @@ static enum status write_zeros(struct writer *writer, enum dtype dtype, int64_t 
 	return status;
 }
 
-static enum status on_gradient(void *context, int64_t offset, const struct type *type)
+static enum status give_gradient(struct lane *lane, int64_t offset, const struct type *type)
 {
-	struct lane *lane = context;
 	const struct run *run = lane->run;
 	const void *from = offset < 0 ? NULL : lane->slab.base + offset;
 	if (lane->skips)
@@ -105,13 +101,23 @@ static enum status on_gradient(void *context, int64_t offset, const struct type 
 	return writer_write(run->options->gradient, from, type->dtype, count, lane->diags);
 }
 
-void ends_hook(struct machine_hooks *hooks)
+static enum status on_end(void *context, enum machine_end end, int64_t offset, const struct type *type)
 {
-	hooks->input = on_input;
-	hooks->output = on_output;
-	hooks->seed = on_seed;
-	hooks->gradient = on_gradient;
+	struct lane *lane = context;
+	switch (end) {
+	case MACHINE_INPUT:
+		return take_input(lane, offset, type);
+	case MACHINE_OUTPUT:
+		return give_output(lane, offset, type);
+	case MACHINE_SEED:
+		return take_seed(lane, offset, type);
+	case MACHINE_GRADIENT:
+		return give_gradient(lane, offset, type);
+	}
+	return STATUS_OK;
 }
+
+void ends_hook(struct machine_hooks *hooks) { hooks->end = on_end; }
 
 /* Chunks. */
 

@@ -55,11 +55,10 @@ struct run {
 };
 
 struct tape_event {
-	/* The hook for the input, the output, the seed or the gradient, with what it is told; NULL: a call. */
-	enum status (*end)(void *context, int64_t offset, const struct type *type);
+	struct machine_call call; /* without a program: it is not a call but an end */
+	enum machine_end end;
 	int64_t offset;
 	const struct type *type;
-	struct machine_call call;
 };
 
 struct tape {

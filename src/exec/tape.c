@@ -57,40 +57,16 @@ static enum status noted_call(void *context, const struct machine_call *call)
 	return lane->hooks.call(lane, call);
 }
 
-static enum status note_end(struct lane *lane, enum status (*end)(void *, int64_t, const struct type *), int64_t offset,
-                            const struct type *type)
+static enum status noted_end(void *context, enum machine_end end, int64_t offset, const struct type *type)
 {
+	struct lane *lane = context;
 	struct tape_event *event = add(lane);
 	if (event) {
 		event->end = end;
 		event->offset = offset;
 		event->type = type;
 	}
-	return end(lane, offset, type);
-}
-
-static enum status noted_input(void *context, int64_t offset, const struct type *type)
-{
-	struct lane *lane = context;
-	return note_end(lane, lane->hooks.input, offset, type);
-}
-
-static enum status noted_output(void *context, int64_t offset, const struct type *type)
-{
-	struct lane *lane = context;
-	return note_end(lane, lane->hooks.output, offset, type);
-}
-
-static enum status noted_seed(void *context, int64_t offset, const struct type *type)
-{
-	struct lane *lane = context;
-	return note_end(lane, lane->hooks.seed, offset, type);
-}
-
-static enum status noted_gradient(void *context, int64_t offset, const struct type *type)
-{
-	struct lane *lane = context;
-	return note_end(lane, lane->hooks.gradient, offset, type);
+	return lane->hooks.end(lane, end, offset, type);
 }
 
 /* Tiles. */
@@ -100,7 +76,10 @@ static enum status play(struct lane *lane)
 	enum status status = STATUS_OK;
 	for (size_t i = 0; i < lane->tape.count && status == STATUS_OK; i++) {
 		const struct tape_event *event = &lane->tape.events[i];
-		status = event->end ? event->end(lane, event->offset, event->type) : lane->hooks.call(lane, &event->call);
+		if (event->call.program)
+			status = lane->hooks.call(lane, &event->call);
+		else
+			status = lane->hooks.end(lane, event->end, event->offset, event->type);
 	}
 	return status;
 }
@@ -128,10 +107,7 @@ enum status tape_run(struct lane *lane, const struct machine_options *options, s
 	if (full && tape->state == TAPE_EMPTY) {
 		tape->state = TAPE_NOTING;
 		hooks.call = noted_call;
-		hooks.input = noted_input;
-		hooks.output = noted_output;
-		hooks.seed = noted_seed;
-		hooks.gradient = noted_gradient;
+		hooks.end = noted_end;
 		noting.hooks = &hooks;
 	}
 	enum status status = machine_run(&lane->plan->units, lane->schedule, &noting, counters, diags);

@@ -52,7 +52,7 @@ static enum status begin(struct machine *m)
 	for (uint32_t i = 0; first && i < first->live_in_count; i++)
 		if (first->live_in[i] != 0)
 			(void)machine_set_holder(m, &m->state[first->live_in[i]], id);
-	return m->hooks && m->hooks->input ? m->hooks->input(m->hooks->context, m->buffers[id].offset, type) : STATUS_OK;
+	return machine_tell_end(m, MACHINE_INPUT, m->buffers[id].offset, type);
 }
 
 /* Turns of a loop. */
@@ -195,11 +195,11 @@ static enum status finish(struct machine *m)
 		if (status == STATUS_OK)
 			status = machine_seed(m);
 	}
-	if (status == STATUS_OK && m->hooks && m->hooks->gradient) {
+	if (status == STATUS_OK) {
 		const struct step *first = machine_step_count(m) ? machine_step_at(m, 0) : NULL;
 		const struct type *type = first && first->live_in_count ? first->in_types[0] : &m->lowered->begins;
 		int32_t id = m->cotangent[0];
-		status = m->hooks->gradient(m->hooks->context, id == NO_BUFFER ? -1 : m->buffers[id].offset, type);
+		status = machine_tell_end(m, MACHINE_GRADIENT, id == NO_BUFFER ? -1 : m->buffers[id].offset, type);
 	}
 	return status;
 }

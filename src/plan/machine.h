@@ -69,18 +69,19 @@ struct machine_array {
 	int64_t offset, size;
 };
 
+enum machine_end {
+	MACHINE_INPUT,    /* wanted */
+	MACHINE_OUTPUT,   /* the chain's value */
+	MACHINE_SEED,     /* the cotangent of the output, wanted */
+	MACHINE_GRADIENT, /* of the input; OFFSET -1: it is zero */
+};
+
 /* Each returns a status; an error ends the run. OFFSETs are into the slab. */
 struct machine_hooks {
 	void *context;
 	enum status (*call)(void *context, const struct machine_call *call);
-	/* The input is wanted at OFFSET. */
-	enum status (*input)(void *context, int64_t offset, const struct type *type);
-	/* The output is at OFFSET: the chain's value. */
-	enum status (*output)(void *context, int64_t offset, const struct type *type);
-	/* The cotangent of the output is wanted at OFFSET. */
-	enum status (*seed)(void *context, int64_t offset, const struct type *type);
-	/* The gradient of the input is at OFFSET; -1: it is zero. */
-	enum status (*gradient)(void *context, int64_t offset, const struct type *type);
+	/* An array that comes from without, or goes there, is wanted or lies at OFFSET. */
+	enum status (*end)(void *context, enum machine_end end, int64_t offset, const struct type *type);
 	/* Array FROM is kept at TO in fewer bits (narrow), or brought back. */
 	enum status (*convert)(void *context, int64_t to, int64_t from, const struct type *type, bool narrow);
 	/* A state goes to disk slot SLOT, or is wanted from it: its arrays, each once. */

@@ -143,9 +143,9 @@ enum status machine_end_first_sweep(struct machine *m)
 		if (status)
 			return status;
 	}
-	if (m->options->want_value && m->hooks && m->hooks->output && m->has_state) {
+	if (m->options->want_value && m->has_state) {
 		const struct buffer *out = &m->buffers[m->state[0]];
-		return m->hooks->output(m->hooks->context, out->offset, out->type);
+		return machine_tell_end(m, MACHINE_OUTPUT, out->offset, out->type);
 	}
 	return STATUS_OK;
 }

@@ -114,6 +114,12 @@ static inline void machine_hold(struct machine *m, int32_t id)
 		m->buffers[id].holds++;
 }
 
+static inline enum status machine_tell_end(struct machine *m, enum machine_end end, int64_t offset,
+                                           const struct type *type)
+{
+	return m->hooks && m->hooks->end ? m->hooks->end(m->hooks->context, end, offset, type) : STATUS_OK;
+}
+
 /* machine_buffers.c. Where a function says whether it could, false is want of memory. */
 
 /* Room for WANTED elements of SIZE bytes in *ARRAY, of *CAPACITY; what is new is zeroed. */

@@ -216,7 +216,7 @@ enum status machine_seed(struct machine *m)
 		return machine_memory(m);
 	machine_hold(m, id);
 	m->cotangent[0] = id;
-	return m->hooks && m->hooks->seed ? m->hooks->seed(m->hooks->context, m->buffers[id].offset, type) : STATUS_OK;
+	return machine_tell_end(m, MACHINE_SEED, m->buffers[id].offset, type);
 }
 
 enum status machine_turn(struct machine *m, int64_t index)
