@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Beyond so many it would be megabytes. */
-enum { TAPE_MOST = 8192 };
+enum { TAPE_MOST = 4096 };
 
 static struct tape_event *add(struct lane *lane)
 {
