@@ -7,8 +7,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/checked.h"
-
 /* The steps that a walk asks for again and again. */
 static bool list_steps(struct machine *m)
 {
