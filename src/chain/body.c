@@ -81,6 +81,74 @@ struct dumper {
 	struct text text;
 };
 
+size_t instr_reads(const struct instr *instr, uint32_t reads[6])
+{
+	const uint32_t all[6] = {instr->v, instr->a, instr->y, instr->k, instr->l, instr->g};
+	size_t count = 0;
+	for (int i = 0; i < 6; i++)
+		if (all[i] != NO_VALUE)
+			reads[count++] = all[i];
+	return count;
+}
+
+size_t instr_writes(const struct instr *instr, uint32_t writes[4])
+{
+	const uint32_t all[4] = {instr->out, instr->out_a, instr->out_keep[0], instr->out_keep[1]};
+	size_t count = 0;
+	for (int i = 0; i < 4; i++)
+		if (all[i] != NO_VALUE)
+			writes[count++] = all[i];
+	return count;
+}
+
+static bool is_read(const struct carry *carry, const bool *read) { return read[carry->inner] || read[carry->final]; }
+
+/* What the carries of LOOP that are read are made of is read, too. Whether that says something new. */
+static bool note_carried(const struct instr *loop, bool *read)
+{
+	bool new = false;
+	for (uint32_t k = 0; k < loop->carry_count; k++) {
+		const struct carry *carry = &loop->carries[k];
+		if (!is_read(carry, read))
+			continue;
+		new |= !read[carry->init] || !read[carry->result];
+		read[carry->init] = read[carry->result] = true;
+	}
+	return new;
+}
+
+bool body_drop_carries(struct body *body)
+{
+	bool *read = arena_array(body->arena, body->value_count + 1, sizeof *read);
+	if (!read)
+		return false;
+	for (size_t i = 0; i < body->out_count; i++)
+		read[body->outs[i].value] = true;
+	for (size_t i = 0; i < body->instr_count; i++) {
+		uint32_t list[6];
+		const size_t count = instr_reads(&body->instrs[i], list);
+		for (size_t k = 0; k < count; k++)
+			read[list[k]] = true;
+	}
+	for (bool again = true; again;) {
+		again = false;
+		for (size_t i = body->instr_count; i-- > 0;)
+			if (body->instrs[i].kind == INSTR_LOOP)
+				again |= note_carried(&body->instrs[i], read);
+	}
+	for (size_t i = 0; i < body->instr_count; i++) {
+		struct instr *loop = &body->instrs[i];
+		if (loop->kind != INSTR_LOOP)
+			continue;
+		uint32_t count = 0;
+		for (uint32_t k = 0; k < loop->carry_count; k++)
+			if (is_read(&loop->carries[k], read))
+				loop->carries[count++] = loop->carries[k];
+		loop->carry_count = body->instrs[loop->match].carry_count = count;
+	}
+	return true;
+}
+
 /* a, b, ... z, ba, bb: as a jaxpr names its variables. */
 static void put_value(const struct dumper *d, uint32_t value)
 {

@@ -126,6 +126,15 @@ uint32_t body_add_value(struct body *body, const struct type *type);
 struct instr *body_add_instr(struct body *body, enum instr_kind kind);
 bool body_add_in(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);
 bool body_add_out(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);
+/* The values that INSTR reads (at most six) and makes (at most four), each list without NO_VALUE. */
+size_t instr_reads(const struct instr *instr, uint32_t reads[6]);
+size_t instr_writes(const struct instr *instr, uint32_t writes[4]);
+/*
+ * Takes from the loops of BODY what they carry and nothing reads, neither a
+ * turn before it binds it anew nor what follows: names that are bound in every turn.
+ * False where memory is short.
+ */
+bool body_drop_carries(struct body *body);
 /* Whether OP's instruction works element by element on its result's shape (an element-wise row; not cast or dropout). */
 bool instr_is_element(const struct instr *instr);
 /* As a jaxpr: typed let-bindings. */

@@ -24,7 +24,9 @@ static enum status lower_whole(struct lowering *l)
 	const struct value *value = &out->whole->values[l->now[0]];
 	l->slots[0] = (struct slot){value->type, value->dtype, value->streamed, value->active, value->weak, 0};
 	out->whole->regions[0].end = (uint32_t)out->whole->instr_count;
-	return body_add_out(out->whole, PORT_SLOT, 0, l->now[0]) ? STATUS_OK : lowering_memory(l);
+	if (!body_add_out(out->whole, PORT_SLOT, 0, l->now[0]) || !body_drop_carries(out->whole))
+		return lowering_memory(l);
+	return STATUS_OK;
 }
 
 /* Counts the steps of the unrolled chain as it numbers its instructions. */

@@ -69,9 +69,6 @@ struct compiler {
 	struct draft draft;
 };
 
-/* The values that INSTR reads (at most six) and makes (at most four), each list without NO_VALUE. */
-size_t instr_reads(const struct instr *instr, uint32_t reads[6]);
-size_t instr_writes(const struct instr *instr, uint32_t writes[4]);
 /* The shape that an element-wise instruction or a loop of such walks; NULL where it has none. */
 const struct shape *group_shape(const struct compiler *c, const struct instr *instr);
 /* The entry of VALUE in the frame, made where it has none; NO_VALUE of NO_VALUE. */

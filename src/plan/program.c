@@ -26,26 +26,6 @@ enum { NO_LAUNCH = -1 };
 
 static bool is_loop(const struct instr *instr) { return instr->kind == INSTR_LOOP || instr->kind == INSTR_END; }
 
-size_t instr_reads(const struct instr *instr, uint32_t reads[6])
-{
-	const uint32_t all[6] = {instr->v, instr->a, instr->y, instr->k, instr->l, instr->g};
-	size_t count = 0;
-	for (int i = 0; i < 6; i++)
-		if (all[i] != NO_VALUE)
-			reads[count++] = all[i];
-	return count;
-}
-
-size_t instr_writes(const struct instr *instr, uint32_t writes[4])
-{
-	const uint32_t all[4] = {instr->out, instr->out_a, instr->out_keep[0], instr->out_keep[1]};
-	size_t count = 0;
-	for (int i = 0; i < 4; i++)
-		if (all[i] != NO_VALUE)
-			writes[count++] = all[i];
-	return count;
-}
-
 /* Dead instructions: nothing that is wanted reads them. Loops are kept whole. */
 static void find_live(struct compiler *c, bool *wanted)
 {

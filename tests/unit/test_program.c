@@ -1065,9 +1065,6 @@ static void compare_both(struct model *m, uint32_t seed)
 	struct program program;
 	void *ins[MOST_INS], *outs[MOST_INS] = {NULL};
 	ck_assert(!m->arena.failed);
-	ck_assert_int_eq(program_compile(&program, body, NULL, &m->arena, &m->diags), STATUS_OK);
-	ck_assert_int_eq(program.workspace % 64, 0);
-	check_places(&program, seed);
 	for (size_t i = 0; i < body->in_count; i++) {
 		const struct type *type = body->values[body->ins[i].value].type;
 		ins[i] = array_new(bytes_of(type));
@@ -1084,6 +1081,11 @@ static void compare_both(struct model *m, uint32_t seed)
 			outs[i] = array_new(bytes_of(body->values[body->outs[i].value].type));
 	struct naive naive;
 	run_naive(m, &naive, ins);
+	if (seed % 2)
+		ck_assert(body_drop_carries(body));
+	ck_assert_int_eq(program_compile(&program, body, NULL, &m->arena, &m->diags), STATUS_OK);
+	ck_assert_int_eq(program.workspace % 64, 0);
+	check_places(&program, seed);
 	run_compiled(m, &program, ins, outs);
 	for (size_t i = 0; i < body->out_count; i++) {
 		const struct type *type = body->values[body->outs[i].value].type;
@@ -1247,6 +1249,34 @@ START_TEST(loop_in_run)
 	body_add_out(&m.body, PORT_SLOT, 0, v);
 	compare_both(&m, 0);
 	model_free(&m);
+}
+END_TEST
+
+/* Two loops, the inner of which carries what the outer one does: as a name that is bound in both. */
+static void compare_carried(bool read_after, bool read_in_turn)
+{
+	struct model m;
+	uint32_t inner, deep;
+	model_init(&m, 1, DTYPE_F32, 100, 0);
+	const size_t begin = hand_loop(&m, 5, 1, m.visible[0], &inner);
+	const size_t second = hand_loop(&m, 5, 2, inner, &deep);
+	const uint32_t named = hand_op(&m, OP_sin, read_in_turn ? deep : m.visible[0], NO_VALUE, 0);
+	const uint32_t final = hand_end(&m, begin, hand_end(&m, second, named));
+	body_add_out(&m.body, PORT_SLOT, 0, hand_op(&m, OP_neg, read_after ? final : m.visible[0], NO_VALUE, 0));
+	const uint32_t kept = read_after || read_in_turn;
+	ck_assert(body_drop_carries(&m.body));
+	ck_assert_uint_eq(m.body.instrs[begin].carry_count, kept);
+	ck_assert_uint_eq(m.body.instrs[second].carry_count, kept);
+	ck_assert_uint_eq(m.body.instrs[m.body.instrs[begin].match].carry_count, kept);
+	compare_both(&m, 0);
+	model_free(&m);
+}
+
+/* A loop carries what a later turn or what follows it reads, and no more. */
+START_TEST(carries_dropped)
+{
+	for (int i = 0; i < 4; i++)
+		compare_carried(i & 1, i & 2);
 }
 END_TEST
 
@@ -1469,6 +1499,7 @@ int main(void)
 	tcase_add_test(hand, loop_in_run);
 	tcase_add_test(hand, init_lives);
 	tcase_add_test(hand, nested_loops);
+	tcase_add_test(hand, carries_dropped);
 	tcase_add_test(hand, run_turns);
 	tcase_add_test(hand, run_full);
 	tcase_add_test(hand, deep_nest);
