@@ -45,8 +45,13 @@ static enum status lower_unrolled_loop(struct lowering *l, const struct node *no
 			return lowering_too_long(l, node->span);
 		if (node->kind == NODE_FOR)
 			status = lowering_set_turn(l, node, refs, (struct index){-1, turn}, turn);
+		const size_t preludes = l->prelude_count;
 		if (status == STATUS_OK)
 			status = lower_unrolled_nodes(l, node->body);
+		if (lowering_owes_step(l, preludes)) { /* lower_step.c has one there */
+			l->preludes_bound = l->prelude_count;
+			l->steps++;
+		}
 	}
 	return status;
 }
@@ -59,8 +64,15 @@ static enum status lower_unrolled_nodes(struct lowering *l, const struct node *n
 			status = lower_unrolled_loop(l, node);
 			continue;
 		}
-		l->step = l->steps++;
-		status = lower_node(l, node);
+		l->step = l->steps;
+		if (is_prelude(node)) {
+			status = lowering_put_off(l, node);
+		} else {
+			l->preludes_bound = l->prelude_count;
+			l->steps++;
+		}
+		if (status == STATUS_OK)
+			status = lower_node(l, node);
 	}
 	return status;
 }

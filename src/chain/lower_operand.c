@@ -146,6 +146,13 @@ static enum status type_over(struct lowering *l, const struct ref *ref, struct p
 	struct found found;
 	*computed = true;
 	if (ref->kind == REF_VARIABLE) {
+		for (size_t i = l->prelude_count; i-- > l->preludes_bound;)
+			if (l->preludes[i]->variable == ref->index) {
+				bool any;
+				enum status status = type_over(l, &l->preludes[i]->operand, param, type, &any);
+				*computed = true;
+				return status;
+			}
 		const uint32_t slot = ref->index + 1, now = l->now[slot];
 		const struct type *is = now != NO_VALUE ? l->body->values[now].type : l->slots[slot].type;
 		if (!is)

@@ -70,6 +70,18 @@ static struct draft_item *add_item(struct lowering *l, struct draft_item *list)
 	return &grown[list->count++];
 }
 
+enum status lowering_put_off(struct lowering *l, const struct node *node)
+{
+	const struct node **grown =
+		arena_grow(l->arena, l->preludes, l->prelude_count, &l->prelude_capacity, sizeof *grown);
+	if (!grown)
+		return lowering_memory(l);
+	l->preludes = grown;
+	grown[l->prelude_count++] = node;
+	return STATUS_OK;
+}
+
+/* The step of NODE; where that is NULL, of nothing but what has been put off. */
 static enum status draft_step(struct lowering *l, const struct node *node, struct draft_item *list)
 {
 	struct draft *draft = arena_alloc(l->arena, sizeof *draft);
@@ -82,8 +94,12 @@ static enum status draft_step(struct lowering *l, const struct node *node, struc
 		return lowering_memory(l);
 	lowering_begin_body(l, body);
 	draft->body = body;
-	draft->span = node->span;
-	enum status status = lower_node(l, node);
+	draft->span = node ? node->span : l->preludes[l->preludes_bound]->span;
+	enum status status = STATUS_OK;
+	while (l->preludes_bound < l->prelude_count && status == STATUS_OK)
+		status = lower_node(l, l->preludes[l->preludes_bound++]);
+	if (node && status == STATUS_OK)
+		status = lower_node(l, node);
 	if (status == STATUS_OK)
 		status = lowering_end_step(l, draft);
 	item->draft = draft;
@@ -130,9 +146,12 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		enum status status = STATUS_OK;
 		if (node->kind == NODE_FOR)
 			status = lowering_set_turn(l, node, refs, (struct index){l->level, 0}, turn);
+		const size_t preludes = l->prelude_count;
 		l->level++;
 		if (status == STATUS_OK)
 			status = lowering_draft_steps(l, node->body, &turn_items);
+		if (status == STATUS_OK && lowering_owes_step(l, preludes))
+			status = draft_step(l, NULL, &turn_items); /* as it is in this turn */
 		l->level--;
 		if (status)
 			return status;
@@ -160,6 +179,8 @@ enum status lowering_draft_steps(struct lowering *l, const struct node *node, st
 	for (; node && status == STATUS_OK; node = node->next) {
 		if (node->kind == NODE_REPEAT || node->kind == NODE_FOR)
 			status = draft_loop(l, node, list);
+		else if (is_prelude(node))
+			status = lowering_put_off(l, node);
 		else
 			status = draft_step(l, node, list);
 		if (status == STATUS_OK && list->steps > MAX_STEPS)

@@ -111,6 +111,9 @@ struct lowering {
 	uint32_t region;
 	int64_t step;
 	int64_t steps;
+	/* Those met so far: the next step binds what is not BOUND yet. */
+	const struct node **preludes;
+	size_t prelude_count, preludes_bound, prelude_capacity;
 	int64_t turns; /* of loops within bodies that have been unrolled */
 };
 
@@ -153,6 +156,9 @@ enum status lowering_begin_for(struct lowering *l, const struct node *node, stru
 enum status lowering_set_turn(struct lowering *l, const struct node *node, const struct param_ref *refs,
                               struct index index, int64_t turn);
 
+/* Whether NODE is a NAME that resolution has put before a loop: no stage, and so no step. */
+static inline bool is_prelude(const struct node *node) { return node->kind == NODE_NAME && !node->name; }
+
 /* lower_stage.c: NODE, or it and all that follow it, at the end of the body. */
 
 enum status lower_node(struct lowering *l, const struct node *node);
@@ -165,6 +171,14 @@ enum status lower_loop(struct lowering *l, const struct node *node);
 enum status lowering_too_long(struct lowering *l, struct span span);
 
 /* lower_step.c: drafts of steps. */
+
+/* The prelude NODE is a part of the next step. */
+enum status lowering_put_off(struct lowering *l, const struct node *node);
+/* Whether preludes have been put off since there were COUNT of them, and no step has come. */
+static inline bool lowering_owes_step(const struct lowering *l, size_t count)
+{
+	return l->prelude_count > count && l->preludes_bound < l->prelude_count;
+}
 
 /* NODE and all that follow it, as drafts at the end of LIST. */
 enum status lowering_draft_steps(struct lowering *l, const struct node *node, struct draft_item *list);
