@@ -161,6 +161,28 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	return STATUS_OK;
 }
 
+static bool is_made_after(const struct body *body, uint32_t value, uint32_t fold)
+{
+	const struct value *v = &body->values[value];
+	return v->from == FROM_PARAM || (v->from == FROM_INSTR && v->instr >= fold);
+}
+
+/* Whether what follows instruction FOLD, and the output, read of what is before nothing but FOLD's result and params. */
+static bool is_cut(const struct body *body, uint32_t fold)
+{
+	bool cut = fold != NO_VALUE && is_made_after(body, body->outs[0].value, fold);
+	for (size_t i = cut ? fold + 1 : body->instr_count; i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
+		uint32_t reads[6];
+		const size_t count = instr_reads(instr, reads);
+		for (size_t k = 0; k < count; k++)
+			cut &= is_made_after(body, reads[k], fold);
+		for (uint32_t k = 0; k < instr->carry_count; k++)
+			cut &= is_made_after(body, instr->carries[k].init, fold);
+	}
+	return cut;
+}
+
 static enum status lower_typed(struct lowered *lowered, const struct chain *chain, const struct type *input,
                                enum lower_what what, int64_t rows, struct arena *arena, struct diags *diags)
 {
@@ -187,6 +209,7 @@ static enum status lower_typed(struct lowered *lowered, const struct chain *chai
 	                     .rows = rows,
 	                     .cut = cut,
 	                     .whole_rows = lowered->whole_rows,
+	                     .fold = NO_VALUE,
 	                     .slot_count = lowered->slot_count};
 	enum status status = init_lowering(&l, input);
 	if (status)
@@ -212,7 +235,8 @@ static enum status lower_typed(struct lowered *lowered, const struct chain *chai
 	}
 	for (size_t i = 0; i < chain->param_count; i++)
 		if (l.used_streamed[i] && l.used_whole[i])
-			lowered->streamable = false;
+			lowering_mix_rows(&l);
+	lowered->fold = what == LOWER_RUN && !l.mixes && is_cut(lowered->whole, l.fold) ? l.fold : NO_VALUE;
 	lowered->streamed_params = rows ? cut : l.used_streamed;
 	lowered->sums = lowered->sums && lowered->streamable;
 	lowered->flat = lowered->flat && lowered->streamable && !lowered->sums;

@@ -47,7 +47,13 @@ struct lowered {
 	struct type begins;        /* the input as the first step takes it: the computing type, ROWS rows where cut */
 	bool streamable;           /* every operation is element- or row-wise, or it ends in one SUM over rows */
 	bool sums;                 /* ... it ends in a SUM: the output is made from all tiles */
-	bool flat;                 /* element-wise with scalar operands only: any split of the elements is a tile */
+	/*
+	 * Of WHOLE, NO_VALUE where there is none: the instruction up to which all is row-wise, a SUM or
+	 * FOLD over rows, and after which all is made of its result, params and numbers. A forward run
+	 * takes what is before by tiles, streamable or not; a derivative may want the tiles once more.
+	 */
+	uint32_t fold;
+	bool flat; /* element-wise with scalar operands only: any split of the elements is a tile */
 	struct item *items;
 	size_t item_count;
 	int64_t steps;

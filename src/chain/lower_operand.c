@@ -60,6 +60,8 @@ static enum status take_element(struct lowering *l, struct found *found, int64_t
 	const struct type *types[2] = {&sliced, &rest};
 	const struct attrs *attrs[2] = {slice, reshape};
 	static const enum op ops[2] = {OP_slice, OP_reshape};
+	if (l->body->values[found->value].streamed)
+		l->mixes = true;
 	l->out->streamable = false;
 	for (int i = 0; i < 2; i++) {
 		bool active = l->body->values[found->value].active;
@@ -210,7 +212,7 @@ enum status lowering_begin_for(struct lowering *l, const struct node *node, stru
 		*computed |= value;
 		l->parts[node->loops[i]] = (struct part){value ? &node->over[i] : NULL, l->frame, 0};
 		if (value)
-			l->out->streamable = false;
+			lowering_mix_rows(l);
 		else
 			l->used_whole[refs[i].param] = true;
 	}

@@ -57,12 +57,12 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 			else
 				(along ? l->used_streamed : l->used_whole)[a->param.param] = true;
 			if (along && a->param.count)
-				l->out->streamable = false;
+				lowering_mix_rows(l);
 		} else if (a->streamed != along) {
-			l->out->streamable = false;
+			lowering_mix_rows(l);
 		}
 	} else if (a && a->streamed) {
-		l->out->streamable = false;
+		lowering_mix_rows(l);
 	} else if (a && a->from == FROM_PARAM) {
 		l->used_whole[a->param.param] = true;
 	}
@@ -79,11 +79,15 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 		return;
 	enum scope scope = op_scope(instr->op, instr->attrs, v->type, a ? a->type : NULL, along);
 	bool kept = result->shape.ndim > 0 && result->shape.dim[0] == v->type->shape.dim[0];
-	if (scope == SCOPE_SUM && !l->out->sums && l->level == 0) {
-		l->out->sums = true;
+	const bool first = l->fold == NO_VALUE && l->level == 0;
+	l->mixes |= l->fold != NO_VALUE;
+	if (first && (scope == SCOPE_SUM || scope == SCOPE_FOLD)) {
+		l->fold = body->values[instr->out].instr;
+		l->out->sums = scope == SCOPE_SUM;
+		l->out->streamable &= l->out->sums;
 	} else if (scope > SCOPE_ROW || !kept ||
 	           (op_table[instr->op].class == OP_CLASS_BINARY && result->shape.ndim != v->type->shape.ndim)) {
-		l->out->streamable = false;
+		lowering_mix_rows(l);
 	} else {
 		body->values[instr->out].streamed = true;
 	}

@@ -88,6 +88,8 @@ struct lowering {
 	int64_t rows, whole_rows;
 	const bool *cut; /* params that are cut with the tile (rows > 0) */
 	bool *used_streamed, *used_whole;
+	bool mixes;    /* rows meet in more than one SUM or FOLD, so that a forward run has no tiles either */
+	uint32_t fold; /* that one's instruction; NO_VALUE before it */
 	struct interned *types[INTERN_BUCKETS];
 	struct slot *slots;
 	size_t slot_count;
@@ -123,6 +125,12 @@ static inline enum status lowering_memory(struct lowering *l) { return diag_memo
 
 /* The one pointer that stands for TYPE; NULL where memory is short. */
 const struct type *lowering_intern(struct lowering *l, const struct type *type);
+/* Says that rows meet beyond what tiles allow, in a forward run as in a gradient. */
+static inline void lowering_mix_rows(struct lowering *l)
+{
+	l->out->streamable = false;
+	l->mixes = true;
+}
 /* Begins BODY, which is initialised. */
 void lowering_begin_body(struct lowering *l, struct body *body);
 /* The type of a param or a part of it; the tile's where it is cut. */

@@ -257,8 +257,8 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 		                      needs);
 		return;
 	}
-	if (m->e->sum_hi && launch->sums) {
-		sum_partial(&call, m->e->sum_hi, m->e->sum_lo, needs[0], needs[1], keep);
+	if (m->e->fold && launch->folds) {
+		fold_partial(&call, m->e->fold, needs[0], needs[1], keep);
 		return;
 	}
 	op_forward_get(instr->op)(&call, frame_at(m, launch->out), needs[0], needs[1], keep);

@@ -34,10 +34,10 @@ struct evaluation {
 	int64_t whole_rows;      /* extent of the whole streamed axis */
 	bool flat;               /* rows are elements (see struct lowered) */
 	/*
-	 * A SUM operation that ends a tiled forward run: its partial sums go here instead of to its out
-	 * (sum_partial); NULL: the whole array is in one tile.
+	 * Where the state goes that a SUM or FOLD operation leaves of this tile (fold_partial), which
+	 * ends the program, instead of a result; NULL: the whole array is in one tile.
 	 */
-	double *sum_hi, *sum_lo;
+	double *fold;
 	struct team *team;                /* of members with program->member bytes; NULL: nobody shares the work */
 	const struct kernels *kernels[2]; /* F32, F64: found once by who evaluates often; NULL: found here */
 };

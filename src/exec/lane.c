@@ -40,7 +40,6 @@ static void compute(struct lane *lane, const struct machine_call *call)
 	for (size_t i = 0; i < body->out_count; i++)
 		outs[i] = call->outs[i] < 0 ? NULL : lane->slab.base + call->outs[i];
 	copy_out_params(lane, call);
-	double *sums = totals_of_call(lane, call);
 	struct evaluation evaluation = {.program = call->program,
 	                                .ins = ins,
 	                                .outs = outs,
@@ -50,8 +49,7 @@ static void compute(struct lane *lane, const struct machine_call *call)
 	                                .first_row = lane->first_row,
 	                                .whole_rows = run->job->tiled ? run->job->rows : run->job->whole.whole_rows,
 	                                .flat = run->job->flat,
-	                                .sum_hi = sums,
-	                                .sum_lo = sums ? sums + run->loss_count : NULL,
+	                                .fold = totals_of_call(lane, call),
 	                                .team = run->team,
 	                                .kernels = {run->kernels[0], run->kernels[1]}};
 	evaluate(&evaluation);

@@ -43,8 +43,8 @@ struct run {
 	struct slab cotangent; /* no block: ones */
 	bool outputs_begun;
 	/* totals.c */
-	int64_t loss_count;        /* elements of an output that is summed over tiles */
-	double *loss_hi, *loss_lo; /* that sum */
+	int64_t loss_count; /* elements of an output that is summed over tiles */
+	double *loss;       /* that sum, hi and lo */
 	/* ready.c */
 	int64_t *first_use; /* by param: the first step that reads it; only for events */
 	/* Traces and progress, which are told one at a time: under LOCK. */

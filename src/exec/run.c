@@ -3,13 +3,14 @@
  *
  *     chunk   what a worker reads, computes and writes at a time: sized for I/O
  *     tile    what the program runs on: sized for the second-level cache
- *     block   where a sum over the axis ends the chain: what is summed on its own;
- *             then the tile is the block, and depends on the chain and its types
+ *     block   where there is a sum, or the like, over the axis: what is summed on its
+ *             own; then the tile is the block, and depends on the chain and its types
  *             alone, so that no option changes a bit of the sum
  *
  * Where both ends can be read and written anywhere, chunks go in any order and
  * workers never wait for one another; else the end that is a stream goes in order.
- * A chain that is not streamable is one chunk and one tile, the whole array.
+ * What follows such a sum runs once, on its result (struct tail). A chain that is
+ * not streamable else is one chunk and one tile, the whole array.
  * Everything is allocated before the first byte of output, and an array of the
  * same type as the one before finds all of it ready.
  */
@@ -20,7 +21,6 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/sum.h"
 #include "exec/pipeline.h"
 #include "exec/slab.h"
 #include "plan/tile.h"
@@ -47,10 +47,22 @@ struct tile_program {
 struct forward_lane {
 	struct slab slab;
 	char *in, *out, *workspace;
-	double *sums;     /* hi and lo of each tile of a chunk */
+	double *folds;    /* the state that each tile of a chunk leaves */
 	const void **ins; /* by port */
 	void **outs;
 	const char *result; /* where the chunk's output is: out, or in */
+};
+
+/* What is done once with what the tiles have come to, after the instruction that folds them. */
+struct tail {
+	const struct instr *fold;
+	struct type folded;  /* its result's type */
+	int64_t count, size; /* that type's elements, and doubles of a state */
+	struct program program;
+	struct slab slab;
+	double *state;
+	char *result, *out, *workspace;
+	bool passes; /* OUT is RESULT: nothing follows */
 };
 
 /* All that depends on the input's type. */
@@ -60,15 +72,12 @@ struct setup {
 	struct arena arena;
 	struct lowered whole;
 	struct tile_program tile, rest; /* rest.rows 0: the rows divide */
-	bool tiled, flat, sums;
+	bool tiled, flat, folds;
 	int64_t rows;            /* of the streamed axis, or elements; 1 where not tiled */
 	int64_t chunk;           /* rows; a multiple of tile.rows but where it is all of them */
 	int64_t in_row, out_row; /* elements */
-	int64_t sum_count;       /* elements of the sum */
-	double *total;           /* sum_count hi, then lo */
-	char *total_out;         /* the sum, finished */
-	struct slab total_slab;
-	struct team *team; /* who share each operation, where there are no tiles */
+	struct tail tail;        /* where FOLDS */
+	struct team *team;       /* who share each operation, where there are no tiles */
 	struct bound_param *params;
 	struct forward_lane *lanes;
 	int lane_count;
@@ -153,11 +162,11 @@ static int64_t choose_pieces(struct setup *setup)
 	else if (setup->flat)
 		wanted *= setup->rows / setup->input.shape.dim[0];
 	int64_t bytes =
-		reader_seekable(run->reader) && (setup->sums || writer_seekable(run->writer)) ? FILE_CHUNK : STREAM_CHUNK;
+		reader_seekable(run->reader) && (setup->folds || writer_seekable(run->writer)) ? FILE_CHUNK : STREAM_CHUNK;
 	int64_t chunk = bytes / (row > 0 ? row : 1), tile;
 	if (chunk < 1)
 		chunk = 1;
-	if (setup->sums)
+	if (setup->folds)
 		tile = tile_block_of(&setup->whole, setup->rows);
 	else if (wanted && !tile_multiplies(setup->whole.whole))
 		tile = chunk = wanted;
@@ -170,23 +179,14 @@ static int64_t choose_pieces(struct setup *setup)
 	if (chunk > setup->rows)
 		chunk = setup->rows;
 	int64_t tiles = (chunk + tile - 1) / tile;
-	if (setup->sums && setup->sum_count > 0 && tiles > PARTIALS / 16 / setup->sum_count)
-		tiles = PARTIALS / 16 / setup->sum_count > 1 ? PARTIALS / 16 / setup->sum_count : 1;
+	const int64_t most = setup->folds ? PARTIALS / (int64_t)sizeof(double) / (setup->tail.size + 1) : tiles;
+	if (tiles > most)
+		tiles = most > 1 ? most : 1;
 	setup->chunk = tiles * tile;
 	return tile;
 }
 
 static const struct value *output_value(const struct body *body) { return &body->values[body->outs[0].value]; }
-
-/* The operation that sums over the streamed axis and ends the chain, or NULL. */
-static const struct instr *sum_instr(const struct lowered *lowered)
-{
-	const struct value *value = output_value(lowered->whole);
-	if (!lowered->sums || value->from != FROM_INSTR)
-		return NULL;
-	const struct instr *instr = &lowered->whole->instrs[value->instr];
-	return instr->kind == INSTR_OP && op_table[instr->op].scope == SCOPE_SUM ? instr : NULL;
-}
 
 /* Set-up. */
 
@@ -206,8 +206,67 @@ static enum status compile(struct setup *setup, struct tile_program *tile, int64
 		tile->lowered = setup->whole;
 	if (status)
 		return status;
-	tile->passes = output_value(tile->lowered.whole)->from == FROM_PORT;
-	return program_compile(&tile->program, tile->lowered.whole, NULL, &setup->arena, diags);
+	struct body body = *tile->lowered.whole;
+	struct port folded = {.kind = PORT_SLOT};
+	if (setup->folds) {
+		body.instr_count = setup->whole.fold + 1;
+		folded.value = body.instrs[setup->whole.fold].out;
+		body.outs = &folded;
+	}
+	tile->passes = output_value(&body)->from == FROM_PORT;
+	return program_compile(&tile->program, &body, NULL, &setup->arena, diags);
+}
+
+/* The part of BODY after instruction FOLD, whose result is its input. */
+static enum status cut_tail(struct body *tail, const struct body *body, uint32_t fold, struct arena *arena)
+{
+	const uint32_t first = fold + 1;
+	*tail = *body;
+	tail->instr_count = body->instr_count - first;
+	tail->instrs = arena_array(arena, tail->instr_count + 1, sizeof *tail->instrs);
+	tail->values = arena_array(arena, body->value_count, sizeof *tail->values);
+	tail->ins = arena_alloc(arena, sizeof *tail->ins);
+	if (!tail->instrs || !tail->values || !tail->ins)
+		return STATUS_LIMIT;
+	memcpy(tail->instrs, body->instrs + first, tail->instr_count * sizeof *tail->instrs);
+	memcpy(tail->values, body->values, body->value_count * sizeof *tail->values);
+	for (size_t i = 0; i < tail->instr_count; i++)
+		tail->instrs[i].match -= first;
+	for (size_t i = 0; i < tail->value_count; i++)
+		tail->values[i].instr -= first;
+	const uint32_t result = body->instrs[fold].out;
+	tail->ins[0] = (struct port){.kind = PORT_SLOT, .value = result};
+	tail->in_count = 1;
+	tail->values[result].from = FROM_PORT;
+	tail->values[result].port = 0;
+	return STATUS_OK;
+}
+
+static enum status open_tail(struct setup *setup, struct diags *diags)
+{
+	struct tail *tail = &setup->tail;
+	struct body body;
+	if (cut_tail(&body, setup->whole.whole, setup->whole.fold, &setup->arena))
+		return diag_memory(diags);
+	enum status status = program_compile(&tail->program, &body, NULL, &setup->arena, diags);
+	if (status)
+		return status;
+	tail->passes = output_value(&body)->from == FROM_PORT;
+	const int64_t state = round_up(tail->size * (int64_t)sizeof(double), SLAB_ALIGN);
+	const int64_t result = round_up(type_bytes(&tail->folded), SLAB_ALIGN);
+	const int64_t out =
+		tail->passes ? 0
+					 : round_up(held_bytes(&setup->whole.output, shape_count(&setup->whole.output.shape)), SLAB_ALIGN);
+	const int64_t bytes = state + result + out + tail->program.workspace;
+	status = slab_get(&tail->slab, bytes, setup->run->options->allocator, diags);
+	if (status)
+		return status;
+	tail->state = (double *)(void *)tail->slab.base;
+	tail->result = tail->slab.base + state;
+	tail->out = tail->passes ? tail->result : tail->result + result;
+	tail->workspace = tail->result + result + out;
+	setup->bytes += bytes;
+	return STATUS_OK;
 }
 
 static enum status open_lane(struct setup *setup, struct forward_lane *lane, struct diags *diags)
@@ -215,16 +274,16 @@ static enum status open_lane(struct setup *setup, struct forward_lane *lane, str
 	const struct program *a = &setup->tile.program, *b = &setup->rest.program;
 	int64_t in = round_up(held_bytes(&setup->input, setup->chunk * setup->in_row), SLAB_ALIGN);
 	int64_t out = round_up(held_bytes(&setup->whole.output, setup->chunk * setup->out_row), SLAB_ALIGN);
-	if (setup->sums) /* the evaluator is given a place for the result, though the sum goes elsewhere */
-		out = round_up(type_bytes(&setup->whole.output), SLAB_ALIGN);
+	if (setup->folds) /* the evaluator is given a place for the result, though its state goes elsewhere */
+		out = round_up(type_bytes(&setup->tail.folded), SLAB_ALIGN);
 	int64_t workspace = round_up(a->workspace > b->workspace ? a->workspace : b->workspace, SLAB_ALIGN);
-	int64_t sums = setup->sums ? setup->chunk / setup->tile.rows * 2 * setup->sum_count * (int64_t)sizeof(double) : 0;
+	int64_t folds = setup->folds ? setup->chunk / setup->tile.rows * setup->tail.size * (int64_t)sizeof(double) : 0;
 	size_t ports = setup->tile.lowered.whole->in_count + 1;
 	lane->ins = arena_array(&setup->arena, ports, sizeof *lane->ins);
 	lane->outs = arena_array(&setup->arena, 1, sizeof *lane->outs);
 	if (!lane->ins || !lane->outs)
 		return diag_memory(diags);
-	enum status status = slab_get(&lane->slab, in + out + workspace + sums, setup->run->options->allocator, diags);
+	enum status status = slab_get(&lane->slab, in + out + workspace + folds, setup->run->options->allocator, diags);
 	if (status && setup->tiled)
 		diag_hint(diags, "smaller tiles (--tile ROWS) may fit");
 	if (status)
@@ -232,8 +291,8 @@ static enum status open_lane(struct setup *setup, struct forward_lane *lane, str
 	lane->in = lane->slab.base;
 	lane->out = lane->in + in;
 	lane->workspace = lane->out + out;
-	lane->sums = (double *)(void *)(lane->workspace + workspace);
-	setup->bytes += in + out + workspace + sums;
+	lane->folds = (double *)(void *)(lane->workspace + workspace);
+	setup->bytes += in + out + workspace + folds;
 	return STATUS_OK;
 }
 
@@ -250,16 +309,7 @@ static enum status open_lanes(struct setup *setup, struct diags *diags)
 	enum status status = STATUS_OK;
 	for (; setup->lane_count < count && status == STATUS_OK; setup->lane_count++)
 		status = open_lane(setup, &setup->lanes[setup->lane_count], diags);
-	if (status || !setup->sums)
-		return status;
-	int64_t totals = round_up(2 * setup->sum_count * (int64_t)sizeof(double), SLAB_ALIGN);
-	status = slab_get(&setup->total_slab, totals + type_bytes(&setup->whole.output), run->options->allocator, diags);
-	if (status)
-		return status;
-	setup->total = (double *)(void *)setup->total_slab.base;
-	setup->total_out = setup->total_slab.base + totals;
-	setup->bytes += totals + type_bytes(&setup->whole.output);
-	return STATUS_OK;
+	return status;
 }
 
 static enum status aim_params(struct setup *setup, struct diags *diags)
@@ -280,15 +330,20 @@ static void choose_mode(struct setup *setup)
 {
 	const struct lowered *whole = &setup->whole;
 	int64_t in = shape_count(&setup->input.shape), out = shape_count(&whole->output.shape);
-	setup->tiled = whole->streamable && in > 0 && output_value(whole->whole)->from != FROM_PARAM;
-	if (setup->tiled && whole->sums && !sum_instr(whole))
-		setup->tiled = false;
+	setup->folds = in > 0 && whole->fold != NO_VALUE;
+	setup->tiled =
+		setup->folds || (in > 0 && whole->streamable && !whole->sums && output_value(whole->whole)->from != FROM_PARAM);
 	setup->flat = setup->tiled && whole->flat;
-	setup->sums = setup->tiled && whole->sums;
 	setup->rows = !setup->tiled ? 1 : setup->flat ? in : whole->whole_rows;
 	setup->in_row = in / setup->rows;
-	setup->out_row = setup->sums ? 0 : out / setup->rows;
-	setup->sum_count = setup->sums ? out : 0;
+	setup->out_row = setup->folds ? 0 : out / setup->rows;
+	if (!setup->folds)
+		return;
+	struct tail *tail = &setup->tail;
+	tail->fold = &whole->whole->instrs[whole->fold];
+	tail->folded = *tail->fold->of_y;
+	tail->count = shape_count(&tail->folded.shape);
+	tail->size = fold_parts(tail->fold->op) * tail->count;
 }
 
 static void close_setup(struct setup *setup)
@@ -296,7 +351,7 @@ static void close_setup(struct setup *setup)
 	const struct allocator *allocator = setup->run->options->allocator;
 	for (int i = 0; i < setup->lane_count; i++)
 		slab_put(&setup->lanes[i].slab, allocator);
-	slab_put(&setup->total_slab, allocator);
+	slab_put(&setup->tail.slab, allocator);
 	team_close(setup->team);
 	setup->team = NULL;
 	arena_free(&setup->arena);
@@ -335,9 +390,11 @@ static enum status make_setup(struct setup *setup, struct forward_run *run, cons
 	status = compile(setup, &setup->tile, rows, diags);
 	if (status == STATUS_OK && setup->rows % rows)
 		status = compile(setup, &setup->rest, setup->rows % rows, diags);
+	if (status == STATUS_OK && setup->folds)
+		status = open_tail(setup, diags);
 	if (status == STATUS_OK)
 		status = aim_params(setup, diags);
-	if (status == STATUS_OK && setup->tile.program.uses_gemm)
+	if (status == STATUS_OK && (setup->tile.program.uses_gemm || setup->tail.program.uses_gemm))
 		status = blas_load(diags);
 	if (status == STATUS_OK)
 		status = open_lanes(setup, diags);
@@ -373,7 +430,7 @@ static void run_tile(const struct setup *setup, struct forward_lane *lane, int64
 	const struct tile_program *tile = rows == setup->tile.rows ? &setup->tile : &setup->rest;
 	const char *in = lane->in + held_bytes(&setup->input, row * setup->in_row);
 	char *out = lane->out + held_bytes(&setup->whole.output, row * setup->out_row);
-	double *hi = setup->sums ? lane->sums + row / setup->tile.rows * 2 * setup->sum_count : NULL;
+	double *fold = setup->folds ? lane->folds + row / setup->tile.rows * setup->tail.size : NULL;
 	if (tile->passes) {
 		lane->result = lane->in;
 		return;
@@ -382,8 +439,6 @@ static void run_tile(const struct setup *setup, struct forward_lane *lane, int64
 	for (size_t i = 0; i < tile->lowered.whole->in_count; i++)
 		lane->ins[i] = in;
 	lane->outs[0] = out;
-	if (hi)
-		memset(hi, 0, 2 * (size_t)setup->sum_count * sizeof *hi);
 	struct evaluation evaluation = {.program = &tile->program,
 	                                .ins = lane->ins,
 	                                .outs = lane->outs,
@@ -394,8 +449,7 @@ static void run_tile(const struct setup *setup, struct forward_lane *lane, int64
 	                                .whole_rows = setup->tiled ? setup->rows : setup->whole.whole_rows,
 	                                .flat = setup->flat,
 	                                .team = setup->team,
-	                                .sum_hi = hi,
-	                                .sum_lo = hi ? hi + setup->sum_count : NULL};
+	                                .fold = fold};
 	evaluate(&evaluation);
 }
 
@@ -410,14 +464,10 @@ static enum status compute_chunk(void *context, int worker, int64_t chunk, struc
 	return STATUS_OK;
 }
 
-static void add_sums(struct setup *setup, const struct forward_lane *lane, int64_t tiles)
+static void add_folds(struct tail *tail, const struct forward_lane *lane, int64_t tiles)
 {
-	double *hi = setup->total, *lo = setup->total + setup->sum_count;
-	for (int64_t tile = 0; tile < tiles; tile++) {
-		const double *from = lane->sums + tile * 2 * setup->sum_count, *from_lo = from + setup->sum_count;
-		for (int64_t i = 0; i < setup->sum_count; i++)
-			sum_add(&hi[i], &lo[i], from[i], from_lo[i]);
-	}
+	for (int64_t tile = 0; tile < tiles; tile++)
+		fold_add(tail->fold->op, tail->state, lane->folds + tile * tail->size, tail->count);
 }
 
 static void note_progress(struct forward_run *run, int64_t rows)
@@ -438,8 +488,8 @@ static enum status give_chunk(void *context, int worker, int64_t chunk, struct d
 	int64_t rows = chunk_rows(setup, chunk), count = rows * setup->out_row;
 	enum dtype compute = dtype_compute(setup->whole.output.dtype);
 	enum status status = STATUS_OK;
-	if (setup->sums)
-		add_sums(setup, lane, (rows + setup->tile.rows - 1) / setup->tile.rows);
+	if (setup->folds)
+		add_folds(&setup->tail, lane, (rows + setup->tile.rows - 1) / setup->tile.rows);
 	else if (run->write_anywhere)
 		status =
 			writer_write_at(run->writer, chunk * setup->chunk * setup->out_row, lane->result, compute, count, diags);
@@ -449,10 +499,13 @@ static enum status give_chunk(void *context, int worker, int64_t chunk, struct d
 	return status;
 }
 
-static enum status write_sum(struct forward_run *run, struct diags *diags)
+/* What the tiles have come to, and what the chain makes of it. */
+static enum status run_tail(struct forward_run *run, struct diags *diags)
 {
+	static const int64_t counters[MAX_LOOP_LEVELS];
 	struct setup *setup = &run->setup;
-	const struct instr *instr = sum_instr(&setup->whole);
+	struct tail *tail = &setup->tail;
+	const struct instr *instr = tail->fold;
 	struct op_call call = {.op = instr->op,
 	                       .attrs = instr->attrs,
 	                       .v = instr->of_v,
@@ -460,8 +513,17 @@ static enum status write_sum(struct forward_run *run, struct diags *diags)
 	                       .y = instr->of_y,
 	                       .whole = setup->rows,
 	                       .kernels = kernels_get(instr->of_y->dtype)};
-	sum_finish(&call, setup->total_out, setup->total, setup->total + setup->sum_count, setup->sum_count);
-	return writer_write(run->writer, setup->total_out, instr->of_y->dtype, setup->sum_count, diags);
+	fold_finish(&call, tail->result, tail->state, tail->count);
+	if (!tail->passes)
+		evaluate(&(struct evaluation){.program = &tail->program,
+		                              .ins = (const void *[]){tail->result},
+		                              .outs = (void *[]){tail->out},
+		                              .params = setup->params,
+		                              .counters = counters,
+		                              .workspace = tail->workspace,
+		                              .whole_rows = 1});
+	const struct type *type = &setup->whole.output;
+	return writer_write(run->writer, tail->out, dtype_compute(type->dtype), shape_count(&type->shape), diags);
 }
 
 static enum status run_array(struct forward_run *run, struct diags *diags)
@@ -472,10 +534,10 @@ static enum status run_array(struct forward_run *run, struct diags *diags)
 		return status;
 	int64_t chunks = (setup->rows + setup->chunk - 1) / setup->chunk;
 	run->read_anywhere = chunks > 1 && setup->lane_count > 1 && reader_seekable(run->reader);
-	run->write_anywhere = chunks > 1 && setup->lane_count > 1 && !setup->sums && writer_seekable(run->writer);
+	run->write_anywhere = chunks > 1 && setup->lane_count > 1 && !setup->folds && writer_seekable(run->writer);
 	run->rows_done = 0;
-	if (setup->sums)
-		memset(setup->total, 0, 2 * (size_t)setup->sum_count * sizeof *setup->total);
+	if (setup->folds)
+		fold_begin(setup->tail.fold->op, setup->tail.state, setup->tail.count);
 	struct pipeline pipeline = {.items = chunks,
 	                            .workers = setup->lane_count,
 	                            .take_in_order = !run->read_anywhere,
@@ -487,8 +549,8 @@ static enum status run_array(struct forward_run *run, struct diags *diags)
 	                            .flush_denormals = run->options->flush_denormals,
 	                            .allocator = run->options->allocator};
 	status = pipeline_run(&pipeline, diags);
-	if (status == STATUS_OK && setup->sums)
-		status = write_sum(run, diags);
+	if (status == STATUS_OK && setup->folds)
+		status = run_tail(run, diags);
 	if (status == STATUS_OK)
 		status = writer_end(run->writer, diags);
 	if (status == STATUS_OK && run->read_anywhere)

@@ -58,11 +58,8 @@ static enum status open_param(const struct run *run, size_t i, struct diags *dia
 static enum status open_loss(struct run *run, struct diags *diags)
 {
 	run->loss_count = shape_count(&run->job->whole.output.shape);
-	run->loss_hi = arena_array(&run->scratch, (size_t)run->loss_count + 1, 2 * sizeof(double));
-	if (!run->loss_hi)
-		return diag_memory(diags);
-	run->loss_lo = run->loss_hi + run->loss_count;
-	return STATUS_OK;
+	run->loss = arena_array(&run->scratch, (size_t)run->loss_count + 1, 2 * sizeof(double));
+	return run->loss ? STATUS_OK : diag_memory(diags);
 }
 
 enum status totals_open(struct run *run, struct diags *diags)
@@ -170,7 +167,7 @@ void totals_add(const struct lane *lane, int64_t tile)
 		next += job_partial_bytes(run->job, i);
 	}
 	if (loss)
-		add_wide(run, run->loss_hi, run->loss_lo, loss, loss + run->loss_count, run->loss_count);
+		fold_add(OP_sum, run->loss, loss, run->loss_count); /* the losses' are sums, too */
 }
 
 enum status totals_write_output(struct run *run, struct diags *diags)
@@ -190,7 +187,7 @@ enum status totals_write_output(struct run *run, struct diags *diags)
 	enum status status = slab_get(&out, type_bytes(instr->of_y), allocator, diags);
 	if (status)
 		return status;
-	sum_finish(&call, out.base, run->loss_hi, run->loss_lo, run->loss_count);
+	fold_finish(&call, out.base, run->loss, run->loss_count);
 	status = writer_write(run->options->value, out.base, instr->of_y->dtype, run->loss_count, diags);
 	slab_put(&out, allocator);
 	return status;

@@ -1,7 +1,7 @@
 /*
  * General operations by number: their functions, from ops.def, which are called
- * for arrays with elements alone, their scratch, their sums by tiles, and what is
- * demanded of an operand's values.
+ * for arrays with elements alone, their scratch, and what is demanded of an operand's
+ * values.
  */
 #include "ops/general.h"
 
@@ -145,21 +145,6 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
 	default: /* convolutions, and operations that need none */
 		return 0;
 	}
-}
-
-void sum_partial(const struct op_call *call, double *hi, double *lo, const void *v, const void *a,
-                 void *const keep[MAX_KEEPS])
-{
-	if (is_sum(call->op))
-		sum_partial_axes(call, hi, lo, v);
-	else
-		sum_partial_loss(call, hi, lo, v, a, keep ? keep[0] : NULL);
-}
-
-void sum_finish(const struct op_call *call, void *y, const double *hi, const double *lo, int64_t count)
-{
-	const double divisor = is_sum(call->op) ? reduction_divisor(call) : loss_divisor(call);
-	sums_store(call->y->dtype, y, hi, lo, divisor, (size_t)count);
 }
 
 bool op_check_operand(enum op op, const struct type *v, const struct type *a, const void *adata,

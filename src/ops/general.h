@@ -55,15 +55,16 @@ bool op_check_operand(enum op op, const struct type *v, const struct type *a, co
                       char message[OP_CHECK_TEXT]);
 
 /*
- * A SUM operation on a tile (its v's leading axis is a part of the whole): the
- * partial sum in double, without the division by the count, into HI (one for
- * each element of the result) with the compensation in LO; and the end: the
- * result from the sums over all tiles, added in order. forward_NAME on the whole
- * array is the same in one tile.
+ * A SUM or FOLD operation by tiles (call->v's leading axis is a part of the whole): its
+ * state in COUNT elements of the result for each of fold_parts, of nothing (fold_begin)
+ * and of a tile (fold_partial); FROM's put to it, of the tiles in order (fold_add); and
+ * the result (fold_finish). forward_NAME on the whole array is the same in one tile.
  */
-void sum_partial(const struct op_call *call, double *hi, double *lo, const void *v, const void *a,
-                 void *const keep[MAX_KEEPS]);
-void sum_finish(const struct op_call *call, void *y, const double *hi, const double *lo, int64_t count);
+int fold_parts(enum op op);
+void fold_begin(enum op op, double *state, int64_t count);
+void fold_partial(const struct op_call *call, double *state, const void *v, const void *a, void *const keep[MAX_KEEPS]);
+void fold_add(enum op op, double *state, const double *from, int64_t count);
+void fold_finish(const struct op_call *call, void *y, const double *state, int64_t count);
 
 /*
  * Sums G of type FROM over the axes that were broadcast to make it, giving TO

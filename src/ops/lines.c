@@ -83,6 +83,8 @@ static void walk_lines(void *context, void *memory, int64_t begin, int64_t end)
 	}
 	some.out = w->arrays->out ? element_of(w->arrays->out, size, begin * n) : NULL;
 	some.short_out = w->arrays->short_out ? element_of(w->arrays->short_out, size, begin) : NULL;
+	for (int i = 0; i < FOLD_PARTS; i++)
+		some.wide[i] = w->arrays->wide[i] ? w->arrays->wide[i] + begin : NULL;
 	w->function(w->call, loops_get(w->call->kernels), &some, (size_t)n, (size_t)(end - begin));
 }
 
@@ -110,6 +112,8 @@ static void walk_panels(void *context, void *memory, int64_t begin, int64_t end)
 		}
 		if (arrays->short_out)
 			panel.short_out = element_of(arrays->short_out, size, one);
+		for (int i = 0; i < FOLD_PARTS; i++)
+			panel.wide[i] = arrays->wide[i] ? arrays->wide[i] + one : NULL;
 		if (arrays->out)
 			panel.out = free_at;
 		w->function(w->call, loops_get(w->call->kernels), &panel, (size_t)n, (size_t)width);

@@ -10,7 +10,7 @@
 #include "ops/general.h"
 #include "ops/loops.h"
 
-enum { LINES_PANEL = 16 };
+enum { LINES_PANEL = 16, FOLD_PARTS = 3 };
 
 struct axis_view {
 	int64_t outer, n, inner;
@@ -28,6 +28,7 @@ struct line_arrays {
 	const void *in[2]; /* whole */
 	void *short_out;
 	const void *short_in[2];
+	double *wide[FOLD_PARTS]; /* short ones, of doubles */
 };
 /* Works on COUNT lines, which lie one after another. */
 typedef void line_function(const struct op_call *call, const struct loops *loops, const struct line_arrays *arrays,
@@ -72,6 +73,10 @@ enum { LINES_SOME = 64 };
 void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, const void *lines, size_t n,
                    size_t count, const double shift[LINES_SOME], double sum[LINES_SOME]);
 
+/* Of amax, amin, norm and logsumexp (reduce.c): the parts of a fold's state, and results of the last two. */
+void fold_partial_lines(const struct op_call *call, double *const state[FOLD_PARTS], const void *v);
+double norm_of(double squares, double scale);
+double logsumexp_of(double sum, double shift);
 /* Of sum and mean (reduce.c): the sums of a tile, and what they are divided by in the end. */
 void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const void *v);
 double reduction_divisor(const struct op_call *call);

@@ -126,11 +126,11 @@ void sum_partial_loss(const struct op_call *call, double *hi, double *lo, const 
 
 static void forward_loss(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
 {
-	double hi, lo;
-	sum_partial_loss(call, &hi, &lo, v, a, keep ? keep[0] : NULL);
+	double sum[2];
+	sum_partial_loss(call, &sum[0], &sum[1], v, a, keep ? keep[0] : NULL);
 	/* a recomputation may want only what is kept */
 	if (y)
-		sum_finish(call, y, &hi, &lo, 1);
+		fold_finish(call, y, sum, 1);
 }
 
 /* K times FACTOR, summed to the type of TO where it was broadcast. */

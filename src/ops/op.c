@@ -192,7 +192,7 @@ enum op op_by_number(enum op op, double number)
 const char *op_reach(enum op op)
 {
 	static const char *const names[] = {
-		[SCOPE_ELEM] = "element", [SCOPE_ROW] = "row", [SCOPE_SUM] = "all", [SCOPE_ALL] = "all"};
+		[SCOPE_ELEM] = "element", [SCOPE_ROW] = "row", [SCOPE_SUM] = "all", [SCOPE_FOLD] = "all", [SCOPE_ALL] = "all"};
 	return names[op_table[op].scope];
 }
 

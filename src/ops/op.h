@@ -24,9 +24,10 @@ enum op_class { OP_CLASS_UNARY, OP_CLASS_BINARY, OP_CLASS_GENERAL };
  * ELEM: an element of the result depends on the elements at its place.
  * ROW: a row (all that shares an index of the leading axis) on that row.
  * SUM: a sum over the leading axis, which may come in blocks, in order.
+ * FOLD: made of blocks, too, but its derivative wants the result of all of them first.
  * ALL: anything may depend on anything.
  */
-enum scope { SCOPE_ELEM, SCOPE_ROW, SCOPE_SUM, SCOPE_ALL };
+enum scope { SCOPE_ELEM, SCOPE_ROW, SCOPE_SUM, SCOPE_FOLD, SCOPE_ALL };
 
 /* What a derivative needs, as bits. */
 enum need {
@@ -144,6 +145,8 @@ void op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, c
  * leading axis as v (it is cut with it); else it is the same for every row.
  */
 enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed);
+/* Whether OP is made of blocks of the leading axis where it goes over that (ops/fold.c). */
+static inline bool op_folds(enum op op) { return op_table[op].scope == SCOPE_SUM || op_table[op].scope == SCOPE_FOLD; }
 /* Cost of one forward execution, in flops of an addition. */
 double op_cost(enum op op, const struct type *v, const struct type *a, const struct type *result);
 /* Whether OP multiplies matrices, by gemm (ops/gemm.c). */

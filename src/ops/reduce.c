@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/sum.h"
 #include "ops/lines.h"
 
 static void reduction_named(struct reduction *r, const struct op_call *call)
@@ -95,7 +96,7 @@ double reduction_divisor(const struct op_call *call) { return call->op == OP_mea
 
 /* The others: by lines; where axes are moved, v and dv go through scratch. */
 
-static void reduce_lines(const struct op_call *call, void *y, const void *v, line_function *function)
+static void reduce_lines(const struct op_call *call, struct line_arrays *to, const void *v, line_function *function)
 {
 	struct reduction r;
 	reduction_named(&r, call);
@@ -103,7 +104,8 @@ static void reduce_lines(const struct op_call *call, void *y, const void *v, lin
 		reduction_move(&r, call->scratch, v, element_size(call->v->dtype), false);
 		v = call->scratch;
 	}
-	lines_walk(call, &r.view, &(struct line_arrays){.in = {v}, .short_out = y}, function, call->scratch);
+	to->in[0] = v;
+	lines_walk(call, &r.view, to, function, call->scratch);
 }
 
 static void spread_lines(const struct op_call *call, void *dv, const void *v, const void *y, const void *g,
@@ -132,7 +134,7 @@ static void spread_lines(const struct op_call *call, void *dv, const void *v, co
 	                    void *const keep[MAX_KEEPS])                                                                   \
 	{                                                                                                                  \
 		(void)a, (void)keep;                                                                                           \
-		reduce_lines(call, y, v, NAME##_lines);                                                                        \
+		reduce_lines(call, &(struct line_arrays){.short_out = y}, v, NAME##_lines);                                    \
 	}                                                                                                                  \
 	void vjp_##NAME(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS]) \
 	{                                                                                                                  \
@@ -146,14 +148,25 @@ static const void *line_in(const struct loops *loops, const void *array, size_t 
 	return element_at(array, element_size(loops->dtype), (int64_t)(n * i));
 }
 
+static double extreme_of(const struct op_call *call, const struct loops *loops, const void *line, size_t n)
+{
+	return call->op == OP_amax ? loops->largest(line, n) : loops->smallest(line, n);
+}
+
 static void amax_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
                        size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		const void *line = line_in(loops, at->in[0], n, i);
-		element_set(loops->dtype, at->short_out, i,
-		            call->op == OP_amax ? loops->largest(line, n) : loops->smallest(line, n));
+		element_set(loops->dtype, at->short_out, i, extreme_of(call, loops, line, n));
 	}
+}
+
+static void extreme_fold(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
+                         size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		at->wide[0][i] = extreme_of(call, loops, line_in(loops, at->in[0], n, i), n);
 }
 #define amin_lines amax_lines
 
@@ -237,30 +250,47 @@ static void prod_slope_lines(const struct op_call *call, const struct loops *loo
 		                element_get(loops->dtype, at->short_in[1], i));
 }
 
-/* sqrt(sum of (v / scale)^2) * scale where the squares of doubles overflow or vanish. */
-static double scaled_norm(const struct loops *loops, const void *line, size_t n)
+/* The sum of the squares of a line, over the square of *SCALE, which is 1 but where those of doubles overflow or vanish. */
+static double squares_of(const struct loops *loops, const void *line, size_t n, double *scale)
 {
-	double scale = 0, sum = 0;
+	double largest = 0, sum = loops->sum_products(line, line, n);
+	*scale = 1;
+	if (isnan(sum) || (sum > 0x1p-900 && sum <= DBL_MAX))
+		return sum;
 	for (size_t j = 0; j < n; j++)
-		scale = fmax(scale, fabs(element_get(loops->dtype, line, j)));
-	if (scale == 0 || isinf(scale))
-		return scale;
+		largest = fmax(largest, fabs(element_get(loops->dtype, line, j)));
+	if (largest == 0 || isinf(largest))
+		return largest;
+	double rest = 0;
+	sum = 0;
 	for (size_t j = 0; j < n; j++) {
-		const double x = element_get(loops->dtype, line, j) / scale;
-		sum += x * x;
+		const double x = element_get(loops->dtype, line, j) / largest;
+		sum_add(&sum, &rest, x * x, 0);
 	}
-	return sqrt(sum) * scale;
+	*scale = largest;
+	return sum + rest;
 }
+
+double norm_of(double squares, double scale) { return sqrt(squares) * scale; }
 
 static void norm_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
                        size_t count)
 {
 	(void)call;
 	for (size_t i = 0; i < count; i++) {
-		const void *line = line_in(loops, at->in[0], n, i);
-		const double sum = loops->sum_products(line, line, n);
-		const bool plain = isnan(sum) || (sum > 0x1p-900 && sum <= DBL_MAX);
-		element_set(loops->dtype, at->short_out, i, plain ? sqrt(sum) : scaled_norm(loops, line, n));
+		double scale;
+		const double sum = squares_of(loops, line_in(loops, at->in[0], n, i), n, &scale);
+		element_set(loops->dtype, at->short_out, i, norm_of(sum, scale));
+	}
+}
+
+static void norm_fold(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
+                      size_t count)
+{
+	(void)call;
+	for (size_t i = 0; i < count; i++) {
+		at->wide[0][i] = squares_of(loops, line_in(loops, at->in[0], n, i), n, &at->wide[2][i]);
+		at->wide[1][i] = 0;
 	}
 }
 
@@ -276,19 +306,39 @@ static void norm_slope_lines(const struct op_call *call, const struct loops *loo
 	}
 }
 
+/* Of COUNT lines, at most LINES_SOME: the sums of exp(v - SHIFT), SHIFT the largest element where that is finite. */
+static void exponentials_of(const struct op_call *call, const struct loops *loops, const void *lines, size_t n,
+                            size_t count, double *sum, double *shift)
+{
+	for (size_t i = 0; i < count; i++) {
+		const double largest = n ? loops->largest(line_in(loops, lines, n, i), n) : 0;
+		shift[i] = isfinite(largest) ? largest : 0;
+	}
+	lines_sum_exp(call, loops, NULL, lines, n, count, shift, sum);
+}
+
+double logsumexp_of(double sum, double shift) { return log(sum) + shift; }
+
 static void logsumexp_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                             size_t n, size_t count)
 {
 	for (size_t first = 0; first < count; first += LINES_SOME) {
 		double shift[LINES_SOME], sum[LINES_SOME];
 		const size_t here = count - first < LINES_SOME ? count - first : LINES_SOME;
-		for (size_t i = 0; i < here; i++) {
-			const double largest = n ? loops->largest(line_in(loops, at->in[0], n, first + i), n) : 0;
-			shift[i] = isfinite(largest) ? largest : 0;
-		}
-		lines_sum_exp(call, loops, NULL, line_in(loops, at->in[0], n, first), n, here, shift, sum);
+		exponentials_of(call, loops, line_in(loops, at->in[0], n, first), n, here, sum, shift);
 		for (size_t i = 0; i < here; i++)
-			element_set(loops->dtype, at->short_out, first + i, log(sum[i]) + shift[i]);
+			element_set(loops->dtype, at->short_out, first + i, logsumexp_of(sum[i], shift[i]));
+	}
+}
+
+static void logsumexp_fold(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
+                           size_t n, size_t count)
+{
+	for (size_t first = 0; first < count; first += LINES_SOME) {
+		const size_t here = count - first < LINES_SOME ? count - first : LINES_SOME;
+		exponentials_of(call, loops, line_in(loops, at->in[0], n, first), n, here, at->wide[0] + first,
+		                at->wide[2] + first);
+		memset(at->wide[1] + first, 0, here * sizeof *at->wide[1]);
 	}
 }
 
@@ -312,3 +362,11 @@ REDUCTION(amin)
 REDUCTION(prod)
 REDUCTION(logsumexp)
 REDUCTION(norm)
+
+void fold_partial_lines(const struct op_call *call, double *const state[FOLD_PARTS], const void *v)
+{
+	line_function *const function = call->op == OP_norm        ? norm_fold
+	                                : call->op == OP_logsumexp ? logsumexp_fold
+	                                                           : extreme_fold;
+	reduce_lines(call, &(struct line_arrays){.wide = {state[0], state[1], state[2]}}, v, function);
+}

@@ -82,7 +82,7 @@ struct launch {
 	/* the rest */
 	const struct instr *instr;
 	uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
-	bool sums;                                                 /* over all rows: makes the output from all tiles */
+	bool folds;                                                /* over all rows: its result is made from all tiles */
 	bool v_streamed;
 	/* LOOP, END */
 	size_t match;

@@ -344,8 +344,8 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 		launch->keep[k] = compiler_entry(c, instr->out_keep[k]);
 	uint32_t seen = instr->kind == INSTR_OP ? instr->v : instr->out != NO_VALUE ? instr->out : instr->g;
 	launch->v_streamed = seen != NO_VALUE && body->values[seen].streamed;
-	launch->sums = instr->kind == INSTR_OP && op_table[instr->op].scope == SCOPE_SUM && launch->v_streamed &&
-	               instr->out != NO_VALUE && !body->values[instr->out].streamed;
+	launch->folds = instr->kind == INSTR_OP && op_folds(instr->op) && launch->v_streamed && instr->out != NO_VALUE &&
+	                !body->values[instr->out].streamed;
 	if (instr->kind == INSTR_VJP)
 		launch->v_streamed = instr->out != NO_VALUE
 		                         ? body->values[instr->out].streamed

@@ -1436,7 +1436,7 @@ START_TEST(sums_at_end)
 		m.body.values[v].type = m.body.instrs[m.body.instr_count - 1].of_y = m.number;
 		m.body.values[v].streamed = false;
 		compile_by_hand(&m, &program, v);
-		double x[160], y = -77, hi = 0, lo = 0, sum = 0;
+		double x[160], y = -77, state[2], sum = 0;
 		for (int i = 0; i < 160; i++)
 			sum += x[i] = i * 0.25;
 		const void *ins[] = {x, NULL, NULL, NULL};
@@ -1450,10 +1450,9 @@ START_TEST(sums_at_end)
 		                       .workspace = workspace,
 		                       .first_row = 20,
 		                       .whole_rows = 20,
-		                       .sum_hi = tiled ? &hi : NULL,
-		                       .sum_lo = tiled ? &lo : NULL};
+		                       .fold = tiled ? state : NULL};
 		evaluate(&e);
-		ck_assert(tiled ? y == -77 && hi + lo == -sum : y == -sum / 160);
+		ck_assert(tiled ? y == -77 && state[0] + state[1] == -sum : y == -sum / 160);
 		free(workspace);
 		model_free(&m);
 	}
