@@ -228,7 +228,7 @@ static enum status read_all(struct reader *r, char **text, size_t *length, size_
 		used += got;
 		if (status || used < size)
 			break;
-		if (size == BLOCK)
+		if (size == BLOCK && r->format != FORMAT_RAW)
 			status = check_begin(r, data, used, diags);
 		if (status)
 			break;

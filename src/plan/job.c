@@ -224,6 +224,15 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 	return policy_schedule(&job->scheduled, &job->costs, job->allocator, &job->schedule, diags);
 }
 
+/* What --tile asks for, in the rows of tiles; 0 where it does not. */
+static int64_t tile_wanted(const struct job *job, const struct job_options *options)
+{
+	const int64_t rows = job->input.shape.dim[0];
+	if (options->tile >= rows)
+		return job->rows;
+	return options->tile * (job->rows / rows);
+}
+
 static enum status choose_tiles(struct job *job, const struct job_options *options, struct diags *diags)
 {
 	const struct lowered *whole = &job->whole;
@@ -250,13 +259,14 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	job->output_row = whole->sums ? 0 : row_bytes(&whole->output, rows);
 	int64_t tile = job->block;
 	bool fixed = whole->sums || job->partial_bytes || tile_multiplies(run.whole);
-	if (options->tile && !fixed)
-		tile = options->tile;
+	const int64_t wanted = tile_wanted(job, options);
+	if (wanted && !fixed)
+		tile = wanted;
 	if (tile > rows)
 		tile = rows;
-	int64_t chunk = options->tile ? options->tile : CHUNK_BYTES / (job->input_row > 0 ? job->input_row : 1);
+	int64_t chunk = wanted ? wanted : CHUNK_BYTES / (job->input_row > 0 ? job->input_row : 1);
 	job->per_chunk = chunk / tile > 0 ? (chunk + tile - 1) / tile : 1;
-	if (options->tile && !fixed)
+	if (wanted && !fixed)
 		job->per_chunk = 1;
 	const int64_t summed = job->partial_bytes + loss_bytes(job);
 	if (summed > 0 && job->per_chunk > PARTIAL_BYTES / summed)
