@@ -275,8 +275,11 @@ struct beside {
 	struct watch watch;
 };
 
-/* What is written while the gradient is must not fall into a binary array's data: outputs.c allows `-` several times. */
-static enum status check_apart(struct session *s, const struct beside *beside)
+/*
+ * What is written while the gradient is must not fall into a binary array's data: outputs.c allows `-` several times.
+ * Of text each line is whole, and the value's lines follow all of the gradient's.
+ */
+static enum status check_apart(struct session *s, struct beside *beside)
 {
 	const struct {
 		const char *name;
@@ -298,6 +301,7 @@ static enum status check_apart(struct session *s, const struct beside *beside)
 				return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
 				                 "%s and %s would both be written to %s, one into the other", made[k].name,
 				                 made[i].name, made[k].output->name);
+			beside->value.writer.options.late |= i == 1;
 		}
 	return STATUS_OK;
 }

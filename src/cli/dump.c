@@ -37,20 +37,10 @@ enum status save_all_counters(struct session *s, const struct type *input, struc
 	return status;
 }
 
-/* A report for programs that goes to standard error has it to itself: its figures say what a warning would. */
-static bool error_is_data(const struct session *s)
-{
-	return (s->format == REPORT_JSON || s->format == REPORT_CSV) &&
-	       ((s->given[OPTION_STATS] && !s->values[OPTION_STATS]) ||
-	        (s->given[OPTION_RESIDUALS] && !s->values[OPTION_RESIDUALS]));
-}
-
 void warn_useless(struct session *s, const struct job *job)
 {
 	const struct node *last = s->chain.first;
 	struct counters all;
-	if (error_is_data(s))
-		return;
 	if (policy_by_value(job->policy) && job->predicted.evaluations > job->predicted.steps &&
 	    save_all_counters(s, &job->input, &all) == STATUS_OK && job->predicted.peak_bytes >= all.peak_bytes) {
 		diag_warn(&s->diags,

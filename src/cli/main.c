@@ -4,6 +4,7 @@
  */
 #include "cli/help.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -23,10 +24,11 @@ const struct command command_table[] = {
 };
 const size_t command_count = sizeof command_table / sizeof *command_table;
 
+/* FAILED is set where it cannot be written, unless standard error was closed, so that nobody wants to know. */
 static void write_error(void *context, const char *text, size_t length)
 {
-	(void)context;
-	(void)io_write(2, text, length); /* where that fails there is nobody to tell */
+	bool *failed = context;
+	*failed |= io_write(2, text, length) < length && errno != EBADF;
 }
 
 static void on_signal(int number)
@@ -122,15 +124,17 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 		return STATUS_USAGE;
 	}
 	const char *name = argv[1];
-	if (!strcmp(name, "--help") || !strcmp(name, "-h"))
-		return help_print(s, NULL);
-	if (!strcmp(name, "--version"))
+	const bool version = !strcmp(name, "--version");
+	if (version && argc > 2)
+		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--version stands alone, without '%s'", argv[2]);
+	if (version)
 		return print_version(s);
 	if (!strcmp(name, "--dump-options"))
 		return help_print_options(s);
-	if (!strcmp(name, "help") && argc <= 3)
+	const bool help = !strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h");
+	if (help && argc <= 3)
 		return help_on(s, argv[2]);
-	if (!strcmp(name, "help"))
+	if (help)
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "help is on one command or operation, and not on '%s' too",
 		                 argv[3]);
 	s->command = find_command(name);
@@ -168,7 +172,9 @@ int main(int argc, char **argv)
 	enum status status = dispatch(&session, argc, argv);
 	if (status && session.diags.exhausted) /* whatever it was, that is what is said */
 		status = STATUS_LIMIT;
-	diags_render(&session.diags, session.color, write_error, NULL);
+	bool failed = false;
+	if (status || !session_error_is_data(&session))
+		diags_render(&session.diags, session.color, write_error, &failed);
 	session_close(&session);
-	return (int)status;
+	return (int)(status || !failed ? status : STATUS_IO);
 }

@@ -218,6 +218,7 @@ static enum status parse_shape(struct session *s)
 		char *end;
 		p += strspn(p, " ");
 		const long long extent = strtoll(p, &end, 10); /* the largest where it is beyond that, which no array has */
+		end += strspn(end, " ");
 		good = begins_number(p) && (*end == ',' || *end == ']');
 		if (good && dims < MAX_DIMS)
 			type.shape.dim[type.shape.ndim++] = extent;

@@ -22,9 +22,12 @@ static const char *real_place(struct session *s, const char *path)
 		return NULL;
 	if (realpath(path, real))
 		return arena_printf(&s->arena, "%s", real);
-	const char *slash = strrchr(path, '/');
-	const char *folder = slash ? arena_printf(&s->arena, "%.*s/", (int)(slash - path), path) : ".";
-	return folder && realpath(folder, real) ? arena_printf(&s->arena, "%s/%s", real, slash ? slash + 1 : path) : NULL;
+	char target[PATH_MAX];
+	if (!output_follow(path, target))
+		return NULL;
+	const char *slash = strrchr(target, '/');
+	const char *folder = slash ? arena_printf(&s->arena, "%.*s/", (int)(slash - target), target) : ".";
+	return folder && realpath(folder, real) ? arena_printf(&s->arena, "%s/%s", real, slash ? slash + 1 : target) : NULL;
 }
 
 static enum status add_place(struct session *s, struct place *places, size_t *count, const char *option,

@@ -288,6 +288,13 @@ enum status session_bind_types(struct session *s, struct type *type)
 	return status ? status : session_bind(s, false, dtype_compute(type->dtype));
 }
 
+bool session_error_is_data(const struct session *s)
+{
+	return (s->format == REPORT_JSON || s->format == REPORT_CSV) &&
+	       ((s->given[OPTION_STATS] && !s->values[OPTION_STATS]) ||
+	        (s->given[OPTION_RESIDUALS] && !s->values[OPTION_RESIDUALS]));
+}
+
 void session_warn_unassumed(struct session *s)
 {
 	bool used = !s->given[OPTION_ASSUME] || s->reader.assumed;

@@ -121,6 +121,8 @@ double session_predicted_ms(const struct session *session, const struct job *job
  * chain's declaration), and params bound for it, with types alone.
  */
 enum status session_bind_types(struct session *session, struct type *type);
+/* Whether a report for programs goes to standard error: it has that to itself, and its figures say what a warning would. */
+bool session_error_is_data(const struct session *session);
 /* A warning, once a command is done, where --assume-dtype has said the type of nothing. */
 void session_warn_unassumed(struct session *session);
 /* Opens standard output or -o, for arrays or for text. */

@@ -76,6 +76,7 @@ struct writer_options {
 	enum format format; /* NPY, TEXT, CSV or RAW: resolved by the caller */
 	enum layout layout; /* TEXT, CSV: how the input was laid out */
 	bool display;       /* on a terminal: as NumPy prints arrays */
+	bool late;          /* TEXT, CSV: kept until writer_finish, as another writes to the same place till then */
 };
 
 struct writer {

@@ -239,9 +239,10 @@ static void print_axis(struct printer *p, int axis, int64_t offset)
 static enum status print_scalar(struct printer *p)
 {
 	char text[CELL];
-	/* Its shortest digits, those of a whole number too. */
-	number_format_scientific(text, p->values[0], p->dtype);
-	if (isfinite(p->values[0]))
+	/* Its shortest digits, those of a whole number too; which notation says the number, and not its digits. */
+	const double value = p->values[0];
+	number_format_scientific(text, value, p->dtype);
+	if (isfinite(value) && (value == 0 || fabs(value) >= 1e-4))
 		number_format_as(text, strtod(text, NULL), DTYPE_F64);
 	put(p, text);
 	if (!strpbrk(text, ".enif"))

@@ -357,8 +357,7 @@ static enum status open_temporary(struct output *output, const char *target, con
 	return STATUS_OK;
 }
 
-/* Where a link that leads to nothing leads: PATH itself where it is no link. False and errno where there is no telling. */
-static bool follow_links(const char *path, char to[PATH_MAX])
+bool output_follow(const char *path, char to[PATH_MAX])
 {
 	char link[PATH_MAX];
 	if (snprintf(to, PATH_MAX, "%s", path) >= PATH_MAX) {
@@ -456,7 +455,7 @@ enum status output_open(struct output *output, const char *path, struct arena *a
 	if (there && !S_ISREG(st.st_mode))
 		return open_directly(output, path, diags);
 	if (there ? access(path, W_OK) != 0 || !realpath(path, target)
-	          : standard || errno != ENOENT || !follow_links(path, target))
+	          : standard || errno != ENOENT || !output_follow(path, target))
 		return failed(output->name, -1, "cannot write", diags);
 	return open_temporary(output, target, there ? &st : NULL, diags);
 }
@@ -543,19 +542,22 @@ enum status output_commit(struct output *output, struct diags *diags)
 	bool ok = true;
 	if (output->temporary)
 		ok = fsync(fd) == 0 || errno == EINVAL; /* some file systems know no fsync */
+	bool there = false;                         /* in its place: at once where nothing was */
 	if (ok && output->nameless) {
-		ok = make_temporary(output->temporary, fd, 0) == fd;
-		output->nameless = !ok;
+		there = link_nameless(fd, output->target);
+		ok = there || (errno == EEXIST && make_temporary(output->temporary, fd, 0) == fd);
+		output->nameless = there || !ok;
 	}
+	/* Between a link and the rename nothing is done that could be done after. */
+	if (ok && output->temporary && !there)
+		ok = rename(output->temporary, output->target) == 0;
 	int error = errno;
 	output->fd = -1;
-	if (close(fd) != 0 && ok) {
+	if (close(fd) != 0 && ok && !output->temporary) { /* what is synced has been written */
 		error = errno;
 		ok = false;
 	}
 	errno = error;
-	if (ok && output->temporary)
-		ok = rename(output->temporary, output->target) == 0;
 	if (!ok) {
 		enum status status = failed(output->name, -1, "cannot write", diags);
 		output_abort(output);

@@ -9,6 +9,7 @@
 
 #include "base/diag.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -67,6 +68,8 @@ struct output {
 bool stream_is_one(int a, int b);
 /* Whether an output takes PATH's place when it is committed (or fails, on a directory); else it writes into what is there. */
 bool output_replaces(const char *path);
+/* Where a link that leads to nothing leads: PATH itself where it is no link. False and errno where there is no telling. */
+bool output_follow(const char *path, char to[PATH_MAX]);
 /* PATH NULL or "-" is standard output. STATUS_IO on failure. */
 enum status output_open(struct output *output, const char *path, struct arena *arena, struct diags *diags);
 /* All SIZE bytes, or STATUS_IO. */

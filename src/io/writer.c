@@ -22,11 +22,31 @@ void writer_free(struct writer *writer)
 	writer->held = NULL;
 }
 
-static enum status flush(struct writer *w, struct diags *diags)
+/* The first LENGTH bytes of text. */
+static enum status flush(struct writer *w, size_t length, struct diags *diags)
 {
-	enum status status = w->text_used ? output_write(w->output, w->text, w->text_used, diags) : STATUS_OK;
-	w->text_used = 0;
+	if (length == 0)
+		return STATUS_OK;
+	enum status status = output_write(w->output, w->text, length, diags);
+	w->text_used -= length;
+	memmove(w->text, w->text + length, w->text_used);
 	return status;
+}
+
+/* Makes room for LENGTH bytes: lines are written whole, since others may write lines between them. */
+static enum status make_room(struct writer *w, size_t length, struct diags *diags)
+{
+	while (w->options.late && w->text_used + length > w->text_size) {
+		char *grown = arena_grow(w->arena, w->text, w->text_size, &w->text_size, 1);
+		if (!grown)
+			return diag_memory(diags);
+		w->text = grown;
+	}
+	if (w->text_used + length <= w->text_size)
+		return STATUS_OK;
+	const char *line = memrchr(w->text, '\n', w->text_used);
+	enum status status = flush(w, line ? (size_t)(line - w->text) + 1 : w->text_used, diags);
+	return status || w->text_used + length <= w->text_size ? status : flush(w, w->text_used, diags);
 }
 
 static enum status put(struct writer *w, const char *text, size_t length, struct diags *diags)
@@ -37,11 +57,9 @@ static enum status put(struct writer *w, const char *text, size_t length, struct
 			return diag_memory(diags);
 		w->text_size = TEXT_BLOCK;
 	}
-	if (w->text_used + length > w->text_size) {
-		enum status status = flush(w, diags);
-		if (status)
-			return status;
-	}
+	enum status status = make_room(w, length, diags);
+	if (status)
+		return status;
 	if (length > w->text_size)
 		return output_write(w->output, text, length, diags);
 	memcpy(w->text + w->text_used, text, length);
@@ -208,4 +226,4 @@ enum status writer_put_text(struct writer *w, const char *text, struct diags *di
 	return put(w, text, strlen(text), diags);
 }
 
-enum status writer_finish(struct writer *w, struct diags *diags) { return flush(w, diags); }
+enum status writer_finish(struct writer *w, struct diags *diags) { return flush(w, w->text_used, diags); }
