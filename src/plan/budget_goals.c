@@ -116,6 +116,7 @@ enum status goal_offer(const struct search *s, struct budget_goal *goal, struct 
 	goal->family = *c->family;
 	goal->counters = c->counters;
 	goal->time = c->time;
+	goal->peak = c->truth;
 	*on = TAKEN;
 	return STATUS_OK;
 }

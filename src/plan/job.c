@@ -153,6 +153,12 @@ void job_fixed_bytes(const struct job *job, const struct job_options *options, i
 	*lane += (job->partial_bytes + loss_bytes(job)) * job->per_chunk;
 }
 
+bool job_rest_alone(const struct job *job)
+{
+	const int64_t chunk = job->tile.rows * job->per_chunk, chunks = chunk ? (job->rows + chunk - 1) / chunk : 1;
+	return job->rest.rows && chunks == job->lanes && job->rows - (chunks - 1) * chunk < job->tile.rows;
+}
+
 /*
  * All lanes together. Chunks go round the lanes, so only the lane that has the
  * last chunk meets the rest; where it has no other and the chunk is the rest
@@ -161,12 +167,11 @@ void job_fixed_bytes(const struct job *job, const struct job_options *options, i
 static void total(struct job *job, const struct job_options *options, const struct counters *rest)
 {
 	struct counters *c = &job->predicted;
-	int64_t lane, all, chunk = job->tile.rows * job->per_chunk;
+	int64_t lane, all;
 	job_fixed_bytes(job, options, &lane, &all);
 	int64_t last_slab = job->tile.slab, last_stored = c->stored_bytes;
 	if (job->rest.rows) {
-		int64_t chunks = (job->rows + chunk - 1) / chunk;
-		bool alone = chunks == job->lanes && job->rows - (chunks - 1) * chunk < job->tile.rows;
+		const bool alone = job_rest_alone(job);
 		last_slab = alone || job->rest.slab > last_slab ? job->rest.slab : last_slab;
 		last_stored = alone || rest->stored_bytes > last_stored ? rest->stored_bytes : last_stored;
 	}

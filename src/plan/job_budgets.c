@@ -1,7 +1,8 @@
 /*
  * Schedules for budgets, of whole jobs: budget.c searches for one lane, states on
  * disk are tried beside it, and bytes are those of all lanes with what is held
- * whatever the schedule does.
+ * whatever the schedule does. What the search takes for a lane's bytes is a lane's
+ * share of all slabs, since that of a lane which has but the rest is smaller.
  *
  * The verifier, which policies ask, knows of a lane's slab only what arrays take,
  * and takes no account of values that two states hold both; what holes and copies
@@ -11,22 +12,53 @@
 
 #include <string.h>
 
+#include "base/checked.h"
+#include "plan/pool.h"
+
 struct judging {
 	struct job *job;
 	const struct job_options *options;
 };
+
+/*
+ * A lane's share of all SLABS. These are of whole lines, so that
+ * where there are no more lanes than a line has bytes shares that are rounded down
+ * compare as the bytes do; else each slab's share is rounded up.
+ */
+static int64_t share_of(const struct job *job, int64_t slabs)
+{
+	return (job->lanes <= POOL_ALIGN ? slabs : slabs + job->lanes - 1) / job->lanes;
+}
+
+/* The share for which there are BYTES in all, and the bytes in all for which there is SHARE. */
+static int64_t budget_share(const struct job *job, int64_t bytes)
+{
+	return bytes < 0 ? -1 : bytes / POOL_ALIGN * POOL_ALIGN / job->lanes;
+}
+
+static int64_t share_bytes(const struct job *job, int64_t share)
+{
+	return job->lanes <= POOL_ALIGN ? round_up(job->lanes * share, POOL_ALIGN) : job->lanes * share;
+}
 
 static enum status judge_peak(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
                               struct counters *counters, int64_t *peak, struct diags *diags)
 {
 	struct judging *judging = context;
 	struct job *job = judging->job;
-	const int64_t slab = most - job->costs.fixed;
+	const bool alone = job_rest_alone(job);
+	int64_t slab = most - job->costs.fixed;
+	if (alone && slab < INT64_MAX / 2) /* of a full lane, were there no other */
+		slab += slab / (job->lanes - 1) + 1;
 	job->schedule = schedule;
 	job->scheduled = *family;
+	struct counters rest = {0};
 	enum status status = job_predict_tile(job, judging->options, &job->tile, slab > 0 ? slab : 1, counters, diags);
+	if (!status && alone)
+		status = job_predict_tile(job, judging->options, &job->rest, 0, &rest, diags);
 	job->schedule = NULL;
-	*peak = job->costs.fixed + counters->peak_bytes;
+	const int64_t last = alone ? rest.peak_bytes : counters->peak_bytes;
+	*peak = job->costs.fixed + share_of(job, (job->lanes - 1) * counters->peak_bytes + last);
 	return status;
 }
 
@@ -50,7 +82,8 @@ static int64_t passing_bytes(const struct step *step)
 
 /*
  * How far the truth may be below the verifier's bytes: by a state that is lent or
- * never made, by a tenth for other arrays, and by the values that states share.
+ * never made, by a tenth for other arrays, by the values that states share, and by
+ * what a lane of the rest has less.
  */
 static void set_bounds(struct budget_judge *judge, const struct job *job)
 {
@@ -67,6 +100,8 @@ static void set_bounds(struct budget_judge *judge, const struct job *job)
 		if (passing < all && (double)(all - passing) < share * (double)all)
 			share = (double)(all - passing) / (double)all;
 	}
+	if (job_rest_alone(job))
+		share *= 1 - (1 - (double)job->rest.rows / (double)job->tile.rows) / job->lanes;
 	judge->share = share * unshared;
 }
 
@@ -76,38 +111,41 @@ static void set_bounds(struct budget_judge *judge, const struct job *job)
  * nothing.
  */
 static enum status disk_fits(struct judging *judging, struct budget_goal *goal, int64_t snapshots, bool staged,
-                             struct counters *counters, bool *fits, struct diags *diags)
+                             struct counters *counters, int64_t *peak, bool *fits, struct diags *diags)
 {
 	const struct policy policy = {.kind = POLICY_disk_revolve, .number = snapshots};
 	const int64_t most = snapshots == 0 ? INT64_MAX : goal->bytes; /* of none all bytes are wanted */
 	struct job *job = judging->job;
 	struct schedule *schedule;
-	int64_t peak = 0;
+	*peak = 0;
 	*counters = (struct counters){0};
 	enum status status = policy_schedule(&policy, &job->costs, job->allocator, &schedule, diags);
 	if (status == STATUS_OK)
-		status = judge_peak(judging, &policy, schedule, most, counters, &peak, diags);
+		status = judge_peak(judging, &policy, schedule, most, counters, peak, diags);
 	schedule_free(schedule);
-	*fits = peak + (staged ? counters->spill_state : 0) <= goal->bytes;
-	if (snapshots == 0 && !goal->schedule && peak < goal->least)
-		goal->least = peak;
+	*fits = *peak + (staged ? counters->spill_state : 0) <= goal->bytes;
+	if (snapshots == 0 && !goal->schedule && *peak < goal->least)
+		goal->least = *peak;
 	return status;
 }
 
-/* The most snapshots that fit, and what they count; -1 where none do. */
+/* The most snapshots that fit, what they count and take; -1 where none do. */
 static enum status most_snapshots(struct judging *judging, struct budget_goal *goal, bool staged, int64_t *snapshots,
-                                  struct counters *counters, struct diags *diags)
+                                  struct counters *counters, int64_t *peak, struct diags *diags)
 {
 	int64_t low = -1, high = judging->job->costs.steps; /* low fits, high does not, or is of no use */
 	for (int64_t s = 0; high - low > 1; s = low + (high - low) / 2) {
 		struct counters tried;
+		int64_t bytes;
 		bool fits;
-		enum status status = disk_fits(judging, goal, s, staged, &tried, &fits, diags);
+		enum status status = disk_fits(judging, goal, s, staged, &tried, &bytes, &fits, diags);
 		if (status)
 			return status;
 		*(fits ? &low : &high) = s;
-		if (fits)
+		if (fits) {
 			*counters = tried;
+			*peak = bytes;
+		}
 		if (low < 0)
 			break;
 	}
@@ -125,10 +163,10 @@ static enum status offer_disk(struct judging *judging, struct budget_goal *goal,
 {
 	struct job *job = judging->job;
 	struct counters counters;
-	int64_t snapshots;
-	enum status status = most_snapshots(judging, goal, true, &snapshots, &counters, diags);
+	int64_t snapshots, peak;
+	enum status status = most_snapshots(judging, goal, true, &snapshots, &counters, &peak, diags);
 	if (status == STATUS_OK && snapshots < 1)
-		status = most_snapshots(judging, goal, false, &snapshots, &counters, diags);
+		status = most_snapshots(judging, goal, false, &snapshots, &counters, &peak, diags);
 	if (status || snapshots < 0)
 		return status;
 	const double disk =
@@ -138,6 +176,7 @@ static enum status offer_disk(struct judging *judging, struct budget_goal *goal,
 	schedule_free(goal->schedule);
 	goal->schedule = NULL;
 	goal->counters = counters;
+	goal->peak = peak;
 	goal->family = (struct policy){.kind = POLICY_disk_revolve, .number = snapshots};
 	goal->family.text = arena_printf(job->arena, "disk-revolve:%lld", (long long)snapshots);
 	if (!goal->family.text)
@@ -167,6 +206,7 @@ static enum status share_goal(const struct budget_goal *found, int64_t peak, str
 		                                .schedule = schedule_copy(found->schedule),
 		                                .family = found->family,
 		                                .time = found->time,
+		                                .peak = found->peak,
 		                                .counters = found->counters};
 		if (!goals[i].schedule)
 			return diag_memory(diags);
@@ -192,7 +232,7 @@ static enum status settle_least(struct judging *judging, const struct budget_jud
 		status = search_goals(judging, judge, &goal, 1, diags);
 		lower = !status && goal.schedule;
 		if (lower) {
-			least = judging->job->costs.fixed + goal.counters.peak_bytes;
+			least = goal.peak;
 			status = share_goal(&goal, least, goals, count, diags);
 		}
 		schedule_free(goal.schedule);
@@ -213,7 +253,7 @@ static enum status seek_budgets(struct job *job, const struct job_options *optio
 	job_fixed_bytes(job, options, &lane, &all);
 	set_bounds(&judge, job);
 	for (size_t i = 0; i < count; i++)
-		goals[i].bytes = (goals[i].bytes - all) / job->lanes - lane + job->costs.fixed;
+		goals[i].bytes = budget_share(job, goals[i].bytes - all - job->lanes * lane) + job->costs.fixed;
 	enum status status = search_goals(&judging, &judge, goals, count, diags);
 	if (!status)
 		status = settle_least(&judging, &judge, goals, count, diags);
@@ -236,7 +276,7 @@ static void take_goal(struct job *job, const struct job_options *options, const 
 	job->predicted = goal->counters;
 	job->tile.slab = goal->counters.peak_bytes;
 	if (!goal->schedule)
-		job->least_bytes = all + job->lanes * (lane + goal->least - job->costs.fixed);
+		job->least_bytes = all + job->lanes * lane + share_bytes(job, goal->least - job->costs.fixed);
 }
 
 enum status job_make_budget(struct job *job, const struct job_options *options, struct diags *diags)

@@ -13,6 +13,8 @@ enum status job_prepare(struct job *job, const struct chain *chain, const struct
                         const struct job_options *options, struct arena *arena, struct diags *diags);
 /* What the steps cost, as policies by cut see them. */
 enum status job_set_costs(struct job *job, const struct job_options *options, struct diags *diags);
+/* Whether one of the lanes has nothing but the rest, of fewer rows than a tile. */
+bool job_rest_alone(const struct job *job);
 /* The figures of the whole, with the schedule made and a tile's in job->predicted. */
 enum status job_finish(struct job *job, const struct job_options *options, struct diags *diags);
 /*

@@ -83,6 +83,7 @@ struct budget_goal {
 	int64_t least;             /* is the least bytes for which there is one */
 	struct policy family;      /* what made the schedule */
 	double time;               /* by the verifier */
+	int64_t peak;              /* by the judge, where there is one, else by the verifier */
 	struct counters counters;  /* by the judge, where there is one */
 };
 
