@@ -186,10 +186,26 @@ static bool param_users(const struct job *job, uint32_t index, const char ***nam
 	return true;
 }
 
+/* The name that a value is given first, outside of blocks, placed where the value is made; or NULL. */
+static const struct naming *first_name(const struct job *job, const struct origin *origin)
+{
+	const struct naming *first = NULL;
+	for (const struct naming *n = origin->names; n; n = n->next)
+		if (!n->inner)
+			first = n;
+	struct naming *placed = first ? arena_alloc(job->arena, sizeof *placed) : NULL;
+	if (!placed)
+		return first;
+	*placed = *first;
+	placed->span = origin->span;
+	return placed;
+}
+
 /*
  * The name that a row goes by, or NULL, as JAX gives it to the value that is
  * kept: under a policy by value that is the named value where the policy saves it
- * for its name. In front of a cut the argument is what is kept, whatever a step
+ * for its name, and the value that is then named where it saves that for what it
+ * is, as dots do. In front of a cut the argument is what is kept, whatever a step
  * after it calls it. A name from within a checkpoint block is no name of what comes
  * from outside.
  */
@@ -203,7 +219,7 @@ static const struct naming *shown_name(const struct job *job, const struct origi
 			if (policy_saves(policy, &value))
 				return n;
 		}
-		return NULL;
+		return origin->argument ? NULL : first_name(job, origin);
 	}
 	if (origin->argument && policy->kind != POLICY_save_all)
 		return NULL;

@@ -73,6 +73,20 @@ def three_layers():
         case(f"layers-{name}", policy, NAMED, jax.checkpoint(named, policy=of), *WEIGHTS)
 
 
+def dots_named():
+    twice = HEAD + "dot W1; name h; name a; sin; name b; dot W2; sin"
+
+    def f(W1, W2, W3, x):
+        h = checkpoint_name(checkpoint_name(jnp.dot(W1, x), "h"), "a")
+        return jnp.sin(jnp.dot(W2, checkpoint_name(jnp.sin(h), "b")))
+    dots, either = P.dots_saveable, P.save_from_both_policies
+    for name, policy, of in [("dots", "dots", dots), ("dots-no-batch", "dots-no-batch", P.dots_with_no_batch_dims_saveable),
+                             ("dots-and-b", "dots+names:b", either(dots, P.save_only_these_names("b"))),
+                             ("dots-and-a", "dots+names:a", either(dots, P.save_only_these_names("a"))),
+                             ("dots-and-h", "dots+names:h", either(dots, P.save_only_these_names("h")))]:
+        case(f"named-behind-dot-{name}", policy, twice, jax.checkpoint(f, policy=of), *WEIGHTS)
+
+
 def halved(stages):
     """f2(checkpoint(f1)(x)), f1 the first half, the larger where odd; two or fewer are not split."""
     if len(stages) == 1:
@@ -156,6 +170,7 @@ def elements():
 
 
 three_layers()
+dots_named()
 sines()
 dense()
 losses()
