@@ -31,7 +31,8 @@ enum value_kind_of { FROM_PORT, FROM_PARAM, FROM_INSTR };
 struct naming { /* a name that a value has been given */
 	const char *name;
 	struct span span;
-	bool inner; /* in a checkpoint block that the value comes from outside of */
+	const char *def; /* the def it stands in, or NULL */
+	bool inner;      /* in a checkpoint block that the value comes from outside of */
 	const struct naming *next;
 };
 

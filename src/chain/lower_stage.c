@@ -291,6 +291,7 @@ static enum status lower_name(struct lowering *l, const struct node *node, bool 
 			return lowering_memory(l);
 		naming->name = node->name;
 		naming->span = node->span;
+		naming->def = l->frame ? l->frame->def : NULL;
 		naming->inner = made_outside(l, value);
 		naming->next = l->body->values[value].names;
 		l->body->values[value].names = naming;

@@ -198,6 +198,7 @@ static const struct naming *first_name(const struct job *job, const struct origi
 		return first;
 	*placed = *first;
 	placed->span = origin->span;
+	placed->def = origin->def;
 	return placed;
 }
 

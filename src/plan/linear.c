@@ -567,17 +567,17 @@ static void region_back(struct linearizer *l, uint32_t id)
 	}
 }
 
-/* Residuals of the whole body, in program order: the state's first. */
+/* Residuals of the whole body, in program order: the state's first; what has a name where it is given that. */
 static int64_t program_order(const struct linearizer *l, uint32_t value)
 {
 	const struct value *v = &l->body->values[value];
 	if (v->from == FROM_PORT)
 		return v->port;
-	int64_t place = (int64_t)l->body->in_count + (int64_t)v->instr * (1 + MAX_KEEPS);
+	int64_t place = (int64_t)l->body->in_count + (int64_t)v->instr * (2 + MAX_KEEPS);
 	for (int k = 0; k < MAX_KEEPS; k++)
 		if (l->keep[v->instr][k] == value)
 			place += 1 + k;
-	return place;
+	return v->names ? place + 1 + MAX_KEEPS : place;
 }
 
 static void sort_values(const struct linearizer *l, struct list *list)

@@ -59,17 +59,18 @@ static void note_names(struct machine *m, const struct body *body)
 	}
 }
 
-/* The place of an out of BODY among all that it makes, in program order. */
+/* The place of an out of BODY among all that it makes, in program order; what has a name where it is given that. */
+enum { PLACES = 2 + MAX_KEEPS }; /* of an instruction */
 static int64_t program_order(const struct body *body, uint32_t id)
 {
 	const struct value *value = &body->values[id];
 	if (value->from != FROM_INSTR)
 		return 0;
-	int64_t order = 1 + (int64_t)value->instr * (1 + MAX_KEEPS);
+	int64_t order = 1 + (int64_t)value->instr * PLACES;
 	for (int k = 0; k < MAX_KEEPS; k++)
 		if (body->instrs[value->instr].out_keep[k] == id)
 			order += 1 + k;
-	return order;
+	return value->names ? order + PLACES - 1 : order;
 }
 
 /* Gives each out of BODY a buffer: its own, or that of the in it is. Until forget_outs m->made has them by value. */
@@ -102,7 +103,7 @@ static bool place_outs(struct machine *m, const struct body *body, const struct 
 		m->out_buffers[i] = same;
 		m->made[body->outs[i].value] = same + 1;
 	}
-	m->sequence = first + (int64_t)body->instr_count * (1 + MAX_KEEPS) + 1;
+	m->sequence = first + (int64_t)body->instr_count * PLACES + 1;
 	return true;
 }
 

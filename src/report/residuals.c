@@ -23,15 +23,14 @@ const char *residual_describe(const struct chain *chain, const struct held *row,
 {
 	const struct origin *o = &row->origin;
 	const struct naming *named = o->shown;
-	const char *file = chain->source->name;
-	if (named)
-		return arena_printf(arena, "named '%s' from %s:%u:%u", named->name, file, named->span.line, named->span.column);
-	if (o->argument)
+	if (o->argument && !named)
 		return arena_printf(arena, "from the argument %s", argument_name(chain, row));
-	if (o->def)
-		return arena_printf(arena, "output of %s from %s:%u:%u (%s)", o->op, file, o->span.line, o->span.column,
-		                    o->def);
-	return arena_printf(arena, "output of %s from %s:%u:%u", o->op, file, o->span.line, o->span.column);
+	const struct span *span = named ? &named->span : &o->span;
+	const char *def = named ? named->def : o->def;
+	const char *what =
+		named ? arena_printf(arena, "named '%s'", named->name) : arena_printf(arena, "output of %s", o->op);
+	return arena_printf(arena, "%s from %s:%u:%u%s%s%s", what ? what : "", chain->source->name, span->line,
+	                    span->column, def ? " (" : "", def ? def : "", def ? ")" : "");
 }
 
 static void json_row(const struct chain *chain, const struct held *row, const struct text *text)
@@ -63,7 +62,7 @@ static void json_row(const struct chain *chain, const struct held *row, const st
 		text_printf(text, ",\"line\":%u,\"column\":%u", span->line, span->column);
 	}
 	text_put(text, ",\"def\":");
-	text_json(text, o->def);
+	text_json(text, named ? named->def : o->def);
 	text_put(text, ",\"used_by\":[");
 	for (size_t i = 0; i < row->used_by_count; i++) {
 		text_put(text, i ? "," : "");
