@@ -8,9 +8,11 @@
  */
 #include "chain/parse.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
+#include "ops/op.h"
 #include "parser.h"
 
 #include "scanner.h"
@@ -55,6 +57,54 @@ void parse_too_deep(struct parse *parse, struct span span)
 	fail(parse);
 }
 
+static bool is_word(char c) { return c == '_' || isalnum((unsigned char)c); }
+
+/* Whether WORD stands behind a `def` somewhere. */
+static bool is_defined(const struct parse *parse, const char *word)
+{
+	const char *text = parse->source->text, *end = text + parse->source->length;
+	const size_t length = strlen(word);
+	for (const char *at = text; (at = memmem(at, (size_t)(end - at), "def", 3)); at++) {
+		const char *name = at + 3;
+		while (name < end && (*name == ' ' || *name == '\t'))
+			name++;
+		if ((size_t)(end - name) > length && !memcmp(name, word, length) && !is_word(name[length]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Where the statement around the byte AT begins with a word that is known to nobody,
+ * and near to one that begins a statement, what follows was not understood for that:
+ * says so. A statement is taken to begin behind ; { } or the line's begin.
+ */
+static bool hint_word(struct parse *parse, uint32_t at)
+{
+	const char *text = parse->source->text;
+	const char *known[STATEMENT_COUNT];
+	size_t begin = at, count = 0;
+	while (begin > 0 && !strchr(";{}\n", text[begin - 1]))
+		begin--;
+	while (begin < at && (text[begin] == ' ' || text[begin] == '\t'))
+		begin++;
+	size_t end = begin;
+	while (end < parse->source->length && is_word(text[end]))
+		end++;
+	const char *word = arena_strndup(parse->arena, text + begin, end - begin);
+	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
+		if (kind != STATEMENT_STAGE)
+			known[count++] = statement_word(kind);
+	for (size_t i = 0; word && i < count; i++)
+		if (!strcmp(known[i], word))
+			return false;
+	const char *near = word && op_find(word) == OP_COUNT && !is_defined(parse, word) ? suggest_nearest(word, known, count)
+	                                                                                 : NULL;
+	if (near)
+		diag_hint(parse->diags, "'%s' is no operation: did you mean '%s'?", word, near);
+	return near != NULL;
+}
+
 void parse_syntax_error(struct parse *parse, struct span span, enum parse_found found, const char *const *wanted,
                         int count, const char *hint)
 {
@@ -78,6 +128,8 @@ void parse_syntax_error(struct parse *parse, struct span span, enum parse_found 
 	else
 		diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "syntax error: the %s ends too early%s%s",
 		        found == FOUND_END ? "chain" : "line", count ? ", expected " : "", words);
+	if (hint_word(parse, span.begin))
+		return;
 	if (hint)
 		diag_hint(parse->diags, "%s", hint);
 	else if (found == FOUND_TOKEN && *text == '}' && parse->depth == 0)
@@ -408,7 +460,9 @@ bool parse_constant(struct parse *parse, struct parse_value *value, const char *
 	} else {
 		diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "'%s' in a constant expression", name);
 		const char *near = suggest_nearest(name, names, sizeof names / sizeof *names);
-		if (near)
+		if (hint_word(parse, span.begin))
+			;
+		else if (near)
 			diag_hint(parse->diags, "did you mean '%s'?", near);
 		else
 			diag_hint(parse->diags, "a constant expression has numbers, pi, e and + - * / ^ ( )");
