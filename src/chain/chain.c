@@ -349,6 +349,10 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	const char *names[MAX_DIMS];
 	if (operand->kind == OPERAND_NUMBER && op_argument_names(node->op, names, MAX_DIMS, r->arena) > (size_t)most)
 		diag_hint(r->diags, "an option is given by name, as in `%s %s=%g`", info->name, names[most], operand->number);
+	const size_t count = operand->kind == OPERAND_NAME ? op_argument_names(node->op, names, MAX_DIMS, r->arena) : 0;
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(names[i], operand->text))
+			diag_hint(r->diags, "an option is given with its value, as in `%s %s=...`", info->name, names[i]);
 	return STATUS_CHAIN;
 }
 
@@ -668,6 +672,9 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 	struct chain *chain = r->chain;
 	if (dictionary_find(&r->declared, s->name))
 		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is declared twice", s->name);
+	if (!strcmp(s->name, "nan") || !strcmp(s->name, "inf"))
+		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is a number and can't be a name",
+		               s->name);
 	if (!strcmp(s->name, chain->input))
 		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is the input's name", s->name);
 	struct param *grown = arena_grow(r->arena, chain->params, chain->param_count, &r->param_capacity, sizeof *grown);
@@ -751,6 +758,10 @@ static enum status resolve_def(struct resolver *r, const struct statement *s)
 	if (op_find(s->name) != OP_COUNT)
 		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is an operation and can't be a def",
 		               s->name);
+	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
+		if (kind != STATEMENT_STAGE && !strcmp(s->name, statement_word((enum statement_kind)kind)))
+			return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span,
+			               "'%s' begins a statement and can't be a def", s->name);
 	struct def *def = arena_alloc(r->arena, sizeof *def);
 	struct names *scope = arena_alloc(r->arena, sizeof *scope);
 	if (!def || !scope)

@@ -95,20 +95,6 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 
 /* Operations. */
 
-/* A reshape whose leading extent is the whole's, in a tile. */
-static const struct attrs *tile_attrs(struct lowering *l, const struct node *node, const struct value *v)
-{
-	if (!l->rows || node->op != OP_reshape || !v->streamed || node->attrs->shape.ndim == 0 ||
-	    node->attrs->shape.dim[0] != l->whole_rows)
-		return node->attrs;
-	struct attrs *attrs = arena_alloc(l->arena, sizeof *attrs);
-	if (attrs) {
-		*attrs = *node->attrs;
-		attrs->shape.dim[0] = l->rows;
-	}
-	return attrs;
-}
-
 /* Brings v and a to one dtype, by NumPy's promotion; scalars that are weak take the other's. */
 static enum status promote(struct lowering *l, const struct node *node, uint32_t *v, uint32_t *a, enum dtype *dtype)
 {
@@ -158,6 +144,28 @@ static double rounded_to(enum dtype dtype, double number)
 	else if (dtype == DTYPE_BF16)
 		kernels->round_bf16(&rounded, &number, 1);
 	return rounded;
+}
+
+/*
+ * The arguments of NODE on V, of DTYPE: numbers take that, and of a reshape whose
+ * leading extent is the whole's it is the tile's.
+ */
+static const struct attrs *attrs_for(struct lowering *l, const struct node *node, const struct value *v,
+                                     enum dtype dtype)
+{
+	const bool reshaped = l->rows && node->op == OP_reshape && v->streamed && node->attrs->shape.ndim > 0 &&
+	                      node->attrs->shape.dim[0] == l->whole_rows;
+	if (!reshaped && dtype != DTYPE_F16 && dtype != DTYPE_BF16)
+		return node->attrs;
+	struct attrs *attrs = arena_alloc(l->arena, sizeof *attrs);
+	if (!attrs)
+		return NULL;
+	*attrs = *node->attrs;
+	if (reshaped)
+		attrs->shape.dim[0] = l->rows;
+	for (int i = 0; i < 2; i++)
+		attrs->number[i] = rounded_to(dtype, attrs->number[i]);
+	return attrs;
 }
 
 /* The operand of NODE, whose current value is in->v. */
@@ -240,7 +248,7 @@ static enum status lower_op(struct lowering *l, const struct node *node)
 		status = promote(l, node, &in.v, &in.a, &dtype);
 	if (status)
 		return status;
-	const struct attrs *attrs = tile_attrs(l, node, &l->body->values[in.v]);
+	const struct attrs *attrs = attrs_for(l, node, &l->body->values[in.v], dtype);
 	struct type result;
 	if (!attrs)
 		return lowering_memory(l);

@@ -98,8 +98,8 @@ static bool hint_word(struct parse *parse, uint32_t at)
 	for (size_t i = 0; word && i < count; i++)
 		if (!strcmp(known[i], word))
 			return false;
-	const char *near = word && op_find(word) == OP_COUNT && !is_defined(parse, word) ? suggest_nearest(word, known, count)
-	                                                                                 : NULL;
+	const char *near =
+		word && op_find(word) == OP_COUNT && !is_defined(parse, word) ? suggest_nearest(word, known, count) : NULL;
 	if (near)
 		diag_hint(parse->diags, "'%s' is no operation: did you mean '%s'?", word, near);
 	return near != NULL;

@@ -432,17 +432,35 @@ void params_settle(struct params *params, struct chain *chain, enum dtype comput
 	}
 }
 
+/*
+ * Of a part of TYPE's array, REF, the first element, and in *PART the type of what is looked
+ * at for it: the part, or where a loop says which it is all that it may be.
+ */
+static int64_t part_of(const struct type *type, const struct param_ref *ref, struct type *part)
+{
+	int64_t first = 0;
+	*part = *type;
+	for (uint32_t i = 0; i < ref->count && ref->index[i].loop < 0; i++) {
+		part->shape.ndim--;
+		memmove(part->shape.dim, part->shape.dim + 1, (size_t)part->shape.ndim * sizeof *part->shape.dim);
+		first += ref->index[i].value * shape_count(&part->shape);
+	}
+	return first;
+}
+
 enum status params_check(const struct params *params, const struct body *body, const struct chain *chain,
                          struct diags *diags)
 {
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
-		if (instr->kind != INSTR_OP || instr->a == NO_VALUE || body->values[instr->a].from != FROM_PARAM ||
-		    body->values[instr->a].param.count)
+		if (instr->kind != INSTR_OP || instr->a == NO_VALUE || body->values[instr->a].from != FROM_PARAM)
 			continue;
-		const struct bound_param *bound = &params->bound[body->values[instr->a].param.param];
+		const struct param_ref *ref = &body->values[instr->a].param;
+		const struct bound_param *bound = &params->bound[ref->param];
+		struct type part;
+		const size_t first = (size_t)part_of(&bound->type, ref, &part) * dtype_size(dtype_compute(part.dtype));
 		char message[OP_CHECK_TEXT];
-		if (bound->data && !op_check_operand(instr->op, instr->of_v, &bound->type, bound->data, message))
+		if (bound->data && !op_check_operand(instr->op, instr->of_v, &part, (const char *)bound->data + first, message))
 			return diag_at(diags, STATUS_DATA, chain->source, instr->span, "'%s': %s", op_table[instr->op].name,
 			               message);
 	}

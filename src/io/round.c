@@ -29,7 +29,7 @@ static double round_one(double value, enum dtype dtype)
 	if (dtype == DTYPE_BOOL)
 		return value != 0;
 	if (dtype > DTYPE_F64)
-		return trunc(value);
+		return trunc(value) + 0.0; /* integers have no -0 */
 	float narrow;
 	convert_f64_to_f32_odd(&narrow, &value, 1);
 	round_half(&narrow, 1, dtype);

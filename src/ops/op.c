@@ -442,6 +442,15 @@ static bool find_token(enum op op, const char *name, int index, struct token *to
 	return token_at(op, index, token) && is_positional(op, token);
 }
 
+/* "a, b and c"; empty where memory is short. */
+static const char *join_names(const char *const *names, size_t count, struct arena *arena)
+{
+	const char *text = "";
+	for (size_t i = 0; i < count && text; i++)
+		text = arena_printf(arena, "%s%s%s", text, i == 0 ? "" : i + 1 == count ? " and " : ", ", names[i]);
+	return text ? text : "";
+}
+
 static enum status unknown_argument(enum op op, const char *name, struct arena *arena, const char **message,
                                     const char **hint)
 {
@@ -451,7 +460,8 @@ static enum status unknown_argument(enum op op, const char *name, struct arena *
 	op_positionals(op, &least, &most);
 	if (name) {
 		*hint = suggest_nearest(name, names, count);
-		*message = count ? arena_printf(arena, "unknown option '%s' for '%s'", name, op_table[op].name)
+		*message = count ? arena_printf(arena, "unknown option '%s' for '%s'%s%s", name, op_table[op].name,
+		                                *hint ? "" : ", which has ", *hint ? "" : join_names(names, count, arena))
 		                 : arena_printf(arena, "'%s' takes no options", op_table[op].name);
 	} else {
 		*message = arena_printf(arena, "'%s' takes %d arguments at most", op_table[op].name, most);
@@ -465,8 +475,8 @@ static const char *check_use(enum op op, enum argument_id id, const struct argum
 	const bool several = a->kind == ARGUMENT_INTEGERS && a->count != 1;
 	if (id == ID_axis && !strstr(op_table[op].arguments, "axis=none") && (several || check_argument(CHECK_AXES, a)))
 		return "must be an integer";
-	if (op == OP_conv1d && (id == ID_stride || id == ID_padding) && several)
-		return "must be one integer";
+	if (op == OP_conv1d && (id == ID_stride || id == ID_padding) && (several || check_argument(argument_checks[id], a)))
+		return id == ID_stride ? "must be a positive integer" : "must be an integer of 0 or more";
 	return check_argument(argument_checks[id], a);
 }
 
@@ -486,7 +496,10 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 	const enum argument_id id = find_argument(token.name);
 	const char *wrong = check_use(op, id, argument);
 	if (wrong) {
-		*message = arena_printf(arena, "%s of '%s' %s", token.name, op_table[op].name, wrong);
+		const bool named = argument->kind == ARGUMENT_WORD && argument_checks[id] <= CHECK_STRIDES;
+		*message =
+			arena_printf(arena, "%s of '%s' %s%s%s%s", token.name, op_table[op].name, wrong,
+		                 named ? ", written out: '" : "", named ? argument->word : "", named ? "' is a name" : "");
 		return STATUS_CHAIN;
 	}
 	store_argument(attrs, id, argument);

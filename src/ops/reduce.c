@@ -353,7 +353,9 @@ static void logsumexp_slope_lines(const struct op_call *call, const struct loops
 	call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = at->out, .v = at->out, .n = n * count});
 	for (size_t i = 0; i < count; i++) {
 		void *line = element_of(at->out, size, (int64_t)(i * n));
-		loops->multiply(line, line, element_get(loops->dtype, at->short_in[1], i) / call->kernels->sum(line, n), n);
+		const double sum =
+			call->kernels->sum(line, n); /* NaN where y is infinite, and not for what is finite beside it */
+		loops->multiply(line, line, element_get(loops->dtype, at->short_in[1], i) / (isnan(sum) ? 1 : sum), n);
 	}
 }
 

@@ -284,7 +284,9 @@ static enum status infer_conv(const struct inference *f, int spatial)
 		    __builtin_add_overflow(room, v->dim[2 + i], &room))
 			return wrong(f, "a padding of %lld is too much", (long long)f->attrs->padding[i]);
 		room -= k->dim[2 + i];
-		if (k->dim[2 + i] == 0 || room < 0)
+		if (k->dim[2 + i] == 0)
+			return wrong(f, "kernel %s is empty", t.a);
+		if (room < 0)
 			return wrong(f, "kernel %s is larger than the padded %s", t.a, t.v);
 		out.dim[2 + i] = room / f->attrs->stride[i] + 1;
 	}
