@@ -35,7 +35,8 @@ static enum status open_sides(struct session *s, struct side *value, struct side
 		value->open = !status;
 	}
 	if (!status && s->given[OPTION_EVENTS]) {
-		status = output_open(&events->output, s->values[OPTION_EVENTS], &s->arena, &s->diags);
+		status = output_open_live(&events->output, s->values[OPTION_EVENTS], s->input_open ? s->input.fd : -1,
+		                          &s->arena, &s->diags);
 		events->open = !status;
 	}
 	if (value->open)
@@ -329,7 +330,8 @@ static enum status prepare(struct session *s, struct beside *beside, struct grad
 	if (status)
 		return status;
 	session_make_writer(s, &s->writer, &s->output);
-	return check_apart(s, beside);
+	status = check_apart(s, beside);
+	return status ? status : outputs_check_apart(s);
 }
 
 static enum status run(struct session *s, struct beside *beside, struct grad_result *result)

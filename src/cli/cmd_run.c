@@ -56,6 +56,9 @@ enum status command_run(struct session *s)
 	if (status)
 		return status;
 	session_make_writer(s, &s->writer, &s->output);
+	status = outputs_check_apart(s);
+	if (status)
+		return status;
 	struct progress progress;
 	struct run_options options = {.threads = s->threads,
 	                              .tile = s->tile,

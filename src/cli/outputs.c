@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/run.h"
+
 struct place {
 	const char *option, *path, *real; /* REAL: without links and dots; NULL where several may write */
 };
@@ -81,4 +83,24 @@ enum status outputs_probe(struct session *s)
 	if (!status)
 		status = probe(s, s->values[OPTION_STATS]);
 	return status ? status : probe(s, s->values[OPTION_RESIDUALS]);
+}
+
+enum status outputs_check_apart(struct session *s)
+{
+	static const enum option_id late[] = {OPTION_STATS, OPTION_RESIDUALS, OPTION_GRADS};
+	for (size_t i = 0; i < sizeof late / sizeof *late; i++) {
+		const char *path = s->values[late[i]];
+		const int fd = path ? output_descriptor(path) : -1;
+		if (fd < 0 || !stream_is_one(fd, s->output.fd))
+			continue;
+		enum status status = reader_find_format(&s->reader, &s->diags);
+		if (status)
+			return status;
+		run_follow_format(&s->writer, &s->reader);
+		if (s->writer.options.format == FORMAT_NPY || s->writer.options.format == FORMAT_RAW)
+			return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
+			                 "--%s would be written behind the arrays in %s, which can have nothing behind them",
+			                 option_table[late[i]].name, s->output.name);
+	}
+	return STATUS_OK;
 }

@@ -116,6 +116,8 @@ static enum status open_npz(struct npz *npz, const struct input *input, struct d
 	close(fd);
 	if (code == ZIP_ER_MEMORY)
 		return diag_memory(diags);
+	if (code == ZIP_ER_OPEN || code == ZIP_ER_READ || code == ZIP_ER_SEEK)
+		return diag_file(diags, STATUS_IO, path, -1, "cannot read: %s", strerror(errno));
 	zip_error_t error;
 	npz->lib->error_init_with_code(&error, code);
 	diag_file(diags, STATUS_DATA, path, -1, "not a readable npz: %s", npz->lib->error_strerror(&error));
@@ -183,6 +185,26 @@ static bool is_memory(const struct libzip *lib, zip_file_t *file)
 	return code == ZIP_ER_MEMORY || (code == ZIP_ER_ZLIB && lib->error_code_system(error) == OF_ZLIB);
 }
 
+/* The bytes of the npy array whose first USED are at DATA, as its header says; SIZE_MAX where that is not to be known. */
+static size_t npy_extent(char *data, size_t used, struct arena *arena)
+{
+	struct diags ignored;
+	struct npy_header header;
+	struct input input = {.fd = -1,
+	                      .size = -1,
+	                      .buffer = (unsigned char *)data,
+	                      .end = used,
+	                      .capacity = used,
+	                      .eof = true,
+	                      .arena = arena};
+	diags_init(&ignored, arena);
+	int64_t bytes;
+	if (npy_read_header(&input, DTYPE_BF16, &header, &ignored) ||
+	    !checked_mul_i64(shape_count(&header.type.shape), (int64_t)dtype_size(header.type.dtype), &bytes))
+		return SIZE_MAX;
+	return input.begin + (size_t)bytes;
+}
+
 static enum status load_member(struct array *array, const struct npz *from, zip_uint64_t at, const char *path,
                                const char *name, bool cast, const struct allocator *allocator, struct arena *arena,
                                struct diags *diags)
@@ -196,11 +218,16 @@ static enum status load_member(struct array *array, const struct npz *from, zip_
 		return diag_file(diags, STATUS_DATA, path, -1, "member '%s' cannot be read: %s", name,
 		                 from->lib->strerror(from->zip));
 	/* The size that the archive claims is believed only as far as data comes. */
-	size_t used = 0, capacity = st.size < ((size_t)1 << 20) ? (size_t)st.size + 1 : (size_t)1 << 20;
+	enum { FIRST = 1 << 20 };
+	size_t used = 0, capacity = st.size < FIRST ? (size_t)st.size + 1 : FIRST, extent = SIZE_MAX;
 	char *data = allocator_get(allocator, capacity, 1);
 	zip_int64_t n = 0;
 	while (data && (n = from->lib->fread(file, data + used, capacity - used)) > 0) {
 		used += (size_t)n;
+		if (used == FIRST && capacity == FIRST)
+			extent = npy_extent(data, used, arena);
+		if (used > extent) /* more is of no use: there is too much already */
+			break;
 		if (used == capacity) {
 			char *grown = allocator->resize(allocator->context, data, capacity, 2 * capacity);
 			if (!grown)
@@ -210,9 +237,9 @@ static enum status load_member(struct array *array, const struct npz *from, zip_
 		}
 	}
 	enum status status = STATUS_OK;
-	if (!data || used == capacity || (n < 0 && is_memory(from->lib, file)))
+	if (!data || (used == capacity && used <= extent) || (n < 0 && is_memory(from->lib, file)))
 		status = diag_memory(diags);
-	else if (n < 0 || used < st.size)
+	else if (n < 0 || (used < st.size && used <= extent))
 		status =
 			diag_file(diags, STATUS_DATA, path, -1, "member '%s' is damaged: %s", name, from->lib->file_strerror(file));
 	if (from->lib->fclose(file) != 0 && !status)

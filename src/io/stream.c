@@ -460,6 +460,30 @@ enum status output_open(struct output *output, const char *path, struct arena *a
 	return open_temporary(output, target, there ? &st : NULL, diags);
 }
 
+int output_descriptor(const char *path) { return !strcmp(path, "-") ? 1 : descriptor_of(path); }
+
+enum status output_open_live(struct output *output, const char *path, int input_fd, struct arena *arena,
+                             struct diags *diags)
+{
+	if (!output_replaces(path))
+		return output_open(output, path, arena, diags);
+	struct stat st;
+	*output = (struct output){.name = path, .owned = true, .arena = arena};
+	output->fd = open_with_mode(path, O_WRONLY | O_CREAT, 0666);
+	if (output->fd < 0 || fstat(output->fd, &st) != 0)
+		return failed(path, -1, "cannot write", diags);
+	const bool same = input_fd >= 0 && stream_is_one(output->fd, input_fd);
+	if (!same && ftruncate(output->fd, 0) == 0) {
+		go_on(output, &st);
+		return STATUS_OK;
+	}
+	const enum status status =
+		same ? diag_file(diags, STATUS_USAGE, path, -1, "it is the input, which would be overwritten")
+			 : failed(path, -1, "cannot write", diags);
+	output_abort(output);
+	return status;
+}
+
 size_t io_write(int fd, const void *from, size_t size)
 {
 	size_t done = 0;

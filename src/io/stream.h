@@ -72,6 +72,15 @@ bool output_replaces(const char *path);
 bool output_follow(const char *path, char to[PATH_MAX]);
 /* PATH NULL or "-" is standard output. STATUS_IO on failure. */
 enum status output_open(struct output *output, const char *path, struct arena *arena, struct diags *diags);
+/*
+ * Likewise, but that others can read what has been written so far: a regular file is
+ * emptied, and written into as a device would be; unless it is what INPUT_FD (or -1)
+ * is of, which is STATUS_USAGE.
+ */
+enum status output_open_live(struct output *output, const char *path, int input_fd, struct arena *arena,
+                             struct diags *diags);
+/* The descriptor of this process that PATH names, "-" standard output's, or -1. */
+int output_descriptor(const char *path);
 /* All SIZE bytes, or STATUS_IO. */
 enum status output_write(struct output *output, const void *from, size_t size, struct diags *diags);
 /* At OFFSET from the output's begin; seekable outputs only, safe from many threads. */
