@@ -43,10 +43,14 @@ static bool is_better(const struct policy_row *a, const struct policy_row *b)
 	return more <= same && larger <= 0 && slower <= 0 && (more < -same || larger < 0 || slower < 0);
 }
 
-/* Rows that no other is better than; the knee is the one nearest to the ideal corner. */
+/*
+ * Rows that no other is better than; the knee is the one nearest to the ideal corner, where the
+ * bytes of save-all are as far from it as another forward and backward pass would be, whatever
+ * other rows there are.
+ */
 static void mark_front(struct policy_row *rows, size_t count)
 {
-	double most_peak = 1, most_overhead = 1e-9, most_transfers = 1, best = 1e300;
+	double most_peak = 1, most_transfers = 1, best = 1e300;
 	size_t knee = count;
 	for (size_t i = 0; i < count; i++) {
 		if (rows[i].least_bytes)
@@ -55,11 +59,11 @@ static void mark_front(struct policy_row *rows, size_t count)
 		for (size_t k = 0; k < count && rows[i].pareto; k++)
 			rows[i].pareto = rows[k].least_bytes || !is_better(&rows[k], &rows[i]);
 		most_peak = fmax(most_peak, (double)rows[i].counters.peak_bytes);
-		most_overhead = fmax(most_overhead, row_overhead(&rows[i]));
 		most_transfers = fmax(most_transfers, transfers_of(&rows[i]));
 	}
 	for (size_t i = 0; i < count; i++) {
-		double x = (double)rows[i].counters.peak_bytes / most_peak, y = row_overhead(&rows[i]) / most_overhead;
+		const double all = rows[i].save_all_peak > 0 ? (double)rows[i].save_all_peak : most_peak;
+		double x = (double)rows[i].counters.peak_bytes / all, y = row_overhead(&rows[i]) / 100;
 		double z = transfers_of(&rows[i]) / most_transfers;
 		if (rows[i].pareto && x * x + y * y + z * z < best) {
 			best = x * x + y * y + z * z;

@@ -318,7 +318,7 @@ static struct verdict_text bottleneck(struct profiler *p, const struct point *fu
 			const struct instr *instr = &run.whole->instrs[i];
 			if (instr->kind != INSTR_OP)
 				continue;
-			products |= op_is_product(instr->op);
+			products |= instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_dot; /* which dots keep */
 			work += op_cost(instr->op, instr->of_v, instr->of_a, instr->of_y);
 		}
 	double bytes = (double)type_bytes(&p->type), rate = bytes / (full->forward_ms * 1e-3);
@@ -329,10 +329,12 @@ static struct verdict_text bottleneck(struct profiler *p, const struct point *fu
 	if ((double)full->usage.faults * fault_ms() > much * full->usage.cpu_ms)
 		return (struct verdict_text){
 			"page faults", "touch less memory for the first time: `ckptc plan` shows policies with a lower peak"};
-	if (products)
-		return (struct verdict_text){
-			"matrix multiply",
-			"more --threads, or --dtype f32; checkpoint the element-wise parts only: --policy dots in blocks"};
+	const char *more = dtype_compute(p->type.dtype) == DTYPE_F64 ? "more --threads, or --dtype f32" : "more --threads";
+	if (products) {
+		const char *todo = arena_printf(
+			&p->session->arena, "%s; leave products out of what runs again: checkpoint policy=dots { ... }", more);
+		return (struct verdict_text){"matrix multiply", todo ? todo : more};
+	}
 	if (full->peak > (int64_t)1 << 30)
 		return (struct verdict_text){"memory bandwidth",
 		                             "keep less: `ckptc plan` shows what sqrt, recursive or --memory would hold"};
@@ -341,7 +343,7 @@ static struct verdict_text bottleneck(struct profiler *p, const struct point *fu
 		                             "chain more operations in one run; -i and -o files are faster than pipes"};
 	if (full->backward_ms > 4 * full->forward_ms)
 		return (struct verdict_text){"the backward pass", "look at `ckptc residuals` for what it reads"};
-	return (struct verdict_text){"arithmetic", "more --threads, or --dtype f32"};
+	return (struct verdict_text){"arithmetic", more};
 }
 
 static double backward_ratio(const struct point *point) { return point->backward_ms / fmax(point->forward_ms, 1e-6); }

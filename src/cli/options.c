@@ -351,6 +351,15 @@ static enum status understand(struct session *s)
 	return status;
 }
 
+/* FILE, which is too much, may be meant as the input. */
+static enum status refuse_file(struct session *s, const char *message, const char *file)
+{
+	enum status status = usage(s, message, file);
+	if (*file && s->command->letter & DATA)
+		diag_hint(&s->diags, "arrays come from standard input, or by -i %s", file);
+	return status;
+}
+
 enum status session_parse(struct session *s, int argc, char **argv)
 {
 	bool words = false;
@@ -364,13 +373,13 @@ enum status session_parse(struct session *s, int argc, char **argv)
 		else if (!words && text[0] == '-' && text[1])
 			status = parse_short(s, text + 1, argc, argv, &i);
 		else if (s->file)
-			status = usage(s, "one chain is wanted, and this is another: ", text);
+			status = refuse_file(s, "one chain is wanted, and this is another: ", text);
 		else
 			s->file = text;
 		if (status)
 			return status;
 	}
 	if (s->file && s->text)
-		return usage(s, "the chain is given twice: by -e and as the file ", s->file);
+		return refuse_file(s, "the chain is given twice: by -e and as the file ", s->file);
 	return understand(s);
 }

@@ -96,7 +96,8 @@ extern const size_t command_count;
 
 /* Parses the command line after the command's name. STATUS_USAGE. */
 enum status session_parse(struct session *session, int argc, char **argv);
-/* Bytes that are free or that the system would free, as caches of files; 0 where it does not say. */
+/* Bytes that are free or that the system would free, as caches of files, within the limits of the process and its
+ * control groups; 0 where nothing says. */
 int64_t session_memory_available(void);
 /* Bytes that this machine can give, but for an eighth, which others want: more than that it promises and does not have. */
 size_t session_memory_most(void);
