@@ -37,9 +37,20 @@ enum status save_all_counters(struct session *s, const struct type *input, struc
 	return status;
 }
 
+/* Whether save-all's peak is as low without the checkpoint block that ends the chain, the node *LINK. */
+static bool end_saves_nothing(struct session *s, const struct job *job, struct node **link)
+{
+	struct node *block = *link;
+	struct counters open;
+	*link = block->body;
+	const enum status status = save_all_counters(s, &job->input, &open);
+	*link = block;
+	return status == STATUS_OK && job->predicted.peak_bytes >= open.peak_bytes;
+}
+
 void warn_useless(struct session *s, const struct job *job)
 {
-	const struct node *last = s->chain.first;
+	struct node **last = &s->chain.first;
 	struct counters all;
 	if (policy_by_value(job->policy) && job->predicted.evaluations > job->predicted.steps &&
 	    save_all_counters(s, &job->input, &all) == STATUS_OK && job->predicted.peak_bytes >= all.peak_bytes) {
@@ -50,11 +61,12 @@ void warn_useless(struct session *s, const struct job *job)
 		diag_hint(&s->diags,
 		          "cut the chain: every:N, sqrt, recursive or revolve:S, or checkpoint { } around parts of it");
 	}
-	while (last && last->next)
-		last = last->next;
-	if (last && last->kind == NODE_CHECKPOINT) {
+	while (*last && (*last)->next)
+		last = &(*last)->next;
+	if (*last && (*last)->kind == NODE_CHECKPOINT && job->policy->kind == POLICY_save_all &&
+	    end_saves_nothing(s, job, last)) {
 		diag_warn_at(
-			&s->diags, s->chain.source, last->span,
+			&s->diags, s->chain.source, (*last)->span,
 			"this checkpoint saves no memory: nothing follows it, so it is recomputed as soon as it has been run");
 		diag_hint(&s->diags, "leave the last part of a chain out of checkpoint blocks");
 	}
