@@ -101,6 +101,15 @@ size_t instr_writes(const struct instr *instr, uint32_t writes[4])
 	return count;
 }
 
+uint32_t body_goes_on(const struct body *body, uint32_t value)
+{
+	const struct value *out = &body->values[value];
+	const struct instr *made = out->from == FROM_INSTR ? &body->instrs[out->instr] : NULL;
+	if (!made || made->kind != INSTR_VJP || made->op != OP_slice || made->a == NO_VALUE)
+		return NO_VALUE;
+	return body->values[made->a].from == FROM_PORT ? body->values[made->a].port : NO_VALUE;
+}
+
 static bool is_read(const struct carry *carry, const bool *read) { return read[carry->inner] || read[carry->final]; }
 
 /* What the carries of LOOP that are read are made of is read, too. Whether that says something new. */

@@ -72,7 +72,7 @@ struct instr {
 	enum instr_kind kind;
 	enum op op;
 	const struct attrs *attrs;
-	uint32_t v, a, y, k, l, g;             /* values read; NO_VALUE where none */
+	uint32_t v, a, y, k, l, g;             /* values read; NO_VALUE where none (VJP of slice: A is added to) */
 	double scalar;                         /* OP, VJP of a binary operation with a == NO_VALUE: its operand */
 	uint32_t out, out_a;                   /* values made */
 	uint32_t out_keep[MAX_KEEPS];          /* OP: K and L where they are made */
@@ -130,6 +130,11 @@ bool body_add_out(struct body *body, enum port_kind kind, uint32_t index, uint32
 /* The values that INSTR reads (at most six) and makes (at most four), each list without NO_VALUE. */
 size_t instr_reads(const struct instr *instr, uint32_t reads[6]);
 size_t instr_writes(const struct instr *instr, uint32_t writes[4]);
+/*
+ * Where VALUE, an out of a backward body, is an in with something added to a part of it, that
+ * in's port, whose array it may go on in; else NO_VALUE. Nothing else reads that in.
+ */
+uint32_t body_goes_on(const struct body *body, uint32_t value);
 /*
  * Takes from the loops of BODY what they carry and nothing reads, neither a
  * turn before it binds it anew nor what follows: names that are bound in every turn.

@@ -19,10 +19,21 @@ struct side {
 	struct session *session;
 };
 
+/* A regular file is emptied for the first line: a run that comes to none leaves it as it was. */
+static enum status open_events(struct side *events)
+{
+	struct session *s = events->session;
+	enum status status =
+		events->open ? STATUS_OK : output_open_live(&events->output, s->values[OPTION_EVENTS], &s->arena, &s->diags);
+	events->open = !status;
+	return status;
+}
+
 static enum status put_event(void *context, const char *line)
 {
 	struct side *side = context;
-	return output_write(&side->output, line, strlen(line), &side->session->diags);
+	enum status status = open_events(side);
+	return status ? status : output_write(&side->output, line, strlen(line), &side->session->diags);
 }
 
 static enum status open_sides(struct session *s, struct side *value, struct side *events)
@@ -35,9 +46,11 @@ static enum status open_sides(struct session *s, struct side *value, struct side
 		value->open = !status;
 	}
 	if (!status && s->given[OPTION_EVENTS]) {
-		status = output_open_live(&events->output, s->values[OPTION_EVENTS], s->input_open ? s->input.fd : -1,
-		                          &s->arena, &s->diags);
-		events->open = !status;
+		const char *path = s->values[OPTION_EVENTS];
+		if (!output_replaces(path))
+			status = open_events(events);
+		else if (s->input_open && stream_is_at(s->input.fd, path))
+			status = diag_file(&s->diags, STATUS_USAGE, path, -1, "the events would be written over the input");
 	}
 	if (value->open)
 		session_make_writer(s, &value->writer, &value->output);
@@ -345,7 +358,7 @@ static enum status run(struct session *s, struct beside *beside, struct grad_res
 	                               .value = beside->value.open ? &beside->value.writer : NULL,
 	                               .spill = s->values[OPTION_SPILL],
 	                               .journal = s->values[OPTION_JOURNAL],
-	                               .event = beside->events.open ? put_event : NULL,
+	                               .event = s->given[OPTION_EVENTS] ? put_event : NULL,
 	                               .event_context = &beside->events,
 	                               .progress = progress_begin(&progress, s) ? progress_action : NULL,
 	                               .progress_context = &progress,
@@ -397,6 +410,8 @@ static enum status finish(struct session *s, struct beside *beside, struct grad_
 	enum status status = writer_finish(&s->writer, &s->diags);
 	if (!status && beside->value.open)
 		status = writer_finish(&beside->value.writer, &s->diags);
+	if (!status && s->given[OPTION_EVENTS])
+		status = open_events(&beside->events);
 	if (!status)
 		status = write_gradients(s, result, &beside->gradients);
 	if (!status)

@@ -78,6 +78,8 @@ static enum status probe(struct session *s, const char *path)
 enum status outputs_probe(struct session *s)
 {
 	enum status status = probe(s, s->values[OPTION_GRADS]);
+	if (!status)
+		status = probe(s, s->values[OPTION_EVENTS]);
 	for (size_t i = 0; i < s->grad_count && !status; i++)
 		status = probe(s, strchr(s->grads[i], '=') + 1);
 	if (!status)

@@ -427,6 +427,12 @@ bool stream_is_one(int a, int b)
 	       !S_ISCHR(x.st_mode);
 }
 
+bool stream_is_at(int fd, const char *path)
+{
+	struct stat x, y;
+	return fstat(fd, &x) == 0 && stat(path, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 bool output_replaces(const char *path)
 {
 	struct stat st;
@@ -462,26 +468,17 @@ enum status output_open(struct output *output, const char *path, struct arena *a
 
 int output_descriptor(const char *path) { return !strcmp(path, "-") ? 1 : descriptor_of(path); }
 
-enum status output_open_live(struct output *output, const char *path, int input_fd, struct arena *arena,
-                             struct diags *diags)
+enum status output_open_live(struct output *output, const char *path, struct arena *arena, struct diags *diags)
 {
 	if (!output_replaces(path))
 		return output_open(output, path, arena, diags);
 	struct stat st;
 	*output = (struct output){.name = path, .owned = true, .arena = arena};
-	output->fd = open_with_mode(path, O_WRONLY | O_CREAT, 0666);
+	output->fd = open_with_mode(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
 	if (output->fd < 0 || fstat(output->fd, &st) != 0)
 		return failed(path, -1, "cannot write", diags);
-	const bool same = input_fd >= 0 && stream_is_one(output->fd, input_fd);
-	if (!same && ftruncate(output->fd, 0) == 0) {
-		go_on(output, &st);
-		return STATUS_OK;
-	}
-	const enum status status =
-		same ? diag_file(diags, STATUS_USAGE, path, -1, "it is the input, which would be overwritten")
-			 : failed(path, -1, "cannot write", diags);
-	output_abort(output);
-	return status;
+	go_on(output, &st);
+	return STATUS_OK;
 }
 
 size_t io_write(int fd, const void *from, size_t size)

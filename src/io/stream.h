@@ -66,19 +66,16 @@ struct output {
 
 /* Whether two descriptors are of one file, which is no character device: there nothing meets. */
 bool stream_is_one(int a, int b);
+/* Whether FD is of the file that PATH names. */
+bool stream_is_at(int fd, const char *path);
 /* Whether an output takes PATH's place when it is committed (or fails, on a directory); else it writes into what is there. */
 bool output_replaces(const char *path);
 /* Where a link that leads to nothing leads: PATH itself where it is no link. False and errno where there is no telling. */
 bool output_follow(const char *path, char to[PATH_MAX]);
 /* PATH NULL or "-" is standard output. STATUS_IO on failure. */
 enum status output_open(struct output *output, const char *path, struct arena *arena, struct diags *diags);
-/*
- * Likewise, but that others can read what has been written so far: a regular file is
- * emptied, and written into as a device would be; unless it is what INPUT_FD (or -1)
- * is of, which is STATUS_USAGE.
- */
-enum status output_open_live(struct output *output, const char *path, int input_fd, struct arena *arena,
-                             struct diags *diags);
+/* Likewise, but that others can read what has been written so far: a regular file is emptied, and written into. */
+enum status output_open_live(struct output *output, const char *path, struct arena *arena, struct diags *diags);
 /* The descriptor of this process that PATH names, "-" standard output's, or -1. */
 int output_descriptor(const char *path);
 /* All SIZE bytes, or STATUS_IO. */

@@ -95,7 +95,9 @@ VJP(transpose)
 		reverse_axes(dv, g, &call->y->shape, element_size(call->v->dtype));
 }
 
-static void slice_elements(const struct op_call *call, void *sliced, void *whole, bool back)
+enum slice_way { SLICE_TAKE, SLICE_PUT, SLICE_ADD }; /* into SLICED; into WHOLE; to it */
+
+static void slice_elements(const struct op_call *call, void *sliced, void *whole, enum slice_way way)
 {
 	const size_t size = element_size(call->v->dtype);
 	const struct axis_view v = axis_view_named(call->attrs, &call->v->shape);
@@ -107,7 +109,10 @@ static void slice_elements(const struct op_call *call, void *sliced, void *whole
 		for (int64_t i = 0; i < pieces; i++) {
 			void *a = element_of(sliced, size, (o * y.n + i) * y.inner);
 			void *b = element_of(whole, size, (o * v.n + start + i * step) * v.inner);
-			copy(back ? b : a, back ? a : b, (size_t)length * size);
+			if (way == SLICE_ADD)
+				call->kernels->accumulate(b, a, (size_t)length);
+			else
+				copy(way == SLICE_PUT ? b : a, way == SLICE_PUT ? a : b, (size_t)length * size);
 		}
 	}
 }
@@ -123,16 +128,21 @@ static void *writable(const void *array)
 FORWARD(slice)
 {
 	(void)a, (void)keep;
-	slice_elements(call, y, writable(v), false);
+	slice_elements(call, y, writable(v), SLICE_TAKE);
 }
 
+/* The operand is the cotangent of v so far, which may be DV itself: a loop over an array takes its slices one by one. */
 VJP(slice)
 {
-	(void)da, (void)needs;
+	const void *so_far = needs[1];
+	(void)da;
 	if (!dv)
 		return;
-	memset(dv, 0, bytes_of(call->v));
-	slice_elements(call, writable(g), dv, true);
+	if (!so_far)
+		memset(dv, 0, bytes_of(call->v));
+	else if (so_far != dv)
+		copy(dv, so_far, bytes_of(call->v));
+	slice_elements(call, writable(g), dv, so_far ? SLICE_ADD : SLICE_PUT);
 }
 
 FORWARD(pad)

@@ -133,7 +133,8 @@ static void lend_outs(struct lender *l)
 	for (uint32_t i = 0; i < c->body->out_count && i < OUTS_LENT; i++) {
 		const uint32_t value = c->body->outs[i].value;
 		/* Of a value that goes out twice, once. */
-		if (c->entry[value] != NO_VALUE && c->frame->entries[c->entry[value]].port == i)
+		if (c->entry[value] != NO_VALUE && c->frame->entries[c->entry[value]].port == i &&
+		    body_goes_on(c->body, value) == NO_VALUE)
 			lend_out(l, value);
 	}
 }
@@ -259,8 +260,12 @@ bool lend_arrays(struct compiler *c)
 		return true;
 	if (!list_offers(&l))
 		return false;
-	for (size_t i = 0; i < c->body->out_count; i++)
-		l.goes_out[c->body->outs[i].value] = true;
+	for (size_t i = 0; i < c->body->out_count; i++) {
+		const uint32_t value = c->body->outs[i].value, port = body_goes_on(c->body, value);
+		l.goes_out[value] = true;
+		if (port != NO_VALUE)
+			l.goes_out[c->body->ins[port].value] = true;
+	}
 	for (uint32_t i = 0; i < c->body->in_count; i++)
 		if (c->owned[i] && !l.goes_out[c->body->ins[i].value])
 			lend_in(&l, i);

@@ -474,6 +474,12 @@ static void turn_back(struct linearizer *l, size_t at)
 		read_needs(l, instr, from, at, needs);
 		instr->out = dv;
 		instr->out_a = da;
+		if (from->op == OP_slice && dv != NO_VALUE && l->cotangent[from->v] != NO_VALUE) {
+			instr->a = l->cotangent[from->v];
+			l->cotangent[from->v] = dv;
+			made_here(l, dv);
+			return;
+		}
 		if (dv != NO_VALUE)
 			made_here(l, dv);
 		if (da != NO_VALUE)

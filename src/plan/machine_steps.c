@@ -73,7 +73,15 @@ static int64_t program_order(const struct body *body, uint32_t id)
 	return value->names ? order + PLACES - 1 : order;
 }
 
-/* Gives each out of BODY a buffer: its own, or that of the in it is. Until forget_outs m->made has them by value. */
+/* The buffer of the in that VALUE goes on in, where nobody else holds that; or NO_BUFFER. */
+static int32_t goes_on_in(const struct machine *m, const struct body *body, uint32_t value)
+{
+	const uint32_t port = body_goes_on(body, value);
+	const int32_t id = port == NO_VALUE ? NO_BUFFER : m->in_buffers[port];
+	return id != NO_BUFFER && m->buffers[id].holds == 1 ? id : NO_BUFFER;
+}
+
+/* Gives each out of BODY a buffer: its own, or that of the in it is or goes on in. Until forget_outs m->made has them by value. */
 static bool place_outs(struct machine *m, const struct body *body, const struct origin *origins, int64_t step)
 {
 	int64_t first = m->sequence;
@@ -86,6 +94,8 @@ static bool place_outs(struct machine *m, const struct body *body, const struct 
 			continue;
 		}
 		int32_t same = m->made[body->outs[i].value] - 1;
+		if (same == NO_BUFFER)
+			same = goes_on_in(m, body, body->outs[i].value);
 		if (same == NO_BUFFER) {
 			same = machine_buffer(m, value->type, type_bytes(value->type));
 			if (same == NO_BUFFER)
