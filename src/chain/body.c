@@ -31,6 +31,7 @@ struct instr *body_add_instr(struct body *body, enum instr_kind kind)
 	body->instrs = grown;
 	struct instr *instr = &grown[body->instr_count++];
 	instr->kind = kind;
+	instr->level = -1;
 	instr->v = instr->a = instr->y = instr->k = instr->l = instr->g = instr->out = instr->out_a = NO_VALUE;
 	for (int i = 0; i < MAX_KEEPS; i++)
 		instr->out_keep[i] = NO_VALUE;
@@ -223,6 +224,8 @@ static void put_instr(const struct dumper *d, const struct instr *instr)
 		}
 	if (op && op_table[instr->op].class == OP_CLASS_BINARY && instr->a == NO_VALUE && instr->kind == INSTR_OP)
 		text_printf(&d->text, " %.9g", instr->scalar);
+	if (op && instr->level >= 0)
+		text_printf(&d->text, " [i%d]", (int)instr->level);
 	if (instr->kind == INSTR_ACCUMULATE)
 		text_printf(&d->text, " into %s", d->chain->params[instr->param.param].name);
 	if (instr->recomputed)

@@ -89,7 +89,7 @@ struct instr {
 	uint32_t match; /* the END of a LOOP, the LOOP of an END */
 	struct carry *carries;
 	uint32_t carry_count;
-	int32_t level; /* of a LOOP */
+	int32_t level; /* of a LOOP; of a slice that moves along with a loop, that one's; else -1 */
 };
 
 /* A checkpoint region of the forward body: instructions FIRST .. END-1. */

@@ -37,9 +37,8 @@ static enum status lower_unrolled_loop(struct lowering *l, const struct node *no
 	int64_t turns = node->count;
 	struct param_ref *refs = arena_array(l->arena, node->loop_count + 1, sizeof *refs);
 	enum status status = refs ? STATUS_OK : lowering_memory(l);
-	bool computed;
 	if (status == STATUS_OK && node->kind == NODE_FOR)
-		status = lowering_begin_for(l, node, refs, &turns, &computed);
+		status = lowering_begin_for(l, node, refs, &turns);
 	for (int64_t turn = 0; node->body && turn < turns && status == STATUS_OK; turn++) {
 		if (l->steps > MAX_STEPS || ++l->turns > MAX_OPERATIONS)
 			return lowering_too_long(l, node->span);

@@ -175,10 +175,9 @@ enum status lower_loop(struct lowering *l, const struct node *node)
 	int64_t turns = node->count, turn = 0;
 	struct param_ref *refs = arena_array(l->arena, node->loop_count + 1, sizeof *refs);
 	enum status status = refs ? STATUS_OK : lowering_memory(l);
-	bool computed = false;
 	if (status == STATUS_OK && node->kind == NODE_FOR)
-		status = lowering_begin_for(l, node, refs, &turns, &computed);
-	bool keep = l->what == LOWER_RUN && !computed;
+		status = lowering_begin_for(l, node, refs, &turns);
+	bool keep = l->what == LOWER_RUN;
 	if (!node->body)
 		return status;
 	for (; turn < turns && status == STATUS_OK; turn++) {

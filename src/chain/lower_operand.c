@@ -36,8 +36,9 @@ static enum status take_index(struct lowering *l, struct found *found, struct in
 	return STATUS_OK;
 }
 
-/* NAME[i] of a computed value: a slice and a reshape. */
-static enum status take_element(struct lowering *l, struct found *found, int64_t element, struct span span)
+/* NAME[i] of a computed value: a slice and a reshape. With LEVEL the loop's counter there is added to ELEMENT. */
+static enum status take_element(struct lowering *l, struct found *found, int64_t element, int32_t level,
+                                struct span span)
 {
 	const struct type *type = l->body->values[found->value].type;
 	char text[TYPE_TEXT];
@@ -70,6 +71,7 @@ static enum status take_element(struct lowering *l, struct found *found, int64_t
 			return lowering_memory(l);
 		instr->v = found->value;
 		instr->of_v = l->body->values[found->value].type;
+		instr->level = i == 0 ? level : -1;
 		enum status status = lowering_set_out(l, instr, types[i], l->body->values[found->value].dtype, &found->value);
 		if (status)
 			return status;
@@ -84,7 +86,7 @@ static enum status find_part(struct lowering *l, const struct part *part, struct
 	l->frame = part->frame;
 	enum status status = lowering_find_ref(l, part->ref, found);
 	l->frame = frame;
-	return status ? status : take_element(l, found, part->turn, part->ref->span);
+	return status ? status : take_element(l, found, part->turn, part->level, part->ref->span);
 }
 
 enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct found *found)
@@ -134,7 +136,7 @@ enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct 
 	if (found->kind == FOUND_PARAM)
 		return take_index(l, found, (struct index){-1, ref->element}, ref->span);
 	if (found->kind == FOUND_VALUE)
-		return take_element(l, found, ref->element, ref->span);
+		return take_element(l, found, ref->element, -1, ref->span);
 	return diag_at(l->diags, STATUS_CHAIN, l->chain->source, ref->span, "only arrays can be indexed");
 }
 
@@ -189,11 +191,9 @@ static enum status type_over(struct lowering *l, const struct ref *ref, struct p
 	return STATUS_OK;
 }
 
-enum status lowering_begin_for(struct lowering *l, const struct node *node, struct param_ref *refs, int64_t *turns,
-                               bool *computed)
+enum status lowering_begin_for(struct lowering *l, const struct node *node, struct param_ref *refs, int64_t *turns)
 {
 	*turns = -1;
-	*computed = false;
 	for (size_t i = 0; i < node->loop_count; i++) {
 		struct type type;
 		bool value;
@@ -209,8 +209,7 @@ enum status lowering_begin_for(struct lowering *l, const struct node *node, stru
 			               "for runs over arrays of %lld and %lld turns", (long long)*turns,
 			               (long long)type.shape.dim[0]);
 		*turns = type.shape.dim[0];
-		*computed |= value;
-		l->parts[node->loops[i]] = (struct part){value ? &node->over[i] : NULL, l->frame, 0};
+		l->parts[node->loops[i]] = (struct part){value ? &node->over[i] : NULL, l->frame, 0, -1};
 		if (value)
 			lowering_mix_rows(l);
 		else
@@ -224,7 +223,8 @@ enum status lowering_set_turn(struct lowering *l, const struct node *node, const
 {
 	for (size_t i = 0; i < node->loop_count; i++) {
 		struct part *part = &l->parts[node->loops[i]];
-		part->turn = turn;
+		part->turn = index.loop < 0 ? turn : 0;
+		part->level = index.loop;
 		if (part->ref)
 			continue;
 		struct found found = {.kind = FOUND_PARAM, .param = refs[i]};

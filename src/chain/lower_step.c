@@ -132,11 +132,10 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 	int64_t turns = node->count, turn = 0;
 	struct param_ref *refs = arena_array(l->arena, node->loop_count + 1, sizeof *refs);
 	struct slot *before = arena_array(l->arena, l->slot_count, sizeof *before);
-	bool computed = false;
 	if (!refs || !before)
 		return lowering_memory(l);
 	if (node->kind == NODE_FOR) {
-		enum status status = lowering_begin_for(l, node, refs, &turns, &computed);
+		enum status status = lowering_begin_for(l, node, refs, &turns);
 		if (status)
 			return status;
 	}
@@ -147,6 +146,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		if (node->kind == NODE_FOR)
 			status = lowering_set_turn(l, node, refs, (struct index){l->level, 0}, turn);
 		const size_t preludes = l->prelude_count;
+		const bool binds = l->preludes_bound < preludes; /* as no other turn does */
 		l->level++;
 		if (status == STATUS_OK)
 			status = lowering_draft_steps(l, node->body, &turn_items);
@@ -155,7 +155,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		l->level--;
 		if (status)
 			return status;
-		if (!computed && same_slots(before, l->slots, l->slot_count))
+		if (!binds && same_slots(before, l->slots, l->slot_count))
 			turn_items.turns = turns - turn;
 		int64_t steps;
 		if (!checked_mul_i64(turn_items.steps, turn_items.turns, &steps) || steps > MAX_STEPS - list->steps)

@@ -72,11 +72,15 @@ struct draft_item {
 
 enum { INTERN_BUCKETS = 256, PARAM_BUCKETS = 1024 };
 
-/* What a variable of a `for` is in a turn: element TURN of REF, as FRAME knows it. REF NULL: it is a param's. */
+/*
+ * What a variable of a `for` is in a turn: element TURN of REF, as FRAME knows it, or what the
+ * counter of the loop at LEVEL says (-1: none). REF NULL: it is a param's.
+ */
 struct part {
 	const struct ref *ref;
 	const struct frame *frame;
 	int64_t turn;
+	int32_t level;
 };
 
 struct lowering {
@@ -158,8 +162,7 @@ enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct 
  * The number of turns of a `for`, and what its variables run over: in REFS, or in
  * l->parts where that is computed.
  */
-enum status lowering_begin_for(struct lowering *l, const struct node *node, struct param_ref *refs, int64_t *turns,
-                               bool *computed);
+enum status lowering_begin_for(struct lowering *l, const struct node *node, struct param_ref *refs, int64_t *turns);
 /* TURN, or INDEX where that is a loop's, as REFS are indexed. */
 enum status lowering_set_turn(struct lowering *l, const struct node *node, const struct param_ref *refs,
                               struct index index, int64_t turn);

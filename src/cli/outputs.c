@@ -32,10 +32,25 @@ static const char *real_place(struct session *s, const char *path)
 	return folder && realpath(folder, real) ? arena_printf(&s->arena, "%s/%s", real, slash ? slash + 1 : target) : NULL;
 }
 
+/* The standard stream that is written and is the file PATH, which something would replace; or NULL. */
+static const char *stream_at(const struct session *s, const char *path)
+{
+	const char *output = s->values[OPTION_OUTPUT];
+	if (!output_replaces(path))
+		return NULL;
+	if ((!output || !strcmp(output, "-")) && stream_is_at(1, path))
+		return "standard output";
+	return stream_is_at(2, path) ? "standard error" : NULL;
+}
+
 static enum status add_place(struct session *s, struct place *places, size_t *count, const char *option,
                              const char *path)
 {
 	struct place place = {option, path, path ? real_place(s, path) : NULL};
+	const char *stream = path ? stream_at(s, path) : NULL;
+	if (stream)
+		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--%s would be written to '%s', which is %s", option, path,
+		                 stream);
 	for (size_t i = 0; place.real && i < *count; i++)
 		if (!strcmp(places[i].real, place.real)) {
 			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--%s and --%s would both be written to '%s'",

@@ -150,6 +150,20 @@ static int64_t cached_rows(const struct setup *setup)
 	return (int64_t)fmax(fmin(rows, most), least);
 }
 
+/*
+ * Rows of a block of sums. That of a gradient where it has the same; else so many that
+ * putting a block's state to the total is little beside making it.
+ */
+static int64_t fold_block(const struct setup *setup)
+{
+	enum { TIMES = 16 };
+	const struct lowered *whole = &setup->whole;
+	const int64_t block = tile_block_of(whole, whole->whole_rows);
+	const int64_t row = type_bytes(&whole->input) / whole->whole_rows;
+	const int64_t least = TIMES * setup->tail.size * (int64_t)sizeof(double) / (row > 0 ? row : 1);
+	return whole->streamable || block > least ? block : least;
+}
+
 /* Sets chunk, and returns the rows of a tile. */
 static int64_t choose_pieces(struct setup *setup)
 {
@@ -167,7 +181,7 @@ static int64_t choose_pieces(struct setup *setup)
 	if (chunk < 1)
 		chunk = 1;
 	if (setup->folds)
-		tile = tile_block_of(&setup->whole, setup->rows);
+		tile = fold_block(setup);
 	else if (wanted && !tile_multiplies(setup->whole.whole))
 		tile = chunk = wanted;
 	else
@@ -325,25 +339,32 @@ static enum status aim_params(struct setup *setup, struct diags *diags)
 	return STATUS_OK;
 }
 
+static void find_fold(struct setup *setup)
+{
+	const struct lowered *whole = &setup->whole;
+	struct tail *tail = &setup->tail;
+	tail->fold = &whole->whole->instrs[whole->fold];
+	tail->folded = *tail->fold->of_y;
+	tail->count = shape_count(&tail->folded.shape);
+	tail->size = fold_parts(tail->fold->op) * tail->count;
+}
+
 /* What is known of the whole array decides whether there are tiles. */
 static void choose_mode(struct setup *setup)
 {
 	const struct lowered *whole = &setup->whole;
 	int64_t in = shape_count(&setup->input.shape), out = shape_count(&whole->output.shape);
 	setup->folds = in > 0 && whole->fold != NO_VALUE;
+	if (setup->folds)
+		find_fold(setup);
+	if (setup->folds && !whole->streamable && fold_block(setup) >= whole->whole_rows)
+		setup->folds = false; /* one block is the whole */
 	setup->tiled =
 		setup->folds || (in > 0 && whole->streamable && !whole->sums && output_value(whole->whole)->from != FROM_PARAM);
 	setup->flat = setup->tiled && whole->flat;
 	setup->rows = !setup->tiled ? 1 : setup->flat ? in : whole->whole_rows;
 	setup->in_row = in / setup->rows;
 	setup->out_row = setup->folds ? 0 : out / setup->rows;
-	if (!setup->folds)
-		return;
-	struct tail *tail = &setup->tail;
-	tail->fold = &whole->whole->instrs[whole->fold];
-	tail->folded = *tail->fold->of_y;
-	tail->count = shape_count(&tail->folded.shape);
-	tail->size = fold_parts(tail->fold->op) * tail->count;
 }
 
 static void close_setup(struct setup *setup)

@@ -102,7 +102,7 @@ static void slice_elements(const struct op_call *call, void *sliced, void *whole
 	const size_t size = element_size(call->v->dtype);
 	const struct axis_view v = axis_view_named(call->attrs, &call->v->shape);
 	const struct axis_view y = axis_view_named(call->attrs, &call->y->shape);
-	const int64_t start = slice_of(call->attrs, v.n).start, step = call->attrs->step;
+	const int64_t start = slice_of(call->attrs, v.n).start + call->turn, step = call->attrs->step;
 	for (int64_t o = 0; o < y.outer; o++) {
 		/* neighbours in one piece */
 		const int64_t pieces = step == 1 ? (y.n > 0) : y.n, length = step == 1 ? y.n * y.inner : y.inner;

@@ -365,6 +365,7 @@ static struct instr *back_instr(struct linearizer *l, enum instr_kind kind, cons
 		instr->span = from->span;
 		instr->def = from->def;
 		instr->step = from->step;
+		instr->level = from->level;
 	}
 	return instr;
 }

@@ -661,7 +661,7 @@ static int32_t count_levels(const struct body *body)
 {
 	int32_t levels = 0;
 	for (size_t i = 0; i < body->instr_count; i++)
-		if (body->instrs[i].kind == INSTR_LOOP && body->instrs[i].level >= levels)
+		if (body->instrs[i].level >= levels)
 			levels = body->instrs[i].level + 1;
 	for (size_t i = 0; i < body->instr_count + body->value_count; i++) {
 		const struct param_ref *ref =
