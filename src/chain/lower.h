@@ -46,7 +46,7 @@ struct lowered {
 	struct type input, output; /* logical dtypes */
 	struct type begins;        /* the input as the first step takes it: the computing type, ROWS rows where cut */
 	bool streamable;           /* every operation is element- or row-wise, or it ends in one SUM over rows */
-	bool sums;                 /* ... it ends in a SUM: the output is made from all tiles */
+	bool sums; /* ... it ends in a SUM, and what moves that by numbers: the output is made from all tiles */
 	/*
 	 * Of WHOLE, NO_VALUE where there is none: the instruction up to which all is row-wise, a SUM or
 	 * FOLD over rows, and after which all is made of its result, params and numbers. A forward run

@@ -42,6 +42,14 @@ static bool runs_along(enum op op, const struct type *v, const struct type *a)
 	return na == nv;
 }
 
+/* Whether the derivative of INSTR is a number, so that it takes a sum's parts as it takes the sum. */
+static bool is_affine(const struct instr *instr)
+{
+	const enum op op = instr->op;
+	return instr->a == NO_VALUE &&
+	       (op == OP_add || op == OP_sub || op == OP_rsub || op == OP_mul || op == OP_div || op == OP_neg);
+}
+
 /* Keeps account of streaming for one use of OP; sets a_streamed of INSTR and streamed of the result. */
 static void note_scope(struct lowering *l, struct instr *instr, const struct type *result)
 {
@@ -73,7 +81,7 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 	        ? op_table[instr->op].scope != SCOPE_ELEM
 	        : sized && !(a->streamed && shape_equal(&a->type->shape, &v->type->shape)))
 		l->out->flat = false;
-	if (l->out->sums) /* there is more after the sum over all rows */
+	if (l->out->sums && !is_affine(instr))
 		l->out->streamable = false;
 	if (!v->streamed)
 		return;

@@ -260,6 +260,8 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 	}
 	if (m->e->fold && launch->folds) {
 		fold_partial(&call, m->e->fold, needs[0], needs[1], keep);
+		if (!m->e->fold_ends)
+			fold_finish(&call, frame_at(m, launch->out), m->e->fold, shape_count(&call.y->shape));
 		return;
 	}
 	op_forward_get(instr->op)(&call, frame_at(m, launch->out), needs[0], needs[1], keep);

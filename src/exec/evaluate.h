@@ -34,10 +34,11 @@ struct evaluation {
 	int64_t whole_rows;      /* extent of the whole streamed axis */
 	bool flat;               /* rows are elements (see struct lowered) */
 	/*
-	 * Where the state goes that a SUM or FOLD operation leaves of this tile (fold_partial), which
-	 * ends the program, instead of a result; NULL: the whole array is in one tile.
+	 * Where the state goes that a SUM or FOLD operation leaves of this tile (fold_partial), with
+	 * a result of this tile alone unless it ENDS the program; NULL: the whole array is in one tile.
 	 */
 	double *fold;
+	bool fold_ends;
 	struct team *team;                /* of members with program->member bytes; NULL: nobody shares the work */
 	const struct kernels *kernels[2]; /* F32, F64: found once by who evaluates often; NULL: found here */
 };

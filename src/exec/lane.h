@@ -23,6 +23,7 @@
 #include "exec/grad.h"
 #include "exec/slab.h"
 #include "exec/spill.h"
+#include "exec/tail.h"
 
 #include <pthread.h>
 
@@ -45,6 +46,7 @@ struct run {
 	/* totals.c */
 	int64_t loss_count; /* elements of an output that is summed over tiles */
 	double *loss;       /* that sum, hi and lo */
+	struct tail tail;   /* what follows it */
 	/* ready.c */
 	int64_t *first_use; /* by param: the first step that reads it; only for events */
 	/* Traces and progress, which are told one at a time: under LOCK. */

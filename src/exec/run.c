@@ -9,7 +9,7 @@
  *
  * Where both ends can be read and written anywhere, chunks go in any order and
  * workers never wait for one another; else the end that is a stream goes in order.
- * What follows such a sum runs once, on its result (struct tail). A chain that is
+ * What follows such a sum runs once, on its result (exec/tail.h). A chain that is
  * not streamable else is one chunk and one tile, the whole array.
  * Everything is allocated before the first byte of output, and an array of the
  * same type as the one before finds all of it ready.
@@ -23,6 +23,7 @@
 #include "base/checked.h"
 #include "exec/pipeline.h"
 #include "exec/slab.h"
+#include "exec/tail.h"
 #include "plan/tile.h"
 
 enum {
@@ -53,18 +54,6 @@ struct forward_lane {
 	const char *result; /* where the chunk's output is: out, or in */
 };
 
-/* What is done once with what the tiles have come to, after the instruction that folds them. */
-struct tail {
-	const struct instr *fold;
-	struct type folded;  /* its result's type */
-	int64_t count, size; /* that type's elements, and doubles of a state */
-	struct program program;
-	struct slab slab;
-	double *state;
-	char *result, *out, *workspace;
-	bool passes; /* OUT is RESULT: nothing follows */
-};
-
 /* All that depends on the input's type. */
 struct setup {
 	struct forward_run *run;
@@ -77,7 +66,10 @@ struct setup {
 	int64_t chunk;           /* rows; a multiple of tile.rows but where it is all of them */
 	int64_t in_row, out_row; /* elements */
 	struct tail tail;        /* where FOLDS */
-	struct team *team;       /* who share each operation, where there are no tiles */
+	struct slab tail_slab;
+	double *state; /* of all tiles so far */
+	void *tail_memory;
+	struct team *team; /* who share each operation, where there are no tiles */
 	struct bound_param *params;
 	struct forward_lane *lanes;
 	int lane_count;
@@ -220,65 +212,27 @@ static enum status compile(struct setup *setup, struct tile_program *tile, int64
 		tile->lowered = setup->whole;
 	if (status)
 		return status;
-	struct body body = *tile->lowered.whole;
-	struct port folded = {.kind = PORT_SLOT};
-	if (setup->folds) {
-		body.instr_count = setup->whole.fold + 1;
-		folded.value = body.instrs[setup->whole.fold].out;
-		body.outs = &folded;
-	}
-	tile->passes = output_value(&body)->from == FROM_PORT;
-	return program_compile(&tile->program, &body, NULL, &setup->arena, diags);
-}
-
-/* The part of BODY after instruction FOLD, whose result is its input. */
-static enum status cut_tail(struct body *tail, const struct body *body, uint32_t fold, struct arena *arena)
-{
-	const uint32_t first = fold + 1;
-	*tail = *body;
-	tail->instr_count = body->instr_count - first;
-	tail->instrs = arena_array(arena, tail->instr_count + 1, sizeof *tail->instrs);
-	tail->values = arena_array(arena, body->value_count, sizeof *tail->values);
-	tail->ins = arena_alloc(arena, sizeof *tail->ins);
-	if (!tail->instrs || !tail->values || !tail->ins)
-		return STATUS_LIMIT;
-	memcpy(tail->instrs, body->instrs + first, tail->instr_count * sizeof *tail->instrs);
-	memcpy(tail->values, body->values, body->value_count * sizeof *tail->values);
-	for (size_t i = 0; i < tail->instr_count; i++)
-		tail->instrs[i].match -= first;
-	for (size_t i = 0; i < tail->value_count; i++)
-		tail->values[i].instr -= first;
-	const uint32_t result = body->instrs[fold].out;
-	tail->ins[0] = (struct port){.kind = PORT_SLOT, .value = result};
-	tail->in_count = 1;
-	tail->values[result].from = FROM_PORT;
-	tail->values[result].port = 0;
-	return STATUS_OK;
+	const struct body *body = tile->lowered.whole;
+	if (setup->folds)
+		body = tail_head(body, setup->whole.fold, &setup->arena);
+	if (!body)
+		return diag_memory(diags);
+	tile->passes = output_value(body)->from == FROM_PORT;
+	return program_compile(&tile->program, body, NULL, &setup->arena, diags);
 }
 
 static enum status open_tail(struct setup *setup, struct diags *diags)
 {
-	struct tail *tail = &setup->tail;
-	struct body body;
-	if (cut_tail(&body, setup->whole.whole, setup->whole.fold, &setup->arena))
-		return diag_memory(diags);
-	enum status status = program_compile(&tail->program, &body, NULL, &setup->arena, diags);
+	enum status status = tail_compile(&setup->tail, &setup->whole, &setup->arena, diags);
 	if (status)
 		return status;
-	tail->passes = output_value(&body)->from == FROM_PORT;
-	const int64_t state = round_up(tail->size * (int64_t)sizeof(double), SLAB_ALIGN);
-	const int64_t result = round_up(type_bytes(&tail->folded), SLAB_ALIGN);
-	const int64_t out =
-		tail->passes ? 0
-					 : round_up(held_bytes(&setup->whole.output, shape_count(&setup->whole.output.shape)), SLAB_ALIGN);
-	const int64_t bytes = state + result + out + tail->program.workspace;
-	status = slab_get(&tail->slab, bytes, setup->run->options->allocator, diags);
+	const int64_t state = round_up(setup->tail.size * (int64_t)sizeof(double), SLAB_ALIGN);
+	const int64_t bytes = state + tail_bytes(&setup->tail);
+	status = slab_get(&setup->tail_slab, bytes, setup->run->options->allocator, diags);
 	if (status)
 		return status;
-	tail->state = (double *)(void *)tail->slab.base;
-	tail->result = tail->slab.base + state;
-	tail->out = tail->passes ? tail->result : tail->result + result;
-	tail->workspace = tail->result + result + out;
+	setup->state = (double *)(void *)setup->tail_slab.base;
+	setup->tail_memory = setup->tail_slab.base + state;
 	setup->bytes += bytes;
 	return STATUS_OK;
 }
@@ -339,16 +293,6 @@ static enum status aim_params(struct setup *setup, struct diags *diags)
 	return STATUS_OK;
 }
 
-static void find_fold(struct setup *setup)
-{
-	const struct lowered *whole = &setup->whole;
-	struct tail *tail = &setup->tail;
-	tail->fold = &whole->whole->instrs[whole->fold];
-	tail->folded = *tail->fold->of_y;
-	tail->count = shape_count(&tail->folded.shape);
-	tail->size = fold_parts(tail->fold->op) * tail->count;
-}
-
 /* What is known of the whole array decides whether there are tiles. */
 static void choose_mode(struct setup *setup)
 {
@@ -356,7 +300,7 @@ static void choose_mode(struct setup *setup)
 	int64_t in = shape_count(&setup->input.shape), out = shape_count(&whole->output.shape);
 	setup->folds = in > 0 && whole->fold != NO_VALUE;
 	if (setup->folds)
-		find_fold(setup);
+		tail_find(&setup->tail, whole);
 	if (setup->folds && !whole->streamable && fold_block(setup) >= whole->whole_rows)
 		setup->folds = false; /* one block is the whole */
 	setup->tiled =
@@ -372,7 +316,7 @@ static void close_setup(struct setup *setup)
 	const struct allocator *allocator = setup->run->options->allocator;
 	for (int i = 0; i < setup->lane_count; i++)
 		slab_put(&setup->lanes[i].slab, allocator);
-	slab_put(&setup->tail.slab, allocator);
+	slab_put(&setup->tail_slab, allocator);
 	team_close(setup->team);
 	setup->team = NULL;
 	arena_free(&setup->arena);
@@ -470,7 +414,8 @@ static void run_tile(const struct setup *setup, struct forward_lane *lane, int64
 	                                .whole_rows = setup->tiled ? setup->rows : setup->whole.whole_rows,
 	                                .flat = setup->flat,
 	                                .team = setup->team,
-	                                .fold = fold};
+	                                .fold = fold,
+	                                .fold_ends = true};
 	evaluate(&evaluation);
 }
 
@@ -485,10 +430,11 @@ static enum status compute_chunk(void *context, int worker, int64_t chunk, struc
 	return STATUS_OK;
 }
 
-static void add_folds(struct tail *tail, const struct forward_lane *lane, int64_t tiles)
+static void add_folds(struct setup *setup, const struct forward_lane *lane, int64_t tiles)
 {
+	const struct tail *tail = &setup->tail;
 	for (int64_t tile = 0; tile < tiles; tile++)
-		fold_add(tail->fold->op, tail->state, lane->folds + tile * tail->size, tail->count);
+		fold_add(tail->fold->op, setup->state, lane->folds + tile * tail->size, tail->count);
 }
 
 static void note_progress(struct forward_run *run, int64_t rows)
@@ -510,7 +456,7 @@ static enum status give_chunk(void *context, int worker, int64_t chunk, struct d
 	enum dtype compute = dtype_compute(setup->whole.output.dtype);
 	enum status status = STATUS_OK;
 	if (setup->folds)
-		add_folds(&setup->tail, lane, (rows + setup->tile.rows - 1) / setup->tile.rows);
+		add_folds(setup, lane, (rows + setup->tile.rows - 1) / setup->tile.rows);
 	else if (run->write_anywhere)
 		status =
 			writer_write_at(run->writer, chunk * setup->chunk * setup->out_row, lane->result, compute, count, diags);
@@ -520,31 +466,12 @@ static enum status give_chunk(void *context, int worker, int64_t chunk, struct d
 	return status;
 }
 
-/* What the tiles have come to, and what the chain makes of it. */
-static enum status run_tail(struct forward_run *run, struct diags *diags)
+static enum status write_folded(struct forward_run *run, struct diags *diags)
 {
-	static const int64_t counters[MAX_LOOP_LEVELS];
-	struct setup *setup = &run->setup;
-	struct tail *tail = &setup->tail;
-	const struct instr *instr = tail->fold;
-	struct op_call call = {.op = instr->op,
-	                       .attrs = instr->attrs,
-	                       .v = instr->of_v,
-	                       .a = instr->of_a,
-	                       .y = instr->of_y,
-	                       .whole = setup->rows,
-	                       .kernels = kernels_get(instr->of_y->dtype)};
-	fold_finish(&call, tail->result, tail->state, tail->count);
-	if (!tail->passes)
-		evaluate(&(struct evaluation){.program = &tail->program,
-		                              .ins = (const void *[]){tail->result},
-		                              .outs = (void *[]){tail->out},
-		                              .params = setup->params,
-		                              .counters = counters,
-		                              .workspace = tail->workspace,
-		                              .whole_rows = 1});
-	const struct type *type = &setup->whole.output;
-	return writer_write(run->writer, tail->out, dtype_compute(type->dtype), shape_count(&type->shape), diags);
+	const struct setup *setup = &run->setup;
+	const struct type *type = &setup->tail.output;
+	const void *out = tail_run(&setup->tail, setup->state, setup->rows, setup->params, setup->tail_memory);
+	return writer_write(run->writer, out, type->dtype, shape_count(&type->shape), diags);
 }
 
 static enum status run_array(struct forward_run *run, struct diags *diags)
@@ -558,7 +485,7 @@ static enum status run_array(struct forward_run *run, struct diags *diags)
 	run->write_anywhere = chunks > 1 && setup->lane_count > 1 && !setup->folds && writer_seekable(run->writer);
 	run->rows_done = 0;
 	if (setup->folds)
-		fold_begin(setup->tail.fold->op, setup->tail.state, setup->tail.count);
+		fold_begin(setup->tail.fold->op, setup->state, setup->tail.count);
 	struct pipeline pipeline = {.items = chunks,
 	                            .workers = setup->lane_count,
 	                            .take_in_order = !run->read_anywhere,
@@ -571,7 +498,7 @@ static enum status run_array(struct forward_run *run, struct diags *diags)
 	                            .allocator = run->options->allocator};
 	status = pipeline_run(&pipeline, diags);
 	if (status == STATUS_OK && setup->folds)
-		status = run_tail(run, diags);
+		status = write_folded(run, diags);
 	if (status == STATUS_OK)
 		status = writer_end(run->writer, diags);
 	if (status == STATUS_OK && run->read_anywhere)

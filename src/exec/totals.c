@@ -57,7 +57,10 @@ static enum status open_param(const struct run *run, size_t i, struct diags *dia
 
 static enum status open_loss(struct run *run, struct diags *diags)
 {
-	run->loss_count = shape_count(&run->job->whole.output.shape);
+	enum status status = tail_compile(&run->tail, &run->job->forward, &run->scratch, diags);
+	if (status)
+		return status;
+	run->loss_count = run->tail.count;
 	run->loss = arena_array(&run->scratch, (size_t)run->loss_count + 1, 2 * sizeof(double));
 	return run->loss ? STATUS_OK : diag_memory(diags);
 }
@@ -130,10 +133,7 @@ void totals_aim(struct lane *lane)
 
 double *totals_of_call(const struct lane *lane, const struct machine_call *call)
 {
-	const struct job *job = lane->run->job;
-	if (!lane->loss || call->kind == CALL_BACKWARD)
-		return NULL;
-	return call->step + 1 == (policy_by_value(job->policy) ? 1 : job->whole.steps) ? loss_of(lane, lane->tile) : NULL;
+	return call->kind == CALL_BACKWARD || call->recomputed ? NULL : loss_of(lane, lane->tile);
 }
 
 /* Adds COUNT sums of a tile to the totals. */
@@ -173,23 +173,14 @@ void totals_add(const struct lane *lane, int64_t tile)
 enum status totals_write_output(struct run *run, struct diags *diags)
 {
 	const struct allocator *allocator = run->options->job.allocator;
-	const struct lowered *whole = &run->job->whole;
-	const struct step *last = lowered_step(whole, whole->steps - 1, NULL);
-	const struct instr *instr = &last->body->instrs[last->body->instr_count - 1];
-	struct op_call call = {.op = instr->op,
-	                       .attrs = instr->attrs,
-	                       .v = instr->of_v,
-	                       .a = instr->of_a,
-	                       .y = instr->of_y,
-	                       .whole = run->job->rows,
-	                       .kernels = kernels_get(instr->of_y->dtype)};
-	struct slab out;
-	enum status status = slab_get(&out, type_bytes(instr->of_y), allocator, diags);
+	const struct type *type = &run->tail.output;
+	struct slab memory;
+	enum status status = slab_get(&memory, tail_bytes(&run->tail), allocator, diags);
 	if (status)
 		return status;
-	fold_finish(&call, out.base, run->loss, run->loss_count);
-	status = writer_write(run->options->value, out.base, instr->of_y->dtype, run->loss_count, diags);
-	slab_put(&out, allocator);
+	const void *out = tail_run(&run->tail, run->loss, run->job->rows, run->params->bound, memory.base);
+	status = writer_write(run->options->value, out, type->dtype, shape_count(&type->shape), diags);
+	slab_put(&memory, allocator);
 	return status;
 }
 

@@ -251,19 +251,24 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	int64_t rows = job->rows;
 	if (!job->tiled)
 		return make_tile(job, options, &job->tile, 0, diags);
-	struct lowered run;
-	enum status status = lower(&run, job->chain, &job->input, LOWER_RUN, 0, job->arena, diags);
+	const struct lowered *run = &job->forward;
+	enum status status = lower(&job->forward, job->chain, &job->input, LOWER_RUN, 0, job->arena, diags);
+	if (status == STATUS_OK && whole->sums && run->fold == NO_VALUE) { /* what follows reads more than the sum */
+		job->tiled = false;
+		job->rows = 1;
+		return make_tile(job, options, &job->tile, 0, diags);
+	}
 	if (status == STATUS_OK)
-		status = find_once(job, run.whole, diags);
+		status = find_once(job, run->whole, diags);
 	if (status)
 		return status;
 	for (size_t i = 0; i < job->chain->param_count; i++)
 		job->partial_bytes += job_partial_bytes(job, i);
-	job->block = tile_block_of(&run, rows);
+	job->block = tile_block_of(run, rows);
 	job->input_row = row_bytes(&whole->input, rows);
 	job->output_row = whole->sums ? 0 : row_bytes(&whole->output, rows);
 	int64_t tile = job->block;
-	bool fixed = whole->sums || job->partial_bytes || tile_multiplies(run.whole);
+	bool fixed = whole->sums || job->partial_bytes || tile_multiplies(run->whole);
 	const int64_t wanted = tile_wanted(job, options);
 	if (wanted && !fixed)
 		tile = wanted;

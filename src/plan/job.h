@@ -45,6 +45,7 @@ struct job {
 	struct type input;           /* of the whole array, its logical dtype */
 	const struct policy *policy; /* `auto` resolved */
 	struct lowered whole;        /* steps with whole types, for reports */
+	struct lowered forward;      /* where there are tiles: a forward run of the whole */
 	bool tiled;
 	bool flat;                   /* tiles are of elements */
 	int64_t rows;                /* of the streamed axis (elements where flat); 1 where not tiled */

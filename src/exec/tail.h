@@ -1,0 +1,36 @@
+/*
+ * What follows the instruction of a forward body in which all rows meet (struct lowered's
+ * fold): it runs once, on what the tiles have come to.
+ */
+#ifndef EXEC_TAIL_H
+#define EXEC_TAIL_H
+
+#include "chain/lower.h"
+#include "plan/program.h"
+
+struct bound_param;
+
+struct tail {
+	const struct instr *fold;
+	struct type folded;  /* its result's type */
+	struct type output;  /* what the rest makes of it, as it is computed */
+	int64_t count, size; /* elements of FOLDED, and doubles of a state (fold_parts for each) */
+	struct program program;
+	bool passes; /* nothing follows */
+};
+
+/* LOWERED is LOWER_RUN's, of the whole array, and has a fold: all but the program; and all, STATUS_LIMIT. */
+void tail_find(struct tail *tail, const struct lowered *lowered);
+enum status tail_compile(struct tail *tail, const struct lowered *lowered, struct arena *arena, struct diags *diags);
+/* BODY, of a tile or of the whole array, up to instruction FOLD, whose result is its out; NULL where memory is short. */
+const struct body *tail_head(const struct body *body, uint32_t fold, struct arena *arena);
+/* Bytes of what tail_run works in, 64-byte aligned. */
+int64_t tail_bytes(const struct tail *tail);
+/*
+ * The chain's output, from STATE, that of all WHOLE_ROWS rows: a pointer into MEMORY, of
+ * tail_bytes. PARAMS by index. Cannot fail.
+ */
+const void *tail_run(const struct tail *tail, const double *state, int64_t whole_rows, const struct bound_param *params,
+                     void *memory);
+
+#endif
