@@ -151,9 +151,10 @@ static int64_t fold_block(const struct setup *setup)
 	enum { TIMES = 16 };
 	const struct lowered *whole = &setup->whole;
 	const int64_t block = tile_block_of(whole, whole->whole_rows);
-	const int64_t row = type_bytes(&whole->input) / whole->whole_rows;
-	const int64_t least = TIMES * setup->tail.size * (int64_t)sizeof(double) / (row > 0 ? row : 1);
-	return whole->streamable || block > least ? block : least;
+	const double row = (double)type_bytes(&whole->input) / (double)whole->whole_rows;
+	const double least =
+		fmin(TIMES * (double)sizeof(double) * (double)setup->tail.size / row, (double)whole->whole_rows);
+	return whole->streamable || (double)block > least ? block : (int64_t)least;
 }
 
 /* Sets chunk, and returns the rows of a tile. */

@@ -185,18 +185,25 @@ static bool is_memory(const struct libzip *lib, zip_file_t *file)
 	return code == ZIP_ER_MEMORY || (code == ZIP_ER_ZLIB && lib->error_code_system(error) == OF_ZLIB);
 }
 
-/* The bytes of the npy array whose first USED are at DATA, as its header says; SIZE_MAX where that is not to be known. */
-static size_t npy_extent(char *data, size_t used, struct arena *arena)
+/* An input of the USED bytes at DATA. */
+static struct input input_of(const char *name, char *data, size_t used, struct arena *arena)
 {
-	struct diags ignored;
-	struct npy_header header;
-	struct input input = {.fd = -1,
+	return (struct input){.fd = -1,
+	                      .name = name,
 	                      .size = -1,
 	                      .buffer = (unsigned char *)data,
 	                      .end = used,
 	                      .capacity = used,
 	                      .eof = true,
 	                      .arena = arena};
+}
+
+/* The bytes of the npy array whose first USED are at DATA, as its header says; SIZE_MAX where that is not to be known. */
+static size_t npy_extent(char *data, size_t used, struct arena *arena)
+{
+	struct diags ignored;
+	struct npy_header header;
+	struct input input = input_of("", data, used, arena);
 	diags_init(&ignored, arena);
 	int64_t bytes;
 	if (npy_read_header(&input, DTYPE_BF16, &header, &ignored) ||
@@ -246,14 +253,7 @@ static enum status load_member(struct array *array, const struct npz *from, zip_
 		status = diag_file(diags, STATUS_DATA, path, -1, "member '%s' is damaged", name);
 	if (!status) {
 		const char *label = arena_printf(arena, "%s(%s)", path, name);
-		struct input input = {.fd = -1,
-		                      .name = label ? label : path,
-		                      .size = -1,
-		                      .buffer = (unsigned char *)data,
-		                      .end = used,
-		                      .capacity = used,
-		                      .eof = true,
-		                      .arena = arena};
+		struct input input = input_of(label ? label : path, data, used, arena);
 		status = load_stream(array, &input, cast, allocator, arena, diags);
 	}
 	if (data)
