@@ -82,10 +82,10 @@ static int64_t passing_bytes(const struct step *step)
 
 /*
  * How far the truth may be below the verifier's bytes: by a state that is lent or
- * never made, by a tenth for other arrays, by the values that states share, and by
- * what a lane of the rest has less.
+ * never made, by a tenth for other arrays, by the values that states share, by what
+ * a lane of the rest has less, and by the bits that states are not kept in.
  */
-static void set_bounds(struct budget_judge *judge, const struct job *job)
+static void set_bounds(struct budget_judge *judge, const struct job *job, const struct job_options *options)
 {
 	static const double unshared = 0.9;
 	double share = 1;
@@ -102,6 +102,8 @@ static void set_bounds(struct budget_judge *judge, const struct job *job)
 	}
 	if (job_rest_alone(job))
 		share *= 1 - (1 - (double)job->rest.rows / (double)job->tile.rows) / job->lanes;
+	if (options->store != DTYPE_COUNT)
+		share *= (double)dtype_size(options->store) / (double)dtype_size(dtype_compute(job->input.dtype));
 	judge->share = share * unshared;
 }
 
@@ -251,7 +253,7 @@ static enum status seek_budgets(struct job *job, const struct job_options *optio
 	struct budget_judge judge = {.peak = judge_peak, .context = &judging};
 	int64_t lane, all;
 	job_fixed_bytes(job, options, &lane, &all);
-	set_bounds(&judge, job);
+	set_bounds(&judge, job, options);
 	for (size_t i = 0; i < count; i++)
 		goals[i].bytes = budget_share(job, goals[i].bytes - all - job->lanes * lane) + job->costs.fixed;
 	enum status status = search_goals(&judging, &judge, goals, count, diags);
