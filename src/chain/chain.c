@@ -48,9 +48,13 @@ static enum status resolve_block(struct resolver *r, const struct block *block, 
 
 static enum status fail_memory(struct resolver *r) { return diag_memory(r->diags); }
 
+/* Those of a block that is not run are bound to nothing after it. */
+static bool is_bound(const struct binding *b) { return b && b->ref.kind != REF_NONE; }
+
 static struct binding *find_in_scope(struct names *scope, const char *name)
 {
-	return dictionary_find(&scope->by_name, name);
+	struct binding *b = dictionary_find(&scope->by_name, name);
+	return is_bound(b) ? b : NULL;
 }
 
 static struct binding *find_binding(struct resolver *r, const char *name)
@@ -66,7 +70,7 @@ static struct binding *find_binding(struct resolver *r, const char *name)
 /* Binds NAME in the innermost scope, over an older binding of that scope. */
 static enum status bind(struct resolver *r, const char *name, struct ref ref)
 {
-	struct binding *b = find_in_scope(r->scope, name);
+	struct binding *b = dictionary_find(&r->scope->by_name, name);
 	if (!b) {
 		b = arena_alloc(r->arena, sizeof *b);
 		if (!b || !dictionary_put(&r->scope->by_name, r->arena, name, b))
@@ -158,13 +162,14 @@ static void hint_name(struct resolver *r, const char *name, struct span use)
 	size_t count = 0;
 	for (struct names *s = r->scope; s; s = s->outer)
 		for (struct binding *b = s->bindings; b; b = b->next)
-			count++;
+			count += is_bound(b);
 	const char **names = arena_array(r->arena, count + 1, sizeof *names);
 	if (names) {
 		count = 0;
 		for (struct names *s = r->scope; s; s = s->outer)
 			for (struct binding *b = s->bindings; b; b = b->next)
-				names[count++] = b->name;
+				if (is_bound(b))
+					names[count++] = b->name;
 		near = suggest_nearest(name, names, count);
 	}
 	if (near)
@@ -441,6 +446,8 @@ static enum status variable_for(struct resolver *r, const char *name, uint32_t *
 	return bind_home(r, name, (struct ref){.kind = REF_VARIABLE, .index = *index, .element = NO_INDEX});
 }
 
+static bool never_runs(const struct statement *s) { return s->kind == STATEMENT_REPEAT && s->count == 0; }
+
 /* Gives the names that BLOCK rebinds their variables before it (see the head). */
 static enum status prepare_names(struct resolver *r, const struct block *block, struct node ***tail)
 {
@@ -459,7 +466,7 @@ static enum status prepare_names(struct resolver *r, const struct block *block, 
 				status = variable_for(r, s->name, &node->variable);
 				append(tail, node);
 			}
-		} else if (s->block && s->kind != STATEMENT_DEF) {
+		} else if (s->block && s->kind != STATEMENT_DEF && !never_runs(s)) {
 			status = prepare_names(r, s->block, tail);
 		}
 		for (const struct operand *o = s->operands; o && status == STATUS_OK; o = o->next)
@@ -544,8 +551,43 @@ static enum status resolve_naming(struct resolver *r, const struct statement *s,
 	return status;
 }
 
+/* The block of a loop without turns: all in it must be right, and nothing is named by it. Its params are declared. */
+static enum status resolve_unrun(struct resolver *r, const struct block *block)
+{
+	struct saved {
+		struct binding *binding;
+		struct ref ref;
+	};
+	size_t count = 0;
+	for (struct names *s = r->scope; s; s = s->outer)
+		for (struct binding *b = s->bindings; b; b = b->next)
+			count++;
+	const size_t room = count + 1;
+	const struct allocator *allocator = r->arena->allocator;
+	struct saved *saved = allocator_get(allocator, room, sizeof *saved);
+	if (!saved)
+		return fail_memory(r);
+	count = 0;
+	for (struct names *s = r->scope; s; s = s->outer)
+		for (struct binding *b = s->bindings; b; b = b->next)
+			saved[count++] = (struct saved){b, b->ref};
+	struct node *none = NULL, **tail = &none;
+	const enum status status = resolve_block(r, block, &tail);
+	for (struct names *s = r->scope; s; s = s->outer)
+		for (struct binding *b = s->bindings; b; b = b->next)
+			if (b->ref.kind == REF_VARIABLE)
+				b->ref.kind = REF_NONE; /* unless it was bound before */
+	for (size_t i = 0; i < count; i++)
+		if (saved[i].binding->ref.kind == REF_NONE)
+			saved[i].binding->ref = saved[i].ref;
+	allocator_put(allocator, saved, room * sizeof *saved);
+	return status;
+}
+
 static enum status resolve_repeat(struct resolver *r, const struct statement *s, struct node ***tail)
 {
+	if (never_runs(s))
+		return resolve_unrun(r, s->block);
 	enum status status = s->count != 1 ? prepare_names(r, s->block, tail) : STATUS_OK;
 	struct node *node = node_new(r, NODE_REPEAT, s);
 	if (!node)
@@ -564,8 +606,9 @@ static enum status resolve_repeat(struct resolver *r, const struct statement *s,
 static bool rebinds(const struct block *block, const char *name)
 {
 	for (const struct statement *s = block->first; s; s = s->next) {
-		if (s->kind == STATEMENT_NAME ? !strcmp(s->name, name)
-		                              : s->block && s->kind != STATEMENT_DEF && rebinds(s->block, name))
+		if (s->kind == STATEMENT_NAME
+		        ? !strcmp(s->name, name)
+		        : s->block && s->kind != STATEMENT_DEF && !never_runs(s) && rebinds(s->block, name))
 			return true;
 		for (const struct operand *o = s->operands; o; o = o->next)
 			if (o->kind == OPERAND_BLOCK && rebinds(o->block, name))
