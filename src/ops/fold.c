@@ -58,17 +58,17 @@ void fold_partial(const struct op_call *call, double *state, const void *v, cons
 static double larger(double a, double b) { return isnan(a) || b <= a ? a : b; }
 static double smaller(double a, double b) { return isnan(a) || b >= a ? a : b; }
 
-/*
- * HI + LO, which stand for so much times FACTOR, are to stand for it times 1. Where that
- * is no power of two this rounds; it happens where a block has a larger element than all before.
- */
+/* Multiplies a sum in two parts, which rounds both: seldom, where a block has a larger scale than all before. */
 static void rescale(double *hi, double *lo, double factor)
 {
 	*hi *= factor;
 	*lo *= factor;
 }
 
-/* Adds sums that stand for themselves times what SCALE and FROM_SCALE say, to the larger of these. */
+/*
+ * Adds a block's sum to that of those before. A sum stands for itself times the square of
+ * its scale (norm) or times exp(scale) (logsumexp); both together take the larger scale.
+ */
 static void add_scaled(enum op op, double *hi, double *lo, double *scale, double from_hi, double from_lo,
                        double from_scale)
 {
