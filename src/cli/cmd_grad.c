@@ -306,12 +306,11 @@ static enum status check_apart(struct session *s, struct beside *beside)
 		for (int k = 0; k < i; k++) {
 			if (!made[i].open || !made[k].open || !stream_is_one(made[i].output->fd, made[k].output->fd))
 				continue;
-			enum status status = reader_find_format(&s->reader, &s->diags);
+			bool binary;
+			enum status status = outputs_are_binary(s, &binary);
 			if (status)
 				return status;
-			run_follow_format(&s->writer, &s->reader);
-			const enum format format = s->writer.options.format;
-			if (format == FORMAT_NPY || format == FORMAT_RAW)
+			if (binary)
 				return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
 				                 "%s and %s would both be written to %s, one into the other", made[k].name,
 				                 made[i].name, made[k].output->name);

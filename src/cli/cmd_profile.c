@@ -318,7 +318,7 @@ static struct verdict_text bottleneck(struct profiler *p, const struct point *fu
 			const struct instr *instr = &run.whole->instrs[i];
 			if (instr->kind != INSTR_OP)
 				continue;
-			products |= instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_dot; /* which dots keep */
+			products |= op_is_dot(instr->op);
 			work += op_cost(instr->op, instr->of_v, instr->of_a, instr->of_y);
 		}
 	double bytes = (double)type_bytes(&p->type), rate = bytes / (full->forward_ms * 1e-3);

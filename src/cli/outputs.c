@@ -102,6 +102,16 @@ enum status outputs_probe(struct session *s)
 	return status ? status : probe(s, s->values[OPTION_RESIDUALS]);
 }
 
+enum status outputs_are_binary(struct session *s, bool *binary)
+{
+	enum status status = reader_find_format(&s->reader, &s->diags);
+	if (status)
+		return status;
+	run_follow_format(&s->writer, &s->reader);
+	*binary = s->writer.options.format == FORMAT_NPY || s->writer.options.format == FORMAT_RAW;
+	return STATUS_OK;
+}
+
 enum status outputs_check_apart(struct session *s)
 {
 	static const enum option_id late[] = {OPTION_STATS, OPTION_RESIDUALS, OPTION_GRADS};
@@ -110,11 +120,11 @@ enum status outputs_check_apart(struct session *s)
 		const int fd = path ? output_descriptor(path) : -1;
 		if (fd < 0 || !stream_is_one(fd, s->output.fd))
 			continue;
-		enum status status = reader_find_format(&s->reader, &s->diags);
+		bool binary;
+		enum status status = outputs_are_binary(s, &binary);
 		if (status)
 			return status;
-		run_follow_format(&s->writer, &s->reader);
-		if (s->writer.options.format == FORMAT_NPY || s->writer.options.format == FORMAT_RAW)
+		if (binary)
 			return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
 			                 "--%s would be written behind the arrays in %s, which can have nothing behind them",
 			                 option_table[late[i]].name, s->output.name);

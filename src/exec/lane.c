@@ -50,6 +50,7 @@ static void compute(struct lane *lane, const struct machine_call *call)
 	                                .whole_rows = run->job->tiled ? run->job->rows : run->job->whole.whole_rows,
 	                                .flat = run->job->flat,
 	                                .fold = totals_of_call(lane, call),
+	                                .fold_ends = run->tail.passes,
 	                                .team = run->team,
 	                                .kernels = {run->kernels[0], run->kernels[1]}};
 	evaluate(&evaluation);

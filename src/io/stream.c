@@ -567,7 +567,7 @@ enum status output_commit(struct output *output, struct diags *diags)
 	if (ok && output->nameless) {
 		there = link_nameless(fd, output->target);
 		ok = there || (errno == EEXIST && make_temporary(output->temporary, fd, 0) == fd);
-		output->nameless = there || !ok;
+		output->nameless = !ok;
 	}
 	/* Between a link and the rename nothing is done that could be done after. */
 	if (ok && output->temporary && !there)

@@ -506,7 +506,6 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 	return STATUS_OK;
 }
 
-bool op_is_product(enum op op)
-{
-	return op == OP_matmul || op == OP_linear || op == OP_dot || op == OP_conv1d || op == OP_conv2d;
-}
+bool op_is_dot(enum op op) { return op == OP_matmul || op == OP_linear || op == OP_dot; }
+
+bool op_is_product(enum op op) { return op_is_dot(op) || op == OP_conv1d || op == OP_conv2d; }

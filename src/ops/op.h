@@ -151,6 +151,8 @@ static inline bool op_folds(enum op op) { return op_table[op].scope == SCOPE_SUM
 double op_cost(enum op op, const struct type *v, const struct type *a, const struct type *result);
 /* Whether OP multiplies matrices, by gemm (ops/gemm.c). */
 bool op_is_product(enum op op);
+/* Whether it is what policies mean by dots: matmul, linear or dot. */
+bool op_is_dot(enum op op);
 /* AXIS of V made non-negative; false where it is out of range. */
 bool axis_resolve(int axis, int ndim, int *resolved);
 

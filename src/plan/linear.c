@@ -232,7 +232,7 @@ static bool policy_allows(const struct linearizer *l, const struct policy *polic
 		return false;
 	const struct value *v = &l->body->values[value];
 	const struct instr *instr = &l->body->instrs[v->instr];
-	bool dot = instr->out == value && (instr->op == OP_matmul || instr->op == OP_linear || instr->op == OP_dot);
+	bool dot = instr->out == value && op_is_dot(instr->op);
 	struct policy_value seen = {.op = made_by(l, value),
 	                            .dot = dot,
 	                            .batch = dot && instr->of_v->shape.ndim > 2 && instr->of_a->shape.ndim > 2};
