@@ -53,6 +53,12 @@ int64_t shape_count(const struct shape *shape)
 	return count;
 }
 
+void shape_drop_leading(struct shape *shape)
+{
+	shape->ndim--;
+	memmove(shape->dim, shape->dim + 1, (size_t)shape->ndim * sizeof *shape->dim);
+}
+
 bool shape_equal(const struct shape *a, const struct shape *b)
 {
 	if (a->ndim != b->ndim)

@@ -55,6 +55,8 @@ enum dtype dtype_promote(enum dtype a, enum dtype b);
 
 /* Elements; -1 on overflow of int64. A 0-d array has 1. */
 int64_t shape_count(const struct shape *shape);
+/* Takes the leading axis away, of one or more: the shape of an element along it. */
+void shape_drop_leading(struct shape *shape);
 bool shape_equal(const struct shape *a, const struct shape *b);
 /* NumPy's broadcasting; false where the shapes do not fit. OUT may be A or B. */
 bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape *out);

@@ -55,8 +55,7 @@ static enum status take_element(struct lowering *l, struct found *found, int64_t
 	slice->stop = element + 1;
 	struct type sliced = *type, rest = *type;
 	sliced.shape.dim[0] = 1;
-	rest.shape.ndim--;
-	memmove(rest.shape.dim, rest.shape.dim + 1, (size_t)rest.shape.ndim * sizeof *rest.shape.dim);
+	shape_drop_leading(&rest.shape);
 	reshape->shape = rest.shape;
 	const struct type *types[2] = {&sliced, &rest};
 	const struct attrs *attrs[2] = {slice, reshape};
@@ -171,8 +170,7 @@ static enum status type_over(struct lowering *l, const struct ref *ref, struct p
 		l->frame = part->frame;
 		enum status status = type_over(l, part->ref, param, type, computed);
 		l->frame = frame;
-		type->shape.ndim--;
-		memmove(type->shape.dim, type->shape.dim + 1, (size_t)type->shape.ndim * sizeof *type->shape.dim);
+		shape_drop_leading(&type->shape);
 		return status;
 	}
 	enum status status = lowering_find_ref(l, ref, &found);

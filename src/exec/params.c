@@ -441,8 +441,7 @@ static int64_t part_of(const struct type *type, const struct param_ref *ref, str
 	int64_t first = 0;
 	*part = *type;
 	for (uint32_t i = 0; i < ref->count && ref->index[i].loop < 0; i++) {
-		part->shape.ndim--;
-		memmove(part->shape.dim, part->shape.dim + 1, (size_t)part->shape.ndim * sizeof *part->shape.dim);
+		shape_drop_leading(&part->shape);
 		first += ref->index[i].value * shape_count(&part->shape);
 	}
 	return first;
