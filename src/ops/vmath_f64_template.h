@@ -339,7 +339,7 @@ TRIG_DOUBLE(cos)
  * to first order. Small and large x are scaled, so that no error underflows and no
  * square overflows.
  */
-LANEWISE vd rsqrt_d(vd x)
+LANEWISE vd rsqrt_scaled_d(vd x)
 {
 	const vl small = x<splat_d(0x1p-500), large = x> splat_d(0x1p+500);
 	const vd scaled = x * select_d(small, splat_d(0x1p+600), select_d(large, splat_d(0x1p-600), splat_d(1)));
@@ -354,6 +354,32 @@ LANEWISE vd rsqrt_d(vd x)
 	const vd result = better * select_d(small, splat_d(0x1p+300), select_d(large, splat_d(0x1p-300), splat_d(1)));
 	return select_d((x > splat_d(0)) & (x < splat_d(INFINITY)), result, splat_d(1) / sqrt_d(x));
 }
+
+#if ISA_FMA
+LANEWISE vd rsqrt_step_d(vd y, vd error) { return fma_d(splat_d(0.5) * y, error, y); }
+
+COLD void rsqrt_special_d(const vd *x, vd *y) { *y = rsqrt_scaled_d(*x); }
+
+/* As rsqrt_f, with a step more; of numbers that are not positive and normal as above. */
+LANEWISE vd rsqrt_d(vd x)
+{
+	vd y = (vd)(0x5fe6eb50c7b537a9 - ((vul)x >> 1));
+	for (int i = 0; i < 3; i++)
+		y = rsqrt_step_d(y, nfma_d(x * y, y, splat_d(1)));
+	const vd root = x * y, lost = fma_d(x, y, -root);
+	y = rsqrt_step_d(y, nfma_d(lost, y, nfma_d(root, y, splat_d(1))));
+
+	const vl plain = (x >= splat_d(DBL_MIN)) & (x < splat_d(INFINITY));
+	if (__builtin_expect(bits_d(~plain) != 0, 0)) {
+		vd from = x, special;
+		rsqrt_special_d(&from, &special);
+		y = select_d(plain, y, special);
+	}
+	return y;
+}
+#else
+LANEWISE vd rsqrt_d(vd x) { return rsqrt_scaled_d(x); }
+#endif
 
 /* exp(-x^2): the rounding of the square is put back */
 LANEWISE vd gauss_d(vd x)
