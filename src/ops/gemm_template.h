@@ -20,16 +20,11 @@ enum { PACK_K = 256, PACK_A_BYTES = 128 << 10, PACK_B_BYTES = 384 << 10 };
 #endif
 
 enum {
-	N(LANES) = GEMM_BYTES / sizeof(REAL),
 	N(TILE_M) = GEMM_ROWS,
 	N(TILE_N) = 2 * N(LANES),
 	N(PACK_M) = PACK_A_BYTES / PACK_K / (int)sizeof(REAL) / N(TILE_M) * N(TILE_M),
 	N(PACK_N) = PACK_B_BYTES / PACK_K / (int)sizeof(REAL) / N(TILE_N) * N(TILE_N),
 };
-
-typedef REAL N(vector) __attribute__((vector_size(GEMM_BYTES)));
-typedef LANE_INTEGER N(lanes) __attribute__((vector_size(GEMM_BYTES)));
-typedef REAL N(loose) __attribute__((vector_size(GEMM_BYTES), aligned(sizeof(REAL)), may_alias));
 
 /* COUNT elements, at most MOST, and mostly so many: which the compiler then moves by vectors. */
 static inline __attribute__((always_inline)) void N(copy)(REAL *restrict to, const REAL *restrict from, int count,
@@ -59,48 +54,6 @@ static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int6
 					to[p * N(TILE_M) + r] = a[(i + r) * row + p * column];
 		to += N(TILE_M) * k;
 	}
-}
-
-/* Lanes of A and B by turns, as ORDER counts them: from LANES on they are B's. */
-static inline N(vector) N(interleave)(N(vector) a, N(vector) b, N(lanes) order)
-{
-#if __has_builtin(__builtin_shuffle)
-	return __builtin_shuffle(a, b, order);
-#else /* clang, for fuzzing */
-	N(vector) mixed;
-	for (int i = 0; i < N(LANES); i++)
-		mixed[i] = order[i] < N(LANES) ? a[order[i]] : b[order[i] - N(LANES)];
-	return mixed;
-#endif
-}
-
-/*
- * A square of LANES by LANES, turned over its diagonal: halves interleaved as
- * often as it takes for an index's bits to have gone round by half of them.
- */
-static void N(transpose_square)(REAL *to, int64_t to_row, const REAL *from, int64_t from_row)
-{
-	N(lanes) low, high;
-	for (int i = 0; i < N(LANES); i++) {
-		low[i] = i / 2 + i % 2 * N(LANES);
-		high[i] = low[i] + N(LANES) / 2;
-	}
-	N(vector) v[N(LANES)], turned[N(LANES)];
-	for (int i = 0; i < N(LANES); i++)
-		v[i] = *(const N(loose) *)(from + i * from_row);
-#pragma GCC unroll 4
-	for (int round = 1; round < N(LANES); round *= 2) {
-#pragma GCC unroll 8
-		for (int i = 0; i < N(LANES) / 2; i++) {
-			turned[2 * i] = N(interleave)(v[i], v[i + N(LANES) / 2], low);
-			turned[2 * i + 1] = N(interleave)(v[i], v[i + N(LANES) / 2], high);
-		}
-#pragma GCC unroll 16
-		for (int i = 0; i < N(LANES); i++)
-			v[i] = turned[i];
-	}
-	for (int i = 0; i < N(LANES); i++)
-		*(N(loose) *)(to + i * to_row) = v[i];
 }
 
 /* COLUMNS columns of B, each of K elements one after another, as a stripe. */

@@ -26,31 +26,6 @@ struct axis_view axis_view_named(const struct attrs *attrs, const struct shape *
 	return axis_view_of(shape, axis);
 }
 
-/* Columns of a panel [n, inner] as lines; or back. */
-static void gather(void *to, const void *from, size_t size, int64_t n, int64_t inner, int64_t width)
-{
-	if (size == 8)
-		for (int64_t i = 0; i < n; i++)
-			for (int64_t j = 0; j < width; j++)
-				((uint64_t *)to)[j * n + i] = ((const uint64_t *)from)[i * inner + j];
-	else
-		for (int64_t i = 0; i < n; i++)
-			for (int64_t j = 0; j < width; j++)
-				((uint32_t *)to)[j * n + i] = ((const uint32_t *)from)[i * inner + j];
-}
-
-static void scatter(void *to, const void *from, size_t size, int64_t n, int64_t inner, int64_t width)
-{
-	if (size == 8)
-		for (int64_t i = 0; i < n; i++)
-			for (int64_t j = 0; j < width; j++)
-				((uint64_t *)to)[i * inner + j] = ((const uint64_t *)from)[j * n + i];
-	else
-		for (int64_t i = 0; i < n; i++)
-			for (int64_t j = 0; j < width; j++)
-				((uint32_t *)to)[i * inner + j] = ((const uint32_t *)from)[j * n + i];
-}
-
 int64_t lines_scratch(const struct axis_view *view, size_t element, int whole)
 {
 	int64_t bytes;
@@ -92,8 +67,9 @@ static void walk_lines(void *context, void *memory, int64_t begin, int64_t end)
 static void walk_panels(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct walk *w = context;
+	const struct loops *const loops = loops_get(w->call->kernels);
 	const struct line_arrays *arrays = w->arrays;
-	const size_t size = element_size(w->call->kernels->dtype);
+	const size_t size = element_size(loops->dtype);
 	const int64_t n = w->view->n, inner = w->view->inner, across = (inner + LINES_PANEL - 1) / LINES_PANEL;
 	for (int64_t at = begin; at < end; at++) {
 		const int64_t o = at / across, j = at % across * LINES_PANEL;
@@ -106,7 +82,7 @@ static void walk_panels(void *context, void *memory, int64_t begin, int64_t end)
 				panel.short_in[i] = element_at(arrays->short_in[i], size, one);
 			if (!arrays->in[i])
 				continue;
-			gather(free_at, element_at(arrays->in[i], size, whole), size, n, inner, width);
+			loops->transpose(free_at, n, element_at(arrays->in[i], size, whole), inner, n, width);
 			panel.in[i] = free_at;
 			free_at += size * (size_t)(n * width);
 		}
@@ -116,9 +92,9 @@ static void walk_panels(void *context, void *memory, int64_t begin, int64_t end)
 			panel.wide[i] = arrays->wide[i] ? arrays->wide[i] + one : NULL;
 		if (arrays->out)
 			panel.out = free_at;
-		w->function(w->call, loops_get(w->call->kernels), &panel, (size_t)n, (size_t)width);
+		w->function(w->call, loops, &panel, (size_t)n, (size_t)width);
 		if (arrays->out)
-			scatter(element_of(arrays->out, size, whole), panel.out, size, n, inner, width);
+			loops->transpose(element_of(arrays->out, size, whole), inner, panel.out, n, width, n);
 	}
 }
 

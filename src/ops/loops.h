@@ -41,6 +41,8 @@ struct loops {
 	                       size_t n);
 	/* out[i] = v[i] * scale where the random word of element FIRST + i is at least THRESHOLD, else 0 */
 	void (*dropout)(void *out, const void *v, int64_t first, uint64_t seed, uint64_t threshold, double scale, size_t n);
+	/* TO[c, r] = FROM[r, c] of [ROWS, COLUMNS]; TO_ROW and FROM_ROW elements from a row to the next */
+	void (*transpose)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows, int64_t columns);
 	/* C[m,n] = A B (+ C): gemm()'s own kernel */
 	void (*gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
 	             const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc);

@@ -8,7 +8,7 @@
 #include <immintrin.h>
 
 #define LOOPS_ISA "avx2"
-#define GEMM_BYTES 32
+#define VECTOR_BYTES 32
 #define GEMM_ROWS 6
 #define MULTIPLY_ADD_f32(A, B, C) _mm256_fmadd_ps(A, B, C)
 #define MULTIPLY_ADD_f64(A, B, C) _mm256_fmadd_pd(A, B, C)

@@ -8,7 +8,7 @@
 #include <immintrin.h>
 
 #define LOOPS_ISA "avx512"
-#define GEMM_BYTES 64
+#define VECTOR_BYTES 64
 #define GEMM_ROWS 12
 #define MULTIPLY_ADD_f32(A, B, C) _mm512_fmadd_ps(A, B, C)
 #define MULTIPLY_ADD_f64(A, B, C) _mm512_fmadd_pd(A, B, C)

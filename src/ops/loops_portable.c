@@ -5,7 +5,7 @@
 #include "ops/loops.h"
 
 #define LOOPS_ISA "portable"
-#define GEMM_BYTES 16
+#define VECTOR_BYTES 16
 #define GEMM_ROWS 4
 #define MULTIPLY_ADD_f32(A, B, C) ((A) * (B) + (C))
 #define MULTIPLY_ADD_f64(A, B, C) ((A) * (B) + (C))

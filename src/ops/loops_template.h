@@ -1,8 +1,7 @@
 /*
  * The inner loops of one instruction set for one type. The includer defines
- * TYPE_F32 or TYPE_F64 (undefined at the end) and LOOPS_ISA, and for the matrix
- * kernel GEMM_BYTES (of a vector), GEMM_ROWS and MULTIPLY_ADD_f32, _f64; for random
- * words MULTIPLY_LOW.
+ * TYPE_F32 or TYPE_F64 (undefined at the end), LOOPS_ISA and VECTOR_BYTES; for the
+ * matrix kernel GEMM_ROWS and MULTIPLY_ADD_f32, _f64; for random words MULTIPLY_LOW.
  *
  * Plain C: at -O3 the compiler makes vectors of these loops. What may not be
  * reassociated (a sum) has its lanes written out, and the compiler is told that
@@ -66,9 +65,9 @@ static inline double levels_total(const struct levels *levels)
  * easy as 1, 2, 3". A word is the low half of a lane of 64 bits; what stands in
  * the high half does not matter to MULTIPLY_LOW, the product of the low halves.
  */
-typedef unsigned long long random_lanes __attribute__((vector_size(GEMM_BYTES)));
+typedef unsigned long long random_lanes __attribute__((vector_size(VECTOR_BYTES)));
 enum {
-	RANDOM_LANES = GEMM_BYTES / 8, /* counters in a vector */
+	RANDOM_LANES = VECTOR_BYTES / 8, /* counters in a vector */
 	RANDOM_VECTORS = 4,            /* vectors at once: their steps overlap */
 	RANDOM_WORDS = 4 * RANDOM_VECTORS * RANDOM_LANES,
 };
@@ -111,6 +110,8 @@ static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_
 	}
 }
 #endif
+
+#include "ops/lanes_template.h"
 
 /* A sum over a line of TERM, an expression in x (and a's element w, and p). */
 #define SUM_OF(NAME, TERM)                                                                                             \
@@ -167,7 +168,11 @@ static double N(sum_magnitudes)(const void *v, size_t n) { return N(sum_magnitud
 static double N(sum_deviations)(const void *v, double p, size_t n) { return N(sum_deviations_any)(v, v, p, n); }
 static double N(sum_huber)(const void *v, double p, size_t n) { return N(sum_huber_any)(v, v, p, n); }
 
-/* A NaN that has come in stays: nothing is greater than it, and only a NaN replaces it. */
+/*
+ * A NaN that has come in stays: nothing is greater than it, and only a NaN replaces it.
+ * The lanes are vectors by name: of an array of lanes the compiler makes a branch for each.
+ */
+enum { N(SUM_VECTORS) = SUM_LANES / N(LANES) };
 #define EXTREME_OF(NAME, BEATS)                                                                                        \
 	static double N(NAME)(const void *from, size_t n)                                                                  \
 	{                                                                                                                  \
@@ -175,15 +180,19 @@ static double N(sum_huber)(const void *v, double p, size_t n) { return N(sum_hub
 		REAL best = v[0];                                                                                              \
 		size_t i = 0;                                                                                                  \
 		if (n >= 2 * SUM_LANES) {                                                                                      \
-			REAL lane[SUM_LANES];                                                                                      \
+			N(vector) lane[N(SUM_VECTORS)];                                                                            \
 			memcpy(lane, v, sizeof lane);                                                                              \
 			for (i = SUM_LANES; i + SUM_LANES <= n; i += SUM_LANES)                                                    \
-				for (size_t j = 0; j < SUM_LANES; j++) {                                                               \
-					const REAL x = v[i + j];                                                                           \
-					lane[j] = (x BEATS lane[j]) | (x != x) ? x : lane[j];                                              \
+				_Pragma("GCC unroll 8") for (int j = 0; j < N(SUM_VECTORS); j++)                                       \
+				{                                                                                                      \
+					const N(vector) x = *(const N(loose) *)(v + i + j * N(LANES));                                     \
+					const N(lanes) beats = (x BEATS lane[j]) | (x != x);                                               \
+					lane[j] = (N(vector))(((N(lanes))x & beats) | ((N(lanes))lane[j] & ~beats));                       \
 				}                                                                                                      \
-			for (size_t j = 0; j < SUM_LANES; j++)                                                                     \
-				best = (lane[j] BEATS best) | (lane[j] != lane[j]) ? lane[j] : best;                                   \
+			for (int j = 0; j < SUM_LANES; j++) {                                                                      \
+				const REAL x = lane[j / N(LANES)][j % N(LANES)];                                                       \
+				best = (x BEATS best) | (x != x) ? x : best;                                                           \
+			}                                                                                                          \
 		}                                                                                                              \
 		for (; i < n; i++)                                                                                             \
 			best = (v[i] BEATS best) | (v[i] != v[i]) ? v[i] : best;                                                   \
@@ -323,6 +332,7 @@ static const struct loops N(loops) = {
 	.differences = N(differences),
 	.differences_2d = N(differences_2d),
 	.dropout = N(dropout),
+	.transpose = N(transpose),
 	.gemm = N(gemm_own),
 };
 

@@ -41,27 +41,10 @@ FORWARD(flatten) { forward_reshape(call, y, v, a, keep); }
 
 VJP(flatten) { vjp_reshape(call, dv, da, g, needs); }
 
-/* TO[c, r] = FROM[r, c], in squares that fit the cache. */
-static void transpose_matrix(void *to, int64_t to_row, const void *from, int64_t from_row, size_t size, int64_t rows,
-                             int64_t columns)
-{
-	enum { SQUARE = 32 };
-	for (int64_t r = 0; r < rows; r += SQUARE)
-		for (int64_t c = 0; c < columns; c += SQUARE) {
-			const int64_t end_r = r + SQUARE < rows ? r + SQUARE : rows,
-						  end_c = c + SQUARE < columns ? c + SQUARE : columns;
-			for (int64_t j = c; j < end_c; j++)
-				for (int64_t i = r; i < end_r; i++)
-					if (size == 8)
-						((uint64_t *)to)[j * to_row + i] = ((const uint64_t *)from)[i * from_row + j];
-					else
-						((uint32_t *)to)[j * to_row + i] = ((const uint32_t *)from)[i * from_row + j];
-		}
-}
-
 /* All axes reversed: the first and the last as matrices, the rest by place. */
-static void reverse_axes(void *to, const void *from, const struct shape *shape, size_t size)
+static void reverse_axes(const struct loops *loops, void *to, const void *from, const struct shape *shape)
 {
+	const size_t size = element_size(loops->dtype);
 	const int64_t total = shape_count(shape);
 	if (total == 0)
 		return;
@@ -77,22 +60,22 @@ static void reverse_axes(void *to, const void *from, const struct shape *shape, 
 			reversed += rest % shape->dim[i] * stride;
 			rest /= shape->dim[i];
 		}
-		transpose_matrix(element_of(to, size, reversed * rows), middle * rows, element_at(from, size, m * columns),
-		                 middle * columns, size, rows, columns);
+		loops->transpose(element_of(to, size, reversed * rows), middle * rows, element_at(from, size, m * columns),
+		                 middle * columns, rows, columns);
 	}
 }
 
 FORWARD(transpose)
 {
 	(void)a, (void)keep;
-	reverse_axes(y, v, &call->v->shape, element_size(call->v->dtype));
+	reverse_axes(loops_get(call->kernels), y, v, &call->v->shape);
 }
 
 VJP(transpose)
 {
 	(void)da, (void)needs;
 	if (dv)
-		reverse_axes(dv, g, &call->y->shape, element_size(call->v->dtype));
+		reverse_axes(loops_get(call->kernels), dv, g, &call->y->shape);
 }
 
 enum slice_way { SLICE_TAKE, SLICE_PUT, SLICE_ADD }; /* into SLICED; into WHOLE; to it */

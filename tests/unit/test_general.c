@@ -16,6 +16,7 @@
 
 #include "asserts.h"
 #include "base/arena.h"
+#include "ops/lines.h"
 
 /* ---- samples: an operation with its arguments, and shapes that it takes ---- */
 
@@ -649,6 +650,77 @@ START_TEST(test_folds_by_tiles)
 }
 END_TEST
 
+/* ---- inner loops, of each instruction set ---- */
+
+enum { LOOPS_MOST = 10 };
+
+/* The loops of every set for both types. */
+static size_t all_loops(const struct loops *loops[LOOPS_MOST])
+{
+	size_t count = 0;
+	for (int type = 0; type < 2; type++) {
+		const struct kernels *tables[4];
+		const size_t sets = kernels_all(type ? DTYPE_F64 : DTYPE_F32, tables);
+		for (size_t i = 0; i < sets; i++)
+			loops[count++] = loops_get(tables[i]);
+	}
+	return count;
+}
+
+/* Rows and columns about the vectors' lengths; what lies beside the matrices stays. */
+START_TEST(test_transposed_matrices)
+{
+	static const int64_t extents[] = {1, 2, 3, 7, 8, 15, 16, 17, 33, 64, 70};
+	enum { MOST = sizeof extents / sizeof *extents, GAP = 3 };
+	const struct loops *loops[LOOPS_MOST];
+	const size_t sets = all_loops(loops);
+	for (size_t k = 0; k < sets; k++)
+		for (int m = 0; m < MOST * MOST; m++) {
+			const int64_t rows = extents[m / MOST], columns = extents[m % MOST];
+			const size_t size = element_size(loops[k]->dtype);
+			const size_t from_count = (size_t)(rows * (columns + GAP) - GAP),
+						 to_count = (size_t)(columns * (rows + GAP) - GAP);
+			void *from = malloc(from_count * size), *to = malloc(to_count * size);
+			for (size_t i = 0; i < from_count; i++)
+				element_set(loops[k]->dtype, from, i, (double)(i + 1));
+			memset(to, 0, to_count * size);
+			loops[k]->transpose(to, rows + GAP, from, columns + GAP, rows, columns);
+			for (size_t i = 0; i < to_count; i++) {
+				const int64_t c = (int64_t)i / (rows + GAP), r = (int64_t)i % (rows + GAP);
+				const double want = r < rows ? (double)(r * (columns + GAP) + c + 1) : 0;
+				ck_assert_double_eq(element_get(loops[k]->dtype, to, i), want);
+			}
+			free(from);
+			free(to);
+		}
+}
+END_TEST
+
+/* The extreme stands at each place of lines of each length in turn; then a NaN beside it. */
+START_TEST(test_extremes)
+{
+	enum { LONGEST = 100 };
+	const struct loops *loops[LOOPS_MOST];
+	const size_t sets = all_loops(loops);
+	for (size_t k = 0; k < sets; k++)
+		for (size_t n = 1; n <= LONGEST; n++) {
+			const enum dtype dtype = loops[k]->dtype;
+			void *line = malloc(n * element_size(dtype));
+			for (size_t at = 0; at < n; at++) {
+				for (size_t i = 0; i < n; i++)
+					element_set(dtype, line, i, i == at ? 2 : -1 / (double)(i + 1));
+				ck_assert_double_eq(loops[k]->largest(line, n), 2);
+				element_set(dtype, line, at, -2);
+				ck_assert_double_eq(loops[k]->smallest(line, n), -2);
+				element_set(dtype, line, (at + 1) % n, NAN);
+				ck_assert(isnan(loops[k]->largest(line, n)));
+				ck_assert(isnan(loops[k]->smallest(line, n)));
+			}
+			free(line);
+		}
+}
+END_TEST
+
 /* ---- random ---- */
 
 /* The known answers of Random123 (philox4x32-10) for counter 0 and key 0, by the mask that each p gives. */
@@ -925,6 +997,8 @@ int main(void)
 	tcase_add_test(tests, test_empty_and_endless);
 	tcase_add_test(tests, test_gradients_of_empty_results);
 	tcase_add_loop_test(tests, test_folds_by_tiles, 0, 14);
+	tcase_add_test(tests, test_transposed_matrices);
+	tcase_add_test(tests, test_extremes);
 	tcase_add_test(tests, test_philox);
 	tcase_add_test(tests, test_dropout_by_tiles);
 	tcase_add_loop_test(tests, test_broadcast, 0, 16);
