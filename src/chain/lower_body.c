@@ -176,6 +176,32 @@ enum status lowering_set_out(struct lowering *l, struct instr *instr, const stru
 	return STATUS_OK;
 }
 
+/* VALUE made anew by OP, of TYPE that stands for DTYPE; in all else as it was. */
+static enum status remake(struct lowering *l, enum op op, const struct attrs *attrs, const struct type *type,
+                          enum dtype dtype, struct span span, uint32_t *value)
+{
+	const struct value old = l->body->values[*value];
+	struct instr *instr = lowering_add_op(l, op, attrs, span);
+	if (!instr)
+		return lowering_memory(l);
+	instr->v = *value;
+	instr->of_v = old.type;
+	enum status status = lowering_set_out(l, instr, type, dtype, value);
+	if (status == STATUS_OK) {
+		struct value *made = &l->body->values[*value];
+		made->streamed = old.streamed;
+		made->active = old.active;
+		made->weak = old.weak;
+	}
+	return status;
+}
+
+enum status lowering_copy_param(struct lowering *l, uint32_t *value, struct span span)
+{
+	const struct value *old = &l->body->values[*value];
+	return old->from == FROM_PARAM ? remake(l, OP_identity, NULL, old->type, old->dtype, span, value) : STATUS_OK;
+}
+
 enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dtype, struct span span)
 {
 	const struct value old = l->body->values[*value];
@@ -188,21 +214,9 @@ enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dty
 		return lowering_memory(l);
 	attrs_default(attrs, OP_cast);
 	attrs->dtype = half ? dtype : dtype_compute(dtype);
-	struct instr *instr = lowering_add_op(l, OP_cast, attrs, span);
-	if (!instr)
-		return lowering_memory(l);
-	instr->v = *value;
-	instr->of_v = old.type;
 	struct type type = *old.type;
 	type.dtype = dtype_compute(dtype);
-	enum status status = lowering_set_out(l, instr, &type, dtype, value);
-	if (status == STATUS_OK) {
-		struct value *made = &l->body->values[*value];
-		made->streamed = old.streamed;
-		made->active = old.active;
-		made->weak = old.weak;
-	}
-	return status;
+	return remake(l, OP_cast, attrs, &type, dtype, span, value);
 }
 
 enum status lowering_add_constant(struct lowering *l, double number, enum dtype dtype, struct span span,

@@ -100,6 +100,8 @@ static enum status draft_step(struct lowering *l, const struct node *node, struc
 		status = lower_node(l, l->preludes[l->preludes_bound++]);
 	if (node && status == STATUS_OK)
 		status = lower_node(l, node);
+	if (status == STATUS_OK && l->written[0]) /* by `use`: what steps hand on is theirs */
+		status = lowering_copy_param(l, &l->now[0], draft->span);
 	if (status == STATUS_OK)
 		status = lowering_end_step(l, draft);
 	item->draft = draft;

@@ -151,6 +151,8 @@ enum status lowering_set_out(struct lowering *l, struct instr *instr, const stru
                              uint32_t *out);
 /* VALUE as DTYPE: a cast where the computing types differ. */
 enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dtype, struct span span);
+/* VALUE, or where that is a param a copy of it. */
+enum status lowering_copy_param(struct lowering *l, uint32_t *value, struct span span);
 /* NUMBER as a 0-d array, for general operations. */
 enum status lowering_add_constant(struct lowering *l, double number, enum dtype dtype, struct span span,
                                   uint32_t *value);

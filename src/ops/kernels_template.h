@@ -303,7 +303,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 	}                                                                                                                  \
 	KERNEL(forward_##NAME, 0, false)
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                  \
-	LANEWISE VEC N(value_##NAME)(VEC v, VEC a, const VEC number[2] UNUSED) { return FORWARD; }                         \
+	LANEWISE VEC N(value_##NAME)(VEC v UNUSED, VEC a, const VEC number[2] UNUSED) { return FORWARD; }                  \
 	LANEWISE void N(forward_##NAME##_any)(const struct kernel_args *args, const int form)                              \
 	{                                                                                                                  \
 		BLOCK(V(store)(s.out, i, N(value_##NAME)(V(load)(s.v, i), form ? scalar : V(load)(s.a, i), number));)          \
@@ -325,8 +325,8 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 	{                                                                                                                  \
 		if (KEPT_COUNT_##KEEPS == 0)                                                                                   \
 			return;                                                                                                    \
-		BLOCK(const VEC v = V(load)(s.v, i); const VEC a = form ? scalar : V(load)(s.a, i); const VEC y = FORWARD;     \
-		      KEEPING_##KEEPS V(store)(s.out, i, y);)                                                                  \
+		BLOCK(const VEC v UNUSED = V(load)(s.v, i); const VEC a = form ? scalar : V(load)(s.a, i);                     \
+		      const VEC y = FORWARD; KEEPING_##KEEPS V(store)(s.out, i, y);)                                           \
 	}                                                                                                                  \
 	KERNEL(keep_##NAME, 0, MASKED_##KEEPS)                                                                             \
 	KERNEL(keep_##NAME, 1, MASKED_##KEEPS)

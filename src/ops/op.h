@@ -155,5 +155,7 @@ bool op_is_product(enum op op);
 bool op_is_dot(enum op op);
 /* AXIS of V made non-negative; false where it is out of range. */
 bool axis_resolve(int axis, int ndim, int *resolved);
+/* Of an array of NDIM axes, that which each axis of its transpose is; ATTRS have been checked by op_infer. */
+void transpose_axes(const struct attrs *attrs, int ndim, int axes[MAX_DIMS]);
 
 #endif

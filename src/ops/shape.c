@@ -142,12 +142,27 @@ static enum status infer_product(const struct inference *f, const struct shape *
 	return STATUS_OK;
 }
 
-static struct shape transposed(const struct shape *shape)
+void transpose_axes(const struct attrs *attrs, int ndim, int axes[MAX_DIMS])
 {
-	struct shape t = *shape;
-	for (int i = 0; i < t.ndim; i++)
-		t.dim[i] = shape->dim[t.ndim - 1 - i];
-	return t;
+	for (int i = 0; i < ndim; i++)
+		if (!attrs->has_axis || !axis_resolve(attrs->axis[i], ndim, &axes[i]))
+			axes[i] = ndim - 1 - i;
+}
+
+static enum status infer_transpose(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape;
+	char text[TYPE_TEXT];
+	int axes[MAX_DIMS];
+	const enum status status = check_axes(f);
+	if (status)
+		return status;
+	if (f->attrs->has_axis && f->attrs->axis_count != v->ndim)
+		return wrong(f, "axes names %d, and %s has %d", f->attrs->axis_count, shape_format(v, text), v->ndim);
+	transpose_axes(f->attrs, v->ndim, axes);
+	for (int i = 0; i < v->ndim; i++)
+		f->y->shape.dim[i] = v->dim[axes[i]];
+	return STATUS_OK;
 }
 
 /* W.T for linear: the last two axes exchanged. */
@@ -361,8 +376,7 @@ static enum status infer_rule(const struct inference *f)
 		return infer_product(&swapped, &a->shape, &v->shape, &result->shape);
 	}
 	case RULE_TRANSPOSE:
-		result->shape = transposed(&v->shape);
-		return STATUS_OK;
+		return infer_transpose(f);
 	case RULE_REDUCE:
 		return infer_reduce(f);
 	case RULE_RESHAPE:
@@ -463,7 +477,7 @@ static bool reshape_keeps_rows(const struct attrs *attrs, const struct type *v)
 enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed)
 {
 	const struct op_info *info = &op_table[op];
-	int ndim = v->shape.ndim, axis;
+	int ndim = v->shape.ndim, axis, axes[MAX_DIMS];
 	if (ndim == 0)
 		return info->scope == SCOPE_ELEM ? SCOPE_ELEM : SCOPE_ALL;
 	switch (rules[op]) {
@@ -475,6 +489,8 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 	case RULE_REDUCE:
 		return has_axis(attrs, 0, ndim) ? info->scope : SCOPE_ROW;
 	case RULE_TRANSPOSE:
+		transpose_axes(attrs, ndim, axes);
+		return axes[0] == 0 ? SCOPE_ROW : SCOPE_ALL;
 	case RULE_FLATTEN:
 		return ndim < 2 ? SCOPE_ROW : SCOPE_ALL;
 	case RULE_RESHAPE:

@@ -41,41 +41,81 @@ FORWARD(flatten) { forward_reshape(call, y, v, a, keep); }
 
 VJP(flatten) { vjp_reshape(call, dv, da, g, needs); }
 
-/* All axes reversed: the first and the last as matrices, the rest by place. */
-static void reverse_axes(const struct loops *loops, void *to, const void *from, const struct shape *shape)
+/* Row-major strides, in elements. */
+static void strides_of(const struct shape *shape, int64_t stride[MAX_DIMS])
+{
+	int64_t step = 1;
+	for (int i = shape->ndim; i-- > 0; step *= shape->dim[i])
+		stride[i] = step;
+}
+
+/*
+ * Axis i of TO, of SHAPE, is axis AXES[i] of FROM, whose elements along it are STEP[i]
+ * apart. What of FROM lies together is a row, copied where it does so in TO too, or a
+ * matrix with TO's last axis; the other axes are counted through.
+ */
+static void permute(const struct loops *loops, void *to, const struct shape *shape, const void *from,
+                    const int axes[MAX_DIMS], const int64_t step[MAX_DIMS])
 {
 	const size_t size = element_size(loops->dtype);
-	const int64_t total = shape_count(shape);
-	if (total == 0)
-		return;
-	if (shape->ndim < 2) {
-		copy(to, from, (size_t)total * size);
-		return;
-	}
-	const int64_t rows = shape->dim[0], columns = shape->dim[shape->ndim - 1], middle = total / rows / columns;
-	for (int64_t m = 0; m < middle; m++) {
-		int64_t reversed = 0, rest = m, stride = middle;
-		for (int i = shape->ndim - 2; i >= 1; i--) {
-			stride /= shape->dim[i];
-			reversed += rest % shape->dim[i] * stride;
-			rest /= shape->dim[i];
+	const int last = shape->ndim - 1;
+	int64_t stride[MAX_DIMS], place[MAX_DIMS] = {0}, at = 0, taken = 0;
+	int inner = last;
+	strides_of(shape, stride);
+	while (axes[inner] != last)
+		inner--;
+	const int64_t columns = shape->dim[inner], rows = inner == last ? 1 : shape->dim[last];
+	const int64_t total = shape_count(shape) / columns / rows;
+	for (int64_t i = 0; i < total; i++) {
+		if (inner == last)
+			copy(element_of(to, size, at), element_at(from, size, taken), (size_t)columns * size);
+		else
+			loops->transpose(element_of(to, size, at), stride[inner], element_at(from, size, taken), step[last], rows,
+			                 columns);
+		for (int d = last; d >= 0; d--) {
+			if (d == inner || d == last)
+				continue;
+			at += stride[d];
+			taken += step[d];
+			if (++place[d] < shape->dim[d])
+				break;
+			at -= stride[d] * shape->dim[d];
+			taken -= step[d] * shape->dim[d];
+			place[d] = 0;
 		}
-		loops->transpose(element_of(to, size, reversed * rows), middle * rows, element_at(from, size, m * columns),
-		                 middle * columns, rows, columns);
 	}
+}
+
+/* Y from V; or BACK, V from Y. */
+static void transpose(const struct op_call *call, void *to, const void *from, bool back)
+{
+	const struct shape *v = &call->v->shape, *shape = back ? v : &call->y->shape;
+	int forth[MAX_DIMS], axes[MAX_DIMS];
+	int64_t stride[MAX_DIMS], step[MAX_DIMS];
+	if (v->ndim < 2 || shape_count(v) == 0) {
+		copy(to, from, bytes_of(call->v));
+		return;
+	}
+	transpose_axes(call->attrs, v->ndim, forth);
+	for (int i = 0; i < v->ndim; i++)
+		axes[back ? forth[i] : i] = back ? i : forth[i];
+	strides_of(back ? &call->y->shape : v, stride);
+	for (int i = 0; i < v->ndim; i++)
+		step[i] = stride[axes[i]];
+	permute(loops_get(call->kernels), to, shape, from, axes, step);
 }
 
 FORWARD(transpose)
 {
 	(void)a, (void)keep;
-	reverse_axes(loops_get(call->kernels), y, v, &call->v->shape);
+	transpose(call, y, v, false);
 }
 
 VJP(transpose)
 {
 	(void)da, (void)needs;
 	if (dv)
-		reverse_axes(loops_get(call->kernels), dv, g, &call->y->shape);
+		transpose(call, dv, g, true);
 }
 
 enum slice_way { SLICE_TAKE, SLICE_PUT, SLICE_ADD }; /* into SLICED; into WHOLE; to it */

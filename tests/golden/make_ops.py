@@ -143,6 +143,9 @@ def shapes(dtype):
     emit(dtype, "transpose", v, None, v.T)
     emit(dtype, "transpose", v[0], None, v[0].T)
     emit(dtype, "transpose", v[0, 0], None, v[0, 0])
+    for axes in [[0, 2, 1], [1, 0, 2], [1, 2, 0], [-1, 0, 1], [0, 1, 2], [2, 1, 0]]:
+        emit(dtype, "transpose axes=" + ",".join(map(str, axes)), v, None, v.transpose(axes))
+    emit(dtype, "transpose axes=0,2,1,3", v.reshape(3, 2, 2, 5), None, v.reshape(3, 2, 2, 5).transpose(0, 2, 1, 3))
     emit(dtype, "reshape 5 -1", v, None, v.reshape(5, -1))
     emit(dtype, "reshape -1", v, None, v.reshape(-1))
     emit(dtype, "flatten", v, None, v.ravel())

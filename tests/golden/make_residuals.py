@@ -53,6 +53,25 @@ HEAD = "input x: f32[4]\nparam W1: f32[5,4]\nparam W2: f32[6,5]\nparam W3: f32[7
 NAMED = HEAD + "g W1; name a; g W2; name b; g W3"
 
 
+def attention_heads():
+    """Without the softmax, which JAX makes of several operations."""
+    def f(Wq, Wk, Wv, x):
+        def heads(w, axes):
+            return (x @ w).reshape(2, 5, 2, 4).transpose(axes)
+        p = jnp.exp(heads(Wq, (0, 2, 1, 3)) @ heads(Wk, (0, 2, 3, 1)))
+        return (p @ heads(Wv, (0, 2, 1, 3))).transpose(0, 2, 1, 3).reshape(2, 5, 8)
+    head = "input x: f32[2,5,8]\nparam Wq: f32[8,8]\nparam Wk: f32[8,8]\nparam Wv: f32[8,8]\n"
+    chain = head + """matmul Wq; reshape 2 5 2 4; transpose axes=[0,2,1,3]
+        matmul { use x; matmul Wk; reshape 2 5 2 4; transpose axes=[0,2,3,1] }
+        exp
+        matmul { use x; matmul Wv; reshape 2 5 2 4; transpose axes=[0,2,1,3] }
+        transpose axes=[0,2,1,3]; reshape 2 5 8"""
+    args = (*[jnp.ones((8, 8))] * 3, jnp.ones((2, 5, 8)))
+    case("attention-heads", "save-all", chain, f, *args)
+    case("attention-heads-dots", "dots", chain, jax.checkpoint(f, policy=P.dots_saveable), *args)
+    case("attention-heads-nothing", "nothing", chain, jax.checkpoint(f), *args)
+
+
 def three_layers():
     plain = HEAD + "g W1; g W2; g W3"
     case("layers", "save-all", plain, layers, *WEIGHTS)
@@ -173,6 +192,7 @@ three_layers()
 dots_named()
 sines()
 dense()
+attention_heads()
 losses()
 scans()
 elements()

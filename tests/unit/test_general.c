@@ -61,6 +61,10 @@ static const struct sample samples[] = {
 	{"transpose", SHAPE(1, 4), SHAPE0},
 	{"transpose", SHAPE(2, 35, 40), SHAPE0},
 	{"transpose", SHAPE(4, 2, 3, 4, 5), SHAPE0},
+	{"transpose axes=0,2,1", SHAPE(3, 3, 5, 18), SHAPE0},
+	{"transpose axes=1,2,0", SHAPE(3, 3, 5, 18), SHAPE0},
+	{"transpose axes=-2,0,-1,1", SHAPE(4, 2, 3, 4, 5), SHAPE0},
+	{"transpose axes=0,2,1,3", SHAPE(4, 2, 3, 4, 5), SHAPE0},
 #define REDUCE(NAME)                                                                                                   \
 	{NAME, SHAPE(2, 3, 4), SHAPE0}, {NAME, SHAPE0, SHAPE0}, {NAME " axis=0", SHAPE(2, 3, 20), SHAPE0},                 \
 		{NAME " axis=-1", SHAPE(2, 3, 33), SHAPE0}, {NAME " axis=1", SHAPE(3, 2, 3, 4), SHAPE0},                       \

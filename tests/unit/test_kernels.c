@@ -88,6 +88,11 @@ static real ref_sign(real v, real a, const double *p)
 	(void)a, (void)p;
 	return v > 0 ? 1 : v < 0 ? -1 : v == 0 ? 0 : v;
 }
+static real ref_use(real v, real a, const double *p)
+{
+	(void)v, (void)p;
+	return a;
+}
 static real ref_sqrt(real v, real a, const double *p)
 {
 	(void)a, (void)p;
@@ -395,7 +400,8 @@ START_TEST(test_table_is_complete)
 		const struct kernels *kernels = tables[table];
 		ck_assert_int_eq(kernels->dtype, type ? DTYPE_F64 : DTYPE_F32);
 		for (int form = 0; form < 2; form++) {
-			const bool differentiable = row->op != OP_sign && row->op != OP_floor && row->op != OP_stop_gradient;
+			const bool differentiable =
+				row->op != OP_sign && row->op != OP_floor && row->op != OP_stop_gradient && row->op != OP_use;
 			ck_assert_ptr_nonnull(kernels->forward[row->op][form]);
 			ck_assert_int_eq(kernels->forward_keep[row->op][form] != NULL, row->kept != KEPT_NONE);
 			ck_assert_int_eq(kernels->vjp_v[row->op][form] != NULL, differentiable);
