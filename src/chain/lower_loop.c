@@ -30,7 +30,8 @@ struct kept_loop {
 	uint32_t at; /* its instruction */
 	/* What there was before it. */
 	size_t instrs, values, regions;
-	bool sums;
+	bool sums, mixes, streamable, flat;
+	bool *used; /* streamed, then whole, by params */
 };
 
 /* The slots that the body of NODE binds. *BOUND: all have values here, as they must where a turn is to be like the next. */
@@ -49,6 +50,16 @@ static enum status find_carried(struct lowering *l, const struct node *node, str
 	return STATUS_OK;
 }
 
+/* What is known of the params' uses, to KEPT or back. */
+static void copy_used(struct lowering *l, bool *kept, bool keep)
+{
+	const size_t params = l->chain->param_count;
+	bool *used[2] = {l->used_streamed, l->used_whole};
+	for (int i = 0; i < 2; i++)
+		for (size_t p = 0; p < params; p++)
+			*(keep ? &kept[i * params + p] : &used[i][p]) = keep ? used[i][p] : kept[i * params + p];
+}
+
 static enum status open_loop(struct lowering *l, const struct node *node, int64_t turns, struct kept_loop *k)
 {
 	struct body *body = l->body;
@@ -56,10 +67,15 @@ static enum status open_loop(struct lowering *l, const struct node *node, int64_
 	k->values = body->value_count;
 	k->regions = body->region_count;
 	k->sums = l->out->sums;
+	k->mixes = l->mixes;
+	k->streamable = l->out->streamable;
+	k->flat = l->out->flat;
 	k->carries = arena_array(l->arena, k->count, sizeof *k->carries);
+	k->used = arena_array(l->arena, 2 * l->chain->param_count + 1, sizeof *k->used);
 	struct instr *loop = body_add_instr(body, INSTR_LOOP);
-	if (!k->carries || !loop)
+	if (!k->carries || !k->used || !loop)
 		return lowering_memory(l);
+	copy_used(l, k->used, true);
 	loop->turns = turns;
 	loop->level = l->level;
 	loop->span = node->span;
@@ -101,6 +117,10 @@ static void drop_loop(struct lowering *l, const struct kept_loop *k)
 	l->body->value_count = k->values;
 	l->body->region_count = k->regions;
 	l->out->sums = k->sums;
+	l->mixes = k->mixes;
+	l->out->streamable = k->streamable;
+	l->out->flat = k->flat;
+	copy_used(l, k->used, false);
 	for (size_t i = 0; i < k->count; i++)
 		l->now[k->slots[i]] = k->carries[i].init;
 }
