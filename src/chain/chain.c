@@ -361,22 +361,41 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	return STATUS_CHAIN;
 }
 
-/* The options of S. GIVEN, how many of the LEAST positional arguments are there, grows by those given by name. */
-static enum status resolve_options(struct resolver *r, const struct statement *s, struct node *node, int least,
-                                   int *given)
+/* The option NAME of S that stands before END (NULL: any), or NULL. */
+static const struct option *find_option(const struct statement *s, const char *name, const struct option *end)
 {
-	const int placed = *given;
-	char buffer[32];
+	const struct option *o = s->options;
+	while (o != end && strcmp(o->name, name))
+		o = o->next;
+	return o == end ? NULL : o;
+}
+
+static enum status resolve_options(struct resolver *r, const struct statement *s, struct node *node)
+{
 	for (const struct option *o = s->options; o; o = o->next) {
 		struct argument argument = argument_of_option(o);
-		for (const struct option *e = s->options; e != o; e = e->next)
-			if (!strcmp(e->name, o->name))
-				return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "option '%s' is given twice", o->name);
+		if (find_option(s, o->name, o))
+			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "option '%s' is given twice", o->name);
 		enum status status = set_argument(r, node, o->name, -1, o->span, &argument);
 		if (status)
 			return status;
-		for (int i = placed; i < least; i++)
-			*given += !strcmp(op_positional_name(node->op, i, buffer), o->name);
+	}
+	return STATUS_OK;
+}
+
+/* Of the LEAST arguments that NODE's operation needs, those beyond PLACED must be options of S. */
+static enum status need_arguments(struct resolver *r, const struct statement *s, const struct node *node, int placed,
+                                  int least)
+{
+	const struct op_info *info = &op_table[node->op];
+	char buffer[32];
+	for (int i = placed; i < least; i++) {
+		const char *name = op_positional_name(node->op, i, buffer);
+		if (find_option(s, name, NULL))
+			continue;
+		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' needs its %s", info->name, name);
+		diag_hint(r->diags, "%s %s: %s", info->name, info->arguments, info->doc);
+		return STATUS_CHAIN;
 	}
 	return STATUS_OK;
 }
@@ -400,23 +419,18 @@ static enum status resolve_op(struct resolver *r, const struct statement *s, enu
 		status = resolve_operand(r, operand, &node->operand);
 		operand = operand->next;
 	}
-	int least, most, given = 0;
+	int least, most, placed = 0;
 	op_positionals(op, &least, &most);
-	for (; operand && status == STATUS_OK; operand = operand->next, given++)
-		status = given < most ? resolve_positional(r, node, operand, given) : refuse_operand(r, s, node, operand, most);
+	for (; operand && status == STATUS_OK; operand = operand->next, placed++)
+		status =
+			placed < most ? resolve_positional(r, node, operand, placed) : refuse_operand(r, s, node, operand, most);
 	if (status == STATUS_OK)
-		status = resolve_options(r, s, node, least, &given);
-	if (status)
-		return status;
-	if (given < least) {
-		char buffer[32];
-		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' needs its %s", info->name,
-		        op_positional_name(op, given, buffer));
-		diag_hint(r->diags, "%s %s: %s", info->name, info->arguments, info->doc);
-		return STATUS_CHAIN;
-	}
-	append(tail, node);
-	return STATUS_OK;
+		status = resolve_options(r, s, node);
+	if (status == STATUS_OK)
+		status = need_arguments(r, s, node, placed, least);
+	if (status == STATUS_OK)
+		append(tail, node);
+	return status;
 }
 
 static enum status new_variable(struct resolver *r, const char *name, uint32_t *index)
