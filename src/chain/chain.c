@@ -370,12 +370,18 @@ static const struct option *find_option(const struct statement *s, const char *n
 	return o == end ? NULL : o;
 }
 
-static enum status resolve_options(struct resolver *r, const struct statement *s, struct node *node)
+/* The options of S, whose arguments by place, PLACED of them, have been taken. */
+static enum status resolve_options(struct resolver *r, const struct statement *s, struct node *node, int placed)
 {
+	char buffer[32];
 	for (const struct option *o = s->options; o; o = o->next) {
 		struct argument argument = argument_of_option(o);
 		if (find_option(s, o->name, o))
 			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "option '%s' is given twice", o->name);
+		for (int i = 0; i < placed; i++)
+			if (!strcmp(op_positional_name(node->op, i, buffer), o->name))
+				return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "'%s' is given by place and by name",
+				               o->name);
 		enum status status = set_argument(r, node, o->name, -1, o->span, &argument);
 		if (status)
 			return status;
@@ -425,7 +431,7 @@ static enum status resolve_op(struct resolver *r, const struct statement *s, enu
 		status =
 			placed < most ? resolve_positional(r, node, operand, placed) : refuse_operand(r, s, node, operand, most);
 	if (status == STATUS_OK)
-		status = resolve_options(r, s, node);
+		status = resolve_options(r, s, node, placed);
 	if (status == STATUS_OK)
 		status = need_arguments(r, s, node, placed, least);
 	if (status == STATUS_OK)
