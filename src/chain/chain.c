@@ -314,16 +314,19 @@ static enum status set_argument(struct resolver *r, struct node *node, const cha
 	return status;
 }
 
+static struct argument argument_of_number(const struct operand *operand)
+{
+	return (struct argument){
+		.kind = ARGUMENT_NUMBER, .number = operand->number, .integer = operand->integer, .whole = operand->whole};
+}
+
 static enum status resolve_positional(struct resolver *r, struct node *node, const struct operand *operand, int index)
 {
 	struct argument argument = {0};
 	char buffer[32];
 	switch (operand->kind) {
 	case OPERAND_NUMBER:
-		argument.kind = ARGUMENT_NUMBER;
-		argument.number = operand->number;
-		argument.integer = operand->integer;
-		argument.whole = operand->whole;
+		argument = argument_of_number(operand);
 		break;
 	case OPERAND_NAME:
 		argument.kind = ARGUMENT_WORD;
@@ -334,6 +337,61 @@ static enum status resolve_positional(struct resolver *r, struct node *node, con
 		               op_table[node->op].name, op_positional_name(node->op, index, buffer));
 	}
 	return set_argument(r, node, NULL, index, operand->span, &argument);
+}
+
+/* The option NAME of S that stands before END (NULL: any), or NULL. */
+static const struct option *find_option(const struct statement *s, const char *name, const struct option *end)
+{
+	const struct option *o = s->options;
+	while (o != end && strcmp(o->name, name))
+		o = o->next;
+	return o == end ? NULL : o;
+}
+
+/* OPERAND and those after it as a list, where they are several integers; *TEXT is how it is written, or NULL. */
+static struct argument argument_of_integers(struct resolver *r, const struct operand *operand, const char **text)
+{
+	const size_t count = operand_count(operand);
+	int64_t *integers = arena_array(r->arena, count, sizeof *integers);
+	struct argument argument = {.kind = ARGUMENT_INTEGERS, .integers = integers};
+	*text = integers && count > 1 ? "[" : NULL;
+	for (const struct operand *o = operand; o && *text; o = o->next) {
+		const bool integer = o->kind == OPERAND_NUMBER && o->integer;
+		if (integer)
+			integers[argument.count++] = o->whole;
+		*text = integer ? arena_printf(r->arena, "%s%lld%s", *text, (long long)o->whole, o->next ? "," : "]") : NULL;
+	}
+	return argument;
+}
+
+/*
+ * OPERAND, a number, stands in S beyond all that NODE's operation takes: hints at the first option that S lacks
+ * and that would take it, or the list of integers that begins with it.
+ */
+static void hint_option(struct resolver *r, const struct statement *s, const struct node *node,
+                        const struct operand *operand)
+{
+	const char *list, *message, *near, *names[MAX_DIMS];
+	const struct argument integers = argument_of_integers(r, operand, &list), number = argument_of_number(operand);
+	/* an option's value is a literal, and an operand may be an expression */
+	const char *text = *operand->text == '(' ? arena_printf(r->arena, "%.17g", operand->number) : operand->text;
+	const size_t count = op_argument_names(node->op, names, MAX_DIMS, r->arena);
+	int least, most;
+	op_positionals(node->op, &least, &most);
+	uint32_t end = s->name_span.end;
+	for (const struct operand *o = s->operands; o != operand; o = o->next)
+		end = o->span.end;
+	for (size_t i = (size_t)most; text && i < count; i++) {
+		struct attrs attrs = *node->attrs;
+		const bool takes_list =
+			list && attrs_set(&attrs, node->op, names[i], -1, &integers, r->arena, &message, &near) == STATUS_OK;
+		if (find_option(s, names[i], NULL) ||
+		    (!takes_list && attrs_set(&attrs, node->op, names[i], -1, &number, r->arena, &message, &near)))
+			continue;
+		diag_hint(r->diags, "an option is given by name, as in `%.*s %s=%s`", (int)(end - s->name_span.begin),
+		          r->source->text + s->name_span.begin, names[i], takes_list ? list : text);
+		return;
+	}
 }
 
 /* OPERAND stands where NODE's operation takes no more, of the MOST that it takes beside its operand. */
@@ -351,23 +409,14 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %d operand%s, not %zu", info->name, takes,
 		        takes == 1 ? "" : "s", operand_count(s->operands));
 	diag_caret(r->diags, operand->span);
+	if (operand->kind == OPERAND_NUMBER)
+		hint_option(r, s, node, operand);
 	const char *names[MAX_DIMS];
-	if (operand->kind == OPERAND_NUMBER && op_argument_names(node->op, names, MAX_DIMS, r->arena) > (size_t)most)
-		diag_hint(r->diags, "an option is given by name, as in `%s %s=%g`", info->name, names[most], operand->number);
 	const size_t count = operand->kind == OPERAND_NAME ? op_argument_names(node->op, names, MAX_DIMS, r->arena) : 0;
 	for (size_t i = 0; i < count; i++)
 		if (!strcmp(names[i], operand->text))
 			diag_hint(r->diags, "an option is given with its value, as in `%s %s=...`", info->name, names[i]);
 	return STATUS_CHAIN;
-}
-
-/* The option NAME of S that stands before END (NULL: any), or NULL. */
-static const struct option *find_option(const struct statement *s, const char *name, const struct option *end)
-{
-	const struct option *o = s->options;
-	while (o != end && strcmp(o->name, name))
-		o = o->next;
-	return o == end ? NULL : o;
 }
 
 /* The options of S, whose arguments by place, PLACED of them, have been taken. */
