@@ -110,13 +110,10 @@ static enum status add_file(struct session *s, const char *path, const char *key
 	return status;
 }
 
-/* What the gradient of param I is written as: its param's type, which is computed in f32 where it is a half. */
-static struct type written_type(const struct session *s, const struct grad_result *result, size_t i)
+static struct type written_type(const struct param_gradient *g)
 {
-	struct type type = result->params[i].type;
-	const enum dtype dtype = s->chain.params[i].type.dtype;
-	if (dtype_compute(dtype) == type.dtype)
-		type.dtype = dtype;
+	struct type type = g->type;
+	type.dtype = g->written;
 	return type;
 }
 
@@ -145,7 +142,7 @@ static enum status write_gradient(struct session *s, const struct grad_result *r
 	if (status)
 		return status;
 	const struct param_gradient *g = &result->params[param];
-	const struct type type = written_type(s, result, param);
+	const struct type type = written_type(g);
 	void *copy = allocator_get(s->allocator, g->size + 1, 1);
 	if (!copy)
 		return diag_memory(&s->diags);
@@ -173,7 +170,7 @@ static enum status write_archive(struct session *s, const struct grad_result *re
 		const struct param *param = &s->chain.params[i];
 		if (!param->differentiated)
 			continue;
-		const struct type type = written_type(s, result, i);
+		const struct type type = written_type(&result->params[i]);
 		if (add)
 			status = add_file(s, path, param->name, &type, result->params[i].data);
 		arrays[count++] = (struct named_array){param->name, type, result->params[i].data};

@@ -44,7 +44,9 @@ struct param_sums {
 /* The gradients of params, by index; NULL data where not differentiated. */
 struct param_gradient {
 	struct type type; /* in the computing type of the first array */
-	void *data;       /* when all is done, SIZE bytes: within what the first array has opened */
+	/* What it is to be written as, held in TYPE: the param's, and a weak one's the first array's own. */
+	enum dtype written;
+	void *data; /* when all is done, SIZE bytes: within what the first array has opened */
 	size_t size;
 	struct param_sums of[2]; /* F32, F64: of a weak param's, which takes each array's own */
 };

@@ -40,7 +40,9 @@ static enum status open_param(const struct run *run, size_t i, struct diags *dia
 	const struct allocator *allocator = run->options->job.allocator;
 	const bool rows = job_has_rows(run->job, i);
 	if (run->result->arrays == 0) {
+		const struct param *param = &run->chain->params[i];
 		g->type = *type;
+		g->written = param->weak ? run->job->input.dtype : param->type.dtype;
 		g->size = (size_t)type_bytes(type);
 	}
 	sums->size = (size_t)type_bytes(type);
