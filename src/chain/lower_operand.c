@@ -189,8 +189,21 @@ static enum status type_over(struct lowering *l, const struct ref *ref, struct p
 	return STATUS_OK;
 }
 
+static enum status unequal_turns(struct lowering *l, const struct ref *a, const struct type *of_a, const struct ref *b,
+                                 const struct type *of_b)
+{
+	const struct source *source = l->chain->source;
+	const struct span x = a->span, y = b->span; /* of names alone */
+	char first[TYPE_TEXT], second[TYPE_TEXT];
+	return diag_at(l->diags, STATUS_CHAIN, source, y, "for runs over '%.*s', %s, and '%.*s', %s: %lld turns and %lld",
+	               (int)(x.end - x.begin), source->text + x.begin, type_format(of_a, first), (int)(y.end - y.begin),
+	               source->text + y.begin, type_format(of_b, second), (long long)of_a->shape.dim[0],
+	               (long long)of_b->shape.dim[0]);
+}
+
 enum status lowering_begin_for(struct lowering *l, const struct node *node, struct param_ref *refs, int64_t *turns)
 {
+	struct type first;
 	*turns = -1;
 	for (size_t i = 0; i < node->loop_count; i++) {
 		struct type type;
@@ -202,11 +215,11 @@ enum status lowering_begin_for(struct lowering *l, const struct node *node, stru
 		if (type.shape.ndim == 0)
 			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->over[i].span,
 			               "for runs over a leading axis, and %s has none", type_format(&type, text));
-		if (*turns >= 0 && type.shape.dim[0] != *turns)
-			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->over[i].span,
-			               "for runs over arrays of %lld and %lld turns", (long long)*turns,
-			               (long long)type.shape.dim[0]);
-		*turns = type.shape.dim[0];
+		if (i == 0)
+			first = type;
+		*turns = first.shape.dim[0];
+		if (type.shape.dim[0] != *turns)
+			return unequal_turns(l, &node->over[0], &first, &node->over[i], &type);
 		l->parts[node->loops[i]] = (struct part){value ? &node->over[i] : NULL, l->frame, 0, -1};
 		if (value)
 			lowering_mix_rows(l);
