@@ -58,7 +58,6 @@ void init_fill(const struct init *init, const struct shape *shape, int64_t first
 {
 	double value = 0;
 	switch (init->kind) {
-	case INIT_NUMBER:
 	case INIT_LIST:
 		if (count) /* an empty list has no values to copy from */
 			memcpy(values, init->values + first, (size_t)count * sizeof *values);
@@ -70,6 +69,7 @@ void init_fill(const struct init *init, const struct shape *shape, int64_t first
 	case INIT_ONES:
 		value = 1;
 		break;
+	case INIT_NUMBER:
 	case INIT_FULL:
 		value = init->values[0];
 		break;

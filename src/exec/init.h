@@ -8,7 +8,7 @@
 bool init_needs_type(enum init_kind kind);
 /*
  * Writes COUNT elements from FIRST, an even one, on of an array of SHAPE as doubles,
- * for every kind but LOAD and NONE. NUMBER and LIST have been found to fit.
+ * for every kind but LOAD and NONE. A LIST has been found to fit.
  *
  * normal(std, seed) and uniform(lo, hi, seed) are functions of the seed and an
  * element's place alone: Philox4x32-10 (Salmon et al., "Parallel random numbers: as

@@ -122,7 +122,7 @@ static enum status origin_init(const struct binder *b, const struct init *init, 
 	case INIT_NUMBER:
 	case INIT_LIST:
 		origin->literal = origin->weak = true;
-		origin->text = init->kind == INIT_LIST ? "its list" : "the number";
+		origin->text = "its list"; /* a number fits every type */
 		if (init->kind == INIT_LIST)
 			origin->array.type.shape = init->shape;
 		return STATUS_OK;
@@ -182,14 +182,9 @@ static enum status need_type(const struct binder *b, const struct param *param)
 static enum status mismatch(const struct binder *b, const struct param *param, const struct origin *origin)
 {
 	char want[TYPE_TEXT], have[TYPE_TEXT];
-	bool number = origin->literal && origin->init->kind == INIT_NUMBER;
 	type_format(&param->declared.type, want);
 	const char *kind = word_of(param);
-	if (number) {
-		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but its value is one number",
-		        kind, param->name, want);
-		diag_hint(b->diags, "in the chain, `= full(%g)` fills an array", origin->init->values[0]);
-	} else if (origin->literal) {
+	if (origin->literal) {
 		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s is %s", kind, param->name,
 		        want, origin->text, shape_format(&origin->array.type.shape, have));
 	} else {
@@ -204,7 +199,9 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 {
 	const struct declared *declared = &param->declared;
 	const struct shape *have = &origin->array.type.shape;
-	bool shapeless = origin->none || (origin->literal && init_needs_type(origin->init->kind));
+	/* a number fills an array that is declared */
+	const bool number = declared->given && origin->literal && origin->init->kind == INIT_NUMBER;
+	const bool shapeless = origin->none || number || (origin->literal && init_needs_type(origin->init->kind));
 	if (shapeless && !(declared->given && whole(&declared->type.shape)))
 		return origin->none ? need_value(b, param) : need_type(b, param);
 	if (origin->none && b->options.data)

@@ -240,6 +240,22 @@ START_TEST(bindings)
 }
 END_TEST
 
+START_TEST(numbers_fill)
+{
+	const struct param_binding list[] = {{"b", "3.5"}};
+	const char *text = "param a: f16[700] = 0.1; param b: f64[2,2]; const c: i32[1] = -1.5";
+	ck_assert_int_eq(bind_with(text, list, 1, true, DTYPE_F64), STATUS_OK);
+	expect_type(0, "f16[700]");
+	expect_type(1, "f64[2,2]");
+	for (int64_t k = 0; k < 700; k++)
+		ck_assert_double_eq(element(0, k), 0.0999755859375);
+	for (int64_t k = 0; k < 4; k++)
+		ck_assert_double_eq(element(1, k), 3.5);
+	ck_assert_double_eq(element(2, 0), -1);
+	ck_assert(!chain.params[0].weak && !chain.params[1].weak);
+}
+END_TEST
+
 START_TEST(unknown_binding)
 {
 	const struct param_binding list[] = {{"weigth", "3"}};
@@ -257,7 +273,7 @@ static const struct {
 	{"param a = zeros", "param 'a' needs a type: 'zeros' has no shape of its own"},
 	{"param a = normal(1, 2)", "param 'a' needs a type: 'normal' has no shape of its own"},
 	{"param a: f32[3] = [1, 2]", "param 'a' is f32[3], but its list is [2]"},
-	{"param a: f32[3] = 2", "param 'a' is f32[3], but its value is one number"},
+	{"param a: f32[] = [2]", "param 'a' is f32[], but its list is [1]"},
 	{"param W: f32[256,256] = load(\"w.npy\")", "param 'W' is f32[256,256], but %s/w.npy holds f64[3]"},
 	{"param a: f32[2] = eye", "'eye' makes a matrix, and 'a' has 1 dimensions"},
 	{"param a: f32[2] = normal(1, 0.5)", "the seed of param 'a' is not a whole number of at most 2^53"},
@@ -332,6 +348,7 @@ int main(void)
 	tcase_add_test(tcase, types_alone);
 	tcase_add_test(tcase, bytes_are_those_that_are_held);
 	tcase_add_test(tcase, bindings);
+	tcase_add_test(tcase, numbers_fill);
 	tcase_add_test(tcase, unknown_binding);
 	tcase_add_loop_test(tcase, wrong_types, 0, sizeof wrong / sizeof *wrong);
 	tcase_add_test(tcase, missing_and_special_files);
