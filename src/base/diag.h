@@ -77,8 +77,9 @@ size_t diag_escape(const char *text, diag_write *write, void *context);
 
 /*
  * The candidate nearest to NAME by Damerau-Levenshtein distance, of those as near the
- * one that begins like it; or NULL where none is near enough to be meant (more edits
- * than a third of the length, at least 1...2; other cases of letters hardly count).
+ * one that begins like it. Where none is near enough to be meant (more edits than a
+ * third of the length, at least 1...2; other cases of letters hardly count), one that
+ * NAME is a longer or shorter form of, by how it begins; or NULL.
  */
 const char *suggest_nearest(const char *name, const char *const *candidates, size_t count);
 

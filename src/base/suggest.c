@@ -1,13 +1,17 @@
 /*
  * The optimal string alignment distance (Damerau 1964 with adjacent
  * transpositions, Wagner and Fischer 1974), in quarters of an edit: a letter of the
- * other case is one, two letters exchanged are three, so that these come first.
+ * other case is one, two letters exchanged are three, so that these come first. A
+ * word that is far from all by this may still be a longer or a shorter form of one,
+ * as multiply is of mul: that shows in how they begin.
  */
 #include "base/diag.h"
 
 #include <string.h>
 
 enum { LONGEST = 64, CASE = 1, EXCHANGE = 3, EDIT = 4 };
+/* The letters that two forms of a word have in common at least: where that is all of one, and else. */
+enum { BEGINNING = 3, STEM = 5 };
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -40,6 +44,39 @@ static size_t common_prefix(const char *a, const char *b)
 	return n;
 }
 
+/* The letters, of either case, with which both begin. */
+static size_t common_letters(const char *a, const char *b)
+{
+	size_t n = 0;
+	while (a[n] && lower(a[n]) == lower(b[n]))
+		n++;
+	return n;
+}
+
+/* Whether one is, but for its end, the other: it begins it, or both have most of the shorter in common. */
+static bool is_form_of(const char *name, size_t length, const char *other)
+{
+	const size_t same = common_letters(name, other), shorter = least(length, strlen(other));
+	return same >= BEGINNING && (same == shorter || (same >= STEM && 3 * same >= 2 * shorter));
+}
+
+/* The candidate that NAME, a word, begins most alike, of those the shortest; or NULL. */
+static const char *find_form(const char *name, size_t length, const char *const *candidates, size_t count)
+{
+	static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+	const char *best = NULL;
+	size_t most = 0;
+	for (size_t i = 0; name[strspn(name, word)] == '\0' && i < count; i++) {
+		const char *other = candidates[i];
+		const size_t same = common_letters(name, other);
+		if (!is_form_of(name, length, other) || same < most || (same == most && strlen(other) >= strlen(best)))
+			continue;
+		most = same;
+		best = other;
+	}
+	return best;
+}
+
 const char *suggest_nearest(const char *name, const char *const *candidates, size_t count)
 {
 	size_t length = strlen(name);
@@ -60,5 +97,5 @@ const char *suggest_nearest(const char *name, const char *const *candidates, siz
 			best = candidates[i];
 		}
 	}
-	return best;
+	return best ? best : find_form(name, length, candidates, count);
 }

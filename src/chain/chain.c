@@ -17,6 +17,7 @@
 #include "base/dictionary.h"
 
 #include <string.h>
+#include <strings.h>
 
 struct binding {
 	const char *name;
@@ -156,6 +157,10 @@ static void hint_name(struct resolver *r, const char *name, struct span use)
 		return;
 	if (!strcmp(name, "pi") || !strcmp(name, "e")) {
 		diag_hint(r->diags, "the number is written (%s): without parentheses it is the name of a value", name);
+		return;
+	}
+	if (!strcasecmp(name, "nan") || !strcasecmp(name, "inf") || !strcasecmp(name, "infinity")) {
+		diag_hint(r->diags, "the number is written %s", strcasecmp(name, "nan") ? "inf" : "nan");
 		return;
 	}
 	const char *near = NULL;

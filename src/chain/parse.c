@@ -663,14 +663,14 @@ enum { FORMS = sizeof forms / sizeof *forms };
 /* The form named WORD, or NULL, with a message. */
 static const struct form *find_form(struct parse *parse, const char *word, struct span span)
 {
-	const char *names[FORMS];
+	const char *names[FORMS + 2] = {[FORMS] = "nan", [FORMS + 1] = "inf"};
 	for (int i = 0; i < FORMS; i++) {
 		if (!strcmp(forms[i].name, word))
 			return &forms[i];
 		names[i] = forms[i].name;
 	}
 	diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "unknown initial value '%s'", word);
-	const char *near = suggest_nearest(word, names, FORMS);
+	const char *near = suggest_nearest(word, names, FORMS + 2);
 	if (near)
 		diag_hint(parse->diags, "did you mean '%s'?", near);
 	else if (!strcmp(word, "pi") || !strcmp(word, "e"))

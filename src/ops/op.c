@@ -480,6 +480,20 @@ static const char *check_use(enum op op, enum argument_id id, const struct argum
 	return check_argument(argument_checks[id], a);
 }
 
+/* What WORD, no value of the argument TOKEN that CHECK is of, was meant to be, or NULL. */
+static const char *nearest_value(enum check check, const struct token *token, const char *word)
+{
+	static const char *const truths[] = {"true", "false"}, *const absent[] = {"none", "all"};
+	static const char *const dtypes[] = {"f16", "bf16", "f32", "f64"};
+	if (check == CHECK_BOOL)
+		return suggest_nearest(word, truths, 2);
+	if (check == CHECK_BOUNDARY)
+		return suggest_nearest(word, boundaries, 3);
+	if (check == CHECK_DTYPE && dtype_find(word, strlen(word)) == DTYPE_COUNT) /* one that is known is meant */
+		return suggest_nearest(word, dtypes, 4);
+	return is_absent(token->value) ? suggest_nearest(word, &absent[!strcmp(token->value, "all")], 1) : NULL;
+}
+
 enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int index, const struct argument *argument,
                       struct arena *arena, const char **message, const char **hint)
 {
@@ -500,6 +514,7 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 		*message =
 			arena_printf(arena, "%s of '%s' %s%s%s%s", token.name, op_table[op].name, wrong,
 		                 named ? ", written out: '" : "", named ? argument->word : "", named ? "' is a name" : "");
+		*hint = argument->kind == ARGUMENT_WORD ? nearest_value(argument_checks[id], &token, argument->word) : NULL;
 		return STATUS_CHAIN;
 	}
 	store_argument(attrs, id, argument);

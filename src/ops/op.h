@@ -108,7 +108,7 @@ const char *op_positional_name(enum op op, int index, char name[32]);
 /*
  * Sets argument NAME (or, NAME NULL, the INDEX-th positional). A wrong name,
  * kind or range gives STATUS_CHAIN with a message without a place in *MESSAGE
- * (arena text), and the nearest name in *HINT where there is one.
+ * (arena text), and the nearest name or value in *HINT where there is one.
  */
 enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int index, const struct argument *argument,
                       struct arena *arena, const char **message, const char **hint);

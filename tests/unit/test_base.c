@@ -434,6 +434,47 @@ START_TEST(suggestions)
 }
 END_TEST
 
+/* Words that are no slip of a letter, but another form of one that is known. */
+START_TEST(suggested_forms)
+{
+	static const char *const names[] = {"mul",       "div", "sub",   "max",       "min",      "concat", "conv1d",
+	                                    "laplacian", "exp", "huber", "mse",       "eps",      "e",      "padding",
+	                                    "stride",    "log", "sign",  "logsumexp", "softplus", "softmax"};
+	static const struct {
+		const char *name, *want;
+	} cases[] = {{"multiply", "mul"},
+	             {"Multiply", "mul"},
+	             {"divide", "div"},
+	             {"subtract", "sub"},
+	             {"maximum", "max"},
+	             {"minimum", "min"},
+	             {"concatenate", "concat"},
+	             {"laplace", "laplacian"},
+	             {"exponential", "exp"},
+	             {"huberloss", "huber"},
+	             {"mse_loss", "mse"},
+	             {"epsilon", "eps"},
+	             {"pad", "padding"},
+	             {"PAD", "padding"},
+	             {"logsumexponential", "logsumexp"}, /* and not "log" */
+	             {"soft", "softmax"},                /* the shorter of two */
+	             {"str", "stride"},
+	             {"pa", NULL},
+	             {"everything", NULL}, /* "e" is too short to be meant */
+	             {"exp.json", NULL},   /* no word, but a file */
+	             {"lapis", NULL},      /* "lap" is neither */
+	             {"signalling", "sign"},
+	             {"softshrink", NULL}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const char *got = suggest_nearest(cases[i].name, names, sizeof names / sizeof *names);
+		if (cases[i].want)
+			ck_assert_pstr_eq(got, cases[i].want);
+		else
+			ck_assert_msg(!got, "%s: %s", cases[i].name, got);
+	}
+}
+END_TEST
+
 START_TEST(dtypes)
 {
 	static const struct {
@@ -589,6 +630,7 @@ int main(void)
 	tcase_add_test(tcase, long_lines_are_shown_around_the_caret);
 	tcase_add_test(tcase, short_memory_is_still_said);
 	tcase_add_test(tcase, suggestions);
+	tcase_add_test(tcase, suggested_forms);
 	tcase_add_test(tcase, dtypes);
 	tcase_add_test(tcase, shapes);
 	tcase_add_test(tcase, types_as_text);

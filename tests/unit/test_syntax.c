@@ -616,6 +616,7 @@ static const struct {
      NULL},
 	{"param b =", 0, STATUS_CHAIN, 1, 10, 0, "syntax error: the chain ends too early, expected an initial value", NULL},
 	{"param b = zeroes", 0, STATUS_CHAIN, 1, 11, 6, "unknown initial value 'zeroes'", "did you mean 'zeros'?"},
+	{"param b = NaN", 0, STATUS_CHAIN, 1, 11, 3, "unknown initial value 'NaN'", "did you mean 'nan'?"},
 	{"param b = pi", 0, STATUS_CHAIN, 1, 11, 2, "unknown initial value 'pi'",
      "a constant expression is written in parentheses: (pi)"},
 	{"param b = something", 0, STATUS_CHAIN, 1, 11, 9, "unknown initial value 'something'",
