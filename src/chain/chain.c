@@ -552,22 +552,85 @@ static enum status prepare_names(struct resolver *r, const struct block *block, 
 	return STATUS_OK;
 }
 
+/* The option O of a call of DEF, which has no parameter of that name. */
+static enum status unknown_parameter(struct resolver *r, const struct def *def, const struct option *o)
+{
+	const char **names = arena_array(r->arena, def->count, sizeof *names), *list = "";
+	size_t count = 0;
+	for (const struct name_list *n = def->names; names && list && n; n = n->next) {
+		list = arena_printf(r->arena, "%s%s%s", list, count ? ", " : "", n->name);
+		names[count++] = n->name;
+	}
+	if (!names || !list)
+		return fail_memory(r);
+	diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "'%s' has no operand '%s'", def->name, o->name);
+	const char *near = suggest_nearest(o->name, names, count);
+	if (near)
+		diag_hint(r->diags, "did you mean '%s'?", near);
+	else
+		diag_hint(r->diags, "it is declared as %s(%s)", def->name, list);
+	return STATUS_CHAIN;
+}
+
+/* The operand that the option O gives by name. */
+static enum status resolve_named(struct resolver *r, const struct def *def, const struct option *o, struct ref *ref)
+{
+	const struct operand operand = {.kind = o->kind == VALUE_NUMBER ? OPERAND_NUMBER : OPERAND_NAME,
+	                                .span = o->value_span,
+	                                .text = o->text,
+	                                .number = o->number,
+	                                .integer = o->integer,
+	                                .whole = o->whole,
+	                                .index = NO_INDEX};
+	if (o->kind == VALUE_NUMBER || o->kind == VALUE_NAME)
+		return resolve_operand(r, &operand, ref);
+	return diag_at(r->diags, STATUS_CHAIN, r->source, o->value_span, "%s of '%s' must be a number or a name", o->name,
+	               def->name);
+}
+
+/* The operands of NODE, a call, that S gives by name: all but the first PLACED. */
+static enum status resolve_named_operands(struct resolver *r, const struct statement *s, struct node *node,
+                                          size_t placed)
+{
+	const struct def *def = node->def;
+	for (const struct option *o = s->options; o; o = o->next) {
+		size_t i = 0;
+		const struct name_list *n = def->names;
+		for (; n && strcmp(n->name, o->name); n = n->next)
+			i++;
+		if (!n)
+			return unknown_parameter(r, def, o);
+		if (find_option(s, o->name, o))
+			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "operand '%s' is given twice", o->name);
+		if (i < placed)
+			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "'%s' is given by place and by name", o->name);
+		enum status status = resolve_named(r, def, o, &node->arguments[i]);
+		if (status)
+			return status;
+	}
+	size_t i = 0;
+	for (const struct name_list *n = def->names; n; n = n->next, i++)
+		if (i >= placed && !find_option(s, n->name, NULL))
+			return diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' needs its %s", def->name, n->name);
+	return STATUS_OK;
+}
+
 static enum status resolve_call(struct resolver *r, const struct statement *s, const struct def *def,
                                 struct node ***tail)
 {
 	struct node *node = node_new(r, NODE_CALL, s);
 	if (!node)
 		return fail_memory(r);
-	size_t count = operand_count(s->operands);
-	if (count != def->count) {
+	const size_t count = operand_count(s->operands);
+	if (count > def->count || (count < def->count && !s->options)) {
 		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %zu operand%s, not %zu", def->name,
 		        def->count, def->count == 1 ? "" : "s", count);
 		return STATUS_CHAIN;
 	}
-	if (s->options)
+	if (s->options && def->count == 0)
 		return diag_at(r->diags, STATUS_CHAIN, r->source, s->options->span, "the def '%s' takes no options", def->name);
 	node->def = def;
-	node->arguments = arena_array(r->arena, count + 1, sizeof *node->arguments);
+	node->arguments = arena_array(r->arena, def->count + 1, sizeof *node->arguments);
 	if (!node->arguments)
 		return fail_memory(r);
 	size_t i = 0;
@@ -578,10 +641,11 @@ static enum status resolve_call(struct resolver *r, const struct statement *s, c
 			status = prepare_names(r, o->block, &before);
 	for (const struct operand *o = s->operands; o && !status; o = o->next, i++)
 		status = resolve_operand(r, o, &node->arguments[i]);
-	if (status)
-		return status;
-	append(tail, node);
-	return STATUS_OK;
+	if (status == STATUS_OK)
+		status = resolve_named_operands(r, s, node, count);
+	if (status == STATUS_OK)
+		append(tail, node);
+	return status;
 }
 
 static enum status resolve_stage(struct resolver *r, const struct statement *s, struct node ***tail)
@@ -884,6 +948,7 @@ static enum status resolve_def(struct resolver *r, const struct statement *s)
 	if (!def || !scope)
 		return fail_memory(r);
 	def->name = s->name;
+	def->names = s->names;
 	for (const struct name_list *n = s->names; n; n = n->next)
 		def->count++;
 	scope->outer = r->scope;

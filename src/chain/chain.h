@@ -67,7 +67,8 @@ struct node {
 
 struct def {
 	const char *name;
-	size_t count;                       /* parameters */
+	const struct name_list *names;      /* of its parameters */
+	size_t count;                       /* ... and how many they are */
 	uint32_t first_variable, variables; /* those that are local to it */
 	struct node *body;
 	int64_t size;        /* nodes, those of the defs that it calls included, those of block arguments not */
