@@ -8,6 +8,11 @@
  * so a name that it rebinds is given its variable before, from whatever it meant
  * there.
  *
+ * A def within a def knows the parameters of the outer one: they are its own first
+ * ones, and every call hands them on, as they are where it stands (lambda lifting,
+ * Johnsson 1985). All that can call it stands in the outer def, too, whose parameters
+ * have the same places there. So nothing else needs to know of such defs.
+ *
  * Invariant: after success every ref, op, argument and def in the tree is valid
  * but for types; lowering need not check them again.
  */
@@ -42,6 +47,7 @@ struct resolver {
 	struct names *scope;
 	struct dictionary named, declared; /* the names in chain->names, of chain->params: only whether they are there */
 	size_t variable_capacity, param_capacity, name_capacity, block_capacity;
+	size_t inherited; /* parameters, by defs and calls so far */
 	bool at_top;
 };
 
@@ -588,7 +594,7 @@ static enum status resolve_named(struct resolver *r, const struct def *def, cons
 	               def->name);
 }
 
-/* The operands of NODE, a call, that S gives by name: all but the first PLACED. */
+/* The operands of NODE, a call, that S gives by name: all but the first PLACED of the def's own. */
 static enum status resolve_named_operands(struct resolver *r, const struct statement *s, struct node *node,
                                           size_t placed)
 {
@@ -604,7 +610,7 @@ static enum status resolve_named_operands(struct resolver *r, const struct state
 			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "operand '%s' is given twice", o->name);
 		if (i < placed)
 			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "'%s' is given by place and by name", o->name);
-		enum status status = resolve_named(r, def, o, &node->arguments[i]);
+		enum status status = resolve_named(r, def, o, &node->arguments[def->inherited + i]);
 		if (status)
 			return status;
 	}
@@ -615,34 +621,55 @@ static enum status resolve_named_operands(struct resolver *r, const struct state
 	return STATUS_OK;
 }
 
+/* Each call of DEF, and itself, has room for what it inherits, which a short text could make too much. */
+static enum status count_inherited(struct resolver *r, const struct def *def, struct span span)
+{
+	r->inherited += def->inherited;
+	if (r->inherited <= MAX_INHERITED)
+		return STATUS_OK;
+	return diag_at(r->diags, STATUS_LIMIT, r->source, span,
+	               "defs within defs, and calls of them, have more than %d operands of outer ones", MAX_INHERITED);
+}
+
+/* Whether S gives DEF as many operands as it takes by place, or fewer and then some by name. */
+static enum status check_count(struct resolver *r, const struct statement *s, const struct def *def, struct span span)
+{
+	const size_t count = operand_count(s->operands), takes = def->count - def->inherited;
+	if (count > takes || (count < takes && !s->options))
+		return diag_at(r->diags, STATUS_CHAIN, r->source, span, "'%s' takes %zu operand%s, not %zu", def->name, takes,
+		               takes == 1 ? "" : "s", count);
+	if (s->options && takes == 0)
+		return diag_at(r->diags, STATUS_CHAIN, r->source, s->options->span, "the def '%s' takes no options", def->name);
+	return STATUS_OK;
+}
+
 static enum status resolve_call(struct resolver *r, const struct statement *s, const struct def *def,
                                 struct node ***tail)
 {
 	struct node *node = node_new(r, NODE_CALL, s);
 	if (!node)
 		return fail_memory(r);
-	const size_t count = operand_count(s->operands);
-	if (count > def->count || (count < def->count && !s->options)) {
-		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %zu operand%s, not %zu", def->name,
-		        def->count, def->count == 1 ? "" : "s", count);
-		return STATUS_CHAIN;
-	}
-	if (s->options && def->count == 0)
-		return diag_at(r->diags, STATUS_CHAIN, r->source, s->options->span, "the def '%s' takes no options", def->name);
+	enum status status = check_count(r, s, def, node->span);
+	if (status == STATUS_OK)
+		status = count_inherited(r, def, node->span);
+	if (status)
+		return status;
 	node->def = def;
 	node->arguments = arena_array(r->arena, def->count + 1, sizeof *node->arguments);
 	if (!node->arguments)
 		return fail_memory(r);
 	size_t i = 0;
+	for (; i < def->inherited; i++)
+		node->arguments[i] =
+			(struct ref){.kind = REF_ARGUMENT, .index = (uint32_t)i, .element = NO_INDEX, .span = node->span};
 	struct node **before = &node->body;
-	enum status status = STATUS_OK;
 	for (const struct operand *o = s->operands; o && !status; o = o->next)
 		if (o->kind == OPERAND_BLOCK)
 			status = prepare_names(r, o->block, &before);
 	for (const struct operand *o = s->operands; o && !status; o = o->next, i++)
 		status = resolve_operand(r, o, &node->arguments[i]);
 	if (status == STATUS_OK)
-		status = resolve_named_operands(r, s, node, count);
+		status = resolve_named_operands(r, s, node, i - def->inherited);
 	if (status == STATUS_OK)
 		append(tail, node);
 	return status;
@@ -929,13 +956,8 @@ static enum status check_size(struct resolver *r)
 	return STATUS_OK;
 }
 
-static enum status resolve_def(struct resolver *r, const struct statement *s)
+static enum status check_def_name(struct resolver *r, const struct statement *s)
 {
-	if (home_of(r)->def) {
-		diag_at(r->diags, STATUS_CHAIN, r->source, s->span, "def stands inside a def");
-		diag_hint(r->diags, "declare it before that one");
-		return STATUS_CHAIN;
-	}
 	if (op_find(s->name) != OP_COUNT)
 		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is an operation and can't be a def",
 		               s->name);
@@ -943,19 +965,29 @@ static enum status resolve_def(struct resolver *r, const struct statement *s)
 		if (kind != STATEMENT_STAGE && !strcmp(s->name, statement_word((enum statement_kind)kind)))
 			return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span,
 			               "'%s' begins a statement and can't be a def", s->name);
+	return STATUS_OK;
+}
+
+static enum status resolve_def(struct resolver *r, const struct statement *s)
+{
+	enum status status = check_def_name(r, s);
+	if (status)
+		return status;
 	struct def *def = arena_alloc(r->arena, sizeof *def);
 	struct names *scope = arena_alloc(r->arena, sizeof *scope);
 	if (!def || !scope)
 		return fail_memory(r);
 	def->name = s->name;
 	def->names = s->names;
+	const struct def *around = home_of(r)->def;
+	def->inherited = def->count = around ? around->count : 0;
 	for (const struct name_list *n = s->names; n; n = n->next)
 		def->count++;
 	scope->outer = r->scope;
 	scope->def = def;
 	r->scope = scope;
-	enum status status = STATUS_OK;
-	uint32_t i = 0;
+	status = count_inherited(r, def, s->name_span);
+	uint32_t i = (uint32_t)def->inherited;
 	for (const struct name_list *n = s->names; n && status == STATUS_OK; n = n->next, i++) {
 		if (find_in_scope(scope, n->name))
 			status = diag_at(r->diags, STATUS_CHAIN, r->source, n->span, "parameter '%s' is named twice", n->name);

@@ -52,7 +52,7 @@ struct node {
 	struct attrs *attrs;   /* OP */
 	struct ref operand;    /* OP: REF_NONE without; NAME: the value bound (REF_NONE: the current one) */
 	const struct def *def; /* CALL */
-	struct ref *arguments; /* CALL: def->count of them */
+	struct ref *arguments; /* CALL: def->count of them, those inherited as they are at the call */
 	const char *name;      /* NAME */
 	uint32_t variable;     /* NAME */
 	int64_t count;         /* REPEAT */
@@ -67,8 +67,9 @@ struct node {
 
 struct def {
 	const char *name;
-	const struct name_list *names;      /* of its parameters */
-	size_t count;                       /* ... and how many they are */
+	const struct name_list *names;      /* of its own parameters */
+	size_t inherited;                   /* parameters of the defs around it, which come before its own */
+	size_t count;                       /* all of them */
 	uint32_t first_variable, variables; /* those that are local to it */
 	struct node *body;
 	int64_t size;        /* nodes, those of the defs that it calls included, those of block arguments not */
@@ -83,6 +84,8 @@ struct block_policy {
 
 /* Operations of a chain, with its defs written out; of a body, with its loops unrolled. */
 enum { MAX_OPERATIONS = 10000000 };
+/* Parameters that defs within defs inherit, and that calls of them hand on, in all. */
+enum { MAX_INHERITED = 1000000 };
 
 struct chain {
 	const struct source *source;
@@ -105,7 +108,8 @@ struct chain {
 /*
  * Resolves SYNTAX. STATUS_CHAIN with the place and the nearest known name where
  * an operation, a def, a name or an argument is unknown or wrong; STATUS_LIMIT
- * where the defs written out, each loop's body once, are more than MAX_OPERATIONS.
+ * where the defs written out, each loop's body once, are more than MAX_OPERATIONS,
+ * or where those within defs inherit more than MAX_INHERITED.
  */
 enum status chain_resolve(struct chain *chain, const struct syntax *syntax, struct arena *arena, struct diags *diags);
 /* Text of the resolved chain, for --dump chain. */
