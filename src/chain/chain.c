@@ -561,19 +561,21 @@ static enum status prepare_names(struct resolver *r, const struct block *block, 
 /* The option O of a call of DEF, which has no parameter of that name. */
 static enum status unknown_parameter(struct resolver *r, const struct def *def, const struct option *o)
 {
-	const char **names = arena_array(r->arena, def->count, sizeof *names), *list = "";
+	enum { SHOWN = 8 };
+	const size_t own = def->count - def->inherited;
+	const char **names = arena_array(r->arena, own, sizeof *names), *list = "";
 	size_t count = 0;
-	for (const struct name_list *n = def->names; names && list && n; n = n->next) {
-		list = arena_printf(r->arena, "%s%s%s", list, count ? ", " : "", n->name);
+	for (const struct name_list *n = def->names; names && n; n = n->next)
 		names[count++] = n->name;
-	}
+	for (size_t i = 0; list && i < count && count <= SHOWN; i++)
+		list = arena_printf(r->arena, "%s%s%s", list, i ? ", " : "", names[i]);
 	if (!names || !list)
 		return fail_memory(r);
 	diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "'%s' has no operand '%s'", def->name, o->name);
 	const char *near = suggest_nearest(o->name, names, count);
 	if (near)
 		diag_hint(r->diags, "did you mean '%s'?", near);
-	else
+	else if (*list)
 		diag_hint(r->diags, "it is declared as %s(%s)", def->name, list);
 	return STATUS_CHAIN;
 }
@@ -594,29 +596,27 @@ static enum status resolve_named(struct resolver *r, const struct def *def, cons
 	               def->name);
 }
 
-/* The operands of NODE, a call, that S gives by name: all but the first PLACED of the def's own. */
+/* The operands of NODE, a call, that S gives by name: all but the first PLACED, inherited ones among these. */
 static enum status resolve_named_operands(struct resolver *r, const struct statement *s, struct node *node,
                                           size_t placed)
 {
 	const struct def *def = node->def;
 	for (const struct option *o = s->options; o; o = o->next) {
-		size_t i = 0;
-		const struct name_list *n = def->names;
-		for (; n && strcmp(n->name, o->name); n = n->next)
-			i++;
-		if (!n)
+		const size_t *place = dictionary_find(&def->places, o->name);
+		if (!place)
 			return unknown_parameter(r, def, o);
-		if (find_option(s, o->name, o))
-			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "operand '%s' is given twice", o->name);
-		if (i < placed)
+		struct ref *ref = &node->arguments[*place];
+		if (*place < placed)
 			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "'%s' is given by place and by name", o->name);
-		enum status status = resolve_named(r, def, o, &node->arguments[def->inherited + i]);
+		if (ref->kind != REF_NONE)
+			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "operand '%s' is given twice", o->name);
+		enum status status = resolve_named(r, def, o, ref);
 		if (status)
 			return status;
 	}
-	size_t i = 0;
+	size_t i = def->inherited;
 	for (const struct name_list *n = def->names; n; n = n->next, i++)
-		if (i >= placed && !find_option(s, n->name, NULL))
+		if (node->arguments[i].kind == REF_NONE)
 			return diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' needs its %s", def->name, n->name);
 	return STATUS_OK;
 }
@@ -669,7 +669,7 @@ static enum status resolve_call(struct resolver *r, const struct statement *s, c
 	for (const struct operand *o = s->operands; o && !status; o = o->next, i++)
 		status = resolve_operand(r, o, &node->arguments[i]);
 	if (status == STATUS_OK)
-		status = resolve_named_operands(r, s, node, i - def->inherited);
+		status = resolve_named_operands(r, s, node, i);
 	if (status == STATUS_OK)
 		append(tail, node);
 	return status;
@@ -968,6 +968,26 @@ static enum status check_def_name(struct resolver *r, const struct statement *s)
 	return STATUS_OK;
 }
 
+/* Binds DEF's own parameters in the innermost scope, which is DEF's. */
+static enum status bind_parameters(struct resolver *r, struct def *def)
+{
+	size_t *places = arena_array(r->arena, def->count - def->inherited + 1, sizeof *places), i = def->inherited;
+	if (!places)
+		return fail_memory(r);
+	for (const struct name_list *n = def->names; n; n = n->next, i++, places++) {
+		if (find_in_scope(r->scope, n->name))
+			return diag_at(r->diags, STATUS_CHAIN, r->source, n->span, "parameter '%s' is named twice", n->name);
+		*places = i;
+		if (!dictionary_put(&def->places, r->arena, n->name, places))
+			return fail_memory(r);
+		enum status status =
+			bind(r, n->name, (struct ref){.kind = REF_ARGUMENT, .index = (uint32_t)i, .element = NO_INDEX});
+		if (status)
+			return status;
+	}
+	return STATUS_OK;
+}
+
 static enum status resolve_def(struct resolver *r, const struct statement *s)
 {
 	enum status status = check_def_name(r, s);
@@ -987,13 +1007,8 @@ static enum status resolve_def(struct resolver *r, const struct statement *s)
 	scope->def = def;
 	r->scope = scope;
 	status = count_inherited(r, def, s->name_span);
-	uint32_t i = (uint32_t)def->inherited;
-	for (const struct name_list *n = s->names; n && status == STATUS_OK; n = n->next, i++) {
-		if (find_in_scope(scope, n->name))
-			status = diag_at(r->diags, STATUS_CHAIN, r->source, n->span, "parameter '%s' is named twice", n->name);
-		else
-			status = bind(r, n->name, (struct ref){.kind = REF_ARGUMENT, .index = i, .element = NO_INDEX});
-	}
+	if (status == STATUS_OK)
+		status = bind_parameters(r, def);
 	def->first_variable = (uint32_t)r->chain->variable_count;
 	struct node **body = &def->body;
 	if (status == STATUS_OK)

@@ -6,6 +6,7 @@
 #ifndef CHAIN_CHAIN_H
 #define CHAIN_CHAIN_H
 
+#include "base/dictionary.h"
 #include "chain/syntax.h"
 #include "ops/op.h"
 
@@ -68,6 +69,7 @@ struct node {
 struct def {
 	const char *name;
 	const struct name_list *names;      /* of its own parameters */
+	struct dictionary places;           /* of these: where in the arguments each is, a size_t */
 	size_t inherited;                   /* parameters of the defs around it, which come before its own */
 	size_t count;                       /* all of them */
 	uint32_t first_variable, variables; /* those that are local to it */
