@@ -22,7 +22,6 @@
 #include "base/dictionary.h"
 
 #include <string.h>
-#include <strings.h>
 
 struct binding {
 	const char *name;
@@ -165,8 +164,8 @@ static void hint_name(struct resolver *r, const char *name, struct span use)
 		diag_hint(r->diags, "the number is written (%s): without parentheses it is the name of a value", name);
 		return;
 	}
-	if (!strcasecmp(name, "nan") || !strcasecmp(name, "inf") || !strcasecmp(name, "infinity")) {
-		diag_hint(r->diags, "the number is written %s", strcasecmp(name, "nan") ? "inf" : "nan");
+	if (number_word(name)) {
+		diag_hint(r->diags, "the number is written %s", number_word(name));
 		return;
 	}
 	const char *near = NULL;

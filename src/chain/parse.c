@@ -11,6 +11,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "ops/op.h"
 #include "parser.h"
@@ -663,15 +664,17 @@ enum { FORMS = sizeof forms / sizeof *forms };
 /* The form named WORD, or NULL, with a message. */
 static const struct form *find_form(struct parse *parse, const char *word, struct span span)
 {
-	const char *names[FORMS + 2] = {[FORMS] = "nan", [FORMS + 1] = "inf"};
+	const char *names[FORMS], *number = number_word(word);
 	for (int i = 0; i < FORMS; i++) {
 		if (!strcmp(forms[i].name, word))
 			return &forms[i];
 		names[i] = forms[i].name;
 	}
 	diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "unknown initial value '%s'", word);
-	const char *near = suggest_nearest(word, names, FORMS + 2);
-	if (near)
+	const char *near = suggest_nearest(word, names, FORMS);
+	if (number)
+		diag_hint(parse->diags, "the number is written %s", number);
+	else if (near)
 		diag_hint(parse->diags, "did you mean '%s'?", near);
 	else if (!strcmp(word, "pi") || !strcmp(word, "e"))
 		diag_hint(parse->diags, "a constant expression is written in parentheses: (%s)", word);
@@ -812,6 +815,13 @@ const char *statement_word(enum statement_kind kind)
 		[STATEMENT_DEF] = "def",       [STATEMENT_STAGE] = "stage", [STATEMENT_NAME] = "name",
 		[STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",     [STATEMENT_CHECKPOINT] = "checkpoint"};
 	return words[kind];
+}
+
+const char *number_word(const char *word)
+{
+	if (!strcasecmp(word, "inf") || !strcasecmp(word, "infinity"))
+		return "inf";
+	return strcasecmp(word, "nan") ? NULL : "nan";
 }
 
 enum status syntax_parse(struct syntax *syntax, const struct source *source, struct arena *arena, struct diags *diags)

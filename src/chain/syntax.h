@@ -98,6 +98,8 @@ enum statement_kind {
 enum { STATEMENT_COUNT = STATEMENT_CHECKPOINT + 1 };
 /* The word that a statement of KIND begins with; "stage" for those that begin with an operation's or a def's name. */
 const char *statement_word(enum statement_kind kind);
+/* How the number is written that WORD, in other letters or at length, is: "nan" or "inf"; else NULL. */
+const char *number_word(const char *word);
 
 /* A comment: on a line of its own before a statement, or at the end of its line. */
 struct comment {
