@@ -199,10 +199,24 @@ static void put_ports(const struct dumper *d, const struct port *ports, size_t c
 	}
 }
 
+const char *instr_word(enum instr_kind kind)
+{
+	static const char *const words[] = {[INSTR_OP] = "",
+	                                    [INSTR_VJP_V] = "vjp ",
+	                                    [INSTR_VJP_A] = "vjp_operand ",
+	                                    [INSTR_VJP] = "vjp ",
+	                                    [INSTR_ADD] = "add_any",
+	                                    [INSTR_SUM_TO] = "reduce_sum",
+	                                    [INSTR_BROADCAST] = "broadcast",
+	                                    [INSTR_ZERO] = "zeros",
+	                                    [INSTR_ACCUMULATE] = "accumulate",
+	                                    [INSTR_LOOP] = "loop",
+	                                    [INSTR_END] = "end"};
+	return words[kind];
+}
+
 static void put_instr(const struct dumper *d, const struct instr *instr)
 {
-	static const char *const kinds[] = {"",          "vjp ",  "vjp_operand ", "vjp ", "add_any", "reduce_sum",
-	                                    "broadcast", "zeros", "accumulate",   "loop", "end"};
 	const uint32_t outs[] = {instr->out, instr->out_a, instr->out_keep[0], instr->out_keep[1]};
 	const uint32_t ins[] = {instr->g, instr->v, instr->a, instr->y, instr->k, instr->l};
 	bool first = true;
@@ -214,7 +228,7 @@ static void put_instr(const struct dumper *d, const struct instr *instr)
 		}
 	text_printf(&d->text, first ? "" : " = ");
 	bool op = instr->kind <= INSTR_VJP;
-	text_printf(&d->text, "%s%s", kinds[instr->kind], op ? op_table[instr->op].name : "");
+	text_printf(&d->text, "%s%s", instr_word(instr->kind), op ? op_table[instr->op].name : "");
 	if (instr->kind == INSTR_LOOP)
 		text_printf(&d->text, " %lld", (long long)instr->turns);
 	for (size_t i = 0; i < sizeof ins / sizeof *ins; i++)

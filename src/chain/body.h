@@ -127,6 +127,8 @@ uint32_t body_add_value(struct body *body, const struct type *type);
 struct instr *body_add_instr(struct body *body, enum instr_kind kind);
 bool body_add_in(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);
 bool body_add_out(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);
+/* What reports call it; the derivatives' words, and none for an operation, go before an operation's name. */
+const char *instr_word(enum instr_kind kind);
 /* The values that INSTR reads (at most six) and makes (at most four), each list without NO_VALUE. */
 size_t instr_reads(const struct instr *instr, uint32_t reads[6]);
 size_t instr_writes(const struct instr *instr, uint32_t writes[4]);

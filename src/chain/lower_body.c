@@ -66,10 +66,8 @@ struct type lowering_param_type(struct lowering *l, const struct param_ref *ref)
 	struct type type = l->chain->params[ref->param].type;
 	if (l->rows && l->cut && l->cut[ref->param])
 		type.shape.dim[0] = l->rows;
-	int drop = (int)ref->count;
-	type.shape.ndim -= drop;
-	for (int i = 0; drop && i < type.shape.ndim; i++)
-		type.shape.dim[i] = type.shape.dim[i + drop];
+	for (size_t i = 0; i < ref->count; i++)
+		shape_drop_leading(&type.shape);
 	return type;
 }
 

@@ -196,30 +196,16 @@ static void put_edges(struct graph *g)
 	}
 }
 
-static const char *word_of(enum instr_kind kind)
-{
-	static const char *const words[] = {[INSTR_OP] = "",
-	                                    [INSTR_VJP_V] = "vjp ",
-	                                    [INSTR_VJP_A] = "vjp_operand ",
-	                                    [INSTR_VJP] = "vjp ",
-	                                    [INSTR_ADD] = "add_any",
-	                                    [INSTR_SUM_TO] = "reduce_sum",
-	                                    [INSTR_BROADCAST] = "broadcast",
-	                                    [INSTR_ZERO] = "zeros",
-	                                    [INSTR_ACCUMULATE] = "accumulate into ",
-	                                    [INSTR_LOOP] = "loop",
-	                                    [INSTR_END] = "end"};
-	return words[kind];
-}
-
 static void put_node(struct graph *g, const struct instr *instr, const struct end *end)
 {
 	text_put(g->text, "    ");
 	put_end(g->text, end);
-	text_printf(g->text, " [label=\"%s%s\"", word_of(instr->kind),
-	            instr->kind <= INSTR_VJP          ? op_table[instr->op].name
-	            : instr->kind == INSTR_ACCUMULATE ? g->chain->params[instr->param.param].name
-	                                              : "");
+	text_printf(g->text, " [label=\"%s", instr_word(instr->kind));
+	if (instr->kind <= INSTR_VJP)
+		text_put(g->text, op_table[instr->op].name);
+	else if (instr->kind == INSTR_ACCUMULATE)
+		text_printf(g->text, " into %s", g->chain->params[instr->param.param].name);
+	text_put(g->text, "\"");
 	if (end->kind == END_BACKWARD)
 		text_printf(g->text, ", style=\"filled%s\"", instr->recomputed ? ",dashed" : "");
 	text_put(g->text, "];\n");
