@@ -1,6 +1,8 @@
 /*
- * Chunks that double in size up to a bound, filled from the front; a request
- * that is larger than a chunk has one of its own. Nothing moves.
+ * Chunks that double in size up to a bound, filled from the front; a block that
+ * is too large for one has a chunk of its own. Nothing moves but arrays that grow:
+ * those with a chunk of their own in place where the allocator can do it, so that
+ * of a long array there is one copy.
  */
 #include "base/arena.h"
 
@@ -14,7 +16,7 @@
 enum { FIRST_CHUNK = 4096, LARGEST_CHUNK = 1 << 20, ALIGN = 16 };
 
 struct arena_chunk {
-	struct arena_chunk *next;
+	struct arena_chunk *next, *previous;
 	size_t size; /* bytes in all, this header included */
 };
 
@@ -25,48 +27,80 @@ void arena_init(struct arena *arena, const struct allocator *allocator)
 	*arena = (struct arena){.allocator = allocator};
 }
 
+static void put_chunks(struct arena *arena, struct arena_chunk *chunk)
+{
+	while (chunk) {
+		struct arena_chunk *next = chunk->next;
+		allocator_put(arena->allocator, chunk, chunk->size);
+		chunk = next;
+	}
+}
+
 void arena_free(struct arena *arena)
 {
-	while (arena->chunks) {
-		struct arena_chunk *next = arena->chunks->next;
-		allocator_put(arena->allocator, arena->chunks, arena->chunks->size);
-		arena->chunks = next;
-	}
+	put_chunks(arena, arena->chunks);
+	put_chunks(arena, arena->own);
+	arena->chunks = arena->own = NULL;
 	arena->used = 0;
 }
 
-static struct arena_chunk *add_chunk(struct arena *arena, size_t wanted)
+/* CHUNK, or with NULL a new one, of SIZE bytes at the head of LIST; NULL, and CHUNK as it was, where memory is short. */
+static struct arena_chunk *put_chunk(struct arena *arena, struct arena_chunk **list, struct arena_chunk *chunk,
+                                     size_t size)
 {
-	size_t size = arena->chunks ? 2 * arena->chunks->size : FIRST_CHUNK;
-	if (size > LARGEST_CHUNK)
-		size = LARGEST_CHUNK;
-	if (size < wanted)
-		size = wanted;
-	struct arena_chunk *chunk = allocator_get(arena->allocator, size, 1);
-	if (!chunk)
+	const struct allocator *allocator = arena->allocator;
+	struct arena_chunk *made = allocator->resize(allocator->context, chunk, chunk ? chunk->size : 0, size);
+	if (!made) {
+		arena->failed = true;
 		return NULL;
-	chunk->size = size;
-	chunk->next = arena->chunks;
-	arena->chunks = chunk;
-	arena->used = HEADER;
-	return chunk;
+	}
+	if (!chunk)
+		*made = (struct arena_chunk){.next = *list};
+	made->size = size;
+	if (made->next)
+		made->next->previous = made;
+	*(made->previous ? &made->previous->next : list) = made;
+	return made;
+}
+
+/* SIZE with what a block of it takes in a chunk of its own; false where that is too much. */
+static bool own_size(size_t size, size_t *with_header)
+{
+	if (!checked_add(size ? size : 1, HEADER + ALIGN - 1, with_header) || *with_header > SIZE_MAX / 2)
+		return false;
+	*with_header = *with_header / ALIGN * ALIGN;
+	return true;
+}
+
+/* SIZE bytes as they come. */
+static void *take(struct arena *arena, size_t size)
+{
+	size_t own;
+	if (!own_size(size, &own)) {
+		arena->failed = true;
+		return NULL;
+	}
+	if (own > LARGEST_CHUNK) {
+		struct arena_chunk *chunk = put_chunk(arena, &arena->own, NULL, own);
+		return chunk ? (char *)chunk + HEADER : NULL;
+	}
+	const size_t rounded = own - HEADER;
+	if (!arena->chunks || arena->chunks->size - arena->used < rounded) {
+		size_t next = arena->chunks ? 2 * arena->chunks->size : FIRST_CHUNK;
+		next = next > LARGEST_CHUNK ? LARGEST_CHUNK : next;
+		if (!put_chunk(arena, &arena->chunks, NULL, next > own ? next : own))
+			return NULL;
+		arena->used = HEADER;
+	}
+	void *block = (char *)arena->chunks + arena->used;
+	arena->used += rounded;
+	return block;
 }
 
 void *arena_alloc(struct arena *arena, size_t size)
 {
-	size_t rounded;
-	if (!checked_add(size ? size : 1, ALIGN - 1, &rounded) || rounded > SIZE_MAX / 2) {
-		arena->failed = true;
-		return NULL;
-	}
-	rounded = rounded / ALIGN * ALIGN;
-	if ((!arena->chunks || arena->chunks->size - arena->used < rounded) && !add_chunk(arena, HEADER + rounded)) {
-		arena->failed = true;
-		return NULL;
-	}
-	void *block = (char *)arena->chunks + arena->used;
-	arena->used += rounded;
-	return memset(block, 0, rounded);
+	void *block = take(arena, size);
+	return block ? memset(block, 0, size) : NULL;
 }
 
 void *arena_array(struct arena *arena, size_t count, size_t size)
@@ -108,18 +142,32 @@ char *arena_printf(struct arena *arena, const char *format, ...)
 	return text;
 }
 
+/* ARRAY of BYTES, of which USED count, as one of WANTED bytes. */
+static void *enlarge(struct arena *arena, void *array, size_t bytes, size_t used, size_t wanted)
+{
+	size_t old, own;
+	if (own_size(bytes, &old) && own_size(wanted, &own) && old > LARGEST_CHUNK) {
+		struct arena_chunk *chunk = put_chunk(arena, &arena->own, (void *)((char *)array - HEADER), own);
+		return chunk ? (char *)chunk + HEADER : NULL;
+	}
+	void *grown = take(arena, wanted);
+	return grown && used ? memcpy(grown, array, used) : grown;
+}
+
 void *arena_grow(struct arena *arena, void *array, size_t count, size_t *capacity, size_t size)
 {
-	if (count < *capacity) {
-		memset((char *)array + count * size, 0, size);
-		return array;
+	if (count == *capacity) {
+		const size_t wanted = *capacity ? 2 * *capacity : 2;
+		size_t bytes;
+		if (!checked_mul(wanted, size, &bytes)) {
+			arena->failed = true;
+			return NULL;
+		}
+		array = enlarge(arena, array, *capacity * size, count * size, bytes);
+		if (!array)
+			return NULL;
+		*capacity = wanted;
 	}
-	size_t wanted = *capacity ? 2 * *capacity : 2;
-	void *grown = arena_array(arena, wanted, size);
-	if (!grown)
-		return NULL;
-	if (count)
-		memcpy(grown, array, count * size);
-	*capacity = wanted;
-	return grown;
+	memset((char *)array + count * size, 0, size);
+	return array;
 }

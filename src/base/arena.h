@@ -16,7 +16,8 @@ struct arena_chunk;
 struct arena {
 	const struct allocator *allocator;
 	struct arena_chunk *chunks; /* newest first */
-	size_t used;                /* bytes used in the newest */
+	struct arena_chunk *own;    /* those of one block each */
+	size_t used;                /* bytes used in the newest of CHUNKS */
 	bool failed;                /* an allocation has failed: sticky */
 };
 

@@ -152,6 +152,36 @@ START_TEST(arena_text_and_growth)
 }
 END_TEST
 
+/* Two at once, with blocks between: of each there is one copy in the end, and none is lost where memory is short. */
+START_TEST(arena_long_arrays_grow_in_place)
+{
+	enum { COUNT = 100000 };
+	struct item {
+		size_t number[4];
+	} * items[2] = {NULL, NULL};
+	size_t capacity[2] = {0, 0}, wrong = 0;
+	for (size_t i = 0; i < COUNT; i++)
+		for (int k = 0; k < 2; k++) {
+			items[k] = arena_grow(&arena, items[k], i, &capacity[k], sizeof *items[k]);
+			ck_assert_ptr_nonnull(items[k]);
+			wrong += items[k][i].number[3] != 0;
+			items[k][i].number[3] = 2 * i + (size_t)k;
+			if (i % 1000 == 0)
+				ck_assert_ptr_nonnull(arena_alloc(&arena, 100));
+		}
+	ck_assert_uint_lt(counts.live, (capacity[0] + capacity[1]) * sizeof **items + (5 << 20));
+	counts.fail_at = counts.requests + 1;
+	const size_t before = capacity[0];
+	ck_assert_ptr_null(arena_grow(&arena, items[0], before, &capacity[0], sizeof **items));
+	ck_assert_uint_eq(capacity[0], before);
+	ck_assert(arena.failed);
+	for (size_t i = 0; i < COUNT; i++)
+		for (int k = 0; k < 2; k++)
+			wrong += items[k][i].number[3] != 2 * i + (size_t)k;
+	ck_assert_uint_eq(wrong, 0);
+}
+END_TEST
+
 /* Against a list that is searched from its end; names of one letter to four, so that many come again. */
 START_TEST(dictionaries_tell_what_was_put_last)
 {
@@ -617,6 +647,7 @@ int main(void)
 	tcase_add_test(tcase, arena_blocks_are_aligned_zeroed_and_apart);
 	tcase_add_test(tcase, arena_refuses_what_overflows);
 	tcase_add_test(tcase, arena_text_and_growth);
+	tcase_add_test(tcase, arena_long_arrays_grow_in_place);
 	tcase_add_test(tcase, dictionaries_tell_what_was_put_last);
 	tcase_add_test(tcase, a_dictionary_that_cannot_grow_is_as_before);
 	tcase_add_test(tcase, lines_of_a_source);
