@@ -19,8 +19,42 @@
 
 enum { BLOCK_BYTES = 24 << 10, LEAST_BLOCK = 256, MOST_BLOCK = 4096, MOST_FILLS = 8, UNROLLED_STEPS = 32 };
 
-/* The most that an instruction adds to a draft. */
-enum { INSTR_MICROS = 3, INSTR_REGISTERS = 9, CARRY_MICROS = 4, CARRY_REGISTERS = 4 };
+/* The most that a carry of a loop adds to a draft. */
+enum { CARRY_MICROS = 4, CARRY_REGISTERS = 4 };
+
+/* The type of what INSTR walks: its inputs are of it, or broadcast to it. */
+static const struct type *walked_type(const struct compiler *c, const struct instr *instr)
+{
+	uint32_t made[4];
+	if (instr->of_y && instr->kind != INSTR_ADD && instr->kind != INSTR_ZERO && instr->kind != INSTR_BROADCAST)
+		return instr->of_y;
+	(void)instr_writes(instr, made);
+	return c->body->values[made[0]].type;
+}
+
+static bool is_broadcast(const struct compiler *c, uint32_t value, const struct type *to)
+{
+	return value != NO_VALUE && !shape_equal(&c->body->values[value].type->shape, &to->shape);
+}
+
+/* The most that INSTR adds: itself, what is broadcast for it, and what it makes, be it wanted or not. */
+static void most_of(const struct compiler *c, const struct instr *instr, size_t *micros, size_t *registers)
+{
+	uint32_t made[4];
+	const size_t makes = instr_writes(instr, made);
+	size_t fills = 0;
+	if (makes && instr->kind != INSTR_LOOP && instr->kind != INSTR_END) {
+		const struct type *to = walked_type(c, instr);
+		fills = (size_t)is_broadcast(c, instr->v, to) + (size_t)is_broadcast(c, instr->a, to);
+	}
+	*micros = 1 + fills;
+	const bool keeps = instr->out_keep[0] != NO_VALUE || instr->out_keep[1] != NO_VALUE;
+	*registers = fills + (keeps ? 1 + MAX_KEEPS : makes);
+	if (instr->kind == INSTR_LOOP) {
+		*micros += CARRY_MICROS * (size_t)instr->carry_count;
+		*registers += CARRY_REGISTERS * (size_t)instr->carry_count;
+	}
+}
 
 bool draft_reserve(struct compiler *c)
 {
@@ -34,13 +68,11 @@ bool draft_reserve(struct compiler *c)
 		if (c->group[i] != group)
 			micros = registers = 0;
 		group = c->group[i];
-		micros += INSTR_MICROS;
-		registers += INSTR_REGISTERS;
-		if (instr->kind == INSTR_LOOP) {
-			loops++;
-			micros += CARRY_MICROS * (size_t)instr->carry_count;
-			registers += CARRY_REGISTERS * (size_t)instr->carry_count;
-		}
+		size_t more_micros, more_registers;
+		most_of(c, instr, &more_micros, &more_registers);
+		micros += more_micros;
+		registers += more_registers;
+		loops += instr->kind == INSTR_LOOP;
 		d->micro_limit = micros > d->micro_limit ? micros : d->micro_limit;
 		d->register_limit = registers > d->register_limit ? (uint32_t)registers : d->register_limit;
 	}
@@ -60,6 +92,7 @@ bool draft_reserve(struct compiler *c)
 
 static struct micro *add_micro(struct draft *d, enum micro_kind kind)
 {
+	assert(d->micro_count < d->micro_limit);
 	struct micro *micro = &d->micros[d->micro_count++];
 	*micro = (struct micro){.kind = kind, .scalar_entry = -1};
 	return micro;
@@ -69,6 +102,7 @@ static struct micro *add_micro(struct draft *d, enum micro_kind kind)
 
 static uint32_t add_register(struct draft *d, uint8_t shift, bool bits)
 {
+	assert(d->register_count < d->register_limit);
 	d->registers[d->register_count] = (struct draft_register){.shift = shift, .bits = bits};
 	return d->register_count++;
 }
@@ -130,16 +164,6 @@ static struct arg filled(struct compiler *c, uint32_t value, const struct type *
 	return micro->out;
 }
 
-/* The type of what INSTR walks: its inputs are of it, or broadcast to it. */
-static const struct type *walked_type(const struct compiler *c, const struct instr *instr)
-{
-	uint32_t made[4];
-	if (instr->of_y && instr->kind != INSTR_ADD && instr->kind != INSTR_ZERO && instr->kind != INSTR_BROADCAST)
-		return instr->of_y;
-	(void)instr_writes(instr, made);
-	return c->body->values[made[0]].type;
-}
-
 static bool is_binary(const struct instr *instr)
 {
 	return instr->kind <= INSTR_VJP_A && op_table[instr->op].class == OP_CLASS_BINARY;
@@ -151,11 +175,6 @@ static bool is_scalar_operand(const struct compiler *c, const struct instr *inst
 	const struct value *values = c->body->values;
 	return is_binary(instr) && instr->a != NO_VALUE && shape_count(&values[instr->a].type->shape) == 1 &&
 	       (c->array[instr->a] || values[instr->a].from != FROM_INSTR) && shape_count(&to->shape) != 1;
-}
-
-static bool is_broadcast(const struct compiler *c, uint32_t value, const struct type *to)
-{
-	return value != NO_VALUE && !shape_equal(&c->body->values[value].type->shape, &to->shape);
 }
 
 /* The input VALUE of an instruction that walks TO: whole, or broadcast. */
