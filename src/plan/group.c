@@ -343,6 +343,120 @@ static void close_loop(struct compiler *c, const struct instr *loop, size_t begi
 	}
 }
 
+enum { MICRO_ARGS = 9 };
+
+static void micro_args(struct micro *m, struct arg *args[MICRO_ARGS])
+{
+	struct arg *all[MICRO_ARGS] = {&m->v, &m->a, &m->y, &m->k, &m->l, &m->g, &m->out, &m->keep[0], &m->keep[1]};
+	memcpy(args, all, sizeof all);
+}
+
+/* Copies at the ends of loops. */
+
+static bool same_place(const struct arg *a, const struct arg *b)
+{
+	return a->kind == ARG_REGISTER && b->kind == ARG_REGISTER && a->index == b->index;
+}
+
+/* After micros have moved. */
+static void move_matches(struct draft *d)
+{
+	for (size_t i = 0; i < d->micro_count; i++)
+		if (d->micros[i].kind == MICRO_LOOP || d->micros[i].kind == MICRO_END)
+			d->micros[i].match = d->moved[d->micros[i].match];
+}
+
+static bool touches(struct micro *m, const struct arg *reg)
+{
+	struct arg *args[MICRO_ARGS];
+	bool touched = false;
+	micro_args(m, args);
+	for (size_t a = 0; a < MICRO_ARGS; a++)
+		touched |= same_place(args[a], reg);
+	return touched;
+}
+
+/*
+ * The micro in the body of the loop at BEGIN that makes what the copy at AT hands to the
+ * next turn, where it may make it in that place: no micro after it has to do with what
+ * this turn was handed. Else NULL.
+ */
+static struct micro *maker_of_copied(struct draft *d, size_t begin, size_t at)
+{
+	const struct micro *copy = &d->micros[at];
+	int depth = 0;
+	if (copy->v.kind != ARG_REGISTER || copy->out.kind != ARG_REGISTER)
+		return NULL;
+	for (size_t i = at; --i > begin;) {
+		struct micro *m = &d->micros[i];
+		if (m->kind == MICRO_LOOP || m->kind == MICRO_END)
+			depth += m->kind == MICRO_END ? 1 : -1;
+		else if (same_place(&m->out, &copy->v))
+			return depth == 0 ? m : NULL;
+		else if (touches(m, &copy->out))
+			return NULL;
+	}
+	return NULL;
+}
+
+/* Whether REG is what a copy before the loop at BEGIN is put into: carried, and of before it in the order of registers. */
+static bool is_carried(const struct draft *d, size_t begin, const struct arg *reg)
+{
+	while (begin-- > 0 && d->micros[begin].kind == MICRO_COPY)
+		if (same_place(&d->micros[begin].out, reg))
+			return true;
+	return false;
+}
+
+/* Whether the copy at AT hands on what the loop at BEGIN carries, to the next turn, and of what is not carried itself. */
+static bool ends_turn(const struct draft *d, size_t begin, size_t at)
+{
+	const struct micro *copy = &d->micros[at];
+	while (at < d->micro_count && d->micros[at].kind == MICRO_COPY)
+		at++;
+	return d->micros[at].kind == MICRO_END && is_carried(d, begin, &copy->out) && !is_carried(d, begin, &copy->v);
+}
+
+/* What MADE makes, if there is such, lies where COPY would take it, to the end of the turn: COPY then copies it to itself. */
+static void make_in_place(struct micro *made, struct micro *copy)
+{
+	const struct arg from = copy->v, to = copy->out;
+	if (!made)
+		return;
+	made->single &= copy->single;
+	for (struct micro *m = made; m <= copy || m->kind == MICRO_COPY; m++) {
+		struct arg *args[MICRO_ARGS];
+		micro_args(m, args);
+		for (size_t a = 0; a < MICRO_ARGS; a++)
+			if (same_place(args[a], &from))
+				*args[a] = to;
+	}
+}
+
+/* Leaves out the copies at the ends of loops of what can be made in its place at once. */
+static void join_copies(struct draft *d)
+{
+	size_t open[MAX_LOOPS], count = 0;
+	int depth = 0;
+	for (size_t i = 0; i < d->micro_count; i++) {
+		struct micro *m = &d->micros[i];
+		if (m->kind == MICRO_LOOP)
+			open[depth++] = i;
+		else if (m->kind == MICRO_END)
+			depth--;
+		else if (m->kind == MICRO_COPY && depth > 0 && ends_turn(d, open[depth - 1], i))
+			make_in_place(maker_of_copied(d, open[depth - 1], i), m);
+	}
+	for (size_t i = 0; i < d->micro_count; i++) {
+		const struct micro *m = &d->micros[i];
+		d->moved[i] = (uint32_t)count;
+		if (m->kind != MICRO_COPY || !same_place(&m->v, &m->out))
+			d->micros[count++] = *m;
+	}
+	d->micro_count = count;
+	move_matches(d);
+}
+
 /* Places of registers: a linear scan over the micros, loops widened. */
 
 static void note_touch(struct draft *d, const struct arg *arg, size_t at, const size_t *open, int depth)
@@ -361,14 +475,6 @@ static void note_touch(struct draft *d, const struct arg *arg, size_t at, const 
 			r->end = end > r->end ? end : r->end;
 			break;
 		}
-}
-
-enum { MICRO_ARGS = 9 };
-
-static void micro_args(struct micro *m, struct arg *args[MICRO_ARGS])
-{
-	struct arg *all[MICRO_ARGS] = {&m->v, &m->a, &m->y, &m->k, &m->l, &m->g, &m->out, &m->keep[0], &m->keep[1]};
-	memcpy(args, all, sizeof all);
 }
 
 static void find_lives(struct draft *d)
@@ -487,11 +593,6 @@ static bool is_cheap(const struct micro *m)
 	bool simple = m->kind == MICRO_FORWARD && op_runs_in_registers(m->op) && m->scalar_entry < 0 &&
 	              (op_table[m->op].class == OP_CLASS_UNARY || m->form == 1);
 	return simple || m->kind == MICRO_COPY;
-}
-
-static bool same_place(const struct arg *a, const struct arg *b)
-{
-	return a->kind == ARG_REGISTER && b->kind == ARG_REGISTER && a->index == b->index;
 }
 
 struct run_builder {
@@ -617,10 +718,8 @@ static bool make_runs(struct compiler *c)
 			d->moved[i] = (uint32_t)count;
 		count++;
 	}
-	for (size_t i = 0; i < count; i++)
-		if (d->micros[i].kind == MICRO_LOOP || d->micros[i].kind == MICRO_END)
-			d->micros[i].match = d->moved[d->micros[i].match];
 	d->micro_count = count;
+	move_matches(d);
 	return true;
 }
 
@@ -709,7 +808,8 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 	draft_begin(d);
 	fill_first(c, first, end);
 	add_micros(c, first, end);
-	size_t names = d->micro_count;
+	const size_t names = d->micro_count;
+	join_copies(d);
 	int64_t period = mark_once(d);
 	place_registers(d);
 	if (!make_runs(c))
