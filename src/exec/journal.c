@@ -30,7 +30,7 @@ static const struct {
 	[JOURNAL_PARAMS] = {"params", "other params"},
 	[JOURNAL_INPUT] = {"input", "another input"},
 };
-enum { LINE_MOST = 8192, JOURNAL_MOST = 64 << 20 };
+enum { LINE_MOST = 8192 };
 
 static enum status failed(const struct journal *journal, struct diags *diags, const char *what)
 {
@@ -82,7 +82,9 @@ void journal_finish(struct journal *journal)
 		(void)fdatasync(journal->fd);
 }
 
-/* Reading. */
+/* Reading: by blocks, for a line is added for each state and a run may have any number of them. */
+
+enum { BLOCK = 64 << 10 };
 
 struct reading {
 	struct journal *journal;
@@ -90,34 +92,74 @@ struct reading {
 	struct spill *spill;
 	struct arena *arena;
 	struct diags *diags;
-	const char *text;
-	size_t at, length;
-	bool finished; /* the run has given all, and was killed while it removed the files */
+	char *block;         /* BLOCK bytes of the file, or fewer: */
+	size_t used, length; /* of lines that are done with, and in all */
+	int64_t at;          /* of the next line, in the file */
+	bool finished;       /* the run has given all, and was killed while it removed the files */
 };
 
-/* Whether the last line says that the run was done. */
-static bool is_finished(const char *text, size_t length)
+/* Reads up to SIZE bytes from OFFSET on; fewer, *GOT, at the end alone. */
+static enum status read_at(const struct reading *r, char *to, size_t size, int64_t offset, size_t *got)
 {
-	char line[64];
+	for (*got = 0; *got < size;) {
+		ssize_t n = pread(r->journal->fd, to + *got, size - *got, (off_t)offset + (off_t)*got);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return failed(r->journal, r->diags, "read");
+		if (n == 0)
+			break;
+		*got += (size_t)n;
+	}
+	return STATUS_OK;
+}
+
+/* Whether the last line says that the run was done. */
+static enum status find_finished(struct reading *r, int64_t length)
+{
+	char line[64], last[64];
+	size_t got;
 	int size = snprintf(line, sizeof line, "\n%s :%016" PRIx64 "\n", last_line,
 	                    hash_bytes(HASH_START, last_line, strlen(last_line)));
-	return length >= (size_t)size && !memcmp(text + length - (size_t)size, line, (size_t)size);
+	if (length < size)
+		return STATUS_OK;
+	enum status status = read_at(r, last, (size_t)size, length - size, &got);
+	r->finished = !status && got == (size_t)size && !memcmp(last, line, got);
+	return status;
 }
 
 static enum status wrong(const struct reading *r, const char *what)
 {
-	enum status status = diag_file(r->diags, STATUS_DATA, r->journal->path, (int64_t)r->at, "%s", what);
+	enum status status = diag_file(r->diags, STATUS_DATA, r->journal->path, r->at, "%s", what);
 	diag_hint(r->diags, "remove it to begin anew");
+	return status;
+}
+
+/* Moves what is left of the block to its front, and fills it up. */
+static enum status fill_block(struct reading *r)
+{
+	size_t got, left = r->length - r->used;
+	memmove(r->block, r->block + r->used, left);
+	enum status status = read_at(r, r->block + left, BLOCK - left, r->at + (int64_t)left, &got);
+	r->used = 0;
+	r->length = left + (status ? 0 : got);
 	return status;
 }
 
 /* The next whole line without its checksum, in LINE; *END at the last, whole or not. */
 static enum status next_line(struct reading *r, char line[LINE_MOST], bool *end)
 {
-	const char *from = r->text + r->at, *stop = memchr(from, '\n', r->length - r->at);
+	const char *from = r->block + r->used, *stop = memchr(from, '\n', r->length - r->used);
+	if (!stop) {
+		enum status status = fill_block(r);
+		if (status)
+			return status;
+		from = r->block;
+		stop = memchr(from, '\n', r->length);
+	}
 	*end = !stop;
-	if (!stop)
-		return STATUS_OK;
+	if (!stop) /* no line of ours fills a block */
+		return r->length < BLOCK ? STATUS_OK : wrong(r, "this is no journal of ckptc");
 	size_t length = (size_t)(stop - from);
 	enum { SUM = 18 }; /* " :" and 16 digits */
 	if (length < SUM || length - SUM >= LINE_MOST || memchr(from, '\0', length))
@@ -128,7 +170,8 @@ static enum status next_line(struct reading *r, char line[LINE_MOST], bool *end)
 	snprintf(sum, sizeof sum, " :%016" PRIx64, hash_bytes(HASH_START, line, length - SUM));
 	if (memcmp(from + length - SUM, sum, SUM) != 0)
 		return wrong(r, "this is no journal of ckptc, or it has been changed");
-	r->at += length + 1;
+	r->used += length + 1;
+	r->at += (int64_t)length + 1;
 	return STATUS_OK;
 }
 
@@ -136,16 +179,19 @@ static enum status next_line(struct reading *r, char line[LINE_MOST], bool *end)
 static enum status read_head(struct reading *r, bool *end)
 {
 	char line[LINE_MOST], wanted[64];
+	enum status status = fill_block(r);
+	if (status)
+		return status;
 	size_t seen = r->length < strlen(first_line) ? r->length : strlen(first_line);
-	if (memcmp(r->text, first_line, seen) != 0) /* what is not ours is not written over */
+	if (memcmp(r->block, first_line, seen) != 0) /* what is not ours is not written over */
 		return diag_file(r->diags, STATUS_DATA, r->journal->path, 0, "this is no journal of ckptc");
-	enum status status = next_line(r, line, end);
+	status = next_line(r, line, end);
 	if (status || *end)
 		return status;
 	if (strcmp(line, first_line) != 0)
 		return wrong(r, "this is no journal of ckptc");
 	for (int i = 0; i < JOURNAL_PARTS; i++) {
-		size_t at = r->at;
+		const int64_t at = r->at;
 		status = next_line(r, line, end);
 		if (status || *end)
 			return status;
@@ -153,8 +199,8 @@ static enum status read_head(struct reading *r, bool *end)
 		if (!strcmp(line, wanted) || r->finished)
 			continue;
 		r->at = at;
-		enum status refused = diag_file(r->diags, STATUS_DATA, r->journal->path, (int64_t)at,
-		                                "the journal is of a run with %s", parts[i].text);
+		enum status refused =
+			diag_file(r->diags, STATUS_DATA, r->journal->path, at, "the journal is of a run with %s", parts[i].text);
 		diag_hint(r->diags, "give what it was given, or remove the journal to begin anew");
 		return refused;
 	}
@@ -197,31 +243,22 @@ static enum status read_blobs(struct reading *r)
 	}
 }
 
-static enum status read_text(struct journal *journal, char **text, size_t *length, struct arena *arena,
-                             struct diags *diags)
+static enum status read_all(struct reading *r)
 {
 	struct stat st;
+	const struct journal *journal = r->journal;
 	if (fstat(journal->fd, &st))
-		return failed(journal, diags, "read");
+		return failed(journal, r->diags, "read");
 	if (!S_ISREG(st.st_mode))
-		return diag_file(diags, STATUS_IO, journal->path, -1, "is no regular file: a journal must outlive its run");
-	if (st.st_size > JOURNAL_MOST)
-		return diag_file(diags, STATUS_DATA, journal->path, -1, "this is no journal of ckptc");
-	*length = 0;
-	*text = arena_alloc(arena, (size_t)st.st_size + 1);
-	if (!*text)
-		return diag_memory(diags);
-	while (*length < (size_t)st.st_size) {
-		ssize_t n = pread(journal->fd, *text + *length, (size_t)st.st_size - *length, (off_t)*length);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return failed(journal, diags, "read");
-		if (n == 0)
-			break;
-		*length += (size_t)n;
-	}
-	return STATUS_OK;
+		return diag_file(r->diags, STATUS_IO, journal->path, -1, "is no regular file: a journal must outlive its run");
+	r->block = arena_alloc(r->arena, BLOCK);
+	if (!r->block)
+		return diag_memory(r->diags);
+	bool end = false;
+	enum status status = find_finished(r, (int64_t)st.st_size);
+	if (status == STATUS_OK)
+		status = read_head(r, &end);
+	return status || end || r->finished ? status : read_blobs(r);
 }
 
 /* Opening. */
@@ -293,15 +330,7 @@ enum status journal_open(struct journal *journal, const char *path, const char *
 		return errno == EWOULDBLOCK ? diag_file(diags, STATUS_IO, path, -1, "another process has this journal")
 		                            : failed(journal, diags, "lock");
 	struct reading reading = {.journal = journal, .identity = identity, .spill = spill, .arena = arena, .diags = diags};
-	char *text = NULL;
-	bool end = false;
-	enum status status = read_text(journal, &text, &reading.length, arena, diags);
-	reading.text = text;
-	reading.finished = status == STATUS_OK && is_finished(text, reading.length);
-	if (status == STATUS_OK)
-		status = read_head(&reading, &end);
-	if (status == STATUS_OK && !end && !reading.finished)
-		status = read_blobs(&reading);
+	enum status status = read_all(&reading);
 	if (status)
 		return status;
 	if (journal->spill_path && !journal->goes_on)

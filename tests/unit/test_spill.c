@@ -230,6 +230,58 @@ START_TEST(done_but_not_removed)
 }
 END_TEST
 
+/* A journal in a folder of its own, with one state; it is closed, as where the run is killed. */
+static void make_journal(const char *folder, const char *path, const struct journal_identity *identity)
+{
+	struct journal journal;
+	struct spill_piece pieces[2];
+	spill_close(&spill);
+	ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
+	ck_assert(!journal_open(&journal, path, folder, 0, identity, &spill, &arena, &diags));
+	pieces_of(states[0], pieces);
+	ck_assert(!spill_write_at_once(&spill, JOURNAL_STATES, pieces, 2, &diags));
+	journal_close(&journal, false);
+	spill_close(&spill);
+	ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
+}
+
+/* Adds the last line of PATH to it again until it has SIZE bytes. */
+static void lengthen(const char *path, size_t size)
+{
+	char text[4096], lines[16384];
+	FILE *file = fopen(path, "r+");
+	ck_assert(file != NULL);
+	size_t length = fread(text, 1, sizeof text - 1, file), count = 0;
+	text[length - 1] = '\0';
+	const char *last = strrchr(text, '\n') + 1;
+	while (count + strlen(last) + 1 < sizeof lines)
+		count += (size_t)sprintf(lines + count, "%s\n", last);
+	for (size_t done = length; done < size; done += count)
+		ck_assert(fwrite(lines, 1, count, file) == count);
+	ck_assert(fclose(file) == 0);
+}
+
+/* Whatever a run has written it can go on from: a line for each of more than a million states. */
+START_TEST(a_journal_of_any_length)
+{
+	const struct journal_identity identity = {{1, 2, 3}};
+	struct journal journal;
+	struct spill_piece pieces[2];
+	char folder[] = "/tmp/ckptc-test-XXXXXX", path[64];
+	ck_assert(mkdtemp(folder) != NULL);
+	snprintf(path, sizeof path, "%s/journal", folder);
+	make_journal(folder, path, &identity);
+	lengthen(path, (size_t)65 << 20);
+	ck_assert(!journal_open(&journal, path, folder, 0, &identity, &spill, &arena, &diags));
+	ck_assert(journal.goes_on && journal.last_state == 0);
+	pieces_of(got, pieces);
+	ck_assert(!spill_read(&spill, JOURNAL_STATES, pieces, 2, &diags));
+	ck_assert(!memcmp(got, states[0], STATE));
+	journal_close(&journal, true);
+	ck_assert_msg(rmdir(folder) == 0, "something is left in %s", folder);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("spill");
@@ -244,6 +296,7 @@ int main(void)
 	tcase_add_test(tcase, room_is_asked_for);
 	tcase_add_test(tcase, folders_that_are_none);
 	tcase_add_test(tcase, done_but_not_removed);
+	tcase_add_test(tcase, a_journal_of_any_length);
 	suite_add_tcase(suite, tcase);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
