@@ -317,20 +317,42 @@ static enum status go_on(struct journal *journal, const struct reading *r, struc
 	return ftruncate(journal->fd, (off_t)r->at) ? failed(journal, diags, "write") : STATUS_OK;
 }
 
+/* Whether PATH names what is open; another run may have removed that, and its lock keeps no one off. */
+static bool is_at_path(const struct journal *journal)
+{
+	struct stat held, named;
+	return !fstat(journal->fd, &held) && !stat(journal->path, &named) && held.st_ino == named.st_ino &&
+	       held.st_dev == named.st_dev;
+}
+
+/* Opens the file and locks it. */
+static enum status lock(struct journal *journal, struct diags *diags)
+{
+	for (;;) {
+		journal->fd = io_lift(open(journal->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600));
+		if (journal->fd < 0)
+			return failed(journal, diags, "open");
+		if (flock(journal->fd, LOCK_EX | LOCK_NB))
+			return errno == EWOULDBLOCK
+			           ? diag_file(diags, STATUS_IO, journal->path, -1, "another process has this journal")
+			           : failed(journal, diags, "lock");
+		if (is_at_path(journal))
+			return STATUS_OK;
+		close(journal->fd);
+	}
+}
+
 enum status journal_open(struct journal *journal, const char *path, const char *directory, int64_t wanted,
                          const struct journal_identity *identity, struct spill *spill, struct arena *arena,
                          struct diags *diags)
 {
 	*journal =
 		(struct journal){.path = path, .spill_fd = -1, .number = -1, .point_slot = -1, .next = -1, .last_state = -1};
-	journal->fd = io_lift(open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600));
-	if (journal->fd < 0)
-		return failed(journal, diags, "open");
-	if (flock(journal->fd, LOCK_EX | LOCK_NB))
-		return errno == EWOULDBLOCK ? diag_file(diags, STATUS_IO, path, -1, "another process has this journal")
-		                            : failed(journal, diags, "lock");
+	enum status status = lock(journal, diags);
+	if (status)
+		return status;
 	struct reading reading = {.journal = journal, .identity = identity, .spill = spill, .arena = arena, .diags = diags};
-	enum status status = read_all(&reading);
+	status = read_all(&reading);
 	if (status)
 		return status;
 	if (journal->spill_path && !journal->goes_on)

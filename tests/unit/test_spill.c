@@ -1,12 +1,15 @@
 /* States on disk: what is written is read back, or it is told what is wrong with it. */
 #include "exec/journal.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "asserts.h"
@@ -282,6 +285,38 @@ START_TEST(a_journal_of_any_length)
 }
 END_TEST
 
+static const char *removed_before_lock; /* as by a run that ends between another's open and its lock */
+
+int flock(int fd, int operation)
+{
+	if (removed_before_lock)
+		unlink(removed_before_lock);
+	removed_before_lock = NULL;
+	return (int)syscall(SYS_flock, fd, operation);
+}
+
+START_TEST(a_journal_that_is_removed_as_it_is_opened)
+{
+	const struct journal_identity identity = {{1, 2, 3}};
+	struct journal journal;
+	char folder[] = "/tmp/ckptc-test-XXXXXX", path[64];
+	ck_assert(mkdtemp(folder) != NULL);
+	snprintf(path, sizeof path, "%s/journal", folder);
+	make_journal(folder, path, &identity);
+	removed_before_lock = path;
+	ck_assert(!journal_open(&journal, path, folder, 0, &identity, &spill, &arena, &diags));
+	ck_assert(!removed_before_lock && !journal.goes_on);
+	ck_assert_msg(access(path, F_OK) == 0, "what the run writes can't be found again");
+	journal_close(&journal, true);
+	struct dirent *entry;
+	DIR *listing = opendir(folder);
+	while ((entry = readdir(listing))) /* the spill file of the journal that was removed */
+		unlinkat(dirfd(listing), entry->d_name, 0);
+	closedir(listing);
+	ck_assert(rmdir(folder) == 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("spill");
@@ -297,6 +332,7 @@ int main(void)
 	tcase_add_test(tcase, folders_that_are_none);
 	tcase_add_test(tcase, done_but_not_removed);
 	tcase_add_test(tcase, a_journal_of_any_length);
+	tcase_add_test(tcase, a_journal_that_is_removed_as_it_is_opened);
 	suite_add_tcase(suite, tcase);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
