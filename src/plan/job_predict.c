@@ -21,9 +21,10 @@ struct shortening {
 
 static bool shorten(const struct job *job, int64_t steps, struct shortening *s)
 {
-	*s = (struct shortening){.policy = job->scheduled};
-	int64_t period = job->scheduled.number, length = job->scheduled.length > 1 ? job->scheduled.length : 1;
-	switch (job->scheduled.kind) {
+	const struct policy policy = policy_on_steps(&job->scheduled, steps);
+	*s = (struct shortening){.policy = policy};
+	int64_t period = policy.number, length = policy.length > 1 ? policy.length : 1;
+	switch (policy.kind) {
 	case POLICY_save_all:
 		s->first = s->stride = 64;
 		break;
@@ -43,8 +44,8 @@ static bool shorten(const struct job *job, int64_t steps, struct shortening *s)
 		return false;
 	}
 	int64_t last = s->first + (SHORT_CHAINS - 1) * s->stride;
-	return job->scheduled.max_checkpoints == 0 && last < steps / 2 &&
-	       (job->scheduled.kind == POLICY_revolve || (steps - s->first) % (s->stride / 2 > 0 ? s->stride / 2 : 1) == 0);
+	return policy.max_checkpoints == 0 && last < steps / 2 &&
+	       (policy.kind == POLICY_revolve || (steps - s->first) % (s->stride / 2 > 0 ? s->stride / 2 : 1) == 0);
 }
 
 static enum status predict_short(struct job *job, const struct job_options *options, const struct tile_plan *tile,

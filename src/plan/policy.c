@@ -315,31 +315,44 @@ static int64_t snapshots_of(const struct policy *policy)
 	return fewer ? policy->max_checkpoints : policy->number;
 }
 
+struct policy policy_on_steps(const struct policy *policy, int64_t steps)
+{
+	const int64_t all = steps > 0 ? steps : 1;
+	struct policy made = *policy;
+	const bool counts = argument_kinds[policy->kind] == COUNT || argument_kinds[policy->kind] == NUMBER;
+	if (counts && made.number > all)
+		made.number = all;
+	if (made.max_checkpoints > all)
+		made.max_checkpoints = all;
+	return made;
+}
+
 enum status policy_schedule(const struct policy *policy, const struct step_costs *costs,
                             const struct allocator *allocator, struct schedule **schedule, struct diags *diags)
 {
 	struct emit_context context = {allocator, diags, schedule};
 	int64_t steps = costs->steps, all = steps > 0 ? steps : 1;
+	const struct policy made = policy_on_steps(policy, steps);
 	*schedule = NULL;
-	switch (policy->kind) {
+	switch (made.kind) {
 	case POLICY_every:
-		return segments_schedule(&context, steps, policy->number, policy->max_checkpoints);
+		return segments_schedule(&context, steps, made.number, made.max_checkpoints);
 	case POLICY_sqrt:
-		return segments_schedule(&context, steps, square_root_up(steps), policy->max_checkpoints);
+		return segments_schedule(&context, steps, square_root_up(steps), made.max_checkpoints);
 	case POLICY_recursive:
 		return recursive_schedule(&context, steps);
 	case POLICY_revolve:
-		return revolve_parts_schedule(&context, steps, policy->length ? policy->length : 1, snapshots_of(policy));
+		return revolve_parts_schedule(&context, steps, made.length ? made.length : 1, snapshots_of(&made));
 	case POLICY_online:
-		return online_schedule(&context, steps, snapshots_of(policy));
+		return online_schedule(&context, steps, snapshots_of(&made));
 	case POLICY_disk_revolve:
-		return disk_revolve_schedule(&context, costs, snapshots_of(policy));
+		return disk_revolve_schedule(&context, costs, snapshots_of(&made));
 	case POLICY_auto:
-		if (policy->number <= 0)
+		if (made.number <= 0)
 			return segments_schedule(&context, steps, all, 0);
-		return budget_schedule(&context, costs, policy->number, "--memory ");
+		return budget_schedule(&context, costs, made.number, "--memory ");
 	case POLICY_budget:
-		return budget_schedule(&context, costs, policy->number, "budget:");
+		return budget_schedule(&context, costs, made.number, "budget:");
 	default:
 		/* By value the chain is one region, recorded and turned back as a whole. */
 		return segments_schedule(&context, steps, all, 0);
@@ -348,17 +361,18 @@ enum status policy_schedule(const struct policy *policy, const struct step_costs
 
 int64_t policy_evaluations(const struct policy *policy, int64_t steps)
 {
-	switch (policy->kind) {
+	const struct policy made = policy_on_steps(policy, steps);
+	switch (made.kind) {
 	case POLICY_save_all:
 		return steps;
 	case POLICY_every:
-		return segments_evaluations(steps, policy->number, policy->max_checkpoints);
+		return segments_evaluations(steps, made.number, made.max_checkpoints);
 	case POLICY_sqrt:
-		return segments_evaluations(steps, square_root_up(steps), policy->max_checkpoints);
+		return segments_evaluations(steps, square_root_up(steps), made.max_checkpoints);
 	case POLICY_recursive:
 		return recursive_evaluations(steps);
 	case POLICY_revolve:
-		return revolve_parts_evaluations(steps, policy->length ? policy->length : 1, snapshots_of(policy));
+		return revolve_parts_evaluations(steps, made.length ? made.length : 1, snapshots_of(&made));
 	default:
 		return -1;
 	}

@@ -55,6 +55,12 @@ struct policy_value {
 bool policy_saves(const struct policy *policy, const struct policy_value *value);
 
 /*
+ * POLICY with its numbers of steps and of states no larger than STEPS, as a chain of so
+ * many tells no larger ones apart; its text is as it was. What counts with them goes
+ * through this, so that no number of a user's is too large for it.
+ */
+struct policy policy_on_steps(const struct policy *policy, int64_t steps);
+/*
  * The schedule of a policy by cut (save-all included: RECORD all, BACKWARD all).
  * STATUS_LIMIT where it is infeasible, naming the least feasible bytes.
  */

@@ -76,6 +76,24 @@ START_TEST(every_policy_is_valid)
 }
 END_TEST
 
+/* A number or a limit beyond the steps, up to the largest, says what the steps themselves say. */
+START_TEST(numbers_beyond_the_steps)
+{
+	static const char *const kinds[] = {"every", "revolve", "online", "disk-revolve"};
+	static const int64_t beyond[] = {41, INT64_MAX / 4 - 1, INT64_MAX / 2, INT64_MAX / 2 + 2, INT64_MAX};
+	for (int k = 0; k < 4; k++)
+		for (int64_t steps = 0; steps <= 40; steps += 8)
+			for (int b = 0; b < 5; b++) {
+				char text[64], same[64];
+				snprintf(text, sizeof text, "%s:%lld", kinds[k], (long long)beyond[b]);
+				snprintf(same, sizeof same, "%s:40", kinds[k]);
+				ck_assert_int_eq(evaluations_of(text, 0, steps), evaluations_of(same, 0, steps));
+				ck_assert_int_eq(evaluations_of(text, beyond[b], steps), evaluations_of(same, 0, steps));
+				ck_assert_int_eq(closed_form(text, beyond[b], steps), closed_form(same, 0, steps));
+			}
+}
+END_TEST
+
 START_TEST(verifier_is_the_model)
 {
 	uint64_t seed = 7;
@@ -540,6 +558,7 @@ int main(void)
 	TCase *tcase = tcase_create("schedule");
 	tcase_set_timeout(tcase, 600);
 	tcase_add_test(tcase, every_policy_is_valid);
+	tcase_add_test(tcase, numbers_beyond_the_steps);
 	tcase_add_test(tcase, verifier_is_the_model);
 	tcase_add_test(tcase, watched_is_unwatched);
 	tcase_add_test(tcase, numbers_of_the_manual);
