@@ -74,6 +74,7 @@ complete -c ckptc -n "__fish_seen_subcommand_from residuals" -l allow-special-fi
 complete -c ckptc -n "__fish_seen_subcommand_from residuals" -l policy -r -d "what to keep for the backward pass (see below; repeatable in plan, check and profile)"
 complete -c ckptc -n "__fish_seen_subcommand_from residuals" -l memory -r -d "the least recomputation that fits in BYTES (K, M, G, KiB, MiB, GiB)"
 complete -c ckptc -n "__fish_seen_subcommand_from residuals" -l max-checkpoints -r -d "keep at most K states, under every:N, sqrt, revolve:S, online:S and disk-revolve:S"
+complete -c ckptc -n "__fish_seen_subcommand_from residuals" -l store-dtype -r -d "keep checkpoints as f16 or bf16"
 complete -c ckptc -n "__fish_seen_subcommand_from residuals" -l threads -r -d "workers (default: the cores)"
 complete -c ckptc -n "__fish_seen_subcommand_from residuals" -l tile -r -d "rows of a tile (default: automatic)"
 complete -c ckptc -n "__fish_seen_subcommand_from residuals" -l format -r -d "of reports: table, json, csv or lines"

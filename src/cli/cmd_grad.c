@@ -377,7 +377,7 @@ static enum status report(struct session *s, struct grad_result *result, struct 
 	if (!status && s->given[OPTION_STATS])
 		status = put_stats(s, result);
 	else if (!status && s->store != DTYPE_COUNT && result->measured.checkpoints == 0)
-		diag_warn(&s->diags, "--store-dtype has no effect: the policy keeps no checkpoints");
+		warn_unstored(s);
 	else if (!status && s->store != DTYPE_COUNT)
 		diag_warn(&s->diags, "checkpoints kept as %s: the largest error of a kept value is %.3g", dtype_name(s->store),
 		          result->store_error);

@@ -72,6 +72,11 @@ void warn_useless(struct session *s, const struct job *job)
 	}
 }
 
+void warn_unstored(struct session *s)
+{
+	diag_warn(&s->diags, "--store-dtype has no effect: the policy keeps no checkpoints");
+}
+
 enum status put_job_residuals(struct session *s, const struct job *job, const char *path, bool error)
 {
 	struct held_list list;
@@ -97,6 +102,8 @@ enum status put_residuals(struct session *s, const struct type *type, const char
 	if (status)
 		return status;
 	warn_useless(s, &job);
+	if (s->store != DTYPE_COUNT && job.predicted.checkpoints == 0)
+		warn_unstored(s);
 	status = put_job_residuals(s, &job, path, error);
 	job_free(&job);
 	return status;

@@ -19,5 +19,7 @@ void put_schedule(struct schedule *schedule, const char *policy, int64_t steps, 
 enum status save_all_counters(struct session *session, const struct type *input, struct counters *counters);
 /* Warnings about policies and checkpoints that save nothing, unless standard error carries JSON or CSV. */
 void warn_useless(struct session *session, const struct job *job);
+/* The warning that --store-dtype changes nothing. */
+void warn_unstored(struct session *session);
 
 #endif

@@ -203,7 +203,7 @@ static enum status kept_of_chain(struct subject *subject, const struct policy *p
 		list->rows[list->count++] =
 			(struct kept){.what = residual_describe(&s->chain, &held.rows[i], &s->arena),
 		                  .type = arena_printf(&s->arena, "%s", type_format(held.rows[i].type, type)),
-		                  .bytes = type_bytes(held.rows[i].type),
+		                  .bytes = held.rows[i].bytes,
 		                  .step = held.rows[i].step};
 	}
 	job_free(&job);

@@ -320,6 +320,7 @@ enum status job_prepare(struct job *job, const struct chain *chain, const struct
 	job->chain = chain;
 	job->input = *input;
 	job->policy = options->policy;
+	job->store = options->store;
 	job->arena = arena;
 	job->allocator = options->allocator;
 	enum status status = lower(&job->whole, chain, input, LOWER_STEPS, 0, arena, diags);

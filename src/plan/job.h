@@ -44,6 +44,7 @@ struct job {
 	const struct chain *chain;
 	struct type input;           /* of the whole array, its logical dtype */
 	const struct policy *policy; /* `auto` resolved */
+	enum dtype store;            /* that checkpoints are kept in, or DTYPE_COUNT */
 	struct lowered whole;        /* steps with whole types, for reports */
 	struct lowered forward;      /* where there are tiles: a forward run of the whole */
 	bool tiled;
@@ -88,8 +89,8 @@ enum status job_make_budgets(struct job *jobs, const struct policy *const *polic
 void job_free(struct job *job);
 /*
  * The residual report, of whole arrays: the rows of LIST (arguments first: params as
- * declared, the input, consts; then outputs in program order), each of type_bytes of
- * its type.
+ * declared, the input, consts; then outputs in program order), checkpoints in the type
+ * that they are kept in.
  */
 enum status job_residuals(const struct job *job, struct held_list *list, struct diags *diags);
 /* Whether the gradient of param I is made row by row, and not summed. */

@@ -153,7 +153,8 @@ static void add_argument(struct held *rows, size_t *count, const struct type *ty
                          const char *const *used_by, size_t used_by_count)
 {
 	struct held *row = &rows[(*count)++];
-	*row = (struct held){.type = type, .step = -1, .used_by = used_by, .used_by_count = used_by_count};
+	*row = (struct held){
+		.type = type, .bytes = type_bytes(type), .step = -1, .used_by = used_by, .used_by_count = used_by_count};
 	row->origin.argument = true;
 	row->origin.param = param;
 }
@@ -284,7 +285,7 @@ enum status job_residuals(const struct job *job, struct held_list *list, struct 
 	if (status)
 		return status;
 	struct machine_options options = {
-		.store = DTYPE_COUNT, .held = &held, .arena = job->arena, .allocator = job->allocator};
+		.store = job->store, .held = &held, .arena = job->arena, .allocator = job->allocator};
 	status = machine_run(&units, job->schedule, &options, &counters, diags);
 	if (status == STATUS_OK)
 		status = mark_params(job, &units, used, diags);

@@ -98,7 +98,8 @@ struct machine_hooks {
 
 /* A row of the residual report: something that is held when the first sweep ends. */
 struct held {
-	const struct type *type;
+	const struct type *type; /* that it is kept in */
+	int64_t bytes;
 	struct origin origin;
 	int64_t step; /* that made it; -1 for an argument */
 	const char *const *used_by;

@@ -5,6 +5,7 @@
 
 struct mark {
 	int32_t buffer;
+	bool narrow; /* it is a copy in fewer bits */
 	const char **used_by;
 	size_t count, capacity;
 };
@@ -45,6 +46,7 @@ static bool held_by_sweep(struct machine *m, struct mark *marks)
 			s->used && s->position < machine_step_count(m) ? machine_step_at(m, s->position) : NULL;
 		for (size_t k = 0; s->used && k < s->count; k++) {
 			marks[s->buffers[k]].buffer = s->buffers[k];
+			marks[s->buffers[k]].narrow = s->narrow;
 			if (step && !add_readers(m, &marks[s->buffers[k]], step, step->class_in[k]))
 				return false;
 		}
@@ -92,6 +94,16 @@ static int compare_rows(const struct held *a, int64_t sa, const struct held *b, 
 	return sa < sb ? -1 : sa > sb;
 }
 
+/* The type that the marked buffer is kept in; NULL for want of memory. */
+static const struct type *kept_type(struct machine *m, const struct mark *mark)
+{
+	const struct type *full = m->buffers[mark->buffer].type;
+	struct type *kept = mark->narrow ? arena_alloc(m->options->arena, sizeof *kept) : NULL;
+	if (kept)
+		*kept = machine_narrow_type(m, full);
+	return mark->narrow ? kept : full;
+}
+
 static enum status report_held(struct machine *m)
 {
 	struct held_list *list = m->options->held;
@@ -114,8 +126,13 @@ static enum status report_held(struct machine *m)
 		if (marks[i].buffer == NO_BUFFER)
 			continue;
 		const struct buffer *buffer = &m->buffers[i];
-		struct held row = {
-			.type = buffer->type, .step = buffer->step, .used_by = marks[i].used_by, .used_by_count = marks[i].count};
+		struct held row = {.type = kept_type(m, &marks[i]),
+		                   .bytes = buffer->size,
+		                   .step = buffer->step,
+		                   .used_by = marks[i].used_by,
+		                   .used_by_count = marks[i].count};
+		if (!row.type)
+			return machine_memory(m);
 		if (buffer->origin)
 			row.origin = *buffer->origin;
 		row.origin.names = buffer->names;

@@ -147,6 +147,8 @@ enum status machine_turn(struct machine *m, int64_t index);
 enum status machine_save(struct machine *m, int64_t slot, bool narrow);
 enum status machine_load(struct machine *m, int64_t slot);
 enum status machine_drop(struct machine *m, int64_t slot);
+/* What an array of TYPE is in options->store's type. */
+struct type machine_narrow_type(const struct machine *m, const struct type *type);
 /* Writes the state to disk, each array once. */
 enum status machine_spill(struct machine *m, int64_t slot);
 enum status machine_fetch(struct machine *m, int64_t slot);

@@ -25,7 +25,7 @@ static const uint32_t *live_slots(struct machine *m, int64_t position, uint32_t 
 	return current;
 }
 
-static struct type narrow_type(const struct machine *m, const struct type *type)
+struct type machine_narrow_type(const struct machine *m, const struct type *type)
 {
 	struct type narrow = *type;
 	narrow.dtype = m->options->store;
@@ -34,7 +34,7 @@ static struct type narrow_type(const struct machine *m, const struct type *type)
 
 static int64_t narrow_bytes(const struct machine *m, const struct type *type)
 {
-	struct type narrow = narrow_type(m, type);
+	struct type narrow = machine_narrow_type(m, type);
 	return shape_count(&narrow.shape) * (int64_t)dtype_size(narrow.dtype);
 }
 

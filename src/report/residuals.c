@@ -9,7 +9,7 @@ static int64_t residuals_total(const struct held_list *list)
 {
 	int64_t total = 0;
 	for (size_t i = 0; i < list->count; i++)
-		total += type_bytes(list->rows[i].type);
+		total += list->rows[i].bytes;
 	return total;
 }
 
@@ -47,7 +47,7 @@ static void json_row(const struct chain *chain, const struct held *row, const st
 	text_put(text, ",\"shape\":[");
 	for (int i = 0; i < row->type->shape.ndim; i++)
 		text_printf(text, "%s%lld", i ? "," : "", (long long)row->type->shape.dim[i]);
-	text_printf(text, "],\"bytes\":%lld,\"kind\":\"%s\",\"name\":", (long long)type_bytes(row->type),
+	text_printf(text, "],\"bytes\":%lld,\"kind\":\"%s\",\"name\":", (long long)row->bytes,
 	            named         ? "named"
 	            : o->argument ? "argument"
 	                          : "output");
@@ -97,8 +97,8 @@ static enum status table(const struct chain *chain, const struct held_list *list
 		const char **cell = cells + (i + 1) * COLUMNS;
 		char type[TYPE_TEXT];
 		cell[0] = arena_printf(arena, "%s", type_format(row->type, type));
-		cell[1] = arena_printf(arena, "%lld", (long long)type_bytes(row->type));
-		cell[2] = arena_printf(arena, "%.1f%%", total ? 100.0 * (double)type_bytes(row->type) / (double)total : 0.0);
+		cell[1] = arena_printf(arena, "%lld", (long long)row->bytes);
+		cell[2] = arena_printf(arena, "%.1f%%", total ? 100.0 * (double)row->bytes / (double)total : 0.0);
 		cell[3] = residual_describe(chain, row, arena);
 		cell[4] = join_users(row, arena);
 	}
