@@ -50,6 +50,19 @@ static enum status give_output(struct lane *lane, int64_t offset, const struct t
 	return STATUS_OK;
 }
 
+/* Elements of the cotangent, which may be of another precision than the array that is seeded, as doubles or floats. */
+static void copy_cotangent(const struct array *from, int64_t first, int64_t count, void *to, bool wide)
+{
+	const enum dtype dtype = dtype_compute(from->type.dtype);
+	const char *at = (const char *)from->data + first * (int64_t)dtype_size(dtype);
+	if (wide == (dtype == DTYPE_F64))
+		memcpy(to, at, (size_t)count * dtype_size(dtype));
+	else if (wide)
+		kernels_get(DTYPE_F32)->to_f64(to, at, (size_t)count);
+	else
+		kernels_get(DTYPE_F64)->to_f32(to, at, (size_t)count);
+}
+
 static enum status take_seed(const struct lane *lane, int64_t offset, const struct type *type)
 {
 	const struct run *run = lane->run;
@@ -57,13 +70,13 @@ static enum status take_seed(const struct lane *lane, int64_t offset, const stru
 	const int64_t count = shape_count(&type->shape);
 	if (lane->skips)
 		return STATUS_OK;
-	if (!run->cotangent.block) {
+	if (!run->cotangent) {
 		kernels_get(type->dtype)->fill(to, 1.0, (size_t)count);
 		return STATUS_OK;
 	}
 	const bool sliced = run->job->tiled && !run->job->whole.sums;
 	const int64_t first = sliced ? lane->first_row * (count / lane->rows) : 0;
-	memcpy(to, run->cotangent.base + first * (int64_t)dtype_size(type->dtype), (size_t)type_bytes(type));
+	copy_cotangent(run->cotangent, first, count, to, type->dtype == DTYPE_F64);
 	return STATUS_OK;
 }
 
@@ -146,45 +159,22 @@ enum status ends_write_rows(const struct lane *lane, int64_t rows, struct diags 
 
 /* Arrays. */
 
-/* The cotangent's array in the type that the chain's output is computed in. */
-static enum status hold_cotangent(struct run *run, const struct array *array, const struct type *type,
-                                  struct diags *diags)
-{
-	const size_t count = (size_t)shape_count(&type->shape);
-	const bool wide = dtype_compute(type->dtype) == DTYPE_F64;
-	const struct allocator *allocator = run->options->job.allocator;
-	enum status status = slab_get(&run->cotangent, type_bytes(type), allocator, diags);
-	if (status)
-		return status;
-	void *to = run->cotangent.base;
-	if (wide == (dtype_compute(array->type.dtype) == DTYPE_F64))
-		memcpy(to, array->data, array->size);
-	else if (wide)
-		kernels_get(DTYPE_F32)->to_f64(to, array->data, count);
-	else
-		kernels_get(DTYPE_F64)->to_f32(to, array->data, count);
-	return STATUS_OK;
-}
-
 enum status ends_open(struct run *run, struct diags *diags)
 {
 	const char *path = run->options->cotangent;
-	const struct allocator *allocator = run->options->job.allocator;
+	struct array *array = run->cotangent;
 	const struct type *want = &run->job->whole.output;
 	char a[TYPE_TEXT], b[TYPE_TEXT];
-	struct array array;
-	if (!path)
+	enum status status = STATUS_OK;
+	if (!array)
 		return STATUS_OK;
-	enum status status = array_load(&array, path, NULL, run->options->special, true, allocator, &run->scratch, diags);
-	if (status)
+	if (!array->data) /* it may be a FIFO, which gives it once */
+		status = array_load(array, path, NULL, run->options->special, true, run->options->job.allocator, &run->scratch,
+		                    diags);
+	if (status || shape_equal(&array->type.shape, &want->shape))
 		return status;
-	if (shape_equal(&array.type.shape, &want->shape))
-		status = hold_cotangent(run, &array, want, diags);
-	else
-		status = diag_file(diags, STATUS_DATA, path, -1, "the cotangent is %s and the chain's output is %s",
-		                   type_format(&array.type, a), type_format(want, b));
-	array_free(&array, allocator);
-	return status;
+	return diag_file(diags, STATUS_DATA, path, -1, "the cotangent is %s and the chain's output is %s",
+	                 type_format(&array->type, a), type_format(want, b));
 }
 
 enum status ends_begin_outputs(struct run *run, struct diags *diags)
@@ -209,5 +199,3 @@ enum status ends_finish_outputs(struct run *run, struct diags *diags)
 		status = writer_end(run->options->value, diags);
 	return status;
 }
-
-void ends_close(struct run *run) { slab_put(&run->cotangent, run->options->job.allocator); }

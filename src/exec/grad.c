@@ -179,7 +179,6 @@ static enum status run_array(struct run *run, struct diags *diags)
 	for (int i = 0; i < open; i++)
 		lane_close(&run->lanes[i]);
 	team_close(run->team);
-	ends_close(run);
 	pthread_mutex_destroy(&run->lock);
 	return status;
 }
@@ -203,42 +202,51 @@ static enum status make_job(struct grad_result *result, struct chain *chain, str
 	return status;
 }
 
+/* Begins the next array of the stream, and makes its job; or *END. */
+static enum status next_array(const struct run *all, struct chain *chain, struct params *params, bool *end,
+                              struct diags *diags)
+{
+	const struct grad_options *options = all->options;
+	enum status status = reader_next(all->reader, end, diags);
+	if (status || *end)
+		return status;
+	if (options->gradient)
+		run_follow_format(options->gradient, all->reader);
+	if (options->value)
+		run_follow_format(options->value, all->reader);
+	const struct type input = run_input_type(chain, &all->reader->type, options->dtype);
+	return make_job(all->result, chain, params, &input, options, diags);
+}
+
 enum status grad_run(struct chain *chain, struct params *params, struct reader *reader,
                      const struct grad_options *options, struct grad_result *result, struct arena *arena,
                      struct diags *diags)
 {
-	const double begun = clock_seconds();
+	struct array cotangent = {0};
+	const struct run all = {.chain = chain,
+	                        .params = params,
+	                        .options = options,
+	                        .result = result,
+	                        .job = &result->job,
+	                        .reader = reader,
+	                        .cotangent = options->cotangent ? &cotangent : NULL,
+	                        .begun = clock_seconds(),
+	                        .arena = arena};
 	memset(result, 0, sizeof *result);
 	arena_init(&result->job_arena, options->job.allocator);
 	enum status status = STATUS_OK;
-	for (;;) {
+	while (!status) {
 		bool end = false;
-		status = reader_next(reader, &end, diags);
+		status = next_array(&all, chain, params, &end, diags);
 		if (status || end)
 			break;
-		if (options->gradient)
-			run_follow_format(options->gradient, reader);
-		if (options->value)
-			run_follow_format(options->value, reader);
-		struct type input = run_input_type(chain, &reader->type, options->dtype);
-		status = make_job(result, chain, params, &input, options, diags);
-		if (status)
-			break;
-		struct run run = {.chain = chain,
-		                  .params = params,
-		                  .options = options,
-		                  .result = result,
-		                  .job = &result->job,
-		                  .reader = reader,
-		                  .begun = begun,
-		                  .arena = arena};
+		struct run run = all;
 		arena_init(&run.scratch, options->job.allocator);
 		status = run_array(&run, diags);
 		arena_free(&run.scratch);
-		if (status)
-			break;
-		result->arrays++;
+		result->arrays += !status;
 	}
+	array_free(&cotangent, options->job.allocator);
 	if (status == STATUS_OK)
 		totals_finish(result);
 	return status;

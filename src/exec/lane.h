@@ -24,6 +24,7 @@
 #include "exec/slab.h"
 #include "exec/spill.h"
 #include "exec/tail.h"
+#include "io/load.h"
 
 #include <pthread.h>
 
@@ -41,7 +42,7 @@ struct run {
 	struct arena *arena;              /* for what is there to the end */
 	struct arena scratch;             /* for one array */
 	/* ends.c */
-	struct slab cotangent; /* no block: ones */
+	struct array *cotangent; /* of all arrays of the stream, loaded with the first; NULL: ones */
 	bool outputs_begun;
 	/* totals.c */
 	int64_t loss_count; /* elements of an output that is summed over tiles */
@@ -121,7 +122,7 @@ void lane_close(struct lane *lane);
 /* ends.c */
 
 void ends_hook(struct machine_hooks *hooks);
-/* Reads the cotangent's file. STATUS_DATA where it is not of the output's shape. */
+/* Reads the cotangent's file, where that has not been done. STATUS_DATA where it is not of the output's shape. */
 enum status ends_open(struct run *run, struct diags *diags);
 /* What cannot begin writes nothing: outputs begin only when an input is read, or the first chunk is to be given. */
 enum status ends_begin_outputs(struct run *run, struct diags *diags);
@@ -129,7 +130,6 @@ enum status ends_begin_outputs(struct run *run, struct diags *diags);
 enum status ends_read_rows(struct lane *lane, int64_t rows, struct diags *diags);
 enum status ends_write_rows(const struct lane *lane, int64_t rows, struct diags *diags);
 enum status ends_finish_outputs(struct run *run, struct diags *diags);
-void ends_close(struct run *run);
 
 /* store.c */
 

@@ -43,9 +43,9 @@ static void identify(const struct run *run, const void *input, size_t size, stru
 	const int types[] = {run->options->dtype, options->store, run->options->flush_denormals};
 	parts[JOURNAL_TYPES] = hash_bytes(HASH_START, types, sizeof types);
 	parts[JOURNAL_VALUE_WANTED] = run->options->value != NULL;
-	if (run->cotangent.block)
-		parts[JOURNAL_COTANGENT] =
-			hash_bytes(HASH_START, run->cotangent.base, (size_t)type_bytes(&run->job->whole.output));
+	if (run->cotangent)
+		parts[JOURNAL_COTANGENT] = hash_bytes(hash_text(HASH_START, dtype_name(run->cotangent->type.dtype)),
+		                                      run->cotangent->data, (size_t)type_bytes(&run->cotangent->type));
 	const char *const program[] = {run->kernels[0]->isa, blas_name(), PACKAGE_VERSION};
 	for (size_t i = 0; i < sizeof program / sizeof *program; i++)
 		parts[JOURNAL_PROGRAM] = hash_text(parts[JOURNAL_PROGRAM], program[i]);
