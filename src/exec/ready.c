@@ -1,6 +1,6 @@
 /*
  * Which gradients are ready (--events): a line of JSON for each, in backward order.
- * A param's is whole once the backward pass has run the first step that reads it.
+ * A param's is whole once the backward pass has run the first step that uses it.
  * Where there are tiles none is before the last tile, and where a policy is by value
  * the backward pass is one call: there all are said at the end, in the same order.
  *
@@ -13,6 +13,13 @@ enum { UNUSED = -1 };
 /* Whether the backward pass is seen to go from step to step. */
 static bool steps_seen(const struct run *run) { return !run->job->tiled && !policy_by_value(run->job->policy); }
 
+static void note_use(struct run *run, const struct body *body, uint32_t value, int64_t step)
+{
+	if (value != NO_VALUE && body->values[value].from == FROM_PARAM)
+		run->first_use[body->values[value].param.param] = step;
+}
+
+/* A step uses the params that it reads, and those that it hands on as a part of the state: then others read them there. */
 static void note_first_uses(struct run *run)
 {
 	const struct lowered *whole = &run->job->whole;
@@ -21,11 +28,11 @@ static void note_first_uses(struct run *run)
 	for (int64_t s = whole->steps; s-- > 0;) {
 		const struct body *body = lowered_step(whole, s, NULL)->body;
 		for (size_t k = 0; k < body->instr_count; k++) {
-			const uint32_t reads[] = {body->instrs[k].v, body->instrs[k].a};
-			for (int r = 0; r < 2; r++)
-				if (reads[r] != NO_VALUE && body->values[reads[r]].from == FROM_PARAM)
-					run->first_use[body->values[reads[r]].param.param] = s;
+			note_use(run, body, body->instrs[k].v, s);
+			note_use(run, body, body->instrs[k].a, s);
 		}
+		for (size_t i = 0; i < body->out_count; i++)
+			note_use(run, body, body->outs[i].value, s);
 	}
 }
 
