@@ -50,9 +50,11 @@ enum status ready_open(struct run *run, struct diags *diags)
 static enum status say(struct run *run, const char *name, const struct type *type, int64_t step, struct diags *diags)
 {
 	char text[TYPE_TEXT];
-	const char *line = arena_printf(
-		&run->scratch, "{\"event\":\"gradient\",\"name\":\"%s\",\"type\":\"%s\",\"bytes\":%lld,\"step\":%lld}\n", name,
-		type_format(type, text), (long long)type_bytes(type), (long long)step);
+	const char *line = arena_printf(&run->scratch,
+	                                "{\"event\":\"gradient\",\"name\":\"%s\",\"type\":\"%s\",\"bytes\":%lld,"
+	                                "\"step\":%lld,\"array\":%lld}\n",
+	                                name, type_format(type, text), (long long)type_bytes(type), (long long)step,
+	                                (long long)run->result->arrays);
 	return line ? run->options->event(run->options->event_context, line) : diag_memory(diags);
 }
 
