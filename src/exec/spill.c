@@ -183,6 +183,8 @@ enum status spill_open(struct spill *spill, size_t staging, const struct allocat
 		return STATUS_OK;
 	pthread_cond_destroy(&spill->changed);
 	pthread_mutex_destroy(&spill->lock);
+	allocator_put(allocator, spill->staging, staging + 1);
+	spill->staging = NULL;
 	return diag_file(diags, STATUS_LIMIT, NULL, -1, "cannot start the worker that writes states to disk");
 }
 

@@ -54,7 +54,10 @@ struct spill {
 
 /* STATUS_IO where fewer than WANTED bytes are free in DIRECTORY. */
 enum status spill_check_room(const char *directory, int64_t wanted, struct diags *diags);
-/* Starts the worker, with STAGING bytes for the largest state. The file comes by spill_create or spill_use. */
+/*
+ * Starts the worker, with STAGING bytes for the largest state. The file comes by
+ * spill_create or spill_use. Where it fails it leaves nothing to close.
+ */
 enum status spill_open(struct spill *spill, size_t staging, const struct allocator *allocator, struct diags *diags);
 /* A file without a name in DIRECTORY. */
 enum status spill_create(struct spill *spill, const char *directory, struct diags *diags);

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "asserts.h"
+#include "failing.h"
 
 enum { SLOTS = 5, FIRST = 3000, SECOND = 70001, STATE = FIRST + SECOND };
 
@@ -187,6 +187,23 @@ START_TEST(room_is_asked_for)
 }
 END_TEST
 
+/* Where there is no worker nothing is left to close. */
+START_TEST(no_thread_for_the_worker)
+{
+	struct failing failing = {0};
+	const struct allocator counting = failing_allocator(&failing);
+	struct spill other;
+	pthread_attr_t attr;
+	ck_assert(!pthread_getattr_default_np(&attr));
+	ck_assert(!pthread_attr_setstacksize(&attr, (size_t)1 << 52)); /* more than there are addresses */
+	ck_assert(!pthread_setattr_default_np(&attr));
+	ck_assert_int_eq(spill_open(&other, STATE, &counting, &diags), STATUS_LIMIT);
+	ck_assert_uint_eq(failing.live, 0);
+	spill_close(&other); /* but it does no harm */
+	ck_assert_uint_eq(failing.live, 0);
+}
+END_TEST
+
 START_TEST(folders_that_are_none)
 {
 	struct spill other;
@@ -329,6 +346,7 @@ int main(void)
 	tcase_add_loop_test(tcase, a_short_file_is_told, 0, 2);
 	tcase_add_loop_test(tcase, a_full_disk_is_told, 0, 2);
 	tcase_add_test(tcase, room_is_asked_for);
+	tcase_add_test(tcase, no_thread_for_the_worker);
 	tcase_add_test(tcase, folders_that_are_none);
 	tcase_add_test(tcase, done_but_not_removed);
 	tcase_add_test(tcase, a_journal_of_any_length);
