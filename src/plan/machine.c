@@ -183,6 +183,14 @@ static enum status act(struct machine *m, const struct action *action, const str
 	return status;
 }
 
+static bool holds_any(const struct machine *m)
+{
+	for (size_t i = 0; i < m->buffer_count; i++)
+		if (m->buffers[i].holds)
+			return true;
+	return false;
+}
+
 static enum status finish(struct machine *m)
 {
 	enum status status = STATUS_OK;
@@ -199,6 +207,9 @@ static enum status finish(struct machine *m)
 		int32_t id = m->cotangent[0];
 		status = machine_tell_end(m, MACHINE_GRADIENT, id == NO_BUFFER ? -1 : m->buffers[id].offset, type);
 	}
+	if (status == STATUS_OK && !machine_set_holder(m, &m->cotangent[0], NO_BUFFER))
+		status = machine_memory(m);
+	assert(status || !holds_any(m));
 	return status;
 }
 
