@@ -4,8 +4,10 @@
  * carrying out the schedule: the machine says what lies where, and the hooks here
  * evaluate programs there.
  *
- * Invariant: all that a lane holds is had before its first tile, and is what was
- * planned for it; a tile's bits depend on the tile alone, not on the lane.
+ * Invariant: all arrays that a lane holds lie in what it had before its first tile, and
+ * that is what was planned for it; a tile's bits depend on the tile alone, not on the
+ * lane. What grows while tiles run is lists of where arrays lie: the machine's, the
+ * tape, and the pieces of a state on disk. They follow from the steps, not from the rows.
  */
 #include "exec/lane.h"
 

@@ -102,7 +102,7 @@ struct verdict {
 	double time;  /* sum of forward and backward costs executed, and of writes and reads on disk */
 	int64_t peak; /* bytes, by the model above */
 };
-/* MEMORY for its tables. */
+/* STATUS_LIMIT where memory for its tables is short. */
 enum status schedule_verify(struct schedule *schedule, const struct step_costs *costs,
                             const struct allocator *allocator, struct verdict *verdict, struct diags *diags);
 
