@@ -56,6 +56,9 @@ static void compare(const char *text, const char *named, enum dtype store)
 	const double b[] = {run.forward_cost, run.backward_cost, run.recomputed_cost};
 	ck_assert_msg(memcmp(a, b, sizeof a) == 0, "%s, %s: costs of %g, %g, not %g, %g", text, named, a[0], a[2], b[0],
 	              b[2]);
+	ck_assert_msg(alone.spill_reads == run.spill_reads && alone.spill_state == run.spill_state, "%s, %s", text, named);
+	/* And whatever is counted besides: numbers of eight bytes, with nothing between them. */
+	ck_assert_msg(memcmp(&alone, &run, sizeof alone) == 0, "%s, %s", text, named);
 }
 
 static void make(const char *text)
