@@ -363,7 +363,6 @@ static enum status check_policies(struct checker *c, const struct gradient *base
 
 static enum status check_repeats(struct checker *c, const struct gradient *base)
 {
-	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
 	static const struct {
 		const char *what;
 		int threads;
@@ -374,7 +373,7 @@ static enum status check_repeats(struct checker *c, const struct gradient *base)
 	for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
 		struct gradient other = {0};
 		char detail[200];
-		enum status status = differentiate(c, &save_all, runs[i].threads, runs[i].tile, &other);
+		enum status status = differentiate(c, &policy_save_all, runs[i].threads, runs[i].tile, &other);
 		if (status)
 			return status;
 		say(c, same_bits(c, base, &other, detail) ? CHECK_OK : CHECK_FAIL, runs[i].what, detail);
@@ -400,10 +399,9 @@ static enum status get_input(struct checker *c)
 
 static enum status run_checks(struct checker *c)
 {
-	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
 	struct session *s = c->session;
 	struct gradient base = {0};
-	enum status status = differentiate(c, &save_all, 1, 0, &base);
+	enum status status = differentiate(c, &policy_save_all, 1, 0, &base);
 	if (status)
 		return status;
 	status = find_blind(c, &base.result.job);

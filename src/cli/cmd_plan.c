@@ -165,11 +165,10 @@ static enum status choose_policies(struct planning *p)
 /* What save-all takes, to which others are compared. */
 static enum status plan_save_all(struct planning *p)
 {
-	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
 	struct session *s = p->session;
 	size_t given = s->policy_count;
 	s->policy_count = 0; /* no warnings about what nobody asked for */
-	enum status status = subject_plan(&p->subject, &save_all, &p->save_all, NULL, NULL, &s->diags);
+	enum status status = subject_plan(&p->subject, &policy_save_all, &p->save_all, NULL, NULL, &s->diags);
 	s->policy_count = given;
 	return status;
 }

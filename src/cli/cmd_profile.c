@@ -243,7 +243,6 @@ static void put_exponents(const struct text *text, const struct point *depth, co
 
 static enum status profile_depth(struct profiler *p, struct point *points)
 {
-	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
 	enum status status = STATUS_OK;
 	for (int i = 0; i < DEPTHS && !status; i++) {
 		struct cut cut = {0};
@@ -253,7 +252,7 @@ static enum status profile_depth(struct profiler *p, struct point *points)
 			return status;
 		status = measure(p, NULL, &points[i].forward_ms, &points[i]);
 		if (!status)
-			status = measure(p, &save_all, &all, &points[i]);
+			status = measure(p, &policy_save_all, &all, &points[i]);
 		if (!status)
 			points[i].backward_ms = fmax(all - points[i].forward_ms, 0);
 		restore_chain(p, &cut);

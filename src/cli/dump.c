@@ -28,9 +28,8 @@ struct job_options session_job_options(const struct session *s, const struct pol
 
 enum status save_all_counters(struct session *s, const struct type *input, struct counters *counters)
 {
-	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
 	struct job other;
-	struct job_options options = session_job_options(s, &save_all);
+	struct job_options options = session_job_options(s, &policy_save_all);
 	enum status status = job_make(&other, &s->chain, input, &options, &s->arena, &s->diags);
 	*counters = other.predicted;
 	job_free(&other);

@@ -28,8 +28,6 @@
  */
 #include "plan/budget_search.h"
 
-static const struct policy save_all = {.kind = POLICY_save_all};
-
 static enum status offer_family(const struct search *s, const struct policy *family)
 {
 	struct schedule *schedule = NULL;
@@ -87,11 +85,11 @@ static bool all_equal(const struct step_costs *costs)
 /* Save-all to all goals, and its range. *OPEN: some are not settled by that. */
 static enum status offer_save_all(struct search *s, bool *open)
 {
-	struct candidate c = {.family = &save_all};
+	struct candidate c = {.family = &policy_save_all};
 	enum verdict_on on;
 	bool right = true;
 	*open = false;
-	enum status status = policy_schedule(&save_all, s->costs, s->allocator, &c.schedule, s->diags);
+	enum status status = policy_schedule(&policy_save_all, s->costs, s->allocator, &c.schedule, s->diags);
 	if (!status)
 		status = candidate_verify(s, &c, true, &right);
 	for (size_t i = 0; i < s->count && !status && right; i++) {

@@ -217,7 +217,7 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 	if (policy_by_value(job->policy)) {
 		/* One step, recorded and turned back. */
 		static const struct step_run one = {.count = 1};
-		job->scheduled = (struct policy){.kind = POLICY_save_all, .text = "save-all"};
+		job->scheduled = policy_save_all;
 		job->costs = (struct step_costs){.runs = &one, .run_count = 1, .steps = 1};
 		return policy_schedule(&job->scheduled, &job->costs, job->allocator, &job->schedule, diags);
 	}
@@ -303,7 +303,7 @@ static const struct policy *resolve_auto(struct job *job, const struct job_optio
 		(void)diag_memory(diags);
 		return NULL;
 	}
-	*policy = (struct policy){.kind = POLICY_save_all, .text = "save-all"};
+	*policy = policy_save_all;
 	int64_t bytes = options->memory ? options->memory : options->memory_available / 2;
 	if (bytes) {
 		policy->kind = POLICY_budget;

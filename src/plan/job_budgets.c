@@ -292,9 +292,8 @@ enum status job_make_budget(struct job *job, const struct job_options *options, 
 	if (!goal.schedule)
 		return budget_infeasible(job->policy->number, job->least_bytes, is_auto ? "--memory " : "budget:", diags);
 	/* Without --memory `auto` is save-all where that fits. */
-	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
 	if (is_auto && !options->memory && goal.family.kind == POLICY_save_all)
-		job->policy = &save_all;
+		job->policy = &policy_save_all;
 	return STATUS_OK;
 }
 

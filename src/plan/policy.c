@@ -23,6 +23,8 @@ static const enum argument argument_kinds[POLICY_COUNT] = {
 #include "plan/policies.def"
 };
 
+const struct policy policy_save_all = {.kind = POLICY_save_all, .text = "save-all"};
+
 /* Text. */
 
 struct parser {

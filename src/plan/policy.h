@@ -31,6 +31,9 @@ struct policy {
 	int64_t length; /* revolve's, where budget made it: steps of a part that is recorded as one; or 0 */
 };
 
+/* What others are compared to, and the default. */
+extern const struct policy policy_save_all;
+
 /*
  * Parses TEXT: a name of policies.def with its argument, joined by '+' where
  * both sides are by value. STATUS_USAGE with the nearest name, what the argument

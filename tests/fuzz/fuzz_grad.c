@@ -386,8 +386,7 @@ static enum status forward(const struct trial *t, struct bits *bits, enum dtype 
 	if (!status)
 		status = run_read(&run, t);
 	if (!status) {
-		const struct policy none = {.kind = POLICY_save_all, .text = "save-all"};
-		const struct job_options how = make_options(&none, t, &run);
+		const struct job_options how = make_options(&policy_save_all, t, &run);
 		const struct run_options options = {
 			.threads = how.threads, .tile = how.tile, .dtype = chosen_dtype(t), .allocator = &run.allocator};
 		output = (struct output){.fd = to, .name = "value", .seekable = true, .arena = &run.arena};

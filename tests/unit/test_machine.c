@@ -65,13 +65,12 @@ static void make(const char *text)
 {
 	struct source source = {"chain", text, strlen(text)};
 	struct syntax syntax;
-	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
 	const struct type input = {.dtype = DTYPE_F64, .shape = {.ndim = 2, .dim = {7, 9}}};
 	memset(&chain, 0, sizeof chain);
 	ck_assert_int_eq(syntax_parse(&syntax, &source, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(chain_resolve(&chain, &syntax, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(lower(&lowered, &chain, &input, LOWER_STEPS, 0, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(units_make(&units, &lowered, &save_all, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(units_make(&units, &lowered, &policy_save_all, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(units_costs(&units, 0, &costs, &arena, &diags), STATUS_OK);
 }
 

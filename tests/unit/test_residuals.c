@@ -16,11 +16,10 @@ static const struct allocator counting = {failing_resize, &counts};
  */
 static enum status report(const char *text, size_t pad, size_t fail_at, size_t *said, size_t *requests)
 {
-	static const struct policy save_all = {.kind = POLICY_save_all, .text = "save-all"};
 	const struct type input = {.dtype = DTYPE_F64, .shape = {.ndim = 1, .dim = {9}}};
 	const struct source source = {"chain", text, strlen(text)};
 	const struct job_options options = {
-		.policy = &save_all, .threads = 1, .store = DTYPE_COUNT, .allocator = &allocator_system};
+		.policy = &policy_save_all, .threads = 1, .store = DTYPE_COUNT, .allocator = &allocator_system};
 	struct arena arena, errors;
 	struct diags diags;
 	struct chain chain = {0};
