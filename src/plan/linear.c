@@ -216,13 +216,23 @@ static bool inside(const struct linearizer *l, uint32_t value, uint32_t region)
 	return v->from == FROM_INSTR && v->instr >= r->first && v->instr < r->end;
 }
 
-static const char *made_by(const struct linearizer *l, uint32_t value)
+const char *linear_maker(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value)
 {
-	const struct instr *instr = &l->body->instrs[l->body->values[value].instr];
+	const struct op_info *op = &op_table[body->instrs[body->values[value].instr].op];
 	for (int k = 0; k < MAX_KEEPS; k++)
-		if (l->keep[l->body->values[value].instr][k] == value)
-			return op_table[instr->op].keeps[k].name;
-	return op_table[instr->op].name;
+		if (keep[k] == value)
+			return op->keeps[k].name;
+	return op->name;
+}
+
+int64_t linear_place(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value)
+{
+	const struct value *v = &body->values[value];
+	int64_t place = (int64_t)v->instr * INSTR_PLACES;
+	for (int k = 0; k < MAX_KEEPS; k++)
+		if (keep[k] == value)
+			place += 1 + k;
+	return v->names ? place + INSTR_PLACES - 1 : place;
 }
 
 /* Whether POLICY may save VALUE. */
@@ -233,7 +243,7 @@ static bool policy_allows(const struct linearizer *l, const struct policy *polic
 	const struct value *v = &l->body->values[value];
 	const struct instr *instr = &l->body->instrs[v->instr];
 	bool dot = instr->out == value && op_is_dot(instr->op);
-	struct policy_value seen = {.op = made_by(l, value),
+	struct policy_value seen = {.op = linear_maker(l->body, l->keep[v->instr], value),
 	                            .dot = dot,
 	                            .batch = dot && instr->of_v->shape.ndim > 2 && instr->of_a->shape.ndim > 2};
 	if (!v->names)
@@ -574,17 +584,13 @@ static void region_back(struct linearizer *l, uint32_t id)
 	}
 }
 
-/* Residuals of the whole body, in program order: the state's first; what has a name where it is given that. */
+/* Residuals of the whole body, in program order: the state's first. */
 static int64_t program_order(const struct linearizer *l, uint32_t value)
 {
 	const struct value *v = &l->body->values[value];
 	if (v->from == FROM_PORT)
 		return v->port;
-	int64_t place = (int64_t)l->body->in_count + (int64_t)v->instr * (2 + MAX_KEEPS);
-	for (int k = 0; k < MAX_KEEPS; k++)
-		if (l->keep[v->instr][k] == value)
-			place += 1 + k;
-	return v->names ? place + 1 + MAX_KEEPS : place;
+	return (int64_t)l->body->in_count + linear_place(l->body, l->keep[v->instr], value);
 }
 
 static void sort_values(const struct linearizer *l, struct list *list)
@@ -627,7 +633,7 @@ static void describe(struct linearizer *l, struct residual *residual, uint32_t v
 	if (v->from != FROM_INSTR)
 		return;
 	const struct instr *instr = &l->body->instrs[v->instr];
-	residual->origin.op = made_by(l, value);
+	residual->origin.op = linear_maker(l->body, l->keep[v->instr], value);
 	residual->origin.span = instr->span;
 	residual->origin.def = instr->def;
 }

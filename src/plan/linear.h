@@ -45,6 +45,16 @@ struct linear {
 };
 
 /*
+ * Of VALUE, which an instruction of BODY makes whose kept values are KEEP: what makes it,
+ * the operation or its row's word for what is kept; and its place, of INSTR_PLACES for
+ * each instruction, among all that BODY makes in program order. What has a name is where
+ * it is given that, behind what else the instruction makes.
+ */
+enum { INSTR_PLACES = 2 + MAX_KEEPS };
+const char *linear_maker(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value);
+int64_t linear_place(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value);
+
+/*
  * Linearises STEP. POLICY (by value) holds for the whole body as one region, or
  * NULL: everything that is needed is kept. STATUS_USAGE for a policy of a
  * checkpoint block that is unknown, with its place.

@@ -59,18 +59,11 @@ static void note_names(struct machine *m, const struct body *body)
 	}
 }
 
-/* The place of an out of BODY among all that it makes, in program order; what has a name where it is given that. */
-enum { PLACES = 2 + MAX_KEEPS }; /* of an instruction */
-static int64_t program_order(const struct body *body, uint32_t id)
+/* The place of an out of BODY among all that it hands on, in program order: what it does not make first. */
+static int64_t out_place(const struct body *body, uint32_t id)
 {
 	const struct value *value = &body->values[id];
-	if (value->from != FROM_INSTR)
-		return 0;
-	int64_t order = 1 + (int64_t)value->instr * PLACES;
-	for (int k = 0; k < MAX_KEEPS; k++)
-		if (body->instrs[value->instr].out_keep[k] == id)
-			order += 1 + k;
-	return value->names ? order + PLACES - 1 : order;
+	return value->from == FROM_INSTR ? 1 + linear_place(body, body->instrs[value->instr].out_keep, id) : 0;
 }
 
 /* The buffer of the in that VALUE goes on in, where nobody else holds that; or NO_BUFFER. */
@@ -101,7 +94,7 @@ static bool place_outs(struct machine *m, const struct body *body, const struct 
 			if (same == NO_BUFFER)
 				return false;
 			m->buffers[same].step = step;
-			m->buffers[same].sequence = first + program_order(body, body->outs[i].value);
+			m->buffers[same].sequence = first + out_place(body, body->outs[i].value);
 			m->buffers[same].origin = origins ? &origins[i] : NULL;
 			m->buffers[same].names = value->names;
 			m->outs[i] = m->buffers[same].offset;
@@ -113,7 +106,7 @@ static bool place_outs(struct machine *m, const struct body *body, const struct 
 		m->out_buffers[i] = same;
 		m->made[body->outs[i].value] = same + 1;
 	}
-	m->sequence = first + (int64_t)body->instr_count * PLACES + 1;
+	m->sequence = first + (int64_t)body->instr_count * INSTR_PLACES + 1;
 	return true;
 }
 

@@ -24,15 +24,6 @@ static const struct body *live_body(const struct step *step, struct arena *arena
 	return body;
 }
 
-static const char *maker(const struct body *body, uint32_t value)
-{
-	const struct instr *instr = &body->instrs[body->values[value].instr];
-	for (int k = 0; k < MAX_KEEPS; k++)
-		if (instr->out_keep[k] == value)
-			return op_table[instr->op].keeps[k].name;
-	return op_table[instr->op].name;
-}
-
 static const struct origin *origins_of(const struct body *body, struct arena *arena)
 {
 	struct origin *origins = arena_array(arena, body->out_count + 1, sizeof *origins);
@@ -45,7 +36,7 @@ static const struct origin *origins_of(const struct body *body, struct arena *ar
 			origins[i].param = value->param.param;
 		} else if (value->from == FROM_INSTR) {
 			const struct instr *instr = &body->instrs[value->instr];
-			origins[i].op = maker(body, body->outs[i].value);
+			origins[i].op = linear_maker(body, instr->out_keep, body->outs[i].value);
 			origins[i].span = instr->span;
 			origins[i].def = instr->def;
 		}
