@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "failing.h"
 
 enum { SLOTS = 5, FIRST = 3000, SECOND = 70001, STATE = FIRST + SECOND };
@@ -265,19 +266,21 @@ static void make_journal(const char *folder, const char *path, const struct jour
 	ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
 }
 
-/* Adds the last line of PATH to it again until it has SIZE bytes. */
+/* Adds the last line of PATH again and again up to SIZE bytes, with room after its first word: so lines are few. */
 static void lengthen(const char *path, size_t size)
 {
-	char text[4096], lines[16384];
+	enum { WIDE = 8000 };
+	char text[4096], line[2 * WIDE];
 	FILE *file = fopen(path, "r+");
 	ck_assert(file != NULL);
-	size_t length = fread(text, 1, sizeof text - 1, file), count = 0;
+	size_t length = fread(text, 1, sizeof text - 1, file);
 	text[length - 1] = '\0';
-	const char *last = strrchr(text, '\n') + 1;
-	while (count + strlen(last) + 1 < sizeof lines)
-		count += (size_t)sprintf(lines + count, "%s\n", last);
-	for (size_t done = length; done < size; done += count)
-		ck_assert(fwrite(lines, 1, count, file) == count);
+	const char *last = strrchr(text, '\n') + 1, *numbers = strchr(last, ' ');
+	const int count = (int)(strrchr(last, ':') - 1 - numbers);
+	int n = sprintf(line, "blob%*s%.*s", WIDE, "", count, numbers);
+	n += sprintf(line + n, " :%016llx\n", (unsigned long long)hash_bytes(HASH_START, line, (size_t)n));
+	for (size_t done = length; done < size; done += (size_t)n)
+		ck_assert(fwrite(line, 1, (size_t)n, file) == (size_t)n);
 	ck_assert(fclose(file) == 0);
 }
 
@@ -338,6 +341,7 @@ int main(void)
 {
 	Suite *suite = suite_create("spill");
 	TCase *tcase = tcase_create("spill");
+	tcase_set_timeout(tcase, 60); /* a disk that others use, too */
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, states_come_back_in_any_order);
 	tcase_add_test(tcase, small_states_among_large_ones);
