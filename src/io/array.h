@@ -132,7 +132,7 @@ void convert_swap(void *data, size_t size, size_t count);
 int number_format(char text[40], double value, bool single);
 /* The same for a value of any of F16, BF16, F32 and F64, which reads back when rounded to that type. */
 int number_format_as(char text[40], double value, enum dtype dtype);
-/* The same as "1.25e-7", whatever the magnitude; large whole numbers, too, have no more digits than read back. */
+/* The same as "1.25e-07" or "1e+30", whatever the magnitude; large whole numbers, too, have no more digits than read back. */
 int number_format_scientific(char text[40], double value, enum dtype dtype);
 /*
  * A number in the C locale whatever setlocale says: decimal, of any length and rounded

@@ -29,21 +29,22 @@ static const struct precision {
                   [DTYPE_F32] = {24, -149, 6},
                   [DTYPE_F64] = {53, -1074, 15}};
 
-/* COUNT digits, the first worth 10^EXPONENT, as people write it: positional from 1e-4 to 1e16, as Python does. */
+/* COUNT digits, the first worth 10^EXPONENT, with an exponent of two digits or more, as Python has it. */
+static int spell_scientific(char text[40], bool negative, const char *digits, int count, int exponent)
+{
+	return sprintf(text, "%s%c%s%.*se%c%02d", negative ? "-" : "", digits[0], count > 1 ? "." : "", count - 1,
+	               digits + 1, exponent < 0 ? '-' : '+', abs(exponent));
+}
+
+/* The same as people write it: positional from 1e-4 to 1e16, as Python does. */
 static int spell(char text[40], bool negative, const char *digits, int count, int exponent)
 {
+	if (exponent < -4 || exponent >= 16)
+		return spell_scientific(text, negative, digits, count, exponent);
 	char *out = text;
 	if (negative)
 		*out++ = '-';
-	if (exponent < -4 || exponent >= 16) {
-		*out++ = digits[0];
-		if (count > 1) {
-			*out++ = '.';
-			memcpy(out, digits + 1, (size_t)count - 1);
-			out += count - 1;
-		}
-		out += sprintf(out, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
-	} else if (exponent < 0) {
+	if (exponent < 0) {
 		*out++ = '0';
 		*out++ = '.';
 		for (int i = -1; i > exponent; i--)
@@ -248,7 +249,7 @@ int number_format_scientific(char text[40], double value, enum dtype dtype)
 		return format_special(text, value);
 	char digits[SIGNIFICANT + 2];
 	int exponent, count = shortest(digits, &exponent, fabs(value), dtype);
-	return sprintf(text, "%s%c.%.*se%d", value < 0 ? "-" : "", digits[0], count - 1, digits + 1, exponent);
+	return spell_scientific(text, value < 0, digits, count, exponent);
 }
 
 int number_format(char text[40], double value, bool single)

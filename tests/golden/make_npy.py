@@ -82,6 +82,11 @@ shown = {
     "scalar": np.array(2.5),
     "scalarwhole": np.array(3.0, "f4"),
     "scalarlarge": np.array(1e16),
+    "scalarsmall": np.array(1e-10),
+    "scalarfew": np.array(-2.5e-7),
+    "scalarleast": np.array(5e-324),
+    "scalarsingle": np.array(1e-4, "f4"),
+    "scalarhalf": np.array(6e-5, "f2"),
     "empty": np.zeros((0, 3)),
 }
 for name, array in shown.items():

@@ -455,10 +455,11 @@ START_TEST(round_trip)
 }
 END_TEST
 
-static const char *const shown[] = {"plain",  "whole",       "large",       "wide",        "special", "allspecial",
-                                    "zeros",  "cut",         "cut2",        "cut3",        "wrap",    "ratio",
-                                    "beyond", "exact",       "single",      "singlelarge", "half",    "halfsmall",
-                                    "scalar", "scalarwhole", "scalarlarge", "empty"};
+static const char *const shown[] = {
+	"plain",       "whole",       "large",       "wide",         "special",    "allspecial",  "zeros",
+	"cut",         "cut2",        "cut3",        "wrap",         "ratio",      "beyond",      "exact",
+	"single",      "singlelarge", "half",        "halfsmall",    "scalar",     "scalarwhole", "scalarlarge",
+	"scalarsmall", "scalarfew",   "scalarleast", "scalarsingle", "scalarhalf", "empty"};
 
 START_TEST(displays)
 {
