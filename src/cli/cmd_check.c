@@ -45,6 +45,7 @@ struct run_files {
 
 static void close_files(struct run_files *files)
 {
+	input_close(&files->input);
 	if (files->in >= 0)
 		close(files->in);
 	if (files->out >= 0)
@@ -55,7 +56,7 @@ static void close_files(struct run_files *files)
 static enum status open_files(struct checker *c, const double *data, struct run_files *files)
 {
 	struct session *s = c->session;
-	files->out = -1;
+	*files = (struct run_files){.out = -1, .input.fd = -1};
 	enum status status = trial_open_file(s, &files->in);
 	if (!status)
 		status = trial_open_file(s, &files->out);
@@ -85,7 +86,10 @@ static enum status read_back(struct checker *c, int fd, double **values, int64_t
 	*values = status ? NULL : arena_array(&c->session->arena, (size_t)reader.count + 1, sizeof **values);
 	if (!status && !*values)
 		status = diag_memory(&c->session->diags);
-	return status ? status : reader_read(&reader, *values, DTYPE_F64, reader.count, &c->session->diags);
+	if (!status)
+		status = reader_read(&reader, *values, DTYPE_F64, reader.count, &c->session->diags);
+	input_close(&input);
+	return status;
 }
 
 /* The sum of the outputs at INPUT, compensated. */

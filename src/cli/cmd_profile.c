@@ -137,6 +137,7 @@ static enum status run_once(struct profiler *p, const struct policy *policy, dou
 		status = run_forward(&s->chain, &s->bound, &reader, &writer, &options, &counters, &s->diags);
 	}
 	*ms = now_ms() - begun - 1e3 * result->planning; /* which is once, and not of the chain */
+	input_close(&input);
 	return status;
 }
 

@@ -8,6 +8,7 @@
  */
 #include "io/stream.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,7 +22,7 @@
 #include <unistd.h>
 
 enum {
-	LOOK_AHEAD = (64 << 10) + 64,
+	LOOK_AHEAD = INPUT_PEEK_MOST + 48,
 	PIPE_SIZE = 1 << 20,
 	FLUSH_BLOCK = 8 << 20,
 	MAX_TEMPORARIES = 64,
@@ -139,6 +140,10 @@ void input_close(struct input *input)
 {
 	if (input->owned && input->fd >= 0)
 		close(input->fd);
+	if (input->fd >= 0) /* what is in memory has no look-ahead of its own */
+		allocator_put(input->arena->allocator, input->buffer, input->capacity);
+	input->buffer = NULL;
+	input->begin = input->end = input->capacity = 0;
 	input->fd = -1;
 }
 
@@ -161,8 +166,9 @@ static enum status read_some(struct input *input, void *to, size_t size, size_t 
 
 enum status input_peek(struct input *input, size_t size, const unsigned char **bytes, size_t *got, struct diags *diags)
 {
+	assert(size <= INPUT_PEEK_MOST);
 	if (!input->buffer) {
-		input->buffer = arena_alloc(input->arena, LOOK_AHEAD);
+		input->buffer = allocator_get(input->arena->allocator, LOOK_AHEAD, 1);
 		if (!input->buffer)
 			return diag_memory(diags);
 		input->capacity = LOOK_AHEAD;

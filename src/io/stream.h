@@ -17,11 +17,12 @@
 /* A source of bytes, read in order (or, for a regular file, anywhere). */
 struct input {
 	int fd;
-	const char *name;      /* as messages show it: the path, or <stdin> */
-	int64_t offset;        /* bytes consumed so far, for messages */
-	int64_t size;          /* of a regular file, else -1 */
-	int64_t base;          /* file position at which the input began (stdin may be part read) */
-	unsigned char *buffer; /* look-ahead */
+	const char *name; /* as messages show it: the path, or <stdin> */
+	int64_t offset;   /* bytes consumed so far, for messages */
+	int64_t size;     /* of a regular file, else -1 */
+	int64_t base;     /* file position at which the input began (stdin may be part read) */
+	unsigned char
+		*buffer; /* look-ahead: with FD -1 the input is all there and the caller's, else it goes at input_close */
 	size_t begin, end, capacity;
 	bool eof;
 	bool owned; /* close the descriptor */
@@ -36,7 +37,8 @@ struct input {
 enum status input_open(struct input *input, const char *path, bool regular_only, struct arena *arena,
                        struct diags *diags);
 void input_close(struct input *input);
-/* Up to SIZE bytes looked at without being consumed: *BYTES points at them; *GOT < SIZE only at the end. SIZE <= 64 KiB + 16. */
+/* Up to SIZE bytes, INPUT_PEEK_MOST at most, looked at without being consumed: *BYTES points at them; *GOT < SIZE only at the end. */
+enum { INPUT_PEEK_MOST = (64 << 10) + 16 };
 enum status input_peek(struct input *input, size_t size, const unsigned char **bytes, size_t *got, struct diags *diags);
 void input_skip(struct input *input, size_t size); /* bytes that were peeked */
 /* Reads until SIZE bytes or the end; *GOT says how many. */

@@ -100,6 +100,19 @@ START_TEST(npy_and_text)
 }
 END_TEST
 
+/* Of a file that has been loaded no look-ahead is left. */
+START_TEST(many_files)
+{
+	size_t live = 0;
+	for (int i = 0; i < 100; i++) {
+		ck_assert_int_eq(load(golden("f4-big.npy"), NULL), STATUS_OK);
+		array_free(&array, &counting);
+		live = i == 0 ? counts.live : live;
+	}
+	ck_assert_uint_lt(counts.live, live + 10000);
+}
+END_TEST
+
 START_TEST(npz_members)
 {
 	static const char *const keys[] = {"W", "W.npy"};
@@ -351,6 +364,7 @@ int main(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, npy_and_text);
+	tcase_add_test(tcase, many_files);
 	tcase_add_test(tcase, npz_members);
 	tcase_add_loop_test(tcase, damaged_npz, 0, 2);
 	tcase_add_test(tcase, safetensors);

@@ -82,8 +82,9 @@ static void open_bytes(struct input *input, const char *bytes, size_t length, bo
 	lseek(input->fd, 0, SEEK_SET);
 }
 
-static void close_bytes(void)
+static void close_bytes(struct input *input)
 {
+	input_close(input);
 	if (backing)
 		fclose(backing);
 	backing = NULL;
@@ -150,7 +151,7 @@ static void check_pass(const struct reader_options *options, size_t length, size
 		ck_assert_msg(fread(got, 1, sizeof got, out) == wanted, "way %d", way);
 		ck_assert_int_eq(memcmp(got, want, wanted), 0);
 		fclose(out);
-		close_bytes();
+		close_bytes(&input);
 	}
 }
 
@@ -282,7 +283,7 @@ static enum status read_bytes(size_t length, bool file)
 	FILE *out = tmpfile();
 	enum status status = pass(&input, &plain, 1000, false, out);
 	fclose(out);
-	close_bytes();
+	close_bytes(&input);
 	return status;
 }
 
@@ -365,11 +366,11 @@ START_TEST(large_integers)
 			ck_assert_int_eq(pass(&input, &options, 1, way >> 1, out), STATUS_DATA);
 			ck_assert_str_eq(message(), d == 2 ? "element 1 is an integer beyond 2^53, which f64 does not hold"
 			                                   : "element 2 is an integer beyond 2^53, which f64 does not hold");
-			close_bytes();
+			close_bytes(&input);
 			options.cast = true;
 			open_bytes(&input, in, n, way & 1);
 			ck_assert_int_eq(pass(&input, &options, 1, way >> 1, out), STATUS_OK);
-			close_bytes();
+			close_bytes(&input);
 			fclose(out);
 		}
 }
@@ -414,7 +415,7 @@ START_TEST(skipping)
 		ck_assert_int_eq(reader_next(&reader, &end, &diags), STATUS_OK);
 		ck_assert(end);
 		reader_free(&reader);
-		close_bytes();
+		close_bytes(&input);
 	}
 }
 END_TEST
@@ -443,16 +444,16 @@ START_TEST(raw)
 		open_bytes(&input, in, 23, file);
 		ck_assert_int_eq(pass(&input, &options, 10, false, stdout), STATUS_DATA);
 		ck_assert_str_eq(message(), "23 bytes are no whole number of f32");
-		close_bytes();
+		close_bytes(&input);
 		open_bytes(&input, in, 0, file);
 		ck_assert_int_eq(pass(&input, &options, 10, false, stdout), STATUS_DATA);
 		ck_assert_str_eq(message(), "no data");
-		close_bytes();
+		close_bytes(&input);
 		/* An array without elements would be read for ever. */
 		options.raw = (struct type){DTYPE_F32, {1, {0}}};
 		open_bytes(&input, in, 4, file);
 		ck_assert_int_eq(pass(&input, &options, 10, false, stdout), STATUS_DATA);
-		close_bytes();
+		close_bytes(&input);
 	}
 }
 END_TEST

@@ -168,6 +168,7 @@ START_TEST(pipes_are_read_whole)
 	ck_assert_int_eq(input_peek(&input, 5, &peeked, &n, &diags), STATUS_OK);
 	ck_assert_uint_eq(n, 0);
 	pthread_join(thread, NULL);
+	input_close(&input);
 	close(ends[0]);
 }
 END_TEST
