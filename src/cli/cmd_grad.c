@@ -92,13 +92,14 @@ static bool is_there(const char *path)
 }
 
 /* --accumulate: adds what FILE holds to DATA. A file that is not there adds nothing. */
-static enum status add_file(struct session *s, const char *path, const char *key, const struct type *type, void *data)
+static enum status add_file(struct session *s, struct loader *loader, const char *path, const char *key,
+                            const struct type *type, void *data)
 {
 	struct array array;
 	char a[TYPE_TEXT], b[TYPE_TEXT];
 	if (!is_there(path))
 		return STATUS_OK;
-	enum status status = array_load(&array, path, key, false, true, s->allocator, &s->arena, &s->diags);
+	enum status status = loader_load(loader, &array, path, key, &s->diags);
 	if (status)
 		return status;
 	if (!shape_equal(&array.type.shape, &type->shape) || dtype_compute(array.type.dtype) != dtype_compute(type->dtype))
@@ -148,8 +149,10 @@ static enum status write_gradient(struct session *s, const struct grad_result *r
 		return diag_memory(&s->diags);
 	memcpy(copy, g->data, g->size);
 	struct output *output;
+	struct loader loader = {.cast = true, .allocator = s->allocator, .arena = &s->arena};
 	if (s->given[OPTION_ACCUMULATE])
-		status = add_file(s, path, NULL, &type, copy);
+		status = add_file(s, &loader, path, NULL, &type, copy);
+	loader_close(&loader);
 	if (!status)
 		status = open_gradient(s, files, path, &output);
 	if (!status)
@@ -165,6 +168,7 @@ static enum status write_archive(struct session *s, const struct grad_result *re
 	const bool add = s->given[OPTION_ACCUMULATE];
 	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
 	enum status status = arrays ? STATUS_OK : diag_memory(&s->diags);
+	struct loader loader = {.cast = true, .allocator = s->allocator, .arena = &s->arena};
 	size_t count = 0;
 	for (size_t i = 0; i < result->param_count && !status; i++) {
 		const struct param *param = &s->chain.params[i];
@@ -172,9 +176,10 @@ static enum status write_archive(struct session *s, const struct grad_result *re
 			continue;
 		const struct type type = written_type(&result->params[i]);
 		if (add)
-			status = add_file(s, path, param->name, &type, result->params[i].data);
+			status = add_file(s, &loader, path, param->name, &type, result->params[i].data);
 		arrays[count++] = (struct named_array){param->name, type, result->params[i].data};
 	}
+	loader_close(&loader);
 	if (!status && add && is_there(path))
 		status = npz_check_members(path, arrays, count, &s->arena, &s->diags);
 	struct output *output;

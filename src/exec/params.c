@@ -19,6 +19,7 @@ struct binder {
 	const struct param_binding *bindings;
 	size_t count;
 	struct params_options options;
+	struct loader loader;
 	struct arena *arena;
 	struct diags *diags;
 };
@@ -67,46 +68,15 @@ static const char *find_binding(const struct binder *b, const char *name)
 
 /* Origins. */
 
-/* The type alone of an npy file; *KNOWN false for other kinds of file. */
-static enum status load_header(const struct binder *b, const char *path, struct type *type, bool *known)
+static enum status origin_file(struct binder *b, const char *path, const char *key, struct origin *origin)
 {
-	struct input input;
-	struct reader reader;
-	const unsigned char *bytes;
-	size_t got = 0;
-	bool end;
-	*known = false;
-	enum status status = input_open(&input, path, !b->options.special, b->arena, b->diags);
-	if (status)
-		return status;
-	status = input.size < 0 ? STATUS_OK : input_peek(&input, 6, &bytes, &got, b->diags);
-	if (status == STATUS_OK && got == 6 && !memcmp(bytes, "\x93NUMPY", 6)) {
-		const struct reader_options options = {.format = FORMAT_NPY, .assume = DTYPE_BF16, .raw.shape.ndim = -1};
-		reader_init(&reader, &input, &options, b->arena);
-		status = reader_next(&reader, &end, b->diags);
-		*type = reader.type;
-		*known = true;
-		reader_free(&reader);
-	}
-	input_close(&input);
-	return status;
-}
-
-static enum status origin_file(const struct binder *b, const char *path, const char *key, struct origin *origin)
-{
-	bool known = false;
 	origin->text = path;
-	enum status status = STATUS_OK;
-	if (!b->options.data && !key)
-		status = load_header(b, path, &origin->array.type, &known);
-	if (status == STATUS_OK && !known)
-		status = array_load(&origin->array, path, key, b->options.special, b->options.cast || !b->options.data,
-		                    b->params->allocator, b->arena, b->diags);
+	const enum status status = loader_load(&b->loader, &origin->array, path, key, b->diags);
 	origin->weak = status == STATUS_OK && origin->array.type.shape.ndim == 0;
 	return status;
 }
 
-static enum status origin_init(const struct binder *b, const struct init *init, struct origin *origin)
+static enum status origin_init(struct binder *b, const struct init *init, struct origin *origin)
 {
 	origin->init = init;
 	origin->array.type.dtype = DTYPE_F64;
@@ -132,7 +102,7 @@ static enum status origin_init(const struct binder *b, const struct init *init, 
 	}
 }
 
-static enum status find_origin(const struct binder *b, const struct param *param, struct origin *origin)
+static enum status find_origin(struct binder *b, const struct param *param, struct origin *origin)
 {
 	const char *value = find_binding(b, param->name);
 	if (!value)
@@ -345,7 +315,7 @@ static enum status fill_weak(const struct binder *b, const struct param *param, 
 	return status;
 }
 
-static enum status bind_param(const struct binder *b, size_t index)
+static enum status bind_param(struct binder *b, size_t index)
 {
 	struct param *param = &b->chain->params[index];
 	struct origin origin = {0};
@@ -391,6 +361,11 @@ enum status params_bind(struct params *params, struct chain *chain, const struct
 	                   .bindings = bindings,
 	                   .count = count,
 	                   .options = *options,
+	                   .loader = {.special = options->special,
+	                              .cast = options->cast || !options->data,
+	                              .types = !options->data,
+	                              .allocator = allocator,
+	                              .arena = arena},
 	                   .arena = arena,
 	                   .diags = diags};
 	b.options.compute = dtype_compute(options->compute);
@@ -404,6 +379,7 @@ enum status params_bind(struct params *params, struct chain *chain, const struct
 		return diag_memory(diags);
 	for (size_t i = 0; i < n && status == STATUS_OK; i++)
 		status = bind_param(&b, i);
+	loader_close(&b.loader);
 	if (status == STATUS_OK)
 		params_settle(params, chain, b.options.compute);
 	return status;

@@ -48,22 +48,25 @@ static enum status read_array(struct array *array, struct reader *reader, const 
 	return status;
 }
 
-static enum status load_stream(struct array *array, struct input *input, bool cast, const struct allocator *allocator,
-                               struct arena *arena, struct diags *diags)
+static enum status load_stream(const struct loader *loader, struct array *array, struct input *input,
+                               struct diags *diags)
 {
 	struct reader reader;
-	struct reader_options options = {.assume = DTYPE_BF16, .cast = cast, .raw = {.shape = {.ndim = -1}}};
+	struct reader_options options = {.assume = DTYPE_BF16, .cast = loader->cast, .raw = {.shape = {.ndim = -1}}};
 	bool end;
-	reader_init(&reader, input, &options, arena);
+	reader_init(&reader, input, &options, loader->arena);
 	enum status status = reader_next(&reader, &end, diags);
-	if (!status)
-		status = read_array(array, &reader, allocator, diags);
-	if (!status) {
+	array->type = reader.type;
+	/* A pipe is read to its end, for whoever writes to it. */
+	const bool enough = loader->types && reader.format == FORMAT_NPY && input->size >= 0;
+	if (!status && !enough)
+		status = read_array(array, &reader, loader->allocator, diags);
+	if (!status && !enough) {
 		status = reader_next(&reader, &end, diags);
 		if (!status && !end)
 			status = diag_file(diags, STATUS_DATA, input->name, -1, "holds more than one array");
 		if (status)
-			array_free(array, allocator);
+			array_free(array, loader->allocator);
 	}
 	reader_free(&reader);
 	return status;
@@ -77,12 +80,21 @@ static enum status only_regular(const char *name, const char *what, struct diags
 	return STATUS_DATA;
 }
 
-/* npz. */
-
 struct npz {
 	zip_t *zip;
 	const struct libzip *lib;
 };
+
+/* A file of several arrays. */
+struct container {
+	const char *path; /* as it was asked for */
+	struct input input;
+	struct npz npz; /* ZIP NULL: it is a safetensors file */
+	json_t *header; /* of a safetensors file, checked */
+	int64_t data;   /* where its tensors begin */
+};
+
+/* npz. */
 
 static const char *list_members(const struct npz *from, struct arena *arena)
 {
@@ -212,10 +224,10 @@ static size_t npy_extent(char *data, size_t used, struct arena *arena)
 	return input.begin + (size_t)bytes;
 }
 
-static enum status load_member(struct array *array, const struct npz *from, zip_uint64_t at, const char *path,
-                               const char *name, bool cast, const struct allocator *allocator, struct arena *arena,
-                               struct diags *diags)
+static enum status load_member(const struct loader *loader, struct array *array, const struct npz *from,
+                               zip_uint64_t at, const char *path, const char *name, struct diags *diags)
 {
+	const struct allocator *allocator = loader->allocator;
 	zip_stat_t st;
 	if (from->lib->stat_index(from->zip, at, 0, &st) != 0 || !(st.valid & ZIP_STAT_SIZE))
 		return diag_file(diags, STATUS_DATA, path, -1, "member '%s' cannot be read: %s", name,
@@ -232,7 +244,7 @@ static enum status load_member(struct array *array, const struct npz *from, zip_
 	while (data && (n = from->lib->fread(file, data + used, capacity - used)) > 0) {
 		used += (size_t)n;
 		if (used == FIRST && capacity == FIRST)
-			extent = npy_extent(data, used, arena);
+			extent = npy_extent(data, used, loader->arena);
 		if (used > extent) /* more is of no use: there is too much already */
 			break;
 		if (used == capacity) {
@@ -252,39 +264,35 @@ static enum status load_member(struct array *array, const struct npz *from, zip_
 	if (from->lib->fclose(file) != 0 && !status)
 		status = diag_file(diags, STATUS_DATA, path, -1, "member '%s' is damaged", name);
 	if (!status) {
-		const char *label = arena_printf(arena, "%s(%s)", path, name);
-		struct input input = input_of(label ? label : path, data, used, arena);
-		status = load_stream(array, &input, cast, allocator, arena, diags);
+		const char *label = arena_printf(loader->arena, "%s(%s)", path, name);
+		struct input input = input_of(label ? label : path, data, used, loader->arena);
+		status = load_stream(loader, array, &input, diags);
 	}
 	if (data)
 		allocator_put(allocator, data, capacity);
 	return status;
 }
 
-static enum status load_npz(struct array *array, const struct input *input, const char *key, bool cast,
-                            const struct allocator *allocator, struct arena *arena, struct diags *diags)
+static enum status load_npz(const struct loader *loader, struct array *array, const struct container *archive,
+                            const char *key, struct diags *diags)
 {
-	const char *path = input->name;
-	struct npz from;
-	enum status status = open_npz(&from, input, diags);
-	if (status)
-		return status;
-	zip_int64_t at = find_member(&from, key, arena);
-	if (at >= 0 && is_double(&from, (zip_uint64_t)at)) {
-		status = diag_file(diags, STATUS_DATA, path, -1, "has two members '%s'", key);
-	} else if (at >= 0) {
-		status = load_member(array, &from, (zip_uint64_t)at, path, key ? key : from.lib->get_name(from.zip, 0, 0), cast,
-		                     allocator, arena, diags);
-	} else if (from.lib->get_num_entries(from.zip, 0) == 0) {
-		status = diag_file(diags, STATUS_DATA, path, -1, "has no members");
-	} else {
-		status = key ? diag_file(diags, STATUS_DATA, path, -1, "has no member '%s'", key)
-		             : diag_file(diags, STATUS_DATA, path, -1, "has several members, and none is named");
-		diag_hint(diags, "its members: %s; a chain names one by load(\"FILE\", \"MEMBER\")",
-		          list_members(&from, arena));
-	}
-	from.lib->discard(from.zip);
-	return status;
+	const char *path = archive->input.name;
+	const struct npz *from = &archive->npz;
+	zip_int64_t at = find_member(from, key, loader->arena);
+	if (at >= 0 && is_double(from, (zip_uint64_t)at))
+		return diag_file(diags, STATUS_DATA, path, -1, "has two members '%s'", key);
+	if (at >= 0)
+		return load_member(loader, array, from, (zip_uint64_t)at, path,
+		                   key ? key : from->lib->get_name(from->zip, 0, 0), diags);
+	if (from->lib->get_num_entries(from->zip, 0) == 0)
+		return diag_file(diags, STATUS_DATA, path, -1, "has no members");
+	if (key)
+		diag_file(diags, STATUS_DATA, path, -1, "has no member '%s'", key);
+	else
+		diag_file(diags, STATUS_DATA, path, -1, "has several members, and none is named");
+	diag_hint(diags, "its members: %s; a chain names one by load(\"FILE\", \"MEMBER\")",
+	          list_members(from, loader->arena));
+	return STATUS_DATA;
 }
 
 /* safetensors. */
@@ -328,27 +336,28 @@ static enum status tensor_type(const json_t *entry, struct type *type, int64_t *
 	return STATUS_OK;
 }
 
+static const char metadata[] = "__metadata__"; /* what is no tensor */
+
 static const json_t *find_tensor(json_t *header, const char **key, const char *path, struct arena *arena,
                                  struct diags *diags)
 {
-	const char *list = "", *name, *found_name = NULL;
-	const json_t *found = NULL;
+	const char *list = "", *name, *only = NULL;
+	const json_t *found = *key && strcmp(*key, metadata) != 0 ? json_object_get(header, *key) : NULL;
 	json_t *entry;
 	size_t count = 0;
+	if (found)
+		return found;
 	json_object_foreach(header, name, entry)
 	{
-		if (!strcmp(name, "__metadata__"))
+		if (!strcmp(name, metadata))
 			continue;
-		if (!*key || !strcmp(name, *key)) {
-			found = entry;
-			found_name = name;
-		}
+		only = name;
 		if (count++ < 20 && list)
 			list = arena_printf(arena, "%s%s%s", list, *list ? ", " : "", name);
 	}
-	if (found && (*key || count == 1)) {
-		*key = found_name;
-		return found;
+	if (!*key && count == 1) {
+		*key = only;
+		return json_object_get(header, only);
 	}
 	if (*key)
 		diag_file(diags, STATUS_DATA, path, -1, "has no tensor '%s'", *key);
@@ -385,7 +394,7 @@ static enum status check_tensors(json_t *header, const struct input *input, int6
 	{
 		struct type type;
 		struct extent *e = &extents[count];
-		if (!strcmp(name, "__metadata__"))
+		if (!strcmp(name, metadata))
 			continue;
 		const enum status status = tensor_type(entry, &type, &e->begin, &e->end);
 		if (status == STATUS_LIMIT)
@@ -413,44 +422,67 @@ static enum status check_tensors(json_t *header, const struct input *input, int6
 	                   : diag_file(diags, STATUS_DATA, path, data + end, "trailing bytes after the tensors");
 }
 
-static enum status load_tensor(struct array *array, struct input *input, json_t *header, int64_t data, const char *key,
-                               bool cast, const struct allocator *allocator, struct arena *arena, struct diags *diags)
+static enum status load_tensor(const struct loader *loader, struct array *array, struct container *archive,
+                               const char *key, struct diags *diags)
 {
-	const char *path = input->name;
+	const char *path = archive->input.name;
 	struct type type;
 	int64_t begin, end;
-	enum status status = check_tensors(header, input, data, arena, diags);
-	if (status)
-		return status;
-	const json_t *entry = find_tensor(header, &key, path, arena, diags);
+	const json_t *entry = find_tensor(archive->header, &key, path, loader->arena, diags);
 	if (!entry)
 		return STATUS_DATA;
 	if (tensor_type(entry, &type, &begin, &end) || type.dtype == DTYPE_COUNT)
 		return diag_file(diags, STATUS_DATA, path, -1, "tensor '%s': type '%s' is not supported", key,
 		                 json_string_value(json_object_get(entry, "dtype")));
+	array->type = type;
+	if (loader->types)
+		return STATUS_OK;
 	struct reader reader;
-	struct reader_options options = {.format = FORMAT_RAW, .assume = type.dtype, .cast = cast, .raw = type};
-	reader_init(&reader, input, &options, arena);
+	struct reader_options options = {.format = FORMAT_RAW, .assume = type.dtype, .cast = loader->cast, .raw = type};
+	reader_init(&reader, &archive->input, &options, loader->arena);
 	reader.type = type;
 	reader.count = shape_count(&type.shape);
-	reader.data = data + begin;
+	reader.data = archive->data + begin;
 	reader.swap = !convert_little_endian() && dtype_size(type.dtype) > 1;
-	array->type = type;
 	array->size = type_bytes(&type) > 0 ? (size_t)type_bytes(&type) : 1;
-	array->data = allocator_get(allocator, array->size, 1);
+	array->data = allocator_get(loader->allocator, array->size, 1);
 	if (!array->data)
 		return diag_memory(diags);
-	status = reader_read_at(&reader, 0, array->data, dtype_compute(type.dtype), reader.count, diags);
+	enum status status = reader_read_at(&reader, 0, array->data, dtype_compute(type.dtype), reader.count, diags);
 	if (status)
-		array_free(array, allocator);
+		array_free(array, loader->allocator);
 	return status;
 }
 
-static enum status load_safetensors(struct array *array, struct input *input, const char *key, bool cast,
-                                    const struct allocator *allocator, struct arena *arena, struct diags *diags)
+/* Parses the LENGTH bytes of TEXT as ARCHIVE's header, and checks it. */
+static enum status parse_header(const struct loader *loader, struct container *archive, const char *text, size_t length,
+                                struct diags *diags)
 {
+	json_error_t error;
+	json_t *header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+	enum status status;
+	archive->data = 8 + (int64_t)length;
+	if (!header && json_lacked_memory(&error))
+		status = diag_memory(diags);
+	else if (!json_is_object(header))
+		status = diag_file(diags, STATUS_DATA, archive->input.name, 8 + (error.position > 0 ? error.position : 0),
+		                   "safetensors header: %s", header ? "an object is wanted" : error.text);
+	else
+		status = check_tensors(header, &archive->input, archive->data, loader->arena, diags);
+	if (status)
+		json_decref(header);
+	else
+		archive->header = header;
+	return status;
+}
+
+static enum status open_safetensors(const struct loader *loader, struct container *archive, struct diags *diags)
+{
+	const struct input *input = &archive->input;
 	unsigned char prefix[8];
 	size_t got;
+	if (input->size < 0)
+		return only_regular(input->name, "a safetensors file", diags);
 	enum status status = input_read_at(input, 0, prefix, sizeof prefix, &got, diags);
 	if (!status && got < sizeof prefix)
 		status = diag_file(diags, STATUS_DATA, input->name, (int64_t)got, "truncated safetensors header");
@@ -466,36 +498,77 @@ static enum status load_safetensors(struct array *array, struct input *input, co
 	if (length > SAFETENSORS_HEADER || (int64_t)length > input->size - 8)
 		return diag_file(diags, STATUS_DATA, input->name, 0, "a safetensors header of %llu bytes in a file of %lld",
 		                 (unsigned long long)length, (long long)input->size);
-	char *text = allocator_get(allocator, (size_t)length + 1, 1);
+	char *text = allocator_get(loader->allocator, (size_t)length + 1, 1);
 	if (!text)
 		return diag_memory(diags);
 	status = input_read_at(input, 8, text, (size_t)length, &got, diags);
 	if (!status && got < length)
 		status = diag_file(diags, STATUS_DATA, input->name, 8 + (int64_t)got, "truncated safetensors header");
-	if (!status) {
-		json_error_t error;
-		json_t *header = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, &error);
-		if (!header && json_lacked_memory(&error))
-			status = diag_memory(diags);
-		else if (!json_is_object(header))
-			status = diag_file(diags, STATUS_DATA, input->name, 8 + (error.position > 0 ? error.position : 0),
-			                   "safetensors header: %s", header ? "an object is wanted" : error.text);
-		else
-			status = load_tensor(array, input, header, 8 + (int64_t)length, key, cast, allocator, arena, diags);
-		json_decref(header);
-	}
-	allocator_put(allocator, text, (size_t)length + 1);
+	if (!status)
+		status = parse_header(loader, archive, text, (size_t)length, diags);
+	allocator_put(loader->allocator, text, (size_t)length + 1);
 	return status;
 }
 
-enum status array_load(struct array *array, const char *path, const char *key, bool special, bool cast,
-                       const struct allocator *allocator, struct arena *arena, struct diags *diags)
+/* Archives. */
+
+static struct container *find_archive(const struct loader *loader, const char *path)
+{
+	for (size_t i = 0; i < LOADER_KEPT && i < loader->opened; i++)
+		if (!strcmp(loader->kept[i]->path, path))
+			return loader->kept[i];
+	return NULL;
+}
+
+static void close_archive(const struct loader *loader, struct container *archive)
+{
+	if (archive->npz.zip)
+		archive->npz.lib->discard(archive->npz.zip);
+	json_decref(archive->header);
+	input_close(&archive->input);
+	allocator_put(loader->allocator, archive, sizeof *archive);
+}
+
+/* Makes *INPUT, which is the archive's from then on, one that is kept. */
+static enum status open_archive(struct loader *loader, const char *path, struct input *input, bool zip,
+                                struct container **archive, struct diags *diags)
+{
+	struct container *made = allocator_get(loader->allocator, 1, sizeof *made);
+	if (!made) {
+		input_close(input);
+		return diag_memory(diags);
+	}
+	*made = (struct container){.path = path, .input = *input};
+	const enum status status = zip ? open_npz(&made->npz, input, diags) : open_safetensors(loader, made, diags);
+	if (status) {
+		close_archive(loader, made);
+		return status;
+	}
+	const size_t slot = loader->opened % LOADER_KEPT;
+	if (loader->opened++ >= LOADER_KEPT)
+		close_archive(loader, loader->kept[slot]);
+	*archive = loader->kept[slot] = made;
+	return STATUS_OK;
+}
+
+static enum status load_archived(const struct loader *loader, struct array *array, struct container *archive,
+                                 const char *key, struct diags *diags)
+{
+	return archive->npz.zip ? load_npz(loader, array, archive, key, diags)
+	                        : load_tensor(loader, array, archive, key, diags);
+}
+
+enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key,
+                        struct diags *diags)
 {
 	struct input input;
 	const unsigned char *bytes;
 	size_t got, length = strlen(path);
+	struct container *archive = find_archive(loader, path);
 	*array = (struct array){0};
-	enum status status = input_open(&input, path, !special, arena, diags);
+	if (archive)
+		return load_archived(loader, array, archive, key, diags);
+	enum status status = input_open(&input, path, !loader->special, loader->arena, diags);
 	if (status)
 		return status;
 	status = input_peek(&input, 10, &bytes, &got, diags);
@@ -503,18 +576,30 @@ enum status array_load(struct array *array, const char *path, const char *key, b
 		bool zip = got >= 4 && !memcmp(bytes, "PK", 2) && (bytes[2] == 3 || bytes[2] == 5);
 		bool tensors = length > 12 && !strcmp(path + length - 12, ".safetensors");
 		tensors = tensors || (got == 10 && bytes[8] == '{' && bytes[6] == 0 && bytes[7] == 0 && !npy_is(bytes, got));
-		if (zip)
-			status = load_npz(array, &input, key, cast, allocator, arena, diags);
-		else if (tensors && input.size < 0)
-			status = only_regular(input.name, "a safetensors file", diags);
-		else if (tensors)
-			status = load_safetensors(array, &input, key, cast, allocator, arena, diags);
-		else if (key)
-			status = diag_file(diags, STATUS_DATA, input.name, -1, "is no archive, and '%s' is wanted of it", key);
-		else
-			status = load_stream(array, &input, cast, allocator, arena, diags);
+		if (zip || tensors) {
+			status = open_archive(loader, path, &input, zip, &archive, diags);
+			return status ? status : load_archived(loader, array, archive, key, diags);
+		}
+		status = key ? diag_file(diags, STATUS_DATA, input.name, -1, "is no archive, and '%s' is wanted of it", key)
+		             : load_stream(loader, array, &input, diags);
 	}
 	input_close(&input);
+	return status;
+}
+
+void loader_close(struct loader *loader)
+{
+	for (size_t i = 0; i < LOADER_KEPT && i < loader->opened; i++)
+		close_archive(loader, loader->kept[i]);
+	loader->opened = 0;
+}
+
+enum status array_load(struct array *array, const char *path, const char *key, bool special, bool cast,
+                       const struct allocator *allocator, struct arena *arena, struct diags *diags)
+{
+	struct loader loader = {.special = special, .cast = cast, .allocator = allocator, .arena = arena};
+	const enum status status = loader_load(&loader, array, path, key, diags);
+	loader_close(&loader);
 	return status;
 }
 

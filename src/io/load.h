@@ -14,11 +14,27 @@ struct array {
 	size_t size;      /* bytes of DATA */
 };
 
+/* Loads arrays one after the other. Archives stay open between them, and their tables read, the latest LOADER_KEPT. */
+enum { LOADER_KEPT = 16 };
+struct loader {
+	bool special; /* devices and FIFOs are read */
+	bool cast;    /* integers beyond 2^53 are rounded */
+	bool types;   /* types alone are wanted: DATA is NULL where a regular file's header tells the type */
+	const struct allocator *allocator;
+	struct arena *arena;
+	/* The loader's own, zeros at first. */
+	struct container *kept[LOADER_KEPT];
+	size_t opened;
+};
 /*
  * KEY names the member of an npz or the tensor of a safetensors file (NULL: the
  * only one; several are STATUS_DATA, with their names in the hint). Any path but
- * a regular file is STATUS_IO unless SPECIAL.
+ * a regular file is STATUS_IO unless SPECIAL. PATH must stay as long as LOADER.
  */
+enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key,
+                        struct diags *diags);
+void loader_close(struct loader *loader);
+/* A single array, by a loader of its own. */
 enum status array_load(struct array *array, const char *path, const char *key, bool special, bool cast,
                        const struct allocator *allocator, struct arena *arena, struct diags *diags);
 void array_free(struct array *array, const struct allocator *allocator);

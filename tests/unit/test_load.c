@@ -203,6 +203,56 @@ START_TEST(safetensors)
 }
 END_TEST
 
+/* An archive stays open as it was while others are loaded, and is closed when many have been. */
+START_TEST(archives_are_kept)
+{
+	static const char *const headers[] = {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+	                                      "{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}"};
+	static const float values[2] = {1, 2};
+	struct loader loader = {.allocator = &counting, .arena = &arena};
+	char other[LOADER_KEPT][220];
+	write_tensors(headers[0], values, sizeof values);
+	ck_assert_int_eq(loader_load(&loader, &array, path, "a", &diags), STATUS_OK);
+	array_free(&array, &counting);
+	unlink(path);
+	write_tensors(headers[1], values, sizeof values);
+	for (int i = 0; i < LOADER_KEPT; i++) {
+		ck_assert_int_eq(loader_load(&loader, &array, path, "a", &diags), STATUS_OK);
+		ck_assert_int_eq(memcmp(array.data, values, sizeof values), 0);
+		array_free(&array, &counting);
+		snprintf(other[i], sizeof other[i], "%s%.*s", folder, i + 2, "/////////////////");
+		strcat(other[i], "file");
+		ck_assert_int_eq(loader_load(&loader, &array, other[i], "b", &diags), STATUS_OK);
+		array_free(&array, &counting);
+	}
+	ck_assert_int_eq(loader_load(&loader, &array, path, "a", &diags), STATUS_DATA);
+	ck_assert_str_eq(message(), "has no tensor 'a'");
+	ck_assert_int_eq(loader_load(&loader, &array, golden("two.npz"), "W", &diags), STATUS_OK);
+	array_free(&array, &counting);
+	ck_assert_int_eq(loader_load(&loader, &array, golden("two.npz"), "b", &diags), STATUS_OK);
+	array_free(&array, &counting);
+	loader_close(&loader);
+}
+END_TEST
+
+/* Where types are enough no data is read that is not there for them, whatever the file. */
+START_TEST(types_alone)
+{
+	struct loader loader = {.types = true, .allocator = &counting, .arena = &arena};
+	char bytes[2000];
+	read_file(golden("f4-big.npy"), bytes, 1000);
+	write_file(bytes, 128);
+	ck_assert_int_eq(loader_load(&loader, &array, path, NULL, &diags), STATUS_OK);
+	ck_assert(type_equal(&array.type, &(struct type){DTYPE_F32, {2, {3, 5}}}));
+	ck_assert_ptr_null(array.data);
+	write_tensors("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", bytes, 8);
+	ck_assert_int_eq(loader_load(&loader, &array, path, "a", &diags), STATUS_OK);
+	ck_assert(type_equal(&array.type, &(struct type){DTYPE_F32, {1, {2}}}));
+	ck_assert_ptr_null(array.data);
+	loader_close(&loader);
+}
+END_TEST
+
 #define TENSOR(NAME, TYPE, SHAPE, OFFSETS)                                                                             \
 	"\"" NAME "\":{\"dtype\":\"" TYPE "\",\"shape\":" SHAPE ",\"data_offsets\":" OFFSETS "}"
 static const struct {
@@ -368,6 +418,8 @@ int main(void)
 	tcase_add_test(tcase, npz_members);
 	tcase_add_loop_test(tcase, damaged_npz, 0, 2);
 	tcase_add_test(tcase, safetensors);
+	tcase_add_test(tcase, archives_are_kept);
+	tcase_add_test(tcase, types_alone);
 	tcase_add_loop_test(tcase, wrong_safetensors, 0, sizeof wrong / sizeof *wrong);
 	tcase_add_test(tcase, headers_of_safetensors);
 	tcase_add_test(tcase, large_integers);
