@@ -12,10 +12,10 @@
 	X(error_code_system)                                                                                               \
 	X(error_code_zip)                                                                                                  \
 	X(error_fini)                                                                                                      \
-	X(error_init_with_code)                                                                                            \
+	X(error_init)                                                                                                      \
+	X(error_set)                                                                                                       \
 	X(error_strerror)                                                                                                  \
 	X(fclose)                                                                                                          \
-	X(fdopen)                                                                                                          \
 	X(file_get_error)                                                                                                  \
 	X(file_strerror)                                                                                                   \
 	X(fopen_index)                                                                                                     \
@@ -23,6 +23,9 @@
 	X(get_name)                                                                                                        \
 	X(get_num_entries)                                                                                                 \
 	X(name_locate)                                                                                                     \
+	X(open_from_source)                                                                                                \
+	X(source_filep_create)                                                                                             \
+	X(source_free)                                                                                                     \
 	X(stat_index)                                                                                                      \
 	X(strerror)
 

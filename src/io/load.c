@@ -110,31 +110,47 @@ static const char *list_members(const struct npz *from, struct arena *arena)
 	return list ? list : "";
 }
 
+/* An archive whose stream is FD, which is its own; NULL and *ERROR. (zip_fdopen would duplicate it to the least that is free.) */
+static zip_t *open_zip(const struct libzip *lib, int fd, zip_error_t *error)
+{
+	FILE *file = fdopen(fd, "rb");
+	zip_source_t *source = file ? lib->source_filep_create(file, 0, -1, error) : NULL;
+	zip_t *zip = source ? lib->open_from_source(source, 0, error) : NULL;
+	if (!file) {
+		lib->error_set(error, ZIP_ER_MEMORY, errno);
+		close(fd);
+	} else if (!source) {
+		fclose(file);
+	} else if (!zip) {
+		lib->source_free(source);
+	}
+	return zip;
+}
+
 static enum status open_npz(struct npz *npz, const struct input *input, struct diags *diags)
 {
 	const char *reason, *path = input->name;
-	int code = 0;
 	npz->lib = libzip_get(&reason);
 	if (!npz->lib)
 		return diag_file(diags, STATUS_IO, path, -1, "an npz, which cannot be read: %s", reason);
 	if (input->size < 0)
 		return only_regular(path, "an npz", diags);
-	const int fd = fcntl(input->fd, F_DUPFD_CLOEXEC, 0);
+	const int fd = fcntl(input->fd, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0)
 		return diag_file(diags, STATUS_IO, path, -1, "cannot open: %s", strerror(errno));
-	npz->zip = npz->lib->fdopen(fd, 0, &code); /* whose FD is */
-	if (npz->zip)
-		return STATUS_OK;
-	close(fd);
-	if (code == ZIP_ER_MEMORY)
-		return diag_memory(diags);
-	if (code == ZIP_ER_OPEN || code == ZIP_ER_READ || code == ZIP_ER_SEEK)
-		return diag_file(diags, STATUS_IO, path, -1, "cannot read: %s", strerror(errno));
 	zip_error_t error;
-	npz->lib->error_init_with_code(&error, code);
-	diag_file(diags, STATUS_DATA, path, -1, "not a readable npz: %s", npz->lib->error_strerror(&error));
+	npz->lib->error_init(&error);
+	npz->zip = open_zip(npz->lib, fd, &error);
+	const int code = npz->lib->error_code_zip(&error), cause = npz->lib->error_code_system(&error);
+	enum status status = STATUS_OK;
+	if (!npz->zip && code == ZIP_ER_MEMORY)
+		status = diag_memory(diags);
+	else if (!npz->zip && (code == ZIP_ER_OPEN || code == ZIP_ER_READ || code == ZIP_ER_SEEK))
+		status = diag_file(diags, STATUS_IO, path, -1, "cannot read: %s", strerror(cause));
+	else if (!npz->zip)
+		status = diag_file(diags, STATUS_DATA, path, -1, "not a readable npz: %s", npz->lib->error_strerror(&error));
 	npz->lib->error_fini(&error);
-	return STATUS_DATA;
+	return status;
 }
 
 enum status npz_check_members(const char *path, const struct named_array *arrays, size_t count, struct arena *arena,

@@ -2,6 +2,7 @@
 #include "failing.h"
 #include "save.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,6 +236,29 @@ START_TEST(archives_are_kept)
 }
 END_TEST
 
+/* With standard descriptors closed, no archive may come to be one. */
+START_TEST(archives_keep_off_standard_descriptors)
+{
+	struct loader loader = {.allocator = &counting, .arena = &arena};
+	const char *file = golden("two.npz");
+	int kept[3], taken = 0;
+	for (int fd = 0; fd < 3; fd++) {
+		kept[fd] = fcntl(fd, F_DUPFD, 10);
+		close(fd);
+	}
+	const enum status status = loader_load(&loader, &array, file, "W", &diags);
+	for (int fd = 0; fd < 3; fd++) {
+		taken += fcntl(fd, F_GETFD) >= 0;
+		dup2(kept[fd], fd);
+		close(kept[fd]);
+	}
+	ck_assert_int_eq(status, STATUS_OK);
+	ck_assert_int_eq(taken, 0);
+	array_free(&array, &counting);
+	loader_close(&loader);
+}
+END_TEST
+
 /* Where types are enough no data is read that is not there for them, whatever the file. */
 START_TEST(types_alone)
 {
@@ -419,6 +443,7 @@ int main(void)
 	tcase_add_loop_test(tcase, damaged_npz, 0, 2);
 	tcase_add_test(tcase, safetensors);
 	tcase_add_test(tcase, archives_are_kept);
+	tcase_add_test(tcase, archives_keep_off_standard_descriptors);
 	tcase_add_test(tcase, types_alone);
 	tcase_add_loop_test(tcase, wrong_safetensors, 0, sizeof wrong / sizeof *wrong);
 	tcase_add_test(tcase, headers_of_safetensors);
