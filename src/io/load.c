@@ -274,9 +274,12 @@ static enum status load_member(const struct loader *loader, struct array *array,
 	enum status status = STATUS_OK;
 	if (!data || (used == capacity && used <= extent) || (n < 0 && is_memory(from->lib, file)))
 		status = diag_memory(diags);
-	else if (n < 0 || (used < st.size && used <= extent))
+	else if (n < 0)
 		status =
 			diag_file(diags, STATUS_DATA, path, -1, "member '%s' is damaged: %s", name, from->lib->file_strerror(file));
+	else if (used < st.size && used <= extent)
+		status = diag_file(diags, STATUS_DATA, path, -1, "member '%s' is damaged: it ends after %zu of %llu bytes",
+		                   name, used, (unsigned long long)st.size);
 	if (from->lib->fclose(file) != 0 && !status)
 		status = diag_file(diags, STATUS_DATA, path, -1, "member '%s' is damaged", name);
 	if (!status) {

@@ -159,6 +159,21 @@ START_TEST(damaged_npz)
 }
 END_TEST
 
+/* A compressed member that ends before the size which the directory gives it. */
+START_TEST(short_member)
+{
+	enum { SIZE = 24 }; /* where it stands in the directory's entry */
+	static char bytes[20000];
+	size_t n = read_file(golden("deflated.npz"), bytes, sizeof bytes);
+	char *entry = memmem(bytes, n, "PK\1\2", 4);
+	ck_assert_ptr_nonnull(entry);
+	entry[SIZE + 1]++;
+	write_file(bytes, n);
+	ck_assert_int_eq(load(path, "W"), STATUS_DATA);
+	ck_assert_str_eq(message(), "member 'W' is damaged: it ends after 80128 of 80384 bytes");
+}
+END_TEST
+
 static void write_tensors(const char *header, const void *data, size_t size)
 {
 	static char bytes[10000];
@@ -441,6 +456,7 @@ int main(void)
 	tcase_add_test(tcase, many_files);
 	tcase_add_test(tcase, npz_members);
 	tcase_add_loop_test(tcase, damaged_npz, 0, 2);
+	tcase_add_test(tcase, short_member);
 	tcase_add_test(tcase, safetensors);
 	tcase_add_test(tcase, archives_are_kept);
 	tcase_add_test(tcase, archives_keep_off_standard_descriptors);
