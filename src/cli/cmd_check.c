@@ -34,8 +34,9 @@ struct checker {
 
 enum verdict_word { CHECK_OK, CHECK_FAIL, CHECK_SKIP };
 
-/* A run on files in memory: of its input, and of what it gives. */
+/* A run on files in memory: of its input, and of what it gives. What it takes, with the values, goes with it. */
 struct run_files {
+	struct arena arena;
 	int in, out;
 	struct input input;
 	struct reader reader;
@@ -50,6 +51,7 @@ static void close_files(struct run_files *files)
 		close(files->in);
 	if (files->out >= 0)
 		close(files->out);
+	arena_free(&files->arena);
 }
 
 /* Where this fails, nothing is to be closed. */
@@ -57,11 +59,12 @@ static enum status open_files(struct checker *c, const double *data, struct run_
 {
 	struct session *s = c->session;
 	*files = (struct run_files){.out = -1, .input.fd = -1};
+	arena_init(&files->arena, s->allocator);
 	enum status status = trial_open_file(s, &files->in);
 	if (!status)
 		status = trial_open_file(s, &files->out);
 	if (!status) {
-		trial_write_file(s, files->in, &files->output, &files->writer);
+		trial_write_file(files->in, &files->output, &files->writer, &files->arena);
 		status = writer_begin(&files->writer, &c->type, &s->diags);
 	}
 	if (!status)
@@ -70,24 +73,24 @@ static enum status open_files(struct checker *c, const double *data, struct run_
 		close_files(files);
 		return status;
 	}
-	trial_read_file(s, files->in, &files->input, &files->reader);
-	trial_write_file(s, files->out, &files->output, &files->writer);
+	trial_read_file(files->in, &files->input, &files->reader, &files->arena);
+	trial_write_file(files->out, &files->output, &files->writer, &files->arena);
 	return STATUS_OK;
 }
 
-static enum status read_back(struct checker *c, int fd, double **values, int64_t *count)
+static enum status read_back(int fd, double **values, int64_t *count, struct arena *arena, struct diags *diags)
 {
 	struct input input;
 	struct reader reader;
 	bool end;
-	trial_read_file(c->session, fd, &input, &reader);
-	enum status status = reader_next(&reader, &end, &c->session->diags);
+	trial_read_file(fd, &input, &reader, arena);
+	enum status status = reader_next(&reader, &end, diags);
 	*count = reader.count;
-	*values = status ? NULL : arena_array(&c->session->arena, (size_t)reader.count + 1, sizeof **values);
+	*values = status ? NULL : arena_array(arena, (size_t)reader.count + 1, sizeof **values);
 	if (!status && !*values)
-		status = diag_memory(&c->session->diags);
+		status = diag_memory(diags);
 	if (!status)
-		status = reader_read(&reader, *values, DTYPE_F64, reader.count, &c->session->diags);
+		status = reader_read(&reader, *values, DTYPE_F64, reader.count, diags);
 	input_close(&input);
 	return status;
 }
@@ -106,7 +109,7 @@ static enum status objective(struct checker *c, const double *data, double *sum)
 		return status;
 	status = run_forward(&s->chain, &s->bound, &files.reader, &files.writer, &options, &counters, &s->diags);
 	if (!status)
-		status = read_back(c, files.out, &values, &count);
+		status = read_back(files.out, &values, &count, &files.arena, &s->diags);
 	*sum = 0;
 	for (int64_t i = 0; !status && i < count; i++)
 		sum_add(sum, &low, values[i], 0);
@@ -146,7 +149,7 @@ static enum status differentiate(struct checker *c, const struct policy *policy,
 	options.job.want_value = false;
 	status = grad_run(&s->chain, &s->bound, &files.reader, &options, &gradient->result, &gradient->arena, &s->diags);
 	if (!status)
-		status = read_back(c, files.out, &gradient->input, &count);
+		status = read_back(files.out, &gradient->input, &count, &gradient->arena, &s->diags);
 	close_files(&files);
 	if (status)
 		gradient_free(gradient, s->allocator);

@@ -101,7 +101,7 @@ static enum status get_data(struct profiler *p)
 		return status;
 	struct output output;
 	struct writer writer;
-	trial_write_file(s, p->data, &output, &writer);
+	trial_write_file(p->data, &output, &writer, &s->arena);
 	status = writer_begin(&writer, &p->type, &s->diags);
 	double block[512];
 	for (int64_t done = 0; done < p->count && !status; done += 512) {
@@ -113,23 +113,24 @@ static enum status get_data(struct profiler *p)
 	return status ? status : trial_end_input(s);
 }
 
-static enum status run_once(struct profiler *p, const struct policy *policy, double *ms, struct grad_result *result)
+static enum status run_once(struct profiler *p, const struct policy *policy, double *ms, struct grad_result *result,
+                            struct arena *arena)
 {
 	struct session *s = p->session;
 	struct input input;
 	struct reader reader;
 	struct writer writer;
-	struct output output = {.fd = p->sink, .name = "/dev/null", .arena = &s->arena};
+	struct output output = {.fd = p->sink, .name = "/dev/null", .arena = arena};
 	struct writer_options writing = {.format = FORMAT_NPY};
-	trial_read_file(s, p->data, &input, &reader);
-	writer_init(&writer, &output, &writing, &s->arena);
+	trial_read_file(p->data, &input, &reader, arena);
+	writer_init(&writer, &output, &writing, arena);
 	double begun = now_ms();
 	enum status status;
 	if (policy) {
 		struct grad_options options = {
 			.job = session_job_options(s, policy), .dtype = DTYPE_COUNT, .gradient = &writer};
 		options.job.want_value = false;
-		status = grad_run(&s->chain, &s->bound, &reader, &options, result, &s->arena, &s->diags);
+		status = grad_run(&s->chain, &s->bound, &reader, &options, result, arena, &s->diags);
 	} else {
 		struct run_options options = {
 			.threads = s->threads, .tile = s->tile, .dtype = DTYPE_COUNT, .allocator = s->allocator};
@@ -147,9 +148,11 @@ static enum status measure(struct profiler *p, const struct policy *policy, doub
 	*ms = HUGE_VAL;
 	for (int i = 0; i < RUNS; i++) {
 		struct grad_result result = {0};
+		struct arena arena;
 		double once;
+		arena_init(&arena, p->session->allocator);
 		const struct usage begun = usage_now();
-		enum status status = run_once(p, policy, &once, &result);
+		enum status status = run_once(p, policy, &once, &result, &arena);
 		if (policy && once < *ms)
 			point->usage = usage_since(begun);
 		if (!status && policy) {
@@ -160,6 +163,7 @@ static enum status measure(struct profiler *p, const struct policy *policy, doub
 			point->predicted_overhead = row_overhead(&row);
 		}
 		grad_free(&result, p->session->allocator);
+		arena_free(&arena);
 		if (status)
 			return status;
 		*ms = once < *ms ? once : *ms;

@@ -46,19 +46,19 @@ enum status trial_open_file(struct session *s, int *fd)
 	                : diag_file(&s->diags, STATUS_IO, NULL, -1, "cannot make a file in memory: %s", strerror(errno));
 }
 
-void trial_read_file(struct session *s, int fd, struct input *input, struct reader *reader)
+void trial_read_file(int fd, struct input *input, struct reader *reader, struct arena *arena)
 {
 	/* Values of two bytes that an npy header has no name for are bf16, of ours. */
 	struct reader_options options = {.format = FORMAT_NPY, .assume = DTYPE_BF16, .raw = {.shape = {.ndim = -1}}};
 	off_t size = lseek(fd, 0, SEEK_END);
 	lseek(fd, 0, SEEK_SET);
-	*input = (struct input){.fd = fd, .name = name, .size = size, .arena = &s->arena};
-	reader_init(reader, input, &options, &s->arena);
+	*input = (struct input){.fd = fd, .name = name, .size = size, .arena = arena};
+	reader_init(reader, input, &options, arena);
 }
 
-void trial_write_file(struct session *s, int fd, struct output *output, struct writer *writer)
+void trial_write_file(int fd, struct output *output, struct writer *writer, struct arena *arena)
 {
 	struct writer_options options = {.format = FORMAT_NPY};
-	*output = (struct output){.fd = fd, .name = name, .arena = &s->arena};
-	writer_init(writer, output, &options, &s->arena);
+	*output = (struct output){.fd = fd, .name = name, .arena = arena};
+	writer_init(writer, output, &options, arena);
 }

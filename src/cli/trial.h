@@ -18,9 +18,9 @@ enum status trial_end_input(struct session *session);
 
 /* A new file, empty. *FD is -1 on failure: STATUS_IO. */
 enum status trial_open_file(struct session *session, int *fd);
-/* Makes READER one of the file FD, from its begin. */
-void trial_read_file(struct session *session, int fd, struct input *input, struct reader *reader);
+/* Makes READER one of the file FD, from its begin. ARENA is the run's: there are many. */
+void trial_read_file(int fd, struct input *input, struct reader *reader, struct arena *arena);
 /* Makes WRITER one of the file FD, from where it stands. */
-void trial_write_file(struct session *session, int fd, struct output *output, struct writer *writer);
+void trial_write_file(int fd, struct output *output, struct writer *writer, struct arena *arena);
 
 #endif
