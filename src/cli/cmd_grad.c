@@ -205,7 +205,7 @@ static enum status put_stats(struct session *s, const struct grad_result *result
 	struct counters all = result->predicted;
 	enum status status = STATUS_OK;
 	if (result->job.policy->kind != POLICY_save_all)
-		status = save_all_counters(s, &result->most, &all);
+		status = save_all_counters(s, &result->most, &all, &s->diags);
 	if (!status)
 		status = session_open_text(s, &file, s->values[OPTION_STATS], true);
 	if (status)

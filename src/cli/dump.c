@@ -26,11 +26,12 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .allocator = s->allocator};
 }
 
-enum status save_all_counters(struct session *s, const struct type *input, struct counters *counters)
+enum status save_all_counters(struct session *s, const struct type *input, struct counters *counters,
+                              struct diags *diags)
 {
 	struct job other;
 	struct job_options options = session_job_options(s, &policy_save_all);
-	enum status status = job_make(&other, &s->chain, input, &options, &s->arena, &s->diags);
+	enum status status = job_make(&other, &s->chain, input, &options, &s->arena, diags);
 	*counters = other.predicted;
 	job_free(&other);
 	return status;
@@ -41,8 +42,10 @@ static bool end_saves_nothing(struct session *s, const struct job *job, struct n
 {
 	struct node *block = *link;
 	struct counters open;
+	struct diags told; /* what is only tried cannot fail the command */
+	diags_init(&told, &s->arena);
 	*link = block->body;
-	const enum status status = save_all_counters(s, &job->input, &open);
+	const enum status status = save_all_counters(s, &job->input, &open, &told);
 	*link = block;
 	return status == STATUS_OK && job->predicted.peak_bytes >= open.peak_bytes;
 }
@@ -51,8 +54,10 @@ void warn_useless(struct session *s, const struct job *job)
 {
 	struct node **last = &s->chain.first;
 	struct counters all;
+	struct diags told;
+	diags_init(&told, &s->arena);
 	if (policy_by_value(job->policy) && job->predicted.evaluations > job->predicted.steps &&
-	    save_all_counters(s, &job->input, &all) == STATUS_OK && job->predicted.peak_bytes >= all.peak_bytes) {
+	    save_all_counters(s, &job->input, &all, &told) == STATUS_OK && job->predicted.peak_bytes >= all.peak_bytes) {
 		diag_warn(&s->diags,
 		          "policy '%s' saves no memory at the peak: the whole chain is one region, recomputed at once before "
 		          "it is turned back",

@@ -15,8 +15,9 @@ enum status put_job_residuals(struct session *session, const struct job *job, co
 /* The actions of POLICY's schedule of STEPS steps. */
 void put_schedule(struct schedule *schedule, const char *policy, int64_t steps, const struct text *text,
                   enum report_format format);
-/* What the chain takes under save-all for an INPUT, to which others are compared. */
-enum status save_all_counters(struct session *session, const struct type *input, struct counters *counters);
+/* What the chain takes under save-all for an INPUT, to which others are compared; why it cannot be told, in DIAGS. */
+enum status save_all_counters(struct session *session, const struct type *input, struct counters *counters,
+                              struct diags *diags);
 /* Warnings about policies and checkpoints that save nothing, unless standard error carries JSON or CSV. */
 void warn_useless(struct session *session, const struct job *job);
 /* The warning that --store-dtype changes nothing. */

@@ -4,6 +4,7 @@
  */
 #include "cli/help.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -172,6 +173,7 @@ int main(int argc, char **argv)
 	enum status status = dispatch(&session, argc, argv);
 	if (status && session.diags.exhausted) /* whatever it was, that is what is said */
 		status = STATUS_LIMIT;
+	assert(status || session.diags.errors == 0);
 	bool failed = false;
 	if (status || !session_error_is_data(&session))
 		diags_render(&session.diags, session.color, write_error, &failed);
