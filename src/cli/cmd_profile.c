@@ -485,12 +485,16 @@ static enum status profile(struct session *s, struct plot *plot)
 	struct profiler p = {.session = s, .data = -1, .sink = -1};
 	struct point depth[DEPTHS] = {0}, intervals[INTERVALS + GIVEN] = {0};
 	size_t count = 0, measured = 0;
+	struct counters all;
 	struct text_file file;
 	enum status status = session_load_chain(s);
 	if (!status)
 		status = get_data(&p);
 	if (!status)
 		status = session_bind(s, true, p.type.dtype);
+	const struct type input = run_input_type(&s->chain, &p.type, DTYPE_COUNT);
+	if (!status) /* what is wrong with the whole chain is found before its parts are measured */
+		status = save_all_counters(s, &input, &all, &s->diags);
 	if (!status)
 		status = profile_depth(&p, depth);
 	if (!status)
