@@ -221,8 +221,6 @@ enum status command_explain(struct session *s)
 	struct text_file file;
 	enum status status = session_load_chain(s);
 	if (!status)
-		status = session_check_names(s, &s->policy);
-	if (!status)
 		status = session_bind_types(s, &type);
 	struct job_options options = session_job_options(s, &s->policy);
 	if (!status)

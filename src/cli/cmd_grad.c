@@ -279,9 +279,7 @@ static enum status check_options(struct session *s)
 		return STATUS_USAGE;
 	}
 	enum status status = s->given[OPTION_GRADS] ? check_grads(s) : STATUS_OK;
-	if (!status)
-		status = check_journal(s);
-	return status ? status : session_check_names(s, &s->policy);
+	return status ? status : check_journal(s);
 }
 
 /* What a run writes beside the gradient of the input. */

@@ -293,8 +293,6 @@ static enum status profile_given(struct profiler *p, struct point *points, size_
 		if (!status && policy.kind == POLICY_disk_revolve)
 			status = diag_file(&s->diags, STATUS_USAGE, NULL, -1, "profile keeps all states in memory: not '%s'",
 			                   policy.text);
-		if (!status)
-			status = session_check_names(s, &policy);
 		if (status)
 			return status;
 		snprintf(point->name, sizeof point->name, "%s", policy.text);

@@ -100,9 +100,7 @@ enum status put_residuals(struct session *s, const struct type *type, const char
 	struct type input = run_input_type(&s->chain, type, s->dtype);
 	struct job job;
 	struct job_options options = session_job_options(s, &s->policy);
-	enum status status = session_check_names(s, &s->policy);
-	if (!status)
-		status = job_make(&job, &s->chain, &input, &options, &s->arena, &s->diags);
+	enum status status = job_make(&job, &s->chain, &input, &options, &s->arena, &s->diags);
 	if (status)
 		return status;
 	warn_useless(s, &job);

@@ -154,13 +154,9 @@ enum status session_load_syntax(struct session *s)
 	return syntax_parse(&s->syntax, &s->source, &s->arena, &s->diags);
 }
 
-/* The first name in POLICY that no value of the chain has; NULL: all are known. */
-static const char *unknown_name(const struct session *s, const struct policy *policy)
+/* The first name in POLICY, which is no P+Q, that no value of the chain has; NULL: all are known. */
+static const char *unknown_alone(const struct session *s, const struct policy *policy)
 {
-	if (policy->left) {
-		const char *name = unknown_name(s, policy->left);
-		return name ? name : unknown_name(s, policy->right);
-	}
 	for (size_t i = 0; i < policy->name_count; i++) {
 		bool known = false;
 		for (size_t k = 0; k < s->chain.name_count; k++)
@@ -169,6 +165,18 @@ static const char *unknown_name(const struct session *s, const struct policy *po
 			return policy->names[i];
 	}
 	return NULL;
+}
+
+/* The same of any POLICY: P+Q+R leans to the left, and what is found last stands first. */
+static const char *unknown_name(const struct session *s, const struct policy *policy)
+{
+	const char *first = NULL;
+	for (; policy->left; policy = policy->left) {
+		const char *name = unknown_alone(s, policy->right);
+		first = name ? name : first;
+	}
+	const char *name = unknown_alone(s, policy);
+	return name ? name : first;
 }
 
 static void hint_name(struct session *s, const char *name)
@@ -180,15 +188,21 @@ static void hint_name(struct session *s, const char *name)
 		diag_hint(&s->diags, "a stage `name %s` gives the current value that name", name);
 }
 
-enum status session_check_names(struct session *s, const struct policy *policy)
+/* Names in the COUNT policies at TEXTS must be names of the chain. */
+static enum status check_names(struct session *s, const char *const *texts, size_t count)
 {
-	const char *name = unknown_name(s, policy);
-	if (!name)
-		return STATUS_OK;
-	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s': no value of the chain is named '%s'", policy->text,
-	          name);
-	hint_name(s, name);
-	return STATUS_USAGE;
+	enum status status = STATUS_OK;
+	for (size_t i = 0; i < count && !status; i++) {
+		struct policy policy;
+		status = policy_parse(&policy, texts[i], &s->arena, &s->diags);
+		const char *name = status ? NULL : unknown_name(s, &policy);
+		if (!name)
+			continue;
+		status = diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s': no value of the chain is named '%s'",
+		                   policy.text, name);
+		hint_name(s, name);
+	}
+	return status;
 }
 
 /* Policies of checkpoint blocks, which a forward run would never look at. */
@@ -216,7 +230,11 @@ enum status session_load_chain(struct session *s)
 	enum status status = session_load_syntax(s);
 	if (!status)
 		status = chain_resolve(&s->chain, &s->syntax, &s->arena, &s->diags);
-	return status ? status : check_blocks(s);
+	if (!status)
+		status = check_blocks(s);
+	if (!status)
+		status = check_names(s, s->policies, s->policy_count);
+	return status ? status : check_names(s, s->compared, s->compared_count);
 }
 
 /* Arrays. */

@@ -103,7 +103,7 @@ int64_t session_memory_available(void);
 size_t session_memory_most(void);
 /* The whole of a text of at most MAX_SOURCE bytes, as chains have. STATUS_LIMIT, STATUS_IO. */
 enum status session_read_file(struct session *session, const char *path, char **text, size_t *length);
-/* Reads, parses and resolves the chain. */
+/* Reads, parses and resolves the chain. Names in its blocks' policies and in the options' must be names of it. */
 enum status session_load_chain(struct session *session);
 enum status session_load_syntax(struct session *session);
 /* Opens the input and makes a reader; binds params, with data or with types alone. */
@@ -111,8 +111,6 @@ enum status session_open_input(struct session *session);
 /* For commands that take one array, once it has been read: a warning where more follow, STATUS_DATA for other bytes. */
 enum status session_end_input(struct session *session);
 enum status session_bind(struct session *session, bool data, enum dtype compute);
-/* Names in a policy must be names of the chain. STATUS_USAGE with a suggestion. */
-enum status session_check_names(struct session *session, const struct policy *policy);
 /* --costs: where steps' costs come from. STATUS_DATA, STATUS_IO for a file that is no costs. */
 enum status session_open_costs(struct session *session);
 /* The time that JOB takes by --costs, in milliseconds; 0 where costs are no times. */

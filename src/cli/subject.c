@@ -58,10 +58,8 @@ enum status subject_policy(struct subject *subject, const char *text, struct pol
 		return diag_memory(&s->diags);
 	enum status status = policy_parse(made, text, &s->arena, &s->diags);
 	made->max_checkpoints = s->max_checkpoints;
-	if (status)
+	if (status || !subject->has_spec)
 		return status;
-	if (!subject->has_spec)
-		return session_check_names(s, made);
 	if (policy_by_value(made)) {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' chooses among the values within steps", text);
 		diag_hint(&s->diags, "of --spec only the steps are known: every:N, sqrt, recursive, revolve:S, budget:BYTES, "

@@ -163,6 +163,7 @@ static enum status parse_one(const struct parser *p, struct policy *policy, cons
 
 static enum status parse(const struct parser *p, struct policy *policy, const char *text)
 {
+	const char *whole = text;
 	*policy = (struct policy){.kind = POLICY_save_all};
 	const char *plus = strchr(text, '+');
 	enum status status = parse_one(p, policy, text, plus ? (size_t)(plus - text) : strlen(text));
@@ -182,11 +183,11 @@ static enum status parse(const struct parser *p, struct policy *policy, const ch
 				return diag_file(p->diags, STATUS_USAGE, NULL, -1,
 				                 "policy '%s' cannot be joined by '+': it cuts the chain between steps", sides[i].text);
 		*policy = (struct policy){.kind = POLICY_either, .left = &sides[0], .right = &sides[1]};
-		policy->text = arena_printf(p->arena, "%s+%s", sides[0].text, sides[1].text);
-		if (!policy->text)
-			return diag_memory(p->diags);
 	}
-	return status;
+	if (status || policy->kind != POLICY_either)
+		return status;
+	policy->text = arena_strndup(p->arena, whole, strlen(whole));
+	return policy->text ? STATUS_OK : diag_memory(p->diags);
 }
 
 enum status policy_parse(struct policy *policy, const char *text, struct arena *arena, struct diags *diags)
