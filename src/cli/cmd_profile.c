@@ -41,7 +41,7 @@ struct usage {
 };
 
 struct point {
-	char name[48];
+	const char *name; /* of its policy */
 	int64_t steps, evaluations, peak;
 	double forward_ms, backward_ms, predicted_overhead;
 	struct usage usage; /* of the quickest run with gradients */
@@ -271,7 +271,9 @@ static enum status profile_intervals(struct profiler *p, int64_t steps, struct p
 	for (int64_t interval = 1; interval <= steps && *count < INTERVALS && !status; interval *= 2) {
 		struct policy policy = {.kind = POLICY_every, .text = "every", .number = interval};
 		struct point *point = &points[*count];
-		snprintf(point->name, sizeof point->name, "every:%lld", (long long)interval);
+		point->name = arena_printf(&p->session->arena, "every:%lld", (long long)interval);
+		if (!point->name)
+			return diag_memory(&p->session->diags);
 		status = measure(p, &policy, &point->backward_ms, point);
 		++*count;
 	}
@@ -295,7 +297,7 @@ static enum status profile_given(struct profiler *p, struct point *points, size_
 			                   policy.text);
 		if (status)
 			return status;
-		snprintf(point->name, sizeof point->name, "%s", policy.text);
+		point->name = policy.text;
 		status = measure(p, &policy, &point->backward_ms, point);
 		if (status)
 			return status;
