@@ -85,9 +85,14 @@ static enum status print_version(struct session *s)
 	return session_close_text(&file);
 }
 
+static bool is_help(const char *word)
+{
+	return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
 static enum status help_on(struct session *s, const char *topic)
 {
-	if (!topic)
+	if (!topic || is_help(topic))
 		return help_print(s, NULL);
 	const struct command *command = find_command(topic);
 	if (command)
@@ -132,10 +137,9 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 		return print_version(s);
 	if (!strcmp(name, "--dump-options"))
 		return help_print_options(s);
-	const bool help = !strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h");
-	if (help && argc <= 3)
+	if (is_help(name) && argc <= 3)
 		return help_on(s, argv[2]);
-	if (help)
+	if (is_help(name))
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "help is on one command or operation, and not on '%s' too",
 		                 argv[3]);
 	s->command = find_command(name);

@@ -82,6 +82,14 @@ static enum status add_param(struct session *s, const char *value)
 	return STATUS_OK;
 }
 
+/* Whether VALUE names a file to be written without letters: that would fail when others have been written. */
+static bool writes_nowhere(int option, const char *value)
+{
+	const char *equals = option == OPTION_GRAD_OF ? strchr(value, '=') : NULL;
+	const char *file = equals ? equals + 1 : value;
+	return (option == OPTION_GRAD_OF || (option_table[option].use & WRITTEN)) && file && !*file;
+}
+
 static enum status set_option(struct session *s, int option, const char *value)
 {
 	if (!(option_table[option].commands & s->command->letter))
@@ -89,6 +97,8 @@ static enum status set_option(struct session *s, int option, const char *value)
 	if (s->given[option] && (option_table[option].use & ONCE))
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '--%s' is given twice: '%s' is another",
 		                 option_table[option].name, value);
+	if (writes_nowhere(option, value))
+		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '--%s' names no file", option_table[option].name);
 	s->given[option] = true;
 	s->values[option] = value;
 	switch (option) {

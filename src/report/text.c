@@ -57,15 +57,24 @@ void text_xml(const struct text *text, const char *string)
 	}
 }
 
+/* Of a quoted field, character by character. */
+static void write_quoted(void *context, const char *character, size_t length)
+{
+	const struct text *text = context;
+	text->write(text->context, character, length);
+	if (*character == '"')
+		text_put(text, "\"");
+}
+
 void text_csv(const struct text *text, const char *field)
 {
-	if (!strpbrk(field, ",\"\n\r")) {
-		text_put(text, field);
+	struct text quoted = *text;
+	if (!strpbrk(field, ",\"")) {
+		diag_escape(field, text->write, text->context);
 		return;
 	}
 	text_put(text, "\"");
-	for (; *field; field++)
-		text_printf(text, *field == '"' ? "\"\"" : "%c", *field);
+	diag_escape(field, write_quoted, &quoted);
 	text_put(text, "\"");
 }
 
