@@ -4,6 +4,8 @@
  */
 #include "chain/lowering.h"
 
+#include <string.h>
+
 /* Slots that NODES bind (not those local to defs), appended to SET where not there. */
 static void collect_bound(const struct node *node, bool *in, uint32_t *set, size_t *count)
 {
@@ -50,16 +52,6 @@ static enum status find_carried(struct lowering *l, const struct node *node, str
 	return STATUS_OK;
 }
 
-/* What is known of the params' uses, to KEPT or back. */
-static void copy_used(struct lowering *l, bool *kept, bool keep)
-{
-	const size_t params = l->chain->param_count;
-	bool *used[2] = {l->used_streamed, l->used_whole};
-	for (int i = 0; i < 2; i++)
-		for (size_t p = 0; p < params; p++)
-			*(keep ? &kept[i * params + p] : &used[i][p]) = keep ? used[i][p] : kept[i * params + p];
-}
-
 static enum status open_loop(struct lowering *l, const struct node *node, int64_t turns, struct kept_loop *k)
 {
 	struct body *body = l->body;
@@ -75,7 +67,9 @@ static enum status open_loop(struct lowering *l, const struct node *node, int64_
 	struct instr *loop = body_add_instr(body, INSTR_LOOP);
 	if (!k->carries || !k->used || !loop)
 		return lowering_memory(l);
-	copy_used(l, k->used, true);
+	const size_t params = l->chain->param_count;
+	memcpy(k->used, l->used_streamed, params);
+	memcpy(k->used + params, l->used_whole, params);
 	loop->turns = turns;
 	loop->level = l->level;
 	loop->span = node->span;
@@ -113,6 +107,7 @@ static bool is_stable(const struct lowering *l, const struct kept_loop *k)
 /* Everything is as it was. */
 static void drop_loop(struct lowering *l, const struct kept_loop *k)
 {
+	const size_t params = l->chain->param_count;
 	l->body->instr_count = k->instrs;
 	l->body->value_count = k->values;
 	l->body->region_count = k->regions;
@@ -120,7 +115,8 @@ static void drop_loop(struct lowering *l, const struct kept_loop *k)
 	l->mixes = k->mixes;
 	l->out->streamable = k->streamable;
 	l->out->flat = k->flat;
-	copy_used(l, k->used, false);
+	memcpy(l->used_streamed, k->used, params);
+	memcpy(l->used_whole, k->used + params, params);
 	for (size_t i = 0; i < k->count; i++)
 		l->now[k->slots[i]] = k->carries[i].init;
 }

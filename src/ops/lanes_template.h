@@ -50,20 +50,24 @@ static void N(transpose_square)(REAL *to, int64_t to_row, const REAL *from, int6
 		*(N(loose) *)(to + i * to_row) = v[i];
 }
 
-/* TO[c, r] = FROM[r, c]: squares in registers, a stretch of rows at a time, so that what is written of a page is written at once. */
+/*
+ * TO[c, r] = FROM[r, c]: a stretch of rows at a time, so that what is read of a row and
+ * what is written of one is so at once; squares in registers, and what is left one by one.
+ */
 static void N(transpose)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows, int64_t columns)
 {
 	enum { STRETCH = 4 * N(LANES) };
 	REAL *const y = to;
 	const REAL *const x = from;
-	const int64_t whole_rows = rows / N(LANES) * N(LANES), whole_columns = columns / N(LANES) * N(LANES);
-	for (int64_t begin = 0; begin < whole_rows; begin += STRETCH) {
-		const int64_t end = whole_rows - begin < STRETCH ? whole_rows : begin + STRETCH;
+	const int64_t whole_columns = columns / N(LANES) * N(LANES);
+	for (int64_t begin = 0; begin < rows; begin += STRETCH) {
+		const int64_t end = rows - begin < STRETCH ? rows : begin + STRETCH;
+		const int64_t whole = begin + (end - begin) / N(LANES) * N(LANES);
 		for (int64_t c = 0; c < whole_columns; c += N(LANES))
-			for (int64_t r = begin; r < end; r += N(LANES))
+			for (int64_t r = begin; r < whole; r += N(LANES))
 				N(transpose_square)(y + c * to_row + r, to_row, x + r * from_row + c, from_row);
+		for (int64_t c = whole < end ? 0 : whole_columns; c < columns; c++)
+			for (int64_t r = c < whole_columns ? whole : begin; r < end; r++)
+				y[c * to_row + r] = x[r * from_row + c];
 	}
-	for (int64_t c = 0; c < columns; c++)
-		for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; r++)
-			y[c * to_row + r] = x[r * from_row + c];
 }

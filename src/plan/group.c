@@ -376,29 +376,6 @@ static bool touches(struct micro *m, const struct arg *reg)
 	return touched;
 }
 
-/*
- * The micro in the body of the loop at BEGIN that makes what the copy at AT hands to the
- * next turn, where it may make it in that place: no micro after it has to do with what
- * this turn was handed. Else NULL.
- */
-static struct micro *maker_of_copied(struct draft *d, size_t begin, size_t at)
-{
-	const struct micro *copy = &d->micros[at];
-	int depth = 0;
-	if (copy->v.kind != ARG_REGISTER || copy->out.kind != ARG_REGISTER)
-		return NULL;
-	for (size_t i = at; --i > begin;) {
-		struct micro *m = &d->micros[i];
-		if (m->kind == MICRO_LOOP || m->kind == MICRO_END)
-			depth += m->kind == MICRO_END ? 1 : -1;
-		else if (same_place(&m->out, &copy->v))
-			return depth == 0 ? m : NULL;
-		else if (touches(m, &copy->out))
-			return NULL;
-	}
-	return NULL;
-}
-
 /* Whether REG is what a copy before the loop at BEGIN is put into: carried, and of before it in the order of registers. */
 static bool is_carried(const struct draft *d, size_t begin, const struct arg *reg)
 {
@@ -417,12 +394,33 @@ static bool ends_turn(const struct draft *d, size_t begin, size_t at)
 	return d->micros[at].kind == MICRO_END && is_carried(d, begin, &copy->out) && !is_carried(d, begin, &copy->v);
 }
 
-/* What MADE makes, if there is such, lies where COPY would take it, to the end of the turn: COPY then copies it to itself. */
+/*
+ * The micro in the body of the loop at BEGIN that makes what the copy at AT hands to the
+ * next turn, where it may make it in that place: no micro after it has to do with what
+ * this turn was handed. NULL where there is none, or the copy is another.
+ */
+static struct micro *maker_of_copied(struct draft *d, size_t begin, size_t at)
+{
+	const struct micro *copy = &d->micros[at];
+	int depth = 0;
+	if (!ends_turn(d, begin, at) || copy->v.kind != ARG_REGISTER)
+		return NULL;
+	for (size_t i = at; --i > begin;) {
+		struct micro *m = &d->micros[i];
+		if (m->kind == MICRO_LOOP || m->kind == MICRO_END)
+			depth += m->kind == MICRO_END ? 1 : -1;
+		else if (same_place(&m->out, &copy->v))
+			return depth == 0 ? m : NULL;
+		else if (touches(m, &copy->out))
+			return NULL;
+	}
+	return NULL;
+}
+
+/* What MADE makes lies where COPY would take it, to the end of the turn: COPY then copies it to itself. */
 static void make_in_place(struct micro *made, struct micro *copy)
 {
 	const struct arg from = copy->v, to = copy->out;
-	if (!made)
-		return;
 	made->single &= copy->single;
 	for (struct micro *m = made; m <= copy || m->kind == MICRO_COPY; m++) {
 		struct arg *args[MICRO_ARGS];
@@ -444,8 +442,9 @@ static void join_copies(struct draft *d)
 			open[depth++] = i;
 		else if (m->kind == MICRO_END)
 			depth--;
-		else if (m->kind == MICRO_COPY && depth > 0 && ends_turn(d, open[depth - 1], i))
-			make_in_place(maker_of_copied(d, open[depth - 1], i), m);
+		struct micro *made = m->kind == MICRO_COPY && depth > 0 ? maker_of_copied(d, open[depth - 1], i) : NULL;
+		if (made)
+			make_in_place(made, m);
 	}
 	for (size_t i = 0; i < d->micro_count; i++) {
 		const struct micro *m = &d->micros[i];
