@@ -98,19 +98,10 @@ struct reading {
 	bool finished;       /* the run has given all, and was killed while it removed the files */
 };
 
-/* Reads up to SIZE bytes from OFFSET on; fewer, *GOT, at the end alone. */
 static enum status read_at(const struct reading *r, char *to, size_t size, int64_t offset, size_t *got)
 {
-	for (*got = 0; *got < size;) {
-		ssize_t n = pread(r->journal->fd, to + *got, size - *got, (off_t)offset + (off_t)*got);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return failed(r->journal, r->diags, "read");
-		if (n == 0)
-			break;
-		*got += (size_t)n;
-	}
+	if (!io_read_at(r->journal->fd, offset, to, size, got))
+		return failed(r->journal, r->diags, "read");
 	return STATUS_OK;
 }
 

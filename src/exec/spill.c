@@ -87,15 +87,10 @@ enum { SHORT_FILE = -1 };
 
 static int read_bytes(int fd, char *to, size_t size, int64_t offset)
 {
-	for (size_t done = 0; done < size;) {
-		ssize_t n = pread(fd, to + done, size - done, offset + (off_t)done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? errno : SHORT_FILE;
-		done += (size_t)n;
-	}
-	return 0;
+	size_t got;
+	if (!io_read_at(fd, offset, to, size, &got))
+		return errno;
+	return got < size ? SHORT_FILE : 0;
 }
 
 /* The worker. */

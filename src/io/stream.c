@@ -219,19 +219,26 @@ enum status input_read(struct input *input, void *to, size_t size, size_t *got, 
 	return STATUS_OK;
 }
 
-enum status input_read_at(const struct input *input, int64_t offset, void *to, size_t size, size_t *got,
-                          struct diags *diags)
+bool io_read_at(int fd, int64_t offset, void *to, size_t size, size_t *got)
 {
 	*got = 0;
 	while (*got < size) {
-		ssize_t n = pread(input->fd, (char *)to + *got, size - *got, input->base + offset + (int64_t)*got);
+		ssize_t n = pread(fd, (char *)to + *got, size - *got, offset + (int64_t)*got);
 		if (n == 0)
 			break;
 		if (n > 0)
 			*got += (size_t)n;
 		else if (errno != EINTR)
-			return failed(input->name, offset + (int64_t)*got, "cannot read", diags);
+			return false;
 	}
+	return true;
+}
+
+enum status input_read_at(const struct input *input, int64_t offset, void *to, size_t size, size_t *got,
+                          struct diags *diags)
+{
+	if (!io_read_at(input->fd, input->base + offset, to, size, got))
+		return failed(input->name, offset + (int64_t)*got, "cannot read", diags);
 	return STATUS_OK;
 }
 

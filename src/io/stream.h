@@ -43,6 +43,8 @@ enum status input_peek(struct input *input, size_t size, const unsigned char **b
 void input_skip(struct input *input, size_t size); /* bytes that were peeked */
 /* Reads until SIZE bytes or the end; *GOT says how many. */
 enum status input_read(struct input *input, void *to, size_t size, size_t *got, struct diags *diags);
+/* Up to SIZE bytes of FD from OFFSET on, however often it is interrupted; fewer, *GOT, at the end alone. Else false, and errno. */
+bool io_read_at(int fd, int64_t offset, void *to, size_t size, size_t *got);
 /* Regular files: SIZE bytes at OFFSET counted from the input's begin, safe from many threads. A short file is *GOT < SIZE. */
 enum status input_read_at(const struct input *input, int64_t offset, void *to, size_t size, size_t *got,
                           struct diags *diags);
