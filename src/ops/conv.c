@@ -1,7 +1,7 @@
 /*
- * conv1d and conv2d: torch's cross-correlation, as matrix products. For a sample
- * and a stretch of output places the elements under the kernel are laid out as
- * columns (im2col) in scratch of bounded size; then
+ * conv1d and conv2d: torch's cross-correlation, as matrix products. For a piece
+ * of a sample's result the elements under the kernel are laid out as columns
+ * (im2col) in scratch of bounded size; then
  *     result   = K columns                    K as [Cout, Cin kh kw]
  *     dK       = sum of g columns'
  *     dcolumns = K' g, added back to where they came from.
@@ -11,17 +11,23 @@
 
 #include "ops/lines.h"
 
+/* How many pieces of at most MOST there are in N. */
+static int64_t pieces_of(int64_t n, int64_t most) { return (n + most - 1) / most; }
+
 struct conv {
 	enum dtype dtype;
 	size_t size;
+	const struct loops *loops; /* NULL where only sizes are asked for */
 	int64_t samples, channels, height, width, outs, kernel_h, kernel_w, out_h, out_w;
 	int64_t stride_h, stride_w, pad_h, pad_w;
-	int64_t depth;  /* elements under the kernel: channels * kernel_h * kernel_w */
-	int64_t places; /* out_h * out_w */
-	int64_t piece;  /* places at once */
+	int64_t depth;                   /* elements under the kernel: channels * kernel_h * kernel_w */
+	int64_t places;                  /* out_h * out_w */
+	int64_t most_rows, most_columns; /* of a piece: whole rows of the result, or a part of one */
+	int64_t pieces;                  /* of all samples */
 };
 
-static struct conv conv_of(const struct attrs *attrs, const struct type *v, const struct type *a, const struct type *y)
+static struct conv conv_of_types(const struct attrs *attrs, const struct type *v, const struct type *a,
+                                 const struct type *y)
 {
 	const bool flat = v->shape.ndim == 3;
 	const int64_t *d = v->shape.dim, *k = a->shape.dim, *o = y->shape.dim;
@@ -39,145 +45,158 @@ static struct conv conv_of(const struct attrs *attrs, const struct type *v, cons
 	c.pad_w = attrs->padding[flat ? 0 : 1];
 	c.depth = c.channels * c.kernel_h * c.kernel_w;
 	c.places = c.out_h * c.out_w;
-	/* some 512 KiB of columns; at least 64 places, so that the products are worth their call */
+	/* some 512 KiB of columns; at least 64 places or so, so that the products are worth their call */
 	enum { ELEMENTS = 1 << 16, LEAST = 64 };
-	c.piece = c.depth && ELEMENTS / c.depth > LEAST ? ELEMENTS / c.depth / 16 * 16 : LEAST;
-	c.piece = c.piece < c.places ? c.piece : c.places;
+	const int64_t most = c.depth && ELEMENTS / c.depth > LEAST ? ELEMENTS / c.depth / 16 * 16 : LEAST;
+	const int64_t rows = c.out_w > 0 && c.out_w < most ? (most + c.out_w / 2) / c.out_w : 1;
+	c.most_columns = c.out_w < most ? c.out_w : most;
+	c.most_rows = rows < c.out_h ? rows : c.out_h;
+	if (c.places > 0)
+		c.pieces = c.samples * pieces_of(c.out_h, c.most_rows) * pieces_of(c.out_w, c.most_columns);
 	return c;
 }
 
 int64_t conv_scratch(const struct attrs *attrs, const struct type *v, const struct type *a, const struct type *y)
 {
-	const struct conv c = conv_of(attrs, v, a, y);
+	const struct conv c = conv_of_types(attrs, v, a, y);
 	int64_t bytes;
-	return __builtin_mul_overflow(c.depth * (int64_t)c.size, c.piece, &bytes) ? INT64_MAX : bytes;
+	return __builtin_mul_overflow(c.depth * (int64_t)c.size, c.most_rows * c.most_columns, &bytes) ? INT64_MAX : bytes;
 }
 
-/* A stretch of a row of columns that comes from one row of the input. */
-struct stretch {
-	int64_t column, count; /* places */
-	int64_t skip, inside;  /* places before it that lie in the padding, and places within */
-	int64_t from;          /* element of the sample of the first place within */
+static struct conv conv_of(const struct op_call *call)
+{
+	struct conv c = conv_of_types(call->attrs, call->v, call->a, call->y);
+	c.loops = loops_get(call->kernels);
+	return c;
+}
+
+/* A piece of the result: ROWS by COLUMNS places of SAMPLE, which lie one after another there. */
+struct piece {
+	int64_t sample, row, rows, column, columns;
+	int64_t place, count; /* the first of the sample's, and how many */
 };
 
-/* The next stretch of the row for kernel element (channel, i, j), from PLACE on, at most COUNT places. */
-static struct stretch stretch_at(const struct conv *c, int64_t channel, int64_t i, int64_t j, int64_t place,
-                                 int64_t count)
+static struct piece piece_at(const struct conv *c, int64_t index)
 {
-	const int64_t row = place / c->out_w, first = place % c->out_w;
-	struct stretch s = {.count = c->out_w - first < count ? c->out_w - first : count};
-	const int64_t y = row * c->stride_h - c->pad_h + i;
-	if (y < 0 || y >= c->height) {
-		s.skip = s.count;
-		return s;
-	}
-	/* places x with 0 <= x * stride - pad + j < width */
-	const int64_t low = c->pad_w - j, high = c->width - 1 + low;
+	const int64_t across = pieces_of(c->out_w, c->most_columns), down = pieces_of(c->out_h, c->most_rows);
+	struct piece p = {.sample = index / across / down,
+	                  .row = index / across % down * c->most_rows,
+	                  .column = index % across * c->most_columns};
+	p.rows = c->out_h - p.row < c->most_rows ? c->out_h - p.row : c->most_rows;
+	p.columns = c->out_w - p.column < c->most_columns ? c->out_w - p.column : c->most_columns;
+	p.place = p.row * c->out_w + p.column;
+	p.count = p.rows * p.columns;
+	return p;
+}
+
+/* One element of the kernel over a piece: which of the piece's columns it finds in the input, not in the padding. */
+struct element {
+	int64_t channel, i, j;
+	int64_t skip, inside; /* columns before the first, and how many */
+	int64_t from;         /* column of the input under the first */
+};
+
+static struct element element_of_kernel(const struct conv *c, const struct piece *p, int64_t d)
+{
+	struct element e = {
+		.channel = d / c->kernel_w / c->kernel_h, .i = d / c->kernel_w % c->kernel_h, .j = d % c->kernel_w};
+	/* columns x with 0 <= x * stride - pad + j < width */
+	const int64_t low = c->pad_w - e.j, high = c->width - 1 + low;
 	int64_t begin = low > 0 ? (low - 1) / c->stride_w + 1 : 0, end = high < 0 ? 0 : high / c->stride_w + 1;
-	begin = begin < first ? first : begin;
-	end = end > first + s.count ? first + s.count : end;
-	s.inside = end > begin ? end - begin : 0;
-	s.skip = s.inside ? begin - first : s.count;
-	s.from = (channel * c->height + y) * c->width + begin * c->stride_w - low;
-	return s;
+	begin = begin < p->column ? p->column : begin;
+	end = end > p->column + p->columns ? p->column + p->columns : end;
+	e.inside = end > begin ? end - begin : 0;
+	e.skip = e.inside ? begin - p->column : p->columns;
+	e.from = begin * c->stride_w - low;
+	return e;
 }
 
-static void copy_strided(void *to, const void *from, size_t size, int64_t step, int64_t n)
+/* Where in the sample the first column inside is for ROW of the result; -1: all of the row is padding. */
+static int64_t place_in_input(const struct conv *c, const struct element *e, int64_t row)
 {
-	if (step == 1)
-		memcpy(to, from, (size_t)n * size);
-	else if (size == 8)
-		for (int64_t i = 0; i < n; i++)
-			((uint64_t *)to)[i] = ((const uint64_t *)from)[i * step];
-	else
-		for (int64_t i = 0; i < n; i++)
-			((uint32_t *)to)[i] = ((const uint32_t *)from)[i * step];
+	const int64_t y = row * c->stride_h - c->pad_h + e->i;
+	return y < 0 || y >= c->height || !e->inside ? -1 : (e->channel * c->height + y) * c->width + e->from;
 }
 
-static void add_strided(enum dtype dtype, void *to, const void *from, int64_t step, int64_t n)
+/* The elements of V under the kernel at the places of a piece, as columns. */
+static void make_columns(const struct conv *c, char *columns, const void *v, const struct piece *p)
 {
-	if (dtype == DTYPE_F64)
-		for (int64_t i = 0; i < n; i++)
-			((double *)to)[i * step] += ((const double *)from)[i];
-	else
-		for (int64_t i = 0; i < n; i++)
-			((float *)to)[i * step] += ((const float *)from)[i];
-}
-
-/* The elements of one sample under the kernel at places FIRST .. FIRST + COUNT - 1, as columns. */
-static void make_columns(const struct conv *c, char *columns, const void *sample, int64_t first, int64_t count)
-{
+	const char *sample = element_at(v, c->size, p->sample * c->channels * c->height * c->width);
+	const size_t row_bytes = (size_t)p->columns * c->size;
 	for (int64_t d = 0; d < c->depth; d++) {
-		const int64_t j = d % c->kernel_w, i = d / c->kernel_w % c->kernel_h, channel = d / c->kernel_w / c->kernel_h;
-		for (int64_t done = 0; done < count;) {
-			const struct stretch s = stretch_at(c, channel, i, j, first + done, count - done);
-			char *to = columns + (size_t)(d * count + done) * c->size;
-			memset(to, 0, (size_t)s.skip * c->size);
-			if (s.inside)
-				copy_strided(to + (size_t)s.skip * c->size, element_at(sample, c->size, s.from), c->size, c->stride_w,
-				             s.inside);
-			memset(to + (size_t)(s.skip + s.inside) * c->size, 0, (size_t)(s.count - s.skip - s.inside) * c->size);
-			done += s.count;
+		const struct element e = element_of_kernel(c, p, d);
+		const size_t skip = (size_t)e.skip * c->size, end = skip + (size_t)e.inside * c->size;
+		for (int64_t r = 0; r < p->rows; r++, columns += row_bytes) {
+			const int64_t from = place_in_input(c, &e, p->row + r);
+			if (from < 0) {
+				memset(columns, 0, row_bytes);
+				continue;
+			}
+			memset(columns, 0, skip);
+			c->loops->take_every(columns + skip, element_at(sample, c->size, from), c->stride_w, (size_t)e.inside);
+			memset(columns + end, 0, row_bytes - end);
 		}
 	}
 }
 
-/* Adds columns back to the elements that they came from. */
-static void add_columns(const struct conv *c, void *sample, const char *columns, int64_t first, int64_t count)
+/* Adds columns back to the elements of DV that they came from. */
+static void add_columns(const struct conv *c, void *dv, const char *columns, const struct piece *p)
 {
+	char *sample = element_of(dv, c->size, p->sample * c->channels * c->height * c->width);
 	for (int64_t d = 0; d < c->depth; d++) {
-		const int64_t j = d % c->kernel_w, i = d / c->kernel_w % c->kernel_h, channel = d / c->kernel_w / c->kernel_h;
-		for (int64_t done = 0; done < count;) {
-			const struct stretch s = stretch_at(c, channel, i, j, first + done, count - done);
-			if (s.inside)
-				add_strided(c->dtype, element_of(sample, c->size, s.from),
-				            columns + (size_t)(d * count + done + s.skip) * c->size, c->stride_w, s.inside);
-			done += s.count;
+		const struct element e = element_of_kernel(c, p, d);
+		for (int64_t r = 0; r < p->rows; r++, columns += (size_t)p->columns * c->size) {
+			const int64_t to = place_in_input(c, &e, p->row + r);
+			if (to >= 0)
+				c->loops->add_every(element_of(sample, c->size, to), c->stride_w, columns + (size_t)e.skip * c->size,
+				                    (size_t)e.inside);
 		}
 	}
+}
+
+/* Where a piece's first place is in an array of the result's shape. */
+static int64_t place_in_result(const struct conv *c, const struct piece *p)
+{
+	return p->sample * c->outs * c->places + p->place;
 }
 
 static void convolve(const struct op_call *call, void *y, const void *v, const void *a)
 {
-	const struct conv c = conv_of(call->attrs, call->v, call->a, call->y);
-	for (int64_t n = 0; n < c.samples; n++)
-		for (int64_t p = 0; p < c.places; p += c.piece) {
-			const int64_t count = c.places - p < c.piece ? c.places - p : c.piece;
-			make_columns(&c, call->scratch, element_at(v, c.size, n * c.channels * c.height * c.width), p, count);
-			gemm(c.dtype, false, false, c.outs, count, c.depth, a, c.depth, call->scratch, count, false,
-			     element_of(y, c.size, n * c.outs * c.places + p), c.places);
-		}
+	const struct conv c = conv_of(call);
+	for (int64_t i = 0; i < c.pieces; i++) {
+		const struct piece p = piece_at(&c, i);
+		make_columns(&c, call->scratch, v, &p);
+		gemm(c.dtype, false, false, c.outs, p.count, c.depth, a, c.depth, call->scratch, p.count, false,
+		     element_of(y, c.size, place_in_result(&c, &p)), c.places);
+	}
 }
 
 static void kernel_gradient(const struct op_call *call, const struct conv *c, void *da, const void *g, const void *v)
 {
 	memset(da, 0, (size_t)(c->outs * c->depth) * c->size);
-	for (int64_t n = 0; n < c->samples; n++)
-		for (int64_t p = 0; p < c->places; p += c->piece) {
-			const int64_t count = c->places - p < c->piece ? c->places - p : c->piece;
-			make_columns(c, call->scratch, element_at(v, c->size, n * c->channels * c->height * c->width), p, count);
-			gemm(c->dtype, false, true, c->outs, c->depth, count, element_at(g, c->size, n * c->outs * c->places + p),
-			     c->places, call->scratch, count, true, da, c->depth);
-		}
+	for (int64_t i = 0; i < c->pieces; i++) {
+		const struct piece p = piece_at(c, i);
+		make_columns(c, call->scratch, v, &p);
+		gemm(c->dtype, false, true, c->outs, c->depth, p.count, element_at(g, c->size, place_in_result(c, &p)),
+		     c->places, call->scratch, p.count, true, da, c->depth);
+	}
 }
 
 static void input_gradient(const struct op_call *call, const struct conv *c, void *dv, const void *g, const void *a)
 {
-	const int64_t sample = c->channels * c->height * c->width;
-	memset(dv, 0, (size_t)(c->samples * sample) * c->size);
-	for (int64_t n = 0; n < c->samples; n++)
-		for (int64_t p = 0; p < c->places; p += c->piece) {
-			const int64_t count = c->places - p < c->piece ? c->places - p : c->piece;
-			gemm(c->dtype, true, false, c->depth, count, c->outs, a, c->depth,
-			     element_at(g, c->size, n * c->outs * c->places + p), c->places, false, call->scratch, count);
-			add_columns(c, element_of(dv, c->size, n * sample), call->scratch, p, count);
-		}
+	memset(dv, 0, (size_t)(c->samples * c->channels * c->height * c->width) * c->size);
+	for (int64_t i = 0; i < c->pieces; i++) {
+		const struct piece p = piece_at(c, i);
+		gemm(c->dtype, true, false, c->depth, p.count, c->outs, a, c->depth,
+		     element_at(g, c->size, place_in_result(c, &p)), c->places, false, call->scratch, p.count);
+		add_columns(c, dv, call->scratch, &p);
+	}
 }
 
 static void convolve_back(const struct op_call *call, void *dv, void *da, const void *g,
                           const void *const needs[MAX_NEEDS])
 {
-	const struct conv c = conv_of(call->attrs, call->v, call->a, call->y);
+	const struct conv c = conv_of(call);
 	if (da)
 		kernel_gradient(call, &c, da, g, needs[0]);
 	if (dv)

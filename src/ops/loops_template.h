@@ -304,6 +304,31 @@ static void N(dropout)(void *out, const void *v, int64_t first, uint64_t seed, u
 		at += here;
 	}
 }
+
+/* Steps of one and two are loops of their own, which the compiler makes vectors of. */
+static void N(take_every)(void *out, const void *v, int64_t step, size_t n)
+{
+	const REAL *const x = v;
+	REAL *const to = out;
+	if (step == 1)
+		EACH to[i] = x[i];
+	else if (step == 2)
+		EACH to[i] = x[2 * i];
+	else
+		EACH to[i] = x[(int64_t)i * step];
+}
+
+static void N(add_every)(void *out, int64_t step, const void *v, size_t n)
+{
+	const REAL *const x = v;
+	REAL *const to = out;
+	if (step == 1)
+		EACH to[i] += x[i];
+	else if (step == 2)
+		EACH to[2 * i] += x[i];
+	else
+		EACH to[(int64_t)i * step] += x[i];
+}
 #undef EACH
 
 #include "ops/gemm_template.h"
@@ -333,6 +358,8 @@ static const struct loops N(loops) = {
 	.differences_2d = N(differences_2d),
 	.dropout = N(dropout),
 	.transpose = N(transpose),
+	.take_every = N(take_every),
+	.add_every = N(add_every),
 	.gemm = N(gemm_own),
 };
 

@@ -700,6 +700,84 @@ START_TEST(test_transposed_matrices)
 }
 END_TEST
 
+/* ---- convolutions of more than one piece ---- */
+
+static void set_whole_numbers(const struct type *type, void *array, uint64_t seed)
+{
+	for (size_t i = 0; i < count_of(type); i++)
+		set(type, array, i, floor(noise(&seed) * 4));
+}
+
+/*
+ * The definition, place by place, of a two-dimensional convolution: adds to y[n,o,y,x], dv and da what
+ * each pair of an element of V and one of the kernel gives. All three are of numbers whole and small.
+ */
+static void convolve_plainly(const struct setup *s, const struct arrays *x, double *y, double *dv, double *da)
+{
+	const int64_t *v = s->v.shape.dim, *a = s->a.shape.dim, *out = s->y.shape.dim;
+	const int64_t places = out[2] * out[3], under = a[2] * a[3];
+	for (int64_t at = 0; at < out[0] * out[1] * places; at++)
+		for (int64_t k = 0; k < a[1] * under; k++) {
+			const int64_t n = at / places / out[1], o = at / places % out[1], channel = k / under;
+			const int64_t row = at % places / out[3] * s->attrs.stride[0] - s->attrs.padding[0] + k % under / a[3];
+			const int64_t column = at % out[3] * s->attrs.stride[1] - s->attrs.padding[1] + k % a[3];
+			if (row < 0 || row >= v[2] || column < 0 || column >= v[3])
+				continue;
+			const size_t from = (size_t)(((n * v[1] + channel) * v[2] + row) * v[3] + column);
+			const size_t with = (size_t)(o * a[1] * under + k), to = (size_t)at;
+			y[to] += get(&s->v, x->v, from) * get(&s->a, x->a, with);
+			dv[from] += get(&s->y, x->g, to) * get(&s->a, x->a, with);
+			da[with] += get(&s->y, x->g, to) * get(&s->v, x->v, from);
+		}
+}
+
+static void check_equal(const struct type *type, const void *got, const double *want, const char *what)
+{
+	for (size_t i = 0; i < count_of(type); i++)
+		ck_assert_msg(get(type, got, i) == want[i], "%s: element %zu is %g, not %g", what, i, get(type, got, i),
+		              want[i]);
+}
+
+START_TEST(test_convolutions_in_pieces)
+{
+	static const struct sample several[] = {
+		{"conv2d padding=1", SHAPE(4, 2, 40, 13, 30), SHAPE(4, 2, 40, 3, 3)},               /* rows, not all as many */
+		{"conv2d stride=1,2 padding=0,3", SHAPE(4, 1, 60, 4, 500), SHAPE(4, 2, 60, 2, 3)},  /* parts of a row */
+		{"conv2d stride=2,3 padding=4,200", SHAPE(4, 1, 60, 5, 40), SHAPE(4, 1, 60, 3, 2)}, /* some all padding */
+	};
+	const struct sample *sample = &several[_i];
+	for (int type = 0; type < 2; type++) {
+		const struct kernels *tables[4];
+		const size_t sets = kernels_all(type ? DTYPE_F64 : DTYPE_F32, tables);
+		for (size_t k = 0; k < sets; k++) {
+			struct setup s;
+			ck_assert(begin(&s, sample, tables[k]));
+			struct arrays x = arrays_of(&s, 1);
+			set_whole_numbers(&s.v, x.v, 2);
+			set_whole_numbers(&s.a, x.a, 3);
+			set_whole_numbers(&s.y, x.g, 4);
+			double *y = calloc(count_of(&s.y), sizeof *y), *dv = calloc(count_of(&s.v), sizeof *dv);
+			double *da = calloc(count_of(&s.a), sizeof *da);
+			convolve_plainly(&s, &x, y, dv, da);
+			forward(&s, x.y, x.v, x.a, NULL);
+			vjp(&s, x.dv, x.da, x.g, x.v, x.a, NULL, NULL);
+			check_equal(&s.y, x.y, y, "result");
+			check_equal(&s.v, x.dv, dv, "input's gradient");
+			check_equal(&s.a, x.da, da, "kernel's gradient");
+			/* scratch bounds a piece: there is more than one */
+			const int64_t columns = shape_count(&s.a.shape) / s.a.shape.dim[0] * s.y.shape.dim[2] * s.y.shape.dim[3];
+			ck_assert_int_lt(op_scratch(s.op, &s.attrs, &s.v, &s.a, &s.y, false),
+			                 columns * (int64_t)element_size(tables[k]->dtype));
+			free(y);
+			free(dv);
+			free(da);
+			arrays_free(&x);
+			arena_free(&s.arena);
+		}
+	}
+}
+END_TEST
+
 /* The extreme stands at each place of lines of each length in turn; then a NaN beside it. */
 START_TEST(test_extremes)
 {
@@ -1002,6 +1080,7 @@ int main(void)
 	tcase_add_test(tests, test_gradients_of_empty_results);
 	tcase_add_loop_test(tests, test_folds_by_tiles, 0, 14);
 	tcase_add_test(tests, test_transposed_matrices);
+	tcase_add_loop_test(tests, test_convolutions_in_pieces, 0, 3);
 	tcase_add_test(tests, test_extremes);
 	tcase_add_test(tests, test_philox);
 	tcase_add_test(tests, test_dropout_by_tiles);
