@@ -31,7 +31,7 @@ enum {
 	FILE_CHUNK = 1 << 20,
 	TILE_CACHE = 256 << 10, /* bytes of a tile's values */
 	PRODUCT_CACHE = 8 << 20,
-	PRODUCT_LEAST = 64,
+	PRODUCT_LEAST = 64, /* rows of a matrix */
 	PRODUCT_MOST = 512,
 	PARTIALS = 1 << 18, /* bytes of partial sums in a chunk */
 };
@@ -137,9 +137,10 @@ static int64_t cached_rows(const struct setup *setup)
 	for (size_t i = 0; i < body->value_count; i++)
 		if (body->values[i].streamed && (double)type_bytes(body->values[i].type) > widest)
 			widest = (double)type_bytes(body->values[i].type);
-	double rows = (row.products ? PRODUCT_CACHE : TILE_CACHE) / (3 * widest / (double)setup->rows);
-	double least = row.products ? PRODUCT_LEAST : 1, most = row.products ? PRODUCT_MOST : (double)setup->rows;
-	return (int64_t)fmax(fmin(rows, most), least);
+	const double rows = (row.products ? PRODUCT_CACHE : TILE_CACHE) / (3 * widest / (double)setup->rows);
+	const int64_t least = tile_rows_of_products(&row, PRODUCT_LEAST);
+	const int64_t most = least ? tile_rows_of_products(&row, PRODUCT_MOST) : setup->rows;
+	return (int64_t)fmax(fmin(rows, (double)most), (double)(least ? least : 1));
 }
 
 /*

@@ -85,6 +85,12 @@ void broadcast_fill(const struct kernels *kernels, void *to, const void *a, cons
  */
 enum status blas_load(struct diags *diags); /* STATUS_LIMIT where its buffers cannot be mapped */
 const char *blas_name(void);
+/*
+ * Of OP on a V that is cut along its leading axis: rows of V's matrices for each of its rows, where all
+ * of them are one matrix of one product, so that OpenBLAS may round them as their number is. 0: OP is no
+ * matmul or linear, or multiplies matrix by matrix.
+ */
+int64_t product_rows(enum op op, const struct type *v, const struct type *a);
 void gemm(enum dtype dtype, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a,
           int64_t lda, const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc);
 

@@ -39,6 +39,18 @@ static bool is_single(const struct shape *shape)
 	return true;
 }
 
+int64_t product_rows(enum op op, const struct type *v, const struct type *a)
+{
+	if (op != OP_matmul && op != OP_linear)
+		return 0;
+	if (!is_single(&a->shape))
+		return 0;
+	int64_t rows = 1;
+	for (int i = 1; i < v->shape.ndim - 1; i++)
+		rows *= v->shape.dim[i];
+	return rows;
+}
+
 static struct product product_of(const struct op_call *call)
 {
 	const bool swapped = call->op == OP_dot;

@@ -4,19 +4,22 @@
  */
 #include "plan/tile.h"
 
+#include "ops/general.h"
+
 /* Products go by stripes of up to 12 rows, and by blocks of 120 or 60 (ops/gemm_template.h). */
 enum { TILE_BYTES = 1024 << 10, MATMUL_TILE_BYTES = 4 << 20, MATMUL_ROWS = 120, MATMUL_MOST_ROWS = 480 };
 
-/* Whether a row's bits depend on the rows beside it. dot is never cut into rows. */
-static bool multiplies(const struct instr *instr)
+static int64_t matrix_rows(const struct body *body, const struct instr *instr)
 {
-	return instr->kind == INSTR_OP && op_is_product(instr->op) && instr->op != OP_dot;
+	if (instr->kind != INSTR_OP || !op_is_product(instr->op) || !body->values[instr->out].streamed)
+		return 0;
+	return product_rows(instr->op, body->values[instr->v].type, body->values[instr->a].type);
 }
 
 bool tile_multiplies(const struct body *body)
 {
 	for (size_t i = 0; i < body->instr_count; i++)
-		if (multiplies(&body->instrs[i]))
+		if (matrix_rows(body, &body->instrs[i]) > 0)
 			return true;
 	return false;
 }
@@ -33,10 +36,18 @@ void tile_measure(struct tile_row *row, const struct body *body)
 		} else if (instr->kind == INSTR_END && level > 0) {
 			level--;
 		}
-		row->products |= multiplies(instr);
+		const int64_t rows = matrix_rows(body, instr);
+		if (rows > 0 && (row->matrix_rows == 0 || rows < row->matrix_rows))
+			row->matrix_rows = rows;
+		row->products |= instr->kind == INSTR_OP && op_is_product(instr->op);
 		if (instr->out != NO_VALUE && body->values[instr->out].streamed)
 			row->bytes += turns[level] * (double)type_bytes(body->values[instr->out].type);
 	}
+}
+
+int64_t tile_rows_of_products(const struct tile_row *row, int64_t rows)
+{
+	return row->matrix_rows ? (rows - 1) / row->matrix_rows + 1 : 0;
 }
 
 /*
@@ -51,12 +62,13 @@ static int64_t tile_block(const struct tile_row *row)
 	               : 2 * row->weights > MATMUL_TILE_BYTES ? 2 * row->weights
 	                                                      : MATMUL_TILE_BYTES;
 	double rows = bytes / (row->bytes > 1 ? row->bytes : 1);
-	int64_t least = row->products ? MATMUL_ROWS : row->flat ? 512 : 1;
-	int64_t most = row->products ? MATMUL_MOST_ROWS : 1 << 16;
+	const int64_t few = tile_rows_of_products(row, MATMUL_ROWS);
+	const int64_t least = few ? few : row->flat ? 512 : 1;
+	const int64_t most = few ? tile_rows_of_products(row, MATMUL_MOST_ROWS) : 1 << 16;
 	int64_t block = rows > (double)most ? most : (int64_t)rows;
 	if (block < least)
 		block = least;
-	int64_t unit = row->products ? MATMUL_ROWS : row->flat ? 512 : block > 8 ? 8 : 1;
+	const int64_t unit = few || row->flat ? least : block > 8 ? 8 : 1;
 	return block / unit * unit;
 }
 
