@@ -27,27 +27,39 @@ static enum status lower_block_operand(struct lowering *l, const struct found *f
 	return status;
 }
 
-/* Whether operand A runs along V's streamed axis when OP meets them. */
-static bool runs_along(enum op op, const struct type *v, const struct type *a)
+/* Keeps account of how operand A of INSTR goes along with the rows of V: whether it runs along them. */
+static bool note_operand(struct lowering *l, const struct instr *instr, const struct value *v, const struct value *a)
 {
-	int nv = v->shape.ndim, na = a->shape.ndim;
-	if (nv == 0 || na == 0 || v->shape.dim[0] != a->shape.dim[0] || v->shape.dim[0] == 1)
+	if (!v->streamed) {
+		if (a->streamed)
+			lowering_mix_rows(l);
+		else if (a->from == FROM_PARAM)
+			l->used_whole[a->param.param] = true;
 		return false;
-	if (op == OP_cross_entropy)
-		return na == nv - 1 || (na == 1 && nv == 1);
-	if (op == OP_matmul || op == OP_linear || op == OP_dot)
-		return nv >= 3 && na == nv;
-	if (op == OP_conv1d || op == OP_conv2d)
-		return false;
-	return na == nv;
+	}
+	bool along = op_runs_along(instr->op, v->type, a->type);
+	if (a->from != FROM_PARAM) {
+		if (a->streamed != along)
+			lowering_mix_rows(l);
+		return along;
+	}
+	if (l->rows)
+		along = along && l->cut[a->param.param];
+	else
+		(along ? l->used_streamed : l->used_whole)[a->param.param] = true;
+	if (along && a->param.count)
+		lowering_mix_rows(l);
+	return along;
 }
 
-/* Whether the derivative of INSTR is a number, so that it takes a sum's parts as it takes the sum. */
-static bool is_affine(const struct instr *instr)
+/* Whether INSTR works on each element as if it were alone, so that rows may be cut anywhere. */
+static bool is_flat(const struct instr *instr, const struct value *v, const struct value *a)
 {
-	const enum op op = instr->op;
-	return instr->a == NO_VALUE &&
-	       (op == OP_add || op == OP_sub || op == OP_rsub || op == OP_mul || op == OP_div || op == OP_neg);
+	if (op_table[instr->op].class == OP_CLASS_GENERAL)
+		return op_table[instr->op].scope == SCOPE_ELEM;
+	/* A whole operand of more axes than one would give a row of elements another axis. */
+	const bool sized = a && (shape_count(&a->type->shape) != 1 || (!a->streamed && a->type->shape.ndim > 1));
+	return !sized || (a->streamed && shape_equal(&a->type->shape, &v->type->shape));
 }
 
 /* Keeps account of streaming for one use of OP; sets a_streamed of INSTR and streamed of the result. */
@@ -56,36 +68,14 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 	struct body *body = l->body;
 	const struct value *v = &body->values[instr->v];
 	const struct value *a = instr->a == NO_VALUE ? NULL : &body->values[instr->a];
-	bool along = false;
-	if (a && v->streamed) {
-		along = runs_along(instr->op, v->type, a->type);
-		if (a->from == FROM_PARAM) {
-			if (l->rows)
-				along = along && l->cut[a->param.param];
-			else
-				(along ? l->used_streamed : l->used_whole)[a->param.param] = true;
-			if (along && a->param.count)
-				lowering_mix_rows(l);
-		} else if (a->streamed != along) {
-			lowering_mix_rows(l);
-		}
-	} else if (a && a->streamed) {
-		lowering_mix_rows(l);
-	} else if (a && a->from == FROM_PARAM) {
-		l->used_whole[a->param.param] = true;
-	}
-	instr->a_streamed = along;
-	/* A whole operand of more axes than one would give a row of elements another axis. */
-	bool sized = a && (shape_count(&a->type->shape) != 1 || (!a->streamed && a->type->shape.ndim > 1));
-	if (op_table[instr->op].class == OP_CLASS_GENERAL
-	        ? op_table[instr->op].scope != SCOPE_ELEM
-	        : sized && !(a->streamed && shape_equal(&a->type->shape, &v->type->shape)))
-		l->out->flat = false;
-	if (l->out->sums && !is_affine(instr))
+	instr->a_streamed = a && note_operand(l, instr, v, a);
+	l->out->flat = l->out->flat && is_flat(instr, v, a);
+	/* a sum's parts are taken as the sum is where the derivative of what follows is a number */
+	if (l->out->sums && (a || !op_slope_is_number(instr->op)))
 		l->out->streamable = false;
 	if (!v->streamed)
 		return;
-	enum scope scope = op_scope(instr->op, instr->attrs, v->type, a ? a->type : NULL, along);
+	enum scope scope = op_scope(instr->op, instr->attrs, v->type, a ? a->type : NULL, instr->a_streamed);
 	bool kept = result->shape.ndim > 0 && result->shape.dim[0] == v->type->shape.dim[0];
 	const bool first = l->fold == NO_VALUE && l->level == 0;
 	l->mixes |= l->fold != NO_VALUE;

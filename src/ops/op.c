@@ -523,4 +523,10 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 
 bool op_is_dot(enum op op) { return op == OP_matmul || op == OP_linear || op == OP_dot; }
 
+bool op_slope_is_number(enum op op)
+{
+	const struct op_info *info = &op_table[op];
+	return info->class != OP_CLASS_GENERAL && info->differentiable && !(info->needs_v & ~NEED_A);
+}
+
 bool op_is_product(enum op op) { return op_is_dot(op) || op == OP_conv1d || op == OP_conv2d; }

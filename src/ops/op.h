@@ -145,6 +145,10 @@ void op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, c
  * leading axis as v (it is cut with it); else it is the same for every row.
  */
 enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed);
+/* Whether operand A of OP is cut along with V's leading axis where that is cut: each row of V meets its own of A. */
+bool op_runs_along(enum op op, const struct type *v, const struct type *a);
+/* Whether OP by a number, or by nothing, has a derivative that is a number whatever the value is. */
+bool op_slope_is_number(enum op op);
 /* Whether OP is made of blocks of the leading axis where it goes over that (ops/fold.c). */
 static inline bool op_folds(enum op op) { return op_table[op].scope == SCOPE_SUM || op_table[op].scope == SCOPE_FOLD; }
 /* Cost of one forward execution, in flops of an addition. */

@@ -444,6 +444,37 @@ void op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, c
 	}
 }
 
+bool op_runs_along(enum op op, const struct type *v, const struct type *a)
+{
+	const int nv = v->shape.ndim, na = a->shape.ndim;
+	if (nv == 0 || na == 0 || v->shape.dim[0] != a->shape.dim[0] || v->shape.dim[0] == 1)
+		return false;
+	switch (rules[op]) {
+	case RULE_BROADCAST:
+	case RULE_CONCAT:
+	case RULE_LOSS:
+		return na == nv;
+	case RULE_CLASSES:
+		return na == nv - 1 || (na == 1 && nv == 1);
+	case RULE_MATMUL:
+	case RULE_LINEAR:
+	case RULE_DOT:
+		return nv >= 3 && na == nv;
+	case RULE_CONV1D: /* every sample meets the kernel */
+	case RULE_CONV2D:
+	case RULE_SAME: /* and these have no operand */
+	case RULE_TRANSPOSE:
+	case RULE_REDUCE:
+	case RULE_RESHAPE:
+	case RULE_FLATTEN:
+	case RULE_SLICE:
+	case RULE_PAD:
+	case RULE_CAST:
+		return false;
+	}
+	return false;
+}
+
 /* Products: V's leading axis stays a batch axis, or the rows of a matrix. */
 static enum scope product_scope(const struct type *v, const struct type *a, bool a_streamed)
 {
