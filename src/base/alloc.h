@@ -23,6 +23,9 @@ struct allocator {
 
 extern const struct allocator allocator_system;
 
+/* What the arrays, blocks and scratch of a run begin at multiples of: a line of the cache, the widest vector. */
+enum { ARRAY_ALIGN = 64 };
+
 /*
  * The system's allocator up to MOST bytes in all. The system promises more memory
  * than it has, and kills whoever takes it at its word: beyond MOST memory is short.

@@ -30,6 +30,15 @@ struct step {
 	uint32_t id; /* equal steps are one struct step; ids count from 0, in the order of first runs */
 };
 
+/* The I-th slot of the state before STEP holds the array of an earlier one, of the same class. */
+static inline bool step_is_alias(const struct step *step, uint32_t i)
+{
+	for (uint32_t k = 0; k < i; k++)
+		if (step->class_in[k] == step->class_in[i])
+			return true;
+	return false;
+}
+
 struct item {
 	struct step *step; /* or a loop: */
 	struct item *items;
@@ -89,6 +98,5 @@ const struct step *lowered_step(const struct lowered *lowered, int64_t index, in
  * the same step again. 0 where there is none.
  */
 int64_t lowered_period(const struct lowered *lowered, int64_t index, int64_t end, int64_t turns, int64_t *until);
-enum { MAX_LOOP_LEVELS = 256 };
 
 #endif

@@ -102,8 +102,8 @@ static enum status open_blocks(struct lane *lane, struct diags *diags)
 	const struct job *job = run->job;
 	const int64_t rows = job->tile.rows * job->per_chunk;
 	const bool value = run->options->value && !job->whole.sums;
-	const int64_t input = round_up(rows * job->input_row, SLAB_ALIGN);
-	const int64_t output = value ? round_up(rows * job->output_row, SLAB_ALIGN) : 0;
+	const int64_t input = round_up(rows * job->input_row, ARRAY_ALIGN);
+	const int64_t output = value ? round_up(rows * job->output_row, ARRAY_ALIGN) : 0;
 	const int64_t partials = job->per_chunk * job->partial_bytes;
 	const int64_t loss = job->whole.sums ? job->per_chunk * 2 * run->loss_count * (int64_t)sizeof(double) : 0;
 	enum status status =

@@ -228,7 +228,7 @@ static enum status open_tail(struct setup *setup, struct diags *diags)
 	enum status status = tail_compile(&setup->tail, &setup->whole, &setup->arena, diags);
 	if (status)
 		return status;
-	const int64_t state = round_up(setup->tail.size * (int64_t)sizeof(double), SLAB_ALIGN);
+	const int64_t state = round_up(setup->tail.size * (int64_t)sizeof(double), ARRAY_ALIGN);
 	const int64_t bytes = state + tail_bytes(&setup->tail);
 	status = slab_get(&setup->tail_slab, bytes, setup->run->options->allocator, diags);
 	if (status)
@@ -242,11 +242,11 @@ static enum status open_tail(struct setup *setup, struct diags *diags)
 static enum status open_lane(struct setup *setup, struct forward_lane *lane, struct diags *diags)
 {
 	const struct program *a = &setup->tile.program, *b = &setup->rest.program;
-	int64_t in = round_up(held_bytes(&setup->input, setup->chunk * setup->in_row), SLAB_ALIGN);
-	int64_t out = round_up(held_bytes(&setup->whole.output, setup->chunk * setup->out_row), SLAB_ALIGN);
+	int64_t in = round_up(held_bytes(&setup->input, setup->chunk * setup->in_row), ARRAY_ALIGN);
+	int64_t out = round_up(held_bytes(&setup->whole.output, setup->chunk * setup->out_row), ARRAY_ALIGN);
 	if (setup->folds) /* the evaluator is given a place for the result, though its state goes elsewhere */
-		out = round_up(type_bytes(&setup->tail.folded), SLAB_ALIGN);
-	int64_t workspace = round_up(a->workspace > b->workspace ? a->workspace : b->workspace, SLAB_ALIGN);
+		out = round_up(type_bytes(&setup->tail.folded), ARRAY_ALIGN);
+	int64_t workspace = round_up(a->workspace > b->workspace ? a->workspace : b->workspace, ARRAY_ALIGN);
 	int64_t folds = setup->folds ? setup->chunk / setup->tile.rows * setup->tail.size * (int64_t)sizeof(double) : 0;
 	size_t ports = setup->tile.lowered.whole->in_count + 1;
 	lane->ins = arena_array(&setup->arena, ports, sizeof *lane->ins);
@@ -330,7 +330,7 @@ static enum status open_team(struct setup *setup, struct diags *diags)
 {
 	const struct forward_run *run = setup->run;
 	const struct program *program = &setup->tile.program;
-	const int64_t each = round_up(program->member, SLAB_ALIGN);
+	const int64_t each = round_up(program->member, ARRAY_ALIGN);
 	const int members = setup->tiled ? 1 : team_members(run->options->threads, program->widest, each);
 	if (members == 1)
 		return STATUS_OK;
@@ -393,7 +393,7 @@ static enum status take_chunk(void *context, int worker, int64_t chunk, struct d
 
 static void run_tile(const struct setup *setup, struct forward_lane *lane, int64_t chunk, int64_t row, int64_t rows)
 {
-	static const int64_t counters[MAX_LOOP_LEVELS];
+	static const int64_t counters[MAX_LOOPS];
 	const struct tile_program *tile = rows == setup->tile.rows ? &setup->tile : &setup->rest;
 	const char *in = lane->in + held_bytes(&setup->input, row * setup->in_row);
 	char *out = lane->out + held_bytes(&setup->whole.output, row * setup->out_row);

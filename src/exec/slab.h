@@ -6,8 +6,6 @@
 
 #include <stdint.h>
 
-enum { SLAB_ALIGN = 64 };
-
 struct slab {
 	void *block; /* as allocated */
 	char *base;  /* aligned */

@@ -65,17 +65,17 @@ enum status tail_compile(struct tail *tail, const struct lowered *lowered, struc
 	return program_compile(&tail->program, rest, NULL, arena, diags);
 }
 
-static int64_t result_bytes(const struct tail *tail) { return round_up(type_bytes(&tail->folded), SLAB_ALIGN); }
+static int64_t result_bytes(const struct tail *tail) { return round_up(type_bytes(&tail->folded), ARRAY_ALIGN); }
 
 int64_t tail_bytes(const struct tail *tail)
 {
-	return result_bytes(tail) + round_up(type_bytes(&tail->output), SLAB_ALIGN) + tail->program.workspace;
+	return result_bytes(tail) + round_up(type_bytes(&tail->output), ARRAY_ALIGN) + tail->program.workspace;
 }
 
 const void *tail_run(const struct tail *tail, const double *state, int64_t whole_rows, const struct bound_param *params,
                      void *memory)
 {
-	static const int64_t counters[MAX_LOOP_LEVELS];
+	static const int64_t counters[MAX_LOOPS];
 	const struct instr *instr = tail->fold;
 	const struct op_call call = {.op = instr->op,
 	                             .attrs = instr->attrs,
@@ -93,7 +93,7 @@ const void *tail_run(const struct tail *tail, const double *state, int64_t whole
 	                              .outs = (void *[]){out},
 	                              .params = params,
 	                              .counters = counters,
-	                              .workspace = out + round_up(type_bytes(&tail->output), SLAB_ALIGN),
+	                              .workspace = out + round_up(type_bytes(&tail->output), ARRAY_ALIGN),
 	                              .whole_rows = 1});
 	return out;
 }

@@ -770,7 +770,7 @@ static void choose_block(struct launch *launch, int64_t period)
 	launch->block = block / unit > 0 ? block / unit * unit : unit;
 	if (launch->block > launch->count)
 		launch->block = round_up(launch->count > 0 ? launch->count : 1, 64);
-	launch->register_bytes = (launch->block * width + 63) / 64 * 64;
+	launch->register_bytes = round_up(launch->block * width, ARRAY_ALIGN);
 }
 
 static void draft_begin(struct draft *d)

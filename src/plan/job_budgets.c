@@ -27,18 +27,18 @@ struct judging {
  */
 static int64_t share_of(const struct job *job, int64_t slabs)
 {
-	return (job->lanes <= POOL_ALIGN ? slabs : slabs + job->lanes - 1) / job->lanes;
+	return (job->lanes <= ARRAY_ALIGN ? slabs : slabs + job->lanes - 1) / job->lanes;
 }
 
 /* The share for which there are BYTES in all, and the bytes in all for which there is SHARE. */
 static int64_t budget_share(const struct job *job, int64_t bytes)
 {
-	return bytes < 0 ? -1 : bytes / POOL_ALIGN * POOL_ALIGN / job->lanes;
+	return bytes < 0 ? -1 : bytes / ARRAY_ALIGN * ARRAY_ALIGN / job->lanes;
 }
 
 static int64_t share_bytes(const struct job *job, int64_t share)
 {
-	return job->lanes <= POOL_ALIGN ? round_up(job->lanes * share, POOL_ALIGN) : job->lanes * share;
+	return job->lanes <= ARRAY_ALIGN ? round_up(job->lanes * share, ARRAY_ALIGN) : job->lanes * share;
 }
 
 static enum status judge_peak(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
@@ -67,14 +67,12 @@ static int64_t passing_bytes(const struct step *step)
 {
 	int64_t bytes = 0;
 	for (uint32_t i = 0; i < step->live_in_count; i++) {
-		bool passes = false, counted = false;
+		bool passes = false;
 		for (uint32_t k = 0; k < step->live_out_count; k++)
 			passes |= step->live_out[k] == step->live_in[i];
 		for (size_t k = 0; k < step->body->out_count; k++)
 			passes &= step->body->outs[k].kind != PORT_SLOT || step->body->outs[k].index != step->live_in[i];
-		for (uint32_t k = 0; k < i; k++)
-			counted |= step->class_in[k] == step->class_in[i];
-		if (passes && !counted)
+		if (passes && !step_is_alias(step, i))
 			bytes += type_bytes(step->in_types[i]);
 	}
 	return bytes;

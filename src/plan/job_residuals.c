@@ -171,17 +171,8 @@ static bool param_users(const struct job *job, uint32_t index, const char ***nam
 			uint32_t a = body->instrs[k].a;
 			if (a == NO_VALUE || body->values[a].from != FROM_PARAM || body->values[a].param.param != index)
 				continue;
-			const char *name = op_table[body->instrs[k].op].name;
-			bool known = false;
-			for (size_t n = 0; n < *count; n++)
-				known |= (*names)[n] == name;
-			if (known)
-				continue;
-			const char **grown = arena_grow(job->arena, *names, *count, &capacity, sizeof *grown);
-			if (!grown)
+			if (!used_by_add(job->arena, names, count, &capacity, op_table[body->instrs[k].op].name))
 				return false;
-			*names = grown;
-			grown[(*count)++] = name;
 		}
 	}
 	return true;

@@ -700,6 +700,19 @@ static void add_results(struct linearizer *l)
 	}
 }
 
+bool used_by_add(struct arena *arena, const char ***names, size_t *count, size_t *capacity, const char *op)
+{
+	for (size_t i = 0; i < *count; i++)
+		if ((*names)[i] == op)
+			return true;
+	const char **grown = arena_grow(arena, *names, *count, capacity, sizeof *grown);
+	if (!grown)
+		return false;
+	*names = grown;
+	grown[(*count)++] = op;
+	return true;
+}
+
 /* Who reads each residual and which params are read. */
 static void note_uses(struct linearizer *l)
 {
@@ -732,19 +745,11 @@ static void note_uses(struct linearizer *l)
 			    instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE)
 				continue;
 			struct residual *residual = &out->residuals[back->ins[value->port].index];
-			bool known = false;
-			for (size_t k = 0; k < residual->used_by_count; k++)
-				known |= residual->used_by[k] == op_table[instr->op].name;
-			if (known)
-				continue;
-			size_t *room = &capacities[back->ins[value->port].index];
-			const char **names = arena_grow(l->arena, residual->used_by, residual->used_by_count, room, sizeof *names);
-			if (!names) {
+			if (!used_by_add(l->arena, &residual->used_by, &residual->used_by_count,
+			                 &capacities[back->ins[value->port].index], op_table[instr->op].name)) {
 				l->failed = true;
 				return;
 			}
-			residual->used_by = names;
-			names[residual->used_by_count++] = op_table[instr->op].name;
 		}
 	}
 }

@@ -54,6 +54,9 @@ enum { INSTR_PLACES = 2 + MAX_KEEPS };
 const char *linear_maker(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value);
 int64_t linear_place(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value);
 
+/* Adds OP, a name of op_table, to the names of those who use an array, unless it is there; false where memory is short. */
+bool used_by_add(struct arena *arena, const char ***names, size_t *count, size_t *capacity, const char *op);
+
 /*
  * Linearises STEP. POLICY (by value) holds for the whole body as one region, or
  * NULL: everything that is needed is kept. STATUS_USAGE for a policy of a

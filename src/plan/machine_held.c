@@ -10,19 +10,6 @@ struct mark {
 	size_t count, capacity;
 };
 
-static bool add_use(struct machine *m, struct mark *mark, const char *op)
-{
-	for (size_t i = 0; i < mark->count; i++)
-		if (mark->used_by[i] == op)
-			return true;
-	const char **grown = arena_grow(m->options->arena, mark->used_by, mark->count, &mark->capacity, sizeof *grown);
-	if (!grown)
-		return false;
-	mark->used_by = grown;
-	grown[mark->count++] = op;
-	return true;
-}
-
 /* Operations of STEP that read the state's array CLASS. */
 static bool add_readers(struct machine *m, struct mark *mark, const struct step *step, uint32_t class)
 {
@@ -33,7 +20,8 @@ static bool add_readers(struct machine *m, struct mark *mark, const struct step 
 			value = body->ins[i].value;
 	for (size_t i = 0; value != NO_VALUE && i < body->instr_count; i++)
 		if ((body->instrs[i].v == value || body->instrs[i].a == value) &&
-		    !add_use(m, mark, op_table[body->instrs[i].op].name))
+		    !used_by_add(m->options->arena, &mark->used_by, &mark->count, &mark->capacity,
+		                 op_table[body->instrs[i].op].name))
 			return false;
 	return true;
 }
@@ -60,7 +48,8 @@ static bool held_by_sweep(struct machine *m, struct mark *marks)
 			marks[id].buffer = id;
 			const struct residual *residual = &unit->linear.residuals[i];
 			for (size_t u = 0; u < residual->used_by_count; u++)
-				if (!add_use(m, &marks[id], residual->used_by[u]))
+				if (!used_by_add(m->options->arena, &marks[id].used_by, &marks[id].count, &marks[id].capacity,
+				                 residual->used_by[u]))
 					return false;
 		}
 	}

@@ -91,7 +91,7 @@ struct machine {
 	int32_t *made; /* by value of the body that is called: the buffer of the out that it is, counted from 1; 0: none */
 	size_t made_capacity;
 	int32_t *work; /* by slot: room to work */
-	int64_t levels[MAX_LOOP_LEVELS];
+	int64_t levels[MAX_LOOPS];
 };
 
 static inline enum status machine_memory(struct machine *m) { return diag_memory(m->diags); }

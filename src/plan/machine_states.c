@@ -153,15 +153,6 @@ static enum status tell_point(struct machine *m, int64_t slot, size_t count)
 	return m->hooks->point(m->hooks->context, slot, m->arrays, count);
 }
 
-/* The I-th slot of the state before STEP holds the array of an earlier one. */
-static bool is_alias(const struct step *step, uint32_t i)
-{
-	for (uint32_t k = 0; k < i; k++)
-		if (step->class_in[k] == step->class_in[i])
-			return true;
-	return false;
-}
-
 enum status machine_spill(struct machine *m, int64_t slot)
 {
 	struct snapshot *s = snapshot_at(m, &m->disk, &m->disk_capacity, slot);
@@ -173,7 +164,7 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	s->used = true;
 	s->position = m->position;
 	for (uint32_t i = 0; i < step->live_in_count; i++) {
-		if (is_alias(step, i))
+		if (step_is_alias(step, i))
 			continue;
 		bytes += m->buffers[m->state[step->live_in[i]]].size;
 		if (!add_array(m, &count, m->state[step->live_in[i]]))

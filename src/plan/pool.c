@@ -29,7 +29,7 @@ int64_t pool_get(struct pool *pool, int64_t size)
 {
 	if (size > POOL_MOST)
 		return -1;
-	size = round_up(size > 0 ? size : 1, POOL_ALIGN);
+	size = round_up(size > 0 ? size : 1, ARRAY_ALIGN);
 	size_t best = pool->count;
 	for (size_t i = 0; i < pool->count; i++)
 		if (pool->holes[i].size >= size && (best == pool->count || pool->holes[i].size < pool->holes[best].size))
@@ -70,7 +70,7 @@ static bool insert_hole(struct pool *pool, size_t at, struct hole hole)
 
 bool pool_put(struct pool *pool, int64_t offset, int64_t size)
 {
-	size = round_up(size > 0 ? size : 1, POOL_ALIGN);
+	size = round_up(size > 0 ? size : 1, ARRAY_ALIGN);
 	size_t low = 0, high = pool->count;
 	while (low < high) {
 		size_t middle = (low + high) / 2;

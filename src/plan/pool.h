@@ -22,13 +22,12 @@ struct pool {
 	const struct allocator *allocator;
 };
 
-enum { POOL_ALIGN = 64 };
 /* The most bytes of a slab, so that sums of a few of them are within int64. */
 #define POOL_MOST (INT64_C(1) << 60)
 
 void pool_init(struct pool *pool, const struct allocator *allocator);
 void pool_free(struct pool *pool);
-/* An offset for SIZE bytes, a multiple of POOL_ALIGN; -1, and nothing is changed, where the slab would have over POOL_MOST. */
+/* An offset for SIZE bytes, a multiple of ARRAY_ALIGN; -1, and nothing is changed, where the slab would have over POOL_MOST. */
 int64_t pool_get(struct pool *pool, int64_t size);
 /* Frees what pool_get gave for SIZE; false where memory for the list of holes is short. */
 bool pool_put(struct pool *pool, int64_t offset, int64_t size);

@@ -18,6 +18,7 @@
 
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/text.h"
 #include "plan/compiler.h"
 #include "plan/pool.h"
@@ -645,8 +646,8 @@ static bool compile(struct compiler *c)
 		return false;
 	if (!lend_arrays(c) || c->scratch > POOL_MOST || c->team_scratch > POOL_MOST)
 		return false;
-	c->frame->scratch = ((int64_t)(c->frame->count * sizeof(void *)) + 63) / 64 * 64;
-	c->frame->registers = c->frame->scratch + (c->scratch + 63) / 64 * 64;
+	c->frame->scratch = round_up((int64_t)(c->frame->count * sizeof(void *)), ARRAY_ALIGN);
+	c->frame->registers = c->frame->scratch + round_up(c->scratch, ARRAY_ALIGN);
 	if (!place_arrays(c, c->frame->registers + c->register_bytes))
 		return false;
 	c->out->member = c->register_bytes > c->team_scratch ? c->register_bytes : c->team_scratch;

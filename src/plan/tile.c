@@ -26,11 +26,11 @@ bool tile_multiplies(const struct body *body)
 
 void tile_measure(struct tile_row *row, const struct body *body)
 {
-	double turns[MAX_LOOP_LEVELS + 1] = {1};
+	double turns[MAX_LOOPS + 1] = {1};
 	int level = 0;
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
-		if (instr->kind == INSTR_LOOP && level < MAX_LOOP_LEVELS) {
+		if (instr->kind == INSTR_LOOP && level < MAX_LOOPS) {
 			turns[level + 1] = turns[level] * (double)instr->turns;
 			level++;
 		} else if (instr->kind == INSTR_END && level > 0) {

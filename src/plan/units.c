@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "base/checked.h"
+
 /* The forward body of STEP without the outs that nothing reads. */
 static const struct body *live_body(const struct step *step, struct arena *arena)
 {
@@ -114,22 +116,15 @@ enum status units_make(struct units *units, const struct lowered *lowered, const
 }
 
 /* What an array takes in the slab: costs in these bytes make the verifier's peak close to the machine's. */
-static int64_t held_bytes(const struct type *type)
-{
-	return (type_bytes(type) + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN;
-}
+static int64_t held_bytes(const struct type *type) { return round_up(type_bytes(type), ARRAY_ALIGN); }
 
 /* Bytes of the state before STEP, each class once. */
 static int64_t state_bytes(const struct step *step)
 {
 	int64_t bytes = 0;
-	for (uint32_t i = 0; i < step->live_in_count; i++) {
-		bool counted = false;
-		for (uint32_t k = 0; k < i; k++)
-			counted |= step->class_in[k] == step->class_in[i];
-		if (!counted)
+	for (uint32_t i = 0; i < step->live_in_count; i++)
+		if (!step_is_alias(step, i))
 			bytes += held_bytes(step->in_types[i]);
-	}
 	return bytes;
 }
 
@@ -224,7 +219,7 @@ int units_team(const struct units *units, int threads, int64_t *bytes)
 			*bytes = programs[k]->member > *bytes ? programs[k]->member : *bytes;
 		}
 	}
-	*bytes = (*bytes + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN;
+	*bytes = round_up(*bytes, ARRAY_ALIGN);
 	return team_members(threads, widest, *bytes);
 }
 
