@@ -48,6 +48,8 @@ struct reader {
 void reader_init(struct reader *reader, struct input *input, const struct reader_options *options, struct arena *arena);
 /* From now on the values are those of DTYPE: values_round. */
 void reader_declare(struct reader *reader, enum dtype dtype);
+/* Begins an array of TYPE, little-endian and in C order, whose values are from byte DATA on: for reader_read_at alone. */
+void reader_begin_at(struct reader *reader, const struct type *type, int64_t data);
 /* Where the format is FORMAT_AUTO, what the first bytes say: waits for them. STATUS_IO and as input_peek. */
 enum status reader_find_format(struct reader *reader, struct diags *diags);
 /*

@@ -1,12 +1,11 @@
 /*
  * Whole arrays from files, for params, consts, cotangents: .npy, .npz (stored
- * or deflated), .safetensors, or text, by content; and gradients out to .npy
- * and .npz.
+ * or deflated), .safetensors, or text, by content.
  */
 #ifndef IO_LOAD_H
 #define IO_LOAD_H
 
-#include "io/array.h"
+#include "io/save.h"
 
 struct array {
 	struct type type; /* as in the file */
@@ -39,17 +38,6 @@ enum status array_load(struct array *array, const char *path, const char *key, b
                        const struct allocator *allocator, struct arena *arena, struct diags *diags);
 void array_free(struct array *array, const struct allocator *allocator);
 
-struct named_array {
-	const char *name;
-	struct type type;
-	const void *data; /* in the computing type */
-};
-/* One npy file. */
-enum status array_put(struct output *output, const struct type *type, const void *data, struct arena *arena,
-                      struct diags *diags);
-/* An uncompressed npz as numpy.savez writes it; members in order. */
-enum status npz_put(struct output *output, const struct named_array *arrays, size_t count, struct arena *arena,
-                    struct diags *diags);
 /* STATUS_DATA where the npz at PATH has a member that is none of ARRAYS, which saving these there would lose. */
 enum status npz_check_members(const char *path, const struct named_array *arrays, size_t count, struct arena *arena,
                               struct diags *diags);

@@ -543,6 +543,14 @@ static void begin_array(struct reader *r)
 	r->index++;
 }
 
+void reader_begin_at(struct reader *reader, const struct type *type, int64_t data)
+{
+	reader->type = *type;
+	reader->swap = !convert_little_endian() && dtype_size(type->dtype) > 1;
+	begin_array(reader);
+	reader->data = data;
+}
+
 static enum status next_npy(struct reader *r, bool *end, struct diags *diags)
 {
 	const unsigned char *bytes;

@@ -1,0 +1,223 @@
+/*
+ * safetensors: eight bytes of length, a JSON header, and raw tensors. The header
+ * is checked whole when the file is opened: tensors lie one after another, none
+ * over another, to the end of the file.
+ */
+#include "io/archives.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+enum { SAFETENSORS_HEADER = 100000000 };
+
+static enum dtype safetensors_dtype(const char *name)
+{
+	static const struct {
+		const char *name;
+		enum dtype dtype;
+	} names[] = {{"F16", DTYPE_F16}, {"BF16", DTYPE_BF16}, {"F32", DTYPE_F32},  {"F64", DTYPE_F64}, {"I8", DTYPE_I8},
+	             {"I16", DTYPE_I16}, {"I32", DTYPE_I32},   {"I64", DTYPE_I64},  {"U8", DTYPE_U8},   {"U16", DTYPE_U16},
+	             {"U32", DTYPE_U32}, {"U64", DTYPE_U64},   {"BOOL", DTYPE_BOOL}};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!strcmp(names[i].name, name))
+			return names[i].dtype;
+	return DTYPE_COUNT;
+}
+
+static enum status tensor_type(const json_t *entry, struct type *type, int64_t *begin, int64_t *end)
+{
+	const json_t *dtype = json_object_get(entry, "dtype"), *shape = json_object_get(entry, "shape");
+	const json_t *offsets = json_object_get(entry, "data_offsets");
+	if (!json_is_string(dtype) || !json_is_array(shape) || json_array_size(offsets) != 2)
+		return STATUS_DATA;
+	type->dtype = safetensors_dtype(json_string_value(dtype));
+	type->shape.ndim = 0;
+	for (size_t i = 0; i < json_array_size(shape); i++) {
+		const json_t *extent = json_array_get(shape, i);
+		if (i == MAX_DIMS)
+			return STATUS_LIMIT;
+		if (!json_is_integer(extent) || json_integer_value(extent) < 0)
+			return STATUS_DATA;
+		type->shape.dim[type->shape.ndim++] = json_integer_value(extent);
+	}
+	if (!json_is_integer(json_array_get(offsets, 0)) || !json_is_integer(json_array_get(offsets, 1)))
+		return STATUS_DATA;
+	*begin = json_integer_value(json_array_get(offsets, 0));
+	*end = json_integer_value(json_array_get(offsets, 1));
+	return STATUS_OK;
+}
+
+static const char metadata[] = "__metadata__"; /* what is no tensor */
+
+static const json_t *find_tensor(json_t *header, const char **key, const char *path, struct arena *arena,
+                                 struct diags *diags)
+{
+	const char *list = "", *name, *only = NULL;
+	const json_t *found = *key && strcmp(*key, metadata) != 0 ? json_object_get(header, *key) : NULL;
+	json_t *entry;
+	size_t count = 0;
+	if (found)
+		return found;
+	json_object_foreach(header, name, entry)
+	{
+		if (!strcmp(name, metadata))
+			continue;
+		only = name;
+		if (count++ < 20 && list)
+			list = arena_printf(arena, "%s%s%s", list, *list ? ", " : "", name);
+	}
+	if (!*key && count == 1) {
+		*key = only;
+		return json_object_get(header, only);
+	}
+	if (*key)
+		diag_file(diags, STATUS_DATA, path, -1, "has no tensor '%s'", *key);
+	else
+		diag_file(diags, STATUS_DATA, path, -1, "has %zu tensors, and none is named", count);
+	diag_hint(diags, "its tensors: %s", list ? list : "");
+	return NULL;
+}
+
+struct extent {
+	int64_t begin, end;
+	const char *name;
+};
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct extent *x = a, *y = b;
+	return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->end > y->end) - (x->end < y->end);
+}
+
+/* Every tensor must lie in the bytes from DATA on, fit its type, and share no byte with another, and none may follow. */
+static enum status check_tensors(json_t *header, const struct input *input, int64_t data, struct arena *arena,
+                                 struct diags *diags)
+{
+	const char *path = input->name;
+	const int64_t size = input->size - data;
+	struct extent *extents = arena_array(arena, json_object_size(header) + 1, sizeof *extents);
+	const char *name;
+	json_t *entry;
+	size_t count = 0;
+	if (!extents)
+		return diag_memory(diags);
+	json_object_foreach(header, name, entry)
+	{
+		struct type type;
+		struct extent *e = &extents[count];
+		if (!strcmp(name, metadata))
+			continue;
+		const enum status status = tensor_type(entry, &type, &e->begin, &e->end);
+		if (status == STATUS_LIMIT)
+			return diag_file(diags, STATUS_LIMIT, path, 8, "tensor '%s': more than %d dimensions", name, MAX_DIMS);
+		if (status)
+			return diag_file(diags, STATUS_DATA, path, 8, "tensor '%s': dtype, shape and data_offsets are wanted",
+			                 name);
+		int64_t elements = shape_count(&type.shape), bytes = -1;
+		bool known = type.dtype != DTYPE_COUNT; /* a type that is not known can be passed over */
+		if (known && (elements < 0 || !checked_mul_i64(elements, (int64_t)dtype_size(type.dtype), &bytes)))
+			bytes = -1;
+		if (e->begin < 0 || e->end < e->begin || e->end > size || (known && e->end - e->begin != bytes))
+			return diag_file(diags, STATUS_DATA, path, 8, "tensor '%s': its offsets do not fit its type or the file",
+			                 name);
+		e->name = name;
+		count += e->end > e->begin;
+	}
+	qsort(extents, count, sizeof *extents, by_begin);
+	for (size_t i = 1; i < count; i++)
+		if (extents[i].begin < extents[i - 1].end)
+			return diag_file(diags, STATUS_DATA, path, 8, "tensors '%s' and '%s' overlap", extents[i - 1].name,
+			                 extents[i].name);
+	const int64_t end = count ? extents[count - 1].end : 0;
+	return end == size ? STATUS_OK
+	                   : diag_file(diags, STATUS_DATA, path, data + end, "trailing bytes after the tensors");
+}
+
+enum status tensors_load(const struct loader *loader, struct array *array, const struct tensors *tensors,
+                         const char *key, struct diags *diags)
+{
+	const char *path = tensors->input->name;
+	struct type type;
+	int64_t begin, end;
+	const json_t *entry = find_tensor(tensors->header, &key, path, loader->arena, diags);
+	if (!entry)
+		return STATUS_DATA;
+	if (tensor_type(entry, &type, &begin, &end) || type.dtype == DTYPE_COUNT)
+		return diag_file(diags, STATUS_DATA, path, -1, "tensor '%s': type '%s' is not supported", key,
+		                 json_string_value(json_object_get(entry, "dtype")));
+	array->type = type;
+	if (loader->types)
+		return STATUS_OK;
+	struct reader reader;
+	struct reader_options options = {.format = FORMAT_RAW, .assume = type.dtype, .cast = loader->cast, .raw = type};
+	reader_init(&reader, tensors->input, &options, loader->arena);
+	reader_begin_at(&reader, &type, tensors->data + begin);
+	array->size = type_bytes(&type) > 0 ? (size_t)type_bytes(&type) : 1;
+	array->data = allocator_get(loader->allocator, array->size, 1);
+	if (!array->data)
+		return diag_memory(diags);
+	enum status status = reader_read_at(&reader, 0, array->data, dtype_compute(type.dtype), reader.count, diags);
+	if (status)
+		array_free(array, loader->allocator);
+	return status;
+}
+
+/* Parses the LENGTH bytes of TEXT as TENSORS' header, and checks it. */
+static enum status parse_header(const struct loader *loader, struct tensors *tensors, const char *text, size_t length,
+                                struct diags *diags)
+{
+	json_error_t error;
+	json_t *header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+	enum status status;
+	tensors->data = 8 + (int64_t)length;
+	if (!header && json_lacked_memory(&error))
+		status = diag_memory(diags);
+	else if (!json_is_object(header))
+		status = diag_file(diags, STATUS_DATA, tensors->input->name, 8 + (error.position > 0 ? error.position : 0),
+		                   "safetensors header: %s", header ? "an object is wanted" : error.text);
+	else
+		status = check_tensors(header, tensors->input, tensors->data, loader->arena, diags);
+	if (status)
+		json_decref(header);
+	else
+		tensors->header = header;
+	return status;
+}
+
+enum status tensors_open(const struct loader *loader, struct tensors *tensors, struct input *input, struct diags *diags)
+{
+	*tensors = (struct tensors){.input = input};
+	unsigned char prefix[8];
+	size_t got;
+	if (input->size < 0)
+		return load_only_regular(input->name, "a safetensors file", diags);
+	enum status status = input_read_at(input, 0, prefix, sizeof prefix, &got, diags);
+	if (!status && got < sizeof prefix)
+		status = diag_file(diags, STATUS_DATA, input->name, (int64_t)got, "truncated safetensors header");
+	if (status)
+		return status;
+	uint64_t length = 0;
+	for (int i = 7; i >= 0; i--)
+		length = length << 8 | prefix[i];
+	if (length > SAFETENSORS_HEADER && length <= (uint64_t)input->size)
+		return diag_file(diags, STATUS_LIMIT, input->name, 0,
+		                 "a safetensors header of %llu bytes is beyond the limit of %d", (unsigned long long)length,
+		                 SAFETENSORS_HEADER);
+	if (length > SAFETENSORS_HEADER || (int64_t)length > input->size - 8)
+		return diag_file(diags, STATUS_DATA, input->name, 0, "a safetensors header of %llu bytes in a file of %lld",
+		                 (unsigned long long)length, (long long)input->size);
+	char *text = allocator_get(loader->allocator, (size_t)length + 1, 1);
+	if (!text)
+		return diag_memory(diags);
+	status = input_read_at(input, 8, text, (size_t)length, &got, diags);
+	if (!status && got < length)
+		status = diag_file(diags, STATUS_DATA, input->name, 8 + (int64_t)got, "truncated safetensors header");
+	if (!status)
+		status = parse_header(loader, tensors, text, (size_t)length, diags);
+	allocator_put(loader->allocator, text, (size_t)length + 1);
+	return status;
+}
+
+void tensors_close(struct tensors *tensors) { json_decref(tensors->header); }

@@ -1,0 +1,19 @@
+/* Whole arrays to files: gradients to .npy and .npz. */
+#ifndef IO_SAVE_H
+#define IO_SAVE_H
+
+#include "io/array.h"
+
+struct named_array {
+	const char *name;
+	struct type type;
+	const void *data; /* in the computing type */
+};
+/* One npy file. */
+enum status array_put(struct output *output, const struct type *type, const void *data, struct arena *arena,
+                      struct diags *diags);
+/* An uncompressed npz as numpy.savez writes it; members in order. */
+enum status npz_put(struct output *output, const struct named_array *arrays, size_t count, struct arena *arena,
+                    struct diags *diags);
+
+#endif
