@@ -127,8 +127,8 @@ static const struct type *const *types_of(struct lowering *l, const uint32_t *sl
 	return types;
 }
 
-static enum status finish_step(struct lowering *l, struct draft *draft, struct sets *sets, const struct step *after,
-                               struct step **made)
+static enum status finish_step(struct lowering *l, struct draft_step *draft, struct sets *sets,
+                               const struct step *after, struct step **made)
 {
 	struct step *old = draft->last;
 	bool same = old && list_equals(old->live_out, old->live_out_count, sets->live, l->slot_count) &&

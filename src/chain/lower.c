@@ -79,7 +79,7 @@ static enum status lower_unrolled_nodes(struct lowering *l, const struct node *n
 static enum status lower_unrolled(struct lowering *l)
 {
 	struct lowered *out = l->out;
-	struct draft *draft = arena_alloc(l->arena, sizeof *draft);
+	struct draft_step *draft = arena_alloc(l->arena, sizeof *draft);
 	struct body *body = arena_alloc(l->arena, sizeof *body);
 	if (!draft || !body)
 		return lowering_memory(l);

@@ -79,7 +79,7 @@ static enum status take_element(struct lowering *l, struct found *found, int64_t
 	return STATUS_OK;
 }
 
-static enum status find_part(struct lowering *l, const struct part *part, struct found *found)
+static enum status find_part(struct lowering *l, const struct for_element *part, struct found *found)
 {
 	const struct frame *frame = l->frame;
 	l->frame = part->frame;
@@ -107,7 +107,7 @@ enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct 
 		found->param.param = ref->index;
 		break;
 	case REF_LOOP: {
-		const struct part *part = &l->parts[ref->index];
+		const struct for_element *part = &l->parts[ref->index];
 		enum status status = part->ref ? find_part(l, part, found) : STATUS_OK;
 		if (status)
 			return status;
@@ -165,7 +165,7 @@ static enum status type_over(struct lowering *l, const struct ref *ref, struct p
 		return STATUS_OK;
 	}
 	if (ref->kind == REF_LOOP && l->parts[ref->index].ref) {
-		const struct part *part = &l->parts[ref->index];
+		const struct for_element *part = &l->parts[ref->index];
 		const struct frame *frame = l->frame;
 		l->frame = part->frame;
 		enum status status = type_over(l, part->ref, param, type, computed);
@@ -220,7 +220,7 @@ enum status lowering_begin_for(struct lowering *l, const struct node *node, stru
 		*turns = first.shape.dim[0];
 		if (type.shape.dim[0] != *turns)
 			return unequal_turns(l, &node->over[0], &first, &node->over[i], &type);
-		l->parts[node->loops[i]] = (struct part){value ? &node->over[i] : NULL, l->frame, 0, -1};
+		l->parts[node->loops[i]] = (struct for_element){value ? &node->over[i] : NULL, l->frame, 0, -1};
 		if (value)
 			lowering_mix_rows(l);
 		else
@@ -233,7 +233,7 @@ enum status lowering_set_turn(struct lowering *l, const struct node *node, const
                               struct index index, int64_t turn)
 {
 	for (size_t i = 0; i < node->loop_count; i++) {
-		struct part *part = &l->parts[node->loops[i]];
+		struct for_element *part = &l->parts[node->loops[i]];
 		part->turn = index.loop < 0 ? turn : 0;
 		part->level = index.loop;
 		if (part->ref)

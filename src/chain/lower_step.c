@@ -27,7 +27,7 @@ static uint32_t *lowest_room(struct lowering *l, size_t count)
 	return l->lowest;
 }
 
-enum status lowering_end_step(struct lowering *l, struct draft *draft)
+enum status lowering_end_step(struct lowering *l, struct draft_step *draft)
 {
 	uint32_t *lowest = lowest_room(l, l->body->value_count + l->slot_count);
 	struct slot *after = l->after;
@@ -84,7 +84,7 @@ enum status lowering_put_off(struct lowering *l, const struct node *node)
 /* The step of NODE; where that is NULL, of nothing but what has been put off. */
 static enum status draft_step(struct lowering *l, const struct node *node, struct draft_item *list)
 {
-	struct draft *draft = arena_alloc(l->arena, sizeof *draft);
+	struct draft_step *draft = arena_alloc(l->arena, sizeof *draft);
 	struct body *body = arena_alloc(l->arena, sizeof *body);
 	struct draft_item *item = add_item(l, list);
 	if (!draft || !body || !item)

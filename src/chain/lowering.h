@@ -54,7 +54,7 @@ struct change { /* of a slot by a step, to be undone on the way back */
 };
 
 /* A step before liveness is known. */
-struct draft {
+struct draft_step {
 	struct body *body;
 	struct change *changes;
 	struct span span;
@@ -62,7 +62,7 @@ struct draft {
 };
 
 struct draft_item {
-	struct draft *draft; /* or a loop */
+	struct draft_step *draft; /* or a loop */
 	struct draft_item *items;
 	size_t count, capacity;
 	int64_t turns, first, steps;
@@ -76,7 +76,7 @@ enum { INTERN_BUCKETS = 256, PARAM_BUCKETS = 1024 };
  * What a variable of a `for` is in a turn: element TURN of REF, as FRAME knows it, or what the
  * counter of the loop at LEVEL says (-1: none). REF NULL: it is a param's.
  */
-struct part {
+struct for_element {
 	const struct ref *ref;
 	const struct frame *frame;
 	int64_t turn;
@@ -111,9 +111,9 @@ struct lowering {
 	size_t lowest_count;
 	uint32_t params[PARAM_BUCKETS]; /* a cache of param values */
 	const struct frame *frame;
-	struct param_ref *loops; /* by loop identity: what its variable is in this turn */
-	struct part *parts;      /* by loop identity: the same where it runs over a computed value */
-	int32_t level;           /* loops around this place whose counters are kept */
+	struct param_ref *loops;   /* by loop identity: what its variable is in this turn */
+	struct for_element *parts; /* by loop identity: the same where it runs over a computed value */
+	int32_t level;             /* loops around this place whose counters are kept */
 	uint32_t region;
 	int64_t step;
 	int64_t steps;
@@ -196,7 +196,7 @@ static inline bool lowering_owes_step(const struct lowering *l, size_t count)
 /* NODE and all that follow it, as drafts at the end of LIST. */
 enum status lowering_draft_steps(struct lowering *l, const struct node *node, struct draft_item *list);
 /* The body is DRAFT's, and ended: its outs, and what of the state it changes. */
-enum status lowering_end_step(struct lowering *l, struct draft *draft);
+enum status lowering_end_step(struct lowering *l, struct draft_step *draft);
 
 /* liveness.c: the steps of the chain, in l->out, from LIST. */
 

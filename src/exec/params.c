@@ -25,7 +25,7 @@ struct binder {
 };
 
 /* Where a param's values come from, before its declaration is looked at. */
-struct origin {
+struct param_source {
 	struct array array; /* type as in the file; data NULL where only types are wanted, or the type is declared */
 	const struct init *init;
 	struct init number; /* --param NAME=3.5 */
@@ -66,56 +66,56 @@ static const char *find_binding(const struct binder *b, const char *name)
 	return NULL;
 }
 
-/* Origins. */
+/* Sources. */
 
-static enum status origin_file(struct binder *b, const char *path, const char *key, struct origin *origin)
+static enum status source_file(struct binder *b, const char *path, const char *key, struct param_source *source)
 {
-	origin->text = path;
-	const enum status status = loader_load(&b->loader, &origin->array, path, key, b->diags);
-	origin->weak = status == STATUS_OK && origin->array.type.shape.ndim == 0;
+	source->text = path;
+	const enum status status = loader_load(&b->loader, &source->array, path, key, b->diags);
+	source->weak = status == STATUS_OK && source->array.type.shape.ndim == 0;
 	return status;
 }
 
-static enum status origin_init(struct binder *b, const struct init *init, struct origin *origin)
+static enum status source_init(struct binder *b, const struct init *init, struct param_source *source)
 {
-	origin->init = init;
-	origin->array.type.dtype = DTYPE_F64;
+	source->init = init;
+	source->array.type.dtype = DTYPE_F64;
 	switch (init->kind) {
 	case INIT_NONE:
-		origin->none = true;
+		source->none = true;
 		return STATUS_OK;
 	case INIT_LOAD: {
 		bool plain = init->path[0] == '/' || !strcmp(b->options.directory, ".");
 		const char *path = plain ? init->path : arena_printf(b->arena, "%s/%s", b->options.directory, init->path);
-		return path ? origin_file(b, path, init->key, origin) : diag_memory(b->diags);
+		return path ? source_file(b, path, init->key, source) : diag_memory(b->diags);
 	}
 	case INIT_NUMBER:
 	case INIT_LIST:
-		origin->literal = origin->weak = true;
-		origin->text = "its list"; /* a number fits every type */
+		source->literal = source->weak = true;
+		source->text = "its list"; /* a number fits every type */
 		if (init->kind == INIT_LIST)
-			origin->array.type.shape = init->shape;
+			source->array.type.shape = init->shape;
 		return STATUS_OK;
 	default:
-		origin->literal = true;
+		source->literal = true;
 		return STATUS_OK;
 	}
 }
 
-static enum status find_origin(struct binder *b, const struct param *param, struct origin *origin)
+static enum status find_source(struct binder *b, const struct param *param, struct param_source *source)
 {
 	const char *value = find_binding(b, param->name);
 	if (!value)
-		return origin_init(b, &param->init, origin);
+		return source_init(b, &param->init, source);
 	double *number = arena_alloc(b->arena, sizeof *number);
 	if (!number)
 		return diag_memory(b->diags);
 	size_t length = strlen(value);
 	if (length && number_parse(value, length, number) == length) {
-		origin->number = (struct init){.kind = INIT_NUMBER, .values = number, .count = 1};
-		return origin_init(b, &origin->number, origin);
+		source->number = (struct init){.kind = INIT_NUMBER, .values = number, .count = 1};
+		return source_init(b, &source->number, source);
 	}
-	return origin_file(b, value, NULL, origin);
+	return source_file(b, value, NULL, source);
 }
 
 /* Types. */
@@ -149,41 +149,41 @@ static enum status need_type(const struct binder *b, const struct param *param)
 	return STATUS_CHAIN;
 }
 
-static enum status mismatch(const struct binder *b, const struct param *param, const struct origin *origin)
+static enum status mismatch(const struct binder *b, const struct param *param, const struct param_source *source)
 {
 	char want[TYPE_TEXT], have[TYPE_TEXT];
 	type_format(&param->declared.type, want);
 	const char *kind = word_of(param);
-	if (origin->literal) {
+	if (source->literal) {
 		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s is %s", kind, param->name,
-		        want, origin->text, shape_format(&origin->array.type.shape, have));
+		        want, source->text, shape_format(&source->array.type.shape, have));
 	} else {
 		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s holds %s", kind,
-		        param->name, want, origin->text, type_format(&origin->array.type, have));
+		        param->name, want, source->text, type_format(&source->array.type, have));
 	}
 	return STATUS_CHAIN;
 }
 
-/* Settles PARAM's type from its declaration and its origin. */
-static enum status find_type(const struct binder *b, struct param *param, const struct origin *origin)
+/* Settles PARAM's type from its declaration and its source. */
+static enum status find_type(const struct binder *b, struct param *param, const struct param_source *source)
 {
 	const struct declared *declared = &param->declared;
-	const struct shape *have = &origin->array.type.shape;
+	const struct shape *have = &source->array.type.shape;
 	/* a number fills an array that is declared */
-	const bool number = declared->given && origin->literal && origin->init->kind == INIT_NUMBER;
-	const bool shapeless = origin->none || number || (origin->literal && init_needs_type(origin->init->kind));
+	const bool number = declared->given && source->literal && source->init->kind == INIT_NUMBER;
+	const bool shapeless = source->none || number || (source->literal && init_needs_type(source->init->kind));
 	if (shapeless && !(declared->given && whole(&declared->type.shape)))
-		return origin->none ? need_value(b, param) : need_type(b, param);
-	if (origin->none && b->options.data)
+		return source->none ? need_value(b, param) : need_type(b, param);
+	if (source->none && b->options.data)
 		return need_value(b, param);
-	param->type = shapeless ? declared->type : origin->array.type;
-	param->weak = origin->weak && !declared->given;
+	param->type = shapeless ? declared->type : source->array.type;
+	param->weak = source->weak && !declared->given;
 	if (declared->given && !shapeless) {
 		bool fits = declared->type.shape.ndim == have->ndim;
 		for (int i = 0; fits && i < have->ndim; i++)
 			fits = declared->type.shape.dim[i] < 0 || declared->type.shape.dim[i] == have->dim[i];
 		if (!fits)
-			return mismatch(b, param, origin);
+			return mismatch(b, param, source);
 		param->type.dtype = declared->type.dtype;
 	}
 	if (param->type.dtype > DTYPE_F64)
@@ -193,7 +193,7 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 	if (!type_addressable(&param->type))
 		return diag_at(b->diags, STATUS_LIMIT, b->chain->source, param->span, "%s '%s' is too large to address",
 		               word_of(param), param->name);
-	if (shapeless && origin->init->kind == INIT_EYE && param->type.shape.ndim != 2)
+	if (shapeless && source->init->kind == INIT_EYE && param->type.shape.ndim != 2)
 		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
 		               "'eye' makes a matrix, and '%s' has %d dimensions", param->name, param->type.shape.ndim);
 	param->typed = true;
@@ -201,11 +201,11 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 }
 
 /* normal's and uniform's last number is a seed. */
-static enum status check_seed(const struct binder *b, const struct param *param, const struct origin *origin)
+static enum status check_seed(const struct binder *b, const struct param *param, const struct param_source *source)
 {
-	if (!origin->literal || (origin->init->kind != INIT_NORMAL && origin->init->kind != INIT_UNIFORM))
+	if (!source->literal || (source->init->kind != INIT_NORMAL && source->init->kind != INIT_UNIFORM))
 		return STATUS_OK;
-	double seed = origin->init->values[origin->init->count - 1];
+	double seed = source->init->values[source->init->count - 1];
 	if (seed == floor(seed) && fabs(seed) <= 0x1p53)
 		return STATUS_OK;
 	return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
@@ -258,21 +258,22 @@ static void fill_literal(const struct init *init, struct array *held, enum dtype
 }
 
 /* The values of ORIGIN, as they are held: HELD is where they stay. */
-static enum status fill(const struct binder *b, const struct param *param, struct origin *origin, struct array *held)
+static enum status fill(const struct binder *b, const struct param *param, struct param_source *source,
+                        struct array *held)
 {
 	enum dtype want = dtype_compute(param->type.dtype);
-	struct array *from = &origin->array;
+	struct array *from = &source->array;
 	size_t count = (size_t)shape_count(&param->type.shape);
 	enum status status = STATUS_OK;
-	if (!origin->literal && dtype_compute(from->type.dtype) == want) {
+	if (!source->literal && dtype_compute(from->type.dtype) == want) {
 		*held = *from;
 		*from = (struct array){0};
 	} else {
 		status = new_array(b, held, &param->type, want);
 		if (status)
 			return status;
-		if (origin->literal)
-			fill_literal(origin->init, held, param->type.dtype);
+		if (source->literal)
+			fill_literal(source->init, held, param->type.dtype);
 		else if (want == DTYPE_F32)
 			narrow(held->data, from->data, count, param->type.dtype);
 		else
@@ -305,11 +306,12 @@ static enum status convert(const struct binder *b, struct array *array)
 }
 
 /* A weak param: its exact values, and a block that can hold them in either computing type. */
-static enum status fill_weak(const struct binder *b, const struct param *param, struct origin *origin, size_t index)
+static enum status fill_weak(const struct binder *b, const struct param *param, struct param_source *source,
+                             size_t index)
 {
 	struct param exact = *param;
 	exact.type.dtype = DTYPE_F64;
-	enum status status = fill(b, &exact, origin, &b->params->exact[index]);
+	enum status status = fill(b, &exact, source, &b->params->exact[index]);
 	if (status == STATUS_OK)
 		status = new_array(b, &b->params->arrays[index], &param->type, DTYPE_F64);
 	return status;
@@ -318,24 +320,24 @@ static enum status fill_weak(const struct binder *b, const struct param *param, 
 static enum status bind_param(struct binder *b, size_t index)
 {
 	struct param *param = &b->chain->params[index];
-	struct origin origin = {0};
-	enum status status = find_origin(b, param, &origin);
+	struct param_source source = {0};
+	enum status status = find_source(b, param, &source);
 	if (status == STATUS_OK)
-		status = find_type(b, param, &origin);
+		status = find_type(b, param, &source);
 	if (status == STATUS_OK)
-		status = check_seed(b, param, &origin);
+		status = check_seed(b, param, &source);
 	struct array *array = &b->params->arrays[index];
 	if (status == STATUS_OK && b->options.data && param->weak) {
-		status = fill_weak(b, param, &origin, index);
+		status = fill_weak(b, param, &source, index);
 	} else if (status == STATUS_OK && b->options.data) {
-		status = fill(b, param, &origin, array);
+		status = fill(b, param, &source, array);
 		if (status == STATUS_OK && param->declared.given)
 			values_round(array->data, array->type.dtype, (size_t)shape_count(&array->type.shape),
 			             param->declared.type.dtype);
 		if (status == STATUS_OK)
 			status = convert(b, array);
 	}
-	array_free(&origin.array, b->params->allocator);
+	array_free(&source.array, b->params->allocator);
 	if (status)
 		return status;
 	if (!param->weak && b->options.dtype != DTYPE_COUNT)

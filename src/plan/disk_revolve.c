@@ -31,7 +31,7 @@
 enum { TABLE = 3000 };
 
 /* What the recurrences choose: 0 for memory alone, else the length of the left part. */
-struct tables {
+struct recurrences {
 	int64_t size;                    /* lengths below it are known */
 	double *memory, *reread, *chain; /* P, D, T by length */
 	int32_t *reread_choice, *chain_choice;
@@ -113,14 +113,14 @@ static void disk_rewind(struct schedule *schedule)
 
 /* Planning. */
 
-static void tables_free(struct tables *t, const struct allocator *allocator)
+static void tables_free(struct recurrences *t, const struct allocator *allocator)
 {
 	size_t count = (size_t)t->size;
 	allocator_put(allocator, t->memory, 3 * count * sizeof *t->memory);
 	allocator_put(allocator, t->reread_choice, 2 * count * sizeof *t->reread_choice);
 }
 
-static bool tables_make(struct tables *t, int64_t steps, int64_t snapshots, double write, double read,
+static bool tables_make(struct recurrences *t, int64_t steps, int64_t snapshots, double write, double read,
                         const struct allocator *allocator)
 {
 	size_t count = (size_t)(steps < TABLE ? steps : TABLE) + 1;
@@ -152,8 +152,8 @@ static bool tables_make(struct tables *t, int64_t steps, int64_t snapshots, doub
 }
 
 /* Segments of LENGTH that a chain of STEPS begins with, so that the rest is in the table or best in memory. */
-static int64_t leading_segments(const struct tables *t, int64_t steps, int64_t snapshots, double write, double read,
-                                int64_t *length)
+static int64_t leading_segments(const struct recurrences *t, int64_t steps, int64_t snapshots, double write,
+                                double read, int64_t *length)
 {
 	if (steps < t->size)
 		return 0;
@@ -185,7 +185,7 @@ static int64_t leading_segments(const struct tables *t, int64_t steps, int64_t s
 }
 
 /* Counts the segments; where D is given, lists their starts and the slots that they take. */
-static int64_t list_segments(const struct tables *t, int64_t steps, int64_t leading, int64_t length,
+static int64_t list_segments(const struct recurrences *t, int64_t steps, int64_t leading, int64_t length,
                              struct disk_revolve *d)
 {
 	int64_t count = 0, at = 0, longest = 0;
@@ -221,7 +221,7 @@ static double mean_forward(const struct step_costs *costs)
 
 double assumed_spill_cost(const struct step_costs *costs) { return 5 * mean_forward(costs); }
 
-static struct disk_revolve *disk_make(const struct emit_context *context, const struct tables *t, int64_t steps,
+static struct disk_revolve *disk_make(const struct emit_context *context, const struct recurrences *t, int64_t steps,
                                       int64_t snapshots, double write, double read)
 {
 	int64_t length = 0, leading = leading_segments(t, steps, snapshots, write, read, &length);
@@ -247,7 +247,7 @@ static struct disk_revolve *disk_make(const struct emit_context *context, const 
 
 enum status disk_revolve_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t snapshots)
 {
-	struct tables t;
+	struct recurrences t;
 	/* In steps, each of which is taken to have the mean cost; where steps cost nothing the disk alone counts. */
 	double step = mean_forward(costs), write = costs->spill_write, read = costs->spill_read;
 	if (step > 0) {

@@ -25,14 +25,14 @@
  */
 #include "plan/binomial.h"
 
-struct snapshot {
+struct online_snapshot {
 	int64_t position, level, slot;
 };
 
 struct online {
 	struct schedule head;
 	int64_t steps, snapshots;
-	struct snapshot *kept, *later;
+	struct online_snapshot *kept, *later;
 	int64_t kept_count, later_count, bubble;
 	int64_t position, level; /* of the current state */
 	bool swept;
@@ -47,10 +47,10 @@ static void join_later(struct online *o)
 	o->later_count = 0;
 }
 
-static void keep_current(struct online *o, struct snapshot *list, int64_t *count)
+static void keep_current(struct online *o, struct online_snapshot *list, int64_t *count)
 {
 	int64_t slot = o->binomial.free[--o->binomial.free_count];
-	list[(*count)++] = (struct snapshot){o->position, o->level, slot};
+	list[(*count)++] = (struct online_snapshot){o->position, o->level, slot};
 	queue_push(&o->queue, ACT_SAVE, o->position, o->position, slot);
 	o->level = 0;
 }
@@ -86,7 +86,7 @@ static void online_sweep(struct online *o)
 		keep_current(o, o->kept, &o->kept_count);
 		o->bubble = o->kept_count;
 	} else if (o->bubble < o->kept_count) {
-		const struct snapshot *gone = &o->kept[--o->kept_count];
+		const struct online_snapshot *gone = &o->kept[--o->kept_count];
 		queue_push(&o->queue, ACT_DROP, gone->position, gone->position, gone->slot);
 		o->binomial.free[o->binomial.free_count++] = gone->slot;
 		keep_current(o, o->later, &o->later_count);
@@ -116,7 +116,7 @@ static void online_rewind(struct schedule *schedule)
 	o->kept_count = o->later_count = o->bubble = o->position = 0;
 	o->level = INT64_MAX / 2;
 	o->swept = o->steps == 0;
-	o->kept = (struct snapshot *)(o + 1);
+	o->kept = (struct online_snapshot *)(o + 1);
 	o->later = o->kept + o->head.slots + 1;
 	o->binomial.ranges = (struct binomial_range *)(o->later + o->head.slots + 1);
 	o->binomial.free = (int64_t *)(o->binomial.ranges + o->head.slots + 1);
@@ -132,7 +132,7 @@ enum status online_schedule(const struct emit_context *context, int64_t steps, i
 	int64_t slots = steps > 1 ? steps - 1 : 0;
 	if (snapshots < slots)
 		slots = snapshots;
-	size_t each = 2 * sizeof(struct snapshot) + sizeof(struct binomial_range) + sizeof(int64_t);
+	size_t each = 2 * sizeof(struct online_snapshot) + sizeof(struct binomial_range) + sizeof(int64_t);
 	struct online *o = schedule_create(context->allocator, sizeof *o, slots + 1, each, online_next, online_rewind);
 	if (!o)
 		return diag_memory(context->diags);
