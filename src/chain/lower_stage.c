@@ -93,14 +93,14 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 
 /* Operations. */
 
-/* Brings v and a to one dtype, by NumPy's promotion; scalars that are weak take the other's. */
+/* Brings v and a to one dtype, by NumPy's promotion; scalars that are weak take the other's. Classes stay as they are. */
 static enum status promote(struct lowering *l, const struct node *node, uint32_t *v, uint32_t *a, enum dtype *dtype)
 {
 	struct value *values = l->body->values;
 	*dtype = values[*v].dtype;
-	if (*a == NO_VALUE)
+	if (*a == NO_VALUE || node->op == OP_cross_entropy)
 		return STATUS_OK;
-	if (node->op != OP_cross_entropy && !values[*a].weak)
+	if (!values[*a].weak)
 		*dtype = dtype_promote(values[*v].dtype,
 		                       dtype_compute(values[*a].dtype) == DTYPE_F64 ? DTYPE_F64 : values[*a].dtype);
 	enum status status = lowering_convert(l, v, *dtype, node->span);

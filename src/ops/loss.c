@@ -85,7 +85,7 @@ static void sum_differences(const struct op_call *call, double *hi, double *lo, 
 	}
 }
 
-/* The class of row I, or -1 where it is none. */
+/* The class of row I, or -1 where it is none. CLASSES are of a type of their own: f32 does not hold all integers. */
 static int64_t class_of(enum dtype dtype, const void *classes, int64_t i, int64_t n)
 {
 	const double x = element_get(dtype, classes, (size_t)i);
@@ -109,7 +109,7 @@ static void sum_rows(const struct op_call *call, double *hi, double *lo, const v
 		}
 		lines_sum_exp(call, loops, kept, element_at(v, size, first * n), (size_t)n, (size_t)here, largest, sum);
 		for (int64_t i = 0; i < here; i++) {
-			const int64_t class = class_of(dtype, a, first + i, n);
+			const int64_t class = class_of(call->a->dtype, a, first + i, n);
 			const double logit = class < 0 ? NAN : element_get(dtype, v, (size_t)((first + i) * n + class));
 			if (kept)
 				loops->divide(element_of(kept, size, i * n), element_of(kept, size, i * n), sum[i], (size_t)n);
@@ -185,12 +185,12 @@ void vjp_cross_entropy(const struct op_call *call, void *dv, void *da, const voi
 	const int64_t n = call->v->shape.dim[call->v->shape.ndim - 1], rows = shape_count(&call->a->shape);
 	const void *classes = needs[1], *softmax = needs[3];
 	if (da)
-		memset(da, 0, (size_t)rows * element_size(dtype));
+		memset(da, 0, (size_t)rows * element_size(call->a->dtype));
 	if (!dv)
 		return;
 	loops_get(call->kernels)->multiply(dv, softmax, factor, (size_t)(rows * n));
 	for (int64_t i = 0; i < rows; i++) {
-		const int64_t class = class_of(dtype, classes, i, n), at = i * n + (class < 0 ? 0 : class);
+		const int64_t class = class_of(call->a->dtype, classes, i, n), at = i * n + (class < 0 ? 0 : class);
 		if (class < 0)
 			call->kernels->fill(element_of(dv, element_size(dtype), i * n), NAN, (size_t)n);
 		else

@@ -235,6 +235,18 @@ int64_t linear_place(const struct body *body, const uint32_t keep[MAX_KEEPS], ui
 	return v->names ? place + INSTR_PLACES - 1 : place;
 }
 
+/*
+ * Whether a product of V and A has a batch axis as JAX's matmul makes its dot_general: one that both
+ * have before their matrices, and that is 1 in neither, as such an axis is squeezed away.
+ */
+static bool is_batched(const struct shape *v, const struct shape *a)
+{
+	for (int i = 3; i <= v->ndim && i <= a->ndim; i++)
+		if (v->dim[v->ndim - i] != 1 && a->dim[a->ndim - i] != 1)
+			return true;
+	return false;
+}
+
 /* Whether POLICY may save VALUE. */
 static bool policy_allows(const struct linearizer *l, const struct policy *policy, uint32_t value)
 {
@@ -245,7 +257,7 @@ static bool policy_allows(const struct linearizer *l, const struct policy *polic
 	bool dot = instr->out == value && op_is_dot(instr->op);
 	struct policy_value seen = {.op = linear_maker(l->body, l->keep[v->instr], value),
 	                            .dot = dot,
-	                            .batch = dot && instr->of_v->shape.ndim > 2 && instr->of_a->shape.ndim > 2};
+	                            .batch = dot && is_batched(&instr->of_v->shape, &instr->of_a->shape)};
 	if (!v->names)
 		return policy_saves(policy, &seen);
 	for (const struct naming *n = v->names; n; n = n->next) {
