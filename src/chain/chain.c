@@ -308,14 +308,42 @@ static struct argument argument_of_option(const struct option *option)
 	return argument;
 }
 
-/* Sets one argument of NODE's operation; the message is placed at SPAN. */
+/* LATE is one more of NODE's. */
+static enum status add_late(struct resolver *r, struct node *node, struct late_argument late)
+{
+	struct late_argument **end = &node->late;
+	while (*end)
+		end = &(*end)->next;
+	*end = arena_alloc(r->arena, sizeof **end);
+	if (!*end)
+		return fail_memory(r);
+	**end = late;
+	return STATUS_OK;
+}
+
+/*
+ * Sets one argument of NODE's operation; the message is placed at SPAN. IS_NAME: it may be an operand
+ * of the def around it, where it is no word that the operation knows.
+ */
 static enum status set_argument(struct resolver *r, struct node *node, const char *name, int index, struct span span,
-                                const struct argument *argument)
+                                const struct argument *argument, bool is_name)
 {
 	const char *message = NULL, *hint = NULL;
-	enum status status = attrs_set(node->attrs, node->op, name, index, argument, r->arena, &message, &hint);
-	if (status == STATUS_OK)
+	struct attrs tried = *node->attrs;
+	enum status status = attrs_set(&tried, node->op, name, index, argument, r->arena, &message, &hint);
+	struct late_argument late = {.name = name, .index = index, .argument = *argument, .span = span};
+	if (status == STATUS_OK && node->late)
+		return add_late(r, node, late);
+	if (status == STATUS_OK) {
+		*node->attrs = tried;
 		return status;
+	}
+	const struct binding *binding = is_name ? find_binding(r, argument->word) : NULL;
+	if (is_bound(binding) && binding->ref.kind == REF_ARGUMENT && op_takes_number(node->op, name, index)) {
+		late.given = true;
+		late.place = binding->ref.index;
+		return add_late(r, node, late);
+	}
 	if (!message)
 		return fail_memory(r);
 	diag_at(r->diags, status, r->source, span, "%s", message);
@@ -346,7 +374,7 @@ static enum status resolve_positional(struct resolver *r, struct node *node, con
 		return diag_at(r->diags, STATUS_CHAIN, r->source, operand->span, "'%s' takes a number as its %s",
 		               op_table[node->op].name, op_positional_name(node->op, index, buffer));
 	}
-	return set_argument(r, node, NULL, index, operand->span, &argument);
+	return set_argument(r, node, NULL, index, operand->span, &argument, operand->kind == OPERAND_NAME);
 }
 
 /* The option NAME of S that stands before END (NULL: any), or NULL. */
@@ -441,7 +469,7 @@ static enum status resolve_options(struct resolver *r, const struct statement *s
 			if (!strcmp(op_positional_name(node->op, i, buffer), o->name))
 				return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "'%s' is given by place and by name",
 				               o->name);
-		enum status status = set_argument(r, node, o->name, -1, o->span, &argument);
+		enum status status = set_argument(r, node, o->name, -1, o->span, &argument, o->kind == VALUE_NAME);
 		if (status)
 			return status;
 	}

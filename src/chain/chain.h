@@ -43,14 +43,29 @@ struct ref {
 	struct span span;
 };
 
+/*
+ * An argument of an operation within a def that an operand of the def gives, which every call has
+ * its own of; and those written after it, so that all are taken in the order in which they stand.
+ */
+struct late_argument {
+	const char *name; /* NULL: the INDEX-th by place */
+	int index;
+	struct argument argument; /* as written */
+	bool given;               /* by the def's PLACE-th operand, and not as written */
+	uint32_t place;
+	struct span span;
+	struct late_argument *next;
+};
+
 enum node_kind { NODE_OP, NODE_CALL, NODE_NAME, NODE_REPEAT, NODE_FOR, NODE_CHECKPOINT };
 
 struct node {
 	enum node_kind kind;
 	struct span span; /* of its name, as messages show it */
 	struct span whole;
-	enum op op;            /* OP */
-	struct attrs *attrs;   /* OP */
+	enum op op;          /* OP */
+	struct attrs *attrs; /* OP: without those that are late */
+	struct late_argument *late;
 	struct ref operand;    /* OP: REF_NONE without; NAME: the value bound (REF_NONE: the current one) */
 	const struct def *def; /* CALL */
 	struct ref *arguments; /* CALL: def->count of them, those inherited as they are at the call */

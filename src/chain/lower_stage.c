@@ -144,26 +144,52 @@ static double rounded_to(enum dtype dtype, double number)
 	return rounded;
 }
 
+/* Sets what of NODE's arguments the operands of the def around it give, and what is written after these. */
+static enum status set_late(struct lowering *l, const struct node *node, struct attrs *attrs)
+{
+	for (const struct late_argument *late = node->late; late; late = late->next) {
+		struct argument argument = late->argument;
+		const char *message = NULL, *hint = NULL;
+		if (late->given) {
+			const struct found *found = &l->frame->arguments[late->place];
+			const char *name = late->argument.word;
+			if (found->kind != FOUND_NUMBER)
+				return diag_at(l->diags, STATUS_CHAIN, l->chain->source, late->span,
+				               "an argument of '%s' is a number, and '%s' is none in this call",
+				               op_table[node->op].name, name);
+			argument = argument_of_double(found->number);
+		}
+		enum status status = attrs_set(attrs, node->op, late->name, late->index, &argument, l->arena, &message, &hint);
+		if (status && message)
+			return diag_at(l->diags, status, l->chain->source, late->span, "%s", message);
+		if (status)
+			return lowering_memory(l);
+	}
+	return STATUS_OK;
+}
+
 /*
  * The arguments of NODE on V, of DTYPE: numbers take that, and of a reshape whose
  * leading extent is the whole's it is the tile's.
  */
-static const struct attrs *attrs_for(struct lowering *l, const struct node *node, const struct value *v,
-                                     enum dtype dtype)
+static enum status attrs_for(struct lowering *l, const struct node *node, const struct value *v, enum dtype dtype,
+                             const struct attrs **found)
 {
-	const bool reshaped = l->rows && node->op == OP_reshape && v->streamed && node->attrs->shape.ndim > 0 &&
-	                      node->attrs->shape.dim[0] == l->whole_rows;
-	if (!reshaped && dtype != DTYPE_F16 && dtype != DTYPE_BF16)
-		return node->attrs;
+	const bool half = dtype == DTYPE_F16 || dtype == DTYPE_BF16, tile = l->rows && node->op == OP_reshape;
+	*found = node->attrs;
+	if (!half && !tile && !node->late)
+		return STATUS_OK;
 	struct attrs *attrs = arena_alloc(l->arena, sizeof *attrs);
 	if (!attrs)
-		return NULL;
+		return lowering_memory(l);
+	*found = attrs;
 	*attrs = *node->attrs;
-	if (reshaped)
+	enum status status = set_late(l, node, attrs);
+	if (tile && v->streamed && attrs->shape.ndim > 0 && attrs->shape.dim[0] == l->whole_rows)
 		attrs->shape.dim[0] = l->rows;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2 && half; i++)
 		attrs->number[i] = rounded_to(dtype, attrs->number[i]);
-	return attrs;
+	return status;
 }
 
 /* The operand of NODE, whose current value is in->v. */
@@ -267,10 +293,11 @@ static enum status lower_op(struct lowering *l, const struct node *node)
 		status = promote(l, node, &in.v, &in.a, &dtype);
 	if (status)
 		return status;
-	const struct attrs *attrs = attrs_for(l, node, &l->body->values[in.v], dtype);
+	const struct attrs *attrs;
 	struct type result;
-	if (!attrs)
-		return lowering_memory(l);
+	status = attrs_for(l, node, &l->body->values[in.v], dtype, &attrs);
+	if (status)
+		return status;
 	status = infer(l, node, attrs, in.v, in.a, &result);
 	if (status)
 		return status;

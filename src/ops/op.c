@@ -233,7 +233,7 @@ enum check {
 	CHECK_NOT_ZERO, /* an integer but 0 */
 	CHECK_AXES,     /* an integer or a list of them */
 	CHECK_COUNTS,   /* an integer of 0 or more, or two of them in a list */
-	CHECK_STRIDES,  /* an integer of 1 or more, or two of them */
+	CHECK_STRIDES,  /* an integer of 1 or more, or two of them; the last that takes numbers */
 	CHECK_BOOL,
 	CHECK_BOUNDARY,
 	CHECK_DTYPE,
@@ -397,6 +397,13 @@ static void store_argument(struct attrs *attrs, enum argument_id id, const struc
 	}
 }
 
+struct argument argument_of_double(double number)
+{
+	const bool integer = number == floor(number) && fabs(number) <= 0x1p53;
+	return (struct argument){
+		.kind = ARGUMENT_NUMBER, .number = number, .integer = integer, .whole = integer ? (int64_t)number : 0};
+}
+
 static enum argument_id find_argument(const char *name)
 {
 	for (size_t i = 1; i < sizeof argument_names / sizeof *argument_names; i++)
@@ -469,6 +476,8 @@ static enum status unknown_argument(enum op op, const char *name, struct arena *
 	return STATUS_CHAIN;
 }
 
+static bool is_of_numbers(enum argument_id id) { return argument_checks[id] <= CHECK_STRIDES; }
+
 /* What is wrong with A as argument ID of OP, or NULL: as the kind demands, and one number where OP has use for one. */
 static const char *check_use(enum op op, enum argument_id id, const struct argument *a)
 {
@@ -510,7 +519,7 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 	const enum argument_id id = find_argument(token.name);
 	const char *wrong = check_use(op, id, argument);
 	if (wrong) {
-		const bool named = argument->kind == ARGUMENT_WORD && argument_checks[id] <= CHECK_STRIDES;
+		const bool named = argument->kind == ARGUMENT_WORD && is_of_numbers(id);
 		*message =
 			arena_printf(arena, "%s of '%s' %s%s%s%s", token.name, op_table[op].name, wrong,
 		                 named ? ", written out: '" : "", named ? argument->word : "", named ? "' is a name" : "");
@@ -519,6 +528,12 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 	}
 	store_argument(attrs, id, argument);
 	return STATUS_OK;
+}
+
+bool op_takes_number(enum op op, const char *name, int index)
+{
+	struct token token;
+	return find_token(op, name, index, &token) && is_of_numbers(find_argument(token.name));
 }
 
 bool op_is_dot(enum op op) { return op == OP_matmul || op == OP_linear || op == OP_dot; }

@@ -99,6 +99,8 @@ struct argument {
 	size_t count;
 };
 
+/* NUMBER as an argument: an integer where it is one that a double holds as it was written. */
+struct argument argument_of_double(double number);
 /* All defaults of OP. */
 void attrs_default(struct attrs *attrs, enum op op);
 /* Positional arguments that OP takes: at least *LEAST and at most *MOST (reshape: 32), array operand not counted. */
@@ -112,6 +114,8 @@ const char *op_positional_name(enum op op, int index, char name[32]);
  */
 enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int index, const struct argument *argument,
                       struct arena *arena, const char **message, const char **hint);
+/* Whether argument NAME of OP, or where that is NULL its INDEX-th by place, can be a number. */
+bool op_takes_number(enum op op, const char *name, int index);
 /* Appends OP's argument names to NAMES (at most LIMIT); the count. For suggestions, help and completions. */
 size_t op_argument_names(enum op op, const char *names[], size_t limit, struct arena *arena);
 
