@@ -8,12 +8,12 @@
  * the residuals of the step before it do not hold it already.
  *
  * Steps that are recorded or turned back are walked one by one: that is linear
- * in the chain. Runs of equal steps that are only advanced over are taken at
- * once, so that recomputing a million steps a thousand times costs nothing.
+ * in the chain. Those that are only advanced over are taken at once (advance.h), so
+ * that recomputing a million steps a thousand times costs nothing.
  */
 #include <string.h>
 
-#include "plan/schedule.h"
+#include "plan/advance.h"
 
 /* States that something holds, by position, each with its number of holders. */
 struct held_state {
@@ -28,7 +28,8 @@ struct interval {
 struct verifier {
 	const struct step_costs *costs;
 	const struct allocator *allocator;
-	int64_t *starts;       /* of each run; one more at the end */
+	int64_t *starts; /* of each run; one more at the end */
+	struct advance_tree tree;
 	size_t run;            /* the run of the step asked for last: steps are mostly asked for in order */
 	int64_t *slots, *disk; /* the state in each, or -1 */
 	int64_t slot_count, disk_count;
@@ -55,15 +56,7 @@ static const struct step_cost *cost_of(struct verifier *v, int64_t step)
 	} else if (step < starts[0] && v->run > 0 && step >= starts[-1]) {
 		v->run--;
 	} else if (step < starts[0] || step >= starts[1]) {
-		size_t low = 0, high = v->costs->run_count;
-		while (high - low > 1) {
-			size_t middle = low + (high - low) / 2;
-			if (v->starts[middle] <= step)
-				low = middle;
-			else
-				high = middle;
-		}
-		v->run = low;
+		v->run = advance_run_of(&v->tree, step);
 	}
 	return &v->costs->runs[v->run].cost;
 }
@@ -228,43 +221,34 @@ static void remove_recorded(struct verifier *v)
 
 static const char out_of_memory[] = "out of memory", unwanted[] = "it is not wanted";
 
-/* A stretch of equal steps from BEGIN: how many may be taken at once. */
+/* How many steps from BEGIN may be taken at once: those whose states, but for the first, nothing holds or keeps. */
 static int64_t stretch(struct verifier *v, int64_t begin, int64_t end)
 {
-	(void)cost_of(v, begin);
-	int64_t until = v->starts[v->run + 1] < end ? v->starts[v->run + 1] : end;
-	/* States and residuals on the way change what the states in flight add: up to there. */
-	size_t state = find_state(v, begin + 1), recorded = find_interval(v, begin - (begin > 0));
-	if (state < v->state_count && v->states[state].position <= until)
-		return 1;
-	if (recorded < v->recorded_count && v->recorded[recorded].begin <= until)
-		return 1;
-	return until - begin;
+	const size_t state = find_state(v, begin + 1), recorded = find_interval(v, begin - (begin > 0));
+	if (state < v->state_count && v->states[state].position <= end)
+		end = v->states[state].position - 1;
+	if (recorded < v->recorded_count && v->recorded[recorded].begin <= end)
+		end = v->recorded[recorded].begin - 1;
+	return end > begin ? end - begin : 1;
 }
 
 static const char *do_forward(struct verifier *v, const struct action *a)
 {
 	for (int64_t step = a->begin, count; step < a->end; step += count) {
 		count = stretch(v, step, a->end);
-		const struct step_cost *cost = cost_of(v, step);
 		v->verdict->evaluations += count;
-		v->verdict->time += (double)count * cost->forward;
+		v->verdict->time += advance_over(&v->tree, step, step + count).time;
 		if (!hold_state(v, step + 1))
 			return out_of_memory;
-		peak(v, cost->forward_temporary);
+		peak(v, cost_of(v, step)->forward_temporary);
 		v->current = step + 1;
 		release_state(v, step);
 		if (count == 1)
 			continue;
-		/* The second of the stretch is like all the others but the last, whose next state may differ. */
-		int64_t size = cost->state, temporary = cost->forward_temporary;
-		if (count > 2)
-			peak(v, size + temporary);
-		if (!set_current(v, step + count - 1) || !hold_state(v, step + count))
+		/* the bytes now are those of what stays and of the state before the second */
+		peak(v, advance_over(&v->tree, step + 1, step + count).need - state_bytes(v, step + 1));
+		if (!set_current(v, step + count))
 			return out_of_memory;
-		peak(v, temporary);
-		v->current = step + count;
-		release_state(v, step + count - 1);
 	}
 	return NULL;
 }
@@ -497,6 +481,8 @@ static bool verifier_make(struct verifier *v, const struct schedule *schedule)
 	v->starts[0] = 0;
 	for (size_t i = 0; i < runs; i++)
 		v->starts[i + 1] = v->starts[i] + v->costs->runs[i].count;
+	if (!advance_tree_make(&v->tree, v->costs, v->starts, v->allocator))
+		return false;
 	memset(v->slots, 0xff, ((size_t)v->slot_count + 1) * sizeof *v->slots); /* -1 */
 	memset(v->disk, 0xff, ((size_t)v->disk_count + 1) * sizeof *v->disk);
 	v->current = -1;
@@ -507,6 +493,7 @@ static bool verifier_make(struct verifier *v, const struct schedule *schedule)
 
 static void verifier_free(struct verifier *v)
 {
+	advance_tree_free(&v->tree);
 	allocator_put(v->allocator, v->starts, (v->costs->run_count + 1) * sizeof *v->starts);
 	allocator_put(v->allocator, v->slots, ((size_t)v->slot_count + 1) * sizeof *v->slots);
 	allocator_put(v->allocator, v->disk, ((size_t)v->disk_count + 1) * sizeof *v->disk);

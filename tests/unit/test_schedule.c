@@ -99,8 +99,9 @@ START_TEST(verifier_is_the_model)
 	uint64_t seed = 7;
 	int rounds = nightly() ? 20000 : 1500;
 	for (int i = 0; i < rounds; i++) {
-		struct step_run room[8];
-		struct step_costs costs = random_costs(&seed, room, 8, draw(&seed, 2) ? 12 : 2, 1);
+		struct step_run room[200];
+		const bool many = i % 10 == 0; /* a tree of some blocks of runs (advance.h) */
+		struct step_costs costs = random_costs(&seed, room, many ? 200 : 8, many || !draw(&seed, 2) ? 2 : 12, 1);
 		const char *text = cut_policies[draw(&seed, 22)];
 		struct schedule *schedule = schedule_of(text, draw(&seed, 4), &costs);
 		struct verdict verdict = verdict_of(schedule, &costs);
