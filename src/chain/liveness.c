@@ -127,6 +127,24 @@ static const struct type *const *types_of(struct lowering *l, const uint32_t *sl
 	return types;
 }
 
+/* Which slots before STEP, l->slots, hold the same array. */
+static bool note_classes(struct lowering *l, struct step *step)
+{
+	uint32_t *class_in = arena_array(l->arena, step->live_in_count + 1, sizeof *class_in);
+	bool *alias_in = arena_array(l->arena, step->live_in_count + 1, sizeof *alias_in);
+	if (!class_in || !alias_in || !step->live_in)
+		return false;
+	uint32_t *seen = l->value_of; /* by class, not 0 where there was one */
+	memset(seen, 0, l->slot_count * sizeof *seen);
+	for (uint32_t i = 0; i < step->live_in_count; i++) {
+		const uint32_t class = class_in[i] = l->slots[step->live_in[i]].class;
+		alias_in[i] = seen[class]++ > 0;
+	}
+	step->class_in = class_in;
+	step->alias_in = alias_in;
+	return true;
+}
+
 static enum status finish_step(struct lowering *l, struct draft_step *draft, struct sets *sets,
                                const struct step *after, struct step **made)
 {
@@ -163,11 +181,8 @@ static enum status finish_step(struct lowering *l, struct draft_step *draft, str
 		step->live_in = list_of(l, sets->live, &step->live_in_count, step->live_out, step->live_out_count);
 		step->cot_in = list_of(l, sets->cot, &step->cot_in_count, step->cot_out, step->cot_out_count);
 		step->in_types = step->live_in ? types_of(l, step->live_in, step->live_in_count) : NULL;
-		uint32_t *class_in = arena_array(l->arena, step->live_in_count + 1, sizeof *class_in);
-		for (uint32_t i = 0; class_in && step->live_in && i < step->live_in_count; i++)
-			class_in[i] = l->slots[step->live_in[i]].class;
-		step->class_in = class_in;
-		if (!class_in || !step->in_types || !step->out_types || !step->live_out || !step->cot_out || !step->cot_in)
+		if (!note_classes(l, step) || !step->in_types || !step->out_types || !step->live_out || !step->cot_out ||
+		    !step->cot_in)
 			return lowering_memory(l);
 	}
 	draft->last = step;

@@ -22,6 +22,7 @@ struct step {
 	const uint32_t *cot_in, *cot_out;   /* slots that have a cotangent before and after */
 	uint32_t live_in_count, live_out_count, cot_in_count, cot_out_count;
 	const uint32_t *class_in; /* by live_in: the slot that its class goes by before */
+	const bool *alias_in;     /* by live_in: an earlier one is of the same class, and is the same array */
 	const uint32_t *cot_to; /* by cot_out: the slot before to which it passes unchanged; NO_VALUE: the body takes it */
 	const uint32_t *cot_value; /* by cot_out: the body's value whose cotangent it is; NO_VALUE where it passes */
 	const struct type *const *in_types; /* of live_in's slots */
@@ -29,15 +30,6 @@ struct step {
 	struct span span;
 	uint32_t id; /* equal steps are one struct step; ids count from 0, in the order of first runs */
 };
-
-/* The I-th slot of the state before STEP holds the array of an earlier one, of the same class. */
-static inline bool step_is_alias(const struct step *step, uint32_t i)
-{
-	for (uint32_t k = 0; k < i; k++)
-		if (step->class_in[k] == step->class_in[i])
-			return true;
-	return false;
-}
 
 struct item {
 	struct step *step; /* or a loop: */

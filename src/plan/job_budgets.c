@@ -72,7 +72,7 @@ static int64_t passing_bytes(const struct step *step)
 			passes |= step->live_out[k] == step->live_in[i];
 		for (size_t k = 0; k < step->body->out_count; k++)
 			passes &= step->body->outs[k].kind != PORT_SLOT || step->body->outs[k].index != step->live_in[i];
-		if (passes && !step_is_alias(step, i))
+		if (passes && !step->alias_in[i])
 			bytes += type_bytes(step->in_types[i]);
 	}
 	return bytes;

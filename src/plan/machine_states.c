@@ -164,7 +164,7 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	s->used = true;
 	s->position = m->position;
 	for (uint32_t i = 0; i < step->live_in_count; i++) {
-		if (step_is_alias(step, i))
+		if (step->alias_in[i])
 			continue;
 		bytes += m->buffers[m->state[step->live_in[i]]].size;
 		if (!add_array(m, &count, m->state[step->live_in[i]]))
@@ -201,7 +201,7 @@ enum status machine_fetch(struct machine *m, int64_t slot)
 	count = 0;
 	for (uint32_t i = 0; i < step->live_in_count; i++) {
 		int32_t id = NO_BUFFER;
-		for (uint32_t k = 0; k < i; k++)
+		for (uint32_t k = 0; step->alias_in[i] && k < i; k++)
 			if (step->class_in[k] == step->class_in[i])
 				id = m->state[step->live_in[k]];
 		if (id == NO_BUFFER) {

@@ -123,7 +123,7 @@ static int64_t state_bytes(const struct step *step)
 {
 	int64_t bytes = 0;
 	for (uint32_t i = 0; i < step->live_in_count; i++)
-		if (!step_is_alias(step, i))
+		if (!step->alias_in[i])
 			bytes += held_bytes(step->in_types[i]);
 	return bytes;
 }
