@@ -39,12 +39,15 @@ static void *system_resize(void *context, void *block, size_t old_size, size_t n
 
 const struct allocator allocator_system = {system_resize, NULL};
 
-/* Blocks count as what they take, which is known of them alone. */
+/*
+ * Blocks count as what they take, which is known once they are there and may be some bytes more than was asked
+ * for: so the cap may be overshot by a little, and then what asks for nothing more is still done.
+ */
 static void *capped_resize(void *context, void *block, size_t old_size, size_t new_size)
 {
 	struct allocator_cap *cap = context;
 	const size_t before = block ? malloc_usable_size(block) : 0, more = new_size > before ? new_size - before : 0;
-	if (new_size > cap->most || atomic_fetch_add(&cap->used, more) > cap->most - more) {
+	if (more && (new_size > cap->most || atomic_fetch_add(&cap->used, more) > cap->most - more)) {
 		if (new_size <= cap->most)
 			atomic_fetch_sub(&cap->used, more);
 		return NULL;

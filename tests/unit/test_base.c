@@ -100,6 +100,34 @@ START_TEST(a_cap_holds_for_all_blocks_together)
 }
 END_TEST
 
+/* Blocks of which malloc gives more bytes than were asked for, until there are no more: they must all come back. */
+START_TEST(a_cap_that_is_overshot_lets_go)
+{
+	enum { MOST = 100 };
+	struct allocator_cap cap;
+	for (size_t most = 1000; most < 1032; most++) {
+		char *blocks[MOST];
+		size_t count = 0;
+		const struct allocator capped = allocator_capped(&cap, most);
+		while (count < MOST && (blocks[count] = allocator_get(&capped, 17, 1)))
+			count++;
+		while (count < MOST && (blocks[count] = allocator_get(&capped, 1, 16))) /* what is left */
+			count++;
+		ck_assert_uint_lt(count, MOST);
+		ck_assert_uint_lt(cap.used, most + 32);
+		for (size_t i = 0; i < count; i++) {
+			char *less = capped.resize(capped.context, blocks[i], 17, 1); /* no more bytes than it had */
+			ck_assert_ptr_nonnull(less);
+			allocator_put(&capped, less, 1);
+		}
+		ck_assert_uint_eq(cap.used, 0);
+		char *again = allocator_get(&capped, 1, 8);
+		ck_assert_ptr_nonnull(again);
+		allocator_put(&capped, again, 8);
+	}
+}
+END_TEST
+
 START_TEST(arena_blocks_are_aligned_zeroed_and_apart)
 {
 	unsigned char *blocks[500];
@@ -644,6 +672,7 @@ int main(void)
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, allocation_is_checked);
 	tcase_add_test(tcase, a_cap_holds_for_all_blocks_together);
+	tcase_add_test(tcase, a_cap_that_is_overshot_lets_go);
 	tcase_add_test(tcase, arena_blocks_are_aligned_zeroed_and_apart);
 	tcase_add_test(tcase, arena_refuses_what_overflows);
 	tcase_add_test(tcase, arena_text_and_growth);
