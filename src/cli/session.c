@@ -10,46 +10,8 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "base/system.h"
 #include "exec/run.h"
-
-/* The number behind KEY in one of the kernel's files, KEY "" for the first; -1 where there is none. */
-static int64_t kernel_number(const char *path, const char *key)
-{
-	char line[PATH_MAX];
-	long long number = -1;
-	FILE *file = fopen(path, "re");
-	while (file && number < 0 && fgets(line, sizeof line, file))
-		if (!strncmp(line, key, strlen(key)))
-			(void)sscanf(line + strlen(key), "%lld", &number);
-	if (file)
-		fclose(file);
-	return number;
-}
-
-/* What the control groups (version 2) that the process is in leave it; -1: any number. */
-static int64_t groups_leave(void)
-{
-	char group[PATH_MAX] = "", path[PATH_MAX + 64];
-	int64_t least = -1;
-	FILE *file = fopen("/proc/self/cgroup", "re");
-	if (!file)
-		return -1;
-	while (fgets(path, sizeof path, file))
-		if (!strncmp(path, "0::", 3))
-			snprintf(group, sizeof group, "%.*s", (int)strcspn(path + 3, "\n"), path + 3);
-	fclose(file);
-	for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
-		*end = '\0';
-		snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.max", group);
-		const int64_t most = kernel_number(path, "");
-		snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.current", group);
-		const int64_t used = kernel_number(path, "");
-		const int64_t left = most < 0 ? -1 : most > used ? most - used : 0;
-		if (left >= 0 && (least < 0 || left < least))
-			least = left;
-	}
-	return least;
-}
 
 int64_t session_memory_available(void)
 {
@@ -57,16 +19,16 @@ int64_t session_memory_available(void)
 		int resource;
 		const char *used; /* in /proc/self/status, KiB */
 	} limits[] = {{RLIMIT_AS, "VmSize:"}, {RLIMIT_DATA, "VmData:"}};
-	const int64_t kib = kernel_number("/proc/meminfo", "MemAvailable:"), group = groups_leave();
+	const int64_t kib = system_read_number("/proc/meminfo", "MemAvailable:"), group = system_group_memory("").left;
 	const long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
 	int64_t bytes = kib > 0 ? kib << 10 : pages > 0 ? (int64_t)pages * size : 0;
-	if (group >= 0 && group < bytes)
+	if (group < bytes)
 		bytes = group;
 	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
 		struct rlimit limit;
 		if (getrlimit(limits[i].resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
 			continue;
-		const int64_t used = kernel_number("/proc/self/status", limits[i].used) * 1024;
+		const int64_t used = system_read_number("/proc/self/status", limits[i].used) * 1024;
 		const int64_t left = (int64_t)limit.rlim_cur > used ? (int64_t)limit.rlim_cur - used : 0;
 		if (left < bytes)
 			bytes = left;
@@ -79,7 +41,8 @@ size_t session_memory_most(void)
 	struct sysinfo info;
 	if (sysinfo(&info) != 0)
 		return SIZE_MAX;
-	const double bytes = ((double)info.totalram * 7 / 8 + (double)info.totalswap) * (double)info.mem_unit;
+	const double machine = ((double)info.totalram * 7 / 8 + (double)info.totalswap) * (double)info.mem_unit;
+	const double groups = (double)system_group_memory("").most * 7 / 8, bytes = groups < machine ? groups : machine;
 	return bytes < (double)SIZE_MAX ? (size_t)bytes : SIZE_MAX;
 }
 

@@ -4,12 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "asserts.h"
 #include "base/checked.h"
 #include "base/diag.h"
 #include "base/dictionary.h"
 #include "base/hash.h"
+#include "base/system.h"
 #include "base/type.h"
 #include "failing.h"
 
@@ -665,8 +668,81 @@ START_TEST(a_hash_tells_bits_apart)
 }
 END_TEST
 
+/* Control groups, in a folder that stands for the system's. */
+
+static char root[] = "/tmp/ckptc-base-XXXXXX";
+
+/* The file NAME in the root, with the folders that it is in, holding TEXT; NULL: it is taken away, with what was made for it. */
+static void put_file(const char *name, const char *text)
+{
+	char path[200];
+	for (size_t i = 0; name[i] && text; i++)
+		if (name[i] == '/') {
+			snprintf(path, sizeof path, "%s%.*s", root, (int)i, name);
+			mkdir(path, 0700);
+		}
+	snprintf(path, sizeof path, "%s%s", root, name);
+	if (!text) {
+		unlink(path);
+		for (char *end = strrchr(path, '/'); end; end = strrchr(path, '/')) {
+			*end = '\0';
+			rmdir(path);
+		}
+		return;
+	}
+	FILE *file = fopen(path, "w");
+	ck_assert_ptr_nonnull(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static const struct {
+	const char *files[7][2];
+	int64_t most, left;
+} groups[] = {
+	{.most = INT64_MAX, .left = INT64_MAX}, /* no groups at all */
+	{{{"/proc/self/cgroup", "0::/a/b\n"}, {"/sys/fs/cgroup/a/b/memory.max", "max\n"}}, INT64_MAX, INT64_MAX},
+	{{{"/proc/self/cgroup", "0::/a/b\n"},
+      {"/sys/fs/cgroup/a/b/memory.max", "5000\n"},
+      {"/sys/fs/cgroup/a/b/memory.current", "1000\n"}},
+     5000,
+     4000},
+	/* One above allows less, and another has less left. */
+	{{{"/proc/self/cgroup", "0::/a/b\n"},
+      {"/sys/fs/cgroup/a/b/memory.max", "9000\n"},
+      {"/sys/fs/cgroup/a/b/memory.current", "8000\n"},
+      {"/sys/fs/cgroup/a/memory.max", "6000\n"},
+      {"/sys/fs/cgroup/a/memory.current", "10\n"},
+      {"/sys/fs/cgroup/memory.max", "7000\n"},
+      {"/sys/fs/cgroup/memory.current", "7001\n"}},
+     6000,
+     0},
+	/* Version 1, and a name that the container cannot see. */
+	{{{"/proc/self/cgroup", "7:cpu,notmemory:/c\n4:hugetlb,memory:/a:b/d\n0::/\n"},
+      {"/sys/fs/cgroup/memory/c/memory.limit_in_bytes", "1\n"},
+      {"/sys/fs/cgroup/memory/a:b/memory.limit_in_bytes", "9223372036854771712\n"},
+      {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "3000\n"},
+      {"/sys/fs/cgroup/memory/memory.usage_in_bytes", "1000\n"}},
+     3000,
+     2000},
+};
+
+START_TEST(control_groups)
+{
+	for (size_t i = 0; i < 7 && groups[_i].files[i][0]; i++)
+		put_file(groups[_i].files[i][0], groups[_i].files[i][1]);
+	const struct group_memory memory = system_group_memory(root);
+	for (size_t i = 0; i < 7 && groups[_i].files[i][0]; i++)
+		put_file(groups[_i].files[i][0], NULL);
+	ck_assert_int_eq(memory.most, groups[_i].most);
+	ck_assert_int_eq(memory.left, groups[_i].left);
+}
+END_TEST
+
 int main(void)
 {
+	if (!mkdtemp(root))
+		return 1;
 	Suite *suite = suite_create("base");
 	TCase *tcase = tcase_create("base");
 	tcase_add_checked_fixture(tcase, setup, teardown);
@@ -695,6 +771,7 @@ int main(void)
 	tcase_add_test(tcase, shapes);
 	tcase_add_test(tcase, types_as_text);
 	tcase_add_test(tcase, types_that_can_be_addressed);
+	tcase_add_loop_test(tcase, control_groups, 0, sizeof groups / sizeof *groups);
 	tcase_add_test(tcase, hashes_as_defined);
 	tcase_add_test(tcase, a_hash_tells_bits_apart);
 	suite_add_tcase(suite, tcase);
@@ -702,5 +779,6 @@ int main(void)
 	srunner_run_all(runner, CK_ENV);
 	int failed = srunner_ntests_failed(runner);
 	srunner_free(runner);
+	rmdir(root);
 	return failed ? 1 : 0;
 }
