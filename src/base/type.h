@@ -65,7 +65,7 @@ bool type_equal(const struct type *a, const struct type *b);
 int64_t type_bytes(const struct type *type);
 /*
  * The most bytes of an array: what the 64-bit machines of today give a process.
- * Bytes of 2^16 arrays can be added up in an int64.
+ * Bytes of 2^15 arrays can be added up in an int64.
  */
 #define TYPE_MOST_BYTES (INT64_C(1) << 47)
 /*

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "exec/evaluate.h"
 #include "exec/slab.h"
@@ -111,7 +112,7 @@ static enum status make_params(struct measuring *m, struct slab *slab)
 	for (size_t i = 0; i < chain->param_count; i++) {
 		params[i].type = chain->params[i].type;
 		params[i].type.dtype = dtype_compute(params[i].type.dtype);
-		bytes += room(&params[i].type);
+		bytes = saturated_add(bytes, room(&params[i].type));
 	}
 	enum status status = slab_get(slab, bytes, m->source->allocator, m->diags);
 	char *next = slab->base;

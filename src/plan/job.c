@@ -13,7 +13,9 @@
 
 #include <string.h>
 
+#include "base/checked.h"
 #include "plan/job_parts.h"
+#include "plan/pool.h"
 #include "plan/tile.h"
 
 enum { CHUNK_BYTES = 256 << 10, PARTIAL_BYTES = 1 << 20 };
@@ -135,22 +137,33 @@ static int64_t loss_bytes(const struct job *job)
 	return job->tiled && job->whole.sums ? 2 * (int64_t)sizeof(double) * shape_count(&job->whole.output.shape) : 0;
 }
 
+/* The sums are saturated: job_set_costs and total find what is beyond all bounds. */
 void job_fixed_bytes(const struct job *job, const struct job_options *options, int64_t *lane, int64_t *all)
 {
-	int64_t gradients = 0;
-	for (size_t i = 0; i < job->chain->param_count; i++)
-		if (job->chain->params[i].differentiated)
-			gradients += job_has_rows(job, i) ? type_bytes(&job->chain->params[i].type)
-			                                  : param_sum_bytes(&job->chain->params[i]);
-	*all = options->param_bytes + gradients + loss_bytes(job) + (job->team - 1) * job->member_bytes;
+	*all = saturated_add(options->param_bytes, loss_bytes(job) + (job->team - 1) * job->member_bytes);
+	for (size_t i = 0; i < job->chain->param_count; i++) {
+		const struct param *param = &job->chain->params[i];
+		if (param->differentiated)
+			*all = saturated_add(*all, job_has_rows(job, i) ? type_bytes(&param->type) : param_sum_bytes(param));
+	}
 	if (options->has_cotangent)
-		*all += type_bytes(&job->whole.output);
+		*all = saturated_add(*all, type_bytes(&job->whole.output));
 	*lane = 0;
 	if (!job->tiled)
 		return;
 	int64_t rows = job->tile.rows * job->per_chunk;
 	*lane = rows * 2 * job->input_row + (options->want_value && !job->whole.sums ? rows * job->output_row : 0);
-	*lane += (job->partial_bytes + loss_bytes(job)) * job->per_chunk;
+	/* Of many bytes there is one tile to a chunk: see choose_tiles. */
+	*lane = saturated_add(*lane, saturated_add(job->partial_bytes, loss_bytes(job)) * job->per_chunk);
+}
+
+/* Whether all lanes' arrays have so few BYTES together that sums of them are within int64. */
+static enum status check_bytes(double bytes, struct diags *diags)
+{
+	if (bytes <= (double)POOL_MOST)
+		return STATUS_OK;
+	return diag_file(diags, STATUS_LIMIT, NULL, -1,
+	                 "the chain's arrays have %.3g bytes together: no more than 2^60 can be planned", bytes);
 }
 
 bool job_rest_alone(const struct job *job)
@@ -164,7 +177,8 @@ bool job_rest_alone(const struct job *job)
  * last chunk meets the rest; where it has no other and the chunk is the rest
  * alone, that is all that it holds.
  */
-static void total(struct job *job, const struct job_options *options, const struct counters *rest)
+static enum status total(struct job *job, const struct job_options *options, const struct counters *rest,
+                         struct diags *diags)
 {
 	struct counters *c = &job->predicted;
 	int64_t lane, all;
@@ -175,6 +189,9 @@ static void total(struct job *job, const struct job_options *options, const stru
 		last_slab = alone || job->rest.slab > last_slab ? job->rest.slab : last_slab;
 		last_stored = alone || rest->stored_bytes > last_stored ? rest->stored_bytes : last_stored;
 	}
+	enum status status = check_bytes((double)all + job->lanes * ((double)lane + (double)last_slab), diags);
+	if (status)
+		return status;
 	job->slabs = (job->lanes - 1) * job->tile.slab + last_slab;
 	c->stored_bytes = (job->lanes - 1) * c->stored_bytes + last_stored;
 	job->staging = c->spill_state > rest->spill_state ? c->spill_state : rest->spill_state;
@@ -183,6 +200,7 @@ static void total(struct job *job, const struct job_options *options, const stru
 	if (job->policy->kind == POLICY_budget && c->peak_bytes + job->lanes * job->staging > job->policy->number)
 		job->staging = 0;
 	c->peak_bytes += job->lanes * job->staging;
+	return STATUS_OK;
 }
 
 static void set_spill_costs(struct job *job, const struct job_options *options)
@@ -201,11 +219,24 @@ static void set_spill_costs(struct job *job, const struct job_options *options)
 	costs->spill_read = options->spill->read * scale;
 }
 
+/* All that a step takes, in bytes: beyond int64 where arrays are huge. */
+static double step_bytes(const struct step_cost *cost)
+{
+	return (double)cost->state + (double)cost->residual + (double)cost->forward_temporary +
+	       (double)cost->record_temporary + (double)cost->backward_temporary;
+}
+
 enum status job_set_costs(struct job *job, const struct job_options *options, struct diags *diags)
 {
 	int64_t lane, all;
 	job_fixed_bytes(job, options, &lane, &all);
-	enum status status = units_costs(&job->tile.units, lane + all / job->lanes, &job->costs, job->arena, diags);
+	const int64_t fixed = saturated_add(lane, all / job->lanes);
+	enum status status = units_costs(&job->tile.units, fixed, &job->costs, job->arena, diags);
+	double bytes = (double)fixed;
+	for (size_t i = 0; i < job->costs.run_count && !status; i++)
+		bytes += (double)job->costs.runs[i].count * step_bytes(&job->costs.runs[i].cost);
+	if (!status)
+		status = check_bytes(job->lanes * bytes, diags);
 	if (!status)
 		set_spill_costs(job, options);
 	return status;
@@ -263,7 +294,7 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	if (status)
 		return status;
 	for (size_t i = 0; i < job->chain->param_count; i++)
-		job->partial_bytes += job_partial_bytes(job, i);
+		job->partial_bytes = saturated_add(job->partial_bytes, job_partial_bytes(job, i));
 	job->block = tile_block_of(run, rows);
 	job->input_row = row_bytes(&whole->input, rows);
 	job->output_row = whole->sums ? 0 : row_bytes(&whole->output, rows);
@@ -278,7 +309,7 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	job->per_chunk = chunk / tile > 0 ? (chunk + tile - 1) / tile : 1;
 	if (wanted && !fixed)
 		job->per_chunk = 1;
-	const int64_t summed = job->partial_bytes + loss_bytes(job);
+	const int64_t summed = saturated_add(job->partial_bytes, loss_bytes(job));
 	if (summed > 0 && job->per_chunk > PARTIAL_BYTES / summed)
 		job->per_chunk = PARTIAL_BYTES / summed > 1 ? PARTIAL_BYTES / summed : 1;
 	int64_t tiles = (rows + tile - 1) / tile;
@@ -341,9 +372,7 @@ enum status job_finish(struct job *job, const struct job_options *options, struc
 	enum status status = STATUS_OK;
 	if (job->rest.rows)
 		status = job_predict_tile(job, options, &job->rest, 0, &rest, diags);
-	if (status == STATUS_OK)
-		total(job, options, &rest);
-	return status;
+	return status ? status : total(job, options, &rest, diags);
 }
 
 enum status job_make(struct job *job, const struct chain *chain, const struct type *input,

@@ -223,13 +223,6 @@ int units_team(const struct units *units, int threads, int64_t *bytes)
 	return team_members(threads, widest, *bytes);
 }
 
-/* All that a step takes, in bytes: beyond int64 where arrays are huge. */
-static double step_bytes(const struct step_cost *cost)
-{
-	return (double)cost->state + (double)cost->residual + (double)cost->forward_temporary +
-	       (double)cost->record_temporary + (double)cost->backward_temporary;
-}
-
 enum status units_costs(const struct units *units, int64_t fixed, struct step_costs *costs, struct arena *arena,
                         struct diags *diags)
 {
@@ -239,14 +232,7 @@ enum status units_costs(const struct units *units, int64_t fixed, struct step_co
 		return diag_memory(diags);
 	*costs = (struct step_costs){
 		.runs = list.runs, .run_count = list.count, .fixed = fixed, .output = held_bytes(&units->lowered->output)};
-	double all = (double)fixed;
-	for (size_t i = 0; i < list.count; i++) {
+	for (size_t i = 0; i < list.count; i++)
 		costs->steps += list.runs[i].count;
-		all += (double)list.runs[i].count * step_bytes(&list.runs[i].cost);
-	}
-	if (all <= (double)POOL_MOST)
-		return STATUS_OK;
-	return diag_file(diags, STATUS_LIMIT, NULL, -1,
-	                 "the chain's states and residuals have %.3g bytes together: no more than 2^60 can be planned",
-	                 all);
+	return STATUS_OK;
 }
