@@ -191,6 +191,7 @@ bool watch_wanted(const struct watch *watch) { return watch->plot.open || watch-
 static enum status follow(struct watch *watch, const struct event *event)
 {
 	struct session *s = watch->session;
+	const int64_t steps = watch->result->job.whole.steps;
 	enum { FIRST_COLUMN = 1 }; /* microseconds */
 	if (event->worker != 0)
 		return STATUS_OK;
@@ -200,11 +201,11 @@ static enum status follow(struct watch *watch, const struct event *event)
 			return STATUS_OK;
 		watch->stepping = false;
 		if (watch->has_timeline) {
-			timeline_clear(&watch->timeline, FIRST_COLUMN);
+			timeline_clear(&watch->timeline, steps, FIRST_COLUMN);
 			return STATUS_OK;
 		}
 		watch->has_timeline = true;
-		return timeline_init(&watch->timeline, watch->result->job.whole.steps, FIRST_COLUMN, &s->arena, &s->diags);
+		return timeline_init(&watch->timeline, steps, FIRST_COLUMN, &s->arena, &s->diags);
 	}
 	if (!watch->following)
 		return STATUS_OK;

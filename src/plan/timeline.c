@@ -16,18 +16,19 @@ enum { ROW_BYTES = TIMELINE_ROWS / 8, LAYER_BYTES = TIMELINE_COLUMNS * ROW_BYTES
 enum status timeline_init(struct timeline *timeline, int64_t steps, double column, struct arena *arena,
                           struct diags *diags)
 {
-	*timeline = (struct timeline){.steps = steps > 0 ? steps : 1, .arena = arena};
+	*timeline = (struct timeline){.arena = arena};
 	timeline->segments = arena_array(arena, TIMELINE_SEGMENTS, sizeof *timeline->segments);
 	timeline->live = arena_array(arena, TIMELINE_COLUMNS, sizeof *timeline->live);
 	timeline->cells = arena_array(arena, TIMELINE_LAYERS, LAYER_BYTES);
 	if (!timeline->segments || !timeline->live || !timeline->cells)
 		return diag_memory(diags);
-	timeline_clear(timeline, column);
+	timeline_clear(timeline, steps, column);
 	return STATUS_OK;
 }
 
-void timeline_clear(struct timeline *timeline, double column)
+void timeline_clear(struct timeline *timeline, int64_t steps, double column)
 {
+	timeline->steps = steps > 0 ? steps : 1;
 	timeline->end = 0;
 	timeline->exact = true;
 	timeline->count = 0;

@@ -84,8 +84,8 @@ enum timeline_layer {
 /* An empty timeline of STEPS steps in ARENA, whose first columns are of COLUMN. STATUS_LIMIT. */
 enum status timeline_init(struct timeline *timeline, int64_t steps, double column, struct arena *arena,
                           struct diags *diags);
-/* Forgets all events. */
-void timeline_clear(struct timeline *timeline, double column);
+/* Forgets all events: an empty timeline again, as of timeline_init. */
+void timeline_clear(struct timeline *timeline, int64_t steps, double column);
 /* EVENTs in order of time; false where memory is short. */
 bool timeline_add(struct timeline *timeline, const struct event *event);
 /* What is still held is held until the end. */

@@ -81,7 +81,7 @@ START_TEST(cells)
 	ck_assert_int_eq(timeline_init(&timeline, STEPS, _i % 2 ? 1e-3 : 7, &arena, &diags), STATUS_OK);
 	scatter((uint64_t)_i * 977 + 5, count);
 	if (_i == 3) { /* begun anew, nothing is left of before */
-		timeline_clear(&timeline, 0.5);
+		timeline_clear(&timeline, STEPS, 0.5);
 		scatter(99, count);
 	}
 	memset(wanted, 0, sizeof wanted);
