@@ -31,6 +31,7 @@ enum status save_all_counters(struct session *s, const struct type *input, struc
 {
 	struct job other;
 	struct job_options options = session_job_options(s, &policy_save_all);
+	options.costs = NULL; /* which the bytes do not depend on, and which need not be of the chain as it is now */
 	enum status status = job_make(&other, &s->chain, input, &options, &s->arena, diags);
 	*counters = other.predicted;
 	job_free(&other);

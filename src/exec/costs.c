@@ -152,12 +152,13 @@ static enum status measure(struct costs_source *source, const struct units *unit
 	return status;
 }
 
-/* What has been measured for ROWS, or is now. */
+/* What has been measured for tiles of ROWS of the input's type, which say what steps there are, or is now. */
 static enum status find_measured(struct costs_source *source, const struct units *units, int64_t rows,
                                  double (**costs)[2], struct diags *diags)
 {
+	const struct type *input = &units->lowered->input;
 	for (struct measured_costs *m = source->measured; m && !units->by_value; m = m->next)
-		if (m->rows == rows) {
+		if (m->rows == rows && type_equal(&m->input, input)) {
 			*costs = m->units;
 			return STATUS_OK;
 		}
@@ -165,7 +166,7 @@ static enum status find_measured(struct costs_source *source, const struct units
 	*costs = arena_array(source->arena, units->lowered->distinct_count + 1, sizeof **costs);
 	if (!made || !*costs)
 		return diag_memory(diags);
-	*made = (struct measured_costs){.rows = rows, .units = *costs, .next = source->measured};
+	*made = (struct measured_costs){.input = *input, .rows = rows, .units = *costs, .next = source->measured};
 	if (!units->by_value)
 		source->measured = made;
 	return measure(source, units, rows, *costs, diags);

@@ -5,8 +5,9 @@
 #include "plan/job.h"
 #include "plan/spec.h"
 
-/* Costs that have been measured: bodies of one size of tile. */
+/* Costs that have been measured: bodies of one type of input and one size of tile. */
 struct measured_costs {
+	struct type input;
 	int64_t rows;
 	double (*units)[2]; /* forward, backward with what it recomputes: nanoseconds */
 	struct measured_costs *next;
@@ -27,8 +28,8 @@ struct costs_source {
  * For job_options.costs; CONTEXT is a costs_source. Costs of UNITS, in nanoseconds
  * where they are measured: each distinct step's programs are run a few times on
  * arrays of their types, on one core, or, without tiles, by as many as will share
- * them, and the median is taken; a size of tile is
- * measured once. From a file: in its unit; steps that are one body in a loop
+ * them, and the median is taken; a size of tile of
+ * one type of input is measured once, so that a SOURCE is of one chain. From a file: in its unit; steps that are one body in a loop
  * have the mean of theirs. STATUS_DATA where the file has another number of steps
  * than the chain.
  */

@@ -1,0 +1,86 @@
+/* Costs that are measured: for each type of input its own, and once. */
+#include "exec/costs.h"
+
+#include <string.h>
+
+#include "asserts.h"
+#include "chain/syntax.h"
+
+enum { MOST = 64 };
+
+struct figures {
+	size_t count;
+	double forward[MOST], backward[MOST];
+};
+
+static struct arena arena;
+static struct diags diags;
+
+static void resolve(struct chain *chain, const char *text)
+{
+	struct source *source = arena_alloc(&arena, sizeof *source);
+	struct syntax *syntax = arena_alloc(&arena, sizeof *syntax);
+	ck_assert(source && syntax);
+	*source = (struct source){"chain", text, strlen(text)};
+	ck_assert_int_eq(syntax_parse(syntax, source, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(chain_resolve(chain, syntax, &arena, &diags), STATUS_OK);
+}
+
+static struct figures measure(struct costs_source *source, const struct chain *chain, const struct type *input)
+{
+	struct lowered lowered;
+	struct units units;
+	struct figures figures;
+	ck_assert_int_eq(lower(&lowered, chain, input, LOWER_STEPS, 0, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(units_make(&units, &lowered, &policy_save_all, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(costs_of(source, &units, 0, &diags), STATUS_OK);
+	figures.count = lowered.distinct_count;
+	ck_assert_uint_le(figures.count, MOST);
+	for (size_t i = 0; i < figures.count; i++) {
+		figures.forward[i] = units.units[i].linear.forward_cost;
+		figures.backward[i] = units.units[i].linear.backward_cost + units.units[i].linear.recompute_cost;
+	}
+	return figures;
+}
+
+/* The second type makes a step more than the first, which the operand has made as large by then: all but that are alike. */
+START_TEST(each_type_has_its_own_and_once)
+{
+	static const struct type large = {DTYPE_F64, {2, {300, 1000}}}, small = {DTYPE_F64, {1, {1000}}};
+	struct arena kept;
+	struct chain chain = {0};
+	arena_init(&arena, &allocator_system);
+	arena_init(&kept, &allocator_system);
+	diags_init(&diags, &arena);
+	resolve(&chain, "param w; roll 1 axis=0; repeat 8 { add w; cos; sqrt }");
+	chain.params[0].type = large;
+	struct costs_source source = {.name = "measured", .threads = 1, .allocator = &allocator_system, .arena = &kept};
+	const struct figures first = measure(&source, &chain, &large);
+	memset(arena_alloc(&kept, 10000), 0x7f, 10000); /* what a list that is too short would be read beyond */
+	const struct figures second = measure(&source, &chain, &small), again = measure(&source, &chain, &large);
+	ck_assert_uint_gt(second.count, first.count);
+	ck_assert(second.forward[0] * 4 < first.forward[0]);
+	ck_assert(second.backward[0] * 4 < first.backward[0]);
+	for (size_t i = 0; i < second.count; i++)
+		ck_assert(second.forward[i] + second.backward[i] < 1e12);
+	ck_assert_uint_eq(again.count, first.count);
+	for (size_t i = 0; i < first.count; i++)
+		ck_assert(again.forward[i] == first.forward[i] && again.backward[i] == first.backward[i]);
+	arena_free(&kept);
+	arena_free(&arena);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("costs");
+	TCase *tcase = tcase_create("costs");
+	tcase_set_timeout(tcase, 600);
+	tcase_add_test(tcase, each_type_has_its_own_and_once);
+	suite_add_tcase(suite, tcase);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
