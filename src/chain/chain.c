@@ -1114,6 +1114,14 @@ static enum status find_input(struct resolver *r, const struct block *top)
 	return STATUS_OK;
 }
 
+struct type param_type(const struct param *param, const struct type *input)
+{
+	struct type type = param->type;
+	if (param->weak)
+		type.dtype = dtype_compute(input->dtype);
+	return type;
+}
+
 enum status chain_resolve(struct chain *chain, const struct syntax *syntax, struct arena *arena, struct diags *diags)
 {
 	memset(chain, 0, sizeof *chain);

@@ -17,11 +17,14 @@ struct param {
 	struct declared declared;
 	struct init init; /* INIT_NONE: must be bound from outside */
 	struct span span;
-	/* Set by the caller (exec/params.h) before lowering: */
+	/* Set by the caller (exec/params.h) before lowering, once for all inputs: */
 	bool typed; /* type is known */
 	bool weak;  /* takes the dtype of the array that it meets */
 	struct type type;
 };
+
+/* The type of PARAM where the chain's input is of type INPUT, whose computing type a weak one has. */
+struct type param_type(const struct param *param, const struct type *input);
 
 /* What an operand refers to. */
 enum ref_kind {

@@ -331,7 +331,7 @@ void session_warn_unassumed(struct session *s)
 {
 	bool used = !s->given[OPTION_ASSUME] || s->reader.assumed;
 	for (size_t i = 0; i < s->chain.param_count; i++)
-		used |= s->chain.params[i].type.dtype == s->reading.assume; /* perhaps of a |V2 */
+		used |= !s->chain.params[i].weak && s->chain.params[i].type.dtype == s->reading.assume; /* perhaps of a |V2 */
 	if (used)
 		return;
 	diag_warn(&s->diags, "--assume-dtype %s has no effect: it says what raw input, or npy of type |V2, holds",

@@ -110,7 +110,7 @@ static enum status make_params(struct measuring *m, struct slab *slab)
 	if (!params)
 		return diag_memory(m->diags);
 	for (size_t i = 0; i < chain->param_count; i++) {
-		params[i].type = chain->params[i].type;
+		params[i].type = param_type(&chain->params[i], &m->lowered->input);
 		params[i].type.dtype = dtype_compute(params[i].type.dtype);
 		bytes = saturated_add(bytes, room(&params[i].type));
 	}

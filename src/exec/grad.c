@@ -184,7 +184,7 @@ static enum status run_array(struct run *run, struct diags *diags)
 }
 
 /* The job of an array of type INPUT: that of the array before, or a new one, for which weak params are held anew. */
-static enum status make_job(struct grad_result *result, struct chain *chain, struct params *params,
+static enum status make_job(struct grad_result *result, const struct chain *chain, struct params *params,
                             const struct type *input, const struct grad_options *options, struct diags *diags)
 {
 	if (result->has_job && type_equal(&result->job.input, input))
@@ -203,7 +203,7 @@ static enum status make_job(struct grad_result *result, struct chain *chain, str
 }
 
 /* Begins the next array of the stream, and makes its job; or *END. */
-static enum status next_array(const struct run *all, struct chain *chain, struct params *params, bool *end,
+static enum status next_array(const struct run *all, const struct chain *chain, struct params *params, bool *end,
                               struct diags *diags)
 {
 	const struct grad_options *options = all->options;
@@ -218,7 +218,7 @@ static enum status next_array(const struct run *all, struct chain *chain, struct
 	return make_job(all->result, chain, params, &input, options, diags);
 }
 
-enum status grad_run(struct chain *chain, struct params *params, struct reader *reader,
+enum status grad_run(const struct chain *chain, struct params *params, struct reader *reader,
                      const struct grad_options *options, struct grad_result *result, struct arena *arena,
                      struct diags *diags)
 {

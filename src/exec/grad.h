@@ -71,7 +71,7 @@ struct grad_result {
  * Differentiates CHAIN on every array of READER. The gradients of params are
  * summed over the arrays. STATUS as the layers below give them.
  */
-enum status grad_run(struct chain *chain, struct params *params, struct reader *reader,
+enum status grad_run(const struct chain *chain, struct params *params, struct reader *reader,
                      const struct grad_options *options, struct grad_result *result, struct arena *arena,
                      struct diags *diags);
 /* What the run was to give is where it belongs: its journal is no longer wanted. */

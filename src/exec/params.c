@@ -387,13 +387,13 @@ enum status params_bind(struct params *params, struct chain *chain, const struct
 	return status;
 }
 
-void params_settle(struct params *params, struct chain *chain, enum dtype compute)
+void params_settle(struct params *params, const struct chain *chain, enum dtype compute)
 {
 	for (size_t i = 0; i < params->count; i++) {
-		struct param *param = &chain->params[i];
+		const struct param *param = &chain->params[i];
 		if (!param->weak)
 			continue;
-		param->type.dtype = params->bound[i].type.dtype = compute;
+		params->bound[i].type.dtype = compute;
 		struct array *array = &params->arrays[i];
 		const struct array *exact = &params->exact[i];
 		if (!array->data)

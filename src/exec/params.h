@@ -42,7 +42,7 @@ enum status params_bind(struct params *params, struct chain *chain, const struct
                         const struct params_options *options, const struct allocator *allocator, struct arena *arena,
                         struct diags *diags);
 /* Holds the weak params in COMPUTE (F32 or F64), from their exact values. For when the input's type is known. */
-void params_settle(struct params *params, struct chain *chain, enum dtype compute);
+void params_settle(struct params *params, const struct chain *chain, enum dtype compute);
 /*
  * Whether what BODY's operations take of params can be their operands (classes of
  * cross_entropy). STATUS_DATA with the place of the operation where not.

@@ -78,7 +78,7 @@ struct setup {
 };
 
 struct forward_run {
-	struct chain *chain;
+	const struct chain *chain;
 	struct params *params;
 	struct reader *reader;
 	struct writer *writer;
@@ -539,7 +539,7 @@ static enum status run_arrays(struct forward_run *run, struct diags *diags)
 	}
 }
 
-enum status run_forward(struct chain *chain, struct params *params, struct reader *reader, struct writer *writer,
+enum status run_forward(const struct chain *chain, struct params *params, struct reader *reader, struct writer *writer,
                         const struct run_options *options, struct run_counters *counters, struct diags *diags)
 {
 	memset(counters, 0, sizeof *counters);

@@ -37,7 +37,7 @@ void run_follow_format(struct writer *writer, const struct reader *reader);
  * weak ones are settled to each array's computing type.
  * Nothing is written before all that can be checked without values has been.
  */
-enum status run_forward(struct chain *chain, struct params *params, struct reader *reader, struct writer *writer,
+enum status run_forward(const struct chain *chain, struct params *params, struct reader *reader, struct writer *writer,
                         const struct run_options *options, struct run_counters *counters, struct diags *diags);
 
 #endif

@@ -46,7 +46,7 @@ static enum status open_param(const struct run *run, size_t i, struct diags *dia
 		g->size = (size_t)type_bytes(type);
 	}
 	sums->size = (size_t)type_bytes(type);
-	sums->sum_size = (size_t)param_sum_bytes(&run->chain->params[i]);
+	sums->sum_size = (size_t)job_sum_bytes(run->job, i);
 	if (rows && !sums->rows)
 		sums->rows = zeros_get(allocator, sums->size);
 	else if (!rows && !sums->hi)

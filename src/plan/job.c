@@ -20,10 +20,10 @@
 
 enum { CHUNK_BYTES = 256 << 10, PARTIAL_BYTES = 1 << 20 };
 
-int64_t param_sum_bytes(const struct param *param)
+int64_t job_sum_bytes(const struct job *job, size_t i)
 {
-	int64_t count = shape_count(&param->type.shape);
-	return count * (int64_t)sizeof(double) * (dtype_compute(param->type.dtype) == DTYPE_F64 ? 2 : 1);
+	const struct type type = param_type(&job->chain->params[i], &job->input);
+	return shape_count(&type.shape) * (int64_t)sizeof(double) * (dtype_compute(type.dtype) == DTYPE_F64 ? 2 : 1);
 }
 
 static int64_t row_bytes(const struct type *type, int64_t rows)
@@ -64,8 +64,9 @@ int64_t job_partial_bytes(const struct job *job, size_t i)
 	if (!param->differentiated || job_has_rows(job, i))
 		return 0;
 	if (!job->once[i])
-		return param_sum_bytes(param);
-	return (shape_count(&param->type.shape) * (int64_t)dtype_size(dtype_compute(param->type.dtype)) + 7) / 8 * 8;
+		return job_sum_bytes(job, i);
+	const struct type type = param_type(param, &job->input);
+	return round_up(type_bytes(&type), sizeof(double));
 }
 
 /* Where a forward run's body reads its params. */
@@ -143,8 +144,9 @@ void job_fixed_bytes(const struct job *job, const struct job_options *options, i
 	*all = saturated_add(options->param_bytes, loss_bytes(job) + (job->team - 1) * job->member_bytes);
 	for (size_t i = 0; i < job->chain->param_count; i++) {
 		const struct param *param = &job->chain->params[i];
+		const struct type type = param_type(param, &job->input);
 		if (param->differentiated)
-			*all = saturated_add(*all, job_has_rows(job, i) ? type_bytes(&param->type) : param_sum_bytes(param));
+			*all = saturated_add(*all, job_has_rows(job, i) ? type_bytes(&type) : job_sum_bytes(job, i));
 	}
 	if (options->has_cotangent)
 		*all = saturated_add(*all, type_bytes(&job->whole.output));

@@ -95,8 +95,8 @@ void job_free(struct job *job);
 enum status job_residuals(const struct job *job, struct held_list *list, struct diags *diags);
 /* Whether the gradient of param I is made row by row, and not summed. */
 bool job_has_rows(const struct job *job, size_t i);
-/* Bytes of the accumulators of a param whose gradient is summed. */
-int64_t param_sum_bytes(const struct param *param);
+/* Bytes of the accumulators of param I where its gradient is summed. */
+int64_t job_sum_bytes(const struct job *job, size_t i);
 /*
  * Bytes of a tile's own part of the gradient of param I, a multiple of 8, where there are tiles; 0 where the
  * gradient is not wanted or has rows. Sums; or where a tile makes each element once at most, these elements in

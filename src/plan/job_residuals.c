@@ -240,7 +240,7 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 			const char **names;
 			if (!type || !param_users(job, (uint32_t)i, &names, &users))
 				return diag_memory(diags);
-			*type = param->type;
+			*type = param_type(param, &job->input);
 			type->dtype = dtype_compute(type->dtype);
 			add_argument(rows, &count, type, (uint32_t)i, names, users);
 		}

@@ -76,9 +76,11 @@ static int64_t tile_block(const struct tile_row *row)
 static double weights_of(const struct lowered *whole)
 {
 	double bytes = 0;
-	for (size_t i = 0; i < whole->chain->param_count; i++)
+	for (size_t i = 0; i < whole->chain->param_count; i++) {
+		const struct type type = param_type(&whole->chain->params[i], &whole->input);
 		if (!whole->streamed_params[i])
-			bytes += (double)type_bytes(&whole->chain->params[i].type);
+			bytes += (double)type_bytes(&type);
+	}
 	return bytes;
 }
 
