@@ -182,17 +182,11 @@ static bool is_cut(const struct body *body, uint32_t fold)
 	return cut;
 }
 
+/* ROWS and CUT: of a tile; else 0 and NULL. */
 static enum status lower_typed(struct lowered *lowered, const struct chain *chain, const struct type *input,
-                               enum lower_what what, int64_t rows, struct arena *arena, struct diags *diags)
+                               enum lower_what what, int64_t rows, const bool *cut, struct arena *arena,
+                               struct diags *diags)
 {
-	const bool *cut = NULL;
-	if (rows) {
-		struct lowered whole;
-		enum status status = lower_typed(&whole, chain, input, LOWER_RUN, 0, arena, diags);
-		if (status)
-			return status;
-		cut = whole.streamed_params;
-	}
 	memset(lowered, 0, sizeof *lowered);
 	lowered->chain = chain;
 	lowered->arena = arena;
@@ -244,10 +238,16 @@ static enum status lower_typed(struct lowered *lowered, const struct chain *chai
 	return status;
 }
 
-/* Of a tile the input may be elements in a row, whatever it was declared: that was looked at for the whole. */
 enum status lower(struct lowered *lowered, const struct chain *chain, const struct type *input, enum lower_what what,
-                  int64_t rows, struct arena *arena, struct diags *diags)
+                  struct arena *arena, struct diags *diags)
 {
-	enum status status = rows ? STATUS_OK : check_input(chain, input, diags);
-	return status ? status : lower_typed(lowered, chain, input, what, rows, arena, diags);
+	enum status status = check_input(chain, input, diags);
+	return status ? status : lower_typed(lowered, chain, input, what, 0, NULL, arena, diags);
+}
+
+/* The input is not held against its declaration: the whole's was. */
+enum status lower_tile(struct lowered *lowered, const struct lowered *whole, const struct type *input,
+                       enum lower_what what, int64_t rows, struct arena *arena, struct diags *diags)
+{
+	return lower_typed(lowered, whole->chain, input, what, rows, whole->streamed_params, arena, diags);
 }

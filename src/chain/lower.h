@@ -71,14 +71,19 @@ enum lower_what { LOWER_RUN, LOWER_STEPS, LOWER_UNROLLED };
 /*
  * WHAT: the whole body for a forward run; the steps for a gradient; or all steps
  * unrolled into one body (a single struct step from slot 0 to slot 0), for
- * policies by value. INPUT is the type of the whole input. ROWS, unless 0, makes
- * the bodies of a tile: the extent of the streamed axis is ROWS instead, in the
- * input and in the params that run along it (only where a lowering without ROWS
- * said streamable). STATUS_CHAIN where shapes do not fit (both are named),
- * STATUS_LIMIT beyond 10^7 steps or operations.
+ * policies by value. INPUT is the type of the whole input. STATUS_CHAIN where
+ * shapes do not fit (both are named), STATUS_LIMIT beyond 10^7 steps or operations.
  */
 enum status lower(struct lowered *lowered, const struct chain *chain, const struct type *input, enum lower_what what,
-                  int64_t rows, struct arena *arena, struct diags *diags);
+                  struct arena *arena, struct diags *diags);
+/*
+ * The same of a tile of the chain that is lowered to WHOLE, which must be streamable
+ * up to its end or fold: the extent of the streamed axis is ROWS instead of INPUT's, in
+ * the input and in the params that by WHOLE run along it. Where WHOLE is flat INPUT may
+ * be its elements in a row.
+ */
+enum status lower_tile(struct lowered *lowered, const struct lowered *whole, const struct type *input,
+                       enum lower_what what, int64_t rows, struct arena *arena, struct diags *diags);
 /*
  * The step at INDEX (0 .. steps-1) and, where COUNTERS is not NULL, the counters
  * of the loops around it, by level.

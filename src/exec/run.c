@@ -201,7 +201,6 @@ static const struct value *output_value(const struct body *body) { return &body-
 static enum status compile(struct setup *setup, struct tile_program *tile, int64_t rows, struct diags *diags)
 {
 	struct type input = setup->input;
-	const struct chain *chain = setup->run->chain;
 	if (setup->flat) {
 		input.shape.ndim = 1;
 		input.shape.dim[0] = setup->rows;
@@ -209,7 +208,7 @@ static enum status compile(struct setup *setup, struct tile_program *tile, int64
 	tile->rows = rows;
 	enum status status = STATUS_OK;
 	if (setup->tiled)
-		status = lower(&tile->lowered, chain, &input, LOWER_RUN, rows, &setup->arena, diags);
+		status = lower_tile(&tile->lowered, &setup->whole, &input, LOWER_RUN, rows, &setup->arena, diags);
 	else
 		tile->lowered = setup->whole;
 	if (status)
@@ -346,7 +345,7 @@ static enum status make_setup(struct setup *setup, struct forward_run *run, cons
 	arena_init(&setup->arena, run->options->allocator);
 	params_settle(run->params, run->chain, dtype_compute(input->dtype));
 	setup->bytes = run->params->bytes;
-	enum status status = lower(&setup->whole, run->chain, input, LOWER_RUN, 0, &setup->arena, diags);
+	enum status status = lower(&setup->whole, run->chain, input, LOWER_RUN, &setup->arena, diags);
 	if (status == STATUS_OK)
 		status = params_check(run->params, setup->whole.whole, run->chain, diags);
 	if (status)

@@ -270,7 +270,7 @@ enum status job_residuals(const struct job *job, struct held_list *list, struct 
 		return diag_memory(diags);
 	bool by_value = policy_by_value(job->policy);
 	enum status status =
-		lower(&lowered, job->chain, &job->input, by_value ? LOWER_UNROLLED : LOWER_STEPS, 0, job->arena, diags);
+		lower(&lowered, job->chain, &job->input, by_value ? LOWER_UNROLLED : LOWER_STEPS, job->arena, diags);
 	if (status == STATUS_OK)
 		status = units_make(&units, &lowered, job->policy, job->arena, diags);
 	if (status)
