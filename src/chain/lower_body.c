@@ -8,17 +8,48 @@
 
 #include <string.h>
 
+#include "base/hash.h"
+
+enum { FIRST_BUCKETS = 64 }; /* of types */
+
 struct interned {
 	struct type type;
 	struct interned *next;
 };
 
+static struct interned **bucket_of(const struct lowering *l, const struct type *type)
+{
+	const int what[2] = {(int)type->dtype, type->shape.ndim};
+	const uint64_t hash = hash_bytes(hash_bytes(HASH_START, what, sizeof what), type->shape.dim,
+	                                 (size_t)type->shape.ndim * sizeof *type->shape.dim);
+	return &l->types[hash % l->type_buckets];
+}
+
+/* Twice as many buckets once there are as many types as buckets: a loop may give each of 10^7 turns another. */
+static enum status add_buckets(struct lowering *l)
+{
+	struct interned **old = l->types;
+	const size_t count = l->type_buckets;
+	struct interned **types = arena_array(l->arena, count ? 2 * count : FIRST_BUCKETS, sizeof *types);
+	if (!types)
+		return lowering_memory(l);
+	l->types = types;
+	l->type_buckets = count ? 2 * count : FIRST_BUCKETS;
+	for (size_t i = 0; i < count; i++)
+		for (struct interned *type = old[i], *next; type; type = next) {
+			struct interned **bucket = bucket_of(l, &type->type);
+			next = type->next;
+			type->next = *bucket;
+			*bucket = type;
+		}
+	return STATUS_OK;
+}
+
 const struct type *lowering_intern(struct lowering *l, const struct type *type)
 {
-	unsigned hash = (unsigned)type->dtype * 31u + (unsigned)type->shape.ndim;
-	for (int i = 0; i < type->shape.ndim; i++)
-		hash = hash * 131u + (unsigned)type->shape.dim[i];
-	struct interned **bucket = &l->types[hash % INTERN_BUCKETS];
+	if (l->type_count == l->type_buckets && add_buckets(l))
+		return NULL;
+	struct interned **bucket = bucket_of(l, type);
 	for (struct interned *i = *bucket; i; i = i->next)
 		if (type_equal(&i->type, type))
 			return &i->type;
@@ -28,6 +59,7 @@ const struct type *lowering_intern(struct lowering *l, const struct type *type)
 	made->type = *type;
 	made->next = *bucket;
 	*bucket = made;
+	l->type_count++;
 	return &made->type;
 }
 

@@ -32,6 +32,7 @@ struct kept_loop {
 	uint32_t at; /* its instruction */
 	/* What there was before it. */
 	size_t instrs, values, regions;
+	int64_t turns;
 	bool sums, mixes, streamable, flat;
 	bool *used; /* streamed, then whole, by params */
 };
@@ -58,6 +59,7 @@ static enum status open_loop(struct lowering *l, const struct node *node, int64_
 	k->instrs = body->instr_count;
 	k->values = body->value_count;
 	k->regions = body->region_count;
+	k->turns = l->turns;
 	k->sums = l->out->sums;
 	k->mixes = l->mixes;
 	k->streamable = l->out->streamable;
@@ -111,6 +113,7 @@ static void drop_loop(struct lowering *l, const struct kept_loop *k)
 	l->body->instr_count = k->instrs;
 	l->body->value_count = k->values;
 	l->body->region_count = k->regions;
+	l->turns = k->turns;
 	l->out->sums = k->sums;
 	l->mixes = k->mixes;
 	l->out->streamable = k->streamable;
@@ -148,6 +151,25 @@ static enum status close_loop(struct lowering *l, const struct kept_loop *k)
 }
 
 /*
+ * The number of the attempt that begins, in *ATTEMPT, and in *WORTH whether it is to be made: a turn that is
+ * written out after an attempt meets the same loops with the same types, so that what failed in it fails again.
+ * Without this, loops within each other that change a type would take a time of three to the power of their depth.
+ */
+static enum status begin_attempt(struct lowering *l, size_t *attempt, bool *worth)
+{
+	*attempt = l->attempt++;
+	if (*attempt == l->attempt_count) {
+		bool *grown = arena_grow(l->arena, l->kept, l->attempt_count, &l->attempt_capacity, sizeof *grown);
+		if (!grown)
+			return lowering_memory(l);
+		l->kept = grown;
+		grown[l->attempt_count++] = true;
+	}
+	*worth = l->kept[*attempt];
+	return STATUS_OK;
+}
+
+/*
  * A loop kept as one in a body: true in *STABLE where the slots that it binds
  * have the same types after a turn as before; else everything is as it was.
  */
@@ -158,9 +180,14 @@ static enum status try_loop(struct lowering *l, const struct node *node, int64_t
 		return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span,
 		               "loops within each other, defs included, are more than %d", MAX_LOOPS);
 	struct kept_loop k = {0};
-	bool bound = false;
-	enum status status = find_carried(l, node, &k, &bound);
+	bool bound = false, worth = false;
+	size_t attempt;
+	enum status status = begin_attempt(l, &attempt, &worth);
 	*stable = false;
+	if (status || !worth)
+		return status;
+	l->kept[attempt] = false;
+	status = find_carried(l, node, &k, &bound);
 	if (status || !bound)
 		return status;
 	status = open_loop(l, node, turns, &k);
@@ -172,27 +199,31 @@ static enum status try_loop(struct lowering *l, const struct node *node, int64_t
 	l->level--;
 	if (status)
 		return status;
-	*stable = is_stable(l, &k);
+	*stable = l->kept[attempt] = is_stable(l, &k);
 	if (*stable)
 		return close_loop(l, &k);
 	drop_loop(l, &k);
+	l->attempt = attempt + 1;
 	return STATUS_OK;
 }
 
 enum status lowering_too_long(struct lowering *l, struct span span)
 {
 	diag_at(l->diags, STATUS_LIMIT, l->chain->source, span, "the chain has more than 10^7 steps when it is unrolled");
-	diag_hint(l->diags, "a forward run (ckptc run) of a loop has no such limit");
+	diag_hint(l->diags, l->what == LOWER_RUN ? "turns of a loop that change the type of a value are written out"
+	                                         : "a forward run (ckptc run) of a loop has no such limit");
 	return STATUS_LIMIT;
 }
 
 enum status lower_loop(struct lowering *l, const struct node *node)
 {
 	int64_t turns = node->count, turn = 0;
-	struct param_ref *refs = arena_array(l->arena, node->loop_count + 1, sizeof *refs);
-	enum status status = refs ? STATUS_OK : lowering_memory(l);
-	if (status == STATUS_OK && node->kind == NODE_FOR)
-		status = lowering_begin_for(l, node, refs, &turns);
+	struct param_ref *refs = NULL;
+	enum status status = STATUS_OK;
+	if (node->kind == NODE_FOR) {
+		refs = arena_array(l->arena, node->loop_count + 1, sizeof *refs);
+		status = refs ? lowering_begin_for(l, node, refs, &turns) : lowering_memory(l);
+	}
 	bool keep = l->what == LOWER_RUN;
 	if (!node->body)
 		return status;

@@ -70,7 +70,7 @@ struct draft_item {
 	bool repeats; /* a loop whose counter nobody reads */
 };
 
-enum { INTERN_BUCKETS = 256, PARAM_BUCKETS = 1024 };
+enum { PARAM_BUCKETS = 1024 };
 
 /*
  * What a variable of a `for` is in a turn: element TURN of REF, as FRAME knows it, or what the
@@ -92,9 +92,10 @@ struct lowering {
 	int64_t rows, whole_rows;
 	const bool *cut; /* params that are cut with the tile (rows > 0) */
 	bool *used_streamed, *used_whole;
-	bool mixes;    /* rows meet in more than one SUM or FOLD, so that a forward run has no tiles either */
-	uint32_t fold; /* that one's instruction; NO_VALUE before it */
-	struct interned *types[INTERN_BUCKETS];
+	bool mixes;              /* rows meet in more than one SUM or FOLD, so that a forward run has no tiles either */
+	uint32_t fold;           /* that one's instruction; NO_VALUE before it */
+	struct interned **types; /* TYPE_BUCKETS lists, by hash */
+	size_t type_buckets, type_count;
 	struct slot *slots;
 	size_t slot_count;
 	/* The body that is being built. */
@@ -121,6 +122,12 @@ struct lowering {
 	const struct node **preludes;
 	size_t prelude_count, preludes_bound, prelude_capacity;
 	int64_t turns; /* of loops within bodies that have been unrolled */
+	/*
+	 * By attempt to keep a loop, in the order that they begin in: whether it is kept. What an attempt
+	 * that fails has found of the loops within it is read again when the turn is written out.
+	 */
+	bool *kept;
+	size_t attempt, attempt_count, attempt_capacity;
 };
 
 static inline enum status lowering_memory(struct lowering *l) { return diag_memory(l->diags); }
