@@ -4,6 +4,7 @@
  */
 #include "chain/lowering.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Counts INDEX from the beginning of EXTENT where it is negative; false, and as it was, where it is beyond. */
@@ -226,6 +227,8 @@ enum status lowering_begin_for(struct lowering *l, const struct node *node, stru
 		else
 			l->used_whole[refs[i].param] = true;
 	}
+	if (node->part < 1)
+		*turns = (int64_t)ceil((double)*turns * node->part);
 	return STATUS_OK;
 }
 

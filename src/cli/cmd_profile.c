@@ -194,6 +194,8 @@ static enum status cut_chain(struct profiler *p, double part, struct cut *cut)
 		cut->counts[i] = node->count;
 		if (node->kind == NODE_REPEAT && nodes <= 4)
 			node->count = (int64_t)ceil((double)node->count * part);
+		if (node->kind == NODE_FOR && nodes <= 4)
+			node->part = part;
 		cut->link = &node->next;
 	}
 	cut->rest = *cut->link;
@@ -205,8 +207,10 @@ static void restore_chain(struct profiler *p, const struct cut *cut)
 {
 	size_t i = 0;
 	*cut->link = cut->rest;
-	for (struct node *n = p->session->chain.first; n && n != cut->rest; n = n->next)
+	for (struct node *n = p->session->chain.first; n && n != cut->rest; n = n->next) {
 		n->count = cut->counts[i++];
+		n->part = 1;
+	}
 }
 
 /* The slope of log y against log x, of those that have one; NAN where fewer than two depths do. */
