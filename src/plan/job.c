@@ -234,7 +234,8 @@ enum status job_set_costs(struct job *job, const struct job_options *options, st
 	int64_t lane, all;
 	job_fixed_bytes(job, options, &lane, &all);
 	const int64_t fixed = saturated_add(lane, all / job->lanes);
-	enum status status = units_costs(&job->tile.units, fixed, &job->costs, job->arena, diags);
+	const bool in_order = job->policy->kind == POLICY_budget; /* which alone walks them */
+	enum status status = units_costs(&job->tile.units, in_order, fixed, &job->costs, job->arena, diags);
 	double bytes = (double)fixed;
 	for (size_t i = 0; i < job->costs.run_count && !status; i++)
 		bytes += (double)job->costs.runs[i].count * step_bytes(&job->costs.runs[i].cost);

@@ -44,9 +44,12 @@ size_t units_ports(const struct units *units);
  * where the arrays are not worth it. *BYTES: what each but the first needs.
  */
 int units_team(const struct units *units, int threads, int64_t *bytes);
-/* The chain as policies see it. FIXED: bytes held throughout. Runs in ARENA. */
-enum status units_costs(const struct units *units, int64_t fixed, struct step_costs *costs, struct arena *arena,
-                        struct diags *diags);
+/*
+ * The chain as policies see it. FIXED: bytes held throughout. Runs in ARENA: one after another where they are
+ * wanted IN_ORDER, by budgets and the verifier; else, where only sums are taken of them, one for each distinct step.
+ */
+enum status units_costs(const struct units *units, bool in_order, int64_t fixed, struct step_costs *costs,
+                        struct arena *arena, struct diags *diags);
 
 enum call_kind { CALL_FORWARD, CALL_RECORD, CALL_BACKWARD };
 

@@ -191,6 +191,31 @@ static void add_runs(const struct units *units, const struct item *items, size_t
 	}
 }
 
+/* Adds to COUNTS, by step id, how often ITEMS run it, TURNS times. */
+static void count_steps(const struct item *items, size_t count, int64_t turns, int64_t *counts)
+{
+	for (size_t i = 0; i < count; i++)
+		if (items[i].step)
+			counts[items[i].step->id] += turns;
+		else
+			count_steps(items[i].items, items[i].count, turns * items[i].turns, counts);
+}
+
+/* A run for each distinct step, whatever their order: as many as are in memory anyway, however long a loop is. */
+static void add_sums(const struct units *units, struct run_list *list, struct arena *arena)
+{
+	const struct lowered *lowered = units->lowered;
+	int64_t *counts = arena_array(arena, lowered->distinct_count + 1, sizeof *counts);
+	list->runs = arena_array(arena, lowered->distinct_count + 1, sizeof *list->runs);
+	list->failed = !counts || !list->runs;
+	if (list->failed)
+		return;
+	memset(counts, 0, lowered->distinct_count * sizeof *counts);
+	count_steps(lowered->items, lowered->item_count, 1, counts);
+	for (size_t i = 0; i < lowered->distinct_count; i++)
+		list->runs[list->count++] = (struct step_run){cost_of(&units->units[i]), counts[i]};
+}
+
 size_t units_ports(const struct units *units)
 {
 	size_t most = 0;
@@ -223,11 +248,14 @@ int units_team(const struct units *units, int threads, int64_t *bytes)
 	return team_members(threads, widest, *bytes);
 }
 
-enum status units_costs(const struct units *units, int64_t fixed, struct step_costs *costs, struct arena *arena,
-                        struct diags *diags)
+enum status units_costs(const struct units *units, bool in_order, int64_t fixed, struct step_costs *costs,
+                        struct arena *arena, struct diags *diags)
 {
 	struct run_list list = {0};
-	add_runs(units, units->lowered->items, units->lowered->item_count, &list, arena);
+	if (in_order)
+		add_runs(units, units->lowered->items, units->lowered->item_count, &list, arena);
+	else
+		add_sums(units, &list, arena);
 	if (list.failed)
 		return diag_memory(diags);
 	*costs = (struct step_costs){

@@ -71,7 +71,7 @@ static void make(const char *text)
 	ck_assert_int_eq(chain_resolve(&chain, &syntax, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(lower(&lowered, &chain, &input, LOWER_STEPS, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(units_make(&units, &lowered, &policy_save_all, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(units_costs(&units, 0, &costs, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(units_costs(&units, true, 0, &costs, &arena, &diags), STATUS_OK);
 }
 
 START_TEST(counted_as_run)
