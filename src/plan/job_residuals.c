@@ -260,25 +260,27 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 
 enum status job_residuals(const struct job *job, struct held_list *list, struct diags *diags)
 {
-	/* Of whole arrays: one tile. */
+	/* Of whole arrays: one tile, the job's own unless it has several. */
 	struct lowered lowered;
-	struct units units;
+	struct units made;
+	const struct units *units = job->tiled ? &made : &job->tile.units;
 	struct held_list held = {0};
 	struct counters counters;
 	bool *used = arena_array(job->arena, job->chain->param_count + 1, sizeof *used);
 	if (!used)
 		return diag_memory(diags);
-	bool by_value = policy_by_value(job->policy);
-	enum status status =
-		lower(&lowered, job->chain, &job->input, by_value ? LOWER_UNROLLED : LOWER_STEPS, job->arena, diags);
-	if (status == STATUS_OK)
-		status = units_make(&units, &lowered, job->policy, job->arena, diags);
+	const enum lower_what what = policy_by_value(job->policy) ? LOWER_UNROLLED : LOWER_STEPS;
+	enum status status = STATUS_OK;
+	if (job->tiled)
+		status = lower(&lowered, job->chain, &job->input, what, job->arena, diags);
+	if (job->tiled && status == STATUS_OK)
+		status = units_make(&made, &lowered, job->policy, job->arena, diags);
 	if (status)
 		return status;
 	struct machine_options options = {
 		.store = job->store, .held = &held, .arena = job->arena, .allocator = job->allocator};
-	status = machine_run(&units, job->schedule, &options, &counters, diags);
+	status = machine_run(units, job->schedule, &options, &counters, diags);
 	if (status == STATUS_OK)
-		status = mark_params(job, &units, used, diags);
+		status = mark_params(job, units, used, diags);
 	return status ? status : merge_report(job, &held, used, list, diags);
 }
