@@ -149,7 +149,7 @@ static enum status write_gradient(struct session *s, const struct grad_result *r
 		return diag_memory(&s->diags);
 	memcpy(copy, g->data, g->size);
 	struct output *output;
-	struct loader loader = {.cast = true, .allocator = s->allocator, .arena = &s->arena};
+	struct loader loader = {.cast = s->given[OPTION_CAST], .allocator = s->allocator, .arena = &s->arena};
 	if (s->given[OPTION_ACCUMULATE])
 		status = add_file(s, &loader, path, NULL, &type, copy);
 	loader_close(&loader);
@@ -168,7 +168,7 @@ static enum status write_archive(struct session *s, const struct grad_result *re
 	const bool add = s->given[OPTION_ACCUMULATE];
 	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
 	enum status status = arrays ? STATUS_OK : diag_memory(&s->diags);
-	struct loader loader = {.cast = true, .allocator = s->allocator, .arena = &s->arena};
+	struct loader loader = {.cast = s->given[OPTION_CAST], .allocator = s->allocator, .arena = &s->arena};
 	size_t count = 0;
 	for (size_t i = 0; i < result->param_count && !status; i++) {
 		const struct param *param = &s->chain.params[i];
@@ -353,6 +353,7 @@ static enum status run(struct session *s, struct beside *beside, struct grad_res
 	                               .dtype = s->dtype,
 	                               .cotangent = s->values[OPTION_COTANGENT],
 	                               .special = s->given[OPTION_SPECIAL],
+	                               .cast = s->given[OPTION_CAST],
 	                               .gradient = &s->writer,
 	                               .value = beside->value.open ? &beside->value.writer : NULL,
 	                               .spill = s->values[OPTION_SPILL],

@@ -169,8 +169,8 @@ enum status ends_open(struct run *run, struct diags *diags)
 	if (!array)
 		return STATUS_OK;
 	if (!array->data) /* it may be a FIFO, which gives it once */
-		status = array_load(array, path, NULL, run->options->special, true, run->options->job.allocator, &run->scratch,
-		                    diags);
+		status = array_load(array, path, NULL, run->options->special, run->options->cast, run->options->job.allocator,
+		                    &run->scratch, diags);
 	if (status || shape_equal(&array->type.shape, &want->shape))
 		return status;
 	return diag_file(diags, STATUS_DATA, path, -1, "the cotangent is %s and the chain's output is %s",

@@ -16,6 +16,7 @@ struct grad_options {
 	enum dtype dtype;        /* --dtype, or DTYPE_COUNT */
 	const char *cotangent;   /* file, or NULL: ones */
 	bool special;            /* --allow-special-files */
+	bool cast;               /* --cast, of the cotangent */
 	struct writer *gradient; /* the input's gradient; NULL: not wanted */
 	struct writer *value;    /* the output; NULL: not wanted */
 	const char *spill;       /* --spill DIR */

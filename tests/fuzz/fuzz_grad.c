@@ -347,6 +347,7 @@ static void differentiate(const struct trial *t, struct outcome *out)
 		                                     .dtype = chosen_dtype(t),
 		                                     .cotangent = t->cotangent,
 		                                     .special = true,
+		                                     .cast = true,
 		                                     .gradient = &gradient,
 		                                     .value = option(t, FLAGS, 64) & WITH_VALUE ? &second : NULL,
 		                                     .spill = spill};
