@@ -216,7 +216,17 @@ static void put_spaces(const struct renderer *r, size_t count)
 		put(r, " ");
 }
 
-static bool inside_character(char byte) { return ((unsigned char)byte & 0xc0) == 0x80; }
+/* Whether the byte at AT of TEXT goes on a character that begins before it: one of none may stand where text is cut. */
+static bool inside_character(const char *text, size_t length, size_t at)
+{
+	enum { LONGEST = 4 };
+	for (size_t back = 1; back < LONGEST && back <= at; back++) {
+		uint32_t character;
+		if (utf8_length(text + at - back, length - at + back, &character) > back)
+			return true;
+	}
+	return false;
+}
 
 static void render_line(const struct renderer *r, const struct diag *diag, bool color)
 {
@@ -229,10 +239,11 @@ static void render_line(const struct renderer *r, const struct diag *diag, bool 
 	/* A long line is shown around the caret. */
 	if (begin > indent + LINE_WIDTH / 2 && length > indent + LINE_WIDTH)
 		indent = begin - LINE_WIDTH / 2;
-	while (indent < begin && inside_character(line[indent]))
+	while (indent < begin && inside_character(line, length, indent))
 		indent++;
+	const size_t whole = length;
 	if (length > indent + LINE_WIDTH)
-		for (length = indent + LINE_WIDTH; length > indent && inside_character(line[length]);)
+		for (length = indent + LINE_WIDTH; length > indent && inside_character(line, whole, length);)
 			length--;
 	if (begin > length)
 		begin = length;

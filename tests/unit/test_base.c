@@ -446,6 +446,30 @@ START_TEST(long_lines_are_shown_around_the_caret)
 }
 END_TEST
 
+/* Bytes that go on a character, but of none, are shown as all others: where a line begins, and where it is cut. */
+START_TEST(stray_bytes_are_shown)
+{
+	enum { LENGTH = 300 };
+	static char text[LENGTH + 1];
+	struct source source = source_of("\x93NUMPY");
+	diag_at(&diags, STATUS_DATA, &source, (struct span){1, 2, 1, 2}, "m");
+	ck_assert_str_eq(render(false), "ckptc: chain.ck:1:2: error: m\n"
+	                                "    1 | \\x93NUMPY\n"
+	                                "      |     ^\n");
+	memset(text, '\x80', LENGTH);
+	for (uint32_t at = 0; at < LENGTH; at += LENGTH - 1) {
+		restart();
+		source = source_of(text);
+		diag_at(&diags, STATUS_DATA, &source, (struct span){at, at + 1, 1, at + 1}, "m");
+		size_t shown = 0;
+		for (const char *p = strstr(render(false), " | ") + 3; !strncmp(p, "\\x80", 4); p += 4)
+			shown++;
+		ck_assert_uint_eq(shown, at ? 51 : 100);
+		ck_assert_ptr_nonnull(strstr(rendered, "^~~~\n"));
+	}
+}
+END_TEST
+
 START_TEST(short_memory_is_still_said)
 {
 	ck_assert_int_eq(diag_memory(&diags), STATUS_LIMIT);
@@ -764,6 +788,7 @@ int main(void)
 	tcase_add_loop_test(tcase, escaping, 0, sizeof escapes / sizeof *escapes);
 	tcase_add_test(tcase, carets_stand_under_escaped_text);
 	tcase_add_test(tcase, long_lines_are_shown_around_the_caret);
+	tcase_add_test(tcase, stray_bytes_are_shown);
 	tcase_add_test(tcase, short_memory_is_still_said);
 	tcase_add_test(tcase, suggestions);
 	tcase_add_test(tcase, suggested_forms);
