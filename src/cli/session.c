@@ -322,9 +322,8 @@ enum status session_bind_types(struct session *s, struct type *type)
 
 bool session_error_is_data(const struct session *s)
 {
-	return (s->format == REPORT_JSON || s->format == REPORT_CSV) &&
-	       ((s->given[OPTION_STATS] && !s->values[OPTION_STATS]) ||
-	        (s->given[OPTION_RESIDUALS] && !s->values[OPTION_RESIDUALS]));
+	return s->format != REPORT_TABLE && ((s->given[OPTION_STATS] && !s->values[OPTION_STATS]) ||
+	                                     (s->given[OPTION_RESIDUALS] && !s->values[OPTION_RESIDUALS]));
 }
 
 void session_warn_unassumed(struct session *s)
