@@ -91,14 +91,12 @@ static bool is_there(const char *path)
 	return strcmp(path, "-") != 0 && (stat(path, &st) == 0 || errno != ENOENT);
 }
 
-/* --accumulate: adds what FILE holds to DATA. A file that is not there adds nothing. */
+/* --accumulate: adds what FILE, which is there, holds to DATA. */
 static enum status add_file(struct session *s, struct loader *loader, const char *path, const char *key,
                             const struct type *type, void *data)
 {
 	struct array array;
 	char a[TYPE_TEXT], b[TYPE_TEXT];
-	if (!is_there(path))
-		return STATUS_OK;
 	enum status status = loader_load(loader, &array, path, key, &s->diags);
 	if (status)
 		return status;
@@ -150,7 +148,7 @@ static enum status write_gradient(struct session *s, const struct grad_result *r
 	memcpy(copy, g->data, g->size);
 	struct output *output;
 	struct loader loader = {.cast = s->given[OPTION_CAST], .allocator = s->allocator, .arena = &s->arena};
-	if (s->given[OPTION_ACCUMULATE])
+	if (s->given[OPTION_ACCUMULATE] && is_there(path))
 		status = add_file(s, &loader, path, NULL, &type, copy);
 	loader_close(&loader);
 	if (!status)
@@ -161,27 +159,39 @@ static enum status write_gradient(struct session *s, const struct grad_result *r
 	return status;
 }
 
+/* Adds the arrays of an npz to the gradients of their names, which ARRAYS are. One that it has not adds nothing. */
+static enum status add_archive(struct session *s, const struct grad_result *result, const char *path,
+                               const struct named_array *arrays, size_t count)
+{
+	struct loader loader = {.cast = s->given[OPTION_CAST], .allocator = s->allocator, .arena = &s->arena};
+	bool *found = arena_array(&s->arena, count + 1, sizeof *found);
+	enum status status =
+		found ? npz_find_members(path, arrays, count, found, &s->arena, &s->diags) : diag_memory(&s->diags);
+	for (size_t i = 0, k = 0; k < count && !status; i++) {
+		if (!s->chain.params[i].differentiated)
+			continue;
+		if (found[k])
+			status = add_file(s, &loader, path, arrays[k].name, &arrays[k].type, result->params[i].data);
+		k++;
+	}
+	loader_close(&loader);
+	return status;
+}
+
 /* --grads FILE.npz */
 static enum status write_archive(struct session *s, const struct grad_result *result, const char *path,
                                  struct gradient_files *files)
 {
-	const bool add = s->given[OPTION_ACCUMULATE];
 	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
 	enum status status = arrays ? STATUS_OK : diag_memory(&s->diags);
-	struct loader loader = {.cast = s->given[OPTION_CAST], .allocator = s->allocator, .arena = &s->arena};
 	size_t count = 0;
 	for (size_t i = 0; i < result->param_count && !status; i++) {
-		const struct param *param = &s->chain.params[i];
-		if (!param->differentiated)
-			continue;
-		const struct type type = written_type(&result->params[i]);
-		if (add)
-			status = add_file(s, &loader, path, param->name, &type, result->params[i].data);
-		arrays[count++] = (struct named_array){param->name, type, result->params[i].data};
+		const struct param_gradient *g = &result->params[i];
+		if (s->chain.params[i].differentiated)
+			arrays[count++] = (struct named_array){s->chain.params[i].name, written_type(g), g->data};
 	}
-	loader_close(&loader);
-	if (!status && add && is_there(path))
-		status = npz_check_members(path, arrays, count, &s->arena, &s->diags);
+	if (!status && s->given[OPTION_ACCUMULATE] && is_there(path))
+		status = add_archive(s, result, path, arrays, count);
 	struct output *output;
 	if (!status)
 		status = open_gradient(s, files, path, &output);

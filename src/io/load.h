@@ -38,8 +38,11 @@ enum status array_load(struct array *array, const char *path, const char *key, b
                        const struct allocator *allocator, struct arena *arena, struct diags *diags);
 void array_free(struct array *array, const struct allocator *allocator);
 
-/* STATUS_DATA where the npz at PATH has a member that is none of ARRAYS, which saving these there would lose. */
-enum status npz_check_members(const char *path, const struct named_array *arrays, size_t count, struct arena *arena,
-                              struct diags *diags);
+/*
+ * FOUND, zeros before, by index: whether the npz at PATH has a member of that name. STATUS_DATA where it has one
+ * that is none of ARRAYS, which saving these there would lose.
+ */
+enum status npz_find_members(const char *path, const struct named_array *arrays, size_t count, bool *found,
+                             struct arena *arena, struct diags *diags);
 
 #endif

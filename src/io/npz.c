@@ -69,8 +69,8 @@ enum status npz_open(struct npz *npz, const struct input *input, struct diags *d
 	return status;
 }
 
-enum status npz_check_members(const char *path, const struct named_array *arrays, size_t count, struct arena *arena,
-                              struct diags *diags)
+enum status npz_find_members(const char *path, const struct named_array *arrays, size_t count, bool *found,
+                             struct arena *arena, struct diags *diags)
 {
 	struct input input;
 	struct npz from;
@@ -90,7 +90,9 @@ enum status npz_check_members(const char *path, const struct named_array *arrays
 		while (k < count &&
 		       (strlen(arrays[k].name) != length || strncmp(arrays[k].name, name ? name : "", length) != 0))
 			k++;
-		if (k == count)
+		if (k < count)
+			found[k] = true;
+		else
 			status = diag_file(diags, STATUS_DATA, path, -1, "holds '%.*s', which would be lost", (int)length,
 			                   name ? name : "?");
 	}
