@@ -6,9 +6,11 @@
  */
 #include "exec/params.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/checked.h"
 #include "exec/init.h"
@@ -24,7 +26,7 @@ struct binder {
 	struct diags *diags;
 };
 
-/* Where a param's values come from, before its declaration is looked at. */
+/* Where a param's values come from. */
 struct param_source {
 	struct array array; /* type as in the file; data NULL where only types are wanted, or the type is declared */
 	const struct init *init;
@@ -68,15 +70,28 @@ static const char *find_binding(const struct binder *b, const char *name)
 
 /* Sources. */
 
-static enum status source_file(struct binder *b, const char *path, const char *key, struct param_source *source)
+/* Whether there is nothing at PATH, which is not standard input. What is there and cannot be read is an error. */
+static bool is_absent(const char *path)
+{
+	struct stat st;
+	return strcmp(path, "-") != 0 && stat(path, &st) != 0 && errno == ENOENT;
+}
+
+/* Where types alone are wanted and the declaration says PARAM's, its file may be yet to be made. */
+static enum status source_file(struct binder *b, const struct param *param, const char *path, const char *key,
+                               struct param_source *source)
 {
 	source->text = path;
+	source->none = !b->options.data && param->declared.given && is_absent(path);
+	if (source->none)
+		return STATUS_OK;
 	const enum status status = loader_load(&b->loader, &source->array, path, key, b->diags);
 	source->weak = status == STATUS_OK && source->array.type.shape.ndim == 0;
 	return status;
 }
 
-static enum status source_init(struct binder *b, const struct init *init, struct param_source *source)
+static enum status source_init(struct binder *b, const struct param *param, const struct init *init,
+                               struct param_source *source)
 {
 	source->init = init;
 	source->array.type.dtype = DTYPE_F64;
@@ -87,7 +102,7 @@ static enum status source_init(struct binder *b, const struct init *init, struct
 	case INIT_LOAD: {
 		bool plain = init->path[0] == '/' || !strcmp(b->options.directory, ".");
 		const char *path = plain ? init->path : arena_printf(b->arena, "%s/%s", b->options.directory, init->path);
-		return path ? source_file(b, path, init->key, source) : diag_memory(b->diags);
+		return path ? source_file(b, param, path, init->key, source) : diag_memory(b->diags);
 	}
 	case INIT_NUMBER:
 	case INIT_LIST:
@@ -106,16 +121,16 @@ static enum status find_source(struct binder *b, const struct param *param, stru
 {
 	const char *value = find_binding(b, param->name);
 	if (!value)
-		return source_init(b, &param->init, source);
+		return source_init(b, param, &param->init, source);
 	double *number = arena_alloc(b->arena, sizeof *number);
 	if (!number)
 		return diag_memory(b->diags);
 	size_t length = strlen(value);
 	if (length && number_parse(value, length, number) == length) {
 		source->number = (struct init){.kind = INIT_NUMBER, .values = number, .count = 1};
-		return source_init(b, &source->number, source);
+		return source_init(b, param, &source->number, source);
 	}
-	return source_file(b, value, NULL, source);
+	return source_file(b, param, value, NULL, source);
 }
 
 /* Types. */
@@ -193,7 +208,7 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 	if (!type_addressable(&param->type))
 		return diag_at(b->diags, STATUS_LIMIT, b->chain->source, param->span, "%s '%s' is too large to address",
 		               word_of(param), param->name);
-	if (shapeless && source->init->kind == INIT_EYE && param->type.shape.ndim != 2)
+	if (source->literal && source->init->kind == INIT_EYE && param->type.shape.ndim != 2)
 		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
 		               "'eye' makes a matrix, and '%s' has %d dimensions", param->name, param->type.shape.ndim);
 	param->typed = true;

@@ -34,7 +34,8 @@ struct params {
  * and sets typed, weak and type in CHAIN's params; loads the data too where
  * OPTIONS want it. STATUS_CHAIN for a param without value or of another type than
  * declared (both are named), STATUS_USAGE for a binding of an unknown name (with a
- * suggestion), STATUS_DATA, STATUS_IO.
+ * suggestion), STATUS_DATA, STATUS_IO. Where OPTIONS want types alone, the file of a
+ * param that is declared may be yet to be made.
  *
  * A number, a list without a declared type and a 0-d array without one are weak.
  */

@@ -310,6 +310,26 @@ START_TEST(missing_and_special_files)
 }
 END_TEST
 
+/* Of types alone a file that is not there is no part, where the declaration says one. */
+START_TEST(files_yet_to_be_made)
+{
+	static const char text[] = "param a: f32[2,3] = load(\"nowhere.npz\", \"a\"); const b: i64[2]";
+	const struct param_binding binding = {"b", "/nowhere/b.npy"};
+	ck_assert_int_eq(bind_with(text, &binding, 1, false, DTYPE_F32), STATUS_OK);
+	expect_type(0, "f32[2,3]");
+	expect_type(1, "f64[2]");
+	ck_assert(!chain.params[0].weak);
+	ck_assert_ptr_null(params.bound[0].data);
+	ck_assert_int_eq(params.bytes, 24 + 16);
+	params_free(&params);
+	ck_assert_int_eq(bind_with(text, &binding, 1, true, DTYPE_F32), STATUS_IO);
+	params_free(&params);
+	ck_assert_int_eq(bind_with("param a = load(\"nowhere.npy\")", NULL, 0, false, DTYPE_F32), STATUS_IO);
+	params_free(&params);
+	ck_assert_int_eq(bind_with("param a: f32[] = load(\"/dev/zero\")", NULL, 0, false, DTYPE_F32), STATUS_IO);
+}
+END_TEST
+
 START_TEST(short_memory)
 {
 	const struct type f64x3 = {DTYPE_F64, {1, {3}}};
@@ -356,6 +376,7 @@ int main(void)
 	tcase_add_test(tcase, unknown_binding);
 	tcase_add_loop_test(tcase, wrong_types, 0, sizeof wrong / sizeof *wrong);
 	tcase_add_test(tcase, missing_and_special_files);
+	tcase_add_test(tcase, files_yet_to_be_made);
 	tcase_add_test(tcase, short_memory);
 	suite_add_tcase(suite, tcase);
 	SRunner *runner = srunner_create(suite);
