@@ -18,8 +18,9 @@
 #include "cli/trial.h"
 #include "exec/grad.h"
 #include "exec/run.h"
+#include "exec/slope.h"
 
-enum { SAMPLES = 48, SMALLER_STEPS = 6, QUADRATIC_STEPS = 5000 };
+enum { SAMPLES = 48, QUADRATIC_STEPS = 5000 };
 static const double MOST_ERROR = 2e-5;
 
 struct checker {
@@ -202,60 +203,20 @@ static enum status find_blind(struct checker *c, const struct job *job)
 	return STATUS_OK;
 }
 
-/* (F(x + h) - F(x - h)) / 2h of the objective F, x being ARRAY's element I; *VALUE is F(x + h). */
-static enum status difference(struct checker *c, double *array, int64_t i, double h, double *slope, double *value)
+/* The objective as a function of one element. */
+struct element {
+	struct checker *checker;
+	double *at;
+};
+
+static enum status objective_at(void *context, double x, double *value)
 {
-	const double old = array[i];
-	volatile double high = old + h, low = old - h;
-	double down = 0;
-	array[i] = high;
-	enum status status = objective(c, c->input, value);
-	array[i] = low;
-	if (!status)
-		status = objective(c, c->input, &down);
-	array[i] = old;
-	*slope = (*value - down) / (high - low);
+	const struct element *element = context;
+	const double old = *element->at;
+	*element->at = x;
+	const enum status status = objective(element->checker, element->checker->input, value);
+	*element->at = old;
 	return status;
-}
-
-/* How far the derivative WANT of a function, whose value there is VALUE, is from SLOPE, relative to the largest of them. */
-static double error_of(double want, double slope, double value)
-{
-	const double scale = fmax(fmax(fabs(want), fabs(slope)), 1e-3 * fmax(1, fabs(value)));
-	return fabs(want - slope) / (scale > 0 ? scale : 1);
-}
-
-/*
- * The derivative by ARRAY's element I from differences, and its *ERROR against SLOPE.
- * Where they disagree over the first step, the function may turn or have a kink within
- * it: of ever smaller ones that is taken which differs least from the one before it,
- * whatever SLOPE is. (A difference is off by h^2 F'''/6 and by F's rounding over h.)
- */
-static enum status estimate(struct checker *c, double *array, int64_t i, double slope, double *want, double *error)
-{
-	double h = 6e-6 * fmax(1, fabs(array[i])), value, least = INFINITY;
-	enum status status = difference(c, array, i, h, want, &value);
-	if (status)
-		return status;
-	*error = error_of(*want, slope, value);
-	if (!(*error > MOST_ERROR))
-		return STATUS_OK;
-	double before = *want;
-	for (int tried = 0; tried < SMALLER_STEPS; tried++) {
-		double next;
-		h /= 8;
-		status = difference(c, array, i, h, &next, &value);
-		if (status)
-			return status;
-		const double change = fabs(next - before);
-		before = next;
-		if (change < least) {
-			least = change;
-			*want = next;
-			*error = error_of(next, slope, value);
-		}
-	}
-	return STATUS_OK;
 }
 
 /* Which element is looked at as number K: all where they are few, else spread over it, whatever its axes. */
@@ -264,31 +225,55 @@ static int64_t sample(int64_t k, int64_t count)
 	return count > SAMPLES ? (int64_t)((double)count * trial_fraction(k)) : k;
 }
 
+/* The element whose gradient is worst of those looked at. */
+struct worst {
+	int64_t at; /* -1: none is off */
+	double have;
+	struct slope slope;
+};
+
+/* What differences say of an array, WORST among it; KINKS of its elements lie on one. */
+static void describe(const struct worst *worst, int kinks, const char *blind, char *detail, size_t size)
+{
+	const struct slope *slope = &worst->slope;
+	const char *end = worst->at < 0 ? "" : "; ";
+	int n = blind ? snprintf(detail, size, "%s%s", blind, end) : 0;
+	if (kinks)
+		n += snprintf(detail + n, size - (size_t)n,
+		              "%d element%s on a kink, where any slope between both sides' is one%s", kinks,
+		              kinks == 1 ? "" : "s", end);
+	if (worst->at < 0)
+		return;
+	n += snprintf(detail + n, size - (size_t)n, "worst at element %lld: %.9g, ", (long long)worst->at, worst->have);
+	if (slope->kink)
+		n += snprintf(detail + n, size - (size_t)n, "slopes %.9g and %.9g", slope->left, slope->right);
+	else /* without the sign of what is no number, which would say nothing */
+		n += snprintf(detail + n, size - (size_t)n, "difference %.9g", isnan(slope->want) ? (double)NAN : slope->want);
+	snprintf(detail + n, size - (size_t)n, " (error %.2g)", slope->error);
+}
+
 /* Differences on elements of ARRAY, which is the input or a param's data. */
 static enum status check_array(struct checker *c, const char *name, double *array, int64_t count, const double *slope)
 {
-	double worst = 0, worst_have = 0, worst_want = 0;
-	int64_t at = -1;
+	struct worst worst = {.at = -1};
+	int kinks = 0;
 	for (int64_t k = 0; k < count && k < SAMPLES; k++) {
 		const int64_t i = sample(k, count);
-		double want, error;
-		enum status status = estimate(c, array, i, slope[i], &want, &error);
+		struct element element = {c, &array[i]};
+		const struct slope_function function = {objective_at, &element};
+		struct slope found;
+		enum status status = slope_judge(&function, array[i], slope[i], MOST_ERROR, &found);
 		if (status)
 			return status;
+		kinks += found.kink;
 		/* The first of those that are as bad is named; what is no number is the worst there is. */
-		if (!isnan(worst) && !(error <= worst * (1 + 1e-6))) {
-			worst = error;
-			at = i;
-			worst_have = slope[i];
-			worst_want = isnan(want) ? (double)NAN : want; /* whose sign would say nothing */
-		}
+		if (!isnan(worst.slope.error) && !(found.error <= worst.slope.error * (1 + 1e-6)))
+			worst = (struct worst){i, slope[i], found};
 	}
-	char what[128], detail[300] = "";
-	const bool good = worst <= MOST_ERROR, skips = !good && c->blind;
+	char what[128], detail[400] = "";
+	const bool good = worst.slope.error <= MOST_ERROR, skips = !good && c->blind;
 	snprintf(what, sizeof what, "gradient of %s against differences", name);
-	if (at >= 0)
-		snprintf(detail, sizeof detail, "%s%sworst at element %lld: %.9g, difference %.9g (error %.2g)",
-		         skips ? c->blind : "", skips ? "; " : "", (long long)at, worst_have, worst_want, worst);
+	describe(&worst, kinks, skips ? c->blind : NULL, detail, sizeof detail);
 	say(c, good ? CHECK_OK : skips ? CHECK_SKIP : CHECK_FAIL, what, detail);
 	return STATUS_OK;
 }
