@@ -3,8 +3,7 @@
  * from a struct allocator, so that a test can count and fail each request. Others
  * allocate behind it, as they always do: jansson, libzip, BLAS, the dynamic linker,
  * threads, and of the C library qsort for a long list, strdup and setenv (ops/gemm.c),
- * fdopen (io/npz.c), realpath (exec/journal.c) and vasprintf (base/text.c, which cuts
- * the text where that fails).
+ * fdopen (io/npz.c) and vasprintf (base/text.c, which cuts the text where that fails).
  */
 #ifndef BASE_ALLOC_H
 #define BASE_ALLOC_H

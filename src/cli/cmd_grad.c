@@ -429,7 +429,7 @@ static enum status finish(struct session *s, struct beside *beside, struct grad_
 	if (!status)
 		status = commit(s, beside);
 	if (!status)
-		grad_done(result);
+		grad_done(result, &s->diags);
 	return status;
 }
 

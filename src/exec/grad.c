@@ -252,17 +252,17 @@ enum status grad_run(const struct chain *chain, struct params *params, struct re
 	return status;
 }
 
-void grad_done(struct grad_result *result)
+void grad_done(struct grad_result *result, struct diags *diags)
 {
 	if (result->has_journal)
-		journal_close(&result->journal, true);
+		journal_remove(&result->journal, diags);
 	result->has_journal = false;
 }
 
 void grad_free(struct grad_result *result, const struct allocator *allocator)
 {
 	if (result->has_journal)
-		journal_close(&result->journal, false);
+		journal_close(&result->journal);
 	if (result->has_job)
 		job_free(&result->job);
 	arena_free(&result->job_arena);

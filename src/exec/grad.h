@@ -75,8 +75,8 @@ struct grad_result {
 enum status grad_run(const struct chain *chain, struct params *params, struct reader *reader,
                      const struct grad_options *options, struct grad_result *result, struct arena *arena,
                      struct diags *diags);
-/* What the run was to give is where it belongs: its journal is no longer wanted. */
-void grad_done(struct grad_result *result);
+/* What the run was to give is where it belongs: its journal is no longer wanted. A warning where it stays. */
+void grad_done(struct grad_result *result, struct diags *diags);
 void grad_free(struct grad_result *result, const struct allocator *allocator);
 
 #endif

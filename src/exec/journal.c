@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -31,6 +31,7 @@ static const struct {
 	[JOURNAL_INPUT] = {"input", "another input"},
 };
 enum { LINE_MOST = 8192 };
+static const char spill_word[] = "spill ", spill_prefix[] = "ckptc-", spill_suffix[] = ".spill";
 
 static enum status failed(const struct journal *journal, struct diags *diags, const char *what)
 {
@@ -89,6 +90,7 @@ enum { BLOCK = 64 << 10 };
 struct reading {
 	struct journal *journal;
 	const struct journal_identity *identity;
+	const char *directory; /* of spill files */
 	struct spill *spill;
 	struct arena *arena;
 	struct diags *diags;
@@ -166,6 +168,14 @@ static enum status next_line(struct reading *r, char line[LINE_MOST], bool *end)
 	return STATUS_OK;
 }
 
+/* The journal names a file that is opened or removed: it must be one that begin makes, in the folder that was given. */
+static bool is_spill_name(const char *name)
+{
+	const size_t prefix = strlen(spill_prefix), length = strlen(name);
+	return length == prefix + IO_LETTERS + strlen(spill_suffix) && !strncmp(name, spill_prefix, prefix) &&
+	       !strcmp(name + prefix + IO_LETTERS, spill_suffix) && !strchr(name, '/');
+}
+
 /* Who it is. *END: it was killed before it had said so. */
 static enum status read_head(struct reading *r, bool *end)
 {
@@ -198,9 +208,10 @@ static enum status read_head(struct reading *r, bool *end)
 	status = next_line(r, line, end);
 	if (status || *end)
 		return status;
-	if (strncmp(line, "spill ", 6) != 0)
+	const char *name = line + strlen(spill_word);
+	if (strncmp(line, spill_word, strlen(spill_word)) != 0 || !is_spill_name(name))
 		return wrong(r, "this is no journal of ckptc");
-	r->journal->spill_path = arena_printf(r->arena, "%s", line + 6);
+	r->journal->spill_path = arena_printf(r->arena, "%s/%s", r->directory, name);
 	return r->journal->spill_path ? STATUS_OK : diag_memory(r->diags);
 }
 
@@ -260,17 +271,11 @@ static enum status begin(struct journal *journal, const char *directory, int64_t
 	enum status status = spill_check_room(directory, wanted, diags);
 	if (status)
 		return status;
-	char *real = realpath(directory, NULL); /* a later run may stand elsewhere */
-	if (!real)
-		return diag_file(diags, STATUS_IO, directory, -1, "cannot spill here: %s", strerror(errno));
-	const size_t letters = strlen(real) + strlen("/ckptc-");
-	journal->spill_path = letters + IO_LETTERS + 32 < LINE_MOST && !strchr(real, '\n')
-	                          ? arena_printf(arena, "%s/ckptc-%*s.spill", real, IO_LETTERS, "")
-	                          : NULL;
-	free(real);
+	journal->spill_path = arena_printf(arena, "%s/%s%*s%s", directory, spill_prefix, IO_LETTERS, "", spill_suffix);
 	if (!journal->spill_path)
-		return diag_file(diags, STATUS_IO, directory, -1, "cannot spill here: the path is too long, or of two lines");
-	journal->spill_fd = io_make_unique(journal->spill_path, letters);
+		return diag_memory(diags);
+	const char *name = journal->spill_path + strlen(directory) + 1;
+	journal->spill_fd = io_make_unique(journal->spill_path, strlen(directory) + 1 + strlen(spill_prefix));
 	if (journal->spill_fd < 0)
 		return diag_file(diags, STATUS_IO, directory, -1, "cannot create the spill file: %s", strerror(errno));
 	char line[LINE_MOST];
@@ -279,7 +284,7 @@ static enum status begin(struct journal *journal, const char *directory, int64_t
 		snprintf(line, sizeof line, "%s %016" PRIx64, parts[i].name, identity->parts[i]);
 		ok = add_line(journal, line);
 	}
-	snprintf(line, sizeof line, "spill %s", journal->spill_path);
+	snprintf(line, sizeof line, "%s%s", spill_word, name);
 	ok = ok && add_line(journal, line) && !fdatasync(journal->fd);
 	if (ok)
 		return STATUS_OK;
@@ -291,14 +296,18 @@ static enum status begin(struct journal *journal, const char *directory, int64_t
 static enum status go_on(struct journal *journal, const struct reading *r, struct diags *diags)
 {
 	struct stat st;
-	journal->spill_fd = io_lift(open(journal->spill_path, O_RDWR | O_CLOEXEC));
+	journal->spill_fd = io_open(journal->spill_path, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0);
 	if (journal->spill_fd < 0) {
 		enum status status = diag_file(diags, STATUS_IO, journal->spill_path, -1,
 		                               "cannot open the spill file that the journal names: %s", strerror(errno));
 		diag_hint(diags, "remove %s to begin anew", journal->path);
 		return status;
 	}
-	if (fstat(journal->spill_fd, &st) || st.st_size < r->spill->end) {
+	if (fstat(journal->spill_fd, &st))
+		return diag_file(diags, STATUS_IO, journal->spill_path, -1, "cannot read the spill file: %s", strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return diag_file(diags, STATUS_IO, journal->spill_path, -1, "is no regular file, and spill files are");
+	if (st.st_size < r->spill->end) {
 		enum status status =
 			diag_file(diags, STATUS_IO, journal->spill_path, (int64_t)st.st_size,
 		              "the spill file is short: the journal names %lld bytes of it", (long long)r->spill->end);
@@ -308,41 +317,61 @@ static enum status go_on(struct journal *journal, const struct reading *r, struc
 	return ftruncate(journal->fd, (off_t)r->at) ? failed(journal, diags, "write") : STATUS_OK;
 }
 
-/* Whether PATH names what is open; another run may have removed that, and its lock keeps no one off. */
-static bool is_at_path(const struct journal *journal)
+/* *SAME: whether the path names what is open; another run may have removed that, and its lock keeps no one off. False and errno. */
+static bool is_at_path(const struct journal *journal, bool *same)
 {
 	struct stat held, named;
-	return !fstat(journal->fd, &held) && !stat(journal->path, &named) && held.st_ino == named.st_ino &&
-	       held.st_dev == named.st_dev;
+	*same = false;
+	if (fstat(journal->fd, &held))
+		return false;
+	if (stat(journal->file, &named))
+		return errno == ENOENT;
+	*same = held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+	return true;
 }
 
 /* Opens the file and locks it. */
 static enum status lock(struct journal *journal, struct diags *diags)
 {
-	for (;;) {
-		journal->fd = io_lift(open(journal->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600));
+	enum { TURNS = 100 };
+	for (int turn = 0; turn < TURNS; turn++) {
+		bool same;
+		journal->fd = io_open(journal->file, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK, 0600);
 		if (journal->fd < 0)
 			return failed(journal, diags, "open");
 		if (flock(journal->fd, LOCK_EX | LOCK_NB))
 			return errno == EWOULDBLOCK
 			           ? diag_file(diags, STATUS_IO, journal->path, -1, "another process has this journal")
 			           : failed(journal, diags, "lock");
-		if (is_at_path(journal))
+		if (!is_at_path(journal, &same))
+			return failed(journal, diags, "lock");
+		if (same)
 			return STATUS_OK;
 		close(journal->fd);
+		journal->fd = -1;
 	}
+	return diag_file(diags, STATUS_IO, journal->path, -1, "cannot lock the journal: it is removed again and again");
 }
 
 enum status journal_open(struct journal *journal, const char *path, const char *directory, int64_t wanted,
                          const struct journal_identity *identity, struct spill *spill, struct arena *arena,
                          struct diags *diags)
 {
-	*journal =
-		(struct journal){.path = path, .spill_fd = -1, .number = -1, .point_slot = -1, .next = -1, .last_state = -1};
-	enum status status = lock(journal, diags);
+	char file[PATH_MAX];
+	*journal = (struct journal){
+		.fd = -1, .path = path, .spill_fd = -1, .number = -1, .point_slot = -1, .next = -1, .last_state = -1};
+	if (!output_follow(path, file)) /* so that a link stays, and what it leads to goes */
+		return failed(journal, diags, "open");
+	journal->file = arena_printf(arena, "%s", file);
+	enum status status = journal->file ? lock(journal, diags) : diag_memory(diags);
 	if (status)
 		return status;
-	struct reading reading = {.journal = journal, .identity = identity, .spill = spill, .arena = arena, .diags = diags};
+	struct reading reading = {.journal = journal,
+	                          .identity = identity,
+	                          .directory = directory,
+	                          .spill = spill,
+	                          .arena = arena,
+	                          .diags = diags};
 	status = read_all(&reading);
 	if (status)
 		return status;
@@ -354,7 +383,7 @@ enum status journal_open(struct journal *journal, const char *path, const char *
 		if (journal->spill_fd >= 0)
 			close(journal->spill_fd);
 		if (!journal->goes_on) /* it says nothing yet */
-			unlink(path);
+			unlink(journal->file);
 		return status;
 	}
 	spill_use(spill, journal->spill_fd, journal->spill_path);
@@ -363,14 +392,23 @@ enum status journal_open(struct journal *journal, const char *path, const char *
 	return STATUS_OK;
 }
 
-void journal_close(struct journal *journal, bool done)
+/* What is gone already need not be removed. */
+static void remove_file(const char *path, const char *what, struct diags *diags)
 {
-	if (done && journal->fd >= 0)
-		journal_finish(journal);
-	if (done && journal->spill_path)
-		unlink(journal->spill_path);
-	if (done)
-		unlink(journal->path);
+	if (unlink(path) && errno != ENOENT)
+		diag_warn(diags, "cannot remove %s %s: %s", what, path, strerror(errno));
+}
+
+void journal_remove(struct journal *journal, struct diags *diags)
+{
+	journal_finish(journal);
+	remove_file(journal->spill_path, "the spill file", diags);
+	remove_file(journal->file, "the journal", diags);
+	journal_close(journal);
+}
+
+void journal_close(struct journal *journal)
+{
 	if (journal->fd >= 0)
 		close(journal->fd);
 	journal->fd = -1;

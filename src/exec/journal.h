@@ -36,7 +36,8 @@ enum journal_slot { JOURNAL_POINT_A, JOURNAL_POINT_B, JOURNAL_VALUE, JOURNAL_STA
 
 struct journal {
 	int fd;
-	const char *path;
+	const char *path; /* as it was given, for messages */
+	const char *file; /* what that leads to, if it is a link */
 	char *spill_path;
 	int spill_fd;
 	int64_t number;     /* of the last point that is durable, or -1 */
@@ -47,7 +48,7 @@ struct journal {
 };
 
 /*
- * Opens PATH, and the spill file that it names or a new one in DIRECTORY (WANTED
+ * Opens PATH, and of DIRECTORY the spill file that it names or a new one (WANTED
  * bytes must be free for a new one), which SPILL then uses. STATUS_DATA where the journal is
  * not a journal or is not IDENTITY's; STATUS_IO where another process has it or the
  * spill file is gone or short.
@@ -57,7 +58,9 @@ enum status journal_open(struct journal *journal, const char *path, const char *
                          struct diags *diags);
 /* Says in it that the run has given what it was to give: another then begins anew, whatever of the files is left. */
 void journal_finish(struct journal *journal);
-/* Closes it. DONE: both files are removed, for the run has given what it was to give. */
-void journal_close(struct journal *journal, bool done);
+/* That, and removes both files: a warning where one stays. Closes it. */
+void journal_remove(struct journal *journal, struct diags *diags);
+/* Closes it, to go on from. */
+void journal_close(struct journal *journal);
 
 #endif

@@ -72,7 +72,7 @@ static void wait_for(int fd, short events)
 	poll(&p, 1, -1);
 }
 
-int io_lift(int fd)
+static int lift(int fd)
 {
 	if (fd < 0 || fd > 2)
 		return fd;
@@ -83,16 +83,16 @@ int io_lift(int fd)
 }
 
 /* A FIFO may be waited for here, hence EINTR. */
-static int open_with_mode(const char *path, int flags, mode_t mode)
+int io_open(const char *path, int flags, mode_t mode)
 {
 	int fd;
 	do
 		fd = open(path, flags | O_CLOEXEC | O_NOCTTY, mode);
 	while (fd < 0 && errno == EINTR);
-	return io_lift(fd);
+	return lift(fd);
 }
 
-static int open_file(const char *path, int flags) { return open_with_mode(path, flags, 0666); }
+static int open_file(const char *path, int flags) { return io_open(path, flags, 0666); }
 
 /* Input. */
 
@@ -268,7 +268,7 @@ static int make_nameless(const char *path, int length, mode_t mode, struct arena
 	const char *folder = length > 0 ? arena_printf(arena, "%.*s", length, path) : ".";
 	if (!folder || access("/proc/self/fd", X_OK) != 0)
 		return -1;
-	return open_with_mode(folder, O_TMPFILE | O_RDWR, mode);
+	return io_open(folder, O_TMPFILE | O_RDWR, mode);
 }
 
 /* Chooses the IO_LETTERS characters at NAME. False and errno. */
@@ -297,7 +297,7 @@ static int make_temporary(char *path, int fd, mode_t mode)
 			errno = EMFILE;
 			return -1;
 		}
-		int made = fd < 0 ? open_with_mode(path, O_RDWR | O_CREAT | O_EXCL, mode) : link_nameless(fd, path) ? fd : -1;
+		int made = fd < 0 ? io_open(path, O_RDWR | O_CREAT | O_EXCL, mode) : link_nameless(fd, path) ? fd : -1;
 		if (made >= 0)
 			return made;
 		withdraw(path);
@@ -313,7 +313,7 @@ int io_make_unique(char *path, size_t letters)
 	for (int turn = 0; turn < NAMES_TRIED && fd < 0 && (turn == 0 || errno == EEXIST); turn++) {
 		if (!choose_letters(path + letters))
 			return -1;
-		fd = open_with_mode(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+		fd = io_open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
 	}
 	return fd;
 }
@@ -321,7 +321,7 @@ int io_make_unique(char *path, size_t letters)
 int io_make_nameless(const char *directory)
 {
 	char path[PATH_MAX];
-	int fd = open_with_mode(directory, O_TMPFILE | O_RDWR, 0600);
+	int fd = io_open(directory, O_TMPFILE | O_RDWR, 0600);
 	if (fd >= 0)
 		return fd;
 	if (snprintf(path, sizeof path, "%s/.ckptc-%*s", directory, IO_LETTERS, "") >= PATH_MAX) {
@@ -487,7 +487,7 @@ enum status output_open_live(struct output *output, const char *path, struct are
 		return output_open(output, path, arena, diags);
 	struct stat st;
 	*output = (struct output){.name = path, .owned = true, .arena = arena};
-	output->fd = open_with_mode(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+	output->fd = io_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
 	if (output->fd < 0 || fstat(output->fd, &st) != 0)
 		return failed(path, -1, "cannot write", diags);
 	go_on(output, &st);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* A source of bytes, read in order (or, for a regular file, anywhere). */
 struct input {
@@ -94,10 +95,10 @@ void output_abort(struct output *output);
 /* Writes SIZE bytes, waiting where FD has no room; fewer, and errno, where that fails. */
 size_t io_write(int fd, const void *from, size_t size);
 /*
- * FD, or the same file by a descriptor above the standard ones, so that a standard
- * stream that is closed never becomes a data file. -1 stays -1, with errno.
+ * open, however often it is interrupted, by a descriptor above the standard ones: a
+ * standard stream that is closed never becomes a data file. -1 with errno.
  */
-int io_lift(int fd);
+int io_open(const char *path, int flags, mode_t mode);
 /*
  * Makes a file of its own, which only its owner may read: named PATH, in which the
  * IO_LETTERS characters from LETTERS on are chosen by chance; or in DIRECTORY with no

@@ -2,6 +2,8 @@
 #include "exec/journal.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -237,7 +239,7 @@ START_TEST(done_but_not_removed)
 				journal_finish(&journal);
 			if (spill_gone)
 				ck_assert(!unlink(journal.spill_path));
-			journal_close(&journal, false);
+			journal_close(&journal);
 			spill_close(&spill);
 			/* Of another run, and without the file that it names: neither matters to one that is done. */
 			ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
@@ -245,7 +247,7 @@ START_TEST(done_but_not_removed)
 				journal_open(&journal, path, folder, 0, done ? &other : &identity, &spill, &arena, &diags);
 			ck_assert_int_eq(status, spill_gone && !done ? STATUS_IO : STATUS_OK);
 			ck_assert_int_eq(journal.goes_on, !done);
-			journal_close(&journal, true);
+			journal_remove(&journal, &diags);
 		}
 	ck_assert_msg(rmdir(folder) == 0, "something is left in %s", folder);
 }
@@ -261,7 +263,7 @@ static void make_journal(const char *folder, const char *path, const struct jour
 	ck_assert(!journal_open(&journal, path, folder, 0, identity, &spill, &arena, &diags));
 	pieces_of(states[0], pieces);
 	ck_assert(!spill_write_at_once(&spill, JOURNAL_STATES, pieces, 2, &diags));
-	journal_close(&journal, false);
+	journal_close(&journal);
 	spill_close(&spill);
 	ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
 }
@@ -300,7 +302,7 @@ START_TEST(a_journal_of_any_length)
 	pieces_of(got, pieces);
 	ck_assert(!spill_read(&spill, JOURNAL_STATES, pieces, 2, &diags));
 	ck_assert(!memcmp(got, states[0], STATE));
-	journal_close(&journal, true);
+	journal_remove(&journal, &diags);
 	ck_assert_msg(rmdir(folder) == 0, "something is left in %s", folder);
 }
 END_TEST
@@ -327,13 +329,144 @@ START_TEST(a_journal_that_is_removed_as_it_is_opened)
 	ck_assert(!journal_open(&journal, path, folder, 0, &identity, &spill, &arena, &diags));
 	ck_assert(!removed_before_lock && !journal.goes_on);
 	ck_assert_msg(access(path, F_OK) == 0, "what the run writes can't be found again");
-	journal_close(&journal, true);
+	journal_remove(&journal, &diags);
 	struct dirent *entry;
 	DIR *listing = opendir(folder);
 	while ((entry = readdir(listing))) /* the spill file of the journal that was removed */
 		unlinkat(dirfd(listing), entry->d_name, 0);
 	closedir(listing);
 	ck_assert(rmdir(folder) == 0);
+}
+END_TEST
+
+/* Where their errno is set these fail. */
+static int stat_errno, unlink_errno;
+
+int stat(const char *path, struct stat *st)
+{
+	errno = stat_errno;
+	return stat_errno ? -1 : fstatat(AT_FDCWD, path, st, 0);
+}
+
+int unlink(const char *path)
+{
+	errno = unlink_errno;
+	return unlink_errno ? -1 : unlinkat(AT_FDCWD, path, 0);
+}
+
+static const struct journal_identity mine = {{1, 2, 3}};
+static char folder[64], path[80];
+
+static void journal_setup(void)
+{
+	setup();
+	snprintf(folder, sizeof folder, "/tmp/ckptc-test-XXXXXX");
+	ck_assert(mkdtemp(folder) != NULL);
+	snprintf(path, sizeof path, "%s/journal", folder);
+}
+
+static void journal_teardown(void)
+{
+	teardown();
+	ck_assert_msg(rmdir(folder) == 0, "something is left in %s", folder);
+}
+
+static enum status open_mine(struct journal *journal)
+{
+	diags_init(&diags, &arena);
+	return journal_open(journal, path, folder, 0, &mine, &spill, &arena, &diags);
+}
+
+static void put_line(FILE *file, const char *line)
+{
+	fprintf(file, "%s :%016llx\n", line, (unsigned long long)hash_bytes(HASH_START, line, strlen(line)));
+}
+
+/* Whoever can give a run a journal can't have it remove or write a file that is not its own. */
+START_TEST(a_journal_names_no_other_file)
+{
+	static const char *const parts[] = {"chain", "policy", "types", "value", "cotangent", "program", "params", "input"};
+	char victim[128], line[160];
+	snprintf(victim, sizeof victim, "%s/victim", folder);
+	const char *const names[] = {victim, "victim", "../victim", "ckptc-aa/../vict.spill", "ckptc-.spill", ""};
+	fclose(fopen(victim, "w"));
+	FILE *file = fopen(path, "w");
+	put_line(file, "ckptc journal 1");
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+		snprintf(line, sizeof line, "%s %016x", parts[i], 0);
+		put_line(file, line);
+	}
+	snprintf(line, sizeof line, "spill %s", names[_i]);
+	put_line(file, line);
+	put_line(file, "done");
+	fclose(file);
+	struct journal journal;
+	ck_assert_int_eq(open_mine(&journal), STATUS_DATA);
+	ck_assert_msg(strstr(diags.first->message, "no journal of ckptc") != NULL, "%s", diags.first->message);
+	journal_close(&journal);
+	ck_assert(access(victim, F_OK) == 0);
+	ck_assert(!unlink(victim) && !unlink(path));
+}
+END_TEST
+
+/* A spill file that has become a link or a FIFO is not written into. */
+START_TEST(a_spill_file_is_a_file)
+{
+	struct journal journal;
+	char victim[128];
+	make_journal(folder, path, &mine);
+	ck_assert(!open_mine(&journal));
+	journal_close(&journal);
+	snprintf(victim, sizeof victim, "%s/victim", folder);
+	ck_assert(!rename(journal.spill_path, victim));
+	ck_assert(!(_i ? mkfifo(journal.spill_path, 0600) : symlink(victim, journal.spill_path)));
+	ck_assert_int_eq(open_mine(&journal), STATUS_IO);
+	ck_assert_str_eq(diags.first->file, journal.spill_path);
+	journal_close(&journal);
+	ck_assert(!unlink(victim) && !unlink(journal.spill_path) && !unlink(path));
+}
+END_TEST
+
+/* As of other files that are written, it is what a link leads to that is meant. */
+START_TEST(a_journal_behind_a_link)
+{
+	struct journal journal;
+	char target[128];
+	snprintf(target, sizeof target, "%s/target", folder);
+	ck_assert(!symlink("target", path));
+	make_journal(folder, path, &mine);
+	ck_assert(access(target, F_OK) == 0);
+	ck_assert(!open_mine(&journal));
+	ck_assert(journal.goes_on);
+	journal_remove(&journal, &diags);
+	ck_assert(access(target, F_OK) != 0);
+	ck_assert(!unlink(path));
+}
+END_TEST
+
+START_TEST(a_journal_that_cannot_be_found)
+{
+	struct journal journal;
+	stat_errno = _i ? ENOENT : ESTALE; /* or never */
+	const enum status status = open_mine(&journal);
+	stat_errno = 0;
+	ck_assert_int_eq(status, STATUS_IO);
+	ck_assert_str_eq(diags.first->file, path);
+	journal_close(&journal);
+	ck_assert(!unlink(path));
+}
+END_TEST
+
+START_TEST(files_that_stay_are_told)
+{
+	struct journal journal;
+	ck_assert(!open_mine(&journal));
+	unlink_errno = EACCES;
+	journal_remove(&journal, &diags);
+	unlink_errno = 0;
+	ck_assert(diags.first && diags.first->next && !diags.errors);
+	ck_assert(strstr(diags.first->message, journal.spill_path) && strstr(diags.first->next->message, path));
+	ck_assert(!unlink(path) && !unlink(journal.spill_path));
 }
 END_TEST
 
@@ -355,6 +488,14 @@ int main(void)
 	tcase_add_test(tcase, done_but_not_removed);
 	tcase_add_test(tcase, a_journal_of_any_length);
 	tcase_add_test(tcase, a_journal_that_is_removed_as_it_is_opened);
+	suite_add_tcase(suite, tcase);
+	tcase = tcase_create("journal");
+	tcase_add_checked_fixture(tcase, journal_setup, journal_teardown);
+	tcase_add_loop_test(tcase, a_journal_names_no_other_file, 0, 6);
+	tcase_add_loop_test(tcase, a_spill_file_is_a_file, 0, 2);
+	tcase_add_test(tcase, a_journal_behind_a_link);
+	tcase_add_loop_test(tcase, a_journal_that_cannot_be_found, 0, 2);
+	tcase_add_test(tcase, files_that_stay_are_told);
 	suite_add_tcase(suite, tcase);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
