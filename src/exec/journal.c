@@ -50,6 +50,8 @@ static bool add_line(const struct journal *journal, const char *line)
 		ssize_t n = write(journal->fd, text + done, (size_t)(size - done));
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n == 0)
+			errno = ENOSPC;
 		if (n <= 0)
 			return false;
 		done += (int)n;
@@ -58,20 +60,22 @@ static bool add_line(const struct journal *journal, const char *line)
 }
 
 /* A slot has been written: it is made durable, then the line that names it. */
-static enum status note_written(void *context, int64_t slot, const struct spill_region *region)
+static struct spill_failure note_written(void *context, int64_t slot, const struct spill_region *region)
 {
 	struct journal *journal = context;
 	char line[LINE_MOST];
 	int64_t number = slot < JOURNAL_VALUE ? journal->next : -1;
 	snprintf(line, sizeof line, "blob %" PRId64 " %" PRId64 " %zu %016" PRIx64 " %" PRId64, slot, region->offset,
 	         region->size, region->checksum, number);
-	if (fdatasync(journal->spill_fd) || !add_line(journal, line) || fdatasync(journal->fd))
-		return STATUS_IO;
+	if (fdatasync(journal->spill_fd))
+		return (struct spill_failure){journal->spill_path, "write the spill file", errno};
+	if (!add_line(journal, line) || fdatasync(journal->fd))
+		return (struct spill_failure){journal->path, "write the journal", errno};
 	if (slot < JOURNAL_VALUE) {
 		journal->number = number;
 		journal->point_slot = slot;
 	}
-	return STATUS_OK;
+	return (struct spill_failure){.error = 0};
 }
 
 static const char last_line[] = "done";

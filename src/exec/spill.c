@@ -20,12 +20,13 @@
 
 /* Bytes of a state below which waking the worker takes longer than to write it, or to read it, at once. */
 enum { NOT_STAGED = -1, HANDED_OVER = 64 << 10 };
+static const char write_file[] = "write the spill file";
 /* 2^64 over the golden ratio, odd. */
 static const uint64_t golden = 0x9e3779b97f4a7c15u;
 
-static enum status failed(const struct spill *spill, struct diags *diags, const char *what, int error)
+static enum status failed(const struct spill_failure *failure, struct diags *diags)
 {
-	return diag_file(diags, STATUS_IO, spill->name, -1, "cannot %s the spill file: %s", what, strerror(error));
+	return diag_file(diags, STATUS_IO, failure->path, -1, "cannot %s: %s", failure->what, strerror(failure->error));
 }
 
 /*
@@ -93,7 +94,19 @@ static int read_bytes(int fd, char *to, size_t size, int64_t offset)
 	return got < size ? SHORT_FILE : 0;
 }
 
+static struct spill_failure note(const struct spill *spill, int64_t slot, const struct spill_region *region)
+{
+	return spill->written ? spill->written(spill->written_context, slot, region) : (struct spill_failure){.error = 0};
+}
+
 /* The worker. */
+
+static struct spill_failure write_staged(const struct spill *spill)
+{
+	const struct spill_region *r = &spill->staged_region;
+	const int error = write_bytes(spill->fd, spill->staging, r->size, r->offset);
+	return error ? (struct spill_failure){spill->name, write_file, error} : note(spill, spill->staged, r);
+}
 
 static void *worker_main(void *context)
 {
@@ -106,19 +119,14 @@ static void *worker_main(void *context)
 		}
 		const enum spill_task task = spill->task;
 		const struct spill_region *r = &spill->staged_region;
-		int error = 0;
-		enum status noted = STATUS_OK;
+		struct spill_failure failure = {.error = 0};
 		pthread_mutex_unlock(&spill->lock);
-		if (task == SPILL_WRITE) {
-			error = write_bytes(spill->fd, spill->staging, r->size, r->offset);
-			if (!error && spill->written)
-				noted = spill->written(spill->written_context, spill->staged, r);
-		} else if (read_bytes(spill->fd, spill->staging, r->size, r->offset)) {
+		if (task == SPILL_WRITE)
+			failure = write_staged(spill);
+		else if (read_bytes(spill->fd, spill->staging, r->size, r->offset))
 			spill->staged = NOT_STAGED; /* whoever wants it reads it again, and says what is wrong */
-		}
 		pthread_mutex_lock(&spill->lock);
-		spill->error = error;
-		spill->noted = noted;
+		spill->failure = failure;
 		if (spill->task != SPILL_END)
 			spill->task = SPILL_IDLE;
 		pthread_cond_broadcast(&spill->changed);
@@ -133,12 +141,9 @@ static enum status settle(struct spill *spill, struct diags *diags)
 	pthread_mutex_lock(&spill->lock);
 	while (spill->task != SPILL_IDLE)
 		pthread_cond_wait(&spill->changed, &spill->lock);
-	int error = spill->error;
+	const struct spill_failure failure = spill->failure;
 	pthread_mutex_unlock(&spill->lock);
-	if (error)
-		return failed(spill, diags, "write", error);
-	return spill->noted ? diag_file(diags, spill->noted, spill->name, -1, "cannot write the journal of this file")
-	                    : STATUS_OK;
+	return failure.error ? failed(&failure, diags) : STATUS_OK;
 }
 
 static void hand_over(struct spill *spill, enum spill_task task)
@@ -187,7 +192,8 @@ enum status spill_create(struct spill *spill, const char *directory, struct diag
 {
 	spill->name = directory;
 	spill->fd = io_make_nameless(directory);
-	return spill->fd >= 0 ? STATUS_OK : failed(spill, diags, "create", errno);
+	const struct spill_failure failure = {directory, "create the spill file", errno};
+	return spill->fd >= 0 ? STATUS_OK : failed(&failure, diags);
 }
 
 void spill_use(struct spill *spill, int fd, const char *name)
@@ -299,14 +305,13 @@ enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct 
 		spill->staged = NOT_STAGED;
 	int64_t at = r->offset;
 	for (size_t i = 0; i < count; i++) {
-		int error = write_bytes(spill->fd, pieces[i].data, pieces[i].size, at);
+		const int error = write_bytes(spill->fd, pieces[i].data, pieces[i].size, at);
 		if (error)
-			return failed(spill, diags, "write", error);
+			return failed(&(struct spill_failure){spill->name, write_file, error}, diags);
 		at += (int64_t)pieces[i].size;
 	}
-	if (spill->written && spill->written(spill->written_context, slot, r))
-		return diag_file(diags, STATUS_IO, spill->name, -1, "cannot write the journal of this file");
-	return STATUS_OK;
+	const struct spill_failure failure = note(spill, slot, r);
+	return failure.error ? failed(&failure, diags) : STATUS_OK;
 }
 
 static enum status take_piece(struct spill *spill, const struct spill_piece *piece, bool staged, int64_t at,
@@ -319,7 +324,7 @@ static enum status take_piece(struct spill *spill, const struct spill_piece *pie
 	int error = read_bytes(spill->fd, piece->data, piece->size, r->offset + at);
 	if (error == SHORT_FILE)
 		return diag_file(diags, STATUS_IO, spill->name, r->offset + at, "the spill file is short");
-	return error ? failed(spill, diags, "read", error) : STATUS_OK;
+	return error ? failed(&(struct spill_failure){spill->name, "read the spill file", error}, diags) : STATUS_OK;
 }
 
 enum status spill_read(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,

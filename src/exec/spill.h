@@ -26,6 +26,12 @@ struct spill_region {
 	uint64_t checksum;
 };
 
+/* What of writing a slot failed, of which file, and its errno; 0: nothing did. */
+struct spill_failure {
+	const char *path, *what;
+	int error;
+};
+
 /* What the worker does. */
 enum spill_task { SPILL_IDLE, SPILL_WRITE, SPILL_READ, SPILL_END };
 
@@ -40,15 +46,14 @@ struct spill {
 	int64_t staged; /* the slot that staging holds, or -1 */
 	struct spill_region staged_region;
 	/* Called when a slot is on disk, by whoever wrote it, or NULL. */
-	enum status (*written)(void *context, int64_t slot, const struct spill_region *region);
+	struct spill_failure (*written)(void *context, int64_t slot, const struct spill_region *region);
 	void *written_context;
 	pthread_t worker;
 	bool started;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	enum spill_task task;
-	int error;         /* the worker's errno, or 0 */
-	enum status noted; /* what WRITTEN said */
+	struct spill_failure failure; /* the worker's */
 	const struct allocator *allocator;
 };
 

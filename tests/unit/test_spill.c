@@ -339,8 +339,8 @@ START_TEST(a_journal_that_is_removed_as_it_is_opened)
 }
 END_TEST
 
-/* Where their errno is set these fail. */
-static int stat_errno, unlink_errno;
+/* Where their errno is set these fail: fdatasync when its turn has come. */
+static int stat_errno, unlink_errno, sync_errno, sync_turn;
 
 int stat(const char *path, struct stat *st)
 {
@@ -352,6 +352,14 @@ int unlink(const char *path)
 {
 	errno = unlink_errno;
 	return unlink_errno ? -1 : unlinkat(AT_FDCWD, path, 0);
+}
+
+int fdatasync(int fd)
+{
+	if (sync_errno == 0 || sync_turn-- != 0)
+		return (int)syscall(SYS_fdatasync, fd);
+	errno = sync_errno;
+	return -1;
 }
 
 static const struct journal_identity mine = {{1, 2, 3}};
@@ -470,6 +478,27 @@ START_TEST(files_that_stay_are_told)
 }
 END_TEST
 
+/* By the worker and at once, of the one file and the other. */
+START_TEST(what_cannot_be_flushed_is_told)
+{
+	struct journal journal;
+	struct spill_piece pieces[2];
+	ck_assert(!open_mine(&journal));
+	pieces_of(states[0], pieces);
+	sync_errno = ENOSPC;
+	sync_turn = _i % 2;
+	enum status status = _i < 2 ? spill_write_at_once(&spill, JOURNAL_STATES, pieces, 2, &diags)
+	                            : spill_write(&spill, JOURNAL_STATES, pieces, 2, &diags);
+	if (_i >= 2 && !status)
+		status = spill_write(&spill, JOURNAL_STATES, pieces, 2, &diags);
+	sync_errno = 0;
+	ck_assert_int_eq(status, STATUS_IO);
+	ck_assert_str_eq(diags.first->file, _i % 2 ? path : journal.spill_path);
+	ck_assert_msg(strstr(diags.first->message, strerror(ENOSPC)) != NULL, "%s", diags.first->message);
+	journal_remove(&journal, &diags);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("spill");
@@ -496,6 +525,7 @@ int main(void)
 	tcase_add_test(tcase, a_journal_behind_a_link);
 	tcase_add_loop_test(tcase, a_journal_that_cannot_be_found, 0, 2);
 	tcase_add_test(tcase, files_that_stay_are_told);
+	tcase_add_loop_test(tcase, what_cannot_be_flushed_is_told, 0, 4);
 	suite_add_tcase(suite, tcase);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
