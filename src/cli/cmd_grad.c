@@ -116,24 +116,17 @@ static struct type written_type(const struct param_gradient *g)
 	return type;
 }
 
-/* The files of params' gradients: written, and not yet where they belong. */
-struct gradient_files {
-	struct output *outputs;
-	size_t count;
-};
-
-static enum status open_gradient(struct session *s, struct gradient_files *files, const char *path,
-                                 struct output **output)
+/* A param's gradient has been written to OUTPUT, with STATUS. */
+static enum status put_whole(struct session *s, struct output *output, enum status status)
 {
-	*output = &files->outputs[files->count];
-	enum status status = output_open(*output, path, &s->arena, &s->diags);
-	files->count += !status;
+	if (!status)
+		return session_put(s, output);
+	output_abort(output);
 	return status;
 }
 
 /* --grad NAME=FILE */
-static enum status write_gradient(struct session *s, const struct grad_result *result, const char *option,
-                                  struct gradient_files *files)
+static enum status write_gradient(struct session *s, const struct grad_result *result, const char *option)
 {
 	const char *path = strchr(option, '=') + 1;
 	size_t param;
@@ -146,15 +139,15 @@ static enum status write_gradient(struct session *s, const struct grad_result *r
 	if (!copy)
 		return diag_memory(&s->diags);
 	memcpy(copy, g->data, g->size);
-	struct output *output;
+	struct output output;
 	struct loader loader = {.cast = s->given[OPTION_CAST], .allocator = s->allocator, .arena = &s->arena};
 	if (s->given[OPTION_ACCUMULATE] && is_there(path))
 		status = add_file(s, &loader, path, NULL, &type, copy);
 	loader_close(&loader);
 	if (!status)
-		status = open_gradient(s, files, path, &output);
+		status = output_open(&output, path, &s->arena, &s->diags);
 	if (!status)
-		status = array_put(output, &type, copy, &s->arena, &s->diags);
+		status = put_whole(s, &output, array_put(&output, &type, copy, &s->arena, &s->diags));
 	allocator_put(s->allocator, copy, g->size + 1);
 	return status;
 }
@@ -179,8 +172,7 @@ static enum status add_archive(struct session *s, const struct grad_result *resu
 }
 
 /* --grads FILE.npz */
-static enum status write_archive(struct session *s, const struct grad_result *result, const char *path,
-                                 struct gradient_files *files)
+static enum status write_archive(struct session *s, const struct grad_result *result, const char *path)
 {
 	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
 	enum status status = arrays ? STATUS_OK : diag_memory(&s->diags);
@@ -192,20 +184,19 @@ static enum status write_archive(struct session *s, const struct grad_result *re
 	}
 	if (!status && s->given[OPTION_ACCUMULATE] && is_there(path))
 		status = add_archive(s, result, path, arrays, count);
-	struct output *output;
+	struct output output;
 	if (!status)
-		status = open_gradient(s, files, path, &output);
-	return status ? status : npz_put(output, arrays, count, &s->arena, &s->diags);
+		status = output_open(&output, path, &s->arena, &s->diags);
+	return status ? status : put_whole(s, &output, npz_put(&output, arrays, count, &s->arena, &s->diags));
 }
 
-static enum status write_gradients(struct session *s, const struct grad_result *result, struct gradient_files *files)
+static enum status write_gradients(struct session *s, const struct grad_result *result)
 {
-	files->outputs = arena_array(&s->arena, s->grad_count + 1, sizeof *files->outputs);
-	enum status status = files->outputs ? STATUS_OK : diag_memory(&s->diags);
+	enum status status = STATUS_OK;
 	for (size_t i = 0; i < s->grad_count && !status; i++)
-		status = write_gradient(s, result, s->grads[i], files);
+		status = write_gradient(s, result, s->grads[i]);
 	if (!status && s->given[OPTION_GRADS])
-		status = write_archive(s, result, s->values[OPTION_GRADS], files);
+		status = write_archive(s, result, s->values[OPTION_GRADS]);
 	return status;
 }
 
@@ -295,7 +286,6 @@ static enum status check_options(struct session *s)
 /* What a run writes beside the gradient of the input. */
 struct beside {
 	struct side value, events;
-	struct gradient_files gradients;
 	struct watch watch;
 };
 
@@ -398,21 +388,24 @@ static enum status report(struct session *s, struct grad_result *result, struct 
 	return status;
 }
 
-/* All files are whole: each takes its place. */
+/*
+ * All files are whole: each takes its place. The gradient of the input may replace the
+ * input, by which a journal knows its run: it comes last.
+ */
 static enum status commit(struct session *s, struct beside *beside)
 {
-	enum status status = output_commit(&s->output, &s->diags);
-	s->output_open = false;
+	enum status status = STATUS_OK;
 	struct side *sides[] = {&beside->value, &beside->events};
 	for (int i = 0; i < 2 && !status; i++)
 		if (sides[i]->open) {
-			status = output_commit(&sides[i]->output, &s->diags);
+			status = session_put(s, &sides[i]->output);
 			sides[i]->open = false;
 		}
-	struct gradient_files *files = &beside->gradients;
-	for (; files->count && !status; files->count--)
-		status = output_commit(&files->outputs[files->count - 1], &s->diags);
-	return status;
+	if (!status) {
+		status = session_put(s, &s->output);
+		s->output_open = false;
+	}
+	return status ? status : session_commit(s);
 }
 
 static enum status finish(struct session *s, struct beside *beside, struct grad_result *result)
@@ -423,7 +416,7 @@ static enum status finish(struct session *s, struct beside *beside, struct grad_
 	if (!status && s->given[OPTION_EVENTS])
 		status = open_events(&beside->events);
 	if (!status)
-		status = write_gradients(s, result, &beside->gradients);
+		status = write_gradients(s, result);
 	if (!status)
 		status = report(s, result, &beside->watch);
 	if (!status)
@@ -440,9 +433,6 @@ static void close_beside(struct beside *beside)
 		output_abort(&beside->value.output);
 	if (beside->events.open)
 		output_abort(&beside->events.output);
-	struct gradient_files *files = &beside->gradients;
-	while (files->count)
-		output_abort(&files->outputs[--files->count]);
 	watch_abort(&beside->watch);
 }
 

@@ -78,7 +78,7 @@ enum status command_run(struct session *s)
 	if (!status && s->given[OPTION_RESIDUALS])
 		status = put_residuals(s, &s->reader.type, s->values[OPTION_RESIDUALS], true);
 	if (!status) {
-		status = output_commit(&s->output, &s->diags);
+		status = session_put(s, &s->output);
 		s->output_open = false;
 	}
 	return status;

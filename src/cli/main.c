@@ -155,6 +155,10 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	status = check_stack(s);
 	if (!status)
 		status = s->command->run(s);
+	if (!status || status == STATUS_CHECK) { /* which is an answer */
+		const enum status committed = session_commit(s);
+		status = committed ? committed : status;
+	}
 	if (!status)
 		session_warn_unassumed(s);
 	return status;

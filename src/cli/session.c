@@ -367,6 +367,38 @@ void session_make_writer(struct session *s, struct writer *writer, struct output
 	writer_init(writer, output, &options, &s->arena);
 }
 
+/* Files that are whole. */
+
+struct whole {
+	struct output output;
+	struct whole *next;
+};
+
+enum status session_put(struct session *s, struct output *output)
+{
+	if (!output->temporary)
+		return output_commit(output, &s->diags);
+	struct whole *whole = arena_alloc(&s->arena, sizeof *whole);
+	if (!whole) {
+		output_abort(output);
+		return diag_memory(&s->diags);
+	}
+	*whole = (struct whole){.output = *output};
+	*(s->whole ? s->whole_end : &s->whole) = whole;
+	s->whole_end = &whole->next;
+	return STATUS_OK;
+}
+
+enum status session_commit(struct session *s)
+{
+	enum status status = STATUS_OK;
+	for (struct whole *whole = s->whole; whole && !status; whole = whole->next)
+		status = output_flush(&whole->output, &s->diags);
+	for (; s->whole && !status; s->whole = s->whole->next)
+		status = output_commit(&s->whole->output, &s->diags);
+	return status;
+}
+
 /* Texts. */
 
 enum { TEXT_BUFFER = 1 << 15 };
@@ -414,7 +446,7 @@ enum status session_close_text(struct text_file *file)
 {
 	flush_text(file);
 	if (!file->status)
-		return output_commit(&file->output, &file->session->diags);
+		return session_put(file->session, &file->output);
 	output_abort(&file->output);
 	return file->status;
 }
@@ -427,6 +459,8 @@ void session_close(struct session *s)
 	}
 	if (s->output_open)
 		output_abort(&s->output);
+	for (; s->whole; s->whole = s->whole->next)
+		output_abort(&s->whole->output);
 	params_free(&s->bound);
 	arena_free(&s->arena);
 }

@@ -81,6 +81,7 @@ struct session {
 	struct output output;
 	struct writer writer;
 	bool output_open;
+	struct whole *whole, **whole_end; /* files that are to take their places */
 	struct params bound;
 	struct costs_source *costs; /* --costs; NULL: the table's */
 };
@@ -130,7 +131,15 @@ void session_warn_unassumed(struct session *session);
 /* Opens standard output or -o, for arrays or for text. */
 enum status session_open_output(struct session *session, const char *path);
 void session_make_writer(struct session *session, struct writer *writer, struct output *output);
-/* A text that goes to FILE (NULL: standard error where ERROR, else standard output), checked and closed by session_close_text. */
+/*
+ * OUTPUT is whole, and the session's from then on. A file that takes its place by a
+ * rename waits for session_commit, which flushes all such before the first of them
+ * does, in the order in which they were handed over: where one can't be written, or the
+ * command fails, none is. Others are closed, with what the system says then.
+ */
+enum status session_put(struct session *session, struct output *output);
+enum status session_commit(struct session *session);
+/* A text that goes to FILE (NULL: standard error where ERROR, else standard output), checked by session_close_text, which puts it. */
 struct text_file {
 	struct output output;
 	struct text text;

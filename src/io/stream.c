@@ -565,6 +565,14 @@ static void sync_directory(const char *path)
 	}
 }
 
+enum status output_flush(struct output *output, struct diags *diags)
+{
+	if (output->temporary && fsync(output->fd) && errno != EINVAL) /* some file systems know no fsync */
+		return failed(output->name, -1, "cannot write", diags);
+	output->flushed = true;
+	return STATUS_OK;
+}
+
 enum status output_commit(struct output *output, struct diags *diags)
 {
 	if (!output->owned) { /* standard output: its errors come at close for some file systems */
@@ -572,12 +580,15 @@ enum status output_commit(struct output *output, struct diags *diags)
 		const bool full = output->fd != 1 || (copy < 0 && errno == EMFILE); /* no descriptor is left to ask by */
 		return full || (copy >= 0 && close(copy) == 0) ? STATUS_OK : failed(output->name, -1, "cannot write", diags);
 	}
+	enum status status = output->flushed ? STATUS_OK : output_flush(output, diags);
+	if (status) {
+		output_abort(output);
+		return status;
+	}
 	int fd = output->fd;
 	bool ok = true;
-	if (output->temporary)
-		ok = fsync(fd) == 0 || errno == EINVAL; /* some file systems know no fsync */
-	bool there = false;                         /* in its place: at once where nothing was */
-	if (ok && output->nameless) {
+	bool there = false; /* in its place: at once where nothing was */
+	if (output->nameless) {
 		there = link_nameless(fd, output->target);
 		ok = there || (errno == EEXIST && make_temporary(output->temporary, fd, 0) == fd);
 		output->nameless = !ok;
@@ -593,7 +604,7 @@ enum status output_commit(struct output *output, struct diags *diags)
 	}
 	errno = error;
 	if (!ok) {
-		enum status status = failed(output->name, -1, "cannot write", diags);
+		status = failed(output->name, -1, "cannot write", diags);
 		output_abort(output);
 		return status;
 	}

@@ -62,6 +62,7 @@ struct output {
 	const char *target; /* the file to become, or NULL */
 	char *temporary;    /* its temporary, or NULL */
 	bool nameless;      /* which has no name yet: it is linked when it is committed */
+	bool flushed;       /* and nothing has been written since */
 	bool owned;
 	bool seekable;  /* a regular file not opened for append: output_write_at works */
 	int64_t base;   /* file position at which the output began */
@@ -87,7 +88,9 @@ int output_descriptor(const char *path);
 enum status output_write(struct output *output, const void *from, size_t size, struct diags *diags);
 /* At OFFSET from the output's begin; seekable outputs only, safe from many threads. */
 enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags);
-/* Flushes, syncs, renames, closes; reports what the system says only at close. */
+/* Has the temporary, if it has one, on disk. */
+enum status output_flush(struct output *output, struct diags *diags);
+/* Flushes, where that has not been done, renames, closes; reports what the system says only at close. */
 enum status output_commit(struct output *output, struct diags *diags);
 /* Closes and removes the temporary; does nothing after a commit. Async-signal-safe removal is io_cleanup's. */
 void output_abort(struct output *output);
