@@ -36,6 +36,34 @@ static enum status put_event(void *context, const char *line)
 	return status ? status : output_write(&side->output, line, strlen(line), &side->session->diags);
 }
 
+static bool is_file(const char *path, const char *read)
+{
+	struct stat a, b;
+	return read && !stat(path, &a) && !stat(read, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* What the run reads from the file PATH, or NULL. */
+static const char *read_from(struct session *s, const char *path)
+{
+	if (s->input_open && stream_is_at(s->input.fd, path))
+		return "the input";
+	if (s->file && (strcmp(s->file, "-") ? is_file(path, s->file) : stream_is_at(0, path)))
+		return "the chain";
+	if (is_file(path, s->values[OPTION_COTANGENT]))
+		return "the cotangent";
+	if (s->costs && s->costs->spec && is_file(path, s->values[OPTION_COSTS]))
+		return "the costs";
+	for (size_t i = 0; i < s->param_count; i++)
+		if (is_file(path, s->params[i].value))
+			return "a param's file";
+	for (size_t i = 0; i < s->chain.param_count; i++) {
+		const struct init *init = &s->chain.params[i].init;
+		if (init->kind == INIT_LOAD && is_file(path, params_file(init, s->directory, &s->arena)))
+			return "a param's file";
+	}
+	return NULL;
+}
+
 static enum status open_sides(struct session *s, struct side *value, struct side *events)
 {
 	enum status status = STATUS_OK;
@@ -46,11 +74,11 @@ static enum status open_sides(struct session *s, struct side *value, struct side
 		value->open = !status;
 	}
 	if (!status && s->given[OPTION_EVENTS]) {
-		const char *path = s->values[OPTION_EVENTS];
+		const char *path = s->values[OPTION_EVENTS], *read = read_from(s, path);
 		if (!output_replaces(path))
 			status = open_events(events);
-		else if (s->input_open && stream_is_at(s->input.fd, path))
-			status = diag_file(&s->diags, STATUS_USAGE, path, -1, "the events would be written over the input");
+		else if (read) /* they are written into what is there */
+			status = diag_file(&s->diags, STATUS_USAGE, path, -1, "the events would be written over %s", read);
 	}
 	if (value->open)
 		session_make_writer(s, &value->writer, &value->output);

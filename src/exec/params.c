@@ -70,6 +70,12 @@ static const char *find_binding(const struct binder *b, const char *name)
 
 /* Sources. */
 
+const char *params_file(const struct init *init, const char *directory, struct arena *arena)
+{
+	const bool plain = init->path[0] == '/' || !strcmp(directory, ".");
+	return plain ? init->path : arena_printf(arena, "%s/%s", directory, init->path);
+}
+
 /* Whether there is nothing at PATH, which is not standard input. What is there and cannot be read is an error. */
 static bool is_absent(const char *path)
 {
@@ -100,8 +106,7 @@ static enum status source_init(struct binder *b, const struct param *param, cons
 		source->none = true;
 		return STATUS_OK;
 	case INIT_LOAD: {
-		bool plain = init->path[0] == '/' || !strcmp(b->options.directory, ".");
-		const char *path = plain ? init->path : arena_printf(b->arena, "%s/%s", b->options.directory, init->path);
+		const char *path = params_file(init, b->options.directory, b->arena);
 		return path ? source_file(b, param, path, init->key, source) : diag_memory(b->diags);
 	}
 	case INIT_NUMBER:

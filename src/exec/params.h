@@ -29,6 +29,8 @@ struct params {
 	struct array *exact;  /* weak ones as doubles, whatever they are held as now */
 };
 
+/* The file that INIT, an INIT_LOAD of a chain in DIRECTORY, loads; NULL where memory is short. */
+const char *params_file(const struct init *init, const char *directory, struct arena *arena);
 /*
  * Finds the type of every param (declared, from its init or its file's header)
  * and sets typed, weak and type in CHAIN's params; loads the data too where
