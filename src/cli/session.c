@@ -359,9 +359,13 @@ enum status session_open_output(struct session *s, const char *path)
 void session_make_writer(struct session *s, struct writer *writer, struct output *output)
 {
 	bool terminal = isatty(output->fd);
+	const bool over = s->input_open && s->input.size >= 0 && stream_is_one(s->input.fd, output->fd);
+	if (over) /* rows go to their places in order, so that none is where one is still to be read */
+		output->seekable = false;
 	struct writer_options options = {.format = s->to != FORMAT_AUTO ? s->to : s->reader.format,
 	                                 .layout = s->reader.layout,
-	                                 .display = s->to == FORMAT_AUTO && terminal};
+	                                 .display = s->to == FORMAT_AUTO && terminal,
+	                                 .reader = over ? &s->reader : NULL};
 	if (options.display)
 		options.format = FORMAT_TEXT;
 	writer_init(writer, output, &options, &s->arena);

@@ -79,6 +79,7 @@ struct writer_options {
 	enum layout layout; /* TEXT, CSV: how the input was laid out */
 	bool display;       /* on a terminal: as NumPy prints arrays */
 	bool late;          /* TEXT, CSV: kept until writer_finish, as another writes to the same place till then */
+	const struct reader *reader; /* of the file that is written, while it is; NULL: it is another */
 };
 
 struct writer {
@@ -96,7 +97,11 @@ struct writer {
 
 void writer_init(struct writer *writer, struct output *output, const struct writer_options *options,
                  struct arena *arena);
-/* Begins an array of TYPE (f16, bf16 as |V2, f32 or f64): npy's header, byte for byte as numpy.save writes it. */
+/*
+ * Begins an array of TYPE (f16, bf16 as |V2, f32 or f64): npy's header, byte for byte as
+ * numpy.save writes it. STATUS_USAGE where options.reader would not have read all of
+ * its current array that is written over.
+ */
 enum status writer_begin(struct writer *writer, const struct type *type, struct diags *diags);
 /* The next COUNT elements, given as COMPUTE. */
 enum status writer_write(struct writer *writer, const void *from, enum dtype compute, int64_t count,

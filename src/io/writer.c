@@ -67,15 +67,37 @@ static enum status put(struct writer *w, const char *text, size_t length, struct
 	return STATUS_OK;
 }
 
+/*
+ * Where the reader's file is written over, in order, as it is read: the array must begin
+ * no later than the reader's and have no more bytes. Then, as both have as many rows, or
+ * the reader's is read whole, no byte is written before it has been read.
+ */
+static enum status check_place(const struct writer *w, size_t header, struct diags *diags)
+{
+	const struct reader *r = w->options.reader;
+	if (!r || r->format == FORMAT_TEXT || r->format == FORMAT_CSV) /* which is read whole first */
+		return STATUS_OK;
+	const bool text = w->options.format != FORMAT_NPY && w->options.format != FORMAT_RAW;
+	const int64_t begin = w->output->base + w->output->offset + (int64_t)header;
+	if (!text && begin <= r->input->base + r->data &&
+	    w->count * (int64_t)dtype_size(w->type.dtype) <= r->count * (int64_t)dtype_size(r->type.dtype))
+		return STATUS_OK;
+	diag_file(diags, STATUS_USAGE, r->input->name, -1, "the output would be written over what has not been read");
+	diag_hint(diags, "-o FILE may be the input: it takes its place when it is whole");
+	return STATUS_USAGE;
+}
+
 enum status writer_begin(struct writer *w, const struct type *type, struct diags *diags)
 {
-	enum status status = STATUS_OK;
 	w->type = *type;
 	w->count = shape_count(&type->shape);
 	w->done = 0;
+	char header[NPY_HEADER_MOST];
+	const size_t length = w->options.format == FORMAT_NPY ? npy_make_header(type, header) : 0;
+	enum status status = check_place(w, length, diags);
+	if (status)
+		return status;
 	if (w->options.format == FORMAT_NPY) {
-		char header[NPY_HEADER_MOST];
-		size_t length = npy_make_header(type, header);
 		status = output_write(w->output, header, length, diags);
 	} else if (w->options.display) {
 		w->held = allocator_get(w->arena->allocator, (size_t)w->count * sizeof(double) + 1, 1);
