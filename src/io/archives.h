@@ -11,6 +11,7 @@
 
 struct npz {
 	zip_t *zip; /* NULL: not open */
+	FILE *file; /* ZIP's own */
 	const struct libzip *lib;
 };
 

@@ -1,7 +1,27 @@
-/* Jansson tells of memory in two ways: by its code, and where its scanner has none by no text at all. */
+/*
+ * Jansson's scanner leaves out the bytes that it had no memory for, and goes on: what comes
+ * of it is called a wrong token, or is another number. So its requests are watched.
+ */
 #include "io/json.h"
 
-bool json_lacked_memory(const json_error_t *error)
+#include <stdlib.h>
+
+static _Thread_local bool lacked;
+
+static void *watch(size_t size)
 {
-	return json_error_code(error) == json_error_out_of_memory || !error->text[0];
+	void *block = malloc(size);
+	lacked |= !block;
+	return block;
+}
+
+json_t *json_read(const char *text, size_t length, json_error_t *error, bool *memory)
+{
+	lacked = false;
+	json_set_alloc_funcs(watch, free);
+	json_t *read = json_loadb(text, length, JSON_REJECT_DUPLICATES, error);
+	*memory = lacked;
+	if (lacked)
+		json_decref(read);
+	return lacked ? NULL : read;
 }

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Whether it was for want of memory that a text was not loaded, given the ERROR that came of it. */
-bool json_lacked_memory(const json_error_t *error);
+/* The LENGTH bytes of TEXT, with no key twice; or NULL: for want of *MEMORY, else *ERROR says why. */
+json_t *json_read(const char *text, size_t length, json_error_t *error, bool *memory);
 
 #endif

@@ -13,21 +13,19 @@
 	X(error_code_zip)                                                                                                  \
 	X(error_fini)                                                                                                      \
 	X(error_init)                                                                                                      \
-	X(error_set)                                                                                                       \
 	X(error_strerror)                                                                                                  \
 	X(fclose)                                                                                                          \
 	X(file_get_error)                                                                                                  \
-	X(file_strerror)                                                                                                   \
 	X(fopen_index)                                                                                                     \
 	X(fread)                                                                                                           \
+	X(get_error)                                                                                                       \
 	X(get_name)                                                                                                        \
 	X(get_num_entries)                                                                                                 \
 	X(name_locate)                                                                                                     \
 	X(open_from_source)                                                                                                \
 	X(source_filep_create)                                                                                             \
 	X(source_free)                                                                                                     \
-	X(stat_index)                                                                                                      \
-	X(strerror)
+	X(stat_index)
 
 /* zip_NAME of the library, by NAME. */
 struct libzip {

@@ -26,21 +26,60 @@ static const char *list_members(const struct npz *from, struct arena *arena)
 	return list ? list : "";
 }
 
-/* An archive whose stream is FD, which is its own; NULL and *ERROR. (zip_fdopen would duplicate it to the least that is free.) */
-static zip_t *open_zip(const struct libzip *lib, int fd, zip_error_t *error)
+/*
+ * What a call of libzip failed for, which it told as ERROR. It takes a read that fails for
+ * the end of the file, and a request for memory that fails for what it found no sign of:
+ * but the file has noted the one, and errno, 0 before the call, the other.
+ */
+static enum status cause_of(const struct npz *npz, const zip_error_t *error)
 {
-	FILE *file = fdopen(fd, "rb");
-	zip_source_t *source = file ? lib->source_filep_create(file, 0, -1, error) : NULL;
-	zip_t *zip = source ? lib->open_from_source(source, 0, error) : NULL;
-	if (!file) {
-		lib->error_set(error, ZIP_ER_MEMORY, errno);
+	enum { OF_ZLIB = -4 };
+	const bool memory = errno == ENOMEM;
+	const int code = npz->lib->error_code_zip(error);
+	if (memory || code == ZIP_ER_MEMORY || (code == ZIP_ER_ZLIB && npz->lib->error_code_system(error) == OF_ZLIB))
+		return STATUS_LIMIT;
+	if (ferror(npz->file) || code == ZIP_ER_OPEN || code == ZIP_ER_READ || code == ZIP_ER_SEEK || code == ZIP_ER_TELL)
+		return STATUS_IO;
+	return STATUS_DATA;
+}
+
+/* Tells of ERROR; where the data are to blame, that MEMBER, or the whole where that is NULL, is WHAT. */
+static enum status failed(const struct npz *npz, zip_error_t *error, const char *path, const char *member,
+                          const char *what, struct diags *diags)
+{
+	const enum status cause = cause_of(npz, error);
+	const int system = npz->lib->error_code_system(error);
+	if (cause == STATUS_LIMIT)
+		return diag_memory(diags);
+	if (cause == STATUS_IO)
+		return diag_file(diags, cause, path, -1, "cannot read: %s", strerror(system > 0 ? system : EIO));
+	const char *reason = npz->lib->error_strerror(error);
+	if (!member)
+		return diag_file(diags, cause, path, -1, "%s: %s", what, reason);
+	return diag_file(diags, cause, path, -1, "member '%s' %s: %s", member, what, reason);
+}
+
+/* Opens the archive whose stream is FD, which is its own. (zip_fdopen would duplicate it to the least that is free.) */
+static enum status open_zip(struct npz *npz, int fd, const char *path, struct diags *diags)
+{
+	const struct libzip *lib = npz->lib;
+	npz->file = fdopen(fd, "rb");
+	if (!npz->file) {
 		close(fd);
-	} else if (!source) {
-		fclose(file);
-	} else if (!zip) {
-		lib->source_free(source);
+		return diag_memory(diags);
 	}
-	return zip;
+	zip_error_t error;
+	lib->error_init(&error);
+	errno = 0;
+	zip_source_t *source = lib->source_filep_create(npz->file, 0, -1, &error);
+	npz->zip = source ? lib->open_from_source(source, 0, &error) : NULL;
+	const enum status status = npz->zip ? STATUS_OK : failed(npz, &error, path, NULL, "not a readable npz", diags);
+	if (!source)
+		fclose(npz->file);
+	else if (!npz->zip)
+		lib->source_free(source);
+	lib->error_fini(&error);
+	return status;
 }
 
 enum status npz_open(struct npz *npz, const struct input *input, struct diags *diags)
@@ -54,19 +93,7 @@ enum status npz_open(struct npz *npz, const struct input *input, struct diags *d
 	const int fd = fcntl(input->fd, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0)
 		return diag_file(diags, STATUS_IO, path, -1, "cannot open: %s", strerror(errno));
-	zip_error_t error;
-	npz->lib->error_init(&error);
-	npz->zip = open_zip(npz->lib, fd, &error);
-	const int code = npz->lib->error_code_zip(&error), cause = npz->lib->error_code_system(&error);
-	enum status status = STATUS_OK;
-	if (!npz->zip && code == ZIP_ER_MEMORY)
-		status = diag_memory(diags);
-	else if (!npz->zip && (code == ZIP_ER_OPEN || code == ZIP_ER_READ || code == ZIP_ER_SEEK))
-		status = diag_file(diags, STATUS_IO, path, -1, "cannot read: %s", strerror(cause));
-	else if (!npz->zip)
-		status = diag_file(diags, STATUS_DATA, path, -1, "not a readable npz: %s", npz->lib->error_strerror(&error));
-	npz->lib->error_fini(&error);
-	return status;
+	return open_zip(npz, fd, path, diags);
 }
 
 enum status npz_find_members(const char *path, const struct named_array *arrays, size_t count, bool *found,
@@ -122,15 +149,6 @@ static zip_int64_t find_member(const struct npz *from, const char *key, struct a
 	return npy ? from->lib->name_locate(from->zip, npy, 0) : at;
 }
 
-/* Whether what failed is for want of memory, of libzip's or of zlib's. */
-static bool is_memory(const struct libzip *lib, zip_file_t *file)
-{
-	enum { OF_ZLIB = -4 };
-	const zip_error_t *error = lib->file_get_error(file);
-	const int code = lib->error_code_zip(error);
-	return code == ZIP_ER_MEMORY || (code == ZIP_ER_ZLIB && lib->error_code_system(error) == OF_ZLIB);
-}
-
 /* An input of the USED bytes at DATA. */
 static struct input input_of(const char *name, char *data, size_t used, struct arena *arena)
 {
@@ -158,62 +176,77 @@ static size_t npy_extent(char *data, size_t used, struct arena *arena)
 	return input.begin + (size_t)bytes;
 }
 
+/* A member's bytes, as far as they have been unpacked: no more than its own header has a use for, its EXTENT. */
+struct unpacked {
+	char *data;
+	size_t used, capacity, extent;
+};
+
+/* Unpacks FILE, of SIZE bytes as the archive claims: that is believed only as far as data comes. */
+static enum status unpack(const struct loader *loader, struct unpacked *u, const struct npz *from, zip_file_t *file,
+                          uint64_t size, const char *path, const char *name, struct diags *diags)
+{
+	enum { FIRST = 1 << 20 };
+	const struct allocator *allocator = loader->allocator;
+	u->capacity = size < FIRST ? (size_t)size + 1 : FIRST;
+	u->data = allocator_get(allocator, u->capacity, 1);
+	if (!u->data)
+		return diag_memory(diags);
+	zip_int64_t n;
+	errno = 0;
+	while ((n = from->lib->fread(file, u->data + u->used, u->capacity - u->used)) > 0) {
+		u->used += (size_t)n;
+		if (u->used == FIRST && u->capacity == FIRST)
+			u->extent = npy_extent(u->data, u->used, loader->arena);
+		if (u->used > u->extent) /* more is of no use: there is too much already */
+			return STATUS_OK;
+		if (u->used < u->capacity)
+			continue;
+		char *grown = allocator->resize(allocator->context, u->data, u->capacity, 2 * u->capacity);
+		if (!grown)
+			return diag_memory(diags);
+		u->data = grown;
+		u->capacity *= 2;
+	}
+	if (n < 0)
+		return failed(from, from->lib->file_get_error(file), path, name, "is damaged", diags);
+	if (u->used < size)
+		return diag_file(diags, STATUS_DATA, path, -1, "member '%s' is damaged: it ends after %zu of %llu bytes", name,
+		                 u->used, (unsigned long long)size);
+	return STATUS_OK;
+}
+
 static enum status load_member(const struct loader *loader, struct array *array, const struct npz *from,
                                zip_uint64_t at, const char *path, const char *name, struct diags *diags)
 {
-	const struct allocator *allocator = loader->allocator;
 	zip_stat_t st;
-	if (from->lib->stat_index(from->zip, at, 0, &st) != 0 || !(st.valid & ZIP_STAT_SIZE))
-		return diag_file(diags, STATUS_DATA, path, -1, "member '%s' cannot be read: %s", name,
-		                 from->lib->strerror(from->zip));
-	zip_file_t *file = from->lib->fopen_index(from->zip, at, 0);
+	errno = 0;
+	zip_file_t *file = NULL;
+	if (!from->lib->stat_index(from->zip, at, 0, &st) && st.valid & ZIP_STAT_SIZE)
+		file = from->lib->fopen_index(from->zip, at, 0);
 	if (!file)
-		return diag_file(diags, STATUS_DATA, path, -1, "member '%s' cannot be read: %s", name,
-		                 from->lib->strerror(from->zip));
-	/* The size that the archive claims is believed only as far as data comes. */
-	enum { FIRST = 1 << 20 };
-	size_t used = 0, capacity = st.size < FIRST ? (size_t)st.size + 1 : FIRST, extent = SIZE_MAX;
-	char *data = allocator_get(allocator, capacity, 1);
-	zip_int64_t n = 0;
-	while (data && (n = from->lib->fread(file, data + used, capacity - used)) > 0) {
-		used += (size_t)n;
-		if (used == FIRST && capacity == FIRST)
-			extent = npy_extent(data, used, loader->arena);
-		if (used > extent) /* more is of no use: there is too much already */
-			break;
-		if (used == capacity) {
-			char *grown = allocator->resize(allocator->context, data, capacity, 2 * capacity);
-			if (!grown)
-				break;
-			data = grown;
-			capacity *= 2;
-		}
-	}
-	enum status status = STATUS_OK;
-	if (!data || (used == capacity && used <= extent) || (n < 0 && is_memory(from->lib, file)))
-		status = diag_memory(diags);
-	else if (n < 0)
-		status =
-			diag_file(diags, STATUS_DATA, path, -1, "member '%s' is damaged: %s", name, from->lib->file_strerror(file));
-	else if (used < st.size && used <= extent)
-		status = diag_file(diags, STATUS_DATA, path, -1, "member '%s' is damaged: it ends after %zu of %llu bytes",
-		                   name, used, (unsigned long long)st.size);
+		return failed(from, from->lib->get_error(from->zip), path, name, "cannot be read", diags);
+	struct unpacked u = {.extent = SIZE_MAX};
+	enum status status = unpack(loader, &u, from, file, st.size, path, name, diags);
 	if (from->lib->fclose(file) != 0 && !status)
 		status = diag_file(diags, STATUS_DATA, path, -1, "member '%s' is damaged", name);
 	if (!status) {
 		const char *label = arena_printf(loader->arena, "%s(%s)", path, name);
-		struct input input = input_of(label ? label : path, data, used, loader->arena);
+		struct input input = input_of(label ? label : path, u.data, u.used, loader->arena);
 		status = load_stream(loader, array, &input, diags);
 	}
-	if (data)
-		allocator_put(allocator, data, capacity);
+	if (u.data)
+		allocator_put(loader->allocator, u.data, u.capacity);
 	return status;
 }
 
 enum status npz_load(const struct loader *loader, struct array *array, const struct npz *from, const char *path,
                      const char *key, struct diags *diags)
 {
+	errno = 0;
 	zip_int64_t at = find_member(from, key, loader->arena);
+	if (at < 0 && (loader->arena->failed || errno == ENOMEM)) /* it is perhaps there */
+		return diag_memory(diags);
 	if (at >= 0 && is_double(from, (zip_uint64_t)at))
 		return diag_file(diags, STATUS_DATA, path, -1, "has two members '%s'", key);
 	if (at >= 0)

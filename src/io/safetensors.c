@@ -169,10 +169,11 @@ static enum status parse_header(const struct loader *loader, struct tensors *ten
                                 struct diags *diags)
 {
 	json_error_t error;
-	json_t *header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+	bool memory;
+	json_t *header = json_read(text, length, &error, &memory);
 	enum status status;
 	tensors->data = 8 + (int64_t)length;
-	if (!header && json_lacked_memory(&error))
+	if (memory)
 		status = diag_memory(diags);
 	else if (!json_is_object(header))
 		status = diag_file(diags, STATUS_DATA, tensors->input->name, 8 + (error.position > 0 ? error.position : 0),

@@ -299,8 +299,9 @@ enum status spec_read(struct spec *spec, const struct source *source, struct are
 	struct reading r = {.source = source, .spec = spec, .arena = arena, .diags = diags, .step = -1};
 	json_error_t error;
 	*spec = (struct spec){0};
-	json_t *top = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, &error);
-	if (!top && json_lacked_memory(&error))
+	bool memory;
+	json_t *top = json_read(source->text, source->length, &error, &memory);
+	if (memory)
 		return diag_memory(diags);
 	if (!top) {
 		size_t at = error.position > 0 ? (size_t)error.position - 1 : 0;
