@@ -167,13 +167,6 @@ struct renderer {
 
 static void put(const struct renderer *r, const char *text) { r->write(r->context, text, strlen(text)); }
 
-/* Characters that reorder, break or hide a line although they are no control codes. */
-static bool misleads(uint32_t c)
-{
-	return (c >= 0x80 && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
-	       (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
-}
-
 /* The columns that put_escaped makes of the first LENGTH bytes; prints them where R is not NULL. */
 static size_t put_escaped(const struct renderer *r, const char *text, size_t length)
 {
@@ -187,7 +180,7 @@ static size_t put_escaped(const struct renderer *r, const char *text, size_t len
 				put(r, " ");
 			columns++;
 			i++;
-		} else if (n && c >= 0x20 && c != 0x7f && !misleads(character)) {
+		} else if (n && utf8_shows(character)) {
 			if (r)
 				r->write(r->context, text + i, n);
 			columns++;

@@ -31,6 +31,14 @@ size_t utf8_length(const char *text, size_t left, uint32_t *c)
 	return n;
 }
 
+bool utf8_shows(uint32_t c)
+{
+	const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+	const bool misleads = c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+	                      (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
+	return !control && !misleads;
+}
+
 void text_put(const struct text *text, const char *piece) { text->write(text->context, piece, strlen(piece)); }
 
 void text_printf(const struct text *text, const char *format, ...)

@@ -10,6 +10,9 @@
  */
 size_t utf8_length(const char *text, size_t left, uint32_t *c);
 
+/* Whether C is seen as what it is: no control code, nor what reorders, breaks or hides a line. What is not is below U+10000. */
+bool utf8_shows(uint32_t c);
+
 struct text {
 	diag_write *write;
 	void *context;

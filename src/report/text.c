@@ -20,7 +20,7 @@ void text_json(const struct text *text, const char *string)
 		size_t n = utf8_length(s, (size_t)(end - s), &c);
 		if (c == '"' || c == '\\')
 			text_printf(text, "\\%c", *s);
-		else if (c < 0x20 || c == 0x7f || n == 0)
+		else if (n == 0 || !utf8_shows(c))
 			text_printf(text, "\\u%04x", (unsigned)c);
 		else
 			text->write(text->context, s, n);
