@@ -120,8 +120,9 @@ struct field {
 
 static enum status read_bytes(const struct reading *r, const char *key, json_t *value, int64_t *bytes)
 {
-	double number = json_number_value(value);
-	if (!json_is_number(value) || !(number >= 0 && number <= BYTES_MOST) || floor(number) < number)
+	const double number = json_number_value(value);
+	const bool beyond = json_is_integer(value) && json_integer_value(value) > (json_int_t)BYTES_MOST;
+	if (!json_is_number(value) || !(number >= 0 && number <= BYTES_MOST) || beyond || floor(number) < number)
 		return wrong(r, key, STATUS_DATA, "'%s' is a number of bytes: whole, from 0 to 2^53", key);
 	*bytes = (int64_t)number;
 	return STATUS_OK;
