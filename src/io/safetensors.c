@@ -91,7 +91,7 @@ static int by_begin(const void *a, const void *b)
 	return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->end > y->end) - (x->end < y->end);
 }
 
-/* Every tensor must lie in the bytes from DATA on, fit its type, and share no byte with another, and none may follow. */
+/* Every tensor must lie in the bytes from DATA on, fit its type, and begin where the one before ends; nothing may follow. */
 static enum status check_tensors(json_t *header, const struct input *input, int64_t data, struct arena *arena,
                                  struct diags *diags)
 {
@@ -126,11 +126,16 @@ static enum status check_tensors(json_t *header, const struct input *input, int6
 		count += e->end > e->begin;
 	}
 	qsort(extents, count, sizeof *extents, by_begin);
-	for (size_t i = 1; i < count; i++)
-		if (extents[i].begin < extents[i - 1].end)
+	int64_t end = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (extents[i].begin < end)
 			return diag_file(diags, STATUS_DATA, path, 8, "tensors '%s' and '%s' overlap", extents[i - 1].name,
 			                 extents[i].name);
-	const int64_t end = count ? extents[count - 1].end : 0;
+		if (extents[i].begin > end)
+			return diag_file(diags, STATUS_DATA, path, data + end, "bytes that are no tensor's before '%s'",
+			                 extents[i].name);
+		end = extents[i].end;
+	}
 	return end == size ? STATUS_OK
 	                   : diag_file(diags, STATUS_DATA, path, data + end, "trailing bytes after the tensors");
 }
