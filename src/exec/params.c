@@ -220,12 +220,20 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 	return STATUS_OK;
 }
 
-/* normal's and uniform's last number is a seed. */
-static enum status check_seed(const struct binder *b, const struct param *param, const struct param_source *source)
+/* normal's first number is a deviation, uniform's are the bounds of a range; the last of each is a seed. */
+static enum status check_random(const struct binder *b, const struct param *param, const struct param_source *source)
 {
 	if (!source->literal || (source->init->kind != INIT_NORMAL && source->init->kind != INIT_UNIFORM))
 		return STATUS_OK;
-	double seed = source->init->values[source->init->count - 1];
+	const double *values = source->init->values, seed = values[source->init->count - 1];
+	const bool normal = source->init->kind == INIT_NORMAL;
+	if (normal && !(values[0] >= 0 && isfinite(values[0])))
+		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
+		               "the standard deviation of %s '%s' is not a finite number of at least 0", word_of(param),
+		               param->name);
+	if (!normal && !isfinite(values[1] - values[0]))
+		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "the range of %s '%s' is not finite",
+		               word_of(param), param->name);
 	if (seed == floor(seed) && fabs(seed) <= 0x1p53)
 		return STATUS_OK;
 	return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
@@ -251,13 +259,17 @@ static void widen(double *to, const float *from, size_t count)
 		to[i] = (double)from[i];
 }
 
-static enum status new_array(const struct binder *b, struct array *array, const struct type *type, enum dtype held)
+static enum status new_array(const struct binder *b, const struct param *param, struct array *array,
+                             const struct type *type, enum dtype held)
 {
 	array->type = *type;
 	array->type.dtype = held;
 	array->size = (size_t)type_bytes(&array->type);
 	array->data = allocator_get(b->params->allocator, array->size, 1);
-	return array->data ? STATUS_OK : diag_memory(b->diags);
+	if (array->data)
+		return STATUS_OK;
+	return diag_at(b->diags, STATUS_LIMIT, b->chain->source, param->span, "out of memory: %s '%s' has %zu bytes",
+	               word_of(param), param->name, array->size);
 }
 
 /* The values of a text, in HELD's type, to be DTYPE's: not first in double, which would take three times as much. */
@@ -289,7 +301,7 @@ static enum status fill(const struct binder *b, const struct param *param, struc
 		*held = *from;
 		*from = (struct array){0};
 	} else {
-		status = new_array(b, held, &param->type, want);
+		status = new_array(b, param, held, &param->type, want);
 		if (status)
 			return status;
 		if (source->literal)
@@ -305,14 +317,14 @@ static enum status fill(const struct binder *b, const struct param *param, struc
 }
 
 /* Holds ARRAY in the type of OPTIONS, where they name one. */
-static enum status convert(const struct binder *b, struct array *array)
+static enum status convert(const struct binder *b, const struct param *param, struct array *array)
 {
 	const enum dtype to = b->options.dtype;
 	const size_t count = (size_t)shape_count(&array->type.shape);
 	struct array from = *array;
 	if (to == DTYPE_COUNT || to == from.type.dtype)
 		return STATUS_OK;
-	enum status status = new_array(b, array, &from.type, to);
+	enum status status = new_array(b, param, array, &from.type, to);
 	if (status) {
 		*array = from;
 		return status;
@@ -333,7 +345,7 @@ static enum status fill_weak(const struct binder *b, const struct param *param, 
 	exact.type.dtype = DTYPE_F64;
 	enum status status = fill(b, &exact, source, &b->params->exact[index]);
 	if (status == STATUS_OK)
-		status = new_array(b, &b->params->arrays[index], &param->type, DTYPE_F64);
+		status = new_array(b, param, &b->params->arrays[index], &param->type, DTYPE_F64);
 	return status;
 }
 
@@ -345,7 +357,7 @@ static enum status bind_param(struct binder *b, size_t index)
 	if (status == STATUS_OK)
 		status = find_type(b, param, &source);
 	if (status == STATUS_OK)
-		status = check_seed(b, param, &source);
+		status = check_random(b, param, &source);
 	struct array *array = &b->params->arrays[index];
 	if (status == STATUS_OK && b->options.data && param->weak) {
 		status = fill_weak(b, param, &source, index);
@@ -355,7 +367,7 @@ static enum status bind_param(struct binder *b, size_t index)
 			values_round(array->data, array->type.dtype, (size_t)shape_count(&array->type.shape),
 			             param->declared.type.dtype);
 		if (status == STATUS_OK)
-			status = convert(b, array);
+			status = convert(b, param, array);
 	}
 	array_free(&source.array, b->params->allocator);
 	if (status)
