@@ -11,6 +11,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "ops/kernels_isa.h"
 
@@ -25,6 +28,15 @@ bool op_runs_in_registers(enum op op)
 	return op < OP_COUNT && runs[op];
 }
 
+#if defined(__x86_64__)
+/* By the processor's own word, as clang 14 has no __builtin_cpu_supports("f16c"). What the system must save for it is AVX's. */
+static bool has_f16c(void)
+{
+	unsigned a, b, c = 0, d;
+	return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+#endif
+
 size_t kernels_all(enum dtype dtype, const struct kernels *tables[4])
 {
 	const int index = dtype == DTYPE_F64;
@@ -35,7 +47,7 @@ size_t kernels_all(enum dtype dtype, const struct kernels *tables[4])
 	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
 	    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
 		tables[count++] = kernels_avx512[index];
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
 		tables[count++] = kernels_avx2[index];
 	tables[count++] = kernels_baseline[index];
 #endif
