@@ -293,7 +293,8 @@ static bool place_cells(struct table *t, const struct allocator *allocator)
 			for (int64_t i = t->inner ? j - 1 : j; i-- > 0;)
 				for (int pin = 0; pin <= t->pins; pin++) {
 					struct row *row = row_at(t, i, j, pin);
-					row->cells = t->cells + cells;
+					if (pass > 0)
+						row->cells = t->cells + cells;
 					cells += (size_t)(row->high - row->low + 1);
 				}
 		if (pass == 0) {
