@@ -72,8 +72,18 @@ static enum status lower_unrolled_nodes(struct lowering *l, const struct node *n
 		}
 		if (status == STATUS_OK)
 			status = lower_node(l, node);
+		/* as where a step ends (lower_step.c): gradients add up in one order under every policy */
+		if (status == STATUS_OK && !is_prelude(node) && l->now[0] != NO_VALUE)
+			status = lowering_copy_param(l, &l->now[0], node->span);
 	}
 	return status;
+}
+
+/* A chain whose output is made of params alone, and of no sum, has none that is cut with the input. */
+static void note_output(struct lowering *l)
+{
+	if (!l->slots[0].streamed && l->fold == NO_VALUE)
+		lowering_mix_rows(l);
 }
 
 static enum status lower_unrolled(struct lowering *l)
@@ -97,6 +107,7 @@ static enum status lower_unrolled(struct lowering *l)
 	draft->body = body;
 	draft->span = l->chain->first ? l->chain->first->span : (struct span){0};
 	status = lowering_end_step(l, draft);
+	note_output(l);
 	out->output = *l->slots[0].type;
 	out->output.dtype = l->slots[0].dtype;
 	struct draft_item item = {.draft = draft, .steps = 1}, list = {.items = &item, .count = 1, .steps = 1};
@@ -225,6 +236,7 @@ static enum status lower_typed(struct lowered *lowered, const struct chain *chai
 	if (what != LOWER_UNROLLED) {
 		lowered->output = *last->type;
 		lowered->output.dtype = last->dtype;
+		note_output(&l);
 	}
 	for (size_t i = 0; i < chain->param_count; i++)
 		if (l.used_streamed[i] && l.used_whole[i])

@@ -257,19 +257,22 @@ static enum status add_result(struct lowering *l, const struct node *node, const
 	return STATUS_OK;
 }
 
-/* The value that NODE names is the current one. Where it is not cut with the input, nor is the chain. */
+/*
+ * The value that NODE names is the current one. Where it is not cut with the input every tile makes anew
+ * what comes of it, which is the same for each, as a param is; but behind a sum each tile would add it.
+ */
 static enum status lower_use(struct lowering *l, const struct node *node, const struct operands *in)
 {
 	if (in->a == NO_VALUE)
 		return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->operand.span,
 		               "'use' takes an array, not a number");
-	const struct value *v = &l->body->values[in->v], *a = &l->body->values[in->a];
+	const struct value *a = &l->body->values[in->a];
 	uint32_t value = in->a;
 	enum status status = STATUS_OK;
 	if (a->from == FROM_PARAM)
 		l->used_whole[a->param.param] = true;
-	if (v->streamed && !a->streamed)
-		lowering_mix_rows(l);
+	if (l->out->sums)
+		l->out->streamable = false;
 	if (l->what == LOWER_RUN) /* results and carries are no params */
 		status = lowering_copy_param(l, &value, node->span);
 	lowering_write_slot(l, 0, value);

@@ -125,6 +125,8 @@ static enum status find_once(struct job *job, const struct body *body, struct di
 		} else {
 			note_read(&reads, instr->v);
 			note_read(&reads, instr->a);
+			if (instr->op == OP_identity) /* the copy that `use` has in a forward run alone: its readers may be many */
+				note_read(&reads, instr->v);
 		}
 	}
 	for (size_t i = 0; i < body->out_count; i++)
