@@ -57,7 +57,11 @@ struct forward_lane {
 /* All that depends on the input's type. */
 struct setup {
 	struct forward_run *run;
-	struct type input; /* that it was made for */
+	struct type made_for;
+	struct chain chain; /* without the slice that the window is */
+	struct type input;  /* of the window: all rows, or those that a chain begins with */
+	bool windowed;
+	int64_t first; /* element of the array that the window begins with */
 	struct arena arena;
 	struct lowered whole;
 	struct tile_program tile, rest; /* rest.rows 0: the rows divide */
@@ -338,14 +342,34 @@ static enum status open_team(struct setup *setup, struct diags *diags)
 	return setup->team ? STATUS_OK : diag_memory(diags);
 }
 
+/* Where the chain begins with a slice of rows, and has no other use for the input, these alone are read. */
+static void choose_window(struct setup *setup)
+{
+	const struct node *first = setup->chain.first;
+	struct shape *shape = &setup->input.shape;
+	int axis;
+	if (!first || first->kind != NODE_OP || first->op != OP_slice || first->late || setup->chain.names_input ||
+	    (setup->chain.input_type.given && setup->chain.input_type.type.shape.dim[0] != -1) ||
+	    !axis_resolve(first->attrs->axis[0], shape->ndim, &axis) || axis != 0 || first->attrs->step != 1)
+		return;
+	const struct slice slice = slice_of(first->attrs, shape->dim[0]);
+	if (slice.count == 0)
+		return;
+	setup->windowed = true;
+	setup->first = slice.start * (shape_count(shape) / shape->dim[0]);
+	shape->dim[0] = slice.count;
+	setup->chain.first = first->next;
+}
+
 static enum status make_setup(struct setup *setup, struct forward_run *run, const struct type *input,
                               struct diags *diags)
 {
-	*setup = (struct setup){.run = run, .input = *input};
+	*setup = (struct setup){.run = run, .made_for = *input, .input = *input, .chain = *run->chain};
 	arena_init(&setup->arena, run->options->allocator);
+	choose_window(setup);
 	params_settle(run->params, run->chain, dtype_compute(input->dtype));
 	setup->bytes = run->params->bytes;
-	enum status status = lower(&setup->whole, run->chain, input, LOWER_RUN, &setup->arena, diags);
+	enum status status = lower(&setup->whole, &setup->chain, &setup->input, LOWER_RUN, &setup->arena, diags);
 	if (status == STATUS_OK)
 		status = params_check(run->params, setup->whole.whole, run->chain, diags);
 	if (status)
@@ -385,8 +409,8 @@ static enum status take_chunk(void *context, int worker, int64_t chunk, struct d
 	enum dtype compute = dtype_compute(setup->input.dtype);
 	int64_t count = chunk_rows(setup, chunk) * setup->in_row;
 	if (run->read_anywhere)
-		return reader_read_at(run->reader, chunk * setup->chunk * setup->in_row, setup->lanes[worker].in, compute,
-		                      count, diags);
+		return reader_read_at(run->reader, setup->first + chunk * setup->chunk * setup->in_row, setup->lanes[worker].in,
+		                      compute, count, diags);
 	return reader_read(run->reader, setup->lanes[worker].in, compute, count, diags);
 }
 
@@ -475,6 +499,19 @@ static enum status write_folded(struct forward_run *run, struct diags *diags)
 	return writer_write(run->writer, out, type->dtype, shape_count(&type->shape), diags);
 }
 
+/* Reads a stream up to the window, through a worker's memory. */
+static enum status pass_rows(struct forward_run *run, struct diags *diags)
+{
+	const struct setup *setup = &run->setup;
+	const int64_t most = setup->chunk * setup->in_row;
+	enum status status = STATUS_OK;
+	for (int64_t left = setup->first, count; left > 0 && status == STATUS_OK; left -= count) {
+		count = left < most ? left : most;
+		status = reader_read(run->reader, setup->lanes[0].in, dtype_compute(setup->input.dtype), count, diags);
+	}
+	return status;
+}
+
 static enum status run_array(struct forward_run *run, struct diags *diags)
 {
 	struct setup *setup = &run->setup;
@@ -482,7 +519,8 @@ static enum status run_array(struct forward_run *run, struct diags *diags)
 	if (status)
 		return status;
 	int64_t chunks = (setup->rows + setup->chunk - 1) / setup->chunk;
-	run->read_anywhere = chunks > 1 && setup->lane_count > 1 && reader_seekable(run->reader);
+	const bool seekable = reader_seekable(run->reader);
+	run->read_anywhere = seekable && (setup->windowed || (chunks > 1 && setup->lane_count > 1));
 	run->write_anywhere = chunks > 1 && setup->lane_count > 1 && !setup->folds && writer_seekable(run->writer);
 	run->rows_done = 0;
 	if (setup->folds)
@@ -497,12 +535,15 @@ static enum status run_array(struct forward_run *run, struct diags *diags)
 	                            .context = run,
 	                            .flush_denormals = run->options->flush_denormals,
 	                            .allocator = run->options->allocator};
-	status = pipeline_run(&pipeline, diags);
+	if (!seekable)
+		status = pass_rows(run, diags);
+	if (status == STATUS_OK)
+		status = pipeline_run(&pipeline, diags);
 	if (status == STATUS_OK && setup->folds)
 		status = write_folded(run, diags);
 	if (status == STATUS_OK)
 		status = writer_end(run->writer, diags);
-	if (status == STATUS_OK && run->read_anywhere)
+	if (status == STATUS_OK && (run->read_anywhere || setup->windowed))
 		status = reader_skip(run->reader, diags);
 	run->counters->arrays++;
 	run->counters->tiles += setup->tiled ? (setup->rows + setup->tile.rows - 1) / setup->tile.rows : 1;
@@ -520,7 +561,7 @@ static enum status run_arrays(struct forward_run *run, struct diags *diags)
 			return status;
 		run_follow_format(run->writer, run->reader);
 		struct type input = run_input_type(run->chain, &run->reader->type, run->options->dtype);
-		if (!run->setup.ready || !type_equal(&run->setup.input, &input)) {
+		if (!run->setup.ready || !type_equal(&run->setup.made_for, &input)) {
 			if (run->setup.ready)
 				close_setup(&run->setup);
 			status = make_setup(&run->setup, run, &input, diags);
