@@ -342,23 +342,33 @@ static enum status open_team(struct setup *setup, struct diags *diags)
 	return setup->team ? STATUS_OK : diag_memory(diags);
 }
 
-/* Where the chain begins with a slice of rows, and has no other use for the input, these alone are read. */
+/* Whether CHAIN begins with a slice of rows, and has no other use for an input of NDIM axes nor for how long it is. */
+static bool begins_with_rows(const struct chain *chain, int ndim)
+{
+	const struct node *first = chain->first;
+	const struct declared *declared = &chain->input_type;
+	int axis;
+	return first && first->kind == NODE_OP && first->op == OP_slice && !first->late && first->attrs->step == 1 &&
+	       axis_resolve(first->attrs->axis[0], ndim, &axis) && axis == 0 && !chain->names_input &&
+	       (!declared->given || declared->type.shape.dim[0] == -1);
+}
+
+/*
+ * The rows that a chain begins with are all that is read; but all are where the output is
+ * written over the input, whose rows may then be fewer and longer.
+ */
 static void choose_window(struct setup *setup)
 {
-	const struct node *first = setup->chain.first;
 	struct shape *shape = &setup->input.shape;
-	int axis;
-	if (!first || first->kind != NODE_OP || first->op != OP_slice || first->late || setup->chain.names_input ||
-	    (setup->chain.input_type.given && setup->chain.input_type.type.shape.dim[0] != -1) ||
-	    !axis_resolve(first->attrs->axis[0], shape->ndim, &axis) || axis != 0 || first->attrs->step != 1)
+	if (setup->run->writer->options.reader || !begins_with_rows(&setup->chain, shape->ndim))
 		return;
-	const struct slice slice = slice_of(first->attrs, shape->dim[0]);
+	const struct slice slice = slice_of(setup->chain.first->attrs, shape->dim[0]);
 	if (slice.count == 0)
 		return;
 	setup->windowed = true;
 	setup->first = slice.start * (shape_count(shape) / shape->dim[0]);
 	shape->dim[0] = slice.count;
-	setup->chain.first = first->next;
+	setup->chain.first = setup->chain.first->next;
 }
 
 static enum status make_setup(struct setup *setup, struct forward_run *run, const struct type *input,
