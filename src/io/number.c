@@ -1,14 +1,11 @@
 /*
  * Numbers as text, in the C locale: the program never sets another.
  *
- * Printing finds the shortest digits that read back the same, and of those the
- * nearest. Between 1e-6 and 1e17 that is done exactly in integers of 128 bits:
- * the value times a power of ten, its distance to a candidate and the gap to its
- * neighbours are all whole numbers there (the question is that of Steele and
- * White, 1990). Beyond, printf and strtod answer it. Reading takes Clinger's fast path (1990): up to 2^53 and powers of
- * ten up to 10^22 are exact doubles, so that one division or product rounds once.
- * Where that path does not serve, strtod reads; words of any length are right, since
- * a long one is cut to digits that decide the same.
+ * Printing lays out, as Python does, the shortest digits that read back the same, and
+ * of those the nearest (io/shortest.c). Reading takes Clinger's fast path (1990): up to
+ * 2^53 and powers of ten up to 10^22 are exact doubles, so that one division or product
+ * rounds once. Where that path does not serve, strtod reads; words of any length are
+ * right, since a long one is cut to digits that decide the same.
  */
 #include "io/array.h"
 
@@ -17,209 +14,111 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/shortest.h"
+
 static const double exact_powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                       1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-enum { MAX_POWER = 22, SIGNIFICANT = 17 };
+enum { MAX_POWER = 22, DIGITS_MOST = 20 /* of 64 bits */ };
 
-/* Bits of precision, the exponent of the last bit of the least numbers, and the digits that always survive. */
-static const struct precision {
-	int bits, least, digits;
-} precisions[] = {[DTYPE_F16] = {11, -24, 3},
-                  [DTYPE_BF16] = {8, -133, 2},
-                  [DTYPE_F32] = {24, -149, 6},
-                  [DTYPE_F64] = {53, -1074, 15}};
+static const struct precision precisions[] = {
+	[DTYPE_F16] = {11, -24}, [DTYPE_BF16] = {8, -133}, [DTYPE_F32] = {24, -149}, [DTYPE_F64] = {53, -1074}};
 
-/* COUNT digits, the first worth 10^EXPONENT, with an exponent of two digits or more, as Python has it. */
-static int spell_scientific(char text[40], bool negative, const char *digits, int count, int exponent)
+/* The digits of VALUE before END; where they begin. */
+static char *write_digits(char *end, uint64_t value)
 {
-	return sprintf(text, "%s%c%s%.*se%c%02d", negative ? "-" : "", digits[0], count > 1 ? "." : "", count - 1,
-	               digits + 1, exponent < 0 ? '-' : '+', abs(exponent));
+	while (value >= 10) {
+		const unsigned two = (unsigned)(value % 100);
+		value /= 100;
+		*--end = (char)('0' + two % 10);
+		*--end = (char)('0' + two / 10);
+		if (value == 0)
+			return end;
+	}
+	*--end = (char)('0' + value);
+	return end;
 }
 
-/* The same as people write it: positional from 1e-4 to 1e16, as Python does. */
-static int spell(char text[40], bool negative, const char *digits, int count, int exponent)
+/* What a number is spelled of: COUNT digits from FIRST on, the first of which is worth 10^EXPONENT. */
+struct digits {
+	char room[2 * DIGITS_MOST]; /* the latter half blank, so that as many bytes can be copied from any digit */
+	const char *first;
+	int count, exponent;
+};
+
+static void keep_digits(struct digits *d, uint64_t value)
 {
-	if (exponent < -4 || exponent >= 16)
-		return spell_scientific(text, negative, digits, count, exponent);
+	char *end = d->room + DIGITS_MOST;
+	memset(end, 0, DIGITS_MOST);
+	d->first = write_digits(end, value);
+	d->count = (int)(end - d->first);
+}
+
+/*
+ * COUNT digits to TO; where they end. A copy of one size takes no call; what is too much
+ * is written over, and goes no further than 38 bytes from a number's begin.
+ */
+static char *put_digits(char *to, const char *digits, int count)
+{
+	memcpy(to, digits, DIGITS_MOST);
+	return to + count;
+}
+
+/* "1.25e-30", with an exponent of two digits or more, as Python has it; the length. */
+static int spell_scientific(char text[40], bool negative, const struct digits *d)
+{
+	const int exponent = abs(d->exponent);
 	char *out = text;
 	if (negative)
 		*out++ = '-';
-	if (exponent < 0) {
-		*out++ = '0';
+	*out++ = d->first[0];
+	if (d->count > 1) {
 		*out++ = '.';
-		for (int i = -1; i > exponent; i--)
+		out = put_digits(out, d->first + 1, d->count - 1);
+	}
+	*out++ = 'e';
+	*out++ = d->exponent < 0 ? '-' : '+';
+	if (exponent >= 100)
+		*out++ = (char)('0' + exponent / 100);
+	*out++ = (char)('0' + exponent / 10 % 10);
+	*out++ = (char)('0' + exponent % 10);
+	*out = '\0';
+	return (int)(out - text);
+}
+
+/* The same as people write it: positional from 1e-4 to 1e16, as Python does. */
+static int spell(char text[40], bool negative, const struct digits *d)
+{
+	if (d->exponent < -4 || d->exponent >= 16)
+		return spell_scientific(text, negative, d);
+	const int whole = d->exponent < 0 ? 0 : d->exponent < d->count ? d->exponent + 1 : d->count; /* before the point */
+	char *out = text;
+	if (negative)
+		*out++ = '-';
+	if (whole == 0)
+		*out++ = '0';
+	out = put_digits(out, d->first, whole);
+	for (int i = d->count; i <= d->exponent; i++)
+		*out++ = '0';
+	if (whole < d->count) {
+		*out++ = '.';
+		for (int i = -1; i > d->exponent; i--)
 			*out++ = '0';
-		memcpy(out, digits, (size_t)count);
-		out += count;
-	} else {
-		for (int i = 0; i <= exponent || i < count; i++) {
-			if (i == exponent + 1)
-				*out++ = '.';
-			*out++ = i < count ? digits[i] : '0';
-		}
+		out = put_digits(out, d->first + whole, d->count - whole);
 	}
 	*out = '\0';
 	return (int)(out - text);
 }
 
-__extension__ typedef unsigned __int128 wide;
-
-static const uint64_t powers[] = {1,
-                                  10,
-                                  100,
-                                  1000,
-                                  10000,
-                                  100000,
-                                  1000000,
-                                  10000000,
-                                  100000000,
-                                  1000000000,
-                                  10000000000,
-                                  100000000000,
-                                  1000000000000,
-                                  10000000000000,
-                                  100000000000000,
-                                  1000000000000000,
-                                  10000000000000000,
-                                  100000000000000000};
-
-/* A positive number m 2^-s, and V = m 10^P in units of 2^-s 10^-P: q 2^s + rest. */
-struct scaled {
-	uint64_t m;
-	int s, p;
-	wide gap; /* to the next number */
-	wide rest;
-	uint64_t q;  /* 17 digits */
-	bool narrow; /* the gap below is half as wide: m is a power of two */
-};
-
-static void scale_by(struct scaled *v, int p, int up)
+/* The digits of SIZE, positive and finite, without zeros at their end. */
+static void shortest(struct digits *d, double size, enum dtype dtype)
 {
-	wide ten = (wide)powers[p / 2] * powers[p - p / 2], value = ((wide)v->m << up) * ten;
-	v->p = p;
-	v->gap = ten << up;
-	v->q = (uint64_t)(value >> v->s);
-	v->rest = value - ((wide)v->q << v->s);
-}
-
-/* Splits SIZE, in [1e-6, 1e17), so that q has 17 digits; true for a denormal of that precision. */
-static bool scale(struct scaled *v, double size, const struct precision *precision)
-{
-	int binary, p = SIGNIFICANT - 1 - (int)floor(log10(size));
-	v->m = (uint64_t)ldexp(frexp(size, &binary), precision->bits);
-	int last = binary - precision->bits; /* SIZE is m 2^last */
-	bool denormal = last < precision->least;
-	if (denormal) {
-		last = precision->least;
-		v->m = (uint64_t)ldexp(size, -last);
-	}
-	v->narrow = v->m == UINT64_C(1) << (precision->bits - 1) && last > precision->least;
-	v->s = last < 0 ? -last : 0;
-	p = p < 0 ? 0 : p > MAX_POWER ? MAX_POWER : p;
-	scale_by(v, p, last > 0 ? last : 0);
-	/* The logarithm may have been rounded across a power of ten. */
-	if (v->q >= powers[SIGNIFICANT] && p > 0)
-		scale_by(v, p - 1, last > 0 ? last : 0);
-	else if (v->q < powers[SIGNIFICANT - 1] && p < MAX_POWER)
-		scale_by(v, p + 1, last > 0 ? last : 0);
-	return denormal;
-}
-
-/* Whether the multiple of UNIT above V is nearer than the one below; of two as near, the even one. */
-static bool nearer_above(const struct scaled *v, uint64_t unit)
-{
-	uint64_t below = v->q % unit;
-	wide twice = 2 * (((wide)below << v->s) + v->rest), one = (wide)unit << v->s;
-	return twice > one || (twice == one && v->q / unit % 2 == 1);
-}
-
-/* Whether the multiple of UNIT next to V, the one above where UP, lies within half a gap of V. */
-static bool reads_back(const struct scaled *v, uint64_t unit, bool up)
-{
-	uint64_t below = v->q % unit, off = up ? unit - below : below;
-	if (off > (v->gap >> v->s) + 1)
-		return false;
-	wide distance = up ? ((wide)off << v->s) - v->rest : ((wide)off << v->s) + v->rest;
-	wide room = v->narrow && !up ? v->gap / 2 : v->gap;
-	return 2 * distance < room || (2 * distance == room && v->m % 2 == 0); /* halves go to even when read */
-}
-
-/* The digits of SIZE, in [1e-6, 1e17), to DIGITS; their number. */
-static int shortest_exact(char digits[SIGNIFICANT + 2], int *exponent, double size, const struct precision *precision)
-{
-	struct scaled v;
-	int j = scale(&v, size, precision) ? SIGNIFICANT - 1 : SIGNIFICANT - precision->digits;
-	bool up;
-	for (;; j--) {
-		uint64_t unit = powers[j];
-		up = nearer_above(&v, unit);
-		if (j == 0 || reads_back(&v, unit, up))
-			break;
-		up = !up;
-		if (v.narrow && reads_back(&v, unit, up))
-			break;
-	}
-	int count = sprintf(digits, "%llu", (unsigned long long)(v.q / powers[j] + up));
-	*exponent = count - 1 + j - v.p;
-	return count;
-}
-
-/* Whether the decimal TEXT is SIZE when it is read as a DTYPE. */
-static bool is_read_as(const char *text, double size, enum dtype dtype)
-{
-	if (dtype == DTYPE_F32)
-		return strtof(text, NULL) == (float)size;
-	double value = strtod(text, NULL);
-	values_round(&value, DTYPE_F64, 1, dtype);
-	return value == size;
-}
-
-/* "1.25e-30" to "1.26e-30"; false where all digits are nines. */
-static bool increment(char *text)
-{
-	for (char *p = strchr(text, 'e') - 1; p >= text; p--) {
-		if (*p == '.')
-			continue;
-		if (*p != '9') {
-			++*p;
-			return true;
-		}
-		*p = '0';
-	}
-	return false;
-}
-
-/* The same for any other SIZE: the fewest digits of printf's that read back. */
-static int shortest_tried(char digits[SIGNIFICANT + 2], int *exponent, double size, enum dtype dtype)
-{
-	char text[40];
-	int binary, count = 0;
-	bool narrow =
-		frexp(size, &binary) == 0.5; /* the next decimal above may read back where the nearest, below, does not */
-	bool denormal = binary - precisions[dtype].bits < precisions[dtype].least;
-	for (int n = denormal ? 1 : precisions[dtype].digits; n <= SIGNIFICANT; n++) {
-		snprintf(text, sizeof text, "%.*e", n - 1, size);
-		if (is_read_as(text, size, dtype) || (narrow && increment(text) && is_read_as(text, size, dtype)))
-			break;
-	}
-	for (const char *t = text; *t != 'e'; t++)
-		if (*t != '.')
-			digits[count++] = *t;
-	*exponent = atoi(strchr(text, 'e') + 1);
-	return count;
-}
-
-/* The digits of SIZE, positive and finite, without zeros at their end; their number, and the exponent of the first. */
-static int shortest(char digits[SIGNIFICANT + 2], int *exponent, double size, enum dtype dtype)
-{
-	int count;
-	if (size >= 1e-6 && size < 1e17)
-		count = shortest_exact(digits, exponent, size, &precisions[dtype]);
-	else
-		count = shortest_tried(digits, exponent, size, dtype);
-	while (count > 1 && digits[count - 1] == '0')
-		count--;
-	return count;
+	uint64_t decimal;
+	int last;
+	shortest_decimal(size, &precisions[dtype], &decimal, &last);
+	keep_digits(d, decimal);
+	d->exponent = last + d->count - 1;
+	while (d->count > 1 && d->first[d->count - 1] == '0')
+		d->count--;
 }
 
 static int format_special(char text[40], double value)
@@ -233,23 +132,26 @@ static int format_special(char text[40], double value)
 
 int number_format_as(char text[40], double value, enum dtype dtype)
 {
+	struct digits d;
 	double size = fabs(value);
 	if (!isfinite(value) || value == 0)
 		return format_special(text, value);
-	if (size < 1e15 && size == floor(size))
-		return sprintf(text, "%lld", (long long)value);
-	char digits[SIGNIFICANT + 2];
-	int exponent, count = shortest(digits, &exponent, size, dtype);
-	return spell(text, value < 0, digits, count, exponent);
+	if (size < 1e15 && size == floor(size)) {
+		keep_digits(&d, (uint64_t)size);
+		d.exponent = d.count - 1;
+	} else {
+		shortest(&d, size, dtype);
+	}
+	return spell(text, value < 0, &d);
 }
 
 int number_format_scientific(char text[40], double value, enum dtype dtype)
 {
+	struct digits d;
 	if (!isfinite(value) || value == 0)
 		return format_special(text, value);
-	char digits[SIGNIFICANT + 2];
-	int exponent, count = shortest(digits, &exponent, fabs(value), dtype);
-	return spell_scientific(text, value < 0, digits, count, exponent);
+	shortest(&d, fabs(value), dtype);
+	return spell_scientific(text, value < 0, &d);
 }
 
 int number_format(char text[40], double value, bool single)

@@ -7,7 +7,7 @@
 
 #include "io/npy.h"
 
-enum { TEXT_BLOCK = 64 << 10, VALUE_BLOCK = 8 << 10 };
+enum { TEXT_BLOCK = 64 << 10, VALUE_BLOCK = 8 << 10, NUMBER = 40 };
 
 void writer_init(struct writer *writer, struct output *output, const struct writer_options *options,
                  struct arena *arena)
@@ -36,6 +36,12 @@ static enum status flush(struct writer *w, size_t length, struct diags *diags)
 /* Makes room for LENGTH bytes: lines are written whole, since others may write lines between them. */
 static enum status make_room(struct writer *w, size_t length, struct diags *diags)
 {
+	if (!w->text) {
+		w->text = arena_alloc(w->arena, TEXT_BLOCK);
+		if (!w->text)
+			return diag_memory(diags);
+		w->text_size = TEXT_BLOCK;
+	}
 	while (w->options.late && w->text_used + length > w->text_size) {
 		char *grown = arena_grow(w->arena, w->text, w->text_size, &w->text_size, 1);
 		if (!grown)
@@ -51,12 +57,6 @@ static enum status make_room(struct writer *w, size_t length, struct diags *diag
 
 static enum status put(struct writer *w, const char *text, size_t length, struct diags *diags)
 {
-	if (!w->text) {
-		w->text = arena_alloc(w->arena, TEXT_BLOCK);
-		if (!w->text)
-			return diag_memory(diags);
-		w->text_size = TEXT_BLOCK;
-	}
 	enum status status = make_room(w, length, diags);
 	if (status)
 		return status;
@@ -156,20 +156,21 @@ static enum status write_values(struct writer *w, int64_t first, const void *fro
 	return STATUS_OK;
 }
 
-/* What stands between element I and the next. */
-static const char *separator(const struct writer *w, int64_t i)
+/* Elements of a line. */
+static int64_t line_length(const struct writer *w)
 {
 	const struct shape *shape = &w->type.shape;
-	const char *between = w->options.format == FORMAT_CSV ? "," : " ";
-	if (i + 1 == w->count)
-		return "\n";
-	if (shape->ndim <= 1)
-		return w->options.layout == LAYOUT_COLUMN ? "\n" : between;
-	int64_t row = shape->dim[shape->ndim - 1];
-	if ((i + 1) % row)
-		return between;
-	int64_t matrix = row * shape->dim[shape->ndim - 2];
-	return shape->ndim > 2 && (i + 1) % matrix == 0 ? "\n\n" : "\n";
+	if (shape->ndim > 1)
+		return shape->dim[shape->ndim - 1];
+	return w->options.layout == LAYOUT_COLUMN ? 1 : w->count;
+}
+
+/* Whether an empty line follows the line of which element I is the last: one stands between matrices. */
+static bool ends_matrix(const struct writer *w, int64_t i)
+{
+	const struct shape *shape = &w->type.shape;
+	return shape->ndim > 2 && i + 1 < w->count &&
+	       (i + 1) % (shape->dim[shape->ndim - 1] * shape->dim[shape->ndim - 2]) == 0;
 }
 
 /* Element I of FROM, rounded to the array's own type, so that the digits are those of what a file would hold. */
@@ -186,14 +187,26 @@ static double value_at(const struct writer *w, const void *from, enum dtype comp
 static enum status write_text(struct writer *w, const void *from, enum dtype compute, int64_t count,
                               struct diags *diags)
 {
+	if (count == 0)
+		return STATUS_OK;
+	const char between = w->options.format == FORMAT_CSV ? ',' : ' ';
+	const int64_t line = line_length(w);
+	int64_t left = line - w->done % line;
 	for (int64_t i = 0; i < count; i++) {
-		char text[48];
-		int n = number_format_as(text, value_at(w, from, compute, i), w->type.dtype);
-		const char *after = separator(w, w->done + i);
-		memcpy(text + n, after, strlen(after));
-		enum status status = put(w, text, (size_t)n + strlen(after), diags);
+		enum status status = make_room(w, NUMBER + strlen("\n\n"), diags);
 		if (status)
 			return status;
+		char *text = w->text + w->text_used;
+		text += number_format_as(text, value_at(w, from, compute, i), w->type.dtype);
+		if (--left) {
+			*text++ = between;
+		} else {
+			*text++ = '\n';
+			if (ends_matrix(w, w->done + i))
+				*text++ = '\n';
+			left = line;
+		}
+		w->text_used = (size_t)(text - w->text);
 	}
 	return STATUS_OK;
 }

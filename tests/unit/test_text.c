@@ -85,6 +85,137 @@ START_TEST(halves)
 }
 END_TEST
 
+/* Digits that always survive, by type, and the least number whose neighbours are as far as those of greater ones. */
+static const struct {
+	int digits;
+	double normal;
+} survive[] = {
+	[DTYPE_F16] = {3, 0x1p-14}, [DTYPE_BF16] = {2, 0x1p-126}, [DTYPE_F32] = {6, FLT_MIN}, [DTYPE_F64] = {15, DBL_MIN}};
+
+static bool is_read_as(const char *text, double size, enum dtype dtype)
+{
+	if (dtype == DTYPE_F32)
+		return strtof(text, NULL) == (float)size;
+	double value = strtod(text, NULL);
+	values_round(&value, DTYPE_F64, 1, dtype);
+	return value == size;
+}
+
+/* "1.25e-30" to "1.26e-30"; false where all digits are nines. */
+static bool increment(char *text)
+{
+	for (char *p = strchr(text, 'e') - 1; p >= text; p--) {
+		if (*p == '.')
+			continue;
+		if (*p != '9') {
+			++*p;
+			return true;
+		}
+		*p = '0';
+	}
+	return false;
+}
+
+/*
+ * The fewest of printf's digits that strtod reads back. Below a power of two numbers lie
+ * closer, so that the next decimal above may read back where the nearest, below, does not.
+ */
+static void try_digits(char text[40], double size, enum dtype dtype)
+{
+	int binary, n = size < survive[dtype].normal ? 1 : survive[dtype].digits;
+	const bool narrow = frexp(size, &binary) == 0.5;
+	for (;; n++) {
+		ck_assert_int_le(n, 17);
+		snprintf(text, 40, "%.*e", n - 1, size);
+		if (is_read_as(text, size, dtype) || (narrow && increment(text) && is_read_as(text, size, dtype)))
+			break;
+	}
+	char *e = strchr(text, 'e'), *end = e;
+	while (strchr(text, '.') && (end[-1] == '0' || end[-1] == '.'))
+		if (*--end == '.')
+			break;
+	memmove(end, e, strlen(e) + 1);
+}
+
+/* VALUE, of DTYPE, is printed in the digits of printf's that read back, in either notation. */
+static void check_digits(double value, enum dtype dtype)
+{
+	char text[40], plain[40], tried[40];
+	const double size = fabs(value);
+	if (!isfinite(value) || value == 0)
+		return;
+	try_digits(tried, size, dtype);
+	ck_assert_int_eq(number_format_scientific(text, value, dtype), (int)strlen(text));
+	ck_assert_msg(!strcmp(text + (value < 0), tried), "%a: %s, not %s", value, text, tried);
+	ck_assert(text[0] == '-' || value > 0);
+	ck_assert_int_eq(number_format_as(plain, value, dtype), (int)strlen(plain));
+	const bool whole = size < 1e15 && size == floor(size); /* which has all its digits */
+	ck_assert_msg(strtod(plain, NULL) == (whole ? value : strtod(text, NULL)), "%s, not %s", plain, text);
+}
+
+START_TEST(digits_of_halves)
+{
+	for (unsigned h = 0; h < 65536; h++) {
+		const uint16_t half = (uint16_t)h;
+		float value;
+		convert_f16_to_f32(&value, &half, 1);
+		check_digits((double)value, DTYPE_F16);
+		convert_bf16_to_f32(&value, &half, 1);
+		check_digits((double)value, DTYPE_BF16);
+	}
+}
+END_TEST
+
+/* SIZE and the numbers next to it. */
+static void check_around(double size)
+{
+	const float single = (float)size;
+	check_digits(size, DTYPE_F64);
+	check_digits(nextafter(size, INFINITY), DTYPE_F64);
+	check_digits(nextafter(size, 0), DTYPE_F64);
+	check_digits((double)single, DTYPE_F32);
+	check_digits((double)nextafterf(single, INFINITY), DTYPE_F32);
+	check_digits((double)nextafterf(single, 0), DTYPE_F32);
+}
+
+START_TEST(digits_at_edges)
+{
+	for (int e = DBL_MIN_EXP - DBL_MANT_DIG; e < DBL_MAX_EXP; e++)
+		check_around(ldexp(1, e));
+	for (int e = -323; e <= 308; e++) {
+		char text[20];
+		sprintf(text, "1e%d", e);
+		check_around(strtod(text, NULL));
+	}
+	for (int i = 0; i < 100; i++) {
+		check_around(i * 0x1p-1074);
+		check_around(i * 0x1p-149);
+		check_around(DBL_MIN - i * 0x1p-1074);
+		check_around((double)(FLT_MIN - (float)i * 0x1p-149f));
+		check_around(0x1p53 - i);
+	}
+	/* The product that is nearest to a whole number without being one (io/shortest.c). */
+	check_around(0x1.f92bacb3cb40cp+716);
+}
+END_TEST
+
+START_TEST(digits_of_any)
+{
+	uint64_t state = 3;
+	for (int i = 0; i < 100000; i++) {
+		double value;
+		float single;
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		const uint64_t bits = state ^ state >> 32;
+		const uint32_t few = (uint32_t)(state >> 32);
+		memcpy(&value, &bits, sizeof value);
+		memcpy(&single, &few, sizeof single);
+		check_digits(value, DTYPE_F64);
+		check_digits((double)single, DTYPE_F32);
+	}
+}
+END_TEST
+
 static const struct {
 	const char *text;
 	double value;
@@ -486,6 +617,9 @@ int main(void)
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, shortest_digits);
 	tcase_add_test(tcase, halves);
+	tcase_add_test(tcase, digits_of_halves);
+	tcase_add_test(tcase, digits_at_edges);
+	tcase_add_test(tcase, digits_of_any);
 	tcase_add_loop_test(tcase, numbers_are_read, 0, sizeof good / sizeof *good);
 	tcase_add_loop_test(tcase, other_words_are_not, 0, sizeof bad / sizeof *bad);
 	tcase_add_test(tcase, reading_is_exact);
