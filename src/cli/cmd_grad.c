@@ -402,8 +402,10 @@ static enum status run(struct session *s, struct beside *beside, struct grad_res
 static enum status report(struct session *s, struct grad_result *result, struct watch *watch)
 {
 	enum status status = watch_close(watch);
-	if (!status && result->has_job)
+	if (!status && result->has_job) {
 		warn_useless(s, &result->job);
+		warn_unjournalled(s, &result->job);
+	}
 	if (!status && s->given[OPTION_RESIDUALS])
 		status = put_job_residuals(s, &result->job, s->values[OPTION_RESIDUALS], true);
 	if (!status && s->given[OPTION_STATS])

@@ -77,6 +77,19 @@ void warn_useless(struct session *s, const struct job *job)
 	}
 }
 
+void warn_unjournalled(struct session *s, const struct job *job)
+{
+	const enum policy_kind kind = job->policy->kind;
+	const bool goes = kind == POLICY_disk_revolve || kind == POLICY_budget || kind == POLICY_auto; /* with a journal */
+	if (!s->given[OPTION_JOURNAL] || !goes || job->predicted.spill_writes)
+		return;
+	diag_warn(&s->diags,
+	          "policy '%s' writes no state to disk here: --journal holds nothing to go on from, and a run "
+	          "that is killed begins anew",
+	          job->policy->text);
+	diag_hint(&s->diags, "disk-revolve:S with few snapshots S writes states to disk, as a budget of fewer bytes may");
+}
+
 void warn_unstored(struct session *s)
 {
 	diag_warn(&s->diags, "--store-dtype has no effect: the policy keeps no checkpoints");

@@ -20,6 +20,8 @@ enum status save_all_counters(struct session *session, const struct type *input,
                               struct diags *diags);
 /* Warnings about policies and checkpoints that save nothing, unless standard error carries JSON or CSV. */
 void warn_useless(struct session *session, const struct job *job);
+/* The warning that JOB, of one that --journal goes with, has no states on disk: all points of a journal go with these. */
+void warn_unjournalled(struct session *session, const struct job *job);
 /* The warning that --store-dtype changes nothing. */
 void warn_unstored(struct session *session);
 

@@ -120,6 +120,8 @@ enum status subject_plan(struct subject *subject, const struct policy *policy, s
 		put_schedule(job.schedule, row->policy, job.costs.steps, text, s->format);
 	if (!status && s->policy_count == 1 && !s->given[OPTION_SWEEP] && !text)
 		warn_useless(s, &job);
+	if (!status && s->policy_count <= 1 && !s->given[OPTION_SWEEP] && !text)
+		warn_unjournalled(s, &job);
 	if (least)
 		*least = job.least_bytes;
 	job_free(&job);
