@@ -110,9 +110,9 @@ enum status writer_write(struct writer *writer, const void *from, enum dtype com
 enum status writer_write_at(struct writer *writer, int64_t first, const void *from, enum dtype compute, int64_t count,
                             struct diags *diags);
 bool writer_seekable(const struct writer *writer); /* npy or raw to a seekable output */
-/* Ends the array; all of its elements must have been written. */
+/* Ends the array, all of whose elements must have been written; text of it is held no longer, unless `late`. */
 enum status writer_end(struct writer *writer, struct diags *diags);
-/* Flushes text; no array may be open. */
+/* Flushes text that was held to the end; no array may be open. */
 enum status writer_finish(struct writer *writer, struct diags *diags);
 void writer_free(struct writer *writer);
 

@@ -243,7 +243,8 @@ enum status writer_end(struct writer *w, struct diags *diags)
 	if (w->held) {
 		enum status status = print_array(w, w->held, diags);
 		writer_free(w);
-		return status;
+		if (status)
+			return status;
 	}
 	if (writer_seekable(w) && w->done < w->count) {
 		/* Written at its places: what follows goes behind it. */
@@ -253,7 +254,8 @@ enum status writer_end(struct writer *w, struct diags *diags)
 		if (lseek(w->output->fd, w->output->base + end, SEEK_SET) < 0)
 			return diag_file(diags, STATUS_IO, w->output->name, -1, "cannot seek: %s", strerror(errno));
 	}
-	return STATUS_OK;
+	/* Who reads a stream has an array when it is whole, whatever becomes of the next. */
+	return w->options.late ? STATUS_OK : flush(w, w->text_used, diags);
 }
 
 enum status writer_put_text(struct writer *w, const char *text, struct diags *diags)
