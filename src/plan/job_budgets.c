@@ -279,6 +279,16 @@ static void take_goal(struct job *job, const struct job_options *options, const 
 		job->least_bytes = all + job->lanes * lane + share_bytes(job, goal->least - job->costs.fixed);
 }
 
+/* The least is that of all workers: each has tiles of its own, as large as --tile lets them be. */
+static enum status say_infeasible(const struct job *job, const char *option, struct diags *diags)
+{
+	const enum status status = budget_infeasible(job->policy->number, job->least_bytes, option, diags);
+	if (job->lanes > 1)
+		diag_hint_more(diags, "that is for %d workers: --threads 1 takes less, and --tile with fewer rows may",
+		               job->lanes);
+	return status;
+}
+
 enum status job_make_budget(struct job *job, const struct job_options *options, struct diags *diags)
 {
 	const bool is_auto = options->policy->kind == POLICY_auto;
@@ -288,7 +298,7 @@ enum status job_make_budget(struct job *job, const struct job_options *options, 
 		return status;
 	take_goal(job, options, job->policy, &goal);
 	if (!goal.schedule)
-		return budget_infeasible(job->policy->number, job->least_bytes, is_auto ? "--memory " : "budget:", diags);
+		return say_infeasible(job, is_auto ? "--memory " : "budget:", diags);
 	/* Without --memory `auto` is save-all where that fits. */
 	if (is_auto && !options->memory && goal.family.kind == POLICY_save_all)
 		job->policy = &policy_save_all;
