@@ -320,7 +320,10 @@ static const char *advice(const struct wanted *w, yysymbol_kind_t found)
 		if (found == YYTRANSLATE('*') || found == YYTRANSLATE('/') || found == YYTRANSLATE('^'))
 			return "an expression of numbers is in parentheses, as in mul (1/3)";
 		if (found == YYTRANSLATE('['))
-			return "a list is given a name first, as in const c = [1, 2]";
+			return "numbers by place have no brackets, as in reshape 2 2; a list as operand is given a name first, as in "
+			       "const c = [1, 2]";
+		if (found == YYTRANSLATE('='))
+			return "what has a value is declared by param or const, as in const c = [1, 2]";
 	}
 	if (w->is[YYTRANSLATE('[')] && !w->is[YYSYMBOL_NUMBER])
 		return "a type has extents, as in f32[4,2]; f32[] is 0-d";

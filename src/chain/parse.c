@@ -450,6 +450,14 @@ bool parse_negate(struct parse *parse, struct parse_number *to, const struct par
 	return to->text != NULL;
 }
 
+/* Whether what begins at AT is the first word within the parentheses of load. */
+static bool is_in_load(const struct parse *parse, uint32_t at)
+{
+	static const char open[] = "load(";
+	const size_t length = sizeof open - 1;
+	return at >= length && !memcmp(parse->source->text + at - length, open, length);
+}
+
 bool parse_constant(struct parse *parse, struct parse_value *value, const char *name, struct span span)
 {
 	static const char *const names[] = {"pi", "e", "inf", "nan"};
@@ -463,6 +471,8 @@ bool parse_constant(struct parse *parse, struct parse_value *value, const char *
 		const char *near = suggest_nearest(name, names, sizeof names / sizeof *names);
 		if (hint_word(parse, span.begin))
 			;
+		else if (is_in_load(parse, span.begin))
+			diag_hint(parse->diags, "a path is quoted, as in load(\"w.npy\")");
 		else if (near)
 			diag_hint(parse->diags, "did you mean '%s'?", near);
 		else
