@@ -216,8 +216,7 @@ enum status writer_write(struct writer *w, const void *from, enum dtype compute,
 	enum status status = STATUS_OK;
 	if (w->held)
 		for (int64_t i = 0; i < count; i++)
-			((double *)w->held)[w->done + i] =
-				compute == DTYPE_F32 ? (double)((const float *)from)[i] : ((const double *)from)[i];
+			((double *)w->held)[w->done + i] = value_at(w, from, compute, i);
 	else if (w->options.format == FORMAT_NPY || w->options.format == FORMAT_RAW)
 		status = write_values(w, w->done, from, compute, count, false, diags);
 	else

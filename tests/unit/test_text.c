@@ -609,6 +609,17 @@ START_TEST(displays)
 }
 END_TEST
 
+/* What a terminal shows is what a file would hold: computed values are rounded to the array's type. */
+START_TEST(displays_are_rounded)
+{
+	const struct type type = {.dtype = DTYPE_F16, .shape = {.ndim = 1, .dim = {3}}};
+	struct writer_options to = {.format = FORMAT_TEXT, .display = true};
+	static const char in[] = "0.59299 1.3248 1e-9\n";
+	ck_assert_int_eq(pass(in, strlen(in), FORMAT_TEXT, &to, &type), STATUS_OK);
+	ck_assert_str_eq(out, "[0.593 1.325 0.   ]\n");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("text");
@@ -631,6 +642,7 @@ int main(void)
 	tcase_add_test(tcase, long_lines);
 	tcase_add_test(tcase, round_trip);
 	tcase_add_loop_test(tcase, displays, 0, sizeof shown / sizeof *shown);
+	tcase_add_test(tcase, displays_are_rounded);
 	suite_add_tcase(suite, tcase);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
