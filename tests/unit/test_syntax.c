@@ -551,7 +551,7 @@ static const struct {
 	{"3 add", 0, STATUS_CHAIN, 1, 1, 1, "syntax error: unexpected '3', expected an operation or another statement",
      NULL},
 	{"sin = 3", 0, STATUS_CHAIN, 1, 5, 1, "syntax error: unexpected '=', expected an operand, " END " or an option",
-     NULL},
+     "what has a value is declared by param or const, as in const c = [1, 2]"},
 	{"softmax axis=1 3", 0, STATUS_CHAIN, 1, 16, 1, "syntax error: unexpected '3', expected " END " or an option",
      "operands come before options"},
 	{"add a=1 {}", 0, STATUS_CHAIN, 1, 9, 1, "syntax error: unexpected '{', expected " END " or an option",
