@@ -210,7 +210,7 @@ enum status session_open_input(struct session *s)
 	s->input_open = true;
 	reader_init(&s->reader, &s->input, &s->reading, &s->arena);
 	if (s->chain.input_type.given)
-		reader_declare(&s->reader, &s->chain.input_type.type);
+		reader_declare(&s->reader, s->chain.input_type.type.dtype);
 	return STATUS_OK;
 }
 

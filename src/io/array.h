@@ -39,7 +39,6 @@ struct reader {
 	int index;           /* arrays begun so far */
 	bool assumed;        /* options.assume, where given, said the type of one of them */
 	enum dtype declared; /* what values are rounded to; DTYPE_COUNT: they stay as they are */
-	bool two_axes;       /* text of one row or one column has two axes, as was declared */
 	bool direct;         /* values in the file are those in memory: little-endian f32 or f64 in C order */
 	void *held;          /* text, csv, Fortran order: the whole array as double or float */
 	size_t held_size;
@@ -47,8 +46,8 @@ struct reader {
 };
 
 void reader_init(struct reader *reader, struct input *input, const struct reader_options *options, struct arena *arena);
-/* From now on the values are those of TYPE's dtype, values_round, and text has as many axes where there is a choice. */
-void reader_declare(struct reader *reader, const struct type *type);
+/* From now on the values are those of DTYPE: values_round. */
+void reader_declare(struct reader *reader, enum dtype dtype);
 /* Begins an array of TYPE, little-endian and in C order, whose values are from byte DATA on: for reader_read_at alone. */
 void reader_begin_at(struct reader *reader, const struct type *type, int64_t data);
 /* Where the format is FORMAT_AUTO, what the first bytes say: waits for them. STATUS_IO and as input_peek. */

@@ -14,19 +14,11 @@ enum { BLOCK = 64 << 10 };
 
 void reader_init(struct reader *reader, struct input *input, const struct reader_options *options, struct arena *arena)
 {
-	*reader = (struct reader){.input = input,
-	                          .options = *options,
-	                          .arena = arena,
-	                          .format = options->format,
-	                          .declared = DTYPE_COUNT,
-	                          .two_axes = options->typed && options->raw.shape.ndim == 2};
+	*reader = (struct reader){
+		.input = input, .options = *options, .arena = arena, .format = options->format, .declared = DTYPE_COUNT};
 }
 
-void reader_declare(struct reader *reader, const struct type *type)
-{
-	reader->declared = type->dtype;
-	reader->two_axes |= type->shape.ndim == 2;
-}
+void reader_declare(struct reader *reader, enum dtype dtype) { reader->declared = dtype; }
 
 void reader_free(struct reader *reader)
 {
@@ -278,7 +270,7 @@ static enum status next_text(struct reader *r, bool *end, struct diags *diags)
 	r->held_size = s.capacity * sizeof *s.values;
 	r->held_dtype = DTYPE_F64;
 	r->type = (struct type){.dtype = DTYPE_F64};
-	r->layout = r->two_axes ? LAYOUT_ROWS : s.rows == 1 ? LAYOUT_LINE : s.columns == 1 ? LAYOUT_COLUMN : LAYOUT_ROWS;
+	r->layout = s.rows == 1 ? LAYOUT_LINE : s.columns == 1 ? LAYOUT_COLUMN : LAYOUT_ROWS;
 	if (r->layout == LAYOUT_ROWS)
 		r->type.shape = (struct shape){.ndim = 2, .dim = {s.rows, s.columns}};
 	else
