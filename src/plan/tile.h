@@ -22,7 +22,7 @@ bool tile_multiplies(const struct body *body);
 void tile_measure(struct tile_row *row, const struct body *body);
 /* Rows of a tile that are at least ROWS of each matrix that it multiplies; 0: it multiplies none as a whole. */
 int64_t tile_rows_of_products(const struct tile_row *row, int64_t rows);
-/* The same for a chain lowered for a forward run, on an input of ROWS rows (elements where it is flat). */
+/* Rows of a block of sums of a chain lowered for a forward run, on an input of ROWS rows (elements where it is flat). */
 int64_t tile_block_of(const struct lowered *whole, int64_t rows);
 
 #endif
