@@ -2,7 +2,7 @@
  * Chooses the kernel tables that this processor runs best.
  *
  * The choice is computed at each call from the processor's features, which the
- * compiler's run time caches: a few loads, no global of our own, no ifunc. The
+ * compiler's run time and glibc cache: a few loads, no global of our own, no ifunc. The
  * AVX-512 and AVX2 tables are offered only where every feature that their files
  * are compiled for is there, the operating system's saving of the registers
  * included (__builtin_cpu_supports looks at both).
@@ -36,7 +36,7 @@ bool op_runs_in_registers(enum op op)
 /*
  * clang 14 has no __builtin_cpu_supports("f16c"). What glibc found when the
  * program began is asked for first: in a virtual machine each cpuid instruction
- * leaves it, which takes some 10 us.
+ * leaves it, which takes some 4 us.
  */
 static bool has_f16c(void)
 {

@@ -1249,7 +1249,7 @@ START_TEST(test_choice)
 }
 END_TEST
 
-/* A tile asks for its kernels, so that the choice must not ask the processor: in a virtual machine cpuid takes 10 us. */
+/* A tile asks for its kernels, so that the choice must not ask the processor: in a virtual machine cpuid takes some 4 us. */
 START_TEST(test_choice_is_fast)
 {
 	struct timespec before, after;
