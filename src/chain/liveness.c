@@ -9,9 +9,76 @@
 
 static const uint32_t UNNUMBERED = UINT32_MAX;
 
-struct sets {
-	bool *live, *cot; /* by slot */
+/* A set of slots: which are in it, and those that are, ascending. */
+struct set {
+	bool *has; /* by slot */
+	uint32_t *list;
+	uint32_t count;
 };
+
+struct sets {
+	struct set live, cot;
+};
+
+static bool set_init(struct set *set, struct lowering *l)
+{
+	*set = (struct set){arena_array(l->arena, l->slot_count, sizeof *set->has),
+	                    arena_array(l->arena, l->slot_count, sizeof *set->list), 0};
+	return set->has && set->list;
+}
+
+static void set_add(struct set *set, uint32_t slot)
+{
+	if (set->has[slot])
+		return;
+	set->has[slot] = true;
+	uint32_t at = set->count++;
+	for (; at > 0 && set->list[at - 1] > slot; at--)
+		set->list[at] = set->list[at - 1];
+	set->list[at] = slot;
+}
+
+static void set_remove(struct set *set, uint32_t slot)
+{
+	if (!set->has[slot])
+		return;
+	set->has[slot] = false;
+	uint32_t at = 0;
+	while (set->list[at] != slot)
+		at++;
+	memmove(&set->list[at], &set->list[at + 1], (--set->count - at) * sizeof *set->list);
+}
+
+static void set_empty(struct set *set)
+{
+	while (set->count)
+		set->has[set->list[--set->count]] = false;
+}
+
+static void set_fill(struct set *set, const uint32_t *list, uint32_t count)
+{
+	set_empty(set);
+	for (uint32_t i = 0; i < count; i++)
+		set_add(set, list[i]);
+}
+
+static bool set_equals(const struct set *set, const uint32_t *list, uint32_t count)
+{
+	return set->count == count && memcmp(set->list, list, count * sizeof *list) == 0;
+}
+
+/* SET as it is now; SAME, of SAME_COUNT slots, where that is equal (or NULL). NULL where memory is short. */
+static const uint32_t *list_of(struct lowering *l, const struct set *set, uint32_t *count, const uint32_t *same,
+                               uint32_t same_count)
+{
+	*count = set->count;
+	if (same && set_equals(set, same, same_count))
+		return same;
+	uint32_t *list = arena_array(l->arena, set->count + 1, sizeof *list);
+	if (list)
+		memcpy(list, set->list, set->count * sizeof *list);
+	return list;
+}
 
 static enum status add_item_front(struct lowering *l, struct item **items, size_t *count, size_t *capacity,
                                   struct item item)
@@ -23,38 +90,6 @@ static enum status add_item_front(struct lowering *l, struct item **items, size_
 	*items = grown;
 	grown[(*count)++] = item;
 	return STATUS_OK;
-}
-
-static const uint32_t *list_of(struct lowering *l, const bool *set, uint32_t *count, const uint32_t *same,
-                               uint32_t same_count)
-{
-	uint32_t n = 0;
-	bool equal = same != NULL;
-	for (size_t i = 0; i < l->slot_count; i++) {
-		if (!set[i])
-			continue;
-		if (equal && (n >= same_count || same[n] != i))
-			equal = false;
-		n++;
-	}
-	*count = n;
-	if (equal && n == same_count)
-		return same;
-	uint32_t *list = arena_array(l->arena, n + 1, sizeof *list);
-	n = 0;
-	for (size_t i = 0; list && i < l->slot_count; i++)
-		if (set[i])
-			list[n++] = (uint32_t)i;
-	return list;
-}
-
-static bool list_equals(const uint32_t *list, uint32_t count, const bool *set, size_t slots)
-{
-	uint32_t n = 0;
-	for (size_t i = 0; i < slots; i++)
-		if (set[i] && (n >= count || list[n++] != i))
-			return false;
-	return n == count;
 }
 
 /*
@@ -71,8 +106,7 @@ static enum status flow_back(struct lowering *l, struct step *step, struct sets 
 	uint32_t *cot_value = arena_array(l->arena, step->cot_out_count + 1, sizeof *cot_value);
 	if (!needed || !cot || !cot_to || !cot_value)
 		return lowering_memory(l);
-	memset(value_of, 0xff, l->slot_count * sizeof *value_of);
-	memset(sets->cot, 0, l->slot_count * sizeof *sets->cot);
+	set_empty(&sets->cot);
 	for (size_t i = 0; i < body->in_count; i++)
 		value_of[body->ins[i].index] = body->ins[i].value;
 	for (uint32_t i = 0; i < step->cot_out_count; i++) {
@@ -87,14 +121,16 @@ static enum status flow_back(struct lowering *l, struct step *step, struct sets 
 		cot_value[i] = taker;
 		cot_to[i] = taker == NO_VALUE ? class : NO_VALUE;
 		if (taker == NO_VALUE)
-			sets->cot[class] = true;
+			set_add(&sets->cot, class);
 		else
 			cot[taker] |= !written || body->values[taker].active;
 	}
+	for (size_t i = 0; i < body->in_count; i++)
+		value_of[body->ins[i].index] = NO_VALUE;
 	step->cot_to = cot_to;
 	step->cot_value = cot_value;
 	for (size_t i = 0; i < body->out_count; i++)
-		needed[body->outs[i].value] |= sets->live[body->outs[i].index];
+		needed[body->outs[i].value] |= sets->live.has[body->outs[i].index];
 	for (size_t i = body->instr_count; i-- > 0;) {
 		const struct instr *instr = &body->instrs[i];
 		const struct op_info *info = &op_table[instr->op];
@@ -111,10 +147,12 @@ static enum status flow_back(struct lowering *l, struct step *step, struct sets 
 		}
 	}
 	for (size_t i = 0; i < body->out_count; i++)
-		sets->live[body->outs[i].index] = false;
+		set_remove(&sets->live, body->outs[i].index);
 	for (size_t i = 0; i < body->in_count; i++) {
-		sets->live[body->ins[i].index] |= needed[body->ins[i].value];
-		sets->cot[body->ins[i].index] |= cot[body->ins[i].value];
+		if (needed[body->ins[i].value])
+			set_add(&sets->live, body->ins[i].index);
+		if (cot[body->ins[i].value])
+			set_add(&sets->cot, body->ins[i].index);
 	}
 	return STATUS_OK;
 }
@@ -134,12 +172,14 @@ static bool note_classes(struct lowering *l, struct step *step)
 	bool *alias_in = arena_array(l->arena, step->live_in_count + 1, sizeof *alias_in);
 	if (!class_in || !alias_in || !step->live_in)
 		return false;
-	uint32_t *seen = l->value_of; /* by class, not 0 where there was one */
-	memset(seen, 0, l->slot_count * sizeof *seen);
+	uint32_t *first = l->value_of; /* by class: not NO_VALUE where there was one */
 	for (uint32_t i = 0; i < step->live_in_count; i++) {
 		const uint32_t class = class_in[i] = l->slots[step->live_in[i]].class;
-		alias_in[i] = seen[class]++ > 0;
+		alias_in[i] = first[class] != NO_VALUE;
+		first[class] = i;
 	}
+	for (uint32_t i = 0; i < step->live_in_count; i++)
+		first[class_in[i]] = NO_VALUE;
 	step->class_in = class_in;
 	step->alias_in = alias_in;
 	return true;
@@ -149,8 +189,8 @@ static enum status finish_step(struct lowering *l, struct draft_step *draft, str
                                const struct step *after, struct step **made)
 {
 	struct step *old = draft->last;
-	bool same = old && list_equals(old->live_out, old->live_out_count, sets->live, l->slot_count) &&
-	            list_equals(old->cot_out, old->cot_out_count, sets->cot, l->slot_count);
+	bool same = old && set_equals(&sets->live, old->live_out, old->live_out_count) &&
+	            set_equals(&sets->cot, old->cot_out, old->cot_out_count);
 	struct step *step = same ? old : arena_alloc(l->arena, sizeof *step);
 	if (!step)
 		return lowering_memory(l);
@@ -159,27 +199,23 @@ static enum status finish_step(struct lowering *l, struct draft_step *draft, str
 		step->span = draft->span;
 		step->id = UNNUMBERED;
 		l->out->distinct_count++;
-		step->live_out = list_of(l, sets->live, &step->live_out_count, after ? after->live_in : NULL,
+		step->live_out = list_of(l, &sets->live, &step->live_out_count, after ? after->live_in : NULL,
 		                         after ? after->live_in_count : 0);
 		step->cot_out =
-			list_of(l, sets->cot, &step->cot_out_count, after ? after->cot_in : NULL, after ? after->cot_in_count : 0);
+			list_of(l, &sets->cot, &step->cot_out_count, after ? after->cot_in : NULL, after ? after->cot_in_count : 0);
 		step->out_types = step->live_out ? types_of(l, step->live_out, step->live_out_count) : NULL;
 	}
 	for (const struct change *c = draft->changes; c; c = c->next)
 		l->slots[c->slot] = c->before;
 	if (same) {
-		memset(sets->live, 0, l->slot_count * sizeof *sets->live);
-		memset(sets->cot, 0, l->slot_count * sizeof *sets->cot);
-		for (uint32_t i = 0; i < step->live_in_count; i++)
-			sets->live[step->live_in[i]] = true;
-		for (uint32_t i = 0; i < step->cot_in_count; i++)
-			sets->cot[step->cot_in[i]] = true;
+		set_fill(&sets->live, step->live_in, step->live_in_count);
+		set_fill(&sets->cot, step->cot_in, step->cot_in_count);
 	} else {
 		enum status status = flow_back(l, step, sets);
 		if (status)
 			return status;
-		step->live_in = list_of(l, sets->live, &step->live_in_count, step->live_out, step->live_out_count);
-		step->cot_in = list_of(l, sets->cot, &step->cot_in_count, step->cot_out, step->cot_out_count);
+		step->live_in = list_of(l, &sets->live, &step->live_in_count, step->live_out, step->live_out_count);
+		step->cot_in = list_of(l, &sets->cot, &step->cot_in_count, step->cot_out, step->cot_out_count);
 		step->in_types = step->live_in ? types_of(l, step->live_in, step->live_in_count) : NULL;
 		if (!note_classes(l, step) || !step->in_types || !step->out_types || !step->live_out || !step->cot_out ||
 		    !step->cot_in)
@@ -196,19 +232,18 @@ static enum status finish_items(struct lowering *l, const struct draft_item *lis
 static enum status finish_loop(struct lowering *l, const struct draft_item *loop, struct sets *sets,
                                struct item **items, size_t *count, size_t *capacity)
 {
-	size_t n = l->slot_count;
-	bool *live = arena_array(l->arena, n, sizeof *live), *cot = arena_array(l->arena, n, sizeof *cot);
-	if (!live || !cot)
-		return lowering_memory(l);
 	int64_t per_turn = loop->turns ? loop->steps / loop->turns : 0;
 	for (int64_t left = loop->turns; left > 0;) {
-		memcpy(live, sets->live, n * sizeof *live);
-		memcpy(cot, sets->cot, n * sizeof *cot);
+		uint32_t live_count, cot_count;
+		const uint32_t *live = list_of(l, &sets->live, &live_count, NULL, 0);
+		const uint32_t *cot = list_of(l, &sets->cot, &cot_count, NULL, 0);
+		if (!live || !cot)
+			return lowering_memory(l);
 		struct item item = {.level = loop->level};
 		enum status status = finish_items(l, loop, sets, &item.items, &item.count);
 		if (status)
 			return status;
-		bool stable = !memcmp(live, sets->live, n * sizeof *live) && !memcmp(cot, sets->cot, n * sizeof *cot);
+		bool stable = set_equals(&sets->live, live, live_count) && set_equals(&sets->cot, cot, cot_count);
 		item.turns = stable ? left : 1;
 		left -= item.turns;
 		item.first = loop->first + left;
@@ -271,12 +306,12 @@ static void number_steps(const struct step **distinct, uint32_t *numbered, struc
 enum status lowering_finish_steps(struct lowering *l, const struct draft_item *list)
 {
 	struct lowered *out = l->out;
-	struct sets sets = {arena_array(l->arena, l->slot_count, sizeof(bool)),
-	                    arena_array(l->arena, l->slot_count, sizeof(bool))};
-	if (!sets.live || !sets.cot)
+	struct sets sets;
+	if (!set_init(&sets.live, l) || !set_init(&sets.cot, l))
 		return lowering_memory(l);
-	sets.live[0] = true;
-	sets.cot[0] = l->slots[0].active;
+	set_add(&sets.live, 0);
+	if (l->slots[0].active)
+		set_add(&sets.cot, 0);
 	enum status status = finish_items(l, list, &sets, &out->items, &out->item_count);
 	if (status)
 		return status;

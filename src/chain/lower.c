@@ -143,17 +143,19 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	l->written = arena_array(l->arena, n, sizeof *l->written);
 	l->listed = arena_array(l->arena, n, sizeof *l->listed);
 	l->port = arena_array(l->arena, n, sizeof *l->port);
-	l->after = arena_array(l->arena, n, sizeof *l->after);
+	l->next_same = arena_array(l->arena, n, sizeof *l->next_same);
 	l->value_of = arena_array(l->arena, n, sizeof *l->value_of);
 	l->used_streamed = arena_array(l->arena, params, sizeof *l->used_streamed);
 	l->used_whole = arena_array(l->arena, params, sizeof *l->used_whole);
 	l->loops = arena_array(l->arena, l->chain->loop_count + 1, sizeof *l->loops);
 	l->parts = arena_array(l->arena, l->chain->loop_count + 1, sizeof *l->parts);
-	if (!l->slots || !l->now || !l->touched || !l->written || !l->listed || !l->port || !l->after || !l->value_of ||
+	if (!l->slots || !l->now || !l->touched || !l->written || !l->listed || !l->port || !l->next_same || !l->value_of ||
 	    !l->used_streamed || !l->used_whole || !l->loops || !l->parts)
 		return lowering_memory(l);
 	memset(l->now, 0xff, n * sizeof *l->now);
 	memset(l->port, 0xff, n * sizeof *l->port);
+	memset(l->value_of, 0xff, n * sizeof *l->value_of);
+	memset(l->next_same, 0xff, n * sizeof *l->next_same);
 	for (uint32_t i = 2; i < n; i++)
 		l->slots[i].class = i;
 	struct type type = *input;
@@ -168,6 +170,8 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	l->slots[0] = (struct slot){held, input->dtype, streamed, true, false, 0};
 	/* An input that is never an operand is not a part of the state. */
 	l->slots[1] = l->chain->names_input ? l->slots[0] : (struct slot){.class = 1};
+	if (l->chain->names_input)
+		l->next_same[0] = 1;
 	return STATUS_OK;
 }
 

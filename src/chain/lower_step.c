@@ -7,58 +7,119 @@
 
 #include "base/checked.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* What a slot holds at the end of a body, as a number: values first, then classes that were not read. */
-static size_t held_by(const struct lowering *l, uint32_t slot)
+/*
+ * Classes of slots when a step ends. A class is a list, ascending, from the slot that it goes
+ * by; a step touches few of many slots, so these and those of their classes are all that is
+ * looked at. By value of the body, l->lowest is the class that holds it at the end.
+ */
+
+static enum status list_classes(struct lowering *l)
 {
-	if (l->now[slot] != NO_VALUE)
-		return l->now[slot];
-	uint32_t class = l->slots[slot].class;
-	return l->port[class] != NO_VALUE ? l->port[class] : l->body->value_count + class;
+	const struct body *body = l->body;
+	if (body->value_count >= l->lowest_count) {
+		l->lowest_count = 2 * body->value_count + 1;
+		l->lowest = arena_array(l->arena, l->lowest_count, sizeof *l->lowest);
+		if (!l->lowest)
+			return lowering_memory(l);
+	}
+	memset(l->lowest, 0xff, body->value_count * sizeof *l->lowest);
+	for (size_t i = 0; i < body->in_count; i++)
+		l->lowest[body->ins[i].value] = body->ins[i].index;
+	return STATUS_OK;
 }
 
-static uint32_t *lowest_room(struct lowering *l, size_t count)
+/* Names of defs are local: they have been made NO_VALUE again. */
+static bool holds_other(const struct lowering *l, uint32_t slot, uint32_t class)
 {
-	if (count > l->lowest_count) {
-		l->lowest = arena_array(l->arena, 2 * count, sizeof *l->lowest);
-		l->lowest_count = l->lowest ? 2 * count : 0;
+	return l->now[slot] != NO_VALUE && l->lowest[l->now[slot]] != class;
+}
+
+static enum status note_change(struct lowering *l, struct draft_step *draft, uint32_t slot)
+{
+	struct change *change = arena_alloc(l->arena, sizeof *change);
+	if (!change)
+		return lowering_memory(l);
+	*change = (struct change){slot, l->slots[slot], draft->changes};
+	draft->changes = change;
+	return STATUS_OK;
+}
+
+static enum status set_class(struct lowering *l, struct draft_step *draft, uint32_t slot, uint32_t class)
+{
+	enum status status = note_change(l, draft, slot);
+	l->slots[slot].class = class;
+	return status;
+}
+
+/* Leaves in CLASS what still holds its value; the others have none (NO_SLOT). */
+static enum status split_class(struct lowering *l, struct draft_step *draft, uint32_t class)
+{
+	uint32_t first = NO_SLOT, *link = &first;
+	enum status status = STATUS_OK;
+	for (uint32_t slot = class, next; slot != NO_SLOT && status == STATUS_OK; slot = next) {
+		next = l->next_same[slot];
+		l->next_same[slot] = NO_SLOT;
+		if (holds_other(l, slot, class)) {
+			status = set_class(l, draft, slot, NO_SLOT);
+		} else {
+			*link = slot;
+			link = &l->next_same[slot];
+			status = set_class(l, draft, slot, first);
+		}
 	}
-	return l->lowest;
+	if (l->port[class] != NO_VALUE)
+		l->lowest[l->port[class]] = first;
+	return status;
+}
+
+/* Puts SLOT, which has no class, to those that hold the same value. */
+static enum status join_class(struct lowering *l, struct draft_step *draft, uint32_t slot)
+{
+	uint32_t *class = &l->lowest[l->now[slot]], *link = class;
+	while (*link < slot)
+		link = &l->next_same[*link];
+	l->next_same[slot] = *link;
+	*link = slot;
+	enum status status = set_class(l, draft, slot, *class);
+	for (uint32_t i = *class == slot ? l->next_same[slot] : NO_SLOT; i != NO_SLOT && !status; i = l->next_same[i])
+		status = set_class(l, draft, i, slot);
+	return status;
+}
+
+static int compare_slots(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return (x > y) - (x < y);
 }
 
 enum status lowering_end_step(struct lowering *l, struct draft_step *draft)
 {
-	uint32_t *lowest = lowest_room(l, l->body->value_count + l->slot_count);
-	struct slot *after = l->after;
-	if (!lowest)
-		return lowering_memory(l);
-	memset(after, 0, l->slot_count * sizeof *after);
-	for (uint32_t slot = (uint32_t)l->slot_count; slot-- > 0;)
-		lowest[held_by(l, slot)] = slot;
-	for (uint32_t slot = 0; slot < l->slot_count; slot++) {
-		after[slot] = l->slots[slot];
-		/* Names of defs are local: they have been made NO_VALUE again. */
-		if (l->written[slot] && l->now[slot] != NO_VALUE) {
-			const struct value *value = &l->body->values[l->now[slot]];
-			if (!body_add_out(l->body, PORT_SLOT, slot, l->now[slot]))
-				return lowering_memory(l);
-			after[slot] = (struct slot){value->type, value->dtype, value->streamed, value->active, value->weak, 0};
-		}
-		after[slot].class = lowest[held_by(l, slot)];
-	}
-	for (uint32_t slot = 0; slot < l->slot_count; slot++) {
-		if (slot_equal(&after[slot], &l->slots[slot]))
+	enum status status = list_classes(l);
+	qsort(l->touched, l->touched_count, sizeof *l->touched, compare_slots);
+	for (size_t i = 0; i < l->touched_count && status == STATUS_OK; i++) {
+		const uint32_t slot = l->touched[i];
+		if (!l->written[slot] || l->now[slot] == NO_VALUE)
 			continue;
-		struct change *change = arena_alloc(l->arena, sizeof *change);
-		if (!change)
+		const struct value *value = &l->body->values[l->now[slot]];
+		if (!body_add_out(l->body, PORT_SLOT, slot, l->now[slot]))
 			return lowering_memory(l);
-		*change = (struct change){slot, l->slots[slot], draft->changes};
-		draft->changes = change;
+		status = note_change(l, draft, slot);
+		l->slots[slot] =
+			(struct slot){value->type, value->dtype, value->streamed, value->active, value->weak, l->slots[slot].class};
 	}
-	memcpy(l->slots, after, l->slot_count * sizeof *after);
+	for (size_t i = 0; i < l->touched_count && status == STATUS_OK; i++) {
+		const uint32_t class = l->slots[l->touched[i]].class;
+		if (class != NO_SLOT && holds_other(l, l->touched[i], class))
+			status = split_class(l, draft, class);
+	}
+	for (size_t i = 0; i < l->touched_count && status == STATUS_OK; i++)
+		if (l->slots[l->touched[i]].class == NO_SLOT)
+			status = join_class(l, draft, l->touched[i]);
 	l->body->regions[0].end = (uint32_t)l->body->instr_count;
-	return STATUS_OK;
+	return status;
 }
 
 static struct draft_item *add_item(struct lowering *l, struct draft_item *list)

@@ -12,6 +12,7 @@
 #include "chain/lower.h"
 
 enum { MAX_STEPS = 10000000 };
+enum { NO_SLOT = UINT32_MAX };
 
 /* What an operand has been found to be. */
 enum found_kind { FOUND_NUMBER, FOUND_VALUE, FOUND_PARAM, FOUND_BLOCK };
@@ -103,12 +104,12 @@ struct lowering {
 	uint32_t *now;     /* by slot: its value in this body, NO_VALUE where not read */
 	uint32_t *touched; /* slots with a value in NOW */
 	size_t touched_count;
-	bool *listed;       /* by slot: it is in TOUCHED */
-	bool *written;      /* by slot */
-	uint32_t *port;     /* by slot: the value that was read for the class that goes by it */
-	struct slot *after; /* by slot: room to work, which a step of many would not give back */
-	uint32_t *value_of; /* by slot, likewise */
-	uint32_t *lowest;   /* by value of a body, then by slot, likewise */
+	bool *listed;        /* by slot: it is in TOUCHED */
+	bool *written;       /* by slot */
+	uint32_t *port;      /* by slot: the value that was read for the class that goes by it */
+	uint32_t *next_same; /* by slot: the next higher one of its class; NO_SLOT: it is the last */
+	uint32_t *value_of;  /* by slot: room to work, which a step of many would not give back; NO_VALUE between uses */
+	uint32_t *lowest;    /* by value of a body, likewise */
 	size_t lowest_count;
 	uint32_t params[PARAM_BUCKETS]; /* a cache of param values */
 	const struct frame *frame;

@@ -31,6 +31,7 @@ static enum status begin(struct machine *m)
 	for (size_t i = 0; i < m->lowered->item_count; i++)
 		m->looped |= !m->lowered->items[i].step && !m->hooks && !m->options->held && !m->units->by_value;
 	m->state = arena_array(&m->arena, slots, sizeof *m->state);
+	m->held = arena_array(&m->arena, slots, sizeof *m->held);
 	m->cotangent = arena_array(&m->arena, slots, sizeof *m->cotangent);
 	m->work = arena_array(&m->arena, slots, sizeof *m->work);
 	if (m->arena.failed)
@@ -44,12 +45,12 @@ static enum status begin(struct machine *m)
 		return machine_memory(m);
 	m->input_origin = (struct origin){.argument = true, .param = NO_VALUE};
 	m->buffers[id].origin = &m->input_origin;
-	machine_hold(m, id);
 	m->has_state = true;
-	m->state[0] = id;
+	bool ok = machine_set_state(m, 0, id);
 	for (uint32_t i = 0; first && i < first->live_in_count; i++)
-		if (first->live_in[i] != 0)
-			(void)machine_set_holder(m, &m->state[first->live_in[i]], id);
+		ok &= machine_set_state(m, first->live_in[i], id);
+	if (!ok)
+		return machine_memory(m);
 	return machine_tell_end(m, MACHINE_INPUT, m->buffers[id].offset, type);
 }
 

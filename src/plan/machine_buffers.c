@@ -55,11 +55,20 @@ bool machine_set_holder(struct machine *m, int32_t *holder, int32_t id)
 	return machine_let_go(m, old);
 }
 
+bool machine_set_state(struct machine *m, uint32_t slot, int32_t id)
+{
+	if (id == m->state[slot])
+		return true;
+	if (m->state[slot] == NO_BUFFER)
+		m->held[m->held_count++] = slot;
+	return machine_set_holder(m, &m->state[slot], id);
+}
+
 bool machine_drop_state(struct machine *m)
 {
 	bool ok = true;
-	for (size_t i = 0; m->has_state && i < m->lowered->slot_count; i++)
-		ok &= machine_set_holder(m, &m->state[i], NO_BUFFER);
+	while (m->held_count)
+		ok &= machine_set_holder(m, &m->state[m->held[--m->held_count]], NO_BUFFER);
 	m->has_state = false;
 	return ok;
 }

@@ -66,6 +66,8 @@ struct machine {
 	int32_t free_buffer;
 	int64_t sequence;
 	int32_t *state; /* by slot */
+	uint32_t *held; /* the slots of STATE that hold a buffer: few of many */
+	size_t held_count;
 	bool has_state;
 	int64_t position;
 	int32_t *cotangent; /* by slot */
@@ -129,6 +131,8 @@ int32_t machine_buffer(struct machine *m, const struct type *type, int64_t size)
 bool machine_let_go(struct machine *m, int32_t id);
 /* Makes HOLDER hold ID instead of what it held. */
 bool machine_set_holder(struct machine *m, int32_t *holder, int32_t id);
+/* Makes SLOT of the state hold ID, where that is a buffer, instead of what it held. */
+bool machine_set_state(struct machine *m, uint32_t slot, int32_t id);
 /* There is no state then. */
 bool machine_drop_state(struct machine *m);
 

@@ -115,8 +115,8 @@ enum status machine_load(struct machine *m, int64_t slot)
 			}
 			id = wide;
 		}
-		machine_hold(m, id);
-		m->state[s->slots[i]] = id;
+		if (!machine_set_state(m, s->slots[i], id))
+			return machine_memory(m);
 	}
 	m->has_state = true;
 	m->position = s->position;
@@ -210,8 +210,8 @@ enum status machine_fetch(struct machine *m, int64_t slot)
 				return machine_memory(m);
 			m->buffers[id].step = m->position - 1;
 		}
-		machine_hold(m, id);
-		m->state[step->live_in[i]] = id;
+		if (!machine_set_state(m, step->live_in[i], id))
+			return machine_memory(m);
 	}
 	return m->hooks && m->hooks->fetch ? m->hooks->fetch(m->hooks->context, slot, m->arrays, count) : STATUS_OK;
 }

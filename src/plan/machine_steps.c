@@ -124,17 +124,26 @@ static bool advance_state(struct machine *m, const struct step *step, const stru
 	for (size_t i = 0; i < body->out_count; i++)
 		if (m->out_buffers[i] != NO_BUFFER)
 			machine_hold(m, m->out_buffers[i]);
-	int32_t *next = m->work;
-	for (uint32_t slot = 0; slot < m->lowered->slot_count; slot++)
-		next[slot] = NO_BUFFER;
+	int32_t *next = m->work; /* by slot, of those that hold something before or after */
+	for (size_t i = 0; i < m->held_count; i++)
+		next[m->held[i]] = NO_BUFFER;
 	for (uint32_t i = 0; i < step->live_out_count; i++)
 		next[step->live_out[i]] = m->state[step->live_out[i]];
 	for (size_t i = 0; i < body->out_count; i++)
 		if (body->outs[i].kind == PORT_SLOT)
 			next[body->outs[i].index] = m->out_buffers[i];
-	for (uint32_t slot = 0; slot < m->lowered->slot_count; slot++)
+	size_t still = 0;
+	for (size_t i = 0; i < m->held_count; i++) {
+		const uint32_t slot = m->held[i];
 		if (next[slot] != m->state[slot])
 			ok &= machine_set_holder(m, &m->state[slot], next[slot]);
+		if (next[slot] != NO_BUFFER)
+			m->held[still++] = slot;
+	}
+	m->held_count = still;
+	for (size_t i = 0; i < body->out_count; i++)
+		if (body->outs[i].kind == PORT_SLOT && m->out_buffers[i] != NO_BUFFER)
+			ok &= machine_set_state(m, body->outs[i].index, m->out_buffers[i]);
 	for (size_t i = 0; i < body->out_count; i++)
 		ok &= machine_let_go(m, m->out_buffers[i]);
 	return ok;

@@ -1,9 +1,12 @@
 /*
  * The machine alone, which counts turns of a loop that are alike instead of running
  * them, against the machine with hooks, which runs every one: all counters are the same.
+ * What steps know of the slots that it holds, and what many of these take.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "asserts.h"
 #include "chain/syntax.h"
@@ -104,12 +107,91 @@ START_TEST(counted_as_run)
 }
 END_TEST
 
+/*
+ * Slots that hold one value form a class, which goes by the lowest of them: against
+ * numbers that the values are given, and that steps hand on.
+ */
+START_TEST(classes_go_by_the_lowest)
+{
+	static const char *const chains[] = {
+		"sin; name a; add a; name b; name c; mul b; sub c; add a; name a; mul { add b; add c; add a }",
+		"name a; name b; name c; sin; name b; add a; name a; name c; mul b; mul c; add x",
+		"use x; name a; use a; add x; name x; name b; identity; name c; mul a; mul b; mul c; use b; add c; add a",
+		"name c; name b; name a; use c; sin; name a; use b; add a; add c; use b; name a; mul c; mul a; mul b",
+		"repeat 3 { sin; name a; add a; name b; mul { add a; add b }; use b }; add a; use a; add b; sub x",
+		"name b; repeat 4 { name a; sin; add b; name b; mul a; use b }; add a; name a; add b; mul a",
+		"def f(u) { name a; mul u; name b; add a; use b; add a }; name g; f g; name h; f h; add g; use h; f x; mul h",
+		"name a; repeat 2 { add { name b; mul a }; name b; use b; name a; add b }; name c; mul a; mul b; mul c",
+	};
+	for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+		enum { SLOTS = 16 };
+		int64_t value[SLOTS] = {0}, levels[MAX_LOOPS], next = 1;
+		arena_init(&arena, &allocator_system);
+		diags_init(&diags, &arena);
+		make(chains[i]);
+		ck_assert_int_le(lowered.slot_count, SLOTS);
+		for (uint32_t slot = chain.names_input ? 2 : 1; slot < SLOTS; slot++)
+			value[slot] = next++;
+		int64_t aliases = 0;
+		for (int64_t index = 0; index < lowered.steps; index++) {
+			const struct step *step = lowered_step(&lowered, index, levels);
+			int64_t after[SLOTS];
+			for (uint32_t k = 0; k < step->live_in_count; k++) {
+				uint32_t lowest = 0;
+				while (value[lowest] != value[step->live_in[k]])
+					lowest++;
+				ck_assert_msg(step->class_in[k] == lowest, "%s: step %lld, slot %u: class %u, not %u", chains[i],
+				              (long long)index, step->live_in[k], step->class_in[k], lowest);
+				aliases += step->alias_in[k];
+			}
+			memcpy(after, value, sizeof after);
+			for (size_t k = 0; k < step->body->out_count; k++) {
+				const struct value *out = &step->body->values[step->body->outs[k].value];
+				int64_t *to = &after[step->body->outs[k].index];
+				*to = out->from == FROM_PORT ? value[step->body->ins[out->port].index] : next++;
+				for (size_t same = 0; same < k; same++)
+					if (step->body->outs[same].value == step->body->outs[k].value)
+						*to = after[step->body->outs[same].index];
+			}
+			memcpy(value, after, sizeof value);
+		}
+		ck_assert_msg(aliases > 0, "%s: no array has two names", chains[i]);
+		arena_free(&arena);
+	}
+}
+END_TEST
+
+/* A step takes as long as what is live at it, whatever other names there are. */
+START_TEST(many_names_are_quick)
+{
+	enum { NAMES = 16000, TEXT = 32 };
+	struct timespec before, after;
+	int64_t length = 0;
+	char *text = malloc(NAMES * TEXT);
+	ck_assert_ptr_nonnull(text);
+	for (int i = 0; i < NAMES; i++)
+		length += snprintf(text + length, TEXT, "sin; name h%d; ", i);
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+	make(text);
+	compare("many names", "sqrt", DTYPE_COUNT);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+	const double seconds = (double)(after.tv_sec - before.tv_sec) + 1e-9 * (double)(after.tv_nsec - before.tv_nsec);
+	ck_assert_msg(seconds < 2, "%g s", seconds);
+	arena_free(&arena);
+	free(text);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("machine");
 	TCase *tcase = tcase_create("machine");
 	tcase_set_timeout(tcase, 600);
 	tcase_add_test(tcase, counted_as_run);
+	tcase_add_test(tcase, classes_go_by_the_lowest);
+	tcase_add_test(tcase, many_names_are_quick);
 	suite_add_tcase(suite, tcase);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
