@@ -123,6 +123,9 @@ void values_round(void *values, enum dtype held, size_t count, enum dtype dtype)
 void convert_f16_to_f32(float *to, const uint16_t *from, size_t count);
 void convert_f32_to_f16(uint16_t *to, const float *from,
                         size_t count); /* round to nearest even, overflow to infinity */
+/* The same without the processor's instructions for it. */
+void convert_f16_to_f32_plain(float *to, const uint16_t *from, size_t count);
+void convert_f32_to_f16_plain(uint16_t *to, const float *from, size_t count);
 void convert_bf16_to_f32(float *to, const uint16_t *from, size_t count);
 void convert_f32_to_bf16(uint16_t *to, const float *from, size_t count); /* NaN stays NaN */
 /*

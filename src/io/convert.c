@@ -1,7 +1,17 @@
-/* Between file types and computing types, element by element; loops that vectorise. */
+/*
+ * Between file types and computing types, element by element. Conversions go by blocks of
+ * a length that the compiler knows, so that it vectorises them; those between f16 and f32,
+ * which have branches, are the processor's where it has instructions for them (F16C), and
+ * give the same bits where it has not.
+ */
 #include "io/array.h"
 
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "base/processor.h"
 
 static float bits_to_float(uint32_t bits)
 {
@@ -17,19 +27,20 @@ static uint32_t float_to_bits(float value)
 	return bits;
 }
 
-void convert_f16_to_f32(float *to, const uint16_t *from, size_t count)
+void convert_f16_to_f32_plain(float *to, const uint16_t *from, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		uint32_t h = from[i], sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
 		/* A denormal is a whole number of 2^-24; no denormal float is made, which would be slow or flushed. */
 		uint32_t small = float_to_bits((float)(int32_t)rest * 0x1p-24f);
 		uint32_t normal = (rest << 13) + (112u << 23), special = 0x7f800000u | rest << 13;
+		special |= rest > 0x7c00u ? 0x400000u : 0; /* a NaN is a quiet one */
 		uint32_t bits = rest < 0x400u ? small : rest < 0x7c00u ? normal : special;
 		to[i] = bits_to_float(sign | bits);
 	}
 }
 
-void convert_f32_to_f16(uint16_t *to, const float *from, size_t count)
+void convert_f32_to_f16_plain(uint16_t *to, const float *from, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		uint32_t bits = float_to_bits(from[i]), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu, half;
@@ -45,30 +56,90 @@ void convert_f32_to_f16(uint16_t *to, const float *from, size_t count)
 	}
 }
 
-void convert_f64_to_f32_odd(float *to, const double *from, size_t count)
+#if defined(__x86_64__)
+#define F16C __attribute__((target("avx,f16c")))
+enum { LANES = 8 };
+
+/* Whole vectors; the number of elements that these are. */
+F16C static size_t f16_to_f32_by_lanes(float *to, const uint16_t *from, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		const float nearest = (float)from[i];
-		const double exact = from[i] < 0 ? -from[i] : from[i];
-		const uint32_t bits = float_to_bits(nearest), above = (double)bits_to_float(bits & 0x7fffffffu) > exact;
-		to[i] = bits_to_float((bits - above) | (nearest < from[i] || nearest > from[i]));
-	}
+	size_t i = 0;
+	for (; i + LANES <= count; i += LANES)
+		_mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
+	return i;
 }
 
-void convert_bf16_to_f32(float *to, const uint16_t *from, size_t count)
+F16C static size_t f32_to_f16_by_lanes(uint16_t *to, const float *from, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		to[i] = bits_to_float((uint32_t)from[i] << 16);
+	size_t i = 0;
+	for (; i + LANES <= count; i += LANES)
+		_mm_storeu_si128((__m128i *)(void *)(to + i),
+		                 _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+	return i;
+}
+#else
+static size_t f16_to_f32_by_lanes(float *to, const uint16_t *from, size_t count)
+{
+	(void)to, (void)from, (void)count;
+	return 0;
 }
 
-void convert_f32_to_bf16(uint16_t *to, const float *from, size_t count)
+static size_t f32_to_f16_by_lanes(uint16_t *to, const float *from, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		uint32_t bits = float_to_bits(from[i]);
-		uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
-		to[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : rounded);
-	}
+	(void)to, (void)from, (void)count;
+	return 0;
 }
+#endif
+
+void convert_f16_to_f32(float *to, const uint16_t *from, size_t count)
+{
+	const size_t done = processor_has_f16c() ? f16_to_f32_by_lanes(to, from, count) : 0;
+	convert_f16_to_f32_plain(to + done, from + done, count - done);
+}
+
+void convert_f32_to_f16(uint16_t *to, const float *from, size_t count)
+{
+	const size_t done = processor_has_f16c() ? f32_to_f16_by_lanes(to, from, count) : 0;
+	convert_f32_to_f16_plain(to + done, from + done, count - done);
+}
+
+/* NAME converts COUNT elements as ONE does each. */
+#define BY_BLOCKS(NAME, TO, FROM, ONE)                                                                                 \
+	static inline void NAME##_block(TO *restrict to, const FROM *restrict from)                                        \
+	{                                                                                                                  \
+		for (size_t i = 0; i < BLOCK; i++)                                                                             \
+			to[i] = ONE(from[i]);                                                                                      \
+	}                                                                                                                  \
+	void NAME(TO *to, const FROM *from, size_t count)                                                                  \
+	{                                                                                                                  \
+		size_t i = 0;                                                                                                  \
+		for (; i + BLOCK <= count; i += BLOCK)                                                                         \
+			NAME##_block(to + i, from + i);                                                                            \
+		for (; i < count; i++)                                                                                         \
+			to[i] = ONE(from[i]);                                                                                      \
+	}
+enum { BLOCK = 16 };
+
+static inline float f64_to_f32_odd(double value)
+{
+	const float nearest = (float)value;
+	const double exact = value < 0 ? -value : value;
+	const uint32_t bits = float_to_bits(nearest), above = (double)bits_to_float(bits & 0x7fffffffu) > exact;
+	return bits_to_float((bits - above) | (nearest < value || nearest > value));
+}
+
+static inline float bf16_to_f32(uint16_t value) { return bits_to_float((uint32_t)value << 16); }
+
+static inline uint16_t f32_to_bf16(float value)
+{
+	const uint32_t bits = float_to_bits(value), rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+	return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : rounded);
+}
+
+BY_BLOCKS(convert_f64_to_f32_odd, float, double, f64_to_f32_odd)
+BY_BLOCKS(convert_bf16_to_f32, float, uint16_t, bf16_to_f32)
+BY_BLOCKS(convert_f32_to_bf16, uint16_t, float, f32_to_bf16)
+#undef BY_BLOCKS
 
 #define SWAP(T, REVERSED)                                                                                              \
 	for (unsigned char *p = data, *end = p + count * sizeof(T); p < end; p += sizeof(T)) {                             \

@@ -11,14 +11,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#if defined(__x86_64__)
-#if __has_include(<sys/platform/x86.h>)
-#include <sys/platform/x86.h>
-#else
-#include <cpuid.h>
-#endif
-#endif
 
+#include "base/processor.h"
 #include "ops/kernels_isa.h"
 
 bool op_runs_in_registers(enum op op)
@@ -32,23 +26,6 @@ bool op_runs_in_registers(enum op op)
 	return op < OP_COUNT && runs[op];
 }
 
-#if defined(__x86_64__)
-/*
- * clang 14 has no __builtin_cpu_supports("f16c"). What glibc found when the
- * program began is asked for first: in a virtual machine each cpuid instruction
- * leaves it, which takes some 4 us.
- */
-static bool has_f16c(void)
-{
-#ifdef CPU_FEATURE_ACTIVE
-	return CPU_FEATURE_ACTIVE(F16C);
-#else
-	unsigned a, b, c = 0, d;
-	return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C; /* what the system must save for it is AVX's */
-#endif
-}
-#endif
-
 size_t kernels_all(enum dtype dtype, const struct kernels *tables[4])
 {
 	const int index = dtype == DTYPE_F64;
@@ -59,7 +36,7 @@ size_t kernels_all(enum dtype dtype, const struct kernels *tables[4])
 	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
 	    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
 		tables[count++] = kernels_avx512[index];
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && processor_has_f16c())
 		tables[count++] = kernels_avx2[index];
 	tables[count++] = kernels_baseline[index];
 #endif

@@ -541,11 +541,17 @@ START_TEST(all_halves)
 {
 	static uint16_t from[65536], back[65536];
 	static float to[65536];
-	bool bf = _i;
+	static void (*const widens[])(float *, const uint16_t *, size_t) = {convert_f16_to_f32, convert_bf16_to_f32,
+	                                                                    convert_f16_to_f32_plain};
+	static void (*const shortens[])(uint16_t *, const float *, size_t) = {convert_f32_to_f16, convert_f32_to_bf16,
+	                                                                      convert_f32_to_f16_plain};
+	void (*const widen)(float *, const uint16_t *, size_t) = widens[_i];
+	void (*const shorten)(uint16_t *, const float *, size_t) = shortens[_i];
+	const bool bf = _i == 1;
 	for (unsigned h = 0; h < 65536; h++)
 		from[h] = (uint16_t)h;
-	(bf ? convert_bf16_to_f32 : convert_f16_to_f32)(to, from, 65536);
-	(bf ? convert_f32_to_bf16 : convert_f32_to_f16)(back, to, 65536);
+	widen(to, from, 65536);
+	shorten(back, to, 65536);
 	for (unsigned h = 0; h < 65536; h++) {
 		double value = bf ? half_value(h, 8, 7) : half_value(h, 5, 10);
 		if (isnan(value)) {
@@ -562,7 +568,7 @@ START_TEST(all_halves)
 		float some[6] = {middle,  nextafterf(middle, 0),  nextafterf(middle, INFINITY),
 		                 -middle, nextafterf(low, 1e38f), nextafterf(high, 0)};
 		uint16_t got6[6];
-		(bf ? convert_f32_to_bf16 : convert_f32_to_f16)(got6, some, 6);
+		shorten(got6, some, 6);
 		ck_assert_uint_eq(got6[0], h + (h & 1));
 		ck_assert_uint_eq(got6[1], h);
 		ck_assert_uint_eq(got6[2], h + 1);
@@ -581,7 +587,7 @@ START_TEST(all_halves)
 		float odd[6];
 		uint16_t got6[6];
 		convert_f64_to_f32_odd(odd, some, 6);
-		(bf ? convert_f32_to_bf16 : convert_f32_to_f16)(got6, odd, 6);
+		shorten(got6, odd, 6);
 		ck_assert_uint_eq(got6[0], h + (h & 1));
 		ck_assert_uint_eq(got6[1], h);
 		ck_assert_uint_eq(got6[2], h + 1);
@@ -597,10 +603,32 @@ START_TEST(all_halves)
 	float large[3] = {65519.996f, 65520, 3.4e38f};
 	uint16_t got3[3];
 	if (!bf) {
-		convert_f32_to_f16(got3, large, 3);
+		shorten(got3, large, 3);
 		ck_assert_uint_eq(got3[0], 0x7bff);
 		ck_assert_uint_eq(got3[1], 0x7c00);
 		ck_assert_uint_eq(got3[2], 0x7c00);
+	}
+}
+END_TEST
+
+/* The processor's instructions give the bits that the code without them gives: all halves, and one of 251 floats. */
+START_TEST(halves_by_processor)
+{
+	enum { MANY = 65536, STEP = 251 };
+	static uint16_t half[MANY], plain_half[MANY];
+	static float value[MANY], plain_value[MANY];
+	for (unsigned h = 0; h < MANY; h++)
+		half[h] = (uint16_t)h;
+	convert_f16_to_f32(value, half, MANY);
+	convert_f16_to_f32_plain(plain_value, half, MANY);
+	ck_assert_mem_eq(value, plain_value, sizeof value);
+	uint32_t bits = 0;
+	for (int round = 0; round < (int)(UINT32_MAX / MANY / STEP) + 1; round++) {
+		for (unsigned i = 0; i < MANY; i++, bits += STEP)
+			memcpy(&value[i], &bits, sizeof bits);
+		convert_f32_to_f16(half, value, MANY - 5); /* an end that fills no vector */
+		convert_f32_to_f16_plain(plain_half, value, MANY - 5);
+		ck_assert_mem_eq(half, plain_half, (MANY - 5) * sizeof *half);
 	}
 }
 END_TEST
@@ -627,7 +655,8 @@ int main(void)
 	tcase_add_test(tcase, raw);
 	tcase_add_test(tcase, headers_as_numpy_writes_them);
 	tcase_add_test(tcase, mutations);
-	tcase_add_loop_test(tcase, all_halves, 0, 2);
+	tcase_add_loop_test(tcase, all_halves, 0, 3); /* f16, bf16, f16 without the processor's instructions */
+	tcase_add_test(tcase, halves_by_processor);
 	suite_add_tcase(suite, tcase);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);

@@ -1,0 +1,10 @@
+/* What the processor has that clang 14 has no __builtin_cpu_supports for. */
+#ifndef BASE_PROCESSOR_H
+#define BASE_PROCESSOR_H
+
+#include <stdbool.h>
+
+/* Whether it has instructions between halves and floats (F16C), and the system saves the registers they need. */
+bool processor_has_f16c(void);
+
+#endif
