@@ -16,7 +16,7 @@ static bool from_begin(int64_t *index, int64_t extent)
 	return true;
 }
 
-/* FOUND with one more index along its leading axis. */
+/* FOUND with one more index along its leading axis, of all its rows: the param is not cut with the input. */
 static enum status take_index(struct lowering *l, struct found *found, struct index index, struct span span)
 {
 	const struct type type = lowering_param_type(l, &found->param);
@@ -34,6 +34,7 @@ static enum status take_index(struct lowering *l, struct found *found, struct in
 		memcpy(grown, found->param.index, found->param.count * sizeof *grown);
 	grown[found->param.count++] = index;
 	found->param.index = grown;
+	l->used_whole[found->param.param] = true; /* though nothing may read this part */
 	return STATUS_OK;
 }
 
