@@ -39,7 +39,7 @@ static enum status put_event(void *context, const char *line)
 static bool is_file(const char *path, const char *read)
 {
 	struct stat a, b;
-	return read && !stat(path, &a) && !stat(read, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	return read && !stat(path, &a) && !stat(read, &b) && io_is_same_file(&a, &b);
 }
 
 /* What the run reads from the file PATH, or NULL. */

@@ -330,7 +330,7 @@ static bool is_at_path(const struct journal *journal, bool *same)
 		return false;
 	if (stat(journal->file, &named))
 		return errno == ENOENT;
-	*same = held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+	*same = io_is_same_file(&held, &named);
 	return true;
 }
 

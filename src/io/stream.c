@@ -433,17 +433,21 @@ static enum status open_descriptor(struct output *output, const char *path, int 
 	return STATUS_OK;
 }
 
+bool io_is_same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 bool stream_is_one(int a, int b)
 {
 	struct stat x, y;
-	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino &&
-	       !S_ISCHR(x.st_mode);
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && io_is_same_file(&x, &y) && !S_ISCHR(x.st_mode);
 }
 
 bool stream_is_at(int fd, const char *path)
 {
 	struct stat x, y;
-	return fstat(fd, &x) == 0 && stat(path, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+	return fstat(fd, &x) == 0 && stat(path, &y) == 0 && io_is_same_file(&x, &y);
 }
 
 bool output_replaces(const char *path)

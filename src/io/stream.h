@@ -70,6 +70,9 @@ struct output {
 	struct arena *arena;
 };
 
+struct stat;
+/* Whether they are of one file, whatever its names. */
+bool io_is_same_file(const struct stat *a, const struct stat *b);
 /* Whether two descriptors are of one file, which is no character device: there nothing meets. */
 bool stream_is_one(int a, int b);
 /* Whether FD is of the file that PATH names. */

@@ -591,6 +591,33 @@ START_TEST(a_commit_that_fails)
 }
 END_TEST
 
+START_TEST(files_with_two_names_are_one)
+{
+	struct stat a, b;
+	write_file(path, "text");
+	ck_assert_int_eq(link(path, other), 0);
+	const int fd = io_open(path, O_RDONLY, 0), linked = io_open(other, O_RDONLY, 0);
+	ck_assert_int_eq(fstat(fd, &a), 0);
+	ck_assert_int_eq(fstat(linked, &b), 0);
+	ck_assert(io_is_same_file(&a, &b));
+	ck_assert(stream_is_one(fd, linked));
+	ck_assert(stream_is_at(fd, other));
+	ck_assert_int_eq(unlink(other), 0);
+	ck_assert(!stream_is_at(fd, other));
+	write_file(other, "text");
+	ck_assert(!stream_is_at(fd, other));
+	ck_assert_int_eq(stat(other, &b), 0);
+	ck_assert(!io_is_same_file(&a, &b));
+	close(linked);
+	close(fd);
+	const int none = io_open("/dev/null", O_WRONLY, 0), again = io_open("/dev/null", O_WRONLY, 0);
+	ck_assert(stream_is_at(none, "/dev/null"));
+	ck_assert(!stream_is_one(none, again)); /* where nothing that is written meets */
+	close(none);
+	close(again);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("stream");
@@ -615,6 +642,7 @@ int main(void)
 	tcase_add_test(tcase, many_outputs);
 	tcase_add_test(tcase, killed_at_any_point);
 	tcase_add_test(tcase, a_commit_that_fails);
+	tcase_add_test(tcase, files_with_two_names_are_one);
 	suite_add_tcase(suite, tcase);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
