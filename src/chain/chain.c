@@ -839,7 +839,6 @@ static enum status resolve_for(struct resolver *r, const struct statement *s, st
 		return diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "for has %zu variable%s for %zu array%s", names,
 		               names == 1 ? "" : "s", over, over == 1 ? "" : "s");
 	node->loop_count = names;
-	node->part = 1;
 	node->loops = arena_array(r->arena, names, sizeof *node->loops);
 	node->over = arena_array(r->arena, names, sizeof *node->over);
 	struct names *scope = arena_alloc(r->arena, sizeof *scope);

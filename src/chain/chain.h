@@ -78,7 +78,6 @@ struct node {
 	uint32_t *loops;       /* FOR: identities of its variables */
 	struct ref *over;      /* FOR: what they run over */
 	size_t loop_count;
-	double part; /* FOR: of its turns, the first: those that are taken. 1, unless a part of the chain is wanted */
 	const char *policy; /* CHECKPOINT: policy= or NULL */
 	struct span policy_span;
 	struct node *body; /* REPEAT, FOR, CHECKPOINT; CALL: NAMEs, before its operands */

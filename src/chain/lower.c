@@ -18,7 +18,7 @@ static enum status lower_whole(struct lowering *l)
 	if (!out->whole->regions || lowering_read_slot(l, 0) == NO_VALUE ||
 	    (l->chain->names_input && lowering_read_slot(l, 1) == NO_VALUE))
 		return lowering_memory(l);
-	enum status status = lower_nodes(l, l->chain->first);
+	enum status status = lower_nodes(l, l->first);
 	if (status)
 		return status;
 	const struct value *value = &out->whole->values[l->now[0]];
@@ -34,11 +34,9 @@ static enum status lower_unrolled_nodes(struct lowering *l, const struct node *n
 
 static enum status lower_unrolled_loop(struct lowering *l, const struct node *node)
 {
-	int64_t turns = node->count;
-	struct param_ref *refs = arena_array(l->arena, node->loop_count + 1, sizeof *refs);
-	enum status status = refs ? STATUS_OK : lowering_memory(l);
-	if (status == STATUS_OK && node->kind == NODE_FOR)
-		status = lowering_begin_for(l, node, refs, &turns);
+	int64_t turns;
+	struct param_ref *refs;
+	enum status status = lowering_begin_loop(l, node, &refs, &turns);
 	for (int64_t turn = 0; node->body && turn < turns && status == STATUS_OK; turn++) {
 		if (l->steps > MAX_STEPS || ++l->turns > MAX_OPERATIONS)
 			return lowering_too_long(l, node->span);
@@ -58,7 +56,7 @@ static enum status lower_unrolled_loop(struct lowering *l, const struct node *no
 static enum status lower_unrolled_nodes(struct lowering *l, const struct node *node)
 {
 	enum status status = STATUS_OK;
-	for (; node && status == STATUS_OK; node = node->next) {
+	for (; node && node != l->end && status == STATUS_OK; node = node->next) {
 		if (node->kind == NODE_REPEAT || node->kind == NODE_FOR) {
 			status = lower_unrolled_loop(l, node);
 			continue;
@@ -98,14 +96,14 @@ static enum status lower_unrolled(struct lowering *l)
 	if (!body->regions || lowering_read_slot(l, 0) == NO_VALUE ||
 	    (l->chain->names_input && lowering_read_slot(l, 1) == NO_VALUE))
 		return lowering_memory(l);
-	enum status status = lower_unrolled_nodes(l, l->chain->first);
+	enum status status = lower_unrolled_nodes(l, l->first);
 	if (status)
 		return status;
 	lowering_write_slot(l, 0, l->now[0]);
 	for (size_t i = 1; i < l->slot_count; i++)
 		l->written[i] = false;
 	draft->body = body;
-	draft->span = l->chain->first ? l->chain->first->span : (struct span){0};
+	draft->span = l->first != l->end ? l->first->span : (struct span){0};
 	status = lowering_end_step(l, draft);
 	note_output(l);
 	out->output = *l->slots[0].type;
@@ -197,73 +195,94 @@ static bool is_cut(const struct body *body, uint32_t fold)
 	return cut;
 }
 
-/* ROWS and CUT: of a tile; else 0 and NULL. */
-static enum status lower_typed(struct lowered *lowered, const struct chain *chain, const struct type *input,
-                               enum lower_what what, int64_t rows, const bool *cut, struct arena *arena,
-                               struct diags *diags)
+/* The stages of the chain that PORTION is. */
+static void find_portion(struct lowering *l, const struct portion *portion)
 {
-	memset(lowered, 0, sizeof *lowered);
-	lowered->chain = chain;
-	lowered->arena = arena;
-	lowered->input = *input;
-	lowered->slot_count = chain->variable_count + 1;
-	lowered->whole_rows = input->shape.ndim ? input->shape.dim[0] : 0;
-	lowered->streamable = lowered->flat = input->shape.ndim > 0;
-	struct lowering l = {.out = lowered,
-	                     .chain = chain,
-	                     .arena = arena,
-	                     .diags = diags,
-	                     .what = what,
-	                     .rows = rows,
-	                     .cut = cut,
-	                     .whole_rows = lowered->whole_rows,
-	                     .fold = NO_VALUE,
-	                     .slot_count = lowered->slot_count};
-	enum status status = init_lowering(&l, input);
+	size_t count = 0;
+	for (const struct node *node = l->chain->first; node; node = node->next)
+		count++;
+	l->out->portion = *portion;
+	l->first = l->chain->first;
+	for (size_t i = 0; i < portion->before && l->first; i++)
+		l->first = l->first->next;
+	l->end = l->first;
+	for (size_t i = portion->before; i + portion->after < count; i++)
+		l->end = l->end->next;
+}
+
+/* What is known when all has been walked. */
+static void end_lowering(struct lowering *l)
+{
+	struct lowered *lowered = l->out;
+	if (l->what != LOWER_UNROLLED) {
+		lowered->output = *l->slots[0].type;
+		lowered->output.dtype = l->slots[0].dtype;
+		note_output(l);
+	}
+	for (size_t i = 0; i < l->chain->param_count; i++)
+		if (l->used_streamed[i] && l->used_whole[i])
+			lowering_mix_rows(l);
+	lowered->fold = l->what == LOWER_RUN && !l->mixes && is_cut(lowered->whole, l->fold) ? l->fold : NO_VALUE;
+	lowered->streamed_params = l->rows ? l->cut : l->used_streamed;
+	lowered->sums = lowered->sums && lowered->streamable;
+	lowered->flat = lowered->flat && lowered->streamable && !lowered->sums;
+}
+
+/* L has what is to be lowered: out, chain, what, arena, diags; rows and cut of a tile. */
+static enum status lower_typed(struct lowering *l, const struct portion *portion, const struct type *input)
+{
+	struct lowered *lowered = l->out;
+	*lowered = (struct lowered){.chain = l->chain,
+	                            .arena = l->arena,
+	                            .input = *input,
+	                            .slot_count = l->chain->variable_count + 1,
+	                            .whole_rows = input->shape.ndim ? input->shape.dim[0] : 0,
+	                            .streamable = input->shape.ndim > 0,
+	                            .flat = input->shape.ndim > 0};
+	l->whole_rows = lowered->whole_rows;
+	l->fold = NO_VALUE;
+	l->slot_count = lowered->slot_count;
+	find_portion(l, portion);
+	enum status status = init_lowering(l, input);
 	if (status)
 		return status;
 	struct draft_item list = {0};
-	switch (what) {
+	switch (l->what) {
 	case LOWER_RUN:
-		status = lower_whole(&l);
+		status = lower_whole(l);
 		break;
 	case LOWER_STEPS:
-		status = lowering_draft_steps(&l, chain->first, &list);
+		status = lowering_draft_steps(l, l->first, &list);
 		break;
 	case LOWER_UNROLLED:
-		status = lower_unrolled(&l);
+		status = lower_unrolled(l);
 		break;
 	}
 	if (status)
 		return status;
-	const struct slot *last = &l.slots[0];
-	if (what != LOWER_UNROLLED) {
-		lowered->output = *last->type;
-		lowered->output.dtype = last->dtype;
-		note_output(&l);
-	}
-	for (size_t i = 0; i < chain->param_count; i++)
-		if (l.used_streamed[i] && l.used_whole[i])
-			lowering_mix_rows(&l);
-	lowered->fold = what == LOWER_RUN && !l.mixes && is_cut(lowered->whole, l.fold) ? l.fold : NO_VALUE;
-	lowered->streamed_params = rows ? cut : l.used_streamed;
-	lowered->sums = lowered->sums && lowered->streamable;
-	lowered->flat = lowered->flat && lowered->streamable && !lowered->sums;
-	if (what == LOWER_STEPS)
-		status = lowering_finish_steps(&l, &list);
-	return status;
+	end_lowering(l);
+	return l->what == LOWER_STEPS ? lowering_finish_steps(l, &list) : STATUS_OK;
 }
 
-enum status lower(struct lowered *lowered, const struct chain *chain, const struct type *input, enum lower_what what,
-                  struct arena *arena, struct diags *diags)
+enum status lower(struct lowered *lowered, const struct chain *chain, const struct portion *portion,
+                  const struct type *input, enum lower_what what, struct arena *arena, struct diags *diags)
 {
+	static const struct portion all;
+	struct lowering l = {.out = lowered, .chain = chain, .arena = arena, .diags = diags, .what = what};
 	enum status status = check_input(chain, input, diags);
-	return status ? status : lower_typed(lowered, chain, input, what, 0, NULL, arena, diags);
+	return status ? status : lower_typed(&l, portion ? portion : &all, input);
 }
 
 /* The input is not held against its declaration: the whole's was. */
 enum status lower_tile(struct lowered *lowered, const struct lowered *whole, const struct type *input,
                        enum lower_what what, int64_t rows, struct arena *arena, struct diags *diags)
 {
-	return lower_typed(lowered, whole->chain, input, what, rows, whole->streamed_params, arena, diags);
+	struct lowering l = {.out = lowered,
+	                     .chain = whole->chain,
+	                     .arena = arena,
+	                     .diags = diags,
+	                     .what = what,
+	                     .rows = rows,
+	                     .cut = whole->streamed_params};
+	return lower_typed(&l, &whole->portion, input);
 }

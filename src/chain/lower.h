@@ -42,8 +42,18 @@ struct item {
 	int64_t start; /* steps before it in its list */
 };
 
+/*
+ * What is lowered of a chain: its stages without the first BEFORE and the last AFTER of them, and of each loop
+ * among these the first TURNS of its turns: a share, rounded up; 0: all. {0} is the whole chain.
+ */
+struct portion {
+	size_t before, after;
+	double turns;
+};
+
 struct lowered {
 	const struct chain *chain;
+	struct portion portion;
 	struct type input, output; /* logical dtypes */
 	struct type begins;        /* the input as the first step takes it: the computing type, ROWS rows where cut */
 	bool streamable;           /* every operation is element- or row-wise, or it ends in one SUM over rows */
@@ -71,11 +81,12 @@ enum lower_what { LOWER_RUN, LOWER_STEPS, LOWER_UNROLLED };
 /*
  * WHAT: the whole body for a forward run; the steps for a gradient; or all steps
  * unrolled into one body (a single struct step from slot 0 to slot 0), for
- * policies by value. INPUT is the type of the whole input. STATUS_CHAIN where
- * shapes do not fit (both are named), STATUS_LIMIT beyond 10^7 steps or operations.
+ * policies by value. PORTION NULL: of the whole chain. INPUT is the type of the whole
+ * input. STATUS_CHAIN where shapes do not fit (both are named), STATUS_LIMIT beyond
+ * 10^7 steps or operations.
  */
-enum status lower(struct lowered *lowered, const struct chain *chain, const struct type *input, enum lower_what what,
-                  struct arena *arena, struct diags *diags);
+enum status lower(struct lowered *lowered, const struct chain *chain, const struct portion *portion,
+                  const struct type *input, enum lower_what what, struct arena *arena, struct diags *diags);
 /*
  * The same of a tile of the chain that is lowered to WHOLE, which must be streamable
  * up to its end or fold: the extent of the streamed axis is ROWS instead of INPUT's, in

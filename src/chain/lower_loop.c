@@ -217,13 +217,9 @@ enum status lowering_too_long(struct lowering *l, struct span span)
 
 enum status lower_loop(struct lowering *l, const struct node *node)
 {
-	int64_t turns = node->count, turn = 0;
-	struct param_ref *refs = NULL;
-	enum status status = STATUS_OK;
-	if (node->kind == NODE_FOR) {
-		refs = arena_array(l->arena, node->loop_count + 1, sizeof *refs);
-		status = refs ? lowering_begin_for(l, node, refs, &turns) : lowering_memory(l);
-	}
+	int64_t turns, turn = 0;
+	struct param_ref *refs;
+	enum status status = lowering_begin_loop(l, node, &refs, &turns);
 	bool keep = l->what == LOWER_RUN;
 	if (!node->body)
 		return status;

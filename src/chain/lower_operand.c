@@ -203,7 +203,7 @@ static enum status unequal_turns(struct lowering *l, const struct ref *a, const 
 	               (long long)of_b->shape.dim[0]);
 }
 
-enum status lowering_begin_for(struct lowering *l, const struct node *node, struct param_ref *refs, int64_t *turns)
+static enum status begin_for(struct lowering *l, const struct node *node, struct param_ref *refs, int64_t *turns)
 {
 	struct type first;
 	*turns = -1;
@@ -228,9 +228,29 @@ enum status lowering_begin_for(struct lowering *l, const struct node *node, stru
 		else
 			l->used_whole[refs[i].param] = true;
 	}
-	if (node->part < 1)
-		*turns = (int64_t)ceil((double)*turns * node->part);
 	return STATUS_OK;
+}
+
+/* Whether NODE is a stage of the chain itself, not of another. */
+static bool is_outermost(const struct lowering *l, const struct node *node)
+{
+	const struct node *stage = l->first;
+	while (stage != l->end && stage != node)
+		stage = stage->next;
+	return stage == node;
+}
+
+enum status lowering_begin_loop(struct lowering *l, const struct node *node, struct param_ref **refs, int64_t *turns)
+{
+	const double share = l->out->portion.turns;
+	*turns = node->count;
+	*refs = arena_array(l->arena, node->loop_count + 1, sizeof **refs);
+	enum status status = *refs ? STATUS_OK : lowering_memory(l);
+	if (status == STATUS_OK && node->kind == NODE_FOR)
+		status = begin_for(l, node, *refs, turns);
+	if (status == STATUS_OK && share > 0 && is_outermost(l, node))
+		*turns = (int64_t)ceil((double)*turns * share);
+	return status;
 }
 
 enum status lowering_set_turn(struct lowering *l, const struct node *node, const struct param_ref *refs,

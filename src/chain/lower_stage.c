@@ -440,7 +440,7 @@ enum status lower_node(struct lowering *l, const struct node *node)
 enum status lower_nodes(struct lowering *l, const struct node *node)
 {
 	enum status status = STATUS_OK;
-	for (; node && status == STATUS_OK; node = node->next)
+	for (; node && node != l->end && status == STATUS_OK; node = node->next)
 		status = lower_node(l, node);
 	return status;
 }

@@ -192,20 +192,17 @@ static void join_loops(struct draft_item *loop)
 
 static enum status draft_loop(struct lowering *l, const struct node *node, struct draft_item *list)
 {
-	int64_t turns = node->count, turn = 0;
-	struct param_ref *refs = arena_array(l->arena, node->loop_count + 1, sizeof *refs);
+	int64_t turns, turn = 0;
+	struct param_ref *refs;
 	struct slot *before = arena_array(l->arena, l->slot_count, sizeof *before);
-	if (!refs || !before)
+	if (!before)
 		return lowering_memory(l);
-	if (node->kind == NODE_FOR) {
-		enum status status = lowering_begin_for(l, node, refs, &turns);
-		if (status)
-			return status;
-	}
+	enum status status = lowering_begin_loop(l, node, &refs, &turns);
+	if (status)
+		return status;
 	while (node->body && turn < turns) {
 		memcpy(before, l->slots, l->slot_count * sizeof *before);
 		struct draft_item turn_items = {.level = l->level, .first = turn, .turns = 1};
-		enum status status = STATUS_OK;
 		if (node->kind == NODE_FOR)
 			status = lowering_set_turn(l, node, refs, (struct index){l->level, 0}, turn);
 		const size_t preludes = l->prelude_count;
@@ -239,7 +236,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 enum status lowering_draft_steps(struct lowering *l, const struct node *node, struct draft_item *list)
 {
 	enum status status = STATUS_OK;
-	for (; node && status == STATUS_OK; node = node->next) {
+	for (; node && node != l->end && status == STATUS_OK; node = node->next) {
 		if (node->kind == NODE_REPEAT || node->kind == NODE_FOR)
 			status = draft_loop(l, node, list);
 		else if (is_prelude(node))

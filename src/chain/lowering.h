@@ -90,6 +90,7 @@ struct lowering {
 	struct arena *arena;
 	struct diags *diags;
 	enum lower_what what;
+	const struct node *first, *end; /* of the stages that are taken; END is not */
 	int64_t rows, whole_rows;
 	const bool *cut; /* params that are cut with the tile (rows > 0) */
 	bool *used_streamed, *used_whole;
@@ -169,10 +170,10 @@ enum status lowering_add_constant(struct lowering *l, double number, enum dtype 
 
 enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct found *found);
 /*
- * The number of turns of a `for`, and what its variables run over: in REFS, or in
- * l->parts where that is computed.
+ * The number of turns of a `repeat` or `for`, and what the variables of a `for` run over: in
+ * *REFS, or in l->parts where that is computed.
  */
-enum status lowering_begin_for(struct lowering *l, const struct node *node, struct param_ref *refs, int64_t *turns);
+enum status lowering_begin_loop(struct lowering *l, const struct node *node, struct param_ref **refs, int64_t *turns);
 /* TURN, or INDEX where that is a loop's, as REFS are indexed. */
 enum status lowering_set_turn(struct lowering *l, const struct node *node, const struct param_ref *refs,
                               struct index index, int64_t turn);

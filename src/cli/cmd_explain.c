@@ -231,7 +231,7 @@ enum status command_explain(struct session *s)
 	struct lowered lowered;
 	struct units units;
 	bool by_value = policy_by_value(job.policy);
-	status = lower(&lowered, &s->chain, &type, by_value ? LOWER_UNROLLED : LOWER_STEPS, &s->arena, &s->diags);
+	status = lower(&lowered, &s->chain, NULL, &type, by_value ? LOWER_UNROLLED : LOWER_STEPS, &s->arena, &s->diags);
 	if (!status)
 		status = units_make(&units, &lowered, job.policy, &s->arena, &s->diags);
 	if (!status)

@@ -41,7 +41,8 @@ struct usage {
 };
 
 struct point {
-	const char *name; /* of its policy */
+	const char *name;       /* of its policy */
+	struct portion portion; /* of the chain: what was run */
 	int64_t steps, evaluations, peak;
 	double forward_ms, backward_ms, predicted_overhead;
 	struct usage usage; /* of the quickest run with gradients */
@@ -113,8 +114,8 @@ static enum status get_data(struct profiler *p)
 	return status ? status : trial_end_input(s);
 }
 
-static enum status run_once(struct profiler *p, const struct policy *policy, double *ms, struct grad_result *result,
-                            struct arena *arena)
+static enum status run_once(struct profiler *p, const struct policy *policy, const struct portion *portion, double *ms,
+                            struct grad_result *result, struct arena *arena)
 {
 	struct session *s = p->session;
 	struct input input;
@@ -130,10 +131,14 @@ static enum status run_once(struct profiler *p, const struct policy *policy, dou
 		struct grad_options options = {
 			.job = session_job_options(s, policy), .dtype = DTYPE_COUNT, .gradient = &writer};
 		options.job.want_value = false;
+		options.job.portion = *portion;
 		status = grad_run(&s->chain, &s->bound, &reader, &options, result, arena, &s->diags);
 	} else {
-		struct run_options options = {
-			.threads = s->threads, .tile = s->tile, .dtype = DTYPE_COUNT, .allocator = s->allocator};
+		struct run_options options = {.portion = *portion,
+		                              .threads = s->threads,
+		                              .tile = s->tile,
+		                              .dtype = DTYPE_COUNT,
+		                              .allocator = s->allocator};
 		struct run_counters counters;
 		status = run_forward(&s->chain, &s->bound, &reader, &writer, &options, &counters, &s->diags);
 	}
@@ -142,7 +147,7 @@ static enum status run_once(struct profiler *p, const struct policy *policy, dou
 	return status;
 }
 
-/* The least time of several runs. POLICY NULL: forward. */
+/* The least time of several runs of the portion that POINT is of. POLICY NULL: forward. */
 static enum status measure(struct profiler *p, const struct policy *policy, double *ms, struct point *point)
 {
 	*ms = HUGE_VAL;
@@ -152,7 +157,7 @@ static enum status measure(struct profiler *p, const struct policy *policy, doub
 		double once;
 		arena_init(&arena, p->session->allocator);
 		const struct usage begun = usage_now();
-		enum status status = run_once(p, policy, &once, &result, &arena);
+		enum status status = run_once(p, policy, &point->portion, &once, &result, &arena);
 		if (policy && once < *ms)
 			point->usage = usage_since(begun);
 		if (!status && policy) {
@@ -171,46 +176,16 @@ static enum status measure(struct profiler *p, const struct policy *policy, doub
 	return STATUS_OK;
 }
 
-/* Cuts the chain to PART of its depth; KEPT says what to restore. */
-struct cut {
-	struct node **link;
-	struct node *rest;
-	int64_t *counts;
-};
-
-static enum status cut_chain(struct profiler *p, double part, struct cut *cut)
+/* The first PART of the chain's depth: of its stages, or, where these are few, of the turns of its loops. */
+static struct portion first_part(const struct chain *chain, double part)
 {
-	struct node *node = p->session->chain.first;
-	size_t nodes = 0, keep;
-	for (const struct node *n = node; n; n = n->next)
-		nodes++;
-	cut->counts = arena_array(&p->session->arena, nodes + 1, sizeof *cut->counts);
-	if (!cut->counts)
-		return diag_memory(&p->session->diags);
-	keep = nodes > 4 ? (size_t)ceil((double)nodes * part) : nodes;
-	cut->link = &p->session->chain.first;
-	for (size_t i = 0; i < keep; i++) {
-		node = *cut->link;
-		cut->counts[i] = node->count;
-		if (node->kind == NODE_REPEAT && nodes <= 4)
-			node->count = (int64_t)ceil((double)node->count * part);
-		if (node->kind == NODE_FOR && nodes <= 4)
-			node->part = part;
-		cut->link = &node->next;
-	}
-	cut->rest = *cut->link;
-	*cut->link = NULL;
-	return STATUS_OK;
-}
-
-static void restore_chain(struct profiler *p, const struct cut *cut)
-{
-	size_t i = 0;
-	*cut->link = cut->rest;
-	for (struct node *n = p->session->chain.first; n && n != cut->rest; n = n->next) {
-		n->count = cut->counts[i++];
-		n->part = 1;
-	}
+	enum { FEW = 4 };
+	size_t stages = 0;
+	for (const struct node *n = chain->first; n; n = n->next)
+		stages++;
+	if (stages <= FEW)
+		return (struct portion){.turns = part};
+	return (struct portion){.after = stages - (size_t)ceil((double)stages * part)};
 }
 
 /* The slope of log y against log x, of those that have one; NAN where fewer than two depths do. */
@@ -254,17 +229,13 @@ static enum status profile_depth(struct profiler *p, struct point *points)
 {
 	enum status status = STATUS_OK;
 	for (int i = 0; i < DEPTHS && !status; i++) {
-		struct cut cut = {0};
 		double all;
-		status = cut_chain(p, (double)(i + 1) / DEPTHS, &cut);
-		if (status)
-			return status;
+		points[i].portion = first_part(&p->session->chain, (double)(i + 1) / DEPTHS);
 		status = measure(p, NULL, &points[i].forward_ms, &points[i]);
 		if (!status)
 			status = measure(p, &policy_save_all, &all, &points[i]);
 		if (!status)
 			points[i].backward_ms = fmax(all - points[i].forward_ms, 0);
-		restore_chain(p, &cut);
 	}
 	return status;
 }
@@ -323,7 +294,7 @@ static struct verdict_text bottleneck(struct profiler *p, const struct point *fu
 	struct lowered run;
 	struct diags told; /* what cannot be looked at is no product */
 	diags_init(&told, &p->session->arena);
-	if (lower(&run, chain, &p->type, LOWER_RUN, &p->session->arena, &told) == STATUS_OK)
+	if (lower(&run, chain, NULL, &p->type, LOWER_RUN, &p->session->arena, &told) == STATUS_OK)
 		for (size_t i = 0; i < run.whole->instr_count; i++) {
 			const struct instr *instr = &run.whole->instrs[i];
 			if (instr->kind != INSTR_OP)

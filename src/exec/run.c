@@ -58,8 +58,8 @@ struct forward_lane {
 struct setup {
 	struct forward_run *run;
 	struct type made_for;
-	struct chain chain; /* without the slice that the window is */
-	struct type input;  /* of the window: all rows, or those that a chain begins with */
+	struct portion portion; /* of the chain: without the slice that the window is */
+	struct type input;      /* of the window: all rows, or those that a chain begins with */
 	bool windowed;
 	int64_t first; /* element of the array that the window begins with */
 	struct arena arena;
@@ -342,15 +342,16 @@ static enum status open_team(struct setup *setup, struct diags *diags)
 	return setup->team ? STATUS_OK : diag_memory(diags);
 }
 
-/* Whether CHAIN begins with a slice of rows, and has no other use for an input of NDIM axes nor for how long it is. */
-static bool begins_with_rows(const struct chain *chain, int ndim)
+/* The slice of rows that CHAIN begins with, where it has no other use for an input of NDIM axes nor for how long it is; or NULL. */
+static const struct attrs *first_rows(const struct chain *chain, int ndim)
 {
 	const struct node *first = chain->first;
 	const struct declared *declared = &chain->input_type;
 	int axis;
-	return first && first->kind == NODE_OP && first->op == OP_slice && !first->late && first->attrs->step == 1 &&
-	       axis_resolve(first->attrs->axis[0], ndim, &axis) && axis == 0 && !chain->names_input &&
-	       (!declared->given || declared->type.shape.dim[0] == -1);
+	const bool is = first && first->kind == NODE_OP && first->op == OP_slice && !first->late &&
+	                first->attrs->step == 1 && axis_resolve(first->attrs->axis[0], ndim, &axis) && axis == 0 &&
+	                !chain->names_input && (!declared->given || declared->type.shape.dim[0] == -1);
+	return is ? first->attrs : NULL;
 }
 
 /*
@@ -360,26 +361,28 @@ static bool begins_with_rows(const struct chain *chain, int ndim)
 static void choose_window(struct setup *setup)
 {
 	struct shape *shape = &setup->input.shape;
-	if (setup->run->writer->options.reader || !begins_with_rows(&setup->chain, shape->ndim))
+	const struct attrs *attrs = first_rows(setup->run->chain, shape->ndim);
+	if (setup->run->writer->options.reader || !attrs)
 		return;
-	const struct slice slice = slice_of(setup->chain.first->attrs, shape->dim[0]);
+	const struct slice slice = slice_of(attrs, shape->dim[0]);
 	if (slice.count == 0)
 		return;
 	setup->windowed = true;
 	setup->first = slice.start * (shape_count(shape) / shape->dim[0]);
 	shape->dim[0] = slice.count;
-	setup->chain.first = setup->chain.first->next;
+	setup->portion.before = 1;
 }
 
 static enum status make_setup(struct setup *setup, struct forward_run *run, const struct type *input,
                               struct diags *diags)
 {
-	*setup = (struct setup){.run = run, .made_for = *input, .input = *input, .chain = *run->chain};
+	*setup = (struct setup){.run = run, .made_for = *input, .input = *input, .portion = run->options->portion};
 	arena_init(&setup->arena, run->options->allocator);
 	choose_window(setup);
 	params_settle(run->params, run->chain, dtype_compute(input->dtype));
 	setup->bytes = run->params->bytes;
-	enum status status = lower(&setup->whole, &setup->chain, &setup->input, LOWER_RUN, &setup->arena, diags);
+	enum status status =
+		lower(&setup->whole, run->chain, &setup->portion, &setup->input, LOWER_RUN, &setup->arena, diags);
 	if (status == STATUS_OK)
 		status = params_check(run->params, setup->whole.whole, run->chain, diags);
 	if (status)

@@ -10,9 +10,10 @@
 #include "exec/params.h"
 
 struct run_options {
-	int threads;      /* at least 1 */
-	int64_t tile;     /* --tile ROWS, or 0 */
-	enum dtype dtype; /* --dtype: the computing type, or DTYPE_COUNT */
+	struct portion portion; /* of the chain, its first stage among them */
+	int threads;            /* at least 1 */
+	int64_t tile;           /* --tile ROWS, or 0 */
+	enum dtype dtype;       /* --dtype: the computing type, or DTYPE_COUNT */
 	const struct allocator *allocator;
 	/* Rows (elements where the chain is flat) that are done, of the current array; or NULL. One call at a time. */
 	void (*progress)(void *context, int64_t done, int64_t all);

@@ -15,6 +15,7 @@ struct spill_costs {
 
 struct job_options {
 	const struct policy *policy;
+	struct portion portion; /* of the chain */
 	int threads;
 	int64_t tile;             /* --tile ROWS, or 0 */
 	enum dtype store;         /* --store-dtype, or DTYPE_COUNT */
@@ -42,6 +43,7 @@ struct tile_plan {
 
 struct job {
 	const struct chain *chain;
+	struct portion portion;      /* of the chain */
 	struct type input;           /* of the whole array, its logical dtype */
 	const struct policy *policy; /* `auto` resolved */
 	enum dtype store;            /* that checkpoints are kept in, or DTYPE_COUNT */

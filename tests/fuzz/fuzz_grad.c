@@ -423,7 +423,7 @@ static bool choose_type(struct trial *t, bool *small)
 		params_settle(&run.params, &run.chain, dtype_compute(type.dtype));
 		status = shape_count(&t->file.shape) < 0 || type_bytes(&t->file) > BYTES_MOST
 		             ? diag_memory(&run.diags)
-		             : lower(&lowered, &run.chain, &type, LOWER_UNROLLED, &run.arena, &run.diags);
+		             : lower(&lowered, &run.chain, NULL, &type, LOWER_UNROLLED, &run.arena, &run.diags);
 		const struct body *body = status ? NULL : lowered.distinct_count ? lowered.distinct[0]->body : NULL;
 		*small = body && body->instr_count <= INSTRUCTIONS;
 		int64_t bytes = 0;

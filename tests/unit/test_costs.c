@@ -31,7 +31,7 @@ static struct figures measure(struct costs_source *source, const struct chain *c
 	struct lowered lowered;
 	struct units units;
 	struct figures figures;
-	ck_assert_int_eq(lower(&lowered, chain, input, LOWER_STEPS, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(lower(&lowered, chain, NULL, input, LOWER_STEPS, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(units_make(&units, &lowered, &policy_save_all, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(costs_of(source, &units, 0, &diags), STATUS_OK);
 	figures.count = lowered.distinct_count;

@@ -72,7 +72,7 @@ static void make(const char *text)
 	memset(&chain, 0, sizeof chain);
 	ck_assert_int_eq(syntax_parse(&syntax, &source, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(chain_resolve(&chain, &syntax, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(lower(&lowered, &chain, &input, LOWER_STEPS, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(lower(&lowered, &chain, NULL, &input, LOWER_STEPS, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(units_make(&units, &lowered, &policy_save_all, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(units_costs(&units, true, 0, &costs, &arena, &diags), STATUS_OK);
 }

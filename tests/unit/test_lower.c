@@ -1,0 +1,120 @@
+/* Lowering a portion of a chain: which stages are taken, and how many turns of its own loops. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "asserts.h"
+#include "chain/lower.h"
+#include "chain/syntax.h"
+
+static struct arena arena;
+static struct diags diags;
+static struct chain chain;
+
+static void setup(void)
+{
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+}
+
+static void teardown(void) { arena_free(&arena); }
+
+static void make(const char *text)
+{
+	struct source source = {"chain", text, strlen(text)};
+	struct syntax syntax;
+	memset(&chain, 0, sizeof chain);
+	ck_assert_int_eq(syntax_parse(&syntax, &source, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(chain_resolve(&chain, &syntax, &arena, &diags), STATUS_OK);
+	for (size_t i = 0; i < chain.param_count; i++) {
+		chain.params[i].typed = true;
+		chain.params[i].type = chain.params[i].declared.type;
+	}
+}
+
+static struct lowered lower_portion(const struct portion *portion, enum lower_what what)
+{
+	const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {6, 4}}};
+	struct lowered lowered;
+	ck_assert_int_eq(lower(&lowered, &chain, portion, &input, what, &arena, &diags), STATUS_OK);
+	return lowered;
+}
+
+static int64_t steps_of(const struct portion *portion)
+{
+	const int64_t steps = lower_portion(portion, LOWER_STEPS).steps;
+	ck_assert_int_eq(lower_portion(portion, LOWER_UNROLLED).steps, steps);
+	return steps;
+}
+
+static const enum op *ops_of(const struct portion *portion, size_t *count)
+{
+	static enum op ops[16];
+	const struct lowered lowered = lower_portion(portion, LOWER_RUN);
+	*count = 0;
+	for (size_t i = 0; i < lowered.whole->instr_count; i++)
+		if (lowered.whole->instrs[i].kind == INSTR_OP)
+			ops[(*count)++] = lowered.whole->instrs[i].op;
+	return ops;
+}
+
+START_TEST(stages_are_left_out_at_both_ends)
+{
+	size_t count;
+	make("sin; cos; exp; tanh");
+	ck_assert_int_eq(steps_of(NULL), 4);
+	ck_assert_int_eq(steps_of(&(struct portion){0}), 4);
+	ck_assert_int_eq(steps_of(&(struct portion){.before = 1, .after = 1}), 2);
+	const enum op *ops = ops_of(&(struct portion){.before = 1, .after = 1}, &count);
+	ck_assert_uint_eq(count, 2);
+	ck_assert_int_eq(ops[0], OP_cos);
+	ck_assert_int_eq(ops[1], OP_exp);
+	ck_assert_int_eq(steps_of(&(struct portion){.before = 4}), 0);
+	ck_assert_int_eq(steps_of(&(struct portion){.after = 4}), 0);
+	ck_assert_int_eq(steps_of(&(struct portion){.before = 3, .after = 3}), 0);
+	ck_assert_int_eq(steps_of(&(struct portion){.before = 9, .after = 9}), 0);
+}
+END_TEST
+
+/* Rounded up, and not of loops within loops, blocks or defs. */
+START_TEST(turns_of_outermost_loops_are_taken_in_part)
+{
+	const struct portion half = {.turns = 0.5}, all = {.turns = 1}, quarter = {.turns = 0.25};
+	make("param w: f32[5,4]\nrepeat 7 { repeat 3 { sin } }\nfor v in w { add v; for u in w { mul u } }");
+	ck_assert_int_eq(steps_of(NULL), 7 * 3 + 5 * 6);
+	ck_assert_int_eq(steps_of(&all), 7 * 3 + 5 * 6);
+	ck_assert_int_eq(steps_of(&half), 4 * 3 + 3 * 6);
+	ck_assert_int_eq(steps_of(&quarter), 2 * 3 + 2 * 6);
+	make("def f() { repeat 4 { sin } }\nf\nrepeat 2 { f }");
+	ck_assert_int_eq(steps_of(&quarter), 2);
+}
+END_TEST
+
+/* A tile is of the same portion as the whole. */
+START_TEST(tiles_are_of_the_portion)
+{
+	const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {6, 4}}};
+	const struct portion portion = {.before = 1, .turns = 0.5};
+	struct lowered tile;
+	make("exp; repeat 6 { sin }; cos");
+	const struct lowered whole = lower_portion(&portion, LOWER_STEPS);
+	ck_assert_int_eq(lower_tile(&tile, &whole, &input, LOWER_STEPS, 2, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(tile.steps, 4);
+	ck_assert_int_eq(tile.begins.shape.dim[0], 2);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("lower");
+	TCase *tcase = tcase_create("lower");
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, stages_are_left_out_at_both_ends);
+	tcase_add_test(tcase, turns_of_outermost_loops_are_taken_in_part);
+	tcase_add_test(tcase, tiles_are_of_the_portion);
+	suite_add_tcase(suite, tcase);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
