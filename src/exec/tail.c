@@ -5,14 +5,16 @@
 #include "base/checked.h"
 #include "exec/evaluate.h"
 #include "exec/slab.h"
+#include "plan/forward.h"
 
-void tail_find(struct tail *tail, const struct lowered *lowered)
+/* All but the program. */
+static void find(struct tail *tail, const struct lowered *lowered)
 {
 	*tail = (struct tail){.fold = &lowered->whole->instrs[lowered->fold], .output = lowered->output};
 	tail->output.dtype = dtype_compute(lowered->output.dtype);
 	tail->folded = *tail->fold->of_y;
 	tail->count = shape_count(&tail->folded.shape);
-	tail->size = fold_parts(tail->fold->op) * tail->count;
+	tail->size = forward_fold_size(lowered);
 }
 
 const struct body *tail_head(const struct body *body, uint32_t fold, struct arena *arena)
@@ -57,7 +59,7 @@ static struct body *cut(const struct body *body, uint32_t fold, struct arena *ar
 
 enum status tail_compile(struct tail *tail, const struct lowered *lowered, struct arena *arena, struct diags *diags)
 {
-	tail_find(tail, lowered);
+	find(tail, lowered);
 	const struct body *rest = cut(lowered->whole, lowered->fold, arena);
 	if (!rest)
 		return diag_memory(diags);

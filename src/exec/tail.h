@@ -19,8 +19,7 @@ struct tail {
 	bool passes; /* nothing follows */
 };
 
-/* LOWERED is LOWER_RUN's, of the whole array, and has a fold: all but the program; and all, STATUS_LIMIT. */
-void tail_find(struct tail *tail, const struct lowered *lowered);
+/* LOWERED is LOWER_RUN's, of the whole array, and has a fold. STATUS_LIMIT as program_compile. */
 enum status tail_compile(struct tail *tail, const struct lowered *lowered, struct arena *arena, struct diags *diags);
 /* BODY, of a tile or of the whole array, up to instruction FOLD, whose result is its out; NULL where memory is short. */
 const struct body *tail_head(const struct body *body, uint32_t fold, struct arena *arena);

@@ -1,10 +1,8 @@
 /* Costs that are measured: for each type of input its own, and once. */
 #include "exec/costs.h"
 
-#include <string.h>
-
 #include "asserts.h"
-#include "chain/syntax.h"
+#include "chains.h"
 
 enum { MOST = 64 };
 
@@ -15,16 +13,6 @@ struct figures {
 
 static struct arena arena;
 static struct diags diags;
-
-static void resolve(struct chain *chain, const char *text)
-{
-	struct source *source = arena_alloc(&arena, sizeof *source);
-	struct syntax *syntax = arena_alloc(&arena, sizeof *syntax);
-	ck_assert(source && syntax);
-	*source = (struct source){"chain", text, strlen(text)};
-	ck_assert_int_eq(syntax_parse(syntax, source, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(chain_resolve(chain, syntax, &arena, &diags), STATUS_OK);
-}
 
 static struct figures measure(struct costs_source *source, const struct chain *chain, const struct type *input)
 {
@@ -52,7 +40,7 @@ START_TEST(each_type_has_its_own_and_once)
 	arena_init(&arena, &allocator_system);
 	arena_init(&kept, &allocator_system);
 	diags_init(&diags, &arena);
-	resolve(&chain, "param w; roll 1 axis=0; repeat 8 { add w; cos; sqrt }");
+	chain_make(&chain, "param w; roll 1 axis=0; repeat 8 { add w; cos; sqrt }", &arena, &diags);
 	chain.params[0].type = large;
 	struct costs_source source = {.name = "measured", .threads = 1, .allocator = &allocator_system, .arena = &kept};
 	const struct figures first = measure(&source, &chain, &large);

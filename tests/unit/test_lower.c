@@ -1,10 +1,9 @@
 /* Lowering a portion of a chain: which stages are taken, and how many turns of its own loops. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "asserts.h"
 #include "chain/lower.h"
-#include "chain/syntax.h"
+#include "chains.h"
 
 static struct arena arena;
 static struct diags diags;
@@ -17,19 +16,6 @@ static void setup(void)
 }
 
 static void teardown(void) { arena_free(&arena); }
-
-static void make(const char *text)
-{
-	struct source source = {"chain", text, strlen(text)};
-	struct syntax syntax;
-	memset(&chain, 0, sizeof chain);
-	ck_assert_int_eq(syntax_parse(&syntax, &source, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(chain_resolve(&chain, &syntax, &arena, &diags), STATUS_OK);
-	for (size_t i = 0; i < chain.param_count; i++) {
-		chain.params[i].typed = true;
-		chain.params[i].type = chain.params[i].declared.type;
-	}
-}
 
 static struct lowered lower_portion(const struct portion *portion, enum lower_what what)
 {
@@ -60,7 +46,7 @@ static const enum op *ops_of(const struct portion *portion, size_t *count)
 START_TEST(stages_are_left_out_at_both_ends)
 {
 	size_t count;
-	make("sin; cos; exp; tanh");
+	chain_make(&chain, "sin; cos; exp; tanh", &arena, &diags);
 	ck_assert_int_eq(steps_of(NULL), 4);
 	ck_assert_int_eq(steps_of(&(struct portion){0}), 4);
 	ck_assert_int_eq(steps_of(&(struct portion){.before = 1, .after = 1}), 2);
@@ -79,12 +65,13 @@ END_TEST
 START_TEST(turns_of_outermost_loops_are_taken_in_part)
 {
 	const struct portion half = {.turns = 0.5}, all = {.turns = 1}, quarter = {.turns = 0.25};
-	make("param w: f32[5,4]\nrepeat 7 { repeat 3 { sin } }\nfor v in w { add v; for u in w { mul u } }");
+	chain_make(&chain, "param w: f32[5,4]\nrepeat 7 { repeat 3 { sin } }\nfor v in w { add v; for u in w { mul u } }",
+	           &arena, &diags);
 	ck_assert_int_eq(steps_of(NULL), 7 * 3 + 5 * 6);
 	ck_assert_int_eq(steps_of(&all), 7 * 3 + 5 * 6);
 	ck_assert_int_eq(steps_of(&half), 4 * 3 + 3 * 6);
 	ck_assert_int_eq(steps_of(&quarter), 2 * 3 + 2 * 6);
-	make("def f() { repeat 4 { sin } }\nf\nrepeat 2 { f }");
+	chain_make(&chain, "def f() { repeat 4 { sin } }\nf\nrepeat 2 { f }", &arena, &diags);
 	ck_assert_int_eq(steps_of(&quarter), 2);
 }
 END_TEST
@@ -95,7 +82,7 @@ START_TEST(tiles_are_of_the_portion)
 	const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {6, 4}}};
 	const struct portion portion = {.before = 1, .turns = 0.5};
 	struct lowered tile;
-	make("exp; repeat 6 { sin }; cos");
+	chain_make(&chain, "exp; repeat 6 { sin }; cos", &arena, &diags);
 	const struct lowered whole = lower_portion(&portion, LOWER_STEPS);
 	ck_assert_int_eq(lower_tile(&tile, &whole, &input, LOWER_STEPS, 2, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(tile.steps, 4);

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "asserts.h"
-#include "chain/syntax.h"
+#include "chains.h"
 #include "plan/machine.h"
 
 static struct arena arena;
@@ -66,12 +66,8 @@ static void compare(const char *text, const char *named, enum dtype store)
 
 static void make(const char *text)
 {
-	struct source source = {"chain", text, strlen(text)};
-	struct syntax syntax;
 	const struct type input = {.dtype = DTYPE_F64, .shape = {.ndim = 2, .dim = {7, 9}}};
-	memset(&chain, 0, sizeof chain);
-	ck_assert_int_eq(syntax_parse(&syntax, &source, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(chain_resolve(&chain, &syntax, &arena, &diags), STATUS_OK);
+	chain_make(&chain, text, &arena, &diags);
 	ck_assert_int_eq(lower(&lowered, &chain, NULL, &input, LOWER_STEPS, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(units_make(&units, &lowered, &policy_save_all, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(units_costs(&units, true, 0, &costs, &arena, &diags), STATUS_OK);

@@ -1,0 +1,27 @@
+/* Chains for tests, from their text. */
+#ifndef TESTS_CHAINS_H
+#define TESTS_CHAINS_H
+
+#include <string.h>
+
+#include "asserts.h"
+#include "chain/chain.h"
+#include "chain/syntax.h"
+
+/* CHAIN is TEXT's, which is right; its params are of the types that they are declared. */
+static inline void chain_make(struct chain *chain, const char *text, struct arena *arena, struct diags *diags)
+{
+	struct source *source = arena_alloc(arena, sizeof *source);
+	struct syntax syntax;
+	ck_assert_ptr_nonnull(source);
+	*source = (struct source){"chain", text, strlen(text)};
+	memset(chain, 0, sizeof *chain);
+	ck_assert_int_eq(syntax_parse(&syntax, source, arena, diags), STATUS_OK);
+	ck_assert_int_eq(chain_resolve(chain, &syntax, arena, diags), STATUS_OK);
+	for (size_t i = 0; i < chain->param_count; i++) {
+		chain->params[i].typed = true;
+		chain->params[i].type = chain->params[i].declared.type;
+	}
+}
+
+#endif

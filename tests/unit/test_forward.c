@@ -1,0 +1,194 @@
+/* How forward runs are cut: what is chosen for given chains and types, as numbers. */
+#include "plan/forward.h"
+
+#include <stdlib.h>
+
+#include "asserts.h"
+#include "chains.h"
+
+static struct arena arena;
+static struct diags diags;
+static struct chain chain;
+
+static void setup(void)
+{
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+}
+
+static void teardown(void) { arena_free(&arena); }
+
+static const struct forward_wants streams = {0};
+static const struct forward_wants files = {.read_anywhere = true, .write_anywhere = true};
+static const struct forward_wants from_file = {.read_anywhere = true};
+
+static struct pieces cut(const char *text, int64_t rows, int64_t columns, const struct forward_wants *wants)
+{
+	const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {rows, columns}}};
+	struct lowered whole;
+	struct pieces pieces;
+	chain_make(&chain, text, &arena, &diags);
+	ck_assert_int_eq(lower(&whole, &chain, NULL, &input, LOWER_RUN, &arena, &diags), STATUS_OK);
+	forward_cut(&pieces, &whole, wants);
+	return pieces;
+}
+
+static struct pieces cut_tile(const char *text, int64_t rows, int64_t columns, int64_t tile)
+{
+	return cut(text, rows, columns, &(struct forward_wants){.tile = tile});
+}
+
+static void check(const struct pieces *pieces, int64_t rows, int64_t tile, int64_t chunk)
+{
+	ck_assert_int_eq(pieces->rows, rows);
+	ck_assert_int_eq(pieces->tile, tile);
+	ck_assert_int_eq(pieces->chunk, chunk);
+}
+
+/* 128 KiB of a stream, 1 MiB of files, where both ends are. */
+START_TEST(elements_go_by_what_is_read_at_a_time)
+{
+	struct pieces p = cut("sin", 100000, 16, &streams);
+	ck_assert(p.tiled && p.flat && !p.folds);
+	check(&p, 1600000, 32768, 32768);
+	ck_assert_int_eq(p.in_row, 1);
+	ck_assert_int_eq(p.out_row, 1);
+	p = cut("sin", 100000, 16, &files);
+	check(&p, 1600000, 262144, 262144);
+	p = cut("sin", 100000, 16, &from_file);
+	check(&p, 1600000, 32768, 32768);
+	p = cut("sin; cast f64", 100000, 16, &streams); /* the wider end's bytes */
+	check(&p, 1600000, 16384, 16384);
+	p = cut("sin", 3, 5, &streams);
+	check(&p, 15, 15, 15);
+}
+END_TEST
+
+/* A third of 256 KiB for the widest value, and as many tiles as a chunk needs. */
+START_TEST(rows_go_by_the_cache)
+{
+	struct pieces p = cut("softmax", 100000, 16, &streams);
+	ck_assert(p.tiled && !p.flat && !p.folds);
+	check(&p, 100000, 1365, 2730);
+	ck_assert_int_eq(p.in_row, 16);
+	ck_assert_int_eq(p.out_row, 16);
+	p = cut("softmax", 100000, 16, &files);
+	check(&p, 100000, 1365, 13 * 1365);
+	p = cut("sum axis=-1", 100000, 16, &streams);
+	ck_assert_int_eq(p.out_row, 1);
+	p = cut("softmax", 10, 100000, &streams); /* wider than the cache */
+	check(&p, 10, 1, 1);
+}
+END_TEST
+
+/* 64 to 512 rows of a matrix, whatever --tile says: the bits of a row follow from how many there are. */
+START_TEST(products_go_by_their_rows)
+{
+	struct pieces p = cut("param w: f32[64,64]\nmatmul w", 100000, 64, &streams);
+	check(&p, 100000, 512, 512);
+	p = cut_tile("param w: f32[64,64]\nmatmul w", 100000, 64, 100);
+	check(&p, 100000, 512, 512);
+	p = cut("param w: f32[20000,2]\nmatmul w", 1000, 20000, &streams);
+	check(&p, 1000, 64, 64);
+}
+END_TEST
+
+START_TEST(tiles_that_are_asked_for)
+{
+	struct pieces p = cut_tile("softmax", 100000, 16, 13);
+	check(&p, 100000, 13, 13);
+	p = cut_tile("sin", 100000, 16, 13); /* rows are elements */
+	check(&p, 1600000, 208, 208);
+	p = cut_tile("softmax", 100, 16, 1000);
+	check(&p, 100, 100, 100);
+	p = cut_tile("sin", 100, 16, 100);
+	check(&p, 1600, 1600, 1600);
+}
+END_TEST
+
+/* Blocks of a sum are of 1 MiB, and no option changes them. */
+START_TEST(sums_go_by_blocks)
+{
+	struct pieces p = cut("sum axis=0", 100000, 16, &streams);
+	ck_assert(p.tiled && !p.flat && p.folds);
+	check(&p, 100000, 8192, 8192);
+	ck_assert_int_eq(p.out_row, 0);
+	p = cut("sum axis=0", 100000, 16, &from_file);
+	check(&p, 100000, 8192, 16384);
+	p = cut_tile("sum axis=0", 100000, 16, 5000);
+	check(&p, 100000, 8192, 8192);
+	p = cut_tile("sum axis=0", 100000, 16, 20000);
+	check(&p, 100000, 8192, 24576);
+	p = cut("sum axis=0; exp; logsumexp", 100000, 16, &streams); /* what follows runs once */
+	ck_assert(p.folds);
+	check(&p, 100000, 8192, 8192);
+}
+END_TEST
+
+/* What cannot be cut, and what there is nothing of to cut. */
+START_TEST(whole_arrays)
+{
+	static const char *const chains[] = {"transpose", "cumsum axis=0", "slice axis=0 start=1; sin",
+	                                     "mul 0; sum; add x"};
+	for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+		const struct pieces p = cut(chains[i], 1000, 8, &files);
+		ck_assert_msg(!p.tiled && !p.flat && !p.folds, "%s", chains[i]);
+		check(&p, 1, 1, 1);
+		ck_assert_int_eq(p.in_row, 8000);
+	}
+	const struct pieces none = cut("sin", 0, 8, &files);
+	ck_assert(!none.tiled);
+	check(&none, 1, 1, 1);
+}
+END_TEST
+
+static bool window(const char *text, struct slice *rows)
+{
+	const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {100, 4}}};
+	chain_make(&chain, text, &arena, &diags);
+	return forward_window(&chain, &input, rows);
+}
+
+START_TEST(windows)
+{
+	struct slice rows;
+	ck_assert(window("slice axis=0 start=3 stop=40; sin", &rows));
+	ck_assert_int_eq(rows.start, 3);
+	ck_assert_int_eq(rows.count, 37);
+	ck_assert(window("input v: f32[*,4]\nslice axis=-2 start=-10", &rows));
+	ck_assert_int_eq(rows.start, 90);
+	ck_assert_int_eq(rows.count, 10);
+	static const char *const others[] = {
+		"sin",
+		"sin; slice axis=0 start=3",
+		"slice axis=1 start=3",
+		"slice axis=0 start=3 step=2",
+		"slice axis=0 start=40 stop=3",
+		"slice axis=0 start=3 stop=4; add x",
+		"input x: f32[100,4]\nslice axis=0 start=3",
+		"",
+	};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		ck_assert_msg(!window(others[i], &rows), "%s", others[i]);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("forward");
+	TCase *tcase = tcase_create("forward");
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, elements_go_by_what_is_read_at_a_time);
+	tcase_add_test(tcase, rows_go_by_the_cache);
+	tcase_add_test(tcase, products_go_by_their_rows);
+	tcase_add_test(tcase, tiles_that_are_asked_for);
+	tcase_add_test(tcase, sums_go_by_blocks);
+	tcase_add_test(tcase, whole_arrays);
+	tcase_add_test(tcase, windows);
+	suite_add_tcase(suite, tcase);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
