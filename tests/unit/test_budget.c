@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "asserts.h"
 #include "failing.h"
+#include "processor.h"
 #include "schedule_model.h"
 
 static bool nightly(void) { return getenv("CKPTC_NIGHTLY") != NULL; }
@@ -35,13 +35,11 @@ static struct plan plan_within(const struct step_costs *costs, int64_t bytes)
 	struct policy policy = {.kind = POLICY_budget, .number = bytes};
 	struct schedule *schedule = NULL;
 	struct plan plan = {.least = -1};
-	struct timespec before, after;
 	arena_init(&arena, &allocator_system);
 	diags_init(&diags, &arena);
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+	const double begun = processor_seconds();
 	plan.status = policy_schedule(&policy, costs, &allocator_system, &schedule, &diags);
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
-	plan.seconds = (double)(after.tv_sec - before.tv_sec) + 1e-9 * (double)(after.tv_nsec - before.tv_nsec);
+	plan.seconds = processor_seconds() - begun;
 	if (plan.status) {
 		const char *at = strstr(diags.last->message, "the least is ");
 		ck_assert_int_eq(plan.status, STATUS_LIMIT);
