@@ -40,9 +40,6 @@ static enum status give_output(struct lane *lane, int64_t offset, const struct t
 	const struct run *run = lane->run;
 	void *from = lane->slab.base + offset;
 	const size_t size = (size_t)type_bytes(type);
-	enum status status = run->options->journal ? resume_keep_output(lane, from, size) : STATUS_OK;
-	if (status)
-		return status;
 	if (!run->job->tiled)
 		return writer_write(run->options->value, from, type->dtype, shape_count(&type->shape), lane->diags);
 	if (!run->job->whole.sums) /* else it is partial sums: totals_add */
@@ -68,8 +65,6 @@ static enum status take_seed(const struct lane *lane, int64_t offset, const stru
 	const struct run *run = lane->run;
 	void *to = lane->slab.base + offset;
 	const int64_t count = shape_count(&type->shape);
-	if (lane->skips)
-		return STATUS_OK;
 	if (!run->cotangent) {
 		kernels_get(type->dtype)->fill(to, 1.0, (size_t)count);
 		return STATUS_OK;
@@ -96,8 +91,6 @@ static enum status give_gradient(struct lane *lane, int64_t offset, const struct
 {
 	const struct run *run = lane->run;
 	const void *from = offset < 0 ? NULL : lane->slab.base + offset;
-	if (lane->skips)
-		return diag_file(lane->diags, STATUS_DATA, run->options->journal, -1, "names no point of this run");
 	if (!run->options->gradient)
 		return STATUS_OK;
 	if (run->job->tiled) {

@@ -63,8 +63,7 @@ static void compute(struct lane *lane, const struct machine_call *call)
 static enum status on_call(void *context, const struct machine_call *call)
 {
 	struct lane *lane = context;
-	if (!lane->skips)
-		compute(lane, call);
+	compute(lane, call);
 	return call->kind == CALL_BACKWARD ? ready_step(lane->run, call->step, lane->diags) : STATUS_OK;
 }
 
@@ -89,7 +88,7 @@ static void open_hooks(struct lane *lane)
 	ends_hook(&lane->hooks);
 	store_hook(&lane->hooks);
 	if (lane->run->options->journal)
-		resume_hook(&lane->hooks);
+		resume_hook(lane);
 	trace_hook(lane);
 }
 

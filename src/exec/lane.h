@@ -101,9 +101,10 @@ struct lane {
 	size_t piece_count, piece_capacity;
 	double store_error;
 	/* resume.c */
-	bool skips;        /* goes on: nothing is computed until the last durable point */
-	int64_t points;    /* so far */
-	double next_point; /* none is written before, in seconds */
+	struct machine_hooks computing; /* what the lane does where it does not skip */
+	bool skips;                     /* goes on: nothing is computed until the last durable point */
+	int64_t points;                 /* so far */
+	double next_point;              /* none is written before, in seconds */
 	/* tape.c */
 	struct tape tape;
 	/* trace.c */
@@ -138,16 +139,17 @@ void store_hook(struct machine_hooks *hooks);
 enum status store_open(struct lane *lane, struct diags *diags);
 /* Sets the lane's pieces to ARRAYS, and makes room for MORE. */
 enum status store_set_pieces(struct lane *lane, const struct machine_array *arrays, size_t count, size_t more);
+/* Notes that a state is fetched, and returns the disk slot of the one that will be after it, or -1. */
+int64_t store_note_fetch(struct lane *lane);
 /* Where in the spill file the schedule's disk slot SLOT is. */
 int64_t store_slot(const struct lane *lane, int64_t slot);
 
 /* resume.c: with a journal there is one lane and one tile. */
 
-void resume_hook(struct machine_hooks *hooks);
+/* Puts hooks of its own before those that the lane has. */
+void resume_hook(struct lane *lane);
 /* Opens the journal: with the input, of SIZE bytes, it is known whose it must be. The lane skips where it goes on. */
 enum status resume_open(struct lane *lane, const void *input, size_t size);
-/* Keeps the output for a run that goes on after the first sweep; such a run has it from there. */
-enum status resume_keep_output(struct lane *lane, void *output, size_t size);
 
 /* totals.c */
 

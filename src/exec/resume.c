@@ -78,14 +78,6 @@ enum status resume_open(struct lane *lane, const void *input, size_t size)
 	return status;
 }
 
-enum status resume_keep_output(struct lane *lane, void *output, size_t size)
-{
-	const struct spill_piece piece = {output, size};
-	if (!lane->skips)
-		return spill_write_at_once(&lane->spill, JOURNAL_VALUE, &piece, 1, lane->diags);
-	return spill_read(&lane->spill, JOURNAL_VALUE, &piece, 1, lane->diags);
-}
-
 /* Points. */
 
 /* What stands beside the machine's arrays in a point of cotangents. */
@@ -138,4 +130,67 @@ static enum status on_point(void *context, int64_t slot, const struct machine_ar
 	                  lane->piece_count, lane->diags);
 }
 
-void resume_hook(struct machine_hooks *hooks) { hooks->point = on_point; }
+/* What a lane does, or leaves out where it skips. */
+
+/* Gradients are ready again in the order in which they were. */
+static enum status on_call(void *context, const struct machine_call *call)
+{
+	struct lane *lane = context;
+	if (!lane->skips)
+		return lane->computing.call(context, call);
+	return call->kind == CALL_BACKWARD ? ready_step(lane->run, call->step, lane->diags) : STATUS_OK;
+}
+
+/* Keeps the output for a run that goes on after the first sweep; such a run has it from there. */
+static enum status keep_output(struct lane *lane, int64_t offset, const struct type *type)
+{
+	const struct spill_piece piece = {lane->slab.base + offset, (size_t)type_bytes(type)};
+	if (lane->skips)
+		return spill_read(&lane->spill, JOURNAL_VALUE, &piece, 1, lane->diags);
+	return spill_write_at_once(&lane->spill, JOURNAL_VALUE, &piece, 1, lane->diags);
+}
+
+/* It is not known before the input is read whether the lane skips. */
+static enum status on_end(void *context, enum machine_end end, int64_t offset, const struct type *type)
+{
+	struct lane *lane = context;
+	enum status status = end == MACHINE_OUTPUT ? keep_output(lane, offset, type) : STATUS_OK;
+	if (lane->skips && end == MACHINE_SEED)
+		return STATUS_OK;
+	if (lane->skips && end == MACHINE_GRADIENT)
+		return diag_file(lane->diags, STATUS_DATA, lane->run->options->journal, -1, "names no point of this run");
+	return status ? status : lane->computing.end(context, end, offset, type);
+}
+
+static enum status on_convert(void *context, int64_t to, int64_t from, const struct type *type, bool narrow)
+{
+	const struct lane *lane = context;
+	return lane->skips ? STATUS_OK : lane->computing.convert(context, to, from, type, narrow);
+}
+
+static enum status on_spill(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
+{
+	const struct lane *lane = context;
+	return lane->skips ? STATUS_OK : lane->computing.spill(context, slot, arrays, count);
+}
+
+/* What is not fetched is counted, so that the lane reads ahead rightly once it computes. */
+static enum status on_fetch(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
+{
+	struct lane *lane = context;
+	if (!lane->skips)
+		return lane->computing.fetch(context, slot, arrays, count);
+	(void)store_note_fetch(lane);
+	return STATUS_OK;
+}
+
+void resume_hook(struct lane *lane)
+{
+	lane->computing = lane->hooks;
+	lane->hooks.call = on_call;
+	lane->hooks.end = on_end;
+	lane->hooks.convert = on_convert;
+	lane->hooks.spill = on_spill;
+	lane->hooks.fetch = on_fetch;
+	lane->hooks.point = on_point;
+}

@@ -4,8 +4,7 @@
  *
  * Invariant: what is brought back is what was kept, to the bit; a kept state in
  * reduced precision is itself as it will be brought back, and the largest error of
- * that is noted when it is made. A lane that skips keeps nothing, but counts what
- * it would fetch, so that it reads ahead rightly once it computes.
+ * that is noted when it is made.
  */
 #include "exec/lane.h"
 
@@ -52,7 +51,7 @@ static enum status on_convert(void *context, int64_t to, int64_t from, const str
 {
 	struct lane *lane = context;
 	char *base = lane->slab.base;
-	const size_t count = lane->skips ? 0 : (size_t)shape_count(&type->shape);
+	const size_t count = (size_t)shape_count(&type->shape);
 	const bool half = lane->run->options->job.store == DTYPE_F16, wide = type->dtype == DTYPE_F64;
 	for (size_t done = 0; done < count; done += PIECE) {
 		const size_t n = count - done < PIECE ? count - done : PIECE;
@@ -90,8 +89,6 @@ int64_t store_slot(const struct lane *lane, int64_t slot)
 static enum status on_spill(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	struct lane *lane = context;
-	if (lane->skips)
-		return STATUS_OK;
 	enum status status = store_set_pieces(lane, arrays, count, 0);
 	if (status)
 		return status;
@@ -108,16 +105,19 @@ static int64_t next_fetch(struct lane *lane)
 	return -1;
 }
 
-static enum status on_fetch(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
+int64_t store_note_fetch(struct lane *lane)
 {
-	struct lane *lane = context;
 	if (lane->fetches++ == 0) {
 		schedule_rewind(lane->ahead);
 		(void)next_fetch(lane); /* this one */
 	}
-	const int64_t next = next_fetch(lane);
-	if (lane->skips)
-		return STATUS_OK;
+	return next_fetch(lane);
+}
+
+static enum status on_fetch(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
+{
+	struct lane *lane = context;
+	const int64_t next = store_note_fetch(lane);
 	enum status status = store_set_pieces(lane, arrays, count, 0);
 	if (status == STATUS_OK)
 		status = spill_read(&lane->spill, store_slot(lane, slot), lane->pieces, lane->piece_count, lane->diags);
