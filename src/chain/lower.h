@@ -54,27 +54,29 @@ struct portion {
 struct lowered {
 	const struct chain *chain;
 	struct portion portion;
-	struct type input, output; /* logical dtypes */
-	struct type begins;        /* the input as the first step takes it: the computing type, ROWS rows where cut */
-	bool streamable;           /* every operation is element- or row-wise, or it ends in one SUM over rows */
-	bool sums; /* ... it ends in a SUM, and what moves that by numbers: the output is made from all tiles */
+	struct arena *arena;
+	size_t slot_count;
+	struct type input, output;   /* logical dtypes */
+	struct type begins;          /* the input as the first step takes it: the computing type, ROWS rows where cut */
+	int64_t whole_rows;          /* extent of the streamed axis in the whole input; 0 for a 0-d input */
+	bool streamable;             /* every operation is element- or row-wise, or it ends in one SUM over rows */
+	bool sums;                   /* ... it ends in a SUM, and what moves that by numbers: all tiles make the output */
+	bool flat;                   /* element-wise with scalar operands only: any split of the elements is a tile */
+	const bool *streamed_params; /* by param: it runs along the streamed axis, and is cut into tiles with it */
+	/* LOWER_RUN's: */
+	struct body *whole; /* loops kept */
 	/*
 	 * Of WHOLE, NO_VALUE where there is none: the instruction up to which all is row-wise, a SUM or
 	 * FOLD over rows, and after which all is made of its result, params and numbers. A forward run
 	 * takes what is before by tiles, streamable or not; a derivative may want the tiles once more.
 	 */
 	uint32_t fold;
-	bool flat; /* element-wise with scalar operands only: any split of the elements is a tile */
+	/* LOWER_STEPS's and LOWER_UNROLLED's: */
 	struct item *items;
 	size_t item_count;
-	int64_t steps;
+	int64_t steps;                      /* of LOWER_UNROLLED, too, as many as LOWER_STEPS has */
 	const struct step *const *distinct; /* by id */
 	size_t distinct_count;
-	size_t slot_count;
-	struct body *whole;          /* for a forward run: loops kept */
-	const bool *streamed_params; /* by param: it runs along the streamed axis, and is cut into tiles with it */
-	int64_t whole_rows;          /* extent of the streamed axis in the whole input; 0 for a 0-d input */
-	struct arena *arena;
 };
 
 enum lower_what { LOWER_RUN, LOWER_STEPS, LOWER_UNROLLED };
