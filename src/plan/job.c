@@ -158,7 +158,7 @@ void job_fixed_bytes(const struct job *job, const struct job_options *options, i
 		return;
 	int64_t rows = job->tile.rows * job->per_chunk;
 	*lane = rows * 2 * job->input_row + (options->want_value && !job->whole.sums ? rows * job->output_row : 0);
-	/* Of many bytes there is one tile to a chunk: see choose_tiles. */
+	/* Of many bytes there is one tile to a chunk: see choose_chunk. */
 	*lane = saturated_add(*lane, saturated_add(job->partial_bytes, loss_bytes(job)) * job->per_chunk);
 }
 
@@ -275,6 +275,31 @@ static int64_t tile_wanted(const struct job *job, const struct job_options *opti
 	return options->tile * (job->rows / rows);
 }
 
+/* Returns the rows of a tile, and sets how many tiles a worker takes at a time, and how many workers there are. */
+static int64_t choose_chunk(struct job *job, const struct job_options *options)
+{
+	const int64_t rows = job->rows, wanted = tile_wanted(job, options);
+	const bool fixed = job->whole.sums || job->partial_bytes || tile_multiplies(job->forward.whole);
+	int64_t tile = wanted && !fixed ? wanted : job->block;
+	if (tile > rows)
+		tile = rows;
+	const int64_t chunk = wanted ? wanted : CHUNK_BYTES / (job->input_row > 0 ? job->input_row : 1);
+	job->per_chunk = chunk / tile > 0 ? (chunk + tile - 1) / tile : 1;
+	if (wanted && !fixed)
+		job->per_chunk = 1;
+	const int64_t summed = saturated_add(job->partial_bytes, loss_bytes(job));
+	if (summed > 0 && job->per_chunk > PARTIAL_BYTES / summed)
+		job->per_chunk = PARTIAL_BYTES / summed > 1 ? PARTIAL_BYTES / summed : 1;
+	const int64_t tiles = (rows + tile - 1) / tile;
+	if (job->per_chunk > tiles)
+		job->per_chunk = tiles;
+	const int64_t chunks = (tiles + job->per_chunk - 1) / job->per_chunk;
+	job->lanes = options->threads < 1 ? 1 : options->threads;
+	if (job->lanes > chunks)
+		job->lanes = (int)chunks;
+	return tile;
+}
+
 static enum status choose_tiles(struct job *job, const struct job_options *options, struct diags *diags)
 {
 	const struct lowered *whole = &job->whole;
@@ -304,27 +329,7 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	job->block = tile_block_of(run, rows);
 	job->input_row = row_bytes(&whole->input, rows);
 	job->output_row = whole->sums ? 0 : row_bytes(&whole->output, rows);
-	int64_t tile = job->block;
-	bool fixed = whole->sums || job->partial_bytes || tile_multiplies(run->whole);
-	const int64_t wanted = tile_wanted(job, options);
-	if (wanted && !fixed)
-		tile = wanted;
-	if (tile > rows)
-		tile = rows;
-	int64_t chunk = wanted ? wanted : CHUNK_BYTES / (job->input_row > 0 ? job->input_row : 1);
-	job->per_chunk = chunk / tile > 0 ? (chunk + tile - 1) / tile : 1;
-	if (wanted && !fixed)
-		job->per_chunk = 1;
-	const int64_t summed = saturated_add(job->partial_bytes, loss_bytes(job));
-	if (summed > 0 && job->per_chunk > PARTIAL_BYTES / summed)
-		job->per_chunk = PARTIAL_BYTES / summed > 1 ? PARTIAL_BYTES / summed : 1;
-	int64_t tiles = (rows + tile - 1) / tile;
-	if (job->per_chunk > tiles)
-		job->per_chunk = tiles;
-	int64_t chunks = (tiles + job->per_chunk - 1) / job->per_chunk;
-	job->lanes = options->threads < 1 ? 1 : options->threads;
-	if (job->lanes > chunks)
-		job->lanes = (int)chunks;
+	const int64_t tile = choose_chunk(job, options);
 	status = make_tile(job, options, &job->tile, tile, diags);
 	if (status == STATUS_OK && rows % tile)
 		status = make_tile(job, options, &job->rest, rows % tile, diags);
