@@ -38,6 +38,22 @@ static int64_t narrow_bytes(const struct machine *m, const struct type *type)
 	return shape_count(&narrow.shape) * (int64_t)dtype_size(narrow.dtype);
 }
 
+/* A copy of the array FROM in a buffer of BYTES, which is *COPY: in fewer bits (NARROW), or out of them. */
+static enum status convert(struct machine *m, int32_t from, int64_t bytes, bool narrow, int32_t *copy)
+{
+	const int32_t id = *copy = machine_buffer(m, m->buffers[from].type, bytes);
+	if (id == NO_BUFFER)
+		return machine_memory(m);
+	struct buffer *to = &m->buffers[id];
+	const struct buffer *of = &m->buffers[from];
+	to->origin = of->origin;
+	to->names = of->names;
+	to->step = of->step;
+	if (!m->hooks || !m->hooks->convert)
+		return STATUS_OK;
+	return m->hooks->convert(m->hooks->context, to->offset, of->offset, of->type, narrow);
+}
+
 enum status machine_save(struct machine *m, int64_t slot, bool narrow)
 {
 	struct snapshot *s = snapshot_at(m, &m->slots, &m->slot_capacity, slot);
@@ -65,20 +81,9 @@ enum status machine_save(struct machine *m, int64_t slot, bool narrow)
 			if (m->state[live[k]] == full)
 				s->buffers[i] = s->buffers[k];
 		if (narrow && s->buffers[i] == full) {
-			int32_t id = machine_buffer(m, m->buffers[full].type, narrow_bytes(m, m->buffers[full].type));
-			if (id == NO_BUFFER)
-				return machine_memory(m);
-			const struct buffer *from = &m->buffers[full];
-			m->buffers[id].origin = from->origin;
-			m->buffers[id].names = from->names;
-			m->buffers[id].step = from->step;
-			s->buffers[i] = id;
-			if (m->hooks && m->hooks->convert) {
-				enum status status =
-					m->hooks->convert(m->hooks->context, m->buffers[id].offset, from->offset, from->type, true);
-				if (status)
-					return status;
-			}
+			enum status status = convert(m, full, narrow_bytes(m, m->buffers[full].type), true, &s->buffers[i]);
+			if (status)
+				return status;
 		}
 		machine_hold(m, s->buffers[i]);
 	}
@@ -100,20 +105,9 @@ enum status machine_load(struct machine *m, int64_t slot)
 			if (s->buffers[k] == s->buffers[i])
 				id = m->state[s->slots[k]];
 		if (s->narrow && id == s->buffers[i]) {
-			const struct type *type = m->buffers[id].type;
-			int32_t wide = machine_buffer(m, type, type_bytes(type));
-			if (wide == NO_BUFFER)
-				return machine_memory(m);
-			m->buffers[wide].origin = m->buffers[id].origin;
-			m->buffers[wide].names = m->buffers[id].names;
-			m->buffers[wide].step = m->buffers[id].step;
-			if (m->hooks && m->hooks->convert) {
-				enum status status =
-					m->hooks->convert(m->hooks->context, m->buffers[wide].offset, m->buffers[id].offset, type, false);
-				if (status)
-					return status;
-			}
-			id = wide;
+			enum status status = convert(m, s->buffers[i], type_bytes(m->buffers[id].type), false, &id);
+			if (status)
+				return status;
 		}
 		if (!machine_set_state(m, s->slots[i], id))
 			return machine_memory(m);
