@@ -42,7 +42,7 @@ struct type {
 	struct shape shape;
 };
 
-/* "f32"; NULL-safe for all. BITS is "bool". */
+/* "f32"; of BITS "bool", of DTYPE_COUNT "?". */
 const char *dtype_name(enum dtype dtype);
 /* The dtype with that name (f16 ... bool), or DTYPE_COUNT. */
 enum dtype dtype_find(const char *name, size_t length);

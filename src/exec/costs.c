@@ -167,9 +167,10 @@ static enum status find_measured(struct costs_source *source, const struct units
 	if (!made || !*costs)
 		return diag_memory(diags);
 	*made = (struct measured_costs){.input = *input, .rows = rows, .units = *costs, .next = source->measured};
-	if (!units->by_value)
+	enum status status = measure(source, units, rows, *costs, diags);
+	if (!status && !units->by_value)
 		source->measured = made;
-	return measure(source, units, rows, *costs, diags);
+	return status;
 }
 
 enum status costs_measure_disk(struct costs_source *source, const char *directory, struct diags *diags)

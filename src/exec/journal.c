@@ -33,7 +33,7 @@ static const struct {
 enum { LINE_MOST = 8192 };
 static const char spill_word[] = "spill ", spill_prefix[] = "ckptc-", spill_suffix[] = ".spill";
 
-static enum status failed(const struct journal *journal, struct diags *diags, const char *what)
+static enum status failed(const struct journal *journal, const char *what, struct diags *diags)
 {
 	return diag_file(diags, STATUS_IO, journal->path, -1, "cannot %s the journal: %s", what, strerror(errno));
 }
@@ -107,7 +107,7 @@ struct reading {
 static enum status read_at(const struct reading *r, char *to, size_t size, int64_t offset, size_t *got)
 {
 	if (!io_read_at(r->journal->fd, offset, to, size, got))
-		return failed(r->journal, r->diags, "read");
+		return failed(r->journal, "read", r->diags);
 	return STATUS_OK;
 }
 
@@ -254,7 +254,7 @@ static enum status read_all(struct reading *r)
 	struct stat st;
 	const struct journal *journal = r->journal;
 	if (fstat(journal->fd, &st))
-		return failed(journal, r->diags, "read");
+		return failed(journal, "read", r->diags);
 	if (!S_ISREG(st.st_mode))
 		return diag_file(r->diags, STATUS_IO, journal->path, -1, "is no regular file: a journal must outlive its run");
 	r->block = arena_alloc(r->arena, BLOCK);
@@ -292,7 +292,7 @@ static enum status begin(struct journal *journal, const char *directory, int64_t
 	ok = ok && add_line(journal, line) && !fdatasync(journal->fd);
 	if (ok)
 		return STATUS_OK;
-	status = failed(journal, diags, "write");
+	status = failed(journal, "write", diags);
 	unlink(journal->spill_path);
 	return status;
 }
@@ -318,7 +318,7 @@ static enum status go_on(struct journal *journal, const struct reading *r, struc
 		diag_hint(diags, "remove %s to begin anew", journal->path);
 		return status;
 	}
-	return ftruncate(journal->fd, (off_t)r->at) ? failed(journal, diags, "write") : STATUS_OK;
+	return ftruncate(journal->fd, (off_t)r->at) ? failed(journal, "write", diags) : STATUS_OK;
 }
 
 /* *SAME: whether the path names what is open; another run may have removed that, and its lock keeps no one off. False and errno. */
@@ -342,13 +342,13 @@ static enum status lock(struct journal *journal, struct diags *diags)
 		bool same;
 		journal->fd = io_open(journal->file, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK, 0600);
 		if (journal->fd < 0)
-			return failed(journal, diags, "open");
+			return failed(journal, "open", diags);
 		if (flock(journal->fd, LOCK_EX | LOCK_NB))
 			return errno == EWOULDBLOCK
 			           ? diag_file(diags, STATUS_IO, journal->path, -1, "another process has this journal")
-			           : failed(journal, diags, "lock");
+			           : failed(journal, "lock", diags);
 		if (!is_at_path(journal, &same))
-			return failed(journal, diags, "lock");
+			return failed(journal, "lock", diags);
 		if (same)
 			return STATUS_OK;
 		close(journal->fd);
@@ -365,7 +365,7 @@ enum status journal_open(struct journal *journal, const char *path, const char *
 	*journal = (struct journal){
 		.fd = -1, .path = path, .spill_fd = -1, .number = -1, .point_slot = -1, .next = -1, .last_state = -1};
 	if (!output_follow(path, file)) /* so that a link stays, and what it leads to goes */
-		return failed(journal, diags, "open");
+		return failed(journal, "open", diags);
 	journal->file = arena_printf(arena, "%s", file);
 	enum status status = journal->file ? lock(journal, diags) : diag_memory(diags);
 	if (status)

@@ -289,7 +289,7 @@ static void fill_literal(const struct init *init, struct array *held, enum dtype
 	}
 }
 
-/* The values of ORIGIN, as they are held: HELD is where they stay. */
+/* The values of SOURCE, as they are held: HELD is where they stay. */
 static enum status fill(const struct binder *b, const struct param *param, struct param_source *source,
                         struct array *held)
 {

@@ -331,6 +331,8 @@ enum status spill_read(struct spill *spill, int64_t slot, const struct spill_pie
                        struct diags *diags)
 {
 	enum status status = settle(spill, diags);
+	if (status)
+		return status;
 	const struct spill_region *r = region_of(spill, slot);
 	if (!r)
 		return diag_memory(diags);
