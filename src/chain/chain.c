@@ -555,24 +555,29 @@ static enum status variable_for(struct resolver *r, const char *name, uint32_t *
 
 static bool never_runs(const struct statement *s) { return s->kind == STATEMENT_REPEAT && s->count == 0; }
 
+/* Gives the name that S rebinds, where that is no variable yet, one that holds what it means. */
+static enum status prepare_name(struct resolver *r, const struct statement *s, struct node ***tail)
+{
+	const struct binding *b = find_binding(r, s->name);
+	if (!b || (b->ref.kind == REF_VARIABLE && b->ref.index != 0))
+		return STATUS_OK;
+	struct node *node = node_new(r, NODE_NAME, s);
+	if (!node)
+		return fail_memory(r);
+	node->operand = b->ref;
+	if (b->ref.kind == REF_VARIABLE)
+		r->chain->names_input = true;
+	append(tail, node);
+	return variable_for(r, s->name, &node->variable);
+}
+
 /* Gives the names that BLOCK rebinds their variables before it (see the head). */
 static enum status prepare_names(struct resolver *r, const struct block *block, struct node ***tail)
 {
 	for (const struct statement *s = block->first; s; s = s->next) {
 		enum status status = STATUS_OK;
 		if (s->kind == STATEMENT_NAME) {
-			struct binding *b = find_binding(r, s->name);
-			if (b && (b->ref.kind != REF_VARIABLE || b->ref.index == 0)) {
-				struct ref old = b->ref;
-				struct node *node = node_new(r, NODE_NAME, s);
-				if (!node)
-					return fail_memory(r);
-				node->operand = old;
-				if (old.kind == REF_VARIABLE)
-					r->chain->names_input = true;
-				status = variable_for(r, s->name, &node->variable);
-				append(tail, node);
-			}
+			status = prepare_name(r, s, tail);
 		} else if (s->block && s->kind != STATEMENT_DEF && !never_runs(s)) {
 			status = prepare_names(r, s->block, tail);
 		}

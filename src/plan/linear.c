@@ -725,6 +725,24 @@ bool used_by_add(struct arena *arena, const char ***names, size_t *count, size_t
 	return true;
 }
 
+/* Notes that the backward body reads the param REF. */
+static bool note_param(struct linearizer *l, const struct param_ref *ref, size_t *capacity)
+{
+	struct linear *out = l->out;
+	struct param_ref *grown = arena_grow(l->arena, out->params, out->param_count, capacity, sizeof *grown);
+	if (!grown)
+		return false;
+	out->params = grown;
+	grown[out->param_count++] = *ref;
+	return true;
+}
+
+/* Whether INSTR has no use of its own for what it reads, but passes it on. */
+static bool adds(const struct instr *instr)
+{
+	return instr->kind == INSTR_ADD || instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE;
+}
+
 /* Who reads each residual and which params are read. */
 static void note_uses(struct linearizer *l)
 {
@@ -732,36 +750,24 @@ static void note_uses(struct linearizer *l)
 	const struct body *back = l->back;
 	size_t capacity = 0, *capacities = arena_array(l->arena, out->residual_count + 1, sizeof *capacities);
 	bool *seen = arena_array(l->arena, back->value_count + 1, sizeof *seen);
-	if (!capacities || !seen) {
-		l->failed = true;
-		return;
-	}
-	for (size_t i = 0; i < back->instr_count; i++) {
+	l->failed |= !capacities || !seen;
+	for (size_t i = 0; i < back->instr_count && !l->failed; i++) {
 		const struct instr *instr = &back->instrs[i];
 		const uint32_t reads[] = {instr->v, instr->a, instr->y, instr->k, instr->l};
-		for (size_t r = 0; r < sizeof reads / sizeof *reads; r++) {
+		for (size_t r = 0; r < sizeof reads / sizeof *reads && !l->failed; r++) {
 			if (reads[r] == NO_VALUE)
 				continue;
 			const struct value *value = &back->values[reads[r]];
 			if (value->from == FROM_PARAM && !seen[reads[r]]) {
-				struct param_ref *grown = arena_grow(l->arena, out->params, out->param_count, &capacity, sizeof *grown);
-				if (!grown) {
-					l->failed = true;
-					return;
-				}
-				out->params = grown;
-				grown[out->param_count++] = value->param;
 				seen[reads[r]] = true;
+				l->failed = !note_param(l, &value->param, &capacity);
 			}
-			if (value->from != FROM_PORT || back->ins[value->port].kind != PORT_RESIDUAL || instr->kind == INSTR_ADD ||
-			    instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE)
+			if (value->from != FROM_PORT || back->ins[value->port].kind != PORT_RESIDUAL || adds(instr))
 				continue;
-			struct residual *residual = &out->residuals[back->ins[value->port].index];
-			if (!used_by_add(l->arena, &residual->used_by, &residual->used_by_count,
-			                 &capacities[back->ins[value->port].index], op_table[instr->op].name)) {
-				l->failed = true;
-				return;
-			}
+			const uint32_t index = back->ins[value->port].index;
+			struct residual *residual = &out->residuals[index];
+			l->failed = !used_by_add(l->arena, &residual->used_by, &residual->used_by_count, &capacities[index],
+			                         op_table[instr->op].name);
 		}
 	}
 }

@@ -26,31 +26,42 @@ static bool add_readers(struct machine *m, struct mark *mark, const struct step 
 	return true;
 }
 
+/* Marks what the state S holds. */
+static bool mark_state(struct machine *m, const struct snapshot *s, struct mark *marks)
+{
+	const struct step *step = s->position < machine_step_count(m) ? machine_step_at(m, s->position) : NULL;
+	for (size_t k = 0; k < s->count; k++) {
+		struct mark *mark = &marks[s->buffers[k]];
+		mark->buffer = s->buffers[k];
+		mark->narrow = s->narrow;
+		if (step && !add_readers(m, mark, step, step->class_in[k]))
+			return false;
+	}
+	return true;
+}
+
+/* Marks ID, which holds RESIDUAL. */
+static bool mark_residual(struct machine *m, int32_t id, const struct residual *residual, struct mark *marks)
+{
+	struct mark *mark = &marks[id];
+	mark->buffer = id;
+	for (size_t u = 0; u < residual->used_by_count; u++)
+		if (!used_by_add(m->options->arena, &mark->used_by, &mark->count, &mark->capacity, residual->used_by[u]))
+			return false;
+	return true;
+}
+
 static bool held_by_sweep(struct machine *m, struct mark *marks)
 {
-	for (size_t i = 0; i < m->slot_capacity; i++) {
-		const struct snapshot *s = &m->slots[i];
-		const struct step *step =
-			s->used && s->position < machine_step_count(m) ? machine_step_at(m, s->position) : NULL;
-		for (size_t k = 0; s->used && k < s->count; k++) {
-			marks[s->buffers[k]].buffer = s->buffers[k];
-			marks[s->buffers[k]].narrow = s->narrow;
-			if (step && !add_readers(m, &marks[s->buffers[k]], step, step->class_in[k]))
-				return false;
-		}
-	}
+	for (size_t i = 0; i < m->slot_capacity; i++)
+		if (m->slots[i].used && !mark_state(m, &m->slots[i], marks))
+			return false;
 	for (size_t r = 0; r < m->record_count; r++) {
 		const struct unit *unit = machine_unit_of(m, machine_step_at(m, m->records[r].step));
 		for (size_t i = 0; i < unit->linear.residual_count; i++) {
-			int32_t id = m->residuals[m->records[r].base + i];
-			if (id == NO_BUFFER)
-				continue;
-			marks[id].buffer = id;
-			const struct residual *residual = &unit->linear.residuals[i];
-			for (size_t u = 0; u < residual->used_by_count; u++)
-				if (!used_by_add(m->options->arena, &marks[id].used_by, &marks[id].count, &marks[id].capacity,
-				                 residual->used_by[u]))
-					return false;
+			const int32_t id = m->residuals[m->records[r].base + i];
+			if (id != NO_BUFFER && !mark_residual(m, id, &unit->linear.residuals[i], marks))
+				return false;
 		}
 	}
 	return true;
