@@ -261,11 +261,13 @@ LANEWISE vd gelu_tanh_exp_lane(vd x)
 
 LANEWISE vd gelu_tanh_lane(vd x) { return x / (splat_d(1) + gelu_tanh_exp_lane(x)); }
 
+/* beyond 40 the slope is 0 or 1 already, and dw is not to grow against what has vanished */
 LANEWISE vd gelu_tanh_slope_lane(vd x)
 {
 	const vd e = gelu_tanh_exp_lane(x);
 	const vd s = splat_d(1) / (splat_d(1) + e);
-	const vd dw = splat_d(0x1.9884533d43651p+0) * fma_d(x * x, splat_d(3 * 0.044715), splat_d(1));
+	const vd near = clamp_d(x, -40, 40);
+	const vd dw = splat_d(0x1.9884533d43651p+0) * fma_d(near * near, splat_d(3 * 0.044715), splat_d(1));
 	return fma_d(x * s, (e * s) * dw, s);
 }
 

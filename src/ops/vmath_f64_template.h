@@ -443,15 +443,17 @@ LANEWISE vd gelu_tanh_d(vd x)
 	return times_sigmoid(x, high, low);
 }
 
+/* dw of a number that is too large for its square meets a rest of 0: it is bounded, and at infinity x itself makes NaN of it */
 LANEWISE vd gelu_tanh_slope_d(vd x)
 {
 	vd low;
-	const vd high = gelu_tanh_argument(clamp_d(x, -40, 40), &low);
+	const vd near = clamp_d(x, -40, 40);
+	const vd high = gelu_tanh_argument(near, &low);
 	const vd z = exp_d(-abs_d(high));
 	const vd half = splat_d(1) / (splat_d(1) + z);
 	const vl negative = x < splat_d(0);
 	const vd s = select_d(negative, z * half, half), rest = select_d(negative, half, z * half);
-	const vd dw = splat_d(0x1.9884533d43651p+0) * (splat_d(1) + splat_d(3 * 0.044715) * x * x);
+	const vd dw = splat_d(0x1.9884533d43651p+0) * (splat_d(1) + splat_d(3 * 0.044715) * near * near);
 	return s + x * s * (rest * dw);
 }
 

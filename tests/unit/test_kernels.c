@@ -951,6 +951,30 @@ START_TEST(test_slopes_at_infinity)
 }
 END_TEST
 
+/* Far out, slopes of finite numbers are those of the line that the function nears, however large their squares. */
+START_TEST(test_slopes_far_out)
+{
+	FOR_ALL
+	for (int variant = 0; variant <= (row->op == OP_gelu); variant++) {
+		const struct kernels *kernels = tables[table];
+		const int most = size_of(kernels) == sizeof(float) ? 127 : 1023;
+		const size_t n = 400;
+
+		if (row->op != OP_gelu && row->op != OP_silu)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			put(kernels, in_v.bytes, i, ldexp(i % 2 ? 1.5 : -1.5, 11 + (most - 11) * (int)(i / 2) / 199));
+			put(kernels, in_g.bytes, i, 1);
+		}
+		run_row(kernels, row, 0, variant, 0, n, &whole);
+		for (size_t i = 0; i < n; i++)
+			ck_assert_msg(get(kernels, whole.dv.bytes, i) == (double)(i % 2), "%s %d, %s %s at %a: %a", row->name,
+			              variant, kernels->isa, dtype_label(kernels), get(kernels, in_v.bytes, i),
+			              get(kernels, whole.dv.bytes, i));
+	}
+}
+END_TEST
+
 /* What a derivative declares, it uses: spoilt, the gradient changes. */
 START_TEST(test_needs_are_used)
 {
@@ -1280,6 +1304,7 @@ int main(void)
 	tcase_add_test(tcase, test_derivatives_at_kinks);
 	tcase_add_test(tcase, test_kept_values_in_ulp);
 	tcase_add_test(tcase, test_slopes_at_infinity);
+	tcase_add_test(tcase, test_slopes_far_out);
 	tcase_add_test(tcase, test_needs_are_used);
 	tcase_add_test(tcase, test_runs);
 	tcase_add_test(tcase, test_sums);
