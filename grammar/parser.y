@@ -303,6 +303,25 @@ static enum parse_found what_is(yysymbol_kind_t kind)
 	return kind == YYSYMBOL_YYEOF ? FOUND_END : kind == YYSYMBOL_NEWLINE ? FOUND_NEWLINE : FOUND_TOKEN;
 }
 
+/* What to write where something of the kind FOUND stands for one that is wanted there; NULL if no more can be said. */
+static const char *advice_on_kind(const struct wanted *w, yysymbol_kind_t found)
+{
+	const bool wants_block = w->is[YYTRANSLATE('{')] && w->is[YYSYMBOL_OPTION] && !w->is[YYSYMBOL_NUMBER];
+	if (found == YYSYMBOL_NAME && wants_block)
+		return "a checkpoint is of a block, as in checkpoint { sin }";
+	if (found == YYTRANSLATE('{') && w->is[YYTRANSLATE('(')] && !w->is[YYSYMBOL_NUMBER])
+		return "a def without operands has empty parentheses, as in def half() { mul 0.5 }";
+	if (found == YYTRANSLATE(',') && w->is[YYTRANSLATE('^')] && w->is[YYTRANSLATE(')')])
+		return "numbers by place stand apart by spaces, as in reshape 2 2";
+	if (found == YYTRANSLATE('(') && w->is[YYTRANSLATE('[')] && w->is[YYSYMBOL_STRING])
+		return "several values are a list in brackets, as in axis=[0,1]";
+	if (found == YYSYMBOL_STRING && w->is[YYTRANSLATE('[')] && w->is[YYSYMBOL_NUMBER])
+		return "a file is read by load, as in load(\"w.npy\")";
+	if (found == YYSYMBOL_NUMBER && w->is[YYSYMBOL_INPUT])
+		return "a stage begins with its operation, as in mul 2";
+	return NULL;
+}
+
 static const char *advice(const struct wanted *w, yysymbol_kind_t found)
 {
 	/* After an option: what could be there but an operand? */
@@ -322,12 +341,14 @@ static const char *advice(const struct wanted *w, yysymbol_kind_t found)
 		if (found == YYTRANSLATE('['))
 			return "numbers by place have no brackets, as in reshape 2 2; a list as operand is given a name first, as in "
 			       "const c = [1, 2]";
+		if (found == YYTRANSLATE(',') && w->is[KIND_SEMICOLON])
+			return "operands stand apart by spaces, stages by ; or a new line, as in add 1; clip 0 1";
 		if (found == YYTRANSLATE('='))
 			return "what has a value is declared by param or const, as in const c = [1, 2]";
 	}
 	if (w->is[YYTRANSLATE('[')] && !w->is[YYSYMBOL_NUMBER])
 		return "a type has extents, as in f32[4,2]; f32[] is 0-d";
-	return NULL;
+	return advice_on_kind(w, found);
 }
 
 static int yyreport_syntax_error(const yypcontext_t *context, struct parse *parse, void *scanner)

@@ -454,6 +454,8 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	for (size_t i = 0; i < count; i++)
 		if (!strcmp(names[i], operand->text))
 			diag_hint(r->diags, "an option is given with its value, as in `%s %s=...`", info->name, names[i]);
+	if (operand->kind == OPERAND_NAME && op_find(operand->text) != OP_COUNT)
+		diag_hint(r->diags, "stages stand apart by ; or a new line, as in add 1; sin");
 	return STATUS_CHAIN;
 }
 

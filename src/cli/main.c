@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "chain/syntax.h"
+
 const struct command command_table[] = {
 	{"run", RUN, command_run, "[OPTIONS] CHAIN", "forward: input arrays in, output arrays out"},
 	{"grad", GRAD, command_grad, "[OPTIONS] CHAIN", "backward: input in, gradient with respect to the input out"},
@@ -90,6 +92,21 @@ static bool is_help(const char *word)
 	return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
+/* Where TOPIC, which is no command and no operation, is told of; or NULL. A policy may have what follows its colon. */
+static const char *told_elsewhere(const char *topic)
+{
+	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
+		if (kind != STATEMENT_STAGE && !strcmp(statement_word(kind), topic))
+			return "it begins a statement of the language, which ckptc-chain(5) describes";
+	const size_t length = strcspn(topic, ":");
+	for (int i = 0; i < POLICY_COUNT; i++) {
+		const char *name = policy_table[i].name;
+		if (name && length && strlen(name) == length && !memcmp(name, topic, length))
+			return "it is a policy: `ckptc help grad` lists them, ckptc(1) describes them";
+	}
+	return NULL;
+}
+
 static enum status help_on(struct session *s, const char *topic)
 {
 	if (!topic || is_help(topic))
@@ -101,8 +118,10 @@ static enum status help_on(struct session *s, const char *topic)
 	if (op != OP_COUNT)
 		return help_print_op(s, op);
 	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "no command and no operation is named '%s'", topic);
-	const char *near = nearest_name(topic, true);
-	if (near)
+	const char *elsewhere = told_elsewhere(topic), *near = nearest_name(topic, true);
+	if (elsewhere)
+		diag_hint(&s->diags, "%s", elsewhere);
+	else if (near)
 		diag_hint(&s->diags, "did you mean '%s'?", near);
 	else
 		diag_hint(&s->diags, "`ckptc --help` lists the commands, `ckptc ops` the operations");

@@ -129,7 +129,9 @@ static enum status not_a_number(struct scan *s, size_t at, size_t end)
 		shown--;
 	status =
 		text_error(s, at, end, "'%.*s%s' is not a number", (int)shown, s->text + at, shown < end - at ? "..." : "");
-	if (s->line == 1 && s->in_row == 0 && begins_name(s->text[at]))
+	if (end - at > 2 && c == '"' && strchr("+-.0123456789", s->text[at + 1]))
+		diag_hint(s->diags, "numbers have no quotes, which tr -d '\"' takes away");
+	else if (s->line == 1 && s->in_row == 0 && begins_name(s->text[at]))
 		diag_hint(s->diags, "a header line of names must be left out, as by: tail -n +2");
 	else if (memchr(s->text + at, ';', end - at))
 		diag_hint(s->diags, "numbers stand apart by white space or commas");
