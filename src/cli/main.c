@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "chain/syntax.h"
@@ -128,13 +129,41 @@ static enum status help_on(struct session *s, const char *topic)
 	return STATUS_USAGE;
 }
 
+/* The least stack in KiB, and how much of it kernels may use: arguments and environment may take a quarter. */
+enum { LEAST_KIB = 1024, USED_KIB = 704 };
+
+/* Grows the stack to what may be used of it: what a stack has it keeps. */
+static __attribute__((noinline)) char grow_stack(void)
+{
+	volatile char deep[USED_KIB << 10];
+	deep[0] = 0;
+	return deep[0];
+}
+
+/*
+ * The stack grows as it is used, and where the limit of memory does not let it, that is a
+ * fault. So under such a limit it grows before anything else takes what there is.
+ */
+static enum status reserve_stack(struct session *s)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+		return STATUS_OK;
+	const size_t bytes = (USED_KIB + 64) << 10; /* some pages more, for this and what calls it */
+	void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (room == MAP_FAILED)
+		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "out of memory: a stack of %d KiB is wanted", USED_KIB);
+	munmap(room, bytes);
+	(void)grow_stack();
+	return STATUS_OK;
+}
+
 /* Where the stack may not be as large as kernels want theirs, of which threads get as much, there is a message and no fault. */
 static enum status check_stack(struct session *s)
 {
-	enum { LEAST_KIB = 1024 };
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= LEAST_KIB << 10)
-		return STATUS_OK;
+		return reserve_stack(s);
 	diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "the stack is limited to %lld KiB, and %d are wanted",
 	          (long long)(limit.rlim_cur >> 10), LEAST_KIB);
 	diag_hint(&s->diags, "`ulimit -s %d` allows them", LEAST_KIB);

@@ -5,6 +5,7 @@
 #ifndef IO_LIBZIP_H
 #define IO_LIBZIP_H
 
+#include <stdbool.h>
 #include <zip.h>
 
 #define LIBZIP_FUNCTIONS(X)                                                                                            \
@@ -34,7 +35,7 @@ struct libzip {
 #undef LIBZIP_MEMBER
 };
 
-/* NULL where it cannot be opened, and why in *REASON. From any thread. */
-const struct libzip *libzip_get(const char **reason);
+/* NULL where it cannot be opened, and why in *REASON and, if it was for want of it, *MEMORY. From any thread. */
+const struct libzip *libzip_get(const char **reason, bool *memory);
 
 #endif

@@ -85,7 +85,10 @@ static enum status open_zip(struct npz *npz, int fd, const char *path, struct di
 enum status npz_open(struct npz *npz, const struct input *input, struct diags *diags)
 {
 	const char *reason, *path = input->name;
-	npz->lib = libzip_get(&reason);
+	bool memory;
+	npz->lib = libzip_get(&reason, &memory);
+	if (!npz->lib && memory)
+		return diag_file(diags, STATUS_LIMIT, path, -1, "out of memory for the library that reads an npz: %s", reason);
 	if (!npz->lib)
 		return diag_file(diags, STATUS_IO, path, -1, "an npz, which cannot be read: %s", reason);
 	if (input->size < 0)
