@@ -111,6 +111,14 @@ static const char *binary_hint(const struct scan *s)
 /* Whether C can begin a column's name, as a number's letters or signs cannot. */
 static bool begins_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '"'; }
 
+/* For more than the READ bytes of what is held whole there is no memory. */
+static enum status no_room(const struct input *input, size_t read, struct diags *diags)
+{
+	diag_file(diags, STATUS_LIMIT, input->name, (int64_t)read, "out of memory: it is read whole, and goes on here");
+	diag_hint(diags, "npy, and raw data with --shape, are read in parts where the chain works row by row");
+	return STATUS_LIMIT;
+}
+
 /* Says what the bytes from AT to END are instead of a number. */
 static enum status not_a_number(struct scan *s, size_t at, size_t end)
 {
@@ -151,7 +159,7 @@ static enum status add_number(struct scan *s, size_t *at)
 		const struct allocator *a = s->reader->arena->allocator;
 		double *grown = a->resize(a->context, s->values, s->capacity * sizeof *grown, next * sizeof *grown);
 		if (!grown)
-			return diag_memory(s->diags);
+			return no_room(s->reader->input, *at, s->diags);
 		s->values = grown;
 		s->capacity = next;
 	}
@@ -236,7 +244,7 @@ static enum status read_all(struct reader *r, char **text, size_t *length, size_
 			break;
 		char *grown = a->resize(a->context, data, size, 2 * size);
 		if (!grown) {
-			status = diag_memory(diags);
+			status = no_room(r->input, used, diags);
 			break;
 		}
 		data = grown;
