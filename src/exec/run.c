@@ -65,6 +65,7 @@ struct forward_run {
 	struct writer *writer;
 	const struct run_options *options;
 	struct run_counters *counters;
+	const struct kernels *kernels[2]; /* of F32 and F64, for all tiles */
 	struct setup setup;
 	bool read_anywhere, write_anywhere;
 	pthread_mutex_t progress_lock;
@@ -297,6 +298,7 @@ static void run_tile(const struct setup *setup, struct forward_lane *lane, int64
 	static const int64_t counters[MAX_LOOPS];
 	const struct pieces *pieces = &setup->pieces;
 	const struct tile_program *tile = rows == pieces->tile ? &setup->tile : &setup->rest;
+	const struct forward_run *run = setup->run;
 	const char *in = lane->in + held_bytes(&setup->input, row * pieces->in_row);
 	char *out = lane->out + held_bytes(&setup->whole.output, row * pieces->out_row);
 	double *fold = pieces->folds ? lane->folds + row / pieces->tile * setup->tail.size : NULL;
@@ -319,7 +321,8 @@ static void run_tile(const struct setup *setup, struct forward_lane *lane, int64
 	                                .flat = pieces->flat,
 	                                .team = setup->team,
 	                                .fold = fold,
-	                                .fold_ends = true};
+	                                .fold_ends = true,
+	                                .kernels = {run->kernels[0], run->kernels[1]}};
 	evaluate(&evaluation);
 }
 
@@ -464,8 +467,13 @@ enum status run_forward(const struct chain *chain, struct params *params, struct
                         const struct run_options *options, struct run_counters *counters, struct diags *diags)
 {
 	memset(counters, 0, sizeof *counters);
-	struct forward_run run = {
-		.chain = chain, .params = params, .reader = reader, .writer = writer, .options = options, .counters = counters};
+	struct forward_run run = {.chain = chain,
+	                          .params = params,
+	                          .reader = reader,
+	                          .writer = writer,
+	                          .options = options,
+	                          .counters = counters,
+	                          .kernels = {kernels_get(DTYPE_F32), kernels_get(DTYPE_F64)}};
 	pthread_mutex_init(&run.progress_lock, NULL);
 	enum status status = run_arrays(&run, diags);
 	if (run.setup.ready)
