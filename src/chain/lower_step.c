@@ -31,7 +31,7 @@ static enum status list_classes(struct lowering *l)
 	return STATUS_OK;
 }
 
-/* Names of defs are local: they have been made NO_VALUE again. */
+/* Whether SLOT ends with another value than CLASS has. Names of defs are local: they have been made NO_VALUE again. */
 static bool holds_other(const struct lowering *l, uint32_t slot, uint32_t class)
 {
 	return l->now[slot] != NO_VALUE && l->lowest[l->now[slot]] != class;

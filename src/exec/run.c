@@ -38,8 +38,7 @@ struct forward_lane {
 struct setup {
 	struct forward_run *run;
 	struct type made_for;
-	struct portion portion; /* of the chain: without the slice that the window is */
-	struct type input;      /* of the window: all rows, or those that a chain begins with */
+	struct type input; /* of the window: all rows, or those that a chain begins with */
 	bool windowed;
 	int64_t first; /* element of the array that the window begins with */
 	struct arena arena;
@@ -222,10 +221,11 @@ static enum status open_team(struct setup *setup, struct diags *diags)
 }
 
 /*
- * The rows that a chain begins with are all that is read; but all are where the output is
- * written over the input, whose rows may then be fewer and longer.
+ * The rows that a chain begins with are all that is read, and the slice that takes them is
+ * left out of PORTION; but all are where the output is written over the input, whose rows
+ * may then be fewer and longer.
  */
-static void open_window(struct setup *setup)
+static void open_window(struct setup *setup, struct portion *portion)
 {
 	struct shape *shape = &setup->input.shape;
 	struct slice rows;
@@ -234,19 +234,19 @@ static void open_window(struct setup *setup)
 	setup->windowed = true;
 	setup->first = rows.start * (shape_count(shape) / shape->dim[0]);
 	shape->dim[0] = rows.count;
-	setup->portion.before = 1;
+	portion->before = 1;
 }
 
 static enum status make_setup(struct setup *setup, struct forward_run *run, const struct type *input,
                               struct diags *diags)
 {
-	*setup = (struct setup){.run = run, .made_for = *input, .input = *input, .portion = run->options->portion};
+	*setup = (struct setup){.run = run, .made_for = *input, .input = *input};
+	struct portion portion = run->options->portion;
 	arena_init(&setup->arena, run->options->allocator);
-	open_window(setup);
+	open_window(setup, &portion);
 	params_settle(run->params, run->chain, dtype_compute(input->dtype));
 	setup->bytes = run->params->bytes;
-	enum status status =
-		lower(&setup->whole, run->chain, &setup->portion, &setup->input, LOWER_RUN, &setup->arena, diags);
+	enum status status = lower(&setup->whole, run->chain, &portion, &setup->input, LOWER_RUN, &setup->arena, diags);
 	if (status == STATUS_OK)
 		status = params_check(run->params, setup->whole.whole, run->chain, diags);
 	if (status)

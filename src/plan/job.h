@@ -43,7 +43,6 @@ struct tile_plan {
 
 struct job {
 	const struct chain *chain;
-	struct portion portion;      /* of the chain */
 	struct type input;           /* of the whole array, its logical dtype */
 	const struct policy *policy; /* `auto` resolved */
 	enum dtype store;            /* that checkpoints are kept in, or DTYPE_COUNT */

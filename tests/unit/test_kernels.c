@@ -1273,7 +1273,7 @@ START_TEST(test_choice)
 }
 END_TEST
 
-/* A tile asks for its kernels, so that the choice must not ask the processor: in a virtual machine cpuid takes some 4 us. */
+/* Who has not kept them asks for kernels again and again, so that the choice must not ask the processor: in a virtual machine cpuid takes some 4 us. */
 START_TEST(test_choice_is_fast)
 {
 	const double begun = processor_seconds();
