@@ -69,10 +69,13 @@ static void N(pack_columns)(REAL *to, const REAL *b, int64_t column, int columns
 			to[p * N(TILE_N) + c] = b[c * column + p];
 }
 
-/* B[K,N] as stripes of TILE_N columns, by k; a few rows of B at a time, since each is on pages of its own. */
+/*
+ * B[K,N] as stripes of TILE_N columns, by k; row after row, as it lies in memory. Rows to come are asked for early:
+ * weights of several layers are in no near cache when their turn comes.
+ */
 static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int64_t n, int64_t k)
 {
-	enum { ROWS = 8 };
+	enum { AHEAD = 32 };
 	const int last = (int)(n % N(TILE_N));
 	if (last > 0)
 		memset(to + (n - last) * k, 0, sizeof(REAL) * (size_t)(N(TILE_N) * k));
@@ -81,11 +84,13 @@ static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int6
 			N(pack_columns)(to + j * k, b + j * column, column, n - j < N(TILE_N) ? last : N(TILE_N), k);
 		return;
 	}
-	for (int64_t begin = 0; begin < k; begin += ROWS) {
-		const int64_t end = begin + ROWS < k ? begin + ROWS : k;
-		for (int64_t j = 0; j < n; j += N(TILE_N))
-			for (int64_t p = begin; p < end; p++)
-				N(copy)(to + j * k + p * N(TILE_N), b + p * row + j, n - j < N(TILE_N) ? last : N(TILE_N), N(TILE_N));
+	for (int64_t p = 0; p < k; p++) {
+		const REAL *early = b + (p + AHEAD < k ? p + AHEAD : p) * row;
+		for (int64_t j = 0; j < n; j += N(TILE_N)) {
+			__builtin_prefetch(early + j);
+			__builtin_prefetch(early + j + (n - j > N(LANES) ? N(LANES) : 0));
+			N(copy)(to + j * k + p * N(TILE_N), b + p * row + j, n - j < N(TILE_N) ? last : N(TILE_N), N(TILE_N));
+		}
 	}
 }
 
