@@ -362,8 +362,8 @@ static enum status open_temporary(struct output *output, const char *target, con
 		return STATUS_OK;
 	if ((old->st_uid != geteuid() || old->st_gid != getegid()) && fchown(output->fd, old->st_uid, old->st_gid) != 0)
 		errno = 0; /* only root can give files away: the new one is then ours */
-	/* what it may do as its owner or group (setuid, setgid) was for the old contents */
-	if (fchmod(output->fd, old->st_mode & 0777) != 0) {
+	/* what it may do as its owner or group was for the old contents */
+	if (fchmod(output->fd, old->st_mode & 07777 & ~(mode_t)(S_ISUID | S_ISGID)) != 0) {
 		enum status status = failed(output->name, -1, "cannot write", diags);
 		output_abort(output);
 		return status;

@@ -75,7 +75,7 @@ static void N(pack_columns)(REAL *to, const REAL *b, int64_t column, int columns
  */
 static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int64_t n, int64_t k)
 {
-	enum { AHEAD = 32 };
+	enum { AHEAD = 32, LINE = 64 / sizeof(REAL) };
 	const int last = (int)(n % N(TILE_N));
 	if (last > 0)
 		memset(to + (n - last) * k, 0, sizeof(REAL) * (size_t)(N(TILE_N) * k));
@@ -85,12 +85,11 @@ static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int6
 		return;
 	}
 	for (int64_t p = 0; p < k; p++) {
-		const REAL *early = b + (p + AHEAD < k ? p + AHEAD : p) * row;
-		for (int64_t j = 0; j < n; j += N(TILE_N)) {
-			__builtin_prefetch(early + j);
-			__builtin_prefetch(early + j + (n - j > N(LANES) ? N(LANES) : 0));
+		if (p + AHEAD < k)
+			for (int64_t j = 0; j < n; j += LINE)
+				__builtin_prefetch(b + (p + AHEAD) * row + j);
+		for (int64_t j = 0; j < n; j += N(TILE_N))
 			N(copy)(to + j * k + p * N(TILE_N), b + p * row + j, n - j < N(TILE_N) ? last : N(TILE_N), N(TILE_N));
-		}
 	}
 }
 
