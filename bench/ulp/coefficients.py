@@ -5,8 +5,9 @@ Prints, for each table, the largest weighted error as a power of two and the
 coefficients (lowest first) rounded to double. Needs mpmath; a maintainer's tool,
 never part of the build. usage: coefficients.py [NAME...]
 """
+import re
 import sys
-from mpmath import mp, mpf, asin, atan, cos, erf, erfc, exp, log, log1p, lu_solve, matrix, pi, sin, sqrt, tanh
+from mpmath import mp, mpf, asin, atan, atanh, cos, erf, erfc, exp, log, log1p, lu_solve, matrix, pi, sin, sqrt, tanh
 
 mp.dps = 60
 
@@ -87,7 +88,6 @@ sinh_tail = series(lambda i: 1 / fac(2 * i + 1))
 cosh_fourth = series(lambda i: 1 / fac(2 * i + 4))
 sinh_cubic = series(lambda i: 1 / fac(2 * i + 3))
 exp_tail = series(lambda i: 1 / fac(i + 2))
-double_tail = series(lambda i: mpf(2) ** (i + 2) / fac(i + 2))  # (exp(2x) - 1 - 2x) / x^2
 sin_tail = series(lambda i: (-1) ** (i + 1) / fac(2 * i + 3))
 cos_fourth = series(lambda i: (-1) ** i / fac(2 * i + 4))
 cos_tail = series(lambda i: (-1) ** (i + 1) / fac(2 * i + 2))
@@ -111,10 +111,6 @@ def atan_tail(z):
 
 def asin_tail(z):
     return mpf(1) / 6 if z == 0 else (asin(sqrt(z)) / sqrt(z) - 1) / z
-
-
-def tanh_tail(z):
-    return mpf(-1) / 3 if z == 0 else (tanh(sqrt(z)) / sqrt(z) - 1) / z
 
 
 def log1p_over(u):
@@ -146,8 +142,6 @@ TABLES = {
     # for float lanes, rounded to float: after 1 and 1 - z/2, a little beyond a quarter turn
     'SIN_FLOAT': (sin_tail, lambda z: z * sqrt(z) / sin(sqrt(z)) if z else mpf(10) ** -30, 0, W * W, 2),
     'COS_FLOAT': (cos_fourth, lambda z: z * z / cos(sqrt(z)) if z else mpf(10) ** -30, 0, W * W, 2),
-    'TANH_FLOAT': (tanh_tail, lambda z: z * sqrt(z) / tanh(sqrt(z)) if z else mpf(10) ** -30, 0, mpf('0.31'), 4),
-    'EXP_TWICE_FLOAT': (double_tail, lambda x: x * x if x else mpf(10) ** -30, -L2 / 2, L2 / 2, 4),
     'EXP_FLOAT': (exp_tail, lambda x: x * x / exp(x) if x else mpf(10) ** -30, -L2, L2, 4),
     'LOG_FLOAT': (log1p_cubic, log1p_cubic_weight, -T, T, 7),
     'LOG1P_FLOAT': (log1p_cubic, log1p_cubic_weight, mpf('-0.25001'), mpf('0.50001'), 7),
@@ -159,8 +153,56 @@ TABLES = {
 }
 
 
+def nearest_float(x):
+    """x rounded to 24 bits, which is a float unless it is denormal or too large."""
+    return mpf(0) if x == 0 else mp.ldexp(mp.nint(mp.ldexp(x, 24 - mp.frexp(x)[1])), mp.frexp(x)[1] - 24)
+
+
+def short(x):
+    """As C writes the float next to x."""
+    return re.sub(r'\.?0*p', 'p', float(nearest_float(x)).hex()) + 'F' if x else '0'
+
+
+def off_floats(x):
+    """How far x is from a float, in units of the last place."""
+    return abs(x - nearest_float(x)) * mpf(2) ** (24 - mp.frexp(x)[1])
+
+
+def tanh_piece(low, high):
+    """Centre c, tanh(c) and p of tanh(c + r) = tanh(c) + r p(r), lowest first, c such that tanh(c) and its slope are
+    all but floats (Gal 1986); near 0 of tanh(a) = a + a p(a). And the largest error, relative to tanh."""
+    low, high = low * (1 - mpf(2) ** -20), high * (1 + mpf(2) ** -20)
+    if high < mpf('0.31'):
+        worst, p = remez(lambda a: tanh(a) / a - 1 if a else mpf(0), lambda a: a / tanh(a) if a else mpf(1), low, high, 5)
+        return [mpf(0), mpf(0)] + p, worst
+    middle = (low + high) / 2
+    if low < 1.5:  # where |tanh(c + r) - tanh(c)| / tanh(c + r) is as great at both ends
+        middle = atanh(2 / (1 / tanh(low) + 1 / tanh(high)))
+    trials = [nearest_float(middle + (high - low) / 4 * i / 4000) for i in range(-4000, 4001)]
+    c = min(trials, key=lambda x: off_floats(tanh(x)) + off_floats(1 - tanh(x) ** 2) / 4 + abs(x - middle) / (high - low))
+    value, slope = tanh(c), nearest_float(1 - tanh(c) ** 2)
+    rest = lambda r: (tanh(c + r) - value - slope * r) / r ** 2 if abs(r) > mpf(10) ** -12 else value ** 3 - value
+    weight = lambda r: max(r ** 2 / tanh(c + r), mpf(10) ** -12)
+    worst, p = remez(rest, weight, low - c, high - c, 4)
+    return [c, value, slope] + p, worst
+
+
+def print_tanh_pieces():
+    """tanh_pieces: piece i of t = 1 + 1.65 a has t / 2^(i // 4) in [1 + i % 4 / 4, 1 + (i % 4 + 1) / 4), in the order
+    of the bits of t >> 21, modulo 16."""
+    ends = [(mpf(2) ** (i // 4) * (1 + mpf(i % 4) / 4) - 1) / mpf('1.65') for i in range(17)]
+    pieces = [tanh_piece(ends[i], min(ends[i + 1], mpf('9.03'))) for i in range(16)]
+    print('/* tanh_pieces: error 2^%s */' % mp.nstr(log(max(worst for _, worst in pieces), 2), 5))
+    first = (127 << 2) % 16
+    for row in range(8):
+        print('{%s},' % ', '.join(short(pieces[(i - first) % 16][0][row]) for i in range(16)))
+
+
 def main():
-    for name in sys.argv[1:] or TABLES:
+    for name in sys.argv[1:] or [*TABLES, 'tanh_pieces']:
+        if name == 'tanh_pieces':
+            print_tanh_pieces()
+            continue
         function, weight, low, high, degree = TABLES[name]
         worst, c = remez(function, weight, low, high, degree)
         print('/* %s: degree %d on [%s, %s], error 2^%s */' %

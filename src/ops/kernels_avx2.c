@@ -19,6 +19,12 @@ LANEWISE vf fma_f(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 LANEWISE vf nfma_f(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
 LANEWISE vd fma_d(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }
 LANEWISE vd nfma_d(vd a, vd b, vd c) { return _mm256_fnmadd_pd(a, b, c); }
+LANEWISE vf lookup_f(const float table[16], vui index)
+{
+	const vf low = _mm256_permutevar8x32_ps(_mm256_load_ps(table), (__m256i)index);
+	const vf high = _mm256_permutevar8x32_ps(_mm256_load_ps(table + 8), (__m256i)index);
+	return _mm256_blendv_ps(low, high, (__m256)(index << 28));
+}
 LANEWISE vf sqrt_f(vf x) { return _mm256_sqrt_ps(x); }
 LANEWISE vd sqrt_d(vd x) { return _mm256_sqrt_pd(x); }
 LANEWISE vf floor_f(vf x) { return _mm256_floor_ps(x); }

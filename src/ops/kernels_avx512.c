@@ -27,6 +27,10 @@ LANEWISE vf nfma_f(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
 LANEWISE vd fma_d(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
 LANEWISE vd nfma_d(vd a, vd b, vd c) { return _mm512_fnmadd_pd(a, b, c); }
 LANEWISE bool within_f(vf x, float bound) { return _mm512_cmp_ps_mask(x, _mm512_set1_ps(bound), _CMP_NLE_UQ) == 0; }
+LANEWISE vf lookup_f(const float table[16], vui index)
+{
+	return _mm512_permutexvar_ps((__m512i)index, _mm512_load_ps(table));
+}
 LANEWISE vf sqrt_f(vf x) { return _mm512_sqrt_ps(x); }
 LANEWISE vd sqrt_d(vd x) { return _mm512_sqrt_pd(x); }
 LANEWISE vf floor_f(vf x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }

@@ -417,38 +417,52 @@ LANEWISE vf log1p_plain_f(vf x)
 	                               0x1.288488p-3F, -0x1.0d8aeep-3F, 0x1.ac91dap-4F, -0x1.71418ep-5F));
 }
 
-/* tanh of a in [0, 0.5568) */
-LANEWISE vf tanh_near_f(vf a)
-{
-	const vf z = a * a;
-	const vf s = POLYNOMIAL_F(z, -0x1.55554ap-2F, 0x1.110cc8p-3F, -0x1.b917ecp-5F, 0x1.58ac9ep-6F, -0x1.97d6p-8F);
-	return fma_f(a * z, s, a);
-}
-
 /*
- * 1 - 2 / (exp(2a) + 1), a = k ln2/2 + r in [0.5, 9.2]: what each of the sum, the
- * quotient and the difference loses is added at the end.
+ * tanh on sixteen pieces of [0, 9.02], of which piece (bits of t >> 21) % 16 has a, t = 1 + 1.65 a: by rows the
+ * centre c, tanh(c), and p of tanh(c + r) = tanh(c) + r p(r). Centres are where tanh(c) and its slope are all but
+ * floats (Gal 1986), so that the one rounding of the last sum is nearly all of the error. The two pieces nearest
+ * to zero have a p of tanh(a) = a + a p(a).
  */
-LANEWISE vf tanh_far_f(vf a)
-{
-	const vf rounded = fma_f(a, splat_f(0x1.715476p+1F), splat_f(0x1.8p23F));
-	const vf k = rounded - splat_f(0x1.8p23F);
-	const vf r = nfma_f(k, splat_f(0x1.7f7d1cp-21F), nfma_f(k, splat_f(0x1.62e4p-2F), a));
-	const vf p = POLYNOMIAL_F(r, 0x1p+1F, 0x1p+1F, 0x1.55548ep+0F, 0x1.55545ep-1F, 0x1.123b48p-2F, 0x1.6db4cp-4F);
-	const vf scale = (vf)(((vui)rounded << 23) + 0x3f800000), scaled = scale * r, above = scale + splat_f(1);
-	const vf sum = fma_f(scaled, p, above);
-	const vf quotient = splat_f(2) / sum, difference = splat_f(1) - quotient;
-	const vf sum_lost = fma_f(scaled, p, above - sum);
-	const vf rest = nfma_f(sum_lost, quotient, nfma_f(sum, quotient, splat_f(2)));
-	const vf difference_lost = (splat_f(1) - difference) - quotient;
-
-	return difference + nfma_f(rest * quotient, splat_f(0.5F), difference_lost);
-}
+static const _Alignas(64) float tanh_pieces[8][16] = {
+	{0x1.73cf3ep-1F, 0x1.072c68p+0F, 0x1.5635cp+0F, 0x1.a9db64p+0F, 0x1.0f6d8cp+1F, 0x1.5c5bdcp+1F,
+	 0x1.aa0814p+1F, 0x1.f87d6p+1F, 0x1.373d24p+2F, 0x1.83cf9ap+2F, 0x1.d1cdbep+2F, 0x1.0a29e6p+3F, 0, 0,
+	 0x1.705cf2p-2F, 0x1.0a5e88p-1F},
+	{0x1.3dd038p-1F, 0x1.8bd58ap-1F, 0x1.bde576p-1F, 0x1.dc8316p-1F, 0x1.f178acp-1F, 0x1.fb96d8p-1F,
+	 0x1.feaf7ep-1F, 0x1.ff9d26p-1F, 0x1.fff05ap-1F, 0x1.fffe92p-1F, 0x1.ffffep-1F, 0x1.fffffcp-1F, 0, 0,
+	 0x1.614156p-2F, 0x1.e95d44p-2F},
+	{0x1.3ab956p-1F, 0x1.9bf356p-2F, 0x1.eeb0ecp-3F, 0x1.121086p-3F, 0x1.ca51dap-5F, 0x1.1912b8p-6F,
+	 0x1.501372p-8F, 0x1.8b41ep-10F, 0x1.f4b8fep-13F, 0x1.6e087ap-16F, 0x1.ffdbfp-20F, 0x1.0013dep-22F,
+	 0x1.4796aap-32F, 0x1.faf15cp-19F, 0x1.c31158p-1F, 0x1.8b1152p-1F},
+	{-0x1.86b758p-2F, -0x1.3e7c0ap-2F, -0x1.aed288p-3F, -0x1.fe231p-4F, -0x1.bd5074p-5F, -0x1.16a6dp-6F,
+	 -0x1.4f368ap-8F, -0x1.8af5a6p-10F, -0x1.f4b394p-13F, -0x1.6e0a8ep-16F, -0x1.ffe292p-20F, -0x1.000746p-22F,
+	 -0x1.318e8ep-23F, -0x1.c82d7p-14F, -0x1.373704p-2F, -0x1.799a02p-2F},
+	{0x1.05b048p-5F, 0x1.b3a17ep-4F, 0x1.a49b86p-4F, 0x1.241234p-4F, 0x1.17eafap-5F, 0x1.6d1b06p-7F,
+	 0x1.bc9f9p-9F, 0x1.06e358p-10F, 0x1.4d3f16p-13F, 0x1.e75cap-17F, 0x1.54c5a8p-20F, 0x1.555f54p-23F,
+	 -0x1.555272p-2F, -0x1.540064p-2F, -0x1.82b31ep-3F, -0x1.4bb2a2p-4F},
+	{0x1.b7514p-4F, 0x1.5f6eacp-6F, -0x1.3c006ap-6F, -0x1.971b24p-6F, -0x1.ee27a8p-7F, -0x1.6070bap-8F,
+	 -0x1.b8176ep-10F, -0x1.0613bcp-11F, -0x1.4c6f22p-14F, -0x1.e73ba6p-18F, -0x1.5472dp-21F, -0x1.5846aap-24F,
+	 -0x1.475f3ep-12F, -0x1.10388cp-7F, 0x1.54dd6ap-3F, 0x1.4af8b4p-3F},
+	{-0x1.02b9c8p-4F, -0x1.60d114p-5F, -0x1.8e730ep-7F, 0x1.26375p-9F, 0x1.241f66p-8F, 0x1.07c7cap-9F,
+	 0x1.5cb032p-11F, 0x1.a61992p-13F, 0x1.18a206p-15F, 0x1.9b2f48p-19F, 0x1.1f8c4ap-22F, 0x1.171186p-25F,
+	 0x1.19477ep-3F, 0x1.4ed908p-3F, 0x1.9a71dep-6F, -0x1.0e0402p-5F},
+	{-0x1.d07b7ep-12F, 0x1.39067cp-6F, 0x1.744842p-7F, 0x1.b5c9b6p-9F, -0x1.0e0788p-11F, -0x1.26ca84p-11F,
+	 -0x1.b8ceaep-13F, -0x1.170f6p-14F, -0x1.814132p-17F, -0x1.12093p-20F, -0x1.84633ep-24F, -0x1.25702p-27F,
+	 -0x1.87012ep-6F, -0x1.ece3c6p-5F, -0x1.1a3bc8p-4F, -0x1.68ea54p-5F},
+};
 
 LANEWISE vf tanh_f(vf x)
 {
-	const vf a = lesser_f(splat_f(9.2F), abs_f(x));
-	const vf y = select_sign_f((vui)(a - splat_f(0.5568F)), tanh_near_f(a), tanh_far_f(a));
+	const vf a = lesser_f(splat_f(9.02F), abs_f(x));
+	const vf t = fma_f(a, splat_f(1.65F), splat_f(1));
+	const vui piece = (vui)t >> 21;
+	const vf r = a - lookup_f(tanh_pieces[0], piece);
+	const vf start = select_f(t < splat_f(1.5F), a, lookup_f(tanh_pieces[1], piece));
+	vf p = lookup_f(tanh_pieces[7], piece);
+#pragma GCC unroll 8
+	for (int k = 6; k > 1; k--)
+		p = fma_f(p, r, lookup_f(tanh_pieces[k], piece));
+	const vf y = fma_f(r, p, start);
+
 	return (vf)((vui)y | ((vui)x & 0x80000000));
 }
 #else

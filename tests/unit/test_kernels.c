@@ -675,6 +675,49 @@ END_TEST
 START_TEST(test_errors_in_ulp) { values_of(false, 60); }
 END_TEST
 
+/*
+ * The functions that are computed in float lanes, at every STRIDE-th float: no error beyond the largest of all
+ * floats (bench/RESULTS.md), and avx2 has avx512's bits.
+ */
+START_TEST(test_float_lanes)
+{
+	enum { STRIDE = 10007 };
+	static const struct {
+		int op;
+		double most;
+	} functions[] = {
+		{OP_exp, 0.8039}, {OP_log, 0.7536},  {OP_log1p, 0.8837},   {OP_sin, 0.878},
+		{OP_cos, 0.8808}, {OP_tanh, 0.6052}, {OP_sigmoid, 0.7920}, {OP_silu, 1.5214},
+	};
+	const struct kernels *tables[4];
+	const size_t count = kernels_all(DTYPE_F32, tables);
+	for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++) {
+		const struct row *row = rows;
+		while (row->op != functions[f].op)
+			row++;
+		for (uint64_t bits = 0; bits < (uint64_t)1 << 32; bits += (uint64_t)STRIDE * MOST) {
+			static struct array first;
+			for (size_t i = 0; i < MOST; i++) {
+				const uint32_t number = (uint32_t)(bits + STRIDE * i);
+				memcpy(in_v.bytes + i * sizeof number, &number, sizeof number);
+			}
+			for (size_t table = 0; table < count; table++) {
+				const struct kernels *kernels = tables[table];
+				double worst = 0, at[2] = {0, 0};
+				measure(kernels, row, 0, MOST, &worst, at);
+				ck_assert_msg(worst <= functions[f].most, "%s, %s at %a: %.4f ulp", row->name, kernels->isa, at[0],
+				              worst);
+				if (table == 0)
+					first = whole.y;
+				else if (!strcmp(kernels->isa, "avx2"))
+					ck_assert_msg(same(kernels, first.bytes, whole.y.bytes, MOST), "%s: other bits than avx512's",
+					              row->name);
+			}
+		}
+	}
+}
+END_TEST
+
 /* Arithmetic in the type itself: to the bit, denormals and signed zeros included. */
 #define ARITHMETIC(NAME, TYPE, DTYPE, SQRT)                                                                            \
 	START_TEST(NAME)                                                                                                   \
@@ -1296,6 +1339,7 @@ int main(void)
 	tcase_add_test(tcase, test_in_place_and_unaligned);
 	tcase_add_test(tcase, test_special_values);
 	tcase_add_test(tcase, test_errors_in_ulp);
+	tcase_add_test(tcase, test_float_lanes);
 	tcase_add_test(tcase, test_arithmetic_f32);
 	tcase_add_test(tcase, test_arithmetic_f64);
 	tcase_add_test(tcase, test_powers_at_the_ends);
