@@ -7,7 +7,7 @@ never part of the build. usage: coefficients.py [NAME...]
 """
 import re
 import sys
-from mpmath import mp, mpf, asin, atan, atanh, cos, erf, erfc, exp, log, log1p, lu_solve, matrix, pi, sin, sqrt, tanh
+from mpmath import mp, mpf, asin, atan, cos, diff, erf, erfc, exp, findroot, log, log1p, lu_solve, matrix, pi, sin, sqrt, tanh
 
 mp.dps = 60
 
@@ -168,40 +168,52 @@ def off_floats(x):
     return abs(x - nearest_float(x)) * mpf(2) ** (24 - mp.frexp(x)[1])
 
 
-def tanh_piece(low, high):
-    """Centre c, tanh(c) and p of tanh(c + r) = tanh(c) + r p(r), lowest first, c such that tanh(c) and its slope are
-    all but floats (Gal 1986); near 0 of tanh(a) = a + a p(a). And the largest error, relative to tanh."""
+def piece(f, low, high, odd):
+    """Centre c, f(c) and p of f(c + r) = f(c) + r p(r), lowest first, c such that f(c) and f'(c) are all but floats
+    (Gal 1986); where f is ODD, in the pieces next to 0, of f(a) = a + a p(a). And the largest relative error."""
     low, high = low * (1 - mpf(2) ** -20), high * (1 + mpf(2) ** -20)
-    if high < mpf('0.31'):
-        worst, p = remez(lambda a: tanh(a) / a - 1 if a else mpf(0), lambda a: a / tanh(a) if a else mpf(1), low, high, 5)
+    if odd:
+        at = lambda a: max(a, mpf(10) ** -15)
+        worst, p = remez(lambda a: f(at(a)) / at(a) - 1, lambda a: at(a) / f(at(a)), low, high, 5)
         return [mpf(0), mpf(0)] + p, worst
     middle = (low + high) / 2
-    if low < 1.5:  # where |tanh(c + r) - tanh(c)| / tanh(c + r) is as great at both ends
-        middle = atanh(2 / (1 / tanh(low) + 1 / tanh(high)))
+    if f(high) > f(low) * mpf('1.1'):  # where |f(c + r) - f(c)| / f(c + r) is as great at both ends
+        middle = findroot(lambda c: f(c) - 2 / (1 / f(low) + 1 / f(high)), middle)
     trials = [nearest_float(middle + (high - low) / 4 * i / 4000) for i in range(-4000, 4001)]
-    c = min(trials, key=lambda x: off_floats(tanh(x)) + off_floats(1 - tanh(x) ** 2) / 4 + abs(x - middle) / (high - low))
-    value, slope = tanh(c), nearest_float(1 - tanh(c) ** 2)
-    rest = lambda r: (tanh(c + r) - value - slope * r) / r ** 2 if abs(r) > mpf(10) ** -12 else value ** 3 - value
-    weight = lambda r: max(r ** 2 / tanh(c + r), mpf(10) ** -12)
+    far = lambda c: off_floats(f(c)) + abs(c - middle) / (high - low)
+    nearest = sorted(trials, key=far)[:400]
+    c = min(nearest, key=lambda c: far(c) + off_floats(diff(f, c)) / 4)
+    value, slope = f(c), nearest_float(diff(f, c))
+    rest = lambda r: (f(c + r) - value - slope * r) / r ** 2 if abs(r) > mpf(10) ** -12 else diff(f, c, 2) / 2
+    weight = lambda r: max(r ** 2 / f(c + r), mpf(10) ** -12)
     worst, p = remez(rest, weight, low - c, high - c, 4)
     return [c, value, slope] + p, worst
 
 
-def print_tanh_pieces():
-    """tanh_pieces: piece i of t = 1 + 1.65 a has t / 2^(i // 4) in [1 + i % 4 / 4, 1 + (i % 4 + 1) / 4), in the order
-    of the bits of t >> 21, modulo 16."""
-    ends = [(mpf(2) ** (i // 4) * (1 + mpf(i % 4) / 4) - 1) / mpf('1.65') for i in range(17)]
-    pieces = [tanh_piece(ends[i], min(ends[i + 1], mpf('9.03'))) for i in range(16)]
-    print('/* tanh_pieces: error 2^%s */' % mp.nstr(log(max(worst for _, worst in pieces), 2), 5))
+def print_pieces(name, f, scale, last, odd):
+    """The sixteen pieces of [0, LAST] (struct pieces): piece i of t = 1 + SCALE a has t / 2^(i // 4) in
+    [1 + i % 4 / 4, 1 + (i % 4 + 1) / 4), in the order of the bits of t >> 21, modulo 16; of an ODD f two next to 0."""
+    ends = [(mpf(2) ** (i // 4) * (1 + mpf(i % 4) / 4) - 1) / mpf(scale) for i in range(17)]
+    pieces = [piece(f, ends[i], min(ends[i + 1], mpf(last) * mpf('1.001')), odd and i < 2) for i in range(16)]
+    print('/* %s: error 2^%s */' % (name, mp.nstr(log(max(worst for _, worst in pieces), 2), 5)))
     first = (127 << 2) % 16
     for row in range(8):
         print('{%s},' % ', '.join(short(pieces[(i - first) % 16][0][row]) for i in range(16)))
 
 
+PIECES = {
+    # name: (function, scale, last, odd)
+    'tanh_pieces': (tanh, '1.65', '9.02', True),
+    'erf_pieces': (erf, '3.75', '3.97', True),
+    # of the normal distribution, beside exp(-a^2 / 2)
+    'tail_pieces': (lambda a: erfc(a / sqrt(mpf(2))) / 2 * exp(a * a / 2), '1.03', '14.4', False),
+}
+
+
 def main():
-    for name in sys.argv[1:] or [*TABLES, 'tanh_pieces']:
-        if name == 'tanh_pieces':
-            print_tanh_pieces()
+    for name in sys.argv[1:] or [*TABLES, *PIECES]:
+        if name in PIECES:
+            print_pieces(name, *PIECES[name])
             continue
         function, weight, low, high, degree = TABLES[name]
         worst, c = remez(function, weight, low, high, degree)

@@ -3,7 +3,7 @@
  * about 2^-34) by short polynomials and rounded once, so that the largest error
  * is about 0.501 ulp (0.507 for expm1), denormal results included; the same
  * polynomials serve every instruction set. Where there is FMA, those that deep
- * chains have the most are computed in float lanes, to at most 0.89 ulp (silu 1.6):
+ * chains have the most are computed in float lanes, to at most 0.89 ulp (silu 1.6, gelu 1.8):
  * twice as many to a vector, without conversions, one reduction for sine and
  * cosine, and a division is a float's.
  */
@@ -418,57 +418,159 @@ LANEWISE vf log1p_plain_f(vf x)
 }
 
 /*
- * tanh on sixteen pieces of [0, 9.02], of which piece (bits of t >> 21) % 16 has a, t = 1 + 1.65 a: by rows the
- * centre c, tanh(c), and p of tanh(c + r) = tanh(c) + r p(r). Centres are where tanh(c) and its slope are all but
- * floats (Gal 1986), so that the one rounding of the last sum is nearly all of the error. The two pieces nearest
- * to zero have a p of tanh(a) = a + a p(a).
+ * A function f on sixteen pieces of [0, last], of which piece (bits of t >> 21) % 16 has a, t = 1 + scale a: by rows
+ * the centre c, f(c), and p of f(c + r) = f(c) + r p(r). Centres are where f(c) and its slope are all but floats
+ * (Gal 1986), so that the one rounding of the last sum is nearly all of the error. Of an odd function the two pieces
+ * nearest to zero have a p of f(a) = a + a p(a).
  */
-static const _Alignas(64) float tanh_pieces[8][16] = {
-	{0x1.73cf3ep-1F, 0x1.072c68p+0F, 0x1.5635cp+0F, 0x1.a9db64p+0F, 0x1.0f6d8cp+1F, 0x1.5c5bdcp+1F,
-	 0x1.aa0814p+1F, 0x1.f87d6p+1F, 0x1.373d24p+2F, 0x1.83cf9ap+2F, 0x1.d1cdbep+2F, 0x1.0a29e6p+3F, 0, 0,
-	 0x1.705cf2p-2F, 0x1.0a5e88p-1F},
-	{0x1.3dd038p-1F, 0x1.8bd58ap-1F, 0x1.bde576p-1F, 0x1.dc8316p-1F, 0x1.f178acp-1F, 0x1.fb96d8p-1F,
-	 0x1.feaf7ep-1F, 0x1.ff9d26p-1F, 0x1.fff05ap-1F, 0x1.fffe92p-1F, 0x1.ffffep-1F, 0x1.fffffcp-1F, 0, 0,
-	 0x1.614156p-2F, 0x1.e95d44p-2F},
-	{0x1.3ab956p-1F, 0x1.9bf356p-2F, 0x1.eeb0ecp-3F, 0x1.121086p-3F, 0x1.ca51dap-5F, 0x1.1912b8p-6F,
-	 0x1.501372p-8F, 0x1.8b41ep-10F, 0x1.f4b8fep-13F, 0x1.6e087ap-16F, 0x1.ffdbfp-20F, 0x1.0013dep-22F,
-	 0x1.4796aap-32F, 0x1.faf15cp-19F, 0x1.c31158p-1F, 0x1.8b1152p-1F},
-	{-0x1.86b758p-2F, -0x1.3e7c0ap-2F, -0x1.aed288p-3F, -0x1.fe231p-4F, -0x1.bd5074p-5F, -0x1.16a6dp-6F,
-	 -0x1.4f368ap-8F, -0x1.8af5a6p-10F, -0x1.f4b394p-13F, -0x1.6e0a8ep-16F, -0x1.ffe292p-20F, -0x1.000746p-22F,
-	 -0x1.318e8ep-23F, -0x1.c82d7p-14F, -0x1.373704p-2F, -0x1.799a02p-2F},
-	{0x1.05b048p-5F, 0x1.b3a17ep-4F, 0x1.a49b86p-4F, 0x1.241234p-4F, 0x1.17eafap-5F, 0x1.6d1b06p-7F,
-	 0x1.bc9f9p-9F, 0x1.06e358p-10F, 0x1.4d3f16p-13F, 0x1.e75cap-17F, 0x1.54c5a8p-20F, 0x1.555f54p-23F,
-	 -0x1.555272p-2F, -0x1.540064p-2F, -0x1.82b31ep-3F, -0x1.4bb2a2p-4F},
-	{0x1.b7514p-4F, 0x1.5f6eacp-6F, -0x1.3c006ap-6F, -0x1.971b24p-6F, -0x1.ee27a8p-7F, -0x1.6070bap-8F,
-	 -0x1.b8176ep-10F, -0x1.0613bcp-11F, -0x1.4c6f22p-14F, -0x1.e73ba6p-18F, -0x1.5472dp-21F, -0x1.5846aap-24F,
-	 -0x1.475f3ep-12F, -0x1.10388cp-7F, 0x1.54dd6ap-3F, 0x1.4af8b4p-3F},
-	{-0x1.02b9c8p-4F, -0x1.60d114p-5F, -0x1.8e730ep-7F, 0x1.26375p-9F, 0x1.241f66p-8F, 0x1.07c7cap-9F,
-	 0x1.5cb032p-11F, 0x1.a61992p-13F, 0x1.18a206p-15F, 0x1.9b2f48p-19F, 0x1.1f8c4ap-22F, 0x1.171186p-25F,
-	 0x1.19477ep-3F, 0x1.4ed908p-3F, 0x1.9a71dep-6F, -0x1.0e0402p-5F},
-	{-0x1.d07b7ep-12F, 0x1.39067cp-6F, 0x1.744842p-7F, 0x1.b5c9b6p-9F, -0x1.0e0788p-11F, -0x1.26ca84p-11F,
-	 -0x1.b8ceaep-13F, -0x1.170f6p-14F, -0x1.814132p-17F, -0x1.12093p-20F, -0x1.84633ep-24F, -0x1.25702p-27F,
-	 -0x1.87012ep-6F, -0x1.ece3c6p-5F, -0x1.1a3bc8p-4F, -0x1.68ea54p-5F},
+struct pieces {
+	_Alignas(64) float rows[8][16];
+	float scale, last;
 };
 
-LANEWISE vf tanh_f(vf x)
+LANEWISE vf by_pieces_f(const struct pieces *f, vf a, bool odd)
 {
-	const vf a = lesser_f(splat_f(9.02F), abs_f(x));
-	const vf t = fma_f(a, splat_f(1.65F), splat_f(1));
+	const vf t = fma_f(a, splat_f(f->scale), splat_f(1));
 	const vui piece = (vui)t >> 21;
-	const vf r = a - lookup_f(tanh_pieces[0], piece);
-	const vf start = select_f(t < splat_f(1.5F), a, lookup_f(tanh_pieces[1], piece));
-	vf p = lookup_f(tanh_pieces[7], piece);
+	const vf r = a - lookup_f(f->rows[0], piece);
+	vf start = lookup_f(f->rows[1], piece), p = lookup_f(f->rows[7], piece);
+	if (odd)
+		start = select_f(t < splat_f(1.5F), a, start);
 #pragma GCC unroll 8
 	for (int k = 6; k > 1; k--)
-		p = fma_f(p, r, lookup_f(tanh_pieces[k], piece));
-	const vf y = fma_f(r, p, start);
+		p = fma_f(p, r, lookup_f(f->rows[k], piece));
 
+	return fma_f(r, p, start);
+}
+
+/* F odd, and to a float's precision 1 from its last on */
+LANEWISE vf odd_by_pieces_f(const struct pieces *f, vf x)
+{
+	const vf y = by_pieces_f(f, lesser_f(splat_f(f->last), abs_f(x)), true);
 	return (vf)((vui)y | ((vui)x & 0x80000000));
+}
+
+static const struct pieces tanh_pieces = {
+	.scale = 1.65F,
+	.last = 9.02F,
+	.rows = {
+		{0x1.73cf3ep-1F, 0x1.072c68p+0F, 0x1.5d3512p+0F, 0x1.a9db64p+0F, 0x1.0f6d8cp+1F, 0x1.5c5bdcp+1F,
+		 0x1.aa0814p+1F, 0x1.f87d6p+1F, 0x1.373d24p+2F, 0x1.83cf9ap+2F, 0x1.d1cdbep+2F, 0x1.0a2f14p+3F, 0, 0,
+		 0x1.705cf2p-2F, 0x1.0a5e88p-1F},
+		{0x1.3dd038p-1F, 0x1.8bd58ap-1F, 0x1.c13284p-1F, 0x1.dc8316p-1F, 0x1.f178acp-1F, 0x1.fb96d8p-1F,
+		 0x1.feaf7ep-1F, 0x1.ff9d26p-1F, 0x1.fff05ap-1F, 0x1.fffe92p-1F, 0x1.ffffep-1F, 0x1.fffffcp-1F, 0, 0,
+		 0x1.614156p-2F, 0x1.e95d44p-2F},
+		{0x1.3ab956p-1F, 0x1.9bf356p-2F, 0x1.d79b86p-3F, 0x1.121086p-3F, 0x1.ca51dap-5F, 0x1.1912b8p-6F,
+		 0x1.501372p-8F, 0x1.8b41ep-10F, 0x1.f4b8fep-13F, 0x1.6e087ap-16F, 0x1.ffdbfp-20F, 0x1.ff820ap-23F,
+		 0x1.4796aap-32F, 0x1.faf15cp-19F, 0x1.c31158p-1F, 0x1.8b1152p-1F},
+		{-0x1.86b758p-2F, -0x1.3e7c0ap-2F, -0x1.9dc26ap-3F, -0x1.fe231p-4F, -0x1.bd5074p-5F, -0x1.16a6dp-6F,
+		 -0x1.4f368ap-8F, -0x1.8af5a6p-10F, -0x1.f4b394p-13F, -0x1.6e0a8ep-16F, -0x1.ffe292p-20F,
+		 -0x1.ff6918p-23F, -0x1.318e8ep-23F, -0x1.c82d7p-14F, -0x1.373704p-2F, -0x1.799a02p-2F},
+		{0x1.05b048p-5F, 0x1.b3a17ep-4F, 0x1.9b9d92p-4F, 0x1.241234p-4F, 0x1.17eafap-5F, 0x1.6d1b06p-7F,
+		 0x1.bc9f9p-9F, 0x1.06e358p-10F, 0x1.4d3f16p-13F, 0x1.e75cap-17F, 0x1.54c5a8p-20F, 0x1.54fp-23F,
+		 -0x1.555272p-2F, -0x1.540064p-2F, -0x1.82b31ep-3F, -0x1.4bb2a2p-4F},
+		{0x1.b7514p-4F, 0x1.5f6eacp-6F, -0x1.552292p-6F, -0x1.971b24p-6F, -0x1.ee27a8p-7F, -0x1.6070bap-8F,
+		 -0x1.b8176ep-10F, -0x1.0613bcp-11F, -0x1.4c6f22p-14F, -0x1.e73ba6p-18F, -0x1.5472dp-21F,
+		 -0x1.57d26cp-24F, -0x1.475f3ep-12F, -0x1.10388cp-7F, 0x1.54dd6ap-3F, 0x1.4af8b4p-3F},
+		{-0x1.02b9c8p-4F, -0x1.60d114p-5F, -0x1.511cdap-7F, 0x1.26375p-9F, 0x1.241f66p-8F, 0x1.07c7cap-9F,
+		 0x1.5cb032p-11F, 0x1.a61992p-13F, 0x1.18a206p-15F, 0x1.9b2f48p-19F, 0x1.1f8c4ap-22F, 0x1.16cc0ep-25F,
+		 0x1.19477ep-3F, 0x1.4ed908p-3F, 0x1.9a71dep-6F, -0x1.0e0402p-5F},
+		{-0x1.d07b7ep-12F, 0x1.39067cp-6F, 0x1.743192p-7F, 0x1.b5c9b6p-9F, -0x1.0e0788p-11F, -0x1.26ca84p-11F,
+		 -0x1.b8ceaep-13F, -0x1.170f6p-14F, -0x1.814132p-17F, -0x1.12093p-20F, -0x1.84633ep-24F,
+		 -0x1.25a6bcp-27F, -0x1.87012ep-6F, -0x1.ece3c6p-5F, -0x1.1a3bc8p-4F, -0x1.68ea54p-5F},
+	},
+};
+
+LANEWISE vf tanh_f(vf x) { return odd_by_pieces_f(&tanh_pieces, x); }
+
+static const struct pieces erf_pieces = {
+	.scale = 3.75F,
+	.last = 3.97F,
+	.rows = {
+		{0x1.47b378p-2F, 0x1.d2f818p-2F, 0x1.2ebb0cp-1F, 0x1.73ad3ap-1F, 0x1.d0937cp-1F, 0x1.33fb18p+0F,
+		 0x1.7779a8p+0F, 0x1.bb5a88p+0F, 0x1.10d95ep+1F, 0x1.556d6p+1F, 0x1.999dfap+1F, 0x1.df3546p+1F, 0, 0,
+		 0x1.48a774p-3F, 0x1.d36b4ep-3F},
+		{0x1.6586c6p-2F, 0x1.ec9018p-2F, 0x1.31a33p-1F, 0x1.640ba2p-1F, 0x1.99e662p-1F, 0x1.d27f2ap-1F,
+		 0x1.ec83a2p-1F, 0x1.f8ab6cp-1F, 0x1.feaeb6p-1F, 0x1.ffeaccp-1F, 0x1.ffff36p-1F, 0x1.fffffcp-1F, 0, 0,
+		 0x1.6fbp-3F, 0x1.03346cp-2F},
+		{0x1.04bef6p+0F, 0x1.d5418ap-1F, 0x1.97482ep-1F, 0x1.5515b4p-1F, 0x1.fb35a6p-2F, 0x1.0fc2eap-2F,
+		 0x1.0cdc4p-3F, 0x1.cc892cp-5F, 0x1.892016p-7F, 0x1.e0d96ep-11F, 0x1.51c092p-15F, 0x1.efabcep-21F,
+		 0x1.06eba8p-3F, 0x1.06ebacp-3F, 0x1.198564p+0F, 0x1.12340cp+0F},
+		{-0x1.4dc6b8p-2F, -0x1.abfc08p-2F, -0x1.e1a0bap-2F, -0x1.ef354p-2F, -0x1.cc3aaap-2F, -0x1.46f14ep-2F,
+		 -0x1.8a5666p-3F, -0x1.8eca1ep-4F, -0x1.a2ff8ap-6F, -0x1.40a7aep-9F, -0x1.0e3aa6p-13F, -0x1.d0691p-19F,
+		 -0x1.5400aap-30F, -0x1.727468p-20F, -0x1.696b0ep-3F, -0x1.f4a7e2p-3F},
+		{-0x1.14741ep-2F, -0x1.6d6f5p-3F, -0x1.46b446p-4F, 0x1.8894ep-7F, 0x1.b55186p-4F, 0x1.5742ep-3F,
+		 0x1.27f6f6p-3F, 0x1.7fad5ap-4F, 0x1.08ff0ep-5F, 0x1.08f47ep-8F, 0x1.11994ep-12F, 0x1.1618f6p-17F,
+		 -0x1.812738p-2F, -0x1.811dc6p-2F, -0x1.640418p-2F, -0x1.478494p-2F},
+		{0x1.3702e6p-3F, 0x1.709a68p-3F, 0x1.716512p-3F, 0x1.41399p-3F, 0x1.9effdcp-4F, 0x1.6fa208p-8F,
+		 -0x1.5663a8p-5F, -0x1.8e98f8p-5F, -0x1.a93e5ap-6F, -0x1.2c0f4ep-8F, -0x1.88ff1p-12F, -0x1.daa35ep-17F,
+		 -0x1.d14b6cp-17F, -0x1.07489p-11F, 0x1.62d916p-4F, 0x1.e354cep-4F},
+		{0x1.fcbf06p-5F, 0x1.3f474ep-6F, -0x1.27c4b6p-6F, -0x1.921fe6p-5F, -0x1.18c22cp-4F, -0x1.b0ad44p-5F,
+		 -0x1.366a2ep-6F, 0x1.64d64p-8F, 0x1.90b672p-7F, 0x1.eaa46cp-9F, 0x1.bca20ap-12F, 0x1.596d42p-16F,
+		 0x1.cfd418p-4F, 0x1.de0e0cp-4F, 0x1.6616c8p-4F, 0x1.63e2a8p-4F},
+		{-0x1.ac6454p-5F, -0x1.57988p-5F, -0x1.892296p-5F, -0x1.d8a0b8p-6F, -0x1.93848ap-9F, 0x1.3e72p-6F,
+		 0x1.4c09dcp-6F, 0x1.3dd9bep-7F, -0x1.c5305cp-10F, -0x1.0c8ee4p-9F, -0x1.6763ccp-12F, -0x1.9e2448p-16F,
+		 -0x1.5f401cp-8F, -0x1.0336ep-6F, 0x1.21e992p-3F, -0x1.017234p-4F},
+	},
+};
+
+LANEWISE vf erf_f(vf x) { return odd_by_pieces_f(&erf_pieces, x); }
+
+/* exp(a^2 / 2) times the part of the normal distribution beyond a */
+static const struct pieces tail_pieces = {
+	.scale = 1.03F,
+	.last = 14.4F,
+	.rows = {
+		{0x1.35c55cp+0F, 0x1.b2cddp+0F, 0x1.175404p+1F, 0x1.55bd66p+1F, 0x1.b59f96p+1F, 0x1.18b8eep+2F,
+		 0x1.55037cp+2F, 0x1.946b62p+2F, 0x1.f18dbp+2F, 0x1.371366p+3F, 0x1.74b1f6p+3F, 0x1.b18d1ap+3F,
+		 0x1.f392c4p-4F, 0x1.75bb6ep-2F, 0x1.36449cp-1F, 0x1.b175d2p-1F},
+		{0x1.e1caf2p-3F, 0x1.83666ap-3F, 0x1.423a0ap-3F, 0x1.12599p-3F, 0x1.bca46p-4F, 0x1.639c28p-4F,
+		 0x1.28da04p-4F, 0x1.f91aap-5F, 0x1.9dbe1p-5F, 0x1.4cbd32p-5F, 0x1.1694bep-5F, 0x1.dfd97ap-6F,
+		 0x1.d1bfd6p-2F, 0x1.875d3ep-2F, 0x1.4efc48p-2F, 0x1.23072cp-2F},
+		{-0x1.d41684p-4F, -0x1.3e1b26p-4F, -0x1.c76a92p-5F, -0x1.524068p-5F, -0x1.c777p-6F, -0x1.290a4ap-6F,
+		 -0x1.a2bc32p-7F, -0x1.316c28p-7F, -0x1.9cb568p-8F, -0x1.0c513ap-8F, -0x1.794348p-9F, -0x1.1854e6p-9F,
+		 -0x1.5fb614p-2F, -0x1.09adfap-2F, -0x1.9b096p-3F, -0x1.444394p-3F},
+		{0x1.8d2dd6p-5F, 0x1.d5061ep-6F, 0x1.2712fp-6F, 0x1.84a456p-7F, 0x1.babad4p-8F, 0x1.de2544p-9F,
+		 0x1.1f4d3p-9F, 0x1.69bd3ep-10F, 0x1.95b86p-11F, 0x1.ac8bep-12F, 0x1.fb5d58p-13F, 0x1.45d772p-13F,
+		 0x1.a6da3ep-3F, 0x1.2665fep-3F, 0x1.a4e2cep-4F, 0x1.338892p-4F},
+		{-0x1.2fb598p-6F, -0x1.3d338ap-7F, -0x1.63dfb8p-8F, -0x1.a4854ep-9F, -0x1.9ae802p-10F, -0x1.7409eap-11F,
+		 -0x1.804346p-12F, -0x1.a41354p-13F, -0x1.8944b8p-14F, -0x1.52fe1ap-15F, -0x1.52d852p-16F,
+		 -0x1.78cc36p-17F, -0x1.b290f4p-4F, -0x1.1a9bc8p-4F, -0x1.7a03a8p-5F, -0x1.02c7aep-5F},
+		{0x1.aadedep-8F, 0x1.8f4958p-9F, 0x1.93b136p-10F, 0x1.afd40cp-11F, 0x1.6dd82ap-12F, 0x1.18991ep-13F,
+		 0x1.f5d3b2p-15F, 0x1.dec6eep-16F, 0x1.781bdap-17F, 0x1.09af42p-18F, 0x1.c19a64p-20F, 0x1.b17fcap-21F,
+		 0x1.8c5a38p-5F, 0x1.e5a752p-6F, 0x1.325a64p-6F, 0x1.8bfd78p-7F},
+		{-0x1.1986e4p-9F, -0x1.dbdc1cp-11F, -0x1.b43c1p-12F, -0x1.a9a194p-13F, -0x1.3e8d26p-14F,
+		 -0x1.a0233p-16F, -0x1.42f6bep-17F, -0x1.0ded8p-18F, -0x1.6a3ce6p-20F, -0x1.a21dc2p-22F,
+		 -0x1.2b1bf6p-23F, -0x1.f36e24p-25F, -0x1.48f6c6p-6F, -0x1.7dbf82p-7F, -0x1.c8a018p-8F,
+		 -0x1.1842fcp-8F},
+		{0x1.57056cp-11F, 0x1.0a31d4p-12F, 0x1.bcd7aep-14F, 0x1.903e84p-15F, 0x1.0f56dp-16F, 0x1.2f1e84p-18F,
+		 0x1.8e68a4p-20F, 0x1.2b637ep-21F, 0x1.537d34p-23F, 0x1.447bd8p-25F, 0x1.86ce5p-27F, 0x1.20d7eep-28F,
+		 0x1.f6889p-8F, 0x1.15ea92p-8F, 0x1.3af1d8p-9F, 0x1.6ebd82p-10F},
+	},
+};
+
+/*
+ * |x| times the part of the normal distribution beyond |x| = a, exp(-a^2 / 2) by the square's two parts, which leave
+ * out what would be denormal where a is small.
+ */
+LANEWISE vf gelu_plain_f(vf x)
+{
+	const vf a = lesser_f(splat_f(tail_pieces.last), abs_f(x)), b = greater_f(splat_f(0x1p-40F), a);
+	const vf square = b * b, low = fma_f(b, b, -square);
+	const struct power e = power_f(square * splat_f(-0.5F));
+	const vf tail = by_pieces_f(&tail_pieces, a, false);
+	const vf product = tail * e.y;
+	const vf lost = fma_f(tail, fma_f(low * splat_f(-0.5F), e.y, e.low), fma_f(tail, e.y, -product));
+	const vf beyond = scale_f(fma_f(a, product, a * lost), e.k);
+
+	return select_sign_f((vui)x, -beyond, x - beyond);
 }
 #else
 LANEWISE vf exp_f(vf x) { return FROM_LANES(exp, clamp_f(x, -120, 100)); }
 LANEWISE vf tanh_f(vf x) { return copysign_f(FROM_LANES(tanh, clamp_f(x, -20, 20)), x); }
 LANEWISE vf sigmoid_f(vf x) { return FROM_LANES(sigmoid, clamp_f(x, -120, 120)); }
+LANEWISE vf erf_f(vf x) { return FROM_LANES(erf, x); }
+LANEWISE vf gelu_plain_f(vf x) { return FROM_LANES(gelu, x); }
 LANEWISE vf rsqrt_plain_f(vf x) { return FROM_LANES(rsqrt, x); }
 LANEWISE vf silu_plain_f(vf x) { return FROM_LANES(silu, x); }
 LANEWISE vf log_plain_f(vf x) { return FROM_LANES(log, x); }
@@ -478,7 +580,6 @@ LANEWISE vf softplus_f(vf x) { return FROM_LANES(softplus, x); }
 LANEWISE vf atan_f(vf x) { return FROM_LANES(atan, x); }
 LANEWISE vf asin_f(vf x) { return FROM_LANES(asin, x); }
 LANEWISE vf acos_f(vf x) { return FROM_LANES(acos, x); }
-LANEWISE vf erf_f(vf x) { return FROM_LANES(erf, x); }
 LANEWISE vf gauss_f(vf x) { return FROM_LANES(gauss, x); }
 
 /* infinity times 0, as the derivatives have it at both ends */
@@ -489,7 +590,7 @@ LANEWISE vf silu_slope_f(vf x) { return slope_within(FROM_LANES(silu_slope, x), 
 
 /* -inf times 0, as in NumPy */
 LANEWISE vf times_vanishing(vf y, vf x) { return select_f(x == splat_f(-INFINITY), splat_f(NAN), y); }
-LANEWISE vf gelu_f(vf x) { return times_vanishing(FROM_LANES(gelu, x), x); }
+LANEWISE vf gelu_f(vf x) { return times_vanishing(gelu_plain_f(x), x); }
 LANEWISE vf gelu_tanh_f(vf x) { return times_vanishing(FROM_LANES(gelu_tanh, x), x); }
 LANEWISE vf silu_f(vf x) { return times_vanishing(silu_plain_f(x), x); }
 

@@ -686,8 +686,8 @@ START_TEST(test_float_lanes)
 		int op;
 		double most;
 	} functions[] = {
-		{OP_exp, 0.8039}, {OP_log, 0.7536},  {OP_log1p, 0.8837},   {OP_sin, 0.878},
-		{OP_cos, 0.8808}, {OP_tanh, 0.6052}, {OP_sigmoid, 0.7920}, {OP_silu, 1.5214},
+		{OP_exp, 0.8039},  {OP_log, 0.7536},     {OP_log1p, 0.8837}, {OP_sin, 0.878},  {OP_cos, 0.8808},
+		{OP_tanh, 0.6052}, {OP_sigmoid, 0.7920}, {OP_silu, 1.5214},  {OP_erf, 0.6875}, {OP_gelu, 1.7024},
 	};
 	const struct kernels *tables[4];
 	const size_t count = kernels_all(DTYPE_F32, tables);
