@@ -696,7 +696,7 @@ END_TEST
 
 static char root[] = "/tmp/ckptc-base-XXXXXX";
 
-/* The file NAME in the root, with the folders that it is in, holding TEXT; NULL: it is taken away, with what was made for it. */
+/* The file NAME in the root, with the folders that it is in, holding TEXT; NULL: it is taken away, with what was made for it within the root. */
 static void put_file(const char *name, const char *text)
 {
 	char path[200];
@@ -708,7 +708,7 @@ static void put_file(const char *name, const char *text)
 	snprintf(path, sizeof path, "%s%s", root, name);
 	if (!text) {
 		unlink(path);
-		for (char *end = strrchr(path, '/'); end; end = strrchr(path, '/')) {
+		for (char *end = strrchr(path, '/'); end > path + strlen(root); end = strrchr(path, '/')) {
 			*end = '\0';
 			rmdir(path);
 		}
