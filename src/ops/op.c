@@ -477,11 +477,15 @@ static enum status unknown_argument(enum op op, const char *name, struct arena *
 }
 
 static bool is_of_numbers(enum argument_id id) { return argument_checks[id] <= CHECK_STRIDES; }
+static bool is_of_integers(enum argument_id id) { return is_of_numbers(id) && argument_checks[id] >= CHECK_INTEGER; }
 
 /* What is wrong with A as argument ID of OP, or NULL: as the kind demands, and one number where OP has use for one. */
 static const char *check_use(enum op op, enum argument_id id, const struct argument *a)
 {
 	const bool several = a->kind == ARGUMENT_INTEGERS && a->count != 1;
+	if (is_of_integers(id) && a->kind == ARGUMENT_NUMBER && fabs(a->number) >= 0x1p63 && !isinf(a->number) &&
+	    !a->integer)
+		return "must be an integer that fits in 64 bits";
 	if (id == ID_axis && !strstr(op_table[op].arguments, "axis=none") && (several || check_argument(CHECK_AXES, a)))
 		return "must be an integer";
 	if (op == OP_conv1d && (id == ID_stride || id == ID_padding) && (several || check_argument(argument_checks[id], a)))
