@@ -72,6 +72,10 @@ static const json_t *find_tensor(json_t *header, const char **key, const char *p
 		*key = only;
 		return json_object_get(header, only);
 	}
+	if (count == 0) {
+		diag_file(diags, STATUS_DATA, path, -1, "has no tensors");
+		return NULL;
+	}
 	if (*key)
 		diag_file(diags, STATUS_DATA, path, -1, "has no tensor '%s'", *key);
 	else
