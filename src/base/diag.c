@@ -243,6 +243,8 @@ static void render_line(const struct renderer *r, const struct diag *diag, bool 
 	if (begin < indent)
 		begin = indent;
 	size_t end = begin + (diag->caret.end > diag->caret.begin ? diag->caret.end - diag->caret.begin : 1);
+	while (end < length && inside_character(line, length, end))
+		end++;
 	char number[32];
 	int gutter = snprintf(number, sizeof number, "%5u | ", diag->caret.line);
 	put(r, number);

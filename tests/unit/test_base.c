@@ -416,6 +416,18 @@ START_TEST(carets_stand_under_escaped_text)
 	ck_assert_str_eq(render(false), "ckptc: chain.ck:1:6: error: m\n"
 	                                "    1 | \\x01\xc3\xbc\\xff x\n"
 	                                "      |           ^\n");
+	/* A byte of a character that shows whole is one column, as the character is. */
+	restart();
+	source = source_of("\xe2\x82\xac\xc3 x");
+	diag_at(&diags, STATUS_CHAIN, &source, (struct span){0, 1, 1, 1}, "m");
+	ck_assert_str_eq(render(false), "ckptc: chain.ck:1:1: error: m\n"
+	                                "    1 | \xe2\x82\xac\\xc3 x\n"
+	                                "      | ^\n");
+	restart();
+	diag_at(&diags, STATUS_CHAIN, &source, (struct span){3, 4, 1, 4}, "m");
+	ck_assert_str_eq(render(false), "ckptc: chain.ck:1:4: error: m\n"
+	                                "    1 | \xe2\x82\xac\\xc3 x\n"
+	                                "      |  ^~~~\n");
 }
 END_TEST
 
