@@ -550,8 +550,8 @@ static const struct pieces tail_pieces = {
 };
 
 /*
- * |x| times the part of the normal distribution beyond |x| = a, exp(-a^2 / 2) by the square's two parts, which leave
- * out what would be denormal where a is small.
+ * x Phi(x) = max(x, 0) - a Phi(-a), a = |x|: no difference of what is nearly equal. exp(-a^2 / 2) by the two parts of
+ * the square, of a number whose square is not denormal.
  */
 LANEWISE vf gelu_plain_f(vf x)
 {
