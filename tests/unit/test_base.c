@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "asserts.h"
 #include "base/checked.h"
 #include "base/diag.h"
 #include "base/dictionary.h"
@@ -15,6 +14,7 @@
 #include "base/system.h"
 #include "base/type.h"
 #include "failing.h"
+#include "suite.h"
 
 static struct arena arena;
 static struct diags diags;
@@ -780,7 +780,7 @@ int main(void)
 	if (!mkdtemp(root))
 		return 1;
 	Suite *suite = suite_create("base");
-	TCase *tcase = tcase_create("base");
+	TCase *tcase = suite_make_case(suite, "base");
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, allocation_is_checked);
 	tcase_add_test(tcase, a_cap_holds_for_all_blocks_together);
@@ -811,11 +811,7 @@ int main(void)
 	tcase_add_loop_test(tcase, control_groups, 0, sizeof groups / sizeof *groups);
 	tcase_add_test(tcase, hashes_as_defined);
 	tcase_add_test(tcase, a_hash_tells_bits_apart);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
+	const int status = suite_run(suite);
 	rmdir(root);
-	return failed ? 1 : 0;
+	return status;
 }

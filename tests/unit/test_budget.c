@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "asserts.h"
 #include "failing.h"
 #include "processor.h"
 #include "schedule_model.h"
+#include "suite.h"
 
 static bool nightly(void) { return getenv("CKPTC_NIGHTLY") != NULL; }
 
@@ -417,7 +417,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("budget");
-	TCase *tcase = tcase_create("budget");
+	TCase *tcase = suite_make_case(suite, "budget");
 	tcase_set_timeout(tcase, 3600);
 	tcase_add_test(tcase, as_good_as_any);
 	tcase_add_test(tcase, equal_steps_as_good_as_any);
@@ -431,10 +431,5 @@ int main(void)
 	tcase_add_test(tcase, long_equal_chain);
 	tcase_add_test(tcase, two_thousand_unequal_steps);
 	tcase_add_test(tcase, empty_costs);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -1,8 +1,8 @@
 /* Costs that are measured: for each type of input its own, and once. */
 #include "exec/costs.h"
 
-#include "asserts.h"
 #include "chains.h"
+#include "suite.h"
 
 enum { MOST = 64 };
 
@@ -62,13 +62,8 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("costs");
-	TCase *tcase = tcase_create("costs");
+	TCase *tcase = suite_make_case(suite, "costs");
 	tcase_set_timeout(tcase, 600);
 	tcase_add_test(tcase, each_type_has_its_own_and_once);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

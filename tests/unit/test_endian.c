@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "asserts.h"
+#include "suite.h"
 
 bool convert_little_endian(void)
 {
@@ -203,16 +203,11 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("endian");
-	TCase *tcase = tcase_create("endian");
+	TCase *tcase = suite_make_case(suite, "endian");
 	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_loop_test(tcase, arrays_are_read, 0, sizeof files / sizeof *files);
 	tcase_add_test(tcase, tensors_are_read);
 	tcase_add_loop_test(tcase, arrays_are_written, 0, sizeof written / sizeof *written);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

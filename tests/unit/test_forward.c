@@ -1,10 +1,8 @@
 /* How forward runs are cut: what is chosen for given chains and types, as numbers. */
 #include "plan/forward.h"
 
-#include <stdlib.h>
-
-#include "asserts.h"
 #include "chains.h"
+#include "suite.h"
 
 static struct arena arena;
 static struct diags diags;
@@ -176,7 +174,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("forward");
-	TCase *tcase = tcase_create("forward");
+	TCase *tcase = suite_make_case(suite, "forward");
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, elements_go_by_what_is_read_at_a_time);
 	tcase_add_test(tcase, rows_go_by_the_cache);
@@ -185,10 +183,5 @@ int main(void)
 	tcase_add_test(tcase, sums_go_by_blocks);
 	tcase_add_test(tcase, whole_arrays);
 	tcase_add_test(tcase, windows);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

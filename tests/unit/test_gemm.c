@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "asserts.h"
 #include "base/arena.h"
 #include "ops/general.h"
+#include "suite.h"
 
 static double noise(uint64_t *state)
 {
@@ -227,7 +227,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("gemm");
-	TCase *tests = tcase_create("gemm");
+	TCase *tests = suite_make_case(suite, "gemm");
 	tcase_set_timeout(tests, 120);
 	tcase_add_loop_test(tests, test_products, 0, 2);
 	tcase_add_loop_test(tests, test_special_values, 0, 2);
@@ -235,10 +235,5 @@ int main(void)
 #if !defined(__SANITIZE_ADDRESS__)
 	tcase_add_loop_test(tests, test_no_room, 0, 2);
 #endif
-	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	const int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "asserts.h"
 #include "base/arena.h"
 #include "ops/lines.h"
+#include "suite.h"
 
 /* ---- samples: an operation with its arguments, and shapes that it takes ---- */
 
@@ -1082,7 +1082,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("general");
-	TCase *tests = tcase_create("general");
+	TCase *tests = suite_make_case(suite, "general");
 	tcase_set_timeout(tests, 120);
 	tcase_add_test(tests, test_all_rows_have_samples);
 	tcase_add_loop_test(tests, test_slopes, 0, SAMPLES);
@@ -1102,10 +1102,5 @@ int main(void)
 	tcase_add_test(tests, test_classes);
 	tcase_add_test(tests, test_casts);
 	tcase_add_loop_test(tests, test_golden, 0, 2);
-	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

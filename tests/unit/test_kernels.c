@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "asserts.h"
 #include "processor.h"
+#include "suite.h"
 
 typedef long double real;
 
@@ -1329,9 +1329,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("kernels");
-	TCase *tcase = tcase_create("all");
-
-	setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a failing child loses what it has not written */
+	TCase *tcase = suite_make_case(suite, "all");
 	tcase_set_timeout(tcase, 240);
 	tcase_add_test(tcase, test_table_is_complete);
 	tcase_add_test(tcase, test_tail_equals_body);
@@ -1355,11 +1353,5 @@ int main(void)
 	tcase_add_test(tcase, test_conversions);
 	tcase_add_test(tcase, test_choice);
 	tcase_add_test(tcase, test_choice_is_fast);
-	suite_add_tcase(suite, tcase);
-
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	const int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "asserts.h"
+#include "suite.h"
 
 static struct arena arena;
 static struct diags diags;
@@ -452,7 +452,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("load");
-	TCase *tcase = tcase_create("load");
+	TCase *tcase = suite_make_case(suite, "load");
 	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, npy_and_text);
@@ -470,10 +470,5 @@ int main(void)
 	tcase_add_test(tcase, npz_as_numpy_saves_it);
 	tcase_add_test(tcase, saved_and_loaded);
 	tcase_add_loop_test(tcase, short_memory, 0, 5);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

@@ -1,9 +1,7 @@
 /* Lowering a portion of a chain: which stages are taken, and how many turns of its own loops. */
-#include <stdlib.h>
-
-#include "asserts.h"
 #include "chain/lower.h"
 #include "chains.h"
+#include "suite.h"
 
 static struct arena arena;
 static struct diags diags;
@@ -93,15 +91,10 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("lower");
-	TCase *tcase = tcase_create("lower");
+	TCase *tcase = suite_make_case(suite, "lower");
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, stages_are_left_out_at_both_ends);
 	tcase_add_test(tcase, turns_of_outermost_loops_are_taken_in_part);
 	tcase_add_test(tcase, tiles_are_of_the_portion);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

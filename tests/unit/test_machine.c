@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "asserts.h"
 #include "chains.h"
 #include "plan/machine.h"
 #include "processor.h"
+#include "suite.h"
 
 static struct arena arena;
 static struct diags diags;
@@ -181,15 +181,10 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("machine");
-	TCase *tcase = tcase_create("machine");
+	TCase *tcase = suite_make_case(suite, "machine");
 	tcase_set_timeout(tcase, 600);
 	tcase_add_test(tcase, counted_as_run);
 	tcase_add_test(tcase, classes_go_by_the_lowest);
 	tcase_add_test(tcase, many_names_are_quick);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "asserts.h"
+#include "suite.h"
 
 static struct arena arena;
 static struct diags diags;
@@ -637,7 +637,7 @@ int main(void)
 {
 	read_names();
 	Suite *suite = suite_create("npy");
-	TCase *tcase = tcase_create("npy");
+	TCase *tcase = suite_make_case(suite, "npy");
 	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_loop_test(tcase, as_numpy_saves, 0,
@@ -657,10 +657,5 @@ int main(void)
 	tcase_add_test(tcase, mutations);
 	tcase_add_loop_test(tcase, all_halves, 0, 3); /* f16, bf16, f16 without the processor's instructions */
 	tcase_add_test(tcase, halves_by_processor);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "asserts.h"
 #include "base/arena.h"
+#include "suite.h"
 
 static struct arena arena;
 
@@ -442,7 +442,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("ops");
-	TCase *tests = tcase_create("ops");
+	TCase *tests = suite_make_case(suite, "ops");
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, test_table);
 	tcase_add_test(tests, test_defaults);
@@ -453,10 +453,5 @@ int main(void)
 	tcase_add_loop_test(tests, test_reach, 0, sizeof reaches / sizeof *reaches);
 	tcase_add_test(tests, test_kept_types);
 	tcase_add_test(tests, test_costs);
-	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	const int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

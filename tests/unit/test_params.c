@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "asserts.h"
 #include "exec/init.h"
 #include "failing.h"
 #include "save.h"
+#include "suite.h"
 
 static struct arena arena;
 static struct diags diags;
@@ -360,7 +360,7 @@ int main(void)
 	if (!mkdtemp(folder))
 		return 1;
 	Suite *suite = suite_create("params");
-	TCase *tcase = tcase_create("params");
+	TCase *tcase = suite_make_case(suite, "params");
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, numbers_are_weak);
 	tcase_add_test(tcase, declared_numbers_are_not);
@@ -378,11 +378,7 @@ int main(void)
 	tcase_add_test(tcase, missing_and_special_files);
 	tcase_add_test(tcase, files_yet_to_be_made);
 	tcase_add_test(tcase, short_memory);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
+	const int status = suite_run(suite);
 	static const char *const names[] = {"three.npy", "four.npy", "one.npy", "w.npy"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		char path[100];
@@ -390,5 +386,5 @@ int main(void)
 		unlink(path);
 	}
 	rmdir(folder);
-	return failed ? 1 : 0;
+	return status;
 }

@@ -6,10 +6,9 @@
 #include "report/picture.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "asserts.h"
+#include "suite.h"
 
 enum { PER_ROW = 40, STEPS = TIMELINE_ROWS * PER_ROW, EVENTS = 20000, SLOTS = 9 };
 
@@ -272,7 +271,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("picture");
-	TCase *tcase = tcase_create("picture");
+	TCase *tcase = suite_make_case(suite, "picture");
 	tcase_set_timeout(tcase, 120);
 	tcase_add_loop_test(tcase, cells, 0, 8);
 	tcase_add_test(tcase, slope);
@@ -280,10 +279,5 @@ int main(void)
 	tcase_add_loop_test(tcase, bounded, 0, 4);
 	tcase_add_test(tcase, xml);
 	tcase_add_test(tcase, memory);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

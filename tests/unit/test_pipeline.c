@@ -3,10 +3,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "asserts.h"
+#include "suite.h"
 
 enum { ITEMS = 300, MAX_WORKERS = 7 };
 
@@ -165,15 +164,10 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("pipeline");
-	TCase *tcase = tcase_create("pipeline");
+	TCase *tcase = suite_make_case(suite, "pipeline");
 	tcase_add_loop_test(tcase, all_items, 0, 4 * MAX_WORKERS);
 	tcase_add_loop_test(tcase, failures, 0, 40);
 	tcase_add_test(tcase, refused);
 	tcase_add_test(tcase, nothing_to_do);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

@@ -1,12 +1,11 @@
 /* Policies as text and as rules over values. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "asserts.h"
 #include "base/arena.h"
 #include "failing.h"
 #include "plan/policy.h"
+#include "suite.h"
 
 static struct arena arena;
 static struct diags diags;
@@ -192,7 +191,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("policy");
-	TCase *tcase = tcase_create("policy");
+	TCase *tcase = suite_make_case(suite, "policy");
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, canonical_text);
 	tcase_add_test(tcase, wrong_text);
@@ -200,10 +199,5 @@ int main(void)
 	tcase_add_test(tcase, saved_values);
 	tcase_add_test(tcase, table);
 	tcase_add_test(tcase, allocation_fails);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

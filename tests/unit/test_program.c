@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "asserts.h"
 #include "failing.h"
 #include "plan/launch.h"
+#include "suite.h"
 
 enum { MOST_PARAMS = 16, MOST_VISIBLE = 512, MOST_TURNS = 4, FIRST_ROW = 3, MOST_INS = 8, GUARD = 256 };
 
@@ -1492,7 +1492,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("program");
-	TCase *random = tcase_create("random"), *hand = tcase_create("by hand");
+	TCase *random = suite_make_case(suite, "random"), *hand = suite_make_case(suite, "by hand");
 	tcase_set_timeout(random, 3600);
 	tcase_set_timeout(hand, 60);
 	tcase_add_loop_test(random, random_bodies, 0, 3 * 14);
@@ -1509,11 +1509,5 @@ int main(void)
 	tcase_add_test(hand, dead_dropped);
 	tcase_add_test(hand, sums_at_end);
 	tcase_add_test(hand, memory_short);
-	suite_add_tcase(suite, random);
-	suite_add_tcase(suite, hand);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -1,9 +1,9 @@
 /* Hashes of recomputed states: one bit is enough, the order of a body's outs is nothing. */
 #include <string.h>
 
-#include "asserts.h"
 #include "base/arena.h"
 #include "exec/recompute.h"
+#include "suite.h"
 
 static const struct type doubles = {.dtype = DTYPE_F64, .shape = {.ndim = 1, .dim = {3}}};
 static struct value values[2] = {{.type = &doubles}, {.type = &doubles}};
@@ -90,15 +90,10 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("recompute");
-	TCase *tcase = tcase_create("recompute");
+	TCase *tcase = suite_make_case(suite, "recompute");
 	tcase_add_checked_fixture(tcase, begin, end);
 	tcase_add_test(tcase, the_same_and_one_bit);
 	tcase_add_test(tcase, orders_and_slots);
 	tcase_add_test(tcase, counts_of_workers);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -1,11 +1,10 @@
 /* Plans and their residual reports where memory is short: they are whole, or they are not there. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "asserts.h"
 #include "chain/syntax.h"
 #include "failing.h"
 #include "plan/job.h"
+#include "suite.h"
 
 static struct failing counts;
 static const struct allocator counting = {failing_resize, &counts};
@@ -112,14 +111,9 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("residuals");
-	TCase *tcase = tcase_create("residuals");
+	TCase *tcase = suite_make_case(suite, "residuals");
 	tcase_set_timeout(tcase, 600);
 	tcase_add_test(tcase, short_memory);
 	tcase_add_loop_test(tcase, plan_short_of_memory, 0, 9);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

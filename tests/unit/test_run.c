@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "asserts.h"
 #include "failing.h"
 #include "save.h"
+#include "suite.h"
 
 static char folder[] = "/tmp/test_run.XXXXXX";
 static char in_path[64], out_path[64];
@@ -326,19 +326,15 @@ int main(void)
 	snprintf(in_path, sizeof in_path, "%s/in.npy", folder);
 	snprintf(out_path, sizeof out_path, "%s/out.npy", folder);
 	Suite *suite = suite_create("run");
-	TCase *tcase = tcase_create("run");
+	TCase *tcase = suite_make_case(suite, "run");
 	tcase_set_timeout(tcase, 120);
 	tcase_add_loop_test(tcase, ways_agree, 0, sizeof chains / sizeof *chains);
 	tcase_add_test(tcase, values);
 	tcase_add_test(tcase, memory_is_constant);
 	tcase_add_loop_test(tcase, short_memory, 0, 3);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
+	const int status = suite_run(suite);
 	unlink(in_path);
 	unlink(out_path);
 	rmdir(folder);
-	return failed ? 1 : 0;
+	return status;
 }

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "asserts.h"
 #include "failing.h"
 #include "schedule_model.h"
+#include "suite.h"
 
 static struct step_run uniform_run;
 
@@ -556,7 +556,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("schedule");
-	TCase *tcase = tcase_create("schedule");
+	TCase *tcase = suite_make_case(suite, "schedule");
 	tcase_set_timeout(tcase, 600);
 	tcase_add_test(tcase, every_policy_is_valid);
 	tcase_add_test(tcase, numbers_beyond_the_steps);
@@ -574,10 +574,5 @@ int main(void)
 	tcase_add_test(tcase, verifier_rejects);
 	tcase_add_test(tcase, rewinds);
 	tcase_add_test(tcase, allocation_fails);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "asserts.h"
+#include "suite.h"
 
 static const double MOST = 2e-5;
 
@@ -145,17 +145,12 @@ END_TEST
 
 int main(void)
 {
-	TCase *tcase = tcase_create("slope");
+	Suite *suite = suite_create("slope");
+	TCase *tcase = suite_make_case(suite, "slope");
 	tcase_add_test(tcase, on_kinks);
 	tcase_add_test(tcase, beside_kinks);
 	tcase_add_test(tcase, what_is_no_kink);
 	tcase_add_test(tcase, no_numbers);
 	tcase_add_test(tcase, failures_are_passed_on);
-	Suite *suite = suite_create("slope");
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

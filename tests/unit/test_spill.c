@@ -16,6 +16,7 @@
 
 #include "base/hash.h"
 #include "failing.h"
+#include "suite.h"
 
 enum { SLOTS = 5, FIRST = 3000, SECOND = 70001, STATE = FIRST + SECOND };
 
@@ -502,7 +503,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("spill");
-	TCase *tcase = tcase_create("spill");
+	TCase *tcase = suite_make_case(suite, "spill");
 	tcase_set_timeout(tcase, 60); /* a disk that others use, too */
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, states_come_back_in_any_order);
@@ -517,8 +518,7 @@ int main(void)
 	tcase_add_test(tcase, done_but_not_removed);
 	tcase_add_test(tcase, a_journal_of_any_length);
 	tcase_add_test(tcase, a_journal_that_is_removed_as_it_is_opened);
-	suite_add_tcase(suite, tcase);
-	tcase = tcase_create("journal");
+	tcase = suite_make_case(suite, "journal");
 	tcase_add_checked_fixture(tcase, journal_setup, journal_teardown);
 	tcase_add_loop_test(tcase, a_journal_names_no_other_file, 0, 6);
 	tcase_add_loop_test(tcase, a_spill_file_is_a_file, 0, 2);
@@ -526,10 +526,5 @@ int main(void)
 	tcase_add_loop_test(tcase, a_journal_that_cannot_be_found, 0, 2);
 	tcase_add_test(tcase, files_that_stay_are_told);
 	tcase_add_loop_test(tcase, what_cannot_be_flushed_is_told, 0, 4);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "asserts.h"
+#include "suite.h"
 
 static struct arena arena;
 static struct diags diags;
@@ -621,7 +621,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("stream");
-	TCase *tcase = tcase_create("stream");
+	TCase *tcase = suite_make_case(suite, "stream");
 	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_loop_test(tcase, pipes_are_read_whole, 0, 2);
@@ -643,10 +643,5 @@ int main(void)
 	tcase_add_test(tcase, killed_at_any_point);
 	tcase_add_test(tcase, a_commit_that_fails);
 	tcase_add_test(tcase, files_with_two_names_are_one);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "asserts.h"
+#include "suite.h"
 
 /* ---- parsing a text, and what comes of it ---- */
 
@@ -1338,7 +1338,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("syntax");
-	TCase *tcase = tcase_create("syntax");
+	TCase *tcase = suite_make_case(suite, "syntax");
 	tcase_set_timeout(tcase, getenv("CKPTC_NIGHTLY") ? 3600 : 120);
 	tcase_add_loop_test(tcase, productions, 0, sizeof trees / sizeof *trees);
 	tcase_add_test(tcase, number_values);
@@ -1359,10 +1359,5 @@ int main(void)
 	tcase_add_loop_test(tcase, canonical, 0, sizeof formats / sizeof *formats);
 	tcase_add_test(tcase, random_programs);
 	tcase_add_test(tcase, random_tokens);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -1,9 +1,8 @@
 /* A team does each piece once, whatever its size; it can be made, used many times and ended. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "asserts.h"
 #include "base/team.h"
+#include "suite.h"
 
 enum { MOST = 1000 };
 static _Atomic int done[MOST];
@@ -83,15 +82,10 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("team");
-	TCase *tcase = tcase_create("team");
+	TCase *tcase = suite_make_case(suite, "team");
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, every_piece_once);
 	tcase_add_test(tcase, nobody);
 	tcase_add_test(tcase, no_memory);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

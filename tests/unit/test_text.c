@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "asserts.h"
+#include "suite.h"
 
 static struct arena arena;
 static struct diags diags;
@@ -623,7 +623,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("text");
-	TCase *tcase = tcase_create("text");
+	TCase *tcase = suite_make_case(suite, "text");
 	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, shortest_digits);
@@ -643,10 +643,5 @@ int main(void)
 	tcase_add_test(tcase, round_trip);
 	tcase_add_loop_test(tcase, displays, 0, sizeof shown / sizeof *shown);
 	tcase_add_test(tcase, displays_are_rounded);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

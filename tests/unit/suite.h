@@ -1,0 +1,29 @@
+/* What every suite does beside its tests: cases, the run, and main's exit status. */
+#ifndef TESTS_SUITE_H
+#define TESTS_SUITE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "asserts.h"
+
+/* A new case of SUITE, for main to add tests to. */
+static inline TCase *suite_make_case(Suite *suite, const char *name)
+{
+	TCase *tests = tcase_create(name);
+	suite_add_tcase(suite, tests);
+	return tests;
+}
+
+/* Runs SUITE and frees it: EXIT_SUCCESS where no test failed. */
+static inline int suite_run(Suite *suite)
+{
+	setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a failing child loses what it has not written */
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	const int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#endif
