@@ -14,10 +14,9 @@
 #include "base/system.h"
 #include "base/type.h"
 #include "failing.h"
+#include "scratch.h"
 #include "suite.h"
 
-static struct arena arena;
-static struct diags diags;
 static char rendered[1 << 20];
 static size_t rendered_length;
 
@@ -27,15 +26,14 @@ static const struct allocator counting = {failing_resize, &counts};
 static void setup(void)
 {
 	memset(&counts, 0, sizeof counts);
-	arena_init(&arena, &counting);
-	diags_init(&diags, &arena);
+	scratch_begin(&counting);
 	rendered_length = 0;
 	rendered[0] = '\0';
 }
 
 static void teardown(void)
 {
-	arena_free(&arena);
+	scratch_teardown();
 	ck_assert_uint_eq(counts.live, 0);
 }
 

@@ -2,6 +2,7 @@
 #include "exec/costs.h"
 
 #include "chains.h"
+#include "scratch.h"
 #include "suite.h"
 
 enum { MOST = 64 };
@@ -10,9 +11,6 @@ struct figures {
 	size_t count;
 	double forward[MOST], backward[MOST];
 };
-
-static struct arena arena;
-static struct diags diags;
 
 static struct figures measure(struct costs_source *source, const struct chain *chain, const struct type *input)
 {
@@ -37,9 +35,7 @@ START_TEST(each_type_has_its_own_and_once)
 	static const struct type large = {DTYPE_F64, {2, {300, 1000}}}, small = {DTYPE_F64, {1, {1000}}};
 	struct arena kept;
 	struct chain chain = {0};
-	arena_init(&arena, &allocator_system);
 	arena_init(&kept, &allocator_system);
-	diags_init(&diags, &arena);
 	chain_make(&chain, "param w; roll 1 axis=0; repeat 8 { add w; cos; sqrt }", &arena, &diags);
 	chain.params[0].type = large;
 	struct costs_source source = {.name = "measured", .threads = 1, .allocator = &allocator_system, .arena = &kept};
@@ -55,7 +51,6 @@ START_TEST(each_type_has_its_own_and_once)
 	for (size_t i = 0; i < first.count; i++)
 		ck_assert(again.forward[i] == first.forward[i] && again.backward[i] == first.backward[i]);
 	arena_free(&kept);
-	arena_free(&arena);
 }
 END_TEST
 
@@ -64,6 +59,7 @@ int main(void)
 	Suite *suite = suite_create("costs");
 	TCase *tcase = suite_make_case(suite, "costs");
 	tcase_set_timeout(tcase, 600);
+	tcase_add_checked_fixture(tcase, scratch_setup, scratch_teardown);
 	tcase_add_test(tcase, each_type_has_its_own_and_once);
 	return suite_run(suite);
 }

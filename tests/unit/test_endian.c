@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "scratch.h"
 #include "suite.h"
 
 bool convert_little_endian(void)
@@ -21,16 +22,13 @@ bool convert_little_endian(void)
 	return first != 1;
 }
 
-static struct arena arena;
-static struct diags diags;
 static struct array array;
 static char folder[] = "/tmp/test_endian.XXXXXX", path[200];
 static _Alignas(8) unsigned char bytes[200000], got[200000], want[10000];
 
 static void setup(void)
 {
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
+	scratch_setup();
 	strcpy(folder, "/tmp/test_endian.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(folder));
 	snprintf(path, sizeof path, "%s/file", folder);
@@ -39,7 +37,7 @@ static void setup(void)
 static void teardown(void)
 {
 	array_free(&array, &allocator_system);
-	arena_free(&arena);
+	scratch_teardown();
 	unlink(path);
 	rmdir(folder);
 }

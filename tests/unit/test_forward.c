@@ -2,19 +2,10 @@
 #include "plan/forward.h"
 
 #include "chains.h"
+#include "scratch.h"
 #include "suite.h"
 
-static struct arena arena;
-static struct diags diags;
 static struct chain chain;
-
-static void setup(void)
-{
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
-}
-
-static void teardown(void) { arena_free(&arena); }
 
 static const struct forward_wants streams = {0};
 static const struct forward_wants files = {.read_anywhere = true, .write_anywhere = true};
@@ -175,7 +166,7 @@ int main(void)
 {
 	Suite *suite = suite_create("forward");
 	TCase *tcase = suite_make_case(suite, "forward");
-	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_checked_fixture(tcase, scratch_setup, scratch_teardown);
 	tcase_add_test(tcase, elements_go_by_what_is_read_at_a_time);
 	tcase_add_test(tcase, rows_go_by_the_cache);
 	tcase_add_test(tcase, products_go_by_their_rows);

@@ -10,10 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "scratch.h"
 #include "suite.h"
 
-static struct arena arena;
-static struct diags diags;
 static char folder[] = "/tmp/test_load.XXXXXX", path[200];
 
 static struct failing counts;
@@ -22,8 +21,7 @@ static const struct allocator counting = {failing_resize, &counts};
 static void setup(void)
 {
 	memset(&counts, 0, sizeof counts);
-	arena_init(&arena, &counting);
-	diags_init(&diags, &arena);
+	scratch_begin(&counting);
 	strcpy(folder, "/tmp/test_load.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(folder));
 	snprintf(path, sizeof path, "%s/file", folder);
@@ -31,7 +29,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	arena_free(&arena);
+	scratch_teardown();
 	ck_assert_int_eq(counts.live, 0);
 	unlink(path);
 	ck_assert_int_eq(rmdir(folder), 0); /* nothing else is left */
@@ -425,12 +423,11 @@ START_TEST(short_memory)
 		{"two.npz", "W"}, {"deflated.npz", "W"}, {"fortran-squares.npy", NULL}, {"f4-little.npy", NULL}};
 	size_t fail = 1;
 	for (;; fail++) {
-		arena_free(&arena);
+		scratch_teardown();
 		ck_assert_int_eq(counts.live, 0);
 		counts.requests = 0;
 		counts.fail_at = fail;
-		arena_init(&arena, &counting);
-		diags_init(&diags, &arena);
+		scratch_begin(&counting);
 		enum status status;
 		if (_i < 4)
 			status = load(golden(files[_i][0]), files[_i][1]);

@@ -1,19 +1,10 @@
 /* Lowering a portion of a chain: which stages are taken, and how many turns of its own loops. */
 #include "chain/lower.h"
 #include "chains.h"
+#include "scratch.h"
 #include "suite.h"
 
-static struct arena arena;
-static struct diags diags;
 static struct chain chain;
-
-static void setup(void)
-{
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
-}
-
-static void teardown(void) { arena_free(&arena); }
 
 static struct lowered lower_portion(const struct portion *portion, enum lower_what what)
 {
@@ -92,7 +83,7 @@ int main(void)
 {
 	Suite *suite = suite_create("lower");
 	TCase *tcase = suite_make_case(suite, "lower");
-	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_checked_fixture(tcase, scratch_setup, scratch_teardown);
 	tcase_add_test(tcase, stages_are_left_out_at_both_ends);
 	tcase_add_test(tcase, turns_of_outermost_loops_are_taken_in_part);
 	tcase_add_test(tcase, tiles_are_of_the_portion);

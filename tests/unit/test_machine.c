@@ -10,10 +10,9 @@
 #include "chains.h"
 #include "plan/machine.h"
 #include "processor.h"
+#include "scratch.h"
 #include "suite.h"
 
-static struct arena arena;
-static struct diags diags;
 static struct chain chain;
 static struct lowered lowered;
 static struct units units;
@@ -91,14 +90,13 @@ START_TEST(counted_as_run)
 	                                       "recursive", "revolve:1", "revolve:2",     "revolve:3",
 	                                       "revolve:9", "online:3",  "disk-revolve:2"};
 	for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
-		arena_init(&arena, &allocator_system);
-		diags_init(&diags, &arena);
+		scratch_setup();
 		make(chains[i]);
 		for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
 			compare(chains[i], policies[p], DTYPE_COUNT);
 			compare(chains[i], policies[p], DTYPE_F16);
 		}
-		arena_free(&arena);
+		scratch_teardown();
 	}
 }
 END_TEST
@@ -122,8 +120,7 @@ START_TEST(classes_go_by_the_lowest)
 	for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
 		enum { SLOTS = 16 };
 		int64_t value[SLOTS] = {0}, levels[MAX_LOOPS], next = 1;
-		arena_init(&arena, &allocator_system);
-		diags_init(&diags, &arena);
+		scratch_setup();
 		make(chains[i]);
 		ck_assert_int_le(lowered.slot_count, SLOTS);
 		for (uint32_t slot = chain.names_input ? 2 : 1; slot < SLOTS; slot++)
@@ -152,7 +149,7 @@ START_TEST(classes_go_by_the_lowest)
 			memcpy(value, after, sizeof value);
 		}
 		ck_assert_msg(aliases > 0, "%s: no array has two names", chains[i]);
-		arena_free(&arena);
+		scratch_teardown();
 	}
 }
 END_TEST
@@ -166,14 +163,13 @@ START_TEST(many_names_are_quick)
 	ck_assert_ptr_nonnull(text);
 	for (int i = 0; i < NAMES; i++)
 		length += snprintf(text + length, TEXT, "sin; name h%d; ", i);
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
+	scratch_setup();
 	const double begin = processor_seconds();
 	make(text);
 	compare("many names", "sqrt", DTYPE_COUNT);
 	const double seconds = processor_seconds() - begin;
 	ck_assert_msg(seconds < 2, "%g s", seconds);
-	arena_free(&arena);
+	scratch_teardown();
 	free(text);
 }
 END_TEST

@@ -12,22 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "scratch.h"
 #include "suite.h"
 
-static struct arena arena;
-static struct diags diags;
 static char names[200][40];
 static int name_count;
 
 enum { MUCH = 1 << 20 };
-
-static void setup(void)
-{
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
-}
-
-static void teardown(void) { arena_free(&arena); }
 
 static const char *golden(const char *name, const char *suffix)
 {
@@ -501,8 +492,8 @@ START_TEST(mutations)
 					n++;
 				}
 			}
-			arena_free(&arena);
-			setup();
+			scratch_teardown();
+			scratch_setup();
 			/* The header alone: what a mutated extent asks for is not what is tested here. */
 			struct input input;
 			struct reader reader;
@@ -639,7 +630,7 @@ int main(void)
 	Suite *suite = suite_create("npy");
 	TCase *tcase = suite_make_case(suite, "npy");
 	tcase_set_timeout(tcase, 60);
-	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_checked_fixture(tcase, scratch_setup, scratch_teardown);
 	tcase_add_loop_test(tcase, as_numpy_saves, 0,
 	                    name_count > 60 ? name_count : 200); /* too few: the names are missing */
 	tcase_add_test(tcase, arrays_behind_each_other);

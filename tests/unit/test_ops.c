@@ -11,13 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
+#include "scratch.h"
 #include "suite.h"
-
-static struct arena arena;
-
-static void setup(void) { arena_init(&arena, &allocator_system); }
-static void teardown(void) { arena_free(&arena); }
 
 /* "name value" or a value alone: a number, a list like [1,2], true, false or a word. */
 static struct argument argument_of(const char *text, int64_t list[64])
@@ -443,7 +438,7 @@ int main(void)
 {
 	Suite *suite = suite_create("ops");
 	TCase *tests = suite_make_case(suite, "ops");
-	tcase_add_checked_fixture(tests, setup, teardown);
+	tcase_add_checked_fixture(tests, scratch_setup, scratch_teardown);
 	tcase_add_test(tests, test_table);
 	tcase_add_test(tests, test_defaults);
 	tcase_add_test(tests, test_positionals);

@@ -10,10 +10,9 @@
 #include "exec/init.h"
 #include "failing.h"
 #include "save.h"
+#include "scratch.h"
 #include "suite.h"
 
-static struct arena arena;
-static struct diags diags;
 static struct source source;
 static struct chain chain;
 static struct params params;
@@ -25,15 +24,14 @@ static const struct allocator counting = {failing_resize, &counts};
 static void setup(void)
 {
 	memset(&counts, 0, sizeof counts);
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
+	scratch_setup();
 	memset(&params, 0, sizeof params);
 }
 
 static void teardown(void)
 {
 	params_free(&params);
-	arena_free(&arena);
+	scratch_teardown();
 	ck_assert_int_eq(counts.live, 0);
 }
 
@@ -338,9 +336,8 @@ START_TEST(short_memory)
 	const char *text =
 		"param a = load(\"w.npy\"); param b: f32[3] = load(\"w.npy\"); const c = 2; param d: f16[3] = ones";
 	for (size_t n = 1;; n++) {
-		arena_free(&arena);
-		arena_init(&arena, &allocator_system);
-		diags_init(&diags, &arena);
+		scratch_teardown();
+		scratch_setup();
 		counts.requests = 0;
 		counts.fail_at = n;
 		enum status status = bind(text);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "scratch.h"
 #include "suite.h"
 
 enum { PER_ROW = 40, STEPS = TIMELINE_ROWS * PER_ROW, EVENTS = 20000, SLOTS = 9 };
@@ -72,11 +73,7 @@ static void want(int layer, double from, double to, int64_t step)
 
 START_TEST(cells)
 {
-	struct arena arena;
-	struct diags diags;
 	int count = _i < 4 ? 500 : EVENTS;
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
 	ck_assert_int_eq(timeline_init(&timeline, STEPS, _i % 2 ? 1e-3 : 7, &arena, &diags), STATUS_OK);
 	scatter((uint64_t)_i * 977 + 5, count);
 	if (_i == 3) { /* begun anew, nothing is left of before */
@@ -109,17 +106,12 @@ START_TEST(cells)
 				if (timeline_cell(&timeline, layer, c, row) != wanted[layer][c][row])
 					ck_abort_msg("layer %d column %d row %d is %d", layer, c, row, !wanted[layer][c][row]);
 	}
-	arena_free(&arena);
 }
 END_TEST
 
 /* A step that takes many columns goes through its rows evenly. */
 START_TEST(slope)
 {
-	struct arena arena;
-	struct diags diags;
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
 	for (int back = 0; back < 2; back++) {
 		ck_assert_int_eq(timeline_init(&timeline, 8, 1, &arena, &diags), STATUS_OK);
 		struct event e = {.kind = back ? EVENT_BACKWARD : EVENT_FORWARD, .begin = 0, .end = 8, .to = 512};
@@ -131,7 +123,6 @@ START_TEST(slope)
 				ck_assert_int_eq(timeline_cell(&timeline, back ? 3 : 0, c, row), on);
 			}
 	}
-	arena_free(&arena);
 }
 END_TEST
 
@@ -141,13 +132,9 @@ START_TEST(of_costs)
 	static const char *const policies[] = {"save-all", "every:3", "recursive", "revolve:3"};
 	const struct step_run run = {.cost = {.forward = 2, .backward = 3, .state = 100, .residual = 70}, .count = 40};
 	const struct step_costs costs = {.runs = &run, .run_count = 1, .steps = 40, .output = 100, .fixed = 5};
-	struct arena arena;
-	struct diags diags;
 	struct policy policy;
 	struct schedule *schedule;
 	struct verdict verdict;
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
 	ck_assert_int_eq(policy_parse(&policy, policies[_i], &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(policy_schedule(&policy, &costs, &allocator_system, &schedule, &diags), STATUS_OK);
 	ck_assert_int_eq(timeline_schedule(&timeline, schedule, &costs, &verdict, &arena, &diags), STATUS_OK);
@@ -164,7 +151,6 @@ START_TEST(of_costs)
 	ck_assert_int_eq(back, 40);
 	ck_assert_int_eq(again, verdict.evaluations - 40);
 	schedule_free(schedule);
-	arena_free(&arena);
 }
 END_TEST
 
@@ -187,10 +173,6 @@ static const struct text to_sink = {put, &sink};
 /* Three pictures' worth of noise stay below 1 MiB, exact or not. */
 START_TEST(bounded)
 {
-	struct arena arena;
-	struct diags diags;
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
 	ck_assert_int_eq(timeline_init(&timeline, STEPS, 1, &arena, &diags), STATUS_OK);
 	static const int counts[] = {500, 700, TIMELINE_SEGMENTS - 100, EVENTS};
 	scatter(3, counts[_i]);
@@ -214,7 +196,6 @@ START_TEST(bounded)
 	ck_assert_ptr_nonnull(strstr(sink.bytes, "a&lt;&amp;&quot;&gt;"));
 	ck_assert_ptr_null(strstr(sink.bytes, "nan"));
 	ck_assert_ptr_null(strstr(sink.bytes, "inf"));
-	arena_free(&arena);
 }
 END_TEST
 
@@ -250,10 +231,7 @@ START_TEST(memory)
 	for (size_t n = 1; !done; n++) {
 		struct failing failing = {.fail_at = n, .on = true};
 		const struct allocator short_allocator = failing_allocator(&failing);
-		struct arena arena;
-		struct diags diags;
-		arena_init(&arena, &short_allocator);
-		diags_init(&diags, &arena);
+		scratch_begin(&short_allocator);
 		enum status status = timeline_init(&timeline, 9, 1, &arena, &diags);
 		done = status == STATUS_OK;
 		ck_assert(done || status == STATUS_LIMIT);
@@ -262,7 +240,7 @@ START_TEST(memory)
 			done = timeline_add(&timeline, &e);
 		}
 		refused += !done;
-		arena_free(&arena);
+		scratch_teardown();
 	}
 	ck_assert_int_gt(refused, 3);
 }
@@ -273,6 +251,7 @@ int main(void)
 	Suite *suite = suite_create("picture");
 	TCase *tcase = suite_make_case(suite, "picture");
 	tcase_set_timeout(tcase, 120);
+	tcase_add_checked_fixture(tcase, scratch_setup, scratch_teardown);
 	tcase_add_loop_test(tcase, cells, 0, 8);
 	tcase_add_test(tcase, slope);
 	tcase_add_loop_test(tcase, of_costs, 0, 4);

@@ -2,21 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "failing.h"
 #include "plan/policy.h"
+#include "scratch.h"
 #include "suite.h"
-
-static struct arena arena;
-static struct diags diags;
-
-static void setup(void)
-{
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
-}
-
-static void teardown(void) { arena_free(&arena); }
 
 static struct policy parse(const char *text)
 {
@@ -192,7 +181,7 @@ int main(void)
 {
 	Suite *suite = suite_create("policy");
 	TCase *tcase = suite_make_case(suite, "policy");
-	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_checked_fixture(tcase, scratch_setup, scratch_teardown);
 	tcase_add_test(tcase, canonical_text);
 	tcase_add_test(tcase, wrong_text);
 	tcase_add_test(tcase, numbers_of_bytes);

@@ -1,8 +1,8 @@
 /* Hashes of recomputed states: one bit is enough, the order of a body's outs is nothing. */
 #include <string.h>
 
-#include "base/arena.h"
 #include "exec/recompute.h"
+#include "scratch.h"
 #include "suite.h"
 
 static const struct type doubles = {.dtype = DTYPE_F64, .shape = {.ndim = 1, .dim = {3}}};
@@ -16,13 +16,10 @@ static const struct step step = {.live_out = live, .live_out_count = 2};
 static struct unit unit = {.linear = {.step = &step}};
 static struct machine_call call = {.program = &program, .unit = &unit, .step = 4};
 static struct recompute recompute;
-static struct arena arena;
-static struct diags diags;
 
 static void begin(void)
 {
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
+	scratch_setup();
 	body.outs = forward;
 	ck_assert_int_eq(recompute_open(&recompute, 7, &allocator_system, &diags), STATUS_OK);
 }
@@ -30,7 +27,7 @@ static void begin(void)
 static void end(void)
 {
 	recompute_close(&recompute, &allocator_system);
-	arena_free(&arena);
+	scratch_teardown();
 }
 
 START_TEST(the_same_and_one_bit)

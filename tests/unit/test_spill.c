@@ -16,19 +16,17 @@
 
 #include "base/hash.h"
 #include "failing.h"
+#include "scratch.h"
 #include "suite.h"
 
 enum { SLOTS = 5, FIRST = 3000, SECOND = 70001, STATE = FIRST + SECOND };
 
-static struct arena arena;
-static struct diags diags;
 static struct spill spill;
 static unsigned char states[SLOTS][STATE], got[STATE];
 
 static void setup(void)
 {
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
+	scratch_setup();
 	for (int slot = 0; slot < SLOTS; slot++)
 		for (int i = 0; i < STATE; i++)
 			states[slot][i] = (unsigned char)(i * 31 + i / 251 + slot * 7);
@@ -39,7 +37,7 @@ static void setup(void)
 static void teardown(void)
 {
 	spill_close(&spill);
-	arena_free(&arena);
+	scratch_teardown();
 }
 
 static void pieces_of(unsigned char *state, struct spill_piece pieces[2])

@@ -15,17 +15,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "scratch.h"
 #include "suite.h"
 
-static struct arena arena;
-static struct diags diags;
 static char folder[] = "/tmp/test_stream.XXXXXX";
 static char path[200], other[200];
 
 static void setup(void)
 {
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
+	scratch_setup();
 	strcpy(folder, "/tmp/test_stream.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(folder));
 	snprintf(path, sizeof path, "%s/file", folder);
@@ -46,7 +44,7 @@ static int entries(void)
 static void teardown(void)
 {
 	char command[300];
-	arena_free(&arena);
+	scratch_teardown();
 	snprintf(command, sizeof command, "chmod -R u+w %s; rm -rf %s", folder, folder);
 	ck_assert_int_eq(system(command), 0);
 }

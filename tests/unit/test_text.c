@@ -8,19 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "scratch.h"
 #include "suite.h"
 
-static struct arena arena;
-static struct diags diags;
 static char out[1 << 20];
-
-static void setup(void)
-{
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
-}
-
-static void teardown(void) { arena_free(&arena); }
 
 static const char *golden(const char *name)
 {
@@ -625,7 +616,7 @@ int main(void)
 	Suite *suite = suite_create("text");
 	TCase *tcase = suite_make_case(suite, "text");
 	tcase_set_timeout(tcase, 60);
-	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_checked_fixture(tcase, scratch_setup, scratch_teardown);
 	tcase_add_test(tcase, shortest_digits);
 	tcase_add_test(tcase, halves);
 	tcase_add_test(tcase, digits_of_halves);
