@@ -17,6 +17,7 @@
 #ifndef GEMM_TEMPLATE_ONCE
 #define GEMM_TEMPLATE_ONCE
 enum { PACK_K = 256, PACK_A_BYTES = 128 << 10, PACK_B_BYTES = 384 << 10 };
+_Static_assert(PRODUCT_STRIPE % GEMM_ROWS == 0, "tiles are cut by PRODUCT_STRIPE rows");
 #endif
 
 enum {

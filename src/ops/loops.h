@@ -10,6 +10,9 @@
 
 #include "ops/kernels.h"
 
+/* A multiple of the rows that the matrix product of any set takes at a time (12, 6 or 4): whoever cuts rows cuts by it. */
+enum { PRODUCT_STRIPE = 12 };
+
 struct loops {
 	const char *isa;
 	enum dtype dtype;

@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "ops/general.h"
+#include "ops/loops.h"
 #include "plan/tile.h"
 
 enum {
@@ -22,8 +23,8 @@ enum {
 	FILE_CHUNK = 1 << 20,
 	TILE_CACHE = 256 << 10, /* bytes of a tile's values */
 	PRODUCT_CACHE = 8 << 20,
-	PRODUCT_LEAST = 60, /* rows of a matrix: a multiple of what our own product takes at a time (12, 6 or 4) */
-	PRODUCT_MOST = 504,
+	PRODUCT_LEAST = 5 * PRODUCT_STRIPE, /* rows of a matrix */
+	PRODUCT_MOST = 42 * PRODUCT_STRIPE,
 	PARTIALS = 1 << 18, /* bytes of partial sums in a chunk */
 };
 

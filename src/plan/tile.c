@@ -5,9 +5,15 @@
 #include "plan/tile.h"
 
 #include "ops/general.h"
+#include "ops/loops.h"
 
-/* Products go by stripes of up to 12 rows, and by blocks of 120 or 60 (ops/gemm_template.h). */
-enum { TILE_BYTES = 1024 << 10, MATMUL_TILE_BYTES = 4 << 20, MATMUL_ROWS = 120, MATMUL_MOST_ROWS = 480 };
+/* Products go by blocks of 10 or 5 stripes, by type (ops/gemm_template.h). */
+enum {
+	TILE_BYTES = 1024 << 10,
+	MATMUL_TILE_BYTES = 4 << 20,
+	MATMUL_ROWS = 10 * PRODUCT_STRIPE,
+	MATMUL_MOST_ROWS = 40 * PRODUCT_STRIPE,
+};
 
 static int64_t matrix_rows(const struct body *body, const struct instr *instr)
 {
