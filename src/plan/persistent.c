@@ -283,28 +283,29 @@ bool table_bound(struct table *t, const struct allocator *allocator)
 	return true;
 }
 
+/* How many times all rows hold; gives each row its place among CELLS, unless that is NULL. */
+static size_t aim_rows(struct table *t, float *cells)
+{
+	size_t count = 0;
+	for (int64_t j = 1; j <= t->count; j++)
+		for (int64_t i = t->inner ? j - 1 : j; i-- > 0;)
+			for (int pin = 0; pin <= t->pins; pin++) {
+				struct row *row = row_at(t, i, j, pin);
+				if (cells)
+					row->cells = cells + count;
+				count += (size_t)(row->high - row->low + 1);
+			}
+	return count;
+}
+
 /* Room for all times; rows of blocks have theirs in the blocks' own tables. */
 static bool place_cells(struct table *t, const struct allocator *allocator)
 {
-	size_t cells = 0;
-	for (int pass = 0; pass < 2; pass++) {
-		cells = 0;
-		for (int64_t j = 1; j <= t->count; j++)
-			for (int64_t i = t->inner ? j - 1 : j; i-- > 0;)
-				for (int pin = 0; pin <= t->pins; pin++) {
-					struct row *row = row_at(t, i, j, pin);
-					if (pass > 0)
-						row->cells = t->cells + cells;
-					cells += (size_t)(row->high - row->low + 1);
-				}
-		if (pass == 0) {
-			t->cells_size = (cells + 1) * sizeof *t->cells;
-			t->cells = allocator_get(allocator, 1, t->cells_size);
-			if (!t->cells)
-				return false;
-		}
-	}
-	return true;
+	t->cells_size = (aim_rows(t, NULL) + 1) * sizeof *t->cells;
+	t->cells = allocator_get(allocator, 1, t->cells_size);
+	if (t->cells)
+		(void)aim_rows(t, t->cells);
+	return t->cells != NULL;
 }
 
 bool table_solve(struct table *t, const struct allocator *allocator)
