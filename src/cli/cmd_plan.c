@@ -100,23 +100,31 @@ static enum status sweep_every(struct planning *p)
 	return status;
 }
 
+/* As subject_plan, but that POLICY is infeasible is no error: *LEAST is then the bytes that it wants, else 0. */
+static enum status try_policy(struct planning *p, const struct policy *policy, struct policy_row *row, int64_t *least)
+{
+	struct session *s = p->session;
+	struct diags told;
+	diags_init(&told, &s->arena);
+	const enum status status = subject_plan(&p->subject, policy, row, NULL, least, &told);
+	if (status == STATUS_LIMIT && *least > 0 && !told.exhausted)
+		return STATUS_OK;
+	*least = 0;
+	diags_take(&s->diags, &told);
+	return status;
+}
+
 /* The least bytes that a budget can be, or *LEAST 1 where one byte will do. */
 static enum status find_least(struct planning *p, int64_t *least)
 {
-	struct session *s = p->session;
-	struct diags told; /* that one byte is too little is no news */
 	struct policy *policy;
 	struct policy_row row;
-	diags_init(&told, &s->arena);
 	enum status status = subject_policy(&p->subject, "budget:1", &policy);
-	if (status)
-		return status;
-	status = subject_plan(&p->subject, policy, &row, NULL, least, &told);
-	if (status && told.exhausted)
-		return diag_memory(&s->diags);
 	if (!status)
+		status = try_policy(p, policy, &row, least);
+	if (!status && *least == 0)
 		*least = 1;
-	return status == STATUS_LIMIT && *least > 0 ? STATUS_OK : status;
+	return status;
 }
 
 /* Budgets from the least that is feasible to what save-all takes, geometrically. */
@@ -189,17 +197,12 @@ static void warn_infeasible(struct session *s, const struct policy_row *row)
 static enum status plan_one(struct planning *p, const struct policy *policy, struct policy_row *row)
 {
 	struct session *s = p->session;
-	struct diags before = s->diags;
-	int64_t least = 0;
-	enum status status = subject_plan(&p->subject, policy, row, NULL, &least, &s->diags);
-	if (status != STATUS_LIMIT || !least || p->count == 1 || s->diags.exhausted)
-		return status;
-	s->diags = before; /* the error is no more */
-	if (s->diags.last)
-		s->diags.last->next = NULL;
-	row->least_bytes = least;
-	warn_infeasible(s, row);
-	return STATUS_OK;
+	if (p->count == 1)
+		return subject_plan(&p->subject, policy, row, NULL, NULL, &s->diags);
+	const enum status status = try_policy(p, policy, row, &row->least_bytes);
+	if (row->least_bytes)
+		warn_infeasible(s, row);
+	return status;
 }
 
 /* Rows of all budgets among POLICIES, where there are several: one search is for all of them. */
