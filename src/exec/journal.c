@@ -233,7 +233,8 @@ static enum status read_blobs(struct reading *r)
 		int used = 0;
 		if (sscanf(line, "blob %" SCNd64 " %" SCNd64 " %zu %" SCNx64 " %" SCNd64 "%n", &slot, &region.offset,
 		           &region.size, &region.checksum, &number, &used) != 5 ||
-		    line[used] || slot < 0 || slot > INT32_MAX || region.offset < 0)
+		    line[used] || slot < 0 || slot > INT32_MAX || region.offset < 0 ||
+		    region.size > (size_t)(INT64_MAX - region.offset)) /* a file ends before */
 			return wrong(r, "this is no journal of ckptc");
 		region.room = region.size;
 		status = spill_restore(r->spill, slot, &region, r->diags);

@@ -416,6 +416,27 @@ START_TEST(a_journal_names_no_other_file)
 }
 END_TEST
 
+/* A place whose end no file can have, where a state would be read from and written to. */
+START_TEST(a_journal_names_no_place_beyond_files)
+{
+	static const char *const places[] = {"9223372036854775807 1", "9223372036854775807 9223372036854775807",
+	                                     "0 9223372036854775808", "0 18446744073709551615", "0 -1"};
+	struct journal journal;
+	char line[160], victim[160];
+	make_journal(folder, path, &mine);
+	FILE *file = fopen(path, "a");
+	snprintf(line, sizeof line, "blob %d %s 0 -1", JOURNAL_STATES, places[_i]);
+	put_line(file, line);
+	fclose(file);
+	const enum status status = open_mine(&journal);
+	snprintf(victim, sizeof victim, "%s", journal.spill_path);
+	journal_close(&journal);
+	ck_assert(!unlink(victim) && !unlink(path));
+	ck_assert_int_eq(status, STATUS_DATA);
+	ck_assert_str_eq(diags.first->message, "this is no journal of ckptc");
+}
+END_TEST
+
 /* A spill file that has become a link or a FIFO is not written into. */
 START_TEST(a_spill_file_is_a_file)
 {
@@ -519,6 +540,7 @@ int main(void)
 	tcase = suite_make_case(suite, "journal");
 	tcase_add_checked_fixture(tcase, journal_setup, journal_teardown);
 	tcase_add_loop_test(tcase, a_journal_names_no_other_file, 0, 6);
+	tcase_add_loop_test(tcase, a_journal_names_no_place_beyond_files, 0, 5);
 	tcase_add_loop_test(tcase, a_spill_file_is_a_file, 0, 2);
 	tcase_add_test(tcase, a_journal_behind_a_link);
 	tcase_add_loop_test(tcase, a_journal_that_cannot_be_found, 0, 2);
