@@ -16,7 +16,7 @@
 #include "exec/slab.h"
 #include "exec/spill.h"
 
-enum { TURNS = 5, ALIGN = 64 };
+enum { TURNS = 5 };
 static const double enough = 2e8; /* nanoseconds for one program */
 
 static double nanoseconds(void) { return 1e9 * clock_seconds(); }
@@ -36,7 +36,7 @@ static void fill(char *at, const struct type *type)
 		kernels_get(dtype_compute(type->dtype))->fill(at, 0.5, (size_t)count);
 }
 
-static int64_t room(const struct type *type) { return (type_bytes(type) + ALIGN - 1) / ALIGN * ALIGN; }
+static int64_t room(const struct type *type) { return round_up(type_bytes(type), ARRAY_ALIGN); }
 
 struct measuring {
 	const struct lowered *lowered;
