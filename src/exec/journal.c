@@ -46,17 +46,7 @@ static bool add_line(const struct journal *journal, const char *line)
 	char text[LINE_MOST + 32];
 	size_t length = strlen(line);
 	int size = snprintf(text, sizeof text, "%s :%016" PRIx64 "\n", line, hash_bytes(HASH_START, line, length));
-	for (int done = 0; done < size;) {
-		ssize_t n = write(journal->fd, text + done, (size_t)(size - done));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n == 0)
-			errno = ENOSPC;
-		if (n <= 0)
-			return false;
-		done += (int)n;
-	}
-	return true;
+	return io_write(journal->fd, text, (size_t)size) == (size_t)size;
 }
 
 /* A slot has been written: it is made durable, then the line that names it. */

@@ -73,15 +73,7 @@ static size_t total_size(const struct spill_piece *pieces, size_t count)
 
 static int write_bytes(int fd, const char *from, size_t size, int64_t offset)
 {
-	for (size_t done = 0; done < size;) {
-		ssize_t n = pwrite(fd, from + done, size - done, offset + (off_t)done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? errno : ENOSPC;
-		done += (size_t)n;
-	}
-	return 0;
+	return io_write_at(fd, offset, from, size) ? 0 : errno;
 }
 
 enum { SHORT_FILE = -1 };

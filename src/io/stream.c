@@ -504,6 +504,8 @@ size_t io_write(int fd, const void *from, size_t size)
 	size_t done = 0;
 	while (done < size) {
 		ssize_t n = write(fd, (const char *)from + done, size - done);
+		if (n == 0)
+			errno = ENOSPC;
 		if (n > 0)
 			done += (size_t)n;
 		else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -512,6 +514,20 @@ size_t io_write(int fd, const void *from, size_t size)
 			break;
 	}
 	return done;
+}
+
+bool io_write_at(int fd, int64_t offset, const void *from, size_t size)
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t n = pwrite(fd, (const char *)from + done, size - done, offset + (int64_t)done);
+		if (n == 0)
+			errno = ENOSPC;
+		if (n > 0)
+			done += (size_t)n;
+		else if (n == 0 || errno != EINTR)
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -540,19 +556,9 @@ enum status output_write(struct output *output, const void *from, size_t size, s
 
 enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags)
 {
-	const char *bytes = from;
-	const int64_t begin = offset;
-	while (size > 0) {
-		ssize_t n = pwrite(output->fd, bytes, size, output->base + offset);
-		if (n > 0) {
-			bytes += n;
-			size -= (size_t)n;
-			offset += n;
-		} else if (n == 0 || errno != EINTR) {
-			return failed(output->name, -1, "cannot write", diags);
-		}
-	}
-	begin_flush(output, begin, offset);
+	if (!io_write_at(output->fd, output->base + offset, from, size))
+		return failed(output->name, -1, "cannot write", diags);
+	begin_flush(output, offset, offset + (int64_t)size);
 	return STATUS_OK;
 }
 

@@ -100,6 +100,8 @@ void output_abort(struct output *output);
 
 /* Writes SIZE bytes, waiting where FD has no room; fewer, and errno, where that fails. */
 size_t io_write(int fd, const void *from, size_t size);
+/* SIZE bytes at OFFSET of FD, a file; false, and errno, where that fails. */
+bool io_write_at(int fd, int64_t offset, const void *from, size_t size);
 /*
  * open, however often it is interrupted, by a descriptor above the standard ones: a
  * standard stream that is closed never becomes a data file. -1 with errno.
