@@ -378,7 +378,8 @@ static enum status write_folded(struct forward_run *run, struct diags *diags)
 {
 	const struct setup *setup = &run->setup;
 	const struct type *type = &setup->tail.output;
-	const void *out = tail_run(&setup->tail, setup->state, setup->pieces.rows, setup->params, setup->tail_memory);
+	const void *out = tail_run(&setup->tail, setup->state, setup->pieces.rows, setup->params,
+	                           run->options->flush_denormals, setup->tail_memory);
 	return writer_write(run->writer, out, type->dtype, shape_count(&type->shape), diags);
 }
 

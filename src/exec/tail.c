@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/flush.h"
 #include "exec/evaluate.h"
 #include "exec/slab.h"
 #include "plan/forward.h"
@@ -75,7 +76,7 @@ int64_t tail_bytes(const struct tail *tail)
 }
 
 const void *tail_run(const struct tail *tail, const double *state, int64_t whole_rows, const struct bound_param *params,
-                     void *memory)
+                     bool flush_denormals, void *memory)
 {
 	static const int64_t counters[MAX_LOOPS];
 	const struct instr *instr = tail->fold;
@@ -87,15 +88,16 @@ const void *tail_run(const struct tail *tail, const double *state, int64_t whole
 	                             .whole = whole_rows,
 	                             .kernels = kernels_get(instr->of_y->dtype)};
 	char *result = memory, *out = result + result_bytes(tail);
+	const unsigned before = flush_begin(flush_denormals);
 	fold_finish(&call, result, state, tail->count);
-	if (tail->passes)
-		return result;
-	evaluate(&(struct evaluation){.program = &tail->program,
-	                              .ins = (const void *[]){result},
-	                              .outs = (void *[]){out},
-	                              .params = params,
-	                              .counters = counters,
-	                              .workspace = out + round_up(type_bytes(&tail->output), ARRAY_ALIGN),
-	                              .whole_rows = 1});
-	return out;
+	if (!tail->passes)
+		evaluate(&(struct evaluation){.program = &tail->program,
+		                              .ins = (const void *[]){result},
+		                              .outs = (void *[]){out},
+		                              .params = params,
+		                              .counters = counters,
+		                              .workspace = out + round_up(type_bytes(&tail->output), ARRAY_ALIGN),
+		                              .whole_rows = 1});
+	flush_end(before);
+	return tail->passes ? result : out;
 }

@@ -27,9 +27,10 @@ const struct body *tail_head(const struct body *body, uint32_t fold, struct aren
 int64_t tail_bytes(const struct tail *tail);
 /*
  * The chain's output, from STATE, that of all WHOLE_ROWS rows: a pointer into MEMORY, of
- * tail_bytes. PARAMS by index. Cannot fail.
+ * tail_bytes. PARAMS by index. With denormals flushed as in tiles, where FLUSH_DENORMALS.
+ * Cannot fail.
  */
 const void *tail_run(const struct tail *tail, const double *state, int64_t whole_rows, const struct bound_param *params,
-                     void *memory);
+                     bool flush_denormals, void *memory);
 
 #endif

@@ -180,7 +180,8 @@ enum status totals_write_output(struct run *run, struct diags *diags)
 	enum status status = slab_get(&memory, tail_bytes(&run->tail), allocator, diags);
 	if (status)
 		return status;
-	const void *out = tail_run(&run->tail, run->loss, run->job->rows, run->params->bound, memory.base);
+	const void *out =
+		tail_run(&run->tail, run->loss, run->job->rows, run->params->bound, run->options->flush_denormals, memory.base);
 	status = writer_write(run->options->value, out, type->dtype, shape_count(&type->shape), diags);
 	slab_put(&memory, allocator);
 	return status;
