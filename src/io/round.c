@@ -1,8 +1,8 @@
 /*
- * Values of a declared type, which are held in a computing type: f16 and bf16 are
- * rounded to nearest even (doubles that have become floats: to odd before); integers are cut towards zero, as a cast in C
- * or NumPy does it, and NaN and infinities stay; a bool is 0 or 1, NaN is 1. f32 and
- * f64 are what the computing type is made of.
+ * Values of a declared type, which are held in a computing type. Halves are rounded to
+ * nearest even (from doubles by way of floats, which are rounded to odd). Integers are
+ * cut towards zero, as a cast does in C or NumPy, but NaN and infinities stay. A bool is
+ * 0 or 1, and NaN is 1. Values of f32 and f64 are left as they are.
  */
 #include "io/array.h"
 
