@@ -47,7 +47,27 @@ struct measuring {
 	struct diags *diags;
 };
 
-/* The median time of PROGRAM, whose body is BODY. */
+/* The median time of some runs of E, in nanoseconds. */
+static double time_evaluation(const struct evaluation *e)
+{
+	const struct body *body = e->program->body;
+	double times[TURNS], all = 0;
+	size_t turns = 0;
+	/* The first touches everything, and does not count. */
+	for (bool first = true; turns < TURNS && (turns == 0 || all < enough); first = false) {
+		for (size_t i = 0; i < body->in_count; i++) /* which it may write into */
+			fill((char *)(uintptr_t)e->ins[i], body->values[body->ins[i].value].type);
+		const double begun = nanoseconds();
+		evaluate(e);
+		times[turns] = nanoseconds() - begun;
+		all += first ? 0 : times[turns];
+		turns += !first;
+	}
+	qsort(times, turns, sizeof *times, compare_doubles);
+	return times[turns / 2];
+}
+
+/* Measures PROGRAM, in nanoseconds, on arrays of its own. */
 static enum status time_program(struct measuring *m, const struct program *program, double *median)
 {
 	const struct body *body = program->body;
@@ -74,29 +94,15 @@ static enum status time_program(struct measuring *m, const struct program *progr
 		outs[i] = next;
 		next += room(body->values[body->outs[i].value].type);
 	}
-	const struct evaluation evaluation = {.program = program,
-	                                      .ins = ins,
-	                                      .outs = outs,
-	                                      .params = m->params,
-	                                      .counters = counters,
-	                                      .workspace = slab.base,
-	                                      .whole_rows = m->lowered->whole_rows,
-	                                      .team = m->team,
-	                                      .flat = m->lowered->flat};
-	double times[TURNS], all = 0;
-	size_t turns = 0;
-	/* The first touches everything, and does not count. */
-	for (bool first = true; turns < TURNS && (turns == 0 || all < enough); first = false) {
-		for (size_t i = 0; i < body->in_count; i++) /* which it may write into */
-			fill((char *)(uintptr_t)ins[i], body->values[body->ins[i].value].type);
-		const double begun = nanoseconds();
-		evaluate(&evaluation);
-		times[turns] = nanoseconds() - begun;
-		all += first ? 0 : times[turns];
-		turns += !first;
-	}
-	qsort(times, turns, sizeof *times, compare_doubles);
-	*median = times[turns / 2];
+	*median = time_evaluation(&(struct evaluation){.program = program,
+	                                               .ins = ins,
+	                                               .outs = outs,
+	                                               .params = m->params,
+	                                               .counters = counters,
+	                                               .workspace = slab.base,
+	                                               .whole_rows = m->lowered->whole_rows,
+	                                               .team = m->team,
+	                                               .flat = m->lowered->flat});
 	slab_put(&slab, m->source->allocator);
 	return STATUS_OK;
 }

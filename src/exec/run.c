@@ -396,6 +396,17 @@ static enum status pass_rows(struct forward_run *run, struct diags *diags)
 	return status;
 }
 
+static void count_array(const struct forward_run *run)
+{
+	const struct setup *setup = &run->setup;
+	const struct pieces *pieces = &setup->pieces;
+	struct run_counters *counters = run->counters;
+	const int64_t per_row = pieces->flat ? pieces->rows / setup->whole.whole_rows : 1;
+	counters->arrays++;
+	counters->tiles += pieces->tiled ? (pieces->rows + pieces->tile - 1) / pieces->tile : 1;
+	counters->tile_rows = pieces->tiled ? (pieces->tile + per_row - 1) / per_row : setup->whole.whole_rows;
+}
+
 static enum status run_array(struct forward_run *run, struct diags *diags)
 {
 	struct setup *setup = &run->setup;
@@ -430,10 +441,7 @@ static enum status run_array(struct forward_run *run, struct diags *diags)
 		status = writer_end(run->writer, diags);
 	if (status == STATUS_OK && (run->read_anywhere || setup->windowed))
 		status = reader_skip(run->reader, diags);
-	run->counters->arrays++;
-	run->counters->tiles += pieces->tiled ? (pieces->rows + pieces->tile - 1) / pieces->tile : 1;
-	int64_t per_row = pieces->flat ? pieces->rows / setup->whole.whole_rows : 1;
-	run->counters->tile_rows = pieces->tiled ? (pieces->tile + per_row - 1) / per_row : setup->whole.whole_rows;
+	count_array(run);
 	return status;
 }
 
