@@ -2,12 +2,13 @@
 """The polynomials of src/ops/vmath_template.h: Remez exchange in 60 digits.
 
 Prints, for each table, the largest weighted error as a power of two and the
-coefficients (lowest first) rounded to double. Needs mpmath; a maintainer's tool,
+coefficients (lowest first) rounded to double, those in sixteen pieces to float. Needs mpmath; a maintainer's tool,
 never part of the build. usage: coefficients.py [NAME...]
 """
 import re
 import sys
-from mpmath import mp, mpf, asin, atan, cos, diff, erf, erfc, exp, findroot, log, log1p, lu_solve, matrix, pi, sin, sqrt, tanh
+from mpmath import (mp, mpf, asin, atan, cos, diff, erf, erfc, exp, findroot, log, log1p, lu_solve, matrix, pi, sin,
+                    sqrt, tanh)
 
 mp.dps = 60
 

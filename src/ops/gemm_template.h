@@ -17,8 +17,8 @@
 #ifndef GEMM_TEMPLATE_ONCE
 #define GEMM_TEMPLATE_ONCE
 enum { PACK_K = 256, PACK_A_BYTES = 128 << 10, PACK_B_BYTES = 384 << 10 };
-_Static_assert(PRODUCT_STRIPE % GEMM_ROWS == 0, "tiles are cut by PRODUCT_STRIPE rows");
 #endif
+_Static_assert(PRODUCT_STRIPE % GEMM_ROWS == 0, "tiles are cut by PRODUCT_STRIPE rows");
 
 enum {
 	N(TILE_M) = GEMM_ROWS,

@@ -428,6 +428,7 @@ struct pieces {
 	float scale, last;
 };
 
+/* f(a), a in [0, last] or NaN, which stays */
 LANEWISE vf by_pieces_f(const struct pieces *f, vf a, bool odd)
 {
 	const vf t = fma_f(a, splat_f(f->scale), splat_f(1));
@@ -446,8 +447,7 @@ LANEWISE vf by_pieces_f(const struct pieces *f, vf a, bool odd)
 /* F odd, and to a float's precision 1 from its last on */
 LANEWISE vf odd_by_pieces_f(const struct pieces *f, vf x)
 {
-	const vf y = by_pieces_f(f, lesser_f(splat_f(f->last), abs_f(x)), true);
-	return (vf)((vui)y | ((vui)x & 0x80000000));
+	return negated_f(by_pieces_f(f, lesser_f(splat_f(f->last), abs_f(x)), true), (vui)x);
 }
 
 static const struct pieces tanh_pieces = {
