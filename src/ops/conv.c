@@ -1,11 +1,13 @@
 /*
  * conv1d and conv2d: torch's cross-correlation, as matrix products. For a piece
- * of a sample's result the elements under the kernel are laid out as columns
- * (im2col) in scratch of bounded size; then
- *     result   = K columns                    K as [Cout, Cin kh kw]
- *     dK       = sum of g columns'
- *     dcolumns = K' g, added back to where they came from.
- * conv1d is conv2d with one row.
+ * of a sample's result and a chunk of the elements under the kernel these are
+ * laid out as columns (im2col) in scratch of bounded size; then
+ *     result       += K[:,chunk] columns      K as [Cout, Cin kh kw]
+ *     dK[:,chunk]  += g columns'
+ *     dcolumns      = K[:,chunk]' g, added back to where they came from.
+ * A kernel of one element needs no columns: they are the sample. Samples of few
+ * places are taken several at a time, with their results beside each other in
+ * scratch. conv1d is conv2d with one row.
  */
 #include <string.h>
 
@@ -14,6 +16,9 @@
 /* How many pieces of at most MOST there are in N. */
 static int64_t pieces_of(int64_t n, int64_t most) { return (n + most - 1) / most; }
 
+/* N cut into as few pieces of at most MOST as can be: how long the first are, where all are about as long. */
+static int64_t even_piece(int64_t n, int64_t most) { return pieces_of(n, pieces_of(n, most)); }
+
 struct conv {
 	enum dtype dtype;
 	size_t size;
@@ -21,10 +26,47 @@ struct conv {
 	int64_t samples, channels, height, width, outs, kernel_h, kernel_w, out_h, out_w;
 	int64_t stride_h, stride_w, pad_h, pad_w;
 	int64_t depth;                   /* elements under the kernel: channels * kernel_h * kernel_w */
+	int64_t chunk;                   /* at most so many of them at a time */
 	int64_t places;                  /* out_h * out_w */
 	int64_t most_rows, most_columns; /* of a piece: whole rows of the result, or a part of one */
-	int64_t pieces;                  /* of all samples */
+	bool grouped;                    /* or of several whole samples: GROUP, where there are as many */
+	int64_t group;
+	int64_t pieces; /* of all samples */
+	bool pointwise; /* the columns are the sample as it lies */
 };
+
+/* Pieces and chunks such that the columns of one are a panel of the product's (ops/gemm_template.h). */
+static void cut(struct conv *c)
+{
+	enum { CHUNK = 256, COLUMNS_BYTES = 384 << 10, RESULT_BYTES = 1 << 20, GROUP_PLACES = 512, STEP = 16 };
+	c->chunk = c->depth < 1 ? 1 : c->depth < CHUNK ? c->depth : CHUNK;
+	c->most_rows = c->out_h;
+	c->most_columns = c->out_w;
+	c->group = 1;
+	if (c->samples == 0 || c->places == 0)
+		return;
+	const int64_t most = COLUMNS_BYTES / (int64_t)c->size / c->chunk;
+	const int64_t results = RESULT_BYTES / (int64_t)c->size / (c->outs < 1 ? 1 : c->outs);
+	const int64_t grouped = most < GROUP_PLACES ? most : GROUP_PLACES;
+	const int64_t together = (grouped < results ? grouped : results) / c->places;
+	c->grouped = together > 1;
+	if (c->grouped) {
+		c->group = together < c->samples ? together : c->samples;
+		c->pieces = pieces_of(c->samples, c->group);
+		return;
+	}
+	c->pointwise =
+		c->kernel_h == 1 && c->kernel_w == 1 && c->stride_h == 1 && c->stride_w == 1 && c->pad_h == 0 && c->pad_w == 0;
+	if (c->pointwise) {
+		c->chunk = c->depth;
+	} else if (c->out_w <= most) {
+		c->most_rows = even_piece(c->out_h, most / c->out_w);
+	} else {
+		c->most_rows = 1;
+		c->most_columns = pieces_of(even_piece(c->out_w, most), STEP) * STEP;
+	}
+	c->pieces = c->samples * pieces_of(c->out_h, c->most_rows) * pieces_of(c->out_w, c->most_columns);
+}
 
 static struct conv conv_of_types(const struct attrs *attrs, const struct type *v, const struct type *a,
                                  const struct type *y)
@@ -45,22 +87,22 @@ static struct conv conv_of_types(const struct attrs *attrs, const struct type *v
 	c.pad_w = attrs->padding[flat ? 0 : 1];
 	c.depth = c.channels * c.kernel_h * c.kernel_w;
 	c.places = c.out_h * c.out_w;
-	/* some 512 KiB of columns; at least 64 places or so, so that the products are worth their call */
-	enum { ELEMENTS = 1 << 16, LEAST = 64 };
-	const int64_t most = c.depth && ELEMENTS / c.depth > LEAST ? ELEMENTS / c.depth / 16 * 16 : LEAST;
-	const int64_t rows = c.out_w > 0 && c.out_w < most ? (most + c.out_w / 2) / c.out_w : 1;
-	c.most_columns = c.out_w < most ? c.out_w : most;
-	c.most_rows = rows < c.out_h ? rows : c.out_h;
-	if (c.places > 0)
-		c.pieces = c.samples * pieces_of(c.out_h, c.most_rows) * pieces_of(c.out_w, c.most_columns);
+	cut(&c);
 	return c;
+}
+
+/* Elements of the columns of one piece. */
+static int64_t columns_count(const struct conv *c)
+{
+	return c->pointwise ? 0 : c->chunk * c->group * c->most_rows * c->most_columns;
 }
 
 int64_t conv_scratch(const struct attrs *attrs, const struct type *v, const struct type *a, const struct type *y)
 {
 	const struct conv c = conv_of_types(attrs, v, a, y);
-	int64_t bytes;
-	return __builtin_mul_overflow(c.depth * (int64_t)c.size, c.most_rows * c.most_columns, &bytes) ? INT64_MAX : bytes;
+	if (c.pieces == 0)
+		return 0;
+	return (columns_count(&c) + (c.grouped ? c.outs * c.group * c.places : 0)) * (int64_t)c.size;
 }
 
 static struct conv conv_of(const struct op_call *call)
@@ -70,94 +112,216 @@ static struct conv conv_of(const struct op_call *call)
 	return c;
 }
 
-/* A piece of the result: ROWS by COLUMNS places of SAMPLE, which lie one after another there. */
+/* A piece of the result: ROWS by COLUMNS places of SAMPLE, which lie one after another there; or SAMPLES whole ones. */
 struct piece {
-	int64_t sample, row, rows, column, columns;
-	int64_t place, count; /* the first of the sample's, and how many */
+	int64_t sample, samples, row, rows, column, columns;
+	int64_t place, places; /* the first of a sample's, and how many */
+	int64_t count;         /* of all samples */
 };
 
 static struct piece piece_at(const struct conv *c, int64_t index)
 {
 	const int64_t across = pieces_of(c->out_w, c->most_columns), down = pieces_of(c->out_h, c->most_rows);
-	struct piece p = {.sample = index / across / down,
+	struct piece p = {.sample = index / across / down * c->group,
 	                  .row = index / across % down * c->most_rows,
 	                  .column = index % across * c->most_columns};
+	p.samples = c->samples - p.sample < c->group ? c->samples - p.sample : c->group;
 	p.rows = c->out_h - p.row < c->most_rows ? c->out_h - p.row : c->most_rows;
 	p.columns = c->out_w - p.column < c->most_columns ? c->out_w - p.column : c->most_columns;
 	p.place = p.row * c->out_w + p.column;
-	p.count = p.rows * p.columns;
+	p.places = p.rows * p.columns;
+	p.count = p.samples * p.places;
 	return p;
 }
 
-/* One element of the kernel over a piece: which of the piece's columns it finds in the input, not in the padding. */
-struct element {
-	int64_t channel, i, j;
-	int64_t skip, inside; /* columns before the first, and how many */
-	int64_t from;         /* column of the input under the first */
+/* Of some places along an axis those that find an element of the kernel in the input, not in the padding. */
+struct stretch {
+	int64_t skip, inside; /* places before the first, and how many */
+	int64_t from;         /* index in the input under the first */
 };
 
-static struct element element_of_kernel(const struct conv *c, const struct piece *p, int64_t d)
+/* Of COUNT places from FIRST on, for the element at OFFSET of the kernel, in an input of EXTENT. */
+static struct stretch stretch_of(int64_t first, int64_t count, int64_t offset, int64_t stride, int64_t pad,
+                                 int64_t extent)
 {
-	struct element e = {
-		.channel = d / c->kernel_w / c->kernel_h, .i = d / c->kernel_w % c->kernel_h, .j = d % c->kernel_w};
-	/* columns x with 0 <= x * stride - pad + j < width */
-	const int64_t low = c->pad_w - e.j, high = c->width - 1 + low;
-	int64_t begin = low > 0 ? (low - 1) / c->stride_w + 1 : 0, end = high < 0 ? 0 : high / c->stride_w + 1;
-	begin = begin < p->column ? p->column : begin;
-	end = end > p->column + p->columns ? p->column + p->columns : end;
-	e.inside = end > begin ? end - begin : 0;
-	e.skip = e.inside ? begin - p->column : p->columns;
-	e.from = begin * c->stride_w - low;
+	/* places x with 0 <= x * stride - low < extent */
+	const int64_t low = pad - offset, high = extent - 1 + low;
+	int64_t begin = low > 0 ? (low - 1) / stride + 1 : 0, end = high < 0 ? 0 : high / stride + 1;
+	begin = begin < first ? first : begin;
+	end = end > first + count ? first + count : end;
+	if (end <= begin)
+		return (struct stretch){.skip = count};
+	return (struct stretch){.skip = begin - first, .inside = end - begin, .from = begin * stride - low};
+}
+
+/*
+ * One element of the kernel over a piece, which is a row of its columns for each channel: what of that is in the
+ * input is RUNS runs of LENGTH, from FROM on in the channel; one run where the rows lie there as they do in the
+ * columns, ends included.
+ */
+struct element {
+	struct stretch down, across;
+	int64_t runs, length, from;
+};
+
+static struct element element_of_kernel(const struct conv *c, const struct piece *p, int64_t under)
+{
+	const int64_t i = under / c->kernel_w, j = under % c->kernel_w;
+	struct element e = {.down = stretch_of(p->row, p->rows, i, c->stride_h, c->pad_h, c->height),
+	                    .across = stretch_of(p->column, p->columns, j, c->stride_w, c->pad_w, c->width)};
+	if (e.down.inside == 0 || e.across.inside == 0)
+		return e;
+	const bool alike = c->stride_h == 1 && c->stride_w == 1 && p->columns == c->width;
+	e.runs = alike ? 1 : e.down.inside;
+	e.length = (alike ? e.down.inside - 1 : 0) * p->columns + e.across.inside;
+	e.from = e.down.from * c->width + e.across.from;
 	return e;
 }
 
-/* Where in the sample the first column inside is for ROW of the result; -1: all of the row is padding. */
-static int64_t place_in_input(const struct conv *c, const struct element *e, int64_t row)
+/* Zeros in a row of columns where its places find padding, in those rows of places that find something. */
+static void clear_ends(const struct conv *c, char *row, const struct piece *p, const struct element *e)
 {
-	const int64_t y = row * c->stride_h - c->pad_h + e->i;
-	return y < 0 || y >= c->height || !e->inside ? -1 : (e->channel * c->height + y) * c->width + e->from;
-}
-
-/* The elements of V under the kernel at the places of a piece, as columns. */
-static void make_columns(const struct conv *c, char *columns, const void *v, const struct piece *p)
-{
-	const char *sample = element_at(v, c->size, p->sample * c->channels * c->height * c->width);
-	const size_t row_bytes = (size_t)p->columns * c->size;
-	for (int64_t d = 0; d < c->depth; d++) {
-		const struct element e = element_of_kernel(c, p, d);
-		const size_t skip = (size_t)e.skip * c->size, end = skip + (size_t)e.inside * c->size;
-		for (int64_t r = 0; r < p->rows; r++, columns += row_bytes) {
-			const int64_t from = place_in_input(c, &e, p->row + r);
-			if (from < 0) {
-				memset(columns, 0, row_bytes);
-				continue;
-			}
-			memset(columns, 0, skip);
-			c->loops->take_every(columns + skip, element_at(sample, c->size, from), c->stride_w, (size_t)e.inside);
-			memset(columns + end, 0, row_bytes - end);
-		}
+	const int64_t end = e->across.skip + e->across.inside;
+	for (int64_t r = 0; r < e->down.inside; r++) {
+		char *const places = element_of(row, c->size, (e->down.skip + r) * p->columns);
+		if (e->across.skip > 0)
+			memset(places, 0, (size_t)e->across.skip * c->size);
+		if (end < p->columns)
+			memset(element_of(places, c->size, end), 0, (size_t)(p->columns - end) * c->size);
 	}
 }
 
-/* Adds columns back to the elements of DV that they came from. */
-static void add_columns(const struct conv *c, void *dv, const char *columns, const struct piece *p)
+/* The first place of a row of columns that finds something, in its run R; and what it finds in CHANNEL of a sample. */
+static void *run_in_columns(const struct conv *c, void *row, const struct piece *p, const struct element *e, int64_t r)
 {
-	char *sample = element_of(dv, c->size, p->sample * c->channels * c->height * c->width);
-	for (int64_t d = 0; d < c->depth; d++) {
-		const struct element e = element_of_kernel(c, p, d);
-		for (int64_t r = 0; r < p->rows; r++, columns += (size_t)p->columns * c->size) {
-			const int64_t to = place_in_input(c, &e, p->row + r);
-			if (to >= 0)
-				c->loops->add_every(element_of(sample, c->size, to), c->stride_w, columns + (size_t)e.skip * c->size,
-				                    (size_t)e.inside);
-		}
+	return element_of(row, c->size, (e->down.skip + r) * p->columns + e->across.skip);
+}
+static int64_t run_in_sample(const struct conv *c, const struct element *e, int64_t channel, int64_t r)
+{
+	return channel * c->height * c->width + e->from + r * c->stride_h * c->width;
+}
+
+static void make_row(const struct conv *c, char *row, const char *sample, const struct piece *p,
+                     const struct element *e, int64_t channel)
+{
+	const int64_t above = e->runs ? e->down.skip * p->columns : p->places;
+	const int64_t below = e->runs ? (e->down.skip + e->down.inside) * p->columns : p->places;
+	memset(row, 0, (size_t)above * c->size);
+	for (int64_t r = 0; r < e->runs; r++)
+		c->loops->take_every(run_in_columns(c, row, p, e, r),
+		                     element_at(sample, c->size, run_in_sample(c, e, channel, r)), c->stride_w,
+		                     (size_t)e->length);
+	if (e->runs)
+		clear_ends(c, row, p, e);
+	memset(element_of(row, c->size, below), 0, (size_t)(p->places - below) * c->size);
+}
+
+/* What found padding is lost. */
+static void add_row(const struct conv *c, char *sample, char *row, const struct piece *p, const struct element *e,
+                    int64_t channel)
+{
+	if (e->runs == 1)
+		clear_ends(c, row, p, e);
+	for (int64_t r = 0; r < e->runs; r++)
+		c->loops->add_every(element_of(sample, c->size, run_in_sample(c, e, channel, r)), c->stride_w,
+		                    run_in_columns(c, row, p, e, r), (size_t)e->length);
+}
+
+/* Of elements FIRST, ... of all those under the kernel the first that is UNDER in its channel. */
+static int64_t first_in_chunk(const struct conv *c, int64_t first, int64_t under)
+{
+	const int64_t plane = c->kernel_h * c->kernel_w;
+	return first + (under - first % plane + plane) % plane;
+}
+
+/* Elements FIRST .. FIRST + COUNT - 1 of those of V under the kernel at the places of a piece, as columns. */
+static void make_columns(const struct conv *c, void *columns, const void *v, const struct piece *p, int64_t first,
+                         int64_t count)
+{
+	const int64_t plane = c->kernel_h * c->kernel_w, elements = c->channels * c->height * c->width;
+	for (int64_t under = 0; under < plane; under++) {
+		const struct element e = element_of_kernel(c, p, under);
+		for (int64_t d = first_in_chunk(c, first, under); d < first + count; d += plane)
+			for (int64_t s = 0; s < p->samples; s++)
+				make_row(c, element_of(columns, c->size, (d - first) * p->count + s * p->places),
+				         element_at(v, c->size, (p->sample + s) * elements), p, &e, d / plane);
 	}
 }
 
-/* Where a piece's first place is in an array of the result's shape. */
-static int64_t place_in_result(const struct conv *c, const struct piece *p)
+/* Adds such columns back to the elements of DV that they came from. */
+static void add_columns(const struct conv *c, void *dv, void *columns, const struct piece *p, int64_t first,
+                        int64_t count)
 {
-	return p->sample * c->outs * c->places + p->place;
+	const int64_t plane = c->kernel_h * c->kernel_w, elements = c->channels * c->height * c->width;
+	for (int64_t under = 0; under < plane; under++) {
+		const struct element e = element_of_kernel(c, p, under);
+		for (int64_t d = first_in_chunk(c, first, under); d < first + count; d += plane)
+			for (int64_t s = 0; s < p->samples; s++)
+				add_row(c, element_of(dv, c->size, (p->sample + s) * elements),
+				        element_of(columns, c->size, (d - first) * p->count + s * p->places), p, &e, d / plane);
+	}
+}
+
+/* A matrix whose rows lie LD elements apart. */
+struct matrix {
+	void *at;
+	int64_t ld;
+};
+
+/* A chunk of the elements of V under the kernel at the places of a piece: [count, p->count]. */
+static struct matrix columns_of(const struct op_call *call, const struct conv *c, const void *v, const struct piece *p,
+                                int64_t first, int64_t count)
+{
+	if (c->pointwise)
+		return (struct matrix){(void *)(uintptr_t)element_at(v, c->size, p->sample * c->depth * c->places), c->places};
+	make_columns(c, call->scratch, v, p, first, count);
+	return (struct matrix){call->scratch, p->count};
+}
+
+/* A piece of Y, an array of the result's shape, as a matrix [outs, p->count]: where it lies, or for a group in scratch. */
+static struct matrix result_of(const struct op_call *call, const struct conv *c, const void *y, const struct piece *p)
+{
+	if (c->grouped)
+		return (struct matrix){element_of(call->scratch, c->size, columns_count(c)), p->count};
+	return (struct matrix){(void *)(uintptr_t)element_at(y, c->size, p->sample * c->outs * c->places + p->place),
+	                       c->places};
+}
+
+/* The rows of a group's result, from where they lie in G; and to where they belong in Y. */
+static void gather_result(const struct conv *c, const struct matrix *result, const void *g, const struct piece *p)
+{
+	for (int64_t i = 0; c->grouped && i < p->samples * c->outs; i++)
+		memcpy(element_of(result->at, c->size, i % c->outs * result->ld + i / c->outs * c->places),
+		       element_at(g, c->size, (p->sample * c->outs + i) * c->places), (size_t)c->places * c->size);
+}
+static void scatter_result(const struct conv *c, const struct matrix *result, void *y, const struct piece *p)
+{
+	for (int64_t i = 0; c->grouped && i < p->samples * c->outs; i++)
+		memcpy(element_of(y, c->size, (p->sample * c->outs + i) * c->places),
+		       element_at(result->at, c->size, i % c->outs * result->ld + i / c->outs * c->places),
+		       (size_t)c->places * c->size);
+}
+
+/* C[m,n] = A B (+ C). A group's by our own kernel, whose bits do not depend on how many samples there are. */
+static void product(const struct conv *c, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                    struct matrix a, struct matrix b, bool accumulate, struct matrix to)
+{
+	if (c->grouped && m > 0 && n > 0 && k > 0)
+		c->loops->gemm(transpose_a, transpose_b, m, n, k, a.at, a.ld, b.at, b.ld, accumulate, to.at, to.ld);
+	else
+		gemm(c->dtype, transpose_a, transpose_b, m, n, k, a.at, a.ld, b.at, b.ld, accumulate, to.at, to.ld);
+}
+
+/* The kernel's columns from FIRST on, as a matrix. */
+static struct matrix kernel_from(const struct conv *c, const void *a, int64_t first)
+{
+	return (struct matrix){(void *)(uintptr_t)element_at(a, c->size, first), c->depth};
+}
+
+/* How many elements a chunk from FIRST on has. */
+static int64_t chunk_at(const struct conv *c, int64_t first)
+{
+	return c->depth - first < c->chunk ? c->depth - first : c->chunk;
 }
 
 static void convolve(const struct op_call *call, void *y, const void *v, const void *a)
@@ -165,9 +329,15 @@ static void convolve(const struct op_call *call, void *y, const void *v, const v
 	const struct conv c = conv_of(call);
 	for (int64_t i = 0; i < c.pieces; i++) {
 		const struct piece p = piece_at(&c, i);
-		make_columns(&c, call->scratch, v, &p);
-		gemm(c.dtype, false, false, c.outs, p.count, c.depth, a, c.depth, call->scratch, p.count, false,
-		     element_of(y, c.size, place_in_result(&c, &p)), c.places);
+		const struct matrix to = result_of(call, &c, y, &p);
+		int64_t d = 0;
+		do { /* once where there is nothing under the kernel: the result is zero */
+			const int64_t count = chunk_at(&c, d);
+			product(&c, false, false, c.outs, p.count, count, kernel_from(&c, a, d),
+			        columns_of(call, &c, v, &p, d, count), d > 0, to);
+			d += c.chunk;
+		} while (d < c.depth);
+		scatter_result(&c, &to, y, &p);
 	}
 }
 
@@ -176,9 +346,13 @@ static void kernel_gradient(const struct op_call *call, const struct conv *c, vo
 	memset(da, 0, (size_t)(c->outs * c->depth) * c->size);
 	for (int64_t i = 0; i < c->pieces; i++) {
 		const struct piece p = piece_at(c, i);
-		make_columns(c, call->scratch, v, &p);
-		gemm(c->dtype, false, true, c->outs, c->depth, p.count, element_at(g, c->size, place_in_result(c, &p)),
-		     c->places, call->scratch, p.count, true, da, c->depth);
+		const struct matrix from = result_of(call, c, g, &p);
+		gather_result(c, &from, g, &p);
+		for (int64_t d = 0; d < c->depth; d += c->chunk) {
+			const int64_t count = chunk_at(c, d);
+			product(c, false, true, c->outs, count, p.count, from, columns_of(call, c, v, &p, d, count), true,
+			        kernel_from(c, da, d));
+		}
 	}
 }
 
@@ -187,9 +361,19 @@ static void input_gradient(const struct op_call *call, const struct conv *c, voi
 	memset(dv, 0, (size_t)(c->samples * c->channels * c->height * c->width) * c->size);
 	for (int64_t i = 0; i < c->pieces; i++) {
 		const struct piece p = piece_at(c, i);
-		gemm(c->dtype, true, false, c->depth, p.count, c->outs, a, c->depth,
-		     element_at(g, c->size, place_in_result(c, &p)), c->places, false, call->scratch, p.count);
-		add_columns(c, dv, call->scratch, &p);
+		const struct matrix from = result_of(call, c, g, &p);
+		gather_result(c, &from, g, &p);
+		for (int64_t d = 0; d < c->depth; d += c->chunk) {
+			const int64_t count = chunk_at(c, d);
+			if (c->pointwise) {
+				product(c, true, false, count, p.count, c->outs, kernel_from(c, a, d), from, true,
+				        columns_of(call, c, dv, &p, d, count));
+				continue;
+			}
+			const struct matrix columns = {call->scratch, p.count};
+			product(c, true, false, count, p.count, c->outs, kernel_from(c, a, d), from, false, columns);
+			add_columns(c, dv, columns.at, &p, d, count);
+		}
 	}
 }
 

@@ -95,31 +95,31 @@ static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int6
 }
 
 /*
- * C[rows,columns] of one tile from a stripe of A, whose element (i, p) is at i * row + p * column, and one of B,
- * of whose two vectors only VECTORS are there.
+ * C[rows,columns] of one tile from a stripe of A, whose element (i, p) is at i * row + p * column, and one of B;
+ * of the tile's rows and the two vectors of B only HEIGHT and VECTORS are computed.
  */
 static inline __attribute__((always_inline)) void N(tile_of)(REAL *c, int64_t ldc, const REAL *a, const int64_t row,
                                                              const int64_t column, const REAL *b, int64_t k, int rows,
-                                                             int columns, bool add, const int vectors)
+                                                             int columns, bool add, const int height, const int vectors)
 {
 	N(vector) sum[N(TILE_M)][2];
 #pragma GCC unroll 16
-	for (int i = 0; i < N(TILE_M); i++)
+	for (int i = 0; i < height; i++)
 		sum[i][0] = sum[i][1] = (N(vector)){0};
 	for (int64_t p = 0; p < k; p++) {
 		const N(vector) b0 = *(const N(loose) *)(b + p * N(TILE_N));
 		const N(vector) b1 = *(const N(loose) *)(b + p * N(TILE_N) + N(LANES));
 #pragma GCC unroll 16
-		for (int i = 0; i < N(TILE_M); i++) {
+		for (int i = 0; i < height; i++) {
 			const N(vector) x = a[i * row + p * column] - (N(vector)){0};
 			sum[i][0] = GEMM_MULTIPLY_ADD(x, b0, sum[i][0]);
 			if (vectors > 1)
 				sum[i][1] = GEMM_MULTIPLY_ADD(x, b1, sum[i][1]);
 		}
 	}
-	if (rows == N(TILE_M) && columns == N(TILE_N)) {
+	if (rows == height && columns == N(TILE_N)) {
 #pragma GCC unroll 16
-		for (int i = 0; i < N(TILE_M); i++) {
+		for (int i = 0; i < height; i++) {
 			N(loose) *to = (N(loose) *)(c + i * ldc);
 			if (add) {
 				sum[i][0] += to[0];
@@ -132,7 +132,7 @@ static inline __attribute__((always_inline)) void N(tile_of)(REAL *c, int64_t ld
 	}
 	REAL whole[N(TILE_M)][N(TILE_N)];
 #pragma GCC unroll 16
-	for (int i = 0; i < N(TILE_M); i++) {
+	for (int i = 0; i < height; i++) {
 		*(N(loose) *)&whole[i][0] = sum[i][0];
 		*(N(loose) *)&whole[i][N(LANES)] = sum[i][1];
 	}
@@ -141,23 +141,28 @@ static inline __attribute__((always_inline)) void N(tile_of)(REAL *c, int64_t ld
 			c[i * ldc + j] = add ? c[i * ldc + j] + whole[i][j] : whole[i][j];
 }
 
-/* The tile of a packed stripe, and of one whose rows lie as they are. */
+/* The tile of a packed stripe, computed to the third that its rows end in; and of one whose rows lie as they are. */
 static __attribute__((noinline)) void N(tile_packed)(REAL *c, int64_t ldc, const REAL *a, const REAL *b, int64_t k,
                                                      int rows, int columns, bool add)
 {
-	if (columns > (int)N(LANES))
-		N(tile_of)(c, ldc, a, 1, N(TILE_M), b, k, rows, columns, add, 2);
+	enum { THIRD = N(TILE_M) / 3 };
+	if (columns <= (int)N(LANES))
+		N(tile_of)(c, ldc, a, 1, N(TILE_M), b, k, rows, columns, add, N(TILE_M), 1);
+	else if (rows <= THIRD)
+		N(tile_of)(c, ldc, a, 1, N(TILE_M), b, k, rows, columns, add, THIRD, 2);
+	else if (rows <= 2 * THIRD)
+		N(tile_of)(c, ldc, a, 1, N(TILE_M), b, k, rows, columns, add, 2 * THIRD, 2);
 	else
-		N(tile_of)(c, ldc, a, 1, N(TILE_M), b, k, rows, columns, add, 1);
+		N(tile_of)(c, ldc, a, 1, N(TILE_M), b, k, rows, columns, add, N(TILE_M), 2);
 }
 
 static __attribute__((noinline)) void N(tile_in_place)(REAL *c, int64_t ldc, const REAL *a, int64_t row, const REAL *b,
                                                        int64_t k, int columns, bool add)
 {
 	if (columns > (int)N(LANES))
-		N(tile_of)(c, ldc, a, row, 1, b, k, N(TILE_M), columns, add, 2);
+		N(tile_of)(c, ldc, a, row, 1, b, k, N(TILE_M), columns, add, N(TILE_M), 2);
 	else
-		N(tile_of)(c, ldc, a, row, 1, b, k, N(TILE_M), columns, add, 1);
+		N(tile_of)(c, ldc, a, row, 1, b, k, N(TILE_M), columns, add, N(TILE_M), 1);
 }
 
 /*
@@ -172,11 +177,10 @@ static int64_t N(rows_in_place)(int64_t row, int64_t column, int64_t height, int
 	return height / N(TILE_M) * N(TILE_M);
 }
 
-/* C[height,width] from a block of A and a packed panel of B, both DEPTH deep. */
-static void N(multiply_block)(REAL *c, int64_t ldc, const REAL *a, int64_t row, int64_t column, const REAL *panel,
-                              int64_t height, int64_t width, int64_t depth, bool add)
+/* C[height,width] from a block of A, which is packed in PACKED, and a packed panel of B, both DEPTH deep. */
+static void N(multiply_block)(REAL *c, int64_t ldc, const REAL *a, int64_t row, int64_t column, REAL *packed,
+                              const REAL *panel, int64_t height, int64_t width, int64_t depth, bool add)
 {
-	_Alignas(64) REAL packed[N(PACK_M) * PACK_K];
 	const int64_t in_place = N(rows_in_place)(row, column, height, width);
 	N(pack_a)(packed, a + in_place * row, row, column, height - in_place, depth);
 	for (int64_t j = 0; j < width; j += N(TILE_N)) {
@@ -191,21 +195,59 @@ static void N(multiply_block)(REAL *c, int64_t ldc, const REAL *a, int64_t row, 
 	}
 }
 
-static __attribute__((noinline)) void N(gemm_packed)(int64_t m, int64_t n, int64_t k, const REAL *a, int64_t a_row,
-                                                     int64_t a_column, const REAL *b, int64_t b_row, int64_t b_column,
-                                                     bool accumulate, REAL *c, int64_t ldc)
+/* What a product is asked for: element (i, p) of A lies at i * a_row + p * a_column, and B's likewise. */
+struct N(product) {
+	int64_t m, n, k;
+	const REAL *a;
+	int64_t a_row, a_column;
+	const REAL *b;
+	int64_t b_row, b_column;
+	bool accumulate;
+	REAL *c;
+	int64_t ldc;
+};
+
+static void N(multiply_panels)(const struct N(product) *x, REAL *packed, REAL *panel)
 {
-	_Alignas(64) REAL panel[N(PACK_N) * PACK_K];
-	for (int64_t j = 0; j < n; j += N(PACK_N)) {
-		const int64_t width = n - j < N(PACK_N) ? n - j : N(PACK_N);
-		for (int64_t p = 0; p < k; p += PACK_K) {
-			const int64_t depth = k - p < PACK_K ? k - p : PACK_K;
-			N(pack_b)(panel, b + p * b_row + j * b_column, b_row, b_column, width, depth);
-			for (int64_t i = 0; i < m; i += N(PACK_M))
-				N(multiply_block)(c + i * ldc + j, ldc, a + i * a_row + p * a_column, a_row, a_column, panel,
-				                  m - i < N(PACK_M) ? m - i : N(PACK_M), width, depth, accumulate || p > 0);
+	for (int64_t j = 0; j < x->n; j += N(PACK_N)) {
+		const int64_t width = x->n - j < N(PACK_N) ? x->n - j : N(PACK_N);
+		for (int64_t p = 0; p < x->k; p += PACK_K) {
+			const int64_t depth = x->k - p < PACK_K ? x->k - p : PACK_K;
+			N(pack_b)(panel, x->b + p * x->b_row + j * x->b_column, x->b_row, x->b_column, width, depth);
+			for (int64_t i = 0; i < x->m; i += N(PACK_M))
+				N(multiply_block)(x->c + i * x->ldc + j, x->ldc, x->a + i * x->a_row + p * x->a_column, x->a_row,
+				                  x->a_column, packed, panel, x->m - i < N(PACK_M) ? x->m - i : N(PACK_M), width, depth,
+				                  x->accumulate || p > 0);
 		}
 	}
+}
+
+/* In functions of their own, since each page of a frame is touched on entry (-fstack-clash-protection). */
+static __attribute__((noinline)) void N(multiply_large)(const struct N(product) *x)
+{
+	_Alignas(64) REAL packed[N(PACK_M) * PACK_K], panel[N(PACK_N) * PACK_K];
+	N(multiply_panels)(x, packed, panel);
+}
+
+enum { N(LITTLE) = 8192 / (int)sizeof(REAL) };
+static __attribute__((noinline)) void N(multiply_little)(const struct N(product) *x)
+{
+	_Alignas(64) REAL packed[N(LITTLE)], panel[N(LITTLE)];
+	N(multiply_panels)(x, packed, panel);
+}
+
+/* Whether EXTENT in stripes of STRIPE, packed DEPTH deep, is little. */
+static bool N(fits)(int64_t extent, int64_t stripe, int64_t depth)
+{
+	return extent <= N(LITTLE) && (extent + stripe - 1) / stripe * stripe * depth <= N(LITTLE);
+}
+
+static void N(gemm_packed)(const struct N(product) *x)
+{
+	if (x->k <= PACK_K && N(fits)(x->m, N(TILE_M), x->k) && N(fits)(x->n, N(TILE_N), x->k))
+		N(multiply_little)(x);
+	else
+		N(multiply_large)(x);
 }
 
 /* y[i * step] = M[i,:] . x (+ y), the rows of M being k long: four vectors of partial sums. */
@@ -290,5 +332,5 @@ static void N(gemm_own)(bool transpose_a, bool transpose_b, int64_t m, int64_t n
 	else if (m == 1 && b_column == 1)
 		N(add_rows)(c, b, b_row, a, a_column, n, k, accumulate);
 	else
-		N(gemm_packed)(m, n, k, a, a_row, a_column, b, b_row, b_column, accumulate, c, ldc);
+		N(gemm_packed)(&(struct N(product)){m, n, k, a, a_row, a_column, b, b_row, b_column, accumulate, c, ldc});
 }

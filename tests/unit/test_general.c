@@ -722,18 +722,24 @@ static void set_whole_numbers(const struct type *type, void *array, uint64_t see
 }
 
 /*
- * The definition, place by place, of a two-dimensional convolution: adds to y[n,o,y,x], dv and da what
+ * The definition, place by place, of a convolution: adds to y[n,o,y,x], dv and da what
  * each pair of an element of V and one of the kernel gives. All three are of numbers whole and small.
  */
 static void convolve_plainly(const struct setup *s, const struct arrays *x, double *y, double *dv, double *da)
 {
-	const int64_t *v = s->v.shape.dim, *a = s->a.shape.dim, *out = s->y.shape.dim;
+	const bool flat = s->v.shape.ndim == 3; /* of one row, then */
+	const int64_t *d = s->v.shape.dim, *k_dim = s->a.shape.dim, *result = s->y.shape.dim;
+	const int64_t v[4] = {d[0], d[1], flat ? 1 : d[2], d[flat ? 2 : 3]};
+	const int64_t a[4] = {k_dim[0], k_dim[1], flat ? 1 : k_dim[2], k_dim[flat ? 2 : 3]};
+	const int64_t out[4] = {result[0], result[1], flat ? 1 : result[2], result[flat ? 2 : 3]};
+	const int64_t stride[2] = {flat ? 1 : s->attrs.stride[0], s->attrs.stride[flat ? 0 : 1]};
+	const int64_t padding[2] = {flat ? 0 : s->attrs.padding[0], s->attrs.padding[flat ? 0 : 1]};
 	const int64_t places = out[2] * out[3], under = a[2] * a[3];
 	for (int64_t at = 0; at < out[0] * out[1] * places; at++)
 		for (int64_t k = 0; k < a[1] * under; k++) {
 			const int64_t n = at / places / out[1], o = at / places % out[1], channel = k / under;
-			const int64_t row = at % places / out[3] * s->attrs.stride[0] - s->attrs.padding[0] + k % under / a[3];
-			const int64_t column = at % out[3] * s->attrs.stride[1] - s->attrs.padding[1] + k % a[3];
+			const int64_t row = at % places / out[3] * stride[0] - padding[0] + k % under / a[3];
+			const int64_t column = at % out[3] * stride[1] - padding[1] + k % a[3];
 			if (row < 0 || row >= v[2] || column < 0 || column >= v[3])
 				continue;
 			const size_t from = (size_t)(((n * v[1] + channel) * v[2] + row) * v[3] + column);
@@ -757,6 +763,11 @@ START_TEST(test_convolutions_in_pieces)
 		{"conv2d padding=1", SHAPE(4, 2, 40, 13, 30), SHAPE(4, 2, 40, 3, 3)},               /* rows, not all as many */
 		{"conv2d stride=1,2 padding=0,3", SHAPE(4, 1, 60, 4, 500), SHAPE(4, 2, 60, 2, 3)},  /* parts of a row */
 		{"conv2d stride=2,3 padding=4,200", SHAPE(4, 1, 60, 5, 40), SHAPE(4, 1, 60, 3, 2)}, /* some all padding */
+		{"conv2d padding=1", SHAPE(4, 40, 30, 7, 7), SHAPE(4, 3, 30, 3, 3)},                /* several samples */
+		{"conv2d stride=2 padding=2", SHAPE(4, 25, 40, 6, 9), SHAPE(4, 2, 40, 3, 3)},
+		{"conv1d padding=2", SHAPE(3, 2000, 3, 8), SHAPE(3, 5, 3, 4)},
+		{"conv2d", SHAPE(4, 2, 300, 25, 20), SHAPE(4, 3, 300, 1, 1)}, /* no columns */
+		{"conv2d", SHAPE(4, 70, 300, 2, 3), SHAPE(4, 3, 300, 1, 1)},
 	};
 	const struct sample *sample = &several[_i];
 	for (int type = 0; type < 2; type++) {
@@ -778,7 +789,8 @@ START_TEST(test_convolutions_in_pieces)
 			check_equal(&s.v, x.dv, dv, "input's gradient");
 			check_equal(&s.a, x.da, da, "kernel's gradient");
 			/* scratch bounds a piece: there is more than one */
-			const int64_t columns = shape_count(&s.a.shape) / s.a.shape.dim[0] * s.y.shape.dim[2] * s.y.shape.dim[3];
+			const int64_t columns =
+				shape_count(&s.a.shape) / s.a.shape.dim[0] * (shape_count(&s.y.shape) / s.y.shape.dim[1]);
 			ck_assert_int_lt(op_scratch(s.op, &s.attrs, &s.v, &s.a, &s.y, false),
 			                 columns * (int64_t)element_size(tables[k]->dtype));
 			free(y);
@@ -1094,7 +1106,7 @@ int main(void)
 	tcase_add_test(tests, test_all_folds_have_samples);
 	tcase_add_loop_test(tests, test_folds_by_tiles, 0, FOLDS);
 	tcase_add_test(tests, test_transposed_matrices);
-	tcase_add_loop_test(tests, test_convolutions_in_pieces, 0, 3);
+	tcase_add_loop_test(tests, test_convolutions_in_pieces, 0, 8);
 	tcase_add_test(tests, test_extremes);
 	tcase_add_test(tests, test_philox);
 	tcase_add_test(tests, test_dropout_by_tiles);
