@@ -25,6 +25,8 @@ struct loops {
 	/* The largest and smallest of a line, N > 0; NaN where there is one. */
 	double (*largest)(const void *v, size_t n);
 	double (*smallest)(const void *v, size_t n);
+	/* out[i] = the product of line I of COUNT, one element after another; of none: 1 */
+	void (*products)(double *out, const void *v, size_t n, size_t count);
 	/* out = v - p; out = v / p; out = v * p; P is rounded to the type first */
 	void (*subtract)(void *out, const void *v, double p, size_t n);
 	void (*divide)(void *out, const void *v, double p, size_t n);
@@ -46,8 +48,9 @@ struct loops {
 	void (*dropout)(void *out, const void *v, int64_t first, uint64_t seed, uint64_t threshold, double scale, size_t n);
 	/* TO[c, r] = FROM[r, c] of [ROWS, COLUMNS]; TO_ROW and FROM_ROW elements from a row to the next */
 	void (*transpose)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows, int64_t columns);
-	/* out[i] = v[i * STEP], and out[i * STEP] += v[i]; STEP >= 1 */
+	/* out[i] = v[i * STEP]; out[i * STEP] = v[i]; and that added; STEP may be negative, not 0 */
 	void (*take_every)(void *out, const void *v, int64_t step, size_t n);
+	void (*put_every)(void *out, int64_t step, const void *v, size_t n);
 	void (*add_every)(void *out, int64_t step, const void *v, size_t n);
 	/* C[m,n] = A B (+ C): gemm()'s own kernel */
 	void (*gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,

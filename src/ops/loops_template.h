@@ -113,12 +113,36 @@ static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_
 
 #include "ops/lanes_template.h"
 
-/* A sum over a line of TERM, an expression in x (and a's element w, and p). */
+/*
+ * A sum over a line of TERM, an expression in x (and a's element w, and p). A block's lanes that no element falls to
+ * hold -0, which adds nothing.
+ */
 #define SUM_OF(NAME, TERM)                                                                                             \
+	static inline __attribute__((always_inline)) double N(NAME##_block)(const REAL *v, const REAL *a, double p,        \
+	                                                                    size_t n)                                      \
+	{                                                                                                                  \
+		double lane[SUM_LANES];                                                                                        \
+		size_t k = 0;                                                                                                  \
+		(void)p;                                                                                                       \
+		for (int j = 0; j < SUM_LANES; j++)                                                                            \
+			lane[j] = -0.0;                                                                                            \
+		for (; k + SUM_LANES <= n; k += SUM_LANES)                                                                     \
+			for (size_t j = 0; j < SUM_LANES; j++) {                                                                   \
+				const double x = (double)v[k + j], w = (double)a[k + j];                                               \
+				(void)w;                                                                                               \
+				lane[j] += TERM;                                                                                       \
+			}                                                                                                          \
+		for (size_t j = 0; j < SUM_LANES; j++)                                                                         \
+			if (k + j < n) {                                                                                           \
+				const double x = (double)v[k + j], w = (double)a[k + j];                                               \
+				(void)w;                                                                                               \
+				lane[j] += TERM;                                                                                       \
+			}                                                                                                          \
+		return fold_lanes(lane);                                                                                       \
+	}                                                                                                                  \
 	static double N(NAME##_any)(const REAL *v, const REAL *a, double p, size_t n)                                      \
 	{                                                                                                                  \
 		struct levels levels;                                                                                          \
-		double lane[SUM_LANES];                                                                                        \
 		size_t i = 0;                                                                                                  \
 		(void)p;                                                                                                       \
 		if (n < 8) { /* one after another, as NumPy does */                                                            \
@@ -130,28 +154,13 @@ static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_
 			}                                                                                                          \
 			return total;                                                                                              \
 		}                                                                                                              \
+		if (n <= SUM_BLOCK)                                                                                            \
+			return N(NAME##_block)(v, a, p, n);                                                                        \
 		levels.blocks = 0;                                                                                             \
-		for (; i + SUM_BLOCK <= n; i += SUM_BLOCK) {                                                                   \
-			for (int j = 0; j < SUM_LANES; j++)                                                                        \
-				lane[j] = -0.0;                                                                                        \
-			for (size_t k = i; k < i + SUM_BLOCK; k += SUM_LANES)                                                      \
-				for (size_t j = 0; j < SUM_LANES; j++) {                                                               \
-					const double x = (double)v[k + j], w = (double)a[k + j];                                           \
-					(void)w;                                                                                           \
-					lane[j] += TERM;                                                                                   \
-				}                                                                                                      \
-			levels_add(&levels, fold_lanes(lane));                                                                     \
-		}                                                                                                              \
-		if (i < n) {                                                                                                   \
-			for (int j = 0; j < SUM_LANES; j++)                                                                        \
-				lane[j] = -0.0;                                                                                        \
-			for (size_t j = 0; i < n; i++, j = (j + 1) % SUM_LANES) {                                                  \
-				const double x = (double)v[i], w = (double)a[i];                                                       \
-				(void)w;                                                                                               \
-				lane[j] += TERM;                                                                                       \
-			}                                                                                                          \
-			levels_add(&levels, fold_lanes(lane));                                                                     \
-		}                                                                                                              \
+		for (; i + SUM_BLOCK <= n; i += SUM_BLOCK)                                                                     \
+			levels_add(&levels, N(NAME##_block)(v + i, a + i, p, SUM_BLOCK));                                          \
+		if (i < n)                                                                                                     \
+			levels_add(&levels, N(NAME##_block)(v + i, a + i, p, n - i));                                              \
 		return levels_total(&levels);                                                                                  \
 	}
 
@@ -168,35 +177,49 @@ static double N(sum_magnitudes)(const void *v, size_t n) { return N(sum_magnitud
 static double N(sum_deviations)(const void *v, double p, size_t n) { return N(sum_deviations_any)(v, v, p, n); }
 static double N(sum_huber)(const void *v, double p, size_t n) { return N(sum_huber_any)(v, v, p, n); }
 
+/* The lanes of X, those from BY on first. */
+static inline N(vector) N(turned)(N(vector) x, int by)
+{
+	N(lanes) order;
+	for (int i = 0; i < N(LANES); i++)
+		order[i] = (i + by) % N(LANES);
+	return N(interleave)(x, x, order);
+}
+
 /*
  * A NaN that has come in stays: nothing is greater than it, and only a NaN replaces it.
  * The lanes are vectors by name: of an array of lanes the compiler makes a branch for each.
+ * What is left of a line in the end is read together with some that was read before.
  */
 enum { N(SUM_VECTORS) = SUM_LANES / N(LANES) };
 #define EXTREME_OF(NAME, BEATS)                                                                                        \
+	static inline N(vector) N(NAME##_either)(N(vector) best, N(vector) x)                                              \
+	{                                                                                                                  \
+		const N(lanes) beats = (x BEATS best) | (x != x);                                                              \
+		return (N(vector))(((N(lanes))x & beats) | ((N(lanes))best & ~beats));                                         \
+	}                                                                                                                  \
 	static double N(NAME)(const void *from, size_t n)                                                                  \
 	{                                                                                                                  \
 		const REAL *v = from;                                                                                          \
-		REAL best = v[0];                                                                                              \
-		size_t i = 0;                                                                                                  \
-		if (n >= 2 * SUM_LANES) {                                                                                      \
-			N(vector) lane[N(SUM_VECTORS)];                                                                            \
-			memcpy(lane, v, sizeof lane);                                                                              \
-			for (i = SUM_LANES; i + SUM_LANES <= n; i += SUM_LANES)                                                    \
-				_Pragma("GCC unroll 8") for (int j = 0; j < N(SUM_VECTORS); j++)                                       \
-				{                                                                                                      \
-					const N(vector) x = *(const N(loose) *)(v + i + j * N(LANES));                                     \
-					const N(lanes) beats = (x BEATS lane[j]) | (x != x);                                               \
-					lane[j] = (N(vector))(((N(lanes))x & beats) | ((N(lanes))lane[j] & ~beats));                       \
-				}                                                                                                      \
-			for (int j = 0; j < SUM_LANES; j++) {                                                                      \
-				const REAL x = lane[j / N(LANES)][j % N(LANES)];                                                       \
-				best = (x BEATS best) | (x != x) ? x : best;                                                           \
-			}                                                                                                          \
+		N(vector) lane[N(SUM_VECTORS)];                                                                                \
+		if (n < SUM_LANES) {                                                                                           \
+			REAL best = v[0];                                                                                          \
+			for (size_t i = 1; i < n; i++)                                                                             \
+				best = (v[i] BEATS best) | (v[i] != v[i]) ? v[i] : best;                                               \
+			return (double)best;                                                                                       \
 		}                                                                                                              \
-		for (; i < n; i++)                                                                                             \
-			best = (v[i] BEATS best) | (v[i] != v[i]) ? v[i] : best;                                                   \
-		return (double)best;                                                                                           \
+		memcpy(lane, v, sizeof lane);                                                                                  \
+		for (size_t i = SUM_LANES; i < n; i += SUM_LANES) {                                                            \
+			const REAL *const next = v + (i + SUM_LANES <= n ? i : n - SUM_LANES);                                     \
+			_Pragma("GCC unroll 8") for (int j = 0; j < N(SUM_VECTORS); j++)                                           \
+				lane[j] = N(NAME##_either)(lane[j], *(const N(loose) *)(next + j * N(LANES)));                         \
+		}                                                                                                              \
+		_Pragma("GCC unroll 4") for (int width = N(SUM_VECTORS) / 2; width > 0; width /= 2)                            \
+			_Pragma("GCC unroll 8") for (int j = 0; j < width; j++)                                                    \
+				lane[j] = N(NAME##_either)(lane[j], lane[j + width]);                                                  \
+		_Pragma("GCC unroll 4") for (int width = N(LANES) / 2; width > 0; width /= 2)                                  \
+			lane[0] = N(NAME##_either)(lane[0], N(turned)(lane[0], width));                                            \
+		return (double)lane[0][0];                                                                                     \
 	}
 EXTREME_OF(largest, >)
 EXTREME_OF(smallest, <)
@@ -305,7 +328,28 @@ static void N(dropout)(void *out, const void *v, int64_t first, uint64_t seed, u
 	}
 }
 
-/* Steps of one and two are loops of their own, which the compiler makes vectors of. */
+/* Several lines at once: a product waits for the one before it in its line. */
+static void N(products)(double *out, const void *v, size_t n, size_t count)
+{
+	enum { AT_ONCE = 8 };
+	const REAL *line = v;
+	size_t done = 0;
+	for (; done + AT_ONCE <= count; done += AT_ONCE, line += AT_ONCE * n) {
+		double product[AT_ONCE] = {1, 1, 1, 1, 1, 1, 1, 1};
+		for (size_t j = 0; j < n; j++)
+			for (size_t i = 0; i < AT_ONCE; i++)
+				product[i] *= (double)line[i * n + j];
+		memcpy(out + done, product, sizeof product);
+	}
+	for (; done < count; done++, line += n) {
+		double product = 1;
+		for (size_t j = 0; j < n; j++)
+			product *= (double)line[j];
+		out[done] = product;
+	}
+}
+
+/* Some steps are loops of their own, which the compiler makes vectors of. */
 static void N(take_every)(void *out, const void *v, int64_t step, size_t n)
 {
 	const REAL *const x = v;
@@ -314,8 +358,17 @@ static void N(take_every)(void *out, const void *v, int64_t step, size_t n)
 		EACH to[i] = x[i];
 	else if (step == 2)
 		EACH to[i] = x[2 * i];
+	else if (step == -1)
+		EACH to[i] = *(x - i);
 	else
 		EACH to[i] = x[(int64_t)i * step];
+}
+
+static void N(put_every)(void *out, int64_t step, const void *v, size_t n)
+{
+	const REAL *const x = v;
+	REAL *const to = out;
+	EACH to[(int64_t)i * step] = x[i];
 }
 
 static void N(add_every)(void *out, int64_t step, const void *v, size_t n)
@@ -347,6 +400,7 @@ static const struct loops N(loops) = {
 	.sum_huber = N(sum_huber),
 	.largest = N(largest),
 	.smallest = N(smallest),
+	.products = N(products),
 	.subtract = N(subtract),
 	.divide = N(divide),
 	.multiply = N(multiply),
@@ -359,6 +413,7 @@ static const struct loops N(loops) = {
 	.dropout = N(dropout),
 	.transpose = N(transpose),
 	.take_every = N(take_every),
+	.put_every = N(put_every),
 	.add_every = N(add_every),
 	.gemm = N(gemm_own),
 };

@@ -191,18 +191,14 @@ static void amax_slope_lines(const struct op_call *call, const struct loops *loo
 }
 #define amin_slope_lines amax_slope_lines
 
-/* Several lines at once: a product waits for the one before it in its line. */
 static void prod_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
                        size_t count)
 {
-	enum { AT_ONCE = 8 };
 	(void)call;
-	for (size_t first = 0; first < count; first += AT_ONCE) {
-		const size_t here = count - first < AT_ONCE ? count - first : AT_ONCE;
-		double product[AT_ONCE] = {1, 1, 1, 1, 1, 1, 1, 1};
-		for (size_t j = first * n; j < (first + 1) * n; j++)
-			for (size_t i = 0; i < here; i++)
-				product[i] *= element_get(loops->dtype, at->in[0], j + i * n);
+	for (size_t first = 0; first < count; first += LINES_SOME) {
+		double product[LINES_SOME];
+		const size_t here = count - first < LINES_SOME ? count - first : LINES_SOME;
+		loops->products(product, line_in(loops, at->in[0], n, first), n, here);
 		for (size_t i = 0; i < here; i++)
 			element_set(loops->dtype, at->short_out, first + i, product[i]);
 	}

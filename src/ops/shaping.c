@@ -120,15 +120,42 @@ VJP(transpose)
 
 enum slice_way { SLICE_TAKE, SLICE_PUT, SLICE_ADD }; /* into SLICED; into WHOLE; to it */
 
+/* Lines whose elements are STEP apart in WHOLE, from START on: one line, where it goes on from one to the next. */
+static void slice_lines(const struct op_call *call, void *sliced, void *whole, enum slice_way way, int64_t start,
+                        const struct axis_view *v, const struct axis_view *y)
+{
+	const struct loops *const loops = loops_get(call->kernels);
+	const size_t size = element_size(loops->dtype);
+	const int64_t step = call->attrs->step;
+	const bool together = v->n == y->n * step;
+	const int64_t lines = together ? 1 : y->outer, n = together ? y->outer * y->n : y->n;
+	for (int64_t i = 0; i < lines; i++) {
+		void *const a = element_of(sliced, size, i * n);
+		void *const b = element_of(whole, size, i * v->n + start);
+		if (way == SLICE_TAKE)
+			loops->take_every(a, b, step, (size_t)n);
+		else if (way == SLICE_PUT)
+			loops->put_every(b, step, a, (size_t)n);
+		else
+			loops->add_every(b, step, a, (size_t)n);
+	}
+}
+
 static void slice_elements(const struct op_call *call, void *sliced, void *whole, enum slice_way way)
 {
 	const size_t size = element_size(call->v->dtype);
 	const struct axis_view v = axis_view_named(call->attrs, &call->v->shape);
 	const struct axis_view y = axis_view_named(call->attrs, &call->y->shape);
 	const int64_t start = slice_of(call->attrs, v.n).start + call->turn, step = call->attrs->step;
+	if (y.n == 0)
+		return;
+	if (v.inner == 1 && step != 1) {
+		slice_lines(call, sliced, whole, way, start, &v, &y);
+		return;
+	}
 	for (int64_t o = 0; o < y.outer; o++) {
 		/* neighbours in one piece */
-		const int64_t pieces = step == 1 ? (y.n > 0) : y.n, length = step == 1 ? y.n * y.inner : y.inner;
+		const int64_t pieces = step == 1 ? 1 : y.n, length = step == 1 ? y.n * y.inner : y.inner;
 		for (int64_t i = 0; i < pieces; i++) {
 			void *a = element_of(sliced, size, (o * y.n + i) * y.inner);
 			void *b = element_of(whole, size, (o * v.n + start + i * step) * v.inner);

@@ -99,6 +99,8 @@ static const struct sample samples[] = {
 	{"slice axis=1 start=-1 step=-2", SHAPE(3, 2, 5, 2), SHAPE0},
 	{"slice step=-1", SHAPE(1, 5), SHAPE0},
 	{"slice axis=-1 start=1 step=2", SHAPE(2, 3, 6), SHAPE0},
+	{"slice axis=1 start=1 step=3", SHAPE(2, 4, 7), SHAPE0},
+	{"slice axis=1 step=-1", SHAPE(2, 3, 40), SHAPE0},
 	{"pad 1 2", SHAPE(2, 3, 2), SHAPE0},
 	{"pad 0 2 axis=-1 value=7", SHAPE(2, 3, 2), SHAPE0},
 	{"concat", SHAPE(2, 2, 3), SHAPE(2, 4, 3)},
