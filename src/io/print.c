@@ -3,7 +3,7 @@
  * digits after the point at most, lines of 75, three items at either edge of an
  * axis when there are more than 1000 elements, one width for all elements, and
  * scientific notation where the greatest magnitude reaches 1e8, the least lies
- * under 1e-4, or they are more than a factor of 1000 apart.
+ * under 1e-4, or they are more than a factor of 1000 apart in the array's type.
  *
  * First all elements that will be shown are measured, then they are printed.
  * An element shows its shortest form, which reads back the same, where that has no
@@ -82,6 +82,16 @@ static void each(struct printer *p, int axis, int64_t offset, void (*visit)(stru
 			i = s->dim[axis] - EDGE;
 		each(p, axis + 1, offset + i * inner, visit);
 	}
+}
+
+/* The greatest magnitude over the least, rounded to the type that NumPy divides them in. */
+static double spread(const struct printer *p)
+{
+	if (p->dtype == DTYPE_F64)
+		return p->most / p->least;
+	float narrow = (float)p->most / (float)p->least;
+	values_round(&narrow, DTYPE_F32, 1, p->dtype);
+	return (double)narrow;
 }
 
 static void measure_magnitude(struct printer *p, double value)
@@ -267,7 +277,7 @@ enum status print_array(struct writer *writer, const double *values, struct diag
 		return p.status;
 	}
 	each(&p, 0, 0, measure_magnitude);
-	p.scientific = p.most >= 1e8 || (p.most > 0 && (p.least < 1e-4 || p.most / p.least > 1e3));
+	p.scientific = p.most >= 1e8 || (p.most > 0 && (p.least < 1e-4 || spread(&p) > 1e3));
 	each(&p, 0, 0, measure_digits);
 	if (p.special > p.before + 1 + tail(&p))
 		p.before = p.special - 1 - tail(&p);
