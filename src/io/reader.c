@@ -271,7 +271,7 @@ static enum status next_text(struct reader *r, bool *end, struct diags *diags)
 	if (text)
 		allocator_put(r->arena->allocator, text, capacity);
 	if (!status && s.count == 0)
-		status = data_error(r, -1, "no numbers", diags);
+		status = data_error(r, (int64_t)length, "no numbers", diags);
 	if (status) {
 		allocator_put(r->arena->allocator, s.values, s.capacity * sizeof *s.values);
 		return status;

@@ -495,8 +495,8 @@ static const struct {
 	enum format from;
 	const char *shown;
 } errors[] = {
-	{"", 0, FORMAT_TEXT, "ckptc: in.txt: error: no numbers\n"},
-	{" \n\t\n", 0, FORMAT_TEXT, "ckptc: in.txt: error: no numbers\n"},
+	{"", 0, FORMAT_TEXT, "ckptc: in.txt: byte 0: error: no numbers\n"},
+	{" \n\t\n", 0, FORMAT_TEXT, "ckptc: in.txt: byte 4: error: no numbers\n"},
 	{"1 2\n3 4x 5\n", 0, FORMAT_TEXT, "ckptc: in.txt:2:3: error: '4x' is not a number\n    2 | 3 4x 5\n      |   ^~\n"},
 	{"1 2\n3\n", 0, FORMAT_TEXT,
      "ckptc: in.txt:2:1: error: a row of 1 numbers after rows of 2\n    2 | 3\n      | ^\n"},
