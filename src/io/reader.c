@@ -592,8 +592,8 @@ static enum status next_npy(struct reader *r, bool *end, struct diags *diags)
 
 static enum status odd_size(const struct reader *r, int64_t bytes, struct diags *diags)
 {
-	return diag_file(diags, STATUS_DATA, r->input->name, -1, "%lld bytes are no whole number of %s", (long long)bytes,
-	                 dtype_name(r->type.dtype));
+	return diag_file(diags, STATUS_DATA, r->input->name, bytes, "%lld bytes are no whole number of %s",
+	                 (long long)bytes, dtype_name(r->type.dtype));
 }
 
 /* Raw values from a pipe to its end, which gives their number. */
