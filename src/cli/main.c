@@ -226,6 +226,7 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN);
 	arena_init(&session.arena, session.allocator);
 	diags_init(&session.diags, &session.arena);
+	session_choose_color(&session, argc - 1, argv + 1);
 	enum status status = dispatch(&session, argc, argv);
 	if (status && session.diags.exhausted) /* whatever it was, that is what is said */
 		status = STATUS_LIMIT;

@@ -278,10 +278,8 @@ static enum status understand_words(struct session *s)
 		status = usage(s, "check computes in f64: differences say little in ", "f32");
 	if (!status && s->given[OPTION_STORE] && !(status = one_of(s, OPTION_STORE, stored, 2, &i)))
 		s->store = i ? DTYPE_BF16 : DTYPE_F16;
-	const char *terminal = getenv("TERM"), *plain = getenv("NO_COLOR");
-	s->color = isatty(2) && !(plain && *plain) && !(terminal && !strcmp(terminal, "dumb"));
-	if (!status && s->given[OPTION_COLOR] && !(status = one_of(s, OPTION_COLOR, when, 3, &i)) && i)
-		s->color = i == 1;
+	if (!status && s->given[OPTION_COLOR])
+		status = one_of(s, OPTION_COLOR, when, 3, &i);
 	return status;
 }
 
@@ -368,6 +366,18 @@ static enum status refuse_file(struct session *s, const char *message, const cha
 	if (*file && s->command->letter & DATA)
 		diag_hint(&s->diags, "arrays come from standard input, or by -i %s", file);
 	return status;
+}
+
+void session_choose_color(struct session *s, int argc, char **argv)
+{
+	const char *terminal = getenv("TERM"), *plain = getenv("NO_COLOR"), *when = "auto";
+	for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)
+		if (!strncmp(argv[i], "--color=", strlen("--color=")))
+			when = argv[i] + strlen("--color=");
+		else if (!strcmp(argv[i], "--color") && i + 1 < argc)
+			when = argv[++i];
+	const bool never = !strcmp(when, "never") || (plain && *plain) || (terminal && !strcmp(terminal, "dumb"));
+	s->color = !strcmp(when, "always") || (isatty(2) && !never);
 }
 
 enum status session_parse(struct session *s, int argc, char **argv)

@@ -95,6 +95,8 @@ struct command {
 extern const struct command command_table[];
 extern const size_t command_count;
 
+/* Whether messages are coloured, which must be known before the first of them: of --color the last holds. */
+void session_choose_color(struct session *session, int argc, char **argv);
 /* Parses the command line after the command's name. STATUS_USAGE. */
 enum status session_parse(struct session *session, int argc, char **argv);
 /* Bytes that are free or that the system would free, as caches of files, within the limits of the process and its
