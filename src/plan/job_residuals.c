@@ -159,6 +159,13 @@ static void add_argument(struct held *rows, size_t *count, const struct type *ty
 	row->origin.param = param;
 }
 
+/* Whether VALUE of BODY is param INDEX, or a part of it. */
+static bool is_param(const struct body *body, uint32_t value, uint32_t index)
+{
+	const struct value *v = value == NO_VALUE ? NULL : &body->values[value];
+	return v && v->from == FROM_PARAM && v->param.param == index;
+}
+
 /* Operations that use param INDEX, for the report's consumer: COUNT *NAMES. False where memory is short. */
 static bool param_users(const struct job *job, uint32_t index, const char ***names, size_t *count)
 {
@@ -168,10 +175,10 @@ static bool param_users(const struct job *job, uint32_t index, const char ***nam
 	for (size_t i = 0; i < job->whole.distinct_count; i++) {
 		const struct body *body = job->whole.distinct[i]->body;
 		for (size_t k = 0; k < body->instr_count; k++) {
-			uint32_t a = body->instrs[k].a;
-			if (a == NO_VALUE || body->values[a].from != FROM_PARAM || body->values[a].param.param != index)
+			const struct instr *instr = &body->instrs[k];
+			if (!is_param(body, instr->v, index) && !is_param(body, instr->a, index))
 				continue;
-			if (!used_by_add(job->arena, names, count, &capacity, op_table[body->instrs[k].op].name))
+			if (!used_by_add(job->arena, names, count, &capacity, used_by_reader(body, k)))
 				return false;
 		}
 	}

@@ -725,6 +725,20 @@ bool used_by_add(struct arena *arena, const char ***names, size_t *count, size_t
 	return true;
 }
 
+const char *used_by_reader(const struct body *body, size_t index)
+{
+	const struct instr *read = &body->instrs[index];
+	const bool converts = read->kind == INSTR_OP && read->op == OP_cast;
+	for (size_t i = index + 1; converts && i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
+		if (instr->span.begin != read->span.begin)
+			break;
+		if (instr->v == read->out || instr->a == read->out)
+			return op_table[instr->op].name;
+	}
+	return op_table[read->op].name;
+}
+
 /* Notes that the backward body reads the param REF. */
 static bool note_param(struct linearizer *l, const struct param_ref *ref, size_t *capacity)
 {

@@ -56,6 +56,8 @@ int64_t linear_place(const struct body *body, const uint32_t keep[MAX_KEEPS], ui
 
 /* Adds OP, a name of op_table, to the names of those who use an array, unless it is there; false where memory is short. */
 bool used_by_add(struct arena *arena, const char ***names, size_t *count, size_t *capacity, const char *op);
+/* The operation for which the instruction at INDEX of a forward BODY reads: its own, or that which has it convert. */
+const char *used_by_reader(const struct body *body, size_t index);
 
 /*
  * Linearises STEP. POLICY (by value) holds for the whole body as one region, or

@@ -10,31 +10,31 @@ struct mark {
 	size_t count, capacity;
 };
 
-/* Operations of STEP that read the state's array CLASS. */
-static bool add_readers(struct machine *m, struct mark *mark, const struct step *step, uint32_t class)
+/* Operations of READER's step that read the state's array. */
+static bool add_readers(struct machine *m, struct mark *mark, const struct reader *reader)
 {
-	const struct body *body = step->body;
+	if (reader->step < 0)
+		return true;
+	const struct body *body = machine_step_at(m, reader->step)->body;
 	uint32_t value = NO_VALUE;
 	for (size_t i = 0; i < body->in_count; i++)
-		if (body->ins[i].index == class)
+		if (body->ins[i].index == reader->class)
 			value = body->ins[i].value;
 	for (size_t i = 0; value != NO_VALUE && i < body->instr_count; i++)
 		if ((body->instrs[i].v == value || body->instrs[i].a == value) &&
-		    !used_by_add(m->options->arena, &mark->used_by, &mark->count, &mark->capacity,
-		                 op_table[body->instrs[i].op].name))
+		    !used_by_add(m->options->arena, &mark->used_by, &mark->count, &mark->capacity, used_by_reader(body, i)))
 			return false;
 	return true;
 }
 
-/* Marks what the state S holds. */
-static bool mark_state(struct machine *m, const struct snapshot *s, struct mark *marks)
+/* Marks what the state S holds, which READERS read. */
+static bool mark_state(struct machine *m, const struct snapshot *s, const struct reader *readers, struct mark *marks)
 {
-	const struct step *step = s->position < machine_step_count(m) ? machine_step_at(m, s->position) : NULL;
 	for (size_t k = 0; k < s->count; k++) {
 		struct mark *mark = &marks[s->buffers[k]];
 		mark->buffer = s->buffers[k];
 		mark->narrow = s->narrow;
-		if (step && !add_readers(m, mark, step, step->class_in[k]))
+		if (!add_readers(m, mark, &readers[k]))
 			return false;
 	}
 	return true;
@@ -53,8 +53,11 @@ static bool mark_residual(struct machine *m, int32_t id, const struct residual *
 
 static bool held_by_sweep(struct machine *m, struct mark *marks)
 {
+	struct reader **readers = machine_readers(m);
+	if (!readers)
+		return false;
 	for (size_t i = 0; i < m->slot_capacity; i++)
-		if (m->slots[i].used && !mark_state(m, &m->slots[i], marks))
+		if (m->slots[i].used && !mark_state(m, &m->slots[i], readers[i], marks))
 			return false;
 	for (size_t r = 0; r < m->record_count; r++) {
 		const struct unit *unit = machine_unit_of(m, machine_step_at(m, m->records[r].step));

@@ -6,6 +6,7 @@
  *     machine_steps.c    a step, forward, recorded or backward: one call
  *     machine_states.c   states that are kept, in slots and on disk
  *     machine_held.c     what is held when the first sweep ends
+ *     machine_readers.c  which steps read it
  *
  * Every holder (a slot of the current state, a snapshot, a residual, a cotangent)
  * holds a buffer by its number; a buffer counts its holders and gives its place back
@@ -161,5 +162,15 @@ enum status machine_fetch(struct machine *m, int64_t slot);
 
 /* Counts and lists what is held, and gives the output, where that is wanted. */
 enum status machine_end_first_sweep(struct machine *m);
+
+/* machine_readers.c */
+
+/* The step that first reads an array of a state that is kept; -1: none does. CLASS: in the state before that step. */
+struct reader {
+	int64_t step;
+	uint32_t class;
+};
+/* By slot in memory that is in use, one for each of its arrays; NULL for want of memory. */
+struct reader **machine_readers(struct machine *m);
 
 #endif
