@@ -179,6 +179,8 @@ static void begin_tile(struct lane *lane, int64_t chunk, int64_t tile)
 		recompute_begin(&lane->recompute);
 }
 
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
 /* Of the lane's tiles: what a full one counted, where there is one, as a plan does; and the most that any held. */
 static void note_counters(struct lane *lane, const struct counters *counters)
 {
@@ -186,10 +188,9 @@ static void note_counters(struct lane *lane, const struct counters *counters)
 	if (lane->plan == &lane->run->job->tile || !lane->counted)
 		lane->measured = *counters;
 	lane->counted = true;
-	if (before.peak_bytes > counters->peak_bytes)
-		lane->measured.peak_bytes = before.peak_bytes;
-	if (before.stored_bytes > counters->stored_bytes)
-		lane->measured.stored_bytes = before.stored_bytes;
+	/* the rest has fewer rows, and may take more for the holes between its arrays */
+	lane->measured.peak_bytes = larger(before.peak_bytes, counters->peak_bytes);
+	lane->measured.stored_bytes = larger(before.stored_bytes, counters->stored_bytes);
 }
 
 enum status lane_run_tile(struct lane *lane, int64_t chunk, int64_t tile, struct diags *diags)
