@@ -2,7 +2,7 @@
  * Schedules for budgets, of whole jobs: budget.c searches for one lane, states on
  * disk are tried beside it, and bytes are those of all lanes with what is held
  * whatever the schedule does. What the search takes for a lane's bytes is a lane's
- * share of all slabs, since that of a lane which has but the rest is smaller.
+ * share of all slabs, since that of a lane which has but the rest is smaller, or larger by holes.
  *
  * The verifier, which policies ask, knows of a lane's slab only what arrays take,
  * and takes no account of values that two states hold both; what holes and copies
@@ -54,10 +54,11 @@ static enum status judge_peak(void *context, const struct policy *family, struct
 	job->scheduled = *family;
 	struct counters rest = {0};
 	enum status status = job_predict_tile(job, judging->options, &job->tile, slab > 0 ? slab : 1, counters, diags);
-	if (!status && alone)
+	/* the rest may take more than a full tile, for the holes between its arrays */
+	if (!status && job->rest.rows && (alone || counters->peak_bytes <= slab))
 		status = job_predict_tile(job, judging->options, &job->rest, 0, &rest, diags);
 	job->schedule = NULL;
-	const int64_t last = alone ? rest.peak_bytes : counters->peak_bytes;
+	const int64_t last = alone || rest.peak_bytes > counters->peak_bytes ? rest.peak_bytes : counters->peak_bytes;
 	*peak = job->costs.fixed + share_of(job, (job->lanes - 1) * counters->peak_bytes + last);
 	return status;
 }
