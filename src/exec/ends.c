@@ -164,7 +164,7 @@ enum status ends_open(struct run *run, struct diags *diags)
 	if (!array->data) /* it may be a FIFO, which gives it once */
 		status = array_load(array, path, NULL, run->options->special, run->options->cast, run->options->job.allocator,
 		                    &run->scratch, diags);
-	if (status || shape_equal(&array->type.shape, &want->shape))
+	if (status || array_fits(array, &want->shape))
 		return status;
 	return diag_file(diags, STATUS_DATA, path, -1, "the cotangent is %s and the chain's output is %s",
 	                 type_format(&array->type, a), type_format(want, b));

@@ -188,7 +188,6 @@ static enum status mismatch(const struct binder *b, const struct param *param, c
 static enum status find_type(const struct binder *b, struct param *param, const struct param_source *source)
 {
 	const struct declared *declared = &param->declared;
-	const struct shape *have = &source->array.type.shape;
 	/* a number fills an array that is declared */
 	const bool number = declared->given && source->literal && source->init->kind == INIT_NUMBER;
 	const bool shapeless = source->none || number || (source->literal && init_needs_type(source->init->kind));
@@ -199,12 +198,10 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 	param->type = shapeless ? declared->type : source->array.type;
 	param->weak = source->weak && !declared->given;
 	if (declared->given && !shapeless) {
-		bool fits = declared->type.shape.ndim == have->ndim;
-		for (int i = 0; fits && i < have->ndim; i++)
-			fits = declared->type.shape.dim[i] < 0 || declared->type.shape.dim[i] == have->dim[i];
-		if (!fits)
+		if (!array_fits(&source->array, &declared->type.shape))
 			return mismatch(b, param, source);
 		param->type.dtype = declared->type.dtype;
+		param->type.shape.ndim = declared->type.shape.ndim;
 	}
 	if (param->type.dtype > DTYPE_F64)
 		param->type.dtype = DTYPE_F64;

@@ -41,6 +41,17 @@ static enum status read_array(struct array *array, struct reader *reader, const 
 	return status;
 }
 
+bool array_fits(const struct array *array, const struct shape *shape)
+{
+	const struct shape *have = &array->type.shape;
+	if (shape->ndim == 0 && array->text)
+		return shape_count(have) == 1;
+	bool fits = shape->ndim == have->ndim;
+	for (int i = 0; fits && i < have->ndim; i++)
+		fits = shape->dim[i] < 0 || shape->dim[i] == have->dim[i];
+	return fits;
+}
+
 enum status load_stream(const struct loader *loader, struct array *array, struct input *input, struct diags *diags)
 {
 	struct reader reader;
@@ -49,6 +60,7 @@ enum status load_stream(const struct loader *loader, struct array *array, struct
 	reader_init(&reader, input, &options, loader->arena);
 	enum status status = reader_next(&reader, &end, diags);
 	array->type = reader.type;
+	array->text = reader.format == FORMAT_TEXT || reader.format == FORMAT_CSV;
 	/* A pipe is read to its end, for whoever writes to it. */
 	const bool enough = loader->types && reader.format == FORMAT_NPY && input->size >= 0;
 	if (!status && !enough)

@@ -11,7 +11,10 @@ struct array {
 	struct type type; /* as in the file */
 	void *data;       /* as dtype_compute(type.dtype); from ALLOCATOR */
 	size_t size;      /* bytes of DATA */
+	bool text;        /* of numbers: one of them is an array of one, or of no axes where that is wanted */
 };
+/* Whether ARRAY can be one of SHAPE, of which extents below 0 are any. */
+bool array_fits(const struct array *array, const struct shape *shape);
 
 /* Loads arrays one after the other. Archives stay open between them, and their tables read, the latest LOADER_KEPT. */
 enum { LOADER_KEPT = 16 };
