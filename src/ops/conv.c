@@ -178,16 +178,23 @@ static struct element element_of_kernel(const struct conv *c, const struct piece
 	return e;
 }
 
+/* COUNT zeros, mostly none or few. */
+static void clear(const struct conv *c, char *row, int64_t first, int64_t count)
+{
+	if (count > 0)
+		memset(element_of(row, c->size, first), 0, (size_t)count * c->size);
+}
+
 /* Zeros in a row of columns where its places find padding, in those rows of places that find something. */
 static void clear_ends(const struct conv *c, char *row, const struct piece *p, const struct element *e)
 {
 	const int64_t end = e->across.skip + e->across.inside;
+	if (e->across.inside == p->columns)
+		return;
 	for (int64_t r = 0; r < e->down.inside; r++) {
-		char *const places = element_of(row, c->size, (e->down.skip + r) * p->columns);
-		if (e->across.skip > 0)
-			memset(places, 0, (size_t)e->across.skip * c->size);
-		if (end < p->columns)
-			memset(element_of(places, c->size, end), 0, (size_t)(p->columns - end) * c->size);
+		const int64_t places = (e->down.skip + r) * p->columns;
+		clear(c, row, places, e->across.skip);
+		clear(c, row, places + end, p->columns - end);
 	}
 }
 
@@ -206,14 +213,14 @@ static void make_row(const struct conv *c, char *row, const char *sample, const 
 {
 	const int64_t above = e->runs ? e->down.skip * p->columns : p->places;
 	const int64_t below = e->runs ? (e->down.skip + e->down.inside) * p->columns : p->places;
-	memset(row, 0, (size_t)above * c->size);
+	clear(c, row, 0, above);
 	for (int64_t r = 0; r < e->runs; r++)
 		c->loops->take_every(run_in_columns(c, row, p, e, r),
 		                     element_at(sample, c->size, run_in_sample(c, e, channel, r)), c->stride_w,
 		                     (size_t)e->length);
 	if (e->runs)
 		clear_ends(c, row, p, e);
-	memset(element_of(row, c->size, below), 0, (size_t)(p->places - below) * c->size);
+	clear(c, row, below, p->places - below);
 }
 
 /* What found padding is lost. */
@@ -302,12 +309,12 @@ static void scatter_result(const struct conv *c, const struct matrix *result, vo
 		       (size_t)c->places * c->size);
 }
 
-/* C[m,n] = A B (+ C). A group's by our own kernel, whose bits do not depend on how many samples there are. */
+/* C[m,n] = A B (+ C). A group's by our own kernel's tiles: the bits must not depend on how many samples there are. */
 static void product(const struct conv *c, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                     struct matrix a, struct matrix b, bool accumulate, struct matrix to)
 {
 	if (c->grouped && m > 0 && n > 0 && k > 0)
-		c->loops->gemm(transpose_a, transpose_b, m, n, k, a.at, a.ld, b.at, b.ld, accumulate, to.at, to.ld);
+		c->loops->gemm_tiles(transpose_a, transpose_b, m, n, k, a.at, a.ld, b.at, b.ld, accumulate, to.at, to.ld);
 	else
 		gemm(c->dtype, transpose_a, transpose_b, m, n, k, a.at, a.ld, b.at, b.ld, accumulate, to.at, to.ld);
 }

@@ -318,6 +318,14 @@ static void N(add_rows)(REAL *y, const REAL *matrix, int64_t ld, const REAL *x, 
 	}
 }
 
+static void N(gemm_tiles)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a,
+                          int64_t lda, const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc)
+{
+	const int64_t a_row = transpose_a ? 1 : lda, a_column = transpose_a ? lda : 1;
+	const int64_t b_row = transpose_b ? 1 : ldb, b_column = transpose_b ? ldb : 1;
+	N(gemm_packed)(&(struct N(product)){m, n, k, a, a_row, a_column, b, b_row, b_column, accumulate, c, ldc});
+}
+
 static void N(gemm_own)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
                         const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc)
 {
@@ -332,5 +340,5 @@ static void N(gemm_own)(bool transpose_a, bool transpose_b, int64_t m, int64_t n
 	else if (m == 1 && b_column == 1)
 		N(add_rows)(c, b, b_row, a, a_column, n, k, accumulate);
 	else
-		N(gemm_packed)(&(struct N(product)){m, n, k, a, a_row, a_column, b, b_row, b_column, accumulate, c, ldc});
+		N(gemm_tiles)(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, accumulate, c, ldc);
 }

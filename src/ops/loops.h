@@ -52,9 +52,11 @@ struct loops {
 	void (*take_every)(void *out, const void *v, int64_t step, size_t n);
 	void (*put_every)(void *out, int64_t step, const void *v, size_t n);
 	void (*add_every)(void *out, int64_t step, const void *v, size_t n);
-	/* C[m,n] = A B (+ C): gemm()'s own kernel */
+	/* C[m,n] = A B (+ C): gemm()'s own kernel; GEMM_TILES takes no other way for vectors: bits do not depend on M and N */
 	void (*gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
 	             const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc);
+	void (*gemm_tiles)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+	                   const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc);
 };
 
 extern const struct loops *const loops_portable[2]; /* [0] F32, [1] F64 */

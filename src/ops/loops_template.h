@@ -416,6 +416,7 @@ static const struct loops N(loops) = {
 	.put_every = N(put_every),
 	.add_every = N(add_every),
 	.gemm = N(gemm_own),
+	.gemm_tiles = N(gemm_tiles),
 };
 
 #undef N
