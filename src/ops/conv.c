@@ -203,69 +203,56 @@ static void *run_in_columns(const struct conv *c, void *row, const struct piece 
 {
 	return element_of(row, c->size, (e->down.skip + r) * p->columns + e->across.skip);
 }
-static int64_t run_in_sample(const struct conv *c, const struct element *e, int64_t channel, int64_t r)
+static void *run_in_sample(const struct conv *c, void *sample, const struct element *e, int64_t channel, int64_t r)
 {
-	return channel * c->height * c->width + e->from + r * c->stride_h * c->width;
+	return element_of(sample, c->size, channel * c->height * c->width + e->from + r * c->stride_h * c->width);
 }
 
-static void make_row(const struct conv *c, char *row, const char *sample, const struct piece *p,
-                     const struct element *e, int64_t channel)
+/* What is done with a row of columns and CHANNEL of a sample. */
+typedef void row_function(const struct conv *c, void *row, void *sample, const struct piece *p, const struct element *e,
+                          int64_t channel);
+
+static void make_row(const struct conv *c, void *row, void *sample, const struct piece *p, const struct element *e,
+                     int64_t channel)
 {
 	const int64_t above = e->runs ? e->down.skip * p->columns : p->places;
 	const int64_t below = e->runs ? (e->down.skip + e->down.inside) * p->columns : p->places;
 	clear(c, row, 0, above);
 	for (int64_t r = 0; r < e->runs; r++)
-		c->loops->take_every(run_in_columns(c, row, p, e, r),
-		                     element_at(sample, c->size, run_in_sample(c, e, channel, r)), c->stride_w,
+		c->loops->take_every(run_in_columns(c, row, p, e, r), run_in_sample(c, sample, e, channel, r), c->stride_w,
 		                     (size_t)e->length);
 	if (e->runs)
 		clear_ends(c, row, p, e);
 	clear(c, row, below, p->places - below);
 }
 
-/* What found padding is lost. */
-static void add_row(const struct conv *c, char *sample, char *row, const struct piece *p, const struct element *e,
+/* Back to the sample that it came from; what found padding is lost. */
+static void add_row(const struct conv *c, void *row, void *sample, const struct piece *p, const struct element *e,
                     int64_t channel)
 {
 	if (e->runs == 1)
 		clear_ends(c, row, p, e);
 	for (int64_t r = 0; r < e->runs; r++)
-		c->loops->add_every(element_of(sample, c->size, run_in_sample(c, e, channel, r)), c->stride_w,
-		                    run_in_columns(c, row, p, e, r), (size_t)e->length);
+		c->loops->add_every(run_in_sample(c, sample, e, channel, r), c->stride_w, run_in_columns(c, row, p, e, r),
+		                    (size_t)e->length);
 }
 
-/* Of elements FIRST, ... of all those under the kernel the first that is UNDER in its channel. */
-static int64_t first_in_chunk(const struct conv *c, int64_t first, int64_t under)
-{
-	const int64_t plane = c->kernel_h * c->kernel_w;
-	return first + (under - first % plane + plane) % plane;
-}
+/* Elements FIRST, FIRST + 1, ... of those under the kernel: a part of them. */
+struct chunk {
+	int64_t first, count;
+};
 
-/* Elements FIRST .. FIRST + COUNT - 1 of those of V under the kernel at the places of a piece, as columns. */
-static void make_columns(const struct conv *c, void *columns, const void *v, const struct piece *p, int64_t first,
-                         int64_t count)
+/* The rows of a CHUNK's columns over a piece, with the samples of V. Those of one channel by place in the kernel. */
+static void each_row(const struct conv *c, void *columns, void *v, const struct piece *p, struct chunk chunk,
+                     row_function *function)
 {
 	const int64_t plane = c->kernel_h * c->kernel_w, elements = c->channels * c->height * c->width;
 	for (int64_t under = 0; under < plane; under++) {
 		const struct element e = element_of_kernel(c, p, under);
-		for (int64_t d = first_in_chunk(c, first, under); d < first + count; d += plane)
+		for (int64_t d = (under - chunk.first % plane + plane) % plane; d < chunk.count; d += plane)
 			for (int64_t s = 0; s < p->samples; s++)
-				make_row(c, element_of(columns, c->size, (d - first) * p->count + s * p->places),
-				         element_at(v, c->size, (p->sample + s) * elements), p, &e, d / plane);
-	}
-}
-
-/* Adds such columns back to the elements of DV that they came from. */
-static void add_columns(const struct conv *c, void *dv, void *columns, const struct piece *p, int64_t first,
-                        int64_t count)
-{
-	const int64_t plane = c->kernel_h * c->kernel_w, elements = c->channels * c->height * c->width;
-	for (int64_t under = 0; under < plane; under++) {
-		const struct element e = element_of_kernel(c, p, under);
-		for (int64_t d = first_in_chunk(c, first, under); d < first + count; d += plane)
-			for (int64_t s = 0; s < p->samples; s++)
-				add_row(c, element_of(dv, c->size, (p->sample + s) * elements),
-				        element_of(columns, c->size, (d - first) * p->count + s * p->places), p, &e, d / plane);
+				function(c, element_of(columns, c->size, d * p->count + s * p->places),
+				         element_of(v, c->size, (p->sample + s) * elements), p, &e, (chunk.first + d) / plane);
 	}
 }
 
@@ -275,23 +262,28 @@ struct matrix {
 	int64_t ld;
 };
 
-/* A chunk of the elements of V under the kernel at the places of a piece: [count, p->count]. */
-static struct matrix columns_of(const struct op_call *call, const struct conv *c, const void *v, const struct piece *p,
-                                int64_t first, int64_t count)
+/* The elements of an array from FIRST on, in rows of LD. */
+static struct matrix matrix_in(const struct conv *c, const void *array, int64_t first, int64_t ld)
+{
+	return (struct matrix){(void *)(uintptr_t)element_at(array, c->size, first), ld};
+}
+
+/* A CHUNK of the elements of V under the kernel at the places of a piece: [chunk.count, p->count]. */
+static struct matrix columns_of(const struct conv *c, void *scratch, const void *v, const struct piece *p,
+                                struct chunk chunk)
 {
 	if (c->pointwise)
-		return (struct matrix){(void *)(uintptr_t)element_at(v, c->size, p->sample * c->depth * c->places), c->places};
-	make_columns(c, call->scratch, v, p, first, count);
-	return (struct matrix){call->scratch, p->count};
+		return matrix_in(c, v, (p->sample * c->depth + chunk.first) * c->places, c->places);
+	each_row(c, scratch, (void *)(uintptr_t)v, p, chunk, make_row);
+	return (struct matrix){scratch, p->count};
 }
 
 /* A piece of Y, an array of the result's shape, as a matrix [outs, p->count]: where it lies, or for a group in scratch. */
-static struct matrix result_of(const struct op_call *call, const struct conv *c, const void *y, const struct piece *p)
+static struct matrix result_of(const struct conv *c, void *scratch, const void *y, const struct piece *p)
 {
 	if (c->grouped)
-		return (struct matrix){element_of(call->scratch, c->size, columns_count(c)), p->count};
-	return (struct matrix){(void *)(uintptr_t)element_at(y, c->size, p->sample * c->outs * c->places + p->place),
-	                       c->places};
+		return matrix_in(c, scratch, columns_count(c), p->count);
+	return matrix_in(c, y, p->sample * c->outs * c->places + p->place, c->places);
 }
 
 /* The rows of a group's result, from where they lie in G; and to where they belong in Y. */
@@ -319,79 +311,115 @@ static void product(const struct conv *c, bool transpose_a, bool transpose_b, in
 		gemm(c->dtype, transpose_a, transpose_b, m, n, k, a.at, a.ld, b.at, b.ld, accumulate, to.at, to.ld);
 }
 
-/* The kernel's columns from FIRST on, as a matrix. */
-static struct matrix kernel_from(const struct conv *c, const void *a, int64_t first)
+/* The chunk from FIRST on of those that end before END. */
+static struct chunk chunk_of(const struct conv *c, int64_t first, int64_t end)
 {
-	return (struct matrix){(void *)(uintptr_t)element_at(a, c->size, first), c->depth};
+	return (struct chunk){first, end - first < c->chunk ? end - first : c->chunk};
 }
 
-/* How many elements a chunk from FIRST on has. */
-static int64_t chunk_at(const struct conv *c, int64_t first)
+/* A convolution, as members of a team share it: TO from FROM, which with the kernel or V is what it needs. */
+struct shared {
+	struct conv c;
+	void *scratch; /* the caller's */
+	void *to;
+	const void *from, *with;
+};
+
+/* Pieces BEGIN .. END-1 of the result, from a sample and the kernel. */
+static void convolve_pieces(void *context, void *memory, int64_t begin, int64_t end)
 {
-	return c->depth - first < c->chunk ? c->depth - first : c->chunk;
+	const struct shared *s = context;
+	const struct conv *c = &s->c;
+	void *const scratch = memory ? memory : s->scratch;
+	for (int64_t i = begin; i < end; i++) {
+		const struct piece p = piece_at(c, i);
+		const struct matrix to = result_of(c, scratch, s->to, &p);
+		int64_t d = 0;
+		do { /* once where there is nothing under the kernel: the result is zero */
+			const struct chunk chunk = chunk_of(c, d, c->depth);
+			product(c, false, false, c->outs, p.count, chunk.count, matrix_in(c, s->with, d, c->depth),
+			        columns_of(c, scratch, s->from, &p, chunk), d > 0, to);
+			d += c->chunk;
+		} while (d < c->depth);
+		scatter_result(c, &to, s->to, &p);
+	}
+}
+
+/* The kernel's gradient in channels BEGIN .. END-1, from the cotangent and the input. */
+static void kernel_gradient(void *context, void *memory, int64_t begin, int64_t end)
+{
+	const struct shared *s = context;
+	const struct conv *c = &s->c;
+	void *const scratch = memory ? memory : s->scratch;
+	const int64_t plane = c->kernel_h * c->kernel_w;
+	for (int64_t i = 0; i < c->pieces; i++) {
+		const struct piece p = piece_at(c, i);
+		const struct matrix from = result_of(c, scratch, s->from, &p);
+		gather_result(c, &from, s->from, &p);
+		for (int64_t d = begin * plane; d < end * plane; d += c->chunk) {
+			const struct chunk chunk = chunk_of(c, d, end * plane);
+			product(c, false, true, c->outs, chunk.count, p.count, from, columns_of(c, scratch, s->with, &p, chunk),
+			        true, matrix_in(c, s->to, d, c->depth));
+		}
+	}
+}
+
+/* The input's gradient in channels BEGIN .. END-1, from the cotangent and the kernel. */
+static void input_gradient(void *context, void *memory, int64_t begin, int64_t end)
+{
+	const struct shared *s = context;
+	const struct conv *c = &s->c;
+	void *const scratch = memory ? memory : s->scratch;
+	const int64_t plane = c->kernel_h * c->kernel_w;
+	for (int64_t i = 0; i < c->pieces; i++) {
+		const struct piece p = piece_at(c, i);
+		const struct matrix from = result_of(c, scratch, s->from, &p);
+		gather_result(c, &from, s->from, &p);
+		for (int64_t d = begin * plane; d < end * plane; d += c->chunk) {
+			const struct chunk chunk = chunk_of(c, d, end * plane);
+			const struct matrix to =
+				c->pointwise ? columns_of(c, scratch, s->to, &p, chunk) : (struct matrix){scratch, p.count};
+			product(c, true, false, chunk.count, p.count, c->outs, matrix_in(c, s->with, d, c->depth), from,
+			        c->pointwise, to);
+			if (!c->pointwise)
+				each_row(c, scratch, s->to, &p, chunk, add_row);
+		}
+	}
 }
 
 static void convolve(const struct op_call *call, void *y, const void *v, const void *a)
 {
-	const struct conv c = conv_of(call);
-	for (int64_t i = 0; i < c.pieces; i++) {
-		const struct piece p = piece_at(&c, i);
-		const struct matrix to = result_of(call, &c, y, &p);
-		int64_t d = 0;
-		do { /* once where there is nothing under the kernel: the result is zero */
-			const int64_t count = chunk_at(&c, d);
-			product(&c, false, false, c.outs, p.count, count, kernel_from(&c, a, d),
-			        columns_of(call, &c, v, &p, d, count), d > 0, to);
-			d += c.chunk;
-		} while (d < c.depth);
-		scatter_result(&c, &to, y, &p);
-	}
+	struct shared shared = {.c = conv_of(call), .scratch = call->scratch, .to = y, .from = v, .with = a};
+	team_run(call->team, shared.c.pieces, 1, convolve_pieces, &shared);
 }
 
-static void kernel_gradient(const struct op_call *call, const struct conv *c, void *da, const void *g, const void *v)
+/* How many channels a member of a team takes at a time: a panel's, or a quarter of all where these are few. */
+static int64_t channels_together(const struct conv *c)
 {
-	memset(da, 0, (size_t)(c->outs * c->depth) * c->size);
-	for (int64_t i = 0; i < c->pieces; i++) {
-		const struct piece p = piece_at(c, i);
-		const struct matrix from = result_of(call, c, g, &p);
-		gather_result(c, &from, g, &p);
-		for (int64_t d = 0; d < c->depth; d += c->chunk) {
-			const int64_t count = chunk_at(c, d);
-			product(c, false, true, c->outs, count, p.count, from, columns_of(call, c, v, &p, d, count), true,
-			        kernel_from(c, da, d));
-		}
-	}
-}
-
-static void input_gradient(const struct op_call *call, const struct conv *c, void *dv, const void *g, const void *a)
-{
-	memset(dv, 0, (size_t)(c->samples * c->channels * c->height * c->width) * c->size);
-	for (int64_t i = 0; i < c->pieces; i++) {
-		const struct piece p = piece_at(c, i);
-		const struct matrix from = result_of(call, c, g, &p);
-		gather_result(c, &from, g, &p);
-		for (int64_t d = 0; d < c->depth; d += c->chunk) {
-			const int64_t count = chunk_at(c, d);
-			if (c->pointwise) {
-				product(c, true, false, count, p.count, c->outs, kernel_from(c, a, d), from, true,
-				        columns_of(call, c, dv, &p, d, count));
-				continue;
-			}
-			const struct matrix columns = {call->scratch, p.count};
-			product(c, true, false, count, p.count, c->outs, kernel_from(c, a, d), from, false, columns);
-			add_columns(c, dv, columns.at, &p, d, count);
-		}
-	}
+	enum { LEAST = 128, MOST = 256, PARTS = 4 };
+	const int64_t part = c->depth / PARTS, plane = c->kernel_h * c->kernel_w;
+	const int64_t elements = part < LEAST ? LEAST : part < MOST ? part : MOST;
+	return plane < elements ? elements / plane : 1;
 }
 
 static void convolve_back(const struct op_call *call, void *dv, void *da, const void *g,
                           const void *const needs[MAX_NEEDS])
 {
-	const struct conv c = conv_of(call);
-	if (da)
-		kernel_gradient(call, &c, da, g, needs[0]);
-	if (dv)
-		input_gradient(call, &c, dv, g, needs[1]);
+	struct shared shared = {.c = conv_of(call), .scratch = call->scratch, .from = g};
+	const struct conv *c = &shared.c;
+	const int64_t channels = channels_together(c);
+	if (da) {
+		memset(da, 0, (size_t)(c->outs * c->depth) * c->size);
+		shared.to = da;
+		shared.with = needs[0];
+		team_run(call->team, c->channels, channels, kernel_gradient, &shared);
+	}
+	if (dv) {
+		memset(dv, 0, (size_t)(c->samples * c->channels * c->height * c->width) * c->size);
+		shared.to = dv;
+		shared.with = needs[1];
+		team_run(call->team, c->channels, channels, input_gradient, &shared);
+	}
 }
 
 void forward_conv1d(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])

@@ -132,6 +132,8 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
 	case OP_layernorm:
 	case OP_rmsnorm:
 	case OP_laplacian:
+	case OP_conv1d:
+	case OP_conv2d:
 		return op_scratch(op, attrs, v, a, result, backward);
 	case OP_amax:
 	case OP_amin:
@@ -142,7 +144,7 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
 		reduction_axes(attrs, &v->shape, reduced);
 		reduction_of(&r, &v->shape, reduced);
 		return r.moved ? 0 : op_scratch(op, attrs, v, a, result, backward);
-	default: /* convolutions, and operations that need none */
+	default:
 		return 0;
 	}
 }
