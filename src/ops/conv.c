@@ -265,7 +265,7 @@ struct matrix {
 /* The elements of an array from FIRST on, in rows of LD. */
 static struct matrix matrix_in(const struct conv *c, const void *array, int64_t first, int64_t ld)
 {
-	return (struct matrix){(void *)(uintptr_t)element_at(array, c->size, first), ld};
+	return (struct matrix){writable(element_at(array, c->size, first)), ld};
 }
 
 /* A CHUNK of the elements of V under the kernel at the places of a piece: [chunk.count, p->count]. */
@@ -274,7 +274,7 @@ static struct matrix columns_of(const struct conv *c, void *scratch, const void 
 {
 	if (c->pointwise)
 		return matrix_in(c, v, (p->sample * c->depth + chunk.first) * c->places, c->places);
-	each_row(c, scratch, (void *)(uintptr_t)v, p, chunk, make_row);
+	each_row(c, scratch, writable(v), p, chunk, make_row);
 	return (struct matrix){scratch, p->count};
 }
 

@@ -104,5 +104,7 @@ static inline const void *element_at(const void *array, size_t size, int64_t i)
 	return (const char *)array + size * (size_t)i;
 }
 static inline void *element_of(void *array, size_t size, int64_t i) { return (char *)array + size * (size_t)i; }
+/* An array for a walk that goes either way, of which what is read is not written. */
+static inline void *writable(const void *array) { return (void *)(uintptr_t)array; }
 
 #endif

@@ -167,14 +167,6 @@ static void slice_elements(const struct op_call *call, void *sliced, void *whole
 	}
 }
 
-/* Both ways go through one walk; what is read is not written. */
-static void *writable(const void *array)
-{
-	void *p;
-	memcpy(&p, &array, sizeof p);
-	return p;
-}
-
 FORWARD(slice)
 {
 	(void)a, (void)keep;
