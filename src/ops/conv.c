@@ -5,9 +5,9 @@
  *     result       += K[:,chunk] columns      K as [Cout, Cin kh kw]
  *     dK[:,chunk]  += g columns'
  *     dcolumns      = K[:,chunk]' g, added back to where they came from.
- * A kernel of one element needs no columns: they are the sample. Samples of few
- * places are taken several at a time, with their results beside each other in
- * scratch. conv1d is conv2d with one row.
+ * Samples of few places are taken several at a time, with their results beside
+ * each other in scratch. Of other samples a kernel of one element that takes each
+ * place needs no columns: they are the sample. conv1d is conv2d with one row.
  */
 #include <string.h>
 
@@ -286,19 +286,24 @@ static struct matrix result_of(const struct conv *c, void *scratch, const void *
 	return matrix_in(c, y, p->sample * c->outs * c->places + p->place, c->places);
 }
 
-/* The rows of a group's result, from where they lie in G; and to where they belong in Y. */
+/* Of a group's result the row of places that is I-th in the whole array, where samples lie behind each other. */
+static void *row_of_group(const struct conv *c, const struct matrix *result, int64_t i)
+{
+	return element_of(result->at, c->size, i % c->outs * result->ld + i / c->outs * c->places);
+}
+
+/* A group's result, from where its rows lie in G; and to where they belong in Y. */
 static void gather_result(const struct conv *c, const struct matrix *result, const void *g, const struct piece *p)
 {
+	const void *const from = element_at(g, c->size, p->sample * c->outs * c->places);
 	for (int64_t i = 0; c->grouped && i < p->samples * c->outs; i++)
-		memcpy(element_of(result->at, c->size, i % c->outs * result->ld + i / c->outs * c->places),
-		       element_at(g, c->size, (p->sample * c->outs + i) * c->places), (size_t)c->places * c->size);
+		memcpy(row_of_group(c, result, i), element_at(from, c->size, i * c->places), (size_t)c->places * c->size);
 }
 static void scatter_result(const struct conv *c, const struct matrix *result, void *y, const struct piece *p)
 {
+	void *const to = element_of(y, c->size, p->sample * c->outs * c->places);
 	for (int64_t i = 0; c->grouped && i < p->samples * c->outs; i++)
-		memcpy(element_of(y, c->size, (p->sample * c->outs + i) * c->places),
-		       element_at(result->at, c->size, i % c->outs * result->ld + i / c->outs * c->places),
-		       (size_t)c->places * c->size);
+		memcpy(element_of(to, c->size, i * c->places), row_of_group(c, result, i), (size_t)c->places * c->size);
 }
 
 /* C[m,n] = A B (+ C). A group's by our own kernel's tiles: the bits must not depend on how many samples there are. */
