@@ -141,7 +141,10 @@ static inline __attribute__((always_inline)) void N(tile_of)(REAL *c, int64_t ld
 			c[i * ldc + j] = add ? c[i * ldc + j] + whole[i][j] : whole[i][j];
 }
 
-/* The tile of a packed stripe, computed to the third that its rows end in; and of one whose rows lie as they are. */
+/*
+ * The tile of a packed stripe: of few columns one vector of each row, else both, of no more thirds of the tile (of four
+ * rows: 1, 2, or all) than its rows reach into. And the tile of one whose rows lie as they are, all of them there.
+ */
 static __attribute__((noinline)) void N(tile_packed)(REAL *c, int64_t ldc, const REAL *a, const REAL *b, int64_t k,
                                                      int rows, int columns, bool add)
 {
