@@ -226,6 +226,8 @@ static void end_lowering(struct lowering *l)
 	lowered->streamed_params = l->rows ? l->cut : l->used_streamed;
 	lowered->sums = lowered->sums && lowered->streamable;
 	lowered->flat = lowered->flat && lowered->streamable && !lowered->sums;
+	if (lowered->whole_rows == 1 && !lowered->flat) /* nothing to cut: a team shares the row */
+		lowered->streamable = lowered->sums = false;
 }
 
 /* L has what is to be lowered: out, chain, what, arena, diags; rows and cut of a tile. */

@@ -81,10 +81,8 @@ static void choose_mode(struct pieces *pieces, const struct lowered *whole)
 	const struct body *body = whole->whole;
 	/* one block that is the whole is no cut */
 	pieces->folds = in > 0 && whole->fold != NO_VALUE && (whole->streamable || fold_block(whole) < whole->whole_rows);
-	/* of a row alone there is nothing to cut, and a team shares it */
-	pieces->tiled =
-		pieces->folds || (in > 0 && whole->streamable && !whole->sums && (whole->flat || whole->whole_rows > 1) &&
-	                      body->values[body->outs[0].value].from != FROM_PARAM);
+	pieces->tiled = pieces->folds || (in > 0 && whole->streamable && !whole->sums &&
+	                                  body->values[body->outs[0].value].from != FROM_PARAM);
 	pieces->flat = pieces->tiled && whole->flat;
 	pieces->rows = !pieces->tiled ? 1 : pieces->flat ? in : whole->whole_rows;
 	pieces->in_row = in / pieces->rows;

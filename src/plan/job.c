@@ -304,8 +304,7 @@ static int64_t choose_chunk(struct job *job, const struct job_options *options)
 static enum status choose_tiles(struct job *job, const struct job_options *options, struct diags *diags)
 {
 	const struct lowered *whole = &job->whole;
-	/* of a row alone there is nothing to cut, and a team shares it */
-	job->tiled = whole->streamable && !options->whole && (whole->flat || whole->whole_rows > 1);
+	job->tiled = whole->streamable && !options->whole;
 	job->flat = job->tiled && whole->flat;
 	job->rows = !job->tiled ? 1 : job->flat ? shape_count(&job->input.shape) : whole->whole_rows;
 	if (job->rows == 0)
