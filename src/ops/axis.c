@@ -22,29 +22,19 @@ static void exp_in_place(const struct op_call *call, void *lines, size_t n)
 	call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = lines, .v = lines, .n = n});
 }
 
-/* Lines are taken a few at a time, so that exp runs on long stretches that are still in the cache. */
-static size_t lines_at_once(size_t n, size_t count)
-{
-	enum { ELEMENTS = 4096 };
-	const size_t most = n < ELEMENTS ? ELEMENTS / n : 1;
-	return count < most ? count : most;
-}
-
 static void softmax_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
                           size_t count)
 {
-	const size_t size = element_size(loops->dtype), some = lines_at_once(n, count);
-	for (size_t first = 0; first < count; first += some) {
-		const size_t here = count - first < some ? count - first : some;
-		for (size_t i = first; i < first + here; i++) {
-			const void *line = element_at(at->in[0], size, (int64_t)(i * n));
-			loops->subtract(element_of(at->out, size, (int64_t)(i * n)), line, loops->largest(line, n), n);
-		}
-		exp_in_place(call, element_of(at->out, size, (int64_t)(first * n)), here * n);
-		for (size_t i = first; i < first + here; i++) {
-			void *line = element_of(at->out, size, (int64_t)(i * n));
-			loops->divide(line, line, loops->sum(line, n), n);
-		}
+	for (size_t i = 0, here; i < count; i += here) {
+		double largest[LINES_SOME], sum[LINES_SOME];
+		const void *in = line_at(loops, at->in[0], n, i);
+		void *out = line_of(loops, at->out, n, i);
+		here = lines_at_once(n, count - i);
+		loops->largest(largest, in, n, here);
+		loops->subtract(out, in, largest, n, here);
+		exp_in_place(call, out, here * n);
+		loops->sums(sum, out, n, here);
+		loops->divide(out, out, sum, n, here);
 	}
 }
 
@@ -58,12 +48,13 @@ void forward_softmax(const struct op_call *call, void *y, const void *v, const v
 static void softmax_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                                 size_t n, size_t count)
 {
-	const size_t size = element_size(loops->dtype);
 	(void)call;
-	for (size_t i = 0; i < count; i++) {
-		const void *y = element_at(at->in[0], size, (int64_t)(i * n)),
-				   *g = element_at(at->in[1], size, (int64_t)(i * n));
-		loops->softmax_slope(element_of(at->out, size, (int64_t)(i * n)), g, y, loops->sum_products(g, y, n), n);
+	for (size_t i = 0, here; i < count; i += here) {
+		double sum[LINES_SOME];
+		const void *y = line_at(loops, at->in[0], n, i), *g = line_at(loops, at->in[1], n, i);
+		here = lines_at_once(n, count - i);
+		loops->sums_products(sum, g, y, n, here);
+		loops->softmax_slope(line_of(loops, at->out, n, i), g, y, sum, n, here);
 	}
 }
 
@@ -78,19 +69,16 @@ static void log_softmax_lines(const struct op_call *call, const struct loops *lo
                               size_t n, size_t count)
 {
 	static const double zeros[LINES_SOME];
-	const size_t size = element_size(loops->dtype);
-	for (size_t first = 0; first < count; first += LINES_SOME) {
-		double sum[LINES_SOME];
-		const size_t here = count - first < LINES_SOME ? count - first : LINES_SOME;
-		char *out = element_of(at->out, size, (int64_t)(first * n));
-		for (size_t i = 0; i < here; i++) {
-			const void *line = element_at(at->in[0], size, (int64_t)((first + i) * n));
-			const double largest = loops->largest(line, n);
-			loops->subtract(out + i * n * size, line, isfinite(largest) ? largest : 0, n);
-		}
+	for (size_t i = 0, here; i < count; i += here) {
+		double largest[LINES_SOME], sum[LINES_SOME];
+		void *out = line_of(loops, at->out, n, i);
+		here = lines_at_once(n, count - i);
+		lines_largest(loops, largest, line_at(loops, at->in[0], n, i), n, here);
+		loops->subtract(out, line_at(loops, at->in[0], n, i), largest, n, here);
 		lines_sum_exp(call, loops, NULL, out, n, here, zeros, sum);
-		for (size_t i = 0; i < here; i++)
-			loops->subtract(out + i * n * size, out + i * n * size, log(sum[i]), n);
+		for (size_t j = 0; j < here; j++)
+			sum[j] = log(sum[j]);
+		loops->subtract(out, out, sum, n, here);
 	}
 }
 
@@ -104,11 +92,13 @@ void forward_log_softmax(const struct op_call *call, void *y, const void *v, con
 static void log_softmax_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                                     size_t n, size_t count)
 {
-	const size_t size = element_size(loops->dtype);
 	call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = at->out, .v = at->in[0], .n = n * count});
-	for (size_t i = 0; i < count; i++) {
-		const void *g = element_at(at->in[1], size, (int64_t)(i * n));
-		loops->log_softmax_slope(element_of(at->out, size, (int64_t)(i * n)), g, loops->sum(g, n), n);
+	for (size_t i = 0, here; i < count; i += here) {
+		double sum[LINES_SOME];
+		const void *g = line_at(loops, at->in[1], n, i);
+		here = lines_at_once(n, count - i);
+		loops->sums(sum, g, n, here);
+		loops->log_softmax_slope(line_of(loops, at->out, n, i), g, sum, n, here);
 	}
 }
 
@@ -119,39 +109,57 @@ void vjp_log_softmax(const struct op_call *call, void *dv, void *da, const void 
 		walk(call, &(struct line_arrays){.in = {needs[2], g}, .out = dv}, log_softmax_slope_lines);
 }
 
-static void layernorm_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
+/*
+ * Lines less their means (layernorm; rmsnorm takes nothing away), over the root of the mean of what their squares
+ * are then. A recomputation may want only what is kept, those roots' reciprocals.
+ */
+static void normalize_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                             size_t n, size_t count)
 {
-	const size_t size = element_size(loops->dtype);
-	for (size_t i = 0; i < count; i++) {
-		const void *line = element_at(at->in[0], size, (int64_t)(i * n));
-		const double mean = loops->sum(line, n) / (double)n;
-		const double scale = 1 / sqrt(loops->sum_deviations(line, mean, n) / (double)n + call->attrs->eps);
-		if (at->out) /* a recomputation may want only what is kept */
-			loops->normalize(element_of(at->out, size, (int64_t)(i * n)), line, mean, scale, n);
-		if (at->short_out)
-			element_set(loops->dtype, at->short_out, i, scale);
+	for (size_t i = 0, here; i < count; i += here) {
+		double mean[LINES_SOME] = {0}, scale[LINES_SOME];
+		const void *in = line_at(loops, at->in[0], n, i);
+		here = lines_at_once(n, count - i);
+		if (call->op == OP_layernorm) {
+			loops->sums(mean, in, n, here);
+			for (size_t j = 0; j < here; j++)
+				mean[j] /= (double)n;
+			loops->sums_deviations(scale, in, mean, n, here);
+		} else {
+			loops->sums_products(scale, in, in, n, here);
+		}
+		for (size_t j = 0; j < here; j++)
+			scale[j] = 1 / sqrt(scale[j] / (double)n + call->attrs->eps);
+		if (at->out)
+			loops->normalize(line_of(loops, at->out, n, i), in, mean, scale, n, here);
+		for (size_t j = 0; at->short_out && j < here; j++)
+			element_set(loops->dtype, at->short_out, i + j, scale[j]);
 	}
 }
 
 void forward_layernorm(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
 {
 	(void)a;
-	walk(call, &(struct line_arrays){.in = {v}, .out = y, .short_out = keep ? keep[0] : NULL}, layernorm_lines);
+	walk(call, &(struct line_arrays){.in = {v}, .out = y, .short_out = keep ? keep[0] : NULL}, normalize_lines);
 }
 
 /* scale * (g - mean(g) - y * mean(g * y)); rmsnorm: without mean(g) */
 static void normalize_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                                   size_t n, size_t count)
 {
-	const size_t size = element_size(loops->dtype);
-	for (size_t i = 0; i < count; i++) {
-		const void *y = element_at(at->in[0], size, (int64_t)(i * n)),
-				   *g = element_at(at->in[1], size, (int64_t)(i * n));
-		const double means[2] = {call->op == OP_layernorm ? loops->sum(g, n) / (double)n : 0,
-		                         loops->sum_products(g, y, n) / (double)n};
-		loops->normalize_slope(element_of(at->out, size, (int64_t)(i * n)), g, y, means,
-		                       element_get(loops->dtype, at->short_in[0], i), n);
+	for (size_t i = 0, here; i < count; i += here) {
+		double mean[LINES_SOME] = {0}, slope[LINES_SOME], scale[LINES_SOME];
+		const void *y = line_at(loops, at->in[0], n, i), *g = line_at(loops, at->in[1], n, i);
+		here = lines_at_once(n, count - i);
+		if (call->op == OP_layernorm)
+			loops->sums(mean, g, n, here);
+		loops->sums_products(slope, g, y, n, here);
+		for (size_t j = 0; j < here; j++) {
+			mean[j] /= (double)n;
+			slope[j] /= (double)n;
+			scale[j] = element_get(loops->dtype, at->short_in[0], i + j);
+		}
+		loops->normalize_slope(line_of(loops, at->out, n, i), g, y, mean, slope, scale, n, here);
 	}
 }
 
@@ -163,24 +171,10 @@ void vjp_layernorm(const struct op_call *call, void *dv, void *da, const void *g
 		     normalize_slope_lines);
 }
 
-static void rmsnorm_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
-                          size_t count)
-{
-	const size_t size = element_size(loops->dtype);
-	for (size_t i = 0; i < count; i++) {
-		const void *line = element_at(at->in[0], size, (int64_t)(i * n));
-		const double scale = 1 / sqrt(loops->sum_products(line, line, n) / (double)n + call->attrs->eps);
-		if (at->out)
-			loops->normalize(element_of(at->out, size, (int64_t)(i * n)), line, 0, scale, n);
-		if (at->short_out)
-			element_set(loops->dtype, at->short_out, i, scale);
-	}
-}
-
 void forward_rmsnorm(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
 {
 	(void)a;
-	walk(call, &(struct line_arrays){.in = {v}, .out = y, .short_out = keep ? keep[0] : NULL}, rmsnorm_lines);
+	walk(call, &(struct line_arrays){.in = {v}, .out = y, .short_out = keep ? keep[0] : NULL}, normalize_lines);
 }
 
 void vjp_rmsnorm(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS])

@@ -7,6 +7,7 @@
  */
 #include "ops/lines.h"
 
+#include <math.h>
 #include <string.h>
 
 static struct axis_view axis_view_of(const struct shape *shape, int axis)
@@ -204,11 +205,14 @@ void sums_of(const struct kernels *kernels, const struct axis_view *view, const 
 	const size_t size = element_size(kernels->dtype);
 	memset(lo, 0, count * sizeof *lo);
 	if (view->inner == 1) {
+		enum { LONG = 256 };
 		const struct loops *loops = loops_get(kernels);
-		for (size_t i = 0; i < count; i++) {
-			const void *line = element_at(v, size, (first + (int64_t)i) * view->n);
-			hi[i] = view->n < 256 ? loops->sum(line, (size_t)view->n) : kernels->sum(line, (size_t)view->n);
-		}
+		const void *lines = element_at(v, size, first * view->n);
+		if (view->n < LONG)
+			loops->sums(hi, lines, (size_t)view->n, count);
+		else
+			for (size_t i = 0; i < count; i++)
+				hi[i] = kernels->sum(line_at(loops, lines, (size_t)view->n, i), (size_t)view->n);
 		return;
 	}
 	memset(hi, 0, count * sizeof *hi);
@@ -249,12 +253,21 @@ void reduction_sums(const struct kernels *kernels, const struct reduction *reduc
 	}
 }
 
+void lines_largest(const struct loops *loops, double *largest, const void *lines, size_t n, size_t count)
+{
+	if (n > 0)
+		loops->largest(largest, lines, n, count);
+	for (size_t i = 0; i < count; i++)
+		largest[i] = n > 0 && isfinite(largest[i]) ? largest[i] : 0;
+}
+
 /* Pieces of lines, or several short ones, lie in the cache when exp runs over them; a line's bits are the same so or so. */
 void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, const void *lines, size_t n,
                    size_t count, const double shift[LINES_SOME], double sum[LINES_SOME])
 {
 	enum { PIECE = 1024 };
 	_Alignas(64) double piece[PIECE];
+	double part[LINES_SOME];
 	const size_t size = element_size(loops->dtype), width = n < PIECE ? n : PIECE,
 				 some = n && n < PIECE ? PIECE / n : 1;
 	memset(sum, 0, count * sizeof *sum);
@@ -262,11 +275,11 @@ void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *
 		for (size_t j = 0; j < n; j += width) {
 			const size_t here = count - first < some ? count - first : some, w = n - j < width ? n - j : width;
 			const int64_t at = (int64_t)(first * n + j);
-			char *to = out ? element_of(out, size, at) : piece;
-			for (size_t i = 0; i < here; i++)
-				loops->subtract(to + i * w * size, element_at(lines, size, at + (int64_t)(i * n)), shift[first + i], w);
+			void *to = out ? element_of(out, size, at) : piece;
+			loops->subtract(to, element_at(lines, size, at), shift + first, w, here);
 			call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = to, .v = to, .n = w * here});
+			loops->sums(part, to, w, here);
 			for (size_t i = 0; i < here; i++)
-				sum[first + i] += loops->sum(to + i * w * size, w);
+				sum[first + i] += part[i];
 		}
 }

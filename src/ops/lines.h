@@ -66,12 +66,26 @@ void reduction_sums(const struct kernels *kernels, const struct reduction *reduc
                     double divisor, void *scratch);
 
 /*
+ * How many of LEFT lines of N elements are taken at once, at most LINES_SOME: as many as are still in the cache when
+ * they are looked at again, and where they are many as loops like them, which take up to 16 across.
+ */
+enum { LINES_SOME = 64 };
+static inline size_t lines_at_once(size_t n, size_t left)
+{
+	enum { ELEMENTS = 4096, ACROSS = 16 };
+	const size_t fit = n < ELEMENTS ? ELEMENTS / (n > 0 ? n : 1) : 1, most = fit < LINES_SOME ? fit : LINES_SOME;
+	const size_t whole = most < ACROSS ? most : most / ACROSS * ACROSS;
+	return left < whole ? left : whole;
+}
+
+/*
  * For each of COUNT lines (at most LINES_SOME) the sum of exp(line - shift) in
  * double; the exponentials to OUT where it is not NULL.
  */
-enum { LINES_SOME = 64 };
 void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, const void *lines, size_t n,
                    size_t count, const double shift[LINES_SOME], double sum[LINES_SOME]);
+/* What is taken from the exponents of each line: its largest element, where that is finite. */
+void lines_largest(const struct loops *loops, double *largest, const void *lines, size_t n, size_t count);
 
 /* Of amax, amin, norm and logsumexp (reduce.c): the parts of a fold's state, and results of the last two. */
 void fold_partial_lines(const struct op_call *call, double *const state[FOLD_PARTS], const void *v);
@@ -104,6 +118,15 @@ static inline const void *element_at(const void *array, size_t size, int64_t i)
 	return (const char *)array + size * (size_t)i;
 }
 static inline void *element_of(void *array, size_t size, int64_t i) { return (char *)array + size * (size_t)i; }
+/* Line I of an array of lines of N elements of LOOPS' type. */
+static inline const void *line_at(const struct loops *loops, const void *array, size_t n, size_t i)
+{
+	return element_at(array, element_size(loops->dtype), (int64_t)(n * i));
+}
+static inline void *line_of(const struct loops *loops, void *array, size_t n, size_t i)
+{
+	return element_of(array, element_size(loops->dtype), (int64_t)(n * i));
+}
 /* An array for a walk that goes either way, of which what is read is not written. */
 static inline void *writable(const void *array) { return (void *)(uintptr_t)array; }
 

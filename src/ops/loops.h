@@ -16,29 +16,31 @@ enum { PRODUCT_STRIPE = 12 };
 struct loops {
 	const char *isa;
 	enum dtype dtype;
-	/* Sums over a line, pairwise by blocks of 128: v, v * a, |v|, (v - p)^2, and huber's loss of v at delta p. */
-	double (*sum)(const void *v, size_t n);
-	double (*sum_products)(const void *v, const void *a, size_t n);
+	/* out[i] = the sum over line I of COUNT, pairwise by blocks of 128, of v, of v * a, and of (v - p[i])^2 */
+	void (*sums)(double *out, const void *v, size_t n, size_t count);
+	void (*sums_products)(double *out, const void *v, const void *a, size_t n, size_t count);
+	void (*sums_deviations)(double *out, const void *v, const double *p, size_t n, size_t count);
+	/* Such sums over one line: of |v|, and of huber's loss of v at delta p. */
 	double (*sum_magnitudes)(const void *v, size_t n);
-	double (*sum_deviations)(const void *v, double p, size_t n);
 	double (*sum_huber)(const void *v, double p, size_t n);
-	/* The largest and smallest of a line, N > 0; NaN where there is one. */
-	double (*largest)(const void *v, size_t n);
-	double (*smallest)(const void *v, size_t n);
+	/* out[i] = the largest or smallest of line I, N > 0; NaN where there is one */
+	void (*largest)(double *out, const void *v, size_t n, size_t count);
+	void (*smallest)(double *out, const void *v, size_t n, size_t count);
 	/* out[i] = the product of line I of COUNT, one element after another; of none: 1 */
 	void (*products)(double *out, const void *v, size_t n, size_t count);
-	/* out = v - p; out = v / p; out = v * p; P is rounded to the type first */
-	void (*subtract)(void *out, const void *v, double p, size_t n);
-	void (*divide)(void *out, const void *v, double p, size_t n);
-	void (*multiply)(void *out, const void *v, double p, size_t n);
-	/* out = (v - p) * q, in double, rounded once */
-	void (*normalize)(void *out, const void *v, double p, double q, size_t n);
-	/* out = y * (g - p) */
-	void (*softmax_slope)(void *out, const void *g, const void *y, double p, size_t n);
-	/* out = g - out * p */
-	void (*log_softmax_slope)(void *out, const void *g, double p, size_t n);
-	/* out = q * ((g - p[0]) - y * p[1]), in double, rounded once */
-	void (*normalize_slope)(void *out, const void *g, const void *y, const double p[2], double q, size_t n);
+	/* In line I of COUNT: out = v - p[i]; out = v / p[i]; out = v * p[i]; P is rounded to the type first */
+	void (*subtract)(void *out, const void *v, const double *p, size_t n, size_t count);
+	void (*divide)(void *out, const void *v, const double *p, size_t n, size_t count);
+	void (*multiply)(void *out, const void *v, const double *p, size_t n, size_t count);
+	/* out = (v - p[i]) * q[i], in double, rounded once */
+	void (*normalize)(void *out, const void *v, const double *p, const double *q, size_t n, size_t count);
+	/* out = y * (g - p[i]) */
+	void (*softmax_slope)(void *out, const void *g, const void *y, const double *p, size_t n, size_t count);
+	/* out = g - out * p[i] */
+	void (*log_softmax_slope)(void *out, const void *g, const double *p, size_t n, size_t count);
+	/* out = q[i] * ((g - p[i]) - y * s[i]), in double, rounded once */
+	void (*normalize_slope)(void *out, const void *g, const void *y, const double *p, const double *s, const double *q,
+	                        size_t n, size_t count);
 	/* out = (before - 2 v) + after; or that added to out; in the order that stands here */
 	void (*differences)(void *out, const void *before, const void *v, const void *after, bool add, size_t n);
 	/* A row of a 2-d laplacian: out = ((above - 2 v) + below) + ((left - 2 v) + right), N >= 1; LEFT, RIGHT of its ends */

@@ -26,7 +26,8 @@
 #ifndef LOOPS_TEMPLATE_ONCE
 #define LOOPS_TEMPLATE_ONCE
 
-enum { SUM_BLOCK = 128, SUM_LANES = 16 };
+/* SHORT: longest lines that go several at a time. */
+enum { SUM_BLOCK = 128, SUM_LANES = 16, SUM_FEW = 8, SUM_SHORT = 32, SUMS_ACROSS = 8, EXTREME_SHORT = 256 };
 
 static inline double fold_lanes(double lane[SUM_LANES])
 {
@@ -114,8 +115,9 @@ static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_
 #include "ops/lanes_template.h"
 
 /*
- * A sum over a line of TERM, an expression in x (and a's element w, and p). A block's lanes that no element falls to
- * hold -0, which adds nothing.
+ * Sums over lines of TERM, an expression in x (and a's element w, and the line's p). A block's lanes that no element
+ * falls to hold -0, which adds nothing. Short lines go several at a time, each in its own lane of vectors, with the
+ * additions that one alone is given.
  */
 #define SUM_OF(NAME, TERM)                                                                                             \
 	static inline __attribute__((always_inline)) double N(NAME##_block)(const REAL *v, const REAL *a, double p,        \
@@ -145,7 +147,7 @@ static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_
 		struct levels levels;                                                                                          \
 		size_t i = 0;                                                                                                  \
 		(void)p;                                                                                                       \
-		if (n < 8) { /* one after another, as NumPy does */                                                            \
+		if (n < SUM_FEW) { /* one after another, as NumPy does */                                                      \
 			double total = n ? -0.0 : 0;                                                                               \
 			for (; i < n; i++) {                                                                                       \
 				const double x = (double)v[i], w = (double)a[i];                                                       \
@@ -162,6 +164,36 @@ static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_
 		if (i < n)                                                                                                     \
 			levels_add(&levels, N(NAME##_block)(v + i, a + i, p, n - i));                                              \
 		return levels_total(&levels);                                                                                  \
+	}                                                                                                                  \
+	static inline __attribute__((always_inline)) void N(NAME##_across)(double *out, const REAL *v, const REAL *a,      \
+	                                                                   const double *q, size_t n)                      \
+	{                                                                                                                  \
+		double lane[SUM_LANES][SUMS_ACROSS];                                                                           \
+		for (size_t j = 0; j < SUM_LANES; j++)                                                                         \
+			for (size_t i = 0; i < SUMS_ACROSS; i++)                                                                   \
+				lane[j][i] = -0.0;                                                                                     \
+		for (size_t j = 0; j < n; j++)                                                                                 \
+			for (size_t i = 0; i < SUMS_ACROSS; i++) {                                                                 \
+				const double x = (double)v[i * n + j], w = (double)a[i * n + j], p = q ? q[i] : 0;                     \
+				(void)w, (void)p;                                                                                      \
+				lane[n < SUM_FEW ? 0 : j % SUM_LANES][i] += TERM;                                                      \
+			}                                                                                                          \
+		for (size_t width = n < SUM_FEW ? 0 : SUM_LANES / 2; width; width /= 2)                                        \
+			for (size_t j = 0; j < width; j++)                                                                         \
+				for (size_t i = 0; i < SUMS_ACROSS; i++)                                                               \
+					lane[j][i] += lane[j + width][i];                                                                  \
+		memcpy(out, lane[0], sizeof lane[0]);                                                                          \
+	}                                                                                                                  \
+	static inline __attribute__((always_inline, unused)) void N(NAME##_lines)(                                         \
+		double *out, const REAL *v, const REAL *a, const double *q, size_t n, size_t count)                            \
+	{                                                                                                                  \
+		size_t i = 0;                                                                                                  \
+		for (; 0 < n && n <= SUM_SHORT && i + SUMS_ACROSS <= count; i += SUMS_ACROSS)                                  \
+			N(NAME##_across)(out + i, v + i * n, a + i * n, q ? q + i : NULL, n);                                      \
+		for (; i < count; i++)                                                                                         \
+			out[i] = N(NAME##_any)(v + i * n, a + i * n, q ? q[i] : 0, n);                                             \
+		for (i = 0; i < count; i++) /* of two NaN the compiler chooses which one an addition gives */                  \
+			out[i] = out[i] == out[i] ? out[i] : (double)NAN;                                                          \
 	}
 
 SUM_OF(sum, x)
@@ -171,10 +203,16 @@ SUM_OF(sum_deviations, (x - p) * (x - p))
 SUM_OF(sum_huber, fabs(x) <= p ? 0.5 * (x * x) : p * (fabs(x) - 0.5 * p))
 #undef SUM_OF
 
-static double N(sum)(const void *v, size_t n) { return N(sum_any)(v, v, 0, n); }
-static double N(sum_products)(const void *v, const void *a, size_t n) { return N(sum_products_any)(v, a, 0, n); }
+static void N(sums)(double *out, const void *v, size_t n, size_t count) { N(sum_lines)(out, v, v, NULL, n, count); }
+static void N(sums_products)(double *out, const void *v, const void *a, size_t n, size_t count)
+{
+	N(sum_products_lines)(out, v, a, NULL, n, count);
+}
+static void N(sums_deviations)(double *out, const void *v, const double *p, size_t n, size_t count)
+{
+	N(sum_deviations_lines)(out, v, v, p, n, count);
+}
 static double N(sum_magnitudes)(const void *v, size_t n) { return N(sum_magnitudes_any)(v, v, 0, n); }
-static double N(sum_deviations)(const void *v, double p, size_t n) { return N(sum_deviations_any)(v, v, p, n); }
 static double N(sum_huber)(const void *v, double p, size_t n) { return N(sum_huber_any)(v, v, p, n); }
 
 /* The lanes of X, those from BY on first. */
@@ -186,10 +224,20 @@ static inline N(vector) N(turned)(N(vector) x, int by)
 	return N(interleave)(x, x, order);
 }
 
+/* An element of each of LANES lines, which are N long. */
+static inline N(vector) N(gather)(const REAL *v, size_t n)
+{
+	REAL x[N(LANES)];
+	for (size_t i = 0; i < N(LANES); i++)
+		x[i] = v[i * n];
+	return *(const N(loose) *)x;
+}
+
 /*
  * A NaN that has come in stays: nothing is greater than it, and only a NaN replaces it.
  * The lanes are vectors by name: of an array of lanes the compiler makes a branch for each.
- * What is left of a line in the end is read together with some that was read before.
+ * What is left of a line in the end is read together with some that was read before. A short line goes element after
+ * element, alone or beside others: which of two zeros it gives, or of two NaN, is to be the same.
  */
 enum { N(SUM_VECTORS) = SUM_LANES / N(LANES) };
 #define EXTREME_OF(NAME, BEATS)                                                                                        \
@@ -198,11 +246,10 @@ enum { N(SUM_VECTORS) = SUM_LANES / N(LANES) };
 		const N(lanes) beats = (x BEATS best) | (x != x);                                                              \
 		return (N(vector))(((N(lanes))x & beats) | ((N(lanes))best & ~beats));                                         \
 	}                                                                                                                  \
-	static double N(NAME)(const void *from, size_t n)                                                                  \
+	static double N(NAME##_of)(const REAL *v, size_t n)                                                                \
 	{                                                                                                                  \
-		const REAL *v = from;                                                                                          \
 		N(vector) lane[N(SUM_VECTORS)];                                                                                \
-		if (n < SUM_LANES) {                                                                                           \
+		if (n <= EXTREME_SHORT) {                                                                                      \
 			REAL best = v[0];                                                                                          \
 			for (size_t i = 1; i < n; i++)                                                                             \
 				best = (v[i] BEATS best) | (v[i] != v[i]) ? v[i] : best;                                               \
@@ -220,63 +267,100 @@ enum { N(SUM_VECTORS) = SUM_LANES / N(LANES) };
 		_Pragma("GCC unroll 4") for (int width = N(LANES) / 2; width > 0; width /= 2)                                  \
 			lane[0] = N(NAME##_either)(lane[0], N(turned)(lane[0], width));                                            \
 		return (double)lane[0][0];                                                                                     \
+	}                                                                                                                  \
+	static void N(NAME)(double *out, const void *from, size_t n, size_t count)                                         \
+	{                                                                                                                  \
+		const REAL *v = from;                                                                                          \
+		size_t done = 0;                                                                                               \
+		for (; n <= EXTREME_SHORT && done + N(LANES) <= count; done += N(LANES), v += N(LANES) * n) {                  \
+			N(vector) best = N(gather)(v, n);                                                                          \
+			for (size_t j = 1; j < n; j++)                                                                             \
+				best = N(NAME##_either)(best, N(gather)(v + j, n));                                                    \
+			for (int i = 0; i < N(LANES); i++)                                                                         \
+				out[done + (size_t)i] = (double)best[i];                                                               \
+		}                                                                                                              \
+		for (; done < count; done++, v += n)                                                                           \
+			out[done] = N(NAME##_of)(v, n);                                                                            \
 	}
 EXTREME_OF(largest, >)
 EXTREME_OF(smallest, <)
 #undef EXTREME_OF
 
-/* A loop over a line; results may be the block that is read, element by element. */
+/* A loop over a line; results may be the block that is read, element by element. And what is done to each line. */
 #define EACH _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++)
+#define EACH_LINE(POINTERS) for (size_t line = 0; line < count; line++, POINTERS)
 
-static void N(subtract)(void *out, const void *v, double p, size_t n)
+static void N(subtract)(void *out, const void *v, const double *p, size_t n, size_t count)
 {
-	const REAL q = (REAL)p, *const x = v;
-	REAL *const y = out;
-	EACH y[i] = x[i] - q;
+	const REAL *x = v;
+	REAL *y = out;
+	EACH_LINE((x += n, y += n)) {
+		const REAL q = (REAL)p[line];
+		EACH y[i] = x[i] - q;
+	}
 }
 
-static void N(divide)(void *out, const void *v, double p, size_t n)
+static void N(divide)(void *out, const void *v, const double *p, size_t n, size_t count)
 {
-	const REAL q = (REAL)p, *const x = v;
-	REAL *const y = out;
-	EACH y[i] = x[i] / q;
+	const REAL *x = v;
+	REAL *y = out;
+	EACH_LINE((x += n, y += n)) {
+		const REAL q = (REAL)p[line];
+		EACH y[i] = x[i] / q;
+	}
 }
 
-static void N(multiply)(void *out, const void *v, double p, size_t n)
+static void N(multiply)(void *out, const void *v, const double *p, size_t n, size_t count)
 {
-	const REAL q = (REAL)p, *const x = v;
-	REAL *const y = out;
-	EACH y[i] = x[i] * q;
+	const REAL *x = v;
+	REAL *y = out;
+	EACH_LINE((x += n, y += n)) {
+		const REAL q = (REAL)p[line];
+		EACH y[i] = x[i] * q;
+	}
 }
 
-static void N(normalize)(void *out, const void *v, double p, double q, size_t n)
+static void N(normalize)(void *out, const void *v, const double *p, const double *q, size_t n, size_t count)
 {
-	const REAL *const x = v;
-	REAL *const y = out;
-	EACH y[i] = (REAL)(((double)x[i] - p) * q);
+	const REAL *x = v;
+	REAL *y = out;
+	EACH_LINE((x += n, y += n)) {
+		const double mean = p[line], scale = q[line];
+		EACH y[i] = (REAL)(((double)x[i] - mean) * scale);
+	}
 }
 
-static void N(softmax_slope)(void *out, const void *g, const void *y, double p, size_t n)
+static void N(softmax_slope)(void *out, const void *g, const void *y, const double *p, size_t n, size_t count)
 {
-	const REAL q = (REAL)p, *const c = g, *const x = y;
-	REAL *const to = out;
-	EACH to[i] = x[i] * (c[i] - q);
+	const REAL *c = g, *x = y;
+	REAL *to = out;
+	EACH_LINE((c += n, x += n, to += n)) {
+		const REAL q = (REAL)p[line];
+		EACH to[i] = x[i] * (c[i] - q);
+	}
 }
 
-static void N(log_softmax_slope)(void *out, const void *g, double p, size_t n)
+static void N(log_softmax_slope)(void *out, const void *g, const double *p, size_t n, size_t count)
 {
-	const REAL q = (REAL)p, *const c = g;
-	REAL *const to = out;
-	EACH to[i] = c[i] - to[i] * q;
+	const REAL *c = g;
+	REAL *to = out;
+	EACH_LINE((c += n, to += n)) {
+		const REAL q = (REAL)p[line];
+		EACH to[i] = c[i] - to[i] * q;
+	}
 }
 
-static void N(normalize_slope)(void *out, const void *g, const void *y, const double p[2], double q, size_t n)
+static void N(normalize_slope)(void *out, const void *g, const void *y, const double *p, const double *s,
+                               const double *q, size_t n, size_t count)
 {
-	const double mean = p[0], slope = p[1];
-	const REAL *const c = g, *const x = y;
-	REAL *const to = out;
-	EACH to[i] = (REAL)(q * (((double)c[i] - mean) - (double)x[i] * slope));
+	const REAL *c = g, *x = y;
+	REAL *to = out;
+	EACH_LINE((c += n, x += n, to += n)) {
+		const double mean = p[line], slope = s[line], scale = q[line];
+		EACH to[i] = (REAL)(scale * (((double)c[i] - mean) - (double)x[i] * slope));
+	}
 }
+#undef EACH_LINE
 
 static void N(differences)(void *out, const void *before, const void *v, const void *after, bool add, size_t n)
 {
@@ -393,10 +477,10 @@ static const struct loops N(loops) = {
 #else
 	.dtype = DTYPE_F64,
 #endif
-	.sum = N(sum),
-	.sum_products = N(sum_products),
+	.sums = N(sums),
+	.sums_products = N(sums_products),
+	.sums_deviations = N(sums_deviations),
 	.sum_magnitudes = N(sum_magnitudes),
-	.sum_deviations = N(sum_deviations),
 	.sum_huber = N(sum_huber),
 	.largest = N(largest),
 	.smallest = N(smallest),

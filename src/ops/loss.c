@@ -46,12 +46,14 @@ double loss_divisor(const struct op_call *call)
 static double piece_loss(const struct op_call *call, const struct loops *loops, const void *d, void *k, size_t n)
 {
 	const double delta = call->attrs ? call->attrs->delta : 1;
+	double squares;
 	struct kernel_args args = {.out = k, .v = d, .number = {-delta, delta}, .n = n};
 	switch (call->op) {
 	case OP_mse:
 		if (k)
 			memcpy(k, d, n * element_size(loops->dtype));
-		return loops->sum_products(d, d, n);
+		loops->sums_products(&squares, d, d, n, 1);
+		return squares;
 	case OP_mae:
 		if (k)
 			call->kernels->forward[OP_sign][0](&args);
@@ -103,16 +105,13 @@ static void sum_rows(const struct op_call *call, double *hi, double *lo, const v
 		double largest[LINES_SOME], sum[LINES_SOME];
 		const int64_t here = rows - first < LINES_SOME ? rows - first : LINES_SOME;
 		void *kept = k ? element_of(k, size, first * n) : NULL;
-		for (int64_t i = 0; i < here; i++) {
-			const double x = loops->largest(element_at(v, size, (first + i) * n), (size_t)n);
-			largest[i] = isfinite(x) ? x : 0;
-		}
+		lines_largest(loops, largest, element_at(v, size, first * n), (size_t)n, (size_t)here);
 		lines_sum_exp(call, loops, kept, element_at(v, size, first * n), (size_t)n, (size_t)here, largest, sum);
+		if (kept)
+			loops->divide(kept, kept, sum, (size_t)n, (size_t)here);
 		for (int64_t i = 0; i < here; i++) {
 			const int64_t class = class_of(call->a->dtype, a, first + i, n);
 			const double logit = class < 0 ? NAN : element_get(dtype, v, (size_t)((first + i) * n + class));
-			if (kept)
-				loops->divide(element_of(kept, size, i * n), element_of(kept, size, i * n), sum[i], (size_t)n);
 			sum_add(hi, lo, log(sum[i]) - (logit - largest[i]), 0);
 		}
 	}
@@ -140,11 +139,11 @@ static void scale_to(const struct op_call *call, void *to, const struct type *to
 	const struct loops *loops = loops_get(call->kernels);
 	const int64_t count = shape_count(&type->shape);
 	if (count == shape_count(&to_type->shape)) {
-		loops->multiply(to, k, factor, (size_t)count);
+		loops->multiply(to, k, &factor, (size_t)count, 1);
 		return;
 	}
 	void *rest = element_of(call->scratch, element_size(type->dtype), count);
-	loops->multiply(call->scratch, k, factor, (size_t)count);
+	loops->multiply(call->scratch, k, &factor, (size_t)count, 1);
 	sum_to_shape(call->kernels, to, to_type, call->scratch, type, rest);
 }
 
@@ -188,7 +187,7 @@ void vjp_cross_entropy(const struct op_call *call, void *dv, void *da, const voi
 		memset(da, 0, (size_t)rows * element_size(call->a->dtype));
 	if (!dv)
 		return;
-	loops_get(call->kernels)->multiply(dv, softmax, factor, (size_t)(rows * n));
+	loops_get(call->kernels)->multiply(dv, softmax, &factor, (size_t)(rows * n), 1);
 	for (int64_t i = 0; i < rows; i++) {
 		const int64_t class = class_of(call->a->dtype, classes, i, n), at = i * n + (class < 0 ? 0 : class);
 		if (class < 0)

@@ -65,7 +65,7 @@ static void spread_cotangent(const struct op_call *call, void *dv, const void *g
 		return;
 	broadcast_fill(call->kernels, dv, g, &kept, call->v, 0, count);
 	if (divisor != 1)
-		loops_get(call->kernels)->divide(dv, dv, divisor, (size_t)count);
+		loops_get(call->kernels)->divide(dv, dv, &divisor, (size_t)count, 1);
 }
 
 void forward_sum(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
@@ -142,31 +142,28 @@ static void spread_lines(const struct op_call *call, void *dv, const void *v, co
 		spread_lines(call, dv, needs[0], needs[2], g, NAME##_slope_lines);                                             \
 	}
 
-/* The values of line I of an array of lines. */
-static const void *line_in(const struct loops *loops, const void *array, size_t n, size_t i)
+static void extremes_of(const struct op_call *call, const struct loops *loops, double *out, const void *lines, size_t n,
+                        size_t count)
 {
-	return element_at(array, element_size(loops->dtype), (int64_t)(n * i));
-}
-
-static double extreme_of(const struct op_call *call, const struct loops *loops, const void *line, size_t n)
-{
-	return call->op == OP_amax ? loops->largest(line, n) : loops->smallest(line, n);
+	(call->op == OP_amax ? loops->largest : loops->smallest)(out, lines, n, count);
 }
 
 static void amax_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
                        size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		const void *line = line_in(loops, at->in[0], n, i);
-		element_set(loops->dtype, at->short_out, i, extreme_of(call, loops, line, n));
+	for (size_t first = 0, here; first < count; first += here) {
+		double extreme[LINES_SOME];
+		here = lines_at_once(n, count - first);
+		extremes_of(call, loops, extreme, line_at(loops, at->in[0], n, first), n, here);
+		for (size_t i = 0; i < here; i++)
+			element_set(loops->dtype, at->short_out, first + i, extreme[i]);
 	}
 }
 
 static void extreme_fold(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
                          size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		at->wide[0][i] = extreme_of(call, loops, line_in(loops, at->in[0], n, i), n);
+	extremes_of(call, loops, at->wide[0], at->in[0], n, count);
 }
 #define amin_lines amax_lines
 
@@ -195,10 +192,10 @@ static void prod_lines(const struct op_call *call, const struct loops *loops, co
                        size_t count)
 {
 	(void)call;
-	for (size_t first = 0; first < count; first += LINES_SOME) {
+	for (size_t first = 0, here; first < count; first += here) {
 		double product[LINES_SOME];
-		const size_t here = count - first < LINES_SOME ? count - first : LINES_SOME;
-		loops->products(product, line_in(loops, at->in[0], n, first), n, here);
+		here = lines_at_once(n, count - first);
+		loops->products(product, line_at(loops, at->in[0], n, first), n, here);
 		for (size_t i = 0; i < here; i++)
 			element_set(loops->dtype, at->short_out, first + i, product[i]);
 	}
@@ -251,19 +248,14 @@ static void prod_slope_lines(const struct op_call *call, const struct loops *loo
 		                element_get(loops->dtype, at->short_in[1], i));
 }
 
-/* The sum of the squares of a line, over the square of *SCALE, which is 1 but where those of doubles overflow or vanish. */
-static double squares_of(const struct loops *loops, const void *line, size_t n, double *scale)
+/* The sum of the squares of a line, which overflows or vanishes, over that of *SCALE, its largest element. */
+static double scaled_squares(const struct loops *loops, const void *line, size_t n, double *scale)
 {
-	double largest = 0, sum = loops->sum_products(line, line, n);
-	*scale = 1;
-	if (isnan(sum) || (sum > 0x1p-900 && sum <= DBL_MAX))
-		return sum;
+	double largest = 0, sum = 0, rest = 0;
 	for (size_t j = 0; j < n; j++)
 		largest = fmax(largest, fabs(element_get(loops->dtype, line, j)));
 	if (largest == 0 || isinf(largest))
 		return largest;
-	double rest = 0;
-	sum = 0;
 	for (size_t j = 0; j < n; j++) {
 		const double x = element_get(loops->dtype, line, j) / largest;
 		sum_add(&sum, &rest, x * x, 0);
@@ -272,16 +264,29 @@ static double squares_of(const struct loops *loops, const void *line, size_t n, 
 	return sum + rest;
 }
 
+/* Of each line the sum of the squares, over that of its SCALE, which is 1 but where those of doubles overflow or vanish. */
+static void squares_of(const struct loops *loops, double *sum, double *scale, const void *lines, size_t n, size_t count)
+{
+	loops->sums_products(sum, lines, lines, n, count);
+	for (size_t i = 0; i < count; i++) {
+		scale[i] = 1;
+		if (!isnan(sum[i]) && !(sum[i] > 0x1p-900 && sum[i] <= DBL_MAX))
+			sum[i] = scaled_squares(loops, line_at(loops, lines, n, i), n, &scale[i]);
+	}
+}
+
 double norm_of(double squares, double scale) { return sqrt(squares) * scale; }
 
 static void norm_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
                        size_t count)
 {
 	(void)call;
-	for (size_t i = 0; i < count; i++) {
-		double scale;
-		const double sum = squares_of(loops, line_in(loops, at->in[0], n, i), n, &scale);
-		element_set(loops->dtype, at->short_out, i, norm_of(sum, scale));
+	for (size_t first = 0, here; first < count; first += here) {
+		double sum[LINES_SOME], scale[LINES_SOME];
+		here = lines_at_once(n, count - first);
+		squares_of(loops, sum, scale, line_at(loops, at->in[0], n, first), n, here);
+		for (size_t i = 0; i < here; i++)
+			element_set(loops->dtype, at->short_out, first + i, norm_of(sum[i], scale[i]));
 	}
 }
 
@@ -289,10 +294,8 @@ static void norm_fold(const struct op_call *call, const struct loops *loops, con
                       size_t count)
 {
 	(void)call;
-	for (size_t i = 0; i < count; i++) {
-		at->wide[0][i] = squares_of(loops, line_in(loops, at->in[0], n, i), n, &at->wide[2][i]);
-		at->wide[1][i] = 0;
-	}
+	squares_of(loops, at->wide[0], at->wide[2], at->in[0], n, count);
+	memset(at->wide[1], 0, count * sizeof *at->wide[1]);
 }
 
 static void norm_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
@@ -311,10 +314,7 @@ static void norm_slope_lines(const struct op_call *call, const struct loops *loo
 static void exponentials_of(const struct op_call *call, const struct loops *loops, const void *lines, size_t n,
                             size_t count, double *sum, double *shift)
 {
-	for (size_t i = 0; i < count; i++) {
-		const double largest = n ? loops->largest(line_in(loops, lines, n, i), n) : 0;
-		shift[i] = isfinite(largest) ? largest : 0;
-	}
+	lines_largest(loops, shift, lines, n, count);
 	lines_sum_exp(call, loops, NULL, lines, n, count, shift, sum);
 }
 
@@ -323,10 +323,10 @@ double logsumexp_of(double sum, double shift) { return log(sum) + shift; }
 static void logsumexp_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                             size_t n, size_t count)
 {
-	for (size_t first = 0; first < count; first += LINES_SOME) {
+	for (size_t first = 0, here; first < count; first += here) {
 		double shift[LINES_SOME], sum[LINES_SOME];
-		const size_t here = count - first < LINES_SOME ? count - first : LINES_SOME;
-		exponentials_of(call, loops, line_in(loops, at->in[0], n, first), n, here, sum, shift);
+		here = lines_at_once(n, count - first);
+		exponentials_of(call, loops, line_at(loops, at->in[0], n, first), n, here, sum, shift);
 		for (size_t i = 0; i < here; i++)
 			element_set(loops->dtype, at->short_out, first + i, logsumexp_of(sum[i], shift[i]));
 	}
@@ -335,28 +335,33 @@ static void logsumexp_lines(const struct op_call *call, const struct loops *loop
 static void logsumexp_fold(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                            size_t n, size_t count)
 {
-	for (size_t first = 0; first < count; first += LINES_SOME) {
-		const size_t here = count - first < LINES_SOME ? count - first : LINES_SOME;
-		exponentials_of(call, loops, line_in(loops, at->in[0], n, first), n, here, at->wide[0] + first,
+	for (size_t first = 0, here; first < count; first += here) {
+		here = lines_at_once(n, count - first);
+		exponentials_of(call, loops, line_at(loops, at->in[0], n, first), n, here, at->wide[0] + first,
 		                at->wide[2] + first);
 		memset(at->wide[1] + first, 0, here * sizeof *at->wide[1]);
 	}
 }
 
-/* exp(v - y), whose sum is only nearly 1: y is rounded, by much where it is large. So it is divided by that sum. */
+/*
+ * exp(v - y), whose sum is only nearly 1: y is rounded, by much where it is large. So it is divided by that sum, which is
+ * NaN where y is infinite, and not for what is finite beside it.
+ */
 static void logsumexp_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                                   size_t n, size_t count)
 {
-	const size_t size = element_size(loops->dtype);
-	for (size_t i = 0; i < count; i++)
-		loops->subtract(element_of(at->out, size, (int64_t)(i * n)), line_in(loops, at->in[0], n, i),
-		                element_get(loops->dtype, at->short_in[0], i), n);
-	call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = at->out, .v = at->out, .n = n * count});
-	for (size_t i = 0; i < count; i++) {
-		void *line = element_of(at->out, size, (int64_t)(i * n));
-		const double sum =
-			call->kernels->sum(line, n); /* NaN where y is infinite, and not for what is finite beside it */
-		loops->multiply(line, line, element_get(loops->dtype, at->short_in[1], i) / (isnan(sum) ? 1 : sum), n);
+	for (size_t first = 0, here; first < count; first += here) {
+		double factor[LINES_SOME], sum[LINES_SOME];
+		here = lines_at_once(n, count - first);
+		void *out = line_of(loops, at->out, n, first);
+		for (size_t i = 0; i < here; i++)
+			factor[i] = element_get(loops->dtype, at->short_in[0], first + i);
+		loops->subtract(out, line_at(loops, at->in[0], n, first), factor, n, here);
+		call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = out, .v = out, .n = n * here});
+		loops->sums(sum, out, n, here);
+		for (size_t i = 0; i < here; i++)
+			factor[i] = element_get(loops->dtype, at->short_in[1], first + i) / (isnan(sum[i]) ? 1 : sum[i]);
+		loops->multiply(out, out, factor, n, here);
 	}
 }
 

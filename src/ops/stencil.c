@@ -91,7 +91,7 @@ static const void *row_beside(const struct stencil *s, const void *v, int64_t ro
 	if (!twice)
 		return beside;
 	char *to = s->doubled[side > 0];
-	s->loops->multiply(to, beside, 2, (size_t)s->n);
+	s->loops->multiply(to, beside, &(double){2}, (size_t)s->n, 1);
 	return to;
 }
 
@@ -146,7 +146,7 @@ static void laplace_rows(void *context, void *memory, int64_t begin, int64_t end
 		if (s.along && !both)
 			differences_along(&s, to, from, s.count > 0);
 		if (scale != 1)
-			s.loops->divide(to, to, scale, (size_t)s.n);
+			s.loops->divide(to, to, &scale, (size_t)s.n, 1);
 	}
 }
 

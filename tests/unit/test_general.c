@@ -715,6 +715,63 @@ START_TEST(test_transposed_matrices)
 }
 END_TEST
 
+/*
+ * Lines taken together give each what it gives alone, to the bit, whatever zeros and NaN are in it: which lines are
+ * together depends on tiles and threads. And alone it gives what plain loops give.
+ */
+START_TEST(test_lines_together)
+{
+	enum { LINES = 37, LONGEST = 300, ARRAY = LINES * LONGEST };
+	static const size_t lengths[] = {1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 127, 129, 256, 257, 300};
+	static const double special[] = {0.0, -0.0, NAN, -NAN, INFINITY, -INFINITY};
+	const struct loops *loops[LOOPS_MOST];
+	const size_t sets = all_loops(loops);
+	uint64_t seed = 11;
+	for (size_t k = 0; k < sets; k++)
+		for (size_t l = 0; l < 2 * sizeof lengths / sizeof *lengths; l++) {
+			static double v[ARRAY], a[ARRAY]; /* of either type */
+			const size_t n = lengths[l / 2], size = element_size(loops[k]->dtype);
+			const bool whole = l % 2 == 0; /* numbers whose sums are exact, or any */
+			for (size_t i = 0; i < n * LINES; i++) {
+				const double u = fabs(noise(&seed)), x = noise(&seed), w = noise(&seed);
+				element_set(loops[k]->dtype, v, i, whole ? floor(16 * x) : u > 0.1 ? x : special[(size_t)(u * 59.9)]);
+				element_set(loops[k]->dtype, a, i, whole ? floor(16 * w) : u > 0.1 ? w : -0.0);
+			}
+			double p[LINES], together[5][LINES], alone[5][LINES];
+			for (size_t i = 0; i < LINES; i++)
+				p[i] = (double)i - 9;
+			loops[k]->sums(together[0], v, n, LINES);
+			loops[k]->sums_products(together[1], v, a, n, LINES);
+			loops[k]->sums_deviations(together[2], v, p, n, LINES);
+			loops[k]->largest(together[3], v, n, LINES);
+			loops[k]->smallest(together[4], v, n, LINES);
+			for (size_t i = 0; i < LINES; i++) {
+				const void *line = element_at(v, size, (int64_t)(i * n)), *with = element_at(a, size, (int64_t)(i * n));
+				loops[k]->sums(&alone[0][i], line, n, 1);
+				loops[k]->sums_products(&alone[1][i], line, with, n, 1);
+				loops[k]->sums_deviations(&alone[2][i], line, &p[i], n, 1);
+				loops[k]->largest(&alone[3][i], line, n, 1);
+				loops[k]->smallest(&alone[4][i], line, n, 1);
+				double want[5] = {0, 0, 0, -INFINITY, INFINITY};
+				for (size_t j = 0; j < n; j++) {
+					const double x = element_get(loops[k]->dtype, line, j), y = element_get(loops[k]->dtype, with, j);
+					want[0] += x;
+					want[1] += x * y;
+					want[2] += (x - p[i]) * (x - p[i]);
+					want[3] = fmax(want[3], x);
+					want[4] = fmin(want[4], x);
+				}
+				for (int f = 0; whole && f < 5; f++)
+					ck_assert_msg(want[f] == alone[f][i], "%s: sum or extreme %d of a line of %zu is %g, not %g",
+					              loops[k]->isa, f, n, alone[f][i], want[f]);
+			}
+			for (int f = 0; f < 5; f++)
+				ck_assert_msg(!memcmp(together[f], alone[f], sizeof alone[f]),
+				              "%s: sums or extremes %d of lines of %zu differ beside others", loops[k]->isa, f, n);
+		}
+}
+END_TEST
+
 /* ---- convolutions of more than one piece ---- */
 
 static void set_whole_numbers(const struct type *type, void *array, uint64_t seed)
@@ -808,9 +865,10 @@ END_TEST
 /* The extreme stands at each place of lines of each length in turn; then a NaN beside it. */
 START_TEST(test_extremes)
 {
-	enum { LONGEST = 100 };
+	enum { LONGEST = 300 };
 	const struct loops *loops[LOOPS_MOST];
 	const size_t sets = all_loops(loops);
+	double extreme;
 	for (size_t k = 0; k < sets; k++)
 		for (size_t n = 1; n <= LONGEST; n++) {
 			const enum dtype dtype = loops[k]->dtype;
@@ -818,12 +876,16 @@ START_TEST(test_extremes)
 			for (size_t at = 0; at < n; at++) {
 				for (size_t i = 0; i < n; i++)
 					element_set(dtype, line, i, i == at ? 2 : -1 / (double)(i + 1));
-				ck_assert_double_eq(loops[k]->largest(line, n), 2);
+				loops[k]->largest(&extreme, line, n, 1);
+				ck_assert_double_eq(extreme, 2);
 				element_set(dtype, line, at, -2);
-				ck_assert_double_eq(loops[k]->smallest(line, n), -2);
+				loops[k]->smallest(&extreme, line, n, 1);
+				ck_assert_double_eq(extreme, -2);
 				element_set(dtype, line, (at + 1) % n, NAN);
-				ck_assert(isnan(loops[k]->largest(line, n)));
-				ck_assert(isnan(loops[k]->smallest(line, n)));
+				loops[k]->largest(&extreme, line, n, 1);
+				ck_assert(isnan(extreme));
+				loops[k]->smallest(&extreme, line, n, 1);
+				ck_assert(isnan(extreme));
 			}
 			free(line);
 		}
@@ -1108,6 +1170,7 @@ int main(void)
 	tcase_add_test(tests, test_all_folds_have_samples);
 	tcase_add_loop_test(tests, test_folds_by_tiles, 0, FOLDS);
 	tcase_add_test(tests, test_transposed_matrices);
+	tcase_add_test(tests, test_lines_together);
 	tcase_add_loop_test(tests, test_convolutions_in_pieces, 0, 8);
 	tcase_add_test(tests, test_extremes);
 	tcase_add_test(tests, test_philox);
