@@ -126,7 +126,7 @@ static void normalize_lines(const struct op_call *call, const struct loops *loop
 				mean[j] /= (double)n;
 			loops->sums_deviations(scale, in, mean, n, here);
 		} else {
-			loops->sums_products(scale, in, in, n, here);
+			loops->sums_squares(scale, in, n, here);
 		}
 		for (size_t j = 0; j < here; j++)
 			scale[j] = 1 / sqrt(scale[j] / (double)n + call->attrs->eps);

@@ -16,8 +16,9 @@ enum { PRODUCT_STRIPE = 12 };
 struct loops {
 	const char *isa;
 	enum dtype dtype;
-	/* out[i] = the sum over line I of COUNT, pairwise by blocks of 128, of v, of v * a, and of (v - p[i])^2 */
+	/* out[i] = the sum over line I of COUNT, pairwise by blocks of 128, of v, v^2, v * a, and (v - p[i])^2 */
 	void (*sums)(double *out, const void *v, size_t n, size_t count);
+	void (*sums_squares)(double *out, const void *v, size_t n, size_t count);
 	void (*sums_products)(double *out, const void *v, const void *a, size_t n, size_t count);
 	void (*sums_deviations)(double *out, const void *v, const double *p, size_t n, size_t count);
 	/* Such sums over one line: of |v|, and of huber's loss of v at delta p. */

@@ -197,6 +197,7 @@ static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_
 	}
 
 SUM_OF(sum, x)
+SUM_OF(sum_squares, x *x)
 SUM_OF(sum_products, x *w)
 SUM_OF(sum_magnitudes, fabs(x))
 SUM_OF(sum_deviations, (x - p) * (x - p))
@@ -204,6 +205,10 @@ SUM_OF(sum_huber, fabs(x) <= p ? 0.5 * (x * x) : p * (fabs(x) - 0.5 * p))
 #undef SUM_OF
 
 static void N(sums)(double *out, const void *v, size_t n, size_t count) { N(sum_lines)(out, v, v, NULL, n, count); }
+static void N(sums_squares)(double *out, const void *v, size_t n, size_t count)
+{
+	N(sum_squares_lines)(out, v, v, NULL, n, count);
+}
 static void N(sums_products)(double *out, const void *v, const void *a, size_t n, size_t count)
 {
 	N(sum_products_lines)(out, v, a, NULL, n, count);
@@ -478,6 +483,7 @@ static const struct loops N(loops) = {
 	.dtype = DTYPE_F64,
 #endif
 	.sums = N(sums),
+	.sums_squares = N(sums_squares),
 	.sums_products = N(sums_products),
 	.sums_deviations = N(sums_deviations),
 	.sum_magnitudes = N(sum_magnitudes),

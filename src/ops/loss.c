@@ -52,7 +52,7 @@ static double piece_loss(const struct op_call *call, const struct loops *loops, 
 	case OP_mse:
 		if (k)
 			memcpy(k, d, n * element_size(loops->dtype));
-		loops->sums_products(&squares, d, d, n, 1);
+		loops->sums_squares(&squares, d, n, 1);
 		return squares;
 	case OP_mae:
 		if (k)

@@ -267,7 +267,7 @@ static double scaled_squares(const struct loops *loops, const void *line, size_t
 /* Of each line the sum of the squares, over that of its SCALE, which is 1 but where those of doubles overflow or vanish. */
 static void squares_of(const struct loops *loops, double *sum, double *scale, const void *lines, size_t n, size_t count)
 {
-	loops->sums_products(sum, lines, lines, n, count);
+	loops->sums_squares(sum, lines, n, count);
 	for (size_t i = 0; i < count; i++) {
 		scale[i] = 1;
 		if (!isnan(sum[i]) && !(sum[i] > 0x1p-900 && sum[i] <= DBL_MAX))

@@ -715,13 +715,41 @@ START_TEST(test_transposed_matrices)
 }
 END_TEST
 
+enum { SUMMARIES = 6, SOME_LINES = 37 };
+
+/* All that the loops tell of COUNT lines: those of one kind after another, SOME_LINES apart. */
+static void summarize(const struct loops *loops, double *out, const void *v, const void *a, const double *p, size_t n,
+                      size_t count)
+{
+	loops->sums(out, v, n, count);
+	loops->sums_squares(out + SOME_LINES, v, n, count);
+	loops->sums_products(out + 2 * SOME_LINES, v, a, n, count);
+	loops->sums_deviations(out + 3 * SOME_LINES, v, p, n, count);
+	loops->largest(out + 4 * SOME_LINES, v, n, count);
+	loops->smallest(out + 5 * SOME_LINES, v, n, count);
+}
+
+/* The same of one line, as it is defined. */
+static void summarize_plainly(enum dtype dtype, double out[SUMMARIES], const void *v, const void *a, double p, size_t n)
+{
+	memcpy(out, (const double[SUMMARIES]){0, 0, 0, 0, -INFINITY, INFINITY}, SUMMARIES * sizeof *out);
+	for (size_t j = 0; j < n; j++) {
+		const double x = element_get(dtype, v, j);
+		out[0] += x;
+		out[1] += x * x;
+		out[2] += x * element_get(dtype, a, j);
+		out[3] += (x - p) * (x - p);
+		out[4] = fmax(out[4], x);
+		out[5] = fmin(out[5], x);
+	}
+}
+
 /*
  * Lines taken together give each what it gives alone, to the bit, whatever zeros and NaN are in it: which lines are
- * together depends on tiles and threads. And alone it gives what plain loops give.
+ * together depends on tiles and threads. And of numbers whose sums are exact each gives what the definition does.
  */
 START_TEST(test_lines_together)
 {
-	enum { LINES = 37, LONGEST = 300, ARRAY = LINES * LONGEST };
 	static const size_t lengths[] = {1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 127, 129, 256, 257, 300};
 	static const double special[] = {0.0, -0.0, NAN, -NAN, INFINITY, -INFINITY};
 	const struct loops *loops[LOOPS_MOST];
@@ -729,43 +757,27 @@ START_TEST(test_lines_together)
 	uint64_t seed = 11;
 	for (size_t k = 0; k < sets; k++)
 		for (size_t l = 0; l < 2 * sizeof lengths / sizeof *lengths; l++) {
-			static double v[ARRAY], a[ARRAY]; /* of either type */
+			static double v[SOME_LINES * 300], a[SOME_LINES * 300]; /* of either type */
 			const size_t n = lengths[l / 2], size = element_size(loops[k]->dtype);
-			const bool whole = l % 2 == 0; /* numbers whose sums are exact, or any */
-			for (size_t i = 0; i < n * LINES; i++) {
+			const bool exact = l % 2 == 0;
+			for (size_t i = 0; i < n * SOME_LINES; i++) {
 				const double u = fabs(noise(&seed)), x = noise(&seed), w = noise(&seed);
-				element_set(loops[k]->dtype, v, i, whole ? floor(16 * x) : u > 0.1 ? x : special[(size_t)(u * 59.9)]);
-				element_set(loops[k]->dtype, a, i, whole ? floor(16 * w) : u > 0.1 ? w : -0.0);
+				element_set(loops[k]->dtype, v, i, exact ? floor(16 * x) : u > 0.1 ? x : special[(size_t)(u * 59.9)]);
+				element_set(loops[k]->dtype, a, i, exact ? floor(16 * w) : u > 0.1 ? w : -0.0);
 			}
-			double p[LINES], together[5][LINES], alone[5][LINES];
-			for (size_t i = 0; i < LINES; i++)
+			double p[SOME_LINES], together[SUMMARIES][SOME_LINES], alone[SUMMARIES][SOME_LINES], plain[SUMMARIES];
+			for (size_t i = 0; i < SOME_LINES; i++)
 				p[i] = (double)i - 9;
-			loops[k]->sums(together[0], v, n, LINES);
-			loops[k]->sums_products(together[1], v, a, n, LINES);
-			loops[k]->sums_deviations(together[2], v, p, n, LINES);
-			loops[k]->largest(together[3], v, n, LINES);
-			loops[k]->smallest(together[4], v, n, LINES);
-			for (size_t i = 0; i < LINES; i++) {
+			summarize(loops[k], together[0], v, a, p, n, SOME_LINES);
+			for (size_t i = 0; i < SOME_LINES; i++) {
 				const void *line = element_at(v, size, (int64_t)(i * n)), *with = element_at(a, size, (int64_t)(i * n));
-				loops[k]->sums(&alone[0][i], line, n, 1);
-				loops[k]->sums_products(&alone[1][i], line, with, n, 1);
-				loops[k]->sums_deviations(&alone[2][i], line, &p[i], n, 1);
-				loops[k]->largest(&alone[3][i], line, n, 1);
-				loops[k]->smallest(&alone[4][i], line, n, 1);
-				double want[5] = {0, 0, 0, -INFINITY, INFINITY};
-				for (size_t j = 0; j < n; j++) {
-					const double x = element_get(loops[k]->dtype, line, j), y = element_get(loops[k]->dtype, with, j);
-					want[0] += x;
-					want[1] += x * y;
-					want[2] += (x - p[i]) * (x - p[i]);
-					want[3] = fmax(want[3], x);
-					want[4] = fmin(want[4], x);
-				}
-				for (int f = 0; whole && f < 5; f++)
-					ck_assert_msg(want[f] == alone[f][i], "%s: sum or extreme %d of a line of %zu is %g, not %g",
-					              loops[k]->isa, f, n, alone[f][i], want[f]);
+				summarize(loops[k], &alone[0][i], line, with, &p[i], n, 1);
+				summarize_plainly(loops[k]->dtype, plain, line, with, p[i], n);
+				for (int f = 0; exact && f < SUMMARIES; f++)
+					ck_assert_msg(plain[f] == alone[f][i], "%s: sum or extreme %d of a line of %zu is %g, not %g",
+					              loops[k]->isa, f, n, alone[f][i], plain[f]);
 			}
-			for (int f = 0; f < 5; f++)
+			for (int f = 0; f < SUMMARIES; f++)
 				ck_assert_msg(!memcmp(together[f], alone[f], sizeof alone[f]),
 				              "%s: sums or extremes %d of lines of %zu differ beside others", loops[k]->isa, f, n);
 		}
