@@ -178,63 +178,89 @@ static struct element element_of_kernel(const struct conv *c, const struct piece
 	return e;
 }
 
-/* COUNT zeros, mostly none or few. */
-static void clear(const struct conv *c, char *row, int64_t first, int64_t count)
+/* WIDTH zeros, mostly none or few, in each of ROWS rows that lie STEP apart in a row of columns, from FIRST on. */
+static void clear(const struct conv *c, void *row, int64_t first, int64_t width, int64_t rows, int64_t step)
 {
-	if (count > 0)
-		memset(element_of(row, c->size, first), 0, (size_t)count * c->size);
+	if (width > 0 && rows > 0)
+		c->loops->clear(element_of(row, c->size, first), step, (size_t)width, (size_t)rows);
 }
 
 /* Zeros in a row of columns where its places find padding, in those rows of places that find something. */
-static void clear_ends(const struct conv *c, char *row, const struct piece *p, const struct element *e)
+static void clear_ends(const struct conv *c, void *row, const struct piece *p, const struct element *e)
 {
-	const int64_t end = e->across.skip + e->across.inside;
+	const int64_t first = e->down.skip * p->columns, end = e->across.skip + e->across.inside;
+	const bool whole = e->down.inside == p->rows; /* the rows of all samples, one after another */
+	const int64_t rows = whole ? p->samples * p->rows : e->down.inside;
 	if (e->across.inside == p->columns)
 		return;
-	for (int64_t r = 0; r < e->down.inside; r++) {
-		const int64_t places = (e->down.skip + r) * p->columns;
-		clear(c, row, places, e->across.skip);
-		clear(c, row, places + end, p->columns - end);
+	for (int64_t s = 0; s < (whole ? 1 : p->samples); s++) {
+		clear(c, row, s * p->places + first, e->across.skip, rows, p->columns);
+		clear(c, row, s * p->places + first + end, p->columns - end, rows, p->columns);
 	}
 }
 
-/* The first place of a row of columns that finds something, in its run R; and what it finds in CHANNEL of a sample. */
-static void *run_in_columns(const struct conv *c, void *row, const struct piece *p, const struct element *e, int64_t r)
+/*
+ * The runs of an element of the kernel over a piece: ROWS at a time, each TIMES. They lie that far from one to the next
+ * in the columns and in the input, the first ones at COLUMNS and INPUT.
+ */
+struct runs {
+	int64_t rows, columns_row, input_row;
+	int64_t times, columns_next, input_next;
+	int64_t columns, input;
+};
+
+/* Of CHANNEL: those of all samples at once where a sample has one. */
+static struct runs runs_of(const struct conv *c, const struct piece *p, const struct element *e, int64_t channel)
 {
-	return element_of(row, c->size, (e->down.skip + r) * p->columns + e->across.skip);
-}
-static void *run_in_sample(const struct conv *c, void *sample, const struct element *e, int64_t channel, int64_t r)
-{
-	return element_of(sample, c->size, channel * c->height * c->width + e->from + r * c->stride_h * c->width);
+	const int64_t plane = c->height * c->width, sample = c->channels * plane;
+	struct runs r = {.rows = e->runs,
+	                 .columns_row = p->columns,
+	                 .input_row = c->stride_h * c->width,
+	                 .times = p->samples,
+	                 .columns_next = p->places,
+	                 .input_next = sample,
+	                 .columns = e->down.skip * p->columns + e->across.skip,
+	                 .input = p->sample * sample + channel * plane + e->from};
+	if (e->runs == 1) {
+		r.rows = p->samples;
+		r.columns_row = p->places;
+		r.input_row = sample;
+		r.times = 1;
+	}
+	return r;
 }
 
-/* What is done with a row of columns and CHANNEL of a sample. */
-typedef void row_function(const struct conv *c, void *row, void *sample, const struct piece *p, const struct element *e,
+/* What is done with a row of columns and CHANNEL of the input, or of its gradient. */
+typedef void row_function(const struct conv *c, void *row, void *v, const struct piece *p, const struct element *e,
                           int64_t channel);
 
-static void make_row(const struct conv *c, void *row, void *sample, const struct piece *p, const struct element *e,
+static void make_row(const struct conv *c, void *row, void *v, const struct piece *p, const struct element *e,
                      int64_t channel)
 {
+	const struct runs r = runs_of(c, p, e, channel);
 	const int64_t above = e->runs ? e->down.skip * p->columns : p->places;
 	const int64_t below = e->runs ? (e->down.skip + e->down.inside) * p->columns : p->places;
-	clear(c, row, 0, above);
-	for (int64_t r = 0; r < e->runs; r++)
-		c->loops->take_every(run_in_columns(c, row, p, e, r), run_in_sample(c, sample, e, channel, r), c->stride_w,
-		                     (size_t)e->length);
+	clear(c, row, 0, above, p->samples, p->places);
+	for (int64_t i = 0; i < r.times && r.rows > 0; i++)
+		c->loops->take_every(element_of(row, c->size, r.columns + i * r.columns_next), r.columns_row,
+		                     element_of(v, c->size, r.input + i * r.input_next), r.input_row, c->stride_w,
+		                     (size_t)e->length, (size_t)r.rows);
 	if (e->runs)
 		clear_ends(c, row, p, e);
-	clear(c, row, below, p->places - below);
+	clear(c, row, below, p->places - below, p->samples, p->places);
 }
 
-/* Back to the sample that it came from; what found padding is lost. */
-static void add_row(const struct conv *c, void *row, void *sample, const struct piece *p, const struct element *e,
+/* Back to the samples that it came from; what found padding is lost. */
+static void add_row(const struct conv *c, void *row, void *v, const struct piece *p, const struct element *e,
                     int64_t channel)
 {
+	const struct runs r = runs_of(c, p, e, channel);
 	if (e->runs == 1)
 		clear_ends(c, row, p, e);
-	for (int64_t r = 0; r < e->runs; r++)
-		c->loops->add_every(run_in_sample(c, sample, e, channel, r), c->stride_w, run_in_columns(c, row, p, e, r),
-		                    (size_t)e->length);
+	for (int64_t i = 0; i < r.times && r.rows > 0; i++)
+		c->loops->add_every(element_of(v, c->size, r.input + i * r.input_next), r.input_row, c->stride_w,
+		                    element_of(row, c->size, r.columns + i * r.columns_next), r.columns_row, (size_t)e->length,
+		                    (size_t)r.rows);
 }
 
 /* Elements FIRST, FIRST + 1, ... of those under the kernel: a part of them. */
@@ -246,13 +272,11 @@ struct chunk {
 static void each_row(const struct conv *c, void *columns, void *v, const struct piece *p, struct chunk chunk,
                      row_function *function)
 {
-	const int64_t plane = c->kernel_h * c->kernel_w, elements = c->channels * c->height * c->width;
+	const int64_t plane = c->kernel_h * c->kernel_w;
 	for (int64_t under = 0; under < plane; under++) {
 		const struct element e = element_of_kernel(c, p, under);
 		for (int64_t d = (under - chunk.first % plane + plane) % plane; d < chunk.count; d += plane)
-			for (int64_t s = 0; s < p->samples; s++)
-				function(c, element_of(columns, c->size, d * p->count + s * p->places),
-				         element_of(v, c->size, (p->sample + s) * elements), p, &e, (chunk.first + d) / plane);
+			function(c, element_of(columns, c->size, d * p->count), v, p, &e, (chunk.first + d) / plane);
 	}
 }
 

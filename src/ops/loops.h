@@ -51,10 +51,14 @@ struct loops {
 	void (*dropout)(void *out, const void *v, int64_t first, uint64_t seed, uint64_t threshold, double scale, size_t n);
 	/* TO[c, r] = FROM[r, c] of [ROWS, COLUMNS]; TO_ROW and FROM_ROW elements from a row to the next */
 	void (*transpose)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows, int64_t columns);
-	/* out[i] = v[i * STEP]; out[i * STEP] = v[i]; and that added; STEP may be negative, not 0 */
-	void (*take_every)(void *out, const void *v, int64_t step, size_t n);
-	void (*put_every)(void *out, int64_t step, const void *v, size_t n);
-	void (*add_every)(void *out, int64_t step, const void *v, size_t n);
+	/*
+	 * In each of ROWS rows, OUT_ROW and V_ROW elements apart: out[i] = v[i * STEP]; out[i * STEP] = v[i]; that added;
+	 * out[i] = 0. STEP may be negative, not 0.
+	 */
+	void (*take_every)(void *out, int64_t out_row, const void *v, int64_t v_row, int64_t step, size_t n, size_t rows);
+	void (*put_every)(void *out, int64_t out_row, int64_t step, const void *v, int64_t v_row, size_t n, size_t rows);
+	void (*add_every)(void *out, int64_t out_row, int64_t step, const void *v, int64_t v_row, size_t n, size_t rows);
+	void (*clear)(void *out, int64_t out_row, size_t n, size_t rows);
 	/* C[m,n] = A B (+ C): gemm()'s own kernel; GEMM_TILES takes no other way for vectors: bits do not depend on M and N */
 	void (*gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
 	             const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc);

@@ -438,39 +438,63 @@ static void N(products)(double *out, const void *v, size_t n, size_t count)
 	}
 }
 
-/* Some steps are loops of their own, which the compiler makes vectors of. */
-static void N(take_every)(void *out, const void *v, int64_t step, size_t n)
+/* Rows of what is done to each: the arguments move from one to the next. Some steps are loops that become vectors. */
+#define EACH_ROW(POINTERS) for (size_t row = 0; row < rows; row++, POINTERS)
+
+static void N(take_every)(void *out, int64_t out_row, const void *v, int64_t v_row, int64_t step, size_t n, size_t rows)
 {
-	const REAL *const x = v;
-	REAL *const to = out;
-	if (step == 1)
-		EACH to[i] = x[i];
-	else if (step == 2)
-		EACH to[i] = x[2 * i];
-	else if (step == -1)
-		EACH to[i] = *(x - i);
-	else
-		EACH to[i] = x[(int64_t)i * step];
+	enum { LONG = 256 }; /* from here on a call of memcpy is nothing beside what it copies */
+	const REAL *x = v;
+	REAL *to = out;
+	EACH_ROW((to += out_row, x += v_row)) {
+		if (step == 1 && n >= LONG)
+			memcpy(to, x, n * sizeof *to);
+		else if (step == 1)
+			EACH to[i] = x[i];
+		else if (step == 2)
+			EACH to[i] = x[2 * i];
+		else if (step == -1)
+			EACH to[i] = *(x - i);
+		else
+			EACH to[i] = x[(int64_t)i * step];
+	}
 }
 
-static void N(put_every)(void *out, int64_t step, const void *v, size_t n)
+static void N(put_every)(void *out, int64_t out_row, int64_t step, const void *v, int64_t v_row, size_t n, size_t rows)
 {
-	const REAL *const x = v;
-	REAL *const to = out;
-	EACH to[(int64_t)i * step] = x[i];
+	const REAL *x = v;
+	REAL *to = out;
+	EACH_ROW((to += out_row, x += v_row))
+		EACH to[(int64_t)i * step] = x[i];
 }
 
-static void N(add_every)(void *out, int64_t step, const void *v, size_t n)
+static void N(add_every)(void *out, int64_t out_row, int64_t step, const void *v, int64_t v_row, size_t n, size_t rows)
 {
-	const REAL *const x = v;
-	REAL *const to = out;
-	if (step == 1)
-		EACH to[i] += x[i];
-	else if (step == 2)
-		EACH to[2 * i] += x[i];
-	else
-		EACH to[(int64_t)i * step] += x[i];
+	const REAL *x = v;
+	REAL *to = out;
+	EACH_ROW((to += out_row, x += v_row)) {
+		if (step == 1)
+			EACH to[i] += x[i];
+		else if (step == 2)
+			EACH to[2 * i] += x[i];
+		else
+			EACH to[(int64_t)i * step] += x[i];
+	}
 }
+
+static void N(clear)(void *out, int64_t out_row, size_t n, size_t rows)
+{
+	REAL *to = out;
+	if (n < rows)
+		EACH {
+			for (size_t row = 0; row < rows; row++)
+				to[i + row * (size_t)out_row] = 0;
+		}
+	else
+		EACH_ROW(to += out_row)
+			EACH to[i] = 0;
+}
+#undef EACH_ROW
 #undef EACH
 
 #include "ops/gemm_template.h"
@@ -505,6 +529,7 @@ static const struct loops N(loops) = {
 	.take_every = N(take_every),
 	.put_every = N(put_every),
 	.add_every = N(add_every),
+	.clear = N(clear),
 	.gemm = N(gemm_own),
 	.gemm_tiles = N(gemm_tiles),
 };

@@ -120,51 +120,41 @@ VJP(transpose)
 
 enum slice_way { SLICE_TAKE, SLICE_PUT, SLICE_ADD }; /* into SLICED; into WHOLE; to it */
 
-/* Lines whose elements are STEP apart in WHOLE, from START on: one line, where it goes on from one to the next. */
-static void slice_lines(const struct op_call *call, void *sliced, void *whole, enum slice_way way, int64_t start,
-                        const struct axis_view *v, const struct axis_view *y)
+/* ROWS rows of N elements, which are STEP apart in WHOLE. */
+static void slice_rows(const struct loops *loops, enum slice_way way, void *sliced, int64_t sliced_row, void *whole,
+                       int64_t whole_row, int64_t step, int64_t n, int64_t rows)
 {
-	const struct loops *const loops = loops_get(call->kernels);
-	const size_t size = element_size(loops->dtype);
-	const int64_t step = call->attrs->step;
-	const bool together = v->n == y->n * step;
-	const int64_t lines = together ? 1 : y->outer, n = together ? y->outer * y->n : y->n;
-	for (int64_t i = 0; i < lines; i++) {
-		void *const a = element_of(sliced, size, i * n);
-		void *const b = element_of(whole, size, i * v->n + start);
-		if (way == SLICE_TAKE)
-			loops->take_every(a, b, step, (size_t)n);
-		else if (way == SLICE_PUT)
-			loops->put_every(b, step, a, (size_t)n);
-		else
-			loops->add_every(b, step, a, (size_t)n);
-	}
+	if (way == SLICE_TAKE)
+		loops->take_every(sliced, sliced_row, whole, whole_row, step, (size_t)n, (size_t)rows);
+	else if (way == SLICE_ADD)
+		loops->add_every(whole, whole_row, step, sliced, sliced_row, (size_t)n, (size_t)rows);
+	else if (step == 1)
+		loops->take_every(whole, whole_row, sliced, sliced_row, 1, (size_t)n, (size_t)rows);
+	else
+		loops->put_every(whole, whole_row, step, sliced, sliced_row, (size_t)n, (size_t)rows);
 }
 
 static void slice_elements(const struct op_call *call, void *sliced, void *whole, enum slice_way way)
 {
-	const size_t size = element_size(call->v->dtype);
+	const struct loops *const loops = loops_get(call->kernels);
+	const size_t size = element_size(loops->dtype);
 	const struct axis_view v = axis_view_named(call->attrs, &call->v->shape);
 	const struct axis_view y = axis_view_named(call->attrs, &call->y->shape);
 	const int64_t start = slice_of(call->attrs, v.n).start + call->turn, step = call->attrs->step;
-	if (y.n == 0)
+	const int64_t sliced_row = y.n * y.inner, whole_row = v.n * v.inner;
+	if (y.n == 0 || y.inner == 0)
 		return;
-	if (v.inner == 1 && step != 1) {
-		slice_lines(call, sliced, whole, way, start, &v, &y);
-		return;
-	}
-	for (int64_t o = 0; o < y.outer; o++) {
-		/* neighbours in one piece */
-		const int64_t pieces = step == 1 ? 1 : y.n, length = step == 1 ? y.n * y.inner : y.inner;
-		for (int64_t i = 0; i < pieces; i++) {
-			void *a = element_of(sliced, size, (o * y.n + i) * y.inner);
-			void *b = element_of(whole, size, (o * v.n + start + i * step) * v.inner);
-			if (way == SLICE_ADD)
-				call->kernels->accumulate(b, a, (size_t)length);
-			else
-				copy(way == SLICE_PUT ? b : a, way == SLICE_PUT ? a : b, (size_t)length * size);
-		}
-	}
+	void *const first = element_of(whole, size, start * v.inner);
+	if (step == 1) /* neighbours in one piece */
+		slice_rows(loops, way, sliced, sliced_row, first, whole_row, 1, sliced_row, y.outer);
+	else if (v.inner == 1 && v.n == y.n * step) /* one line, which goes on from row to row */
+		slice_rows(loops, way, sliced, 0, first, 0, step, y.outer * y.n, 1);
+	else if (v.inner == 1)
+		slice_rows(loops, way, sliced, y.n, first, v.n, step, y.n, y.outer);
+	else
+		for (int64_t o = 0; o < y.outer; o++)
+			slice_rows(loops, way, element_of(sliced, size, o * sliced_row), y.inner,
+			           element_of(first, size, o * whole_row), step * y.inner, 1, y.inner, y.n);
 }
 
 FORWARD(slice)
