@@ -168,17 +168,18 @@ static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_
 	static inline __attribute__((always_inline)) void N(NAME##_across)(double *out, const REAL *v, const REAL *a,      \
 	                                                                   const double *q, size_t n)                      \
 	{                                                                                                                  \
+		const size_t lanes = n < SUM_FEW ? 1 : SUM_LANES;                                                              \
 		double lane[SUM_LANES][SUMS_ACROSS];                                                                           \
-		for (size_t j = 0; j < SUM_LANES; j++)                                                                         \
+		for (size_t j = 0; j < lanes; j++)                                                                             \
 			for (size_t i = 0; i < SUMS_ACROSS; i++)                                                                   \
 				lane[j][i] = -0.0;                                                                                     \
 		for (size_t j = 0; j < n; j++)                                                                                 \
 			for (size_t i = 0; i < SUMS_ACROSS; i++) {                                                                 \
 				const double x = (double)v[i * n + j], w = (double)a[i * n + j], p = q ? q[i] : 0;                     \
 				(void)w, (void)p;                                                                                      \
-				lane[n < SUM_FEW ? 0 : j % SUM_LANES][i] += TERM;                                                      \
+				lane[j % lanes][i] += TERM;                                                                            \
 			}                                                                                                          \
-		for (size_t width = n < SUM_FEW ? 0 : SUM_LANES / 2; width; width /= 2)                                        \
+		for (size_t width = lanes / 2; width; width /= 2)                                                              \
 			for (size_t j = 0; j < width; j++)                                                                         \
 				for (size_t i = 0; i < SUMS_ACROSS; i++)                                                               \
 					lane[j][i] += lane[j + width][i];                                                                  \
