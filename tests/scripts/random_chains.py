@@ -1,0 +1,349 @@
+"""Random chains over the whole language, whose shapes are known and whose values stay small."""
+import json
+import random
+import subprocess
+
+BOUNDED = ["exp", "expm1", "sinh", "cosh", "square", "asin", "acos", "tan"]
+POSITIVE = ["sqrt", "log", "rsqrt", "reciprocal", "log1p"]
+ARGUMENTS = {"clip": " -0.7 0.8"}
+
+
+def table(program):
+    """PROGRAM's operations: all names, and those of one value that stay small. A new row of ops.def joins by itself."""
+    rows = json.loads(subprocess.run([program, "ops", "--format", "json"], capture_output=True, check=True).stdout)["ops"]
+    unary = [o["name"] for o in rows if o["scope"] == "element" and o["operands"] == 0
+             and o["group"] not in ("random",) and o["name"] != "cast"]
+    return [o["name"] for o in rows], [n for n in unary if n not in BOUNDED and n not in POSITIVE]
+
+
+def broadcast(a, b):
+    out = []
+    for i in range(max(len(a), len(b))):
+        p = a[-1 - i] if i < len(a) else 1
+        q = b[-1 - i] if i < len(b) else 1
+        if p != q and p != 1 and q != 1:
+            return None
+        out.insert(0, max(p, q) if 0 not in (p, q) else 0)
+    return out
+
+
+def count(shape):
+    n = 1
+    for extent in shape:
+        n *= extent
+    return n
+
+
+def statements(text, at=0):
+    """Spans of TEXT's statements from AT to the end of the block, each with its blocks; and where that is."""
+    found, start, blocks, square, comment = [], at, [], 0, False
+
+    def close(end):
+        if text[start:end].strip():
+            found.append((start, end, blocks))
+
+    while at < len(text):
+        c = text[at]
+        if comment:
+            comment = c != "\n"
+        if comment:
+            pass
+        elif c == "#":
+            comment = True
+        elif c in "[(":
+            square += 1
+        elif c in "])":
+            square -= 1
+        elif c == "{":
+            inner, at2 = statements(text, at + 1)
+            blocks.append((at + 1, at2, inner))
+            at = at2
+        elif c == "}" or (c in ";\n" and not square):
+            close(at)
+            if c == "}":
+                return found, at
+            start, blocks = at + 1, []
+        at += 1
+    close(at)
+    return found, at
+
+
+def split(body):
+    return [body[start:end].strip() for start, end, _ in statements(body)[0]]
+
+
+class Generator:
+    """Chains whose shapes are known, and whose values stay small."""
+
+    def __init__(self, seed, safe):
+        self.r = r = random.Random(seed)
+        self.safe = safe  # as table() gives them
+        self.dtype = r.choice(["f64", "f64", "f64", "f32", "f32", "f16", "bf16"])
+        self.shape = [r.choice([1, 2, 3, 5, 8, 33, 300]) for _ in range(r.choice([1, 1, 2, 2, 2, 3, 3, 4]))]
+        while count(self.shape) > 3000:
+            self.shape[r.randrange(len(self.shape))] = 2
+        edge = r.random()
+        if edge < 0.1:
+            self.shape = [6000 // count(self.shape[1:])] + self.shape[1:]
+        elif edge < 0.12:
+            self.shape = []
+        elif edge < 0.14:
+            self.shape[r.randrange(len(self.shape))] = 0
+        self.output = self.shape  # of the whole chain, once it is made
+        self.declared = []
+        self.names = {"x": self.shape}
+        self.named = []  # all that `name` names, for policies
+        self.defs = []
+        self.stacked = []  # variables of for loops in reach, with their shapes
+        self.stacks = []  # arrays to index: name, extent of the leading axis, shape of an element
+        self.count = 0
+
+    def fresh(self, letter):
+        self.count += 1
+        return f"{letter}{self.count}"
+
+    def param(self, shape, kind="param", low=-0.9):
+        name = self.fresh("p")
+        seed = self.r.randrange(1000)
+        dtype = self.dtype if self.dtype != "f64" or self.r.random() < 0.85 else "f32"
+        self.declared.append(f"{kind} {name}: {dtype}[{','.join(map(str, shape))}] = uniform({low}, 0.9, {seed})")
+        return name
+
+    def narrow(self, shape):
+        """A shape that broadcasts to SHAPE."""
+        return [e if self.r.random() < 0.6 else 1 for e in shape][self.r.randint(0, len(shape)):]
+
+    def operand(self, shape):
+        """An operand that broadcasts to SHAPE without widening it."""
+        r = self.r
+        fits = [n for n, s in self.names.items() if broadcast(shape, s) == shape]
+        fits += [n for n, s in self.stacked if broadcast(shape, s) == shape]
+        fits += [f"{n}[{r.randrange(c)}]" for n, c, s in self.stacks if broadcast(shape, s) == shape]
+        kind = r.random()
+        if kind < 0.2:
+            return f"{r.uniform(-1.5, 1.5):.3g}"
+        if kind < 0.23:
+            return r.choice(["(pi/4)", "(1 - e^-1)", "(-2*3/5)"])
+        if kind < 0.55 and fits:
+            return r.choice(fits)
+        if kind < 0.62 and shape:
+            op = r.choice(["mean", "sum", "logsumexp"])
+            axis = r.choice(["", f" axis={r.randrange(len(shape))} keepdims=true", " keepdims=true"])
+            return f"{{ tanh; {op}{axis}; sin }}"
+        if kind < 0.75:
+            return f"{{ {self.scope(shape, 0, r.randint(1, 2))} }}"
+        return self.param(self.narrow(shape), r.choice(["param", "param", "const"]))
+
+    def element(self, shape):
+        r = self.r
+        kind = r.random()
+        if kind < 0.35:
+            op = r.choice(self.safe)
+            return op + ARGUMENTS.get(op, r.choice(["", " tanh=true"]) if op == "gelu" else "")
+        if kind < 0.42:
+            return "tanh; mul 0.9; " + r.choice(BOUNDED)
+        if kind < 0.49:
+            return "square; add 0.5; " + r.choice(POSITIVE)
+        if kind < 0.52:
+            return f"square; add 0.5; {r.choice(['pow', 'rdiv'])} {self.operand(shape)}"
+        if kind < 0.6:
+            return r.choice(["pow 2; sin", f"div {r.uniform(0.5, 3):.3g}", "div { square; add 0.5 }",
+                             f"div {self.param(self.narrow(shape), 'param', 0.3)}"])
+        if kind < 0.66:
+            return f"dropout {r.choice([0.1, 0.5])} seed={r.randrange(99)}"
+        if kind < 0.69:
+            other = r.choice(["f16", "bf16", "f32", "f64"])
+            return f"cast {other}; {r.choice(['sin', 'relu', 'mul 0.7'])}; cast {self.dtype}"
+        op = r.choice(["add", "sub", "mul", "max", "min", "rsub", "mul", "add"])
+        return f"{op} {self.operand(shape)}"
+
+    def row(self, shape):
+        """Keeps the shape; works along axes."""
+        r = self.r
+        if not shape:
+            return "tanh"
+        axis = r.randrange(-len(shape), len(shape))
+        kind = r.randrange(11)
+        if kind < 2:
+            return f"{r.choice(['softmax', 'log_softmax', 'layernorm', 'rmsnorm'])} axis={axis}"
+        if kind == 2:
+            return f"cumsum axis={axis}; tanh"
+        if kind == 3:
+            return f"roll {r.randint(-3, 3)} axis={axis}"
+        if kind == 4:
+            axes = r.choice(["", f" axes={axis}"])
+            return f"laplacian{axes} boundary={r.choice(['periodic', 'zero', 'reflect'])}; mul 0.2; sin"
+        if kind == 5 and len(shape) > 1 and shape[-1] < 40:
+            lead = r.choice([[], [], shape[:-2]])
+            return f"matmul {self.param(lead + [shape[-1], shape[-1]])}; tanh"
+        if kind == 6 and len(shape) > 1 and shape[-1] < 40:
+            return f"linear {self.param([shape[-1], shape[-1]])}; sin"
+        if kind == 7:
+            return f"sub {{ mean axis={axis} keepdims=true }}"
+        if kind == 8 and len(shape) == 2 and shape[0] < 40:
+            return f"dot {self.param([shape[0], shape[0]])}; tanh"
+        if kind == 9:
+            there, back, permuted = self.permutation(shape)
+            inner, _ = self.block(permuted, 3, True, r.randint(1, 2))
+            return f"{there}; {inner}; {back}"
+        if kind == 10 and 3 <= len(shape) <= 4 and 0 not in shape and shape[1] < 9:
+            kernel = [shape[1], shape[1]] + [3] * (len(shape) - 2)
+            return f"conv{len(shape) - 2}d {self.param(kernel)} padding=1; tanh"
+        return "sin"
+
+    def permutation(self, shape):
+        """A transpose, the one that undoes it, and the shape between."""
+        if self.r.random() < 0.5:
+            return "transpose", "transpose", shape[::-1]
+        axes = self.r.sample(range(len(shape)), len(shape))
+        there, back = axes, [axes.index(i) for i in range(len(shape))]
+        return (*(f"transpose axes=[{','.join(map(str, a))}]" for a in (there, back)), [shape[i] for i in axes])
+
+    def use(self, shape):
+        known = [n for n, s in self.names.items() if s == shape]
+        return f"use {self.r.choice(known) if known and self.r.random() < 0.8 else self.param(shape)}"
+
+    def reshaping(self, shape):
+        r = self.r
+        if not shape:
+            return "sin", shape
+        kind = r.randrange(11)
+        axis = r.randrange(len(shape))
+        if kind == 0:
+            return "flatten", [count(shape)]
+        if kind == 1:
+            there, _, permuted = self.permutation(shape)
+            return there, permuted
+        if kind == 2 and shape[axis] > 2:
+            step = r.choice([1, 1, 2])
+            stop = r.randint(1, shape[axis] - 1)
+            return (f"slice axis={axis} start=1 stop={stop + 1} step={step}",
+                    shape[:axis] + [(stop + step - 1) // step] + shape[axis + 1:])
+        if kind == 3:
+            a, b = r.randint(0, 2), r.randint(0, 2)
+            return f"pad {a} {b} axis={axis} value=0.25", shape[:axis] + [shape[axis] + a + b] + shape[axis + 1:]
+        if kind == 4:
+            other = shape[:axis] + [r.randint(1, 3)] + shape[axis + 1:]
+            return (f"concat {self.param(other)} axis={axis}",
+                    shape[:axis] + [shape[axis] + other[axis]] + shape[axis + 1:])
+        if kind == 5 and len(shape) > 1:
+            n = r.randint(1, 6)
+            return f"matmul {self.param([shape[-1], n])}", shape[:-1] + [n]
+        if kind == 6 and len(shape) == 2:
+            n = r.randint(1, 6)
+            return f"dot {self.param([n, shape[0]])}; tanh", [n, shape[1]]
+        if kind in (7, 8):
+            keep = r.random() < 0.5
+            op = r.choice(["sum", "mean", "logsumexp", "norm", "prod"] + ["amax", "amin"] * (0 not in shape))
+            out = shape[:axis] + ([1] if keep else []) + shape[axis + 1:]
+            return f"{op} axis={axis} keepdims={str(keep).lower()}; atan", out
+        if kind == 9 and len(shape) == 3 and 0 not in shape and shape[1] < 9 and shape[2] > 2:
+            n, stride = r.randint(1, 3), r.randint(1, 2)
+            return (f"conv1d {self.param([n, shape[1], 3])} stride={stride}; sin",
+                    [shape[0], n, (shape[2] - 3) // stride + 1])
+        if kind == 10 and len(shape) > 1 and 0 not in shape:
+            return f"reshape {shape[0]} -1", [shape[0], count(shape[1:])]
+        return f"reshape {' '.join(map(str, [1] + shape))}", [1] + shape
+
+    def scope(self, shape, depth, length):
+        """A block's body: its names and loop variables end with it."""
+        names = dict(self.names)
+        body, _ = self.block(shape, depth + 1, True, length)
+        self.names = names
+        return body
+
+    def loop(self, shape, depth):
+        r = self.r
+        turns, variables, stacks = r.randint(1, 4), [], []
+        for _ in range(r.choice([1, 1, 2])):
+            narrow = self.narrow(shape)
+            stacks.append(self.param([turns] + narrow, r.choice(["param", "param", "const"])))
+            variables.append((self.fresh("w"), narrow))
+            self.stacks.append((stacks[-1], turns, narrow))
+        self.stacked += variables
+        body = self.scope(shape, depth, r.randint(1, 3))
+        del self.stacked[-len(variables):]
+        uses = "; ".join(f"{r.choice(['mul', 'add', 'max'])} {v}" for v, _ in variables)
+        return f"for {', '.join(v for v, _ in variables)} in {', '.join(stacks)} {{ {body}; {uses}; tanh }}"
+
+    def define(self, shape):
+        r = self.r
+        outer = self.names, self.stacked, self.stacks
+        self.names, self.stacked, self.stacks = {}, [], []
+        body = self.scope(shape, 2, r.randint(1, 3))
+        if self.defs and r.random() < 0.5 and self.defs[-1][1] == shape:
+            body += f"; {self.defs[-1][0]} a"
+        self.names, self.stacked, self.stacks = outer
+        name = self.fresh("f")
+        self.defs.append((name, shape, f"def {name}(a) {{ {body}; {r.choice(['add', 'mul', 'sub'])} a; sin }}"))
+        return name
+
+    def nested(self, shape, depth):
+        r = self.r
+        kind = r.randrange(6)
+        if kind == 0:
+            return f"repeat {r.choice([1, 2, 3, 7])} {{ {self.scope(shape, depth, r.randint(1, 4))} }}"
+        if kind == 1:
+            return self.loop(shape, depth)
+        if kind == 2:
+            known = ",".join(r.sample(self.named, 1)) if self.named else None
+            policy = r.choice(["", "", "", "dots", "nothing", '"save-all"', '"dots-no-batch"']
+                              + ([f'"names:{known}"', f'"all-but:{known}"', f'"dots+names:{known}"'] if known else []))
+            policy = f" policy={policy}" if policy else ""
+            return f"checkpoint{policy} {{ {self.scope(shape, depth, r.randint(1, 4))} }}"
+        if kind == 3 and depth == 0:
+            name = self.define(shape)
+            call = f"{name} {r.choice([n for n, s in self.names.items() if s == shape] or ['0.5'])}"
+            return f"repeat 3 {call}" if r.random() < 0.2 else call
+        if kind == 4:
+            return f"repeat {r.randint(1, 9)} {r.choice(['sin', 'tanh', 'relu', 'cos'])}"
+        return self.element(shape)
+
+    def name(self, shape):
+        again = [n for n in self.names if n != "x"]
+        name = self.r.choice(again) if again and self.r.random() < 0.35 else self.fresh("n")
+        if name not in self.named:
+            self.named.append(name)
+        self.names[name] = shape
+        return f"name {name}"
+
+    def block(self, shape, depth, keeps, length):
+        r = self.r
+        parts = []
+        for _ in range(length):
+            kind = r.random()
+            if kind < 0.45:
+                parts.append(self.element(shape))
+            elif kind < 0.62:
+                parts.append(self.row(shape))
+            elif kind < 0.74 and not keeps:
+                text, shape = self.reshaping(shape)
+                parts.append(text)
+            elif kind < 0.9 and depth < 3:
+                parts.append(self.nested(shape, depth))
+            elif depth < 3:
+                parts.append(self.use(shape) if r.random() < 0.25 else self.name(shape))
+            else:
+                parts.append("sin")
+        return "; ".join(parts), shape
+
+    def end(self, shape):
+        r = self.r
+        ends = ["", "", "", "mean", "sum", f"mul 0.3; {r.choice(['logsumexp', 'norm', 'prod'])}"]
+        ends += [f"{loss} {self.param(shape, r.choice(['const', 'param']))}" for loss in ("mse", "mae", "huber")]
+        if len(shape) == 2 and 0 < count(shape) and shape[0] < 400:
+            name = self.fresh("t")
+            rows = ", ".join(str(r.randrange(shape[1])) for _ in range(shape[0]))
+            self.declared.append(f"const {name}: i64[{shape[0]}] = [{rows}]")
+            ends += [f"cross_entropy {name}"] * 2
+        end = r.choice(ends)
+        self.output = [] if end else shape
+        return r.choice(["", "", "", "cast f32; sin; ", "cast f16; sin; "]) + end
+
+    def chain(self):
+        body, shape = self.block(self.shape, 0, False, self.r.randint(1, 12))
+        body = "; ".join(filter(None, [body, self.end(shape)]))
+        lines = self.declared + [d for _, _, d in self.defs] + split(body)
+        return "".join(f"{line}{'  # a note' if self.r.random() < 0.05 else ''}\n" for line in lines)
+
+
