@@ -13,7 +13,7 @@
 %parse-param { void *scanner }
 
 %code requires {
-#include "chain/parse.h"
+#include "language/parse.h"
 }
 
 %code {

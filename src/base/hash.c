@@ -2,7 +2,7 @@
  * Multiplicative hashing (Knuth, The Art of Computer Programming, volume 3, section
  * 6.4) in four lanes of 64-bit words, so that four multiplications are under way at
  * once; no published function. Each step of a lane, and of the fold of the lanes, can
- * be turned back: an exclusive or, a product with an odd number, an exclusive or with
+ * be reversed: an exclusive or, a product with an odd number, an exclusive or with
  * its own high bits, which a product alone would never bring down to the low ones. So
  * two arrays of one size that differ in a single word, or a single byte after the last
  * whole four words, never have one hash.

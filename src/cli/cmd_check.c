@@ -16,9 +16,9 @@
 #include "base/sum.h"
 #include "cli/dump.h"
 #include "cli/trial.h"
+#include "exec/derivative.h"
 #include "exec/grad.h"
 #include "exec/run.h"
-#include "exec/slope.h"
 
 enum { SAMPLES = 48, QUADRATIC_STEPS = 5000 };
 static const double MOST_ERROR = 2e-5;
@@ -260,9 +260,9 @@ static enum status check_array(struct checker *c, const char *name, double *arra
 	for (int64_t k = 0; k < count && k < SAMPLES; k++) {
 		const int64_t i = sample(k, count);
 		struct element element = {c, &array[i]};
-		const struct slope_function function = {objective_at, &element};
+		const struct derivative_function function = {objective_at, &element};
 		struct slope found;
-		enum status status = slope_judge(&function, array[i], slope[i], MOST_ERROR, &found);
+		enum status status = derivative_judge(&function, array[i], slope[i], MOST_ERROR, &found);
 		if (status)
 			return status;
 		kinks += found.kink;
@@ -298,7 +298,7 @@ static bool same_bits(struct checker *c, const struct gradient *a, const struct 
 	return true;
 }
 
-/* One checkpoint: each step is turned back from the begin of the chain, or from that one. */
+/* One checkpoint: each step is reversed from the begin of the chain, or from that one. */
 static bool is_quadratic(const struct policy *policy)
 {
 	return (policy->kind == POLICY_revolve || policy->kind == POLICY_online) && policy->number == 1;
@@ -338,7 +338,7 @@ static enum status check_policies(struct checker *c, const struct gradient *base
 			         (long long)m->peak_bytes);
 			ok = false;
 		}
-		const struct recompute *again = &other.result.recomputed;
+		const struct state_hashes *again = &other.result.recomputed;
 		if (ok && again->differing)
 			snprintf(detail, sizeof detail,
 			         "of %lld states that were recomputed %lld differ, first that after step %lld",

@@ -67,15 +67,15 @@ struct part_text {
 	size_t saved_count;
 };
 
-static enum status part_make(struct session *s, const struct unit *unit, struct part_text *part)
+static enum status part_make(struct session *s, const struct compiled_step *code, struct part_text *part)
 {
 	*part = (struct part_text){.forward.arena = &s->arena, .backward.arena = &s->arena};
-	body_dump(unit->linear.record, &s->chain, add_text, &part->forward);
-	body_dump(unit->linear.backward, &s->chain, add_text, &part->backward);
-	part->saved_count = unit->linear.residual_count;
+	body_dump(code->linear.record, &s->chain, add_text, &part->forward);
+	body_dump(code->linear.backward, &s->chain, add_text, &part->backward);
+	part->saved_count = code->linear.residual_count;
 	part->saved = arena_array(&s->arena, part->saved_count + 1, sizeof *part->saved);
 	for (size_t i = 0; part->saved && i < part->saved_count; i++) {
-		const struct residual *r = &unit->linear.residuals[i];
+		const struct residual *r = &code->linear.residuals[i];
 		const char *what = r->slot != NO_VALUE ? "(the state before)" : r->origin.op ? r->origin.op : "";
 		char type[TYPE_TEXT];
 		part->saved[i] = arena_printf(&s->arena, "%s%s%s", type_format(r->type, type), *what ? " " : "", what);
@@ -143,7 +143,7 @@ static void put_runs_json(const struct text *text, const struct item *items, siz
 			text_printf(text, "%s{\"part\":%u}", i ? "," : "", items[i].step->id + 1);
 			continue;
 		}
-		text_printf(text, "%s{\"times\":%lld,\"body\":[", i ? "," : "", (long long)items[i].turns);
+		text_printf(text, "%s{\"times\":%lld,\"body\":[", i ? "," : "", (long long)items[i].iterations);
 		put_runs_json(text, items[i].items, items[i].count);
 		text_put(text, "]}");
 	}
@@ -156,7 +156,7 @@ static void put_runs(const struct text *text, const struct item *items, size_t c
 			text_printf(text, "%*spart %u\n", 2 * depth, "", items[i].step->id + 1);
 			continue;
 		}
-		text_printf(text, "%*s%lld times:\n", 2 * depth, "", (long long)items[i].turns);
+		text_printf(text, "%*s%lld times:\n", 2 * depth, "", (long long)items[i].iterations);
 		put_runs(text, items[i].items, items[i].count, depth + 1);
 	}
 }
@@ -182,14 +182,14 @@ static void put_head(const struct text *text, enum report_format format, const s
 	}
 }
 
-static enum status put_parts(struct session *s, const struct job *job, const struct units *units,
+static enum status put_parts(struct session *s, const struct job *job, const struct compiled_chain *compiled,
                              const struct text *text)
 {
 	enum status status = STATUS_OK;
-	put_head(text, s->format, job, units->lowered);
-	for (size_t i = 0; i < units->lowered->distinct_count && !status; i++) {
+	put_head(text, s->format, job, compiled->lowered);
+	for (size_t i = 0; i < compiled->lowered->distinct_count && !status; i++) {
 		struct part_text part;
-		status = part_make(s, &units->units[i], &part);
+		status = part_make(s, &compiled->steps[i], &part);
 		if (status)
 			return status;
 		if (s->format == REPORT_JSON) {
@@ -206,7 +206,7 @@ static enum status put_parts(struct session *s, const struct job *job, const str
 	if (s->format != REPORT_TABLE || policy_by_value(job->policy))
 		return STATUS_OK;
 	text_put(text, "\nschedule\n");
-	if (units->lowered->steps <= 1000)
+	if (compiled->lowered->steps <= 1000)
 		put_schedule(job->schedule, job->policy->text, job->costs.steps, text, REPORT_TABLE);
 	else
 		text_printf(text, "%lld evaluations; `ckptc plan --schedule` prints the actions\n",
@@ -229,11 +229,11 @@ enum status command_explain(struct session *s)
 		return status;
 	/* Whole types, not a tile's. */
 	struct lowered lowered;
-	struct units units;
+	struct compiled_chain compiled;
 	bool by_value = policy_by_value(job.policy);
 	status = lower(&lowered, &s->chain, NULL, &type, by_value ? LOWER_UNROLLED : LOWER_STEPS, &s->arena, &s->diags);
 	if (!status)
-		status = units_make(&units, &lowered, job.policy, &s->arena, &s->diags);
+		status = compiled_make(&compiled, &lowered, job.policy, &s->arena, &s->diags);
 	if (!status)
 		status = session_open_report(s, &file);
 	if (status) {
@@ -241,9 +241,9 @@ enum status command_explain(struct session *s)
 		return status;
 	}
 	if (s->dot)
-		status = report_dot(&s->chain, &units, &file.text, &s->arena, &s->diags);
+		status = report_dot(&s->chain, &compiled, &file.text, &s->arena, &s->diags);
 	else
-		status = put_parts(s, &job, &units, &file.text);
+		status = put_parts(s, &job, &compiled, &file.text);
 	job_free(&job);
 	enum status closed = session_close_text(&file);
 	return status ? status : closed;

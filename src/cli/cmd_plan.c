@@ -255,7 +255,7 @@ static enum status plan_all(struct planning *p)
 	if (status || feasible)
 		return status;
 	status = diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "none of these policies is feasible");
-	diag_hint(&s->diags, "the chain can be turned back in %lld bytes or more", (long long)least);
+	diag_hint(&s->diags, "the chain can be reversed in %lld bytes or more", (long long)least);
 	return status;
 }
 

@@ -4,7 +4,7 @@
  * memory and overhead, predicted beside measured; and what bounds the chain,
  * from these figures, with what to do about it.
  *
- * Depth is a part of the chain: its first stages, and the same part of the turns
+ * Depth is a part of the chain: its first stages, and the same part of the iterations
  * of its loops. Times are the least of several runs.
  */
 #include <errno.h>
@@ -176,7 +176,7 @@ static enum status measure(struct profiler *p, const struct policy *policy, doub
 	return STATUS_OK;
 }
 
-/* The first PART of the chain's depth: of its stages, or, where these are few, of the turns of its loops. */
+/* The first PART of the chain's depth: of its stages, or, where these are few, of the iterations of its loops. */
 static struct portion first_part(const struct chain *chain, double part)
 {
 	enum { FEW = 4 };
@@ -184,7 +184,7 @@ static struct portion first_part(const struct chain *chain, double part)
 	for (const struct node *n = chain->first; n; n = n->next)
 		stages++;
 	if (stages <= FEW)
-		return (struct portion){.turns = part};
+		return (struct portion){.iterations = part};
 	return (struct portion){.after = stages - (size_t)ceil((double)stages * part)};
 }
 

@@ -61,7 +61,7 @@ void warn_useless(struct session *s, const struct job *job)
 	    save_all_counters(s, &job->input, &all, &told) == STATUS_OK && job->predicted.peak_bytes >= all.peak_bytes) {
 		diag_warn(&s->diags,
 		          "policy '%s' saves no memory at the peak: the whole chain is one region, recomputed at once before "
-		          "it is turned back",
+		          "it is reversed",
 		          job->policy->text);
 		diag_hint(&s->diags,
 		          "cut the chain: every:N, sqrt, recursive or revolve:S, or checkpoint { } around parts of it");
@@ -176,15 +176,15 @@ static enum status dump_plan(struct session *s, const struct text *text, bool sc
 	} else {
 		text_printf(text, "tiled %s, rows %lld, tile %lld, tiles at a time %lld, workers %d\n",
 		            job.tiled ? "yes" : "no", (long long)job.rows, (long long)job.tile.rows, (long long)job.per_chunk,
-		            job.lanes);
+		            job.workers);
 		for (size_t i = 0; i < job.tile.lowered.distinct_count; i++) {
-			const struct unit *unit = &job.tile.units.units[i];
+			const struct compiled_step *code = &job.tile.compiled.steps[i];
 			text_printf(text, "step %zu\nforward\n", i);
-			program_dump(&unit->forward, text->write, text->context);
+			program_dump(&code->forward, text->write, text->context);
 			text_put(text, "record\n");
-			program_dump(&unit->record, text->write, text->context);
+			program_dump(&code->record, text->write, text->context);
 			text_put(text, "backward\n");
-			program_dump(&unit->backward, text->write, text->context);
+			program_dump(&code->backward, text->write, text->context);
 		}
 	}
 	job_free(&job);

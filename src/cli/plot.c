@@ -59,7 +59,7 @@ static struct picture_run run_of(const struct job *job, const struct timeline *t
 	return (struct picture_run){.policy = job->policy->text,
 	                            .timeline = timeline,
 	                            .throughout = job->predicted.peak_bytes - job->slabs,
-	                            .workers = job->lanes,
+	                            .workers = job->workers,
 	                            .share = job->tile.slab > 0 ? (double)job->slabs / (double)job->tile.slab : 1,
 	                            .budget = job->policy->kind == POLICY_budget ? job->policy->number : 0};
 }
@@ -99,7 +99,7 @@ static enum status add_run(struct session *s, const struct type *type, const cha
 	return status;
 }
 
-/* Of costs that were given: the verifier's bytes, in the costs' own unit. */
+/* Of costs that were given: the verifier's bytes, in the costs' own code. */
 static enum status add_spec_run(struct subject *subject, const char *policy_text, struct picture_run *run)
 {
 	struct session *s = subject->session;

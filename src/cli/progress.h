@@ -3,7 +3,7 @@
 #define CLI_PROGRESS_H
 
 #include "cli/session.h"
-#include "plan/schedule.h"
+#include "schedule/schedule.h"
 
 struct progress {
 	bool on, drawn;

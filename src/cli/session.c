@@ -263,7 +263,7 @@ double session_predicted_ms(const struct session *s, const struct job *job)
 	if (s->costs->spec)
 		return all * s->costs->spec->milliseconds;
 	const double tiles = job->tiled ? (double)job->rows / (double)job->tile.rows : 1;
-	return 1e-6 * all * tiles / job->lanes;
+	return 1e-6 * all * tiles / job->workers;
 }
 
 enum status session_bind(struct session *s, bool data, enum dtype compute)

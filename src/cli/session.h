@@ -5,12 +5,12 @@
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
-#include "chain/chain.h"
 #include "exec/costs.h"
 #include "exec/params.h"
 #include "io/array.h"
-#include "plan/policy.h"
+#include "language/chain.h"
 #include "report/text.h"
+#include "schedule/policy.h"
 
 enum {
 	RUN = 1,

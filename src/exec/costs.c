@@ -52,19 +52,19 @@ static double time_evaluation(const struct evaluation *e)
 {
 	const struct body *body = e->program->body;
 	double times[TURNS], all = 0;
-	size_t turns = 0;
+	size_t iterations = 0;
 	/* The first touches everything, and does not count. */
-	for (bool first = true; turns < TURNS && (turns == 0 || all < enough); first = false) {
+	for (bool first = true; iterations < TURNS && (iterations == 0 || all < enough); first = false) {
 		for (size_t i = 0; i < body->in_count; i++) /* which it may write into */
 			fill((char *)(uintptr_t)e->ins[i], body->values[body->ins[i].value].type);
 		const double begun = nanoseconds();
 		evaluate(e);
-		times[turns] = nanoseconds() - begun;
-		all += first ? 0 : times[turns];
-		turns += !first;
+		times[iterations] = nanoseconds() - begun;
+		all += first ? 0 : times[iterations];
+		iterations += !first;
 	}
-	qsort(times, turns, sizeof *times, compare_doubles);
-	return times[turns / 2];
+	qsort(times, iterations, sizeof *times, compare_doubles);
+	return times[iterations / 2];
 }
 
 /* Measures PROGRAM, in nanoseconds, on arrays of its own. */
@@ -131,26 +131,26 @@ static enum status make_params(struct measuring *m, struct slab *slab)
 	return status;
 }
 
-static enum status measure(struct costs_source *source, const struct units *units, int64_t rows, double (*costs)[2],
-                           struct diags *diags)
+static enum status measure(struct costs_source *source, const struct compiled_chain *compiled, int64_t rows,
+                           double (*costs)[2], struct diags *diags)
 {
 	struct arena arena;
 	struct slab slab = {0};
 	arena_init(&arena, source->allocator);
-	struct measuring m = {.lowered = units->lowered, .source = source, .arena = &arena, .diags = diags};
+	struct measuring m = {.lowered = compiled->lowered, .source = source, .arena = &arena, .diags = diags};
 	int64_t each;
-	const int members = rows ? 1 : units_team(units, source->threads, &each);
-	enum status status = units->uses_gemm ? blas_load(diags) : STATUS_OK;
+	const int members = rows ? 1 : compiled_team(compiled, source->threads, &each);
+	enum status status = compiled->uses_gemm ? blas_load(diags) : STATUS_OK;
 	if (!status && members > 1) {
 		m.team = team_open(members, each, source->allocator);
 		status = m.team ? STATUS_OK : diag_memory(diags);
 	}
 	if (!status)
 		status = make_params(&m, &slab);
-	for (size_t i = 0; i < units->lowered->distinct_count && !status; i++) {
-		status = time_program(&m, &units->units[i].forward, &costs[i][0]);
+	for (size_t i = 0; i < compiled->lowered->distinct_count && !status; i++) {
+		status = time_program(&m, &compiled->steps[i].forward, &costs[i][0]);
 		if (!status)
-			status = time_program(&m, &units->units[i].backward, &costs[i][1]);
+			status = time_program(&m, &compiled->steps[i].backward, &costs[i][1]);
 	}
 	team_close(m.team);
 	slab_put(&slab, source->allocator);
@@ -159,22 +159,22 @@ static enum status measure(struct costs_source *source, const struct units *unit
 }
 
 /* What has been measured for tiles of ROWS of the input's type, which say what steps there are, or is now. */
-static enum status find_measured(struct costs_source *source, const struct units *units, int64_t rows,
+static enum status find_measured(struct costs_source *source, const struct compiled_chain *compiled, int64_t rows,
                                  double (**costs)[2], struct diags *diags)
 {
-	const struct type *input = &units->lowered->input;
-	for (struct measured_costs *m = source->measured; m && !units->by_value; m = m->next)
+	const struct type *input = &compiled->lowered->input;
+	for (struct measured_costs *m = source->measured; m && !compiled->by_value; m = m->next)
 		if (m->rows == rows && type_equal(&m->input, input)) {
-			*costs = m->units;
+			*costs = m->compiled;
 			return STATUS_OK;
 		}
 	struct measured_costs *made = arena_alloc(source->arena, sizeof *made);
-	*costs = arena_array(source->arena, units->lowered->distinct_count + 1, sizeof **costs);
+	*costs = arena_array(source->arena, compiled->lowered->distinct_count + 1, sizeof **costs);
 	if (!made || !*costs)
 		return diag_memory(diags);
-	*made = (struct measured_costs){.input = *input, .rows = rows, .units = *costs, .next = source->measured};
-	enum status status = measure(source, units, rows, *costs, diags);
-	if (!status && !units->by_value)
+	*made = (struct measured_costs){.input = *input, .rows = rows, .compiled = *costs, .next = source->measured};
+	enum status status = measure(source, compiled, rows, *costs, diags);
+	if (!status && !compiled->by_value)
 		source->measured = made;
 	return status;
 }
@@ -215,21 +215,21 @@ struct share {
 	double forward, backward, steps;
 };
 
-static enum status read_costs(const struct costs_source *source, const struct units *units, double (*costs)[2],
-                              struct arena *arena, struct diags *diags)
+static enum status read_costs(const struct costs_source *source, const struct compiled_chain *compiled,
+                              double (*costs)[2], struct arena *arena, struct diags *diags)
 {
 	const struct step_costs *given = &source->spec->costs;
-	const struct lowered *lowered = units->lowered;
+	const struct lowered *lowered = compiled->lowered;
 	struct share *shares = arena_array(arena, lowered->distinct_count + 1, sizeof *shares);
 	if (!shares)
 		return diag_memory(diags);
 	int64_t step = 0;
 	for (size_t r = 0; r < given->run_count; r++)
 		for (int64_t i = 0; i < given->runs[r].count; i++, step++) {
-			struct share *s = &shares[units->by_value ? 0 : lowered_step(lowered, step, NULL)->id];
+			struct share *s = &shares[compiled->by_value ? 0 : lowered_step(lowered, step, NULL)->id];
 			s->forward += given->runs[r].cost.forward;
 			s->backward += given->runs[r].cost.backward;
-			s->steps += units->by_value && step ? 0 : 1;
+			s->steps += compiled->by_value && step ? 0 : 1;
 		}
 	for (size_t i = 0; i < lowered->distinct_count; i++) {
 		costs[i][0] = shares[i].steps > 0 ? shares[i].forward / shares[i].steps : 0;
@@ -238,22 +238,22 @@ static enum status read_costs(const struct costs_source *source, const struct un
 	return STATUS_OK;
 }
 
-enum status costs_of(void *context, struct units *units, int64_t rows, struct diags *diags)
+enum status costs_of(void *context, struct compiled_chain *compiled, int64_t rows, struct diags *diags)
 {
 	struct costs_source *source = context;
 	double(*costs)[2] = NULL;
 	enum status status = STATUS_OK;
-	if (source->spec && source->spec->costs.steps != units->lowered->steps)
+	if (source->spec && source->spec->costs.steps != compiled->lowered->steps)
 		return diag_file(diags, STATUS_DATA, source->name, -1, "has costs of %lld steps, and the chain has %lld",
-		                 (long long)source->spec->costs.steps, (long long)units->lowered->steps);
+		                 (long long)source->spec->costs.steps, (long long)compiled->lowered->steps);
 	if (source->spec) {
-		costs = arena_array(source->arena, units->lowered->distinct_count + 1, sizeof *costs);
-		status = costs ? read_costs(source, units, costs, source->arena, diags) : diag_memory(diags);
+		costs = arena_array(source->arena, compiled->lowered->distinct_count + 1, sizeof *costs);
+		status = costs ? read_costs(source, compiled, costs, source->arena, diags) : diag_memory(diags);
 	} else {
-		status = find_measured(source, units, rows, &costs, diags);
+		status = find_measured(source, compiled, rows, &costs, diags);
 	}
-	for (size_t i = 0; i < units->lowered->distinct_count && !status; i++) {
-		struct linear *linear = &units->units[i].linear;
+	for (size_t i = 0; i < compiled->lowered->distinct_count && !status; i++) {
+		struct linear *linear = &compiled->steps[i].linear;
 		const double table = linear->recompute_cost + linear->backward_cost;
 		const double again = table > 0 ? linear->recompute_cost / table : 0;
 		/* A file's backward cost is of derivatives alone; what blocks recompute costs what it did forward. */

@@ -9,7 +9,7 @@
 struct measured_costs {
 	struct type input;
 	int64_t rows;
-	double (*units)[2]; /* forward, backward with what it recomputes: nanoseconds */
+	double (*compiled)[2]; /* forward, backward with what it recomputes: nanoseconds */
 	struct measured_costs *next;
 };
 
@@ -33,7 +33,7 @@ struct costs_source {
  * have the mean of theirs. STATUS_DATA where the file has another number of steps
  * than the chain.
  */
-enum status costs_of(void *context, struct units *units, int64_t rows, struct diags *diags);
+enum status costs_of(void *context, struct compiled_chain *compiled, int64_t rows, struct diags *diags);
 /*
  * Measures writing to DIRECTORY, made durable, and reading back, for SOURCE's spill
  * costs: nanoseconds a byte. STATUS_IO.

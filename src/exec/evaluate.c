@@ -3,14 +3,14 @@
  * at the workspace's begin; groups walk their arrays block by block, calls are
  * made on whole arrays, loops exchange the pointers of what they carry.
  *
- * It decides nothing: everything was laid out by plan/program.c. It allocates
+ * It decides nothing: everything was laid out by compile/program.c. It allocates
  * nothing and cannot fail.
  */
 #include "exec/evaluate.h"
 
 #include <string.h>
 
-#include "plan/launch.h"
+#include "compile/launch.h"
 
 struct machine_state {
 	const struct evaluation *e;
@@ -103,10 +103,10 @@ static inline void *place(const struct piece *b, const struct arg *arg)
 	return arg->bits ? array + b->first / 8 : array + (b->first << arg->shift);
 }
 
-static double scalar_at(const struct piece *b, const struct micro *micro)
+static double scalar_at(const struct piece *b, const struct kernel_op *kernel_op)
 {
-	const char *from = b->m->frame[micro->scalar_entry];
-	if (b->m->program->frame->entries[micro->scalar_entry].type->dtype == DTYPE_F64) {
+	const char *from = b->m->frame[kernel_op->scalar_entry];
+	if (b->m->program->frame->entries[kernel_op->scalar_entry].type->dtype == DTYPE_F64) {
 		double value;
 		memcpy(&value, from, sizeof value);
 		return value;
@@ -116,57 +116,57 @@ static double scalar_at(const struct piece *b, const struct micro *micro)
 	return (double)value;
 }
 
-static void run_micro(const struct piece *b, const struct micro *micro)
+static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_op)
 {
-	const struct kernels *kernels = b->m->kernels[micro->wide];
-	size_t width = micro->wide ? 8 : 4;
-	switch (micro->kind) {
-	case MICRO_RUN:
-		kernels->run(place(b, &micro->out), place(b, &micro->v), micro->steps, micro->step_count, b->n);
+	const struct kernels *kernels = b->m->kernels[kernel_op->wide];
+	size_t width = kernel_op->wide ? 8 : 4;
+	switch (kernel_op->kind) {
+	case KERNEL_OP_RUN:
+		kernels->run(place(b, &kernel_op->out), place(b, &kernel_op->v), kernel_op->steps, kernel_op->step_count, b->n);
 		return;
-	case MICRO_ZERO:
-		memset(place(b, &micro->out), 0, b->n * width);
+	case KERNEL_OP_ZERO:
+		memset(place(b, &kernel_op->out), 0, b->n * width);
 		return;
-	case MICRO_COPY: {
-		void *to = place(b, &micro->out), *from = place(b, &micro->v);
+	case KERNEL_OP_COPY: {
+		void *to = place(b, &kernel_op->out), *from = place(b, &kernel_op->v);
 		if (to != from)
 			memcpy(to, from, b->n * width);
 		return;
 	}
-	case MICRO_FILL:
-		if (!micro->once || b->first == b->begin)
-			broadcast_fill(kernels, place(b, &micro->out), b->m->frame[micro->v.index], micro->from, micro->to,
-			               b->first,
-			               micro->once ? (b->launch->block < b->launch->count ? b->launch->block : b->launch->count)
-			                           : (int64_t)b->n);
+	case KERNEL_OP_FILL:
+		if (!kernel_op->once || b->first == b->begin)
+			broadcast_fill(kernels, place(b, &kernel_op->out), b->m->frame[kernel_op->v.index], kernel_op->from,
+			               kernel_op->to, b->first,
+			               kernel_op->once ? (b->launch->block < b->launch->count ? b->launch->block : b->launch->count)
+			                               : (int64_t)b->n);
 		return;
 	default:
 		break;
 	}
-	struct kernel_args args = {.out = place(b, &micro->out),
-	                           .keep = {place(b, &micro->keep[0]), place(b, &micro->keep[1])},
-	                           .v = place(b, &micro->v),
-	                           .a = place(b, &micro->a),
-	                           .y = place(b, &micro->y),
-	                           .k = place(b, &micro->k),
-	                           .l = place(b, &micro->l),
-	                           .g = place(b, &micro->g),
-	                           .scalar = micro->scalar_entry >= 0 ? scalar_at(b, micro) : micro->scalar,
-	                           .number = {micro->number[0], micro->number[1]},
+	struct kernel_args args = {.out = place(b, &kernel_op->out),
+	                           .keep = {place(b, &kernel_op->keep[0]), place(b, &kernel_op->keep[1])},
+	                           .v = place(b, &kernel_op->v),
+	                           .a = place(b, &kernel_op->a),
+	                           .y = place(b, &kernel_op->y),
+	                           .k = place(b, &kernel_op->k),
+	                           .l = place(b, &kernel_op->l),
+	                           .g = place(b, &kernel_op->g),
+	                           .scalar = kernel_op->scalar_entry >= 0 ? scalar_at(b, kernel_op) : kernel_op->scalar,
+	                           .number = {kernel_op->number[0], kernel_op->number[1]},
 	                           .n = b->n};
-	switch (micro->kind) {
-	case MICRO_FORWARD:
-	case MICRO_ADD:
-		kernels->forward[micro->op][micro->form](&args);
+	switch (kernel_op->kind) {
+	case KERNEL_OP_FORWARD:
+	case KERNEL_OP_ADD:
+		kernels->forward[kernel_op->op][kernel_op->form](&args);
 		return;
-	case MICRO_KEEP:
-		kernels->forward_keep[micro->op][micro->form](&args);
+	case KERNEL_OP_KEEP:
+		kernels->forward_keep[kernel_op->op][kernel_op->form](&args);
 		return;
-	case MICRO_VJP_V:
-		kernels->vjp_v[micro->op][micro->form](&args);
+	case KERNEL_OP_VJP_V:
+		kernels->vjp_v[kernel_op->op][kernel_op->form](&args);
 		return;
-	case MICRO_VJP_A:
-		kernels->vjp_a[micro->op][micro->form](&args);
+	case KERNEL_OP_VJP_A:
+		kernels->vjp_a[kernel_op->op][kernel_op->form](&args);
 		return;
 	default:
 		return;
@@ -176,22 +176,22 @@ static void run_micro(const struct piece *b, const struct micro *micro)
 static void run_piece(const struct piece *b)
 {
 	const struct launch *launch = b->launch;
-	int64_t turns[MAX_LOOPS];
+	int64_t iterations[MAX_LOOPS];
 	int depth = 0;
-	for (size_t i = 0; i < launch->micro_count; i++) {
-		const struct micro *micro = &launch->micros[i];
-		if (micro->kind == MICRO_LOOP) {
-			if (micro->turns == 0)
-				i = micro->match;
+	for (size_t i = 0; i < launch->kernel_op_count; i++) {
+		const struct kernel_op *kernel_op = &launch->kernel_ops[i];
+		if (kernel_op->kind == KERNEL_OP_LOOP) {
+			if (kernel_op->iterations == 0)
+				i = kernel_op->match;
 			else
-				turns[depth++] = micro->turns;
-		} else if (micro->kind == MICRO_END) {
-			if (--turns[depth - 1] > 0)
-				i = micro->match;
+				iterations[depth++] = kernel_op->iterations;
+		} else if (kernel_op->kind == KERNEL_OP_END) {
+			if (--iterations[depth - 1] > 0)
+				i = kernel_op->match;
 			else
 				depth--;
 		} else {
-			run_micro(b, micro);
+			run_kernel_op(b, kernel_op);
 		}
 	}
 }
@@ -216,7 +216,7 @@ static void run_blocks(void *context, void *memory, int64_t begin, int64_t end)
 static void run_group(struct machine_state *m, const struct launch *launch)
 {
 	struct group group = {m, launch};
-	const int64_t least = TEAM_PIECE / (launch->micro_count < 8 ? (int64_t)launch->micro_count + 1 : 8);
+	const int64_t least = TEAM_PIECE / (launch->kernel_op_count < 8 ? (int64_t)launch->kernel_op_count + 1 : 8);
 	int64_t blocks = least / launch->block + 1;
 	if (!m->e->team)
 		run_blocks(&group, NULL, 0, launch->count);
@@ -244,7 +244,7 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 	                       .team = m->e->team,
 	                       .kernels = m->kernels[v->dtype == DTYPE_F64]};
 	call.whole = launch->v_streamed && !m->e->flat ? m->e->whole_rows : v->shape.ndim ? v->shape.dim[0] : 1;
-	call.turn = instr->level < 0 ? 0 : m->counters[instr->level];
+	call.iteration = instr->level < 0 ? 0 : m->counters[instr->level];
 	if (launch->v_streamed)
 		call.first = m->e->flat ? m->e->first_row : m->e->first_row * row_elements(&v->shape);
 	void *keep[MAX_KEEPS];
@@ -345,7 +345,7 @@ static void exchange(struct machine_state *m, const struct launch *loop)
 	}
 }
 
-/* After NONE or some turns the final is the init, or what was exchanged last. */
+/* After NONE or some iterations the final is the init, or what was exchanged last. */
 static void finish_loop(struct machine_state *m, const struct launch *loop, bool none)
 {
 	for (size_t i = 0; i < loop->carried_count; i++) {
@@ -393,8 +393,8 @@ void evaluate(const struct evaluation *e)
 			break;
 		case LAUNCH_LOOP:
 			begin_loop(&m, launch);
-			left[depth++] = launch->turns;
-			if (launch->turns == 0) {
+			left[depth++] = launch->iterations;
+			if (launch->iterations == 0) {
 				finish_loop(&m, launch, true);
 				i = launch->match;
 				depth--;

@@ -5,7 +5,7 @@
 #ifndef EXEC_EVALUATE_H
 #define EXEC_EVALUATE_H
 
-#include "plan/program.h"
+#include "compile/program.h"
 
 /* A param's array in the computing type of its declared type. */
 struct bound_param {

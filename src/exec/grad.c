@@ -1,12 +1,12 @@
 /*
  * A gradient run over the arrays of a stream: for each a job, made anew only where
- * the type changes, lanes that carry its schedule out, and outputs. What a lane does
- * is lane.c's; lane.h says who does what.
+ * the type changes, workers that carry its schedule out, and outputs. What a worker does
+ * is worker.c's; worker.h says who does what.
  *
- * Where there are tiles, chunks of them are dealt round the lanes, so that what each
- * lane holds is known beforehand; they are read, and given, in order: outputs to the
- * writers, sums to the totals. Where the chain is not streamable there is one lane
- * and one tile. Invariant: nothing that is given depends on how many lanes there are.
+ * Where there are tiles, chunks of them are dealt round the workers, so that what each
+ * worker holds is known beforehand; they are read, and given, in order: outputs to the
+ * writers, sums to the totals. Where the chain is not streamable there is one worker
+ * and one tile. Invariant: nothing that is given depends on how many workers there are.
  */
 #include "exec/grad.h"
 
@@ -14,9 +14,9 @@
 
 #include "base/clock.h"
 #include "base/flush.h"
-#include "exec/lane.h"
 #include "exec/pipeline.h"
 #include "exec/run.h"
+#include "exec/worker.h"
 
 /* Chunks. */
 
@@ -31,10 +31,10 @@ static int64_t chunk_tiles(const struct job *job, int64_t chunk)
 	return (chunk_rows(job, chunk) + job->tile.rows - 1) / job->tile.rows;
 }
 
-static enum status take_chunk(void *context, int worker, int64_t chunk, struct diags *diags)
+static enum status take_chunk(void *context, int index, int64_t chunk, struct diags *diags)
 {
 	struct run *run = context;
-	return ends_read_rows(&run->lanes[worker], chunk_rows(run->job, chunk), diags);
+	return input_output_read_rows(&run->workers[index], chunk_rows(run->job, chunk), diags);
 }
 
 static void note_rows(struct run *run, int64_t rows)
@@ -47,27 +47,27 @@ static void note_rows(struct run *run, int64_t rows)
 	pthread_mutex_unlock(&run->lock);
 }
 
-static enum status compute_chunk(void *context, int worker, int64_t chunk, struct diags *diags)
+static enum status compute_chunk(void *context, int index, int64_t chunk, struct diags *diags)
 {
 	struct run *run = context;
-	struct lane *lane = &run->lanes[worker];
+	struct worker *worker = &run->workers[index];
 	enum status status = STATUS_OK;
 	for (int64_t tile = 0; tile < chunk_tiles(run->job, chunk) && status == STATUS_OK; tile++) {
-		status = lane_run_tile(lane, chunk, tile, diags);
+		status = worker_run_tile(worker, chunk, tile, diags);
 		if (status == STATUS_OK)
-			note_rows(run, lane->rows);
+			note_rows(run, worker->rows);
 	}
 	return status;
 }
 
-static enum status give_chunk(void *context, int worker, int64_t chunk, struct diags *diags)
+static enum status give_chunk(void *context, int index, int64_t chunk, struct diags *diags)
 {
 	struct run *run = context;
-	const struct lane *lane = &run->lanes[worker];
-	enum status status = run->outputs_begun ? STATUS_OK : ends_begin_outputs(run, diags);
+	const struct worker *worker = &run->workers[index];
+	enum status status = run->outputs_begun ? STATUS_OK : input_output_begin_outputs(run, diags);
 	for (int64_t tile = 0; tile < chunk_tiles(run->job, chunk); tile++)
-		totals_add(lane, tile);
-	return status ? status : ends_write_rows(lane, chunk_rows(run->job, chunk), diags);
+		totals_add(worker, tile);
+	return status ? status : input_output_write_rows(worker, chunk_rows(run->job, chunk), diags);
 }
 
 static enum status run_tiled(struct run *run, struct diags *diags)
@@ -75,7 +75,7 @@ static enum status run_tiled(struct run *run, struct diags *diags)
 	const struct job *job = run->job;
 	const int64_t chunk = job->per_chunk * job->tile.rows;
 	const struct pipeline pipeline = {.items = (job->rows + chunk - 1) / chunk,
-	                                  .workers = job->lanes,
+	                                  .workers = job->workers,
 	                                  .take_in_order = true,
 	                                  .give_in_order = true,
 	                                  .dealt = true,
@@ -92,7 +92,7 @@ static enum status run_tiled(struct run *run, struct diags *diags)
 static enum status run_whole(struct run *run, struct diags *diags)
 {
 	const unsigned before = flush_begin(run->options->flush_denormals);
-	enum status status = lane_run_tile(&run->lanes[0], 0, 0, diags);
+	enum status status = worker_run_tile(&run->workers[0], 0, 0, diags);
 	flush_end(before);
 	return status;
 }
@@ -107,16 +107,16 @@ static enum status prepare(struct run *run, struct diags *diags)
 	run->kernels[1] = kernels_get(DTYPE_F64);
 	for (size_t i = 0; i < job->whole.distinct_count && status == STATUS_OK; i++)
 		status = params_check(run->params, job->whole.distinct[i]->body, run->chain, diags);
-	if (status == STATUS_OK && job->tile.units.uses_gemm)
+	if (status == STATUS_OK && job->tile.compiled.uses_gemm)
 		status = blas_load(diags);
 	if (status == STATUS_OK)
 		status = totals_open(run, diags);
 	if (status == STATUS_OK)
-		status = ends_open(run, diags);
-	return status ? status : ready_open(run, diags);
+		status = input_output_open(run, diags);
+	return status ? status : gradient_events_open(run, diags);
 }
 
-/* Opens the team and the lanes; *OPEN: as many lanes as are to be closed. */
+/* Opens the team and the workers; *OPEN: as many workers as are to be closed. */
 static enum status open_workers(struct run *run, int *open, struct diags *diags)
 {
 	const struct job *job = run->job;
@@ -126,30 +126,30 @@ static enum status open_workers(struct run *run, int *open, struct diags *diags)
 			return diag_memory(diags);
 	}
 	enum status status = STATUS_OK;
-	for (*open = 0; *open < job->lanes && status == STATUS_OK; ++*open)
-		status = lane_open(&run->lanes[*open], run, *open, diags);
+	for (*open = 0; *open < job->workers && status == STATUS_OK; ++*open)
+		status = worker_open(&run->workers[*open], run, *open, diags);
 	return status;
 }
 
-static void count_lanes(struct run *run)
+static void count_workers(struct run *run)
 {
-	const struct lane *lanes = run->lanes;
+	const struct worker *workers = run->workers;
 	const struct job *job = run->job;
 	int64_t peak = 0, stored = 0, staging = 0;
-	const struct lane *seen = &lanes[0];
-	for (int i = 0; i < job->lanes; i++) {
-		peak += lanes[i].measured.peak_bytes;
-		stored += lanes[i].measured.stored_bytes;
-		staging += (int64_t)lanes[i].spill.staging_size;
-		recompute_add(&run->result->recomputed, &lanes[i].recompute);
+	const struct worker *seen = &workers[0];
+	for (int i = 0; i < job->workers; i++) {
+		peak += workers[i].measured.peak_bytes;
+		stored += workers[i].measured.stored_bytes;
+		staging += (int64_t)workers[i].spill.staging_size;
+		state_hashes_add(&run->result->recomputed, &workers[i].recompute);
 		if (!seen->counted)
-			seen = &lanes[i];
-		if (lanes[i].store_error > run->result->store_error)
-			run->result->store_error = lanes[i].store_error;
+			seen = &workers[i];
+		if (workers[i].store_error > run->result->store_error)
+			run->result->store_error = workers[i].store_error;
 	}
 	struct counters measured = seen->measured;
 	measured.stored_bytes = stored;
-	measured.peak_bytes = job->predicted.peak_bytes - job->slabs - job->lanes * job->staging + peak + staging;
+	measured.peak_bytes = job->predicted.peak_bytes - job->slabs - job->workers * job->staging + peak + staging;
 	if (run->result->arrays > 0 && measured.peak_bytes <= run->result->measured.peak_bytes)
 		return;
 	run->result->measured = measured;
@@ -160,8 +160,8 @@ static void count_lanes(struct run *run)
 static enum status run_array(struct run *run, struct diags *diags)
 {
 	int open = 0;
-	run->lanes = arena_array(&run->scratch, (size_t)run->job->lanes, sizeof *run->lanes);
-	if (!run->lanes)
+	run->workers = arena_array(&run->scratch, (size_t)run->job->workers, sizeof *run->workers);
+	if (!run->workers)
 		return diag_memory(diags);
 	pthread_mutex_init(&run->lock, NULL);
 	enum status status = prepare(run, diags);
@@ -171,13 +171,13 @@ static enum status run_array(struct run *run, struct diags *diags)
 	if (status == STATUS_OK)
 		status = run->job->tiled ? run_tiled(run, diags) : run_whole(run, diags);
 	if (status == STATUS_OK) {
-		count_lanes(run);
-		status = ends_finish_outputs(run, diags);
+		count_workers(run);
+		status = input_output_finish_outputs(run, diags);
 	}
 	if (status == STATUS_OK)
-		status = ready_finish(run, diags);
+		status = gradient_events_finish(run, diags);
 	for (int i = 0; i < open; i++)
-		lane_close(&run->lanes[i]);
+		worker_close(&run->workers[i]);
 	team_close(run->team);
 	pthread_mutex_destroy(&run->lock);
 	return status;

@@ -7,7 +7,7 @@
 
 #include "exec/journal.h"
 #include "exec/params.h"
-#include "exec/recompute.h"
+#include "exec/state_hashes.h"
 #include "plan/job.h"
 #include "plan/timeline.h"
 
@@ -58,11 +58,11 @@ struct grad_result {
 	struct param_gradient *params;
 	size_t param_count;
 	int64_t arrays;
-	struct recompute recomputed; /* counts only, where options->compare asked for them */
-	double store_error;          /* --store-dtype: the largest |value - kept value| */
-	struct job job;              /* of the last array, for reports */
-	struct arena job_arena;      /* what is planned for one type of array */
-	double planning;             /* seconds that jobs took to be made */
+	struct state_hashes recomputed; /* counts only, where options->compare asked for them */
+	double store_error;             /* --store-dtype: the largest |value - kept value| */
+	struct job job;                 /* of the last array, for reports */
+	struct arena job_arena;         /* what is planned for one type of array */
+	double planning;                /* seconds that jobs took to be made */
 	bool has_job;
 	struct journal journal;
 	bool has_journal;

@@ -2,7 +2,7 @@
 #ifndef EXEC_INIT_H
 #define EXEC_INIT_H
 
-#include "chain/syntax.h"
+#include "language/syntax.h"
 
 /* Whether INIT needs a declared type, having no shape of its own. */
 bool init_needs_type(enum init_kind kind);

@@ -1,5 +1,5 @@
 /*
- * Points and states take turns: a point goes to the one of two slots where the
+ * Points and states take iterations: a point goes to the one of two slots where the
  * last one does not lie, so that there is always one that is whole.
  */
 #include "exec/journal.h"
@@ -329,7 +329,7 @@ static bool is_at_path(const struct journal *journal, bool *same)
 static enum status lock(struct journal *journal, struct diags *diags)
 {
 	enum { TURNS = 100 };
-	for (int turn = 0; turn < TURNS; turn++) {
+	for (int iteration = 0; iteration < TURNS; iteration++) {
 		bool same;
 		journal->fd = io_open(journal->file, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK, 0600);
 		if (journal->fd < 0)

@@ -2,9 +2,9 @@
  * Workers over numbered items. One lock guards the next number to take and the
  * next to give; reading in order happens under it, so that one worker reads
  * while others compute, and giving in order happens outside it, by the worker
- * whose turn it is. Each worker has its own diagnostics: nothing is appended to
+ * whose iteration it is. Each worker has its own diagnostics: nothing is appended to
  * the caller's list until all have stopped. Items that are dealt are taken by their
- * workers in turn: whose the next is waits for nobody but who takes the one before.
+ * workers in iteration: whose the next is waits for nobody but who takes the one before.
  */
 #include "exec/pipeline.h"
 
@@ -17,15 +17,15 @@
 struct shared {
 	const struct pipeline *pipeline;
 	int count; /* of workers */
-	int64_t next, turn;
+	int64_t next, iteration;
 	atomic_bool failed;
 	pthread_mutex_t reading; /* guards next, and an ordered take */
 	pthread_cond_t taken;    /* next has changed, or something failed: for items that are dealt */
-	pthread_mutex_t lock;    /* guards turn */
-	pthread_cond_t turned;   /* turn has changed, or something failed */
+	pthread_mutex_t lock;    /* guards iteration */
+	pthread_cond_t turned;   /* iteration has changed, or something failed */
 };
 
-struct worker {
+struct pipeline_thread {
 	struct shared *shared;
 	int index;
 	int64_t item;
@@ -43,7 +43,7 @@ static bool has_next(struct shared *shared)
 }
 
 /* Takes the next item, or the worker's own next; false at the end or after a failure. */
-static bool take(struct worker *worker)
+static bool take(struct pipeline_thread *worker)
 {
 	struct shared *shared = worker->shared;
 	const struct pipeline *p = shared->pipeline;
@@ -65,7 +65,7 @@ static bool take(struct worker *worker)
 	return more && !worker->status;
 }
 
-static void give(struct worker *worker)
+static void give(struct pipeline_thread *worker)
 {
 	struct shared *shared = worker->shared;
 	const struct pipeline *p = shared->pipeline;
@@ -76,17 +76,17 @@ static void give(struct worker *worker)
 		return;
 	}
 	pthread_mutex_lock(&shared->lock);
-	while (shared->turn != worker->item && !atomic_load(&shared->failed))
+	while (shared->iteration != worker->item && !atomic_load(&shared->failed))
 		pthread_cond_wait(&shared->turned, &shared->lock);
-	bool mine = shared->turn == worker->item;
+	bool mine = shared->iteration == worker->item;
 	pthread_mutex_unlock(&shared->lock);
 	if (!mine)
 		return;
 	worker->status = p->give(p->context, worker->index, worker->item, &worker->diags);
 	if (worker->status)
-		return; /* the turn stays, and nobody gives after it */
+		return; /* the iteration stays, and nobody gives after it */
 	pthread_mutex_lock(&shared->lock);
-	shared->turn++;
+	shared->iteration++;
 	pthread_cond_broadcast(&shared->turned);
 	pthread_mutex_unlock(&shared->lock);
 }
@@ -105,7 +105,7 @@ static void stop(struct shared *shared)
 
 static void *work(void *context)
 {
-	struct worker *worker = context;
+	struct pipeline_thread *worker = context;
 	struct shared *shared = worker->shared;
 	const struct pipeline *p = shared->pipeline;
 	unsigned before = flush_begin(p->flush_denormals);
@@ -122,7 +122,7 @@ static void *work(void *context)
 	return NULL;
 }
 
-static void start(struct worker *worker)
+static void start(struct pipeline_thread *worker)
 {
 	struct shared *shared = worker->shared;
 	worker->started = pthread_create(&worker->thread, NULL, work, worker) == 0;
@@ -133,18 +133,18 @@ static void start(struct worker *worker)
 	stop(shared);
 }
 
-static enum status run_workers(struct shared *shared, struct worker *workers, struct diags *diags)
+static enum status run_workers(struct shared *shared, struct pipeline_thread *workers, struct diags *diags)
 {
 	const int count = shared->count;
 	for (int i = 0; i < count; i++) {
-		workers[i] = (struct worker){.shared = shared, .index = i};
+		workers[i] = (struct pipeline_thread){.shared = shared, .index = i};
 		arena_init(&workers[i].arena, shared->pipeline->allocator);
 		diags_init(&workers[i].diags, &workers[i].arena);
 	}
 	for (int i = 1; i < count; i++)
 		start(&workers[i]);
 	work(&workers[0]);
-	const struct worker *failed = NULL;
+	const struct pipeline_thread *failed = NULL;
 	for (int i = 0; i < count; i++) {
 		if (workers[i].started)
 			pthread_join(workers[i].thread, NULL);
@@ -164,7 +164,7 @@ enum status pipeline_run(const struct pipeline *pipeline, struct diags *diags)
 	int count = pipeline->items < pipeline->workers ? (int)pipeline->items : pipeline->workers;
 	if (count < 1)
 		return STATUS_OK;
-	struct worker *workers = allocator_get(pipeline->allocator, (size_t)count, sizeof *workers);
+	struct pipeline_thread *workers = allocator_get(pipeline->allocator, (size_t)count, sizeof *workers);
 	if (!workers)
 		return diag_memory(diags);
 	struct shared shared = {.pipeline = pipeline, .count = count};

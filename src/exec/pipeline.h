@@ -19,9 +19,9 @@ struct pipeline {
 	 */
 	bool take_in_order, give_in_order;
 	bool dealt; /* round the workers: item I is worker I % WORKERS', each of whom there must be */
-	enum status (*take)(void *context, int worker, int64_t item, struct diags *diags);
-	enum status (*compute)(void *context, int worker, int64_t item, struct diags *diags);
-	enum status (*give)(void *context, int worker, int64_t item, struct diags *diags);
+	enum status (*take)(void *context, int index, int64_t item, struct diags *diags);
+	enum status (*compute)(void *context, int index, int64_t item, struct diags *diags);
+	enum status (*give)(void *context, int index, int64_t item, struct diags *diags);
 	void *context;
 	bool flush_denormals; /* --fast-math: in every worker while it works */
 	const struct allocator *allocator;

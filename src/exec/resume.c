@@ -9,7 +9,7 @@
  * and what stands beside the slab (the sums of params' gradients, the store's
  * largest error). Invariant: what follows has the bits of a run that was not killed.
  */
-#include "exec/lane.h"
+#include "exec/worker.h"
 
 #include <string.h>
 
@@ -58,139 +58,139 @@ static void identify(const struct run *run, const void *input, size_t size, stru
 	parts[JOURNAL_INPUT] = hash_bytes(parts[JOURNAL_INPUT], input, size);
 }
 
-enum status resume_open(struct lane *lane, const void *input, size_t size)
+enum status resume_open(struct worker *worker, const void *input, size_t size)
 {
-	struct run *run = lane->run;
+	struct run *run = worker->run;
 	struct journal_identity identity;
 	const unsigned char *more;
 	size_t got = 0;
-	enum status status = input_peek(run->reader->input, 1, &more, &got, lane->diags);
+	enum status status = input_peek(run->reader->input, 1, &more, &got, worker->diags);
 	if (status)
 		return status;
 	if (got)
-		return diag_file(lane->diags, STATUS_DATA, run->reader->input->name, run->reader->input->offset,
+		return diag_file(worker->diags, STATUS_DATA, run->reader->input->name, run->reader->input->offset,
 		                 "another array follows, and a journal is of one");
 	identify(run, input, size, &identity);
 	run->result->has_journal = true;
 	status = journal_open(&run->result->journal, run->options->journal, run->options->spill,
-	                      run->job->predicted.spill_bytes, &identity, &lane->spill, run->arena, lane->diags);
-	lane->skips = status == STATUS_OK && run->result->journal.goes_on;
+	                      run->job->predicted.spill_bytes, &identity, &worker->spill, run->arena, worker->diags);
+	worker->skips = status == STATUS_OK && run->result->journal.goes_on;
 	return status;
 }
 
 /* Points. */
 
 /* What stands beside the machine's arrays in a point of cotangents. */
-static void add_sums(struct lane *lane)
+static void add_sums(struct worker *worker)
 {
-	const struct grad_result *result = lane->run->result;
+	const struct grad_result *result = worker->run->result;
 	for (size_t i = 0; i < result->param_count; i++) {
 		const struct param_gradient *g = &result->params[i];
 		const struct param_sums *sums = &g->of[g->type.dtype == DTYPE_F64]; /* a journal is of one array */
 		if (sums->hi)
-			lane->pieces[lane->piece_count++] = (struct spill_piece){sums->hi, sums->sum_size};
+			worker->pieces[worker->piece_count++] = (struct spill_piece){sums->hi, sums->sum_size};
 	}
-	lane->pieces[lane->piece_count++] = (struct spill_piece){&lane->store_error, sizeof lane->store_error};
+	worker->pieces[worker->piece_count++] = (struct spill_piece){&worker->store_error, sizeof worker->store_error};
 }
 
-static enum status write_point(struct lane *lane)
+static enum status write_point(struct worker *worker)
 {
-	struct journal *journal = &lane->run->result->journal;
+	struct journal *journal = &worker->run->result->journal;
 	const double begun = clock_seconds();
-	if (begun < lane->next_point)
+	if (begun < worker->next_point)
 		return STATUS_OK;
-	journal->next = lane->points;
+	journal->next = worker->points;
 	const int64_t slot = journal->point_slot == JOURNAL_POINT_A ? JOURNAL_POINT_B : JOURNAL_POINT_A;
-	enum status status = spill_write_at_once(&lane->spill, slot, lane->pieces, lane->piece_count, lane->diags);
+	enum status status = spill_write_at_once(&worker->spill, slot, worker->pieces, worker->piece_count, worker->diags);
 	const double now = clock_seconds();
-	lane->next_point = now + POINT_SHARE * (now - begun);
+	worker->next_point = now + POINT_SHARE * (now - begun);
 	return status;
 }
 
 /* A state that has gone to disk is a point as it lies there; of cotangents (SLOT -1) one is written. */
 static enum status on_point(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
-	struct lane *lane = context;
-	const struct journal *journal = &lane->run->result->journal;
+	struct worker *worker = context;
+	const struct journal *journal = &worker->run->result->journal;
 	const bool state = slot >= 0;
 	if (!state)
-		lane->points++;
-	const bool last = state ? journal->number < 0 && slot == journal->last_state : lane->points == journal->number;
-	if (lane->skips ? !last : state)
+		worker->points++;
+	const bool last = state ? journal->number < 0 && slot == journal->last_state : worker->points == journal->number;
+	if (worker->skips ? !last : state)
 		return STATUS_OK;
-	enum status status = store_set_pieces(lane, arrays, count, lane->run->result->param_count + 1);
+	enum status status = store_set_pieces(worker, arrays, count, worker->run->result->param_count + 1);
 	if (status)
 		return status;
 	if (!state)
-		add_sums(lane);
-	if (!lane->skips)
-		return write_point(lane);
-	lane->skips = false;
-	return spill_read(&lane->spill, state ? store_slot(lane, slot) : journal->point_slot, lane->pieces,
-	                  lane->piece_count, lane->diags);
+		add_sums(worker);
+	if (!worker->skips)
+		return write_point(worker);
+	worker->skips = false;
+	return spill_read(&worker->spill, state ? store_slot(worker, slot) : journal->point_slot, worker->pieces,
+	                  worker->piece_count, worker->diags);
 }
 
-/* What a lane does, or leaves out where it skips. */
+/* What a worker does, or leaves out where it skips. */
 
 /* Gradients are ready again in the order in which they were. */
 static enum status on_call(void *context, const struct machine_call *call)
 {
-	struct lane *lane = context;
-	if (!lane->skips)
-		return lane->computing.call(context, call);
-	return call->kind == CALL_BACKWARD ? ready_step(lane->run, call->step, lane->diags) : STATUS_OK;
+	struct worker *worker = context;
+	if (!worker->skips)
+		return worker->computing.call(context, call);
+	return call->kind == CALL_BACKWARD ? gradient_events_step(worker->run, call->step, worker->diags) : STATUS_OK;
 }
 
 /* Keeps the output for a run that goes on after the first sweep; such a run has it from there. */
-static enum status keep_output(struct lane *lane, int64_t offset, const struct type *type)
+static enum status keep_output(struct worker *worker, int64_t offset, const struct type *type)
 {
-	const struct spill_piece piece = {lane->slab.base + offset, (size_t)type_bytes(type)};
-	if (lane->skips)
-		return spill_read(&lane->spill, JOURNAL_VALUE, &piece, 1, lane->diags);
-	return spill_write_at_once(&lane->spill, JOURNAL_VALUE, &piece, 1, lane->diags);
+	const struct spill_piece piece = {worker->slab.base + offset, (size_t)type_bytes(type)};
+	if (worker->skips)
+		return spill_read(&worker->spill, JOURNAL_VALUE, &piece, 1, worker->diags);
+	return spill_write_at_once(&worker->spill, JOURNAL_VALUE, &piece, 1, worker->diags);
 }
 
-/* It is not known before the input is read whether the lane skips. */
+/* It is not known before the input is read whether the worker skips. */
 static enum status on_end(void *context, enum machine_end end, int64_t offset, const struct type *type)
 {
-	struct lane *lane = context;
-	enum status status = end == MACHINE_OUTPUT ? keep_output(lane, offset, type) : STATUS_OK;
-	if (lane->skips && end == MACHINE_SEED)
+	struct worker *worker = context;
+	enum status status = end == MACHINE_OUTPUT ? keep_output(worker, offset, type) : STATUS_OK;
+	if (worker->skips && end == MACHINE_SEED)
 		return STATUS_OK;
-	if (lane->skips && end == MACHINE_GRADIENT)
-		return diag_file(lane->diags, STATUS_DATA, lane->run->options->journal, -1, "names no point of this run");
-	return status ? status : lane->computing.end(context, end, offset, type);
+	if (worker->skips && end == MACHINE_GRADIENT)
+		return diag_file(worker->diags, STATUS_DATA, worker->run->options->journal, -1, "names no point of this run");
+	return status ? status : worker->computing.end(context, end, offset, type);
 }
 
 static enum status on_convert(void *context, int64_t to, int64_t from, const struct type *type, bool narrow)
 {
-	const struct lane *lane = context;
-	return lane->skips ? STATUS_OK : lane->computing.convert(context, to, from, type, narrow);
+	const struct worker *worker = context;
+	return worker->skips ? STATUS_OK : worker->computing.convert(context, to, from, type, narrow);
 }
 
 static enum status on_spill(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
-	const struct lane *lane = context;
-	return lane->skips ? STATUS_OK : lane->computing.spill(context, slot, arrays, count);
+	const struct worker *worker = context;
+	return worker->skips ? STATUS_OK : worker->computing.spill(context, slot, arrays, count);
 }
 
-/* What is not fetched is counted, so that the lane reads ahead rightly once it computes. */
+/* What is not fetched is counted, so that the worker reads ahead rightly once it computes. */
 static enum status on_fetch(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
-	struct lane *lane = context;
-	if (!lane->skips)
-		return lane->computing.fetch(context, slot, arrays, count);
-	(void)store_note_fetch(lane);
+	struct worker *worker = context;
+	if (!worker->skips)
+		return worker->computing.fetch(context, slot, arrays, count);
+	(void)store_note_fetch(worker);
 	return STATUS_OK;
 }
 
-void resume_hook(struct lane *lane)
+void resume_hook(struct worker *worker)
 {
-	lane->computing = lane->hooks;
-	lane->hooks.call = on_call;
-	lane->hooks.end = on_end;
-	lane->hooks.convert = on_convert;
-	lane->hooks.spill = on_spill;
-	lane->hooks.fetch = on_fetch;
-	lane->hooks.point = on_point;
+	worker->computing = worker->hooks;
+	worker->hooks.call = on_call;
+	worker->hooks.end = on_end;
+	worker->hooks.convert = on_convert;
+	worker->hooks.spill = on_spill;
+	worker->hooks.fetch = on_fetch;
+	worker->hooks.point = on_point;
 }

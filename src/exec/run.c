@@ -2,7 +2,7 @@
  * Carries a forward run out, in the pieces that plan/forward.h cuts it into. Where both
  * ends can be read and written anywhere, chunks go in any order and workers never wait
  * for one another; else the end that is a stream goes in order. What follows a sum of
- * all rows runs once, on its result (exec/tail.h).
+ * all rows runs once, on its result (exec/after_reduction.h).
  * Everything is allocated before the first byte of output, and an array of the same
  * type as the one before finds all of it ready.
  */
@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "exec/after_reduction.h"
 #include "exec/pipeline.h"
 #include "exec/slab.h"
-#include "exec/tail.h"
 #include "plan/forward.h"
 
 /* A tile of so many rows, compiled. */
@@ -25,7 +25,7 @@ struct tile_program {
 };
 
 /* A worker's memory. */
-struct forward_lane {
+struct forward_worker {
 	struct slab slab;
 	char *in, *out, *workspace;
 	double *folds;    /* the state that each tile of a chunk leaves */
@@ -45,14 +45,14 @@ struct setup {
 	struct lowered whole;
 	struct pieces pieces;
 	struct tile_program tile, rest; /* REST of the last rows, where tiles do not divide them */
-	struct tail tail;               /* where they fold */
+	struct after_reduction after;   /* where they fold */
 	struct slab tail_slab;
 	double *state; /* of all tiles so far */
-	void *tail_memory;
+	void *after_memory;
 	struct team *team; /* who share each operation, where there are no tiles */
 	struct bound_param *params;
-	struct forward_lane *lanes;
-	int lane_count;
+	struct forward_worker *workers;
+	int worker_count;
 	int64_t bytes; /* of all array storage, params included */
 	bool ready;
 };
@@ -114,7 +114,7 @@ static enum status compile(struct setup *setup, struct tile_program *tile, int64
 		return status;
 	const struct body *body = tile->lowered.whole;
 	if (setup->pieces.folds)
-		body = tail_head(body, setup->whole.fold, &setup->arena);
+		body = after_head(body, setup->whole.fold, &setup->arena);
 	if (!body)
 		return diag_memory(diags);
 	tile->passes = body->values[body->outs[0].value].from == FROM_PORT;
@@ -123,61 +123,61 @@ static enum status compile(struct setup *setup, struct tile_program *tile, int64
 
 static enum status open_tail(struct setup *setup, struct diags *diags)
 {
-	enum status status = tail_compile(&setup->tail, &setup->whole, &setup->arena, diags);
+	enum status status = after_compile(&setup->after, &setup->whole, &setup->arena, diags);
 	if (status)
 		return status;
-	const int64_t state = round_up(setup->tail.size * (int64_t)sizeof(double), ARRAY_ALIGN);
-	const int64_t bytes = state + tail_bytes(&setup->tail);
+	const int64_t state = round_up(setup->after.size * (int64_t)sizeof(double), ARRAY_ALIGN);
+	const int64_t bytes = state + after_bytes(&setup->after);
 	status = slab_get(&setup->tail_slab, bytes, setup->run->options->allocator, diags);
 	if (status)
 		return status;
 	setup->state = (double *)(void *)setup->tail_slab.base;
-	setup->tail_memory = setup->tail_slab.base + state;
+	setup->after_memory = setup->tail_slab.base + state;
 	setup->bytes += bytes;
 	return STATUS_OK;
 }
 
-static enum status open_lane(struct setup *setup, struct forward_lane *lane, struct diags *diags)
+static enum status open_worker(struct setup *setup, struct forward_worker *worker, struct diags *diags)
 {
 	const struct program *a = &setup->tile.program, *b = &setup->rest.program;
 	const struct pieces *pieces = &setup->pieces;
 	int64_t in = round_up(held_bytes(&setup->input, pieces->chunk * pieces->in_row), ARRAY_ALIGN);
 	int64_t out = round_up(held_bytes(&setup->whole.output, pieces->chunk * pieces->out_row), ARRAY_ALIGN);
 	if (pieces->folds) /* the evaluator is given a place for the result, though its state goes elsewhere */
-		out = round_up(type_bytes(&setup->tail.folded), ARRAY_ALIGN);
+		out = round_up(type_bytes(&setup->after.folded), ARRAY_ALIGN);
 	int64_t workspace = round_up(a->workspace > b->workspace ? a->workspace : b->workspace, ARRAY_ALIGN);
-	int64_t folds = pieces->folds ? pieces->chunk / pieces->tile * setup->tail.size * (int64_t)sizeof(double) : 0;
+	int64_t folds = pieces->folds ? pieces->chunk / pieces->tile * setup->after.size * (int64_t)sizeof(double) : 0;
 	size_t ports = setup->tile.lowered.whole->in_count + 1;
-	lane->ins = arena_array(&setup->arena, ports, sizeof *lane->ins);
-	lane->outs = arena_array(&setup->arena, 1, sizeof *lane->outs);
-	if (!lane->ins || !lane->outs)
+	worker->ins = arena_array(&setup->arena, ports, sizeof *worker->ins);
+	worker->outs = arena_array(&setup->arena, 1, sizeof *worker->outs);
+	if (!worker->ins || !worker->outs)
 		return diag_memory(diags);
-	enum status status = slab_get(&lane->slab, in + out + workspace + folds, setup->run->options->allocator, diags);
+	enum status status = slab_get(&worker->slab, in + out + workspace + folds, setup->run->options->allocator, diags);
 	if (status && pieces->tiled)
 		diag_hint(diags, "smaller tiles (--tile ROWS) may fit");
 	if (status)
 		return status;
-	lane->in = lane->slab.base;
-	lane->out = lane->in + in;
-	lane->workspace = lane->out + out;
-	lane->folds = (double *)(void *)(lane->workspace + workspace);
+	worker->in = worker->slab.base;
+	worker->out = worker->in + in;
+	worker->workspace = worker->out + out;
+	worker->folds = (double *)(void *)(worker->workspace + workspace);
 	setup->bytes += in + out + workspace + folds;
 	return STATUS_OK;
 }
 
-static enum status open_lanes(struct setup *setup, struct diags *diags)
+static enum status open_workers(struct setup *setup, struct diags *diags)
 {
 	const struct forward_run *run = setup->run;
 	int64_t chunks = (setup->pieces.rows + setup->pieces.chunk - 1) / setup->pieces.chunk;
 	int count = chunks < run->options->threads ? (int)chunks : run->options->threads;
 	if (count < 1)
 		count = 1;
-	setup->lanes = arena_array(&setup->arena, (size_t)count, sizeof *setup->lanes);
-	if (!setup->lanes)
+	setup->workers = arena_array(&setup->arena, (size_t)count, sizeof *setup->workers);
+	if (!setup->workers)
 		return diag_memory(diags);
 	enum status status = STATUS_OK;
-	for (; setup->lane_count < count && status == STATUS_OK; setup->lane_count++)
-		status = open_lane(setup, &setup->lanes[setup->lane_count], diags);
+	for (; setup->worker_count < count && status == STATUS_OK; setup->worker_count++)
+		status = open_worker(setup, &setup->workers[setup->worker_count], diags);
 	return status;
 }
 
@@ -197,13 +197,13 @@ static enum status aim_params(struct setup *setup, struct diags *diags)
 static void close_setup(struct setup *setup)
 {
 	const struct allocator *allocator = setup->run->options->allocator;
-	for (int i = 0; i < setup->lane_count; i++)
-		slab_put(&setup->lanes[i].slab, allocator);
+	for (int i = 0; i < setup->worker_count; i++)
+		slab_put(&setup->workers[i].slab, allocator);
 	slab_put(&setup->tail_slab, allocator);
 	team_close(setup->team);
 	setup->team = NULL;
 	arena_free(&setup->arena);
-	setup->lane_count = 0;
+	setup->worker_count = 0;
 	setup->ready = false;
 }
 
@@ -263,10 +263,10 @@ static enum status make_setup(struct setup *setup, struct forward_run *run, cons
 		status = open_tail(setup, diags);
 	if (status == STATUS_OK)
 		status = aim_params(setup, diags);
-	if (status == STATUS_OK && (setup->tile.program.uses_gemm || setup->tail.program.uses_gemm))
+	if (status == STATUS_OK && (setup->tile.program.uses_gemm || setup->after.program.uses_gemm))
 		status = blas_load(diags);
 	if (status == STATUS_OK)
-		status = open_lanes(setup, diags);
+		status = open_workers(setup, diags);
 	if (status == STATUS_OK)
 		status = open_team(setup, diags);
 	setup->ready = status == STATUS_OK;
@@ -281,7 +281,7 @@ static int64_t chunk_rows(const struct setup *setup, int64_t chunk)
 	return left < setup->pieces.chunk ? left : setup->pieces.chunk;
 }
 
-static enum status take_chunk(void *context, int worker, int64_t chunk, struct diags *diags)
+static enum status take_chunk(void *context, int index, int64_t chunk, struct diags *diags)
 {
 	struct forward_run *run = context;
 	const struct setup *setup = &run->setup;
@@ -289,33 +289,33 @@ static enum status take_chunk(void *context, int worker, int64_t chunk, struct d
 	int64_t count = chunk_rows(setup, chunk) * setup->pieces.in_row;
 	if (run->read_anywhere)
 		return reader_read_at(run->reader, setup->first + chunk * setup->pieces.chunk * setup->pieces.in_row,
-		                      setup->lanes[worker].in, compute, count, diags);
-	return reader_read(run->reader, setup->lanes[worker].in, compute, count, diags);
+		                      setup->workers[index].in, compute, count, diags);
+	return reader_read(run->reader, setup->workers[index].in, compute, count, diags);
 }
 
-static void run_tile(const struct setup *setup, struct forward_lane *lane, int64_t chunk, int64_t row, int64_t rows)
+static void run_tile(const struct setup *setup, struct forward_worker *worker, int64_t chunk, int64_t row, int64_t rows)
 {
 	static const int64_t counters[MAX_LOOPS];
 	const struct pieces *pieces = &setup->pieces;
 	const struct tile_program *tile = rows == pieces->tile ? &setup->tile : &setup->rest;
 	const struct forward_run *run = setup->run;
-	const char *in = lane->in + held_bytes(&setup->input, row * pieces->in_row);
-	char *out = lane->out + held_bytes(&setup->whole.output, row * pieces->out_row);
-	double *fold = pieces->folds ? lane->folds + row / pieces->tile * setup->tail.size : NULL;
+	const char *in = worker->in + held_bytes(&setup->input, row * pieces->in_row);
+	char *out = worker->out + held_bytes(&setup->whole.output, row * pieces->out_row);
+	double *fold = pieces->folds ? worker->folds + row / pieces->tile * setup->after.size : NULL;
 	if (tile->passes) {
-		lane->result = lane->in;
+		worker->result = worker->in;
 		return;
 	}
-	lane->result = lane->out;
+	worker->result = worker->out;
 	for (size_t i = 0; i < tile->lowered.whole->in_count; i++)
-		lane->ins[i] = in;
-	lane->outs[0] = out;
+		worker->ins[i] = in;
+	worker->outs[0] = out;
 	struct evaluation evaluation = {.program = &tile->program,
-	                                .ins = lane->ins,
-	                                .outs = lane->outs,
+	                                .ins = worker->ins,
+	                                .outs = worker->outs,
 	                                .params = setup->params,
 	                                .counters = counters,
-	                                .workspace = lane->workspace,
+	                                .workspace = worker->workspace,
 	                                .first_row = chunk * pieces->chunk + row,
 	                                .whole_rows = pieces->tiled ? pieces->rows : setup->whole.whole_rows,
 	                                .flat = pieces->flat,
@@ -326,23 +326,23 @@ static void run_tile(const struct setup *setup, struct forward_lane *lane, int64
 	evaluate(&evaluation);
 }
 
-static enum status compute_chunk(void *context, int worker, int64_t chunk, struct diags *diags)
+static enum status compute_chunk(void *context, int index, int64_t chunk, struct diags *diags)
 {
 	(void)diags;
 	struct forward_run *run = context;
 	const struct setup *setup = &run->setup;
 	int64_t all = chunk_rows(setup, chunk);
 	for (int64_t row = 0; row < all; row += setup->pieces.tile)
-		run_tile(setup, &setup->lanes[worker], chunk, row,
+		run_tile(setup, &setup->workers[index], chunk, row,
 		         all - row < setup->pieces.tile ? all - row : setup->pieces.tile);
 	return STATUS_OK;
 }
 
-static void add_folds(struct setup *setup, const struct forward_lane *lane, int64_t tiles)
+static void add_folds(struct setup *setup, const struct forward_worker *worker, int64_t tiles)
 {
-	const struct tail *tail = &setup->tail;
+	const struct after_reduction *after = &setup->after;
 	for (int64_t tile = 0; tile < tiles; tile++)
-		fold_add(tail->fold->op, setup->state, lane->folds + tile * tail->size, tail->count);
+		fold_add(after->fold->op, setup->state, worker->folds + tile * after->size, after->count);
 }
 
 static void note_progress(struct forward_run *run, int64_t rows)
@@ -355,21 +355,21 @@ static void note_progress(struct forward_run *run, int64_t rows)
 	pthread_mutex_unlock(&run->progress_lock);
 }
 
-static enum status give_chunk(void *context, int worker, int64_t chunk, struct diags *diags)
+static enum status give_chunk(void *context, int index, int64_t chunk, struct diags *diags)
 {
 	struct forward_run *run = context;
 	struct setup *setup = &run->setup;
-	const struct forward_lane *lane = &setup->lanes[worker];
+	const struct forward_worker *worker = &setup->workers[index];
 	int64_t rows = chunk_rows(setup, chunk), count = rows * setup->pieces.out_row;
 	enum dtype compute = dtype_compute(setup->whole.output.dtype);
 	enum status status = STATUS_OK;
 	if (setup->pieces.folds)
-		add_folds(setup, lane, (rows + setup->pieces.tile - 1) / setup->pieces.tile);
+		add_folds(setup, worker, (rows + setup->pieces.tile - 1) / setup->pieces.tile);
 	else if (run->write_anywhere)
-		status = writer_write_at(run->writer, chunk * setup->pieces.chunk * setup->pieces.out_row, lane->result,
+		status = writer_write_at(run->writer, chunk * setup->pieces.chunk * setup->pieces.out_row, worker->result,
 		                         compute, count, diags);
 	else
-		status = writer_write(run->writer, lane->result, compute, count, diags);
+		status = writer_write(run->writer, worker->result, compute, count, diags);
 	note_progress(run, rows);
 	return status;
 }
@@ -377,9 +377,9 @@ static enum status give_chunk(void *context, int worker, int64_t chunk, struct d
 static enum status write_folded(struct forward_run *run, struct diags *diags)
 {
 	const struct setup *setup = &run->setup;
-	const struct type *type = &setup->tail.output;
-	const void *out = tail_run(&setup->tail, setup->state, setup->pieces.rows, setup->params,
-	                           run->options->flush_denormals, setup->tail_memory);
+	const struct type *type = &setup->after.output;
+	const void *out = after_run(&setup->after, setup->state, setup->pieces.rows, setup->params,
+	                            run->options->flush_denormals, setup->after_memory);
 	return writer_write(run->writer, out, type->dtype, shape_count(&type->shape), diags);
 }
 
@@ -391,7 +391,7 @@ static enum status pass_rows(struct forward_run *run, struct diags *diags)
 	enum status status = STATUS_OK;
 	for (int64_t left = setup->first, count; left > 0 && status == STATUS_OK; left -= count) {
 		count = left < most ? left : most;
-		status = reader_read(run->reader, setup->lanes[0].in, dtype_compute(setup->input.dtype), count, diags);
+		status = reader_read(run->reader, setup->workers[0].in, dtype_compute(setup->input.dtype), count, diags);
 	}
 	return status;
 }
@@ -416,13 +416,13 @@ static enum status run_array(struct forward_run *run, struct diags *diags)
 		return status;
 	int64_t chunks = (pieces->rows + pieces->chunk - 1) / pieces->chunk;
 	const bool seekable = reader_seekable(run->reader);
-	run->read_anywhere = seekable && (setup->windowed || (chunks > 1 && setup->lane_count > 1));
-	run->write_anywhere = chunks > 1 && setup->lane_count > 1 && !pieces->folds && writer_seekable(run->writer);
+	run->read_anywhere = seekable && (setup->windowed || (chunks > 1 && setup->worker_count > 1));
+	run->write_anywhere = chunks > 1 && setup->worker_count > 1 && !pieces->folds && writer_seekable(run->writer);
 	run->rows_done = 0;
 	if (pieces->folds)
-		fold_begin(setup->tail.fold->op, setup->state, setup->tail.count);
+		fold_begin(setup->after.fold->op, setup->state, setup->after.count);
 	struct pipeline pipeline = {.items = chunks,
-	                            .workers = setup->lane_count,
+	                            .workers = setup->worker_count,
 	                            .take_in_order = !run->read_anywhere,
 	                            .give_in_order = !run->write_anywhere,
 	                            .take = take_chunk,

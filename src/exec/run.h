@@ -6,8 +6,8 @@
 #ifndef EXEC_RUN_H
 #define EXEC_RUN_H
 
-#include "chain/lower.h"
 #include "exec/params.h"
+#include "ir/lower.h"
 
 struct run_options {
 	struct portion portion; /* of the chain, its first stage among them */

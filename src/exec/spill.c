@@ -30,26 +30,26 @@ static enum status failed(const struct spill_failure *failure, struct diags *dia
 }
 
 /*
- * Four lanes of exclusive or and multiply over 64-bit words: finds any flipped bit, at
- * the speed of memory. It is base/hash.h's without the step that makes a lane sound
+ * Four workers of exclusive or and multiply over 64-bit words: finds any flipped bit, at
+ * the speed of memory. It is base/hash.h's without the step that makes a worker sound
  * against pairs of them, and takes three quarters of its time.
  */
 static uint64_t checksum(const void *from, size_t size)
 {
-	uint64_t lanes[4] = {1, 2, 3, 4};
+	uint64_t workers[4] = {1, 2, 3, 4};
 	const unsigned char *bytes = from;
 	size_t i = 0;
 	for (; i + 32 <= size; i += 32) {
 		uint64_t words[4];
 		memcpy(words, bytes + i, sizeof words);
 		for (int k = 0; k < 4; k++)
-			lanes[k] = (lanes[k] ^ words[k]) * golden;
+			workers[k] = (workers[k] ^ words[k]) * golden;
 	}
 	for (; i < size; i++)
-		lanes[0] = (lanes[0] ^ bytes[i]) * golden;
+		workers[0] = (workers[0] ^ bytes[i]) * golden;
 	uint64_t sum = size;
 	for (int k = 0; k < 4; k++)
-		sum = (sum ^ (lanes[k] >> 29) ^ lanes[k]) * golden;
+		sum = (sum ^ (workers[k] >> 29) ^ workers[k]) * golden;
 	return sum;
 }
 

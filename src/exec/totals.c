@@ -1,18 +1,18 @@
 /*
  * What tiles add up to: gradients of params, and the output where it is a sum over
- * the streamed axis. Each tile has sums of its own in its lane; they are added to
+ * the streamed axis. Each tile has sums of its own in its worker; they are added to
  * the totals one tile after another, in order, so that nothing depends on how many
- * lanes there are. Where there is one tile it adds to the totals themselves.
+ * workers there are. Where there is one tile it adds to the totals themselves.
  *
  * Sums are doubles, and of doubles they have a second part, of what their roundings
- * have lost (hi and lo). A tile's lie in the lane as param after param: hi, then lo
+ * have lost (hi and lo). A tile's lie in the worker as param after param: hi, then lo
  * where there is one; where a tile makes each element once, the elements themselves.
  * A param that is cut into tiles is not summed: its gradient has rows, each tile's own.
  *
  * Invariant: totals are of all arrays of the stream so far, and are rounded once,
  * at the end.
  */
-#include "exec/lane.h"
+#include "exec/worker.h"
 
 #include <math.h>
 #include <string.h>
@@ -59,10 +59,10 @@ static enum status open_param(const struct run *run, size_t i, struct diags *dia
 
 static enum status open_loss(struct run *run, struct diags *diags)
 {
-	enum status status = tail_compile(&run->tail, &run->job->forward, &run->scratch, diags);
+	enum status status = after_compile(&run->after, &run->job->forward, &run->scratch, diags);
 	if (status)
 		return status;
-	run->loss_count = run->tail.count;
+	run->loss_count = run->after.count;
 	run->loss = arena_array(&run->scratch, (size_t)run->loss_count + 1, 2 * sizeof(double));
 	return run->loss ? STATUS_OK : diag_memory(diags);
 }
@@ -85,26 +85,26 @@ enum status totals_open(struct run *run, struct diags *diags)
 	return status;
 }
 
-/* The lane's part of the gradients that TILE makes; NULL where there are no tiles. */
-static char *partials_of(const struct lane *lane, int64_t tile)
+/* The worker's part of the gradients that TILE makes; NULL where there are no tiles. */
+static char *partials_of(const struct worker *worker, int64_t tile)
 {
-	return lane->partials ? lane->partials + tile * lane->run->job->partial_bytes : NULL;
+	return worker->partials ? worker->partials + tile * worker->run->job->partial_bytes : NULL;
 }
 
-static double *loss_of(const struct lane *lane, int64_t tile)
+static double *loss_of(const struct worker *worker, int64_t tile)
 {
-	return lane->loss ? lane->loss + 2 * lane->run->loss_count * tile : NULL;
+	return worker->loss ? worker->loss + 2 * worker->run->loss_count * tile : NULL;
 }
 
-void totals_aim(struct lane *lane)
+void totals_aim(struct worker *worker)
 {
-	const struct run *run = lane->run;
-	double *loss = loss_of(lane, lane->tile);
-	char *next = partials_of(lane, lane->tile);
+	const struct run *run = worker->run;
+	double *loss = loss_of(worker, worker->tile);
+	char *next = partials_of(worker, worker->tile);
 	if (loss)
 		memset(loss, 0, 2 * (size_t)run->loss_count * sizeof *loss);
 	for (size_t i = 0; i < run->params->count; i++) {
-		struct bound_param *bound = &lane->params[i];
+		struct bound_param *bound = &worker->params[i];
 		const struct param_sums *total = sums_of(run, i);
 		*bound = run->params->bound[i];
 		bound->streamed = job_has_rows(run->job, i);
@@ -133,9 +133,9 @@ void totals_aim(struct lane *lane)
 	}
 }
 
-double *totals_of_call(const struct lane *lane, const struct machine_call *call)
+double *totals_of_call(const struct worker *worker, const struct machine_call *call)
 {
-	return call->kind == CALL_BACKWARD || call->recomputed ? NULL : loss_of(lane, lane->tile);
+	return call->kind == CALL_BACKWARD || call->recomputed ? NULL : loss_of(worker, worker->tile);
 }
 
 /* Adds COUNT sums of a tile to the totals. */
@@ -150,11 +150,11 @@ static void add_wide(const struct run *run, double *hi, double *lo, const double
 		sum_add(&hi[i], &lo[i], from_hi[i], from_lo[i]);
 }
 
-void totals_add(const struct lane *lane, int64_t tile)
+void totals_add(const struct worker *worker, int64_t tile)
 {
-	const struct run *run = lane->run;
-	const double *loss = loss_of(lane, tile);
-	const char *next = partials_of(lane, tile);
+	const struct run *run = worker->run;
+	const double *loss = loss_of(worker, tile);
+	const char *next = partials_of(worker, tile);
 	for (size_t i = 0; next && i < run->params->count; i++) {
 		if (!run->chain->params[i].differentiated || job_has_rows(run->job, i))
 			continue;
@@ -175,13 +175,13 @@ void totals_add(const struct lane *lane, int64_t tile)
 enum status totals_write_output(struct run *run, struct diags *diags)
 {
 	const struct allocator *allocator = run->options->job.allocator;
-	const struct type *type = &run->tail.output;
+	const struct type *type = &run->after.output;
 	struct slab memory;
-	enum status status = slab_get(&memory, tail_bytes(&run->tail), allocator, diags);
+	enum status status = slab_get(&memory, after_bytes(&run->after), allocator, diags);
 	if (status)
 		return status;
-	const void *out =
-		tail_run(&run->tail, run->loss, run->job->rows, run->params->bound, run->options->flush_denormals, memory.base);
+	const void *out = after_run(&run->after, run->loss, run->job->rows, run->params->bound,
+	                            run->options->flush_denormals, memory.base);
 	status = writer_write(run->options->value, out, type->dtype, shape_count(&type->shape), diags);
 	slab_put(&memory, allocator);
 	return status;

@@ -290,7 +290,7 @@ static bool choose_letters(char *name)
  */
 static int make_temporary(char *path, int fd, mode_t mode)
 {
-	for (int turn = 0; turn < NAMES_TRIED; turn++) {
+	for (int iteration = 0; iteration < NAMES_TRIED; iteration++) {
 		if (!choose_letters(path + strlen(path) - IO_LETTERS))
 			return -1;
 		if (!publish(path)) {
@@ -310,7 +310,7 @@ static int make_temporary(char *path, int fd, mode_t mode)
 int io_make_unique(char *path, size_t letters)
 {
 	int fd = -1;
-	for (int turn = 0; turn < NAMES_TRIED && fd < 0 && (turn == 0 || errno == EEXIST); turn++) {
+	for (int iteration = 0; iteration < NAMES_TRIED && fd < 0 && (iteration == 0 || errno == EEXIST); iteration++) {
 		if (!choose_letters(path + letters))
 			return -1;
 		fd = io_open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -378,7 +378,7 @@ bool output_follow(const char *path, char to[PATH_MAX])
 		errno = ENAMETOOLONG;
 		return false;
 	}
-	for (int turn = 0; turn < MAX_LINKS; turn++) {
+	for (int iteration = 0; iteration < MAX_LINKS; iteration++) {
 		ssize_t n = readlink(to, link, sizeof link - 1);
 		if (n < 0)
 			return true;

@@ -4,7 +4,7 @@
  *
  * The blocking is Goto's (Goto and van de Geijn 2008, "Anatomy of
  * high-performance matrix multiplication"): a panel of B, PACK_K by PACK_N, is
- * packed so that the micro-kernel reads it in order; so is a block of A, PACK_M
+ * packed so that the kernel_op-kernel reads it in order; so is a block of A, PACK_M
  * by PACK_K, where enough columns share that work or its rows would fall into one
  * set of the cache; else A is read where it lies. The kernel keeps GEMM_ROWS by
  * two vectors of C in registers. Edges are packed with zeros, and the part of C

@@ -20,7 +20,7 @@ struct op_call {
 	int64_t whole;                 /* extent of v's leading axis in the whole array: for means over tiles */
 	void *scratch;                 /* op_scratch() bytes, 64-byte aligned */
 	const struct kernels *kernels; /* of the computing type */
-	int64_t turn;                  /* of the loop that a slice moves along with: it is so much further along its axis */
+	int64_t iteration;             /* of the loop that a slice moves along with: it is so much further along its axis */
 	struct team *team;             /* who share the work, in pieces that do not depend on it; NULL: the caller alone */
 };
 

@@ -29,10 +29,10 @@ typedef void kernel(const struct kernel_args *args);
 
 /* One step of a run in registers: a cheap operation by a scalar, or a loop over the steps before. */
 struct run_step {
-	uint32_t op; /* enum op, or OP_COUNT: jump back to `target` while turns are left */
+	uint32_t op; /* enum op, or OP_COUNT: jump back to `target` while iterations are left */
 	uint32_t target;
-	uint64_t turns; /* of the loop, at the step that closes it: the body runs this many times in all (>= 1) */
-	double scalar;  /* the operand, where the operation has one */
+	uint64_t iterations; /* of the loop, at the step that closes it: the body runs this many times in all (>= 1) */
+	double scalar;       /* the operand, where the operation has one */
 	double number[2];
 };
 enum { RUN_MAX_STEPS = 4096, RUN_MAX_DEPTH = 8 };

@@ -413,7 +413,7 @@ static __attribute__((noinline)) void N(run_tile)(REAL *out, const REAL *v, cons
 loop:
 	if (depth == 0 || open[depth - 1].step != step) {
 		open[depth].step = step;
-		open[depth++].left = steps[step - packed].turns;
+		open[depth++].left = steps[step - packed].iterations;
 	}
 	if (--open[depth - 1].left) {
 		step = packed + steps[step - packed].target;

@@ -140,7 +140,7 @@ static void slice_elements(const struct op_call *call, void *sliced, void *whole
 	const size_t size = element_size(loops->dtype);
 	const struct axis_view v = axis_view_named(call->attrs, &call->v->shape);
 	const struct axis_view y = axis_view_named(call->attrs, &call->y->shape);
-	const int64_t start = slice_of(call->attrs, v.n).start + call->turn, step = call->attrs->step;
+	const int64_t start = slice_of(call->attrs, v.n).start + call->iteration, step = call->attrs->step;
 	const int64_t sliced_row = y.n * y.inner, whole_row = v.n * v.inner;
 	if (y.n == 0 || y.inner == 0)
 		return;

@@ -5,7 +5,7 @@
 #ifndef PLAN_FORWARD_H
 #define PLAN_FORWARD_H
 
-#include "chain/lower.h"
+#include "ir/lower.h"
 
 /* What is known of the run besides the chain. */
 struct forward_wants {

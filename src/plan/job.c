@@ -1,7 +1,7 @@
 /*
  * How a gradient is cut into tiles.
  *
- * A streamable chain is turned back tile by tile, and a tile's arrays should
+ * A streamable chain is reversed tile by tile, and a tile's arrays should
  * stay in the second-level cache. Where something is summed over the streamed
  * axis (a loss, a param's gradient) the tile is the block of that sum, and its
  * rows depend on the chain and its types alone: so the same bits come out for
@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/pool.h"
 #include "plan/job_parts.h"
-#include "plan/pool.h"
 #include "plan/tile.h"
 
 enum { CHUNK_BYTES = 256 << 10, PARTIAL_BYTES = 1 << 20 };
@@ -52,9 +52,9 @@ static enum status make_tile(struct job *job, const struct job_options *options,
 	                         ? lower_tile(&tile->lowered, &job->whole, &input, what, rows, job->arena, diags)
 	                         : lower(&tile->lowered, job->chain, &job->whole.portion, &input, what, job->arena, diags);
 	if (status == STATUS_OK)
-		status = units_make(&tile->units, &tile->lowered, job->policy, job->arena, diags);
+		status = compiled_make(&tile->compiled, &tile->lowered, job->policy, job->arena, diags);
 	if (status == STATUS_OK && options->costs)
-		status = options->costs(options->costs_context, &tile->units, rows, diags);
+		status = options->costs(options->costs_context, &tile->compiled, rows, diags);
 	return status;
 }
 
@@ -79,7 +79,7 @@ struct reads {
 	bool *seen, *once; /* by param: whether there is a read, and whether none reads what was read before */
 };
 
-/* Whether REF is another part of its param in each turn of each open loop. */
+/* Whether REF is another part of its param in each iteration of each open loop. */
 static bool varies(const struct reads *reads, const struct param_ref *ref)
 {
 	for (int d = 0; d < reads->depth; d++) {
@@ -118,7 +118,7 @@ static enum status find_once(struct job *job, const struct body *body, struct di
 		if (instr->kind == INSTR_LOOP) {
 			reads.levels[reads.depth++] = instr->level;
 			for (uint32_t c = 0; c < instr->carry_count; c++) {
-				note_read(&reads, instr->carries[c].init); /* read in a turn, so never once */
+				note_read(&reads, instr->carries[c].init); /* read in a iteration, so never once */
 				note_read(&reads, instr->carries[c].result);
 			}
 		} else if (instr->kind == INSTR_END) {
@@ -143,7 +143,7 @@ static int64_t loss_bytes(const struct job *job)
 }
 
 /* The sums are saturated: job_set_costs and total find what is beyond all bounds. */
-void job_fixed_bytes(const struct job *job, const struct job_options *options, int64_t *lane, int64_t *all)
+void job_fixed_bytes(const struct job *job, const struct job_options *options, int64_t *worker, int64_t *all)
 {
 	*all = saturated_add(options->param_bytes, loss_bytes(job) + (job->team - 1) * job->member_bytes);
 	for (size_t i = 0; i < job->chain->param_count; i++) {
@@ -154,16 +154,16 @@ void job_fixed_bytes(const struct job *job, const struct job_options *options, i
 	}
 	if (options->has_cotangent)
 		*all = saturated_add(*all, type_bytes(&job->whole.output));
-	*lane = 0;
+	*worker = 0;
 	if (!job->tiled)
 		return;
 	int64_t rows = job->tile.rows * job->per_chunk;
-	*lane = rows * 2 * job->input_row + (options->want_value && !job->whole.sums ? rows * job->output_row : 0);
+	*worker = rows * 2 * job->input_row + (options->want_value && !job->whole.sums ? rows * job->output_row : 0);
 	/* Of many bytes there is one tile to a chunk: see choose_chunk. */
-	*lane = saturated_add(*lane, saturated_add(job->partial_bytes, loss_bytes(job)) * job->per_chunk);
+	*worker = saturated_add(*worker, saturated_add(job->partial_bytes, loss_bytes(job)) * job->per_chunk);
 }
 
-/* Whether all lanes' arrays have so few BYTES together that sums of them are within int64. */
+/* Whether all workers' arrays have so few BYTES together that sums of them are within int64. */
 static enum status check_bytes(double bytes, struct diags *diags)
 {
 	if (bytes <= (double)POOL_MOST)
@@ -175,11 +175,11 @@ static enum status check_bytes(double bytes, struct diags *diags)
 bool job_rest_alone(const struct job *job)
 {
 	const int64_t chunk = job->tile.rows * job->per_chunk, chunks = chunk ? (job->rows + chunk - 1) / chunk : 1;
-	return job->rest.rows && chunks == job->lanes && job->rows - (chunks - 1) * chunk < job->tile.rows;
+	return job->rest.rows && chunks == job->workers && job->rows - (chunks - 1) * chunk < job->tile.rows;
 }
 
 /*
- * All lanes together. Chunks go round the lanes, so only the lane that has the
+ * All workers together. Chunks go round the workers, so only the worker that has the
  * last chunk meets the rest; where it has no other and the chunk is the rest
  * alone, that is all that it holds.
  */
@@ -187,25 +187,25 @@ static enum status total(struct job *job, const struct job_options *options, con
                          struct diags *diags)
 {
 	struct counters *c = &job->predicted;
-	int64_t lane, all;
-	job_fixed_bytes(job, options, &lane, &all);
+	int64_t worker, all;
+	job_fixed_bytes(job, options, &worker, &all);
 	int64_t last_slab = job->tile.slab, last_stored = c->stored_bytes;
 	if (job->rest.rows) {
 		const bool alone = job_rest_alone(job);
 		last_slab = alone || job->rest.slab > last_slab ? job->rest.slab : last_slab;
 		last_stored = alone || rest->stored_bytes > last_stored ? rest->stored_bytes : last_stored;
 	}
-	enum status status = check_bytes((double)all + job->lanes * ((double)lane + (double)last_slab), diags);
+	enum status status = check_bytes((double)all + job->workers * ((double)worker + (double)last_slab), diags);
 	if (status)
 		return status;
-	job->slabs = (job->lanes - 1) * job->tile.slab + last_slab;
-	c->stored_bytes = (job->lanes - 1) * c->stored_bytes + last_stored;
+	job->slabs = (job->workers - 1) * job->tile.slab + last_slab;
+	c->stored_bytes = (job->workers - 1) * c->stored_bytes + last_stored;
 	job->staging = c->spill_state > rest->spill_state ? c->spill_state : rest->spill_state;
-	c->peak_bytes = all + job->lanes * lane + job->slabs;
+	c->peak_bytes = all + job->workers * worker + job->slabs;
 	/* A budget that has no room for the copy has states written while the run waits. */
-	if (job->policy->kind == POLICY_budget && c->peak_bytes + job->lanes * job->staging > job->policy->number)
+	if (job->policy->kind == POLICY_budget && c->peak_bytes + job->workers * job->staging > job->policy->number)
 		job->staging = 0;
-	c->peak_bytes += job->lanes * job->staging;
+	c->peak_bytes += job->workers * job->staging;
 	return STATUS_OK;
 }
 
@@ -234,16 +234,16 @@ static double step_bytes(const struct step_cost *cost)
 
 enum status job_set_costs(struct job *job, const struct job_options *options, struct diags *diags)
 {
-	int64_t lane, all;
-	job_fixed_bytes(job, options, &lane, &all);
-	const int64_t fixed = saturated_add(lane, all / job->lanes);
+	int64_t worker, all;
+	job_fixed_bytes(job, options, &worker, &all);
+	const int64_t fixed = saturated_add(worker, all / job->workers);
 	const bool in_order = job->policy->kind == POLICY_budget; /* which alone walks them */
-	enum status status = units_costs(&job->tile.units, in_order, fixed, &job->costs, job->arena, diags);
+	enum status status = compiled_costs(&job->tile.compiled, in_order, fixed, &job->costs, job->arena, diags);
 	double bytes = (double)fixed;
 	for (size_t i = 0; i < job->costs.run_count && !status; i++)
 		bytes += (double)job->costs.runs[i].count * step_bytes(&job->costs.runs[i].cost);
 	if (!status)
-		status = check_bytes(job->lanes * bytes, diags);
+		status = check_bytes(job->workers * bytes, diags);
 	if (!status)
 		set_spill_costs(job, options);
 	return status;
@@ -253,7 +253,7 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 {
 	job->scheduled = *job->policy;
 	if (policy_by_value(job->policy)) {
-		/* One step, recorded and turned back. */
+		/* One step, recorded and reversed. */
 		static const struct step_run one = {.count = 1};
 		job->scheduled = policy_save_all;
 		job->costs = (struct step_costs){.runs = &one, .run_count = 1, .steps = 1};
@@ -295,9 +295,9 @@ static int64_t choose_chunk(struct job *job, const struct job_options *options)
 	if (job->per_chunk > tiles)
 		job->per_chunk = tiles;
 	const int64_t chunks = (tiles + job->per_chunk - 1) / job->per_chunk;
-	job->lanes = options->threads < 1 ? 1 : options->threads;
-	if (job->lanes > chunks)
-		job->lanes = (int)chunks;
+	job->workers = options->threads < 1 ? 1 : options->threads;
+	if (job->workers > chunks)
+		job->workers = (int)chunks;
 	return tile;
 }
 
@@ -309,7 +309,7 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	job->rows = !job->tiled ? 1 : job->flat ? shape_count(&job->input.shape) : whole->whole_rows;
 	if (job->rows == 0)
 		job->tiled = job->flat = false;
-	job->lanes = 1;
+	job->workers = 1;
 	job->per_chunk = 1;
 	int64_t rows = job->rows;
 	if (!job->tiled)
@@ -375,7 +375,7 @@ enum status job_prepare(struct job *job, const struct chain *chain, const struct
 		return STATUS_LIMIT;
 	status = choose_tiles(job, options, diags);
 	if (status == STATUS_OK)
-		job->team = job->tiled ? 1 : units_team(&job->tile.units, options->threads, &job->member_bytes);
+		job->team = job->tiled ? 1 : compiled_team(&job->tile.compiled, options->threads, &job->member_bytes);
 	return status;
 }
 

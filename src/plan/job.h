@@ -6,7 +6,7 @@
 #ifndef PLAN_JOB_H
 #define PLAN_JOB_H
 
-#include "plan/machine.h"
+#include "memory/machine.h"
 
 struct spill_costs {
 	double write, read; /* of a state to and from disk */
@@ -27,7 +27,7 @@ struct job_options {
 	int64_t memory_available; /* for `auto` without one; 0: unknown */
 	int64_t param_bytes;      /* of the params' and consts' arrays */
 	/* Sets the costs of UNITS' steps, of a tile of ROWS rows (0: whole); NULL: the table's are right. */
-	enum status (*costs)(void *context, struct units *units, int64_t rows, struct diags *diags);
+	enum status (*costs)(void *context, struct compiled_chain *compiled, int64_t rows, struct diags *diags);
 	void *costs_context;
 	const struct spill_costs *spill; /* NULL: not known */
 	const struct allocator *allocator;
@@ -37,7 +37,7 @@ struct job_options {
 struct tile_plan {
 	int64_t rows;
 	struct lowered lowered;
-	struct units units;
+	struct compiled_chain compiled;
 	int64_t slab; /* bytes that the machine needs */
 };
 
@@ -53,19 +53,19 @@ struct job {
 	int64_t rows;                /* of the streamed axis (elements where flat); 1 where not tiled */
 	int64_t block;               /* rows of a block of sums; a tile is one block where anything is summed */
 	int64_t per_chunk;           /* tiles that a worker reads and writes at a time */
-	int lanes;                   /* workers */
+	int workers;                 /* workers */
 	int team;                    /* who share each step, where there are no tiles; else 1 */
 	int64_t member_bytes;        /* of each but the first */
 	struct tile_plan tile, rest; /* rest.rows 0: the rows divide */
 	struct schedule *schedule;
 	struct policy scheduled; /* what made the schedule: the policy, or what budget chose */
 	struct step_costs costs;
-	int64_t least_bytes;           /* that a budget must have, where one was found to be infeasible; else 0 */
-	struct counters predicted;     /* of the whole job: all lanes, params, I/O blocks */
-	int64_t staging;               /* bytes of a lane's copy of a state on its way to disk, a part of the same; or 0 */
-	int64_t slabs;                 /* bytes of all lanes' slabs at their highest, a part of predicted.peak_bytes */
-	int64_t partial_bytes;         /* of a tile's sums of params' gradients, where there are tiles */
-	const bool *once;              /* by param, where there are tiles: see job_partial_bytes */
+	int64_t least_bytes;       /* that a budget must have, where one was found to be infeasible; else 0 */
+	struct counters predicted; /* of the whole job: all workers, params, I/O blocks */
+	int64_t staging;           /* bytes of a worker's copy of a state on its way to disk, a part of the same; or 0 */
+	int64_t slabs;             /* bytes of all workers' slabs at their highest, a part of predicted.peak_bytes */
+	int64_t partial_bytes;     /* of a tile's sums of params' gradients, where there are tiles */
+	const bool *once;          /* by param, where there are tiles: see job_partial_bytes */
 	int64_t input_row, output_row; /* bytes of a row of the input and of the output in a chunk */
 	const struct allocator *allocator;
 	struct arena *arena;

@@ -1,10 +1,10 @@
 /*
- * Schedules for budgets, of whole jobs: budget.c searches for one lane, states on
- * disk are tried beside it, and bytes are those of all lanes with what is held
- * whatever the schedule does. What the search takes for a lane's bytes is a lane's
- * share of all slabs, since that of a lane which has but the rest is smaller, or larger by holes.
+ * Schedules for budgets, of whole jobs: budget.c searches for one worker, states on
+ * disk are tried beside it, and bytes are those of all workers with what is held
+ * whatever the schedule does. What the search takes for a worker's bytes is a worker's
+ * share of all slabs, since that of a worker which has but the rest is smaller, or larger by holes.
  *
- * The verifier, which policies ask, knows of a lane's slab only what arrays take,
+ * The verifier, which policies ask, knows of a worker's slab only what arrays take,
  * and takes no account of values that two states hold both; what holes and copies
  * add, and such values save, the machine says: it is the judge.
  */
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "plan/pool.h"
+#include "base/pool.h"
 
 struct judging {
 	struct job *job;
@@ -21,24 +21,24 @@ struct judging {
 };
 
 /*
- * A lane's share of all SLABS. These are of whole lines, so that
- * where there are no more lanes than a line has bytes shares that are rounded down
+ * A worker's share of all SLABS. These are of whole lines, so that
+ * where there are no more workers than a line has bytes shares that are rounded down
  * compare as the bytes do; else each slab's share is rounded up.
  */
 static int64_t share_of(const struct job *job, int64_t slabs)
 {
-	return (job->lanes <= ARRAY_ALIGN ? slabs : slabs + job->lanes - 1) / job->lanes;
+	return (job->workers <= ARRAY_ALIGN ? slabs : slabs + job->workers - 1) / job->workers;
 }
 
 /* The share for which there are BYTES in all, and the bytes in all for which there is SHARE. */
 static int64_t budget_share(const struct job *job, int64_t bytes)
 {
-	return bytes < 0 ? -1 : bytes / ARRAY_ALIGN * ARRAY_ALIGN / job->lanes;
+	return bytes < 0 ? -1 : bytes / ARRAY_ALIGN * ARRAY_ALIGN / job->workers;
 }
 
 static int64_t share_bytes(const struct job *job, int64_t share)
 {
-	return job->lanes <= ARRAY_ALIGN ? round_up(job->lanes * share, ARRAY_ALIGN) : job->lanes * share;
+	return job->workers <= ARRAY_ALIGN ? round_up(job->workers * share, ARRAY_ALIGN) : job->workers * share;
 }
 
 static enum status judge_peak(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
@@ -48,8 +48,8 @@ static enum status judge_peak(void *context, const struct policy *family, struct
 	struct job *job = judging->job;
 	const bool alone = job_rest_alone(job);
 	int64_t slab = most - job->costs.fixed;
-	if (alone && slab < INT64_MAX / 2) /* of a full lane, were there no other */
-		slab += slab / (job->lanes - 1) + 1;
+	if (alone && slab < INT64_MAX / 2) /* of a full worker, were there no other */
+		slab += slab / (job->workers - 1) + 1;
 	job->schedule = schedule;
 	job->scheduled = *family;
 	struct counters rest = {0};
@@ -59,7 +59,7 @@ static enum status judge_peak(void *context, const struct policy *family, struct
 		status = job_predict_tile(job, judging->options, &job->rest, 0, &rest, diags);
 	job->schedule = NULL;
 	const int64_t last = alone || rest.peak_bytes > counters->peak_bytes ? rest.peak_bytes : counters->peak_bytes;
-	*peak = job->costs.fixed + share_of(job, (job->lanes - 1) * counters->peak_bytes + last);
+	*peak = job->costs.fixed + share_of(job, (job->workers - 1) * counters->peak_bytes + last);
 	return status;
 }
 
@@ -82,7 +82,7 @@ static int64_t passing_bytes(const struct step *step)
 /*
  * How far the truth may be below the verifier's bytes: by a state that is lent or
  * never made, by a tenth for other arrays, by the values that states share, by what
- * a lane of the rest has less, and by the bits that states are not kept in.
+ * a worker of the rest has less, and by the bits that states are not kept in.
  */
 static void set_bounds(struct budget_judge *judge, const struct job *job, const struct job_options *options)
 {
@@ -100,7 +100,7 @@ static void set_bounds(struct budget_judge *judge, const struct job *job, const 
 			share = (double)(all - passing) / (double)all;
 	}
 	if (job_rest_alone(job))
-		share *= 1 - (1 - (double)job->rest.rows / (double)job->tile.rows) / job->lanes;
+		share *= 1 - (1 - (double)job->rest.rows / (double)job->tile.rows) / job->workers;
 	if (options->store != DTYPE_COUNT)
 		share *= (double)dtype_size(options->store) / (double)dtype_size(dtype_compute(job->input.dtype));
 	judge->share = share * unshared;
@@ -185,7 +185,7 @@ static enum status offer_disk(struct judging *judging, struct budget_goal *goal,
 	return policy_schedule(&goal->family, &job->costs, job->allocator, &goal->schedule, diags);
 }
 
-/* Schedules for COUNT budgets of bytes of one lane, in memory, and on disk where that may be; the caller frees them. */
+/* Schedules for COUNT budgets of bytes of one worker, in memory, and on disk where that may be; the caller frees them. */
 static enum status search_goals(struct judging *judging, const struct budget_judge *judge, struct budget_goal *goals,
                                 size_t count, struct diags *diags)
 {
@@ -250,11 +250,11 @@ static enum status seek_budgets(struct job *job, const struct job_options *optio
 {
 	struct judging judging = {.job = job, .options = options};
 	struct budget_judge judge = {.peak = judge_peak, .context = &judging};
-	int64_t lane, all;
-	job_fixed_bytes(job, options, &lane, &all);
+	int64_t worker, all;
+	job_fixed_bytes(job, options, &worker, &all);
 	set_bounds(&judge, job, options);
 	for (size_t i = 0; i < count; i++)
-		goals[i].bytes = budget_share(job, goals[i].bytes - all - job->lanes * lane) + job->costs.fixed;
+		goals[i].bytes = budget_share(job, goals[i].bytes - all - job->workers * worker) + job->costs.fixed;
 	enum status status = search_goals(&judging, &judge, goals, count, diags);
 	if (!status)
 		status = settle_least(&judging, &judge, goals, count, diags);
@@ -269,24 +269,24 @@ static enum status seek_budgets(struct job *job, const struct job_options *optio
 static void take_goal(struct job *job, const struct job_options *options, const struct policy *policy,
                       const struct budget_goal *goal)
 {
-	int64_t lane, all;
-	job_fixed_bytes(job, options, &lane, &all);
+	int64_t worker, all;
+	job_fixed_bytes(job, options, &worker, &all);
 	job->policy = policy;
 	job->schedule = goal->schedule;
 	job->scheduled = goal->family;
 	job->predicted = goal->counters;
 	job->tile.slab = goal->counters.peak_bytes;
 	if (!goal->schedule)
-		job->least_bytes = all + job->lanes * lane + share_bytes(job, goal->least - job->costs.fixed);
+		job->least_bytes = all + job->workers * worker + share_bytes(job, goal->least - job->costs.fixed);
 }
 
 /* The least is that of all workers: each has tiles of its own, as large as --tile lets them be. */
 static enum status say_infeasible(const struct job *job, const char *option, struct diags *diags)
 {
 	const enum status status = budget_infeasible(job->policy->number, job->least_bytes, option, diags);
-	if (job->lanes > 1)
+	if (job->workers > 1)
 		diag_hint_more(diags, "that is for %d workers: --threads 1 takes less, and --tile with fewer rows may",
-		               job->lanes);
+		               job->workers);
 	return status;
 }
 

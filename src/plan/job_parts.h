@@ -6,14 +6,14 @@
 
 #include "plan/job.h"
 
-/* Bytes that are held whatever the schedule does: for one lane, and for all. */
-void job_fixed_bytes(const struct job *job, const struct job_options *options, int64_t *lane, int64_t *all);
+/* Bytes that are held whatever the schedule does: for one worker, and for all. */
+void job_fixed_bytes(const struct job *job, const struct job_options *options, int64_t *worker, int64_t *all);
 /* All that is needed for a schedule but the steps' costs. JOB is set anew. */
 enum status job_prepare(struct job *job, const struct chain *chain, const struct type *input,
                         const struct job_options *options, struct arena *arena, struct diags *diags);
 /* What the steps cost, as policies by cut see them. */
 enum status job_set_costs(struct job *job, const struct job_options *options, struct diags *diags);
-/* Whether one of the lanes has nothing but the rest, of fewer rows than a tile. */
+/* Whether one of the workers has nothing but the rest, of fewer rows than a tile. */
 bool job_rest_alone(const struct job *job);
 /* The figures of the whole, with the schedule made and a tile's in job->predicted. */
 enum status job_finish(struct job *job, const struct job_options *options, struct diags *diags);

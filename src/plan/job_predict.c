@@ -54,21 +54,21 @@ static enum status predict_short(struct job *job, const struct job_options *opti
 {
 	struct item item = tile->lowered.items[0];
 	struct lowered lowered = tile->lowered;
-	struct units units = tile->units;
+	struct compiled_chain compiled = tile->compiled;
 	struct step_run run = job->costs.runs[0];
 	struct step_costs costs = job->costs;
 	struct machine_options machine = {
 		.want_value = options->want_value, .store = options->store, .allocator = job->allocator};
 	struct schedule *schedule;
-	item.turns = item.steps = steps;
+	item.iterations = item.steps = steps;
 	lowered.items = &item;
 	lowered.steps = costs.steps = run.count = steps;
 	costs.runs = &run;
-	units.lowered = &lowered;
+	compiled.lowered = &lowered;
 	enum status status = policy_schedule(&s->policy, &costs, job->allocator, &schedule, diags);
 	if (status)
 		return status;
-	status = machine_run(&units, schedule, &machine, counters, diags);
+	status = machine_run(&compiled, schedule, &machine, counters, diags);
 	schedule_free(schedule);
 	return status;
 }
@@ -103,7 +103,7 @@ static enum status predict_long(struct job *job, const struct job_options *optio
 	int64_t peak[] = {c[0].peak_bytes, c[1].peak_bytes, c[2].peak_bytes};
 	int64_t stored[] = {c[0].stored_bytes, c[1].stored_bytes, c[2].stored_bytes};
 	int64_t held[] = {c[0].checkpoints, c[1].checkpoints, c[2].checkpoints};
-	const struct linear *linear = &tile->units.units[lowered->items[0].items[0].step->id].linear;
+	const struct linear *linear = &tile->compiled.steps[lowered->items[0].items[0].step->id].linear;
 	*counters = (struct counters){.steps = steps};
 	*known = evaluations >= 0 && linear->recomputed == 0 && extend(peak, &s, steps, &counters->peak_bytes) &&
 	         extend(stored, &s, steps, &counters->stored_bytes) && extend(held, &s, steps, &counters->checkpoints);
@@ -122,7 +122,7 @@ enum status job_predict_tile(struct job *job, const struct job_options *options,
 	bool known;
 	enum status status = predict_long(job, options, tile, counters, &known, diags);
 	if (status == STATUS_OK && !known)
-		status = machine_run(&tile->units, job->schedule, &machine, counters, diags);
+		status = machine_run(&tile->compiled, job->schedule, &machine, counters, diags);
 	tile->slab = counters->peak_bytes;
 	return status;
 }

@@ -17,16 +17,16 @@ struct reach {
 	bool *used;   /* by param: it is read for what is needed */
 };
 
-static enum status reach_init(struct reach *reach, const struct units *units, bool *used, struct arena *arena,
-                              struct diags *diags)
+static enum status reach_init(struct reach *reach, const struct compiled_chain *compiled, bool *used,
+                              struct arena *arena, struct diags *diags)
 {
 	size_t most = 0;
-	for (size_t i = 0; i < units->lowered->distinct_count; i++)
-		if (units->units[i].linear.record->value_count > most)
-			most = units->units[i].linear.record->value_count;
-	*reach = (struct reach){.lowered = units->lowered,
-	                        .slots = arena_array(arena, units->lowered->slot_count + 1, sizeof *reach->slots),
-	                        .before = arena_array(arena, units->lowered->slot_count + 1, sizeof *reach->before),
+	for (size_t i = 0; i < compiled->lowered->distinct_count; i++)
+		if (compiled->steps[i].linear.record->value_count > most)
+			most = compiled->steps[i].linear.record->value_count;
+	*reach = (struct reach){.lowered = compiled->lowered,
+	                        .slots = arena_array(arena, compiled->lowered->slot_count + 1, sizeof *reach->slots),
+	                        .before = arena_array(arena, compiled->lowered->slot_count + 1, sizeof *reach->before),
 	                        .values = arena_array(arena, most + 1, sizeof *reach->values),
 	                        .used = used};
 	return reach->slots && reach->before && reach->values ? STATUS_OK : diag_memory(diags);
@@ -124,27 +124,28 @@ static bool first_sweep(struct schedule *schedule, int64_t steps, bool *states, 
  * arguments those of operations that are dead there. A region ends at the next state
  * that is kept.
  */
-static enum status mark_params(const struct job *job, const struct units *units, bool *used, struct diags *diags)
+static enum status mark_params(const struct job *job, const struct compiled_chain *compiled, bool *used,
+                               struct diags *diags)
 {
-	for (size_t i = 0; i < units->lowered->distinct_count; i++) {
-		const struct linear *linear = &units->units[i].linear;
+	for (size_t i = 0; i < compiled->lowered->distinct_count; i++) {
+		const struct linear *linear = &compiled->steps[i].linear;
 		for (size_t k = 0; k < linear->param_count; k++)
 			used[linear->params[k].param] = true;
 	}
-	if (units->by_value)
+	if (compiled->by_value)
 		return STATUS_OK;
-	const int64_t steps = units->lowered->steps;
+	const int64_t steps = compiled->lowered->steps;
 	bool *states = arena_array(job->arena, (size_t)steps + 1, sizeof *states);
 	bool *recorded = arena_array(job->arena, (size_t)steps + 1, sizeof *recorded);
 	struct reach reach;
 	if (!states || !recorded || !first_sweep(job->schedule, steps, states, recorded, job->arena))
 		return diag_memory(diags);
-	enum status status = reach_init(&reach, units, used, job->arena, diags);
+	enum status status = reach_init(&reach, compiled, used, job->arena, diags);
 	for (int64_t i = steps; i-- > 0 && !status;) {
 		if (states[i + 1])
 			reach_nothing(&reach);
 		if (reach.any || !recorded[i])
-			reach_over(&reach, &units->units[lowered_step(units->lowered, i, NULL)->id].linear, recorded[i]);
+			reach_over(&reach, &compiled->steps[lowered_step(compiled->lowered, i, NULL)->id].linear, recorded[i]);
 	}
 	return status;
 }
@@ -269,8 +270,8 @@ enum status job_residuals(const struct job *job, struct held_list *list, struct 
 {
 	/* Of whole arrays: one tile, the job's own unless it has several. */
 	struct lowered lowered;
-	struct units made;
-	const struct units *units = job->tiled ? &made : &job->tile.units;
+	struct compiled_chain made;
+	const struct compiled_chain *compiled = job->tiled ? &made : &job->tile.compiled;
 	struct held_list held = {0};
 	struct counters counters;
 	bool *used = arena_array(job->arena, job->chain->param_count + 1, sizeof *used);
@@ -281,13 +282,13 @@ enum status job_residuals(const struct job *job, struct held_list *list, struct 
 	if (job->tiled)
 		status = lower(&lowered, job->chain, &job->whole.portion, &job->input, what, job->arena, diags);
 	if (job->tiled && status == STATUS_OK)
-		status = units_make(&made, &lowered, job->policy, job->arena, diags);
+		status = compiled_make(&made, &lowered, job->policy, job->arena, diags);
 	if (status)
 		return status;
 	struct machine_options options = {
 		.store = job->store, .held = &held, .arena = job->arena, .allocator = job->allocator};
-	status = machine_run(units, job->schedule, &options, &counters, diags);
+	status = machine_run(compiled, job->schedule, &options, &counters, diags);
 	if (status == STATUS_OK)
-		status = mark_params(job, units, used, diags);
+		status = mark_params(job, compiled, used, diags);
 	return status ? status : merge_report(job, &held, used, list, diags);
 }

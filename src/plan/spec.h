@@ -6,8 +6,8 @@
 #ifndef PLAN_SPEC_H
 #define PLAN_SPEC_H
 
-#include "plan/machine.h"
-#include "plan/policy.h"
+#include "memory/machine.h"
+#include "schedule/policy.h"
 
 struct spec {
 	const char *name;   /* of the chain, or NULL */

@@ -32,12 +32,12 @@ bool tile_multiplies(const struct body *body)
 
 void tile_measure(struct tile_row *row, const struct body *body)
 {
-	double turns[MAX_LOOPS + 1] = {1};
+	double iterations[MAX_LOOPS + 1] = {1};
 	int level = 0;
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
 		if (instr->kind == INSTR_LOOP && level < MAX_LOOPS) {
-			turns[level + 1] = turns[level] * (double)instr->turns;
+			iterations[level + 1] = iterations[level] * (double)instr->iterations;
 			level++;
 		} else if (instr->kind == INSTR_END && level > 0) {
 			level--;
@@ -47,7 +47,7 @@ void tile_measure(struct tile_row *row, const struct body *body)
 			row->matrix_rows = rows;
 		row->products |= instr->kind == INSTR_OP && op_is_product(instr->op);
 		if (instr->out != NO_VALUE && body->values[instr->out].streamed)
-			row->bytes += turns[level] * (double)type_bytes(body->values[instr->out].type);
+			row->bytes += iterations[level] * (double)type_bytes(body->values[instr->out].type);
 	}
 }
 

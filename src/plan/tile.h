@@ -5,7 +5,7 @@
 #ifndef PLAN_TILE_H
 #define PLAN_TILE_H
 
-#include "chain/lower.h"
+#include "ir/lower.h"
 
 /* What a row of the streamed axis costs. */
 struct tile_row {
@@ -18,7 +18,7 @@ struct tile_row {
 
 /* Whether BODY multiplies matrices: the bits of a row of a product depend on how many rows are multiplied at once. */
 bool tile_multiplies(const struct body *body);
-/* Adds what the values of BODY take to ROW->bytes: of all its rows; the caller divides. A loop's count by its turns. */
+/* Adds what the values of BODY take to ROW->bytes: of all its rows; the caller divides. A loop's count by its iterations. */
 void tile_measure(struct tile_row *row, const struct body *body);
 /* Rows of a tile that are at least ROWS of each matrix that it multiplies; 0: it multiplies none as a whole. */
 int64_t tile_rows_of_products(const struct tile_row *row, int64_t rows);

@@ -220,7 +220,7 @@ struct event event_of_call(const struct event_context *context, const struct mac
 	                      .live = call->live};
 	if (call->kind == CALL_BACKWARD) {
 		event.kind = EVENT_BACKWARD;
-		event.evaluations = call->unit->linear.recomputed;
+		event.evaluations = call->code->linear.recomputed;
 	} else {
 		event.kind = call->recomputed ? EVENT_RECOMPUTE : call->kind == CALL_RECORD ? EVENT_RECORD : EVENT_FORWARD;
 		event.evaluations = event.end - event.begin;
@@ -263,7 +263,7 @@ static enum status add(struct planner *planner, struct event *event, double cost
 static enum status on_call(void *context, const struct machine_call *call)
 {
 	struct planner *planner = context;
-	const struct linear *linear = &call->unit->linear;
+	const struct linear *linear = &call->code->linear;
 	struct event event = event_of_call(&planner->context, call);
 	if (event.kind != EVENT_BACKWARD)
 		return add(planner, &event, planner->unit > 0 ? linear->forward_cost : 1);
@@ -293,7 +293,7 @@ enum status timeline_plan(struct timeline *timeline, struct job *job, const stru
 {
 	const struct counters *c = &job->predicted;
 	struct planner planner = {.timeline = timeline,
-	                          .context = {.by_value = job->tile.units.by_value, .steps = job->tile.lowered.steps},
+	                          .context = {.by_value = job->tile.compiled.by_value, .steps = job->tile.lowered.steps},
 	                          .unit = c->forward_cost,
 	                          .diags = diags};
 	double all = c->forward_cost > 0 ? (c->forward_cost + c->backward_cost + c->recomputed_cost) / c->forward_cost
@@ -304,7 +304,7 @@ enum status timeline_plan(struct timeline *timeline, struct job *job, const stru
 	struct counters counters;
 	enum status status = timeline_init(timeline, job->whole.steps, all / (TIMELINE_COLUMNS - 1), arena, diags);
 	if (status == STATUS_OK)
-		status = machine_run(&job->tile.units, job->schedule, &machine, &counters, diags);
+		status = machine_run(&job->tile.compiled, job->schedule, &machine, &counters, diags);
 	timeline_finish(timeline);
 	return status;
 }

@@ -16,7 +16,7 @@
 enum { TIMELINE_SEGMENTS = 3000, TIMELINE_COLUMNS = 1024, TIMELINE_ROWS = 256 };
 
 enum event_kind {
-	/* These take time: steps BEGIN .. END-1 are run forward, or turned back from END to BEGIN. */
+	/* These take time: steps BEGIN .. END-1 are run forward, or reversed from END to BEGIN. */
 	EVENT_FORWARD,   /* first sweep, nothing kept */
 	EVENT_RECORD,    /* first sweep, residuals kept */
 	EVENT_RECOMPUTE, /* not the first sweep */

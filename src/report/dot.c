@@ -4,8 +4,8 @@
  *
  * Between parts a value goes by its slot. So the program is walked as it is run,
  * forward and then back, with the node that each slot's value (cotangent) comes
- * from; a loop is walked twice, which shows what its turns hand on. An edge that
- * comes up again is drawn once: parts are few where turns are many.
+ * from; a loop is walked twice, which shows what its iterations hand on. An edge that
+ * comes up again is drawn once: parts are few where iterations are many.
  */
 #include "report/dot.h"
 
@@ -35,7 +35,7 @@ struct edge {
 
 struct graph {
 	const struct chain *chain;
-	const struct units *units;
+	const struct compiled_chain *compiled;
 	const struct text *text;
 	struct arena *arena;
 	struct edge *edges;
@@ -107,7 +107,7 @@ static void take_next(struct graph *g)
 
 static void walk_forward(struct graph *g, const struct step *step)
 {
-	const struct linear *linear = &g->units->units[step->id].linear;
+	const struct linear *linear = &g->compiled->steps[step->id].linear;
 	const struct body *body = linear->record;
 	add_reads(g, body, step->id, END_FORWARD);
 	for (size_t i = 0; i < linear->residual_count; i++)
@@ -122,7 +122,7 @@ static void walk_forward(struct graph *g, const struct step *step)
 
 static void walk_back(struct graph *g, const struct step *step)
 {
-	const struct body *body = g->units->units[step->id].linear.backward;
+	const struct body *body = g->compiled->steps[step->id].linear.backward;
 	add_reads(g, body, step->id, END_BACKWARD);
 	memset(g->next, 0, g->slot_count * sizeof *g->next);
 	for (uint32_t i = 0; i < step->cot_out_count; i++)
@@ -133,7 +133,7 @@ static void walk_back(struct graph *g, const struct step *step)
 	take_next(g);
 }
 
-/* AGAIN: whether loops within are walked a second time; in the second turn of one that encloses them once is enough. */
+/* AGAIN: whether loops within are walked a second time; in the second iteration of one that encloses them once is enough. */
 static void walk(struct graph *g, const struct item *items, size_t count, bool back, bool again)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -142,16 +142,16 @@ static void walk(struct graph *g, const struct item *items, size_t count, bool b
 			(back ? walk_back : walk_forward)(g, item->step);
 			continue;
 		}
-		if (item->turns > 0)
+		if (item->iterations > 0)
 			walk(g, item->items, item->count, back, again);
-		if (item->turns > 1 && again)
+		if (item->iterations > 1 && again)
 			walk(g, item->items, item->count, back, false);
 	}
 }
 
 static void find_edges(struct graph *g)
 {
-	const struct lowered *lowered = g->units->lowered;
+	const struct lowered *lowered = g->compiled->lowered;
 	for (size_t i = 0; i < g->slot_count; i++)
 		g->slots[i] = (struct end){.kind = END_INPUT};
 	walk(g, lowered->items, lowered->item_count, false, true);
@@ -213,7 +213,7 @@ static void put_node(struct graph *g, const struct instr *instr, const struct en
 
 static void put_part(struct graph *g, uint32_t part)
 {
-	const struct linear *linear = &g->units->units[part].linear;
+	const struct linear *linear = &g->compiled->steps[part].linear;
 	const struct body *const bodies[] = {linear->record, linear->backward};
 	static const enum end_kind kinds[] = {END_FORWARD, END_BACKWARD};
 	text_printf(g->text, "  subgraph cluster_%u { label=\"part %u\";\n", part, part + 1);
@@ -228,11 +228,14 @@ static void put_part(struct graph *g, uint32_t part)
 	text_put(g->text, "  }\n");
 }
 
-enum status report_dot(const struct chain *chain, const struct units *units, const struct text *text,
+enum status report_dot(const struct chain *chain, const struct compiled_chain *compiled, const struct text *text,
                        struct arena *arena, struct diags *diags)
 {
-	struct graph g = {
-		.chain = chain, .units = units, .text = text, .arena = arena, .slot_count = units->lowered->slot_count};
+	struct graph g = {.chain = chain,
+	                  .compiled = compiled,
+	                  .text = text,
+	                  .arena = arena,
+	                  .slot_count = compiled->lowered->slot_count};
 	g.slots = arena_array(arena, g.slot_count + 1, sizeof *g.slots);
 	g.next = arena_array(arena, g.slot_count + 1, sizeof *g.next);
 	if (!g.slots || !g.next)
@@ -246,7 +249,7 @@ enum status report_dot(const struct chain *chain, const struct units *units, con
 	            chain->input);
 	for (size_t i = 0; i < chain->param_count; i++)
 		text_printf(text, "  p%zu [label=\"%s\", shape=ellipse];\n", i, chain->params[i].name);
-	for (size_t i = 0; i < units->lowered->distinct_count; i++)
+	for (size_t i = 0; i < compiled->lowered->distinct_count; i++)
 		put_part(&g, (uint32_t)i);
 	put_edges(&g);
 	text_put(text, "}\n");

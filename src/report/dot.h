@@ -2,7 +2,7 @@
 #ifndef REPORT_DOT_H
 #define REPORT_DOT_H
 
-#include "plan/machine.h"
+#include "memory/machine.h"
 #include "report/text.h"
 
 /*
@@ -10,7 +10,7 @@
  * between them; edges within parts, and between them wherever one part follows
  * another in the program. STATUS_LIMIT where memory is short.
  */
-enum status report_dot(const struct chain *chain, const struct units *units, const struct text *text,
+enum status report_dot(const struct chain *chain, const struct compiled_chain *compiled, const struct text *text,
                        struct arena *arena, struct diags *diags);
 
 #endif

@@ -4,7 +4,7 @@
  *
  * For libFuzzer (make fuzz) and afl-clang-fast's driver; or see replay.h.
  */
-#include "chain/syntax.h"
+#include "language/syntax.h"
 
 #include <stdio.h>
 #include <stdlib.h>

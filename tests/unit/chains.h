@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "asserts.h"
-#include "chain/chain.h"
-#include "chain/syntax.h"
+#include "language/chain.h"
+#include "language/syntax.h"
 
 /* CHAIN is TEXT's, which is right; its params are of the types that they are declared. */
 static inline void chain_make(struct chain *chain, const char *text, struct arena *arena, struct diags *diags)

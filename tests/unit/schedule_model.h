@@ -1,5 +1,5 @@
 /*
- * The memory model of plan/schedule.h, the plain way: an array of holders for
+ * The memory model of schedule/schedule.h, the plain way: an array of holders for
  * every state, everything added up anew at each step. It knows nothing of how
  * the verifier works, and checks it and the planner.
  */
@@ -11,9 +11,9 @@
 
 #include "asserts.h"
 #include "base/arena.h"
-#include "plan/emit.h"
-#include "plan/persistent.h"
-#include "plan/policy.h"
+#include "budget/persistent.h"
+#include "schedule/emit.h"
+#include "schedule/policy.h"
 
 struct outcome {
 	int64_t peak, evaluations, most_repeated;

@@ -15,16 +15,16 @@ struct figures {
 static struct figures measure(struct costs_source *source, const struct chain *chain, const struct type *input)
 {
 	struct lowered lowered;
-	struct units units;
+	struct compiled_chain compiled;
 	struct figures figures;
 	ck_assert_int_eq(lower(&lowered, chain, NULL, input, LOWER_STEPS, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(units_make(&units, &lowered, &policy_save_all, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(costs_of(source, &units, 0, &diags), STATUS_OK);
+	ck_assert_int_eq(compiled_make(&compiled, &lowered, &policy_save_all, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(costs_of(source, &compiled, 0, &diags), STATUS_OK);
 	figures.count = lowered.distinct_count;
 	ck_assert_uint_le(figures.count, MOST);
 	for (size_t i = 0; i < figures.count; i++) {
-		figures.forward[i] = units.units[i].linear.forward_cost;
-		figures.backward[i] = units.units[i].linear.backward_cost + units.units[i].linear.recompute_cost;
+		figures.forward[i] = compiled.steps[i].linear.forward_cost;
+		figures.backward[i] = compiled.steps[i].linear.backward_cost + compiled.steps[i].linear.recompute_cost;
 	}
 	return figures;
 }

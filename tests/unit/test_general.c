@@ -485,7 +485,7 @@ START_TEST(test_sets_agree)
 }
 END_TEST
 
-/* Each extent in turn 0, where the shapes still fit: nothing is read or written beyond, and gradients are written. */
+/* Each extent in iteration 0, where the shapes still fit: nothing is read or written beyond, and gradients are written. */
 START_TEST(test_empty)
 {
 	for (int type = 0; type < 2; type++)
@@ -517,7 +517,7 @@ START_TEST(test_empty)
 }
 END_TEST
 
-/* Nor are the turns of the other extents counted, which may be beyond counting; a gradient with elements is zeros. */
+/* Nor are the iterations of the other extents counted, which may be beyond counting; a gradient with elements is zeros. */
 START_TEST(test_empty_and_endless)
 {
 	const int64_t many = 300000000000;
@@ -874,7 +874,7 @@ START_TEST(test_convolutions_in_pieces)
 }
 END_TEST
 
-/* The extreme stands at each place of lines of each length in turn; then a NaN beside it. */
+/* The extreme stands at each place of lines of each length in iteration; then a NaN beside it. */
 START_TEST(test_extremes)
 {
 	enum { LONGEST = 300 };

@@ -1085,7 +1085,7 @@ static void run_plainly(const struct kernels *kernels, void *out, const void *v,
 	for (size_t i = 0; i < count; i++) {
 		const struct run_step *step = &steps[i];
 		if (step->op == OP_COUNT) {
-			left[i] = left[i] ? left[i] : step->turns;
+			left[i] = left[i] ? left[i] : step->iterations;
 			if (--left[i])
 				i = (size_t)step->target - 1;
 			continue;
@@ -1122,11 +1122,11 @@ START_TEST(test_runs)
 					for (int i = 0; i < 20; i++)
 						steps[i] = random_step();
 					if (round & 1) {
-						steps[3] = (struct run_step){.op = OP_COUNT, .target = 1, .turns = 3};
-						steps[6] = (struct run_step){.op = OP_COUNT, .target = 5, .turns = 2};
-						steps[7] = (struct run_step){.op = OP_COUNT, .target = 5, .turns = 4};
-						steps[8] = (struct run_step){.op = OP_COUNT, .target = 0, .turns = 2};
-						steps[10] = (struct run_step){.op = OP_COUNT, .target = 9, .turns = 1};
+						steps[3] = (struct run_step){.op = OP_COUNT, .target = 1, .iterations = 3};
+						steps[6] = (struct run_step){.op = OP_COUNT, .target = 5, .iterations = 2};
+						steps[7] = (struct run_step){.op = OP_COUNT, .target = 5, .iterations = 4};
+						steps[8] = (struct run_step){.op = OP_COUNT, .target = 0, .iterations = 2};
+						steps[10] = (struct run_step){.op = OP_COUNT, .target = 9, .iterations = 1};
 					}
 					memset(got.bytes, 0x55, sizeof got.bytes);
 					kernels->run(got.bytes, in_v.bytes, steps, 20, n);
@@ -1149,7 +1149,7 @@ START_TEST(test_runs)
 			ck_assert(same(kernels, got.bytes, in_v.bytes, MOST));
 			struct run_step nest[1 + RUN_MAX_DEPTH] = {{.op = OP_add, .scalar = 1}};
 			for (int i = 1; i <= RUN_MAX_DEPTH; i++)
-				nest[i] = (struct run_step){.op = OP_COUNT, .target = 0, .turns = 2};
+				nest[i] = (struct run_step){.op = OP_COUNT, .target = 0, .iterations = 2};
 			kernels->fill(got.bytes, 0, MOST);
 			kernels->run(got.bytes, got.bytes, nest, 1 + RUN_MAX_DEPTH, MOST);
 			ck_assert(get(kernels, got.bytes, MOST - 1) == 256);

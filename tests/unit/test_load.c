@@ -416,7 +416,7 @@ START_TEST(saved_and_loaded)
 }
 END_TEST
 
-/* Every allocation failing in turn: STATUS_LIMIT or an answer, and nothing kept. */
+/* Every allocation failing in iteration: STATUS_LIMIT or an answer, and nothing kept. */
 START_TEST(short_memory)
 {
 	static const char *const files[][2] = {

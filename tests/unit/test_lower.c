@@ -1,6 +1,6 @@
-/* Lowering a portion of a chain: which stages are taken, and how many turns of its own loops. */
-#include "chain/lower.h"
+/* Lowering a portion of a chain: which stages are taken, and how many iterations of its own loops. */
 #include "chains.h"
+#include "ir/lower.h"
 #include "scratch.h"
 #include "suite.h"
 
@@ -53,7 +53,7 @@ END_TEST
 /* Rounded up, and not of loops within loops, blocks or defs. */
 START_TEST(turns_of_outermost_loops_are_taken_in_part)
 {
-	const struct portion half = {.turns = 0.5}, all = {.turns = 1}, quarter = {.turns = 0.25};
+	const struct portion half = {.iterations = 0.5}, all = {.iterations = 1}, quarter = {.iterations = 0.25};
 	chain_make(&chain, "param w: f32[5,4]\nrepeat 7 { repeat 3 { sin } }\nfor v in w { add v; for u in w { mul u } }",
 	           &arena, &diags);
 	ck_assert_int_eq(steps_of(NULL), 7 * 3 + 5 * 6);
@@ -69,7 +69,7 @@ END_TEST
 START_TEST(tiles_are_of_the_portion)
 {
 	const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {6, 4}}};
-	const struct portion portion = {.before = 1, .turns = 0.5};
+	const struct portion portion = {.before = 1, .iterations = 0.5};
 	struct lowered tile;
 	chain_make(&chain, "exp; repeat 6 { sin }; cos", &arena, &diags);
 	const struct lowered whole = lower_portion(&portion, LOWER_STEPS);

@@ -1,5 +1,5 @@
 /*
- * The machine alone, which counts turns of a loop that are alike instead of running
+ * The machine alone, which counts iterations of a loop that are alike instead of running
  * them, against the machine with hooks, which runs every one: all counters are the same.
  * What steps know of the slots that it holds, and what many of these take.
  */
@@ -8,14 +8,14 @@
 #include <string.h>
 
 #include "chains.h"
-#include "plan/machine.h"
+#include "memory/machine.h"
 #include "processor.h"
 #include "scratch.h"
 #include "suite.h"
 
 static struct chain chain;
 static struct lowered lowered;
-static struct units units;
+static struct compiled_chain compiled;
 static struct step_costs costs;
 
 static enum status nothing(void *context, const struct machine_call *call)
@@ -32,7 +32,7 @@ static struct counters count(struct schedule *schedule, enum dtype store, int64_
 	const struct machine_options options = {
 		.want_value = true, .store = store, .hooks = calls ? &hooks : NULL, .allocator = &allocator_system};
 	struct counters counters;
-	ck_assert_int_eq(machine_run(&units, schedule, &options, &counters, &diags), STATUS_OK);
+	ck_assert_int_eq(machine_run(&compiled, schedule, &options, &counters, &diags), STATUS_OK);
 	return counters;
 }
 
@@ -68,8 +68,8 @@ static void make(const char *text)
 	const struct type input = {.dtype = DTYPE_F64, .shape = {.ndim = 2, .dim = {7, 9}}};
 	chain_make(&chain, text, &arena, &diags);
 	ck_assert_int_eq(lower(&lowered, &chain, NULL, &input, LOWER_STEPS, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(units_make(&units, &lowered, &policy_save_all, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(units_costs(&units, true, 0, &costs, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(compiled_make(&compiled, &lowered, &policy_save_all, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(compiled_costs(&compiled, true, 0, &costs, &arena, &diags), STATUS_OK);
 }
 
 START_TEST(counted_as_run)

@@ -474,10 +474,10 @@ START_TEST(mutations)
 	static char original[MUCH];
 	for (int seed = 0; seed < 3; seed++) {
 		size_t length = read_golden(seed == 0 ? "f4-little" : seed == 1 ? "i2-fortran" : "version-3", ".npy", original);
-		for (int turn = 0; turn < 2000; turn++) {
+		for (int iteration = 0; iteration < 2000; iteration++) {
 			memcpy(in, original, length);
 			size_t n = length;
-			for (int edits = 0; edits < 1 + turn % 4; edits++) {
+			for (int edits = 0; edits < 1 + iteration % 4; edits++) {
 				state = state * 6364136223846793005u + 1442695040888963407u;
 				size_t at = (size_t)(state >> 33) % 128;
 				char c = alphabet[(state >> 20) % (sizeof alphabet - 1)];

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "failing.h"
-#include "plan/policy.h"
+#include "schedule/policy.h"
 #include "scratch.h"
 #include "suite.h"
 

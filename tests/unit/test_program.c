@@ -16,15 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compile/launch.h"
 #include "failing.h"
-#include "plan/launch.h"
 #include "suite.h"
 
 enum { MOST_PARAMS = 16, MOST_VISIBLE = 512, MOST_TURNS = 4, FIRST_ROW = 3, MOST_INS = 8, GUARD = 256 };
 
 /* ---- a body that is being made ---- */
 
-/* A forward operation that can be turned back. */
+/* A forward operation that can be reversed. */
 struct record {
 	enum op op;
 	const struct attrs *attrs;
@@ -398,7 +398,7 @@ static void add_loop(struct model *m, int count, int level)
 		if ((carries[k].init = pick(m, m->full)) == NO_VALUE)
 			return;
 	struct instr *loop = body_add_instr(&m->body, INSTR_LOOP);
-	loop->turns = draw(m, MOST_TURNS + 1);
+	loop->iterations = draw(m, MOST_TURNS + 1);
 	loop->level = level + 1;
 	loop->carries = carries;
 	loop->carry_count = carried;
@@ -704,9 +704,9 @@ static void naive_loop(struct naive *n, const struct instr *loop, size_t at)
 	for (uint32_t k = 0; k < loop->carry_count; k++)
 		memcpy(room_for(n, carries[k].inner), value_of(n, carries[k].init),
 		       bytes_of(n->body->values[carries[k].inner].type));
-	for (int64_t turn = 0; turn < loop->turns; turn++) {
+	for (int64_t iteration = 0; iteration < loop->iterations; iteration++) {
 		void *results[8];
-		n->counters[loop->level] = turn;
+		n->counters[loop->level] = iteration;
 		naive_run(n, at + 1, loop->match);
 		for (uint32_t k = 0; k < loop->carry_count; k++) {
 			size_t bytes = bytes_of(n->body->values[carries[k].inner].type);
@@ -800,7 +800,7 @@ static void watch_arg(const struct watch *w, const struct arg *arg)
 		              w->seed, arg->index, w->registers[arg->index], arg->value);
 }
 
-static void watch_micro(struct watch *w, const struct micro *m)
+static void watch_kernel_op(struct watch *w, const struct kernel_op *m)
 {
 	const struct arg *reads[] = {&m->v, &m->a, &m->y, &m->k, &m->l, &m->g},
 					 *writes[] = {&m->out, &m->keep[0], &m->keep[1]};
@@ -836,19 +836,19 @@ static void watch_group(struct watch *w, const struct launch *launch)
 	for (uint32_t i = 0; i < launch->registers; i++)
 		w->registers[i] = NOTHING_THERE;
 	put_at(w, w->program->frame->registers, (int64_t)launch->registers * launch->register_bytes, NOTHING_THERE);
-	for (size_t i = 0; i < launch->micro_count; i++) {
-		const struct micro *m = &launch->micros[i];
-		if (m->kind == MICRO_LOOP && m->turns == 0) {
+	for (size_t i = 0; i < launch->kernel_op_count; i++) {
+		const struct kernel_op *m = &launch->kernel_ops[i];
+		if (m->kind == KERNEL_OP_LOOP && m->iterations == 0) {
 			i = m->match;
-		} else if (m->kind == MICRO_LOOP) {
-			left[depth++] = m->turns;
-		} else if (m->kind == MICRO_END) {
+		} else if (m->kind == KERNEL_OP_LOOP) {
+			left[depth++] = m->iterations;
+		} else if (m->kind == KERNEL_OP_END) {
 			if (--left[depth - 1] > 0)
 				i = m->match;
 			else
 				depth--;
 		} else {
-			watch_micro(w, m);
+			watch_kernel_op(w, m);
 		}
 	}
 }
@@ -934,8 +934,8 @@ static void watch_launches(struct watch *w)
 			watch_group(w, launch);
 		} else if (launch->kind == LAUNCH_LOOP) {
 			watch_begin(w, launch);
-			left[depth++] = launch->turns;
-			if (launch->turns == 0) {
+			left[depth++] = launch->iterations;
+			if (launch->iterations == 0) {
 				watch_finish(w, launch, true);
 				i = launch->match;
 				depth--;
@@ -1159,12 +1159,12 @@ static uint32_t hand_op(struct model *m, enum op op, uint32_t v, uint32_t a, dou
 	return m->body.instrs[at].out = out;
 }
 
-static size_t hand_loop(struct model *m, int64_t turns, int level, uint32_t init, uint32_t *inner)
+static size_t hand_loop(struct model *m, int64_t iterations, int level, uint32_t init, uint32_t *inner)
 {
 	struct carry *carry = arena_alloc(&m->arena, sizeof *carry);
 	struct instr *loop = body_add_instr(&m->body, INSTR_LOOP);
 	size_t at = m->body.instr_count - 1;
-	loop->turns = turns;
+	loop->iterations = iterations;
 	loop->level = level;
 	loop->carries = carry;
 	loop->carry_count = 1;
@@ -1205,9 +1205,9 @@ START_TEST(affine_run)
 		v = hand_op(&m, i % 2 ? OP_mul : OP_add, v, NO_VALUE, i % 2 ? 0.875 : 1.25);
 	const struct launch *launches = compile_by_hand(&m, &program, v);
 	ck_assert_uint_eq(program.launch_count, 1);
-	ck_assert_uint_eq(launches->micro_count, 1);
-	ck_assert_int_eq(launches->micros[0].kind, MICRO_RUN);
-	ck_assert_uint_eq(launches->micros[0].step_count, 1000);
+	ck_assert_uint_eq(launches->kernel_op_count, 1);
+	ck_assert_int_eq(launches->kernel_ops[0].kind, KERNEL_OP_RUN);
+	ck_assert_uint_eq(launches->kernel_ops[0].step_count, 1000);
 	ck_assert_uint_eq(launches->registers, 0);
 	ck_assert_int_le(program.workspace, 4096);
 	ck_assert(!program.uses_gemm);
@@ -1229,7 +1229,7 @@ START_TEST(long_run)
 }
 END_TEST
 
-/* Loops of cheap operations turn within the run, whatever the number of turns. */
+/* Loops of cheap operations iteration within the run, whatever the number of iterations. */
 START_TEST(loop_in_run)
 {
 	struct model m;
@@ -1243,8 +1243,8 @@ START_TEST(loop_in_run)
 	v = hand_op(&m, OP_neg, hand_end(&m, begin, v), NO_VALUE, 0);
 	const struct launch *launches = compile_by_hand(&m, &program, v);
 	ck_assert_uint_eq(program.launch_count, 1);
-	ck_assert_uint_le(launches->micro_count, 3);
-	ck_assert_int_eq(launches->micros[0].kind, MICRO_RUN);
+	ck_assert_uint_le(launches->kernel_op_count, 3);
+	ck_assert_int_eq(launches->kernel_ops[0].kind, KERNEL_OP_RUN);
 	m.body.out_count = 0;
 	body_add_out(&m.body, PORT_SLOT, 0, v);
 	compare_both(&m, 0);
@@ -1272,7 +1272,7 @@ static void compare_carried(bool read_after, bool read_in_turn)
 	model_free(&m);
 }
 
-/* A loop carries what a later turn or what follows it reads, and no more. */
+/* A loop carries what a later iteration or what follows it reads, and no more. */
 START_TEST(carries_dropped)
 {
 	for (int i = 0; i < 4; i++)
@@ -1280,15 +1280,15 @@ START_TEST(carries_dropped)
 }
 END_TEST
 
-/* Loops in registers, of which some turns are made at once: three nested ones around so many operations. */
-static void compare_run(int operations, int turns, int inner_turns, uint32_t seed)
+/* Loops in registers, of which some iterations are made at once: three nested ones around so many operations. */
+static void compare_run(int operations, int iterations, int inner_turns, uint32_t seed)
 {
 	struct model m;
 	uint32_t outer, inner, deep;
 	model_init(&m, 1, DTYPE_F64, 40, 0);
 	uint32_t v = hand_op(&m, OP_add, m.visible[0], NO_VALUE, 0.5);
 	const size_t begin = hand_loop(&m, 2, 1, v, &outer);
-	const size_t second = hand_loop(&m, turns, 2, outer, &inner);
+	const size_t second = hand_loop(&m, iterations, 2, outer, &inner);
 	v = hand_op(&m, OP_neg, inner, NO_VALUE, 0);
 	const size_t third = hand_loop(&m, inner_turns, 3, v, &deep);
 	v = deep;
@@ -1300,14 +1300,14 @@ static void compare_run(int operations, int turns, int inner_turns, uint32_t see
 	model_free(&m);
 }
 
-START_TEST(run_turns)
+START_TEST(run_iterations)
 {
-	static const int operations[] = {1, 2, 3, 15, 16, 17, 31, 32, 70}, turns[] = {1, 2, 7, 16, 33};
+	static const int operations[] = {1, 2, 3, 15, 16, 17, 31, 32, 70}, iterations[] = {1, 2, 7, 16, 33};
 	uint32_t seed = 0;
 	for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
-		for (size_t j = 0; j < sizeof turns / sizeof *turns; j++)
-			for (size_t k = 0; k < sizeof turns / sizeof *turns; k++)
-				compare_run(operations[i], turns[j], turns[k], seed++);
+		for (size_t j = 0; j < sizeof iterations / sizeof *iterations; j++)
+			for (size_t k = 0; k < sizeof iterations / sizeof *iterations; k++)
+				compare_run(operations[i], iterations[j], iterations[k], seed++);
 }
 END_TEST
 
@@ -1319,21 +1319,21 @@ START_TEST(run_full)
 }
 END_TEST
 
-/* What a loop starts from is read through all of its first turn, and is its result where there is no turn. */
+/* What a loop starts from is read through all of its first iteration, and is its result where there is no iteration. */
 START_TEST(init_lives)
 {
-	for (int turns = 0; turns < 4; turns++) {
+	for (int iterations = 0; iterations < 4; iterations++) {
 		struct model m;
 		uint32_t inner;
 		model_init(&m, 1, DTYPE_F32, 20, 8);
 		uint32_t v = hand_op(&m, OP_softmax, m.visible[0], NO_VALUE, 0);
-		size_t begin = hand_loop(&m, turns, 1, v, &inner);
+		size_t begin = hand_loop(&m, iterations, 1, v, &inner);
 		uint32_t u = hand_op(&m, OP_softmax, hand_op(&m, OP_cumsum, inner, NO_VALUE, 0), NO_VALUE, 0);
 		v = hand_end(&m, begin, hand_op(&m, OP_add, inner, u, 0));
 		u = hand_op(&m, OP_softmax, hand_op(&m, OP_cumsum, v, NO_VALUE, 0), NO_VALUE, 0);
 		v = hand_op(&m, OP_add, v, u, 0);
 		body_add_out(&m.body, PORT_SLOT, 0, v);
-		compare_both(&m, (uint32_t)turns);
+		compare_both(&m, (uint32_t)iterations);
 		model_free(&m);
 	}
 }
@@ -1342,21 +1342,21 @@ END_TEST
 /* A loop in a loop over whole arrays: the inner one's places are its own. */
 START_TEST(nested_loops)
 {
-	for (int turns = 0; turns < 16; turns++) {
+	for (int iterations = 0; iterations < 16; iterations++) {
 		struct model m;
 		uint32_t inner, deep;
 		model_init(&m, 1, DTYPE_F64, 20, 8);
 		uint32_t before = hand_op(&m, OP_cumsum, m.visible[0], NO_VALUE, 0);
-		size_t begin = hand_loop(&m, turns / 4, 1, before, &inner);
-		size_t second = hand_loop(&m, turns % 4, 2, inner, &deep);
+		size_t begin = hand_loop(&m, iterations / 4, 1, before, &inner);
+		size_t second = hand_loop(&m, iterations % 4, 2, inner, &deep);
 		uint32_t v = hand_end(&m, second, hand_op(&m, OP_cumsum, deep, NO_VALUE, 0));
 		/* and one that starts from what lies before both */
-		second = hand_loop(&m, turns % 4, 2, before, &deep);
+		second = hand_loop(&m, iterations % 4, 2, before, &deep);
 		uint32_t u = hand_end(&m, second, hand_op(&m, OP_softmax, deep, NO_VALUE, 0));
 		v = hand_op(&m, OP_mul, v, u, 0);
 		v = hand_end(&m, begin, hand_op(&m, OP_softmax, v, NO_VALUE, 0));
 		body_add_out(&m.body, PORT_SLOT, 0, hand_op(&m, OP_cumsum, v, NO_VALUE, 0));
-		compare_both(&m, (uint32_t)turns);
+		compare_both(&m, (uint32_t)iterations);
 		model_free(&m);
 	}
 }
@@ -1419,7 +1419,7 @@ START_TEST(dead_dropped)
 	hand_op(&m, OP_exp, v, NO_VALUE, 0);
 	compile_by_hand(&m, &program, v);
 	ck_assert_uint_eq(program.launch_count, 1);
-	ck_assert_uint_eq(program.launches[0].micro_count, 1);
+	ck_assert_uint_eq(program.launches[0].kernel_op_count, 1);
 	model_free(&m);
 }
 END_TEST
@@ -1502,7 +1502,7 @@ int main(void)
 	tcase_add_test(hand, init_lives);
 	tcase_add_test(hand, nested_loops);
 	tcase_add_test(hand, carries_dropped);
-	tcase_add_test(hand, run_turns);
+	tcase_add_test(hand, run_iterations);
 	tcase_add_test(hand, run_full);
 	tcase_add_test(hand, deep_nest);
 	tcase_add_test(hand, many_groups);

@@ -1,8 +1,8 @@
 /* Plans and their residual reports where memory is short: they are whole, or they are not there. */
 #include <string.h>
 
-#include "chain/syntax.h"
 #include "failing.h"
+#include "language/syntax.h"
 #include "plan/job.h"
 #include "suite.h"
 

@@ -282,7 +282,7 @@ START_TEST(memory_is_constant)
 }
 END_TEST
 
-/* Every allocation fails in turn: STATUS_LIMIT, nothing leaks, nothing is written. */
+/* Every allocation fails in iteration: STATUS_LIMIT, nothing leaks, nothing is written. */
 START_TEST(short_memory)
 {
 	static const char *const texts[] = {"add 1; sin", "square; mean", "transpose; mul 2"};

@@ -480,7 +480,7 @@ START_TEST(verifier_rejects)
 	      {ACT_RECORD, 0, 1, 0}},
 	     5,
 	     1,
-	     "turned back already"},
+	     "reversed already"},
 		{{{ACT_RECORD, 0, 3, 0}, {ACT_BACKWARD, 0, 3, 0}, {ACT_FORWARD, 0, 1, 0}}, 3, 0, "the current state"},
 		{{{ACT_FETCH, 0, 0, 0}}, 1, 0, "no such slot"},
 		{{{(enum action_kind)99, 0, 0, 0}}, 1, 0, "no such action"},

@@ -107,18 +107,18 @@ START_TEST(small_states_among_large_ones)
 {
 	enum { SMALL = 900 };
 	put_all();
-	for (int turn = 0; turn < 20; turn++) {
-		const int slot = turn % SLOTS;
-		const struct spill_piece small = {states[slot] + turn, SMALL};
+	for (int iteration = 0; iteration < 20; iteration++) {
+		const int slot = iteration % SLOTS;
+		const struct spill_piece small = {states[slot] + iteration, SMALL};
 		ck_assert(!spill_write(&spill, slot, &small, 1, &diags));
 		memset(got, 0, SMALL);
 		spill_read_ahead(&spill, slot);
 		const struct spill_piece back = {got, SMALL};
 		ck_assert(!spill_read(&spill, slot, &back, 1, &diags));
-		ck_assert(!memcmp(got, states[slot] + turn, SMALL));
-		if (turn % 3 == 0)
+		ck_assert(!memcmp(got, states[slot] + iteration, SMALL));
+		if (iteration % 3 == 0)
 			ck_assert(!put(slot));
-		ck_assert_int_eq(get(slot), turn % 3 == 0 ? STATUS_OK : STATUS_IO); /* another size than was written */
+		ck_assert_int_eq(get(slot), iteration % 3 == 0 ? STATUS_OK : STATUS_IO); /* another size than was written */
 		diags_init(&diags, &arena);
 		ck_assert(!put(slot));
 		require(slot);
@@ -338,7 +338,7 @@ START_TEST(a_journal_that_is_removed_as_it_is_opened)
 }
 END_TEST
 
-/* Where their errno is set these fail: fdatasync when its turn has come. */
+/* Where their errno is set these fail: fdatasync when its iteration has come. */
 static int stat_errno, unlink_errno, sync_errno, sync_turn;
 
 int stat(const char *path, struct stat *st)

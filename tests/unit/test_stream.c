@@ -391,7 +391,7 @@ static void handle(int number)
 START_TEST(cleanup_in_a_handler)
 {
 	signal(SIGTERM, SIG_DFL); /* Check's own handler would end this process too */
-	for (int turn = 0; turn < 40; turn++) {
+	for (int iteration = 0; iteration < 40; iteration++) {
 		pid_t child = fork();
 		ck_assert_int_ge(child, 0);
 		if (child == 0) {
@@ -401,13 +401,13 @@ START_TEST(cleanup_in_a_handler)
 				if (output_open(&output, path, &arena, &diags) != STATUS_OK)
 					_exit(1);
 				output_write(&output, "abc", 3, &diags);
-				if (turn % 2)
+				if (iteration % 2)
 					output_abort(&output);
 				else if (output_commit(&output, &diags) != STATUS_OK)
 					_exit(2);
 			}
 		}
-		usleep(1000 + (unsigned)turn * 311);
+		usleep(1000 + (unsigned)iteration * 311);
 		kill(child, SIGTERM);
 		int status;
 		waitpid(child, &status, 0);
@@ -431,8 +431,8 @@ START_TEST(links_are_followed)
 	ck_assert_int_eq(symlink("sub/hop", link), 0);
 	snprintf(far, sizeof far, "%s/sub/hop", folder);
 	ck_assert_int_eq(symlink("../file", far), 0);
-	for (int turn = 0; turn < 2; turn++) {
-		const char *text = turn ? "again" : "first";
+	for (int iteration = 0; iteration < 2; iteration++) {
+		const char *text = iteration ? "again" : "first";
 		ck_assert_int_eq(output_open(&output, link, &arena, &diags), STATUS_OK);
 		ck_assert_int_eq(output_write(&output, text, 5, &diags), STATUS_OK);
 		ck_assert_int_eq(output_commit(&output, &diags), STATUS_OK);
@@ -555,7 +555,7 @@ START_TEST(killed_at_any_point)
 	bool nameless = output.nameless;
 	output_abort(&output);
 	write_file(path, "old file");
-	for (int turn = 0; nameless && turn < 30; turn++) {
+	for (int iteration = 0; nameless && iteration < 30; iteration++) {
 		pid_t child = fork();
 		ck_assert_int_ge(child, 0);
 		if (child == 0) {
@@ -564,7 +564,7 @@ START_TEST(killed_at_any_point)
 					output_write(&output, "abc", 3, &diags);
 			_exit(1);
 		}
-		usleep(200 * (unsigned)turn);
+		usleep(200 * (unsigned)iteration);
 		kill(child, SIGKILL);
 		waitpid(child, NULL, 0);
 		left += entries() - 1;

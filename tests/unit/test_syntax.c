@@ -4,8 +4,8 @@
  * programs that writes each one in two ways, plainly and with all the noise that
  * the language allows, which must come out as one tree and one canonical text.
  */
-#include "chain/syntax.h"
 #include "failing.h"
+#include "language/syntax.h"
 
 #include <math.h>
 #include <stdio.h>

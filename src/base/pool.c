@@ -1,0 +1,104 @@
+/*
+ * Holes are kept sorted by offset in an array: there are few of them, since
+ * buffers are freed in nearly the order that joins them. Best fit: the smallest
+ * hole that is large enough, the lowest of equals; a hole that reaches the top
+ * is part of what lies beyond it.
+ */
+#include "base/pool.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+
+void pool_init(struct pool *pool, const struct allocator *allocator) { *pool = (struct pool){.allocator = allocator}; }
+
+void pool_free(struct pool *pool)
+{
+	allocator_put(pool->allocator, pool->holes, pool->capacity * sizeof *pool->holes);
+	pool->holes = NULL;
+	pool->count = pool->capacity = 0;
+}
+
+static void remove_hole(struct pool *pool, size_t at)
+{
+	memmove(pool->holes + at, pool->holes + at + 1, (pool->count - at - 1) * sizeof *pool->holes);
+	pool->count--;
+}
+
+int64_t pool_get(struct pool *pool, int64_t size)
+{
+	if (size > POOL_MOST)
+		return -1;
+	size = round_up(size > 0 ? size : 1, ARRAY_ALIGN);
+	size_t best = pool->count;
+	for (size_t i = 0; i < pool->count; i++)
+		if (pool->holes[i].size >= size && (best == pool->count || pool->holes[i].size < pool->holes[best].size))
+			best = i;
+	if (best < pool->count) {
+		int64_t offset = pool->holes[best].offset;
+		pool->holes[best].offset += size;
+		pool->holes[best].size -= size;
+		if (pool->holes[best].size == 0)
+			remove_hole(pool, best);
+		return offset;
+	}
+	int64_t offset = pool->top;
+	if (size > POOL_MOST - offset)
+		return -1;
+	pool->top += size;
+	if (pool->top > pool->peak)
+		pool->peak = pool->top;
+	return offset;
+}
+
+static bool insert_hole(struct pool *pool, size_t at, struct hole hole)
+{
+	if (pool->count == pool->capacity) {
+		size_t capacity = pool->capacity ? 2 * pool->capacity : 64;
+		struct hole *grown = pool->allocator->resize(pool->allocator->context, pool->holes,
+		                                             pool->capacity * sizeof *grown, capacity * sizeof *grown);
+		if (!grown)
+			return false;
+		pool->holes = grown;
+		pool->capacity = capacity;
+	}
+	memmove(pool->holes + at + 1, pool->holes + at, (pool->count - at) * sizeof *pool->holes);
+	pool->holes[at] = hole;
+	pool->count++;
+	return true;
+}
+
+bool pool_put(struct pool *pool, int64_t offset, int64_t size)
+{
+	size = round_up(size > 0 ? size : 1, ARRAY_ALIGN);
+	size_t low = 0, high = pool->count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (pool->holes[middle].offset < offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	bool before = low > 0 && pool->holes[low - 1].offset + pool->holes[low - 1].size == offset;
+	bool after = low < pool->count && offset + size == pool->holes[low].offset;
+	if (before && after) {
+		pool->holes[low - 1].size += size + pool->holes[low].size;
+		remove_hole(pool, low);
+		low--;
+	} else if (before) {
+		pool->holes[--low].size += size;
+	} else if (after) {
+		pool->holes[low].offset = offset;
+		pool->holes[low].size += size;
+	} else if (offset + size < pool->top && !insert_hole(pool, low, (struct hole){offset, size})) {
+		return false;
+	} else if (offset + size == pool->top) {
+		pool->top = offset;
+		return true;
+	}
+	if (pool->count && low < pool->count && pool->holes[low].offset + pool->holes[low].size == pool->top) {
+		pool->top = pool->holes[low].offset;
+		remove_hole(pool, low);
+	}
+	return true;
+}

@@ -1,0 +1,577 @@
+/*
+ * The best persistent schedule for a memory of so many units, after Beaumont,
+ * Eyraud-Dubois, Herrmann, Joly and Shilova, "Optimal checkpointing for
+ * heterogeneous chains", 2019 (the recurrence of their Theorem 1), with the
+ * memory model of schedule.h. Persistent: what is kept, a state or the residuals
+ * of a part, is kept until it is used in the backward sweep.
+ *
+ * V(i, j, m) is the least forward time to reverse parts i .. j-1 when state i is
+ * current, or in a slot that is given up, in m units that include it and the
+ * cotangent at j. Either part i is recorded at once and its residuals are held:
+ *
+ *     V(i, j, m) = f(i) + V(i+1, j, m - h(i))
+ *
+ * or state i is kept in a slot and the parts up to some k are advanced over:
+ *
+ *     V(i, j, m) = min over k of  F(i, k) + V(k, j, m - a(i)) + V(i, k, m)
+ *
+ * each where m covers what the step itself needs. The paper always holds a
+ * range's input; here it is given up where its first part was recorded and its
+ * backward does not read it. Where the residuals of part i-1 hold state i anyway
+ * the range is *pinned*: state i costs nothing, which is a second table.
+ *
+ * Between the least level at which a range can be reversed and that at which all of
+ * it is recorded its time falls; only there is it stored. Both levels follow from the
+ * same recurrences without the times, in no more steps for more levels: so what a table
+ * will take is known before it is made.
+ *
+ * A part may be a block of parts with a table of its own, which then says what it
+ * takes to iteration the block back alone: long chains are planned in two levels.
+ *
+ * Held residuals are rounded to units by their running sum, so that a stretch of
+ * recorded parts is off by at most one unit, not one for each; what comes out is
+ * therefore to be verified, and where units divide all sizes it is exact.
+ */
+#include "budget/persistent.h"
+
+#include <string.h>
+
+static const float never = 1e30f;
+
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+struct part part_of_step(const struct step_cost *cost, int64_t next, int64_t begin)
+{
+	struct part part = {.begin = begin,
+	                    .end = begin + 1,
+	                    .time = cost->forward,
+	                    .state = cost->state,
+	                    .next = next,
+	                    .residual = cost->residual,
+	                    .keeps_input = cost->keeps_input,
+	                    .keeps_output = cost->keeps_output};
+	part.forward_first = next + cost->forward_temporary;
+	part.forward_inner = cost->state + part.forward_first;
+	part.record = cost->residual + (cost->keeps_output ? 0 : next) + cost->record_temporary;
+	part.backward = cost->residual + next + cost->state + cost->backward_temporary;
+	return part;
+}
+
+struct part part_join(const struct part *parts, int64_t count)
+{
+	struct part whole = parts[0];
+	for (int64_t i = 1; i < count; i++) {
+		const struct part *part = &parts[i];
+		bool counted = parts[i - 1].keeps_output; /* the state between is in the residuals before */
+		int64_t kept = part->keeps_input && !counted ? part->state : 0;
+		whole.forward_first = most(whole.forward_first, part->forward_inner);
+		whole.forward_inner = most(whole.forward_inner, part->forward_inner);
+		whole.record = most(whole.record, whole.residual + (counted ? 0 : part->state) + part->record);
+		whole.backward = most(whole.backward, whole.residual + kept + part->backward);
+		whole.residual += part->residual + kept;
+		whole.time += part->time;
+	}
+	whole.end = parts[count - 1].end;
+	whole.next = parts[count - 1].next;
+	whole.keeps_output = parts[count - 1].keeps_output;
+	return whole;
+}
+
+/* Tables. */
+
+static int64_t rows_of(const struct table *t) { return t->count * (t->count + 1) / 2 * (t->pins ? 2 : 1); }
+
+static struct row *row_at(const struct table *t, int64_t i, int64_t j, bool pin)
+{
+	int64_t at = j * (j - 1) / 2 + i;
+	return &t->rows[t->pins ? 2 * at + pin : at];
+}
+
+static const struct row *root_of(const struct table *t, bool pin) { return row_at(t, 0, t->count, pin && t->pins); }
+
+/* The time at level M, from low to high. */
+static float *cell_at(const struct row *row, int64_t m) { return row->cells + (m - row->low); }
+
+/* The time at any level. */
+static float time_at(const struct row *row, int64_t m)
+{
+	return m < row->low ? never : *cell_at(row, m < row->high ? m : row->high);
+}
+
+/* The least level that covers BYTES. */
+static int64_t level_of(const struct table *t, int64_t bytes)
+{
+	int64_t over = bytes - t->grid.rest;
+	return over <= 0 ? 0 : (over - 1) / t->grid.unit + 1;
+}
+
+static int64_t units_of(const struct table *t, int64_t bytes)
+{
+	return bytes <= 0 ? 0 : (bytes - 1) / t->grid.unit + 1;
+}
+
+/* Bytes of the cotangent at J before part J-1 is reversed. */
+static int64_t cotangent(const struct table *t, int64_t j)
+{
+	if (j < t->count)
+		return t->parts[j].state;
+	return t->last ? 0 : t->parts[j - 1].next;
+}
+
+/* Units that part I holds once recorded. */
+static int64_t held_units(const struct table *t, int64_t i, bool pin)
+{
+	const struct part *part = &t->parts[i];
+	/* The running sum takes state I for counted where part I-1 keeps it; where it is not pinned it is not. */
+	bool apart = !pin && part->keeps_input && i > 0 && t->parts[i - 1].keeps_output;
+	return t->charge[i] + (apart ? units_of(t, part->state) : 0);
+}
+
+/* The least level at which part I of range (I, J) can be recorded, and reversed in the end. */
+static int64_t record_level(const struct table *t, int64_t i, int64_t j, bool pin)
+{
+	const struct part *part = &t->parts[i];
+	int64_t state = pin ? 0 : part->state;
+	int64_t record = state + part->record + cotangent(t, j);
+	int64_t backward = (part->keeps_input ? state : 0) + part->backward;
+	return level_of(t, most(record, backward));
+}
+
+/* The least level at which range (I, J) can be split at K; NEED is that of advancing from I to K. */
+static int64_t split_level(const struct table *t, int64_t i, int64_t k, int64_t j, bool pin, int64_t need)
+{
+	int64_t state = pin ? 0 : t->parts[i].state;
+	int64_t parts = most(units_of(t, state) + row_at(t, k, j, false)->low, row_at(t, i, k, pin)->low);
+	return most(level_of(t, state + need + cotangent(t, j)), parts);
+}
+
+/* The levels between which range (I, J) has times that differ. Those of its parts are known. */
+static void bound_range(struct table *t, int64_t i, int64_t j, bool pin)
+{
+	struct row *row = row_at(t, i, j, pin);
+	if (j == i + 1 && t->inner) {
+		*row = *root_of(&t->inner[i], pin);
+		return;
+	}
+	const struct part *part = &t->parts[i];
+	int64_t low = record_level(t, i, j, pin), high = low;
+	if (j > i + 1) {
+		const struct row *rest = row_at(t, i + 1, j, part->keeps_output);
+		int64_t held = held_units(t, i, pin);
+		high = most(low, held + rest->high);
+		low = most(low, held + rest->low);
+	}
+	int64_t need = part->forward_first;
+	for (int64_t k = i + 1; k < j; k++) {
+		low = least(low, split_level(t, i, k, j, pin, need));
+		need = most(need, t->parts[k].forward_inner);
+	}
+	row->low = (int32_t)least(low, t->grid.levels);
+	row->high = (int32_t)least(high, t->grid.levels - 1);
+}
+
+/* The hot loop: best = min(best, time + right + left). */
+__attribute__((optimize("O3"))) static void take_least(float *restrict best, const float *restrict right,
+                                                       const float *restrict left, float time, int64_t count)
+{
+	for (int64_t m = 0; m < count; m++) {
+		float sum = time + right[m] + left[m];
+		best[m] = sum < best[m] ? sum : best[m];
+	}
+}
+
+/* The same where one of them does not fall any more. */
+__attribute__((optimize("O3"))) static void take_least_of_one(float *restrict best, float before,
+                                                              const float *restrict falls, float after, int64_t count)
+{
+	for (int64_t m = 0; m < count; m++) {
+		float sum = before + falls[m] + after;
+		best[m] = sum < best[m] ? sum : best[m];
+	}
+}
+
+/*
+ * ROW takes on levels from FROM the times of RIGHT, so many units HELD, and of LEFT. Where
+ * neither falls any more one level is enough: a row never rises in the end.
+ */
+static void take_split(struct row *row, int64_t from, float time, const struct row *right, int64_t held,
+                       const struct row *left)
+{
+	const int64_t right_falls = right->high + held, left_falls = left->high, beyond = row->high + 1;
+	const int64_t both = least(least(right_falls, left_falls), beyond),
+				  one = least(most(right_falls, left_falls), beyond);
+	int64_t m = from;
+	if (m < both) {
+		take_least(cell_at(row, m), cell_at(right, m - held), cell_at(left, m), time, both - m);
+		m = both;
+	}
+	if (m < one) {
+		if (right_falls > left_falls)
+			take_least_of_one(cell_at(row, m), time, cell_at(right, m - held), *cell_at(left, left_falls), one - m);
+		else
+			take_least_of_one(cell_at(row, m), time + *cell_at(right, right->high), cell_at(left, m), 0, one - m);
+		m = one;
+	}
+	if (m < beyond) {
+		float *best = cell_at(row, m), sum = time + *cell_at(right, right->high) + *cell_at(left, left_falls);
+		*best = sum < *best ? sum : *best;
+	}
+}
+
+/* The times of range (I, J) on the levels between which they differ. */
+static void fill_range(struct table *t, int64_t i, int64_t j, bool pin)
+{
+	struct row *row = row_at(t, i, j, pin);
+	if (row->low > row->high || (j == i + 1 && t->inner))
+		return;
+	const struct part *part = &t->parts[i];
+	const struct row *rest = j > i + 1 ? row_at(t, i + 1, j, part->keeps_output) : NULL;
+	int64_t held = held_units(t, i, pin), record = record_level(t, i, j, pin), need = part->forward_first;
+	float best = never;
+	for (int64_t m = row->low; m <= row->high; m++)
+		*cell_at(row, m) = m < record ? never : (float)part->time + (rest ? time_at(rest, m - held) : 0);
+	for (int64_t k = i + 1; k < j; k++) {
+		take_split(row, split_level(t, i, k, j, pin, need), (float)(t->sums[k] - t->sums[i]), row_at(t, k, j, false),
+		           units_of(t, pin ? 0 : part->state), row_at(t, i, k, pin));
+		need = most(need, t->parts[k].forward_inner);
+	}
+	/* The recurrences may be off by rounding; more memory is never worse. */
+	for (int64_t m = row->low; m <= row->high; m++) {
+		float *time = cell_at(row, m);
+		best = *time < best ? *time : best;
+		*time = best;
+	}
+}
+
+/* Residuals in units, by their running sum. */
+static void set_charges(struct table *t)
+{
+	int64_t bytes = 0, units = 0;
+	t->sums[0] = 0;
+	for (int64_t i = 0; i < t->count; i++) {
+		const struct part *part = &t->parts[i];
+		bool counted = i > 0 && t->parts[i - 1].keeps_output;
+		bytes += part->residual + (part->keeps_input && !counted ? part->state : 0);
+		t->charge[i] = units_of(t, bytes) - units;
+		units += t->charge[i];
+		t->sums[i + 1] = t->sums[i] + part->time;
+	}
+}
+
+bool table_bound(struct table *t, const struct allocator *allocator)
+{
+	t->pins = false;
+	for (int64_t i = 0; i < t->count; i++)
+		t->pins |= t->parts[i].keeps_output;
+	/* A block whose input the block before keeps is pinned as a whole: its table must have both. */
+	t->pins |= !t->last;
+	size_t rows = (size_t)rows_of(t), count = (size_t)t->count;
+	size_t sums = (count + 1) * sizeof *t->sums, charges = count * sizeof *t->charge;
+	t->block_size = sums + charges + rows * sizeof *t->rows;
+	t->block = allocator_get(allocator, 1, t->block_size);
+	if (!t->block)
+		return false;
+	t->sums = t->block;
+	t->charge = (int64_t *)(t->sums + count + 1);
+	t->rows = (struct row *)(t->charge + count);
+	set_charges(t);
+	for (int64_t j = 1; j <= t->count; j++)
+		for (int64_t i = j; i-- > 0;)
+			for (int pin = 0; pin <= t->pins; pin++)
+				bound_range(t, i, j, pin);
+	return true;
+}
+
+/* How many times all rows hold; gives each row its place among CELLS, unless that is NULL. */
+static size_t aim_rows(struct table *t, float *cells)
+{
+	size_t count = 0;
+	for (int64_t j = 1; j <= t->count; j++)
+		for (int64_t i = t->inner ? j - 1 : j; i-- > 0;)
+			for (int pin = 0; pin <= t->pins; pin++) {
+				struct row *row = row_at(t, i, j, pin);
+				if (cells)
+					row->cells = cells + count;
+				count += (size_t)(row->high - row->low + 1);
+			}
+	return count;
+}
+
+/* Room for all times; rows of blocks have theirs in the blocks' own tables. */
+static bool place_cells(struct table *t, const struct allocator *allocator)
+{
+	t->cells_size = (aim_rows(t, NULL) + 1) * sizeof *t->cells;
+	t->cells = allocator_get(allocator, 1, t->cells_size);
+	if (t->cells)
+		(void)aim_rows(t, t->cells);
+	return t->cells != NULL;
+}
+
+bool table_solve(struct table *t, const struct allocator *allocator)
+{
+	if (!table_bound(t, allocator) || !place_cells(t, allocator))
+		return false;
+	/*
+	 * By some ends at a time, from the last begin down: rows (i, k) of one begin lie far
+	 * apart, and are read for all these ends while they are in the cache.
+	 */
+	enum { TOGETHER = 16 };
+	for (int64_t first = 1; first <= t->count; first += TOGETHER) {
+		int64_t last = first + TOGETHER - 1 < t->count ? first + TOGETHER - 1 : t->count;
+		for (int64_t i = last; i-- > 0;)
+			for (int64_t j = most(first, i + 1); j <= last; j++)
+				for (int pin = 0; pin <= t->pins; pin++)
+					fill_range(t, i, j, pin);
+	}
+	return true;
+}
+
+void table_free(struct table *table, const struct allocator *allocator)
+{
+	allocator_put(allocator, table->block, table->block_size);
+	allocator_put(allocator, table->cells, table->cells_size);
+	table->block = NULL;
+	table->cells = NULL;
+}
+
+void table_measure(const struct table *t, int64_t top, struct table_size *size)
+{
+	for (int64_t j = 1; j <= t->count; j++)
+		for (int64_t i = t->inner ? j - 1 : j; i-- > 0;)
+			for (int pin = 0; pin <= t->pins; pin++) {
+				const struct row *row = row_at(t, i, j, pin);
+				int64_t high = least(row->high, top);
+				if (row->low > high)
+					continue;
+				size->rows++;
+				size->open += row->high > top;
+				size->cells += (double)(high - row->low);
+				size->work += (double)(high - row->low) * (double)(j - i);
+			}
+}
+
+int64_t table_least(const struct table *t) { return root_of(t, false)->low; }
+
+double table_time(const struct table *t, int64_t level) { return (double)time_at(root_of(t, false), level); }
+
+/* Lists of actions. */
+
+void list_push(struct action_list *list, enum action_kind kind, int64_t begin, int64_t end, int64_t slot)
+{
+	struct action *last = list->count ? &list->actions[list->count - 1] : NULL;
+	if (last && last->kind == kind && kind == ACT_RECORD && last->end == begin) {
+		last->end = end;
+		return;
+	}
+	if (last && last->kind == kind && kind == ACT_BACKWARD && last->begin == end) {
+		last->begin = begin;
+		return;
+	}
+	if (list->count == list->capacity) {
+		size_t next = list->capacity ? 2 * list->capacity : 64;
+		struct action *grown = list->allocator->resize(list->allocator->context, list->actions,
+		                                               list->capacity * sizeof *grown, next * sizeof *grown);
+		if (!grown) {
+			list->failed = true;
+			return;
+		}
+		list->actions = grown;
+		list->capacity = next;
+	}
+	list->actions[list->count++] = (struct action){kind, begin, end, slot};
+}
+
+void list_free(struct action_list *list)
+{
+	allocator_put(list->allocator, list->actions, list->capacity * sizeof *list->actions);
+	*list = (struct action_list){.allocator = list->allocator};
+}
+
+static int64_t list_slot(struct action_list *list)
+{
+	int64_t slot = list->used++;
+	list->slots = most(list->slots, list->used);
+	return slot;
+}
+
+/* The state at the begin of PART, in SLOT, becomes current, and the slot is given up: slots are a stack. */
+static void list_take(struct action_list *list, int64_t begin, int64_t slot)
+{
+	list_push(list, ACT_LOAD, begin, begin, slot);
+	list_push(list, ACT_DROP, begin, begin, slot);
+	list->used--;
+}
+
+/* What V(i, j, m) chose: 0 to record part I, else K. */
+static int64_t choice_at(const struct table *t, int64_t i, int64_t j, int64_t m, bool pin)
+{
+	const struct part *part = &t->parts[i];
+	int64_t best = 0, need = part->forward_first, held = units_of(t, pin ? 0 : part->state);
+	float least_time = never;
+	if (m >= record_level(t, i, j, pin))
+		least_time = (float)part->time + time_at(row_at(t, i + 1, j, part->keeps_output), m - held_units(t, i, pin));
+	for (int64_t k = i + 1; k < j; k++) {
+		if (m >= split_level(t, i, k, j, pin, need)) {
+			float right = time_at(row_at(t, k, j, false), m - held), left = time_at(row_at(t, i, k, pin), m);
+			float time = (float)(t->sums[k] - t->sums[i]) + right + left;
+			if (time < least_time) {
+				least_time = time;
+				best = k;
+			}
+		}
+		need = most(need, t->parts[k].forward_inner);
+	}
+	return best;
+}
+
+/*
+ * Appends range (I, J) at level M. SLOT holds state I, or is -1 where it is
+ * current. Deep by at most one call for each part of each level of tables.
+ */
+static void extract(const struct table *t, int64_t i, int64_t j, int64_t m, bool pin, int64_t slot,
+                    struct action_list *list)
+{
+	const struct part *part = &t->parts[i];
+	/* The left part of a split is the same range, shorter: a loop. */
+	for (;;) {
+		if (j == i + 1 && t->inner) {
+			extract(&t->inner[i], 0, t->inner[i].count, m, pin && t->inner[i].pins, slot, list);
+			return;
+		}
+		/* A row is made never to rise: its value may be that of a lower level. */
+		const struct row *row = row_at(t, i, j, pin);
+		m = least(m, row->high);
+		while (m > row->low && time_at(row, m - 1) <= time_at(row, m))
+			m--;
+		int64_t k = j == i + 1 ? 0 : choice_at(t, i, j, m, pin);
+		if (k == 0)
+			break;
+		if (slot < 0) {
+			slot = list_slot(list);
+			list_push(list, ACT_SAVE, part->begin, part->begin, slot);
+		} else {
+			list_push(list, ACT_LOAD, part->begin, part->begin, slot);
+		}
+		list_push(list, ACT_FORWARD, part->begin, t->parts[k].begin, 0);
+		extract(t, k, j, m - units_of(t, pin ? 0 : part->state), false, -1, list);
+		j = k;
+	}
+	if (slot >= 0)
+		list_take(list, part->begin, slot);
+	list_push(list, ACT_RECORD, part->begin, part->end, 0);
+	if (j > i + 1)
+		extract(t, i + 1, j, m - held_units(t, i, pin), part->keeps_output, -1, list);
+	list_push(list, ACT_BACKWARD, part->begin, part->end, 0);
+}
+
+void table_extract(const struct table *table, int64_t level, struct action_list *list)
+{
+	extract(table, 0, table->count, level, false, -1, list);
+}
+
+/* The schedule of least peak: the same recurrence with bytes for values. */
+
+struct least {
+	const struct part *parts;
+	int64_t count;
+	int64_t *bytes;  /* by range and pin */
+	int32_t *choice; /* 0: record, else k */
+};
+
+static int64_t least_row(int64_t i, int64_t j, bool pin) { return 2 * (j * (j - 1) / 2 + i) + pin; }
+
+static void least_range(struct least *l, int64_t i, int64_t j, bool pin)
+{
+	const struct part *part = &l->parts[i];
+	int64_t state = pin ? 0 : part->state, kept = part->keeps_input ? state : 0;
+	int64_t cot = j < l->count ? l->parts[j].state : 0, choice = 0;
+	int64_t best = most(state + part->record + cot, kept + part->backward);
+	if (j > i + 1)
+		best = most(best, part->residual + kept + l->bytes[least_row(i + 1, j, part->keeps_output)]);
+	int64_t need = part->forward_first;
+	for (int64_t k = i + 1; k < j; k++) {
+		int64_t bytes =
+			most(state + need + cot, most(state + l->bytes[least_row(k, j, false)], l->bytes[least_row(i, k, pin)]));
+		if (bytes < best) {
+			best = bytes;
+			choice = k;
+		}
+		need = most(need, l->parts[k].forward_inner);
+	}
+	l->bytes[least_row(i, j, pin)] = best;
+	l->choice[least_row(i, j, pin)] = (int32_t)choice;
+}
+
+static void least_extract(const struct least *l, int64_t i, int64_t j, bool pin, int64_t slot, struct action_list *list)
+{
+	const struct part *part = &l->parts[i];
+	for (int64_t k; (k = l->choice[least_row(i, j, pin)]) != 0; j = k) {
+		if (slot < 0) {
+			slot = list_slot(list);
+			list_push(list, ACT_SAVE, part->begin, part->begin, slot);
+		} else {
+			list_push(list, ACT_LOAD, part->begin, part->begin, slot);
+		}
+		list_push(list, ACT_FORWARD, part->begin, l->parts[k].begin, 0);
+		least_extract(l, k, j, false, -1, list);
+	}
+	if (slot >= 0)
+		list_take(list, part->begin, slot);
+	list_push(list, ACT_RECORD, part->begin, part->end, 0);
+	if (j > i + 1)
+		least_extract(l, i + 1, j, part->keeps_output, -1, list);
+	list_push(list, ACT_BACKWARD, part->begin, part->end, 0);
+}
+
+bool least_peak_extract(const struct part *parts, int64_t count, struct action_list *list)
+{
+	struct least l = {.parts = parts, .count = count};
+	size_t rows = (size_t)(count * (count + 1));
+	l.bytes = allocator_get(list->allocator, rows, sizeof *l.bytes);
+	l.choice = allocator_get(list->allocator, rows, sizeof *l.choice);
+	if (l.bytes && l.choice) {
+		for (int64_t j = 1; j <= count; j++)
+			for (int64_t i = j; i-- > 0;)
+				for (int pin = 0; pin < 2; pin++)
+					least_range(&l, i, j, pin);
+		least_extract(&l, 0, count, false, -1, list);
+	} else {
+		list->failed = true;
+	}
+	allocator_put(list->allocator, l.bytes, rows * sizeof *l.bytes);
+	allocator_put(list->allocator, l.choice, rows * sizeof *l.choice);
+	return !list->failed;
+}
+
+/* A list as a schedule. */
+
+struct listed {
+	struct schedule head;
+	size_t at, count;
+	struct action actions[];
+};
+
+static bool listed_next(struct schedule *schedule, struct action *action)
+{
+	struct listed *listed = (struct listed *)schedule;
+	if (listed->at == listed->count)
+		return false;
+	*action = listed->actions[listed->at++];
+	return true;
+}
+
+static void listed_rewind(struct schedule *schedule) { ((struct listed *)schedule)->at = 0; }
+
+struct schedule *list_schedule(const struct action_list *list, const struct allocator *allocator)
+{
+	struct listed *listed = schedule_create(allocator, sizeof *listed, (int64_t)list->count, sizeof *list->actions,
+	                                        listed_next, listed_rewind);
+	if (!listed)
+		return NULL;
+	listed->count = list->count;
+	if (list->count)
+		memcpy(listed->actions, list->actions, list->count * sizeof *list->actions);
+	listed->head.slots = list->slots;
+	return &listed->head;
+}

@@ -1,0 +1,104 @@
+/*
+ * What a program is made of; known to the compiler (compile/program.c, compile/fuse.c) and the
+ * evaluator (exec/evaluate.c) alone.
+ */
+#ifndef COMPILE_LAUNCH_H
+#define COMPILE_LAUNCH_H
+
+#include "compile/program.h"
+
+/* Where an array of the program lies: one entry of its frame, a table of pointers. */
+enum entry_kind { ENTRY_IN, ENTRY_OUT, ENTRY_PARAM, ENTRY_WORKSPACE, ENTRY_CARRIED };
+struct entry {
+	enum entry_kind kind;
+	uint32_t port;          /* IN, OUT */
+	int64_t offset;         /* WORKSPACE; from the workspace's begin */
+	struct param_ref param; /* PARAM */
+	const struct type *type;
+	bool dynamic; /* PARAM: indexed by the counter of a loop of this program */
+};
+
+/* What a step within a block reads or writes: a register (a block in L1), or its part of an array. */
+enum arg_kind { ARG_NONE, ARG_REGISTER, ARG_ARRAY };
+struct arg {
+	enum arg_kind kind;
+	uint32_t index; /* of the register, or of the frame's entry */
+	uint32_t value; /* of the body */
+	uint8_t shift;  /* log2 of an element's bytes; BITS: see bits */
+	bool bits;
+};
+
+enum kernel_op_kind {
+	KERNEL_OP_FORWARD,
+	KERNEL_OP_KEEP, /* forward, and what is kept */
+	KERNEL_OP_VJP_V,
+	KERNEL_OP_VJP_A,
+	KERNEL_OP_ADD,
+	KERNEL_OP_ZERO,
+	KERNEL_OP_COPY,
+	KERNEL_OP_FILL, /* a register from a broadcast array */
+	KERNEL_OP_RUN,  /* several in registers of the processor */
+	KERNEL_OP_LOOP, /* of blocks: what is up to its END runs `iterations` times */
+	KERNEL_OP_END,
+};
+
+struct kernel_op {
+	enum kernel_op_kind kind;
+	enum op op;
+	bool wide; /* F64 */
+	int form;  /* 1: the operand is a scalar */
+	struct arg out, keep[MAX_KEEPS], v, a, y, k, l, g;
+	double scalar;
+	int32_t scalar_entry; /* the scalar's place in the frame, or -1 */
+	double number[2];
+	const struct type *from, *to; /* FILL */
+	bool once;                    /* FILL: the pattern is the same in every block */
+	bool single;                  /* its result is read once, by the next */
+	const struct run_step *steps;
+	size_t step_count;
+	uint32_t match; /* LOOP and END */
+	int64_t iterations;
+};
+
+enum launch_kind { LAUNCH_GROUP, LAUNCH_CALL, LAUNCH_SUM_TO, LAUNCH_ACCUMULATE, LAUNCH_COPY, LAUNCH_LOOP, LAUNCH_END };
+
+/* A value carried through an array-level loop: two places, one read while the other is written. */
+struct carried {
+	uint32_t init, inner, result, final; /* entries */
+	int64_t offset[2];                   /* in the workspace */
+	int64_t bytes;
+	bool written;  /* the result is computed into its place; else it is copied there */
+	bool copy_out; /* the final has a place of its own (an out) */
+};
+
+struct launch {
+	enum launch_kind kind;
+	/* GROUP */
+	struct kernel_op *kernel_ops;
+	size_t kernel_op_count;
+	int64_t count, block; /* elements; of a block */
+	uint32_t registers;
+	int64_t register_bytes; /* of one */
+	/* the rest */
+	const struct instr *instr;
+	uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
+	bool folds;                                                /* over all rows: its result is made from all tiles */
+	bool v_streamed;
+	/* LOOP, END */
+	size_t match;
+	int64_t iterations;
+	int32_t level;
+	struct carried *carried;
+	size_t carried_count;
+	uint32_t *dynamic; /* entries whose pointers change with the counter */
+	size_t dynamic_count;
+};
+
+/* Laid out by the compiler: offsets in the workspace. */
+struct frame_plan {
+	struct entry *entries;
+	size_t count;
+	int64_t scratch, registers; /* offsets of the op scratch and of the block registers */
+};
+
+#endif

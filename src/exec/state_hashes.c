@@ -1,0 +1,75 @@
+/*
+ * A step's hash is the sum of those of the slots that it writes, so that the
+ * order of a body's outs, which differs from forward to recording, is nothing to
+ * it. A body that writes fewer slots than the first did (one that only records)
+ * is not compared.
+ */
+#include "exec/state_hashes.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+enum status state_hashes_open(struct state_hashes *recompute, int64_t steps, const struct allocator *allocator,
+                              struct diags *diags)
+{
+	*recompute = (struct state_hashes){.steps = steps};
+	recompute->hashes = allocator_get(allocator, (size_t)steps + 1, sizeof *recompute->hashes);
+	if (!recompute->hashes)
+		return diag_memory(diags);
+	state_hashes_begin(recompute);
+	return STATUS_OK;
+}
+
+void state_hashes_begin(struct state_hashes *recompute)
+{
+	memset(recompute->hashes, 0, ((size_t)recompute->steps + 1) * sizeof *recompute->hashes);
+}
+
+static struct recompute_hash hash_of(const struct machine_call *call, void *const *outs)
+{
+	const struct body *body = call->program->body;
+	const struct step *step = call->code->linear.step;
+	struct recompute_hash hash = {0};
+	for (size_t i = 0; i < body->out_count; i++) {
+		const struct port *port = &body->outs[i];
+		bool lives = false;
+		for (uint32_t k = 0; k < step->live_out_count; k++)
+			lives |= port->kind == PORT_SLOT && step->live_out[k] == port->index;
+		if (!lives || !outs[i])
+			continue;
+		size_t size = (size_t)type_bytes(body->values[port->value].type);
+		hash.hash += hash_bytes(port->index + 1, outs[i], size);
+		hash.arrays++;
+	}
+	return hash;
+}
+
+void state_hashes_see(struct state_hashes *recompute, const struct machine_call *call, void *const *outs)
+{
+	struct recompute_hash *first = &recompute->hashes[call->step], hash = hash_of(call, outs);
+	if (first->arrays == 0) {
+		*first = hash;
+		return;
+	}
+	if (hash.arrays != first->arrays)
+		return;
+	recompute->compared++;
+	if (hash.hash != first->hash && recompute->differing++ == 0)
+		recompute->first_step = call->step;
+}
+
+void state_hashes_add(struct state_hashes *to, const struct state_hashes *from)
+{
+	if (to->differing == 0)
+		to->first_step = from->first_step;
+	to->compared += from->compared;
+	to->differing += from->differing;
+}
+
+void state_hashes_close(struct state_hashes *recompute, const struct allocator *allocator)
+{
+	if (recompute->hashes)
+		allocator_put(allocator, recompute->hashes, ((size_t)recompute->steps + 1) * sizeof *recompute->hashes);
+	recompute->hashes = NULL;
+}

@@ -1,0 +1,151 @@
+/*
+ * A body: a straight list of typed instructions over values, each value assigned
+ * once. Forward, recording and backward programs are all bodies; what reads them
+ * (the residual analysis, the program compiler, explain) needs no other form.
+ *
+ * A body of a forward run may hold loops (INSTR_LOOP ... INSTR_END); one that is
+ * differentiated has been unrolled.
+ */
+#ifndef IR_BODY_H
+#define IR_BODY_H
+
+#include "language/chain.h"
+
+enum { NO_VALUE = UINT32_MAX };
+/* Loops kept in one body within each other, at most. */
+enum { MAX_LOOPS = 256 };
+
+/* A param or a part of one: indexed along its leading axes by constants and by counters of enclosing loops. */
+struct index {
+	int32_t loop;  /* level of the loop whose counter it is, outermost 0; -1: a constant */
+	int64_t value; /* the constant */
+};
+struct param_ref {
+	uint32_t param;
+	uint32_t count; /* indices */
+	const struct index *index;
+};
+
+enum value_kind_of { FROM_PORT, FROM_PARAM, FROM_INSTR };
+
+struct naming { /* a name that a value has been given */
+	const char *name;
+	struct span span;
+	const char *def; /* the def it stands in, or NULL */
+	bool inner;      /* in a checkpoint block that the value comes from outside of */
+	const struct naming *next;
+};
+
+struct value {
+	const struct type *type; /* dtype F32, F64 or BITS; interned: equal types are the same pointer within a lowering */
+	enum dtype dtype;        /* the logical dtype: f16 and bf16 are held as F32 */
+	enum value_kind_of from;
+	uint32_t instr;         /* FROM_INSTR */
+	uint32_t port;          /* FROM_PORT: index into ins */
+	struct param_ref param; /* FROM_PARAM */
+	bool streamed;          /* its leading axis is the streamed one */
+	bool active;            /* a gradient flows through it */
+	bool weak;              /* a scalar that takes the other's dtype */
+	const struct naming *names;
+};
+
+enum instr_kind {
+	INSTR_OP,         /* out = op(v, a or scalar); keeps too where out_keep is set */
+	INSTR_VJP_V,      /* out = the cotangent of v, from g and needs; element-wise operations */
+	INSTR_VJP_A,      /* out = the cotangent of a, shaped as the result; element-wise operations */
+	INSTR_VJP,        /* general operations: out (v's) and out_a (a's), either NO_VALUE */
+	INSTR_ADD,        /* out = v + a: two cotangents of one value */
+	INSTR_SUM_TO,     /* out = v summed over the axes that were broadcast */
+	INSTR_BROADCAST,  /* out = v broadcast to out's type */
+	INSTR_ZERO,       /* out = zeros */
+	INSTR_ACCUMULATE, /* the gradient of param `param` += v */
+	INSTR_LOOP,       /* carries; runs what is up to its INSTR_END `iterations` times */
+	INSTR_END,
+};
+
+/* A value that changes from iteration to iteration: starts as INIT, is INNER in a iteration, which leaves RESULT; FINAL after all. */
+struct carry {
+	uint32_t init, inner, result, final;
+};
+
+struct instr {
+	enum instr_kind kind;
+	enum op op;
+	const struct attrs *attrs;
+	uint32_t v, a, y, k, l, g;             /* values read; NO_VALUE where none (VJP of slice: A is added to) */
+	double scalar;                         /* OP, VJP of a binary operation with a == NO_VALUE: its operand */
+	uint32_t out, out_a;                   /* values made */
+	uint32_t out_keep[MAX_KEEPS];          /* OP: K and L where they are made */
+	struct param_ref param;                /* ACCUMULATE */
+	const struct type *of_v, *of_a, *of_y; /* types of the forward operation, for a derivative */
+	bool a_streamed;                       /* the operand runs along the streamed axis */
+	bool recomputed;                       /* a forward operation in a backward body */
+	struct span span;                      /* of the stage it comes from */
+	const char *def;                       /* the def it stands in, or NULL */
+	uint32_t region;                       /* the innermost checkpoint region; 0 is the whole body */
+	int64_t step;                          /* index of its step within the body (whole-chain bodies) */
+	/* LOOP and END */
+	int64_t iterations;
+	uint32_t match; /* the END of a LOOP, the LOOP of an END */
+	struct carry *carries;
+	uint32_t carry_count;
+	int32_t level; /* of a LOOP; of a slice that moves along with a loop, that one's; else -1 */
+};
+
+/* A checkpoint region of the forward body: instructions FIRST .. END-1. */
+struct region {
+	uint32_t parent;
+	uint32_t first, end;
+	const char *policy; /* text, or NULL: keep nothing inside */
+	struct span policy_span, span;
+};
+
+enum port_kind { PORT_SLOT, PORT_RESIDUAL, PORT_COTANGENT };
+struct port {
+	enum port_kind kind;
+	uint32_t index; /* a slot of the state, a residual, or the slot whose cotangent it is */
+	uint32_t value;
+};
+
+struct body {
+	struct value *values;
+	size_t value_count, value_capacity;
+	struct instr *instrs;
+	size_t instr_count, instr_capacity;
+	struct region *regions; /* [0] is the whole body */
+	size_t region_count, region_capacity;
+	struct port *ins;
+	size_t in_count, in_capacity;
+	struct port *outs;
+	size_t out_count, out_capacity;
+	struct arena *arena;
+};
+
+void body_init(struct body *body, struct arena *arena);
+/* NO_VALUE, NULL or false where memory is short (arena->failed). */
+uint32_t body_add_value(struct body *body, const struct type *type);
+struct instr *body_add_instr(struct body *body, enum instr_kind kind);
+bool body_add_in(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);
+bool body_add_out(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);
+/* What reports call it; the derivatives' words, and none for an operation, go before an operation's name. */
+const char *instr_word(enum instr_kind kind);
+/* The values that INSTR reads (at most six) and makes (at most four), each list without NO_VALUE. */
+size_t instr_reads(const struct instr *instr, uint32_t reads[6]);
+size_t instr_writes(const struct instr *instr, uint32_t writes[4]);
+/*
+ * Where VALUE, an out of a backward body, is an in with something added to a part of it, that
+ * in's port, whose array it may go on in; else NO_VALUE. Nothing else reads that in.
+ */
+uint32_t body_goes_on(const struct body *body, uint32_t value);
+/*
+ * Takes from the loops of BODY what they carry and nothing reads, neither a
+ * iteration before it binds it anew nor what follows: names that are bound in every iteration.
+ * False where memory is short.
+ */
+bool body_drop_carries(struct body *body);
+/* Whether OP's instruction works element by element on its result's shape (an element-wise row; not cast or dropout). */
+bool instr_is_element(const struct instr *instr);
+/* As a jaxpr: typed let-bindings. */
+void body_dump(const struct body *body, const struct chain *chain, diag_write *write, void *context);
+
+#endif

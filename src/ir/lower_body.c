@@ -1,0 +1,272 @@
+/*
+ * The body that is being built. Variables are mutable in the language (a name
+ * rebinds) and values are not in a body, so an environment leads from variables to
+ * values. A body reads a slot of the state when it first needs it and writes back at
+ * its end what it has bound.
+ */
+#include "ir/lowering.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+enum { FIRST_BUCKETS = 64 }; /* of types */
+
+struct interned {
+	struct type type;
+	struct interned *next;
+};
+
+static struct interned **bucket_of(const struct lowering *l, const struct type *type)
+{
+	const int what[2] = {(int)type->dtype, type->shape.ndim};
+	const uint64_t hash = hash_bytes(hash_bytes(HASH_START, what, sizeof what), type->shape.dim,
+	                                 (size_t)type->shape.ndim * sizeof *type->shape.dim);
+	return &l->types[hash % l->type_buckets];
+}
+
+/* Twice as many buckets once there are as many types as buckets: a loop may give each of 10^7 iterations another. */
+static enum status add_buckets(struct lowering *l)
+{
+	struct interned **old = l->types;
+	const size_t count = l->type_buckets;
+	struct interned **types = arena_array(l->arena, count ? 2 * count : FIRST_BUCKETS, sizeof *types);
+	if (!types)
+		return lowering_memory(l);
+	l->types = types;
+	l->type_buckets = count ? 2 * count : FIRST_BUCKETS;
+	for (size_t i = 0; i < count; i++)
+		for (struct interned *type = old[i], *next; type; type = next) {
+			struct interned **bucket = bucket_of(l, &type->type);
+			next = type->next;
+			type->next = *bucket;
+			*bucket = type;
+		}
+	return STATUS_OK;
+}
+
+const struct type *lowering_intern(struct lowering *l, const struct type *type)
+{
+	if (l->type_count == l->type_buckets && add_buckets(l))
+		return NULL;
+	struct interned **bucket = bucket_of(l, type);
+	for (struct interned *i = *bucket; i; i = i->next)
+		if (type_equal(&i->type, type))
+			return &i->type;
+	struct interned *made = arena_alloc(l->arena, sizeof *made);
+	if (!made)
+		return NULL;
+	made->type = *type;
+	made->next = *bucket;
+	*bucket = made;
+	l->type_count++;
+	return &made->type;
+}
+
+/* A value of TYPE's shape and computing type, or NO_VALUE. */
+static uint32_t add_value(struct lowering *l, const struct type *type, enum dtype dtype)
+{
+	struct type held = *type;
+	held.dtype = dtype_compute(type->dtype);
+	const struct type *interned = lowering_intern(l, &held);
+	uint32_t id = interned ? body_add_value(l->body, interned) : NO_VALUE;
+	if (id != NO_VALUE)
+		l->body->values[id].dtype = dtype;
+	return id;
+}
+
+static bool same_param(const struct param_ref *a, const struct param_ref *b)
+{
+	if (a->param != b->param || a->count != b->count)
+		return false;
+	for (uint32_t i = 0; i < a->count; i++)
+		if (a->index[i].loop != b->index[i].loop || a->index[i].value != b->index[i].value)
+			return false;
+	return true;
+}
+
+static unsigned hash_param(const struct param_ref *ref)
+{
+	unsigned hash = ref->param * 2654435761u;
+	for (uint32_t i = 0; i < ref->count; i++)
+		hash = (hash ^ (unsigned)ref->index[i].value ^ ((unsigned)ref->index[i].loop << 20)) * 16777619u;
+	return hash % PARAM_BUCKETS;
+}
+
+struct type lowering_param_type(struct lowering *l, const struct param_ref *ref)
+{
+	struct type type = param_type(&l->chain->params[ref->param], &l->out->input);
+	if (l->rows && l->cut && l->cut[ref->param])
+		type.shape.dim[0] = l->rows;
+	for (size_t i = 0; i < ref->count; i++)
+		shape_drop_leading(&type.shape);
+	return type;
+}
+
+uint32_t lowering_param(struct lowering *l, const struct param_ref *ref)
+{
+	uint32_t *cached = &l->params[hash_param(ref)];
+	const struct body *body = l->body;
+	if (*cached < body->value_count && body->values[*cached].from == FROM_PARAM &&
+	    same_param(&body->values[*cached].param, ref))
+		return *cached;
+	const struct param *param = &l->chain->params[ref->param];
+	struct type type = lowering_param_type(l, ref);
+	uint32_t id = add_value(l, &type, type.dtype);
+	if (id == NO_VALUE)
+		return id;
+	struct value *value = &l->body->values[id];
+	value->from = FROM_PARAM;
+	value->param = *ref;
+	value->active = param->differentiated;
+	value->weak = param->weak;
+	*cached = id;
+	return id;
+}
+
+static void touch(struct lowering *l, uint32_t slot)
+{
+	if (!l->listed[slot])
+		l->touched[l->touched_count++] = slot;
+	l->listed[slot] = true;
+}
+
+uint32_t lowering_read_slot(struct lowering *l, uint32_t slot)
+{
+	if (l->now[slot] != NO_VALUE)
+		return l->now[slot];
+	uint32_t class = l->slots[slot].class;
+	touch(l, slot);
+	if (l->port[class] != NO_VALUE)
+		return l->now[slot] = l->port[class];
+	const struct slot *state = &l->slots[class];
+	uint32_t id = add_value(l, state->type, state->dtype);
+	if (id == NO_VALUE || !body_add_in(l->body, PORT_SLOT, class, id))
+		return NO_VALUE;
+	struct value *value = &l->body->values[id];
+	value->from = FROM_PORT;
+	value->port = (uint32_t)l->body->in_count - 1;
+	value->streamed = state->streamed;
+	value->active = state->active;
+	value->weak = state->weak;
+	return l->now[slot] = l->port[class] = id;
+}
+
+void lowering_write_slot(struct lowering *l, uint32_t slot, uint32_t value)
+{
+	touch(l, slot);
+	l->now[slot] = value;
+	l->written[slot] = true;
+}
+
+void lowering_begin_body(struct lowering *l, struct body *body)
+{
+	for (size_t i = 0; i < l->touched_count; i++) {
+		uint32_t slot = l->touched[i];
+		l->now[slot] = NO_VALUE;
+		l->written[slot] = l->listed[slot] = false;
+	}
+	for (size_t i = 0; l->body && i < l->body->in_count; i++)
+		l->port[l->body->ins[i].index] = NO_VALUE;
+	l->touched_count = 0;
+	l->body = body;
+	l->region = 0;
+	memset(l->params, 0xff, sizeof l->params);
+}
+
+/* Instructions. */
+
+struct instr *lowering_add_op(struct lowering *l, enum op op, const struct attrs *attrs, struct span span)
+{
+	struct instr *instr = body_add_instr(l->body, INSTR_OP);
+	if (!instr)
+		return NULL;
+	instr->op = op;
+	instr->attrs = attrs;
+	instr->span = span;
+	instr->def = l->frame ? l->frame->def : NULL;
+	instr->region = l->region;
+	instr->step = l->step;
+	return instr;
+}
+
+enum status lowering_set_out(struct lowering *l, struct instr *instr, const struct type *type, enum dtype dtype,
+                             uint32_t *out)
+{
+	size_t at = (size_t)(instr - l->body->instrs);
+	*out = add_value(l, type, dtype);
+	if (*out == NO_VALUE)
+		return lowering_memory(l);
+	struct value *value = &l->body->values[*out];
+	value->from = FROM_INSTR;
+	value->instr = (uint32_t)at;
+	instr = &l->body->instrs[at];
+	instr->out = *out;
+	instr->of_y = value->type;
+	return STATUS_OK;
+}
+
+/* VALUE made anew by OP, of TYPE that stands for DTYPE; in all else as it was. */
+static enum status remake(struct lowering *l, enum op op, const struct attrs *attrs, const struct type *type,
+                          enum dtype dtype, struct span span, uint32_t *value)
+{
+	const struct value old = l->body->values[*value];
+	struct instr *instr = lowering_add_op(l, op, attrs, span);
+	if (!instr)
+		return lowering_memory(l);
+	instr->v = *value;
+	instr->of_v = old.type;
+	enum status status = lowering_set_out(l, instr, type, dtype, value);
+	if (status == STATUS_OK) {
+		struct value *made = &l->body->values[*value];
+		made->streamed = old.streamed;
+		made->active = old.active;
+		made->weak = old.weak;
+	}
+	return status;
+}
+
+enum status lowering_copy_param(struct lowering *l, uint32_t *value, struct span span)
+{
+	const struct value *old = &l->body->values[*value];
+	return old->from == FROM_PARAM ? remake(l, OP_identity, NULL, old->type, old->dtype, span, value) : STATUS_OK;
+}
+
+enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dtype, struct span span)
+{
+	const struct value old = l->body->values[*value];
+	/* a weak value takes a half type in earnest: what is computed as f32 is rounded to it */
+	const bool half = old.weak && old.dtype != dtype && (dtype == DTYPE_F16 || dtype == DTYPE_BF16);
+	if (old.type->dtype == dtype_compute(dtype) && !half)
+		return STATUS_OK;
+	struct attrs *attrs = arena_alloc(l->arena, sizeof *attrs);
+	if (!attrs)
+		return lowering_memory(l);
+	attrs_default(attrs, OP_cast);
+	attrs->dtype = half ? dtype : dtype_compute(dtype);
+	struct type type = *old.type;
+	type.dtype = dtype_compute(dtype);
+	return remake(l, OP_cast, attrs, &type, dtype, span, value);
+}
+
+enum status lowering_add_constant(struct lowering *l, double number, enum dtype dtype, struct span span,
+                                  uint32_t *value)
+{
+	struct type type = {.dtype = dtype_compute(dtype)};
+	struct instr *zero = body_add_instr(l->body, INSTR_ZERO);
+	if (!zero)
+		return lowering_memory(l);
+	zero->span = span;
+	zero->region = l->region;
+	zero->step = l->step;
+	enum status status = lowering_set_out(l, zero, &type, dtype, value);
+	if (status)
+		return status;
+	struct instr *add = lowering_add_op(l, OP_add, NULL, span);
+	if (!add)
+		return lowering_memory(l);
+	add->v = *value;
+	add->of_v = l->body->values[*value].type;
+	add->scalar = number;
+	return lowering_set_out(l, add, &type, dtype, value);
+}

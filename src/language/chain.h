@@ -1,0 +1,138 @@
+/*
+ * The resolved chain: every operation found in the table, its arguments read,
+ * every name bound to what it means. Loops are kept as loops, defs as calls. It
+ * knows no type but those that are declared; lower.h gives types.
+ */
+#ifndef LANGUAGE_CHAIN_H
+#define LANGUAGE_CHAIN_H
+
+#include "base/dictionary.h"
+#include "language/syntax.h"
+#include "ops/op.h"
+
+/* A param or a const, in the order of declaration. */
+struct param {
+	const char *name;
+	bool differentiated; /* a param; else a const */
+	struct declared declared;
+	struct init init; /* INIT_NONE: must be bound from outside */
+	struct span span;
+	/* Set by the caller (exec/params.h) before lowering, once for all inputs: */
+	bool typed; /* type is known */
+	bool weak;  /* takes the dtype of the array that it meets */
+	struct type type;
+};
+
+/* The type of PARAM where the chain's input is of type INPUT, whose computing type a weak one has. */
+struct type param_type(const struct param *param, const struct type *input);
+
+/* What an operand refers to. */
+enum ref_kind {
+	REF_NONE,
+	REF_NUMBER,   /* a weak scalar */
+	REF_PARAM,    /* params[index] */
+	REF_VARIABLE, /* a variable: the input or something named */
+	REF_LOOP,     /* the variable of a `for`, by its identity in the chain */
+	REF_ARGUMENT, /* of the def that encloses it */
+	REF_BLOCK,    /* a sub-chain on the current value */
+};
+
+struct ref {
+	enum ref_kind kind;
+	double number;
+	uint32_t index;     /* PARAM, VARIABLE, LOOP, ARGUMENT */
+	int64_t element;    /* NAME[i], from the end where negative; NO_INDEX without */
+	struct node *block; /* BLOCK: its first node (NULL: identity) */
+	struct span span;
+};
+
+/*
+ * An argument of an operation within a def that an operand of the def gives, which every call has
+ * its own of; and those written after it, so that all are taken in the order in which they stand.
+ */
+struct deferred_argument {
+	const char *name; /* NULL: the INDEX-th by place */
+	int index;
+	struct argument argument; /* as written */
+	bool given;               /* by the def's PLACE-th operand, and not as written */
+	uint32_t place;
+	struct span span;
+	struct deferred_argument *next;
+};
+
+enum node_kind { NODE_OP, NODE_CALL, NODE_NAME, NODE_REPEAT, NODE_FOR, NODE_CHECKPOINT };
+
+struct node {
+	enum node_kind kind;
+	struct span span; /* of its name, as messages show it */
+	struct span whole;
+	enum op op;          /* OP */
+	struct attrs *attrs; /* OP: without those that are late */
+	struct deferred_argument *late;
+	struct ref operand;    /* OP: REF_NONE without; NAME: the value bound (REF_NONE: the current one) */
+	const struct def *def; /* CALL */
+	struct ref *arguments; /* CALL: def->count of them, those inherited as they are at the call */
+	const char *name;      /* NAME */
+	uint32_t variable;     /* NAME */
+	int64_t count;         /* REPEAT */
+	uint32_t *loops;       /* FOR: identities of its variables */
+	struct ref *over;      /* FOR: what they run over */
+	size_t loop_count;
+	const char *policy; /* CHECKPOINT: policy= or NULL */
+	struct span policy_span;
+	struct node *body; /* REPEAT, FOR, CHECKPOINT; CALL: NAMEs, before its operands */
+	struct node *next;
+};
+
+struct def {
+	const char *name;
+	const struct name_list *names;      /* of its own parameters */
+	struct dictionary places;           /* of these: where in the arguments each is, a size_t */
+	size_t inherited;                   /* parameters of the defs around it, which come before its own */
+	size_t count;                       /* all of them */
+	uint32_t first_variable, variables; /* those that are local to it */
+	struct node *body;
+	int64_t size;        /* nodes, those of the defs that it calls included, those of block arguments not */
+	const int64_t *uses; /* by parameter: how often it stands in these */
+};
+
+/* What `checkpoint policy=` says; schedule/policy.h knows what it means. */
+struct block_policy {
+	const char *text;
+	struct span span;
+};
+
+/* Operations of a chain, with its defs written out; of a body, with its loops unrolled. */
+enum { MAX_OPERATIONS = 10000000 };
+/* Parameters that defs within defs inherit, and that calls of them hand on, in all. */
+enum { MAX_INHERITED = 1000000 };
+
+struct chain {
+	const struct source *source;
+	struct arena *arena;
+	const char *input;          /* the input's name */
+	struct declared input_type; /* `input x: T` */
+	struct param *params;
+	size_t param_count;
+	const char **variables; /* names; [0] is the input */
+	size_t variable_count;
+	size_t loop_count;  /* identities of `for` variables */
+	const char **names; /* every name that a `name` stage gives, for policies */
+	size_t name_count;
+	struct block_policy *block_policies; /* in the order in which they are written */
+	size_t block_policy_count;
+	struct node *first;
+	bool names_input; /* the input is used as an operand */
+};
+
+/*
+ * Resolves SYNTAX. STATUS_CHAIN with the place and the nearest known name where
+ * an operation, a def, a name or an argument is unknown or wrong; STATUS_LIMIT
+ * where the defs written out, each loop's body once, are more than MAX_OPERATIONS,
+ * or where those within defs inherit more than MAX_INHERITED.
+ */
+enum status chain_resolve(struct chain *chain, const struct syntax *syntax, struct arena *arena, struct diags *diags);
+/* Text of the resolved chain, for --dump chain. */
+void chain_dump(const struct chain *chain, diag_write *write, void *context);
+
+#endif

@@ -1,0 +1,352 @@
+/*
+ * The canonical text of a chain. What it decides is where lines break and where
+ * comments go; numbers, names and expressions stay as they were written.
+ *
+ * Invariants: the text parses to the same tree; formatting it again changes
+ * nothing; every comment is written once. Comments are kept in order of place and
+ * walked beside the tree. One that ended the line of a statement, or of a '{',
+ * stays there; one within a statement's brackets moves above it; any other has a
+ * line of its own before the statement, or the '}', that follows it.
+ */
+#include "language/syntax.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WIDTH = 80, INDENT = 4 };
+
+struct formatter {
+	const char *source;
+	const struct comment *comment; /* the next to be written */
+	diag_write *write;
+	void *context;
+	size_t column; /* bytes written on this line */
+	bool measure;  /* count columns only, and no further than WIDTH */
+};
+
+static void put_bytes(void *context, const char *text, size_t length)
+{
+	struct formatter *f = context;
+	f->column += length;
+	if (!f->measure)
+		f->write(f->context, text, length);
+}
+
+static void put(struct formatter *f, const char *text) { put_bytes(f, text, strlen(text)); }
+
+static bool is_over(const struct formatter *f) { return f->measure && f->column > WIDTH; }
+
+static void put_line(struct formatter *f)
+{
+	put(f, "\n");
+	f->column = 0;
+}
+
+static void put_indent(struct formatter *f, int depth)
+{
+	static const char blanks[] = "                                                                ";
+	enum { MOST = sizeof blanks - 1 };
+	for (size_t left = (size_t)depth * INDENT; left;) {
+		size_t n = left < MOST ? left : MOST;
+		put_bytes(f, blanks, n);
+		left -= n;
+	}
+}
+
+void syntax_write_string(const char *text, diag_write *write, void *context)
+{
+	write(context, "\"", 1);
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+		char escaped[8];
+		int length;
+		if (c == '"' || c == '\\')
+			length = snprintf(escaped, sizeof escaped, "\\%c", c);
+		else if (c == '\n' || c == '\t')
+			length = snprintf(escaped, sizeof escaped, "\\%c", c == '\n' ? 'n' : 't');
+		else if (c < 0x20 || c == 0x7f)
+			length = snprintf(escaped, sizeof escaped, "\\x%02x", c);
+		else
+			length = snprintf(escaped, sizeof escaped, "%c", c);
+		write(context, escaped, (size_t)length);
+	}
+	write(context, "\"", 1);
+}
+
+static void put_string(struct formatter *f, const char *text) { syntax_write_string(text, put_bytes, f); }
+
+static void put_integer(struct formatter *f, int64_t value)
+{
+	char text[32];
+	snprintf(text, sizeof text, "%lld", (long long)value);
+	put(f, text);
+}
+
+/* Comments and blank lines. */
+
+/* Whether a blank line stands before OFFSET. */
+static bool blank_before(const struct formatter *f, uint32_t offset)
+{
+	int lines = 0;
+	while (offset > 0 && strchr(" \t\r\n\f\v;", f->source[offset - 1]) && lines < 2)
+		lines += f->source[--offset] == '\n';
+	return lines == 2;
+}
+
+/* Comments before OFFSET, each on a line of its own. FIRST: nothing stands above in the block. */
+static void put_comments(struct formatter *f, uint32_t offset, int depth, bool *first)
+{
+	for (; f->comment && f->comment->offset < offset; f->comment = f->comment->next) {
+		if (!*first && blank_before(f, f->comment->offset))
+			put_line(f);
+		*first = false;
+		put_indent(f, depth);
+		put(f, f->comment->text);
+		put_line(f);
+	}
+}
+
+/* A comment between FROM and LIMIT on the line of FROM. */
+static void put_end_comment(struct formatter *f, uint32_t from, uint32_t limit)
+{
+	if (!f->comment || f->comment->offset < from || f->comment->offset >= limit)
+		return;
+	if (memchr(f->source + from, '\n', f->comment->offset - from))
+		return;
+	put(f, "  ");
+	put(f, f->comment->text);
+	f->comment = f->comment->next;
+}
+
+/* Declarations. */
+
+/* A list of lists that is too wide has an element a line. */
+static void put_list(struct formatter *f, const struct init *init, int depth)
+{
+	const char *text = init->text;
+	if (f->measure || init->shape.ndim < 2 || f->column + strlen(text) <= WIDTH) {
+		put(f, text);
+		return;
+	}
+	int level = 0;
+	for (; *text; text++) {
+		bool close = *text == ']' && --level == 0;
+		if (close) {
+			put_line(f);
+			put_indent(f, depth);
+		}
+		put_bytes(f, text, 1);
+		bool open = *text == '[' && level++ == 0;
+		if (open || (*text == ',' && level == 1)) {
+			put_line(f);
+			put_indent(f, depth + 1);
+			text += !open; /* the blank after the comma */
+		}
+	}
+}
+
+static void put_declaration(struct formatter *f, const struct statement *s, int depth)
+{
+	char text[TYPE_TEXT];
+	put(f, s->kind == STATEMENT_INPUT ? "input " : s->kind == STATEMENT_PARAM ? "param " : "const ");
+	put(f, s->name);
+	if (s->type->given) {
+		put(f, ": ");
+		put(f, type_format(&s->type->type, text));
+	}
+	if (s->init->kind == INIT_NONE)
+		return;
+	put(f, " = ");
+	if (s->init->kind == INIT_LIST) {
+		put_list(f, s->init, depth);
+	} else if (s->init->kind == INIT_LOAD) {
+		put(f, "load(");
+		put_string(f, s->init->path);
+		if (s->init->key) {
+			put(f, ", ");
+			put_string(f, s->init->key);
+		}
+		put(f, ")");
+	} else {
+		put(f, s->init->text);
+	}
+}
+
+/* Stages. */
+
+static void put_block(struct formatter *f, const struct block *block, int depth);
+
+static void put_names(struct formatter *f, const struct name_list *names)
+{
+	for (const struct name_list *n = names; n && !is_over(f); n = n->next) {
+		put(f, n == names ? "" : ", ");
+		put(f, n->name);
+	}
+}
+
+static void put_operands(struct formatter *f, const struct operand *operand, int depth)
+{
+	for (; operand && !is_over(f); operand = operand->next) {
+		put(f, " ");
+		if (operand->kind == OPERAND_BLOCK) {
+			put_block(f, operand->block, depth);
+			continue;
+		}
+		put(f, operand->text);
+		if (operand->index != NO_INDEX) {
+			put(f, "[");
+			put_integer(f, operand->index);
+			put(f, "]");
+		}
+	}
+}
+
+static void put_integers(struct formatter *f, const struct option *option)
+{
+	put(f, "[");
+	for (size_t i = 0; i < option->count && !is_over(f); i++) {
+		put(f, i ? ", " : "");
+		put_integer(f, option->integers[i]);
+	}
+	put(f, "]");
+}
+
+static void put_options(struct formatter *f, const struct option *option)
+{
+	for (; option && !is_over(f); option = option->next) {
+		put(f, " ");
+		put(f, option->name);
+		put(f, "=");
+		if (option->kind == VALUE_STRING)
+			put_string(f, option->text);
+		else if (option->kind == VALUE_INTEGERS)
+			put_integers(f, option);
+		else
+			put(f, option->text);
+	}
+}
+
+static void put_statement(struct formatter *f, const struct statement *s, int depth)
+{
+	switch (s->kind) {
+	case STATEMENT_INPUT:
+	case STATEMENT_PARAM:
+	case STATEMENT_CONST:
+		put_declaration(f, s, depth);
+		return;
+	case STATEMENT_DEF:
+		put(f, "def ");
+		put(f, s->name);
+		put(f, "(");
+		put_names(f, s->names);
+		put(f, ") ");
+		break;
+	case STATEMENT_STAGE:
+		put(f, s->name);
+		put_operands(f, s->operands, depth);
+		put_options(f, s->options);
+		return;
+	case STATEMENT_NAME:
+		put(f, "name ");
+		put(f, s->name);
+		return;
+	case STATEMENT_REPEAT:
+		put(f, "repeat ");
+		put_integer(f, s->count);
+		put(f, " ");
+		if (!s->block->braced) {
+			put_statement(f, s->block->first, depth);
+			return;
+		}
+		break;
+	case STATEMENT_FOR:
+		put(f, "for ");
+		put_names(f, s->names);
+		put(f, " in ");
+		put_names(f, s->over);
+		put(f, " ");
+		break;
+	case STATEMENT_CHECKPOINT:
+		put(f, "checkpoint");
+		put_options(f, s->options);
+		put(f, " ");
+		break;
+	}
+	put_block(f, s->block, depth);
+}
+
+/* Where the first block of S begins, or where S ends: comments before that can't stay within it. */
+static uint32_t head_end(const struct statement *s)
+{
+	for (const struct operand *o = s->operands; o; o = o->next)
+		if (o->kind == OPERAND_BLOCK)
+			return o->block->span.begin;
+	if (!s->block)
+		return s->span.end;
+	return s->block->braced ? s->block->span.begin : head_end(s->block->first);
+}
+
+/* Blocks. */
+
+static void put_statements(struct formatter *f, const struct block *block, int depth)
+{
+	bool first = true;
+	for (const struct statement *s = block->first; s; s = s->next) {
+		put_comments(f, s->span.begin, depth, &first);
+		if (!first && blank_before(f, s->span.begin))
+			put_line(f);
+		bool directly = true; /* under the blank line that stood before S */
+		put_comments(f, head_end(s), depth, &directly);
+		first = false;
+		put_indent(f, depth);
+		put_statement(f, s, depth);
+		put_end_comment(f, s->span.end, s->next ? s->next->span.begin : block->span.end);
+		put_line(f);
+	}
+	put_comments(f, block->span.end, depth, &first);
+}
+
+static void put_inline(struct formatter *f, const struct block *block)
+{
+	put(f, "{");
+	for (const struct statement *s = block->first; s && !is_over(f); s = s->next) {
+		put(f, s == block->first ? " " : "; ");
+		put_statement(f, s, 0);
+	}
+	put(f, block->first ? " }" : "}");
+}
+
+/* Whether BLOCK can be written where the line now is, to its end: it holds no comment and is short. */
+static bool fits(const struct formatter *f, const struct block *block)
+{
+	const struct comment *c = f->comment;
+	while (c && c->offset < block->span.begin)
+		c = c->next;
+	if (c && c->offset < block->span.end)
+		return false;
+	struct formatter trial = *f;
+	trial.measure = true;
+	put_inline(&trial, block);
+	return !is_over(&trial);
+}
+
+static void put_block(struct formatter *f, const struct block *block, int depth)
+{
+	if (f->measure || fits(f, block)) {
+		put_inline(f, block);
+		return;
+	}
+	put(f, "{");
+	put_end_comment(f, block->span.begin, block->first ? block->first->span.begin : block->span.end);
+	put_line(f);
+	put_statements(f, block, depth + 1);
+	put_indent(f, depth);
+	put(f, "}");
+}
+
+void syntax_format(const struct syntax *syntax, diag_write *write, void *context)
+{
+	struct formatter f = {
+		.source = syntax->source->text, .comment = syntax->comments, .write = write, .context = context};
+	put_statements(&f, syntax->chain, 0);
+}

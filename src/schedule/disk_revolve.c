@@ -1,0 +1,264 @@
+/*
+ * disk-revolve:S: S snapshots in memory (none, where S is 0: each state that steps
+ * are run again from is read anew) and as many as are wanted on disk, after
+ * Aupy, Herrmann, Hovland and Robert, "Optimal multistage algorithm for adjoint
+ * computation", SIAM J. Sci. Comput. 38 (2016).
+ *
+ * Times are in forward steps, of which all are taken to be equal; w and r are
+ * those of writing and reading a state. With P(l) the evaluations of revolve with
+ * S snapshots (revolve.c), a range whose begin is on disk takes
+ *
+ *     D(l) = min( P(l),  min over i of  i + P(l - i) + r + D(i) ),
+ *
+ * since going back to the disk leaves all slots to the right part, and a chain
+ *
+ *     T(l) = min( P(l),  min over j of  w + j + T(l - j) + r + D(j) ):
+ *
+ * states are written in the first sweep only, before any is kept in memory
+ * (their Theorems 1 and 2). The tables are exact up to TABLE steps. A longer
+ * chain begins with segments of the length that is cheapest for each step, which
+ * is what the optimum tends to (Aupy and Herrmann, Periodicity in optimal
+ * hierarchical checkpointing schemes for adjoint computations, 2017), until what
+ * remains is in the table or is best done in memory alone.
+ *
+ * Invariant: disk slot i holds the state at starts[i]; segments are reversed
+ * from the last, and a disk slot is discarded on its last read.
+ */
+#include <string.h>
+
+#include "schedule/binomial.h"
+
+enum { TABLE = 3000 };
+
+/* What the recurrences choose: 0 for memory alone, else the length of the left part. */
+struct recurrences {
+	int64_t size;                    /* lengths below it are known */
+	double *memory, *reread, *chain; /* P, D, T by length */
+	int32_t *reread_choice, *chain_choice;
+};
+
+struct disk_revolve {
+	struct schedule head;
+	int64_t steps, snapshots;
+	int64_t room;     /* of the binomial's tables */
+	int64_t segments; /* that begin with a state on disk */
+	int64_t *starts;  /* of them, and of the remainder */
+	int32_t *choice;  /* of D, by length */
+	int64_t segment;  /* counts up in the first sweep, then down */
+	int64_t length;   /* of what is left of the segment; 0 before its first read */
+	bool swept;
+	struct binomial binomial;
+	struct action_queue queue;
+};
+
+static void disk_sweep(struct disk_revolve *d)
+{
+	int64_t begin = d->starts[d->segment];
+	if (d->segment < d->segments) {
+		queue_push(&d->queue, ACT_SPILL, begin, begin, d->segment);
+		queue_push(&d->queue, ACT_FORWARD, begin, d->starts[d->segment + 1], 0);
+		d->segment++;
+		return;
+	}
+	binomial_push(&d->binomial, begin, d->steps, d->snapshots, -1);
+	binomial_step(&d->binomial, &d->queue);
+	d->swept = true;
+	d->segment--;
+}
+
+static void disk_reverse(struct disk_revolve *d)
+{
+	int64_t begin = d->starts[d->segment];
+	if (d->length == 0)
+		d->length = d->starts[d->segment + 1] - begin;
+	int64_t left = d->choice[d->length], end = begin + d->length;
+	queue_push(&d->queue, ACT_FETCH, begin, begin, d->segment);
+	if (left)
+		queue_push(&d->queue, ACT_FORWARD, begin, begin + left, 0);
+	else
+		queue_push(&d->queue, ACT_DISCARD, begin, begin, d->segment--);
+	binomial_push(&d->binomial, begin + left, end, d->snapshots, -1);
+	d->length = left;
+}
+
+static bool disk_next(struct schedule *schedule, struct action *action)
+{
+	struct disk_revolve *d = (struct disk_revolve *)schedule;
+	if (queue_pop(&d->queue, action))
+		return true;
+	if (d->binomial.depth > 0)
+		binomial_step(&d->binomial, &d->queue);
+	else if (!d->swept && d->steps > 0)
+		disk_sweep(d);
+	else if (d->swept && d->segment >= 0)
+		disk_reverse(d);
+	return queue_pop(&d->queue, action);
+}
+
+static void disk_rewind(struct schedule *schedule)
+{
+	struct disk_revolve *d = (struct disk_revolve *)schedule;
+	d->queue.head = d->queue.count = 0;
+	d->segment = d->length = 0;
+	d->swept = false;
+	d->binomial.ranges = (struct binomial_range *)(d + 1);
+	d->binomial.free = (int64_t *)(d->binomial.ranges + d->room);
+	d->starts = d->binomial.free + d->room;
+	d->choice = (int32_t *)(d->starts + d->segments + 1);
+	d->binomial.depth = 0;
+	d->binomial.free_count = d->head.slots;
+	for (int64_t i = 0; i < d->head.slots; i++)
+		d->binomial.free[i] = d->head.slots - 1 - i;
+}
+
+/* Planning. */
+
+static void tables_free(struct recurrences *t, const struct allocator *allocator)
+{
+	size_t count = (size_t)t->size;
+	allocator_put(allocator, t->memory, 3 * count * sizeof *t->memory);
+	allocator_put(allocator, t->reread_choice, 2 * count * sizeof *t->reread_choice);
+}
+
+static bool tables_make(struct recurrences *t, int64_t steps, int64_t snapshots, double write, double read,
+                        const struct allocator *allocator)
+{
+	size_t count = (size_t)(steps < TABLE ? steps : TABLE) + 1;
+	t->size = (int64_t)count;
+	t->memory = allocator_get(allocator, 3 * count, sizeof *t->memory);
+	t->reread_choice = allocator_get(allocator, 2 * count, sizeof *t->reread_choice);
+	if (!t->memory || !t->reread_choice)
+		return false;
+	t->reread = t->memory + count;
+	t->chain = t->reread + count;
+	t->chain_choice = t->reread_choice + count;
+	for (int64_t l = 0; l < t->size; l++) {
+		t->memory[l] = t->reread[l] = t->chain[l] = (double)revolve_evaluations(l, snapshots);
+		t->reread_choice[l] = t->chain_choice[l] = 0;
+		for (int64_t i = 1; i < l; i++) {
+			double again = (double)i + t->memory[l - i] + read + t->reread[i];
+			if (again < t->reread[l]) {
+				t->reread[l] = again;
+				t->reread_choice[l] = (int32_t)i;
+			}
+			double spilled = write + (double)i + t->chain[l - i] + read + t->reread[i];
+			if (spilled < t->chain[l]) {
+				t->chain[l] = spilled;
+				t->chain_choice[l] = (int32_t)i;
+			}
+		}
+	}
+	return true;
+}
+
+/* Segments of LENGTH that a chain of STEPS begins with, so that the rest is in the table or best in memory. */
+static int64_t leading_segments(const struct recurrences *t, int64_t steps, int64_t snapshots, double write,
+                                double read, int64_t *length)
+{
+	if (steps < t->size)
+		return 0;
+	double cheapest = 0;
+	*length = 1;
+	for (int64_t j = 1; j < t->size; j++) {
+		double each = (write + read + (double)j + t->reread[j]) / (double)j;
+		if (j == 1 || each < cheapest) {
+			cheapest = each;
+			*length = j;
+		}
+	}
+	int64_t most = (steps - t->size) / *length + 1; /* leaves less than the table's size */
+	double total = (double)most * cheapest * (double)*length + t->chain[steps - most * *length];
+	/* Fewer, and memory for what remains: convex in their number, as P is. */
+	int64_t low = 0, high = most - 1;
+	while (low < high) {
+		int64_t middle = low + (high - low) / 2;
+		double gain = (double)(revolve_evaluations(steps - middle * *length, snapshots) -
+		                       revolve_evaluations(steps - (middle + 1) * *length, snapshots));
+		if (gain > cheapest * (double)*length)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	double fewer =
+		(double)low * cheapest * (double)*length + (double)revolve_evaluations(steps - low * *length, snapshots);
+	return fewer <= total ? low : most;
+}
+
+/* Counts the segments; where D is given, lists their starts and the slots that they take. */
+static int64_t list_segments(const struct recurrences *t, int64_t steps, int64_t leading, int64_t length,
+                             struct disk_revolve *d)
+{
+	int64_t count = 0, at = 0, longest = 0;
+	for (;; count++) {
+		int64_t left = steps - at, next = count < leading ? length : left < t->size ? t->chain_choice[left] : 0;
+		if (d)
+			d->starts[count] = at;
+		if (next == 0) {
+			longest = left > longest ? left : longest;
+			break;
+		}
+		for (int64_t part = next; d && part > 0; part = t->reread_choice[part]) {
+			int64_t piece = part - t->reread_choice[part];
+			longest = piece > longest ? piece : longest;
+		}
+		at += next;
+	}
+	if (d) {
+		d->head.slots = longest - 1 < d->snapshots ? longest - 1 : d->snapshots;
+		d->head.slots = d->head.slots < 0 ? 0 : d->head.slots;
+		d->head.disk_slots = d->segments = count;
+	}
+	return count;
+}
+
+static double mean_forward(const struct step_costs *costs)
+{
+	double forward = 0;
+	for (size_t i = 0; i < costs->run_count; i++)
+		forward += costs->runs[i].cost.forward * (double)costs->runs[i].count;
+	return costs->steps > 0 ? forward / (double)costs->steps : 0;
+}
+
+double assumed_spill_cost(const struct step_costs *costs) { return 5 * mean_forward(costs); }
+
+static struct disk_revolve *disk_make(const struct emit_context *context, const struct recurrences *t, int64_t steps,
+                                      int64_t snapshots, double write, double read)
+{
+	int64_t length = 0, leading = leading_segments(t, steps, snapshots, write, read, &length);
+	int64_t segments = list_segments(t, steps, leading, length, NULL);
+	int64_t slots = steps > 1 ? steps - 1 : 0;
+	slots = snapshots < slots ? snapshots : slots;
+	size_t ranges = (size_t)(slots + 1) * sizeof(struct binomial_range), free = (size_t)(slots + 1) * sizeof(int64_t);
+	size_t starts = (size_t)(segments + 1) * sizeof(int64_t), choices = (size_t)t->size * sizeof(int32_t);
+	struct disk_revolve *d =
+		schedule_create(context->allocator, sizeof *d, 1, ranges + free + starts + choices, disk_next, disk_rewind);
+	if (!d)
+		return NULL;
+	d->steps = steps;
+	d->snapshots = snapshots;
+	d->room = slots + 1;
+	d->segments = segments;
+	disk_rewind(&d->head);
+	memcpy(d->choice, t->reread_choice, choices);
+	(void)list_segments(t, steps, leading, length, d);
+	disk_rewind(&d->head);
+	return d;
+}
+
+enum status disk_revolve_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t snapshots)
+{
+	struct recurrences t;
+	/* In steps, each of which is taken to have the mean cost; where steps cost nothing the disk alone counts. */
+	double step = mean_forward(costs), write = costs->spill_write, read = costs->spill_read;
+	if (step > 0) {
+		write /= step;
+		read /= step;
+	}
+	bool made = tables_make(&t, costs->steps, snapshots, write, read, context->allocator);
+	struct disk_revolve *d = made ? disk_make(context, &t, costs->steps, snapshots, write, read) : NULL;
+	tables_free(&t, context->allocator);
+	if (!d)
+		return diag_memory(context->diags);
+	*context->schedule = &d->head;
+	return STATUS_OK;
+}

@@ -1,0 +1,103 @@
+/*
+ * recursive: f2(checkpoint(f1)(x)), f1 the first half (the larger where odd),
+ * both treated likewise; two steps or fewer are not split.
+ *
+ * A range that is split keeps the state at its begin, runs its first half
+ * without keeping anything, is reversed from the second half on, and then
+ * does the first half over from the state kept. That state is also the begin of
+ * the first half's own first half, so it is saved once and held until the last
+ * range that begins with it is recorded.
+ *
+ * Invariant: the stack holds the ranges still to be reversed, the rightmost
+ * on top; all below the top have their begin in a slot. Its depth is that of the
+ * halving, log2(n).
+ */
+#include "schedule/emit.h"
+
+struct range {
+	int64_t begin, end;
+	int64_t slot;
+	bool held; /* the state at begin is in the slot already */
+};
+
+enum { RECURSIVE_DEPTH = 72 }; /* at most one more range for each halving of an int64 */
+
+struct recursive {
+	struct schedule head;
+	int64_t steps;
+	struct range stack[RECURSIVE_DEPTH];
+	int depth;
+	struct action_queue queue;
+};
+
+static bool recursive_next(struct schedule *schedule, struct action *action)
+{
+	struct recursive *r = (struct recursive *)schedule;
+	if (queue_pop(&r->queue, action))
+		return true;
+	if (r->depth == 0)
+		return false;
+	struct range *top = &r->stack[r->depth - 1];
+	int64_t begin = top->begin, end = top->end, slot = top->slot;
+	bool split = end - begin > 2;
+	if (top->held)
+		queue_push(&r->queue, ACT_LOAD, begin, begin, slot);
+	else if (split)
+		queue_push(&r->queue, ACT_SAVE, begin, begin, slot);
+	if (!split) {
+		if (top->held)
+			queue_push(&r->queue, ACT_DROP, begin, begin, slot);
+		queue_push(&r->queue, ACT_RECORD, begin, end, 0);
+		queue_push(&r->queue, ACT_BACKWARD, begin, end, 0);
+		r->depth--;
+		return queue_pop(&r->queue, action);
+	}
+	int64_t middle = begin + (end - begin) / 2 + (end - begin) % 2;
+	queue_push(&r->queue, ACT_FORWARD, begin, middle, 0);
+	*top = (struct range){begin, middle, slot, true};
+	r->stack[r->depth++] = (struct range){middle, end, slot + 1, false};
+	return queue_pop(&r->queue, action);
+}
+
+static void recursive_rewind(struct schedule *schedule)
+{
+	struct recursive *r = (struct recursive *)schedule;
+	r->queue.head = r->queue.count = 0;
+	r->stack[0] = (struct range){0, r->steps, 0, false};
+	r->depth = r->steps > 0;
+}
+
+enum status recursive_schedule(const struct emit_context *context, int64_t steps)
+{
+	struct recursive *r = schedule_create(context->allocator, sizeof *r, 0, 0, recursive_next, recursive_rewind);
+	if (!r)
+		return diag_memory(context->diags);
+	r->steps = steps;
+	for (int64_t left = steps; left > 2; left /= 2)
+		r->head.slots++;
+	recursive_rewind(&r->head);
+	*context->schedule = &r->head;
+	return STATUS_OK;
+}
+
+/*
+ * n, and for each range that is split its first half once more. The ranges of
+ * one depth are of at most two lengths, m and m + 1, so a level is two counts.
+ */
+int64_t recursive_evaluations(int64_t steps)
+{
+	__int128 total = steps, small = 1, large = 0; /* ranges of length m and of m + 1 */
+	for (int64_t m = steps; m > 1 || (m == 1 && large > 0); m /= 2) {
+		if (m > 2)
+			total += small * (m - m / 2);
+		if (m + 1 > 2)
+			total += large * (m + 1 - (m + 1) / 2);
+		/* Ranges of two or fewer are not split, and their parts would add nothing: parts of 1 and 2 are too short. */
+		if (m % 2 == 0) {
+			small = 2 * small + large;
+		} else {
+			large = small + 2 * large;
+		}
+	}
+	return saturate(total);
+}

@@ -1,0 +1,224 @@
+/*
+ * revolve:S: binomial checkpointing, after Griewank and Walther, "Algorithm 799:
+ * revolve", ACM TOMS 26 (2000).
+ *
+ * Let P(l, s) be the least evaluations (recording ones included) that reverse l
+ * steps from a state with s snapshots, that state's counted. One step is recorded:
+ * P(1, s) = 1. Else the state is kept, m steps are run, the rest is reversed
+ * with s - 1 snapshots, and the first m from the state kept:
+ *
+ *     P(l, s) = min over m of  m + P(l - m, s - 1) + P(m, s).
+ *
+ * With beta(s, r) = C(s + r, s) and r such that beta(s, r-1) < l <= beta(s, r),
+ * P(l, s) = l + r l - beta(s + 1, r - 1): P is convex in l, of slope r + 1 there.
+ * So m is best when beta(s, r-2) <= m <= beta(s, r-1) and
+ * beta(s-1, r-1) <= l - m <= beta(s-1, r), which the least such m below meets.
+ *
+ * Invariant: the ranges on the stack are disjoint, the rightmost on top; every
+ * one below the top has its begin in a slot; a range's snapshots are its own slot
+ * and those that are free when it is on top. The stack is never deeper than S.
+ * The repetition number falls from a range to its parts, so it is found by going
+ * down from the parent's, and no table is needed.
+ */
+#include <string.h>
+
+#include "schedule/binomial.h"
+
+/* C(S + R, S), the steps that S snapshots reverse with at most R + 1 evaluations each; saturates at INT64_MAX. */
+static int64_t binomial_reach(int64_t snapshots, int64_t repetitions)
+{
+	if (snapshots < 0 || repetitions < 0)
+		return 0;
+	int64_t small = snapshots < repetitions ? snapshots : repetitions;
+	int64_t large = snapshots < repetitions ? repetitions : snapshots;
+	__int128 value = 1;
+	for (int64_t i = 1; i <= small; i++) {
+		value = value * (large + i) / i;
+		if (value > INT64_MAX)
+			return INT64_MAX;
+	}
+	return (int64_t)value;
+}
+
+/* beta(s, r - 1) and beta(s - 1, r) from beta(s, r), which need not be recomputed unless it is saturated. */
+static int64_t fewer_repetitions(int64_t s, int64_t r, int64_t reach)
+{
+	return reach == INT64_MAX ? binomial_reach(s, r - 1) : (int64_t)((__int128)reach * r / (s + r));
+}
+
+static int64_t fewer_snapshots(int64_t s, int64_t r, int64_t reach)
+{
+	return reach == INT64_MAX ? binomial_reach(s - 1, r) : (int64_t)((__int128)reach * s / (s + r));
+}
+
+/* The least r with beta(s, r) >= l, and its reach. */
+static int64_t repetitions_of(int64_t steps, int64_t snapshots, int64_t *reach)
+{
+	int64_t r = 0, value = 1;
+	if (snapshots == 1) {
+		*reach = steps;
+		return steps - 1; /* beta(1, r) = r + 1 */
+	}
+	while (value < steps) {
+		r++;
+		value = saturate((__int128)value * (snapshots + r) / r);
+	}
+	*reach = value;
+	return r;
+}
+
+void binomial_push(struct binomial *binomial, int64_t begin, int64_t end, int64_t snapshots, int64_t slot)
+{
+	struct binomial_range *range = &binomial->ranges[binomial->depth++];
+	*range = (struct binomial_range){.begin = begin, .end = end, .snapshots = snapshots, .slot = slot};
+	range->repetitions = repetitions_of(end - begin, snapshots, &range->reach);
+}
+
+/* Where the top range is cut; brings its repetition number down to the least. */
+static int64_t binomial_cut(struct binomial_range *range)
+{
+	int64_t length = range->end - range->begin, s = range->snapshots;
+	int64_t below = fewer_repetitions(s, range->repetitions, range->reach);
+	while (below >= length) {
+		range->reach = below;
+		range->repetitions--;
+		below = fewer_repetitions(s, range->repetitions, range->reach);
+	}
+	int64_t right = fewer_snapshots(s, range->repetitions, range->reach);
+	int64_t m = fewer_repetitions(s, range->repetitions - 1, below); /* beta(s, r-2) */
+	if (m < length - right)
+		m = length - right;
+	return m > 1 ? m : 1;
+}
+
+void binomial_step(struct binomial *binomial, struct action_queue *queue)
+{
+	struct binomial_range *top = &binomial->ranges[binomial->depth - 1];
+	int64_t begin = top->begin, end = top->end;
+	bool split = end - begin > 1;
+	if (top->slot >= 0) {
+		queue_push(queue, ACT_LOAD, begin, begin, top->slot);
+	} else if (split) {
+		top->slot = binomial->free[--binomial->free_count];
+		queue_push(queue, ACT_SAVE, begin, begin, top->slot);
+	}
+	if (!split) {
+		if (top->slot >= 0) {
+			queue_push(queue, ACT_DROP, begin, begin, top->slot);
+			binomial->free[binomial->free_count++] = top->slot;
+		}
+		queue_push(queue, ACT_RECORD, begin, end, 0);
+		queue_push(queue, ACT_BACKWARD, begin, end, 0);
+		binomial->depth--;
+		return;
+	}
+	int64_t middle = begin + binomial_cut(top);
+	queue_push(queue, ACT_FORWARD, begin, middle, 0);
+	struct binomial_range *right = top + 1;
+	*right = (struct binomial_range){.begin = middle, .end = end, .snapshots = top->snapshots - 1, .slot = -1};
+	right->repetitions = top->repetitions;
+	right->reach = fewer_snapshots(top->snapshots, top->repetitions, top->reach);
+	top->end = middle;
+	binomial->depth++;
+}
+
+/*
+ * Where budget.c asks for it, what is checkpointed are parts of so many steps,
+ * each recorded as one; the first, which is run most often, is the short one.
+ */
+struct revolve {
+	struct schedule head;
+	int64_t steps, snapshots;
+	int64_t parts, length; /* of a part */
+	struct binomial binomial;
+	struct action_queue queue;
+};
+
+/* The step at which part PART begins. */
+static int64_t step_of(const struct revolve *r, int64_t part)
+{
+	int64_t step = r->steps - (r->parts - part) * r->length;
+	return step > 0 ? step : 0;
+}
+
+static bool revolve_next(struct schedule *schedule, struct action *action)
+{
+	struct revolve *r = (struct revolve *)schedule;
+	if (r->queue.count == 0 && r->binomial.depth > 0)
+		binomial_step(&r->binomial, &r->queue);
+	if (!queue_pop(&r->queue, action))
+		return false;
+	action->begin = step_of(r, action->begin);
+	action->end = step_of(r, action->end);
+	return true;
+}
+
+static void revolve_rewind(struct schedule *schedule)
+{
+	struct revolve *r = (struct revolve *)schedule;
+	r->queue.head = r->queue.count = 0;
+	r->binomial.ranges = (struct binomial_range *)(r + 1);
+	r->binomial.free = (int64_t *)(r->binomial.ranges + r->head.slots + 1);
+	r->binomial.depth = 0;
+	r->binomial.free_count = r->head.slots;
+	for (int64_t i = 0; i < r->head.slots; i++)
+		r->binomial.free[i] = r->head.slots - 1 - i;
+	if (r->parts > 0)
+		binomial_push(&r->binomial, 0, r->parts, r->snapshots, -1);
+}
+
+/* More than one for each step that another follows are of no use. */
+static int64_t useful_snapshots(int64_t steps, int64_t snapshots)
+{
+	int64_t most = steps > 1 ? steps - 1 : 0;
+	return snapshots < most ? snapshots : most;
+}
+
+enum status revolve_parts_schedule(const struct emit_context *context, int64_t steps, int64_t length, int64_t snapshots)
+{
+	int64_t parts = steps / length + (steps % length != 0), slots = useful_snapshots(parts, snapshots);
+	struct revolve *r = schedule_create(context->allocator, sizeof *r, slots + 1,
+	                                    sizeof(struct binomial_range) + sizeof(int64_t), revolve_next, revolve_rewind);
+	if (!r)
+		return diag_memory(context->diags);
+	r->steps = steps;
+	r->parts = parts;
+	r->length = length;
+	r->snapshots = slots > 0 ? slots : 1;
+	r->head.slots = slots;
+	revolve_rewind(&r->head);
+	*context->schedule = &r->head;
+	return STATUS_OK;
+}
+
+/* Evaluations of the first step: one for each time that its range is cut, and the recording one. */
+static int64_t first_evaluations(int64_t steps, int64_t snapshots)
+{
+	struct binomial_range range;
+	struct binomial one = {.ranges = &range};
+	int64_t count = 1;
+	if (snapshots == 1)
+		return steps;
+	binomial_push(&one, 0, steps, snapshots, 0);
+	for (; range.end > 1; count++)
+		range.end = binomial_cut(&range);
+	return count;
+}
+
+int64_t revolve_parts_evaluations(int64_t steps, int64_t length, int64_t snapshots)
+{
+	int64_t parts = steps / length + (steps % length != 0), missing = parts * length - steps;
+	__int128 all = (__int128)length * revolve_evaluations(parts, snapshots);
+	return saturate(missing ? all - (__int128)missing * first_evaluations(parts, snapshots) : all);
+}
+
+int64_t revolve_evaluations(int64_t steps, int64_t snapshots)
+{
+	if (steps <= 0)
+		return 0;
+	if (snapshots < 1)
+		return steps == 1 ? 1 : INT64_MAX;
+	int64_t reach, r = repetitions_of(steps, snapshots, &reach);
+	/* beta(s + 1, r - 1) = sum of beta(s, i) for i < r: below r l, so the difference never overflows wrongly. */
+	return saturate(steps + (__int128)r * steps - binomial_reach(snapshots + 1, r - 1));
+}
