@@ -1,19 +1,34 @@
-"""Random chains over the whole language, whose shapes are known and whose values stay small."""
+"""Random chains over the whole language, whose shapes are known and whose values stay small.
+
+Generator makes chains that need no files. WideGenerator's chains load params from files too.
+"""
 import json
 import random
+import re
 import subprocess
+import zipfile
+
+from array_files import npy, npz, safetensors
 
 BOUNDED = ["exp", "expm1", "sinh", "cosh", "square", "asin", "acos", "tan"]
 POSITIVE = ["sqrt", "log", "rsqrt", "reciprocal", "log1p"]
 ARGUMENTS = {"clip": " -0.7 0.8"}
+ZERO_DERIVATIVE = ["sign", "floor", "stop_gradient"]
+DEFS = """def mix(a, s) { add a; leaky_relu slope=s; mul { tanh } }
+def twice(b) { add b; mul 0.5; sub b; tanh }
+"""
 
 
 def table(program):
-    """PROGRAM's operations: all names, and those of one value that stay small. A new row of ops.def joins by itself."""
-    rows = json.loads(subprocess.run([program, "ops", "--format", "json"], capture_output=True, check=True).stdout)["ops"]
-    unary = [o["name"] for o in rows if o["scope"] == "element" and o["operands"] == 0
-             and o["group"] not in ("random",) and o["name"] != "cast"]
-    return [o["name"] for o in rows], [n for n in unary if n not in BOUNDED and n not in POSITIVE]
+    """The rows of PROGRAM's table of operations, as dictionaries by name."""
+    printed = subprocess.run([program, "ops", "--format", "json"], capture_output=True, check=True).stdout
+    return {row["name"]: row for row in json.loads(printed)["ops"]}
+
+
+def safe_names(rows):
+    """Operations of one value that takes any, and gives a small one. A new row of ops.def joins by itself."""
+    return [name for name, row in rows.items() if row["scope"] == "element" and row["operands"] == 0
+            and row["group"] != "random" and name not in ("cast", *BOUNDED, *POSITIVE)]
 
 
 def broadcast(a, b):
@@ -32,6 +47,15 @@ def count(shape):
     for extent in shape:
         n *= extent
     return n
+
+
+def shape_text(shape):
+    return ",".join(map(str, shape))
+
+
+def repeated(values, length):
+    """As many values as LENGTH says. Drawing each would take longer than the programs do."""
+    return (values * (length // max(1, len(values)) + 1))[:length]
 
 
 def statements(text, at=0):
@@ -77,7 +101,7 @@ class Generator:
 
     def __init__(self, seed, safe):
         self.r = r = random.Random(seed)
-        self.safe = safe  # as table() gives them
+        self.safe = safe  # of safe_names()
         self.dtype = r.choice(["f64", "f64", "f64", "f32", "f32", "f16", "bf16"])
         self.shape = [r.choice([1, 2, 3, 5, 8, 33, 300]) for _ in range(r.choice([1, 1, 2, 2, 2, 3, 3, 4]))]
         while count(self.shape) > 3000:
@@ -347,3 +371,142 @@ class Generator:
         return "".join(f"{line}{'  # a note' if self.r.random() < 0.05 else ''}\n" for line in lines)
 
 
+class WideGenerator(Generator):
+    """XX"""
+
+    def __init__(self, seed, rows):
+        super().__init__(seed, safe_names(rows))
+        self.rows, self.files, self.bindings, self.params = rows, {}, [], []
+        if self.r.random() < 0.8:
+            self.safe = [name for name in self.safe if name not in ZERO_DERIVATIVE]
+        if self.r.random() < 0.03:
+            self.shape = self.output = self.names["x"] = self.r.choice([[20000], [4000, 6]])
+
+    def group(self, group):
+        return [name for name, row in self.rows.items() if row["group"] == group]
+
+    def numbers(self, low, shape):
+        return repeated([self.r.uniform(low, 0.9) for _ in range(min(count(shape), 251))], count(shape))
+
+    def param(self, shape, kind="param", low=-0.9):
+        r = self.r
+        if r.random() < 0.4:
+            name = super().param(shape, kind, low)
+        else:
+            name = self.fresh("p")
+            dtype = r.choice([self.dtype, self.dtype, self.dtype, "f32", "f64"])
+            value = r.choice([self.formula, self.nested_list, self.loaded, self.loaded, self.bound])
+            self.declared.append(f"{kind} {name}{value(name, shape, low, dtype, f': {dtype}[{shape_text(shape)}]')}")
+        if kind == "param":
+            self.params.append(name)
+        return name
+
+    def formula(self, name, shape, low, dtype, declared):
+        r = self.r
+        made = ["ones", f"full({r.uniform(low, 0.9):.3f})", f"{r.uniform(low, 0.9):.3f}"]
+        if low < 0:
+            made += [f"normal(0.3, {r.randrange(1000)})"] * 2 + ["zeros"] + ["eye"] * (len(shape) == 2)
+        return f"{declared} = {r.choice(made)}"
+
+    def nested_list(self, name, shape, low, dtype, declared):
+        if not 0 < count(shape) <= 40 or not shape:
+            return self.loaded(name, shape, low, dtype, declared)
+
+        def nested(axis):
+            if axis == len(shape):
+                return f"{self.r.uniform(low, 0.9):.4g}"
+            return f"[{', '.join(nested(axis + 1) for _ in range(shape[axis]))}]"
+
+        return f"{self.r.choice(['', declared])} = {nested(0)}"
+
+    def loaded(self, name, shape, low, dtype, declared):
+        r = self.r
+        values = self.numbers(low, shape)
+        stored = r.choice([dtype, dtype, "f32", "f64", "f16"])
+        kind = r.choice(["npy", "npz", "safetensors"])
+        path, member = f"{name}.{kind}", ', "w"'
+        if kind == "npy":
+            order, member = "<" if stored == "bf16" else r.choice("<<<>"), ""
+            self.files[path] = npy(stored, shape, values, order, r.random() < 0.2)
+        elif kind == "npz":
+            method = r.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+            self.files[path] = npz({"a": npy("f32", [2], [1.0, 2.0]), "w": npy(stored, shape, values)}, method)
+        else:
+            self.files[path] = safetensors({"a": ("f64", [1], [1.0]), "w": (stored, shape, values)})
+        return f"{declared if stored != dtype or r.random() < 0.7 else ''} = load(\"{path}\"{member})"
+
+    def bound(self, name, shape, low, dtype, declared):
+        if self.r.random() < 0.2:
+            self.bindings += ["--param", f"{name}={self.r.uniform(low, 0.9):.3f}"]
+            return declared
+        self.files[name + ".npy"] = npy(dtype, shape, self.numbers(low, shape))
+        self.bindings.append(f"--param={name}={name}.npy")
+        return declared
+
+    def options(self, name, axis, axes):
+        """Some of the options that the table lists for an operation, with values."""
+        r = self.r
+        values = {"axis": r.choice([axis, axis, axes]), "keepdims": r.choice(["true", "false"]), "eps": "1e-3",
+                  "slope": "0.2", "tanh": "true", "lo": "-0.6", "hi": "0.7", "delta": "0.3", "axes": axes,
+                  "dx": f"{r.uniform(0.5, 2):.2f}", "boundary": r.choice(["periodic", "zero", "reflect"])}
+        return "".join(f" {option}={values[option]}" for option in self.rows[name]["options"]
+                       if option in values and (option in ("lo", "hi") or r.random() < 0.6))
+
+    def element(self, shape):
+        r = self.r
+        kind = r.random()
+        if kind < 0.08:
+            name = r.choice([name for name in self.safe if self.rows[name]["group"] == "one value"])
+            return name + self.options(name, 0, 0)
+        if kind < 0.11:
+            return r.choice([f"mix {{ sin }} {r.uniform(0, 1):.2f}", f"mix {self.operand(shape)} s=0.3",
+                             f"twice b={r.uniform(-1, 1):.2f}", "twice { mul 0.5; cos }"])
+        return super().element(shape)
+
+    def row(self, shape):
+        r = self.r
+        if not shape or r.random() < 0.7:
+            return super().row(shape)
+        axis = r.randrange(-len(shape), len(shape))
+        axes = f"[{shape_text(sorted(r.sample(range(len(shape)), r.randint(1, len(shape)))))}]"
+        kind = r.randrange(4)
+        if kind == 0:
+            name = r.choice(self.group("along an axis"))
+            return f"{name}{self.options(name, axis, axis)}; tanh"
+        if kind == 1 and 0 not in shape:
+            name = r.choice(self.group("reductions"))
+            return f"sub {{ tanh; {name}{self.options(name, axis, axes).replace('false', 'true')}; mean; sin }}"
+        if kind == 2:
+            name = r.choice([name for name in self.group("stencils") if not self.rows[name]["operands"]])
+            return f"{name}{self.options(name, axis, axes)}; mul 0.2; sin"
+        return f"roll {r.randint(-9, 9)} axis={axis}; slice axis={axis}; {'neg' if r.random() < 0.5 else 'mul 0.7'}"
+
+    def nested(self, shape, depth):
+        r = self.r
+        kind = r.random()
+        if kind < 0.1 and count(shape) <= 300:
+            return f"repeat {r.randint(10, 60)} {{ {r.choice(['sin; mul 1.1', 'tanh', 'cos; mul { sin }'])} }}"
+        if kind < 0.15 and shape and 0 < shape[0] < 6 and self.names["x"] == shape:
+            return f"for {self.fresh('w')} in x {{ add w{self.count}; sin }}"
+        return super().nested(shape, depth)
+
+    def use(self, shape):
+        known = [name for name, of in self.names.items() if of == shape]
+        return f"use {self.r.choice(known)}" if known and self.r.random() < 0.9 else super().use(shape)
+
+    def end(self, shape):
+        r = self.r
+        if r.random() < 0.8:
+            return super().end(shape)
+        self.output = []
+        name = r.choice([name for name in self.group("losses") if name != "cross_entropy"])
+        return f"{name} {self.param(shape, 'const')}{self.options(name, 0, 0)}"
+
+    def chain(self):
+        r = self.r
+        text = super().chain()
+        if re.search(r"\b(mix|twice) ", text):
+            text = DEFS + text
+        if r.random() < 0.05:
+            text = text.replace("\n", r.choice(["\r\n", "\n\n", " ;\n"]))
+        return text
