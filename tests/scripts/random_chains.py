@@ -372,7 +372,10 @@ class Generator:
 
 
 class WideGenerator(Generator):
-    """XX"""
+    """Chains with more options of operations, and with params that get their values in every way.
+
+    files has the contents of what a chain loads; bindings are the words of the command line that bind other params.
+    """
 
     def __init__(self, seed, rows):
         super().__init__(seed, safe_names(rows))
@@ -480,6 +483,30 @@ class WideGenerator(Generator):
             name = r.choice([name for name in self.group("stencils") if not self.rows[name]["operands"]])
             return f"{name}{self.options(name, axis, axes)}; mul 0.2; sin"
         return f"roll {r.randint(-9, 9)} axis={axis}; slice axis={axis}; {'neg' if r.random() < 0.5 else 'mul 0.7'}"
+
+    def reshaping(self, shape):
+        r = self.r
+        if 3 <= len(shape) <= 4 and 0 not in shape and shape[1] < 9 and r.random() < 0.5:
+            return self.convolution(shape)
+        if not shape or 0 in shape or r.random() < 0.85:
+            return super().reshaping(shape)
+        axes = sorted(r.sample(range(len(shape)), r.randint(1, len(shape))))
+        keep = r.random() < 0.5
+        out = [1 if i in axes else extent for i, extent in enumerate(shape) if keep or i not in axes]
+        name = r.choice(self.group("reductions"))
+        return f"tanh; {name} axis=[{shape_text(axes)}] keepdims={str(keep).lower()}; atan", out
+
+    def convolution(self, shape):
+        r = self.r
+        images = shape[2:]
+        stride, padding = [r.randint(1, 2) for _ in images], [r.randint(0, 1) for _ in images]
+        kernel = [r.randint(1, min(3, extent + 2 * pad)) for extent, pad in zip(images, padding)]
+        out = [(extent + 2 * pad - k) // step + 1 for extent, pad, k, step in zip(images, padding, kernel, stride)]
+        channels = r.randint(1, 3)
+        options = "".join(f" {name}={v[0] if len(v) == 1 else v}".replace(", ", ",")
+                          for name, v in (("stride", stride), ("padding", padding)))
+        weights = self.param([channels, shape[1], *kernel])
+        return f"conv{len(images)}d {weights}{options}; tanh", [shape[0], channels, *out]
 
     def nested(self, shape, depth):
         r = self.r
