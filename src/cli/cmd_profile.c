@@ -300,7 +300,7 @@ static struct verdict_text bottleneck(struct profiler *p, const struct point *fu
 			if (instr->kind != INSTR_OP)
 				continue;
 			products |= op_is_dot(instr->op);
-			work += op_cost(instr->op, instr->of_v, instr->of_a, instr->of_y);
+			work += op_cost(instr->op, instr->of.v, instr->of.a, instr->of.y);
 		}
 	double bytes = (double)type_bytes(&p->type), rate = bytes / (full->forward_ms * 1e-3);
 	static const double too_short = 0.5; /* ms: what starting a run takes is a part of it */

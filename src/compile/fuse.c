@@ -26,8 +26,8 @@ enum { CARRY_MICROS = 4, CARRY_REGISTERS = 4 };
 static const struct type *walked_type(const struct compiler *c, const struct instr *instr)
 {
 	uint32_t made[4];
-	if (instr->of_y && instr->kind != INSTR_ADD && instr->kind != INSTR_ZERO && instr->kind != INSTR_BROADCAST)
-		return instr->of_y;
+	if (instr->of.y && instr->kind != INSTR_ADD && instr->kind != INSTR_ZERO && instr->kind != INSTR_BROADCAST)
+		return instr->of.y;
 	(void)instr_writes(instr, made);
 	return c->body->values[made[0]].type;
 }
@@ -51,8 +51,8 @@ static void most_of(const struct compiler *c, const struct instr *instr, size_t 
 	const bool keeps = instr->out_keep[0] != NO_VALUE || instr->out_keep[1] != NO_VALUE;
 	*registers = fills + (keeps ? 1 + MAX_KEEPS : makes);
 	if (instr->kind == INSTR_LOOP) {
-		*kernel_ops += CARRY_MICROS * (size_t)instr->carry_count;
-		*registers += CARRY_REGISTERS * (size_t)instr->carry_count;
+		*kernel_ops += CARRY_MICROS * (size_t)instr->loop.carry_count;
+		*registers += CARRY_REGISTERS * (size_t)instr->loop.carry_count;
 	}
 }
 
@@ -299,20 +299,21 @@ static void add_element(struct compiler *c, const struct instr *instr)
 
 static void open_loop(struct compiler *c, const struct instr *loop)
 {
-	for (uint32_t k = 0; k < loop->carry_count; k++) {
-		const struct carry *carry = &loop->carries[k];
+	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
+		const struct carry *carry = &loop->loop.carries[k];
 		struct arg init = arg_of(c, carry->init);
 		add_copy(c, init, arg_of(c, carry->inner), c->reads[carry->inner] == 1);
 	}
 	struct kernel_op *begin = add_kernel_op(&c->draft, KERNEL_OP_LOOP);
-	begin->iterations = loop->iterations;
+	begin->iterations = loop->loop.iterations;
 }
 
 /* Whether the carry's result is what an earlier one has just been overwritten with the next of. */
 static bool is_overwritten(const struct instr *loop, uint32_t k)
 {
 	for (uint32_t j = 0; j < k; j++)
-		if (loop->carries[k].result == loop->carries[j].inner && loop->carries[j].result != loop->carries[j].inner)
+		if (loop->loop.carries[k].result == loop->loop.carries[j].inner &&
+		    loop->loop.carries[j].result != loop->loop.carries[j].inner)
 			return true;
 	return false;
 }
@@ -321,14 +322,14 @@ static void close_loop(struct compiler *c, const struct instr *loop, size_t begi
 {
 	struct draft *d = &c->draft;
 	size_t saved = d->kernel_op_count;
-	for (uint32_t k = 0; k < loop->carry_count; k++) {
+	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
 		if (!is_overwritten(loop, k))
 			continue;
-		struct arg result = arg_of(c, loop->carries[k].result);
+		struct arg result = arg_of(c, loop->loop.carries[k].result);
 		add_copy(c, result, extra_register(c, result.shift, false), false);
 	}
-	for (uint32_t k = 0; k < loop->carry_count; k++) {
-		const struct carry *carry = &loop->carries[k];
+	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
+		const struct carry *carry = &loop->loop.carries[k];
 		if (carry->result == carry->inner)
 			continue;
 		struct arg from = is_overwritten(loop, k) ? d->kernel_ops[saved++].out : arg_of(c, carry->result);
@@ -337,10 +338,10 @@ static void close_loop(struct compiler *c, const struct instr *loop, size_t begi
 	}
 	struct kernel_op *end = add_kernel_op(d, KERNEL_OP_END);
 	end->match = (uint32_t)begin;
-	end->iterations = loop->iterations;
+	end->iterations = loop->loop.iterations;
 	d->kernel_ops[begin].match = (uint32_t)d->kernel_op_count - 1;
-	for (uint32_t k = 0; k < loop->carry_count; k++) {
-		const struct carry *carry = &loop->carries[k];
+	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
+		const struct carry *carry = &loop->loop.carries[k];
 		if (c->array[carry->final])
 			add_copy(c, arg_of(c, carry->inner), arg_of(c, carry->final), false);
 	}
@@ -797,7 +798,7 @@ static void add_kernel_ops(struct compiler *c, size_t first, size_t end)
 			open_loop(c, instr);
 			open[depth++] = c->draft.kernel_op_count - 1;
 		} else if (instr->kind == INSTR_END) {
-			close_loop(c, &c->body->instrs[instr->match], open[--depth]);
+			close_loop(c, &c->body->instrs[instr->loop.match], open[--depth]);
 		} else {
 			add_element(c, instr);
 		}

@@ -154,8 +154,8 @@ static void add_keeps(struct linearizer *l)
 			if (!(needs & (k ? NEED_L : NEED_K)))
 				continue;
 			struct type type;
-			op_keep_type(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y, k, &type);
-			const struct type *shared = share_type(l, &type, instr->of_v, instr->of_y);
+			op_keep_type(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, k, &type);
+			const struct type *shared = share_type(l, &type, instr->of.v, instr->of.y);
 			uint32_t id = body_add_value(body, shared);
 			if (id == NO_VALUE) {
 				l->failed = true;
@@ -257,7 +257,7 @@ static bool policy_allows(const struct linearizer *l, const struct policy *polic
 	bool dot = instr->out == value && op_is_dot(instr->op);
 	struct policy_value seen = {.op = linear_maker(l->body, l->keep[v->instr], value),
 	                            .dot = dot,
-	                            .batch = dot && is_batched(&instr->of_v->shape, &instr->of_a->shape)};
+	                            .batch = dot && is_batched(&instr->of.v->shape, &instr->of.a->shape)};
 	if (!v->names)
 		return policy_saves(policy, &seen);
 	for (const struct naming *n = v->names; n; n = n->next) {
@@ -380,9 +380,7 @@ static struct instr *back_instr(struct linearizer *l, enum instr_kind kind, cons
 		instr->op = from->op;
 		instr->attrs = from->attrs;
 		instr->scalar = from->scalar;
-		instr->of_v = from->of_v;
-		instr->of_a = from->of_a;
-		instr->of_y = from->of_y;
+		instr->of = from->of;
 		instr->a_streamed = from->a_streamed;
 		instr->span = from->span;
 		instr->def = from->def;
@@ -446,7 +444,7 @@ static void add_broadcast_cotangent(struct linearizer *l, uint32_t value, uint32
                                     const struct instr *from)
 {
 	const struct value *primal = &l->body->values[value];
-	if (!shape_equal(&primal->type->shape, &from->of_y->shape)) {
+	if (!shape_equal(&primal->type->shape, &from->of.y->shape)) {
 		uint32_t sum = back_value(l, primal->type, primal->streamed);
 		struct instr *instr = back_instr(l, INSTR_SUM_TO, from);
 		instr->v = contribution;
@@ -486,12 +484,12 @@ static void reverse(struct linearizer *l, size_t at)
 		return;
 	const struct op_info *info = &op_table[from->op];
 	const struct value *values = l->body->values;
-	l->out->backward_cost += op_cost(from->op, from->of_v, from->of_a, from->of_y) * (bits == 3 ? 2 : 1);
+	l->out->backward_cost += op_cost(from->op, from->of.v, from->of.a, from->of.y) * (bits == 3 ? 2 : 1);
 	if (info->class == OP_CLASS_GENERAL) {
 		unsigned needs = needs_of(l, from);
 		prepare_needs(l, from, needs);
-		uint32_t dv = bits & 1 ? back_value(l, from->of_v, values[from->v].streamed) : NO_VALUE;
-		uint32_t da = bits & 2 ? back_value(l, from->of_a, values[from->a].streamed) : NO_VALUE;
+		uint32_t dv = bits & 1 ? back_value(l, from->of.v, values[from->v].streamed) : NO_VALUE;
+		uint32_t da = bits & 2 ? back_value(l, from->of.a, values[from->a].streamed) : NO_VALUE;
 		struct instr *instr = back_instr(l, INSTR_VJP, from);
 		instr->g = g;
 		read_needs(l, instr, from, at, needs);
@@ -518,7 +516,7 @@ static void reverse(struct linearizer *l, size_t at)
 			continue;
 		unsigned needs = side ? info->needs_a : info->needs_v;
 		prepare_needs(l, from, needs);
-		uint32_t out = back_value(l, from->of_y, values[from->out].streamed);
+		uint32_t out = back_value(l, from->of.y, values[from->out].streamed);
 		struct instr *instr = back_instr(l, side ? INSTR_VJP_A : INSTR_VJP_V, from);
 		instr->g = g;
 		read_needs(l, instr, from, at, needs);
@@ -571,7 +569,7 @@ static void recompute(struct linearizer *l, uint32_t id)
 			l->map[outs[k]] = made[k];
 		}
 		if (from->kind == INSTR_OP)
-			l->out->recompute_cost += op_cost(from->op, from->of_v, from->of_a, from->of_y);
+			l->out->recompute_cost += op_cost(from->op, from->of.v, from->of.a, from->of.y);
 		l->out->recomputed += from->step != last;
 		last = from->step;
 	}
@@ -801,7 +799,7 @@ static void finish_record(struct linearizer *l)
 			if (l->keep[i][k] != NO_VALUE && l->stamp[l->keep[i][k]] == l->epoch)
 				instr->out_keep[k] = l->keep[i][k];
 		if (instr->kind == INSTR_OP)
-			l->out->forward_cost += op_cost(instr->op, instr->of_v, instr->of_a, instr->of_y);
+			l->out->forward_cost += op_cost(instr->op, instr->of.v, instr->of.a, instr->of.y);
 	}
 	struct body *only = arena_alloc(l->arena, sizeof *only);
 	if (!only) {

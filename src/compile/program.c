@@ -49,8 +49,8 @@ static void find_live(struct compiler *c, bool *wanted)
 		if (instr->kind == INSTR_LOOP) {
 			depth--;
 			c->counter_level[instr->level] = true;
-			for (uint32_t k = 0; k < instr->carry_count; k++)
-				wanted[instr->carries[k].init] = wanted[instr->carries[k].result] = true;
+			for (uint32_t k = 0; k < instr->loop.carry_count; k++)
+				wanted[instr->loop.carries[k].init] = wanted[instr->loop.carries[k].result] = true;
 		}
 	}
 }
@@ -62,9 +62,9 @@ const struct shape *group_shape(const struct compiler *c, const struct instr *in
 	const struct value *values = c->body->values;
 	uint32_t made[4];
 	if (instr->kind == INSTR_LOOP)
-		return instr->carry_count ? &values[instr->carries[0].inner].type->shape : NULL;
-	if (instr->kind == INSTR_VJP_V || instr->kind == INSTR_VJP_A || (instr->kind == INSTR_OP && instr->of_y))
-		return &instr->of_y->shape;
+		return instr->loop.carry_count ? &values[instr->loop.carries[0].inner].type->shape : NULL;
+	if (instr->kind == INSTR_VJP_V || instr->kind == INSTR_VJP_A || (instr->kind == INSTR_OP && instr->of.y))
+		return &instr->of.y->shape;
 	return instr_writes(instr, made) ? &values[made[0]].type->shape : NULL;
 }
 
@@ -94,8 +94,8 @@ static void look_into_loop(const struct compiler *c, struct loop_look *loop, con
 static struct loop_look begin_look(const struct compiler *c, const struct instr *instr)
 {
 	struct loop_look loop = {.instr = instr, .shape = group_shape(c, instr), .element = true, .reads = -1};
-	for (uint32_t k = 0; k < instr->carry_count; k++)
-		loop.element &= shape_equal(&c->body->values[instr->carries[k].inner].type->shape, loop.shape);
+	for (uint32_t k = 0; k < instr->loop.carry_count; k++)
+		loop.element &= shape_equal(&c->body->values[instr->loop.carries[k].inner].type->shape, loop.shape);
 	return loop;
 }
 
@@ -111,9 +111,10 @@ static void find_block_loops(struct compiler *c)
 			open[depth++] = begin_look(c, instr);
 		} else if (instr->kind == INSTR_END) {
 			struct loop_look *loop = &open[--depth], *outer = depth ? &open[depth - 1] : NULL;
-			c->block_loop[instr->match] = loop->element && loop->shape && loop->reads < loop->instr->level;
+			c->block_loop[instr->loop.match] = loop->element && loop->shape && loop->reads < loop->instr->level;
 			if (outer) {
-				outer->element &= c->block_loop[instr->match] && outer->shape && shape_equal(loop->shape, outer->shape);
+				outer->element &=
+					c->block_loop[instr->loop.match] && outer->shape && shape_equal(loop->shape, outer->shape);
 				outer->reads = loop->reads > outer->reads ? loop->reads : outer->reads;
 			}
 		} else if (depth) {
@@ -143,7 +144,7 @@ static void find_groups(struct compiler *c)
 			launch++;
 			open = shape;
 		}
-		for (size_t end = c->block_loop[i] ? instr->match : i; i < end; i++)
+		for (size_t end = c->block_loop[i] ? instr->loop.match : i; i < end; i++)
 			c->group[i] = launch;
 		c->group[i] = launch;
 	}
@@ -160,9 +161,9 @@ static void note_read(struct compiler *c, uint32_t value, int64_t at)
 
 static void note_carries(struct compiler *c, const struct instr *loop, int64_t begin)
 {
-	int64_t end = c->group[loop->match];
-	for (uint32_t k = 0; k < loop->carry_count; k++) {
-		const struct carry *carry = &loop->carries[k];
+	int64_t end = c->group[loop->loop.match];
+	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
+		const struct carry *carry = &loop->loop.carries[k];
 		c->made_in[carry->inner] = begin;
 		c->made_in[carry->final] = end;
 		c->reads[carry->init]++;
@@ -181,16 +182,16 @@ static void note_carries(struct compiler *c, const struct instr *loop, int64_t b
 static void stretch_reads(struct compiler *c, size_t at)
 {
 	const struct body *body = c->body;
-	int64_t begin = c->group[at], end = c->group[body->instrs[at].match];
-	for (size_t k = at + 1; begin != end && k < body->instrs[at].match; k++) {
+	int64_t begin = c->group[at], end = c->group[body->instrs[at].loop.match];
+	for (size_t k = at + 1; begin != end && k < body->instrs[at].loop.match; k++) {
 		const struct instr *instr = &body->instrs[k];
 		uint32_t list[6];
 		size_t n = instr_reads(instr, list);
 		for (size_t r = 0; r < n; r++)
 			if (c->made_in[list[r]] < begin)
 				note_read(c, list[r], end);
-		for (uint32_t r = 0; instr->kind == INSTR_LOOP && r < instr->carry_count; r++) {
-			const struct carry *carry = &instr->carries[r];
+		for (uint32_t r = 0; instr->kind == INSTR_LOOP && r < instr->loop.carry_count; r++) {
+			const struct carry *carry = &instr->loop.carries[r];
 			if (c->made_in[carry->init] < begin)
 				note_read(c, carry->init, end);
 			if (c->made_in[carry->result] < begin)
@@ -296,8 +297,8 @@ static void mark_arrays(struct compiler *c)
 		n = instr_writes(instr, made);
 		for (size_t k = 0; k < n && !element; k++)
 			c->array[made[k]] = true;
-		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->carry_count; k++) {
-			const struct carry *carry = &instr->carries[k];
+		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++) {
+			const struct carry *carry = &instr->loop.carries[k];
 			if (!c->block_loop[i])
 				c->array[carry->inner] = c->array[carry->final] = true;
 			if (!c->block_loop[i] || c->made_in[carry->init] != c->group[i])
@@ -361,8 +362,8 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 		return;
 	}
 	const bool back = instr->kind == INSTR_VJP;
-	note_scratch(c, op_scratch(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y, back));
-	int64_t team = op_team_scratch(instr->op, instr->attrs, instr->of_v, instr->of_a, instr->of_y, back);
+	note_scratch(c, op_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back));
+	int64_t team = op_team_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
 	c->team_scratch = team > c->team_scratch ? team : c->team_scratch;
 	c->out->uses_gemm |= op_is_product(instr->op);
 }
@@ -372,26 +373,26 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 /* Whether the carry's result is an array of the loop's own, made for this carry alone: written where it is read next. */
 static bool is_written(const struct compiler *c, const struct instr *loop, uint32_t k)
 {
-	uint32_t result = loop->carries[k].result;
+	uint32_t result = loop->loop.carries[k].result;
 	bool own = c->frame->entries[c->entry[result]].kind == ENTRY_WORKSPACE && !c->array_final[result] &&
 	           c->made_in[result] > c->group[loop - c->body->instrs];
-	for (uint32_t j = 0; j < loop->carry_count; j++)
-		own &= j == k || loop->carries[j].result != result;
+	for (uint32_t j = 0; j < loop->loop.carry_count; j++)
+		own &= j == k || loop->loop.carries[j].result != result;
 	return own;
 }
 
 static bool compile_loop(struct compiler *c, const struct instr *loop)
 {
 	struct launch *launch = compiler_launch(c, LAUNCH_LOOP);
-	launch->iterations = loop->iterations;
+	launch->iterations = loop->loop.iterations;
 	launch->level = loop->level;
 	launch->instr = loop;
-	launch->carried_count = loop->carry_count;
-	launch->carried = arena_array(c->arena, (size_t)loop->carry_count + 1, sizeof *launch->carried);
+	launch->carried_count = loop->loop.carry_count;
+	launch->carried = arena_array(c->arena, (size_t)loop->loop.carry_count + 1, sizeof *launch->carried);
 	if (!launch->carried)
 		return false;
-	for (uint32_t k = 0; k < loop->carry_count; k++) {
-		const struct carry *carry = &loop->carries[k];
+	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
+		const struct carry *carry = &loop->loop.carries[k];
 		struct carried *to = &launch->carried[k];
 		to->init = compiler_entry(c, carry->init);
 		to->inner = compiler_entry(c, carry->inner);
@@ -403,7 +404,7 @@ static bool compile_loop(struct compiler *c, const struct instr *loop)
 		if (!to->copy_out)
 			c->frame->entries[to->final].kind = ENTRY_CARRIED;
 	}
-	for (uint32_t k = 0; k < loop->carry_count; k++) {
+	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
 		struct carried *to = &launch->carried[k];
 		to->written = is_written(c, loop, k);
 		if (to->written)
@@ -545,7 +546,7 @@ static void add_carried(struct compiler *c, struct placed *list, size_t *count, 
 	struct launch *loop = &c->launches[at];
 	for (size_t k = 0; k < loop->carried_count; k++) {
 		struct carried *carried = &loop->carried[k];
-		uint32_t final = loop->instr->carries[k].final;
+		uint32_t final = loop->instr->loop.carries[k].final;
 		int held = loop->iterations > 0 && (loop->iterations - 1) % 2 == 1;
 		for (int side = 0; side < 2; side++) {
 			int64_t dies = (int64_t)loop->match;

@@ -13,7 +13,7 @@ static void find(struct after_reduction *after, const struct lowered *lowered)
 {
 	*after = (struct after_reduction){.fold = &lowered->whole->instrs[lowered->fold], .output = lowered->output};
 	after->output.dtype = dtype_compute(lowered->output.dtype);
-	after->folded = *after->fold->of_y;
+	after->folded = *after->fold->of.y;
 	after->count = shape_count(&after->folded.shape);
 	after->size = forward_fold_size(lowered);
 }
@@ -48,7 +48,7 @@ static struct body *cut(const struct body *body, uint32_t fold, struct arena *ar
 	memcpy(rest->instrs, body->instrs + first, rest->instr_count * sizeof *rest->instrs);
 	memcpy(rest->values, body->values, body->value_count * sizeof *rest->values);
 	for (size_t i = 0; i < rest->instr_count; i++)
-		rest->instrs[i].match -= first;
+		rest->instrs[i].loop.match -= first;
 	for (size_t i = 0; i < rest->value_count; i++)
 		rest->values[i].instr -= first;
 	rest->ins[0] = (struct port){.kind = PORT_SLOT, .value = result};
@@ -86,11 +86,11 @@ const void *after_run(const struct after_reduction *after, const double *state, 
 	const struct instr *instr = after->fold;
 	const struct op_call call = {.op = instr->op,
 	                             .attrs = instr->attrs,
-	                             .v = instr->of_v,
-	                             .a = instr->of_a,
-	                             .y = instr->of_y,
+	                             .v = instr->of.v,
+	                             .a = instr->of.a,
+	                             .y = instr->of.y,
 	                             .whole = whole_rows,
-	                             .kernels = kernels_get(instr->of_y->dtype)};
+	                             .kernels = kernels_get(instr->of.y->dtype)};
 	char *result = memory, *out = result + result_bytes(after);
 	const unsigned before = flush_begin(flush_denormals);
 	fold_finish(&call, result, state, after->count);

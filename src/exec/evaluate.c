@@ -234,12 +234,12 @@ static char *frame_at(const struct machine_state *m, uint32_t entry)
 static void run_call(struct machine_state *m, const struct launch *launch)
 {
 	const struct instr *instr = launch->instr;
-	const struct type *v = instr->of_v;
+	const struct type *v = instr->of.v;
 	struct op_call call = {.op = instr->op,
 	                       .attrs = instr->attrs,
 	                       .v = v,
-	                       .a = instr->of_a,
-	                       .y = instr->of_y,
+	                       .a = instr->of.a,
+	                       .y = instr->of.y,
 	                       .scratch = m->workspace + m->program->frame->scratch,
 	                       .team = m->e->team,
 	                       .kernels = m->kernels[v->dtype == DTYPE_F64]};

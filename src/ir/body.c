@@ -117,8 +117,8 @@ static bool is_read(const struct carry *carry, const bool *read) { return read[c
 static bool note_carried(const struct instr *loop, bool *read)
 {
 	bool new = false;
-	for (uint32_t k = 0; k < loop->carry_count; k++) {
-		const struct carry *carry = &loop->carries[k];
+	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
+		const struct carry *carry = &loop->loop.carries[k];
 		if (!is_read(carry, read))
 			continue;
 		new |= !read[carry->init] || !read[carry->result];
@@ -151,10 +151,10 @@ bool body_drop_carries(struct body *body)
 		if (loop->kind != INSTR_LOOP)
 			continue;
 		uint32_t count = 0;
-		for (uint32_t k = 0; k < loop->carry_count; k++)
-			if (is_read(&loop->carries[k], read))
-				loop->carries[count++] = loop->carries[k];
-		loop->carry_count = body->instrs[loop->match].carry_count = count;
+		for (uint32_t k = 0; k < loop->loop.carry_count; k++)
+			if (is_read(&loop->loop.carries[k], read))
+				loop->loop.carries[count++] = loop->loop.carries[k];
+		loop->loop.carry_count = body->instrs[loop->loop.match].loop.carry_count = count;
 	}
 	return true;
 }
@@ -230,7 +230,7 @@ static void put_instr(const struct dumper *d, const struct instr *instr)
 	bool op = instr->kind <= INSTR_VJP;
 	text_printf(&d->text, "%s%s", instr_word(instr->kind), op ? op_table[instr->op].name : "");
 	if (instr->kind == INSTR_LOOP)
-		text_printf(&d->text, " %lld", (long long)instr->iterations);
+		text_printf(&d->text, " %lld", (long long)instr->loop.iterations);
 	for (size_t i = 0; i < sizeof ins / sizeof *ins; i++)
 		if (ins[i] != NO_VALUE) {
 			text_printf(&d->text, " ");

@@ -63,33 +63,45 @@ enum instr_kind {
 	INSTR_END,
 };
 
-/* A value that changes from iteration to iteration: starts as INIT, is INNER in a iteration, which leaves RESULT; FINAL after all. */
+/*
+ * A value that a loop carries. The first iteration reads INIT as INNER; each iteration leaves RESULT, which the next
+ * one reads as INNER. FINAL is the last RESULT, or INIT where there is no iteration.
+ */
 struct carry {
 	uint32_t init, inner, result, final;
+};
+
+/* What INSTR_LOOP and its INSTR_END hold alike. */
+struct loop_part {
+	int64_t iterations; /* of the LOOP alone */
+	uint32_t match;     /* the END of a LOOP, the LOOP of an END */
+	uint32_t carry_count;
+	struct carry *carries;
+};
+
+/* The types of a forward operation's v, a and y (its result); NULL where it has none. Its derivatives have them too. */
+struct forward_types {
+	const struct type *v, *a, *y;
 };
 
 struct instr {
 	enum instr_kind kind;
 	enum op op;
 	const struct attrs *attrs;
-	uint32_t v, a, y, k, l, g;             /* values read; NO_VALUE where none (VJP of slice: A is added to) */
-	double scalar;                         /* OP, VJP of a binary operation with a == NO_VALUE: its operand */
-	uint32_t out, out_a;                   /* values made */
-	uint32_t out_keep[MAX_KEEPS];          /* OP: K and L where they are made */
-	struct param_ref param;                /* ACCUMULATE */
-	const struct type *of_v, *of_a, *of_y; /* types of the forward operation, for a derivative */
-	bool a_streamed;                       /* the operand runs along the streamed axis */
-	bool recomputed;                       /* a forward operation in a backward body */
-	struct span span;                      /* of the stage it comes from */
-	const char *def;                       /* the def it stands in, or NULL */
-	uint32_t region;                       /* the innermost checkpoint region; 0 is the whole body */
-	int64_t step;                          /* index of its step within the body (whole-chain bodies) */
-	/* LOOP and END */
-	int64_t iterations;
-	uint32_t match; /* the END of a LOOP, the LOOP of an END */
-	struct carry *carries;
-	uint32_t carry_count;
-	int32_t level; /* of a LOOP; of a slice that moves along with a loop, that one's; else -1 */
+	uint32_t v, a, y, k, l, g;    /* values read; NO_VALUE where none (VJP of slice: A is added to) */
+	double scalar;                /* OP, VJP of a binary operation with a == NO_VALUE: its operand */
+	uint32_t out, out_a;          /* values made */
+	uint32_t out_keep[MAX_KEEPS]; /* OP: K and L where they are made */
+	struct param_ref param;       /* ACCUMULATE */
+	struct forward_types of;
+	bool a_streamed;       /* the operand runs along the streamed axis */
+	bool recomputed;       /* a forward operation in a backward body */
+	struct span span;      /* of the stage it comes from */
+	const char *def;       /* the def it stands in, or NULL */
+	uint32_t region;       /* the innermost checkpoint region; 0 is the whole body */
+	int64_t step;          /* index of its step within the body (whole-chain bodies) */
+	struct loop_part loop; /* LOOP and END */
+	int32_t level;         /* of a LOOP; of a slice that moves along with a loop, that one's; else -1 */
 };
 
 /* A checkpoint region of the forward body: instructions FIRST .. END-1. */

@@ -202,7 +202,7 @@ enum status lowering_set_out(struct lowering *l, struct instr *instr, const stru
 	value->instr = (uint32_t)at;
 	instr = &l->body->instrs[at];
 	instr->out = *out;
-	instr->of_y = value->type;
+	instr->of.y = value->type;
 	return STATUS_OK;
 }
 
@@ -215,7 +215,7 @@ static enum status remake(struct lowering *l, enum op op, const struct attrs *at
 	if (!instr)
 		return lowering_memory(l);
 	instr->v = *value;
-	instr->of_v = old.type;
+	instr->of.v = old.type;
 	enum status status = lowering_set_out(l, instr, type, dtype, value);
 	if (status == STATUS_OK) {
 		struct value *made = &l->body->values[*value];
@@ -266,7 +266,7 @@ enum status lowering_add_constant(struct lowering *l, double number, enum dtype 
 	if (!add)
 		return lowering_memory(l);
 	add->v = *value;
-	add->of_v = l->body->values[*value].type;
+	add->of.v = l->body->values[*value].type;
 	add->scalar = number;
 	return lowering_set_out(l, add, &type, dtype, value);
 }

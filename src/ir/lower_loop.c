@@ -72,7 +72,7 @@ static enum status open_loop(struct lowering *l, const struct node *node, int64_
 	const size_t params = l->chain->param_count;
 	memcpy(k->used, l->used_streamed, params);
 	memcpy(k->used + params, l->used_whole, params);
-	loop->iterations = iterations;
+	loop->loop.iterations = iterations;
 	loop->level = l->level;
 	loop->span = node->span;
 	loop->region = l->region;
@@ -131,7 +131,7 @@ static enum status close_loop(struct lowering *l, const struct kept_loop *k)
 	if (!end)
 		return lowering_memory(l);
 	uint32_t end_at = (uint32_t)body->instr_count - 1;
-	end->match = k->at;
+	end->loop.match = k->at;
 	end->region = l->region;
 	for (size_t i = 0; i < k->count; i++) {
 		struct carry *carry = &k->carries[i];
@@ -144,9 +144,9 @@ static enum status close_loop(struct lowering *l, const struct kept_loop *k)
 		body->values[carry->final].instr = end_at;
 		l->now[k->slots[i]] = carry->final;
 	}
-	body->instrs[k->at].match = end_at;
-	body->instrs[k->at].carries = body->instrs[end_at].carries = k->carries;
-	body->instrs[k->at].carry_count = body->instrs[end_at].carry_count = (uint32_t)k->count;
+	body->instrs[k->at].loop.match = end_at;
+	body->instrs[k->at].loop.carries = body->instrs[end_at].loop.carries = k->carries;
+	body->instrs[k->at].loop.carry_count = body->instrs[end_at].loop.carry_count = (uint32_t)k->count;
 	return STATUS_OK;
 }
 

@@ -71,7 +71,7 @@ static enum status take_element(struct lowering *l, struct found *found, int64_t
 		if (!instr)
 			return lowering_memory(l);
 		instr->v = found->value;
-		instr->of_v = l->body->values[found->value].type;
+		instr->of.v = l->body->values[found->value].type;
 		instr->level = i == 0 ? level : -1;
 		enum status status = lowering_set_out(l, instr, types[i], l->body->values[found->value].dtype, &found->value);
 		if (status)

@@ -242,8 +242,8 @@ static enum status add_result(struct lowering *l, const struct node *node, const
 	instr->v = in->v;
 	instr->a = in->a;
 	instr->scalar = in->scalar;
-	instr->of_v = l->body->values[in->v].type;
-	instr->of_a = in->a == NO_VALUE ? NULL : l->body->values[in->a].type;
+	instr->of.v = l->body->values[in->v].type;
+	instr->of.a = in->a == NO_VALUE ? NULL : l->body->values[in->a].type;
 	uint32_t out;
 	enum status status = lowering_set_out(l, instr, result, dtype, &out);
 	if (status)

@@ -31,7 +31,7 @@ enum {
 int64_t forward_fold_size(const struct lowered *whole)
 {
 	const struct instr *fold = &whole->whole->instrs[whole->fold];
-	return fold_parts(fold->op) * shape_count(&fold->of_y->shape);
+	return fold_parts(fold->op) * shape_count(&fold->of.y->shape);
 }
 
 static bool only_elements(const struct body *body)

@@ -117,9 +117,9 @@ static enum status find_once(struct job *job, const struct body *body, struct di
 		const struct instr *instr = &body->instrs[i];
 		if (instr->kind == INSTR_LOOP) {
 			reads.levels[reads.depth++] = instr->level;
-			for (uint32_t c = 0; c < instr->carry_count; c++) {
-				note_read(&reads, instr->carries[c].init); /* read in a iteration, so never once */
-				note_read(&reads, instr->carries[c].result);
+			for (uint32_t c = 0; c < instr->loop.carry_count; c++) {
+				note_read(&reads, instr->loop.carries[c].init); /* read in a iteration, so never once */
+				note_read(&reads, instr->loop.carries[c].result);
 			}
 		} else if (instr->kind == INSTR_END) {
 			reads.depth--;

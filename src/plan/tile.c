@@ -37,7 +37,7 @@ void tile_measure(struct tile_row *row, const struct body *body)
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
 		if (instr->kind == INSTR_LOOP && level < MAX_LOOPS) {
-			iterations[level + 1] = iterations[level] * (double)instr->iterations;
+			iterations[level + 1] = iterations[level] * (double)instr->loop.iterations;
 			level++;
 		} else if (instr->kind == INSTR_END && level > 0) {
 			level--;

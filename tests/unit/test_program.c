@@ -247,9 +247,9 @@ static void add_element(struct model *m, int level)
 	instr->v = v;
 	instr->a = a;
 	instr->scalar = r.scalar;
-	instr->of_v = r.of_v;
-	instr->of_a = r.of_a;
-	instr->of_y = of_y;
+	instr->of.v = r.of_v;
+	instr->of.a = r.of_a;
+	instr->of.y = of_y;
 	bool keeps = info->keeps[0].kind != KEEP_NOTHING && draw(m, 2);
 	uint32_t kept[2] = {NO_VALUE, NO_VALUE};
 	for (int k = 0; k < MAX_KEEPS && keeps; k++)
@@ -293,9 +293,9 @@ static void add_vjp(struct model *m)
 	instr->op = r->op;
 	instr->attrs = r->attrs;
 	instr->scalar = r->scalar;
-	instr->of_v = r->of_v;
-	instr->of_a = r->of_a;
-	instr->of_y = r->of_y;
+	instr->of.v = r->of_v;
+	instr->of.a = r->of_a;
+	instr->of.y = r->of_y;
 	instr->g = g;
 	instr->v = needs & NEED_V ? r->v : NO_VALUE;
 	instr->a = needs & NEED_A ? r->a : NO_VALUE;
@@ -329,9 +329,9 @@ static void add_general(struct model *m, int level)
 	instr->attrs = attrs;
 	instr->v = v;
 	instr->a = a;
-	instr->of_v = of_v;
-	instr->of_a = r.of_a = a == NO_VALUE ? NULL : m->body.values[a].type;
-	instr->of_y = of_y;
+	instr->of.v = of_v;
+	instr->of.a = r.of_a = a == NO_VALUE ? NULL : m->body.values[a].type;
+	instr->of.y = of_y;
 	if (op == OP_rmsnorm && draw(m, 2)) {
 		struct type kept;
 		op_keep_type(op, attrs, of_v, NULL, of_y, 0, &kept);
@@ -398,10 +398,10 @@ static void add_loop(struct model *m, int count, int level)
 		if ((carries[k].init = pick(m, m->full)) == NO_VALUE)
 			return;
 	struct instr *loop = body_add_instr(&m->body, INSTR_LOOP);
-	loop->iterations = draw(m, MOST_TURNS + 1);
+	loop->loop.iterations = draw(m, MOST_TURNS + 1);
 	loop->level = level + 1;
-	loop->carries = carries;
-	loop->carry_count = carried;
+	loop->loop.carries = carries;
+	loop->loop.carry_count = carried;
 	for (uint32_t k = 0; k < carried; k++)
 		show(m, carries[k].inner = add_made(m, m->full, begin));
 	bool general = m->general;
@@ -415,10 +415,10 @@ static void add_loop(struct model *m, int count, int level)
 			carries[k].result = carries[k].inner;
 	struct instr *end = body_add_instr(&m->body, INSTR_END);
 	size_t at = m->body.instr_count - 1;
-	end->match = (uint32_t)begin;
-	end->carries = carries;
-	end->carry_count = carried;
-	m->body.instrs[begin].match = (uint32_t)at;
+	end->loop.match = (uint32_t)begin;
+	end->loop.carries = carries;
+	end->loop.carry_count = carried;
+	m->body.instrs[begin].loop.match = (uint32_t)at;
 	m->visible_count = shown;
 	m->record_count = recorded;
 	for (uint32_t k = 0; k < carried; k++)
@@ -575,7 +575,7 @@ static void *constant(const struct type *type, double number)
 
 static void naive_element(struct naive *n, const struct instr *instr)
 {
-	const struct type *to = instr->of_y;
+	const struct type *to = instr->of.y;
 	void *v = instr->v != NO_VALUE ? spread(n, instr->v, to) : NULL;
 	void *a = instr->a != NO_VALUE ? spread(n, instr->a, to) : constant(to, instr->scalar);
 	void *out = malloc(bytes_of(to) + 1), *keep[MAX_KEEPS];
@@ -613,13 +613,13 @@ static void naive_element(struct naive *n, const struct instr *instr)
 
 static void naive_general(struct naive *n, const struct instr *instr)
 {
-	const struct type *v = instr->of_v;
-	int64_t scratch = op_scratch(instr->op, instr->attrs, v, instr->of_a, instr->of_y, instr->kind == INSTR_VJP);
+	const struct type *v = instr->of.v;
+	int64_t scratch = op_scratch(instr->op, instr->attrs, v, instr->of.a, instr->of.y, instr->kind == INSTR_VJP);
 	struct op_call call = {.op = instr->op,
 	                       .attrs = instr->attrs,
 	                       .v = v,
-	                       .a = instr->of_a,
-	                       .y = instr->of_y,
+	                       .a = instr->of.a,
+	                       .y = instr->of.y,
 	                       .first = FIRST_ROW * (v->shape.ndim > 1 ? v->shape.dim[1] : 1),
 	                       .whole = v->shape.dim[0] + FIRST_ROW + 2,
 	                       .scratch = aligned_alloc(64, ((size_t)scratch + 127) / 64 * 64),
@@ -700,25 +700,25 @@ static void naive_run(struct naive *n, size_t first, size_t end);
 
 static void naive_loop(struct naive *n, const struct instr *loop, size_t at)
 {
-	const struct carry *carries = loop->carries;
-	for (uint32_t k = 0; k < loop->carry_count; k++)
+	const struct carry *carries = loop->loop.carries;
+	for (uint32_t k = 0; k < loop->loop.carry_count; k++)
 		memcpy(room_for(n, carries[k].inner), value_of(n, carries[k].init),
 		       bytes_of(n->body->values[carries[k].inner].type));
-	for (int64_t iteration = 0; iteration < loop->iterations; iteration++) {
+	for (int64_t iteration = 0; iteration < loop->loop.iterations; iteration++) {
 		void *results[8];
 		n->counters[loop->level] = iteration;
-		naive_run(n, at + 1, loop->match);
-		for (uint32_t k = 0; k < loop->carry_count; k++) {
+		naive_run(n, at + 1, loop->loop.match);
+		for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
 			size_t bytes = bytes_of(n->body->values[carries[k].inner].type);
 			results[k] = malloc(bytes + 1);
 			memcpy(results[k], value_of(n, carries[k].result), bytes);
 		}
-		for (uint32_t k = 0; k < loop->carry_count; k++) {
+		for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
 			memcpy(n->data[carries[k].inner], results[k], bytes_of(n->body->values[carries[k].inner].type));
 			free(results[k]);
 		}
 	}
-	for (uint32_t k = 0; k < loop->carry_count; k++)
+	for (uint32_t k = 0; k < loop->loop.carry_count; k++)
 		memcpy(room_for(n, carries[k].final), n->data[carries[k].inner],
 		       bytes_of(n->body->values[carries[k].final].type));
 }
@@ -729,7 +729,7 @@ static void naive_run(struct naive *n, size_t first, size_t end)
 		const struct instr *instr = &n->body->instrs[i];
 		if (instr->kind == INSTR_LOOP) {
 			naive_loop(n, instr, i);
-			i = instr->match;
+			i = instr->loop.match;
 		} else {
 			naive_step(n, instr);
 		}
@@ -974,8 +974,8 @@ static void check_places(const struct program *program, uint32_t seed)
 	for (uint32_t i = 0; i < body->value_count; i++)
 		w.root[i] = i;
 	for (size_t i = 0; i < body->instr_count; i++)
-		for (uint32_t k = 0; body->instrs[i].kind == INSTR_LOOP && k < body->instrs[i].carry_count; k++)
-			w.root[body->instrs[i].carries[k].final] = body->instrs[i].carries[k].inner;
+		for (uint32_t k = 0; body->instrs[i].kind == INSTR_LOOP && k < body->instrs[i].loop.carry_count; k++)
+			w.root[body->instrs[i].loop.carries[k].final] = body->instrs[i].loop.carries[k].inner;
 	watch_launches(&w);
 	free(w.holds);
 	free(w.place);
@@ -1152,9 +1152,9 @@ static uint32_t hand_op(struct model *m, enum op op, uint32_t v, uint32_t a, dou
 	instr->v = v;
 	instr->a = a;
 	instr->scalar = scalar;
-	instr->of_v = m->body.values[v].type;
-	instr->of_a = a == NO_VALUE ? NULL : m->body.values[a].type;
-	instr->of_y = instr->of_v;
+	instr->of.v = m->body.values[v].type;
+	instr->of.a = a == NO_VALUE ? NULL : m->body.values[a].type;
+	instr->of.y = instr->of.v;
 	uint32_t out = add_made(m, m->body.values[v].type, at);
 	return m->body.instrs[at].out = out;
 }
@@ -1164,10 +1164,10 @@ static size_t hand_loop(struct model *m, int64_t iterations, int level, uint32_t
 	struct carry *carry = arena_alloc(&m->arena, sizeof *carry);
 	struct instr *loop = body_add_instr(&m->body, INSTR_LOOP);
 	size_t at = m->body.instr_count - 1;
-	loop->iterations = iterations;
+	loop->loop.iterations = iterations;
 	loop->level = level;
-	loop->carries = carry;
-	loop->carry_count = 1;
+	loop->loop.carries = carry;
+	loop->loop.carry_count = 1;
 	carry->init = init;
 	carry->inner = *inner = add_made(m, m->full, at);
 	return at;
@@ -1178,13 +1178,13 @@ static uint32_t hand_end(struct model *m, size_t begin, uint32_t result)
 	struct instr *end = body_add_instr(&m->body, INSTR_END);
 	size_t at = m->body.instr_count - 1;
 	struct instr *loop = &m->body.instrs[begin];
-	end->match = (uint32_t)begin;
-	end->carries = loop->carries;
-	end->carry_count = 1;
-	loop->match = (uint32_t)at;
-	loop->carries->result = result;
-	loop->carries->final = add_made(m, m->full, at);
-	return loop->carries->final;
+	end->loop.match = (uint32_t)begin;
+	end->loop.carries = loop->loop.carries;
+	end->loop.carry_count = 1;
+	loop->loop.match = (uint32_t)at;
+	loop->loop.carries->result = result;
+	loop->loop.carries->final = add_made(m, m->full, at);
+	return loop->loop.carries->final;
 }
 
 static struct launch *compile_by_hand(struct model *m, struct program *program, uint32_t out)
@@ -1265,9 +1265,9 @@ static void compare_carried(bool read_after, bool read_in_turn)
 	body_add_out(&m.body, PORT_SLOT, 0, hand_op(&m, OP_neg, read_after ? final : m.visible[0], NO_VALUE, 0));
 	const uint32_t kept = read_after || read_in_turn;
 	ck_assert(body_drop_carries(&m.body));
-	ck_assert_uint_eq(m.body.instrs[begin].carry_count, kept);
-	ck_assert_uint_eq(m.body.instrs[second].carry_count, kept);
-	ck_assert_uint_eq(m.body.instrs[m.body.instrs[begin].match].carry_count, kept);
+	ck_assert_uint_eq(m.body.instrs[begin].loop.carry_count, kept);
+	ck_assert_uint_eq(m.body.instrs[second].loop.carry_count, kept);
+	ck_assert_uint_eq(m.body.instrs[m.body.instrs[begin].loop.match].loop.carry_count, kept);
 	compare_both(&m, 0);
 	model_free(&m);
 }
@@ -1434,7 +1434,7 @@ START_TEST(sums_at_end)
 		model_init(&m, 1, DTYPE_F64, 20, 8);
 		uint32_t v = hand_op(&m, OP_neg, m.visible[0], NO_VALUE, 0);
 		v = hand_op(&m, OP_mean, v, NO_VALUE, 0);
-		m.body.values[v].type = m.body.instrs[m.body.instr_count - 1].of_y = m.number;
+		m.body.values[v].type = m.body.instrs[m.body.instr_count - 1].of.y = m.number;
 		m.body.values[v].streamed = false;
 		compile_by_hand(&m, &program, v);
 		double x[160], y = -77, state[2], sum = 0;
