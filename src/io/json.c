@@ -1,54 +1,58 @@
 /*
- * Jansson's scanner leaves out the bytes that it had no memory for, and goes on: what comes
- * of it is a wrong token or another number, and where that was the end of a string it reads
- * past it. So a request that is refused ends the reading there and then, and what jansson
- * had taken until then is given back here: its blocks are listed while it reads.
+ * Two jobs: jansson is made safe against a failed allocation, and values get places.
+ *
+ * When jansson's scanner gets no memory for a byte it drops the byte and goes on. The
+ * result is a wrong token or another number, and after a dropped end of a string a read
+ * past the buffer. So a refused allocation leaves the parser at once by longjmp. The
+ * blocks that jansson holds by then are on a list, and are freed here.
  */
 #include "io/json.h"
 
 #include <setjmp.h>
 #include <stdalign.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* What stands before each block that jansson has. */
+/* The header of each block that jansson holds. */
 struct block {
 	alignas(max_align_t) struct block *next;
-	struct block **link; /* what points to it, of one that was had while a text was read, until that ends */
+	struct block **link; /* the pointer to this block, while the parse that allocated it is under way; then NULL */
 };
 
-/* The reading that goes on in this thread. */
+/* The parse that is under way in this thread. */
 static _Thread_local struct {
 	jmp_buf refused;
 	struct block *blocks;
-	bool goes_on;
-} reading;
+	bool active;
+} parse;
 
-static void *take(size_t size)
+static void *allocate_block(size_t size)
 {
 	struct block *block = size <= SIZE_MAX - sizeof *block ? malloc(sizeof *block + size) : NULL;
-	if (!block && reading.goes_on)
-		longjmp(reading.refused, 1);
+	if (!block && parse.active)
+		longjmp(parse.refused, 1);
 	if (!block)
 		return NULL;
 	block->link = NULL;
-	if (reading.goes_on) {
-		block->next = reading.blocks;
-		block->link = &reading.blocks;
+	if (parse.active) {
+		block->next = parse.blocks;
+		block->link = &parse.blocks;
 		if (block->next)
 			block->next->link = &block->next;
-		reading.blocks = block;
+		parse.blocks = block;
 	}
 	return block + 1;
 }
 
-static void give_back(void *bytes)
+static void free_block(void *bytes)
 {
 	if (!bytes)
 		return;
 	struct block *block = (struct block *)bytes - 1;
-	if (reading.goes_on && block->link) {
+	if (parse.active && block->link) {
 		*block->link = block->next;
 		if (block->next)
 			block->next->link = block->link;
@@ -56,11 +60,11 @@ static void give_back(void *bytes)
 	free(block);
 }
 
-/* Ends the reading: its blocks are given back where it had no memory for all, else on no list. */
-static void end_reading(bool refused)
+/* Takes all blocks off the list, and frees them if an allocation was REFUSED. */
+static void end_parse(bool refused)
 {
-	reading.goes_on = false;
-	for (struct block *block = reading.blocks, *next; block; block = next) {
+	parse.active = false;
+	for (struct block *block = parse.blocks, *next; block; block = next) {
 		next = block->next;
 		block->link = NULL;
 		if (refused)
@@ -68,18 +72,156 @@ static void end_reading(bool refused)
 	}
 }
 
-json_t *json_read(const char *text, size_t length, json_error_t *error, bool *memory)
+/* Returns NULL and false in *REFUSED where the text is wrong, and *ERROR says why. */
+static json_t *parse_source(const struct source *source, json_error_t *error, bool *refused)
 {
-	json_set_alloc_funcs(take, give_back);
-	reading.blocks = NULL;
-	reading.goes_on = true;
-	if (setjmp(reading.refused) != 0) {
-		end_reading(true);
-		*memory = true;
+	json_set_alloc_funcs(allocate_block, free_block);
+	parse.blocks = NULL;
+	parse.active = true;
+	if (setjmp(parse.refused) != 0) {
+		end_parse(true);
+		*refused = true;
 		return NULL;
 	}
-	json_t *read = json_loadb(text, length, JSON_REJECT_DUPLICATES, error);
-	end_reading(false);
-	*memory = false;
-	return read;
+	json_t *top = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, error);
+	end_parse(false);
+	*refused = false;
+	return top;
+}
+
+/* Places. The text is valid JSON in all functions but report. */
+
+/* A message underlines BEGIN to END, the key or the first byte of a value; the value begins at VALUE. */
+struct place {
+	size_t begin, end, value;
+};
+
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+static size_t skip_blanks(const struct source *source, size_t at)
+{
+	while (at < source->length && is_blank(source->text[at]))
+		at++;
+	return at;
+}
+
+/* The end of the string that begins at AT. */
+static size_t string_end(const struct source *source, size_t at)
+{
+	for (at++; at < source->length && source->text[at] != '"'; at++)
+		at += source->text[at] == '\\';
+	return at < source->length ? at + 1 : source->length;
+}
+
+/* The end of the value or key that begins at AT. */
+static size_t value_end(const struct source *source, size_t at)
+{
+	int depth = 0;
+	while (at < source->length) {
+		const char c = source->text[at];
+		if (depth == 0 && (is_blank(c) || strchr(",:]}", c)))
+			break;
+		depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+		at = c == '"' ? string_end(source, at) : at + 1;
+	}
+	return at;
+}
+
+/* Writes the place of PATH to *PLACE; where there is none that of the nearest value around it, and returns false. */
+static bool find_place(const struct source *source, const struct json_path *path, struct place *place)
+{
+	if (!path) {
+		const size_t at = skip_blanks(source, 0);
+		*place = (struct place){at, at + (at < source->length), at};
+		return true;
+	}
+	if (!find_place(source, path->parent, place))
+		return false;
+	const size_t length = path->key ? strlen(path->key) : 0;
+	size_t at = skip_blanks(source, place->value + 1);
+	for (size_t i = 0; at < source->length && source->text[at] != ']' && source->text[at] != '}'; i++) {
+		size_t end = value_end(source, at);
+		const size_t value = path->key ? skip_blanks(source, skip_blanks(source, end) + 1) : at;
+		if (path->key ? end - at == length + 2 && !memcmp(source->text + at + 1, path->key, length)
+		              : i == path->index) {
+			*place = (struct place){at, path->key ? end : at + 1, value};
+			return true;
+		}
+		at = skip_blanks(source, value_end(source, value));
+		if (at < source->length && source->text[at] == ',')
+			at = skip_blanks(source, at + 1);
+	}
+	return false;
+}
+
+static struct span span_of(const struct source *source, size_t begin, size_t end)
+{
+	struct span span = {(uint32_t)begin, (uint32_t)end, 1, 1};
+	for (size_t i = 0; i < begin && i < source->length; i++) {
+		span.column++;
+		if (source->text[i] == '\n') {
+			span.line++;
+			span.column = 1;
+		}
+	}
+	return span;
+}
+
+static enum status report(const struct json_text *text, size_t begin, size_t end, enum status status,
+                          const char *message)
+{
+	struct diags *diags = text->context->diags;
+	if (text->offset >= 0)
+		return diag_file(diags, status, text->source->name, text->offset + (int64_t)begin, "%s", message);
+	return diag_at(diags, status, text->source, span_of(text->source, begin, end), "%s", message);
+}
+
+/* PATH as "a.b[3]"; NULL where memory is short. */
+static const char *path_text(const struct json_path *path, struct arena *arena)
+{
+	const char *parent = path ? path_text(path->parent, arena) : "";
+	if (!path || !parent)
+		return parent;
+	return path->key ? arena_printf(arena, "%s%s%s", parent, *parent ? "." : "", path->key)
+	                 : arena_printf(arena, "%s[%zu]", parent, path->index);
+}
+
+enum status json_wrong(const struct json_text *text, const struct json_path *path, enum status status,
+                       const char *format, ...)
+{
+	struct arena *arena = text->context->arena;
+	va_list arguments;
+	va_start(arguments, format);
+	const char *message = arena_vprintf(arena, format, arguments);
+	va_end(arguments);
+	const char *holder = path_text(path && path->key ? path->parent : path, arena);
+	message = message && holder ? arena_printf(arena, "%s%s%s", holder, *holder ? ": " : "", message) : NULL;
+	if (!message)
+		return diag_memory(text->context->diags);
+	struct place place;
+	find_place(text->source, path, &place);
+	return report(text, place.begin, place.end, status, message);
+}
+
+enum status json_open(struct json_text *text, const struct source *source, int64_t offset,
+                      const struct context *context)
+{
+	json_error_t error;
+	bool refused;
+	*text = (struct json_text){.source = source, .offset = offset, .context = context};
+	text->top = parse_source(source, &error, &refused);
+	if (text->top)
+		return STATUS_OK;
+	if (refused)
+		return diag_memory(context->diags);
+	const size_t at = error.position > 0 ? (size_t)error.position - 1 : 0;
+	const size_t begin = at < source->length ? at : source->length;
+	const char *message = arena_printf(context->arena, "not valid JSON: %s", error.text);
+	return message ? report(text, begin, begin + 1, STATUS_DATA, message) : diag_memory(context->diags);
+}
+
+void json_close(struct json_text *text)
+{
+	json_decref(text->top);
+	text->top = NULL;
 }

@@ -10,7 +10,7 @@
 
 #include "base/checked.h"
 
-enum { SAFETENSORS_HEADER = 100000000 };
+enum { LENGTH_BYTES = 8, SAFETENSORS_HEADER = 100000000 };
 
 static enum dtype safetensors_dtype(const char *name)
 {
@@ -95,53 +95,72 @@ static int by_begin(const void *a, const void *b)
 	return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->end > y->end) - (x->end < y->end);
 }
 
-/* Every tensor must lie in the bytes from DATA on, fit its type, and begin where the one before ends; nothing may follow. */
-static enum status check_tensors(json_t *header, const struct input *input, int64_t data, struct arena *arena,
+/* Writes *EXTENT of the tensor NAME, which must fit its type and the SIZE bytes of data. */
+static enum status check_tensor(const struct json_text *header, const char *name, const json_t *entry, int64_t size,
+                                struct extent *extent)
+{
+	const struct json_path path = {.key = name};
+	struct type type;
+	int64_t bytes;
+	const enum status status = tensor_type(entry, &type, &extent->begin, &extent->end);
+	if (status == STATUS_LIMIT)
+		return json_wrong(header, &path, STATUS_LIMIT, "tensor '%s': more than %d dimensions", name, MAX_DIMS);
+	if (status)
+		return json_wrong(header, &path, STATUS_DATA, "tensor '%s': dtype, shape and data_offsets are wanted", name);
+	extent->name = name;
+	bool fits = extent->begin >= 0 && extent->end >= extent->begin && extent->end <= size;
+	if (fits && type.dtype != DTYPE_COUNT) { /* a tensor of an unknown type may be passed over */
+		const int64_t elements = shape_count(&type.shape);
+		fits = elements >= 0 && checked_mul_i64(elements, (int64_t)dtype_size(type.dtype), &bytes) &&
+		       extent->end - extent->begin == bytes;
+	}
+	return fits ? STATUS_OK
+	            : json_wrong(header, &path, STATUS_DATA, "tensor '%s': its offsets do not fit its type or the file",
+	                         name);
+}
+
+/* The COUNT extents must lie one after another, and fill the SIZE bytes from byte DATA of the file on. */
+static enum status check_extents(struct extent *extents, size_t count, int64_t data, int64_t size, const char *file,
                                  struct diags *diags)
 {
-	const char *path = input->name;
-	const int64_t size = input->size - data;
-	struct extent *extents = arena_array(arena, json_object_size(header) + 1, sizeof *extents);
+	int64_t end = 0;
+	qsort(extents, count, sizeof *extents, by_begin);
+	for (size_t i = 0; i < count; i++) {
+		const char *name = extents[i].name;
+		if (extents[i].begin < end)
+			return diag_file(diags, STATUS_DATA, file, data + extents[i].begin, "tensors '%s' and '%s' overlap",
+			                 extents[i - 1].name, name);
+		if (extents[i].begin > end)
+			return diag_file(diags, STATUS_DATA, file, data + end, "bytes that are no tensor's before '%s'", name);
+		end = extents[i].end;
+	}
+	return end == size ? STATUS_OK
+	                   : diag_file(diags, STATUS_DATA, file, data + end, "trailing bytes after the tensors");
+}
+
+/* Checks all tensors of HEADER, whose data are the SIZE bytes after it. */
+static enum status check_tensors(const struct json_text *header, int64_t size)
+{
+	const struct context *context = header->context;
+	if (!json_is_object(header->top))
+		return json_wrong(header, NULL, STATUS_DATA, "safetensors header: an object is wanted");
+	struct extent *extents = arena_array(context->arena, json_object_size(header->top) + 1, sizeof *extents);
 	const char *name;
 	json_t *entry;
 	size_t count = 0;
 	if (!extents)
-		return diag_memory(diags);
-	json_object_foreach(header, name, entry)
+		return diag_memory(context->diags);
+	json_object_foreach(header->top, name, entry)
 	{
-		struct type type;
-		struct extent *e = &extents[count];
 		if (!strcmp(name, metadata))
 			continue;
-		const enum status status = tensor_type(entry, &type, &e->begin, &e->end);
-		if (status == STATUS_LIMIT)
-			return diag_file(diags, STATUS_LIMIT, path, 8, "tensor '%s': more than %d dimensions", name, MAX_DIMS);
+		const enum status status = check_tensor(header, name, entry, size, &extents[count]);
 		if (status)
-			return diag_file(diags, STATUS_DATA, path, 8, "tensor '%s': dtype, shape and data_offsets are wanted",
-			                 name);
-		int64_t elements = shape_count(&type.shape), bytes = -1;
-		bool known = type.dtype != DTYPE_COUNT; /* a type that is not known can be passed over */
-		if (known && (elements < 0 || !checked_mul_i64(elements, (int64_t)dtype_size(type.dtype), &bytes)))
-			bytes = -1;
-		if (e->begin < 0 || e->end < e->begin || e->end > size || (known && e->end - e->begin != bytes))
-			return diag_file(diags, STATUS_DATA, path, 8, "tensor '%s': its offsets do not fit its type or the file",
-			                 name);
-		e->name = name;
-		count += e->end > e->begin;
+			return status;
+		count += extents[count].end > extents[count].begin;
 	}
-	qsort(extents, count, sizeof *extents, by_begin);
-	int64_t end = 0;
-	for (size_t i = 0; i < count; i++) {
-		if (extents[i].begin < end)
-			return diag_file(diags, STATUS_DATA, path, 8, "tensors '%s' and '%s' overlap", extents[i - 1].name,
-			                 extents[i].name);
-		if (extents[i].begin > end)
-			return diag_file(diags, STATUS_DATA, path, data + end, "bytes that are no tensor's before '%s'",
-			                 extents[i].name);
-		end = extents[i].end;
-	}
-	return end == size ? STATUS_OK
-	                   : diag_file(diags, STATUS_DATA, path, data + end, "trailing bytes after the tensors");
+	const int64_t data = header->offset + (int64_t)header->source->length;
+	return check_extents(extents, count, data, size, header->source->name, context->diags);
 }
 
 enum status tensors_load(const struct loader *loader, struct array *array, const struct tensors *tensors,
@@ -173,26 +192,20 @@ enum status tensors_load(const struct loader *loader, struct array *array, const
 	return status;
 }
 
-/* Parses the LENGTH bytes of TEXT as TENSORS' header, and checks it. */
+/* Parses the LENGTH bytes of TEXT as the header of TENSORS, and checks it. */
 static enum status parse_header(const struct loader *loader, struct tensors *tensors, const char *text, size_t length,
                                 struct diags *diags)
 {
-	json_error_t error;
-	bool memory;
-	json_t *header = json_read(text, length, &error, &memory);
-	enum status status;
-	tensors->data = 8 + (int64_t)length;
-	if (memory)
-		status = diag_memory(diags);
-	else if (!json_is_object(header))
-		status = diag_file(diags, STATUS_DATA, tensors->input->name, 8 + (error.position > 0 ? error.position : 0),
-		                   "safetensors header: %s", header ? "an object is wanted" : error.text);
-	else
-		status = check_tensors(header, tensors->input, tensors->data, loader->arena, diags);
+	const struct source source = {tensors->input->name, text, length};
+	const struct context context = {loader->allocator, loader->arena, diags};
+	struct json_text header;
+	tensors->data = LENGTH_BYTES + (int64_t)length;
+	enum status status = json_open(&header, &source, LENGTH_BYTES, &context);
+	if (!status)
+		status = check_tensors(&header, tensors->input->size - tensors->data);
 	if (status)
-		json_decref(header);
-	else
-		tensors->header = header;
+		json_close(&header);
+	tensors->header = header.top;
 	return status;
 }
 

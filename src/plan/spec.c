@@ -1,7 +1,5 @@
 /*
- * Costs of a chain that others run. jansson reads the text; it keeps no places,
- * so where a value is wrong its key is looked for again in the text, which is
- * then known to be JSON.
+ * Costs of a chain that others run, read from JSON.
  *
  * Invariant of what is read: every size is from 0 to 2^53, every cost finite and
  * not negative, and all bytes of all steps together are below 2^62, so that no sum
@@ -10,8 +8,6 @@
 #include "plan/spec.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "io/json.h"
@@ -22,90 +18,12 @@
 #define SUM_MOST ((int64_t)1 << 62)
 
 struct reading {
-	const struct source *source;
+	struct json_text text;
 	struct spec *spec;
 	struct arena *arena;
 	struct diags *diags;
-	int64_t step; /* the element of "steps" that is read; -1: the object around it */
+	const struct json_path *object; /* the object that is read: the whole text or an element of "steps" */
 };
-
-/* Places. */
-
-static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
-/* After the string that begins at AT. */
-static size_t string_end(const struct source *source, size_t at)
-{
-	for (at++; at < source->length && source->text[at] != '"'; at++)
-		at += source->text[at] == '\\';
-	return at < source->length ? at + 1 : source->length;
-}
-
-static bool string_is_key(const struct source *source, size_t end)
-{
-	while (end < source->length && is_blank(source->text[end]))
-		end++;
-	return end < source->length && source->text[end] == ':';
-}
-
-static struct span span_at(const struct source *source, size_t begin, size_t end)
-{
-	struct span span = {(uint32_t)begin, (uint32_t)end, 1, 1};
-	for (size_t i = 0; i < begin && i < source->length; i++) {
-		span.column++;
-		if (source->text[i] == '\n') {
-			span.line++;
-			span.column = 1;
-		}
-	}
-	return span;
-}
-
-/* Of KEY in the object that is read; of the object where KEY is NULL or not found as it is spelled. */
-static struct span place_of(const struct reading *r, const char *key)
-{
-	const struct source *source = r->source;
-	struct span found = span_at(source, 0, source->length > 0);
-	int64_t element = 0;
-	int depth = 0, wanted = r->step < 0 ? 1 : 3;
-	bool inside = false; /* "steps" */
-	for (size_t at = 0; at < source->length;) {
-		char c = source->text[at];
-		size_t end = c == '"' ? string_end(source, at) : at + 1;
-		if (c == '"' && string_is_key(source, end)) {
-			size_t length = end - at - 2;
-			if (depth == 1)
-				inside = length == 5 && !memcmp(source->text + at + 1, "steps", 5);
-			bool here = depth == wanted && (r->step < 0 || (inside && element == r->step));
-			if (here && key && strlen(key) == length && !memcmp(source->text + at + 1, key, length))
-				return span_at(source, at, end);
-		}
-		bool value = !is_blank(c) && c != ',' && c != ']' && c != '}';
-		if (inside && depth == 2 && value && element == r->step && found.begin == 0)
-			found = span_at(source, at, end);
-		element += inside && depth == 2 && c == ',';
-		depth += (c == '{' || c == '[') - (c == '}' || c == ']');
-		at = end;
-	}
-	return found;
-}
-
-static const char *where(const struct reading *r)
-{
-	const char *text = r->step < 0 ? "" : arena_printf(r->arena, "step %lld of \"steps\": ", (long long)r->step);
-	return text ? text : "";
-}
-
-__attribute__((format(printf, 4, 5))) static enum status wrong(const struct reading *r, const char *key,
-                                                               enum status status, const char *format, ...)
-{
-	char message[256];
-	va_list arguments;
-	va_start(arguments, format);
-	vsnprintf(message, sizeof message, format, arguments);
-	va_end(arguments);
-	return diag_at(r->diags, status, r->source, place_of(r, key), "%s%s", where(r), message);
-}
 
 /* Values. */
 
@@ -120,10 +38,11 @@ struct field {
 
 static enum status read_bytes(const struct reading *r, const char *key, json_t *value, int64_t *bytes)
 {
+	const struct json_path path = {r->object, key, 0};
 	const double number = json_number_value(value);
 	const bool beyond = json_is_integer(value) && json_integer_value(value) > (json_int_t)BYTES_MOST;
 	if (!json_is_number(value) || !(number >= 0 && number <= BYTES_MOST) || beyond || floor(number) < number)
-		return wrong(r, key, STATUS_DATA, "'%s' is a number of bytes: whole, from 0 to 2^53", key);
+		return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is a number of bytes: whole, from 0 to 2^53", key);
 	*bytes = (int64_t)number;
 	return STATUS_OK;
 }
@@ -131,33 +50,34 @@ static enum status read_bytes(const struct reading *r, const char *key, json_t *
 static enum status read_value(const struct reading *r, const struct field *field, json_t *value)
 {
 	const char *key = field->key;
+	const struct json_path path = {r->object, key, 0};
 	double number = json_number_value(value);
 	switch (field->kind) {
 	case VALUE_BYTES:
 		return read_bytes(r, key, value, field->to);
 	case VALUE_COST:
 		if (!json_is_number(value) || !(number >= 0 && number <= COST_MOST))
-			return wrong(r, key, STATUS_DATA, "'%s' is a cost: a number from 0 to 10^15", key);
+			return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is a cost: a number from 0 to 10^15", key);
 		*(double *)field->to = number;
 		return STATUS_OK;
 	case VALUE_COUNT:
 		if (!json_is_integer(value) || json_integer_value(value) < 1)
-			return wrong(r, key, STATUS_DATA, "'%s' is a whole number of at least 1", key);
+			return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is a whole number of at least 1", key);
 		*(int64_t *)field->to = json_integer_value(value);
 		return STATUS_OK;
 	case VALUE_FLAG:
 		if (!json_is_boolean(value))
-			return wrong(r, key, STATUS_DATA, "'%s' is true or false", key);
+			return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is true or false", key);
 		*(bool *)field->to = json_is_true(value);
 		return STATUS_OK;
 	case VALUE_TEXT:
 		if (!json_is_string(value))
-			return wrong(r, key, STATUS_DATA, "'%s' is a string", key);
+			return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is a string", key);
 		*(const char **)field->to = arena_strndup(r->arena, json_string_value(value), json_string_length(value));
 		return *(const char **)field->to ? STATUS_OK : diag_memory(r->diags);
 	case VALUE_STEPS:
 		if (!json_is_array(value) || json_array_size(value) == 0)
-			return wrong(r, key, STATUS_DATA, "'%s' is a list of at least one step", key);
+			return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is a list of at least one step", key);
 		*(json_t **)field->to = value;
 		return STATUS_OK;
 	}
@@ -167,13 +87,14 @@ static enum status read_value(const struct reading *r, const struct field *field
 static enum status unknown_key(const struct reading *r, const char *key, const struct field *fields, size_t count)
 {
 	const char *names[16], *list = "";
+	const struct json_path path = {r->object, key, 0};
 	for (size_t i = 0; i < count; i++) {
 		names[i] = fields[i].key;
 		const char *longer = arena_printf(r->arena, "%s%s%s", list, i ? ", " : "", names[i]);
 		list = longer ? longer : list;
 	}
 	const char *near = suggest_nearest(key, names, count);
-	enum status status = wrong(r, key, STATUS_DATA, "unknown key '%.60s'", key);
+	enum status status = json_wrong(&r->text, &path, STATUS_DATA, "unknown key '%.60s'", key);
 	if (near)
 		diag_hint(r->diags, "did you mean '%s'?", near);
 	else
@@ -184,7 +105,7 @@ static enum status unknown_key(const struct reading *r, const char *key, const s
 static enum status read_object(const struct reading *r, json_t *object, const struct field *fields, size_t count)
 {
 	if (!json_is_object(object))
-		return wrong(r, NULL, STATUS_DATA, "an object { ... } is wanted here");
+		return json_wrong(&r->text, r->object, STATUS_DATA, "an object { ... } is wanted here");
 	const char *key;
 	json_t *value;
 	json_object_foreach(object, key, value)
@@ -198,7 +119,7 @@ static enum status read_object(const struct reading *r, json_t *object, const st
 	}
 	for (size_t i = 0; i < count; i++)
 		if (fields[i].required && !json_object_get(object, fields[i].key))
-			return wrong(r, NULL, STATUS_DATA, "the key '%s' is missing", fields[i].key);
+			return json_wrong(&r->text, r->object, STATUS_DATA, "the key '%s' is missing", fields[i].key);
 	return STATUS_OK;
 }
 
@@ -226,6 +147,7 @@ static enum status read_step(const struct reading *r, json_t *object, struct ste
 
 static enum status read_steps(struct reading *r, json_t *steps)
 {
+	const struct json_path list = {NULL, "steps", 0};
 	struct spec *spec = r->spec;
 	size_t count = json_array_size(steps);
 	struct step_run *runs = arena_array(r->arena, count, sizeof *runs);
@@ -234,7 +156,8 @@ static enum status read_steps(struct reading *r, json_t *steps)
 		return diag_memory(r->diags);
 	__int128 sum = (__int128)spec->costs.fixed + spec->costs.output;
 	for (size_t i = 0; i < count; i++) {
-		r->step = (int64_t)i;
+		const struct json_path step = {&list, NULL, i}, count_path = {&step, "count", 0};
+		r->object = &step;
 		enum status status = read_step(r, json_array_get(steps, i), &runs[i], &spec->names[i]);
 		if (status)
 			return status;
@@ -243,11 +166,12 @@ static enum status read_steps(struct reading *r, json_t *steps)
 		sum += (__int128)runs[i].count * 2 * (c->state + c->residual) + c->forward_temporary + c->record_temporary +
 		       c->backward_temporary;
 		if (runs[i].count > STEPS_MOST || (spec->costs.steps += runs[i].count) > STEPS_MOST)
-			return wrong(r, "count", STATUS_LIMIT, "more than the limit of %d steps", STEPS_MOST);
+			return json_wrong(&r->text, &count_path, STATUS_LIMIT, "more than the limit of %d steps", STEPS_MOST);
 		if (sum > SUM_MOST)
-			return wrong(r, NULL, STATUS_LIMIT, "all steps together take more than the limit of 2^62 bytes");
+			return json_wrong(&r->text, r->object, STATUS_LIMIT,
+			                  "all steps together take more than the limit of 2^62 bytes");
 	}
-	r->step = -1;
+	r->object = NULL;
 	spec->costs.runs = runs;
 	spec->costs.run_count = count;
 	return STATUS_OK;
@@ -264,8 +188,8 @@ static enum status read_unit(const struct reading *r, const char *unit, double *
 			*milliseconds = units[i].milliseconds;
 			return STATUS_OK;
 		}
-	return wrong(r, "time_unit", STATUS_DATA, "'time_unit' is \"s\", \"ms\", \"us\", \"ns\" or \"none\", not \"%.40s\"",
-	             unit);
+	return json_wrong(&r->text, &(struct json_path){.key = "time_unit"}, STATUS_DATA,
+	                  "'time_unit' is \"s\", \"ms\", \"us\", \"ns\" or \"none\", not \"%.40s\"", unit);
 }
 
 static enum status read_top(struct reading *r, json_t *top)
@@ -297,20 +221,13 @@ static enum status read_top(struct reading *r, json_t *top)
 
 enum status spec_read(struct spec *spec, const struct source *source, struct arena *arena, struct diags *diags)
 {
-	struct reading r = {.source = source, .spec = spec, .arena = arena, .diags = diags, .step = -1};
-	json_error_t error;
+	const struct context context = {arena->allocator, arena, diags};
+	struct reading r = {.spec = spec, .arena = arena, .diags = diags};
 	*spec = (struct spec){0};
-	bool memory;
-	json_t *top = json_read(source->text, source->length, &error, &memory);
-	if (memory)
-		return diag_memory(diags);
-	if (!top) {
-		size_t at = error.position > 0 ? (size_t)error.position - 1 : 0;
-		at = at < source->length ? at : source->length;
-		return diag_at(diags, STATUS_DATA, source, span_at(source, at, at + 1), "this is no JSON: %s", error.text);
-	}
-	enum status status = read_top(&r, top);
-	json_decref(top);
+	enum status status = json_open(&r.text, source, -1, &context);
+	if (!status)
+		status = read_top(&r, r.text.top);
+	json_close(&r.text);
 	return status;
 }
 
