@@ -233,7 +233,8 @@ enum status command_explain(struct session *s)
 	bool by_value = policy_by_value(job.policy);
 	status = lower(&lowered, &s->chain, NULL, &type, by_value ? LOWER_UNROLLED : LOWER_STEPS, &s->arena, &s->diags);
 	if (!status)
-		status = compiled_make(&compiled, &lowered, job.policy, &s->arena, &s->diags);
+		status =
+			compiled_make(&(struct context){s->arena.allocator, &s->arena, &s->diags}, &compiled, &lowered, job.policy);
 	if (!status)
 		status = session_open_report(s, &file);
 	if (status) {

@@ -67,18 +67,19 @@ static const bool *owned_ins(const struct linear *linear, bool cotangents, struc
 	return owned;
 }
 
-static enum status compile_step(struct compiled_step *code, const struct step *step, const struct chain *chain,
-                                const struct policy *policy, struct arena *arena, struct diags *diags)
+static enum status compile_step(const struct context *context, struct compiled_step *code, const struct step *step,
+                                const struct chain *chain, const struct policy *policy)
 {
-	enum status status = linearize(&code->linear, step, chain, policy, arena, diags);
+	struct arena *arena = context->arena;
+	enum status status = linearise(context, &code->linear, step, chain, policy);
 	if (status)
 		return status;
 	code->forward_body = live_body(step, arena);
 	if (!code->forward_body)
-		return diag_memory(diags);
+		return diag_memory(context->diags);
 	const bool *owned = owned_ins(&code->linear, true, arena), *residuals = owned_ins(&code->linear, false, arena);
 	if (!owned || !residuals)
-		return diag_memory(diags);
+		return diag_memory(context->diags);
 	const struct {
 		struct program *program;
 		const struct body *body;
@@ -89,26 +90,27 @@ static enum status compile_step(struct compiled_step *code, const struct step *s
 	                {&code->backward, code->linear.backward, owned},
 	                {&code->backward_shared, code->linear.backward, residuals}};
 	for (size_t i = 0; i < sizeof programs / sizeof *programs && status == STATUS_OK; i++)
-		status = program_compile(programs[i].program, programs[i].body, programs[i].owned, arena, diags);
+		status = program_compile(context, programs[i].program, programs[i].body, programs[i].owned);
 	code->forward_origins = origins_of(code->forward_body, arena);
 	code->record_origins = origins_of(code->linear.record, arena);
 	if (status == STATUS_OK && (!code->forward_origins || !code->record_origins))
-		status = diag_memory(diags);
+		status = diag_memory(context->diags);
 	return status;
 }
 
-enum status compiled_make(struct compiled_chain *compiled, const struct lowered *lowered, const struct policy *policy,
-                          struct arena *arena, struct diags *diags)
+enum status compiled_make(const struct context *context, struct compiled_chain *compiled, const struct lowered *lowered,
+                          const struct policy *policy)
 {
+	struct arena *arena = context->arena;
 	*compiled =
 		(struct compiled_chain){.lowered = lowered, .arena = arena, .by_value = policy && policy_by_value(policy)};
 	compiled->steps = arena_array(arena, lowered->distinct_count + 1, sizeof *compiled->steps);
 	if (!compiled->steps)
-		return diag_memory(diags);
+		return diag_memory(context->diags);
 	for (size_t i = 0; i < lowered->distinct_count; i++) {
 		struct compiled_step *code = &compiled->steps[i];
 		enum status status =
-			compile_step(code, lowered->distinct[i], lowered->chain, compiled->by_value ? policy : NULL, arena, diags);
+			compile_step(context, code, lowered->distinct[i], lowered->chain, compiled->by_value ? policy : NULL);
 		if (status)
 			return status;
 		compiled->uses_gemm |= code->record.uses_gemm || code->backward.uses_gemm || code->forward.uses_gemm;
@@ -249,16 +251,17 @@ int compiled_team(const struct compiled_chain *compiled, int threads, int64_t *b
 	return team_members(threads, widest, *bytes);
 }
 
-enum status compiled_costs(const struct compiled_chain *compiled, bool in_order, int64_t fixed,
-                           struct step_costs *costs, struct arena *arena, struct diags *diags)
+enum status compiled_costs(const struct context *context, const struct compiled_chain *compiled, bool in_order,
+                           int64_t fixed, struct step_costs *costs)
 {
+	struct arena *arena = context->arena;
 	struct run_list list = {0};
 	if (in_order)
 		add_runs(compiled, compiled->lowered->items, compiled->lowered->item_count, &list, arena);
 	else
 		add_sums(compiled, &list, arena);
 	if (list.failed)
-		return diag_memory(diags);
+		return diag_memory(context->diags);
 	*costs = (struct step_costs){
 		.runs = list.runs, .run_count = list.count, .fixed = fixed, .output = held_bytes(&compiled->lowered->output)};
 	for (size_t i = 0; i < list.count; i++)

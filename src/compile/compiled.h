@@ -5,6 +5,7 @@
 #ifndef COMPILE_COMPILED_H
 #define COMPILE_COMPILED_H
 
+#include "base/context.h"
 #include "compile/linearise.h"
 #include "compile/program.h"
 
@@ -27,8 +28,8 @@ struct compiled_chain {
 };
 
 /* Linearises and compiles every distinct step of LOWERED (LOWER_STEPS; LOWER_UNROLLED with a policy by value). */
-enum status compiled_make(struct compiled_chain *compiled, const struct lowered *lowered, const struct policy *policy,
-                          struct arena *arena, struct diags *diags);
+enum status compiled_make(const struct context *context, struct compiled_chain *compiled, const struct lowered *lowered,
+                          const struct policy *policy);
 /* The most ins, or outs, that a program of COMPILED has; 0 where COMPILED are all zeros. */
 size_t compiled_ports(const struct compiled_chain *compiled);
 /*
@@ -40,7 +41,7 @@ int compiled_team(const struct compiled_chain *compiled, int threads, int64_t *b
  * The chain as policies see it. FIXED: bytes held throughout. Runs in ARENA: one after another where they are
  * wanted IN_ORDER, by budgets and the verifier; else, where only sums are taken of them, one for each distinct step.
  */
-enum status compiled_costs(const struct compiled_chain *compiled, bool in_order, int64_t fixed,
-                           struct step_costs *costs, struct arena *arena, struct diags *diags);
+enum status compiled_costs(const struct context *context, const struct compiled_chain *compiled, bool in_order,
+                           int64_t fixed, struct step_costs *costs);
 
 #endif

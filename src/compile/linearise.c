@@ -869,13 +869,17 @@ static enum status copy_body(struct linearizer *l)
 	return l->back->regions ? STATUS_OK : diag_memory(l->diags);
 }
 
-enum status linearize(struct linear *linear, const struct step *step, const struct chain *chain,
-                      const struct policy *policy, struct arena *arena, struct diags *diags)
+enum status linearise(const struct context *context, struct linear *linear, const struct step *step,
+                      const struct chain *chain, const struct policy *policy)
 {
 	memset(linear, 0, sizeof *linear);
 	linear->step = step;
-	struct linearizer l = {
-		.out = linear, .step = step, .chain = chain, .policy = policy, .arena = arena, .diags = diags};
+	struct linearizer l = {.out = linear,
+	                       .step = step,
+	                       .chain = chain,
+	                       .policy = policy,
+	                       .arena = context->arena,
+	                       .diags = context->diags};
 	enum status status = copy_body(&l);
 	if (status == STATUS_OK)
 		status = init_regions(&l);
@@ -898,5 +902,5 @@ enum status linearize(struct linear *linear, const struct step *step, const stru
 	if (!l.failed)
 		note_uses(&l);
 	linear->backward = l.back;
-	return l.failed || arena->failed ? diag_memory(diags) : STATUS_OK;
+	return l.failed || l.arena->failed ? diag_memory(l.diags) : STATUS_OK;
 }

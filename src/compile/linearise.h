@@ -6,6 +6,7 @@
 #ifndef COMPILE_LINEARISE_H
 #define COMPILE_LINEARISE_H
 
+#include "base/context.h"
 #include "ir/lower.h"
 #include "schedule/policy.h"
 
@@ -64,7 +65,7 @@ const char *used_by_reader(const struct body *body, size_t index);
  * NULL: everything that is needed is kept. STATUS_USAGE for a policy of a
  * checkpoint block that is unknown, with its place.
  */
-enum status linearize(struct linear *linear, const struct step *step, const struct chain *chain,
-                      const struct policy *policy, struct arena *arena, struct diags *diags);
+enum status linearise(const struct context *context, struct linear *linear, const struct step *step,
+                      const struct chain *chain, const struct policy *policy);
 
 #endif

@@ -684,16 +684,16 @@ int team_members(int threads, int64_t widest, int64_t member)
 	return threads < most ? threads : (int)most;
 }
 
-enum status program_compile(struct program *program, const struct body *body, const bool *owned, struct arena *arena,
-                            struct diags *diags)
+enum status program_compile(const struct context *context, struct program *program, const struct body *body,
+                            const bool *owned)
 {
 	*program = (struct program){.body = body};
-	struct compiler c = {.out = program, .body = body, .owned = owned, .arena = arena};
-	arena_init(&c.scratch_arena, arena->allocator);
+	struct compiler c = {.out = program, .body = body, .owned = owned, .arena = context->arena};
+	arena_init(&c.scratch_arena, context->arena->allocator);
 	bool good = compile(&c);
 	arena_free(&c.scratch_arena);
 	if (!good)
-		return diag_memory(diags);
+		return diag_memory(context->diags);
 	program->launches = c.launches;
 	program->launch_count = c.launch_count;
 	program->frame = c.frame;

@@ -12,6 +12,7 @@
 #ifndef COMPILE_PROGRAM_H
 #define COMPILE_PROGRAM_H
 
+#include "base/context.h"
 #include "ir/body.h"
 #include "ops/general.h"
 
@@ -43,8 +44,8 @@ int team_members(int threads, int64_t widest, int64_t member);
  * in's array after the program, which may write into it. STATUS_LIMIT where memory is
  * short or sizes overflow.
  */
-enum status program_compile(struct program *program, const struct body *body, const bool *owned, struct arena *arena,
-                            struct diags *diags);
+enum status program_compile(const struct context *context, struct program *program, const struct body *body,
+                            const bool *owned);
 /* The launches with their buffers, for --dump plan. */
 void program_dump(const struct program *program, diag_write *write, void *context);
 

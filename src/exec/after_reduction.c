@@ -66,7 +66,7 @@ enum status after_compile(struct after_reduction *after, const struct lowered *l
 	if (!rest)
 		return diag_memory(diags);
 	after->passes = rest->values[rest->outs[0].value].from == FROM_PORT;
-	return program_compile(&after->program, rest, NULL, arena, diags);
+	return program_compile(&(struct context){arena->allocator, arena, diags}, &after->program, rest, NULL);
 }
 
 static int64_t result_bytes(const struct after_reduction *after)

@@ -107,7 +107,7 @@ static enum status give_gradient(struct worker *worker, int64_t offset, const st
 	return writer_write(run->options->gradient, from, type->dtype, count, worker->diags);
 }
 
-static enum status on_end(void *context, enum machine_end end, int64_t offset, const struct type *type)
+static enum status on_end(void *context, enum machine_input_output end, int64_t offset, const struct type *type)
 {
 	struct worker *worker = context;
 	switch (end) {
@@ -123,7 +123,7 @@ static enum status on_end(void *context, enum machine_end end, int64_t offset, c
 	return STATUS_OK;
 }
 
-void input_output_hook(struct machine_hooks *hooks) { hooks->end = on_end; }
+void input_output_hook(struct machine_hooks *hooks) { hooks->input_output = on_end; }
 
 /* Chunks. */
 

@@ -58,7 +58,7 @@ static enum status noted_call(void *context, const struct machine_call *call)
 	return worker->hooks.call(worker, call);
 }
 
-static enum status noted_end(void *context, enum machine_end end, int64_t offset, const struct type *type)
+static enum status noted_end(void *context, enum machine_input_output end, int64_t offset, const struct type *type)
 {
 	struct worker *worker = context;
 	struct replay_event *event = add(worker);
@@ -67,7 +67,7 @@ static enum status noted_end(void *context, enum machine_end end, int64_t offset
 		event->offset = offset;
 		event->type = type;
 	}
-	return worker->hooks.end(worker, end, offset, type);
+	return worker->hooks.input_output(worker, end, offset, type);
 }
 
 /* Tiles. */
@@ -80,7 +80,7 @@ static enum status play(struct worker *worker)
 		if (event->call.program)
 			status = worker->hooks.call(worker, &event->call);
 		else
-			status = worker->hooks.end(worker, event->end, event->offset, event->type);
+			status = worker->hooks.input_output(worker, event->end, event->offset, event->type);
 	}
 	return status;
 }
@@ -108,10 +108,11 @@ enum status replay_run(struct worker *worker, const struct machine_options *opti
 	if (full && replay->state == REPLAY_EMPTY) {
 		replay->state = REPLAY_NOTING;
 		hooks.call = noted_call;
-		hooks.end = noted_end;
+		hooks.input_output = noted_end;
 		noting.hooks = &hooks;
 	}
-	enum status status = machine_run(&worker->plan->compiled, worker->schedule, &noting, counters, diags);
+	const struct context context = {.allocator = worker->run->options->job.allocator, .diags = diags};
+	enum status status = machine_run(&context, &worker->plan->compiled, worker->schedule, &noting, counters);
 	if (replay->state == REPLAY_NOTING) {
 		replay->state = status ? REPLAY_OFF : REPLAY_WHOLE;
 		replay->counters = *counters;

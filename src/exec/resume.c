@@ -151,7 +151,7 @@ static enum status keep_output(struct worker *worker, int64_t offset, const stru
 }
 
 /* It is not known before the input is read whether the worker skips. */
-static enum status on_end(void *context, enum machine_end end, int64_t offset, const struct type *type)
+static enum status on_end(void *context, enum machine_input_output end, int64_t offset, const struct type *type)
 {
 	struct worker *worker = context;
 	enum status status = end == MACHINE_OUTPUT ? keep_output(worker, offset, type) : STATUS_OK;
@@ -159,7 +159,7 @@ static enum status on_end(void *context, enum machine_end end, int64_t offset, c
 		return STATUS_OK;
 	if (worker->skips && end == MACHINE_GRADIENT)
 		return diag_file(worker->diags, STATUS_DATA, worker->run->options->journal, -1, "names no point of this run");
-	return status ? status : worker->computing.end(context, end, offset, type);
+	return status ? status : worker->computing.input_output(context, end, offset, type);
 }
 
 static enum status on_convert(void *context, int64_t to, int64_t from, const struct type *type, bool narrow)
@@ -188,7 +188,7 @@ void resume_hook(struct worker *worker)
 {
 	worker->computing = worker->hooks;
 	worker->hooks.call = on_call;
-	worker->hooks.end = on_end;
+	worker->hooks.input_output = on_end;
 	worker->hooks.convert = on_convert;
 	worker->hooks.spill = on_spill;
 	worker->hooks.fetch = on_fetch;

@@ -29,7 +29,7 @@ void state_hashes_begin(struct state_hashes *recompute)
 static struct recompute_hash hash_of(const struct machine_call *call, void *const *outs)
 {
 	const struct body *body = call->program->body;
-	const struct step *step = call->code->linear.step;
+	const struct step *step = call->compiled->linear.step;
 	struct recompute_hash hash = {0};
 	for (size_t i = 0; i < body->out_count; i++) {
 		const struct port *port = &body->outs[i];

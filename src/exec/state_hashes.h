@@ -5,7 +5,7 @@
 #ifndef EXEC_STATE_HASHES_H
 #define EXEC_STATE_HASHES_H
 
-#include "memory/machine.h"
+#include "memory/hooks.h"
 
 struct state_hashes {
 	struct recompute_hash {

@@ -197,10 +197,8 @@ static void note_counters(struct worker *worker, const struct counters *counters
 enum status worker_run_tile(struct worker *worker, int64_t chunk, int64_t tile, struct diags *diags)
 {
 	const struct grad_options *options = worker->run->options;
-	const struct machine_options machine = {.want_value = options->value != NULL,
-	                                        .store = options->job.store,
-	                                        .hooks = &worker->hooks,
-	                                        .allocator = options->job.allocator};
+	const struct machine_options machine = {
+		.want_value = options->value != NULL, .store = options->job.store, .hooks = &worker->hooks};
 	struct counters counters = {0};
 	worker->diags = diags;
 	begin_tile(worker, chunk, tile);

@@ -25,6 +25,7 @@
 #include "exec/slab.h"
 #include "exec/spill.h"
 #include "io/load.h"
+#include "memory/hooks.h"
 
 #include <pthread.h>
 
@@ -59,7 +60,7 @@ struct run {
 
 struct replay_event {
 	struct machine_call call; /* without a program: it is not a call but an end */
-	enum machine_end end;
+	enum machine_input_output end;
 	int64_t offset;
 	const struct type *type;
 };

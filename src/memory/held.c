@@ -22,7 +22,7 @@ static bool add_readers(struct machine *m, struct mark *mark, const struct reade
 			value = body->ins[i].value;
 	for (size_t i = 0; value != NO_VALUE && i < body->instr_count; i++)
 		if ((body->instrs[i].v == value || body->instrs[i].a == value) &&
-		    !used_by_add(m->options->arena, &mark->used_by, &mark->count, &mark->capacity, used_by_reader(body, i)))
+		    !used_by_add(m->report_arena, &mark->used_by, &mark->count, &mark->capacity, used_by_reader(body, i)))
 			return false;
 	return true;
 }
@@ -46,7 +46,7 @@ static bool mark_residual(struct machine *m, int32_t id, const struct residual *
 	struct mark *mark = &marks[id];
 	mark->buffer = id;
 	for (size_t u = 0; u < residual->used_by_count; u++)
-		if (!used_by_add(m->options->arena, &mark->used_by, &mark->count, &mark->capacity, residual->used_by[u]))
+		if (!used_by_add(m->report_arena, &mark->used_by, &mark->count, &mark->capacity, residual->used_by[u]))
 			return false;
 	return true;
 }
@@ -101,7 +101,7 @@ static int compare_rows(const struct held *a, int64_t sa, const struct held *b, 
 static const struct type *kept_type(struct machine *m, const struct mark *mark)
 {
 	const struct type *full = m->buffers[mark->buffer].type;
-	struct type *kept = mark->narrow ? arena_alloc(m->options->arena, sizeof *kept) : NULL;
+	struct type *kept = mark->narrow ? arena_alloc(m->report_arena, sizeof *kept) : NULL;
 	if (kept)
 		*kept = machine_narrow_type(m, full);
 	return mark->narrow ? kept : full;
@@ -110,7 +110,7 @@ static const struct type *kept_type(struct machine *m, const struct mark *mark)
 static enum status report_held(struct machine *m)
 {
 	struct held_list *list = m->options->held;
-	struct arena *arena = m->options->arena;
+	struct arena *arena = m->report_arena;
 	struct mark *marks = arena_array(arena, m->buffer_count + 1, sizeof *marks);
 	if (!marks)
 		return machine_memory(m);
@@ -165,7 +165,7 @@ enum status machine_end_first_sweep(struct machine *m)
 	}
 	if (m->options->want_value && m->has_state) {
 		const struct buffer *out = &m->buffers[m->state[0]];
-		return machine_report_end(m, MACHINE_OUTPUT, out->offset, out->type);
+		return machine_exchange(m, MACHINE_OUTPUT, out->offset, out->type);
 	}
 	return STATUS_OK;
 }

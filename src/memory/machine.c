@@ -51,7 +51,7 @@ static enum status begin(struct machine *m)
 		ok &= machine_set_state(m, first->live_in[i], id);
 	if (!ok)
 		return machine_memory(m);
-	return machine_report_end(m, MACHINE_INPUT, m->buffers[id].offset, type);
+	return machine_exchange(m, MACHINE_INPUT, m->buffers[id].offset, type);
 }
 
 /* Turns of a loop. */
@@ -206,7 +206,7 @@ static enum status finish(struct machine *m)
 		const struct step *first = machine_step_count(m) ? machine_step_at(m, 0) : NULL;
 		const struct type *type = first && first->live_in_count ? first->in_types[0] : &m->lowered->begins;
 		int32_t id = m->cotangent[0];
-		status = machine_report_end(m, MACHINE_GRADIENT, id == NO_BUFFER ? -1 : m->buffers[id].offset, type);
+		status = machine_exchange(m, MACHINE_GRADIENT, id == NO_BUFFER ? -1 : m->buffers[id].offset, type);
 	}
 	if (status == STATUS_OK && !machine_set_holder(m, &m->cotangent[0], NO_BUFFER))
 		status = machine_memory(m);
@@ -231,15 +231,16 @@ static void free_machine(struct machine *m)
 	pool_free(&m->pool);
 }
 
-enum status machine_run(const struct compiled_chain *compiled, struct schedule *schedule,
-                        const struct machine_options *options, struct counters *counters, struct diags *diags)
+enum status machine_run(const struct context *context, const struct compiled_chain *compiled, struct schedule *schedule,
+                        const struct machine_options *options, struct counters *counters)
 {
 	struct machine m = {.compiled = compiled,
 	                    .lowered = compiled->lowered,
 	                    .options = options,
 	                    .hooks = options->hooks,
-	                    .allocator = options->allocator,
-	                    .diags = diags,
+	                    .allocator = context->allocator,
+	                    .report_arena = context->arena,
+	                    .diags = context->diags,
 	                    .counters = counters,
 	                    .free_buffer = NO_BUFFER,
 	                    .first_sweep = true};

@@ -18,6 +18,8 @@
 #ifndef MEMORY_MACHINE_PARTS_H
 #define MEMORY_MACHINE_PARTS_H
 
+#include "base/pool.h"
+#include "memory/hooks.h"
 #include "memory/machine.h"
 
 enum { NO_BUFFER = -1 };
@@ -54,6 +56,7 @@ struct machine {
 	const struct machine_options *options;
 	const struct machine_hooks *hooks;
 	const struct allocator *allocator;
+	struct arena *report_arena;
 	struct arena arena; /* for what does not grow with the steps, but snapshots' lists */
 	struct diags *diags;
 	bool looped;         /* some steps are of a loop, and what they do alone matters */
@@ -120,10 +123,11 @@ static inline void machine_hold(struct machine *m, int32_t id)
 		m->buffers[id].holds++;
 }
 
-static inline enum status machine_report_end(struct machine *m, enum machine_end end, int64_t offset,
-                                             const struct type *type)
+static inline enum status machine_exchange(struct machine *m, enum machine_input_output which, int64_t offset,
+                                           const struct type *type)
 {
-	return m->hooks && m->hooks->end ? m->hooks->end(m->hooks->context, end, offset, type) : STATUS_OK;
+	return m->hooks && m->hooks->input_output ? m->hooks->input_output(m->hooks->context, which, offset, type)
+	                                          : STATUS_OK;
 }
 
 /* machine_buffers.c. Where a function says whether it could, false is want of memory. */

@@ -19,7 +19,7 @@ struct walk {
 
 static struct reader *all_nobodys(struct machine *m, size_t count)
 {
-	struct reader *readers = arena_array(m->options->arena, count + 1, sizeof *readers);
+	struct reader *readers = arena_array(m->report_arena, count + 1, sizeof *readers);
 	for (size_t i = 0; readers && i < count; i++)
 		readers[i] = nobody;
 	return readers;
@@ -84,7 +84,7 @@ static int last_first(const void *a, const void *b)
 
 struct reader **machine_readers(struct machine *m)
 {
-	struct arena *arena = m->options->arena;
+	struct arena *arena = m->report_arena;
 	const size_t slots = m->lowered->slot_count;
 	struct walk walk = {.m = m,
 	                    .first = all_nobodys(m, slots),

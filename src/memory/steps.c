@@ -25,7 +25,7 @@ static enum status call(struct machine *m, enum call_kind kind, const struct pro
 		return STATUS_OK;
 	struct machine_call made = {.kind = kind,
 	                            .program = program,
-	                            .code = code,
+	                            .compiled = code,
 	                            .step = step,
 	                            .counters = m->levels,
 	                            .ins = m->ins,
@@ -229,7 +229,7 @@ enum status machine_seed(struct machine *m)
 		return machine_memory(m);
 	machine_hold(m, id);
 	m->cotangent[0] = id;
-	return machine_report_end(m, MACHINE_SEED, m->buffers[id].offset, type);
+	return machine_exchange(m, MACHINE_SEED, m->buffers[id].offset, type);
 }
 
 enum status machine_reverse(struct machine *m, int64_t index)

@@ -44,6 +44,7 @@ static struct type tile_input(const struct job *job)
 static enum status make_tile(struct job *job, const struct job_options *options, struct tile_plan *tile, int64_t rows,
                              struct diags *diags)
 {
+	const struct context context = {job->allocator, job->arena, diags};
 	struct type input = tile_input(job);
 	bool by_value = policy_by_value(job->policy);
 	tile->rows = rows;
@@ -52,7 +53,7 @@ static enum status make_tile(struct job *job, const struct job_options *options,
 	                         ? lower_tile(&tile->lowered, &job->whole, &input, what, rows, job->arena, diags)
 	                         : lower(&tile->lowered, job->chain, &job->whole.portion, &input, what, job->arena, diags);
 	if (status == STATUS_OK)
-		status = compiled_make(&tile->compiled, &tile->lowered, job->policy, job->arena, diags);
+		status = compiled_make(&context, &tile->compiled, &tile->lowered, job->policy);
 	if (status == STATUS_OK && options->costs)
 		status = options->costs(options->costs_context, &tile->compiled, rows, diags);
 	return status;
@@ -238,7 +239,8 @@ enum status job_set_costs(struct job *job, const struct job_options *options, st
 	job_fixed_bytes(job, options, &worker, &all);
 	const int64_t fixed = saturated_add(worker, all / job->workers);
 	const bool in_order = job->policy->kind == POLICY_budget; /* which alone walks them */
-	enum status status = compiled_costs(&job->tile.compiled, in_order, fixed, &job->costs, job->arena, diags);
+	const struct context context = {job->allocator, job->arena, diags};
+	enum status status = compiled_costs(&context, &job->tile.compiled, in_order, fixed, &job->costs);
 	double bytes = (double)fixed;
 	for (size_t i = 0; i < job->costs.run_count && !status; i++)
 		bytes += (double)job->costs.runs[i].count * step_bytes(&job->costs.runs[i].cost);

@@ -57,8 +57,8 @@ static enum status predict_short(struct job *job, const struct job_options *opti
 	struct compiled_chain compiled = tile->compiled;
 	struct step_run run = job->costs.runs[0];
 	struct step_costs costs = job->costs;
-	struct machine_options machine = {
-		.want_value = options->want_value, .store = options->store, .allocator = job->allocator};
+	const struct context context = {.allocator = job->allocator, .diags = diags};
+	struct machine_options machine = {.want_value = options->want_value, .store = options->store};
 	struct schedule *schedule;
 	item.iterations = item.steps = steps;
 	lowered.items = &item;
@@ -68,7 +68,7 @@ static enum status predict_short(struct job *job, const struct job_options *opti
 	enum status status = policy_schedule(&s->policy, &costs, job->allocator, &schedule, diags);
 	if (status)
 		return status;
-	status = machine_run(&compiled, schedule, &machine, counters, diags);
+	status = machine_run(&context, &compiled, schedule, &machine, counters);
 	schedule_free(schedule);
 	return status;
 }
@@ -117,12 +117,12 @@ static enum status predict_long(struct job *job, const struct job_options *optio
 enum status job_predict_tile(struct job *job, const struct job_options *options, struct tile_plan *tile, int64_t most,
                              struct counters *counters, struct diags *diags)
 {
-	struct machine_options machine = {
-		.most = most, .want_value = options->want_value, .store = options->store, .allocator = job->allocator};
+	const struct context context = {.allocator = job->allocator, .diags = diags};
+	struct machine_options machine = {.most = most, .want_value = options->want_value, .store = options->store};
 	bool known;
 	enum status status = predict_long(job, options, tile, counters, &known, diags);
 	if (status == STATUS_OK && !known)
-		status = machine_run(&tile->compiled, job->schedule, &machine, counters, diags);
+		status = machine_run(&context, &tile->compiled, job->schedule, &machine, counters);
 	tile->slab = counters->peak_bytes;
 	return status;
 }

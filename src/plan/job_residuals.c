@@ -274,6 +274,7 @@ enum status job_residuals(const struct job *job, struct held_list *list, struct 
 	const struct compiled_chain *compiled = job->tiled ? &made : &job->tile.compiled;
 	struct held_list held = {0};
 	struct counters counters;
+	const struct context context = {job->allocator, job->arena, diags};
 	bool *used = arena_array(job->arena, job->chain->param_count + 1, sizeof *used);
 	if (!used)
 		return diag_memory(diags);
@@ -282,12 +283,11 @@ enum status job_residuals(const struct job *job, struct held_list *list, struct 
 	if (job->tiled)
 		status = lower(&lowered, job->chain, &job->whole.portion, &job->input, what, job->arena, diags);
 	if (job->tiled && status == STATUS_OK)
-		status = compiled_make(&made, &lowered, job->policy, job->arena, diags);
+		status = compiled_make(&context, &made, &lowered, job->policy);
 	if (status)
 		return status;
-	struct machine_options options = {
-		.store = job->store, .held = &held, .arena = job->arena, .allocator = job->allocator};
-	status = machine_run(compiled, job->schedule, &options, &counters, diags);
+	struct machine_options options = {.store = job->store, .held = &held};
+	status = machine_run(&context, compiled, job->schedule, &options, &counters);
 	if (status == STATUS_OK)
 		status = mark_params(job, compiled, used, diags);
 	return status ? status : merge_report(job, &held, used, list, diags);

@@ -220,7 +220,7 @@ struct event event_of_call(const struct event_context *context, const struct mac
 	                      .live = call->live};
 	if (call->kind == CALL_BACKWARD) {
 		event.kind = EVENT_BACKWARD;
-		event.evaluations = call->code->linear.recomputed;
+		event.evaluations = call->compiled->linear.recomputed;
 	} else {
 		event.kind = call->recomputed ? EVENT_RECOMPUTE : call->kind == CALL_RECORD ? EVENT_RECORD : EVENT_FORWARD;
 		event.evaluations = event.end - event.begin;
@@ -263,7 +263,7 @@ static enum status add(struct planner *planner, struct event *event, double cost
 static enum status on_call(void *context, const struct machine_call *call)
 {
 	struct planner *planner = context;
-	const struct linear *linear = &call->code->linear;
+	const struct linear *linear = &call->compiled->linear;
 	struct event event = event_of_call(&planner->context, call);
 	if (event.kind != EVENT_BACKWARD)
 		return add(planner, &event, planner->unit > 0 ? linear->forward_cost : 1);
@@ -299,12 +299,12 @@ enum status timeline_plan(struct timeline *timeline, struct job *job, const stru
 	double all = c->forward_cost > 0 ? (c->forward_cost + c->backward_cost + c->recomputed_cost) / c->forward_cost
 	                                 : (double)(c->evaluations + c->steps);
 	struct machine_hooks hooks = {.context = &planner, .call = on_call, .progress = on_action};
-	struct machine_options machine = {
-		.want_value = options->want_value, .store = options->store, .hooks = &hooks, .allocator = job->allocator};
+	const struct context context = {.allocator = job->allocator, .diags = diags};
+	struct machine_options machine = {.want_value = options->want_value, .store = options->store, .hooks = &hooks};
 	struct counters counters;
 	enum status status = timeline_init(timeline, job->whole.steps, all / (TIMELINE_COLUMNS - 1), arena, diags);
 	if (status == STATUS_OK)
-		status = machine_run(&job->tile.compiled, job->schedule, &machine, &counters, diags);
+		status = machine_run(&context, &job->tile.compiled, job->schedule, &machine, &counters);
 	timeline_finish(timeline);
 	return status;
 }

@@ -11,6 +11,7 @@
 #ifndef PLAN_TIMELINE_H
 #define PLAN_TIMELINE_H
 
+#include "memory/hooks.h"
 #include "plan/job.h"
 
 enum { TIMELINE_SEGMENTS = 3000, TIMELINE_COLUMNS = 1024, TIMELINE_ROWS = 256 };

@@ -1,17 +1,18 @@
-/* The memory of a suite's tests, which each test has anew: an arena, and diagnostics in it. */
+/* The memory of a suite's tests, which each test has anew: an arena, diagnostics in it, and a context of both. */
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H
 
-#include "base/arena.h"
-#include "base/diag.h"
+#include "base/context.h"
 
 static struct arena arena;
 static struct diags diags;
+static struct context scratch;
 
 static inline void scratch_begin(const struct allocator *allocator)
 {
 	arena_init(&arena, allocator);
 	diags_init(&diags, &arena);
+	scratch = (struct context){allocator, &arena, &diags};
 }
 
 /* A fixture, alone or as part of a suite's own. */

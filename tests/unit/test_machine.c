@@ -1,15 +1,15 @@
 /*
  * The machine alone, which counts iterations of a loop that are alike instead of running
  * them, against the machine with hooks, which runs every one: all counters are the same.
- * What steps know of the slots that it holds, and what many of these take.
+ * The classes of slots that hold one value.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "chains.h"
+#include "memory/hooks.h"
 #include "memory/machine.h"
-#include "processor.h"
 #include "scratch.h"
 #include "suite.h"
 
@@ -29,10 +29,9 @@ static enum status nothing(void *context, const struct machine_call *call)
 static struct counters count(struct schedule *schedule, enum dtype store, int64_t *calls)
 {
 	const struct machine_hooks hooks = {.call = nothing, .context = calls};
-	const struct machine_options options = {
-		.want_value = true, .store = store, .hooks = calls ? &hooks : NULL, .allocator = &allocator_system};
+	const struct machine_options options = {.want_value = true, .store = store, .hooks = calls ? &hooks : NULL};
 	struct counters counters;
-	ck_assert_int_eq(machine_run(&compiled, schedule, &options, &counters, &diags), STATUS_OK);
+	ck_assert_int_eq(machine_run(&scratch, &compiled, schedule, &options, &counters), STATUS_OK);
 	return counters;
 }
 
@@ -68,8 +67,8 @@ static void make(const char *text)
 	const struct type input = {.dtype = DTYPE_F64, .shape = {.ndim = 2, .dim = {7, 9}}};
 	chain_make(&chain, text, &arena, &diags);
 	ck_assert_int_eq(lower(&lowered, &chain, NULL, &input, LOWER_STEPS, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(compiled_make(&compiled, &lowered, &policy_save_all, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(compiled_costs(&compiled, true, 0, &costs, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(compiled_make(&scratch, &compiled, &lowered, &policy_save_all), STATUS_OK);
+	ck_assert_int_eq(compiled_costs(&scratch, &compiled, true, 0, &costs), STATUS_OK);
 }
 
 START_TEST(counted_as_run)
@@ -154,26 +153,6 @@ START_TEST(classes_go_by_the_lowest)
 }
 END_TEST
 
-/* A step takes as long as what is live at it, whatever other names there are. */
-START_TEST(many_names_are_quick)
-{
-	enum { NAMES = 16000, TEXT = 32 };
-	int64_t length = 0;
-	char *text = malloc(NAMES * TEXT);
-	ck_assert_ptr_nonnull(text);
-	for (int i = 0; i < NAMES; i++)
-		length += snprintf(text + length, TEXT, "sin; name h%d; ", i);
-	scratch_setup();
-	const double begin = processor_seconds();
-	make(text);
-	compare("many names", "sqrt", DTYPE_COUNT);
-	const double seconds = processor_seconds() - begin;
-	ck_assert_msg(seconds < 2, "%g s", seconds);
-	scratch_teardown();
-	free(text);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("machine");
@@ -181,6 +160,5 @@ int main(void)
 	tcase_set_timeout(tcase, 600);
 	tcase_add_test(tcase, counted_as_run);
 	tcase_add_test(tcase, classes_go_by_the_lowest);
-	tcase_add_test(tcase, many_names_are_quick);
 	return suite_run(suite);
 }

@@ -37,6 +37,7 @@ struct model {
 	uint64_t random;
 	struct arena arena;
 	struct diags diags;
+	struct context context; /* of both */
 	struct body body;
 	const struct type *full, *row, *columns, *number, *mask; /* row, columns: NULL where the arrays have one axis */
 	enum dtype dtype;
@@ -457,6 +458,7 @@ static void model_init(struct model *m, uint64_t seed, enum dtype dtype, int64_t
 	*m = (struct model){.random = seed * 0x9e3779b97f4a7c15u + 1, .dtype = dtype};
 	arena_init(&m->arena, &allocator_system);
 	diags_init(&m->diags, &m->arena);
+	m->context = (struct context){&allocator_system, &m->arena, &m->diags};
 	body_init(&m->body, &m->arena);
 	m->full = type_new(m, dtype, columns ? 2 : 1, rows, columns);
 	m->mask = type_new(m, DTYPE_BITS, columns ? 2 : 1, rows, columns);
@@ -1083,7 +1085,7 @@ static void compare_both(struct model *m, uint32_t seed)
 	run_naive(m, &naive, ins);
 	if (seed % 2)
 		ck_assert(body_drop_carries(body));
-	ck_assert_int_eq(program_compile(&program, body, NULL, &m->arena, &m->diags), STATUS_OK);
+	ck_assert_int_eq(program_compile(&m->context, &program, body, NULL), STATUS_OK);
 	ck_assert_int_eq(program.workspace % 64, 0);
 	check_places(&program, seed);
 	run_compiled(m, &program, ins, outs);
@@ -1190,7 +1192,7 @@ static uint32_t hand_end(struct model *m, size_t begin, uint32_t result)
 static struct launch *compile_by_hand(struct model *m, struct program *program, uint32_t out)
 {
 	body_add_out(&m->body, PORT_SLOT, 0, out);
-	ck_assert_int_eq(program_compile(program, &m->body, NULL, &m->arena, &m->diags), STATUS_OK);
+	ck_assert_int_eq(program_compile(&m->context, program, &m->body, NULL), STATUS_OK);
 	return program->launches;
 }
 
@@ -1394,11 +1396,12 @@ START_TEST(many_groups)
 	struct arena arena;
 	model_init(&m, 1, DTYPE_F32, 16, 8);
 	arena_init(&arena, &allocator);
+	const struct context context = {&allocator, &arena, &m.diags};
 	uint32_t v = m.visible[0];
 	for (int i = 0; i < GROUPS; i++)
 		v = hand_op(&m, OP_sin, hand_op(&m, OP_softmax, v, NO_VALUE, 0), NO_VALUE, 0);
 	body_add_out(&m.body, PORT_SLOT, 0, v);
-	ck_assert_int_eq(program_compile(&program, &m.body, NULL, &arena, &m.diags), STATUS_OK);
+	ck_assert_int_eq(program_compile(&context, &program, &m.body, NULL), STATUS_OK);
 	ck_assert_uint_eq(program.launch_count, 2 * GROUPS);
 	ck_assert_uint_lt(counted.most, GROUPS * 8192);
 	arena_free(&arena);
@@ -1479,7 +1482,8 @@ START_TEST(memory_short)
 		struct program program;
 		arena_init(&arena, &allocator);
 		diags_init(&diags, &m.arena);
-		status = program_compile(&program, &m.body, NULL, &arena, &diags);
+		const struct context context = {&allocator, &arena, &diags};
+		status = program_compile(&context, &program, &m.body, NULL);
 		ck_assert(status == STATUS_OK || status == STATUS_LIMIT);
 		arena_free(&arena);
 		ck_assert_uint_eq(failing.live, 0);

@@ -14,7 +14,7 @@ static struct body body = {.values = values, .value_count = 2, .outs = forward, 
 static struct program program = {.body = &body};
 static const struct step step = {.live_out = live, .live_out_count = 2};
 static struct compiled_step code = {.linear = {.step = &step}};
-static struct machine_call call = {.program = &program, .code = &code, .step = 4};
+static struct machine_call call = {.program = &program, .compiled = &code, .step = 4};
 static struct state_hashes recompute;
 
 static void begin(void)

@@ -1,0 +1,59 @@
+/*
+ * What the evaluator implements: the machine calls these hooks as it walks a
+ * schedule, and names the places in the slab that each call reads and writes.
+ */
+#ifndef MEMORY_HOOKS_H
+#define MEMORY_HOOKS_H
+
+#include "compile/compiled.h"
+
+enum call_kind { CALL_FORWARD, CALL_RECORD, CALL_BACKWARD };
+
+/* One execution of a program. Places are offsets into the slab, in bytes. */
+struct machine_call {
+	enum call_kind kind;
+	const struct program *program;
+	const struct compiled_step *compiled;
+	int64_t step;
+	const int64_t *counters;
+	const int64_t *ins, *outs;                 /* by port; -1: not written */
+	const struct param_ref *const *out_params; /* by out: the param that it is a copy of, or NULL */
+	int64_t workspace;
+	int64_t live;    /* bytes in use while it runs */
+	bool recomputed; /* a forward or recording call that is not of the first sweep */
+};
+
+/* An array in the slab, in bytes. */
+struct machine_array {
+	int64_t offset, size;
+};
+
+/* The arrays that the chain and its surroundings exchange. */
+enum machine_input_output {
+	MACHINE_INPUT,    /* the hook writes the chain's input at OFFSET */
+	MACHINE_OUTPUT,   /* the chain's value lies at OFFSET */
+	MACHINE_SEED,     /* the hook writes the cotangent of the output at OFFSET */
+	MACHINE_GRADIENT, /* the input's gradient lies at OFFSET; -1: it is zero */
+};
+
+/* Each may be NULL, but CALL. Each returns a status; an error ends the walk. */
+struct machine_hooks {
+	void *context;
+	enum status (*call)(void *context, const struct machine_call *call);
+	enum status (*input_output)(void *context, enum machine_input_output which, int64_t offset,
+	                            const struct type *type);
+	/* Copies the array at FROM to TO, into fewer bits (NARROW) or back out of them. */
+	enum status (*convert)(void *context, int64_t to, int64_t from, const struct type *type, bool narrow);
+	/* Writes a state to disk slot SLOT, or reads it from there: its arrays, each once. */
+	enum status (*spill)(void *context, int64_t slot, const struct machine_array *arrays, size_t count);
+	enum status (*fetch)(void *context, int64_t slot, const struct machine_array *arrays, size_t count);
+	/*
+	 * A run could begin here: nothing is held but ARRAYS and the states on disk. ARRAYS are the
+	 * state that disk slot SLOT has just received, or cotangents where SLOT is -1.
+	 */
+	enum status (*point)(void *context, int64_t slot, const struct machine_array *arrays, size_t count);
+	/* After each action, with the bytes in use. */
+	enum status (*progress)(void *context, const struct action *action, int64_t live);
+};
+
+#endif
