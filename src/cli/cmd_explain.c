@@ -231,7 +231,8 @@ enum status command_explain(struct session *s)
 	struct lowered lowered;
 	struct compiled_chain compiled;
 	bool by_value = policy_by_value(job.policy);
-	status = lower(&lowered, &s->chain, NULL, &type, by_value ? LOWER_UNROLLED : LOWER_STEPS, &s->arena, &s->diags);
+	const struct context context = {s->arena.allocator, &s->arena, &s->diags};
+	status = lower(&context, &lowered, &s->chain, NULL, &type, by_value ? LOWER_UNROLLED : LOWER_STEPS);
 	if (!status)
 		status =
 			compiled_make(&(struct context){s->arena.allocator, &s->arena, &s->diags}, &compiled, &lowered, job.policy);

@@ -294,7 +294,8 @@ static struct verdict_text bottleneck(struct profiler *p, const struct point *fu
 	struct lowered run;
 	struct diags told; /* what cannot be looked at is no product */
 	diags_init(&told, &p->session->arena);
-	if (lower(&run, chain, NULL, &p->type, LOWER_RUN, &p->session->arena, &told) == STATUS_OK)
+	const struct context context = {p->session->arena.allocator, &p->session->arena, &told};
+	if (lower(&context, &run, chain, NULL, &p->type, LOWER_RUN) == STATUS_OK)
 		for (size_t i = 0; i < run.whole->instr_count; i++) {
 			const struct instr *instr = &run.whole->instrs[i];
 			if (instr->kind != INSTR_OP)

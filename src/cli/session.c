@@ -85,7 +85,8 @@ static void hint_text(struct session *s)
 	struct syntax syntax;
 	struct diags told;
 	diags_init(&told, &s->arena);
-	if (access(s->file, F_OK) == 0 || syntax_parse(&syntax, &source, &s->arena, &told))
+	const struct context context = {s->arena.allocator, &s->arena, &told};
+	if (access(s->file, F_OK) == 0 || syntax_parse(&context, &syntax, &source))
 		return;
 	diag_hint(&s->diags, "a chain that is no file is given with -e, as in: ckptc %s -e '%s'", s->command->name,
 	          s->file);
@@ -114,7 +115,7 @@ enum status session_load_syntax(struct session *s)
 		          s->command->name);
 		return STATUS_USAGE;
 	}
-	return syntax_parse(&s->syntax, &s->source, &s->arena, &s->diags);
+	return syntax_parse(&(struct context){s->arena.allocator, &s->arena, &s->diags}, &s->syntax, &s->source);
 }
 
 /* The first name in POLICY, which is no P+Q, that no value of the chain has; NULL: all are known. */
@@ -192,7 +193,7 @@ enum status session_load_chain(struct session *s)
 {
 	enum status status = session_load_syntax(s);
 	if (!status)
-		status = chain_resolve(&s->chain, &s->syntax, &s->arena, &s->diags);
+		status = chain_resolve(&(struct context){s->arena.allocator, &s->arena, &s->diags}, &s->chain, &s->syntax);
 	if (!status)
 		status = check_blocks(s);
 	if (!status)

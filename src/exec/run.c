@@ -105,9 +105,10 @@ static enum status compile(struct setup *setup, struct tile_program *tile, int64
 		input.shape.ndim = 1;
 		input.shape.dim[0] = setup->pieces.rows;
 	}
+	const struct context context = {setup->arena.allocator, &setup->arena, diags};
 	enum status status = STATUS_OK;
 	if (setup->pieces.tiled)
-		status = lower_tile(&tile->lowered, &setup->whole, &input, LOWER_RUN, rows, &setup->arena, diags);
+		status = lower_tile(&context, &tile->lowered, &setup->whole, &input, LOWER_RUN, rows);
 	else
 		tile->lowered = setup->whole;
 	if (status)
@@ -247,7 +248,8 @@ static enum status make_setup(struct setup *setup, struct forward_run *run, cons
 	open_window(setup, &portion);
 	params_settle(run->params, run->chain, dtype_compute(input->dtype));
 	setup->bytes = run->params->bytes;
-	enum status status = lower(&setup->whole, run->chain, &portion, &setup->input, LOWER_RUN, &setup->arena, diags);
+	const struct context context = {setup->arena.allocator, &setup->arena, diags};
+	enum status status = lower(&context, &setup->whole, run->chain, &portion, &setup->input, LOWER_RUN);
 	if (status == STATUS_OK)
 		status = params_check(run->params, setup->whole.whole, run->chain, diags);
 	if (status)

@@ -22,8 +22,8 @@ struct sets {
 
 static bool set_init(struct set *set, struct lowering *l)
 {
-	*set = (struct set){arena_array(l->arena, l->slot_count, sizeof *set->has),
-	                    arena_array(l->arena, l->slot_count, sizeof *set->list), 0};
+	*set = (struct set){arena_array(l->context->arena, l->slot_count, sizeof *set->has),
+	                    arena_array(l->context->arena, l->slot_count, sizeof *set->list), 0};
 	return set->has && set->list;
 }
 
@@ -74,7 +74,7 @@ static const uint32_t *list_of(struct lowering *l, const struct set *set, uint32
 	*count = set->count;
 	if (same && set_equals(set, same, same_count))
 		return same;
-	uint32_t *list = arena_array(l->arena, set->count + 1, sizeof *list);
+	uint32_t *list = arena_array(l->context->arena, set->count + 1, sizeof *list);
 	if (list)
 		memcpy(list, set->list, set->count * sizeof *list);
 	return list;
@@ -84,7 +84,7 @@ static enum status add_item_front(struct lowering *l, struct item **items, size_
                                   struct item item)
 {
 	/* Items are collected back to front and reversed at the end. */
-	struct item *grown = arena_grow(l->arena, *items, *count, capacity, sizeof *grown);
+	struct item *grown = arena_grow(l->context->arena, *items, *count, capacity, sizeof *grown);
 	if (!grown)
 		return lowering_memory(l);
 	*items = grown;
@@ -99,11 +99,11 @@ static enum status add_item_front(struct lowering *l, struct item **items, size_
 static enum status flow_back(struct lowering *l, struct step *step, struct sets *sets)
 {
 	const struct body *body = step->body;
-	bool *needed = arena_array(l->arena, body->value_count + 1, sizeof *needed);
-	bool *cot = arena_array(l->arena, body->value_count + 1, sizeof *cot);
+	bool *needed = arena_array(l->context->arena, body->value_count + 1, sizeof *needed);
+	bool *cot = arena_array(l->context->arena, body->value_count + 1, sizeof *cot);
 	uint32_t *value_of = l->value_of;
-	uint32_t *cot_to = arena_array(l->arena, step->cot_out_count + 1, sizeof *cot_to);
-	uint32_t *cot_value = arena_array(l->arena, step->cot_out_count + 1, sizeof *cot_value);
+	uint32_t *cot_to = arena_array(l->context->arena, step->cot_out_count + 1, sizeof *cot_to);
+	uint32_t *cot_value = arena_array(l->context->arena, step->cot_out_count + 1, sizeof *cot_value);
 	if (!needed || !cot || !cot_to || !cot_value)
 		return lowering_memory(l);
 	set_empty(&sets->cot);
@@ -159,7 +159,7 @@ static enum status flow_back(struct lowering *l, struct step *step, struct sets 
 
 static const struct type *const *types_of(struct lowering *l, const uint32_t *slots, uint32_t count)
 {
-	const struct type **types = arena_array(l->arena, count + 1, sizeof *types);
+	const struct type **types = arena_array(l->context->arena, count + 1, sizeof *types);
 	for (uint32_t i = 0; types && i < count; i++)
 		types[i] = l->slots[slots[i]].type;
 	return types;
@@ -168,8 +168,8 @@ static const struct type *const *types_of(struct lowering *l, const uint32_t *sl
 /* Which slots before STEP, l->slots, hold the same array. */
 static bool note_classes(struct lowering *l, struct step *step)
 {
-	uint32_t *class_in = arena_array(l->arena, step->live_in_count + 1, sizeof *class_in);
-	bool *alias_in = arena_array(l->arena, step->live_in_count + 1, sizeof *alias_in);
+	uint32_t *class_in = arena_array(l->context->arena, step->live_in_count + 1, sizeof *class_in);
+	bool *alias_in = arena_array(l->context->arena, step->live_in_count + 1, sizeof *alias_in);
 	if (!class_in || !alias_in || !step->live_in)
 		return false;
 	uint32_t *first = l->value_of; /* by class: not NO_VALUE where there was one */
@@ -191,7 +191,7 @@ static enum status finish_step(struct lowering *l, struct draft_step *draft, str
 	struct step *old = draft->last;
 	bool same = old && set_equals(&sets->live, old->live_out, old->live_out_count) &&
 	            set_equals(&sets->cot, old->cot_out, old->cot_out_count);
-	struct step *step = same ? old : arena_alloc(l->arena, sizeof *step);
+	struct step *step = same ? old : arena_alloc(l->context->arena, sizeof *step);
 	if (!step)
 		return lowering_memory(l);
 	if (!same) {
@@ -316,7 +316,7 @@ enum status lowering_finish_steps(struct lowering *l, const struct draft_item *l
 	if (status)
 		return status;
 	out->steps = list->steps;
-	const struct step **distinct = arena_array(l->arena, out->distinct_count + 1, sizeof *distinct);
+	const struct step **distinct = arena_array(l->context->arena, out->distinct_count + 1, sizeof *distinct);
 	if (!distinct)
 		return lowering_memory(l);
 	uint32_t numbered = 0;

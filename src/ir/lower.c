@@ -10,10 +10,10 @@
 static enum status lower_whole(struct lowering *l)
 {
 	struct lowered *out = l->out;
-	out->whole = arena_alloc(l->arena, sizeof *out->whole);
+	out->whole = arena_alloc(l->context->arena, sizeof *out->whole);
 	if (!out->whole)
 		return lowering_memory(l);
-	body_init(out->whole, l->arena);
+	body_init(out->whole, l->context->arena);
 	lowering_begin_body(l, out->whole);
 	if (!out->whole->regions || lowering_read_slot(l, 0) == NO_VALUE ||
 	    (l->chain->names_input && lowering_read_slot(l, 1) == NO_VALUE))
@@ -87,11 +87,11 @@ static void note_output(struct lowering *l)
 static enum status lower_unrolled(struct lowering *l)
 {
 	struct lowered *out = l->out;
-	struct draft_step *draft = arena_alloc(l->arena, sizeof *draft);
-	struct body *body = arena_alloc(l->arena, sizeof *body);
+	struct draft_step *draft = arena_alloc(l->context->arena, sizeof *draft);
+	struct body *body = arena_alloc(l->context->arena, sizeof *body);
 	if (!draft || !body)
 		return lowering_memory(l);
-	body_init(body, l->arena);
+	body_init(body, l->context->arena);
 	lowering_begin_body(l, body);
 	if (!body->regions || lowering_read_slot(l, 0) == NO_VALUE ||
 	    (l->chain->names_input && lowering_read_slot(l, 1) == NO_VALUE))
@@ -135,18 +135,18 @@ static enum status check_input(const struct chain *chain, const struct type *inp
 static enum status init_lowering(struct lowering *l, const struct type *input)
 {
 	size_t n = l->slot_count, params = l->chain->param_count + 1;
-	l->slots = arena_array(l->arena, n, sizeof *l->slots);
-	l->now = arena_array(l->arena, n, sizeof *l->now);
-	l->touched = arena_array(l->arena, n, sizeof *l->touched);
-	l->written = arena_array(l->arena, n, sizeof *l->written);
-	l->listed = arena_array(l->arena, n, sizeof *l->listed);
-	l->port = arena_array(l->arena, n, sizeof *l->port);
-	l->next_same = arena_array(l->arena, n, sizeof *l->next_same);
-	l->value_of = arena_array(l->arena, n, sizeof *l->value_of);
-	l->used_streamed = arena_array(l->arena, params, sizeof *l->used_streamed);
-	l->used_whole = arena_array(l->arena, params, sizeof *l->used_whole);
-	l->loops = arena_array(l->arena, l->chain->loop_count + 1, sizeof *l->loops);
-	l->parts = arena_array(l->arena, l->chain->loop_count + 1, sizeof *l->parts);
+	l->slots = arena_array(l->context->arena, n, sizeof *l->slots);
+	l->now = arena_array(l->context->arena, n, sizeof *l->now);
+	l->touched = arena_array(l->context->arena, n, sizeof *l->touched);
+	l->written = arena_array(l->context->arena, n, sizeof *l->written);
+	l->listed = arena_array(l->context->arena, n, sizeof *l->listed);
+	l->port = arena_array(l->context->arena, n, sizeof *l->port);
+	l->next_same = arena_array(l->context->arena, n, sizeof *l->next_same);
+	l->value_of = arena_array(l->context->arena, n, sizeof *l->value_of);
+	l->used_streamed = arena_array(l->context->arena, params, sizeof *l->used_streamed);
+	l->used_whole = arena_array(l->context->arena, params, sizeof *l->used_whole);
+	l->loops = arena_array(l->context->arena, l->chain->loop_count + 1, sizeof *l->loops);
+	l->parts = arena_array(l->context->arena, l->chain->loop_count + 1, sizeof *l->parts);
 	if (!l->slots || !l->now || !l->touched || !l->written || !l->listed || !l->port || !l->next_same || !l->value_of ||
 	    !l->used_streamed || !l->used_whole || !l->loops || !l->parts)
 		return lowering_memory(l);
@@ -235,7 +235,7 @@ static enum status lower_typed(struct lowering *l, const struct portion *portion
 {
 	struct lowered *lowered = l->out;
 	*lowered = (struct lowered){.chain = l->chain,
-	                            .arena = l->arena,
+	                            .arena = l->context->arena,
 	                            .input = *input,
 	                            .slot_count = l->chain->variable_count + 1,
 	                            .whole_rows = input->shape.ndim ? input->shape.dim[0] : 0,
@@ -266,23 +266,22 @@ static enum status lower_typed(struct lowering *l, const struct portion *portion
 	return l->what == LOWER_STEPS ? lowering_finish_steps(l, &list) : STATUS_OK;
 }
 
-enum status lower(struct lowered *lowered, const struct chain *chain, const struct portion *portion,
-                  const struct type *input, enum lower_what what, struct arena *arena, struct diags *diags)
+enum status lower(const struct context *context, struct lowered *lowered, const struct chain *chain,
+                  const struct portion *portion, const struct type *input, enum lower_what what)
 {
 	static const struct portion all;
-	struct lowering l = {.out = lowered, .chain = chain, .arena = arena, .diags = diags, .what = what};
-	enum status status = check_input(chain, input, diags);
+	struct lowering l = {.out = lowered, .chain = chain, .context = context, .what = what};
+	enum status status = check_input(chain, input, context->diags);
 	return status ? status : lower_typed(&l, portion ? portion : &all, input);
 }
 
 /* The input is not held against its declaration: the whole's was. */
-enum status lower_tile(struct lowered *lowered, const struct lowered *whole, const struct type *input,
-                       enum lower_what what, int64_t rows, struct arena *arena, struct diags *diags)
+enum status lower_tile(const struct context *context, struct lowered *lowered, const struct lowered *whole,
+                       const struct type *input, enum lower_what what, int64_t rows)
 {
 	struct lowering l = {.out = lowered,
 	                     .chain = whole->chain,
-	                     .arena = arena,
-	                     .diags = diags,
+	                     .context = context,
 	                     .what = what,
 	                     .rows = rows,
 	                     .cut = whole->streamed_params};

@@ -87,16 +87,16 @@ enum lower_what { LOWER_RUN, LOWER_STEPS, LOWER_UNROLLED };
  * input. STATUS_CHAIN where shapes do not fit (both are named), STATUS_LIMIT beyond
  * 10^7 steps or operations.
  */
-enum status lower(struct lowered *lowered, const struct chain *chain, const struct portion *portion,
-                  const struct type *input, enum lower_what what, struct arena *arena, struct diags *diags);
+enum status lower(const struct context *context, struct lowered *lowered, const struct chain *chain,
+                  const struct portion *portion, const struct type *input, enum lower_what what);
 /*
  * The same of a tile of the chain that is lowered to WHOLE, which must be streamable
  * up to its end or fold: the extent of the streamed axis is ROWS instead of INPUT's, in
  * the input and in the params that by WHOLE run along it. Where WHOLE is flat INPUT may
  * be its elements in a row.
  */
-enum status lower_tile(struct lowered *lowered, const struct lowered *whole, const struct type *input,
-                       enum lower_what what, int64_t rows, struct arena *arena, struct diags *diags);
+enum status lower_tile(const struct context *context, struct lowered *lowered, const struct lowered *whole,
+                       const struct type *input, enum lower_what what, int64_t rows);
 /*
  * The step at INDEX (0 .. steps-1) and, where COUNTERS is not NULL, the counters
  * of the loops around it, by level.

@@ -30,7 +30,7 @@ static enum status add_buckets(struct lowering *l)
 {
 	struct interned **old = l->types;
 	const size_t count = l->type_buckets;
-	struct interned **types = arena_array(l->arena, count ? 2 * count : FIRST_BUCKETS, sizeof *types);
+	struct interned **types = arena_array(l->context->arena, count ? 2 * count : FIRST_BUCKETS, sizeof *types);
 	if (!types)
 		return lowering_memory(l);
 	l->types = types;
@@ -53,7 +53,7 @@ const struct type *lowering_intern(struct lowering *l, const struct type *type)
 	for (struct interned *i = *bucket; i; i = i->next)
 		if (type_equal(&i->type, type))
 			return &i->type;
-	struct interned *made = arena_alloc(l->arena, sizeof *made);
+	struct interned *made = arena_alloc(l->context->arena, sizeof *made);
 	if (!made)
 		return NULL;
 	made->type = *type;
@@ -239,7 +239,7 @@ enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dty
 	const bool half = old.weak && old.dtype != dtype && (dtype == DTYPE_F16 || dtype == DTYPE_BF16);
 	if (old.type->dtype == dtype_compute(dtype) && !half)
 		return STATUS_OK;
-	struct attrs *attrs = arena_alloc(l->arena, sizeof *attrs);
+	struct attrs *attrs = arena_alloc(l->context->arena, sizeof *attrs);
 	if (!attrs)
 		return lowering_memory(l);
 	attrs_default(attrs, OP_cast);

@@ -40,8 +40,8 @@ struct kept_loop {
 /* The slots that the body of NODE binds. *BOUND: all have values here, as they must where a iteration is to be like the next. */
 static enum status find_carried(struct lowering *l, const struct node *node, struct kept_loop *k, bool *bound)
 {
-	bool *in = arena_array(l->arena, l->slot_count, sizeof *in);
-	k->slots = arena_array(l->arena, l->slot_count, sizeof *k->slots);
+	bool *in = arena_array(l->context->arena, l->slot_count, sizeof *in);
+	k->slots = arena_array(l->context->arena, l->slot_count, sizeof *k->slots);
 	if (!in || !k->slots || lowering_read_slot(l, 0) == NO_VALUE)
 		return lowering_memory(l);
 	in[0] = true;
@@ -64,8 +64,8 @@ static enum status open_loop(struct lowering *l, const struct node *node, int64_
 	k->mixes = l->mixes;
 	k->streamable = l->out->streamable;
 	k->flat = l->out->flat;
-	k->carries = arena_array(l->arena, k->count, sizeof *k->carries);
-	k->used = arena_array(l->arena, 2 * l->chain->param_count + 1, sizeof *k->used);
+	k->carries = arena_array(l->context->arena, k->count, sizeof *k->carries);
+	k->used = arena_array(l->context->arena, 2 * l->chain->param_count + 1, sizeof *k->used);
 	struct instr *loop = body_add_instr(body, INSTR_LOOP);
 	if (!k->carries || !k->used || !loop)
 		return lowering_memory(l);
@@ -159,7 +159,7 @@ static enum status begin_attempt(struct lowering *l, size_t *attempt, bool *wort
 {
 	*attempt = l->attempt++;
 	if (*attempt == l->attempt_count) {
-		bool *grown = arena_grow(l->arena, l->kept, l->attempt_count, &l->attempt_capacity, sizeof *grown);
+		bool *grown = arena_grow(l->context->arena, l->kept, l->attempt_count, &l->attempt_capacity, sizeof *grown);
 		if (!grown)
 			return lowering_memory(l);
 		l->kept = grown;
@@ -177,7 +177,7 @@ static enum status try_loop(struct lowering *l, const struct node *node, int64_t
                             const struct param_ref *refs, bool *stable)
 {
 	if (l->level == MAX_LOOPS)
-		return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span,
+		return diag_at(l->context->diags, STATUS_LIMIT, l->chain->source, node->span,
 		               "loops within each other, defs included, are more than %d", MAX_LOOPS);
 	struct kept_loop k = {0};
 	bool bound = false, worth = false;
@@ -209,9 +209,11 @@ static enum status try_loop(struct lowering *l, const struct node *node, int64_t
 
 enum status lowering_too_long(struct lowering *l, struct span span)
 {
-	diag_at(l->diags, STATUS_LIMIT, l->chain->source, span, "the chain has more than 10^7 steps when it is unrolled");
-	diag_hint(l->diags, l->what == LOWER_RUN ? "iterations of a loop that change the type of a value are written out"
-	                                         : "a forward run (ckptc run) of a loop has no such limit");
+	diag_at(l->context->diags, STATUS_LIMIT, l->chain->source, span,
+	        "the chain has more than 10^7 steps when it is unrolled");
+	diag_hint(l->context->diags, l->what == LOWER_RUN
+	                                 ? "iterations of a loop that change the type of a value are written out"
+	                                 : "a forward run (ckptc run) of a loop has no such limit");
 	return STATUS_LIMIT;
 }
 

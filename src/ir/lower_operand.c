@@ -22,12 +22,12 @@ static enum status take_index(struct lowering *l, struct found *found, struct in
 	const struct type type = lowering_param_type(l, &found->param);
 	char text[TYPE_TEXT];
 	if (type.shape.ndim == 0)
-		return diag_at(l->diags, STATUS_CHAIN, l->chain->source, span, "'%s' is a scalar and can't be indexed",
+		return diag_at(l->context->diags, STATUS_CHAIN, l->chain->source, span, "'%s' is a scalar and can't be indexed",
 		               l->chain->params[found->param.param].name);
 	if (index.loop < 0 && !from_begin(&index.value, type.shape.dim[0]))
-		return diag_at(l->diags, STATUS_CHAIN, l->chain->source, span, "index %lld is beyond %s of '%s'",
+		return diag_at(l->context->diags, STATUS_CHAIN, l->chain->source, span, "index %lld is beyond %s of '%s'",
 		               (long long)index.value, type_format(&type, text), l->chain->params[found->param.param].name);
-	struct index *grown = arena_array(l->arena, found->param.count + 1, sizeof *grown);
+	struct index *grown = arena_array(l->context->arena, found->param.count + 1, sizeof *grown);
 	if (!grown)
 		return lowering_memory(l);
 	if (found->param.count)
@@ -45,9 +45,10 @@ static enum status take_element(struct lowering *l, struct found *found, int64_t
 	const struct type *type = l->body->values[found->value].type;
 	char text[TYPE_TEXT];
 	if (type->shape.ndim == 0 || !from_begin(&element, type->shape.dim[0]))
-		return diag_at(l->diags, STATUS_CHAIN, l->chain->source, span, "index %lld is beyond %s", (long long)element,
-		               type_format(type, text));
-	struct attrs *slice = arena_alloc(l->arena, sizeof *slice), *reshape = arena_alloc(l->arena, sizeof *reshape);
+		return diag_at(l->context->diags, STATUS_CHAIN, l->chain->source, span, "index %lld is beyond %s",
+		               (long long)element, type_format(type, text));
+	struct attrs *slice = arena_alloc(l->context->arena, sizeof *slice),
+				 *reshape = arena_alloc(l->context->arena, sizeof *reshape);
 	if (!slice || !reshape)
 		return lowering_memory(l);
 	attrs_default(slice, OP_slice);
@@ -122,7 +123,7 @@ enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct 
 	case REF_VARIABLE:
 		found->kind = FOUND_VALUE;
 		if (l->now[ref->index + 1] == NO_VALUE && !l->slots[ref->index + 1].type)
-			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, ref->span, "'%s' has no value yet here",
+			return diag_at(l->context->diags, STATUS_CHAIN, l->chain->source, ref->span, "'%s' has no value yet here",
 			               l->chain->variables[ref->index]);
 		found->value = lowering_read_slot(l, ref->index + 1);
 		if (found->value == NO_VALUE)
@@ -138,7 +139,7 @@ enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct 
 		return take_index(l, found, (struct index){-1, ref->element}, ref->span);
 	if (found->kind == FOUND_VALUE)
 		return take_element(l, found, ref->element, -1, ref->span);
-	return diag_at(l->diags, STATUS_CHAIN, l->chain->source, ref->span, "only arrays can be indexed");
+	return diag_at(l->context->diags, STATUS_CHAIN, l->chain->source, ref->span, "only arrays can be indexed");
 }
 
 /*
@@ -161,7 +162,7 @@ static enum status type_over(struct lowering *l, const struct ref *ref, struct p
 		const uint32_t slot = ref->index + 1, now = l->now[slot];
 		const struct type *is = now != NO_VALUE ? l->body->values[now].type : l->slots[slot].type;
 		if (!is)
-			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, ref->span, "'%s' has no value yet here",
+			return diag_at(l->context->diags, STATUS_CHAIN, l->chain->source, ref->span, "'%s' has no value yet here",
 			               l->chain->variables[ref->index]);
 		*type = *is;
 		return STATUS_OK;
@@ -185,7 +186,7 @@ static enum status type_over(struct lowering *l, const struct ref *ref, struct p
 		*param = found.param;
 		*type = lowering_param_type(l, &found.param);
 	} else {
-		return diag_at(l->diags, STATUS_CHAIN, l->chain->source, ref->span,
+		return diag_at(l->context->diags, STATUS_CHAIN, l->chain->source, ref->span,
 		               "for runs over params, consts and values that have a name");
 	}
 	return STATUS_OK;
@@ -197,7 +198,7 @@ static enum status unequal_iterations(struct lowering *l, const struct ref *a, c
 	const struct source *source = l->chain->source;
 	const struct span x = a->span, y = b->span; /* of names alone */
 	char first[TYPE_TEXT], second[TYPE_TEXT];
-	return diag_at(l->diags, STATUS_CHAIN, source, y,
+	return diag_at(l->context->diags, STATUS_CHAIN, source, y,
 	               "for runs over '%.*s', %s, and '%.*s', %s: %lld iterations and %lld", (int)(x.end - x.begin),
 	               source->text + x.begin, type_format(of_a, first), (int)(y.end - y.begin), source->text + y.begin,
 	               type_format(of_b, second), (long long)of_a->shape.dim[0], (long long)of_b->shape.dim[0]);
@@ -215,7 +216,7 @@ static enum status begin_for(struct lowering *l, const struct node *node, struct
 			return status;
 		char text[TYPE_TEXT];
 		if (type.shape.ndim == 0)
-			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->over[i].span,
+			return diag_at(l->context->diags, STATUS_CHAIN, l->chain->source, node->over[i].span,
 			               "for runs over a leading axis, and %s has none", type_format(&type, text));
 		if (i == 0)
 			first = type;
@@ -245,7 +246,7 @@ enum status lowering_begin_loop(struct lowering *l, const struct node *node, str
 {
 	const double share = l->out->portion.iterations;
 	*iterations = node->count;
-	*refs = arena_array(l->arena, node->loop_count + 1, sizeof **refs);
+	*refs = arena_array(l->context->arena, node->loop_count + 1, sizeof **refs);
 	enum status status = *refs ? STATUS_OK : lowering_memory(l);
 	if (status == STATUS_OK && node->kind == NODE_FOR)
 		status = begin_for(l, node, *refs, iterations);

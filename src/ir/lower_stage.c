@@ -112,17 +112,17 @@ static enum status infer(struct lowering *l, const struct node *node, const stru
 {
 	const struct value *values = l->body->values;
 	const char *message = NULL;
-	enum status status =
-		op_infer(node->op, attrs, values[v].type, a == NO_VALUE ? NULL : values[a].type, result, l->arena, &message);
+	enum status status = op_infer(node->op, attrs, values[v].type, a == NO_VALUE ? NULL : values[a].type, result,
+	                              l->context->arena, &message);
 	if (status == STATUS_OK) {
 		if (!type_addressable(result))
-			return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span,
+			return diag_at(l->context->diags, STATUS_LIMIT, l->chain->source, node->span,
 			               "'%s' gives an array too large to address", op_table[node->op].name);
 		return STATUS_OK;
 	}
 	if (!message)
 		return lowering_memory(l);
-	diag_at(l->diags, status, l->chain->source, node->span, "%s", message);
+	diag_at(l->context->diags, status, l->chain->source, node->span, "%s", message);
 	return status;
 }
 
@@ -154,14 +154,15 @@ static enum status set_deferred(struct lowering *l, const struct node *node, str
 			const struct found *found = &l->frame->arguments[late->place];
 			const char *name = late->argument.word;
 			if (found->kind != FOUND_NUMBER)
-				return diag_at(l->diags, STATUS_CHAIN, l->chain->source, late->span,
+				return diag_at(l->context->diags, STATUS_CHAIN, l->chain->source, late->span,
 				               "an argument of '%s' is a number, and '%s' is none in this call",
 				               op_table[node->op].name, name);
 			argument = argument_of_double(found->number);
 		}
-		enum status status = attrs_set(attrs, node->op, late->name, late->index, &argument, l->arena, &message, &hint);
+		enum status status =
+			attrs_set(attrs, node->op, late->name, late->index, &argument, l->context->arena, &message, &hint);
 		if (status && message)
-			return diag_at(l->diags, status, l->chain->source, late->span, "%s", message);
+			return diag_at(l->context->diags, status, l->chain->source, late->span, "%s", message);
 		if (status)
 			return lowering_memory(l);
 	}
@@ -179,7 +180,7 @@ static enum status attrs_for(struct lowering *l, const struct node *node, const 
 	*found = node->attrs;
 	if (!half && !tile && !node->late)
 		return STATUS_OK;
-	struct attrs *attrs = arena_alloc(l->arena, sizeof *attrs);
+	struct attrs *attrs = arena_alloc(l->context->arena, sizeof *attrs);
 	if (!attrs)
 		return lowering_memory(l);
 	*found = attrs;
@@ -225,7 +226,7 @@ static enum status lower_operand(struct lowering *l, const struct node *node, st
 
 static enum status too_many(struct lowering *l, struct span span)
 {
-	return diag_at(l->diags, STATUS_LIMIT, l->chain->source, span, "the chain has more than %d operations",
+	return diag_at(l->context->diags, STATUS_LIMIT, l->chain->source, span, "the chain has more than %d operations",
 	               MAX_OPERATIONS);
 }
 
@@ -264,7 +265,7 @@ static enum status add_result(struct lowering *l, const struct node *node, const
 static enum status lower_use(struct lowering *l, const struct node *node, const struct operands *in)
 {
 	if (in->a == NO_VALUE)
-		return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->operand.span,
+		return diag_at(l->context->diags, STATUS_CHAIN, l->chain->source, node->operand.span,
 		               "'use' takes an array, not a number");
 	const struct value *a = &l->body->values[in->a];
 	uint32_t value = in->a;
@@ -336,14 +337,14 @@ static enum status lower_name(struct lowering *l, const struct node *node, bool 
 		else if (lenient)
 			return STATUS_OK;
 		else
-			return diag_at(l->diags, STATUS_CHAIN, l->chain->source, node->span,
+			return diag_at(l->context->diags, STATUS_CHAIN, l->chain->source, node->span,
 			               "'%s' is bound again in a loop, where it is not an array",
 			               l->chain->variables[node->variable]);
 	}
 	if (value == NO_VALUE)
 		return lowering_memory(l);
 	if (node->name) {
-		struct naming *naming = arena_alloc(l->arena, sizeof *naming);
+		struct naming *naming = arena_alloc(l->context->arena, sizeof *naming);
 		if (!naming)
 			return lowering_memory(l);
 		naming->name = node->name;
@@ -360,9 +361,9 @@ static enum status lower_name(struct lowering *l, const struct node *node, bool 
 static enum status lower_call(struct lowering *l, const struct node *node)
 {
 	const struct def *def = node->def;
-	struct found *arguments = arena_array(l->arena, def->count + 1, sizeof *arguments);
-	struct frame *frame = arena_alloc(l->arena, sizeof *frame);
-	uint32_t *saved = arena_array(l->arena, def->variables + 1, sizeof *saved);
+	struct found *arguments = arena_array(l->context->arena, def->count + 1, sizeof *arguments);
+	struct frame *frame = arena_alloc(l->context->arena, sizeof *frame);
+	uint32_t *saved = arena_array(l->context->arena, def->variables + 1, sizeof *saved);
 	if (!arguments || !frame || !saved)
 		return lowering_memory(l);
 	enum status status = STATUS_OK;
@@ -376,8 +377,8 @@ static enum status lower_call(struct lowering *l, const struct node *node)
 		return too_many(l, node->span);
 	const int depth = l->frame ? l->frame->depth + 1 : 1;
 	if (depth > MAX_NESTING)
-		return diag_at(l->diags, STATUS_LIMIT, l->chain->source, node->span, "calls of defs nest deeper than %d",
-		               MAX_NESTING);
+		return diag_at(l->context->diags, STATUS_LIMIT, l->chain->source, node->span,
+		               "calls of defs nest deeper than %d", MAX_NESTING);
 	*frame = (struct frame){.arguments = arguments, .outer = l->frame, .def = def->name, .depth = depth};
 	uint32_t *locals = l->now + 1 + def->first_variable;
 	memcpy(saved, locals, def->variables * sizeof *saved);
@@ -389,7 +390,8 @@ static enum status lower_call(struct lowering *l, const struct node *node)
 	l->frame = outer;
 	memcpy(locals, saved, def->variables * sizeof *saved);
 	if (status == STATUS_CHAIN)
-		diag_hint_more(l->diags, "in the call of '%s' at %u:%u", def->name, node->span.line, node->span.column);
+		diag_hint_more(l->context->diags, "in the call of '%s' at %u:%u", def->name, node->span.line,
+		               node->span.column);
 	if (status == STATUS_OK && !l->written[0]) {
 		uint32_t v = lowering_read_slot(l, 0);
 		if (v == NO_VALUE)
@@ -402,7 +404,7 @@ static enum status lower_checkpoint(struct lowering *l, const struct node *node)
 {
 	struct body *body = l->body;
 	struct region *grown =
-		arena_grow(l->arena, body->regions, body->region_count, &body->region_capacity, sizeof *grown);
+		arena_grow(l->context->arena, body->regions, body->region_count, &body->region_capacity, sizeof *grown);
 	if (!grown)
 		return lowering_memory(l);
 	body->regions = grown;

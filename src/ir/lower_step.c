@@ -21,7 +21,7 @@ static enum status list_classes(struct lowering *l)
 	const struct body *body = l->body;
 	if (body->value_count >= l->lowest_count) {
 		l->lowest_count = 2 * body->value_count + 1;
-		l->lowest = arena_array(l->arena, l->lowest_count, sizeof *l->lowest);
+		l->lowest = arena_array(l->context->arena, l->lowest_count, sizeof *l->lowest);
 		if (!l->lowest)
 			return lowering_memory(l);
 	}
@@ -39,7 +39,7 @@ static bool holds_other(const struct lowering *l, uint32_t slot, uint32_t class)
 
 static enum status note_change(struct lowering *l, struct draft_step *draft, uint32_t slot)
 {
-	struct change *change = arena_alloc(l->arena, sizeof *change);
+	struct change *change = arena_alloc(l->context->arena, sizeof *change);
 	if (!change)
 		return lowering_memory(l);
 	*change = (struct change){slot, l->slots[slot], draft->changes};
@@ -124,7 +124,7 @@ enum status lowering_end_step(struct lowering *l, struct draft_step *draft)
 
 static struct draft_item *add_item(struct lowering *l, struct draft_item *list)
 {
-	struct draft_item *grown = arena_grow(l->arena, list->items, list->count, &list->capacity, sizeof *grown);
+	struct draft_item *grown = arena_grow(l->context->arena, list->items, list->count, &list->capacity, sizeof *grown);
 	if (!grown)
 		return NULL;
 	list->items = grown;
@@ -134,7 +134,7 @@ static struct draft_item *add_item(struct lowering *l, struct draft_item *list)
 enum status lowering_put_off(struct lowering *l, const struct node *node)
 {
 	const struct node **grown =
-		arena_grow(l->arena, l->preludes, l->prelude_count, &l->prelude_capacity, sizeof *grown);
+		arena_grow(l->context->arena, l->preludes, l->prelude_count, &l->prelude_capacity, sizeof *grown);
 	if (!grown)
 		return lowering_memory(l);
 	l->preludes = grown;
@@ -145,12 +145,12 @@ enum status lowering_put_off(struct lowering *l, const struct node *node)
 /* The step of NODE; where that is NULL, of nothing but what has been put off. */
 static enum status draft_step(struct lowering *l, const struct node *node, struct draft_item *list)
 {
-	struct draft_step *draft = arena_alloc(l->arena, sizeof *draft);
-	struct body *body = arena_alloc(l->arena, sizeof *body);
+	struct draft_step *draft = arena_alloc(l->context->arena, sizeof *draft);
+	struct body *body = arena_alloc(l->context->arena, sizeof *body);
 	struct draft_item *item = add_item(l, list);
 	if (!draft || !body || !item)
 		return lowering_memory(l);
-	body_init(body, l->arena);
+	body_init(body, l->context->arena);
 	if (!body->regions)
 		return lowering_memory(l);
 	lowering_begin_body(l, body);
@@ -195,7 +195,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 {
 	int64_t iterations, iteration = 0;
 	struct param_ref *refs;
-	struct slot *before = arena_array(l->arena, l->slot_count, sizeof *before);
+	struct slot *before = arena_array(l->context->arena, l->slot_count, sizeof *before);
 	if (!before)
 		return lowering_memory(l);
 	enum status status = lowering_begin_loop(l, node, &refs, &iterations);

@@ -87,8 +87,7 @@ struct for_element {
 struct lowering {
 	struct lowered *out;
 	const struct chain *chain;
-	struct arena *arena;
-	struct diags *diags;
+	const struct context *context;
 	enum lower_what what;
 	const struct node *first, *end; /* of the stages that are taken; END is not */
 	int64_t rows, whole_rows;
@@ -132,7 +131,7 @@ struct lowering {
 	size_t attempt, attempt_count, attempt_capacity;
 };
 
-static inline enum status lowering_memory(struct lowering *l) { return diag_memory(l->diags); }
+static inline enum status lowering_memory(struct lowering *l) { return diag_memory(l->context->diags); }
 
 /* lower_body.c: types, values, slots and instructions of the body that is being built. */
 

@@ -131,7 +131,7 @@ struct chain {
  * where the defs written out, each loop's body once, are more than MAX_OPERATIONS,
  * or where those within defs inherit more than MAX_INHERITED.
  */
-enum status chain_resolve(struct chain *chain, const struct syntax *syntax, struct arena *arena, struct diags *diags);
+enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax);
 /* Text of the resolved chain, for --dump chain. */
 void chain_dump(const struct chain *chain, diag_write *write, void *context);
 

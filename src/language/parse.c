@@ -39,14 +39,14 @@ static void hint_open(struct parse *parse)
 	if (level < 0)
 		return;
 	const struct span *open = &parse->open[level];
-	diag_hint(parse->diags, "the '%c' at %u:%u is still open", parse->source->text[open->begin], open->line,
+	diag_hint(parse->context->diags, "the '%c' at %u:%u is still open", parse->source->text[open->begin], open->line,
 	          open->column);
 }
 
 int parse_fail(struct parse *parse, const struct span *span, const char *message)
 {
 	if (!parse->failed)
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, *span, "syntax error: %s", message);
+		diag_at(parse->context->diags, STATUS_CHAIN, parse->source, *span, "syntax error: %s", message);
 	fail(parse);
 	return YYUNDEF;
 }
@@ -54,7 +54,7 @@ int parse_fail(struct parse *parse, const struct span *span, const char *message
 void parse_too_deep(struct parse *parse, struct span span)
 {
 	if (!parse->failed)
-		diag_at(parse->diags, STATUS_LIMIT, parse->source, span, "nesting deeper than %d", MAX_NESTING);
+		diag_at(parse->context->diags, STATUS_LIMIT, parse->source, span, "nesting deeper than %d", MAX_NESTING);
 	fail(parse);
 }
 
@@ -92,7 +92,7 @@ static bool hint_word(struct parse *parse, uint32_t at)
 	size_t end = begin;
 	while (end < parse->source->length && is_word(text[end]))
 		end++;
-	const char *word = arena_strndup(parse->arena, text + begin, end - begin);
+	const char *word = arena_strndup(parse->context->arena, text + begin, end - begin);
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
 		if (kind != STATEMENT_STAGE)
 			known[count++] = statement_word(kind);
@@ -102,7 +102,7 @@ static bool hint_word(struct parse *parse, uint32_t at)
 	const char *near =
 		word && op_find(word) == OP_COUNT && !is_defined(parse, word) ? suggest_nearest(word, known, count) : NULL;
 	if (near)
-		diag_hint(parse->diags, "'%s' is no operation: did you mean '%s'?", word, near);
+		diag_hint(parse->context->diags, "'%s' is no operation: did you mean '%s'?", word, near);
 	return near != NULL;
 }
 
@@ -110,7 +110,7 @@ void parse_syntax_error(struct parse *parse, struct span span, enum parse_found 
                         int count, const char *hint)
 {
 	enum { SHOWN = 40 };
-	if (parse->failed || parse->arena->failed)
+	if (parse->failed || parse->context->arena->failed)
 		return; /* the token that is none: its message has been given */
 	fail(parse);
 	char words[512] = "";
@@ -124,17 +124,17 @@ void parse_syntax_error(struct parse *parse, struct span span, enum parse_found 
 	const char *text = parse->source->text + span.begin;
 	int length = (int)(span.end - span.begin);
 	if (found == FOUND_TOKEN)
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "syntax error: unexpected '%.*s'%s%s%s",
+		diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span, "syntax error: unexpected '%.*s'%s%s%s",
 		        length > SHOWN ? SHOWN : length, text, length > SHOWN ? "..." : "", count ? ", expected " : "", words);
 	else
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "syntax error: the %s ends too early%s%s",
+		diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span, "syntax error: the %s ends too early%s%s",
 		        found == FOUND_END ? "chain" : "line", count ? ", expected " : "", words);
 	if (hint_word(parse, span.begin))
 		return;
 	if (hint)
-		diag_hint(parse->diags, "%s", hint);
+		diag_hint(parse->context->diags, "%s", hint);
 	else if (found == FOUND_TOKEN && *text == '}' && parse->depth == 0)
-		diag_hint(parse->diags, "no '{' is open here");
+		diag_hint(parse->context->diags, "no '{' is open here");
 	else if (found != FOUND_TOKEN || strchr(")]}", *text))
 		hint_open(parse);
 }
@@ -173,8 +173,8 @@ bool parse_add_comment(struct parse *parse, const char *text, size_t length, con
 {
 	while (strchr(" \t\r\f\v", text[length - 1])) /* it begins with '#' */
 		length--;
-	struct comment *comment = arena_alloc(parse->arena, sizeof *comment);
-	char *copy = arena_strndup(parse->arena, text, length);
+	struct comment *comment = arena_alloc(parse->context->arena, sizeof *comment);
+	char *copy = arena_strndup(parse->context->arena, text, length);
 	if (!comment || !copy)
 		return false;
 	*comment = (struct comment){.text = copy, .line = span->line, .offset = span->begin};
@@ -188,7 +188,7 @@ bool parse_add_comment(struct parse *parse, const char *text, size_t length, con
 
 /* Blocks and statements. */
 
-struct block *parse_block(struct parse *parse) { return arena_alloc(parse->arena, sizeof(struct block)); }
+struct block *parse_block(struct parse *parse) { return arena_alloc(parse->context->arena, sizeof(struct block)); }
 
 void parse_append(struct block *block, struct statement *statement)
 {
@@ -216,7 +216,7 @@ void parse_finish_chain(const struct parse *parse, struct block *chain)
 struct statement *parse_statement(struct parse *parse, enum statement_kind kind, struct span span, const char *name,
                                   struct span name_span)
 {
-	struct statement *statement = arena_alloc(parse->arena, sizeof *statement);
+	struct statement *statement = arena_alloc(parse->context->arena, sizeof *statement);
 	if (statement)
 		*statement = (struct statement){.kind = kind, .span = span, .name = name, .name_span = name_span};
 	return statement;
@@ -228,8 +228,9 @@ struct statement *parse_declare(struct parse *parse, enum statement_kind kind, s
 	static const struct declared no_type;
 	static const struct init no_init;
 	if (kind != STATEMENT_INPUT && type && type->type.shape.ndim > 0 && type->type.shape.dim[0] == -1) {
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, type->span, "only the input has a streamed axis '*'");
-		diag_hint(parse->diags, "give %s's extent as a number", name);
+		diag_at(parse->context->diags, STATUS_CHAIN, parse->source, type->span,
+		        "only the input has a streamed axis '*'");
+		diag_hint(parse->context->diags, "give %s's extent as a number", name);
 		return fail(parse);
 	}
 	struct statement *statement = parse_statement(parse, kind, span, name, name_span);
@@ -268,7 +269,7 @@ static bool check_integer(struct parse *parse, const struct parse_number *number
 	if (number->integer)
 		return true;
 	const char *digits = number->text + (number->text[0] == '-');
-	diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "'%s' is not an integer%s", number->text,
+	diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span, "'%s' is not an integer%s", number->text,
 	        digits[strspn(digits, "0123456789")] ? "" : " that fits in 64 bits");
 	fail(parse);
 	return false;
@@ -325,7 +326,7 @@ struct statement *parse_checkpoint(struct parse *parse, struct span span, struct
 bool parse_add_name(struct parse *parse, struct name_chain *to, const struct name_chain *from, const char *name,
                     struct span span)
 {
-	struct name_list *item = arena_alloc(parse->arena, sizeof *item);
+	struct name_list *item = arena_alloc(parse->context->arena, sizeof *item);
 	if (!item)
 		return false;
 	*item = (struct name_list){.name = name, .span = span};
@@ -351,7 +352,7 @@ void parse_add_operand(struct operand_list *list, struct operand *operand)
 
 static struct operand *operand_new(struct parse *parse, enum operand_kind kind, const char *text, struct span span)
 {
-	struct operand *operand = arena_alloc(parse->arena, sizeof *operand);
+	struct operand *operand = arena_alloc(parse->context->arena, sizeof *operand);
 	if (operand)
 		*operand = (struct operand){.kind = kind, .span = span, .text = text, .index = NO_INDEX};
 	return operand;
@@ -398,7 +399,7 @@ static bool binds_right(const char *text, size_t length)
 static const char *canonical_text(struct parse *parse, struct span span)
 {
 	const char *from = parse->source->text + span.begin, *end = parse->source->text + span.end;
-	char *text = arena_array(parse->arena, span.end - span.begin + 1, 3);
+	char *text = arena_array(parse->context->arena, span.end - span.begin + 1, 3);
 	size_t used = 0;
 	for (; text && from < end; from++) {
 		if (*from == '#')
@@ -446,7 +447,7 @@ bool parse_negate(struct parse *parse, struct parse_number *to, const struct par
 		to->integer = true;
 		to->whole = INT64_MIN;
 	}
-	to->text = arena_printf(parse->arena, "-%s", from->text);
+	to->text = arena_printf(parse->context->arena, "-%s", from->text);
 	return to->text != NULL;
 }
 
@@ -467,16 +468,16 @@ bool parse_constant(struct parse *parse, struct parse_value *value, const char *
 	} else if (!strcmp(name, "e")) {
 		value->value = 2.71828182845904523536;
 	} else {
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "'%s' in a constant expression", name);
+		diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span, "'%s' in a constant expression", name);
 		const char *near = suggest_nearest(name, names, sizeof names / sizeof *names);
 		if (hint_word(parse, span.begin))
 			;
 		else if (is_in_load(parse, span.begin))
-			diag_hint(parse->diags, "a path is quoted, as in load(\"w.npy\")");
+			diag_hint(parse->context->diags, "a path is quoted, as in load(\"w.npy\")");
 		else if (near)
-			diag_hint(parse->diags, "did you mean '%s'?", near);
+			diag_hint(parse->context->diags, "did you mean '%s'?", near);
 		else
-			diag_hint(parse->diags, "a constant expression has numbers, pi, e and + - * / ^ ( )");
+			diag_hint(parse->context->diags, "a constant expression has numbers, pi, e and + - * / ^ ( )");
 		fail(parse);
 		return false;
 	}
@@ -519,7 +520,7 @@ void parse_add_option(struct option_list *list, struct option *option)
 struct option *parse_option(struct parse *parse, const char *name, struct span span, enum value_kind kind,
                             const char *text, struct span value_span)
 {
-	struct option *option = arena_alloc(parse->arena, sizeof *option);
+	struct option *option = arena_alloc(parse->context->arena, sizeof *option);
 	if (option)
 		*option = (struct option){.name = name, .span = span, .value_span = value_span, .kind = kind, .text = text};
 	return option;
@@ -565,7 +566,7 @@ bool parse_add_integer(struct parse *parse, struct parse_integers *to, const str
 	struct parse_integers list = from ? *from : (struct parse_integers){0};
 	if (!check_integer(parse, number, span))
 		return false;
-	int64_t *grown = arena_grow(parse->arena, list.items, list.count, &list.capacity, sizeof *grown);
+	int64_t *grown = arena_grow(parse->context->arena, list.items, list.count, &list.capacity, sizeof *grown);
 	if (!grown)
 		return false;
 	list.items = grown;
@@ -585,15 +586,15 @@ struct declared *parse_type(struct parse *parse, const char *dtype, struct span 
 	for (int i = 0; i < NAMES; i++)
 		known = known || !strcmp(names[i], dtype);
 	if (!known) {
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, dtype_span, "unknown type '%s'", dtype);
+		diag_at(parse->context->diags, STATUS_CHAIN, parse->source, dtype_span, "unknown type '%s'", dtype);
 		const char *near = suggest_nearest(dtype, names, NAMES);
 		if (near)
-			diag_hint(parse->diags, "did you mean '%s'?", near);
+			diag_hint(parse->context->diags, "did you mean '%s'?", near);
 		else
-			diag_hint(parse->diags, "types are f16, bf16, f32, f64, i32, i64 and bool");
+			diag_hint(parse->context->diags, "types are f16, bf16, f32, f64, i32, i64 and bool");
 		return fail(parse);
 	}
-	struct declared *declared = arena_alloc(parse->arena, sizeof *declared);
+	struct declared *declared = arena_alloc(parse->context->arena, sizeof *declared);
 	if (declared) {
 		declared->given = true;
 		declared->span = span;
@@ -608,17 +609,18 @@ struct shape *parse_extent(struct parse *parse, struct shape *shape, const struc
                            struct span span)
 {
 	if (!number && shape) {
-		diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "only the first axis can be streamed with '*'");
+		diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span,
+		        "only the first axis can be streamed with '*'");
 		return fail(parse);
 	}
 	if (shape && shape->ndim == MAX_DIMS) {
-		diag_at(parse->diags, STATUS_LIMIT, parse->source, span, "more than %d dimensions", MAX_DIMS);
+		diag_at(parse->context->diags, STATUS_LIMIT, parse->source, span, "more than %d dimensions", MAX_DIMS);
 		return fail(parse);
 	}
 	if (number && !check_integer(parse, number, span))
 		return NULL;
 	if (!shape)
-		shape = arena_alloc(parse->arena, sizeof *shape);
+		shape = arena_alloc(parse->context->arena, sizeof *shape);
 	if (shape)
 		shape->dim[shape->ndim++] = number ? number->whole : -1;
 	return shape;
@@ -629,7 +631,7 @@ struct shape *parse_extent(struct parse *parse, struct shape *shape, const struc
 static struct init *init_new(struct parse *parse, enum init_kind kind, struct span span)
 {
 	const char *text = kind == INIT_LOAD ? NULL : canonical_text(parse, span);
-	struct init *init = arena_alloc(parse->arena, sizeof *init);
+	struct init *init = arena_alloc(parse->context->arena, sizeof *init);
 	if (!init || (kind != INIT_LOAD && !text))
 		return NULL;
 	*init = (struct init){.kind = kind, .span = span, .text = text};
@@ -639,7 +641,7 @@ static struct init *init_new(struct parse *parse, enum init_kind kind, struct sp
 struct init *parse_init_number(struct parse *parse, double value, struct span span)
 {
 	struct init *init = init_new(parse, INIT_NUMBER, span);
-	if (!init || !(init->values = arena_alloc(parse->arena, sizeof *init->values)))
+	if (!init || !(init->values = arena_alloc(parse->context->arena, sizeof *init->values)))
 		return NULL;
 	init->values[0] = value;
 	init->count = 1;
@@ -680,22 +682,23 @@ static const struct form *find_form(struct parse *parse, const char *word, struc
 			return &forms[i];
 		names[i] = forms[i].name;
 	}
-	diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "unknown initial value '%s'", word);
+	diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span, "unknown initial value '%s'", word);
 	const char *near = suggest_nearest(word, names, FORMS);
 	if (number)
-		diag_hint(parse->diags, "the number is written %s", number);
+		diag_hint(parse->context->diags, "the number is written %s", number);
 	else if (near)
-		diag_hint(parse->diags, "did you mean '%s'?", near);
+		diag_hint(parse->context->diags, "did you mean '%s'?", near);
 	else if (!strcmp(word, "pi") || !strcmp(word, "e"))
-		diag_hint(parse->diags, "a constant expression is written in parentheses: (%s)", word);
+		diag_hint(parse->context->diags, "a constant expression is written in parentheses: (%s)", word);
 	else
-		diag_hint(parse->diags, "it is a number, a list, load(\"FILE\"), zeros, ones, eye, full, normal or uniform");
+		diag_hint(parse->context->diags,
+		          "it is a number, a list, load(\"FILE\"), zeros, ones, eye, full, normal or uniform");
 	return fail(parse);
 }
 
 static void *wrong_usage(struct parse *parse, const struct form *form, struct span span)
 {
-	diag_at(parse->diags, STATUS_CHAIN, parse->source, span, "'%s' is written %s", form->name, form->usage);
+	diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span, "'%s' is written %s", form->name, form->usage);
 	return fail(parse);
 }
 
@@ -743,11 +746,14 @@ struct init *parse_init_call(struct parse *parse, const char *word, struct span 
 
 /* Lists. */
 
-struct parse_list *parse_list(struct parse *parse) { return arena_alloc(parse->arena, sizeof(struct parse_list)); }
+struct parse_list *parse_list(struct parse *parse)
+{
+	return arena_alloc(parse->context->arena, sizeof(struct parse_list));
+}
 
 static bool list_append(struct parse *parse, struct parse_list *list, double value)
 {
-	double *grown = arena_grow(parse->arena, list->values, list->count, &list->capacity, sizeof *grown);
+	double *grown = arena_grow(parse->context->arena, list->values, list->count, &list->capacity, sizeof *grown);
 	if (!grown)
 		return false;
 	list->values = grown;
@@ -761,7 +767,7 @@ static bool check_ragged(struct parse *parse, const struct parse_list *list, con
 	char was[TYPE_TEXT], is[TYPE_TEXT];
 	if (list->elements == 0 || shape_equal(&list->shape, shape))
 		return true;
-	diag_at(parse->diags, STATUS_CHAIN, parse->source, span,
+	diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span,
 	        "a ragged list: an element of shape %s after one of shape %s", shape_format(shape, is),
 	        shape_format(&list->shape, was));
 	fail(parse);
@@ -792,7 +798,7 @@ bool parse_list_close(struct parse *parse, struct parse_list *list, struct span 
 {
 	struct shape *shape = &list->shape;
 	if (shape->ndim == MAX_DIMS) {
-		diag_at(parse->diags, STATUS_LIMIT, parse->source, span, "more than %d dimensions", MAX_DIMS);
+		diag_at(parse->context->diags, STATUS_LIMIT, parse->source, span, "more than %d dimensions", MAX_DIMS);
 		fail(parse);
 		return false;
 	}
@@ -808,7 +814,7 @@ static int run(struct parse *parse)
 	void *scanner = NULL;
 	size_t length = parse->source->length;
 	/* flex writes into its buffer, which ends in two NULs. */
-	char *text = arena_array(parse->arena, length + 2, 1);
+	char *text = arena_array(parse->context->arena, length + 2, 1);
 	if (!text || setjmp(parse->fatal))
 		return -1;
 	if (length)
@@ -834,23 +840,23 @@ const char *number_word(const char *word)
 	return strcasecmp(word, "nan") ? NULL : "nan";
 }
 
-enum status syntax_parse(struct syntax *syntax, const struct source *source, struct arena *arena, struct diags *diags)
+enum status syntax_parse(const struct context *context, struct syntax *syntax, const struct source *source)
 {
+	struct diags *diags = context->diags;
 	*syntax = (struct syntax){.source = source};
 	if (source->length > MAX_SOURCE)
 		return diag_file(diags, STATUS_LIMIT, source->name, -1, "a chain of %zu bytes is beyond the limit of %d MiB",
 		                 source->length, MAX_SOURCE >> 20);
-	struct parse *parse = arena_alloc(arena, sizeof *parse);
+	struct parse *parse = arena_alloc(context->arena, sizeof *parse);
 	if (!parse)
 		return diag_memory(diags);
-	parse->arena = arena;
-	parse->diags = diags;
+	parse->context = context;
 	parse->source = source;
 	parse->syntax = syntax;
 	parse->line = 1;
 	parse->stage_begin = true;
 	bool wrong = run(parse) != 0;
-	if (arena->failed || diags->exhausted || (wrong && !parse->failed))
+	if (context->arena->failed || diags->exhausted || (wrong && !parse->failed))
 		return diag_memory(diags);
 	return parse->failed ? diags->last->status : STATUS_OK;
 }

@@ -44,8 +44,7 @@ struct parse_list { /* a nested list of numbers */
 };
 
 struct parse {
-	struct arena *arena;
-	struct diags *diags;
+	const struct context *context;
 	const struct source *source;
 	struct syntax *syntax;
 	uint32_t offset, line, line_start; /* the scanner's place */

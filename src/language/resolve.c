@@ -39,8 +39,7 @@ struct names {
 
 struct resolver {
 	struct chain *chain;
-	struct arena *arena;
-	struct diags *diags;
+	const struct context *context;
 	const struct source *source;
 	const struct block *top;
 	struct names *scope;
@@ -52,7 +51,7 @@ struct resolver {
 
 static enum status resolve_block(struct resolver *r, const struct block *block, struct node ***tail);
 
-static enum status fail_memory(struct resolver *r) { return diag_memory(r->diags); }
+static enum status fail_memory(struct resolver *r) { return diag_memory(r->context->diags); }
 
 /* Those of a block that is not run are bound to nothing after it. */
 static bool is_bound(const struct binding *b) { return b && b->ref.kind != REF_NONE; }
@@ -78,8 +77,8 @@ static enum status bind(struct resolver *r, const char *name, struct ref ref)
 {
 	struct binding *b = dictionary_find(&r->scope->by_name, name);
 	if (!b) {
-		b = arena_alloc(r->arena, sizeof *b);
-		if (!b || !dictionary_put(&r->scope->by_name, r->arena, name, b))
+		b = arena_alloc(r->context->arena, sizeof *b);
+		if (!b || !dictionary_put(&r->scope->by_name, r->context->arena, name, b))
 			return fail_memory(r);
 		b->name = name;
 		b->next = r->scope->bindings;
@@ -148,9 +147,9 @@ static bool hint_below(struct resolver *r, const char *name, struct span use, bo
 {
 	const struct statement *s = find_below(r->top, name, use, values);
 	if (s && s->kind == STATEMENT_DEF && s->span.begin < use.begin)
-		diag_hint(r->diags, "a def cannot call itself: `repeat` does a thing again");
+		diag_hint(r->context->diags, "a def cannot call itself: `repeat` does a thing again");
 	else if (s)
-		diag_hint(r->diags, "'%s' is %s below, at %u:%u, and holds from there on", name,
+		diag_hint(r->context->diags, "'%s' is %s below, at %u:%u, and holds from there on", name,
 		          s->kind == STATEMENT_NAME ? "named" : "declared", s->name_span.line, s->name_span.column);
 	return s != NULL;
 }
@@ -161,11 +160,11 @@ static void hint_name(struct resolver *r, const char *name, struct span use)
 	if (hint_below(r, name, use, true))
 		return;
 	if (!strcmp(name, "pi") || !strcmp(name, "e")) {
-		diag_hint(r->diags, "the number is written (%s): without parentheses it is the name of a value", name);
+		diag_hint(r->context->diags, "the number is written (%s): without parentheses it is the name of a value", name);
 		return;
 	}
 	if (number_word(name)) {
-		diag_hint(r->diags, "the number is written %s", number_word(name));
+		diag_hint(r->context->diags, "the number is written %s", number_word(name));
 		return;
 	}
 	const char *near = NULL;
@@ -173,7 +172,7 @@ static void hint_name(struct resolver *r, const char *name, struct span use)
 	for (struct names *s = r->scope; s; s = s->outer)
 		for (struct binding *b = s->bindings; b; b = b->next)
 			count += is_bound(b);
-	const char **names = arena_array(r->arena, count + 1, sizeof *names);
+	const char **names = arena_array(r->context->arena, count + 1, sizeof *names);
 	if (names) {
 		count = 0;
 		for (struct names *s = r->scope; s; s = s->outer)
@@ -183,9 +182,10 @@ static void hint_name(struct resolver *r, const char *name, struct span use)
 		near = suggest_nearest(name, names, count);
 	}
 	if (near)
-		diag_hint(r->diags, "did you mean '%s'?", near);
+		diag_hint(r->context->diags, "did you mean '%s'?", near);
 	else
-		diag_hint(r->diags, "declare it with param or const, or give the current value a name with `name %s`", name);
+		diag_hint(r->context->diags, "declare it with param or const, or give the current value a name with `name %s`",
+		          name);
 }
 
 static void hint_operation(struct resolver *r, const char *name, struct span use)
@@ -195,7 +195,7 @@ static void hint_operation(struct resolver *r, const char *name, struct span use
 	size_t count = OP_COUNT + STATEMENT_COUNT;
 	for (const struct names *s = r->scope; s; s = s->outer)
 		count += s->defs.count;
-	const char **names = arena_array(r->arena, count, sizeof *names);
+	const char **names = arena_array(r->context->arena, count, sizeof *names);
 	if (!names)
 		return;
 	size_t n = 0;
@@ -210,16 +210,16 @@ static void hint_operation(struct resolver *r, const char *name, struct span use
 				names[n++] = s->defs.entries[i].name;
 	const char *near = suggest_nearest(name, names, n);
 	if (near)
-		diag_hint(r->diags, "did you mean '%s'?", near);
+		diag_hint(r->context->diags, "did you mean '%s'?", near);
 	else if (find_binding(r, name))
-		diag_hint(r->diags, "'%s' is a value: use it as an operand, as in `add %s`", name, name);
+		diag_hint(r->context->diags, "'%s' is a value: use it as an operand, as in `add %s`", name, name);
 	else
-		diag_hint(r->diags, "`ckptc ops` lists the operations");
+		diag_hint(r->context->diags, "`ckptc ops` lists the operations");
 }
 
 static struct node *node_new(struct resolver *r, enum node_kind kind, const struct statement *s)
 {
-	struct node *node = arena_alloc(r->arena, sizeof *node);
+	struct node *node = arena_alloc(r->context->arena, sizeof *node);
 	if (!node)
 		return NULL;
 	node->kind = kind;
@@ -238,7 +238,7 @@ static enum status resolve_name(struct resolver *r, const char *name, struct spa
 {
 	struct binding *b = find_binding(r, name);
 	if (!b) {
-		diag_at(r->diags, STATUS_CHAIN, r->source, span, "unknown name '%s'", name);
+		diag_at(r->context->diags, STATUS_CHAIN, r->source, span, "unknown name '%s'", name);
 		hint_name(r, name, span);
 		return STATUS_CHAIN;
 	}
@@ -314,7 +314,7 @@ static enum status add_deferred(struct resolver *r, struct node *node, struct de
 	struct deferred_argument **end = &node->late;
 	while (*end)
 		end = &(*end)->next;
-	*end = arena_alloc(r->arena, sizeof **end);
+	*end = arena_alloc(r->context->arena, sizeof **end);
 	if (!*end)
 		return fail_memory(r);
 	**end = late;
@@ -330,7 +330,7 @@ static enum status set_argument(struct resolver *r, struct node *node, const cha
 {
 	const char *message = NULL, *hint = NULL;
 	struct attrs tried = *node->attrs;
-	enum status status = attrs_set(&tried, node->op, name, index, argument, r->arena, &message, &hint);
+	enum status status = attrs_set(&tried, node->op, name, index, argument, r->context->arena, &message, &hint);
 	struct deferred_argument late = {.name = name, .index = index, .argument = *argument, .span = span};
 	if (status == STATUS_OK && node->late)
 		return add_deferred(r, node, late);
@@ -346,9 +346,9 @@ static enum status set_argument(struct resolver *r, struct node *node, const cha
 	}
 	if (!message)
 		return fail_memory(r);
-	diag_at(r->diags, status, r->source, span, "%s", message);
+	diag_at(r->context->diags, status, r->source, span, "%s", message);
 	if (hint)
-		diag_hint(r->diags, "did you mean '%s'?", hint);
+		diag_hint(r->context->diags, "did you mean '%s'?", hint);
 	return status;
 }
 
@@ -371,7 +371,7 @@ static enum status resolve_positional(struct resolver *r, struct node *node, con
 		argument.word = operand->text;
 		break;
 	case OPERAND_BLOCK:
-		return diag_at(r->diags, STATUS_CHAIN, r->source, operand->span, "'%s' takes a number as its %s",
+		return diag_at(r->context->diags, STATUS_CHAIN, r->source, operand->span, "'%s' takes a number as its %s",
 		               op_table[node->op].name, op_positional_name(node->op, index, buffer));
 	}
 	return set_argument(r, node, NULL, index, operand->span, &argument, operand->kind == OPERAND_NAME);
@@ -390,14 +390,15 @@ static const struct option *find_option(const struct statement *s, const char *n
 static struct argument argument_of_integers(struct resolver *r, const struct operand *operand, const char **text)
 {
 	const size_t count = operand_count(operand);
-	int64_t *integers = arena_array(r->arena, count, sizeof *integers);
+	int64_t *integers = arena_array(r->context->arena, count, sizeof *integers);
 	struct argument argument = {.kind = ARGUMENT_INTEGERS, .integers = integers};
 	*text = integers && count > 1 ? "[" : NULL;
 	for (const struct operand *o = operand; o && *text; o = o->next) {
 		const bool integer = o->kind == OPERAND_NUMBER && o->integer;
 		if (integer)
 			integers[argument.count++] = o->whole;
-		*text = integer ? arena_printf(r->arena, "%s%lld%s", *text, (long long)o->whole, o->next ? "," : "]") : NULL;
+		*text = integer ? arena_printf(r->context->arena, "%s%lld%s", *text, (long long)o->whole, o->next ? "," : "]")
+		                : NULL;
 	}
 	return argument;
 }
@@ -412,8 +413,9 @@ static void hint_option(struct resolver *r, const struct statement *s, const str
 	const char *list, *message, *near, *names[MAX_DIMS];
 	const struct argument integers = argument_of_integers(r, operand, &list), number = argument_of_number(operand);
 	/* an option's value is a literal, and an operand may be an expression */
-	const char *text = *operand->text == '(' ? arena_printf(r->arena, "%.17g", operand->number) : operand->text;
-	const size_t count = op_argument_names(node->op, names, MAX_DIMS, r->arena);
+	const char *text =
+		*operand->text == '(' ? arena_printf(r->context->arena, "%.17g", operand->number) : operand->text;
+	const size_t count = op_argument_names(node->op, names, MAX_DIMS, r->context->arena);
 	int least, most;
 	op_positionals(node->op, &least, &most);
 	uint32_t end = s->name_span.end;
@@ -421,12 +423,12 @@ static void hint_option(struct resolver *r, const struct statement *s, const str
 		end = o->span.end;
 	for (size_t i = (size_t)most; text && i < count; i++) {
 		struct attrs attrs = *node->attrs;
-		const bool takes_list =
-			list && attrs_set(&attrs, node->op, names[i], -1, &integers, r->arena, &message, &near) == STATUS_OK;
+		const bool takes_list = list && attrs_set(&attrs, node->op, names[i], -1, &integers, r->context->arena,
+		                                          &message, &near) == STATUS_OK;
 		if (find_option(s, names[i], NULL) ||
-		    (!takes_list && attrs_set(&attrs, node->op, names[i], -1, &number, r->arena, &message, &near)))
+		    (!takes_list && attrs_set(&attrs, node->op, names[i], -1, &number, r->context->arena, &message, &near)))
 			continue;
-		diag_hint(r->diags, "an option is given by name, as in `%.*s %s=%s`", (int)(end - s->name_span.begin),
+		diag_hint(r->context->diags, "an option is given by name, as in `%.*s %s=%s`", (int)(end - s->name_span.begin),
 		          r->source->text + s->name_span.begin, names[i], takes_list ? list : text);
 		return;
 	}
@@ -439,23 +441,24 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	const struct op_info *info = &op_table[node->op];
 	const int takes = info->operands + most;
 	if (most == MAX_DIMS)
-		return diag_at(r->diags, STATUS_LIMIT, r->source, node->span, "'%s': more than %d dimensions", info->name,
-		               MAX_DIMS);
+		return diag_at(r->context->diags, STATUS_LIMIT, r->source, node->span, "'%s': more than %d dimensions",
+		               info->name, MAX_DIMS);
 	if (takes == 0)
-		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes no operand", info->name);
+		diag_at(r->context->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes no operand", info->name);
 	else
-		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %d operand%s, not %zu", info->name, takes,
-		        takes == 1 ? "" : "s", operand_count(s->operands));
-	diag_caret(r->diags, operand->span);
+		diag_at(r->context->diags, STATUS_CHAIN, r->source, node->span, "'%s' takes %d operand%s, not %zu", info->name,
+		        takes, takes == 1 ? "" : "s", operand_count(s->operands));
+	diag_caret(r->context->diags, operand->span);
 	if (operand->kind == OPERAND_NUMBER)
 		hint_option(r, s, node, operand);
 	const char *names[MAX_DIMS];
-	const size_t count = operand->kind == OPERAND_NAME ? op_argument_names(node->op, names, MAX_DIMS, r->arena) : 0;
+	const size_t count =
+		operand->kind == OPERAND_NAME ? op_argument_names(node->op, names, MAX_DIMS, r->context->arena) : 0;
 	for (size_t i = 0; i < count; i++)
 		if (!strcmp(names[i], operand->text))
-			diag_hint(r->diags, "an option is given with its value, as in `%s %s=...`", info->name, names[i]);
+			diag_hint(r->context->diags, "an option is given with its value, as in `%s %s=...`", info->name, names[i]);
 	if (operand->kind == OPERAND_NAME && op_find(operand->text) != OP_COUNT)
-		diag_hint(r->diags, "stages stand apart by ; or a new line, as in add 1; sin");
+		diag_hint(r->context->diags, "stages stand apart by ; or a new line, as in add 1; sin");
 	return STATUS_CHAIN;
 }
 
@@ -466,11 +469,11 @@ static enum status resolve_options(struct resolver *r, const struct statement *s
 	for (const struct option *o = s->options; o; o = o->next) {
 		struct argument argument = argument_of_option(o);
 		if (find_option(s, o->name, o))
-			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "option '%s' is given twice", o->name);
+			return diag_at(r->context->diags, STATUS_CHAIN, r->source, o->span, "option '%s' is given twice", o->name);
 		for (int i = 0; i < placed; i++)
 			if (!strcmp(op_positional_name(node->op, i, buffer), o->name))
-				return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "'%s' is given by place and by name",
-				               o->name);
+				return diag_at(r->context->diags, STATUS_CHAIN, r->source, o->span,
+				               "'%s' is given by place and by name", o->name);
 		enum status status = set_argument(r, node, o->name, -1, o->span, &argument, o->kind == VALUE_NAME);
 		if (status)
 			return status;
@@ -488,8 +491,8 @@ static enum status need_arguments(struct resolver *r, const struct statement *s,
 		const char *name = op_positional_name(node->op, i, buffer);
 		if (find_option(s, name, NULL))
 			continue;
-		diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' needs its %s", info->name, name);
-		diag_hint(r->diags, "%s %s: %s", info->name, info->arguments, info->doc);
+		diag_at(r->context->diags, STATUS_CHAIN, r->source, node->span, "'%s' needs its %s", info->name, name);
+		diag_hint(r->context->diags, "%s %s: %s", info->name, info->arguments, info->doc);
 		return STATUS_CHAIN;
 	}
 	return STATUS_OK;
@@ -499,7 +502,7 @@ static enum status resolve_op(struct resolver *r, const struct statement *s, enu
 {
 	const struct op_info *info = &op_table[op];
 	struct node *node = node_new(r, NODE_OP, s);
-	if (!node || !(node->attrs = arena_alloc(r->arena, sizeof *node->attrs)))
+	if (!node || !(node->attrs = arena_alloc(r->context->arena, sizeof *node->attrs)))
 		return fail_memory(r);
 	node->op = op;
 	attrs_default(node->attrs, op);
@@ -507,8 +510,8 @@ static enum status resolve_op(struct resolver *r, const struct statement *s, enu
 	const struct operand *operand = s->operands;
 	if (info->operands == 1) {
 		if (!operand) {
-			diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' needs an operand", info->name);
-			diag_hint(r->diags, "%s: %s", info->name, info->doc);
+			diag_at(r->context->diags, STATUS_CHAIN, r->source, node->span, "'%s' needs an operand", info->name);
+			diag_hint(r->context->diags, "%s: %s", info->name, info->doc);
 			return STATUS_CHAIN;
 		}
 		status = resolve_operand(r, operand, &node->operand);
@@ -532,7 +535,7 @@ static enum status new_variable(struct resolver *r, const char *name, uint32_t *
 {
 	struct chain *chain = r->chain;
 	const char **grown =
-		arena_grow(r->arena, chain->variables, chain->variable_count, &r->variable_capacity, sizeof *grown);
+		arena_grow(r->context->arena, chain->variables, chain->variable_count, &r->variable_capacity, sizeof *grown);
 	if (!grown)
 		return fail_memory(r);
 	chain->variables = grown;
@@ -597,20 +600,20 @@ static enum status unknown_parameter(struct resolver *r, const struct def *def, 
 {
 	enum { SHOWN = 8 };
 	const size_t own = def->count - def->inherited;
-	const char **names = arena_array(r->arena, own, sizeof *names), *list = "";
+	const char **names = arena_array(r->context->arena, own, sizeof *names), *list = "";
 	size_t count = 0;
 	for (const struct name_list *n = def->names; names && n; n = n->next)
 		names[count++] = n->name;
 	for (size_t i = 0; list && i < count && count <= SHOWN; i++)
-		list = arena_printf(r->arena, "%s%s%s", list, i ? ", " : "", names[i]);
+		list = arena_printf(r->context->arena, "%s%s%s", list, i ? ", " : "", names[i]);
 	if (!names || !list)
 		return fail_memory(r);
-	diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "'%s' has no operand '%s'", def->name, o->name);
+	diag_at(r->context->diags, STATUS_CHAIN, r->source, o->span, "'%s' has no operand '%s'", def->name, o->name);
 	const char *near = suggest_nearest(o->name, names, count);
 	if (near)
-		diag_hint(r->diags, "did you mean '%s'?", near);
+		diag_hint(r->context->diags, "did you mean '%s'?", near);
 	else if (*list)
-		diag_hint(r->diags, "it is declared as %s(%s)", def->name, list);
+		diag_hint(r->context->diags, "it is declared as %s(%s)", def->name, list);
 	return STATUS_CHAIN;
 }
 
@@ -626,8 +629,8 @@ static enum status resolve_named(struct resolver *r, const struct def *def, cons
 	                                .index = NO_INDEX};
 	if (o->kind == VALUE_NUMBER || o->kind == VALUE_NAME)
 		return resolve_operand(r, &operand, ref);
-	return diag_at(r->diags, STATUS_CHAIN, r->source, o->value_span, "%s of '%s' must be a number or a name", o->name,
-	               def->name);
+	return diag_at(r->context->diags, STATUS_CHAIN, r->source, o->value_span, "%s of '%s' must be a number or a name",
+	               o->name, def->name);
 }
 
 /* The operands of NODE, a call, that S gives by name: all but the first PLACED, inherited ones among these. */
@@ -641,9 +644,10 @@ static enum status resolve_named_operands(struct resolver *r, const struct state
 			return unknown_parameter(r, def, o);
 		struct ref *ref = &node->arguments[*place];
 		if (*place < placed)
-			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "'%s' is given by place and by name", o->name);
+			return diag_at(r->context->diags, STATUS_CHAIN, r->source, o->span, "'%s' is given by place and by name",
+			               o->name);
 		if (ref->kind != REF_NONE)
-			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "operand '%s' is given twice", o->name);
+			return diag_at(r->context->diags, STATUS_CHAIN, r->source, o->span, "operand '%s' is given twice", o->name);
 		enum status status = resolve_named(r, def, o, ref);
 		if (status)
 			return status;
@@ -651,7 +655,8 @@ static enum status resolve_named_operands(struct resolver *r, const struct state
 	size_t i = def->inherited;
 	for (const struct name_list *n = def->names; n; n = n->next, i++)
 		if (node->arguments[i].kind == REF_NONE)
-			return diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "'%s' needs its %s", def->name, n->name);
+			return diag_at(r->context->diags, STATUS_CHAIN, r->source, node->span, "'%s' needs its %s", def->name,
+			               n->name);
 	return STATUS_OK;
 }
 
@@ -661,7 +666,7 @@ static enum status count_inherited(struct resolver *r, const struct def *def, st
 	r->inherited += def->inherited;
 	if (r->inherited <= MAX_INHERITED)
 		return STATUS_OK;
-	return diag_at(r->diags, STATUS_LIMIT, r->source, span,
+	return diag_at(r->context->diags, STATUS_LIMIT, r->source, span,
 	               "defs within defs, and calls of them, have more than %d operands of outer ones", MAX_INHERITED);
 }
 
@@ -670,10 +675,11 @@ static enum status check_count(struct resolver *r, const struct statement *s, co
 {
 	const size_t count = operand_count(s->operands), takes = def->count - def->inherited;
 	if (count > takes || (count < takes && !s->options))
-		return diag_at(r->diags, STATUS_CHAIN, r->source, span, "'%s' takes %zu operand%s, not %zu", def->name, takes,
-		               takes == 1 ? "" : "s", count);
+		return diag_at(r->context->diags, STATUS_CHAIN, r->source, span, "'%s' takes %zu operand%s, not %zu", def->name,
+		               takes, takes == 1 ? "" : "s", count);
 	if (s->options && takes == 0)
-		return diag_at(r->diags, STATUS_CHAIN, r->source, s->options->span, "the def '%s' takes no options", def->name);
+		return diag_at(r->context->diags, STATUS_CHAIN, r->source, s->options->span, "the def '%s' takes no options",
+		               def->name);
 	return STATUS_OK;
 }
 
@@ -689,7 +695,7 @@ static enum status resolve_call(struct resolver *r, const struct statement *s, c
 	if (status)
 		return status;
 	node->def = def;
-	node->arguments = arena_array(r->arena, def->count + 1, sizeof *node->arguments);
+	node->arguments = arena_array(r->context->arena, def->count + 1, sizeof *node->arguments);
 	if (!node->arguments)
 		return fail_memory(r);
 	size_t i = 0;
@@ -717,7 +723,7 @@ static enum status resolve_stage(struct resolver *r, const struct statement *s, 
 	enum op op = op_find(s->name);
 	if (op != OP_COUNT)
 		return resolve_op(r, s, op, tail);
-	diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "unknown operation '%s'", s->name);
+	diag_at(r->context->diags, STATUS_CHAIN, r->source, s->name_span, "unknown operation '%s'", s->name);
 	hint_operation(r, s->name, s->name_span);
 	return STATUS_CHAIN;
 }
@@ -727,8 +733,9 @@ static enum status note_name(struct resolver *r, const char *name)
 	struct chain *chain = r->chain;
 	if (dictionary_find(&r->named, name))
 		return STATUS_OK;
-	const char **grown = arena_grow(r->arena, chain->names, chain->name_count, &r->name_capacity, sizeof *grown);
-	if (!grown || !dictionary_put(&r->named, r->arena, name, chain))
+	const char **grown =
+		arena_grow(r->context->arena, chain->names, chain->name_count, &r->name_capacity, sizeof *grown);
+	if (!grown || !dictionary_put(&r->named, r->context->arena, name, chain))
 		return fail_memory(r);
 	chain->names = grown;
 	grown[chain->name_count++] = name;
@@ -762,7 +769,7 @@ static enum status resolve_unrun(struct resolver *r, const struct block *block)
 		for (struct binding *b = s->bindings; b; b = b->next)
 			count++;
 	const size_t room = count + 1;
-	const struct allocator *allocator = r->arena->allocator;
+	const struct allocator *allocator = r->context->allocator;
 	struct saved *saved = allocator_get(allocator, room, sizeof *saved);
 	if (!saved)
 		return fail_memory(r);
@@ -843,12 +850,12 @@ static enum status resolve_for(struct resolver *r, const struct statement *s, st
 	for (const struct name_list *n = s->over; n; n = n->next)
 		over++;
 	if (names != over)
-		return diag_at(r->diags, STATUS_CHAIN, r->source, node->span, "for has %zu variable%s for %zu array%s", names,
-		               names == 1 ? "" : "s", over, over == 1 ? "" : "s");
+		return diag_at(r->context->diags, STATUS_CHAIN, r->source, node->span, "for has %zu variable%s for %zu array%s",
+		               names, names == 1 ? "" : "s", over, over == 1 ? "" : "s");
 	node->loop_count = names;
-	node->loops = arena_array(r->arena, names, sizeof *node->loops);
-	node->over = arena_array(r->arena, names, sizeof *node->over);
-	struct names *scope = arena_alloc(r->arena, sizeof *scope);
+	node->loops = arena_array(r->context->arena, names, sizeof *node->loops);
+	node->over = arena_array(r->context->arena, names, sizeof *node->over);
+	struct names *scope = arena_alloc(r->context->arena, sizeof *scope);
 	if (!node->loops || !node->over || !scope)
 		return fail_memory(r);
 	const struct name_list *n = s->names, *o = s->over;
@@ -867,7 +874,8 @@ static enum status resolve_for(struct resolver *r, const struct statement *s, st
 	n = s->names;
 	for (size_t i = 0; i < names && status == STATUS_OK; i++, n = n->next) {
 		if (find_in_scope(scope, n->name))
-			status = diag_at(r->diags, STATUS_CHAIN, r->source, n->span, "variable '%s' is named twice", n->name);
+			status =
+				diag_at(r->context->diags, STATUS_CHAIN, r->source, n->span, "variable '%s' is named twice", n->name);
 		else
 			status = bind(r, n->name, (struct ref){.kind = REF_LOOP, .index = node->loops[i], .element = NO_INDEX});
 	}
@@ -886,17 +894,17 @@ static enum status resolve_checkpoint(struct resolver *r, const struct statement
 		return fail_memory(r);
 	for (const struct option *o = s->options; o; o = o->next) {
 		if (strcmp(o->name, "policy")) {
-			diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "unknown option '%s' for checkpoint", o->name);
-			diag_hint(r->diags, "checkpoint takes policy=");
+			diag_at(r->context->diags, STATUS_CHAIN, r->source, o->span, "unknown option '%s' for checkpoint", o->name);
+			diag_hint(r->context->diags, "checkpoint takes policy=");
 			return STATUS_CHAIN;
 		}
 		if (o->kind != VALUE_NAME && o->kind != VALUE_STRING)
-			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "policy must be a name or a string");
+			return diag_at(r->context->diags, STATUS_CHAIN, r->source, o->span, "policy must be a name or a string");
 		if (node->policy)
-			return diag_at(r->diags, STATUS_CHAIN, r->source, o->span, "option 'policy' is given twice");
+			return diag_at(r->context->diags, STATUS_CHAIN, r->source, o->span, "option 'policy' is given twice");
 		struct chain *chain = r->chain;
-		struct block_policy *grown =
-			arena_grow(r->arena, chain->block_policies, chain->block_policy_count, &r->block_capacity, sizeof *grown);
+		struct block_policy *grown = arena_grow(r->context->arena, chain->block_policies, chain->block_policy_count,
+		                                        &r->block_capacity, sizeof *grown);
 		if (!grown)
 			return fail_memory(r);
 		chain->block_policies = grown;
@@ -913,14 +921,15 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 {
 	struct chain *chain = r->chain;
 	if (dictionary_find(&r->declared, s->name))
-		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is declared twice", s->name);
+		return diag_at(r->context->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is declared twice", s->name);
 	if (!strcmp(s->name, "nan") || !strcmp(s->name, "inf"))
-		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is a number and can't be a name",
+		return diag_at(r->context->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is a number and can't be a name",
 		               s->name);
 	if (!strcmp(s->name, chain->input))
-		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is the input's name", s->name);
-	struct param *grown = arena_grow(r->arena, chain->params, chain->param_count, &r->param_capacity, sizeof *grown);
-	if (!grown || !dictionary_put(&r->declared, r->arena, s->name, chain))
+		return diag_at(r->context->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is the input's name", s->name);
+	struct param *grown =
+		arena_grow(r->context->arena, chain->params, chain->param_count, &r->param_capacity, sizeof *grown);
+	if (!grown || !dictionary_put(&r->declared, r->context->arena, s->name, chain))
 		return fail_memory(r);
 	chain->params = grown;
 	struct param *param = &grown[chain->param_count];
@@ -984,8 +993,8 @@ static enum status check_size(struct resolver *r)
 	for (const struct node *node = r->chain->first; node; node = node->next) {
 		size = saturated_add(size, size_of_node(node, 1, NULL));
 		if (size > MAX_OPERATIONS)
-			return diag_at(r->diags, STATUS_LIMIT, r->source, node->span, "the chain has more than %d operations",
-			               MAX_OPERATIONS);
+			return diag_at(r->context->diags, STATUS_LIMIT, r->source, node->span,
+			               "the chain has more than %d operations", MAX_OPERATIONS);
 	}
 	return STATUS_OK;
 }
@@ -993,11 +1002,11 @@ static enum status check_size(struct resolver *r)
 static enum status check_def_name(struct resolver *r, const struct statement *s)
 {
 	if (op_find(s->name) != OP_COUNT)
-		return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span, "'%s' is an operation and can't be a def",
-		               s->name);
+		return diag_at(r->context->diags, STATUS_CHAIN, r->source, s->name_span,
+		               "'%s' is an operation and can't be a def", s->name);
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
 		if (kind != STATEMENT_STAGE && !strcmp(s->name, statement_word((enum statement_kind)kind)))
-			return diag_at(r->diags, STATUS_CHAIN, r->source, s->name_span,
+			return diag_at(r->context->diags, STATUS_CHAIN, r->source, s->name_span,
 			               "'%s' begins a statement and can't be a def", s->name);
 	return STATUS_OK;
 }
@@ -1005,14 +1014,16 @@ static enum status check_def_name(struct resolver *r, const struct statement *s)
 /* Binds DEF's own parameters in the innermost scope, which is DEF's. */
 static enum status bind_parameters(struct resolver *r, struct def *def)
 {
-	size_t *places = arena_array(r->arena, def->count - def->inherited + 1, sizeof *places), i = def->inherited;
+	size_t *places = arena_array(r->context->arena, def->count - def->inherited + 1, sizeof *places),
+		   i = def->inherited;
 	if (!places)
 		return fail_memory(r);
 	for (const struct name_list *n = def->names; n; n = n->next, i++, places++) {
 		if (find_in_scope(r->scope, n->name))
-			return diag_at(r->diags, STATUS_CHAIN, r->source, n->span, "parameter '%s' is named twice", n->name);
+			return diag_at(r->context->diags, STATUS_CHAIN, r->source, n->span, "parameter '%s' is named twice",
+			               n->name);
 		*places = i;
-		if (!dictionary_put(&def->places, r->arena, n->name, places))
+		if (!dictionary_put(&def->places, r->context->arena, n->name, places))
 			return fail_memory(r);
 		enum status status =
 			bind(r, n->name, (struct ref){.kind = REF_ARGUMENT, .index = (uint32_t)i, .element = NO_INDEX});
@@ -1027,8 +1038,8 @@ static enum status resolve_def(struct resolver *r, const struct statement *s)
 	enum status status = check_def_name(r, s);
 	if (status)
 		return status;
-	struct def *def = arena_alloc(r->arena, sizeof *def);
-	struct names *scope = arena_alloc(r->arena, sizeof *scope);
+	struct def *def = arena_alloc(r->context->arena, sizeof *def);
+	struct names *scope = arena_alloc(r->context->arena, sizeof *scope);
 	if (!def || !scope)
 		return fail_memory(r);
 	def->name = s->name;
@@ -1049,12 +1060,12 @@ static enum status resolve_def(struct resolver *r, const struct statement *s)
 		status = resolve_block(r, s->block, &body);
 	def->variables = (uint32_t)r->chain->variable_count - def->first_variable;
 	r->scope = scope->outer;
-	int64_t *uses = arena_array(r->arena, def->count + 1, sizeof *uses);
+	int64_t *uses = arena_array(r->context->arena, def->count + 1, sizeof *uses);
 	if (!uses)
 		return fail_memory(r);
 	def->size = size_of(def->body, 1, uses);
 	def->uses = uses;
-	if (!dictionary_put(&r->scope->defs, r->arena, def->name, def))
+	if (!dictionary_put(&r->scope->defs, r->context->arena, def->name, def))
 		return fail_memory(r);
 	return status;
 }
@@ -1065,8 +1076,8 @@ static enum status resolve_statement(struct resolver *r, const struct statement 
 	case STATEMENT_INPUT:
 		if (top)
 			return STATUS_OK; /* found beforehand */
-		diag_at(r->diags, STATUS_CHAIN, r->source, s->span, "input stands inside a block");
-		diag_hint(r->diags, "declare it at the top level of the chain, before the block");
+		diag_at(r->context->diags, STATUS_CHAIN, r->source, s->span, "input stands inside a block");
+		diag_hint(r->context->diags, "declare it at the top level of the chain, before the block");
 		return STATUS_CHAIN;
 	case STATEMENT_PARAM:
 	case STATEMENT_CONST:
@@ -1110,10 +1121,11 @@ static enum status find_input(struct resolver *r, const struct block *top)
 		if (s->kind != STATEMENT_INPUT)
 			continue;
 		if (found)
-			return diag_at(r->diags, STATUS_CHAIN, r->source, s->span,
+			return diag_at(r->context->diags, STATUS_CHAIN, r->source, s->span,
 			               "a chain has one input, and it is declared on line %u", found->span.line);
 		if (stage)
-			return diag_at(r->diags, STATUS_CHAIN, r->source, s->span, "input must stand before the first stage");
+			return diag_at(r->context->diags, STATUS_CHAIN, r->source, s->span,
+			               "input must stand before the first stage");
 		found = s;
 		r->chain->input = s->name;
 		r->chain->input_type = *s->type;
@@ -1129,16 +1141,15 @@ struct type param_type(const struct param *param, const struct type *input)
 	return type;
 }
 
-enum status chain_resolve(struct chain *chain, const struct syntax *syntax, struct arena *arena, struct diags *diags)
+enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax)
 {
 	memset(chain, 0, sizeof *chain);
 	chain->source = syntax->source;
-	chain->arena = arena;
+	chain->arena = context->arena;
 	chain->input = "x";
 	struct names top = {0};
 	struct resolver r = {.chain = chain,
-	                     .arena = arena,
-	                     .diags = diags,
+	                     .context = context,
 	                     .source = syntax->source,
 	                     .top = syntax->chain,
 	                     .scope = &top,
@@ -1154,7 +1165,7 @@ enum status chain_resolve(struct chain *chain, const struct syntax *syntax, stru
 		status = resolve_block(&r, syntax->chain, &tail);
 	if (status == STATUS_OK)
 		status = check_size(&r);
-	if (status == STATUS_OK && arena->failed)
-		status = diag_memory(diags);
+	if (status == STATUS_OK && context->arena->failed)
+		status = fail_memory(&r);
 	return status;
 }

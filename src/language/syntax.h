@@ -5,7 +5,7 @@
 #ifndef LANGUAGE_SYNTAX_H
 #define LANGUAGE_SYNTAX_H
 
-#include "base/diag.h"
+#include "base/context.h"
 #include "base/type.h"
 
 /* Bytes of a chain's text at most. */
@@ -143,7 +143,7 @@ struct syntax {
  * live in ARENA, and so does all that the parser needs. STATUS_CHAIN with a
  * diagnostic at the first wrong token. An op's or a def's name is not looked up.
  */
-enum status syntax_parse(struct syntax *syntax, const struct source *source, struct arena *arena, struct diags *diags);
+enum status syntax_parse(const struct context *context, struct syntax *syntax, const struct source *source);
 
 /*
  * The canonical text of a chain, in pieces: idempotent, comments and single blank

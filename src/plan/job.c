@@ -49,9 +49,8 @@ static enum status make_tile(struct job *job, const struct job_options *options,
 	bool by_value = policy_by_value(job->policy);
 	tile->rows = rows;
 	const enum lower_what what = by_value ? LOWER_UNROLLED : LOWER_STEPS;
-	enum status status = job->tiled
-	                         ? lower_tile(&tile->lowered, &job->whole, &input, what, rows, job->arena, diags)
-	                         : lower(&tile->lowered, job->chain, &job->whole.portion, &input, what, job->arena, diags);
+	enum status status = job->tiled ? lower_tile(&context, &tile->lowered, &job->whole, &input, what, rows)
+	                                : lower(&context, &tile->lowered, job->chain, &job->whole.portion, &input, what);
 	if (status == STATUS_OK)
 		status = compiled_make(&context, &tile->compiled, &tile->lowered, job->policy);
 	if (status == STATUS_OK && options->costs)
@@ -317,8 +316,8 @@ static enum status choose_tiles(struct job *job, const struct job_options *optio
 	if (!job->tiled)
 		return make_tile(job, options, &job->tile, 0, diags);
 	const struct lowered *run = &job->forward;
-	enum status status =
-		lower(&job->forward, job->chain, &job->whole.portion, &job->input, LOWER_RUN, job->arena, diags);
+	const struct context context = {job->allocator, job->arena, diags};
+	enum status status = lower(&context, &job->forward, job->chain, &job->whole.portion, &job->input, LOWER_RUN);
 	if (status == STATUS_OK && whole->sums && run->fold == NO_VALUE) { /* what follows reads more than the sum */
 		job->tiled = false;
 		job->rows = 1;
@@ -369,7 +368,8 @@ enum status job_prepare(struct job *job, const struct chain *chain, const struct
 	job->store = options->store;
 	job->arena = arena;
 	job->allocator = options->allocator;
-	enum status status = lower(&job->whole, chain, &options->portion, input, LOWER_STEPS, arena, diags);
+	const struct context context = {job->allocator, arena, diags};
+	enum status status = lower(&context, &job->whole, chain, &options->portion, input, LOWER_STEPS);
 	if (status)
 		return status;
 	job->policy = resolve_auto(job, options, diags);

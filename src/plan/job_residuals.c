@@ -281,7 +281,7 @@ enum status job_residuals(const struct job *job, struct held_list *list, struct 
 	const enum lower_what what = policy_by_value(job->policy) ? LOWER_UNROLLED : LOWER_STEPS;
 	enum status status = STATUS_OK;
 	if (job->tiled)
-		status = lower(&lowered, job->chain, &job->whole.portion, &job->input, what, job->arena, diags);
+		status = lower(&context, &lowered, job->chain, &job->whole.portion, &job->input, what);
 	if (job->tiled && status == STATUS_OK)
 		status = compiled_make(&context, &made, &lowered, job->policy);
 	if (status)

@@ -58,9 +58,10 @@ static bool digest(const char *bytes, size_t length, struct text *format, struct
 	struct syntax syntax;
 	struct source source = {"fuzz.ck", bytes, length};
 	struct text shown = {0};
+	const struct context context = {&allocator_system, &arena, &diags};
 	arena_init(&arena, &allocator_system);
 	diags_init(&diags, &arena);
-	bool parsed = syntax_parse(&syntax, &source, &arena, &diags) == STATUS_OK;
+	bool parsed = syntax_parse(&context, &syntax, &source) == STATUS_OK;
 	if (parsed != (diags.errors == 0) || diags.errors > 1)
 		abort();
 	if (parsed) {

@@ -201,9 +201,10 @@ static enum status run_open(struct run *run, const struct trial *t, bool data, e
 	run->in = -1;
 	arena_init(&run->arena, &run->allocator);
 	diags_init(&run->diags, &run->arena);
-	enum status status = syntax_parse(&run->syntax, &run->source, &run->arena, &run->diags);
+	const struct context context = {&run->allocator, &run->arena, &run->diags};
+	enum status status = syntax_parse(&context, &run->syntax, &run->source);
 	if (!status)
-		status = chain_resolve(&run->chain, &run->syntax, &run->arena, &run->diags);
+		status = chain_resolve(&context, &run->chain, &run->syntax);
 	for (size_t i = 0; !status && i < run->chain.block_policy_count; i++) {
 		const struct block_policy *block = &run->chain.block_policies[i];
 		struct policy policy;
@@ -423,7 +424,8 @@ static bool choose_type(struct trial *t, bool *small)
 		params_settle(&run.params, &run.chain, dtype_compute(type.dtype));
 		status = shape_count(&t->file.shape) < 0 || type_bytes(&t->file) > BYTES_MOST
 		             ? diag_memory(&run.diags)
-		             : lower(&lowered, &run.chain, NULL, &type, LOWER_UNROLLED, &run.arena, &run.diags);
+		             : lower(&(struct context){&run.allocator, &run.arena, &run.diags}, &lowered, &run.chain, NULL,
+		                     &type, LOWER_UNROLLED);
 		const struct body *body = status ? NULL : lowered.distinct_count ? lowered.distinct[0]->body : NULL;
 		*small = body && body->instr_count <= INSTRUCTIONS;
 		int64_t bytes = 0;

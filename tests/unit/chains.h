@@ -13,11 +13,12 @@ static inline void chain_make(struct chain *chain, const char *text, struct aren
 {
 	struct source *source = arena_alloc(arena, sizeof *source);
 	struct syntax syntax;
+	const struct context context = {arena->allocator, arena, diags};
 	ck_assert_ptr_nonnull(source);
 	*source = (struct source){"chain", text, strlen(text)};
 	memset(chain, 0, sizeof *chain);
-	ck_assert_int_eq(syntax_parse(&syntax, source, arena, diags), STATUS_OK);
-	ck_assert_int_eq(chain_resolve(chain, &syntax, arena, diags), STATUS_OK);
+	ck_assert_int_eq(syntax_parse(&context, &syntax, source), STATUS_OK);
+	ck_assert_int_eq(chain_resolve(&context, chain, &syntax), STATUS_OK);
 	for (size_t i = 0; i < chain->param_count; i++) {
 		chain->params[i].typed = true;
 		chain->params[i].type = chain->params[i].declared.type;

@@ -17,7 +17,7 @@ static struct pieces cut(const char *text, int64_t rows, int64_t columns, const 
 	struct lowered whole;
 	struct pieces pieces;
 	chain_make(&chain, text, &arena, &diags);
-	ck_assert_int_eq(lower(&whole, &chain, NULL, &input, LOWER_RUN, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(lower(&scratch, &whole, &chain, NULL, &input, LOWER_RUN), STATUS_OK);
 	forward_cut(&pieces, &whole, wants);
 	return pieces;
 }

@@ -10,7 +10,7 @@ static struct lowered lower_portion(const struct portion *portion, enum lower_wh
 {
 	const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {6, 4}}};
 	struct lowered lowered;
-	ck_assert_int_eq(lower(&lowered, &chain, portion, &input, what, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(lower(&scratch, &lowered, &chain, portion, &input, what), STATUS_OK);
 	return lowered;
 }
 
@@ -73,7 +73,7 @@ START_TEST(tiles_are_of_the_portion)
 	struct lowered tile;
 	chain_make(&chain, "exp; repeat 6 { sin }; cos", &arena, &diags);
 	const struct lowered whole = lower_portion(&portion, LOWER_STEPS);
-	ck_assert_int_eq(lower_tile(&tile, &whole, &input, LOWER_STEPS, 2, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(lower_tile(&scratch, &tile, &whole, &input, LOWER_STEPS, 2), STATUS_OK);
 	ck_assert_int_eq(tile.steps, 4);
 	ck_assert_int_eq(tile.begins.shape.dim[0], 2);
 }

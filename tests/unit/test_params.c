@@ -39,8 +39,8 @@ static void resolve(const char *text)
 {
 	struct syntax syntax;
 	source = (struct source){"test.ck", text, strlen(text)};
-	ck_assert_int_eq(syntax_parse(&syntax, &source, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(chain_resolve(&chain, &syntax, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(syntax_parse(&scratch, &syntax, &source), STATUS_OK);
+	ck_assert_int_eq(chain_resolve(&scratch, &chain, &syntax), STATUS_OK);
 }
 
 static enum status bind_with(const char *text, const struct param_binding *bindings, size_t count, bool data,

@@ -29,8 +29,9 @@ static enum status report(const char *text, size_t pad, size_t fail_at, size_t *
 	arena_init(&arena, &counting);
 	arena_init(&errors, &allocator_system);
 	diags_init(&diags, &errors);
-	ck_assert_int_eq(syntax_parse(&syntax, &source, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(chain_resolve(&chain, &syntax, &arena, &diags), STATUS_OK);
+	const struct context context = {&counting, &arena, &diags};
+	ck_assert_int_eq(syntax_parse(&context, &syntax, &source), STATUS_OK);
+	ck_assert_int_eq(chain_resolve(&context, &chain, &syntax), STATUS_OK);
 	for (size_t i = 0; i < chain.param_count; i++)
 		chain.params[i].type = (struct type){.dtype = DTYPE_F64};
 	ck_assert_int_eq(job_make(&job, &chain, &input, &options, &arena, &diags), STATUS_OK);
@@ -83,8 +84,9 @@ START_TEST(plan_short_of_memory)
 	struct policy policy;
 	arena_init(&arena, &allocator_system);
 	diags_init(&diags, &arena);
-	ck_assert_int_eq(syntax_parse(&syntax, &source, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(chain_resolve(&chain, &syntax, &arena, &diags), STATUS_OK);
+	const struct context context = {&allocator_system, &arena, &diags};
+	ck_assert_int_eq(syntax_parse(&context, &syntax, &source), STATUS_OK);
+	ck_assert_int_eq(chain_resolve(&context, &chain, &syntax), STATUS_OK);
 	ck_assert_int_eq(policy_parse(&policy, policies[_i], &arena, &diags), STATUS_OK);
 	bool spared = false;
 	for (size_t n = 1; !spared; n += 1 + n / 100 * 7) {

@@ -87,9 +87,10 @@ static enum status forward(const char *text, const struct way *way, const struct
 	                              .allocator = allocator,
 	                              .progress = seen ? note : NULL,
 	                              .progress_context = seen};
-	enum status status = syntax_parse(&syntax, &source, arena, diags);
+	const struct context context = {allocator, arena, diags};
+	enum status status = syntax_parse(&context, &syntax, &source);
 	if (!status)
-		status = chain_resolve(&chain, &syntax, arena, diags);
+		status = chain_resolve(&context, &chain, &syntax);
 	if (!status)
 		status = params_bind(
 			&params, &chain, NULL, 0,

@@ -61,7 +61,7 @@ static struct parsed *parse_bytes(const char *bytes, size_t length, const struct
 	p->source = (struct source){"t.ck", p->copy, length};
 	arena_init(&p->arena, allocator);
 	diags_init(&p->diags, &p->arena);
-	p->status = syntax_parse(&p->syntax, &p->source, &p->arena, &p->diags);
+	p->status = syntax_parse(&(struct context){p->arena.allocator, &p->arena, &p->diags}, &p->syntax, &p->source);
 	return p;
 }
 
@@ -881,7 +881,7 @@ static struct parsed *parse_in_room(const char *text, size_t room, struct failin
 	ck_assert_ptr_nonnull(arena_alloc(&p->arena, counted->last - p->arena.used - room));
 	counted->fail_at = counted->requests + 1;
 	counted->on = true;
-	p->status = syntax_parse(&p->syntax, &p->source, &p->arena, &p->diags);
+	p->status = syntax_parse(&(struct context){p->arena.allocator, &p->arena, &p->diags}, &p->syntax, &p->source);
 	return p;
 }
 
