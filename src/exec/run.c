@@ -119,7 +119,6 @@ static enum status compile(struct setup *setup, struct tile_program *tile, int64
 	if (!body)
 		return diag_memory(diags);
 	tile->passes = body->values[body->outs[0].value].from == FROM_PORT;
-	const struct context context = {setup->arena.allocator, &setup->arena, diags};
 	return program_compile(&context, &tile->program, body, NULL);
 }
 
