@@ -1,6 +1,6 @@
 # One head of self-attention over a sequence of vectors, softmax(q k' / sqrt(d)) v.
-# Blocks see the current value and x stays the tokens, so q k' = x Wq (x Wk)' is the
-# tokens times a block on the tokens, and p (x Wv) is p x Wv.
+# x names the tokens throughout. A block works on the current value, which is the tokens
+# at first. So q k' is x Wq (x Wk)', the tokens times a block; and p (x Wv) is p x Wv.
 input x: f64[*,4]
 param Wq: f64[4,4] = normal(0.5, 1)
 param Wk: f64[4,4] = normal(0.5, 2)

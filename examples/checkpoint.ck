@@ -1,5 +1,5 @@
-# A block whose insides are recomputed in the backward pass: of the first layer
-# only what goes into it is kept, of the second all that its derivative needs.
+# Two layers. The checkpoint block keeps the inputs of the first one, and recomputes its
+# inside in the backward pass. The second one keeps every residual of its derivative.
 input x: f32[5]
 param W1: f32[4,5] = normal(1, 1)
 param W2: f32[6,4] = normal(1, 2)

@@ -1,5 +1,5 @@
 # Self-attention with two heads over three tokens of four numbers, a sequence a row. Queries,
-# keys and values are all made of the tokens: a block goes back to them by `use`.
+# keys and values are all made of the tokens. `use` makes the tokens current again in a block.
 input rows: f64[*,12]
 param Wq: f64[4,4] = normal(0.5, 1)
 param Wk: f64[4,4] = normal(0.5, 2)

@@ -1,5 +1,5 @@
-# A straight line through points, by its mean squared error: `ckptc grad --grads`
-# gives the gradient of each param, `--value` the loss itself.
+# The mean squared error of a straight line through points. `ckptc grad --grads` gives the
+# gradient of each param, `--value` the loss.
 input x: f64[*]
 param slope: f64[] = 2
 param offset: f64[] = 0

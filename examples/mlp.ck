@@ -1,5 +1,5 @@
-# A perceptron of two hidden layers on rows of four numbers. The weights are drawn
-# from seeds, so that everybody gets the same network.
+# A perceptron of two hidden layers on rows of four numbers. Seeds make the weights, so the
+# network is the same everywhere.
 input x: f64[*,4]
 param W1: f64[4,8] = normal(0.5, 1)
 param b1: f64[8] = zeros

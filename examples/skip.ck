@@ -1,5 +1,5 @@
-# Skip connections: a block as an operand works on the current value, and a name
-# brings an earlier value back.
+# Skip connections. A block as an operand works on the current value. A name refers to an
+# earlier value.
 name start
 repeat 2 { add { mul 0.5; tanh } }
 layernorm

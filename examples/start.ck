@@ -1,5 +1,5 @@
-# The params that train.ck starts from. The gradient of sum(W * start) with respect to W is
-# start, and that of a param that is not used is zeros; the input does not matter:
+# Makes the params that train.ck starts from. The gradient of sum(W * W0) with respect to W
+# is W0, and the gradient of an unused param is zeros. The input does not matter:
 #
 #     echo 0 | ckptc grad --grads net.npz -o /dev/null start.ck
 param W: f64[2,8] = zeros

@@ -1,5 +1,5 @@
-# A perceptron that learns the product of two numbers from rows of both and their product.
-# Its params are in net.npz, which start.ck makes and to which a training step adds their
+# A perceptron that learns the product of two numbers. A row holds both and their product.
+# start.ck makes net.npz, which holds the params. A training step adds to them their
 # gradients times the number in rate.npy, which is negative:
 #
 #     ckptc grad --cotangent rate.npy --grads net.npz --accumulate -o /dev/null train.ck

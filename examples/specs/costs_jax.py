@@ -4,8 +4,8 @@
     ckptc plan --spec costs.json --sweep memory
 
 Put your own model into main(): a list of steps, functions of (params, x), and one
-input. What the backward pass of a step keeps are the arrays that the function
-returned by jax.vjp closes over: its leaves as a pytree.
+input. The function that jax.vjp returns is a pytree. Its leaves are the arrays that the
+backward pass of a step keeps.
 """
 import json
 import sys
@@ -36,17 +36,17 @@ def same(a, b):
 
 def measure(step, params, x):
     forward = jax.jit(step)
-    # The function that turns back is a pytree: jit may return it, and its leaves are what is kept.
-    y, turn_back = jax.jit(lambda p, x: jax.vjp(step, p, x))(params, x)
+    # The vjp function is a pytree. jit may return it, and its leaves are the values that it keeps.
+    y, backward = jax.jit(lambda p, x: jax.vjp(step, p, x))(params, x)
     own = jax.tree_util.tree_leaves(params)
-    kept = [a for a in jax.tree_util.tree_leaves(turn_back) if not any(same(a, p) for p in own)]
+    kept = [a for a in jax.tree_util.tree_leaves(backward) if not any(same(a, p) for p in own)]
     inputs = [a for a in kept if same(a, x)]
     outputs = [a for a in kept if same(a, y) and not same(a, x)]
     cost = {
         "state_bytes": tree_bytes(x),
         "residual_bytes": tree_bytes(kept) - tree_bytes(inputs),
         "forward": fastest(forward, params, x),
-        "backward": fastest(jax.jit(lambda back, ct: back(ct)), turn_back, jnp.ones_like(y)),
+        "backward": fastest(jax.jit(lambda back, ct: back(ct)), backward, jnp.ones_like(y)),
         "keeps_input": bool(inputs),
         "keeps_output": bool(outputs),
     }
