@@ -175,8 +175,8 @@ static enum status dump_plan(struct session *s, const struct text *text, bool sc
 		put_schedule(job.schedule, job.policy->text, job.costs.steps, text, s->format);
 	} else {
 		text_printf(text, "tiled %s, rows %lld, tile %lld, tiles at a time %lld, workers %d\n",
-		            job.tiled ? "yes" : "no", (long long)job.rows, (long long)job.tile.rows, (long long)job.per_chunk,
-		            job.workers);
+		            job.tiles.tiled ? "yes" : "no", (long long)job.tiles.rows, (long long)job.tile.rows,
+		            (long long)job.tiles.per_chunk, job.tiles.workers);
 		for (size_t i = 0; i < job.tile.lowered.distinct_count; i++) {
 			const struct compiled_step *code = &job.tile.compiled.steps[i];
 			text_printf(text, "step %zu\nforward\n", i);

@@ -59,7 +59,7 @@ static struct picture_run run_of(const struct job *job, const struct timeline *t
 	return (struct picture_run){.policy = job->policy->text,
 	                            .timeline = timeline,
 	                            .throughout = job->predicted.peak_bytes - job->slabs,
-	                            .workers = job->workers,
+	                            .workers = job->tiles.workers,
 	                            .share = job->tile.slab > 0 ? (double)job->slabs / (double)job->tile.slab : 1,
 	                            .budget = job->policy->kind == POLICY_budget ? job->policy->number : 0};
 }
@@ -70,9 +70,9 @@ static const char *subtitle_of(struct session *s, const struct job *job)
 	int64_t tile = job->tile.rows > 0 ? job->tile.rows : 1;
 	const char *text = arena_printf(&s->arena, "%s, %lld step%s", type_format(&job->input, type),
 	                                (long long)job->whole.steps, job->whole.steps == 1 ? "" : "s");
-	if (text && job->tiled && job->rows > tile)
+	if (text && job->tiles.tiled && job->tiles.rows > tile)
 		text = arena_printf(&s->arena, "%s; schedules are of one tile of %lld", text,
-		                    (long long)((job->rows + tile - 1) / tile));
+		                    (long long)((job->tiles.rows + tile - 1) / tile));
 	if (text && policy_by_value(job->policy))
 		text = arena_printf(&s->arena, "%s; a policy by value runs the chain as one region", text);
 	return text;

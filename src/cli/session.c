@@ -263,8 +263,8 @@ double session_predicted_ms(const struct session *s, const struct job *job)
 		return 0;
 	if (s->costs->spec)
 		return all * s->costs->spec->milliseconds;
-	const double tiles = job->tiled ? (double)job->rows / (double)job->tile.rows : 1;
-	return 1e-6 * all * tiles / job->workers;
+	const double tiles = job->tiles.tiled ? (double)job->tiles.rows / (double)job->tile.rows : 1;
+	return 1e-6 * all * tiles / job->tiles.workers;
 }
 
 enum status session_bind(struct session *s, bool data, enum dtype compute)

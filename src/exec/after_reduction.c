@@ -6,7 +6,7 @@
 #include "base/flush.h"
 #include "exec/evaluate.h"
 #include "exec/slab.h"
-#include "plan/forward.h"
+#include "plan/tiles.h"
 
 /* All but the program. */
 static void find(struct after_reduction *after, const struct lowered *lowered)
@@ -15,7 +15,7 @@ static void find(struct after_reduction *after, const struct lowered *lowered)
 	after->output.dtype = dtype_compute(lowered->output.dtype);
 	after->folded = *after->fold->of.y;
 	after->count = shape_count(&after->folded.shape);
-	after->size = forward_fold_size(lowered);
+	after->size = tiles_state(lowered);
 }
 
 const struct body *after_head(const struct body *body, uint32_t fold, struct arena *arena)

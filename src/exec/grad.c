@@ -22,7 +22,7 @@
 
 static int64_t chunk_rows(const struct job *job, int64_t chunk)
 {
-	const int64_t full = job->per_chunk * job->tile.rows, left = job->rows - chunk * full;
+	const int64_t full = job->tiles.per_chunk * job->tile.rows, left = job->tiles.rows - chunk * full;
 	return left < full ? left : full;
 }
 
@@ -43,7 +43,8 @@ static void note_rows(struct run *run, int64_t rows)
 		return;
 	pthread_mutex_lock(&run->lock);
 	run->rows_done += rows;
-	run->options->progress(run->options->progress_context, NULL, (double)run->rows_done / (double)run->job->rows, 0, 0);
+	run->options->progress(run->options->progress_context, NULL, (double)run->rows_done / (double)run->job->tiles.rows,
+	                       0, 0);
 	pthread_mutex_unlock(&run->lock);
 }
 
@@ -73,9 +74,9 @@ static enum status give_chunk(void *context, int index, int64_t chunk, struct di
 static enum status run_tiled(struct run *run, struct diags *diags)
 {
 	const struct job *job = run->job;
-	const int64_t chunk = job->per_chunk * job->tile.rows;
-	const struct pipeline pipeline = {.items = (job->rows + chunk - 1) / chunk,
-	                                  .workers = job->workers,
+	const int64_t chunk = job->tiles.per_chunk * job->tile.rows;
+	const struct pipeline pipeline = {.items = (job->tiles.rows + chunk - 1) / chunk,
+	                                  .workers = job->tiles.workers,
 	                                  .take_in_order = true,
 	                                  .give_in_order = true,
 	                                  .dealt = true,
@@ -126,7 +127,7 @@ static enum status open_workers(struct run *run, int *open, struct diags *diags)
 			return diag_memory(diags);
 	}
 	enum status status = STATUS_OK;
-	for (*open = 0; *open < job->workers && status == STATUS_OK; ++*open)
+	for (*open = 0; *open < job->tiles.workers && status == STATUS_OK; ++*open)
 		status = worker_open(&run->workers[*open], run, *open, diags);
 	return status;
 }
@@ -137,7 +138,7 @@ static void count_workers(struct run *run)
 	const struct job *job = run->job;
 	int64_t peak = 0, stored = 0, staging = 0;
 	const struct worker *seen = &workers[0];
-	for (int i = 0; i < job->workers; i++) {
+	for (int i = 0; i < job->tiles.workers; i++) {
 		peak += workers[i].measured.peak_bytes;
 		stored += workers[i].measured.stored_bytes;
 		staging += (int64_t)workers[i].spill.staging_size;
@@ -149,7 +150,7 @@ static void count_workers(struct run *run)
 	}
 	struct counters measured = seen->measured;
 	measured.stored_bytes = stored;
-	measured.peak_bytes = job->predicted.peak_bytes - job->slabs - job->workers * job->staging + peak + staging;
+	measured.peak_bytes = job->predicted.peak_bytes - job->slabs - job->tiles.workers * job->staging + peak + staging;
 	if (run->result->arrays > 0 && measured.peak_bytes <= run->result->measured.peak_bytes)
 		return;
 	run->result->measured = measured;
@@ -160,7 +161,7 @@ static void count_workers(struct run *run)
 static enum status run_array(struct run *run, struct diags *diags)
 {
 	int open = 0;
-	run->workers = arena_array(&run->scratch, (size_t)run->job->workers, sizeof *run->workers);
+	run->workers = arena_array(&run->scratch, (size_t)run->job->tiles.workers, sizeof *run->workers);
 	if (!run->workers)
 		return diag_memory(diags);
 	pthread_mutex_init(&run->lock, NULL);
@@ -169,7 +170,7 @@ static enum status run_array(struct run *run, struct diags *diags)
 	if (status == STATUS_OK)
 		status = open_workers(run, &open, diags);
 	if (status == STATUS_OK)
-		status = run->job->tiled ? run_tiled(run, diags) : run_whole(run, diags);
+		status = run->job->tiles.tiled ? run_tiled(run, diags) : run_whole(run, diags);
 	if (status == STATUS_OK) {
 		count_workers(run);
 		status = input_output_finish_outputs(run, diags);

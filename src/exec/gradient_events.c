@@ -11,7 +11,7 @@
 enum { UNUSED = -1 };
 
 /* Whether the backward pass is seen to go from step to step. */
-static bool steps_seen(const struct run *run) { return !run->job->tiled && !policy_by_value(run->job->policy); }
+static bool steps_seen(const struct run *run) { return !run->job->tiles.tiled && !policy_by_value(run->job->policy); }
 
 static void note_use(struct run *run, const struct body *body, uint32_t value, int64_t step)
 {

@@ -25,8 +25,8 @@ static enum status take_input(struct worker *worker, int64_t offset, const struc
 	struct run *run = worker->run;
 	void *to = worker->slab.base + offset;
 	const size_t size = (size_t)type_bytes(type);
-	if (run->job->tiled) {
-		memcpy(to, tile_in(worker, worker->input, run->job->input_row), size);
+	if (run->job->tiles.tiled) {
+		memcpy(to, tile_in(worker, worker->input, run->job->tiles.input_row), size);
 		return STATUS_OK;
 	}
 	enum status status = reader_read(run->reader, to, type->dtype, shape_count(&type->shape), worker->diags);
@@ -40,10 +40,10 @@ static enum status give_output(struct worker *worker, int64_t offset, const stru
 	const struct run *run = worker->run;
 	void *from = worker->slab.base + offset;
 	const size_t size = (size_t)type_bytes(type);
-	if (!run->job->tiled)
+	if (!run->job->tiles.tiled)
 		return writer_write(run->options->value, from, type->dtype, shape_count(&type->shape), worker->diags);
 	if (!run->job->whole.sums) /* else it is partial sums: totals_add */
-		memcpy(tile_in(worker, worker->value, run->job->output_row), from, size);
+		memcpy(tile_in(worker, worker->value, run->job->tiles.output_row), from, size);
 	return STATUS_OK;
 }
 
@@ -69,7 +69,7 @@ static enum status take_seed(const struct worker *worker, int64_t offset, const 
 		kernels_get(type->dtype)->fill(to, 1.0, (size_t)count);
 		return STATUS_OK;
 	}
-	const bool sliced = run->job->tiled && !run->job->whole.sums;
+	const bool sliced = run->job->tiles.tiled && !run->job->whole.sums;
 	const int64_t first = sliced ? worker->first_row * (count / worker->rows) : 0;
 	copy_cotangent(run->cotangent, first, count, to, type->dtype == DTYPE_F64);
 	return STATUS_OK;
@@ -93,8 +93,8 @@ static enum status give_gradient(struct worker *worker, int64_t offset, const st
 	const void *from = offset < 0 ? NULL : worker->slab.base + offset;
 	if (!run->options->gradient)
 		return STATUS_OK;
-	if (run->job->tiled) {
-		char *to = tile_in(worker, worker->gradient, run->job->input_row);
+	if (run->job->tiles.tiled) {
+		char *to = tile_in(worker, worker->gradient, run->job->tiles.input_row);
 		if (from)
 			memcpy(to, from, (size_t)type_bytes(type));
 		else
@@ -131,8 +131,8 @@ enum status input_output_read_rows(struct worker *worker, int64_t rows, struct d
 {
 	const struct run *run = worker->run;
 	const enum dtype dtype = dtype_compute(run->job->input.dtype);
-	return reader_read(run->reader, worker->input, dtype, rows * (run->job->input_row / (int64_t)dtype_size(dtype)),
-	                   diags);
+	return reader_read(run->reader, worker->input, dtype,
+	                   rows * (run->job->tiles.input_row / (int64_t)dtype_size(dtype)), diags);
 }
 
 enum status input_output_write_rows(const struct worker *worker, int64_t rows, struct diags *diags)
@@ -143,10 +143,10 @@ enum status input_output_write_rows(const struct worker *worker, int64_t rows, s
 	enum status status = STATUS_OK;
 	if (options->gradient)
 		status = writer_write(options->gradient, worker->gradient, in,
-		                      rows * (job->input_row / (int64_t)dtype_size(in)), diags);
+		                      rows * (job->tiles.input_row / (int64_t)dtype_size(in)), diags);
 	if (status == STATUS_OK && worker->value)
-		status = writer_write(options->value, worker->value, out, rows * (job->output_row / (int64_t)dtype_size(out)),
-		                      diags);
+		status = writer_write(options->value, worker->value, out,
+		                      rows * (job->tiles.output_row / (int64_t)dtype_size(out)), diags);
 	return status;
 }
 
@@ -184,7 +184,7 @@ enum status input_output_begin_outputs(struct run *run, struct diags *diags)
 enum status input_output_finish_outputs(struct run *run, struct diags *diags)
 {
 	enum status status = run->outputs_begun ? STATUS_OK : input_output_begin_outputs(run, diags);
-	if (status == STATUS_OK && run->options->value && run->job->tiled && run->job->whole.sums)
+	if (status == STATUS_OK && run->options->value && run->job->tiles.tiled && run->job->whole.sums)
 		status = totals_write_output(run, diags);
 	if (status == STATUS_OK && run->options->gradient)
 		status = writer_end(run->options->gradient, diags);

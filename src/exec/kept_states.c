@@ -138,7 +138,8 @@ enum status store_open(struct worker *worker, struct diags *diags)
 {
 	const struct run *run = worker->run;
 	const struct job *job = run->job;
-	const int64_t wanted = job->predicted.spill_bytes * job->workers; /* of all: no worker writes before all are open */
+	const int64_t wanted =
+		job->predicted.spill_bytes * job->tiles.workers; /* of all: no worker writes before all are open */
 	if (!job->predicted.spill_writes && !run->options->journal)
 		return spill_check_room(run->options->spill, 0, diags);
 	worker->ahead = schedule_copy(job->schedule);

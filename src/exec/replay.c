@@ -89,7 +89,7 @@ void replay_open(struct worker *worker)
 {
 	const struct grad_options *options = worker->run->options;
 	const struct job *job = worker->run->job;
-	const bool several = job->tiled && job->rows >= 2 * job->tile.rows;
+	const bool several = job->tiles.tiled && job->tiles.rows >= 2 * job->tile.rows;
 	const bool more = options->trace || options->spill || options->job.store != DTYPE_COUNT;
 	worker->replay.state = several && !more ? REPLAY_EMPTY : REPLAY_OFF;
 }

@@ -1,5 +1,5 @@
 /*
- * Carries a forward run out, in the pieces that plan/forward.h cuts it into. Where both
+ * Carries a forward run out, in the tiles that plan/tiles.h cuts it into. Where both
  * ends can be read and written anywhere, chunks go in any order and workers never wait
  * for one another; else the end that is a stream goes in order. What follows a sum of
  * all rows runs once, on its result (exec/after_reduction.h).
@@ -15,7 +15,7 @@
 #include "exec/after_reduction.h"
 #include "exec/pipeline.h"
 #include "exec/slab.h"
-#include "plan/forward.h"
+#include "plan/tiles.h"
 
 /* A tile of so many rows, compiled. */
 struct tile_program {
@@ -43,7 +43,7 @@ struct setup {
 	int64_t first; /* element of the array that the window begins with */
 	struct arena arena;
 	struct lowered whole;
-	struct pieces pieces;
+	struct tiles tiles;
 	struct tile_program tile, rest; /* REST of the last rows, where tiles do not divide them */
 	struct after_reduction after;   /* where they fold */
 	struct slab tail_slab;
@@ -90,31 +90,25 @@ void run_follow_format(struct writer *writer, const struct reader *reader)
 	writer->options.layout = reader->layout;
 }
 
-/* Bytes of COUNT elements of TYPE, as they are computed. */
-static int64_t held_bytes(const struct type *type, int64_t count)
-{
-	return count * (int64_t)dtype_size(dtype_compute(type->dtype));
-}
-
 /* Set-up. */
 
 static enum status compile(struct setup *setup, struct tile_program *tile, int64_t rows, struct diags *diags)
 {
 	struct type input = setup->input;
-	if (setup->pieces.flat) {
+	if (setup->tiles.flat) {
 		input.shape.ndim = 1;
-		input.shape.dim[0] = setup->pieces.rows;
+		input.shape.dim[0] = setup->tiles.rows;
 	}
 	const struct context context = {setup->arena.allocator, &setup->arena, diags};
 	enum status status = STATUS_OK;
-	if (setup->pieces.tiled)
+	if (setup->tiles.tiled)
 		status = lower_tile(&context, &tile->lowered, &setup->whole, &input, LOWER_RUN, rows);
 	else
 		tile->lowered = setup->whole;
 	if (status)
 		return status;
 	const struct body *body = tile->lowered.whole;
-	if (setup->pieces.folds)
+	if (setup->tiles.folds)
 		body = after_head(body, setup->whole.fold, &setup->arena);
 	if (!body)
 		return diag_memory(diags);
@@ -141,20 +135,21 @@ static enum status open_tail(struct setup *setup, struct diags *diags)
 static enum status open_worker(struct setup *setup, struct forward_worker *worker, struct diags *diags)
 {
 	const struct program *a = &setup->tile.program, *b = &setup->rest.program;
-	const struct pieces *pieces = &setup->pieces;
-	int64_t in = round_up(held_bytes(&setup->input, pieces->chunk * pieces->in_row), ARRAY_ALIGN);
-	int64_t out = round_up(held_bytes(&setup->whole.output, pieces->chunk * pieces->out_row), ARRAY_ALIGN);
-	if (pieces->folds) /* the evaluator is given a place for the result, though its state goes elsewhere */
+	const struct tiles *tiles = &setup->tiles;
+	const int64_t chunk = tiles->tile * tiles->per_chunk;
+	int64_t in = round_up(chunk * tiles->input_row, ARRAY_ALIGN);
+	int64_t out = round_up(chunk * tiles->output_row, ARRAY_ALIGN);
+	if (tiles->folds) /* the evaluator is given a place for the result, though its state goes elsewhere */
 		out = round_up(type_bytes(&setup->after.folded), ARRAY_ALIGN);
 	int64_t workspace = round_up(a->workspace > b->workspace ? a->workspace : b->workspace, ARRAY_ALIGN);
-	int64_t folds = pieces->folds ? pieces->chunk / pieces->tile * setup->after.size * (int64_t)sizeof(double) : 0;
+	int64_t folds = tiles->folds ? tiles->per_chunk * setup->after.size * (int64_t)sizeof(double) : 0;
 	size_t ports = setup->tile.lowered.whole->in_count + 1;
 	worker->ins = arena_array(&setup->arena, ports, sizeof *worker->ins);
 	worker->outs = arena_array(&setup->arena, 1, sizeof *worker->outs);
 	if (!worker->ins || !worker->outs)
 		return diag_memory(diags);
 	enum status status = slab_get(&worker->slab, in + out + workspace + folds, setup->run->options->allocator, diags);
-	if (status && pieces->tiled)
+	if (status && tiles->tiled)
 		diag_hint(diags, "smaller tiles (--tile ROWS) may fit");
 	if (status)
 		return status;
@@ -168,11 +163,7 @@ static enum status open_worker(struct setup *setup, struct forward_worker *worke
 
 static enum status open_workers(struct setup *setup, struct diags *diags)
 {
-	const struct forward_run *run = setup->run;
-	int64_t chunks = (setup->pieces.rows + setup->pieces.chunk - 1) / setup->pieces.chunk;
-	int count = chunks < run->options->threads ? (int)chunks : run->options->threads;
-	if (count < 1)
-		count = 1;
+	const int count = setup->tiles.workers;
 	setup->workers = arena_array(&setup->arena, (size_t)count, sizeof *setup->workers);
 	if (!setup->workers)
 		return diag_memory(diags);
@@ -190,7 +181,7 @@ static enum status aim_params(struct setup *setup, struct diags *diags)
 		return diag_memory(diags);
 	for (size_t i = 0; i < params->count; i++) {
 		setup->params[i] = params->bound[i];
-		setup->params[i].streamed = setup->pieces.tiled && setup->whole.streamed_params[i];
+		setup->params[i].streamed = setup->tiles.tiled && setup->whole.streamed_params[i];
 	}
 	return STATUS_OK;
 }
@@ -213,7 +204,7 @@ static enum status open_team(struct setup *setup, struct diags *diags)
 	const struct forward_run *run = setup->run;
 	const struct program *program = &setup->tile.program;
 	const int64_t each = round_up(program->member, ARRAY_ALIGN);
-	const int members = setup->pieces.tiled ? 1 : team_members(run->options->threads, program->widest, each);
+	const int members = setup->tiles.tiled ? 1 : team_members(run->options->threads, program->widest, each);
 	if (members == 1)
 		return STATUS_OK;
 	setup->team = team_open(members, each, run->options->allocator);
@@ -230,7 +221,7 @@ static void open_window(struct setup *setup, struct portion *portion)
 {
 	struct shape *shape = &setup->input.shape;
 	struct slice rows;
-	if (setup->run->writer->options.reader || !forward_window(setup->run->chain, &setup->input, &rows))
+	if (setup->run->writer->options.reader || !tiles_window(setup->run->chain, &setup->input, &rows))
 		return;
 	setup->windowed = true;
 	setup->first = rows.start * (shape_count(shape) / shape->dim[0]);
@@ -253,15 +244,16 @@ static enum status make_setup(struct setup *setup, struct forward_run *run, cons
 		status = params_check(run->params, setup->whole.whole, run->chain, diags);
 	if (status)
 		return status;
-	const struct forward_wants wants = {.tile = run->options->tile,
-	                                    .read_anywhere = reader_seekable(run->reader),
-	                                    .write_anywhere = writer_seekable(run->writer)};
-	forward_cut(&setup->pieces, &setup->whole, &wants);
-	const int64_t rest = setup->pieces.rows % setup->pieces.tile;
-	status = compile(setup, &setup->tile, setup->pieces.tile, diags);
+	const struct tile_wants wants = {.rows = run->options->tile,
+	                                 .threads = run->options->threads,
+	                                 .read_anywhere = reader_seekable(run->reader),
+	                                 .write_anywhere = writer_seekable(run->writer)};
+	tiles_cut(&setup->tiles, &setup->whole, &wants);
+	const int64_t rest = setup->tiles.rest;
+	status = compile(setup, &setup->tile, setup->tiles.tile, diags);
 	if (status == STATUS_OK && rest)
 		status = compile(setup, &setup->rest, rest, diags);
-	if (status == STATUS_OK && setup->pieces.folds)
+	if (status == STATUS_OK && setup->tiles.folds)
 		status = open_tail(setup, diags);
 	if (status == STATUS_OK)
 		status = aim_params(setup, diags);
@@ -277,20 +269,16 @@ static enum status make_setup(struct setup *setup, struct forward_run *run, cons
 
 /* The steps of a chunk. */
 
-static int64_t chunk_rows(const struct setup *setup, int64_t chunk)
-{
-	int64_t left = setup->pieces.rows - chunk * setup->pieces.chunk;
-	return left < setup->pieces.chunk ? left : setup->pieces.chunk;
-}
-
 static enum status take_chunk(void *context, int index, int64_t chunk, struct diags *diags)
 {
 	struct forward_run *run = context;
 	const struct setup *setup = &run->setup;
 	enum dtype compute = dtype_compute(setup->input.dtype);
-	int64_t count = chunk_rows(setup, chunk) * setup->pieces.in_row;
+	int64_t count = tiles_rows_of(&setup->tiles, chunk) * setup->tiles.input_row / (int64_t)dtype_size(compute);
 	if (run->read_anywhere)
-		return reader_read_at(run->reader, setup->first + chunk * setup->pieces.chunk * setup->pieces.in_row,
+		return reader_read_at(run->reader,
+		                      setup->first + chunk * setup->tiles.tile * setup->tiles.per_chunk *
+		                                         setup->tiles.input_row / (int64_t)dtype_size(compute),
 		                      setup->workers[index].in, compute, count, diags);
 	return reader_read(run->reader, setup->workers[index].in, compute, count, diags);
 }
@@ -298,12 +286,12 @@ static enum status take_chunk(void *context, int index, int64_t chunk, struct di
 static void run_tile(const struct setup *setup, struct forward_worker *worker, int64_t chunk, int64_t row, int64_t rows)
 {
 	static const int64_t counters[MAX_LOOPS];
-	const struct pieces *pieces = &setup->pieces;
-	const struct tile_program *tile = rows == pieces->tile ? &setup->tile : &setup->rest;
+	const struct tiles *tiles = &setup->tiles;
+	const struct tile_program *tile = rows == tiles->tile ? &setup->tile : &setup->rest;
 	const struct forward_run *run = setup->run;
-	const char *in = worker->in + held_bytes(&setup->input, row * pieces->in_row);
-	char *out = worker->out + held_bytes(&setup->whole.output, row * pieces->out_row);
-	double *fold = pieces->folds ? worker->folds + row / pieces->tile * setup->after.size : NULL;
+	const char *in = worker->in + row * tiles->input_row;
+	char *out = worker->out + row * tiles->output_row;
+	double *fold = tiles->folds ? worker->folds + row / tiles->tile * setup->after.size : NULL;
 	if (tile->passes) {
 		worker->result = worker->in;
 		return;
@@ -318,9 +306,9 @@ static void run_tile(const struct setup *setup, struct forward_worker *worker, i
 	                                .params = setup->params,
 	                                .counters = counters,
 	                                .workspace = worker->workspace,
-	                                .first_row = chunk * pieces->chunk + row,
-	                                .whole_rows = pieces->tiled ? pieces->rows : setup->whole.whole_rows,
-	                                .flat = pieces->flat,
+	                                .first_row = chunk * tiles->tile * tiles->per_chunk + row,
+	                                .whole_rows = tiles->tiled ? tiles->rows : setup->whole.whole_rows,
+	                                .flat = tiles->flat,
 	                                .team = setup->team,
 	                                .fold = fold,
 	                                .fold_ends = true,
@@ -333,10 +321,10 @@ static enum status compute_chunk(void *context, int index, int64_t chunk, struct
 	(void)diags;
 	struct forward_run *run = context;
 	const struct setup *setup = &run->setup;
-	int64_t all = chunk_rows(setup, chunk);
-	for (int64_t row = 0; row < all; row += setup->pieces.tile)
+	int64_t all = tiles_rows_of(&setup->tiles, chunk);
+	for (int64_t row = 0; row < all; row += setup->tiles.tile)
 		run_tile(setup, &setup->workers[index], chunk, row,
-		         all - row < setup->pieces.tile ? all - row : setup->pieces.tile);
+		         all - row < setup->tiles.tile ? all - row : setup->tiles.tile);
 	return STATUS_OK;
 }
 
@@ -353,7 +341,7 @@ static void note_progress(struct forward_run *run, int64_t rows)
 		return;
 	pthread_mutex_lock(&run->progress_lock);
 	run->rows_done += rows;
-	run->options->progress(run->options->progress_context, run->rows_done, run->setup.pieces.rows);
+	run->options->progress(run->options->progress_context, run->rows_done, run->setup.tiles.rows);
 	pthread_mutex_unlock(&run->progress_lock);
 }
 
@@ -362,14 +350,17 @@ static enum status give_chunk(void *context, int index, int64_t chunk, struct di
 	struct forward_run *run = context;
 	struct setup *setup = &run->setup;
 	const struct forward_worker *worker = &setup->workers[index];
-	int64_t rows = chunk_rows(setup, chunk), count = rows * setup->pieces.out_row;
+	int64_t rows = tiles_rows_of(&setup->tiles, chunk),
+			count = rows * setup->tiles.output_row / (int64_t)dtype_size(dtype_compute(setup->whole.output.dtype));
 	enum dtype compute = dtype_compute(setup->whole.output.dtype);
 	enum status status = STATUS_OK;
-	if (setup->pieces.folds)
-		add_folds(setup, worker, (rows + setup->pieces.tile - 1) / setup->pieces.tile);
+	if (setup->tiles.folds)
+		add_folds(setup, worker, (rows + setup->tiles.tile - 1) / setup->tiles.tile);
 	else if (run->write_anywhere)
-		status = writer_write_at(run->writer, chunk * setup->pieces.chunk * setup->pieces.out_row, worker->result,
-		                         compute, count, diags);
+		status = writer_write_at(run->writer,
+		                         chunk * setup->tiles.tile * setup->tiles.per_chunk * setup->tiles.output_row /
+		                             (int64_t)dtype_size(compute),
+		                         worker->result, compute, count, diags);
 	else
 		status = writer_write(run->writer, worker->result, compute, count, diags);
 	note_progress(run, rows);
@@ -380,7 +371,7 @@ static enum status write_folded(struct forward_run *run, struct diags *diags)
 {
 	const struct setup *setup = &run->setup;
 	const struct type *type = &setup->after.output;
-	const void *out = after_run(&setup->after, setup->state, setup->pieces.rows, setup->params,
+	const void *out = after_run(&setup->after, setup->state, setup->tiles.rows, setup->params,
 	                            run->options->flush_denormals, setup->after_memory);
 	return writer_write(run->writer, out, type->dtype, shape_count(&type->shape), diags);
 }
@@ -389,7 +380,8 @@ static enum status write_folded(struct forward_run *run, struct diags *diags)
 static enum status pass_rows(struct forward_run *run, struct diags *diags)
 {
 	const struct setup *setup = &run->setup;
-	const int64_t most = setup->pieces.chunk * setup->pieces.in_row;
+	const int64_t most = setup->tiles.tile * setup->tiles.per_chunk * setup->tiles.input_row /
+	                     (int64_t)dtype_size(dtype_compute(setup->input.dtype));
 	enum status status = STATUS_OK;
 	for (int64_t left = setup->first, count; left > 0 && status == STATUS_OK; left -= count) {
 		count = left < most ? left : most;
@@ -401,27 +393,27 @@ static enum status pass_rows(struct forward_run *run, struct diags *diags)
 static void count_array(const struct forward_run *run)
 {
 	const struct setup *setup = &run->setup;
-	const struct pieces *pieces = &setup->pieces;
+	const struct tiles *tiles = &setup->tiles;
 	struct run_counters *counters = run->counters;
-	const int64_t per_row = pieces->flat ? pieces->rows / setup->whole.whole_rows : 1;
+	const int64_t per_row = tiles->flat ? tiles->rows / setup->whole.whole_rows : 1;
 	counters->arrays++;
-	counters->tiles += pieces->tiled ? (pieces->rows + pieces->tile - 1) / pieces->tile : 1;
-	counters->tile_rows = pieces->tiled ? (pieces->tile + per_row - 1) / per_row : setup->whole.whole_rows;
+	counters->tiles += tiles->tiled ? (tiles->rows + tiles->tile - 1) / tiles->tile : 1;
+	counters->tile_rows = tiles->tiled ? (tiles->tile + per_row - 1) / per_row : setup->whole.whole_rows;
 }
 
 static enum status run_array(struct forward_run *run, struct diags *diags)
 {
 	struct setup *setup = &run->setup;
-	const struct pieces *pieces = &setup->pieces;
+	const struct tiles *tiles = &setup->tiles;
 	enum status status = writer_begin(run->writer, &setup->whole.output, diags);
 	if (status)
 		return status;
-	int64_t chunks = (pieces->rows + pieces->chunk - 1) / pieces->chunk;
+	int64_t chunks = tiles_chunks(tiles);
 	const bool seekable = reader_seekable(run->reader);
 	run->read_anywhere = seekable && (setup->windowed || (chunks > 1 && setup->worker_count > 1));
-	run->write_anywhere = chunks > 1 && setup->worker_count > 1 && !pieces->folds && writer_seekable(run->writer);
+	run->write_anywhere = chunks > 1 && setup->worker_count > 1 && !tiles->folds && writer_seekable(run->writer);
 	run->rows_done = 0;
-	if (pieces->folds)
+	if (tiles->folds)
 		fold_begin(setup->after.fold->op, setup->state, setup->after.count);
 	struct pipeline pipeline = {.items = chunks,
 	                            .workers = setup->worker_count,
@@ -437,7 +429,7 @@ static enum status run_array(struct forward_run *run, struct diags *diags)
 		status = pass_rows(run, diags);
 	if (status == STATUS_OK)
 		status = pipeline_run(&pipeline, diags);
-	if (status == STATUS_OK && pieces->folds)
+	if (status == STATUS_OK && tiles->folds)
 		status = write_folded(run, diags);
 	if (status == STATUS_OK)
 		status = writer_end(run->writer, diags);

@@ -80,7 +80,7 @@ enum status totals_open(struct run *run, struct diags *diags)
 	for (size_t i = 0; i < count && status == STATUS_OK; i++)
 		if (run->chain->params[i].differentiated)
 			status = open_param(run, i, diags);
-	if (status == STATUS_OK && run->job->tiled && run->job->whole.sums)
+	if (status == STATUS_OK && run->job->tiles.tiled && run->job->whole.sums)
 		status = open_loss(run, diags);
 	return status;
 }
@@ -88,7 +88,7 @@ enum status totals_open(struct run *run, struct diags *diags)
 /* The worker's part of the gradients that TILE makes; NULL where there are no tiles. */
 static char *partials_of(const struct worker *worker, int64_t tile)
 {
-	return worker->partials ? worker->partials + tile * worker->run->job->partial_bytes : NULL;
+	return worker->partials ? worker->partials + tile * worker->run->job->partials.bytes : NULL;
 }
 
 static double *loss_of(const struct worker *worker, int64_t tile)
@@ -115,12 +115,12 @@ void totals_aim(struct worker *worker)
 			continue;
 		if (bound->streamed) {
 			bound->gradient = total->rows;
-		} else if (!run->job->tiled) {
+		} else if (!run->job->tiles.tiled) {
 			bound->hi = total->hi;
 			bound->lo = total->lo;
 		} else {
 			const int64_t bytes = job_partial_bytes(run->job, i);
-			bound->once = run->job->once[i];
+			bound->once = run->job->partials.once[i];
 			if (bound->once) {
 				bound->gradient = next;
 			} else {
@@ -162,7 +162,7 @@ void totals_add(const struct worker *worker, int64_t tile)
 		const int64_t count = shape_count(&run->params->bound[i].type.shape);
 		const bool wide = run->params->bound[i].type.dtype == DTYPE_F64;
 		const double *hi = (const double *)(const void *)next;
-		if (run->job->once[i])
+		if (run->job->partials.once[i])
 			run->kernels[wide]->accumulate_wide(total->hi, total->lo, next, (size_t)count);
 		else
 			add_wide(run, total->hi, total->lo, hi, wide ? hi + count : NULL, count);
@@ -180,7 +180,7 @@ enum status totals_write_output(struct run *run, struct diags *diags)
 	enum status status = slab_get(&memory, after_bytes(&run->after), allocator, diags);
 	if (status)
 		return status;
-	const void *out = after_run(&run->after, run->loss, run->job->rows, run->params->bound,
+	const void *out = after_run(&run->after, run->loss, run->job->tiles.rows, run->params->bound,
 	                            run->options->flush_denormals, memory.base);
 	status = writer_write(run->options->value, out, type->dtype, shape_count(&type->shape), diags);
 	slab_put(&memory, allocator);

@@ -16,7 +16,7 @@ static enum status tell(struct worker *worker, struct event *event)
 	struct run *run = worker->run;
 	event->worker = worker->index;
 	event->array = run->result->arrays;
-	event->tile = worker->chunk * run->job->per_chunk + worker->tile;
+	event->tile = worker->chunk * run->job->tiles.per_chunk + worker->tile;
 	pthread_mutex_lock(&run->lock);
 	enum status status = run->options->trace(run->options->trace_context, event);
 	pthread_mutex_unlock(&run->lock);

@@ -49,8 +49,9 @@ static void compute(struct worker *worker, const struct machine_call *call)
 	                                .counters = call->counters,
 	                                .workspace = worker->slab.base + call->workspace,
 	                                .first_row = worker->first_row,
-	                                .whole_rows = run->job->tiled ? run->job->rows : run->job->whole.whole_rows,
-	                                .flat = run->job->flat,
+	                                .whole_rows =
+	                                    run->job->tiles.tiled ? run->job->tiles.rows : run->job->whole.whole_rows,
+	                                .flat = run->job->tiles.flat,
 	                                .fold = totals_of_call(worker, call),
 	                                .fold_ends = run->after.passes,
 	                                .team = run->team,
@@ -72,7 +73,7 @@ static enum status on_progress(void *context, const struct action *action, int64
 {
 	const struct worker *worker = context;
 	struct run *run = worker->run;
-	if (!run->options->progress || run->job->tiled)
+	if (!run->options->progress || run->job->tiles.tiled)
 		return STATUS_OK;
 	const struct counters *all = &run->job->predicted;
 	if (action->kind == ACT_FORWARD || action->kind == ACT_RECORD || action->kind == ACT_BACKWARD)
@@ -99,12 +100,12 @@ static enum status open_blocks(struct worker *worker, struct diags *diags)
 {
 	const struct run *run = worker->run;
 	const struct job *job = run->job;
-	const int64_t rows = job->tile.rows * job->per_chunk;
+	const int64_t rows = job->tile.rows * job->tiles.per_chunk;
 	const bool value = run->options->value && !job->whole.sums;
-	const int64_t input = round_up(rows * job->input_row, ARRAY_ALIGN);
-	const int64_t output = value ? round_up(rows * job->output_row, ARRAY_ALIGN) : 0;
-	const int64_t partials = job->per_chunk * job->partial_bytes;
-	const int64_t loss = job->whole.sums ? job->per_chunk * 2 * run->loss_count * (int64_t)sizeof(double) : 0;
+	const int64_t input = round_up(rows * job->tiles.input_row, ARRAY_ALIGN);
+	const int64_t output = value ? round_up(rows * job->tiles.output_row, ARRAY_ALIGN) : 0;
+	const int64_t partials = job->tiles.per_chunk * job->partials.bytes;
+	const int64_t loss = job->whole.sums ? job->tiles.per_chunk * 2 * run->loss_count * (int64_t)sizeof(double) : 0;
 	enum status status =
 		slab_get(&worker->blocks, 2 * input + output + partials + loss, run->options->job.allocator, diags);
 	if (status)
@@ -142,11 +143,11 @@ enum status worker_open(struct worker *worker, struct run *run, int index, struc
 	if (status)
 		return status;
 	status = slab_get(&worker->slab, slab, allocator, diags);
-	if (status == STATUS_OK && job->tiled)
+	if (status == STATUS_OK && job->tiles.tiled)
 		status = open_blocks(worker, diags);
 	if (status)
 		diag_hint(diags, "a policy that keeps less (--memory BYTES)%s may fit",
-		          job->tiled ? " or smaller tiles (--tile ROWS)" : "");
+		          job->tiles.tiled ? " or smaller tiles (--tile ROWS)" : "");
 	return status;
 }
 
@@ -172,9 +173,9 @@ static void begin_tile(struct worker *worker, int64_t chunk, int64_t tile)
 	worker->chunk = chunk;
 	worker->tile = tile;
 	worker->fetches = 0;
-	worker->first_row = (chunk * job->per_chunk + tile) * job->tile.rows;
-	worker->plan = job->tiled && job->rows - worker->first_row < job->tile.rows ? &job->rest : &job->tile;
-	worker->rows = job->tiled ? worker->plan->rows : 1;
+	worker->first_row = (chunk * job->tiles.per_chunk + tile) * job->tile.rows;
+	worker->plan = job->tiles.tiled && job->tiles.rows - worker->first_row < job->tile.rows ? &job->rest : &job->tile;
+	worker->rows = job->tiles.tiled ? worker->plan->rows : 1;
 	totals_aim(worker);
 	if (worker->recompute.hashes)
 		state_hashes_begin(&worker->recompute);

@@ -1,13 +1,7 @@
 /*
- * How a gradient is cut into tiles.
- *
- * A streamable chain is reversed tile by tile, and a tile's arrays should
- * stay in the second-level cache. Where something is summed over the streamed
- * axis (a loss, a param's gradient) the tile is the block of that sum, and its
- * rows depend on the chain and its types alone: so the same bits come out for
- * any --tile, --threads and policy. So it is where matrices are multiplied, of
- * which a row's bits depend on the rows beside it. --tile then sets how many blocks
- * a worker takes at a time.
+ * Joins what a gradient needs: the chain is lowered and cut into tiles, its steps are
+ * compiled for each size of tile, and a schedule is made for their costs. The machine
+ * then predicts the counters of a tile, and this file adds them up for all workers.
  */
 #include "plan/job.h"
 
@@ -16,27 +10,13 @@
 #include "base/checked.h"
 #include "base/pool.h"
 #include "plan/job_parts.h"
-#include "plan/tile.h"
-
-enum { CHUNK_BYTES = 256 << 10, PARTIAL_BYTES = 1 << 20 };
-
-int64_t job_sum_bytes(const struct job *job, size_t i)
-{
-	const struct type type = param_type(&job->chain->params[i], &job->input);
-	return shape_count(&type.shape) * (int64_t)sizeof(double) * (dtype_compute(type.dtype) == DTYPE_F64 ? 2 : 1);
-}
-
-static int64_t row_bytes(const struct type *type, int64_t rows)
-{
-	return rows > 0 ? type_bytes(type) / rows : type_bytes(type);
-}
 
 static struct type tile_input(const struct job *job)
 {
 	struct type type = job->input;
-	if (job->flat) {
+	if (job->tiles.flat) {
 		type.shape.ndim = 1;
-		type.shape.dim[0] = job->rows;
+		type.shape.dim[0] = job->tiles.rows;
 	}
 	return type;
 }
@@ -49,8 +29,9 @@ static enum status make_tile(struct job *job, const struct job_options *options,
 	bool by_value = policy_by_value(job->policy);
 	tile->rows = rows;
 	const enum lower_what what = by_value ? LOWER_UNROLLED : LOWER_STEPS;
-	enum status status = job->tiled ? lower_tile(&context, &tile->lowered, &job->whole, &input, what, rows)
-	                                : lower(&context, &tile->lowered, job->chain, &job->whole.portion, &input, what);
+	enum status status = job->tiles.tiled
+	                         ? lower_tile(&context, &tile->lowered, &job->whole, &input, what, rows)
+	                         : lower(&context, &tile->lowered, job->chain, &job->whole.portion, &input, what);
 	if (status == STATUS_OK)
 		status = compiled_make(&context, &tile->compiled, &tile->lowered, job->policy);
 	if (status == STATUS_OK && options->costs)
@@ -58,94 +39,13 @@ static enum status make_tile(struct job *job, const struct job_options *options,
 	return status;
 }
 
-bool job_has_rows(const struct job *job, size_t i) { return job->tiled && job->whole.streamed_params[i]; }
-
-int64_t job_partial_bytes(const struct job *job, size_t i)
-{
-	const struct param *param = &job->chain->params[i];
-	if (!param->differentiated || job_has_rows(job, i))
-		return 0;
-	if (!job->once[i])
-		return job_sum_bytes(job, i);
-	const struct type type = param_type(param, &job->input);
-	return round_up(type_bytes(&type), sizeof(double));
-}
-
-/* Where a forward run's body reads its params. */
-struct reads {
-	const struct body *body;
-	int32_t levels[MAX_LOOPS]; /* of the loops that are open */
-	int depth;
-	bool *seen, *once; /* by param: whether there is a read, and whether none reads what was read before */
-};
-
-/* Whether REF is another part of its param in each iteration of each open loop. */
-static bool varies(const struct reads *reads, const struct param_ref *ref)
-{
-	for (int d = 0; d < reads->depth; d++) {
-		uint32_t k = 0;
-		while (k < ref->count && ref->index[k].loop != reads->levels[d])
-			k++;
-		if (k == ref->count)
-			return false;
-	}
-	return true;
-}
-
-static void note_read(struct reads *reads, uint32_t index)
-{
-	const struct value *value = index == NO_VALUE ? NULL : &reads->body->values[index];
-	if (!value || value->from != FROM_PARAM)
-		return;
-	const uint32_t p = value->param.param;
-	reads->once[p] = !reads->seen[p] && varies(reads, &value->param);
-	reads->seen[p] = true;
-}
-
-/* Finds the params of which BODY reads no element twice. */
-static enum status find_once(struct job *job, const struct body *body, struct diags *diags)
-{
-	const size_t count = job->chain->param_count;
-	struct reads reads = {.body = body,
-	                      .seen = arena_array(job->arena, count + 1, sizeof *reads.seen),
-	                      .once = arena_array(job->arena, count + 1, sizeof *reads.once)};
-	if (!reads.seen || !reads.once)
-		return diag_memory(diags);
-	memset(reads.seen, 0, count);
-	memset(reads.once, 0, count);
-	for (size_t i = 0; i < body->instr_count; i++) {
-		const struct instr *instr = &body->instrs[i];
-		if (instr->kind == INSTR_LOOP) {
-			reads.levels[reads.depth++] = instr->level;
-			for (uint32_t c = 0; c < instr->loop.carry_count; c++) {
-				note_read(&reads, instr->loop.carries[c].init); /* read in a iteration, so never once */
-				note_read(&reads, instr->loop.carries[c].result);
-			}
-		} else if (instr->kind == INSTR_END) {
-			reads.depth--;
-		} else {
-			note_read(&reads, instr->v);
-			note_read(&reads, instr->a);
-			if (instr->op == OP_identity) /* the copy that `use` has in a forward run alone: its readers may be many */
-				note_read(&reads, instr->v);
-		}
-	}
-	for (size_t i = 0; i < body->out_count; i++)
-		note_read(&reads, body->outs[i].value);
-	job->once = reads.once;
-	return STATUS_OK;
-}
-
-/* Bytes of what is summed to a loss, of tiles and in all: two doubles an element. */
-static int64_t loss_bytes(const struct job *job)
-{
-	return job->tiled && job->whole.sums ? 2 * (int64_t)sizeof(double) * shape_count(&job->whole.output.shape) : 0;
-}
+/* Bytes of the state that a tile leaves for the output, and of all tiles' state together. */
+static int64_t state_bytes(const struct job *job) { return job->tiles.state * (int64_t)sizeof(double); }
 
 /* The sums are saturated: job_set_costs and total find what is beyond all bounds. */
 void job_fixed_bytes(const struct job *job, const struct job_options *options, int64_t *worker, int64_t *all)
 {
-	*all = saturated_add(options->param_bytes, loss_bytes(job) + (job->team - 1) * job->member_bytes);
+	*all = saturated_add(options->param_bytes, state_bytes(job) + (job->team - 1) * job->member_bytes);
 	for (size_t i = 0; i < job->chain->param_count; i++) {
 		const struct param *param = &job->chain->params[i];
 		const struct type type = param_type(param, &job->input);
@@ -155,12 +55,12 @@ void job_fixed_bytes(const struct job *job, const struct job_options *options, i
 	if (options->has_cotangent)
 		*all = saturated_add(*all, type_bytes(&job->whole.output));
 	*worker = 0;
-	if (!job->tiled)
+	if (!job->tiles.tiled)
 		return;
-	int64_t rows = job->tile.rows * job->per_chunk;
-	*worker = rows * 2 * job->input_row + (options->want_value && !job->whole.sums ? rows * job->output_row : 0);
-	/* Of many bytes there is one tile to a chunk: see choose_chunk. */
-	*worker = saturated_add(*worker, saturated_add(job->partial_bytes, loss_bytes(job)) * job->per_chunk);
+	const struct tiles *tiles = &job->tiles;
+	*worker = tiles->tile * tiles->per_chunk * (2 * tiles->input_row + (options->want_value ? tiles->output_row : 0));
+	/* a chunk has one tile where a tile's sums have many bytes */
+	*worker = saturated_add(*worker, saturated_add(job->partials.bytes, state_bytes(job)) * tiles->per_chunk);
 }
 
 /* Whether all workers' arrays have so few BYTES together that sums of them are within int64. */
@@ -174,8 +74,9 @@ static enum status check_bytes(double bytes, struct diags *diags)
 
 bool job_rest_alone(const struct job *job)
 {
-	const int64_t chunk = job->tile.rows * job->per_chunk, chunks = chunk ? (job->rows + chunk - 1) / chunk : 1;
-	return job->rest.rows && chunks == job->workers && job->rows - (chunks - 1) * chunk < job->tile.rows;
+	const struct tiles *tiles = &job->tiles;
+	const int64_t chunks = tiles_chunks(tiles);
+	return tiles->rest && chunks == tiles->workers && tiles_rows_of(tiles, chunks - 1) < tiles->tile;
 }
 
 /*
@@ -195,17 +96,17 @@ static enum status total(struct job *job, const struct job_options *options, con
 		last_slab = alone || job->rest.slab > last_slab ? job->rest.slab : last_slab;
 		last_stored = alone || rest->stored_bytes > last_stored ? rest->stored_bytes : last_stored;
 	}
-	enum status status = check_bytes((double)all + job->workers * ((double)worker + (double)last_slab), diags);
+	enum status status = check_bytes((double)all + job->tiles.workers * ((double)worker + (double)last_slab), diags);
 	if (status)
 		return status;
-	job->slabs = (job->workers - 1) * job->tile.slab + last_slab;
-	c->stored_bytes = (job->workers - 1) * c->stored_bytes + last_stored;
+	job->slabs = (job->tiles.workers - 1) * job->tile.slab + last_slab;
+	c->stored_bytes = (job->tiles.workers - 1) * c->stored_bytes + last_stored;
 	job->staging = c->spill_state > rest->spill_state ? c->spill_state : rest->spill_state;
-	c->peak_bytes = all + job->workers * worker + job->slabs;
+	c->peak_bytes = all + job->tiles.workers * worker + job->slabs;
 	/* A budget that has no room for the copy has states written while the run waits. */
-	if (job->policy->kind == POLICY_budget && c->peak_bytes + job->workers * job->staging > job->policy->number)
+	if (job->policy->kind == POLICY_budget && c->peak_bytes + job->tiles.workers * job->staging > job->policy->number)
 		job->staging = 0;
-	c->peak_bytes += job->workers * job->staging;
+	c->peak_bytes += job->tiles.workers * job->staging;
 	return STATUS_OK;
 }
 
@@ -236,7 +137,7 @@ enum status job_set_costs(struct job *job, const struct job_options *options, st
 {
 	int64_t worker, all;
 	job_fixed_bytes(job, options, &worker, &all);
-	const int64_t fixed = saturated_add(worker, all / job->workers);
+	const int64_t fixed = saturated_add(worker, all / job->tiles.workers);
 	const bool in_order = job->policy->kind == POLICY_budget; /* which alone walks them */
 	const struct context context = {job->allocator, job->arena, diags};
 	enum status status = compiled_costs(&context, &job->tile.compiled, in_order, fixed, &job->costs);
@@ -244,7 +145,7 @@ enum status job_set_costs(struct job *job, const struct job_options *options, st
 	for (size_t i = 0; i < job->costs.run_count && !status; i++)
 		bytes += (double)job->costs.runs[i].count * step_bytes(&job->costs.runs[i].cost);
 	if (!status)
-		status = check_bytes(job->workers * bytes, diags);
+		status = check_bytes(job->tiles.workers * bytes, diags);
 	if (!status)
 		set_spill_costs(job, options);
 	return status;
@@ -268,74 +169,40 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 	return policy_schedule(&job->scheduled, &job->costs, job->allocator, &job->schedule, diags);
 }
 
-/* What --tile asks for, in the rows of tiles; 0 where it does not. */
-static int64_t tile_wanted(const struct job *job, const struct job_options *options)
+/*
+ * Cuts the array. Whether its rows can be cut is known from the steps; where, from the body of a forward run, so that
+ * both kinds of runs have the same blocks of sums.
+ */
+static enum status cut(struct job *job, const struct job_options *options, struct diags *diags)
 {
-	const int64_t rows = job->input.shape.dim[0];
-	if (options->tile >= rows)
-		return job->rows;
-	return options->tile * (job->rows / rows);
-}
-
-/* Returns the rows of a tile, and sets how many tiles a worker takes at a time, and how many workers there are. */
-static int64_t choose_chunk(struct job *job, const struct job_options *options)
-{
-	const int64_t rows = job->rows, wanted = tile_wanted(job, options);
-	const bool fixed = job->whole.sums || job->partial_bytes || tile_multiplies(job->forward.whole);
-	int64_t tile = wanted && !fixed ? wanted : job->block;
-	if (tile > rows)
-		tile = rows;
-	const int64_t chunk = wanted ? wanted : CHUNK_BYTES / (job->input_row > 0 ? job->input_row : 1);
-	job->per_chunk = chunk / tile > 0 ? (chunk + tile - 1) / tile : 1;
-	if (wanted && !fixed)
-		job->per_chunk = 1;
-	const int64_t summed = saturated_add(job->partial_bytes, loss_bytes(job));
-	if (summed > 0 && job->per_chunk > PARTIAL_BYTES / summed)
-		job->per_chunk = PARTIAL_BYTES / summed > 1 ? PARTIAL_BYTES / summed : 1;
-	const int64_t tiles = (rows + tile - 1) / tile;
-	if (job->per_chunk > tiles)
-		job->per_chunk = tiles;
-	const int64_t chunks = (tiles + job->per_chunk - 1) / job->per_chunk;
-	job->workers = options->threads < 1 ? 1 : options->threads;
-	if (job->workers > chunks)
-		job->workers = (int)chunks;
-	return tile;
-}
-
-static enum status choose_tiles(struct job *job, const struct job_options *options, struct diags *diags)
-{
-	const struct lowered *whole = &job->whole;
-	job->tiled = whole->streamable && !options->whole;
-	job->flat = job->tiled && whole->flat;
-	job->rows = !job->tiled ? 1 : job->flat ? shape_count(&job->input.shape) : whole->whole_rows;
-	if (job->rows == 0)
-		job->tiled = job->flat = false;
-	job->workers = 1;
-	job->per_chunk = 1;
-	int64_t rows = job->rows;
-	if (!job->tiled)
-		return make_tile(job, options, &job->tile, 0, diags);
-	const struct lowered *run = &job->forward;
-	const struct context context = {job->allocator, job->arena, diags};
-	enum status status = lower(&context, &job->forward, job->chain, &job->whole.portion, &job->input, LOWER_RUN);
-	if (status == STATUS_OK && whole->sums && run->fold == NO_VALUE) { /* what follows reads more than the sum */
-		job->tiled = false;
-		job->rows = 1;
-		return make_tile(job, options, &job->tile, 0, diags);
+	if (job->whole.streamable && !options->whole) {
+		const struct context context = {job->allocator, job->arena, diags};
+		enum status status = lower(&context, &job->forward, job->chain, &job->whole.portion, &job->input, LOWER_RUN);
+		if (status == STATUS_OK)
+			status = job_find_partials(job, job->forward.whole, diags);
+		if (status)
+			return status;
+		tiles_cut(&job->tiles, &job->forward,
+		          &(struct tile_wants){.rows = options->tile,
+		                               .threads = options->threads,
+		                               .gradient = true,
+		                               .partial_bytes = job->partials.bytes});
+		if (job->tiles.tiled)
+			return STATUS_OK;
 	}
+	job->partials.bytes = 0;
+	tiles_keep_whole(&job->tiles, &job->whole);
+	return STATUS_OK;
+}
+
+static enum status make_tiles(struct job *job, const struct job_options *options, struct diags *diags)
+{
+	const struct tiles *tiles = &job->tiles;
+	enum status status = make_tile(job, options, &job->tile, tiles->tiled ? tiles->tile : 0, diags);
+	if (status == STATUS_OK && tiles->rest)
+		status = make_tile(job, options, &job->rest, tiles->rest, diags);
 	if (status == STATUS_OK)
-		status = find_once(job, run->whole, diags);
-	if (status)
-		return status;
-	for (size_t i = 0; i < job->chain->param_count; i++)
-		job->partial_bytes = saturated_add(job->partial_bytes, job_partial_bytes(job, i));
-	job->block = tile_block_of(run, rows);
-	job->input_row = row_bytes(&whole->input, rows);
-	job->output_row = whole->sums ? 0 : row_bytes(&whole->output, rows);
-	const int64_t tile = choose_chunk(job, options);
-	status = make_tile(job, options, &job->tile, tile, diags);
-	if (status == STATUS_OK && rows % tile)
-		status = make_tile(job, options, &job->rest, rows % tile, diags);
+		job->team = tiles->tiled ? 1 : compiled_team(&job->tile.compiled, options->threads, &job->member_bytes);
 	return status;
 }
 
@@ -375,10 +242,8 @@ enum status job_prepare(struct job *job, const struct chain *chain, const struct
 	job->policy = resolve_auto(job, options, diags);
 	if (!job->policy)
 		return STATUS_LIMIT;
-	status = choose_tiles(job, options, diags);
-	if (status == STATUS_OK)
-		job->team = job->tiled ? 1 : compiled_team(&job->tile.compiled, options->threads, &job->member_bytes);
-	return status;
+	status = cut(job, options, diags);
+	return status ? status : make_tiles(job, options, diags);
 }
 
 enum status job_finish(struct job *job, const struct job_options *options, struct diags *diags)

@@ -7,6 +7,7 @@
 #define PLAN_JOB_H
 
 #include "memory/machine.h"
+#include "plan/tiles.h"
 
 struct spill_costs {
 	double write, read; /* of a state to and from disk */
@@ -41,6 +42,12 @@ struct tile_plan {
 	int64_t slab; /* bytes that the machine needs */
 };
 
+/* What a tile makes of params' gradients, where there are tiles. */
+struct partials {
+	int64_t bytes;    /* of all params' sums */
+	const bool *once; /* by param: a tile makes each element once at most */
+};
+
 struct job {
 	const struct chain *chain;
 	struct type input;           /* of the whole array, its logical dtype */
@@ -48,12 +55,7 @@ struct job {
 	enum dtype store;            /* that checkpoints are kept in, or DTYPE_COUNT */
 	struct lowered whole;        /* steps with whole types, for reports */
 	struct lowered forward;      /* where there are tiles: a forward run of the whole */
-	bool tiled;
-	bool flat;                   /* tiles are of elements */
-	int64_t rows;                /* of the streamed axis (elements where flat); 1 where not tiled */
-	int64_t block;               /* rows of a block of sums; a tile is one block where anything is summed */
-	int64_t per_chunk;           /* tiles that a worker reads and writes at a time */
-	int workers;                 /* workers */
+	struct tiles tiles;
 	int team;                    /* who share each step, where there are no tiles; else 1 */
 	int64_t member_bytes;        /* of each but the first */
 	struct tile_plan tile, rest; /* rest.rows 0: the rows divide */
@@ -64,9 +66,7 @@ struct job {
 	struct counters predicted; /* of the whole job: all workers, params, I/O blocks */
 	int64_t staging;           /* bytes of a worker's copy of a state on its way to disk, a part of the same; or 0 */
 	int64_t slabs;             /* bytes of all workers' slabs at their highest, a part of predicted.peak_bytes */
-	int64_t partial_bytes;     /* of a tile's sums of params' gradients, where there are tiles */
-	const bool *once;          /* by param, where there are tiles: see job_partial_bytes */
-	int64_t input_row, output_row; /* bytes of a row of the input and of the output in a chunk */
+	struct partials partials;
 	const struct allocator *allocator;
 	struct arena *arena;
 };

@@ -27,18 +27,19 @@ struct judging {
  */
 static int64_t share_of(const struct job *job, int64_t slabs)
 {
-	return (job->workers <= ARRAY_ALIGN ? slabs : slabs + job->workers - 1) / job->workers;
+	return (job->tiles.workers <= ARRAY_ALIGN ? slabs : slabs + job->tiles.workers - 1) / job->tiles.workers;
 }
 
 /* The share for which there are BYTES in all, and the bytes in all for which there is SHARE. */
 static int64_t budget_share(const struct job *job, int64_t bytes)
 {
-	return bytes < 0 ? -1 : bytes / ARRAY_ALIGN * ARRAY_ALIGN / job->workers;
+	return bytes < 0 ? -1 : bytes / ARRAY_ALIGN * ARRAY_ALIGN / job->tiles.workers;
 }
 
 static int64_t share_bytes(const struct job *job, int64_t share)
 {
-	return job->workers <= ARRAY_ALIGN ? round_up(job->workers * share, ARRAY_ALIGN) : job->workers * share;
+	return job->tiles.workers <= ARRAY_ALIGN ? round_up(job->tiles.workers * share, ARRAY_ALIGN)
+	                                         : job->tiles.workers * share;
 }
 
 static enum status judge_peak(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
@@ -49,7 +50,7 @@ static enum status judge_peak(void *context, const struct policy *family, struct
 	const bool alone = job_rest_alone(job);
 	int64_t slab = most - job->costs.fixed;
 	if (alone && slab < INT64_MAX / 2) /* of a full worker, were there no other */
-		slab += slab / (job->workers - 1) + 1;
+		slab += slab / (job->tiles.workers - 1) + 1;
 	job->schedule = schedule;
 	job->scheduled = *family;
 	struct counters rest = {0};
@@ -59,7 +60,7 @@ static enum status judge_peak(void *context, const struct policy *family, struct
 		status = job_predict_tile(job, judging->options, &job->rest, 0, &rest, diags);
 	job->schedule = NULL;
 	const int64_t last = alone || rest.peak_bytes > counters->peak_bytes ? rest.peak_bytes : counters->peak_bytes;
-	*peak = job->costs.fixed + share_of(job, (job->workers - 1) * counters->peak_bytes + last);
+	*peak = job->costs.fixed + share_of(job, (job->tiles.workers - 1) * counters->peak_bytes + last);
 	return status;
 }
 
@@ -100,7 +101,7 @@ static void set_bounds(struct budget_judge *judge, const struct job *job, const 
 			share = (double)(all - passing) / (double)all;
 	}
 	if (job_rest_alone(job))
-		share *= 1 - (1 - (double)job->rest.rows / (double)job->tile.rows) / job->workers;
+		share *= 1 - (1 - (double)job->rest.rows / (double)job->tile.rows) / job->tiles.workers;
 	if (options->store != DTYPE_COUNT)
 		share *= (double)dtype_size(options->store) / (double)dtype_size(dtype_compute(job->input.dtype));
 	judge->share = share * unshared;
@@ -254,7 +255,7 @@ static enum status seek_budgets(struct job *job, const struct job_options *optio
 	job_fixed_bytes(job, options, &worker, &all);
 	set_bounds(&judge, job, options);
 	for (size_t i = 0; i < count; i++)
-		goals[i].bytes = budget_share(job, goals[i].bytes - all - job->workers * worker) + job->costs.fixed;
+		goals[i].bytes = budget_share(job, goals[i].bytes - all - job->tiles.workers * worker) + job->costs.fixed;
 	enum status status = search_goals(&judging, &judge, goals, count, diags);
 	if (!status)
 		status = settle_least(&judging, &judge, goals, count, diags);
@@ -277,16 +278,16 @@ static void take_goal(struct job *job, const struct job_options *options, const 
 	job->predicted = goal->counters;
 	job->tile.slab = goal->counters.peak_bytes;
 	if (!goal->schedule)
-		job->least_bytes = all + job->workers * worker + share_bytes(job, goal->least - job->costs.fixed);
+		job->least_bytes = all + job->tiles.workers * worker + share_bytes(job, goal->least - job->costs.fixed);
 }
 
 /* The least is that of all workers: each has tiles of its own, as large as --tile lets them be. */
 static enum status say_infeasible(const struct job *job, const char *option, struct diags *diags)
 {
 	const enum status status = budget_infeasible(job->policy->number, job->least_bytes, option, diags);
-	if (job->workers > 1)
+	if (job->tiles.workers > 1)
 		diag_hint_more(diags, "that is for %d workers: --threads 1 takes less, and --tile with fewer rows may",
-		               job->workers);
+		               job->tiles.workers);
 	return status;
 }
 

@@ -11,6 +11,8 @@ void job_fixed_bytes(const struct job *job, const struct job_options *options, i
 /* All that is needed for a schedule but the steps' costs. JOB is set anew. */
 enum status job_prepare(struct job *job, const struct chain *chain, const struct type *input,
                         const struct job_options *options, struct arena *arena, struct diags *diags);
+/* Sets job->partials from the body of a forward run, for a job of tiles. */
+enum status job_find_partials(struct job *job, const struct body *forward, struct diags *diags);
 /* What the steps cost, as policies by cut see them. */
 enum status job_set_costs(struct job *job, const struct job_options *options, struct diags *diags);
 /* Whether one of the workers has nothing but the rest, of fewer rows than a tile. */

@@ -271,7 +271,7 @@ enum status job_residuals(const struct job *job, struct held_list *list, struct 
 	/* Of whole arrays: one tile, the job's own unless it has several. */
 	struct lowered lowered;
 	struct compiled_chain made;
-	const struct compiled_chain *compiled = job->tiled ? &made : &job->tile.compiled;
+	const struct compiled_chain *compiled = job->tiles.tiled ? &made : &job->tile.compiled;
 	struct held_list held = {0};
 	struct counters counters;
 	const struct context context = {job->allocator, job->arena, diags};
@@ -280,9 +280,9 @@ enum status job_residuals(const struct job *job, struct held_list *list, struct 
 		return diag_memory(diags);
 	const enum lower_what what = policy_by_value(job->policy) ? LOWER_UNROLLED : LOWER_STEPS;
 	enum status status = STATUS_OK;
-	if (job->tiled)
+	if (job->tiles.tiled)
 		status = lower(&context, &lowered, job->chain, &job->whole.portion, &job->input, what);
-	if (job->tiled && status == STATUS_OK)
+	if (job->tiles.tiled && status == STATUS_OK)
 		status = compiled_make(&context, &made, &lowered, job->policy);
 	if (status)
 		return status;

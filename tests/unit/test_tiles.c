@@ -1,5 +1,5 @@
-/* How forward runs are cut: what is chosen for given chains and types, as numbers. */
-#include "plan/forward.h"
+/* How arrays are cut: what is chosen for given chains and types, as numbers. */
+#include "plan/tiles.h"
 
 #include "chains.h"
 #include "scratch.h"
@@ -7,41 +7,41 @@
 
 static struct chain chain;
 
-static const struct forward_wants streams = {0};
-static const struct forward_wants files = {.read_anywhere = true, .write_anywhere = true};
-static const struct forward_wants from_file = {.read_anywhere = true};
+static const struct tile_wants streams = {0};
+static const struct tile_wants files = {.read_anywhere = true, .write_anywhere = true};
+static const struct tile_wants from_file = {.read_anywhere = true};
 
-static struct pieces cut(const char *text, int64_t rows, int64_t columns, const struct forward_wants *wants)
+static struct tiles cut(const char *text, int64_t rows, int64_t columns, const struct tile_wants *wants)
 {
 	const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {rows, columns}}};
 	struct lowered whole;
-	struct pieces pieces;
+	struct tiles tiles;
 	chain_make(&chain, text, &arena, &diags);
 	ck_assert_int_eq(lower(&scratch, &whole, &chain, NULL, &input, LOWER_RUN), STATUS_OK);
-	forward_cut(&pieces, &whole, wants);
-	return pieces;
+	tiles_cut(&tiles, &whole, wants);
+	return tiles;
 }
 
-static struct pieces cut_tile(const char *text, int64_t rows, int64_t columns, int64_t tile)
+static struct tiles cut_tile(const char *text, int64_t rows, int64_t columns, int64_t tile)
 {
-	return cut(text, rows, columns, &(struct forward_wants){.tile = tile});
+	return cut(text, rows, columns, &(struct tile_wants){.rows = tile});
 }
 
-static void check(const struct pieces *pieces, int64_t rows, int64_t tile, int64_t chunk)
+static void check(const struct tiles *tiles, int64_t rows, int64_t tile, int64_t chunk)
 {
-	ck_assert_int_eq(pieces->rows, rows);
-	ck_assert_int_eq(pieces->tile, tile);
-	ck_assert_int_eq(pieces->chunk, chunk);
+	ck_assert_int_eq(tiles->rows, rows);
+	ck_assert_int_eq(tiles->tile, tile);
+	ck_assert_int_eq(tiles->tile * tiles->per_chunk, chunk);
 }
 
 /* 128 KiB of a stream, 1 MiB of files, where both ends are. */
 START_TEST(elements_go_by_what_is_read_at_a_time)
 {
-	struct pieces p = cut("sin", 100000, 16, &streams);
+	struct tiles p = cut("sin", 100000, 16, &streams);
 	ck_assert(p.tiled && p.flat && !p.folds);
 	check(&p, 1600000, 32768, 32768);
-	ck_assert_int_eq(p.in_row, 1);
-	ck_assert_int_eq(p.out_row, 1);
+	ck_assert_int_eq(p.input_row, 4);
+	ck_assert_int_eq(p.output_row, 4);
 	p = cut("sin", 100000, 16, &files);
 	check(&p, 1600000, 262144, 262144);
 	p = cut("sin", 100000, 16, &from_file);
@@ -56,15 +56,15 @@ END_TEST
 /* A third of 256 KiB for the widest value, and as many tiles as a chunk needs. */
 START_TEST(rows_go_by_the_cache)
 {
-	struct pieces p = cut("softmax", 100000, 16, &streams);
+	struct tiles p = cut("softmax", 100000, 16, &streams);
 	ck_assert(p.tiled && !p.flat && !p.folds);
 	check(&p, 100000, 1365, 2730);
-	ck_assert_int_eq(p.in_row, 16);
-	ck_assert_int_eq(p.out_row, 16);
+	ck_assert_int_eq(p.input_row, 64);
+	ck_assert_int_eq(p.output_row, 64);
 	p = cut("softmax", 100000, 16, &files);
 	check(&p, 100000, 1365, 13 * 1365);
 	p = cut("sum axis=-1", 100000, 16, &streams);
-	ck_assert_int_eq(p.out_row, 1);
+	ck_assert_int_eq(p.output_row, 4);
 	p = cut("softmax", 10, 100000, &streams); /* wider than the cache */
 	check(&p, 10, 1, 1);
 }
@@ -73,7 +73,7 @@ END_TEST
 /* 60 to 504 rows of a matrix, whatever --tile says: the bits of a row follow from how many there are. */
 START_TEST(products_go_by_their_rows)
 {
-	struct pieces p = cut("param w: f32[64,64]\nmatmul w", 100000, 64, &streams);
+	struct tiles p = cut("param w: f32[64,64]\nmatmul w", 100000, 64, &streams);
 	check(&p, 100000, 504, 1008);
 	p = cut_tile("param w: f32[64,64]\nmatmul w", 100000, 64, 100);
 	check(&p, 100000, 504, 504);
@@ -84,7 +84,7 @@ END_TEST
 
 START_TEST(tiles_that_are_asked_for)
 {
-	struct pieces p = cut_tile("softmax", 100000, 16, 13);
+	struct tiles p = cut_tile("softmax", 100000, 16, 13);
 	check(&p, 100000, 13, 13);
 	p = cut_tile("sin", 100000, 16, 13); /* rows are elements */
 	check(&p, 1600000, 208, 208);
@@ -98,10 +98,10 @@ END_TEST
 /* Blocks of a sum are of 1 MiB, and no option changes them. */
 START_TEST(sums_go_by_blocks)
 {
-	struct pieces p = cut("sum axis=0", 100000, 16, &streams);
+	struct tiles p = cut("sum axis=0", 100000, 16, &streams);
 	ck_assert(p.tiled && !p.flat && p.folds);
 	check(&p, 100000, 8192, 8192);
-	ck_assert_int_eq(p.out_row, 0);
+	ck_assert_int_eq(p.output_row, 0);
 	p = cut("sum axis=0", 100000, 16, &from_file);
 	check(&p, 100000, 8192, 16384);
 	p = cut_tile("sum axis=0", 100000, 16, 5000);
@@ -120,12 +120,12 @@ START_TEST(whole_arrays)
 	static const char *const chains[] = {"transpose", "cumsum axis=0", "slice axis=0 start=1; sin",
 	                                     "mul 0; sum; add x"};
 	for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
-		const struct pieces p = cut(chains[i], 1000, 8, &files);
+		const struct tiles p = cut(chains[i], 1000, 8, &files);
 		ck_assert_msg(!p.tiled && !p.flat && !p.folds, "%s", chains[i]);
 		check(&p, 1, 1, 1);
-		ck_assert_int_eq(p.in_row, 8000);
+		ck_assert_int_eq(p.input_row, 32000);
 	}
-	const struct pieces none = cut("sin", 0, 8, &files);
+	const struct tiles none = cut("sin", 0, 8, &files);
 	ck_assert(!none.tiled);
 	check(&none, 1, 1, 1);
 }
@@ -135,7 +135,7 @@ static bool window(const char *text, struct slice *rows)
 {
 	const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {100, 4}}};
 	chain_make(&chain, text, &arena, &diags);
-	return forward_window(&chain, &input, rows);
+	return tiles_window(&chain, &input, rows);
 }
 
 START_TEST(windows)
@@ -164,8 +164,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("forward");
-	TCase *tcase = suite_make_case(suite, "forward");
+	Suite *suite = suite_create("tiles");
+	TCase *tcase = suite_make_case(suite, "tiles");
 	tcase_add_checked_fixture(tcase, scratch_setup, scratch_teardown);
 	tcase_add_test(tcase, elements_go_by_what_is_read_at_a_time);
 	tcase_add_test(tcase, rows_go_by_the_cache);

@@ -1,0 +1,95 @@
+/*
+ * What a tile makes of the gradient of each param. A param that is cut into tiles has
+ * rows of its gradient in each. A param that every tile reads whole has sums, two
+ * doubles an element at most, which the run adds up in the order of tiles. Where no
+ * tile reads an element twice, a tile stores the elements themselves: the same bits
+ * for fewer bytes.
+ */
+#include "base/checked.h"
+#include "plan/job_parts.h"
+
+bool job_has_rows(const struct job *job, size_t i) { return job->tiles.tiled && job->whole.streamed_params[i]; }
+
+int64_t job_sum_bytes(const struct job *job, size_t i)
+{
+	const struct type type = param_type(&job->chain->params[i], &job->input);
+	return shape_count(&type.shape) * (int64_t)sizeof(double) * (dtype_compute(type.dtype) == DTYPE_F64 ? 2 : 1);
+}
+
+int64_t job_partial_bytes(const struct job *job, size_t i)
+{
+	const struct param *param = &job->chain->params[i];
+	if (!param->differentiated || job->whole.streamed_params[i])
+		return 0;
+	if (!job->partials.once[i])
+		return job_sum_bytes(job, i);
+	const struct type type = param_type(param, &job->input);
+	return round_up(type_bytes(&type), sizeof(double));
+}
+
+/* Where a forward body reads its params. */
+struct reads {
+	const struct body *body;
+	int32_t levels[MAX_LOOPS]; /* of the loops that are open */
+	int depth;
+	bool *seen, *once; /* by param: it is read; no read is of an element read before */
+};
+
+/* True if REF is another part of its param in each iteration of each open loop. */
+static bool varies(const struct reads *reads, const struct param_ref *ref)
+{
+	for (int d = 0; d < reads->depth; d++) {
+		uint32_t k = 0;
+		while (k < ref->count && ref->index[k].loop != reads->levels[d])
+			k++;
+		if (k == ref->count)
+			return false;
+	}
+	return true;
+}
+
+static void note_read(struct reads *reads, uint32_t index)
+{
+	const struct value *value = index == NO_VALUE ? NULL : &reads->body->values[index];
+	if (!value || value->from != FROM_PARAM)
+		return;
+	const uint32_t p = value->param.param;
+	reads->once[p] = !reads->seen[p] && varies(reads, &value->param);
+	reads->seen[p] = true;
+}
+
+static void note_instr(struct reads *reads, const struct instr *instr)
+{
+	if (instr->kind == INSTR_LOOP) {
+		reads->levels[reads->depth++] = instr->level;
+		for (uint32_t c = 0; c < instr->loop.carry_count; c++) {
+			note_read(reads, instr->loop.carries[c].init); /* as read in an iteration, so never once */
+			note_read(reads, instr->loop.carries[c].result);
+		}
+	} else if (instr->kind == INSTR_END) {
+		reads->depth--;
+	} else {
+		note_read(reads, instr->v);
+		note_read(reads, instr->a);
+		if (instr->op == OP_identity) /* the copy that `use` makes in a forward run alone may have several readers */
+			note_read(reads, instr->v);
+	}
+}
+
+enum status job_find_partials(struct job *job, const struct body *forward, struct diags *diags)
+{
+	const size_t count = job->chain->param_count;
+	struct reads reads = {.body = forward,
+	                      .seen = arena_array(job->arena, count + 1, sizeof *reads.seen),
+	                      .once = arena_array(job->arena, count + 1, sizeof *reads.once)};
+	if (!reads.seen || !reads.once)
+		return diag_memory(diags);
+	for (size_t i = 0; i < forward->instr_count; i++)
+		note_instr(&reads, &forward->instrs[i]);
+	for (size_t i = 0; i < forward->out_count; i++)
+		note_read(&reads, forward->outs[i].value);
+	job->partials.once = reads.once;
+	for (size_t i = 0; i < count; i++)
+		job->partials.bytes = saturated_add(job->partials.bytes, job_partial_bytes(job, i));
+	return STATUS_OK;
+}

@@ -1,0 +1,294 @@
+/*
+ * Chooses the rows of a tile, the tiles of a chunk, and the number of workers.
+ *
+ * Where something is summed over the streamed axis, a tile is a block of that sum. The
+ * rows of a block follow from the chain and its types alone, so that the sum has the
+ * same bits for every --tile, --threads and policy, and in forward runs and gradients
+ * alike. A product of matrices has such blocks too, since the bits of a row depend on
+ * the number of rows beside it. --tile then sets the rows of a chunk.
+ *
+ * Other tiles are as large as the second-level cache allows. A chain whose rows cannot
+ * be cut runs on one tile, the whole array.
+ */
+#include "plan/tiles.h"
+
+#include <math.h>
+
+#include "base/checked.h"
+#include "ops/general.h"
+#include "ops/loops.h"
+
+enum {
+	STREAM_CHUNK = 128 << 10, /* bytes of input or output, the larger of the two: as much as cat writes at a time */
+	FILE_CHUNK = 1 << 20,
+	GRADIENT_CHUNK = 256 << 10,
+	TILE_CACHE = 256 << 10, /* bytes of a forward tile's values */
+	PRODUCT_CACHE = 8 << 20,
+	PRODUCT_LEAST = 5 * PRODUCT_STRIPE, /* rows of a matrix */
+	PRODUCT_MOST = 42 * PRODUCT_STRIPE,
+	STATES = 1 << 18, /* bytes of the states of a forward chunk */
+	PARTIALS = 1 << 20,
+	BLOCK_BYTES = 1024 << 10, /* of the values of a block of sums */
+	PRODUCT_BLOCK_BYTES = 4 << 20,
+	PRODUCT_BLOCK_LEAST = 10 * PRODUCT_STRIPE, /* by 10 or 5 stripes, by type: ops/gemm_template.h */
+	PRODUCT_BLOCK_MOST = 40 * PRODUCT_STRIPE,
+};
+
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* What a row costs. */
+
+struct row_cost {
+	double bytes;        /* of the values made from it, loops unrolled */
+	double widest;       /* of the one of most bytes of these values, of all rows */
+	int64_t matrix_rows; /* of the matrices that one product multiplies, the fewest; 0: no product */
+	bool products;       /* the chain has a matrix product or a convolution */
+	bool elements;       /* every operation goes element by element */
+};
+
+static int64_t matrix_rows(const struct body *body, const struct instr *instr)
+{
+	if (!op_is_product(instr->op) || !body->values[instr->out].streamed)
+		return 0;
+	return product_rows(instr->op, body->values[instr->v].type, body->values[instr->a].type);
+}
+
+static void add_op(struct row_cost *row, const struct body *body, const struct instr *instr)
+{
+	const int64_t rows = matrix_rows(body, instr);
+	if (rows > 0 && (row->matrix_rows == 0 || rows < row->matrix_rows))
+		row->matrix_rows = rows;
+	row->products |= op_is_product(instr->op);
+	row->elements &= op_table[instr->op].scope == SCOPE_ELEM;
+}
+
+/* What ROWS rows cost, for one of them. A block counts the input twice, a cache only as a value of the body. */
+static struct row_cost cost_of_row(const struct lowered *whole, int64_t rows)
+{
+	const struct body *body = whole->whole;
+	const double input = (double)type_bytes(&whole->input);
+	struct row_cost row = {.bytes = 2 * input, .widest = input, .elements = true};
+	double iterations[MAX_LOOPS + 1] = {1};
+	int level = 0;
+	for (size_t i = 0; i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
+		if (instr->kind == INSTR_LOOP && level < MAX_LOOPS) {
+			iterations[level + 1] = iterations[level] * (double)instr->loop.iterations;
+			level++;
+		} else if (instr->kind == INSTR_END && level > 0) {
+			level--;
+		} else if (instr->kind == INSTR_OP) {
+			add_op(&row, body, instr);
+		}
+		if (instr->out != NO_VALUE && body->values[instr->out].streamed)
+			row.bytes += iterations[level] * (double)type_bytes(body->values[instr->out].type);
+	}
+	for (size_t i = 0; i < body->value_count; i++)
+		if (body->values[i].streamed)
+			row.widest = fmax(row.widest, (double)type_bytes(body->values[i].type));
+	row.bytes /= (double)rows;
+	return row;
+}
+
+/* Rows of a tile that are at least ROWS of each matrix that it multiplies; 0 without a product. */
+static int64_t rows_for_products(const struct row_cost *row, int64_t rows)
+{
+	return row->matrix_rows ? (rows - 1) / row->matrix_rows + 1 : 0;
+}
+
+/* Blocks of sums. */
+
+/* Bytes of the params that every tile reads whole. */
+static double weight_bytes(const struct lowered *whole)
+{
+	double bytes = 0;
+	for (size_t i = 0; i < whole->chain->param_count; i++) {
+		const struct type type = param_type(&whole->chain->params[i], &whole->input);
+		if (!whole->streamed_params[i])
+			bytes += (double)type_bytes(&type);
+	}
+	return bytes;
+}
+
+/*
+ * Rows, of ROWS, of a block of sums. The values of a block stay in the second-level cache. Where products read weights
+ * that do not, a block has twice their bytes, since a tile reads the weights and adds up their gradients.
+ */
+static int64_t block_rows(const struct lowered *whole, int64_t rows)
+{
+	const struct row_cost row = cost_of_row(whole, rows);
+	if (row.bytes == 0)
+		return rows;
+	const double bytes = row.products ? fmax(2 * weight_bytes(whole), PRODUCT_BLOCK_BYTES) : BLOCK_BYTES;
+	const int64_t product = rows_for_products(&row, PRODUCT_BLOCK_LEAST);
+	const int64_t least = product ? product : whole->flat ? 512 : 1;
+	const int64_t most = product ? rows_for_products(&row, PRODUCT_BLOCK_MOST) : 1 << 16;
+	const double fit = bytes / fmax(row.bytes, 1);
+	const int64_t block = most_of(fit > (double)most ? most : (int64_t)fit, least);
+	const int64_t unit = product || whole->flat ? least : block > 8 ? 8 : 1;
+	return block / unit * unit;
+}
+
+int64_t tiles_state(const struct lowered *whole)
+{
+	const struct instr *fold = &whole->whole->instrs[whole->fold];
+	return fold_parts(fold->op) * shape_count(&fold->of.y->shape);
+}
+
+/* Rows of a forward tile that folds: a gradient's block, or where there is no gradient in tiles one whose state costs little. */
+static int64_t fold_rows(const struct lowered *whole)
+{
+	enum { TIMES = 16 };
+	const int64_t block = block_rows(whole, whole->whole_rows);
+	const double rows = (double)whole->whole_rows, row = (double)type_bytes(&whole->input) / rows;
+	const double least = fmin(TIMES * (double)sizeof(double) * (double)tiles_state(whole) / row, rows);
+	return whole->streamable || (double)block > least ? block : (int64_t)least;
+}
+
+/* The cut. */
+
+static bool can_cut_forward(const struct lowered *whole)
+{
+	const struct body *body = whole->whole;
+	return whole->streamable && !whole->sums && body->values[body->outs[0].value].from != FROM_PARAM;
+}
+
+/* Where more than the sum is read after it, there is no derivative in tiles. */
+static bool can_cut_gradient(const struct lowered *whole)
+{
+	const int64_t rows = whole->flat ? shape_count(&whole->input.shape) : whole->whole_rows;
+	return whole->streamable && rows > 0 && !(whole->sums && whole->fold == NO_VALUE);
+}
+
+static void set_rows(struct tiles *tiles, const struct lowered *whole)
+{
+	tiles->rows = tiles->flat ? shape_count(&whole->input.shape) : tiles->tiled ? whole->whole_rows : 1;
+	tiles->state = tiles->folds ? tiles_state(whole) : 0;
+	tiles->input_row = type_bytes(&whole->input) / tiles->rows;
+	tiles->output_row = tiles->folds ? 0 : type_bytes(&whole->output) / tiles->rows;
+	tiles->tile = tiles->per_chunk = tiles->workers = 1;
+	tiles->rest = 0;
+}
+
+static void choose_mode(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
+{
+	*tiles = (struct tiles){.tiled = false};
+	if (wants->gradient) {
+		tiles->tiled = can_cut_gradient(whole);
+		tiles->folds = tiles->tiled && whole->sums;
+	} else if (shape_count(&whole->input.shape) > 0) {
+		tiles->folds = whole->fold != NO_VALUE && (whole->streamable || fold_rows(whole) < whole->whole_rows);
+		tiles->tiled = tiles->folds || can_cut_forward(whole);
+	}
+	tiles->flat = tiles->tiled && whole->flat;
+	set_rows(tiles, whole);
+}
+
+void tiles_keep_whole(struct tiles *tiles, const struct lowered *whole)
+{
+	*tiles = (struct tiles){.tiled = false};
+	set_rows(tiles, whole);
+}
+
+/* --tile, in TILES's rows; 0 where it is not given. */
+static int64_t wanted_rows(const struct tiles *tiles, const struct lowered *whole, int64_t rows)
+{
+	return rows >= whole->whole_rows ? tiles->rows : rows * (tiles->rows / whole->whole_rows);
+}
+
+/* Sets the tiles of a chunk of CHUNK rows, of which at most MOST; and who works on them. */
+static void set_chunks(struct tiles *tiles, int64_t chunk, int64_t most, int threads)
+{
+	tiles->tile = least_of(tiles->tile, tiles->rows);
+	tiles->rest = tiles->rows % tiles->tile;
+	const int64_t all = ceil_div(tiles->rows, tiles->tile);
+	tiles->per_chunk = most_of(least_of(ceil_div(chunk, tiles->tile), least_of(most, all)), 1);
+	tiles->workers = (int)most_of(least_of(threads, tiles_chunks(tiles)), 1);
+}
+
+/* Rows of a forward tile that stays in the cache while operations that go row by row run on it. */
+static int64_t cached_rows(const struct row_cost *row, int64_t rows)
+{
+	const double fit = (row->products ? PRODUCT_CACHE : TILE_CACHE) / (3 * row->widest / (double)rows);
+	const int64_t least = rows_for_products(row, PRODUCT_LEAST);
+	const int64_t most = least ? rows_for_products(row, PRODUCT_MOST) : rows;
+	return (int64_t)fmax(fmin(fit, (double)most), (double)(least ? least : 1));
+}
+
+static void cut_forward(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
+{
+	const int64_t wanted = wanted_rows(tiles, whole, wants->rows);
+	const bool files = wants->read_anywhere && (tiles->folds || wants->write_anywhere);
+	const int64_t row = most_of(most_of(tiles->input_row, tiles->output_row), 1);
+	const int64_t chunk = wanted ? wanted : most_of((files ? FILE_CHUNK : STREAM_CHUNK) / row, 1);
+	const struct row_cost cost = cost_of_row(whole, tiles->rows);
+	int64_t most = INT64_MAX;
+	if (tiles->folds) {
+		tiles->tile = fold_rows(whole);
+		most = STATES / (int64_t)sizeof(double) / (tiles->state + 1);
+	} else if (wanted && !cost.matrix_rows) {
+		tiles->tile = wanted;
+	} else {
+		tiles->tile = cost.elements ? chunk : cached_rows(&cost, tiles->rows);
+	}
+	set_chunks(tiles, chunk, most, wants->threads);
+}
+
+static void cut_gradient(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
+{
+	const int64_t wanted = wanted_rows(tiles, whole, wants->rows);
+	const int64_t chunk = wanted ? wanted : GRADIENT_CHUNK / most_of(tiles->input_row, 1);
+	const bool fixed = tiles->folds || wants->partial_bytes || cost_of_row(whole, tiles->rows).matrix_rows;
+	const int64_t sums = saturated_add(wants->partial_bytes, tiles->state * (int64_t)sizeof(double));
+	tiles->tile = wanted && !fixed ? wanted : block_rows(whole, tiles->rows);
+	set_chunks(tiles, chunk, sums > 0 ? PARTIALS / sums : INT64_MAX, wants->threads);
+}
+
+void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
+{
+	choose_mode(tiles, whole, wants);
+	if (!tiles->tiled)
+		return;
+	if (wants->gradient)
+		cut_gradient(tiles, whole, wants);
+	else
+		cut_forward(tiles, whole, wants);
+}
+
+int64_t tiles_chunks(const struct tiles *tiles) { return ceil_div(tiles->rows, tiles->tile * tiles->per_chunk); }
+
+int64_t tiles_rows_of(const struct tiles *tiles, int64_t chunk)
+{
+	const int64_t full = tiles->tile * tiles->per_chunk;
+	return least_of(tiles->rows - chunk * full, full);
+}
+
+int64_t tiles_of(const struct tiles *tiles, int64_t chunk)
+{
+	return ceil_div(tiles_rows_of(tiles, chunk), tiles->tile);
+}
+
+/* Windows. */
+
+/* The attributes of the slice of rows that CHAIN, on an input of NDIM axes, begins with; NULL if it uses more of it. */
+static const struct attrs *first_rows(const struct chain *chain, int ndim)
+{
+	const struct node *first = chain->first;
+	const struct declared *declared = &chain->input_type;
+	int axis;
+	if (!first || first->kind != NODE_OP || first->op != OP_slice || first->late || first->attrs->step != 1)
+		return NULL;
+	if (!axis_resolve(first->attrs->axis[0], ndim, &axis) || axis != 0 || chain->names_input)
+		return NULL;
+	return declared->given && declared->type.shape.dim[0] != -1 ? NULL : first->attrs;
+}
+
+bool tiles_window(const struct chain *chain, const struct type *input, struct slice *rows)
+{
+	const struct attrs *attrs = first_rows(chain, input->shape.ndim);
+	if (!attrs)
+		return false;
+	*rows = slice_of(attrs, input->shape.dim[0]);
+	return rows->count > 0;
+}

@@ -1,0 +1,55 @@
+/*
+ * How an array is cut along its streamed axis, by one rule for forward runs and for
+ * gradients. A tile is the rows that a program or a schedule runs on. A chunk is the
+ * tiles that a worker reads, computes and writes at a time.
+ *
+ *     rows     |------------------------------------------|
+ *     chunks   |------------|------------|------------|---|
+ *     tiles    |---|---|---||---|---|---||---|---|---||---|
+ */
+#ifndef PLAN_TILES_H
+#define PLAN_TILES_H
+
+#include "ir/lower.h"
+
+/* What decides the cut besides the chain and its types. */
+struct tile_wants {
+	int64_t rows; /* --tile ROWS, or 0 */
+	int threads;
+	/* A forward run: the input can be read, and the output written, in any order. */
+	bool read_anywhere, write_anywhere;
+	/* A gradient: a tile has PARTIAL_BYTES of its own for the gradients of params. */
+	bool gradient;
+	int64_t partial_bytes;
+};
+
+struct tiles {
+	bool tiled;                    /* false: one chunk and one tile, the whole array */
+	bool flat;                     /* rows are elements */
+	bool folds;                    /* a tile leaves a state of the chain's reduction over rows, and no output */
+	int64_t state;                 /* doubles of that state; 0 where no tile leaves one */
+	int64_t rows;                  /* of the streamed axis, or elements; 1 where not tiled */
+	int64_t tile;                  /* rows; 1 where not tiled */
+	int64_t rest;                  /* rows of the last tile where it has fewer; else 0 */
+	int64_t per_chunk;             /* tiles of a chunk */
+	int64_t input_row, output_row; /* bytes; OUTPUT_ROW is 0 where tiles fold */
+	int workers;
+};
+
+/* Cuts arrays of the type of WHOLE, which LOWER_RUN made. */
+void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants);
+/* Leaves the array of WHOLE, of any lowering, in one piece. */
+void tiles_keep_whole(struct tiles *tiles, const struct lowered *whole);
+int64_t tiles_chunks(const struct tiles *tiles);
+/* Rows and tiles of chunk CHUNK; the last chunk may have fewer than the others. */
+int64_t tiles_rows_of(const struct tiles *tiles, int64_t chunk);
+int64_t tiles_of(const struct tiles *tiles, int64_t chunk);
+/* Doubles of the state that the reduction of WHOLE leaves: of a tile, and of all. WHOLE has a fold. */
+int64_t tiles_state(const struct lowered *whole);
+/*
+ * True if CHAIN begins with a slice of rows of its input, of type INPUT, and uses neither the other rows nor their
+ * number. Then *ROWS, at least one, are all that the run reads, and the first stage is done.
+ */
+bool tiles_window(const struct chain *chain, const struct type *input, struct slice *rows);
+
+#endif
