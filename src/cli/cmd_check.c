@@ -29,6 +29,7 @@ struct checker {
 	double *input;
 	int64_t count;
 	struct text_file out;
+	struct records records; /* one for each check */
 	const char *blind; /* why differences may see what no gradient passes, or a gradient what they do not; or NULL */
 	int passed, failed, skipped;
 };
@@ -157,27 +158,37 @@ static enum status differentiate(struct checker *c, const struct policy *policy,
 	return status;
 }
 
-static void say(struct checker *c, enum verdict_word word, const char *what, const char *detail)
+enum { JUDGED = 1, SKIPPED = 2 };
+
+struct check_row {
+	const char *what, *result;
+	bool ok;
+	const char *detail;
+	const char *none; /* NULL: a check that is skipped has no `ok` */
+};
+
+static const struct field check_fields[] = {
+	{"check", NULL, IN_JSON | IN_CSV, 0, FIELD(check_row, TEXT, what)},
+	{"result", NULL, IN_CSV, 0, FIELD(check_row, TEXT, result)},
+	{"ok", NULL, IN_JSON, JUDGED, FIELD(check_row, FLAG, ok)},
+	{"ok", NULL, IN_JSON, SKIPPED, FIELD(check_row, TEXT, none)},
+	{"detail", NULL, IN_JSON | IN_CSV, 0, FIELD(check_row, TEXT, detail)},
+};
+
+static void put_check_line(const void *record, const struct text *text)
 {
-	static const char *const words[] = {"ok", "FAIL", "skip"}, *const values[] = {"true", "false", "null"};
-	const bool first = c->passed + c->failed + c->skipped == 0;
+	const struct check_row *row = record;
+	text_printf(text, "%-4s %s%s%s\n", row->result, row->what, *row->detail ? ": " : "", row->detail);
+}
+
+static const struct record_kind check_kind = RECORD_KIND("checks", check_fields, put_check_line);
+
+static void put_check(struct checker *c, enum verdict_word word, const char *what, const char *detail)
+{
+	static const char *const words[] = {"ok", "FAIL", "skip"};
+	const struct check_row row = {what, words[word], word == CHECK_OK, detail, NULL};
 	*(word == CHECK_OK ? &c->passed : word == CHECK_FAIL ? &c->failed : &c->skipped) += 1;
-	if (c->session->format == REPORT_CSV) {
-		text_csv(&c->out.text, what);
-		text_printf(&c->out.text, ",%s,", words[word]);
-		text_csv(&c->out.text, detail);
-		text_put(&c->out.text, "\n");
-		return;
-	}
-	if (c->session->format == REPORT_JSON) {
-		text_put(&c->out.text, first ? "{\"check\":" : ",{\"check\":");
-		text_json(&c->out.text, what);
-		text_printf(&c->out.text, ",\"ok\":%s,\"detail\":", values[word]);
-		text_json(&c->out.text, detail);
-		text_put(&c->out.text, "}");
-		return;
-	}
-	text_printf(&c->out.text, "%-4s %s%s%s\n", words[word], what, *detail ? ": " : "", detail);
+	records_put(&c->records, &row, word == CHECK_SKIP ? SKIPPED : JUDGED);
 }
 
 /*
@@ -274,7 +285,7 @@ static enum status check_array(struct checker *c, const char *name, double *arra
 	const bool good = worst.slope.error <= MOST_ERROR, skips = !good && c->blind;
 	snprintf(what, sizeof what, "gradient of %s against differences", name);
 	describe(&worst, kinks, skips ? c->blind : NULL, detail, sizeof detail);
-	say(c, good ? CHECK_OK : skips ? CHECK_SKIP : CHECK_FAIL, what, detail);
+	put_check(c, good ? CHECK_OK : skips ? CHECK_SKIP : CHECK_FAIL, what, detail);
 	return STATUS_OK;
 }
 
@@ -323,7 +334,7 @@ static enum status check_policies(struct checker *c, const struct gradient *base
 		if (is_quadratic(&policy) && base->result.job.whole.steps > QUADRATIC_STEPS) {
 			snprintf(detail, sizeof detail, "its evaluations grow with the square of %lld steps",
 			         (long long)base->result.job.whole.steps);
-			say(c, CHECK_SKIP, what, detail);
+			put_check(c, CHECK_SKIP, what, detail);
 			continue;
 		}
 		status = differentiate(c, &policy, 1, 0, &other);
@@ -347,7 +358,7 @@ static enum status check_policies(struct checker *c, const struct gradient *base
 			snprintf(detail, sizeof detail, "%lld recomputed state%s as in the first sweep", (long long)again->compared,
 			         again->compared == 1 ? "" : "s");
 		ok &= !again->differing;
-		say(c, ok ? CHECK_OK : CHECK_FAIL, what, detail);
+		put_check(c, ok ? CHECK_OK : CHECK_FAIL, what, detail);
 		gradient_free(&other, s->allocator);
 	}
 	return STATUS_OK;
@@ -368,7 +379,7 @@ static enum status check_repeats(struct checker *c, const struct gradient *base)
 		enum status status = differentiate(c, &policy_save_all, runs[i].threads, runs[i].tile, &other);
 		if (status)
 			return status;
-		say(c, same_bits(c, base, &other, detail) ? CHECK_OK : CHECK_FAIL, runs[i].what, detail);
+		put_check(c, same_bits(c, base, &other, detail) ? CHECK_OK : CHECK_FAIL, runs[i].what, detail);
 		gradient_free(&other, c->session->allocator);
 	}
 	return STATUS_OK;
@@ -419,7 +430,6 @@ static enum status run_checks(struct checker *c)
 enum status command_check(struct session *s)
 {
 	struct checker c = {.session = s};
-	const bool json = s->format == REPORT_JSON, csv = s->format == REPORT_CSV;
 	enum status status = session_load_chain(s);
 	if (!status)
 		status = get_input(&c);
@@ -430,15 +440,20 @@ enum status command_check(struct session *s)
 		status = session_open_report(s, &c.out);
 	if (status)
 		return status;
-	text_put(&c.out.text, json ? "{\"checks\":[" : csv ? "check,result,detail\n" : "");
+	report_open(&c.out.report, NULL, '{');
+	records_begin(&c.records, &c.out.report, &check_kind, JUDGED | SKIPPED);
 	status = run_checks(&c);
+	if (!status)
+		status = records_end(&c.records);
 	if (status) {
 		output_abort(&c.out.output);
 		return status;
 	}
-	if (json)
-		text_printf(&c.out.text, "],\"passed\":%d,\"failed\":%d,\"skipped\":%d}\n", c.passed, c.failed, c.skipped);
-	else if (!csv)
+	report_whole(&c.out.report, "passed", c.passed);
+	report_whole(&c.out.report, "failed", c.failed);
+	report_whole(&c.out.report, "skipped", c.skipped);
+	report_close(&c.out.report, '}');
+	if (s->format == REPORT_TABLE || s->format == REPORT_LINES)
 		text_printf(&c.out.text, c.skipped ? "%d passed, %d failed, %d skipped\n" : "%d passed, %d failed\n", c.passed,
 		            c.failed, c.skipped);
 	status = session_close_text(&c.out);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/dump.h"
+#include "report/actions.h"
 #include "report/dot.h"
 
 enum { LEFT_WIDTH = 64 };
@@ -183,8 +184,9 @@ static void put_head(const struct text *text, enum report_format format, const s
 }
 
 static enum status put_parts(struct session *s, const struct job *job, const struct compiled_chain *compiled,
-                             const struct text *text)
+                             struct text_file *file)
 {
+	const struct text *text = &file->text;
 	enum status status = STATUS_OK;
 	put_head(text, s->format, job, compiled->lowered);
 	for (size_t i = 0; i < compiled->lowered->distinct_count && !status; i++) {
@@ -207,11 +209,11 @@ static enum status put_parts(struct session *s, const struct job *job, const str
 		return STATUS_OK;
 	text_put(text, "\nschedule\n");
 	if (compiled->lowered->steps <= 1000)
-		put_schedule(job->schedule, job->policy->text, job->costs.steps, text, REPORT_TABLE);
+		status = report_actions(&file->report, job->schedule, job->policy->text, job->costs.steps);
 	else
 		text_printf(text, "%lld evaluations; `ckptc plan --schedule` prints the actions\n",
 		            (long long)job->predicted.evaluations);
-	return STATUS_OK;
+	return status;
 }
 
 enum status command_explain(struct session *s)
@@ -245,7 +247,7 @@ enum status command_explain(struct session *s)
 	if (s->dot)
 		status = report_dot(&s->chain, &compiled, &file.text, &s->arena, &s->diags);
 	else
-		status = put_parts(s, &job, &compiled, &file.text);
+		status = put_parts(s, &job, &compiled, &file);
 	job_free(&job);
 	enum status closed = session_close_text(&file);
 	return status ? status : closed;

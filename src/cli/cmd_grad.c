@@ -228,7 +228,7 @@ static enum status write_gradients(struct session *s, const struct grad_result *
 	return status;
 }
 
-static enum status put_stats(struct session *s, const struct grad_result *result)
+static enum status put_grad_stats(struct session *s, const struct grad_result *result)
 {
 	struct text_file file;
 	struct counters all = result->predicted;
@@ -248,7 +248,7 @@ static enum status put_stats(struct session *s, const struct grad_result *result
 	struct policy_row predicted = measured;
 	predicted.counters = result->predicted;
 	predicted.saved_bytes = all.stored_bytes - result->predicted.stored_bytes;
-	report_stats(&measured, &predicted, s->format, &file.text);
+	file.status = report_stats(&file.report, &measured, &predicted);
 	return session_close_text(&file);
 }
 
@@ -409,7 +409,7 @@ static enum status report(struct session *s, struct grad_result *result, struct 
 	if (!status && s->given[OPTION_RESIDUALS])
 		status = put_job_residuals(s, &result->job, s->values[OPTION_RESIDUALS], true);
 	if (!status && s->given[OPTION_STATS])
-		status = put_stats(s, result);
+		status = put_grad_stats(s, result);
 	else if (!status && s->store != DTYPE_COUNT && result->measured.checkpoints == 0)
 		warn_unstored(s);
 	else if (!status && s->store != DTYPE_COUNT)

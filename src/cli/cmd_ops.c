@@ -4,44 +4,56 @@
 
 #include "cli/session.h"
 
-static void put_json(const struct text *text, struct arena *arena)
+struct op_row {
+	const char *name, *group, *arguments, *scope, *doc;
+	int64_t operands;
+	struct field_list options, keeps;
+};
+
+static const struct field op_fields[] = {
+	{"name", NULL, IN_JSON | IN_CSV | IN_LINES, 0, FIELD(op_row, TEXT, name)},
+	{"group", NULL, IN_JSON | IN_CSV, 0, FIELD(op_row, TEXT, group)},
+	{"operands", NULL, IN_JSON | IN_CSV, 0, FIELD(op_row, WHOLE, operands)},
+	{"options", NULL, IN_JSON, 0, FIELD(op_row, TEXTS, options)},
+	{"options", NULL, IN_CSV, 0, FIELD(op_row, TEXT, arguments)},
+	{"scope", NULL, IN_JSON, 0, FIELD(op_row, TEXT, scope)},
+	{"keeps", NULL, IN_JSON, 0, FIELD(op_row, TEXTS, keeps)},
+	{"doc", NULL, IN_JSON | IN_CSV, 0, FIELD(op_row, TEXT, doc)},
+};
+static const struct record_kind op_kind = RECORD_KIND("ops", op_fields, NULL);
+
+static enum status report_ops(struct report *report)
 {
-	text_put(text, "{\"ops\":[");
+	struct records records;
+	report_open(report, NULL, '{');
+	records_begin(&records, report, &op_kind, 0);
 	for (int op = 0; op < OP_COUNT; op++) {
 		const struct op_info *info = &op_table[op];
 		const char *names[16], *kept[MAX_NEEDS];
-		size_t count = op_argument_names((enum op)op, names, 16, arena);
-		text_printf(text, "%s{\"name\":\"%s\",\"group\":\"%s\",\"operands\":%d,\"options\":[", op ? "," : "",
-		            info->name, info->group, info->operands);
-		for (size_t i = 0; i < count; i++)
-			text_printf(text, "%s\"%s\"", i ? "," : "", names[i]);
-		text_printf(text, "],\"scope\":\"%s\",\"keeps\":[", op_reach((enum op)op));
-		count = op_kept_names((enum op)op, kept);
-		for (size_t i = 0; i < count; i++)
-			text_printf(text, "%s\"%s\"", i ? "," : "", kept[i]);
-		text_put(text, "],\"doc\":");
-		text_json(text, info->doc);
-		text_put(text, "}");
+		const struct op_row row = {
+			info->name,
+			info->group,
+			info->arguments,
+			op_reach((enum op)op),
+			info->doc,
+			info->operands,
+			{names, op_argument_names((enum op)op, names, 16, report->arena)},
+			{kept, op_kept_names((enum op)op, kept)},
+		};
+		records_put(&records, &row, 0);
 	}
-	text_put(text, "]}\n");
+	const enum status status = records_end(&records);
+	report_close(report, '}');
+	return status;
 }
 
-static void put_table(const struct text *text, bool csv)
+/* Operations by group, for people. */
+static void put_op_table(const struct text *text)
 {
 	const char *group = "";
-	if (csv)
-		text_put(text, "name,group,operands,options,doc\n");
 	for (int op = 0; op < OP_COUNT; op++) {
 		const struct op_info *info = &op_table[op];
 		char left[96];
-		if (csv) {
-			text_printf(text, "%s,%s,%d,", info->name, info->group, info->operands);
-			text_csv(text, info->arguments);
-			text_put(text, ",");
-			text_csv(text, info->doc);
-			text_put(text, "\n");
-			continue;
-		}
 		if (strcmp(group, info->group))
 			text_printf(text, "%s%s\n", *group ? "\n" : "", info->group);
 		group = info->group;
@@ -61,12 +73,9 @@ enum status command_ops(struct session *s)
 	enum status status = session_open_report(s, &file);
 	if (status)
 		return status;
-	if (s->format == REPORT_JSON)
-		put_json(&file.text, &s->arena);
-	else if (s->format == REPORT_LINES)
-		for (int op = 0; op < OP_COUNT; op++)
-			text_printf(&file.text, "%s\n", op_table[op].name);
+	if (s->format == REPORT_TABLE)
+		put_op_table(&file.text);
 	else
-		put_table(&file.text, s->format == REPORT_CSV);
+		file.status = report_ops(&file.report);
 	return session_close_text(&file);
 }

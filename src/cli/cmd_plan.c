@@ -271,7 +271,7 @@ static enum status print_schedule(struct planning *p)
 		status = session_open_report(s, &file);
 	if (status)
 		return status;
-	status = subject_plan(&p->subject, policy, &row, &file.text, NULL, &s->diags);
+	status = subject_plan(&p->subject, policy, &row, &file.report, NULL, &s->diags);
 	if (status) {
 		output_abort(&file.output);
 		return status;
@@ -297,7 +297,7 @@ static enum status print_table(struct planning *p)
 	status = session_open_report(s, &file);
 	if (status)
 		return status;
-	status = report_policies(p->rows, p->count, s->format, &file.text, &s->arena, &s->diags);
+	status = report_policies(&file.report, p->rows, p->count);
 	enum status closed = session_close_text(&file);
 	status = status ? status : closed;
 	return status || !p->plot.open ? status : plot_subject(&p->plot, &p->subject, p->rows, p->count);
@@ -332,7 +332,7 @@ static enum status print_difference(struct planning *p)
 	status = session_open_report(s, &file);
 	if (status)
 		return status;
-	status = report_difference(lists, s->format, &file.text, &s->arena, &s->diags);
+	status = report_difference(&file.report, lists);
 	enum status closed = session_close_text(&file);
 	return status ? status : closed;
 }

@@ -6,36 +6,36 @@
 #include "exec/run.h"
 #include "report/residuals.h"
 
-static enum status put_stats(struct session *s, const struct run_counters *counters)
+struct run_row {
+	struct run_counters counters;
+	int64_t threads;
+	const char *isa, *blas;
+};
+
+static const struct field run_fields[] = {
+	{"arrays", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.arrays)},
+	{"tiles", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.tiles)},
+	{"tile_rows", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.tile_rows)},
+	{"threads", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, threads)},
+	{"peak_bytes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.peak_bytes)},
+	{"isa", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, TEXT, isa)},
+	{"blas", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, TEXT, blas)},
+};
+static const struct record_kind run_kind = RECORD_KIND(NULL, run_fields, NULL);
+
+static enum status put_run_stats(struct session *s, const struct run_counters *counters)
 {
 	struct text_file file;
 	enum status status = session_open_text(s, &file, s->values[OPTION_STATS], true);
 	if (status)
 		return status;
-	const struct {
-		const char *name;
-		int64_t value;
-	} rows[] = {{"arrays", counters->arrays},
-	            {"tiles", counters->tiles},
-	            {"tile_rows", counters->tile_rows},
-	            {"threads", s->threads},
-	            {"peak_bytes", counters->peak_bytes}};
-	size_t count = sizeof rows / sizeof *rows;
-	const char *isa = kernels_get(DTYPE_F32)->isa;
-	const bool csv = s->format == REPORT_CSV, json = s->format == REPORT_JSON;
-	if (json)
-		text_put(&file.text, "{");
-	for (size_t i = 0; i < count; i++)
-		text_printf(&file.text,
-		            json  ? "\"%s\":%lld,"
-		            : csv ? "%s,%lld\n"
-		                  : "%-12s %lld\n",
-		            rows[i].name, (long long)rows[i].value);
-	text_printf(&file.text,
-	            json  ? "\"isa\":\"%s\",\"blas\":\"%s\"}\n"
-	            : csv ? "isa,%s\nblas,%s\n"
-	                  : "isa          %s\nblas         %s\n",
-	            isa, blas_name());
+	static const int widths[2] = {12};
+	const struct run_row row = {*counters, s->threads, kernels_get(DTYPE_F32)->isa, blas_name()};
+	const void *rows[] = {&row};
+	if (s->format == REPORT_JSON)
+		report_record(&file.report, NULL, &run_kind, &row, 0);
+	else
+		report_figures(&file.report, &run_kind, 0, rows, 1, widths);
 	return session_close_text(&file);
 }
 
@@ -74,7 +74,7 @@ enum status command_run(struct session *s)
 		status = writer_finish(&s->writer, &s->diags);
 	writer_free(&s->writer);
 	if (!status && s->given[OPTION_STATS])
-		status = put_stats(s, &counters);
+		status = put_run_stats(s, &counters);
 	if (!status && s->given[OPTION_RESIDUALS])
 		status = put_residuals(s, &s->reader.type, s->values[OPTION_RESIDUALS], true);
 	if (!status) {

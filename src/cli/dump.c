@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "exec/run.h"
+#include "report/actions.h"
 #include "report/residuals.h"
 
 struct job_options session_job_options(const struct session *s, const struct policy *policy)
@@ -104,7 +105,7 @@ enum status put_job_residuals(struct session *s, const struct job *job, const ch
 		status = session_open_text(s, &file, path, error);
 	if (status)
 		return status;
-	status = report_residuals(&s->chain, &list, s->format, &file.text, &s->arena, &s->diags);
+	status = report_residuals(&file.report, &s->chain, &list);
 	enum status closed = session_close_text(&file);
 	return status ? status : closed;
 }
@@ -125,44 +126,9 @@ enum status put_residuals(struct session *s, const struct type *type, const char
 	return status;
 }
 
-void put_schedule(struct schedule *schedule, const char *policy, int64_t steps, const struct text *text,
-                  enum report_format format)
+static enum status dump_plan(struct session *s, struct report *report, bool schedule)
 {
-	struct action action;
-	const bool json = format == REPORT_JSON, csv = format == REPORT_CSV;
-	bool first = true;
-	schedule_rewind(schedule);
-	text_put(text, json ? "{\"policy\":" : csv ? "action,begin,end,slot\n" : "");
-	if (json) {
-		text_json(text, policy);
-		text_printf(text, ",\"steps\":%lld,\"actions\":[", (long long)steps);
-	}
-	while (schedule_next(schedule, &action)) {
-		bool range = action.kind == ACT_FORWARD || action.kind == ACT_RECORD || action.kind == ACT_BACKWARD;
-		const char *name = action_name(action.kind);
-		if (json && range)
-			text_printf(text, "%s{\"action\":\"%s\",\"begin\":%lld,\"end\":%lld}", first ? "" : ",", name,
-			            (long long)action.begin, (long long)action.end);
-		else if (json)
-			text_printf(text, "%s{\"action\":\"%s\",\"state\":%lld,\"slot\":%lld}", first ? "" : ",", name,
-			            (long long)action.begin, (long long)action.slot);
-		else if (csv && range)
-			text_printf(text, "%s,%lld,%lld,\n", name, (long long)action.begin, (long long)action.end);
-		else if (csv)
-			text_printf(text, "%s,%lld,,%lld\n", name, (long long)action.begin, (long long)action.slot);
-		else if (range)
-			text_printf(text, "%-9s steps %lld to %lld\n", name, (long long)action.begin, (long long)action.end - 1);
-		else if (action.kind == ACT_DROP || action.kind == ACT_DISCARD)
-			text_printf(text, "%-9s slot %lld\n", name, (long long)action.slot);
-		else
-			text_printf(text, "%-9s state %lld, slot %lld\n", name, (long long)action.begin, (long long)action.slot);
-		first = false;
-	}
-	text_put(text, json ? "]}\n" : "");
-}
-
-static enum status dump_plan(struct session *s, const struct text *text, bool schedule)
-{
+	const struct text *text = report->text;
 	struct type type;
 	struct job job;
 	enum status status = session_bind_types(s, &type);
@@ -172,7 +138,7 @@ static enum status dump_plan(struct session *s, const struct text *text, bool sc
 	if (status)
 		return status;
 	if (schedule) {
-		put_schedule(job.schedule, job.policy->text, job.costs.steps, text, s->format);
+		status = report_actions(report, job.schedule, job.policy->text, job.costs.steps);
 	} else {
 		text_printf(text, "tiled %s, rows %lld, tile %lld, tiles at a time %lld, workers %d\n",
 		            job.tiles.tiled ? "yes" : "no", (long long)job.tiles.rows, (long long)job.tile.rows,
@@ -213,7 +179,7 @@ enum status command_dump(struct session *s)
 	else if (what == 1)
 		chain_dump(&s->chain, file.text.write, file.text.context);
 	else
-		status = dump_plan(s, &file.text, what == 3);
+		status = dump_plan(s, &file.report, what == 3);
 	if (status)
 		file.status = status;
 	return session_close_text(&file);

@@ -12,9 +12,6 @@ struct job_options session_job_options(const struct session *session, const stru
 /* The residual report for an input of TYPE, to PATH (NULL: standard error where ERROR, else standard output). */
 enum status put_residuals(struct session *session, const struct type *type, const char *path, bool error);
 enum status put_job_residuals(struct session *session, const struct job *job, const char *path, bool error);
-/* The actions of POLICY's schedule of STEPS steps. */
-void put_schedule(struct schedule *schedule, const char *policy, int64_t steps, const struct text *text,
-                  enum report_format format);
 /* What the chain takes under save-all for an INPUT, to which others are compared; why it cannot be told, in DIAGS. */
 enum status save_all_counters(struct session *session, const struct type *input, struct counters *counters,
                               struct diags *diags);

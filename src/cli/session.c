@@ -436,6 +436,7 @@ enum status session_open_text(struct session *s, struct text_file *file, const c
 	if (!file->buffer)
 		return diag_memory(&s->diags);
 	file->text = (struct text){write_text, file};
+	file->report = (struct report){.text = &file->text, .format = s->format, .arena = &s->arena, .diags = &s->diags};
 	if (path || !error)
 		return output_open(&file->output, path, &s->arena, &s->diags);
 	file->output = (struct output){.fd = 2, .name = "<stderr>", .arena = &s->arena};

@@ -9,7 +9,7 @@
 #include "exec/params.h"
 #include "io/array.h"
 #include "language/chain.h"
-#include "report/text.h"
+#include "report/record.h"
 #include "schedule/policy.h"
 
 enum {
@@ -145,6 +145,7 @@ enum status session_commit(struct session *session);
 struct text_file {
 	struct output output;
 	struct text text;
+	struct report report; /* of --format, to TEXT */
 	struct session *session;
 	char *buffer;
 	size_t used;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/dump.h"
+#include "report/actions.h"
 #include "report/residuals.h"
 
 static enum status refuse(struct session *s, const char *option)
@@ -77,7 +78,7 @@ enum status subject_policy(struct subject *subject, const char *text, struct pol
 }
 
 static enum status plan_spec(struct subject *subject, const struct policy *policy, struct policy_row *row,
-                             const struct text *text, int64_t *least, struct diags *diags)
+                             struct report *to, int64_t *least, struct diags *diags)
 {
 	struct session *s = subject->session;
 	struct schedule *schedule = NULL;
@@ -85,8 +86,8 @@ static enum status plan_spec(struct subject *subject, const struct policy *polic
 	enum status status = spec_plan(&subject->spec, policy, s->allocator, &row->counters, &time, &schedule, diags);
 	row->policy = policy->text;
 	row->predicted_ms = time * subject->spec.milliseconds;
-	if (!status && text)
-		put_schedule(schedule, policy->text, subject->spec.costs.steps, text, s->format);
+	if (!status && to)
+		status = report_actions(to, schedule, policy->text, subject->spec.costs.steps);
 	schedule_free(schedule);
 	const bool budgeted = policy->kind == POLICY_budget || policy->kind == POLICY_auto;
 	if (status == STATUS_LIMIT && budgeted && least)
@@ -97,13 +98,13 @@ static enum status plan_spec(struct subject *subject, const struct policy *polic
 }
 
 enum status subject_plan(struct subject *subject, const struct policy *policy, struct policy_row *row,
-                         const struct text *text, int64_t *least, struct diags *diags)
+                         struct report *to, int64_t *least, struct diags *diags)
 {
 	struct session *s = subject->session;
 	if (least)
 		*least = 0;
 	if (subject->has_spec)
-		return plan_spec(subject, policy, row, text, least, diags);
+		return plan_spec(subject, policy, row, to, least, diags);
 	struct job job = {0};
 	struct arena arena; /* many policies may be planned for a long chain */
 	arena_init(&arena, s->allocator);
@@ -116,11 +117,11 @@ enum status subject_plan(struct subject *subject, const struct policy *policy, s
 		row->policy = arena_printf(&s->arena, "%s", job.policy->text);
 	if (!status && !row->policy)
 		status = diag_memory(diags);
-	if (!status && text)
-		put_schedule(job.schedule, row->policy, job.costs.steps, text, s->format);
-	if (!status && s->policy_count == 1 && !s->given[OPTION_SWEEP] && !text)
+	if (!status && to)
+		status = report_actions(to, job.schedule, row->policy, job.costs.steps);
+	if (!status && s->policy_count == 1 && !s->given[OPTION_SWEEP] && !to)
 		warn_useless(s, &job);
-	if (!status && s->policy_count <= 1 && !s->given[OPTION_SWEEP] && !text)
+	if (!status && s->policy_count <= 1 && !s->given[OPTION_SWEEP] && !to)
 		warn_unjournalled(s, &job);
 	if (least)
 		*least = job.least_bytes;

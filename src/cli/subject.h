@@ -18,11 +18,11 @@ enum status subject_open(struct subject *subject, struct session *session);
 /* TEXT as a policy that the subject can have. STATUS_USAGE. */
 enum status subject_policy(struct subject *subject, const char *text, struct policy **policy);
 /*
- * POLICY's figures; its schedule to TEXT where that is not NULL. DIAGS: where an
+ * POLICY's figures; its schedule goes TO a report where that is not NULL. DIAGS: where an
  * infeasible budget is told. *LEAST, where not NULL: the bytes that it names, or 0.
  */
 enum status subject_plan(struct subject *subject, const struct policy *policy, struct policy_row *row,
-                         const struct text *text, int64_t *least, struct diags *diags);
+                         struct report *to, int64_t *least, struct diags *diags);
 /* Figures of COUNT POLICIES of kind budget in ROWS, sought at once; of one that is infeasible its least_bytes. */
 enum status subject_budgets(struct subject *subject, const struct policy *const *policies, size_t count,
                             struct policy_row *rows);

@@ -3,7 +3,7 @@
 #define REPORT_COUNTERS_H
 
 #include "plan/job.h"
-#include "report/text.h"
+#include "report/record.h"
 
 /* One policy's figures, as ckptc(1) names them under COUNTERS. */
 struct policy_row {
@@ -27,13 +27,11 @@ double row_reduction(const struct policy_row *row);
 enum { ROW_TEXT = 64 };
 const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT]);
 
-/* The object of one row, with the keys of ckptc(1). */
-void report_row_json(const struct policy_row *row, const struct text *text);
-/* {"policies":[...]}, a table, csv, or lines: "every:4 evaluations=28 ... peak_bytes=1760 ... pareto knee". */
-enum status report_policies(const struct policy_row *rows, size_t count, enum report_format format,
-                            const struct text *text, struct arena *arena, struct diags *diags);
-/* One run's counters: "key value" lines, or the JSON object; PREDICTED beside. */
-void report_stats(const struct policy_row *measured, const struct policy_row *predicted, enum report_format format,
-                  const struct text *text);
+/* ROW as a JSON object with the keys of ckptc(1). */
+void report_row(struct report *report, const char *key, const struct policy_row *row);
+/* All rows; in JSON {"policies":[...],"pareto":[NAME...],"knee":NAME}. STATUS_LIMIT if memory is short. */
+enum status report_policies(struct report *report, const struct policy_row *rows, size_t count);
+/* One run's counters, MEASURED beside PREDICTED; JSON and lines hold MEASURED alone. */
+enum status report_stats(struct report *report, const struct policy_row *measured, const struct policy_row *predicted);
 
 #endif

@@ -94,7 +94,7 @@ static bool add_kept(struct side *side, const struct kept *kept, struct arena *a
 	return true;
 }
 
-static bool split(const struct kept_list lists[2], struct side sides[2], struct arena *arena)
+static bool split_lists(const struct kept_list lists[2], struct side sides[2], struct arena *arena)
 {
 	size_t i = 0, k = 0;
 	const struct kept_list *p = &lists[0], *q = &lists[1];
@@ -112,121 +112,129 @@ static bool split(const struct kept_list lists[2], struct side sides[2], struct 
 	return !arena->failed;
 }
 
-static const char *steps_text(const struct group *g, struct arena *arena)
+/* A group as it is reported. */
+struct difference_row {
+	const char *policy; /* that keeps it */
+	int64_t bytes, arrays;
+	const char *type, *residual;
+	const char *steps;  /* "0 to 3, 8"; NULL where there are none */
+	const char *phrase; /* "steps 0 to 3, 8", or "" */
+};
+
+static const struct field difference_fields[] = {
+	{"residual", NULL, IN_JSON, 0, FIELD(difference_row, TEXT, residual)},
+	{"type", NULL, IN_JSON, 0, FIELD(difference_row, TEXT, type)},
+	{"policy", NULL, IN_CSV, 0, FIELD(difference_row, TEXT, policy)},
+	{"bytes", NULL, IN_JSON | IN_ROWS, 0, FIELD(difference_row, WHOLE, bytes)},
+	{"arrays", NULL, IN_JSON | IN_ROWS, 0, FIELD(difference_row, WHOLE, arrays)},
+	{"type", NULL, IN_ROWS, 0, FIELD(difference_row, TEXT, type)},
+	{"residual", NULL, IN_ROWS, 0, FIELD(difference_row, TEXT, residual)},
+	{"steps", NULL, IN_JSON | IN_CSV, 0, FIELD(difference_row, TEXT, steps)},
+	{"", NULL, IN_TABLE, 0, FIELD(difference_row, TEXT, phrase)},
+};
+
+static void put_difference_line(const void *record, const struct text *text)
 {
-	bool several = strchr(g->steps, ' ') != NULL;
-	return *g->steps ? arena_printf(arena, "%s %s", several ? "steps" : "step", g->steps) : "";
+	const struct difference_row *row = record;
+	text_printf(text, "%s keeps bytes=%lld arrays=%lld ", row->policy, (long long)row->bytes, (long long)row->arrays);
+	text_printf(text, "%s%s%s%s%s\n", row->type ? row->type : "", row->type ? " " : "", row->residual,
+	            *row->phrase ? ", " : "", row->phrase);
 }
 
-static enum status table(const struct kept_list lists[2], const struct side sides[2], const struct text *text,
-                         struct arena *arena, struct diags *diags)
+static const struct record_kind difference_kind = RECORD_KIND("only", difference_fields, put_difference_line);
+
+static bool put_groups(struct records *records, const char *policy, const struct side *side, struct arena *arena)
 {
-	enum { COLUMNS = 5 };
-	static const char *const heads[COLUMNS] = {"bytes", "arrays", "type", "residual", ""};
-	for (int s = 0; s < 2; s++) {
-		const struct side *side = &sides[s];
-		text_printf(text, "Kept by %s, recomputed by %s: ", lists[s].row.policy, lists[!s].row.policy);
-		text_printf(text, side->count ? "%lld bytes\n" : "nothing\n", (long long)side->bytes);
-		const char **cells = arena_array(arena, (side->count + 1) * COLUMNS, sizeof *cells);
-		if (!cells)
-			return diag_memory(diags);
-		memcpy(cells, heads, sizeof heads);
-		for (size_t i = 0; i < side->count; i++) {
-			const struct group *g = &side->groups[i];
-			const char **cell = cells + (i + 1) * COLUMNS;
-			cell[0] = arena_printf(arena, "%lld", (long long)g->bytes);
-			cell[1] = arena_printf(arena, "%lld", (long long)g->count);
-			cell[2] = g->kept->type ? g->kept->type : "";
-			cell[3] = g->kept->what;
-			cell[4] = steps_text(g, arena);
-		}
-		if (arena->failed)
-			return diag_memory(diags);
-		if (side->count)
-			text_table(text, cells, side->count + 1, COLUMNS, 0x3);
-		text_put(text, "\n");
+	for (size_t i = 0; i < side->count; i++) {
+		const struct group *g = &side->groups[i];
+		const char *word = strchr(g->steps, ' ') ? "steps" : "step";
+		const struct difference_row row = {.policy = policy,
+		                                   .bytes = g->bytes,
+		                                   .arrays = g->count,
+		                                   .type = g->kept->type,
+		                                   .residual = g->kept->what,
+		                                   .steps = *g->steps ? g->steps : NULL,
+		                                   .phrase = *g->steps ? arena_printf(arena, "%s %s", word, g->steps) : ""};
+		if (!row.phrase)
+			return false;
+		records_put(records, &row, 0);
 	}
-	const struct policy_row *p = &lists[0].row, *q = &lists[1].row;
-	const struct {
-		const char *name;
-		int64_t p, q;
-	} figures[] = {{"kept bytes", lists[0].total, lists[1].total},
-	               {"peak bytes", p->counters.peak_bytes, q->counters.peak_bytes},
-	               {"evaluations", p->counters.evaluations, q->counters.evaluations},
-	               {"checkpoints", p->counters.checkpoints, q->counters.checkpoints}};
-	enum { FIGURES = sizeof figures / sizeof *figures };
-	const char *cells[(FIGURES + 2) * 3] = {"", p->policy, q->policy};
-	for (size_t i = 0; i < FIGURES; i++) {
-		cells[3 * (i + 1)] = figures[i].name;
-		cells[3 * (i + 1) + 1] = arena_printf(arena, "%lld", (long long)figures[i].p);
-		cells[3 * (i + 1) + 2] = arena_printf(arena, "%lld", (long long)figures[i].q);
+	return true;
+}
+
+/* In JSON and as tables each side stands alone. */
+static enum status report_side(struct report *report, const struct kept_list lists[2], const struct side sides[2],
+                               int s)
+{
+	const struct side *side = &sides[s];
+	const struct policy_row *row = &lists[s].row;
+	const bool table = report->format == REPORT_TABLE;
+	struct records records;
+	report_open(report, NULL, '{');
+	report_text(report, "policy", row->policy);
+	report_whole(report, "kept_bytes", lists[s].total);
+	report_whole(report, "only_bytes", side->bytes);
+	if (table) {
+		text_printf(report->text, "Kept by %s, recomputed by %s: ", row->policy, lists[!s].row.policy);
+		text_printf(report->text, side->count ? "%lld bytes\n" : "nothing\n", (long long)side->bytes);
+	} else {
+		report_row(report, "counters", row);
 	}
-	cells[3 * (FIGURES + 1)] = "overhead %";
-	cells[3 * (FIGURES + 1) + 1] = arena_printf(arena, "%.1f", row_overhead(p));
-	cells[3 * (FIGURES + 1) + 2] = arena_printf(arena, "%.1f", row_overhead(q));
-	if (arena->failed)
-		return diag_memory(diags);
-	text_table(text, cells, FIGURES + 2, 3, 0x6);
+	if (table && !side->count) {
+		text_put(report->text, "\n");
+		return STATUS_OK;
+	}
+	records_begin(&records, report, &difference_kind, 0);
+	if (!put_groups(&records, row->policy, side, report->arena))
+		return diag_memory(report->diags);
+	const enum status status = records_end(&records);
+	text_put(report->text, table ? "\n" : "");
+	report_close(report, '}');
+	return status;
+}
+
+/* Figures of both policies, in a column each. */
+static enum status put_both_figures(struct report *report, const struct kept_list lists[2])
+{
+	static const char *const names[] = {"kept bytes", "peak bytes", "evaluations", "checkpoints", "overhead %"};
+	enum { FIGURES = sizeof names / sizeof *names, COLUMNS = 3 };
+	const char *cells[(FIGURES + 1) * COLUMNS] = {"", lists[0].row.policy, lists[1].row.policy};
+	for (int i = 0; i < FIGURES; i++)
+		cells[COLUMNS * (i + 1)] = names[i];
+	for (int k = 0; k < 2; k++) {
+		const struct counters *c = &lists[k].row.counters;
+		const int64_t figures[] = {lists[k].total, c->peak_bytes, c->evaluations, c->checkpoints};
+		for (int i = 0; i < FIGURES - 1; i++)
+			cells[COLUMNS * (i + 1) + 1 + k] = arena_printf(report->arena, "%lld", (long long)figures[i]);
+		cells[COLUMNS * FIGURES + 1 + k] = arena_printf(report->arena, "%.1f", row_overhead(&lists[k].row));
+	}
+	if (report->arena->failed)
+		return diag_memory(report->diags);
+	text_table(report->text, cells, FIGURES + 1, COLUMNS, 0x6);
 	return STATUS_OK;
 }
 
-static void json(const struct kept_list lists[2], const struct side sides[2], const struct text *text)
+static enum status report_sides(struct report *report, const struct kept_list lists[2], const struct side sides[2])
 {
-	text_put(text, "{\"diff\":[");
-	for (int s = 0; s < 2; s++) {
-		text_printf(text, "%s{\"policy\":", s ? "," : "");
-		text_json(text, lists[s].row.policy);
-		text_printf(text, ",\"kept_bytes\":%lld,\"only_bytes\":%lld,\"counters\":", (long long)lists[s].total,
-		            (long long)sides[s].bytes);
-		report_row_json(&lists[s].row, text);
-		text_put(text, ",\"only\":[");
-		for (size_t i = 0; i < sides[s].count; i++) {
-			const struct group *g = &sides[s].groups[i];
-			text_printf(text, "%s{\"residual\":", i ? "," : "");
-			text_json(text, g->kept->what);
-			text_put(text, ",\"type\":");
-			text_json(text, g->kept->type);
-			text_printf(text, ",\"bytes\":%lld,\"arrays\":%lld,\"steps\":", (long long)g->bytes, (long long)g->count);
-			text_json(text, *g->steps ? g->steps : NULL);
-			text_put(text, "}");
-		}
-		text_put(text, "]}");
+	struct records records;
+	enum status status = STATUS_OK;
+	if (report->format == REPORT_CSV || report->format == REPORT_LINES) {
+		records_begin(&records, report, &difference_kind, 0);
+		for (int s = 0; s < 2; s++)
+			if (!put_groups(&records, lists[s].row.policy, &sides[s], report->arena))
+				return diag_memory(report->diags);
+		return records_end(&records);
 	}
-	text_put(text, "]}\n");
+	report_open(report, NULL, '{');
+	report_open(report, "diff", '[');
+	for (int s = 0; s < 2 && !status; s++)
+		status = report_side(report, lists, sides, s);
+	report_close(report, ']');
+	report_close(report, '}');
+	return status || report->format == REPORT_JSON ? status : put_both_figures(report, lists);
 }
 
-/* A line each: the policy that keeps it first. */
-static enum status lines(const struct kept_list lists[2], const struct side sides[2], bool csv, const struct text *text,
-                         struct arena *arena, struct diags *diags)
-{
-	text_put(text, csv ? "policy,bytes,arrays,type,residual,steps\n" : "");
-	for (int s = 0; s < 2; s++)
-		for (size_t i = 0; i < sides[s].count; i++) {
-			const struct group *g = &sides[s].groups[i];
-			const char *steps = steps_text(g, arena);
-			if (!steps)
-				return diag_memory(diags);
-			if (csv) {
-				text_csv(text, lists[s].row.policy);
-				text_printf(text, ",%lld,%lld,", (long long)g->bytes, (long long)g->count);
-				text_csv(text, g->kept->type ? g->kept->type : "");
-				text_put(text, ",");
-				text_csv(text, g->kept->what);
-				text_put(text, ",");
-				text_csv(text, g->steps);
-				text_put(text, "\n");
-				continue;
-			}
-			text_printf(text, "%s keeps bytes=%lld arrays=%lld ", lists[s].row.policy, (long long)g->bytes,
-			            (long long)g->count);
-			text_printf(text, "%s%s%s%s%s\n", g->kept->type ? g->kept->type : "", g->kept->type ? " " : "",
-			            g->kept->what, *steps ? ", " : "", steps);
-		}
-	return STATUS_OK;
-}
-
-enum status report_difference(struct kept_list lists[2], enum report_format format, const struct text *text,
-                              struct arena *arena, struct diags *diags)
+enum status report_difference(struct report *report, struct kept_list lists[2])
 {
 	struct side sides[2] = {{.first = -1}, {.first = -1}};
 	for (int s = 0; s < 2; s++) {
@@ -236,12 +244,7 @@ enum status report_difference(struct kept_list lists[2], enum report_format form
 		if (lists[s].count)
 			qsort(lists[s].rows, lists[s].count, sizeof *lists[s].rows, compare_kept);
 	}
-	if (!split(lists, sides, arena))
-		return diag_memory(diags);
-	if (format == REPORT_TABLE)
-		return table(lists, sides, text, arena, diags);
-	if (format != REPORT_JSON)
-		return lines(lists, sides, format == REPORT_CSV, text, arena, diags);
-	json(lists, sides, text);
-	return STATUS_OK;
+	if (!split_lists(lists, sides, report->arena))
+		return diag_memory(report->diags);
+	return report_sides(report, lists, sides);
 }

@@ -20,7 +20,6 @@ struct kept_list {
 };
 
 /* Two lists: what is only in the one, what is only in the other, and the figures of both. */
-enum status report_difference(struct kept_list lists[2], enum report_format format, const struct text *text,
-                              struct arena *arena, struct diags *diags);
+enum status report_difference(struct report *report, struct kept_list lists[2]);
 
 #endif

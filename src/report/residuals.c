@@ -1,17 +1,7 @@
 /* Rows of the residual report in its four formats. */
 #include "report/residuals.h"
 
-#include <stdio.h>
-#include <string.h>
-
-/* Sum of the rows' bytes. */
-static int64_t residuals_total(const struct held_list *list)
-{
-	int64_t total = 0;
-	for (size_t i = 0; i < list->count; i++)
-		total += list->rows[i].bytes;
-	return total;
-}
+#include <math.h>
 
 static const char *argument_name(const struct chain *chain, const struct held *row)
 {
@@ -33,122 +23,106 @@ const char *residual_describe(const struct chain *chain, const struct held *row,
 	                    span->column, def ? " (" : "", def ? def : "", def ? ")" : "");
 }
 
-static void json_row(const struct chain *chain, const struct held *row, const struct text *text)
+/* A row of the report. */
+struct residual_row {
+	const char *text; /* as residual_describe has it */
+	const char *type, *dtype, *kind, *name, *op, *file, *def;
+	const char *users; /* the first few of USED_BY */
+	struct field_list shape, used_by;
+	int64_t bytes, line, column;
+	double share; /* of the bytes of all rows, in percent */
+};
+
+static const struct field residual_fields[] = {
+	{"type", NULL, IN_JSON | IN_ROWS, 0, FIELD(residual_row, TEXT, type)},
+	{"dtype", NULL, IN_JSON, 0, FIELD(residual_row, TEXT, dtype)},
+	{"shape", NULL, IN_JSON, 0, FIELD(residual_row, WHOLES, shape)},
+	{"bytes", NULL, IN_JSON | IN_ROWS, 0, FIELD(residual_row, WHOLE, bytes)},
+	{"share", NULL, IN_ROWS, 0, FIELD(residual_row, NUMBER, share), "%.1f%%"},
+	{"residual", NULL, IN_ROWS, 0, FIELD(residual_row, TEXT, text)},
+	{"used by", NULL, IN_ROWS, 0, FIELD(residual_row, TEXT, users)},
+	{"kind", NULL, IN_JSON, 0, FIELD(residual_row, TEXT, kind)},
+	{"name", NULL, IN_JSON, 0, FIELD(residual_row, TEXT, name)},
+	{"op", NULL, IN_JSON, 0, FIELD(residual_row, TEXT, op)},
+	{"file", NULL, IN_JSON, 0, FIELD(residual_row, TEXT, file)},
+	{"line", NULL, IN_JSON, 0, FIELD(residual_row, WHOLE, line)},
+	{"column", NULL, IN_JSON, 0, FIELD(residual_row, WHOLE, column)},
+	{"def", NULL, IN_JSON, 0, FIELD(residual_row, TEXT, def)},
+	{"used_by", NULL, IN_JSON, 0, FIELD(residual_row, TEXTS, used_by)},
+};
+
+/* As JAX's print_saved_residuals prints it. */
+static void put_jax_line(const void *record, const struct text *text)
 {
-	const struct origin *o = &row->origin;
-	char type[TYPE_TEXT];
-	const struct naming *named = o->shown;
-	const char *name = named ? named->name : o->argument ? argument_name(chain, row) : NULL;
-	const struct span *span = named ? &named->span : &o->span;
-	text_put(text, "{\"type\":");
-	text_json(text, type_format(row->type, type));
-	text_put(text, ",\"dtype\":");
-	text_json(text, dtype_name(row->type->dtype));
-	text_put(text, ",\"shape\":[");
-	for (int i = 0; i < row->type->shape.ndim; i++)
-		text_printf(text, "%s%lld", i ? "," : "", (long long)row->type->shape.dim[i]);
-	text_printf(text, "],\"bytes\":%lld,\"kind\":\"%s\",\"name\":", (long long)row->bytes,
-	            named         ? "named"
-	            : o->argument ? "argument"
-	                          : "output");
-	text_json(text, name);
-	text_put(text, ",\"op\":");
-	text_json(text, o->op);
-	if (o->argument && !named) {
-		text_put(text, ",\"file\":null,\"line\":null,\"column\":null");
-	} else {
-		text_put(text, ",\"file\":");
-		text_json(text, chain->source->name);
-		text_printf(text, ",\"line\":%u,\"column\":%u", span->line, span->column);
-	}
-	text_put(text, ",\"def\":");
-	text_json(text, named ? named->def : o->def);
-	text_put(text, ",\"used_by\":[");
-	for (size_t i = 0; i < row->used_by_count; i++) {
-		text_put(text, i ? "," : "");
-		text_json(text, row->used_by[i]);
-	}
-	text_put(text, "]}");
+	const struct residual_row *row = record;
+	text_printf(text, "%s ", row->type);
+	diag_escape(row->text, text->write, text->context);
+	text_put(text, "\n");
 }
 
-static const char *join_users(const struct held *row, struct arena *arena)
+static const struct record_kind residual_kind = RECORD_KIND("residuals", residual_fields, put_jax_line);
+
+static const char *join_users(const struct held *held, struct arena *arena)
 {
+	enum { MOST = 4 };
 	const char *joined = "";
-	for (size_t i = 0; joined && i < row->used_by_count && i < 4; i++)
-		joined = arena_printf(arena, "%s%s%s", joined, i ? ", " : "", row->used_by[i]);
-	if (joined && row->used_by_count > 4)
-		joined = arena_printf(arena, "%s, ...", joined);
-	return joined;
+	for (size_t i = 0; joined && i < held->used_by_count && i < MOST; i++)
+		joined = arena_printf(arena, "%s%s%s", joined, i ? ", " : "", held->used_by[i]);
+	return joined && held->used_by_count > MOST ? arena_printf(arena, "%s, ...", joined) : joined;
 }
 
-static enum status table(const struct chain *chain, const struct held_list *list, bool csv, const struct text *text,
-                         struct arena *arena, struct diags *diags)
+/* False if memory is short. */
+static bool make_row(struct residual_row *row, const struct chain *chain, const struct held *held, int64_t total,
+                     struct arena *arena)
 {
-	enum { COLUMNS = 5 };
-	int64_t total = residuals_total(list);
-	size_t rows = list->count + 1;
-	const char **cells = arena_array(arena, (rows + 1) * COLUMNS, sizeof *cells);
-	if (!cells)
-		return diag_memory(diags);
-	static const char *const heads[COLUMNS] = {"type", "bytes", "share", "residual", "used by"};
-	memcpy(cells, heads, sizeof heads);
-	for (size_t i = 0; i < list->count; i++) {
-		const struct held *row = &list->rows[i];
-		const char **cell = cells + (i + 1) * COLUMNS;
-		char type[TYPE_TEXT];
-		cell[0] = arena_printf(arena, "%s", type_format(row->type, type));
-		cell[1] = arena_printf(arena, "%lld", (long long)row->bytes);
-		cell[2] = arena_printf(arena, "%.1f%%", total ? 100.0 * (double)row->bytes / (double)total : 0.0);
-		cell[3] = residual_describe(chain, row, arena);
-		cell[4] = join_users(row, arena);
-	}
-	const char **last = cells + rows * COLUMNS;
-	last[0] = "total";
-	last[1] = arena_printf(arena, "%lld", (long long)total);
-	last[2] = list->count ? "100.0%" : "";
-	last[3] = arena_printf(arena, "%zu residual%s", list->count, list->count == 1 ? "" : "s");
-	last[4] = "";
-	if (arena->failed)
-		return diag_memory(diags);
-	if (!csv) {
-		text_table(text, cells, rows + 1, COLUMNS, 0x6);
-		return STATUS_OK;
-	}
-	for (size_t i = 0; i < rows; i++)
-		for (size_t c = 0; c < COLUMNS; c++) {
-			text_csv(text, cells[i * COLUMNS + c]);
-			text_put(text, c + 1 == COLUMNS ? "\n" : ",");
-		}
-	return STATUS_OK;
-}
-
-enum status report_residuals(const struct chain *chain, const struct held_list *list, enum report_format format,
-                             const struct text *text, struct arena *arena, struct diags *diags)
-{
+	const struct origin *o = &held->origin;
+	const struct naming *named = o->shown;
+	const bool placed = named || !o->argument;
+	const struct span *span = named ? &named->span : &o->span;
 	char type[TYPE_TEXT];
-	switch (format) {
-	case REPORT_TABLE:
-	case REPORT_CSV:
-		return table(chain, list, format == REPORT_CSV, text, arena, diags);
-	case REPORT_LINES:
-		for (size_t i = 0; i < list->count; i++) {
-			const char *line = residual_describe(chain, &list->rows[i], arena);
-			if (!line)
-				return diag_memory(diags);
-			text_put(text, type_format(list->rows[i].type, type));
-			text_put(text, " ");
-			diag_escape(line, text->write, text->context);
-			text_put(text, "\n");
-		}
-		return STATUS_OK;
-	case REPORT_JSON:
-		text_put(text, "{\"residuals\":[");
-		for (size_t i = 0; i < list->count; i++) {
-			text_put(text, i ? "," : "");
-			json_row(chain, &list->rows[i], text);
-		}
-		text_printf(text, "],\"total_bytes\":%lld}\n", (long long)residuals_total(list));
-		return STATUS_OK;
+	*row = (struct residual_row){.text = residual_describe(chain, held, arena),
+	                             .type = arena_printf(arena, "%s", type_format(held->type, type)),
+	                             .dtype = dtype_name(held->type->dtype),
+	                             .kind = named         ? "named"
+	                                     : o->argument ? "argument"
+	                                                   : "output",
+	                             .name = named         ? named->name
+	                                     : o->argument ? argument_name(chain, held)
+	                                                   : NULL,
+	                             .op = o->op,
+	                             .file = placed ? chain->source->name : NULL,
+	                             .line = placed ? (int64_t)span->line : NO_WHOLE,
+	                             .column = placed ? (int64_t)span->column : NO_WHOLE,
+	                             .def = named ? named->def : o->def,
+	                             .users = join_users(held, arena),
+	                             .shape = {held->type->shape.dim, (size_t)held->type->shape.ndim},
+	                             .used_by = {held->used_by, held->used_by_count},
+	                             .bytes = held->bytes,
+	                             .share = total ? 100.0 * (double)held->bytes / (double)total : 0};
+	return !arena->failed;
+}
+
+enum status report_residuals(struct report *report, const struct chain *chain, const struct held_list *list)
+{
+	struct arena *arena = report->arena;
+	struct records records;
+	struct residual_row row;
+	int64_t total = 0;
+	for (size_t i = 0; i < list->count; i++)
+		total += list->rows[i].bytes;
+	report_open(report, NULL, '{');
+	records_begin(&records, report, &residual_kind, 0);
+	for (size_t i = 0; i < list->count; i++) {
+		if (!make_row(&row, chain, &list->rows[i], total, arena))
+			return diag_memory(report->diags);
+		records_put(&records, &row, 0);
 	}
-	return STATUS_OK;
+	row = (struct residual_row){.type = "total", .bytes = total, .share = list->count ? 100 : (double)NAN};
+	row.text = arena_printf(arena, "%zu residual%s", list->count, list->count == 1 ? "" : "s");
+	if (report->format == REPORT_TABLE)
+		records_put(&records, &row, 0);
+	const enum status status = records_end(&records);
+	report_whole(report, "total_bytes", total);
+	report_close(report, '}');
+	return status;
 }

@@ -3,11 +3,10 @@
 #define REPORT_RESIDUALS_H
 
 #include "plan/job.h"
-#include "report/text.h"
+#include "report/record.h"
 
-/* LINES is the text of JAX's print_saved_residuals. STATUS_LIMIT where memory is short. */
-enum status report_residuals(const struct chain *chain, const struct held_list *list, enum report_format format,
-                             const struct text *text, struct arena *arena, struct diags *diags);
+/* The rows of LIST and their bytes; lines are the text of JAX's print_saved_residuals. STATUS_LIMIT if memory is short. */
+enum status report_residuals(struct report *report, const struct chain *chain, const struct held_list *list);
 /* What a row is, and its place in the source: "output of sin from f.ck:6:9 (g)". NULL where memory is short. */
 const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena);
 

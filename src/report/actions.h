@@ -1,0 +1,11 @@
+/* The actions of a schedule, as `plan --schedule` and `--dump schedule` print them. */
+#ifndef REPORT_ACTIONS_H
+#define REPORT_ACTIONS_H
+
+#include "report/record.h"
+#include "schedule/schedule.h"
+
+/* SCHEDULE from its first action on, made by POLICY for STEPS steps. STATUS_LIMIT if memory is short. */
+enum status report_actions(struct report *report, struct schedule *schedule, const char *policy, int64_t steps);
+
+#endif
