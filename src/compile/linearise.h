@@ -1,7 +1,11 @@
 /*
- * Linearisation: of a step's forward body, what must be kept for its backward
- * pass (its residuals), the body that records them, and the body that iterations
- * cotangents back, recomputing inside checkpoint regions what was not kept.
+ * Linearisation of a step. From the step's forward body it makes
+ *
+ *     residuals     the values that the backward pass reads and that must be held for it
+ *     record        the forward body that outputs the residuals too
+ *     record_only   the same, for when the state after the step is not wanted
+ *     backward      the body that maps cotangents of the outputs to cotangents of the
+ *                   inputs; it recomputes the values of checkpoint regions that are not kept
  */
 #ifndef COMPILE_LINEARISE_H
 #define COMPILE_LINEARISE_H
@@ -10,62 +14,71 @@
 #include "ir/lower.h"
 #include "schedule/policy.h"
 
-/* Where a kept value comes from, as a report says it. */
+/* Where a value comes from, for the residual report. */
 struct origin {
 	bool argument;              /* the input or a param */
-	uint32_t param;             /* of an argument: index, or NO_VALUE for the input */
+	uint32_t param;             /* of an argument: its index, or NO_VALUE for the input */
 	const char *op;             /* "sin", or what the derivative computes: "cos" */
 	struct span span;           /* of its stage */
 	const char *def;            /* the def it stands in, or NULL */
-	const struct naming *names; /* where `name` named it; the latest first */
-	const struct naming *shown; /* which of these a report gives, or NULL: see job_residuals */
+	const struct naming *names; /* its names, the latest first */
+	const struct naming *shown; /* the one that a report gives, or NULL: see job_residuals */
+};
+
+/* Names of operations, each once; pointers into op_table. */
+struct op_names {
+	const char **names;
+	size_t count, capacity;
 };
 
 struct residual {
 	uint32_t value; /* in the recording body */
-	uint32_t slot;  /* a part of the state before the step: its class's slot, else NO_VALUE */
+	uint32_t slot;  /* the slot of its class where it is a part of the state before the step; else NO_VALUE */
 	const struct type *type;
 	struct origin origin;
-	const char **used_by; /* names of the operations whose derivatives read it, each once */
-	size_t used_by_count;
+	struct op_names used_by; /* the operations whose derivatives read it */
 };
 
 struct linear {
 	const struct step *step;
-	struct body *record; /* outs: the step's slots, then PORT_RESIDUAL i for what is neither in nor out */
-	struct body
-		*record_only;      /* the same without what only the state after needs; for segments whose end is not wanted */
-	struct body *backward; /* ins: PORT_RESIDUAL i, PORT_COTANGENT slot; outs: PORT_COTANGENT slot */
-	struct residual *residuals; /* params left out */
+	struct body *record; /* outs: the step's slots, then PORT_RESIDUAL i for each residual that no other port holds */
+	struct body *record_only;   /* outs: PORT_RESIDUAL i alone */
+	struct body *backward;      /* ins: PORT_RESIDUAL i, PORT_COTANGENT slot; outs: PORT_COTANGENT slot */
+	struct residual *residuals; /* params are none */
 	size_t residual_count;
 	struct param_ref *params; /* params that the backward pass reads, each once */
 	size_t param_count;
 	int64_t recomputed;                   /* steps that the backward body executes again */
 	double forward_cost;                  /* of one forward execution */
-	double recompute_cost, backward_cost; /* of forward operations in the backward body; of derivatives */
+	double recompute_cost, backward_cost; /* of the backward body: its forward operations, its derivatives */
 };
 
 /*
- * Of VALUE, which an instruction of BODY makes whose kept values are KEEP: what makes it,
- * the operation or its row's word for what is kept; and its place, of INSTR_PLACES for
- * each instruction, among all that BODY makes in program order. What has a name is where
- * it is given that, behind what else the instruction makes.
- */
-enum { INSTR_PLACES = 2 + MAX_KEEPS };
-const char *linear_maker(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value);
-int64_t linear_place(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value);
-
-/* Adds OP, a name of op_table, to the names of those who use an array, unless it is there; false where memory is short. */
-bool used_by_add(struct arena *arena, const char ***names, size_t *count, size_t *capacity, const char *op);
-/* The operation for which the instruction at INDEX of a forward BODY reads: its own, or that which has it convert. */
-const char *used_by_reader(const struct body *body, size_t index);
-
-/*
- * Linearises STEP. POLICY (by value) holds for the whole body as one region, or
- * NULL: everything that is needed is kept. STATUS_USAGE for a policy of a
- * checkpoint block that is unknown, with its place.
+ * Linearises STEP. POLICY is by value and holds for the whole body as one region. With
+ * POLICY NULL everything that the backward pass needs is kept. STATUS_USAGE, with the
+ * place, for an unknown policy of a checkpoint block.
  */
 enum status linearise(const struct context *context, struct linear *linear, const struct step *step,
                       const struct chain *chain, const struct policy *policy);
+
+/* Makes the outs of STEP that the state after it holds the outs of BODY. False if out of memory. */
+bool add_live_outs(struct body *body, const struct step *step);
+
+/* The rest is for reports. KEEP are the kept values of the instruction that makes VALUE. */
+
+/* The name of what makes VALUE: the operation, or the word of its row for a kept value. */
+const char *linear_maker(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value);
+/*
+ * The position of VALUE among all that BODY makes, in program order. An instruction has
+ * INSTR_PLACES positions; a value with a name has the last of them, where the name is given.
+ */
+enum { INSTR_PLACES = 2 + MAX_KEEPS };
+int64_t linear_place(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value);
+/* By out of BODY, a forward or a recording body: where it comes from. NULL if out of memory. */
+const struct origin *origins_of_outs(const struct body *body, struct arena *arena);
+/* Adds OP unless it is there. False if out of memory. */
+bool op_names_add(struct arena *arena, struct op_names *list, const char *op);
+/* The operation that reads by the instruction at INDEX of a forward BODY: its own, or the one that a cast is for. */
+const char *op_reading(const struct body *body, size_t index);
 
 #endif

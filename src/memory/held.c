@@ -6,8 +6,7 @@
 struct mark {
 	int32_t buffer;
 	bool narrow; /* it is a copy in fewer bits */
-	const char **used_by;
-	size_t count, capacity;
+	struct op_names used_by;
 };
 
 /* Operations of READER's step that read the state's array. */
@@ -22,7 +21,7 @@ static bool add_readers(struct machine *m, struct mark *mark, const struct reade
 			value = body->ins[i].value;
 	for (size_t i = 0; value != NO_VALUE && i < body->instr_count; i++)
 		if ((body->instrs[i].v == value || body->instrs[i].a == value) &&
-		    !used_by_add(m->report_arena, &mark->used_by, &mark->count, &mark->capacity, used_by_reader(body, i)))
+		    !op_names_add(m->report_arena, &mark->used_by, op_reading(body, i)))
 			return false;
 	return true;
 }
@@ -45,8 +44,8 @@ static bool mark_residual(struct machine *m, int32_t id, const struct residual *
 {
 	struct mark *mark = &marks[id];
 	mark->buffer = id;
-	for (size_t u = 0; u < residual->used_by_count; u++)
-		if (!used_by_add(m->report_arena, &mark->used_by, &mark->count, &mark->capacity, residual->used_by[u]))
+	for (size_t u = 0; u < residual->used_by.count; u++)
+		if (!op_names_add(m->report_arena, &mark->used_by, residual->used_by.names[u]))
 			return false;
 	return true;
 }
@@ -129,11 +128,8 @@ static enum status report_held(struct machine *m)
 		if (marks[i].buffer == NO_BUFFER)
 			continue;
 		const struct buffer *buffer = &m->buffers[i];
-		struct held row = {.type = kept_type(m, &marks[i]),
-		                   .bytes = buffer->size,
-		                   .step = buffer->step,
-		                   .used_by = marks[i].used_by,
-		                   .used_by_count = marks[i].count};
+		struct held row = {
+			.type = kept_type(m, &marks[i]), .bytes = buffer->size, .step = buffer->step, .used_by = marks[i].used_by};
 		if (!row.type)
 			return machine_memory(m);
 		if (buffer->origin)

@@ -23,8 +23,7 @@ struct held {
 	int64_t bytes;
 	struct origin origin;
 	int64_t step; /* that made it; -1 for an argument */
-	const char *const *used_by;
-	size_t used_by_count;
+	struct op_names used_by;
 };
 struct held_list {
 	struct held *rows;

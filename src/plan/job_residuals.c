@@ -151,11 +151,10 @@ static enum status mark_params(const struct job *job, const struct compiled_chai
 }
 
 static void add_argument(struct held *rows, size_t *count, const struct type *type, uint32_t param,
-                         const char *const *used_by, size_t used_by_count)
+                         const struct op_names *used_by)
 {
 	struct held *row = &rows[(*count)++];
-	*row = (struct held){
-		.type = type, .bytes = type_bytes(type), .step = -1, .used_by = used_by, .used_by_count = used_by_count};
+	*row = (struct held){.type = type, .bytes = type_bytes(type), .step = -1, .used_by = *used_by};
 	row->origin.argument = true;
 	row->origin.param = param;
 }
@@ -167,19 +166,16 @@ static bool is_param(const struct body *body, uint32_t value, uint32_t index)
 	return v && v->from == FROM_PARAM && v->param.param == index;
 }
 
-/* Operations that use param INDEX, for the report's consumer: COUNT *NAMES. False where memory is short. */
-static bool param_users(const struct job *job, uint32_t index, const char ***names, size_t *count)
+/* Adds to USERS the operations that use param INDEX. False if out of memory. */
+static bool param_users(const struct job *job, uint32_t index, struct op_names *users)
 {
-	size_t capacity = 0;
-	*names = NULL;
-	*count = 0;
 	for (size_t i = 0; i < job->whole.distinct_count; i++) {
 		const struct body *body = job->whole.distinct[i]->body;
 		for (size_t k = 0; k < body->instr_count; k++) {
 			const struct instr *instr = &body->instrs[k];
 			if (!is_param(body, instr->v, index) && !is_param(body, instr->a, index))
 				continue;
-			if (!used_by_add(job->arena, names, count, &capacity, used_by_reader(body, k)))
+			if (!op_names_add(job->arena, users, op_reading(body, k)))
 				return false;
 		}
 	}
@@ -244,13 +240,12 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 			if (!used[i] || param->differentiated != (pass == 0))
 				continue;
 			struct type *type = arena_alloc(job->arena, sizeof *type);
-			size_t users = 0;
-			const char **names;
-			if (!type || !param_users(job, (uint32_t)i, &names, &users))
+			struct op_names users = {0};
+			if (!type || !param_users(job, (uint32_t)i, &users))
 				return diag_memory(diags);
 			*type = param_type(param, &job->input);
 			type->dtype = dtype_compute(type->dtype);
-			add_argument(rows, &count, type, (uint32_t)i, names, users);
+			add_argument(rows, &count, type, (uint32_t)i, &users);
 		}
 		for (size_t i = 0; pass == 1 && i < held->count; i++)
 			if (held->rows[i].origin.argument && held->rows[i].origin.param == NO_VALUE)

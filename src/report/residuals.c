@@ -66,9 +66,9 @@ static const char *join_users(const struct held *held, struct arena *arena)
 {
 	enum { MOST = 4 };
 	const char *joined = "";
-	for (size_t i = 0; joined && i < held->used_by_count && i < MOST; i++)
-		joined = arena_printf(arena, "%s%s%s", joined, i ? ", " : "", held->used_by[i]);
-	return joined && held->used_by_count > MOST ? arena_printf(arena, "%s, ...", joined) : joined;
+	for (size_t i = 0; joined && i < held->used_by.count && i < MOST; i++)
+		joined = arena_printf(arena, "%s%s%s", joined, i ? ", " : "", held->used_by.names[i]);
+	return joined && held->used_by.count > MOST ? arena_printf(arena, "%s, ...", joined) : joined;
 }
 
 /* False if memory is short. */
@@ -96,7 +96,7 @@ static bool make_row(struct residual_row *row, const struct chain *chain, const 
 	                             .def = named ? named->def : o->def,
 	                             .users = join_users(held, arena),
 	                             .shape = {held->type->shape.dim, (size_t)held->type->shape.ndim},
-	                             .used_by = {held->used_by, held->used_by_count},
+	                             .used_by = {held->used_by.names, held->used_by.count},
 	                             .bytes = held->bytes,
 	                             .share = total ? 100.0 * (double)held->bytes / (double)total : 0};
 	return !arena->failed;

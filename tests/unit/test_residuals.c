@@ -44,7 +44,7 @@ static enum status report(const char *text, size_t pad, size_t fail_at, size_t *
 	*said = 0;
 	for (size_t i = 0; !status && i < list.count; i++)
 		if (list.rows[i].origin.argument && list.rows[i].origin.param == 0)
-			*said = list.rows[i].used_by_count;
+			*said = list.rows[i].used_by.count;
 	job_free(&job);
 	arena_free(&arena);
 	arena_free(&errors);

@@ -1,0 +1,86 @@
+/*
+ * Private to linearisation:
+ *
+ *     linearise.c   the order of its parts; the recording bodies
+ *     regions.c     which values each checkpoint region keeps, and which it recomputes
+ *     backward.c    the backward body
+ *     origins.c     where residuals come from and who reads them
+ */
+#ifndef COMPILE_LINEARISER_H
+#define COMPILE_LINEARISER_H
+
+#include "compile/linearise.h"
+
+struct value_list {
+	uint32_t *items;
+	size_t count, capacity;
+};
+
+/* What the backward pass of a checkpoint region needs: of these values some are kept, the others recomputed. */
+struct region_plan {
+	struct value_list needs, kept, again;
+	const struct policy *policy;
+	uint32_t *children;
+	size_t child_count;
+};
+
+/* What is known of a value of the recording body. */
+struct linear_value {
+	bool reached;       /* by a cotangent */
+	uint32_t stamp;     /* the last epoch that has seen it */
+	uint32_t mapped;    /* the same value in the backward body, or NO_VALUE */
+	uint32_t cotangent; /* the sum, so far, of the cotangents that reach it; in the backward body, or NO_VALUE */
+};
+
+struct lineariser {
+	const struct context *context;
+	struct arena *arena; /* the context's */
+	struct linear *out;
+	const struct step *step;
+	const struct chain *chain;
+	const struct policy *policy; /* of the whole body, or NULL */
+	struct body *body;           /* the recording body: the step's, and its kept values */
+	struct body *back;           /* the backward body */
+	struct linear_value *values;
+	uint32_t (*keep)[MAX_KEEPS]; /* by instruction: its kept values, NO_VALUE where not wanted */
+	struct region_plan *regions;
+	uint32_t epoch;
+	struct instr nowhere; /* takes what is written once memory is out */
+	bool failed;          /* memory is out: sticky, as the arena's */
+};
+
+/* The derivatives that INSTR has: bit 0 for v, bit 1 for a. */
+unsigned derivatives_of(const struct lineariser *l, const struct instr *instr);
+/* NEED_* of the values that these read. */
+unsigned needs_of(const struct lineariser *l, const struct instr *instr);
+
+/* A new set of values, empty. */
+static inline void begin_set(struct lineariser *l) { l->epoch++; }
+static inline bool is_in_set(const struct lineariser *l, uint32_t value) { return l->values[value].stamp == l->epoch; }
+/* False if VALUE was in the set. */
+static inline bool add_to_set(struct lineariser *l, uint32_t value)
+{
+	const bool added = !is_in_set(l, value);
+	l->values[value].stamp = l->epoch;
+	return added;
+}
+
+/* regions.c */
+
+static inline const struct region *region_at(const struct lineariser *l, uint32_t id) { return &l->body->regions[id]; }
+enum status regions_begin(struct lineariser *l);
+/* Decides for each region, from the innermost, what it keeps and what it recomputes. */
+void regions_plan(struct lineariser *l);
+
+/* backward.c: makes l->back and the residuals that are its inputs. */
+
+void backward_make(struct lineariser *l);
+
+/* origins.c */
+
+/* Who describes RESIDUAL, which is VALUE: its type, slot and origin. */
+void residual_describe_origin(const struct lineariser *l, struct residual *residual, uint32_t value);
+/* Notes the operations that read each residual, and the params that are read. */
+void note_uses(struct lineariser *l);
+
+#endif

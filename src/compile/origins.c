@@ -1,0 +1,127 @@
+/*
+ * Where residuals come from, and which operations read them: the words of the
+ * residual report, of explain and of `names` in a policy.
+ */
+#include "compile/lineariser.h"
+
+const char *linear_maker(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value)
+{
+	const struct op_info *op = &op_table[body->instrs[body->values[value].instr].op];
+	for (int k = 0; k < MAX_KEEPS; k++)
+		if (keep[k] == value)
+			return op->keeps[k].name;
+	return op->name;
+}
+
+int64_t linear_place(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value)
+{
+	const struct value *v = &body->values[value];
+	int64_t place = (int64_t)v->instr * INSTR_PLACES;
+	for (int k = 0; k < MAX_KEEPS; k++)
+		if (keep[k] == value)
+			place += 1 + k;
+	return v->names ? place + INSTR_PLACES - 1 : place;
+}
+
+static struct origin origin_of(const struct body *body, const uint32_t *keep, uint32_t value)
+{
+	const struct value *v = &body->values[value];
+	struct origin origin = {.names = v->names, .param = NO_VALUE};
+	if (v->from == FROM_PARAM) {
+		origin.argument = true;
+		origin.param = v->param.param;
+	} else if (v->from == FROM_INSTR) {
+		const struct instr *instr = &body->instrs[v->instr];
+		origin.op = linear_maker(body, keep ? keep : instr->out_keep, value);
+		origin.span = instr->span;
+		origin.def = instr->def;
+	}
+	return origin;
+}
+
+const struct origin *origins_of_outs(const struct body *body, struct arena *arena)
+{
+	struct origin *origins = arena_array(arena, body->out_count + 1, sizeof *origins);
+	for (size_t i = 0; origins && i < body->out_count; i++)
+		origins[i] = origin_of(body, NULL, body->outs[i].value);
+	return origins;
+}
+
+void residual_describe_origin(const struct lineariser *l, struct residual *residual, uint32_t value)
+{
+	const struct value *v = &l->body->values[value];
+	residual->value = value;
+	residual->slot = v->from == FROM_PORT ? l->body->ins[v->port].index : NO_VALUE;
+	residual->type = v->type;
+	residual->origin = origin_of(l->body, l->keep[v->instr], value);
+}
+
+bool op_names_add(struct arena *arena, struct op_names *list, const char *op)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->names[i] == op)
+			return true;
+	const char **grown = arena_grow(arena, list->names, list->count, &list->capacity, sizeof *grown);
+	if (!grown)
+		return false;
+	list->names = grown;
+	grown[list->count++] = op;
+	return true;
+}
+
+const char *op_reading(const struct body *body, size_t index)
+{
+	const struct instr *read = &body->instrs[index];
+	const bool converts = read->kind == INSTR_OP && read->op == OP_cast;
+	for (size_t i = index + 1; converts && i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
+		if (instr->span.begin != read->span.begin)
+			break;
+		if (instr->v == read->out || instr->a == read->out)
+			return op_table[instr->op].name;
+	}
+	return op_table[read->op].name;
+}
+
+static bool note_param(struct lineariser *l, const struct param_ref *ref, size_t *capacity)
+{
+	struct linear *out = l->out;
+	struct param_ref *grown = arena_grow(l->arena, out->params, out->param_count, capacity, sizeof *grown);
+	if (!grown)
+		return false;
+	out->params = grown;
+	grown[out->param_count++] = *ref;
+	return true;
+}
+
+/* True if INSTR only adds its inputs up: no operation of the chain reads by it. */
+static bool only_adds(const struct instr *instr)
+{
+	return instr->kind == INSTR_ADD || instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE;
+}
+
+void note_uses(struct lineariser *l)
+{
+	struct linear *out = l->out;
+	const struct body *back = l->back;
+	size_t capacity = 0;
+	bool *seen = arena_array(l->arena, back->value_count + 1, sizeof *seen);
+	l->failed |= !seen;
+	for (size_t i = 0; i < back->instr_count && !l->failed; i++) {
+		const struct instr *instr = &back->instrs[i];
+		const uint32_t reads[] = {instr->v, instr->a, instr->y, instr->k, instr->l};
+		for (size_t r = 0; r < sizeof reads / sizeof *reads && !l->failed; r++) {
+			if (reads[r] == NO_VALUE)
+				continue;
+			const struct value *value = &back->values[reads[r]];
+			if (value->from == FROM_PARAM && !seen[reads[r]]) {
+				seen[reads[r]] = true;
+				l->failed = !note_param(l, &value->param, &capacity);
+			}
+			if (value->from != FROM_PORT || back->ins[value->port].kind != PORT_RESIDUAL || only_adds(instr))
+				continue;
+			struct residual *residual = &out->residuals[back->ins[value->port].index];
+			l->failed = !op_names_add(l->arena, &residual->used_by, op_table[instr->op].name);
+		}
+	}
+}
