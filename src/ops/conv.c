@@ -331,14 +331,16 @@ static void scatter_result(const struct conv *c, const struct matrix *result, vo
 }
 
 /* C[m,n] = A B (+ C). A group's by our own kernel's tiles: the bits must not depend on how many samples there are. */
-static void product(const struct conv *c, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                    struct matrix a, struct matrix b, bool accumulate, struct matrix to)
+static void multiply_matrices(const struct conv *c, const struct product *p)
 {
-	if (c->grouped && m > 0 && n > 0 && k > 0)
-		c->loops->gemm_tiles(transpose_a, transpose_b, m, n, k, a.at, a.ld, b.at, b.ld, accumulate, to.at, to.ld);
+	if (c->grouped && p->m > 0 && p->n > 0 && p->k > 0)
+		c->loops->gemm_tiles(p);
 	else
-		gemm(c->dtype, transpose_a, transpose_b, m, n, k, a.at, a.ld, b.at, b.ld, accumulate, to.at, to.ld);
+		gemm(c->dtype, p);
 }
+
+static struct factor as_it_is(struct matrix m) { return (struct factor){m.at, m.ld, false}; }
+static struct factor transposed(struct matrix m) { return (struct factor){m.at, m.ld, true}; }
 
 /* The chunk from FIRST on of those that end before END. */
 static struct chunk chunk_of(const struct conv *c, int64_t first, int64_t end)
@@ -366,8 +368,14 @@ static void convolve_pieces(void *context, void *memory, int64_t begin, int64_t 
 		int64_t d = 0;
 		do { /* once where there is nothing under the kernel: the result is zero */
 			const struct chunk chunk = chunk_of(c, d, c->depth);
-			product(c, false, false, c->outs, p.count, chunk.count, matrix_in(c, s->with, d, c->depth),
-			        columns_of(c, scratch, s->from, &p, chunk), d > 0, to);
+			multiply_matrices(c, &(struct product){.m = c->outs,
+			                                       .n = p.count,
+			                                       .k = chunk.count,
+			                                       .a = as_it_is(matrix_in(c, s->with, d, c->depth)),
+			                                       .b = as_it_is(columns_of(c, scratch, s->from, &p, chunk)),
+			                                       .c = to.at,
+			                                       .ldc = to.ld,
+			                                       .accumulate = d > 0});
 			d += c->chunk;
 		} while (d < c->depth);
 		scatter_result(c, &to, s->to, &p);
@@ -387,8 +395,15 @@ static void kernel_gradient(void *context, void *memory, int64_t begin, int64_t 
 		gather_result(c, &from, s->from, &p);
 		for (int64_t d = begin * plane; d < end * plane; d += c->chunk) {
 			const struct chunk chunk = chunk_of(c, d, end * plane);
-			product(c, false, true, c->outs, chunk.count, p.count, from, columns_of(c, scratch, s->with, &p, chunk),
-			        true, matrix_in(c, s->to, d, c->depth));
+			const struct matrix to = matrix_in(c, s->to, d, c->depth);
+			multiply_matrices(c, &(struct product){.m = c->outs,
+			                                       .n = chunk.count,
+			                                       .k = p.count,
+			                                       .a = as_it_is(from),
+			                                       .b = transposed(columns_of(c, scratch, s->with, &p, chunk)),
+			                                       .c = to.at,
+			                                       .ldc = to.ld,
+			                                       .accumulate = true});
 		}
 	}
 }
@@ -408,8 +423,14 @@ static void input_gradient(void *context, void *memory, int64_t begin, int64_t e
 			const struct chunk chunk = chunk_of(c, d, end * plane);
 			const struct matrix to =
 				c->pointwise ? columns_of(c, scratch, s->to, &p, chunk) : (struct matrix){scratch, p.count};
-			product(c, true, false, chunk.count, p.count, c->outs, matrix_in(c, s->with, d, c->depth), from,
-			        c->pointwise, to);
+			multiply_matrices(c, &(struct product){.m = chunk.count,
+			                                       .n = p.count,
+			                                       .k = c->outs,
+			                                       .a = transposed(matrix_in(c, s->with, d, c->depth)),
+			                                       .b = as_it_is(from),
+			                                       .c = to.at,
+			                                       .ldc = to.ld,
+			                                       .accumulate = c->pointwise});
 			if (!c->pointwise)
 				each_row(c, scratch, s->to, &p, chunk, add_row);
 		}

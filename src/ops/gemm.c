@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/library.h"
-#include "ops/loops.h"
+#include "ops/lines.h"
 
 /* cblas.h's numbers and types, so that its header is not needed to build. */
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
@@ -134,76 +134,117 @@ enum status blas_load(struct diags *diags)
 
 const char *blas_name(void) { return blas.sgemm ? "openblas" : "own"; }
 
-/* A matrix and a vector, where both are laid out as gemv wants them; false where not. */
-static bool multiply_vector(enum dtype dtype, bool transposed, int64_t rows, int64_t columns, const void *matrix,
-                            int64_t ld, const void *x, int64_t step_x, bool accumulate, void *y, int64_t step_y)
+/* y[length] = M x, or its transpose, plus what y holds if ACCUMULATE; the elements of a vector lie its step apart. */
+struct vector_product {
+	struct factor matrix;
+	int64_t rows, columns; /* of the matrix as it is stored */
+	const void *x;
+	void *y;
+	int64_t step_x, step_y;
+	bool accumulate;
+};
+
+/* False if an extent is beyond OpenBLAS's ints. */
+static bool multiply_vector(enum dtype dtype, const struct vector_product *p)
 {
-	if (rows > INT_MAX || columns > INT_MAX || ld > INT_MAX || step_x > INT_MAX || step_y > INT_MAX)
+	const int64_t ld = p->matrix.ld, length = p->matrix.transposed ? p->columns : p->rows;
+	if (p->rows > INT_MAX || p->columns > INT_MAX || ld > INT_MAX || p->step_x > INT_MAX || p->step_y > INT_MAX)
 		return false;
-	/* a zero of beta would still multiply what was there */
-	const int64_t length = transposed ? columns : rows;
-	for (int64_t i = 0; !accumulate && i < length; i++)
-		if (dtype == DTYPE_F32)
-			((float *)y)[i * step_y] = 0;
-		else
-			((double *)y)[i * step_y] = 0;
-	const int form = transposed ? TRANSPOSE : NO_TRANSPOSE;
+	/* y is cleared since beta = 0 would still multiply a NaN that it holds */
+	for (int64_t i = 0; !p->accumulate && i < length; i++)
+		memset((char *)p->y + (size_t)(i * p->step_y) * element_size(dtype), 0, element_size(dtype));
+	const int form = p->matrix.transposed ? TRANSPOSE : NO_TRANSPOSE, rows = (int)p->rows, columns = (int)p->columns;
 	if (dtype == DTYPE_F32)
-		blas.sgemv(ROW_MAJOR, form, (int)rows, (int)columns, 1, matrix, (int)ld, x, (int)step_x, 1, y, (int)step_y);
+		blas.sgemv(ROW_MAJOR, form, rows, columns, 1, p->matrix.data, (int)ld, p->x, (int)p->step_x, 1, p->y,
+		           (int)p->step_y);
 	else
-		blas.dgemv(ROW_MAJOR, form, (int)rows, (int)columns, 1, matrix, (int)ld, x, (int)step_x, 1, y, (int)step_y);
+		blas.dgemv(ROW_MAJOR, form, rows, columns, 1, p->matrix.data, (int)ld, p->x, (int)p->step_x, 1, p->y,
+		           (int)p->step_y);
 	return true;
 }
 
-/* One product of extents within int. */
-static void multiply_part(enum dtype dtype, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                          const void *a, int64_t lda, const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc)
+/* The product as one of a matrix and a vector: B a column, or A a row. */
+static bool multiply_column(enum dtype dtype, const struct product *p)
 {
-	const int ta = transpose_a ? TRANSPOSE : NO_TRANSPOSE, tb = transpose_b ? TRANSPOSE : NO_TRANSPOSE;
-	if (n == 1 && multiply_vector(dtype, transpose_a, transpose_a ? k : m, transpose_a ? m : k, a, lda, b,
-	                              transpose_b ? 1 : ldb, accumulate, c, ldc))
-		return;
-	if (m == 1 && multiply_vector(dtype, !transpose_b, transpose_b ? n : k, transpose_b ? k : n, b, ldb, a,
-	                              transpose_a ? lda : 1, accumulate, c, 1))
+	const bool transposed = p->a.transposed;
+	return p->n == 1 && multiply_vector(dtype, &(struct vector_product){.matrix = p->a,
+	                                                                    .rows = transposed ? p->k : p->m,
+	                                                                    .columns = transposed ? p->m : p->k,
+	                                                                    .x = p->b.data,
+	                                                                    .step_x = p->b.transposed ? 1 : p->b.ld,
+	                                                                    .y = p->c,
+	                                                                    .step_y = p->ldc,
+	                                                                    .accumulate = p->accumulate});
+}
+static bool multiply_row(enum dtype dtype, const struct product *p)
+{
+	const bool transposed = p->b.transposed;
+	return p->m == 1 && multiply_vector(dtype, &(struct vector_product){.matrix = {p->b.data, p->b.ld, !transposed},
+	                                                                    .rows = transposed ? p->n : p->k,
+	                                                                    .columns = transposed ? p->k : p->n,
+	                                                                    .x = p->a.data,
+	                                                                    .step_x = p->a.transposed ? p->a.ld : 1,
+	                                                                    .y = p->c,
+	                                                                    .step_y = 1,
+	                                                                    .accumulate = p->accumulate});
+}
+
+/* One product of extents within int. */
+static void multiply_part(enum dtype dtype, const struct product *p)
+{
+	const int ta = p->a.transposed ? TRANSPOSE : NO_TRANSPOSE, tb = p->b.transposed ? TRANSPOSE : NO_TRANSPOSE;
+	const int m = (int)p->m, n = (int)p->n, k = (int)p->k, lda = (int)p->a.ld, ldb = (int)p->b.ld, ldc = (int)p->ldc;
+	if (multiply_column(dtype, p) || multiply_row(dtype, p))
 		return;
 	if (dtype == DTYPE_F32)
-		blas.sgemm(ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, accumulate ? 1 : 0, c,
-		           (int)ldc);
+		blas.sgemm(ROW_MAJOR, ta, tb, m, n, k, 1, p->a.data, lda, p->b.data, ldb, p->accumulate ? 1 : 0, p->c, ldc);
 	else
-		blas.dgemm(ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, accumulate ? 1 : 0, c,
-		           (int)ldc);
+		blas.dgemm(ROW_MAJOR, ta, tb, m, n, k, 1, p->a.data, lda, p->b.data, ldb, p->accumulate ? 1 : 0, p->c, ldc);
 }
 
-/* C's rows are zeros: the empty sum. */
-static void clear_rows(size_t size, int64_t m, int64_t n, void *c, int64_t ldc)
+/* C is zero where K is 0: the empty sum. */
+static void clear_product(size_t size, const struct product *p)
 {
-	for (int64_t i = 0; i < m; i++)
-		memset((char *)c + (size_t)(i * ldc) * size, 0, (size_t)n * size);
+	for (int64_t i = 0; i < p->m; i++)
+		memset((char *)p->c + (size_t)(i * p->ldc) * size, 0, (size_t)p->n * size);
 }
 
-void gemm(enum dtype dtype, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a,
-          int64_t lda, const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc)
+/* Element (ROW, COLUMN) of a factor. */
+static const char *factor_element(const struct factor *factor, size_t size, int64_t row, int64_t column)
 {
-	enum { MOST = 1 << 30 }; /* of an extent in one call of OpenBLAS, whose ints are of 32 bits */
-	const size_t size = dtype == DTYPE_F64 ? 8 : 4;
-	if (m == 0 || n == 0)
+	const int64_t at = factor->transposed ? column * factor->ld + row : row * factor->ld + column;
+	return (const char *)factor->data + (size_t)at * size;
+}
+
+/* At most this much of an extent goes to one call of OpenBLAS, whose ints have 32 bits. */
+enum { MOST_EXTENT = 1 << 30 };
+static int64_t extent_from(int64_t begin, int64_t end) { return end - begin < MOST_EXTENT ? end - begin : MOST_EXTENT; }
+
+void gemm(enum dtype dtype, const struct product *p)
+{
+	const size_t size = element_size(dtype);
+	if (p->m == 0 || p->n == 0)
 		return;
-	if (k == 0) {
-		if (!accumulate)
-			clear_rows(size, m, n, c, ldc);
+	if (p->k == 0) {
+		if (!p->accumulate)
+			clear_product(size, p);
 		return;
 	}
-	if (!blas.sgemm || lda > INT_MAX || ldb > INT_MAX || ldc > INT_MAX) {
-		loops_get(kernels_get(dtype))->gemm(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, accumulate, c, ldc);
+	if (!blas.sgemm || p->a.ld > INT_MAX || p->b.ld > INT_MAX || p->ldc > INT_MAX) {
+		loops_get(kernels_get(dtype))->gemm(p);
 		return;
 	}
-	for (int64_t p = 0; p < k; p += MOST)
-		for (int64_t i = 0; i < m; i += MOST)
-			for (int64_t j = 0; j < n; j += MOST) {
-				const int64_t rows = m - i < MOST ? m - i : MOST, columns = n - j < MOST ? n - j : MOST;
-				const char *from_a = (const char *)a + (size_t)(transpose_a ? p * lda + i : i * lda + p) * size;
-				const char *from_b = (const char *)b + (size_t)(transpose_b ? j * ldb + p : p * ldb + j) * size;
-				multiply_part(dtype, transpose_a, transpose_b, rows, columns, k - p < MOST ? k - p : MOST, from_a, lda,
-				              from_b, ldb, accumulate || p > 0, (char *)c + (size_t)(i * ldc + j) * size, ldc);
+	for (int64_t at = 0; at < p->k; at += MOST_EXTENT)
+		for (int64_t i = 0; i < p->m; i += MOST_EXTENT)
+			for (int64_t j = 0; j < p->n; j += MOST_EXTENT) {
+				struct product part = *p;
+				part.m = extent_from(i, p->m);
+				part.n = extent_from(j, p->n);
+				part.k = extent_from(at, p->k);
+				part.a.data = factor_element(&p->a, size, i, at);
+				part.b.data = factor_element(&p->b, size, at, j);
+				part.c = (char *)p->c + (size_t)(i * p->ldc + j) * size;
+				part.accumulate |= at > 0;
+				multiply_part(dtype, &part);
 			}
 }

@@ -4,7 +4,7 @@
  *
  * The blocking is Goto's (Goto and van de Geijn 2008, "Anatomy of
  * high-performance matrix multiplication"): a panel of B, PACK_K by PACK_N, is
- * packed so that the kernel_op-kernel reads it in order; so is a block of A, PACK_M
+ * packed so that the micro-kernel reads it in order; so is a block of A, PACK_M
  * by PACK_K, where enough columns share that work or its rows would fall into one
  * set of the cache; else A is read where it lies. The kernel keeps GEMM_ROWS by
  * two vectors of C in registers. Edges are packed with zeros, and the part of C
@@ -198,8 +198,8 @@ static void N(multiply_block)(REAL *c, int64_t ldc, const REAL *a, int64_t row, 
 	}
 }
 
-/* What a product is asked for: element (i, p) of A lies at i * a_row + p * a_column, and B's likewise. */
-struct N(product) {
+/* A product by strides: element (i, p) of A lies at i * a_row + p * a_column, and B's likewise. */
+struct N(strided) {
 	int64_t m, n, k;
 	const REAL *a;
 	int64_t a_row, a_column;
@@ -210,7 +210,7 @@ struct N(product) {
 	int64_t ldc;
 };
 
-static void N(multiply_panels)(const struct N(product) *x, REAL *packed, REAL *panel)
+static void N(multiply_panels)(const struct N(strided) *x, REAL *packed, REAL *panel)
 {
 	for (int64_t j = 0; j < x->n; j += N(PACK_N)) {
 		const int64_t width = x->n - j < N(PACK_N) ? x->n - j : N(PACK_N);
@@ -226,14 +226,14 @@ static void N(multiply_panels)(const struct N(product) *x, REAL *packed, REAL *p
 }
 
 /* In functions of their own, since each page of a frame is touched on entry (-fstack-clash-protection). */
-static __attribute__((noinline)) void N(multiply_large)(const struct N(product) *x)
+static __attribute__((noinline)) void N(multiply_large)(const struct N(strided) *x)
 {
 	_Alignas(64) REAL packed[N(PACK_M) * PACK_K], panel[N(PACK_N) * PACK_K];
 	N(multiply_panels)(x, packed, panel);
 }
 
 enum { N(LITTLE) = 8192 / (int)sizeof(REAL) };
-static __attribute__((noinline)) void N(multiply_little)(const struct N(product) *x)
+static __attribute__((noinline)) void N(multiply_little)(const struct N(strided) *x)
 {
 	_Alignas(64) REAL packed[N(LITTLE)], panel[N(LITTLE)];
 	N(multiply_panels)(x, packed, panel);
@@ -245,7 +245,7 @@ static bool N(fits)(int64_t extent, int64_t stripe, int64_t depth)
 	return extent <= N(LITTLE) && (extent + stripe - 1) / stripe * stripe * depth <= N(LITTLE);
 }
 
-static void N(gemm_packed)(const struct N(product) *x)
+static void N(gemm_packed)(const struct N(strided) *x)
 {
 	if (x->k <= PACK_K && N(fits)(x->m, N(TILE_M), x->k) && N(fits)(x->n, N(TILE_N), x->k))
 		N(multiply_little)(x);
@@ -321,27 +321,45 @@ static void N(add_rows)(REAL *y, const REAL *matrix, int64_t ld, const REAL *x, 
 	}
 }
 
-static void N(gemm_tiles)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a,
-                          int64_t lda, const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc)
+/* Where the elements of a factor lie: (i, p) at i * *ROW + p * *COLUMN. */
+static void N(strides_of)(const struct factor *factor, int64_t *row, int64_t *column)
 {
-	const int64_t a_row = transpose_a ? 1 : lda, a_column = transpose_a ? lda : 1;
-	const int64_t b_row = transpose_b ? 1 : ldb, b_column = transpose_b ? ldb : 1;
-	N(gemm_packed)(&(struct N(product)){m, n, k, a, a_row, a_column, b, b_row, b_column, accumulate, c, ldc});
+	*row = factor->transposed ? 1 : factor->ld;
+	*column = factor->transposed ? factor->ld : 1;
 }
 
-static void N(gemm_own)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-                        const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc)
+static struct N(strided) N(strided_of)(const struct product *p)
 {
-	const int64_t a_row = transpose_a ? 1 : lda, a_column = transpose_a ? lda : 1;
-	const int64_t b_row = transpose_b ? 1 : ldb, b_column = transpose_b ? ldb : 1;
-	if (n == 1 && a_column == 1 && (b_row == 1 || k == 1))
-		N(dot_rows)(c, ldc, a, a_row, b, m, k, accumulate);
-	else if (n == 1 && a_row == 1 && ldc == 1)
-		N(add_rows)(c, a, a_column, b, b_row, m, k, accumulate);
-	else if (m == 1 && b_row == 1 && (a_column == 1 || k == 1))
-		N(dot_rows)(c, 1, b, b_column, a, n, k, accumulate);
-	else if (m == 1 && b_column == 1)
-		N(add_rows)(c, b, b_row, a, a_column, n, k, accumulate);
+	struct N(strided) x = {.m = p->m,
+	                       .n = p->n,
+	                       .k = p->k,
+	                       .a = p->a.data,
+	                       .b = p->b.data,
+	                       .accumulate = p->accumulate,
+	                       .c = p->c,
+	                       .ldc = p->ldc};
+	N(strides_of)(&p->a, &x.a_row, &x.a_column);
+	N(strides_of)(&p->b, &x.b_row, &x.b_column);
+	return x;
+}
+
+static void N(gemm_tiles)(const struct product *product)
+{
+	const struct N(strided) x = N(strided_of)(product);
+	N(gemm_packed)(&x);
+}
+
+static void N(gemm_own)(const struct product *product)
+{
+	const struct N(strided) x = N(strided_of)(product);
+	if (x.n == 1 && x.a_column == 1 && (x.b_row == 1 || x.k == 1))
+		N(dot_rows)(x.c, x.ldc, x.a, x.a_row, x.b, x.m, x.k, x.accumulate);
+	else if (x.n == 1 && x.a_row == 1 && x.ldc == 1)
+		N(add_rows)(x.c, x.a, x.a_column, x.b, x.b_row, x.m, x.k, x.accumulate);
+	else if (x.m == 1 && x.b_row == 1 && (x.a_column == 1 || x.k == 1))
+		N(dot_rows)(x.c, 1, x.b, x.b_column, x.a, x.n, x.k, x.accumulate);
+	else if (x.m == 1 && x.b_column == 1)
+		N(add_rows)(x.c, x.b, x.b_row, x.a, x.a_column, x.n, x.k, x.accumulate);
 	else
-		N(gemm_tiles)(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, accumulate, c, ldc);
+		N(gemm_packed)(&x);
 }

@@ -9,6 +9,7 @@
 
 #include "base/team.h"
 #include "ops/kernels.h"
+#include "ops/product.h"
 
 enum { TEAM_PIECE = 1 << 15 }; /* elements that are worth waking another member of a team for */
 
@@ -78,10 +79,9 @@ void broadcast_fill(const struct kernels *kernels, void *to, const void *a, cons
                     const struct type *result, int64_t first, int64_t n);
 
 /*
- * Matrix products: C[m,n] = A[m,k] op B[k,n] (+ C where accumulate), row-major
- * with leading dimensions, either transposed. OpenBLAS, loaded by blas_load and run
- * with one thread; else (--without-openblas, not found, CKPTC_BLAS=none, slower
- * here) our own. Neither reads C unless it accumulates, nor allocates.
+ * A matrix product of DTYPE. OpenBLAS computes it with one thread if blas_load has
+ * loaded it; else (--without-openblas, not found, CKPTC_BLAS=none, slower here)
+ * our own kernel. Neither allocates, and neither reads C unless it accumulates.
  */
 enum status blas_load(struct diags *diags); /* STATUS_LIMIT where its buffers cannot be mapped */
 const char *blas_name(void);
@@ -91,7 +91,6 @@ const char *blas_name(void);
  * matmul or linear, or multiplies matrix by matrix.
  */
 int64_t product_rows(enum op op, const struct type *v, const struct type *a);
-void gemm(enum dtype dtype, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a,
-          int64_t lda, const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc);
+void gemm(enum dtype dtype, const struct product *product);
 
 #endif

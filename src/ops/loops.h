@@ -9,6 +9,7 @@
 #define OPS_LOOPS_H
 
 #include "ops/kernels.h"
+#include "ops/product.h"
 
 /* A multiple of the rows that the matrix product of any set takes at a time (12, 6 or 4): whoever cuts rows cuts by it. */
 enum { PRODUCT_STRIPE = 12 };
@@ -59,11 +60,9 @@ struct loops {
 	void (*put_every)(void *out, int64_t out_row, int64_t step, const void *v, int64_t v_row, size_t n, size_t rows);
 	void (*add_every)(void *out, int64_t out_row, int64_t step, const void *v, int64_t v_row, size_t n, size_t rows);
 	void (*clear)(void *out, int64_t out_row, size_t n, size_t rows);
-	/* C[m,n] = A B (+ C): gemm()'s own kernel; GEMM_TILES takes no other way for vectors: bits do not depend on M and N */
-	void (*gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-	             const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc);
-	void (*gemm_tiles)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-	                   const void *b, int64_t ldb, bool accumulate, void *c, int64_t ldc);
+	/* The own kernel of gemm(). GEMM_TILES treats vectors as matrices, so that the bits do not depend on M and N. */
+	void (*gemm)(const struct product *product);
+	void (*gemm_tiles)(const struct product *product);
 };
 
 extern const struct loops *const loops_portable[2]; /* [0] F32, [1] F64 */

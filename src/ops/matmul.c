@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-struct product {
+struct stack {
 	enum dtype dtype;
 	size_t size; /* of an element */
 	int64_t m, n, k;
@@ -51,12 +51,12 @@ int64_t product_rows(enum op op, const struct type *v, const struct type *a)
 	return rows;
 }
 
-static struct product product_of(const struct op_call *call)
+static struct stack stack_of(const struct op_call *call)
 {
 	const bool swapped = call->op == OP_dot;
 	const struct shape *a = swapped ? &call->a->shape : &call->v->shape;
 	const struct shape *b = swapped ? &call->v->shape : &call->a->shape;
-	struct product p = {.dtype = call->v->dtype, .size = call->v->dtype == DTYPE_F64 ? 8 : 4, .count = 1};
+	struct stack p = {.dtype = call->v->dtype, .size = call->v->dtype == DTYPE_F64 ? 8 : 4, .count = 1};
 	p.transpose_b = call->op == OP_linear && b->ndim > 1;
 	p.m = a->ndim > 1 ? a->dim[a->ndim - 2] : 1;
 	p.k = a->dim[a->ndim - 1];
@@ -75,7 +75,7 @@ static struct product product_of(const struct op_call *call)
 }
 
 /* Where matrix INDEX of the stack has its factor; *FIRST: no matrix before had the same. */
-static int64_t factor_at(const struct product *p, const int64_t step[MAX_DIMS], int64_t index, bool *first)
+static int64_t factor_at(const struct stack *p, const int64_t step[MAX_DIMS], int64_t index, bool *first)
 {
 	int64_t at = 0;
 	*first = true;
@@ -88,125 +88,124 @@ static int64_t factor_at(const struct product *p, const int64_t step[MAX_DIMS], 
 	return at;
 }
 
-static const void *element(const struct product *p, const void *base, int64_t index)
+static const void *element(const struct stack *p, const void *base, int64_t index)
 {
 	return (const char *)base + (size_t)index * p->size;
 }
 
 /*
- * A product C[m,n] = op(A) op(B) (+ C) in pieces of C's rows or columns, which
- * members of a team share. The pieces follow from the extents alone, so that a
- * library whose bits depend on those of a call gives the same for every team.
+ * A product in pieces of C's rows or columns, which members of a team share. The
+ * pieces follow from the extents alone: OpenBLAS may round by the extents of a
+ * call, and so gives the same bits for every team.
  */
-struct pieces {
+struct shared_product {
 	enum dtype dtype;
 	size_t size;
-	bool transpose_a, transpose_b, accumulate;
-	int64_t m, n, k, lda, ldb;
-	const char *a, *b;
-	char *c;
+	struct product all;
 };
 
 static void multiply_rows(void *context, void *memory, int64_t begin, int64_t end)
 {
-	const struct pieces *p = context;
+	const struct shared_product *p = context;
+	struct product part = p->all;
 	(void)memory;
-	gemm(p->dtype, p->transpose_a, p->transpose_b, end - begin, p->n, p->k,
-	     p->a + (size_t)(p->transpose_a ? begin : begin * p->lda) * p->size, p->lda, p->b, p->ldb, p->accumulate,
-	     p->c + (size_t)(begin * p->n) * p->size, p->n);
+	part.m = end - begin;
+	part.a.data = (const char *)part.a.data + (size_t)(part.a.transposed ? begin : begin * part.a.ld) * p->size;
+	part.c = (char *)part.c + (size_t)(begin * part.ldc) * p->size;
+	gemm(p->dtype, &part);
 }
 
 /* B is not transposed. */
 static void multiply_columns(void *context, void *memory, int64_t begin, int64_t end)
 {
-	const struct pieces *p = context;
+	const struct shared_product *p = context;
+	struct product part = p->all;
 	(void)memory;
-	gemm(p->dtype, p->transpose_a, false, p->m, end - begin, p->k, p->a, p->lda, p->b + (size_t)begin * p->size, p->ldb,
-	     p->accumulate, p->c + (size_t)begin * p->size, p->n);
+	part.n = end - begin;
+	part.b.data = (const char *)part.b.data + (size_t)begin * p->size;
+	part.c = (char *)part.c + (size_t)begin * p->size;
+	gemm(p->dtype, &part);
 }
 
-static void multiply(struct team *team, struct pieces pieces)
+static void multiply_shared(struct team *team, const struct stack *stack, struct product product)
 {
 	enum { ROWS = 512, LEAST = 96 };
-	/* A weight's gradient has few rows and columns, each element a sum over many. */
-	const bool summed = pieces.transpose_a && pieces.k >= 2 * ROWS;
-	if (summed && pieces.n >= 2 * LEAST && pieces.n > pieces.m)
-		team_run(team, pieces.n, LEAST, multiply_columns, &pieces);
+	struct shared_product shared = {stack->dtype, stack->size, product};
+	const int64_t m = product.m, n = product.n;
+	/* A weight's gradient has few rows and columns; each element is a sum over many. */
+	const bool summed = product.a.transposed && product.k >= 2 * ROWS;
+	if (summed && n >= 2 * LEAST && n > m)
+		team_run(team, n, LEAST, multiply_columns, &shared);
 	else
-		team_run(team, pieces.m, summed ? LEAST : pieces.m >= 2 * ROWS ? ROWS : pieces.m + 1, multiply_rows, &pieces);
+		team_run(team, m, summed ? LEAST : m >= 2 * ROWS ? ROWS : m + 1, multiply_rows, &shared);
 }
 
 static void forward_product(const struct op_call *call, void *y, const void *v, const void *w)
 {
-	const struct product p = product_of(call);
+	const struct stack p = stack_of(call);
 	const void *a = call->op == OP_dot ? w : v, *b = call->op == OP_dot ? v : w;
 	bool first;
-	for (int64_t i = 0; i < p.count; i++) {
-		const struct pieces pieces = {.dtype = p.dtype,
-		                              .size = p.size,
-		                              .transpose_b = p.transpose_b,
-		                              .m = p.m,
-		                              .n = p.n,
-		                              .k = p.k,
-		                              .lda = p.k,
-		                              .ldb = p.transpose_b ? p.k : p.n,
-		                              .a = element(&p, a, factor_at(&p, p.step_a, i, &first)),
-		                              .b = element(&p, b, factor_at(&p, p.step_b, i, &first)),
-		                              .c = (char *)y + (size_t)(i * p.m * p.n) * p.size};
-		multiply(call->team, pieces);
-	}
+	for (int64_t i = 0; i < p.count; i++)
+		multiply_shared(call->team, &p,
+		                (struct product){.m = p.m,
+		                                 .n = p.n,
+		                                 .k = p.k,
+		                                 .a = {element(&p, a, factor_at(&p, p.step_a, i, &first)), p.k, false},
+		                                 .b = {element(&p, b, factor_at(&p, p.step_b, i, &first)),
+		                                       p.transpose_b ? p.k : p.n, p.transpose_b},
+		                                 .c = (char *)y + (size_t)(i * p.m * p.n) * p.size,
+		                                 .ldc = p.n});
 }
 
 /* dA = G op(B)' */
-static void left_gradient(struct team *team, const struct product *p, void *da, const void *g, const void *b)
+static void left_gradient(struct team *team, const struct stack *p, void *da, const void *g, const void *b)
 {
 	bool first, any;
 	for (int64_t i = 0; i < p->count; i++) {
 		const int64_t at = factor_at(p, p->step_a, i, &first);
-		const struct pieces pieces = {.dtype = p->dtype,
-		                              .size = p->size,
-		                              .transpose_b = !p->transpose_b,
-		                              .accumulate = !first,
-		                              .m = p->m,
-		                              .n = p->k,
-		                              .k = p->n,
-		                              .lda = p->n,
-		                              .ldb = p->transpose_b ? p->k : p->n,
-		                              .a = element(p, g, i * p->m * p->n),
-		                              .b = element(p, b, factor_at(p, p->step_b, i, &any)),
-		                              .c = (char *)da + (size_t)at * p->size};
-		multiply(team, pieces);
+		multiply_shared(team, p,
+		                (struct product){.m = p->m,
+		                                 .n = p->k,
+		                                 .k = p->n,
+		                                 .a = {element(p, g, i * p->m * p->n), p->n, false},
+		                                 .b = {element(p, b, factor_at(p, p->step_b, i, &any)),
+		                                       p->transpose_b ? p->k : p->n, !p->transpose_b},
+		                                 .c = (char *)da + (size_t)at * p->size,
+		                                 .ldc = p->k,
+		                                 .accumulate = !first});
 	}
 }
 
 /* dB = A' G, or G' A where B is transposed */
-static void right_gradient(struct team *team, const struct product *p, void *db, const void *g, const void *a)
+static void right_gradient(struct team *team, const struct stack *p, void *db, const void *g, const void *a)
 {
 	bool first, any;
 	for (int64_t i = 0; i < p->count; i++) {
 		const int64_t at = factor_at(p, p->step_b, i, &first);
-		const void *left = element(p, a, factor_at(p, p->step_a, i, &any)), *cotangent = element(p, g, i * p->m * p->n);
-		const bool turned = p->transpose_b;
-		const struct pieces pieces = {.dtype = p->dtype,
-		                              .size = p->size,
-		                              .transpose_a = true,
-		                              .accumulate = !first,
-		                              .m = turned ? p->n : p->k,
-		                              .n = turned ? p->k : p->n,
-		                              .k = p->m,
-		                              .lda = turned ? p->n : p->k,
-		                              .ldb = turned ? p->k : p->n,
-		                              .a = turned ? cotangent : left,
-		                              .b = turned ? left : cotangent,
-		                              .c = (char *)db + (size_t)at * p->size};
-		multiply(team, pieces);
+		const struct factor left = {element(p, a, factor_at(p, p->step_a, i, &any)), p->k, true};
+		const struct factor cotangent = {element(p, g, i * p->m * p->n), p->n, true};
+		struct product product = {.m = p->k,
+		                          .n = p->n,
+		                          .k = p->m,
+		                          .a = left,
+		                          .b = {cotangent.data, cotangent.ld, false},
+		                          .c = (char *)db + (size_t)at * p->size,
+		                          .ldc = p->n,
+		                          .accumulate = !first};
+		if (p->transpose_b) {
+			product.m = p->n;
+			product.n = product.ldc = p->k;
+			product.a = cotangent;
+			product.b = (struct factor){left.data, left.ld, false};
+		}
+		multiply_shared(team, p, product);
 	}
 }
 
 static void vjp_product(const struct op_call *call, void *dv, void *dw, const void *g,
                         const void *const needs[MAX_NEEDS])
 {
-	const struct product p = product_of(call);
+	const struct stack p = stack_of(call);
 	const void *v = needs[0], *w = needs[1];
 	/* an empty stack leaves zeros */
 	if (p.count == 0 && dv)

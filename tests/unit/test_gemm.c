@@ -27,13 +27,12 @@ struct way {
 	enum dtype dtype;
 };
 
-static void multiply(const struct way *way, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a,
-                     int64_t lda, const void *b, int64_t ldb, bool add, void *c, int64_t ldc)
+static void multiply(const struct way *way, const struct product *product)
 {
 	if (way->own)
-		way->own->gemm(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
+		way->own->gemm(product);
 	else
-		gemm(way->dtype, ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
+		gemm(way->dtype, product);
 }
 
 static double get(enum dtype dtype, const void *array, int64_t i)
@@ -66,7 +65,7 @@ static void check_product(const struct way *way, int64_t m, int64_t n, int64_t k
 			set(way->dtype, b, i, noise(&seed));
 		for (int64_t i = 0; i < sc; i++)
 			set(way->dtype, c, i, add || i % ldc >= n ? 0.5 : (double)NAN);
-		multiply(way, ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
+		multiply(way, &(struct product){m, n, k, {a, lda, ta}, {b, ldb, tb}, c, ldc, add});
 		for (int64_t i = 0; i < m; i++) {
 			for (int64_t j = 0; j < n; j++) {
 				long double sum = add ? 0.5L : 0;
@@ -154,7 +153,7 @@ START_TEST(test_special_values)
 			memset(c, 0xff, sizeof c);
 			set(dtype, a, (m - 1) * K + 5, (double)NAN);
 			set(dtype, b, 7 * n, (double)INFINITY);
-			multiply(&ways[w], false, false, m, n, K, a, K, b, n, false, c, n);
+			multiply(&ways[w], &(struct product){m, n, K, {a, K, false}, {b, n, false}, c, n, false});
 			for (int64_t i = 0; i < m; i++)
 				for (int64_t j = 0; j < n; j++)
 					ck_assert_msg(!isnan(get(dtype, c, i * n + j)) == (i != m - 1 && j != 0),
@@ -183,10 +182,11 @@ START_TEST(test_place)
 			set(dtype, a, i, noise(&seed));
 		for (int i = 0; i < K * N; i++)
 			set(dtype, b, i, noise(&seed));
-		multiply(&ways[w], false, false, M, N, K, a, K, b, N, false, whole, N);
+		multiply(&ways[w], &(struct product){M, N, K, {a, K, false}, {b, N, false}, whole, N, false});
 		for (int row = 0; row + 2 <= M; row += 7) {
-			multiply(&ways[w], false, false, 2, N - row, K, (char *)a + (size_t)(row * K) * size, K,
-			         (char *)b + (size_t)row * size, N, false, part, N);
+			const struct factor rows = {(char *)a + (size_t)(row * K) * size, K, false};
+			const struct factor columns = {(char *)b + (size_t)row * size, N, false};
+			multiply(&ways[w], &(struct product){2, N - row, K, rows, columns, part, N, false});
 			for (int i = 0; i < 2; i++)
 				ck_assert_mem_eq((char *)part + (size_t)(i * N) * size,
 				                 (char *)whole + (size_t)((row + i) * N + row) * size, (size_t)(N - row) * size);
