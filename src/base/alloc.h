@@ -1,7 +1,7 @@
 /*
  * The injected allocator. Every byte of heap that the library takes for itself comes
  * from a struct allocator, so that a test can count and fail each request. Others
- * allocate behind it, as they always do: jansson, libzip, BLAS, the dynamic linker,
+ * allocate behind it, as they always do: jansson, zlib, BLAS, the dynamic linker,
  * threads, and of the C library qsort for a long list, strdup and setenv (ops/gemm.c),
  * fdopen (io/npz.c) and vasprintf (base/text.c, which cuts the text where that fails).
  */

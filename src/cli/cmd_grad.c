@@ -125,7 +125,7 @@ static enum status add_file(struct session *s, struct loader *loader, const char
 {
 	struct array array;
 	char a[TYPE_TEXT], b[TYPE_TEXT];
-	enum status status = loader_load(loader, &array, path, key, &s->diags);
+	enum status status = loader_load(loader, &array, path, key);
 	if (status)
 		return status;
 	if (!shape_equal(&array.type.shape, &type->shape) || dtype_compute(array.type.dtype) != dtype_compute(type->dtype))
@@ -168,14 +168,15 @@ static enum status write_gradient(struct session *s, const struct grad_result *r
 		return diag_memory(&s->diags);
 	memcpy(copy, g->data, g->size);
 	struct output output;
-	struct loader loader = {.cast = s->given[OPTION_CAST], .allocator = s->allocator, .arena = &s->arena};
+	const struct context context = {s->allocator, &s->arena, &s->diags};
+	struct loader loader = {.cast = s->given[OPTION_CAST], .context = &context};
 	if (s->given[OPTION_ACCUMULATE] && is_there(path))
 		status = add_file(s, &loader, path, NULL, &type, copy);
 	loader_close(&loader);
 	if (!status)
 		status = output_open(&output, path, &s->arena, &s->diags);
 	if (!status)
-		status = put_whole(s, &output, array_put(&output, &type, copy, &s->arena, &s->diags));
+		status = put_whole(s, &output, array_put(&context, &output, &type, copy));
 	allocator_put(s->allocator, copy, g->size + 1);
 	return status;
 }
@@ -184,10 +185,10 @@ static enum status write_gradient(struct session *s, const struct grad_result *r
 static enum status add_archive(struct session *s, const struct grad_result *result, const char *path,
                                const struct named_array *arrays, size_t count)
 {
-	struct loader loader = {.cast = s->given[OPTION_CAST], .allocator = s->allocator, .arena = &s->arena};
+	const struct context context = {s->allocator, &s->arena, &s->diags};
+	struct loader loader = {.cast = s->given[OPTION_CAST], .context = &context};
 	bool *found = arena_array(&s->arena, count + 1, sizeof *found);
-	enum status status =
-		found ? npz_find_members(path, arrays, count, found, &s->arena, &s->diags) : diag_memory(&s->diags);
+	enum status status = found ? npz_find_members(&context, path, arrays, count, found) : diag_memory(&s->diags);
 	for (size_t i = 0, k = 0; k < count && !status; i++) {
 		if (!s->chain.params[i].differentiated)
 			continue;
@@ -202,6 +203,7 @@ static enum status add_archive(struct session *s, const struct grad_result *resu
 /* --grads FILE.npz */
 static enum status write_archive(struct session *s, const struct grad_result *result, const char *path)
 {
+	const struct context context = {s->allocator, &s->arena, &s->diags};
 	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
 	enum status status = arrays ? STATUS_OK : diag_memory(&s->diags);
 	size_t count = 0;
@@ -215,7 +217,7 @@ static enum status write_archive(struct session *s, const struct grad_result *re
 	struct output output;
 	if (!status)
 		status = output_open(&output, path, &s->arena, &s->diags);
-	return status ? status : put_whole(s, &output, npz_put(&output, arrays, count, &s->arena, &s->diags));
+	return status ? status : put_whole(s, &output, npz_put(&context, &output, arrays, count));
 }
 
 static enum status write_gradients(struct session *s, const struct grad_result *result)

@@ -158,12 +158,13 @@ enum status input_output_open(struct run *run, struct diags *diags)
 	struct array *array = run->cotangent;
 	const struct type *want = &run->job->whole.output;
 	char a[TYPE_TEXT], b[TYPE_TEXT];
+	const struct context context = {run->options->job.allocator, &run->scratch, diags};
+	struct loader loader = {.special = run->options->special, .cast = run->options->cast, .context = &context};
 	enum status status = STATUS_OK;
 	if (!array)
 		return STATUS_OK;
 	if (!array->data) /* it may be a FIFO, which gives it once */
-		status = array_load(array, path, NULL, run->options->special, run->options->cast, run->options->job.allocator,
-		                    &run->scratch, diags);
+		status = array_load(&loader, array, path, NULL);
 	if (status || array_fits(array, &want->shape))
 		return status;
 	return diag_file(diags, STATUS_DATA, path, -1, "the cotangent is %s and the chain's output is %s",

@@ -91,7 +91,7 @@ static enum status source_file(struct binder *b, const struct param *param, cons
 	source->none = !b->options.data && param->declared.given && is_absent(path);
 	if (source->none)
 		return STATUS_OK;
-	const enum status status = loader_load(&b->loader, &source->array, path, key, b->diags);
+	const enum status status = loader_load(&b->loader, &source->array, path, key);
 	source->weak = status == STATUS_OK && source->array.type.shape.ndim == 0;
 	return status;
 }
@@ -386,6 +386,7 @@ enum status params_bind(struct params *params, struct chain *chain, const struct
                         struct diags *diags)
 {
 	size_t n = chain->param_count;
+	const struct context context = {allocator, arena, diags};
 	*params = (struct params){.count = n, .allocator = allocator};
 	struct binder b = {.params = params,
 	                   .chain = chain,
@@ -395,8 +396,7 @@ enum status params_bind(struct params *params, struct chain *chain, const struct
 	                   .loader = {.special = options->special,
 	                              .cast = options->cast || !options->data,
 	                              .types = !options->data,
-	                              .allocator = allocator,
-	                              .arena = arena},
+	                              .context = &context},
 	                   .arena = arena,
 	                   .diags = diags};
 	b.options.compute = dtype_compute(options->compute);

@@ -20,21 +20,17 @@ static enum status read_array(struct array *array, struct reader *reader, const 
                               struct diags *diags)
 {
 	array->type = reader->type;
-	int64_t bytes = type_bytes(&array->type), in_file = reader->count * (int64_t)dtype_size(array->type.dtype);
+	const int64_t bytes = type_bytes(&array->type), in_file = reader->count * (int64_t)dtype_size(array->type.dtype);
 	const struct input *input = reader->input;
-	int64_t left = !reader->held && input->size >= 0 ? input->size - reader->data : INT64_MAX;
-	if (input->fd < 0) /* in memory, all of it */
-		left = (int64_t)(input->end - input->begin);
-	if (!reader->held && left < in_file) /* no memory is asked for that the file cannot fill */
+	const int64_t left = input->limit - reader->data;
+	if (!reader->held && left < in_file) /* memory is allocated only for what the file can fill */
 		return diag_file(diags, STATUS_DATA, input->name, reader->data + left,
 		                 "truncated: %lld of %lld bytes of array data", (long long)left, (long long)in_file);
 	array->size = bytes > 0 ? (size_t)bytes : 1;
 	array->data = allocator_get(allocator, array->size, 1);
-	if (!array->data) {
-		diag_file(diags, STATUS_LIMIT, reader->input->name, -1, "out of memory: the array has %lld bytes",
-		          (long long)bytes);
-		return STATUS_LIMIT;
-	}
+	if (!array->data)
+		return diag_file(diags, STATUS_LIMIT, input->name, -1, "out of memory: the array has %lld bytes",
+		                 (long long)bytes);
 	enum status status = reader_read(reader, array->data, dtype_compute(array->type.dtype), reader->count, diags);
 	if (status)
 		array_free(array, allocator);
@@ -52,25 +48,27 @@ bool array_fits(const struct array *array, const struct shape *shape)
 	return fits;
 }
 
-enum status load_stream(const struct loader *loader, struct array *array, struct input *input, struct diags *diags)
+enum status load_stream(const struct loader *loader, struct array *array, struct input *input)
 {
+	struct diags *diags = loader->context->diags;
+	const struct allocator *allocator = loader->context->allocator;
 	struct reader reader;
 	struct reader_options options = {.assume = DTYPE_BF16, .cast = loader->cast, .raw = {.shape = {.ndim = -1}}};
 	bool end;
-	reader_init(&reader, input, &options, loader->arena);
+	reader_init(&reader, input, &options, loader->context->arena);
 	enum status status = reader_next(&reader, &end, diags);
 	array->type = reader.type;
 	array->text = reader.format == FORMAT_TEXT || reader.format == FORMAT_CSV;
 	/* A pipe is read to its end, for whoever writes to it. */
 	const bool enough = loader->types && reader.format == FORMAT_NPY && input->size >= 0;
 	if (!status && !enough)
-		status = read_array(array, &reader, loader->allocator, diags);
+		status = read_array(array, &reader, allocator, diags);
 	if (!status && !enough) {
 		status = reader_next(&reader, &end, diags);
 		if (!status && !end)
 			status = diag_file(diags, STATUS_DATA, input->name, -1, "holds more than one array");
 		if (status)
-			array_free(array, loader->allocator);
+			array_free(array, allocator);
 	}
 	reader_free(&reader);
 	return status;
@@ -85,9 +83,9 @@ enum status load_only_regular(const char *name, const char *what, struct diags *
 
 /* A file of several arrays. */
 struct container {
-	const char *path; /* as it was asked for */
+	const char *path; /* as the caller named it */
 	struct input input;
-	struct npz npz; /* not open: it is a safetensors file */
+	struct zip zip; /* not open: it is a safetensors file */
 	struct tensors tensors;
 };
 
@@ -101,24 +99,25 @@ static struct container *find_container(const struct loader *loader, const char 
 
 static void close_container(const struct loader *loader, struct container *container)
 {
-	npz_close(&container->npz);
+	zip_close(&container->zip);
 	tensors_close(&container->tensors);
 	input_close(&container->input);
-	allocator_put(loader->allocator, container, sizeof *container);
+	allocator_put(loader->context->allocator, container, sizeof *container);
 }
 
-/* Makes *INPUT, which is the container's from then on, one that is kept. */
+/* Opens *INPUT, which the container owns from then on, and keeps the container open. */
 static enum status open_container(struct loader *loader, const char *path, struct input *input, bool zip,
-                                  struct container **container, struct diags *diags)
+                                  struct container **container)
 {
-	struct container *made = allocator_get(loader->allocator, 1, sizeof *made);
+	const struct context *context = loader->context;
+	struct container *made = allocator_get(context->allocator, 1, sizeof *made);
 	if (!made) {
 		input_close(input);
-		return diag_memory(diags);
+		return diag_memory(context->diags);
 	}
 	*made = (struct container){.path = path, .input = *input};
 	const enum status status =
-		zip ? npz_open(&made->npz, &made->input, diags) : tensors_open(loader, &made->tensors, &made->input, diags);
+		zip ? npz_open(&made->zip, &made->input, context) : tensors_open(&made->tensors, &made->input, context);
 	if (status) {
 		close_container(loader, made);
 		return status;
@@ -131,23 +130,23 @@ static enum status open_container(struct loader *loader, const char *path, struc
 }
 
 static enum status load_contained(const struct loader *loader, struct array *array, struct container *container,
-                                  const char *key, struct diags *diags)
+                                  const char *key)
 {
-	return container->npz.zip ? npz_load(loader, array, &container->npz, container->input.name, key, diags)
-	                          : tensors_load(loader, array, &container->tensors, key, diags);
+	return container->zip.members ? npz_load(loader, array, &container->zip, key)
+	                              : tensors_load(loader, array, &container->tensors, key);
 }
 
-enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key,
-                        struct diags *diags)
+enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key)
 {
+	struct diags *diags = loader->context->diags;
 	struct input input;
 	const unsigned char *bytes;
 	size_t got, length = strlen(path);
 	struct container *container = find_container(loader, path);
 	*array = (struct array){0};
 	if (container)
-		return load_contained(loader, array, container, key, diags);
-	enum status status = input_open(&input, path, !loader->special, loader->arena, diags);
+		return load_contained(loader, array, container, key);
+	enum status status = input_open(&input, path, !loader->special, loader->context->arena, diags);
 	if (status)
 		return status;
 	status = input_peek(&input, 10, &bytes, &got, diags);
@@ -156,11 +155,11 @@ enum status loader_load(struct loader *loader, struct array *array, const char *
 		bool tensors = length > 12 && !strcmp(path + length - 12, ".safetensors");
 		tensors = tensors || (got == 10 && bytes[8] == '{' && bytes[6] == 0 && bytes[7] == 0 && !npy_is(bytes, got));
 		if (zip || tensors) {
-			status = open_container(loader, path, &input, zip, &container, diags);
-			return status ? status : load_contained(loader, array, container, key, diags);
+			status = open_container(loader, path, &input, zip, &container);
+			return status ? status : load_contained(loader, array, container, key);
 		}
 		status = key ? diag_file(diags, STATUS_DATA, input.name, -1, "is no archive, and '%s' is wanted of it", key)
-		             : load_stream(loader, array, &input, diags);
+		             : load_stream(loader, array, &input);
 	}
 	input_close(&input);
 	return status;
@@ -173,11 +172,9 @@ void loader_close(struct loader *loader)
 	loader->opened = 0;
 }
 
-enum status array_load(struct array *array, const char *path, const char *key, bool special, bool cast,
-                       const struct allocator *allocator, struct arena *arena, struct diags *diags)
+enum status array_load(struct loader *loader, struct array *array, const char *path, const char *key)
 {
-	struct loader loader = {.special = special, .cast = cast, .allocator = allocator, .arena = arena};
-	const enum status status = loader_load(&loader, array, path, key, diags);
-	loader_close(&loader);
+	const enum status status = loader_load(loader, array, path, key);
+	loader_close(loader);
 	return status;
 }

@@ -21,9 +21,8 @@ enum { LOADER_KEPT = 16 };
 struct loader {
 	bool special; /* devices and FIFOs are read */
 	bool cast;    /* integers beyond 2^53 are rounded */
-	bool types;   /* types alone are wanted: DATA is NULL where a regular file's header tells the type */
-	const struct allocator *allocator;
-	struct arena *arena;
+	bool types;   /* types alone are wanted: DATA is NULL where a regular file's header gives the type */
+	const struct context *context;
 	/* The loader's own, zeros at first. */
 	struct container *kept[LOADER_KEPT];
 	size_t opened;
@@ -33,19 +32,17 @@ struct loader {
  * only one; several are STATUS_DATA, with their names in the hint). Any path but
  * a regular file is STATUS_IO unless SPECIAL. PATH must stay as long as LOADER.
  */
-enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key,
-                        struct diags *diags);
+enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key);
 void loader_close(struct loader *loader);
-/* A single array, by a loader of its own. */
-enum status array_load(struct array *array, const char *path, const char *key, bool special, bool cast,
-                       const struct allocator *allocator, struct arena *arena, struct diags *diags);
+/* Loads a single array, and closes LOADER. */
+enum status array_load(struct loader *loader, struct array *array, const char *path, const char *key);
 void array_free(struct array *array, const struct allocator *allocator);
 
 /*
  * FOUND, zeros before, by index: whether the npz at PATH has a member of that name. STATUS_DATA where it has one
  * that is none of ARRAYS, which saving these there would lose.
  */
-enum status npz_find_members(const char *path, const struct named_array *arrays, size_t count, bool *found,
-                             struct arena *arena, struct diags *diags);
+enum status npz_find_members(const struct context *context, const char *path, const struct named_array *arrays,
+                             size_t count, bool *found);
 
 #endif

@@ -517,8 +517,8 @@ static enum status hold_fortran(struct reader *r, struct diags *diags)
 	const struct allocator *a = r->arena->allocator;
 	size_t size = dtype_size(r->type.dtype), bytes = (size_t)r->count * size, got = 0;
 	/* What a file cannot hold is not asked memory for. */
-	if (r->input->size >= 0 && r->input->size - r->data < (int64_t)bytes)
-		return truncated(r, r->input->size - r->data, diags);
+	if (r->input->limit - r->data < (int64_t)bytes)
+		return truncated(r, r->input->limit - r->data, diags);
 	char *from = allocator_get(a, bytes, 1), *to = allocator_get(a, bytes, 1);
 	enum status status = from && to ? input_read(r->input, from, bytes, &got, diags) : diag_memory(diags);
 	if (!status && got < bytes)

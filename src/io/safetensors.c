@@ -51,9 +51,9 @@ static enum status tensor_type(const json_t *entry, struct type *type, int64_t *
 
 static const char metadata[] = "__metadata__"; /* what is no tensor */
 
-static const json_t *find_tensor(json_t *header, const char **key, const char *path, struct arena *arena,
-                                 struct diags *diags)
+static const json_t *find_tensor(json_t *header, const char **key, const char *path, const struct context *context)
 {
+	struct diags *diags = context->diags;
 	const char *list = "", *name, *only = NULL;
 	const json_t *found = *key && strcmp(*key, metadata) != 0 ? json_object_get(header, *key) : NULL;
 	json_t *entry;
@@ -66,7 +66,7 @@ static const json_t *find_tensor(json_t *header, const char **key, const char *p
 			continue;
 		only = name;
 		if (count++ < 20 && list)
-			list = arena_printf(arena, "%s%s%s", list, *list ? ", " : "", name);
+			list = arena_printf(context->arena, "%s%s%s", list, *list ? ", " : "", name);
 	}
 	if (!*key && count == 1) {
 		*key = only;
@@ -164,12 +164,14 @@ static enum status check_tensors(const struct json_text *header, int64_t size)
 }
 
 enum status tensors_load(const struct loader *loader, struct array *array, const struct tensors *tensors,
-                         const char *key, struct diags *diags)
+                         const char *key)
 {
+	const struct context *context = loader->context;
+	struct diags *diags = context->diags;
 	const char *path = tensors->input->name;
 	struct type type;
 	int64_t begin, end;
-	const json_t *entry = find_tensor(tensors->header, &key, path, loader->arena, diags);
+	const json_t *entry = find_tensor(tensors->header, &key, path, context);
 	if (!entry)
 		return STATUS_DATA;
 	if (tensor_type(entry, &type, &begin, &end) || type.dtype == DTYPE_COUNT)
@@ -180,27 +182,25 @@ enum status tensors_load(const struct loader *loader, struct array *array, const
 		return STATUS_OK;
 	struct reader reader;
 	struct reader_options options = {.format = FORMAT_RAW, .assume = type.dtype, .cast = loader->cast, .raw = type};
-	reader_init(&reader, tensors->input, &options, loader->arena);
+	reader_init(&reader, tensors->input, &options, context->arena);
 	reader_begin_at(&reader, &type, tensors->data + begin);
 	array->size = type_bytes(&type) > 0 ? (size_t)type_bytes(&type) : 1;
-	array->data = allocator_get(loader->allocator, array->size, 1);
+	array->data = allocator_get(context->allocator, array->size, 1);
 	if (!array->data)
 		return diag_memory(diags);
 	enum status status = reader_read_at(&reader, 0, array->data, dtype_compute(type.dtype), reader.count, diags);
 	if (status)
-		array_free(array, loader->allocator);
+		array_free(array, context->allocator);
 	return status;
 }
 
 /* Parses the LENGTH bytes of TEXT as the header of TENSORS, and checks it. */
-static enum status parse_header(const struct loader *loader, struct tensors *tensors, const char *text, size_t length,
-                                struct diags *diags)
+static enum status parse_header(struct tensors *tensors, const char *text, size_t length, const struct context *context)
 {
 	const struct source source = {tensors->input->name, text, length};
-	const struct context context = {loader->allocator, loader->arena, diags};
 	struct json_text header;
 	tensors->data = LENGTH_BYTES + (int64_t)length;
-	enum status status = json_open(&header, &source, LENGTH_BYTES, &context);
+	enum status status = json_open(&header, &source, LENGTH_BYTES, context);
 	if (!status)
 		status = check_tensors(&header, tensors->input->size - tensors->data);
 	if (status)
@@ -209,8 +209,9 @@ static enum status parse_header(const struct loader *loader, struct tensors *ten
 	return status;
 }
 
-enum status tensors_open(const struct loader *loader, struct tensors *tensors, struct input *input, struct diags *diags)
+enum status tensors_open(struct tensors *tensors, struct input *input, const struct context *context)
 {
+	struct diags *diags = context->diags;
 	*tensors = (struct tensors){.input = input};
 	unsigned char prefix[8];
 	size_t got;
@@ -231,15 +232,15 @@ enum status tensors_open(const struct loader *loader, struct tensors *tensors, s
 	if (length > SAFETENSORS_HEADER || (int64_t)length > input->size - 8)
 		return diag_file(diags, STATUS_DATA, input->name, 0, "a safetensors header of %llu bytes in a file of %lld",
 		                 (unsigned long long)length, (long long)input->size);
-	char *text = allocator_get(loader->allocator, (size_t)length + 1, 1);
+	char *text = allocator_get(context->allocator, (size_t)length + 1, 1);
 	if (!text)
 		return diag_memory(diags);
 	status = input_read_at(input, 8, text, (size_t)length, &got, diags);
 	if (!status && got < length)
 		status = diag_file(diags, STATUS_DATA, input->name, 8 + (int64_t)got, "truncated safetensors header");
 	if (!status)
-		status = parse_header(loader, tensors, text, (size_t)length, diags);
-	allocator_put(loader->allocator, text, (size_t)length + 1);
+		status = parse_header(tensors, text, (size_t)length, context);
+	allocator_put(context->allocator, text, (size_t)length + 1);
 	return status;
 }
 

@@ -2,6 +2,7 @@
 #ifndef IO_SAVE_H
 #define IO_SAVE_H
 
+#include "base/context.h"
 #include "io/array.h"
 
 struct named_array {
@@ -10,10 +11,9 @@ struct named_array {
 	const void *data; /* in the computing type */
 };
 /* One npy file. */
-enum status array_put(struct output *output, const struct type *type, const void *data, struct arena *arena,
-                      struct diags *diags);
+enum status array_put(const struct context *context, struct output *output, const struct type *type, const void *data);
 /* An uncompressed npz as numpy.savez writes it; members in order. */
-enum status npz_put(struct output *output, const struct named_array *arrays, size_t count, struct arena *arena,
-                    struct diags *diags);
+enum status npz_put(const struct context *context, struct output *output, const struct named_array *arrays,
+                    size_t count);
 
 #endif

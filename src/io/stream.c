@@ -100,8 +100,8 @@ enum status input_open(struct input *input, const char *path, bool regular_only,
                        struct diags *diags)
 {
 	bool standard = !path || !strcmp(path, "-");
-	*input =
-		(struct input){.fd = 0, .name = standard ? "<stdin>" : path, .size = -1, .owned = !standard, .arena = arena};
+	*input = (struct input){
+		.name = standard ? "<stdin>" : path, .size = -1, .limit = INT64_MAX, .owned = !standard, .arena = arena};
 	struct stat st;
 	if (!standard) {
 		input->fd = open_file(path, O_RDONLY | (regular_only ? O_NONBLOCK : 0));
@@ -128,7 +128,7 @@ enum status input_open(struct input *input, const char *path, bool regular_only,
 	if (S_ISREG(st.st_mode)) {
 		off_t at = lseek(input->fd, 0, SEEK_CUR);
 		input->base = at > 0 ? at : 0;
-		input->size = st.st_size > input->base ? st.st_size - input->base : 0;
+		input->size = input->limit = st.st_size > input->base ? st.st_size - input->base : 0;
 		posix_fadvise(input->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 	} else if (S_ISFIFO(st.st_mode)) {
 		fcntl(input->fd, F_SETPIPE_SZ, PIPE_SIZE);
@@ -140,7 +140,7 @@ void input_close(struct input *input)
 {
 	if (input->owned && input->fd >= 0)
 		close(input->fd);
-	if (input->fd >= 0) /* what is in memory has no look-ahead of its own */
+	if (input->buffer)
 		allocator_put(input->arena->allocator, input->buffer, input->capacity);
 	input->buffer = NULL;
 	input->begin = input->end = input->capacity = 0;
@@ -150,6 +150,11 @@ void input_close(struct input *input)
 /* One read, as much as comes; 0 at the end. */
 static enum status read_some(struct input *input, void *to, size_t size, size_t *got, struct diags *diags)
 {
+	if (input->pull) {
+		const enum status status = input->pull(input->stream, to, size, got, diags);
+		input->eof |= !status && *got == 0;
+		return status;
+	}
 	for (;;) {
 		ssize_t n = read(input->fd, to, size);
 		if (n >= 0) {

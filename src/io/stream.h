@@ -15,15 +15,20 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Reads up to SIZE bytes of STREAM to TO; *GOT is 0 only at the end. */
+typedef enum status input_pull(void *stream, void *to, size_t size, size_t *got, struct diags *diags);
+
 /* A source of bytes, read in order (or, for a regular file, anywhere). */
 struct input {
-	int fd;
-	const char *name; /* as messages show it: the path, or <stdin> */
-	int64_t offset;   /* bytes consumed so far, for messages */
-	int64_t size;     /* of a regular file, else -1 */
-	int64_t base;     /* file position at which the input began (stdin may be part read) */
-	unsigned char
-		*buffer; /* look-ahead: with FD -1 the input is all there and the caller's, else it goes at input_close */
+	int fd; /* -1: bytes come from PULL */
+	input_pull *pull;
+	void *stream;
+	const char *name;      /* as messages show it: the path, or <stdin> */
+	int64_t offset;        /* bytes consumed so far, for messages */
+	int64_t size;          /* of a regular file, else -1 */
+	int64_t limit;         /* no more bytes than these can come; INT64_MAX: not known */
+	int64_t base;          /* file position at which the input began (stdin may be part read) */
+	unsigned char *buffer; /* look-ahead */
 	size_t begin, end, capacity;
 	bool eof;
 	bool owned; /* close the descriptor */

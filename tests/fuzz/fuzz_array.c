@@ -179,7 +179,8 @@ static void load(const unsigned char *bytes, size_t size, const char *key, bool 
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	arena_init(&arena, &bounded);
 	diags_init(&diags, &arena);
-	enum status status = array_load(&array, path, key, false, cast, &bounded, &arena, &diags);
+	struct loader loader = {.cast = cast, .context = &(struct context){&bounded, &arena, &diags}};
+	enum status status = array_load(&loader, &array, path, key);
 	require(status ? diags.errors == 1 : diags.errors == 0);
 	diags_render(&diags, true, nowhere, NULL);
 	if (!status) {

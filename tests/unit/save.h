@@ -17,7 +17,9 @@ static inline enum status array_save(const char *path, const struct type *type, 
 {
 	struct output output;
 	enum status status = output_open(&output, path, arena, diags);
-	return status ? status : save_end(&output, array_put(&output, type, data, arena, diags), diags);
+	return status ? status
+	              : save_end(&output, array_put(&(struct context){arena->allocator, arena, diags}, &output, type, data),
+	                         diags);
 }
 
 static inline enum status npz_save(const char *path, const struct named_array *arrays, size_t count,
@@ -25,7 +27,9 @@ static inline enum status npz_save(const char *path, const struct named_array *a
 {
 	struct output output;
 	enum status status = output_open(&output, path, arena, diags);
-	return status ? status : save_end(&output, npz_put(&output, arrays, count, arena, diags), diags);
+	return status ? status
+	              : save_end(&output,
+	                         npz_put(&(struct context){arena->allocator, arena, diags}, &output, arrays, count), diags);
 }
 
 #endif

@@ -95,7 +95,7 @@ START_TEST(arrays_are_read)
 	size_t known = read_golden(files[_i].name, "want", want, sizeof want);
 	turn_around(bytes + head, files[_i].size, length - head);
 	write_file(bytes, length);
-	ck_assert_int_eq(array_load(&array, path, NULL, false, true, &allocator_system, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(array_load(&(struct loader){.cast = true, .context = &scratch}, &array, path, NULL), STATUS_OK);
 	/* What is wanted is of the computing type, halves in their own. */
 	const bool half = array.type.dtype == DTYPE_F16;
 	const size_t count = (size_t)shape_count(&array.type.shape), size = half ? 2 : array.size / count;
@@ -150,7 +150,7 @@ START_TEST(tensors_are_read)
 	write_file(bytes, head + sizeof values);
 	for (int i = 0; i < 4; i++) {
 		array_free(&array, &allocator_system);
-		ck_assert_int_eq(array_load(&array, path, known[i].name, false, false, &allocator_system, &arena, &diags),
+		ck_assert_int_eq(array_load(&(struct loader){.cast = false, .context = &scratch}, &array, path, known[i].name),
 		                 STATUS_OK);
 		for (int k = 0; k < known[i].count; k++)
 			ck_assert(known[i].value[k] == (dtype_compute(array.type.dtype) == DTYPE_F32 ? ((float *)array.data)[k]
@@ -193,7 +193,7 @@ START_TEST(arrays_are_written)
 		ck_assert_int_eq(memcmp(npy, "\x93NUMPY", 6), 0);
 		ck_assert_int_eq(memcmp(npy + header_length(npy), bytes, COUNT * size), 0);
 	}
-	ck_assert_int_eq(array_load(&array, path, "b", false, false, &allocator_system, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(array_load(&(struct loader){.cast = false, .context = &scratch}, &array, path, "b"), STATUS_OK);
 	ck_assert_int_eq(memcmp(array.data, data, array.size), 0);
 }
 END_TEST

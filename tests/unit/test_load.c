@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/json.h"
 #include "scratch.h"
 #include "suite.h"
 
@@ -64,7 +65,8 @@ static struct array array;
 
 static enum status load(const char *name, const char *key)
 {
-	return array_load(&array, name, key, false, false, &counting, &arena, &diags);
+	struct loader loader = {.context = &scratch};
+	return array_load(&loader, &array, name, key);
 }
 
 static const char *message(void) { return diags.last ? diags.last->message : ""; }
@@ -168,7 +170,73 @@ START_TEST(short_member)
 	entry[SIZE + 1]++;
 	write_file(bytes, n);
 	ck_assert_int_eq(load(path, "W"), STATUS_DATA);
-	ck_assert_str_eq(message(), "member 'W' is damaged: it ends after 80128 of 80384 bytes");
+	ck_assert_str_eq(message(), "member 'W.npy' is damaged: it ends after 80128 of 80384 bytes");
+}
+END_TEST
+
+/* A byte of an archive that is replaced, counted from SIGNATURE, and what is then said of it. */
+static const struct {
+	const char *signature;
+	int at;
+	char byte;
+	const char *message;
+} altered[] = {
+	{"PK\1\2", 8, 1, "member 'W.npy' is neither stored nor deflated"}, /* encrypted */
+	{"PK\1\2", 10, 12, "member 'W.npy' is neither stored nor deflated"},
+	{"PK\1\2", 16, 0, "member 'W.npy' is damaged: its checksum is wrong"},
+	{"PK\1\2", 24, 0, "not a readable npz: its directory is damaged"}, /* two sizes of a stored member */
+	{"PK\1\2", 44, 1, "not a readable npz: its directory is damaged"}, /* beyond the file */
+	{"PK\1\2", 42, 1, "member 'W.npy' is damaged: it is not where the directory says"},
+	{"PK\1\2", 2, 9, "not a readable npz: its directory is damaged"},
+	{"PK\3\4", 29, 127, "member 'W.npy' is damaged: it is not where the directory says"},
+	{"PK\5\6", 10, 9, "not a readable npz: its directory is beyond the bytes before its end"},
+	{"PK\5\6", 18, 1, "not a readable npz: its directory is beyond the bytes before its end"},
+	{"PK\5\6", 2, 9, "not a readable npz: it has no zip directory at its end"},
+	{"PK\5\6", 20, 1, "not a readable npz: it has no zip directory at its end"}, /* a comment that is cut off */
+};
+
+START_TEST(altered_npz)
+{
+	static char bytes[20000];
+	size_t n = read_file(golden("two.npz"), bytes, sizeof bytes);
+	char *record = memmem(bytes, n, altered[_i].signature, 4);
+	ck_assert_ptr_nonnull(record);
+	record[altered[_i].at] = altered[_i].byte;
+	write_file(bytes, n);
+	ck_assert_int_eq(load(path, "W"), STATUS_DATA);
+	ck_assert_str_eq(message(), altered[_i].message);
+}
+END_TEST
+
+/* What follows the directory's end is a comment, or nothing that matters. */
+START_TEST(npz_with_a_comment)
+{
+	static char bytes[100000];
+	size_t n = read_file(golden("two.npz"), bytes, sizeof bytes);
+	memset(bytes + n, 'P', 65535);
+	write_file(bytes, n + 65535);
+	ck_assert_int_eq(load(path, "W"), STATUS_OK);
+	array_free(&array, &counting);
+	write_file(bytes, n + 65536); /* no comment is that long */
+	ck_assert_int_eq(load(path, "W"), STATUS_DATA);
+}
+END_TEST
+
+/* Beyond 65534 members the directory's end has 64 bits. */
+START_TEST(npz_of_many_members)
+{
+	enum { MANY = 65537 };
+	static struct named_array arrays[MANY];
+	static char names[MANY][8];
+	static const double values[2] = {3, 4};
+	for (int i = 0; i < MANY; i++) {
+		snprintf(names[i], sizeof names[i], "m%d", i);
+		arrays[i] = (struct named_array){names[i], {DTYPE_F64, {0}}, &values[i == MANY - 1]};
+	}
+	ck_assert_int_eq(npz_save(path, arrays, MANY, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(load(path, "m65536"), STATUS_OK);
+	ck_assert(*(double *)array.data == 4);
+	array_free(&array, &counting);
 }
 END_TEST
 
@@ -223,27 +291,27 @@ START_TEST(archives_are_kept)
 	static const char *const headers[] = {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
 	                                      "{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}"};
 	static const float values[2] = {1, 2};
-	struct loader loader = {.allocator = &counting, .arena = &arena};
+	struct loader loader = {.context = &scratch};
 	char other[LOADER_KEPT][220];
 	write_tensors(headers[0], values, sizeof values);
-	ck_assert_int_eq(loader_load(&loader, &array, path, "a", &diags), STATUS_OK);
+	ck_assert_int_eq(loader_load(&loader, &array, path, "a"), STATUS_OK);
 	array_free(&array, &counting);
 	unlink(path);
 	write_tensors(headers[1], values, sizeof values);
 	for (int i = 0; i < LOADER_KEPT; i++) {
-		ck_assert_int_eq(loader_load(&loader, &array, path, "a", &diags), STATUS_OK);
+		ck_assert_int_eq(loader_load(&loader, &array, path, "a"), STATUS_OK);
 		ck_assert_int_eq(memcmp(array.data, values, sizeof values), 0);
 		array_free(&array, &counting);
 		snprintf(other[i], sizeof other[i], "%s%.*s", folder, i + 2, "/////////////////");
 		strcat(other[i], "file");
-		ck_assert_int_eq(loader_load(&loader, &array, other[i], "b", &diags), STATUS_OK);
+		ck_assert_int_eq(loader_load(&loader, &array, other[i], "b"), STATUS_OK);
 		array_free(&array, &counting);
 	}
-	ck_assert_int_eq(loader_load(&loader, &array, path, "a", &diags), STATUS_DATA);
+	ck_assert_int_eq(loader_load(&loader, &array, path, "a"), STATUS_DATA);
 	ck_assert_str_eq(message(), "has no tensor 'a'");
-	ck_assert_int_eq(loader_load(&loader, &array, golden("two.npz"), "W", &diags), STATUS_OK);
+	ck_assert_int_eq(loader_load(&loader, &array, golden("two.npz"), "W"), STATUS_OK);
 	array_free(&array, &counting);
-	ck_assert_int_eq(loader_load(&loader, &array, golden("two.npz"), "b", &diags), STATUS_OK);
+	ck_assert_int_eq(loader_load(&loader, &array, golden("two.npz"), "b"), STATUS_OK);
 	array_free(&array, &counting);
 	loader_close(&loader);
 }
@@ -252,14 +320,14 @@ END_TEST
 /* With standard descriptors closed, no archive may come to be one. */
 START_TEST(archives_keep_off_standard_descriptors)
 {
-	struct loader loader = {.allocator = &counting, .arena = &arena};
+	struct loader loader = {.context = &scratch};
 	const char *file = golden("two.npz");
 	int kept[3], taken = 0;
 	for (int fd = 0; fd < 3; fd++) {
 		kept[fd] = fcntl(fd, F_DUPFD, 10);
 		close(fd);
 	}
-	const enum status status = loader_load(&loader, &array, file, "W", &diags);
+	const enum status status = loader_load(&loader, &array, file, "W");
 	for (int fd = 0; fd < 3; fd++) {
 		taken += fcntl(fd, F_GETFD) >= 0;
 		dup2(kept[fd], fd);
@@ -275,18 +343,55 @@ END_TEST
 /* Where types are enough no data is read that is not there for them, whatever the file. */
 START_TEST(types_alone)
 {
-	struct loader loader = {.types = true, .allocator = &counting, .arena = &arena};
+	struct loader loader = {.types = true, .context = &scratch};
 	char bytes[2000];
 	read_file(golden("f4-big.npy"), bytes, 1000);
 	write_file(bytes, 128);
-	ck_assert_int_eq(loader_load(&loader, &array, path, NULL, &diags), STATUS_OK);
+	ck_assert_int_eq(loader_load(&loader, &array, path, NULL), STATUS_OK);
 	ck_assert(type_equal(&array.type, &(struct type){DTYPE_F32, {2, {3, 5}}}));
 	ck_assert_ptr_null(array.data);
 	write_tensors("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", bytes, 8);
-	ck_assert_int_eq(loader_load(&loader, &array, path, "a", &diags), STATUS_OK);
+	ck_assert_int_eq(loader_load(&loader, &array, path, "a"), STATUS_OK);
 	ck_assert(type_equal(&array.type, &(struct type){DTYPE_F32, {1, {2}}}));
 	ck_assert_ptr_null(array.data);
 	loader_close(&loader);
+}
+END_TEST
+
+/* A value is found by its path; where it is missing, or its key has an escape, the nearest value around it is. */
+START_TEST(places_in_json)
+{
+	static const char text[] = "\n {\"a\": [1, {\"b\" : \"]}\\\"\", \"c\":\n[[], 2 ]}], \"\\u0064\": 3}";
+	const struct source source = {"x", text, sizeof text - 1};
+	const struct json_path a = {NULL, "a", 0}, second = {&a, NULL, 1}, b = {&second, "b", 0}, c = {&second, "c", 0};
+	const struct json_path two = {&c, NULL, 1}, none = {&c, NULL, 2}, escaped = {NULL, "d", 0};
+	const struct {
+		const struct json_path *path;
+		uint32_t line, column, end;
+		const char *message;
+	} places[] = {{NULL, 2, 2, 3, "wrong"},
+	              {&a, 2, 3, 6, "wrong"},
+	              {&second, 2, 12, 13, "a[1]: wrong"},
+	              {&b, 2, 13, 16, "a[1]: wrong"},
+	              {&c, 2, 27, 30, "a[1]: wrong"},
+	              {&two, 3, 6, 7, "a[1].c[1]: wrong"},
+	              {&none, 2, 27, 30, "a[1].c[2]: wrong"},
+	              {&escaped, 2, 2, 3, "wrong"}};
+	struct json_text json;
+	ck_assert_int_eq(json_open(&json, &source, -1, &scratch), STATUS_OK);
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+		ck_assert_int_eq(json_wrong(&json, places[i].path, STATUS_DATA, "wrong"), STATUS_DATA);
+		ck_assert_str_eq(message(), places[i].message);
+		ck_assert_uint_eq(diags.last->span.line, places[i].line);
+		ck_assert_uint_eq(diags.last->span.column, places[i].column);
+		ck_assert_uint_eq(diags.last->span.end - diags.last->span.begin, places[i].end - places[i].column);
+	}
+	json_close(&json);
+	/* In a file's header messages count the file's bytes. */
+	ck_assert_int_eq(json_open(&json, &source, 8, &scratch), STATUS_OK);
+	ck_assert_int_eq(json_wrong(&json, &a, STATUS_DATA, "wrong"), STATUS_DATA);
+	ck_assert_int_eq(diags.last->offset, 8 + 3);
+	json_close(&json);
 }
 END_TEST
 
@@ -359,12 +464,13 @@ START_TEST(large_integers)
 	int64_t value = (INT64_C(1) << 53) + 1;
 	write_tensors("{\"a\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[0,8]}}", &value, 8);
 	ck_assert_int_eq(load(path, "a"), STATUS_DATA);
-	ck_assert_int_eq(array_load(&array, path, "a", false, true, &counting, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(array_load(&(struct loader){.cast = true, .context = &scratch}, &array, path, "a"), STATUS_OK);
 	array_free(&array, &counting);
 	/* npz: a stored member whose npy is put in by hand would want its checksum, so NumPy made it. */
 	ck_assert_int_eq(load(golden("large.npz"), "n"), STATUS_DATA);
 	ck_assert_str_eq(message(), "element 1 is an integer beyond 2^53, which f64 does not hold");
-	ck_assert_int_eq(array_load(&array, golden("large.npz"), "n", false, true, &counting, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(array_load(&(struct loader){.cast = true, .context = &scratch}, &array, golden("large.npz"), "n"),
+	                 STATUS_OK);
 	array_free(&array, &counting);
 }
 END_TEST
@@ -457,6 +563,10 @@ int main(void)
 	tcase_add_test(tcase, npz_members);
 	tcase_add_loop_test(tcase, damaged_npz, 0, 2);
 	tcase_add_test(tcase, short_member);
+	tcase_add_loop_test(tcase, altered_npz, 0, sizeof altered / sizeof *altered);
+	tcase_add_test(tcase, npz_with_a_comment);
+	tcase_add_test(tcase, npz_of_many_members);
+	tcase_add_test(tcase, places_in_json);
 	tcase_add_test(tcase, safetensors);
 	tcase_add_test(tcase, archives_are_kept);
 	tcase_add_test(tcase, archives_keep_off_standard_descriptors);

@@ -240,8 +240,10 @@ START_TEST(values)
 	diags_init(&diags, &arena);
 	const struct way way = {2, 0, false};
 	ck_assert_int_eq(forward("add 1; mul 2; sub x", &way, &allocator_system, &counters, NULL, &diags), STATUS_OK);
+	const struct context context = {&allocator_system, &arena, &diags};
+	struct loader loader = {.context = &context};
 	struct array array;
-	ck_assert_int_eq(array_load(&array, out_path, NULL, false, false, &allocator_system, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(array_load(&loader, &array, out_path, NULL), STATUS_OK);
 	ck_assert(type_equal(&array.type, &type));
 	for (int i = 0; i < COUNT; i++)
 		ck_assert_double_eq(((double *)array.data)[i], (data[i] + 1) * 2 - data[i]);
