@@ -1,7 +1,9 @@
 /*
- * From drafts to steps: liveness, from the last step to the first, over sets of slots.
- * Turns of a loop that need and leave the same sets are one step, done again; those
- * before the sets are stable are set apart.
+ * From drafts to steps: liveness, from the last step to the first, over sets of slots. A slot is live if a later step
+ * or the output reads it; another set has the slots whose values have a cotangent.
+ *
+ * Iterations of a loop that need and leave the same sets share their steps. The last iterations, before the sets are
+ * stable, are loops of their own.
  */
 #include "ir/lowering.h"
 
@@ -9,10 +11,10 @@
 
 static const uint32_t UNNUMBERED = UINT32_MAX;
 
-/* A set of slots: which are in it, and those that are, ascending. */
+/* A set of slots. */
 struct set {
-	bool *has; /* by slot */
-	uint32_t *list;
+	bool *has;      /* by slot */
+	uint32_t *list; /* those in it, ascending */
 	uint32_t count;
 };
 
@@ -22,8 +24,8 @@ struct sets {
 
 static bool set_init(struct set *set, struct lowering *l)
 {
-	*set = (struct set){arena_array(l->context->arena, l->slot_count, sizeof *set->has),
-	                    arena_array(l->context->arena, l->slot_count, sizeof *set->list), 0};
+	*set = (struct set){arena_array(l->context->arena, l->state.count, sizeof *set->has),
+	                    arena_array(l->context->arena, l->state.count, sizeof *set->list), 0};
 	return set->has && set->list;
 }
 
@@ -67,7 +69,7 @@ static bool set_equals(const struct set *set, const uint32_t *list, uint32_t cou
 	return set->count == count && memcmp(set->list, list, count * sizeof *list) == 0;
 }
 
-/* SET as it is now; SAME, of SAME_COUNT slots, where that is equal (or NULL). NULL where memory is short. */
+/* A list of SET: the list SAME of SAME_COUNT slots where that is equal (SAME may be NULL), or a new one, or NULL. */
 static const uint32_t *list_of(struct lowering *l, const struct set *set, uint32_t *count, const uint32_t *same,
                                uint32_t same_count)
 {
@@ -80,38 +82,45 @@ static const uint32_t *list_of(struct lowering *l, const struct set *set, uint32
 	return list;
 }
 
-static enum status add_item_front(struct lowering *l, struct item **items, size_t *count, size_t *capacity,
-                                  struct item item)
+/* A list of items that grows from its back to its front: the last comes first until it is turned around. */
+struct item_list {
+	struct item *items;
+	size_t count, capacity;
+};
+
+static enum status add_front(struct lowering *l, struct item_list *list, struct item item)
 {
-	/* Items are collected back to front and reversed at the end. */
-	struct item *grown = arena_grow(l->context->arena, *items, *count, capacity, sizeof *grown);
+	struct item *grown = arena_grow(l->context->arena, list->items, list->count, &list->capacity, sizeof *grown);
 	if (!grown)
 		return lowering_memory(l);
-	*items = grown;
-	grown[(*count)++] = item;
+	list->items = grown;
+	grown[list->count++] = item;
 	return STATUS_OK;
 }
 
+/* Marks in a bool for each value of a step's body. */
+struct marks {
+	bool *needed; /* what a live slot is made of */
+	bool *cot;    /* what has a cotangent */
+};
+
 /*
- * Which slots before STEP its live slots after need, and where the cotangents
- * after it go: to values of its body, or past it. l->slots is the state before.
+ * Where each cotangent after STEP goes: to the value of its body that the slot ends with, or, past the body, to the
+ * slot's class before it.
  */
-static enum status flow_back(struct lowering *l, struct step *step, struct sets *sets)
+static enum status take_cotangents(struct lowering *l, struct step *step, struct set *before, bool *cot)
 {
 	const struct body *body = step->body;
-	bool *needed = arena_array(l->context->arena, body->value_count + 1, sizeof *needed);
-	bool *cot = arena_array(l->context->arena, body->value_count + 1, sizeof *cot);
-	uint32_t *value_of = l->value_of;
+	uint32_t *read_as = l->state.work; /* by class */
 	uint32_t *cot_to = arena_array(l->context->arena, step->cot_out_count + 1, sizeof *cot_to);
 	uint32_t *cot_value = arena_array(l->context->arena, step->cot_out_count + 1, sizeof *cot_value);
-	if (!needed || !cot || !cot_to || !cot_value)
+	if (!cot_to || !cot_value)
 		return lowering_memory(l);
-	set_empty(&sets->cot);
 	for (size_t i = 0; i < body->in_count; i++)
-		value_of[body->ins[i].index] = body->ins[i].value;
+		read_as[body->ins[i].index] = body->ins[i].value;
 	for (uint32_t i = 0; i < step->cot_out_count; i++) {
-		uint32_t class = l->slots[step->cot_out[i]].class;
-		uint32_t taker = value_of[class];
+		const uint32_t class = l->state.slots[step->cot_out[i]].class;
+		uint32_t taker = read_as[class];
 		bool written = false;
 		for (size_t k = 0; k < body->out_count; k++)
 			if (body->outs[k].index == step->cot_out[i]) {
@@ -121,37 +130,58 @@ static enum status flow_back(struct lowering *l, struct step *step, struct sets 
 		cot_value[i] = taker;
 		cot_to[i] = taker == NO_VALUE ? class : NO_VALUE;
 		if (taker == NO_VALUE)
-			set_add(&sets->cot, class);
+			set_add(before, class);
 		else
 			cot[taker] |= !written || body->values[taker].active;
 	}
 	for (size_t i = 0; i < body->in_count; i++)
-		value_of[body->ins[i].index] = NO_VALUE;
+		read_as[body->ins[i].index] = NO_VALUE;
 	step->cot_to = cot_to;
 	step->cot_value = cot_value;
-	for (size_t i = 0; i < body->out_count; i++)
-		needed[body->outs[i].value] |= sets->live.has[body->outs[i].index];
+	return STATUS_OK;
+}
+
+/* Passes the marks of each instruction's result to what it reads, from the last to the first. */
+static void mark_back(const struct body *body, const struct marks *marks)
+{
 	for (size_t i = body->instr_count; i-- > 0;) {
 		const struct instr *instr = &body->instrs[i];
 		const struct op_info *info = &op_table[instr->op];
 		if (instr->out == NO_VALUE)
 			continue;
-		bool wanted = needed[instr->out], carries = cot[instr->out] && instr->kind == INSTR_OP;
+		const bool needed = marks->needed[instr->out], cot = marks->cot[instr->out] && instr->kind == INSTR_OP;
 		if (instr->v != NO_VALUE) {
-			needed[instr->v] |= wanted;
-			cot[instr->v] |= carries && info->differentiable && body->values[instr->v].active;
+			marks->needed[instr->v] |= needed;
+			marks->cot[instr->v] |= cot && info->differentiable && body->values[instr->v].active;
 		}
 		if (instr->a != NO_VALUE) {
-			needed[instr->a] |= wanted;
-			cot[instr->a] |= carries && info->operand_differentiable && body->values[instr->a].active;
+			marks->needed[instr->a] |= needed;
+			marks->cot[instr->a] |= cot && info->operand_differentiable && body->values[instr->a].active;
 		}
 	}
+}
+
+/* Turns SETS from those after STEP to those before it. l->state.slots is the state before. */
+static enum status flow_back(struct lowering *l, struct step *step, struct sets *sets)
+{
+	const struct body *body = step->body;
+	const struct marks marks = {arena_array(l->context->arena, body->value_count + 1, sizeof *marks.needed),
+	                            arena_array(l->context->arena, body->value_count + 1, sizeof *marks.cot)};
+	if (!marks.needed || !marks.cot)
+		return lowering_memory(l);
+	set_empty(&sets->cot);
+	enum status status = take_cotangents(l, step, &sets->cot, marks.cot);
+	if (status)
+		return status;
+	for (size_t i = 0; i < body->out_count; i++)
+		marks.needed[body->outs[i].value] |= sets->live.has[body->outs[i].index];
+	mark_back(body, &marks);
 	for (size_t i = 0; i < body->out_count; i++)
 		set_remove(&sets->live, body->outs[i].index);
 	for (size_t i = 0; i < body->in_count; i++) {
-		if (needed[body->ins[i].value])
+		if (marks.needed[body->ins[i].value])
 			set_add(&sets->live, body->ins[i].index);
-		if (cot[body->ins[i].value])
+		if (marks.cot[body->ins[i].value])
 			set_add(&sets->cot, body->ins[i].index);
 	}
 	return STATUS_OK;
@@ -161,20 +191,20 @@ static const struct type *const *types_of(struct lowering *l, const uint32_t *sl
 {
 	const struct type **types = arena_array(l->context->arena, count + 1, sizeof *types);
 	for (uint32_t i = 0; types && i < count; i++)
-		types[i] = l->slots[slots[i]].type;
+		types[i] = l->state.slots[slots[i]].type;
 	return types;
 }
 
-/* Which slots before STEP, l->slots, hold the same array. */
+/* Notes which slots before STEP hold the same array. l->state.slots is the state before. */
 static bool note_classes(struct lowering *l, struct step *step)
 {
 	uint32_t *class_in = arena_array(l->context->arena, step->live_in_count + 1, sizeof *class_in);
 	bool *alias_in = arena_array(l->context->arena, step->live_in_count + 1, sizeof *alias_in);
 	if (!class_in || !alias_in || !step->live_in)
 		return false;
-	uint32_t *first = l->value_of; /* by class: not NO_VALUE where there was one */
+	uint32_t *first = l->state.work; /* by class; NO_VALUE before its first slot */
 	for (uint32_t i = 0; i < step->live_in_count; i++) {
-		const uint32_t class = class_in[i] = l->slots[step->live_in[i]].class;
+		const uint32_t class = class_in[i] = l->state.slots[step->live_in[i]].class;
 		alias_in[i] = first[class] != NO_VALUE;
 		first[class] = i;
 	}
@@ -185,52 +215,56 @@ static bool note_classes(struct lowering *l, struct step *step)
 	return true;
 }
 
+/* A new step of DRAFT. SETS, the sets after it, become those before it. AFTER, the next step or NULL, shares lists. */
+static enum status new_step(struct lowering *l, struct draft_step *draft, struct sets *sets, const struct step *after,
+                            struct step *step)
+{
+	static const struct step none;
+	const struct step *next = after ? after : &none;
+	step->body = draft->body;
+	step->span = draft->span;
+	step->id = UNNUMBERED;
+	l->out->distinct_count++;
+	step->live_out = list_of(l, &sets->live, &step->live_out_count, next->live_in, next->live_in_count);
+	step->cot_out = list_of(l, &sets->cot, &step->cot_out_count, next->cot_in, next->cot_in_count);
+	step->out_types = step->live_out ? types_of(l, step->live_out, step->live_out_count) : NULL;
+	for (const struct change *c = draft->changes; c; c = c->next)
+		l->state.slots[c->slot] = c->before;
+	enum status status = flow_back(l, step, sets);
+	if (status)
+		return status;
+	step->live_in = list_of(l, &sets->live, &step->live_in_count, step->live_out, step->live_out_count);
+	step->cot_in = list_of(l, &sets->cot, &step->cot_in_count, step->cot_out, step->cot_out_count);
+	step->in_types = step->live_in ? types_of(l, step->live_in, step->live_in_count) : NULL;
+	if (!step->in_types || !step->out_types || !step->live_out || !step->cot_out || !step->cot_in ||
+	    !note_classes(l, step))
+		return lowering_memory(l);
+	return STATUS_OK;
+}
+
+/* *STEP is the step of DRAFT: the one that was made of it before, if the sets after it are the same. */
 static enum status finish_step(struct lowering *l, struct draft_step *draft, struct sets *sets,
-                               const struct step *after, struct step **made)
+                               const struct step *after, struct step **step)
 {
 	struct step *old = draft->last;
-	bool same = old && set_equals(&sets->live, old->live_out, old->live_out_count) &&
-	            set_equals(&sets->cot, old->cot_out, old->cot_out_count);
-	struct step *step = same ? old : arena_alloc(l->context->arena, sizeof *step);
-	if (!step)
-		return lowering_memory(l);
-	if (!same) {
-		step->body = draft->body;
-		step->span = draft->span;
-		step->id = UNNUMBERED;
-		l->out->distinct_count++;
-		step->live_out = list_of(l, &sets->live, &step->live_out_count, after ? after->live_in : NULL,
-		                         after ? after->live_in_count : 0);
-		step->cot_out =
-			list_of(l, &sets->cot, &step->cot_out_count, after ? after->cot_in : NULL, after ? after->cot_in_count : 0);
-		step->out_types = step->live_out ? types_of(l, step->live_out, step->live_out_count) : NULL;
+	if (!old || !set_equals(&sets->live, old->live_out, old->live_out_count) ||
+	    !set_equals(&sets->cot, old->cot_out, old->cot_out_count)) {
+		*step = draft->last = arena_alloc(l->context->arena, sizeof **step);
+		return *step ? new_step(l, draft, sets, after, *step) : lowering_memory(l);
 	}
 	for (const struct change *c = draft->changes; c; c = c->next)
-		l->slots[c->slot] = c->before;
-	if (same) {
-		set_fill(&sets->live, step->live_in, step->live_in_count);
-		set_fill(&sets->cot, step->cot_in, step->cot_in_count);
-	} else {
-		enum status status = flow_back(l, step, sets);
-		if (status)
-			return status;
-		step->live_in = list_of(l, &sets->live, &step->live_in_count, step->live_out, step->live_out_count);
-		step->cot_in = list_of(l, &sets->cot, &step->cot_in_count, step->cot_out, step->cot_out_count);
-		step->in_types = step->live_in ? types_of(l, step->live_in, step->live_in_count) : NULL;
-		if (!note_classes(l, step) || !step->in_types || !step->out_types || !step->live_out || !step->cot_out ||
-		    !step->cot_in)
-			return lowering_memory(l);
-	}
-	draft->last = step;
-	*made = step;
+		l->state.slots[c->slot] = c->before;
+	set_fill(&sets->live, old->live_in, old->live_in_count);
+	set_fill(&sets->cot, old->cot_in, old->cot_in_count);
+	*step = old;
 	return STATUS_OK;
 }
 
 static enum status finish_items(struct lowering *l, const struct draft_item *list, struct sets *sets,
-                                struct item **items, size_t *count);
+                                struct item_list *items);
 
 static enum status finish_loop(struct lowering *l, const struct draft_item *loop, struct sets *sets,
-                               struct item **items, size_t *count, size_t *capacity)
+                               struct item_list *items)
 {
 	int64_t per_iteration = loop->iterations ? loop->steps / loop->iterations : 0;
 	for (int64_t left = loop->iterations; left > 0;) {
@@ -239,55 +273,51 @@ static enum status finish_loop(struct lowering *l, const struct draft_item *loop
 		const uint32_t *cot = list_of(l, &sets->cot, &cot_count, NULL, 0);
 		if (!live || !cot)
 			return lowering_memory(l);
-		struct item item = {.level = loop->level};
-		enum status status = finish_items(l, loop, sets, &item.items, &item.count);
+		struct item_list body = {0};
+		enum status status = finish_items(l, loop, sets, &body);
 		if (status)
 			return status;
 		bool stable = set_equals(&sets->live, live, live_count) && set_equals(&sets->cot, cot, cot_count);
-		item.iterations = stable ? left : 1;
+		struct item item = {
+			.items = body.items, .count = body.count, .level = loop->level, .iterations = stable ? left : 1};
 		left -= item.iterations;
 		item.first = loop->first + left;
 		item.steps = per_iteration * item.iterations;
-		status = add_item_front(l, items, count, capacity, item);
+		status = add_front(l, items, item);
 		if (status)
 			return status;
 	}
 	return STATUS_OK;
 }
 
-/* Liveness of one iteration of LIST; its items in order. */
+/* The ITEMS, in order, of one iteration of LIST. */
 static enum status finish_items(struct lowering *l, const struct draft_item *list, struct sets *sets,
-                                struct item **items, size_t *count)
+                                struct item_list *items)
 {
-	size_t capacity = 0;
 	const struct step *after = NULL;
-	*items = NULL;
-	*count = 0;
-	for (size_t i = list->count; i-- > 0;) {
+	enum status status = STATUS_OK;
+	for (size_t i = list->count; i-- > 0 && status == STATUS_OK;) {
 		const struct draft_item *draft = &list->items[i];
-		enum status status;
 		if (draft->draft) {
 			struct item item = {.level = -1, .steps = 1};
 			status = finish_step(l, draft->draft, sets, after, &item.step);
 			after = item.step;
 			if (status == STATUS_OK)
-				status = add_item_front(l, items, count, &capacity, item);
+				status = add_front(l, items, item);
 		} else {
 			after = NULL;
-			status = finish_loop(l, draft, sets, items, count, &capacity);
+			status = finish_loop(l, draft, sets, items);
 		}
-		if (status)
-			return status;
 	}
-	for (size_t i = 0; i < *count / 2; i++) {
-		struct item swap = (*items)[i];
-		(*items)[i] = (*items)[*count - 1 - i];
-		(*items)[*count - 1 - i] = swap;
+	for (size_t i = 0; i < items->count / 2; i++) {
+		struct item *front = &items->items[i], *back = &items->items[items->count - 1 - i], swap = *front;
+		*front = *back;
+		*back = swap;
 	}
-	return STATUS_OK;
+	return status;
 }
 
-/* Numbers the *NUMBERED and on distinct steps in the order in which they first run. */
+/* Numbers steps that have no number, from *NUMBERED on, in the order in which they first run. */
 static void number_steps(const struct step **distinct, uint32_t *numbered, struct item *items, size_t count)
 {
 	int64_t start = 0;
@@ -310,11 +340,14 @@ enum status lowering_finish_steps(struct lowering *l, const struct draft_item *l
 	if (!set_init(&sets.live, l) || !set_init(&sets.cot, l))
 		return lowering_memory(l);
 	set_add(&sets.live, 0);
-	if (l->slots[0].active)
+	if (l->state.slots[0].active)
 		set_add(&sets.cot, 0);
-	enum status status = finish_items(l, list, &sets, &out->items, &out->item_count);
+	struct item_list items = {0};
+	enum status status = finish_items(l, list, &sets, &items);
 	if (status)
 		return status;
+	out->items = items.items;
+	out->item_count = items.count;
 	out->steps = list->steps;
 	const struct step **distinct = arena_array(l->context->arena, out->distinct_count + 1, sizeof *distinct);
 	if (!distinct)

@@ -1,54 +1,63 @@
 /*
- * Lowering: the chain's tree, walked with the types of what flows through it, into
- * one body for a forward run, into steps, or into one step of all.
+ * Lowering walks the chain's tree with the types of what flows through it. It makes one body for a forward run, steps
+ * for a gradient, or one step of everything.
  */
 #include "ir/lowering.h"
 
 #include <string.h>
 
-/* One body of everything: for a forward run, or unrolled for policies by value. */
+/* Begins a body that reads the input at once: as the current value, and as a name if the chain uses that. */
+static struct body *begin_whole(struct lowering *l)
+{
+	struct body *body = lowering_begin_body(l);
+	if (!body || lowering_read_slot(l, 0) == NO_VALUE ||
+	    (l->chain->names_input && lowering_read_slot(l, 1) == NO_VALUE))
+		return NULL;
+	return body;
+}
+
+/* LOWER_RUN. */
 static enum status lower_whole(struct lowering *l)
 {
-	struct lowered *out = l->out;
-	out->whole = arena_alloc(l->context->arena, sizeof *out->whole);
-	if (!out->whole)
-		return lowering_memory(l);
-	body_init(out->whole, l->context->arena);
-	lowering_begin_body(l, out->whole);
-	if (!out->whole->regions || lowering_read_slot(l, 0) == NO_VALUE ||
-	    (l->chain->names_input && lowering_read_slot(l, 1) == NO_VALUE))
+	struct body *body = l->out->whole = begin_whole(l);
+	if (!body)
 		return lowering_memory(l);
 	enum status status = lower_nodes(l, l->first);
 	if (status)
 		return status;
-	const struct value *value = &out->whole->values[l->now[0]];
-	l->slots[0] = (struct slot){value->type, value->dtype, value->streamed, value->active, value->weak, 0};
-	out->whole->regions[0].end = (uint32_t)out->whole->instr_count;
-	if (!body_add_out(out->whole, PORT_SLOT, 0, l->now[0]) || !body_drop_carries(out->whole))
+	const struct value *value = &body->values[l->env.now[0]];
+	l->state.slots[0] = (struct slot){value->type, value->dtype, value->streamed, value->active, value->weak, 0};
+	body->regions[0].end = (uint32_t)body->instr_count;
+	if (!body_add_out(body, PORT_SLOT, 0, l->env.now[0]) || !body_drop_carries(body))
 		return lowering_memory(l);
 	return STATUS_OK;
 }
 
-/* Counts the steps of the unrolled chain as it numbers its instructions. */
+/* LOWER_UNROLLED. Steps are counted where lower_step.c would begin one, and number the instructions. */
+
 static enum status lower_unrolled_nodes(struct lowering *l, const struct node *node);
+
+static void count_step(struct lowering *l)
+{
+	l->preludes.bound = l->preludes.count;
+	l->steps++;
+}
 
 static enum status lower_unrolled_loop(struct lowering *l, const struct node *node)
 {
 	int64_t iterations;
-	struct param_ref *refs;
-	enum status status = lowering_begin_loop(l, node, &refs, &iterations);
-	for (int64_t iteration = 0; node->body && iteration < iterations && status == STATUS_OK; iteration++) {
+	struct param_ref *params;
+	enum status status = lowering_begin_loop(l, node, &params, &iterations);
+	for (int64_t i = 0; node->body && i < iterations && status == STATUS_OK; i++) {
 		if (l->steps > MAX_STEPS || ++l->iterations > MAX_OPERATIONS)
 			return lowering_too_long(l, node->span);
 		if (node->kind == NODE_FOR)
-			status = lowering_set_iteration(l, node, refs, (struct index){-1, iteration}, iteration);
-		const size_t preludes = l->prelude_count;
+			status = lowering_set_iteration(l, node, params, -1, i);
+		const size_t preludes = l->preludes.count;
 		if (status == STATUS_OK)
 			status = lower_unrolled_nodes(l, node->body);
-		if (lowering_owes_step(l, preludes)) { /* lower_step.c has one there */
-			l->preludes_bound = l->prelude_count;
-			l->steps++;
-		}
+		if (lowering_owes_step(l, preludes))
+			count_step(l);
 	}
 	return status;
 }
@@ -62,61 +71,62 @@ static enum status lower_unrolled_nodes(struct lowering *l, const struct node *n
 			continue;
 		}
 		l->step = l->steps;
-		if (is_prelude(node)) {
-			status = lowering_put_off(l, node);
-		} else {
-			l->preludes_bound = l->prelude_count;
-			l->steps++;
-		}
+		if (is_prelude(node))
+			status = lowering_defer(l, node);
+		else
+			count_step(l);
 		if (status == STATUS_OK)
 			status = lower_node(l, node);
-		/* as where a step ends (lower_step.c): gradients add up in one order under every policy */
-		if (status == STATUS_OK && !is_prelude(node) && l->now[0] != NO_VALUE)
-			status = lowering_copy_param(l, &l->now[0], node->span);
+		/* As where a step ends: so gradients are added in one order under every policy. */
+		if (status == STATUS_OK && !is_prelude(node) && l->env.now[0] != NO_VALUE)
+			status = lowering_copy_param(l, &l->env.now[0], node->span);
 	}
 	return status;
 }
 
-/* A chain whose output is made of params alone, and of no sum, has none that is cut with the input. */
+/* A chain whose output is made of params alone has nothing to cut, unless it ends in a SUM or FOLD. */
 static void note_output(struct lowering *l)
 {
-	if (!l->slots[0].streamed && l->fold == NO_VALUE)
+	if (!l->state.slots[0].streamed && l->streaming.fold == NO_VALUE)
 		lowering_mix_rows(l);
+	l->out->output = *l->state.slots[0].type;
+	l->out->output.dtype = l->state.slots[0].dtype;
 }
 
 static enum status lower_unrolled(struct lowering *l)
 {
-	struct lowered *out = l->out;
 	struct draft_step *draft = arena_alloc(l->context->arena, sizeof *draft);
-	struct body *body = arena_alloc(l->context->arena, sizeof *body);
-	if (!draft || !body)
-		return lowering_memory(l);
-	body_init(body, l->context->arena);
-	lowering_begin_body(l, body);
-	if (!body->regions || lowering_read_slot(l, 0) == NO_VALUE ||
-	    (l->chain->names_input && lowering_read_slot(l, 1) == NO_VALUE))
+	if (!draft || !begin_whole(l))
 		return lowering_memory(l);
 	enum status status = lower_unrolled_nodes(l, l->first);
 	if (status)
 		return status;
-	lowering_write_slot(l, 0, l->now[0]);
-	for (size_t i = 1; i < l->slot_count; i++)
-		l->written[i] = false;
-	draft->body = body;
+	lowering_write_slot(l, 0, l->env.now[0]);
+	for (size_t i = 1; i < l->state.count; i++)
+		l->env.written[i] = false;
 	draft->span = l->first != l->end ? l->first->span : (struct span){0};
 	status = lowering_end_step(l, draft);
 	note_output(l);
-	out->output = *l->slots[0].type;
-	out->output.dtype = l->slots[0].dtype;
 	struct draft_item item = {.draft = draft, .steps = 1}, list = {.items = &item, .count = 1, .steps = 1};
 	if (status == STATUS_OK)
 		status = lowering_finish_steps(l, &list);
-	out->steps = l->steps;
+	l->out->steps = l->steps;
 	return status;
 }
 
+/* LOWER_STEPS. */
+static enum status lower_steps(struct lowering *l)
+{
+	struct draft_item list = {0};
+	enum status status = lowering_draft_steps(l, l->first, &list);
+	if (status)
+		return status;
+	note_output(l);
+	return lowering_finish_steps(l, &list);
+}
+
 /* The input's type against its declaration. */
-static enum status check_input(const struct chain *chain, const struct type *input, struct diags *diags)
+static enum status check_input(const struct context *context, const struct chain *chain, const struct type *input)
 {
 	const struct declared *declared = &chain->input_type;
 	if (!declared->given)
@@ -128,34 +138,49 @@ static enum status check_input(const struct chain *chain, const struct type *inp
 	char a[TYPE_TEXT], b[TYPE_TEXT];
 	if (fits)
 		return STATUS_OK;
-	return diag_at(diags, STATUS_CHAIN, chain->source, declared->span, "input '%s' is declared %s and the data is %s",
-	               chain->input, type_format(&declared->type, a), type_format(input, b));
+	return diag_at(context->diags, STATUS_CHAIN, chain->source, declared->span,
+	               "input '%s' is declared as %s, and the data is %s", chain->input, type_format(&declared->type, a),
+	               type_format(input, b));
+}
+
+/* COUNT numbers that are all NO_VALUE. */
+static uint32_t *new_numbers(struct lowering *l, size_t count)
+{
+	uint32_t *numbers = arena_array(l->context->arena, count, sizeof *numbers);
+	return numbers ? memset(numbers, 0xff, count * sizeof *numbers) : NULL;
+}
+
+static bool new_arrays(struct lowering *l)
+{
+	struct arena *arena = l->context->arena;
+	struct state *state = &l->state;
+	struct environment *env = &l->env;
+	struct streaming *streaming = &l->streaming;
+	struct names *names = &l->names;
+	const size_t params = l->chain->param_count + 1, loops = l->chain->loop_count + 1;
+	state->slots = arena_array(arena, state->count, sizeof *state->slots);
+	state->next_same = new_numbers(l, state->count);
+	state->work = new_numbers(l, state->count);
+	env->now = new_numbers(l, state->count);
+	env->port = new_numbers(l, state->count);
+	env->touched = new_numbers(l, state->count);
+	env->written = arena_array(arena, state->count, sizeof *env->written);
+	env->listed = arena_array(arena, state->count, sizeof *env->listed);
+	streaming->along = arena_array(arena, params, sizeof *streaming->along);
+	streaming->whole = arena_array(arena, params, sizeof *streaming->whole);
+	names->params = arena_array(arena, loops, sizeof *names->params);
+	names->elements = arena_array(arena, loops, sizeof *names->elements);
+	return state->slots && state->next_same && state->work && env->now && env->port && env->touched && env->written &&
+	       env->listed && streaming->along && streaming->whole && names->params && names->elements;
 }
 
 static enum status init_lowering(struct lowering *l, const struct type *input)
 {
-	size_t n = l->slot_count, params = l->chain->param_count + 1;
-	l->slots = arena_array(l->context->arena, n, sizeof *l->slots);
-	l->now = arena_array(l->context->arena, n, sizeof *l->now);
-	l->touched = arena_array(l->context->arena, n, sizeof *l->touched);
-	l->written = arena_array(l->context->arena, n, sizeof *l->written);
-	l->listed = arena_array(l->context->arena, n, sizeof *l->listed);
-	l->port = arena_array(l->context->arena, n, sizeof *l->port);
-	l->next_same = arena_array(l->context->arena, n, sizeof *l->next_same);
-	l->value_of = arena_array(l->context->arena, n, sizeof *l->value_of);
-	l->used_streamed = arena_array(l->context->arena, params, sizeof *l->used_streamed);
-	l->used_whole = arena_array(l->context->arena, params, sizeof *l->used_whole);
-	l->loops = arena_array(l->context->arena, l->chain->loop_count + 1, sizeof *l->loops);
-	l->parts = arena_array(l->context->arena, l->chain->loop_count + 1, sizeof *l->parts);
-	if (!l->slots || !l->now || !l->touched || !l->written || !l->listed || !l->port || !l->next_same || !l->value_of ||
-	    !l->used_streamed || !l->used_whole || !l->loops || !l->parts)
+	if (!new_arrays(l))
 		return lowering_memory(l);
-	memset(l->now, 0xff, n * sizeof *l->now);
-	memset(l->port, 0xff, n * sizeof *l->port);
-	memset(l->value_of, 0xff, n * sizeof *l->value_of);
-	memset(l->next_same, 0xff, n * sizeof *l->next_same);
-	for (uint32_t i = 2; i < n; i++)
-		l->slots[i].class = i;
+	struct slot *slots = l->state.slots;
+	for (uint32_t i = 1; i < l->state.count; i++)
+		slots[i].class = i;
 	struct type type = *input;
 	type.dtype = dtype_compute(input->dtype);
 	if (l->rows)
@@ -164,12 +189,11 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	const struct type *held = lowering_intern(l, &type);
 	if (!held)
 		return lowering_memory(l);
-	bool streamed = input->shape.ndim > 0;
-	l->slots[0] = (struct slot){held, input->dtype, streamed, true, false, 0};
-	/* An input that is never an operand is not a part of the state. */
-	l->slots[1] = l->chain->names_input ? l->slots[0] : (struct slot){.class = 1};
-	if (l->chain->names_input)
-		l->next_same[0] = 1;
+	slots[0] = (struct slot){held, input->dtype, input->shape.ndim > 0, true, false, 0};
+	if (l->chain->names_input) { /* otherwise the input is no part of the state */
+		slots[1] = slots[0];
+		l->state.next_same[0] = 1;
+	}
 	return STATUS_OK;
 }
 
@@ -179,7 +203,7 @@ static bool is_made_after(const struct body *body, uint32_t value, uint32_t fold
 	return v->from == FROM_PARAM || (v->from == FROM_INSTR && v->instr >= fold);
 }
 
-/* Whether what follows instruction FOLD, and the output, read of what is before nothing but FOLD's result and params. */
+/* True if what follows instruction FOLD, and the output, read nothing but its result and params. */
 static bool is_cut(const struct body *body, uint32_t fold)
 {
 	bool cut = fold != NO_VALUE && is_made_after(body, body->outs[0].value, fold);
@@ -195,7 +219,7 @@ static bool is_cut(const struct body *body, uint32_t fold)
 	return cut;
 }
 
-/* The stages of the chain that PORTION is. */
+/* Sets l->first and l->end to the stages of PORTION. */
 static void find_portion(struct lowering *l, const struct portion *portion)
 {
 	size_t count = 0;
@@ -210,78 +234,68 @@ static void find_portion(struct lowering *l, const struct portion *portion)
 		l->end = l->end->next;
 }
 
-/* What is known when all has been walked. */
-static void end_lowering(struct lowering *l)
+/* What tiles the chain allows is known when all of it has been walked. */
+static void end_streaming(struct lowering *l)
 {
 	struct lowered *lowered = l->out;
-	if (l->what != LOWER_UNROLLED) {
-		lowered->output = *l->slots[0].type;
-		lowered->output.dtype = l->slots[0].dtype;
-		note_output(l);
-	}
+	const struct streaming *streaming = &l->streaming;
 	for (size_t i = 0; i < l->chain->param_count; i++)
-		if (l->used_streamed[i] && l->used_whole[i])
+		if (streaming->along[i] && streaming->whole[i])
 			lowering_mix_rows(l);
-	lowered->fold = l->what == LOWER_RUN && !l->mixes && is_cut(lowered->whole, l->fold) ? l->fold : NO_VALUE;
-	lowered->streamed_params = l->rows ? l->cut : l->used_streamed;
-	lowered->sums = lowered->sums && lowered->streamable;
-	lowered->flat = lowered->flat && lowered->streamable && !lowered->sums;
-	if (lowered->whole_rows == 1 && !lowered->flat) /* nothing to cut: a team shares the row */
+	const bool cut = l->what == LOWER_RUN && !streaming->mixes && is_cut(lowered->whole, streaming->fold);
+	lowered->fold = cut ? streaming->fold : NO_VALUE;
+	lowered->streamed_params = l->rows ? l->cut : streaming->along;
+	lowered->streamable = streaming->streamable;
+	lowered->sums = streaming->sums && streaming->streamable;
+	lowered->flat = streaming->flat && streaming->streamable && !streaming->sums;
+	if (lowered->whole_rows == 1 && !lowered->flat) /* one row is no tile: a team of threads shares it */
 		lowered->streamable = lowered->sums = false;
 }
 
-/* L has what is to be lowered: out, chain, what, arena, diags; rows and cut of a tile. */
+/* Lowers PORTION for L, which has its context, out, chain and what, and of a tile rows and cut. */
 static enum status lower_typed(struct lowering *l, const struct portion *portion, const struct type *input)
 {
-	struct lowered *lowered = l->out;
-	*lowered = (struct lowered){.chain = l->chain,
-	                            .arena = l->context->arena,
-	                            .input = *input,
-	                            .slot_count = l->chain->variable_count + 1,
-	                            .whole_rows = input->shape.ndim ? input->shape.dim[0] : 0,
-	                            .streamable = input->shape.ndim > 0,
-	                            .flat = input->shape.ndim > 0};
-	l->whole_rows = lowered->whole_rows;
-	l->fold = NO_VALUE;
-	l->slot_count = lowered->slot_count;
+	const bool rows = input->shape.ndim > 0;
+	l->whole_rows = rows ? input->shape.dim[0] : 0;
+	l->state.count = l->chain->variable_count + 1;
+	l->streaming = (struct streaming){.streamable = rows, .flat = rows, .fold = NO_VALUE};
+	*l->out = (struct lowered){.chain = l->chain,
+	                           .arena = l->context->arena,
+	                           .input = *input,
+	                           .slot_count = l->state.count,
+	                           .whole_rows = l->whole_rows};
 	find_portion(l, portion);
 	enum status status = init_lowering(l, input);
 	if (status)
 		return status;
-	struct draft_item list = {0};
-	switch (l->what) {
-	case LOWER_RUN:
+	if (l->what == LOWER_RUN) {
 		status = lower_whole(l);
-		break;
-	case LOWER_STEPS:
-		status = lowering_draft_steps(l, l->first, &list);
-		break;
-	case LOWER_UNROLLED:
-		status = lower_unrolled(l);
-		break;
+		if (status == STATUS_OK)
+			note_output(l);
+	} else {
+		status = l->what == LOWER_STEPS ? lower_steps(l) : lower_unrolled(l);
 	}
-	if (status)
-		return status;
-	end_lowering(l);
-	return l->what == LOWER_STEPS ? lowering_finish_steps(l, &list) : STATUS_OK;
+	if (status == STATUS_OK)
+		end_streaming(l);
+	return status;
 }
 
 enum status lower(const struct context *context, struct lowered *lowered, const struct chain *chain,
                   const struct portion *portion, const struct type *input, enum lower_what what)
 {
 	static const struct portion all;
-	struct lowering l = {.out = lowered, .chain = chain, .context = context, .what = what};
-	enum status status = check_input(chain, input, context->diags);
+	struct lowering l = {.context = context, .out = lowered, .chain = chain, .what = what};
+	enum status status = check_input(context, chain, input);
 	return status ? status : lower_typed(&l, portion ? portion : &all, input);
 }
 
-/* The input is not held against its declaration: the whole's was. */
+/* The whole's input was held against its declaration; a tile's need not be. */
 enum status lower_tile(const struct context *context, struct lowered *lowered, const struct lowered *whole,
                        const struct type *input, enum lower_what what, int64_t rows)
 {
-	struct lowering l = {.out = lowered,
+	struct lowering l = {.context = context,
+	                     .out = lowered,
 	                     .chain = whole->chain,
-	                     .context = context,
 	                     .what = what,
 	                     .rows = rows,
 	                     .cut = whole->streamed_params};

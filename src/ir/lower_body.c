@@ -1,8 +1,8 @@
 /*
- * The body that is being built. Variables are mutable in the language (a name
- * rebinds) and values are not in a body, so an environment leads from variables to
- * values. A body reads a slot of the state when it first needs it and writes back at
- * its end what it has bound.
+ * The body that is being built.
+ *
+ * A name of the language can be bound again, and a value of a body cannot; so the environment leads from slots to
+ * values. A body reads a class of slots when a stage first needs it. lower_step.c writes back what the body has bound.
  */
 #include "ir/lowering.h"
 
@@ -10,46 +10,48 @@
 
 #include "base/hash.h"
 
-enum { FIRST_BUCKETS = 64 }; /* of types */
+/* Types. */
+
+enum { FIRST_BUCKETS = 64 };
 
 struct interned {
 	struct type type;
 	struct interned *next;
 };
 
-static struct interned **bucket_of(const struct lowering *l, const struct type *type)
+static struct interned **bucket_of(const struct type_table *types, const struct type *type)
 {
-	const int what[2] = {(int)type->dtype, type->shape.ndim};
-	const uint64_t hash = hash_bytes(hash_bytes(HASH_START, what, sizeof what), type->shape.dim,
+	const int head[2] = {(int)type->dtype, type->shape.ndim};
+	const uint64_t hash = hash_bytes(hash_bytes(HASH_START, head, sizeof head), type->shape.dim,
 	                                 (size_t)type->shape.ndim * sizeof *type->shape.dim);
-	return &l->types[hash % l->type_buckets];
+	return &types->buckets[hash % types->bucket_count];
 }
 
-/* Twice as many buckets once there are as many types as buckets: a loop may give each of 10^7 iterations another. */
-static enum status add_buckets(struct lowering *l)
+/* Doubles the buckets. There may be 10^7 types: each iteration of a loop may have another. */
+static bool add_buckets(struct type_table *types, struct arena *arena)
 {
-	struct interned **old = l->types;
-	const size_t count = l->type_buckets;
-	struct interned **types = arena_array(l->context->arena, count ? 2 * count : FIRST_BUCKETS, sizeof *types);
-	if (!types)
-		return lowering_memory(l);
-	l->types = types;
-	l->type_buckets = count ? 2 * count : FIRST_BUCKETS;
-	for (size_t i = 0; i < count; i++)
-		for (struct interned *type = old[i], *next; type; type = next) {
-			struct interned **bucket = bucket_of(l, &type->type);
+	const struct type_table old = *types;
+	types->bucket_count = old.count ? 2 * old.bucket_count : FIRST_BUCKETS;
+	types->buckets = arena_array(arena, types->bucket_count, sizeof(struct interned *));
+	if (!types->buckets) {
+		*types = old;
+		return false;
+	}
+	for (size_t i = 0; i < old.bucket_count; i++)
+		for (struct interned *type = old.buckets[i], *next; type; type = next) {
+			struct interned **bucket = bucket_of(types, &type->type);
 			next = type->next;
 			type->next = *bucket;
 			*bucket = type;
 		}
-	return STATUS_OK;
+	return true;
 }
 
 const struct type *lowering_intern(struct lowering *l, const struct type *type)
 {
-	if (l->type_count == l->type_buckets && add_buckets(l))
+	if (l->types.count == l->types.bucket_count && !add_buckets(&l->types, l->context->arena))
 		return NULL;
-	struct interned **bucket = bucket_of(l, type);
+	struct interned **bucket = bucket_of(&l->types, type);
 	for (struct interned *i = *bucket; i; i = i->next)
 		if (type_equal(&i->type, type))
 			return &i->type;
@@ -59,11 +61,13 @@ const struct type *lowering_intern(struct lowering *l, const struct type *type)
 	made->type = *type;
 	made->next = *bucket;
 	*bucket = made;
-	l->type_count++;
+	l->types.count++;
 	return &made->type;
 }
 
-/* A value of TYPE's shape and computing type, or NO_VALUE. */
+/* Values. */
+
+/* A value of TYPE's shape and computing dtype, or NO_VALUE. */
 static uint32_t add_value(struct lowering *l, const struct type *type, enum dtype dtype)
 {
 	struct type held = *type;
@@ -105,7 +109,7 @@ struct type lowering_param_type(struct lowering *l, const struct param_ref *ref)
 
 uint32_t lowering_param(struct lowering *l, const struct param_ref *ref)
 {
-	uint32_t *cached = &l->params[hash_param(ref)];
+	uint32_t *cached = &l->env.params[hash_param(ref)];
 	const struct body *body = l->body;
 	if (*cached < body->value_count && body->values[*cached].from == FROM_PARAM &&
 	    same_param(&body->values[*cached].param, ref))
@@ -120,26 +124,28 @@ uint32_t lowering_param(struct lowering *l, const struct param_ref *ref)
 	value->param = *ref;
 	value->active = param->differentiated;
 	value->weak = param->weak;
-	*cached = id;
-	return id;
+	return *cached = id;
 }
 
-static void touch(struct lowering *l, uint32_t slot)
+/* Slots. */
+
+static void touch(struct environment *env, uint32_t slot)
 {
-	if (!l->listed[slot])
-		l->touched[l->touched_count++] = slot;
-	l->listed[slot] = true;
+	if (!env->listed[slot])
+		env->touched[env->touched_count++] = slot;
+	env->listed[slot] = true;
 }
 
 uint32_t lowering_read_slot(struct lowering *l, uint32_t slot)
 {
-	if (l->now[slot] != NO_VALUE)
-		return l->now[slot];
-	uint32_t class = l->slots[slot].class;
-	touch(l, slot);
-	if (l->port[class] != NO_VALUE)
-		return l->now[slot] = l->port[class];
-	const struct slot *state = &l->slots[class];
+	struct environment *env = &l->env;
+	if (env->now[slot] != NO_VALUE)
+		return env->now[slot];
+	uint32_t class = l->state.slots[slot].class;
+	touch(env, slot);
+	if (env->port[class] != NO_VALUE)
+		return env->now[slot] = env->port[class];
+	const struct slot *state = &l->state.slots[class];
 	uint32_t id = add_value(l, state->type, state->dtype);
 	if (id == NO_VALUE || !body_add_in(l->body, PORT_SLOT, class, id))
 		return NO_VALUE;
@@ -149,29 +155,33 @@ uint32_t lowering_read_slot(struct lowering *l, uint32_t slot)
 	value->streamed = state->streamed;
 	value->active = state->active;
 	value->weak = state->weak;
-	return l->now[slot] = l->port[class] = id;
+	return env->now[slot] = env->port[class] = id;
 }
 
 void lowering_write_slot(struct lowering *l, uint32_t slot, uint32_t value)
 {
-	touch(l, slot);
-	l->now[slot] = value;
-	l->written[slot] = true;
+	touch(&l->env, slot);
+	l->env.now[slot] = value;
+	l->env.written[slot] = true;
 }
 
-void lowering_begin_body(struct lowering *l, struct body *body)
+struct body *lowering_begin_body(struct lowering *l)
 {
-	for (size_t i = 0; i < l->touched_count; i++) {
-		uint32_t slot = l->touched[i];
-		l->now[slot] = NO_VALUE;
-		l->written[slot] = l->listed[slot] = false;
+	struct environment *env = &l->env;
+	for (size_t i = 0; i < env->touched_count; i++) {
+		uint32_t slot = env->touched[i];
+		env->now[slot] = NO_VALUE;
+		env->written[slot] = env->listed[slot] = false;
 	}
 	for (size_t i = 0; l->body && i < l->body->in_count; i++)
-		l->port[l->body->ins[i].index] = NO_VALUE;
-	l->touched_count = 0;
-	l->body = body;
+		env->port[l->body->ins[i].index] = NO_VALUE;
+	env->touched_count = 0;
+	memset(env->params, 0xff, sizeof env->params);
 	l->region = 0;
-	memset(l->params, 0xff, sizeof l->params);
+	l->body = arena_alloc(l->context->arena, sizeof *l->body);
+	if (l->body)
+		body_init(l->body, l->context->arena);
+	return l->body && l->body->regions ? l->body : NULL;
 }
 
 /* Instructions. */
@@ -184,7 +194,7 @@ struct instr *lowering_add_op(struct lowering *l, enum op op, const struct attrs
 	instr->op = op;
 	instr->attrs = attrs;
 	instr->span = span;
-	instr->def = l->frame ? l->frame->def : NULL;
+	instr->def = l->names.frame ? l->names.frame->def : NULL;
 	instr->region = l->region;
 	instr->step = l->step;
 	return instr;
@@ -206,17 +216,19 @@ enum status lowering_set_out(struct lowering *l, struct instr *instr, const stru
 	return STATUS_OK;
 }
 
-/* VALUE made anew by OP, of TYPE that stands for DTYPE; in all else as it was. */
-static enum status remake(struct lowering *l, enum op op, const struct attrs *attrs, const struct type *type,
-                          enum dtype dtype, struct span span, uint32_t *value)
+/* Replaces *VALUE by the result of OP on it, of DTYPE. All else that is known of *VALUE holds of the result. */
+static enum status apply(struct lowering *l, enum op op, const struct attrs *attrs, enum dtype dtype, struct span span,
+                         uint32_t *value)
 {
 	const struct value old = l->body->values[*value];
+	struct type type = *old.type;
+	type.dtype = dtype_compute(dtype);
 	struct instr *instr = lowering_add_op(l, op, attrs, span);
 	if (!instr)
 		return lowering_memory(l);
 	instr->v = *value;
 	instr->of.v = old.type;
-	enum status status = lowering_set_out(l, instr, type, dtype, value);
+	enum status status = lowering_set_out(l, instr, &type, dtype, value);
 	if (status == STATUS_OK) {
 		struct value *made = &l->body->values[*value];
 		made->streamed = old.streamed;
@@ -229,13 +241,13 @@ static enum status remake(struct lowering *l, enum op op, const struct attrs *at
 enum status lowering_copy_param(struct lowering *l, uint32_t *value, struct span span)
 {
 	const struct value *old = &l->body->values[*value];
-	return old->from == FROM_PARAM ? remake(l, OP_identity, NULL, old->type, old->dtype, span, value) : STATUS_OK;
+	return old->from == FROM_PARAM ? apply(l, OP_identity, NULL, old->dtype, span, value) : STATUS_OK;
 }
 
 enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dtype, struct span span)
 {
 	const struct value old = l->body->values[*value];
-	/* a weak value takes a half type in earnest: what is computed as f32 is rounded to it */
+	/* Half types compute as f32. A weak value was never rounded to one, so the cast must round. */
 	const bool half = old.weak && old.dtype != dtype && (dtype == DTYPE_F16 || dtype == DTYPE_BF16);
 	if (old.type->dtype == dtype_compute(dtype) && !half)
 		return STATUS_OK;
@@ -244,15 +256,13 @@ enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dty
 		return lowering_memory(l);
 	attrs_default(attrs, OP_cast);
 	attrs->dtype = half ? dtype : dtype_compute(dtype);
-	struct type type = *old.type;
-	type.dtype = dtype_compute(dtype);
-	return remake(l, OP_cast, attrs, &type, dtype, span, value);
+	return apply(l, OP_cast, attrs, dtype, span, value);
 }
 
 enum status lowering_add_constant(struct lowering *l, double number, enum dtype dtype, struct span span,
                                   uint32_t *value)
 {
-	struct type type = {.dtype = dtype_compute(dtype)};
+	const struct type type = {.dtype = dtype_compute(dtype)};
 	struct instr *zero = body_add_instr(l->body, INSTR_ZERO);
 	if (!zero)
 		return lowering_memory(l);

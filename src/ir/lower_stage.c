@@ -1,8 +1,8 @@
 /*
- * Stages become instructions of the body, operations after their operands.
+ * A stage, at the end of the body: its operands, then its instruction.
  *
- * Streaming is decided here, use by use: a value is streamed while its leading
- * axis is the input's and its rows depend on the same rows of the input only.
+ * This file also decides, use by use, whether the chain can run in tiles of rows. A value is streamed if its leading
+ * axis is the input's, and each of its rows depends on the same row of the input alone.
  */
 #include "ir/lowering.h"
 
@@ -10,31 +10,32 @@
 
 #include "ops/kernels.h"
 
-/* The value of a sub-chain on the current value. */
+/* The value of a block on the current value, which stays what it is. */
 static enum status lower_block_operand(struct lowering *l, const struct found *found, uint32_t *value)
 {
 	uint32_t v = lowering_read_slot(l, 0);
-	const struct frame *frame = l->frame;
+	const struct frame *frame = l->names.frame;
 	if (v == NO_VALUE)
 		return lowering_memory(l);
-	bool written = l->written[0];
-	l->frame = found->frame;
+	bool written = l->env.written[0];
+	l->names.frame = found->frame;
 	enum status status = lower_nodes(l, found->block);
-	l->frame = frame;
-	*value = l->now[0];
-	l->now[0] = v;
-	l->written[0] = written;
+	l->names.frame = frame;
+	*value = l->env.now[0];
+	l->env.now[0] = v;
+	l->env.written[0] = written;
 	return status;
 }
 
-/* Keeps account of how operand A of INSTR goes along with the rows of V: whether it runs along them. */
+/* Records how INSTR on V reads its operand A. True if A has a row for each row of V. */
 static bool note_operand(struct lowering *l, const struct instr *instr, const struct value *v, const struct value *a)
 {
+	struct streaming *streaming = &l->streaming;
 	if (!v->streamed) {
 		if (a->streamed)
 			lowering_mix_rows(l);
 		else if (a->from == FROM_PARAM)
-			l->used_whole[a->param.param] = true;
+			streaming->whole[a->param.param] = true;
 		return false;
 	}
 	bool along = op_runs_along(instr->op, v->type, a->type);
@@ -46,45 +47,46 @@ static bool note_operand(struct lowering *l, const struct instr *instr, const st
 	if (l->rows)
 		along = along && l->cut[a->param.param];
 	else
-		(along ? l->used_streamed : l->used_whole)[a->param.param] = true;
+		(along ? streaming->along : streaming->whole)[a->param.param] = true;
 	if (along && a->param.count)
 		lowering_mix_rows(l);
 	return along;
 }
 
-/* Whether INSTR works on each element as if it were alone, so that rows may be cut anywhere. */
+/* True if INSTR works on each element alone, so that a tile may be any run of elements. */
 static bool is_flat(const struct instr *instr, const struct value *v, const struct value *a)
 {
 	if (op_table[instr->op].class == OP_CLASS_GENERAL)
 		return op_table[instr->op].scope == SCOPE_ELEM;
-	/* A whole operand of more axes than one would give a row of elements another axis. */
+	/* A tile has one axis: an operand of more axes would broadcast it to more. */
 	const bool sized = a && (shape_count(&a->type->shape) != 1 || (!a->streamed && a->type->shape.ndim > 1));
 	return !sized || (a->streamed && shape_equal(&a->type->shape, &v->type->shape));
 }
 
-/* Keeps account of streaming for one use of OP; sets a_streamed of INSTR and streamed of the result. */
+/* Records what INSTR, whose result has the type RESULT, does to rows. Sets its a_streamed, and streamed of its result. */
 static void note_scope(struct lowering *l, struct instr *instr, const struct type *result)
 {
 	struct body *body = l->body;
+	struct streaming *streaming = &l->streaming;
 	const struct value *v = &body->values[instr->v];
 	const struct value *a = instr->a == NO_VALUE ? NULL : &body->values[instr->a];
 	instr->a_streamed = a && note_operand(l, instr, v, a);
-	l->out->flat = l->out->flat && is_flat(instr, v, a);
-	/* a sum's parts are taken as the sum is where the derivative of what follows is a number */
-	if (l->out->sums && (a || !op_slope_is_number(instr->op)))
-		l->out->streamable = false;
+	streaming->flat = streaming->flat && is_flat(instr, v, a);
+	/* Each tile has a part of the sum. Its derivative does not need the whole only where it is a number. */
+	if (streaming->sums && (a || !op_slope_is_number(instr->op)))
+		streaming->streamable = false;
 	if (!v->streamed)
 		return;
 	enum scope scope = op_scope(instr->op, instr->attrs, v->type, a ? a->type : NULL, instr->a_streamed);
-	bool kept = result->shape.ndim > 0 && result->shape.dim[0] == v->type->shape.dim[0];
-	const bool first = l->fold == NO_VALUE && l->level == 0;
-	l->mixes |= l->fold != NO_VALUE;
+	const bool kept = result->shape.ndim > 0 && result->shape.dim[0] == v->type->shape.dim[0];
+	const bool adds_axes = op_table[instr->op].class == OP_CLASS_BINARY && result->shape.ndim != v->type->shape.ndim;
+	const bool first = streaming->fold == NO_VALUE && l->level == 0;
+	streaming->mixes |= streaming->fold != NO_VALUE;
 	if (first && (scope == SCOPE_SUM || scope == SCOPE_FOLD)) {
-		l->fold = body->values[instr->out].instr;
-		l->out->sums = scope == SCOPE_SUM;
-		l->out->streamable &= l->out->sums;
-	} else if (scope > SCOPE_ROW || !kept ||
-	           (op_table[instr->op].class == OP_CLASS_BINARY && result->shape.ndim != v->type->shape.ndim)) {
+		streaming->fold = body->values[instr->out].instr;
+		streaming->sums = scope == SCOPE_SUM;
+		streaming->streamable &= streaming->sums;
+	} else if (scope > SCOPE_ROW || !kept || adds_axes) {
 		lowering_mix_rows(l);
 	} else {
 		body->values[instr->out].streamed = true;
@@ -93,7 +95,13 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 
 /* Operations. */
 
-/* Brings v and a to one dtype, by NumPy's promotion; scalars that are weak take the other's. Classes stay as they are. */
+/* What an operation works on. A number is a value of the body for general operations alone. */
+struct operands {
+	uint32_t v, a; /* A: NO_VALUE where there is none, or a number */
+	double scalar;
+};
+
+/* Brings *V and *A to one DTYPE by NumPy's promotion; a weak scalar takes the other's. Classes (cross_entropy) stay. */
 static enum status promote(struct lowering *l, const struct node *node, uint32_t *v, uint32_t *a, enum dtype *dtype)
 {
 	struct value *values = l->body->values;
@@ -107,32 +115,22 @@ static enum status promote(struct lowering *l, const struct node *node, uint32_t
 	return status ? status : lowering_convert(l, a, *dtype, node->span);
 }
 
-static enum status infer(struct lowering *l, const struct node *node, const struct attrs *attrs, uint32_t v, uint32_t a,
-                         struct type *result)
+static enum status infer(struct lowering *l, const struct node *node, const struct attrs *attrs,
+                         const struct operands *in, struct type *result)
 {
 	const struct value *values = l->body->values;
+	const struct type *a = in->a == NO_VALUE ? NULL : values[in->a].type;
 	const char *message = NULL;
-	enum status status = op_infer(node->op, attrs, values[v].type, a == NO_VALUE ? NULL : values[a].type, result,
-	                              l->context->arena, &message);
-	if (status == STATUS_OK) {
-		if (!type_addressable(result))
-			return diag_at(l->context->diags, STATUS_LIMIT, l->chain->source, node->span,
-			               "'%s' gives an array too large to address", op_table[node->op].name);
+	enum status status = op_infer(node->op, attrs, values[in->v].type, a, result, l->context->arena, &message);
+	if (status == STATUS_OK && !type_addressable(result))
+		return LOWERING_FAIL(l, STATUS_LIMIT, node->span, "the result of '%s' is too large to address",
+		                     op_table[node->op].name);
+	if (status == STATUS_OK)
 		return STATUS_OK;
-	}
-	if (!message)
-		return lowering_memory(l);
-	diag_at(l->context->diags, status, l->chain->source, node->span, "%s", message);
-	return status;
+	return message ? LOWERING_FAIL(l, status, node->span, "%s", message) : lowering_memory(l);
 }
 
-/* What an operation works on. A number is a value of the body only where the operation is general. */
-struct operands {
-	uint32_t v, a; /* A: NO_VALUE where there is none, or a number */
-	double scalar;
-};
-
-/* A number takes the dtype of the array that it meets. Kernels round to f32 themselves. */
+/* NUMBER as DTYPE, the dtype of the array that it meets. Kernels round to f32 themselves. */
 static double rounded_to(enum dtype dtype, double number)
 {
 	const struct kernels *kernels = kernels_get(DTYPE_F64);
@@ -144,41 +142,48 @@ static double rounded_to(enum dtype dtype, double number)
 	return rounded;
 }
 
-/* Sets what of NODE's arguments the operands of the def around it give, and what is written after these. */
-static enum status set_deferred(struct lowering *l, const struct node *node, struct attrs *attrs)
+/* The argument of NODE that DEFERRED stands for in this call. */
+static enum status given_argument(struct lowering *l, const struct node *node, const struct deferred_argument *deferred,
+                                  struct argument *argument)
 {
-	for (const struct deferred_argument *late = node->late; late; late = late->next) {
-		struct argument argument = late->argument;
-		const char *message = NULL, *hint = NULL;
-		if (late->given) {
-			const struct found *found = &l->frame->arguments[late->place];
-			const char *name = late->argument.word;
-			if (found->kind != FOUND_NUMBER)
-				return diag_at(l->context->diags, STATUS_CHAIN, l->chain->source, late->span,
-				               "an argument of '%s' is a number, and '%s' is none in this call",
-				               op_table[node->op].name, name);
-			argument = argument_of_double(found->number);
-		}
-		enum status status =
-			attrs_set(attrs, node->op, late->name, late->index, &argument, l->context->arena, &message, &hint);
-		if (status && message)
-			return diag_at(l->context->diags, status, l->chain->source, late->span, "%s", message);
-		if (status)
-			return lowering_memory(l);
-	}
+	*argument = deferred->argument;
+	if (!deferred->given)
+		return STATUS_OK;
+	const struct found *found = &l->names.frame->arguments[deferred->place];
+	if (found->kind != FOUND_NUMBER)
+		return LOWERING_FAIL(l, STATUS_CHAIN, deferred->span,
+		                     "an argument of '%s' is a number, and '%s' is none in this call", op_table[node->op].name,
+		                     deferred->argument.word);
+	*argument = argument_of_double(found->number);
 	return STATUS_OK;
 }
 
+static enum status set_deferred(struct lowering *l, const struct node *node, struct attrs *attrs)
+{
+	enum status status = STATUS_OK;
+	for (const struct deferred_argument *d = node->deferred; d && status == STATUS_OK; d = d->next) {
+		struct argument argument;
+		const char *message = NULL, *hint = NULL;
+		status = given_argument(l, node, d, &argument);
+		if (status)
+			return status;
+		status = attrs_set(attrs, node->op, d->name, d->index, &argument, l->context->arena, &message, &hint);
+		if (status)
+			status = message ? LOWERING_FAIL(l, status, d->span, "%s", message) : lowering_memory(l);
+	}
+	return status;
+}
+
 /*
- * The arguments of NODE on V, of DTYPE: numbers take that, and of a reshape whose
- * leading extent is the whole's it is the tile's.
+ * The arguments of NODE on V. Numbers are rounded to DTYPE. In a tile, a reshape to the whole's leading extent is one
+ * to the tile's.
  */
 static enum status attrs_for(struct lowering *l, const struct node *node, const struct value *v, enum dtype dtype,
                              const struct attrs **found)
 {
 	const bool half = dtype == DTYPE_F16 || dtype == DTYPE_BF16, tile = l->rows && node->op == OP_reshape;
 	*found = node->attrs;
-	if (!half && !tile && !node->late)
+	if (!half && !tile && !node->deferred)
 		return STATUS_OK;
 	struct attrs *attrs = arena_alloc(l->context->arena, sizeof *attrs);
 	if (!attrs)
@@ -193,23 +198,24 @@ static enum status attrs_for(struct lowering *l, const struct node *node, const 
 	return status;
 }
 
-/* The operand of NODE, whose current value is in->v. */
+/* Finds the operand of NODE for IN, whose v is the current value. */
 static enum status lower_operand(struct lowering *l, const struct node *node, struct operands *in)
 {
+	struct found found;
+	const enum dtype dtype = l->body->values[in->v].dtype;
 	in->a = NO_VALUE;
 	in->scalar = 0;
 	if (node->operand.kind == REF_NONE)
 		return STATUS_OK;
-	struct found found;
 	enum status status = lowering_find_ref(l, &node->operand, &found);
 	if (status)
 		return status;
 	switch (found.kind) {
 	case FOUND_NUMBER:
+		found.number = rounded_to(dtype, found.number);
 		if (op_table[node->op].class == OP_CLASS_GENERAL)
-			return lowering_add_constant(l, rounded_to(l->body->values[in->v].dtype, found.number),
-			                             l->body->values[in->v].dtype, node->operand.span, &in->a);
-		in->scalar = rounded_to(l->body->values[in->v].dtype, found.number);
+			return lowering_add_constant(l, found.number, dtype, node->operand.span, &in->a);
+		in->scalar = found.number;
 		return STATUS_OK;
 	case FOUND_VALUE:
 		in->a = found.value;
@@ -226,11 +232,10 @@ static enum status lower_operand(struct lowering *l, const struct node *node, st
 
 static enum status too_many(struct lowering *l, struct span span)
 {
-	return diag_at(l->context->diags, STATUS_LIMIT, l->chain->source, span, "the chain has more than %d operations",
-	               MAX_OPERATIONS);
+	return LOWERING_FAIL(l, STATUS_LIMIT, span, "the chain has more than %d operations", MAX_OPERATIONS);
 }
 
-/* The instruction of NODE on IN, and its RESULT of DTYPE, the current value from here on. */
+/* Adds the instruction of NODE on IN. Its RESULT, of DTYPE, is the current value from here on. */
 static enum status add_result(struct lowering *l, const struct node *node, const struct attrs *attrs,
                               const struct operands *in, const struct type *result, enum dtype dtype)
 {
@@ -259,21 +264,20 @@ static enum status add_result(struct lowering *l, const struct node *node, const
 }
 
 /*
- * The value that NODE names is the current one. Where it is not cut with the input every tile makes anew
- * what comes of it, which is the same for each, as a param is; but behind a sum each tile would add it.
+ * `use`: the operand is the current value from here on. If it is not streamed, every tile computes alike what follows,
+ * as from a param. After a SUM that cannot be: the tiles' results are added.
  */
 static enum status lower_use(struct lowering *l, const struct node *node, const struct operands *in)
 {
 	if (in->a == NO_VALUE)
-		return diag_at(l->context->diags, STATUS_CHAIN, l->chain->source, node->operand.span,
-		               "'use' takes an array, not a number");
+		return LOWERING_FAIL(l, STATUS_CHAIN, node->operand.span, "'use' takes an array, not a number");
 	const struct value *a = &l->body->values[in->a];
 	uint32_t value = in->a;
 	enum status status = STATUS_OK;
 	if (a->from == FROM_PARAM)
-		l->used_whole[a->param.param] = true;
-	if (l->out->sums)
-		l->out->streamable = false;
+		l->streaming.whole[a->param.param] = true;
+	if (l->streaming.sums)
+		l->streaming.streamable = false;
 	if (l->what == LOWER_RUN) /* results and carries are no params */
 		status = lowering_copy_param(l, &value, node->span);
 	lowering_write_slot(l, 0, value);
@@ -290,25 +294,25 @@ static enum status lower_op(struct lowering *l, const struct node *node)
 		return STATUS_OK;
 	}
 	enum dtype dtype;
+	const struct attrs *attrs;
+	struct type result;
 	enum status status = lower_operand(l, node, &in);
 	if (status == STATUS_OK && node->op == OP_use)
 		return lower_use(l, node, &in);
 	if (status == STATUS_OK)
 		status = promote(l, node, &in.v, &in.a, &dtype);
-	if (status)
-		return status;
-	const struct attrs *attrs;
-	struct type result;
-	status = attrs_for(l, node, &l->body->values[in.v], dtype, &attrs);
-	if (status)
-		return status;
-	status = infer(l, node, attrs, in.v, in.a, &result);
+	if (status == STATUS_OK)
+		status = attrs_for(l, node, &l->body->values[in.v], dtype, &attrs);
+	if (status == STATUS_OK)
+		status = infer(l, node, attrs, &in, &result);
 	if (status)
 		return status;
 	return add_result(l, node, attrs, &in, &result, node->op == OP_cast ? attrs->dtype : dtype);
 }
 
-/* Whether VALUE is made outside of the checkpoint block that is being lowered. */
+/* Names, calls and checkpoint blocks. */
+
+/* True if VALUE was made outside of the checkpoint block that is being lowered. */
 static bool made_outside(const struct lowering *l, uint32_t value)
 {
 	const struct value *v = &l->body->values[value];
@@ -319,52 +323,75 @@ static bool made_outside(const struct lowering *l, uint32_t value)
 	return made != l->region;
 }
 
-/* NODE binds its variable. One that is no array cannot be: then it has none where LENIENT, else that is an error. */
+/* Adds the name that NODE gives to VALUE, for reports and policies. */
+static enum status add_naming(struct lowering *l, const struct node *node, uint32_t value)
+{
+	struct naming *naming = arena_alloc(l->context->arena, sizeof *naming);
+	if (!naming)
+		return lowering_memory(l);
+	*naming = (struct naming){.name = node->name,
+	                          .span = node->span,
+	                          .def = l->names.frame ? l->names.frame->def : NULL,
+	                          .inner = made_outside(l, value),
+	                          .next = l->body->values[value].names};
+	l->body->values[value].names = naming;
+	return STATUS_OK;
+}
+
+/*
+ * Binds the variable of NODE. A number or a block cannot be bound: the variable of a prelude has no value then if
+ * LENIENT; otherwise that is an error.
+ */
 static enum status lower_name(struct lowering *l, const struct node *node, bool lenient)
 {
-	uint32_t value;
+	struct found found = {.kind = FOUND_VALUE};
 	if (node->operand.kind == REF_NONE) {
-		value = lowering_read_slot(l, 0);
+		found.value = lowering_read_slot(l, 0);
 	} else {
-		struct found found;
 		enum status status = lowering_find_ref(l, &node->operand, &found);
 		if (status)
 			return status;
 		if (found.kind == FOUND_PARAM)
-			value = lowering_param(l, &found.param);
-		else if (found.kind == FOUND_VALUE)
-			value = found.value;
-		else if (lenient)
-			return STATUS_OK;
-		else
-			return diag_at(l->context->diags, STATUS_CHAIN, l->chain->source, node->span,
-			               "'%s' is bound again in a loop, where it is not an array",
-			               l->chain->variables[node->variable]);
+			found.value = lowering_param(l, &found.param);
+		else if (found.kind != FOUND_VALUE)
+			return lenient ? STATUS_OK
+			               : LOWERING_FAIL(l, STATUS_CHAIN, node->span,
+			                               "a loop binds '%s' again, which is not an array before it",
+			                               l->chain->variables[node->variable]);
 	}
-	if (value == NO_VALUE)
+	if (found.value == NO_VALUE || (node->name && add_naming(l, node, found.value)))
 		return lowering_memory(l);
-	if (node->name) {
-		struct naming *naming = arena_alloc(l->context->arena, sizeof *naming);
-		if (!naming)
-			return lowering_memory(l);
-		naming->name = node->name;
-		naming->span = node->span;
-		naming->def = l->frame ? l->frame->def : NULL;
-		naming->inner = made_outside(l, value);
-		naming->next = l->body->values[value].names;
-		l->body->values[value].names = naming;
-	}
-	lowering_write_slot(l, node->variable + 1, value);
+	lowering_write_slot(l, node->variable + 1, found.value);
 	return STATUS_OK;
+}
+
+/* Lowers the body of the def that NODE calls, with FRAME's arguments. Its variables begin without values in each call. */
+static enum status lower_def(struct lowering *l, const struct node *node, const struct frame *frame)
+{
+	const struct def *def = node->def;
+	uint32_t *locals = l->env.now + 1 + def->first_variable;
+	uint32_t *saved = arena_array(l->context->arena, def->variables + 1, sizeof *saved);
+	if (!saved)
+		return lowering_memory(l);
+	memcpy(saved, locals, def->variables * sizeof *saved);
+	for (uint32_t i = 0; i < def->variables; i++)
+		locals[i] = NO_VALUE;
+	l->names.frame = frame;
+	enum status status = lower_nodes(l, def->body);
+	l->names.frame = frame->outer;
+	memcpy(locals, saved, def->variables * sizeof *saved);
+	if (status == STATUS_CHAIN)
+		diag_hint_more(l->context->diags, "in the call of '%s' at %u:%u", def->name, node->span.line,
+		               node->span.column);
+	return status;
 }
 
 static enum status lower_call(struct lowering *l, const struct node *node)
 {
 	const struct def *def = node->def;
 	struct found *arguments = arena_array(l->context->arena, def->count + 1, sizeof *arguments);
-	struct frame *frame = arena_alloc(l->context->arena, sizeof *frame);
-	uint32_t *saved = arena_array(l->context->arena, def->variables + 1, sizeof *saved);
-	if (!arguments || !frame || !saved)
+	struct frame *frame = arena_alloc(l->context->arena, sizeof *frame); /* blocks that are arguments point to it */
+	if (!arguments || !frame)
 		return lowering_memory(l);
 	enum status status = STATUS_OK;
 	for (const struct node *name = node->body; name && !status; name = name->next)
@@ -375,28 +402,14 @@ static enum status lower_call(struct lowering *l, const struct node *node)
 		return status;
 	if (l->body->instr_count > MAX_OPERATIONS)
 		return too_many(l, node->span);
-	const int depth = l->frame ? l->frame->depth + 1 : 1;
-	if (depth > MAX_NESTING)
-		return diag_at(l->context->diags, STATUS_LIMIT, l->chain->source, node->span,
-		               "calls of defs nest deeper than %d", MAX_NESTING);
-	*frame = (struct frame){.arguments = arguments, .outer = l->frame, .def = def->name, .depth = depth};
-	uint32_t *locals = l->now + 1 + def->first_variable;
-	memcpy(saved, locals, def->variables * sizeof *saved);
-	for (uint32_t i = 0; i < def->variables; i++)
-		locals[i] = NO_VALUE;
-	const struct frame *outer = l->frame;
-	l->frame = frame;
-	status = lower_nodes(l, def->body);
-	l->frame = outer;
-	memcpy(locals, saved, def->variables * sizeof *saved);
-	if (status == STATUS_CHAIN)
-		diag_hint_more(l->context->diags, "in the call of '%s' at %u:%u", def->name, node->span.line,
-		               node->span.column);
-	if (status == STATUS_OK && !l->written[0]) {
-		uint32_t v = lowering_read_slot(l, 0);
-		if (v == NO_VALUE)
-			return lowering_memory(l);
-	}
+	const struct frame *outer = l->names.frame;
+	*frame =
+		(struct frame){.arguments = arguments, .outer = outer, .def = def->name, .depth = outer ? outer->depth + 1 : 1};
+	if (frame->depth > MAX_NESTING)
+		return LOWERING_FAIL(l, STATUS_LIMIT, node->span, "calls of defs nest deeper than %d", MAX_NESTING);
+	status = lower_def(l, node, frame);
+	if (status == STATUS_OK && lowering_read_slot(l, 0) == NO_VALUE) /* a def without stages is the identity */
+		return lowering_memory(l);
 	return status;
 }
 

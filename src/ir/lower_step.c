@@ -1,7 +1,7 @@
 /*
- * The steps of a chain as drafts, each with its body and what it changes of the state.
- * Loops whose state has the same types before and after a iteration stay loops; iterations that
- * change a type are set apart until one does not.
+ * A chain as draft steps: what a policy may keep or compute again one by one. Each has its body, and the list of what
+ * it changes of the state. Loops stay loops of steps while the state has the same types before and after an
+ * iteration; an iteration that changes a type is a loop of its own, and the next one is tried again.
  */
 #include "ir/lowering.h"
 
@@ -11,30 +11,31 @@
 #include <string.h>
 
 /*
- * Classes of slots when a step ends. A class is a list, ascending, from the slot that it goes
- * by; a step touches few of many slots, so these and those of their classes are all that is
- * looked at. By value of the body, l->lowest is the class that holds it at the end.
+ * Classes when a step ends. A class is a list of slots, ascending, and goes by its first. Only slots that the step
+ * touched, and those of their classes, are looked at.
  */
 
+/* Fills state.lowest with the classes of the body's ins; the others, NO_SLOT, are found as they come. */
 static enum status list_classes(struct lowering *l)
 {
 	const struct body *body = l->body;
-	if (body->value_count >= l->lowest_count) {
-		l->lowest_count = 2 * body->value_count + 1;
-		l->lowest = arena_array(l->context->arena, l->lowest_count, sizeof *l->lowest);
-		if (!l->lowest)
+	struct state *state = &l->state;
+	if (body->value_count >= state->lowest_capacity) {
+		state->lowest_capacity = 2 * body->value_count + 1;
+		state->lowest = arena_array(l->context->arena, state->lowest_capacity, sizeof *state->lowest);
+		if (!state->lowest)
 			return lowering_memory(l);
 	}
-	memset(l->lowest, 0xff, body->value_count * sizeof *l->lowest);
+	memset(state->lowest, 0xff, body->value_count * sizeof *state->lowest);
 	for (size_t i = 0; i < body->in_count; i++)
-		l->lowest[body->ins[i].value] = body->ins[i].index;
+		state->lowest[body->ins[i].value] = body->ins[i].index;
 	return STATUS_OK;
 }
 
-/* Whether SLOT ends with another value than CLASS has. Names of defs are local: they have been made NO_VALUE again. */
+/* True if SLOT ends with another value than CLASS. The local names of defs have none (NO_VALUE) after their call. */
 static bool holds_other(const struct lowering *l, uint32_t slot, uint32_t class)
 {
-	return l->now[slot] != NO_VALUE && l->lowest[l->now[slot]] != class;
+	return l->env.now[slot] != NO_VALUE && l->state.lowest[l->env.now[slot]] != class;
 }
 
 static enum status note_change(struct lowering *l, struct draft_step *draft, uint32_t slot)
@@ -42,7 +43,7 @@ static enum status note_change(struct lowering *l, struct draft_step *draft, uin
 	struct change *change = arena_alloc(l->context->arena, sizeof *change);
 	if (!change)
 		return lowering_memory(l);
-	*change = (struct change){slot, l->slots[slot], draft->changes};
+	*change = (struct change){slot, l->state.slots[slot], draft->changes};
 	draft->changes = change;
 	return STATUS_OK;
 }
@@ -50,42 +51,59 @@ static enum status note_change(struct lowering *l, struct draft_step *draft, uin
 static enum status set_class(struct lowering *l, struct draft_step *draft, uint32_t slot, uint32_t class)
 {
 	enum status status = note_change(l, draft, slot);
-	l->slots[slot].class = class;
+	l->state.slots[slot].class = class;
 	return status;
 }
 
-/* Leaves in CLASS what still holds its value; the others have none (NO_SLOT). */
+/* Leaves in CLASS the slots that still hold its value. The others have no class (NO_SLOT) then. */
 static enum status split_class(struct lowering *l, struct draft_step *draft, uint32_t class)
 {
-	uint32_t first = NO_SLOT, *link = &first;
+	uint32_t first = NO_SLOT, *link = &first, *next_same = l->state.next_same;
 	enum status status = STATUS_OK;
 	for (uint32_t slot = class, next; slot != NO_SLOT && status == STATUS_OK; slot = next) {
-		next = l->next_same[slot];
-		l->next_same[slot] = NO_SLOT;
+		next = next_same[slot];
+		next_same[slot] = NO_SLOT;
 		if (holds_other(l, slot, class)) {
 			status = set_class(l, draft, slot, NO_SLOT);
 		} else {
 			*link = slot;
-			link = &l->next_same[slot];
+			link = &next_same[slot];
 			status = set_class(l, draft, slot, first);
 		}
 	}
-	if (l->port[class] != NO_VALUE)
-		l->lowest[l->port[class]] = first;
+	if (l->env.port[class] != NO_VALUE)
+		l->state.lowest[l->env.port[class]] = first;
 	return status;
 }
 
-/* Puts SLOT, which has no class, to those that hold the same value. */
+/* Puts SLOT, which has no class, into that of its value. */
 static enum status join_class(struct lowering *l, struct draft_step *draft, uint32_t slot)
 {
-	uint32_t *class = &l->lowest[l->now[slot]], *link = class;
+	uint32_t *next_same = l->state.next_same;
+	uint32_t *class = &l->state.lowest[l->env.now[slot]], *link = class;
 	while (*link < slot)
-		link = &l->next_same[*link];
-	l->next_same[slot] = *link;
+		link = &next_same[*link];
+	next_same[slot] = *link;
 	*link = slot;
 	enum status status = set_class(l, draft, slot, *class);
-	for (uint32_t i = *class == slot ? l->next_same[slot] : NO_SLOT; i != NO_SLOT && !status; i = l->next_same[i])
+	for (uint32_t i = *class == slot ? next_same[slot] : NO_SLOT; i != NO_SLOT && !status; i = next_same[i])
 		status = set_class(l, draft, i, slot);
+	return status;
+}
+
+static enum status regroup_classes(struct lowering *l, struct draft_step *draft)
+{
+	const struct slot *slots = l->state.slots;
+	const uint32_t *touched = l->env.touched;
+	enum status status = STATUS_OK;
+	for (size_t i = 0; i < l->env.touched_count && status == STATUS_OK; i++) {
+		const uint32_t class = slots[touched[i]].class;
+		if (class != NO_SLOT && holds_other(l, touched[i], class))
+			status = split_class(l, draft, class);
+	}
+	for (size_t i = 0; i < l->env.touched_count && status == STATUS_OK; i++)
+		if (slots[touched[i]].class == NO_SLOT)
+			status = join_class(l, draft, touched[i]);
 	return status;
 }
 
@@ -97,30 +115,26 @@ static int compare_slots(const void *a, const void *b)
 
 enum status lowering_end_step(struct lowering *l, struct draft_step *draft)
 {
+	const struct environment *env = &l->env;
 	enum status status = list_classes(l);
-	qsort(l->touched, l->touched_count, sizeof *l->touched, compare_slots);
-	for (size_t i = 0; i < l->touched_count && status == STATUS_OK; i++) {
-		const uint32_t slot = l->touched[i];
-		if (!l->written[slot] || l->now[slot] == NO_VALUE)
+	qsort(env->touched, env->touched_count, sizeof *env->touched, compare_slots);
+	for (size_t i = 0; i < env->touched_count && status == STATUS_OK; i++) {
+		const uint32_t slot = env->touched[i], now = env->now[slot];
+		if (!env->written[slot] || now == NO_VALUE)
 			continue;
-		const struct value *value = &l->body->values[l->now[slot]];
-		if (!body_add_out(l->body, PORT_SLOT, slot, l->now[slot]))
+		if (!body_add_out(l->body, PORT_SLOT, slot, now))
 			return lowering_memory(l);
+		const struct value *v = &l->body->values[now];
+		struct slot *to = &l->state.slots[slot];
 		status = note_change(l, draft, slot);
-		l->slots[slot] =
-			(struct slot){value->type, value->dtype, value->streamed, value->active, value->weak, l->slots[slot].class};
+		*to = (struct slot){v->type, v->dtype, v->streamed, v->active, v->weak, to->class};
 	}
-	for (size_t i = 0; i < l->touched_count && status == STATUS_OK; i++) {
-		const uint32_t class = l->slots[l->touched[i]].class;
-		if (class != NO_SLOT && holds_other(l, l->touched[i], class))
-			status = split_class(l, draft, class);
-	}
-	for (size_t i = 0; i < l->touched_count && status == STATUS_OK; i++)
-		if (l->slots[l->touched[i]].class == NO_SLOT)
-			status = join_class(l, draft, l->touched[i]);
+	draft->body = l->body;
 	l->body->regions[0].end = (uint32_t)l->body->instr_count;
-	return status;
+	return status ? status : regroup_classes(l, draft);
 }
+
+/* Drafts. */
 
 static struct draft_item *add_item(struct lowering *l, struct draft_item *list)
 {
@@ -131,38 +145,34 @@ static struct draft_item *add_item(struct lowering *l, struct draft_item *list)
 	return &grown[list->count++];
 }
 
-enum status lowering_put_off(struct lowering *l, const struct node *node)
+enum status lowering_defer(struct lowering *l, const struct node *node)
 {
+	struct preludes *preludes = &l->preludes;
 	const struct node **grown =
-		arena_grow(l->context->arena, l->preludes, l->prelude_count, &l->prelude_capacity, sizeof *grown);
+		arena_grow(l->context->arena, preludes->nodes, preludes->count, &preludes->capacity, sizeof *grown);
 	if (!grown)
 		return lowering_memory(l);
-	l->preludes = grown;
-	grown[l->prelude_count++] = node;
+	preludes->nodes = grown;
+	grown[preludes->count++] = node;
 	return STATUS_OK;
 }
 
-/* The step of NODE; where that is NULL, of nothing but what has been put off. */
+/* The step of the preludes that are not bound yet, and of NODE (NULL: of these alone). */
 static enum status draft_step(struct lowering *l, const struct node *node, struct draft_item *list)
 {
+	struct preludes *preludes = &l->preludes;
 	struct draft_step *draft = arena_alloc(l->context->arena, sizeof *draft);
-	struct body *body = arena_alloc(l->context->arena, sizeof *body);
 	struct draft_item *item = add_item(l, list);
-	if (!draft || !body || !item)
+	if (!draft || !item || !lowering_begin_body(l))
 		return lowering_memory(l);
-	body_init(body, l->context->arena);
-	if (!body->regions)
-		return lowering_memory(l);
-	lowering_begin_body(l, body);
-	draft->body = body;
-	draft->span = node ? node->span : l->preludes[l->preludes_bound]->span;
+	draft->span = node ? node->span : preludes->nodes[preludes->bound]->span;
 	enum status status = STATUS_OK;
-	while (l->preludes_bound < l->prelude_count && status == STATUS_OK)
-		status = lower_node(l, l->preludes[l->preludes_bound++]);
+	while (preludes->bound < preludes->count && status == STATUS_OK)
+		status = lower_node(l, preludes->nodes[preludes->bound++]);
 	if (node && status == STATUS_OK)
 		status = lower_node(l, node);
-	if (status == STATUS_OK && l->written[0]) /* by `use`: what steps hand on is theirs */
-		status = lowering_copy_param(l, &l->now[0], draft->span);
+	if (status == STATUS_OK && l->env.written[0]) /* `use` of a param: what a step passes on is its own */
+		status = lowering_copy_param(l, &l->env.now[0], draft->span);
 	if (status == STATUS_OK)
 		status = lowering_end_step(l, draft);
 	item->draft = draft;
@@ -179,60 +189,63 @@ static bool same_slots(const struct slot *a, const struct slot *b, size_t count)
 	return true;
 }
 
-/* repeat M { repeat N { ... } } is repeat M*N { ... }: one loop of equal iterations is what closed forms know. */
+/* Makes `repeat M { repeat N { ... } }` one loop of M*N iterations, which policies of equal iterations know. */
 static void join_loops(struct draft_item *loop)
 {
 	if (!loop->repeats || loop->count != 1 || loop->items[0].draft || !loop->items[0].repeats)
 		return;
 	struct draft_item inner = loop->items[0];
-	inner.iterations *=
-		loop->iterations; /* at most as many as steps; where a iteration has none, nothing looks at them */
+	inner.iterations *= loop->iterations; /* no more than steps; of an empty loop nothing reads it */
 	inner.steps = loop->steps;
 	*loop = inner;
 }
 
+/* Drafts the iteration FIRST of NODE as LOOP. */
+static enum status draft_iteration(struct lowering *l, const struct node *node, const struct param_ref *params,
+                                   int64_t first, struct draft_item *loop)
+{
+	*loop = (struct draft_item){.level = l->level, .first = first, .iterations = 1};
+	enum status status = node->kind == NODE_FOR ? lowering_set_iteration(l, node, params, l->level, first) : STATUS_OK;
+	const size_t preludes = l->preludes.count;
+	l->level++;
+	if (status == STATUS_OK)
+		status = lowering_draft_steps(l, node->body, loop);
+	if (status == STATUS_OK && lowering_owes_step(l, preludes)) /* the next iteration would bind other values */
+		status = draft_step(l, NULL, loop);
+	l->level--;
+	return status;
+}
+
 static enum status draft_loop(struct lowering *l, const struct node *node, struct draft_item *list)
 {
-	int64_t iterations, iteration = 0;
-	struct param_ref *refs;
-	struct slot *before = arena_array(l->context->arena, l->slot_count, sizeof *before);
+	int64_t iterations;
+	struct param_ref *params;
+	struct slot *before = arena_array(l->context->arena, l->state.count, sizeof *before);
 	if (!before)
 		return lowering_memory(l);
-	enum status status = lowering_begin_loop(l, node, &refs, &iterations);
-	if (status)
-		return status;
-	while (node->body && iteration < iterations) {
-		memcpy(before, l->slots, l->slot_count * sizeof *before);
-		struct draft_item iteration_items = {.level = l->level, .first = iteration, .iterations = 1};
-		if (node->kind == NODE_FOR)
-			status = lowering_set_iteration(l, node, refs, (struct index){l->level, 0}, iteration);
-		const size_t preludes = l->prelude_count;
-		const bool binds = l->preludes_bound < preludes; /* as no other iteration does */
-		l->level++;
-		if (status == STATUS_OK)
-			status = lowering_draft_steps(l, node->body, &iteration_items);
-		if (status == STATUS_OK && lowering_owes_step(l, preludes))
-			status = draft_step(l, NULL, &iteration_items); /* as it is in this iteration */
-		l->level--;
+	enum status status = lowering_begin_loop(l, node, &params, &iterations);
+	for (int64_t i = 0; node->body && i < iterations && status == STATUS_OK;) {
+		struct draft_item loop;
+		/* An iteration that binds what was deferred before the loop is unlike those after it. */
+		const bool binds = l->preludes.bound < l->preludes.count;
+		memcpy(before, l->state.slots, l->state.count * sizeof *before);
+		status = draft_iteration(l, node, params, i, &loop);
 		if (status)
 			return status;
-		if (!binds && same_slots(before, l->slots, l->slot_count))
-			iteration_items.iterations = iterations - iteration;
-		int64_t steps;
-		if (!checked_mul_i64(iteration_items.steps, iteration_items.iterations, &steps) ||
-		    steps > MAX_STEPS - list->steps)
+		if (!binds && same_slots(before, l->state.slots, l->state.count))
+			loop.iterations = iterations - i;
+		if (!checked_mul_i64(loop.steps, loop.iterations, &loop.steps) || loop.steps > MAX_STEPS - list->steps)
 			return lowering_too_long(l, node->span);
-		iteration += iteration_items.iterations;
-		iteration_items.steps = steps;
-		list->steps += steps;
+		i += loop.iterations;
+		list->steps += loop.steps;
+		loop.repeats = node->kind == NODE_REPEAT;
 		struct draft_item *item = add_item(l, list);
 		if (!item)
 			return lowering_memory(l);
-		*item = iteration_items;
-		item->repeats = node->kind == NODE_REPEAT;
+		*item = loop;
 		join_loops(item);
 	}
-	return STATUS_OK;
+	return status;
 }
 
 enum status lowering_draft_steps(struct lowering *l, const struct node *node, struct draft_item *list)
@@ -242,7 +255,7 @@ enum status lowering_draft_steps(struct lowering *l, const struct node *node, st
 		if (node->kind == NODE_REPEAT || node->kind == NODE_FOR)
 			status = draft_loop(l, node, list);
 		else if (is_prelude(node))
-			status = lowering_put_off(l, node);
+			status = lowering_defer(l, node);
 		else
 			status = draft_step(l, node, list);
 		if (status == STATUS_OK && list->steps > MAX_STEPS)

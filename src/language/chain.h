@@ -68,7 +68,7 @@ struct node {
 	struct span whole;
 	enum op op;          /* OP */
 	struct attrs *attrs; /* OP: without those that are late */
-	struct deferred_argument *late;
+	struct deferred_argument *deferred;
 	struct ref operand;    /* OP: REF_NONE without; NAME: the value bound (REF_NONE: the current one) */
 	const struct def *def; /* CALL */
 	struct ref *arguments; /* CALL: def->count of them, those inherited as they are at the call */

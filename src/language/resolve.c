@@ -311,7 +311,7 @@ static struct argument argument_of_option(const struct option *option)
 /* LATE is one more of NODE's. */
 static enum status add_deferred(struct resolver *r, struct node *node, struct deferred_argument late)
 {
-	struct deferred_argument **end = &node->late;
+	struct deferred_argument **end = &node->deferred;
 	while (*end)
 		end = &(*end)->next;
 	*end = arena_alloc(r->context->arena, sizeof **end);
@@ -332,7 +332,7 @@ static enum status set_argument(struct resolver *r, struct node *node, const cha
 	struct attrs tried = *node->attrs;
 	enum status status = attrs_set(&tried, node->op, name, index, argument, r->context->arena, &message, &hint);
 	struct deferred_argument late = {.name = name, .index = index, .argument = *argument, .span = span};
-	if (status == STATUS_OK && node->late)
+	if (status == STATUS_OK && node->deferred)
 		return add_deferred(r, node, late);
 	if (status == STATUS_OK) {
 		*node->attrs = tried;
