@@ -277,7 +277,7 @@ static const struct attrs *first_rows(const struct chain *chain, int ndim)
 	const struct node *first = chain->first;
 	const struct declared *declared = &chain->input_type;
 	int axis;
-	if (!first || first->kind != NODE_OP || first->op != OP_slice || first->late || first->attrs->step != 1)
+	if (!first || first->kind != NODE_OP || first->op != OP_slice || first->deferred || first->attrs->step != 1)
 		return NULL;
 	if (!axis_resolve(first->attrs->axis[0], ndim, &axis) || axis != 0 || chain->names_input)
 		return NULL;
