@@ -12,8 +12,9 @@ static inline bool checked_mul(size_t a, size_t b, size_t *product) { return !__
 static inline int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
 /* A / B, rounded up; A is not negative, and B is positive. */
 static inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
-/* Of numbers that are not negative; INT64_MAX on overflow. */
+/* Of numbers that are not negative: INT64_MAX on overflow. */
 static inline int64_t saturated_add(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
+static inline int64_t saturated(__int128 value) { return value > INT64_MAX ? INT64_MAX : (int64_t)value; }
 static inline bool checked_mul_i64(int64_t a, int64_t b, int64_t *product)
 {
 	return !__builtin_mul_overflow(a, b, product);

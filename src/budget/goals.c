@@ -91,8 +91,11 @@ static enum status ask_judge(const struct search *s, const struct budget_goal *g
 	}
 	if (!goal_must_ask(goal, c))
 		return STATUS_OK;
+	struct judgement judgement = {0};
 	c->most = most_of(goal);
-	status = s->judge->peak(s->judge->context, c->family, c->schedule, c->most, &c->counters, &c->truth, s->diags);
+	status = s->judge->judge(s->judge->context, c->family, c->schedule, c->most, &judgement);
+	c->truth = judgement.peak;
+	c->counters = judgement.counters;
 	c->judged = !status;
 	return status;
 }

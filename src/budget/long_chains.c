@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
+
 /* Each of a step's sizes at its largest. */
 static struct step_cost largest_cost(const struct step_costs *costs)
 {
@@ -36,7 +38,18 @@ static int64_t enough_bytes(const struct step_cost *large, int64_t fixed, int64_
 	__int128 states = (__int128)large->state * (snapshots + 3), kept = (__int128)large->residual * length;
 	int64_t record = large->record_temporary, backward = large->backward_temporary;
 	__int128 recorded = kept + (record > backward ? record : backward);
-	return saturate(fixed + states + (recorded > large->forward_temporary ? recorded : large->forward_temporary));
+	return saturated(fixed + states + (recorded > large->forward_temporary ? recorded : large->forward_temporary));
+}
+
+static struct policy parts_policy(int64_t length, int64_t snapshots)
+{
+	return (struct policy){.kind = POLICY_revolve, .number = snapshots, .length = length};
+}
+
+static int64_t evaluations_of(const struct search *s, int64_t length, int64_t snapshots)
+{
+	const struct policy parts = parts_policy(length, snapshots);
+	return policy_evaluations(&parts, s->costs->steps);
 }
 
 /* Parts of LENGTH with SNAPSHOTS, the bytes that are enough for them, and their evaluations. */
@@ -66,8 +79,7 @@ static bool add_choice(const struct search *s, const struct step_cost *large, in
 	if (bytes > most)
 		return false;
 	if (to->count < to->room)
-		to->rows[to->count] =
-			(struct choice){bytes, revolve_parts_evaluations(s->costs->steps, length, snapshots), length, snapshots};
+		to->rows[to->count] = (struct choice){bytes, evaluations_of(s, length, snapshots), length, snapshots};
 	to->count++;
 	return true;
 }
@@ -107,12 +119,13 @@ static size_t keep_front(struct choice *choices, size_t count)
 static enum status offer_choice(const struct search *s, struct budget_goal *goal, const struct choice *choice,
                                 enum verdict_on *on)
 {
-	const struct policy family = {.kind = POLICY_revolve, .number = choice->snapshots, .length = choice->length};
+	const struct policy family = parts_policy(choice->length, choice->snapshots);
 	struct candidate c = {
 		.family = &family, .time = (double)choice->evaluations, .peak = s->judge ? s->costs->fixed : choice->bytes};
 	bool right = true;
 	*on = TOO_LARGE;
-	enum status status = policy_schedule(&family, s->costs, s->allocator, &c.schedule, s->diags);
+	c.schedule = policy_schedule(&family, s->costs, s->allocator);
+	enum status status = c.schedule ? STATUS_OK : diag_memory(s->diags);
 	if (!status && s->costs->steps <= GROUPED)
 		status = candidate_verify(s, &c, false, &right);
 	if (!status && right)
@@ -185,14 +198,13 @@ static int64_t most_bound(const struct search *s, const struct budget_goal *goal
 	const bool walks = s->costs->steps <= GROUPED;
 	const int64_t times = walks && s->costs->run_count > 1 ? UNEQUAL : EQUAL;
 	const __int128 available = (__int128)goal->bytes - s->costs->fixed;
-	return saturate(s->costs->fixed + (s->judge || walks ? available * times + SMALL : available));
+	return saturated(s->costs->fixed + (s->judge || walks ? available * times + SMALL : available));
 }
 
 enum status search_long(const struct search *s)
 {
 	const struct step_cost large = largest_cost(s->costs);
-	const struct choice smallest = {enough_bytes(&large, s->costs->fixed, 1, 1),
-	                                revolve_parts_evaluations(s->costs->steps, 1, 1), 1, 1};
+	const struct choice smallest = {enough_bytes(&large, s->costs->fixed, 1, 1), evaluations_of(s, 1, 1), 1, 1};
 	struct choices choices = {0};
 	enum status status = STATUS_OK;
 	enum verdict_on on;

@@ -355,38 +355,7 @@ int64_t table_least(const struct table *t) { return root_of(t, false)->low; }
 
 double table_time(const struct table *t, int64_t level) { return (double)time_at(root_of(t, false), level); }
 
-/* Lists of actions. */
-
-void list_push(struct action_list *list, enum action_kind kind, int64_t begin, int64_t end, int64_t slot)
-{
-	struct action *last = list->count ? &list->actions[list->count - 1] : NULL;
-	if (last && last->kind == kind && kind == ACT_RECORD && last->end == begin) {
-		last->end = end;
-		return;
-	}
-	if (last && last->kind == kind && kind == ACT_BACKWARD && last->begin == end) {
-		last->begin = begin;
-		return;
-	}
-	if (list->count == list->capacity) {
-		size_t next = list->capacity ? 2 * list->capacity : 64;
-		struct action *grown = list->allocator->resize(list->allocator->context, list->actions,
-		                                               list->capacity * sizeof *grown, next * sizeof *grown);
-		if (!grown) {
-			list->failed = true;
-			return;
-		}
-		list->actions = grown;
-		list->capacity = next;
-	}
-	list->actions[list->count++] = (struct action){kind, begin, end, slot};
-}
-
-void list_free(struct action_list *list)
-{
-	allocator_put(list->allocator, list->actions, list->capacity * sizeof *list->actions);
-	*list = (struct action_list){.allocator = list->allocator};
-}
+/* Schedules from tables. */
 
 static int64_t list_slot(struct action_list *list)
 {
@@ -398,8 +367,8 @@ static int64_t list_slot(struct action_list *list)
 /* The state at the begin of PART, in SLOT, becomes current, and the slot is given up: slots are a stack. */
 static void list_take(struct action_list *list, int64_t begin, int64_t slot)
 {
-	list_push(list, ACT_LOAD, begin, begin, slot);
-	list_push(list, ACT_DROP, begin, begin, slot);
+	action_list_push(list, ACT_LOAD, begin, begin, slot);
+	action_list_push(list, ACT_DROP, begin, begin, slot);
 	list->used--;
 }
 
@@ -449,20 +418,20 @@ static void extract(const struct table *t, int64_t i, int64_t j, int64_t m, bool
 			break;
 		if (slot < 0) {
 			slot = list_slot(list);
-			list_push(list, ACT_SAVE, part->begin, part->begin, slot);
+			action_list_push(list, ACT_SAVE, part->begin, part->begin, slot);
 		} else {
-			list_push(list, ACT_LOAD, part->begin, part->begin, slot);
+			action_list_push(list, ACT_LOAD, part->begin, part->begin, slot);
 		}
-		list_push(list, ACT_FORWARD, part->begin, t->parts[k].begin, 0);
+		action_list_push(list, ACT_FORWARD, part->begin, t->parts[k].begin, 0);
 		extract(t, k, j, m - units_of(t, pin ? 0 : part->state), false, -1, list);
 		j = k;
 	}
 	if (slot >= 0)
 		list_take(list, part->begin, slot);
-	list_push(list, ACT_RECORD, part->begin, part->end, 0);
+	action_list_push(list, ACT_RECORD, part->begin, part->end, 0);
 	if (j > i + 1)
 		extract(t, i + 1, j, m - held_units(t, i, pin), part->keeps_output, -1, list);
-	list_push(list, ACT_BACKWARD, part->begin, part->end, 0);
+	action_list_push(list, ACT_BACKWARD, part->begin, part->end, 0);
 }
 
 void table_extract(const struct table *table, int64_t level, struct action_list *list)
@@ -509,19 +478,19 @@ static void least_extract(const struct least *l, int64_t i, int64_t j, bool pin,
 	for (int64_t k; (k = l->choice[least_row(i, j, pin)]) != 0; j = k) {
 		if (slot < 0) {
 			slot = list_slot(list);
-			list_push(list, ACT_SAVE, part->begin, part->begin, slot);
+			action_list_push(list, ACT_SAVE, part->begin, part->begin, slot);
 		} else {
-			list_push(list, ACT_LOAD, part->begin, part->begin, slot);
+			action_list_push(list, ACT_LOAD, part->begin, part->begin, slot);
 		}
-		list_push(list, ACT_FORWARD, part->begin, l->parts[k].begin, 0);
+		action_list_push(list, ACT_FORWARD, part->begin, l->parts[k].begin, 0);
 		least_extract(l, k, j, false, -1, list);
 	}
 	if (slot >= 0)
 		list_take(list, part->begin, slot);
-	list_push(list, ACT_RECORD, part->begin, part->end, 0);
+	action_list_push(list, ACT_RECORD, part->begin, part->end, 0);
 	if (j > i + 1)
 		least_extract(l, i + 1, j, part->keeps_output, -1, list);
-	list_push(list, ACT_BACKWARD, part->begin, part->end, 0);
+	action_list_push(list, ACT_BACKWARD, part->begin, part->end, 0);
 }
 
 bool least_peak_extract(const struct part *parts, int64_t count, struct action_list *list)
@@ -542,36 +511,4 @@ bool least_peak_extract(const struct part *parts, int64_t count, struct action_l
 	allocator_put(list->allocator, l.bytes, rows * sizeof *l.bytes);
 	allocator_put(list->allocator, l.choice, rows * sizeof *l.choice);
 	return !list->failed;
-}
-
-/* A list as a schedule. */
-
-struct listed {
-	struct schedule head;
-	size_t at, count;
-	struct action actions[];
-};
-
-static bool listed_next(struct schedule *schedule, struct action *action)
-{
-	struct listed *listed = (struct listed *)schedule;
-	if (listed->at == listed->count)
-		return false;
-	*action = listed->actions[listed->at++];
-	return true;
-}
-
-static void listed_rewind(struct schedule *schedule) { ((struct listed *)schedule)->at = 0; }
-
-struct schedule *list_schedule(const struct action_list *list, const struct allocator *allocator)
-{
-	struct listed *listed = schedule_create(allocator, sizeof *listed, (int64_t)list->count, sizeof *list->actions,
-	                                        listed_next, listed_rewind);
-	if (!listed)
-		return NULL;
-	listed->count = list->count;
-	if (list->count)
-		memcpy(listed->actions, list->actions, list->count * sizeof *list->actions);
-	listed->head.slots = list->slots;
-	return &listed->head;
 }

@@ -6,7 +6,8 @@
 #ifndef BUDGET_PERSISTENT_H
 #define BUDGET_PERSISTENT_H
 
-#include "schedule/emit.h"
+#include "schedule/action_list.h"
+#include "schedule/step_costs.h"
 
 /*
  * Steps BEGIN .. END-1 that are advanced over, recorded or reversed as one.
@@ -78,21 +79,9 @@ int64_t table_least(const struct table *table);
 /* The time of the whole chain at LEVEL, at least table_least. */
 double table_time(const struct table *table, int64_t level);
 
-/* A schedule as a list of actions. */
-struct action_list {
-	struct action *actions;
-	size_t count, capacity;
-	int64_t used, slots; /* slots in use, and at most */
-	const struct allocator *allocator;
-	bool failed;
-};
-void list_push(struct action_list *list, enum action_kind kind, int64_t begin, int64_t end, int64_t slot);
 /* Appends the whole chain's best actions at LEVEL, at least table_least. */
 void table_extract(const struct table *table, int64_t level, struct action_list *list);
 /* Appends the actions of least peak, by the scalar recurrence, over COUNT parts. False where memory is short. */
 bool least_peak_extract(const struct part *parts, int64_t count, struct action_list *list);
-void list_free(struct action_list *list);
-/* A schedule that emits a copy of LIST; NULL where memory is short. */
-struct schedule *list_schedule(const struct action_list *list, const struct allocator *allocator);
 
 #endif

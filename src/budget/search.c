@@ -30,9 +30,7 @@
 
 static enum status offer_family(const struct search *s, const struct policy *family)
 {
-	struct schedule *schedule = NULL;
-	enum status status = policy_schedule(family, s->costs, s->allocator, &schedule, s->diags);
-	return status ? status : search_offer(s, family, schedule);
+	return search_offer(s, family, policy_schedule(family, s->costs, s->allocator));
 }
 
 /*
@@ -89,9 +87,8 @@ static enum status offer_save_all(struct search *s, bool *open)
 	enum verdict_on on;
 	bool right = true;
 	*open = false;
-	enum status status = policy_schedule(&policy_save_all, s->costs, s->allocator, &c.schedule, s->diags);
-	if (!status)
-		status = candidate_verify(s, &c, true, &right);
+	c.schedule = policy_schedule(&policy_save_all, s->costs, s->allocator);
+	enum status status = c.schedule ? candidate_verify(s, &c, true, &right) : diag_memory(s->diags);
 	for (size_t i = 0; i < s->count && !status && right; i++) {
 		status = goal_offer(s, &s->goals[i], &c, &on);
 		*open |= !s->goals[i].schedule;
@@ -118,20 +115,21 @@ static enum status search_all(struct search *s)
 	return status ? status : search_long(s);
 }
 
-enum status budget_search(const struct step_costs *costs, struct budget_goal *goals, size_t count,
-                          const struct budget_judge *judge, const struct allocator *allocator, struct diags *diags)
+enum status budget_search(const struct context *context, const struct step_costs *costs,
+                          const struct budget_judge *judge, struct budget_goal *goals, size_t count)
 {
+	const struct allocator *allocator = context->allocator;
 	struct search s = {.costs = costs,
 	                   .judge = judge,
 	                   .allocator = allocator,
-	                   .diags = diags,
+	                   .diags = context->diags,
 	                   .goals = goals,
 	                   .count = count,
 	                   .levels = allocator_get(allocator, 2 * count, sizeof *s.levels)};
 	for (size_t i = 0; i < count; i++)
 		goals[i] = (struct budget_goal){.bytes = goals[i].bytes, .least = INT64_MAX};
 	s.rests = s.levels ? s.levels + count : NULL;
-	enum status status = s.levels ? search_all(&s) : diag_memory(diags);
+	enum status status = s.levels ? search_all(&s) : diag_memory(context->diags);
 	allocator_put(allocator, s.levels, 2 * count * sizeof *s.levels);
 	for (size_t i = 0; i < count && status; i++) {
 		schedule_free(goals[i].schedule);
@@ -140,11 +138,10 @@ enum status budget_search(const struct step_costs *costs, struct budget_goal *go
 	return status;
 }
 
-enum status budget_least(const struct step_costs *costs, const struct allocator *allocator, int64_t *least,
-                         struct diags *diags)
+enum status budget_least(const struct context *context, const struct step_costs *costs, int64_t *least)
 {
 	struct budget_goal goal = {.bytes = 0};
-	enum status status = budget_search(costs, &goal, 1, NULL, allocator, diags);
+	enum status status = budget_search(context, costs, NULL, &goal, 1);
 	*least = goal.schedule ? 0 : goal.least; /* a chain that takes nothing fits in nothing */
 	schedule_free(goal.schedule);
 	return status;
@@ -159,11 +156,11 @@ enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, 
 	return status;
 }
 
-enum status budget_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t bytes,
-                            const char *option)
+enum status budget_schedule(const struct context *context, const struct step_costs *costs, int64_t bytes,
+                            const char *option, struct schedule **schedule)
 {
 	struct budget_goal goal = {.bytes = bytes};
-	enum status status = budget_search(costs, &goal, 1, NULL, context->allocator, context->diags);
-	*context->schedule = goal.schedule;
+	enum status status = budget_search(context, costs, NULL, &goal, 1);
+	*schedule = goal.schedule;
 	return status || goal.schedule ? status : budget_infeasible(bytes, goal.least, option, context->diags);
 }

@@ -5,7 +5,8 @@
 #ifndef BUDGET_SEARCH_PARTS_H
 #define BUDGET_SEARCH_PARTS_H
 
-#include "schedule/emit.h"
+#include "budget/budget.h"
+#include "schedule/verify.h"
 
 enum {
 	MANY = 3200,     /* steps that tables are made for */

@@ -34,8 +34,8 @@ static bool is_sought(const struct search *s, const struct budget_goal *goal)
 /* LIST as a schedule; frees LIST. NULL where memory is or was short. */
 static struct schedule *take_list(const struct search *s, struct action_list *list)
 {
-	struct schedule *schedule = list->failed ? NULL : list_schedule(list, s->allocator);
-	list_free(list);
+	struct schedule *schedule = action_list_schedule(list, s->allocator);
+	action_list_free(list);
 	return schedule;
 }
 

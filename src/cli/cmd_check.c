@@ -317,19 +317,22 @@ static bool is_quadratic(const struct policy *policy)
 
 static enum status check_policies(struct checker *c, const struct gradient *base)
 {
-	static const char *const policies[] = {"nothing", "dots",      "dots-no-batch", "every:1",   "every:3",
-	                                       "sqrt",    "recursive", "revolve:1",     "revolve:3", "online:3"};
+	static const struct {
+		enum policy_kind kind;
+		int64_t number;
+	} policies[] = {{POLICY_nothing, 0}, {POLICY_dots, 0},  {POLICY_dots_no_batch, 0}, {POLICY_every, 1},
+	                {POLICY_every, 3},   {POLICY_sqrt, 0},  {POLICY_recursive, 0},     {POLICY_revolve, 1},
+	                {POLICY_revolve, 3}, {POLICY_online, 3}};
 	struct session *s = c->session;
 	size_t usual = sizeof policies / sizeof *policies, given = s->policy_count + (s->memory && !s->policy_count);
 	for (size_t i = 0; i < usual + given; i++) {
-		struct policy policy;
+		struct policy policy = s->policy;
 		struct gradient other = {0};
 		char what[128], detail[200] = "";
-		const char *text = i < usual ? policies[i] : s->policy_count ? s->policies[i - usual] : "auto";
-		enum status status = policy_parse(&policy, text, &s->arena, &s->diags);
-		policy.max_checkpoints = i < usual ? 0 : s->max_checkpoints;
-		if (status)
-			return status;
+		if (i >= usual && s->policy_count)
+			policy = s->policies[i - usual];
+		if (i < usual && !policy_make(&policy, policies[i].kind, policies[i].number, &s->arena))
+			return diag_memory(&s->diags);
 		snprintf(what, sizeof what, "same bits under %s", policy.text);
 		if (is_quadratic(&policy) && base->result.job.whole.steps > QUADRATIC_STEPS) {
 			snprintf(detail, sizeof detail, "its evaluations grow with the square of %lld steps",
@@ -337,7 +340,7 @@ static enum status check_policies(struct checker *c, const struct gradient *base
 			put_check(c, CHECK_SKIP, what, detail);
 			continue;
 		}
-		status = differentiate(c, &policy, 1, 0, &other);
+		enum status status = differentiate(c, &policy, 1, 0, &other);
 		if (status)
 			return status;
 		bool ok = same_bits(c, base, &other, detail);

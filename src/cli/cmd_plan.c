@@ -12,8 +12,12 @@
 #include "cli/subject.h"
 
 /* Policies of a plan without --policy. */
-static const char *const usual[] = {"save-all", "nothing",   "dots",      "sqrt",      "every:2",  "every:4",
-                                    "every:8",  "recursive", "revolve:2", "revolve:4", "revolve:8"};
+static const struct {
+	enum policy_kind kind;
+	int64_t number;
+} usual[] = {{POLICY_save_all, 0}, {POLICY_nothing, 0}, {POLICY_dots, 0},   {POLICY_sqrt, 0},
+             {POLICY_every, 2},    {POLICY_every, 4},   {POLICY_every, 8},  {POLICY_recursive, 0},
+             {POLICY_revolve, 2},  {POLICY_revolve, 4}, {POLICY_revolve, 8}};
 enum { USUAL = sizeof usual / sizeof *usual };
 /* Steps beyond which the usual ones leave out policies by value: these unroll the whole chain into one region. */
 enum { LONG_BY_VALUE = 100000 };
@@ -23,7 +27,7 @@ struct planning {
 	struct subject subject;
 	struct plot plot;
 	struct progress progress;
-	const char **texts; /* the policies */
+	const struct policy **policies;
 	size_t count, capacity;
 	struct policy_row *rows, save_all;
 };
@@ -76,15 +80,22 @@ static void mark_front(struct policy_row *rows, size_t count)
 
 /* Which policies. */
 
-static enum status add_policy(struct planning *p, const char *text)
+static enum status add_policy(struct planning *p, const struct policy *policy)
 {
 	struct session *s = p->session;
-	const char **grown = text ? arena_grow(&s->arena, p->texts, p->count, &p->capacity, sizeof *grown) : NULL;
+	const struct policy **grown = arena_grow(&s->arena, p->policies, p->count, &p->capacity, sizeof *grown);
 	if (!grown)
 		return diag_memory(&s->diags);
-	p->texts = grown;
-	p->texts[p->count++] = text;
-	return STATUS_OK;
+	p->policies = grown;
+	return subject_policy(&p->subject, policy, &p->policies[p->count++]);
+}
+
+/* Adds the policy of KIND with NUMBER. */
+static enum status add_numbered(struct planning *p, enum policy_kind kind, int64_t number)
+{
+	struct policy policy;
+	bool made = policy_make(&policy, kind, number, &p->session->arena);
+	return made ? add_policy(p, &policy) : diag_memory(&p->session->diags);
 }
 
 /* every:N, each N up to SWEEP_DENSE, then geometrically to the number of steps, which keeps everything. */
@@ -94,14 +105,14 @@ static enum status sweep_every(struct planning *p)
 	int64_t steps = p->save_all.counters.steps;
 	enum status status = STATUS_OK;
 	for (int64_t n = 1; n < steps && !status; n += n < SWEEP_DENSE ? 1 : n * SWEEP_PERCENT / 100)
-		status = add_policy(p, arena_printf(&p->session->arena, "every:%lld", (long long)n));
+		status = add_numbered(p, POLICY_every, n);
 	if (!status)
-		status = add_policy(p, arena_printf(&p->session->arena, "every:%lld", (long long)(steps > 0 ? steps : 1)));
+		status = add_numbered(p, POLICY_every, steps > 0 ? steps : 1);
 	return status;
 }
 
 /* As subject_plan, but that POLICY is infeasible is no error: *LEAST is then the bytes that it wants, else 0. */
-static enum status try_policy(struct planning *p, const struct policy *policy, struct policy_row *row, int64_t *least)
+static enum status try_policy(struct planning *p, const struct policy **policy, struct policy_row *row, int64_t *least)
 {
 	struct session *s = p->session;
 	struct diags told;
@@ -117,11 +128,11 @@ static enum status try_policy(struct planning *p, const struct policy *policy, s
 /* The least bytes that a budget can be, or *LEAST 1 where one byte will do. */
 static enum status find_least(struct planning *p, int64_t *least)
 {
-	struct policy *policy;
+	const struct policy byte = {.kind = POLICY_budget, .text = "budget:1", .number = 1}, *policy;
 	struct policy_row row;
-	enum status status = subject_policy(&p->subject, "budget:1", &policy);
+	enum status status = subject_policy(&p->subject, &byte, &policy);
 	if (!status)
-		status = try_policy(p, policy, &row, least);
+		status = try_policy(p, &policy, &row, least);
 	if (!status && *least == 0)
 		*least = 1;
 	return status;
@@ -139,7 +150,7 @@ static enum status sweep_memory(struct planning *p)
 		int64_t bytes = (int64_t)((double)least * pow((double)most / (double)least, share));
 		bytes = i == 0 || bytes < least ? least : i == points - 1 ? most : bytes;
 		if (bytes > before && (i == 0 || bytes <= most))
-			status = add_policy(p, arena_printf(&p->session->arena, "budget:%lld", (long long)bytes));
+			status = add_numbered(p, POLICY_budget, bytes);
 		before = bytes;
 	}
 	return status;
@@ -150,20 +161,18 @@ static enum status choose_policies(struct planning *p)
 	struct session *s = p->session;
 	enum status status = STATUS_OK;
 	for (size_t i = 0; i < s->policy_count && !status; i++)
-		status = add_policy(p, s->policies[i]);
+		status = add_policy(p, &s->policies[i]);
 	const char *sweep = s->values[OPTION_SWEEP];
 	if (!status && s->memory && !s->policy_count)
-		status = add_policy(p, "auto");
+		status = add_policy(p, &s->policy);
 	if (!status && sweep)
 		return !strcmp(sweep, "every") ? sweep_every(p) : sweep_memory(p);
 	if (s->memory)
 		return status;
 	for (size_t i = 0; i < USUAL && !status && !s->policy_count; i++) {
-		struct policy policy;
-		status = policy_parse(&policy, usual[i], &s->arena, &s->diags);
-		bool left_out = p->subject.has_spec || p->save_all.counters.steps > LONG_BY_VALUE;
-		if (!status && !(left_out && policy_by_value(&policy)))
-			status = add_policy(p, usual[i]);
+		const bool left_out = p->subject.has_spec || p->save_all.counters.steps > LONG_BY_VALUE;
+		if (!(left_out && policy_table[usual[i].kind].traits & TRAIT_BY_VALUE))
+			status = add_numbered(p, usual[i].kind, usual[i].number);
 	}
 	return status;
 }
@@ -176,7 +185,8 @@ static enum status plan_save_all(struct planning *p)
 	struct session *s = p->session;
 	size_t given = s->policy_count;
 	s->policy_count = 0; /* no warnings about what nobody asked for */
-	enum status status = subject_plan(&p->subject, &policy_save_all, &p->save_all, NULL, NULL, &s->diags);
+	const struct policy *policy = &policy_save_all;
+	enum status status = subject_plan(&p->subject, &policy, &p->save_all, NULL, NULL, &s->diags);
 	s->policy_count = given;
 	return status;
 }
@@ -194,7 +204,7 @@ static void warn_infeasible(struct session *s, const struct policy_row *row)
 	          (long long)row->least_bytes);
 }
 
-static enum status plan_one(struct planning *p, const struct policy *policy, struct policy_row *row)
+static enum status plan_one(struct planning *p, const struct policy **policy, struct policy_row *row)
 {
 	struct session *s = p->session;
 	if (p->count == 1)
@@ -205,8 +215,8 @@ static enum status plan_one(struct planning *p, const struct policy *policy, str
 	return status;
 }
 
-/* Rows of all budgets among POLICIES, where there are several: one search is for all of them. */
-static enum status plan_budgets(struct planning *p, struct policy *const *policies)
+/* Rows of all budgets among the policies, where there are several: one search is for all of them. */
+static enum status plan_budgets(struct planning *p)
 {
 	struct session *s = p->session;
 	size_t count = 0;
@@ -215,14 +225,14 @@ static enum status plan_budgets(struct planning *p, struct policy *const *polici
 	if (!budgets || !rows)
 		return diag_memory(&s->diags);
 	for (size_t i = 0; i < p->count; i++)
-		if (policies[i]->kind == POLICY_budget)
-			budgets[count++] = policies[i];
+		if (p->policies[i]->kind == POLICY_budget)
+			budgets[count++] = p->policies[i];
 	if (count < 2)
 		return STATUS_OK;
 	progress_policy(&p->progress, "budgets", 0, p->count);
 	enum status status = subject_budgets(&p->subject, budgets, count, rows);
 	for (size_t i = p->count; i-- > 0 && !status;)
-		if (policies[i]->kind == POLICY_budget)
+		if (p->policies[i]->kind == POLICY_budget)
 			p->rows[i] = rows[--count];
 	return status;
 }
@@ -231,21 +241,16 @@ static enum status plan_all(struct planning *p)
 {
 	struct session *s = p->session;
 	p->rows = arena_array(&s->arena, p->count + 1, sizeof *p->rows);
-	struct policy **policies = arena_array(&s->arena, p->count + 1, sizeof *policies);
-	if (!p->rows || !policies)
+	if (!p->rows)
 		return diag_memory(&s->diags);
-	enum status status = STATUS_OK;
 	bool feasible = p->count == 0;
 	int64_t least = 0;
-	for (size_t i = 0; i < p->count && !status; i++)
-		status = subject_policy(&p->subject, p->texts[i], &policies[i]);
-	if (!status)
-		status = plan_budgets(p, policies);
+	enum status status = plan_budgets(p);
 	for (size_t i = 0; i < p->count && !status; i++) {
 		struct policy_row *row = &p->rows[i];
-		progress_policy(&p->progress, policies[i]->text, i, p->count);
+		progress_policy(&p->progress, p->policies[i]->text, i, p->count);
 		if (!row->policy)
-			status = plan_one(p, policies[i], row);
+			status = plan_one(p, &p->policies[i], row);
 		else if (row->least_bytes)
 			warn_infeasible(s, row);
 		compare_row(p, row);
@@ -263,21 +268,20 @@ static enum status print_schedule(struct planning *p)
 {
 	struct session *s = p->session;
 	struct text_file file;
-	struct policy *policy;
+	const struct policy *policy;
 	struct policy_row row = {0};
-	const char *text = s->policy_count ? s->policies[0] : s->memory ? "auto" : "save-all";
-	enum status status = subject_policy(&p->subject, text, &policy);
+	enum status status = subject_policy(&p->subject, &s->policy, &policy);
 	if (!status)
 		status = session_open_report(s, &file);
 	if (status)
 		return status;
-	status = subject_plan(&p->subject, policy, &row, &file.report, NULL, &s->diags);
+	status = subject_plan(&p->subject, &policy, &row, &file.report, NULL, &s->diags);
 	if (status) {
 		output_abort(&file.output);
 		return status;
 	}
 	status = session_close_text(&file);
-	return status || !p->plot.open ? status : plot_subject(&p->plot, &p->subject, &row, 1);
+	return status || !p->plot.open ? status : plot_subject(&p->plot, &p->subject, &policy, &row, 1);
 }
 
 static enum status print_table(struct planning *p)
@@ -300,18 +304,18 @@ static enum status print_table(struct planning *p)
 	status = report_policies(&file.report, p->rows, p->count);
 	enum status closed = session_close_text(&file);
 	status = status ? status : closed;
-	return status || !p->plot.open ? status : plot_subject(&p->plot, &p->subject, p->rows, p->count);
+	return status || !p->plot.open ? status : plot_subject(&p->plot, &p->subject, p->policies, p->rows, p->count);
 }
 
 static enum status print_difference(struct planning *p)
 {
 	struct session *s = p->session;
 	struct kept_list lists[2];
-	struct policy *policies[2];
+	const struct policy *policies[2];
 	struct policy_row rows[2];
 	enum status status = plan_save_all(p);
 	for (int i = 0; i < 2 && !status; i++) {
-		status = subject_policy(&p->subject, s->compared[i], &policies[i]);
+		status = subject_policy(&p->subject, &s->compared[i], &policies[i]);
 		if (!status)
 			status = subject_kept(&p->subject, policies[i], &lists[i]);
 	}
@@ -351,7 +355,7 @@ static enum status check_options(struct session *s)
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--diff compares two policies, and is given once");
 	if (s->compared_count && s->policy_count)
 		return clash(s, "--diff", s->given[OPTION_ONLINE] ? "--online" : "--policy");
-	if (s->compared_count && s->memory && strcmp(s->compared[0], "auto") != 0 && strcmp(s->compared[1], "auto") != 0)
+	if (s->compared_count && s->memory && s->compared[0].kind != POLICY_auto && s->compared[1].kind != POLICY_auto)
 		return clash(s, "--diff", "--memory");
 	if (s->compared_count && sweep)
 		return clash(s, "--diff", "--sweep");
@@ -361,7 +365,7 @@ static enum status check_options(struct session *s)
 		return clash(s, "--diff", "--plot");
 	if (s->policy_count > 1 && s->given[OPTION_SCHEDULE])
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
-		                 "--schedule prints one policy's actions, and this is another: %s", s->policies[1]);
+		                 "--schedule prints one policy's actions, and this is another: %s", s->policies[1].text);
 	if (sweep && s->given[OPTION_SCHEDULE])
 		return clash(s, "--sweep", "--schedule");
 	return STATUS_OK;

@@ -244,11 +244,11 @@ static enum status profile_intervals(struct profiler *p, int64_t steps, struct p
 {
 	enum status status = STATUS_OK;
 	for (int64_t interval = 1; interval <= steps && *count < INTERVALS && !status; interval *= 2) {
-		struct policy policy = {.kind = POLICY_every, .text = "every", .number = interval};
+		struct policy policy;
 		struct point *point = &points[*count];
-		point->name = arena_printf(&p->session->arena, "every:%lld", (long long)interval);
-		if (!point->name)
+		if (!policy_make(&policy, POLICY_every, interval, &p->session->arena))
 			return diag_memory(&p->session->diags);
+		point->name = policy.text;
 		status = measure(p, &policy, &point->backward_ms, point);
 		++*count;
 	}
@@ -263,17 +263,13 @@ static enum status profile_given(struct profiler *p, struct point *points, size_
 	if (given > GIVEN)
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "profile measures at most %d policies", GIVEN);
 	for (size_t i = 0; i < given; i++) {
-		struct policy policy;
+		const struct policy *policy = s->policy_count ? &s->policies[i] : &s->policy;
 		struct point *point = &points[*count];
-		enum status status = policy_parse(&policy, s->policy_count ? s->policies[i] : "auto", &s->arena, &s->diags);
-		policy.max_checkpoints = s->max_checkpoints;
-		if (!status && policy.kind == POLICY_disk_revolve)
-			status = diag_file(&s->diags, STATUS_USAGE, NULL, -1, "profile keeps all states in memory: not '%s'",
-			                   policy.text);
-		if (status)
-			return status;
-		point->name = policy.text;
-		status = measure(p, &policy, &point->backward_ms, point);
+		if (policy->kind == POLICY_disk_revolve)
+			return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "profile keeps all states in memory: not '%s'",
+			                 policy->text);
+		point->name = policy->text;
+		enum status status = measure(p, policy, &point->backward_ms, point);
 		if (status)
 			return status;
 		++*count;

@@ -1,4 +1,5 @@
 /* The command line: options read, and what they say understood. */
+#include "base/bytes.h"
 #include "cli/session.h"
 
 #include <errno.h>
@@ -106,12 +107,13 @@ static enum status set_option(struct session *s, int option, const char *value)
 		s->text = value;
 		return STATUS_OK;
 	case OPTION_POLICY:
-		return add_text(s, &s->policies, &s->policy_count, &s->policy_capacity, value);
+		return add_text(s, &s->policy_texts, &s->policy_count, &s->policy_capacity, value);
 	case OPTION_ONLINE:
 		value = arena_printf(&s->arena, "online:%s", value);
-		return value ? add_text(s, &s->policies, &s->policy_count, &s->policy_capacity, value) : diag_memory(&s->diags);
+		return value ? add_text(s, &s->policy_texts, &s->policy_count, &s->policy_capacity, value)
+		             : diag_memory(&s->diags);
 	case OPTION_DIFF:
-		return add_text(s, &s->compared, &s->compared_count, &s->compared_capacity, value);
+		return add_text(s, &s->compared_texts, &s->compared_count, &s->compared_capacity, value);
 	case OPTION_GRAD_OF:
 		return add_text(s, &s->grads, &s->grad_count, &s->grad_capacity, value);
 	case OPTION_PARAM:
@@ -296,28 +298,34 @@ static enum status check_policy(struct session *s, const struct policy *policy)
 static enum status understand_policies(struct session *s)
 {
 	const bool several = s->command->letter & (PLAN | CHECK | PROFILE);
-	const char *text = s->policy_count ? s->policies[0] : s->memory ? "auto" : "save-all";
-	enum status status = policy_parse(&s->policy, text, &s->arena, &s->diags);
+	const char *text = s->policy_count ? s->policy_texts[0] : s->memory ? "auto" : "save-all";
+	const struct context context = session_context(s);
+	enum status status = policy_parse(&context, &s->policy, text);
+	s->policies = arena_array(&s->arena, s->policy_count + 1, sizeof *s->policies);
+	s->compared = arena_array(&s->arena, s->compared_count + 1, sizeof *s->compared);
+	if (!s->policies || !s->compared)
+		return diag_memory(&s->diags);
 	bool spilled = !s->policy_count && (several || policy_is(&s->policy, TRAIT_ON_DISK));
 	if (!status && s->policy_count > 1 && !several) {
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "one policy is wanted, and this is another: %s", s->policies[1]);
+		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "one policy is wanted, and this is another: %s",
+		          s->policy_texts[1]);
 		diag_hint(&s->diags, "`ckptc plan` compares several; P+Q is either of two by value");
 		return STATUS_USAGE;
 	}
 	for (size_t i = 0; i < s->policy_count && !status; i++) {
-		struct policy policy;
-		status = policy_parse(&policy, s->policies[i], &s->arena, &s->diags);
-		spilled |= policy_is(&policy, TRAIT_ON_DISK);
+		struct policy *policy = &s->policies[i];
+		status = policy_parse(&context, policy, s->policy_texts[i]);
+		spilled |= policy_is(policy, TRAIT_ON_DISK);
 		if (!status)
-			status = check_policy(s, &policy);
+			status = check_policy(s, policy);
+		policy->max_checkpoints = s->max_checkpoints;
 	}
 	if (!status && !s->policy_count && !several)
 		status = check_policy(s, &s->policy);
 	s->policy.max_checkpoints = s->max_checkpoints;
 	for (size_t i = 0; i < s->compared_count && !status; i++) {
-		struct policy policy;
-		status = policy_parse(&policy, s->compared[i], &s->arena, &s->diags);
-		spilled |= policy_is(&policy, TRAIT_ON_DISK);
+		status = policy_parse(&context, &s->compared[i], s->compared_texts[i]);
+		spilled |= policy_is(&s->compared[i], TRAIT_ON_DISK);
 		if (status && i && !s->file && !s->text) /* what stands there is the chain */
 			diag_hint(&s->diags, "option '--diff' wants two policies: --diff P Q");
 	}

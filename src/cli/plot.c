@@ -80,18 +80,14 @@ static const char *subtitle_of(struct session *s, const struct job *job)
 
 /* Plans. */
 
-static enum status add_run(struct session *s, const struct type *type, const char *policy_text, struct job *job,
+static enum status add_run(struct session *s, const struct type *type, const struct policy *policy, struct job *job,
                            struct picture_run *run)
 {
-	struct policy *policy = arena_alloc(&s->arena, sizeof *policy);
 	struct timeline *timeline = arena_alloc(&s->arena, sizeof *timeline);
-	if (!policy || !timeline)
+	if (!timeline)
 		return diag_memory(&s->diags);
-	enum status status = policy_parse(policy, policy_text, &s->arena, &s->diags);
-	policy->max_checkpoints = s->max_checkpoints;
 	struct job_options options = session_job_options(s, policy);
-	if (!status)
-		status = job_make(job, &s->chain, type, &options, &s->arena, &s->diags);
+	enum status status = job_make(job, &s->chain, type, &options, &s->arena, &s->diags);
 	if (!status)
 		status = timeline_plan(timeline, job, &options, &s->arena, &s->diags);
 	if (!status)
@@ -100,19 +96,17 @@ static enum status add_run(struct session *s, const struct type *type, const cha
 }
 
 /* Of costs that were given: the verifier's bytes, in the costs' own code. */
-static enum status add_spec_run(struct subject *subject, const char *policy_text, struct picture_run *run)
+static enum status add_spec_run(struct subject *subject, const struct policy *policy, struct picture_run *run)
 {
 	struct session *s = subject->session;
-	struct policy *policy;
 	struct schedule *schedule = NULL;
 	struct verdict verdict;
 	struct timeline *timeline = arena_alloc(&s->arena, sizeof *timeline);
 	const struct step_costs *costs = &subject->spec.costs;
 	if (!timeline)
 		return diag_memory(&s->diags);
-	enum status status = subject_policy(subject, policy_text, &policy);
-	if (!status)
-		status = policy_schedule(policy, costs, s->allocator, &schedule, &s->diags);
+	const struct context context = session_context(s);
+	enum status status = spec_schedule(&context, &subject->spec, policy, &schedule);
 	if (!status)
 		status = timeline_schedule(timeline, schedule, costs, &verdict, &s->arena, &s->diags);
 	schedule_free(schedule);
@@ -133,7 +127,8 @@ static const char *spec_subtitle(struct subject *subject)
 	                    spec->name ? ", " : "", (long long)spec->costs.steps, spec->costs.steps == 1 ? "" : "s");
 }
 
-enum status plot_subject(struct plot *plot, struct subject *subject, const struct policy_row *rows, size_t count)
+enum status plot_subject(struct plot *plot, struct subject *subject, const struct policy *const *policies,
+                         const struct policy_row *rows, size_t count)
 {
 	enum { SHOWN = 3 };
 	struct session *s = subject->session;
@@ -146,9 +141,9 @@ enum status plot_subject(struct plot *plot, struct subject *subject, const struc
 			continue;
 		size_t n = picture.run_count++;
 		if (subject->has_spec)
-			status = add_spec_run(subject, rows[i].policy, &runs[n]);
+			status = add_spec_run(subject, policies[i], &runs[n]);
 		else
-			status = add_run(s, &subject->type, rows[i].policy, &jobs[n], &runs[n]);
+			status = add_run(s, &subject->type, policies[i], &jobs[n], &runs[n]);
 		if (!status && !picture.subtitle)
 			picture.subtitle = subject->has_spec ? spec_subtitle(subject) : subtitle_of(s, &jobs[n]);
 	}

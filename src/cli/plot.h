@@ -20,7 +20,8 @@ void plot_abort(struct plot *plot);
 /* Draws PICTURE, its title and format given by the command line, and closes the file. */
 enum status plot_draw(struct session *session, struct plot *plot, struct picture *picture);
 /* Plans: the policies by peak and overhead; the schedules of up to three of them, else that of the knee. */
-enum status plot_subject(struct plot *plot, struct subject *subject, const struct policy_row *rows, size_t count);
+enum status plot_subject(struct plot *plot, struct subject *subject, const struct policy *const *policies,
+                         const struct policy_row *rows, size_t count);
 
 /* What watches a gradient run. */
 struct watch {

@@ -3,7 +3,7 @@
 #define CLI_PROGRESS_H
 
 #include "cli/session.h"
-#include "schedule/schedule.h"
+#include "schedule/action.h"
 
 struct progress {
 	bool on, drawn;

@@ -152,34 +152,26 @@ static void hint_name(struct session *s, const char *name)
 		diag_hint(&s->diags, "a stage `name %s` gives the current value that name", name);
 }
 
-/* Names in the COUNT policies at TEXTS must be names of the chain. */
-static enum status check_names(struct session *s, const char *const *texts, size_t count)
+/* Names in POLICIES must be names of the chain. */
+static enum status check_names(struct session *s, const struct policy *policies, size_t count)
 {
 	enum status status = STATUS_OK;
 	for (size_t i = 0; i < count && !status; i++) {
-		struct policy policy;
-		status = policy_parse(&policy, texts[i], &s->arena, &s->diags);
-		const char *name = status ? NULL : unknown_name(s, &policy);
+		const char *name = unknown_name(s, &policies[i]);
 		if (!name)
 			continue;
 		status = diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s': no value of the chain is named '%s'",
-		                   policy.text, name);
+		                   policies[i].text, name);
 		hint_name(s, name);
 	}
 	return status;
 }
 
-/* Policies of checkpoint blocks, which a forward run would never look at. */
+/* Names in the policies of checkpoint blocks must be names of the chain. */
 static enum status check_blocks(struct session *s)
 {
-	for (size_t i = 0; i < s->chain.block_policy_count; i++) {
-		const struct block_policy *block = &s->chain.block_policies[i];
-		struct policy policy;
-		enum status status =
-			policy_parse_block(&policy, block->text, s->chain.source, block->span, &s->arena, &s->diags);
-		if (status)
-			return status;
-		const char *name = unknown_name(s, &policy);
+	for (const struct block_policy *block = s->chain.block_policies; block; block = block->next) {
+		const char *name = unknown_name(s, block->policy);
 		if (!name)
 			continue;
 		diag_at(&s->diags, STATUS_CHAIN, s->chain.source, block->span, "no value of the chain is named '%s'", name);
@@ -191,9 +183,12 @@ static enum status check_blocks(struct session *s)
 
 enum status session_load_chain(struct session *s)
 {
+	const struct context context = session_context(s);
 	enum status status = session_load_syntax(s);
 	if (!status)
-		status = chain_resolve(&(struct context){s->arena.allocator, &s->arena, &s->diags}, &s->chain, &s->syntax);
+		status = chain_resolve(&context, &s->chain, &s->syntax);
+	if (!status)
+		status = policy_parse_blocks(&context, &s->chain);
 	if (!status)
 		status = check_blocks(s);
 	if (!status)

@@ -53,8 +53,8 @@ struct session {
 	const char *text, *file;          /* -e TEXT; CHAIN */
 	const char *values[OPTION_COUNT]; /* the last value of each */
 	bool given[OPTION_COUNT];
-	const char **policies, **grads; /* repeated ones */
-	const char **compared;          /* the two of --diff */
+	const char **policy_texts, **grads; /* repeated ones */
+	const char **compared_texts;        /* the two of --diff */
 	size_t policy_count, grad_count, compared_count;
 	size_t policy_capacity, grad_capacity, compared_capacity;
 	struct param_binding *params;
@@ -66,8 +66,9 @@ struct session {
 	int threads;
 	int64_t tile, memory, max_checkpoints;
 	enum dtype dtype, store;
-	struct policy policy; /* the first, or save-all */
-	struct type shape;    /* --shape; ndim -1: not given */
+	struct policy policy;               /* the first; without --policy `auto` if --memory is given, else save-all */
+	struct policy *policies, *compared; /* parsed from their texts */
+	struct type shape;                  /* --shape; ndim -1: not given */
 	struct reader_options reading;
 	enum format to;
 	/* What has been opened. */
@@ -85,6 +86,12 @@ struct session {
 	struct params bound;
 	struct costs_source *costs; /* --costs; NULL: the table's */
 };
+
+/* The context of a session's fallible calls. */
+static inline struct context session_context(struct session *s)
+{
+	return (struct context){s->allocator, &s->arena, &s->diags};
+}
 
 struct command {
 	const char *name;

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "budget/budget.h"
 #include "cli/dump.h"
 #include "report/actions.h"
 #include "report/residuals.h"
@@ -51,18 +52,19 @@ enum status subject_open(struct subject *subject, struct session *s)
 	return status ? status : session_open_costs(s);
 }
 
-enum status subject_policy(struct subject *subject, const char *text, struct policy **policy)
+enum status subject_policy(struct subject *subject, const struct policy *given, const struct policy **policy)
 {
 	struct session *s = subject->session;
-	struct policy *made = *policy = arena_alloc(&s->arena, sizeof *made);
+	struct policy *made = arena_alloc(&s->arena, sizeof *made);
 	if (!made)
 		return diag_memory(&s->diags);
-	enum status status = policy_parse(made, text, &s->arena, &s->diags);
+	*policy = made;
+	*made = *given;
 	made->max_checkpoints = s->max_checkpoints;
-	if (status || !subject->has_spec)
-		return status;
+	if (!subject->has_spec)
+		return STATUS_OK;
 	if (policy_by_value(made)) {
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' chooses among the values within steps", text);
+		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' chooses among the values within steps", made->text);
 		diag_hint(&s->diags, "of --spec only the steps are known: every:N, sqrt, recursive, revolve:S, budget:BYTES, "
 		                     "disk-revolve:S, online:S");
 		return STATUS_USAGE;
@@ -83,7 +85,8 @@ static enum status plan_spec(struct subject *subject, const struct policy *polic
 	struct session *s = subject->session;
 	struct schedule *schedule = NULL;
 	double time = 0;
-	enum status status = spec_plan(&subject->spec, policy, s->allocator, &row->counters, &time, &schedule, diags);
+	const struct context context = {s->allocator, &s->arena, diags};
+	enum status status = spec_plan(&context, &subject->spec, policy, &row->counters, &time, &schedule);
 	row->policy = policy->text;
 	row->predicted_ms = time * subject->spec.milliseconds;
 	if (!status && to)
@@ -91,32 +94,45 @@ static enum status plan_spec(struct subject *subject, const struct policy *polic
 	schedule_free(schedule);
 	const bool budgeted = policy->kind == POLICY_budget || policy->kind == POLICY_auto;
 	if (status == STATUS_LIMIT && budgeted && least)
-		(void)budget_least(&subject->spec.costs, s->allocator, least, diags);
+		(void)budget_least(&context, &subject->spec.costs, least);
 	if (least && *least <= policy->number)
 		*least = 0;
 	return status;
 }
 
-enum status subject_plan(struct subject *subject, const struct policy *policy, struct policy_row *row,
+/* Copies POLICY, a job's, to the session's arena. */
+static enum status keep_policy(struct session *s, const struct policy **policy)
+{
+	struct policy *kept = arena_alloc(&s->arena, sizeof *kept);
+	if (!kept)
+		return diag_memory(&s->diags);
+	*kept = **policy;
+	kept->text = arena_printf(&s->arena, "%s", kept->text);
+	*policy = kept;
+	return kept->text ? STATUS_OK : diag_memory(&s->diags);
+}
+
+enum status subject_plan(struct subject *subject, const struct policy **policy, struct policy_row *row,
                          struct report *to, int64_t *least, struct diags *diags)
 {
 	struct session *s = subject->session;
 	if (least)
 		*least = 0;
 	if (subject->has_spec)
-		return plan_spec(subject, policy, row, to, least, diags);
+		return plan_spec(subject, *policy, row, to, least, diags);
 	struct job job = {0};
 	struct arena arena; /* many policies may be planned for a long chain */
 	arena_init(&arena, s->allocator);
-	struct job_options options = session_job_options(s, policy);
+	struct job_options options = session_job_options(s, *policy);
 	enum status status = job_make(&job, &s->chain, &subject->type, &options, &arena, diags);
-	row->policy = policy->text;
 	row->counters = job.predicted;
 	row->predicted_ms = session_predicted_ms(s, &job);
-	if (policy->kind == POLICY_auto && job.policy && job.policy->text)
-		row->policy = arena_printf(&s->arena, "%s", job.policy->text);
-	if (!status && !row->policy)
-		status = diag_memory(diags);
+	if ((*policy)->kind == POLICY_auto && job.policy && job.policy->text) {
+		*policy = job.policy;
+		enum status kept = keep_policy(s, policy);
+		status = status ? status : kept;
+	}
+	row->policy = (*policy)->text;
 	if (!status && to)
 		status = report_actions(to, job.schedule, row->policy, job.costs.steps);
 	if (!status && s->policy_count == 1 && !s->given[OPTION_SWEEP] && !to)
@@ -141,14 +157,15 @@ static enum status plan_spec_budgets(struct subject *subject, const struct polic
 		return diag_memory(&s->diags);
 	for (size_t i = 0; i < count; i++)
 		goals[i].bytes = policies[i]->number;
-	enum status status = budget_search(&spec->costs, goals, count, NULL, s->allocator, &s->diags);
+	const struct context context = session_context(s);
+	enum status status = budget_search(&context, &spec->costs, NULL, goals, count);
 	for (size_t i = 0; i < count && !status; i++) {
 		double time = 0;
 		rows[i].policy = policies[i]->text;
 		if (goals[i].schedule)
-			status = spec_figures(spec, goals[i].schedule, s->allocator, &rows[i].counters, &time, &s->diags);
+			status = spec_figures(&context, spec, goals[i].schedule, &rows[i].counters, &time);
 		else if (!least)
-			status = budget_least(&spec->costs, s->allocator, &least, &s->diags);
+			status = budget_least(&context, &spec->costs, &least);
 		rows[i].least_bytes = goals[i].schedule ? 0 : least;
 		rows[i].predicted_ms = time * spec->milliseconds;
 	}
@@ -166,10 +183,12 @@ enum status subject_budgets(struct subject *subject, const struct policy *const 
 	struct arena arena;
 	arena_init(&arena, s->allocator);
 	struct job_options options = session_job_options(s, policies[0]);
+	const struct context context = {s->allocator, &arena, &s->diags};
 	struct job *jobs = arena_array(&arena, count, sizeof *jobs);
+	for (size_t i = 0; jobs && i < count; i++)
+		jobs[i] = (struct job){.policy = policies[i]};
 	enum status status =
-		jobs ? job_make_budgets(jobs, policies, count, &s->chain, &subject->type, &options, &arena, &s->diags)
-			 : diag_memory(&s->diags);
+		jobs ? job_make_budgets(&context, &s->chain, &subject->type, &options, jobs, count) : diag_memory(&s->diags);
 	for (size_t i = 0; i < count && !status; i++)
 		rows[i] = (struct policy_row){.policy = policies[i]->text,
 		                              .counters = jobs[i].predicted,
@@ -246,7 +265,8 @@ static enum status kept_of_spec(struct subject *subject, const struct policy *po
 	struct schedule *schedule = NULL;
 	struct policy_row row = {.policy = policy->text};
 	double time;
-	enum status status = spec_plan(&subject->spec, policy, s->allocator, &row.counters, &time, &schedule, &s->diags);
+	const struct context context = session_context(s);
+	enum status status = spec_plan(&context, &subject->spec, policy, &row.counters, &time, &schedule);
 	if (status)
 		return status;
 	row.predicted_ms = time * subject->spec.milliseconds;

@@ -15,13 +15,14 @@ struct subject {
 
 /* Reads the chain and the input's type, or the file of --spec. */
 enum status subject_open(struct subject *subject, struct session *session);
-/* TEXT as a policy that the subject can have. STATUS_USAGE. */
-enum status subject_policy(struct subject *subject, const char *text, struct policy **policy);
+/* Sets *POLICY to GIVEN as the subject can have it, with --max-checkpoints. STATUS_USAGE. */
+enum status subject_policy(struct subject *subject, const struct policy *given, const struct policy **policy);
 /*
- * POLICY's figures; its schedule goes TO a report where that is not NULL. DIAGS: where an
- * infeasible budget is told. *LEAST, where not NULL: the bytes that it names, or 0.
+ * Plans *POLICY, which becomes what `auto` stands for: its figures go to ROW, its schedule to the report TO
+ * if that is not NULL. An infeasible budget is reported in DIAGS; *LEAST, if LEAST is not NULL, is then the
+ * least feasible bytes, else 0.
  */
-enum status subject_plan(struct subject *subject, const struct policy *policy, struct policy_row *row,
+enum status subject_plan(struct subject *subject, const struct policy **policy, struct policy_row *row,
                          struct report *to, int64_t *least, struct diags *diags);
 /* Figures of COUNT POLICIES of kind budget in ROWS, sought at once; of one that is infeasible its least_bytes. */
 enum status subject_budgets(struct subject *subject, const struct policy *const *policies, size_t count,

@@ -56,9 +56,9 @@ static enum status compile_programs(const struct context *context, struct compil
 }
 
 static enum status compile_step(const struct context *context, struct compiled_step *compiled, const struct step *step,
-                                const struct chain *chain, const struct policy *policy)
+                                const struct policy *policy)
 {
-	enum status status = linearise(context, &compiled->linear, step, chain, policy);
+	enum status status = linearise(context, &compiled->linear, step, policy);
 	if (status)
 		return status;
 	compiled->forward_body = live_body(step, context->arena);
@@ -82,8 +82,7 @@ enum status compiled_make(const struct context *context, struct compiled_chain *
 		return diag_memory(context->diags);
 	for (size_t i = 0; i < lowered->distinct_count; i++) {
 		struct compiled_step *step = &compiled->steps[i];
-		enum status status =
-			compile_step(context, step, lowered->distinct[i], lowered->chain, compiled->by_value ? policy : NULL);
+		enum status status = compile_step(context, step, lowered->distinct[i], compiled->by_value ? policy : NULL);
 		if (status)
 			return status;
 		compiled->uses_gemm |= step->record.uses_gemm || step->backward.uses_gemm || step->forward.uses_gemm;

@@ -8,6 +8,7 @@
 #include "base/context.h"
 #include "compile/linearise.h"
 #include "compile/program.h"
+#include "schedule/step_costs.h"
 
 /* A step with its linearisation and its programs, for one size of tile. */
 struct compiled_step {

@@ -222,12 +222,11 @@ static enum status begin_bodies(struct lineariser *l)
 }
 
 enum status linearise(const struct context *context, struct linear *linear, const struct step *step,
-                      const struct chain *chain, const struct policy *policy)
+                      const struct policy *policy)
 {
 	static void (*const parts[])(struct lineariser *) = {mark_reached,          add_keeps, regions_plan, backward_make,
 	                                                     make_recording_bodies, note_uses};
-	struct lineariser l = {
-		.context = context, .arena = context->arena, .out = linear, .step = step, .chain = chain, .policy = policy};
+	struct lineariser l = {.context = context, .arena = context->arena, .out = linear, .step = step, .policy = policy};
 	memset(linear, 0, sizeof *linear);
 	linear->step = step;
 	enum status status = begin_bodies(&l);

@@ -59,7 +59,7 @@ struct linear {
  * place, for an unknown policy of a checkpoint block.
  */
 enum status linearise(const struct context *context, struct linear *linear, const struct step *step,
-                      const struct chain *chain, const struct policy *policy);
+                      const struct policy *policy);
 
 /* Makes the outs of STEP that the state after it holds the outs of BODY. False if out of memory. */
 bool add_live_outs(struct body *body, const struct step *step);

@@ -37,7 +37,6 @@ struct lineariser {
 	struct arena *arena; /* the context's */
 	struct linear *out;
 	const struct step *step;
-	const struct chain *chain;
 	const struct policy *policy; /* of the whole body, or NULL */
 	struct body *body;           /* the recording body: the step's, and its kept values */
 	struct body *back;           /* the backward body */

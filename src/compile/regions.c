@@ -21,16 +21,6 @@ static bool push(struct lineariser *l, struct value_list *list, uint32_t value)
 	return true;
 }
 
-static enum status parse_policy(struct lineariser *l, const struct region *region, const struct policy **parsed)
-{
-	struct arena *arena = l->arena;
-	struct policy *policy = arena_alloc(arena, sizeof *policy);
-	if (!policy)
-		return diag_memory(l->context->diags);
-	*parsed = policy;
-	return policy_parse_block(policy, region->policy, l->chain->source, region->policy_span, arena, l->context->diags);
-}
-
 enum status regions_begin(struct lineariser *l)
 {
 	const size_t count = l->body->region_count;
@@ -51,9 +41,8 @@ enum status regions_begin(struct lineariser *l)
 			struct region_plan *parent = &l->regions[region->parent];
 			parent->children[parent->child_count++] = (uint32_t)i;
 		}
-		enum status status = region->policy ? parse_policy(l, region, &plan->policy) : STATUS_OK;
-		if (status)
-			return status;
+		if (region->policy)
+			plan->policy = region->policy;
 	}
 	return STATUS_OK;
 }

@@ -108,8 +108,8 @@ struct instr {
 struct region {
 	uint32_t parent;
 	uint32_t first, end;
-	const char *policy; /* text, or NULL: keep nothing inside */
-	struct span policy_span, span;
+	const struct policy *policy; /* what it keeps; NULL: nothing */
+	struct span span;
 };
 
 enum port_kind { PORT_SLOT, PORT_RESIDUAL, PORT_COTANGENT };

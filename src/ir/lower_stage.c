@@ -424,8 +424,7 @@ static enum status lower_checkpoint(struct lowering *l, const struct node *node)
 	uint32_t id = (uint32_t)body->region_count++, outer = l->region;
 	body->regions[id] = (struct region){.parent = outer,
 	                                    .first = (uint32_t)body->instr_count,
-	                                    .policy = node->policy,
-	                                    .policy_span = node->policy_span,
+	                                    .policy = node->policy ? node->policy->policy : NULL,
 	                                    .span = node->span};
 	l->region = id;
 	enum status status = lower_nodes(l, node->body);

@@ -62,6 +62,14 @@ struct deferred_argument {
 
 enum node_kind { NODE_OP, NODE_CALL, NODE_NAME, NODE_REPEAT, NODE_FOR, NODE_CHECKPOINT };
 
+/* What a `checkpoint policy=` says. */
+struct block_policy {
+	const char *text;
+	struct span span;            /* of TEXT */
+	const struct policy *policy; /* policy_parse_blocks (schedule/policy.h) sets it */
+	struct block_policy *next;
+};
+
 struct node {
 	enum node_kind kind;
 	struct span span; /* of its name, as messages show it */
@@ -78,9 +86,8 @@ struct node {
 	uint32_t *loops;       /* FOR: identities of its variables */
 	struct ref *over;      /* FOR: what they run over */
 	size_t loop_count;
-	const char *policy; /* CHECKPOINT: policy= or NULL */
-	struct span policy_span;
-	struct node *body; /* REPEAT, FOR, CHECKPOINT; CALL: NAMEs, before its operands */
+	const struct block_policy *policy; /* CHECKPOINT: policy= or NULL */
+	struct node *body;                 /* REPEAT, FOR, CHECKPOINT; CALL: NAMEs, before its operands */
 	struct node *next;
 };
 
@@ -94,12 +101,6 @@ struct def {
 	struct node *body;
 	int64_t size;        /* nodes, those of the defs that it calls included, those of block arguments not */
 	const int64_t *uses; /* by parameter: how often it stands in these */
-};
-
-/* What `checkpoint policy=` says; schedule/policy.h knows what it means. */
-struct block_policy {
-	const char *text;
-	struct span span;
 };
 
 /* Operations of a chain, with its defs written out; of a body, with its loops unrolled. */
@@ -120,7 +121,6 @@ struct chain {
 	const char **names; /* every name that a `name` stage gives, for policies */
 	size_t name_count;
 	struct block_policy *block_policies; /* in the order in which they are written */
-	size_t block_policy_count;
 	struct node *first;
 	bool names_input; /* the input is used as an operand */
 };

@@ -72,7 +72,7 @@ static void dump_head(const struct dumper *d, const struct node *node, int depth
 		}
 		break;
 	case NODE_CHECKPOINT:
-		text_printf(&d->text, "checkpoint %s", node->policy ? node->policy : "");
+		text_printf(&d->text, "checkpoint %s", node->policy ? node->policy->text : "");
 		break;
 	}
 	text_printf(&d->text, "  %u:%u\n", node->span.line, node->span.column);

@@ -44,8 +44,9 @@ struct resolver {
 	const struct block *top;
 	struct names *scope;
 	struct dictionary named, declared; /* the names in chain->names, of chain->params: only whether they are there */
-	size_t variable_capacity, param_capacity, name_capacity, block_capacity;
-	size_t inherited; /* parameters, by defs and calls so far */
+	size_t variable_capacity, param_capacity, name_capacity;
+	struct block_policy **last_block; /* where the next one of the chain is linked */
+	size_t inherited;                 /* parameters, by defs and calls so far */
 	bool at_top;
 };
 
@@ -902,15 +903,13 @@ static enum status resolve_checkpoint(struct resolver *r, const struct statement
 			return diag_at(r->context->diags, STATUS_CHAIN, r->source, o->span, "policy must be a name or a string");
 		if (node->policy)
 			return diag_at(r->context->diags, STATUS_CHAIN, r->source, o->span, "option 'policy' is given twice");
-		struct chain *chain = r->chain;
-		struct block_policy *grown = arena_grow(r->context->arena, chain->block_policies, chain->block_policy_count,
-		                                        &r->block_capacity, sizeof *grown);
-		if (!grown)
+		struct block_policy *block = arena_alloc(r->context->arena, sizeof *block);
+		if (!block)
 			return fail_memory(r);
-		chain->block_policies = grown;
-		grown[chain->block_policy_count++] = (struct block_policy){o->text, o->value_span};
-		node->policy = o->text;
-		node->policy_span = o->value_span;
+		*block = (struct block_policy){.text = o->text, .span = o->value_span};
+		*r->last_block = block;
+		r->last_block = &block->next;
+		node->policy = block;
 	}
 	struct node **body = &node->body;
 	append(tail, node);
@@ -1153,6 +1152,7 @@ enum status chain_resolve(const struct context *context, struct chain *chain, co
 	                     .source = syntax->source,
 	                     .top = syntax->chain,
 	                     .scope = &top,
+	                     .last_block = &chain->block_policies,
 	                     .at_top = true};
 	uint32_t input;
 	enum status status = find_input(&r, syntax->chain);

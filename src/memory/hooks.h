@@ -6,6 +6,7 @@
 #define MEMORY_HOOKS_H
 
 #include "compile/compiled.h"
+#include "schedule/action.h"
 
 enum call_kind { CALL_FORWARD, CALL_RECORD, CALL_BACKWARD };
 

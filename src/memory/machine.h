@@ -14,6 +14,8 @@
 #define MEMORY_MACHINE_H
 
 #include "compile/compiled.h"
+#include "memory/counters.h"
+#include "schedule/action.h"
 
 struct machine_hooks; /* memory/hooks.h */
 

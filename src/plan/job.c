@@ -117,7 +117,7 @@ static void set_spill_costs(struct job *job, const struct job_options *options)
 	for (size_t i = 0; i < costs->run_count; i++)
 		bytes += (double)costs->runs[i].cost.state * (double)costs->runs[i].count;
 	if (!options->spill) {
-		costs->spill_write = costs->spill_read = assumed_spill_cost(costs);
+		costs->spill_write = costs->spill_read = step_costs_assumed_spill(costs);
 		return;
 	}
 	/* By the mean of the states, where costs are of a byte. */
@@ -159,14 +159,16 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 		static const struct step_run one = {.count = 1};
 		job->scheduled = policy_save_all;
 		job->costs = (struct step_costs){.runs = &one, .run_count = 1, .steps = 1};
-		return policy_schedule(&job->scheduled, &job->costs, job->allocator, &job->schedule, diags);
+		job->schedule = policy_schedule(&job->scheduled, &job->costs, job->allocator);
+		return job->schedule ? STATUS_OK : diag_memory(diags);
 	}
 	enum status status = job_set_costs(job, options, diags);
 	if (status)
 		return status;
 	if (job->policy->kind == POLICY_budget)
 		return job_make_budget(job, options, diags);
-	return policy_schedule(&job->scheduled, &job->costs, job->allocator, &job->schedule, diags);
+	job->schedule = policy_schedule(&job->scheduled, &job->costs, job->allocator);
+	return job->schedule ? STATUS_OK : diag_memory(diags);
 }
 
 /*
@@ -217,12 +219,10 @@ static const struct policy *resolve_auto(struct job *job, const struct job_optio
 	}
 	*policy = policy_save_all;
 	int64_t bytes = options->memory ? options->memory : options->memory_available / 2;
-	if (bytes) {
-		policy->kind = POLICY_budget;
-		policy->number = bytes;
-		policy->text = arena_printf(job->arena, "budget:%lld", (long long)bytes);
-	}
-	return policy;
+	if (!bytes || policy_make(policy, POLICY_budget, bytes, job->arena))
+		return policy;
+	(void)diag_memory(diags);
+	return NULL;
 }
 
 enum status job_prepare(struct job *job, const struct chain *chain, const struct type *input,

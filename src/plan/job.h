@@ -8,6 +8,7 @@
 
 #include "memory/machine.h"
 #include "plan/tiles.h"
+#include "schedule/policy.h"
 
 struct spill_costs {
 	double write, read; /* of a state to and from disk */
@@ -79,14 +80,12 @@ struct job {
 enum status job_make(struct job *job, const struct chain *chain, const struct type *input,
                      const struct job_options *options, struct arena *arena, struct diags *diags);
 /*
- * Plans as many JOBS as POLICIES, COUNT of kind budget, at least one, each as job_make
- * would with it as options->policy; but the schedules are sought all at once. One that
- * is infeasible has least_bytes and no schedule. The first must outlive the others. All
- * are to be freed, but after a failure.
+ * Plans COUNT JOBS, at least one, whose policies of kind budget the caller has set. Each becomes what
+ * job_make would make of it, but one search finds all schedules. A job that is infeasible has least_bytes
+ * and no schedule. The first job must outlive the others. The caller frees all of them, but after a failure none.
  */
-enum status job_make_budgets(struct job *jobs, const struct policy *const *policies, size_t count,
-                             const struct chain *chain, const struct type *input, const struct job_options *options,
-                             struct arena *arena, struct diags *diags);
+enum status job_make_budgets(const struct context *context, const struct chain *chain, const struct type *input,
+                             const struct job_options *options, struct job *jobs, size_t count);
 void job_free(struct job *job);
 /*
  * The residual report, of whole arrays: the rows of LIST (arguments first: params as

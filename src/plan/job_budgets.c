@@ -1,36 +1,32 @@
 /*
- * Schedules for budgets, of whole jobs: budget.c searches for one worker, states on
- * disk are tried beside it, and bytes are those of all workers with what is held
- * whatever the schedule does. What the search takes for a worker's bytes is a worker's
- * share of all slabs, since that of a worker which has but the rest is smaller, or larger by holes.
- *
- * The verifier, which policies ask, knows of a worker's slab only what arrays take,
- * and takes no account of values that two states hold both; what holes and copies
- * add, and such values save, the machine says: it is the judge.
+ * Schedules for budgets of whole jobs. The search (budget/) plans for one worker's bytes: a
+ * worker's share of all slabs, as the slab of the worker that has the rest may be smaller, or
+ * larger for the holes between its arrays. The memory machine judges what the search proposes.
+ * If states may go to disk, disk-revolve is tried beside the search.
  */
 #include "plan/job_parts.h"
 
-#include <string.h>
-
 #include "base/checked.h"
 #include "base/pool.h"
+#include "budget/budget.h"
 
 struct judging {
+	struct context context;
 	struct job *job;
 	const struct job_options *options;
+	struct budget_judge judge;
 };
 
 /*
- * A worker's share of all SLABS. These are of whole lines, so that
- * where there are no more workers than a line has bytes shares that are rounded down
- * compare as the bytes do; else each slab's share is rounded up.
+ * A worker's share of all SLABS, each a multiple of ARRAY_ALIGN. With at most ARRAY_ALIGN
+ * workers, shares that are rounded down compare as the slabs do. With more, shares are rounded up.
  */
 static int64_t share_of(const struct job *job, int64_t slabs)
 {
 	return (job->tiles.workers <= ARRAY_ALIGN ? slabs : slabs + job->tiles.workers - 1) / job->tiles.workers;
 }
 
-/* The share for which there are BYTES in all, and the bytes in all for which there is SHARE. */
+/* The share that BYTES of slabs allow a worker; the bytes of slabs that SHARE needs. */
 static int64_t budget_share(const struct job *job, int64_t bytes)
 {
 	return bytes < 0 ? -1 : bytes / ARRAY_ALIGN * ARRAY_ALIGN / job->tiles.workers;
@@ -42,25 +38,27 @@ static int64_t share_bytes(const struct job *job, int64_t share)
 	                                         : job->tiles.workers * share;
 }
 
-static enum status judge_peak(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
-                              struct counters *counters, int64_t *peak, struct diags *diags)
+/* What FAMILY's SCHEDULE takes by the memory machine, on a whole tile and on the rest: see struct budget_judge. */
+static enum status judge_schedule(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
+                                  struct judgement *judgement)
 {
 	struct judging *judging = context;
 	struct job *job = judging->job;
+	struct counters *whole = &judgement->counters, rest = {0};
 	const bool alone = job_rest_alone(job);
 	int64_t slab = most - job->costs.fixed;
-	if (alone && slab < INT64_MAX / 2) /* of a full worker, were there no other */
+	if (alone && slab < INT64_MAX / 2) /* the bytes of a whole tile's worker if the rest took none */
 		slab += slab / (job->tiles.workers - 1) + 1;
 	job->schedule = schedule;
 	job->scheduled = *family;
-	struct counters rest = {0};
-	enum status status = job_predict_tile(job, judging->options, &job->tile, slab > 0 ? slab : 1, counters, diags);
-	/* the rest may take more than a full tile, for the holes between its arrays */
-	if (!status && job->rest.rows && (alone || counters->peak_bytes <= slab))
-		status = job_predict_tile(job, judging->options, &job->rest, 0, &rest, diags);
+	enum status status =
+		job_predict_tile(job, judging->options, &job->tile, slab > 0 ? slab : 1, whole, judging->context.diags);
+	/* The rest may take more than a whole tile, for the holes between its arrays. */
+	if (!status && job->rest.rows && (alone || whole->peak_bytes <= slab))
+		status = job_predict_tile(job, judging->options, &job->rest, 0, &rest, judging->context.diags);
 	job->schedule = NULL;
-	const int64_t last = alone || rest.peak_bytes > counters->peak_bytes ? rest.peak_bytes : counters->peak_bytes;
-	*peak = job->costs.fixed + share_of(job, (job->tiles.workers - 1) * counters->peak_bytes + last);
+	const int64_t last = alone || rest.peak_bytes > whole->peak_bytes ? rest.peak_bytes : whole->peak_bytes;
+	judgement->peak = job->costs.fixed + share_of(job, (job->tiles.workers - 1) * whole->peak_bytes + last);
 	return status;
 }
 
@@ -107,109 +105,105 @@ static void set_bounds(struct budget_judge *judge, const struct job *job, const 
 	judge->share = share * unshared;
 }
 
-/*
- * Whether disk-revolve:SNAPSHOTS, with the copy of a state on its way to disk or
- * without, is within GOAL's bytes; none says the least bytes too, where GOAL has
- * nothing.
- */
-static enum status disk_fits(struct judging *judging, struct budget_goal *goal, int64_t snapshots, bool staged,
-                             struct counters *counters, int64_t *peak, bool *fits, struct diags *diags)
+/* disk-revolve with SNAPSHOTS, or none where that is -1, as judged. */
+struct disk_plan {
+	int64_t snapshots;
+	struct judgement judged;
+};
+
+/* Judges PLAN's snapshots for GOAL. No snapshots take the least bytes, which GOAL names if it has nothing. */
+static enum status judge_disk(struct judging *judging, struct budget_goal *goal, struct disk_plan *plan)
 {
-	const struct policy policy = {.kind = POLICY_disk_revolve, .number = snapshots};
-	const int64_t most = snapshots == 0 ? INT64_MAX : goal->bytes; /* of none all bytes are wanted */
+	const struct policy policy = {.kind = POLICY_disk_revolve, .number = plan->snapshots};
+	const int64_t most = plan->snapshots == 0 ? INT64_MAX : goal->bytes;
 	struct job *job = judging->job;
-	struct schedule *schedule;
-	*peak = 0;
-	*counters = (struct counters){0};
-	enum status status = policy_schedule(&policy, &job->costs, job->allocator, &schedule, diags);
-	if (status == STATUS_OK)
-		status = judge_peak(judging, &policy, schedule, most, counters, peak, diags);
+	struct schedule *schedule = policy_schedule(&policy, &job->costs, job->allocator);
+	plan->judged = (struct judgement){0};
+	if (!schedule)
+		return diag_memory(judging->context.diags);
+	enum status status = judge_schedule(judging, &policy, schedule, most, &plan->judged);
 	schedule_free(schedule);
-	*fits = *peak + (staged ? counters->spill_state : 0) <= goal->bytes;
-	if (snapshots == 0 && !goal->schedule && *peak < goal->least)
-		goal->least = *peak;
+	if (plan->snapshots == 0 && !goal->schedule && plan->judged.peak < goal->least)
+		goal->least = plan->judged.peak;
 	return status;
 }
 
-/* The most snapshots that fit, what they count and take; -1 where none do. */
-static enum status most_snapshots(struct judging *judging, struct budget_goal *goal, bool staged, int64_t *snapshots,
-                                  struct counters *counters, int64_t *peak, struct diags *diags)
+/*
+ * Finds the most snapshots with which disk-revolve is within GOAL's bytes. STAGED counts the copy of
+ * a state that is written while the run goes on.
+ */
+static enum status most_snapshots(struct judging *judging, struct budget_goal *goal, bool staged,
+                                  struct disk_plan *found)
 {
-	int64_t low = -1, high = judging->job->costs.steps; /* low fits, high does not, or is of no use */
+	int64_t low = -1, high = judging->job->costs.steps; /* LOW fits; HIGH does not, or is of no use */
 	for (int64_t s = 0; high - low > 1; s = low + (high - low) / 2) {
-		struct counters tried;
-		int64_t bytes;
-		bool fits;
-		enum status status = disk_fits(judging, goal, s, staged, &tried, &bytes, &fits, diags);
+		struct disk_plan plan = {.snapshots = s};
+		enum status status = judge_disk(judging, goal, &plan);
 		if (status)
 			return status;
-		*(fits ? &low : &high) = s;
-		if (fits) {
-			*counters = tried;
-			*peak = bytes;
+		const int64_t copy = staged ? plan.judged.counters.spill_state : 0;
+		if (plan.judged.peak + copy <= goal->bytes) {
+			low = s;
+			*found = plan;
+		} else {
+			high = s;
 		}
 		if (low < 0)
 			break;
 	}
-	*snapshots = low;
+	found->snapshots = low;
 	return STATUS_OK;
 }
 
 /*
- * States on disk, where that is cheaper than what GOAL has, which fits in memory
- * alone, or where it has nothing: disk-revolve with as many snapshots as there is
- * room for. The copy that is written while the run goes on comes before all of
- * them but the first.
+ * Gives GOAL disk-revolve with as many snapshots as fit, if that is cheaper than what GOAL has or
+ * if GOAL has nothing. The copy of a state on its way to disk is preferred to all snapshots but one.
  */
-static enum status offer_disk(struct judging *judging, struct budget_goal *goal, struct diags *diags)
+static enum status offer_disk(struct judging *judging, struct budget_goal *goal)
 {
 	struct job *job = judging->job;
-	struct counters counters;
-	int64_t snapshots, peak;
-	enum status status = most_snapshots(judging, goal, true, &snapshots, &counters, &peak, diags);
-	if (status == STATUS_OK && snapshots < 1)
-		status = most_snapshots(judging, goal, false, &snapshots, &counters, &peak, diags);
-	if (status || snapshots < 0)
+	struct disk_plan plan;
+	enum status status = most_snapshots(judging, goal, true, &plan);
+	if (status == STATUS_OK && plan.snapshots < 1)
+		status = most_snapshots(judging, goal, false, &plan);
+	if (status || plan.snapshots < 0)
 		return status;
+	const struct counters *c = &plan.judged.counters;
 	const double disk =
-		(double)counters.spill_writes * job->costs.spill_write + (double)counters.spill_reads * job->costs.spill_read;
-	if (goal->schedule && goal->counters.recomputed_cost <= counters.recomputed_cost + disk)
+		(double)c->spill_writes * job->costs.spill_write + (double)c->spill_reads * job->costs.spill_read;
+	if (goal->schedule && goal->counters.recomputed_cost <= c->recomputed_cost + disk)
 		return STATUS_OK;
 	schedule_free(goal->schedule);
 	goal->schedule = NULL;
-	goal->counters = counters;
-	goal->peak = peak;
-	goal->family = (struct policy){.kind = POLICY_disk_revolve, .number = snapshots};
-	goal->family.text = arena_printf(job->arena, "disk-revolve:%lld", (long long)snapshots);
-	if (!goal->family.text)
-		return diag_memory(diags);
-	return policy_schedule(&goal->family, &job->costs, job->allocator, &goal->schedule, diags);
+	goal->counters = *c;
+	goal->peak = plan.judged.peak;
+	if (!policy_make(&goal->family, POLICY_disk_revolve, plan.snapshots, job->arena))
+		return diag_memory(judging->context.diags);
+	goal->schedule = policy_schedule(&goal->family, &job->costs, job->allocator);
+	return goal->schedule ? STATUS_OK : diag_memory(judging->context.diags);
 }
 
-/* Schedules for COUNT budgets of bytes of one worker, in memory, and on disk where that may be; the caller frees them. */
-static enum status search_goals(struct judging *judging, const struct budget_judge *judge, struct budget_goal *goals,
-                                size_t count, struct diags *diags)
+/* Finds schedules for COUNT GOALS of one worker's bytes, in memory, and on disk if allowed; the caller frees them. */
+static enum status search_goals(struct judging *judging, struct budget_goal *goals, size_t count)
 {
-	struct job *job = judging->job;
-	enum status status = budget_search(&job->costs, goals, count, judge, job->allocator, diags);
+	const struct job *job = judging->job;
+	enum status status = budget_search(&judging->context, &job->costs, &judging->judge, goals, count);
 	for (size_t i = 0; i < count && status == STATUS_OK && judging->options->on_disk && job->costs.steps > 1; i++)
-		status = offer_disk(judging, &goals[i], diags);
+		status = offer_disk(judging, &goals[i]);
 	return status;
 }
 
-/* GOALS that have nothing, and room for what FOUND has, take that. */
+/* Gives FOUND's schedule, which takes PEAK, to those of GOALS that have none and whose bytes allow it. */
 static enum status share_goal(const struct budget_goal *found, int64_t peak, struct budget_goal *goals, size_t count,
                               struct diags *diags)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (goals[i].schedule || goals[i].bytes < peak)
 			continue;
-		goals[i] = (struct budget_goal){.bytes = goals[i].bytes,
-		                                .schedule = schedule_copy(found->schedule),
-		                                .family = found->family,
-		                                .time = found->time,
-		                                .peak = found->peak,
-		                                .counters = found->counters};
+		const int64_t bytes = goals[i].bytes;
+		goals[i] = *found;
+		goals[i].bytes = bytes;
+		goals[i].schedule = schedule_copy(found->schedule);
 		if (!goals[i].schedule)
 			return diag_memory(diags);
 	}
@@ -217,12 +211,10 @@ static enum status share_goal(const struct budget_goal *found, int64_t peak, str
 }
 
 /*
- * A search for few bytes tries little, and the least that it names is of what it
- * tried. So GOALS that have nothing name bytes for which there is something while a
- * search for one byte less finds nothing.
+ * Sets the least bytes of those of GOALS that have no schedule. A search for few bytes tries few
+ * schedules, so it is repeated for one byte less than it named until it finds none.
  */
-static enum status settle_least(struct judging *judging, const struct budget_judge *judge, struct budget_goal *goals,
-                                size_t count, struct diags *diags)
+static enum status settle_least(struct judging *judging, struct budget_goal *goals, size_t count)
 {
 	enum status status = STATUS_OK;
 	int64_t least = INT64_MAX;
@@ -231,11 +223,11 @@ static enum status settle_least(struct judging *judging, const struct budget_jud
 			least = goals[i].least;
 	for (bool lower = least < INT64_MAX; lower && !status;) {
 		struct budget_goal goal = {.bytes = least - 1};
-		status = search_goals(judging, judge, &goal, 1, diags);
+		status = search_goals(judging, &goal, 1);
 		lower = !status && goal.schedule;
 		if (lower) {
 			least = goal.peak;
-			status = share_goal(&goal, least, goals, count, diags);
+			status = share_goal(&goal, least, goals, count, judging->context.diags);
 		}
 		schedule_free(goal.schedule);
 	}
@@ -245,20 +237,28 @@ static enum status settle_least(struct judging *judging, const struct budget_jud
 	return status;
 }
 
-/* Schedules for COUNT budgets of BYTES each, of whole jobs. */
-static enum status seek_budgets(struct job *job, const struct job_options *options, struct budget_goal *goals,
-                                size_t count, struct diags *diags)
+/* Bytes of JOB's arrays, all workers together, beyond the slabs. */
+static int64_t bytes_beside_slabs(const struct job *job, const struct job_options *options)
 {
-	struct judging judging = {.job = job, .options = options};
-	struct budget_judge judge = {.peak = judge_peak, .context = &judging};
 	int64_t worker, all;
 	job_fixed_bytes(job, options, &worker, &all);
-	set_bounds(&judge, job, options);
+	return all + job->tiles.workers * worker;
+}
+
+/* Finds schedules for COUNT GOALS, each of a whole job's bytes. */
+static enum status find_schedules(struct job *job, const struct job_options *options, struct budget_goal *goals,
+                                  size_t count, struct diags *diags)
+{
+	struct judging judging = {
+		.context = {job->allocator, job->arena, diags}, .job = job, .options = options, .judge.judge = judge_schedule};
+	const int64_t beside = bytes_beside_slabs(job, options);
+	judging.judge.context = &judging;
+	set_bounds(&judging.judge, job, options);
 	for (size_t i = 0; i < count; i++)
-		goals[i].bytes = budget_share(job, goals[i].bytes - all - job->tiles.workers * worker) + job->costs.fixed;
-	enum status status = search_goals(&judging, &judge, goals, count, diags);
+		goals[i].bytes = budget_share(job, goals[i].bytes - beside) + job->costs.fixed;
+	enum status status = search_goals(&judging, goals, count);
 	if (!status)
-		status = settle_least(&judging, &judge, goals, count, diags);
+		status = settle_least(&judging, goals, count);
 	for (size_t i = 0; i < count && status; i++) {
 		schedule_free(goals[i].schedule);
 		goals[i].schedule = NULL;
@@ -266,23 +266,19 @@ static enum status seek_budgets(struct job *job, const struct job_options *optio
 	return status;
 }
 
-/* JOB, for POLICY, has what was found, if anything was. */
-static void take_goal(struct job *job, const struct job_options *options, const struct policy *policy,
-                      const struct budget_goal *goal)
+/* Gives JOB, of a budget, what was found for GOAL. */
+static void take_goal(struct job *job, const struct job_options *options, const struct budget_goal *goal)
 {
-	int64_t worker, all;
-	job_fixed_bytes(job, options, &worker, &all);
-	job->policy = policy;
 	job->schedule = goal->schedule;
 	job->scheduled = goal->family;
 	job->predicted = goal->counters;
 	job->tile.slab = goal->counters.peak_bytes;
 	if (!goal->schedule)
-		job->least_bytes = all + job->tiles.workers * worker + share_bytes(job, goal->least - job->costs.fixed);
+		job->least_bytes = bytes_beside_slabs(job, options) + share_bytes(job, goal->least - job->costs.fixed);
 }
 
-/* The least is that of all workers: each has tiles of its own, as large as --tile lets them be. */
-static enum status say_infeasible(const struct job *job, const char *option, struct diags *diags)
+/* Reports that JOB's budget, which OPTION gave, is too small. Each worker has tiles of its own. */
+static enum status refuse_budget(const struct job *job, const char *option, struct diags *diags)
 {
 	const enum status status = budget_infeasible(job->policy->number, job->least_bytes, option, diags);
 	if (job->tiles.workers > 1)
@@ -295,40 +291,45 @@ enum status job_make_budget(struct job *job, const struct job_options *options, 
 {
 	const bool is_auto = options->policy->kind == POLICY_auto;
 	struct budget_goal goal = {.bytes = job->policy->number};
-	enum status status = seek_budgets(job, options, &goal, 1, diags);
+	enum status status = find_schedules(job, options, &goal, 1, diags);
 	if (status)
 		return status;
-	take_goal(job, options, job->policy, &goal);
+	take_goal(job, options, &goal);
 	if (!goal.schedule)
-		return say_infeasible(job, is_auto ? "--memory " : "budget:", diags);
+		return refuse_budget(job, is_auto ? "--memory " : "budget:", diags);
 	/* Without --memory `auto` is save-all where that fits. */
 	if (is_auto && !options->memory && goal.family.kind == POLICY_save_all)
 		job->policy = &policy_save_all;
 	return STATUS_OK;
 }
 
-enum status job_make_budgets(struct job *jobs, const struct policy *const *policies, size_t count,
-                             const struct chain *chain, const struct type *input, const struct job_options *options,
-                             struct arena *arena, struct diags *diags)
+enum status job_make_budgets(const struct context *context, const struct chain *chain, const struct type *input,
+                             const struct job_options *options, struct job *jobs, size_t count)
 {
+	struct diags *diags = context->diags;
 	struct job_options first = *options;
-	first.policy = policies[0];
-	memset(jobs, 0, count * sizeof *jobs);
-	struct budget_goal *goals = arena_array(arena, count, sizeof *goals);
-	if (!goals)
+	struct budget_goal *goals = arena_array(context->arena, count, sizeof *goals);
+	const struct policy **policies = arena_array(context->arena, count, sizeof *policies);
+	if (!goals || !policies)
 		return diag_memory(diags);
-	enum status status = job_prepare(&jobs[0], chain, input, &first, arena, diags);
+	for (size_t i = 0; i < count; i++) {
+		policies[i] = jobs[i].policy;
+		jobs[i] = (struct job){0};
+	}
+	first.policy = policies[0];
+	enum status status = job_prepare(&jobs[0], chain, input, &first, context->arena, diags);
 	if (!status)
 		status = job_set_costs(&jobs[0], &first, diags);
 	for (size_t i = 0; i < count && !status; i++)
 		goals[i].bytes = policies[i]->number;
 	if (!status)
-		status = seek_budgets(&jobs[0], &first, goals, count, diags);
+		status = find_schedules(&jobs[0], &first, goals, count, diags);
 	if (status)
 		return status;
 	for (size_t i = count; i-- > 0;) {
 		jobs[i] = jobs[0];
-		take_goal(&jobs[i], &first, policies[i], &goals[i]);
+		jobs[i].policy = policies[i];
+		take_goal(&jobs[i], &first, &goals[i]);
 	}
 	for (size_t i = 0; i < count && !status; i++)
 		if (jobs[i].schedule)

@@ -30,7 +30,7 @@ static bool shorten(const struct job *job, int64_t steps, struct shortening *s)
 		break;
 	case POLICY_sqrt:
 		period = (int64_t)ceil(sqrt((double)steps));
-		s->policy = (struct policy){.kind = POLICY_every, .text = "every", .number = period};
+		s->policy = (struct policy){.kind = POLICY_every, .number = period};
 		/* fall through */
 	case POLICY_every:
 		s->stride = 2 * period;
@@ -59,16 +59,15 @@ static enum status predict_short(struct job *job, const struct job_options *opti
 	struct step_costs costs = job->costs;
 	const struct context context = {.allocator = job->allocator, .diags = diags};
 	struct machine_options machine = {.want_value = options->want_value, .store = options->store};
-	struct schedule *schedule;
 	item.iterations = item.steps = steps;
 	lowered.items = &item;
 	lowered.steps = costs.steps = run.count = steps;
 	costs.runs = &run;
 	compiled.lowered = &lowered;
-	enum status status = policy_schedule(&s->policy, &costs, job->allocator, &schedule, diags);
-	if (status)
-		return status;
-	status = machine_run(&context, &compiled, schedule, &machine, counters);
+	struct schedule *schedule = policy_schedule(&s->policy, &costs, job->allocator);
+	if (!schedule)
+		return diag_memory(diags);
+	enum status status = machine_run(&context, &compiled, schedule, &machine, counters);
 	schedule_free(schedule);
 	return status;
 }

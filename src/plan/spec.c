@@ -10,7 +10,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "budget/budget.h"
 #include "io/json.h"
+#include "schedule/verify.h"
 
 #define BYTES_MOST 9007199254740992.0 /* 2^53: what JSON's numbers hold exactly */
 #define COST_MOST 1e15
@@ -213,9 +215,9 @@ static enum status read_top(struct reading *r, json_t *top)
 	if (!status && !json_object_get(top, "output_bytes"))
 		spec->costs.output = spec->costs.runs[spec->costs.run_count - 1].cost.state;
 	if (!status && !json_object_get(top, "spill_write"))
-		spec->costs.spill_write = assumed_spill_cost(&spec->costs);
+		spec->costs.spill_write = step_costs_assumed_spill(&spec->costs);
 	if (!status && !json_object_get(top, "spill_read"))
-		spec->costs.spill_read = assumed_spill_cost(&spec->costs);
+		spec->costs.spill_read = step_costs_assumed_spill(&spec->costs);
 	return status;
 }
 
@@ -293,16 +295,16 @@ static int64_t spec_stored(const struct spec *spec, struct schedule *schedule, c
 	return bytes;
 }
 
-enum status spec_figures(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator,
-                         struct counters *counters, double *time, struct diags *diags)
+enum status spec_figures(const struct context *context, const struct spec *spec, struct schedule *schedule,
+                         struct counters *counters, double *time)
 {
 	const struct step_costs *costs = &spec->costs;
 	struct verdict verdict;
-	enum status status = schedule_verify(schedule, costs, allocator, &verdict, diags);
+	enum status status = schedule_verify(schedule, costs, context->allocator, &verdict, context->diags);
 	if (status)
 		return status;
 	if (!verdict.valid)
-		return diag_file(diags, STATUS_LIMIT, NULL, -1, "a schedule is wrong at action %lld: %s",
+		return diag_file(context->diags, STATUS_LIMIT, NULL, -1, "a schedule is wrong at action %lld: %s",
 		                 (long long)verdict.actions, verdict.wrong);
 	*counters = (struct counters){.steps = costs->steps,
 	                              .evaluations = verdict.evaluations,
@@ -319,20 +321,30 @@ enum status spec_figures(const struct spec *spec, struct schedule *schedule, con
 	/* Sums in another order differ by their rounding. */
 	counters->recomputed_cost = verdict.evaluations > costs->steps && recomputed > 0 ? recomputed : 0;
 	*time = verdict.time;
-	counters->stored_bytes = spec_stored(spec, schedule, allocator);
-	return counters->stored_bytes < 0 ? diag_memory(diags) : STATUS_OK;
+	counters->stored_bytes = spec_stored(spec, schedule, context->allocator);
+	return counters->stored_bytes < 0 ? diag_memory(context->diags) : STATUS_OK;
 }
 
-enum status spec_plan(const struct spec *spec, const struct policy *policy, const struct allocator *allocator,
-                      struct counters *counters, double *time, struct schedule **schedule, struct diags *diags)
+enum status spec_schedule(const struct context *context, const struct spec *spec, const struct policy *policy,
+                          struct schedule **schedule)
 {
-	struct schedule *made = NULL;
-	enum status status = policy_schedule(policy, &spec->costs, allocator, &made, diags);
+	const bool is_auto = policy->kind == POLICY_auto;
+	if (is_auto || policy->kind == POLICY_budget)
+		return budget_schedule(context, &spec->costs, policy->number, is_auto ? "--memory " : "budget:", schedule);
+	*schedule = policy_schedule(policy, &spec->costs, context->allocator);
+	return *schedule ? STATUS_OK : diag_memory(context->diags);
+}
+
+enum status spec_plan(const struct context *context, const struct spec *spec, const struct policy *policy,
+                      struct counters *counters, double *time, struct schedule **schedule)
+{
+	*schedule = NULL;
+	enum status status = spec_schedule(context, spec, policy, schedule);
 	if (!status)
-		status = spec_figures(spec, made, allocator, counters, time, diags);
-	if (status || !schedule)
-		schedule_free(made);
-	else
-		*schedule = made;
+		status = spec_figures(context, spec, *schedule, counters, time);
+	if (status) {
+		schedule_free(*schedule);
+		*schedule = NULL;
+	}
 	return status;
 }

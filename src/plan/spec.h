@@ -6,8 +6,10 @@
 #ifndef PLAN_SPEC_H
 #define PLAN_SPEC_H
 
-#include "memory/machine.h"
+#include "memory/counters.h"
+#include "schedule/action.h"
 #include "schedule/policy.h"
+#include "schedule/step_costs.h"
 
 struct spec {
 	const char *name;   /* of the chain, or NULL */
@@ -22,16 +24,18 @@ struct spec {
  * bytes in all.
  */
 enum status spec_read(struct spec *spec, const struct source *source, struct arena *arena, struct diags *diags);
+/* Makes the schedule of POLICY, by cut; `auto` is a budget of its number. STATUS_LIMIT if it is infeasible. */
+enum status spec_schedule(const struct context *context, const struct spec *spec, const struct policy *policy,
+                          struct schedule **schedule);
 /*
- * The schedule of POLICY, by cut, and what it takes: bytes and evaluations by the
- * verifier, recomputed_cost without writes and reads, *TIME in the costs' unit with
- * them. STATUS_LIMIT where it is infeasible. SCHEDULE may be NULL.
+ * Counts what SCHEDULE takes by the cost walk. recomputed_cost is without writes and reads; *TIME, in the
+ * costs' unit, is with them.
  */
-enum status spec_plan(const struct spec *spec, const struct policy *policy, const struct allocator *allocator,
-                      struct counters *counters, double *time, struct schedule **schedule, struct diags *diags);
-/* The same of a SCHEDULE that is there. */
-enum status spec_figures(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator,
-                         struct counters *counters, double *time, struct diags *diags);
+enum status spec_figures(const struct context *context, const struct spec *spec, struct schedule *schedule,
+                         struct counters *counters, double *time);
+/* Both: makes the schedule of POLICY, which the caller frees, and counts what it takes. */
+enum status spec_plan(const struct context *context, const struct spec *spec, const struct policy *policy,
+                      struct counters *counters, double *time, struct schedule **schedule);
 /* What SCHEDULE holds, by position, when the first sweep ends: a sum of these, for steps + 1 positions. */
 enum { SPEC_RESIDUAL = 1, SPEC_STATE = 2 };
 unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator);

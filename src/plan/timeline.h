@@ -13,6 +13,7 @@
 
 #include "memory/hooks.h"
 #include "plan/job.h"
+#include "schedule/verify.h"
 
 enum { TIMELINE_SEGMENTS = 3000, TIMELINE_COLUMNS = 1024, TIMELINE_ROWS = 256 };
 

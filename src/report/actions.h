@@ -3,7 +3,7 @@
 #define REPORT_ACTIONS_H
 
 #include "report/record.h"
-#include "schedule/schedule.h"
+#include "schedule/action.h"
 
 /* SCHEDULE from its first action on, made by POLICY for STEPS steps. STATUS_LIMIT if memory is short. */
 enum status report_actions(struct report *report, struct schedule *schedule, const char *policy, int64_t steps);

@@ -5,7 +5,7 @@
 #ifndef SCHEDULE_BINOMIAL_H
 #define SCHEDULE_BINOMIAL_H
 
-#include "schedule/emit.h"
+#include "schedule/families.h"
 
 /* A range still to be reversed with SNAPSHOTS slots, its own begin's counted. */
 struct binomial_range {
@@ -27,5 +27,10 @@ struct binomial {
 void binomial_push(struct binomial *binomial, int64_t begin, int64_t end, int64_t snapshots, int64_t slot);
 /* Emits what comes next of the top range into an empty queue. */
 void binomial_step(struct binomial *binomial, struct action_queue *queue);
+/*
+ * The evaluations (recording ones included) of binomial checkpointing with SNAPSHOTS over STEPS, after
+ * Griewank and Walther 2000; INT64_MAX if no schedule needs so few snapshots.
+ */
+int64_t binomial_evaluations(int64_t steps, int64_t snapshots);
 
 #endif

@@ -32,6 +32,8 @@ enum { TABLE = 3000 };
 
 /* What the recurrences choose: 0 for memory alone, else the length of the left part. */
 struct recurrences {
+	int64_t steps, snapshots;        /* l and S */
+	double write, read;              /* w and r */
 	int64_t size;                    /* lengths below it are known */
 	double *memory, *reread, *chain; /* P, D, T by length */
 	int32_t *reread_choice, *chain_choice;
@@ -40,7 +42,7 @@ struct recurrences {
 struct disk_revolve {
 	struct schedule head;
 	int64_t steps, snapshots;
-	int64_t room;     /* of the binomial's tables */
+	int64_t capacity; /* of the binomial's arrays */
 	int64_t segments; /* that begin with a state on disk */
 	int64_t *starts;  /* of them, and of the remainder */
 	int32_t *choice;  /* of D, by length */
@@ -102,8 +104,8 @@ static void disk_rewind(struct schedule *schedule)
 	d->segment = d->length = 0;
 	d->swept = false;
 	d->binomial.ranges = (struct binomial_range *)(d + 1);
-	d->binomial.free = (int64_t *)(d->binomial.ranges + d->room);
-	d->starts = d->binomial.free + d->room;
+	d->binomial.free = (int64_t *)(d->binomial.ranges + d->capacity);
+	d->starts = d->binomial.free + d->capacity;
 	d->choice = (int32_t *)(d->starts + d->segments + 1);
 	d->binomial.depth = 0;
 	d->binomial.free_count = d->head.slots;
@@ -120,10 +122,9 @@ static void tables_free(struct recurrences *t, const struct allocator *allocator
 	allocator_put(allocator, t->reread_choice, 2 * count * sizeof *t->reread_choice);
 }
 
-static bool tables_make(struct recurrences *t, int64_t steps, int64_t snapshots, double write, double read,
-                        const struct allocator *allocator)
+static bool tables_make(struct recurrences *t, const struct allocator *allocator)
 {
-	size_t count = (size_t)(steps < TABLE ? steps : TABLE) + 1;
+	size_t count = (size_t)(t->steps < TABLE ? t->steps : TABLE) + 1;
 	t->size = (int64_t)count;
 	t->memory = allocator_get(allocator, 3 * count, sizeof *t->memory);
 	t->reread_choice = allocator_get(allocator, 2 * count, sizeof *t->reread_choice);
@@ -133,15 +134,15 @@ static bool tables_make(struct recurrences *t, int64_t steps, int64_t snapshots,
 	t->chain = t->reread + count;
 	t->chain_choice = t->reread_choice + count;
 	for (int64_t l = 0; l < t->size; l++) {
-		t->memory[l] = t->reread[l] = t->chain[l] = (double)revolve_evaluations(l, snapshots);
+		t->memory[l] = t->reread[l] = t->chain[l] = (double)binomial_evaluations(l, t->snapshots);
 		t->reread_choice[l] = t->chain_choice[l] = 0;
 		for (int64_t i = 1; i < l; i++) {
-			double again = (double)i + t->memory[l - i] + read + t->reread[i];
+			double again = (double)i + t->memory[l - i] + t->read + t->reread[i];
 			if (again < t->reread[l]) {
 				t->reread[l] = again;
 				t->reread_choice[l] = (int32_t)i;
 			}
-			double spilled = write + (double)i + t->chain[l - i] + read + t->reread[i];
+			double spilled = t->write + (double)i + t->chain[l - i] + t->read + t->reread[i];
 			if (spilled < t->chain[l]) {
 				t->chain[l] = spilled;
 				t->chain_choice[l] = (int32_t)i;
@@ -151,16 +152,16 @@ static bool tables_make(struct recurrences *t, int64_t steps, int64_t snapshots,
 	return true;
 }
 
-/* Segments of LENGTH that a chain of STEPS begins with, so that the rest is in the table or best in memory. */
-static int64_t leading_segments(const struct recurrences *t, int64_t steps, int64_t snapshots, double write,
-                                double read, int64_t *length)
+/* How many segments of *LENGTH the chain begins with, so that the tables or memory alone serve the rest. */
+static int64_t leading_segments(const struct recurrences *t, int64_t *length)
 {
+	const int64_t steps = t->steps;
 	if (steps < t->size)
 		return 0;
 	double cheapest = 0;
 	*length = 1;
 	for (int64_t j = 1; j < t->size; j++) {
-		double each = (write + read + (double)j + t->reread[j]) / (double)j;
+		double each = (t->write + t->read + (double)j + t->reread[j]) / (double)j;
 		if (j == 1 || each < cheapest) {
 			cheapest = each;
 			*length = j;
@@ -168,29 +169,28 @@ static int64_t leading_segments(const struct recurrences *t, int64_t steps, int6
 	}
 	int64_t most = (steps - t->size) / *length + 1; /* leaves less than the table's size */
 	double total = (double)most * cheapest * (double)*length + t->chain[steps - most * *length];
-	/* Fewer, and memory for what remains: convex in their number, as P is. */
+	/* Fewer segments, and memory alone for the rest: the sum is convex in their number, as P is. */
 	int64_t low = 0, high = most - 1;
 	while (low < high) {
-		int64_t middle = low + (high - low) / 2;
-		double gain = (double)(revolve_evaluations(steps - middle * *length, snapshots) -
-		                       revolve_evaluations(steps - (middle + 1) * *length, snapshots));
+		int64_t middle = low + (high - low) / 2, rest = steps - middle * *length;
+		double gain =
+			(double)(binomial_evaluations(rest, t->snapshots) - binomial_evaluations(rest - *length, t->snapshots));
 		if (gain > cheapest * (double)*length)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	double fewer =
-		(double)low * cheapest * (double)*length + (double)revolve_evaluations(steps - low * *length, snapshots);
+		(double)low * cheapest * (double)*length + (double)binomial_evaluations(steps - low * *length, t->snapshots);
 	return fewer <= total ? low : most;
 }
 
 /* Counts the segments; where D is given, lists their starts and the slots that they take. */
-static int64_t list_segments(const struct recurrences *t, int64_t steps, int64_t leading, int64_t length,
-                             struct disk_revolve *d)
+static int64_t list_segments(const struct recurrences *t, int64_t leading, int64_t length, struct disk_revolve *d)
 {
 	int64_t count = 0, at = 0, longest = 0;
 	for (;; count++) {
-		int64_t left = steps - at, next = count < leading ? length : left < t->size ? t->chain_choice[left] : 0;
+		int64_t left = t->steps - at, next = count < leading ? length : left < t->size ? t->chain_choice[left] : 0;
 		if (d)
 			d->starts[count] = at;
 		if (next == 0) {
@@ -211,54 +211,42 @@ static int64_t list_segments(const struct recurrences *t, int64_t steps, int64_t
 	return count;
 }
 
-static double mean_forward(const struct step_costs *costs)
+static struct disk_revolve *disk_make(const struct recurrences *t, const struct allocator *allocator)
 {
-	double forward = 0;
-	for (size_t i = 0; i < costs->run_count; i++)
-		forward += costs->runs[i].cost.forward * (double)costs->runs[i].count;
-	return costs->steps > 0 ? forward / (double)costs->steps : 0;
-}
-
-double assumed_spill_cost(const struct step_costs *costs) { return 5 * mean_forward(costs); }
-
-static struct disk_revolve *disk_make(const struct emit_context *context, const struct recurrences *t, int64_t steps,
-                                      int64_t snapshots, double write, double read)
-{
-	int64_t length = 0, leading = leading_segments(t, steps, snapshots, write, read, &length);
-	int64_t segments = list_segments(t, steps, leading, length, NULL);
-	int64_t slots = steps > 1 ? steps - 1 : 0;
-	slots = snapshots < slots ? snapshots : slots;
+	int64_t length = 0, leading = leading_segments(t, &length);
+	int64_t segments = list_segments(t, leading, length, NULL);
+	int64_t slots = t->steps > 1 ? t->steps - 1 : 0;
+	slots = t->snapshots < slots ? t->snapshots : slots;
 	size_t ranges = (size_t)(slots + 1) * sizeof(struct binomial_range), free = (size_t)(slots + 1) * sizeof(int64_t);
 	size_t starts = (size_t)(segments + 1) * sizeof(int64_t), choices = (size_t)t->size * sizeof(int32_t);
 	struct disk_revolve *d =
-		schedule_create(context->allocator, sizeof *d, 1, ranges + free + starts + choices, disk_next, disk_rewind);
+		schedule_create(allocator, sizeof *d, 1, ranges + free + starts + choices, disk_next, disk_rewind);
 	if (!d)
 		return NULL;
-	d->steps = steps;
-	d->snapshots = snapshots;
-	d->room = slots + 1;
+	d->steps = t->steps;
+	d->snapshots = t->snapshots;
+	d->capacity = slots + 1;
 	d->segments = segments;
 	disk_rewind(&d->head);
 	memcpy(d->choice, t->reread_choice, choices);
-	(void)list_segments(t, steps, leading, length, d);
+	(void)list_segments(t, leading, length, d);
 	disk_rewind(&d->head);
 	return d;
 }
 
-enum status disk_revolve_schedule(const struct emit_context *context, const struct step_costs *costs, int64_t snapshots)
+struct schedule *disk_revolve_schedule(const struct allocator *allocator, const struct step_costs *costs,
+                                       int64_t snapshots)
 {
-	struct recurrences t;
-	/* In steps, each of which is taken to have the mean cost; where steps cost nothing the disk alone counts. */
-	double step = mean_forward(costs), write = costs->spill_write, read = costs->spill_read;
+	struct recurrences t = {
+		.steps = costs->steps, .snapshots = snapshots, .write = costs->spill_write, .read = costs->spill_read};
+	/* Times are in mean steps. Where steps cost nothing only the disk counts, in its own unit. */
+	const double step = step_costs_mean_forward(costs);
 	if (step > 0) {
-		write /= step;
-		read /= step;
+		t.write /= step;
+		t.read /= step;
 	}
-	bool made = tables_make(&t, costs->steps, snapshots, write, read, context->allocator);
-	struct disk_revolve *d = made ? disk_make(context, &t, costs->steps, snapshots, write, read) : NULL;
-	tables_free(&t, context->allocator);
-	if (!d)
-		return diag_memory(context->diags);
-	*context->schedule = &d->head;
-	return STATUS_OK;
+	bool made = tables_make(&t, allocator);
+	struct disk_revolve *d = made ? disk_make(&t, allocator) : NULL;
+	tables_free(&t, allocator);
+	return d ? &d->head : NULL;
 }

@@ -5,7 +5,8 @@
 #ifndef SCHEDULE_FORWARD_MEMORY_H
 #define SCHEDULE_FORWARD_MEMORY_H
 
-#include "schedule/schedule.h"
+#include "base/alloc.h"
+#include "schedule/step_costs.h"
 
 struct advance {
 	double time;  /* of all the steps */

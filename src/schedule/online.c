@@ -126,20 +126,19 @@ static void online_rewind(struct schedule *schedule)
 		o->binomial.free[i] = o->head.slots - 1 - i;
 }
 
-enum status online_schedule(const struct emit_context *context, int64_t steps, int64_t snapshots)
+struct schedule *online_schedule(const struct allocator *allocator, int64_t steps, int64_t snapshots)
 {
 	/* Room for as many as there can be; what is emitted does not depend on it. */
 	int64_t slots = steps > 1 ? steps - 1 : 0;
 	if (snapshots < slots)
 		slots = snapshots;
 	size_t each = 2 * sizeof(struct online_snapshot) + sizeof(struct binomial_range) + sizeof(int64_t);
-	struct online *o = schedule_create(context->allocator, sizeof *o, slots + 1, each, online_next, online_rewind);
+	struct online *o = schedule_create(allocator, sizeof *o, slots + 1, each, online_next, online_rewind);
 	if (!o)
-		return diag_memory(context->diags);
+		return NULL;
 	o->steps = steps;
 	o->snapshots = slots;
 	o->head.slots = slots;
 	online_rewind(&o->head);
-	*context->schedule = &o->head;
-	return STATUS_OK;
+	return &o->head;
 }

@@ -12,7 +12,8 @@
  * on top; all below the top have their begin in a slot. Its depth is that of the
  * halving, log2(n).
  */
-#include "schedule/emit.h"
+#include "base/checked.h"
+#include "schedule/families.h"
 
 struct range {
 	int64_t begin, end;
@@ -67,17 +68,16 @@ static void recursive_rewind(struct schedule *schedule)
 	r->depth = r->steps > 0;
 }
 
-enum status recursive_schedule(const struct emit_context *context, int64_t steps)
+struct schedule *recursive_schedule(const struct allocator *allocator, int64_t steps)
 {
-	struct recursive *r = schedule_create(context->allocator, sizeof *r, 0, 0, recursive_next, recursive_rewind);
+	struct recursive *r = schedule_create(allocator, sizeof *r, 0, 0, recursive_next, recursive_rewind);
 	if (!r)
-		return diag_memory(context->diags);
+		return NULL;
 	r->steps = steps;
 	for (int64_t left = steps; left > 2; left /= 2)
 		r->head.slots++;
 	recursive_rewind(&r->head);
-	*context->schedule = &r->head;
-	return STATUS_OK;
+	return &r->head;
 }
 
 /*
@@ -99,5 +99,5 @@ int64_t recursive_evaluations(int64_t steps)
 			large = small + 2 * large;
 		}
 	}
-	return saturate(total);
+	return saturated(total);
 }

@@ -20,8 +20,7 @@
  * The repetition number falls from a range to its parts, so it is found by going
  * down from the parent's, and no table is needed.
  */
-#include <string.h>
-
+#include "base/checked.h"
 #include "schedule/binomial.h"
 
 /* C(S + R, S), the steps that S snapshots reverse with at most R + 1 evaluations each; saturates at INT64_MAX. */
@@ -61,7 +60,7 @@ static int64_t repetitions_of(int64_t steps, int64_t snapshots, int64_t *reach)
 	}
 	while (value < steps) {
 		r++;
-		value = saturate((__int128)value * (snapshots + r) / r);
+		value = saturated((__int128)value * (snapshots + r) / r);
 	}
 	*reach = value;
 	return r;
@@ -174,21 +173,20 @@ static int64_t useful_snapshots(int64_t steps, int64_t snapshots)
 	return snapshots < most ? snapshots : most;
 }
 
-enum status revolve_parts_schedule(const struct emit_context *context, int64_t steps, int64_t length, int64_t snapshots)
+struct schedule *revolve_schedule(const struct allocator *allocator, int64_t steps, int64_t length, int64_t snapshots)
 {
 	int64_t parts = steps / length + (steps % length != 0), slots = useful_snapshots(parts, snapshots);
-	struct revolve *r = schedule_create(context->allocator, sizeof *r, slots + 1,
+	struct revolve *r = schedule_create(allocator, sizeof *r, slots + 1,
 	                                    sizeof(struct binomial_range) + sizeof(int64_t), revolve_next, revolve_rewind);
 	if (!r)
-		return diag_memory(context->diags);
+		return NULL;
 	r->steps = steps;
 	r->parts = parts;
 	r->length = length;
 	r->snapshots = slots > 0 ? slots : 1;
 	r->head.slots = slots;
 	revolve_rewind(&r->head);
-	*context->schedule = &r->head;
-	return STATUS_OK;
+	return &r->head;
 }
 
 /* Evaluations of the first step: one for each time that its range is cut, and the recording one. */
@@ -205,14 +203,14 @@ static int64_t first_evaluations(int64_t steps, int64_t snapshots)
 	return count;
 }
 
-int64_t revolve_parts_evaluations(int64_t steps, int64_t length, int64_t snapshots)
+int64_t revolve_evaluations(int64_t steps, int64_t length, int64_t snapshots)
 {
 	int64_t parts = steps / length + (steps % length != 0), missing = parts * length - steps;
-	__int128 all = (__int128)length * revolve_evaluations(parts, snapshots);
-	return saturate(missing ? all - (__int128)missing * first_evaluations(parts, snapshots) : all);
+	__int128 all = (__int128)length * binomial_evaluations(parts, snapshots);
+	return saturated(missing ? all - (__int128)missing * first_evaluations(parts, snapshots) : all);
 }
 
-int64_t revolve_evaluations(int64_t steps, int64_t snapshots)
+int64_t binomial_evaluations(int64_t steps, int64_t snapshots)
 {
 	if (steps <= 0)
 		return 0;
@@ -220,5 +218,5 @@ int64_t revolve_evaluations(int64_t steps, int64_t snapshots)
 		return steps == 1 ? 1 : INT64_MAX;
 	int64_t reach, r = repetitions_of(steps, snapshots, &reach);
 	/* beta(s + 1, r - 1) = sum of beta(s, i) for i < r: below r l, so the difference never overflows wrongly. */
-	return saturate(steps + (__int128)r * steps - binomial_reach(snapshots + 1, r - 1));
+	return saturated(steps + (__int128)r * steps - binomial_reach(snapshots + 1, r - 1));
 }

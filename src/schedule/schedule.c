@@ -4,12 +4,10 @@
  * keeps its state behind the head. Emission is a call through a pointer, some
  * nanoseconds an action.
  */
-#include "schedule/schedule.h"
-
 #include <string.h>
 
 #include "base/checked.h"
-#include "schedule/emit.h"
+#include "schedule/families.h"
 
 void *schedule_create(const struct allocator *allocator, size_t size, int64_t count, size_t each,
                       bool (*next)(struct schedule *, struct action *), void (*rewind)(struct schedule *))

@@ -11,7 +11,8 @@
  * Invariant: slot j holds state jN. Slot j is dropped as soon as nothing below
  * needs it, before its segment is recorded, so that the memory is free for it.
  */
-#include "schedule/emit.h"
+#include "base/checked.h"
+#include "schedule/families.h"
 
 struct segments {
 	struct schedule head;
@@ -82,17 +83,16 @@ static int64_t segments_count(int64_t steps, int64_t length, int64_t limit, int6
 	return count;
 }
 
-enum status segments_schedule(const struct emit_context *context, int64_t steps, int64_t length, int64_t kept)
+struct schedule *segments_schedule(const struct allocator *allocator, int64_t steps, int64_t length, int64_t kept)
 {
-	struct segments *s = schedule_create(context->allocator, sizeof *s, 0, 0, segments_next, segments_rewind);
+	struct segments *s = schedule_create(allocator, sizeof *s, 0, 0, segments_next, segments_rewind);
 	if (!s)
-		return diag_memory(context->diags);
+		return NULL;
 	s->steps = steps;
 	s->length = length;
 	s->count = segments_count(steps, length, kept, &s->kept);
 	s->head.slots = s->kept;
-	*context->schedule = &s->head;
-	return STATUS_OK;
+	return &s->head;
 }
 
 /* n + N for each segment recorded again + the way to each start that was not kept. */
@@ -102,5 +102,5 @@ int64_t segments_evaluations(int64_t steps, int64_t length, int64_t kept)
 	if (count == 0)
 		return 0;
 	__int128 tail = count - 1 - starts;
-	return saturate(steps + (__int128)(count - 1) * length + length * (tail * (tail + 1) / 2));
+	return saturated(steps + (__int128)(count - 1) * length + length * (tail * (tail + 1) / 2));
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "schedule/forward_memory.h"
+#include "schedule/verify.h"
 
 /* States that something holds, by position, each with its number of holders. */
 struct held_state {

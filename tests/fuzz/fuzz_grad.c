@@ -205,11 +205,8 @@ static enum status run_open(struct run *run, const struct trial *t, bool data, e
 	enum status status = syntax_parse(&context, &run->syntax, &run->source);
 	if (!status)
 		status = chain_resolve(&context, &run->chain, &run->syntax);
-	for (size_t i = 0; !status && i < run->chain.block_policy_count; i++) {
-		const struct block_policy *block = &run->chain.block_policies[i];
-		struct policy policy;
-		status = policy_parse_block(&policy, block->text, &run->source, block->span, &run->arena, &run->diags);
-	}
+	if (!status)
+		status = policy_parse_blocks(&context, &run->chain);
 	if (status)
 		return status;
 	give_values(&run->chain);
@@ -279,7 +276,8 @@ static enum status make_policy(struct policy *policy, const struct trial *t, str
 	const bool bytes = !strncmp(texts[which], "budget", 6);
 	snprintf(text, sizeof text, texts[which], bytes ? 1 + t->peak * number / 6 : (long long)number);
 	const char *kept = arena_strndup(&run->arena, text, strlen(text));
-	enum status status = kept ? policy_parse(policy, kept, &run->arena, &run->diags) : diag_memory(&run->diags);
+	const struct context context = {&run->allocator, &run->arena, &run->diags};
+	enum status status = kept ? policy_parse(&context, policy, kept) : diag_memory(&run->diags);
 	if (!status && policy_is(policy, TRAIT_LIMITED))
 		policy->max_checkpoints = option(t, MOST, 4);
 	return status;

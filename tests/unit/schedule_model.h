@@ -1,5 +1,5 @@
 /*
- * The memory model of schedule/schedule.h, the plain way: an array of holders for
+ * The memory model of schedule/verify.h, the plain way: an array of holders for
  * every state, everything added up anew at each step. It knows nothing of how
  * the verifier works, and checks it and the planner.
  */
@@ -11,9 +11,10 @@
 
 #include "asserts.h"
 #include "base/arena.h"
-#include "budget/persistent.h"
-#include "schedule/emit.h"
+#include "budget/budget.h"
+#include "schedule/action_list.h"
 #include "schedule/policy.h"
+#include "schedule/verify.h"
 
 struct outcome {
 	int64_t peak, evaluations, most_repeated;
@@ -189,9 +190,14 @@ static inline struct schedule *schedule_of(const char *text, int64_t limit, cons
 	struct schedule *schedule = NULL;
 	arena_init(&arena, &allocator_system);
 	diags_init(&diags, &arena);
-	ck_assert_int_eq(policy_parse(&policy, text, &arena, &diags), STATUS_OK);
+	const struct context context = {&allocator_system, &arena, &diags};
+	ck_assert_int_eq(policy_parse(&context, &policy, text), STATUS_OK);
 	policy.max_checkpoints = limit;
-	ck_assert_int_eq(policy_schedule(&policy, costs, &allocator_system, &schedule, &diags), STATUS_OK);
+	if (policy.kind == POLICY_budget)
+		ck_assert_int_eq(budget_schedule(&context, costs, policy.number, "budget:", &schedule), STATUS_OK);
+	else
+		schedule = policy_schedule(&policy, costs, &allocator_system);
+	ck_assert_ptr_nonnull(schedule);
 	arena_free(&arena);
 	return schedule;
 }

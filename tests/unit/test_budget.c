@@ -32,13 +32,13 @@ static struct plan plan_within(const struct step_costs *costs, int64_t bytes)
 {
 	struct arena arena;
 	struct diags diags;
-	struct policy policy = {.kind = POLICY_budget, .number = bytes};
 	struct schedule *schedule = NULL;
 	struct plan plan = {.least = -1};
 	arena_init(&arena, &allocator_system);
 	diags_init(&diags, &arena);
 	const double begun = processor_seconds();
-	plan.status = policy_schedule(&policy, costs, &allocator_system, &schedule, &diags);
+	const struct context context = {&allocator_system, &arena, &diags};
+	plan.status = budget_schedule(&context, costs, bytes, "budget:", &schedule);
 	plan.seconds = processor_seconds() - begun;
 	if (plan.status) {
 		const char *at = strstr(diags.last->message, "the least is ");
@@ -89,24 +89,24 @@ static void any_schedule(struct action_list *list, int64_t begin, int64_t end, i
 	int64_t ahead = end - begin > 1 ? choose((int)(end - begin)) : 0;
 	if (ahead == 0) {
 		if (slot >= 0) {
-			list_push(list, ACT_LOAD, begin, begin, slot);
-			list_push(list, ACT_DROP, begin, begin, slot);
+			action_list_push(list, ACT_LOAD, begin, begin, slot);
+			action_list_push(list, ACT_DROP, begin, begin, slot);
 			list->used--;
 		}
-		list_push(list, ACT_RECORD, begin, begin + 1, 0);
+		action_list_push(list, ACT_RECORD, begin, begin + 1, 0);
 		if (end - begin > 1)
 			any_schedule(list, begin + 1, end, -1);
-		list_push(list, ACT_BACKWARD, begin, begin + 1, 0);
+		action_list_push(list, ACT_BACKWARD, begin, begin + 1, 0);
 		return;
 	}
 	if (slot < 0) {
 		slot = list->used++;
 		list->slots = list->used > list->slots ? list->used : list->slots;
-		list_push(list, ACT_SAVE, begin, begin, slot);
+		action_list_push(list, ACT_SAVE, begin, begin, slot);
 	} else {
-		list_push(list, ACT_LOAD, begin, begin, slot);
+		action_list_push(list, ACT_LOAD, begin, begin, slot);
 	}
-	list_push(list, ACT_FORWARD, begin, begin + ahead, 0);
+	action_list_push(list, ACT_FORWARD, begin, begin + ahead, 0);
 	any_schedule(list, begin + ahead, end, -1);
 	any_schedule(list, begin, begin + ahead, slot);
 }
@@ -121,8 +121,8 @@ static int all_schedules(const struct step_costs *costs)
 	do {
 		struct action_list list = {.allocator = &allocator_system};
 		any_schedule(&list, 0, costs->steps, -1);
-		struct schedule *schedule = list_schedule(&list, &allocator_system);
-		list_free(&list);
+		struct schedule *schedule = action_list_schedule(&list, &allocator_system);
+		action_list_free(&list);
 		ck_assert_int_lt(count, SCHEDULES);
 		outcomes[count++] = model_schedule(schedule, costs);
 		schedule_free(schedule);
@@ -261,10 +261,11 @@ static void compare_with_single(const struct step_costs *costs, struct budget_go
 	struct diags diags;
 	arena_init(&arena, &allocator_system);
 	diags_init(&diags, &arena);
-	ck_assert_int_eq(budget_search(costs, goals, count, NULL, &allocator_system, &diags), STATUS_OK);
+	const struct context context = {&allocator_system, &arena, &diags};
+	ck_assert_int_eq(budget_search(&context, costs, NULL, goals, count), STATUS_OK);
 	for (size_t i = 0; i < count; i++) {
 		struct budget_goal one = {.bytes = goals[i].bytes};
-		ck_assert_int_eq(budget_search(costs, &one, 1, NULL, &allocator_system, &diags), STATUS_OK);
+		ck_assert_int_eq(budget_search(&context, costs, NULL, &one, 1), STATUS_OK);
 		ck_assert_int_eq(one.schedule == NULL, goals[i].schedule == NULL);
 		if (one.schedule) {
 			ck_assert_int_le(verdict_of(one.schedule, costs).peak, one.bytes);
@@ -316,7 +317,7 @@ START_TEST(memory_short)
 		struct diags diags;
 		diags_init(&diags, &arena);
 		struct budget_goal goals[] = {{.bytes = 1}, {.bytes = 20000}, {.bytes = 40000}};
-		status = budget_search(&costs, goals, 3, NULL, &allocator, &diags);
+		status = budget_search(&(struct context){&allocator, &arena, &diags}, &costs, NULL, goals, 3);
 		for (size_t i = 0; i < 3; i++) {
 			ck_assert(status == STATUS_OK || !goals[i].schedule);
 			schedule_free(goals[i].schedule);

@@ -38,10 +38,10 @@ static struct counters count(struct schedule *schedule, enum dtype store, int64_
 static void compare(const char *text, const char *named, enum dtype store)
 {
 	struct policy policy;
-	struct schedule *schedule;
 	int64_t calls = 0;
-	ck_assert_int_eq(policy_parse(&policy, named, &arena, &diags), STATUS_OK);
-	ck_assert_int_eq(policy_schedule(&policy, &costs, &allocator_system, &schedule, &diags), STATUS_OK);
+	ck_assert_int_eq(policy_parse(&scratch, &policy, named), STATUS_OK);
+	struct schedule *schedule = policy_schedule(&policy, &costs, &allocator_system);
+	ck_assert_ptr_nonnull(schedule);
 	const struct counters alone = count(schedule, store, NULL), run = count(schedule, store, &calls);
 	schedule_free(schedule);
 	ck_assert_int_eq(calls, run.evaluations + run.steps);

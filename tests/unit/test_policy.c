@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "failing.h"
 #include "schedule/policy.h"
 #include "scratch.h"
@@ -10,7 +11,7 @@
 static struct policy parse(const char *text)
 {
 	struct policy policy;
-	ck_assert_msg(policy_parse(&policy, text, &arena, &diags) == STATUS_OK, "%s", text);
+	ck_assert_msg(policy_parse(&scratch, &policy, text) == STATUS_OK, "%s", text);
 	return policy;
 }
 
@@ -77,7 +78,7 @@ START_TEST(wrong_text)
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct policy policy;
-		ck_assert_msg(policy_parse(&policy, cases[i][0], &arena, &diags) == STATUS_USAGE, "%s", cases[i][0]);
+		ck_assert_msg(policy_parse(&scratch, &policy, cases[i][0]) == STATUS_USAGE, "%s", cases[i][0]);
 		ck_assert_msg(strstr(diags.last->message, cases[i][1]) != NULL, "%s: %s", cases[i][0], diags.last->message);
 	}
 }
@@ -167,7 +168,7 @@ START_TEST(allocation_fails)
 			struct policy policy;
 			arena_init(&small, &allocator);
 			diags_init(&list, &small);
-			enum status status = policy_parse(&policy, texts[i], &small, &list);
+			enum status status = policy_parse(&(struct context){&allocator, &small, &list}, &policy, texts[i]);
 			bool failed = small.failed;
 			arena_free(&small);
 			if (!failed)

@@ -87,7 +87,7 @@ START_TEST(plan_short_of_memory)
 	const struct context context = {&allocator_system, &arena, &diags};
 	ck_assert_int_eq(syntax_parse(&context, &syntax, &source), STATUS_OK);
 	ck_assert_int_eq(chain_resolve(&context, &chain, &syntax), STATUS_OK);
-	ck_assert_int_eq(policy_parse(&policy, policies[_i], &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(policy_parse(&context, &policy, policies[_i]), STATUS_OK);
 	bool spared = false;
 	for (size_t n = 1; !spared; n += 1 + n / 100 * 7) {
 		struct failing failing = {.fail_at = n};

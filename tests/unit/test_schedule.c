@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "failing.h"
+#include "schedule/binomial.h"
 #include "schedule_model.h"
 #include "suite.h"
 
@@ -48,7 +49,8 @@ static int64_t closed_form(const char *text, int64_t limit, int64_t steps)
 	struct policy policy;
 	arena_init(&arena, &allocator_system);
 	diags_init(&diags, &arena);
-	ck_assert_int_eq(policy_parse(&policy, text, &arena, &diags), STATUS_OK);
+	const struct context context = {&allocator_system, &arena, &diags};
+	ck_assert_int_eq(policy_parse(&context, &policy, text), STATUS_OK);
 	policy.max_checkpoints = limit;
 	int64_t evaluations = policy_evaluations(&policy, steps);
 	arena_free(&arena);
@@ -217,7 +219,7 @@ START_TEST(revolve_is_optimal)
 				best = m + rest + least[s][m] < best ? m + rest + least[s][m] : best;
 			}
 			least[s][l] = best;
-			ck_assert_int_eq(revolve_evaluations(l, s), best);
+			ck_assert_int_eq(binomial_evaluations(l, s), best);
 		}
 }
 END_TEST
@@ -252,7 +254,7 @@ START_TEST(revolve_meets_closed_form)
 				reach = reach * (double)(s + r) / (double)r;
 			}
 			ck_assert_int_eq(count, r * l - (int64_t)below + l);
-			ck_assert_int_eq(count, revolve_evaluations(l, s));
+			ck_assert_int_eq(count, binomial_evaluations(l, s));
 			ck_assert_int_eq(turned, 0);
 			ck_assert_int_eq(slots, 0);
 			ck_assert_int_le(most, s);
@@ -263,10 +265,10 @@ END_TEST
 
 START_TEST(revolve_of_a_long_chain)
 {
-	ck_assert_int_eq(revolve_evaluations(1000000, 1), 500000500000);
-	ck_assert_int_gt(revolve_evaluations(INT64_C(1) << 40, 3), INT64_C(1) << 40);
-	ck_assert_int_eq(revolve_evaluations(INT64_C(1) << 62, 1), INT64_MAX);
-	ck_assert_int_eq(evaluations_of("revolve:30", 0, 100000), revolve_evaluations(100000, 30));
+	ck_assert_int_eq(binomial_evaluations(1000000, 1), 500000500000);
+	ck_assert_int_gt(binomial_evaluations(INT64_C(1) << 40, 3), INT64_C(1) << 40);
+	ck_assert_int_eq(binomial_evaluations(INT64_C(1) << 62, 1), INT64_MAX);
+	ck_assert_int_eq(evaluations_of("revolve:30", 0, 100000), binomial_evaluations(100000, 30));
 	ck_assert_int_eq(evaluations_of("revolve:999999", 0, 3000), 2 * 3000 - 1);
 }
 END_TEST
@@ -315,9 +317,9 @@ START_TEST(online_repeats_least)
 				t++, reach = reach * (double)(s + t) / (double)t;
 			ck_assert_msg(outcome.most_repeated <= t + 1, "online:%d on %lld: %lld times, not %lld", s,
 			              (long long)steps, (long long)outcome.most_repeated, (long long)t + 1);
-			ck_assert_int_ge(outcome.evaluations, revolve_evaluations(steps, s));
+			ck_assert_int_ge(outcome.evaluations, binomial_evaluations(steps, s));
 			if (steps <= two)
-				ck_assert_int_eq(outcome.evaluations, revolve_evaluations(steps, s));
+				ck_assert_int_eq(outcome.evaluations, binomial_evaluations(steps, s));
 			schedule_free(schedule);
 		}
 	}
@@ -439,7 +441,7 @@ START_TEST(disk_revolve_is_valid)
 				ck_assert_int_eq(verdict.checkpoints, schedule_slots(schedule));
 				ck_assert_int_le(verdict.checkpoints, s);
 				ck_assert_int_eq(verdict.spill_writes, schedule_disk_slots(schedule));
-				ck_assert_int_le(verdict.evaluations, revolve_evaluations(lengths[i], s));
+				ck_assert_int_le(verdict.evaluations, binomial_evaluations(lengths[i], s));
 				schedule_free(schedule);
 			}
 }
@@ -490,7 +492,7 @@ START_TEST(verifier_rejects)
 		struct action copy[8];
 		memcpy(copy, cases[i].actions, sizeof copy);
 		struct action_list list = {.actions = copy, .count = (size_t)cases[i].count, .slots = cases[i].slots};
-		struct schedule *schedule = list_schedule(&list, &allocator_system);
+		struct schedule *schedule = action_list_schedule(&list, &allocator_system);
 		struct verdict verdict = verdict_of(schedule, &costs);
 		ck_assert_msg(verdict.valid == !cases[i].wrong, "case %zu: %s", i, verdict.wrong);
 		if (cases[i].wrong)
@@ -538,8 +540,13 @@ START_TEST(allocation_fails)
 			struct verdict verdict;
 			arena_init(&arena, &allocator_system);
 			diags_init(&diags, &arena);
-			ck_assert_int_eq(policy_parse(&policy, all[p], &arena, &diags), STATUS_OK);
-			enum status status = policy_schedule(&policy, &costs, &allocator, &schedule, &diags);
+			const struct context context = {&allocator, &arena, &diags};
+			ck_assert_int_eq(policy_parse(&context, &policy, all[p]), STATUS_OK);
+			enum status status = STATUS_OK;
+			if (policy.kind == POLICY_budget)
+				status = budget_schedule(&context, &costs, policy.number, "budget:", &schedule);
+			else if (!(schedule = policy_schedule(&policy, &costs, &allocator)))
+				status = STATUS_LIMIT;
 			if (status == STATUS_OK)
 				status = schedule_verify(schedule, &costs, &allocator, &verdict, &diags);
 			ck_assert(status == STATUS_OK || status == STATUS_LIMIT);

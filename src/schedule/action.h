@@ -1,0 +1,52 @@
+/*
+ * A schedule: a flat list of actions over the steps 0 .. n-1 of a chain, emitted
+ * one at a time, so that a schedule of millions of actions needs no memory for
+ * them. It is data: it knows no array. What interprets it (the cost walk, the memory
+ * machine, another program by `plan --schedule`) knows no policy.
+ *
+ * State p is what step p and the steps after it need: state 0 is the input, state n
+ * the output. At any time there are: one current state or none; slots that hold states
+ * in memory, and others on disk; the steps whose residuals are held; and the position of
+ * the cotangent, which is n at first.
+ */
+#ifndef SCHEDULE_ACTION_H
+#define SCHEDULE_ACTION_H
+
+#include "base/alloc.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum action_kind {
+	ACT_FORWARD,  /* advances the current state from BEGIN to END; keeps nothing */
+	ACT_RECORD,   /* advances the current state from BEGIN to END; keeps the residuals of steps BEGIN .. END-1 */
+	ACT_SAVE,     /* copies the current state, at BEGIN, to memory slot SLOT, which is empty */
+	ACT_LOAD,     /* makes the state in SLOT, BEGIN, the current one; the slot keeps it */
+	ACT_DROP,     /* empties SLOT */
+	ACT_SPILL,    /* writes the current state, at BEGIN, to disk slot SLOT */
+	ACT_FETCH,    /* makes the state in disk slot SLOT the current one; the slot keeps it */
+	ACT_DISCARD,  /* empties disk slot SLOT */
+	ACT_BACKWARD, /* drops the current state; moves the cotangent from END to BEGIN by the residuals of steps
+	                 BEGIN .. END-1, and frees these one by one */
+};
+const char *action_name(enum action_kind kind); /* "forward" ... */
+
+struct action {
+	enum action_kind kind;
+	int64_t begin, end; /* steps; SAVE, LOAD, SPILL and FETCH are of state BEGIN */
+	int64_t slot;
+};
+
+struct schedule;
+/* Reads the next action; false at the end. Deterministic. Allocates nothing. */
+bool schedule_next(struct schedule *schedule, struct action *action);
+/* Goes back to the first action. */
+void schedule_rewind(struct schedule *schedule);
+/* Returns a second reader of the same actions, at the first; NULL if out of memory. */
+struct schedule *schedule_copy(const struct schedule *schedule);
+/* The most memory slots, and disk slots, in use at once; slots are numbered below this. */
+int64_t schedule_slots(const struct schedule *schedule);
+int64_t schedule_disk_slots(const struct schedule *schedule);
+void schedule_free(struct schedule *schedule);
+
+#endif

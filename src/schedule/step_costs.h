@@ -1,0 +1,43 @@
+/*
+ * A chain as a policy sees it: what each of its steps costs. Bytes are those of one tile;
+ * times are in any one unit.
+ */
+#ifndef SCHEDULE_STEP_COSTS_H
+#define SCHEDULE_STEP_COSTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct step_cost {
+	double forward, backward;
+	int64_t state;             /* bytes of the state before this step */
+	int64_t residual;          /* bytes that recording adds to that state and to the residuals of other steps */
+	int64_t forward_temporary; /* workspace of each way to run the step, beyond its input and output states */
+	int64_t record_temporary;
+	int64_t backward_temporary;
+	bool keeps_input;  /* its residuals hold the state before it, which is not counted in `residual` */
+	bool keeps_output; /* its residuals hold the state after it, which is counted in `residual` */
+};
+
+/* COUNT equal steps one after another. */
+struct step_run {
+	struct step_cost cost;
+	int64_t count;
+};
+
+struct step_costs {
+	const struct step_run *runs;
+	size_t run_count;
+	int64_t steps;                  /* the sum of counts */
+	int64_t output;                 /* bytes of state n */
+	int64_t fixed;                  /* bytes held throughout: params, I/O blocks, accumulators */
+	double spill_write, spill_read; /* time of a state to and from disk */
+};
+
+/* The mean forward time of a step. */
+double step_costs_mean_forward(const struct step_costs *costs);
+/* The time to write or to read a state where no one measured it: five mean steps, as in disk-revolve's paper. */
+double step_costs_assumed_spill(const struct step_costs *costs);
+
+#endif
