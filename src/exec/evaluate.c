@@ -135,8 +135,9 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 	}
 	case KERNEL_OP_FILL:
 		if (!kernel_op->once || b->first == b->begin)
-			broadcast_fill(kernels, place(b, &kernel_op->out), b->m->frame[kernel_op->v.index], kernel_op->from,
-			               kernel_op->to, b->first,
+			broadcast_fill(kernels, place(b, &kernel_op->out),
+			               &(struct broadcast){b->m->frame[kernel_op->v.index], kernel_op->from, kernel_op->to},
+			               b->first,
 			               kernel_op->once ? (b->launch->block < b->launch->count ? b->launch->block : b->launch->count)
 			                               : (int64_t)b->n);
 		return;

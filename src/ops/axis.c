@@ -73,9 +73,9 @@ static void log_softmax_lines(const struct op_call *call, const struct loops *lo
 		double largest[LINES_SOME], sum[LINES_SOME];
 		void *out = line_of(loops, at->out, n, i);
 		here = lines_at_once(n, count - i);
-		lines_largest(loops, largest, line_at(loops, at->in[0], n, i), n, here);
+		lines_largest(loops, largest, (struct lines){line_at(loops, at->in[0], n, i), n, here});
 		loops->subtract(out, line_at(loops, at->in[0], n, i), largest, n, here);
-		lines_sum_exp(call, loops, NULL, out, n, here, zeros, sum);
+		lines_sum_exp(call, loops, NULL, (struct lines){out, n, here}, zeros, sum);
 		for (size_t j = 0; j < here; j++)
 			sum[j] = log(sum[j]);
 		loops->subtract(out, out, sum, n, here);

@@ -82,14 +82,15 @@ static void fill_run(const struct kernels *kernels, void *to, const void *value,
 			element_set(kernels->dtype, to, (size_t)i, x);
 }
 
-void broadcast_fill(const struct kernels *kernels, void *to, const void *a, const struct type *a_type,
-                    const struct type *result, int64_t first, int64_t n)
+void broadcast_fill(const struct kernels *kernels, void *to, const struct broadcast *broadcast, int64_t first,
+                    int64_t n)
 {
+	const void *const a = broadcast->data;
 	const size_t size = element_size(kernels->dtype);
 	struct spread s;
 	if (n <= 0)
 		return;
-	spread_of(&s, &a_type->shape, &result->shape);
+	spread_of(&s, &broadcast->from->shape, &broadcast->to->shape);
 	if (s.ndim == 0 || (s.ndim == 1 && s.step[0] == 0)) {
 		fill_run(kernels, to, a, n);
 		return;

@@ -58,39 +58,31 @@ void fold_partial(const struct op_call *call, double *state, const void *v, cons
 static double larger(double a, double b) { return isnan(a) || b <= a ? a : b; }
 static double smaller(double a, double b) { return isnan(a) || b >= a ? a : b; }
 
-/* Multiplies a sum in two parts, which rounds both: seldom, where a block has a larger scale than all before. */
-static void rescale(double *hi, double *lo, double factor)
-{
-	*hi *= factor;
-	*lo *= factor;
-}
+/* HI + LO times the square of SCALE (norm), or times exp(SCALE) (logsumexp). */
+struct scaled_sum {
+	double hi, lo, scale;
+};
 
-/*
- * Adds a block's sum to that of those before. A sum stands for itself times the square of
- * its scale (norm) or times exp(scale) (logsumexp); both together take the larger scale.
- */
-static void add_scaled(enum op op, double *hi, double *lo, double *scale, double from_hi, double from_lo,
-                       double from_scale)
+/* Adds a block's sum to the sum of the blocks before it. The larger scale holds for both. */
+static struct scaled_sum add_scaled(enum op op, struct scaled_sum sum, struct scaled_sum block)
 {
-	if (from_hi == 0)
-		return;
-	if (*hi == 0 || !isfinite(from_hi)) {
-		*hi = *hi == 0 ? from_hi : *hi + from_hi;
-		*lo = from_lo;
-		*scale = from_scale;
-		return;
+	if (block.hi == 0)
+		return sum;
+	if (sum.hi == 0 || !isfinite(block.hi)) {
+		block.hi = sum.hi == 0 ? block.hi : sum.hi + block.hi;
+		return block;
 	}
-	if (!isfinite(*hi))
-		return;
-	const bool grows = from_scale > *scale;
-	const double ratio = grows ? *scale / from_scale : from_scale / *scale;
-	const double factor = op == OP_norm ? ratio * ratio : exp(-fabs(from_scale - *scale));
-	if (grows)
-		rescale(hi, lo, factor);
-	else
-		rescale(&from_hi, &from_lo, factor);
-	*scale = grows ? from_scale : *scale;
-	sum_add(hi, lo, from_hi, from_lo);
+	if (!isfinite(sum.hi))
+		return sum;
+	const bool grows = block.scale > sum.scale;
+	const double ratio = grows ? sum.scale / block.scale : block.scale / sum.scale;
+	const double factor = op == OP_norm ? ratio * ratio : exp(-fabs(block.scale - sum.scale));
+	struct scaled_sum *const smaller = grows ? &sum : &block;
+	smaller->hi *= factor; /* each product is rounded: seldom, where a block has a larger scale than all before */
+	smaller->lo *= factor;
+	sum.scale = grows ? block.scale : sum.scale;
+	sum_add(&sum.hi, &sum.lo, block.hi, block.lo);
+	return sum;
 }
 
 void fold_add(enum op op, double *state, const double *from, int64_t count)
@@ -106,9 +98,14 @@ void fold_add(enum op op, double *state, const double *from, int64_t count)
 		break;
 	case OP_norm:
 	case OP_logsumexp:
-		for (int64_t i = 0; i < count; i++)
-			add_scaled(op, &state[i], &state[count + i], &state[2 * count + i], from[i], from[count + i],
-			           from[2 * count + i]);
+		for (int64_t i = 0; i < count; i++) {
+			const struct scaled_sum sum = {state[i], state[count + i], state[2 * count + i]};
+			const struct scaled_sum made =
+				add_scaled(op, sum, (struct scaled_sum){from[i], from[count + i], from[2 * count + i]});
+			state[i] = made.hi;
+			state[count + i] = made.lo;
+			state[2 * count + i] = made.scale;
+		}
 		break;
 	default:
 		for (int64_t i = 0; i < count; i++)

@@ -74,9 +74,14 @@ void fold_finish(const struct op_call *call, void *y, const double *state, int64
  */
 void sum_to_shape(const struct kernels *kernels, void *to, const struct type *to_type, const void *from,
                   const struct type *from_type, void *scratch);
-/* Fills N elements, from element FIRST of the broadcast result on, with the operand A of type A_TYPE broadcast to RESULT. */
-void broadcast_fill(const struct kernels *kernels, void *to, const void *a, const struct type *a_type,
-                    const struct type *result, int64_t first, int64_t n);
+/* DATA, of type FROM, broadcast to type TO. */
+struct broadcast {
+	const void *data;
+	const struct type *from, *to;
+};
+/* Stores N elements of the broadcast array in TO, from element FIRST on. */
+void broadcast_fill(const struct kernels *kernels, void *to, const struct broadcast *broadcast, int64_t first,
+                    int64_t n);
 
 /*
  * A matrix product of DTYPE. OpenBLAS computes it with one thread if blas_load has

@@ -200,8 +200,9 @@ void reduction_move(const struct reduction *r, void *to, const void *from, size_
 }
 
 void sums_of(const struct kernels *kernels, const struct axis_view *view, const void *v, int64_t first, size_t count,
-             double *hi, double *lo)
+             struct wide_sums sums)
 {
+	double *const hi = sums.hi, *const lo = sums.lo;
 	const size_t size = element_size(kernels->dtype);
 	memset(lo, 0, count * sizeof *lo);
 	if (view->inner == 1) {
@@ -248,35 +249,35 @@ void reduction_sums(const struct kernels *kernels, const struct reduction *reduc
 	for (int64_t i = 0; i < outs; i += SUMS_BLOCK) {
 		double hi[SUMS_BLOCK], lo[SUMS_BLOCK];
 		const size_t count = outs - i < SUMS_BLOCK ? (size_t)(outs - i) : SUMS_BLOCK;
-		sums_of(kernels, &reduction->view, from, i, count, hi, lo);
+		sums_of(kernels, &reduction->view, from, i, count, (struct wide_sums){hi, lo});
 		sums_store(kernels->dtype, element_of(to, size, i), hi, lo, divisor, count);
 	}
 }
 
-void lines_largest(const struct loops *loops, double *largest, const void *lines, size_t n, size_t count)
+void lines_largest(const struct loops *loops, double *largest, struct lines lines)
 {
-	if (n > 0)
-		loops->largest(largest, lines, n, count);
-	for (size_t i = 0; i < count; i++)
-		largest[i] = n > 0 && isfinite(largest[i]) ? largest[i] : 0;
+	if (lines.n > 0)
+		loops->largest(largest, lines.data, lines.n, lines.count);
+	for (size_t i = 0; i < lines.count; i++)
+		largest[i] = lines.n > 0 && isfinite(largest[i]) ? largest[i] : 0;
 }
 
-/* Pieces of lines, or several short ones, lie in the cache when exp runs over them; a line's bits are the same so or so. */
-void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, const void *lines, size_t n,
-                   size_t count, const double shift[LINES_SOME], double sum[LINES_SOME])
+/* A piece of a line, or several short lines, are in the cache when exp runs over them. The bits do not depend on it. */
+void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, struct lines lines,
+                   const double shift[LINES_SOME], double sum[LINES_SOME])
 {
 	enum { PIECE = 1024 };
 	_Alignas(64) double piece[PIECE];
 	double part[LINES_SOME];
-	const size_t size = element_size(loops->dtype), width = n < PIECE ? n : PIECE,
-				 some = n && n < PIECE ? PIECE / n : 1;
+	const size_t n = lines.n, count = lines.count, size = element_size(loops->dtype);
+	const size_t width = n < PIECE ? n : PIECE, some = n && n < PIECE ? PIECE / n : 1;
 	memset(sum, 0, count * sizeof *sum);
 	for (size_t first = 0; first < count; first += some)
 		for (size_t j = 0; j < n; j += width) {
 			const size_t here = count - first < some ? count - first : some, w = n - j < width ? n - j : width;
 			const int64_t at = (int64_t)(first * n + j);
 			void *to = out ? element_of(out, size, at) : piece;
-			loops->subtract(to, element_at(lines, size, at), shift + first, w, here);
+			loops->subtract(to, element_at(lines.data, size, at), shift + first, w, here);
 			call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = to, .v = to, .n = w * here});
 			loops->sums(part, to, w, here);
 			for (size_t i = 0; i < here; i++)

@@ -56,8 +56,11 @@ void reduction_axes(const struct attrs *attrs, const struct shape *shape, bool r
 
 /* The sums of outputs FIRST .. FIRST + COUNT - 1 (COUNT <= SUMS_BLOCK) of a view: hi, and the compensation lo. */
 enum { SUMS_BLOCK = 512 };
+struct wide_sums {
+	double *hi, *lo;
+};
 void sums_of(const struct kernels *kernels, const struct axis_view *view, const void *v, int64_t first, size_t count,
-             double *hi, double *lo);
+             struct wide_sums sums);
 /* out[i] = (hi[i] + lo[i]) / divisor in the type */
 void sums_store(enum dtype dtype, void *out, const double *hi, const double *lo, double divisor, size_t count);
 
@@ -78,14 +81,19 @@ static inline size_t lines_at_once(size_t n, size_t left)
 	return left < whole ? left : whole;
 }
 
+/* COUNT lines of N elements, one after another. */
+struct lines {
+	const void *data;
+	size_t n, count;
+};
 /*
- * For each of COUNT lines (at most LINES_SOME) the sum of exp(line - shift) in
- * double; the exponentials to OUT where it is not NULL.
+ * Stores the sum of exp(line - shift) of each of LINES, at most LINES_SOME, in double.
+ * OUT, unless NULL, gets the exponentials.
  */
-void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, const void *lines, size_t n,
-                   size_t count, const double shift[LINES_SOME], double sum[LINES_SOME]);
-/* What is taken from the exponents of each line: its largest element, where that is finite. */
-void lines_largest(const struct loops *loops, double *largest, const void *lines, size_t n, size_t count);
+void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, struct lines lines,
+                   const double shift[LINES_SOME], double sum[LINES_SOME]);
+/* Stores the largest element of each of LINES if it is finite, else 0: the shift of the exponents of that line. */
+void lines_largest(const struct loops *loops, double *largest, struct lines lines);
 
 /* Of amax, amin, norm and logsumexp (reduce.c): the parts of a fold's state, and results of the last two. */
 void fold_partial_lines(const struct op_call *call, double *const state[FOLD_PARTS], const void *v);

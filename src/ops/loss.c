@@ -76,9 +76,9 @@ static void sum_differences(const struct op_call *call, double *hi, double *lo, 
 		_Alignas(64) double from_v[PIECE], from_a[PIECE], d[PIECE];
 		const int64_t n = count - i < PIECE ? count - i : PIECE;
 		if (!whole_v)
-			broadcast_fill(call->kernels, from_v, v, call->v, &type, i, n);
+			broadcast_fill(call->kernels, from_v, &(struct broadcast){v, call->v, &type}, i, n);
 		if (!whole_a)
-			broadcast_fill(call->kernels, from_a, a, call->a, &type, i, n);
+			broadcast_fill(call->kernels, from_a, &(struct broadcast){a, call->a, &type}, i, n);
 		call->kernels->forward[OP_sub][0](&(struct kernel_args){.out = d,
 		                                                        .v = whole_v ? element_at(v, size, i) : from_v,
 		                                                        .a = whole_a ? element_at(a, size, i) : from_a,
@@ -105,8 +105,9 @@ static void sum_rows(const struct op_call *call, double *hi, double *lo, const v
 		double largest[LINES_SOME], sum[LINES_SOME];
 		const int64_t here = rows - first < LINES_SOME ? rows - first : LINES_SOME;
 		void *kept = k ? element_of(k, size, first * n) : NULL;
-		lines_largest(loops, largest, element_at(v, size, first * n), (size_t)n, (size_t)here);
-		lines_sum_exp(call, loops, kept, element_at(v, size, first * n), (size_t)n, (size_t)here, largest, sum);
+		const struct lines lines = {element_at(v, size, first * n), (size_t)n, (size_t)here};
+		lines_largest(loops, largest, lines);
+		lines_sum_exp(call, loops, kept, lines, largest, sum);
 		if (kept)
 			loops->divide(kept, kept, sum, (size_t)n, (size_t)here);
 		for (int64_t i = 0; i < here; i++) {

@@ -29,7 +29,8 @@ void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const 
 	}
 	const int64_t outs = r.view.outer * r.view.inner;
 	for (int64_t i = 0; i < outs; i += SUMS_BLOCK)
-		sums_of(call->kernels, &r.view, v, i, outs - i < SUMS_BLOCK ? (size_t)(outs - i) : SUMS_BLOCK, hi + i, lo + i);
+		sums_of(call->kernels, &r.view, v, i, outs - i < SUMS_BLOCK ? (size_t)(outs - i) : SUMS_BLOCK,
+		        (struct wide_sums){hi + i, lo + i});
 }
 
 /* Elements of the whole array that one result of a mean takes in. */
@@ -63,7 +64,7 @@ static void spread_cotangent(const struct op_call *call, void *dv, const void *g
 			kept.shape.dim[i] = 1;
 	if (!dv || count == 0)
 		return;
-	broadcast_fill(call->kernels, dv, g, &kept, call->v, 0, count);
+	broadcast_fill(call->kernels, dv, &(struct broadcast){g, &kept, call->v}, 0, count);
 	if (divisor != 1)
 		loops_get(call->kernels)->divide(dv, dv, &divisor, (size_t)count, 1);
 }
@@ -201,51 +202,57 @@ static void prod_lines(const struct op_call *call, const struct loops *loops, co
 	}
 }
 
+/* A line V, and OUT for the product of the other elements at each place. */
+struct other_products {
+	enum dtype dtype;
+	void *out;
+	const void *v;
+};
+
 enum { PRODUCTS_SOME = 256 };
 
-/* others_products of few elements: the products of those before are on the stack. */
-static double few_others_products(enum dtype dtype, void *out, const void *v, size_t begin, size_t end, double before,
-                                  double after)
+/* put_other_products for at most PRODUCTS_SOME elements: the products of those before lie on the stack. */
+static double put_few_other_products(const struct other_products *o, size_t begin, size_t end, double before,
+                                     double after)
 {
 	double products[PRODUCTS_SOME];
 	for (size_t j = begin; j < end; j++) {
 		products[j - begin] = before;
-		before *= element_get(dtype, v, j);
+		before *= element_get(o->dtype, o->v, j);
 	}
 	for (size_t j = end; j-- > begin;) {
-		element_set(dtype, out, j, products[j - begin] * after);
-		after *= element_get(dtype, v, j);
+		element_set(o->dtype, o->out, j, products[j - begin] * after);
+		after *= element_get(o->dtype, o->v, j);
 	}
 	return after;
 }
 
 /*
- * For each of V's elements from BEGIN to END the product of the others: of BEFORE and
- * those before it, times those after it and AFTER; zeros need no care so. Gives AFTER
- * times all of them. In doubles throughout, which do not overflow where floats would:
- * by halves, the first one's product made anew for the second, as recursive schedules
- * remake states.
+ * Stores at each place from BEGIN to END the product of the other elements: BEFORE is
+ * the product of those before BEGIN, AFTER of those from END on. Nothing is divided, so
+ * zeros need no care. Returns AFTER times the elements BEGIN .. END-1. All products are
+ * doubles, which do not overflow where floats would. A long range goes by halves: the
+ * first half's product is computed again for the second, as recursive schedules do.
  */
-static double others_products(enum dtype dtype, void *out, const void *v, size_t begin, size_t end, double before,
-                              double after)
+static double put_other_products(const struct other_products *o, size_t begin, size_t end, double before, double after)
 {
 	if (end - begin <= PRODUCTS_SOME)
-		return few_others_products(dtype, out, v, begin, end, before, after);
+		return put_few_other_products(o, begin, end, before, after);
 	const size_t middle = begin + (end - begin) / 2;
 	double product = before;
 	for (size_t j = begin; j < middle; j++)
-		product *= element_get(dtype, v, j);
-	after = others_products(dtype, out, v, middle, end, product, after);
-	return others_products(dtype, out, v, begin, middle, before, after);
+		product *= element_get(o->dtype, o->v, j);
+	after = put_other_products(o, middle, end, product, after);
+	return put_other_products(o, begin, middle, before, after);
 }
 
 static void prod_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                              size_t n, size_t count)
 {
+	const struct other_products o = {loops->dtype, at->out, at->in[0]};
 	(void)call;
 	for (size_t i = 0; i < count; i++)
-		others_products(loops->dtype, at->out, at->in[0], i * n, (i + 1) * n, 1,
-		                element_get(loops->dtype, at->short_in[1], i));
+		put_other_products(&o, i * n, (i + 1) * n, 1, element_get(loops->dtype, at->short_in[1], i));
 }
 
 /* The sum of the squares of a line, which overflows or vanishes, over that of *SCALE, its largest element. */
@@ -310,12 +317,12 @@ static void norm_slope_lines(const struct op_call *call, const struct loops *loo
 	}
 }
 
-/* Of COUNT lines, at most LINES_SOME: the sums of exp(v - SHIFT), SHIFT the largest element where that is finite. */
-static void exponentials_of(const struct op_call *call, const struct loops *loops, const void *lines, size_t n,
-                            size_t count, double *sum, double *shift)
+/* Stores the sum of exp(v - shift) of each of LINES, at most LINES_SOME, and the shift: lines_largest. */
+static void exponentials_of(const struct op_call *call, const struct loops *loops, struct lines lines, double *sum,
+                            double *shift)
 {
-	lines_largest(loops, shift, lines, n, count);
-	lines_sum_exp(call, loops, NULL, lines, n, count, shift, sum);
+	lines_largest(loops, shift, lines);
+	lines_sum_exp(call, loops, NULL, lines, shift, sum);
 }
 
 double logsumexp_of(double sum, double shift) { return log(sum) + shift; }
@@ -326,7 +333,7 @@ static void logsumexp_lines(const struct op_call *call, const struct loops *loop
 	for (size_t first = 0, here; first < count; first += here) {
 		double shift[LINES_SOME], sum[LINES_SOME];
 		here = lines_at_once(n, count - first);
-		exponentials_of(call, loops, line_at(loops, at->in[0], n, first), n, here, sum, shift);
+		exponentials_of(call, loops, (struct lines){line_at(loops, at->in[0], n, first), n, here}, sum, shift);
 		for (size_t i = 0; i < here; i++)
 			element_set(loops->dtype, at->short_out, first + i, logsumexp_of(sum[i], shift[i]));
 	}
@@ -337,7 +344,7 @@ static void logsumexp_fold(const struct op_call *call, const struct loops *loops
 {
 	for (size_t first = 0, here; first < count; first += here) {
 		here = lines_at_once(n, count - first);
-		exponentials_of(call, loops, line_at(loops, at->in[0], n, first), n, here, at->wide[0] + first,
+		exponentials_of(call, loops, (struct lines){line_at(loops, at->in[0], n, first), n, here}, at->wide[0] + first,
 		                at->wide[2] + first);
 		memset(at->wide[1] + first, 0, here * sizeof *at->wide[1]);
 	}

@@ -118,26 +118,37 @@ VJP(transpose)
 		transpose(call, dv, g, true);
 }
 
-enum slice_way { SLICE_TAKE, SLICE_PUT, SLICE_ADD }; /* into SLICED; into WHOLE; to it */
+/* A slice is taken out of the whole array, put into it, or added to it. */
+enum slice_way { SLICE_TAKE, SLICE_PUT, SLICE_ADD };
+struct slicing {
+	const struct loops *loops;
+	enum slice_way way;
+};
 
-/* ROWS rows of N elements, which are STEP apart in WHOLE. */
-static void slice_rows(const struct loops *loops, enum slice_way way, void *sliced, int64_t sliced_row, void *whole,
-                       int64_t whole_row, int64_t step, int64_t n, int64_t rows)
+/* Rows that lie ROW elements apart. */
+struct row_list {
+	void *at;
+	int64_t row;
+};
+
+/* ROWS rows of N elements, which lie STEP apart in WHOLE. */
+static void slice_rows(const struct slicing *s, struct row_list sliced, struct row_list whole, int64_t step, int64_t n,
+                       int64_t rows)
 {
-	if (way == SLICE_TAKE)
-		loops->take_every(sliced, sliced_row, whole, whole_row, step, (size_t)n, (size_t)rows);
-	else if (way == SLICE_ADD)
-		loops->add_every(whole, whole_row, step, sliced, sliced_row, (size_t)n, (size_t)rows);
+	if (s->way == SLICE_TAKE)
+		s->loops->take_every(sliced.at, sliced.row, whole.at, whole.row, step, (size_t)n, (size_t)rows);
+	else if (s->way == SLICE_ADD)
+		s->loops->add_every(whole.at, whole.row, step, sliced.at, sliced.row, (size_t)n, (size_t)rows);
 	else if (step == 1)
-		loops->take_every(whole, whole_row, sliced, sliced_row, 1, (size_t)n, (size_t)rows);
+		s->loops->take_every(whole.at, whole.row, sliced.at, sliced.row, 1, (size_t)n, (size_t)rows);
 	else
-		loops->put_every(whole, whole_row, step, sliced, sliced_row, (size_t)n, (size_t)rows);
+		s->loops->put_every(whole.at, whole.row, step, sliced.at, sliced.row, (size_t)n, (size_t)rows);
 }
 
 static void slice_elements(const struct op_call *call, void *sliced, void *whole, enum slice_way way)
 {
-	const struct loops *const loops = loops_get(call->kernels);
-	const size_t size = element_size(loops->dtype);
+	const struct slicing s = {loops_get(call->kernels), way};
+	const size_t size = element_size(s.loops->dtype);
 	const struct axis_view v = axis_view_named(call->attrs, &call->v->shape);
 	const struct axis_view y = axis_view_named(call->attrs, &call->y->shape);
 	const int64_t start = slice_of(call->attrs, v.n).start + call->iteration, step = call->attrs->step;
@@ -146,15 +157,16 @@ static void slice_elements(const struct op_call *call, void *sliced, void *whole
 		return;
 	void *const first = element_of(whole, size, start * v.inner);
 	if (step == 1) /* neighbours in one piece */
-		slice_rows(loops, way, sliced, sliced_row, first, whole_row, 1, sliced_row, y.outer);
-	else if (v.inner == 1 && v.n == y.n * step) /* one line, which goes on from row to row */
-		slice_rows(loops, way, sliced, 0, first, 0, step, y.outer * y.n, 1);
+		slice_rows(&s, (struct row_list){sliced, sliced_row}, (struct row_list){first, whole_row}, 1, sliced_row,
+		           y.outer);
+	else if (v.inner == 1 && v.n == y.n * step) /* one line, which continues from row to row */
+		slice_rows(&s, (struct row_list){sliced, 0}, (struct row_list){first, 0}, step, y.outer * y.n, 1);
 	else if (v.inner == 1)
-		slice_rows(loops, way, sliced, y.n, first, v.n, step, y.n, y.outer);
+		slice_rows(&s, (struct row_list){sliced, y.n}, (struct row_list){first, v.n}, step, y.n, y.outer);
 	else
 		for (int64_t o = 0; o < y.outer; o++)
-			slice_rows(loops, way, element_of(sliced, size, o * sliced_row), y.inner,
-			           element_of(first, size, o * whole_row), step * y.inner, 1, y.inner, y.n);
+			slice_rows(&s, (struct row_list){element_of(sliced, size, o * sliced_row), y.inner},
+			           (struct row_list){element_of(first, size, o * whole_row), step * y.inner}, 1, y.inner, y.n);
 }
 
 FORWARD(slice)

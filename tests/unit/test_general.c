@@ -993,7 +993,8 @@ START_TEST(test_broadcast)
 		/* in pieces of awkward lengths */
 		for (int64_t first = 0, piece = 1; first < (int64_t)n; first += piece, piece = piece * 3 % 1009 + 1) {
 			piece = piece < (int64_t)n - first ? piece : (int64_t)n - first;
-			broadcast_fill(kernels, (char *)filled + (size_t)first * (type ? 8 : 4), a, &small, &whole, first, piece);
+			broadcast_fill(kernels, (char *)filled + (size_t)first * (type ? 8 : 4),
+			               &(struct broadcast){a, &small, &whole}, first, piece);
 		}
 		for (size_t i = 0; i < n; i++) {
 			size_t rest = i, at = 0, stride = 1;
