@@ -17,7 +17,6 @@
 #include "cli/dump.h"
 #include "cli/trial.h"
 #include "exec/derivative.h"
-#include "exec/grad.h"
 #include "exec/run.h"
 
 enum { SAMPLES = 48, QUADRATIC_STEPS = 5000 };
@@ -102,14 +101,16 @@ static enum status objective(struct checker *c, const double *data, double *sum)
 {
 	struct session *s = c->session;
 	struct run_files files;
-	struct run_options options = {.threads = 1, .dtype = DTYPE_F64, .allocator = s->allocator};
+	const struct run_options options = {.job.threads = 1, .dtype = DTYPE_F64, .value = &files.writer};
+	const struct run_subject subject = {&s->chain, &s->bound, &files.reader};
+	const struct context context = {s->allocator, &files.arena, &s->diags};
 	struct run_counters counters;
 	double *values = NULL, low = 0;
 	int64_t count = 0;
 	enum status status = open_files(c, data, &files);
 	if (status)
 		return status;
-	status = run_forward(&s->chain, &s->bound, &files.reader, &files.writer, &options, &counters, &s->diags);
+	status = run_forward(&context, &subject, &options, &counters);
 	if (!status)
 		status = read_back(files.out, &values, &count, &files.arena, &s->diags);
 	*sum = 0;
@@ -122,13 +123,13 @@ static enum status objective(struct checker *c, const double *data, double *sum)
 
 struct gradient {
 	double *input;
-	struct grad_result result;
+	struct gradient_result result;
 	struct arena arena; /* of its run: there are many */
 };
 
-static void gradient_free(struct gradient *gradient, const struct allocator *allocator)
+static void outcome_free(struct gradient *gradient)
 {
-	grad_free(&gradient->result, allocator);
+	gradient_free(&gradient->result);
 	arena_free(&gradient->arena);
 }
 
@@ -143,18 +144,20 @@ static enum status differentiate(struct checker *c, const struct policy *policy,
 	if (status)
 		return status;
 	arena_init(&gradient->arena, s->allocator);
-	struct grad_options options = {
-		.job = session_job_options(s, policy), .dtype = DTYPE_F64, .gradient = &files.writer, .compare = true};
+	struct run_options options = {.job = session_job_options(s, policy), .dtype = DTYPE_F64};
+	const struct gradient_options backward = {.gradient = &files.writer, .compare = true};
+	const struct run_subject subject = {&s->chain, &s->bound, &files.reader};
+	const struct context context = {s->allocator, &gradient->arena, &s->diags};
 	options.job.threads = threads;
 	options.job.tile = tile;
 	options.job.store = DTYPE_COUNT;
 	options.job.want_value = false;
-	status = grad_run(&s->chain, &s->bound, &files.reader, &options, &gradient->result, &gradient->arena, &s->diags);
+	status = run_gradient(&context, &subject, &options, &backward, &gradient->result);
 	if (!status)
 		status = read_back(files.out, &gradient->input, &count, &gradient->arena, &s->diags);
 	close_files(&files);
 	if (status)
-		gradient_free(gradient, s->allocator);
+		outcome_free(gradient);
 	return status;
 }
 
@@ -362,7 +365,7 @@ static enum status check_policies(struct checker *c, const struct gradient *base
 			         again->compared == 1 ? "" : "s");
 		ok &= !again->differing;
 		put_check(c, ok ? CHECK_OK : CHECK_FAIL, what, detail);
-		gradient_free(&other, s->allocator);
+		outcome_free(&other);
 	}
 	return STATUS_OK;
 }
@@ -383,7 +386,7 @@ static enum status check_repeats(struct checker *c, const struct gradient *base)
 		if (status)
 			return status;
 		put_check(c, same_bits(c, base, &other, detail) ? CHECK_OK : CHECK_FAIL, runs[i].what, detail);
-		gradient_free(&other, c->session->allocator);
+		outcome_free(&other);
 	}
 	return STATUS_OK;
 }
@@ -426,7 +429,7 @@ static enum status run_checks(struct checker *c)
 		status = check_repeats(c, &base);
 	if (!status)
 		status = check_policies(c, &base);
-	gradient_free(&base, s->allocator);
+	outcome_free(&base);
 	return status;
 }
 

@@ -7,7 +7,6 @@
 #include "cli/outputs.h"
 #include "cli/plot.h"
 #include "cli/progress.h"
-#include "exec/grad.h"
 #include "exec/run.h"
 #include "report/counters.h"
 
@@ -154,7 +153,7 @@ static enum status put_whole(struct session *s, struct output *output, enum stat
 }
 
 /* --grad NAME=FILE */
-static enum status write_gradient(struct session *s, const struct grad_result *result, const char *option)
+static enum status write_gradient(struct session *s, const struct gradient_result *result, const char *option)
 {
 	const char *path = strchr(option, '=') + 1;
 	size_t param;
@@ -182,7 +181,7 @@ static enum status write_gradient(struct session *s, const struct grad_result *r
 }
 
 /* Adds the arrays of an npz to the gradients of their names, which ARRAYS are. One that it has not adds nothing. */
-static enum status add_archive(struct session *s, const struct grad_result *result, const char *path,
+static enum status add_archive(struct session *s, const struct gradient_result *result, const char *path,
                                const struct named_array *arrays, size_t count)
 {
 	const struct context context = {s->allocator, &s->arena, &s->diags};
@@ -201,7 +200,7 @@ static enum status add_archive(struct session *s, const struct grad_result *resu
 }
 
 /* --grads FILE.npz */
-static enum status write_archive(struct session *s, const struct grad_result *result, const char *path)
+static enum status write_archive(struct session *s, const struct gradient_result *result, const char *path)
 {
 	const struct context context = {s->allocator, &s->arena, &s->diags};
 	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
@@ -220,7 +219,7 @@ static enum status write_archive(struct session *s, const struct grad_result *re
 	return status ? status : put_whole(s, &output, npz_put(&context, &output, arrays, count));
 }
 
-static enum status write_gradients(struct session *s, const struct grad_result *result)
+static enum status write_gradients(struct session *s, const struct gradient_result *result)
 {
 	enum status status = STATUS_OK;
 	for (size_t i = 0; i < s->grad_count && !status; i++)
@@ -230,7 +229,7 @@ static enum status write_gradients(struct session *s, const struct grad_result *
 	return status;
 }
 
-static enum status put_grad_stats(struct session *s, const struct grad_result *result)
+static enum status put_grad_stats(struct session *s, const struct gradient_result *result)
 {
 	struct text_file file;
 	struct counters all = result->predicted;
@@ -350,7 +349,7 @@ static enum status check_apart(struct session *s, struct beside *beside)
 }
 
 /* Everything is read but the input's values, and opened: what can be wrong before the work is found here. */
-static enum status prepare(struct session *s, struct beside *beside, struct grad_result *result)
+static enum status prepare(struct session *s, struct beside *beside, struct gradient_result *result)
 {
 	enum status status = session_load_chain(s);
 	if (!status)
@@ -376,32 +375,34 @@ static enum status prepare(struct session *s, struct beside *beside, struct grad
 	return status ? status : outputs_check_apart(s);
 }
 
-static enum status run(struct session *s, struct beside *beside, struct grad_result *result)
+static enum status run(struct session *s, struct beside *beside, struct gradient_result *result)
 {
 	struct progress progress;
-	struct grad_options options = {.job = session_job_options(s, &s->policy),
-	                               .dtype = s->dtype,
-	                               .cotangent = s->values[OPTION_COTANGENT],
-	                               .special = s->given[OPTION_SPECIAL],
-	                               .cast = s->given[OPTION_CAST],
-	                               .gradient = &s->writer,
-	                               .value = beside->value.open ? &beside->value.writer : NULL,
-	                               .spill = s->values[OPTION_SPILL],
-	                               .journal = s->values[OPTION_JOURNAL],
-	                               .event = s->given[OPTION_EVENTS] ? put_event : NULL,
-	                               .event_context = &beside->events,
-	                               .progress = progress_begin(&progress, s) ? progress_action : NULL,
-	                               .progress_context = &progress,
-	                               .trace = watch_wanted(&beside->watch) ? watch_event : NULL,
-	                               .trace_context = &beside->watch,
-	                               .flush_denormals = s->given[OPTION_FAST_MATH]};
-	enum status status = grad_run(&s->chain, &s->bound, &s->reader, &options, result, &s->arena, &s->diags);
+	const struct run_options options = {.job = session_job_options(s, &s->policy),
+	                                    .dtype = s->dtype,
+	                                    .flush_denormals = s->given[OPTION_FAST_MATH],
+	                                    .value = beside->value.open ? &beside->value.writer : NULL,
+	                                    .progress = progress_begin(&progress, s, "grad") ? progress_action : NULL,
+	                                    .progress_context = &progress};
+	const struct gradient_options gradient = {.gradient = &s->writer,
+	                                          .cotangent = s->values[OPTION_COTANGENT],
+	                                          .special = s->given[OPTION_SPECIAL],
+	                                          .cast = s->given[OPTION_CAST],
+	                                          .spill = s->values[OPTION_SPILL],
+	                                          .journal = s->values[OPTION_JOURNAL],
+	                                          .event = s->given[OPTION_EVENTS] ? put_event : NULL,
+	                                          .event_context = &beside->events,
+	                                          .trace = watch_wanted(&beside->watch) ? watch_event : NULL,
+	                                          .trace_context = &beside->watch};
+	const struct run_subject subject = {&s->chain, &s->bound, &s->reader};
+	const struct context context = {s->allocator, &s->arena, &s->diags};
+	enum status status = run_gradient(&context, &subject, &options, &gradient, result);
 	progress_end(&progress);
 	return status;
 }
 
 /* What is told of the run. */
-static enum status report(struct session *s, struct grad_result *result, struct watch *watch)
+static enum status report(struct session *s, struct gradient_result *result, struct watch *watch)
 {
 	enum status status = watch_close(watch);
 	if (!status && result->has_job) {
@@ -440,7 +441,7 @@ static enum status commit(struct session *s, struct beside *beside)
 	return status ? status : session_commit(s);
 }
 
-static enum status finish(struct session *s, struct beside *beside, struct grad_result *result)
+static enum status finish(struct session *s, struct beside *beside, struct gradient_result *result)
 {
 	enum status status = writer_finish(&s->writer, &s->diags);
 	if (!status && beside->value.open)
@@ -454,7 +455,7 @@ static enum status finish(struct session *s, struct beside *beside, struct grad_
 	if (!status)
 		status = commit(s, beside);
 	if (!status)
-		grad_done(result, &s->diags);
+		gradient_done(result, &s->diags);
 	return status;
 }
 
@@ -473,7 +474,7 @@ enum status command_grad(struct session *s)
 	if (s->given[OPTION_DUMP])
 		return command_dump(s);
 	struct beside beside = {0};
-	struct grad_result result = {0};
+	struct gradient_result result = {0};
 	enum status status = prepare(s, &beside, &result);
 	if (!status)
 		status = run(s, &beside, &result);
@@ -481,6 +482,6 @@ enum status command_grad(struct session *s)
 		status = finish(s, &beside, &result);
 	writer_free(&s->writer);
 	close_beside(&beside);
-	grad_free(&result, s->allocator);
+	gradient_free(&result);
 	return status;
 }

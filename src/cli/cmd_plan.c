@@ -287,7 +287,7 @@ static enum status print_schedule(struct planning *p)
 static enum status print_table(struct planning *p)
 {
 	struct session *s = p->session;
-	(void)progress_begin(&p->progress, s);
+	(void)progress_begin(&p->progress, s, "plan");
 	enum status status = plan_save_all(p);
 	if (!status)
 		status = choose_policies(p);

@@ -20,7 +20,6 @@
 #include "cli/dump.h"
 #include "cli/plot.h"
 #include "cli/trial.h"
-#include "exec/grad.h"
 #include "exec/run.h"
 #include "report/counters.h"
 
@@ -115,7 +114,7 @@ static enum status get_data(struct profiler *p)
 }
 
 static enum status run_once(struct profiler *p, const struct policy *policy, const struct portion *portion, double *ms,
-                            struct grad_result *result, struct arena *arena)
+                            struct gradient_result *result, struct arena *arena)
 {
 	struct session *s = p->session;
 	struct input input;
@@ -126,21 +125,18 @@ static enum status run_once(struct profiler *p, const struct policy *policy, con
 	trial_read_file(p->data, &input, &reader, arena);
 	writer_init(&writer, &output, &writing, arena);
 	double begun = now_ms();
+	const struct run_subject subject = {&s->chain, &s->bound, &reader};
+	const struct context context = {s->allocator, arena, &s->diags};
+	struct run_options options = {.job = session_job_options(s, policy ? policy : &s->policy), .dtype = DTYPE_COUNT};
+	options.job.want_value = false;
+	options.job.portion = *portion;
 	enum status status;
 	if (policy) {
-		struct grad_options options = {
-			.job = session_job_options(s, policy), .dtype = DTYPE_COUNT, .gradient = &writer};
-		options.job.want_value = false;
-		options.job.portion = *portion;
-		status = grad_run(&s->chain, &s->bound, &reader, &options, result, arena, &s->diags);
+		status = run_gradient(&context, &subject, &options, &(struct gradient_options){.gradient = &writer}, result);
 	} else {
-		struct run_options options = {.portion = *portion,
-		                              .threads = s->threads,
-		                              .tile = s->tile,
-		                              .dtype = DTYPE_COUNT,
-		                              .allocator = s->allocator};
 		struct run_counters counters;
-		status = run_forward(&s->chain, &s->bound, &reader, &writer, &options, &counters, &s->diags);
+		options.value = &writer;
+		status = run_forward(&context, &subject, &options, &counters);
 	}
 	*ms = now_ms() - begun - 1e3 * result->planning; /* which is once, and not of the chain */
 	input_close(&input);
@@ -152,7 +148,7 @@ static enum status measure(struct profiler *p, const struct policy *policy, doub
 {
 	*ms = HUGE_VAL;
 	for (int i = 0; i < RUNS; i++) {
-		struct grad_result result = {0};
+		struct gradient_result result = {0};
 		struct arena arena;
 		double once;
 		arena_init(&arena, p->session->allocator);
@@ -167,7 +163,7 @@ static enum status measure(struct profiler *p, const struct policy *policy, doub
 			point->peak = result.measured.peak_bytes;
 			point->predicted_overhead = row_overhead(&row);
 		}
-		grad_free(&result, p->session->allocator);
+		gradient_free(&result);
 		arena_free(&arena);
 		if (status)
 			return status;

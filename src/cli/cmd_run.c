@@ -60,15 +60,16 @@ enum status command_run(struct session *s)
 	if (status)
 		return status;
 	struct progress progress;
-	struct run_options options = {.threads = s->threads,
-	                              .tile = s->tile,
-	                              .dtype = s->dtype,
-	                              .allocator = s->allocator,
-	                              .progress = progress_begin(&progress, s) ? progress_rows : NULL,
-	                              .progress_context = &progress,
-	                              .flush_denormals = s->given[OPTION_FAST_MATH]};
+	const struct run_options options = {.job = {.threads = s->threads, .tile = s->tile},
+	                                    .dtype = s->dtype,
+	                                    .flush_denormals = s->given[OPTION_FAST_MATH],
+	                                    .value = &s->writer,
+	                                    .progress = progress_begin(&progress, s, "run") ? progress_action : NULL,
+	                                    .progress_context = &progress};
+	const struct run_subject subject = {&s->chain, &s->bound, &s->reader};
+	const struct context context = {s->allocator, &s->arena, &s->diags};
 	struct run_counters counters = {0};
-	status = run_forward(&s->chain, &s->bound, &s->reader, &s->writer, &options, &counters, &s->diags);
+	status = run_forward(&context, &subject, &options, &counters);
 	progress_end(&progress);
 	if (!status)
 		status = writer_finish(&s->writer, &s->diags);

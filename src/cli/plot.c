@@ -156,7 +156,7 @@ enum status plot_subject(struct plot *plot, struct subject *subject, const struc
 
 /* Gradient runs. */
 
-enum status watch_open(struct session *s, struct watch *watch, const struct grad_result *result)
+enum status watch_open(struct session *s, struct watch *watch, const struct gradient_result *result)
 {
 	*watch = (struct watch){.session = s, .result = result};
 	enum status status = plot_open(s, &watch->plot);
@@ -225,7 +225,7 @@ enum status watch_event(void *context, const struct event *event)
 static enum status draw_run(struct watch *watch)
 {
 	struct session *s = watch->session;
-	const struct grad_result *result = watch->result;
+	const struct gradient_result *result = watch->result;
 	struct picture picture = {0};
 	struct picture_run run;
 	struct policy_row row = {.counters = result->measured};

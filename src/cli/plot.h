@@ -3,7 +3,7 @@
 #define CLI_PLOT_H
 
 #include "cli/subject.h"
-#include "exec/grad.h"
+#include "exec/run.h"
 #include "report/picture.h"
 #include "report/trace.h"
 
@@ -26,7 +26,7 @@ enum status plot_subject(struct plot *plot, struct subject *subject, const struc
 /* What watches a gradient run. */
 struct watch {
 	struct session *session;
-	const struct grad_result *result;
+	const struct gradient_result *result;
 	struct plot plot;
 	struct text_file trace_file;
 	struct trace trace;
@@ -38,7 +38,7 @@ struct watch {
 };
 
 /* Opens what --plot and --trace name. */
-enum status watch_open(struct session *session, struct watch *watch, const struct grad_result *result);
+enum status watch_open(struct session *session, struct watch *watch, const struct gradient_result *result);
 /* For grad_options.trace; whether there is anything to watch for. */
 bool watch_wanted(const struct watch *watch);
 enum status watch_event(void *context, const struct event *event);

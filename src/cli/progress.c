@@ -6,9 +6,10 @@
 
 #include "base/clock.h"
 
-bool progress_begin(struct progress *progress, const struct session *session)
+bool progress_begin(struct progress *progress, const struct session *session, const char *name)
 {
-	*progress = (struct progress){.on = session->given[OPTION_PROGRESS] || isatty(2), .begun = clock_seconds()};
+	*progress =
+		(struct progress){.name = name, .on = session->given[OPTION_PROGRESS] || isatty(2), .begun = clock_seconds()};
 	return progress->on;
 }
 
@@ -28,14 +29,10 @@ static void draw(struct progress *progress, const char *what, double done, int64
 	progress->last = time;
 }
 
-void progress_rows(void *context, int64_t done, int64_t all)
-{
-	draw(context, "run", all ? (double)done / (double)all : 1, 0, 0);
-}
-
 void progress_action(void *context, const struct action *action, double done, int64_t live, int64_t peak)
 {
-	draw(context, action ? action_name(action->kind) : "grad", done, live, peak);
+	struct progress *progress = context;
+	draw(progress, action ? action_name(action->kind) : progress->name, done, live, peak);
 }
 
 void progress_policy(struct progress *progress, const char *policy, size_t done, size_t all)

@@ -6,13 +6,13 @@
 #include "schedule/action.h"
 
 struct progress {
+	const char *name; /* of the work, for what is no action */
 	bool on, drawn;
 	double begun, last; /* seconds */
 };
 
 /* Whether there is to be any: a terminal, or --progress. */
-bool progress_begin(struct progress *progress, const struct session *session);
-void progress_rows(void *context, int64_t done, int64_t all);
+bool progress_begin(struct progress *progress, const struct session *session, const char *name);
 void progress_action(void *context, const struct action *action, double done, int64_t live, int64_t peak);
 /* Before POLICY, the DONE-th of ALL, is planned. */
 void progress_policy(struct progress *progress, const char *policy, size_t done, size_t all);

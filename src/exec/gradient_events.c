@@ -6,25 +6,28 @@
  *
  * Invariant: each param's is said once for each array, and the input's last.
  */
-#include "exec/worker.h"
+#include "exec/run_parts.h"
 
 enum { UNUSED = -1 };
 
 /* Whether the backward pass is seen to go from step to step. */
-static bool steps_seen(const struct run *run) { return !run->job->tiles.tiled && !policy_by_value(run->job->policy); }
+static bool steps_seen(const struct run *run)
+{
+	return !run->tiles->tiled && !policy_by_value(run->gradient->job->policy);
+}
 
 static void note_use(struct run *run, const struct body *body, uint32_t value, int64_t step)
 {
 	if (value != NO_VALUE && body->values[value].from == FROM_PARAM)
-		run->first_use[body->values[value].param.param] = step;
+		run->gradient->first_use[body->values[value].param.param] = step;
 }
 
 /* A step uses the params that it reads, and those that it hands on as a part of the state: then others read them there. */
 static void note_first_uses(struct run *run)
 {
-	const struct lowered *whole = &run->job->whole;
+	const struct lowered *whole = run->whole;
 	for (size_t i = 0; i < run->params->count; i++)
-		run->first_use[i] = UNUSED;
+		run->gradient->first_use[i] = UNUSED;
 	for (int64_t s = whole->steps; s-- > 0;) {
 		const struct body *body = lowered_step(whole, s, NULL)->body;
 		for (size_t k = 0; k < body->instr_count; k++) {
@@ -36,13 +39,13 @@ static void note_first_uses(struct run *run)
 	}
 }
 
-enum status gradient_events_open(struct run *run, struct diags *diags)
+enum status gradient_events_open(struct run *run)
 {
-	if (!run->options->event)
+	if (!run->gradient->options->event)
 		return STATUS_OK;
-	run->first_use = arena_array(&run->scratch, run->params->count + 1, sizeof *run->first_use);
-	if (!run->first_use)
-		return diag_memory(diags);
+	run->gradient->first_use = arena_array(&run->arena, run->params->count + 1, sizeof *run->gradient->first_use);
+	if (!run->gradient->first_use)
+		return diag_memory(run->context.diags);
 	note_first_uses(run);
 	return STATUS_OK;
 }
@@ -50,12 +53,12 @@ enum status gradient_events_open(struct run *run, struct diags *diags)
 static enum status say(struct run *run, const char *name, const struct type *type, int64_t step, struct diags *diags)
 {
 	char text[TYPE_TEXT];
-	const char *line = arena_printf(&run->scratch,
+	const char *line = arena_printf(&run->arena,
 	                                "{\"event\":\"gradient\",\"name\":\"%s\",\"type\":\"%s\",\"bytes\":%lld,"
 	                                "\"step\":%lld,\"array\":%lld}\n",
 	                                name, type_format(type, text), (long long)type_bytes(type), (long long)step,
-	                                (long long)run->result->arrays);
-	return line ? run->options->event(run->options->event_context, line) : diag_memory(diags);
+	                                (long long)run->gradient->result->arrays);
+	return line ? run->gradient->options->event(run->gradient->options->event_context, line) : diag_memory(diags);
 }
 
 /* The params whose first use is at STEP. */
@@ -63,7 +66,7 @@ static enum status say_params(struct run *run, int64_t step, struct diags *diags
 {
 	for (size_t i = 0; i < run->params->count; i++) {
 		const struct param *param = &run->chain->params[i];
-		if (run->first_use[i] != step || !param->differentiated)
+		if (run->gradient->first_use[i] != step || !param->differentiated)
 			continue;
 		enum status status = say(run, param->name, &run->params->bound[i].type, step, diags);
 		if (status)
@@ -74,17 +77,18 @@ static enum status say_params(struct run *run, int64_t step, struct diags *diags
 
 enum status gradient_events_step(struct run *run, int64_t step, struct diags *diags)
 {
-	return run->options->event && steps_seen(run) ? say_params(run, step, diags) : STATUS_OK;
+	return run->gradient->options->event && steps_seen(run) ? say_params(run, step, diags) : STATUS_OK;
 }
 
-enum status gradient_events_finish(struct run *run, struct diags *diags)
+enum status gradient_events_finish(struct run *run)
 {
+	struct diags *diags = run->context.diags;
 	enum status status = STATUS_OK;
-	if (!run->options->event)
+	if (!run->gradient->options->event)
 		return STATUS_OK;
-	for (int64_t s = run->job->whole.steps; s-- > 0 && !steps_seen(run) && status == STATUS_OK;)
+	for (int64_t s = run->whole->steps; s-- > 0 && !steps_seen(run) && status == STATUS_OK;)
 		status = say_params(run, s, diags);
 	if (status == STATUS_OK)
 		status = say_params(run, UNUSED, diags);
-	return status ? status : say(run, run->chain->input, &run->job->input, 0, diags);
+	return status ? status : say(run, run->chain->input, &run->input, 0, diags);
 }

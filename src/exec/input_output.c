@@ -1,53 +1,50 @@
 /*
- * The ends of a gradient run: input and cotangent, value and gradient. Where there
- * are tiles the machine's ends are the worker's blocks, which hold a chunk and are
- * read and written in order; where there is one, its input is read straight into
- * the slab, and what it makes is written out of it.
+ * The arrays that a run reads and writes: input and cotangent, value and gradient.
+ * Chunks go between the stream and a worker's blocks, in order or, in files, in any
+ * order. A gradient that is not tiled has one chunk without blocks: the machine's
+ * exchanges read and write the arrays where they lie in the slab.
  *
- * Invariant: what is read whole has been read before an output begins: the
- * cotangent, and without tiles the input, which must be the journal's if there is
- * one. So what cannot begin writes nothing.
+ * Invariant: a gradient run begins its outputs only after a first read has succeeded:
+ * that of the cotangent and of a first chunk, or without tiles of the whole input,
+ * which a journal must know. So a run that cannot begin writes nothing.
  */
-#include "exec/worker.h"
-
 #include <string.h>
+
+#include "exec/run_parts.h"
+
+/* The machine's exchanges. */
 
 /* The worker's tile in a block of rows of ROW bytes. */
 static char *tile_in(const struct worker *worker, char *block, int64_t row)
 {
-	return block + worker->tile * worker->run->job->tile.rows * row;
+	return block + worker->tile * worker->run->tiles->tile * row;
 }
 
-/* The machine's ends. */
-
-static enum status take_input(struct worker *worker, int64_t offset, const struct type *type)
+static enum status read_input(struct worker *worker, void *to, const struct type *type)
 {
 	struct run *run = worker->run;
-	void *to = worker->slab.base + offset;
 	const size_t size = (size_t)type_bytes(type);
-	if (run->job->tiles.tiled) {
-		memcpy(to, tile_in(worker, worker->input, run->job->tiles.input_row), size);
+	if (run->tiles->tiled) {
+		memcpy(to, tile_in(worker, worker->input, run->tiles->input_row), size);
 		return STATUS_OK;
 	}
 	enum status status = reader_read(run->reader, to, type->dtype, shape_count(&type->shape), worker->diags);
-	if (status == STATUS_OK && run->options->journal)
+	if (status == STATUS_OK && run->gradient->options->journal)
 		status = resume_open(worker, to, size);
 	return status ? status : input_output_begin_outputs(run, worker->diags);
 }
 
-static enum status give_output(struct worker *worker, int64_t offset, const struct type *type)
+static enum status write_value(struct worker *worker, const void *from, const struct type *type)
 {
 	const struct run *run = worker->run;
-	void *from = worker->slab.base + offset;
-	const size_t size = (size_t)type_bytes(type);
-	if (!run->job->tiles.tiled)
+	if (!run->tiles->tiled)
 		return writer_write(run->options->value, from, type->dtype, shape_count(&type->shape), worker->diags);
-	if (!run->job->whole.sums) /* else it is partial sums: totals_add */
-		memcpy(tile_in(worker, worker->value, run->job->tiles.output_row), from, size);
+	if (!run->tiles->folds) /* else the tile has left a state of it */
+		memcpy(tile_in(worker, worker->value, run->tiles->output_row), from, (size_t)type_bytes(type));
 	return STATUS_OK;
 }
 
-/* Elements of the cotangent, which may be of another precision than the array that is seeded, as doubles or floats. */
+/* Copies COUNT elements of the cotangent, from FIRST on, as floats or, where WIDE, as doubles. */
 static void copy_cotangent(const struct array *from, int64_t first, int64_t count, void *to, bool wide)
 {
 	const enum dtype dtype = dtype_compute(from->type.dtype);
@@ -60,19 +57,17 @@ static void copy_cotangent(const struct array *from, int64_t first, int64_t coun
 		kernels_get(DTYPE_F64)->to_f32(to, at, (size_t)count);
 }
 
-static enum status take_seed(const struct worker *worker, int64_t offset, const struct type *type)
+static void read_seed(const struct worker *worker, void *to, const struct type *type)
 {
 	const struct run *run = worker->run;
-	void *to = worker->slab.base + offset;
 	const int64_t count = shape_count(&type->shape);
-	if (!run->cotangent) {
+	if (!run->gradient->cotangent.data) {
 		kernels_get(type->dtype)->fill(to, 1.0, (size_t)count);
-		return STATUS_OK;
+		return;
 	}
-	const bool sliced = run->job->tiles.tiled && !run->job->whole.sums;
+	const bool sliced = run->tiles->tiled && !run->tiles->folds;
 	const int64_t first = sliced ? worker->first_row * (count / worker->rows) : 0;
-	copy_cotangent(run->cotangent, first, count, to, type->dtype == DTYPE_F64);
-	return STATUS_OK;
+	copy_cotangent(&run->gradient->cotangent, first, count, to, type->dtype == DTYPE_F64);
 }
 
 static enum status write_zeros(struct writer *writer, enum dtype dtype, int64_t count, struct diags *diags)
@@ -87,109 +82,176 @@ static enum status write_zeros(struct writer *writer, enum dtype dtype, int64_t 
 	return status;
 }
 
-static enum status give_gradient(struct worker *worker, int64_t offset, const struct type *type)
+/* FROM NULL: the gradient is zero. */
+static enum status write_gradient(struct worker *worker, const void *from, const struct type *type)
 {
 	const struct run *run = worker->run;
-	const void *from = offset < 0 ? NULL : worker->slab.base + offset;
-	if (!run->options->gradient)
+	struct writer *writer = run->gradient->options->gradient;
+	const int64_t count = shape_count(&type->shape);
+	if (!writer)
 		return STATUS_OK;
-	if (run->job->tiles.tiled) {
-		char *to = tile_in(worker, worker->gradient, run->job->tiles.input_row);
+	if (run->tiles->tiled) {
+		char *to = tile_in(worker, worker->gradient, run->tiles->input_row);
 		if (from)
 			memcpy(to, from, (size_t)type_bytes(type));
 		else
 			memset(to, 0, (size_t)type_bytes(type));
 		return STATUS_OK;
 	}
-	const int64_t count = shape_count(&type->shape);
 	if (!from)
-		return write_zeros(run->options->gradient, type->dtype, count, worker->diags);
-	return writer_write(run->options->gradient, from, type->dtype, count, worker->diags);
+		return write_zeros(writer, type->dtype, count, worker->diags);
+	return writer_write(writer, from, type->dtype, count, worker->diags);
 }
 
-static enum status on_end(void *context, enum machine_input_output end, int64_t offset, const struct type *type)
+enum status input_output_exchange(void *context, enum machine_input_output which, int64_t offset,
+                                  const struct type *type)
 {
 	struct worker *worker = context;
-	switch (end) {
+	void *at = offset < 0 ? NULL : worker->slab.base + offset;
+	switch (which) {
 	case MACHINE_INPUT:
-		return take_input(worker, offset, type);
+		return read_input(worker, at, type);
 	case MACHINE_OUTPUT:
-		return give_output(worker, offset, type);
+		return write_value(worker, at, type);
 	case MACHINE_SEED:
-		return take_seed(worker, offset, type);
+		read_seed(worker, at, type);
+		return STATUS_OK;
 	case MACHINE_GRADIENT:
-		return give_gradient(worker, offset, type);
+		return write_gradient(worker, at, type);
 	}
 	return STATUS_OK;
 }
 
-void input_output_hook(struct machine_hooks *hooks) { hooks->input_output = on_end; }
-
 /* Chunks. */
 
-enum status input_output_read_rows(struct worker *worker, int64_t rows, struct diags *diags)
+/* Rows of TYPE, ROW bytes each, as elements of its computing type. */
+static int64_t elements(const struct type *type, int64_t rows, int64_t row)
 {
-	const struct run *run = worker->run;
-	const enum dtype dtype = dtype_compute(run->job->input.dtype);
-	return reader_read(run->reader, worker->input, dtype,
-	                   rows * (run->job->tiles.input_row / (int64_t)dtype_size(dtype)), diags);
+	return rows * (row / (int64_t)dtype_size(dtype_compute(type->dtype)));
 }
 
-enum status input_output_write_rows(const struct worker *worker, int64_t rows, struct diags *diags)
+static int64_t first_row(const struct tiles *tiles, int64_t chunk) { return chunk * tiles->per_chunk * tiles->tile; }
+
+enum status input_output_read_chunk(struct worker *worker, int64_t chunk, struct diags *diags)
 {
-	const struct job *job = worker->run->job;
-	const struct grad_options *options = worker->run->options;
-	const enum dtype in = dtype_compute(job->input.dtype), out = dtype_compute(job->whole.output.dtype);
+	const struct run *run = worker->run;
+	const struct tiles *tiles = run->tiles;
+	const enum dtype dtype = dtype_compute(run->input.dtype);
+	const int64_t count = elements(&run->input, tiles_rows_of(tiles, chunk), tiles->input_row);
+	if (!worker->input)
+		return STATUS_OK;
+	if (!run->read_anywhere)
+		return reader_read(run->reader, worker->input, dtype, count, diags);
+	const int64_t first = run->window.first + elements(&run->input, first_row(tiles, chunk), tiles->input_row);
+	return reader_read_at(run->reader, first, worker->input, dtype, count, diags);
+}
+
+static enum status write_value_rows(const struct worker *worker, int64_t chunk, struct diags *diags)
+{
+	const struct run *run = worker->run;
+	const struct tiles *tiles = run->tiles;
+	const struct type *type = &run->whole->output;
+	const enum dtype dtype = dtype_compute(type->dtype);
+	const int64_t count = elements(type, tiles_rows_of(tiles, chunk), tiles->output_row);
+	if (!run->write_anywhere)
+		return writer_write(run->options->value, worker->value, dtype, count, diags);
+	const int64_t first = elements(type, first_row(tiles, chunk), tiles->output_row);
+	return writer_write_at(run->options->value, first, worker->value, dtype, count, diags);
+}
+
+enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags)
+{
+	struct run *run = worker->run;
+	const struct tiles *tiles = run->tiles;
 	enum status status = STATUS_OK;
-	if (options->gradient)
-		status = writer_write(options->gradient, worker->gradient, in,
-		                      rows * (job->tiles.input_row / (int64_t)dtype_size(in)), diags);
-	if (status == STATUS_OK && worker->value)
-		status = writer_write(options->value, worker->value, out,
-		                      rows * (job->tiles.output_row / (int64_t)dtype_size(out)), diags);
+	if (worker->gradient && run->gradient->options->gradient)
+		status = writer_write(run->gradient->options->gradient, worker->gradient, dtype_compute(run->input.dtype),
+		                      elements(&run->input, tiles_rows_of(tiles, chunk), tiles->input_row), diags);
+	if (tiles->folds)
+		for (int64_t tile = 0; tile < tiles_of(tiles, chunk); tile++)
+			reduction_add(&run->reduction, worker->states + tile * tiles->state);
+	else if (status == STATUS_OK && worker->value)
+		status = write_value_rows(worker, chunk, diags);
 	return status;
 }
 
 /* Arrays. */
 
-enum status input_output_open(struct run *run, struct diags *diags)
+enum status input_output_load_cotangent(struct run *run)
 {
-	const char *path = run->options->cotangent;
-	struct array *array = run->cotangent;
-	const struct type *want = &run->job->whole.output;
+	const struct gradient_options *options = run->gradient->options;
+	struct array *array = &run->gradient->cotangent;
+	const struct type *want = &run->whole->output;
 	char a[TYPE_TEXT], b[TYPE_TEXT];
-	const struct context context = {run->options->job.allocator, &run->scratch, diags};
-	struct loader loader = {.special = run->options->special, .cast = run->options->cast, .context = &context};
+	struct loader loader = {.special = options->special, .cast = options->cast, .context = &run->context};
 	enum status status = STATUS_OK;
-	if (!array)
+	if (!options->cotangent)
 		return STATUS_OK;
-	if (!array->data) /* it may be a FIFO, which gives it once */
-		status = array_load(&loader, array, path, NULL);
+	if (!array->data) /* once: it may be a FIFO */
+		status = array_load(&loader, array, options->cotangent, NULL);
 	if (status || array_fits(array, &want->shape))
 		return status;
-	return diag_file(diags, STATUS_DATA, path, -1, "the cotangent is %s and the chain's output is %s",
-	                 type_format(&array->type, a), type_format(want, b));
+	return diag_file(run->context.diags, STATUS_DATA, options->cotangent, -1,
+	                 "the cotangent is %s and the chain's output is %s", type_format(&array->type, a),
+	                 type_format(want, b));
+}
+
+/* Reads a stream up to the window, through a worker's memory. */
+static enum status skip_to_window(struct run *run)
+{
+	const struct tiles *tiles = run->tiles;
+	const enum dtype dtype = dtype_compute(run->input.dtype);
+	const int64_t most = elements(&run->input, tiles->tile * tiles->per_chunk, tiles->input_row);
+	enum status status = STATUS_OK;
+	for (int64_t left = run->window.first, count; left > 0 && status == STATUS_OK; left -= count) {
+		count = left < most ? left : most;
+		status = reader_read(run->reader, run->workers[0].input, dtype, count, run->context.diags);
+	}
+	return status;
+}
+
+enum status input_output_begin_array(struct run *run)
+{
+	run->read_anywhere = run->write_anywhere = false;
+	if (run->gradient)
+		return STATUS_OK;
+	const bool several = run->tiles->workers > 1, seekable = reader_seekable(run->reader);
+	enum status status = input_output_begin_outputs(run, run->context.diags);
+	run->read_anywhere = seekable && (run->window.part || several);
+	run->write_anywhere = several && !run->tiles->folds && writer_seekable(run->options->value);
+	if (status == STATUS_OK && !seekable)
+		status = skip_to_window(run);
+	return status;
 }
 
 enum status input_output_begin_outputs(struct run *run, struct diags *diags)
 {
+	struct writer *gradient = run->gradient ? run->gradient->options->gradient : NULL;
 	enum status status = STATUS_OK;
 	run->outputs_begun = true;
-	if (run->options->gradient)
-		status = writer_begin(run->options->gradient, &run->job->input, diags);
+	if (gradient)
+		status = writer_begin(gradient, &run->input, diags);
 	if (status == STATUS_OK && run->options->value)
-		status = writer_begin(run->options->value, &run->job->whole.output, diags);
+		status = writer_begin(run->options->value, &run->whole->output, diags);
 	return status;
 }
 
-enum status input_output_finish_outputs(struct run *run, struct diags *diags)
+enum status input_output_end_array(struct run *run)
 {
-	enum status status = run->outputs_begun ? STATUS_OK : input_output_begin_outputs(run, diags);
-	if (status == STATUS_OK && run->options->value && run->job->tiles.tiled && run->job->whole.sums)
-		status = totals_write_output(run, diags);
-	if (status == STATUS_OK && run->options->gradient)
-		status = writer_end(run->options->gradient, diags);
-	if (status == STATUS_OK && run->options->value)
-		status = writer_end(run->options->value, diags);
+	struct diags *diags = run->context.diags;
+	struct writer *gradient = run->gradient ? run->gradient->options->gradient : NULL, *value = run->options->value;
+	enum status status = STATUS_OK;
+	if (value && run->tiles->folds) {
+		const struct type *type = &run->reduction.output;
+		const void *out =
+			reduction_finish(&run->reduction, run->tiles->rows, run->params->bound, run->options->flush_denormals);
+		status = writer_write(value, out, type->dtype, shape_count(&type->shape), diags);
+	}
+	if (status == STATUS_OK && gradient)
+		status = writer_end(gradient, diags);
+	if (status == STATUS_OK && value)
+		status = writer_end(value, diags);
+	if (status == STATUS_OK && (run->read_anywhere || run->window.part))
+		status = reader_skip(run->reader, diags);
 	return status;
 }

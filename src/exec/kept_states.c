@@ -6,10 +6,10 @@
  * reduced precision is itself as it will be brought back, and the largest error of
  * that is noted when it is made.
  */
-#include "exec/worker.h"
-
 #include <math.h>
 #include <string.h>
+
+#include "exec/run_parts.h"
 
 /* Reduced precision. */
 
@@ -21,7 +21,7 @@ static double element(const void *values, size_t i, bool wide)
 }
 
 /* Keeps N elements of FULL in KEPT. */
-static void narrow_piece(struct worker *worker, uint16_t *kept, const char *full, size_t n, bool wide, bool half)
+static void narrow_piece(struct kept_states *states, uint16_t *kept, const char *full, size_t n, bool wide, bool half)
 {
 	float buffer[PIECE];
 	if (wide)
@@ -32,8 +32,8 @@ static void narrow_piece(struct worker *worker, uint16_t *kept, const char *full
 	(half ? convert_f16_to_f32 : convert_bf16_to_f32)(buffer, kept, n);
 	for (size_t i = 0; i < n; i++) {
 		const double error = fabs(element(full, i, wide) - (double)buffer[i]);
-		if (error > worker->store_error)
-			worker->store_error = error;
+		if (error > states->error)
+			states->error = error;
 	}
 }
 
@@ -58,7 +58,7 @@ static enum status on_convert(void *context, int64_t to, int64_t from, const str
 		uint16_t *kept = (uint16_t *)(void *)(base + (narrow ? to : from)) + done;
 		char *full = base + (narrow ? from : to) + done * (wide ? 8 : 4);
 		if (narrow)
-			narrow_piece(worker, kept, full, n, wide, half);
+			narrow_piece(&worker->walk.kept, kept, full, n, wide, half);
 		else
 			widen_piece(full, kept, n, wide, half);
 	}
@@ -67,87 +67,98 @@ static enum status on_convert(void *context, int64_t to, int64_t from, const str
 
 /* Disk. */
 
-enum status store_set_pieces(struct worker *worker, const struct machine_array *arrays, size_t count, size_t more)
+enum status kept_states_set_pieces(struct worker *worker, const struct machine_array *arrays, size_t count, size_t more)
 {
-	if (worker->piece_capacity < count + more) {
-		worker->pieces = arena_array(&worker->arena, 2 * (count + more), sizeof *worker->pieces);
-		if (!worker->pieces)
+	struct kept_states *kept = &worker->walk.kept;
+	if (kept->piece_capacity < count + more) {
+		kept->pieces = arena_array(&worker->arena, 2 * (count + more), sizeof *kept->pieces);
+		if (!kept->pieces)
 			return diag_memory(worker->diags);
-		worker->piece_capacity = 2 * (count + more);
+		kept->piece_capacity = 2 * (count + more);
 	}
 	for (size_t i = 0; i < count; i++)
-		worker->pieces[i] = (struct spill_piece){worker->slab.base + arrays[i].offset, (size_t)arrays[i].size};
-	worker->piece_count = count;
+		kept->pieces[i] = (struct spill_piece){worker->slab.base + arrays[i].offset, (size_t)arrays[i].size};
+	kept->piece_count = count;
 	return STATUS_OK;
 }
 
-int64_t store_slot(const struct worker *worker, int64_t slot)
+int64_t kept_states_slot(const struct worker *worker, int64_t slot)
 {
-	return worker->run->options->journal ? JOURNAL_STATES + slot : slot;
+	return worker->run->gradient->options->journal ? JOURNAL_STATES + slot : slot;
 }
 
 static enum status on_spill(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	struct worker *worker = context;
-	enum status status = store_set_pieces(worker, arrays, count, 0);
+	struct kept_states *kept = &worker->walk.kept;
+	enum status status = kept_states_set_pieces(worker, arrays, count, 0);
 	if (status)
 		return status;
-	return spill_write(&worker->spill, store_slot(worker, slot), worker->pieces, worker->piece_count, worker->diags);
+	return spill_write(&kept->spill, kept_states_slot(worker, slot), kept->pieces, kept->piece_count, worker->diags);
 }
 
 /* The disk slot of the next FETCH of the worker's other reader of the schedule, or -1. */
-static int64_t next_fetch(struct worker *worker)
+static int64_t find_fetch(struct kept_states *kept)
 {
 	struct action action;
-	while (schedule_next(worker->ahead, &action))
+	while (schedule_next(kept->ahead, &action))
 		if (action.kind == ACT_FETCH)
 			return action.slot;
 	return -1;
 }
 
-int64_t store_note_fetch(struct worker *worker)
+int64_t kept_states_next_fetch(struct worker *worker)
 {
-	if (worker->fetches++ == 0) {
-		schedule_rewind(worker->ahead);
-		(void)next_fetch(worker); /* this one */
+	struct kept_states *kept = &worker->walk.kept;
+	if (kept->fetches++ == 0) {
+		schedule_rewind(kept->ahead);
+		(void)find_fetch(kept); /* this one */
 	}
-	return next_fetch(worker);
+	return find_fetch(kept);
 }
 
 static enum status on_fetch(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	struct worker *worker = context;
-	const int64_t next = store_note_fetch(worker);
-	enum status status = store_set_pieces(worker, arrays, count, 0);
+	struct kept_states *kept = &worker->walk.kept;
+	const int64_t next = kept_states_next_fetch(worker), place = kept_states_slot(worker, slot);
+	enum status status = kept_states_set_pieces(worker, arrays, count, 0);
 	if (status == STATUS_OK)
-		status =
-			spill_read(&worker->spill, store_slot(worker, slot), worker->pieces, worker->piece_count, worker->diags);
+		status = spill_read(&kept->spill, place, kept->pieces, kept->piece_count, worker->diags);
 	if (status == STATUS_OK && next >= 0)
-		spill_read_ahead(&worker->spill, store_slot(worker, next));
+		spill_read_ahead(&kept->spill, kept_states_slot(worker, next));
 	return status;
 }
 
-void store_hook(struct machine_hooks *hooks)
+void kept_states_hook(struct machine_hooks *hooks)
 {
 	hooks->convert = on_convert;
 	hooks->spill = on_spill;
 	hooks->fetch = on_fetch;
 }
 
-enum status store_open(struct worker *worker, struct diags *diags)
+enum status kept_states_open(struct worker *worker, struct diags *diags)
 {
 	const struct run *run = worker->run;
-	const struct job *job = run->job;
-	const int64_t wanted =
-		job->predicted.spill_bytes * job->tiles.workers; /* of all: no worker writes before all are open */
-	if (!job->predicted.spill_writes && !run->options->journal)
-		return spill_check_room(run->options->spill, 0, diags);
-	worker->ahead = schedule_copy(job->schedule);
-	enum status status = worker->ahead ? STATUS_OK : diag_memory(diags);
+	const struct job *job = run->gradient->job;
+	const struct gradient_options *options = run->gradient->options;
+	struct kept_states *kept = &worker->walk.kept;
+	if (!job->predicted.spill_writes && !options->journal)
+		return spill_check_room(options->spill, 0, diags);
+	kept->ahead = schedule_copy(job->schedule);
+	enum status status = kept->ahead ? STATUS_OK : diag_memory(diags);
 	if (status == STATUS_OK)
-		status = spill_open(&worker->spill, (size_t)job->staging, run->options->job.allocator, diags);
-	if (status || run->options->journal) /* which opens the file when the input is known */
+		status = spill_open(&kept->spill, (size_t)job->staging, run->context.allocator, diags);
+	if (status || options->journal) /* which opens the file when the input is known */
 		return status;
-	status = spill_check_room(run->options->spill, wanted, diags);
-	return status ? status : spill_create(&worker->spill, run->options->spill, diags);
+	/* for all workers: none writes before all are open */
+	status = spill_check_room(options->spill, job->predicted.spill_bytes * job->tiles.workers, diags);
+	return status ? status : spill_create(&kept->spill, options->spill, diags);
+}
+
+void kept_states_close(struct kept_states *kept)
+{
+	spill_close(&kept->spill);
+	if (kept->ahead)
+		schedule_free(kept->ahead);
 }

@@ -8,18 +8,19 @@
  * same arguments. Where that is not all that a tile does, as where states go to disk
  * or are told to a trace, there is no replay.
  */
-#include "exec/worker.h"
-
 #include <string.h>
+
+#include "exec/run_parts.h"
+#include "memory/machine.h"
 
 /* Beyond so many it would be megabytes. */
 enum { REPLAY_MOST = 4096 };
 
 static struct replay_event *add(struct worker *worker)
 {
-	struct replay_log *replay = &worker->replay;
+	struct replay_log *replay = &worker->walk.replay;
 	struct replay_event *grown = NULL;
-	if (replay->state == REPLAY_NOTING && replay->count < REPLAY_MOST)
+	if (replay->state == REPLAY_RECORDING && replay->count < REPLAY_MOST)
 		grown = arena_grow(&worker->arena, replay->events, replay->count, &replay->capacity, sizeof *grown);
 	if (!grown) {
 		replay->state = REPLAY_OFF;
@@ -35,14 +36,14 @@ static void *copy(struct worker *worker, const void *array, size_t count, size_t
 	if (made)
 		memcpy(made, array, count * size);
 	else
-		worker->replay.state = REPLAY_OFF;
+		worker->walk.replay.state = REPLAY_OFF;
 	return made;
 }
 
 /* Hooks that note what they are told, and then do it. */
 
 /* CALL's arrays are the machine's, which uses them again. */
-static enum status noted_call(void *context, const struct machine_call *call)
+static enum status record_call(void *context, const struct machine_call *call)
 {
 	struct worker *worker = context;
 	const struct body *body = call->program->body;
@@ -55,19 +56,20 @@ static enum status noted_call(void *context, const struct machine_call *call)
 			copy(worker, (const void *)call->out_params, body->out_count, sizeof *call->out_params);
 		event->call.counters = copy(worker, call->counters, (size_t)call->program->levels, sizeof *call->counters);
 	}
-	return worker->hooks.call(worker, call);
+	return worker->walk.hooks.call(worker, call);
 }
 
-static enum status noted_end(void *context, enum machine_input_output end, int64_t offset, const struct type *type)
+static enum status record_exchange(void *context, enum machine_input_output which, int64_t offset,
+                                   const struct type *type)
 {
 	struct worker *worker = context;
 	struct replay_event *event = add(worker);
 	if (event) {
-		event->end = end;
+		event->which = which;
 		event->offset = offset;
 		event->type = type;
 	}
-	return worker->hooks.input_output(worker, end, offset, type);
+	return worker->walk.hooks.input_output(worker, which, offset, type);
 }
 
 /* Tiles. */
@@ -75,46 +77,46 @@ static enum status noted_end(void *context, enum machine_input_output end, int64
 static enum status play(struct worker *worker)
 {
 	enum status status = STATUS_OK;
-	for (size_t i = 0; i < worker->replay.count && status == STATUS_OK; i++) {
-		const struct replay_event *event = &worker->replay.events[i];
+	for (size_t i = 0; i < worker->walk.replay.count && status == STATUS_OK; i++) {
+		const struct replay_event *event = &worker->walk.replay.events[i];
 		if (event->call.program)
-			status = worker->hooks.call(worker, &event->call);
+			status = worker->walk.hooks.call(worker, &event->call);
 		else
-			status = worker->hooks.input_output(worker, event->end, event->offset, event->type);
+			status = worker->walk.hooks.input_output(worker, event->which, event->offset, event->type);
 	}
 	return status;
 }
 
 void replay_open(struct worker *worker)
 {
-	const struct grad_options *options = worker->run->options;
-	const struct job *job = worker->run->job;
-	const bool several = job->tiles.tiled && job->tiles.rows >= 2 * job->tile.rows;
-	const bool more = options->trace || options->spill || options->job.store != DTYPE_COUNT;
-	worker->replay.state = several && !more ? REPLAY_EMPTY : REPLAY_OFF;
+	const struct run *run = worker->run;
+	const struct gradient_options *options = run->gradient->options;
+	const bool several = run->tiles->tiled && run->tiles->rows >= 2 * run->tiles->tile;
+	const bool more = options->trace || options->spill || run->options->job.store != DTYPE_COUNT;
+	worker->walk.replay.state = several && !more ? REPLAY_EMPTY : REPLAY_OFF;
 }
 
-enum status replay_run(struct worker *worker, const struct machine_options *options, struct counters *counters,
-                       struct diags *diags)
+enum status replay_run(struct worker *worker, const struct machine_options *options, struct counters *counters)
 {
-	struct replay_log *replay = &worker->replay;
-	struct machine_options noting = *options;
+	struct replay_log *replay = &worker->walk.replay;
+	struct machine_options recording = *options;
 	struct machine_hooks hooks = *options->hooks;
-	const bool full = worker->plan == &worker->run->job->tile;
-	if (full && replay->state == REPLAY_WHOLE) {
+	const bool full = worker->walk.plan == &worker->run->gradient->job->tile;
+	if (full && replay->state == REPLAY_COMPLETE) {
 		*counters = replay->counters;
 		return play(worker);
 	}
 	if (full && replay->state == REPLAY_EMPTY) {
-		replay->state = REPLAY_NOTING;
-		hooks.call = noted_call;
-		hooks.input_output = noted_end;
-		noting.hooks = &hooks;
+		replay->state = REPLAY_RECORDING;
+		hooks.call = record_call;
+		hooks.input_output = record_exchange;
+		recording.hooks = &hooks;
 	}
-	const struct context context = {.allocator = worker->run->options->job.allocator, .diags = diags};
-	enum status status = machine_run(&context, &worker->plan->compiled, worker->schedule, &noting, counters);
-	if (replay->state == REPLAY_NOTING) {
-		replay->state = status ? REPLAY_OFF : REPLAY_WHOLE;
+	const struct context context = {.allocator = worker->run->context.allocator, .diags = worker->diags};
+	enum status status =
+		machine_run(&context, &worker->walk.plan->compiled, worker->walk.schedule, &recording, counters);
+	if (replay->state == REPLAY_RECORDING) {
+		replay->state = status ? REPLAY_OFF : REPLAY_COMPLETE;
 		replay->counters = *counters;
 	}
 	return status;

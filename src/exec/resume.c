@@ -9,12 +9,11 @@
  * and what stands beside the slab (the sums of params' gradients, the store's
  * largest error). Invariant: what follows has the bits of a run that was not killed.
  */
-#include "exec/worker.h"
-
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "exec/run_parts.h"
 
 /* Points cost a run a tenth of its time at most: those that come too soon are left out. */
 enum { POINT_SHARE = 10 };
@@ -35,17 +34,18 @@ static void identify(const struct run *run, const void *input, size_t size, stru
 	memset(identity, 0, sizeof *identity);
 	parts[JOURNAL_CHAIN] = hash_bytes(HASH_START, run->chain->source->text, run->chain->source->length);
 	/* Where costs are measured, or memory is, another schedule may be chosen than was. */
-	const struct counters *c = &run->job->predicted;
+	const struct counters *c = &run->gradient->job->predicted;
 	const int64_t schedule[] = {c->evaluations, c->checkpoints, c->spill_writes, c->spill_reads};
-	parts[JOURNAL_POLICY] = hash_text(HASH_START, run->job->policy->text);
-	parts[JOURNAL_POLICY] = hash_text(parts[JOURNAL_POLICY], run->job->scheduled.text);
+	parts[JOURNAL_POLICY] = hash_text(HASH_START, run->gradient->job->policy->text);
+	parts[JOURNAL_POLICY] = hash_text(parts[JOURNAL_POLICY], run->gradient->job->scheduled.text);
 	parts[JOURNAL_POLICY] = hash_bytes(parts[JOURNAL_POLICY], schedule, sizeof schedule);
 	const int types[] = {run->options->dtype, options->store, run->options->flush_denormals};
 	parts[JOURNAL_TYPES] = hash_bytes(HASH_START, types, sizeof types);
 	parts[JOURNAL_VALUE_WANTED] = run->options->value != NULL;
-	if (run->cotangent)
-		parts[JOURNAL_COTANGENT] = hash_bytes(hash_text(HASH_START, dtype_name(run->cotangent->type.dtype)),
-		                                      run->cotangent->data, (size_t)type_bytes(&run->cotangent->type));
+	const struct array *cotangent = &run->gradient->cotangent;
+	if (cotangent->data)
+		parts[JOURNAL_COTANGENT] = hash_bytes(hash_text(HASH_START, dtype_name(cotangent->type.dtype)), cotangent->data,
+		                                      (size_t)type_bytes(&cotangent->type));
 	const char *const program[] = {run->kernels[0]->isa, blas_name(), PACKAGE_VERSION};
 	for (size_t i = 0; i < sizeof program / sizeof *program; i++)
 		parts[JOURNAL_PROGRAM] = hash_text(parts[JOURNAL_PROGRAM], program[i]);
@@ -54,7 +54,7 @@ static void identify(const struct run *run, const void *input, size_t size, stru
 		parts[JOURNAL_PARAMS] = hash_text(parts[JOURNAL_PARAMS], type_format(&bound->type, type));
 		parts[JOURNAL_PARAMS] = hash_bytes(parts[JOURNAL_PARAMS], bound->data, (size_t)type_bytes(&bound->type));
 	}
-	parts[JOURNAL_INPUT] = hash_text(HASH_START, type_format(&run->job->input, type));
+	parts[JOURNAL_INPUT] = hash_text(HASH_START, type_format(&run->gradient->job->input, type));
 	parts[JOURNAL_INPUT] = hash_bytes(parts[JOURNAL_INPUT], input, size);
 }
 
@@ -71,10 +71,14 @@ enum status resume_open(struct worker *worker, const void *input, size_t size)
 		return diag_file(worker->diags, STATUS_DATA, run->reader->input->name, run->reader->input->offset,
 		                 "another array follows, and a journal is of one");
 	identify(run, input, size, &identity);
-	run->result->has_journal = true;
-	status = journal_open(&run->result->journal, run->options->journal, run->options->spill,
-	                      run->job->predicted.spill_bytes, &identity, &worker->spill, run->arena, worker->diags);
-	worker->skips = status == STATUS_OK && run->result->journal.goes_on;
+	struct gradient_result *result = run->gradient->result;
+	result->journal = arena_alloc(run->gradient->arena, sizeof *result->journal);
+	if (!result->journal)
+		return diag_memory(worker->diags);
+	status = journal_open(result->journal, run->gradient->options->journal, run->gradient->options->spill,
+	                      run->gradient->job->predicted.spill_bytes, &identity, &worker->walk.kept.spill,
+	                      run->gradient->arena, worker->diags);
+	worker->walk.resuming.skips = status == STATUS_OK && result->journal->goes_on;
 	return status;
 }
 
@@ -83,27 +87,29 @@ enum status resume_open(struct worker *worker, const void *input, size_t size)
 /* What stands beside the machine's arrays in a point of cotangents. */
 static void add_sums(struct worker *worker)
 {
-	const struct grad_result *result = worker->run->result;
+	const struct gradient_result *result = worker->run->gradient->result;
 	for (size_t i = 0; i < result->param_count; i++) {
 		const struct param_gradient *g = &result->params[i];
 		const struct param_sums *sums = &g->of[g->type.dtype == DTYPE_F64]; /* a journal is of one array */
 		if (sums->hi)
-			worker->pieces[worker->piece_count++] = (struct spill_piece){sums->hi, sums->sum_size};
+			worker->walk.kept.pieces[worker->walk.kept.piece_count++] = (struct spill_piece){sums->hi, sums->sum_size};
 	}
-	worker->pieces[worker->piece_count++] = (struct spill_piece){&worker->store_error, sizeof worker->store_error};
+	worker->walk.kept.pieces[worker->walk.kept.piece_count++] =
+		(struct spill_piece){&worker->walk.kept.error, sizeof worker->walk.kept.error};
 }
 
 static enum status write_point(struct worker *worker)
 {
-	struct journal *journal = &worker->run->result->journal;
+	struct journal *journal = worker->run->gradient->result->journal;
 	const double begun = clock_seconds();
-	if (begun < worker->next_point)
+	if (begun < worker->walk.resuming.next_point)
 		return STATUS_OK;
-	journal->next = worker->points;
+	journal->next = worker->walk.resuming.points;
 	const int64_t slot = journal->point_slot == JOURNAL_POINT_A ? JOURNAL_POINT_B : JOURNAL_POINT_A;
-	enum status status = spill_write_at_once(&worker->spill, slot, worker->pieces, worker->piece_count, worker->diags);
+	enum status status = spill_write_at_once(&worker->walk.kept.spill, slot, worker->walk.kept.pieces,
+	                                         worker->walk.kept.piece_count, worker->diags);
 	const double now = clock_seconds();
-	worker->next_point = now + POINT_SHARE * (now - begun);
+	worker->walk.resuming.next_point = now + POINT_SHARE * (now - begun);
 	return status;
 }
 
@@ -111,23 +117,24 @@ static enum status write_point(struct worker *worker)
 static enum status on_point(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	struct worker *worker = context;
-	const struct journal *journal = &worker->run->result->journal;
+	const struct journal *journal = worker->run->gradient->result->journal;
 	const bool state = slot >= 0;
 	if (!state)
-		worker->points++;
-	const bool last = state ? journal->number < 0 && slot == journal->last_state : worker->points == journal->number;
-	if (worker->skips ? !last : state)
+		worker->walk.resuming.points++;
+	const bool last =
+		state ? journal->number < 0 && slot == journal->last_state : worker->walk.resuming.points == journal->number;
+	if (worker->walk.resuming.skips ? !last : state)
 		return STATUS_OK;
-	enum status status = store_set_pieces(worker, arrays, count, worker->run->result->param_count + 1);
+	enum status status = kept_states_set_pieces(worker, arrays, count, worker->run->gradient->result->param_count + 1);
 	if (status)
 		return status;
 	if (!state)
 		add_sums(worker);
-	if (!worker->skips)
+	if (!worker->walk.resuming.skips)
 		return write_point(worker);
-	worker->skips = false;
-	return spill_read(&worker->spill, state ? store_slot(worker, slot) : journal->point_slot, worker->pieces,
-	                  worker->piece_count, worker->diags);
+	worker->walk.resuming.skips = false;
+	return spill_read(&worker->walk.kept.spill, state ? kept_states_slot(worker, slot) : journal->point_slot,
+	                  worker->walk.kept.pieces, worker->walk.kept.piece_count, worker->diags);
 }
 
 /* What a worker does, or leaves out where it skips. */
@@ -136,8 +143,8 @@ static enum status on_point(void *context, int64_t slot, const struct machine_ar
 static enum status on_call(void *context, const struct machine_call *call)
 {
 	struct worker *worker = context;
-	if (!worker->skips)
-		return worker->computing.call(context, call);
+	if (!worker->walk.resuming.skips)
+		return worker->walk.resuming.computing.call(context, call);
 	return call->kind == CALL_BACKWARD ? gradient_events_step(worker->run, call->step, worker->diags) : STATUS_OK;
 }
 
@@ -145,52 +152,55 @@ static enum status on_call(void *context, const struct machine_call *call)
 static enum status keep_output(struct worker *worker, int64_t offset, const struct type *type)
 {
 	const struct spill_piece piece = {worker->slab.base + offset, (size_t)type_bytes(type)};
-	if (worker->skips)
-		return spill_read(&worker->spill, JOURNAL_VALUE, &piece, 1, worker->diags);
-	return spill_write_at_once(&worker->spill, JOURNAL_VALUE, &piece, 1, worker->diags);
+	if (worker->walk.resuming.skips)
+		return spill_read(&worker->walk.kept.spill, JOURNAL_VALUE, &piece, 1, worker->diags);
+	return spill_write_at_once(&worker->walk.kept.spill, JOURNAL_VALUE, &piece, 1, worker->diags);
 }
 
 /* It is not known before the input is read whether the worker skips. */
-static enum status on_end(void *context, enum machine_input_output end, int64_t offset, const struct type *type)
+static enum status on_exchange(void *context, enum machine_input_output end, int64_t offset, const struct type *type)
 {
 	struct worker *worker = context;
 	enum status status = end == MACHINE_OUTPUT ? keep_output(worker, offset, type) : STATUS_OK;
-	if (worker->skips && end == MACHINE_SEED)
+	if (worker->walk.resuming.skips && end == MACHINE_SEED)
 		return STATUS_OK;
-	if (worker->skips && end == MACHINE_GRADIENT)
-		return diag_file(worker->diags, STATUS_DATA, worker->run->options->journal, -1, "names no point of this run");
-	return status ? status : worker->computing.input_output(context, end, offset, type);
+	if (worker->walk.resuming.skips && end == MACHINE_GRADIENT)
+		return diag_file(worker->diags, STATUS_DATA, worker->run->gradient->options->journal, -1,
+		                 "names no point of this run");
+	return status ? status : worker->walk.resuming.computing.input_output(context, end, offset, type);
 }
 
 static enum status on_convert(void *context, int64_t to, int64_t from, const struct type *type, bool narrow)
 {
 	const struct worker *worker = context;
-	return worker->skips ? STATUS_OK : worker->computing.convert(context, to, from, type, narrow);
+	return worker->walk.resuming.skips ? STATUS_OK
+	                                   : worker->walk.resuming.computing.convert(context, to, from, type, narrow);
 }
 
 static enum status on_spill(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	const struct worker *worker = context;
-	return worker->skips ? STATUS_OK : worker->computing.spill(context, slot, arrays, count);
+	return worker->walk.resuming.skips ? STATUS_OK
+	                                   : worker->walk.resuming.computing.spill(context, slot, arrays, count);
 }
 
 /* What is not fetched is counted, so that the worker reads ahead rightly once it computes. */
 static enum status on_fetch(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	struct worker *worker = context;
-	if (!worker->skips)
-		return worker->computing.fetch(context, slot, arrays, count);
-	(void)store_note_fetch(worker);
+	if (!worker->walk.resuming.skips)
+		return worker->walk.resuming.computing.fetch(context, slot, arrays, count);
+	(void)kept_states_next_fetch(worker);
 	return STATUS_OK;
 }
 
 void resume_hook(struct worker *worker)
 {
-	worker->computing = worker->hooks;
-	worker->hooks.call = on_call;
-	worker->hooks.input_output = on_end;
-	worker->hooks.convert = on_convert;
-	worker->hooks.spill = on_spill;
-	worker->hooks.fetch = on_fetch;
-	worker->hooks.point = on_point;
+	worker->walk.resuming.computing = worker->walk.hooks;
+	worker->walk.hooks.call = on_call;
+	worker->walk.hooks.input_output = on_exchange;
+	worker->walk.hooks.convert = on_convert;
+	worker->walk.hooks.spill = on_spill;
+	worker->walk.hooks.fetch = on_fetch;
+	worker->walk.hooks.point = on_point;
 }

@@ -1,24 +1,30 @@
 /*
- * A forward run: arrays in, arrays out, in constant memory where the chain is
- * streamable: tiles of the leading axis, one worker for each thread, output in
- * order.
+ * Runs a chain over the arrays of a stream: forward, or forward and backward. A run
+ * takes constant memory where the chain's rows can be cut (plan/tiles.h).
  */
 #ifndef EXEC_RUN_H
 #define EXEC_RUN_H
 
 #include "exec/params.h"
-#include "ir/lower.h"
+#include "exec/state_hashes.h"
+#include "plan/job.h"
+#include "plan/timeline.h"
+
+struct run_subject {
+	const struct chain *chain;
+	struct params *params; /* bound; the run settles weak ones to each array's computing type */
+	struct reader *reader;
+};
 
 struct run_options {
-	struct portion portion; /* of the chain, its first stage among them */
-	int threads;            /* at least 1 */
-	int64_t tile;           /* --tile ROWS, or 0 */
+	struct job_options job; /* of it a forward run uses portion, threads and tile */
 	enum dtype dtype;       /* --dtype: the computing type, or DTYPE_COUNT */
-	const struct allocator *allocator;
-	/* Rows (elements where the chain is flat) that are done, of the current array; or NULL. One call at a time. */
-	void (*progress)(void *context, int64_t done, int64_t all);
+	bool flush_denormals;   /* --fast-math */
+	struct writer *value;   /* the output; NULL: a gradient run without it */
+	/* The share that is DONE of the array: after each chunk, ACTION being NULL; or after each action of a gradient
+	 * run that is not tiled, with the bytes in use and their predicted peak. One call at a time. NULL: not wanted. */
+	void (*progress)(void *context, const struct action *action, double done, int64_t live, int64_t peak);
 	void *progress_context;
-	bool flush_denormals; /* --fast-math */
 };
 
 struct run_counters {
@@ -27,18 +33,79 @@ struct run_counters {
 };
 
 /*
- * The type that CHAIN sees for a file of TYPE: integers and bool become f64; then
- * the dtype of the chain's `input` declaration, where there is one; then DTYPE.
+ * Returns the type that CHAIN sees for a file of type FILE: integers and bool become
+ * f64; then the dtype of the chain's `input` declaration applies, and then DTYPE.
  */
 struct type run_input_type(const struct chain *chain, const struct type *file, enum dtype dtype);
-/* Gives WRITER, where its format is AUTO, the format and layout of what READER reads. After reader_next. */
+/* Gives WRITER, where its format is AUTO, the format and layout of the array that READER is at. */
 void run_follow_format(struct writer *writer, const struct reader *reader);
+
 /*
- * Runs CHAIN over every array of READER into WRITER. CHAIN's params are bound;
- * weak ones are settled to each array's computing type.
- * Nothing is written before all that can be checked without values has been.
+ * Writes the chain's output for each array to options->value. Nothing is written before
+ * all that can be checked without values has been.
  */
-enum status run_forward(const struct chain *chain, struct params *params, struct reader *reader, struct writer *writer,
-                        const struct run_options *options, struct run_counters *counters, struct diags *diags);
+enum status run_forward(const struct context *context, const struct run_subject *subject,
+                        const struct run_options *options, struct run_counters *counters);
+
+/* What a gradient run reads and writes besides. */
+struct gradient_options {
+	struct writer *gradient; /* of the input; NULL: not wanted */
+	const char *cotangent;   /* file, or NULL: ones */
+	bool special;            /* --allow-special-files */
+	bool cast;               /* --cast, of the cotangent */
+	const char *spill;       /* --spill DIR, or NULL */
+	const char *journal;     /* --journal FILE, or NULL; with SPILL, and a job that is whole */
+	/* Receives a line of JSON for each gradient that is ready, in backward order; or NULL. */
+	enum status (*event)(void *context, const char *line);
+	void *event_context;
+	/* Receives every call, spill and fetch with its times, one at a time; NULL costs nothing. */
+	enum status (*trace)(void *context, const struct event *event);
+	void *trace_context;
+	bool compare; /* recomputed states with those of the first sweep */
+};
+
+/* The part of a param's gradient that arrays of one computing type make. */
+struct param_sums {
+	void *rows; /* in that type: the rows that are not summed within an array */
+	size_t size;
+	double *hi, *lo; /* the running sums; LO only for doubles */
+	size_t sum_size;
+};
+
+/* The gradient of a param; without DATA where it is not differentiated. */
+struct param_gradient {
+	struct type type;   /* in the computing type of the first array */
+	enum dtype written; /* the param's own, and a weak one's the first array's */
+	void *data;         /* when the run has ended: SIZE bytes */
+	size_t size;
+	struct param_sums of[2]; /* F32, F64: a weak param has the type of each array */
+};
+
+struct gradient_result {
+	struct counters measured, predicted; /* of the array that took the most bytes, the first of them */
+	struct type most;                    /* that array's */
+	struct param_gradient *params;       /* by index in the chain */
+	size_t param_count;
+	int64_t arrays;
+	struct state_hashes recomputed; /* counts only, if they were compared */
+	double store_error;             /* --store-dtype: the largest |value - kept value| */
+	struct job job;                 /* of the last array, for reports */
+	struct arena job_arena;         /* of what is planned for one type of array */
+	double planning;                /* seconds spent in job_make */
+	bool has_job;
+	struct journal *journal; /* that is open, or NULL */
+	const struct allocator *allocator;
+};
+
+/*
+ * Differentiates the chain on every array. Gradients of params are summed over the
+ * arrays. RESULT is to be freed whatever is returned.
+ */
+enum status run_gradient(const struct context *context, const struct run_subject *subject,
+                         const struct run_options *options, const struct gradient_options *gradient,
+                         struct gradient_result *result);
+/* Removes the journal of a run whose outputs are in place. Warns if its files stay. */
+void gradient_done(struct gradient_result *result, struct diags *diags);
+void gradient_free(struct gradient_result *result);
 
 #endif

@@ -12,12 +12,11 @@
  * Invariant: totals are of all arrays of the stream so far, and are rounded once,
  * at the end.
  */
-#include "exec/worker.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "base/sum.h"
+#include "exec/run_parts.h"
 
 static void *zeros_get(const struct allocator *allocator, size_t size)
 {
@@ -28,86 +27,66 @@ static void *zeros_get(const struct allocator *allocator, size_t size)
 /* Where this array's part of the gradient of param I goes. */
 static struct param_sums *sums_of(const struct run *run, size_t i)
 {
-	return &run->result->params[i].of[run->params->bound[i].type.dtype == DTYPE_F64];
+	return &run->gradient->result->params[i].of[run->params->bound[i].type.dtype == DTYPE_F64];
 }
 
 /* Gives the gradient of param I what it wants of rows and sums, where an earlier array has not. */
-static enum status open_param(const struct run *run, size_t i, struct diags *diags)
+static enum status open_param(const struct run *run, size_t i)
 {
-	struct param_gradient *g = &run->result->params[i];
+	struct param_gradient *g = &run->gradient->result->params[i];
 	struct param_sums *sums = sums_of(run, i);
 	const struct type *type = &run->params->bound[i].type;
-	const struct allocator *allocator = run->options->job.allocator;
-	const bool rows = job_has_rows(run->job, i);
-	if (run->result->arrays == 0) {
+	const struct allocator *allocator = run->context.allocator;
+	const bool rows = job_has_rows(run->gradient->job, i);
+	if (run->gradient->result->arrays == 0) {
 		const struct param *param = &run->chain->params[i];
 		g->type = *type;
-		g->written = param->weak ? run->job->input.dtype : param->type.dtype;
+		g->written = param->weak ? run->gradient->job->input.dtype : param->type.dtype;
 		g->size = (size_t)type_bytes(type);
 	}
 	sums->size = (size_t)type_bytes(type);
-	sums->sum_size = (size_t)job_sum_bytes(run->job, i);
+	sums->sum_size = (size_t)job_sum_bytes(run->gradient->job, i);
 	if (rows && !sums->rows)
 		sums->rows = zeros_get(allocator, sums->size);
 	else if (!rows && !sums->hi)
 		sums->hi = zeros_get(allocator, sums->sum_size);
 	if (rows ? !sums->rows : !sums->hi)
-		return diag_memory(diags);
+		return diag_memory(run->context.diags);
 	sums->lo = sums->hi && type->dtype == DTYPE_F64 ? sums->hi + shape_count(&type->shape) : NULL;
 	return STATUS_OK;
 }
 
-static enum status open_loss(struct run *run, struct diags *diags)
+enum status totals_open(struct run *run)
 {
-	enum status status = after_compile(&run->after, &run->job->forward, &run->scratch, diags);
-	if (status)
-		return status;
-	run->loss_count = run->after.count;
-	run->loss = arena_array(&run->scratch, (size_t)run->loss_count + 1, 2 * sizeof(double));
-	return run->loss ? STATUS_OK : diag_memory(diags);
-}
-
-enum status totals_open(struct run *run, struct diags *diags)
-{
-	struct grad_result *result = run->result;
+	struct gradient_result *result = run->gradient->result;
 	const size_t count = run->chain->param_count;
 	if (!result->params)
-		result->params = arena_array(run->arena, count + 1, sizeof *result->params);
+		result->params = arena_array(run->gradient->arena, count + 1, sizeof *result->params);
 	if (!result->params)
-		return diag_memory(diags);
+		return diag_memory(run->context.diags);
 	result->param_count = count;
 	enum status status = STATUS_OK;
 	for (size_t i = 0; i < count && status == STATUS_OK; i++)
 		if (run->chain->params[i].differentiated)
-			status = open_param(run, i, diags);
-	if (status == STATUS_OK && run->job->tiles.tiled && run->job->whole.sums)
-		status = open_loss(run, diags);
+			status = open_param(run, i);
 	return status;
 }
 
 /* The worker's part of the gradients that TILE makes; NULL where there are no tiles. */
 static char *partials_of(const struct worker *worker, int64_t tile)
 {
-	return worker->partials ? worker->partials + tile * worker->run->job->partials.bytes : NULL;
-}
-
-static double *loss_of(const struct worker *worker, int64_t tile)
-{
-	return worker->loss ? worker->loss + 2 * worker->run->loss_count * tile : NULL;
+	return worker->partials ? worker->partials + tile * worker->run->gradient->job->partials.bytes : NULL;
 }
 
 void totals_aim(struct worker *worker)
 {
 	const struct run *run = worker->run;
-	double *loss = loss_of(worker, worker->tile);
 	char *next = partials_of(worker, worker->tile);
-	if (loss)
-		memset(loss, 0, 2 * (size_t)run->loss_count * sizeof *loss);
 	for (size_t i = 0; i < run->params->count; i++) {
 		struct bound_param *bound = &worker->params[i];
 		const struct param_sums *total = sums_of(run, i);
 		*bound = run->params->bound[i];
-		bound->streamed = job_has_rows(run->job, i);
+		bound->streamed = job_has_rows(run->gradient->job, i);
 		bound->hi = bound->lo = NULL;
 		bound->gradient = NULL;
 		bound->once = false;
@@ -115,12 +94,12 @@ void totals_aim(struct worker *worker)
 			continue;
 		if (bound->streamed) {
 			bound->gradient = total->rows;
-		} else if (!run->job->tiles.tiled) {
+		} else if (!run->gradient->job->tiles.tiled) {
 			bound->hi = total->hi;
 			bound->lo = total->lo;
 		} else {
-			const int64_t bytes = job_partial_bytes(run->job, i);
-			bound->once = run->job->partials.once[i];
+			const int64_t bytes = job_partial_bytes(run->gradient->job, i);
+			bound->once = run->gradient->job->partials.once[i];
 			if (bound->once) {
 				bound->gradient = next;
 			} else {
@@ -131,11 +110,6 @@ void totals_aim(struct worker *worker)
 			next += bytes;
 		}
 	}
-}
-
-double *totals_of_call(const struct worker *worker, const struct machine_call *call)
-{
-	return call->kind == CALL_BACKWARD || call->recomputed ? NULL : loss_of(worker, worker->tile);
 }
 
 /* Adds COUNT sums of a tile to the totals. */
@@ -153,38 +127,20 @@ static void add_wide(const struct run *run, double *hi, double *lo, const double
 void totals_add(const struct worker *worker, int64_t tile)
 {
 	const struct run *run = worker->run;
-	const double *loss = loss_of(worker, tile);
 	const char *next = partials_of(worker, tile);
 	for (size_t i = 0; next && i < run->params->count; i++) {
-		if (!run->chain->params[i].differentiated || job_has_rows(run->job, i))
+		if (!run->chain->params[i].differentiated || job_has_rows(run->gradient->job, i))
 			continue;
 		const struct param_sums *total = sums_of(run, i);
 		const int64_t count = shape_count(&run->params->bound[i].type.shape);
 		const bool wide = run->params->bound[i].type.dtype == DTYPE_F64;
 		const double *hi = (const double *)(const void *)next;
-		if (run->job->partials.once[i])
+		if (run->gradient->job->partials.once[i])
 			run->kernels[wide]->accumulate_wide(total->hi, total->lo, next, (size_t)count);
 		else
 			add_wide(run, total->hi, total->lo, hi, wide ? hi + count : NULL, count);
-		next += job_partial_bytes(run->job, i);
+		next += job_partial_bytes(run->gradient->job, i);
 	}
-	if (loss)
-		fold_add(OP_sum, run->loss, loss, run->loss_count); /* the losses' are sums, too */
-}
-
-enum status totals_write_output(struct run *run, struct diags *diags)
-{
-	const struct allocator *allocator = run->options->job.allocator;
-	const struct type *type = &run->after.output;
-	struct slab memory;
-	enum status status = slab_get(&memory, after_bytes(&run->after), allocator, diags);
-	if (status)
-		return status;
-	const void *out = after_run(&run->after, run->loss, run->job->tiles.rows, run->params->bound,
-	                            run->options->flush_denormals, memory.base);
-	status = writer_write(run->options->value, out, type->dtype, shape_count(&type->shape), diags);
-	slab_put(&memory, allocator);
-	return status;
 }
 
 /* Element K of what arrays of one type have added up. */
@@ -221,17 +177,17 @@ static void round_sums(struct param_gradient *g)
 	}
 }
 
-void totals_finish(struct grad_result *result)
+void totals_finish(struct gradient_result *result)
 {
 	for (size_t i = 0; i < result->param_count; i++)
 		round_sums(&result->params[i]);
 }
 
-void totals_free(struct grad_result *result, const struct allocator *allocator)
+void totals_free(struct gradient_result *result)
 {
 	for (size_t i = 0; i < 2 * result->param_count; i++) {
 		const struct param_sums *sums = &result->params[i / 2].of[i % 2];
-		allocator_put(allocator, sums->rows, sums->size + 1);
-		allocator_put(allocator, sums->hi, sums->sum_size + 1);
+		allocator_put(result->allocator, sums->rows, sums->size + 1);
+		allocator_put(result->allocator, sums->hi, sums->sum_size + 1);
 	}
 }

@@ -5,20 +5,19 @@
  * Invariant: events of all workers go to one place, one at a time, and the time that
  * they wait for that is no part of their times. Without a trace no hook is wrapped.
  */
-#include "exec/worker.h"
-
 #include "base/clock.h"
+#include "exec/run_parts.h"
 
-static double microseconds(const struct run *run) { return 1e6 * (clock_seconds() - run->begun); }
+static double microseconds(const struct run *run) { return 1e6 * (clock_seconds() - run->gradient->begun); }
 
-static enum status tell(struct worker *worker, struct event *event)
+static enum status record(struct worker *worker, struct event *event)
 {
 	struct run *run = worker->run;
 	event->worker = worker->index;
-	event->array = run->result->arrays;
-	event->tile = worker->chunk * run->job->tiles.per_chunk + worker->tile;
+	event->array = run->gradient->result->arrays;
+	event->tile = worker->chunk * run->gradient->job->tiles.per_chunk + worker->tile;
 	pthread_mutex_lock(&run->lock);
-	enum status status = run->options->trace(run->options->trace_context, event);
+	enum status status = run->gradient->options->trace(run->gradient->options->trace_context, event);
 	pthread_mutex_unlock(&run->lock);
 	return status;
 }
@@ -27,73 +26,75 @@ static enum status tell(struct worker *worker, struct event *event)
 static enum status report_live(struct worker *worker, enum event_kind kind, int64_t live)
 {
 	struct event event = {.kind = kind, .live = live, .from = microseconds(worker->run)};
-	worker->live = live;
+	worker->walk.live = live;
 	event.to = event.from;
-	return tell(worker, &event);
+	return record(worker, &event);
 }
 
 static enum status traced_call(void *context, const struct machine_call *call)
 {
 	struct worker *worker = context;
-	const struct event_context steps = {.by_value = worker->plan->compiled.by_value,
-	                                    .steps = worker->run->job->whole.steps};
+	const struct event_context steps = {.by_value = worker->walk.plan->compiled.by_value,
+	                                    .steps = worker->run->gradient->job->whole.steps};
 	struct event event = event_of_call(&steps, call);
 	enum status status = report_live(worker, EVENT_LIVE, call->live);
 	event.from = microseconds(worker->run);
 	if (status == STATUS_OK)
-		status = worker->untraced.call(context, call);
+		status = worker->walk.untraced.call(context, call);
 	event.to = microseconds(worker->run);
-	return status ? status : tell(worker, &event);
+	return status ? status : record(worker, &event);
 }
 
 static enum status traced_spill(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	struct worker *worker = context;
-	struct event event = {.kind = EVENT_SPILL, .slot = slot, .live = worker->live, .from = microseconds(worker->run)};
-	enum status status = worker->untraced.spill(context, slot, arrays, count);
+	struct event event = {
+		.kind = EVENT_SPILL, .slot = slot, .live = worker->walk.live, .from = microseconds(worker->run)};
+	enum status status = worker->walk.untraced.spill(context, slot, arrays, count);
 	event.to = microseconds(worker->run);
-	return status ? status : tell(worker, &event);
+	return status ? status : record(worker, &event);
 }
 
 static enum status traced_fetch(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	struct worker *worker = context;
-	struct event event = {.kind = EVENT_FETCH, .slot = slot, .live = worker->live, .from = microseconds(worker->run)};
-	enum status status = worker->untraced.fetch(context, slot, arrays, count);
+	struct event event = {
+		.kind = EVENT_FETCH, .slot = slot, .live = worker->walk.live, .from = microseconds(worker->run)};
+	enum status status = worker->walk.untraced.fetch(context, slot, arrays, count);
 	event.to = microseconds(worker->run);
-	return status ? status : tell(worker, &event);
+	return status ? status : record(worker, &event);
 }
 
 static enum status traced_progress(void *context, const struct action *action, int64_t live)
 {
 	struct worker *worker = context;
 	struct event event;
-	enum status status = worker->untraced.progress(context, action, live);
+	enum status status = worker->walk.untraced.progress(context, action, live);
 	if (status == STATUS_OK && event_of_action(action, &event)) {
 		event.from = event.to = microseconds(worker->run);
 		event.live = live;
-		status = tell(worker, &event);
+		status = record(worker, &event);
 	}
 	return status ? status : report_live(worker, EVENT_LIVE, live);
 }
 
 void trace_hook(struct worker *worker)
 {
-	if (!worker->run->options->trace)
+	if (!worker->run->gradient->options->trace)
 		return;
-	worker->untraced = worker->hooks;
-	worker->hooks.call = traced_call;
-	worker->hooks.spill = traced_spill;
-	worker->hooks.fetch = traced_fetch;
-	worker->hooks.progress = traced_progress;
+	worker->walk.untraced = worker->walk.hooks;
+	worker->walk.hooks.call = traced_call;
+	worker->walk.hooks.spill = traced_spill;
+	worker->walk.hooks.fetch = traced_fetch;
+	worker->walk.hooks.progress = traced_progress;
 }
 
 enum status trace_begin_tile(struct worker *worker)
 {
-	return worker->run->options->trace ? report_live(worker, EVENT_START, 0) : STATUS_OK;
+	return worker->run->gradient->options->trace ? report_live(worker, EVENT_START, 0) : STATUS_OK;
 }
 
 enum status trace_end_tile(struct worker *worker)
 {
-	return worker->run->options->trace ? report_live(worker, EVENT_LIVE, 0) : STATUS_OK;
+	return worker->run->gradient->options->trace ? report_live(worker, EVENT_LIVE, 0) : STATUS_OK;
 }

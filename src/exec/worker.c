@@ -1,213 +1,142 @@
 /*
- * A worker is a worker with a slab for the machine, blocks for its chunk of input and
- * output, and its own of all that changes while a tile runs. It runs a tile by
- * carrying out the schedule: the machine says what lies where, and the hooks here
- * evaluate programs there.
+ * A worker: blocks for a chunk of input and output, a slab for what its tiles compute
+ * in, and its own of all that changes while a tile runs.
  *
- * Invariant: all arrays that a worker holds lie in what it had before its first tile, and
- * that is what was planned for it; a tile's bits depend on the tile alone, not on the
- * worker. What grows while tiles run is lists of where arrays lie: the machine's, the
- * replay, and the pieces of a state on disk. They follow from the steps, not from the rows.
+ * Invariant: all arrays of a worker lie in memory that it had before its first tile, as
+ * planned. The bits of a tile depend on the tile alone, not on the worker. While tiles
+ * run, only lists of places grow: the machine's, the replay log, the pieces of a state
+ * on disk. Their lengths follow from the steps, not from the rows.
  */
-#include "exec/worker.h"
-
 #include <string.h>
 
 #include "base/checked.h"
-
-/* Hooks. */
-
-/* Copies the params that are themselves a value of the state. */
-static void copy_out_params(const struct worker *worker, const struct machine_call *call)
-{
-	const struct body *body = call->program->body;
-	for (size_t i = 0; i < body->out_count; i++) {
-		if (!call->out_params[i] || call->outs[i] < 0)
-			continue;
-		const struct param_ref *ref = call->out_params[i];
-		memcpy(worker->slab.base + call->outs[i],
-		       param_place(&worker->params[ref->param], ref, call->counters, worker->first_row),
-		       (size_t)type_bytes(body->values[body->outs[i].value].type));
-	}
-}
-
-static void compute(struct worker *worker, const struct machine_call *call)
-{
-	const struct run *run = worker->run;
-	const struct body *body = call->program->body;
-	const void **ins = worker->ins;
-	void **outs = worker->outs;
-	for (size_t i = 0; i < body->in_count; i++)
-		ins[i] = call->ins[i] < 0 ? NULL : worker->slab.base + call->ins[i];
-	for (size_t i = 0; i < body->out_count; i++)
-		outs[i] = call->outs[i] < 0 ? NULL : worker->slab.base + call->outs[i];
-	copy_out_params(worker, call);
-	struct evaluation evaluation = {.program = call->program,
-	                                .ins = ins,
-	                                .outs = outs,
-	                                .params = worker->params,
-	                                .counters = call->counters,
-	                                .workspace = worker->slab.base + call->workspace,
-	                                .first_row = worker->first_row,
-	                                .whole_rows =
-	                                    run->job->tiles.tiled ? run->job->tiles.rows : run->job->whole.whole_rows,
-	                                .flat = run->job->tiles.flat,
-	                                .fold = totals_of_call(worker, call),
-	                                .fold_ends = run->after.passes,
-	                                .team = run->team,
-	                                .kernels = {run->kernels[0], run->kernels[1]}};
-	evaluate(&evaluation);
-	if (worker->recompute.hashes && call->kind != CALL_BACKWARD)
-		state_hashes_see(&worker->recompute, call, outs);
-}
-
-static enum status on_call(void *context, const struct machine_call *call)
-{
-	struct worker *worker = context;
-	compute(worker, call);
-	return call->kind == CALL_BACKWARD ? gradient_events_step(worker->run, call->step, worker->diags) : STATUS_OK;
-}
-
-/* Where there are several tiles they are short, and progress is made of them. */
-static enum status on_progress(void *context, const struct action *action, int64_t live)
-{
-	const struct worker *worker = context;
-	struct run *run = worker->run;
-	if (!run->options->progress || run->job->tiles.tiled)
-		return STATUS_OK;
-	const struct counters *all = &run->job->predicted;
-	if (action->kind == ACT_FORWARD || action->kind == ACT_RECORD || action->kind == ACT_BACKWARD)
-		run->actions_done += (double)(action->end - action->begin);
-	run->options->progress(run->options->progress_context, action,
-	                       run->actions_done / (double)(all->evaluations + all->steps + 1), live, all->peak_bytes);
-	return STATUS_OK;
-}
-
-static void open_hooks(struct worker *worker)
-{
-	worker->hooks = (struct machine_hooks){.context = worker, .call = on_call, .progress = on_progress};
-	input_output_hook(&worker->hooks);
-	store_hook(&worker->hooks);
-	if (worker->run->options->journal)
-		resume_hook(worker);
-	trace_hook(worker);
-}
+#include "exec/run_parts.h"
 
 /* Memory. */
 
-/* What a chunk's tiles are cut out of, and what they make. */
-static enum status open_blocks(struct worker *worker, struct diags *diags)
+/* Bytes of the output's block of a chunk. A forward tile that folds computes its result there, which nobody reads. */
+static int64_t value_bytes(const struct run *run)
 {
-	const struct run *run = worker->run;
-	const struct job *job = run->job;
-	const int64_t rows = job->tile.rows * job->tiles.per_chunk;
-	const bool value = run->options->value && !job->whole.sums;
-	const int64_t input = round_up(rows * job->tiles.input_row, ARRAY_ALIGN);
-	const int64_t output = value ? round_up(rows * job->tiles.output_row, ARRAY_ALIGN) : 0;
-	const int64_t partials = job->tiles.per_chunk * job->partials.bytes;
-	const int64_t loss = job->whole.sums ? job->tiles.per_chunk * 2 * run->loss_count * (int64_t)sizeof(double) : 0;
-	enum status status =
-		slab_get(&worker->blocks, 2 * input + output + partials + loss, run->options->job.allocator, diags);
+	const struct tiles *tiles = run->tiles;
+	if (run->gradient && !run->options->value)
+		return 0;
+	if (run->forward && tiles->folds)
+		return round_up(type_bytes(&run->reduction.folded), ARRAY_ALIGN);
+	return round_up(tiles->tile * tiles->per_chunk * tiles->output_row, ARRAY_ALIGN);
+}
+
+/* Allocates what a chunk is read into, and what its tiles make. */
+static enum status open_blocks(struct worker *worker)
+{
+	struct run *run = worker->run;
+	const struct tiles *tiles = run->tiles;
+	const int64_t input = round_up(tiles->tile * tiles->per_chunk * tiles->input_row, ARRAY_ALIGN);
+	const int64_t gradient = run->gradient ? input : 0, value = value_bytes(run);
+	const int64_t partials = run->gradient ? tiles->per_chunk * run->gradient->job->partials.bytes : 0;
+	const int64_t states = tiles->per_chunk * tiles->state * (int64_t)sizeof(double);
+	const int64_t bytes = input + gradient + value + partials + states;
+	enum status status = slab_get(&worker->blocks, bytes, run->context.allocator, run->context.diags);
 	if (status)
 		return status;
 	worker->input = worker->blocks.base;
-	worker->gradient = worker->input + input;
-	worker->value = value ? worker->gradient + input : NULL;
-	worker->partials = worker->gradient + input + output;
-	worker->loss = job->whole.sums ? (double *)(void *)(worker->partials + partials) : NULL;
-	memset(worker->partials, 0, (size_t)partials); /* what no tile ever puts something into */
+	worker->gradient = gradient ? worker->input + input : NULL;
+	worker->value = value ? worker->input + input + gradient : NULL;
+	worker->partials = run->gradient ? worker->input + input + gradient + value : NULL;
+	worker->states = (double *)(void *)(worker->input + input + gradient + value + partials);
+	if (worker->partials)
+		memset(worker->partials, 0, (size_t)partials); /* for elements that no tile makes */
+	if (run->forward && run->forward->tile.passes)
+		worker->value = worker->input;
+	if (run->forward)
+		run->forward->bytes += bytes;
 	return STATUS_OK;
 }
 
-enum status worker_open(struct worker *worker, struct run *run, int index, struct diags *diags)
+static enum status open_memory(struct worker *worker, int64_t slab)
 {
-	const struct job *job = run->job;
-	const struct allocator *allocator = run->options->job.allocator;
-	*worker = (struct worker){.run = run, .index = index, .diags = diags, .spill = {.fd = -1, .allocator = allocator}};
-	arena_init(&worker->arena, allocator);
-	open_hooks(worker);
-	replay_open(worker);
-	worker->params = arena_array(&worker->arena, run->params->count + 1, sizeof *worker->params);
-	const size_t tile = compiled_ports(&job->tile.compiled), rest = compiled_ports(&job->rest.compiled);
-	const size_t ports = tile > rest ? tile : rest;
-	worker->ins = arena_array(&worker->arena, ports + 1, sizeof *worker->ins);
-	worker->outs = arena_array(&worker->arena, ports + 1, sizeof *worker->outs);
-	worker->schedule = schedule_copy(job->schedule);
+	struct run *run = worker->run;
+	const bool tiled = run->tiles->tiled;
+	enum status status = slab_get(&worker->slab, slab, run->context.allocator, run->context.diags);
+	if (status == STATUS_OK && (run->forward || tiled))
+		status = open_blocks(worker);
+	if (status && run->gradient)
+		diag_hint(run->context.diags, "a policy that keeps less (--memory BYTES)%s may fit",
+		          tiled ? " or smaller tiles (--tile ROWS)" : "");
+	else if (status && tiled)
+		diag_hint(run->context.diags, "smaller tiles (--tile ROWS) may fit");
+	if (run->forward)
+		run->forward->bytes += slab;
+	return status;
+}
+
+enum status worker_open(struct worker *worker, struct run *run, int index)
+{
+	int64_t slab = 0;
+	size_t ports = 0;
+	*worker = (struct worker){.run = run, .index = index, .diags = run->context.diags};
+	arena_init(&worker->arena, run->context.allocator);
+	worker->params = arena_array(&run->arena, run->params->count + 1, sizeof *worker->params);
+	if (!worker->params)
+		return diag_memory(run->context.diags);
 	enum status status =
-		worker->params && worker->ins && worker->outs && worker->schedule ? STATUS_OK : diag_memory(diags);
-	if (status == STATUS_OK && run->options->spill)
-		status = store_open(worker, diags);
-	if (status == STATUS_OK && run->options->compare)
-		status = state_hashes_open(&worker->recompute, job->whole.steps, allocator, diags);
-	const int64_t slab = job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab;
+		run->gradient ? gradient_open_worker(worker, &slab, &ports) : forward_open_worker(worker, &slab, &ports);
 	if (status)
 		return status;
-	status = slab_get(&worker->slab, slab, allocator, diags);
-	if (status == STATUS_OK && job->tiles.tiled)
-		status = open_blocks(worker, diags);
-	if (status)
-		diag_hint(diags, "a policy that keeps less (--memory BYTES)%s may fit",
-		          job->tiles.tiled ? " or smaller tiles (--tile ROWS)" : "");
-	return status;
+	worker->ins = arena_array(&run->arena, ports + 1, sizeof *worker->ins);
+	worker->outs = arena_array(&run->arena, ports + 1, sizeof *worker->outs);
+	if (!worker->ins || !worker->outs)
+		return diag_memory(run->context.diags);
+	return open_memory(worker, slab);
 }
 
 void worker_close(struct worker *worker)
 {
-	const struct allocator *allocator = worker->run->options->job.allocator;
+	const struct allocator *allocator = worker->run->context.allocator;
 	slab_put(&worker->slab, allocator);
 	slab_put(&worker->blocks, allocator);
-	spill_close(&worker->spill);
-	state_hashes_close(&worker->recompute, allocator);
-	if (worker->schedule)
-		schedule_free(worker->schedule);
-	if (worker->ahead)
-		schedule_free(worker->ahead);
+	if (worker->run->gradient)
+		gradient_close_worker(worker);
 	arena_free(&worker->arena);
 }
 
-/* A tile. */
+/* Tiles. */
 
-static void begin_tile(struct worker *worker, int64_t chunk, int64_t tile)
+double *worker_state(const struct worker *worker)
 {
-	const struct job *job = worker->run->job;
-	worker->chunk = chunk;
-	worker->tile = tile;
-	worker->fetches = 0;
-	worker->first_row = (chunk * job->tiles.per_chunk + tile) * job->tile.rows;
-	worker->plan = job->tiles.tiled && job->tiles.rows - worker->first_row < job->tile.rows ? &job->rest : &job->tile;
-	worker->rows = job->tiles.tiled ? worker->plan->rows : 1;
-	totals_aim(worker);
-	if (worker->recompute.hashes)
-		state_hashes_begin(&worker->recompute);
+	const struct tiles *tiles = worker->run->tiles;
+	return tiles->folds ? worker->states + worker->tile * tiles->state : NULL;
 }
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
-/* Of the worker's tiles: what a full one counted, where there is one, as a plan does; and the most that any held. */
-static void note_counters(struct worker *worker, const struct counters *counters)
+void worker_evaluate(const struct worker *worker, struct evaluation *evaluation)
 {
-	const struct counters before = worker->measured;
-	if (worker->plan == &worker->run->job->tile || !worker->counted)
-		worker->measured = *counters;
-	worker->counted = true;
-	/* the rest has fewer rows, and may take more for the holes between its arrays */
-	worker->measured.peak_bytes = larger(before.peak_bytes, counters->peak_bytes);
-	worker->measured.stored_bytes = larger(before.stored_bytes, counters->stored_bytes);
+	const struct run *run = worker->run;
+	evaluation->ins = worker->ins;
+	evaluation->outs = worker->outs;
+	evaluation->params = worker->params;
+	evaluation->first_row = worker->first_row;
+	evaluation->whole_rows = run->tiles->tiled ? run->tiles->rows : run->whole->whole_rows;
+	evaluation->flat = run->tiles->flat;
+	evaluation->team = run->team;
+	evaluation->kernels[0] = run->kernels[0];
+	evaluation->kernels[1] = run->kernels[1];
+	evaluate(evaluation);
 }
 
-enum status worker_run_tile(struct worker *worker, int64_t chunk, int64_t tile, struct diags *diags)
+enum status worker_run_chunk(struct worker *worker, int64_t chunk, struct diags *diags)
 {
-	const struct grad_options *options = worker->run->options;
-	const struct machine_options machine = {
-		.want_value = options->value != NULL, .store = options->job.store, .hooks = &worker->hooks};
-	struct counters counters = {0};
+	const struct tiles *tiles = worker->run->tiles;
+	const int64_t count = tiles_of(tiles, chunk);
+	enum status status = STATUS_OK;
 	worker->diags = diags;
-	begin_tile(worker, chunk, tile);
-	enum status status = trace_begin_tile(worker);
-	if (status == STATUS_OK)
-		status = replay_run(worker, &machine, &counters, diags);
-	if (status == STATUS_OK)
-		status = trace_end_tile(worker);
-	note_counters(worker, &counters);
+	worker->chunk = chunk;
+	for (worker->tile = 0; worker->tile < count && status == STATUS_OK; worker->tile++) {
+		worker->first_row = (chunk * tiles->per_chunk + worker->tile) * tiles->tile;
+		const int64_t left = tiles->rows - worker->first_row;
+		worker->rows = left < tiles->tile ? left : tiles->tile;
+		if (worker->run->gradient)
+			status = gradient_run_tile(worker);
+		else
+			forward_run_tile(worker);
+	}
 	return status;
 }

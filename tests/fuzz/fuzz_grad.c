@@ -8,7 +8,6 @@
  * read; the rest is the chain. Params without values here are given some. Chains
  * that are large when they are unrolled are left alone.
  */
-#include "exec/grad.h"
 #include "exec/run.h"
 
 #include <fcntl.h>
@@ -326,7 +325,7 @@ static void differentiate(const struct trial *t, struct outcome *out)
 {
 	struct run run;
 	struct policy policy;
-	struct grad_result result = {0};
+	struct gradient_result result = {0};
 	const int to = memory_file(), value = memory_file();
 	struct output gradient_output, value_output;
 	struct writer gradient, second;
@@ -342,15 +341,14 @@ static void differentiate(const struct trial *t, struct outcome *out)
 		value_output = (struct output){.fd = value, .name = "value", .seekable = true, .arena = &run.arena};
 		writer_init(&gradient, &gradient_output, &writing, &run.arena);
 		writer_init(&second, &value_output, &writing, &run.arena);
-		const struct grad_options options = {.job = make_options(&policy, t, &run),
-		                                     .dtype = chosen_dtype(t),
-		                                     .cotangent = t->cotangent,
-		                                     .special = true,
-		                                     .cast = true,
-		                                     .gradient = &gradient,
-		                                     .value = option(t, FLAGS, 64) & WITH_VALUE ? &second : NULL,
-		                                     .spill = spill};
-		out->status = grad_run(&run.chain, &run.params, &run.reader, &options, &result, &run.arena, &run.diags);
+		const struct run_options options = {.job = make_options(&policy, t, &run),
+		                                    .dtype = chosen_dtype(t),
+		                                    .value = option(t, FLAGS, 64) & WITH_VALUE ? &second : NULL};
+		const struct gradient_options backward = {
+			.gradient = &gradient, .cotangent = t->cotangent, .special = true, .cast = true, .spill = spill};
+		const struct run_subject subject = {&run.chain, &run.params, &run.reader};
+		const struct context context = {&run.allocator, &run.arena, &run.diags};
+		out->status = run_gradient(&context, &subject, &options, &backward, &result);
 		if (!out->status)
 			require(!writer_finish(&gradient, &run.diags) && !writer_finish(&second, &run.diags));
 		writer_free(&gradient);
@@ -370,7 +368,7 @@ static void differentiate(const struct trial *t, struct outcome *out)
 		all->size += g->size;
 		all->dtype = g->type.dtype; /* of all alike, or nearly: a NaN of another is compared by its bits */
 	}
-	grad_free(&result, &run.allocator);
+	gradient_free(&result);
 	run_close(&run, out->status);
 }
 
@@ -388,10 +386,12 @@ static enum status forward(const struct trial *t, struct bits *bits, enum dtype 
 	if (!status) {
 		const struct job_options how = make_options(&policy_save_all, t, &run);
 		const struct run_options options = {
-			.threads = how.threads, .tile = how.tile, .dtype = chosen_dtype(t), .allocator = &run.allocator};
+			.job = {.threads = how.threads, .tile = how.tile}, .dtype = chosen_dtype(t), .value = &writer};
+		const struct run_subject subject = {&run.chain, &run.params, &run.reader};
+		const struct context context = {&run.allocator, &run.arena, &run.diags};
 		output = (struct output){.fd = to, .name = "value", .seekable = true, .arena = &run.arena};
 		writer_init(&writer, &output, &writing, &run.arena);
-		status = run_forward(&run.chain, &run.params, &run.reader, &writer, &options, &counters, &run.diags);
+		status = run_forward(&context, &subject, &options, &counters);
 		if (!status)
 			require(!writer_finish(&writer, &run.diags));
 		writer_free(&writer);

@@ -513,7 +513,7 @@ class WideGenerator(Generator):
         kind = r.random()
         if kind < 0.1 and count(shape) <= 300:
             return f"repeat {r.randint(10, 60)} {{ {r.choice(['sin; mul 1.1', 'tanh', 'cos; mul { sin }'])} }}"
-        if kind < 0.15 and shape and 0 < shape[0] < 6 and self.names["x"] == shape:
+        if kind < 0.15 and shape and 0 < shape[0] < 6 and self.names.get("x") == shape:
             return f"for {self.fresh('w')} in x {{ add w{self.count}; sin }}"
         return super().nested(shape, depth)
 

@@ -54,11 +54,13 @@ struct seen {
 	size_t first, last; /* allocations when the first and the last rows were done */
 };
 
-static void note(void *context, int64_t done, int64_t all)
+static void note(void *context, const struct action *action, double done, int64_t live, int64_t peak)
 {
 	struct seen *seen = context;
+	(void)action;
 	(void)done;
-	(void)all;
+	(void)live;
+	(void)peak;
 	pthread_mutex_lock(&failing_lock);
 	if (!seen->first)
 		seen->first = counts.requests;
@@ -81,12 +83,12 @@ static enum status forward(const char *text, const struct way *way, const struct
 	struct feed feed = {.pipe = way->pipe};
 	struct reader_options reading = {.assume = DTYPE_COUNT, .raw.shape.ndim = -1};
 	struct writer_options writing = {.format = FORMAT_AUTO};
-	struct run_options options = {.threads = way->threads,
-	                              .tile = way->tile,
-	                              .dtype = DTYPE_COUNT,
-	                              .allocator = allocator,
-	                              .progress = seen ? note : NULL,
-	                              .progress_context = seen};
+	const struct run_options options = {.job = {.threads = way->threads, .tile = way->tile},
+	                                    .dtype = DTYPE_COUNT,
+	                                    .value = &writer,
+	                                    .progress = seen ? note : NULL,
+	                                    .progress_context = seen};
+	const struct run_subject subject = {&chain, &params, &reader};
 	const struct context context = {allocator, arena, diags};
 	enum status status = syntax_parse(&context, &syntax, &source);
 	if (!status)
@@ -120,7 +122,7 @@ static enum status forward(const char *text, const struct way *way, const struct
 	if (!status) {
 		reader_init(&reader, &input, &reading, arena);
 		writer_init(&writer, &output, &writing, arena);
-		status = run_forward(&chain, &params, &reader, &writer, &options, counters, diags);
+		status = run_forward(&context, &subject, &options, counters);
 		if (!status)
 			status = writer_finish(&writer, diags);
 		reader_free(&reader);

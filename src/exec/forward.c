@@ -1,0 +1,142 @@
+/*
+ * A forward run: the chain is one body, compiled for each size of tile, and a tile is
+ * one evaluation of its program. Where rows meet in a reduction, the program of a tile
+ * ends there, and what follows runs once (exec/reduction.h).
+ */
+#include "base/checked.h"
+#include "base/team.h"
+#include "exec/run_parts.h"
+
+static enum status compile_tile(const struct run *run, struct tile_program *tile, int64_t rows)
+{
+	const struct forward_pass *forward = run->forward;
+	struct type input = run->input;
+	if (run->tiles->flat) {
+		input.shape.ndim = 1;
+		input.shape.dim[0] = run->tiles->rows;
+	}
+	enum status status = STATUS_OK;
+	if (run->tiles->tiled)
+		status = lower_tile(&run->context, &tile->lowered, &forward->whole, &input, LOWER_RUN, rows);
+	else
+		tile->lowered = forward->whole;
+	if (status)
+		return status;
+	const struct body *body = tile->lowered.whole;
+	if (run->tiles->folds)
+		body = reduction_head(body, forward->whole.fold, run->context.arena);
+	if (!body)
+		return diag_memory(run->context.diags);
+	tile->passes = body->values[body->outs[0].value].from == FROM_PORT;
+	return program_compile(&run->context, &tile->program, body, NULL);
+}
+
+/*
+ * Leaves the first stage out of PORTION if it is a slice of rows, and reads these rows alone. Where the output is
+ * written over the input all rows are read, since those of the output may be fewer and longer.
+ */
+static void open_window(struct run *run, struct portion *portion)
+{
+	struct shape *shape = &run->input.shape;
+	struct slice rows;
+	if (run->options->value->options.reader || !tiles_window(run->chain, &run->input, &rows))
+		return;
+	run->window = (struct window){.part = true, .first = rows.start * (shape_count(shape) / shape->dim[0])};
+	shape->dim[0] = rows.count;
+	portion->before = 1;
+}
+
+/* Lowers the chain on the window, and cuts that into tiles. */
+static enum status plan(struct run *run)
+{
+	struct forward_pass *forward = run->forward;
+	struct portion portion = run->options->job.portion;
+	open_window(run, &portion);
+	enum status status = lower(&run->context, &forward->whole, run->chain, &portion, &run->input, LOWER_RUN);
+	if (status == STATUS_OK)
+		status = params_check(run->params, forward->whole.whole, run->chain, run->context.diags);
+	if (status)
+		return status;
+	tiles_cut(&forward->tiles, &forward->whole,
+	          &(struct tile_wants){.rows = run->options->job.tile,
+	                               .threads = run->options->job.threads,
+	                               .read_anywhere = reader_seekable(run->reader),
+	                               .write_anywhere = writer_seekable(run->options->value)});
+	run->whole = &forward->whole;
+	run->tiles = &forward->tiles;
+	return STATUS_OK;
+}
+
+static enum status open_team(struct run *run)
+{
+	const struct program *program = &run->forward->tile.program;
+	const int64_t each = round_up(program->member, ARRAY_ALIGN);
+	const int members = run->tiles->tiled ? 1 : team_members(run->options->job.threads, program->widest, each);
+	if (members == 1)
+		return STATUS_OK;
+	run->team = team_open(members, each, run->context.allocator);
+	run->forward->bytes += (members - 1) * each;
+	return run->team ? STATUS_OK : diag_memory(run->context.diags);
+}
+
+enum status forward_prepare(struct run *run)
+{
+	struct forward_pass *forward = run->forward;
+	*forward = (struct forward_pass){.bytes = run->params->bytes, .counters = forward->counters};
+	enum status status = plan(run);
+	if (status == STATUS_OK)
+		status = compile_tile(run, &forward->tile, run->tiles->tile);
+	if (status == STATUS_OK && run->tiles->rest)
+		status = compile_tile(run, &forward->rest, run->tiles->rest);
+	if (status == STATUS_OK && run->tiles->folds)
+		status = reduction_open(&run->context, &run->reduction, &forward->whole, true, &forward->bytes);
+	if (status == STATUS_OK && (forward->tile.program.uses_gemm || run->reduction.program.uses_gemm))
+		status = blas_load(run->context.diags);
+	return status ? status : open_team(run);
+}
+
+enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *ports)
+{
+	const struct run *run = worker->run;
+	const struct forward_pass *forward = run->forward;
+	const int64_t tile = forward->tile.program.workspace, rest = forward->rest.program.workspace;
+	*slab = round_up(tile > rest ? tile : rest, ARRAY_ALIGN);
+	*ports = forward->tile.lowered.whole->in_count;
+	for (size_t i = 0; i < run->params->count; i++) {
+		worker->params[i] = run->params->bound[i];
+		worker->params[i].streamed = run->tiles->tiled && forward->whole.streamed_params[i];
+	}
+	return STATUS_OK;
+}
+
+void forward_run_tile(struct worker *worker)
+{
+	static const int64_t counters[MAX_LOOPS];
+	const struct run *run = worker->run;
+	const struct tiles *tiles = run->tiles;
+	const bool full = worker->rows == tiles->tile;
+	const struct tile_program *tile = full ? &run->forward->tile : &run->forward->rest;
+	if (tile->passes)
+		return;
+	for (size_t i = 0; i < tile->lowered.whole->in_count; i++)
+		worker->ins[i] = worker->input + worker->tile * tiles->tile * tiles->input_row;
+	worker->outs[0] = worker->value + worker->tile * tiles->tile * tiles->output_row;
+	worker_evaluate(worker, &(struct evaluation){.program = &tile->program,
+	                                             .counters = counters,
+	                                             .workspace = worker->slab.base,
+	                                             .fold = worker_state(worker),
+	                                             .fold_ends = true});
+}
+
+void forward_count_array(struct run *run)
+{
+	const struct tiles *tiles = run->tiles;
+	struct run_counters *counters = run->forward->counters;
+	const int64_t whole = run->forward->whole.whole_rows;
+	const int64_t bytes = run->forward->bytes + (int64_t)run->reader->held_size;
+	counters->arrays++;
+	counters->tiles += ceil_div(tiles->rows, tiles->tile);
+	counters->tile_rows = tiles->tiled ? ceil_div(tiles->tile, tiles->flat ? tiles->rows / whole : 1) : whole;
+	if (bytes > counters->peak_bytes)
+		counters->peak_bytes = bytes;
+}

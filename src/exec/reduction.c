@@ -1,0 +1,133 @@
+#include "exec/reduction.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/flush.h"
+#include "exec/evaluate.h"
+#include "plan/tiles.h"
+
+const struct body *reduction_head(const struct body *body, uint32_t fold, struct arena *arena)
+{
+	struct body *head = arena_alloc(arena, sizeof *head);
+	struct port *out = arena_alloc(arena, sizeof *out);
+	if (!head || !out)
+		return NULL;
+	*out = (struct port){.kind = PORT_SLOT, .value = body->instrs[fold].out};
+	*head = *body;
+	head->instr_count = fold + 1;
+	head->outs = out;
+	return head;
+}
+
+/* The part of BODY after instruction FOLD, whose result is its input. */
+static struct body *cut(const struct body *body, uint32_t fold, struct arena *arena)
+{
+	const uint32_t first = fold + 1, result = body->instrs[fold].out;
+	struct body *rest = arena_alloc(arena, sizeof *rest);
+	if (!rest)
+		return NULL;
+	*rest = *body;
+	rest->instr_count = body->instr_count - first;
+	rest->instrs = arena_array(arena, rest->instr_count + 1, sizeof *rest->instrs);
+	rest->values = arena_array(arena, body->value_count, sizeof *rest->values);
+	rest->ins = arena_alloc(arena, sizeof *rest->ins);
+	if (!rest->instrs || !rest->values || !rest->ins)
+		return NULL;
+	memcpy(rest->instrs, body->instrs + first, rest->instr_count * sizeof *rest->instrs);
+	memcpy(rest->values, body->values, body->value_count * sizeof *rest->values);
+	for (size_t i = 0; i < rest->instr_count; i++)
+		rest->instrs[i].loop.match -= first;
+	for (size_t i = 0; i < rest->value_count; i++)
+		rest->values[i].instr -= first;
+	rest->ins[0] = (struct port){.kind = PORT_SLOT, .value = result};
+	rest->in_count = 1;
+	rest->values[result].from = FROM_PORT;
+	rest->values[result].port = 0;
+	return rest;
+}
+
+static int64_t result_bytes(const struct reduction *reduction)
+{
+	return round_up(type_bytes(&reduction->folded), ARRAY_ALIGN);
+}
+
+static int64_t output_bytes(const struct reduction *reduction)
+{
+	return round_up(type_bytes(&reduction->output), ARRAY_ALIGN);
+}
+
+static enum status allocate(const struct context *context, struct reduction *reduction, bool wanted, int64_t *bytes)
+{
+	const int64_t state = round_up(reduction->size * (int64_t)sizeof(double), ARRAY_ALIGN);
+	const int64_t memory =
+		wanted ? result_bytes(reduction) + output_bytes(reduction) + reduction->program.workspace : 0;
+	enum status status = slab_get(&reduction->slab, state + memory, context->allocator, context->diags);
+	if (status)
+		return status;
+	reduction->state = (double *)(void *)reduction->slab.base;
+	reduction->memory = wanted ? reduction->slab.base + state : NULL;
+	*bytes += state + memory;
+	return STATUS_OK;
+}
+
+enum status reduction_open(const struct context *context, struct reduction *reduction, const struct lowered *lowered,
+                           bool wanted, int64_t *bytes)
+{
+	const struct instr *fold = &lowered->whole->instrs[lowered->fold];
+	*reduction = (struct reduction){.fold = fold,
+	                                .folded = *fold->of.y,
+	                                .output = lowered->output,
+	                                .count = shape_count(&fold->of.y->shape),
+	                                .size = tiles_state(lowered)};
+	reduction->output.dtype = dtype_compute(lowered->output.dtype);
+	const struct body *rest = cut(lowered->whole, lowered->fold, context->arena);
+	if (!rest)
+		return diag_memory(context->diags);
+	reduction->passes = rest->values[rest->outs[0].value].from == FROM_PORT;
+	const enum status status = program_compile(context, &reduction->program, rest, NULL);
+	return status ? status : allocate(context, reduction, wanted, bytes);
+}
+
+void reduction_close(struct reduction *reduction, const struct allocator *allocator)
+{
+	slab_put(&reduction->slab, allocator);
+	*reduction = (struct reduction){.state = NULL};
+}
+
+void reduction_begin(struct reduction *reduction)
+{
+	fold_begin(reduction->fold->op, reduction->state, reduction->count);
+}
+
+void reduction_add(struct reduction *reduction, const double *state)
+{
+	fold_add(reduction->fold->op, reduction->state, state, reduction->count);
+}
+
+const void *reduction_finish(struct reduction *reduction, int64_t whole_rows, const struct bound_param *params,
+                             bool flush_denormals)
+{
+	static const int64_t counters[MAX_LOOPS];
+	const struct instr *instr = reduction->fold;
+	const struct op_call call = {.op = instr->op,
+	                             .attrs = instr->attrs,
+	                             .v = instr->of.v,
+	                             .a = instr->of.a,
+	                             .y = instr->of.y,
+	                             .whole = whole_rows,
+	                             .kernels = kernels_get(instr->of.y->dtype)};
+	char *result = reduction->memory, *out = result + result_bytes(reduction);
+	const unsigned before = flush_begin(flush_denormals);
+	fold_finish(&call, result, reduction->state, reduction->count);
+	if (!reduction->passes)
+		evaluate(&(struct evaluation){.program = &reduction->program,
+		                              .ins = (const void *[]){result},
+		                              .outs = (void *[]){out},
+		                              .params = params,
+		                              .counters = counters,
+		                              .workspace = out + output_bytes(reduction),
+		                              .whole_rows = 1});
+	flush_end(before);
+	return reduction->passes ? result : out;
+}

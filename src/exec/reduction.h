@@ -1,0 +1,48 @@
+/*
+ * The instruction in which all rows meet (struct lowered's fold). Each tile leaves a
+ * state of it. The states are added in the order of tiles, and what follows the
+ * instruction runs once, on the result.
+ */
+#ifndef EXEC_REDUCTION_H
+#define EXEC_REDUCTION_H
+
+#include "compile/program.h"
+#include "exec/slab.h"
+#include "ir/lower.h"
+
+struct bound_param;
+
+struct reduction {
+	const struct instr *fold;
+	struct type folded;     /* of the instruction's result */
+	struct type output;     /* of what follows, as it is computed */
+	int64_t count, size;    /* elements of FOLDED; doubles of a state */
+	struct program program; /* of what follows */
+	bool passes;            /* nothing follows */
+	struct slab slab;
+	double *state; /* of the tiles that have been added */
+	char *memory;  /* for what follows; NULL: nobody wants the output */
+};
+
+/* BODY, of a tile or of the whole array, up to instruction FOLD, whose result is its out; NULL: out of memory. */
+const struct body *reduction_head(const struct body *body, uint32_t fold, struct arena *arena);
+/*
+ * Compiles what follows the fold of LOWERED, which LOWER_RUN made of the whole array,
+ * and allocates the state and, where the output is WANTED, the memory for it. *BYTES
+ * grows by what is allocated. Fails with STATUS_LIMIT. Closed if all zeros.
+ */
+enum status reduction_open(const struct context *context, struct reduction *reduction, const struct lowered *lowered,
+                           bool wanted, int64_t *bytes);
+void reduction_close(struct reduction *reduction, const struct allocator *allocator);
+/* Begins another array. */
+void reduction_begin(struct reduction *reduction);
+/* Adds the state STATE of the next tile. */
+void reduction_add(struct reduction *reduction, const double *state);
+/*
+ * Returns the chain's output, of type reduction->output, for the WHOLE_ROWS rows that
+ * have been added. PARAMS by index.
+ */
+const void *reduction_finish(struct reduction *reduction, int64_t whole_rows, const struct bound_param *params,
+                             bool flush_denormals);
+
+#endif
