@@ -1,7 +1,7 @@
 /*
- * Collecting and rendering diagnostics. Rendering takes no memory, so that even
- * "out of memory" comes out, and shows text from files with every byte escaped
- * that could move a terminal.
+ * Diagnostics live in an arena. They are rendered in a buffer on the stack, so that "out of
+ * memory" can be shown too. That buffer holds the longest diagnostic, since every part of
+ * one is bounded; so a diagnostic is one write, which no other program's output parts.
  */
 #include "base/diag.h"
 
@@ -11,8 +11,10 @@
 
 #include "base/text.h"
 
-/* MAX_DIAGS: of each severity, so that warnings cannot hide an error. */
-enum { MAX_DIAGS = 100, LINE_WIDTH = 100 };
+/* MAX_DIAGS counts for each severity, so that warnings cannot hide an error. */
+enum { MAX_DIAGS = 100, LINE_WIDTH = 100, WORD_MOST = 400, TEXT_MOST = 2000 };
+/* Bytes of what the longest bounded parts become: an escaped byte takes four. */
+enum { RENDERED_MOST = 4 * (WORD_MOST + 2 * (TEXT_MOST + WORD_MOST) + 2 * LINE_WIDTH) + 1024 };
 
 void diags_init(struct diags *diags, struct arena *arena) { *diags = (struct diags){.arena = arena}; }
 
@@ -66,7 +68,7 @@ enum status diag_file(struct diags *diags, enum status status, const char *file,
 	struct diag *diag = append(diags, SEVERITY_ERROR, status, format, arguments);
 	va_end(arguments);
 	if (diag) {
-		diag->file = file ? arena_printf(diags->arena, "%s", file) : NULL; /* it may live shorter */
+		diag->file = file ? arena_printf(diags->arena, "%s", file) : NULL; /* FILE may not outlive DIAGS */
 		diag->offset = offset;
 	}
 	return status;
@@ -90,7 +92,7 @@ void diag_warn_at(struct diags *diags, const struct source *source, struct span 
 
 void diag_hint(struct diags *diags, const char *format, ...)
 {
-	if (!diags->last || diags->exhausted) /* the last one may be missing, and this is no hint for the one before */
+	if (!diags->last || diags->exhausted) /* the last one may be missing, and the hint is not for the one before */
 		return;
 	va_list arguments;
 	va_start(arguments, format);
@@ -163,53 +165,69 @@ enum status diag_memory(struct diags *diags)
 struct renderer {
 	diag_write *write;
 	void *context;
+	size_t used;
+	char text[RENDERED_MOST];
 };
 
-static void put(const struct renderer *r, const char *text) { r->write(r->context, text, strlen(text)); }
-
-/* The columns that put_escaped makes of the first LENGTH bytes; prints them where R is not NULL. */
-static size_t put_escaped(const struct renderer *r, const char *text, size_t length)
+static void flush(struct renderer *r)
 {
-	size_t columns = 0;
+	if (r->used)
+		r->write(r->context, r->text, r->used);
+	r->used = 0;
+}
+
+/* A diag_write of a renderer. */
+static void buffer_text(void *context, const char *text, size_t length)
+{
+	struct renderer *r = context;
+	if (length > sizeof r->text - r->used)
+		flush(r);
+	memcpy(r->text + r->used, text, length);
+	r->used += length;
+}
+
+static void put(struct renderer *r, const char *text) { buffer_text(r, text, strlen(text)); }
+
+/* diag_escape of the first LENGTH bytes of TEXT. */
+static size_t escape(const char *text, size_t length, diag_write *write, void *context)
+{
+	size_t columns = 0, plain = 0; /* PLAIN: where the bytes before I begin that need no escape */
 	for (size_t i = 0; i < length;) {
-		unsigned char c = (unsigned char)text[i];
+		const unsigned char c = (unsigned char)text[i];
 		uint32_t character = c;
-		size_t n = utf8_length(text + i, length - i, &character);
-		if (c == '\t') {
-			if (r)
-				put(r, " ");
-			columns++;
-			i++;
-		} else if (n && utf8_shows(character)) {
-			if (r)
-				r->write(r->context, text + i, n);
+		const size_t n = utf8_length(text + i, length - i, &character);
+		if (n && utf8_shows(character)) {
 			columns++;
 			i += n;
-		} else {
-			char escaped[5];
-			snprintf(escaped, sizeof escaped, "\\x%02x", c);
-			if (r)
-				put(r, escaped);
-			columns += 4;
-			i++;
+			continue;
 		}
+		char escaped[5] = " ";
+		if (c != '\t')
+			snprintf(escaped, sizeof escaped, "\\x%02x", c);
+		if (write && i > plain)
+			write(context, text + plain, i - plain);
+		if (write)
+			write(context, escaped, strlen(escaped));
+		columns += strlen(escaped);
+		plain = ++i;
 	}
+	if (write && length > plain)
+		write(context, text + plain, length - plain);
 	return columns;
 }
 
 size_t diag_escape(const char *text, diag_write *write, void *context)
 {
-	const struct renderer r = {write, context};
-	return put_escaped(write ? &r : NULL, text, strlen(text));
+	return escape(text, strlen(text), write, context);
 }
 
-static void put_spaces(const struct renderer *r, size_t count)
+static void put_repeated(struct renderer *r, char c, size_t count)
 {
 	while (count-- > 0)
-		put(r, " ");
+		buffer_text(r, &c, 1);
 }
 
-/* Whether the byte at AT of TEXT goes on a character that begins before it: one of none may stand where text is cut. */
+/* True if the byte at AT of TEXT continues a character that begins before it. No text is cut at such a byte. */
 static bool inside_character(const char *text, size_t length, size_t at)
 {
 	enum { LONGEST = 4 };
@@ -221,54 +239,92 @@ static bool inside_character(const char *text, size_t length, size_t at)
 	return false;
 }
 
-static void render_line(const struct renderer *r, const struct diag *diag, bool color)
+static void put_without_middle(struct renderer *r, const char *text, size_t length)
+{
+	size_t head = WORD_MOST / 2, tail = WORD_MOST - head - strlen("...");
+	while (inside_character(text, length, head))
+		head--;
+	while (inside_character(text, length, length - tail))
+		tail--;
+	escape(text, head, buffer_text, r);
+	put(r, "...");
+	escape(text + length - tail, tail, buffer_text, r);
+}
+
+/* Shows TEXT in bounds: at most WORD_MOST bytes of a word, or of blanks in a row, and some TEXT_MOST in all. */
+static void put_text(struct renderer *r, const char *text)
+{
+	for (size_t shown = 0, length; *text; text += length) {
+		length = *text == ' ' ? strspn(text, " ") : strcspn(text, " ");
+		if (shown > TEXT_MOST) {
+			put(r, "...");
+			return;
+		}
+		if (length > WORD_MOST)
+			put_without_middle(r, text, length);
+		else
+			escape(text, length, buffer_text, r);
+		shown += length < WORD_MOST ? length : WORD_MOST;
+	}
+}
+
+/* What is shown of a source line: the bytes from FIRST to LAST, and underlined those from BEGIN to END. */
+struct excerpt {
+	size_t first, last, begin, end;
+};
+
+/* Leaves out the indentation, and of a long line what is far from the caret at BEGIN, which is WIDTH bytes wide. */
+static struct excerpt choose_excerpt(const char *line, size_t length, size_t begin, size_t width)
+{
+	struct excerpt e = {.last = length};
+	while (e.first < length && e.first < begin && (line[e.first] == ' ' || line[e.first] == '\t'))
+		e.first++;
+	if (begin > e.first + LINE_WIDTH / 2 && length > e.first + LINE_WIDTH)
+		e.first = begin - LINE_WIDTH / 2;
+	while (e.first < begin && inside_character(line, length, e.first))
+		e.first++;
+	if (length > e.first + LINE_WIDTH)
+		e.last = e.first + LINE_WIDTH;
+	while (e.last < length && e.last > e.first && inside_character(line, length, e.last))
+		e.last--;
+	e.begin = begin < e.first ? e.first : begin > e.last ? e.last : begin;
+	e.end = e.begin + width;
+	while (e.end < e.last && inside_character(line, e.last, e.end))
+		e.end++;
+	return e;
+}
+
+static void render_line(struct renderer *r, const struct diag *diag, bool color)
 {
 	size_t length;
-	const char *line = source_line(diag->source, diag->caret.begin, &length);
-	size_t begin = (size_t)((diag->source->text + diag->caret.begin) - line);
-	size_t indent = 0;
-	while (indent < length && indent < begin && (line[indent] == ' ' || line[indent] == '\t'))
-		indent++;
-	/* A long line is shown around the caret. */
-	if (begin > indent + LINE_WIDTH / 2 && length > indent + LINE_WIDTH)
-		indent = begin - LINE_WIDTH / 2;
-	while (indent < begin && inside_character(line, length, indent))
-		indent++;
-	const size_t whole = length;
-	if (length > indent + LINE_WIDTH)
-		for (length = indent + LINE_WIDTH; length > indent && inside_character(line, whole, length);)
-			length--;
-	if (begin > length)
-		begin = length;
-	if (begin < indent)
-		begin = indent;
-	size_t end = begin + (diag->caret.end > diag->caret.begin ? diag->caret.end - diag->caret.begin : 1);
-	while (end < length && inside_character(line, length, end))
-		end++;
+	const struct span *caret = &diag->caret;
+	const char *line = source_line(diag->source, caret->begin, &length);
+	const size_t begin = (size_t)(diag->source->text + caret->begin - line);
+	const struct excerpt e =
+		choose_excerpt(line, length, begin, caret->end > caret->begin ? caret->end - caret->begin : 1);
 	char number[32];
-	int gutter = snprintf(number, sizeof number, "%5u | ", diag->caret.line);
+	const int gutter = snprintf(number, sizeof number, "%5u | ", caret->line);
 	put(r, number);
-	put_escaped(r, line + indent, length - indent);
+	escape(line + e.first, e.last - e.first, buffer_text, r);
 	put(r, "\n");
-	put_spaces(r, (size_t)gutter - 2);
+	put_repeated(r, ' ', (size_t)gutter - 2);
 	put(r, "| ");
-	put_spaces(r, put_escaped(NULL, line + indent, begin - indent));
+	put_repeated(r, ' ', escape(line + e.first, e.begin - e.first, NULL, NULL));
 	put(r, color ? "\033[1;31m^" : "^");
-	size_t width = end <= length ? put_escaped(NULL, line + begin, end - begin) : 1;
-	for (size_t i = 1; i < width; i++)
-		put(r, "~");
+	const size_t width = e.end <= e.last ? escape(line + e.begin, e.end - e.begin, NULL, NULL) : 1;
+	put_repeated(r, '~', width ? width - 1 : 0);
 	put(r, color ? "\033[0m\n" : "\n");
 }
 
-static void render_place(const struct renderer *r, const struct diag *diag)
+static void render_place(struct renderer *r, const struct diag *diag)
 {
 	char place[64];
 	if (diag->source) {
-		put_escaped(r, diag->source->name, strlen(diag->source->name));
+		put_text(r, diag->source->name);
 		snprintf(place, sizeof place, ":%u:%u: ", diag->span.line, diag->span.column);
 		put(r, place);
 	} else if (diag->file) {
-		put_escaped(r, diag->file, strlen(diag->file));
+		put_text(r, diag->file);
 		put(r, *diag->file ? ": " : "'': ");
 		if (diag->offset >= 0) {
 			snprintf(place, sizeof place, "byte %lld: ", (long long)diag->offset);
@@ -277,7 +333,7 @@ static void render_place(const struct renderer *r, const struct diag *diag)
 	}
 }
 
-static void render_one(const struct renderer *r, const struct diag *diag, bool color)
+static void render_one(struct renderer *r, const struct diag *diag, bool color)
 {
 	static const char *const plain[] = {"error: ", "warning: ", "note: "};
 	static const char *const colored[] = {"\033[1;31merror:\033[0m ", "\033[1;35mwarning:\033[0m ",
@@ -285,19 +341,20 @@ static void render_one(const struct renderer *r, const struct diag *diag, bool c
 	put(r, "ckptc: ");
 	render_place(r, diag);
 	put(r, (color ? colored : plain)[diag->severity]);
-	put_escaped(r, diag->message, strlen(diag->message));
+	put_text(r, diag->message);
 	put(r, "\n");
 	if (diag->source && diag->caret.line)
 		render_line(r, diag, color);
 	if (diag->hint) {
 		put(r, color ? "ckptc: \033[1;36mnote:\033[0m " : "ckptc: note: ");
-		put_escaped(r, diag->hint, strlen(diag->hint));
+		put_text(r, diag->hint);
 		put(r, "\n");
 	}
+	flush(r);
 }
 
-/* How many there are beyond those that are shown. */
-static void render_rest(const struct renderer *r, const int64_t count[], bool color)
+/* Counts the diagnostics beyond those that are shown. */
+static void render_rest(struct renderer *r, const int64_t count[], bool color)
 {
 	static const char *const names[] = {"error", "warning", "note"};
 	const char *between = color ? "ckptc: \033[1;36mnote:\033[0m " : "ckptc: note: ";
@@ -318,7 +375,7 @@ static void render_rest(const struct renderer *r, const int64_t count[], bool co
 
 void diags_render(const struct diags *diags, bool color, diag_write *write, void *context)
 {
-	struct renderer r = {write, context};
+	struct renderer r = {.write = write, .context = context};
 	int64_t count[SEVERITY_NOTE + 1] = {0};
 	for (const struct diag *d = diags->first; d; d = d->next)
 		if (count[d->severity]++ < MAX_DIAGS)
@@ -326,4 +383,5 @@ void diags_render(const struct diags *diags, bool color, diag_write *write, void
 	render_rest(&r, count, color);
 	if (diags->exhausted)
 		put(&r, color ? "ckptc: \033[1;31merror:\033[0m out of memory\n" : "ckptc: error: out of memory\n");
+	flush(&r);
 }

@@ -1,7 +1,15 @@
 /*
- * Diagnostics are collected, never printed, below the command line: a fallible
- * function appends what went wrong and returns its status. Text that comes from
- * a file is escaped when it is rendered.
+ * Diagnostics, and the one way to fail. Every fallible function below the command line
+ * returns enum status, and appends the reason to a struct diags before it returns
+ * anything but STATUS_OK:
+ *
+ *     if (count > MOST)
+ *         return diag_file(diags, STATUS_LIMIT, path, -1, "more than %d arrays", MOST);
+ *
+ * Its caller returns the status on, and adds no second reason. The exception is a
+ * function that fails only when memory is short: it returns NULL, false or a sticky
+ * flag (arena->failed), and whoever calls it from a fallible function returns
+ * diag_memory(diags). Nothing is printed before diags_render, which main calls.
  */
 #ifndef BASE_DIAG_H
 #define BASE_DIAG_H
@@ -18,13 +26,13 @@ enum severity { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE };
 struct diag {
 	enum severity severity;
 	enum status status;
-	const struct source *source; /* a place in a text: span and caret hold */
-	struct span span;            /* the place that is named */
-	struct span caret;           /* what is underlined; often the same */
-	const char *file;            /* else a file, or NULL */
+	const struct source *source; /* the text that SPAN and CARET refer to, or NULL */
+	struct span span;            /* the place that the message names */
+	struct span caret;           /* the place that is underlined; often the same */
+	const char *file;            /* without SOURCE: a file, or NULL */
 	int64_t offset;              /* byte offset in FILE, or -1 */
 	const char *message;
-	const char *hint; /* what to do, or NULL */
+	const char *hint; /* what the user can do, or NULL */
 	struct diag *next;
 };
 
@@ -32,55 +40,53 @@ struct diags {
 	struct arena *arena;
 	struct diag *first, *last;
 	int errors;
-	bool exhausted; /* memory was too short to keep a message */
+	bool exhausted; /* an out-of-memory error; or a message that memory was too short to keep */
 };
 
 void diags_init(struct diags *diags, struct arena *arena);
 
-/* Each appends an error and returns STATUS, so that a caller can `return diag_...`. */
+/* Each appends an error and returns STATUS, so that a caller can `return diag_...`. SOURCE must outlive DIAGS. */
 __attribute__((format(printf, 5, 6))) enum status diag_at(struct diags *diags, enum status status,
                                                           const struct source *source, struct span span,
                                                           const char *format, ...);
 /* OFFSET -1: no place in FILE. FILE NULL: a message alone. */
 __attribute__((format(printf, 5, 6))) enum status diag_file(struct diags *diags, enum status status, const char *file,
                                                             int64_t offset, const char *format, ...);
+/* Appends the error "out of memory", which needs no memory. Returns STATUS_LIMIT. */
+enum status diag_memory(struct diags *diags);
+
 __attribute__((format(printf, 2, 3))) void diag_warn(struct diags *diags, const char *format, ...);
 __attribute__((format(printf, 4, 5))) void diag_warn_at(struct diags *diags, const struct source *source,
                                                         struct span span, const char *format, ...);
-/* What to do about the last diagnostic. */
-__attribute__((format(printf, 2, 3))) void diag_hint(struct diags *diags, const char *format, ...);
-/* The same, after what is there already; no more once that is long. */
-__attribute__((format(printf, 2, 3))) void diag_hint_more(struct diags *diags, const char *format, ...);
-/* Underlines CARET in place of the last diagnostic's span. */
-void diag_caret(struct diags *diags, struct span caret);
-/* Puts the last diagnostic, whatever its place, at SPAN of SOURCE, and makes it STATUS, which is returned. */
-enum status diag_move(struct diags *diags, enum status status, const struct source *source, struct span span);
-/* Says again in DIAGS all that FROM has, whose arena may go then. */
-void diags_take(struct diags *diags, const struct diags *from);
-/* Memory is short: STATUS_LIMIT, and "out of memory" is rendered without allocating. */
-enum status diag_memory(struct diags *diags);
 
+/* Sets the hint of the last diagnostic. */
+__attribute__((format(printf, 2, 3))) void diag_hint(struct diags *diags, const char *format, ...);
+/* Adds to the hint of the last diagnostic, unless that is long already. */
+__attribute__((format(printf, 2, 3))) void diag_hint_more(struct diags *diags, const char *format, ...);
+/* Underlines CARET instead of the last diagnostic's span. */
+void diag_caret(struct diags *diags, struct span caret);
+/* Moves the last diagnostic to SPAN of SOURCE, and makes it STATUS. Returns STATUS. */
+enum status diag_move(struct diags *diags, enum status status, const struct source *source, struct span span);
+/* Appends copies of all diagnostics of FROM, whose arena may be freed afterwards. */
+void diags_take(struct diags *diags, const struct diags *from);
+
+/* Receives the next LENGTH bytes of a text. */
+typedef void diag_write(void *context, const char *text, size_t length);
 /*
- * Renders all diagnostics, as
+ * Renders all diagnostics in this form, each by one call of WRITE:
  *     ckptc: chain.ck:2:8: error: 'tanh' takes no operand
  *         2 | tanh 3
  *           |      ^
  *     ckptc: note: ...
- * through WRITE, a piece at a time. The source line is shown without its
- * indentation. Of errors, and of warnings, the first hundred; a last note counts
- * those beyond. Needs no memory.
+ * A word of more than 400 bytes loses its middle, and a line of the source all but the
+ * surroundings of the caret. The first hundred errors and the first hundred warnings are
+ * shown; a last note counts the others. Takes no memory from the heap.
  */
-typedef void diag_write(void *context, const char *text, size_t length);
 void diags_render(const struct diags *diags, bool color, diag_write *write, void *context);
-/* Writes TEXT, whose bytes are anybody's, as messages show it; the columns that it takes. WRITE NULL: counts alone. */
-size_t diag_escape(const char *text, diag_write *write, void *context);
-
 /*
- * The candidate nearest to NAME by Damerau-Levenshtein distance, of those as near the
- * one that begins like it. Where none is near enough to be meant (more edits than a
- * third of the length, at least 1...2; other cases of letters hardly count), one that
- * NAME is a longer or shorter form of, by how it begins; or NULL.
+ * Writes TEXT with each byte escaped that could move or confuse a terminal. Returns the
+ * columns it takes. WRITE NULL: counts them only.
  */
-const char *suggest_nearest(const char *name, const char *const *candidates, size_t count);
+size_t diag_escape(const char *text, diag_write *write, void *context);
 
 #endif

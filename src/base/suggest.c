@@ -5,8 +5,9 @@
  * word that is far from all by this may still be a longer or a shorter form of one,
  * as multiply is of mul: that shows in how they begin.
  */
-#include "base/diag.h"
+#include "base/suggest.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum { LONGEST = 64, CASE = 1, EXCHANGE = 3, EDIT = 4 };

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/suggest.h"
 #include "cli/dump.h"
 #include "cli/outputs.h"
 #include "cli/plot.h"

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "base/suggest.h"
 #include "language/syntax.h"
 
 const struct command command_table[] = {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/suggest.h"
 #include "cli/outputs.h"
 
 const struct option_row option_table[OPTION_COUNT] = {

@@ -10,6 +10,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "base/suggest.h"
 #include "base/system.h"
 #include "exec/run.h"
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/checked.h"
+#include "base/suggest.h"
 #include "exec/init.h"
 
 struct binder {

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/suggest.h"
 #include "ops/op.h"
 #include "parser.h"
 

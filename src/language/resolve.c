@@ -20,6 +20,7 @@
 
 #include "base/checked.h"
 #include "base/dictionary.h"
+#include "base/suggest.h"
 
 #include <string.h>
 

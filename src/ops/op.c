@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/suggest.h"
+
 /* Columns of ops.def, as bits and keeps. */
 #define BITS_NIL 0
 #define BITS_ZERO 0

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/suggest.h"
 #include "budget/budget.h"
 #include "io/json.h"
 #include "schedule/verify.h"

@@ -57,13 +57,16 @@ void text_xml(const struct text *text, const char *string)
 	}
 }
 
-/* Of a quoted field, character by character. */
-static void write_quoted(void *context, const char *character, size_t length)
+/* A diag_write of a quoted field, in which a quote stands twice. */
+static void write_quoted(void *context, const char *piece, size_t length)
 {
 	const struct text *text = context;
-	text->write(text->context, character, length);
-	if (*character == '"')
+	for (const char *quote; (quote = memchr(piece, '"', length));
+	     length -= (size_t)(quote + 1 - piece), piece = quote + 1) {
+		text->write(text->context, piece, (size_t)(quote + 1 - piece));
 		text_put(text, "\"");
+	}
+	text->write(text->context, piece, length);
 }
 
 void text_csv(const struct text *text, const char *field)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/suggest.h"
 #include "language/chain.h"
 #include "schedule/policy.h"
 

@@ -11,6 +11,7 @@
 #include "base/diag.h"
 #include "base/dictionary.h"
 #include "base/hash.h"
+#include "base/suggest.h"
 #include "base/system.h"
 #include "base/type.h"
 #include "failing.h"
@@ -44,9 +45,12 @@ static void restart(void)
 	setup();
 }
 
+static int writes;
+
 static void collect(void *context, const char *text, size_t length)
 {
 	(void)context;
+	writes++;
 	ck_assert_uint_lt(rendered_length + length, sizeof rendered);
 	memcpy(rendered + rendered_length, text, length);
 	rendered_length += length;
@@ -56,6 +60,7 @@ static void collect(void *context, const char *text, size_t length)
 static const char *render(bool color)
 {
 	rendered_length = 0;
+	writes = 0;
 	diags_render(&diags, color, collect, NULL);
 	return rendered;
 }
@@ -327,6 +332,49 @@ START_TEST(places_at_ends)
 	                                "ckptc: chain.ck:1234567:4: error: far\n"
 	                                "1234567 | add\n"
 	                                "        |    ^\n");
+}
+END_TEST
+
+/* COUNT times TEXT. */
+static char *repeated(const char *text, size_t count)
+{
+	const size_t length = strlen(text);
+	char *all = arena_alloc(&arena, count * length + 1);
+	ck_assert_ptr_nonnull(all);
+	for (size_t i = 0; i < count; i++)
+		memcpy(all + i * length, text, length);
+	return all;
+}
+
+/* However long a name is, a message is bounded and one write; the words around the name stay. */
+START_TEST(long_names_lose_their_middle)
+{
+	char *name = repeated("xyz", 1000000), *path = repeated("\xe2\x82\xac", 1000), want[2000];
+	diag_file(&diags, STATUS_DATA, path, 7, "has no member '%s' here", name);
+	diag_hint(&diags, "'%s', %s", repeated("\x01", 401), repeated("a", 400));
+	/* A word is cut between characters. */
+	snprintf(want, sizeof want, "ckptc: %s...%s: byte 7: error: has no member '%.199s...%s' here\nckptc: note: '",
+	         repeated("\xe2\x82\xac", 66), repeated("\xe2\x82\xac", 65), name, repeated("xyz", 66) + 2);
+	ck_assert_int_eq(strncmp(render(false), want, strlen(want)), 0);
+	snprintf(want, sizeof want, "%s...%s', %s\n", repeated("\\x01", 199), repeated("\\x01", 195), repeated("a", 400));
+	ck_assert_str_eq(rendered + rendered_length - strlen(want), want);
+	ck_assert_int_eq(writes, 1);
+}
+END_TEST
+
+START_TEST(a_message_is_one_write)
+{
+	struct source source = source_of(repeated("\x01", 100000));
+	char *bad = repeated("\x01", 10000), *words = repeated("bad words ", 1000);
+	for (int i = 0; i < 3; i++) {
+		diag_at(&diags, STATUS_CHAIN, &source, (struct span){50000, 90000, 1, 50001}, "%s %s", words, bad);
+		diag_hint(&diags, "%s", repeated("\x01\x01\x01\x01\x01\x01 ", 2000));
+	}
+	for (int i = 0; i < 200; i++)
+		diag_warn(&diags, "%s", words);
+	render(true);
+	ck_assert_int_eq(writes, 3 + 100 + 1); /* the last one counts the warnings that are not shown */
+	ck_assert_ptr_nonnull(strstr(rendered, "bad words bad...\n"));
 }
 END_TEST
 
@@ -793,6 +841,8 @@ int main(void)
 	tcase_add_test(tcase, message_line_and_caret);
 	tcase_add_test(tcase, a_word_is_underlined);
 	tcase_add_test(tcase, places_at_ends);
+	tcase_add_test(tcase, long_names_lose_their_middle);
+	tcase_add_test(tcase, a_message_is_one_write);
 	tcase_add_test(tcase, files_and_bytes);
 	tcase_add_test(tcase, many);
 	tcase_add_loop_test(tcase, escaping, 0, sizeof escapes / sizeof *escapes);
