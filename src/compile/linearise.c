@@ -87,8 +87,7 @@ static void add_keep(struct lineariser *l, struct type_list *masks, size_t at, i
 {
 	struct body *body = l->body;
 	const struct instr *instr = &body->instrs[at];
-	struct type type;
-	op_keep_type(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, k, &type);
+	const struct type type = op_keep_type(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, k);
 	const struct type *interned = intern_type(l->arena, masks, &type, instr);
 	const uint32_t id = interned ? body_add_value(body, interned) : NO_VALUE;
 	l->keep[at][k] = id;

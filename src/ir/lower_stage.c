@@ -120,14 +120,14 @@ static enum status infer(struct lowering *l, const struct node *node, const stru
 {
 	const struct value *values = l->body->values;
 	const struct type *a = in->a == NO_VALUE ? NULL : values[in->a].type;
-	const char *message = NULL;
-	enum status status = op_infer(node->op, attrs, values[in->v].type, a, result, l->context->arena, &message);
+	struct complaint complaint = {.arena = l->context->arena};
+	enum status status = op_infer(node->op, attrs, values[in->v].type, a, result, &complaint);
 	if (status == STATUS_OK && !type_addressable(result))
 		return LOWERING_FAIL(l, STATUS_LIMIT, node->span, "the result of '%s' is too large to address",
 		                     op_table[node->op].name);
 	if (status == STATUS_OK)
 		return STATUS_OK;
-	return message ? LOWERING_FAIL(l, status, node->span, "%s", message) : lowering_memory(l);
+	return complaint.message ? LOWERING_FAIL(l, status, node->span, "%s", complaint.message) : lowering_memory(l);
 }
 
 /* NUMBER as DTYPE, the dtype of the array that it meets. Kernels round to f32 themselves. */
@@ -163,13 +163,14 @@ static enum status set_deferred(struct lowering *l, const struct node *node, str
 	enum status status = STATUS_OK;
 	for (const struct deferred_argument *d = node->deferred; d && status == STATUS_OK; d = d->next) {
 		struct argument argument;
-		const char *message = NULL, *hint = NULL;
+		struct complaint complaint = {.arena = l->context->arena};
 		status = given_argument(l, node, d, &argument);
 		if (status)
 			return status;
-		status = attrs_set(attrs, node->op, d->name, d->index, &argument, l->context->arena, &message, &hint);
+		status = attrs_set(attrs, node->op, d->name, d->index, &argument, &complaint);
 		if (status)
-			status = message ? LOWERING_FAIL(l, status, d->span, "%s", message) : lowering_memory(l);
+			status =
+				complaint.message ? LOWERING_FAIL(l, status, d->span, "%s", complaint.message) : lowering_memory(l);
 	}
 	return status;
 }

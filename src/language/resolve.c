@@ -330,9 +330,9 @@ static enum status add_deferred(struct resolver *r, struct node *node, struct de
 static enum status set_argument(struct resolver *r, struct node *node, const char *name, int index, struct span span,
                                 const struct argument *argument, bool is_name)
 {
-	const char *message = NULL, *hint = NULL;
+	struct complaint complaint = {.arena = r->context->arena};
 	struct attrs tried = *node->attrs;
-	enum status status = attrs_set(&tried, node->op, name, index, argument, r->context->arena, &message, &hint);
+	enum status status = attrs_set(&tried, node->op, name, index, argument, &complaint);
 	struct deferred_argument late = {.name = name, .index = index, .argument = *argument, .span = span};
 	if (status == STATUS_OK && node->deferred)
 		return add_deferred(r, node, late);
@@ -346,11 +346,11 @@ static enum status set_argument(struct resolver *r, struct node *node, const cha
 		late.place = binding->ref.index;
 		return add_deferred(r, node, late);
 	}
-	if (!message)
+	if (!complaint.message)
 		return fail_memory(r);
-	diag_at(r->context->diags, status, r->source, span, "%s", message);
-	if (hint)
-		diag_hint(r->context->diags, "did you mean '%s'?", hint);
+	diag_at(r->context->diags, status, r->source, span, "%s", complaint.message);
+	if (complaint.hint)
+		diag_hint(r->context->diags, "did you mean '%s'?", complaint.hint);
 	return status;
 }
 
@@ -412,7 +412,8 @@ static struct argument argument_of_integers(struct resolver *r, const struct ope
 static void hint_option(struct resolver *r, const struct statement *s, const struct node *node,
                         const struct operand *operand)
 {
-	const char *list, *message, *near, *names[MAX_DIMS];
+	struct complaint unused = {.arena = r->context->arena};
+	const char *list, *names[MAX_DIMS];
 	const struct argument integers = argument_of_integers(r, operand, &list), number = argument_of_number(operand);
 	/* an option's value is a literal, and an operand may be an expression */
 	const char *text =
@@ -425,10 +426,9 @@ static void hint_option(struct resolver *r, const struct statement *s, const str
 		end = o->span.end;
 	for (size_t i = (size_t)most; text && i < count; i++) {
 		struct attrs attrs = *node->attrs;
-		const bool takes_list = list && attrs_set(&attrs, node->op, names[i], -1, &integers, r->context->arena,
-		                                          &message, &near) == STATUS_OK;
+		const bool takes_list = list && attrs_set(&attrs, node->op, names[i], -1, &integers, &unused) == STATUS_OK;
 		if (find_option(s, names[i], NULL) ||
-		    (!takes_list && attrs_set(&attrs, node->op, names[i], -1, &number, r->context->arena, &message, &near)))
+		    (!takes_list && attrs_set(&attrs, node->op, names[i], -1, &number, &unused)))
 			continue;
 		diag_hint(r->context->diags, "an option is given by name, as in `%.*s %s=%s`", (int)(end - s->name_span.begin),
 		          r->source->text + s->name_span.begin, names[i], takes_list ? list : text);

@@ -460,20 +460,20 @@ static const char *join_names(const char *const *names, size_t count, struct are
 	return text ? text : "";
 }
 
-static enum status unknown_argument(enum op op, const char *name, struct arena *arena, const char **message,
-                                    const char **hint)
+static enum status unknown_argument(enum op op, const char *name, struct complaint *complaint)
 {
 	const char *names[16];
-	const size_t count = op_argument_names(op, names, 16, arena);
+	const size_t count = op_argument_names(op, names, 16, complaint->arena);
 	int least, most;
 	op_positionals(op, &least, &most);
 	if (name) {
-		*hint = suggest_nearest(name, names, count);
-		*message = count ? arena_printf(arena, "unknown option '%s' for '%s'%s%s", name, op_table[op].name,
-		                                *hint ? "" : ", which has ", *hint ? "" : join_names(names, count, arena))
-		                 : arena_printf(arena, "'%s' takes no options", op_table[op].name);
+		complaint->hint = suggest_nearest(name, names, count);
+		complaint->message = count ? arena_printf(complaint->arena, "unknown option '%s' for '%s'%s%s", name,
+		                                          op_table[op].name, complaint->hint ? "" : ", which has ",
+		                                          complaint->hint ? "" : join_names(names, count, complaint->arena))
+		                           : arena_printf(complaint->arena, "'%s' takes no options", op_table[op].name);
 	} else {
-		*message = arena_printf(arena, "'%s' takes %d arguments at most", op_table[op].name, most);
+		complaint->message = arena_printf(complaint->arena, "'%s' takes %d arguments at most", op_table[op].name, most);
 	}
 	return STATUS_CHAIN;
 }
@@ -510,11 +510,11 @@ static const char *nearest_value(enum check check, const struct token *token, co
 }
 
 enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int index, const struct argument *argument,
-                      struct arena *arena, const char **message, const char **hint)
+                      struct complaint *complaint)
 {
 	struct token token;
 	if (!find_token(op, name, index, &token))
-		return unknown_argument(op, name, arena, message, hint);
+		return unknown_argument(op, name, complaint);
 	if (name && argument->kind == ARGUMENT_WORD && is_absent(token.value) && !strcmp(argument->word, token.value))
 		return STATUS_OK;
 	if (token.many && argument->kind == ARGUMENT_INTEGERS && argument->count <= MAX_DIMS) {
@@ -526,10 +526,11 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 	const char *wrong = check_use(op, id, argument);
 	if (wrong) {
 		const bool named = argument->kind == ARGUMENT_WORD && is_of_numbers(id);
-		*message =
-			arena_printf(arena, "%s of '%s' %s%s%s%s", token.name, op_table[op].name, wrong,
+		complaint->message =
+			arena_printf(complaint->arena, "%s of '%s' %s%s%s%s", token.name, op_table[op].name, wrong,
 		                 named ? ", written out: '" : "", named ? argument->word : "", named ? "' is a name" : "");
-		*hint = argument->kind == ARGUMENT_WORD ? nearest_value(argument_checks[id], &token, argument->word) : NULL;
+		complaint->hint =
+			argument->kind == ARGUMENT_WORD ? nearest_value(argument_checks[id], &token, argument->word) : NULL;
 		return STATUS_CHAIN;
 	}
 	store_argument(attrs, id, argument);

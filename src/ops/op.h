@@ -108,12 +108,20 @@ void op_positionals(enum op op, int *least, int *most);
 /* The name of OP's INDEX-th positional argument. */
 const char *op_positional_name(enum op op, int index, char name[32]);
 /*
+ * What is wrong with a use of an operation, without a place: the caller knows it.
+ * ARENA gets the text. MESSAGE NULL beside a status that is not OK: out of memory.
+ */
+struct complaint {
+	struct arena *arena;
+	const char *message;
+	const char *hint; /* the nearest name or value, or NULL */
+};
+/*
  * Sets argument NAME (or, NAME NULL, the INDEX-th positional). A wrong name,
- * kind or range gives STATUS_CHAIN with a message without a place in *MESSAGE
- * (arena text), and the nearest name or value in *HINT where there is one.
+ * kind or range gives STATUS_CHAIN and COMPLAINT.
  */
 enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int index, const struct argument *argument,
-                      struct arena *arena, const char **message, const char **hint);
+                      struct complaint *complaint);
 /* Whether argument NAME of OP, or where that is NULL its INDEX-th by place, can be a number. */
 bool op_takes_number(enum op op, const char *name, int index);
 /* Appends OP's argument names to NAMES (at most LIMIT); the count. For suggestions, help and completions. */
@@ -132,18 +140,18 @@ size_t op_kept_names(enum op op, const char *names[MAX_NEEDS]);
 /*
  * The result's type. V and A as values are typed (A NULL without operand; a weak scalar
  * has been given v's dtype by the caller). Where they do not fit: STATUS_CHAIN
- * and *MESSAGE with both shapes; where there are too many elements: STATUS_LIMIT.
+ * and COMPLAINT has both shapes; where there are too many elements: STATUS_LIMIT.
  */
 enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-                     struct type *result, struct arena *arena, const char **message);
+                     struct type *result, struct complaint *complaint);
 /* What `slice` takes along an axis of N: its first element and how many, as Python counts v[start:stop:step]. */
 struct slice {
 	int64_t start, count;
 };
 struct slice slice_of(const struct attrs *attrs, int64_t n);
 /* The type of keep INDEX (0: K, 1: L). */
-void op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-                  const struct type *result, int index, struct type *type);
+struct type op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+                         const struct type *result, int index);
 /*
  * The reach of this use of OP. A_STREAMED: the operand runs along the same
  * leading axis as v (it is cut with it); else it is the same for every row.

@@ -45,8 +45,7 @@ struct inference {
 	const struct attrs *attrs;
 	const struct type *v, *a;
 	struct type *y;
-	struct arena *arena;
-	const char **message;
+	struct complaint *complaint;
 };
 
 __attribute__((format(printf, 2, 3))) static enum status wrong(const struct inference *f, const char *format, ...)
@@ -56,7 +55,7 @@ __attribute__((format(printf, 2, 3))) static enum status wrong(const struct infe
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
 	va_end(arguments);
-	*f->message = arena_printf(f->arena, "'%s': %s", op_table[f->op].name, text);
+	f->complaint->message = arena_printf(f->complaint->arena, "'%s': %s", op_table[f->op].name, text);
 	return STATUS_CHAIN;
 }
 
@@ -405,10 +404,10 @@ static enum status infer_rule(const struct inference *f)
 }
 
 enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-                     struct type *result, struct arena *arena, const char **message)
+                     struct type *result, struct complaint *complaint)
 {
 	*result = *v;
-	const struct inference f = {op, attrs, v, a, result, arena, message};
+	const struct inference f = {op, attrs, v, a, result, complaint};
 	enum status status = infer_rule(&f);
 	char text[TYPE_TEXT];
 	if (status == STATUS_OK && shape_count(&result->shape) < 0) {
@@ -418,30 +417,31 @@ enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v
 	return status;
 }
 
-void op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-                  const struct type *result, int index, struct type *type)
+struct type op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+                         const struct type *result, int index)
 {
-	*type = *v;
+	struct type type = *v;
 	switch (op_table[op].keeps[index].kind) {
 	case KEEP_NOTHING:
 		break;
 	case KEEP_VALUE:
 		if (op_table[op].class != OP_CLASS_GENERAL)
-			type->shape = result->shape;
+			type.shape = result->shape;
 		else if (rules[op] == RULE_LOSS && a)
-			(void)shape_broadcast(&v->shape, &a->shape, &type->shape);
+			(void)shape_broadcast(&v->shape, &a->shape, &type.shape);
 		break;
 	case KEEP_MASK:
-		type->shape = result->shape;
-		type->dtype = DTYPE_BITS;
+		type.shape = result->shape;
+		type.dtype = DTYPE_BITS;
 		break;
 	case KEEP_PER_ROW: {
 		int axis;
 		if (axis_resolve(attrs->axis[0], v->shape.ndim, &axis))
-			type->shape.dim[axis] = 1;
+			type.shape.dim[axis] = 1;
 		break;
 	}
 	}
+	return type;
 }
 
 bool op_runs_along(enum op op, const struct type *v, const struct type *a)

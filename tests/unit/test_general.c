@@ -167,7 +167,8 @@ static void set_arguments(struct setup *s, const char *text)
 	attrs_default(&s->attrs, s->op);
 	for (int place = 0; (token = strtok_r(NULL, " ", &rest));) {
 		int64_t list[8];
-		const char *equals = strchr(token, '='), *value = equals ? equals + 1 : token, *message = NULL, *hint = NULL;
+		const char *equals = strchr(token, '='), *value = equals ? equals + 1 : token;
+		struct complaint complaint = {.arena = &s->arena};
 		char name[32] = "", *end;
 		snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - token) : 0, token);
 		struct argument a = {.kind = ARGUMENT_NUMBER, .number = strtod(value, &end), .word = value, .integers = list};
@@ -186,27 +187,26 @@ static void set_arguments(struct setup *s, const char *text)
 		} else if (*end) {
 			a.kind = ARGUMENT_WORD;
 		}
-		enum status status =
-			attrs_set(&s->attrs, s->op, *name ? name : NULL, *name ? 0 : place++, &a, &s->arena, &message, &hint);
-		ck_assert_msg(status == STATUS_OK, "%s: %s", text, message ? message : "?");
+		enum status status = attrs_set(&s->attrs, s->op, *name ? name : NULL, *name ? 0 : place++, &a, &complaint);
+		ck_assert_msg(status == STATUS_OK, "%s: %s", text, complaint.message ? complaint.message : "?");
 	}
 }
 
 /* False where the shapes do not fit. */
 static bool begin(struct setup *s, const struct sample *sample, const struct kernels *kernels)
 {
-	const char *message = NULL;
+	struct complaint complaint = {.arena = &s->arena};
 	memset(s, 0, sizeof *s);
 	arena_init(&s->arena, &allocator_system);
 	set_arguments(s, sample->text);
 	s->kernels = kernels;
 	s->v = (struct type){kernels->dtype, sample->v};
 	s->a = (struct type){kernels->dtype, sample->a};
-	if (op_infer(s->op, &s->attrs, &s->v, op_table[s->op].operands ? &s->a : NULL, &s->y, &s->arena, &message)) {
+	if (op_infer(s->op, &s->attrs, &s->v, op_table[s->op].operands ? &s->a : NULL, &s->y, &complaint)) {
 		arena_free(&s->arena);
 		return false;
 	}
-	op_keep_type(s->op, &s->attrs, &s->v, &s->a, &s->y, 0, &s->k);
+	s->k = op_keep_type(s->op, &s->attrs, &s->v, &s->a, &s->y, 0);
 	return true;
 }
 

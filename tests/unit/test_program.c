@@ -335,7 +335,7 @@ static void add_general(struct model *m, int level)
 	instr->of.y = of_y;
 	if (op == OP_rmsnorm && draw(m, 2)) {
 		struct type kept;
-		op_keep_type(op, attrs, of_v, NULL, of_y, 0, &kept);
+		kept = op_keep_type(op, attrs, of_v, NULL, of_y, 0);
 		r.k = add_made(m, type_new(m, kept.dtype, kept.shape.ndim, kept.shape.dim[0], kept.shape.dim[1]), at);
 		m->body.instrs[at].out_keep[0] = r.k;
 	}
