@@ -1,6 +1,6 @@
 /*
- * The grammar of chains (ckptc-chain(5)). Actions build nodes and nothing else;
- * all nodes live in the parse's arena, so nothing needs a destructor.
+ * The grammar of chains (ckptc-chain(5)). Actions only build nodes. Nodes live in the arena, so no symbol needs a
+ * destructor.
  */
 %define api.pure full
 %define api.location.type {struct span}
@@ -38,24 +38,22 @@ static int yylex(YYSTYPE *value, struct span *span, struct parse *parse, void *s
 static void yyerror(struct span *span, struct parse *parse, void *scanner, const char *message);
 
 /*
- * The stack never grows: all lists are left-recursive, brackets and `repeat N
- * stage` nest to 256 (parse_open), and operators that open to the right to 256
- * more (parse_power, parse_minus), with at most 6 and 8 symbols a level. What
- * overflows it is deeper than that, and yyerror says so. The stack on which LAC
- * tries reductions is on its 20 states beyond all need, since a reduction pushes
- * one state; it may not ask for more either.
+ * The stack has a fixed size. Lists are left-recursive, so only nesting fills it: brackets and `repeat N stage` to
+ * MAX_NESTING (parse_open), operators that open to the right to as many more (parse_power, parse_minus), with at most 6
+ * and 8 symbols a level. What overflows it is nested deeper, and yyerror says so. The stack on which LAC tries
+ * reductions needs no more than its 20 states, since a reduction pushes one; it may not grow either.
  */
 #define YYINITDEPTH 4000
 #define YYMAXDEPTH 4000
 #define YYMALLOC(size) NULL
 #define YYFREE(block) ((void)(block))
 
-/* A builder that fails has said why, or memory is short. */
+/* A builder that fails has given a message, or memory is short. */
 #define TRY(done) do { if (!(done)) YYABORT; } while (0)
 }
 
 %union {
-	const char *name;
+	struct word word;
 	struct parse_number number;
 	struct parse_value value;
 	struct block *block;
@@ -72,9 +70,9 @@ static void yyerror(struct span *span, struct parse *parse, void *scanner, const
 	struct parse_integers integers;
 }
 
-%token <name> NAME "a name" OPTION "an option" STRING "a string"
-%token <name> INPUT "'input'" PARAM "'param'" CONST "'const'" DEF "'def'" NAMING "'name'"
-%token <name> REPEAT "'repeat'" FOR "'for'" IN "'in'" CHECKPOINT "'checkpoint'"
+%token <word> NAME "a name" OPTION "an option" STRING "a string"
+%token <word> INPUT "'input'" PARAM "'param'" CONST "'const'" DEF "'def'" NAMING "'name'"
+%token <word> REPEAT "'repeat'" FOR "'for'" IN "'in'" CHECKPOINT "'checkpoint'"
 %token <number> NUMBER "a number"
 %token NEWLINE "the end of the line"
 
@@ -89,10 +87,10 @@ static void yyerror(struct span *span, struct parse *parse, void *scanner, const
 %type <shape> extents
 %type <init> init optional_init
 %type <list> list elements
-%type <integers> integers
+%type <integers> integers bracketed
 %type <number> signed
 %type <value> expression
-%type <name> name word type_name
+%type <word> name word type_name
 
 %left '+' '-'
 %left '*' '/'
@@ -107,9 +105,9 @@ chain
 
 statements
 	: %empty { TRY($$ = parse_block(parse)); }
-	| statement { TRY($$ = parse_block(parse)); parse_append($$, $1); }
+	| statement { TRY($$ = parse_block(parse)); PARSE_APPEND($$, $1); }
 	| statements separator { $$ = $1; }
-	| statements separator statement { $$ = $1; parse_append($$, $3); }
+	| statements separator statement { $$ = $1; PARSE_APPEND($$, $3); }
 	;
 
 separator : ';' | NEWLINE ;
@@ -119,19 +117,19 @@ block
 	;
 
 statement
-	: INPUT name optional_type { TRY($$ = parse_declare(parse, STATEMENT_INPUT, @$, $2, @2, $3, NULL)); }
-	| PARAM name optional_type optional_init { TRY($$ = parse_declare(parse, STATEMENT_PARAM, @$, $2, @2, $3, $4)); }
-	| CONST name optional_type optional_init { TRY($$ = parse_declare(parse, STATEMENT_CONST, @$, $2, @2, $3, $4)); }
-	| DEF name '(' ')' block { TRY($$ = parse_def(parse, @$, $2, @2, NULL, $5)); }
-	| DEF name '(' names ')' block { TRY($$ = parse_def(parse, @$, $2, @2, $4.first, $6)); }
+	: INPUT name optional_type { TRY($$ = parse_declare(parse, STATEMENT_INPUT, @$, &$2, $3, NULL)); }
+	| PARAM name optional_type optional_init { TRY($$ = parse_declare(parse, STATEMENT_PARAM, @$, &$2, $3, $4)); }
+	| CONST name optional_type optional_init { TRY($$ = parse_declare(parse, STATEMENT_CONST, @$, &$2, $3, $4)); }
+	| DEF name '(' ')' block { TRY($$ = parse_def(parse, @$, &$2, NULL, $5)); }
+	| DEF name '(' names ')' block { TRY($$ = parse_def(parse, @$, &$2, $4.first, $6)); }
 	| stage
 	;
 
 stage
-	: NAME operands options { TRY($$ = parse_stage(parse, @$, $1, @1, &$2, &$3)); }
-	| NAMING name { TRY($$ = parse_statement(parse, STATEMENT_NAME, @$, $2, @2)); }
-	| REPEAT NUMBER block { TRY($$ = parse_repeat(parse, @$, @1, &$2, @2, $3)); }
-	| REPEAT NUMBER stage { TRY($$ = parse_repeat_stage(parse, @$, @1, &$2, @2, $3)); }
+	: NAME operands options { TRY($$ = parse_stage(parse, @$, &$1, &$2, &$3)); }
+	| NAMING name { TRY($$ = parse_statement(parse, STATEMENT_NAME, @$, &$2)); }
+	| REPEAT NUMBER block { TRY($$ = parse_repeat(parse, @$, @1, &$2, $3)); }
+	| REPEAT NUMBER stage { TRY($$ = parse_repeat_stage(parse, @$, @1, &$2, $3)); }
 	| FOR names IN names block { TRY($$ = parse_for(parse, @$, @1, $2.first, $4.first, $5)); }
 	| CHECKPOINT options block { TRY($$ = parse_checkpoint(parse, @$, @1, &$2, $3)); }
 	;
@@ -140,61 +138,65 @@ stage
 name : NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT ;
 
 names
-	: name { TRY(parse_add_name(parse, &$$, NULL, $1, @1)); }
-	| names ',' name { TRY(parse_add_name(parse, &$$, &$1, $3, @3)); }
+	: name { $$ = (struct name_chain){NULL, NULL}; TRY(parse_add_name(parse, &$$, &$1)); }
+	| names ',' name { $$ = $1; TRY(parse_add_name(parse, &$$, &$3)); }
 	;
 
 operands
 	: %empty { $$ = (struct operand_list){NULL, NULL}; }
-	| operands operand { $$ = $1; parse_add_operand(&$$, $2); }
+	| operands operand { $$ = $1; PARSE_APPEND(&$$, $2); }
 	;
 
 word : NAME | IN ;
 
 operand
-	: signed { TRY($$ = parse_number_operand(parse, &$1, @$)); }
-	| word { TRY($$ = parse_name_operand(parse, $1, NULL, @1, @$)); }
-	| word '[' signed ']' { TRY($$ = parse_name_operand(parse, $1, &$3, @3, @$)); }
+	: signed { TRY($$ = parse_number_operand(parse, &$1)); }
+	| word { TRY($$ = parse_name_operand(parse, &$1, NULL, @$)); }
+	| word '[' signed ']' { TRY($$ = parse_name_operand(parse, &$1, &$3, @$)); }
 	| '(' expression ')' { TRY($$ = parse_expression_operand(parse, &$2, @$)); }
 	| block { TRY($$ = parse_block_operand(parse, $1, @$)); }
 	;
 
 signed
 	: NUMBER
-	| '-' NUMBER { TRY(parse_negate(parse, &$$, &$2)); }
-	| '+' NUMBER { $$ = $2; }
+	| '-' NUMBER { $$ = $2; TRY(parse_negate(parse, &$$, @$)); }
+	| '+' NUMBER { $$ = $2; $$.span = @$; }
 	;
 
 /* Folded as it is read; ^ binds tighter than a minus before it, and to the right. */
 expression
-	: NUMBER { $$ = (struct parse_value){$1.value, 0}; }
-	| NAME { TRY(parse_constant(parse, &$$, $1, @1)); }
+	: NUMBER { $$ = (struct parse_value){$1.number.value, 0}; }
+	| NAME { TRY(parse_constant(parse, &$$, &$1)); }
 	| '(' expression ')' { $$ = (struct parse_value){$2.value, 0}; }
 	| expression '+' expression { $$ = (struct parse_value){$1.value + $3.value, $1.depth}; }
 	| expression '-' expression { $$ = (struct parse_value){$1.value - $3.value, $1.depth}; }
 	| expression '*' expression { $$ = (struct parse_value){$1.value * $3.value, $1.depth}; }
 	| expression '/' expression { $$ = (struct parse_value){$1.value / $3.value, $1.depth}; }
-	| expression '^' expression { TRY(parse_power(parse, &$$, &$1, &$3, @2)); }
-	| '-' expression %prec NEGATE { TRY(parse_minus(parse, &$$, &$2, @1)); }
+	| expression '^' expression { $$ = $1; TRY(parse_power(parse, &$$, &$3, @2)); }
+	| '-' expression %prec NEGATE { $$ = $2; TRY(parse_minus(parse, &$$, @1)); }
 	| '+' expression %prec NEGATE { $$ = $2; }
 	;
 
 options
 	: %empty { $$ = (struct option_list){NULL, NULL}; }
-	| options option { $$ = $1; parse_add_option(&$$, $2); }
+	| options option { $$ = $1; PARSE_APPEND(&$$, $2); }
 	;
 
 option
-	: OPTION '=' signed { TRY($$ = parse_number_option(parse, $1, @1, &$3, @3)); }
-	| OPTION '=' word { TRY($$ = parse_word_option(parse, $1, @1, $3, @3)); }
-	| OPTION '=' STRING { TRY($$ = parse_option(parse, $1, @1, VALUE_STRING, $3, @3)); }
-	| OPTION '=' '[' ']' { TRY($$ = parse_integers_option(parse, $1, @1, NULL, @3, @4)); }
-	| OPTION '=' '[' integers ']' { TRY($$ = parse_integers_option(parse, $1, @1, &$4, @3, @5)); }
+	: OPTION '=' signed { TRY($$ = parse_number_option(parse, &$1, &$3)); }
+	| OPTION '=' word { TRY($$ = parse_word_option(parse, &$1, &$3)); }
+	| OPTION '=' STRING { TRY($$ = parse_option(parse, &$1, VALUE_STRING, &$3)); }
+	| OPTION '=' bracketed { TRY($$ = parse_integers_option(parse, &$1, &$3, @3)); }
+	;
+
+bracketed
+	: '[' ']' { $$ = (struct parse_integers){NULL, 0, 0}; }
+	| '[' integers ']' { $$ = $2; }
 	;
 
 integers
-	: signed { TRY(parse_add_integer(parse, &$$, NULL, &$1, @1)); }
-	| integers ',' signed { TRY(parse_add_integer(parse, &$$, &$1, &$3, @3)); }
+	: signed { $$ = (struct parse_integers){NULL, 0, 0}; TRY(parse_add_integer(parse, &$$, &$1)); }
+	| integers ',' signed { $$ = $1; TRY(parse_add_integer(parse, &$$, &$3)); }
 	;
 
 optional_type
@@ -202,10 +204,10 @@ optional_type
 	| ':' type { $$ = $2; }
 	;
 
-/* `f32` before `=` is scanned as an option, and is told that `[` is missing. */
+/* `f32` before `=` is scanned as an option. It is a type_name too, so that the message says that `[` is missing. */
 type
-	: type_name '[' ']' { TRY($$ = parse_type(parse, $1, @1, NULL, @$)); }
-	| type_name '[' extents ']' { TRY($$ = parse_type(parse, $1, @1, $3, @$)); }
+	: type_name '[' ']' { TRY($$ = parse_type(parse, &$1, NULL, @$)); }
+	| type_name '[' extents ']' { TRY($$ = parse_type(parse, &$1, $3, @$)); }
 	;
 
 type_name : word | OPTION ;
@@ -223,13 +225,13 @@ optional_init
 	;
 
 init
-	: signed { TRY($$ = parse_init_number(parse, $1.value, @$)); }
+	: signed { TRY($$ = parse_init_number(parse, $1.number.value, @$)); }
 	| '(' expression ')' { TRY($$ = parse_init_number(parse, $2.value, @$)); }
 	| list { TRY($$ = parse_init_list(parse, $1, @$)); }
-	| word { TRY($$ = parse_init_word(parse, $1, @1)); }
-	| word '(' STRING ')' { TRY($$ = parse_init_load(parse, $1, @1, $3, NULL, @$)); }
-	| word '(' STRING ',' STRING ')' { TRY($$ = parse_init_load(parse, $1, @1, $3, $5, @$)); }
-	| word '(' elements ')' { TRY($$ = parse_init_call(parse, $1, @1, $3, @$)); }
+	| word { TRY($$ = parse_init_word(parse, &$1)); }
+	| word '(' STRING ')' { TRY($$ = parse_init_load(parse, &$1, $3.text, NULL, @$)); }
+	| word '(' STRING ',' STRING ')' { TRY($$ = parse_init_load(parse, &$1, $3.text, $5.text, @$)); }
+	| word '(' elements ')' { TRY($$ = parse_init_call(parse, &$1, $3, @$)); }
 	;
 
 list
@@ -246,7 +248,7 @@ elements
 
 %%
 
-/* What can follow, in words. A kind of thing that has many beginnings is named once. */
+/* What can follow, in words. A thing that can begin with many kinds of token is named once. */
 struct wanted {
 	bool is[YYNTOKENS];
 	const char *words[YYNTOKENS + 8];
@@ -298,57 +300,55 @@ static void want_things(struct wanted *w)
 			w->words[w->count++] = i == YYSYMBOL_YYEOF ? "the end" : yysymbol_name((yysymbol_kind_t)i);
 }
 
-static enum parse_found what_is(yysymbol_kind_t kind)
-{
-	return kind == YYSYMBOL_YYEOF ? FOUND_END : kind == YYSYMBOL_NEWLINE ? FOUND_NEWLINE : FOUND_TOKEN;
-}
+/* True if SYMBOL of the grammar, or the character C, can follow. */
+#define CAN(symbol) (w->is[YYSYMBOL_##symbol])
+#define CAN_CHAR(c) (w->is[YYTRANSLATE(c)])
 
-/* What to write where something of the kind FOUND stands for one that is wanted there; NULL if no more can be said. */
-static const char *advice_on_kind(const struct wanted *w, yysymbol_kind_t found)
+/* Advice on OPTION, which can follow, and something of the kind FOUND that cannot. */
+static const char *advise_on_options(const struct wanted *w, yysymbol_kind_t found)
 {
-	const bool wants_block = w->is[YYTRANSLATE('{')] && w->is[YYSYMBOL_OPTION] && !w->is[YYSYMBOL_NUMBER];
-	if (found == YYSYMBOL_NAME && wants_block)
-		return "a checkpoint is of a block, as in checkpoint { sin }";
-	if (found == YYTRANSLATE('{') && w->is[YYTRANSLATE('(')] && !w->is[YYSYMBOL_NUMBER])
-		return "a def without operands has empty parentheses, as in def half() { mul 0.5 }";
-	if (found == YYTRANSLATE(',') && w->is[YYTRANSLATE('^')] && w->is[YYTRANSLATE(')')])
-		return "numbers by place stand apart by spaces, as in reshape 2 2";
-	if (found == YYTRANSLATE('(') && w->is[YYTRANSLATE('[')] && w->is[YYSYMBOL_STRING])
-		return "several values are a list in brackets, as in axis=[0,1]";
-	if (found == YYSYMBOL_STRING && w->is[YYTRANSLATE('[')] && w->is[YYSYMBOL_NUMBER])
-		return "a file is read by load, as in load(\"w.npy\")";
-	if (found == YYSYMBOL_NUMBER && w->is[YYSYMBOL_INPUT])
-		return "a stage begins with its operation, as in mul 2";
+	const bool ends = CAN_CHAR(';');
+	if (!CAN(NUMBER)) { /* after an option, whose value may go on in a way that must be quoted */
+		if (found == YYTRANSLATE(','))
+			return "several values are a list or quoted, as in axis=[0,1] and policy=\"names:a,b\"";
+		if (found == YYTRANSLATE(':') || found == KIND_PLUS || (found == KIND_MINUS && !ends))
+			return "a value other than a name or a number is quoted, as in policy=\"names:a,b\"";
+		const bool operand = found == YYSYMBOL_NUMBER || found == YYSYMBOL_NAME || found == YYSYMBOL_IN ||
+		                     found == KIND_MINUS || found == YYTRANSLATE('(') || found == YYTRANSLATE('{');
+		return ends && operand ? "operands come before options" : NULL;
+	}
+	if (found == YYTRANSLATE('*') || found == YYTRANSLATE('/') || found == YYTRANSLATE('^'))
+		return "an expression of numbers is in parentheses, as in mul (1/3)";
+	if (found == YYTRANSLATE('['))
+		return "write numbers without brackets, as in reshape 2 2; give a list a name first, as in const c = [1, 2]";
+	if (found == YYTRANSLATE(',') && ends)
+		return "separate operands by spaces, and stages by ; or a new line, as in add 1; clip 0 1";
+	if (found == YYTRANSLATE('='))
+		return "declare a value with param or const, as in const c = [1, 2]";
 	return NULL;
 }
 
-static const char *advice(const struct wanted *w, yysymbol_kind_t found)
+/* What to write instead of something of the kind FOUND; NULL if nothing is known. */
+static const char *advise(const struct wanted *w, yysymbol_kind_t found)
 {
-	/* After an option: what could be there but an operand? */
-	bool after_option = w->is[YYSYMBOL_OPTION] && w->is[KIND_SEMICOLON] && !w->is[YYSYMBOL_NUMBER];
-	if (found == YYTRANSLATE(':') || found == YYTRANSLATE(',') || found == KIND_PLUS ||
-	    (found == KIND_MINUS && !w->is[KIND_SEMICOLON]))
-		if (w->is[YYSYMBOL_OPTION] && !w->is[YYSYMBOL_NUMBER])
-			return found == YYTRANSLATE(',')
-			           ? "several values are a list or quoted, as in axis=[0,1] and policy=\"names:a,b\""
-			           : "a value other than a name or a number is quoted, as in policy=\"names:a,b\"";
-	if (after_option && (found == YYSYMBOL_NUMBER || found == YYSYMBOL_NAME || found == YYSYMBOL_IN ||
-	                     found == KIND_MINUS || found == YYTRANSLATE('(') || found == YYTRANSLATE('{')))
-		return "operands come before options";
-	if (w->is[YYSYMBOL_OPTION] && w->is[YYSYMBOL_NUMBER]) {
-		if (found == YYTRANSLATE('*') || found == YYTRANSLATE('/') || found == YYTRANSLATE('^'))
-			return "an expression of numbers is in parentheses, as in mul (1/3)";
-		if (found == YYTRANSLATE('['))
-			return "numbers by place have no brackets, as in reshape 2 2; a list as operand is given a name first, as in "
-			       "const c = [1, 2]";
-		if (found == YYTRANSLATE(',') && w->is[KIND_SEMICOLON])
-			return "operands stand apart by spaces, stages by ; or a new line, as in add 1; clip 0 1";
-		if (found == YYTRANSLATE('='))
-			return "what has a value is declared by param or const, as in const c = [1, 2]";
-	}
-	if (w->is[YYTRANSLATE('[')] && !w->is[YYSYMBOL_NUMBER])
+	const char *advice = CAN(OPTION) ? advise_on_options(w, found) : NULL;
+	if (advice)
+		return advice;
+	if (CAN_CHAR('[') && !CAN(NUMBER))
 		return "a type has extents, as in f32[4,2]; f32[] is 0-d";
-	return advice_on_kind(w, found);
+	if (found == YYSYMBOL_NAME && CAN_CHAR('{') && CAN(OPTION) && !CAN(NUMBER))
+		return "checkpoint takes a block, as in checkpoint { sin }";
+	if (found == YYTRANSLATE('{') && CAN_CHAR('(') && !CAN(NUMBER))
+		return "a def without operands has empty parentheses, as in def half() { mul 0.5 }";
+	if (found == YYTRANSLATE(',') && CAN_CHAR('^') && CAN_CHAR(')'))
+		return "separate numbers by spaces, as in reshape 2 2";
+	if (found == YYTRANSLATE('(') && CAN_CHAR('[') && CAN(STRING))
+		return "several values are a list in brackets, as in axis=[0,1]";
+	if (found == YYSYMBOL_STRING && CAN_CHAR('[') && CAN(NUMBER))
+		return "load reads a file, as in load(\"w.npy\")";
+	if (found == YYSYMBOL_NUMBER && CAN(INPUT))
+		return "a stage begins with its operation, as in mul 2";
+	return NULL;
 }
 
 static int yyreport_syntax_error(const yypcontext_t *context, struct parse *parse, void *scanner)
@@ -359,13 +359,16 @@ static int yyreport_syntax_error(const yypcontext_t *context, struct parse *pars
 	int count = yypcontext_expected_tokens(context, kinds, YYNTOKENS);
 	for (int i = 0; i < count; i++)
 		wanted.is[kinds[i]] = true;
-	const char *hint = advice(&wanted, found);
+	struct parse_mismatch mismatch = {.found = FOUND_TOKEN, .wanted = wanted.words, .hint = advise(&wanted, found)};
+	if (found == YYSYMBOL_YYEOF || found == YYSYMBOL_NEWLINE)
+		mismatch.found = found == YYSYMBOL_YYEOF ? FOUND_END : FOUND_NEWLINE;
 	want_things(&wanted);
-	parse_syntax_error(parse, *yypcontext_location(context), what_is(found), wanted.words, wanted.count, hint);
+	mismatch.count = wanted.count;
+	parse_syntax_error(parse, *yypcontext_location(context), &mismatch);
 	return 0;
 }
 
-/* Only the stack's overflow comes this way. */
+/* Only the overflow of the stack is reported here. */
 static void yyerror(struct span *span, struct parse *parse, void *scanner, const char *message)
 {
 	(void)scanner;

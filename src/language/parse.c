@@ -1,10 +1,8 @@
 /*
- * Builds the syntax tree for the grammar's actions, and says what is wrong where
- * a tree cannot be built.
+ * Builds the syntax tree for the grammar's actions, and gives the message where a tree cannot be built.
  *
- * Invariant: at most one message is given for a source, the one at the first
- * wrong token, since the parser stops at once. Everything is in the arena, the
- * scanner's memory too, so leaving at any point leaks nothing.
+ * Invariants: a source gets at most one message, at its first wrong token, because the parser stops there. All memory,
+ * the scanner's too, is the arena's: leaving at any point leaks nothing.
  */
 #include "language/parse.h"
 
@@ -21,11 +19,10 @@
 
 /* Errors. */
 
-static void *fail(struct parse *parse)
-{
-	parse->failed = true;
-	return NULL;
-}
+#define FAIL(parse, status, span, ...) diag_at((parse)->context->diags, status, (parse)->source, span, __VA_ARGS__)
+#define HINT(parse, ...) diag_hint((parse)->context->diags, __VA_ARGS__)
+
+static bool has_failed(const struct parse *parse) { return parse->context->diags->errors != parse->errors; }
 
 static bool is_repeat(const struct parse *parse, int level)
 {
@@ -40,28 +37,25 @@ static void hint_open(struct parse *parse)
 	if (level < 0)
 		return;
 	const struct span *open = &parse->open[level];
-	diag_hint(parse->context->diags, "the '%c' at %u:%u is still open", parse->source->text[open->begin], open->line,
-	          open->column);
+	HINT(parse, "the '%c' at %u:%u is still open", parse->source->text[open->begin], open->line, open->column);
 }
 
 int parse_fail(struct parse *parse, const struct span *span, const char *message)
 {
-	if (!parse->failed)
-		diag_at(parse->context->diags, STATUS_CHAIN, parse->source, *span, "syntax error: %s", message);
-	fail(parse);
+	if (!has_failed(parse))
+		FAIL(parse, STATUS_CHAIN, *span, "syntax error: %s", message);
 	return YYUNDEF;
 }
 
 void parse_too_deep(struct parse *parse, struct span span)
 {
-	if (!parse->failed)
-		diag_at(parse->context->diags, STATUS_LIMIT, parse->source, span, "nesting deeper than %d", MAX_NESTING);
-	fail(parse);
+	if (!has_failed(parse))
+		FAIL(parse, STATUS_LIMIT, span, "nesting deeper than %d", MAX_NESTING);
 }
 
 static bool is_word(char c) { return c == '_' || isalnum((unsigned char)c); }
 
-/* Whether WORD stands behind a `def` somewhere. */
+/* True if WORD follows a `def` somewhere in the source. */
 static bool is_defined(const struct parse *parse, const char *word)
 {
 	const char *text = parse->source->text, *end = text + parse->source->length;
@@ -77,9 +71,8 @@ static bool is_defined(const struct parse *parse, const char *word)
 }
 
 /*
- * Where the statement around the byte AT begins with a word that is known to nobody,
- * and near to one that begins a statement, what follows was not understood for that:
- * says so. A statement is taken to begin behind ; { } or the line's begin.
+ * Hints at the word that begins the statement around the byte AT, if that word is unknown and near to one that begins a
+ * statement: then it is why the rest was not understood. A statement begins after ; { } or a line's beginning.
  */
 static bool hint_word(struct parse *parse, uint32_t at)
 {
@@ -94,49 +87,50 @@ static bool hint_word(struct parse *parse, uint32_t at)
 	while (end < parse->source->length && is_word(text[end]))
 		end++;
 	const char *word = arena_strndup(parse->context->arena, text + begin, end - begin);
+	if (!word || op_find(word) != OP_COUNT || is_defined(parse, word))
+		return false;
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
-		if (kind != STATEMENT_STAGE)
-			known[count++] = statement_word(kind);
-	for (size_t i = 0; word && i < count; i++)
-		if (!strcmp(known[i], word))
+		if (kind != STATEMENT_STAGE && strcmp(known[count++] = statement_word(kind), word) == 0)
 			return false;
-	const char *near =
-		word && op_find(word) == OP_COUNT && !is_defined(parse, word) ? suggest_nearest(word, known, count) : NULL;
+	const char *near = suggest_nearest(word, known, count);
 	if (near)
-		diag_hint(parse->context->diags, "'%s' is no operation: did you mean '%s'?", word, near);
+		HINT(parse, "'%s' is no operation: did you mean '%s'?", word, near);
 	return near != NULL;
 }
 
-void parse_syntax_error(struct parse *parse, struct span span, enum parse_found found, const char *const *wanted,
-                        int count, const char *hint)
+/* ", expected A, B or C", or nothing where nothing is known. */
+static void list_wanted(const struct parse_mismatch *mismatch, char *words, size_t size)
+{
+	size_t used = 0;
+	for (int i = 0; i < mismatch->count && used < size; i++) {
+		const char *before = i == 0 ? ", expected " : i + 1 == mismatch->count ? " or " : ", ";
+		used += (size_t)snprintf(words + used, size - used, "%s%s", before, mismatch->wanted[i]);
+	}
+}
+
+void parse_syntax_error(struct parse *parse, struct span span, const struct parse_mismatch *mismatch)
 {
 	enum { SHOWN = 40 };
-	if (parse->failed || parse->context->arena->failed)
-		return; /* the token that is none: its message has been given */
-	fail(parse);
+	if (has_failed(parse) || parse->context->arena->failed)
+		return; /* the scanner has failed, and its token is none */
 	char words[512] = "";
-	size_t used = 0;
-	for (int i = 0; i < count && used < sizeof words; i++)
-		used += (size_t)snprintf(words + used, sizeof words - used, "%s%s",
-		                         i == 0           ? ""
-		                         : i + 1 == count ? " or "
-		                                          : ", ",
-		                         wanted[i]);
+	list_wanted(mismatch, words, sizeof words);
 	const char *text = parse->source->text + span.begin;
-	int length = (int)(span.end - span.begin);
-	if (found == FOUND_TOKEN)
-		diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span, "syntax error: unexpected '%.*s'%s%s%s",
-		        length > SHOWN ? SHOWN : length, text, length > SHOWN ? "..." : "", count ? ", expected " : "", words);
+	const int length = (int)(span.end - span.begin);
+	const bool token = mismatch->found == FOUND_TOKEN;
+	if (token)
+		FAIL(parse, STATUS_CHAIN, span, "syntax error: unexpected '%.*s'%s%s", length > SHOWN ? SHOWN : length, text,
+		     length > SHOWN ? "..." : "", words);
 	else
-		diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span, "syntax error: the %s ends too early%s%s",
-		        found == FOUND_END ? "chain" : "line", count ? ", expected " : "", words);
+		FAIL(parse, STATUS_CHAIN, span, "syntax error: the %s ends too early%s",
+		     mismatch->found == FOUND_END ? "chain" : "line", words);
 	if (hint_word(parse, span.begin))
 		return;
-	if (hint)
-		diag_hint(parse->context->diags, "%s", hint);
-	else if (found == FOUND_TOKEN && *text == '}' && parse->depth == 0)
-		diag_hint(parse->context->diags, "no '{' is open here");
-	else if (found != FOUND_TOKEN || strchr(")]}", *text))
+	if (mismatch->hint)
+		HINT(parse, "%s", mismatch->hint);
+	else if (token && *text == '}' && parse->depth == 0)
+		HINT(parse, "no '{' is open here");
+	else if (!token || strchr(")]}", *text))
 		hint_open(parse);
 }
 
@@ -179,10 +173,7 @@ bool parse_add_comment(struct parse *parse, const char *text, size_t length, con
 	if (!comment || !copy)
 		return false;
 	*comment = (struct comment){.text = copy, .line = span->line, .offset = span->begin};
-	if (parse->last_comment)
-		parse->last_comment->next = comment;
-	else
-		parse->syntax->comments = comment;
+	*(parse->last_comment ? &parse->last_comment->next : &parse->syntax->comments) = comment;
 	parse->last_comment = comment;
 	return true;
 }
@@ -190,15 +181,6 @@ bool parse_add_comment(struct parse *parse, const char *text, size_t length, con
 /* Blocks and statements. */
 
 struct block *parse_block(struct parse *parse) { return arena_alloc(parse->context->arena, sizeof(struct block)); }
-
-void parse_append(struct block *block, struct statement *statement)
-{
-	if (block->last)
-		block->last->next = statement;
-	else
-		block->first = statement;
-	block->last = statement;
-}
 
 void parse_finish_block(struct block *block, struct span open, struct span close)
 {
@@ -214,27 +196,36 @@ void parse_finish_chain(const struct parse *parse, struct block *chain)
 	chain->end_line = parse->line;
 }
 
-struct statement *parse_statement(struct parse *parse, enum statement_kind kind, struct span span, const char *name,
-                                  struct span name_span)
+struct statement *parse_statement(struct parse *parse, enum statement_kind kind, struct span span,
+                                  const struct word *name)
 {
 	struct statement *statement = arena_alloc(parse->context->arena, sizeof *statement);
 	if (statement)
-		*statement = (struct statement){.kind = kind, .span = span, .name = name, .name_span = name_span};
+		*statement = (struct statement){.kind = kind, .span = span, .name = name->text, .name_span = name->span};
 	return statement;
 }
 
-struct statement *parse_declare(struct parse *parse, enum statement_kind kind, struct span span, const char *name,
-                                struct span name_span, const struct declared *type, const struct init *init)
+/* A statement with a block, which begins with its word, at HEAD. */
+static struct statement *new_block_statement(struct parse *parse, enum statement_kind kind, struct span span,
+                                             struct span head, struct block *block)
+{
+	struct statement *statement = parse_statement(parse, kind, span, &(struct word){statement_word(kind), head});
+	if (statement)
+		statement->block = block;
+	return statement;
+}
+
+struct statement *parse_declare(struct parse *parse, enum statement_kind kind, struct span span,
+                                const struct word *name, const struct declared *type, const struct init *init)
 {
 	static const struct declared no_type;
 	static const struct init no_init;
 	if (kind != STATEMENT_INPUT && type && type->type.shape.ndim > 0 && type->type.shape.dim[0] == -1) {
-		diag_at(parse->context->diags, STATUS_CHAIN, parse->source, type->span,
-		        "only the input has a streamed axis '*'");
-		diag_hint(parse->context->diags, "give %s's extent as a number", name);
-		return fail(parse);
+		FAIL(parse, STATUS_CHAIN, type->span, "only the input has a streamed axis '*'");
+		HINT(parse, "give %s's extent as a number", name->text);
+		return NULL;
 	}
-	struct statement *statement = parse_statement(parse, kind, span, name, name_span);
+	struct statement *statement = parse_statement(parse, kind, span, name);
 	if (statement) {
 		statement->type = type ? type : &no_type;
 		statement->init = init ? init : &no_init;
@@ -242,10 +233,10 @@ struct statement *parse_declare(struct parse *parse, enum statement_kind kind, s
 	return statement;
 }
 
-struct statement *parse_def(struct parse *parse, struct span span, const char *name, struct span name_span,
+struct statement *parse_def(struct parse *parse, struct span span, const struct word *name,
                             struct name_list *parameters, struct block *block)
 {
-	struct statement *statement = parse_statement(parse, STATEMENT_DEF, span, name, name_span);
+	struct statement *statement = parse_statement(parse, STATEMENT_DEF, span, name);
 	if (statement) {
 		statement->names = parameters;
 		statement->block = block;
@@ -253,10 +244,10 @@ struct statement *parse_def(struct parse *parse, struct span span, const char *n
 	return statement;
 }
 
-struct statement *parse_stage(struct parse *parse, struct span span, const char *name, struct span name_span,
+struct statement *parse_stage(struct parse *parse, struct span span, const struct word *name,
                               const struct operand_list *operands, const struct option_list *options)
 {
-	struct statement *statement = parse_statement(parse, STATEMENT_STAGE, span, name, name_span);
+	struct statement *statement = parse_statement(parse, STATEMENT_STAGE, span, name);
 	if (statement) {
 		statement->operands = operands->first;
 		statement->options = options->first;
@@ -264,92 +255,71 @@ struct statement *parse_stage(struct parse *parse, struct span span, const char 
 	return statement;
 }
 
-/* Whether NUMBER is an integer that fits int64. */
-static bool check_integer(struct parse *parse, const struct parse_number *number, struct span span)
+/* True if NUMBER is an integer that fits in 64 bits. */
+static bool check_integer(struct parse *parse, const struct parse_number *number)
 {
-	if (number->integer)
+	if (number->number.integer)
 		return true;
 	const char *digits = number->text + (number->text[0] == '-');
-	diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span, "'%s' is not an integer%s", number->text,
-	        digits[strspn(digits, "0123456789")] ? "" : " that fits in 64 bits");
-	fail(parse);
+	FAIL(parse, STATUS_CHAIN, number->span, "'%s' is not an integer%s", number->text,
+	     digits[strspn(digits, "0123456789")] ? "" : " that fits in 64 bits");
 	return false;
 }
 
-struct statement *parse_repeat(struct parse *parse, struct span span, struct span name_span,
-                               const struct parse_number *count, struct span count_span, struct block *block)
+struct statement *parse_repeat(struct parse *parse, struct span span, struct span head,
+                               const struct parse_number *count, struct block *block)
 {
-	if (!check_integer(parse, count, count_span))
+	if (!check_integer(parse, count))
 		return NULL;
-	struct statement *statement = parse_statement(parse, STATEMENT_REPEAT, span, "repeat", name_span);
-	if (statement) {
-		statement->count = count->whole;
-		statement->block = block;
-	}
+	struct statement *statement = new_block_statement(parse, STATEMENT_REPEAT, span, head, block);
+	if (statement)
+		statement->count = count->number.whole;
 	return statement;
 }
 
-struct statement *parse_repeat_stage(struct parse *parse, struct span span, struct span name_span,
-                                     const struct parse_number *count, struct span count_span, struct statement *stage)
+struct statement *parse_repeat_stage(struct parse *parse, struct span span, struct span head,
+                                     const struct parse_number *count, struct statement *stage)
 {
 	struct block *block = parse_block(parse);
 	if (!block)
 		return NULL;
-	parse_append(block, stage);
+	PARSE_APPEND(block, stage);
 	block->span = stage->span;
 	block->end_line = parse->line;
-	return parse_repeat(parse, span, name_span, count, count_span, block);
+	return parse_repeat(parse, span, head, count, block);
 }
 
-struct statement *parse_for(struct parse *parse, struct span span, struct span name_span, struct name_list *names,
+struct statement *parse_for(struct parse *parse, struct span span, struct span head, struct name_list *names,
                             struct name_list *over, struct block *block)
 {
-	struct statement *statement = parse_statement(parse, STATEMENT_FOR, span, "for", name_span);
+	struct statement *statement = new_block_statement(parse, STATEMENT_FOR, span, head, block);
 	if (statement) {
 		statement->names = names;
 		statement->over = over;
-		statement->block = block;
 	}
 	return statement;
 }
 
-struct statement *parse_checkpoint(struct parse *parse, struct span span, struct span name_span,
+struct statement *parse_checkpoint(struct parse *parse, struct span span, struct span head,
                                    const struct option_list *options, struct block *block)
 {
-	struct statement *statement = parse_statement(parse, STATEMENT_CHECKPOINT, span, "checkpoint", name_span);
-	if (statement) {
+	struct statement *statement = new_block_statement(parse, STATEMENT_CHECKPOINT, span, head, block);
+	if (statement)
 		statement->options = options->first;
-		statement->block = block;
-	}
 	return statement;
 }
 
-bool parse_add_name(struct parse *parse, struct name_chain *to, const struct name_chain *from, const char *name,
-                    struct span span)
+bool parse_add_name(struct parse *parse, struct name_chain *names, const struct word *name)
 {
 	struct name_list *item = arena_alloc(parse->context->arena, sizeof *item);
 	if (!item)
 		return false;
-	*item = (struct name_list){.name = name, .span = span};
-	if (from) {
-		from->last->next = item;
-		*to = (struct name_chain){from->first, item};
-	} else {
-		*to = (struct name_chain){item, item};
-	}
+	*item = (struct name_list){.name = name->text, .span = name->span};
+	PARSE_APPEND(names, item);
 	return true;
 }
 
 /* Operands and constant expressions. */
-
-void parse_add_operand(struct operand_list *list, struct operand *operand)
-{
-	if (list->last)
-		list->last->next = operand;
-	else
-		list->first = operand;
-	list->last = operand;
-}
 
 static struct operand *operand_new(struct parse *parse, enum operand_kind kind, const char *text, struct span span)
 {
@@ -359,29 +329,26 @@ static struct operand *operand_new(struct parse *parse, enum operand_kind kind, 
 	return operand;
 }
 
-struct operand *parse_number_operand(struct parse *parse, const struct parse_number *number, struct span span)
+struct operand *parse_number_operand(struct parse *parse, const struct parse_number *number)
 {
-	struct operand *operand = operand_new(parse, OPERAND_NUMBER, number->text, span);
-	if (operand) {
-		operand->number = number->value;
-		operand->integer = number->integer;
-		operand->whole = number->whole;
-	}
+	struct operand *operand = operand_new(parse, OPERAND_NUMBER, number->text, number->span);
+	if (operand)
+		operand->number = number->number;
 	return operand;
 }
 
-struct operand *parse_name_operand(struct parse *parse, const char *name, const struct parse_number *index,
-                                   struct span index_span, struct span span)
+struct operand *parse_name_operand(struct parse *parse, const struct word *name, const struct parse_number *index,
+                                   struct span span)
 {
-	if (index && !check_integer(parse, index, index_span))
+	if (index && !check_integer(parse, index))
 		return NULL;
-	struct operand *operand = operand_new(parse, OPERAND_NAME, name, span);
-	if (operand && index)
-		operand->index = index->whole == NO_INDEX ? NO_INDEX + 1 : index->whole; /* beyond any array, both */
+	struct operand *operand = operand_new(parse, OPERAND_NAME, name->text, span);
+	if (operand && index) /* NO_INDEX is beyond any array, and so is the next number */
+		operand->index = index->number.whole == NO_INDEX ? NO_INDEX + 1 : index->number.whole;
 	return operand;
 }
 
-/* Whether the sign at the end of TEXT belongs to a number's exponent, or stands before what it negates. */
+/* True if a sign after TEXT belongs to a number's exponent, or stands before what it negates. */
 static bool binds_right(const char *text, size_t length)
 {
 	if (length == 0 || strchr("(+-*/^[, ", text[length - 1]))
@@ -394,8 +361,8 @@ static bool binds_right(const char *text, size_t length)
 }
 
 /*
- * The source at SPAN in one form: no comments, one blank after a comma and on both
- * sides of + - * / between operands, none elsewhere. (Such text has no strings.)
+ * The source at SPAN, which holds no strings, in its canonical form: no comments, one blank after a comma and on both
+ * sides of + - * / between operands, none elsewhere.
  */
 static const char *canonical_text(struct parse *parse, struct span span)
 {
@@ -424,10 +391,10 @@ struct operand *parse_expression_operand(struct parse *parse, const struct parse
 	struct operand *operand = text ? operand_new(parse, OPERAND_NUMBER, text, span) : NULL;
 	if (!operand)
 		return NULL;
-	operand->number = value->value;
-	operand->integer = trunc(value->value) == value->value && fabs(value->value) <= 0x1p53;
-	if (operand->integer)
-		operand->whole = (int64_t)value->value;
+	operand->number.value = value->value;
+	operand->number.integer = trunc(value->value) == value->value && fabs(value->value) <= 0x1p53;
+	if (operand->number.integer)
+		operand->number.whole = (int64_t)value->value;
 	return operand;
 }
 
@@ -439,20 +406,19 @@ struct operand *parse_block_operand(struct parse *parse, struct block *block, st
 	return operand;
 }
 
-bool parse_negate(struct parse *parse, struct parse_number *to, const struct parse_number *from)
+bool parse_negate(struct parse *parse, struct parse_number *number, struct span span)
 {
-	*to = *from;
-	to->value = -from->value;
-	to->whole = -from->whole;
-	if (!from->integer && !strcmp(from->text, "9223372036854775808")) {
-		to->integer = true;
-		to->whole = INT64_MIN;
-	}
-	to->text = arena_printf(parse->context->arena, "-%s", from->text);
-	return to->text != NULL;
+	struct number *n = &number->number;
+	n->value = -n->value;
+	n->whole = -n->whole;
+	if (!n->integer && !strcmp(number->text, "9223372036854775808"))
+		*n = (struct number){n->value, true, INT64_MIN};
+	number->span = span;
+	number->text = arena_printf(parse->context->arena, "-%s", number->text);
+	return number->text != NULL;
 }
 
-/* Whether what begins at AT is the first word within the parentheses of load. */
+/* True if AT is the first byte within the parentheses of `load(`. */
 static bool is_in_load(const struct parse *parse, uint32_t at)
 {
 	static const char open[] = "load(";
@@ -460,146 +426,122 @@ static bool is_in_load(const struct parse *parse, uint32_t at)
 	return at >= length && !memcmp(parse->source->text + at - length, open, length);
 }
 
-bool parse_constant(struct parse *parse, struct parse_value *value, const char *name, struct span span)
+bool parse_constant(struct parse *parse, struct parse_value *value, const struct word *name)
 {
 	static const char *const names[] = {"pi", "e", "inf", "nan"};
-	*value = (struct parse_value){0};
-	if (!strcmp(name, "pi")) {
-		value->value = 3.14159265358979323846;
-	} else if (!strcmp(name, "e")) {
-		value->value = 2.71828182845904523536;
-	} else {
-		diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span, "'%s' in a constant expression", name);
-		const char *near = suggest_nearest(name, names, sizeof names / sizeof *names);
-		if (hint_word(parse, span.begin))
-			;
-		else if (is_in_load(parse, span.begin))
-			diag_hint(parse->context->diags, "a path is quoted, as in load(\"w.npy\")");
-		else if (near)
-			diag_hint(parse->context->diags, "did you mean '%s'?", near);
-		else
-			diag_hint(parse->context->diags, "a constant expression has numbers, pi, e and + - * / ^ ( )");
-		fail(parse);
-		return false;
-	}
-	return true;
-}
-
-/* Operators that open to the right wait on the parser's stack: they nest as brackets do. */
-static bool check_depth(struct parse *parse, int depth, struct span span)
-{
-	if (depth <= MAX_NESTING)
+	const bool pi = !strcmp(name->text, "pi");
+	*value = (struct parse_value){pi ? 3.14159265358979323846 : 2.71828182845904523536, 0};
+	if (pi || !strcmp(name->text, "e"))
 		return true;
-	parse_too_deep(parse, span);
+	FAIL(parse, STATUS_CHAIN, name->span, "'%s' in a constant expression", name->text);
+	const char *near = suggest_nearest(name->text, names, sizeof names / sizeof *names);
+	if (hint_word(parse, name->span.begin))
+		return false;
+	if (is_in_load(parse, name->span.begin))
+		HINT(parse, "a path is quoted, as in load(\"w.npy\")");
+	else if (near)
+		HINT(parse, "did you mean '%s'?", near);
+	else
+		HINT(parse, "a constant expression has numbers, pi, e and + - * / ^ ( )");
 	return false;
 }
 
-bool parse_power(struct parse *parse, struct parse_value *to, const struct parse_value *base,
-                 const struct parse_value *exponent, struct span span)
+/* An operator that opens to the right waits on the parser's stack: it nests as a bracket does. */
+static bool check_depth(struct parse *parse, int depth, struct span span)
 {
-	*to = (struct parse_value){pow(base->value, exponent->value), exponent->depth + 1};
-	return check_depth(parse, to->depth, span);
+	if (depth > MAX_NESTING)
+		parse_too_deep(parse, span);
+	return depth <= MAX_NESTING;
 }
 
-bool parse_minus(struct parse *parse, struct parse_value *to, const struct parse_value *from, struct span span)
+bool parse_power(struct parse *parse, struct parse_value *base, const struct parse_value *exponent, struct span span)
 {
-	*to = (struct parse_value){-from->value, from->depth + 1};
-	return check_depth(parse, to->depth, span);
+	*base = (struct parse_value){pow(base->value, exponent->value), exponent->depth + 1};
+	return check_depth(parse, base->depth, span);
+}
+
+bool parse_minus(struct parse *parse, struct parse_value *value, struct span span)
+{
+	*value = (struct parse_value){-value->value, value->depth + 1};
+	return check_depth(parse, value->depth, span);
 }
 
 /* Options. */
 
-void parse_add_option(struct option_list *list, struct option *option)
-{
-	if (list->last)
-		list->last->next = option;
-	else
-		list->first = option;
-	list->last = option;
-}
-
-struct option *parse_option(struct parse *parse, const char *name, struct span span, enum value_kind kind,
-                            const char *text, struct span value_span)
+struct option *parse_option(struct parse *parse, const struct word *name, enum value_kind kind,
+                            const struct word *value)
 {
 	struct option *option = arena_alloc(parse->context->arena, sizeof *option);
 	if (option)
-		*option = (struct option){.name = name, .span = span, .value_span = value_span, .kind = kind, .text = text};
+		*option = (struct option){
+			.name = name->text, .span = name->span, .value_span = value->span, .kind = kind, .text = value->text};
 	return option;
 }
 
-struct option *parse_number_option(struct parse *parse, const char *name, struct span span,
-                                   const struct parse_number *number, struct span value_span)
+struct option *parse_number_option(struct parse *parse, const struct word *name, const struct parse_number *number)
 {
-	struct option *option = parse_option(parse, name, span, VALUE_NUMBER, number->text, value_span);
-	if (option) {
-		option->number = number->value;
-		option->integer = number->integer;
-		option->whole = number->whole;
-	}
-	return option;
-}
-
-struct option *parse_word_option(struct parse *parse, const char *name, struct span span, const char *word,
-                                 struct span value_span)
-{
-	bool truth = !strcmp(word, "true") || !strcmp(word, "false");
-	struct option *option = parse_option(parse, name, span, truth ? VALUE_BOOL : VALUE_NAME, word, value_span);
+	struct option *option = parse_option(parse, name, VALUE_NUMBER, &(struct word){number->text, number->span});
 	if (option)
-		option->boolean = truth && word[0] == 't';
+		option->number = number->number;
 	return option;
 }
 
-struct option *parse_integers_option(struct parse *parse, const char *name, struct span span,
-                                     const struct parse_integers *integers, struct span open, struct span close)
+struct option *parse_word_option(struct parse *parse, const struct word *name, const struct word *value)
 {
-	open.end = close.end;
-	struct option *option = parse_option(parse, name, span, VALUE_INTEGERS, NULL, open);
-	if (option && integers) {
+	const bool yes = !strcmp(value->text, "true"), truth = yes || !strcmp(value->text, "false");
+	struct option *option = parse_option(parse, name, truth ? VALUE_BOOL : VALUE_NAME, value);
+	if (option)
+		option->boolean = yes;
+	return option;
+}
+
+struct option *parse_integers_option(struct parse *parse, const struct word *name,
+                                     const struct parse_integers *integers, struct span span)
+{
+	struct option *option = parse_option(parse, name, VALUE_INTEGERS, &(struct word){NULL, span});
+	if (option) {
 		option->integers = integers->items;
 		option->count = integers->count;
 	}
 	return option;
 }
 
-bool parse_add_integer(struct parse *parse, struct parse_integers *to, const struct parse_integers *from,
-                       const struct parse_number *number, struct span span)
+bool parse_add_integer(struct parse *parse, struct parse_integers *integers, const struct parse_number *number)
 {
-	struct parse_integers list = from ? *from : (struct parse_integers){0};
-	if (!check_integer(parse, number, span))
+	if (!check_integer(parse, number))
 		return false;
-	int64_t *grown = arena_grow(parse->context->arena, list.items, list.count, &list.capacity, sizeof *grown);
+	int64_t *grown =
+		arena_grow(parse->context->arena, integers->items, integers->count, &integers->capacity, sizeof *grown);
 	if (!grown)
 		return false;
-	list.items = grown;
-	grown[list.count++] = number->whole;
-	*to = list;
+	integers->items = grown;
+	grown[integers->count++] = number->number.whole;
 	return true;
 }
 
 /* Types. */
 
-struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span, const struct shape *shape,
-                            struct span span)
+struct declared *parse_type(struct parse *parse, const struct word *dtype, const struct shape *shape, struct span span)
 {
 	static const char *const names[] = {"f16", "bf16", "f32", "f64", "i32", "i64", "bool"};
 	enum { NAMES = sizeof names / sizeof *names };
 	bool known = false;
 	for (int i = 0; i < NAMES; i++)
-		known = known || !strcmp(names[i], dtype);
+		known = known || !strcmp(names[i], dtype->text);
 	if (!known) {
-		diag_at(parse->context->diags, STATUS_CHAIN, parse->source, dtype_span, "unknown type '%s'", dtype);
-		const char *near = suggest_nearest(dtype, names, NAMES);
+		FAIL(parse, STATUS_CHAIN, dtype->span, "unknown type '%s'", dtype->text);
+		const char *near = suggest_nearest(dtype->text, names, NAMES);
 		if (near)
-			diag_hint(parse->context->diags, "did you mean '%s'?", near);
+			HINT(parse, "did you mean '%s'?", near);
 		else
-			diag_hint(parse->context->diags, "types are f16, bf16, f32, f64, i32, i64 and bool");
-		return fail(parse);
+			HINT(parse, "types are f16, bf16, f32, f64, i32, i64 and bool");
+		return NULL;
 	}
 	struct declared *declared = arena_alloc(parse->context->arena, sizeof *declared);
 	if (declared) {
 		declared->given = true;
 		declared->span = span;
-		declared->type.dtype = dtype_find(dtype, strlen(dtype));
+		declared->type.dtype = dtype_find(dtype->text, strlen(dtype->text));
 		if (shape)
 			declared->type.shape = *shape;
 	}
@@ -610,20 +552,19 @@ struct shape *parse_extent(struct parse *parse, struct shape *shape, const struc
                            struct span span)
 {
 	if (!number && shape) {
-		diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span,
-		        "only the first axis can be streamed with '*'");
-		return fail(parse);
+		FAIL(parse, STATUS_CHAIN, span, "only the first axis can be streamed with '*'");
+		return NULL;
 	}
 	if (shape && shape->ndim == MAX_DIMS) {
-		diag_at(parse->context->diags, STATUS_LIMIT, parse->source, span, "more than %d dimensions", MAX_DIMS);
-		return fail(parse);
+		FAIL(parse, STATUS_LIMIT, span, "more than %d dimensions", MAX_DIMS);
+		return NULL;
 	}
-	if (number && !check_integer(parse, number, span))
+	if (number && !check_integer(parse, number))
 		return NULL;
 	if (!shape)
 		shape = arena_alloc(parse->context->arena, sizeof *shape);
 	if (shape)
-		shape->dim[shape->ndim++] = number ? number->whole : -1;
+		shape->dim[shape->ndim++] = number ? number->number.whole : -1;
 	return shape;
 }
 
@@ -675,48 +616,47 @@ static const struct form {
 enum { FORMS = sizeof forms / sizeof *forms };
 
 /* The form named WORD, or NULL, with a message. */
-static const struct form *find_form(struct parse *parse, const char *word, struct span span)
+static const struct form *find_initial_value(struct parse *parse, const struct word *word)
 {
-	const char *names[FORMS], *number = number_word(word);
+	const char *names[FORMS], *number = number_word(word->text);
 	for (int i = 0; i < FORMS; i++) {
-		if (!strcmp(forms[i].name, word))
+		if (!strcmp(forms[i].name, word->text))
 			return &forms[i];
 		names[i] = forms[i].name;
 	}
-	diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span, "unknown initial value '%s'", word);
-	const char *near = suggest_nearest(word, names, FORMS);
+	FAIL(parse, STATUS_CHAIN, word->span, "unknown initial value '%s'", word->text);
+	const char *near = suggest_nearest(word->text, names, FORMS);
 	if (number)
-		diag_hint(parse->context->diags, "the number is written %s", number);
+		HINT(parse, "the number is written %s", number);
 	else if (near)
-		diag_hint(parse->context->diags, "did you mean '%s'?", near);
-	else if (!strcmp(word, "pi") || !strcmp(word, "e"))
-		diag_hint(parse->context->diags, "a constant expression is written in parentheses: (%s)", word);
+		HINT(parse, "did you mean '%s'?", near);
+	else if (!strcmp(word->text, "pi") || !strcmp(word->text, "e"))
+		HINT(parse, "a constant expression is written in parentheses: (%s)", word->text);
 	else
-		diag_hint(parse->context->diags,
-		          "it is a number, a list, load(\"FILE\"), zeros, ones, eye, full, normal or uniform");
-	return fail(parse);
+		HINT(parse, "it is a number, a list, load(\"FILE\"), zeros, ones, eye, full, normal or uniform");
+	return NULL;
 }
 
-static void *wrong_usage(struct parse *parse, const struct form *form, struct span span)
+static struct init *wrong_usage(struct parse *parse, const struct form *form, struct span span)
 {
-	diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span, "'%s' is written %s", form->name, form->usage);
-	return fail(parse);
+	FAIL(parse, STATUS_CHAIN, span, "'%s' is written %s", form->name, form->usage);
+	return NULL;
 }
 
-struct init *parse_init_word(struct parse *parse, const char *word, struct span span)
+struct init *parse_init_word(struct parse *parse, const struct word *word)
 {
-	const struct form *form = find_form(parse, word, span);
+	const struct form *form = find_initial_value(parse, word);
 	if (!form)
 		return NULL;
 	if (form->arguments || form->kind == INIT_LOAD)
-		return wrong_usage(parse, form, span);
-	return init_new(parse, form->kind, span);
+		return wrong_usage(parse, form, word->span);
+	return init_new(parse, form->kind, word->span);
 }
 
-struct init *parse_init_load(struct parse *parse, const char *word, struct span word_span, const char *path,
-                             const char *key, struct span span)
+struct init *parse_init_load(struct parse *parse, const struct word *word, const char *path, const char *key,
+                             struct span span)
 {
-	const struct form *form = find_form(parse, word, word_span);
+	const struct form *form = find_initial_value(parse, word);
 	if (!form)
 		return NULL;
 	if (form->kind != INIT_LOAD)
@@ -729,10 +669,10 @@ struct init *parse_init_load(struct parse *parse, const char *word, struct span 
 	return init;
 }
 
-struct init *parse_init_call(struct parse *parse, const char *word, struct span word_span,
-                             const struct parse_list *arguments, struct span span)
+struct init *parse_init_call(struct parse *parse, const struct word *word, const struct parse_list *arguments,
+                             struct span span)
 {
-	const struct form *form = find_form(parse, word, word_span);
+	const struct form *form = find_initial_value(parse, word);
 	if (!form)
 		return NULL;
 	if (form->kind == INIT_LOAD || arguments->shape.ndim || arguments->count != form->arguments)
@@ -768,10 +708,8 @@ static bool check_ragged(struct parse *parse, const struct parse_list *list, con
 	char was[TYPE_TEXT], is[TYPE_TEXT];
 	if (list->elements == 0 || shape_equal(&list->shape, shape))
 		return true;
-	diag_at(parse->context->diags, STATUS_CHAIN, parse->source, span,
-	        "a ragged list: an element of shape %s after one of shape %s", shape_format(shape, is),
-	        shape_format(&list->shape, was));
-	fail(parse);
+	FAIL(parse, STATUS_CHAIN, span, "a ragged list: an element of shape %s after one of shape %s",
+	     shape_format(shape, is), shape_format(&list->shape, was));
 	return false;
 }
 
@@ -799,8 +737,7 @@ bool parse_list_close(struct parse *parse, struct parse_list *list, struct span 
 {
 	struct shape *shape = &list->shape;
 	if (shape->ndim == MAX_DIMS) {
-		diag_at(parse->context->diags, STATUS_LIMIT, parse->source, span, "more than %d dimensions", MAX_DIMS);
-		fail(parse);
+		FAIL(parse, STATUS_LIMIT, span, "more than %d dimensions", MAX_DIMS);
 		return false;
 	}
 	memmove(shape->dim + 1, shape->dim, (size_t)shape->ndim * sizeof *shape->dim);
@@ -809,8 +746,8 @@ bool parse_list_close(struct parse *parse, struct parse_list *list, struct span 
 	return true;
 }
 
-/* Runs the scanner and the parser over the parse's source: 0, or not. */
-static int run(struct parse *parse)
+/* Runs the scanner and the parser over the source. 0 if it parses. */
+static int parse_source(struct parse *parse)
 {
 	void *scanner = NULL;
 	size_t length = parse->source->length;
@@ -851,13 +788,14 @@ enum status syntax_parse(const struct context *context, struct syntax *syntax, c
 	struct parse *parse = arena_alloc(context->arena, sizeof *parse);
 	if (!parse)
 		return diag_memory(diags);
-	parse->context = context;
-	parse->source = source;
-	parse->syntax = syntax;
-	parse->line = 1;
-	parse->stage_begin = true;
-	bool wrong = run(parse) != 0;
-	if (context->arena->failed || diags->exhausted || (wrong && !parse->failed))
+	*parse = (struct parse){.context = context,
+	                        .source = source,
+	                        .syntax = syntax,
+	                        .line = 1,
+	                        .stage_begin = true,
+	                        .errors = diags->errors};
+	const bool wrong = parse_source(parse) != 0, failed = has_failed(parse);
+	if (context->arena->failed || diags->exhausted || (wrong && !failed))
 		return diag_memory(diags);
-	return parse->failed ? diags->last->status : STATUS_OK;
+	return failed ? diags->last->status : STATUS_OK;
 }

@@ -1,9 +1,8 @@
 /*
- * What the scanner and the parser share, and the functions that the grammar's
- * actions build nodes with. Only grammar/ and parse.c include it.
+ * What the scanner and the parser share, and the builders that the grammar's actions call. Only grammar/ and parse.c
+ * include it.
  *
- * A builder that cannot do its work returns NULL or false: it has either given a
- * message (failed) or found memory short (the arena says so).
+ * A builder that fails returns NULL or false. Then either a message has been given, or memory is short.
  */
 #ifndef LANGUAGE_PARSE_H
 #define LANGUAGE_PARSE_H
@@ -13,15 +12,19 @@
 #include <setjmp.h>
 
 /* Values of the grammar's symbols. */
+
+struct word { /* a name, or the text of a string */
+	const char *text;
+	struct span span;
+};
 struct parse_number {
 	const char *text;
-	double value;
-	int64_t whole; /* where INTEGER: written as an integer that fits */
-	bool integer;
+	struct span span;
+	struct number number;
 };
 struct parse_value { /* of a constant expression */
 	double value;
-	int depth; /* operators within it that open to the right */
+	int depth; /* operators in it that open to the right */
 };
 struct operand_list {
 	struct operand *first, *last;
@@ -39,9 +42,13 @@ struct parse_integers {
 struct parse_list { /* a nested list of numbers */
 	double *values;
 	size_t count, capacity;
-	int64_t elements;   /* so far, while it is open */
-	struct shape shape; /* of each element while it is open; of the whole when closed */
+	int64_t elements;   /* while it is open: so far */
+	struct shape shape; /* while it is open: of each element; then of the whole */
 };
+
+/* Appends ITEM to LIST, which has FIRST and LAST. */
+#define PARSE_APPEND(list, item)                                                                                       \
+	((list)->last = (list)->last ? ((list)->last->next = (item)) : ((list)->first = (item)))
 
 struct parse {
 	const struct context *context;
@@ -50,110 +57,104 @@ struct parse {
 	uint32_t offset, line, line_start; /* the scanner's place */
 	int nested;                        /* open parentheses and square brackets */
 	bool stage_begin;                  /* the next word begins a statement */
-	struct span open[MAX_NESTING];     /* brackets and `repeat`s that are open, outermost first */
+	struct span open[MAX_NESTING];     /* open brackets and `repeat`s, outermost first */
 	int depth;
 	struct comment *last_comment;
-	bool failed;   /* a message has been given */
-	jmp_buf fatal; /* the scanner is out of memory */
+	int errors;    /* messages of the context before this parse */
+	jmp_buf fatal; /* where the scanner goes when memory is short */
 };
 
 /* For the scanner. */
 
-/* Gives the message; always returns the token that is none. */
+/* Gives the message; returns the token YYUNDEF. */
 int parse_fail(struct parse *parse, const struct span *span, const char *message);
-/*
- * A bracket or a `repeat` opens, and is one level deeper than what it stands in.
- * BODY: it is the block of the `repeat` that is open, and takes its level.
- */
+/* Opens a bracket or a `repeat`. BODY: a '{' that begins the block of the open `repeat`, and takes its level. */
 bool parse_open(struct parse *parse, const struct span *span, bool body);
-/* The innermost bracket closes, and each `repeat` within it; one that does not match is left open, for the message. */
+/* Closes the innermost bracket and each `repeat` in it. One that does not match stays open, for the message. */
 void parse_close(struct parse *parse, char bracket);
-/* The statement ends: its `repeat`s are closed. */
+/* Closes the `repeat`s of the statement that ends. */
 void parse_end_statement(struct parse *parse);
 bool parse_add_comment(struct parse *parse, const char *text, size_t length, const struct span *span);
 
 /* For the parser: errors. */
 
 enum parse_found { FOUND_TOKEN, FOUND_NEWLINE, FOUND_END };
-/* What is at SPAN is not one of WANTED, which are in words; HINT may be NULL. */
-void parse_syntax_error(struct parse *parse, struct span span, enum parse_found found, const char *const *wanted,
-                        int count, const char *hint);
+/* What the parser met, the COUNT things that it wanted instead, in words, and what to do (NULL: nothing is known). */
+struct parse_mismatch {
+	enum parse_found found;
+	const char *const *wanted;
+	int count;
+	const char *hint;
+};
+void parse_syntax_error(struct parse *parse, struct span span, const struct parse_mismatch *mismatch);
 void parse_too_deep(struct parse *parse, struct span span);
 
-/* Statements. */
+/* Statements. SPAN is the whole statement's; HEAD the span of the word that it begins with. */
 
 struct block *parse_block(struct parse *parse);
-void parse_append(struct block *block, struct statement *statement);
 void parse_finish_block(struct block *block, struct span open, struct span close);
 void parse_finish_chain(const struct parse *parse, struct block *chain);
-struct statement *parse_statement(struct parse *parse, enum statement_kind kind, struct span span, const char *name,
-                                  struct span name_span);
+struct statement *parse_statement(struct parse *parse, enum statement_kind kind, struct span span,
+                                  const struct word *name);
 /* TYPE and INIT may be NULL. */
-struct statement *parse_declare(struct parse *parse, enum statement_kind kind, struct span span, const char *name,
-                                struct span name_span, const struct declared *type, const struct init *init);
-struct statement *parse_def(struct parse *parse, struct span span, const char *name, struct span name_span,
+struct statement *parse_declare(struct parse *parse, enum statement_kind kind, struct span span,
+                                const struct word *name, const struct declared *type, const struct init *init);
+struct statement *parse_def(struct parse *parse, struct span span, const struct word *name,
                             struct name_list *parameters, struct block *block);
-struct statement *parse_stage(struct parse *parse, struct span span, const char *name, struct span name_span,
+struct statement *parse_stage(struct parse *parse, struct span span, const struct word *name,
                               const struct operand_list *operands, const struct option_list *options);
-struct statement *parse_repeat(struct parse *parse, struct span span, struct span name_span,
-                               const struct parse_number *count, struct span count_span, struct block *block);
-struct statement *parse_repeat_stage(struct parse *parse, struct span span, struct span name_span,
-                                     const struct parse_number *count, struct span count_span, struct statement *stage);
-struct statement *parse_for(struct parse *parse, struct span span, struct span name_span, struct name_list *names,
+struct statement *parse_repeat(struct parse *parse, struct span span, struct span head,
+                               const struct parse_number *count, struct block *block);
+struct statement *parse_repeat_stage(struct parse *parse, struct span span, struct span head,
+                                     const struct parse_number *count, struct statement *stage);
+struct statement *parse_for(struct parse *parse, struct span span, struct span head, struct name_list *names,
                             struct name_list *over, struct block *block);
-struct statement *parse_checkpoint(struct parse *parse, struct span span, struct span name_span,
+struct statement *parse_checkpoint(struct parse *parse, struct span span, struct span head,
                                    const struct option_list *options, struct block *block);
-/* FROM NULL: the first. */
-bool parse_add_name(struct parse *parse, struct name_chain *to, const struct name_chain *from, const char *name,
-                    struct span span);
+bool parse_add_name(struct parse *parse, struct name_chain *names, const struct word *name);
 
 /* Operands and constant expressions. */
 
-void parse_add_operand(struct operand_list *list, struct operand *operand);
-struct operand *parse_number_operand(struct parse *parse, const struct parse_number *number, struct span span);
+struct operand *parse_number_operand(struct parse *parse, const struct parse_number *number);
 /* INDEX NULL: none. */
-struct operand *parse_name_operand(struct parse *parse, const char *name, const struct parse_number *index,
-                                   struct span index_span, struct span span);
+struct operand *parse_name_operand(struct parse *parse, const struct word *name, const struct parse_number *index,
+                                   struct span span);
 struct operand *parse_expression_operand(struct parse *parse, const struct parse_value *value, struct span span);
 struct operand *parse_block_operand(struct parse *parse, struct block *block, struct span span);
-bool parse_negate(struct parse *parse, struct parse_number *to, const struct parse_number *from);
-bool parse_constant(struct parse *parse, struct parse_value *value, const char *name, struct span span);
-bool parse_power(struct parse *parse, struct parse_value *to, const struct parse_value *base,
-                 const struct parse_value *exponent, struct span span);
-bool parse_minus(struct parse *parse, struct parse_value *to, const struct parse_value *from, struct span span);
+bool parse_negate(struct parse *parse, struct parse_number *number, struct span span);
+bool parse_constant(struct parse *parse, struct parse_value *value, const struct word *name);
+/* *BASE to the power of EXPONENT, and *VALUE negated; SPAN is the operator's. */
+bool parse_power(struct parse *parse, struct parse_value *base, const struct parse_value *exponent, struct span span);
+bool parse_minus(struct parse *parse, struct parse_value *value, struct span span);
 
 /* Options. */
 
-void parse_add_option(struct option_list *list, struct option *option);
-struct option *parse_option(struct parse *parse, const char *name, struct span span, enum value_kind kind,
-                            const char *text, struct span value_span);
-struct option *parse_number_option(struct parse *parse, const char *name, struct span span,
-                                   const struct parse_number *number, struct span value_span);
-struct option *parse_word_option(struct parse *parse, const char *name, struct span span, const char *word,
-                                 struct span value_span);
-/* INTEGERS NULL: an empty list. OPEN and CLOSE are its brackets. */
-struct option *parse_integers_option(struct parse *parse, const char *name, struct span span,
-                                     const struct parse_integers *integers, struct span open, struct span close);
-bool parse_add_integer(struct parse *parse, struct parse_integers *to, const struct parse_integers *from,
-                       const struct parse_number *number, struct span span);
+struct option *parse_option(struct parse *parse, const struct word *name, enum value_kind kind,
+                            const struct word *value);
+struct option *parse_number_option(struct parse *parse, const struct word *name, const struct parse_number *number);
+struct option *parse_word_option(struct parse *parse, const struct word *name, const struct word *value);
+/* SPAN is that of the brackets. */
+struct option *parse_integers_option(struct parse *parse, const struct word *name,
+                                     const struct parse_integers *integers, struct span span);
+bool parse_add_integer(struct parse *parse, struct parse_integers *integers, const struct parse_number *number);
 
 /* Types and initial values. */
 
 /* SHAPE NULL: 0-d. */
-struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span, const struct shape *shape,
-                            struct span span);
-/* One more extent, SHAPE NULL: the first; NUMBER NULL: `*`. */
+struct declared *parse_type(struct parse *parse, const struct word *dtype, const struct shape *shape, struct span span);
+/* Adds an extent to SHAPE. SHAPE NULL: the first; NUMBER NULL: `*`. */
 struct shape *parse_extent(struct parse *parse, struct shape *shape, const struct parse_number *number,
                            struct span span);
 struct init *parse_init_number(struct parse *parse, double value, struct span span);
 struct init *parse_init_list(struct parse *parse, const struct parse_list *list, struct span span);
-struct init *parse_init_word(struct parse *parse, const char *word, struct span span);
-struct init *parse_init_load(struct parse *parse, const char *word, struct span word_span, const char *path,
-                             const char *key, struct span span);
-struct init *parse_init_call(struct parse *parse, const char *word, struct span word_span,
-                             const struct parse_list *arguments, struct span span);
+struct init *parse_init_word(struct parse *parse, const struct word *word);
+/* KEY NULL: none. */
+struct init *parse_init_load(struct parse *parse, const struct word *word, const char *path, const char *key,
+                             struct span span);
+struct init *parse_init_call(struct parse *parse, const struct word *word, const struct parse_list *arguments,
+                             struct span span);
 struct parse_list *parse_list(struct parse *parse);
-/* Both append an element, of the same shape as those before. */
+/* Both append an element, which must have the shape of those before it. */
 bool parse_list_add(struct parse *parse, struct parse_list *list, double value, struct span span);
 bool parse_list_join(struct parse *parse, struct parse_list *list, const struct parse_list *element, struct span span);
 bool parse_list_close(struct parse *parse, struct parse_list *list, struct span span);

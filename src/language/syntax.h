@@ -1,6 +1,6 @@
 /*
- * The syntax tree: what was written, where, with comments kept for the
- * formatter. It knows no operation, no type and no name's meaning.
+ * The syntax tree: what was written, and where, with comments for the formatter. It knows no operation, no type and no
+ * name's meaning.
  */
 #ifndef LANGUAGE_SYNTAX_H
 #define LANGUAGE_SYNTAX_H
@@ -8,25 +8,27 @@
 #include "base/context.h"
 #include "base/type.h"
 
-/* Bytes of a chain's text at most. */
-enum { MAX_SOURCE = 16 << 20 };
+enum { MAX_SOURCE = 16 << 20 }; /* bytes of a chain's text */
+enum { MAX_NESTING = 256 };     /* of brackets and blocks, and of calls of defs */
+#define NO_INDEX INT64_MIN
 
 struct block;
 
-/* A constant expression has been folded to its value; TEXT keeps how it was written. */
-#define NO_INDEX INT64_MIN
-enum operand_kind { OPERAND_NUMBER, OPERAND_NAME, OPERAND_BLOCK };
+/* A number as it was written. WHOLE is exact where VALUE, a double, has lost digits. */
+struct number {
+	double value;
+	bool integer;
+	int64_t whole; /* where INTEGER */
+};
 
-enum { MAX_NESTING = 256 }; /* of brackets and blocks, and of calls of defs */
+enum operand_kind { OPERAND_NUMBER, OPERAND_NAME, OPERAND_BLOCK };
 
 struct operand {
 	enum operand_kind kind;
 	struct span span;
-	const char *text; /* NUMBER: canonical source, "(pi / 2)" where an expression; NAME: the name */
-	double number;
-	bool integer;  /* NUMBER: an integer literal that fits int64, or an expression of a whole number */
-	int64_t whole; /* ... and what it is: its double may have lost digits */
-	int64_t index; /* NAME [ INDEX ], from the end where negative; NO_INDEX without */
+	const char *text; /* NUMBER: canonical source, as "(pi / 2)" of an expression; NAME: the name */
+	struct number number;
+	int64_t index; /* NAME[INDEX], from the end where negative; NO_INDEX without */
 	struct block *block;
 	struct operand *next;
 };
@@ -38,11 +40,9 @@ struct option {
 	const char *name;
 	struct span span, value_span;
 	enum value_kind kind;
-	double number;
-	bool integer;
-	int64_t whole; /* of an INTEGER */
+	struct number number;
 	bool boolean;
-	const char *text; /* NUMBER: as written; NAME, STRING: unescaped text */
+	const char *text; /* NUMBER: as written; NAME, BOOL; STRING without its escapes */
 	int64_t *integers;
 	size_t count; /* INTEGERS */
 	struct option *next;
@@ -51,21 +51,21 @@ struct option {
 enum init_kind {
 	INIT_NONE,
 	INIT_NUMBER,
-	INIT_LIST, /* literal values and their shape */
+	INIT_LIST,
 	INIT_LOAD,
 	INIT_ZEROS,
 	INIT_ONES,
 	INIT_EYE,
-	INIT_FULL,    /* arguments: v */
-	INIT_NORMAL,  /* std, seed */
-	INIT_UNIFORM, /* lo, hi, seed */
+	INIT_FULL,    /* (v) */
+	INIT_NORMAL,  /* (std, seed) */
+	INIT_UNIFORM, /* (lo, hi, seed) */
 };
 
 struct init {
 	enum init_kind kind;
 	struct span span;
-	const char *text; /* canonical source; NULL: LOAD, whose strings are written anew */
-	double *values;   /* NUMBER (one), LIST, FULL, NORMAL, UNIFORM */
+	const char *text; /* canonical source; NULL for LOAD */
+	double *values;   /* NUMBER: one; LIST: all; FULL, NORMAL, UNIFORM: the arguments */
 	size_t count;
 	struct shape shape;     /* LIST */
 	const char *path, *key; /* LOAD */
@@ -96,9 +96,9 @@ enum statement_kind {
 	STATEMENT_CHECKPOINT,
 };
 enum { STATEMENT_COUNT = STATEMENT_CHECKPOINT + 1 };
-/* The word that a statement of KIND begins with; "stage" for those that begin with an operation's or a def's name. */
+/* The word that a statement of KIND begins with; "stage" for STATEMENT_STAGE, which begins with an operation or a def. */
 const char *statement_word(enum statement_kind kind);
-/* How the number is written that WORD, in other letters or at length, is: "nan" or "inf"; else NULL. */
+/* "nan" or "inf" if WORD means that number, in letters of any case or as "infinity"; else NULL. */
 const char *number_word(const char *word);
 
 /* A comment: on a line of its own before a statement, or at the end of its line. */
@@ -111,8 +111,8 @@ struct comment {
 
 struct statement {
 	enum statement_kind kind;
-	struct span span;            /* the whole statement */
-	struct span name_span;       /* its name's */
+	struct span span; /* the whole statement */
+	struct span name_span;
 	const char *name;            /* INPUT, PARAM, CONST, DEF, STAGE, NAME */
 	const struct declared *type; /* INPUT, PARAM, CONST; NULL elsewhere */
 	const struct init *init;     /* INPUT, PARAM, CONST; NULL elsewhere */
@@ -121,7 +121,7 @@ struct statement {
 	int64_t count;               /* REPEAT */
 	struct operand *operands;
 	struct option *options; /* STAGE, CHECKPOINT */
-	struct block *block;    /* DEF, REPEAT (a stage becomes a block of one), FOR, CHECKPOINT */
+	struct block *block;    /* DEF, REPEAT, FOR, CHECKPOINT */
 	struct statement *next;
 };
 
@@ -129,7 +129,7 @@ struct block {
 	struct span span; /* from '{' to '}'; the whole source at the top */
 	struct statement *first, *last;
 	uint32_t end_line; /* of its '}' */
-	bool braced;       /* REPEAT of a stage alone is not */
+	bool braced;       /* false: `repeat N stage` */
 };
 
 struct syntax {
@@ -139,21 +139,20 @@ struct syntax {
 };
 
 /*
- * Parses SOURCE (at most 16 MiB, nesting at most 256: STATUS_LIMIT). All nodes
- * live in ARENA, and so does all that the parser needs. STATUS_CHAIN with a
- * diagnostic at the first wrong token. An op's or a def's name is not looked up.
+ * Parses SOURCE. Nodes live in the context's arena. Fails with STATUS_CHAIN at the first wrong token, with STATUS_LIMIT
+ * beyond MAX_SOURCE or MAX_NESTING, with one message. The names of operations and defs are not looked up.
  */
 enum status syntax_parse(const struct context *context, struct syntax *syntax, const struct source *source);
 
 /*
- * The canonical text of a chain, in pieces: idempotent, comments and single blank
- * lines kept, one statement a line, blocks indented by four spaces (a block without
- * comments that fits in 80 columns stays on its line). Needs no memory.
+ * Writes the canonical text of a chain, in pieces. Formatting it again changes nothing. Comments and single blank lines
+ * are kept. Each statement has a line; blocks are indented by four spaces, or stay on their line if they hold no comment
+ * and fit in 80 columns. Needs no memory.
  */
 void syntax_format(const struct syntax *syntax, diag_write *write, void *context);
-/* TEXT as a string of the language, quoted and escaped. */
+/* Writes TEXT as a string of the language, quoted and escaped. */
 void syntax_write_string(const char *text, diag_write *write, void *context);
-/* The tree itself, with places, for --dump syntax. Needs no memory. */
+/* Writes the tree with its places, for --dump syntax. Needs no memory. */
 void syntax_dump(const struct syntax *syntax, diag_write *write, void *context);
 
 #endif

@@ -100,9 +100,10 @@ static bool same_block(const struct block *a, const struct block *b);
 static bool same_operands(const struct operand *a, const struct operand *b)
 {
 	for (; a && b; a = a->next, b = b->next) {
-		if (a->kind != b->kind || a->index != b->index || a->integer != b->integer || !same_text(a->text, b->text))
+		if (a->kind != b->kind || a->index != b->index || a->number.integer != b->number.integer ||
+		    !same_text(a->text, b->text))
 			return false;
-		if (!same_number(a->number, b->number) || !same_block(a->block, b->block))
+		if (!same_number(a->number.value, b->number.value) || !same_block(a->block, b->block))
 			return false;
 	}
 	return a == b;
@@ -113,7 +114,8 @@ static bool same_options(const struct option *a, const struct option *b)
 	for (; a && b; a = a->next, b = b->next) {
 		if (!same_text(a->name, b->name) || a->kind != b->kind || a->boolean != b->boolean || a->count != b->count)
 			return false;
-		if (a->integer != b->integer || !same_number(a->number, b->number) || !same_text(a->text, b->text))
+		if (a->number.integer != b->number.integer || !same_number(a->number.value, b->number.value) ||
+		    !same_text(a->text, b->text))
 			return false;
 		if (a->count && memcmp(a->integers, b->integers, a->count * sizeof *a->integers))
 			return false;
@@ -286,17 +288,17 @@ START_TEST(number_values)
 		struct parsed *p = parse_good(text);
 		const struct statement *s = first_of(p);
 		ck_assert_int_eq(s->operands->kind, OPERAND_NUMBER);
-		ck_assert_msg(same_number(s->operands->number, rows[i].value), "%s is read as %.17g", text,
-		              s->operands->number);
-		ck_assert_msg(s->operands->integer == rows[i].integer, "%s", text);
+		ck_assert_msg(same_number(s->operands->number.value, rows[i].value), "%s is read as %.17g", text,
+		              s->operands->number.value);
+		ck_assert_msg(s->operands->number.integer == rows[i].integer, "%s", text);
 		ck_assert_int_eq(s->options->kind, VALUE_NUMBER);
-		ck_assert(same_number(s->options->number, rows[i].value));
-		ck_assert(s->options->integer == rows[i].integer);
+		ck_assert(same_number(s->options->number.value, rows[i].value));
+		ck_assert(s->options->number.integer == rows[i].integer);
 		ck_assert_str_eq(s->operands->text, rows[i].text);
 		done(p);
 	}
 	struct parsed *p = parse_good("add nan");
-	ck_assert(isnan(first_of(p)->operands->number));
+	ck_assert(isnan(first_of(p)->operands->number.value));
 	done(p);
 }
 END_TEST
@@ -337,13 +339,13 @@ START_TEST(constant_expressions)
 		struct parsed *p = parse_good(text.bytes);
 		const struct operand *o = first_of(p)->operands;
 		double near = 4e-16 * fabs(rows[i].value);
-		ck_assert_msg(o->number == rows[i].value || fabs(o->number - rows[i].value) <= near, "%s is %.17g",
-		              rows[i].text, o->number);
+		ck_assert_msg(o->number.value == rows[i].value || fabs(o->number.value - rows[i].value) <= near, "%s is %.17g",
+		              rows[i].text, o->number.value);
 		ck_assert_str_eq(o->text, rows[i].canonical);
 		/* A whole number may stand where an integer is wanted. */
 		const bool whole = rows[i].value == floor(rows[i].value) && fabs(rows[i].value) < 1e15;
-		ck_assert_msg(o->integer == whole, "%s", rows[i].text);
-		ck_assert(!whole || (double)o->whole == rows[i].value);
+		ck_assert_msg(o->number.integer == whole, "%s", rows[i].text);
+		ck_assert(!whole || (double)o->number.whole == rows[i].value);
 		ck_assert_ptr_null(o->next);
 		done(p);
 		free(text.bytes);
@@ -551,7 +553,7 @@ static const struct {
 	{"3 add", 0, STATUS_CHAIN, 1, 1, 1, "syntax error: unexpected '3', expected an operation or another statement",
      "a stage begins with its operation, as in mul 2"},
 	{"sin = 3", 0, STATUS_CHAIN, 1, 5, 1, "syntax error: unexpected '=', expected an operand, " END " or an option",
-     "what has a value is declared by param or const, as in const c = [1, 2]"},
+     "declare a value with param or const, as in const c = [1, 2]"},
 	{"softmax axis=1 3", 0, STATUS_CHAIN, 1, 16, 1, "syntax error: unexpected '3', expected " END " or an option",
      "operands come before options"},
 	{"add a=1 {}", 0, STATUS_CHAIN, 1, 9, 1, "syntax error: unexpected '{', expected " END " or an option",
@@ -565,7 +567,7 @@ static const struct {
      "syntax error: unexpected ':', expected an option or '{'",
      "a value other than a name or a number is quoted, as in policy=\"names:a,b\""},
 	{"checkpoint sin", 0, STATUS_CHAIN, 1, 12, 3, "syntax error: unexpected 'sin', expected an option or '{'",
-     "a checkpoint is of a block, as in checkpoint { sin }"},
+     "checkpoint takes a block, as in checkpoint { sin }"},
 	{"mul x[", 0, STATUS_CHAIN, 1, 7, 0, "syntax error: the chain ends too early, expected a number",
      "the '[' at 1:6 is still open"},
 	{"mul x[1.5]", 0, STATUS_CHAIN, 1, 7, 3, "'1.5' is not an integer", NULL},

@@ -1,0 +1,245 @@
+/*
+ * Stages that are operations. The operand comes first, then arguments by place, then options. The operation table reads
+ * each argument (attrs_set); this file finds what is missing, given twice or too much, and hints at what was meant.
+ *
+ * Within a def, an argument may be the name of one of the def's operands. It is deferred: each call gives its value.
+ */
+#include "language/resolver.h"
+
+#include <string.h>
+
+static struct argument argument_of_number(const struct number *number)
+{
+	return (struct argument){
+		.kind = ARGUMENT_NUMBER, .number = number->value, .integer = number->integer, .whole = number->whole};
+}
+
+static struct argument argument_of_option(const struct option *option)
+{
+	switch (option->kind) {
+	case VALUE_NUMBER:
+		return argument_of_number(&option->number);
+	case VALUE_BOOL:
+		return (struct argument){.kind = ARGUMENT_BOOL, .boolean = option->boolean};
+	case VALUE_INTEGERS:
+		return (struct argument){.kind = ARGUMENT_INTEGERS, .integers = option->integers, .count = option->count};
+	case VALUE_NAME:
+	case VALUE_STRING:
+		break;
+	}
+	return (struct argument){.kind = ARGUMENT_WORD, .word = option->text};
+}
+
+static enum status add_deferred(struct resolver *r, struct node *node, const struct deferred_argument *deferred)
+{
+	struct deferred_argument **end = &node->deferred;
+	while (*end)
+		end = &(*end)->next;
+	*end = arena_alloc(r->context->arena, sizeof **end);
+	if (!*end)
+		return resolver_memory(r);
+	**end = *deferred;
+	return STATUS_OK;
+}
+
+/*
+ * Sets the argument GIVEN of NODE. IS_NAME: a name that the operation does not know may be an operand of the def around
+ * it. What follows a deferred argument is deferred too, so that arguments are set in their order.
+ */
+static enum status set_argument(struct resolver *r, struct node *node, struct deferred_argument given, bool is_name)
+{
+	struct complaint complaint = {.arena = r->context->arena};
+	struct attrs tried = *node->attrs;
+	enum status status = attrs_set(&tried, node->op, given.name, given.index, &given.argument, &complaint);
+	if (status == STATUS_OK && node->deferred)
+		return add_deferred(r, node, &given);
+	if (status == STATUS_OK) {
+		*node->attrs = tried;
+		return STATUS_OK;
+	}
+	const struct binding *binding = is_name ? resolver_find(r, given.argument.word) : NULL;
+	if (binding && binding->ref.kind == REF_ARGUMENT && op_takes_number(node->op, given.name, given.index)) {
+		given.given = true;
+		given.place = binding->ref.index;
+		return add_deferred(r, node, &given);
+	}
+	if (!complaint.message)
+		return resolver_memory(r);
+	diag_at(r->context->diags, status, r->source, given.span, "%s", complaint.message);
+	if (complaint.hint)
+		RESOLVE_HINT(r, "did you mean '%s'?", complaint.hint);
+	return status;
+}
+
+static enum status set_positional(struct resolver *r, struct node *node, const struct operand *operand, int index)
+{
+	struct deferred_argument given = {.index = index, .span = operand->span};
+	char buffer[32];
+	if (operand->kind == OPERAND_BLOCK)
+		return RESOLVE_FAIL(r, operand->span, "'%s' takes a number as its %s", op_table[node->op].name,
+		                    op_positional_name(node->op, index, buffer));
+	const bool is_name = operand->kind == OPERAND_NAME;
+	given.argument = is_name ? (struct argument){.kind = ARGUMENT_WORD, .word = operand->text}
+	                         : argument_of_number(&operand->number);
+	return set_argument(r, node, given, is_name);
+}
+
+/* The option NAME of S that stands before END (NULL: any), or NULL. */
+static const struct option *find_option(const struct statement *s, const char *name, const struct option *end)
+{
+	const struct option *o = s->options;
+	while (o != end && strcmp(o->name, name))
+		o = o->next;
+	return o == end ? NULL : o;
+}
+
+/* OPERAND and those after it as a list of integers, if they are several. *TEXT: how it is written, or NULL. */
+static struct argument argument_of_integers(struct resolver *r, const struct operand *operand, const char **text)
+{
+	struct arena *arena = r->context->arena;
+	const size_t count = resolver_count_operands(operand);
+	int64_t *integers = arena_array(arena, count, sizeof *integers);
+	struct argument argument = {.kind = ARGUMENT_INTEGERS, .integers = integers};
+	*text = integers && count > 1 ? "[" : NULL;
+	for (const struct operand *o = operand; o && *text; o = o->next) {
+		const bool integer = o->kind == OPERAND_NUMBER && o->number.integer;
+		if (integer)
+			integers[argument.count++] = o->number.whole;
+		*text =
+			integer ? arena_printf(arena, "%s%lld%s", *text, (long long)o->number.whole, o->next ? "," : "]") : NULL;
+	}
+	return argument;
+}
+
+static bool takes(struct resolver *r, const struct node *node, const char *name, const struct argument *argument)
+{
+	struct attrs attrs = *node->attrs;
+	struct complaint unused = {.arena = r->context->arena};
+	return attrs_set(&attrs, node->op, name, -1, argument, &unused) == STATUS_OK;
+}
+
+/*
+ * OPERAND is a number beyond all that NODE takes by place. Hints at the first option that S lacks and that takes the
+ * number, or the list of integers that begins with it.
+ */
+static void hint_option(struct resolver *r, const struct statement *s, const struct node *node,
+                        const struct operand *operand)
+{
+	const char *list, *names[MAX_DIMS];
+	const struct argument integers = argument_of_integers(r, operand, &list);
+	const struct argument number = argument_of_number(&operand->number);
+	/* The value of an option is a literal, and an operand may be an expression. */
+	const char *text =
+		*operand->text == '(' ? arena_printf(r->context->arena, "%.17g", operand->number.value) : operand->text;
+	const size_t count = op_argument_names(node->op, names, MAX_DIMS, r->context->arena);
+	int least, most;
+	op_positionals(node->op, &least, &most);
+	uint32_t end = s->name_span.end;
+	for (const struct operand *o = s->operands; o != operand; o = o->next)
+		end = o->span.end;
+	for (size_t i = (size_t)most; text && i < count; i++) {
+		const bool takes_list = list && takes(r, node, names[i], &integers);
+		if (find_option(s, names[i], NULL) || (!takes_list && !takes(r, node, names[i], &number)))
+			continue;
+		RESOLVE_HINT(r, "an option is given by name, as in `%.*s %s=%s`", (int)(end - s->name_span.begin),
+		             r->source->text + s->name_span.begin, names[i], takes_list ? list : text);
+		return;
+	}
+}
+
+/* Gives the message for OPERAND, one more than NODE's operand and the MOST arguments that it takes by place. */
+static enum status refuse_operand(struct resolver *r, const struct statement *s, const struct node *node,
+                                  const struct operand *operand, int most)
+{
+	const struct op_info *info = &op_table[node->op];
+	const int takes_most = info->operands + most;
+	if (most == MAX_DIMS)
+		return diag_at(r->context->diags, STATUS_LIMIT, r->source, node->span, "'%s': more than %d dimensions",
+		               info->name, MAX_DIMS);
+	if (takes_most == 0)
+		RESOLVE_FAIL(r, node->span, "'%s' takes no operand", info->name);
+	else
+		RESOLVE_FAIL(r, node->span, "'%s' takes %d operand%s, not %zu", info->name, takes_most,
+		             takes_most == 1 ? "" : "s", resolver_count_operands(s->operands));
+	diag_caret(r->context->diags, operand->span);
+	if (operand->kind == OPERAND_NUMBER)
+		hint_option(r, s, node, operand);
+	if (operand->kind != OPERAND_NAME)
+		return STATUS_CHAIN;
+	const char *names[MAX_DIMS];
+	const size_t count = op_argument_names(node->op, names, MAX_DIMS, r->context->arena);
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(names[i], operand->text))
+			RESOLVE_HINT(r, "an option is given with its value, as in `%s %s=...`", info->name, names[i]);
+	if (op_find(operand->text) != OP_COUNT)
+		RESOLVE_HINT(r, "separate stages by ; or a new line, as in add 1; sin");
+	return STATUS_CHAIN;
+}
+
+/* Sets the options of S. The first PLACED arguments were given by place. */
+static enum status set_options(struct resolver *r, const struct statement *s, struct node *node, int placed)
+{
+	char buffer[32];
+	for (const struct option *o = s->options; o; o = o->next) {
+		if (find_option(s, o->name, o))
+			return RESOLVE_FAIL(r, o->span, "option '%s' is given twice", o->name);
+		for (int i = 0; i < placed; i++)
+			if (!strcmp(op_positional_name(node->op, i, buffer), o->name))
+				return RESOLVE_FAIL(r, o->span, "'%s' is given by place and by name", o->name);
+		const struct deferred_argument given = {
+			.name = o->name, .index = -1, .argument = argument_of_option(o), .span = o->span};
+		enum status status = set_argument(r, node, given, o->kind == VALUE_NAME);
+		if (status)
+			return status;
+	}
+	return STATUS_OK;
+}
+
+/* Of the LEAST arguments that NODE needs, those after the first PLACED must be options of S. */
+static enum status need_arguments(struct resolver *r, const struct statement *s, const struct node *node, int placed,
+                                  int least)
+{
+	const struct op_info *info = &op_table[node->op];
+	char buffer[32];
+	for (int i = placed; i < least; i++) {
+		const char *name = op_positional_name(node->op, i, buffer);
+		if (find_option(s, name, NULL))
+			continue;
+		RESOLVE_FAIL(r, node->span, "'%s' needs its %s", info->name, name);
+		RESOLVE_HINT(r, "%s %s: %s", info->name, info->arguments, info->doc);
+		return STATUS_CHAIN;
+	}
+	return STATUS_OK;
+}
+
+enum status resolver_operation(struct resolver *r, const struct statement *s, enum op op)
+{
+	const struct op_info *info = &op_table[op];
+	struct node *node = resolver_new_node(r, NODE_OP, s);
+	if (!node || !(node->attrs = arena_alloc(r->context->arena, sizeof *node->attrs)))
+		return resolver_memory(r);
+	node->op = op;
+	attrs_default(node->attrs, op);
+	enum status status = STATUS_OK;
+	const struct operand *operand = s->operands;
+	if (info->operands == 1) {
+		if (!operand) {
+			RESOLVE_FAIL(r, node->span, "'%s' needs an operand", info->name);
+			RESOLVE_HINT(r, "%s: %s", info->name, info->doc);
+			return STATUS_CHAIN;
+		}
+		status = resolver_operand(r, operand, &node->operand);
+		operand = operand->next;
+	}
+	int least, most, placed = 0;
+	op_positionals(op, &least, &most);
+	for (; operand && status == STATUS_OK; operand = operand->next, placed++)
+		status = placed < most ? set_positional(r, node, operand, placed) : refuse_operand(r, s, node, operand, most);
+	if (status == STATUS_OK)
+		status = set_options(r, s, node, placed);
+	if (status == STATUS_OK)
+		status = need_arguments(r, s, node, placed, least);
+	if (status == STATUS_OK)
+		resolver_append(r, node);
+	return status;
+}

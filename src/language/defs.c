@@ -1,0 +1,266 @@
+/*
+ * Defs and their calls.
+ *
+ * A def within a def knows the parameters of the outer one. They are its own first parameters, and every call passes
+ * them on as they are where it stands (lambda lifting, Johnsson 1985). Whatever can call it stands in the outer def too,
+ * whose parameters have the same places there. So nothing after the resolver needs to know of nested defs.
+ */
+#include "language/resolver.h"
+
+#include "base/checked.h"
+#include "base/suggest.h"
+
+#include <string.h>
+
+/* Calls. */
+
+/* Gives the message for O, an option of a call of DEF that has no such parameter. */
+static enum status unknown_parameter(struct resolver *r, const struct def *def, const struct option *o)
+{
+	enum { SHOWN = 8 };
+	struct arena *arena = r->context->arena;
+	const char **names = arena_array(arena, def->count - def->inherited, sizeof *names), *list = "";
+	size_t count = 0;
+	for (const struct name_list *n = def->names; names && n; n = n->next)
+		names[count++] = n->name;
+	for (size_t i = 0; list && i < count && count <= SHOWN; i++)
+		list = arena_printf(arena, "%s%s%s", list, i ? ", " : "", names[i]);
+	if (!names || !list)
+		return resolver_memory(r);
+	RESOLVE_FAIL(r, o->span, "'%s' has no operand '%s'", def->name, o->name);
+	const char *near = suggest_nearest(o->name, names, count);
+	if (near)
+		RESOLVE_HINT(r, "did you mean '%s'?", near);
+	else if (*list)
+		RESOLVE_HINT(r, "it is declared as %s(%s)", def->name, list);
+	return STATUS_CHAIN;
+}
+
+/* The operand that the option O gives by name. */
+static enum status resolve_named(struct resolver *r, const struct def *def, const struct option *o, struct ref *ref)
+{
+	const struct operand operand = {.kind = o->kind == VALUE_NUMBER ? OPERAND_NUMBER : OPERAND_NAME,
+	                                .span = o->value_span,
+	                                .text = o->text,
+	                                .number = o->number,
+	                                .index = NO_INDEX};
+	if (o->kind == VALUE_NUMBER || o->kind == VALUE_NAME)
+		return resolver_operand(r, &operand, ref);
+	return RESOLVE_FAIL(r, o->value_span, "%s of '%s' must be a number or a name", o->name, def->name);
+}
+
+/* Resolves the operands of NODE, a call, that S gives by name. The first PLACED arguments are known already. */
+static enum status resolve_named_operands(struct resolver *r, const struct statement *s, struct node *node,
+                                          size_t placed)
+{
+	const struct def *def = node->def;
+	for (const struct option *o = s->options; o; o = o->next) {
+		const size_t *place = dictionary_find(&def->places, o->name);
+		if (!place)
+			return unknown_parameter(r, def, o);
+		struct ref *ref = &node->arguments[*place];
+		if (*place < placed)
+			return RESOLVE_FAIL(r, o->span, "'%s' is given by place and by name", o->name);
+		if (ref->kind != REF_NONE)
+			return RESOLVE_FAIL(r, o->span, "operand '%s' is given twice", o->name);
+		enum status status = resolve_named(r, def, o, ref);
+		if (status)
+			return status;
+	}
+	size_t i = def->inherited;
+	for (const struct name_list *n = def->names; n; n = n->next, i++)
+		if (node->arguments[i].kind == REF_NONE)
+			return RESOLVE_FAIL(r, node->span, "'%s' needs its %s", def->name, n->name);
+	return STATUS_OK;
+}
+
+/* DEF and each call of it have memory for what it inherits, which a short text could make too much. */
+static enum status count_inherited(struct resolver *r, const struct def *def, struct span span)
+{
+	r->inherited += def->inherited;
+	if (r->inherited <= MAX_INHERITED)
+		return STATUS_OK;
+	return diag_at(r->context->diags, STATUS_LIMIT, r->source, span,
+	               "defs within defs, and calls of them, inherit more than %d operands", MAX_INHERITED);
+}
+
+/* S must give DEF all of its operands by place, or fewer and some by name. */
+static enum status check_count(struct resolver *r, const struct statement *s, const struct def *def)
+{
+	const size_t count = resolver_count_operands(s->operands), takes = def->count - def->inherited;
+	if (count > takes || (count < takes && !s->options))
+		return RESOLVE_FAIL(r, s->name_span, "'%s' takes %zu operand%s, not %zu", def->name, takes,
+		                    takes == 1 ? "" : "s", count);
+	if (s->options && takes == 0)
+		return RESOLVE_FAIL(r, s->options->span, "the def '%s' takes no options", def->name);
+	return STATUS_OK;
+}
+
+/* Resolves the operands of NODE, a call, that S gives by place. *PLACED: how many arguments are known then. */
+static enum status resolve_placed_operands(struct resolver *r, const struct statement *s, struct node *node,
+                                           size_t *placed)
+{
+	struct node **tail = r->tail;
+	enum status status = STATUS_OK;
+	r->tail = &node->body;
+	for (const struct operand *o = s->operands; o && !status; o = o->next)
+		if (o->kind == OPERAND_BLOCK)
+			status = resolver_prepare_names(r, o->block);
+	r->tail = tail;
+	for (*placed = 0; *placed < node->def->inherited; ++*placed)
+		node->arguments[*placed] =
+			(struct ref){.kind = REF_ARGUMENT, .index = (uint32_t)*placed, .element = NO_INDEX, .span = node->span};
+	for (const struct operand *o = s->operands; o && !status; o = o->next, ++*placed)
+		status = resolver_operand(r, o, &node->arguments[*placed]);
+	return status;
+}
+
+enum status resolver_call(struct resolver *r, const struct statement *s, const struct def *def)
+{
+	size_t placed;
+	enum status status = check_count(r, s, def);
+	if (status == STATUS_OK)
+		status = count_inherited(r, def, s->name_span);
+	if (status)
+		return status;
+	struct node *node = resolver_new_node(r, NODE_CALL, s);
+	if (!node || !(node->arguments = arena_array(r->context->arena, def->count + 1, sizeof *node->arguments)))
+		return resolver_memory(r);
+	node->def = def;
+	status = resolve_placed_operands(r, s, node, &placed);
+	if (status == STATUS_OK)
+		status = resolve_named_operands(r, s, node, placed);
+	if (status == STATUS_OK)
+		resolver_append(r, node);
+	return status;
+}
+
+/*
+ * How many nodes a chain has with its defs written out. Each def may call the one before it twice, so the number grows
+ * as 2^defs; but it is a linear function of the sizes of the def's block arguments, and so each def is looked at once.
+ */
+
+static int64_t saturated_product(int64_t a, int64_t b)
+{
+	int64_t product;
+	return checked_mul_i64(a, b, &product) ? product : INT64_MAX;
+}
+
+static int64_t count_nodes(const struct node *node, int64_t times, int64_t *uses);
+
+/* Of an operand that stands TIMES times. */
+static int64_t count_operand(const struct ref *ref, int64_t times, int64_t *uses)
+{
+	if (ref->kind == REF_ARGUMENT)
+		uses[ref->index] = saturated_add(uses[ref->index], times);
+	return ref->kind == REF_BLOCK ? count_nodes(ref->block, times, uses) : 0;
+}
+
+/* Of NODE, TIMES times. Adds to USES, by parameter of the def around it, how often that is used. */
+static int64_t count_node(const struct node *node, int64_t times, int64_t *uses)
+{
+	int64_t size = saturated_add(times, count_operand(&node->operand, times, uses));
+	if (node->kind != NODE_REPEAT || node->count > 0)
+		size = saturated_add(size, count_nodes(node->body, times, uses));
+	if (node->kind != NODE_CALL)
+		return size;
+	const struct def *def = node->def;
+	size = saturated_add(size, saturated_product(times, def->size));
+	for (size_t i = 0; i < def->count; i++)
+		size = saturated_add(size, count_operand(&node->arguments[i], saturated_product(times, def->uses[i]), uses));
+	return size;
+}
+
+static int64_t count_nodes(const struct node *node, int64_t times, int64_t *uses)
+{
+	int64_t size = 0;
+	for (; node; node = node->next)
+		size = saturated_add(size, count_node(node, times, uses));
+	return size;
+}
+
+enum status resolver_check_size(struct resolver *r)
+{
+	int64_t size = 0;
+	for (const struct node *node = r->chain->first; node; node = node->next) {
+		size = saturated_add(size, count_node(node, 1, NULL));
+		if (size > MAX_OPERATIONS)
+			return diag_at(r->context->diags, STATUS_LIMIT, r->source, node->span,
+			               "the chain has more than %d operations", MAX_OPERATIONS);
+	}
+	return STATUS_OK;
+}
+
+/* Defs. */
+
+static enum status check_def_name(struct resolver *r, const struct statement *s)
+{
+	if (op_find(s->name) != OP_COUNT)
+		return RESOLVE_FAIL(r, s->name_span, "'%s' is an operation and can't be a def", s->name);
+	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
+		if (kind != STATEMENT_STAGE && !strcmp(s->name, statement_word((enum statement_kind)kind)))
+			return RESOLVE_FAIL(r, s->name_span, "'%s' begins a statement and can't be a def", s->name);
+	return STATUS_OK;
+}
+
+/* Binds the parameters of DEF, whose scope is the innermost. */
+static enum status bind_parameters(struct resolver *r, struct def *def)
+{
+	struct arena *arena = r->context->arena;
+	size_t *places = arena_array(arena, def->count - def->inherited + 1, sizeof *places), i = def->inherited;
+	if (!places)
+		return resolver_memory(r);
+	for (const struct name_list *n = def->names; n; n = n->next, i++, places++) {
+		if (scope_find(r->scope, n->name))
+			return RESOLVE_FAIL(r, n->span, "parameter '%s' is named twice", n->name);
+		*places = i;
+		if (!dictionary_put(&def->places, arena, n->name, places))
+			return resolver_memory(r);
+		const struct ref ref = {.kind = REF_ARGUMENT, .index = (uint32_t)i, .element = NO_INDEX};
+		enum status status = resolver_bind(r, n->name, ref);
+		if (status)
+			return status;
+	}
+	return STATUS_OK;
+}
+
+/* Resolves the parameters and the body, BLOCK, of DEF in a scope of its own. */
+static enum status resolve_body(struct resolver *r, struct def *def, const struct block *block)
+{
+	struct name_scope scope = {.outer = r->scope, .def = def};
+	r->scope = &scope;
+	def->first_variable = (uint32_t)r->chain->variable_count;
+	enum status status = bind_parameters(r, def);
+	if (status == STATUS_OK)
+		status = resolver_block(r, block, &def->body);
+	def->variables = (uint32_t)r->chain->variable_count - def->first_variable;
+	r->scope = scope.outer;
+	return status;
+}
+
+enum status resolver_def(struct resolver *r, const struct statement *s)
+{
+	enum status status = check_def_name(r, s);
+	if (status)
+		return status;
+	struct def *def = arena_alloc(r->context->arena, sizeof *def);
+	if (!def)
+		return resolver_memory(r);
+	const struct def *around = resolver_home(r)->def;
+	def->name = s->name;
+	def->names = s->names;
+	def->inherited = def->count = around ? around->count : 0;
+	for (const struct name_list *n = s->names; n; n = n->next)
+		def->count++;
+	status = count_inherited(r, def, s->name_span);
+	if (status == STATUS_OK)
+		status = resolve_body(r, def, s->block);
+	if (status)
+		return status;
+	int64_t *uses = arena_array(r->context->arena, def->count + 1, sizeof *uses);
+	if (!uses)
+		return resolver_memory(r);
+	def->size = count_nodes(def->body, 1, uses);
+	def->uses = uses;
+	return dictionary_put(&r->scope->defs, r->context->arena, def->name, def) ? STATUS_OK : resolver_memory(r);
+}

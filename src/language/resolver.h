@@ -1,0 +1,88 @@
+/*
+ * What the files of the resolver share:
+ *
+ *     resolve.c    statements, blocks and loops; chain_resolve
+ *     scopes.c     what names mean, and what an unknown name may have meant
+ *     arguments.c  stages that are operations: their operands, arguments and options
+ *     defs.c       defs, their calls, and how large the chain is with its defs written out
+ */
+#ifndef LANGUAGE_RESOLVER_H
+#define LANGUAGE_RESOLVER_H
+
+#include "language/chain.h"
+
+#include "base/dictionary.h"
+
+struct binding {
+	const char *name;
+	struct ref ref; /* REF_NONE: not bound */
+	struct binding *next;
+};
+
+/* The names of a block of their own: of the chain, a def or a `for`. Names that other blocks bind outlast them. */
+struct name_scope {
+	struct dictionary by_name; /* of bindings */
+	struct binding *bindings;  /* the newest first */
+	struct dictionary defs;    /* a def that is declared in a `for` may know the loop's variables */
+	struct name_scope *outer;
+	struct def *def; /* the def whose scope it is, or NULL */
+};
+
+struct resolver {
+	const struct context *context;
+	struct chain *chain;
+	const struct source *source;
+	const struct block *top;
+	struct name_scope *scope;
+	struct node **tail;                /* where the next node goes */
+	struct dictionary named, declared; /* the names in chain->names, and of chain->params */
+	size_t variable_capacity, param_capacity, name_capacity;
+	struct block_policy **last_policy; /* where the next one of the chain is linked */
+	size_t inherited;                  /* parameters that defs and calls have inherited so far */
+};
+
+/* Gives a message at SPAN. STATUS_CHAIN. */
+#define RESOLVE_FAIL(r, span, ...) diag_at((r)->context->diags, STATUS_CHAIN, (r)->source, span, __VA_ARGS__)
+#define RESOLVE_HINT(r, ...) diag_hint((r)->context->diags, __VA_ARGS__)
+
+static inline enum status resolver_memory(struct resolver *r) { return diag_memory(r->context->diags); }
+
+/* resolve.c */
+
+/* A node for S, which is not yet in the chain. NULL where memory is short. */
+struct node *resolver_new_node(struct resolver *r, enum node_kind kind, const struct statement *s);
+void resolver_append(struct resolver *r, struct node *node);
+/* Resolves BLOCK into a list of its own, *FIRST. */
+enum status resolver_block(struct resolver *r, const struct block *block, struct node **first);
+/* Gives each name that BLOCK rebinds a variable before it, since BLOCK may run many times or never. */
+enum status resolver_prepare_names(struct resolver *r, const struct block *block);
+enum status resolver_operand(struct resolver *r, const struct operand *operand, struct ref *ref);
+size_t resolver_count_operands(const struct operand *operand);
+
+/* scopes.c */
+
+/* The binding that NAME has here, or in the one SCOPE; NULL where it has none. */
+struct binding *resolver_find(const struct resolver *r, const char *name);
+struct binding *scope_find(const struct name_scope *scope, const char *name);
+/* The scope that outlasts blocks: the innermost def's, or the chain's. */
+struct name_scope *resolver_home(const struct resolver *r);
+struct def *resolver_find_def(const struct resolver *r, const char *name);
+/* Binds NAME in the innermost scope; or at home, where it hides a `for` variable of the same name. */
+enum status resolver_bind(struct resolver *r, const char *name, struct ref ref);
+enum status resolver_bind_home(struct resolver *r, const char *name, struct ref ref);
+enum status resolver_name(struct resolver *r, const char *name, struct span span, struct ref *ref);
+/* Gives the message that S begins with an unknown operation. STATUS_CHAIN. */
+enum status resolver_unknown_operation(struct resolver *r, const struct statement *s);
+
+/* arguments.c */
+
+enum status resolver_operation(struct resolver *r, const struct statement *s, enum op op);
+
+/* defs.c */
+
+enum status resolver_def(struct resolver *r, const struct statement *s);
+enum status resolver_call(struct resolver *r, const struct statement *s, const struct def *def);
+/* Fails with STATUS_LIMIT if the chain has more than MAX_OPERATIONS with its defs written out. */
+enum status resolver_check_size(struct resolver *r);
+
+#endif

@@ -1,0 +1,188 @@
+/*
+ * What names mean: scopes are searched from the innermost outwards, and the latest binding holds. Where a name means
+ * nothing, the hint says where it is declared, or which known name is nearest to it.
+ */
+#include "language/resolver.h"
+
+#include "base/suggest.h"
+
+#include <string.h>
+
+static bool is_bound(const struct binding *b) { return b && b->ref.kind != REF_NONE; }
+
+struct binding *scope_find(const struct name_scope *scope, const char *name)
+{
+	struct binding *b = dictionary_find(&scope->by_name, name);
+	return is_bound(b) ? b : NULL;
+}
+
+struct binding *resolver_find(const struct resolver *r, const char *name)
+{
+	struct binding *b = NULL;
+	for (const struct name_scope *s = r->scope; s && !b; s = s->outer)
+		b = scope_find(s, name);
+	return b;
+}
+
+struct def *resolver_find_def(const struct resolver *r, const char *name)
+{
+	struct def *def = NULL;
+	for (const struct name_scope *s = r->scope; s && !def; s = s->outer)
+		def = dictionary_find(&s->defs, name);
+	return def;
+}
+
+struct name_scope *resolver_home(const struct resolver *r)
+{
+	struct name_scope *home = r->scope;
+	while (!home->def && home->outer)
+		home = home->outer;
+	return home;
+}
+
+static enum status bind_in(struct resolver *r, struct name_scope *scope, const char *name, struct ref ref)
+{
+	struct binding *b = dictionary_find(&scope->by_name, name);
+	if (!b) {
+		b = arena_alloc(r->context->arena, sizeof *b);
+		if (!b || !dictionary_put(&scope->by_name, r->context->arena, name, b))
+			return resolver_memory(r);
+		b->name = name;
+		b->next = scope->bindings;
+		scope->bindings = b;
+	}
+	b->ref = ref;
+	return STATUS_OK;
+}
+
+enum status resolver_bind(struct resolver *r, const char *name, struct ref ref)
+{
+	return bind_in(r, r->scope, name, ref);
+}
+
+enum status resolver_bind_home(struct resolver *r, const char *name, struct ref ref)
+{
+	struct name_scope *home = resolver_home(r);
+	enum status status = bind_in(r, home, name, ref);
+	for (struct name_scope *s = r->scope; s != home && status == STATUS_OK; s = s->outer) {
+		struct binding *hidden = scope_find(s, name);
+		if (hidden)
+			hidden->ref = ref;
+	}
+	return status;
+}
+
+/*
+ * The statement after USE that gives NAME a meaning from its end on: a def, or, if VALUES, a param, a const or a `name`
+ * whose block USE could see.
+ */
+static const struct statement *find_below(const struct block *block, const char *name, struct span use, bool values)
+{
+	for (const struct statement *s = block->first; s; s = s->next) {
+		const bool value = s->kind == STATEMENT_PARAM || s->kind == STATEMENT_CONST || s->kind == STATEMENT_NAME;
+		const bool fits = values ? value : s->kind == STATEMENT_DEF;
+		if (fits && s->span.end > use.end && !strcmp(s->name, name))
+			return s;
+		const struct statement *found = NULL;
+		if (s->block && (s->kind != STATEMENT_DEF || (s->span.begin <= use.begin && use.begin < s->span.end)))
+			found = find_below(s->block, name, use, values);
+		for (const struct operand *o = s->operands; o && !found; o = o->next)
+			if (o->kind == OPERAND_BLOCK)
+				found = find_below(o->block, name, use, values);
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
+static bool hint_below(struct resolver *r, const char *name, struct span use, bool values)
+{
+	const struct statement *s = find_below(r->top, name, use, values);
+	if (s && s->kind == STATEMENT_DEF && s->span.begin < use.begin)
+		RESOLVE_HINT(r, "a def cannot call itself; `repeat` runs stages again");
+	else if (s)
+		RESOLVE_HINT(r, "'%s' is %s only below, at %u:%u", name, s->kind == STATEMENT_NAME ? "named" : "declared",
+		             s->name_span.line, s->name_span.column);
+	return s != NULL;
+}
+
+/* The bound name that is nearest to NAME, or NULL. */
+static const char *nearest_name(struct resolver *r, const char *name)
+{
+	size_t count = 0;
+	for (const struct name_scope *s = r->scope; s; s = s->outer)
+		count += s->by_name.count;
+	const char **names = arena_array(r->context->arena, count + 1, sizeof *names);
+	count = 0;
+	for (const struct name_scope *s = r->scope; s && names; s = s->outer)
+		for (const struct binding *b = s->bindings; b; b = b->next)
+			if (is_bound(b))
+				names[count++] = b->name;
+	return names ? suggest_nearest(name, names, count) : NULL;
+}
+
+static void hint_name(struct resolver *r, const char *name, struct span use)
+{
+	const char *near;
+	if (hint_below(r, name, use, true))
+		return;
+	if (!strcmp(name, "pi") || !strcmp(name, "e"))
+		RESOLVE_HINT(r, "the number is written (%s): without parentheses it is the name of a value", name);
+	else if (number_word(name))
+		RESOLVE_HINT(r, "the number is written %s", number_word(name));
+	else if ((near = nearest_name(r, name)))
+		RESOLVE_HINT(r, "did you mean '%s'?", near);
+	else
+		RESOLVE_HINT(r, "declare it with param or const, or give the current value a name with `name %s`", name);
+}
+
+enum status resolver_name(struct resolver *r, const char *name, struct span span, struct ref *ref)
+{
+	const struct binding *b = resolver_find(r, name);
+	if (!b) {
+		RESOLVE_FAIL(r, span, "unknown name '%s'", name);
+		hint_name(r, name, span);
+		return STATUS_CHAIN;
+	}
+	*ref = b->ref;
+	ref->span = span;
+	if (ref->kind == REF_VARIABLE && ref->index == 0)
+		r->chain->names_input = true;
+	return STATUS_OK;
+}
+
+/* The word nearest to NAME of all that a statement can begin with, or NULL. */
+static const char *nearest_operation(struct resolver *r, const char *name)
+{
+	size_t count = OP_COUNT + STATEMENT_COUNT, n = 0;
+	for (const struct name_scope *s = r->scope; s; s = s->outer)
+		count += s->defs.count;
+	const char **names = arena_array(r->context->arena, count, sizeof *names);
+	if (!names)
+		return NULL;
+	for (int op = 0; op < OP_COUNT; op++)
+		names[n++] = op_table[op].name;
+	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
+		if (kind != STATEMENT_STAGE)
+			names[n++] = statement_word(kind);
+	for (const struct name_scope *s = r->scope; s; s = s->outer)
+		for (size_t i = 0; i < s->defs.capacity; i++)
+			if (s->defs.entries[i].name)
+				names[n++] = s->defs.entries[i].name;
+	return suggest_nearest(name, names, n);
+}
+
+enum status resolver_unknown_operation(struct resolver *r, const struct statement *s)
+{
+	const char *name = s->name, *near;
+	RESOLVE_FAIL(r, s->name_span, "unknown operation '%s'", name);
+	if (hint_below(r, name, s->name_span, false))
+		return STATUS_CHAIN;
+	if ((near = nearest_operation(r, name)))
+		RESOLVE_HINT(r, "did you mean '%s'?", near);
+	else if (resolver_find(r, name))
+		RESOLVE_HINT(r, "'%s' is a value: use it as an operand, as in `add %s`", name, name);
+	else
+		RESOLVE_HINT(r, "`ckptc ops` lists the operations");
+	return STATUS_CHAIN;
+}
