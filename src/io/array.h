@@ -119,7 +119,11 @@ void writer_free(struct writer *writer);
 /* Makes COUNT values, HELD as F32 or F64, those of DTYPE: rounded for halves, whole for integers, 0 or 1 for bool. */
 void values_round(void *values, enum dtype held, size_t count, enum dtype dtype);
 
-/* Conversions between file and computing types; also the kernels of `cast`. */
+/* COUNT file values, little-endian and aligned, to the type that they are computed in, F32 or F64. */
+void convert_from_file(void *to, enum dtype compute, const void *from, enum dtype dtype, size_t count);
+/* COUNT values of COMPUTE to DTYPE, one of F16, BF16, F32 and F64, each rounded once. */
+void convert_to_file(void *to, enum dtype dtype, const void *from, enum dtype compute, size_t count);
+/* Conversions between halves and the computing types; also the kernels of `cast`. */
 void convert_f16_to_f32(float *to, const uint16_t *from, size_t count);
 void convert_f32_to_f16(uint16_t *to, const float *from,
                         size_t count); /* round to nearest even, overflow to infinity */
@@ -135,7 +139,7 @@ void convert_f32_to_bf16(uint16_t *to, const float *from, size_t count); /* NaN 
 void convert_f64_to_f32_odd(float *to, const double *from, size_t count);
 /* Whether values in memory are, as in files, little-endian. */
 bool convert_little_endian(void);
-/* Turns the bytes of COUNT values of SIZE bytes around, in place. */
+/* Reverses the bytes of each of COUNT values of SIZE bytes, in place. */
 void convert_swap(void *data, size_t size, size_t count);
 
 /* The shortest decimal digits that read back as VALUE (as double, or as float where SINGLE): "3", "0.1", "1e+30", "inf", "-0". */

@@ -60,7 +60,7 @@ void convert_f32_to_f16_plain(uint16_t *to, const float *from, size_t count)
 #define F16C __attribute__((target("avx,f16c")))
 enum { LANES = 8 };
 
-/* Whole vectors; the number of elements that these are. */
+/* Converts whole vectors; returns their number of elements. */
 F16C static size_t f16_to_f32_by_lanes(float *to, const uint16_t *from, size_t count)
 {
 	size_t i = 0;
@@ -103,7 +103,7 @@ void convert_f32_to_f16(uint16_t *to, const float *from, size_t count)
 	convert_f32_to_f16_plain(to + done, from + done, count - done);
 }
 
-/* NAME converts COUNT elements as ONE does each. */
+/* Defines NAME, which converts COUNT elements by ONE. */
 #define BY_BLOCKS(NAME, TO, FROM, ONE)                                                                                 \
 	static inline void NAME##_block(TO *restrict to, const FROM *restrict from)                                        \
 	{                                                                                                                  \
@@ -158,3 +158,78 @@ void convert_swap(void *data, size_t size, size_t count)
 		SWAP(uint64_t, __builtin_bswap64)
 }
 #undef SWAP
+
+/* File values of type T as floats or doubles; VALUE is made of x[i]. */
+#define WIDEN(NAME, T, VALUE)                                                                                          \
+	static void widen_##NAME(void *to, enum dtype compute, const void *from, size_t count)                             \
+	{                                                                                                                  \
+		const T *x = from;                                                                                             \
+		if (compute == DTYPE_F32)                                                                                      \
+			for (size_t i = 0; i < count; i++)                                                                         \
+				((float *)to)[i] = (float)(VALUE);                                                                     \
+		else                                                                                                           \
+			for (size_t i = 0; i < count; i++)                                                                         \
+				((double *)to)[i] = (double)(VALUE);                                                                   \
+	}
+WIDEN(f32, float, x[i])
+WIDEN(f64, double, x[i])
+WIDEN(i8, int8_t, x[i])
+WIDEN(i16, int16_t, x[i])
+WIDEN(i32, int32_t, x[i])
+WIDEN(i64, int64_t, x[i])
+WIDEN(u8, uint8_t, x[i])
+WIDEN(u16, uint16_t, x[i])
+WIDEN(u32, uint32_t, x[i])
+WIDEN(u64, uint64_t, x[i])
+WIDEN(bool, unsigned char, x[i] != 0)
+#undef WIDEN
+
+enum { PIECE = 512 };
+
+static void widen_half(void *to, enum dtype compute, const uint16_t *from, enum dtype dtype, size_t count)
+{
+	void (*const widen)(float *, const uint16_t *, size_t) =
+		dtype == DTYPE_F16 ? convert_f16_to_f32 : convert_bf16_to_f32;
+	float piece[PIECE];
+	if (compute == DTYPE_F32) {
+		widen(to, from, count);
+		return;
+	}
+	for (size_t done = 0; done < count; done += PIECE) {
+		const size_t n = count - done < PIECE ? count - done : PIECE;
+		widen(piece, from + done, n);
+		widen_f32((double *)to + done, DTYPE_F64, piece, n);
+	}
+}
+
+void convert_from_file(void *to, enum dtype compute, const void *from, enum dtype dtype, size_t count)
+{
+	static void (*const table[])(void *, enum dtype, const void *, size_t) = {
+		[DTYPE_F32] = widen_f32, [DTYPE_F64] = widen_f64, [DTYPE_I8] = widen_i8,    [DTYPE_I16] = widen_i16,
+		[DTYPE_I32] = widen_i32, [DTYPE_I64] = widen_i64, [DTYPE_U8] = widen_u8,    [DTYPE_U16] = widen_u16,
+		[DTYPE_U32] = widen_u32, [DTYPE_U64] = widen_u64, [DTYPE_BOOL] = widen_bool};
+	if (dtype == DTYPE_F16 || dtype == DTYPE_BF16)
+		widen_half(to, compute, from, dtype, count);
+	else
+		table[dtype](to, compute, from, count);
+}
+
+void convert_to_file(void *to, enum dtype dtype, const void *from, enum dtype compute, size_t count)
+{
+	float piece[PIECE];
+	if (dtype == DTYPE_F32 || dtype == DTYPE_F64) {
+		(compute == DTYPE_F32 ? widen_f32 : widen_f64)(to, dtype, from, count);
+		return;
+	}
+	void (*const narrow)(uint16_t *, const float *, size_t) =
+		dtype == DTYPE_F16 ? convert_f32_to_f16 : convert_f32_to_bf16;
+	if (compute == DTYPE_F32) {
+		narrow(to, from, count);
+		return;
+	}
+	for (size_t done = 0; done < count; done += PIECE) {
+		const size_t n = count - done < PIECE ? count - done : PIECE;
+		convert_f64_to_f32_odd(piece, (const double *)from + done, n);
+		narrow((uint16_t *)to + done, piece, n);
+	}
+}

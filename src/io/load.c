@@ -22,7 +22,7 @@ static enum status read_array(struct array *array, struct reader *reader, const 
 	array->type = reader->type;
 	const int64_t bytes = type_bytes(&array->type), in_file = reader->count * (int64_t)dtype_size(array->type.dtype);
 	const struct input *input = reader->input;
-	const int64_t left = input->limit - reader->data;
+	const int64_t left = input_limit(input) - reader->data;
 	if (!reader->held && left < in_file) /* memory is allocated only for what the file can fill */
 		return diag_file(diags, STATUS_DATA, input->name, reader->data + left,
 		                 "truncated: %lld of %lld bytes of array data", (long long)left, (long long)in_file);

@@ -205,10 +205,10 @@ static enum status read_entry(struct dict *d, enum dtype assume, struct npy_head
 	return STATUS_OK;
 }
 
-enum status npy_parse_dict(const char *text, size_t length, const char *file, int64_t offset, enum dtype assume,
-                           struct npy_header *header, struct diags *diags)
+enum status npy_parse_dict(const struct source *dict, int64_t offset, enum dtype assume, struct npy_header *header,
+                           struct diags *diags)
 {
-	struct dict d = {.text = text, .length = length, .file = file, .offset = offset, .diags = diags};
+	struct dict d = {.text = dict->text, .length = dict->length, .file = dict->name, .offset = offset, .diags = diags};
 	unsigned seen = 0;
 	memset(header, 0, sizeof *header);
 	if (!take(&d, '{'))
@@ -259,8 +259,8 @@ enum status npy_read_header(struct input *input, enum dtype assume, struct npy_h
 	if (got < prefix + length)
 		return diag_file(diags, STATUS_DATA, input->name, input->offset + (int64_t)got,
 		                 "truncated npy header: %zu of %zu bytes", got, prefix + length);
-	status = npy_parse_dict((const char *)bytes + prefix, length, input->name, input->offset + (int64_t)prefix, assume,
-	                        header, diags);
+	const struct source dict = {input->name, (const char *)bytes + prefix, length};
+	status = npy_parse_dict(&dict, input->offset + (int64_t)prefix, assume, header, diags);
 	if (!status)
 		input_skip(input, prefix + length);
 	return status;

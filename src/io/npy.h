@@ -1,4 +1,4 @@
-/* The npy header: reading and writing the dict that names type, order and shape. */
+/* npy: the header, a Python dict that names type, order and shape, and arrays in Fortran order. */
 #ifndef IO_NPY_H
 #define IO_NPY_H
 
@@ -10,17 +10,22 @@ struct npy_header {
 	struct type type;
 	bool swap; /* big-endian values of more than a byte */
 	bool fortran;
-	bool void2; /* |V2: type.dtype is BF16 where the caller has said so */
+	bool void2; /* |V2: type.dtype is the one that the caller assumes */
 };
 
 bool npy_is(const unsigned char *bytes, size_t length);
 /* Reads a header from INPUT, magic included. */
 enum status npy_read_header(struct input *input, enum dtype assume, struct npy_header *header, struct diags *diags);
-/* Reads the dict TEXT; OFFSET is its place in FILE. */
-enum status npy_parse_dict(const char *text, size_t length, const char *file, int64_t offset, enum dtype assume,
-                           struct npy_header *header, struct diags *diags);
-/* numpy.save's header of a C-ordered little-endian array; its length. */
+/* Reads DICT, which begins at byte OFFSET of the file that it names. */
+enum status npy_parse_dict(const struct source *dict, int64_t offset, enum dtype assume, struct npy_header *header,
+                           struct diags *diags);
+/* Writes numpy.save's header of a C-ordered little-endian array; returns its length. */
 enum { NPY_HEADER_MOST = 1024 };
 size_t npy_make_header(const struct type *type, char header[NPY_HEADER_MOST]);
+
+/* True if an array of SHAPE has its elements in another order in Fortran. */
+bool npy_order_matters(const struct shape *shape);
+/* Copies an array of SHAPE, of elements of SIZE bytes and in Fortran order, to C order; npy_order_matters of it. */
+void npy_transpose(const struct shape *shape, size_t size, const char *from, char *to);
 
 #endif

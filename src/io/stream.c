@@ -100,8 +100,7 @@ enum status input_open(struct input *input, const char *path, bool regular_only,
                        struct diags *diags)
 {
 	bool standard = !path || !strcmp(path, "-");
-	*input = (struct input){
-		.name = standard ? "<stdin>" : path, .size = -1, .limit = INT64_MAX, .owned = !standard, .arena = arena};
+	*input = (struct input){.name = standard ? "<stdin>" : path, .size = -1, .owned = !standard, .arena = arena};
 	struct stat st;
 	if (!standard) {
 		input->fd = open_file(path, O_RDONLY | (regular_only ? O_NONBLOCK : 0));
@@ -128,7 +127,7 @@ enum status input_open(struct input *input, const char *path, bool regular_only,
 	if (S_ISREG(st.st_mode)) {
 		off_t at = lseek(input->fd, 0, SEEK_CUR);
 		input->base = at > 0 ? at : 0;
-		input->size = input->limit = st.st_size > input->base ? st.st_size - input->base : 0;
+		input->size = st.st_size > input->base ? st.st_size - input->base : 0;
 		posix_fadvise(input->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 	} else if (S_ISFIFO(st.st_mode)) {
 		fcntl(input->fd, F_SETPIPE_SZ, PIPE_SIZE);

@@ -26,7 +26,7 @@ struct input {
 	const char *name;      /* as messages show it: the path, or <stdin> */
 	int64_t offset;        /* bytes consumed so far, for messages */
 	int64_t size;          /* of a regular file, else -1 */
-	int64_t limit;         /* no more bytes than these can come; INT64_MAX: not known */
+	int64_t limit;         /* the most bytes that PULL gives */
 	int64_t base;          /* file position at which the input began (stdin may be part read) */
 	unsigned char *buffer; /* look-ahead */
 	size_t begin, end, capacity;
@@ -43,6 +43,11 @@ struct input {
 enum status input_open(struct input *input, const char *path, bool regular_only, struct arena *arena,
                        struct diags *diags);
 void input_close(struct input *input);
+/* The most bytes that INPUT can give in all; INT64_MAX where it is a pipe. */
+static inline int64_t input_limit(const struct input *input)
+{
+	return input->pull ? input->limit : input->size >= 0 ? input->size : INT64_MAX;
+}
 /* Up to SIZE bytes, INPUT_PEEK_MOST at most, looked at without being consumed: *BYTES points at them; *GOT < SIZE only at the end. */
 enum { INPUT_PEEK_MOST = (64 << 10) + 16 };
 enum status input_peek(struct input *input, size_t size, const unsigned char **bytes, size_t *got, struct diags *diags);

@@ -108,47 +108,26 @@ enum status writer_begin(struct writer *w, const struct type *type, struct diags
 	return status;
 }
 
-/* COUNT values of COMPUTE as bytes of the file's type, into TO. */
-static void narrow(const struct writer *w, void *to, const void *from, enum dtype compute, size_t count)
-{
-	const float *f = from;
-	const double *d = from;
-	bool single = compute == DTYPE_F32;
-	float buffer[VALUE_BLOCK];
-	switch (w->type.dtype) {
-	case DTYPE_F64:
-		for (size_t i = 0; i < count; i++)
-			((double *)to)[i] = single ? (double)f[i] : d[i];
-		return;
-	case DTYPE_F32:
-		for (size_t i = 0; i < count; i++)
-			((float *)to)[i] = single ? f[i] : (float)d[i];
-		return;
-	default:
-		if (!single) {
-			convert_f64_to_f32_odd(buffer, d, count);
-			f = buffer;
-		}
-		(w->type.dtype == DTYPE_F16 ? convert_f32_to_f16 : convert_f32_to_bf16)(to, f, count);
-	}
-}
-
+/* Writes COUNT values: at element FIRST, or where FIRST is IN_ORDER behind those before. */
+enum { IN_ORDER = -1 };
 static enum status write_values(struct writer *w, int64_t first, const void *from, enum dtype compute, int64_t count,
-                                bool at, struct diags *diags)
+                                struct diags *diags)
 {
-	size_t size = dtype_size(w->type.dtype), width = compute == DTYPE_F32 ? 4 : 8;
-	int64_t offset = w->data + first * (int64_t)size;
+	const size_t size = dtype_size(w->type.dtype), width = dtype_size(compute);
+	const bool in_order = first == IN_ORDER;
+	const int64_t offset = w->data + first * (int64_t)size;
 	if (w->type.dtype == compute && convert_little_endian())
-		return at ? output_write_at(w->output, offset, from, (size_t)count * size, diags)
-		          : output_write(w->output, from, (size_t)count * size, diags);
+		return in_order ? output_write(w->output, from, (size_t)count * size, diags)
+		                : output_write_at(w->output, offset, from, (size_t)count * size, diags);
 	_Alignas(64) double block[VALUE_BLOCK];
 	for (int64_t done = 0; done < count;) {
 		size_t n = count - done < VALUE_BLOCK ? (size_t)(count - done) : VALUE_BLOCK;
-		narrow(w, block, (const char *)from + (size_t)done * width, compute, n);
-		if (!convert_little_endian()) /* files are, whatever the machine is */
+		convert_to_file(block, w->type.dtype, (const char *)from + (size_t)done * width, compute, n);
+		if (!convert_little_endian())
 			convert_swap(block, size, n);
-		enum status status = at ? output_write_at(w->output, offset + done * (int64_t)size, block, n * size, diags)
-		                        : output_write(w->output, block, n * size, diags);
+		enum status status = in_order
+		                         ? output_write(w->output, block, n * size, diags)
+		                         : output_write_at(w->output, offset + done * (int64_t)size, block, n * size, diags);
 		if (status)
 			return status;
 		done += (int64_t)n;
@@ -218,7 +197,7 @@ enum status writer_write(struct writer *w, const void *from, enum dtype compute,
 		for (int64_t i = 0; i < count; i++)
 			((double *)w->held)[w->done + i] = value_at(w, from, compute, i);
 	else if (w->options.format == FORMAT_NPY || w->options.format == FORMAT_RAW)
-		status = write_values(w, w->done, from, compute, count, false, diags);
+		status = write_values(w, IN_ORDER, from, compute, count, diags);
 	else
 		status = write_text(w, from, compute, count, diags);
 	w->done += count;
@@ -234,7 +213,7 @@ bool writer_seekable(const struct writer *w)
 enum status writer_write_at(struct writer *w, int64_t first, const void *from, enum dtype compute, int64_t count,
                             struct diags *diags)
 {
-	return write_values(w, first, from, compute, count, true, diags);
+	return write_values(w, first, from, compute, count, diags);
 }
 
 enum status writer_end(struct writer *w, struct diags *diags)

@@ -1,0 +1,217 @@
+/*
+ * The numbers of a text: rows of numbers with white space or commas between them. An error
+ * names line and column, and hints at what the text may be instead.
+ */
+#include "io/scan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST_NUMBERS = 1024 };
+
+struct scan {
+	const struct reader *reader;
+	const char *text;
+	size_t length;
+	struct numbers *numbers;
+	int64_t in_row; /* numbers so far in the row */
+	uint32_t line;
+	struct diags *diags;
+};
+
+/*
+ * Reports an error at the bytes from BEGIN to END. The message keeps a copy of the text
+ * around them, since the text itself is freed.
+ */
+__attribute__((format(printf, 4, 5))) static enum status text_error(struct scan *s, size_t begin, size_t end,
+                                                                    const char *format, ...)
+{
+	enum { AROUND = 4096 };
+	size_t line = begin, first, last = end;
+	while (line > 0 && s->text[line - 1] != '\n')
+		line--;
+	first = begin - line > AROUND ? begin - AROUND : line;
+	while (last < s->length && s->text[last] != '\n' && last - begin < AROUND)
+		last++;
+	if (last - first > 2 * AROUND) /* a long row */
+		last = first + 2 * AROUND;
+	struct source *source = arena_alloc(s->reader->arena, sizeof *source);
+	char *copy = arena_strndup(s->reader->arena, s->text + first, last - first);
+	va_list arguments;
+	va_start(arguments, format);
+	char message[160];
+	vsnprintf(message, sizeof message, format, arguments);
+	va_end(arguments);
+	if (!source || !copy)
+		return diag_memory(s->diags);
+	size_t column = begin - line + 1;
+	*source = (struct source){s->reader->input->name, copy, last - first};
+	struct span span = {(uint32_t)(begin - first), (uint32_t)((end < last ? end : last) - first), s->line,
+	                    column < UINT32_MAX ? (uint32_t)column : UINT32_MAX};
+	return diag_at(s->diags, STATUS_DATA, source, span, "%s", message);
+}
+
+static enum status end_row(struct scan *s, size_t at)
+{
+	struct numbers *n = s->numbers;
+	if (s->in_row == 0)
+		return STATUS_OK;
+	if (n->rows > 0 && s->in_row != n->columns) {
+		size_t begin = at;
+		while (begin > 0 && s->text[begin - 1] != '\n')
+			begin--;
+		return text_error(s, begin, at, "a row of %lld numbers after rows of %lld", (long long)s->in_row,
+		                  (long long)n->columns);
+	}
+	n->columns = s->in_row;
+	n->rows++;
+	s->in_row = 0;
+	return STATUS_OK;
+}
+
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v'; }
+
+/* The hint where a text has control characters. */
+static const char *binary_hint(const struct scan *s)
+{
+	static const char zip[] = "PK\3\4";
+	const bool archive = s->length >= 4 && !memcmp(s->text, zip, 4);
+	const bool tensors = s->length > 8 && s->text[8] == '{' && !memcmp(s->text + 5, "\0\0\0", 3);
+	return archive || tensors
+	           ? "npz and safetensors hold params, for load() and --param: the input is one array"
+	           : "npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values";
+}
+
+/* True if C can begin the name of a column. */
+static bool begins_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '"'; }
+
+enum status scan_out_of_memory(const struct input *input, size_t read, struct diags *diags)
+{
+	diag_file(diags, STATUS_LIMIT, input->name, (int64_t)read,
+	          "out of memory: it is read whole, and has more bytes than these");
+	diag_hint(diags, "npy, and raw data with --shape, are read in parts where the chain works row by row");
+	return STATUS_LIMIT;
+}
+
+/* Reports the bytes from AT to END, which are no number. */
+static enum status not_a_number(struct scan *s, size_t at, size_t end)
+{
+	const char *zero = memchr(s->text + at, 0, end - at);
+	if (zero)
+		at = (size_t)(zero - s->text);
+	unsigned char c = (unsigned char)s->text[at];
+	enum status status;
+	if (c < 0x20 || c == 0x7f) {
+		status = text_error(s, at, at + 1, "byte 0x%02x is neither a number nor white space", c);
+		diag_hint(s->diags, "%s", binary_hint(s));
+		return status;
+	}
+	size_t shown = end - at > 40 ? 40 : end - at;
+	while (shown > 1 && shown < end - at && ((unsigned char)s->text[at + shown] & 0xc0) == 0x80)
+		shown--;
+	status =
+		text_error(s, at, end, "'%.*s%s' is not a number", (int)shown, s->text + at, shown < end - at ? "..." : "");
+	if (end - at > 2 && c == '"' && strchr("+-.0123456789", s->text[at + 1]))
+		diag_hint(s->diags, "numbers have no quotes, which tr -d '\"' takes away");
+	else if (s->line == 1 && s->in_row == 0 && begins_name(s->text[at]))
+		diag_hint(s->diags, "a header line of names must be left out, as by: tail -n +2");
+	else if (memchr(s->text + at, ';', end - at))
+		diag_hint(s->diags, "numbers stand apart by white space or commas");
+	return status;
+}
+
+static enum status add_number(struct scan *s, size_t *at)
+{
+	size_t end = *at;
+	while (end < s->length && s->text[end] != '\n' && s->text[end] != ',' && !is_blank(s->text[end]))
+		end++;
+	double value;
+	if (number_parse(s->text + *at, end - *at, &value) != end - *at)
+		return not_a_number(s, *at, end);
+	struct numbers *n = s->numbers;
+	if (n->count == n->capacity) {
+		const size_t next = n->capacity ? 2 * n->capacity : FIRST_NUMBERS;
+		const struct allocator *a = s->reader->arena->allocator;
+		double *grown = a->resize(a->context, n->values, n->capacity * sizeof *grown, next * sizeof *grown);
+		if (!grown)
+			return scan_out_of_memory(s->reader->input, *at, s->diags);
+		n->values = grown;
+		n->capacity = next;
+	}
+	n->values[n->count++] = value;
+	s->in_row++;
+	*at = end;
+	return STATUS_OK;
+}
+
+static enum status scan_rows(struct scan *s)
+{
+	bool csv = s->reader->format == FORMAT_CSV, comma = true; /* COMMA: a number must come before the next comma */
+	enum status status = STATUS_OK;
+	size_t i = s->length >= 3 && !memcmp(s->text, "\xef\xbb\xbf", 3) ? 3 : 0;
+	while (i < s->length && !status) {
+		char c = s->text[i];
+		if (c == '\n') {
+			if (comma && s->in_row)
+				return text_error(s, i, i + 1, "a row ends in a comma");
+			status = end_row(s, i);
+			comma = true;
+			s->line++;
+			i++;
+		} else if (c == ',') {
+			if (comma)
+				return text_error(s, i, i + 1, "an empty field");
+			comma = true;
+			i++;
+		} else if (is_blank(c)) {
+			i++;
+		} else {
+			if (csv && !comma)
+				return text_error(s, i, i + 1, "a comma is wanted before the next number");
+			status = add_number(s, &i);
+			comma = false;
+		}
+	}
+	if (!status && comma && s->in_row)
+		return text_error(s, s->length, s->length, "a row ends in a comma");
+	return status ? status : end_row(s, s->length);
+}
+
+void numbers_free(struct numbers *numbers, const struct allocator *allocator)
+{
+	allocator_put(allocator, numbers->values, numbers->capacity * sizeof *numbers->values);
+	*numbers = (struct numbers){0};
+}
+
+enum status scan_text(const struct reader *reader, const char *text, size_t length, struct numbers *numbers,
+                      struct diags *diags)
+{
+	struct scan s = {.reader = reader, .text = text, .length = length, .numbers = numbers, .line = 1, .diags = diags};
+	*numbers = (struct numbers){0};
+	const enum status status = scan_rows(&s);
+	if (status)
+		numbers_free(numbers, reader->arena->allocator);
+	return status;
+}
+
+/* The scan ends after a whole row, or in the first row after a whole number. */
+enum status scan_begin(const struct reader *reader, const char *text, size_t length, struct diags *diags)
+{
+	size_t cut = length;
+	while (cut > 0 && text[cut - 1] != '\n')
+		cut--;
+	if (cut == 0) {
+		cut = length;
+		while (cut > 0 && text[cut - 1] != ',' && !is_blank(text[cut - 1]))
+			cut--;
+		while (cut > 0 && (text[cut - 1] == ',' || is_blank(text[cut - 1])))
+			cut--;
+	}
+	if (cut == 0 && memchr(text, 0, length))
+		cut = length;
+	struct numbers numbers;
+	const enum status status = scan_text(reader, text, cut, &numbers, diags);
+	numbers_free(&numbers, reader->arena->allocator);
+	return status;
+}
