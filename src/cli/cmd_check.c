@@ -327,13 +327,14 @@ static enum status check_policies(struct checker *c, const struct gradient *base
 	                {POLICY_every, 3},   {POLICY_sqrt, 0},  {POLICY_recursive, 0},     {POLICY_revolve, 1},
 	                {POLICY_revolve, 3}, {POLICY_online, 3}};
 	struct session *s = c->session;
-	size_t usual = sizeof policies / sizeof *policies, given = s->policy_count + (s->memory && !s->policy_count);
+	size_t usual = sizeof policies / sizeof *policies,
+		   given = s->set.policies.count + (s->set.memory && !s->set.policies.count);
 	for (size_t i = 0; i < usual + given; i++) {
-		struct policy policy = s->policy;
+		struct policy policy = s->set.policy;
 		struct gradient other = {0};
 		char what[128], detail[200] = "";
-		if (i >= usual && s->policy_count)
-			policy = s->policies[i - usual];
+		if (i >= usual && s->set.policies.count)
+			policy = s->set.policies.items[i - usual];
 		if (i < usual && !policy_make(&policy, policies[i].kind, policies[i].number, &s->arena))
 			return diag_memory(&s->diags);
 		snprintf(what, sizeof what, "same bits under %s", policy.text);
@@ -439,7 +440,7 @@ enum status command_check(struct session *s)
 	enum status status = session_load_chain(s);
 	if (!status)
 		status = get_input(&c);
-	s->dtype = DTYPE_F64; /* which every param is held in, too */
+	s->set.dtype = DTYPE_F64; /* which every param is held in, too */
 	if (!status)
 		status = session_bind(s, true, DTYPE_F64);
 	if (!status)
@@ -459,7 +460,7 @@ enum status command_check(struct session *s)
 	report_whole(&c.out.report, "failed", c.failed);
 	report_whole(&c.out.report, "skipped", c.skipped);
 	report_close(&c.out.report, '}');
-	if (s->format == REPORT_TABLE || s->format == REPORT_LINES)
+	if (s->set.format == REPORT_TABLE || s->set.format == REPORT_LINES)
 		text_printf(&c.out.text, c.skipped ? "%d passed, %d failed, %d skipped\n" : "%d passed, %d failed\n", c.passed,
 		            c.failed, c.skipped);
 	status = session_close_text(&c.out);

@@ -188,24 +188,24 @@ static enum status put_parts(struct session *s, const struct job *job, const str
 {
 	const struct text *text = &file->text;
 	enum status status = STATUS_OK;
-	put_head(text, s->format, job, compiled->lowered);
+	put_head(text, s->set.format, job, compiled->lowered);
 	for (size_t i = 0; i < compiled->lowered->distinct_count && !status; i++) {
 		struct part_text part;
 		status = part_make(s, &compiled->steps[i], &part);
 		if (status)
 			return status;
-		if (s->format == REPORT_JSON) {
+		if (s->set.format == REPORT_JSON) {
 			put_part_json(&part, i + 1, text);
-		} else if (s->format == REPORT_TABLE) {
+		} else if (s->set.format == REPORT_TABLE) {
 			text_printf(text, "\npart %zu\n", i + 1);
-			put_part(&part, text, s->given[OPTION_COLOR] && s->color);
+			put_part(&part, text, s->line.given[OPTION_COLOR] && s->set.color);
 		} else {
-			put_part_rows(&part, i + 1, text, s->format == REPORT_CSV);
+			put_part_rows(&part, i + 1, text, s->set.format == REPORT_CSV);
 		}
 	}
-	if (s->format == REPORT_JSON)
+	if (s->set.format == REPORT_JSON)
 		text_put(text, "]}\n");
-	if (s->format != REPORT_TABLE || policy_by_value(job->policy))
+	if (s->set.format != REPORT_TABLE || policy_by_value(job->policy))
 		return STATUS_OK;
 	text_put(text, "\nschedule\n");
 	if (compiled->lowered->steps <= 1000)
@@ -224,7 +224,7 @@ enum status command_explain(struct session *s)
 	enum status status = session_load_chain(s);
 	if (!status)
 		status = session_bind_types(s, &type);
-	struct job_options options = session_job_options(s, &s->policy);
+	struct job_options options = session_job_options(s, &s->set.policy);
 	if (!status)
 		status = job_make(&job, &s->chain, &type, &options, &s->arena, &s->diags);
 	if (status)
@@ -233,18 +233,16 @@ enum status command_explain(struct session *s)
 	struct lowered lowered;
 	struct compiled_chain compiled;
 	bool by_value = policy_by_value(job.policy);
-	const struct context context = {s->arena.allocator, &s->arena, &s->diags};
-	status = lower(&context, &lowered, &s->chain, NULL, &type, by_value ? LOWER_UNROLLED : LOWER_STEPS);
+	status = lower(&s->context, &lowered, &s->chain, NULL, &type, by_value ? LOWER_UNROLLED : LOWER_STEPS);
 	if (!status)
-		status =
-			compiled_make(&(struct context){s->arena.allocator, &s->arena, &s->diags}, &compiled, &lowered, job.policy);
+		status = compiled_make(&s->context, &compiled, &lowered, job.policy);
 	if (!status)
 		status = session_open_report(s, &file);
 	if (status) {
 		job_free(&job);
 		return status;
 	}
-	if (s->dot)
+	if (s->set.dot)
 		status = report_dot(&s->chain, &compiled, &file.text, &s->arena, &s->diags);
 	else
 		status = put_parts(s, &job, &compiled, &file);

@@ -22,8 +22,8 @@ static enum status check_length(struct session *s)
 enum status command_fmt(struct session *s)
 {
 	struct text_file file;
-	if (!s->file && !s->text)
-		s->file = "-";
+	if (!s->line.file && !s->line.text)
+		s->line.file = "-";
 	enum status status = session_load_syntax(s);
 	if (!status)
 		status = check_length(s);

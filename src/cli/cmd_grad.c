@@ -23,8 +23,9 @@ struct side {
 static enum status open_events(struct side *events)
 {
 	struct session *s = events->session;
-	enum status status =
-		events->open ? STATUS_OK : output_open_live(&events->output, s->values[OPTION_EVENTS], &s->arena, &s->diags);
+	enum status status = events->open
+	                         ? STATUS_OK
+	                         : output_open_live(&events->output, s->line.values[OPTION_EVENTS], &s->arena, &s->diags);
 	events->open = !status;
 	return status;
 }
@@ -45,16 +46,16 @@ static bool is_file(const char *path, const char *read)
 /* What the run reads from the file PATH, or NULL. */
 static const char *read_from(struct session *s, const char *path)
 {
-	if (s->input_open && stream_is_at(s->input.fd, path))
+	if (s->in.open && stream_is_at(s->in.input.fd, path))
 		return "the input";
-	if (s->file && (strcmp(s->file, "-") ? is_file(path, s->file) : stream_is_at(0, path)))
+	if (s->line.file && (strcmp(s->line.file, "-") ? is_file(path, s->line.file) : stream_is_at(0, path)))
 		return "the chain";
-	if (is_file(path, s->values[OPTION_COTANGENT]))
+	if (is_file(path, s->line.values[OPTION_COTANGENT]))
 		return "the cotangent";
-	if (s->costs && s->costs->spec && is_file(path, s->values[OPTION_COSTS]))
+	if (s->costs && s->costs->spec && is_file(path, s->line.values[OPTION_COSTS]))
 		return "the costs";
-	for (size_t i = 0; i < s->param_count; i++)
-		if (is_file(path, s->params[i].value))
+	for (size_t i = 0; i < s->line.param_count; i++)
+		if (is_file(path, s->line.params[i].value))
 			return "a param's file";
 	for (size_t i = 0; i < s->chain.param_count; i++) {
 		const struct init *init = &s->chain.params[i].init;
@@ -69,12 +70,12 @@ static enum status open_sides(struct session *s, struct side *value, struct side
 	enum status status = STATUS_OK;
 	*value = (struct side){.session = s};
 	*events = (struct side){.session = s};
-	if (s->given[OPTION_VALUE]) {
-		status = output_open(&value->output, s->values[OPTION_VALUE], &s->arena, &s->diags);
+	if (s->line.given[OPTION_VALUE]) {
+		status = output_open(&value->output, s->line.values[OPTION_VALUE], &s->arena, &s->diags);
 		value->open = !status;
 	}
-	if (!status && s->given[OPTION_EVENTS]) {
-		const char *path = s->values[OPTION_EVENTS], *read = read_from(s, path);
+	if (!status && s->line.given[OPTION_EVENTS]) {
+		const char *path = s->line.values[OPTION_EVENTS], *read = read_from(s, path);
 		if (!output_replaces(path))
 			status = open_events(events);
 		else if (read) /* they are written into what is there */
@@ -168,15 +169,14 @@ static enum status write_gradient(struct session *s, const struct gradient_resul
 		return diag_memory(&s->diags);
 	memcpy(copy, g->data, g->size);
 	struct output output;
-	const struct context context = {s->allocator, &s->arena, &s->diags};
-	struct loader loader = {.cast = s->given[OPTION_CAST], .context = &context};
-	if (s->given[OPTION_ACCUMULATE] && is_there(path))
+	struct loader loader = {.cast = s->line.given[OPTION_CAST], .context = &s->context};
+	if (s->line.given[OPTION_ACCUMULATE] && is_there(path))
 		status = add_file(s, &loader, path, NULL, &type, copy);
 	loader_close(&loader);
 	if (!status)
 		status = output_open(&output, path, &s->arena, &s->diags);
 	if (!status)
-		status = put_whole(s, &output, array_put(&context, &output, &type, copy));
+		status = put_whole(s, &output, array_put(&s->context, &output, &type, copy));
 	allocator_put(s->allocator, copy, g->size + 1);
 	return status;
 }
@@ -185,10 +185,9 @@ static enum status write_gradient(struct session *s, const struct gradient_resul
 static enum status add_archive(struct session *s, const struct gradient_result *result, const char *path,
                                const struct named_array *arrays, size_t count)
 {
-	const struct context context = {s->allocator, &s->arena, &s->diags};
-	struct loader loader = {.cast = s->given[OPTION_CAST], .context = &context};
+	struct loader loader = {.cast = s->line.given[OPTION_CAST], .context = &s->context};
 	bool *found = arena_array(&s->arena, count + 1, sizeof *found);
-	enum status status = found ? npz_find_members(&context, path, arrays, count, found) : diag_memory(&s->diags);
+	enum status status = found ? npz_find_members(&s->context, path, arrays, count, found) : diag_memory(&s->diags);
 	for (size_t i = 0, k = 0; k < count && !status; i++) {
 		if (!s->chain.params[i].differentiated)
 			continue;
@@ -203,7 +202,6 @@ static enum status add_archive(struct session *s, const struct gradient_result *
 /* --grads FILE.npz */
 static enum status write_archive(struct session *s, const struct gradient_result *result, const char *path)
 {
-	const struct context context = {s->allocator, &s->arena, &s->diags};
 	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
 	enum status status = arrays ? STATUS_OK : diag_memory(&s->diags);
 	size_t count = 0;
@@ -212,21 +210,21 @@ static enum status write_archive(struct session *s, const struct gradient_result
 		if (s->chain.params[i].differentiated)
 			arrays[count++] = (struct named_array){s->chain.params[i].name, written_type(g), g->data};
 	}
-	if (!status && s->given[OPTION_ACCUMULATE] && is_there(path))
+	if (!status && s->line.given[OPTION_ACCUMULATE] && is_there(path))
 		status = add_archive(s, result, path, arrays, count);
 	struct output output;
 	if (!status)
 		status = output_open(&output, path, &s->arena, &s->diags);
-	return status ? status : put_whole(s, &output, npz_put(&context, &output, arrays, count));
+	return status ? status : put_whole(s, &output, npz_put(&s->context, &output, arrays, count));
 }
 
 static enum status write_gradients(struct session *s, const struct gradient_result *result)
 {
 	enum status status = STATUS_OK;
-	for (size_t i = 0; i < s->grad_count && !status; i++)
-		status = write_gradient(s, result, s->grads[i]);
-	if (!status && s->given[OPTION_GRADS])
-		status = write_archive(s, result, s->values[OPTION_GRADS]);
+	for (size_t i = 0; i < s->line.grads.count && !status; i++)
+		status = write_gradient(s, result, s->line.grads.items[i]);
+	if (!status && s->line.given[OPTION_GRADS])
+		status = write_archive(s, result, s->line.values[OPTION_GRADS]);
 	return status;
 }
 
@@ -238,14 +236,14 @@ static enum status put_grad_stats(struct session *s, const struct gradient_resul
 	if (result->job.policy->kind != POLICY_save_all)
 		status = save_all_counters(s, &result->most, &all, &s->diags);
 	if (!status)
-		status = session_open_text(s, &file, s->values[OPTION_STATS], true);
+		status = session_open_text(s, &file, s->line.values[OPTION_STATS], true);
 	if (status)
 		return status;
 	struct policy_row measured = {.policy = result->job.policy->text,
 	                              .counters = result->measured,
 	                              .save_all_peak = all.peak_bytes,
 	                              .saved_bytes = all.stored_bytes - result->measured.stored_bytes,
-	                              .stored = s->store != DTYPE_COUNT,
+	                              .stored = s->set.store != DTYPE_COUNT,
 	                              .store_error = result->store_error};
 	struct policy_row predicted = measured;
 	predicted.counters = result->predicted;
@@ -256,17 +254,17 @@ static enum status put_grad_stats(struct session *s, const struct gradient_resul
 
 static enum status check_journal(struct session *s)
 {
-	if (!s->given[OPTION_JOURNAL])
+	if (!s->line.given[OPTION_JOURNAL])
 		return STATUS_OK;
-	const bool budgeted = s->policy.kind == POLICY_budget || (s->policy.kind == POLICY_auto && s->memory);
-	if (!s->given[OPTION_SPILL] || (s->policy.kind != POLICY_disk_revolve && !budgeted))
+	const bool budgeted = s->set.policy.kind == POLICY_budget || (s->set.policy.kind == POLICY_auto && s->set.memory);
+	if (!s->line.given[OPTION_SPILL] || (s->set.policy.kind != POLICY_disk_revolve && !budgeted))
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
 		                 "--journal goes on from states on disk: it wants --spill DIR, and --policy disk-revolve:S or "
 		                 "--memory BYTES");
-	if (s->given[OPTION_TILE])
+	if (s->line.given[OPTION_TILE])
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
 		                 "with --journal the array is kept whole: --tile has no meaning");
-	if (s->given[OPTION_ACCUMULATE])
+	if (s->line.given[OPTION_ACCUMULATE])
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
 		                 "--accumulate might add twice to what a run that was killed had added: not with --journal");
 	return STATUS_OK;
@@ -275,7 +273,8 @@ static enum status check_journal(struct session *s)
 /* --grads FILE.npz: another ending promises another format. */
 static enum status check_grads(struct session *s)
 {
-	const char *path = s->values[OPTION_GRADS], *name = strrchr(path, '/'), *dot = strrchr(name ? name : path, '.');
+	const char *path = s->line.values[OPTION_GRADS], *name = strrchr(path, '/'),
+			   *dot = strrchr(name ? name : path, '.');
 	if (dot && strcmp(dot, ".npz") != 0) {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--grads writes an npz, and %s is no name of one", path);
 		diag_hint(&s->diags, "--grads FILE.npz is for all params, --grad NAME=FILE for one");
@@ -290,26 +289,26 @@ static enum status check_grads(struct session *s)
 
 static enum status check_options(struct session *s)
 {
-	for (size_t i = 0; i < s->grad_count; i++)
-		if (!strchr(s->grads[i], '=')) {
-			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--grad wants NAME=FILE, not %s", s->grads[i]);
+	for (size_t i = 0; i < s->line.grads.count; i++)
+		if (!strchr(s->line.grads.items[i], '=')) {
+			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--grad wants NAME=FILE, not %s", s->line.grads.items[i]);
 			return STATUS_USAGE;
 		}
-	for (size_t i = 0; i < s->grad_count; i++) {
+	for (size_t i = 0; i < s->line.grads.count; i++) {
 		size_t param;
-		const enum status status = find_param(s, s->grads[i], strcspn(s->grads[i], "="), &param);
+		const enum status status = find_param(s, s->line.grads.items[i], strcspn(s->line.grads.items[i], "="), &param);
 		if (status)
 			return status;
 	}
-	if (s->given[OPTION_ACCUMULATE] && !s->given[OPTION_GRADS] && !s->grad_count) {
+	if (s->line.given[OPTION_ACCUMULATE] && !s->line.given[OPTION_GRADS] && !s->line.grads.count) {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--accumulate goes with --grads or --grad");
 		return STATUS_USAGE;
 	}
-	if (s->policy.kind == POLICY_disk_revolve && !s->given[OPTION_SPILL]) {
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' wants --spill DIR", s->policy.text);
+	if (s->set.policy.kind == POLICY_disk_revolve && !s->line.given[OPTION_SPILL]) {
+		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' wants --spill DIR", s->set.policy.text);
 		return STATUS_USAGE;
 	}
-	enum status status = s->given[OPTION_GRADS] ? check_grads(s) : STATUS_OK;
+	enum status status = s->line.given[OPTION_GRADS] ? check_grads(s) : STATUS_OK;
 	return status ? status : check_journal(s);
 }
 
@@ -329,7 +328,7 @@ static enum status check_apart(struct session *s, struct beside *beside)
 		const char *name;
 		const struct output *output;
 		bool open;
-	} made[] = {{"the gradient", &s->output, true},
+	} made[] = {{"the gradient", &s->out.output, true},
 	            {"--value", &beside->value.output, beside->value.open},
 	            {"--events", &beside->events.output, beside->events.open}};
 	for (int i = 0; i < 3; i++)
@@ -360,18 +359,18 @@ static enum status prepare(struct session *s, struct beside *beside, struct grad
 	if (!status)
 		status = session_open_input(s);
 	if (!status)
-		status = session_bind(s, true, s->dtype == DTYPE_COUNT ? DTYPE_F32 : s->dtype);
+		status = session_bind(s, true, s->set.dtype == DTYPE_COUNT ? DTYPE_F32 : s->set.dtype);
 	if (!status)
 		status = session_open_costs(s);
 	if (!status)
-		status = session_open_output(s, s->values[OPTION_OUTPUT]);
+		status = session_open_output(s, s->line.values[OPTION_OUTPUT]);
 	if (!status)
 		status = open_sides(s, &beside->value, &beside->events);
 	if (!status)
 		status = watch_open(s, &beside->watch, result);
 	if (status)
 		return status;
-	session_make_writer(s, &s->writer, &s->output);
+	session_make_writer(s, &s->out.writer, &s->out.output);
 	status = check_apart(s, beside);
 	return status ? status : outputs_check_apart(s);
 }
@@ -379,25 +378,24 @@ static enum status prepare(struct session *s, struct beside *beside, struct grad
 static enum status run(struct session *s, struct beside *beside, struct gradient_result *result)
 {
 	struct progress progress;
-	const struct run_options options = {.job = session_job_options(s, &s->policy),
-	                                    .dtype = s->dtype,
-	                                    .flush_denormals = s->given[OPTION_FAST_MATH],
+	const struct run_options options = {.job = session_job_options(s, &s->set.policy),
+	                                    .dtype = s->set.dtype,
+	                                    .flush_denormals = s->line.given[OPTION_FAST_MATH],
 	                                    .value = beside->value.open ? &beside->value.writer : NULL,
 	                                    .progress = progress_begin(&progress, s, "grad") ? progress_action : NULL,
 	                                    .progress_context = &progress};
-	const struct gradient_options gradient = {.gradient = &s->writer,
-	                                          .cotangent = s->values[OPTION_COTANGENT],
-	                                          .special = s->given[OPTION_SPECIAL],
-	                                          .cast = s->given[OPTION_CAST],
-	                                          .spill = s->values[OPTION_SPILL],
-	                                          .journal = s->values[OPTION_JOURNAL],
-	                                          .event = s->given[OPTION_EVENTS] ? put_event : NULL,
+	const struct gradient_options gradient = {.gradient = &s->out.writer,
+	                                          .cotangent = s->line.values[OPTION_COTANGENT],
+	                                          .special = s->line.given[OPTION_SPECIAL],
+	                                          .cast = s->line.given[OPTION_CAST],
+	                                          .spill = s->line.values[OPTION_SPILL],
+	                                          .journal = s->line.values[OPTION_JOURNAL],
+	                                          .event = s->line.given[OPTION_EVENTS] ? put_event : NULL,
 	                                          .event_context = &beside->events,
 	                                          .trace = watch_wanted(&beside->watch) ? watch_event : NULL,
 	                                          .trace_context = &beside->watch};
-	const struct run_subject subject = {&s->chain, &s->bound, &s->reader};
-	const struct context context = {s->allocator, &s->arena, &s->diags};
-	enum status status = run_gradient(&context, &subject, &options, &gradient, result);
+	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader};
+	enum status status = run_gradient(&s->context, &subject, &options, &gradient, result);
 	progress_end(&progress);
 	return status;
 }
@@ -410,15 +408,15 @@ static enum status report(struct session *s, struct gradient_result *result, str
 		warn_useless(s, &result->job);
 		warn_unjournalled(s, &result->job);
 	}
-	if (!status && s->given[OPTION_RESIDUALS])
-		status = put_job_residuals(s, &result->job, s->values[OPTION_RESIDUALS], true);
-	if (!status && s->given[OPTION_STATS])
+	if (!status && s->line.given[OPTION_RESIDUALS])
+		status = put_job_residuals(s, &result->job, s->line.values[OPTION_RESIDUALS], true);
+	if (!status && s->line.given[OPTION_STATS])
 		status = put_grad_stats(s, result);
-	else if (!status && s->store != DTYPE_COUNT && result->measured.checkpoints == 0)
+	else if (!status && s->set.store != DTYPE_COUNT && result->measured.checkpoints == 0)
 		warn_unstored(s);
-	else if (!status && s->store != DTYPE_COUNT)
-		diag_warn(&s->diags, "checkpoints kept as %s: the largest error of a kept value is %.3g", dtype_name(s->store),
-		          result->store_error);
+	else if (!status && s->set.store != DTYPE_COUNT)
+		diag_warn(&s->diags, "checkpoints kept as %s: the largest error of a kept value is %.3g",
+		          dtype_name(s->set.store), result->store_error);
 	return status;
 }
 
@@ -436,18 +434,18 @@ static enum status commit(struct session *s, struct beside *beside)
 			sides[i]->open = false;
 		}
 	if (!status) {
-		status = session_put(s, &s->output);
-		s->output_open = false;
+		status = session_put(s, &s->out.output);
+		s->out.open = false;
 	}
 	return status ? status : session_commit(s);
 }
 
 static enum status finish(struct session *s, struct beside *beside, struct gradient_result *result)
 {
-	enum status status = writer_finish(&s->writer, &s->diags);
+	enum status status = writer_finish(&s->out.writer, &s->diags);
 	if (!status && beside->value.open)
 		status = writer_finish(&beside->value.writer, &s->diags);
-	if (!status && s->given[OPTION_EVENTS])
+	if (!status && s->line.given[OPTION_EVENTS])
 		status = open_events(&beside->events);
 	if (!status)
 		status = write_gradients(s, result);
@@ -472,7 +470,7 @@ static void close_beside(struct beside *beside)
 
 enum status command_grad(struct session *s)
 {
-	if (s->given[OPTION_DUMP])
+	if (s->line.given[OPTION_DUMP])
 		return command_dump(s);
 	struct beside beside = {0};
 	struct gradient_result result = {0};
@@ -481,7 +479,7 @@ enum status command_grad(struct session *s)
 		status = run(s, &beside, &result);
 	if (!status)
 		status = finish(s, &beside, &result);
-	writer_free(&s->writer);
+	writer_free(&s->out.writer);
 	close_beside(&beside);
 	gradient_free(&result);
 	return status;

@@ -66,14 +66,14 @@ static void put_op_table(const struct text *text)
 enum status command_ops(struct session *s)
 {
 	struct text_file file;
-	if (s->file) {
+	if (s->line.file) {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "'ckptc ops' takes no chain");
 		return STATUS_USAGE;
 	}
 	enum status status = session_open_report(s, &file);
 	if (status)
 		return status;
-	if (s->format == REPORT_TABLE)
+	if (s->set.format == REPORT_TABLE)
 		put_op_table(&file.text);
 	else
 		file.status = report_ops(&file.report);

@@ -160,16 +160,16 @@ static enum status choose_policies(struct planning *p)
 {
 	struct session *s = p->session;
 	enum status status = STATUS_OK;
-	for (size_t i = 0; i < s->policy_count && !status; i++)
-		status = add_policy(p, &s->policies[i]);
-	const char *sweep = s->values[OPTION_SWEEP];
-	if (!status && s->memory && !s->policy_count)
-		status = add_policy(p, &s->policy);
+	for (size_t i = 0; i < s->set.policies.count && !status; i++)
+		status = add_policy(p, &s->set.policies.items[i]);
+	const char *sweep = s->line.values[OPTION_SWEEP];
+	if (!status && s->set.memory && !s->set.policies.count)
+		status = add_policy(p, &s->set.policy);
 	if (!status && sweep)
 		return !strcmp(sweep, "every") ? sweep_every(p) : sweep_memory(p);
-	if (s->memory)
+	if (s->set.memory)
 		return status;
-	for (size_t i = 0; i < USUAL && !status && !s->policy_count; i++) {
+	for (size_t i = 0; i < USUAL && !status && !s->set.policies.count; i++) {
 		const bool left_out = p->subject.has_spec || p->save_all.counters.steps > LONG_BY_VALUE;
 		if (!(left_out && policy_table[usual[i].kind].traits & TRAIT_BY_VALUE))
 			status = add_numbered(p, usual[i].kind, usual[i].number);
@@ -183,11 +183,11 @@ static enum status choose_policies(struct planning *p)
 static enum status plan_save_all(struct planning *p)
 {
 	struct session *s = p->session;
-	size_t given = s->policy_count;
-	s->policy_count = 0; /* no warnings about what nobody asked for */
+	size_t given = s->set.policies.count;
+	s->set.policies.count = 0; /* no warnings about what nobody asked for */
 	const struct policy *policy = &policy_save_all;
 	enum status status = subject_plan(&p->subject, &policy, &p->save_all, NULL, NULL, &s->diags);
-	s->policy_count = given;
+	s->set.policies.count = given;
 	return status;
 }
 
@@ -270,7 +270,7 @@ static enum status print_schedule(struct planning *p)
 	struct text_file file;
 	const struct policy *policy;
 	struct policy_row row = {0};
-	enum status status = subject_policy(&p->subject, &s->policy, &policy);
+	enum status status = subject_policy(&p->subject, &s->set.policy, &policy);
 	if (!status)
 		status = session_open_report(s, &file);
 	if (status)
@@ -315,7 +315,7 @@ static enum status print_difference(struct planning *p)
 	struct policy_row rows[2];
 	enum status status = plan_save_all(p);
 	for (int i = 0; i < 2 && !status; i++) {
-		status = subject_policy(&p->subject, &s->compared[i], &policies[i]);
+		status = subject_policy(&p->subject, &s->set.compared.items[i], &policies[i]);
 		if (!status)
 			status = subject_kept(&p->subject, policies[i], &lists[i]);
 	}
@@ -348,25 +348,27 @@ static enum status clash(struct session *s, const char *a, const char *b)
 
 static enum status check_options(struct session *s)
 {
-	const char *sweep = s->values[OPTION_SWEEP];
+	const char *sweep = s->line.values[OPTION_SWEEP];
 	if (sweep && strcmp(sweep, "every") != 0 && strcmp(sweep, "memory") != 0)
-		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '--sweep' is every or memory, not '%s'", sweep);
-	if (s->compared_count > 2)
+		return usage_error(s, "--sweep takes every or memory, not '%s'", sweep);
+	if (s->set.compared.count > 2)
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--diff compares two policies, and is given once");
-	if (s->compared_count && s->policy_count)
-		return clash(s, "--diff", s->given[OPTION_ONLINE] ? "--online" : "--policy");
-	if (s->compared_count && s->memory && s->compared[0].kind != POLICY_auto && s->compared[1].kind != POLICY_auto)
+	if (s->set.compared.count && s->set.policies.count)
+		return clash(s, "--diff", s->line.given[OPTION_ONLINE] ? "--online" : "--policy");
+	if (s->set.compared.count && s->set.memory && s->set.compared.items[0].kind != POLICY_auto &&
+	    s->set.compared.items[1].kind != POLICY_auto)
 		return clash(s, "--diff", "--memory");
-	if (s->compared_count && sweep)
+	if (s->set.compared.count && sweep)
 		return clash(s, "--diff", "--sweep");
-	if (s->compared_count && s->given[OPTION_SCHEDULE])
+	if (s->set.compared.count && s->line.given[OPTION_SCHEDULE])
 		return clash(s, "--diff", "--schedule");
-	if (s->compared_count && s->given[OPTION_PLOT])
+	if (s->set.compared.count && s->line.given[OPTION_PLOT])
 		return clash(s, "--diff", "--plot");
-	if (s->policy_count > 1 && s->given[OPTION_SCHEDULE])
+	if (s->set.policies.count > 1 && s->line.given[OPTION_SCHEDULE])
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
-		                 "--schedule prints one policy's actions, and this is another: %s", s->policies[1].text);
-	if (sweep && s->given[OPTION_SCHEDULE])
+		                 "--schedule prints one policy's actions, and this is another: %s",
+		                 s->set.policies.items[1].text);
+	if (sweep && s->line.given[OPTION_SCHEDULE])
 		return clash(s, "--sweep", "--schedule");
 	return STATUS_OK;
 }
@@ -380,9 +382,9 @@ enum status command_plan(struct session *s)
 	if (!status)
 		status = subject_open(&p.subject, s);
 	if (!status)
-		status = s->compared_count           ? print_difference(&p)
-		         : s->given[OPTION_SCHEDULE] ? print_schedule(&p)
-		                                     : print_table(&p);
+		status = s->set.compared.count            ? print_difference(&p)
+		         : s->line.given[OPTION_SCHEDULE] ? print_schedule(&p)
+		                                          : print_table(&p);
 	plot_abort(&p.plot);
 	return status;
 }

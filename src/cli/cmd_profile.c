@@ -89,7 +89,7 @@ static enum status get_data(struct profiler *p)
 		return status;
 	if (p->type.dtype > DTYPE_F64)
 		p->type.dtype = DTYPE_F64;
-	p->type.dtype = s->dtype != DTYPE_COUNT ? s->dtype : dtype_compute(p->type.dtype);
+	p->type.dtype = s->set.dtype != DTYPE_COUNT ? s->set.dtype : dtype_compute(p->type.dtype);
 	p->count = shape_count(&p->type.shape);
 	if ((uint64_t)type_bytes(&p->type) > session_memory_most())
 		return diag_memory(&s->diags); /* where the input is held, so that every run begins alike */
@@ -127,7 +127,8 @@ static enum status run_once(struct profiler *p, const struct policy *policy, con
 	double begun = now_ms();
 	const struct run_subject subject = {&s->chain, &s->bound, &reader};
 	const struct context context = {s->allocator, arena, &s->diags};
-	struct run_options options = {.job = session_job_options(s, policy ? policy : &s->policy), .dtype = DTYPE_COUNT};
+	struct run_options options = {.job = session_job_options(s, policy ? policy : &s->set.policy),
+	                              .dtype = DTYPE_COUNT};
 	options.job.want_value = false;
 	options.job.portion = *portion;
 	enum status status;
@@ -255,11 +256,11 @@ static enum status profile_intervals(struct profiler *p, int64_t steps, struct p
 static enum status profile_given(struct profiler *p, struct point *points, size_t *count)
 {
 	struct session *s = p->session;
-	size_t given = s->policy_count + (s->memory && !s->policy_count);
+	size_t given = s->set.policies.count + (s->set.memory && !s->set.policies.count);
 	if (given > GIVEN)
 		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "profile measures at most %d policies", GIVEN);
 	for (size_t i = 0; i < given; i++) {
-		const struct policy *policy = s->policy_count ? &s->policies[i] : &s->policy;
+		const struct policy *policy = s->set.policies.count ? &s->set.policies.items[i] : &s->set.policy;
 		struct point *point = &points[*count];
 		if (policy->kind == POLICY_disk_revolve)
 			return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "profile keeps all states in memory: not '%s'",
@@ -479,12 +480,12 @@ static enum status profile(struct session *s, struct plot *plot)
 	if (status)
 		return status;
 	struct verdict_text verdict = bottleneck(&p, &depth[DEPTHS - 1]);
-	if (s->format == REPORT_JSON)
+	if (s->set.format == REPORT_JSON)
 		put_json(&file.text, depth, intervals, count, &verdict);
-	else if (s->format == REPORT_TABLE)
+	else if (s->set.format == REPORT_TABLE)
 		put_table(&file.text, depth, intervals, count, &verdict);
 	else
-		put_rows(&file.text, s->format == REPORT_CSV, depth, intervals, count, &verdict);
+		put_rows(&file.text, s->set.format == REPORT_CSV, depth, intervals, count, &verdict);
 	status = session_close_text(&file);
 	return status || !plot->open ? status : draw(&p, plot, depth, intervals, measured);
 }

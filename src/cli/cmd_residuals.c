@@ -7,5 +7,5 @@ enum status command_residuals(struct session *s)
 	enum status status = session_load_chain(s);
 	if (!status)
 		status = session_bind_types(s, &type);
-	return status ? status : put_residuals(s, &type, s->values[OPTION_OUTPUT], false);
+	return status ? status : put_residuals(s, &type, s->line.values[OPTION_OUTPUT], false);
 }

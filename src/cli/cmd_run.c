@@ -26,13 +26,13 @@ static const struct record_kind run_kind = RECORD_KIND(NULL, run_fields, NULL);
 static enum status put_run_stats(struct session *s, const struct run_counters *counters)
 {
 	struct text_file file;
-	enum status status = session_open_text(s, &file, s->values[OPTION_STATS], true);
+	enum status status = session_open_text(s, &file, s->line.values[OPTION_STATS], true);
 	if (status)
 		return status;
 	static const int widths[2] = {12};
-	const struct run_row row = {*counters, s->threads, kernels_get(DTYPE_F32)->isa, blas_name()};
+	const struct run_row row = {*counters, s->set.threads, kernels_get(DTYPE_F32)->isa, blas_name()};
 	const void *rows[] = {&row};
-	if (s->format == REPORT_JSON)
+	if (s->set.format == REPORT_JSON)
 		report_record(&file.report, NULL, &run_kind, &row, 0);
 	else
 		report_figures(&file.report, &run_kind, 0, rows, 1, widths);
@@ -41,7 +41,7 @@ static enum status put_run_stats(struct session *s, const struct run_counters *c
 
 enum status command_run(struct session *s)
 {
-	if (s->given[OPTION_DUMP])
+	if (s->line.given[OPTION_DUMP])
 		return command_dump(s);
 	enum status status = session_load_chain(s);
 	if (!status)
@@ -49,38 +49,37 @@ enum status command_run(struct session *s)
 	if (!status)
 		status = session_open_input(s);
 	if (!status)
-		status = session_bind(s, true, s->dtype == DTYPE_COUNT ? DTYPE_F32 : s->dtype);
+		status = session_bind(s, true, s->set.dtype == DTYPE_COUNT ? DTYPE_F32 : s->set.dtype);
 	if (status)
 		return status;
-	status = session_open_output(s, s->values[OPTION_OUTPUT]);
+	status = session_open_output(s, s->line.values[OPTION_OUTPUT]);
 	if (status)
 		return status;
-	session_make_writer(s, &s->writer, &s->output);
+	session_make_writer(s, &s->out.writer, &s->out.output);
 	status = outputs_check_apart(s);
 	if (status)
 		return status;
 	struct progress progress;
-	const struct run_options options = {.job = {.threads = s->threads, .tile = s->tile},
-	                                    .dtype = s->dtype,
-	                                    .flush_denormals = s->given[OPTION_FAST_MATH],
-	                                    .value = &s->writer,
+	const struct run_options options = {.job = {.threads = s->set.threads, .tile = s->set.tile},
+	                                    .dtype = s->set.dtype,
+	                                    .flush_denormals = s->line.given[OPTION_FAST_MATH],
+	                                    .value = &s->out.writer,
 	                                    .progress = progress_begin(&progress, s, "run") ? progress_action : NULL,
 	                                    .progress_context = &progress};
-	const struct run_subject subject = {&s->chain, &s->bound, &s->reader};
-	const struct context context = {s->allocator, &s->arena, &s->diags};
+	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader};
 	struct run_counters counters = {0};
-	status = run_forward(&context, &subject, &options, &counters);
+	status = run_forward(&s->context, &subject, &options, &counters);
 	progress_end(&progress);
 	if (!status)
-		status = writer_finish(&s->writer, &s->diags);
-	writer_free(&s->writer);
-	if (!status && s->given[OPTION_STATS])
+		status = writer_finish(&s->out.writer, &s->diags);
+	writer_free(&s->out.writer);
+	if (!status && s->line.given[OPTION_STATS])
 		status = put_run_stats(s, &counters);
-	if (!status && s->given[OPTION_RESIDUALS])
-		status = put_residuals(s, &s->reader.type, s->values[OPTION_RESIDUALS], true);
+	if (!status && s->line.given[OPTION_RESIDUALS])
+		status = put_residuals(s, &s->in.reader.type, s->line.values[OPTION_RESIDUALS], true);
 	if (!status) {
-		status = session_put(s, &s->output);
-		s->output_open = false;
+		status = session_put(s, &s->out.output);
+		s->out.open = false;
 	}
 	return status;
 }

@@ -9,16 +9,16 @@
 
 struct job_options session_job_options(const struct session *s, const struct policy *policy)
 {
-	const bool measures = policy->kind == POLICY_auto && !s->memory; /* nothing else asks for it */
+	const bool measures = policy->kind == POLICY_auto && !s->set.memory; /* nothing else asks for it */
 	return (struct job_options){.policy = policy,
-	                            .threads = s->threads,
-	                            .tile = s->tile,
-	                            .whole = s->given[OPTION_JOURNAL],
-	                            .on_disk = s->given[OPTION_SPILL],
-	                            .store = s->store,
-	                            .want_value = s->given[OPTION_VALUE],
-	                            .has_cotangent = s->given[OPTION_COTANGENT],
-	                            .memory = s->memory,
+	                            .threads = s->set.threads,
+	                            .tile = s->set.tile,
+	                            .whole = s->line.given[OPTION_JOURNAL],
+	                            .on_disk = s->line.given[OPTION_SPILL],
+	                            .store = s->set.store,
+	                            .want_value = s->line.given[OPTION_VALUE],
+	                            .has_cotangent = s->line.given[OPTION_COTANGENT],
+	                            .memory = s->set.memory,
 	                            .memory_available = measures ? session_memory_available() : 0,
 	                            .param_bytes = s->bound.bytes,
 	                            .costs = s->costs ? costs_of : NULL,
@@ -82,7 +82,7 @@ void warn_unjournalled(struct session *s, const struct job *job)
 {
 	const enum policy_kind kind = job->policy->kind;
 	const bool goes = kind == POLICY_disk_revolve || kind == POLICY_budget || kind == POLICY_auto; /* with a journal */
-	if (!s->given[OPTION_JOURNAL] || !goes || job->predicted.spill_writes)
+	if (!s->line.given[OPTION_JOURNAL] || !goes || job->predicted.spill_writes)
 		return;
 	diag_warn(&s->diags,
 	          "policy '%s' writes no state to disk here: --journal holds nothing to go on from, and a run "
@@ -112,14 +112,14 @@ enum status put_job_residuals(struct session *s, const struct job *job, const ch
 
 enum status put_residuals(struct session *s, const struct type *type, const char *path, bool error)
 {
-	struct type input = run_input_type(&s->chain, type, s->dtype);
+	struct type input = run_input_type(&s->chain, type, s->set.dtype);
 	struct job job;
-	struct job_options options = session_job_options(s, &s->policy);
+	struct job_options options = session_job_options(s, &s->set.policy);
 	enum status status = job_make(&job, &s->chain, &input, &options, &s->arena, &s->diags);
 	if (status)
 		return status;
 	warn_useless(s, &job);
-	if (s->store != DTYPE_COUNT && job.predicted.checkpoints == 0)
+	if (s->set.store != DTYPE_COUNT && job.predicted.checkpoints == 0)
 		warn_unstored(s);
 	status = put_job_residuals(s, &job, path, error);
 	job_free(&job);
@@ -132,7 +132,7 @@ static enum status dump_plan(struct session *s, struct report *report, bool sche
 	struct type type;
 	struct job job;
 	enum status status = session_bind_types(s, &type);
-	struct job_options options = session_job_options(s, &s->policy);
+	struct job_options options = session_job_options(s, &s->set.policy);
 	if (!status)
 		status = job_make(&job, &s->chain, &type, &options, &s->arena, &s->diags);
 	if (status)
@@ -161,11 +161,11 @@ enum status command_dump(struct session *s)
 {
 	static const char *const whats[] = {"syntax", "chain", "plan", "schedule"};
 	size_t what = 0;
-	while (what < 4 && strcmp(whats[what], s->values[OPTION_DUMP]))
+	while (what < 4 && strcmp(whats[what], s->line.values[OPTION_DUMP]))
 		what++;
 	if (what == 4) {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '--dump' is syntax, chain, plan or schedule, not '%s'",
-		          s->values[OPTION_DUMP]);
+		          s->line.values[OPTION_DUMP]);
 		return STATUS_USAGE;
 	}
 	struct text_file file;

@@ -197,9 +197,9 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	enum status status = session_parse(s, argc - 2, argv + 2);
 	if (status)
 		return status;
-	if (s->given[OPTION_HELP])
+	if (s->line.given[OPTION_HELP])
 		return help_print(s, s->command);
-	if (s->given[OPTION_VERSION])
+	if (s->line.given[OPTION_VERSION])
 		return print_version(s);
 	status = check_stack(s);
 	if (!status)
@@ -227,6 +227,7 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN);
 	arena_init(&session.arena, session.allocator);
 	diags_init(&session.diags, &session.arena);
+	session.context = (struct context){&allocator, &session.arena, &session.diags};
 	session_choose_color(&session, argc - 1, argv + 1);
 	enum status status = dispatch(&session, argc, argv);
 	if (status && session.diags.exhausted) /* whatever it was, that is what is said */
@@ -234,7 +235,7 @@ int main(int argc, char **argv)
 	assert(status || session.diags.errors == 0);
 	bool failed = false;
 	if (status || !session_error_is_data(&session))
-		diags_render(&session.diags, session.color, write_error, &failed);
+		diags_render(&session.diags, session.set.color, write_error, &failed);
 	session_close(&session);
 	return (int)(status || !failed ? status : STATUS_IO);
 }

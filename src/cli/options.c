@@ -1,5 +1,4 @@
-/* The command line: options read, and what they say understood. */
-#include "base/bytes.h"
+/* The command line: options are read first, then understood together. */
 #include "cli/session.h"
 
 #include <errno.h>
@@ -7,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/suggest.h"
 #include "cli/outputs.h"
 
@@ -15,77 +15,83 @@ const struct option_row option_table[OPTION_COUNT] = {
 #include "cli/options.def"
 };
 
-static enum status usage(struct session *s, const char *what, const char *detail)
+enum status usage_error(struct session *s, const char *format, ...)
 {
-	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "%s%s", what, detail);
-	return STATUS_USAGE;
+	va_list arguments;
+	va_start(arguments, format);
+	const char *message = arena_vprintf(&s->arena, format, arguments);
+	va_end(arguments);
+	return message ? diag_file(&s->diags, STATUS_USAGE, NULL, -1, "%s", message) : diag_memory(&s->diags);
 }
+
+static const char *option_name(int option) { return option_table[option].name; }
 
 static enum status unknown_option(struct session *s, const char *name, size_t length)
 {
-	const char *names[OPTION_COUNT];
+	const char *own[OPTION_COUNT], *all[OPTION_COUNT];
 	size_t count = 0;
-	char *copy = arena_strndup(&s->arena, name, length);
-	for (int i = 0; i < OPTION_COUNT; i++)
+	const char *copy = arena_strndup(&s->arena, name, length);
+	if (!copy)
+		return diag_memory(&s->diags);
+	for (int i = 0; i < OPTION_COUNT; i++) {
+		all[i] = option_name(i);
 		if (option_table[i].commands & s->command->letter)
-			names[count++] = option_table[i].name;
-	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "unknown option '--%s'", copy ? copy : "");
-	const char *near = copy ? suggest_nearest(copy, names, count) : NULL;
-	count = 0;
-	for (int i = 0; i < OPTION_COUNT; i++)
-		names[count++] = option_table[i].name;
-	const char *other = copy && !near ? suggest_nearest(copy, names, count) : NULL;
+			own[count++] = option_name(i);
+	}
+	const enum status status = usage_error(s, "unknown option '--%s'", copy);
+	const char *near = suggest_nearest(copy, own, count), *other = suggest_nearest(copy, all, OPTION_COUNT);
 	if (near)
 		diag_hint(&s->diags, "did you mean '--%s'?", near);
 	else if (other)
 		diag_hint(&s->diags, "did you mean '--%s'? 'ckptc %s' does not take it", other, s->command->name);
 	else
 		diag_hint(&s->diags, "`ckptc %s --help` lists the options", s->command->name);
-	return STATUS_USAGE;
+	return status;
 }
 
 static enum status wrong_command(struct session *s, int option)
 {
-	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "'ckptc %s' takes no option '--%s'", s->command->name,
-	          option_table[option].name);
 	const char *list = "";
 	for (size_t i = 0; i < command_count && list; i++)
 		if (option_table[option].commands & command_table[i].letter)
 			list = arena_printf(&s->arena, "%s%s%s", list, *list ? ", " : "", command_table[i].name);
+	const enum status status =
+		usage_error(s, "'ckptc %s' takes no option '--%s'", s->command->name, option_name(option));
 	diag_hint(&s->diags, "it belongs to %s", list ? list : "other commands");
-	return STATUS_USAGE;
+	return status;
 }
 
-static enum status add_text(struct session *s, const char ***list, size_t *count, size_t *capacity, const char *value)
+static enum status add_word(struct session *s, struct word_list *list, const char *word)
 {
-	const char **grown = arena_grow(&s->arena, *list, *count, capacity, sizeof *grown);
-	if (!grown)
+	const char **grown = arena_grow(&s->arena, list->items, list->count, &list->capacity, sizeof *grown);
+	if (!grown || !word)
 		return diag_memory(&s->diags);
-	grown[(*count)++] = value;
-	*list = grown;
+	list->items = grown;
+	grown[list->count++] = word;
 	return STATUS_OK;
 }
 
 static enum status add_param(struct session *s, const char *value)
 {
+	struct command_line *line = &s->line;
 	const char *equals = strchr(value, '=');
 	if (!equals || equals == value)
-		return usage(s, "--param wants NAME=FILE or NAME=NUMBER, not ", value);
-	const size_t length = (size_t)(equals - value);
-	for (size_t i = 0; i < s->param_count; i++)
-		if (!strncmp(s->params[i].name, value, length) && !s->params[i].name[length])
-			return usage(s, "param bound twice: --param ", value);
-	struct param_binding *grown = arena_grow(&s->arena, s->params, s->param_count, &s->param_capacity, sizeof *grown);
-	char *name = arena_strndup(&s->arena, value, length);
+		return usage_error(s, "--param takes NAME=FILE or NAME=NUMBER, not '%s'", value);
+	char *name = arena_strndup(&s->arena, value, (size_t)(equals - value));
+	struct param_binding *grown =
+		arena_grow(&s->arena, line->params, line->param_count, &line->param_capacity, sizeof *grown);
 	if (!grown || !name)
 		return diag_memory(&s->diags);
-	s->params = grown;
-	grown[s->param_count++] = (struct param_binding){name, equals + 1};
+	line->params = grown;
+	for (size_t i = 0; i < line->param_count; i++)
+		if (!strcmp(grown[i].name, name))
+			return usage_error(s, "--param binds '%s' twice; the first was '%s'", name, grown[i].value);
+	grown[line->param_count++] = (struct param_binding){name, equals + 1};
 	return STATUS_OK;
 }
 
-/* Whether VALUE names a file to be written without letters: that would fail when others have been written. */
-static bool writes_nowhere(int option, const char *value)
+/* An empty file name would fail only after other files were written. */
+static bool is_nowhere(int option, const char *value)
 {
 	const char *equals = option == OPTION_GRAD_OF ? strchr(value, '=') : NULL;
 	const char *file = equals ? equals + 1 : value;
@@ -94,29 +100,29 @@ static bool writes_nowhere(int option, const char *value)
 
 static enum status set_option(struct session *s, int option, const char *value)
 {
+	struct command_line *line = &s->line;
 	if (!(option_table[option].commands & s->command->letter))
 		return wrong_command(s, option);
-	if (s->given[option] && (option_table[option].use & ONCE))
-		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '--%s' is given twice: '%s' is another",
-		                 option_table[option].name, value);
-	if (writes_nowhere(option, value))
-		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '--%s' names no file", option_table[option].name);
-	s->given[option] = true;
-	s->values[option] = value;
+	if (line->given[option] && (option_table[option].use & ONCE))
+		return line->values[option] ? usage_error(s, "--%s was given twice; the first was '%s'", option_name(option),
+		                                          line->values[option])
+		                            : usage_error(s, "--%s was given twice", option_name(option));
+	if (is_nowhere(option, value))
+		return usage_error(s, "--%s has an empty file name", option_name(option));
+	line->given[option] = true;
+	line->values[option] = value;
 	switch (option) {
 	case OPTION_TEXT:
-		s->text = value;
+		line->text = value;
 		return STATUS_OK;
 	case OPTION_POLICY:
-		return add_text(s, &s->policy_texts, &s->policy_count, &s->policy_capacity, value);
+		return add_word(s, &line->policies, value);
 	case OPTION_ONLINE:
-		value = arena_printf(&s->arena, "online:%s", value);
-		return value ? add_text(s, &s->policy_texts, &s->policy_count, &s->policy_capacity, value)
-		             : diag_memory(&s->diags);
+		return add_word(s, &line->policies, arena_printf(&s->arena, "online:%s", value));
 	case OPTION_DIFF:
-		return add_text(s, &s->compared_texts, &s->compared_count, &s->compared_capacity, value);
+		return add_word(s, &line->compared, value);
 	case OPTION_GRAD_OF:
-		return add_text(s, &s->grads, &s->grad_count, &s->grad_capacity, value);
+		return add_word(s, &line->grads, value);
 	case OPTION_PARAM:
 		return add_param(s, value);
 	default:
@@ -124,132 +130,164 @@ static enum status set_option(struct session *s, int option, const char *value)
 	}
 }
 
-static enum status parse_long(struct session *s, const char *text, int argc, char **argv, int *i)
+/* Where parsing stands. */
+struct words {
+	char **items;
+	int count, at;
+};
+
+static const char *next_word(struct words *words)
 {
-	size_t length = strcspn(text, "=");
-	for (int k = 0; k < OPTION_COUNT; k++) {
-		const struct option_row *row = &option_table[k];
-		if (strlen(row->name) != length || strncmp(row->name, text, length) != 0)
-			continue;
-		const char *value = text[length] ? text + length + 1 : NULL;
-		if (!*row->argument && value) {
-			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '--%s' takes no value", row->name);
-			return STATUS_USAGE;
-		}
-		if (*row->argument && row->argument[0] != '[' && !value) {
-			if (*i + 1 >= argc) {
-				diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '--%s' wants %s", row->name, row->argument);
-				return STATUS_USAGE;
-			}
-			value = argv[++*i];
-		}
-		enum status status = set_option(s, k, value);
-		/* The one option of two values. */
-		if (k != OPTION_DIFF || status)
-			return status;
-		if (*i + 1 >= argc || argv[*i + 1][0] == '-')
-			return usage(s, "option '--diff' wants two policies: --diff ", "P Q");
-		return set_option(s, k, argv[++*i]);
-	}
-	return unknown_option(s, text, length);
+	return words->at + 1 < words->count ? words->items[++words->at] : NULL;
 }
 
-static enum status parse_short(struct session *s, const char *text, int argc, char **argv, int *i)
+static enum status parse_long(struct session *s, const char *text, struct words *words)
 {
-	for (; *text; text++) {
+	const size_t length = strcspn(text, "=");
+	int k = 0;
+	while (k < OPTION_COUNT && (strlen(option_name(k)) != length || strncmp(option_name(k), text, length) != 0))
+		k++;
+	if (k == OPTION_COUNT)
+		return unknown_option(s, text, length);
+	const char *argument = option_table[k].argument, *value = text[length] ? text + length + 1 : NULL;
+	if (!*argument && value)
+		return usage_error(s, "--%s takes no value", option_name(k));
+	if (*argument && *argument != '[' && !value) {
+		value = next_word(words);
+		if (!value)
+			return usage_error(s, "--%s needs a value: %s", option_name(k), argument);
+	}
+	const enum status status = set_option(s, k, value);
+	if (k != OPTION_DIFF || status)
+		return status;
+	/* The one option of two values. */
+	value = next_word(words);
+	return value && *value != '-' ? set_option(s, k, value) : usage_error(s, "--diff takes two policies: --diff P Q");
+}
+
+static enum status parse_short(struct session *s, const char *text, struct words *words)
+{
+	enum status status = STATUS_OK;
+	for (; *text && !status; text++) {
 		int k = 0;
 		while (k < OPTION_COUNT && option_table[k].short_name != *text)
 			k++;
 		if (k == OPTION_COUNT) {
-			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "unknown option '-%c'", *text);
+			status = usage_error(s, "unknown option '-%c'", *text);
 			diag_hint(&s->diags, "`ckptc %s --help` lists the options", s->command->name);
-			return STATUS_USAGE;
+		} else if (*option_table[k].argument) {
+			const char *value = text[1] ? text + 1 : next_word(words);
+			return value ? set_option(s, k, value)
+			             : usage_error(s, "-%c needs a value: %s", *text, option_table[k].argument);
+		} else {
+			status = set_option(s, k, NULL);
 		}
-		if (!*option_table[k].argument) {
-			enum status status = set_option(s, k, NULL);
-			if (status)
-				return status;
-			continue;
-		}
-		const char *value = text[1] ? text + 1 : *i + 1 < argc ? argv[++*i] : NULL;
-		if (!value) {
-			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '-%c' wants %s", *text, option_table[k].argument);
-			return STATUS_USAGE;
-		}
-		return set_option(s, k, value);
 	}
-	return STATUS_OK;
+	return status;
 }
 
 /* Values. */
 
-static enum status one_of(struct session *s, int option, const char *const *words, size_t count, size_t *index)
+static enum status choose_word(struct session *s, int option, const char *const *words, size_t count, size_t *index)
 {
-	const char *value = s->values[option];
+	const char *value = s->line.values[option], *list = "";
 	for (*index = 0; *index < count; ++*index)
 		if (!strcmp(words[*index], value))
 			return STATUS_OK;
-	const char *list = "";
 	for (size_t i = 0; i < count && list; i++)
 		list = arena_printf(&s->arena, "%s%s%s", list, i == 0 ? "" : i + 1 == count ? " or " : ", ", words[i]);
-	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '--%s' is %s, not '%s'", option_table[option].name,
-	          list ? list : "", value);
-	return STATUS_USAGE;
+	return usage_error(s, "--%s takes %s, not '%s'", option_name(option), list ? list : "", value);
 }
 
-/* What strtoll takes with neither space nor sign before it. */
+/* strtoll would skip spaces and a sign. */
 static bool begins_number(const char *text) { return *text >= '0' && *text <= '9'; }
 
-static enum status positive(struct session *s, int option, int64_t most, int64_t *value)
+static enum status parse_positive(struct session *s, int option, int64_t most, int64_t *value)
 {
-	if (!s->given[option])
-		return STATUS_OK;
+	const char *text = s->line.values[option];
 	char *end;
+	if (!s->line.given[option])
+		return STATUS_OK;
 	errno = 0;
-	long long number = strtoll(s->values[option], &end, 10);
-	if (errno || !begins_number(s->values[option]) || *end || number < 1 || number > most) {
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "option '--%s' is a whole number from 1 to %lld, not '%s'",
-		          option_table[option].name, (long long)most, s->values[option]);
-		return STATUS_USAGE;
-	}
+	const long long number = strtoll(text, &end, 10);
+	if (errno || !begins_number(text) || *end || number < 1 || number > most)
+		return usage_error(s, "--%s takes a whole number from 1 to %lld, not '%s'", option_name(option),
+		                   (long long)most, text);
 	*value = number;
 	return STATUS_OK;
 }
 
+static enum status parse_memory(struct session *s)
+{
+	const char *text = s->line.values[OPTION_MEMORY];
+	if (!text)
+		return STATUS_OK;
+	const enum status status = bytes_parse(text, &s->set.memory, &s->diags);
+	return status || s->set.memory > 0 ? status : usage_error(s, "--memory takes at least 1 byte, not '%s'", text);
+}
+
+static enum status wrong_shape(struct session *s, const char *text)
+{
+	const enum status status = usage_error(s, "--shape takes a type such as f32[64,256] or f64[], not '%s'", text);
+	if (strchr(text, '*'))
+		diag_hint(&s->diags, "give a number for each *: plans and raw data need every extent");
+	return status;
+}
+
 static enum status parse_shape(struct session *s)
 {
-	s->shape.shape.ndim = -1;
-	if (!s->given[OPTION_SHAPE])
+	const char *text = s->line.values[OPTION_SHAPE];
+	s->set.shape.shape.ndim = -1;
+	if (!text)
 		return STATUS_OK;
-	const char *text = s->values[OPTION_SHAPE];
-	const char *open = strchr(text, '[');
+	const char *open = strchr(text, '['), *p = open ? open + 1 : text;
 	struct type type = {.dtype = open ? dtype_find(text, (size_t)(open - text)) : DTYPE_COUNT};
-	const char *p = open ? open + 1 : text;
 	bool good = type.dtype < DTYPE_BITS;
 	int dims = 0;
 	for (; good && (*p != ']' || p[-1] == ','); dims++) {
 		char *end;
 		p += strspn(p, " ");
-		const long long extent = strtoll(p, &end, 10); /* the largest where it is beyond that, which no array has */
+		const long long extent = strtoll(p, &end, 10); /* the largest if it overflows, which is too large too */
 		end += strspn(end, " ");
 		good = begins_number(p) && (*end == ',' || *end == ']');
 		if (good && dims < MAX_DIMS)
 			type.shape.dim[type.shape.ndim++] = extent;
 		p = good && *end == ',' ? end + 1 : end;
 	}
-	good = good && !p[1];
-	if (good && dims > MAX_DIMS)
-		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "option '--shape': more than %d dimensions", MAX_DIMS);
-	if (good && !type_addressable(&type))
-		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "option '--shape': %s is too large to address", text);
-	if (!good) {
-		(void)usage(s, "option '--shape' is a type such as f32[64,256] or f64[], not ", text);
-		if (strchr(text, '*'))
-			diag_hint(&s->diags, "give a number for each *: plans and raw data are of arrays whose shape is known");
-		return STATUS_USAGE;
-	}
-	s->shape = type;
+	if (!good || p[1])
+		return wrong_shape(s, text);
+	if (dims > MAX_DIMS)
+		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "--shape: %s has more than %d dimensions", text, MAX_DIMS);
+	if (!type_addressable(&type))
+		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "--shape: %s is too large to address", text);
+	s->set.shape = type;
 	return STATUS_OK;
+}
+
+/* --assume-dtype, --dtype, --store-dtype. */
+static enum status understand_dtypes(struct session *s)
+{
+	static const char *const names[] = {"f16", "bf16", "f32", "f64"}; /* as kept, and as computed */
+	const struct {
+		int option;
+		size_t first, count;
+		enum dtype *dtype;
+	} rows[] = {{OPTION_ASSUME, 0, 4, &s->set.reading.assume},
+	            {OPTION_DTYPE, 2, 2, &s->set.dtype},
+	            {OPTION_STORE, 0, 2, &s->set.store}};
+	enum status status = STATUS_OK;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows && !status; i++) {
+		size_t word;
+		*rows[i].dtype = DTYPE_COUNT;
+		if (!s->line.given[rows[i].option])
+			continue;
+		status = choose_word(s, rows[i].option, names + rows[i].first, rows[i].count, &word);
+		if (!status)
+			*rows[i].dtype = dtype_find(names[rows[i].first + word], strlen(names[rows[i].first + word]));
+	}
+	if (!status && s->set.dtype == DTYPE_F32 && s->command->letter == CHECK)
+		status = usage_error(s, "check computes in f64 alone: differences in f32 are too coarse");
+	return status;
 }
 
 static enum status understand_words(struct session *s)
@@ -257,123 +295,118 @@ static enum status understand_words(struct session *s)
 	static const char *const formats[] = {"table", "json", "csv", "lines", "dot"};
 	static const char *const arrays[] = {"npy", "text", "csv", "raw"};
 	static const enum format array_formats[] = {FORMAT_NPY, FORMAT_TEXT, FORMAT_CSV, FORMAT_RAW};
-	static const char *const assumed[] = {"f16", "bf16", "f32", "f64"};
-	static const char *const computed[] = {"f32", "f64"};
-	static const char *const stored[] = {"f16", "bf16"};
 	static const char *const when[] = {"auto", "always", "never"};
+	const bool *given = s->line.given;
+	const size_t known = s->command->letter == EXPLAIN ? 5 : 4;
 	size_t i;
 	enum status status = STATUS_OK;
-	s->reading.assume = s->dtype = s->store = DTYPE_COUNT;
-	const size_t known = s->command->letter == EXPLAIN ? 5 : 4;
-	if (s->given[OPTION_FORMAT] && !(status = one_of(s, OPTION_FORMAT, formats, known, &i))) {
-		s->dot = i == 4;
-		s->format = s->dot ? REPORT_TABLE : (enum report_format)i;
+	if (given[OPTION_FORMAT] && !(status = choose_word(s, OPTION_FORMAT, formats, known, &i))) {
+		s->set.dot = i == 4;
+		s->set.format = s->set.dot ? REPORT_TABLE : (enum report_format)i;
 	}
-	if (!status && s->given[OPTION_FROM] && !(status = one_of(s, OPTION_FROM, arrays, 4, &i)))
-		s->reading.format = array_formats[i];
-	if (!status && s->given[OPTION_TO] && !(status = one_of(s, OPTION_TO, arrays, 4, &i)))
-		s->to = array_formats[i];
-	if (!status && s->given[OPTION_ASSUME] && !(status = one_of(s, OPTION_ASSUME, assumed, 4, &i)))
-		s->reading.assume = dtype_find(assumed[i], strlen(assumed[i]));
-	if (!status && s->given[OPTION_DTYPE] && !(status = one_of(s, OPTION_DTYPE, computed, 2, &i)))
-		s->dtype = i ? DTYPE_F64 : DTYPE_F32;
-	if (!status && s->dtype == DTYPE_F32 && s->command->letter == CHECK)
-		status = usage(s, "check computes in f64: differences say little in ", "f32");
-	if (!status && s->given[OPTION_STORE] && !(status = one_of(s, OPTION_STORE, stored, 2, &i)))
-		s->store = i ? DTYPE_BF16 : DTYPE_F16;
-	if (!status && s->given[OPTION_COLOR])
-		status = one_of(s, OPTION_COLOR, when, 3, &i);
+	if (!status && given[OPTION_FROM] && !(status = choose_word(s, OPTION_FROM, arrays, 4, &i)))
+		s->set.reading.format = array_formats[i];
+	if (!status && given[OPTION_TO] && !(status = choose_word(s, OPTION_TO, arrays, 4, &i)))
+		s->set.to = array_formats[i];
+	if (!status && given[OPTION_COLOR])
+		status = choose_word(s, OPTION_COLOR, when, 3, &i);
+	return status ? status : understand_dtypes(s);
+}
+
+/* Policies. */
+
+static enum status check_policy(struct session *s, const struct policy *policy)
+{
+	if (!s->set.max_checkpoints || policy_is(policy, TRAIT_LIMITED))
+		return STATUS_OK;
+	const enum status status = usage_error(s, "policy '%s' takes no --max-checkpoints", policy->text);
+	diag_hint(&s->diags, "every:N, sqrt, revolve:S, online:S and disk-revolve:S do");
 	return status;
 }
 
-/* What each of the policies that are asked for must fit: where none is, plan and others take several. */
-static enum status check_policy(struct session *s, const struct policy *policy)
+/* Makes policies of the words. */
+static enum status parse_policies(struct session *s, const struct word_list *words, struct policy_list *list)
 {
-	if (!s->max_checkpoints || policy_is(policy, TRAIT_LIMITED))
-		return STATUS_OK;
-	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' takes no --max-checkpoints", policy->text);
-	diag_hint(&s->diags, "every:N, sqrt, revolve:S, online:S and disk-revolve:S do");
-	return STATUS_USAGE;
+	list->items = arena_array(&s->arena, words->count + 1, sizeof *list->items);
+	if (!list->items)
+		return diag_memory(&s->diags);
+	enum status status = STATUS_OK;
+	for (; list->count < words->count && !status; list->count++)
+		status = policy_parse(&s->context, &list->items[list->count], words->items[list->count]);
+	return status;
+}
+
+static bool any_on_disk(const struct policy_list *list)
+{
+	bool found = false;
+	for (size_t i = 0; i < list->count; i++)
+		found |= policy_is(&list->items[i], TRAIT_ON_DISK);
+	return found;
 }
 
 static enum status understand_policies(struct session *s)
 {
 	const bool several = s->command->letter & (PLAN | CHECK | PROFILE);
-	const char *text = s->policy_count ? s->policy_texts[0] : s->memory ? "auto" : "save-all";
-	const struct context context = session_context(s);
-	enum status status = policy_parse(&context, &s->policy, text);
-	s->policies = arena_array(&s->arena, s->policy_count + 1, sizeof *s->policies);
-	s->compared = arena_array(&s->arena, s->compared_count + 1, sizeof *s->compared);
-	if (!s->policies || !s->compared)
-		return diag_memory(&s->diags);
-	bool spilled = !s->policy_count && (several || policy_is(&s->policy, TRAIT_ON_DISK));
-	if (!status && s->policy_count > 1 && !several) {
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "one policy is wanted, and this is another: %s",
-		          s->policy_texts[1]);
-		diag_hint(&s->diags, "`ckptc plan` compares several; P+Q is either of two by value");
-		return STATUS_USAGE;
+	struct settings *set = &s->set;
+	struct policy_list *policies = &set->policies, *compared = &set->compared;
+	enum status status = parse_policies(s, &s->line.policies, policies);
+	if (!status && policies->count)
+		set->policy = policies->items[0];
+	else if (!status)
+		status = policy_parse(&s->context, &set->policy, set->memory ? "auto" : "save-all");
+	if (!status && policies->count > 1 && !several) {
+		status =
+			usage_error(s, "--policy was given twice; this command takes one (the first was '%s')", set->policy.text);
+		diag_hint(&s->diags, "`ckptc plan` compares several; P+Q keeps what either of two policies by value keeps");
 	}
-	for (size_t i = 0; i < s->policy_count && !status; i++) {
-		struct policy *policy = &s->policies[i];
-		status = policy_parse(&context, policy, s->policy_texts[i]);
-		spilled |= policy_is(policy, TRAIT_ON_DISK);
-		if (!status)
-			status = check_policy(s, policy);
-		policy->max_checkpoints = s->max_checkpoints;
+	for (size_t i = 0; i < policies->count && !status; i++) {
+		status = check_policy(s, &policies->items[i]);
+		policies->items[i].max_checkpoints = set->max_checkpoints;
 	}
-	if (!status && !s->policy_count && !several)
-		status = check_policy(s, &s->policy);
-	s->policy.max_checkpoints = s->max_checkpoints;
-	for (size_t i = 0; i < s->compared_count && !status; i++) {
-		status = policy_parse(&context, &s->compared[i], s->compared_texts[i]);
-		spilled |= policy_is(&s->compared[i], TRAIT_ON_DISK);
-		if (status && i && !s->file && !s->text) /* what stands there is the chain */
-			diag_hint(&s->diags, "option '--diff' wants two policies: --diff P Q");
+	if (!status && !policies->count && !several)
+		status = check_policy(s, &set->policy);
+	set->policy.max_checkpoints = set->max_checkpoints;
+	if (!status) {
+		status = parse_policies(s, &s->line.compared, compared);
+		if (status && compared->count > 1 && !s->line.file && !s->line.text) /* the chain was taken for a policy */
+			diag_hint(&s->diags, "--diff takes two policies: --diff P Q");
 	}
-	if (!status && s->memory && s->policy_count && s->policy.kind != POLICY_auto)
-		status = usage(s, "--memory chooses the policy itself: give it with no policy or with ", "--policy auto");
-	if (!status && s->given[OPTION_SPILL] && !spilled && !s->given[OPTION_JOURNAL])
-		diag_warn(&s->diags,
-		          "nothing is spilled: of the policies disk-revolve:S, budget:BYTES and auto keep states on disk");
+	if (!status && set->memory && policies->count && set->policy.kind != POLICY_auto)
+		status = usage_error(s, "--memory chooses the policy itself; --policy '%s' contradicts it", set->policy.text);
+	const bool keeps_on_disk = any_on_disk(policies) || any_on_disk(compared) ||
+	                           (!policies->count && (several || policy_is(&set->policy, TRAIT_ON_DISK)));
+	if (!status && s->line.given[OPTION_SPILL] && !keeps_on_disk && !s->line.given[OPTION_JOURNAL])
+		diag_warn(&s->diags, "--spill has no effect: only disk-revolve:S, budget:BYTES and auto keep states on disk");
 	return status;
 }
 
 static enum status understand(struct session *s)
 {
-	enum status status = understand_words(s);
-	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	int64_t threads = cores > 0 ? cores : 1;
+	enum status status = understand_words(s);
 	if (!status)
-		status = positive(s, OPTION_THREADS, 1024, &threads);
+		status = parse_positive(s, OPTION_THREADS, 1024, &threads);
 	if (!status)
-		status = positive(s, OPTION_TILE, INT64_MAX / 4096, &s->tile);
+		status = parse_positive(s, OPTION_TILE, INT64_MAX / 4096, &s->set.tile);
 	if (!status)
-		status = positive(s, OPTION_CHECKPOINTS, INT64_MAX / 4096, &s->max_checkpoints);
-	s->threads = (int)threads;
-	if (!status && s->given[OPTION_MEMORY])
-		status = bytes_parse(s->values[OPTION_MEMORY], &s->memory, &s->diags);
-	if (!status && s->given[OPTION_MEMORY] && s->memory < 1)
-		status = usage(s, "option '--memory' needs at least 1 byte, not ", s->values[OPTION_MEMORY]);
+		status = parse_positive(s, OPTION_CHECKPOINTS, INT64_MAX / 4096, &s->set.max_checkpoints);
+	s->set.threads = (int)threads;
+	if (!status)
+		status = parse_memory(s);
 	if (!status)
 		status = understand_policies(s);
 	if (!status)
 		status = parse_shape(s);
 	if (!status)
 		status = outputs_check(s);
-	s->reading.cast = s->given[OPTION_CAST];
-	s->reading.raw = s->shape;
-	s->reading.typed = s->given[OPTION_SHAPE];
-	if (!status && s->given[OPTION_SHAPE] && s->reading.assume != DTYPE_COUNT && s->reading.assume != s->shape.dtype)
-		status = usage(s, "--assume-dtype says another type than --shape ", s->values[OPTION_SHAPE]);
-	return status;
-}
-
-/* FILE, which is too much, may be meant as the input. */
-static enum status refuse_file(struct session *s, const char *message, const char *file)
-{
-	enum status status = usage(s, message, file);
-	if (*file && s->command->letter & DATA)
-		diag_hint(&s->diags, "arrays come from standard input, or by -i %s", file);
+	struct reader_options *reading = &s->set.reading;
+	reading->cast = s->line.given[OPTION_CAST];
+	reading->raw = s->set.shape;
+	reading->typed = s->line.given[OPTION_SHAPE];
+	if (!status && reading->typed && reading->assume != DTYPE_COUNT && reading->assume != s->set.shape.dtype)
+		status = usage_error(s, "--assume-dtype %s contradicts --shape %s", s->line.values[OPTION_ASSUME],
+		                     s->line.values[OPTION_SHAPE]);
 	return status;
 }
 
@@ -386,29 +419,38 @@ void session_choose_color(struct session *s, int argc, char **argv)
 		else if (!strcmp(argv[i], "--color") && i + 1 < argc)
 			when = argv[++i];
 	const bool never = !strcmp(when, "never") || (plain && *plain) || (terminal && !strcmp(terminal, "dumb"));
-	s->color = !strcmp(when, "always") || (isatty(2) && !never);
+	s->set.color = !strcmp(when, "always") || (isatty(2) && !never);
+}
+
+/* FILE may be meant as the input. */
+static enum status refuse_file(struct session *s, enum status status, const char *file)
+{
+	if (*file && s->command->letter & DATA)
+		diag_hint(&s->diags, "arrays come from standard input, or by -i %s", file);
+	return status;
 }
 
 enum status session_parse(struct session *s, int argc, char **argv)
 {
-	bool words = false;
-	for (int i = 0; i < argc; i++) {
+	struct words words = {argv, argc, 0};
+	bool options = true;
+	for (; words.at < argc; words.at++) {
+		const char *text = argv[words.at];
 		enum status status = STATUS_OK;
-		const char *text = argv[i];
-		if (!words && !strcmp(text, "--"))
-			words = true;
-		else if (!words && !strncmp(text, "--", 2))
-			status = parse_long(s, text + 2, argc, argv, &i);
-		else if (!words && text[0] == '-' && text[1])
-			status = parse_short(s, text + 1, argc, argv, &i);
-		else if (s->file)
-			status = refuse_file(s, "one chain is wanted, and this is another: ", text);
+		if (options && !strcmp(text, "--"))
+			options = false;
+		else if (options && !strncmp(text, "--", 2))
+			status = parse_long(s, text + 2, &words);
+		else if (options && text[0] == '-' && text[1])
+			status = parse_short(s, text + 1, &words);
+		else if (s->line.file)
+			return refuse_file(s, usage_error(s, "two chains were given: '%s' and '%s'", s->line.file, text), text);
 		else
-			s->file = text;
+			s->line.file = text;
 		if (status)
 			return status;
 	}
-	if (s->file && s->text)
-		return refuse_file(s, "the chain is given twice: by -e and as the file ", s->file);
+	if (s->line.file && s->line.text)
+		return refuse_file(s, usage_error(s, "two chains were given: -e TEXT and '%s'", s->line.file), s->line.file);
 	return understand(s);
 }

@@ -35,7 +35,7 @@ static const char *real_place(struct session *s, const char *path)
 /* The standard stream that is written and is the file PATH, which something would replace; or NULL. */
 static const char *stream_at(const struct session *s, const char *path)
 {
-	const char *output = s->values[OPTION_OUTPUT];
+	const char *output = s->line.values[OPTION_OUTPUT];
 	if (!output_replaces(path))
 		return NULL;
 	if ((!output || !strcmp(output, "-")) && stream_is_at(1, path))
@@ -65,13 +65,13 @@ static enum status add_place(struct session *s, struct place *places, size_t *co
 enum status outputs_check(struct session *s)
 {
 	size_t count = 0;
-	struct place *places = arena_array(&s->arena, OPTION_COUNT + s->grad_count, sizeof *places);
+	struct place *places = arena_array(&s->arena, OPTION_COUNT + s->line.grads.count, sizeof *places);
 	enum status status = places ? STATUS_OK : diag_memory(&s->diags);
 	for (size_t i = 0; i < OPTION_COUNT && !status; i++)
 		if (option_table[i].use & WRITTEN)
-			status = add_place(s, places, &count, option_table[i].name, s->values[i]);
-	for (size_t i = 0; i < s->grad_count && !status; i++) {
-		const char *equals = strchr(s->grads[i], '=');
+			status = add_place(s, places, &count, option_table[i].name, s->line.values[i]);
+	for (size_t i = 0; i < s->line.grads.count && !status; i++) {
+		const char *equals = strchr(s->line.grads.items[i], '=');
 		if (equals)
 			status = add_place(s, places, &count, "grad", equals + 1);
 	}
@@ -92,23 +92,23 @@ static enum status probe(struct session *s, const char *path)
 
 enum status outputs_probe(struct session *s)
 {
-	enum status status = probe(s, s->values[OPTION_GRADS]);
+	enum status status = probe(s, s->line.values[OPTION_GRADS]);
 	if (!status)
-		status = probe(s, s->values[OPTION_EVENTS]);
-	for (size_t i = 0; i < s->grad_count && !status; i++)
-		status = probe(s, strchr(s->grads[i], '=') + 1);
+		status = probe(s, s->line.values[OPTION_EVENTS]);
+	for (size_t i = 0; i < s->line.grads.count && !status; i++)
+		status = probe(s, strchr(s->line.grads.items[i], '=') + 1);
 	if (!status)
-		status = probe(s, s->values[OPTION_STATS]);
-	return status ? status : probe(s, s->values[OPTION_RESIDUALS]);
+		status = probe(s, s->line.values[OPTION_STATS]);
+	return status ? status : probe(s, s->line.values[OPTION_RESIDUALS]);
 }
 
 enum status outputs_are_binary(struct session *s, bool *binary)
 {
-	enum status status = reader_find_format(&s->reader, &s->diags);
+	enum status status = reader_find_format(&s->in.reader, &s->diags);
 	if (status)
 		return status;
-	run_follow_format(&s->writer, &s->reader);
-	*binary = s->writer.options.format == FORMAT_NPY || s->writer.options.format == FORMAT_RAW;
+	run_follow_format(&s->out.writer, &s->in.reader);
+	*binary = s->out.writer.options.format == FORMAT_NPY || s->out.writer.options.format == FORMAT_RAW;
 	return STATUS_OK;
 }
 
@@ -116,9 +116,9 @@ enum status outputs_check_apart(struct session *s)
 {
 	static const enum option_id late[] = {OPTION_STATS, OPTION_RESIDUALS, OPTION_GRADS};
 	for (size_t i = 0; i < sizeof late / sizeof *late; i++) {
-		const char *path = s->values[late[i]];
+		const char *path = s->line.values[late[i]];
 		const int fd = path ? output_descriptor(path) : -1;
-		if (fd < 0 || !stream_is_one(fd, s->output.fd))
+		if (fd < 0 || !stream_is_one(fd, s->out.output.fd))
 			continue;
 		bool binary;
 		enum status status = outputs_are_binary(s, &binary);
@@ -127,7 +127,7 @@ enum status outputs_check_apart(struct session *s)
 		if (binary)
 			return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
 			                 "--%s would be written behind the arrays in %s, which can have nothing behind them",
-			                 option_table[late[i]].name, s->output.name);
+			                 option_table[late[i]].name, s->out.output.name);
 	}
 	return STATUS_OK;
 }

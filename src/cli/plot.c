@@ -17,9 +17,9 @@ static bool ends_with(const char *text, const char *end)
 
 enum status plot_open(struct session *s, struct plot *plot)
 {
-	const char *path = s->values[OPTION_PLOT];
+	const char *path = s->line.values[OPTION_PLOT];
 	*plot = (struct plot){0};
-	if (!s->given[OPTION_PLOT])
+	if (!s->line.given[OPTION_PLOT])
 		return STATUS_OK;
 	plot->html = ends_with(path, ".html");
 	if (!plot->html && !ends_with(path, ".svg")) {
@@ -42,10 +42,10 @@ enum status plot_draw(struct session *s, struct plot *plot, struct picture *pict
 {
 	picture->html = plot->html;
 	picture->title = arena_printf(&s->arena, "ckptc %s: %s", s->command->name,
-	                              s->text                 ? s->text
-	                              : s->file               ? s->file
-	                              : s->given[OPTION_SPEC] ? s->values[OPTION_SPEC]
-	                                                      : "");
+	                              s->line.text                 ? s->line.text
+	                              : s->line.file               ? s->line.file
+	                              : s->line.given[OPTION_SPEC] ? s->line.values[OPTION_SPEC]
+	                                                           : "");
 	if (!picture->title)
 		return diag_memory(&s->diags);
 	picture_draw(picture, &plot->file.text);
@@ -105,8 +105,7 @@ static enum status add_spec_run(struct subject *subject, const struct policy *po
 	const struct step_costs *costs = &subject->spec.costs;
 	if (!timeline)
 		return diag_memory(&s->diags);
-	const struct context context = session_context(s);
-	enum status status = spec_schedule(&context, &subject->spec, policy, &schedule);
+	enum status status = spec_schedule(&s->context, &subject->spec, policy, &schedule);
 	if (!status)
 		status = timeline_schedule(timeline, schedule, costs, &verdict, &s->arena, &s->diags);
 	schedule_free(schedule);
@@ -160,14 +159,14 @@ enum status watch_open(struct session *s, struct watch *watch, const struct grad
 {
 	*watch = (struct watch){.session = s, .result = result};
 	enum status status = plot_open(s, &watch->plot);
-	if (status || !s->given[OPTION_TRACE])
+	if (status || !s->line.given[OPTION_TRACE])
 		return status;
-	status = session_open_text(s, &watch->trace_file, s->values[OPTION_TRACE], false);
+	status = session_open_text(s, &watch->trace_file, s->line.values[OPTION_TRACE], false);
 	watch->trace_open = !status;
-	const char *title = arena_printf(&s->arena, "ckptc grad --policy %s %s", s->policy.text,
-	                                 s->text   ? s->text
-	                                 : s->file ? s->file
-	                                           : "");
+	const char *title = arena_printf(&s->arena, "ckptc grad --policy %s %s", s->set.policy.text,
+	                                 s->line.text   ? s->line.text
+	                                 : s->line.file ? s->line.file
+	                                                : "");
 	if (!status && !title)
 		status = diag_memory(&s->diags);
 	if (!status)

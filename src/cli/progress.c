@@ -8,8 +8,8 @@
 
 bool progress_begin(struct progress *progress, const struct session *session, const char *name)
 {
-	*progress =
-		(struct progress){.name = name, .on = session->given[OPTION_PROGRESS] || isatty(2), .begun = clock_seconds()};
+	*progress = (struct progress){
+		.name = name, .on = session->line.given[OPTION_PROGRESS] || isatty(2), .begun = clock_seconds()};
 	return progress->on;
 }
 

@@ -82,41 +82,42 @@ enum status session_read_file(struct session *s, const char *path, char **text, 
 /* A name that no file has, but that reads as a chain, was meant to be one. */
 static void hint_text(struct session *s)
 {
-	const struct source source = {s->file, s->file, strlen(s->file)};
+	const struct source source = {s->line.file, s->line.file, strlen(s->line.file)};
 	struct syntax syntax;
 	struct diags told;
 	diags_init(&told, &s->arena);
 	const struct context context = {s->arena.allocator, &s->arena, &told};
-	if (access(s->file, F_OK) == 0 || syntax_parse(&context, &syntax, &source))
+	if (access(s->line.file, F_OK) == 0 || syntax_parse(&context, &syntax, &source))
 		return;
 	diag_hint(&s->diags, "a chain that is no file is given with -e, as in: ckptc %s -e '%s'", s->command->name,
-	          s->file);
+	          s->line.file);
 }
 
 enum status session_load_syntax(struct session *s)
 {
 	s->directory = ".";
-	if (s->text) {
-		s->source = (struct source){"<command-line>", s->text, strlen(s->text)};
-	} else if (s->file) {
+	if (s->line.text) {
+		s->source = (struct source){"<command-line>", s->line.text, strlen(s->line.text)};
+	} else if (s->line.file) {
 		char *text = NULL;
 		size_t length = 0;
-		enum status status = session_read_file(s, s->file, &text, &length);
+		enum status status = session_read_file(s, s->line.file, &text, &length);
 		if (status) {
 			hint_text(s);
 			return status;
 		}
-		const char *slash = strrchr(s->file, '/');
+		const char *slash = strrchr(s->line.file, '/');
 		if (slash)
-			s->directory = slash == s->file ? "/" : arena_strndup(&s->arena, s->file, (size_t)(slash - s->file));
-		s->source = (struct source){strcmp(s->file, "-") ? s->file : "<stdin>", text, length};
+			s->directory =
+				slash == s->line.file ? "/" : arena_strndup(&s->arena, s->line.file, (size_t)(slash - s->line.file));
+		s->source = (struct source){strcmp(s->line.file, "-") ? s->line.file : "<stdin>", text, length};
 	} else {
 		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "no chain");
 		diag_hint(&s->diags, "give a file, or the chain itself with -e, as in: ckptc %s -e 'add 1; sin'",
 		          s->command->name);
 		return STATUS_USAGE;
 	}
-	return syntax_parse(&(struct context){s->arena.allocator, &s->arena, &s->diags}, &s->syntax, &s->source);
+	return syntax_parse(&s->context, &s->syntax, &s->source);
 }
 
 /* The first name in POLICY, which is no P+Q, that no value of the chain has; NULL: all are known. */
@@ -184,37 +185,36 @@ static enum status check_blocks(struct session *s)
 
 enum status session_load_chain(struct session *s)
 {
-	const struct context context = session_context(s);
 	enum status status = session_load_syntax(s);
 	if (!status)
-		status = chain_resolve(&context, &s->chain, &s->syntax);
+		status = chain_resolve(&s->context, &s->chain, &s->syntax);
 	if (!status)
-		status = policy_parse_blocks(&context, &s->chain);
+		status = policy_parse_blocks(&s->context, &s->chain);
 	if (!status)
 		status = check_blocks(s);
 	if (!status)
-		status = check_names(s, s->policies, s->policy_count);
-	return status ? status : check_names(s, s->compared, s->compared_count);
+		status = check_names(s, s->set.policies.items, s->set.policies.count);
+	return status ? status : check_names(s, s->set.compared.items, s->set.compared.count);
 }
 
 /* Arrays. */
 
 enum status session_open_input(struct session *s)
 {
-	enum status status = input_open(&s->input, s->values[OPTION_INPUT], false, &s->arena, &s->diags);
+	enum status status = input_open(&s->in.input, s->line.values[OPTION_INPUT], false, &s->arena, &s->diags);
 	if (status)
 		return status;
-	s->input_open = true;
-	reader_init(&s->reader, &s->input, &s->reading, &s->arena);
+	s->in.open = true;
+	reader_init(&s->in.reader, &s->in.input, &s->set.reading, &s->arena);
 	if (s->chain.input_type.given)
-		reader_declare(&s->reader, s->chain.input_type.type.dtype);
+		reader_declare(&s->in.reader, s->chain.input_type.type.dtype);
 	return STATUS_OK;
 }
 
 enum status session_end_input(struct session *s)
 {
 	bool end;
-	enum status status = reader_next(&s->reader, &end, &s->diags);
+	enum status status = reader_next(&s->in.reader, &end, &s->diags);
 	if (!status && !end)
 		diag_warn(&s->diags, "the input holds several arrays: 'ckptc %s' takes the first", s->command->name);
 	return status;
@@ -223,7 +223,7 @@ enum status session_end_input(struct session *s)
 enum status session_open_costs(struct session *s)
 {
 	static const char *const words[] = {"table", "measured"};
-	const char *value = s->values[OPTION_COSTS];
+	const char *value = s->line.values[OPTION_COSTS];
 	if (!value || !strcmp(value, words[0]))
 		return STATUS_OK;
 	struct costs_source *costs = arena_alloc(&s->arena, sizeof *costs);
@@ -231,10 +231,12 @@ enum status session_open_costs(struct session *s)
 	struct spec *spec = arena_alloc(&s->arena, sizeof *spec);
 	if (!costs || !source || !spec)
 		return diag_memory(&s->diags);
-	*costs = (struct costs_source){.name = value, .threads = s->threads, .allocator = s->allocator, .arena = &s->arena};
+	*costs =
+		(struct costs_source){.name = value, .threads = s->set.threads, .allocator = s->allocator, .arena = &s->arena};
 	s->costs = costs;
 	if (!strcmp(value, words[1]))
-		return s->given[OPTION_SPILL] ? costs_measure_disk(costs, s->values[OPTION_SPILL], &s->diags) : STATUS_OK;
+		return s->line.given[OPTION_SPILL] ? costs_measure_disk(costs, s->line.values[OPTION_SPILL], &s->diags)
+		                                   : STATUS_OK;
 	char *text = NULL;
 	size_t length = 0;
 	enum status status = session_read_file(s, value, &text, &length);
@@ -266,12 +268,13 @@ double session_predicted_ms(const struct session *s, const struct job *job)
 enum status session_bind(struct session *s, bool data, enum dtype compute)
 {
 	const struct params_options options = {.directory = s->directory,
-	                                       .special = s->given[OPTION_SPECIAL],
-	                                       .cast = s->given[OPTION_CAST],
+	                                       .special = s->line.given[OPTION_SPECIAL],
+	                                       .cast = s->line.given[OPTION_CAST],
 	                                       .data = data,
 	                                       .compute = compute,
-	                                       .dtype = s->dtype};
-	return params_bind(&s->bound, &s->chain, s->params, s->param_count, &options, s->allocator, &s->arena, &s->diags);
+	                                       .dtype = s->set.dtype};
+	return params_bind(&s->bound, &s->chain, s->line.params, s->line.param_count, &options, s->allocator, &s->arena,
+	                   &s->diags);
 }
 
 /* Whether the declaration says every extent. */
@@ -285,12 +288,12 @@ static bool declared_whole(const struct declared *declared)
 
 static enum status input_type(struct session *s, struct type *type)
 {
-	if (s->given[OPTION_SHAPE] && !s->given[OPTION_INPUT]) {
-		*type = s->shape;
-	} else if (!s->given[OPTION_INPUT] && declared_whole(&s->chain.input_type)) {
+	if (s->line.given[OPTION_SHAPE] && !s->line.given[OPTION_INPUT]) {
+		*type = s->set.shape;
+	} else if (!s->line.given[OPTION_INPUT] && declared_whole(&s->chain.input_type)) {
 		*type = s->chain.input_type.type;
 	} else {
-		if (!s->given[OPTION_INPUT] && isatty(0)) {
+		if (!s->line.given[OPTION_INPUT] && isatty(0)) {
 			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "the type of the input is not known");
 			diag_hint(&s->diags,
 			          "give --shape f32[64,256], declare it in the chain (input x: f32[64,256]), or pipe the data in");
@@ -299,15 +302,15 @@ static enum status input_type(struct session *s, struct type *type)
 		bool end;
 		enum status status = session_open_input(s);
 		if (!status)
-			status = reader_next(&s->reader, &end, &s->diags);
-		if (status == STATUS_DATA && !s->given[OPTION_INPUT] && s->input.eof &&
-		    s->input.offset + (int64_t)s->input.end == 0)
+			status = reader_next(&s->in.reader, &end, &s->diags);
+		if (status == STATUS_DATA && !s->line.given[OPTION_INPUT] && s->in.input.eof &&
+		    s->in.input.offset + (int64_t)s->in.input.end == 0)
 			diag_hint(&s->diags, "where there is no data, give its type: --shape f32[64,256]");
 		if (status)
 			return status;
-		*type = s->reader.type;
+		*type = s->in.reader.type;
 	}
-	*type = run_input_type(&s->chain, type, s->dtype);
+	*type = run_input_type(&s->chain, type, s->set.dtype);
 	return STATUS_OK;
 }
 
@@ -319,50 +322,53 @@ enum status session_bind_types(struct session *s, struct type *type)
 
 bool session_error_is_data(const struct session *s)
 {
-	return s->format != REPORT_TABLE && ((s->given[OPTION_STATS] && !s->values[OPTION_STATS]) ||
-	                                     (s->given[OPTION_RESIDUALS] && !s->values[OPTION_RESIDUALS]));
+	return s->set.format != REPORT_TABLE && ((s->line.given[OPTION_STATS] && !s->line.values[OPTION_STATS]) ||
+	                                         (s->line.given[OPTION_RESIDUALS] && !s->line.values[OPTION_RESIDUALS]));
 }
 
 void session_warn_unassumed(struct session *s)
 {
-	bool used = !s->given[OPTION_ASSUME] || s->reader.assumed;
+	bool used = !s->line.given[OPTION_ASSUME] || s->in.reader.assumed;
 	for (size_t i = 0; i < s->chain.param_count; i++)
-		used |= !s->chain.params[i].weak && s->chain.params[i].type.dtype == s->reading.assume; /* perhaps of a |V2 */
+		used |=
+			!s->chain.params[i].weak && s->chain.params[i].type.dtype == s->set.reading.assume; /* perhaps of a |V2 */
 	if (used)
 		return;
 	diag_warn(&s->diags, "--assume-dtype %s has no effect: it says what raw input, or npy of type |V2, holds",
-	          dtype_name(s->reading.assume));
+	          dtype_name(s->set.reading.assume));
 }
 
 /* Arrays that are put behind the input's would be read as more of them, without end. */
 static enum status check_end(struct session *s)
 {
-	const bool behind = fcntl(s->output.fd, F_GETFL) & O_APPEND || s->output.base > s->input.base;
-	if (!s->input_open || !behind || !stream_is_one(s->input.fd, s->output.fd))
+	const bool behind = fcntl(s->out.output.fd, F_GETFL) & O_APPEND || s->out.output.base > s->in.input.base;
+	if (!s->in.open || !behind || !stream_is_one(s->in.input.fd, s->out.output.fd))
 		return STATUS_OK;
-	enum status status = reader_find_format(&s->reader, &s->diags);
-	if (status || s->reader.format == FORMAT_TEXT || s->reader.format == FORMAT_CSV) /* which is read whole first */
+	enum status status = reader_find_format(&s->in.reader, &s->diags);
+	if (status || s->in.reader.format == FORMAT_TEXT ||
+	    s->in.reader.format == FORMAT_CSV) /* which is read whole first */
 		return status;
-	return diag_file(&s->diags, STATUS_USAGE, s->input.name, -1, "the output would be put behind it, and read as more");
+	return diag_file(&s->diags, STATUS_USAGE, s->in.input.name, -1,
+	                 "the output would be put behind it, and read as more");
 }
 
 enum status session_open_output(struct session *s, const char *path)
 {
-	enum status status = output_open(&s->output, path, &s->arena, &s->diags);
-	s->output_open = status == STATUS_OK;
+	enum status status = output_open(&s->out.output, path, &s->arena, &s->diags);
+	s->out.open = status == STATUS_OK;
 	return status ? status : check_end(s);
 }
 
 void session_make_writer(struct session *s, struct writer *writer, struct output *output)
 {
 	bool terminal = isatty(output->fd);
-	const bool over = s->input_open && s->input.size >= 0 && stream_is_one(s->input.fd, output->fd);
+	const bool over = s->in.open && s->in.input.size >= 0 && stream_is_one(s->in.input.fd, output->fd);
 	if (over) /* rows go to their places in order, so that none is where one is still to be read */
 		output->seekable = false;
-	struct writer_options options = {.format = s->to != FORMAT_AUTO ? s->to : s->reader.format,
-	                                 .layout = s->reader.layout,
-	                                 .display = s->to == FORMAT_AUTO && terminal,
-	                                 .reader = over ? &s->reader : NULL};
+	struct writer_options options = {.format = s->set.to != FORMAT_AUTO ? s->set.to : s->in.reader.format,
+	                                 .layout = s->in.reader.layout,
+	                                 .display = s->set.to == FORMAT_AUTO && terminal,
+	                                 .reader = over ? &s->in.reader : NULL};
 	if (options.display)
 		options.format = FORMAT_TEXT;
 	writer_init(writer, output, &options, &s->arena);
@@ -432,7 +438,8 @@ enum status session_open_text(struct session *s, struct text_file *file, const c
 	if (!file->buffer)
 		return diag_memory(&s->diags);
 	file->text = (struct text){write_text, file};
-	file->report = (struct report){.text = &file->text, .format = s->format, .arena = &s->arena, .diags = &s->diags};
+	file->report =
+		(struct report){.text = &file->text, .format = s->set.format, .arena = &s->arena, .diags = &s->diags};
 	if (path || !error)
 		return output_open(&file->output, path, &s->arena, &s->diags);
 	file->output = (struct output){.fd = 2, .name = "<stderr>", .arena = &s->arena};
@@ -441,7 +448,7 @@ enum status session_open_text(struct session *s, struct text_file *file, const c
 
 enum status session_open_report(struct session *s, struct text_file *file)
 {
-	return session_open_text(s, file, s->values[OPTION_OUTPUT], false);
+	return session_open_text(s, file, s->line.values[OPTION_OUTPUT], false);
 }
 
 enum status session_close_text(struct text_file *file)
@@ -455,12 +462,12 @@ enum status session_close_text(struct text_file *file)
 
 void session_close(struct session *s)
 {
-	if (s->input_open) {
-		reader_free(&s->reader);
-		input_close(&s->input);
+	if (s->in.open) {
+		reader_free(&s->in.reader);
+		input_close(&s->in.input);
 	}
-	if (s->output_open)
-		output_abort(&s->output);
+	if (s->out.open)
+		output_abort(&s->out.output);
 	for (; s->whole; s->whole = s->whole->next)
 		output_abort(&s->whole->output);
 	params_free(&s->bound);

@@ -44,54 +44,71 @@ struct option_row {
 };
 extern const struct option_row option_table[OPTION_COUNT]; /* by option_id */
 
-struct session {
-	const struct allocator *allocator;
-	struct arena arena;
-	struct diags diags;
-	const struct command *command;
-	/* Options, as given; NULL or 0 where not. */
+struct word_list {
+	const char **items;
+	size_t count, capacity;
+};
+
+/* The options as given; NULL or 0 where not. */
+struct command_line {
 	const char *text, *file;          /* -e TEXT; CHAIN */
 	const char *values[OPTION_COUNT]; /* the last value of each */
 	bool given[OPTION_COUNT];
-	const char **policy_texts, **grads; /* repeated ones */
-	const char **compared_texts;        /* the two of --diff */
-	size_t policy_count, grad_count, compared_count;
-	size_t policy_capacity, grad_capacity, compared_capacity;
+	struct word_list policies, grads, compared; /* --policy and --online; --grad; the two of --diff */
 	struct param_binding *params;
 	size_t param_count, param_capacity;
-	/* Options, understood. */
+};
+
+struct policy_list {
+	struct policy *items;
+	size_t count;
+};
+
+/* The options as understood. */
+struct settings {
 	enum report_format format;
 	bool dot;   /* explain --format dot */
 	bool color; /* on standard error */
 	int threads;
-	int64_t tile, memory, max_checkpoints;
-	enum dtype dtype, store;
-	struct policy policy;               /* the first; without --policy `auto` if --memory is given, else save-all */
-	struct policy *policies, *compared; /* parsed from their texts */
-	struct type shape;                  /* --shape; ndim -1: not given */
+	int64_t tile, memory, max_checkpoints; /* 0: not given */
+	enum dtype dtype, store;               /* DTYPE_COUNT: not given */
+	struct policy policy;                  /* the first; without --policy `auto` if --memory is given, else save-all */
+	struct policy_list policies, compared;
+	struct type shape; /* --shape; ndim -1: not given */
 	struct reader_options reading;
 	enum format to;
-	/* What has been opened. */
+};
+
+struct opened_input {
+	struct input input;
+	struct reader reader;
+	bool open;
+};
+
+struct opened_output {
+	struct output output;
+	struct writer writer;
+	bool open;
+};
+
+struct session {
+	const struct allocator *allocator;
+	struct arena arena;
+	struct diags diags;
+	struct context context; /* of the three above */
+	const struct command *command;
+	struct command_line line;
+	struct settings set;
 	struct source source;
 	struct syntax syntax;
 	struct chain chain;
 	const char *directory; /* of the chain's file */
-	struct input input;
-	struct reader reader;
-	bool input_open;
-	struct output output;
-	struct writer writer;
-	bool output_open;
-	struct whole *whole, **whole_end; /* files that are to take their places */
+	struct opened_input in;
+	struct opened_output out;
+	struct whole *whole, **whole_end; /* files that are complete and wait for session_commit */
 	struct params bound;
 	struct costs_source *costs; /* --costs; NULL: the table's */
 };
-
-/* The context of a session's fallible calls. */
-static inline struct context session_context(struct session *s)
-{
-	return (struct context){s->allocator, &s->arena, &s->diags};
-}
 
 struct command {
 	const char *name;
@@ -102,6 +119,8 @@ struct command {
 extern const struct command command_table[];
 extern const size_t command_count;
 
+/* What is wrong with the command line. Returns STATUS_USAGE. */
+__attribute__((format(printf, 2, 3))) enum status usage_error(struct session *session, const char *format, ...);
 /* Whether messages are coloured, which must be known before the first of them: of --color the last holds. */
 void session_choose_color(struct session *session, int argc, char **argv);
 /* Parses the command line after the command's name. STATUS_USAGE. */

@@ -25,18 +25,18 @@ static enum status open_spec(struct subject *subject)
 	                                        OPTION_SHAPE,   OPTION_DTYPE,   OPTION_PARAM,  OPTION_STORE,
 	                                        OPTION_THREADS, OPTION_TILE,    OPTION_COSTS,  OPTION_SPILL,
 	                                        OPTION_JOURNAL, OPTION_SPECIAL, OPTION_VALUE,  OPTION_COTANGENT};
-	if (s->file || s->text)
+	if (s->line.file || s->line.text)
 		return refuse(s, "a chain");
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		if (s->given[others[i]])
+		if (s->line.given[others[i]])
 			return refuse(s, arena_printf(&s->arena, "--%s", option_table[others[i]].name));
 	char *text = NULL;
 	size_t length = 0;
-	enum status status = session_read_file(s, s->values[OPTION_SPEC], &text, &length);
+	enum status status = session_read_file(s, s->line.values[OPTION_SPEC], &text, &length);
 	if (status)
 		return status;
 	struct source *source = &s->source;
-	*source = (struct source){s->values[OPTION_SPEC], text, length};
+	*source = (struct source){s->line.values[OPTION_SPEC], text, length};
 	subject->has_spec = true;
 	return spec_read(&subject->spec, source, &s->arena, &s->diags);
 }
@@ -44,7 +44,7 @@ static enum status open_spec(struct subject *subject)
 enum status subject_open(struct subject *subject, struct session *s)
 {
 	*subject = (struct subject){.session = s};
-	if (s->given[OPTION_SPEC])
+	if (s->line.given[OPTION_SPEC])
 		return open_spec(subject);
 	enum status status = session_load_chain(s);
 	if (!status)
@@ -60,7 +60,7 @@ enum status subject_policy(struct subject *subject, const struct policy *given, 
 		return diag_memory(&s->diags);
 	*policy = made;
 	*made = *given;
-	made->max_checkpoints = s->max_checkpoints;
+	made->max_checkpoints = s->set.max_checkpoints;
 	if (!subject->has_spec)
 		return STATUS_OK;
 	if (policy_by_value(made)) {
@@ -72,10 +72,10 @@ enum status subject_policy(struct subject *subject, const struct policy *given, 
 	if (made->kind != POLICY_auto)
 		return STATUS_OK;
 	/* The memory of this machine says nothing of where the chain runs. */
-	if (!s->memory)
+	if (!s->set.memory)
 		made->kind = POLICY_save_all;
-	made->number = s->memory;
-	made->text = s->memory ? arena_printf(&s->arena, "budget:%lld", (long long)s->memory) : "save-all";
+	made->number = s->set.memory;
+	made->text = s->set.memory ? arena_printf(&s->arena, "budget:%lld", (long long)s->set.memory) : "save-all";
 	return made->text ? STATUS_OK : diag_memory(&s->diags);
 }
 
@@ -135,9 +135,9 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 	row->policy = (*policy)->text;
 	if (!status && to)
 		status = report_actions(to, job.schedule, row->policy, job.costs.steps);
-	if (!status && s->policy_count == 1 && !s->given[OPTION_SWEEP] && !to)
+	if (!status && s->set.policies.count == 1 && !s->line.given[OPTION_SWEEP] && !to)
 		warn_useless(s, &job);
-	if (!status && s->policy_count <= 1 && !s->given[OPTION_SWEEP] && !to)
+	if (!status && s->set.policies.count <= 1 && !s->line.given[OPTION_SWEEP] && !to)
 		warn_unjournalled(s, &job);
 	if (least)
 		*least = job.least_bytes;
@@ -157,15 +157,14 @@ static enum status plan_spec_budgets(struct subject *subject, const struct polic
 		return diag_memory(&s->diags);
 	for (size_t i = 0; i < count; i++)
 		goals[i].bytes = policies[i]->number;
-	const struct context context = session_context(s);
-	enum status status = budget_search(&context, &spec->costs, NULL, goals, count);
+	enum status status = budget_search(&s->context, &spec->costs, NULL, goals, count);
 	for (size_t i = 0; i < count && !status; i++) {
 		double time = 0;
 		rows[i].policy = policies[i]->text;
 		if (goals[i].schedule)
-			status = spec_figures(&context, spec, goals[i].schedule, &rows[i].counters, &time);
+			status = spec_figures(&s->context, spec, goals[i].schedule, &rows[i].counters, &time);
 		else if (!least)
-			status = budget_least(&context, &spec->costs, &least);
+			status = budget_least(&s->context, &spec->costs, &least);
 		rows[i].least_bytes = goals[i].schedule ? 0 : least;
 		rows[i].predicted_ms = time * spec->milliseconds;
 	}
@@ -265,8 +264,7 @@ static enum status kept_of_spec(struct subject *subject, const struct policy *po
 	struct schedule *schedule = NULL;
 	struct policy_row row = {.policy = policy->text};
 	double time;
-	const struct context context = session_context(s);
-	enum status status = spec_plan(&context, &subject->spec, policy, &row.counters, &time, &schedule);
+	enum status status = spec_plan(&s->context, &subject->spec, policy, &row.counters, &time, &schedule);
 	if (status)
 		return status;
 	row.predicted_ms = time * subject->spec.milliseconds;

@@ -9,29 +9,29 @@
 
 static const char name[] = "<memory>";
 
-static bool is_made(const struct session *s) { return s->given[OPTION_SHAPE] && !s->given[OPTION_INPUT]; }
+static bool is_made(const struct session *s) { return s->line.given[OPTION_SHAPE] && !s->line.given[OPTION_INPUT]; }
 
 double trial_fraction(int64_t k) { return fmod((double)(k + 1) * 0.6180339887498949, 1.0); }
 
 enum status trial_begin_input(struct session *s, struct type *type)
 {
 	if (is_made(s)) {
-		*type = s->shape;
+		*type = s->set.shape;
 		return STATUS_OK;
 	}
 	bool end;
 	enum status status = session_open_input(s);
 	if (!status)
-		status = reader_next(&s->reader, &end, &s->diags);
+		status = reader_next(&s->in.reader, &end, &s->diags);
 	if (!status)
-		*type = s->reader.type;
+		*type = s->in.reader.type;
 	return status;
 }
 
 enum status trial_read_input(struct session *s, int64_t first, double *values, int64_t count)
 {
 	if (!is_made(s))
-		return reader_read(&s->reader, values, DTYPE_F64, count, &s->diags);
+		return reader_read(&s->in.reader, values, DTYPE_F64, count, &s->diags);
 	for (int64_t i = 0; i < count; i++)
 		values[i] = 2 * trial_fraction(first + i) - 1;
 	return STATUS_OK;
