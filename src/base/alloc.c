@@ -9,6 +9,7 @@
 #include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/checked.h"
@@ -79,6 +80,21 @@ void *allocator_get(const struct allocator *allocator, size_t count, size_t size
 	if (!checked_mul(count, size, &bytes))
 		return NULL;
 	return allocator->resize(allocator->context, NULL, 0, bytes ? bytes : 1);
+}
+
+bool allocator_grow(const struct allocator *allocator, void **array, size_t *capacity, size_t wanted, size_t size)
+{
+	enum { FIRST = 16 };
+	if (wanted <= *capacity)
+		return true;
+	const size_t doubled = *capacity ? 2 * *capacity : FIRST, next = doubled < wanted ? wanted : doubled;
+	void *grown = allocator->resize(allocator->context, *array, *capacity * size, next * size);
+	if (!grown)
+		return false;
+	memset((char *)grown + *capacity * size, 0, (next - *capacity) * size);
+	*array = grown;
+	*capacity = next;
+	return true;
 }
 
 void allocator_put(const struct allocator *allocator, void *block, size_t size)

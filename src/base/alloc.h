@@ -9,6 +9,7 @@
 #define BASE_ALLOC_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct allocator {
@@ -40,6 +41,12 @@ void allocator_trim(void);
 
 /* count * size bytes, uninitialised; NULL where short or where the product overflows. */
 void *allocator_get(const struct allocator *allocator, size_t count, size_t size);
+/*
+ * Makes *ARRAY, of *CAPACITY elements of SIZE bytes, hold at least WANTED of them. At least
+ * doubles the capacity where it grows; the new elements are zero. False, with nothing
+ * changed, if memory is short.
+ */
+bool allocator_grow(const struct allocator *allocator, void **array, size_t *capacity, size_t wanted, size_t size);
 /* Frees a block of SIZE bytes; NULL is fine. */
 void allocator_put(const struct allocator *allocator, void *block, size_t size);
 

@@ -1,8 +1,7 @@
 /*
- * Holes are kept sorted by offset in an array: there are few of them, since
- * buffers are freed in nearly the order that joins them. Best fit: the smallest
- * hole that is large enough, the lowest of equals; a hole that reaches the top
- * is part of what lies beyond it.
+ * Holes are in an array sorted by offset. There are few of them, since most buffers are
+ * freed next to a hole. A buffer goes into the smallest hole that is large enough, the
+ * lowest of equals. There is no hole below the top: it lowers the top instead.
  */
 #include "base/pool.h"
 
@@ -53,15 +52,8 @@ int64_t pool_get(struct pool *pool, int64_t size)
 
 static bool insert_hole(struct pool *pool, size_t at, struct hole hole)
 {
-	if (pool->count == pool->capacity) {
-		size_t capacity = pool->capacity ? 2 * pool->capacity : 64;
-		struct hole *grown = pool->allocator->resize(pool->allocator->context, pool->holes,
-		                                             pool->capacity * sizeof *grown, capacity * sizeof *grown);
-		if (!grown)
-			return false;
-		pool->holes = grown;
-		pool->capacity = capacity;
-	}
+	if (!allocator_grow(pool->allocator, (void **)&pool->holes, &pool->capacity, pool->count + 1, sizeof hole))
+		return false;
 	memmove(pool->holes + at + 1, pool->holes + at, (pool->count - at) * sizeof *pool->holes);
 	pool->holes[at] = hole;
 	pool->count++;

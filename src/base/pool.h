@@ -1,6 +1,6 @@
 /*
- * Places in one slab: offsets for buffers that come and go. Deterministic, so
- * that what is planned is what happens. Best fit, freed neighbours joined.
+ * Places in one slab: offsets for buffers that come and go, by best fit. Equal requests
+ * get equal offsets, so that a run does what was planned.
  */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
@@ -15,10 +15,10 @@ struct hole {
 };
 
 struct pool {
-	struct hole *holes; /* by offset; none touches another */
+	struct hole *holes; /* by offset; no two touch, and none touches TOP */
 	size_t count, capacity;
-	int64_t top;  /* nothing is in use from here on */
-	int64_t peak; /* the highest top so far: bytes of slab that are needed */
+	int64_t top;  /* from here on no byte is in use */
+	int64_t peak; /* the highest top so far: the bytes that the slab needs */
 	const struct allocator *allocator;
 };
 
@@ -27,9 +27,9 @@ struct pool {
 
 void pool_init(struct pool *pool, const struct allocator *allocator);
 void pool_free(struct pool *pool);
-/* An offset for SIZE bytes, a multiple of ARRAY_ALIGN; -1, and nothing is changed, where the slab would have over POOL_MOST. */
+/* An offset for SIZE bytes, a multiple of ARRAY_ALIGN. -1, with nothing changed, if the slab would exceed POOL_MOST. */
 int64_t pool_get(struct pool *pool, int64_t size);
-/* Frees what pool_get gave for SIZE; false where memory for the list of holes is short. */
+/* Frees the place that pool_get returned for SIZE bytes. False if there is no memory for the list of holes. */
 bool pool_put(struct pool *pool, int64_t offset, int64_t size);
 
 #endif

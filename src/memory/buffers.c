@@ -1,74 +1,59 @@
 /* Buffers in the slab, and their holders. */
-#include "memory/machine_parts.h"
+#include "memory/buffers.h"
 
 #include <assert.h>
-#include <string.h>
 
-bool machine_grow(struct machine *m, void **array, size_t *capacity, size_t wanted, size_t size)
+void buffers_init(struct buffers *b, const struct allocator *allocator)
 {
-	if (wanted <= *capacity)
-		return true;
-	size_t next = *capacity ? 2 * *capacity : 16;
-	if (next < wanted)
-		next = wanted;
-	void *grown = m->allocator->resize(m->allocator->context, *array, *capacity * size, next * size);
-	if (!grown)
-		return false;
-	memset((char *)grown + *capacity * size, 0, (next - *capacity) * size);
-	*array = grown;
-	*capacity = next;
-	return true;
+	*b = (struct buffers){.free = NO_BUFFER};
+	pool_init(&b->pool, allocator);
 }
 
-int32_t machine_buffer(struct machine *m, const struct type *type, int64_t size)
+void buffers_free(struct buffers *b)
 {
-	int32_t id = m->free_buffer;
+	allocator_put(b->pool.allocator, b->items, b->capacity * sizeof *b->items);
+	pool_free(&b->pool);
+}
+
+int32_t buffers_make(struct buffers *b, const struct type *type, int64_t size)
+{
+	int32_t id = b->free;
 	if (id != NO_BUFFER) {
-		m->free_buffer = m->buffers[id].next_free;
+		b->free = b->items[id].next_free;
 	} else {
-		if (!machine_grow(m, (void **)&m->buffers, &m->buffer_capacity, m->buffer_count + 1, sizeof *m->buffers))
+		if (!allocator_grow(b->pool.allocator, (void **)&b->items, &b->capacity, b->count + 1, sizeof *b->items))
 			return NO_BUFFER;
-		id = (int32_t)m->buffer_count++;
+		id = (int32_t)b->count++;
 	}
-	m->buffers[id] = (struct buffer){.size = size, .type = type, .step = -1, .sequence = m->sequence++};
-	m->buffers[id].offset = pool_get(&m->pool, size);
-	return m->buffers[id].offset < 0 ? NO_BUFFER : id;
+	b->items[id] = (struct buffer){.size = size, .type = type, .step = -1, .sequence = b->sequence++};
+	b->items[id].offset = pool_get(&b->pool, size);
+	return b->items[id].offset < 0 ? NO_BUFFER : id;
 }
 
-bool machine_let_go(struct machine *m, int32_t id)
+bool buffers_release(struct buffers *b, int32_t id)
 {
-	if (id == NO_BUFFER || --m->buffers[id].holds > 0)
+	if (id == NO_BUFFER || --b->items[id].holds > 0)
 		return true;
-	assert(m->buffers[id].holds == 0);
-	if (!pool_put(&m->pool, m->buffers[id].offset, m->buffers[id].size))
+	assert(b->items[id].holds == 0);
+	if (!pool_put(&b->pool, b->items[id].offset, b->items[id].size))
 		return false;
-	m->buffers[id].next_free = m->free_buffer;
-	m->free_buffer = id;
+	b->items[id].next_free = b->free;
+	b->free = id;
 	return true;
 }
 
-bool machine_set_holder(struct machine *m, int32_t *holder, int32_t id)
+bool buffers_move(struct buffers *b, int32_t *holder, int32_t id)
 {
-	int32_t old = *holder;
-	machine_hold(m, id);
+	const int32_t old = *holder;
+	buffers_hold(b, id);
 	*holder = id;
-	return machine_let_go(m, old);
+	return buffers_release(b, old);
 }
 
-bool machine_set_state(struct machine *m, uint32_t slot, int32_t id)
+bool buffers_any_held(const struct buffers *b)
 {
-	if (id == m->state[slot])
-		return true;
-	if (m->state[slot] == NO_BUFFER)
-		m->held[m->held_count++] = slot;
-	return machine_set_holder(m, &m->state[slot], id);
-}
-
-bool machine_drop_state(struct machine *m)
-{
-	bool ok = true;
-	while (m->held_count)
-		ok &= machine_set_holder(m, &m->state[m->held[--m->held_count]], NO_BUFFER);
-	m->has_state = false;
-	return ok;
+	for (size_t i = 0; i < b->count; i++)
+		if (b->items[i].holds)
+			return true;
+	return false;
 }

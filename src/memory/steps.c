@@ -1,44 +1,55 @@
-/* A step of the chain: where its call finds what it reads, and puts what it makes. */
+/* A step of the chain: where its call finds the arrays that it reads, and puts those that it makes. */
 #include "memory/machine_parts.h"
 
 #include <assert.h>
 
-static bool room_for(struct machine *m, const struct body *body)
+static bool reserve_ports(struct machine *m, const struct body *body)
 {
+	struct call_ports *p = &m->ports;
 	const size_t ports = body->in_count + body->out_count + 1;
-	if (ports > m->port_capacity) {
-		m->port_capacity = 2 * ports;
-		m->ins = arena_array(&m->arena, m->port_capacity, sizeof *m->ins);
-		m->outs = arena_array(&m->arena, m->port_capacity, sizeof *m->outs);
-		m->out_params = arena_array(&m->arena, m->port_capacity, sizeof *m->out_params);
-		m->in_buffers = arena_array(&m->arena, m->port_capacity, sizeof *m->in_buffers);
-		m->out_buffers = arena_array(&m->arena, m->port_capacity, sizeof *m->out_buffers);
+	if (ports > p->capacity) {
+		p->capacity = 2 * ports;
+		p->ins = arena_array(&m->arena, p->capacity, sizeof *p->ins);
+		p->outs = arena_array(&m->arena, p->capacity, sizeof *p->outs);
+		p->out_params = arena_array(&m->arena, p->capacity, sizeof *p->out_params);
+		p->in_buffers = arena_array(&m->arena, p->capacity, sizeof *p->in_buffers);
+		p->out_buffers = arena_array(&m->arena, p->capacity, sizeof *p->out_buffers);
 	}
 	return !m->arena.failed &&
-	       machine_grow(m, (void **)&m->made, &m->made_capacity, body->value_count + 1, sizeof *m->made);
+	       machine_grow(m, (void **)&p->made, &p->made_capacity, body->value_count + 1, sizeof *p->made);
 }
 
-static enum status call(struct machine *m, enum call_kind kind, const struct program *program,
-                        const struct compiled_step *code, int64_t step, int64_t workspace)
+static void set_in(struct machine *m, size_t port, int32_t id)
 {
-	if (!m->hooks)
-		return STATUS_OK;
-	struct machine_call made = {.kind = kind,
-	                            .program = program,
-	                            .compiled = code,
-	                            .step = step,
-	                            .counters = m->levels,
-	                            .ins = m->ins,
-	                            .outs = m->outs,
-	                            .out_params = m->out_params,
-	                            .workspace = workspace,
-	                            .live = m->pool.top,
-	                            .recomputed = kind != CALL_BACKWARD && !m->first_sweep};
-	return m->hooks->call(m->hooks->context, &made);
+	m->ports.in_buffers[port] = id;
+	m->ports.ins[port] = buffers_offset(&m->buffers, id);
 }
 
-/* Whether NAMES are better than those that BUFFER has: a name from within a checkpoint block is not. */
-static bool names_more(const struct buffer *buffer, const struct naming *names)
+/* Calls the hook, with a workspace for as long as the call takes. CALL has its kind, program, compiled step and index. */
+static enum status run_call(struct machine *m, struct machine_call call)
+{
+	struct pool *pool = &m->buffers.pool;
+	const int64_t bytes = call.program->workspace;
+	enum status status = STATUS_OK;
+	call.workspace = pool_get(pool, bytes);
+	if (call.workspace < 0)
+		return machine_memory(m);
+	if (m->hooks) {
+		call.counters = m->levels;
+		call.ins = m->ports.ins;
+		call.outs = m->ports.outs;
+		call.out_params = m->ports.out_params;
+		call.live = pool->top;
+		call.recomputed = call.kind != CALL_BACKWARD && !m->first_sweep;
+		status = m->hooks->call(m->hooks->context, &call);
+	}
+	if (status)
+		return status;
+	return pool_put(pool, call.workspace, bytes) ? STATUS_OK : machine_memory(m);
+}
+
+/* True if NAMES are better than those of BUFFER: a name from within a checkpoint block is not. */
+static bool has_better_name(const struct buffer *buffer, const struct naming *names)
 {
 	bool outer = names && !buffer->names;
 	for (const struct naming *n = names; n && !outer; n = n->next)
@@ -46,241 +57,270 @@ static bool names_more(const struct buffer *buffer, const struct naming *names)
 	return outer;
 }
 
-/* What a step gives a name is known by it from there on, and reported there, as JAX does. */
+/* A step that gives its input a name is the place where the report lists that array, as in JAX. */
 static void note_names(struct machine *m, const struct body *body)
 {
 	for (size_t i = 0; i < body->in_count; i++) {
 		const struct naming *names = body->values[body->ins[i].value].names;
-		int32_t id = m->state[body->ins[i].index];
-		if (id == NO_BUFFER || !names_more(&m->buffers[id], names))
+		const int32_t id = m->state.buffers[body->ins[i].index];
+		if (id == NO_BUFFER || !has_better_name(&m->buffers.items[id], names))
 			continue;
-		m->buffers[id].names = names;
-		m->buffers[id].sequence = m->sequence++;
+		m->buffers.items[id].names = names;
+		m->buffers.items[id].sequence = m->buffers.sequence++;
 	}
 }
 
-/* The place of an out of BODY among all that it hands on, in program order: what it does not make first. */
+/* The position of value ID among the outs of BODY, in program order. Those that BODY does not make come first. */
 static int64_t out_place(const struct body *body, uint32_t id)
 {
 	const struct value *value = &body->values[id];
 	return value->from == FROM_INSTR ? 1 + linear_place(body, body->instrs[value->instr].out_keep, id) : 0;
 }
 
-/* The buffer of the in that VALUE goes on in, where nobody else holds that; or NO_BUFFER. */
-static int32_t goes_on_in(const struct machine *m, const struct body *body, uint32_t value)
+/* The buffer of the in whose array VALUE may be added to, if only one holder has it; else NO_BUFFER. */
+static int32_t reusable_in(const struct machine *m, const struct body *body, uint32_t value)
 {
 	const uint32_t port = body_goes_on(body, value);
-	const int32_t id = port == NO_VALUE ? NO_BUFFER : m->in_buffers[port];
-	return id != NO_BUFFER && m->buffers[id].holds == 1 ? id : NO_BUFFER;
+	const int32_t id = port == NO_VALUE ? NO_BUFFER : m->ports.in_buffers[port];
+	return id != NO_BUFFER && m->buffers.items[id].holds == 1 ? id : NO_BUFFER;
 }
 
-/* Gives each out of BODY a buffer: its own, or that of the in it is or goes on in. Until forget_outs m->made has them by value. */
+/* A new buffer for out I of BODY, a body of step STEP. */
+static int32_t make_out(struct machine *m, const struct body *body, size_t i, int64_t step)
+{
+	const struct value *value = &body->values[body->outs[i].value];
+	const int32_t id = buffers_make(&m->buffers, value->type, type_bytes(value->type));
+	if (id == NO_BUFFER)
+		return NO_BUFFER;
+	m->buffers.items[id].step = step;
+	m->buffers.items[id].names = value->names;
+	if (value->from == FROM_PARAM)
+		m->ports.out_params[i] = &value->param;
+	return id;
+}
+
+/*
+ * Gives each out of BODY a buffer: the one of the in that it is or may be added to, the one
+ * of an earlier out of the same value, or its own. ORIGINS are by out, or NULL. Until
+ * forget_outs ports.made has the buffers by value.
+ */
 static bool place_outs(struct machine *m, const struct body *body, const struct origin *origins, int64_t step)
 {
-	int64_t first = m->sequence;
+	struct call_ports *p = &m->ports;
+	const int64_t first = m->buffers.sequence;
 	for (size_t i = 0; i < body->out_count; i++) {
-		const struct value *value = &body->values[body->outs[i].value];
-		m->outs[i] = -1;
-		m->out_params[i] = NULL;
+		const uint32_t id = body->outs[i].value;
+		const struct value *value = &body->values[id];
+		p->outs[i] = -1;
+		p->out_params[i] = NULL;
 		if (value->from == FROM_PORT) {
-			m->out_buffers[i] = m->in_buffers[value->port];
+			p->out_buffers[i] = p->in_buffers[value->port];
 			continue;
 		}
-		int32_t same = m->made[body->outs[i].value] - 1;
-		if (same == NO_BUFFER)
-			same = goes_on_in(m, body, body->outs[i].value);
-		if (same == NO_BUFFER) {
-			same = machine_buffer(m, value->type, type_bytes(value->type));
-			if (same == NO_BUFFER)
+		int32_t buffer = p->made[id] - 1;
+		if (buffer == NO_BUFFER)
+			buffer = reusable_in(m, body, id);
+		if (buffer == NO_BUFFER) {
+			buffer = make_out(m, body, i, step);
+			if (buffer == NO_BUFFER)
 				return false;
-			m->buffers[same].step = step;
-			m->buffers[same].sequence = first + out_place(body, body->outs[i].value);
-			m->buffers[same].origin = origins ? &origins[i] : NULL;
-			m->buffers[same].names = value->names;
-			m->outs[i] = m->buffers[same].offset;
-			if (value->from == FROM_PARAM)
-				m->out_params[i] = &value->param;
-		} else {
-			m->outs[i] = m->buffers[same].offset; /* one array for two outs */
+			m->buffers.items[buffer].sequence = first + out_place(body, id);
+			m->buffers.items[buffer].origin = origins ? &origins[i] : NULL;
 		}
-		m->out_buffers[i] = same;
-		m->made[body->outs[i].value] = same + 1;
+		p->outs[i] = m->buffers.items[buffer].offset;
+		p->out_buffers[i] = buffer;
+		p->made[id] = buffer + 1;
 	}
-	m->sequence = first + (int64_t)body->instr_count * INSTR_PLACES + 1;
+	m->buffers.sequence = first + (int64_t)body->instr_count * INSTR_PLACES + 1;
 	return true;
 }
 
 static void forget_outs(struct machine *m, const struct body *body)
 {
 	for (size_t i = 0; i < body->out_count; i++)
-		m->made[body->outs[i].value] = 0;
+		m->ports.made[body->outs[i].value] = 0;
 }
 
-/* The state after a step: what it wrote, and what it left. */
+static void hold_outs(struct machine *m, const struct body *body)
+{
+	for (size_t i = 0; i < body->out_count; i++)
+		buffers_hold(&m->buffers, m->ports.out_buffers[i]);
+}
+
+/* Makes the current state the one after STEP, whose BODY has run. False if out of memory. */
 static bool advance_state(struct machine *m, const struct step *step, const struct body *body)
 {
-	/* New holders first, so that nothing that stays is freed. */
+	struct state *s = &m->state;
+	const int32_t *out_buffers = m->ports.out_buffers;
+	int32_t *next = m->ports.by_slot; /* of the slots that hold a buffer before or after */
 	bool ok = true;
-	for (size_t i = 0; i < body->out_count; i++)
-		if (m->out_buffers[i] != NO_BUFFER)
-			machine_hold(m, m->out_buffers[i]);
-	int32_t *next = m->work; /* by slot, of those that hold something before or after */
-	for (size_t i = 0; i < m->held_count; i++)
-		next[m->held[i]] = NO_BUFFER;
+	/* The outs have a holder until all slots have theirs, so that no buffer that stays is freed. */
+	hold_outs(m, body);
+	for (size_t i = 0; i < s->held_count; i++)
+		next[s->held[i]] = NO_BUFFER;
 	for (uint32_t i = 0; i < step->live_out_count; i++)
-		next[step->live_out[i]] = m->state[step->live_out[i]];
+		next[step->live_out[i]] = s->buffers[step->live_out[i]];
 	for (size_t i = 0; i < body->out_count; i++)
 		if (body->outs[i].kind == PORT_SLOT)
-			next[body->outs[i].index] = m->out_buffers[i];
+			next[body->outs[i].index] = out_buffers[i];
 	size_t still = 0;
-	for (size_t i = 0; i < m->held_count; i++) {
-		const uint32_t slot = m->held[i];
-		if (next[slot] != m->state[slot])
-			ok &= machine_set_holder(m, &m->state[slot], next[slot]);
+	for (size_t i = 0; i < s->held_count; i++) {
+		const uint32_t slot = s->held[i];
+		if (next[slot] != s->buffers[slot])
+			ok &= buffers_move(&m->buffers, &s->buffers[slot], next[slot]);
 		if (next[slot] != NO_BUFFER)
-			m->held[still++] = slot;
+			s->held[still++] = slot;
 	}
-	m->held_count = still;
+	s->held_count = still;
 	for (size_t i = 0; i < body->out_count; i++)
-		if (body->outs[i].kind == PORT_SLOT && m->out_buffers[i] != NO_BUFFER)
-			ok &= machine_set_state(m, body->outs[i].index, m->out_buffers[i]);
+		if (body->outs[i].kind == PORT_SLOT && out_buffers[i] != NO_BUFFER)
+			ok &= machine_set_state(m, body->outs[i].index, out_buffers[i]);
 	for (size_t i = 0; i < body->out_count; i++)
-		ok &= machine_let_go(m, m->out_buffers[i]);
+		ok &= buffers_release(&m->buffers, out_buffers[i]);
 	return ok;
 }
 
-/* Step INDEX, which BODY has recorded, holds its residuals: ins of BODY, and outs. */
+/* Holds the residuals of step INDEX, which BODY has recorded: they are among its ins and outs. */
 static bool hold_residuals(struct machine *m, const struct linear *linear, const struct body *body, int64_t index)
 {
-	if (!machine_grow(m, (void **)&m->residuals, &m->residual_capacity, m->residual_count + linear->residual_count,
-	                  sizeof *m->residuals) ||
-	    !machine_grow(m, (void **)&m->records, &m->record_capacity, m->record_count + 1, sizeof *m->records))
+	struct records *r = &m->records;
+	if (!machine_grow(m, (void **)&r->residuals, &r->residual_capacity, r->residual_count + linear->residual_count,
+	                  sizeof *r->residuals) ||
+	    !machine_grow(m, (void **)&r->items, &r->capacity, r->count + 1, sizeof *r->items))
 		return false;
-	m->records[m->record_count++] = (struct record){index, m->residual_count};
+	r->items[r->count++] = (struct record){index, r->residual_count};
 	for (size_t i = 0; i < linear->residual_count; i++) {
 		const struct residual *residual = &linear->residuals[i];
 		const struct value *value = &body->values[residual->value];
 		const bool in = value->from == FROM_PORT;
-		const int32_t id = in ? m->in_buffers[value->port] : m->made[residual->value] - 1;
-		machine_hold(m, id);
-		m->residuals[m->residual_count++] = id;
+		const int32_t id = in ? m->ports.in_buffers[value->port] : m->ports.made[residual->value] - 1;
+		buffers_hold(&m->buffers, id);
+		r->residuals[r->residual_count++] = id;
 		if (id == NO_BUFFER)
 			continue;
-		struct buffer *buffer = &m->buffers[id];
+		struct buffer *buffer = &m->buffers.items[id];
 		if (!in && !buffer->origin)
 			buffer->origin = &residual->origin;
-		if (names_more(buffer, residual->origin.names))
+		if (has_better_name(buffer, residual->origin.names))
 			buffer->names = residual->origin.names;
 	}
 	return true;
 }
 
-enum status machine_advance(struct machine *m, int64_t index, bool record, bool end_wanted)
+enum status machine_forward(struct machine *m, int64_t index, enum forward_kind kind)
 {
 	const struct step *step = machine_step_at(m, index);
-	const struct compiled_step *code = machine_compiled_step(m, step);
-	bool only = record && !end_wanted;
-	const struct program *program = only ? &code->record_only : record ? &code->record : &code->forward;
-	const struct body *body = only ? code->linear.record_only : record ? code->linear.record : code->forward_body;
-	const struct origin *origins = only ? NULL : record ? code->record_origins : code->forward_origins;
-	if (!room_for(m, body))
+	const struct compiled_step *compiled = machine_compiled_step(m, step);
+	const struct {
+		const struct program *program;
+		const struct body *body;
+		const struct origin *origins;
+	} forms[] = {[FORWARD_ONLY] = {&compiled->forward, compiled->forward_body, compiled->forward_origins},
+	             [FORWARD_RECORD] = {&compiled->record, compiled->linear.record, compiled->record_origins},
+	             [FORWARD_RECORD_ONLY] = {&compiled->record_only, compiled->linear.record_only, NULL}};
+	const struct body *body = forms[kind].body;
+	if (!reserve_ports(m, body))
 		return machine_memory(m);
-	for (size_t i = 0; i < body->in_count; i++) {
-		int32_t id = m->in_buffers[i] = m->state[body->ins[i].index];
-		m->ins[i] = id == NO_BUFFER ? -1 : m->buffers[id].offset;
-	}
+	for (size_t i = 0; i < body->in_count; i++)
+		set_in(m, i, m->state.buffers[body->ins[i].index]);
 	note_names(m, step->body);
-	if (!place_outs(m, body, origins, index))
+	if (!place_outs(m, body, forms[kind].origins, index))
 		return machine_memory(m);
-	int64_t workspace = pool_get(&m->pool, program->workspace);
-	if (workspace < 0)
-		return machine_memory(m);
-	enum status status = call(m, record ? CALL_RECORD : CALL_FORWARD, program, code, index, workspace);
+	enum status status = run_call(m, (struct machine_call){.kind = kind == FORWARD_ONLY ? CALL_FORWARD : CALL_RECORD,
+	                                                       .program = forms[kind].program,
+	                                                       .compiled = compiled,
+	                                                       .step = index});
 	if (status)
 		return status;
-	if (!pool_put(&m->pool, workspace, program->workspace) ||
-	    (record && !hold_residuals(m, &code->linear, body, index)))
+	if (kind != FORWARD_ONLY && !hold_residuals(m, &compiled->linear, body, index))
 		return machine_memory(m);
 	forget_outs(m, body);
-	if (only) {
-		for (size_t i = 0; i < body->out_count; i++)
-			assert(m->buffers[m->out_buffers[i]].holds > 0);
-		if (!machine_drop_state(m))
-			return machine_memory(m);
-	} else if (!advance_state(m, step, body)) {
+	if (kind == FORWARD_RECORD_ONLY ? !machine_drop_state(m) : !advance_state(m, step, body))
 		return machine_memory(m);
-	}
-	m->position = index + 1;
+	m->state.position = index + 1;
 	m->counters->evaluations += m->compiled->by_value ? m->lowered->steps : 1;
-	*(m->first_sweep ? &m->counters->forward_cost : &m->counters->recomputed_cost) += code->linear.forward_cost;
+	machine_count_forward(m, 1, compiled->linear.forward_cost);
 	return STATUS_OK;
 }
 
 enum status machine_seed(struct machine *m)
 {
-	const struct step *last = machine_step_count(m) ? machine_step_at(m, machine_step_count(m) - 1) : NULL;
+	const int64_t steps = machine_step_count(m);
+	const struct step *last = steps ? machine_step_at(m, steps - 1) : NULL;
 	m->seeded = true;
-	m->cot_position = machine_step_count(m);
 	if (last && last->cot_out_count == 0)
 		return STATUS_OK;
 	const struct type *type = last ? last->out_types[0] : &m->lowered->begins;
-	int32_t id = machine_buffer(m, type, type_bytes(type));
+	const int32_t id = buffers_make(&m->buffers, type, type_bytes(type));
 	if (id == NO_BUFFER)
 		return machine_memory(m);
-	machine_hold(m, id);
+	buffers_hold(&m->buffers, id);
 	m->cotangent[0] = id;
-	return machine_exchange(m, MACHINE_SEED, m->buffers[id].offset, type);
+	return machine_exchange(m, MACHINE_SEED, m->buffers.items[id].offset, type);
 }
 
-enum status machine_reverse(struct machine *m, int64_t index)
+/* Sets the ins of backward BODY: residuals from FIRST on, and cotangents. True if another holder has one of these too. */
+static bool set_backward_ins(struct machine *m, const struct body *body, size_t first)
 {
-	const struct step *step = machine_step_at(m, index);
-	const struct compiled_step *code = machine_compiled_step(m, step);
-	const struct body *body = code->linear.backward;
-	assert(m->record_count && m->records[m->record_count - 1].step == index);
-	struct record record = m->records[--m->record_count];
-	if (!room_for(m, body))
-		return machine_memory(m);
 	bool shared = false;
 	for (size_t i = 0; i < body->in_count; i++) {
 		const struct port *port = &body->ins[i];
-		int32_t id = m->in_buffers[i] =
-			port->kind == PORT_RESIDUAL ? m->residuals[record.base + port->index] : m->cotangent[port->index];
-		m->ins[i] = id == NO_BUFFER ? -1 : m->buffers[id].offset;
-		shared |= port->kind == PORT_COTANGENT && id != NO_BUFFER && m->buffers[id].holds > 1;
+		const bool residual = port->kind == PORT_RESIDUAL;
+		const int32_t id = residual ? m->records.residuals[first + port->index] : m->cotangent[port->index];
+		set_in(m, i, id);
+		shared |= !residual && id != NO_BUFFER && m->buffers.items[id].holds > 1;
 	}
-	const struct program *program = shared && code->backward.takes_cotangent ? &code->backward_shared : &code->backward;
-	if (!place_outs(m, body, NULL, index))
-		return machine_memory(m);
-	forget_outs(m, body);
-	int64_t workspace = pool_get(&m->pool, program->workspace);
-	if (workspace < 0)
-		return machine_memory(m);
-	enum status status = call(m, CALL_BACKWARD, program, code, index, workspace);
-	if (status)
-		return status;
-	bool ok = pool_put(&m->pool, workspace, program->workspace);
-	for (size_t i = 0; i < body->out_count; i++)
-		machine_hold(m, m->out_buffers[i]);
-	/* Cotangents that pass the step by. */
-	int32_t *passed = m->work;
+	return shared;
+}
+
+/* Makes the cotangents those of the state before STEP, whose backward BODY has run. False if out of memory. */
+static bool reverse_cotangents(struct machine *m, const struct step *step, const struct body *body)
+{
+	int32_t *passed = m->ports.by_slot; /* by index in cot_out */
+	bool ok = true;
+	hold_outs(m, body);
 	for (uint32_t i = 0; i < step->cot_out_count; i++) {
 		passed[i] = m->cotangent[step->cot_out[i]];
 		m->cotangent[step->cot_out[i]] = NO_BUFFER;
 	}
 	for (uint32_t i = 0; i < step->cot_out_count; i++) {
 		if (step->cot_to[i] == NO_VALUE)
-			ok &= machine_let_go(m, passed[i]);
+			ok &= buffers_release(&m->buffers, passed[i]);
 		else
 			m->cotangent[step->cot_to[i]] = passed[i];
 	}
 	for (size_t i = 0; i < body->out_count; i++)
-		m->cotangent[body->outs[i].index] = m->out_buffers[i];
-	while (m->residual_count > record.base)
-		ok &= machine_let_go(m, m->residuals[--m->residual_count]);
-	m->cot_position = index;
-	m->counters->evaluations += code->linear.recomputed;
-	m->counters->recomputed_cost += code->linear.recompute_cost;
-	m->counters->backward_cost += code->linear.backward_cost;
+		m->cotangent[body->outs[i].index] = m->ports.out_buffers[i];
+	return ok;
+}
+
+enum status machine_reverse(struct machine *m, int64_t index)
+{
+	const struct step *step = machine_step_at(m, index);
+	const struct compiled_step *compiled = machine_compiled_step(m, step);
+	const struct linear *linear = &compiled->linear;
+	struct records *r = &m->records;
+	assert(r->count && r->items[r->count - 1].step == index);
+	const size_t first = r->items[--r->count].first;
+	if (!reserve_ports(m, linear->backward))
+		return machine_memory(m);
+	const bool shared = set_backward_ins(m, linear->backward, first);
+	if (!place_outs(m, linear->backward, NULL, index))
+		return machine_memory(m);
+	forget_outs(m, linear->backward);
+	const bool leaves = shared && compiled->backward.takes_cotangent;
+	enum status status =
+		run_call(m, (struct machine_call){.kind = CALL_BACKWARD,
+	                                      .program = leaves ? &compiled->backward_shared : &compiled->backward,
+	                                      .compiled = compiled,
+	                                      .step = index});
+	if (status)
+		return status;
+	bool ok = reverse_cotangents(m, step, linear->backward);
+	while (r->residual_count > first)
+		ok &= buffers_release(&m->buffers, r->residuals[--r->residual_count]);
+	m->counters->evaluations += linear->recomputed;
+	m->counters->recomputed_cost += linear->recompute_cost;
+	m->counters->backward_cost += linear->backward_cost;
 	return ok ? STATUS_OK : machine_memory(m);
 }

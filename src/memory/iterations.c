@@ -1,0 +1,98 @@
+/*
+ * Forward steps of loops. Without hooks most iterations of a loop need not be walked: once
+ * an iteration ends with the allocator in the state in which an earlier one ended, all that
+ * follows repeats. The repetitions are counted, by Brent's way to find a cycle: the
+ * remembered iteration is the latest of 1, 2, 4, ... (tests/unit/test_machine.c walks them all).
+ */
+#include "memory/machine_parts.h"
+
+#include <string.h>
+
+/*
+ * Serialises the allocator's state into *MARK; returns its length, or 0 if out of memory.
+ * Two equal marks mean that later buffers get equal offsets, as long as only the state is
+ * held and released.
+ */
+static size_t write_mark(struct machine *m, int64_t **mark, size_t *capacity)
+{
+	const struct pool *pool = &m->buffers.pool;
+	const size_t slots = m->lowered->slot_count, count = 1 + 2 * (pool->count + slots);
+	if (!machine_grow(m, (void **)mark, capacity, count, sizeof **mark))
+		return 0;
+	int64_t *to = *mark;
+	*to++ = pool->top;
+	for (size_t i = 0; i < pool->count; i++) {
+		*to++ = pool->holes[i].offset;
+		*to++ = pool->holes[i].size;
+	}
+	for (size_t i = 0; i < slots; i++) {
+		const int32_t id = m->state.buffers[i];
+		*to++ = buffers_offset(&m->buffers, id);
+		*to++ = id == NO_BUFFER ? 0 : m->buffers.items[id].holds;
+	}
+	return count;
+}
+
+/* Runs the PERIOD steps of an iteration, from *INDEX; adds their costs in *COST. */
+static enum status run_iteration(struct machine *m, int64_t *index, int64_t period, double *cost)
+{
+	enum status status = STATUS_OK;
+	*cost = 0;
+	for (int64_t end = *index + period; *index < end && !status; ++*index) {
+		*cost += machine_compiled_step(m, machine_step_at(m, *index))->linear.forward_cost;
+		status = machine_forward(m, *index, FORWARD_ONLY);
+	}
+	return status;
+}
+
+/*
+ * Runs iterations of PERIOD equal steps, from *INDEX to some iterations before UNTIL at
+ * most, and counts those that repeat.
+ */
+static enum status run_iterations(struct machine *m, int64_t *index, int64_t period, int64_t until)
+{
+	enum { HOLES = 64 }; /* with more, a mark takes longer than an iteration */
+	struct marks *marks = &m->marks;
+	size_t length = 0;
+	for (int64_t since = 0, limit = 0; m->buffers.pool.count <= HOLES && *index + period <= until; since++) {
+		if (since == limit) {
+			length = write_mark(m, &marks->earlier, &marks->earlier_capacity);
+			limit = limit ? 2 * limit : 1;
+			since = 0;
+		}
+		double cost;
+		enum status status = run_iteration(m, index, period, &cost);
+		if (status)
+			return status;
+		const size_t count = write_mark(m, &marks->now, &marks->now_capacity);
+		if (!length || !count)
+			return machine_memory(m);
+		if (count != length || memcmp(marks->earlier, marks->now, count * sizeof *marks->now) != 0)
+			continue;
+		const int64_t cycle = (since + 1) * period, times = (until - *index) / cycle;
+		*index += times * cycle;
+		m->state.position = *index;
+		m->counters->evaluations += times * cycle;
+		machine_count_forward(m, (double)(times * (since + 1)), cost);
+		return STATUS_OK;
+	}
+	return STATUS_OK;
+}
+
+enum status machine_forward_steps(struct machine *m, int64_t begin, int64_t end)
+{
+	enum { LEAST = 5 }; /* of fewer iterations none can be spared */
+	enum status status = STATUS_OK;
+	int64_t fresh = begin; /* from here on no iterations have been looked at */
+	for (int64_t i = begin; i < end && !status; i++) {
+		int64_t until,
+			period = m->counts_iterations && i >= fresh ? lowered_period(m->lowered, i, end, LEAST, &until) : 0;
+		if (period) {
+			status = run_iterations(m, &i, period, until);
+			fresh = until;
+		}
+		if (!status && i < end)
+			status = machine_forward(m, i, FORWARD_ONLY);
+	}
+	return status;
+}
