@@ -25,27 +25,43 @@ static void set_in(struct machine *m, size_t port, int32_t id)
 	m->ports.ins[port] = buffers_offset(&m->buffers, id);
 }
 
-/* Calls the hook, with a workspace for as long as the call takes. CALL has its kind, program, compiled step and index. */
-static enum status run_call(struct machine *m, struct machine_call call)
+/* Which of a step's programs a call runs, and on what body. */
+struct call_form {
+	enum call_kind kind;
+	const struct program *program;
+	const struct body *body;
+	const struct origin *origins; /* by out, or NULL */
+};
+
+static enum status call_hook(struct machine *m, const struct call_form *form, const struct compiled_step *compiled,
+                             int64_t index, int64_t workspace)
+{
+	const struct machine_call call = {.kind = form->kind,
+	                                  .program = form->program,
+	                                  .compiled = compiled,
+	                                  .step = index,
+	                                  .counters = m->levels,
+	                                  .ins = m->ports.ins,
+	                                  .outs = m->ports.outs,
+	                                  .out_params = m->ports.out_params,
+	                                  .workspace = workspace,
+	                                  .live = m->buffers.pool.top,
+	                                  .recomputed = form->kind != CALL_BACKWARD && !m->first_sweep};
+	return m->hooks->call(m->hooks->context, &call);
+}
+
+/* Runs FORM of step INDEX, with a workspace for as long as that takes. */
+static enum status run_form(struct machine *m, const struct call_form *form, const struct compiled_step *compiled,
+                            int64_t index)
 {
 	struct pool *pool = &m->buffers.pool;
-	const int64_t bytes = call.program->workspace;
-	enum status status = STATUS_OK;
-	call.workspace = pool_get(pool, bytes);
-	if (call.workspace < 0)
+	const int64_t bytes = form->program->workspace, workspace = pool_get(pool, bytes);
+	if (workspace < 0)
 		return machine_memory(m);
-	if (m->hooks) {
-		call.counters = m->levels;
-		call.ins = m->ports.ins;
-		call.outs = m->ports.outs;
-		call.out_params = m->ports.out_params;
-		call.live = pool->top;
-		call.recomputed = call.kind != CALL_BACKWARD && !m->first_sweep;
-		status = m->hooks->call(m->hooks->context, &call);
-	}
-	if (status)
-		return status;
-	return pool_put(pool, call.workspace, bytes) ? STATUS_OK : machine_memory(m);
+	enum status status = m->hooks ? call_hook(m, form, compiled, index, workspace) : STATUS_OK;
+	if (status == STATUS_OK && !pool_put(pool, workspace, bytes))
+		status = machine_memory(m);
+	return status;
 }
 
 /* True if NAMES are better than those of BUFFER: a name from within a checkpoint block is not. */
@@ -207,29 +223,29 @@ static bool hold_residuals(struct machine *m, const struct linear *linear, const
 	return true;
 }
 
+static struct call_form forward_form(const struct compiled_step *compiled, enum forward_kind kind)
+{
+	if (kind == FORWARD_ONLY)
+		return (struct call_form){CALL_FORWARD, &compiled->forward, compiled->forward_body, compiled->forward_origins};
+	if (kind == FORWARD_RECORD)
+		return (struct call_form){CALL_RECORD, &compiled->record, compiled->linear.record, compiled->record_origins};
+	return (struct call_form){CALL_RECORD, &compiled->record_only, compiled->linear.record_only, NULL};
+}
+
 enum status machine_forward(struct machine *m, int64_t index, enum forward_kind kind)
 {
 	const struct step *step = machine_step_at(m, index);
 	const struct compiled_step *compiled = machine_compiled_step(m, step);
-	const struct {
-		const struct program *program;
-		const struct body *body;
-		const struct origin *origins;
-	} forms[] = {[FORWARD_ONLY] = {&compiled->forward, compiled->forward_body, compiled->forward_origins},
-	             [FORWARD_RECORD] = {&compiled->record, compiled->linear.record, compiled->record_origins},
-	             [FORWARD_RECORD_ONLY] = {&compiled->record_only, compiled->linear.record_only, NULL}};
-	const struct body *body = forms[kind].body;
+	const struct call_form form = forward_form(compiled, kind);
+	const struct body *body = form.body;
 	if (!reserve_ports(m, body))
 		return machine_memory(m);
 	for (size_t i = 0; i < body->in_count; i++)
 		set_in(m, i, m->state.buffers[body->ins[i].index]);
 	note_names(m, step->body);
-	if (!place_outs(m, body, forms[kind].origins, index))
+	if (!place_outs(m, body, form.origins, index))
 		return machine_memory(m);
-	enum status status = run_call(m, (struct machine_call){.kind = kind == FORWARD_ONLY ? CALL_FORWARD : CALL_RECORD,
-	                                                       .program = forms[kind].program,
-	                                                       .compiled = compiled,
-	                                                       .step = index});
+	enum status status = run_form(m, &form, compiled, index);
 	if (status)
 		return status;
 	if (kind != FORWARD_ONLY && !hold_residuals(m, &compiled->linear, body, index))
@@ -302,21 +318,18 @@ enum status machine_reverse(struct machine *m, int64_t index)
 	struct records *r = &m->records;
 	assert(r->count && r->items[r->count - 1].step == index);
 	const size_t first = r->items[--r->count].first;
-	if (!reserve_ports(m, linear->backward))
+	struct call_form form = {CALL_BACKWARD, &compiled->backward, linear->backward, NULL};
+	if (!reserve_ports(m, form.body))
 		return machine_memory(m);
-	const bool shared = set_backward_ins(m, linear->backward, first);
-	if (!place_outs(m, linear->backward, NULL, index))
+	if (set_backward_ins(m, form.body, first) && compiled->backward.takes_cotangent)
+		form.program = &compiled->backward_shared;
+	if (!place_outs(m, form.body, NULL, index))
 		return machine_memory(m);
-	forget_outs(m, linear->backward);
-	const bool leaves = shared && compiled->backward.takes_cotangent;
-	enum status status =
-		run_call(m, (struct machine_call){.kind = CALL_BACKWARD,
-	                                      .program = leaves ? &compiled->backward_shared : &compiled->backward,
-	                                      .compiled = compiled,
-	                                      .step = index});
+	forget_outs(m, form.body);
+	enum status status = run_form(m, &form, compiled, index);
 	if (status)
 		return status;
-	bool ok = reverse_cotangents(m, step, linear->backward);
+	bool ok = reverse_cotangents(m, step, form.body);
 	while (r->residual_count > first)
 		ok &= buffers_release(&m->buffers, r->residuals[--r->residual_count]);
 	m->counters->evaluations += linear->recomputed;
