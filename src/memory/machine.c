@@ -27,7 +27,7 @@ static bool make_tables(struct machine *m)
 	m->ports.by_slot = arena_array(&m->arena, slots, sizeof *m->ports.by_slot);
 	for (size_t i = 0; i < slots && !m->arena.failed; i++)
 		m->state.buffers[i] = m->cotangent[i] = NO_BUFFER;
-	return !m->arena.failed && list_steps(m);
+	return !m->arena.failed;
 }
 
 /* The type of the chain's input as the first step, which is *FIRST or NULL, takes it. */
@@ -42,7 +42,7 @@ static enum status begin_walk(struct machine *m)
 	const struct step *first;
 	arena_init(&m->arena, m->context->allocator);
 	buffers_init(&m->buffers, m->context->allocator);
-	if (!make_tables(m))
+	if (!list_steps(m) || !make_tables(m))
 		return machine_memory(m);
 	for (size_t i = 0; i < m->lowered->item_count; i++)
 		m->counts_iterations |= !m->lowered->items[i].step && !m->hooks && !m->options->held && !m->compiled->by_value;
@@ -138,6 +138,7 @@ static void free_machine(struct machine *m)
 {
 	const struct allocator *a = m->context->allocator;
 	struct snapshots *s = &m->snapshots;
+	buffers_free(&m->buffers);
 	allocator_put(a, s->memory, s->memory_capacity * sizeof *s->memory);
 	allocator_put(a, s->disk, s->disk_capacity * sizeof *s->disk);
 	allocator_put(a, s->arrays, s->array_capacity * sizeof *s->arrays);
@@ -148,7 +149,6 @@ static void free_machine(struct machine *m)
 	allocator_put(a, m->marks.now, m->marks.now_capacity * sizeof *m->marks.now);
 	allocator_put(a, m->steps, ((size_t)m->lowered->steps + 1) * sizeof *m->steps);
 	arena_free(&m->arena);
-	buffers_free(&m->buffers);
 }
 
 enum status machine_run(const struct context *context, const struct compiled_chain *compiled, struct schedule *schedule,
