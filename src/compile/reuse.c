@@ -1,31 +1,32 @@
 /*
- * Arrays that serve others: which values of the workspace lie in an out's array
- * before it is made, or in an in's that the program owns after its last read.
+ * Reuse: which arrays of the workspace lie in the array of an out before the out is made,
+ * or in the array of an owned in after its last read.
  *
- * Invariant: a value is lent one place at most, and no place to two that are live at
- * once. Bodies may have tens of thousands of ins, so those of a type that are still
- * without a place are found by where they are made.
+ * Invariant: a value has one place at most, and two values that are live at once never share
+ * one. A body may have tens of thousands of ins, so the values of one type that still lack a
+ * place are found by the launch that makes them.
  */
+
 #include <stdlib.h>
 
 #include "compile/compiler.h"
 
-/* A value of the workspace that may lie in an in's array; by type, then by where it is made, then by value. */
-struct offer {
+/* A value of the workspace that may lie in an in's array. Sorted by type, then by the launch that makes it, then by value. */
+struct candidate {
 	const struct type *type;
 	int64_t made;
 	uint32_t value;
-	size_t next; /* itself; once it has a place, one after it, from where to look on */
+	size_t next; /* itself; once it has a place, a later one, where the search goes on */
 };
 
-/* What the kernel_ops of a group do with an entry: the last read, and the first write. */
+/* Which kernel ops of a group use an entry: the last that reads it, and the first that writes it. */
 struct use {
 	size_t number; /* of the group */
 	int64_t read, written;
 };
 static const int64_t never_written = INT64_MAX - 1, read_otherwise = INT64_MAX;
 
-struct lender {
+struct reuser {
 	struct compiler *c;
 	const struct launch *group; /* whose uses are noted */
 	size_t number;
@@ -33,11 +34,11 @@ struct lender {
 	struct use *uses;  /* by entry */
 	bool *within_loop; /* by launch */
 	bool *goes_out;    /* by value */
-	struct offer *offers;
+	struct candidate *candidates;
 	size_t count;
 };
 
-static struct use *use_of(struct lender *l, uint32_t entry)
+static struct use *use_of(struct reuser *l, uint32_t entry)
 {
 	struct use *use = &l->uses[entry];
 	if (use->number != l->number)
@@ -45,20 +46,20 @@ static struct use *use_of(struct lender *l, uint32_t entry)
 	return use;
 }
 
-static void note_read(struct lender *l, uint32_t entry, int64_t kernel_op)
+static void note_entry_read(struct reuser *l, uint32_t entry, int64_t kernel_op)
 {
 	struct use *use = use_of(l, entry);
 	use->read = kernel_op > use->read ? kernel_op : use->read;
 }
 
-static void note_write(struct lender *l, const struct arg *arg, int64_t kernel_op)
+static void note_write(struct reuser *l, const struct arg *arg, int64_t kernel_op)
 {
 	struct use *use = arg->kind == ARG_ARRAY ? use_of(l, arg->index) : NULL;
 	if (use && kernel_op < use->written)
 		use->written = kernel_op;
 }
 
-static void note_group(struct lender *l, const struct launch *group)
+static void note_group(struct reuser *l, const struct launch *group)
 {
 	l->group = group;
 	l->number++;
@@ -69,9 +70,9 @@ static void note_group(struct lender *l, const struct launch *group)
 		const int64_t kernel_op = (int64_t)i;
 		for (size_t k = 0; k < sizeof reads / sizeof *reads; k++)
 			if (reads[k]->kind == ARG_ARRAY)
-				note_read(l, reads[k]->index, m->kind == KERNEL_OP_FILL ? read_otherwise : kernel_op);
+				note_entry_read(l, reads[k]->index, m->kind == KERNEL_OP_FILL ? read_otherwise : kernel_op);
 		if (m->scalar_entry >= 0)
-			note_read(l, (uint32_t)m->scalar_entry, read_otherwise);
+			note_entry_read(l, (uint32_t)m->scalar_entry, read_otherwise);
 		note_write(l, &m->out, kernel_op);
 		for (int k = 0; k < MAX_KEEPS; k++)
 			note_write(l, &m->keep[k], kernel_op);
@@ -79,61 +80,62 @@ static void note_group(struct lender *l, const struct launch *group)
 	}
 }
 
-/* Whether no kernel_op of GROUP reads entry W after one has written entry OUT. */
-static bool reads_before(struct lender *l, const struct launch *group, uint32_t w, uint32_t out)
+/* True if every kernel op of GROUP that reads entry W runs before those that write entry OUT. */
+static bool reads_before(struct reuser *l, const struct launch *group, uint32_t w, uint32_t out)
 {
 	if (l->group != group)
 		note_group(l, group);
 	return !l->loops && use_of(l, w)->read <= use_of(l, out)->written;
 }
 
-/* The entry of workspace value I where it has an array of its own of TYPE (NULL: any), from launch FROM on; or NULL. */
+/* The entry of workspace value I if it has an array of its own, of TYPE (NULL: any), made in launch FROM or later; else NULL. */
 static struct entry *reusable(const struct compiler *c, size_t i, const struct type *type, int64_t from)
 {
-	struct entry *w = c->entry[i] == NO_VALUE ? NULL : &c->frame->entries[c->entry[i]];
-	bool fits = w && w->kind == ENTRY_WORKSPACE && c->made_in[i] >= from && c->last_read[i] >= c->made_in[i] &&
-	            !c->array_final[i] && c->same_as[i] == NO_VALUE && (!type || type_equal(w->type, type));
+	struct entry *w = c->values[i].entry == NO_VALUE ? NULL : &c->frame->entries[c->values[i].entry];
+	bool fits = w && w->kind == ENTRY_WORKSPACE && c->values[i].made_in >= from &&
+	            c->values[i].last_read >= c->values[i].made_in && !c->values[i].array_final &&
+	            c->values[i].same_as == NO_VALUE && (!type || type_equal(w->type, type));
 	return fits ? w : NULL;
 }
 
-/*
- * An out's array is there from the begin, and nothing is in it until the launch
- * that makes it: till then it serves arrays of its type that live and die before, or
- * die in that launch where that is a group that has read each block of them by the
- * time it writes the out's. Few outs are looked at, for the time that takes.
- */
-enum { OUTS_LENT = 8 };
+/* The outs whose arrays are reused: few, since each takes a pass over the values. */
+enum { MOST_OUTS = 8 };
 
-static void reuse_out(struct lender *l, uint32_t value)
+/*
+ * The array of an out is unused until the launch that makes the out. Until then it holds
+ * values of its type that die before that launch; or that die in it, if it is a group that
+ * reads each block of them before it writes that block of the out.
+ */
+static void reuse_out(struct reuser *l, uint32_t value)
 {
 	struct compiler *c = l->c;
-	const int64_t made = c->made_in[value];
-	const struct entry *out = &c->frame->entries[c->entry[value]];
+	const int64_t made = c->values[value].made_in;
+	const struct entry *out = &c->frame->entries[c->values[value].entry];
 	int64_t from = 0;
-	if (out->kind != ENTRY_OUT || made < 0 || out->type->dtype == DTYPE_BITS || c->array_final[value] ||
-	    c->same_as[value] != NO_VALUE || l->within_loop[made])
+	if (out->kind != ENTRY_OUT || made < 0 || out->type->dtype == DTYPE_BITS || c->values[value].array_final ||
+	    c->values[value].same_as != NO_VALUE || l->within_loop[made])
 		return;
 	const struct launch *last = &c->launches[made];
 	for (size_t i = 0; i < c->body->value_count; i++) {
 		struct entry *w = reusable(c, i, out->type, from);
-		if (!w || c->made_in[i] >= made || c->last_read[i] > made)
+		if (!w || c->values[i].made_in >= made || c->values[i].last_read > made)
 			continue;
-		if (c->last_read[i] == made &&
-		    (last->kind != LAUNCH_GROUP || !reads_before(l, last, c->entry[i], c->entry[value])))
+		if (c->values[i].last_read == made &&
+		    (last->kind != LAUNCH_GROUP || !reads_before(l, last, c->values[i].entry, c->values[value].entry)))
 			continue;
-		from = c->last_read[i] + 1;
+		from = c->values[i].last_read + 1;
 		w->kind = ENTRY_OUT;
 		w->port = out->port;
 	}
 }
 
-static void reuse_outs(struct lender *l)
+static void reuse_outs(struct reuser *l)
 {
 	const struct compiler *c = l->c;
-	for (uint32_t i = 0; i < c->body->out_count && i < OUTS_LENT; i++) {
+	for (uint32_t i = 0; i < c->body->out_count && i < MOST_OUTS; i++) {
 		const uint32_t value = c->body->outs[i].value;
 		/* Of a value that goes out twice, once. */
-		if (c->entry[value] != NO_VALUE && c->frame->entries[c->entry[value]].port == i &&
+		if (c->values[value].entry != NO_VALUE && c->frame->entries[c->values[value].entry].port == i &&
 		    body_goes_on(c->body, value) == NO_VALUE)
 			reuse_out(l, value);
 	}
@@ -153,40 +155,40 @@ static int compare_types(const struct type *a, const struct type *b)
 	return 0;
 }
 
-static int compare_offers(const void *left, const void *right)
+static int compare_candidates(const void *left, const void *right)
 {
-	const struct offer *a = left, *b = right;
+	const struct candidate *a = left, *b = right;
 	int order = compare_types(a->type, b->type);
 	if (!order)
 		order = (a->made > b->made) - (a->made < b->made);
 	return order ? order : (a->value > b->value) - (a->value < b->value);
 }
 
-static bool list_offers(struct lender *l)
+static bool list_candidates(struct reuser *l)
 {
 	const struct compiler *c = l->c;
-	l->offers = arena_array(&l->c->scratch_arena, c->body->value_count + 1, sizeof *l->offers);
-	if (!l->offers)
+	l->candidates = arena_array(&l->c->scratch_arena, c->body->value_count + 1, sizeof *l->candidates);
+	if (!l->candidates)
 		return false;
 	for (uint32_t i = 0; i < c->body->value_count; i++) {
 		const struct entry *w = reusable(c, i, NULL, 0);
 		if (w)
-			l->offers[l->count++] = (struct offer){w->type, c->made_in[i], i, 0};
+			l->candidates[l->count++] = (struct candidate){w->type, c->values[i].made_in, i, 0};
 	}
-	qsort(l->offers, l->count, sizeof *l->offers, compare_offers);
+	qsort(l->candidates, l->count, sizeof *l->candidates, compare_candidates);
 	for (size_t i = 0; i <= l->count; i++)
-		l->offers[i].next = i;
+		l->candidates[i].next = i;
 	return true;
 }
 
-/* The first offer of TYPE, or of one after it, that is made in launch FROM or later. */
-static size_t first_offer(const struct lender *l, const struct type *type, int64_t from)
+/* The first candidate of TYPE, or of a type after it, that is made in launch FROM or later. */
+static size_t first_candidate(const struct reuser *l, const struct type *type, int64_t from)
 {
-	const struct offer wanted = {.type = type, .made = from};
+	const struct candidate wanted = {.type = type, .made = from};
 	size_t low = 0, high = l->count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (compare_offers(&l->offers[middle], &wanted) < 0)
+		if (compare_candidates(&l->candidates[middle], &wanted) < 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -194,57 +196,58 @@ static size_t first_offer(const struct lender *l, const struct type *type, int64
 	return low;
 }
 
-/* The first from AT on that has no place yet; COUNT: none. What it passes will be passed at once. */
-static size_t free_offer(struct lender *l, size_t at)
+/* The first candidate from AT on that lacks a place; COUNT if there is none. Shortens the path of later searches. */
+static size_t free_candidate(struct reuser *l, size_t at)
 {
 	size_t found = at;
-	while (l->offers[found].next != found)
-		found = l->offers[found].next;
+	while (l->candidates[found].next != found)
+		found = l->candidates[found].next;
 	while (at != found) {
-		size_t next = l->offers[at].next;
-		l->offers[at].next = found;
+		size_t next = l->candidates[at].next;
+		l->candidates[at].next = found;
 		at = next;
 	}
 	return found;
 }
 
 /*
- * An in's array that nobody reads again serves arrays of its type that are made
- * after its last read, or in it, by a group that has read each block by then.
+ * The array of in PORT, which nobody reads after this program, holds values of its type that
+ * are made after its last read; or in the launch of that read, if it is a group that reads
+ * each block before it writes it.
  */
-static void reuse_in(struct lender *l, uint32_t port)
+static void reuse_in(struct reuser *l, uint32_t port)
 {
 	struct compiler *c = l->c;
-	const uint32_t value = c->body->ins[port].value, in = c->entry[value];
-	const int64_t read = c->last_read[value];
+	const uint32_t value = c->body->ins[port].value, in = c->values[value].entry;
+	const int64_t read = c->values[value].last_read;
 	if (in == NO_VALUE || c->frame->entries[in].kind != ENTRY_IN || read < 0 || l->within_loop[read])
 		return;
 	const struct type *type = c->frame->entries[in].type;
 	const struct launch *last = &c->launches[read];
 	if (type->dtype == DTYPE_BITS)
 		return;
-	for (size_t at = first_offer(l, type, read);;) {
-		at = free_offer(l, at);
-		const struct offer *offer = &l->offers[at];
-		if (at == l->count || compare_types(offer->type, type) != 0)
+	for (size_t at = first_candidate(l, type, read);;) {
+		at = free_candidate(l, at);
+		const struct candidate *candidate = &l->candidates[at];
+		if (at == l->count || compare_types(candidate->type, type) != 0)
 			return;
-		const uint32_t entry = c->entry[offer->value];
-		if (offer->made == read && (last->kind != LAUNCH_GROUP || !reads_before(l, last, in, entry))) {
+		const uint32_t entry = c->values[candidate->value].entry;
+		if (candidate->made == read && (last->kind != LAUNCH_GROUP || !reads_before(l, last, in, entry))) {
 			at++;
 			continue;
 		}
 		c->frame->entries[entry].kind = ENTRY_IN;
 		c->frame->entries[entry].port = port;
 		c->out->takes_cotangent |= c->body->ins[port].kind == PORT_COTANGENT;
-		l->offers[at].next = at + 1;
-		const int64_t taken = c->last_read[offer->value];
-		at = taken > read ? first_offer(l, type, taken + 1) : at + 1;
+		l->candidates[at].next = at + 1;
+		const int64_t taken = c->values[candidate->value].last_read;
+		at = taken > read ? first_candidate(l, type, taken + 1) : at + 1;
 	}
 }
 
 bool reuse_arrays(struct compiler *c)
 {
-	struct lender l = {.c = c};
+	struct reuser l = {.c = c};
 	l.within_loop = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *l.within_loop);
 	l.goes_out = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *l.goes_out);
 	l.uses = arena_array(&c->scratch_arena, c->body->value_count + c->body->out_count + 1, sizeof *l.uses);
@@ -258,7 +261,7 @@ bool reuse_arrays(struct compiler *c)
 	reuse_outs(&l);
 	if (!c->owned)
 		return true;
-	if (!list_offers(&l))
+	if (!list_candidates(&l))
 		return false;
 	for (size_t i = 0; i < c->body->out_count; i++) {
 		const uint32_t value = c->body->outs[i].value, port = body_goes_on(c->body, value);

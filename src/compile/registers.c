@@ -1,0 +1,253 @@
+/*
+ * Registers of a group: which of them share a place in the register file.
+ *
+ * Invariants. Two registers that are live at once never share a place. A result takes the
+ * place of an input that dies with it only if both are of one type and it is the kernel's
+ * own result (struct kernel_args): masks and kept values have places of their own. A
+ * register that a loop reads, and that was written before the loop, lives to its end.
+ */
+
+#include <string.h>
+
+#include "compile/compiler.h"
+
+void kernel_op_args(struct kernel_op *m, struct arg *args[KERNEL_OP_ARGS])
+{
+	struct arg *all[KERNEL_OP_ARGS] = {&m->v, &m->a, &m->y, &m->k, &m->l, &m->g, &m->out, &m->keep[0], &m->keep[1]};
+	memcpy(args, all, sizeof all);
+}
+
+bool same_register(const struct arg *a, const struct arg *b)
+{
+	return a->kind == ARG_REGISTER && b->kind == ARG_REGISTER && a->index == b->index;
+}
+
+void draft_move_matches(struct draft *d)
+{
+	for (size_t i = 0; i < d->kernel_op_count; i++)
+		if (d->kernel_ops[i].kind == KERNEL_OP_LOOP || d->kernel_ops[i].kind == KERNEL_OP_END)
+			d->kernel_ops[i].match = d->moved[d->kernel_ops[i].match];
+}
+
+/* Copies at the ends of loops. */
+
+static bool touches(struct kernel_op *m, const struct arg *reg)
+{
+	struct arg *args[KERNEL_OP_ARGS];
+	bool touched = false;
+	kernel_op_args(m, args);
+	for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
+		touched |= same_register(args[a], reg);
+	return touched;
+}
+
+/* True if a copy before the loop at BEGIN writes REG: the loop carries it. */
+static bool is_carried(const struct draft *d, size_t begin, const struct arg *reg)
+{
+	while (begin-- > 0 && d->kernel_ops[begin].kind == KERNEL_OP_COPY)
+		if (same_register(&d->kernel_ops[begin].out, reg))
+			return true;
+	return false;
+}
+
+/* True if the copy at AT passes a value to the next iteration of the loop at BEGIN, from a register that is not carried. */
+static bool passes_to_next(const struct draft *d, size_t begin, size_t at)
+{
+	const struct kernel_op *copy = &d->kernel_ops[at];
+	while (at < d->kernel_op_count && d->kernel_ops[at].kind == KERNEL_OP_COPY)
+		at++;
+	return d->kernel_ops[at].kind == KERNEL_OP_END && is_carried(d, begin, &copy->out) &&
+	       !is_carried(d, begin, &copy->v);
+}
+
+/*
+ * The kernel op of the loop at BEGIN that makes the value that the copy at AT passes to the
+ * next iteration, if it may write it where the copy would put it: no later kernel op touches
+ * the value that this iteration was passed. NULL if there is none.
+ */
+static struct kernel_op *maker_of_copied(struct draft *d, size_t begin, size_t at)
+{
+	const struct kernel_op *copy = &d->kernel_ops[at];
+	int depth = 0;
+	if (!passes_to_next(d, begin, at) || copy->v.kind != ARG_REGISTER)
+		return NULL;
+	for (size_t i = at; --i > begin;) {
+		struct kernel_op *m = &d->kernel_ops[i];
+		if (m->kind == KERNEL_OP_LOOP || m->kind == KERNEL_OP_END)
+			depth += m->kind == KERNEL_OP_END ? 1 : -1;
+		else if (same_register(&m->out, &copy->v))
+			return depth == 0 ? m : NULL;
+		else if (touches(m, &copy->out))
+			return NULL;
+	}
+	return NULL;
+}
+
+/* Lets MADE write where COPY would, up to the end of the iteration. COPY then copies a register to itself. */
+static void make_in_place(struct kernel_op *made, struct kernel_op *copy)
+{
+	const struct arg from = copy->v, to = copy->out;
+	made->single &= copy->single;
+	for (struct kernel_op *m = made; m <= copy || m->kind == KERNEL_OP_COPY; m++) {
+		struct arg *args[KERNEL_OP_ARGS];
+		kernel_op_args(m, args);
+		for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
+			if (same_register(args[a], &from))
+				*args[a] = to;
+	}
+}
+
+void join_copies(struct draft *d)
+{
+	size_t open[MAX_LOOPS], count = 0;
+	int depth = 0;
+	for (size_t i = 0; i < d->kernel_op_count; i++) {
+		struct kernel_op *m = &d->kernel_ops[i];
+		if (m->kind == KERNEL_OP_LOOP)
+			open[depth++] = i;
+		else if (m->kind == KERNEL_OP_END)
+			depth--;
+		struct kernel_op *made = m->kind == KERNEL_OP_COPY && depth > 0 ? maker_of_copied(d, open[depth - 1], i) : NULL;
+		if (made)
+			make_in_place(made, m);
+	}
+	for (size_t i = 0; i < d->kernel_op_count; i++) {
+		const struct kernel_op *m = &d->kernel_ops[i];
+		d->moved[i] = (uint32_t)count;
+		if (m->kind != KERNEL_OP_COPY || !same_register(&m->v, &m->out))
+			d->kernel_ops[count++] = *m;
+	}
+	d->kernel_op_count = count;
+	draft_move_matches(d);
+}
+
+/* Places: a linear scan over the kernel ops, with lifetimes widened by loops. */
+
+static void note_touch(struct draft *d, const struct arg *arg, size_t at, const size_t *open, int depth)
+{
+	if (arg->kind != ARG_REGISTER)
+		return;
+	struct draft_register *r = &d->registers[arg->index];
+	if (!r->touched)
+		r->begin = at;
+	r->touched = true;
+	r->end = at > r->end ? at : r->end;
+	/* The outermost loop that began after the register did: it lives to that loop's end. */
+	for (int i = 0; i < depth; i++)
+		if (open[i] > r->begin) {
+			size_t end = d->kernel_ops[open[i]].match;
+			r->end = end > r->end ? end : r->end;
+			break;
+		}
+}
+
+static void find_lives(struct draft *d)
+{
+	size_t open[MAX_LOOPS];
+	int depth = 0;
+	for (size_t i = 0; i < d->kernel_op_count; i++) {
+		struct arg *args[KERNEL_OP_ARGS];
+		kernel_op_args(&d->kernel_ops[i], args);
+		if (d->kernel_ops[i].kind == KERNEL_OP_LOOP)
+			open[depth++] = i;
+		else if (d->kernel_ops[i].kind == KERNEL_OP_END)
+			depth--;
+		else
+			for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
+				note_touch(d, args[a], i, open, depth);
+	}
+	/* A register that is filled once for all blocks lives through the whole group. */
+	for (size_t i = 0; i < d->fills; i++)
+		if (d->kernel_ops[i].once) {
+			d->registers[d->kernel_ops[i].out.index].begin = 0;
+			d->registers[d->kernel_ops[i].out.index].end = d->kernel_op_count;
+		}
+}
+
+/* True if register INDEX, a result, may take the place of OTHER, which dies at the kernel op where INDEX begins. */
+static bool may_replace(const struct draft *d, uint32_t index, uint32_t other)
+{
+	const struct draft_register *r = &d->registers[index], *o = &d->registers[other];
+	const struct arg *out = &d->kernel_ops[r->begin].out;
+	bool result = out->kind == ARG_REGISTER && out->index == index;
+	return result && o->begin < r->begin && !r->bits && !o->bits && o->shift == r->shift;
+}
+
+/* Removes from the list at *HEAD a place that register INDEX may take. Returns it, or NO_VALUE if there is none. */
+static uint32_t take_ending(struct draft *d, uint32_t *head, uint32_t index)
+{
+	for (uint32_t *at = head; *at; at = &d->places[*at - 1].next) {
+		uint32_t place = *at - 1;
+		if (may_replace(d, index, d->places[place].holds)) {
+			*at = d->places[place].next;
+			return place;
+		}
+	}
+	return NO_VALUE;
+}
+
+static void rename_registers(struct draft *d)
+{
+	for (size_t i = 0; i < d->kernel_op_count; i++) {
+		struct arg *args[KERNEL_OP_ARGS];
+		kernel_op_args(&d->kernel_ops[i], args);
+		for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
+			if (args[a]->kind == ARG_REGISTER)
+				args[a]->index = d->moved[args[a]->index];
+	}
+}
+
+/*
+ * Registers come in the order in which they begin. Those that are filled once come earlier
+ * than that, and have places of their own.
+ */
+void place_registers(struct draft *d)
+{
+	uint32_t used = 0, free = 0;
+	size_t reached = 0;
+	find_lives(d);
+	memset(d->ending, 0, (d->kernel_op_count + 1) * sizeof *d->ending);
+	for (uint32_t i = 0; i < d->register_count; i++) {
+		struct draft_register *r = &d->registers[i];
+		if (!r->touched)
+			continue;
+		if (r->end == d->kernel_op_count) {
+			r->place = used++;
+			continue;
+		}
+		for (; reached < r->begin; reached++)
+			while (d->ending[reached]) {
+				uint32_t place = d->ending[reached] - 1;
+				d->ending[reached] = d->places[place].next;
+				d->places[place].next = free;
+				free = place + 1;
+			}
+		uint32_t place = take_ending(d, &d->ending[r->begin], i);
+		if (place == NO_VALUE && free) {
+			place = free - 1;
+			free = d->places[place].next;
+		}
+		r->place = place == NO_VALUE ? used++ : place;
+		d->places[r->place] = (struct place_state){i, d->ending[r->end]};
+		d->ending[r->end] = r->place + 1;
+	}
+	for (size_t i = 0; i < d->register_count; i++)
+		d->moved[i] = d->registers[i].place;
+	rename_registers(d);
+}
+
+uint32_t compact_registers(struct draft *d)
+{
+	uint32_t left = 0;
+	for (size_t i = 0; i < d->register_count; i++)
+		d->moved[i] = NO_VALUE;
+	for (size_t i = 0; i < d->kernel_op_count; i++) {
+		struct arg *args[KERNEL_OP_ARGS];
+		kernel_op_args(&d->kernel_ops[i], args);
+		for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
+			if (args[a]->kind == ARG_REGISTER && d->moved[args[a]->index] == NO_VALUE)
+				d->moved[args[a]->index] = left++;
+	}
+	rename_registers(d);
+	return left;
+}

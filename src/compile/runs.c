@@ -1,0 +1,146 @@
+/*
+ * Runs: a chain of cheap kernel ops becomes one kernel op that stays in the processor's own
+ * registers. A loop of them becomes a part of the run.
+ *
+ * Invariant: a run writes its last result alone. The next step reads each value before it,
+ * and nothing else does.
+ */
+
+#include <assert.h>
+#include <string.h>
+
+#include "compile/compiler.h"
+
+static bool is_cheap(const struct kernel_op *m)
+{
+	bool simple = m->kind == KERNEL_OP_FORWARD && op_runs_in_registers(m->op) && m->scalar_entry < 0 &&
+	              (op_table[m->op].class == OP_CLASS_UNARY || m->form == 1);
+	return simple || m->kind == KERNEL_OP_COPY;
+}
+
+struct run_builder {
+	const struct draft *draft;
+	struct run_step *steps;
+	size_t count;
+	const struct kernel_op *last; /* the last step's kernel_op */
+	int depth;
+};
+
+static bool extends_run(const struct run_builder *run, const struct kernel_op *m)
+{
+	const struct kernel_op *last = run->last;
+	return is_cheap(m) && (!last || (m->wide == last->wide && same_register(&m->v, &last->out) &&
+	                                 (last->single || same_register(&m->out, &m->v))));
+}
+
+static size_t extend_run(struct run_builder *run, size_t i, size_t end);
+
+/* Appends a copy of the steps FROM .. TO-1. A loop among them jumps within its own copy. */
+static void repeat_steps(struct run_builder *run, size_t from, size_t to)
+{
+	const uint32_t moved = (uint32_t)(run->count - from);
+	for (size_t i = from; i < to; i++) {
+		struct run_step step = run->steps[i];
+		if (step.op == OP_COUNT)
+			step.target += moved;
+		run->steps[run->count++] = step;
+	}
+}
+
+/*
+ * Repeats the steps from FROM on ITERATIONS times. A jump takes as long as two operations, so
+ * a short loop executes several iterations between jumps. The remaining ones come after it.
+ */
+static void add_iterations(struct run_builder *run, size_t from, uint64_t iterations)
+{
+	const size_t to = run->count, body = to - from;
+	size_t copies = body < UNROLLED_STEPS ? UNROLLED_STEPS / body : 1;
+	if (copies > iterations)
+		copies = iterations;
+	if (to + 2 * copies * body > RUN_MAX_STEPS)
+		copies = 1;
+	for (size_t i = 1; i < copies; i++)
+		repeat_steps(run, from, to);
+	/* The copy to the carried register added no step, so extend_run has left capacity for one. */
+	assert(run->count < RUN_MAX_STEPS);
+	if (iterations / copies > 1)
+		run->steps[run->count++] =
+			(struct run_step){.op = OP_COUNT, .target = (uint32_t)from, .iterations = iterations / copies};
+	for (size_t i = 0; i < iterations % copies; i++)
+		repeat_steps(run, from, to);
+}
+
+/* Adds the loop at I as a whole, or nothing. Its iterations must pass one value, from the last step to the first. */
+static bool add_loop_to_run(struct run_builder *run, size_t i)
+{
+	const struct kernel_op *loop = &run->draft->kernel_ops[i];
+	const struct run_builder before = *run;
+	if (run->depth == RUN_MAX_DEPTH || loop->iterations < 1 || !run->last)
+		return false;
+	run->depth++;
+	bool whole = extend_run(run, i + 1, loop->match) == loop->match;
+	if (!whole || run->count == before.count || run->last == before.last ||
+	    !same_register(&run->last->out, &before.last->out)) {
+		*run = before;
+		return false;
+	}
+	add_iterations(run, before.count, (uint64_t)loop->iterations);
+	run->depth--;
+	return true;
+}
+
+/* Appends kernel ops from I on as long as they chain. Returns the index of the first that does not. */
+static size_t extend_run(struct run_builder *run, size_t i, size_t end)
+{
+	while (i < end && run->count + 2 < RUN_MAX_STEPS) {
+		const struct kernel_op *m = &run->draft->kernel_ops[i];
+		if (m->kind == KERNEL_OP_LOOP) {
+			if (!add_loop_to_run(run, i))
+				break;
+			i = m->match + 1;
+			continue;
+		}
+		if (!extends_run(run, m))
+			break;
+		/* A copy moves nothing: its value stays in the processor's register. */
+		if (m->kind != KERNEL_OP_COPY)
+			run->steps[run->count++] =
+				(struct run_step){.op = m->op, .scalar = m->scalar, .number = {m->number[0], m->number[1]}};
+		run->last = m;
+		i++;
+	}
+	return i;
+}
+
+bool make_runs(struct compiler *c)
+{
+	struct draft *d = &c->draft;
+	size_t count = 0;
+	for (size_t i = 0; i < d->kernel_op_count;) {
+		struct run_builder run = {.draft = d, .steps = d->steps};
+		size_t end = is_cheap(&d->kernel_ops[i]) ? extend_run(&run, i, d->kernel_op_count) : i;
+		if (run.count < 2) {
+			d->moved[i] = (uint32_t)count;
+			d->kernel_ops[count++] = d->kernel_ops[i++];
+			continue;
+		}
+		struct run_step *kept = arena_array(c->arena, run.count, sizeof *kept);
+		if (!kept)
+			return false;
+		memcpy(kept, d->steps, run.count * sizeof *kept);
+		struct kernel_op made = {.kind = KERNEL_OP_RUN,
+		                         .wide = run.last->wide,
+		                         .v = d->kernel_ops[i].v,
+		                         .out = run.last->out,
+		                         .scalar_entry = -1,
+		                         .steps = kept,
+		                         .step_count = run.count};
+		d->kernel_ops[count] = made;
+		for (; i < end; i++)
+			d->moved[i] = (uint32_t)count;
+		count++;
+	}
+	d->kernel_op_count = count;
+	draft_move_matches(d);
+	return true;
+}
