@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/sum.h"
-#include "cli/dump.h"
+#include "cli/job_options.h"
 #include "cli/trial.h"
 #include "exec/derivative.h"
 #include "exec/run.h"
@@ -463,6 +463,6 @@ enum status command_check(struct session *s)
 	if (s->set.format == REPORT_TABLE || s->set.format == REPORT_LINES)
 		text_printf(&c.out.text, c.skipped ? "%d passed, %d failed, %d skipped\n" : "%d passed, %d failed\n", c.passed,
 		            c.failed, c.skipped);
-	status = session_close_text(&c.out);
+	status = session_close_text(&c.out, STATUS_OK);
 	return status ? status : c.failed ? STATUS_CHECK : STATUS_OK;
 }

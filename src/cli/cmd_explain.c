@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/dump.h"
+#include "cli/job_options.h"
 #include "report/actions.h"
 #include "report/dot.h"
 
@@ -247,6 +247,6 @@ enum status command_explain(struct session *s)
 	else
 		status = put_parts(s, &job, &compiled, &file);
 	job_free(&job);
-	enum status closed = session_close_text(&file);
+	enum status closed = session_close_text(&file, STATUS_OK);
 	return status ? status : closed;
 }

@@ -32,5 +32,5 @@ enum status command_fmt(struct session *s)
 	if (status)
 		return status;
 	syntax_format(&s->syntax, file.text.write, file.text.context);
-	return session_close_text(&file);
+	return session_close_text(&file, STATUS_OK);
 }

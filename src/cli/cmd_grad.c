@@ -5,9 +5,12 @@
 
 #include "base/suggest.h"
 #include "cli/dump.h"
+#include "cli/job_options.h"
 #include "cli/outputs.h"
 #include "cli/plot.h"
 #include "cli/progress.h"
+#include "cli/residuals.h"
+#include "cli/warnings.h"
 #include "exec/run.h"
 #include "report/counters.h"
 
@@ -234,7 +237,7 @@ static enum status put_grad_stats(struct session *s, const struct gradient_resul
 	struct counters all = result->predicted;
 	enum status status = STATUS_OK;
 	if (result->job.policy->kind != POLICY_save_all)
-		status = save_all_counters(s, &result->most, &all, &s->diags);
+		status = save_all_counters(s, NULL, &result->most, &all, &s->diags);
 	if (!status)
 		status = session_open_text(s, &file, s->line.values[OPTION_STATS], true);
 	if (status)
@@ -248,8 +251,7 @@ static enum status put_grad_stats(struct session *s, const struct gradient_resul
 	struct policy_row predicted = measured;
 	predicted.counters = result->predicted;
 	predicted.saved_bytes = all.stored_bytes - result->predicted.stored_bytes;
-	file.status = report_stats(&file.report, &measured, &predicted);
-	return session_close_text(&file);
+	return session_close_text(&file, report_stats(&file.report, &measured, &predicted));
 }
 
 static enum status check_journal(struct session *s)
@@ -412,9 +414,9 @@ static enum status report(struct session *s, struct gradient_result *result, str
 		status = put_job_residuals(s, &result->job, s->line.values[OPTION_RESIDUALS], true);
 	if (!status && s->line.given[OPTION_STATS])
 		status = put_grad_stats(s, result);
-	else if (!status && s->set.store != DTYPE_COUNT && result->measured.checkpoints == 0)
-		warn_unstored(s);
-	else if (!status && s->set.store != DTYPE_COUNT)
+	else if (!status)
+		warn_unstored(s, &result->measured);
+	if (!status && !s->line.given[OPTION_STATS] && s->set.store != DTYPE_COUNT && result->measured.checkpoints)
 		diag_warn(&s->diags, "checkpoints kept as %s: the largest error of a kept value is %.3g",
 		          dtype_name(s->set.store), result->store_error);
 	return status;

@@ -66,16 +66,13 @@ static void put_op_table(const struct text *text)
 enum status command_ops(struct session *s)
 {
 	struct text_file file;
-	if (s->line.file) {
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "'ckptc ops' takes no chain");
-		return STATUS_USAGE;
-	}
+	if (s->line.file)
+		return usage_error(s, "'ckptc ops' takes no chain, but got '%s'", s->line.file);
 	enum status status = session_open_report(s, &file);
 	if (status)
 		return status;
-	if (s->set.format == REPORT_TABLE)
-		put_op_table(&file.text);
-	else
-		file.status = report_ops(&file.report);
-	return session_close_text(&file);
+	if (s->set.format != REPORT_TABLE)
+		return session_close_text(&file, report_ops(&file.report));
+	put_op_table(&file.text);
+	return session_close_text(&file, STATUS_OK);
 }

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/dump.h"
 #include "cli/plot.h"
 #include "cli/progress.h"
 #include "cli/subject.h"
@@ -182,13 +181,8 @@ static enum status choose_policies(struct planning *p)
 /* What save-all takes, to which others are compared. */
 static enum status plan_save_all(struct planning *p)
 {
-	struct session *s = p->session;
-	size_t given = s->set.policies.count;
-	s->set.policies.count = 0; /* no warnings about what nobody asked for */
 	const struct policy *policy = &policy_save_all;
-	enum status status = subject_plan(&p->subject, &policy, &p->save_all, NULL, NULL, &s->diags);
-	s->set.policies.count = given;
-	return status;
+	return subject_plan(&p->subject, &policy, &p->save_all, NULL, NULL, &p->session->diags);
 }
 
 static void compare_row(const struct planning *p, struct policy_row *row)
@@ -276,11 +270,7 @@ static enum status print_schedule(struct planning *p)
 	if (status)
 		return status;
 	status = subject_plan(&p->subject, &policy, &row, &file.report, NULL, &s->diags);
-	if (status) {
-		output_abort(&file.output);
-		return status;
-	}
-	status = session_close_text(&file);
+	status = session_close_text(&file, status);
 	return status || !p->plot.open ? status : plot_subject(&p->plot, &p->subject, &policy, &row, 1);
 }
 
@@ -291,6 +281,7 @@ static enum status print_table(struct planning *p)
 	enum status status = plan_save_all(p);
 	if (!status)
 		status = choose_policies(p);
+	p->subject.warns = s->set.policies.count <= 1 && !s->line.given[OPTION_SWEEP];
 	if (!status)
 		status = plan_all(p);
 	progress_end(&p->progress);
@@ -301,9 +292,7 @@ static enum status print_table(struct planning *p)
 	status = session_open_report(s, &file);
 	if (status)
 		return status;
-	status = report_policies(&file.report, p->rows, p->count);
-	enum status closed = session_close_text(&file);
-	status = status ? status : closed;
+	status = session_close_text(&file, report_policies(&file.report, p->rows, p->count));
 	return status || !p->plot.open ? status : plot_subject(&p->plot, &p->subject, p->policies, p->rows, p->count);
 }
 
@@ -336,9 +325,7 @@ static enum status print_difference(struct planning *p)
 	status = session_open_report(s, &file);
 	if (status)
 		return status;
-	status = report_difference(&file.report, lists);
-	enum status closed = session_close_text(&file);
-	return status ? status : closed;
+	return session_close_text(&file, report_difference(&file.report, lists));
 }
 
 static enum status clash(struct session *s, const char *a, const char *b)

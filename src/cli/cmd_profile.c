@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/dump.h"
+#include "cli/job_options.h"
 #include "cli/plot.h"
 #include "cli/trial.h"
 #include "exec/run.h"
@@ -463,7 +463,7 @@ static enum status profile(struct session *s, struct plot *plot)
 		status = session_bind(s, true, p.type.dtype);
 	const struct type input = run_input_type(&s->chain, &p.type, DTYPE_COUNT);
 	if (!status) /* what is wrong with the whole chain is found before its parts are measured */
-		status = save_all_counters(s, &input, &all, &s->diags);
+		status = save_all_counters(s, NULL, &input, &all, &s->diags);
 	if (!status)
 		status = profile_depth(&p, depth);
 	if (!status)
@@ -486,7 +486,7 @@ static enum status profile(struct session *s, struct plot *plot)
 		put_table(&file.text, depth, intervals, count, &verdict);
 	else
 		put_rows(&file.text, s->set.format == REPORT_CSV, depth, intervals, count, &verdict);
-	status = session_close_text(&file);
+	status = session_close_text(&file, STATUS_OK);
 	return status || !plot->open ? status : draw(&p, plot, depth, intervals, measured);
 }
 

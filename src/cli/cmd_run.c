@@ -2,9 +2,9 @@
 #include "cli/dump.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
+#include "cli/residuals.h"
 #include "cli/session.h"
 #include "exec/run.h"
-#include "report/residuals.h"
 
 struct run_row {
 	struct run_counters counters;
@@ -36,7 +36,7 @@ static enum status put_run_stats(struct session *s, const struct run_counters *c
 		report_record(&file.report, NULL, &run_kind, &row, 0);
 	else
 		report_figures(&file.report, &run_kind, 0, rows, 1, widths);
-	return session_close_text(&file);
+	return session_close_text(&file, STATUS_OK);
 }
 
 enum status command_run(struct session *s)

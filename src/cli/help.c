@@ -55,7 +55,7 @@ enum status help_print(struct session *s, const struct command *command)
 		         "  ckptc residuals --shape 'f32[4]' -e 'repeat 8 { sin }'\n"
 		         "\n`ckptc help COMMAND` and `ckptc help OPERATION` say more; see also ckptc(1) and ckptc-chain(5).\n");
 	}
-	return session_close_text(&file);
+	return session_close_text(&file, STATUS_OK);
 }
 
 enum status help_print_op(struct session *s, enum op op)
@@ -75,7 +75,7 @@ enum status help_print_op(struct session *s, enum op op)
 	for (size_t i = 1; i < count; i++)
 		text_printf(&file.text, ", %s", kept[i]);
 	text_put(&file.text, "\n");
-	return session_close_text(&file);
+	return session_close_text(&file, STATUS_OK);
 }
 
 enum status help_print_options(struct session *s)
@@ -95,5 +95,5 @@ enum status help_print_options(struct session *s)
 		if (policy_table[i].name && *policy_table[i].name)
 			text_printf(&file.text, "policy\t%s%s\t%s\n", policy_table[i].name, policy_table[i].argument ? ":" : "",
 			            policy_table[i].doc);
-	return session_close_text(&file);
+	return session_close_text(&file, STATUS_OK);
 }

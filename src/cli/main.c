@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 
 #include "base/suggest.h"
+#include "cli/warnings.h"
 #include "language/syntax.h"
 
 const struct command command_table[] = {
@@ -86,7 +87,7 @@ static enum status print_version(struct session *s)
 	if (status)
 		return status;
 	text_put(&file.text, "ckptc " PACKAGE_VERSION "\n");
-	return session_close_text(&file);
+	return session_close_text(&file, STATUS_OK);
 }
 
 static bool is_help(const char *word)
@@ -209,7 +210,7 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 		status = committed ? committed : status;
 	}
 	if (!status)
-		session_warn_unassumed(s);
+		warn_unassumed(s);
 	return status;
 }
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/dump.h"
+#include "cli/job_options.h"
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -50,7 +50,7 @@ enum status plot_draw(struct session *s, struct plot *plot, struct picture *pict
 		return diag_memory(&s->diags);
 	picture_draw(picture, &plot->file.text);
 	plot->open = false;
-	return session_close_text(&plot->file);
+	return session_close_text(&plot->file, STATUS_OK);
 }
 
 /* What is said of a job on every picture. */
@@ -246,7 +246,7 @@ enum status watch_close(struct watch *watch)
 	if (watch->trace_open) {
 		trace_end(&watch->trace);
 		watch->trace_open = false;
-		status = session_close_text(&watch->trace_file);
+		status = session_close_text(&watch->trace_file, STATUS_OK);
 		if (!status && watch->trace.left_out)
 			diag_warn(&s->diags, "the trace holds the first %lld slices; %lld more are left out",
 			          (long long)watch->trace.slices, (long long)watch->trace.left_out);

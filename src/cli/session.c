@@ -326,18 +326,6 @@ bool session_error_is_data(const struct session *s)
 	                                         (s->line.given[OPTION_RESIDUALS] && !s->line.values[OPTION_RESIDUALS]));
 }
 
-void session_warn_unassumed(struct session *s)
-{
-	bool used = !s->line.given[OPTION_ASSUME] || s->in.reader.assumed;
-	for (size_t i = 0; i < s->chain.param_count; i++)
-		used |=
-			!s->chain.params[i].weak && s->chain.params[i].type.dtype == s->set.reading.assume; /* perhaps of a |V2 */
-	if (used)
-		return;
-	diag_warn(&s->diags, "--assume-dtype %s has no effect: it says what raw input, or npy of type |V2, holds",
-	          dtype_name(s->set.reading.assume));
-}
-
 /* Arrays that are put behind the input's would be read as more of them, without end. */
 static enum status check_end(struct session *s)
 {
@@ -451,8 +439,9 @@ enum status session_open_report(struct session *s, struct text_file *file)
 	return session_open_text(s, file, s->line.values[OPTION_OUTPUT], false);
 }
 
-enum status session_close_text(struct text_file *file)
+enum status session_close_text(struct text_file *file, enum status status)
 {
+	file->status = status ? status : file->status; /* then nothing more is written */
 	flush_text(file);
 	if (!file->status)
 		return session_put(file->session, &file->output);

@@ -154,8 +154,6 @@ double session_predicted_ms(const struct session *session, const struct job *job
 enum status session_bind_types(struct session *session, struct type *type);
 /* Whether a report for programs goes to standard error: it has that to itself, and its figures say what a warning would. */
 bool session_error_is_data(const struct session *session);
-/* A warning, once a command is done, where --assume-dtype has said the type of nothing. */
-void session_warn_unassumed(struct session *session);
 /* Opens standard output or -o, for arrays or for text. */
 enum status session_open_output(struct session *session, const char *path);
 void session_make_writer(struct session *session, struct writer *writer, struct output *output);
@@ -180,7 +178,8 @@ struct text_file {
 enum status session_open_text(struct session *session, struct text_file *file, const char *path, bool error);
 /* Where a command's own report goes: --output, else standard output. */
 enum status session_open_report(struct session *session, struct text_file *file);
-enum status session_close_text(struct text_file *file);
+/* Puts FILE if STATUS, of what wrote it, is STATUS_OK; else leaves nothing of it and returns STATUS. */
+enum status session_close_text(struct text_file *file, enum status status);
 void session_close(struct session *session);
 
 enum status command_run(struct session *session);

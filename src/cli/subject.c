@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "budget/budget.h"
-#include "cli/dump.h"
+#include "cli/job_options.h"
+#include "cli/warnings.h"
 #include "report/actions.h"
 #include "report/residuals.h"
 
@@ -135,9 +136,9 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 	row->policy = (*policy)->text;
 	if (!status && to)
 		status = report_actions(to, job.schedule, row->policy, job.costs.steps);
-	if (!status && s->set.policies.count == 1 && !s->line.given[OPTION_SWEEP] && !to)
+	if (!status && subject->warns && s->set.policies.count == 1)
 		warn_useless(s, &job);
-	if (!status && s->set.policies.count <= 1 && !s->line.given[OPTION_SWEEP] && !to)
+	if (!status && subject->warns)
 		warn_unjournalled(s, &job);
 	if (least)
 		*least = job.least_bytes;

@@ -11,6 +11,7 @@ struct subject {
 	struct type type; /* of the input, of a chain */
 	struct spec spec;
 	bool has_spec; /* --spec */
+	bool warns;    /* subject_plan warns of what has no effect on the policy that it plans */
 };
 
 /* Reads the chain and the input's type, or the file of --spec. */

@@ -114,11 +114,25 @@ static enum status lower_unrolled(struct lowering *l)
 	return status;
 }
 
+/* Drafts all steps; those of a block that ends the chain one by one if the portion has it opened. */
+static enum status draft_chain(struct lowering *l, struct draft_item *list)
+{
+	const struct node *const end = l->end, *block = l->first;
+	while (block && block->next != end)
+		block = block->next;
+	if (!l->out->portion.opened || !block || block->kind != NODE_CHECKPOINT)
+		return lowering_draft_steps(l, l->first, list);
+	l->end = block;
+	enum status status = lowering_draft_steps(l, l->first, list);
+	l->end = end;
+	return status ? status : lowering_draft_steps(l, block->body, list);
+}
+
 /* LOWER_STEPS. */
 static enum status lower_steps(struct lowering *l)
 {
 	struct draft_item list = {0};
-	enum status status = lowering_draft_steps(l, l->first, &list);
+	enum status status = draft_chain(l, &list);
 	if (status)
 		return status;
 	note_output(l);

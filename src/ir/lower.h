@@ -43,12 +43,13 @@ struct item {
 };
 
 /*
- * What is lowered of a chain: its stages without the first BEFORE and the last AFTER of them, and of each loop
- * among these the first TURNS of its iterations: a share, rounded up; 0: all. {0} is the whole chain.
+ * What is lowered of a chain: its stages without the first BEFORE and the last AFTER of them. Of each loop among these
+ * ITERATIONS is the share of its iterations, the first ones, rounded up; 0: all. {0} is the whole chain.
  */
 struct portion {
 	size_t before, after;
 	double iterations;
+	bool opened; /* a checkpoint block that ends the chain is lowered to steps as if it were its stages */
 };
 
 struct lowered {

@@ -1,0 +1,61 @@
+#include "cli/warnings.h"
+
+#include "cli/job_options.h"
+
+/* Whether save-all of PORTION needs no more bytes at its peak than JOB. A plan that fails is no answer, nor an error. */
+static bool saves_nothing(struct session *s, const struct job *job, const struct portion *portion)
+{
+	struct counters other;
+	struct diags ignored;
+	diags_init(&ignored, &s->arena);
+	return save_all_counters(s, portion, &job->input, &other, &ignored) == STATUS_OK &&
+	       job->predicted.peak_bytes >= other.peak_bytes;
+}
+
+void warn_useless(struct session *s, const struct job *job)
+{
+	static const struct portion opened = {.opened = true};
+	const struct node *last = s->chain.first;
+	while (last && last->next)
+		last = last->next;
+	if (policy_by_value(job->policy) && job->predicted.evaluations > job->predicted.steps &&
+	    saves_nothing(s, job, NULL)) {
+		diag_warn(&s->diags, "policy '%s' saves no memory at the peak: it recomputes the whole chain at once",
+		          job->policy->text);
+		diag_hint(&s->diags,
+		          "cut the chain: every:N, sqrt, recursive or revolve:S, or checkpoint { } around parts of it");
+	}
+	if (last && last->kind == NODE_CHECKPOINT && job->policy->kind == POLICY_save_all &&
+	    saves_nothing(s, job, &opened)) {
+		diag_warn_at(&s->diags, s->chain.source, last->span,
+		             "this checkpoint saves no memory: it ends the chain, so it is recomputed right after it has run");
+		diag_hint(&s->diags, "leave the last part of a chain out of checkpoint blocks");
+	}
+}
+
+void warn_unjournalled(struct session *s, const struct job *job)
+{
+	if (!s->line.given[OPTION_JOURNAL] || !policy_is(job->policy, TRAIT_ON_DISK) || job->predicted.spill_writes)
+		return;
+	diag_warn(&s->diags, "policy '%s' writes no state to disk: --journal cannot resume a run that is killed",
+	          job->policy->text);
+	diag_hint(&s->diags, "disk-revolve:S with few snapshots S writes states to disk; so may a smaller budget");
+}
+
+void warn_unstored(struct session *s, const struct counters *counters)
+{
+	if (s->set.store != DTYPE_COUNT && counters->checkpoints == 0)
+		diag_warn(&s->diags, "--store-dtype has no effect: the policy keeps no checkpoints");
+}
+
+void warn_unassumed(struct session *s)
+{
+	bool used = !s->line.given[OPTION_ASSUME] || s->in.reader.assumed;
+	for (size_t i = 0; i < s->chain.param_count; i++)
+		used |=
+			!s->chain.params[i].weak && s->chain.params[i].type.dtype == s->set.reading.assume; /* perhaps of a |V2 */
+	if (used)
+		return;
+	diag_warn(&s->diags, "--assume-dtype %s has no effect: it says what raw input, or npy of type |V2, holds",
+	          dtype_name(s->set.reading.assume));
+}
