@@ -357,7 +357,7 @@ static enum status lower_name(struct lowering *l, const struct node *node, bool 
 		else if (found.kind != FOUND_VALUE)
 			return lenient ? STATUS_OK
 			               : LOWERING_FAIL(l, STATUS_CHAIN, node->span,
-			                               "a loop binds '%s' again, which is not an array before it",
+			                               "a loop binds '%s' again, which is no array before the loop",
 			                               l->chain->variables[node->variable]);
 	}
 	if (found.value == NO_VALUE || (node->name && add_naming(l, node, found.value)))

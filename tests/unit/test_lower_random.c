@@ -1,0 +1,510 @@
+/*
+ * Lowering against what a chain means, on random chains: a walk over the resolved tree is the oracle for the body of a
+ * forward run, for the steps and for the unrolled body. A value is a hash of how it was made, so two values are equal
+ * only if the same operations made them of the same inputs. Liveness and cotangents are held against searches through
+ * the steps, written out.
+ */
+#include "chains.h"
+#include "ir/lower.h"
+#include "random_chains.h"
+#include "scratch.h"
+#include "suite.h"
+
+enum { CHAINS = 400, MOST_SLOTS = 64, MOST_STEPS = 300, MOST_VALUES = 20000 };
+
+static struct chain chain;
+static const struct type input_type = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {6, 4}}};
+
+/* ---- hashes that stand for values ---- */
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+	a = (a ^ b) * 0x9e3779b97f4a7c15u;
+	return (a ^ a >> 29) * 0xbf58476d1ce4e5b9u;
+}
+
+static uint64_t hash_number(double number)
+{
+	uint64_t bits;
+	memcpy(&bits, &number, sizeof bits);
+	return mix(bits, 1);
+}
+
+static uint64_t hash_op(enum op op, uint64_t v, uint64_t a) { return mix(mix(mix(2, op), v), a); }
+
+static uint64_t hash_element(uint64_t v, int64_t index) { return mix(mix(3, v), (uint64_t)index); }
+
+static uint64_t hash_param(uint32_t param) { return mix(4, param); }
+
+/* A part of a param is its element, as a part of a value is. */
+static uint64_t hash_part(const struct param_ref *ref, const int64_t *counters)
+{
+	uint64_t hash = hash_param(ref->param);
+	for (uint32_t i = 0; i < ref->count; i++)
+		hash = hash_element(hash, ref->index[i].loop < 0 ? ref->index[i].value : counters[ref->index[i].loop]);
+	return hash;
+}
+
+/* ---- the meaning of a chain, from its tree ---- */
+
+struct meaning { /* of an operand */
+	enum ref_kind kind;
+	uint64_t value;
+	const struct node *block;
+	const struct call *call; /* that the block was written in */
+};
+
+struct call {
+	struct meaning arguments[4];
+};
+
+struct walk {
+	uint64_t current;
+	uint64_t variables[MOST_SLOTS], loops[MOST_SLOTS];
+	const struct call *call;
+};
+
+static void walk_nodes(struct walk *w, const struct node *node);
+
+static int64_t extent_of(const struct ref *ref)
+{
+	return ref->kind == REF_PARAM ? chain.params[ref->index].type.shape.dim[0] : input_type.shape.dim[0];
+}
+
+static struct meaning meaning_of(const struct walk *w, const struct ref *ref)
+{
+	struct meaning m = {.kind = ref->kind};
+	switch (ref->kind) {
+	case REF_NONE:
+		break;
+	case REF_NUMBER:
+		m.value = hash_number(ref->number);
+		break;
+	case REF_PARAM:
+		m.value = hash_param(ref->index);
+		break;
+	case REF_VARIABLE:
+		m.value = w->variables[ref->index];
+		break;
+	case REF_LOOP:
+		m.value = w->loops[ref->index];
+		break;
+	case REF_ARGUMENT:
+		m = w->call->arguments[ref->index];
+		break;
+	case REF_BLOCK:
+		m.block = ref->block;
+		m.call = w->call;
+		break;
+	}
+	if (ref->kind != REF_NONE && ref->element != NO_INDEX)
+		m.value = hash_element(m.value, ref->element + (ref->element < 0 ? extent_of(ref) : 0));
+	return m;
+}
+
+static void walk_op(struct walk *w, const struct node *node)
+{
+	const struct meaning m = meaning_of(w, &node->operand);
+	const uint64_t v = w->current;
+	uint64_t a = m.value;
+	if (m.kind == REF_BLOCK) {
+		const struct call *call = w->call;
+		w->call = m.call;
+		walk_nodes(w, m.block);
+		w->call = call;
+		a = w->current;
+	}
+	w->current = node->op == OP_use ? a : hash_op(node->op, v, a);
+}
+
+static void walk_call(struct walk *w, const struct node *node)
+{
+	const struct call *outer = w->call;
+	struct call call;
+	uint64_t saved[MOST_SLOTS];
+	walk_nodes(w, node->body);
+	for (size_t i = 0; i < node->def->count; i++)
+		call.arguments[i] = meaning_of(w, &node->arguments[i]);
+	uint64_t *locals = w->variables + node->def->first_variable;
+	memcpy(saved, locals, node->def->variables * sizeof *saved);
+	w->call = &call;
+	walk_nodes(w, node->def->body);
+	w->call = outer;
+	memcpy(locals, saved, node->def->variables * sizeof *saved);
+}
+
+static void walk_for(struct walk *w, const struct node *node)
+{
+	uint64_t over[MOST_SLOTS];
+	for (size_t k = 0; k < node->loop_count; k++)
+		over[k] = meaning_of(w, &node->over[k]).value;
+	for (int64_t i = 0; i < extent_of(&node->over[0]); i++) {
+		for (size_t k = 0; k < node->loop_count; k++)
+			w->loops[node->loops[k]] = hash_element(over[k], i);
+		walk_nodes(w, node->body);
+	}
+}
+
+static void walk_node(struct walk *w, const struct node *node)
+{
+	switch (node->kind) {
+	case NODE_OP:
+		walk_op(w, node);
+		break;
+	case NODE_CALL:
+		walk_call(w, node);
+		break;
+	case NODE_NAME:
+		w->variables[node->variable] =
+			node->operand.kind == REF_NONE ? w->current : meaning_of(w, &node->operand).value;
+		break;
+	case NODE_REPEAT:
+		for (int64_t i = 0; i < node->count; i++)
+			walk_nodes(w, node->body);
+		break;
+	case NODE_FOR:
+		walk_for(w, node);
+		break;
+	case NODE_CHECKPOINT:
+		walk_nodes(w, node->body);
+		break;
+	}
+}
+
+static void walk_nodes(struct walk *w, const struct node *node)
+{
+	for (; node; node = node->next)
+		walk_node(w, node);
+}
+
+static uint64_t meaning_of_chain(void)
+{
+	struct walk w = {.current = 5, .variables = {5}};
+	walk_nodes(&w, chain.first);
+	return w.current;
+}
+
+/* ---- what a body computes ---- */
+
+struct execution {
+	const struct body *body;
+	uint64_t *values;
+	int64_t counters[MAX_LOOPS];
+};
+
+static uint64_t value_of(const struct execution *e, uint32_t value)
+{
+	const struct value *v = &e->body->values[value];
+	return v->from == FROM_PARAM ? hash_part(&v->param, e->counters) : e->values[value];
+}
+
+static void execute_op(struct execution *e, const struct instr *instr)
+{
+	const uint64_t v = value_of(e, instr->v);
+	if (instr->op == OP_identity || instr->op == OP_reshape || instr->op == OP_cast)
+		e->values[instr->out] = v;
+	else if (instr->op == OP_slice)
+		e->values[instr->out] =
+			hash_element(v, instr->attrs->start + (instr->level >= 0 ? e->counters[instr->level] : 0));
+	else if (instr->a != NO_VALUE)
+		e->values[instr->out] = hash_op(instr->op, v, value_of(e, instr->a));
+	else
+		e->values[instr->out] = hash_op(instr->op, v, op_table[instr->op].operands ? hash_number(instr->scalar) : 0);
+}
+
+static void execute(struct execution *e, size_t from, size_t to);
+
+static void execute_loop(struct execution *e, size_t at)
+{
+	const struct instr *loop = &e->body->instrs[at];
+	uint64_t carried[MOST_SLOTS];
+	ck_assert_uint_le(loop->loop.carry_count, MOST_SLOTS);
+	for (uint32_t k = 0; k < loop->loop.carry_count; k++)
+		carried[k] = value_of(e, loop->loop.carries[k].init);
+	for (int64_t i = 0; i < loop->loop.iterations; i++) {
+		e->counters[loop->level] = i;
+		for (uint32_t k = 0; k < loop->loop.carry_count; k++)
+			e->values[loop->loop.carries[k].inner] = carried[k];
+		execute(e, at + 1, loop->loop.match);
+		for (uint32_t k = 0; k < loop->loop.carry_count; k++)
+			carried[k] = value_of(e, loop->loop.carries[k].result);
+	}
+	for (uint32_t k = 0; k < loop->loop.carry_count; k++)
+		e->values[loop->loop.carries[k].final] = carried[k];
+}
+
+static void execute(struct execution *e, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++) {
+		const struct instr *instr = &e->body->instrs[i];
+		if (instr->kind == INSTR_LOOP) {
+			execute_loop(e, i);
+			i = instr->loop.match;
+		} else {
+			ck_assert_int_eq(instr->kind, INSTR_OP);
+			execute_op(e, instr);
+		}
+	}
+}
+
+/* Runs BODY on the state SLOTS, which its outs change. */
+static void execute_body(const struct body *body, uint64_t *slots, const int64_t *counters)
+{
+	struct execution e = {body, calloc(body->value_count + 1, sizeof *e.values), {0}};
+	uint64_t outs[MOST_SLOTS];
+	ck_assert_ptr_nonnull(e.values);
+	if (counters)
+		memcpy(e.counters, counters, sizeof e.counters);
+	for (size_t i = 0; i < body->in_count; i++)
+		e.values[body->ins[i].value] = slots[body->ins[i].index];
+	execute(&e, 0, body->instr_count);
+	for (size_t i = 0; i < body->out_count; i++)
+		outs[i] = value_of(&e, body->outs[i].value);
+	for (size_t i = 0; i < body->out_count; i++)
+		slots[body->outs[i].index] = outs[i];
+	free(e.values);
+}
+
+/* ---- the chains ---- */
+
+static struct random_chain random_text;
+static struct lowered lowered;
+
+/* Lowers the chain of the test's number. False if it has too many steps for the searches. */
+static bool lower_random(int number, enum lower_what what)
+{
+	chain_make(&chain, random_chain_text(&random_text, (uint64_t)number), &arena, &diags);
+	ck_assert_uint_lt(random_text.used, RANDOM_TEXT);
+	ck_assert_uint_lt(chain.variable_count, MOST_SLOTS - 1);
+	ck_assert_msg(lower(&scratch, &lowered, &chain, NULL, &input_type, what) == STATUS_OK, "%s\n%s", random_text.text,
+	              diags.first ? diags.first->message : "");
+	return lowered.steps <= MOST_STEPS;
+}
+
+START_TEST(bodies_compute_what_the_chain_means)
+{
+	uint64_t slots[MOST_SLOTS] = {5, 5};
+	lower_random(_i, LOWER_RUN);
+	const uint64_t meant = meaning_of_chain();
+	execute_body(lowered.whole, slots, NULL);
+	ck_assert_msg(slots[0] == meant, "a forward run computes something else:\n%s", random_text.text);
+	uint64_t unrolled[MOST_SLOTS] = {5, 5};
+	lower_random(_i, LOWER_UNROLLED);
+	execute_body(lowered.distinct[0]->body, unrolled, NULL);
+	ck_assert_msg(unrolled[0] == meant, "the unrolled body computes something else:\n%s", random_text.text);
+}
+END_TEST
+
+START_TEST(steps_compute_what_the_chain_means)
+{
+	uint64_t slots[MOST_SLOTS] = {5, 5};
+	int64_t counters[MAX_LOOPS] = {0};
+	lower_random(_i, LOWER_STEPS);
+	for (int64_t i = 0; i < lowered.steps; i++) {
+		const struct step *step = lowered_step(&lowered, i, counters);
+		ck_assert_ptr_nonnull(step);
+		for (uint32_t k = 0; k < step->live_in_count; k++)
+			ck_assert_msg(slots[step->live_in[k]] == slots[step->class_in[k]], "a class holds two values:\n%s",
+			              random_text.text);
+		execute_body(step->body, slots, counters);
+	}
+	ck_assert_msg(slots[0] == meaning_of_chain(), "the steps compute something else:\n%s", random_text.text);
+}
+END_TEST
+
+/* By value of BODY: the slots, as bits, that it is made of. */
+static void find_sources(const struct body *body, uint64_t *sources)
+{
+	for (size_t i = 0; i < body->value_count; i++)
+		sources[i] = 0;
+	for (size_t i = 0; i < body->in_count; i++)
+		sources[body->ins[i].value] = (uint64_t)1 << body->ins[i].index;
+	for (size_t i = 0; i < body->instr_count; i++) {
+		uint32_t reads[6];
+		const size_t count = instr_reads(&body->instrs[i], reads);
+		for (size_t k = 0; k < count; k++)
+			sources[body->instrs[i].out] |= sources[reads[k]];
+	}
+}
+
+/* True if the output depends on SLOT of the state before step FIRST: its mark is followed forward to the end. */
+static bool reaches_output(int64_t first, uint32_t slot)
+{
+	static uint64_t sources[MOST_VALUES];
+	uint64_t marked = (uint64_t)1 << slot;
+	for (int64_t i = first; i < lowered.steps && marked; i++) {
+		const struct body *body = lowered_step(&lowered, i, NULL)->body;
+		uint64_t after = marked;
+		ck_assert_uint_lt(body->value_count, MOST_VALUES);
+		find_sources(body, sources);
+		for (size_t k = 0; k < body->out_count; k++) {
+			const uint64_t bit = (uint64_t)1 << body->outs[k].index;
+			after = sources[body->outs[k].value] & marked ? after | bit : after & ~bit;
+		}
+		marked = after;
+	}
+	return marked & 1;
+}
+
+static bool is_in(const uint32_t *list, uint32_t count, uint32_t slot)
+{
+	bool in = false;
+	for (uint32_t i = 0; i < count; i++)
+		in |= list[i] == slot;
+	return in;
+}
+
+START_TEST(live_slots_are_those_that_reach_the_output)
+{
+	if (!lower_random(_i, LOWER_STEPS))
+		return;
+	for (int64_t i = 0; i < lowered.steps; i++) {
+		const struct step *step = lowered_step(&lowered, i, NULL);
+		for (uint32_t slot = 0; slot < lowered.slot_count; slot++) {
+			const bool live = reaches_output(i, slot), after = reaches_output(i + 1, slot);
+			ck_assert_msg(live == is_in(step->live_in, step->live_in_count, slot), "slot %u before step %d of\n%s",
+			              slot, (int)i, random_text.text);
+			ck_assert_msg(after == is_in(step->live_out, step->live_out_count, slot), "slot %u after step %d of\n%s",
+			              slot, (int)i, random_text.text);
+		}
+	}
+}
+END_TEST
+
+/* ---- cotangents: all steps as one graph of values ---- */
+
+struct made { /* a value of the graph, by an operation or, with step -1, from outside */
+	int64_t step;
+	uint32_t v, a; /* what it has a derivative by; NO_VALUE where it has none */
+	bool active;
+};
+
+struct graph {
+	struct made values[MOST_VALUES];
+	uint32_t count;
+	uint32_t slots[MOST_STEPS + 1][MOST_SLOTS]; /* by boundary: the value that each slot holds; NO_VALUE: none */
+};
+
+static struct graph graph;
+
+static uint32_t graph_add(struct made made)
+{
+	ck_assert_uint_lt(graph.count, MOST_VALUES);
+	graph.values[graph.count] = made;
+	return graph.count++;
+}
+
+static uint32_t add_derivative(const struct body *body, const uint32_t *ids, uint32_t value, bool differentiable)
+{
+	if (value == NO_VALUE || !differentiable)
+		return NO_VALUE;
+	const struct value *v = &body->values[value];
+	const bool active =
+		v->from == FROM_PARAM ? chain.params[v->param.param].differentiated : graph.values[ids[value]].active;
+	return !active                 ? NO_VALUE
+	       : v->from == FROM_PARAM ? graph_add((struct made){-1, NO_VALUE, NO_VALUE, true})
+	                               : ids[value];
+}
+
+static void graph_step(int64_t i, const struct body *body)
+{
+	static uint32_t ids[MOST_VALUES];
+	const uint32_t *before = graph.slots[i];
+	uint32_t *after = graph.slots[i + 1];
+	memcpy(after, before, sizeof graph.slots[i]);
+	for (size_t k = 0; k < body->in_count; k++)
+		ids[body->ins[k].value] = before[body->ins[k].index];
+	for (size_t k = 0; k < body->instr_count; k++) {
+		const struct instr *instr = &body->instrs[k];
+		const struct op_info *info = &op_table[instr->op];
+		const uint32_t v = add_derivative(body, ids, instr->v, info->differentiable);
+		const uint32_t a = add_derivative(body, ids, instr->a, info->operand_differentiable);
+		ids[instr->out] = graph_add((struct made){i, v, a, v != NO_VALUE || a != NO_VALUE});
+	}
+	for (size_t k = 0; k < body->out_count; k++)
+		after[body->outs[k].index] = ids[body->outs[k].value];
+}
+
+/* The slots that have a cotangent before step FIRST: the lowest of each active value that the output derives from. */
+static uint64_t slots_with_cotangents(int64_t first)
+{
+	static bool marked[MOST_VALUES];
+	const uint32_t output = graph.slots[lowered.steps][0];
+	uint64_t slots = 0;
+	memset(marked, 0, sizeof marked);
+	marked[output] = graph.values[output].active;
+	for (uint32_t i = graph.count; i-- > 0;) {
+		const struct made *made = &graph.values[i];
+		if (marked[i] && made->step >= first && made->v != NO_VALUE)
+			marked[made->v] = true;
+		if (marked[i] && made->step >= first && made->a != NO_VALUE)
+			marked[made->a] = true;
+	}
+	for (uint32_t slot = 0; slot < lowered.slot_count; slot++) {
+		const uint32_t value = graph.slots[first][slot];
+		bool lowest = value != NO_VALUE && marked[value];
+		for (uint32_t k = 0; k < slot; k++)
+			lowest &= graph.slots[first][k] != value;
+		slots |= (uint64_t)lowest << slot;
+	}
+	return slots;
+}
+
+START_TEST(cotangents_are_of_values_that_the_output_derives_from)
+{
+	if (!lower_random(_i, LOWER_STEPS))
+		return;
+	graph.count = 0;
+	memset(graph.slots, 0xff, sizeof graph.slots);
+	graph.slots[0][0] = graph_add((struct made){-1, NO_VALUE, NO_VALUE, true});
+	if (chain.names_input)
+		graph.slots[0][1] = graph.slots[0][0];
+	for (int64_t i = 0; i < lowered.steps; i++)
+		graph_step(i, lowered_step(&lowered, i, NULL)->body);
+	for (int64_t i = 0; i < lowered.steps; i++) {
+		const struct step *step = lowered_step(&lowered, i, NULL);
+		const uint64_t wanted = slots_with_cotangents(i);
+		for (uint32_t slot = 0; slot < lowered.slot_count; slot++)
+			ck_assert_msg((wanted >> slot & 1) == is_in(step->cot_in, step->cot_in_count, slot),
+			              "cotangent of slot %u before step %d of\n%s", slot, (int)i, random_text.text);
+	}
+}
+END_TEST
+
+/* Neighbours agree on the state between them, and each step's number is its place among distinct ones. */
+START_TEST(steps_fit_together)
+{
+	lower_random(_i, LOWER_STEPS);
+	const struct step *before = NULL;
+	for (int64_t i = 0; i < lowered.steps; i++) {
+		const struct step *step = lowered_step(&lowered, i, NULL);
+		ck_assert_ptr_eq(lowered.distinct[step->id], step);
+		if (before) {
+			ck_assert_uint_eq(before->live_out_count, step->live_in_count);
+			ck_assert_uint_eq(before->cot_out_count, step->cot_in_count);
+			for (uint32_t k = 0; k < step->live_in_count; k++) {
+				ck_assert_uint_eq(before->live_out[k], step->live_in[k]);
+				ck_assert_ptr_eq(before->out_types[k], step->in_types[k]);
+			}
+			for (uint32_t k = 0; k < step->cot_in_count; k++)
+				ck_assert_uint_eq(before->cot_out[k], step->cot_in[k]);
+		}
+		before = step;
+	}
+	ck_assert_ptr_null(lowered_step(&lowered, lowered.steps, NULL));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("lower_random");
+	TCase *tcase = suite_make_case(suite, "lower_random");
+	tcase_add_checked_fixture(tcase, scratch_setup, scratch_teardown);
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, bodies_compute_what_the_chain_means, 0, CHAINS);
+	tcase_add_loop_test(tcase, steps_compute_what_the_chain_means, 0, CHAINS);
+	tcase_add_loop_test(tcase, live_slots_are_those_that_reach_the_output, 0, CHAINS);
+	tcase_add_loop_test(tcase, cotangents_are_of_values_that_the_output_derives_from, 0, CHAINS);
+	tcase_add_loop_test(tcase, steps_fit_together, 0, CHAINS);
+	return suite_run(suite);
+}
