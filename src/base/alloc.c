@@ -1,8 +1,7 @@
 /*
- * The system's allocator behind the injected interface. For a large block it asks
- * for large pages, which most systems give to those who ask alone: the first touch
- * of a small page costs more than most operations do on what it holds. Pages that
- * go beyond a block are not asked for, so that it never holds more than its size.
+ * The system's allocator behind the injected interface. It asks for large pages where a
+ * block is large: the first touch of a small page costs more than most operations on its
+ * bytes. It asks only for pages within the block, so the block holds no more than its size.
  */
 #include "base/alloc.h"
 
@@ -20,7 +19,7 @@ enum { LARGE_PAGE = 2 << 20, LARGE_BLOCK = 2 * LARGE_PAGE };
 static void ask_for_large_pages(void *block, size_t size)
 {
 	const size_t before = (LARGE_PAGE - (uintptr_t)block % LARGE_PAGE) % LARGE_PAGE;
-	/* A refusal is of no account: small pages serve as well. */
+	/* A refusal does no harm: small pages serve as well. */
 	if (block && size >= LARGE_BLOCK)
 		(void)madvise((char *)block + before, (size - before) / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
 }
@@ -41,8 +40,8 @@ static void *system_resize(void *context, void *block, size_t old_size, size_t n
 const struct allocator allocator_system = {system_resize, NULL};
 
 /*
- * Blocks count as what they take, which is known once they are there and may be some bytes more than was asked
- * for: so the cap may be overshot by a little, and then what asks for nothing more is still done.
+ * A block counts with its usable size, which is known only after the allocation and may exceed the request by some
+ * bytes. So USED may exceed the cap a little; a resize that needs no more bytes succeeds even then.
  */
 static void *capped_resize(void *context, void *block, size_t old_size, size_t new_size)
 {

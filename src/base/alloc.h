@@ -1,9 +1,8 @@
 /*
  * The injected allocator. Every byte of heap that the library takes for itself comes
- * from a struct allocator, so that a test can count and fail each request. Others
- * allocate behind it, as they always do: jansson, zlib, BLAS, the dynamic linker,
- * threads, and of the C library qsort for a long list, strdup and setenv (ops/gemm.c),
- * fdopen (io/npz.c) and vasprintf (base/text.c, which cuts the text where that fails).
+ * from a struct allocator, so that a test can count and fail each request. Exceptions
+ * are other libraries (jansson, zlib, BLAS, the dynamic linker, threads), and in the C
+ * library qsort of a long list, strdup and setenv (ops/gemm.c) and vasprintf (base/text.c).
  */
 #ifndef BASE_ALLOC_H
 #define BASE_ALLOC_H
@@ -15,7 +14,7 @@
 struct allocator {
 	/*
 	 * new_size 0 frees and returns NULL; block NULL allocates; else resizes.
-	 * Returns NULL, the block untouched, where memory is short.
+	 * Returns NULL and leaves the block as it was where memory is short.
 	 */
 	void *(*resize)(void *context, void *block, size_t old_size, size_t new_size);
 	void *context;
@@ -23,12 +22,12 @@ struct allocator {
 
 extern const struct allocator allocator_system;
 
-/* What the arrays, blocks and scratch of a run begin at multiples of: a line of the cache, the widest vector. */
+/* The alignment of arrays, blocks and scratch: a cache line, and the widest vector. */
 enum { ARRAY_ALIGN = 64 };
 
 /*
- * The system's allocator up to MOST bytes in all. The system promises more memory
- * than it has, and kills whoever takes it at its word: beyond MOST memory is short.
+ * The system's allocator up to MOST bytes in all; beyond them memory is short. Without
+ * a cap the system grants more memory than it has, and kills the process that uses it.
  */
 struct allocator_cap {
 	atomic_size_t used;
@@ -36,7 +35,7 @@ struct allocator_cap {
 };
 struct allocator allocator_capped(struct allocator_cap *cap, size_t most);
 
-/* Gives the system back what has been freed, where it is kept for later: planning may take more than the run. */
+/* Returns freed memory to the system: planning may take more than the run. */
 void allocator_trim(void);
 
 /* count * size bytes, uninitialised; NULL where short or where the product overflows. */

@@ -1,8 +1,7 @@
 /*
- * Chunks that double in size up to a bound, filled from the front; a block that
- * is too large for one has a chunk of its own. Nothing moves but arrays that grow:
- * those with a chunk of their own in place where the allocator can do it, so that
- * of a long array there is one copy.
+ * Chunks double in size up to a bound and are filled from the front; a block that is too
+ * large for one has a chunk of its own. Only growing arrays move. A long one has its own
+ * chunk, which the allocator resizes in place where it can, so it exists once.
  */
 #include "base/arena.h"
 
@@ -44,7 +43,7 @@ void arena_free(struct arena *arena)
 	arena->used = 0;
 }
 
-/* CHUNK, or with NULL a new one, of SIZE bytes at the head of LIST; NULL, and CHUNK as it was, where memory is short. */
+/* Resizes CHUNK to SIZE bytes, or makes a chunk at the head of LIST if it is NULL. Returns NULL where memory is short. */
 static struct arena_chunk *put_chunk(struct arena *arena, struct arena_chunk **list, struct arena_chunk *chunk,
                                      size_t size)
 {
@@ -63,7 +62,7 @@ static struct arena_chunk *put_chunk(struct arena *arena, struct arena_chunk **l
 	return made;
 }
 
-/* SIZE with what a block of it takes in a chunk of its own; false where that is too much. */
+/* Writes the size of a chunk that holds one block of SIZE bytes; false where that is too much. */
 static bool own_size(size_t size, size_t *with_header)
 {
 	if (!checked_add(size ? size : 1, HEADER + ALIGN - 1, with_header) || *with_header > SIZE_MAX / 2)
@@ -72,8 +71,8 @@ static bool own_size(size_t size, size_t *with_header)
 	return true;
 }
 
-/* SIZE bytes as they come. */
-static void *take(struct arena *arena, size_t size)
+/* Returns SIZE bytes, not zeroed. */
+static void *take_block(struct arena *arena, size_t size)
 {
 	size_t own;
 	if (!own_size(size, &own)) {
@@ -99,7 +98,7 @@ static void *take(struct arena *arena, size_t size)
 
 void *arena_alloc(struct arena *arena, size_t size)
 {
-	void *block = take(arena, size);
+	void *block = take_block(arena, size);
 	return block ? memset(block, 0, size) : NULL;
 }
 
@@ -142,7 +141,7 @@ char *arena_printf(struct arena *arena, const char *format, ...)
 	return text;
 }
 
-/* ARRAY of BYTES, of which USED count, as one of WANTED bytes. */
+/* Enlarges ARRAY of BYTES, the first USED of which have values, to WANTED bytes. */
 static void *enlarge(struct arena *arena, void *array, size_t bytes, size_t used, size_t wanted)
 {
 	size_t old, own;
@@ -150,7 +149,7 @@ static void *enlarge(struct arena *arena, void *array, size_t bytes, size_t used
 		struct arena_chunk *chunk = put_chunk(arena, &arena->own, (void *)((char *)array - HEADER), own);
 		return chunk ? (char *)chunk + HEADER : NULL;
 	}
-	void *grown = take(arena, wanted);
+	void *grown = take_block(arena, wanted);
 	return grown && used ? memcpy(grown, array, used) : grown;
 }
 

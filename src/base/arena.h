@@ -16,25 +16,24 @@ struct arena_chunk;
 struct arena {
 	const struct allocator *allocator;
 	struct arena_chunk *chunks; /* newest first */
-	struct arena_chunk *own;    /* those of one block each */
+	struct arena_chunk *own;    /* chunks that hold one large block each */
 	size_t used;                /* bytes used in the newest of CHUNKS */
 	bool failed;                /* an allocation has failed: sticky */
 };
 
 void arena_init(struct arena *arena, const struct allocator *allocator);
 void arena_free(struct arena *arena);
-/* SIZE zeroed bytes, or NULL (and arena->failed) where memory is short. */
+/* Returns SIZE zeroed bytes, or NULL (and sets arena->failed) where memory is short. */
 void *arena_alloc(struct arena *arena, size_t size);
-/* COUNT * SIZE zeroed bytes; NULL on overflow too. */
+/* Returns COUNT * SIZE zeroed bytes; NULL on overflow too. */
 void *arena_array(struct arena *arena, size_t count, size_t size);
 /* A copy of TEXT's first LENGTH bytes, NUL-terminated. */
 char *arena_strndup(struct arena *arena, const char *text, size_t length);
 __attribute__((format(printf, 2, 0))) char *arena_vprintf(struct arena *arena, const char *format, va_list arguments);
 __attribute__((format(printf, 2, 3))) char *arena_printf(struct arena *arena, const char *format, ...);
 /*
- * Room for one more element in a growing array of COUNT elements of SIZE bytes
- * whose capacity is *CAPACITY: returns the array (moved where it had to grow)
- * or NULL. The element at COUNT is zeroed.
+ * Makes space for element COUNT of an array of elements of SIZE bytes, whose capacity is
+ * *CAPACITY, and zeroes that element. Returns the array, which may have moved, or NULL.
  */
 void *arena_grow(struct arena *arena, void *array, size_t count, size_t *capacity, size_t size);
 

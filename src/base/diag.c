@@ -28,8 +28,8 @@ static struct diag *link_last(struct diags *diags, struct diag *diag)
 	return diags->last = diag;
 }
 
-static struct diag *append(struct diags *diags, enum severity severity, enum status status, const char *format,
-                           va_list arguments)
+static struct diag *append_diag(struct diags *diags, enum severity severity, enum status status, const char *format,
+                                va_list arguments)
 {
 	struct diag *diag = arena_alloc(diags->arena, sizeof *diag);
 	char *message = arena_vprintf(diags->arena, format, arguments);
@@ -55,7 +55,7 @@ enum status diag_at(struct diags *diags, enum status status, const struct source
 {
 	va_list arguments;
 	va_start(arguments, format);
-	put_at(append(diags, SEVERITY_ERROR, status, format, arguments), source, span);
+	put_at(append_diag(diags, SEVERITY_ERROR, status, format, arguments), source, span);
 	va_end(arguments);
 	return status;
 }
@@ -65,7 +65,7 @@ enum status diag_file(struct diags *diags, enum status status, const char *file,
 {
 	va_list arguments;
 	va_start(arguments, format);
-	struct diag *diag = append(diags, SEVERITY_ERROR, status, format, arguments);
+	struct diag *diag = append_diag(diags, SEVERITY_ERROR, status, format, arguments);
 	va_end(arguments);
 	if (diag) {
 		diag->file = file ? arena_printf(diags->arena, "%s", file) : NULL; /* FILE may not outlive DIAGS */
@@ -78,7 +78,7 @@ void diag_warn(struct diags *diags, const char *format, ...)
 {
 	va_list arguments;
 	va_start(arguments, format);
-	append(diags, SEVERITY_WARNING, STATUS_OK, format, arguments);
+	append_diag(diags, SEVERITY_WARNING, STATUS_OK, format, arguments);
 	va_end(arguments);
 }
 
@@ -86,7 +86,7 @@ void diag_warn_at(struct diags *diags, const struct source *source, struct span 
 {
 	va_list arguments;
 	va_start(arguments, format);
-	put_at(append(diags, SEVERITY_WARNING, STATUS_OK, format, arguments), source, span);
+	put_at(append_diag(diags, SEVERITY_WARNING, STATUS_OK, format, arguments), source, span);
 	va_end(arguments);
 }
 
@@ -169,7 +169,7 @@ struct renderer {
 	char text[RENDERED_MOST];
 };
 
-static void flush(struct renderer *r)
+static void write_out(struct renderer *r)
 {
 	if (r->used)
 		r->write(r->context, r->text, r->used);
@@ -181,12 +181,12 @@ static void buffer_text(void *context, const char *text, size_t length)
 {
 	struct renderer *r = context;
 	if (length > sizeof r->text - r->used)
-		flush(r);
+		write_out(r);
 	memcpy(r->text + r->used, text, length);
 	r->used += length;
 }
 
-static void put(struct renderer *r, const char *text) { buffer_text(r, text, strlen(text)); }
+static void put_plain(struct renderer *r, const char *text) { buffer_text(r, text, strlen(text)); }
 
 /* diag_escape of the first LENGTH bytes of TEXT. */
 static size_t escape(const char *text, size_t length, diag_write *write, void *context)
@@ -247,7 +247,7 @@ static void put_without_middle(struct renderer *r, const char *text, size_t leng
 	while (inside_character(text, length, length - tail))
 		tail--;
 	escape(text, head, buffer_text, r);
-	put(r, "...");
+	put_plain(r, "...");
 	escape(text + length - tail, tail, buffer_text, r);
 }
 
@@ -257,7 +257,7 @@ static void put_text(struct renderer *r, const char *text)
 	for (size_t shown = 0, length; *text; text += length) {
 		length = *text == ' ' ? strspn(text, " ") : strcspn(text, " ");
 		if (shown > TEXT_MOST) {
-			put(r, "...");
+			put_plain(r, "...");
 			return;
 		}
 		if (length > WORD_MOST)
@@ -304,16 +304,16 @@ static void render_line(struct renderer *r, const struct diag *diag, bool color)
 		choose_excerpt(line, length, begin, caret->end > caret->begin ? caret->end - caret->begin : 1);
 	char number[32];
 	const int gutter = snprintf(number, sizeof number, "%5u | ", caret->line);
-	put(r, number);
+	put_plain(r, number);
 	escape(line + e.first, e.last - e.first, buffer_text, r);
-	put(r, "\n");
+	put_plain(r, "\n");
 	put_repeated(r, ' ', (size_t)gutter - 2);
-	put(r, "| ");
+	put_plain(r, "| ");
 	put_repeated(r, ' ', escape(line + e.first, e.begin - e.first, NULL, NULL));
-	put(r, color ? "\033[1;31m^" : "^");
+	put_plain(r, color ? "\033[1;31m^" : "^");
 	const size_t width = e.end <= e.last ? escape(line + e.begin, e.end - e.begin, NULL, NULL) : 1;
 	put_repeated(r, '~', width ? width - 1 : 0);
-	put(r, color ? "\033[0m\n" : "\n");
+	put_plain(r, color ? "\033[0m\n" : "\n");
 }
 
 static void render_place(struct renderer *r, const struct diag *diag)
@@ -322,13 +322,13 @@ static void render_place(struct renderer *r, const struct diag *diag)
 	if (diag->source) {
 		put_text(r, diag->source->name);
 		snprintf(place, sizeof place, ":%u:%u: ", diag->span.line, diag->span.column);
-		put(r, place);
+		put_plain(r, place);
 	} else if (diag->file) {
 		put_text(r, diag->file);
-		put(r, *diag->file ? ": " : "'': ");
+		put_plain(r, *diag->file ? ": " : "'': ");
 		if (diag->offset >= 0) {
 			snprintf(place, sizeof place, "byte %lld: ", (long long)diag->offset);
-			put(r, place);
+			put_plain(r, place);
 		}
 	}
 }
@@ -338,19 +338,19 @@ static void render_one(struct renderer *r, const struct diag *diag, bool color)
 	static const char *const plain[] = {"error: ", "warning: ", "note: "};
 	static const char *const colored[] = {"\033[1;31merror:\033[0m ", "\033[1;35mwarning:\033[0m ",
 	                                      "\033[1;36mnote:\033[0m "};
-	put(r, "ckptc: ");
+	put_plain(r, "ckptc: ");
 	render_place(r, diag);
-	put(r, (color ? colored : plain)[diag->severity]);
+	put_plain(r, (color ? colored : plain)[diag->severity]);
 	put_text(r, diag->message);
-	put(r, "\n");
+	put_plain(r, "\n");
 	if (diag->source && diag->caret.line)
 		render_line(r, diag, color);
 	if (diag->hint) {
-		put(r, color ? "ckptc: \033[1;36mnote:\033[0m " : "ckptc: note: ");
+		put_plain(r, color ? "ckptc: \033[1;36mnote:\033[0m " : "ckptc: note: ");
 		put_text(r, diag->hint);
-		put(r, "\n");
+		put_plain(r, "\n");
 	}
-	flush(r);
+	write_out(r);
 }
 
 /* Counts the diagnostics beyond those that are shown. */
@@ -365,12 +365,12 @@ static void render_rest(struct renderer *r, const int64_t count[], bool color)
 		if (more <= 0)
 			continue;
 		snprintf(said, sizeof said, "%lld more %s%s", (long long)more, names[s], more == 1 ? "" : "s");
-		put(r, any ? ", " : between);
-		put(r, said);
+		put_plain(r, any ? ", " : between);
+		put_plain(r, said);
 		any = true;
 	}
 	if (any)
-		put(r, "\n");
+		put_plain(r, "\n");
 }
 
 void diags_render(const struct diags *diags, bool color, diag_write *write, void *context)
@@ -382,6 +382,6 @@ void diags_render(const struct diags *diags, bool color, diag_write *write, void
 			render_one(&r, d, color);
 	render_rest(&r, count, color);
 	if (diags->exhausted)
-		put(&r, color ? "ckptc: \033[1;31merror:\033[0m out of memory\n" : "ckptc: error: out of memory\n");
-	flush(&r);
+		put_plain(&r, color ? "ckptc: \033[1;31merror:\033[0m out of memory\n" : "ckptc: error: out of memory\n");
+	write_out(&r);
 }

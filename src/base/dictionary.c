@@ -1,8 +1,8 @@
 /*
  * Open addressing with linear probing (Knuth, The Art of Computer Programming,
- * volume 3, section 6.4, algorithm L), at most half full. Nothing is taken out, so
- * that the first free entry ends every search. What it grew out of stays in the
- * arena: together less than what it has now.
+ * volume 3, section 6.4, algorithm L), at most half full. No entry is removed, so
+ * the first free entry ends every search. Outgrown tables stay in the arena; together
+ * they are smaller than the current one.
  */
 #include "base/dictionary.h"
 
@@ -12,7 +12,7 @@
 
 enum { LEAST = 8 };
 
-/* Where NAME is, or else the free entry where it would be. The capacity is not 0. */
+/* Returns the entry of NAME, or the free one where it belongs. The capacity is not 0. */
 static struct dictionary_entry *entry_of(const struct dictionary *dictionary, const char *name)
 {
 	const size_t mask = dictionary->capacity - 1;
@@ -27,7 +27,7 @@ void *dictionary_find(const struct dictionary *dictionary, const char *name)
 	return dictionary->capacity ? entry_of(dictionary, name)->value : NULL;
 }
 
-static bool grow(struct dictionary *dictionary, struct arena *arena)
+static bool grow_entries(struct dictionary *dictionary, struct arena *arena)
 {
 	struct dictionary wider = {.count = dictionary->count,
 	                           .capacity = dictionary->capacity ? 2 * dictionary->capacity : LEAST};
@@ -43,7 +43,7 @@ static bool grow(struct dictionary *dictionary, struct arena *arena)
 
 bool dictionary_put(struct dictionary *dictionary, struct arena *arena, const char *name, void *value)
 {
-	if (2 * (dictionary->count + 1) > dictionary->capacity && !grow(dictionary, arena))
+	if (2 * (dictionary->count + 1) > dictionary->capacity && !grow_entries(dictionary, arena))
 		return false;
 	struct dictionary_entry *entry = entry_of(dictionary, name);
 	dictionary->count += !entry->name;

@@ -1,4 +1,4 @@
-/* What names mean: pointers by NUL-terminated strings. Lives in an arena, and only grows. */
+/* A hash table from names to pointers. It lives in an arena, and only grows. */
 #ifndef BASE_DICTIONARY_H
 #define BASE_DICTIONARY_H
 
@@ -15,11 +15,11 @@ struct dictionary {
 	size_t count, capacity; /* capacity: 0 or a power of two, more than count */
 };
 
-/* What was put for NAME; NULL where nothing was. */
+/* Returns the value of NAME, or NULL. */
 void *dictionary_find(const struct dictionary *dictionary, const char *name);
 /*
- * From now on NAME, which must outlive the dictionary, means VALUE, which is not
- * NULL. False where memory is short: then all is as before.
+ * Sets the value of NAME, which must outlive the dictionary, to VALUE, which is not
+ * NULL. Returns false and changes nothing where memory is short.
  */
 bool dictionary_put(struct dictionary *dictionary, struct arena *arena, const char *name, void *value);
 

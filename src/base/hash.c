@@ -1,11 +1,10 @@
 /*
  * Multiplicative hashing (Knuth, The Art of Computer Programming, volume 3, section
- * 6.4) in four lanes of 64-bit words, so that four multiplications are under way at
- * once; no published function. Each step of a lane, and of the fold of the lanes, can
- * be reversed: an exclusive or, a product with an odd number, an exclusive or with
- * its own high bits, which a product alone would never bring down to the low ones. So
- * two arrays of one size that differ in a single word, or a single byte after the last
- * whole four words, never have one hash.
+ * 6.4) in four lanes of 64-bit words, so that four multiplications run at once. It is not
+ * a published function. Each step can be reversed: an exclusive or, a product with an odd
+ * number, and an exclusive or with the value's own high bits, which a product never moves
+ * down. So two arrays of one size that differ in a single word, or in a single byte after
+ * the last four whole words, never have the same hash.
  */
 #include "base/hash.h"
 

@@ -1,4 +1,4 @@
-/* A hash of bytes: to tell whether they are the same, not to withstand anybody. */
+/* The one hash of bytes. It tells changes and names apart; it does not resist an attacker. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
@@ -7,9 +7,9 @@
 
 enum { HASH_START = 0 };
 /*
- * Goes on from HASH, HASH_START or the hash of what came before, with SIZE bytes.
- * How the bytes are cut into calls matters. Words are taken in the processor's
- * order of bytes, so that a hash is of use on one machine.
+ * Returns the hash of SIZE bytes that follow those of HASH, a former result or HASH_START.
+ * Another division of the bytes among calls gives another hash. Words are read in the
+ * processor's byte order, so hashes are compared only on one machine.
  */
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size);
 

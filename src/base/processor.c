@@ -1,6 +1,6 @@
 /*
- * What glibc found when the program began is asked for where it can be: in a virtual
- * machine each cpuid instruction leaves it, which takes some 4 us.
+ * glibc's own finding at program start is used where it is public: in a virtual machine
+ * each cpuid instruction traps to the host, which takes some 4 us.
  */
 #include "base/processor.h"
 

@@ -1,6 +1,6 @@
 /*
- * The outcome of every fallible function. The values are the exit statuses of
- * the program (ckptc(1)), so that main() returns one without a table.
+ * The outcome of a fallible function. The values are the program's exit statuses
+ * (ckptc(1)), so main() returns one as it is.
  */
 #ifndef BASE_STATUS_H
 #define BASE_STATUS_H

@@ -1,9 +1,8 @@
 /*
- * The optimal string alignment distance (Damerau 1964 with adjacent
- * transpositions, Wagner and Fischer 1974), in quarters of an edit: a letter of the
- * other case is one, two letters exchanged are three, so that these come first. A
- * word that is far from all by this may still be a longer or a shorter form of one,
- * as multiply is of mul: that shows in how they begin.
+ * The optimal string alignment distance (Damerau 1964 with adjacent transpositions,
+ * Wagner and Fischer 1974), counted in quarters of an edit: a letter of the other case
+ * costs one, an exchange of two letters three. A word that is far from all candidates may
+ * still be a longer or shorter form of one, as multiply is of mul; such forms begin alike.
  */
 #include "base/suggest.h"
 
@@ -11,10 +10,10 @@
 #include <string.h>
 
 enum { LONGEST = 64, CASE = 1, EXCHANGE = 3, EDIT = 4 };
-/* The letters that two forms of a word have in common at least: where that is all of one, and else. */
+/* The smaller common beginning of two forms of a word: if it is one of them whole, and otherwise. */
 enum { BEGINNING = 3, STEM = 5 };
 
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
@@ -29,9 +28,9 @@ static size_t distance(const char *a, size_t na, const char *b, size_t nb)
 		size_t *now = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
 		now[0] = EDIT * i;
 		for (size_t j = 1; j <= nb; j++) {
-			now[j] = least(least(last[j], now[j - 1]) + EDIT, last[j - 1] + replace(a[i - 1], b[j - 1]));
+			now[j] = smaller(smaller(last[j], now[j - 1]) + EDIT, last[j - 1] + replace(a[i - 1], b[j - 1]));
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				now[j] = least(now[j], before[j - 2] + EXCHANGE);
+				now[j] = smaller(now[j], before[j - 2] + EXCHANGE);
 		}
 	}
 	return rows[na % 3][nb];
@@ -45,7 +44,7 @@ static size_t common_prefix(const char *a, const char *b)
 	return n;
 }
 
-/* The letters, of either case, with which both begin. */
+/* The length of the common beginning, whatever the case of its letters. */
 static size_t common_letters(const char *a, const char *b)
 {
 	size_t n = 0;
@@ -54,15 +53,15 @@ static size_t common_letters(const char *a, const char *b)
 	return n;
 }
 
-/* Whether one is, but for its end, the other: it begins it, or both have most of the shorter in common. */
+/* True if NAME and OTHER differ only in their ends: one begins the other, or most of the shorter begins both. */
 static bool is_form_of(const char *name, size_t length, const char *other)
 {
-	const size_t same = common_letters(name, other), shorter = least(length, strlen(other));
+	const size_t same = common_letters(name, other), shorter = smaller(length, strlen(other));
 	return same >= BEGINNING && (same == shorter || (same >= STEM && 3 * same >= 2 * shorter));
 }
 
-/* The candidate that NAME, a word, begins most alike, of those the shortest; or NULL. */
-static const char *find_form(const char *name, size_t length, const char *const *candidates, size_t count)
+/* Returns the form of NAME with the longest common beginning, the shortest of equals; or NULL. */
+static const char *nearest_form(const char *name, size_t length, const char *const *candidates, size_t count)
 {
 	static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 	const char *best = NULL;
@@ -98,5 +97,5 @@ const char *suggest_nearest(const char *name, const char *const *candidates, siz
 			best = candidates[i];
 		}
 	}
-	return best ? best : find_form(name, length, candidates, count);
+	return best ? best : nearest_form(name, length, candidates, count);
 }

@@ -1,12 +1,12 @@
-/* Sums of doubles in two parts. */
+/* Compensated sums of doubles. */
 #ifndef BASE_SUM_H
 #define BASE_SUM_H
 
 #include <math.h>
 
 /*
- * Adds X to the sum *HI, and what that rounds away, with X_LO, to *LO (Neumaier 1974):
- * the sum is *HI + *LO, but where *HI is not finite, when *LO stays as it was.
+ * Adds X + X_LO to the sum *HI + *LO (Neumaier 1974): *LO collects what the additions to
+ * *HI round away. Where *HI becomes infinite or NaN, *LO stays as it was.
  */
 static inline void sum_add(double *hi, double *lo, double x, double x_lo)
 {

@@ -1,7 +1,7 @@
 /*
- * Control groups. A group's name is that by which /proc/self/cgroup calls it, of which a
- * container may see the end alone, or nothing: where a folder is not there, one above it
- * is, the last of them the top of what is mounted.
+ * Control groups. /proc/self/cgroup gives a group's full name, but a container may have
+ * only the end of that path mounted, or only its top. So a missing folder is passed over,
+ * and its parents are read up to the top of the mount.
  */
 #include "base/system.h"
 
@@ -23,7 +23,7 @@ int64_t system_read_number(const char *path, const char *key)
 	return number;
 }
 
-/* A version of control groups: where it is mounted, and what it calls a group's limit and what is used of it. */
+/* A version of control groups: its mount point, and its files of a group's limit and use. */
 struct version {
 	const char *folder, *most, *used;
 };
@@ -32,7 +32,7 @@ static const struct version versions[] = {
 	{"/sys/fs/cgroup", "memory.max", "memory.current"},
 };
 
-/* Takes GROUP, which is cut, and those above it into MEMORY. */
+/* Lowers MEMORY to the limits of GROUP and its parents. Cuts GROUP. */
 static void add_groups(struct group_memory *memory, const char *root, const struct version *version, char *group)
 {
 	char path[2 * PATH_MAX];
@@ -49,7 +49,7 @@ static void add_groups(struct group_memory *memory, const char *root, const stru
 	}
 }
 
-/* Whether CONTROLLERS, names between commas, has that of memory. */
+/* True if CONTROLLERS, a list with commas, names the memory controller. */
 static bool has_memory(const char *controllers)
 {
 	static const char name[] = "memory";

@@ -1,7 +1,7 @@
 /*
- * Members wait for a loop, take pieces by an atomic counter until there are none,
- * and say that they are done; the caller takes pieces too and then waits for them.
- * One lock guards all but the counter.
+ * A member waits for a loop, claims pieces by an atomic counter until none is left, and
+ * reports that it is done. The caller claims pieces too, then waits for the members. One
+ * lock guards everything but the counter.
  */
 #include "base/team.h"
 
@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum { ALIGN = 64 };
+#include "base/checked.h"
 
 struct member {
 	struct team *team;
@@ -26,20 +26,20 @@ struct loop {
 
 struct team {
 	const struct allocator *allocator;
-	size_t size; /* of the block, members' memory included */
-	int members; /* beside the caller */
-	int started; /* of them, those that run */
-	bool tried;  /* to start them */
+	size_t size; /* of the team's block, members' memory included */
+	int members; /* without the caller */
+	int started; /* members whose threads run */
+	bool tried;  /* their start has been tried */
 	pthread_mutex_t lock;
 	pthread_cond_t begun, done;
-	uint64_t loops; /* so far */
-	int busy;       /* members that have not finished the last one */
-	bool over;
+	uint64_t loops; /* begun so far */
+	int busy;       /* members that have not finished the current loop */
+	bool closing;
 	struct loop loop;
 	struct member member[];
 };
 
-static void take_pieces(struct loop *loop, void *memory)
+static void run_pieces(struct loop *loop, void *memory)
 {
 	for (;;) {
 		int64_t begin = atomic_fetch_add(&loop->next, loop->grain), end = begin + loop->grain;
@@ -56,13 +56,13 @@ static void *member_main(void *context)
 	uint64_t seen = 0;
 	pthread_mutex_lock(&team->lock);
 	for (;;) {
-		while (!team->over && team->loops == seen)
+		while (!team->closing && team->loops == seen)
 			pthread_cond_wait(&team->begun, &team->lock);
-		if (team->over)
+		if (team->closing)
 			break;
 		seen = team->loops;
 		pthread_mutex_unlock(&team->lock);
-		take_pieces(&team->loop, member->memory);
+		run_pieces(&team->loop, member->memory);
 		pthread_mutex_lock(&team->lock);
 		if (--team->busy == 0)
 			pthread_cond_signal(&team->done);
@@ -73,14 +73,14 @@ static void *member_main(void *context)
 
 struct team *team_open(int members, int64_t bytes, const struct allocator *allocator)
 {
-	const size_t others = members > 1 ? (size_t)members - 1 : 0, each = ((size_t)bytes + ALIGN - 1) / ALIGN * ALIGN;
-	const size_t head = sizeof(struct team) + others * sizeof(struct member), size = head + ALIGN + others * each;
+	const size_t others = members > 1 ? (size_t)members - 1 : 0, each = (size_t)round_up(bytes, ARRAY_ALIGN);
+	const size_t head = sizeof(struct team) + others * sizeof(struct member), size = head + ARRAY_ALIGN + others * each;
 	struct team *team = allocator_get(allocator, 1, size);
 	if (!team)
 		return NULL;
 	*team = (struct team){.allocator = allocator, .size = size, .members = (int)others};
 	char *memory = (char *)team + head;
-	memory += (ALIGN - (uintptr_t)memory % ALIGN) % ALIGN;
+	memory += (ARRAY_ALIGN - (uintptr_t)memory % ARRAY_ALIGN) % ARRAY_ALIGN;
 	for (size_t i = 0; i < others; i++)
 		team->member[i] = (struct member){.team = team, .memory = memory + i * each};
 	pthread_mutex_init(&team->lock, NULL);
@@ -94,7 +94,7 @@ void team_close(struct team *team)
 	if (!team)
 		return;
 	pthread_mutex_lock(&team->lock);
-	team->over = true;
+	team->closing = true;
 	pthread_cond_broadcast(&team->begun);
 	pthread_mutex_unlock(&team->lock);
 	for (int i = 0; i < team->started; i++)
@@ -117,7 +117,7 @@ void team_run(struct team *team, int64_t count, int64_t grain, team_part *part, 
 {
 	struct loop alone = {.count = count, .grain = grain, .part = part, .context = context};
 	if (!team || count <= grain) {
-		take_pieces(&alone, NULL);
+		run_pieces(&alone, NULL);
 		return;
 	}
 	pthread_mutex_lock(&team->lock);
@@ -132,7 +132,7 @@ void team_run(struct team *team, int64_t count, int64_t grain, team_part *part, 
 	team->busy = team->started;
 	pthread_cond_broadcast(&team->begun);
 	pthread_mutex_unlock(&team->lock);
-	take_pieces(&team->loop, NULL);
+	run_pieces(&team->loop, NULL);
 	pthread_mutex_lock(&team->lock);
 	while (team->busy > 0)
 		pthread_cond_wait(&team->done, &team->lock);

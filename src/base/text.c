@@ -1,4 +1,4 @@
-/* A piece is made in a buffer of its own, and in memory of its own only where it is longer. */
+/* A piece is made in a buffer on the stack, and a longer one in the heap. */
 #include "base/text.h"
 
 #include <stdarg.h>
@@ -48,7 +48,7 @@ void text_printf(const struct text *text, const char *format, ...)
 	va_start(arguments, format);
 	va_copy(again, arguments);
 	int n = vsnprintf(buffer, sizeof buffer, format, arguments);
-	/* A long name; cut where memory is short. */
+	/* A long name. It is cut where memory is short. */
 	if (n >= (int)sizeof buffer && vasprintf(&whole, format, again) < 0) {
 		whole = NULL;
 		n = sizeof buffer - 1;

@@ -1,16 +1,16 @@
-/* Text that is written a piece at a time, to whoever takes it. Nothing here prints. */
+/* Text that is made piece by piece for a callback; and UTF-8. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
 #include "base/diag.h"
 
 /*
- * Bytes of the UTF-8 sequence at TEXT, of which LEFT > 0 bytes are there, and its character in *C; 0, with *C
- * as it was, where it is not valid: cut short, overlong, a surrogate, beyond U+10FFFF (RFC 3629).
+ * Returns the bytes of the UTF-8 character that begins the LEFT > 0 bytes of TEXT, and writes it to *C. Returns 0
+ * where it is not valid (RFC 3629): cut short, overlong, a surrogate, beyond U+10FFFF.
  */
 size_t utf8_length(const char *text, size_t left, uint32_t *c);
 
-/* Whether C is seen as what it is: no control code, nor what reorders, breaks or hides a line. What is not is below U+10000. */
+/* True if a terminal shows C as it is: no control code, and nothing that reorders, breaks or hides text. */
 bool utf8_shows(uint32_t c);
 
 struct text {

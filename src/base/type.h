@@ -55,7 +55,7 @@ enum dtype dtype_promote(enum dtype a, enum dtype b);
 
 /* Elements; -1 on overflow of int64. A 0-d array has 1. */
 int64_t shape_count(const struct shape *shape);
-/* Takes the leading axis away, of one or more: the shape of an element along it. */
+/* Removes the leading axis of SHAPE, which has one or more. */
 void shape_drop_leading(struct shape *shape);
 bool shape_equal(const struct shape *a, const struct shape *b);
 /* NumPy's broadcasting; false where the shapes do not fit. OUT may be A or B. */
@@ -64,13 +64,13 @@ bool type_equal(const struct type *a, const struct type *b);
 /* Bytes of the array as held: count * size of the computing type; masks (count + 7) / 8. Saturates at INT64_MAX. */
 int64_t type_bytes(const struct type *type);
 /*
- * The most bytes of an array: what the 64-bit machines of today give a process.
- * Bytes of 2^15 arrays can be added up in an int64.
+ * The most bytes of an array: the address space of a process on 64-bit machines.
+ * An int64 holds the sum of 2^15 such arrays.
  */
 #define TYPE_MOST_BYTES (INT64_C(1) << 47)
 /*
- * Whether an array of TYPE as held has no more than these. As in NumPy, an extent of
- * 0 excuses none of the others: so products of extents never overflow.
+ * True if an array of TYPE, as it is held, has at most TYPE_MOST_BYTES. As in NumPy, the other
+ * extents are checked even if one is 0: so products of extents never overflow.
  */
 bool type_addressable(const struct type *type);
 
