@@ -345,7 +345,7 @@ static enum status check_apart(struct session *s, struct beside *beside)
 				return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
 				                 "%s and %s would both be written to %s, one into the other", made[k].name,
 				                 made[i].name, made[k].output->name);
-			beside->value.writer.options.late |= i == 1;
+			beside->value.writer.options.deferred |= i == 1;
 		}
 	return STATUS_OK;
 }

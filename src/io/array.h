@@ -1,11 +1,10 @@
 /*
- * Streams of arrays: npy, text, csv and raw, read and written in pieces, in C
- * order, in a computing type (float or double).
+ * Streams of arrays: npy, text, csv and raw, read and written in pieces of any size, in C
+ * order, as float or double.
  *
- * The header comes first and says everything about shape and type; the values
- * follow in as many pieces as the caller likes. Text and csv, whose shape is
- * known only at their end, and Fortran-ordered arrays of two or more
- * dimensions, which must be transposed, are held whole by the reader.
+ * A header gives an array's type and shape, and the values follow. The reader holds two
+ * kinds whole: text and csv, whose end gives the shape, and arrays in Fortran order of two
+ * or more dimensions, which it transposes.
  */
 #ifndef IO_ARRAY_H
 #define IO_ARRAY_H
@@ -15,15 +14,15 @@
 
 enum format { FORMAT_AUTO, FORMAT_NPY, FORMAT_TEXT, FORMAT_CSV, FORMAT_RAW };
 
-/* How text was laid out, so that output can keep it. */
+/* The layout of a text, which output keeps. */
 enum layout { LAYOUT_LINE, LAYOUT_COLUMN, LAYOUT_ROWS };
 
 struct reader_options {
-	enum format format; /* --from; AUTO: npy by its magic, else text */
-	enum dtype assume;  /* --assume-dtype: what |V2 (or raw) holds; DTYPE_COUNT: not given */
+	enum format format; /* --from; AUTO: npy if it begins like npy, else text */
+	enum dtype assume;  /* --assume-dtype: the type of |V2 or raw; DTYPE_COUNT: not given */
 	bool cast;          /* --cast: integers beyond 2^53 may lose digits */
 	struct type raw;    /* --shape: the type of raw input; ndim -1: not given (then 1-D, to the end) */
-	bool typed;         /* --shape is given: other formats must hold that */
+	bool typed;         /* --shape is given: arrays of other formats must have that type */
 };
 
 struct reader {
@@ -33,53 +32,53 @@ struct reader {
 	enum format format; /* after the first header */
 	enum layout layout;
 	struct type type;    /* the current array's, as in the file */
-	int64_t count, done; /* its elements; how many have been read */
+	int64_t count, done; /* its elements, and those that have been read */
 	bool swap, fortran;
 	int64_t data;        /* byte offset of its values */
 	int index;           /* arrays begun so far */
-	bool assumed;        /* options.assume, where given, said the type of one of them */
-	enum dtype declared; /* what values are rounded to; DTYPE_COUNT: they stay as they are */
-	bool direct;         /* values in the file are those in memory: little-endian f32 or f64 in C order */
+	bool assumed;        /* options.assume, where given, was the type of one of them */
+	enum dtype declared; /* values are rounded to this type; DTYPE_COUNT: they stay as they are */
+	bool direct;         /* the file's bytes are those of memory: little-endian f32 or f64 in C order */
 	void *held;          /* text, csv, Fortran order: the whole array as double or float */
 	size_t held_size;
 	enum dtype held_dtype;
 };
 
 void reader_init(struct reader *reader, struct input *input, const struct reader_options *options, struct arena *arena);
-/* From now on the values are those of DTYPE: values_round. */
+/* From now on values are rounded to DTYPE by values_round. */
 void reader_declare(struct reader *reader, enum dtype dtype);
-/* Begins an array of TYPE, little-endian and in C order, whose values are from byte DATA on: for reader_read_at alone. */
+/* Begins an array of TYPE, little-endian and in C order, whose values begin at byte DATA; for reader_read_at alone. */
 void reader_begin_at(struct reader *reader, const struct type *type, int64_t data);
-/* Where the format is FORMAT_AUTO, what the first bytes say: waits for them. STATUS_IO and as input_peek. */
+/* Replaces FORMAT_AUTO by the format that the first bytes show, for which it waits. */
 enum status reader_find_format(struct reader *reader, struct diags *diags);
 /*
- * The next array's header. *END at the end of the stream (an error before the
- * first array: no data). Fails with STATUS_DATA (file and byte offset), or
- * STATUS_LIMIT for a header beyond 64 KiB or 32 dimensions.
+ * Reads the next array's header; *END at the end of the stream. Fails with STATUS_DATA (file
+ * and byte offset; no data before the first array too), or with STATUS_LIMIT if the header has
+ * more than 64 KiB or 32 dimensions.
  */
 enum status reader_next(struct reader *reader, bool *end, struct diags *diags);
 /*
- * The next COUNT elements as COMPUTE (F32 or F64). STATUS_DATA where the file
- * is short ("truncated: ... of ... bytes") or an int64 beyond 2^53 comes without cast.
+ * Reads the next COUNT elements as COMPUTE (F32 or F64). STATUS_DATA where the file ends before
+ * them, or an integer beyond 2^53 comes without --cast.
  */
 enum status reader_read(struct reader *reader, void *to, enum dtype compute, int64_t count, struct diags *diags);
 /*
- * The same at element FIRST of the current array, from any thread; only where
+ * Reads COUNT elements from element FIRST of the current array on, from any thread; only if
  * reader_seekable(). The caller calls reader_skip at the end.
  */
 enum status reader_read_at(const struct reader *reader, int64_t first, void *to, enum dtype compute, int64_t count,
                            struct diags *diags);
 bool reader_seekable(const struct reader *reader);
-/* Passes over what is left of the current array. */
+/* Skips the rest of the current array. */
 enum status reader_skip(struct reader *reader, struct diags *diags);
-void reader_free(struct reader *reader); /* what it holds; not the input */
+void reader_free(struct reader *reader); /* does not close the input */
 
 struct writer_options {
-	enum format format; /* NPY, TEXT, CSV or RAW: resolved by the caller */
-	enum layout layout; /* TEXT, CSV: how the input was laid out */
+	enum format format; /* NPY, TEXT, CSV or RAW */
+	enum layout layout; /* TEXT, CSV: the input's layout */
 	bool display;       /* on a terminal: as NumPy prints arrays */
-	bool late;          /* TEXT, CSV: kept until writer_finish, as another writes to the same place till then */
-	const struct reader *reader; /* of the file that is written, while it is; NULL: it is another */
+	bool deferred;      /* TEXT, CSV: held until writer_finish, since another writer uses the same place before */
+	const struct reader *reader; /* the reader of the file that is written over; NULL: none reads it */
 };
 
 struct writer {
@@ -91,32 +90,32 @@ struct writer {
 	int index;
 	char *text; /* a block of formatted text */
 	size_t text_used, text_size;
-	void *held; /* display needs the whole array */
+	void *held; /* the whole array, for a terminal */
 	struct arena *arena;
 };
 
 void writer_init(struct writer *writer, struct output *output, const struct writer_options *options,
                  struct arena *arena);
 /*
- * Begins an array of TYPE (f16, bf16 as |V2, f32 or f64): npy's header, byte for byte as
- * numpy.save writes it. STATUS_USAGE where options.reader would not have read all of
- * its current array that is written over.
+ * Begins an array of TYPE, one of f16, bf16 (as |V2), f32 and f64. An npy header is byte for
+ * byte numpy.save's. STATUS_USAGE if values would be written over before options.reader
+ * has read them.
  */
 enum status writer_begin(struct writer *writer, const struct type *type, struct diags *diags);
-/* The next COUNT elements, given as COMPUTE. */
+/* Writes the next COUNT elements, given as COMPUTE. */
 enum status writer_write(struct writer *writer, const void *from, enum dtype compute, int64_t count,
                          struct diags *diags);
-/* The same at element FIRST, from any thread; only where writer_seekable(). The last call is writer_end. */
+/* Writes COUNT elements from element FIRST on, from any thread; only if writer_seekable(). writer_end follows. */
 enum status writer_write_at(struct writer *writer, int64_t first, const void *from, enum dtype compute, int64_t count,
                             struct diags *diags);
 bool writer_seekable(const struct writer *writer); /* npy or raw to a seekable output */
-/* Ends the array, all of whose elements must have been written; text of it is held no longer, unless `late`. */
+/* Ends the array, all of whose elements must have been written. Flushes its text unless it is deferred. */
 enum status writer_end(struct writer *writer, struct diags *diags);
-/* Flushes text that was held to the end; no array may be open. */
+/* Flushes deferred text; no array may be open. */
 enum status writer_finish(struct writer *writer, struct diags *diags);
 void writer_free(struct writer *writer);
 
-/* Makes COUNT values, HELD as F32 or F64, those of DTYPE: rounded for halves, whole for integers, 0 or 1 for bool. */
+/* Rounds COUNT values, HELD as F32 or F64, to DTYPE: to halves, whole numbers, or 0 and 1 for bool. */
 void values_round(void *values, enum dtype held, size_t count, enum dtype dtype);
 
 /* COUNT file values, little-endian and aligned, to the type that they are computed in, F32 or F64. */
@@ -127,30 +126,30 @@ void convert_to_file(void *to, enum dtype dtype, const void *from, enum dtype co
 void convert_f16_to_f32(float *to, const uint16_t *from, size_t count);
 void convert_f32_to_f16(uint16_t *to, const float *from,
                         size_t count); /* round to nearest even, overflow to infinity */
-/* The same without the processor's instructions for it. */
+/* The same without the processor's instructions for halves. */
 void convert_f16_to_f32_plain(float *to, const uint16_t *from, size_t count);
 void convert_f32_to_f16_plain(uint16_t *to, const float *from, size_t count);
 void convert_bf16_to_f32(float *to, const uint16_t *from, size_t count);
 void convert_f32_to_bf16(uint16_t *to, const float *from, size_t count); /* NaN stays NaN */
 /*
- * Doubles as floats that are rounded to a half next: to odd, so that the two steps are
- * as one to nearest (Boldo and Melquiond 2008, theorem 3).
+ * Rounds doubles to floats that will be rounded to halves. It rounds to odd, so that both
+ * steps together round to nearest (Boldo and Melquiond 2008, theorem 3).
  */
 void convert_f64_to_f32_odd(float *to, const double *from, size_t count);
-/* Whether values in memory are, as in files, little-endian. */
+/* True if the machine is little-endian, as files are. */
 bool convert_little_endian(void);
 /* Reverses the bytes of each of COUNT values of SIZE bytes, in place. */
 void convert_swap(void *data, size_t size, size_t count);
 
-/* The shortest decimal digits that read back as VALUE (as double, or as float where SINGLE): "3", "0.1", "1e+30", "inf", "-0". */
+/* Writes the shortest decimal that reads back as VALUE, a double, or a float if SINGLE: "3", "0.1", "1e+30", "inf", "-0". */
 int number_format(char text[40], double value, bool single);
-/* The same for a value of any of F16, BF16, F32 and F64, which reads back when rounded to that type. */
+/* The same for a VALUE of DTYPE, one of F16, BF16, F32 and F64. */
 int number_format_as(char text[40], double value, enum dtype dtype);
-/* The same as "1.25e-07" or "1e+30", whatever the magnitude; large whole numbers, too, have no more digits than read back. */
+/* The same as "1.25e-07" or "1e+30", whatever the magnitude, also for whole numbers. */
 int number_format_scientific(char text[40], double value, enum dtype dtype);
 /*
- * A number in the C locale whatever setlocale says: decimal, of any length and rounded
- * once, exponent, inf, nan. Returns the bytes consumed, 0 for none.
+ * Parses a number as the C locale writes it: a decimal of any length, rounded once, with or
+ * without an exponent; inf; nan. Returns the bytes consumed, 0 for none.
  */
 size_t number_parse(const char *text, size_t length, double *value);
 

@@ -1,8 +1,7 @@
 /*
- * Between file types and computing types, element by element. Conversions go by blocks of
- * a length that the compiler knows, so that it vectorises them; those between f16 and f32,
- * which have branches, are the processor's where it has instructions for them (F16C), and
- * give the same bits where it has not.
+ * Conversions between file types and computing types. Those of bf16 and doubles run in blocks
+ * of a constant length, which the compiler vectorises. Those of f16 have branches; they use
+ * the processor's instructions (F16C) where it has them, and give the same bits elsewhere.
  */
 #include "io/array.h"
 

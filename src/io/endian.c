@@ -1,4 +1,4 @@
-/* The order of bytes here: a file of its own, so that tests/unit/test_endian.c can put the other in its place. */
+/* The machine's byte order, in a file of its own: tests/unit/test_endian.c replaces it by the other one. */
 #include "io/array.h"
 
 #include <string.h>

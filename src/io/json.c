@@ -1,7 +1,7 @@
 /*
  * Two jobs: jansson is made safe against a failed allocation, and values get places.
  *
- * When jansson's scanner gets no memory for a byte it drops the byte and goes on. The
+ * When jansson's scanner gets no memory for a byte it drops the byte and continues. The
  * result is a wrong token or another number, and after a dropped end of a string a read
  * past the buffer. So a refused allocation leaves the parser at once by longjmp. The
  * blocks that jansson holds by then are on a list, and are freed here.
@@ -89,18 +89,18 @@ static json_t *parse_source(const struct source *source, json_error_t *error, bo
 	return top;
 }
 
-/* Places. The text is valid JSON in all functions but report. */
+/* Places. The text is valid JSON in all functions but report_at. */
 
 /* A message underlines BEGIN to END, the key or the first byte of a value; the value begins at VALUE. */
 struct place {
 	size_t begin, end, value;
 };
 
-static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+static bool is_json_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 static size_t skip_blanks(const struct source *source, size_t at)
 {
-	while (at < source->length && is_blank(source->text[at]))
+	while (at < source->length && is_json_blank(source->text[at]))
 		at++;
 	return at;
 }
@@ -119,7 +119,7 @@ static size_t value_end(const struct source *source, size_t at)
 	int depth = 0;
 	while (at < source->length) {
 		const char c = source->text[at];
-		if (depth == 0 && (is_blank(c) || strchr(",:]}", c)))
+		if (depth == 0 && (is_json_blank(c) || strchr(",:]}", c)))
 			break;
 		depth += (c == '{' || c == '[') - (c == '}' || c == ']');
 		at = c == '"' ? string_end(source, at) : at + 1;
@@ -167,8 +167,8 @@ static struct span span_of(const struct source *source, size_t begin, size_t end
 	return span;
 }
 
-static enum status report(const struct json_text *text, size_t begin, size_t end, enum status status,
-                          const char *message)
+static enum status report_at(const struct json_text *text, size_t begin, size_t end, enum status status,
+                             const char *message)
 {
 	struct diags *diags = text->context->diags;
 	if (text->offset >= 0)
@@ -200,7 +200,7 @@ enum status json_wrong(const struct json_text *text, const struct json_path *pat
 		return diag_memory(text->context->diags);
 	struct place place;
 	find_place(text->source, path, &place);
-	return report(text, place.begin, place.end, status, message);
+	return report_at(text, place.begin, place.end, status, message);
 }
 
 enum status json_open(struct json_text *text, const struct source *source, int64_t offset,
@@ -217,7 +217,7 @@ enum status json_open(struct json_text *text, const struct source *source, int64
 	const size_t at = error.position > 0 ? (size_t)error.position - 1 : 0;
 	const size_t begin = at < source->length ? at : source->length;
 	const char *message = arena_printf(context->arena, "not valid JSON: %s", error.text);
-	return message ? report(text, begin, begin + 1, STATUS_DATA, message) : diag_memory(context->diags);
+	return message ? report_at(text, begin, begin + 1, STATUS_DATA, message) : diag_memory(context->diags);
 }
 
 void json_close(struct json_text *text)

@@ -1,6 +1,7 @@
 /*
- * Whole arrays from files, by what the files hold: npy and text here, npz and
- * safetensors by archives.h. Files of several arrays stay open between two loads.
+ * Whole arrays from files. A file's first bytes decide its kind: npy and text are read here,
+ * npz and safetensors by archives.h. Those two stay open between loads, since a chain
+ * usually loads many arrays of one file.
  */
 #include "io/archives.h"
 
@@ -59,7 +60,7 @@ enum status load_stream(const struct loader *loader, struct array *array, struct
 	enum status status = reader_next(&reader, &end, diags);
 	array->type = reader.type;
 	array->text = reader.format == FORMAT_TEXT || reader.format == FORMAT_CSV;
-	/* A pipe is read to its end, for whoever writes to it. */
+	/* A pipe is read to its end, so that its writer does not fail. */
 	const bool enough = loader->types && reader.format == FORMAT_NPY && input->size >= 0;
 	if (!status && !enough)
 		status = read_array(array, &reader, allocator, diags);
@@ -158,7 +159,8 @@ enum status loader_load(struct loader *loader, struct array *array, const char *
 			status = open_container(loader, path, &input, zip, &container);
 			return status ? status : load_contained(loader, array, container, key);
 		}
-		status = key ? diag_file(diags, STATUS_DATA, input.name, -1, "is no archive, and '%s' is wanted of it", key)
+		status = key ? diag_file(diags, STATUS_DATA, input.name, -1,
+		                         "is neither npz nor safetensors, so it has no '%s'", key)
 		             : load_stream(loader, array, &input);
 	}
 	input_close(&input);

@@ -9,28 +9,28 @@
 
 struct array {
 	struct type type; /* as in the file */
-	void *data;       /* as dtype_compute(type.dtype); from ALLOCATOR */
+	void *data;       /* as dtype_compute(type.dtype); from the loader's allocator */
 	size_t size;      /* bytes of DATA */
-	bool text;        /* of numbers: one of them is an array of one, or of no axes where that is wanted */
+	bool text;        /* from text: a single number fits a shape of one element and one of no axes */
 };
-/* Whether ARRAY can be one of SHAPE, of which extents below 0 are any. */
+/* True if ARRAY fits SHAPE, in which an extent below 0 stands for any. */
 bool array_fits(const struct array *array, const struct shape *shape);
 
-/* Loads arrays one after the other. Archives stay open between them, and their tables read, the latest LOADER_KEPT. */
+/* Loads arrays one after the other. The latest LOADER_KEPT archives stay open in between. */
 enum { LOADER_KEPT = 16 };
 struct loader {
 	bool special; /* devices and FIFOs are read */
 	bool cast;    /* integers beyond 2^53 are rounded */
 	bool types;   /* types alone are wanted: DATA is NULL where a regular file's header gives the type */
 	const struct context *context;
-	/* The loader's own, zeros at first. */
+	/* Private, and zeros at first. */
 	struct container *kept[LOADER_KEPT];
 	size_t opened;
 };
 /*
- * KEY names the member of an npz or the tensor of a safetensors file (NULL: the
- * only one; several are STATUS_DATA, with their names in the hint). Any path but
- * a regular file is STATUS_IO unless SPECIAL. PATH must stay as long as LOADER.
+ * KEY names the member of an npz or the tensor of a safetensors file. NULL means the only
+ * one: several are STATUS_DATA, with their names in the hint. A PATH that is not a regular
+ * file is STATUS_IO unless SPECIAL. PATH must outlive LOADER.
  */
 enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key);
 void loader_close(struct loader *loader);
@@ -39,8 +39,8 @@ enum status array_load(struct loader *loader, struct array *array, const char *p
 void array_free(struct array *array, const struct allocator *allocator);
 
 /*
- * FOUND, zeros before, by index: whether the npz at PATH has a member of that name. STATUS_DATA where it has one
- * that is none of ARRAYS, which saving these there would lose.
+ * Sets FOUND, zeros before, for each of ARRAYS that the npz at PATH has a member of. STATUS_DATA if it has another
+ * member, which saving ARRAYS there would lose.
  */
 enum status npz_find_members(const struct context *context, const char *path, const struct named_array *arrays,
                              size_t count, bool *found);

@@ -1,7 +1,7 @@
 /*
- * The header is a Python dict literal. A strict little parser reads it: keys in
- * any order, each once, strings in either quotes, a trailing comma; nothing is
- * evaluated. Every message names the byte.
+ * The header is the literal of a Python dict. A strict parser reads it and evaluates
+ * nothing: keys come in any order, each once, strings in either quotes, and a trailing
+ * comma is allowed. Every message names the byte.
  */
 #include "io/npy.h"
 
@@ -20,13 +20,13 @@ bool npy_is(const unsigned char *bytes, size_t length)
 struct dict {
 	const char *text;
 	size_t length, at;
-	size_t token; /* where the last one that was looked at begins: the place that messages name */
+	size_t token; /* where the last token begins, which messages name */
 	const char *file;
 	int64_t offset;
 	struct diags *diags;
 };
 
-static enum status wrong(const struct dict *d, const char *what)
+static enum status dict_error(const struct dict *d, const char *what)
 {
 	return diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->token, "npy header: %s", what);
 }
@@ -39,7 +39,7 @@ static char look(struct dict *d)
 	return d->at < d->length ? d->text[d->at] : '\0';
 }
 
-static bool take(struct dict *d, char c)
+static bool accept(struct dict *d, char c)
 {
 	if (look(d) != c || c == '\0')
 		return false;
@@ -47,7 +47,7 @@ static bool take(struct dict *d, char c)
 	return true;
 }
 
-static bool take_word(struct dict *d, const char *word)
+static bool accept_word(struct dict *d, const char *word)
 {
 	size_t length = strlen(word);
 	if (look(d) != word[0] || d->length - d->at < length || memcmp(d->text + d->at, word, length) != 0)
@@ -56,7 +56,7 @@ static bool take_word(struct dict *d, const char *word)
 	return true;
 }
 
-static bool take_string(struct dict *d, char *to, size_t size)
+static bool accept_string(struct dict *d, char *to, size_t size)
 {
 	char quote = look(d);
 	if (quote != '\'' && quote != '"')
@@ -74,8 +74,8 @@ static bool take_string(struct dict *d, char *to, size_t size)
 	return true;
 }
 
-/* The type that a name like "<f4" means ("f4" alone is the machine's order, as in NumPy), or DTYPE_COUNT. */
-static enum dtype find_type(const char *name)
+/* Returns the type of a name such as "f4", or DTYPE_COUNT. */
+static enum dtype dtype_of_name(const char *name)
 {
 	static const struct {
 		const char *name;
@@ -89,7 +89,7 @@ static enum dtype find_type(const char *name)
 	return DTYPE_COUNT;
 }
 
-/* Says what it is that has no place here, and what to do about it. */
+/* Reports a type that is not supported, and hints at a conversion. */
 static enum status refuse_type(const struct dict *d, const char *descr, const char *name)
 {
 	static const struct {
@@ -119,25 +119,25 @@ static enum status read_descr(struct dict *d, enum dtype assume, struct npy_head
 {
 	char descr[64];
 	if (look(d) == '[') {
-		wrong(d, "a structured type is not supported");
-		diag_hint(d->diags, "save one field of it as an array");
+		dict_error(d, "a structured type is not supported");
+		diag_hint(d->diags, "save one of its fields as an array");
 		return STATUS_DATA;
 	}
-	if (!take_string(d, descr, sizeof descr))
-		return wrong(d, "'descr' must be a short string");
+	if (!accept_string(d, descr, sizeof descr))
+		return dict_error(d, "'descr' must be a short string");
 	char order = descr[0] && strchr("<>|=", descr[0]) ? descr[0] : '=';
 	const char *name = descr + (order == descr[0]);
-	header->type.dtype = find_type(name);
+	header->type.dtype = dtype_of_name(name);
 	if (!strcmp(name, "V2")) {
 		header->void2 = true;
 		if (assume == DTYPE_COUNT) {
 			diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->token,
-			          "npy header: type '%s' has no meaning of its own", descr);
+			          "npy header: type '%s' may hold bf16 or f16", descr);
 			diag_hint(d->diags, "--assume-dtype bf16 reads it as bfloat16");
 			return STATUS_DATA;
 		}
 		if (assume != DTYPE_BF16 && assume != DTYPE_F16)
-			return wrong(d, "--assume-dtype must be of two bytes for this type");
+			return dict_error(d, "--assume-dtype must be of two bytes for this type");
 		header->type.dtype = assume;
 	}
 	if (header->type.dtype == DTYPE_COUNT || (order == '|' && !header->void2 && dtype_size(header->type.dtype) > 1))
@@ -148,31 +148,31 @@ static enum status read_descr(struct dict *d, enum dtype assume, struct npy_head
 
 static enum status read_shape(struct dict *d, struct shape *shape)
 {
-	if (!take(d, '('))
-		return wrong(d, "'shape' must be a tuple");
+	if (!accept(d, '('))
+		return dict_error(d, "'shape' must be a tuple");
 	shape->ndim = 0;
-	while (!take(d, ')')) {
+	while (!accept(d, ')')) {
 		int64_t extent = 0;
 		size_t begin = (look(d), d->at);
 		for (; d->at < d->length && d->text[d->at] >= '0' && d->text[d->at] <= '9'; d->at++)
 			if (__builtin_mul_overflow(extent, 10, &extent) ||
 			    __builtin_add_overflow(extent, d->text[d->at] - '0', &extent))
-				return wrong(d, "an extent beyond 64 bits");
+				return dict_error(d, "an extent beyond 64 bits");
 		if (d->at == begin)
-			return wrong(d, "an extent must be a whole number");
+			return dict_error(d, "an extent must be a whole number");
 		if (d->text[begin] == '0' && extent > 0)
-			return wrong(d, "an extent begins with 0"); /* which Python does not take */
+			return dict_error(d, "an extent begins with 0"); /* Python refuses it too */
 		if (d->at < d->length && d->text[d->at] == 'L')
 			d->at++;
 		if (shape->ndim == MAX_DIMS)
 			return diag_file(d->diags, STATUS_LIMIT, d->file, d->offset + (int64_t)begin, "more than %d dimensions",
 			                 MAX_DIMS);
 		shape->dim[shape->ndim++] = extent;
-		if (!take(d, ',')) {
+		if (!accept(d, ',')) {
 			if (shape->ndim == 1)
-				return wrong(d, "'shape' must be a tuple");
+				return dict_error(d, "'shape' must be a tuple");
 			if (look(d) != ')')
-				return wrong(d, "a comma or ')' is wanted");
+				return dict_error(d, "expected a comma or ')'");
 		}
 	}
 	return STATUS_OK;
@@ -183,25 +183,25 @@ static enum status read_entry(struct dict *d, enum dtype assume, struct npy_head
 	static const char *const keys[] = {"descr", "fortran_order", "shape"};
 	char key[32];
 	int k = 0;
-	if (!take_string(d, key, sizeof key))
-		return wrong(d, "a key must be a string");
+	if (!accept_string(d, key, sizeof key))
+		return dict_error(d, "a key must be a string");
 	while (k < 3 && strcmp(keys[k], key))
 		k++;
 	if (k == 3)
-		return wrong(d, "an unknown key");
+		return dict_error(d, "an unknown key");
 	if (*seen >> k & 1)
-		return wrong(d, "a key stands twice");
+		return dict_error(d, "a key is there twice");
 	*seen |= 1u << k;
-	if (!take(d, ':'))
-		return wrong(d, "a ':' is wanted");
+	if (!accept(d, ':'))
+		return dict_error(d, "expected a ':'");
 	if (k == 0)
 		return read_descr(d, assume, header);
 	if (k == 2)
 		return read_shape(d, &header->type.shape);
-	if (take_word(d, "True"))
+	if (accept_word(d, "True"))
 		header->fortran = true;
-	else if (!take_word(d, "False"))
-		return wrong(d, "'fortran_order' must be True or False");
+	else if (!accept_word(d, "False"))
+		return dict_error(d, "'fortran_order' must be True or False");
 	return STATUS_OK;
 }
 
@@ -211,21 +211,21 @@ enum status npy_parse_dict(const struct source *dict, int64_t offset, enum dtype
 	struct dict d = {.text = dict->text, .length = dict->length, .file = dict->name, .offset = offset, .diags = diags};
 	unsigned seen = 0;
 	memset(header, 0, sizeof *header);
-	if (!take(&d, '{'))
-		return wrong(&d, "not a dict");
-	while (!take(&d, '}')) {
+	if (!accept(&d, '{'))
+		return dict_error(&d, "not a dict");
+	while (!accept(&d, '}')) {
 		enum status status = read_entry(&d, assume, header, &seen);
 		if (status)
 			return status;
-		if (!take(&d, ',') && look(&d) != '}')
-			return wrong(&d, "a comma or '}' is wanted");
+		if (!accept(&d, ',') && look(&d) != '}')
+			return dict_error(&d, "expected a comma or '}'");
 	}
 	if (look(&d) != '\0' || d.at != d.length)
-		return wrong(&d, "something stands after the dict");
+		return dict_error(&d, "text after the dict");
 	if (seen != 7)
-		return wrong(&d, "'descr', 'fortran_order' and 'shape' are wanted");
-	const struct type widest = {DTYPE_F64, header->type.shape}; /* whatever it will be computed in */
-	return type_addressable(&widest) ? STATUS_OK : wrong(&d, "the shape has too many elements to address");
+		return dict_error(&d, "'descr', 'fortran_order' and 'shape' must be there");
+	const struct type widest = {DTYPE_F64, header->type.shape}; /* the widest computing type */
+	return type_addressable(&widest) ? STATUS_OK : dict_error(&d, "the shape has too many elements to address");
 }
 
 enum status npy_read_header(struct input *input, enum dtype assume, struct npy_header *header, struct diags *diags)
@@ -266,7 +266,7 @@ enum status npy_read_header(struct input *input, enum dtype assume, struct npy_h
 	return status;
 }
 
-/* As numpy.save: room for the leading extent to grow, spaces to a multiple of 64, a newline. */
+/* As numpy.save does, leaves space for a longer leading extent, and pads to a multiple of 64 with a newline at the end. */
 size_t npy_make_header(const struct type *type, char header[NPY_HEADER_MOST])
 {
 	enum { GROWTH_DIGITS = 21 };
@@ -282,7 +282,8 @@ size_t npy_make_header(const struct type *type, char header[NPY_HEADER_MOST])
 		int n = sprintf(digits, "%lld", (long long)type->shape.dim[0]);
 		p += sprintf(p, "%*s", GROWTH_DIGITS - n, "");
 	}
-	size_t used = (size_t)(p - header) + 1, padded = used / 64 * 64 + 64; /* never without padding, as NumPy */
+	size_t used = (size_t)(p - header) + 1,
+		   padded = used / 64 * 64 + 64; /* at least one byte of padding, as in NumPy */
 	memset(p, ' ', padded - used);
 	header[padded - 1] = '\n';
 	memcpy(header, magic, NPY_MAGIC);

@@ -105,7 +105,7 @@ enum status npz_load(const struct loader *loader, struct array *array, struct zi
 	if (key)
 		diag_file(diags, STATUS_DATA, path, -1, "has no member '%s'", key);
 	else
-		diag_file(diags, STATUS_DATA, path, -1, "has several members, and none is named");
+		diag_file(diags, STATUS_DATA, path, -1, "has several members, and no name chooses one");
 	diag_hint(diags, "its members: %s; a chain names one by load(\"FILE\", \"MEMBER\")",
 	          list_members(zip, loader->context->arena));
 	return STATUS_DATA;

@@ -1,11 +1,10 @@
 /*
- * Numbers as text, in the C locale: the program never sets another.
+ * Numbers as text, in the C locale; the program never sets another.
  *
- * Printing lays out, as Python does, the shortest digits that read back the same, and
- * of those the nearest (io/shortest.c). Reading takes Clinger's fast path (1990): up to
- * 2^53 and powers of ten up to 10^22 are exact doubles, so that one division or product
- * rounds once. Where that path does not serve, strtod reads; words of any length are
- * right, since a long one is cut to digits that decide the same.
+ * Printing lays out the shortest digits that read back the same (io/shortest.c) as Python
+ * does. Reading first tries Clinger's fast path (1990): integers up to 2^53 and powers of
+ * ten up to 10^22 are exact doubles, so one division rounds once. Otherwise strtod reads
+ * the word; a long word is first cut to digits that give the same double.
  */
 #include "io/array.h"
 
@@ -23,7 +22,7 @@ enum { MAX_POWER = 22, DIGITS_MOST = 20 /* of 64 bits */ };
 static const struct precision precisions[] = {
 	[DTYPE_F16] = {11, -24}, [DTYPE_BF16] = {8, -133}, [DTYPE_F32] = {24, -149}, [DTYPE_F64] = {53, -1074}};
 
-/* The digits of VALUE before END; where they begin. */
+/* Writes the digits of VALUE before END; returns where they begin. */
 static char *write_digits(char *end, uint64_t value)
 {
 	while (value >= 10) {
@@ -38,24 +37,24 @@ static char *write_digits(char *end, uint64_t value)
 	return end;
 }
 
-/* What a number is spelled of: COUNT digits from FIRST on, the first of which is worth 10^EXPONENT. */
+/* COUNT digits from FIRST on. The first is worth 10^EXPONENT. */
 struct digits {
-	char room[2 * DIGITS_MOST]; /* the latter half blank, so that as many bytes can be copied from any digit */
+	char space[2 * DIGITS_MOST]; /* the second half is zeros, so that DIGITS_MOST bytes can be copied from any digit */
 	const char *first;
 	int count, exponent;
 };
 
 static void keep_digits(struct digits *d, uint64_t value)
 {
-	char *end = d->room + DIGITS_MOST;
+	char *end = d->space + DIGITS_MOST;
 	memset(end, 0, DIGITS_MOST);
 	d->first = write_digits(end, value);
 	d->count = (int)(end - d->first);
 }
 
 /*
- * COUNT digits to TO; where they end. A copy of one size takes no call; what is too much
- * is written over, and goes no further than 38 bytes from a number's begin.
+ * Copies COUNT digits to TO; returns where they end. The copy has a constant size, which
+ * needs no call; later text overwrites the surplus, which ends within a number's 40 bytes.
  */
 static char *put_digits(char *to, const char *digits, int count)
 {
@@ -63,7 +62,7 @@ static char *put_digits(char *to, const char *digits, int count)
 	return to + count;
 }
 
-/* "1.25e-30", with an exponent of two digits or more, as Python has it; the length. */
+/* Writes "1.25e-30", with an exponent of two or more digits, as Python does; returns the length. */
 static int spell_scientific(char text[40], bool negative, const struct digits *d)
 {
 	const int exponent = abs(d->exponent);
@@ -85,8 +84,8 @@ static int spell_scientific(char text[40], bool negative, const struct digits *d
 	return (int)(out - text);
 }
 
-/* The same as people write it: positional from 1e-4 to 1e16, as Python does. */
-static int spell(char text[40], bool negative, const struct digits *d)
+/* Writes a number from 1e-4 to 1e16 without an exponent, as Python does; returns the length. */
+static int spell_number(char text[40], bool negative, const struct digits *d)
 {
 	if (d->exponent < -4 || d->exponent >= 16)
 		return spell_scientific(text, negative, d);
@@ -109,8 +108,8 @@ static int spell(char text[40], bool negative, const struct digits *d)
 	return (int)(out - text);
 }
 
-/* The digits of SIZE, positive and finite, without zeros at their end. */
-static void shortest(struct digits *d, double size, enum dtype dtype)
+/* Writes the digits of SIZE, positive and finite, without trailing zeros. */
+static void shortest_digits(struct digits *d, double size, enum dtype dtype)
 {
 	uint64_t decimal;
 	int last;
@@ -140,9 +139,9 @@ int number_format_as(char text[40], double value, enum dtype dtype)
 		keep_digits(&d, (uint64_t)size);
 		d.exponent = d.count - 1;
 	} else {
-		shortest(&d, size, dtype);
+		shortest_digits(&d, size, dtype);
 	}
-	return spell(text, value < 0, &d);
+	return spell_number(text, value < 0, &d);
 }
 
 int number_format_scientific(char text[40], double value, enum dtype dtype)
@@ -150,7 +149,7 @@ int number_format_scientific(char text[40], double value, enum dtype dtype)
 	struct digits d;
 	if (!isfinite(value) || value == 0)
 		return format_special(text, value);
-	shortest(&d, fabs(value), dtype);
+	shortest_digits(&d, fabs(value), dtype);
 	return spell_scientific(text, value < 0, &d);
 }
 
@@ -159,7 +158,7 @@ int number_format(char text[40], double value, bool single)
 	return number_format_as(text, value, single ? DTYPE_F32 : DTYPE_F64);
 }
 
-/* Clinger's fast path, for TEXT that begins with a digit, a point or a sign; bytes taken, or 0 for another way. */
+/* Clinger's fast path, for TEXT that begins with a digit, a point or a sign. Returns the bytes consumed, or 0 if it does not apply. */
 static size_t parse_exactly(const char *text, size_t length, double *value)
 {
 	size_t i = text[0] == '-' || text[0] == '+';
@@ -192,7 +191,7 @@ static size_t parse_exactly(const char *text, size_t length, double *value)
 
 enum { KEPT = 800, WORD = KEPT + 32, LARGE_EXPONENT = 1 << 30 };
 
-/* Adds the exponent that is all of TEXT, "e-12", to *EXPONENT. */
+/* Adds the exponent TEXT, such as "e-12", to *EXPONENT; false if TEXT is none. */
 static bool add_exponent(const char *text, size_t length, int64_t *exponent)
 {
 	if (length < 2 || (text[0] != 'e' && text[0] != 'E'))
@@ -205,17 +204,17 @@ static bool add_exponent(const char *text, size_t length, int64_t *exponent)
 		unsigned d = (unsigned)(unsigned char)text[i] - '0';
 		if (d > 9)
 			return false;
-		value = value < INT64_MAX / 16 ? value * 10 + d : value; /* more than any word has digits */
+		value = value < INT64_MAX / 16 ? value * 10 + d : value; /* no word has as many digits */
 	}
 	*exponent += text[1] == '-' ? -value : value;
 	return true;
 }
 
 /*
- * A decimal of any LENGTH as one that reads the same and fits COPY: without the zeros
- * before its digits, and without those after KEPT digits, but for a last one that says
- * whether any of them was not 0. That is enough: what lies half way between two
- * doubles is a multiple of 2^-1075 and has at most 768 digits.
+ * Shortens a decimal of any LENGTH to one that reads as the same double and fits COPY. It
+ * drops leading zeros, and all digits after the first KEPT; a last digit 1 stands for those
+ * if any of them is not 0. KEPT digits suffice: the middle between two doubles is a multiple
+ * of 2^-1075 and has at most 768 digits.
  */
 static bool condense(const char *text, size_t length, char copy[WORD])
 {
@@ -265,7 +264,7 @@ size_t number_parse(const char *text, size_t length, double *value)
 		n++;
 	if (n == 0)
 		return 0;
-	if (n >= SHORT) { /* too long for a word of letters */
+	if (n >= SHORT) { /* longer than inf, nan, infinity */
 		if (!condense(text, n, copy))
 			return 0;
 		*value = strtod(copy, NULL);

@@ -1,13 +1,11 @@
 /*
- * An array as NumPy's str() shows it with the default print options: eight
- * digits after the point at most, lines of 75, three items at either edge of an
- * axis when there are more than 1000 elements, one width for all elements, and
- * scientific notation where the greatest magnitude reaches 1e8, the least lies
- * under 1e-4, or they are more than a factor of 1000 apart in the array's type.
- *
- * First all elements that will be shown are measured, then they are printed.
- * An element shows its shortest form, which reads back the same, where that has no
- * more than eight digits.
+ * An array as NumPy's str() shows it with the default print options:
+ *   - at most eight digits after the point, and fewer where they read back the same;
+ *   - lines of 75 characters, and one width for all elements;
+ *   - three items at either edge of an axis if there are more than 1000 elements;
+ *   - scientific notation if the greatest magnitude reaches 1e8, the least lies under 1e-4,
+ *     or their ratio in the array's type exceeds 1000.
+ * The elements that will be shown are first measured, then printed.
  */
 #include "io/print.h"
 
@@ -34,13 +32,13 @@ struct printer {
 	enum status status;
 };
 
-static void put(struct printer *p, const char *text)
+static void print_text(struct printer *p, const char *text)
 {
 	if (!p->status)
 		p->status = writer_put_text(p->writer, text, p->diags);
 }
 
-/* A number in parts, as it is shown. */
+/* The parts of a number that is shown. */
 struct spelled {
 	bool negative;
 	char whole[40];               /* digits before the point */
@@ -48,7 +46,7 @@ struct spelled {
 	char exponent[8];             /* digits of the exponent, two at least */
 };
 
-static void spell(const struct printer *p, double value, struct spelled *s)
+static void spell_parts(const struct printer *p, double value, struct spelled *s)
 {
 	char text[64];
 	double size = fabs(value);
@@ -66,8 +64,8 @@ static void spell(const struct printer *p, double value, struct spelled *s)
 	snprintf(s->exponent, sizeof s->exponent, "%02d", e ? abs(atoi(e + 1)) % 10000 : 0);
 }
 
-/* Calls VISIT for each element that is shown. */
-static void each(struct printer *p, int axis, int64_t offset, void (*visit)(struct printer *, double))
+/* Calls VISIT for visit_shown element that is shown. */
+static void visit_shown(struct printer *p, int axis, int64_t offset, void (*visit)(struct printer *, double))
 {
 	const struct shape *s = p->shape;
 	int64_t inner = 1;
@@ -80,11 +78,11 @@ static void each(struct printer *p, int axis, int64_t offset, void (*visit)(stru
 	for (int64_t i = 0; i < s->dim[axis]; i++) {
 		if (p->summarised && s->dim[axis] > 2 * EDGE && i == EDGE)
 			i = s->dim[axis] - EDGE;
-		each(p, axis + 1, offset + i * inner, visit);
+		visit_shown(p, axis + 1, offset + i * inner, visit);
 	}
 }
 
-/* The greatest magnitude over the least, rounded to the type that NumPy divides them in. */
+/* The ratio of the greatest magnitude to the least, rounded to the type in which NumPy divides. */
 static double spread(const struct printer *p)
 {
 	if (p->dtype == DTYPE_F64)
@@ -111,76 +109,76 @@ static void measure_digits(struct printer *p, double value)
 	struct spelled s;
 	if (!isfinite(value))
 		return;
-	spell(p, value, &s);
+	spell_parts(p, value, &s);
 	int before = (int)strlen(s.whole) + s.negative, after = (int)strlen(s.fraction), exponent = (int)strlen(s.exponent);
 	p->before = before > p->before ? before : p->before;
 	p->after = after > p->after ? after : p->after;
 	p->exponent = exponent > p->exponent ? exponent : p->exponent;
 }
 
-/* Characters of an element after the point: in fixed notation blanks stand for zeros at the end. */
-static int tail(const struct printer *p) { return p->after + (p->scientific ? 2 + p->exponent : 0); }
+/* Characters of an element after the point; in fixed notation blanks replace trailing zeros. */
+static int width_after_point(const struct printer *p) { return p->after + (p->scientific ? 2 + p->exponent : 0); }
 
-static char *fill(char *to, char with, int count)
+static char *fill_with(char *to, char with, int count)
 {
 	if (count > 0)
 		memset(to, with, (size_t)count);
 	return to + (count > 0 ? count : 0);
 }
 
-static char *append(char *to, const char *text)
+static char *append_text(char *to, const char *text)
 {
 	size_t length = strlen(text);
 	memcpy(to, text, length + 1);
 	return to + length;
 }
 
-/* An element as it is shown, of the same width as all. */
-static void cell(const struct printer *p, double value, char text[CELL])
+/* Writes an element as it is shown, in the width of all elements. */
+static void format_cell(const struct printer *p, double value, char text[CELL])
 {
 	struct spelled s;
 	char *out = text, number[32];
 	if (!isfinite(value)) {
 		const char *name = isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
-		append(fill(out, ' ', p->before + 1 + tail(p) - (int)strlen(name)), name);
+		append_text(fill_with(out, ' ', p->before + 1 + width_after_point(p) - (int)strlen(name)), name);
 		return;
 	}
-	spell(p, value, &s);
-	out = fill(out, ' ', p->before - s.negative - (int)strlen(s.whole));
+	spell_parts(p, value, &s);
+	out = fill_with(out, ' ', p->before - s.negative - (int)strlen(s.whole));
 	if (!p->scientific) {
-		out = append(append(append(append(out, s.negative ? "-" : ""), s.whole), "."), s.fraction);
-		out = fill(out, ' ', p->after - (int)strlen(s.fraction));
+		out = append_text(append_text(append_text(append_text(out, s.negative ? "-" : ""), s.whole), "."), s.fraction);
+		out = fill_with(out, ' ', p->after - (int)strlen(s.fraction));
 		*out = '\0';
 		return;
 	}
-	/* Beyond an element's shortest digits NumPy shows those of its exact value. */
+	/* NumPy fills up the width with digits of the exact value. */
 	snprintf(number, sizeof number, "%#.*e", p->after, value);
 	char *e = strchr(number, 'e'), sign = e[1];
 	int digits = (int)strlen(e + 2);
 	*e = '\0';
-	out = append(out, number);
+	out = append_text(out, number);
 	*out++ = 'e';
 	*out++ = sign;
-	append(fill(out, '0', p->exponent - digits), e + 2);
+	append_text(fill_with(out, '0', p->exponent - digits), e + 2);
 }
 
-/* Ends the line, without blanks at its end, and begins the next, which DEPTH brackets are open on. */
+/* Ends the line without trailing blanks, and begins the next one, indented for DEPTH open brackets. */
 static void break_line(struct printer *p, int depth)
 {
 	while (p->used > 0 && p->line[p->used - 1] == ' ')
 		p->used--;
 	p->line[p->used] = '\0';
-	put(p, p->line);
-	put(p, "\n");
+	print_text(p, p->line);
+	print_text(p, "\n");
 	memset(p->line, ' ', (size_t)depth);
 	p->used = depth;
 }
 
-/* Puts WORD on the line, or on the next where it would reach beyond the room that closing brackets leave. */
+/* Puts WORD on the line, or on the next one if too little space is left for it and the closing brackets. */
 static void put_word(struct printer *p, const char *word, int depth)
 {
-	int length = (int)strlen(word), room = LINE - depth;
-	if (p->used + length > room && p->used > depth)
+	int length = (int)strlen(word), most = LINE - depth;
+	if (p->used + length > most && p->used > depth)
 		break_line(p, depth);
 	memcpy(p->line + p->used, word, (size_t)length);
 	p->used += length;
@@ -195,7 +193,7 @@ static void print_row(struct printer *p, int depth, int64_t offset, int64_t coun
 			p->line[p->used++] = ' ';
 			i = count - EDGE;
 		}
-		cell(p, p->values[offset + i], text);
+		format_cell(p, p->values[offset + i], text);
 		put_word(p, text, depth);
 		if (i + 1 < count)
 			p->line[p->used++] = ' ';
@@ -205,16 +203,16 @@ static void print_row(struct printer *p, int depth, int64_t offset, int64_t coun
 static void flush_line(struct printer *p)
 {
 	p->line[p->used] = '\0';
-	put(p, p->line);
+	print_text(p, p->line);
 	p->used = 0;
 }
 
-/* Between two blocks of axis AXIS: a line end, and an empty line for each axis further in but one. */
+/* Separates two blocks of AXIS by a line end, and by an empty line for visit_shown axis further in but one. */
 static void next_block(struct printer *p, int axis)
 {
 	flush_line(p);
 	for (int i = axis + 1; i < p->shape->ndim; i++)
-		put(p, "\n");
+		print_text(p, "\n");
 	memset(p->line, ' ', (size_t)axis + 1);
 	p->used = axis + 1;
 }
@@ -249,15 +247,15 @@ static void print_axis(struct printer *p, int axis, int64_t offset)
 static enum status print_scalar(struct printer *p)
 {
 	char text[CELL];
-	/* Its shortest digits, those of a whole number too; which notation says the number, and not its digits. */
+	/* It shows its shortest digits, also of a whole number; the value decides the notation. */
 	const double value = p->values[0];
 	number_format_scientific(text, value, p->dtype);
 	if (isfinite(value) && (value == 0 || fabs(value) >= 1e-4))
 		number_format_as(text, strtod(text, NULL), DTYPE_F64);
-	put(p, text);
+	print_text(p, text);
 	if (!strpbrk(text, ".enif"))
-		put(p, ".0");
-	put(p, "\n");
+		print_text(p, ".0");
+	print_text(p, "\n");
 	return p->status;
 }
 
@@ -273,16 +271,16 @@ enum status print_array(struct writer *writer, const double *values, struct diag
 	if (p.shape->ndim == 0)
 		return print_scalar(&p);
 	if (writer->count == 0) {
-		put(&p, "[]\n");
+		print_text(&p, "[]\n");
 		return p.status;
 	}
-	each(&p, 0, 0, measure_magnitude);
+	visit_shown(&p, 0, 0, measure_magnitude);
 	p.scientific = p.most >= 1e8 || (p.most > 0 && (p.least < 1e-4 || spread(&p) > 1e3));
-	each(&p, 0, 0, measure_digits);
-	if (p.special > p.before + 1 + tail(&p))
-		p.before = p.special - 1 - tail(&p);
+	visit_shown(&p, 0, 0, measure_digits);
+	if (p.special > p.before + 1 + width_after_point(&p))
+		p.before = p.special - 1 - width_after_point(&p);
 	print_axis(&p, 0, 0);
 	flush_line(&p);
-	put(&p, "\n");
+	print_text(&p, "\n");
 	return p.status;
 }

@@ -150,14 +150,14 @@ static void convert_declared(const struct reader *r, void *to, enum dtype comput
 	}
 }
 
-/* The COUNT elements from FIRST on, wanted at TO as COMPUTE. */
+/* A read of the COUNT elements from FIRST on, as COMPUTE, to TO. */
 struct request {
 	int64_t first, count;
 	void *to;
 	enum dtype compute;
 };
 
-/* SIZE bytes of the array's values from byte BEGIN on: by their place, or the next of the stream where IN_ORDER. */
+/* Reads SIZE bytes of the array's values: the next of the stream if IN_ORDER, else those from byte BEGIN on. */
 static enum status read_bytes(const struct reader *r, bool in_order, int64_t begin, void *to, size_t size,
                               struct diags *diags)
 {
@@ -343,7 +343,7 @@ static enum status check_type(const struct reader *r, struct diags *diags)
 	char a[TYPE_TEXT], b[TYPE_TEXT];
 	if (shape_equal(&r->type.shape, &wanted->shape) && (r->format != FORMAT_NPY || r->type.dtype == wanted->dtype))
 		return STATUS_OK;
-	return diag_file(diags, STATUS_DATA, r->input->name, -1, "holds %s, and --shape says %s", type_format(&r->type, a),
+	return diag_file(diags, STATUS_DATA, r->input->name, -1, "holds %s, but --shape is %s", type_format(&r->type, a),
 	                 type_format(wanted, b));
 }
 

@@ -1,8 +1,8 @@
 /*
- * Values of a declared type, which are held in a computing type. Halves are rounded to
- * nearest even (from doubles by way of floats, which are rounded to odd). Integers are
- * cut towards zero, as a cast does in C or NumPy, but NaN and infinities stay. A bool is
- * 0 or 1, and NaN is 1. Values of f32 and f64 are left as they are.
+ * Rounds values to a declared type, in place in their computing type. Halves are rounded to
+ * nearest even; doubles first become floats, rounded to odd. Integers are cut towards zero,
+ * as a cast does in C and NumPy, but NaN and infinities stay. A bool is 0 or 1, and NaN is
+ * 1. Values of f32 and f64 are left as they are.
  */
 #include "io/array.h"
 

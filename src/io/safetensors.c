@@ -1,7 +1,7 @@
 /*
- * safetensors: eight bytes of length, a JSON header, and raw tensors. The header
- * is checked whole when the file is opened: tensors lie one after another, none
- * over another, to the end of the file.
+ * safetensors: eight bytes of length, a JSON header, and raw tensors. The whole header is
+ * checked when the file is opened: the tensors must fill the rest of the file one after
+ * another, without gap or overlap.
  */
 #include "io/archives.h"
 
@@ -49,7 +49,7 @@ static enum status tensor_type(const json_t *entry, struct type *type, int64_t *
 	return STATUS_OK;
 }
 
-static const char metadata[] = "__metadata__"; /* what is no tensor */
+static const char metadata[] = "__metadata__"; /* the one key that names no tensor */
 
 static const json_t *find_tensor(json_t *header, const char **key, const char *path, const struct context *context)
 {
@@ -79,7 +79,7 @@ static const json_t *find_tensor(json_t *header, const char **key, const char *p
 	if (*key)
 		diag_file(diags, STATUS_DATA, path, -1, "has no tensor '%s'", *key);
 	else
-		diag_file(diags, STATUS_DATA, path, -1, "has %zu tensors, and none is named", count);
+		diag_file(diags, STATUS_DATA, path, -1, "has %zu tensors, and no name chooses one", count);
 	diag_hint(diags, "its tensors: %s", list ? list : "");
 	return NULL;
 }
@@ -106,7 +106,7 @@ static enum status check_tensor(const struct json_text *header, const char *name
 	if (status == STATUS_LIMIT)
 		return json_wrong(header, &path, STATUS_LIMIT, "tensor '%s': more than %d dimensions", name, MAX_DIMS);
 	if (status)
-		return json_wrong(header, &path, STATUS_DATA, "tensor '%s': dtype, shape and data_offsets are wanted", name);
+		return json_wrong(header, &path, STATUS_DATA, "tensor '%s': dtype, shape and data_offsets must be there", name);
 	extent->name = name;
 	bool fits = extent->begin >= 0 && extent->end >= extent->begin && extent->end <= size;
 	if (fits && type.dtype != DTYPE_COUNT) { /* a tensor of an unknown type may be passed over */
@@ -131,7 +131,7 @@ static enum status check_extents(struct extent *extents, size_t count, int64_t d
 			return diag_file(diags, STATUS_DATA, file, data + extents[i].begin, "tensors '%s' and '%s' overlap",
 			                 extents[i - 1].name, name);
 		if (extents[i].begin > end)
-			return diag_file(diags, STATUS_DATA, file, data + end, "bytes that are no tensor's before '%s'", name);
+			return diag_file(diags, STATUS_DATA, file, data + end, "bytes without a tensor before '%s'", name);
 		end = extents[i].end;
 	}
 	return end == size ? STATUS_OK
@@ -143,7 +143,7 @@ static enum status check_tensors(const struct json_text *header, int64_t size)
 {
 	const struct context *context = header->context;
 	if (!json_is_object(header->top))
-		return json_wrong(header, NULL, STATUS_DATA, "safetensors header: an object is wanted");
+		return json_wrong(header, NULL, STATUS_DATA, "the safetensors header must be an object { ... }");
 	struct extent *extents = arena_array(context->arena, json_object_size(header->top) + 1, sizeof *extents);
 	const char *name;
 	json_t *entry;

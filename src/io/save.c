@@ -72,7 +72,7 @@ static unsigned char *put_shared_fields(unsigned char *p, const struct saved_mem
 	return put_field(p, extra, 2);
 }
 
-/* Writes the values of A as they stand in a file, a block at a time; with a CRC, only adds them to *CRC. */
+/* Writes the values of A in the form that files have; if CRC is given, only adds them to *CRC. */
 static enum status put_values(struct npz_output *z, const struct named_array *a, uint32_t *crc)
 {
 	enum { BLOCK = 4096 };
@@ -149,7 +149,7 @@ static enum status put_entry(struct npz_output *z, const struct saved_member *m)
 	return status ? status : output_write(z->output, extra, extra_length, z->diags);
 }
 
-static enum status put_end(struct npz_output *z, size_t count, int64_t central)
+static enum status put_directory_end(struct npz_output *z, size_t count, int64_t central)
 {
 	enum { COUNT_MOST = 0xffff };
 	unsigned char end[ZIP_END64_BYTES + ZIP_LOCATOR64_BYTES + ZIP_END_BYTES], *p = end;
@@ -200,5 +200,5 @@ enum status npz_put(const struct context *context, struct output *output, const 
 	const int64_t central = output->offset;
 	for (size_t i = 0; i < count && !status; i++)
 		status = put_entry(&z, &z.members[i]);
-	return status ? status : put_end(&z, count, central);
+	return status ? status : put_directory_end(&z, count, central);
 }

@@ -10,9 +10,9 @@ struct named_array {
 	struct type type;
 	const void *data; /* in the computing type */
 };
-/* One npy file. */
+/* Writes one npy file. */
 enum status array_put(const struct context *context, struct output *output, const struct type *type, const void *data);
-/* An uncompressed npz as numpy.savez writes it; members in order. */
+/* Writes an uncompressed npz as numpy.savez does, its members in the order of ARRAYS. */
 enum status npz_put(const struct context *context, struct output *output, const struct named_array *arrays,
                     size_t count);
 

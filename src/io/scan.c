@@ -90,7 +90,7 @@ enum status scan_out_of_memory(const struct input *input, size_t read, struct di
 {
 	diag_file(diags, STATUS_LIMIT, input->name, (int64_t)read,
 	          "out of memory: it is read whole, and has more bytes than these");
-	diag_hint(diags, "npy, and raw data with --shape, are read in parts where the chain works row by row");
+	diag_hint(diags, "npy, or raw data with --shape, is read in parts if the chain works row by row");
 	return STATUS_LIMIT;
 }
 
@@ -113,11 +113,11 @@ static enum status not_a_number(struct scan *s, size_t at, size_t end)
 	status =
 		text_error(s, at, end, "'%.*s%s' is not a number", (int)shown, s->text + at, shown < end - at ? "..." : "");
 	if (end - at > 2 && c == '"' && strchr("+-.0123456789", s->text[at + 1]))
-		diag_hint(s->diags, "numbers have no quotes, which tr -d '\"' takes away");
+		diag_hint(s->diags, "numbers have no quotes; remove them by tr -d '\"'");
 	else if (s->line == 1 && s->in_row == 0 && begins_name(s->text[at]))
-		diag_hint(s->diags, "a header line of names must be left out, as by: tail -n +2");
+		diag_hint(s->diags, "remove a header line of names, as with: tail -n +2");
 	else if (memchr(s->text + at, ';', end - at))
-		diag_hint(s->diags, "numbers stand apart by white space or commas");
+		diag_hint(s->diags, "white space or commas separate numbers");
 	return status;
 }
 
@@ -168,7 +168,7 @@ static enum status scan_rows(struct scan *s)
 			i++;
 		} else {
 			if (csv && !comma)
-				return text_error(s, i, i + 1, "a comma is wanted before the next number");
+				return text_error(s, i, i + 1, "expected a comma before the next number");
 			status = add_number(s, &i);
 			comma = false;
 		}

@@ -1,18 +1,22 @@
 /*
- * Shortest decimals in integers: the algorithm is Schubfach (R. Giulietti, "The
- * Schubfach way to render doubles", 2020). What reads back as c 2^q lies between the
- * middles to its neighbours, which are w apart: 2^q, or three quarters of it where the
- * number below is half as far. With 10^k <= w < 10^(k+1) at most one multiple of
- * 10^(k+1) lies there, and is the shortest if there is one; else one of the two
- * multiples of 10^k next to the number is the nearest of the shortest. So three products
- * of an integer and 2^q 10^-k tell all: of the number, and of both middles. Of each only
- * its whole part counts, and whether anything follows it.
+ * Shortest decimals by integer arithmetic: the algorithm Schubfach (R. Giulietti, "The
+ * Schubfach way to render doubles", 2020).
  *
- * 10^-k is taken as 128 bits, rounded up. That is enough: for each q of a double, and all
- * integers up to 2^55 + 2, a product that is not whole is 2^-68 or more from any whole
- * number. (Euclid's algorithm finds the least of an integer's products modulo another: it
- * is 0.37 2^-64, where q is 664.) Rounding adds less than 2^-68 to a product, since its
- * integer, shifted, is below 2^60. Numbers of less precision are doubles of fewer integers.
+ * The decimals that read back as c 2^q lie between the middles to its two neighbours. Let w
+ * be the distance of the middles: 2^q, or three quarters of that where the lower neighbour
+ * is half as far. Choose k with 10^k <= w < 10^(k+1).
+ *   - At most one multiple of 10^(k+1) lies between the middles. If there is one, it is the
+ *     shortest decimal.
+ *   - Otherwise one of the two multiples of 10^k next to the number is the nearest of the
+ *     shortest.
+ * So three products with 2^q 10^-k decide: of the number and of both middles. The algorithm
+ * needs the whole part of each, and whether its fraction is 0.
+ *
+ * 10^-k is rounded up to 128 bits. That suffices for all q of doubles and all integers up to
+ * 2^55 + 2: a product that is not whole is at least 2^-68 away from a whole number. (The
+ * least distance, found by Euclid's algorithm, is 0.37 2^-64, for q = 664.) Rounding adds
+ * less than 2^-68, since the shifted integer is below 2^60. Numbers of less precision are
+ * doubles too, with fewer integers c.
  */
 #include "io/shortest.h"
 
@@ -25,16 +29,16 @@ __extension__ typedef unsigned __int128 wide;
 /* Powers of ten that doubles need. */
 enum { LEAST_POWER = -292, MOST_POWER = 324, POWERS = MOST_POWER - LEAST_POWER + 1 };
 
-/* The first 128 bits of each power, and one of the last added. Written under ONCE, only read after. */
+/* The first 128 bits of each power, rounded up. Written once, under ONCE. */
 static struct {
 	pthread_once_t once;
 	wide entries[POWERS];
 } powers = {.once = PTHREAD_ONCE_INIT};
 
 /*
- * A number of fixed point: the least digit, of base 2^32, comes first. 10^324 has 34
- * digits; and 128 bits of 10^-292 go back to the 36th digit after the point. Four more
- * lie below a whole number's last, so that there are always 128 bits.
+ * A fixed-point number of digits of base 2^32, the least digit first. 10^324 has 34 digits
+ * before the point; the first 128 bits of 10^-292 reach the 36th digit after it. BELOW more
+ * digits follow a whole number's last, so that 128 bits are always there.
  */
 enum { BASE_BITS = 32, BELOW = 4, DIGITS = 40 };
 
@@ -60,7 +64,7 @@ static void multiply_by_ten(uint32_t number[DIGITS])
 	}
 }
 
-/* Rounds down, which adds up to nothing: the floor of a tenth of x's floor is that of x / 10. */
+/* Rounds down. The errors do not add up: floor(floor(x) / 10) is floor(x / 10). */
 static void divide_by_ten(uint32_t number[DIGITS])
 {
 	uint64_t rest = 0;
@@ -84,21 +88,21 @@ static void make_powers(void)
 	}
 }
 
-/* The floor of a logarithm: the factors are those of 2^32, and exact enough for any exponent here. */
+/* Floors of logarithms. The factors are scaled by 2^32, and exact enough for every exponent here. */
 static int floor_log2_of_power_of_10(int e) { return (int)((e * INT64_C(14267572527)) >> 32); }
 static int floor_log10_of_power_of_2(int e) { return (int)((e * INT64_C(1292913986)) >> 32); }
 static int floor_log10_of_three_quarters(int e) { return (int)((e * INT64_C(1292913986) - 536607788) >> 32); }
 
-/* X times POWER 2^-128: its whole part, and 1 in the last bit where anything follows. */
-static uint64_t multiply(wide power, uint64_t x)
+/* Returns the whole part of X times POWER 2^-128, with the last bit set if the fraction is not 0. */
+static uint64_t multiply_power(wide power, uint64_t x)
 {
 	const wide low = (wide)(uint64_t)power * x, high = (power >> 64) * x + (low >> 64);
 	const wide fraction = high << 64 | (uint64_t)low;
-	return (uint64_t)(high >> 64) | (fraction >> 60 != 0); /* less than 2^-68 is what rounding added */
+	return (uint64_t)(high >> 64) | (fraction >> 60 != 0); /* a fraction below 2^-68 comes of rounding */
 }
 
-/* SIZE as *C 2^*Q, the last bit of C being the last of the precision; true where the number below is half as far as that above. */
-static bool split(double size, const struct precision *precision, uint64_t *c, int *q)
+/* Splits SIZE into *C 2^*Q, where C has the bits of PRECISION; true if the lower neighbour is half as far as the upper. */
+static bool split_double(double size, const struct precision *precision, uint64_t *c, int *q)
 {
 	enum { FRACTION = 52, BIAS = 1075 };
 	uint64_t bits;
@@ -120,15 +124,15 @@ void shortest_decimal(double size, const struct precision *precision, uint64_t *
 {
 	uint64_t c;
 	int q;
-	const bool narrow = split(size, precision, &c, &q);
+	const bool narrow = split_double(size, precision, &c, &q);
 	int k = narrow ? floor_log10_of_three_quarters(q) : floor_log10_of_power_of_2(q);
 	pthread_once(&powers.once, make_powers);
 	const wide power = powers.entries[-k - LEAST_POWER];
 	const int shift = q + floor_log2_of_power_of_10(-k) + 1; /* 1 to 4 */
-	/* In quarters, so that the middles are integers; these count where c is even, as reading rounds to even. */
-	const uint64_t odd = c & 1, value = multiply(power, 4 * c << shift);
-	const uint64_t least = multiply(power, (4 * c - (narrow ? 1 : 2)) << shift) + odd;
-	const uint64_t most = multiply(power, (4 * c + 2) << shift) - odd;
+	/* In quarters the middles are integers. They read back as the number if c is even. */
+	const uint64_t odd = c & 1, value = multiply_power(power, 4 * c << shift);
+	const uint64_t least = multiply_power(power, (4 * c - (narrow ? 1 : 2)) << shift) + odd;
+	const uint64_t most = multiply_power(power, (4 * c + 2) << shift) - odd;
 	const uint64_t unit = value / 4;
 	*exponent = k;
 	if (unit >= 10) { /* else both have one digit, and the nearer counts */

@@ -4,15 +4,15 @@
 
 #include <stdint.h>
 
-/* Bits of precision, and the exponent of the last bit of the least numbers. */
+/* Bits of precision, and the exponent of the last bit of denormal numbers. */
 struct precision {
 	int bits, least;
 };
 
 /*
- * SIZE, positive, finite and of that PRECISION, as *DIGITS times 10^*EXPONENT: of the
- * decimals that read back as SIZE and have the fewest digits the nearest, of two as
- * near the even one. There are at most 17 digits, of which some at the end may be 0.
+ * Writes SIZE, positive, finite and of that PRECISION, as *DIGITS times 10^*EXPONENT: the
+ * decimal with the fewest digits that reads back as SIZE; of several the nearest, of two as
+ * near the even one. It has at most 17 digits, and may end in zeros.
  */
 void shortest_decimal(double size, const struct precision *precision, uint64_t *digits, int *exponent);
 

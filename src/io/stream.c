@@ -1,10 +1,8 @@
 /*
- * Descriptors. Every read and write of what is not the program's own goes through
- * here, where interruptions, non-blocking descriptors and short transfers are dealt with.
+ * Descriptors, with interruptions, non-blocking ones and short transfers handled.
  *
- * The list of temporaries that are open is global: a signal handler has nothing
- * else to find them by. It is a fixed array of paths that are published and
- * withdrawn with atomic stores.
+ * The list of open temporaries is global, since a signal handler has no other way to find
+ * them. It is a fixed array of paths, published and withdrawn by atomic exchanges.
  */
 #include "io/stream.h"
 
@@ -60,7 +58,7 @@ void io_cleanup(void)
 	}
 }
 
-static enum status failed(const char *name, int64_t offset, const char *what, struct diags *diags)
+static enum status system_error(const char *name, int64_t offset, const char *what, struct diags *diags)
 {
 	return diag_file(diags, STATUS_IO, name, offset, "%s: %s", what, strerror(errno));
 }
@@ -72,7 +70,7 @@ static void wait_for(int fd, short events)
 	poll(&p, 1, -1);
 }
 
-static int lift(int fd)
+static int lift_above_standard(int fd)
 {
 	if (fd < 0 || fd > 2)
 		return fd;
@@ -82,14 +80,14 @@ static int lift(int fd)
 	return lifted;
 }
 
-/* A FIFO may be waited for here, hence EINTR. */
+/* open may wait for the other end of a FIFO, hence EINTR. */
 int io_open(const char *path, int flags, mode_t mode)
 {
 	int fd;
 	do
 		fd = open(path, flags | O_CLOEXEC | O_NOCTTY, mode);
 	while (fd < 0 && errno == EINTR);
-	return lift(fd);
+	return lift_above_standard(fd);
 }
 
 static int open_file(const char *path, int flags) { return io_open(path, flags, 0666); }
@@ -105,16 +103,16 @@ enum status input_open(struct input *input, const char *path, bool regular_only,
 	if (!standard) {
 		input->fd = open_file(path, O_RDONLY | (regular_only ? O_NONBLOCK : 0));
 		if (input->fd < 0)
-			return failed(path, -1, "cannot open", diags);
+			return system_error(path, -1, "cannot open", diags);
 	}
 	if (fstat(input->fd, &st) != 0) {
-		enum status status = failed(input->name, -1, "cannot read", diags);
+		enum status status = system_error(input->name, -1, "cannot read", diags);
 		input_close(input);
 		return status;
 	}
 	if (S_ISDIR(st.st_mode)) {
 		errno = EISDIR;
-		enum status status = failed(input->name, -1, "cannot read", diags);
+		enum status status = system_error(input->name, -1, "cannot read", diags);
 		input_close(input);
 		return status;
 	}
@@ -146,7 +144,7 @@ void input_close(struct input *input)
 	input->fd = -1;
 }
 
-/* One read, as much as comes; 0 at the end. */
+/* Reads once, up to SIZE bytes; 0 at the end. */
 static enum status read_some(struct input *input, void *to, size_t size, size_t *got, struct diags *diags)
 {
 	if (input->pull) {
@@ -164,7 +162,7 @@ static enum status read_some(struct input *input, void *to, size_t size, size_t 
 		if (errno == EAGAIN || errno == EWOULDBLOCK)
 			wait_for(input->fd, POLLIN);
 		else if (errno != EINTR)
-			return failed(input->name, input->offset, "cannot read", diags);
+			return system_error(input->name, input->offset, "cannot read", diags);
 	}
 }
 
@@ -184,7 +182,7 @@ enum status input_peek(struct input *input, size_t size, const unsigned char **b
 	}
 	while (input->end - input->begin < size && !input->eof) {
 		size_t n = 0;
-		/* No more than is wanted: what is not peeked can be read straight into the caller's arrays. */
+		/* Only SIZE bytes: the bytes after them can then be read straight into the caller's arrays. */
 		enum status status =
 			read_some(input, input->buffer + input->end, size - (input->end - input->begin), &n, diags);
 		if (status)
@@ -242,7 +240,7 @@ enum status input_read_at(const struct input *input, int64_t offset, void *to, s
                           struct diags *diags)
 {
 	if (!io_read_at(input->fd, input->base + offset, to, size, got))
-		return failed(input->name, offset + (int64_t)*got, "cannot read", diags);
+		return system_error(input->name, offset + (int64_t)*got, "cannot read", diags);
 	return STATUS_OK;
 }
 
@@ -251,10 +249,10 @@ enum status input_read_at(const struct input *input, int64_t offset, void *to, s
 static enum status open_directly(struct output *output, const char *path, struct diags *diags)
 {
 	output->fd = open_file(path, O_WRONLY);
-	return output->fd < 0 ? failed(path, -1, "cannot write", diags) : STATUS_OK;
+	return output->fd < 0 ? system_error(path, -1, "cannot write", diags) : STATUS_OK;
 }
 
-/* Gives the file FD, which was made with O_TMPFILE, the name PATH. */
+/* Gives FD, a file made with O_TMPFILE, the name PATH. */
 static bool link_nameless(int fd, const char *path)
 {
 	char self[64];
@@ -263,9 +261,9 @@ static bool link_nameless(int fd, const char *path)
 }
 
 /*
- * A file in the folder of PATH that has no name until it is committed, so that no
- * end of the program leaves it behind, not even SIGKILL. -1 where the file system
- * has none, or where /proc, by which it is named, is not there.
+ * Makes a file in the folder of PATH that has no name until it is committed: even SIGKILL
+ * leaves nothing behind. Returns -1 if the file system has no such files, or if /proc is
+ * missing, which the link to a name needs.
  */
 static int make_nameless(const char *path, int length, mode_t mode, struct arena *arena)
 {
@@ -275,7 +273,7 @@ static int make_nameless(const char *path, int length, mode_t mode, struct arena
 	return io_open(folder, O_TMPFILE | O_RDWR, mode);
 }
 
-/* Chooses the IO_LETTERS characters at NAME. False and errno. */
+/* Chooses IO_LETTERS random characters at NAME. Returns false and sets errno on failure. */
 static bool choose_letters(char *name)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
@@ -288,9 +286,9 @@ static bool choose_letters(char *name)
 }
 
 /*
- * Gives a temporary its name, which ends in letters of chance and is known to
- * io_cleanup before it exists: makes the file with MODE, or, where FD is a file
- * without a name, links that one. -1 and errno.
+ * Gives a temporary its name PATH, whose last letters become random: makes the file with
+ * MODE, or links FD, a file without a name. io_cleanup knows the name before the file has
+ * it. Returns the descriptor, -1 with errno on failure.
  */
 static int make_temporary(char *path, int fd, mode_t mode)
 {
@@ -340,7 +338,7 @@ int io_make_nameless(const char *directory)
 	return fd;
 }
 
-/* A temporary beside TARGET; OLD is what it will replace, whose mode and, where that is allowed, owner it takes. */
+/* Opens a temporary beside TARGET. It gets the mode of OLD, the file to replace, and its owner where that is allowed. */
 static enum status open_temporary(struct output *output, const char *target, const struct stat *old,
                                   struct diags *diags)
 {
@@ -352,23 +350,23 @@ static enum status open_temporary(struct output *output, const char *target, con
 		output->temporary = NULL;
 		return diag_memory(diags);
 	}
-	const mode_t mode = old ? 0600 : 0666; /* until it has the old one's, nobody else opens it */
+	const mode_t mode = old ? 0600 : 0666; /* private until it gets the old mode */
 	output->fd = make_nameless(target, length, mode, output->arena);
 	output->nameless = output->fd >= 0;
 	if (!output->nameless)
 		output->fd = make_temporary(output->temporary, -1, mode);
 	if (output->fd < 0) {
 		output->temporary = NULL;
-		return failed(output->name, -1, "cannot write", diags);
+		return system_error(output->name, -1, "cannot write", diags);
 	}
 	output->seekable = true;
 	if (!old)
 		return STATUS_OK;
 	if ((old->st_uid != geteuid() || old->st_gid != getegid()) && fchown(output->fd, old->st_uid, old->st_gid) != 0)
-		errno = 0; /* only root can give files away: the new one is then ours */
-	/* what it may do as its owner or group was for the old contents */
+		errno = 0; /* only root can give files away: the new one then stays ours */
+	/* set-id bits were granted to the old contents */
 	if (fchmod(output->fd, old->st_mode & 07777 & ~(mode_t)(S_ISUID | S_ISGID)) != 0) {
-		enum status status = failed(output->name, -1, "cannot write", diags);
+		enum status status = system_error(output->name, -1, "cannot write", diags);
 		output_abort(output);
 		return status;
 	}
@@ -399,8 +397,8 @@ bool output_follow(const char *path, char to[PATH_MAX])
 	return false;
 }
 
-/* What is open already is written onward from where it is. */
-static void go_on(struct output *output, const struct stat *st)
+/* Writes to an open file continue at its current position. */
+static void continue_file(struct output *output, const struct stat *st)
 {
 	if (S_ISFIFO(st->st_mode))
 		fcntl(output->fd, F_SETPIPE_SZ, PIPE_SIZE);
@@ -409,7 +407,7 @@ static void go_on(struct output *output, const struct stat *st)
 	output->base = at > 0 ? at : 0;
 }
 
-/* The descriptor of this process that PATH names, or -1: a file behind it is not one to be replaced. */
+/* Returns the descriptor of this process that PATH names, or -1. The file behind it is written into, not replaced. */
 static int descriptor_of(const char *path)
 {
 	static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
@@ -433,8 +431,8 @@ static enum status open_descriptor(struct output *output, const char *path, int 
 	struct stat st;
 	output->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (output->fd < 0 || fstat(output->fd, &st) != 0)
-		return failed(path, -1, "cannot write", diags);
-	go_on(output, &st);
+		return system_error(path, -1, "cannot write", diags);
+	continue_file(output, &st);
 	return STATUS_OK;
 }
 
@@ -471,20 +469,20 @@ enum status output_open(struct output *output, const char *path, struct arena *a
 	char target[PATH_MAX];
 	bool there = (standard ? fstat(1, &st) : stat(path, &st)) == 0;
 	if (there && standard) {
-		go_on(output, &st);
+		continue_file(output, &st);
 		return STATUS_OK;
 	}
 	if (!standard && descriptor_of(path) >= 0)
 		return open_descriptor(output, path, descriptor_of(path), diags);
 	if (there && S_ISDIR(st.st_mode)) {
 		errno = EISDIR;
-		return failed(path, -1, "cannot write", diags);
+		return system_error(path, -1, "cannot write", diags);
 	}
 	if (there && !S_ISREG(st.st_mode))
 		return open_directly(output, path, diags);
 	if (there ? access(path, W_OK) != 0 || !realpath(path, target)
 	          : standard || errno != ENOENT || !output_follow(path, target))
-		return failed(output->name, -1, "cannot write", diags);
+		return system_error(output->name, -1, "cannot write", diags);
 	return open_temporary(output, target, there ? &st : NULL, diags);
 }
 
@@ -498,8 +496,8 @@ enum status output_open_live(struct output *output, const char *path, struct are
 	*output = (struct output){.name = path, .owned = true, .arena = arena};
 	output->fd = io_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
 	if (output->fd < 0 || fstat(output->fd, &st) != 0)
-		return failed(path, -1, "cannot write", diags);
-	go_on(output, &st);
+		return system_error(path, -1, "cannot write", diags);
+	continue_file(output, &st);
 	return STATUS_OK;
 }
 
@@ -535,9 +533,9 @@ bool io_write_at(int fd, int64_t offset, const void *from, size_t size)
 }
 
 /*
- * Lets the system begin with the blocks of a temporary that are full at its bytes from
- * BEGIN to END, so that the flush before the rename waits for the last of them alone.
- * What is still written to within them is flushed then.
+ * Starts to write the complete blocks among the bytes BEGIN to END of a temporary to disk.
+ * So the flush before the rename waits only for the last blocks, and for blocks that were
+ * written to again.
  */
 static void begin_flush(const struct output *output, int64_t begin, int64_t end)
 {
@@ -553,7 +551,7 @@ enum status output_write(struct output *output, const void *from, size_t size, s
 	const int64_t begin = output->offset;
 	output->offset += (int64_t)done;
 	if (done < size)
-		return failed(output->name, -1, "cannot write", diags);
+		return system_error(output->name, -1, "cannot write", diags);
 	begin_flush(output, begin, output->offset);
 	return STATUS_OK;
 }
@@ -561,12 +559,12 @@ enum status output_write(struct output *output, const void *from, size_t size, s
 enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags)
 {
 	if (!io_write_at(output->fd, output->base + offset, from, size))
-		return failed(output->name, -1, "cannot write", diags);
+		return system_error(output->name, -1, "cannot write", diags);
 	begin_flush(output, offset, offset + (int64_t)size);
 	return STATUS_OK;
 }
 
-/* A rename is durable when its directory is; by then the file is whole, so that no failure is reported. */
+/* A rename is durable when its directory is on disk. The file is complete by then, so a failure is not reported. */
 static void sync_directory(const char *path)
 {
 	char folder[PATH_MAX] = ".";
@@ -582,18 +580,19 @@ static void sync_directory(const char *path)
 
 enum status output_flush(struct output *output, struct diags *diags)
 {
-	if (output->temporary && fsync(output->fd) && errno != EINVAL) /* some file systems know no fsync */
-		return failed(output->name, -1, "cannot write", diags);
+	if (output->temporary && fsync(output->fd) && errno != EINVAL) /* some file systems have no fsync */
+		return system_error(output->name, -1, "cannot write", diags);
 	output->flushed = true;
 	return STATUS_OK;
 }
 
 enum status output_commit(struct output *output, struct diags *diags)
 {
-	if (!output->owned) { /* standard output: its errors come at close for some file systems */
+	if (!output->owned) { /* standard output: some file systems report errors only at close */
 		const int copy = output->fd == 1 ? dup(1) : -1;
-		const bool full = output->fd != 1 || (copy < 0 && errno == EMFILE); /* no descriptor is left to ask by */
-		return full || (copy >= 0 && close(copy) == 0) ? STATUS_OK : failed(output->name, -1, "cannot write", diags);
+		const bool full = output->fd != 1 || (copy < 0 && errno == EMFILE); /* no descriptor is left to close */
+		return full || (copy >= 0 && close(copy) == 0) ? STATUS_OK
+		                                               : system_error(output->name, -1, "cannot write", diags);
 	}
 	enum status status = output->flushed ? STATUS_OK : output_flush(output, diags);
 	if (status) {
@@ -602,24 +601,24 @@ enum status output_commit(struct output *output, struct diags *diags)
 	}
 	int fd = output->fd;
 	bool ok = true;
-	bool there = false; /* in its place: at once where nothing was */
+	bool there = false; /* the file has its final name */
 	if (output->nameless) {
 		there = link_nameless(fd, output->target);
 		ok = there || (errno == EEXIST && make_temporary(output->temporary, fd, 0) == fd);
 		output->nameless = !ok;
 	}
-	/* Between a link and the rename nothing is done that could be done after. */
+	/* The rename follows the link at once: until then a kill would leave the temporary. */
 	if (ok && output->temporary && !there)
 		ok = rename(output->temporary, output->target) == 0;
 	int error = errno;
 	output->fd = -1;
-	if (close(fd) != 0 && ok && !output->temporary) { /* what is synced has been written */
+	if (close(fd) != 0 && ok && !output->temporary) { /* a flushed file is written */
 		error = errno;
 		ok = false;
 	}
 	errno = error;
 	if (!ok) {
-		status = failed(output->name, -1, "cannot write", diags);
+		status = system_error(output->name, -1, "cannot write", diags);
 		output_abort(output);
 		return status;
 	}

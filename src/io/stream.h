@@ -1,8 +1,7 @@
 /*
- * Bytes in and bytes out over file descriptors: EINTR, EAGAIN (waits by poll),
- * short reads and short writes are dealt with here, for all that comes from others
- * or goes to them. The run's own files, which never wait, are the business of those
- * who keep them (exec/spill.c, exec/journal.c).
+ * Input and output over file descriptors that users give: EINTR, EAGAIN (waits by poll),
+ * short reads and short writes are handled here. A run's own files never wait; exec/spill.c
+ * and exec/journal.c handle them.
  */
 #ifndef IO_STREAM_H
 #define IO_STREAM_H
@@ -23,11 +22,11 @@ struct input {
 	int fd; /* -1: bytes come from PULL */
 	input_pull *pull;
 	void *stream;
-	const char *name;      /* as messages show it: the path, or <stdin> */
+	const char *name;      /* the path, or <stdin>, for messages */
 	int64_t offset;        /* bytes consumed so far, for messages */
 	int64_t size;          /* of a regular file, else -1 */
 	int64_t limit;         /* the most bytes that PULL gives */
-	int64_t base;          /* file position at which the input began (stdin may be part read) */
+	int64_t base;          /* file position where the input begins: part of stdin may have been read before */
 	unsigned char *buffer; /* look-ahead */
 	size_t begin, end, capacity;
 	bool eof;
@@ -48,31 +47,31 @@ static inline int64_t input_limit(const struct input *input)
 {
 	return input->pull ? input->limit : input->size >= 0 ? input->size : INT64_MAX;
 }
-/* Up to SIZE bytes, INPUT_PEEK_MOST at most, looked at without being consumed: *BYTES points at them; *GOT < SIZE only at the end. */
+/* Points *BYTES at the next SIZE bytes, at most INPUT_PEEK_MOST, without consuming them. *GOT < SIZE only at the end. */
 enum { INPUT_PEEK_MOST = (64 << 10) + 16 };
 enum status input_peek(struct input *input, size_t size, const unsigned char **bytes, size_t *got, struct diags *diags);
-void input_skip(struct input *input, size_t size); /* bytes that were peeked */
-/* Reads until SIZE bytes or the end; *GOT says how many. */
+void input_skip(struct input *input, size_t size); /* consumes bytes that were peeked */
+/* Reads SIZE bytes, *GOT; fewer only at the end. */
 enum status input_read(struct input *input, void *to, size_t size, size_t *got, struct diags *diags);
-/* Up to SIZE bytes of FD from OFFSET on, however often it is interrupted; fewer, *GOT, at the end alone. Else false, and errno. */
+/* Reads SIZE bytes of FD from OFFSET on, *GOT; fewer only at the end. Returns false and sets errno on failure. */
 bool io_read_at(int fd, int64_t offset, void *to, size_t size, size_t *got);
-/* Regular files: SIZE bytes at OFFSET counted from the input's begin, safe from many threads. A short file is *GOT < SIZE. */
+/* Reads SIZE bytes of a regular file from OFFSET on, counted from the input's begin, from any thread; *GOT as above. */
 enum status input_read_at(const struct input *input, int64_t offset, void *to, size_t size, size_t *got,
                           struct diags *diags);
 
 /*
- * A sink of bytes. A path that is (or would become) a regular file is written
- * to a temporary beside it and renamed by output_commit after fsync; a device,
- * FIFO, or the target of a symlink is written as such (a symlink's target, where
- * regular, atomically in the target's directory). Without commit nothing is left.
+ * A sink of bytes. A path that is a regular file, or that nothing is at, is replaced as a
+ * whole: bytes go to a temporary beside it, and output_commit flushes and renames that.
+ * Without a commit nothing is left. A symbolic link is followed, and the file it leads to is
+ * replaced. A device or FIFO is written directly.
  */
 struct output {
 	int fd;
 	const char *name;   /* for messages */
-	const char *target; /* the file to become, or NULL */
+	const char *target; /* the file to replace, or NULL */
 	char *temporary;    /* its temporary, or NULL */
-	bool nameless;      /* which has no name yet: it is linked when it is committed */
-	bool flushed;       /* and nothing has been written since */
+	bool nameless;      /* the temporary has no name until it is committed */
+	bool flushed;       /* nothing has been written since the last flush */
 	bool owned;
 	bool seekable;  /* a regular file not opened for append: output_write_at works */
 	int64_t base;   /* file position at which the output began */
@@ -81,52 +80,52 @@ struct output {
 };
 
 struct stat;
-/* Whether they are of one file, whatever its names. */
+/* True if both describe the same file. */
 bool io_is_same_file(const struct stat *a, const struct stat *b);
-/* Whether two descriptors are of one file, which is no character device: there nothing meets. */
+/* True if two descriptors refer to the same file, unless that is a character device. */
 bool stream_is_one(int a, int b);
-/* Whether FD is of the file that PATH names. */
+/* True if FD refers to the file at PATH. */
 bool stream_is_at(int fd, const char *path);
-/* Whether an output takes PATH's place when it is committed (or fails, on a directory); else it writes into what is there. */
+/* True if an output replaces PATH at its commit, or fails on a directory; false if it writes into the existing file. */
 bool output_replaces(const char *path);
-/* Where a link that leads to nothing leads: PATH itself where it is no link. False and errno where there is no telling. */
+/* Follows a symbolic link to a path where nothing is; copies a PATH that is no link. Returns false and sets errno on failure. */
 bool output_follow(const char *path, char to[PATH_MAX]);
 /* PATH NULL or "-" is standard output. STATUS_IO on failure. */
 enum status output_open(struct output *output, const char *path, struct arena *arena, struct diags *diags);
-/* Likewise, but that others can read what has been written so far: a regular file is emptied, and written into. */
+/* The same, but others can read the bytes at once: a regular file is emptied and written into. */
 enum status output_open_live(struct output *output, const char *path, struct arena *arena, struct diags *diags);
-/* The descriptor of this process that PATH names, "-" standard output's, or -1. */
+/* Returns the descriptor of this process that PATH names ("-" is standard output), or -1. */
 int output_descriptor(const char *path);
-/* All SIZE bytes, or STATUS_IO. */
+/* Writes SIZE bytes, or fails with STATUS_IO. */
 enum status output_write(struct output *output, const void *from, size_t size, struct diags *diags);
-/* At OFFSET from the output's begin; seekable outputs only, safe from many threads. */
+/* Writes at OFFSET from the output's begin, from any thread; only to a seekable output. */
 enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags);
-/* Has the temporary, if it has one, on disk. */
+/* Writes the temporary, if there is one, to disk. */
 enum status output_flush(struct output *output, struct diags *diags);
-/* Flushes, where that has not been done, renames, closes; reports what the system says only at close. */
+/* Flushes the temporary unless that is done, renames and closes it. Reports errors that show only at close. */
 enum status output_commit(struct output *output, struct diags *diags);
-/* Closes and removes the temporary; does nothing after a commit. Async-signal-safe removal is io_cleanup's. */
+/* Closes and removes the temporary; does nothing after a commit. */
 void output_abort(struct output *output);
 
-/* Writes SIZE bytes, waiting where FD has no room; fewer, and errno, where that fails. */
+/* Writes SIZE bytes, and waits while FD is not ready. Returns the bytes written: fewer, with errno, on failure. */
 size_t io_write(int fd, const void *from, size_t size);
-/* SIZE bytes at OFFSET of FD, a file; false, and errno, where that fails. */
+/* Writes SIZE bytes at OFFSET of the file FD. Returns false and sets errno on failure. */
 bool io_write_at(int fd, int64_t offset, const void *from, size_t size);
 /*
- * open, however often it is interrupted, by a descriptor above the standard ones: a
- * standard stream that is closed never becomes a data file. -1 with errno.
+ * open, repeated when a signal interrupts it. The descriptor is above the standard ones, so
+ * a data file never takes the place of a closed standard stream. Returns -1 with errno on failure.
  */
 int io_open(const char *path, int flags, mode_t mode);
 /*
- * Makes a file of its own, which only its owner may read: named PATH, in which the
- * IO_LETTERS characters from LETTERS on are chosen by chance; or in DIRECTORY with no
- * name, so that it goes with the program. A descriptor, -1 with errno.
+ * Makes a new file that only its owner may read, and returns its descriptor, -1 with errno
+ * on failure. io_make_unique names it PATH, in which IO_LETTERS characters from LETTERS on
+ * become random; a file of io_make_nameless has no name, and ends with the program.
  */
 enum { IO_LETTERS = 10 };
 int io_make_unique(char *path, size_t letters);
 int io_make_nameless(const char *directory);
 
-/* Removes every temporary that is still open; async-signal-safe, for the handlers of signals that end the program. */
+/* Removes all temporaries that are open. Async-signal-safe, for handlers of signals that end the program. */
 void io_cleanup(void);
 
 #endif

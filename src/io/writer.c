@@ -1,4 +1,4 @@
-/* The writer: npy and raw stream; text and csv are formatted in blocks; what a terminal shows is held whole. */
+/* The writer. npy and raw are streamed, text and csv formatted in blocks. An array for a terminal is held whole. */
 #include "io/print.h"
 
 #include <errno.h>
@@ -22,8 +22,8 @@ void writer_free(struct writer *writer)
 	writer->held = NULL;
 }
 
-/* The first LENGTH bytes of text. */
-static enum status flush(struct writer *w, size_t length, struct diags *diags)
+/* Writes the first LENGTH bytes of the text that is held. */
+static enum status write_held_text(struct writer *w, size_t length, struct diags *diags)
 {
 	if (length == 0)
 		return STATUS_OK;
@@ -33,8 +33,8 @@ static enum status flush(struct writer *w, size_t length, struct diags *diags)
 	return status;
 }
 
-/* Makes room for LENGTH bytes: lines are written whole, since others may write lines between them. */
-static enum status make_room(struct writer *w, size_t length, struct diags *diags)
+/* Makes space for LENGTH bytes of text. It writes whole lines, since other writers may put_text_part lines between them. */
+static enum status reserve_text(struct writer *w, size_t length, struct diags *diags)
 {
 	if (!w->text) {
 		w->text = arena_alloc(w->arena, TEXT_BLOCK);
@@ -42,7 +42,7 @@ static enum status make_room(struct writer *w, size_t length, struct diags *diag
 			return diag_memory(diags);
 		w->text_size = TEXT_BLOCK;
 	}
-	while (w->options.late && w->text_used + length > w->text_size) {
+	while (w->options.deferred && w->text_used + length > w->text_size) {
 		char *grown = arena_grow(w->arena, w->text, w->text_size, &w->text_size, 1);
 		if (!grown)
 			return diag_memory(diags);
@@ -51,13 +51,13 @@ static enum status make_room(struct writer *w, size_t length, struct diags *diag
 	if (w->text_used + length <= w->text_size)
 		return STATUS_OK;
 	const char *line = memrchr(w->text, '\n', w->text_used);
-	enum status status = flush(w, line ? (size_t)(line - w->text) + 1 : w->text_used, diags);
-	return status || w->text_used + length <= w->text_size ? status : flush(w, w->text_used, diags);
+	enum status status = write_held_text(w, line ? (size_t)(line - w->text) + 1 : w->text_used, diags);
+	return status || w->text_used + length <= w->text_size ? status : write_held_text(w, w->text_used, diags);
 }
 
-static enum status put(struct writer *w, const char *text, size_t length, struct diags *diags)
+static enum status put_text_part(struct writer *w, const char *text, size_t length, struct diags *diags)
 {
-	enum status status = make_room(w, length, diags);
+	enum status status = reserve_text(w, length, diags);
 	if (status)
 		return status;
 	if (length > w->text_size)
@@ -68,22 +68,22 @@ static enum status put(struct writer *w, const char *text, size_t length, struct
 }
 
 /*
- * Where the reader's file is written over, in order, as it is read: the array must begin
- * no later than the reader's and have no more bytes. Then, as both have as many rows, or
- * the reader's is read whole, no byte is written before it has been read.
+ * If the reader's own file is written over, the array must begin no later than the reader's
+ * and have no more bytes. Both have the same rows, or the reader's array is read whole first:
+ * so every byte is read before it is written over.
  */
 static enum status check_place(const struct writer *w, size_t header, struct diags *diags)
 {
 	const struct reader *r = w->options.reader;
-	if (!r || r->format == FORMAT_TEXT || r->format == FORMAT_CSV) /* which is read whole first */
+	if (!r || r->format == FORMAT_TEXT || r->format == FORMAT_CSV) /* text is read whole first */
 		return STATUS_OK;
 	const bool text = w->options.format != FORMAT_NPY && w->options.format != FORMAT_RAW;
 	const int64_t begin = w->output->base + w->output->offset + (int64_t)header;
 	if (!text && begin <= r->input->base + r->data &&
 	    w->count * (int64_t)dtype_size(w->type.dtype) <= r->count * (int64_t)dtype_size(r->type.dtype))
 		return STATUS_OK;
-	diag_file(diags, STATUS_USAGE, r->input->name, -1, "the output would be written over what has not been read");
-	diag_hint(diags, "-o FILE may be the input: it takes its place when it is whole");
+	diag_file(diags, STATUS_USAGE, r->input->name, -1, "the output would overwrite values that have not been read");
+	diag_hint(diags, "-o FILE may name the input: the output replaces it when it is complete");
 	return STATUS_USAGE;
 }
 
@@ -108,7 +108,7 @@ enum status writer_begin(struct writer *w, const struct type *type, struct diags
 	return status;
 }
 
-/* Writes COUNT values: at element FIRST, or where FIRST is IN_ORDER behind those before. */
+/* Writes COUNT values at element FIRST, or after the former values if FIRST is IN_ORDER. */
 enum { IN_ORDER = -1 };
 static enum status write_values(struct writer *w, int64_t first, const void *from, enum dtype compute, int64_t count,
                                 struct diags *diags)
@@ -135,7 +135,7 @@ static enum status write_values(struct writer *w, int64_t first, const void *fro
 	return STATUS_OK;
 }
 
-/* Elements of a line. */
+/* Returns the elements of a line. */
 static int64_t line_length(const struct writer *w)
 {
 	const struct shape *shape = &w->type.shape;
@@ -144,7 +144,7 @@ static int64_t line_length(const struct writer *w)
 	return w->options.layout == LAYOUT_COLUMN ? 1 : w->count;
 }
 
-/* Whether an empty line follows the line of which element I is the last: one stands between matrices. */
+/* True if element I is the last of a matrix that another follows: an empty line separates matrices. */
 static bool ends_matrix(const struct writer *w, int64_t i)
 {
 	const struct shape *shape = &w->type.shape;
@@ -152,7 +152,7 @@ static bool ends_matrix(const struct writer *w, int64_t i)
 	       (i + 1) % (shape->dim[shape->ndim - 1] * shape->dim[shape->ndim - 2]) == 0;
 }
 
-/* Element I of FROM, rounded to the array's own type, so that the digits are those of what a file would hold. */
+/* Returns element I of FROM rounded to the array's type: text shows the digits of the value that a file would hold. */
 static double value_at(const struct writer *w, const void *from, enum dtype compute, int64_t i)
 {
 	double value = compute == DTYPE_F32 ? (double)((const float *)from)[i] : ((const double *)from)[i];
@@ -163,8 +163,8 @@ static double value_at(const struct writer *w, const void *from, enum dtype comp
 	return value;
 }
 
-static enum status write_text(struct writer *w, const void *from, enum dtype compute, int64_t count,
-                              struct diags *diags)
+static enum status format_values(struct writer *w, const void *from, enum dtype compute, int64_t count,
+                                 struct diags *diags)
 {
 	if (count == 0)
 		return STATUS_OK;
@@ -172,7 +172,7 @@ static enum status write_text(struct writer *w, const void *from, enum dtype com
 	const int64_t line = line_length(w);
 	int64_t left = line - w->done % line;
 	for (int64_t i = 0; i < count; i++) {
-		enum status status = make_room(w, NUMBER + strlen("\n\n"), diags);
+		enum status status = reserve_text(w, NUMBER + strlen("\n\n"), diags);
 		if (status)
 			return status;
 		char *text = w->text + w->text_used;
@@ -199,7 +199,7 @@ enum status writer_write(struct writer *w, const void *from, enum dtype compute,
 	else if (w->options.format == FORMAT_NPY || w->options.format == FORMAT_RAW)
 		status = write_values(w, IN_ORDER, from, compute, count, diags);
 	else
-		status = write_text(w, from, compute, count, diags);
+		status = format_values(w, from, compute, count, diags);
 	w->done += count;
 	return status;
 }
@@ -225,20 +225,20 @@ enum status writer_end(struct writer *w, struct diags *diags)
 			return status;
 	}
 	if (writer_seekable(w) && w->done < w->count) {
-		/* Written at its places: what follows goes behind it. */
+		/* Its values were written at their places: the next array goes behind them. */
 		int64_t end = w->data + w->count * (int64_t)dtype_size(w->type.dtype);
 		w->output->offset = end;
 		w->done = w->count;
 		if (lseek(w->output->fd, w->output->base + end, SEEK_SET) < 0)
 			return diag_file(diags, STATUS_IO, w->output->name, -1, "cannot seek: %s", strerror(errno));
 	}
-	/* Who reads a stream has an array when it is whole, whatever becomes of the next. */
-	return w->options.late ? STATUS_OK : flush(w, w->text_used, diags);
+	/* The reader of a stream gets an array as soon as it is complete. */
+	return w->options.deferred ? STATUS_OK : write_held_text(w, w->text_used, diags);
 }
 
 enum status writer_put_text(struct writer *w, const char *text, struct diags *diags)
 {
-	return put(w, text, strlen(text), diags);
+	return put_text_part(w, text, strlen(text), diags);
 }
 
-enum status writer_finish(struct writer *w, struct diags *diags) { return flush(w, w->text_used, diags); }
+enum status writer_finish(struct writer *w, struct diags *diags) { return write_held_text(w, w->text_used, diags); }

@@ -1,7 +1,7 @@
 /*
- * The directory at the end of an archive is checked whole when the archive is opened: its
- * entries lie within it, and their sizes are believed only as far as the file's bytes can
- * hold or inflate to. A caller may so allocate a member's size before its data come.
+ * The whole directory is checked when the archive is opened: its entries lie within it, and
+ * no member is larger than the file's bytes can hold or inflate to. So a caller may allocate
+ * a member's size before its data come.
  *
  * zlib is opened with the first deflated member and not linked: most archives are stored,
  * and linking a library costs more start-up time than a short chain runs.

@@ -87,7 +87,7 @@ START_TEST(npy_and_text)
 	ck_assert(((double *)array.data)[3] == 4);
 	array_free(&array, &counting);
 	ck_assert_int_eq(load(path, "key"), STATUS_DATA);
-	ck_assert_str_eq(message(), "is no archive, and 'key' is wanted of it");
+	ck_assert_str_eq(message(), "is neither npz nor safetensors, so it has no 'key'");
 	/* Two arrays are one too many. */
 	char two[2000];
 	n = read_file(golden("f4-big.npy"), two, 1000);
@@ -131,7 +131,7 @@ START_TEST(npz_members)
 	ck_assert(*(double *)array.data == 2.5);
 	array_free(&array, &counting);
 	ck_assert_int_eq(load(golden("two.npz"), NULL), STATUS_DATA);
-	ck_assert_str_eq(message(), "has several members, and none is named");
+	ck_assert_str_eq(message(), "has several members, and no name chooses one");
 	ck_assert_str_eq(hint(), "its members: W, b; a chain names one by load(\"FILE\", \"MEMBER\")");
 	ck_assert_int_eq(load(golden("two.npz"), "V"), STATUS_DATA);
 	ck_assert_str_eq(message(), "has no member 'V'");
@@ -278,7 +278,7 @@ START_TEST(safetensors)
 	ck_assert_str_eq(message(), "has no tensor 'x'");
 	ck_assert_ptr_nonnull(strstr(hint(), "a"));
 	ck_assert_int_eq(load(path, NULL), STATUS_DATA);
-	ck_assert_str_eq(message(), "has 4 tensors, and none is named");
+	ck_assert_str_eq(message(), "has 4 tensors, and no name chooses one");
 	write_tensors("{\"only\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", values, 4);
 	ck_assert_int_eq(load(path, NULL), STATUS_OK);
 	array_free(&array, &counting);
@@ -411,18 +411,18 @@ static const struct {
      "tensor 'a': its offsets do not fit its type or the file"},
 	{"{" TENSOR("a", "F8_E4M3", "[24]", "[0,24]") "}", "tensor 'a': type 'F8_E4M3' is not supported"},
 	{"{" TENSOR("a", "F32", "[2]", "[0,8]") "}", "trailing bytes after the tensors"},
-	{"{" TENSOR("a", "F32", "[2]", "[16,24]") "}", "bytes that are no tensor's before 'a'"},
+	{"{" TENSOR("a", "F32", "[2]", "[16,24]") "}", "bytes without a tensor before 'a'"},
 	{"{" TENSOR("a", "F32", "[2]", "[0,8]") "," TENSOR("b", "F32", "[2]", "[16,24]") "}",
-     "bytes that are no tensor's before 'b'"},
+     "bytes without a tensor before 'b'"},
 	{"{}", "trailing bytes after the tensors"},
-	{"{\"a\":{\"dtype\":\"F32\"}}", "tensor 'a': dtype, shape and data_offsets are wanted"},
-	{"{\"a\":7}", "tensor 'a': dtype, shape and data_offsets are wanted"},
-	{"{" TENSOR("a", "F32", "[-1]", "[0,4]") "}", "tensor 'a': dtype, shape and data_offsets are wanted"},
-	{"{" TENSOR("a", "F32", "[1.5]", "[0,4]") "}", "tensor 'a': dtype, shape and data_offsets are wanted"},
+	{"{\"a\":{\"dtype\":\"F32\"}}", "tensor 'a': dtype, shape and data_offsets must be there"},
+	{"{\"a\":7}", "tensor 'a': dtype, shape and data_offsets must be there"},
+	{"{" TENSOR("a", "F32", "[-1]", "[0,4]") "}", "tensor 'a': dtype, shape and data_offsets must be there"},
+	{"{" TENSOR("a", "F32", "[1.5]", "[0,4]") "}", "tensor 'a': dtype, shape and data_offsets must be there"},
 	{"{\"a\"", NULL},
 	{"{", NULL},
 	{"{\"a\":1,\"a\":1}", NULL},
-	{"[1]", "safetensors header: an object is wanted"},
+	{"[1]", "the safetensors header must be an object { ... }"},
 };
 
 START_TEST(wrong_safetensors)

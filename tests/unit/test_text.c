@@ -505,16 +505,16 @@ static const struct {
 	{"1 2\n# 3\n", 0, FORMAT_TEXT, "ckptc: in.txt:2:1: error: '#' is not a number\n    2 | # 3\n      | ^\n"},
 	{"a,b\n1,2\n", 0, FORMAT_CSV,
      "ckptc: in.txt:1:1: error: 'a' is not a number\n    1 | a,b\n      | ^\n"
-     "ckptc: note: a header line of names must be left out, as by: tail -n +2\n"},
+     "ckptc: note: remove a header line of names, as with: tail -n +2\n"},
 	{"1,,2\n", 0, FORMAT_CSV, "ckptc: in.txt:1:3: error: an empty field\n    1 | 1,,2\n      |   ^\n"},
 	{",1\n", 0, FORMAT_CSV, "ckptc: in.txt:1:1: error: an empty field\n    1 | ,1\n      | ^\n"},
 	{"1,2,\n", 0, FORMAT_CSV, "ckptc: in.txt:1:5: error: a row ends in a comma\n    1 | 1,2,\n      |     ^\n"},
 	{"1,2,", 0, FORMAT_CSV, "ckptc: in.txt:1:5: error: a row ends in a comma\n    1 | 1,2,\n      |     ^\n"},
 	{"1 2,3\n", 0, FORMAT_CSV,
-     "ckptc: in.txt:1:3: error: a comma is wanted before the next number\n    1 | 1 2,3\n      |   ^\n"},
+     "ckptc: in.txt:1:3: error: expected a comma before the next number\n    1 | 1 2,3\n      |   ^\n"},
 	{"1;2\n", 0, FORMAT_TEXT,
      "ckptc: in.txt:1:1: error: '1;2' is not a number\n    1 | 1;2\n      | ^~~\n"
-     "ckptc: note: numbers stand apart by white space or commas\n"},
+     "ckptc: note: white space or commas separate numbers\n"},
 	{"1 \0 2", 5, FORMAT_TEXT,
      "ckptc: in.txt:1:3: error: byte 0x00 is neither a number nor white space\n    1 | 1 \\x00 2\n      |   ^~~~\n"
      "ckptc: note: npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values\n"},
