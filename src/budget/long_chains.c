@@ -1,17 +1,16 @@
 /*
- * Long chains: parts of q equal steps with S snapshots, by closed forms, in time that
- * hardly depends on the number of steps, from bounds instead of the verifier: those
- * take each of a step's sizes at its largest and one state more than may be needed.
+ * Long chains: binomial checkpointing of parts of q equal steps with S snapshots. A bound says how
+ * many bytes are enough: it takes each of a step's sizes at its largest and one state more than may be
+ * needed. So a choice costs closed forms alone, hardly more for more steps.
  */
 #include "budget/search_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/checked.h"
 
-/* Each of a step's sizes at its largest. */
+/* Returns a step with each size at its largest. */
 static struct step_cost largest_cost(const struct step_costs *costs)
 {
 	struct step_cost large = {.state = costs->output};
@@ -32,30 +31,70 @@ static struct step_cost largest_cost(const struct step_costs *costs)
 	return large;
 }
 
-/* Bytes that are enough for parts of LENGTH with SNAPSHOTS: recording, reversing, or advancing at full depth. */
-static int64_t enough_bytes(const struct step_cost *large, int64_t fixed, int64_t length, int64_t snapshots)
+/* Parts of LENGTH steps with SNAPSHOTS, the bytes that are enough for them, and their evaluations. */
+struct choice {
+	int64_t bytes, evaluations, length, snapshots;
+};
+
+/* A list of choices; COUNT goes on where CAPACITY ends. */
+struct choices {
+	const struct step_costs *costs;
+	struct step_cost large;
+	int64_t most; /* bytes of a choice */
+	struct choice *rows;
+	size_t capacity, count;
+};
+
+/* Returns the bytes that are enough to record, to reverse, or to advance with all snapshots held. */
+static int64_t enough_bytes(const struct choices *c, int64_t length, int64_t snapshots)
 {
+	const struct step_cost *large = &c->large;
 	__int128 states = (__int128)large->state * (snapshots + 3), kept = (__int128)large->residual * length;
 	int64_t record = large->record_temporary, backward = large->backward_temporary;
 	__int128 recorded = kept + (record > backward ? record : backward);
-	return saturated(fixed + states + (recorded > large->forward_temporary ? recorded : large->forward_temporary));
+	return saturated(c->costs->fixed + states +
+	                 (recorded > large->forward_temporary ? recorded : large->forward_temporary));
 }
 
-static struct policy parts_policy(int64_t length, int64_t snapshots)
+static struct policy policy_of(int64_t length, int64_t snapshots)
 {
 	return (struct policy){.kind = POLICY_revolve, .number = snapshots, .length = length};
 }
 
-static int64_t evaluations_of(const struct search *s, int64_t length, int64_t snapshots)
+static struct choice choice_of(const struct choices *c, int64_t length, int64_t snapshots)
 {
-	const struct policy parts = parts_policy(length, snapshots);
-	return policy_evaluations(&parts, s->costs->steps);
+	const struct policy policy = policy_of(length, snapshots);
+	return (struct choice){enough_bytes(c, length, snapshots), policy_evaluations(&policy, c->costs->steps), length,
+	                       snapshots};
 }
 
-/* Parts of LENGTH with SNAPSHOTS, the bytes that are enough for them, and their evaluations. */
-struct choice {
-	int64_t bytes, evaluations, length, snapshots;
-};
+/* Adds parts of LENGTH with SNAPSHOTS; false if they take more than MOST bytes. */
+static bool add_choice(struct choices *to, int64_t length, int64_t snapshots)
+{
+	if (enough_bytes(to, length, snapshots) > to->most)
+		return false;
+	if (to->count < to->capacity)
+		to->rows[to->count] = choice_of(to, length, snapshots);
+	to->count++;
+	return true;
+}
+
+/* Adds fixed sets of lengths and snapshots, and for each the least of the other with which no part is run twice. */
+static void list_choices(struct choices *to)
+{
+	const int64_t steps = to->costs->steps;
+	to->count = 0;
+	for (int64_t snapshots = 1; snapshots < steps; snapshots = search_next_number(snapshots, 64, 5)) {
+		(void)add_choice(to, ceil_div(steps, snapshots + 1), snapshots);
+		for (int64_t length = 1; length <= steps; length = search_next_number(length, 64, 3))
+			if (!add_choice(to, length, snapshots))
+				break;
+	}
+	for (int64_t length = 1; length < steps; length = search_next_number(length, 64, 3))
+		(void)add_choice(to, length, (steps - 1) / length);
+	const int64_t root = (int64_t)ceil(sqrt((double)steps)); /* sqrt's own, which the sets may miss by a little */
+	(void)add_choice(to, root, (steps - 1) / root);
+}
 
 static int by_bytes(const void *a, const void *b)
 {
@@ -65,43 +104,7 @@ static int by_bytes(const void *a, const void *b)
 	return (x->evaluations > y->evaluations) - (x->evaluations < y->evaluations);
 }
 
-/* Choices, as far as there is room for them, and how many there are. */
-struct choices {
-	struct choice *rows;
-	size_t room, count;
-};
-
-/* Adds parts of LENGTH with SNAPSHOTS if their bytes are at most MOST. */
-static bool add_choice(const struct search *s, const struct step_cost *large, int64_t most, int64_t length,
-                       int64_t snapshots, struct choices *to)
-{
-	int64_t bytes = enough_bytes(large, s->costs->fixed, length, snapshots);
-	if (bytes > most)
-		return false;
-	if (to->count < to->room)
-		to->rows[to->count] = (struct choice){bytes, evaluations_of(s, length, snapshots), length, snapshots};
-	to->count++;
-	return true;
-}
-
-/* Of fixed sets of lengths and of snapshots, and with each the least of the other for which no part is run twice. */
-static void list_choices(const struct search *s, const struct step_cost *large, int64_t most, struct choices *to)
-{
-	const int64_t steps = s->costs->steps;
-	for (int64_t snapshots = 1; snapshots < steps; snapshots = search_next_number(snapshots, 64, 5)) {
-		(void)add_choice(s, large, most, steps / (snapshots + 1) + (steps % (snapshots + 1) != 0), snapshots, to);
-		for (int64_t length = 1; length <= steps; length = search_next_number(length, 64, 3))
-			if (!add_choice(s, large, most, length, snapshots, to))
-				break;
-	}
-	for (int64_t length = 1; length < steps; length = search_next_number(length, 64, 3))
-		(void)add_choice(s, large, most, length, (steps - 1) / length, to);
-	const int64_t root =
-		(int64_t)ceil(sqrt((double)steps)); /* sqrt's own, from which the fixed ones may be a little off */
-	(void)add_choice(s, large, most, root, (steps - 1) / root, to);
-}
-
-/* Those of the choices that no other is better than: by rising bytes, falling evaluations. Returns how many. */
+/* Keeps the choices that no other is better than: by rising bytes, falling evaluations. Returns how many. */
 static size_t keep_front(struct choice *choices, size_t count)
 {
 	size_t kept = 0;
@@ -112,31 +115,27 @@ static size_t keep_front(struct choice *choices, size_t count)
 	return kept;
 }
 
-/*
- * GOAL takes what CHOICE makes if it fits. Where even the verifier's walk is long,
- * and there is no judge, the bound says.
- */
+/* Offers CHOICE to GOAL. Without a judge the bound says what chains beyond GROUPED steps take: a walk is long. */
 static enum status offer_choice(const struct search *s, struct budget_goal *goal, const struct choice *choice,
-                                enum verdict_on *on)
+                                enum offered *result)
 {
-	const struct policy family = parts_policy(choice->length, choice->snapshots);
-	struct candidate c = {
-		.family = &family, .time = (double)choice->evaluations, .peak = s->judge ? s->costs->fixed : choice->bytes};
-	bool right = true;
-	*on = TOO_LARGE;
-	c.schedule = policy_schedule(&family, s->costs, s->allocator);
-	enum status status = c.schedule ? STATUS_OK : diag_memory(s->diags);
-	if (!status && s->costs->steps <= GROUPED)
-		status = candidate_verify(s, &c, false, &right);
-	if (!status && right)
-		status = goal_offer(s, goal, &c, on);
-	else if (!goal_is_faster(goal, c.time))
-		*on = SLOWER;
+	const struct policy family = policy_of(choice->length, choice->snapshots);
+	const bool bound = !s->judge && !s->sums;
+	struct candidate c = {.family = &family, .time = (double)choice->evaluations, .judged = bound, .most = INT64_MAX};
+	if (bound)
+		c.judgement.peak = choice->bytes;
+	*result = TOO_LARGE;
+	c.schedule = policy_schedule(&family, s->costs, s->context.allocator);
+	if (!c.schedule)
+		return diag_memory(s->context.diags);
+	if (s->sums)
+		candidate_set_time(s, &c);
+	enum status status = goal_offer(s, goal, &c, result);
 	schedule_free(c.schedule);
 	return status;
 }
 
-/* The last of the COUNT choices, by rising bytes, that are enough in BYTES; -1: none. */
+/* Returns the last of the COUNT choices, by rising bytes, whose bytes are at most BYTES; -1 if there is none. */
 static int64_t last_within(const struct choice *choices, size_t count, double bytes)
 {
 	int64_t low = -1, high = (int64_t)count;
@@ -151,9 +150,9 @@ static int64_t last_within(const struct choice *choices, size_t count, double by
 }
 
 /*
- * The best choices for ever fewer bytes, until one fits, on a ladder that depends on
- * the chain alone: first by every COARSE rungs of it, then between that which fits and
- * the one above by fewer, by one, and at last one choice after the other.
+ * Offers GOAL choices of ever fewer bytes until one fits. The choices tried are on a ladder that depends
+ * on the chain alone: first each COARSE-th rung; then, between the choice that fits and the one above,
+ * each FINER-th rung, each rung, and at last each choice.
  */
 static enum status offer_choices(const struct search *s, struct budget_goal *goal, const struct choice *choices,
                                  size_t count)
@@ -162,18 +161,18 @@ static enum status offer_choices(const struct search *s, struct budget_goal *goa
 	const double fixed = (double)s->costs->fixed, growth = log(1.025);
 	const double least = fmax((double)choices[0].bytes - fixed, 1);
 	int top = (int)(log(fmax((double)choices[count - 1].bytes - fixed, 1) / least) / growth) / COARSE * COARSE + COARSE;
-	int below = 0;                             /* on the rungs from here to TOP none was tried */
+	int below = 0;                             /* no rung from here to TOP was tried */
 	int64_t fits = -1, above = (int64_t)count; /* the best choice that fits, or is slow, and the next that does not */
 	enum status status = STATUS_OK;
-	enum verdict_on on = TOO_LARGE;
+	enum offered result = TOO_LARGE;
 	for (int step = COARSE; step > 0 && !status; step = step == COARSE ? FINER : step == FINER ? 1 : 0) {
 		int rung = top;
 		for (; rung >= below && !status; rung -= step) {
 			int64_t i = last_within(choices, count, fixed + least * exp(rung * growth));
 			if (i >= above || i <= fits)
 				continue;
-			status = offer_choice(s, goal, &choices[i], &on);
-			if (on != TOO_LARGE) {
+			status = offer_choice(s, goal, &choices[i], &result);
+			if (result != TOO_LARGE) {
 				fits = i;
 				break;
 			}
@@ -182,43 +181,38 @@ static enum status offer_choices(const struct search *s, struct budget_goal *goa
 		below = rung < below ? below : rung + 1;
 		top = rung + step - 1;
 	}
-	for (on = TOO_LARGE; above - 1 > fits && !status && on == TOO_LARGE;)
-		status = offer_choice(s, goal, &choices[--above], &on);
+	for (result = TOO_LARGE; above - 1 > fits && !status && result == TOO_LARGE;)
+		status = offer_choice(s, goal, &choices[--above], &result);
 	return status;
 }
 
 /*
- * The bytes by the bounds that choices for GOAL may have. The bounds are above the truth,
- * most of all where states are unequal or small: they are begun with beyond the budget,
- * unless they alone say what fits.
+ * Returns the bytes of the choices for GOAL. The bound is above what choices take, most of all if steps are
+ * unequal or small. So choices begin above the budget, unless the bound alone says what fits.
  */
 static int64_t most_bound(const struct search *s, const struct budget_goal *goal)
 {
 	enum { EQUAL = 2, UNEQUAL = 8, SMALL = 16 << 10 };
-	const bool walks = s->costs->steps <= GROUPED;
-	const int64_t times = walks && s->costs->run_count > 1 ? UNEQUAL : EQUAL;
+	const int64_t times = s->sums && s->costs->run_count > 1 ? UNEQUAL : EQUAL;
 	const __int128 available = (__int128)goal->bytes - s->costs->fixed;
-	return saturated(s->costs->fixed + (s->judge || walks ? available * times + SMALL : available));
+	return saturated(s->costs->fixed + (s->judge || s->sums ? available * times + SMALL : available));
 }
 
 enum status search_long(const struct search *s)
 {
-	const struct step_cost large = largest_cost(s->costs);
-	const struct choice smallest = {enough_bytes(&large, s->costs->fixed, 1, 1), evaluations_of(s, 1, 1), 1, 1};
-	struct choices choices = {0};
+	struct choices choices = {.costs = s->costs, .large = largest_cost(s->costs)};
+	const struct choice smallest = choice_of(&choices, 1, 1);
 	enum status status = STATUS_OK;
-	enum verdict_on on;
-	int64_t most = 0;
+	enum offered result;
 	for (size_t i = 0; i < s->count; i++)
-		if (!goal_is_settled(&s->goals[i]) && most_bound(s, &s->goals[i]) > most)
-			most = most_bound(s, &s->goals[i]);
-	list_choices(s, &large, most, &choices);
-	choices.room = choices.count + 1;
-	choices.count = 0;
-	choices.rows = allocator_get(s->allocator, choices.room, sizeof *choices.rows);
+		if (!goal_is_settled(&s->goals[i]) && most_bound(s, &s->goals[i]) > choices.most)
+			choices.most = most_bound(s, &s->goals[i]);
+	list_choices(&choices);
+	choices.capacity = choices.count + 1;
+	choices.rows = allocator_get(s->context.allocator, choices.capacity, sizeof *choices.rows);
 	if (!choices.rows)
-		return diag_memory(s->diags);
-	list_choices(s, &large, most, &choices);
+		return diag_memory(s->context.diags);
+	list_choices(&choices);
 	const size_t front = keep_front(choices.rows, choices.count);
 	for (size_t i = 0; i < s->count && !status; i++) {
 		struct budget_goal *goal = &s->goals[i];
@@ -228,8 +222,8 @@ enum status search_long(const struct search *s)
 		if (last >= 0)
 			status = offer_choices(s, goal, choices.rows, (size_t)last + 1);
 		if (!status && !goal->schedule)
-			status = offer_choice(s, goal, &smallest, &on);
+			status = offer_choice(s, goal, &smallest, &result);
 	}
-	allocator_put(s->allocator, choices.rows, choices.room * sizeof *choices.rows);
+	allocator_put(s->context.allocator, choices.rows, choices.capacity * sizeof *choices.rows);
 	return status;
 }

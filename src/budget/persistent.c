@@ -1,36 +1,33 @@
 /*
- * The best persistent schedule for a memory of so many units, after Beaumont,
- * Eyraud-Dubois, Herrmann, Joly and Shilova, "Optimal checkpointing for
- * heterogeneous chains", 2019 (the recurrence of their Theorem 1), with the
- * memory model of schedule.h. Persistent: what is kept, a state or the residuals
- * of a part, is kept until it is used in the backward sweep.
+ * The best persistent schedule for a memory of so many quanta, after Beaumont, Eyraud-Dubois,
+ * Herrmann, Joly and Shilova, "Optimal checkpointing for heterogeneous chains", 2019 (the recurrence
+ * of their Theorem 1), with the memory model of memory/cost_walk.h. Persistent: what is kept, a state or
+ * the residuals of a part, is kept until its use in the backward sweep.
  *
- * V(i, j, m) is the least forward time to reverse parts i .. j-1 when state i is
- * current, or in a slot that is given up, in m units that include it and the
- * cotangent at j. Either part i is recorded at once and its residuals are held:
+ * V(i, j, m) is the least forward time to reverse parts i .. j-1 in m quanta, which include state i and
+ * the cotangent at j. State i is current, or in a slot that is given up. Either part i is recorded at
+ * once and its residuals, h(i) quanta, are held:
  *
  *     V(i, j, m) = f(i) + V(i+1, j, m - h(i))
  *
- * or state i is kept in a slot and the parts up to some k are advanced over:
+ * or state i, a(i) quanta, is kept in a slot and the parts up to some k are advanced over:
  *
  *     V(i, j, m) = min over k of  F(i, k) + V(k, j, m - a(i)) + V(i, k, m)
  *
- * each where m covers what the step itself needs. The paper always holds a
- * range's input; here it is given up where its first part was recorded and its
- * backward does not read it. Where the residuals of part i-1 hold state i anyway
- * the range is *pinned*: state i costs nothing, which is a second table.
+ * each if m covers what the step itself needs. The paper always holds a range's input. Here it is given
+ * up once the first part is recorded, if its backward pass does not read it. If the residuals of part
+ * i-1 hold state i, the range is *pinned*: state i costs nothing, which is a second table.
  *
- * Between the least level at which a range can be reversed and that at which all of
- * it is recorded its time falls; only there is it stored. Both levels follow from the
- * same recurrences without the times, in no more steps for more levels: so what a table
- * will take is known before it is made.
+ * The time of a range falls between the least level at which it can be reversed and the level at which
+ * all of it is recorded. Only these levels are stored. Both bounds follow from the same recurrences
+ * without the times, whatever the number of levels; so the size of a table is known before it is made.
  *
- * A part may be a block of parts with a table of its own, which then says what it
- * takes to iteration the block back alone: long chains are planned in two levels.
+ * A part may be a block of parts with a table of its own, which says what it takes to reverse the block
+ * alone: long chains are planned in two levels.
  *
- * Held residuals are rounded to units by their running sum, so that a stretch of
- * recorded parts is off by at most one unit, not one for each; what comes out is
- * therefore to be verified, and where units divide all sizes it is exact.
+ * Held residuals are rounded to quanta by their running sum, so a stretch of recorded parts is off by at
+ * most one quantum, not by one for each part. So the schedules must be judged; if the quantum divides all
+ * sizes the table is exact.
  */
 #include "budget/persistent.h"
 
@@ -90,28 +87,28 @@ static struct row *row_at(const struct table *t, int64_t i, int64_t j, bool pin)
 
 static const struct row *root_of(const struct table *t, bool pin) { return row_at(t, 0, t->count, pin && t->pins); }
 
-/* The time at level M, from low to high. */
+/* Returns the place of the time at level M, LOW .. HIGH. */
 static float *cell_at(const struct row *row, int64_t m) { return row->cells + (m - row->low); }
 
-/* The time at any level. */
+/* Returns the time at any level. */
 static float time_at(const struct row *row, int64_t m)
 {
 	return m < row->low ? never : *cell_at(row, m < row->high ? m : row->high);
 }
 
-/* The least level that covers BYTES. */
+/* Returns the least level that covers BYTES. */
 static int64_t level_of(const struct table *t, int64_t bytes)
 {
 	int64_t over = bytes - t->grid.rest;
-	return over <= 0 ? 0 : (over - 1) / t->grid.unit + 1;
+	return over <= 0 ? 0 : (over - 1) / t->grid.quantum + 1;
 }
 
-static int64_t units_of(const struct table *t, int64_t bytes)
+static int64_t quanta_of(const struct table *t, int64_t bytes)
 {
-	return bytes <= 0 ? 0 : (bytes - 1) / t->grid.unit + 1;
+	return bytes <= 0 ? 0 : (bytes - 1) / t->grid.quantum + 1;
 }
 
-/* Bytes of the cotangent at J before part J-1 is reversed. */
+/* Returns the bytes of the cotangent at J before part J-1 is reversed. */
 static int64_t cotangent(const struct table *t, int64_t j)
 {
 	if (j < t->count)
@@ -119,16 +116,16 @@ static int64_t cotangent(const struct table *t, int64_t j)
 	return t->last ? 0 : t->parts[j - 1].next;
 }
 
-/* Units that part I holds once recorded. */
-static int64_t held_units(const struct table *t, int64_t i, bool pin)
+/* Returns the quanta that part I holds once recorded. */
+static int64_t held_quanta(const struct table *t, int64_t i, bool pin)
 {
 	const struct part *part = &t->parts[i];
-	/* The running sum takes state I for counted where part I-1 keeps it; where it is not pinned it is not. */
+	/* If part I-1 keeps state I, the running sum leaves it out; but only a pinned range has it free. */
 	bool apart = !pin && part->keeps_input && i > 0 && t->parts[i - 1].keeps_output;
-	return t->charge[i] + (apart ? units_of(t, part->state) : 0);
+	return t->charge[i] + (apart ? quanta_of(t, part->state) : 0);
 }
 
-/* The least level at which part I of range (I, J) can be recorded, and reversed in the end. */
+/* Returns the least level at which part I of range (I, J) can be recorded now and reversed at the end. */
 static int64_t record_level(const struct table *t, int64_t i, int64_t j, bool pin)
 {
 	const struct part *part = &t->parts[i];
@@ -138,15 +135,15 @@ static int64_t record_level(const struct table *t, int64_t i, int64_t j, bool pi
 	return level_of(t, most(record, backward));
 }
 
-/* The least level at which range (I, J) can be split at K; NEED is that of advancing from I to K. */
+/* Returns the least level at which range (I, J) can be split at K. NEED is that of advancing from I to K. */
 static int64_t split_level(const struct table *t, int64_t i, int64_t k, int64_t j, bool pin, int64_t need)
 {
 	int64_t state = pin ? 0 : t->parts[i].state;
-	int64_t parts = most(units_of(t, state) + row_at(t, k, j, false)->low, row_at(t, i, k, pin)->low);
+	int64_t parts = most(quanta_of(t, state) + row_at(t, k, j, false)->low, row_at(t, i, k, pin)->low);
 	return most(level_of(t, state + need + cotangent(t, j)), parts);
 }
 
-/* The levels between which range (I, J) has times that differ. Those of its parts are known. */
+/* Sets the bounds of range (I, J); those of the ranges within it are known. */
 static void bound_range(struct table *t, int64_t i, int64_t j, bool pin)
 {
 	struct row *row = row_at(t, i, j, pin);
@@ -158,7 +155,7 @@ static void bound_range(struct table *t, int64_t i, int64_t j, bool pin)
 	int64_t low = record_level(t, i, j, pin), high = low;
 	if (j > i + 1) {
 		const struct row *rest = row_at(t, i + 1, j, part->keeps_output);
-		int64_t held = held_units(t, i, pin);
+		int64_t held = held_quanta(t, i, pin);
 		high = most(low, held + rest->high);
 		low = most(low, held + rest->low);
 	}
@@ -171,7 +168,7 @@ static void bound_range(struct table *t, int64_t i, int64_t j, bool pin)
 	row->high = (int32_t)least(high, t->grid.levels - 1);
 }
 
-/* The hot loop: best = min(best, time + right + left). */
+/* The hot loop: BEST = min(BEST, TIME + RIGHT + LEFT). */
 __attribute__((optimize("O3"))) static void take_least(float *restrict best, const float *restrict right,
                                                        const float *restrict left, float time, int64_t count)
 {
@@ -181,7 +178,7 @@ __attribute__((optimize("O3"))) static void take_least(float *restrict best, con
 	}
 }
 
-/* The same where one of them does not fall any more. */
+/* The same if only one side still falls: BEST = min(BEST, BEFORE + FALLS + AFTER). */
 __attribute__((optimize("O3"))) static void take_least_of_one(float *restrict best, float before,
                                                               const float *restrict falls, float after, int64_t count)
 {
@@ -192,8 +189,8 @@ __attribute__((optimize("O3"))) static void take_least_of_one(float *restrict be
 }
 
 /*
- * ROW takes on levels from FROM the times of RIGHT, so many units HELD, and of LEFT. Where
- * neither falls any more one level is enough: a row never rises in the end.
+ * Lowers ROW, from level FROM on, to TIME + RIGHT (with HELD quanta held) + LEFT. Where neither falls any
+ * more one level is enough: fill_range makes the row never rise.
  */
 static void take_split(struct row *row, int64_t from, float time, const struct row *right, int64_t held,
                        const struct row *left)
@@ -219,7 +216,7 @@ static void take_split(struct row *row, int64_t from, float time, const struct r
 	}
 }
 
-/* The times of range (I, J) on the levels between which they differ. */
+/* Sets the times of range (I, J) between its bounds. */
 static void fill_range(struct table *t, int64_t i, int64_t j, bool pin)
 {
 	struct row *row = row_at(t, i, j, pin);
@@ -227,16 +224,16 @@ static void fill_range(struct table *t, int64_t i, int64_t j, bool pin)
 		return;
 	const struct part *part = &t->parts[i];
 	const struct row *rest = j > i + 1 ? row_at(t, i + 1, j, part->keeps_output) : NULL;
-	int64_t held = held_units(t, i, pin), record = record_level(t, i, j, pin), need = part->forward_first;
+	int64_t held = held_quanta(t, i, pin), record = record_level(t, i, j, pin), need = part->forward_first;
 	float best = never;
 	for (int64_t m = row->low; m <= row->high; m++)
 		*cell_at(row, m) = m < record ? never : (float)part->time + (rest ? time_at(rest, m - held) : 0);
 	for (int64_t k = i + 1; k < j; k++) {
 		take_split(row, split_level(t, i, k, j, pin, need), (float)(t->sums[k] - t->sums[i]), row_at(t, k, j, false),
-		           units_of(t, pin ? 0 : part->state), row_at(t, i, k, pin));
+		           quanta_of(t, pin ? 0 : part->state), row_at(t, i, k, pin));
 		need = most(need, t->parts[k].forward_inner);
 	}
-	/* The recurrences may be off by rounding; more memory is never worse. */
+	/* The recurrences may be off by rounding; more memory never takes more time. */
 	for (int64_t m = row->low; m <= row->high; m++) {
 		float *time = cell_at(row, m);
 		best = *time < best ? *time : best;
@@ -244,17 +241,17 @@ static void fill_range(struct table *t, int64_t i, int64_t j, bool pin)
 	}
 }
 
-/* Residuals in units, by their running sum. */
+/* Sets the residuals in quanta, by their running sum. */
 static void set_charges(struct table *t)
 {
-	int64_t bytes = 0, units = 0;
+	int64_t bytes = 0, quanta = 0;
 	t->sums[0] = 0;
 	for (int64_t i = 0; i < t->count; i++) {
 		const struct part *part = &t->parts[i];
 		bool counted = i > 0 && t->parts[i - 1].keeps_output;
 		bytes += part->residual + (part->keeps_input && !counted ? part->state : 0);
-		t->charge[i] = units_of(t, bytes) - units;
-		units += t->charge[i];
+		t->charge[i] = quanta_of(t, bytes) - quanta;
+		quanta += t->charge[i];
 		t->sums[i + 1] = t->sums[i] + part->time;
 	}
 }
@@ -264,7 +261,7 @@ bool table_bound(struct table *t, const struct allocator *allocator)
 	t->pins = false;
 	for (int64_t i = 0; i < t->count; i++)
 		t->pins |= t->parts[i].keeps_output;
-	/* A block whose input the block before keeps is pinned as a whole: its table must have both. */
+	/* A block is pinned as a whole if the block before keeps its input: its table must have both. */
 	t->pins |= !t->last;
 	size_t rows = (size_t)rows_of(t), count = (size_t)t->count;
 	size_t sums = (count + 1) * sizeof *t->sums, charges = count * sizeof *t->charge;
@@ -283,8 +280,8 @@ bool table_bound(struct table *t, const struct allocator *allocator)
 	return true;
 }
 
-/* How many times all rows hold; gives each row its place among CELLS, unless that is NULL. */
-static size_t aim_rows(struct table *t, float *cells)
+/* Gives each row its place among CELLS, unless that is NULL. Returns how many times all rows hold. */
+static size_t place_rows(struct table *t, float *cells)
 {
 	size_t count = 0;
 	for (int64_t j = 1; j <= t->count; j++)
@@ -298,24 +295,21 @@ static size_t aim_rows(struct table *t, float *cells)
 	return count;
 }
 
-/* Room for all times; rows of blocks have theirs in the blocks' own tables. */
-static bool place_cells(struct table *t, const struct allocator *allocator)
+/* Allocates all times but those of blocks, which are in the blocks' tables. */
+static bool make_cells(struct table *t, const struct allocator *allocator)
 {
-	t->cells_size = (aim_rows(t, NULL) + 1) * sizeof *t->cells;
+	t->cells_size = (place_rows(t, NULL) + 1) * sizeof *t->cells;
 	t->cells = allocator_get(allocator, 1, t->cells_size);
 	if (t->cells)
-		(void)aim_rows(t, t->cells);
+		(void)place_rows(t, t->cells);
 	return t->cells != NULL;
 }
 
 bool table_solve(struct table *t, const struct allocator *allocator)
 {
-	if (!table_bound(t, allocator) || !place_cells(t, allocator))
+	if (!table_bound(t, allocator) || !make_cells(t, allocator))
 		return false;
-	/*
-	 * By some ends at a time, from the last begin down: rows (i, k) of one begin lie far
-	 * apart, and are read for all these ends while they are in the cache.
-	 */
+	/* Rows (i, k) of one begin lie far apart: they are read for TOGETHER ends while they are in the cache. */
 	enum { TOGETHER = 16 };
 	for (int64_t first = 1; first <= t->count; first += TOGETHER) {
 		int64_t last = first + TOGETHER - 1 < t->count ? first + TOGETHER - 1 : t->count;
@@ -357,29 +351,38 @@ double table_time(const struct table *t, int64_t level) { return (double)time_at
 
 /* Schedules from tables. */
 
-static int64_t list_slot(struct action_list *list)
+/* Keeps the current state BEGIN in a new slot, or, if SLOT is not -1, loads it from SLOT. Returns the slot. */
+static int64_t list_keep(struct action_list *list, int64_t begin, int64_t slot)
 {
-	int64_t slot = list->used++;
+	if (slot >= 0) {
+		action_list_push(list, ACT_LOAD, begin, begin, slot);
+		return slot;
+	}
+	slot = list->used++;
 	list->slots = most(list->slots, list->used);
+	action_list_push(list, ACT_SAVE, begin, begin, slot);
 	return slot;
 }
 
-/* The state at the begin of PART, in SLOT, becomes current, and the slot is given up: slots are a stack. */
-static void list_take(struct action_list *list, int64_t begin, int64_t slot)
+/* Records PART from the state in SLOT, which is given up, or, if SLOT is -1, from the current state. */
+static void list_record(struct action_list *list, const struct part *part, int64_t slot)
 {
-	action_list_push(list, ACT_LOAD, begin, begin, slot);
-	action_list_push(list, ACT_DROP, begin, begin, slot);
-	list->used--;
+	if (slot >= 0) {
+		action_list_push(list, ACT_LOAD, part->begin, part->begin, slot);
+		action_list_push(list, ACT_DROP, part->begin, part->begin, slot);
+		list->used--; /* slots are a stack */
+	}
+	action_list_push(list, ACT_RECORD, part->begin, part->end, 0);
 }
 
-/* What V(i, j, m) chose: 0 to record part I, else K. */
+/* Returns what V(i, j, m) chose: 0 to record part I, else k. */
 static int64_t choice_at(const struct table *t, int64_t i, int64_t j, int64_t m, bool pin)
 {
 	const struct part *part = &t->parts[i];
-	int64_t best = 0, need = part->forward_first, held = units_of(t, pin ? 0 : part->state);
+	int64_t best = 0, need = part->forward_first, held = quanta_of(t, pin ? 0 : part->state);
 	float least_time = never;
 	if (m >= record_level(t, i, j, pin))
-		least_time = (float)part->time + time_at(row_at(t, i + 1, j, part->keeps_output), m - held_units(t, i, pin));
+		least_time = (float)part->time + time_at(row_at(t, i + 1, j, part->keeps_output), m - held_quanta(t, i, pin));
 	for (int64_t k = i + 1; k < j; k++) {
 		if (m >= split_level(t, i, k, j, pin, need)) {
 			float right = time_at(row_at(t, k, j, false), m - held), left = time_at(row_at(t, i, k, pin), m);
@@ -394,121 +397,113 @@ static int64_t choice_at(const struct table *t, int64_t i, int64_t j, int64_t m,
 	return best;
 }
 
+struct range {
+	int64_t i, j; /* parts i .. j-1 */
+	bool pin;
+};
+
 /*
- * Appends range (I, J) at level M. SLOT holds state I, or is -1 where it is
- * current. Deep by at most one call for each part of each level of tables.
+ * Appends range R at level M. SLOT holds state i, or is -1 if that is current. The recursion is at most one
+ * call deep for each part of each level of tables.
  */
-static void extract(const struct table *t, int64_t i, int64_t j, int64_t m, bool pin, int64_t slot,
-                    struct action_list *list)
+static void extract(const struct table *t, struct range r, int64_t m, int64_t slot, struct action_list *list)
 {
-	const struct part *part = &t->parts[i];
+	const struct part *part = &t->parts[r.i];
 	/* The left part of a split is the same range, shorter: a loop. */
 	for (;;) {
-		if (j == i + 1 && t->inner) {
-			extract(&t->inner[i], 0, t->inner[i].count, m, pin && t->inner[i].pins, slot, list);
+		if (r.j == r.i + 1 && t->inner) {
+			const struct table *inner = &t->inner[r.i];
+			extract(inner, (struct range){0, inner->count, r.pin && inner->pins}, m, slot, list);
 			return;
 		}
-		/* A row is made never to rise: its value may be that of a lower level. */
-		const struct row *row = row_at(t, i, j, pin);
+		/* A row never rises: its time at M may be that of a lower level. */
+		const struct row *row = row_at(t, r.i, r.j, r.pin);
 		m = least(m, row->high);
 		while (m > row->low && time_at(row, m - 1) <= time_at(row, m))
 			m--;
-		int64_t k = j == i + 1 ? 0 : choice_at(t, i, j, m, pin);
+		int64_t k = r.j == r.i + 1 ? 0 : choice_at(t, r.i, r.j, m, r.pin);
 		if (k == 0)
 			break;
-		if (slot < 0) {
-			slot = list_slot(list);
-			action_list_push(list, ACT_SAVE, part->begin, part->begin, slot);
-		} else {
-			action_list_push(list, ACT_LOAD, part->begin, part->begin, slot);
-		}
+		slot = list_keep(list, part->begin, slot);
 		action_list_push(list, ACT_FORWARD, part->begin, t->parts[k].begin, 0);
-		extract(t, k, j, m - units_of(t, pin ? 0 : part->state), false, -1, list);
-		j = k;
+		extract(t, (struct range){k, r.j, false}, m - quanta_of(t, r.pin ? 0 : part->state), -1, list);
+		r.j = k;
 	}
-	if (slot >= 0)
-		list_take(list, part->begin, slot);
-	action_list_push(list, ACT_RECORD, part->begin, part->end, 0);
-	if (j > i + 1)
-		extract(t, i + 1, j, m - held_units(t, i, pin), part->keeps_output, -1, list);
+	list_record(list, part, slot);
+	if (r.j > r.i + 1)
+		extract(t, (struct range){r.i + 1, r.j, part->keeps_output}, m - held_quanta(t, r.i, r.pin), -1, list);
 	action_list_push(list, ACT_BACKWARD, part->begin, part->end, 0);
 }
 
 void table_extract(const struct table *table, int64_t level, struct action_list *list)
 {
-	extract(table, 0, table->count, level, false, -1, list);
+	extract(table, (struct range){0, table->count, false}, level, -1, list);
 }
 
-/* The schedule of least peak: the same recurrence with bytes for values. */
+/* The schedule of least peak: the same recurrence with bytes in place of times. */
 
-struct least {
+struct peaks {
 	const struct part *parts;
 	int64_t count;
 	int64_t *bytes;  /* by range and pin */
 	int32_t *choice; /* 0: record, else k */
 };
 
-static int64_t least_row(int64_t i, int64_t j, bool pin) { return 2 * (j * (j - 1) / 2 + i) + pin; }
+static int64_t peak_index(int64_t i, int64_t j, bool pin) { return 2 * (j * (j - 1) / 2 + i) + pin; }
 
-static void least_range(struct least *l, int64_t i, int64_t j, bool pin)
+static void find_peak(struct peaks *p, int64_t i, int64_t j, bool pin)
 {
-	const struct part *part = &l->parts[i];
+	const struct part *part = &p->parts[i];
 	int64_t state = pin ? 0 : part->state, kept = part->keeps_input ? state : 0;
-	int64_t cot = j < l->count ? l->parts[j].state : 0, choice = 0;
+	int64_t cot = j < p->count ? p->parts[j].state : 0, choice = 0;
 	int64_t best = most(state + part->record + cot, kept + part->backward);
 	if (j > i + 1)
-		best = most(best, part->residual + kept + l->bytes[least_row(i + 1, j, part->keeps_output)]);
+		best = most(best, part->residual + kept + p->bytes[peak_index(i + 1, j, part->keeps_output)]);
 	int64_t need = part->forward_first;
 	for (int64_t k = i + 1; k < j; k++) {
 		int64_t bytes =
-			most(state + need + cot, most(state + l->bytes[least_row(k, j, false)], l->bytes[least_row(i, k, pin)]));
+			most(state + need + cot, most(state + p->bytes[peak_index(k, j, false)], p->bytes[peak_index(i, k, pin)]));
 		if (bytes < best) {
 			best = bytes;
 			choice = k;
 		}
-		need = most(need, l->parts[k].forward_inner);
+		need = most(need, p->parts[k].forward_inner);
 	}
-	l->bytes[least_row(i, j, pin)] = best;
-	l->choice[least_row(i, j, pin)] = (int32_t)choice;
+	p->bytes[peak_index(i, j, pin)] = best;
+	p->choice[peak_index(i, j, pin)] = (int32_t)choice;
 }
 
-static void least_extract(const struct least *l, int64_t i, int64_t j, bool pin, int64_t slot, struct action_list *list)
+/* Appends range R; SLOT as in extract. */
+static void extract_least(const struct peaks *p, struct range r, int64_t slot, struct action_list *list)
 {
-	const struct part *part = &l->parts[i];
-	for (int64_t k; (k = l->choice[least_row(i, j, pin)]) != 0; j = k) {
-		if (slot < 0) {
-			slot = list_slot(list);
-			action_list_push(list, ACT_SAVE, part->begin, part->begin, slot);
-		} else {
-			action_list_push(list, ACT_LOAD, part->begin, part->begin, slot);
-		}
-		action_list_push(list, ACT_FORWARD, part->begin, l->parts[k].begin, 0);
-		least_extract(l, k, j, false, -1, list);
+	const struct part *part = &p->parts[r.i];
+	for (int64_t k; (k = p->choice[peak_index(r.i, r.j, r.pin)]) != 0; r.j = k) {
+		slot = list_keep(list, part->begin, slot);
+		action_list_push(list, ACT_FORWARD, part->begin, p->parts[k].begin, 0);
+		extract_least(p, (struct range){k, r.j, false}, -1, list);
 	}
-	if (slot >= 0)
-		list_take(list, part->begin, slot);
-	action_list_push(list, ACT_RECORD, part->begin, part->end, 0);
-	if (j > i + 1)
-		least_extract(l, i + 1, j, part->keeps_output, -1, list);
+	list_record(list, part, slot);
+	if (r.j > r.i + 1)
+		extract_least(p, (struct range){r.i + 1, r.j, part->keeps_output}, -1, list);
 	action_list_push(list, ACT_BACKWARD, part->begin, part->end, 0);
 }
 
 bool least_peak_extract(const struct part *parts, int64_t count, struct action_list *list)
 {
-	struct least l = {.parts = parts, .count = count};
+	struct peaks p = {.parts = parts, .count = count};
 	size_t rows = (size_t)(count * (count + 1));
-	l.bytes = allocator_get(list->allocator, rows, sizeof *l.bytes);
-	l.choice = allocator_get(list->allocator, rows, sizeof *l.choice);
-	if (l.bytes && l.choice) {
+	p.bytes = allocator_get(list->allocator, rows, sizeof *p.bytes);
+	p.choice = allocator_get(list->allocator, rows, sizeof *p.choice);
+	if (p.bytes && p.choice) {
 		for (int64_t j = 1; j <= count; j++)
 			for (int64_t i = j; i-- > 0;)
 				for (int pin = 0; pin < 2; pin++)
-					least_range(&l, i, j, pin);
-		least_extract(&l, 0, count, false, -1, list);
+					find_peak(&p, i, j, pin);
+		extract_least(&p, (struct range){0, count, false}, -1, list);
 	} else {
 		list->failed = true;
 	}
-	allocator_put(list->allocator, l.bytes, rows * sizeof *l.bytes);
-	allocator_put(list->allocator, l.choice, rows * sizeof *l.choice);
+	allocator_put(list->allocator, p.bytes, rows * sizeof *p.bytes);
+	allocator_put(list->allocator, p.choice, rows * sizeof *p.choice);
 	return !list->failed;
 }

@@ -1,41 +1,41 @@
 /*
- * budget:BYTES: the least recomputation whose peak is within so many bytes.
+ * budget:BYTES: the schedule of least time whose peak is within so many bytes.
  *
- * What is decided here is which schedules are tried. They come from
+ * This file decides which schedules are tried. They are
  *   - the persistent schedule of least peak (persistent.c);
- *   - the best persistent schedules for a memory in units (persistent.c);
+ *   - the best persistent schedules for a memory in quanta (tables.c);
  *   - the other policies, with each number of a fixed set;
- *   - binomial checkpointing of parts of q steps with S snapshots (revolve.c), for
- *     a fixed set of q and S.
- * Each is put through the verifier, and then the judge says what it takes in truth;
- * the fastest that fits is taken. Nothing rests on a prediction but the choice.
- * One search is for any number of budgets, the goals: each is offered what it would
- * be offered alone, in the same order, of candidates that are made once.
+ *   - binomial checkpointing of parts of q steps with S snapshots (schedule/revolve.c), for
+ *     fixed sets of q and S (long_chains.c).
+ * The judge says what each takes, and the fastest that fits is taken. So a prediction can only
+ * make the choice worse, never the budget wrong.
  *
- * Invariant: which schedules are tried depends on the budget only so that more
- * bytes never lose one: the sets are fixed, units depend on the chain alone (2^-g of
- * what save-all takes, for those g whose range is more than half the budget: each as
- * small as the room for tables allows, which is known before they are made), and of a
- * table's levels, up to the budget and SLACK, the highest whose schedule fits is sought
- * along a fixed ladder; where a judge says that there will be a run, small tables are
- * made for all budgets, finer ones beside them for budgets that leave the steps more
- * than the tables take, so that planning takes no more than the run will. So the cost
- * does not rise with the budget. Where one unit divides all sizes, and the verifier is
- * the judge, the tables are exact.
+ * One search serves any number of budgets, the goals. Each goal is offered what it would be offered
+ * alone, in the same order; a candidate is made, timed and judged once.
  *
- * Up to MANY steps there are tables (budget_tables.c); equal steps beyond that are
- * planned by closed forms (budget_long.c).
+ * Invariant: more bytes never lose a schedule, so they never cost time. The sets are fixed. Quanta
+ * depend on the chain alone: for each range 2^-g of what save-all takes that is above half the
+ * budget, the smallest quantum whose tables are small enough, which is known before they are made.
+ * Of a table's levels, up to the budget and SLACK, the highest whose schedule fits is found along a
+ * fixed ladder. If there is a judge, a run follows: small tables are made for all budgets, and finer
+ * ones for budgets that leave the steps more than these tables take. So planning takes no more memory
+ * than the run, and its cost does not rise with the budget. If one quantum divides all sizes and the
+ * cost walk is the judge, the tables are exact.
+ *
+ * Up to MANY steps there are tables; equal steps beyond that are planned by closed forms.
  */
 #include "budget/search_parts.h"
 
+#include "memory/cost_walk.h"
+
 static enum status offer_family(const struct search *s, const struct policy *family)
 {
-	return search_offer(s, family, policy_schedule(family, s->costs, s->allocator));
+	return search_offer(s, family, policy_schedule(family, s->costs, s->context.allocator));
 }
 
 /*
- * The policies with one number or none; up to NUMBERED steps every number of them, at
- * first, and beyond that those of every:N, whose walks are short.
+ * Offers the policies without a number, and up to NUMBERED steps those with one. For longer chains
+ * only every:N is cheap enough to try with each number.
  */
 static enum status offer_families(const struct search *s)
 {
@@ -80,21 +80,24 @@ static bool all_equal(const struct step_costs *costs)
 	return true;
 }
 
-/* Save-all to all goals, and its range. *OPEN: some are not settled by that. */
+/* Offers save-all to all goals, and sets its time and range. *OPEN: some goals are not settled by it. */
 static enum status offer_save_all(struct search *s, bool *open)
 {
-	struct candidate c = {.family = &policy_save_all};
-	enum verdict_on on;
-	bool right = true;
+	struct candidate c = {.family = &policy_save_all, .timed = true, .judged = !s->judge, .most = INT64_MAX};
+	struct counters *counters = &c.judgement.counters;
+	enum offered result;
 	*open = false;
-	c.schedule = policy_schedule(&policy_save_all, s->costs, s->allocator);
-	enum status status = c.schedule ? candidate_verify(s, &c, true, &right) : diag_memory(s->diags);
-	for (size_t i = 0; i < s->count && !status && right; i++) {
-		status = goal_offer(s, &s->goals[i], &c, &on);
+	c.schedule = policy_schedule(&policy_save_all, s->costs, s->context.allocator);
+	enum status status = c.schedule ? cost_walk(&s->context, c.schedule, s->costs, NULL, counters, &s->time)
+	                                : diag_memory(s->context.diags);
+	c.time = s->time;
+	c.judgement.peak = counters->peak_bytes;
+	s->range = c.judgement.peak - s->costs->fixed;
+	for (size_t i = 0; i < s->count && !status; i++) {
+		status = goal_offer(s, &s->goals[i], &c, &result);
 		*open |= !s->goals[i].schedule;
 	}
 	schedule_free(c.schedule);
-	s->range = c.peak - s->costs->fixed;
 	return status;
 }
 
@@ -115,22 +118,37 @@ static enum status search_all(struct search *s)
 	return status ? status : search_long(s);
 }
 
+/* The memory of S; false if there is none. */
+static bool search_begin(struct search *s)
+{
+	const struct allocator *allocator = s->context.allocator;
+	const struct step_costs *costs = s->costs;
+	s->levels = allocator_get(allocator, 2 * s->count, sizeof *s->levels);
+	if (!s->levels)
+		return false;
+	s->rests = s->levels + s->count;
+	if (costs->steps > GROUPED)
+		return true;
+	s->sums = allocator_get(allocator, (size_t)costs->steps + 1, sizeof *s->sums);
+	if (!s->sums)
+		return false;
+	int64_t step = 0;
+	s->sums[0] = 0;
+	for (size_t run = 0; run < costs->run_count; run++)
+		for (int64_t i = 0; i < costs->runs[run].count; i++, step++)
+			s->sums[step + 1] = s->sums[step] + costs->runs[run].cost.forward;
+	return true;
+}
+
 enum status budget_search(const struct context *context, const struct step_costs *costs,
                           const struct budget_judge *judge, struct budget_goal *goals, size_t count)
 {
-	const struct allocator *allocator = context->allocator;
-	struct search s = {.costs = costs,
-	                   .judge = judge,
-	                   .allocator = allocator,
-	                   .diags = context->diags,
-	                   .goals = goals,
-	                   .count = count,
-	                   .levels = allocator_get(allocator, 2 * count, sizeof *s.levels)};
+	struct search s = {.context = *context, .costs = costs, .judge = judge, .goals = goals, .count = count};
 	for (size_t i = 0; i < count; i++)
 		goals[i] = (struct budget_goal){.bytes = goals[i].bytes, .least = INT64_MAX};
-	s.rests = s.levels ? s.levels + count : NULL;
-	enum status status = s.levels ? search_all(&s) : diag_memory(context->diags);
-	allocator_put(allocator, s.levels, 2 * count * sizeof *s.levels);
+	enum status status = search_begin(&s) ? search_all(&s) : diag_memory(context->diags);
+	allocator_put(context->allocator, s.levels, 2 * count * sizeof *s.levels);
+	allocator_put(context->allocator, s.sums, ((size_t)costs->steps + 1) * sizeof *s.sums);
 	for (size_t i = 0; i < count && status; i++) {
 		schedule_free(goals[i].schedule);
 		goals[i].schedule = NULL;
@@ -149,11 +167,11 @@ enum status budget_least(const struct context *context, const struct step_costs 
 
 enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, struct diags *diags)
 {
-	enum status status =
-		diag_file(diags, STATUS_LIMIT, NULL, -1, "the chain cannot be reversed in %lld bytes: the least is %lld bytes",
-	              (long long)bytes, (long long)least);
+	diag_file(diags, STATUS_LIMIT, NULL, -1,
+	          "cannot run the backward pass within %lld byte%s; the least that works is %lld bytes", (long long)bytes,
+	          bytes == 1 ? "" : "s", (long long)least);
 	diag_hint(diags, "use %s%lld or more", option, (long long)least);
-	return status;
+	return STATUS_LIMIT;
 }
 
 enum status budget_schedule(const struct context *context, const struct step_costs *costs, int64_t bytes,

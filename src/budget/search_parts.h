@@ -1,73 +1,72 @@
 /*
- * A search for schedules that fit budgets: what its parts share. Private to plan/;
- * budget.c says what is tried.
+ * A search for schedules that fit budgets: what its files share. Private to budget/.
+ *
+ *     search.c       which schedules are tried
+ *     goals.c        who judges a candidate, and which goals take it
+ *     tables.c       schedules of the tables of persistent.c
+ *     long_chains.c  schedules of closed forms
+ *
+ * A *goal* is a budget and the best schedule found for it so far. A *candidate* is a schedule that is
+ * offered to goals: each goal takes it if it fits and is faster than what the goal has.
  */
 #ifndef BUDGET_SEARCH_PARTS_H
 #define BUDGET_SEARCH_PARTS_H
 
 #include "budget/budget.h"
-#include "schedule/verify.h"
 
 enum {
-	MANY = 3200,     /* steps that tables are made for */
-	GROUPED = 20000, /* steps, joined to MANY parts at most, likewise */
-	NUMBERED = 1000, /* steps that revolve:S and online:S are tried for */
+	MANY = 3200,     /* the most steps of a chain that tables are made for */
+	GROUPED = 20000, /* the same if steps are joined to MANY parts */
+	NUMBERED = 1000, /* the most steps of a chain that revolve:S and online:S are tried for */
 };
 
-/*
- * Something to offer to goals: what is known of it, by the verifier and by the
- * judge, which is asked when it must be.
- */
 struct candidate {
 	const struct policy *family;
 	struct schedule *schedule; /* NULL: to be made again */
-	bool verified, judged;
+	bool timed, judged;
 	double time;
-	int64_t peak;  /* by the verifier */
-	int64_t truth; /* by the judge, asked for at MOST; without one the same */
-	int64_t most;
-	struct counters counters;
+	int64_t most; /* that the judge was asked with */
+	struct judgement judgement;
 };
 
 struct search {
+	struct context context;
 	const struct step_costs *costs;
-	const struct budget_judge *judge;
-	const struct allocator *allocator;
-	struct diags *diags;
+	const struct budget_judge *judge; /* NULL: the cost walk */
 	struct budget_goal *goals;
 	size_t count;
-	int64_t range;   /* save-all's peak beyond what is fixed */
-	int64_t room;    /* of the tables at hand, bytes */
-	int64_t exact;   /* bytes beyond what is fixed up to which there were exact tables */
-	int64_t *levels; /* by goal: how many of the grid at hand are for it */
-	int64_t *rests;  /* by goal: of its grid that has not been had, or -1 */
+	double *sums;        /* forward time before each step, and of all; NULL beyond GROUPED steps */
+	double time;         /* of one forward and backward pass */
+	int64_t range;       /* save-all's peak by the cost walk, beyond what is fixed */
+	int64_t table_bytes; /* the most that the tables at hand may take */
+	int64_t exact;       /* bytes beyond what is fixed up to which exact tables were made */
+	int64_t *levels;     /* by goal: how many levels of the grid at hand are for it */
+	int64_t *rests;      /* by goal: the rest of a grid that is still to be made for it, or -1 */
 };
 
-enum verdict_on { SLOWER, TOO_LARGE, TAKEN };
+enum offered { SLOWER, TOO_LARGE, TAKEN };
 
-/* Whether save-all fits, so that nothing is to be sought. */
+/* True if GOAL has save-all: nothing is faster. */
 bool goal_is_settled(const struct budget_goal *goal);
-/* Bytes by the verifier beyond which nothing can fit. */
-int64_t goal_reach(const struct search *s, const struct budget_goal *goal);
-/* Bytes beyond what is fixed that GOAL's schedules can take by the verifier. */
-int64_t goal_needed_range(const struct search *s, const struct budget_goal *goal);
-/* Whether what takes TIME is quicker than what GOAL has. */
+/* True if a candidate that takes TIME is faster than what GOAL has. */
 bool goal_is_faster(const struct budget_goal *goal, double time);
-/* Whether GOAL may want, as the best or for its bytes, what takes at least TIME, and PEAK by the verifier. */
-bool goal_may_want(const struct search *s, const struct budget_goal *goal, double time, int64_t peak);
-/* Asks the verifier, unless it was asked. *RIGHT: whether there is an answer; FULLY: there is, wanted or not. */
-enum status candidate_verify(const struct search *s, struct candidate *c, bool fully, bool *right);
-/* Whether GOAL, which may want C, must have the judge asked. */
-bool goal_must_ask(const struct budget_goal *goal, const struct candidate *c);
-/* GOAL takes C, whose schedule is there, if it fits and is the fastest so far. */
-enum status goal_offer(const struct search *s, struct budget_goal *goal, struct candidate *c, enum verdict_on *on);
-/* Offers SCHEDULE, which FAMILY made, to all goals, and frees it. */
+/* The cost walk's bytes above which no schedule fits GOAL. */
+int64_t goal_reach(const struct search *s, const struct budget_goal *goal);
+/* The cost walk's bytes, beyond what is fixed, that GOAL's schedules can take. */
+int64_t goal_needed_range(const struct search *s, const struct budget_goal *goal);
+/* Sets the time of C: the sum of its steps' costs. */
+void candidate_set_time(const struct search *s, struct candidate *c);
+/* True if the judge was asked for C, and what it said says that C is too large for GOAL and teaches nothing new. */
+bool candidate_is_large(const struct budget_goal *goal, const struct candidate *c);
+/* GOAL takes C, whose schedule and time are there, if it fits and is the fastest so far. */
+enum status goal_offer(const struct search *s, struct budget_goal *goal, struct candidate *c, enum offered *result);
+/* Offers SCHEDULE, which FAMILY made, to all goals, and frees it. NULL is out of memory. */
 enum status search_offer(const struct search *s, const struct policy *family, struct schedule *schedule);
-/* The sets of q and of S: the number after NUMBER, every one up to DENSE, then one in PERCENT more. */
+/* The fixed sets of numbers: each up to DENSE, then one in PERCENT. */
 int64_t search_next_number(int64_t number, int64_t dense, int64_t percent);
-/* The persistent schedules of tables, offered to each goal that they are made for. */
+/* Offers the persistent schedules of tables, to each goal that these are made for. */
 enum status search_tables(struct search *s);
-/* Parts of equal length, from bounds; to each goal of the same list as far as its bytes go, the smallest at last. */
+/* Offers binomial checkpointing of parts of equal length: for each goal those of a fixed list that its bytes allow. */
 enum status search_long(const struct search *s);
 
 #endif

@@ -194,7 +194,7 @@ static void compare_row(const struct planning *p, struct policy_row *row)
 /* Of several policies one that is infeasible has a row and a warning: the others are wanted none the less. */
 static void warn_infeasible(struct session *s, const struct policy_row *row)
 {
-	diag_warn(&s->diags, "policy '%s' is infeasible: the least is %lld bytes", row->policy,
+	diag_warn(&s->diags, "policy '%s' is too small; the least that works is %lld bytes", row->policy,
 	          (long long)row->least_bytes);
 }
 
@@ -253,8 +253,8 @@ static enum status plan_all(struct planning *p)
 	}
 	if (status || feasible)
 		return status;
-	status = diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "none of these policies is feasible");
-	diag_hint(&s->diags, "the chain can be reversed in %lld bytes or more", (long long)least);
+	status = diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "none of these budgets works");
+	diag_hint(&s->diags, "use budget:%lld or more", (long long)least);
 	return status;
 }
 

@@ -100,14 +100,13 @@ static enum status add_spec_run(struct subject *subject, const struct policy *po
 {
 	struct session *s = subject->session;
 	struct schedule *schedule = NULL;
-	struct verdict verdict;
 	struct timeline *timeline = arena_alloc(&s->arena, sizeof *timeline);
 	const struct step_costs *costs = &subject->spec.costs;
 	if (!timeline)
 		return diag_memory(&s->diags);
 	enum status status = spec_schedule(&s->context, &subject->spec, policy, &schedule);
 	if (!status)
-		status = timeline_schedule(timeline, schedule, costs, &verdict, &s->arena, &s->diags);
+		status = timeline_schedule(timeline, schedule, costs, &s->arena, &s->diags);
 	schedule_free(schedule);
 	if (!status)
 		*run = (struct picture_run){.policy = policy->text,

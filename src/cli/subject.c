@@ -9,6 +9,7 @@
 #include "budget/budget.h"
 #include "cli/job_options.h"
 #include "cli/warnings.h"
+#include "memory/cost_walk.h"
 #include "report/actions.h"
 #include "report/residuals.h"
 
@@ -163,7 +164,7 @@ static enum status plan_spec_budgets(struct subject *subject, const struct polic
 		double time = 0;
 		rows[i].policy = policies[i]->text;
 		if (goals[i].schedule)
-			status = spec_figures(&s->context, spec, goals[i].schedule, &rows[i].counters, &time);
+			status = cost_walk(&s->context, goals[i].schedule, &spec->costs, NULL, &rows[i].counters, &time);
 		else if (!least)
 			status = budget_least(&s->context, &spec->costs, &least);
 		rows[i].least_bytes = goals[i].schedule ? 0 : least;

@@ -13,7 +13,7 @@
 #include "base/suggest.h"
 #include "budget/budget.h"
 #include "io/json.h"
-#include "schedule/verify.h"
+#include "memory/cost_walk.h"
 
 #define BYTES_MOST 9007199254740992.0 /* 2^53: what JSON's numbers hold exactly */
 #define COST_MOST 1e15
@@ -279,53 +279,6 @@ unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, con
 	return flags;
 }
 
-/* Bytes that SCHEDULE holds when the first sweep ends, what is fixed left out; -1 where memory is short. */
-static int64_t spec_stored(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator)
-{
-	const struct step_costs *costs = &spec->costs;
-	unsigned char *flags = spec_held(spec, schedule, allocator);
-	int64_t bytes = 0, at = 0;
-	if (!flags)
-		return -1;
-	for (size_t run = 0; run < costs->run_count; run++) {
-		const struct step_cost *c = &costs->runs[run].cost;
-		for (int64_t i = 0; i < costs->runs[run].count; i++, at++)
-			bytes += (flags[at] & SPEC_RESIDUAL ? c->residual : 0) + (flags[at] & SPEC_STATE ? c->state : 0);
-	}
-	allocator_put(allocator, flags, (size_t)costs->steps + 1);
-	return bytes;
-}
-
-enum status spec_figures(const struct context *context, const struct spec *spec, struct schedule *schedule,
-                         struct counters *counters, double *time)
-{
-	const struct step_costs *costs = &spec->costs;
-	struct verdict verdict;
-	enum status status = schedule_verify(schedule, costs, context->allocator, &verdict, context->diags);
-	if (status)
-		return status;
-	if (!verdict.valid)
-		return diag_file(context->diags, STATUS_LIMIT, NULL, -1, "a schedule is wrong at action %lld: %s",
-		                 (long long)verdict.actions, verdict.wrong);
-	*counters = (struct counters){.steps = costs->steps,
-	                              .evaluations = verdict.evaluations,
-	                              .checkpoints = verdict.checkpoints,
-	                              .peak_bytes = verdict.peak,
-	                              .spill_writes = verdict.spill_writes,
-	                              .spill_reads = verdict.spill_reads};
-	for (size_t i = 0; i < costs->run_count; i++) {
-		counters->forward_cost += (double)costs->runs[i].count * costs->runs[i].cost.forward;
-		counters->backward_cost += (double)costs->runs[i].count * costs->runs[i].cost.backward;
-	}
-	double disk = (double)verdict.spill_writes * costs->spill_write + (double)verdict.spill_reads * costs->spill_read;
-	double recomputed = verdict.time - disk - counters->forward_cost - counters->backward_cost;
-	/* Sums in another order differ by their rounding. */
-	counters->recomputed_cost = verdict.evaluations > costs->steps && recomputed > 0 ? recomputed : 0;
-	*time = verdict.time;
-	counters->stored_bytes = spec_stored(spec, schedule, context->allocator);
-	return counters->stored_bytes < 0 ? diag_memory(context->diags) : STATUS_OK;
-}
-
 enum status spec_schedule(const struct context *context, const struct spec *spec, const struct policy *policy,
                           struct schedule **schedule)
 {
@@ -342,7 +295,7 @@ enum status spec_plan(const struct context *context, const struct spec *spec, co
 	*schedule = NULL;
 	enum status status = spec_schedule(context, spec, policy, schedule);
 	if (!status)
-		status = spec_figures(context, spec, *schedule, counters, time);
+		status = cost_walk(context, *schedule, &spec->costs, NULL, counters, time);
 	if (status) {
 		schedule_free(*schedule);
 		*schedule = NULL;

@@ -27,13 +27,7 @@ enum status spec_read(struct spec *spec, const struct source *source, struct are
 /* Makes the schedule of POLICY, by cut; `auto` is a budget of its number. STATUS_LIMIT if it is infeasible. */
 enum status spec_schedule(const struct context *context, const struct spec *spec, const struct policy *policy,
                           struct schedule **schedule);
-/*
- * Counts what SCHEDULE takes by the cost walk. recomputed_cost is without writes and reads; *TIME, in the
- * costs' unit, is with them.
- */
-enum status spec_figures(const struct context *context, const struct spec *spec, struct schedule *schedule,
-                         struct counters *counters, double *time);
-/* Both: makes the schedule of POLICY, which the caller frees, and counts what it takes. */
+/* Makes the schedule of POLICY, which the caller frees, and counts what it takes: see cost_walk. */
 enum status spec_plan(const struct context *context, const struct spec *spec, const struct policy *policy,
                       struct counters *counters, double *time, struct schedule **schedule);
 /* What SCHEDULE holds, by position, when the first sweep ends: a sum of these, for steps + 1 positions. */

@@ -11,6 +11,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "memory/cost_walk.h"
+
 enum { ROW_BYTES = TIMELINE_ROWS / 8, LAYER_BYTES = TIMELINE_COLUMNS * ROW_BYTES };
 
 enum status timeline_init(struct timeline *timeline, int64_t steps, double column, struct arena *arena,
@@ -336,15 +338,18 @@ static bool on_part(void *context, const struct action *part, double from, doubl
 }
 
 enum status timeline_schedule(struct timeline *timeline, struct schedule *schedule, const struct step_costs *costs,
-                              struct verdict *verdict, struct arena *arena, struct diags *diags)
+                              struct arena *arena, struct diags *diags)
 {
-	const struct schedule_watch watch = {.part = on_part, .context = timeline};
+	const struct context context = {arena->allocator, arena, diags};
+	const struct cost_walk_options options = {.part = on_part, .part_context = timeline};
+	struct counters counters;
+	double time;
 	double sum = 0;
 	for (size_t i = 0; i < costs->run_count; i++)
 		sum += (double)costs->runs[i].count * (costs->runs[i].cost.forward + costs->runs[i].cost.backward);
 	enum status status = timeline_init(timeline, costs->steps, sum / (TIMELINE_COLUMNS - 1), arena, diags);
 	if (status == STATUS_OK)
-		status = schedule_follow(schedule, costs, arena->allocator, &watch, verdict, diags);
+		status = cost_walk(&context, schedule, costs, &options, &counters, &time);
 	timeline_finish(timeline);
 	return status;
 }

@@ -13,7 +13,7 @@
 
 #include "memory/hooks.h"
 #include "plan/job.h"
-#include "schedule/verify.h"
+#include "schedule/step_costs.h"
 
 enum { TIMELINE_SEGMENTS = 3000, TIMELINE_COLUMNS = 1024, TIMELINE_ROWS = 256 };
 
@@ -112,11 +112,10 @@ bool event_of_action(const struct action *action, struct event *event);
 enum status timeline_plan(struct timeline *timeline, struct job *job, const struct job_options *options,
                           struct arena *arena, struct diags *diags);
 /*
- * The timeline of SCHEDULE over COSTS alone, in the unit of their times; its
- * bytes are the verifier's, what is fixed included. A wrong schedule ends it
- * early: VERDICT says so.
+ * The timeline of SCHEDULE over COSTS alone, in the unit of their times. Its bytes are
+ * those of the cost walk, what is fixed included.
  */
 enum status timeline_schedule(struct timeline *timeline, struct schedule *schedule, const struct step_costs *costs,
-                              struct verdict *verdict, struct arena *arena, struct diags *diags);
+                              struct arena *arena, struct diags *diags);
 
 #endif

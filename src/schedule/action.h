@@ -33,7 +33,7 @@ const char *action_name(enum action_kind kind); /* "forward" ... */
 
 struct action {
 	enum action_kind kind;
-	int64_t begin, end; /* steps; SAVE, LOAD, SPILL and FETCH are of state BEGIN */
+	int64_t begin, end; /* steps; those of a slot are of state BEGIN */
 	int64_t slot;
 };
 
