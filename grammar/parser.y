@@ -38,10 +38,10 @@ static int yylex(YYSTYPE *value, struct span *span, struct parse *parse, void *s
 static void yyerror(struct span *span, struct parse *parse, void *scanner, const char *message);
 
 /*
- * The stack has a fixed size. Lists are left-recursive, so only nesting fills it: brackets and `repeat N stage` to
- * MAX_NESTING (parse_open), operators that open to the right to as many more (parse_power, parse_minus), with at most 6
- * and 8 symbols a level. What overflows it is nested deeper, and yyerror says so. The stack on which LAC tries
- * reductions needs no more than its 20 states, since a reduction pushes one; it may not grow either.
+ * The stack has a fixed size. Lists are left-recursive, so only nesting fills it. Brackets and `repeat N stage` nest to
+ * MAX_NESTING (parse_open), at 6 symbols a level at most. Operators that open to the right nest to as many levels more
+ * (parse_power, parse_minus), at 8. Deeper nesting overflows the stack, and yyerror says so. The stack on which LAC tries
+ * reductions cannot grow either: a reduction pushes one state, and it has 20.
  */
 #define YYINITDEPTH 4000
 #define YYMAXDEPTH 4000
@@ -308,7 +308,7 @@ static void want_things(struct wanted *w)
 static const char *advise_on_options(const struct wanted *w, yysymbol_kind_t found)
 {
 	const bool ends = CAN_CHAR(';');
-	if (!CAN(NUMBER)) { /* after an option, whose value may go on in a way that must be quoted */
+	if (!CAN(NUMBER)) { /* after an option, whose value should perhaps be quoted */
 		if (found == YYTRANSLATE(','))
 			return "several values are a list or quoted, as in axis=[0,1] and policy=\"names:a,b\"";
 		if (found == YYTRANSLATE(':') || found == KIND_PLUS || (found == KIND_MINUS && !ends))

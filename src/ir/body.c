@@ -111,15 +111,18 @@ uint32_t body_goes_on(const struct body *body, uint32_t value)
 	return body->values[made->a].from == FROM_PORT ? body->values[made->a].port : NO_VALUE;
 }
 
-static bool is_read(const struct carry *carry, const bool *read) { return read[carry->inner] || read[carry->final]; }
+static bool carry_is_read(const struct carry *carry, const bool *read)
+{
+	return read[carry->inner] || read[carry->final];
+}
 
-/* What the carries of LOOP that are read are made of is read, too. Whether that says something new. */
+/* Marks what the carries of LOOP that are read are made of. True if that marks anything new. */
 static bool note_carried(const struct instr *loop, bool *read)
 {
 	bool new = false;
 	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
 		const struct carry *carry = &loop->loop.carries[k];
-		if (!is_read(carry, read))
+		if (!carry_is_read(carry, read))
 			continue;
 		new |= !read[carry->init] || !read[carry->result];
 		read[carry->init] = read[carry->result] = true;
@@ -152,14 +155,14 @@ bool body_drop_carries(struct body *body)
 			continue;
 		uint32_t count = 0;
 		for (uint32_t k = 0; k < loop->loop.carry_count; k++)
-			if (is_read(&loop->loop.carries[k], read))
+			if (carry_is_read(&loop->loop.carries[k], read))
 				loop->loop.carries[count++] = loop->loop.carries[k];
 		loop->loop.carry_count = body->instrs[loop->loop.match].loop.carry_count = count;
 	}
 	return true;
 }
 
-/* a, b, ... z, ba, bb: as a jaxpr names its variables. */
+/* Names a value a, b, ... z, ba, bb, ..., as a jaxpr does. */
 static void put_value(const struct dumper *d, uint32_t value)
 {
 	const struct value *v = &d->body->values[value];

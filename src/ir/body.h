@@ -1,10 +1,8 @@
 /*
- * A body: a straight list of typed instructions over values, each value assigned
- * once. Forward, recording and backward programs are all bodies; what reads them
- * (the residual analysis, the program compiler, explain) needs no other form.
+ * A body: a straight list of typed instructions over values, each value assigned once. Forward, recording and backward
+ * programs are all bodies, so the compiler, the residual report and explain know one form.
  *
- * A body of a forward run may hold loops (INSTR_LOOP ... INSTR_END); one that is
- * differentiated has been unrolled.
+ * A body of a forward run may hold loops (INSTR_LOOP ... INSTR_END). One that is differentiated is unrolled.
  */
 #ifndef IR_BODY_H
 #define IR_BODY_H
@@ -12,12 +10,11 @@
 #include "language/chain.h"
 
 enum { NO_VALUE = UINT32_MAX };
-/* Loops kept in one body within each other, at most. */
-enum { MAX_LOOPS = 256 };
+enum { MAX_LOOPS = 256 }; /* nested in one body */
 
-/* A param or a part of one: indexed along its leading axes by constants and by counters of enclosing loops. */
+/* A param, or a part of one: its leading axes are indexed by constants and by counters of loops around. */
 struct index {
-	int32_t loop;  /* level of the loop whose counter it is, outermost 0; -1: a constant */
+	int32_t loop;  /* the level of the loop whose counter it is, the outermost 0; -1: a constant */
 	int64_t value; /* the constant */
 };
 struct param_ref {
@@ -28,11 +25,12 @@ struct param_ref {
 
 enum value_kind_of { FROM_PORT, FROM_PARAM, FROM_INSTR };
 
-struct naming { /* a name that a value has been given */
+/* A name that the chain gives to a value. */
+struct naming {
 	const char *name;
 	struct span span;
 	const char *def; /* the def it stands in, or NULL */
-	bool inner;      /* in a checkpoint block that the value comes from outside of */
+	bool inner;      /* it stands in a checkpoint block, and the value was made outside */
 	const struct naming *next;
 };
 
@@ -51,15 +49,15 @@ struct value {
 
 enum instr_kind {
 	INSTR_OP,         /* out = op(v, a or scalar); keeps too where out_keep is set */
-	INSTR_VJP_V,      /* out = the cotangent of v, from g and needs; element-wise operations */
+	INSTR_VJP_V,      /* out = the cotangent of v, from g and what was kept; element-wise operations */
 	INSTR_VJP_A,      /* out = the cotangent of a, shaped as the result; element-wise operations */
-	INSTR_VJP,        /* general operations: out (v's) and out_a (a's), either NO_VALUE */
+	INSTR_VJP,        /* general operations: out, the cotangent of v, and out_a, of a; one may be NO_VALUE */
 	INSTR_ADD,        /* out = v + a: two cotangents of one value */
 	INSTR_SUM_TO,     /* out = v summed over the axes that were broadcast */
 	INSTR_BROADCAST,  /* out = v broadcast to out's type */
 	INSTR_ZERO,       /* out = zeros */
 	INSTR_ACCUMULATE, /* the gradient of param `param` += v */
-	INSTR_LOOP,       /* carries; runs what is up to its INSTR_END `iterations` times */
+	INSTR_LOOP,       /* runs the instructions up to its INSTR_END `iterations` times */
 	INSTR_END,
 };
 
@@ -71,7 +69,7 @@ struct carry {
 	uint32_t init, inner, result, final;
 };
 
-/* What INSTR_LOOP and its INSTR_END hold alike. */
+/* Of an INSTR_LOOP and its INSTR_END. */
 struct loop_part {
 	int64_t iterations; /* of the LOOP alone */
 	uint32_t match;     /* the END of a LOOP, the LOOP of an END */
@@ -88,7 +86,7 @@ struct instr {
 	enum instr_kind kind;
 	enum op op;
 	const struct attrs *attrs;
-	uint32_t v, a, y, k, l, g;    /* values read; NO_VALUE where none (VJP of slice: A is added to) */
+	uint32_t v, a, y, k, l, g;    /* values read, or NO_VALUE; VJP of slice: A is the array that is added to */
 	double scalar;                /* OP, VJP of a binary operation with a == NO_VALUE: its operand */
 	uint32_t out, out_a;          /* values made */
 	uint32_t out_keep[MAX_KEEPS]; /* OP: K and L where they are made */
@@ -99,9 +97,9 @@ struct instr {
 	struct span span;      /* of the stage it comes from */
 	const char *def;       /* the def it stands in, or NULL */
 	uint32_t region;       /* the innermost checkpoint region; 0 is the whole body */
-	int64_t step;          /* index of its step within the body (whole-chain bodies) */
+	int64_t step;          /* in an unrolled body: the step that it belongs to */
 	struct loop_part loop; /* LOOP and END */
-	int32_t level;         /* of a LOOP; of a slice that moves along with a loop, that one's; else -1 */
+	int32_t level;         /* of a LOOP; of the loop whose counter a slice adds to its start; else -1 */
 };
 
 /* A checkpoint region of the forward body: instructions FIRST .. END-1. */
@@ -139,25 +137,24 @@ uint32_t body_add_value(struct body *body, const struct type *type);
 struct instr *body_add_instr(struct body *body, enum instr_kind kind);
 bool body_add_in(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);
 bool body_add_out(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);
-/* What reports call it; the derivatives' words, and none for an operation, go before an operation's name. */
+/* The word of KIND in reports. Those of derivatives, and that of INSTR_OP, which is empty, precede the operation. */
 const char *instr_word(enum instr_kind kind);
 /* The values that INSTR reads (at most six) and makes (at most four), each list without NO_VALUE. */
 size_t instr_reads(const struct instr *instr, uint32_t reads[6]);
 size_t instr_writes(const struct instr *instr, uint32_t writes[4]);
 /*
- * Where VALUE, an out of a backward body, is an in with something added to a part of it, that
- * in's port, whose array it may go on in; else NO_VALUE. Nothing else reads that in.
+ * If VALUE, an out of a backward body, is an in with something added to a part of it, the port of that in. VALUE may
+ * reuse the in's array, which nothing else reads. Otherwise NO_VALUE.
  */
 uint32_t body_goes_on(const struct body *body, uint32_t value);
 /*
- * Takes from the loops of BODY what they carry and nothing reads, neither a
- * iteration before it binds it anew nor what follows: names that are bound in every iteration.
- * False where memory is short.
+ * Removes carries that nothing reads, neither an iteration nor what follows the loop: names that each iteration binds
+ * before it reads them. False where memory is short.
  */
 bool body_drop_carries(struct body *body);
-/* Whether OP's instruction works element by element on its result's shape (an element-wise row; not cast or dropout). */
+/* True if INSTR works element by element on its result's shape, as operations of element-wise rows do. */
 bool instr_is_element(const struct instr *instr);
-/* As a jaxpr: typed let-bindings. */
+/* Writes BODY as a jaxpr: typed let-bindings. */
 void body_dump(const struct body *body, const struct chain *chain, diag_write *write, void *context);
 
 #endif

@@ -161,7 +161,7 @@ static void mark_back(const struct body *body, const struct marks *marks)
 	}
 }
 
-/* Turns SETS from those after STEP to those before it. l->state.slots is the state before. */
+/* Makes SETS, the sets after STEP, those before it. l->state.slots is the state before. */
 static enum status flow_back(struct lowering *l, struct step *step, struct sets *sets)
 {
 	const struct body *body = step->body;

@@ -217,7 +217,7 @@ static bool is_made_after(const struct body *body, uint32_t value, uint32_t fold
 	return v->from == FROM_PARAM || (v->from == FROM_INSTR && v->instr >= fold);
 }
 
-/* True if what follows instruction FOLD, and the output, read nothing but its result and params. */
+/* True if the instructions after FOLD, and the output, read only its result and params. */
 static bool is_cut(const struct body *body, uint32_t fold)
 {
 	bool cut = fold != NO_VALUE && is_made_after(body, body->outs[0].value, fold);
@@ -273,11 +273,8 @@ static enum status lower_typed(struct lowering *l, const struct portion *portion
 	l->whole_rows = rows ? input->shape.dim[0] : 0;
 	l->state.count = l->chain->variable_count + 1;
 	l->streaming = (struct streaming){.streamable = rows, .flat = rows, .fold = NO_VALUE};
-	*l->out = (struct lowered){.chain = l->chain,
-	                           .arena = l->context->arena,
-	                           .input = *input,
-	                           .slot_count = l->state.count,
-	                           .whole_rows = l->whole_rows};
+	*l->out =
+		(struct lowered){.chain = l->chain, .input = *input, .slot_count = l->state.count, .whole_rows = l->whole_rows};
 	find_portion(l, portion);
 	enum status status = init_lowering(l, input);
 	if (status)

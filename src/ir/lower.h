@@ -1,7 +1,6 @@
 /*
- * From the resolved chain and the type of its input to typed bodies: one for a
- * forward run, loops kept; and the chain's steps, repeat and for kept as loops
- * of steps, or all steps in one body.
+ * Lowering: the resolved chain and the type of its input become typed bodies. A forward run is one body with its loops
+ * kept. A gradient is a list of steps, with `repeat` and `for` kept as loops of steps; or one step of everything.
  */
 #ifndef IR_LOWER_H
 #define IR_LOWER_H
@@ -9,42 +8,43 @@
 #include "ir/body.h"
 
 /*
- * The state between steps: slot 0 is the current value, slot 1 + i is
- * chain->variables[i]. Slots that are known to hold one value form a class, which
- * goes by its lowest slot: a body reads a class once, by that slot, and a class
- * has one cotangent, kept by that slot. So cotangents are added in the same order
- * whether a chain is reversed step by step or in one body.
+ * A step, between two states. Slot 0 of a state is the current value, slot 1 + i is chain->variables[i].
+ *
+ * Slots that are known to hold one value form a class, which goes by its lowest slot. A body reads a class once, by that
+ * slot, and a class has one cotangent, kept by that slot. So cotangents are added in one order, whether a chain is
+ * reversed step by step or in one body.
  */
 struct step {
-	struct body *body; /* ins are slots it reads, outs slots it writes */
-	/* Sets of slots, ascending. */
+	struct body *body; /* its ins are the slots that it reads, its outs those that it writes */
+	/* Lists of slots, ascending: */
 	const uint32_t *live_in, *live_out; /* the states before and after */
 	const uint32_t *cot_in, *cot_out;   /* slots that have a cotangent before and after */
 	uint32_t live_in_count, live_out_count, cot_in_count, cot_out_count;
 	const uint32_t *class_in; /* by live_in: the slot that its class goes by before */
-	const bool *alias_in;     /* by live_in: an earlier one is of the same class, and is the same array */
+	const bool *alias_in;     /* by live_in: an earlier one is of its class, and so the same array */
 	const uint32_t *cot_to; /* by cot_out: the slot before to which it passes unchanged; NO_VALUE: the body takes it */
 	const uint32_t *cot_value; /* by cot_out: the body's value whose cotangent it is; NO_VALUE where it passes */
 	const struct type *const *in_types; /* of live_in's slots */
 	const struct type *const *out_types;
 	struct span span;
-	uint32_t id; /* equal steps are one struct step; ids count from 0, in the order of first runs */
+	uint32_t id; /* from 0, in the order in which distinct steps first run */
 };
 
+/* A step, or a loop of items. Equal steps are one struct step. */
 struct item {
-	struct step *step; /* or a loop: */
+	struct step *step; /* NULL: a loop */
 	struct item *items;
 	size_t count;
 	int64_t iterations;
-	int64_t first; /* the counter's value in its first iteration (an iteration set apart has a loop of its own) */
+	int64_t first; /* the counter in its first iteration: a loop may be cut into several items */
 	int32_t level; /* whose counter params are indexed by; -1: none */
 	int64_t steps; /* in all, unrolled */
 	int64_t start; /* steps before it in its list */
 };
 
 /*
- * What is lowered of a chain: its stages without the first BEFORE and the last AFTER of them. Of each loop among these
- * ITERATIONS is the share of its iterations, the first ones, rounded up; 0: all. {0} is the whole chain.
+ * The part of a chain that is lowered: its stages without the first BEFORE and the last AFTER, and of each loop among
+ * them the first iterations, the share ITERATIONS rounded up (0: all). {0} is the whole chain.
  */
 struct portion {
 	size_t before, after;
@@ -55,58 +55,49 @@ struct portion {
 struct lowered {
 	const struct chain *chain;
 	struct portion portion;
-	struct arena *arena;
 	size_t slot_count;
 	struct type input, output;   /* logical dtypes */
-	struct type begins;          /* the input as the first step takes it: the computing type, ROWS rows where cut */
+	struct type begins;          /* the input that the first step reads: of the computing dtype, with a tile's rows */
 	int64_t whole_rows;          /* extent of the streamed axis in the whole input; 0 for a 0-d input */
-	bool streamable;             /* every operation is element- or row-wise, or it ends in one SUM over rows */
-	bool sums;                   /* ... it ends in a SUM, and what moves that by numbers: all tiles make the output */
-	bool flat;                   /* element-wise with scalar operands only: any split of the elements is a tile */
-	const bool *streamed_params; /* by param: it runs along the streamed axis, and is cut into tiles with it */
+	bool streamable;             /* rows can be cut into tiles: each operation works row by row, but for a last SUM */
+	bool sums;                   /* ... there is that SUM: the output is the sum of those of all tiles */
+	bool flat;                   /* element-wise with scalar operands: a tile may be any run of elements */
+	const bool *streamed_params; /* by param: it has a row for each of the input's, and is cut with it */
 	/* LOWER_RUN's: */
 	struct body *whole; /* loops kept */
 	/*
-	 * Of WHOLE, NO_VALUE where there is none: the instruction up to which all is row-wise, a SUM or
-	 * FOLD over rows, and after which all is made of its result, params and numbers. A forward run
-	 * takes what is before by tiles, streamable or not; a derivative may want the tiles once more.
+	 * The SUM or FOLD over rows in WHOLE before which all is row-wise, and after which all is made of its result, params
+	 * and numbers; NO_VALUE if there is none. A forward run reads tiles up to it even if the chain is not streamable,
+	 * since only a derivative would need the tiles again.
 	 */
 	uint32_t fold;
 	/* LOWER_STEPS's and LOWER_UNROLLED's: */
 	struct item *items;
 	size_t item_count;
-	int64_t steps;                      /* of LOWER_UNROLLED, too, as many as LOWER_STEPS has */
+	int64_t steps;                      /* LOWER_UNROLLED: as many as LOWER_STEPS has */
 	const struct step *const *distinct; /* by id */
 	size_t distinct_count;
 };
 
 enum lower_what { LOWER_RUN, LOWER_STEPS, LOWER_UNROLLED };
 /*
- * WHAT: the whole body for a forward run; the steps for a gradient; or all steps
- * unrolled into one body (a single struct step from slot 0 to slot 0), for
- * policies by value. PORTION NULL: of the whole chain. INPUT is the type of the whole
- * input. STATUS_CHAIN where shapes do not fit (both are named), STATUS_LIMIT beyond
- * 10^7 steps or operations.
+ * Lowers PORTION (NULL: all) of CHAIN on a whole input of type INPUT, to WHAT: one body for a forward run; the steps of
+ * a gradient; or one step with everything unrolled into its body, for policies by value. Fails with STATUS_CHAIN if
+ * types do not fit, with STATUS_LIMIT beyond 10^7 steps or operations.
  */
 enum status lower(const struct context *context, struct lowered *lowered, const struct chain *chain,
                   const struct portion *portion, const struct type *input, enum lower_what what);
 /*
- * The same of a tile of the chain that is lowered to WHOLE, which must be streamable
- * up to its end or fold: the extent of the streamed axis is ROWS instead of INPUT's, in
- * the input and in the params that by WHOLE run along it. Where WHOLE is flat INPUT may
- * be its elements in a row.
+ * Lowers a tile of WHOLE, which must be streamable up to its end or its fold. The tile has ROWS rows, of INPUT and of
+ * the params that WHOLE cuts. If WHOLE is flat, INPUT may be its elements as a list.
  */
 enum status lower_tile(const struct context *context, struct lowered *lowered, const struct lowered *whole,
                        const struct type *input, enum lower_what what, int64_t rows);
-/*
- * The step at INDEX (0 .. steps-1) and, where COUNTERS is not NULL, the counters
- * of the loops around it, by level.
- */
+/* The step at INDEX, or NULL beyond the last. COUNTERS, unless NULL, gets the counters of the loops around it, by level. */
 const struct step *lowered_step(const struct lowered *lowered, int64_t index, int64_t *counters);
 /*
- * How many steps there are in a iteration of the outermost loop around step INDEX of which
- * at least TURNS iterations are left before step END: as many steps on, up to *UNTIL, comes
- * the same step again. 0 where there is none.
+ * The period of the steps from INDEX on: the steps of an iteration of the outermost loop around it of which at least
+ * ITERATIONS iterations are left before END. Up to *UNTIL, the step that many steps later is the same. 0: no such loop.
  */
 int64_t lowered_period(const struct lowered *lowered, int64_t index, int64_t end, int64_t iterations, int64_t *until);
 

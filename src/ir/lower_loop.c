@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Appends to SET the slots that NODE and what follows bind, those local to defs excepted. IN: by slot, in SET. */
+/* Appends to SET the slots that NODE and its followers bind, without those local to defs. IN: by slot, it is in SET. */
 static void collect_bound(const struct node *node, bool *in, uint32_t *set, size_t *count)
 {
 	for (; node; node = node->next) {
@@ -32,7 +32,7 @@ struct kept_loop {
 	struct carry *carries; /* by SLOTS */
 	size_t count;
 	uint32_t at; /* its instruction */
-	/* What there was before it. */
+	/* The lowering before it: */
 	size_t instrs, values, regions;
 	int64_t iterations;
 	struct streaming streaming;

@@ -265,8 +265,8 @@ static enum status add_result(struct lowering *l, const struct node *node, const
 }
 
 /*
- * `use`: the operand is the current value from here on. If it is not streamed, every tile computes alike what follows,
- * as from a param. After a SUM that cannot be: the tiles' results are added.
+ * `use`: the operand is the current value from here on. If it is not streamed, each tile computes the same result from
+ * it, as from a param. After a SUM that would be wrong, because the tiles' results are added.
  */
 static enum status lower_use(struct lowering *l, const struct node *node, const struct operands *in)
 {

@@ -1,7 +1,7 @@
 /*
- * A chain as draft steps: what a policy may keep or compute again one by one. Each has its body, and the list of what
- * it changes of the state. Loops stay loops of steps while the state has the same types before and after an
- * iteration; an iteration that changes a type is a loop of its own, and the next one is tried again.
+ * A chain as draft steps, which a policy keeps or recomputes one by one. A draft has its body and a list of the slots
+ * that it changes. A loop stays a loop of steps if the state is the same, but for values, before and after an iteration.
+ * An iteration that changes the state is a loop of its own, and the next one is tried again.
  */
 #include "ir/lowering.h"
 
@@ -157,7 +157,7 @@ enum status lowering_defer(struct lowering *l, const struct node *node)
 	return STATUS_OK;
 }
 
-/* The step of the preludes that are not bound yet, and of NODE (NULL: of these alone). */
+/* Drafts a step of the preludes that are not bound yet and of NODE, unless that is NULL. */
 static enum status draft_step(struct lowering *l, const struct node *node, struct draft_item *list)
 {
 	struct preludes *preludes = &l->preludes;
@@ -195,7 +195,7 @@ static void join_loops(struct draft_item *loop)
 	if (!loop->repeats || loop->count != 1 || loop->items[0].draft || !loop->items[0].repeats)
 		return;
 	struct draft_item inner = loop->items[0];
-	inner.iterations *= loop->iterations; /* no more than steps; of an empty loop nothing reads it */
+	inner.iterations *= loop->iterations; /* at most as many as steps; if there are none, nothing reads it */
 	inner.steps = loop->steps;
 	*loop = inner;
 }

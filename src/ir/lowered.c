@@ -1,7 +1,7 @@
-/* Where the steps of a lowered chain lie: loops are walked down, never unrolled. */
+/* Finds steps of a lowered chain. Loops are walked down, never unrolled. */
 #include "ir/lower.h"
 
-/* The last of COUNT ITEMS that does not start after INDEX; NULL where it ends before. */
+/* The one of COUNT ITEMS that holds the step INDEX; NULL if none does. */
 static const struct item *item_at(const struct item *items, size_t count, int64_t index)
 {
 	size_t i = 0;

@@ -57,7 +57,7 @@ struct slot {
 	uint32_t class; /* the lowest slot that is known to hold the same value; NO_SLOT while a step regroups them */
 };
 
-/* True if a body that reads A cannot tell it from B. WEAK counts: a weak scalar takes the dtype of what it meets. */
+/* True if a body that reads A cannot tell it from B. A weak scalar is unlike one that is not: its dtype gives way. */
 static inline bool slot_equal(const struct slot *a, const struct slot *b)
 {
 	return a->type == b->type && a->dtype == b->dtype && a->streamed == b->streamed && a->active == b->active &&

@@ -44,7 +44,7 @@ static enum status add_deferred(struct resolver *r, struct node *node, const str
 
 /*
  * Sets the argument GIVEN of NODE. IS_NAME: a name that the operation does not know may be an operand of the def around
- * it. What follows a deferred argument is deferred too, so that arguments are set in their order.
+ * it. All arguments after a deferred one are deferred too, so that they are set in their order.
  */
 static enum status set_argument(struct resolver *r, struct node *node, struct deferred_argument given, bool is_name)
 {

@@ -1,7 +1,6 @@
 /*
- * The resolved chain: every operation found in the table, its arguments read,
- * every name bound to what it means. Loops are kept as loops, defs as calls. It
- * knows no type but those that are declared; lower.h gives types.
+ * The resolved chain: each operation is found in the table, its arguments are read, and each name is bound to what it
+ * means. Loops stay loops, and defs stay calls. The only types are declared ones; lowering (ir/lower.h) finds the others.
  */
 #ifndef LANGUAGE_CHAIN_H
 #define LANGUAGE_CHAIN_H
@@ -23,7 +22,7 @@ struct param {
 	struct type type;
 };
 
-/* The type of PARAM where the chain's input is of type INPUT, whose computing type a weak one has. */
+/* The type of PARAM for an input of type INPUT, whose computing dtype a weak param takes. */
 struct type param_type(const struct param *param, const struct type *input);
 
 /* What an operand refers to. */
@@ -47,14 +46,14 @@ struct ref {
 };
 
 /*
- * An argument of an operation within a def that an operand of the def gives, which every call has
- * its own of; and those written after it, so that all are taken in the order in which they stand.
+ * An argument that lowering sets: the name of an operand of the def around, whose value each call gives, or an argument
+ * that stands after such a one, so that all are set in their order.
  */
 struct deferred_argument {
 	const char *name; /* NULL: the INDEX-th by place */
 	int index;
 	struct argument argument; /* as written */
-	bool given;               /* by the def's PLACE-th operand, and not as written */
+	bool given;               /* the def's PLACE-th operand is the argument */
 	uint32_t place;
 	struct span span;
 	struct deferred_argument *next;
@@ -72,14 +71,13 @@ struct block_policy {
 
 struct node {
 	enum node_kind kind;
-	struct span span; /* of its name, as messages show it */
-	struct span whole;
+	struct span span;    /* of its name, as messages show it */
 	enum op op;          /* OP */
-	struct attrs *attrs; /* OP: without those that are late */
+	struct attrs *attrs; /* OP: without deferred arguments */
 	struct deferred_argument *deferred;
 	struct ref operand;    /* OP: REF_NONE without; NAME: the value bound (REF_NONE: the current one) */
 	const struct def *def; /* CALL */
-	struct ref *arguments; /* CALL: def->count of them, those inherited as they are at the call */
+	struct ref *arguments; /* CALL: def->count of them, the inherited ones first */
 	const char *name;      /* NAME */
 	uint32_t variable;     /* NAME */
 	int64_t count;         /* REPEAT */
@@ -87,30 +85,29 @@ struct node {
 	struct ref *over;      /* FOR: what they run over */
 	size_t loop_count;
 	const struct block_policy *policy; /* CHECKPOINT: policy= or NULL */
-	struct node *body;                 /* REPEAT, FOR, CHECKPOINT; CALL: NAMEs, before its operands */
+	struct node *body;                 /* REPEAT, FOR, CHECKPOINT; CALL: NAMEs that come before its operands */
 	struct node *next;
 };
 
 struct def {
 	const char *name;
 	const struct name_list *names;      /* of its own parameters */
-	struct dictionary places;           /* of these: where in the arguments each is, a size_t */
+	struct dictionary places;           /* a size_t for each of them: its place in the arguments */
 	size_t inherited;                   /* parameters of the defs around it, which come before its own */
 	size_t count;                       /* all of them */
 	uint32_t first_variable, variables; /* those that are local to it */
 	struct node *body;
-	int64_t size;        /* nodes, those of the defs that it calls included, those of block arguments not */
-	const int64_t *uses; /* by parameter: how often it stands in these */
+	int64_t size;        /* nodes, with those of the defs that it calls, without those of block arguments */
+	const int64_t *uses; /* by parameter: how often these nodes name it */
 };
 
-/* Operations of a chain, with its defs written out; of a body, with its loops unrolled. */
+/* Operations of a chain with its defs written out, and of a body with its loops unrolled. */
 enum { MAX_OPERATIONS = 10000000 };
-/* Parameters that defs within defs inherit, and that calls of them hand on, in all. */
+/* Parameters that defs within defs, and calls of them, inherit in all. */
 enum { MAX_INHERITED = 1000000 };
 
 struct chain {
 	const struct source *source;
-	struct arena *arena;
 	const char *input;          /* the input's name */
 	struct declared input_type; /* `input x: T` */
 	struct param *params;
@@ -126,13 +123,11 @@ struct chain {
 };
 
 /*
- * Resolves SYNTAX. STATUS_CHAIN with the place and the nearest known name where
- * an operation, a def, a name or an argument is unknown or wrong; STATUS_LIMIT
- * where the defs written out, each loop's body once, are more than MAX_OPERATIONS,
- * or where those within defs inherit more than MAX_INHERITED.
+ * Resolves SYNTAX. Fails with STATUS_CHAIN, the place and the nearest known name if an operation, a def, a name or an
+ * argument is unknown or wrong; with STATUS_LIMIT beyond MAX_OPERATIONS, each loop's body counted once, or MAX_INHERITED.
  */
 enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax);
-/* Text of the resolved chain, for --dump chain. */
+/* Writes CHAIN as text, for --dump chain. */
 void chain_dump(const struct chain *chain, diag_write *write, void *context);
 
 #endif

@@ -74,7 +74,7 @@ static enum status resolve_named_operands(struct resolver *r, const struct state
 	return STATUS_OK;
 }
 
-/* DEF and each call of it have memory for what it inherits, which a short text could make too much. */
+/* Counts what DEF, or a call of it at SPAN, inherits. Each has memory for that, and a short text could take it all. */
 static enum status count_inherited(struct resolver *r, const struct def *def, struct span span)
 {
 	r->inherited += def->inherited;
@@ -136,8 +136,8 @@ enum status resolver_call(struct resolver *r, const struct statement *s, const s
 }
 
 /*
- * How many nodes a chain has with its defs written out. Each def may call the one before it twice, so the number grows
- * as 2^defs; but it is a linear function of the sizes of the def's block arguments, and so each def is looked at once.
+ * How many nodes a chain has with its defs written out. Each def may call the one before it twice, so there may be 2^defs.
+ * But the number is linear in the sizes of a def's block arguments. So each def is looked at once.
  */
 
 static int64_t saturated_product(int64_t a, int64_t b)

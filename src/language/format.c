@@ -1,12 +1,11 @@
 /*
- * The canonical text of a chain. What it decides is where lines break and where
- * comments go; numbers, names and expressions stay as they were written.
+ * The canonical text of a chain: where lines break, and where comments go. Numbers, names and expressions stay as they
+ * were written.
  *
- * Invariants: the text parses to the same tree; formatting it again changes
- * nothing; every comment is written once. Comments are kept in order of place and
- * walked beside the tree. One that ended the line of a statement, or of a '{',
- * stays there; one within a statement's brackets moves above it; any other has a
- * line of its own before the statement, or the '}', that follows it.
+ * Invariants: the text parses to the same tree; formatting it again changes nothing; each comment is written once.
+ * Comments are walked beside the tree, in order of place. A comment that ends the line of a statement, or of a '{', stays
+ * there. One within a statement's brackets moves above the statement. Any other has a line of its own, before the
+ * statement or the '}' that follows it.
  */
 #include "language/syntax.h"
 
@@ -21,7 +20,7 @@ struct formatter {
 	diag_write *write;
 	void *context;
 	size_t column; /* bytes written on this line */
-	bool measure;  /* count columns only, and no further than WIDTH */
+	bool measure;  /* count columns, up to WIDTH, and write nothing */
 };
 
 static void put_bytes(void *context, const char *text, size_t length)
@@ -84,7 +83,7 @@ static void put_integer(struct formatter *f, int64_t value)
 
 /* Comments and blank lines. */
 
-/* Whether a blank line stands before OFFSET. */
+/* True if a blank line stands before OFFSET. */
 static bool blank_before(const struct formatter *f, uint32_t offset)
 {
 	int lines = 0;
@@ -93,7 +92,7 @@ static bool blank_before(const struct formatter *f, uint32_t offset)
 	return lines == 2;
 }
 
-/* Comments before OFFSET, each on a line of its own. FIRST: nothing stands above in the block. */
+/* Writes the comments before OFFSET, each on its line. *FIRST: nothing stands above them in the block. */
 static void put_comments(struct formatter *f, uint32_t offset, int depth, bool *first)
 {
 	for (; f->comment && f->comment->offset < offset; f->comment = f->comment->next) {
@@ -106,7 +105,7 @@ static void put_comments(struct formatter *f, uint32_t offset, int depth, bool *
 	}
 }
 
-/* A comment between FROM and LIMIT on the line of FROM. */
+/* Writes a comment between FROM and LIMIT that stands on the line of FROM. */
 static void put_end_comment(struct formatter *f, uint32_t from, uint32_t limit)
 {
 	if (!f->comment || f->comment->offset < from || f->comment->offset >= limit)
@@ -120,7 +119,7 @@ static void put_end_comment(struct formatter *f, uint32_t from, uint32_t limit)
 
 /* Declarations. */
 
-/* A list of lists that is too wide has an element a line. */
+/* Writes a list. If a list of lists is too wide, each element has a line. */
 static void put_list(struct formatter *f, const struct init *init, int depth)
 {
 	const char *text = init->text;
@@ -148,7 +147,8 @@ static void put_list(struct formatter *f, const struct init *init, int depth)
 static void put_declaration(struct formatter *f, const struct statement *s, int depth)
 {
 	char text[TYPE_TEXT];
-	put(f, s->kind == STATEMENT_INPUT ? "input " : s->kind == STATEMENT_PARAM ? "param " : "const ");
+	put(f, statement_word(s->kind));
+	put(f, " ");
 	put(f, s->name);
 	if (s->type->given) {
 		put(f, ": ");
@@ -226,6 +226,30 @@ static void put_options(struct formatter *f, const struct option *option)
 	}
 }
 
+/* Writes what stands before the block of S. */
+static void put_head(struct formatter *f, const struct statement *s)
+{
+	put(f, statement_word(s->kind));
+	if (s->kind == STATEMENT_DEF) {
+		put(f, " ");
+		put(f, s->name);
+		put(f, "(");
+		put_names(f, s->names);
+		put(f, ")");
+	} else if (s->kind == STATEMENT_REPEAT) {
+		put(f, " ");
+		put_integer(f, s->count);
+	} else if (s->kind == STATEMENT_FOR) {
+		put(f, " ");
+		put_names(f, s->names);
+		put(f, " in ");
+		put_names(f, s->over);
+	} else {
+		put_options(f, s->options);
+	}
+	put(f, " ");
+}
+
 static void put_statement(struct formatter *f, const struct statement *s, int depth)
 {
 	switch (s->kind) {
@@ -233,49 +257,30 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 	case STATEMENT_PARAM:
 	case STATEMENT_CONST:
 		put_declaration(f, s, depth);
-		return;
-	case STATEMENT_DEF:
-		put(f, "def ");
-		put(f, s->name);
-		put(f, "(");
-		put_names(f, s->names);
-		put(f, ") ");
 		break;
 	case STATEMENT_STAGE:
 		put(f, s->name);
 		put_operands(f, s->operands, depth);
 		put_options(f, s->options);
-		return;
+		break;
 	case STATEMENT_NAME:
 		put(f, "name ");
 		put(f, s->name);
-		return;
+		break;
+	case STATEMENT_DEF:
 	case STATEMENT_REPEAT:
-		put(f, "repeat ");
-		put_integer(f, s->count);
-		put(f, " ");
-		if (!s->block->braced) {
-			put_statement(f, s->block->first, depth);
-			return;
-		}
-		break;
 	case STATEMENT_FOR:
-		put(f, "for ");
-		put_names(f, s->names);
-		put(f, " in ");
-		put_names(f, s->over);
-		put(f, " ");
-		break;
 	case STATEMENT_CHECKPOINT:
-		put(f, "checkpoint");
-		put_options(f, s->options);
-		put(f, " ");
+		put_head(f, s);
+		if (s->block->braced)
+			put_block(f, s->block, depth);
+		else
+			put_statement(f, s->block->first, depth);
 		break;
 	}
-	put_block(f, s->block, depth);
 }
 
-/* Where the first block of S begins, or where S ends: comments before that can't stay within it. */
+/* Where the first block of S begins, or where S ends. Comments before that can't stay within S. */
 static uint32_t head_end(const struct statement *s)
 {
 	for (const struct operand *o = s->operands; o; o = o->next)
@@ -316,7 +321,7 @@ static void put_inline(struct formatter *f, const struct block *block)
 	put(f, block->first ? " }" : "}");
 }
 
-/* Whether BLOCK can be written where the line now is, to its end: it holds no comment and is short. */
+/* True if BLOCK holds no comment and fits on the line. */
 static bool fits(const struct formatter *f, const struct block *block)
 {
 	const struct comment *c = f->comment;

@@ -71,8 +71,8 @@ static bool is_defined(const struct parse *parse, const char *word)
 }
 
 /*
- * Hints at the word that begins the statement around the byte AT, if that word is unknown and near to one that begins a
- * statement: then it is why the rest was not understood. A statement begins after ; { } or a line's beginning.
+ * Hints at the word that begins the statement around the byte AT, if it is unknown and near to one that begins a
+ * statement. Then the rest was misread because of it. A statement begins after ; { } or a line's beginning.
  */
 static bool hint_word(struct parse *parse, uint32_t at)
 {
@@ -187,13 +187,11 @@ void parse_finish_block(struct block *block, struct span open, struct span close
 	block->braced = true;
 	block->span = open;
 	block->span.end = close.end;
-	block->end_line = close.line;
 }
 
 void parse_finish_chain(const struct parse *parse, struct block *chain)
 {
 	chain->span = (struct span){0, (uint32_t)parse->source->length, 1, 1};
-	chain->end_line = parse->line;
 }
 
 struct statement *parse_statement(struct parse *parse, enum statement_kind kind, struct span span,
@@ -285,7 +283,6 @@ struct statement *parse_repeat_stage(struct parse *parse, struct span span, stru
 		return NULL;
 	PARSE_APPEND(block, stage);
 	block->span = stage->span;
-	block->end_line = parse->line;
 	return parse_repeat(parse, span, head, count, block);
 }
 
@@ -361,8 +358,8 @@ static bool binds_right(const char *text, size_t length)
 }
 
 /*
- * The source at SPAN, which holds no strings, in its canonical form: no comments, one blank after a comma and on both
- * sides of + - * / between operands, none elsewhere.
+ * The source at SPAN, which holds no strings, in its canonical form. It has no comments. One blank follows a comma, and
+ * one stands on each side of + - * / between operands.
  */
 static const char *canonical_text(struct parse *parse, struct span span)
 {

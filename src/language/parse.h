@@ -42,8 +42,8 @@ struct parse_integers {
 struct parse_list { /* a nested list of numbers */
 	double *values;
 	size_t count, capacity;
-	int64_t elements;   /* while it is open: so far */
-	struct shape shape; /* while it is open: of each element; then of the whole */
+	int64_t elements;   /* of the outermost list, so far */
+	struct shape shape; /* of each element until parse_list_close; then of the whole */
 };
 
 /* Appends ITEM to LIST, which has FIRST and LAST. */
@@ -133,7 +133,7 @@ struct option *parse_option(struct parse *parse, const struct word *name, enum v
                             const struct word *value);
 struct option *parse_number_option(struct parse *parse, const struct word *name, const struct parse_number *number);
 struct option *parse_word_option(struct parse *parse, const struct word *name, const struct word *value);
-/* SPAN is that of the brackets. */
+/* SPAN covers the brackets. */
 struct option *parse_integers_option(struct parse *parse, const struct word *name,
                                      const struct parse_integers *integers, struct span span);
 bool parse_add_integer(struct parse *parse, struct parse_integers *integers, const struct parse_number *number);

@@ -1,12 +1,11 @@
 /*
  * Resolution: the syntax tree becomes a chain, in which each name is bound to what it means.
  *
- * The names of a def's body are local to it. Those bound in any other block hold after it too, since a block is a part
- * of its chain. The body of a loop, and a block that a def is given, is resolved once though it runs many times or
- * never; so a name that it rebinds gets its variable before it, with the value that the name had there (a prelude).
+ * The names of a def's body are local to it. Those that any other block binds hold after it too, since a block is a part
+ * of its chain. The body of a loop, and a block argument, is resolved once though it runs many times or never. So a name
+ * that it rebinds gets a variable before it, with the value that the name had there: a prelude.
  *
- * Invariant: after success every ref, operation, argument and def of the chain is valid but for types. Lowering does not
- * check them again.
+ * Invariant: lowering need not check the refs, operations, arguments and defs of a chain again, but for their types.
  */
 #include "language/resolver.h"
 
@@ -21,7 +20,6 @@ struct node *resolver_new_node(struct resolver *r, enum node_kind kind, const st
 		return NULL;
 	node->kind = kind;
 	node->span = s->name_span.line ? s->name_span : s->span;
-	node->whole = s->span;
 	return node;
 }
 
@@ -450,7 +448,7 @@ struct type param_type(const struct param *param, const struct type *input)
 
 enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax)
 {
-	*chain = (struct chain){.source = syntax->source, .arena = context->arena, .input = "x"};
+	*chain = (struct chain){.source = syntax->source, .input = "x"};
 	struct name_scope top = {0};
 	struct resolver r = {.context = context,
 	                     .chain = chain,

@@ -128,8 +128,7 @@ struct statement {
 struct block {
 	struct span span; /* from '{' to '}'; the whole source at the top */
 	struct statement *first, *last;
-	uint32_t end_line; /* of its '}' */
-	bool braced;       /* false: `repeat N stage` */
+	bool braced; /* false: `repeat N stage` */
 };
 
 struct syntax {
