@@ -24,10 +24,28 @@ static uint32_t back_value(struct lineariser *l, const struct type *type, bool s
 	return id;
 }
 
-/* A value of the backward body with the type of VALUE of the recording body. */
-static uint32_t back_value_like(struct lineariser *l, uint32_t value)
+/* The value of the backward body that is VALUE of the recording body. */
+static uint32_t back_copy(struct lineariser *l, uint32_t value)
 {
-	return back_value(l, l->body->values[value].type, l->body->values[value].streamed);
+	const uint32_t id = back_value(l, l->body->values[value].type, l->body->values[value].streamed);
+	if (!l->failed)
+		l->back->values[id].primal = value;
+	return id;
+}
+
+/* ID of the backward body is a cotangent of VALUE of the recording body, or a part of one. */
+static uint32_t mark_cotangent(struct lineariser *l, uint32_t id, uint32_t value)
+{
+	if (!l->failed) {
+		l->back->values[id].primal = value;
+		l->back->values[id].cotangent = true;
+	}
+	return id;
+}
+
+static uint32_t back_cotangent(struct lineariser *l, uint32_t value)
+{
+	return mark_cotangent(l, back_copy(l, value), value);
 }
 
 /* An instruction of KIND, otherwise a copy of FROM where that is not NULL. */
@@ -61,7 +79,7 @@ static void mark_made(struct lineariser *l, uint32_t value)
 
 static uint32_t back_input(struct lineariser *l, enum port_kind kind, uint32_t index, uint32_t value)
 {
-	const uint32_t id = back_value_like(l, value);
+	const uint32_t id = kind == PORT_COTANGENT ? back_cotangent(l, value) : back_copy(l, value);
 	if (!body_add_in(l->back, kind, index, id))
 		l->failed = true;
 	l->back->values[id].from = FROM_PORT;
@@ -76,7 +94,7 @@ static uint32_t mapped(struct lineariser *l, uint32_t value)
 		return NO_VALUE;
 	const struct value *from = &l->body->values[value];
 	if (l->values[value].mapped == NO_VALUE && from->from == FROM_PARAM) {
-		const uint32_t id = back_value_like(l, value);
+		const uint32_t id = back_copy(l, value);
 		l->back->values[id].from = FROM_PARAM;
 		l->back->values[id].param = from->param;
 		l->values[value].mapped = id;
@@ -101,7 +119,7 @@ static void add_cotangent(struct lineariser *l, uint32_t value, uint32_t cotange
 		*reached = cotangent;
 		return;
 	}
-	const uint32_t sum = back_value_like(l, value);
+	const uint32_t sum = back_cotangent(l, value);
 	struct instr *add = back_instr(l, INSTR_ADD, from);
 	add->v = *reached;
 	add->a = cotangent;
@@ -114,7 +132,7 @@ static void add_cotangent(struct lineariser *l, uint32_t value, uint32_t cotange
 static void add_broadcast_cotangent(struct lineariser *l, uint32_t value, uint32_t cotangent, const struct instr *from)
 {
 	if (!shape_equal(&l->body->values[value].type->shape, &from->of.y->shape)) {
-		const uint32_t sum = back_value_like(l, value);
+		const uint32_t sum = back_cotangent(l, value);
 		struct instr *instr = back_instr(l, INSTR_SUM_TO, from);
 		instr->v = cotangent;
 		instr->out = sum;
@@ -149,8 +167,11 @@ static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
 	const struct instr *from = &l->body->instrs[at];
 	const struct value *values = l->body->values;
 	struct instr *instr = derivative_of(l, INSTR_VJP, at, needs_of(l, from));
-	const uint32_t dv = bits & 1 ? back_value(l, from->of.v, values[from->v].streamed) : NO_VALUE;
-	const uint32_t da = bits & 2 ? back_value(l, from->of.a, values[from->a].streamed) : NO_VALUE;
+	uint32_t dv = NO_VALUE, da = NO_VALUE;
+	if (bits & 1)
+		dv = mark_cotangent(l, back_value(l, from->of.v, values[from->v].streamed), from->v);
+	if (bits & 2)
+		da = mark_cotangent(l, back_value(l, from->of.a, values[from->a].streamed), from->a);
 	instr->out = dv;
 	instr->out_a = da;
 	if (dv != NO_VALUE)
@@ -179,9 +200,10 @@ static void reverse_element(struct lineariser *l, size_t at, unsigned bits)
 		struct instr *instr =
 			derivative_of(l, side ? INSTR_VJP_A : INSTR_VJP_V, at, side ? info->needs_a : info->needs_v);
 		const uint32_t out = back_value(l, from->of.y, l->body->values[from->out].streamed);
-		instr->out = out;
+		const uint32_t primal = side ? from->a : from->v;
+		instr->out = mark_cotangent(l, out, primal);
 		mark_made(l, out);
-		add_broadcast_cotangent(l, side ? from->a : from->v, out, from);
+		add_broadcast_cotangent(l, primal, out, from);
 	}
 }
 
@@ -215,7 +237,7 @@ static bool recompute_instr(struct lineariser *l, size_t at)
 		return false;
 	const uint32_t v = mapped(l, from->v), a = mapped(l, from->a);
 	for (int k = 0; k < MOST_MADE; k++) {
-		made[k] = wanted[k] ? back_value_like(l, values[k]) : NO_VALUE;
+		made[k] = wanted[k] ? back_copy(l, values[k]) : NO_VALUE;
 		if (wanted[k])
 			l->back->values[made[k]].names = l->body->values[values[k]].names;
 	}
@@ -357,7 +379,7 @@ static void add_results(struct lineariser *l)
 			continue;
 		uint32_t cotangent = l->values[value].cotangent;
 		if (cotangent == NO_VALUE) {
-			cotangent = back_value_like(l, value);
+			cotangent = back_cotangent(l, value);
 			back_instr(l, INSTR_ZERO, NULL)->out = cotangent;
 			mark_made(l, cotangent);
 		}

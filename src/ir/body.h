@@ -44,6 +44,8 @@ struct value {
 	bool streamed;          /* its leading axis is the streamed one */
 	bool active;            /* a gradient flows through it */
 	bool weak;              /* a scalar that takes the other's dtype */
+	bool cotangent;         /* of PRIMAL; else PRIMAL is the same value */
+	uint32_t primal;        /* in a backward body, of the recording body: for reports */
 	const struct naming *names;
 };
 
@@ -154,7 +156,5 @@ uint32_t body_goes_on(const struct body *body, uint32_t value);
 bool body_drop_carries(struct body *body);
 /* True if INSTR works element by element on its result's shape, as operations of element-wise rows do. */
 bool instr_is_element(const struct instr *instr);
-/* Writes BODY as a jaxpr: typed let-bindings. */
-void body_dump(const struct body *body, const struct chain *chain, diag_write *write, void *context);
 
 #endif

@@ -1,0 +1,401 @@
+/* Letters go to values in the order in which they are printed, and never to a name that the chain has. */
+#include "report/explanation.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* U+0304 takes no column. */
+static const char bar[] = "\xcc\x84";
+
+struct program_text {
+	const char **lines;
+	size_t count, capacity;
+};
+
+/* One part of the chain. */
+struct part {
+	const struct explanation *e;
+	const struct linear *linear;
+	const struct body *body; /* whose text is made */
+	struct arena *arena;
+	struct program_text forward, backward, saved;
+	const char **letters;   /* by value of the recording body, or NULL */
+	uint32_t *total, *rank; /* cotangents of a value of the recording body; which of them a backward value is, from 1 */
+	uint32_t letters_used;
+	bool bars;
+	/* The line that grows. */
+	char *line;
+	size_t used, capacity;
+};
+
+static void append_text(void *context, const char *text, size_t length)
+{
+	struct part *part = context;
+	for (size_t i = 0; i < length; i++) {
+		char *grown = arena_grow(part->arena, part->line, part->used, &part->capacity, 1);
+		if (!grown)
+			return;
+		part->line = grown;
+		grown[part->used++] = text[i];
+	}
+}
+
+static struct text line_of(struct part *part) { return (struct text){append_text, part}; }
+
+static void end_line(struct part *part, struct program_text *program)
+{
+	const char **grown = arena_grow(part->arena, program->lines, program->count, &program->capacity, sizeof *grown);
+	const char *line = arena_strndup(part->arena, part->line ? part->line : "", part->used);
+	part->used = 0;
+	if (!grown || !line)
+		return;
+	program->lines = grown;
+	grown[program->count++] = line;
+}
+
+/* Names. */
+
+static bool is_taken(const struct chain *chain, const char *name)
+{
+	bool taken = op_find(name) != OP_COUNT || (chain->input && !strcmp(chain->input, name));
+	for (size_t i = 0; i < chain->param_count; i++)
+		taken |= !strcmp(chain->params[i].name, name);
+	for (size_t i = 0; i < chain->name_count; i++)
+		taken |= !strcmp(chain->names[i], name);
+	return taken;
+}
+
+/* a, b, ... z, ba, bb, ... without those that, or whose cotangents, have a name of the chain. */
+static const char *next_letter(struct part *part)
+{
+	for (;;) {
+		char name[16] = "d_", *p = name + sizeof name - 1;
+		uint32_t number = part->letters_used++;
+		do {
+			*--p = (char)('a' + number % 26);
+			number /= 26;
+		} while (number);
+		const size_t length = strlen(p);
+		memmove(name + 2, p, length + 1);
+		if (!is_taken(part->e->chain, name + 2) && !is_taken(part->e->chain, name))
+			return arena_strndup(part->arena, name + 2, length);
+	}
+}
+
+/* VALUE of the recording body. */
+static const char *letter_of(struct part *part, uint32_t value)
+{
+	if (!part->letters[value])
+		part->letters[value] = next_letter(part);
+	return part->letters[value] ? part->letters[value] : "";
+}
+
+static void put_param(struct part *part, const struct param_ref *ref)
+{
+	const struct text line = line_of(part);
+	text_put(&line, part->e->chain->params[ref->param].name);
+	for (uint32_t i = 0; i < ref->count; i++)
+		if (ref->index[i].loop >= 0)
+			text_printf(&line, "[i%d]", (int)ref->index[i].loop);
+		else
+			text_printf(&line, "[%lld]", (long long)ref->index[i].value);
+}
+
+/* The parts of a sum are numbered, and it has no number; those of a param's gradient are added elsewhere. */
+static void put_cotangent(struct part *part, uint32_t value)
+{
+	const struct text line = line_of(part);
+	const uint32_t primal = part->body->values[value].primal, total = part->total[primal], rank = part->rank[value];
+	const struct value *of = &part->linear->record->values[primal];
+	const bool summed = of->from == FROM_PARAM;
+	text_printf(&line, "%s%s%s", part->bars ? "" : "d_",
+	            summed ? part->e->chain->params[of->param.param].name : letter_of(part, primal), part->bars ? bar : "");
+	if (summed ? total > 1 : rank < total)
+		text_printf(&line, ".%u", rank);
+}
+
+static void put_value(struct part *part, uint32_t value, bool typed)
+{
+	const struct text line = line_of(part);
+	const struct value *v = &part->body->values[value];
+	char type[TYPE_TEXT];
+	if (v->from == FROM_PARAM)
+		put_param(part, &v->param);
+	else if (v->cotangent)
+		put_cotangent(part, value);
+	else
+		text_put(&line, letter_of(part, part->body == part->linear->backward ? v->primal : value));
+	if (typed)
+		text_printf(&line, ":%s", type_format(v->type, type));
+}
+
+/* Text. */
+
+static void put_ports(struct part *part, const struct port *ports, size_t count, bool typed)
+{
+	const struct text line = line_of(part);
+	for (size_t i = 0; i < count; i++) {
+		text_put(&line, i ? " " : "");
+		put_value(part, ports[i].value, typed);
+	}
+}
+
+/* Notes which of the values that INSTR makes are saved, and what they are if not its result. */
+static void put_saved(struct part *part, const struct instr *instr)
+{
+	const struct text line = line_of(part);
+	uint32_t made[4];
+	const size_t count = instr_writes(instr, made);
+	const char *before = "  # saves ";
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < part->linear->residual_count; k++) {
+			const struct residual *residual = &part->linear->residuals[k];
+			if (residual->value != made[i])
+				continue;
+			text_printf(&line, "%s%s", before, letter_of(part, made[i]));
+			if (made[i] != instr->out)
+				text_printf(&line, " (%s)", linear_maker(part->body, instr->out_keep, made[i]));
+			before = ", ";
+		}
+}
+
+static void put_instr(struct part *part, const struct instr *instr)
+{
+	const struct text line = line_of(part);
+	const bool op = instr->kind <= INSTR_VJP;
+	const uint32_t reads[] = {instr->g, instr->v, instr->a, instr->y, instr->k, instr->l};
+	uint32_t made[4];
+	const size_t made_count = instr_writes(instr, made);
+	text_put(&line, "    ");
+	if (instr->kind == INSTR_ACCUMULATE)
+		text_printf(&line, "gradient of %s +=", part->e->chain->params[instr->param.param].name);
+	for (size_t i = 0; i < made_count; i++) {
+		put_value(part, made[i], true);
+		text_put(&line, i + 1 < made_count ? " " : " = ");
+	}
+	if (instr->kind != INSTR_ACCUMULATE)
+		text_printf(&line, "%s%s", instr_word(instr->kind), op ? op_table[instr->op].name : "");
+	for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+		if (reads[i] == NO_VALUE)
+			continue;
+		text_put(&line, " ");
+		put_value(part, reads[i], false);
+	}
+	if (op && op_table[instr->op].class == OP_CLASS_BINARY && !instr->of.a)
+		text_printf(&line, " %.9g", instr->scalar);
+	if (op && instr->level >= 0)
+		text_printf(&line, " [i%d]", (int)instr->level);
+	if (part->body == part->linear->record)
+		put_saved(part, instr);
+	text_put(&line, instr->recomputed ? "  # recomputed" : "");
+}
+
+static void make_program(struct part *part, const struct body *body, struct program_text *program)
+{
+	const struct text line = line_of(part);
+	part->body = body;
+	text_put(&line, "{ lambda ; ");
+	put_ports(part, body->ins, body->in_count, true);
+	text_put(&line, ". let");
+	end_line(part, program);
+	for (size_t i = 0; i < body->instr_count; i++) {
+		put_instr(part, &body->instrs[i]);
+		end_line(part, program);
+	}
+	text_put(&line, "  in (");
+	put_ports(part, body->outs, body->out_count, false);
+	text_put(&line, ") }");
+	end_line(part, program);
+}
+
+/* "c:f32[4] (cos)" */
+static void make_saved(struct part *part)
+{
+	const struct text line = line_of(part);
+	char type[TYPE_TEXT];
+	for (size_t i = 0; i < part->linear->residual_count; i++) {
+		const struct residual *residual = &part->linear->residuals[i];
+		const char *what = residual->slot != NO_VALUE ? "the state before" : residual->origin.op;
+		text_printf(&line, "%s:%s", letter_of(part, residual->value), type_format(residual->type, type));
+		if (what)
+			text_printf(&line, " (%s)", what);
+		end_line(part, &part->saved);
+	}
+}
+
+static enum status make_part(struct report *report, const struct explanation *e, const struct linear *linear,
+                             struct part *part)
+{
+	const struct body *backward = linear->backward;
+	*part = (struct part){.e = e, .linear = linear, .arena = report->arena};
+	part->bars = e->bars && report->format == REPORT_TABLE;
+	part->letters = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->letters);
+	part->total = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->total);
+	part->rank = arena_array(part->arena, backward->value_count + 1, sizeof *part->rank);
+	if (!part->letters || !part->total || !part->rank)
+		return diag_memory(report->diags);
+	for (size_t i = 0; i < backward->value_count; i++)
+		if (backward->values[i].cotangent)
+			part->rank[i] = ++part->total[backward->values[i].primal];
+	make_program(part, linear->record, &part->forward);
+	make_program(part, backward, &part->backward);
+	make_saved(part);
+	return part->arena->failed ? diag_memory(report->diags) : STATUS_OK;
+}
+
+/* Tables. */
+
+static int columns_of(const char *line)
+{
+	size_t bars = 0;
+	for (const char *p = line; (p = strstr(p, bar)); p += strlen(bar))
+		bars++;
+	return (int)(strlen(line) - strlen(bar) * bars);
+}
+
+/* A line that is wider than its column stands alone. */
+static void put_pair(const struct text *text, int width, const char *left, const char *right, bool color)
+{
+	const bool again = color && strstr(right, "# recomputed");
+	const int columns = columns_of(left);
+	text_printf(text, "%s%*s", left, columns < width ? width - columns : 0, "");
+	if (columns > width)
+		text_printf(text, "\n%*s", width, "");
+	text_printf(text, " | %s%s%s\n", again ? "\033[33m" : "", right, again ? "\033[0m" : "");
+}
+
+static void put_part(const struct part *part, const struct text *text)
+{
+	enum { LEAST = 32, MOST = 72 };
+	const struct program_text *left = &part->forward, *right = &part->backward, *saved = &part->saved;
+	int width = LEAST;
+	for (size_t i = 0; i < left->count; i++) {
+		const int columns = columns_of(left->lines[i]);
+		width = columns > width && columns <= MOST ? columns : width;
+	}
+	put_pair(text, width, "forward", "backward", false);
+	for (size_t i = 0; i < left->count || i < right->count; i++)
+		put_pair(text, width, i < left->count ? left->lines[i] : "", i < right->count ? right->lines[i] : "",
+		         part->e->color);
+	text_put(text, "saved across: ");
+	for (size_t i = 0; i < saved->count; i++)
+		text_printf(text, "%s%s", i ? ", " : "", saved->lines[i]);
+	text_put(text, saved->count ? "\n" : "nothing\n");
+}
+
+static void put_legend(const struct text *text, bool bars)
+{
+	enum { WIDTH = 19 };
+	char name[8], parts[32];
+	snprintf(name, sizeof name, bars ? "a%s" : "d_a", bar);
+	snprintf(parts, sizeof parts, "%s.1, %s.2, ...", name, name);
+	const struct {
+		const char *left, *right;
+	} rows[] = {{"a, b, ...", "values, by one name in both columns"},
+	            {name, "the cotangent of a: the derivative of the output's sum with respect to a"},
+	            {parts, "its parts, one for each use of a"},
+	            {"vjp OP", "from the cotangent of OP's result, that of OP's input"},
+	            {"vjp_operand OP", "the same for OP's operand"}};
+	text_put(text, "\n");
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		text_printf(text, "%s%*s%s\n", rows[i].left, WIDTH - columns_of(rows[i].left), "", rows[i].right);
+}
+
+/* Programs. */
+
+struct program_line {
+	int64_t part;
+	const char *program, *line;
+};
+
+static const struct field program_fields[] = {
+	{"part", NULL, IN_CSV, 0, FIELD(program_line, WHOLE, part)},
+	{"program", NULL, IN_CSV, 0, FIELD(program_line, TEXT, program)},
+	{"text", NULL, IN_CSV, 0, FIELD(program_line, TEXT, line)},
+};
+
+static void put_program_line(const void *record, const struct text *text)
+{
+	const struct program_line *row = record;
+	text_printf(text, "part %lld %s: %s\n", (long long)row->part, row->program, row->line);
+}
+
+static const struct record_kind program_kind = RECORD_KIND("parts", program_fields, put_program_line);
+
+/* An object of three lists in JSON, a record for each line in CSV and lines. */
+static void report_part(struct records *records, const struct part *part, int64_t number)
+{
+	struct report *report = records->report;
+	const struct {
+		const char *name;
+		const struct program_text *text;
+	} programs[] = {{"forward", &part->forward}, {"backward", &part->backward}, {"saved", &part->saved}};
+	report_open(report, NULL, '{');
+	report_whole(report, "part", number);
+	for (size_t k = 0; k < sizeof programs / sizeof *programs; k++) {
+		report_texts(report, programs[k].name, programs[k].text->lines, programs[k].text->count);
+		for (size_t i = 0; report->format != REPORT_JSON && i < programs[k].text->count; i++)
+			records_put(records, &(struct program_line){number, programs[k].name, programs[k].text->lines[i]}, 0);
+	}
+	report_close(report, '}');
+}
+
+/* The order in which parts run. */
+static void report_items(struct report *report, const struct item *items, size_t count, int depth)
+{
+	const struct text *text = report->text;
+	const bool table = report->format == REPORT_TABLE;
+	for (size_t i = 0; i < count; i++) {
+		report_open(report, NULL, '{');
+		if (items[i].step) {
+			report_whole(report, "part", items[i].step->id + 1);
+			if (table)
+				text_printf(text, "%*spart %u\n", 2 * depth, "", items[i].step->id + 1);
+		} else {
+			if (table)
+				text_printf(text, "%*s%lld times:\n", 2 * depth, "", (long long)items[i].iterations);
+			report_whole(report, "times", items[i].iterations);
+			report_open(report, "body", '[');
+			report_items(report, items[i].items, items[i].count, depth + 1);
+			report_close(report, ']');
+		}
+		report_close(report, '}');
+	}
+}
+
+enum status report_explanation(struct report *report, const struct explanation *e)
+{
+	const struct lowered *lowered = e->compiled->lowered;
+	const bool table = report->format == REPORT_TABLE;
+	struct records records = {.report = report};
+	report_open(report, NULL, '{');
+	report_text(report, "policy", e->policy);
+	report_whole(report, "steps", lowered->steps);
+	report_whole(report, "evaluations", e->evaluations);
+	if (table)
+		text_printf(report->text, "policy %s: %lld step%s\n", e->policy, (long long)lowered->steps,
+		            lowered->steps == 1 ? "" : "s");
+	report_open(report, "program", '[');
+	if (!table || !e->compiled->by_value)
+		report_items(report, lowered->items, lowered->item_count, 0);
+	report_close(report, ']');
+	if (table)
+		put_legend(report->text, e->bars);
+	else
+		records_begin(&records, report, &program_kind, 0);
+	for (size_t i = 0; i < lowered->distinct_count; i++) {
+		struct part part;
+		const enum status status = make_part(report, e, &e->compiled->steps[i].linear, &part);
+		if (status)
+			return status;
+		if (table) {
+			text_printf(report->text, "\npart %zu\n", i + 1);
+			put_part(&part, report->text);
+		} else {
+			report_part(&records, &part, (int64_t)i + 1);
+		}
+	}
+	const enum status status = table ? STATUS_OK : records_end(&records);
+	report_close(report, '}');
+	return status;
+}
