@@ -263,8 +263,8 @@ static enum status finish_step(struct lowering *l, struct draft_step *draft, str
 static enum status finish_items(struct lowering *l, const struct draft_item *list, struct sets *sets,
                                 struct item_list *items);
 
-static enum status finish_loop(struct lowering *l, const struct draft_item *loop, struct sets *sets,
-                               struct item_list *items)
+static enum status finish_iterations(struct lowering *l, const struct draft_item *loop, struct sets *sets,
+                                     struct item_list *items)
 {
 	int64_t per_iteration = loop->iterations ? loop->steps / loop->iterations : 0;
 	for (int64_t left = loop->iterations; left > 0;) {
@@ -306,7 +306,7 @@ static enum status finish_items(struct lowering *l, const struct draft_item *lis
 				status = add_front(l, items, item);
 		} else {
 			after = NULL;
-			status = finish_loop(l, draft, sets, items);
+			status = finish_iterations(l, draft, sets, items);
 		}
 	}
 	for (size_t i = 0; i < items->count / 2; i++) {

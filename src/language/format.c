@@ -23,7 +23,7 @@ struct formatter {
 	bool measure;  /* count columns, up to WIDTH, and write nothing */
 };
 
-static void put_bytes(void *context, const char *text, size_t length)
+static void format_bytes(void *context, const char *text, size_t length)
 {
 	struct formatter *f = context;
 	f->column += length;
@@ -31,11 +31,11 @@ static void put_bytes(void *context, const char *text, size_t length)
 		f->write(f->context, text, length);
 }
 
-static void put(struct formatter *f, const char *text) { put_bytes(f, text, strlen(text)); }
+static void put(struct formatter *f, const char *text) { format_bytes(f, text, strlen(text)); }
 
 static bool is_over(const struct formatter *f) { return f->measure && f->column > WIDTH; }
 
-static void put_line(struct formatter *f)
+static void format_line(struct formatter *f)
 {
 	put(f, "\n");
 	f->column = 0;
@@ -47,7 +47,7 @@ static void put_indent(struct formatter *f, int depth)
 	enum { MOST = sizeof blanks - 1 };
 	for (size_t left = (size_t)depth * INDENT; left;) {
 		size_t n = left < MOST ? left : MOST;
-		put_bytes(f, blanks, n);
+		format_bytes(f, blanks, n);
 		left -= n;
 	}
 }
@@ -72,7 +72,7 @@ void syntax_write_string(const char *text, diag_write *write, void *context)
 	write(context, "\"", 1);
 }
 
-static void put_string(struct formatter *f, const char *text) { syntax_write_string(text, put_bytes, f); }
+static void put_string(struct formatter *f, const char *text) { syntax_write_string(text, format_bytes, f); }
 
 static void put_integer(struct formatter *f, int64_t value)
 {
@@ -97,11 +97,11 @@ static void put_comments(struct formatter *f, uint32_t offset, int depth, bool *
 {
 	for (; f->comment && f->comment->offset < offset; f->comment = f->comment->next) {
 		if (!*first && blank_before(f, f->comment->offset))
-			put_line(f);
+			format_line(f);
 		*first = false;
 		put_indent(f, depth);
 		put(f, f->comment->text);
-		put_line(f);
+		format_line(f);
 	}
 }
 
@@ -131,13 +131,13 @@ static void put_list(struct formatter *f, const struct init *init, int depth)
 	for (; *text; text++) {
 		bool close = *text == ']' && --level == 0;
 		if (close) {
-			put_line(f);
+			format_line(f);
 			put_indent(f, depth);
 		}
-		put_bytes(f, text, 1);
+		format_bytes(f, text, 1);
 		bool open = *text == '[' && level++ == 0;
 		if (open || (*text == ',' && level == 1)) {
-			put_line(f);
+			format_line(f);
 			put_indent(f, depth + 1);
 			text += !open; /* the blank after the comma */
 		}
@@ -227,7 +227,7 @@ static void put_options(struct formatter *f, const struct option *option)
 }
 
 /* Writes what stands before the block of S. */
-static void put_head(struct formatter *f, const struct statement *s)
+static void put_opening(struct formatter *f, const struct statement *s)
 {
 	put(f, statement_word(s->kind));
 	if (s->kind == STATEMENT_DEF) {
@@ -271,7 +271,7 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 	case STATEMENT_REPEAT:
 	case STATEMENT_FOR:
 	case STATEMENT_CHECKPOINT:
-		put_head(f, s);
+		put_opening(f, s);
 		if (s->block->braced)
 			put_block(f, s->block, depth);
 		else
@@ -299,14 +299,14 @@ static void put_statements(struct formatter *f, const struct block *block, int d
 	for (const struct statement *s = block->first; s; s = s->next) {
 		put_comments(f, s->span.begin, depth, &first);
 		if (!first && blank_before(f, s->span.begin))
-			put_line(f);
+			format_line(f);
 		bool directly = true; /* under the blank line that stood before S */
 		put_comments(f, head_end(s), depth, &directly);
 		first = false;
 		put_indent(f, depth);
 		put_statement(f, s, depth);
 		put_end_comment(f, s->span.end, s->next ? s->next->span.begin : block->span.end);
-		put_line(f);
+		format_line(f);
 	}
 	put_comments(f, block->span.end, depth, &first);
 }
@@ -343,7 +343,7 @@ static void put_block(struct formatter *f, const struct block *block, int depth)
 	}
 	put(f, "{");
 	put_end_comment(f, block->span.begin, block->first ? block->first->span.begin : block->span.end);
-	put_line(f);
+	format_line(f);
 	put_statements(f, block, depth + 1);
 	put_indent(f, depth);
 	put(f, "}");

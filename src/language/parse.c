@@ -22,6 +22,15 @@
 #define FAIL(parse, status, span, ...) diag_at((parse)->context->diags, status, (parse)->source, span, __VA_ARGS__)
 #define HINT(parse, ...) diag_hint((parse)->context->diags, __VA_ARGS__)
 
+/* A new TYPE with the given fields; NULL where memory is short. */
+#define NEW(parse, type, ...) ((type *)new_copy(parse, &(const type){__VA_ARGS__}, sizeof(type)))
+
+static void *new_copy(struct parse *parse, const void *from, size_t size)
+{
+	void *made = arena_alloc(parse->context->arena, size);
+	return made ? memcpy(made, from, size) : NULL;
+}
+
 static bool has_failed(const struct parse *parse) { return parse->context->diags->errors != parse->errors; }
 
 static bool is_repeat(const struct parse *parse, int level)
@@ -168,11 +177,10 @@ bool parse_add_comment(struct parse *parse, const char *text, size_t length, con
 {
 	while (strchr(" \t\r\f\v", text[length - 1])) /* it begins with '#' */
 		length--;
-	struct comment *comment = arena_alloc(parse->context->arena, sizeof *comment);
 	char *copy = arena_strndup(parse->context->arena, text, length);
+	struct comment *comment = NEW(parse, struct comment, .text = copy, .line = span->line, .offset = span->begin);
 	if (!comment || !copy)
 		return false;
-	*comment = (struct comment){.text = copy, .line = span->line, .offset = span->begin};
 	*(parse->last_comment ? &parse->last_comment->next : &parse->syntax->comments) = comment;
 	parse->last_comment = comment;
 	return true;
@@ -197,20 +205,7 @@ void parse_finish_chain(const struct parse *parse, struct block *chain)
 struct statement *parse_statement(struct parse *parse, enum statement_kind kind, struct span span,
                                   const struct word *name)
 {
-	struct statement *statement = arena_alloc(parse->context->arena, sizeof *statement);
-	if (statement)
-		*statement = (struct statement){.kind = kind, .span = span, .name = name->text, .name_span = name->span};
-	return statement;
-}
-
-/* A statement with a block, which begins with its word, at HEAD. */
-static struct statement *new_block_statement(struct parse *parse, enum statement_kind kind, struct span span,
-                                             struct span head, struct block *block)
-{
-	struct statement *statement = parse_statement(parse, kind, span, &(struct word){statement_word(kind), head});
-	if (statement)
-		statement->block = block;
-	return statement;
+	return NEW(parse, struct statement, .kind = kind, .span = span, .name = name->text, .name_span = name->span);
 }
 
 struct statement *parse_declare(struct parse *parse, enum statement_kind kind, struct span span,
@@ -223,34 +218,22 @@ struct statement *parse_declare(struct parse *parse, enum statement_kind kind, s
 		HINT(parse, "give %s's extent as a number", name->text);
 		return NULL;
 	}
-	struct statement *statement = parse_statement(parse, kind, span, name);
-	if (statement) {
-		statement->type = type ? type : &no_type;
-		statement->init = init ? init : &no_init;
-	}
-	return statement;
+	return NEW(parse, struct statement, .kind = kind, .span = span, .name = name->text, .name_span = name->span,
+	           .type = type ? type : &no_type, .init = init ? init : &no_init);
 }
 
 struct statement *parse_def(struct parse *parse, struct span span, const struct word *name,
                             struct name_list *parameters, struct block *block)
 {
-	struct statement *statement = parse_statement(parse, STATEMENT_DEF, span, name);
-	if (statement) {
-		statement->names = parameters;
-		statement->block = block;
-	}
-	return statement;
+	return NEW(parse, struct statement, .kind = STATEMENT_DEF, .span = span, .name = name->text,
+	           .name_span = name->span, .names = parameters, .block = block);
 }
 
 struct statement *parse_stage(struct parse *parse, struct span span, const struct word *name,
                               const struct operand_list *operands, const struct option_list *options)
 {
-	struct statement *statement = parse_statement(parse, STATEMENT_STAGE, span, name);
-	if (statement) {
-		statement->operands = operands->first;
-		statement->options = options->first;
-	}
-	return statement;
+	return NEW(parse, struct statement, .kind = STATEMENT_STAGE, .span = span, .name = name->text,
+	           .name_span = name->span, .operands = operands->first, .options = options->first);
 }
 
 /* True if NUMBER is an integer that fits in 64 bits. */
@@ -269,10 +252,8 @@ struct statement *parse_repeat(struct parse *parse, struct span span, struct spa
 {
 	if (!check_integer(parse, count))
 		return NULL;
-	struct statement *statement = new_block_statement(parse, STATEMENT_REPEAT, span, head, block);
-	if (statement)
-		statement->count = count->number.whole;
-	return statement;
+	return NEW(parse, struct statement, .kind = STATEMENT_REPEAT, .span = span, .name = "repeat", .name_span = head,
+	           .count = count->number.whole, .block = block);
 }
 
 struct statement *parse_repeat_stage(struct parse *parse, struct span span, struct span head,
@@ -289,49 +270,31 @@ struct statement *parse_repeat_stage(struct parse *parse, struct span span, stru
 struct statement *parse_for(struct parse *parse, struct span span, struct span head, struct name_list *names,
                             struct name_list *over, struct block *block)
 {
-	struct statement *statement = new_block_statement(parse, STATEMENT_FOR, span, head, block);
-	if (statement) {
-		statement->names = names;
-		statement->over = over;
-	}
-	return statement;
+	return NEW(parse, struct statement, .kind = STATEMENT_FOR, .span = span, .name = "for", .name_span = head,
+	           .names = names, .over = over, .block = block);
 }
 
 struct statement *parse_checkpoint(struct parse *parse, struct span span, struct span head,
                                    const struct option_list *options, struct block *block)
 {
-	struct statement *statement = new_block_statement(parse, STATEMENT_CHECKPOINT, span, head, block);
-	if (statement)
-		statement->options = options->first;
-	return statement;
+	return NEW(parse, struct statement, .kind = STATEMENT_CHECKPOINT, .span = span, .name = "checkpoint",
+	           .name_span = head, .options = options->first, .block = block);
 }
 
 bool parse_add_name(struct parse *parse, struct name_chain *names, const struct word *name)
 {
-	struct name_list *item = arena_alloc(parse->context->arena, sizeof *item);
-	if (!item)
-		return false;
-	*item = (struct name_list){.name = name->text, .span = name->span};
-	PARSE_APPEND(names, item);
-	return true;
+	struct name_list *item = NEW(parse, struct name_list, .name = name->text, .span = name->span);
+	if (item)
+		PARSE_APPEND(names, item);
+	return item != NULL;
 }
 
 /* Operands and constant expressions. */
 
-static struct operand *operand_new(struct parse *parse, enum operand_kind kind, const char *text, struct span span)
-{
-	struct operand *operand = arena_alloc(parse->context->arena, sizeof *operand);
-	if (operand)
-		*operand = (struct operand){.kind = kind, .span = span, .text = text, .index = NO_INDEX};
-	return operand;
-}
-
 struct operand *parse_number_operand(struct parse *parse, const struct parse_number *number)
 {
-	struct operand *operand = operand_new(parse, OPERAND_NUMBER, number->text, number->span);
-	if (operand)
-		operand->number = number->number;
-	return operand;
+	return NEW(parse, struct operand, .kind = OPERAND_NUMBER, .span = number->span, .text = number->text,
+	           .number = number->number, .index = NO_INDEX);
 }
 
 struct operand *parse_name_operand(struct parse *parse, const struct word *name, const struct parse_number *index,
@@ -339,10 +302,9 @@ struct operand *parse_name_operand(struct parse *parse, const struct word *name,
 {
 	if (index && !check_integer(parse, index))
 		return NULL;
-	struct operand *operand = operand_new(parse, OPERAND_NAME, name->text, span);
-	if (operand && index) /* NO_INDEX is beyond any array, and so is the next number */
-		operand->index = index->number.whole == NO_INDEX ? NO_INDEX + 1 : index->number.whole;
-	return operand;
+	/* NO_INDEX is beyond any array, and so is the next number. */
+	const int64_t at = !index ? NO_INDEX : index->number.whole + (index->number.whole == NO_INDEX);
+	return NEW(parse, struct operand, .kind = OPERAND_NAME, .span = span, .text = name->text, .index = at);
 }
 
 /* True if a sign after TEXT belongs to a number's exponent, or stands before what it negates. */
@@ -385,22 +347,16 @@ static const char *canonical_text(struct parse *parse, struct span span)
 struct operand *parse_expression_operand(struct parse *parse, const struct parse_value *value, struct span span)
 {
 	const char *text = canonical_text(parse, span);
-	struct operand *operand = text ? operand_new(parse, OPERAND_NUMBER, text, span) : NULL;
-	if (!operand)
+	const bool integer = trunc(value->value) == value->value && fabs(value->value) <= 0x1p53;
+	if (!text)
 		return NULL;
-	operand->number.value = value->value;
-	operand->number.integer = trunc(value->value) == value->value && fabs(value->value) <= 0x1p53;
-	if (operand->number.integer)
-		operand->number.whole = (int64_t)value->value;
-	return operand;
+	return NEW(parse, struct operand, .kind = OPERAND_NUMBER, .span = span, .text = text,
+	           .number = {value->value, integer, integer ? (int64_t)value->value : 0}, .index = NO_INDEX);
 }
 
 struct operand *parse_block_operand(struct parse *parse, struct block *block, struct span span)
 {
-	struct operand *operand = operand_new(parse, OPERAND_BLOCK, NULL, span);
-	if (operand)
-		operand->block = block;
-	return operand;
+	return NEW(parse, struct operand, .kind = OPERAND_BLOCK, .span = span, .index = NO_INDEX, .block = block);
 }
 
 bool parse_negate(struct parse *parse, struct parse_number *number, struct span span)
@@ -468,39 +424,27 @@ bool parse_minus(struct parse *parse, struct parse_value *value, struct span spa
 struct option *parse_option(struct parse *parse, const struct word *name, enum value_kind kind,
                             const struct word *value)
 {
-	struct option *option = arena_alloc(parse->context->arena, sizeof *option);
-	if (option)
-		*option = (struct option){
-			.name = name->text, .span = name->span, .value_span = value->span, .kind = kind, .text = value->text};
-	return option;
+	return NEW(parse, struct option, .name = name->text, .span = name->span, .value_span = value->span, .kind = kind,
+	           .text = value->text, .boolean = kind == VALUE_BOOL && value->text[0] == 't');
 }
 
 struct option *parse_number_option(struct parse *parse, const struct word *name, const struct parse_number *number)
 {
-	struct option *option = parse_option(parse, name, VALUE_NUMBER, &(struct word){number->text, number->span});
-	if (option)
-		option->number = number->number;
-	return option;
+	return NEW(parse, struct option, .name = name->text, .span = name->span, .value_span = number->span,
+	           .kind = VALUE_NUMBER, .number = number->number, .text = number->text);
 }
 
 struct option *parse_word_option(struct parse *parse, const struct word *name, const struct word *value)
 {
-	const bool yes = !strcmp(value->text, "true"), truth = yes || !strcmp(value->text, "false");
-	struct option *option = parse_option(parse, name, truth ? VALUE_BOOL : VALUE_NAME, value);
-	if (option)
-		option->boolean = yes;
-	return option;
+	const bool truth = !strcmp(value->text, "true") || !strcmp(value->text, "false");
+	return parse_option(parse, name, truth ? VALUE_BOOL : VALUE_NAME, value);
 }
 
 struct option *parse_integers_option(struct parse *parse, const struct word *name,
                                      const struct parse_integers *integers, struct span span)
 {
-	struct option *option = parse_option(parse, name, VALUE_INTEGERS, &(struct word){NULL, span});
-	if (option) {
-		option->integers = integers->items;
-		option->count = integers->count;
-	}
-	return option;
+	return NEW(parse, struct option, .name = name->text, .span = name->span, .value_span = span, .kind = VALUE_INTEGERS,
+	           .integers = integers->items, .count = integers->count);
 }
 
 bool parse_add_integer(struct parse *parse, struct parse_integers *integers, const struct parse_number *number)
@@ -534,15 +478,9 @@ struct declared *parse_type(struct parse *parse, const struct word *dtype, const
 			HINT(parse, "types are f16, bf16, f32, f64, i32, i64 and bool");
 		return NULL;
 	}
-	struct declared *declared = arena_alloc(parse->context->arena, sizeof *declared);
-	if (declared) {
-		declared->given = true;
-		declared->span = span;
-		declared->type.dtype = dtype_find(dtype->text, strlen(dtype->text));
-		if (shape)
-			declared->type.shape = *shape;
-	}
-	return declared;
+	const struct type type = {.dtype = dtype_find(dtype->text, strlen(dtype->text)),
+	                          .shape = shape ? *shape : (struct shape){0}};
+	return NEW(parse, struct declared, .given = true, .type = type, .span = span);
 }
 
 struct shape *parse_extent(struct parse *parse, struct shape *shape, const struct parse_number *number,
@@ -567,35 +505,23 @@ struct shape *parse_extent(struct parse *parse, struct shape *shape, const struc
 
 /* Initial values. */
 
-static struct init *init_new(struct parse *parse, enum init_kind kind, struct span span)
-{
-	const char *text = kind == INIT_LOAD ? NULL : canonical_text(parse, span);
-	struct init *init = arena_alloc(parse->context->arena, sizeof *init);
-	if (!init || (kind != INIT_LOAD && !text))
-		return NULL;
-	*init = (struct init){.kind = kind, .span = span, .text = text};
-	return init;
-}
-
 struct init *parse_init_number(struct parse *parse, double value, struct span span)
 {
-	struct init *init = init_new(parse, INIT_NUMBER, span);
-	if (!init || !(init->values = arena_alloc(parse->context->arena, sizeof *init->values)))
+	double *values = arena_alloc(parse->context->arena, sizeof *values);
+	const char *text = canonical_text(parse, span);
+	if (!values || !text)
 		return NULL;
-	init->values[0] = value;
-	init->count = 1;
-	return init;
+	*values = value;
+	return NEW(parse, struct init, .kind = INIT_NUMBER, .span = span, .text = text, .values = values, .count = 1);
 }
 
 struct init *parse_init_list(struct parse *parse, const struct parse_list *list, struct span span)
 {
-	struct init *init = init_new(parse, INIT_LIST, span);
-	if (init) {
-		init->values = list->values;
-		init->count = list->count;
-		init->shape = list->shape;
-	}
-	return init;
+	const char *text = canonical_text(parse, span);
+	if (!text)
+		return NULL;
+	return NEW(parse, struct init, .kind = INIT_LIST, .span = span, .text = text, .values = list->values,
+	           .count = list->count, .shape = list->shape);
 }
 
 static const struct form {
@@ -647,7 +573,7 @@ struct init *parse_init_word(struct parse *parse, const struct word *word)
 		return NULL;
 	if (form->arguments || form->kind == INIT_LOAD)
 		return wrong_usage(parse, form, word->span);
-	return init_new(parse, form->kind, word->span);
+	return NEW(parse, struct init, .kind = form->kind, .span = word->span, .text = word->text);
 }
 
 struct init *parse_init_load(struct parse *parse, const struct word *word, const char *path, const char *key,
@@ -658,12 +584,7 @@ struct init *parse_init_load(struct parse *parse, const struct word *word, const
 		return NULL;
 	if (form->kind != INIT_LOAD)
 		return wrong_usage(parse, form, span);
-	struct init *init = init_new(parse, INIT_LOAD, span);
-	if (init) {
-		init->path = path;
-		init->key = key;
-	}
-	return init;
+	return NEW(parse, struct init, .kind = INIT_LOAD, .span = span, .path = path, .key = key);
 }
 
 struct init *parse_init_call(struct parse *parse, const struct word *word, const struct parse_list *arguments,
@@ -674,12 +595,11 @@ struct init *parse_init_call(struct parse *parse, const struct word *word, const
 		return NULL;
 	if (form->kind == INIT_LOAD || arguments->shape.ndim || arguments->count != form->arguments)
 		return wrong_usage(parse, form, span);
-	struct init *init = init_new(parse, form->kind, span);
-	if (init) {
-		init->values = arguments->values;
-		init->count = arguments->count;
-	}
-	return init;
+	const char *text = canonical_text(parse, span);
+	if (!text)
+		return NULL;
+	return NEW(parse, struct init, .kind = form->kind, .span = span, .text = text, .values = arguments->values,
+	           .count = arguments->count);
 }
 
 /* Lists. */
@@ -744,7 +664,7 @@ bool parse_list_close(struct parse *parse, struct parse_list *list, struct span 
 }
 
 /* Runs the scanner and the parser over the source. 0 if it parses. */
-static int parse_source(struct parse *parse)
+static int run_parser(struct parse *parse)
 {
 	void *scanner = NULL;
 	size_t length = parse->source->length;
@@ -791,7 +711,7 @@ enum status syntax_parse(const struct context *context, struct syntax *syntax, c
 	                        .line = 1,
 	                        .stage_begin = true,
 	                        .errors = diags->errors};
-	const bool wrong = parse_source(parse) != 0, failed = has_failed(parse);
+	const bool wrong = run_parser(parse) != 0, failed = has_failed(parse);
 	if (context->arena->failed || diags->exhausted || (wrong && !failed))
 		return diag_memory(diags);
 	return failed ? diags->last->status : STATUS_OK;

@@ -107,7 +107,7 @@ static bool hint_below(struct resolver *r, const char *name, struct span use, bo
 }
 
 /* The bound name that is nearest to NAME, or NULL. */
-static const char *nearest_name(struct resolver *r, const char *name)
+static const char *nearest_binding(struct resolver *r, const char *name)
 {
 	size_t count = 0;
 	for (const struct name_scope *s = r->scope; s; s = s->outer)
@@ -121,7 +121,7 @@ static const char *nearest_name(struct resolver *r, const char *name)
 	return names ? suggest_nearest(name, names, count) : NULL;
 }
 
-static void hint_name(struct resolver *r, const char *name, struct span use)
+static void hint_value(struct resolver *r, const char *name, struct span use)
 {
 	const char *near;
 	if (hint_below(r, name, use, true))
@@ -130,7 +130,7 @@ static void hint_name(struct resolver *r, const char *name, struct span use)
 		RESOLVE_HINT(r, "the number is written (%s): without parentheses it is the name of a value", name);
 	else if (number_word(name))
 		RESOLVE_HINT(r, "the number is written %s", number_word(name));
-	else if ((near = nearest_name(r, name)))
+	else if ((near = nearest_binding(r, name)))
 		RESOLVE_HINT(r, "did you mean '%s'?", near);
 	else
 		RESOLVE_HINT(r, "declare it with param or const, or give the current value a name with `name %s`", name);
@@ -141,7 +141,7 @@ enum status resolver_name(struct resolver *r, const char *name, struct span span
 	const struct binding *b = resolver_find(r, name);
 	if (!b) {
 		RESOLVE_FAIL(r, span, "unknown name '%s'", name);
-		hint_name(r, name, span);
+		hint_value(r, name, span);
 		return STATUS_CHAIN;
 	}
 	*ref = b->ref;
