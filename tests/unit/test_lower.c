@@ -2,6 +2,7 @@
  * Lowering by examples: the body of each kind of statement, which steps share a body, what slots hold one value, whether
  * a chain can run in tiles, portions of chains, and the message at each limit. test_lower_random.c has the oracles.
  */
+#include "body_text.h"
 #include "chains.h"
 #include "failing.h"
 #include "ir/lower.h"
