@@ -16,10 +16,10 @@ static enum status compile_tile(const struct run *run, struct tile_program *tile
 		input.shape.dim[0] = run->tiles->rows;
 	}
 	enum status status = STATUS_OK;
-	if (run->tiles->tiled)
-		status = lower_tile(&run->context, &tile->lowered, &forward->whole, &input, LOWER_RUN, rows);
-	else
+	if (tiles_are_whole(run->tiles, &forward->whole))
 		tile->lowered = forward->whole;
+	else
+		status = lower_tile(&run->context, &tile->lowered, &forward->whole, &input, LOWER_RUN, rows);
 	if (status)
 		return status;
 	const struct body *body = tile->lowered.whole;

@@ -25,13 +25,17 @@ static enum status make_tile(struct job *job, const struct job_options *options,
                              struct diags *diags)
 {
 	const struct context context = {job->allocator, job->arena, diags};
-	struct type input = tile_input(job);
-	bool by_value = policy_by_value(job->policy);
-	tile->rows = rows;
+	const struct type input = tile_input(job);
+	const bool by_value = policy_by_value(job->policy), whole = tiles_are_whole(&job->tiles, &job->whole);
 	const enum lower_what what = by_value ? LOWER_UNROLLED : LOWER_STEPS;
-	enum status status = job->tiles.tiled
-	                         ? lower_tile(&context, &tile->lowered, &job->whole, &input, what, rows)
-	                         : lower(&context, &tile->lowered, job->chain, &job->whole.portion, &input, what);
+	enum status status = STATUS_OK;
+	tile->rows = rows;
+	if (whole && !by_value)
+		tile->lowered = job->whole;
+	else if (whole)
+		status = lower(&context, &tile->lowered, job->chain, &job->whole.portion, &input, what);
+	else
+		status = lower_tile(&context, &tile->lowered, &job->whole, &input, what, rows);
 	if (status == STATUS_OK)
 		status = compiled_make(&context, &tile->compiled, &tile->lowered, job->policy);
 	if (status == STATUS_OK && options->costs)

@@ -263,21 +263,21 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 
 enum status job_residuals(const struct job *job, struct held_list *list, struct diags *diags)
 {
-	/* Of whole arrays: one tile, the job's own unless it has several. */
-	struct lowered lowered;
+	/* The report is of whole arrays, as the job's tile is unless there are several. */
+	const bool whole = tiles_are_whole(&job->tiles, &job->whole);
+	struct lowered lowered = job->whole;
 	struct compiled_chain made;
-	const struct compiled_chain *compiled = job->tiles.tiled ? &made : &job->tile.compiled;
+	const struct compiled_chain *compiled = whole ? &job->tile.compiled : &made;
 	struct held_list held = {0};
 	struct counters counters;
 	const struct context context = {job->allocator, job->arena, diags};
 	bool *used = arena_array(job->arena, job->chain->param_count + 1, sizeof *used);
 	if (!used)
 		return diag_memory(diags);
-	const enum lower_what what = policy_by_value(job->policy) ? LOWER_UNROLLED : LOWER_STEPS;
 	enum status status = STATUS_OK;
-	if (job->tiles.tiled)
-		status = lower(&context, &lowered, job->chain, &job->whole.portion, &job->input, what);
-	if (job->tiles.tiled && status == STATUS_OK)
+	if (!whole && policy_by_value(job->policy))
+		status = lower(&context, &lowered, job->chain, &job->whole.portion, &job->input, LOWER_UNROLLED);
+	if (!whole && status == STATUS_OK)
 		status = compiled_make(&context, &made, &lowered, job->policy);
 	if (status)
 		return status;

@@ -256,6 +256,11 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 		cut_forward(tiles, whole, wants);
 }
 
+bool tiles_are_whole(const struct tiles *tiles, const struct lowered *whole)
+{
+	return !tiles->tiled || (tiles->tile == tiles->rows && (!tiles->flat || whole->input.shape.ndim == 1));
+}
+
 int64_t tiles_chunks(const struct tiles *tiles) { return ceil_div(tiles->rows, tiles->tile * tiles->per_chunk); }
 
 int64_t tiles_rows_of(const struct tiles *tiles, int64_t chunk)

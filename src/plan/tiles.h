@@ -40,6 +40,8 @@ struct tiles {
 void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants);
 /* Leaves the array of WHOLE, of any lowering, in one piece. */
 void tiles_keep_whole(struct tiles *tiles, const struct lowered *whole);
+/* True if a tile is the array of WHOLE in its own shape: then it needs no lowering of its own. */
+bool tiles_are_whole(const struct tiles *tiles, const struct lowered *whole);
 int64_t tiles_chunks(const struct tiles *tiles);
 /* Rows and tiles of chunk CHUNK; the last chunk may have fewer than the others. */
 int64_t tiles_rows_of(const struct tiles *tiles, int64_t chunk);
