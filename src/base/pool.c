@@ -1,6 +1,6 @@
 /*
  * Holes are in an array sorted by offset. There are few of them, since most buffers are
- * freed next to a hole. A buffer goes into the smallest hole that is large enough, the
+ * freed next to a hole. A buffer takes the smallest hole that is large enough, the
  * lowest of equals. There is no hole below the top: it lowers the top instead.
  */
 #include "base/pool.h"

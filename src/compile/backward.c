@@ -277,7 +277,7 @@ static void recompute_region(struct lineariser *l, uint32_t id)
 	}
 }
 
-static bool is_empty(const struct region *region) { return region->first == region->end; }
+static bool region_is_empty(const struct region *region) { return region->first == region->end; }
 
 static void reverse_region(struct lineariser *l, uint32_t id)
 {
@@ -286,7 +286,7 @@ static void reverse_region(struct lineariser *l, uint32_t id)
 	recompute_region(l, id);
 	size_t child = plan->child_count;
 	for (uint32_t i = region->end; i > region->first && !l->failed;) {
-		while (child && is_empty(region_at(l, plan->children[child - 1])))
+		while (child && region_is_empty(region_at(l, plan->children[child - 1])))
 			child--;
 		const struct region *inner = child ? region_at(l, plan->children[child - 1]) : NULL;
 		if (inner && i == inner->end) {
@@ -352,7 +352,7 @@ static void add_residuals(struct lineariser *l)
 	}
 }
 
-/* The cotangents of the state after the step, but for those that pass it unchanged. */
+/* The cotangents of the state after the step become inputs, unless they pass the step unchanged. */
 static void add_seeds(struct lineariser *l)
 {
 	const struct step *step = l->step;

@@ -1,6 +1,8 @@
 /* Linearises each distinct step once, and compiles its five programs. */
 #include "compile/compiled.h"
 
+#include <string.h>
+
 #include "base/checked.h"
 
 /* The forward body of STEP without the outs that nothing reads. */
@@ -36,47 +38,38 @@ static const bool *owned_ins(const struct linear *linear, bool cotangents, struc
 	return owned;
 }
 
-static enum status compile_programs(const struct context *context, struct compiled_step *compiled)
+static enum status compile_step(const struct context *context, struct compiled_step *compiled, const struct step *step,
+                                const struct policy *policy)
 {
+	struct arena *arena = context->arena;
 	const struct linear *linear = &compiled->linear;
-	const bool *owned = owned_ins(linear, true, context->arena), *residuals = owned_ins(linear, false, context->arena);
+	enum status status = linearise(context, &compiled->linear, step, policy);
+	if (status)
+		return status;
+	const struct body *forward = live_body(step, arena);
+	const bool *owned = owned_ins(linear, true, arena), *residuals = owned_ins(linear, false, arena);
+	if (!forward || !owned || !residuals)
+		return diag_memory(context->diags);
 	const struct {
 		struct program *program;
 		const struct body *body;
 		const bool *owned;
-	} programs[] = {{&compiled->forward, compiled->forward_body, NULL},
+	} programs[] = {{&compiled->forward, forward, NULL},
 	                {&compiled->record, linear->record, NULL},
 	                {&compiled->record_only, linear->record_only, NULL},
 	                {&compiled->backward, linear->backward, owned},
 	                {&compiled->backward_shared, linear->backward, residuals}};
-	enum status status = owned && residuals ? STATUS_OK : diag_memory(context->diags);
 	for (size_t i = 0; i < sizeof programs / sizeof *programs && status == STATUS_OK; i++)
 		status = program_compile(context, programs[i].program, programs[i].body, programs[i].owned);
-	return status;
-}
-
-static enum status compile_step(const struct context *context, struct compiled_step *compiled, const struct step *step,
-                                const struct policy *policy)
-{
-	enum status status = linearise(context, &compiled->linear, step, policy);
-	if (status)
-		return status;
-	compiled->forward_body = live_body(step, context->arena);
-	if (!compiled->forward_body)
-		return diag_memory(context->diags);
-	status = compile_programs(context, compiled);
-	if (status)
-		return status;
-	compiled->forward_origins = origins_of_outs(compiled->forward_body, context->arena);
-	compiled->record_origins = origins_of_outs(compiled->linear.record, context->arena);
-	return compiled->forward_origins && compiled->record_origins ? STATUS_OK : diag_memory(context->diags);
+	compiled->forward_origins = origins_of_outs(forward, arena);
+	compiled->record_origins = origins_of_outs(linear->record, arena);
+	return status || !arena->failed ? status : diag_memory(context->diags);
 }
 
 enum status compiled_make(const struct context *context, struct compiled_chain *compiled, const struct lowered *lowered,
                           const struct policy *policy)
 {
-	*compiled = (struct compiled_chain){
-		.lowered = lowered, .arena = context->arena, .by_value = policy && policy_by_value(policy)};
+	*compiled = (struct compiled_chain){.lowered = lowered, .by_value = policy && policy_by_value(policy)};
 	compiled->steps = arena_array(context->arena, lowered->distinct_count + 1, sizeof *compiled->steps);
 	if (!compiled->steps)
 		return diag_memory(context->diags);
@@ -90,16 +83,25 @@ enum status compiled_make(const struct context *context, struct compiled_chain *
 	return STATUS_OK;
 }
 
+enum { PROGRAMS = 5 };
+
+static void list_programs(const struct compiled_step *step, const struct program *programs[PROGRAMS])
+{
+	const struct program *all[] = {&step->forward, &step->record, &step->record_only, &step->backward,
+	                               &step->backward_shared};
+	memcpy(programs, all, sizeof all);
+}
+
 size_t compiled_ports(const struct compiled_chain *compiled)
 {
+	const struct program *programs[PROGRAMS];
 	size_t most = 0;
 	for (size_t i = 0; compiled->lowered && i < compiled->lowered->distinct_count; i++) {
-		const struct compiled_step *step = &compiled->steps[i];
-		const struct body *bodies[] = {step->forward_body, step->linear.record, step->linear.record_only,
-		                               step->linear.backward};
-		for (size_t k = 0; k < sizeof bodies / sizeof *bodies; k++) {
-			most = bodies[k]->in_count > most ? bodies[k]->in_count : most;
-			most = bodies[k]->out_count > most ? bodies[k]->out_count : most;
+		list_programs(&compiled->steps[i], programs);
+		for (size_t k = 0; k < PROGRAMS; k++) {
+			const struct body *body = programs[k]->body;
+			most = body->in_count > most ? body->in_count : most;
+			most = body->out_count > most ? body->out_count : most;
 		}
 	}
 	return most;
@@ -107,13 +109,12 @@ size_t compiled_ports(const struct compiled_chain *compiled)
 
 int compiled_team(const struct compiled_chain *compiled, int threads, int64_t *bytes)
 {
+	const struct program *programs[PROGRAMS];
 	int64_t widest = 0;
 	*bytes = 0;
 	for (size_t i = 0; i < compiled->lowered->distinct_count; i++) {
-		const struct compiled_step *step = &compiled->steps[i];
-		const struct program *programs[] = {&step->forward, &step->record, &step->record_only, &step->backward,
-		                                    &step->backward_shared};
-		for (size_t k = 0; k < sizeof programs / sizeof *programs; k++) {
+		list_programs(&compiled->steps[i], programs);
+		for (size_t k = 0; k < PROGRAMS; k++) {
 			widest = programs[k]->widest > widest ? programs[k]->widest : widest;
 			*bytes = programs[k]->member > *bytes ? programs[k]->member : *bytes;
 		}

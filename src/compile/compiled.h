@@ -13,10 +13,10 @@
 /* A step with its linearisation and its programs, for one size of tile. */
 struct compiled_step {
 	struct linear linear;
-	struct program forward, record, record_only, backward;
-	struct program backward_shared; /* leaves a cotangent as it is, for others hold it too */
-	const struct body *forward_body;
-	const struct origin *forward_origins, *record_origins; /* by out of forward_body and of linear.record */
+	struct program forward; /* its body lacks the outs that nothing reads */
+	struct program record, record_only, backward;
+	struct program backward_shared;                        /* writes into no cotangent: others hold one of them too */
+	const struct origin *forward_origins, *record_origins; /* by out of FORWARD and of RECORD */
 };
 
 struct compiled_chain {
@@ -24,7 +24,6 @@ struct compiled_chain {
 	struct compiled_step *steps; /* by id */
 	bool by_value;               /* one compiled step is the whole chain */
 	bool uses_gemm;
-	struct arena *arena;
 };
 
 /* Linearises and compiles every distinct step of LOWERED (LOWER_STEPS; LOWER_UNROLLED with a policy by value). */

@@ -109,7 +109,8 @@ bool compile_group(struct compiler *c, size_t first, size_t end);
 
 /* registers.c */
 
-enum { KERNEL_OP_ARGS = 9 };
+enum { KERNEL_OP_READS = 6, KERNEL_OP_ARGS = KERNEL_OP_READS + 1 + MAX_KEEPS };
+/* Lists the args of OP: the KERNEL_OP_READS that it reads, then those that it writes. */
 void kernel_op_args(struct kernel_op *op, struct arg *args[KERNEL_OP_ARGS]);
 bool same_register(const struct arg *a, const struct arg *b);
 /* Renumbers the ends of loops after kernel ops have moved, by draft.moved. */

@@ -39,7 +39,7 @@ static bool needs_broadcast(const struct compiler *c, uint32_t value, const stru
 	return value != NO_VALUE && !shape_equal(&c->body->values[value].type->shape, &to->shape);
 }
 
-/* Counts the most that INSTR adds: itself, a fill for each broadcast input, and all that it makes, wanted or not. */
+/* Counts the most that INSTR adds: itself, a fill for each broadcast input, a register for each possible result. */
 static void most_added(const struct compiler *c, const struct instr *instr, size_t *kernel_ops, size_t *registers)
 {
 	uint32_t made[4];
@@ -100,7 +100,7 @@ static struct kernel_op *add_kernel_op(struct draft *d, enum kernel_op_kind kind
 	return kernel_op;
 }
 
-/* Registers and places of values. */
+/* Registers and arrays of values. */
 
 static uint32_t add_register(struct draft *d, uint8_t shift, bool bits)
 {
@@ -186,9 +186,8 @@ static struct arg operand_of(struct compiler *c, uint32_t value, const struct ty
 }
 
 /*
- * Emits fills before all other kernel ops: those that are read in a loop, where they would
- * be repeated, and up to MOST_FILLS others, since a register that is filled first may be
- * filled once for all blocks.
+ * Emits fills before all other kernel ops. In a loop they would be repeated. Outside of loops
+ * the first MOST_FILLS come early too, since only those may be filled once for all blocks.
  */
 static void fill_first(struct compiler *c, size_t first, size_t end)
 {
@@ -221,7 +220,7 @@ static void add_copy(struct compiler *c, struct arg from, struct arg to, bool si
 	copy->single = single;
 }
 
-/* Gives registers to the results that nothing wants: a kernel that keeps writes all that it can keep. */
+/* Gives a register to each result that has none. The kernel writes every value that its operation can keep. */
 static void complete_results(struct compiler *c, struct kernel_op *kernel_op)
 {
 	if (kernel_op->out.kind == ARG_NONE)
@@ -232,7 +231,7 @@ static void complete_results(struct compiler *c, struct kernel_op *kernel_op)
 				extra_register(c, kernel_op->wide ? 3 : 2, op_table[kernel_op->op].keeps[k].kind == KEEP_MASK);
 }
 
-/* The operation to run for INSTR. With a number as its operand a cheaper one may do, if its derivative reads no more. */
+/* The operation to run for INSTR. A cheaper one may do if the operand is a number and the derivative reads no more. */
 static enum op op_of(const struct instr *instr)
 {
 	if (instr->a != NO_VALUE || instr->kind == INSTR_VJP_A)
@@ -402,7 +401,7 @@ static void choose_block(struct launch *launch, int64_t period)
 
 static void draft_begin(struct draft *d)
 {
-	/* Names that are given from here on are above all that were given before. */
+	/* The reg and fill of values in earlier groups are below FIRST from here on. */
 	d->first += (uint32_t)(d->kernel_op_count > d->register_count ? d->kernel_op_count : d->register_count) + 1;
 	d->kernel_op_count = d->register_count = d->extras = d->fills = 0;
 }

@@ -1,24 +1,24 @@
 /*
- * What a program is made of; known to the compiler (compile/program.c, compile/fuse.c) and the
- * evaluator (exec/evaluate.c) alone.
+ * The parts of a program: launches, kernel ops, and the frame, a table of pointers to arrays.
+ * Only the compiler and the evaluator (exec/evaluate.c) know them.
  */
 #ifndef COMPILE_LAUNCH_H
 #define COMPILE_LAUNCH_H
 
 #include "compile/program.h"
 
-/* Where an array of the program lies: one entry of its frame, a table of pointers. */
+/* An entry of the frame: where an array lies. */
 enum entry_kind { ENTRY_IN, ENTRY_OUT, ENTRY_PARAM, ENTRY_WORKSPACE, ENTRY_CARRIED };
 struct entry {
 	enum entry_kind kind;
 	uint32_t port;          /* IN, OUT */
-	int64_t offset;         /* WORKSPACE; from the workspace's begin */
+	int64_t offset;         /* WORKSPACE: in it */
 	struct param_ref param; /* PARAM */
 	const struct type *type;
 	bool dynamic; /* PARAM: indexed by the counter of a loop of this program */
 };
 
-/* What a step within a block reads or writes: a register (a block in L1), or its part of an array. */
+/* A block that a kernel op reads or writes: a register, which stays in the first-level cache, or a part of an array. */
 enum arg_kind { ARG_NONE, ARG_REGISTER, ARG_ARRAY };
 struct arg {
 	enum arg_kind kind;
@@ -30,15 +30,15 @@ struct arg {
 
 enum kernel_op_kind {
 	KERNEL_OP_FORWARD,
-	KERNEL_OP_KEEP, /* forward, and what is kept */
+	KERNEL_OP_KEEP, /* forward, with kept values */
 	KERNEL_OP_VJP_V,
 	KERNEL_OP_VJP_A,
 	KERNEL_OP_ADD,
 	KERNEL_OP_ZERO,
 	KERNEL_OP_COPY,
 	KERNEL_OP_FILL, /* a register from a broadcast array */
-	KERNEL_OP_RUN,  /* several in registers of the processor */
-	KERNEL_OP_LOOP, /* of blocks: what is up to its END runs `iterations` times */
+	KERNEL_OP_RUN,  /* several operations in registers of the processor */
+	KERNEL_OP_LOOP, /* the kernel ops up to its END run `iterations` times on a block */
 	KERNEL_OP_END,
 };
 
@@ -53,7 +53,7 @@ struct kernel_op {
 	double number[2];
 	const struct type *from, *to; /* FILL */
 	bool once;                    /* FILL: the pattern is the same in every block */
-	bool single;                  /* its result is read once, by the next */
+	bool single;                  /* its result is read once */
 	const struct run_step *steps;
 	size_t step_count;
 	uint32_t match; /* LOOP and END */
@@ -62,13 +62,13 @@ struct kernel_op {
 
 enum launch_kind { LAUNCH_GROUP, LAUNCH_CALL, LAUNCH_SUM_TO, LAUNCH_ACCUMULATE, LAUNCH_COPY, LAUNCH_LOOP, LAUNCH_END };
 
-/* A value carried through an array-level loop: two places, one read while the other is written. */
+/* A value that a loop over whole arrays carries: it has two places, one read while the other is written. */
 struct carried {
 	uint32_t init, inner, result, final; /* entries */
 	int64_t offset[2];                   /* in the workspace */
 	int64_t bytes;
 	bool written;  /* the result is computed into its place; else it is copied there */
-	bool copy_out; /* the final has a place of its own (an out) */
+	bool copy_out; /* the final is an out */
 };
 
 struct launch {
@@ -79,10 +79,10 @@ struct launch {
 	int64_t count, block; /* elements; of a block */
 	uint32_t registers;
 	int64_t register_bytes; /* of one */
-	/* the rest */
+	/* all others */
 	const struct instr *instr;
 	uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
-	bool folds;                                                /* over all rows: its result is made from all tiles */
+	bool folds; /* it reduces all rows: its result comes from all tiles */
 	bool v_streamed;
 	/* LOOP, END */
 	size_t match;
@@ -94,11 +94,11 @@ struct launch {
 	size_t dynamic_count;
 };
 
-/* Laid out by the compiler: offsets in the workspace. */
+/* The frame. It is laid out by the compiler, and lies at the begin of the workspace. */
 struct frame_plan {
 	struct entry *entries;
 	size_t count;
-	int64_t scratch, registers; /* offsets of the op scratch and of the block registers */
+	int64_t scratch, registers; /* offsets in the workspace: of the operations' scratch and of the block registers */
 };
 
 #endif

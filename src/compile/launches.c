@@ -278,9 +278,10 @@ static bool note_launch(struct dynamic_finder *f, const struct launch *launch)
 	for (size_t i = 0; i < launch->carried_count; i++)
 		good &= note_entry(f, launch->carried[i].init) && note_entry(f, launch->carried[i].result);
 	for (size_t i = 0; i < launch->kernel_op_count; i++) {
-		const struct kernel_op *m = &launch->kernel_ops[i];
-		const struct arg *args[] = {&m->v, &m->a, &m->y, &m->k, &m->l, &m->g};
-		for (size_t a = 0; a < sizeof args / sizeof *args; a++)
+		struct kernel_op *m = &launch->kernel_ops[i];
+		struct arg *args[KERNEL_OP_ARGS];
+		kernel_op_args(m, args);
+		for (size_t a = 0; a < KERNEL_OP_READS; a++)
 			good &= args[a]->kind != ARG_ARRAY || note_entry(f, args[a]->index);
 		good &= m->scalar_entry < 0 || note_entry(f, (uint32_t)m->scalar_entry);
 	}

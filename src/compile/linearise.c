@@ -204,35 +204,28 @@ static bool copy_body(struct lineariser *l)
 	return true;
 }
 
-static enum status begin_bodies(struct lineariser *l)
+static bool begin_bodies(struct lineariser *l)
 {
 	l->body = arena_alloc(l->arena, sizeof *l->body);
 	l->back = arena_alloc(l->arena, sizeof *l->back);
 	if (!l->body || !l->back || !copy_body(l))
-		return diag_memory(l->context->diags);
+		return false;
 	l->values = arena_array(l->arena, l->body->value_capacity, sizeof *l->values);
 	l->keep = arena_array(l->arena, l->body->instr_capacity, sizeof *l->keep);
-	if (!l->values || !l->keep)
-		return diag_memory(l->context->diags);
-	for (size_t i = 0; i < l->body->value_capacity; i++)
+	for (size_t i = 0; l->values && i < l->body->value_capacity; i++)
 		l->values[i].mapped = l->values[i].cotangent = NO_VALUE;
 	body_init(l->back, l->arena);
-	return l->back->regions ? STATUS_OK : diag_memory(l->context->diags);
+	return l->values && l->keep && l->back->regions;
 }
 
 enum status linearise(const struct context *context, struct linear *linear, const struct step *step,
                       const struct policy *policy)
 {
-	static void (*const parts[])(struct lineariser *) = {mark_reached,          add_keeps, regions_plan, backward_make,
-	                                                     make_recording_bodies, note_uses};
-	struct lineariser l = {.context = context, .arena = context->arena, .out = linear, .step = step, .policy = policy};
-	memset(linear, 0, sizeof *linear);
-	linear->step = step;
-	enum status status = begin_bodies(&l);
-	if (status == STATUS_OK)
-		status = regions_begin(&l);
-	if (status)
-		return status;
+	static void (*const parts[])(struct lineariser *) = {
+		mark_reached, add_keeps, regions_begin, regions_plan, backward_make, make_recording_bodies, note_uses};
+	struct lineariser l = {.arena = context->arena, .out = linear, .step = step, .policy = policy};
+	*linear = (struct linear){.step = step};
+	l.failed = !begin_bodies(&l);
 	for (size_t i = 0; i < sizeof parts / sizeof *parts && !l.failed; i++)
 		parts[i](&l);
 	return l.failed || l.arena->failed ? diag_memory(context->diags) : STATUS_OK;

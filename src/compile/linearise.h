@@ -55,8 +55,8 @@ struct linear {
 
 /*
  * Linearises STEP. POLICY is by value and holds for the whole body as one region. With
- * POLICY NULL everything that the backward pass needs is kept. STATUS_USAGE, with the
- * place, for an unknown policy of a checkpoint block.
+ * POLICY NULL everything that the backward pass needs is kept. STATUS_LIMIT if out of
+ * memory.
  */
 enum status linearise(const struct context *context, struct linear *linear, const struct step *step,
                       const struct policy *policy);
@@ -66,7 +66,7 @@ bool add_live_outs(struct body *body, const struct step *step);
 
 /* The rest is for reports. KEEP are the kept values of the instruction that makes VALUE. */
 
-/* The name of what makes VALUE: the operation, or the word of its row for a kept value. */
+/* The operation that makes VALUE, or the word for a kept value in the operation's row. */
 const char *linear_maker(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value);
 /*
  * The position of VALUE among all that BODY makes, in program order. An instruction has

@@ -16,7 +16,7 @@ struct value_list {
 	size_t count, capacity;
 };
 
-/* What the backward pass of a checkpoint region needs: of these values some are kept, the others recomputed. */
+/* A checkpoint region: its backward pass needs these values, and keeps or recomputes each. */
 struct region_plan {
 	struct value_list needs, kept, again;
 	const struct policy *policy;
@@ -33,8 +33,7 @@ struct linear_value {
 };
 
 struct lineariser {
-	const struct context *context;
-	struct arena *arena; /* the context's */
+	struct arena *arena;
 	struct linear *out;
 	const struct step *step;
 	const struct policy *policy; /* of the whole body, or NULL */
@@ -67,7 +66,8 @@ static inline bool add_to_set(struct lineariser *l, uint32_t value)
 /* regions.c */
 
 static inline const struct region *region_at(const struct lineariser *l, uint32_t id) { return &l->body->regions[id]; }
-enum status regions_begin(struct lineariser *l);
+/* Lists the children of each region. */
+void regions_begin(struct lineariser *l);
 /* Decides for each region, from the innermost, what it keeps and what it recomputes. */
 void regions_plan(struct lineariser *l);
 
@@ -77,7 +77,7 @@ void backward_make(struct lineariser *l);
 
 /* origins.c */
 
-/* Who describes RESIDUAL, which is VALUE: its type, slot and origin. */
+/* Fills RESIDUAL for VALUE: its type, slot and origin. */
 void residual_describe_origin(const struct lineariser *l, struct residual *residual, uint32_t value);
 /* Notes the operations that read each residual, and the params that are read. */
 void note_uses(struct lineariser *l);

@@ -1,13 +1,12 @@
 /*
- * A program: a body made ready to run on arrays of its types. Element-wise
- * instructions that follow one another are fused into groups that walk their
- * arrays once, in blocks that stay in the first-level cache; the rest are calls.
- * All of its temporaries have their places in one workspace, whose size is known
- * here, before anything runs. It is data, and knows no instruction set.
+ * A program: a compiled body, for arrays of its types. Element-wise instructions that
+ * follow one another are fused into groups, which walk their arrays once, in blocks that
+ * stay in the first-level cache. Other instructions are calls. All temporary arrays lie in
+ * one workspace, whose size is known before the program runs. A program is data, and knows
+ * no instruction set.
  *
- * Ins and outs are arrays of the caller's. An out whose value is itself an in or
- * a param is not written: the caller has it already. An out is never the same
- * memory as an in.
+ * Ins and outs are arrays of the caller's, and no out shares memory with an in. An out whose
+ * value is an in or a param is not written: the caller has it already.
  */
 #ifndef COMPILE_PROGRAM_H
 #define COMPILE_PROGRAM_H
@@ -24,25 +23,25 @@ struct program {
 	struct launch *launches;
 	size_t launch_count;
 	const struct frame_plan *frame;
-	int64_t workspace;    /* bytes, 64-byte aligned, fixed by the types alone: temporaries, blocks, op scratch */
+	int64_t workspace;    /* bytes, a multiple of 64, fixed by the types alone */
 	int64_t member;       /* bytes that a further member of a team needs */
 	int64_t widest;       /* bytes of its largest array */
-	int32_t levels;       /* of loops whose counters it reads or moves */
+	int32_t levels;       /* loops whose counters it reads or moves */
 	bool takes_cotangent; /* it writes into the array of a cotangent that it owns */
 	bool uses_gemm;       /* OpenBLAS must be loaded before it runs */
 };
 
 /*
- * Of THREADS, how many share programs on whole arrays, the widest of WIDEST bytes,
- * where each but the first needs MEMBER: one where the arrays are small, and no more
- * than take together what the widest array takes.
+ * How many of THREADS share a program on whole arrays, the widest of WIDEST bytes: one if
+ * the arrays are small. Each thread but the first needs MEMBER bytes; together they take no
+ * more than the widest array.
  */
 int team_members(int threads, int64_t widest, int64_t member);
 
 /*
- * Compiles BODY; everything in ARENA. OWNED (by in; NULL: none): nobody reads that
- * in's array after the program, which may write into it. STATUS_LIMIT where memory is
- * short or sizes overflow.
+ * Compiles BODY. The program lives in the context's arena. OWNED is by in, or NULL: nobody
+ * reads the array of an owned in after the program, so it may write there. STATUS_LIMIT if
+ * memory is out or sizes overflow.
  */
 enum status program_compile(const struct context *context, struct program *program, const struct body *body,
                             const bool *owned);

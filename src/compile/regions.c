@@ -21,30 +21,24 @@ static bool push(struct lineariser *l, struct value_list *list, uint32_t value)
 	return true;
 }
 
-enum status regions_begin(struct lineariser *l)
+void regions_begin(struct lineariser *l)
 {
 	const size_t count = l->body->region_count;
 	l->regions = arena_array(l->arena, count, sizeof *l->regions);
-	if (!l->regions)
-		return diag_memory(l->context->diags);
-	l->regions[0].policy = l->policy;
-	for (size_t i = 1; i < count; i++)
+	l->failed = !l->regions;
+	for (size_t i = 1; i < count && !l->failed; i++)
 		l->regions[region_at(l, (uint32_t)i)->parent].child_count++;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && !l->failed; i++) {
 		struct region_plan *plan = &l->regions[i];
-		const struct region *region = region_at(l, (uint32_t)i);
+		plan->policy = i ? region_at(l, (uint32_t)i)->policy : l->policy;
 		plan->children = arena_array(l->arena, plan->child_count + 1, sizeof *plan->children);
-		if (!plan->children)
-			return diag_memory(l->context->diags);
+		l->failed = !plan->children;
 		plan->child_count = 0;
 		if (i > 0) {
-			struct region_plan *parent = &l->regions[region->parent];
+			struct region_plan *parent = &l->regions[region_at(l, (uint32_t)i)->parent];
 			parent->children[parent->child_count++] = (uint32_t)i;
 		}
-		if (region->policy)
-			plan->policy = region->policy;
 	}
-	return STATUS_OK;
 }
 
 static bool is_inside(const struct lineariser *l, uint32_t value, uint32_t region)
@@ -55,8 +49,8 @@ static bool is_inside(const struct lineariser *l, uint32_t value, uint32_t regio
 }
 
 /*
- * True if JAX's matmul makes of V @ A a dot_general with a batch axis: an axis before
- * both matrices that has extent 1 in neither, since JAX squeezes those away.
+ * True if V @ A is a dot_general with a batch axis in JAX: an axis before both matrices
+ * whose extent is 1 in neither. JAX squeezes axes of extent 1 away.
  */
 static bool has_batch_axis(const struct shape *v, const struct shape *a)
 {

@@ -2,9 +2,9 @@
  * Registers of a group: which of them share a place in the register file.
  *
  * Invariants. Two registers that are live at once never share a place. A result takes the
- * place of an input that dies with it only if both are of one type and it is the kernel's
- * own result (struct kernel_args): masks and kept values have places of their own. A
- * register that a loop reads, and that was written before the loop, lives to its end.
+ * place of an input that dies with it only if both are of one type. Masks and kept values
+ * never do (struct kernel_args). A register that was written before a loop and is read in it
+ * lives to the loop's end.
  */
 
 #include <string.h>
@@ -61,9 +61,9 @@ static bool passes_to_next(const struct draft *d, size_t begin, size_t at)
 }
 
 /*
- * The kernel op of the loop at BEGIN that makes the value that the copy at AT passes to the
- * next iteration, if it may write it where the copy would put it: no later kernel op touches
- * the value that this iteration was passed. NULL if there is none.
+ * The copy at AT passes a value to the next iteration of the loop at BEGIN. Returns the kernel
+ * op that makes the value, if it may write it to the copy's destination at once: no later
+ * kernel op touches the value that lies there. Otherwise NULL.
  */
 static struct kernel_op *maker_of_copied(struct draft *d, size_t begin, size_t at)
 {

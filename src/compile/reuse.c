@@ -16,7 +16,7 @@ struct candidate {
 	const struct type *type;
 	int64_t made;
 	uint32_t value;
-	size_t next; /* itself; once it has a place, a later one, where the search goes on */
+	size_t next; /* itself; once it has a place, a later one, at which the search continues */
 };
 
 /* Which kernel ops of a group use an entry: the last that reads it, and the first that writes it. */
@@ -52,30 +52,25 @@ static void note_entry_read(struct reuser *l, uint32_t entry, int64_t kernel_op)
 	use->read = kernel_op > use->read ? kernel_op : use->read;
 }
 
-static void note_write(struct reuser *l, const struct arg *arg, int64_t kernel_op)
-{
-	struct use *use = arg->kind == ARG_ARRAY ? use_of(l, arg->index) : NULL;
-	if (use && kernel_op < use->written)
-		use->written = kernel_op;
-}
-
 static void note_group(struct reuser *l, const struct launch *group)
 {
 	l->group = group;
 	l->number++;
 	l->loops = false;
 	for (size_t i = 0; i < group->kernel_op_count; i++) {
-		const struct kernel_op *m = &group->kernel_ops[i];
-		const struct arg *reads[] = {&m->v, &m->a, &m->y, &m->k, &m->l, &m->g};
-		const int64_t kernel_op = (int64_t)i;
-		for (size_t k = 0; k < sizeof reads / sizeof *reads; k++)
-			if (reads[k]->kind == ARG_ARRAY)
-				note_entry_read(l, reads[k]->index, m->kind == KERNEL_OP_FILL ? read_otherwise : kernel_op);
+		struct kernel_op *m = &group->kernel_ops[i];
+		struct arg *args[KERNEL_OP_ARGS];
+		const int64_t at = (int64_t)i;
+		kernel_op_args(m, args);
+		for (size_t k = 0; k < KERNEL_OP_ARGS; k++) {
+			struct use *use = args[k]->kind == ARG_ARRAY ? use_of(l, args[k]->index) : NULL;
+			if (use && k < KERNEL_OP_READS)
+				note_entry_read(l, args[k]->index, m->kind == KERNEL_OP_FILL ? read_otherwise : at);
+			else if (use && at < use->written)
+				use->written = at;
+		}
 		if (m->scalar_entry >= 0)
 			note_entry_read(l, (uint32_t)m->scalar_entry, read_otherwise);
-		note_write(l, &m->out, kernel_op);
-		for (int k = 0; k < MAX_KEEPS; k++)
-			note_write(l, &m->keep[k], kernel_op);
 		l->loops |= m->kind == KERNEL_OP_LOOP;
 	}
 }
@@ -102,9 +97,9 @@ static struct entry *reusable(const struct compiler *c, size_t i, const struct t
 enum { MOST_OUTS = 8 };
 
 /*
- * The array of an out is unused until the launch that makes the out. Until then it holds
- * values of its type that die before that launch; or that die in it, if it is a group that
- * reads each block of them before it writes that block of the out.
+ * The array of an out is unused until the launch that makes the out. It holds values of its
+ * type that die before. A value that dies in that launch may lie there if the launch is a
+ * group that reads each block of the value before it writes the block of the out.
  */
 static void reuse_out(struct reuser *l, uint32_t value)
 {
@@ -211,9 +206,9 @@ static size_t free_candidate(struct reuser *l, size_t at)
 }
 
 /*
- * The array of in PORT, which nobody reads after this program, holds values of its type that
- * are made after its last read; or in the launch of that read, if it is a group that reads
- * each block before it writes it.
+ * Nobody reads the array of in PORT after this program. After its last read it holds values
+ * of its type. A value that is made in the launch of that read may lie there if the launch is
+ * a group that reads each block before it writes the block.
  */
 static void reuse_in(struct reuser *l, uint32_t port)
 {

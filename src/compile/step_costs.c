@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "compile/compiled.h"
 
-/* The bytes of an array in the slab. With these the verifier's peak is close to the machine's. */
+/* The bytes of an array in the slab, as the machine counts them. */
 static int64_t slab_bytes(const struct type *type) { return round_up(type_bytes(type), ARRAY_ALIGN); }
 
 /* Bytes of the state before STEP, each class once. */
@@ -50,7 +50,7 @@ struct run_list {
 };
 
 /* Adds the step of ID, TIMES in a row. */
-static bool add_run(struct run_list *list, uint32_t id, int64_t times)
+static bool append_run(struct run_list *list, uint32_t id, int64_t times)
 {
 	if (list->count && list->last == id) {
 		list->runs[list->count - 1].count += times;
@@ -71,9 +71,9 @@ static bool add_in_order(struct run_list *list, const struct item *items, size_t
 	for (size_t i = 0; i < count && good; i++) {
 		const struct item *item = &items[i];
 		if (item->step)
-			good = add_run(list, item->step->id, 1);
+			good = append_run(list, item->step->id, 1);
 		else if (item->count == 1 && item->items[0].step)
-			good = add_run(list, item->items[0].step->id, item->iterations);
+			good = append_run(list, item->items[0].step->id, item->iterations);
 		else
 			for (int64_t iteration = 0; iteration < item->iterations && good; iteration++)
 				good = add_in_order(list, item->items, item->count);

@@ -1,8 +1,8 @@
 /*
- * Forward steps of loops. Without hooks most iterations of a loop need not be walked: once
- * an iteration ends with the allocator in the state in which an earlier one ended, all that
- * follows repeats. The repetitions are counted, by Brent's way to find a cycle: the
- * remembered iteration is the latest of 1, 2, 4, ... (tests/unit/test_machine.c walks them all).
+ * Forward steps of loops. Without hooks most iterations of a loop need not be walked. Once
+ * two iterations end with equal states of the allocator, everything after the first repeats
+ * after the second, and is counted. Cycles are found in Brent's way: the remembered
+ * iteration is the latest of 1, 2, 4, ... (tests/unit/test_machine.c walks them all).
  */
 #include "memory/machine_parts.h"
 

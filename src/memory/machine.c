@@ -31,13 +31,13 @@ static bool make_tables(struct machine *m)
 }
 
 /* The type of the chain's input as the first step, which is *FIRST or NULL, takes it. */
-static const struct type *input_type(struct machine *m, const struct step **first)
+static const struct type *first_input_type(struct machine *m, const struct step **first)
 {
 	*first = machine_step_count(m) ? machine_step_at(m, 0) : NULL;
 	return *first && (*first)->live_in_count ? (*first)->in_types[0] : &m->lowered->begins;
 }
 
-static enum status begin_walk(struct machine *m)
+static enum status begin_machine(struct machine *m)
 {
 	const struct step *first;
 	arena_init(&m->arena, m->context->allocator);
@@ -46,7 +46,7 @@ static enum status begin_walk(struct machine *m)
 		return machine_memory(m);
 	for (size_t i = 0; i < m->lowered->item_count; i++)
 		m->counts_iterations |= !m->lowered->items[i].step && !m->hooks && !m->options->held && !m->compiled->by_value;
-	const struct type *type = input_type(m, &first);
+	const struct type *type = first_input_type(m, &first);
 	const int32_t id = buffers_make(&m->buffers, type, type_bytes(type));
 	if (id == NO_BUFFER)
 		return machine_memory(m);
@@ -114,11 +114,11 @@ static enum status run_action(struct machine *m, const struct action *action, co
 	return status;
 }
 
-static enum status finish_walk(struct machine *m)
+static enum status finish_machine(struct machine *m)
 {
 	enum status status = STATUS_OK;
 	const struct step *first;
-	const struct type *type = input_type(m, &first);
+	const struct type *type = first_input_type(m, &first);
 	if (!first) {
 		status = machine_end_first_sweep(m);
 		if (status == STATUS_OK && !machine_drop_state(m))
@@ -166,7 +166,7 @@ enum status machine_run(const struct context *context, const struct compiled_cha
 	memset(counters, 0, sizeof *counters);
 	counters->steps = compiled->lowered->steps;
 	schedule_rewind(schedule);
-	enum status status = begin_walk(&m);
+	enum status status = begin_machine(&m);
 	bool more = schedule_next(schedule, &action), within = true;
 	while (more && within && status == STATUS_OK) {
 		more = schedule_next(schedule, &next);
@@ -177,7 +177,7 @@ enum status machine_run(const struct context *context, const struct compiled_cha
 		action = next;
 	}
 	if (status == STATUS_OK && within)
-		status = finish_walk(&m);
+		status = finish_machine(&m);
 	counters->peak_bytes = pool->peak;
 	free_machine(&m);
 	return status;

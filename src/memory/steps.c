@@ -25,11 +25,10 @@ static void set_in(struct machine *m, size_t port, int32_t id)
 	m->ports.ins[port] = buffers_offset(&m->buffers, id);
 }
 
-/* Which of a step's programs a call runs, and on what body. */
+/* Which of a step's programs a call runs. */
 struct call_form {
 	enum call_kind kind;
 	const struct program *program;
-	const struct body *body;
 	const struct origin *origins; /* by out, or NULL */
 };
 
@@ -116,9 +115,9 @@ static int32_t make_out(struct machine *m, const struct body *body, size_t i, in
 }
 
 /*
- * Gives each out of BODY a buffer: the one of the in that it is or may be added to, the one
- * of an earlier out of the same value, or its own. ORIGINS are by out, or NULL. Until
- * forget_outs ports.made has the buffers by value.
+ * Gives each out of BODY a buffer. An out that is an in, or may be added to an in's array,
+ * takes the in's buffer. Outs of one value share a buffer. ORIGINS are by out, or NULL.
+ * ports.made has the buffers by value until forget_outs.
  */
 static bool place_outs(struct machine *m, const struct body *body, const struct origin *origins, int64_t step)
 {
@@ -226,10 +225,10 @@ static bool hold_residuals(struct machine *m, const struct linear *linear, const
 static struct call_form forward_form(const struct compiled_step *compiled, enum forward_kind kind)
 {
 	if (kind == FORWARD_ONLY)
-		return (struct call_form){CALL_FORWARD, &compiled->forward, compiled->forward_body, compiled->forward_origins};
+		return (struct call_form){CALL_FORWARD, &compiled->forward, compiled->forward_origins};
 	if (kind == FORWARD_RECORD)
-		return (struct call_form){CALL_RECORD, &compiled->record, compiled->linear.record, compiled->record_origins};
-	return (struct call_form){CALL_RECORD, &compiled->record_only, compiled->linear.record_only, NULL};
+		return (struct call_form){CALL_RECORD, &compiled->record, compiled->record_origins};
+	return (struct call_form){CALL_RECORD, &compiled->record_only, NULL};
 }
 
 enum status machine_forward(struct machine *m, int64_t index, enum forward_kind kind)
@@ -237,7 +236,7 @@ enum status machine_forward(struct machine *m, int64_t index, enum forward_kind 
 	const struct step *step = machine_step_at(m, index);
 	const struct compiled_step *compiled = machine_compiled_step(m, step);
 	const struct call_form form = forward_form(compiled, kind);
-	const struct body *body = form.body;
+	const struct body *body = form.program->body;
 	if (!reserve_ports(m, body))
 		return machine_memory(m);
 	for (size_t i = 0; i < body->in_count; i++)
@@ -318,18 +317,19 @@ enum status machine_reverse(struct machine *m, int64_t index)
 	struct records *r = &m->records;
 	assert(r->count && r->items[r->count - 1].step == index);
 	const size_t first = r->items[--r->count].first;
-	struct call_form form = {CALL_BACKWARD, &compiled->backward, linear->backward, NULL};
-	if (!reserve_ports(m, form.body))
+	struct call_form form = {CALL_BACKWARD, &compiled->backward, NULL};
+	const struct body *body = linear->backward;
+	if (!reserve_ports(m, body))
 		return machine_memory(m);
-	if (set_backward_ins(m, form.body, first) && compiled->backward.takes_cotangent)
+	if (set_backward_ins(m, body, first) && compiled->backward.takes_cotangent)
 		form.program = &compiled->backward_shared;
-	if (!place_outs(m, form.body, NULL, index))
+	if (!place_outs(m, body, NULL, index))
 		return machine_memory(m);
-	forget_outs(m, form.body);
+	forget_outs(m, body);
 	enum status status = run_form(m, &form, compiled, index);
 	if (status)
 		return status;
-	bool ok = reverse_cotangents(m, step, form.body);
+	bool ok = reverse_cotangents(m, step, body);
 	while (r->residual_count > first)
 		ok &= buffers_release(&m->buffers, r->residuals[--r->residual_count]);
 	m->counters->evaluations += linear->recomputed;

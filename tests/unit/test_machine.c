@@ -1,7 +1,6 @@
 /*
- * The machine alone, which counts iterations of a loop that are alike instead of running
- * them, against the machine with hooks, which runs every one: all counters are the same.
- * The classes of slots that hold one value.
+ * The machine without hooks counts the iterations of a loop that repeat. With hooks it walks
+ * every one. All counters must be the same. Besides: the classes of slots that hold one value.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +24,7 @@ static enum status nothing(void *context, const struct machine_call *call)
 	return STATUS_OK;
 }
 
-/* What SCHEDULE takes, every step run; the calls to run a step that there were. */
+/* The counters of SCHEDULE. With CALLS every step is walked, and the calls are counted. */
 static struct counters count(struct schedule *schedule, enum dtype store, int64_t *calls)
 {
 	const struct machine_hooks hooks = {.call = nothing, .context = calls};
@@ -58,7 +57,7 @@ static void compare(const char *text, const char *named, enum dtype store)
 	ck_assert_msg(memcmp(a, b, sizeof a) == 0, "%s, %s: costs of %g, %g, not %g, %g", text, named, a[0], a[2], b[0],
 	              b[2]);
 	ck_assert_msg(alone.spill_reads == run.spill_reads && alone.spill_state == run.spill_state, "%s, %s", text, named);
-	/* And whatever is counted besides: numbers of eight bytes, with nothing between them. */
+	/* Every other counter: all are numbers of eight bytes, without padding. */
 	ck_assert_msg(memcmp(&alone, &run, sizeof alone) == 0, "%s, %s", text, named);
 }
 
@@ -100,10 +99,7 @@ START_TEST(counted_as_run)
 }
 END_TEST
 
-/*
- * Slots that hold one value form a class, which goes by the lowest of them: against
- * numbers that the values are given, and that steps hand on.
- */
+/* Slots that hold one value form a class, known by its lowest slot. The test numbers the values, and steps pass them. */
 START_TEST(classes_go_by_the_lowest)
 {
 	static const char *const chains[] = {

@@ -1,9 +1,9 @@
 /*
  * The placer: where the arrays of a program lie, and the pool that gives them their places.
  *
- * For random bodies the test finds by itself, from the launches alone, when each array is
- * live, and compares every pair: two arrays that are live at once share no byte of the
- * workspace, nor an array of the caller's. The pool is compared with a map of bytes.
+ * The test finds from the launches alone when each array of a random body is live, and
+ * compares every pair. Two arrays that are live at once share no byte of the workspace, and
+ * no array of the caller's. The pool is compared with a map of bytes.
  */
 #include "base/pool.h"
 #include "bodies.h"
@@ -265,7 +265,7 @@ static size_t add_carried(struct life *list)
 		const struct launch *loop = &program.launches[i];
 		for (size_t k = 0; loop->kind == LAUNCH_LOOP && k < loop->carried_count; k++) {
 			const struct carried *c = &loop->carried[k];
-			/* Iterations write side 0 and side 1 in turn; the last one leaves the final. */
+			/* Iterations write side 0, side 1, side 0, ...; the last one leaves the final. */
 			const int last = loop->iterations > 1 ? (int)((loop->iterations - 1) % 2) : 0;
 			for (int side = 0; side < 2; side++) {
 				struct life life = {(int64_t)i, (int64_t)loop->match, 0, INT64_MAX, c->bytes, c->offset[side]};
