@@ -95,7 +95,7 @@ static enum status add_run(struct session *s, const struct type *type, const str
 	return status;
 }
 
-/* Of costs that were given: the verifier's bytes, in the costs' own code. */
+/* Of costs that were given: the verifier's bytes, in the costs' own unit. */
 static enum status add_spec_run(struct subject *subject, const struct policy *policy, struct picture_run *run)
 {
 	struct session *s = subject->session;
@@ -109,12 +109,14 @@ static enum status add_spec_run(struct subject *subject, const struct policy *po
 		status = timeline_schedule(timeline, schedule, costs, &s->arena, &s->diags);
 	schedule_free(schedule);
 	if (!status)
-		*run = (struct picture_run){.policy = policy->text,
-		                            .timeline = timeline,
-		                            .time = TIME_COSTS,
-		                            .workers = 1,
-		                            .share = 1,
-		                            .budget = policy->kind == POLICY_budget ? policy->number : 0};
+		*run = (struct picture_run){
+			.policy = policy->text,
+			.timeline = timeline,
+			.time = TIME_COSTS,
+			.workers = 1,
+			.share = 1,
+			/* of costs alone, auto is the budget that --memory gave */
+			.budget = policy->kind == POLICY_budget || policy->kind == POLICY_auto ? policy->number : 0};
 	return status;
 }
 
