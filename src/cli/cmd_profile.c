@@ -1,11 +1,9 @@
 /*
- * ckptc profile: measures. Depth against forward time, backward time and
- * memory, with the exponents at which they grow; checkpoint interval against
- * memory and overhead, predicted beside measured; and what bounds the chain,
- * from these figures, with what to do about it.
+ * ckptc profile: measures depth against forward time, backward time and memory; policies against memory and overhead,
+ * predicted beside measured; and which of several costs takes most of the time.
  *
- * Depth is a part of the chain: its first stages, and the same part of the iterations
- * of its loops. Times are the least of several runs.
+ * A depth is a portion of the chain: its first stages, or the same share of the iterations of its loops. Times are the
+ * least of several runs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +16,12 @@
 
 #include "base/clock.h"
 #include "cli/job_options.h"
+#include "cli/memory.h"
 #include "cli/plot.h"
 #include "cli/trial.h"
 #include "exec/run.h"
 #include "report/counters.h"
+#include "report/profile.h"
 
 enum { RUNS = 3, DEPTHS = 4, INTERVALS = 12, GIVEN = 16 };
 
@@ -31,6 +31,9 @@ struct profiler {
 	int64_t count;
 	int data; /* a file in memory: the input */
 	int sink; /* /dev/null */
+	struct profile_row depths[DEPTHS], policies[INTERVALS + GIVEN];
+	size_t depth_count, interval_count, policy_count; /* intervals are the first of the policies */
+	double cpu_ms;                                    /* of the quickest gradient of the whole chain */
 };
 
 /* What a run took of the processors, all threads together, and of memory that it had not touched before. */
@@ -39,12 +42,12 @@ struct usage {
 	double cpu_ms;
 };
 
-struct point {
-	const char *name;       /* of its policy */
-	struct portion portion; /* of the chain: what was run */
-	int64_t steps, evaluations, peak;
-	double forward_ms, backward_ms, predicted_overhead;
-	struct usage usage; /* of the quickest run with gradients */
+/* Of a policy, or of a forward run. */
+struct measured {
+	double ms;
+	struct usage usage; /* of the quickest run */
+	struct counters counters;
+	double predicted_overhead;
 };
 
 static double now_ms(void) { return 1e3 * clock_seconds(); }
@@ -63,12 +66,18 @@ static struct usage usage_since(struct usage begun)
 	return (struct usage){now.faults - begun.faults, now.cpu_ms - begun.cpu_ms};
 }
 
+static volatile char *map_bytes(size_t bytes)
+{
+	volatile char *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return map == MAP_FAILED ? NULL : map;
+}
+
 /* Milliseconds that the first touch of a page takes on this machine; 0: not known. */
 static double fault_ms(void)
 {
 	enum { BYTES = 16 << 20, STRIDE = 4096 };
-	volatile char *bytes = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (bytes == MAP_FAILED)
+	volatile char *bytes = map_bytes(BYTES);
+	if (!bytes)
 		return 0;
 	const struct usage begun = usage_now();
 	const double since = now_ms();
@@ -144,299 +153,323 @@ static enum status run_once(struct profiler *p, const struct policy *policy, con
 	return status;
 }
 
-/* The least time of several runs of the portion that POINT is of. POLICY NULL: forward. */
-static enum status measure(struct profiler *p, const struct policy *policy, double *ms, struct point *point)
+/* Measures PORTION of the chain under POLICY (NULL: a forward run). */
+static enum status measure(struct profiler *p, const struct policy *policy, const struct portion *portion,
+                           struct measured *measured)
 {
-	*ms = HUGE_VAL;
+	*measured = (struct measured){.ms = HUGE_VAL};
 	for (int i = 0; i < RUNS; i++) {
 		struct gradient_result result = {0};
 		struct arena arena;
-		double once;
+		double ms;
 		arena_init(&arena, p->session->allocator);
 		const struct usage begun = usage_now();
-		enum status status = run_once(p, policy, &point->portion, &once, &result, &arena);
-		if (policy && once < *ms)
-			point->usage = usage_since(begun);
-		if (!status && policy) {
-			struct policy_row row = {.counters = result.predicted};
-			point->steps = result.measured.steps;
-			point->evaluations = result.measured.evaluations;
-			point->peak = result.measured.peak_bytes;
-			point->predicted_overhead = row_overhead(&row);
+		const enum status status = run_once(p, policy, portion, &ms, &result, &arena);
+		if (ms < measured->ms) {
+			measured->ms = ms;
+			measured->usage = usage_since(begun);
 		}
+		measured->counters = result.measured;
+		measured->predicted_overhead = row_overhead(&(struct policy_row){.counters = result.predicted});
 		gradient_free(&result);
 		arena_free(&arena);
 		if (status)
 			return status;
-		*ms = once < *ms ? once : *ms;
 	}
 	return STATUS_OK;
 }
 
-/* The first PART of the chain's depth: of its stages, or, where these are few, of the iterations of its loops. */
-static struct portion first_part(const struct chain *chain, double part)
+/* Depths. */
+
+static size_t count_stages(const struct chain *chain)
 {
-	enum { FEW = 4 };
 	size_t stages = 0;
-	for (const struct node *n = chain->first; n; n = n->next)
+	for (const struct node *node = chain->first; node; node = node->next)
 		stages++;
-	if (stages <= FEW)
-		return (struct portion){.iterations = part};
-	return (struct portion){.after = stages - (size_t)ceil((double)stages * part)};
+	return stages;
 }
 
-/* The slope of log y against log x, of those that have one; NAN where fewer than two depths do. */
-static double exponent(const struct point *points, size_t count, double (*y)(const struct point *))
+/* Steps of PORTION; 0 if it cannot be lowered. */
+static int64_t count_steps(const struct profiler *p, struct portion portion)
 {
-	double sx = 0, sy = 0, sxx = 0, sxy = 0, n = 0;
-	for (size_t i = 0; i < count; i++) {
-		if (!(y(&points[i]) > 0) || points[i].steps < 1)
-			continue;
-		double a = log((double)points[i].steps), b = log(y(&points[i]));
-		n++;
-		sx += a;
-		sy += b;
-		sxx += a * a;
-		sxy += a * b;
+	const struct session *s = p->session;
+	struct arena arena;
+	struct diags ignored;
+	struct lowered lowered;
+	arena_init(&arena, s->allocator);
+	diags_init(&ignored, &arena);
+	const struct context context = {s->allocator, &arena, &ignored};
+	const struct type input = run_input_type(&s->chain, &p->type, DTYPE_COUNT);
+	const bool made = lower(&context, &lowered, &s->chain, &portion, &input, LOWER_STEPS) == STATUS_OK;
+	const int64_t steps = made ? lowered.steps : 0;
+	arena_free(&arena);
+	return steps;
+}
+
+/* The portion of about TARGET steps, which are SHARE of all: a share of all loops, or the first stages. */
+static struct portion find_depth(const struct profiler *p, double share, double target)
+{
+	const size_t stages = count_stages(&p->session->chain);
+	size_t low = 0, high = stages; /* so many first stages have fewer steps than TARGET, and not fewer */
+	while (low + 1 < high) {
+		const size_t middle = low + (high - low) / 2;
+		const bool few = (double)count_steps(p, (struct portion){.after = stages - middle}) < target;
+		*(few ? &low : &high) = middle;
 	}
-	double spread = n * sxx - sx * sx;
-	return spread > 1e-12 ? (n * sxy - sx * sy) / spread : (double)NAN;
-}
-
-static double forward_of(const struct point *point) { return point->forward_ms; }
-static double backward_of(const struct point *point) { return point->backward_ms; }
-static double peak_of(const struct point *point) { return (double)point->peak; }
-
-/* The three exponents, each after its LABEL in FORMAT; NONE stands for one that is not there. */
-static void put_exponents(const struct text *text, const struct point *depth, const char *const labels[3],
-                          const char *format, const char *none)
-{
-	double (*const of[])(const struct point *) = {forward_of, backward_of, peak_of};
-	for (int i = 0; i < 3; i++) {
-		const double power = exponent(depth, DEPTHS, of[i]);
-		text_put(text, labels[i]);
-		if (isnan(power))
-			text_put(text, none);
-		else
-			text_printf(text, format, power);
+	const struct portion choices[] = {{.iterations = share}, {.after = stages - high}, {.after = stages - low}};
+	struct portion best = choices[0];
+	double least = HUGE_VAL;
+	for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+		const double off = fabs((double)count_steps(p, choices[i]) - target);
+		if (off < least) {
+			least = off;
+			best = choices[i];
+		}
 	}
+	return best;
 }
 
-static enum status profile_depth(struct profiler *p, struct point *points)
+static enum status measure_depth(struct profiler *p, const struct portion *portion)
 {
+	struct profile_row *row = &p->depths[p->depth_count];
+	struct measured forward, gradient;
+	enum status status = measure(p, NULL, portion, &forward);
+	if (!status)
+		status = measure(p, &policy_save_all, portion, &gradient);
+	if (status)
+		return status;
+	*row = (struct profile_row){.policy = policy_save_all.text,
+	                            .steps = gradient.counters.steps,
+	                            .peak_bytes = gradient.counters.peak_bytes,
+	                            .page_faults = gradient.usage.faults,
+	                            .forward_ms = forward.ms,
+	                            .backward_ms = fmax(gradient.ms - forward.ms, 0)};
+	row->gradient_ms = row->forward_ms + row->backward_ms;
+	p->cpu_ms = gradient.usage.cpu_ms;
+	p->depth_count++;
+	return STATUS_OK;
+}
+
+/* Depths near 1/4, 1/2 and 3/4 of the steps, as far as they differ, and the whole. */
+static enum status profile_depths(struct profiler *p)
+{
+	const struct portion whole = {0};
+	const int64_t all = count_steps(p, whole);
+	int64_t last = 0;
 	enum status status = STATUS_OK;
-	for (int i = 0; i < DEPTHS && !status; i++) {
-		double all;
-		points[i].portion = first_part(&p->session->chain, (double)(i + 1) / DEPTHS);
-		status = measure(p, NULL, &points[i].forward_ms, &points[i]);
-		if (!status)
-			status = measure(p, &policy_save_all, &all, &points[i]);
-		if (!status)
-			points[i].backward_ms = fmax(all - points[i].forward_ms, 0);
+	for (int i = 1; i < DEPTHS && !status; i++) {
+		const double share = (double)i / DEPTHS;
+		const struct portion portion = find_depth(p, share, share * (double)all);
+		const int64_t steps = count_steps(p, portion);
+		if (steps <= last || steps >= all)
+			continue;
+		last = steps;
+		status = measure_depth(p, &portion);
 	}
+	return status ? status : measure_depth(p, &whole);
+}
+
+/* Growth. */
+
+/* The line through the logarithms of the depths' steps and of their FIGURES; see profile_growth. */
+static struct profile_growth fit_growth(const struct profiler *p, const char *what, const double figures[DEPTHS])
+{
+	enum { LEAST_DEPTHS = 3 };
+	static const double good = 0.9; /* R2 from which a power fits */
+	double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0, syy = 0;
+	for (size_t i = 0; i < p->depth_count; i++) {
+		if (!(figures[i] > 0) || p->depths[i].steps < 1)
+			continue;
+		const double x = log((double)p->depths[i].steps), y = log(figures[i]);
+		n++;
+		sx += x;
+		sy += y;
+		sxx += x * x;
+		sxy += x * y;
+		syy += y * y;
+	}
+	const double xx = n * sxx - sx * sx, xy = n * sxy - sx * sy, yy = n * syy - sy * sy;
+	struct profile_growth growth = {what, (double)NAN, (double)NAN};
+	if (n < LEAST_DEPTHS || xx < 1e-12)
+		return growth;
+	growth.r2 = yy < 1e-12 ? 1 : xy * xy / (xx * yy); /* what does not change fits the power 0 */
+	if (growth.r2 >= good)
+		growth.power = xy / xx;
+	return growth;
+}
+
+/* Policies. */
+
+static enum status measure_policy(struct profiler *p, const struct policy *policy)
+{
+	const struct profile_row *whole = &p->depths[p->depth_count - 1];
+	const struct portion all = {0};
+	struct measured m;
+	const enum status status = measure(p, policy, &all, &m);
+	if (!status)
+		p->policies[p->policy_count++] = (struct profile_row){
+			.policy = policy->text,
+			.steps = m.counters.steps,
+			.evaluations = m.counters.evaluations,
+			.peak_bytes = m.counters.peak_bytes,
+			.page_faults = m.usage.faults,
+			.gradient_ms = m.ms,
+			.predicted_overhead = m.predicted_overhead,
+			.measured_overhead = 100 * (m.ms - whole->gradient_ms) / fmax(whole->gradient_ms, 1e-6),
+			.reduction = 100 * (1 - (double)m.counters.peak_bytes / fmax((double)whole->peak_bytes, 1))};
 	return status;
 }
 
-static enum status profile_intervals(struct profiler *p, int64_t steps, struct point *points, size_t *count)
+static enum status profile_intervals(struct profiler *p)
 {
+	const int64_t steps = p->depths[p->depth_count - 1].steps;
 	enum status status = STATUS_OK;
-	for (int64_t interval = 1; interval <= steps && *count < INTERVALS && !status; interval *= 2) {
+	for (int64_t interval = 1; interval <= steps && p->policy_count < INTERVALS && !status; interval *= 2) {
 		struct policy policy;
-		struct point *point = &points[*count];
 		if (!policy_make(&policy, POLICY_every, interval, &p->session->arena))
 			return diag_memory(&p->session->diags);
-		point->name = policy.text;
-		status = measure(p, &policy, &point->backward_ms, point);
-		++*count;
+		status = measure_policy(p, &policy);
 	}
+	p->interval_count = p->policy_count;
 	return status;
 }
 
 /* The policies that are asked for, beside the intervals. */
-static enum status profile_given(struct profiler *p, struct point *points, size_t *count)
+static enum status profile_given(struct profiler *p)
 {
 	struct session *s = p->session;
-	size_t given = s->set.policies.count + (s->set.memory && !s->set.policies.count);
-	if (given > GIVEN)
-		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "profile measures at most %d policies", GIVEN);
-	for (size_t i = 0; i < given; i++) {
-		const struct policy *policy = s->set.policies.count ? &s->set.policies.items[i] : &s->set.policy;
-		struct point *point = &points[*count];
-		if (policy->kind == POLICY_disk_revolve)
-			return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "profile keeps all states in memory: not '%s'",
-			                 policy->text);
-		point->name = policy->text;
-		enum status status = measure(p, policy, &point->backward_ms, point);
-		if (status)
-			return status;
-		++*count;
-	}
-	return STATUS_OK;
+	const struct policy_list *given = &s->set.policies;
+	enum status status = STATUS_OK;
+	if (given->count > GIVEN)
+		return usage_error(s, "profile measures at most %d policies, not %zu", GIVEN, given->count);
+	for (size_t i = 0; i < given->count && !status; i++)
+		if (given->items[i].kind == POLICY_disk_revolve)
+			status = usage_error(s, "profile keeps all states in memory: it takes no '%s'", given->items[i].text);
+		else
+			status = measure_policy(p, &given->items[i]);
+	return status || given->count || !s->set.memory ? status : measure_policy(p, &s->set.policy);
 }
 
-struct verdict_text {
-	const char *what, *todo;
-};
+/* Bounds. */
 
-/* What bounds the chain, from its figures. */
-static struct verdict_text bottleneck(struct profiler *p, const struct point *full)
+/* Milliseconds that this machine takes to copy a byte, by one thread; 0: not known. */
+static double copy_ms(void)
 {
-	bool products = false;
-	const struct chain *chain = &p->session->chain;
-	double work = 0;
+	enum { BYTES = 32 << 20 };
+	char *bytes = (char *)(uintptr_t)map_bytes(2 * (size_t)BYTES);
+	if (!bytes)
+		return 0;
+	memset(bytes, 1, 2 * (size_t)BYTES);
+	const double begun = now_ms();
+	memcpy(bytes + BYTES, bytes, BYTES);
+	const double ms = now_ms() - begun;
+	munmap(bytes, 2 * (size_t)BYTES);
+	return ms / BYTES;
+}
+
+/* The share of matrix products in the operations of a forward run, by their counts. */
+static double products_share(const struct profiler *p)
+{
+	const struct session *s = p->session;
+	double all = 0, products = 0;
+	struct arena arena;
+	struct diags ignored; /* what cannot be lowered has no products */
 	struct lowered run;
-	struct diags told; /* what cannot be looked at is no product */
-	diags_init(&told, &p->session->arena);
-	const struct context context = {p->session->arena.allocator, &p->session->arena, &told};
-	if (lower(&context, &run, chain, NULL, &p->type, LOWER_RUN) == STATUS_OK)
+	arena_init(&arena, s->allocator);
+	diags_init(&ignored, &arena);
+	const struct context context = {s->allocator, &arena, &ignored};
+	if (lower(&context, &run, &s->chain, NULL, &p->type, LOWER_RUN) == STATUS_OK)
 		for (size_t i = 0; i < run.whole->instr_count; i++) {
 			const struct instr *instr = &run.whole->instrs[i];
 			if (instr->kind != INSTR_OP)
 				continue;
-			products |= op_is_dot(instr->op);
-			work += op_cost(instr->op, instr->of.v, instr->of.a, instr->of.y);
+			const double cost = op_cost(instr->op, instr->of.v, instr->of.a, instr->of.y);
+			all += cost;
+			products += op_is_dot(instr->op) ? cost : 0;
 		}
-	double bytes = (double)type_bytes(&p->type), rate = bytes / (full->forward_ms * 1e-3);
-	static const double too_short = 0.5; /* ms: what starting a run takes is a part of it */
-	if (full->forward_ms < too_short && full->backward_ms < too_short)
-		return (struct verdict_text){"the start of a run", "nothing to gain in one so short: profile a larger --shape"};
-	static const double much = 0.4; /* of the processors' time */
-	if ((double)full->usage.faults * fault_ms() > much * full->usage.cpu_ms)
-		return (struct verdict_text){
-			"page faults", "touch less memory for the first time: `ckptc plan` shows policies with a lower peak"};
-	const char *more = dtype_compute(p->type.dtype) == DTYPE_F64 ? "more --threads, or --dtype f32" : "more --threads";
-	if (products) {
-		const char *todo = arena_printf(
-			&p->session->arena, "%s; leave products out of what runs again: checkpoint policy=dots { ... }", more);
-		return (struct verdict_text){"matrix multiply", todo ? todo : more};
+	arena_free(&arena);
+	return all > 0 ? products / all : 0;
+}
+
+static const char *spare_processors(const struct profiler *p)
+{
+	if (p->session->set.threads < sysconf(_SC_NPROCESSORS_ONLN))
+		return "more --threads";
+	return p->type.dtype == DTYPE_F64 ? "--dtype f32" : "fewer operations: all processors are in use";
+}
+
+/*
+ * What bounds the gradient: of three costs that are measured, the one that takes the most of the time, if that is much;
+ * else a backward pass that is slow beside the forward pass; else arithmetic.
+ */
+static enum status find_bound(struct profiler *p, struct profile_verdict *verdict)
+{
+	static const double too_short = 0.5; /* ms: the start of a run is a part of it */
+	static const double much = 0.4;      /* of the time */
+	static const double slow = 4;        /* times the forward pass */
+	const struct profile_row *full = &p->depths[p->depth_count - 1];
+	struct arena *arena = &p->session->arena;
+	struct measured none;
+	const struct portion empty = {.after = count_stages(&p->session->chain)};
+	const enum status status = measure(p, NULL, &empty, &none);
+	if (status)
+		return status;
+	const struct {
+		const char *bound, *advice;
+		double share;
+	} costs[] = {{"page faults", "touch less memory for the first time: `ckptc plan` shows policies with a lower peak",
+	              (double)full->page_faults * fault_ms() / fmax(p->cpu_ms, 1e-6)},
+	             {"input and output", "chain more operations in one run; -i and -o files are faster than pipes",
+	              2 * none.ms / fmax(full->gradient_ms, 1e-6)},
+	             {"memory bandwidth", "keep less: `ckptc plan` shows what sqrt, recursive or --memory would hold",
+	              2 * (double)full->peak_bytes * copy_ms() / fmax(full->gradient_ms, 1e-6)}};
+	enum { COSTS = sizeof costs / sizeof *costs };
+	const double products = products_share(p);
+	int most = 0;
+	for (int i = 1; i < COSTS; i++)
+		most = costs[i].share > costs[most].share ? i : most;
+	verdict->evidence =
+		arena_printf(arena, "page faults take %.0f%% of the time, input and output %.0f%%, memory %.0f%%",
+	                 100 * costs[0].share, 100 * costs[1].share, 100 * costs[2].share);
+	if (full->gradient_ms < too_short) {
+		verdict->bound = "the start of a run";
+		verdict->evidence = arena_printf(arena, "a gradient takes %.3f ms", full->gradient_ms);
+		verdict->advice = "profile a larger --shape: nothing is to be gained in a run so short";
+	} else if (costs[most].share > much) {
+		verdict->bound = costs[most].bound;
+		verdict->advice = costs[most].advice;
+	} else if (full->backward_ms > slow * full->forward_ms) {
+		verdict->bound = "the backward pass";
+		verdict->evidence =
+			arena_printf(arena, "it takes %.1f times the forward pass", full->backward_ms / full->forward_ms);
+		verdict->advice = "look at `ckptc residuals` for what it reads";
+	} else {
+		verdict->bound = products > 0.5 ? "matrix products" : "arithmetic";
+		verdict->advice = spare_processors(p);
 	}
-	if (full->peak > (int64_t)1 << 30)
-		return (struct verdict_text){"memory bandwidth",
-		                             "keep less: `ckptc plan` shows what sqrt, recursive or --memory would hold"};
-	if (work / (bytes > 0 ? bytes : 1) < 2 && rate > 2e9)
-		return (struct verdict_text){"input and output",
-		                             "chain more operations in one run; -i and -o files are faster than pipes"};
-	if (full->backward_ms > 4 * full->forward_ms)
-		return (struct verdict_text){"the backward pass", "look at `ckptc residuals` for what it reads"};
-	return (struct verdict_text){"arithmetic", more};
-}
-
-static double backward_ratio(const struct point *point) { return point->backward_ms / fmax(point->forward_ms, 1e-6); }
-static double steps_a_second(const struct point *point)
-{
-	return 1e3 * (double)point->steps / fmax(point->forward_ms, 1e-6);
-}
-/* Percent beyond save-all of the whole depth. */
-static double measured_overhead(const struct point *depth, const struct point *point)
-{
-	const double base = depth[DEPTHS - 1].forward_ms + depth[DEPTHS - 1].backward_ms;
-	return 100 * (point->backward_ms - base) / fmax(base, 1e-6);
-}
-static double bytes_a_step(const struct point *point) { return (double)point->peak / fmax((double)point->steps, 1); }
-
-/* csv, or a line each with keys. */
-static void put_rows(const struct text *text, bool csv, const struct point *depth, const struct point *intervals,
-                     size_t count, const struct verdict_text *verdict)
-{
-	if (csv)
-		text_put(text,
-		         "what,steps,policy,evaluations,forward_ms,backward_ms,peak_bytes,bytes_per_step,steps_per_second,"
-		         "predicted_overhead_percent,measured_overhead_percent,page_faults\n");
-	for (int i = 0; i < DEPTHS; i++)
-		text_printf(text,
-		            csv ? "depth,%lld,save-all,,%.6g,%.6g,%lld,%.6g,%.6g,,,%lld\n"
-		                : "depth steps=%lld forward_ms=%.6g backward_ms=%.6g peak_bytes=%lld bytes_per_step=%.6g "
-		                  "steps_per_second=%.6g page_faults=%lld\n",
-		            (long long)depth[i].steps, depth[i].forward_ms, depth[i].backward_ms, (long long)depth[i].peak,
-		            bytes_a_step(&depth[i]), steps_a_second(&depth[i]), (long long)depth[i].usage.faults);
-	for (size_t i = 0; i < count; i++) {
-		text_printf(text, csv ? "policy,%lld," : "policy steps=%lld name=", (long long)intervals[i].steps);
-		if (csv)
-			text_csv(text, intervals[i].name);
-		else
-			text_put(text, intervals[i].name);
-		text_printf(text,
-		            csv ? ",%lld,,%.6g,%lld,,,%.6g,%.6g,%lld\n"
-		                : " evaluations=%lld ms=%.6g peak_bytes=%lld predicted_overhead_percent=%.6g "
-		                  "measured_overhead_percent=%.6g page_faults=%lld\n",
-		            (long long)intervals[i].evaluations, intervals[i].backward_ms, (long long)intervals[i].peak,
-		            intervals[i].predicted_overhead, measured_overhead(depth, &intervals[i]),
-		            (long long)intervals[i].usage.faults);
-	}
-	if (!csv)
-		text_printf(text, "bottleneck %s\nadvice %s\n", verdict->what, verdict->todo);
-}
-
-static void put_table(const struct text *text, const struct point *depth, const struct point *intervals, size_t count,
-                      const struct verdict_text *verdict)
-{
-	text_printf(text, "%10s %12s %12s %8s %14s %14s %14s\n", "steps", "forward ms", "backward ms", "ratio",
-	            "peak bytes", "bytes/step", "steps/s");
-	for (int i = 0; i < DEPTHS; i++)
-		text_printf(text, "%10lld %12.3f %12.3f %8.2f %14lld %14.0f %14.0f\n", (long long)depth[i].steps,
-		            depth[i].forward_ms, depth[i].backward_ms, backward_ratio(&depth[i]), (long long)depth[i].peak,
-		            bytes_a_step(&depth[i]), steps_a_second(&depth[i]));
-	static const char *const labels[] = {"grows as depth to the power: forward ", ", backward ", ", peak "};
-	put_exponents(text, depth, labels, "%.2f", "-");
-	text_put(text, "\n\n");
-	text_printf(text, "%-12s %12s %14s %12s %12s %12s %12s\n", "interval", "evaluations", "peak bytes", "reduction %",
-	            "predicted %", "measured %", "ms");
-	for (size_t i = 0; i < count; i++)
-		text_printf(text, "%-12s %12lld %14lld %12.1f %12.1f %12.1f %12.3f\n", intervals[i].name,
-		            (long long)intervals[i].evaluations, (long long)intervals[i].peak,
-		            100 * (1 - (double)intervals[i].peak / fmax((double)depth[DEPTHS - 1].peak, 1)),
-		            intervals[i].predicted_overhead, measured_overhead(depth, &intervals[i]), intervals[i].backward_ms);
-	text_printf(text, "\nbounded by: %s\nto do: %s\n", verdict->what, verdict->todo);
-}
-
-static void put_json(const struct text *text, const struct point *depth, const struct point *intervals, size_t count,
-                     const struct verdict_text *verdict)
-{
-	text_put(text, "{\"depth\":[");
-	for (int i = 0; i < DEPTHS; i++)
-		text_printf(text,
-		            "%s{\"steps\":%lld,\"forward_ms\":%.6g,\"backward_ms\":%.6g,\"peak_bytes\":%lld,"
-		            "\"bytes_per_step\":%.6g,\"steps_per_second\":%.6g,\"page_faults\":%lld}",
-		            i ? "," : "", (long long)depth[i].steps, depth[i].forward_ms, depth[i].backward_ms,
-		            (long long)depth[i].peak, bytes_a_step(&depth[i]), steps_a_second(&depth[i]),
-		            (long long)depth[i].usage.faults);
-	static const char *const labels[] = {"],\"exponents\":{\"forward\":", ",\"backward\":", ",\"peak\":"};
-	put_exponents(text, depth, labels, "%.4g", "null");
-	text_put(text, "},\"intervals\":[");
-	for (size_t i = 0; i < count; i++)
-		text_printf(text,
-		            "%s{\"policy\":\"%s\",\"evaluations\":%lld,\"peak_bytes\":%lld,\"predicted_overhead_percent\":%.6g,"
-		            "\"measured_overhead_percent\":%.6g,\"ms\":%.6g,\"page_faults\":%lld}",
-		            i ? "," : "", intervals[i].name, (long long)intervals[i].evaluations, (long long)intervals[i].peak,
-		            intervals[i].predicted_overhead, measured_overhead(depth, &intervals[i]), intervals[i].backward_ms,
-		            (long long)intervals[i].usage.faults);
-	text_put(text, "],\"bottleneck\":");
-	text_json(text, verdict->what);
-	text_put(text, ",\"advice\":");
-	text_json(text, verdict->todo);
-	text_put(text, "}\n");
+	return verdict->evidence ? STATUS_OK : diag_memory(&p->session->diags);
 }
 
 /* Depth against time, and interval against memory and overhead. */
-static enum status draw(struct profiler *p, struct plot *plot, const struct point *depth, const struct point *intervals,
-                        size_t count)
+static enum status draw_curves(struct profiler *p, struct plot *plot)
 {
 	double steps[DEPTHS], forward[DEPTHS], backward[DEPTHS];
 	double every[INTERVALS], peak[INTERVALS], predicted[INTERVALS], measured[INTERVALS];
 	char type[TYPE_TEXT];
-	for (int i = 0; i < DEPTHS; i++) {
-		steps[i] = (double)depth[i].steps;
-		forward[i] = depth[i].forward_ms;
-		backward[i] = depth[i].backward_ms;
+	for (size_t i = 0; i < p->depth_count; i++) {
+		steps[i] = (double)p->depths[i].steps;
+		forward[i] = p->depths[i].forward_ms;
+		backward[i] = p->depths[i].backward_ms;
 	}
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < p->interval_count; i++) {
 		every[i] = ldexp(1, (int)i);
-		peak[i] = (double)intervals[i].peak;
-		predicted[i] = intervals[i].predicted_overhead;
-		measured[i] = measured_overhead(depth, &intervals[i]);
+		peak[i] = (double)p->policies[i].peak_bytes;
+		predicted[i] = p->policies[i].predicted_overhead;
+		measured[i] = p->policies[i].measured_overhead;
 	}
-	const struct picture_series times[] = {{"forward", "forward", steps, forward, DEPTHS},
-	                                       {"backward", "backward", steps, backward, DEPTHS}};
+	const size_t depths = p->depth_count, count = p->interval_count;
+	const struct picture_series times[] = {{"forward", "forward", steps, forward, depths},
+	                                       {"backward", "backward", steps, backward, depths}};
 	const struct picture_series bytes[] = {{"peak bytes", "live", every, peak, count}};
 	const struct picture_series overheads[] = {{"predicted", "other", every, predicted, count},
 	                                           {"measured", "recompute", every, measured, count}};
@@ -449,53 +482,64 @@ static enum status draw(struct profiler *p, struct plot *plot, const struct poin
 	return plot_draw(p->session, plot, &picture);
 }
 
-static enum status profile(struct session *s, struct plot *plot)
+static enum status profile(struct profiler *p)
 {
-	struct profiler p = {.session = s, .data = -1, .sink = -1};
-	struct point depth[DEPTHS] = {0}, intervals[INTERVALS + GIVEN] = {0};
-	size_t count = 0, measured = 0;
+	struct session *s = p->session;
 	struct counters all;
-	struct text_file file;
 	enum status status = session_load_chain(s);
 	if (!status)
-		status = get_data(&p);
+		status = get_data(p);
 	if (!status)
-		status = session_bind(s, true, p.type.dtype);
-	const struct type input = run_input_type(&s->chain, &p.type, DTYPE_COUNT);
+		status = session_bind(s, true, p->type.dtype);
+	const struct type input = run_input_type(&s->chain, &p->type, DTYPE_COUNT);
 	if (!status) /* what is wrong with the whole chain is found before its parts are measured */
 		status = save_all_counters(s, NULL, &input, &all, &s->diags);
 	if (!status)
-		status = profile_depth(&p, depth);
+		status = profile_depths(p);
 	if (!status)
-		status = profile_intervals(&p, depth[DEPTHS - 1].steps, intervals, &count);
-	measured = count;
+		status = profile_intervals(p);
+	return status ? status : profile_given(p);
+}
+
+static enum status print_profile(struct profiler *p)
+{
+	struct text_file file;
+	double forward[DEPTHS], backward[DEPTHS], peak[DEPTHS];
+	for (size_t i = 0; i < p->depth_count; i++) {
+		forward[i] = p->depths[i].forward_ms;
+		backward[i] = p->depths[i].backward_ms;
+		peak[i] = (double)p->depths[i].peak_bytes;
+	}
+	const struct profile_growth growth[] = {fit_growth(p, "forward time", forward),
+	                                        fit_growth(p, "backward time", backward),
+	                                        fit_growth(p, "peak memory", peak)};
+	struct profile_report report = {.depths = p->depths,
+	                                .policies = p->policies,
+	                                .depth_count = p->depth_count,
+	                                .policy_count = p->policy_count,
+	                                .growth = growth,
+	                                .growth_count = sizeof growth / sizeof *growth};
+	enum status status = find_bound(p, &report.verdict);
 	if (!status)
-		status = profile_given(&p, intervals, &count);
-	if (!status)
-		status = session_open_report(s, &file);
-	if (p.data >= 0)
-		close(p.data);
-	if (p.sink >= 0)
-		close(p.sink);
-	if (status)
-		return status;
-	struct verdict_text verdict = bottleneck(&p, &depth[DEPTHS - 1]);
-	if (s->set.format == REPORT_JSON)
-		put_json(&file.text, depth, intervals, count, &verdict);
-	else if (s->set.format == REPORT_TABLE)
-		put_table(&file.text, depth, intervals, count, &verdict);
-	else
-		put_rows(&file.text, s->set.format == REPORT_CSV, depth, intervals, count, &verdict);
-	status = session_close_text(&file, STATUS_OK);
-	return status || !plot->open ? status : draw(&p, plot, depth, intervals, measured);
+		status = session_open_report(p->session, &file);
+	return status ? status : session_close_text(&file, report_profile(&file.report, &report));
 }
 
 enum status command_profile(struct session *s)
 {
 	struct plot plot;
+	struct profiler p = {.session = s, .data = -1, .sink = -1};
 	enum status status = plot_open(s, &plot);
 	if (!status)
-		status = profile(s, &plot);
+		status = profile(&p);
+	if (!status)
+		status = print_profile(&p);
+	if (!status && plot.open)
+		status = draw_curves(&p, &plot);
+	if (p.data >= 0)
+		close(p.data);
+	if (p.sink >= 0)
+		close(p.sink);
 	plot_abort(&plot);
 	return status;
 }

@@ -1,5 +1,7 @@
 #include "cli/job_options.h"
 
+#include "cli/memory.h"
+
 struct job_options session_job_options(const struct session *s, const struct policy *policy)
 {
 	const bool measures = policy->kind == POLICY_auto && !s->set.memory; /* nothing else asks for it */

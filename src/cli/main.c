@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 
 #include "base/suggest.h"
+#include "cli/memory.h"
 #include "cli/warnings.h"
 #include "language/syntax.h"
 

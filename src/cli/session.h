@@ -125,14 +125,6 @@ __attribute__((format(printf, 2, 3))) enum status usage_error(struct session *se
 void session_choose_color(struct session *session, int argc, char **argv);
 /* Parses the command line after the command's name. STATUS_USAGE. */
 enum status session_parse(struct session *session, int argc, char **argv);
-/* Bytes that are free or that the system would free, as caches of files, within the limits of the process and its
- * control groups; 0 where nothing says. */
-int64_t session_memory_available(void);
-/*
- * Bytes that this machine and the control groups of the process can give, but for an eighth, which others want: more
- * than that the one promises and does not have, and for the other the process would be killed.
- */
-size_t session_memory_most(void);
 /* The whole of a text of at most MAX_SOURCE bytes, as chains have. STATUS_LIMIT, STATUS_IO. */
 enum status session_read_file(struct session *session, const char *path, char **text, size_t *length);
 /* Reads, parses and resolves the chain. Names in its blocks' policies and in the options' must be names of it. */

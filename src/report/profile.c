@@ -1,0 +1,119 @@
+#include "report/profile.h"
+
+#include <math.h>
+
+enum { DEPTH = 1, POLICY = 2 };
+
+/* A row with what is computed of it. */
+struct profile_record {
+	const char *kind;
+	struct profile_row row;
+	double ratio, bytes_per_step, steps_per_second;
+};
+
+static const struct field row_fields[] = {
+	{"kind", NULL, IN_CSV | IN_LINES, 0, FIELD(profile_record, TEXT, kind)},
+	{"steps", NULL, IN_JSON | IN_TABLE, DEPTH, FIELD(profile_record, WHOLE, row.steps)},
+	{"steps", NULL, IN_CSV | IN_LINES, 0, FIELD(profile_record, WHOLE, row.steps)},
+	{"policy", NULL, IN_CSV, 0, FIELD(profile_record, TEXT, row.policy)},
+	{"policy", NULL, IN_JSON | IN_TABLE, POLICY, FIELD(profile_record, TEXT, row.policy)},
+	{"name", NULL, IN_LINES, POLICY, FIELD(profile_record, TEXT, row.policy)},
+	{"evaluations", NULL, IN_ALL, POLICY, FIELD(profile_record, WHOLE, row.evaluations)},
+	{"forward_ms", "forward ms", IN_ALL, DEPTH, FIELD(profile_record, NUMBER, row.forward_ms), "%.3f", true},
+	{"backward_ms", "backward ms", IN_ALL, DEPTH, FIELD(profile_record, NUMBER, row.backward_ms), "%.3f", true},
+	{"ratio", NULL, IN_TABLE, DEPTH, FIELD(profile_record, NUMBER, ratio), "%.2f"},
+	{"peak_bytes", "peak bytes", IN_ALL, 0, FIELD(profile_record, WHOLE, row.peak_bytes)},
+	{"bytes_per_step", "bytes/step", IN_ALL, DEPTH, FIELD(profile_record, NUMBER, bytes_per_step), "%.0f", true},
+	{"steps_per_second", "steps/s", IN_ALL, DEPTH, FIELD(profile_record, NUMBER, steps_per_second), "%.0f", true},
+	{"reduction_percent", "reduction %", IN_TABLE, POLICY, FIELD(profile_record, NUMBER, row.reduction), "%.1f"},
+	{"predicted_overhead_percent", "predicted %", IN_ALL, POLICY, FIELD(profile_record, NUMBER, row.predicted_overhead),
+     "%.1f", true},
+	{"measured_overhead_percent", "measured %", IN_ALL, POLICY, FIELD(profile_record, NUMBER, row.measured_overhead),
+     "%.1f", true},
+	{"ms", NULL, IN_ALL, POLICY, FIELD(profile_record, NUMBER, row.gradient_ms), "%.3f", true},
+	{"page_faults", NULL, IN_JSON | IN_CSV | IN_LINES, 0, FIELD(profile_record, WHOLE, row.page_faults)},
+};
+static const struct record_kind depth_kind = RECORD_KIND("depth", row_fields, NULL);
+static const struct record_kind policy_kind = RECORD_KIND("intervals", row_fields, NULL);
+
+static const struct field growth_fields[] = {
+	{"what", NULL, IN_JSON, 0, FIELD(profile_growth, TEXT, what)},
+	{"power", NULL, IN_JSON, 0, FIELD(profile_growth, NUMBER, power), NULL, true},
+	{"r2", NULL, IN_JSON, 0, FIELD(profile_growth, NUMBER, r2), NULL, true},
+};
+
+static void put_growth(const void *record, const struct text *text)
+{
+	const struct profile_growth *growth = record;
+	if (!isnan(growth->power))
+		text_printf(text, "%s grows as depth to the power %.2f (R2 %.3f)\n", growth->what, growth->power, growth->r2);
+	else if (!isnan(growth->r2))
+		text_printf(text, "%s grows as no power of depth (R2 %.3f)\n", growth->what, growth->r2);
+	else
+		text_printf(text, "%s: too few depths to tell how it grows\n", growth->what);
+}
+
+static const struct record_kind growth_kind = RECORD_KIND("growth", growth_fields, put_growth);
+
+static void put_rows(struct records *records, const struct profile_row *rows, size_t count, unsigned group)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct profile_row *row = &rows[i];
+		const struct profile_record record = {.kind = group == DEPTH ? "depth" : "policy",
+		                                      .row = *row,
+		                                      .ratio = row->backward_ms / fmax(row->forward_ms, 1e-6),
+		                                      .bytes_per_step = (double)row->peak_bytes / fmax((double)row->steps, 1),
+		                                      .steps_per_second =
+		                                          1e3 * (double)row->steps / fmax(row->forward_ms, 1e-6)};
+		records_put(records, &record, group);
+	}
+}
+
+/* CSV is one table, of both kinds of row. */
+static enum status report_profile_csv(struct report *report, const struct profile_report *profile)
+{
+	struct records records;
+	records_begin(&records, report, &depth_kind, DEPTH | POLICY);
+	put_rows(&records, profile->depths, profile->depth_count, DEPTH);
+	put_rows(&records, profile->policies, profile->policy_count, POLICY);
+	return records_end(&records);
+}
+
+static void report_verdict(struct report *report, const struct profile_verdict *verdict)
+{
+	report_text(report, "bottleneck", verdict->bound);
+	report_text(report, "evidence", verdict->evidence);
+	report_text(report, "advice", verdict->advice);
+	if (report->format == REPORT_TABLE)
+		text_printf(report->text, "\nbounded by: %s (%s)\nto do: %s\n", verdict->bound, verdict->evidence,
+		            verdict->advice);
+	else if (report->format == REPORT_LINES)
+		text_printf(report->text, "bottleneck %s\nevidence %s\nadvice %s\n", verdict->bound, verdict->evidence,
+		            verdict->advice);
+}
+
+enum status report_profile(struct report *report, const struct profile_report *profile)
+{
+	struct records records;
+	const char *const blank = report->format == REPORT_TABLE ? "\n" : "";
+	if (report->format == REPORT_CSV)
+		return report_profile_csv(report, profile);
+	report_open(report, NULL, '{');
+	records_begin(&records, report, &depth_kind, DEPTH);
+	put_rows(&records, profile->depths, profile->depth_count, DEPTH);
+	enum status status = records_end(&records);
+	text_put(report->text, blank);
+	records_begin(&records, report, &growth_kind, 0);
+	for (size_t i = 0; i < profile->growth_count; i++)
+		records_put(&records, &profile->growth[i], 0);
+	if (!status)
+		status = records_end(&records);
+	text_put(report->text, blank);
+	records_begin(&records, report, &policy_kind, POLICY);
+	put_rows(&records, profile->policies, profile->policy_count, POLICY);
+	if (!status)
+		status = records_end(&records);
+	report_verdict(report, &profile->verdict);
+	report_close(report, '}');
+	return status;
+}

@@ -1,0 +1,36 @@
+/* What profile has measured: a row for each depth of the chain and for each policy, how figures grow, what bounds it. */
+#ifndef REPORT_PROFILE_H
+#define REPORT_PROFILE_H
+
+#include "report/record.h"
+
+struct profile_row {
+	const char *policy;
+	int64_t steps, evaluations, peak_bytes, page_faults;
+	double forward_ms, backward_ms;                          /* of a depth */
+	double gradient_ms;                                      /* forward and backward */
+	double predicted_overhead, measured_overhead, reduction; /* of a policy, in percent of save-all's */
+};
+
+/* Y = c * steps^POWER. */
+struct profile_growth {
+	const char *what;
+	double power; /* NAN if no power fits */
+	double r2;    /* of the logarithms; NAN if there are too few depths to tell */
+};
+
+struct profile_verdict {
+	const char *bound, *evidence, *advice;
+};
+
+struct profile_report {
+	const struct profile_row *depths, *policies;
+	size_t depth_count, policy_count;
+	const struct profile_growth *growth;
+	size_t growth_count;
+	struct profile_verdict verdict;
+};
+
+enum status report_profile(struct report *report, const struct profile_report *profile);
+
+#endif
