@@ -77,9 +77,8 @@ static enum status take_element(struct lowering *l, struct found *found, int64_t
 		return lowering_memory(l);
 	attrs_default(slice, OP_slice);
 	attrs_default(reshape, OP_reshape);
-	slice->has_start = slice->has_stop = true;
-	slice->start = element;
-	slice->stop = element + 1;
+	slice->start = (struct slice_bound){true, element};
+	slice->stop = (struct slice_bound){true, element + 1};
 	struct type row = *type, rest = *type;
 	row.shape.dim[0] = 1;
 	shape_drop_leading(&rest.shape);

@@ -73,7 +73,7 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 	instr->a_streamed = a && note_operand(l, instr, v, a);
 	streaming->flat = streaming->flat && is_flat(instr, v, a);
 	/* Each tile has a part of the sum. Its derivative does not need the whole only where it is a number. */
-	if (streaming->sums && (a || !op_slope_is_number(instr->op)))
+	if (streaming->sums && (a || !op_derivative_is_number(instr->op)))
 		streaming->streamable = false;
 	if (!v->streamed)
 		return;

@@ -1,6 +1,6 @@
 /*
- * Broadcasting an operand to a result's shape, block by block, and its adjoint,
- * the sum over the axes that were broadcast.
+ * Broadcasts an operand to a result's shape, block by block; and the adjoint, the
+ * sum over the axes that were broadcast.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ void sum_to_shape(const struct kernels *kernels, void *to, const struct type *to
 		reduction_sums(kernels, &r, to, from, 1, scratch);
 }
 
-/* The operand's axes seen from the result's: merged where they run on, step 0 where it is broadcast. */
+/* The operand's steps along the result's axes: 0 if it is broadcast there. Axes that continue each other are merged. */
 struct spread {
 	int ndim;
 	int64_t dim[MAX_DIMS], step[MAX_DIMS];
@@ -39,7 +39,7 @@ static void spread_of(struct spread *s, const struct shape *a, const struct shap
 		stride *= extent;
 		if (result->dim[i] == 1)
 			continue;
-		/* innermost first: an axis runs on where its step is the extent and step of the one inside it */
+		/* from the innermost axis out: an axis continues the one inside it if its step is that one's extent times step */
 		if (count && ((here == 0 && step[count - 1] == 0) ||
 		              (here != 0 && step[count - 1] != 0 && here == dim[count - 1] * step[count - 1]))) {
 			dim[count - 1] *= result->dim[i];
@@ -55,7 +55,7 @@ static void spread_of(struct spread *s, const struct shape *a, const struct shap
 	}
 }
 
-/* A short pattern that repeats: written once, then copied in ever longer pieces. */
+/* Stores a pattern that repeats: once from A, then as copies of what is already stored, each twice as long. */
 static void fill_pattern(char *to, const char *a, size_t size, int64_t period, int64_t first, int64_t n)
 {
 	const int64_t start = first % period, once = period < n ? period : n;
@@ -63,7 +63,7 @@ static void fill_pattern(char *to, const char *a, size_t size, int64_t period, i
 	memcpy(to, a + size * (size_t)start, size * (size_t)head);
 	memcpy(to + size * (size_t)head, a, size * (size_t)(once - head));
 	for (int64_t done = once; done < n;) {
-		/* pieces of up to 64 KiB, whole periods long, so that they stay in the cache */
+		/* at most 64 KiB of whole periods, so that a piece stays in the cache */
 		int64_t piece = done < n - done ? done : n - done;
 		if (piece > period && (uint64_t)piece * size > 65536)
 			piece = 65536 / (int64_t)size > period ? 65536 / (int64_t)size / period * period : period;
@@ -72,6 +72,7 @@ static void fill_pattern(char *to, const char *a, size_t size, int64_t period, i
 	}
 }
 
+/* Stores one value N times. */
 static void fill_run(const struct kernels *kernels, void *to, const void *value, int64_t n)
 {
 	const double x = element_get(kernels->dtype, value, 0);
@@ -80,6 +81,37 @@ static void fill_run(const struct kernels *kernels, void *to, const void *value,
 	else
 		for (int64_t i = 0; i < n; i++)
 			element_set(kernels->dtype, to, (size_t)i, x);
+}
+
+/* Stores N elements from FIRST on of A spread by S, run by run of the innermost axis. */
+static void fill_strided(const struct kernels *kernels, void *to, const void *a, const struct spread *s, int64_t first,
+                         int64_t n)
+{
+	const size_t size = element_size(kernels->dtype);
+	int64_t place[MAX_DIMS], at = 0, rest = first;
+	const int inner = s->ndim - 1;
+	for (int d = inner; d >= 0; d--) {
+		place[d] = rest % s->dim[d];
+		rest /= s->dim[d];
+		at += place[d] * s->step[d];
+	}
+	for (int64_t done = 0; done < n;) {
+		const int64_t left = s->dim[inner] - place[inner], run = left < n - done ? left : n - done;
+		if (s->step[inner])
+			memcpy(element_of(to, size, done), element_at(a, size, at), size * (size_t)run);
+		else
+			fill_run(kernels, element_of(to, size, done), element_at(a, size, at), run);
+		done += run;
+		at -= place[inner] * s->step[inner];
+		place[inner] = 0;
+		for (int d = inner - 1; d >= 0; d--) {
+			at += s->step[d];
+			if (++place[d] < s->dim[d])
+				break;
+			at -= s->step[d] * s->dim[d];
+			place[d] = 0;
+		}
+	}
 }
 
 void broadcast_fill(const struct kernels *kernels, void *to, const struct broadcast *broadcast, int64_t first,
@@ -103,28 +135,5 @@ void broadcast_fill(const struct kernels *kernels, void *to, const struct broadc
 		fill_pattern(to, a, size, s.dim[1], first, n);
 		return;
 	}
-	int64_t place[MAX_DIMS], at = 0, rest = first;
-	const int inner = s.ndim - 1;
-	for (int d = inner; d >= 0; d--) {
-		place[d] = rest % s.dim[d];
-		rest /= s.dim[d];
-		at += place[d] * s.step[d];
-	}
-	for (int64_t done = 0; done < n;) {
-		const int64_t left = s.dim[inner] - place[inner], run = left < n - done ? left : n - done;
-		if (s.step[inner])
-			memcpy(element_of(to, size, done), element_at(a, size, at), size * (size_t)run);
-		else
-			fill_run(kernels, element_of(to, size, done), element_at(a, size, at), run);
-		done += run;
-		at -= place[inner] * s.step[inner];
-		place[inner] = 0;
-		for (int d = inner - 1; d >= 0; d--) {
-			at += s.step[d];
-			if (++place[d] < s.dim[d])
-				break;
-			at -= s.step[d] * s.dim[d];
-			place[d] = 0;
-		}
-	}
+	fill_strided(kernels, to, a, &s, first, n);
 }

@@ -1,42 +1,42 @@
 /*
- * conv1d and conv2d: torch's cross-correlation, as matrix products. For a piece
- * of a sample's result and a chunk of the elements under the kernel these are
- * laid out as columns (im2col) in scratch of bounded size; then
+ * conv1d and conv2d: torch's cross-correlation, as matrix products. For a piece of
+ * the result and a chunk of the elements of the kernel, the inputs that they meet
+ * are laid out as columns (im2col) in scratch of bounded size. Then
  *     result       += K[:,chunk] columns      K as [Cout, Cin kh kw]
  *     dK[:,chunk]  += g columns'
- *     dcolumns      = K[:,chunk]' g, added back to where they came from.
- * Samples of few places are taken several at a time, with their results beside
- * each other in scratch. Of other samples a kernel of one element that takes each
- * place needs no columns: they are the sample. conv1d is conv2d with one row.
+ *     dcolumns      = K[:,chunk]' g, added to the inputs that the columns came from.
+ * Samples whose results have few elements are grouped, and their results lie beside
+ * each other in scratch. An ungrouped 1 x 1 kernel without stride or padding needs
+ * no columns: they are the sample itself. conv1d is conv2d with one row.
  */
 #include <string.h>
 
 #include "ops/lines.h"
 
-/* How many pieces of at most MOST there are in N. */
+/* The number of pieces of at most MOST in N. */
 static int64_t pieces_of(int64_t n, int64_t most) { return (n + most - 1) / most; }
 
-/* N cut into as few pieces of at most MOST as can be: how long the first are, where all are about as long. */
+/* The size of about equal pieces of N, as few as there can be of at most MOST. */
 static int64_t even_piece(int64_t n, int64_t most) { return pieces_of(n, pieces_of(n, most)); }
 
 struct conv {
 	enum dtype dtype;
 	size_t size;
-	const struct loops *loops; /* NULL where only sizes are asked for */
+	const struct loops *loops; /* NULL if only sizes are asked for */
 	int64_t samples, channels, height, width, outs, kernel_h, kernel_w, out_h, out_w;
 	int64_t stride_h, stride_w, pad_h, pad_w;
-	int64_t depth;                   /* elements under the kernel: channels * kernel_h * kernel_w */
-	int64_t chunk;                   /* at most so many of them at a time */
-	int64_t places;                  /* out_h * out_w */
-	int64_t most_rows, most_columns; /* of a piece: whole rows of the result, or a part of one */
-	bool grouped;                    /* or of several whole samples: GROUP, where there are as many */
+	int64_t depth;                   /* elements of the kernel of one output channel: channels * kernel_h * kernel_w */
+	int64_t chunk;                   /* the most of them that are computed at a time */
+	int64_t places;                  /* elements of a result's channel: out_h * out_w */
+	int64_t most_rows, most_columns; /* of a piece: whole rows of the result, or a part of one row */
+	bool grouped;                    /* a piece is GROUP whole samples; the last may have fewer */
 	int64_t group;
 	int64_t pieces; /* of all samples */
-	bool pointwise; /* the columns are the sample as it lies */
+	bool pointwise; /* the columns are the sample itself */
 };
 
-/* Pieces and chunks such that the columns of one are a panel of the product's (ops/gemm_template.h). */
-static void cut(struct conv *c)
+/* Chooses pieces and chunks such that the columns of a piece are one panel of the product (ops/gemm_template.h). */
+static void choose_pieces(struct conv *c)
 {
 	enum { CHUNK = 256, COLUMNS_BYTES = 384 << 10, RESULT_BYTES = 1 << 20, GROUP_PLACES = 512, STEP = 16 };
 	c->chunk = c->depth < 1 ? 1 : c->depth < CHUNK ? c->depth : CHUNK;
@@ -87,11 +87,11 @@ static struct conv conv_of_types(const struct attrs *attrs, const struct type *v
 	c.pad_w = attrs->padding[flat ? 0 : 1];
 	c.depth = c.channels * c.kernel_h * c.kernel_w;
 	c.places = c.out_h * c.out_w;
-	cut(&c);
+	choose_pieces(&c);
 	return c;
 }
 
-/* Elements of the columns of one piece. */
+/* The number of elements in the columns of a piece. */
 static int64_t columns_count(const struct conv *c)
 {
 	return c->pointwise ? 0 : c->chunk * c->group * c->most_rows * c->most_columns;
@@ -112,11 +112,11 @@ static struct conv conv_of(const struct op_call *call)
 	return c;
 }
 
-/* A piece of the result: ROWS by COLUMNS places of SAMPLE, which lie one after another there; or SAMPLES whole ones. */
+/* A piece of the result: ROWS by COLUMNS places of one sample, which lie one after another there; or whole samples. */
 struct piece {
 	int64_t sample, samples, row, rows, column, columns;
-	int64_t place, places; /* the first of a sample's, and how many */
-	int64_t count;         /* of all samples */
+	int64_t place, places; /* the first place in a sample, and their number */
+	int64_t count;         /* places of all its samples */
 };
 
 static struct piece piece_at(const struct conv *c, int64_t index)
@@ -134,13 +134,13 @@ static struct piece piece_at(const struct conv *c, int64_t index)
 	return p;
 }
 
-/* Of some places along an axis those that find an element of the kernel in the input, not in the padding. */
+/* The places along an axis at which an element of the kernel meets the input, not the padding. */
 struct stretch {
-	int64_t skip, inside; /* places before the first, and how many */
-	int64_t from;         /* index in the input under the first */
+	int64_t skip, inside; /* places before the first, and their number */
+	int64_t from;         /* index of the input that the first place meets */
 };
 
-/* Of COUNT places from FIRST on, for the element at OFFSET of the kernel, in an input of EXTENT. */
+/* The stretch of the COUNT places from FIRST on, for the element at OFFSET of the kernel, in an input of EXTENT. */
 static struct stretch stretch_of(int64_t first, int64_t count, int64_t offset, int64_t stride, int64_t pad,
                                  int64_t extent)
 {
@@ -155,20 +155,21 @@ static struct stretch stretch_of(int64_t first, int64_t count, int64_t offset, i
 }
 
 /*
- * One element of the kernel over a piece, which is a row of its columns for each channel: what of that is in the
- * input is RUNS runs of LENGTH, from FROM on in the channel; one run where the rows lie there as they do in the
- * columns, ends included.
+ * Where an element of the kernel meets the input over a piece. These places are one row
+ * of the columns for each channel. They are RUNS runs of LENGTH contiguous columns, the
+ * first at FROM in the channel. If the rows of the input lie as those of the columns do,
+ * that is one run, with the padding at its ends.
  */
-struct element {
+struct kernel_element {
 	struct stretch down, across;
 	int64_t runs, length, from;
 };
 
-static struct element element_of_kernel(const struct conv *c, const struct piece *p, int64_t under)
+static struct kernel_element element_of_kernel(const struct conv *c, const struct piece *p, int64_t under)
 {
 	const int64_t i = under / c->kernel_w, j = under % c->kernel_w;
-	struct element e = {.down = stretch_of(p->row, p->rows, i, c->stride_h, c->pad_h, c->height),
-	                    .across = stretch_of(p->column, p->columns, j, c->stride_w, c->pad_w, c->width)};
+	struct kernel_element e = {.down = stretch_of(p->row, p->rows, i, c->stride_h, c->pad_h, c->height),
+	                           .across = stretch_of(p->column, p->columns, j, c->stride_w, c->pad_w, c->width)};
 	if (e.down.inside == 0 || e.across.inside == 0)
 		return e;
 	const bool alike = c->stride_h == 1 && c->stride_w == 1 && p->columns == c->width;
@@ -178,39 +179,40 @@ static struct element element_of_kernel(const struct conv *c, const struct piece
 	return e;
 }
 
-/* WIDTH zeros, mostly none or few, in each of ROWS rows that lie STEP apart in a row of columns, from FIRST on. */
-static void clear(const struct conv *c, void *row, int64_t first, int64_t width, int64_t rows, int64_t step)
+/* Stores WIDTH zeros in each of ROWS places that lie STEP apart in a row of the columns, from FIRST on. */
+static void clear_places(const struct conv *c, void *row, int64_t first, int64_t width, int64_t rows, int64_t step)
 {
 	if (width > 0 && rows > 0)
-		c->loops->clear(element_of(row, c->size, first), step, (size_t)width, (size_t)rows);
+		c->loops->clear_rows((struct rows){element_of(row, c->size, first), step, 1}, (size_t)width, (size_t)rows);
 }
 
-/* Zeros in a row of columns where its places find padding, in those rows of places that find something. */
-static void clear_ends(const struct conv *c, void *row, const struct piece *p, const struct element *e)
+/* Stores zeros for the padding left and right, in those rows of places that meet the input. */
+static void clear_ends(const struct conv *c, void *row, const struct piece *p, const struct kernel_element *e)
 {
 	const int64_t first = e->down.skip * p->columns, end = e->across.skip + e->across.inside;
-	const bool whole = e->down.inside == p->rows; /* the rows of all samples, one after another */
+	const bool whole = e->down.inside == p->rows; /* then the rows of all samples lie one after another */
 	const int64_t rows = whole ? p->samples * p->rows : e->down.inside;
 	if (e->across.inside == p->columns)
 		return;
 	for (int64_t s = 0; s < (whole ? 1 : p->samples); s++) {
-		clear(c, row, s * p->places + first, e->across.skip, rows, p->columns);
-		clear(c, row, s * p->places + first + end, p->columns - end, rows, p->columns);
+		clear_places(c, row, s * p->places + first, e->across.skip, rows, p->columns);
+		clear_places(c, row, s * p->places + first + end, p->columns - end, rows, p->columns);
 	}
 }
 
 /*
- * The runs of an element of the kernel over a piece: ROWS at a time, each TIMES. They lie that far from one to the next
- * in the columns and in the input, the first ones at COLUMNS and INPUT.
+ * The runs of an element of the kernel over a piece, in the columns and in a channel of
+ * the input: TIMES groups of ROWS runs. The ..._row are from one run to the next, the
+ * ..._next from one group to the next.
  */
 struct runs {
 	int64_t rows, columns_row, input_row;
 	int64_t times, columns_next, input_next;
-	int64_t columns, input;
+	int64_t columns, input; /* the first run */
 };
 
-/* Of CHANNEL: those of all samples at once where a sample has one. */
-static struct runs runs_of(const struct conv *c, const struct piece *p, const struct element *e, int64_t channel)
+/* A group is a sample. If each sample has one run, all samples are one group. */
+static struct runs runs_of(const struct conv *c, const struct piece *p, const struct kernel_element *e, int64_t channel)
 {
 	const int64_t plane = c->height * c->width, sample = c->channels * plane;
 	struct runs r = {.rows = e->runs,
@@ -230,51 +232,54 @@ static struct runs runs_of(const struct conv *c, const struct piece *p, const st
 	return r;
 }
 
-/* What is done with a row of columns and CHANNEL of the input, or of its gradient. */
-typedef void row_function(const struct conv *c, void *row, void *v, const struct piece *p, const struct element *e,
-                          int64_t channel);
+/* Copies or adds between a row of the columns and CHANNEL of the input V, or of its gradient. */
+typedef void row_function(const struct conv *c, void *row, void *v, const struct piece *p,
+                          const struct kernel_element *e, int64_t channel);
 
-static void make_row(const struct conv *c, void *row, void *v, const struct piece *p, const struct element *e,
-                     int64_t channel)
+/* The row that an element of the kernel meets: the input, and zeros for the padding. */
+static void gather_row(const struct conv *c, void *row, void *v, const struct piece *p, const struct kernel_element *e,
+                       int64_t channel)
 {
 	const struct runs r = runs_of(c, p, e, channel);
 	const int64_t above = e->runs ? e->down.skip * p->columns : p->places;
 	const int64_t below = e->runs ? (e->down.skip + e->down.inside) * p->columns : p->places;
-	clear(c, row, 0, above, p->samples, p->places);
-	for (int64_t i = 0; i < r.times && r.rows > 0; i++)
-		c->loops->take_every(element_of(row, c->size, r.columns + i * r.columns_next), r.columns_row,
-		                     element_of(v, c->size, r.input + i * r.input_next), r.input_row, c->stride_w,
-		                     (size_t)e->length, (size_t)r.rows);
+	clear_places(c, row, 0, above, p->samples, p->places);
+	for (int64_t i = 0; i < r.times && r.rows > 0; i++) {
+		const struct rows to = {element_of(row, c->size, r.columns + i * r.columns_next), r.columns_row, 1};
+		const struct rows from = {element_of(v, c->size, r.input + i * r.input_next), r.input_row, c->stride_w};
+		c->loops->copy_rows(to, from, (size_t)e->length, (size_t)r.rows);
+	}
 	if (e->runs)
 		clear_ends(c, row, p, e);
-	clear(c, row, below, p->places - below, p->samples, p->places);
+	clear_places(c, row, below, p->places - below, p->samples, p->places);
 }
 
-/* Back to the samples that it came from; what found padding is lost. */
-static void add_row(const struct conv *c, void *row, void *v, const struct piece *p, const struct element *e,
-                    int64_t channel)
+/* Adds the row to the inputs that it came from. Values for the padding are dropped. */
+static void scatter_row(const struct conv *c, void *row, void *v, const struct piece *p, const struct kernel_element *e,
+                        int64_t channel)
 {
 	const struct runs r = runs_of(c, p, e, channel);
 	if (e->runs == 1)
 		clear_ends(c, row, p, e);
-	for (int64_t i = 0; i < r.times && r.rows > 0; i++)
-		c->loops->add_every(element_of(v, c->size, r.input + i * r.input_next), r.input_row, c->stride_w,
-		                    element_of(row, c->size, r.columns + i * r.columns_next), r.columns_row, (size_t)e->length,
-		                    (size_t)r.rows);
+	for (int64_t i = 0; i < r.times && r.rows > 0; i++) {
+		const struct rows to = {element_of(v, c->size, r.input + i * r.input_next), r.input_row, c->stride_w};
+		const struct rows from = {element_of(row, c->size, r.columns + i * r.columns_next), r.columns_row, 1};
+		c->loops->add_rows(to, from, (size_t)e->length, (size_t)r.rows);
+	}
 }
 
-/* Elements FIRST, FIRST + 1, ... of those under the kernel: a part of them. */
+/* The elements FIRST .. FIRST + COUNT - 1 of the depth. */
 struct chunk {
 	int64_t first, count;
 };
 
-/* The rows of a CHUNK's columns over a piece, with the samples of V. Those of one channel by place in the kernel. */
+/* Calls FUNCTION for each row of a CHUNK's columns over a piece: for each place in the kernel, the rows of all channels. */
 static void each_row(const struct conv *c, void *columns, void *v, const struct piece *p, struct chunk chunk,
                      row_function *function)
 {
 	const int64_t plane = c->kernel_h * c->kernel_w;
 	for (int64_t under = 0; under < plane; under++) {
-		const struct element e = element_of_kernel(c, p, under);
+		const struct kernel_element e = element_of_kernel(c, p, under);
 		for (int64_t d = (under - chunk.first % plane + plane) % plane; d < chunk.count; d += plane)
 			function(c, element_of(columns, c->size, d * p->count), v, p, &e, (chunk.first + d) / plane);
 	}
@@ -286,23 +291,23 @@ struct matrix {
 	int64_t ld;
 };
 
-/* The elements of an array from FIRST on, in rows of LD. */
+/* The matrix in ARRAY from element FIRST on. */
 static struct matrix matrix_in(const struct conv *c, const void *array, int64_t first, int64_t ld)
 {
 	return (struct matrix){writable(element_at(array, c->size, first)), ld};
 }
 
-/* A CHUNK of the elements of V under the kernel at the places of a piece: [chunk.count, p->count]. */
+/* The columns of a CHUNK over a piece, [chunk.count, p->count]: made in SCRATCH, or if pointwise in V itself. */
 static struct matrix columns_of(const struct conv *c, void *scratch, const void *v, const struct piece *p,
                                 struct chunk chunk)
 {
 	if (c->pointwise)
 		return matrix_in(c, v, (p->sample * c->depth + chunk.first) * c->places, c->places);
-	each_row(c, scratch, writable(v), p, chunk, make_row);
+	each_row(c, scratch, writable(v), p, chunk, gather_row);
 	return (struct matrix){scratch, p->count};
 }
 
-/* A piece of Y, an array of the result's shape, as a matrix [outs, p->count]: where it lies, or for a group in scratch. */
+/* A piece of Y, which has the result's shape, as a matrix [outs, p->count]: in place, or in SCRATCH if grouped. */
 static struct matrix result_of(const struct conv *c, void *scratch, const void *y, const struct piece *p)
 {
 	if (c->grouped)
@@ -310,13 +315,13 @@ static struct matrix result_of(const struct conv *c, void *scratch, const void *
 	return matrix_in(c, y, p->sample * c->outs * c->places + p->place, c->places);
 }
 
-/* Of a group's result the row of places that is I-th in the whole array, where samples lie behind each other. */
+/* The row of a group's result that is its I-th row in the array Y, where it goes by samples. */
 static void *row_of_group(const struct conv *c, const struct matrix *result, int64_t i)
 {
 	return element_of(result->at, c->size, i % c->outs * result->ld + i / c->outs * c->places);
 }
 
-/* A group's result, from where its rows lie in G; and to where they belong in Y. */
+/* Copies the rows of a group from G to RESULT; and from RESULT to Y. Else RESULT lies in the array. */
 static void gather_result(const struct conv *c, const struct matrix *result, const void *g, const struct piece *p)
 {
 	const void *const from = element_at(g, c->size, p->sample * c->outs * c->places);
@@ -330,7 +335,7 @@ static void scatter_result(const struct conv *c, const struct matrix *result, vo
 		memcpy(element_of(to, c->size, i * c->places), row_of_group(c, result, i), (size_t)c->places * c->size);
 }
 
-/* C[m,n] = A B (+ C). A group's by our own kernel's tiles: the bits must not depend on how many samples there are. */
+/* Computes a product. A group's is computed by our own tiles: its bits must not depend on how many samples it has. */
 static void multiply_matrices(const struct conv *c, const struct product *p)
 {
 	if (c->grouped && p->m > 0 && p->n > 0 && p->k > 0)
@@ -339,24 +344,24 @@ static void multiply_matrices(const struct conv *c, const struct product *p)
 		gemm(c->dtype, p);
 }
 
-static struct factor as_it_is(struct matrix m) { return (struct factor){m.at, m.ld, false}; }
+static struct factor not_transposed(struct matrix m) { return (struct factor){m.at, m.ld, false}; }
 static struct factor transposed(struct matrix m) { return (struct factor){m.at, m.ld, true}; }
 
-/* The chunk from FIRST on of those that end before END. */
+/* The chunk from FIRST on; the chunks end at END. */
 static struct chunk chunk_of(const struct conv *c, int64_t first, int64_t end)
 {
 	return (struct chunk){first, end - first < c->chunk ? end - first : c->chunk};
 }
 
-/* A convolution, as members of a team share it: TO from FROM, which with the kernel or V is what it needs. */
+/* The context of a convolution or a gradient TO, made of FROM and WITH. A team shares it. */
 struct shared {
 	struct conv c;
-	void *scratch; /* the caller's */
+	void *scratch; /* the caller's; other members of the team have their own */
 	void *to;
 	const void *from, *with;
 };
 
-/* Pieces BEGIN .. END-1 of the result, from a sample and the kernel. */
+/* Pieces BEGIN .. END-1 of the result, from the input and WITH, the kernel. */
 static void convolve_pieces(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct shared *s = context;
@@ -366,13 +371,13 @@ static void convolve_pieces(void *context, void *memory, int64_t begin, int64_t 
 		const struct piece p = piece_at(c, i);
 		const struct matrix to = result_of(c, scratch, s->to, &p);
 		int64_t d = 0;
-		do { /* once where there is nothing under the kernel: the result is zero */
+		do { /* once even if the depth is 0: the result is zero */
 			const struct chunk chunk = chunk_of(c, d, c->depth);
 			multiply_matrices(c, &(struct product){.m = c->outs,
 			                                       .n = p.count,
 			                                       .k = chunk.count,
-			                                       .a = as_it_is(matrix_in(c, s->with, d, c->depth)),
-			                                       .b = as_it_is(columns_of(c, scratch, s->from, &p, chunk)),
+			                                       .a = not_transposed(matrix_in(c, s->with, d, c->depth)),
+			                                       .b = not_transposed(columns_of(c, scratch, s->from, &p, chunk)),
 			                                       .c = to.at,
 			                                       .ldc = to.ld,
 			                                       .accumulate = d > 0});
@@ -382,7 +387,7 @@ static void convolve_pieces(void *context, void *memory, int64_t begin, int64_t 
 	}
 }
 
-/* The kernel's gradient in channels BEGIN .. END-1, from the cotangent and the input. */
+/* The gradient of the kernel in channels BEGIN .. END-1, from the cotangent and WITH, the input. */
 static void kernel_gradient(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct shared *s = context;
@@ -399,7 +404,7 @@ static void kernel_gradient(void *context, void *memory, int64_t begin, int64_t 
 			multiply_matrices(c, &(struct product){.m = c->outs,
 			                                       .n = chunk.count,
 			                                       .k = p.count,
-			                                       .a = as_it_is(from),
+			                                       .a = not_transposed(from),
 			                                       .b = transposed(columns_of(c, scratch, s->with, &p, chunk)),
 			                                       .c = to.at,
 			                                       .ldc = to.ld,
@@ -408,7 +413,7 @@ static void kernel_gradient(void *context, void *memory, int64_t begin, int64_t 
 	}
 }
 
-/* The input's gradient in channels BEGIN .. END-1, from the cotangent and the kernel. */
+/* The gradient of the input in channels BEGIN .. END-1, from the cotangent and WITH, the kernel. */
 static void input_gradient(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct shared *s = context;
@@ -427,12 +432,12 @@ static void input_gradient(void *context, void *memory, int64_t begin, int64_t e
 			                                       .n = p.count,
 			                                       .k = c->outs,
 			                                       .a = transposed(matrix_in(c, s->with, d, c->depth)),
-			                                       .b = as_it_is(from),
+			                                       .b = not_transposed(from),
 			                                       .c = to.at,
 			                                       .ldc = to.ld,
 			                                       .accumulate = c->pointwise});
 			if (!c->pointwise)
-				each_row(c, scratch, s->to, &p, chunk, add_row);
+				each_row(c, scratch, s->to, &p, chunk, scatter_row);
 		}
 	}
 }
@@ -443,7 +448,7 @@ static void convolve(const struct op_call *call, void *y, const void *v, const v
 	team_run(call->team, shared.c.pieces, 1, convolve_pieces, &shared);
 }
 
-/* How many channels a member of a team takes at a time: a panel's, or a quarter of all where these are few. */
+/* The channels that a member of a team takes at a time: those of a panel, or a quarter of all if there are few. */
 static int64_t channels_together(const struct conv *c)
 {
 	enum { LEAST = 128, MOST = 256, PARTS = 4 };
@@ -452,7 +457,7 @@ static int64_t channels_together(const struct conv *c)
 	return plane < elements ? elements / plane : 1;
 }
 
-static void convolve_back(const struct op_call *call, void *dv, void *da, const void *g,
+static void differentiate(const struct op_call *call, void *dv, void *da, const void *g,
                           const void *const needs[MAX_NEEDS])
 {
 	struct shared shared = {.c = conv_of(call), .scratch = call->scratch, .from = g};
@@ -472,24 +477,7 @@ static void convolve_back(const struct op_call *call, void *dv, void *da, const 
 	}
 }
 
-void forward_conv1d(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
-{
-	(void)keep;
-	convolve(call, y, v, a);
-}
-
-void vjp_conv1d(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS])
-{
-	convolve_back(call, dv, da, g, needs);
-}
-
-void forward_conv2d(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
-{
-	(void)keep;
-	convolve(call, y, v, a);
-}
-
-void vjp_conv2d(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS])
-{
-	convolve_back(call, dv, da, g, needs);
-}
+FORWARD(conv1d) { convolve(call, y, v, a); }
+VJP(conv1d) { differentiate(call, dv, da, g, needs); }
+FORWARD(conv2d) { convolve(call, y, v, a); }
+VJP(conv2d) { differentiate(call, dv, da, g, needs); }

@@ -1,9 +1,9 @@
 /*
- * Operations over the leading axis that are made of blocks of it: each block leaves a
- * state, and these are put together in order. Sums and means of doubles have two parts
- * (Neumaier 1974); a norm has those of its squares, and what these have been divided
- * by; logsumexp those of the exponentials, and what has been taken from the exponents,
- * as in Milakov and Gimelshein (2018), "Online normalizer calculation for softmax".
+ * Operations over the leading axis that are computed in blocks: each block leaves a
+ * state, and the states are added in order. The state of a sum has two doubles, the
+ * sum and its rounding error (Neumaier 1974). norm and logsumexp have a third, the
+ * scale of the squares or the shift of the exponents, as in Milakov and Gimelshein
+ * (2018), "Online normalizer calculation for softmax".
  */
 #include "ops/general.h"
 
@@ -54,16 +54,16 @@ void fold_partial(const struct op_call *call, double *state, const void *v, cons
 	}
 }
 
-/* A and B, or the one that is NaN. */
-static double larger(double a, double b) { return isnan(a) || b <= a ? a : b; }
-static double smaller(double a, double b) { return isnan(a) || b >= a ? a : b; }
+/* The larger of A and B, or the one that is NaN. */
+static double larger_or_nan(double a, double b) { return isnan(a) || b <= a ? a : b; }
+static double smaller_or_nan(double a, double b) { return isnan(a) || b >= a ? a : b; }
 
-/* HI + LO times the square of SCALE (norm), or times exp(SCALE) (logsumexp). */
+/* (HI + LO) times the square of SCALE (norm), or times exp(SCALE) (logsumexp). */
 struct scaled_sum {
 	double hi, lo, scale;
 };
 
-/* Adds a block's sum to the sum of the blocks before it. The larger scale holds for both. */
+/* Adds a block's sum to the sum of the blocks before it, both expressed in the larger scale. */
 static struct scaled_sum add_scaled(enum op op, struct scaled_sum sum, struct scaled_sum block)
 {
 	if (block.hi == 0)
@@ -78,7 +78,7 @@ static struct scaled_sum add_scaled(enum op op, struct scaled_sum sum, struct sc
 	const double ratio = grows ? sum.scale / block.scale : block.scale / sum.scale;
 	const double factor = op == OP_norm ? ratio * ratio : exp(-fabs(block.scale - sum.scale));
 	struct scaled_sum *const smaller = grows ? &sum : &block;
-	smaller->hi *= factor; /* each product is rounded: seldom, where a block has a larger scale than all before */
+	smaller->hi *= factor;
 	smaller->lo *= factor;
 	sum.scale = grows ? block.scale : sum.scale;
 	sum_add(&sum.hi, &sum.lo, block.hi, block.lo);
@@ -90,11 +90,11 @@ void fold_add(enum op op, double *state, const double *from, int64_t count)
 	switch (op) {
 	case OP_amax:
 		for (int64_t i = 0; i < count; i++)
-			state[i] = larger(state[i], from[i]);
+			state[i] = larger_or_nan(state[i], from[i]);
 		break;
 	case OP_amin:
 		for (int64_t i = 0; i < count; i++)
-			state[i] = smaller(state[i], from[i]);
+			state[i] = smaller_or_nan(state[i], from[i]);
 		break;
 	case OP_norm:
 	case OP_logsumexp:
@@ -121,16 +121,12 @@ void fold_finish(const struct op_call *call, void *y, const double *state, int64
 	switch (call->op) {
 	case OP_amax:
 	case OP_amin:
-		for (int64_t i = 0; i < count; i++)
-			element_set(dtype, y, (size_t)i, hi[i]);
+		elements_set(dtype, y, hi, (size_t)count);
 		break;
 	case OP_norm:
-		for (int64_t i = 0; i < count; i++)
-			element_set(dtype, y, (size_t)i, norm_of(hi[i] + lo[i], scale[i]));
-		break;
 	case OP_logsumexp:
 		for (int64_t i = 0; i < count; i++)
-			element_set(dtype, y, (size_t)i, logsumexp_of(hi[i] + lo[i], scale[i]));
+			element_set(dtype, y, (size_t)i, reduction_result(call->op, hi[i] + lo[i], scale[i]));
 		break;
 	case OP_sum:
 	case OP_mean:

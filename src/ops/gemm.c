@@ -1,13 +1,13 @@
 /*
- * Matrix products: OpenBLAS where it can be had and is the faster, else our own
- * kernel (loops).
+ * Matrix products: by OpenBLAS if it is available and faster here, else by our own
+ * kernel (ops/gemm_template.h).
  *
- * OpenBLAS is opened on first use, so that a chain without products neither pays
- * for its start nor needs it; it runs in the thread that calls it, and one call
- * is one product, so that the bits do not depend on how many threads call. Its
- * buffers, some 130 MiB of address space for each calling thread, are tried
- * first, because it spins for ever where they cannot be mapped. C is never read
- * unless accumulated: what it held, NaN included, does not matter.
+ * OpenBLAS is opened when first needed, so that other chains do not pay for its
+ * start. It runs in the calling thread, and one call is one product: the bits do
+ * not depend on how many threads call. Before it is opened its buffers, some 130 MiB
+ * of address space for each calling thread, are mapped once to see that they fit:
+ * OpenBLAS loops for ever if they do not. C is read only if the product accumulates,
+ * so that a NaN in it does not matter otherwise.
  */
 #include "ops/general.h"
 
@@ -22,7 +22,7 @@
 #include "base/library.h"
 #include "ops/lines.h"
 
-/* cblas.h's numbers and types, so that its header is not needed to build. */
+/* Numbers and types of cblas.h, so that the build does not need it. */
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
 typedef void sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
                    int ldb, float beta, float *c, int ldc);
@@ -33,13 +33,10 @@ typedef void sgemv(int order, int ta, int m, int n, float alpha, const float *a,
 typedef void dgemv(int order, int ta, int m, int n, double alpha, const double *a, int lda, const double *x, int step_x,
                    double beta, double *y, int step_y);
 
-/*
- * The one OpenBLAS of the process: a library is loaded once, and stays. Written
- * under ONCE, only read after.
- */
+/* The OpenBLAS of the process. It is written under ONCE, and only read afterwards. */
 static struct {
 	pthread_once_t once;
-	bool no_room;
+	bool no_space;
 	sgemm *sgemm; /* all four, or none */
 	dgemm *dgemm;
 	sgemv *sgemv;
@@ -51,8 +48,8 @@ static struct {
 #define OPENBLAS_SONAME "libopenblas.so.0"
 #endif
 
-/* Room for its code and a buffer for each processor. */
-static bool has_room(void)
+/* True if its code and a buffer for each processor can be mapped. */
+static bool can_map_buffers(void)
 {
 	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	const size_t bytes = ((size_t)(processors > 1 ? processors : 1) * 130 + 44) << 20;
@@ -63,7 +60,7 @@ static bool has_room(void)
 	return true;
 }
 
-/* Opened with one thread, which it reads from the environment: else it starts a pool. */
+/* OpenBLAS would start a pool of threads. It reads their number from the environment. */
 static void *open_with_one_thread(void)
 {
 	const char *name = "OPENBLAS_NUM_THREADS", *old = getenv(name);
@@ -79,11 +76,11 @@ static void *open_with_one_thread(void)
 }
 
 /*
- * OpenBLAS 0.3.21 runs its AVX2 kernels on processors with AVX-512 that it does not know. On
- * AMD's (Zen 5, products of 256 to 1024): 131 GFLOP/s in f32 where our own does 240, and 64 in
- * f64 where it does 111. On Intel's (Sapphire Rapids): 2.4 s for 16 products of 65536 rows with
- * 256 x 256 in f32 where our own takes 1.4 and its own kernels for AVX-512 1.9; in f64 these are
- * as fast as ours within a fifth. CKPTC_BLAS=openblas takes it all the same.
+ * OpenBLAS 0.3.21 runs its AVX2 kernels on processors with AVX-512 that it does not know.
+ * On AMD's Zen 5, products of 256 to 1024 reach 131 GFLOP/s in f32 and 64 in f64; our own
+ * reach 240 and 111. On Intel's Sapphire Rapids, 16 products of 65536 rows with 256 x 256 in
+ * f32 take 2.4 s, by its AVX-512 kernels 1.9 s, and by our own 1.4 s; in f64 the times are
+ * within a fifth.
  */
 static bool own_is_faster(void)
 {
@@ -94,13 +91,13 @@ static bool own_is_faster(void)
 #endif
 }
 
-static void load(void)
+static void load_openblas(void)
 {
 	const char *choice = getenv("CKPTC_BLAS");
 	if (choice ? strcmp(choice, "openblas") != 0 : own_is_faster())
 		return;
-	blas.no_room = !has_room();
-	if (blas.no_room)
+	blas.no_space = !can_map_buffers();
+	if (blas.no_space)
 		return;
 	void *library = open_with_one_thread();
 	if (!library)
@@ -117,13 +114,13 @@ static void load(void)
 		set_threads(1);
 }
 #else
-static void load(void) {}
+static void load_openblas(void) {}
 #endif
 
 enum status blas_load(struct diags *diags)
 {
-	pthread_once(&blas.once, load);
-	if (!blas.no_room)
+	pthread_once(&blas.once, load_openblas);
+	if (!blas.no_space)
 		return STATUS_OK;
 	enum status status = diag_file(diags, STATUS_LIMIT, NULL, -1,
 	                               "OpenBLAS has no room for its buffers: it wants some 130 MiB of address space for "
@@ -134,7 +131,7 @@ enum status blas_load(struct diags *diags)
 
 const char *blas_name(void) { return blas.sgemm ? "openblas" : "own"; }
 
-/* y[length] = M x, or its transpose, plus what y holds if ACCUMULATE; the elements of a vector lie its step apart. */
+/* y = M x, or M' x if the factor is transposed, plus y if ACCUMULATE. Elements of a vector lie its step apart. */
 struct vector_product {
 	struct factor matrix;
 	int64_t rows, columns; /* of the matrix as it is stored */
@@ -144,13 +141,13 @@ struct vector_product {
 	bool accumulate;
 };
 
-/* False if an extent is beyond OpenBLAS's ints. */
+/* Returns false if an extent is beyond OpenBLAS's ints. */
 static bool multiply_vector(enum dtype dtype, const struct vector_product *p)
 {
 	const int64_t ld = p->matrix.ld, length = p->matrix.transposed ? p->columns : p->rows;
 	if (p->rows > INT_MAX || p->columns > INT_MAX || ld > INT_MAX || p->step_x > INT_MAX || p->step_y > INT_MAX)
 		return false;
-	/* y is cleared since beta = 0 would still multiply a NaN that it holds */
+	/* y is cleared because OpenBLAS may multiply a NaN in it by a beta of 0 */
 	for (int64_t i = 0; !p->accumulate && i < length; i++)
 		memset((char *)p->y + (size_t)(i * p->step_y) * element_size(dtype), 0, element_size(dtype));
 	const int form = p->matrix.transposed ? TRANSPOSE : NO_TRANSPOSE, rows = (int)p->rows, columns = (int)p->columns;
@@ -163,7 +160,7 @@ static bool multiply_vector(enum dtype dtype, const struct vector_product *p)
 	return true;
 }
 
-/* The product as one of a matrix and a vector: B a column, or A a row. */
+/* Computes a product whose B is a column, or whose A is a row, as that of a matrix and a vector. Else returns false. */
 static bool multiply_column(enum dtype dtype, const struct product *p)
 {
 	const bool transposed = p->a.transposed;
@@ -189,7 +186,7 @@ static bool multiply_row(enum dtype dtype, const struct product *p)
 	                                                                    .accumulate = p->accumulate});
 }
 
-/* One product of extents within int. */
+/* A product whose extents are within int. */
 static void multiply_part(enum dtype dtype, const struct product *p)
 {
 	const int ta = p->a.transposed ? TRANSPOSE : NO_TRANSPOSE, tb = p->b.transposed ? TRANSPOSE : NO_TRANSPOSE;
@@ -202,7 +199,7 @@ static void multiply_part(enum dtype dtype, const struct product *p)
 		blas.dgemm(ROW_MAJOR, ta, tb, m, n, k, 1, p->a.data, lda, p->b.data, ldb, p->accumulate ? 1 : 0, p->c, ldc);
 }
 
-/* C is zero where K is 0: the empty sum. */
+/* C = 0, the product if K is 0. */
 static void clear_product(size_t size, const struct product *p)
 {
 	for (int64_t i = 0; i < p->m; i++)
@@ -216,7 +213,7 @@ static const char *factor_element(const struct factor *factor, size_t size, int6
 	return (const char *)factor->data + (size_t)at * size;
 }
 
-/* At most this much of an extent goes to one call of OpenBLAS, whose ints have 32 bits. */
+/* The most of an extent that one call of OpenBLAS gets, whose ints have 32 bits. */
 enum { MOST_EXTENT = 1 << 30 };
 static int64_t extent_from(int64_t begin, int64_t end) { return end - begin < MOST_EXTENT ? end - begin : MOST_EXTENT; }
 

@@ -3,14 +3,16 @@
  * loops_template.h.
  *
  * The blocking is Goto's (Goto and van de Geijn 2008, "Anatomy of
- * high-performance matrix multiplication"): a panel of B, PACK_K by PACK_N, is
- * packed so that the micro-kernel reads it in order; so is a block of A, PACK_M
- * by PACK_K, where enough columns share that work or its rows would fall into one
- * set of the cache; else A is read where it lies. The kernel keeps GEMM_ROWS by
- * two vectors of C in registers. Edges are packed with zeros, and the part of C
- * that is not there is not written.
- * An element of C is one chain over k, added to C every PACK_K: its bits do not
- * depend on where it stands in the matrix. C is not read unless ACCUMULATE.
+ * high-performance matrix multiplication"). A panel of B, PACK_K by PACK_N, is
+ * packed into stripes that a tile reads in order. A block of A, PACK_M by PACK_K,
+ * is packed too if enough columns share that work, or if its rows would fall into
+ * one set of the cache; else A is read in place. A tile of C, TILE_M rows by two
+ * vectors, stays in registers. Stripes at the edges are filled up with zeros, and
+ * the part of a tile outside C is not written.
+ *
+ * An element of C is a chain of additions over k, which is added to C every PACK_K
+ * products. So its bits do not depend on its index in C. C is read only if the
+ * product accumulates.
  *
  * The packed blocks are on the stack (under 600 KiB): nothing is allocated.
  */
@@ -18,7 +20,7 @@
 #define GEMM_TEMPLATE_ONCE
 enum { PACK_K = 256, PACK_A_BYTES = 128 << 10, PACK_B_BYTES = 384 << 10 };
 #endif
-_Static_assert(PRODUCT_STRIPE % GEMM_ROWS == 0, "tiles are cut by PRODUCT_STRIPE rows");
+_Static_assert(PRODUCT_STRIPE % GEMM_ROWS == 0, "PRODUCT_STRIPE rows are whole tiles");
 
 enum {
 	N(TILE_M) = GEMM_ROWS,
@@ -27,9 +29,9 @@ enum {
 	N(PACK_N) = PACK_B_BYTES / PACK_K / (int)sizeof(REAL) / N(TILE_N) * N(TILE_N),
 };
 
-/* COUNT elements, at most MOST, and mostly so many: which the compiler then moves by vectors. */
-static inline __attribute__((always_inline)) void N(copy)(REAL *restrict to, const REAL *restrict from, int count,
-                                                          const int most)
+/* Copies COUNT elements. COUNT is mostly MOST, a constant for which the compiler uses vectors. */
+static inline __attribute__((always_inline)) void N(copy_up_to)(REAL *restrict to, const REAL *restrict from,
+                                                                int count, const int most)
 {
 	if (count == most)
 		for (int i = 0; i < most; i++)
@@ -39,7 +41,7 @@ static inline __attribute__((always_inline)) void N(copy)(REAL *restrict to, con
 			to[i] = from[i];
 }
 
-/* A[M,K] (element (i, p) at i * ROW + p * COLUMN) as stripes of TILE_M rows, by k. */
+/* Packs A[M,K], whose element (i, p) lies at i * ROW + p * COLUMN, into stripes of TILE_M rows; a stripe goes by k. */
 static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int64_t m, int64_t k)
 {
 	for (int64_t i = 0; i < m; i += N(TILE_M)) {
@@ -48,7 +50,7 @@ static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int6
 			memset(to, 0, sizeof(REAL) * (size_t)(N(TILE_M) * k));
 		if (row == 1)
 			for (int64_t p = 0; p < k; p++)
-				N(copy)(to + p * N(TILE_M), a + p * column + i, rows, N(TILE_M));
+				N(copy_up_to)(to + p * N(TILE_M), a + p * column + i, rows, N(TILE_M));
 		else
 			for (int r = 0; r < rows; r++)
 				for (int64_t p = 0; p < k; p++)
@@ -57,7 +59,7 @@ static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int6
 	}
 }
 
-/* COLUMNS columns of B, each of K elements one after another, as a stripe. */
+/* Packs COLUMNS columns of B, each K contiguous elements, into a stripe. */
 static void N(pack_columns)(REAL *to, const REAL *b, int64_t column, int columns, int64_t k)
 {
 	const int squares = columns / N(LANES) * N(LANES);
@@ -71,8 +73,8 @@ static void N(pack_columns)(REAL *to, const REAL *b, int64_t column, int columns
 }
 
 /*
- * B[K,N] as stripes of TILE_N columns, by k; row after row, as it lies in memory. Rows to come are asked for early:
- * weights of several layers are in no near cache when their turn comes.
+ * Packs B[K,N] into stripes of TILE_N columns; a stripe goes by k. B is read row by row, as it lies in memory, and
+ * later rows are prefetched: the weights of several layers are not all in a near cache.
  */
 static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int64_t n, int64_t k)
 {
@@ -90,23 +92,36 @@ static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int6
 			for (int64_t j = 0; j < n; j += LINE)
 				__builtin_prefetch(b + (p + AHEAD) * row + j);
 		for (int64_t j = 0; j < n; j += N(TILE_N))
-			N(copy)(to + j * k + p * N(TILE_N), b + p * row + j, n - j < N(TILE_N) ? last : N(TILE_N), N(TILE_N));
+			N(copy_up_to)(to + j * k + p * N(TILE_N), b + p * row + j, n - j < N(TILE_N) ? last : N(TILE_N), N(TILE_N));
 	}
 }
 
+/* A tile of C from a stripe of A and a packed stripe of B, both DEPTH long; A's rows lie A_ROW apart if in place. */
+struct N(tile) {
+	REAL *c;
+	int64_t ldc;
+	const REAL *a, *b;
+	int64_t a_row, depth;
+	int rows, columns;
+	bool add;
+};
+
 /*
- * C[rows,columns] of one tile from a stripe of A, whose element (i, p) is at i * row + p * column, and one of B;
- * of the tile's rows and the two vectors of B only HEIGHT and VECTORS are computed.
+ * Computes the tile T. Element (i, p) of its stripe of A is at i * ROW + p * COLUMN. Only HEIGHT rows of the tile and
+ * VECTORS of its two vectors are computed. These four are constants where this is inlined.
  */
-static inline __attribute__((always_inline)) void N(tile_of)(REAL *c, int64_t ldc, const REAL *a, const int64_t row,
-                                                             const int64_t column, const REAL *b, int64_t k, int rows,
-                                                             int columns, bool add, const int height, const int vectors)
+static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile) *t, const int64_t row,
+                                                             const int64_t column, const int height, const int vectors)
 {
+	const REAL *const a = t->a, *const b = t->b;
+	REAL *const c = t->c;
+	const int64_t ldc = t->ldc, depth = t->depth;
+	const bool add = t->add;
 	N(vector) sum[N(TILE_M)][2];
 #pragma GCC unroll 16
 	for (int i = 0; i < height; i++)
 		sum[i][0] = sum[i][1] = (N(vector)){0};
-	for (int64_t p = 0; p < k; p++) {
+	for (int64_t p = 0; p < depth; p++) {
 		const N(vector) b0 = *(const N(loose) *)(b + p * N(TILE_N));
 		const N(vector) b1 = *(const N(loose) *)(b + p * N(TILE_N) + N(LANES));
 #pragma GCC unroll 16
@@ -117,7 +132,7 @@ static inline __attribute__((always_inline)) void N(tile_of)(REAL *c, int64_t ld
 				sum[i][1] = GEMM_MULTIPLY_ADD(x, b1, sum[i][1]);
 		}
 	}
-	if (rows == height && columns == N(TILE_N)) {
+	if (t->rows == height && t->columns == N(TILE_N)) {
 #pragma GCC unroll 16
 		for (int i = 0; i < height; i++) {
 			N(loose) *to = (N(loose) *)(c + i * ldc);
@@ -136,41 +151,40 @@ static inline __attribute__((always_inline)) void N(tile_of)(REAL *c, int64_t ld
 		*(N(loose) *)&whole[i][0] = sum[i][0];
 		*(N(loose) *)&whole[i][N(LANES)] = sum[i][1];
 	}
-	for (int i = 0; i < rows; i++)
-		for (int j = 0; j < columns; j++)
+	for (int i = 0; i < t->rows; i++)
+		for (int j = 0; j < t->columns; j++)
 			c[i * ldc + j] = add ? c[i * ldc + j] + whole[i][j] : whole[i][j];
 }
 
 /*
- * The tile of a packed stripe: of few columns one vector of each row, else both, of no more thirds of the tile (of four
- * rows: 1, 2, or all) than its rows reach into. And the tile of one whose rows lie as they are, all of them there.
+ * The tile of a packed stripe of A. A tile of few columns computes one vector of each row. A tile of few rows computes
+ * one or two thirds of its rows (of four rows: one or two).
  */
-static __attribute__((noinline)) void N(tile_packed)(REAL *c, int64_t ldc, const REAL *a, const REAL *b, int64_t k,
-                                                     int rows, int columns, bool add)
+static __attribute__((noinline)) void N(tile_packed)(const struct N(tile) *t)
 {
 	enum { THIRD = N(TILE_M) / 3 };
-	if (columns <= (int)N(LANES))
-		N(tile_of)(c, ldc, a, 1, N(TILE_M), b, k, rows, columns, add, N(TILE_M), 1);
-	else if (rows <= THIRD)
-		N(tile_of)(c, ldc, a, 1, N(TILE_M), b, k, rows, columns, add, THIRD, 2);
-	else if (rows <= 2 * THIRD)
-		N(tile_of)(c, ldc, a, 1, N(TILE_M), b, k, rows, columns, add, 2 * THIRD, 2);
+	if (t->columns <= (int)N(LANES))
+		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 1);
+	else if (t->rows <= THIRD)
+		N(tile_of)(t, 1, N(TILE_M), THIRD, 2);
+	else if (t->rows <= 2 * THIRD)
+		N(tile_of)(t, 1, N(TILE_M), 2 * THIRD, 2);
 	else
-		N(tile_of)(c, ldc, a, 1, N(TILE_M), b, k, rows, columns, add, N(TILE_M), 2);
+		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 2);
 }
 
-static __attribute__((noinline)) void N(tile_in_place)(REAL *c, int64_t ldc, const REAL *a, int64_t row, const REAL *b,
-                                                       int64_t k, int columns, bool add)
+/* The tile of TILE_M rows of A that are read in place. */
+static __attribute__((noinline)) void N(tile_in_place)(const struct N(tile) *t)
 {
-	if (columns > (int)N(LANES))
-		N(tile_of)(c, ldc, a, row, 1, b, k, N(TILE_M), columns, add, N(TILE_M), 2);
+	if (t->columns > (int)N(LANES))
+		N(tile_of)(t, t->a_row, 1, N(TILE_M), 2);
 	else
-		N(tile_of)(c, ldc, a, row, 1, b, k, N(TILE_M), columns, add, N(TILE_M), 1);
+		N(tile_of)(t, t->a_row, 1, N(TILE_M), 1);
 }
 
 /*
- * How many of a block's rows are read where they lie: packing costs about as much
- * as the product with one stripe of B.
+ * Returns how many of a block's rows are read in place. Packing them costs about as much
+ * as the product with one stripe of B, so that few stripes do not pay for it.
  */
 static int64_t N(rows_in_place)(int64_t row, int64_t column, int64_t height, int64_t width)
 {
@@ -180,25 +194,7 @@ static int64_t N(rows_in_place)(int64_t row, int64_t column, int64_t height, int
 	return height / N(TILE_M) * N(TILE_M);
 }
 
-/* C[height,width] from a block of A, which is packed in PACKED, and a packed panel of B, both DEPTH deep. */
-static void N(multiply_block)(REAL *c, int64_t ldc, const REAL *a, int64_t row, int64_t column, REAL *packed,
-                              const REAL *panel, int64_t height, int64_t width, int64_t depth, bool add)
-{
-	const int64_t in_place = N(rows_in_place)(row, column, height, width);
-	N(pack_a)(packed, a + in_place * row, row, column, height - in_place, depth);
-	for (int64_t j = 0; j < width; j += N(TILE_N)) {
-		const int columns = width - j < N(TILE_N) ? (int)(width - j) : N(TILE_N);
-		const REAL *b = panel + j * depth;
-		int64_t i = 0;
-		for (; i < in_place; i += N(TILE_M))
-			N(tile_in_place)(c + i * ldc + j, ldc, a + i * row, row, b, depth, columns, add);
-		for (; i < height; i += N(TILE_M))
-			N(tile_packed)(c + i * ldc + j, ldc, packed + (i - in_place) * depth, b, depth,
-			               height - i < N(TILE_M) ? (int)(height - i) : N(TILE_M), columns, add);
-	}
-}
-
-/* A product by strides: element (i, p) of A lies at i * a_row + p * a_column, and B's likewise. */
+/* C = A B (+ C) by strides: element (i, p) of A lies at i * a_row + p * a_column, and B's likewise. */
 struct N(strided) {
 	int64_t m, n, k;
 	const REAL *a;
@@ -210,58 +206,93 @@ struct N(strided) {
 	int64_t ldc;
 };
 
-static void N(multiply_panels)(const struct N(strided) *x, REAL *packed, REAL *panel)
+/* Computes a BLOCK of a product, whose B is the packed PANEL. Its rows of A that are not read in place go to PACKED. */
+static void N(multiply_block)(const struct N(strided) *block, REAL *packed, const REAL *panel)
 {
-	for (int64_t j = 0; j < x->n; j += N(PACK_N)) {
-		const int64_t width = x->n - j < N(PACK_N) ? x->n - j : N(PACK_N);
-		for (int64_t p = 0; p < x->k; p += PACK_K) {
-			const int64_t depth = x->k - p < PACK_K ? x->k - p : PACK_K;
-			N(pack_b)(panel, x->b + p * x->b_row + j * x->b_column, x->b_row, x->b_column, width, depth);
-			for (int64_t i = 0; i < x->m; i += N(PACK_M))
-				N(multiply_block)(x->c + i * x->ldc + j, x->ldc, x->a + i * x->a_row + p * x->a_column, x->a_row,
-				                  x->a_column, packed, panel, x->m - i < N(PACK_M) ? x->m - i : N(PACK_M), width, depth,
-				                  x->accumulate || p > 0);
+	const int64_t width = block->n, row = block->a_row;
+	const int64_t in_place = N(rows_in_place)(row, block->a_column, block->m, width);
+	N(pack_a)(packed, block->a + in_place * row, row, block->a_column, block->m - in_place, block->k);
+	struct N(tile) t = {.ldc = block->ldc, .a_row = row, .depth = block->k, .add = block->accumulate};
+	for (int64_t j = 0; j < width; j += N(TILE_N)) {
+		t.columns = width - j < N(TILE_N) ? (int)(width - j) : N(TILE_N);
+		t.b = panel + j * block->k;
+		for (int64_t i = 0; i < block->m; i += N(TILE_M)) {
+			t.rows = block->m - i < N(TILE_M) ? (int)(block->m - i) : N(TILE_M);
+			t.c = block->c + i * block->ldc + j;
+			t.a = i < in_place ? block->a + i * row : packed + (i - in_place) * block->k;
+			(i < in_place ? N(tile_in_place) : N(tile_packed))(&t);
 		}
 	}
 }
 
-/* In functions of their own, since each page of a frame is touched on entry (-fstack-clash-protection). */
+static void N(multiply_panels)(const struct N(strided) *x, REAL *packed, REAL *panel)
+{
+	for (int64_t j = 0; j < x->n; j += N(PACK_N)) {
+		struct N(strided) block = *x;
+		block.n = x->n - j < N(PACK_N) ? x->n - j : N(PACK_N);
+		for (int64_t p = 0; p < x->k; p += PACK_K) {
+			block.k = x->k - p < PACK_K ? x->k - p : PACK_K;
+			block.accumulate = x->accumulate || p > 0;
+			N(pack_b)(panel, x->b + p * x->b_row + j * x->b_column, x->b_row, x->b_column, block.n, block.k);
+			for (int64_t i = 0; i < x->m; i += N(PACK_M)) {
+				block.m = x->m - i < N(PACK_M) ? x->m - i : N(PACK_M);
+				block.a = x->a + i * x->a_row + p * x->a_column;
+				block.c = x->c + i * x->ldc + j;
+				N(multiply_block)(&block, packed, panel);
+			}
+		}
+	}
+}
+
+/* The two sizes of buffers are in two functions: a function touches each page of its frame (-fstack-clash-protection). */
 static __attribute__((noinline)) void N(multiply_large)(const struct N(strided) *x)
 {
 	_Alignas(64) REAL packed[N(PACK_M) * PACK_K], panel[N(PACK_N) * PACK_K];
 	N(multiply_panels)(x, packed, panel);
 }
 
-enum { N(LITTLE) = 8192 / (int)sizeof(REAL) };
-static __attribute__((noinline)) void N(multiply_little)(const struct N(strided) *x)
+enum { N(SMALL) = 8192 / (int)sizeof(REAL) };
+static __attribute__((noinline)) void N(multiply_small)(const struct N(strided) *x)
 {
-	_Alignas(64) REAL packed[N(LITTLE)], panel[N(LITTLE)];
+	_Alignas(64) REAL packed[N(SMALL)], panel[N(SMALL)];
 	N(multiply_panels)(x, packed, panel);
 }
 
-/* Whether EXTENT in stripes of STRIPE, packed DEPTH deep, is little. */
+/* True if EXTENT rows or columns, packed DEPTH deep in stripes of STRIPE, fit in a small buffer. */
 static bool N(fits)(int64_t extent, int64_t stripe, int64_t depth)
 {
-	return extent <= N(LITTLE) && (extent + stripe - 1) / stripe * stripe * depth <= N(LITTLE);
+	return extent <= N(SMALL) && (extent + stripe - 1) / stripe * stripe * depth <= N(SMALL);
 }
 
 static void N(gemm_packed)(const struct N(strided) *x)
 {
 	if (x->k <= PACK_K && N(fits)(x->m, N(TILE_M), x->k) && N(fits)(x->n, N(TILE_N), x->k))
-		N(multiply_little)(x);
+		N(multiply_small)(x);
 	else
 		N(multiply_large)(x);
 }
 
-/* y[i * step] = M[i,:] . x (+ y), the rows of M being k long: four vectors of partial sums. */
-static void N(dot_rows)(REAL *y, int64_t step, const REAL *matrix, int64_t ld, const REAL *x, int64_t m, int64_t k,
-                        bool add)
+/* y = M x (+ y), where M has K columns, or y = M' x (+ y), where it has K rows. M's rows lie LD apart. */
+struct N(matrix_vector) {
+	REAL *y;
+	int64_t y_step; /* 1 for M' x */
+	const REAL *matrix;
+	int64_t ld;
+	const REAL *x;
+	int64_t x_step; /* 1 for M x */
+	int64_t length, k; /* of y; of the sums */
+	bool add;
+};
+
+/* y = M x: an element of y is a sum in four vectors. */
+static void N(dot_rows)(const struct N(matrix_vector) *t)
 {
 	enum { WIDTH = 4 * N(LANES) };
-	for (int64_t i = 0; i < m; i++, matrix += ld) {
+	const REAL *matrix = t->matrix, *const x = t->x;
+	for (int64_t i = 0; i < t->length; i++, matrix += t->ld) {
 		N(vector) sum[4] = {{0}};
 		int64_t p = 0;
-		for (; p + WIDTH <= k; p += WIDTH)
+		for (; p + WIDTH <= t->k; p += WIDTH)
 #pragma GCC unroll 4
 			for (int j = 0; j < 4; j++)
 				sum[j] = GEMM_MULTIPLY_ADD(*(const N(loose) *)(matrix + p + j * N(LANES)),
@@ -270,13 +301,14 @@ static void N(dot_rows)(REAL *y, int64_t step, const REAL *matrix, int64_t ld, c
 		REAL total = 0;
 		for (int j = 0; j < N(LANES); j++)
 			total += sum[0][j];
-		for (; p < k; p++)
+		for (; p < t->k; p++)
 			total += matrix[p] * x[p];
-		y[i * step] = add ? y[i * step] + total : total;
+		REAL *const y = t->y + i * t->y_step;
+		*y = t->add ? *y + total : total;
 	}
 }
 
-/* A vector of which only COUNT elements are there. */
+/* The first COUNT lanes from FROM; the others are 0. */
 static N(vector) N(part)(const REAL *from, int64_t count)
 {
 	N(vector) whole = {0};
@@ -284,10 +316,13 @@ static N(vector) N(part)(const REAL *from, int64_t count)
 	return whole;
 }
 
-/* to += sum over R < ROWS of x[R * step] * M[R,:], R after R, for WIDTH columns. */
-static inline __attribute__((always_inline)) void N(add_some)(REAL *to, const REAL *matrix, int64_t ld, const REAL *x,
-                                                              int64_t step, int64_t width, const int rows)
+/* Adds ROWS rows of M from row I on, times their elements of x, to WIDTH elements of y from J on. */
+static inline __attribute__((always_inline)) void N(add_some_rows)(const struct N(matrix_vector) *t, int64_t i,
+                                                                   int64_t j, int64_t width, const int rows)
 {
+	REAL *const to = t->y + j;
+	const REAL *const matrix = t->matrix + i * t->ld + j, *const x = t->x + i * t->x_step;
+	const int64_t ld = t->ld, step = t->x_step;
 	int64_t q = 0;
 	for (; q + N(LANES) <= width; q += N(LANES)) {
 		N(vector) sum = *(const N(loose) *)(to + q);
@@ -304,24 +339,23 @@ static inline __attribute__((always_inline)) void N(add_some)(REAL *to, const RE
 	}
 }
 
-/* y = sum over i of x[i * step] * M[i,:] (+ y), the rows of M being n long; by blocks of y that stay in the cache. */
-static void N(add_rows)(REAL *y, const REAL *matrix, int64_t ld, const REAL *x, int64_t step, int64_t n, int64_t k,
-                        bool add)
+/* y = M' x: rows of M are added to y, a block of y at a time that stays in the cache. */
+static void N(add_rows)(const struct N(matrix_vector) *t)
 {
 	enum { BLOCK = 2048, ROWS = 8 };
-	for (int64_t j = 0; j < n; j += BLOCK) {
-		const int64_t width = n - j < BLOCK ? n - j : BLOCK;
-		if (!add)
-			memset(y + j, 0, sizeof(REAL) * (size_t)width);
+	for (int64_t j = 0; j < t->length; j += BLOCK) {
+		const int64_t width = t->length - j < BLOCK ? t->length - j : BLOCK;
+		if (!t->add)
+			memset(t->y + j, 0, sizeof(REAL) * (size_t)width);
 		int64_t i = 0;
-		for (; i + ROWS <= k; i += ROWS)
-			N(add_some)(y + j, matrix + i * ld + j, ld, x + i * step, step, width, ROWS);
-		for (; i < k; i++)
-			N(add_some)(y + j, matrix + i * ld + j, ld, x + i * step, step, width, 1);
+		for (; i + ROWS <= t->k; i += ROWS)
+			N(add_some_rows)(t, i, j, width, ROWS);
+		for (; i < t->k; i++)
+			N(add_some_rows)(t, i, j, width, 1);
 	}
 }
 
-/* Where the elements of a factor lie: (i, p) at i * *ROW + p * *COLUMN. */
+/* Element (i, p) of the factor lies at i * *ROW + p * *COLUMN. */
 static void N(strides_of)(const struct factor *factor, int64_t *row, int64_t *column)
 {
 	*row = factor->transposed ? 1 : factor->ld;
@@ -351,15 +385,16 @@ static void N(gemm_tiles)(const struct product *product)
 
 static void N(gemm_own)(const struct product *product)
 {
+	typedef struct N(matrix_vector) vector_product;
 	const struct N(strided) x = N(strided_of)(product);
 	if (x.n == 1 && x.a_column == 1 && (x.b_row == 1 || x.k == 1))
-		N(dot_rows)(x.c, x.ldc, x.a, x.a_row, x.b, x.m, x.k, x.accumulate);
+		N(dot_rows)(&(vector_product){x.c, x.ldc, x.a, x.a_row, x.b, 1, x.m, x.k, x.accumulate});
 	else if (x.n == 1 && x.a_row == 1 && x.ldc == 1)
-		N(add_rows)(x.c, x.a, x.a_column, x.b, x.b_row, x.m, x.k, x.accumulate);
+		N(add_rows)(&(vector_product){x.c, 1, x.a, x.a_column, x.b, x.b_row, x.m, x.k, x.accumulate});
 	else if (x.m == 1 && x.b_row == 1 && (x.a_column == 1 || x.k == 1))
-		N(dot_rows)(x.c, 1, x.b, x.b_column, x.a, x.n, x.k, x.accumulate);
+		N(dot_rows)(&(vector_product){x.c, 1, x.b, x.b_column, x.a, 1, x.n, x.k, x.accumulate});
 	else if (x.m == 1 && x.b_column == 1)
-		N(add_rows)(x.c, x.b, x.b_row, x.a, x.a_column, x.n, x.k, x.accumulate);
+		N(add_rows)(&(vector_product){x.c, 1, x.b, x.b_row, x.a, x.a_column, x.n, x.k, x.accumulate});
 	else
 		N(gemm_packed)(&x);
 }

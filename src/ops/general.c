@@ -1,7 +1,6 @@
 /*
- * General operations by number: their functions, from ops.def, which are called
- * for arrays with elements alone, their scratch, and what is demanded of an operand's
- * values.
+ * General operations by number: their functions, from ops.def, their scratch, and the
+ * values that an operand may have.
  */
 #include "ops/general.h"
 
@@ -21,23 +20,23 @@ static op_vjp *const vjp_functions[OP_COUNT] = {
 #include "ops/ops.def"
 };
 
-static bool is_empty(const struct type *type) { return shape_count(&type->shape) == 0; }
+static bool has_no_elements(const struct type *type) { return shape_count(&type->shape) == 0; }
 
-/* A result without elements is no work, though its other extents may be any number of turns. */
+/* Nothing is computed for a result without elements: its other extents could be any number of iterations. */
 static void forward_general(const struct op_call *call, void *y, const void *v, const void *a,
                             void *const keep[MAX_KEEPS])
 {
-	if (!is_empty(call->y))
+	if (!has_no_elements(call->y))
 		forward_functions[call->op](call, y, v, a, keep);
 }
 
-/* Nor are derivatives without elements; those of a result without are zeros. */
+/* No derivative without elements is computed. Those of a result without elements are zeros. */
 static void vjp_general(const struct op_call *call, void *dv, void *da, const void *g,
                         const void *const needs[MAX_NEEDS])
 {
-	dv = dv && !is_empty(call->v) ? dv : NULL;
-	da = da && !is_empty(call->a) ? da : NULL;
-	if (!is_empty(call->y)) {
+	dv = dv && !has_no_elements(call->v) ? dv : NULL;
+	da = da && !has_no_elements(call->a) ? da : NULL;
+	if (!has_no_elements(call->y)) {
 		if (dv || da)
 			vjp_functions[call->op](call, dv, da, g, needs);
 		return;
@@ -68,7 +67,7 @@ static int64_t reduction_scratch(enum op op, const struct attrs *attrs, const st
 	return lines_scratch(&r.view, size, backward ? 2 : 1);
 }
 
-/* Rows of a stencil: of zeros, and two that are counted twice. */
+/* Three rows: of zeros, and two whose elements are doubled. */
 static int64_t stencil_scratch(const struct attrs *attrs, const struct type *v)
 {
 	int64_t row = 1, bytes;
@@ -87,8 +86,8 @@ static int64_t stencil_scratch(const struct attrs *attrs, const struct type *v)
 int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                    const struct type *result, bool backward)
 {
-	if (is_empty(result))
-		return 0; /* neither is run */
+	if (has_no_elements(result))
+		return 0;
 	switch (op) {
 	case OP_sum:
 	case OP_mean:
@@ -124,7 +123,7 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
 {
 	struct reduction r;
 	bool reduced[MAX_DIMS];
-	if (is_empty(result))
+	if (has_no_elements(result))
 		return 0;
 	switch (op) {
 	case OP_softmax:
@@ -140,7 +139,7 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
 	case OP_prod:
 	case OP_logsumexp:
 	case OP_norm:
-		/* Where axes are moved the scratch is the copy, which all read, and lines lie in it. */
+		/* If axes are moved, scratch is the copy that all members read, and its lines need no panels. */
 		reduction_axes(attrs, &v->shape, reduced);
 		reduction_of(&r, &v->shape, reduced);
 		return r.moved ? 0 : op_scratch(op, attrs, v, a, result, backward);

@@ -1,8 +1,8 @@
 /*
- * General operations: one forward and one derivative function for each GENERAL
- * row of ops.def, named by pasting. Arrays are whole tiles in C order in the
- * computing type. A derivative writes (does not add to) dv and da; either may be
- * NULL. What its row does not declare in NEEDS is NULL.
+ * General operations: forward_NAME and vjp_NAME for each GENERAL row of ops.def.
+ * Arrays are whole tiles in C order in the computing type. A derivative overwrites
+ * dv and da. One of them may be NULL; an operation without operand gets da NULL
+ * and dv. An array that the row's NEEDS do not name is NULL.
  */
 #ifndef OPS_GENERAL_H
 #define OPS_GENERAL_H
@@ -11,56 +11,62 @@
 #include "ops/kernels.h"
 #include "ops/product.h"
 
-enum { TEAM_PIECE = 1 << 15 }; /* elements that are worth waking another member of a team for */
+enum { TEAM_PIECE = 1 << 15 }; /* elements that make it worth to wake another member of a team */
 
 struct op_call {
 	enum op op;
 	const struct attrs *attrs;
-	const struct type *v, *a, *y;  /* of this tile, dtype F32 or F64 (logical dtype of y for cast) */
-	int64_t first;                 /* place of v's first element in the whole array, counted in elements */
-	int64_t whole;                 /* extent of v's leading axis in the whole array: for means over tiles */
+	const struct type *v, *a, *y;  /* of this tile; dtype F32 or F64, but for cast y's own dtype */
+	int64_t first;                 /* index of v's first element in the whole array */
+	int64_t whole;                 /* extent of v's leading axis in the whole array, for means over tiles */
 	void *scratch;                 /* op_scratch() bytes, 64-byte aligned */
 	const struct kernels *kernels; /* of the computing type */
-	int64_t iteration;             /* of the loop that a slice moves along with: it is so much further along its axis */
-	struct team *team;             /* who share the work, in pieces that do not depend on it; NULL: the caller alone */
+	int64_t iteration;             /* of the loop that a slice moves with: added to the slice's start */
+	struct team *team;             /* its members share the work in pieces that follow from shapes alone; or NULL */
 };
 
 typedef void op_forward(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS]);
-/* needs: indexed V, A, Y, K, L as the bits of enum need are numbered. */
+/* NEEDS has the arrays V, A, Y, K, L in this order, which is that of enum need. */
 typedef void op_vjp(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS]);
 
-#define UNARY(NAME, ...)
-#define BINARY(NAME, ...)
+/* The heads of an operation's two functions. */
+#define FORWARD(NAME)                                                                                                  \
+	void forward_##NAME(const struct op_call *call MAYBE_UNUSED, void *y MAYBE_UNUSED, const void *v MAYBE_UNUSED,     \
+	                    const void *a MAYBE_UNUSED, void *const keep[MAX_KEEPS] MAYBE_UNUSED)
+#define VJP(NAME)                                                                                                      \
+	void vjp_##NAME(const struct op_call *call MAYBE_UNUSED, void *dv MAYBE_UNUSED, void *da MAYBE_UNUSED,             \
+	                const void *g MAYBE_UNUSED, const void *const needs[MAX_NEEDS] MAYBE_UNUSED)
+
 #define GENERAL(NAME, ...)                                                                                             \
 	op_forward forward_##NAME;                                                                                         \
 	op_vjp vjp_##NAME;
 #include "ops/ops.def"
 
-/* The functions of a general operation; NULL for element-wise ones. */
+/* The functions of a general operation, NULL for an element-wise one. They accept arrays without elements. */
 op_forward *op_forward_get(enum op op);
 op_vjp *op_vjp_get(enum op op);
-/* Bytes that a further member of a team needs for its pieces of this use; 0 where op_call.team is of no use. */
-int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-                        const struct type *result, bool backward);
-/* Bytes of scratch that forward and derivative of this use want at most; 0 for most. */
+/* Bytes of scratch that forward, or the derivative if BACKWARD, needs for this use; 0 for most. */
 int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                    const struct type *result, bool backward);
+/* Bytes that each further member of a team needs for this use; 0 if its team shares nothing, or needs nothing. */
+int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+                        const struct type *result, bool backward);
 
 /*
- * Whether ADATA (of type A, held in its computing type) can be the operand of OP
- * on a value of type V: classes must be integers below their number. Else false,
- * and MESSAGE says which element is wrong. A computed operand is not checked:
- * a row whose class is none then has the loss NaN.
+ * True if ADATA (of type A, held in its computing type) can be the operand of OP
+ * on a value of type V: the classes of cross_entropy must be integers below their
+ * number. Else MESSAGE says which element is wrong. A computed operand is not
+ * checked: a row whose class is out of range has the loss NaN.
  */
 enum { OP_CHECK_TEXT = 160 };
 bool op_check_operand(enum op op, const struct type *v, const struct type *a, const void *adata,
                       char message[OP_CHECK_TEXT]);
 
 /*
- * A SUM or FOLD operation by tiles (call->v's leading axis is a part of the whole): its
- * state in COUNT elements of the result for each of fold_parts, of nothing (fold_begin)
- * and of a tile (fold_partial); FROM's put to it, of the tiles in order (fold_add); and
- * the result (fold_finish). forward_NAME on the whole array is the same in one tile.
+ * A SUM or FOLD operation by tiles of the leading axis. A state is fold_parts doubles
+ * for each of the COUNT elements of the result. fold_begin makes the state of no tile,
+ * fold_partial that of one tile, and fold_add adds the next tile's state to STATE, in
+ * order. fold_finish makes the result. forward_NAME gives the same bits as one tile.
  */
 int fold_parts(enum op op);
 void fold_begin(enum op op, double *state, int64_t count);
@@ -69,8 +75,8 @@ void fold_add(enum op op, double *state, const double *from, int64_t count);
 void fold_finish(const struct op_call *call, void *y, const double *state, int64_t count);
 
 /*
- * Sums G of type FROM over the axes that were broadcast to make it, giving TO
- * (same ndim or fewer). Pairwise; fixed order. SCRATCH: type_bytes(FROM) at most.
+ * Sums FROM over the axes along which TO's shape was broadcast to FROM's. TO has as
+ * many axes or fewer. The order of the sum is fixed. SCRATCH has type_bytes(FROM_TYPE).
  */
 void sum_to_shape(const struct kernels *kernels, void *to, const struct type *to_type, const void *from,
                   const struct type *from_type, void *scratch);
@@ -79,23 +85,25 @@ struct broadcast {
 	const void *data;
 	const struct type *from, *to;
 };
-/* Stores N elements of the broadcast array in TO, from element FIRST on. */
+/* Stores the N elements from FIRST on of the broadcast array in TO. */
 void broadcast_fill(const struct kernels *kernels, void *to, const struct broadcast *broadcast, int64_t first,
                     int64_t n);
 
 /*
- * A matrix product of DTYPE. OpenBLAS computes it with one thread if blas_load has
- * loaded it; else (--without-openblas, not found, CKPTC_BLAS=none, slower here)
- * our own kernel. Neither allocates, and neither reads C unless it accumulates.
+ * Loads OpenBLAS unless it is not built in, not found, or slower here than our own
+ * products. CKPTC_BLAS=none and CKPTC_BLAS=openblas override the choice. Fails with
+ * STATUS_LIMIT if its buffers cannot be mapped.
  */
-enum status blas_load(struct diags *diags); /* STATUS_LIMIT where its buffers cannot be mapped */
+enum status blas_load(struct diags *diags);
+/* "openblas" or "own". */
 const char *blas_name(void);
 /*
- * Of OP on a V that is cut along its leading axis: rows of V's matrices for each of its rows, where all
- * of them are one matrix of one product, so that OpenBLAS may round them as their number is. 0: OP is no
- * matmul or linear, or multiplies matrix by matrix.
+ * The rows of V's matrices for each index of its leading axis, if OP is a matmul or
+ * linear that multiplies all of them by one matrix. A tile of V is then a product of
+ * fewer rows, which OpenBLAS may round differently. Else 0.
  */
 int64_t product_rows(enum op op, const struct type *v, const struct type *a);
+/* Computes a product in the calling thread, by OpenBLAS if it is loaded. Does not allocate. */
 void gemm(enum dtype dtype, const struct product *product);
 
 #endif

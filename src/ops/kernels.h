@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define MAYBE_UNUSED __attribute__((unused))
+
 struct kernel_args {
 	void *out;             /* the result: y, dv or da; may be the same block as an input of the same type */
 	void *keep[MAX_KEEPS]; /* forward_keep: where K and L go; masks as bits, element 0 in bit 0 of byte 0 */

@@ -100,18 +100,8 @@
 #define SHOWN_VY(FETCH) SHOW_V SHOW_Y
 #define SHOWN_AY(FETCH) SHOW_A SHOW_Y
 #define SHOWN_VAY(FETCH) SHOW_V SHOW_A SHOW_Y
-/* whether there is a derivative */
-#define GIVEN_NIL 1
-#define GIVEN_ZERO 0
-#define GIVEN_V 1
-#define GIVEN_A 1
-#define GIVEN_Y 1
-#define GIVEN_K 1
-#define GIVEN_KL 1
-#define GIVEN_VA 1
-#define GIVEN_VY 1
-#define GIVEN_AY 1
-#define GIVEN_VAY 1
+/* 1 if there is a derivative */
+#define GIVEN(NEEDS) (NEEDS_##NEEDS != NEEDS_ZERO)
 
 /* ---- KEEPS ---- */
 #define KEPT_NOTHING VEC
@@ -337,7 +327,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 	LANEWISE VEC N(NAME##_value)(const VEC number[2] UNUSED, VEC g SEE_##NEEDS(KEPT_##KEEPS)) { return DERIVATIVE; }   \
 	LANEWISE void N(NAME##_any)(const struct kernel_args *args, const int form UNUSED)                                 \
 	{                                                                                                                  \
-		if (!GIVEN_##NEEDS)                                                                                            \
+		if (!GIVEN(NEEDS))                                                                                            \
 			return;                                                                                                    \
 		BLOCK(V(store)(s.out, i, N(NAME##_value)(number, V(load)(s.g, i) SHOWN_##NEEDS(FETCH_##KEEPS)));)              \
 	}
@@ -648,15 +638,15 @@ static const struct kernels N(table) = {
 	.vjp_v =
 		{
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, ...)                                                               \
-	[OP_##NAME] = PAIR(GIVEN_##NEEDS, N(vjp_v_##NAME##_0), N(vjp_v_##NAME##_0)),
+	[OP_##NAME] = PAIR(GIVEN(NEEDS), N(vjp_v_##NAME##_0), N(vjp_v_##NAME##_0)),
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, ...)                                                                       \
-	[OP_##NAME] = PAIR(GIVEN_##NEEDS_V, N(vjp_v_##NAME##_0), N(vjp_v_##NAME##_1)),
+	[OP_##NAME] = PAIR(GIVEN(NEEDS_V), N(vjp_v_##NAME##_0), N(vjp_v_##NAME##_1)),
 #include "ops/ops.def"
 		},
 	.vjp_a =
 		{
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, ...)                                                              \
-	[OP_##NAME] = PAIR(GIVEN_##NEEDS_A, N(vjp_a_##NAME##_0), N(vjp_a_##NAME##_1)),
+	[OP_##NAME] = PAIR(GIVEN(NEEDS_A), N(vjp_a_##NAME##_0), N(vjp_a_##NAME##_1)),
 #include "ops/ops.def"
 		},
 	.accumulate = N(accumulate),

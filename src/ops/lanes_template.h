@@ -1,6 +1,6 @@
 /*
- * Vectors of the widest registers of one instruction set, for one type, and matrices
- * turned over their diagonal by them; included by loops_template.h.
+ * Vectors as wide as the registers of one instruction set, for one type, and the
+ * transposition of matrices by them; included by loops_template.h.
  */
 enum { N(LANES) = VECTOR_BYTES / sizeof(REAL) };
 
@@ -8,7 +8,7 @@ typedef REAL N(vector) __attribute__((vector_size(VECTOR_BYTES)));
 typedef LANE_INTEGER N(lanes) __attribute__((vector_size(VECTOR_BYTES)));
 typedef REAL N(loose) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
 
-/* Lanes of A and B by turns, as ORDER counts them: from LANES on they are B's. */
+/* Lane i of the result is lane ORDER[i] of A, or lane ORDER[i] - LANES of B. */
 static inline N(vector) N(interleave)(N(vector) a, N(vector) b, N(lanes) order)
 {
 #if __has_builtin(__builtin_shuffle)
@@ -22,8 +22,9 @@ static inline N(vector) N(interleave)(N(vector) a, N(vector) b, N(lanes) order)
 }
 
 /*
- * A square of LANES by LANES, turned over its diagonal: halves interleaved as
- * often as it takes for an index's bits to have gone round by half of them.
+ * Transposes a square of LANES by LANES. Interleaving the two halves of the rows
+ * rotates the bits of an element's index by one. log2(LANES) such rounds exchange
+ * the bits of its row with those of its column.
  */
 static void N(transpose_square)(REAL *to, int64_t to_row, const REAL *from, int64_t from_row)
 {
@@ -32,27 +33,27 @@ static void N(transpose_square)(REAL *to, int64_t to_row, const REAL *from, int6
 		low[i] = i / 2 + i % 2 * N(LANES);
 		high[i] = low[i] + N(LANES) / 2;
 	}
-	N(vector) v[N(LANES)], turned[N(LANES)];
+	N(vector) v[N(LANES)], mixed_rows[N(LANES)];
 	for (int i = 0; i < N(LANES); i++)
 		v[i] = *(const N(loose) *)(from + i * from_row);
 #pragma GCC unroll 4
 	for (int round = 1; round < N(LANES); round *= 2) {
 #pragma GCC unroll 8
 		for (int i = 0; i < N(LANES) / 2; i++) {
-			turned[2 * i] = N(interleave)(v[i], v[i + N(LANES) / 2], low);
-			turned[2 * i + 1] = N(interleave)(v[i], v[i + N(LANES) / 2], high);
+			mixed_rows[2 * i] = N(interleave)(v[i], v[i + N(LANES) / 2], low);
+			mixed_rows[2 * i + 1] = N(interleave)(v[i], v[i + N(LANES) / 2], high);
 		}
 #pragma GCC unroll 16
 		for (int i = 0; i < N(LANES); i++)
-			v[i] = turned[i];
+			v[i] = mixed_rows[i];
 	}
 	for (int i = 0; i < N(LANES); i++)
 		*(N(loose) *)(to + i * to_row) = v[i];
 }
 
 /*
- * TO[c, r] = FROM[r, c]: a stretch of rows at a time, so that what is read of a row and
- * what is written of one is so at once; squares in registers, and what is left one by one.
+ * TO[c, r] = FROM[r, c]: STRETCH rows at a time, so that reads and writes use whole cache
+ * lines; squares in registers, and the edges element by element.
  */
 static void N(transpose)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows, int64_t columns)
 {

@@ -1,9 +1,9 @@
 /*
- * Lines, panels of lines, and the sums that reductions and broadcasting share.
+ * Walks over lines, and the sums that reductions and broadcasting share.
  *
- * A sum of a line is pairwise in double. Sums across lines (inner > 1) go down
- * the rows with a compensated double for each column, in blocks of columns.
- * Either order depends on shapes alone.
+ * The sum of a line that lies in the array is pairwise in double. If inner > 1 the
+ * sums of neighbouring lines are made together, row after row, with a compensated
+ * double for each line. Either order depends on shapes alone.
  */
 #include "ops/lines.h"
 
@@ -27,82 +27,101 @@ struct axis_view axis_view_named(const struct attrs *attrs, const struct shape *
 	return axis_view_of(shape, axis);
 }
 
-int64_t lines_scratch(const struct axis_view *view, size_t element, int whole)
+int64_t lines_scratch(const struct axis_view *view, size_t element, int long_arrays)
 {
 	int64_t bytes;
 	if (view->inner <= 1)
 		return 0;
 	const int64_t width = view->inner < LINES_PANEL ? view->inner : LINES_PANEL;
-	return __builtin_mul_overflow(width * (int64_t)element * whole, view->n, &bytes) ? INT64_MAX : bytes;
+	return __builtin_mul_overflow(width * (int64_t)element * long_arrays, view->n, &bytes) ? INT64_MAX : bytes;
 }
 
-/* A walk, as members of a team share it. */
+/* The context of a walk that a team shares. */
 struct walk {
 	const struct op_call *call;
+	const struct loops *loops;
 	const struct axis_view *view;
 	const struct line_arrays *arrays;
 	line_function *function;
-	void *scratch;
+	void *scratch; /* the caller's; other members of the team have their own */
 };
 
-/* Lines that lie in the array: COUNT of them from FIRST on. */
-static void walk_lines(void *context, void *memory, int64_t begin, int64_t end)
+/* ARRAYS from line FIRST on. */
+static struct line_arrays arrays_from(const struct line_arrays *arrays, size_t size, int64_t n, int64_t first)
 {
-	const struct walk *w = context;
-	const size_t size = element_size(w->call->kernels->dtype);
-	const int64_t n = w->view->n;
-	struct line_arrays some = {0};
-	(void)memory;
+	struct line_arrays from = *arrays;
 	for (int i = 0; i < 2; i++) {
-		some.in[i] = w->arrays->in[i] ? element_at(w->arrays->in[i], size, begin * n) : NULL;
-		some.short_in[i] = w->arrays->short_in[i] ? element_at(w->arrays->short_in[i], size, begin) : NULL;
+		from.in[i] = from.in[i] ? element_at(from.in[i], size, first * n) : NULL;
+		from.short_in[i] = from.short_in[i] ? element_at(from.short_in[i], size, first) : NULL;
 	}
-	some.out = w->arrays->out ? element_of(w->arrays->out, size, begin * n) : NULL;
-	some.short_out = w->arrays->short_out ? element_of(w->arrays->short_out, size, begin) : NULL;
+	from.out = from.out ? element_of(from.out, size, first * n) : NULL;
+	from.short_out = from.short_out ? element_of(from.short_out, size, first) : NULL;
 	for (int i = 0; i < FOLD_PARTS; i++)
-		some.wide[i] = w->arrays->wide[i] ? w->arrays->wide[i] + begin : NULL;
-	w->function(w->call, loops_get(w->call->kernels), &some, (size_t)n, (size_t)(end - begin));
+		from.wide[i] = from.wide[i] ? from.wide[i] + first : NULL;
+	return from;
 }
 
-/* Panels BEGIN .. END-1 of lines across, each gathered into SCRATCH. */
+/*
+ * How many of LEFT lines one call computes: as many as stay in the cache between its
+ * loops, which read them several times. If they are many the number is a multiple of
+ * 16, the most lines that a loop takes side by side.
+ */
+static size_t lines_at_once(size_t n, size_t left)
+{
+	enum { ELEMENTS = 4096, ACROSS = 16 };
+	const size_t fit = n < ELEMENTS ? ELEMENTS / (n > 0 ? n : 1) : 1, most = fit < LINES_SOME ? fit : LINES_SOME;
+	const size_t whole = most < ACROSS ? most : most / ACROSS * ACROSS;
+	return left < whole ? left : whole;
+}
+
+/* Lines BEGIN .. END-1 of ARRAYS, in which each lies in one piece. */
+static void call_function(const struct walk *w, const struct line_arrays *arrays, int64_t begin, int64_t end)
+{
+	const size_t size = element_size(w->loops->dtype), n = (size_t)w->view->n;
+	for (size_t here; begin < end; begin += (int64_t)here) {
+		const struct line_arrays some = arrays_from(arrays, size, w->view->n, begin);
+		here = lines_at_once(n, (size_t)(end - begin));
+		w->function(w->call, w->loops, &some, n, here);
+	}
+}
+
+static void walk_lines(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
+{
+	const struct walk *w = context;
+	call_function(w, w->arrays, begin, end);
+}
+
+/* Panels BEGIN .. END-1. The lines of each are gathered into scratch, and results are scattered from there. */
 static void walk_panels(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct walk *w = context;
-	const struct loops *const loops = loops_get(w->call->kernels);
 	const struct line_arrays *arrays = w->arrays;
-	const size_t size = element_size(loops->dtype);
+	const size_t size = element_size(w->loops->dtype);
 	const int64_t n = w->view->n, inner = w->view->inner, across = (inner + LINES_PANEL - 1) / LINES_PANEL;
 	for (int64_t at = begin; at < end; at++) {
 		const int64_t o = at / across, j = at % across * LINES_PANEL;
 		const int64_t width = inner - j < LINES_PANEL ? inner - j : LINES_PANEL;
-		const int64_t whole = o * n * inner + j, one = o * inner + j;
-		struct line_arrays panel = {0};
+		const int64_t first = o * n * inner + j;
+		struct line_arrays panel = arrays_from(arrays, size, 0, o * inner + j);
 		char *free_at = memory ? memory : w->scratch;
 		for (int i = 0; i < 2; i++) {
-			if (arrays->short_in[i])
-				panel.short_in[i] = element_at(arrays->short_in[i], size, one);
 			if (!arrays->in[i])
 				continue;
-			loops->transpose(free_at, n, element_at(arrays->in[i], size, whole), inner, n, width);
+			w->loops->transpose(free_at, n, element_at(arrays->in[i], size, first), inner, n, width);
 			panel.in[i] = free_at;
 			free_at += size * (size_t)(n * width);
 		}
-		if (arrays->short_out)
-			panel.short_out = element_of(arrays->short_out, size, one);
-		for (int i = 0; i < FOLD_PARTS; i++)
-			panel.wide[i] = arrays->wide[i] ? arrays->wide[i] + one : NULL;
+		panel.out = arrays->out ? free_at : NULL;
+		call_function(w, &panel, 0, width);
 		if (arrays->out)
-			panel.out = free_at;
-		w->function(w->call, loops, &panel, (size_t)n, (size_t)width);
-		if (arrays->out)
-			loops->transpose(element_of(arrays->out, size, whole), inner, panel.out, n, width, n);
+			w->loops->transpose(element_of(arrays->out, size, first), inner, panel.out, n, width, n);
 	}
 }
 
 void lines_walk(const struct op_call *call, const struct axis_view *view, const struct line_arrays *arrays,
                 line_function *function, void *scratch)
 {
-	struct walk walk = {call, view, arrays, function, scratch};
+	struct walk walk = {call, loops_get(call->kernels), view, arrays, function, scratch};
 	const int64_t n = view->n > 0 ? view->n : 1, across = (view->inner + LINES_PANEL - 1) / LINES_PANEL;
 	if (view->outer == 0 || view->inner == 0)
 		return;
@@ -123,7 +142,7 @@ void reduction_axes(const struct attrs *attrs, const struct shape *shape, bool r
 	}
 }
 
-/* Axes of extent 1 belong to either side; the rest are merged with neighbours of their kind. */
+/* Merges neighbouring axes that are both reduced or both kept. Axes of extent 1 are left out. Returns how many remain. */
 static int merge_axes(const struct shape *shape, const bool reduced[MAX_DIMS], int64_t extent[MAX_DIMS],
                       bool kind[MAX_DIMS])
 {
@@ -161,8 +180,7 @@ void reduction_of(struct reduction *r, const struct shape *shape, const bool red
 				r->view.inner = extent[i];
 			}
 		}
-		/* nothing is taken away: lines of one element */
-		return;
+		return; /* without a reduced axis: lines of one element */
 	}
 	r->moved = true;
 	int64_t step[MAX_DIMS];
@@ -170,13 +188,13 @@ void reduction_of(struct reduction *r, const struct shape *shape, const bool red
 		step[i] = stride;
 		stride *= extent[i];
 	}
-	for (int taken = 0; taken < 2; taken++)
+	for (int reduce = 0; reduce < 2; reduce++)
 		for (int i = 0; i < count; i++) {
-			if (kind[i] != (taken == 1))
+			if (kind[i] != (reduce == 1))
 				continue;
 			r->dim[r->ndim] = extent[i];
 			r->step[r->ndim++] = step[i];
-			*(taken ? &r->view.n : &r->view.outer) *= extent[i];
+			*(reduce ? &r->view.n : &r->view.outer) *= extent[i];
 		}
 }
 
@@ -210,7 +228,7 @@ void sums_of(const struct kernels *kernels, const struct axis_view *view, const 
 		const struct loops *loops = loops_get(kernels);
 		const void *lines = element_at(v, size, first * view->n);
 		if (view->n < LONG)
-			loops->sums(hi, lines, (size_t)view->n, count);
+			loops->sum.values(hi, lines, (size_t)view->n, count);
 		else
 			for (size_t i = 0; i < count; i++)
 				hi[i] = kernels->sum(line_at(loops, lines, (size_t)view->n, i), (size_t)view->n);
@@ -262,7 +280,7 @@ void lines_largest(const struct loops *loops, double *largest, struct lines line
 		largest[i] = lines.n > 0 && isfinite(largest[i]) ? largest[i] : 0;
 }
 
-/* A piece of a line, or several short lines, are in the cache when exp runs over them. The bits do not depend on it. */
+/* Cuts long lines into pieces, and groups short lines, so that what exp runs over is in the cache. The bits are the same. */
 void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, struct lines lines,
                    const double shift[LINES_SOME], double sum[LINES_SOME])
 {
@@ -278,8 +296,8 @@ void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *
 			const int64_t at = (int64_t)(first * n + j);
 			void *to = out ? element_of(out, size, at) : piece;
 			loops->subtract(to, element_at(lines.data, size, at), shift + first, w, here);
-			call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = to, .v = to, .n = w * here});
-			loops->sums(part, to, w, here);
+			lines_exp(call, to, to, w * here);
+			loops->sum.values(part, to, w, here);
 			for (size_t i = 0; i < here; i++)
 				sum[first + i] += part[i];
 		}

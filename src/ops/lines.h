@@ -1,8 +1,9 @@
 /*
- * Walking an array line by line along an axis. An array of shape [..] is seen as
- * [outer, n, inner], N the extent along the axis. Where INNER is 1 the lines lie
- * in the array itself; else PANEL of them at a time are gathered into scratch,
- * so that whole cache lines are used.
+ * Walks over an array, line by line along an axis. An array is seen as [outer, n,
+ * inner], where N is the extent along the axis; a line is the N elements of one
+ * (outer, inner). If INNER is 1 the lines lie in the array itself. Else a panel
+ * of LINES_PANEL neighbouring lines at a time is gathered into scratch, which
+ * uses whole cache lines.
  */
 #ifndef OPS_LINES_H
 #define OPS_LINES_H
@@ -10,76 +11,69 @@
 #include "ops/general.h"
 #include "ops/loops.h"
 
-enum { LINES_PANEL = 16, FOLD_PARTS = 3 };
+enum {
+	LINES_PANEL = 16,
+	LINES_SOME = 64, /* the most lines that a line_function gets */
+	FOLD_PARTS = 3,  /* the most parts of a fold's state */
+};
 
 struct axis_view {
 	int64_t outer, n, inner;
 };
 
-/* Of the one axis that ATTRS name, or 0-d: one line of one element. */
+/* The view along the first axis in ATTRS. A 0-d array is one line of one element. */
 struct axis_view axis_view_named(const struct attrs *attrs, const struct shape *shape);
 
-/*
- * Arrays of a walk; any may be NULL. A whole array has N elements for each line,
- * a short one one for each line.
- */
+/* The arrays of a walk, each or NULL. A long array has N elements for each line, a short array one. */
 struct line_arrays {
-	void *out;         /* whole */
-	const void *in[2]; /* whole */
+	void *out;         /* long */
+	const void *in[2]; /* long */
 	void *short_out;
 	const void *short_in[2];
-	double *wide[FOLD_PARTS]; /* short ones, of doubles */
+	double *wide[FOLD_PARTS]; /* short, of doubles whatever the type */
 };
-/* Works on COUNT lines, which lie one after another. */
-typedef void line_function(const struct op_call *call, const struct loops *loops, const struct line_arrays *arrays,
+/* Computes COUNT lines, at most LINES_SOME, which lie one after another from the start of AT's arrays. */
+typedef void line_function(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                            size_t n, size_t count);
+#define LINES(NAME)                                                                                                    \
+	static void NAME(const struct op_call *call MAYBE_UNUSED, const struct loops *loops, const struct line_arrays *at, \
+	                 size_t n, size_t count)
+/* Calls FUNCTION for all lines of VIEW. The call's team shares them. */
 void lines_walk(const struct op_call *call, const struct axis_view *view, const struct line_arrays *arrays,
                 line_function *function, void *scratch);
-/* Scratch of a walk with WHOLE whole arrays, results included. */
-int64_t lines_scratch(const struct axis_view *view, size_t element, int whole);
+/* Returns the bytes of scratch of a walk over LONG_ARRAYS long arrays, results included. */
+int64_t lines_scratch(const struct axis_view *view, size_t element, int long_arrays);
 
 /*
- * The axes that a reduction (or a sum to a broadcast shape) takes away: as one
- * view where they are neighbours, else after a copy that brings them to the end.
+ * The axes that a reduction removes, or a sum to a broadcast shape. Neighbouring
+ * axes are one view. Else MOVED is set: the elements are first copied with the
+ * reduced axes last.
  */
 struct reduction {
 	struct axis_view view;
-	bool moved; /* the axes must be brought to the end first */
-	int ndim;   /* and these are: the source's extents and strides, kept axes first */
+	bool moved;
+	int ndim; /* if moved: the source's axes with their extents and strides, the kept axes first */
 	int64_t dim[MAX_DIMS], step[MAX_DIMS];
 };
 void reduction_of(struct reduction *reduction, const struct shape *shape, const bool reduced[MAX_DIMS]);
-/* Copies SHAPE's elements with the axes that are reduced brought to the end; or back. */
+/* Copies the elements of FROM to TO with the reduced axes last. BACK reverses that copy. */
 void reduction_move(const struct reduction *reduction, void *to, const void *from, size_t element, bool back);
-/* Whether the axes of ATTRS hold each axis of SHAPE. */
+/* Sets for each axis of SHAPE whether ATTRS name it, or name none. */
 void reduction_axes(const struct attrs *attrs, const struct shape *shape, bool reduced[MAX_DIMS]);
 
-/* The sums of outputs FIRST .. FIRST + COUNT - 1 (COUNT <= SUMS_BLOCK) of a view: hi, and the compensation lo. */
+/* Sums with their rounding errors: HI + LO. */
 enum { SUMS_BLOCK = 512 };
 struct wide_sums {
 	double *hi, *lo;
 };
+/* Sums the lines of a view for its outputs FIRST .. FIRST + COUNT - 1; COUNT is at most SUMS_BLOCK. */
 void sums_of(const struct kernels *kernels, const struct axis_view *view, const void *v, int64_t first, size_t count,
              struct wide_sums sums);
-/* out[i] = (hi[i] + lo[i]) / divisor in the type */
+/* out[i] = (hi[i] + lo[i]) / divisor, rounded to DTYPE */
 void sums_store(enum dtype dtype, void *out, const double *hi, const double *lo, double divisor, size_t count);
-
-/* TO: the sums that R takes of FROM, over DIVISOR, in the type. Where R's axes are moved SCRATCH holds FROM's elements. */
+/* Stores the sums of a reduction of FROM, over DIVISOR. SCRATCH holds as many elements as FROM if axes are moved. */
 void reduction_sums(const struct kernels *kernels, const struct reduction *reduction, void *to, const void *from,
                     double divisor, void *scratch);
-
-/*
- * How many of LEFT lines of N elements are taken at once, at most LINES_SOME: as many as are still in the cache when
- * they are looked at again, and where they are many as loops like them, which take up to 16 across.
- */
-enum { LINES_SOME = 64 };
-static inline size_t lines_at_once(size_t n, size_t left)
-{
-	enum { ELEMENTS = 4096, ACROSS = 16 };
-	const size_t fit = n < ELEMENTS ? ELEMENTS / (n > 0 ? n : 1) : 1, most = fit < LINES_SOME ? fit : LINES_SOME;
-	const size_t whole = most < ACROSS ? most : most / ACROSS * ACROSS;
-	return left < whole ? left : whole;
-}
 
 /* COUNT lines of N elements, one after another. */
 struct lines {
@@ -92,23 +86,27 @@ struct lines {
  */
 void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, struct lines lines,
                    const double shift[LINES_SOME], double sum[LINES_SOME]);
-/* Stores the largest element of each of LINES if it is finite, else 0: the shift of the exponents of that line. */
+/* Stores the largest element of each of LINES if it is finite, else 0. It shifts the exponents of that line. */
 void lines_largest(const struct loops *loops, double *largest, struct lines lines);
+/* out[i] = exp(v[i]) for N elements; OUT may be V */
+static inline void lines_exp(const struct op_call *call, void *out, const void *v, size_t n)
+{
+	call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = out, .v = v, .n = n});
+}
 
-/* Of amax, amin, norm and logsumexp (reduce.c): the parts of a fold's state, and results of the last two. */
+/* What fold.c needs of amax, amin, norm and logsumexp (reduce.c): a tile's state, and a result from its two doubles. */
 void fold_partial_lines(const struct op_call *call, double *const state[FOLD_PARTS], const void *v);
-double norm_of(double squares, double scale);
-double logsumexp_of(double sum, double shift);
-/* Of sum and mean (reduce.c): the sums of a tile, and what they are divided by in the end. */
+double reduction_result(enum op op, double value, double scale);
+/* What fold.c needs of sum and mean (reduce.c), and of the losses (loss.c): a tile's sums, and their divisor. */
 void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const void *v);
 double reduction_divisor(const struct op_call *call);
-/* Of the losses (loss.c): likewise. */
 void sum_partial_loss(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k);
 double loss_divisor(const struct op_call *call);
+/* Bytes of scratch of a loss's derivative, and of a convolution. */
 int64_t loss_scratch(const struct type *v, const struct type *a);
 int64_t conv_scratch(const struct attrs *attrs, const struct type *v, const struct type *a, const struct type *y);
 
-/* Element I of an array of DTYPE as double, and back. */
+/* Element I of an array of DTYPE, as a double. */
 static inline double element_get(enum dtype dtype, const void *array, size_t i)
 {
 	return dtype == DTYPE_F64 ? ((const double *)array)[i] : (double)((const float *)array)[i];
@@ -120,7 +118,13 @@ static inline void element_set(enum dtype dtype, void *array, size_t i, double v
 	else
 		((float *)array)[i] = (float)value;
 }
+static inline void elements_set(enum dtype dtype, void *array, const double *values, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		element_set(dtype, array, i, values[i]);
+}
 static inline size_t element_size(enum dtype dtype) { return dtype == DTYPE_F64 ? 8 : 4; }
+/* The address of element I of an array whose elements have SIZE bytes. */
 static inline const void *element_at(const void *array, size_t size, int64_t i)
 {
 	return (const char *)array + size * (size_t)i;
@@ -131,11 +135,7 @@ static inline const void *line_at(const struct loops *loops, const void *array, 
 {
 	return element_at(array, element_size(loops->dtype), (int64_t)(n * i));
 }
-static inline void *line_of(const struct loops *loops, void *array, size_t n, size_t i)
-{
-	return element_of(array, element_size(loops->dtype), (int64_t)(n * i));
-}
-/* An array for a walk that goes either way, of which what is read is not written. */
+/* A read-only array for a walk that can copy either way. The walk does not write it. */
 static inline void *writable(const void *array) { return (void *)(uintptr_t)array; }
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Finds the inner loops that go with a table of kernels, so that one choice of
- * instruction set (kernels_get) serves both.
+ * Finds the inner loops for a table of kernels, so that one choice of instruction
+ * set (kernels_get) serves both.
  */
 #include "ops/loops.h"
 

@@ -1,11 +1,11 @@
 /*
  * The inner loops of one instruction set for one type. The includer defines
  * TYPE_F32 or TYPE_F64 (undefined at the end), LOOPS_ISA and VECTOR_BYTES; for the
- * matrix kernel GEMM_ROWS and MULTIPLY_ADD_f32, _f64; for random words MULTIPLY_LOW.
+ * matrix product GEMM_ROWS and MULTIPLY_ADD_f32, _f64; for random words MULTIPLY_LOW.
  *
- * Plain C: at -O3 the compiler makes vectors of these loops. What may not be
- * reassociated (a sum) has its lanes written out, and the compiler is told that
- * results do not overlap what is read except where they are the same block.
+ * The compiler makes vectors of these loops at -O3. A sum must not be reassociated,
+ * so its lanes are written out. `ivdep` says that a result overlaps what is read
+ * only if both are the same block.
  */
 #include <math.h>
 #include <stdint.h>
@@ -26,8 +26,14 @@
 #ifndef LOOPS_TEMPLATE_ONCE
 #define LOOPS_TEMPLATE_ONCE
 
-/* SHORT: longest lines that go several at a time. */
-enum { SUM_BLOCK = 128, SUM_LANES = 16, SUM_FEW = 8, SUM_SHORT = 32, SUMS_ACROSS = 8, EXTREME_SHORT = 256 };
+enum {
+	SUM_BLOCK = 128,
+	SUM_LANES = 16,
+	SUM_FEW = 8,         /* shorter lines are summed one element after another, as in NumPy */
+	SUM_SHORT = 32,      /* the longest lines that are summed side by side ... */
+	SUMS_ACROSS = 8,     /* ... and how many of them */
+	EXTREME_SHORT = 256, /* the longest lines whose extremes are found side by side */
+};
 
 static inline double fold_lanes(double lane[SUM_LANES])
 {
@@ -37,7 +43,7 @@ static inline double fold_lanes(double lane[SUM_LANES])
 	return lane[0];
 }
 
-/* Blocks are added pairwise, as the bits of their count go. */
+/* Adds blocks pairwise. sum[b] is the sum of 2^b blocks if bit b of the count is set. */
 struct levels {
 	double sum[64];
 	size_t blocks;
@@ -63,17 +69,17 @@ static inline double levels_total(const struct levels *levels)
 
 /*
  * Philox4x32-10: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as
- * easy as 1, 2, 3". A word is the low half of a lane of 64 bits; what stands in
- * the high half does not matter to MULTIPLY_LOW, the product of the low halves.
+ * easy as 1, 2, 3". A word is the low half of a lane of 64 bits. MULTIPLY_LOW, the
+ * product of the low halves, ignores the high halves.
  */
 typedef unsigned long long random_lanes __attribute__((vector_size(VECTOR_BYTES)));
 enum {
 	RANDOM_LANES = VECTOR_BYTES / 8, /* counters in a vector */
-	RANDOM_VECTORS = 4,            /* vectors at once: their steps overlap */
+	RANDOM_VECTORS = 4,            /* computed side by side, so that their latencies overlap */
 	RANDOM_WORDS = 4 * RANDOM_VECTORS * RANDOM_LANES,
 };
 
-/* The words of the counters from COUNTER on, in order. */
+/* Stores the words of the counters from COUNTER on, in order. */
 static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_t key)
 {
 	random_lanes c[4][RANDOM_VECTORS], first;
@@ -115,43 +121,39 @@ static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_
 #include "ops/lanes_template.h"
 
 /*
- * Sums over lines of TERM, an expression in x (and a's element w, and the line's p). A block's lanes that no element
- * falls to hold -0, which adds nothing. Short lines go several at a time, each in its own lane of vectors, with the
- * additions that one alone is given.
+ * Sums over lines of TERM, an expression in x (and A's element w, and the line's p). The lanes of a block that get no
+ * element hold -0, which adds nothing. Short lines are summed side by side, each in its own lane of the vectors, by the
+ * same additions as a line alone.
  */
+#define TERM_ELEMENT(I) const double x MAYBE_UNUSED = (double)v[I], w MAYBE_UNUSED = (double)a[I]
 #define SUM_OF(NAME, TERM)                                                                                             \
-	static inline __attribute__((always_inline)) double N(NAME##_block)(const REAL *v, const REAL *a, double p,        \
-	                                                                    size_t n)                                      \
+	static inline __attribute__((always_inline)) double N(NAME##_block)(const REAL *v, const REAL *a,                  \
+	                                                                    double p MAYBE_UNUSED, size_t n)               \
 	{                                                                                                                  \
 		double lane[SUM_LANES];                                                                                        \
 		size_t k = 0;                                                                                                  \
-		(void)p;                                                                                                       \
 		for (int j = 0; j < SUM_LANES; j++)                                                                            \
 			lane[j] = -0.0;                                                                                            \
 		for (; k + SUM_LANES <= n; k += SUM_LANES)                                                                     \
 			for (size_t j = 0; j < SUM_LANES; j++) {                                                                   \
-				const double x = (double)v[k + j], w = (double)a[k + j];                                               \
-				(void)w;                                                                                               \
+				TERM_ELEMENT(k + j);                                                                                   \
 				lane[j] += TERM;                                                                                       \
 			}                                                                                                          \
 		for (size_t j = 0; j < SUM_LANES; j++)                                                                         \
 			if (k + j < n) {                                                                                           \
-				const double x = (double)v[k + j], w = (double)a[k + j];                                               \
-				(void)w;                                                                                               \
+				TERM_ELEMENT(k + j);                                                                                   \
 				lane[j] += TERM;                                                                                       \
 			}                                                                                                          \
 		return fold_lanes(lane);                                                                                       \
 	}                                                                                                                  \
-	static double N(NAME##_any)(const REAL *v, const REAL *a, double p, size_t n)                                      \
+	static double N(NAME##_any)(const REAL *v, const REAL *a, double p MAYBE_UNUSED, size_t n)                         \
 	{                                                                                                                  \
 		struct levels levels;                                                                                          \
 		size_t i = 0;                                                                                                  \
-		(void)p;                                                                                                       \
-		if (n < SUM_FEW) { /* one after another, as NumPy does */                                                      \
+		if (n < SUM_FEW) {                                                                                             \
 			double total = n ? -0.0 : 0;                                                                               \
 			for (; i < n; i++) {                                                                                       \
-				const double x = (double)v[i], w = (double)a[i];                                                       \
-				(void)w;                                                                                               \
+				TERM_ELEMENT(i);                                                                                       \
 				total += TERM;                                                                                         \
 			}                                                                                                          \
 			return total;                                                                                              \
@@ -175,8 +177,8 @@ static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_
 				lane[j][i] = -0.0;                                                                                     \
 		for (size_t j = 0; j < n; j++)                                                                                 \
 			for (size_t i = 0; i < SUMS_ACROSS; i++) {                                                                 \
-				const double x = (double)v[i * n + j], w = (double)a[i * n + j], p = q ? q[i] : 0;                     \
-				(void)w, (void)p;                                                                                      \
+				TERM_ELEMENT(i * n + j);                                                                               \
+				const double p MAYBE_UNUSED = q ? q[i] : 0;                                                            \
 				lane[j % lanes][i] += TERM;                                                                            \
 			}                                                                                                          \
 		for (size_t width = lanes / 2; width; width /= 2)                                                              \
@@ -193,7 +195,7 @@ static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_
 			N(NAME##_across)(out + i, v + i * n, a + i * n, q ? q + i : NULL, n);                                      \
 		for (; i < count; i++)                                                                                         \
 			out[i] = N(NAME##_any)(v + i * n, a + i * n, q ? q[i] : 0, n);                                             \
-		for (i = 0; i < count; i++) /* of two NaN the compiler chooses which one an addition gives */                  \
+		for (i = 0; i < count; i++) /* the compiler chooses which of two NaNs an addition returns */                   \
 			out[i] = out[i] == out[i] ? out[i] : (double)NAN;                                                          \
 	}
 
@@ -204,6 +206,7 @@ SUM_OF(sum_magnitudes, fabs(x))
 SUM_OF(sum_deviations, (x - p) * (x - p))
 SUM_OF(sum_huber, fabs(x) <= p ? 0.5 * (x * x) : p * (fabs(x) - 0.5 * p))
 #undef SUM_OF
+#undef TERM_ELEMENT
 
 static void N(sums)(double *out, const void *v, size_t n, size_t count) { N(sum_lines)(out, v, v, NULL, n, count); }
 static void N(sums_squares)(double *out, const void *v, size_t n, size_t count)
@@ -221,8 +224,8 @@ static void N(sums_deviations)(double *out, const void *v, const double *p, size
 static double N(sum_magnitudes)(const void *v, size_t n) { return N(sum_magnitudes_any)(v, v, 0, n); }
 static double N(sum_huber)(const void *v, double p, size_t n) { return N(sum_huber_any)(v, v, p, n); }
 
-/* The lanes of X, those from BY on first. */
-static inline N(vector) N(turned)(N(vector) x, int by)
+/* The lanes of X, rotated so that lane BY comes first. */
+static inline N(vector) N(rotated)(N(vector) x, int by)
 {
 	N(lanes) order;
 	for (int i = 0; i < N(LANES); i++)
@@ -230,7 +233,7 @@ static inline N(vector) N(turned)(N(vector) x, int by)
 	return N(interleave)(x, x, order);
 }
 
-/* An element of each of LANES lines, which are N long. */
+/* The first element of each of LANES lines, which are N long. */
 static inline N(vector) N(gather)(const REAL *v, size_t n)
 {
 	REAL x[N(LANES)];
@@ -240,10 +243,10 @@ static inline N(vector) N(gather)(const REAL *v, size_t n)
 }
 
 /*
- * A NaN that has come in stays: nothing is greater than it, and only a NaN replaces it.
- * The lanes are vectors by name: of an array of lanes the compiler makes a branch for each.
- * What is left of a line in the end is read together with some that was read before. A short line goes element after
- * element, alone or beside others: which of two zeros it gives, or of two NaN, is to be the same.
+ * The extremes of lines. A NaN stays: nothing is greater than it, and only a NaN replaces it. A long line is read by
+ * vectors, of which the last overlaps the one before it. A short line is read one element after another, alone or
+ * beside others, so that the same one of two zeros, or of two NaNs, is returned. The lanes are a vector type because
+ * the compiler makes branches of an array.
  */
 enum { N(SUM_VECTORS) = SUM_LANES / N(LANES) };
 #define EXTREME_OF(NAME, BEATS)                                                                                        \
@@ -271,7 +274,7 @@ enum { N(SUM_VECTORS) = SUM_LANES / N(LANES) };
 			_Pragma("GCC unroll 8") for (int j = 0; j < width; j++)                                                    \
 				lane[j] = N(NAME##_either)(lane[j], lane[j + width]);                                                  \
 		_Pragma("GCC unroll 4") for (int width = N(LANES) / 2; width > 0; width /= 2)                                  \
-			lane[0] = N(NAME##_either)(lane[0], N(turned)(lane[0], width));                                            \
+			lane[0] = N(NAME##_either)(lane[0], N(rotated)(lane[0], width));                                            \
 		return (double)lane[0][0];                                                                                     \
 	}                                                                                                                  \
 	static void N(NAME)(double *out, const void *from, size_t n, size_t count)                                         \
@@ -292,51 +295,36 @@ EXTREME_OF(largest, >)
 EXTREME_OF(smallest, <)
 #undef EXTREME_OF
 
-/* A loop over a line; results may be the block that is read, element by element. And what is done to each line. */
+/* A loop over a line, whose result may be the block that it reads; and a loop over lines. */
 #define EACH _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++)
 #define EACH_LINE(POINTERS) for (size_t line = 0; line < count; line++, POINTERS)
 
-static void N(subtract)(void *out, const void *v, const double *p, size_t n, size_t count)
-{
-	const REAL *x = v;
-	REAL *y = out;
-	EACH_LINE((x += n, y += n)) {
-		const REAL q = (REAL)p[line];
-		EACH y[i] = x[i] - q;
+#define BY_NUMBER(NAME, OPERATOR)                                                                                      \
+	static void N(NAME)(void *out, const void *v, const double *p, size_t n, size_t count)                             \
+	{                                                                                                                  \
+		const REAL *x = v;                                                                                             \
+		REAL *y = out;                                                                                                 \
+		EACH_LINE((x += n, y += n)) {                                                                                  \
+			const REAL q = (REAL)p[line];                                                                              \
+			EACH y[i] = x[i] OPERATOR q;                                                                               \
+		}                                                                                                              \
 	}
-}
+BY_NUMBER(subtract, -)
+BY_NUMBER(divide, /)
+BY_NUMBER(multiply, *)
+#undef BY_NUMBER
 
-static void N(divide)(void *out, const void *v, const double *p, size_t n, size_t count)
+static void N(normalize)(void *out, const void *v, const double *means, const double *scales, size_t n, size_t count)
 {
 	const REAL *x = v;
 	REAL *y = out;
 	EACH_LINE((x += n, y += n)) {
-		const REAL q = (REAL)p[line];
-		EACH y[i] = x[i] / q;
-	}
-}
-
-static void N(multiply)(void *out, const void *v, const double *p, size_t n, size_t count)
-{
-	const REAL *x = v;
-	REAL *y = out;
-	EACH_LINE((x += n, y += n)) {
-		const REAL q = (REAL)p[line];
-		EACH y[i] = x[i] * q;
-	}
-}
-
-static void N(normalize)(void *out, const void *v, const double *p, const double *q, size_t n, size_t count)
-{
-	const REAL *x = v;
-	REAL *y = out;
-	EACH_LINE((x += n, y += n)) {
-		const double mean = p[line], scale = q[line];
+		const double mean = means[line], scale = scales[line];
 		EACH y[i] = (REAL)(((double)x[i] - mean) * scale);
 	}
 }
 
-static void N(softmax_slope)(void *out, const void *g, const void *y, const double *p, size_t n, size_t count)
+static void N(softmax_derivative)(void *out, const void *g, const void *y, const double *p, size_t n, size_t count)
 {
 	const REAL *c = g, *x = y;
 	REAL *to = out;
@@ -346,7 +334,7 @@ static void N(softmax_slope)(void *out, const void *g, const void *y, const doub
 	}
 }
 
-static void N(log_softmax_slope)(void *out, const void *g, const double *p, size_t n, size_t count)
+static void N(log_softmax_derivative)(void *out, const void *g, const double *p, size_t n, size_t count)
 {
 	const REAL *c = g;
 	REAL *to = out;
@@ -356,14 +344,14 @@ static void N(log_softmax_slope)(void *out, const void *g, const double *p, size
 	}
 }
 
-static void N(normalize_slope)(void *out, const void *g, const void *y, const double *p, const double *s,
-                               const double *q, size_t n, size_t count)
+static void N(normalize_derivative)(void *out, const void *g, const void *y, const struct normalization *p, size_t n,
+                                    size_t count)
 {
 	const REAL *c = g, *x = y;
 	REAL *to = out;
 	EACH_LINE((c += n, x += n, to += n)) {
-		const double mean = p[line], slope = s[line], scale = q[line];
-		EACH to[i] = (REAL)(scale * (((double)c[i] - mean) - (double)x[i] * slope));
+		const double mean = p[line].mean, product = p[line].product, scale = p[line].scale;
+		EACH to[i] = (REAL)(scale * (((double)c[i] - mean) - (double)x[i] * product));
 	}
 }
 #undef EACH_LINE
@@ -378,35 +366,36 @@ static void N(differences)(void *out, const void *before, const void *v, const v
 		EACH to[i] = (b[i] - 2 * x[i]) + a[i];
 }
 
-static void N(differences_2d)(void *out, const void *above, const void *v, const void *below, double left, double right,
+static void N(differences_2d)(void *out, const void *above, const void *v, const void *below, const double ends[2],
                               size_t n)
 {
+	const REAL left = (REAL)ends[0], right = (REAL)ends[1];
 	const REAL *const b = above, *const x = v, *const a = below;
 	REAL *const to = out;
 	if (n == 1) {
-		to[0] = ((b[0] - 2 * x[0]) + a[0]) + (((REAL)left - 2 * x[0]) + (REAL)right);
+		to[0] = ((b[0] - 2 * x[0]) + a[0]) + ((left - 2 * x[0]) + right);
 		return;
 	}
-	to[0] = ((b[0] - 2 * x[0]) + a[0]) + (((REAL)left - 2 * x[0]) + x[1]);
+	to[0] = ((b[0] - 2 * x[0]) + a[0]) + ((left - 2 * x[0]) + x[1]);
 	const size_t last = n - 1;
 	_Pragma("GCC ivdep") for (size_t i = 1; i < last; i++) to[i] =
 		((b[i] - 2 * x[i]) + a[i]) + ((x[i - 1] - 2 * x[i]) + x[i + 1]);
-	to[last] = ((b[last] - 2 * x[last]) + a[last]) + ((x[last - 1] - 2 * x[last]) + (REAL)right);
+	to[last] = ((b[last] - 2 * x[last]) + a[last]) + ((x[last - 1] - 2 * x[last]) + right);
 }
 
-static void N(dropout)(void *out, const void *v, int64_t first, uint64_t seed, uint64_t threshold, double scale, size_t n)
+static void N(dropout)(void *out, const void *v, size_t n, const struct dropout *dropout)
 {
-	const REAL *x = v, factor = (REAL)scale;
+	const REAL *x = v, factor = (REAL)dropout->scale;
 	REAL *to = out;
-	uint64_t at = (uint64_t)first, end = at + n;
-	/* a threshold of 2^32 is that of a p which is 1 but for its last bits */
-	const uint32_t least = threshold > UINT32_MAX ? UINT32_MAX : (uint32_t)threshold;
+	uint64_t at = (uint64_t)dropout->first, end = at + n;
+	/* the threshold is 2^32 if p is so near 1 that p * 2^32 is rounded up */
+	const uint32_t least = dropout->threshold > UINT32_MAX ? UINT32_MAX : (uint32_t)dropout->threshold;
 	while (at < end) {
 		uint32_t words[RANDOM_WORDS];
 		const uint64_t begin = at / RANDOM_WORDS * RANDOM_WORDS;
 		const size_t skip = (size_t)(at - begin);
 		const size_t here = (end - begin < RANDOM_WORDS ? (size_t)(end - begin) : RANDOM_WORDS) - skip;
-		random_words(words, begin / 4, seed);
+		random_words(words, begin / 4, dropout->seed);
 		_Pragma("GCC ivdep") for (size_t i = 0; i < here; i++)
 		{
 			const REAL kept = x[i] * factor;
@@ -418,7 +407,7 @@ static void N(dropout)(void *out, const void *v, int64_t first, uint64_t seed, u
 	}
 }
 
-/* Several lines at once: a product waits for the one before it in its line. */
+/* Several lines side by side, as a product must wait for the one before it in its line. */
 static void N(products)(double *out, const void *v, size_t n, size_t count)
 {
 	enum { AT_ONCE = 8 };
@@ -439,61 +428,57 @@ static void N(products)(double *out, const void *v, size_t n, size_t count)
 	}
 }
 
-/* Rows of what is done to each: the arguments move from one to the next. Some steps are loops that become vectors. */
-#define EACH_ROW(POINTERS) for (size_t row = 0; row < rows; row++, POINTERS)
+/* A loop over rows, with pointers that move on. For some steps the inner loops become vectors. */
+#define EACH_ROW(POINTERS) for (size_t row = 0; row < count; row++, POINTERS)
 
-static void N(take_every)(void *out, int64_t out_row, const void *v, int64_t v_row, int64_t step, size_t n, size_t rows)
+static void N(copy_rows)(struct rows to, struct rows from, size_t n, size_t count)
 {
-	enum { LONG = 256 }; /* from here on a call of memcpy is nothing beside what it copies */
-	const REAL *x = v;
-	REAL *to = out;
-	EACH_ROW((to += out_row, x += v_row)) {
-		if (step == 1 && n >= LONG)
-			memcpy(to, x, n * sizeof *to);
+	enum { LONG = 256 }; /* from here on the cost of calling memcpy does not matter */
+	const int64_t step = from.step;
+	const REAL *x = from.at;
+	REAL *y = to.at;
+	EACH_ROW((y += to.row, x += from.row)) {
+		if (to.step != 1)
+			EACH y[(int64_t)i * to.step] = x[(int64_t)i * step];
+		else if (step == 1 && n >= LONG)
+			memcpy(y, x, n * sizeof *y);
 		else if (step == 1)
-			EACH to[i] = x[i];
+			EACH y[i] = x[i];
 		else if (step == 2)
-			EACH to[i] = x[2 * i];
+			EACH y[i] = x[2 * i];
 		else if (step == -1)
-			EACH to[i] = *(x - i);
+			EACH y[i] = *(x - i);
 		else
-			EACH to[i] = x[(int64_t)i * step];
+			EACH y[i] = x[(int64_t)i * step];
 	}
 }
 
-static void N(put_every)(void *out, int64_t out_row, int64_t step, const void *v, int64_t v_row, size_t n, size_t rows)
+static void N(add_to_rows)(struct rows to, struct rows from, size_t n, size_t count)
 {
-	const REAL *x = v;
-	REAL *to = out;
-	EACH_ROW((to += out_row, x += v_row))
-		EACH to[(int64_t)i * step] = x[i];
-}
-
-static void N(add_every)(void *out, int64_t out_row, int64_t step, const void *v, int64_t v_row, size_t n, size_t rows)
-{
-	const REAL *x = v;
-	REAL *to = out;
-	EACH_ROW((to += out_row, x += v_row)) {
+	const int64_t step = to.step;
+	const REAL *x = from.at;
+	REAL *y = to.at;
+	EACH_ROW((y += to.row, x += from.row)) {
 		if (step == 1)
-			EACH to[i] += x[i];
+			EACH y[i] += x[i];
 		else if (step == 2)
-			EACH to[2 * i] += x[i];
+			EACH y[2 * i] += x[i];
 		else
-			EACH to[(int64_t)i * step] += x[i];
+			EACH y[(int64_t)i * step] += x[i];
 	}
 }
 
-static void N(clear)(void *out, int64_t out_row, size_t n, size_t rows)
+static void N(clear_rows)(struct rows to, size_t n, size_t count)
 {
-	REAL *to = out;
-	if (n < rows)
+	REAL *y = to.at;
+	if (n < count)
 		EACH {
-			for (size_t row = 0; row < rows; row++)
-				to[i + row * (size_t)out_row] = 0;
+			for (size_t row = 0; row < count; row++)
+				y[i + row * (size_t)to.row] = 0;
 		}
 	else
-		EACH_ROW(to += out_row)
-			EACH to[i] = 0;
+		EACH_ROW(y += to.row)
+			EACH y[i] = 0;
 }
 #undef EACH_ROW
 #undef EACH
@@ -507,12 +492,7 @@ static const struct loops N(loops) = {
 #else
 	.dtype = DTYPE_F64,
 #endif
-	.sums = N(sums),
-	.sums_squares = N(sums_squares),
-	.sums_products = N(sums_products),
-	.sums_deviations = N(sums_deviations),
-	.sum_magnitudes = N(sum_magnitudes),
-	.sum_huber = N(sum_huber),
+	.sum = {N(sums), N(sums_squares), N(sums_products), N(sums_deviations), N(sum_magnitudes), N(sum_huber)},
 	.largest = N(largest),
 	.smallest = N(smallest),
 	.products = N(products),
@@ -520,17 +500,16 @@ static const struct loops N(loops) = {
 	.divide = N(divide),
 	.multiply = N(multiply),
 	.normalize = N(normalize),
-	.softmax_slope = N(softmax_slope),
-	.log_softmax_slope = N(log_softmax_slope),
-	.normalize_slope = N(normalize_slope),
+	.softmax_derivative = N(softmax_derivative),
+	.log_softmax_derivative = N(log_softmax_derivative),
+	.normalize_derivative = N(normalize_derivative),
 	.differences = N(differences),
 	.differences_2d = N(differences_2d),
 	.dropout = N(dropout),
 	.transpose = N(transpose),
-	.take_every = N(take_every),
-	.put_every = N(put_every),
-	.add_every = N(add_every),
-	.clear = N(clear),
+	.copy_rows = N(copy_rows),
+	.add_rows = N(add_to_rows),
+	.clear_rows = N(clear_rows),
 	.gemm = N(gemm_own),
 	.gemm_tiles = N(gemm_tiles),
 };

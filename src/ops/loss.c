@@ -1,9 +1,9 @@
 /*
- * Losses: means over the whole array, tile by tile. The sum of a tile is made in
- * pieces of a fixed size, each pairwise in double, which are added with their
- * rounding errors kept (Neumaier); the mean is taken at the end, over the count
- * of the whole array. What is kept for the derivative is shaped as v and t
- * broadcast together.
+ * Losses: means over the whole array, tile by tile. The sum of a tile is made of
+ * pieces of a fixed size. A piece is summed pairwise in double, and pieces are
+ * added with their rounding errors kept (Neumaier). The sum is divided at the end
+ * by the element count of the whole array. The array that is kept for the
+ * derivative has the broadcast shape of v and t.
  */
 #include <math.h>
 #include <string.h>
@@ -29,7 +29,7 @@ int64_t loss_scratch(const struct type *v, const struct type *a)
 	return bytes > INT64_MAX / 2 ? INT64_MAX : 2 * bytes;
 }
 
-/* Elements (cross_entropy: rows) of the whole array: the tile's rows replaced by all rows. */
+/* Counts elements, or rows (cross_entropy), with the leading extent of the whole array instead of the tile's. */
 double loss_divisor(const struct op_call *call)
 {
 	const struct type type = call->op == OP_cross_entropy ? *call->v : broadcast_type(call->v, call->a);
@@ -42,7 +42,7 @@ double loss_divisor(const struct op_call *call)
 	return count;
 }
 
-/* What is kept of the differences D, to K; and the sum of their losses. */
+/* Returns the sum of the losses of the N differences D. Stores in K, unless NULL, what the derivative needs of them. */
 static double piece_loss(const struct op_call *call, const struct loops *loops, const void *d, void *k, size_t n)
 {
 	const double delta = call->attrs ? call->attrs->delta : 1;
@@ -52,16 +52,16 @@ static double piece_loss(const struct op_call *call, const struct loops *loops, 
 	case OP_mse:
 		if (k)
 			memcpy(k, d, n * element_size(loops->dtype));
-		loops->sums_squares(&squares, d, n, 1);
+		loops->sum.squares(&squares, d, n, 1);
 		return squares;
 	case OP_mae:
 		if (k)
 			call->kernels->forward[OP_sign][0](&args);
-		return loops->sum_magnitudes(d, n);
+		return loops->sum.magnitudes(d, n);
 	default:
 		if (k)
 			call->kernels->forward[OP_clip][0](&args);
-		return loops->sum_huber(d, delta, n);
+		return loops->sum.huber(d, delta, n);
 	}
 }
 
@@ -87,14 +87,17 @@ static void sum_differences(const struct op_call *call, double *hi, double *lo, 
 	}
 }
 
-/* The class of row I, or -1 where it is none. CLASSES are of a type of their own: f32 does not hold all integers. */
+/*
+ * Returns the class of row I, or -1 if CLASSES holds none of the N classes there.
+ * DTYPE is the type of CLASSES: in the type of v, f32 would not hold all integers.
+ */
 static int64_t class_of(enum dtype dtype, const void *classes, int64_t i, int64_t n)
 {
 	const double x = element_get(dtype, classes, (size_t)i);
 	return x >= 0 && x < (double)n && x == floor(x) ? (int64_t)x : -1;
 }
 
-/* -log_softmax(row)[class]; the softmax to K. */
+/* Adds -log_softmax(row)[class] of each row. Stores the softmax in K unless NULL. */
 static void sum_rows(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k)
 {
 	const struct loops *loops = loops_get(call->kernels);
@@ -124,16 +127,16 @@ void sum_partial_loss(const struct op_call *call, double *hi, double *lo, const 
 	(call->op == OP_cross_entropy ? sum_rows : sum_differences)(call, hi, lo, v, a, k);
 }
 
-static void forward_loss(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
+/* A recomputation may ask for the kept array alone: Y is NULL. */
+static void forward_loss(const struct op_call *call, void *y, const void *v, const void *a, void *k)
 {
 	double sum[2];
-	sum_partial_loss(call, &sum[0], &sum[1], v, a, keep ? keep[0] : NULL);
-	/* a recomputation may want only what is kept */
+	sum_partial_loss(call, &sum[0], &sum[1], v, a, k);
 	if (y)
 		fold_finish(call, y, sum, 1);
 }
 
-/* K times FACTOR, summed to the type of TO where it was broadcast. */
+/* Stores K times FACTOR in TO, summed over the axes that were broadcast from the type of TO. */
 static void scale_to(const struct op_call *call, void *to, const struct type *to_type, const struct type *type,
                      const void *k, double factor)
 {
@@ -148,37 +151,28 @@ static void scale_to(const struct op_call *call, void *to, const struct type *to
 	sum_to_shape(call->kernels, to, to_type, call->scratch, type, rest);
 }
 
-/* mse: 2 g d / count; mae and huber: g k / count. */
-static void vjp_loss(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS])
+/* mse: dv = 2 g d / count; mae and huber: dv = g k / count; dt = -dv */
+static void vjp_loss(const struct op_call *call, void *dv, void *da, const void *g, const void *k)
 {
 	const struct type type = broadcast_type(call->v, call->a);
 	const double factor = (call->op == OP_mse ? 2 : 1) * element_get(call->v->dtype, g, 0) / loss_divisor(call);
 	if (dv)
-		scale_to(call, dv, call->v, &type, needs[3], factor);
+		scale_to(call, dv, call->v, &type, k, factor);
 	if (da)
-		scale_to(call, da, call->a, &type, needs[3], -factor);
+		scale_to(call, da, call->a, &type, k, -factor);
 }
 
 #define LOSS(NAME)                                                                                                     \
-	void forward_##NAME(const struct op_call *call, void *y, const void *v, const void *a,                             \
-	                    void *const keep[MAX_KEEPS])                                                                   \
-	{                                                                                                                  \
-		forward_loss(call, y, v, a, keep);                                                                             \
-	}
+	FORWARD(NAME) { forward_loss(call, y, v, a, keep ? keep[0] : NULL); }
 #define DIFFERENCE(NAME)                                                                                               \
-	LOSS(NAME)                                                                                                         \
-	void vjp_##NAME(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS]) \
-	{                                                                                                                  \
-		vjp_loss(call, dv, da, g, needs);                                                                              \
-	}
+	LOSS(NAME) VJP(NAME) { vjp_loss(call, dv, da, g, needs[3]); }
 DIFFERENCE(mse)
 DIFFERENCE(mae)
 DIFFERENCE(huber)
 LOSS(cross_entropy)
 
-/* g (softmax - onehot) / rows; a row without a class is NaN. */
-void vjp_cross_entropy(const struct op_call *call, void *dv, void *da, const void *g,
-                       const void *const needs[MAX_NEEDS])
+/* dv = g (softmax - onehot) / rows; NaN in a row without a class */
+VJP(cross_entropy)
 {
 	const enum dtype dtype = call->v->dtype;
 	const double factor = element_get(dtype, g, 0) / loss_divisor(call);

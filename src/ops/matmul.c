@@ -1,25 +1,26 @@
 /*
  * matmul, linear and dot: products Z = A op(B) of stacks of matrices, as NumPy's
- * matmul. A is the left factor as it lies, B may be transposed (linear). A stack
- * is walked matrix by matrix; where B is one matrix for the whole stack, the
- * stack of A is one tall matrix, and each product and derivative is one call.
- * A broadcast factor's gradient adds up over the stack, in order.
+ * matmul. A is the left factor; linear transposes B. A stack is computed matrix by
+ * matrix. If B is one matrix for the whole stack, the stack of A is one tall
+ * matrix, and each product and each derivative is one call. The gradient of a
+ * broadcast factor is summed over the stack, in order.
  */
-#include "ops/general.h"
-
 #include <string.h>
+
+#include "ops/lines.h"
 
 struct stack {
 	enum dtype dtype;
 	size_t size; /* of an element */
 	int64_t m, n, k;
 	bool transpose_b;
-	struct shape stack; /* of the results */
-	int64_t count;      /* of matrices in it */
-	/* elements from a matrix to the next along each axis of the stack; 0: the same one */
+	struct shape stack; /* the batch axes of the result */
+	int64_t count;      /* matrices in the stack */
+	/* elements from one matrix to the next along each axis of the stack; 0 if the factor is broadcast there */
 	int64_t step_a[MAX_DIMS], step_b[MAX_DIMS];
 };
 
+/* Sets STEP for a factor of SHAPE whose matrices have MATRIX elements. */
 static void find_steps(int64_t step[MAX_DIMS], const struct shape *shape, const struct shape *stack, int64_t matrix)
 {
 	for (int i = 0; i < stack->ndim; i++) {
@@ -30,8 +31,8 @@ static void find_steps(int64_t step[MAX_DIMS], const struct shape *shape, const 
 	}
 }
 
-/* Whether B is one matrix: then A's stack is part of its rows. */
-static bool is_single(const struct shape *shape)
+/* True if the shape is one matrix. If B's is, the stack of A is one matrix with the rows of all. */
+static bool is_one_matrix(const struct shape *shape)
 {
 	for (int i = 0; i < shape->ndim - 2; i++)
 		if (shape->dim[i] != 1)
@@ -43,7 +44,7 @@ int64_t product_rows(enum op op, const struct type *v, const struct type *a)
 {
 	if (op != OP_matmul && op != OP_linear)
 		return 0;
-	if (!is_single(&a->shape))
+	if (!is_one_matrix(&a->shape))
 		return 0;
 	int64_t rows = 1;
 	for (int i = 1; i < v->shape.ndim - 1; i++)
@@ -61,7 +62,7 @@ static struct stack stack_of(const struct op_call *call)
 	p.m = a->ndim > 1 ? a->dim[a->ndim - 2] : 1;
 	p.k = a->dim[a->ndim - 1];
 	p.n = b->ndim == 1 ? 1 : b->dim[b->ndim - (p.transpose_b ? 2 : 1)];
-	if (is_single(b)) {
+	if (is_one_matrix(b)) {
 		for (int i = 0; i < a->ndim - 2; i++)
 			p.m *= a->dim[i];
 		return p;
@@ -74,7 +75,7 @@ static struct stack stack_of(const struct op_call *call)
 	return p;
 }
 
-/* Where matrix INDEX of the stack has its factor; *FIRST: no matrix before had the same. */
+/* Returns the offset of the factor of matrix INDEX of the stack. *FIRST: no earlier matrix has the same factor. */
 static int64_t factor_at(const struct stack *p, const int64_t step[MAX_DIMS], int64_t index, bool *first)
 {
 	int64_t at = 0;
@@ -88,15 +89,15 @@ static int64_t factor_at(const struct stack *p, const int64_t step[MAX_DIMS], in
 	return at;
 }
 
-static const void *element(const struct stack *p, const void *base, int64_t index)
+static const void *element_in(const struct stack *p, const void *base, int64_t index)
 {
-	return (const char *)base + (size_t)index * p->size;
+	return element_at(base, p->size, index);
 }
 
 /*
- * A product in pieces of C's rows or columns, which members of a team share. The
- * pieces follow from the extents alone: OpenBLAS may round by the extents of a
- * call, and so gives the same bits for every team.
+ * The context of a product that a team shares by pieces of C's rows or columns. The
+ * pieces follow from the extents alone: the rounding of OpenBLAS may depend on the
+ * extents of a call, and must be the same for every team.
  */
 struct shared_product {
 	enum dtype dtype;
@@ -104,23 +105,21 @@ struct shared_product {
 	struct product all;
 };
 
-static void multiply_rows(void *context, void *memory, int64_t begin, int64_t end)
+static void multiply_rows(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
 {
 	const struct shared_product *p = context;
 	struct product part = p->all;
-	(void)memory;
 	part.m = end - begin;
 	part.a.data = (const char *)part.a.data + (size_t)(part.a.transposed ? begin : begin * part.a.ld) * p->size;
 	part.c = (char *)part.c + (size_t)(begin * part.ldc) * p->size;
 	gemm(p->dtype, &part);
 }
 
-/* B is not transposed. */
-static void multiply_columns(void *context, void *memory, int64_t begin, int64_t end)
+/* B must not be transposed. */
+static void multiply_columns(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
 {
 	const struct shared_product *p = context;
 	struct product part = p->all;
-	(void)memory;
 	part.n = end - begin;
 	part.b.data = (const char *)part.b.data + (size_t)begin * p->size;
 	part.c = (char *)part.c + (size_t)begin * p->size;
@@ -132,7 +131,7 @@ static void multiply_shared(struct team *team, const struct stack *stack, struct
 	enum { ROWS = 512, LEAST = 96 };
 	struct shared_product shared = {stack->dtype, stack->size, product};
 	const int64_t m = product.m, n = product.n;
-	/* A weight's gradient has few rows and columns; each element is a sum over many. */
+	/* The gradient of a weight has few rows and columns, and each element sums many products. */
 	const bool summed = product.a.transposed && product.k >= 2 * ROWS;
 	if (summed && n >= 2 * LEAST && n > m)
 		team_run(team, n, LEAST, multiply_columns, &shared);
@@ -150,8 +149,8 @@ static void forward_product(const struct op_call *call, void *y, const void *v, 
 		                (struct product){.m = p.m,
 		                                 .n = p.n,
 		                                 .k = p.k,
-		                                 .a = {element(&p, a, factor_at(&p, p.step_a, i, &first)), p.k, false},
-		                                 .b = {element(&p, b, factor_at(&p, p.step_b, i, &first)),
+		                                 .a = {element_in(&p, a, factor_at(&p, p.step_a, i, &first)), p.k, false},
+		                                 .b = {element_in(&p, b, factor_at(&p, p.step_b, i, &first)),
 		                                       p.transpose_b ? p.k : p.n, p.transpose_b},
 		                                 .c = (char *)y + (size_t)(i * p.m * p.n) * p.size,
 		                                 .ldc = p.n});
@@ -167,8 +166,8 @@ static void left_gradient(struct team *team, const struct stack *p, void *da, co
 		                (struct product){.m = p->m,
 		                                 .n = p->k,
 		                                 .k = p->n,
-		                                 .a = {element(p, g, i * p->m * p->n), p->n, false},
-		                                 .b = {element(p, b, factor_at(p, p->step_b, i, &any)),
+		                                 .a = {element_in(p, g, i * p->m * p->n), p->n, false},
+		                                 .b = {element_in(p, b, factor_at(p, p->step_b, i, &any)),
 		                                       p->transpose_b ? p->k : p->n, !p->transpose_b},
 		                                 .c = (char *)da + (size_t)at * p->size,
 		                                 .ldc = p->k,
@@ -182,8 +181,8 @@ static void right_gradient(struct team *team, const struct stack *p, void *db, c
 	bool first, any;
 	for (int64_t i = 0; i < p->count; i++) {
 		const int64_t at = factor_at(p, p->step_b, i, &first);
-		const struct factor left = {element(p, a, factor_at(p, p->step_a, i, &any)), p->k, true};
-		const struct factor cotangent = {element(p, g, i * p->m * p->n), p->n, true};
+		const struct factor left = {element_in(p, a, factor_at(p, p->step_a, i, &any)), p->k, true};
+		const struct factor cotangent = {element_in(p, g, i * p->m * p->n), p->n, true};
 		struct product product = {.m = p->k,
 		                          .n = p->n,
 		                          .k = p->m,
@@ -202,12 +201,10 @@ static void right_gradient(struct team *team, const struct stack *p, void *db, c
 	}
 }
 
-static void vjp_product(const struct op_call *call, void *dv, void *dw, const void *g,
-                        const void *const needs[MAX_NEEDS])
+static void vjp_product(const struct op_call *call, void *dv, void *dw, const void *g, const void *v, const void *w)
 {
 	const struct stack p = stack_of(call);
-	const void *v = needs[0], *w = needs[1];
-	/* an empty stack leaves zeros */
+	/* without a matrix in the stack the derivatives are zero */
 	if (p.count == 0 && dv)
 		memset(dv, 0, (size_t)type_bytes(call->v));
 	if (p.count == 0 && dw)
@@ -226,16 +223,8 @@ static void vjp_product(const struct op_call *call, void *dv, void *dw, const vo
 }
 
 #define PRODUCT(NAME)                                                                                                  \
-	void forward_##NAME(const struct op_call *call, void *y, const void *v, const void *a,                             \
-	                    void *const keep[MAX_KEEPS])                                                                   \
-	{                                                                                                                  \
-		(void)keep;                                                                                                    \
-		forward_product(call, y, v, a);                                                                                \
-	}                                                                                                                  \
-	void vjp_##NAME(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS]) \
-	{                                                                                                                  \
-		vjp_product(call, dv, da, g, needs);                                                                           \
-	}
+	FORWARD(NAME) { forward_product(call, y, v, a); }                                                                  \
+	VJP(NAME) { vjp_product(call, dv, da, g, needs[0], needs[1]); }
 PRODUCT(matmul)
 PRODUCT(linear)
 PRODUCT(dot)

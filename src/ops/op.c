@@ -1,9 +1,8 @@
 /*
- * The table, from ops.def, and the arguments of operations.
+ * The table of operations, from ops.def, and the arguments of operations.
  *
- * ARGUMENTS strings are read where they are wanted: there are few, they are
- * short, and nothing then stands beside the table that could differ from it. The
- * kinds of arguments, by name, are the one other list.
+ * An ARGUMENTS string is parsed whenever it is needed. The strings are few and
+ * short, and a parsed copy could differ from the table.
  */
 #include "ops/op.h"
 
@@ -13,57 +12,13 @@
 
 #include "base/suggest.h"
 
-/* Columns of ops.def, as bits and keeps. */
-#define BITS_NIL 0
-#define BITS_ZERO 0
-#define BITS_V NEED_V
-#define BITS_A NEED_A
-#define BITS_Y NEED_Y
-#define BITS_K NEED_K
-#define BITS_KL (NEED_K | NEED_L)
-#define BITS_VA (NEED_V | NEED_A)
-#define BITS_VY (NEED_V | NEED_Y)
-#define BITS_AY (NEED_A | NEED_Y)
-#define BITS_VAY (NEED_V | NEED_A | NEED_Y)
-#define BITS_YK (NEED_Y | NEED_K)
-#define BITS_AK (NEED_A | NEED_K)
-#define GIVES_NIL true
-#define GIVES_ZERO false
-#define GIVES_V true
-#define GIVES_A true
-#define GIVES_Y true
-#define GIVES_K true
-#define GIVES_KL true
-#define GIVES_VA true
-#define GIVES_VY true
-#define GIVES_AY true
-#define GIVES_VAY true
-#define GIVES_YK true
-#define GIVES_AK true
-#define KEEPS_NOTHING                                                                                                  \
-	{                                                                                                                  \
-		{KEEP_NOTHING, NULL}, { KEEP_NOTHING, NULL }                                                                   \
-	}
-#define KEEPS_VALUE(OP, EXPRESSION)                                                                                    \
-	{                                                                                                                  \
-		{KEEP_VALUE, #OP}, { KEEP_NOTHING, NULL }                                                                      \
-	}
-#define KEEPS_ARRAY(OP)                                                                                                \
-	{                                                                                                                  \
-		{KEEP_VALUE, #OP}, { KEEP_NOTHING, NULL }                                                                      \
-	}
-#define KEEPS_PER_ROW(OP)                                                                                              \
-	{                                                                                                                  \
-		{KEEP_PER_ROW, #OP}, { KEEP_NOTHING, NULL }                                                                    \
-	}
-#define KEEPS_MASK(OP, CONDITION)                                                                                      \
-	{                                                                                                                  \
-		{KEEP_MASK, #OP}, { KEEP_NOTHING, NULL }                                                                       \
-	}
-#define KEEPS_MASKS(OP, CONDITION, OP2, CONDITION2)                                                                    \
-	{                                                                                                                  \
-		{KEEP_MASK, #OP}, { KEEP_MASK, #OP2 }                                                                          \
-	}
+/* ops.def's KEEPS as initialisers of op_info's keeps. */
+#define KEEPS_NOTHING .keeps = {{KEEP_NOTHING, NULL}}
+#define KEEPS_VALUE(OP, EXPRESSION) .keeps = {{KEEP_VALUE, #OP}}
+#define KEEPS_ARRAY(OP) .keeps = {{KEEP_VALUE, #OP}}
+#define KEEPS_PER_ROW(OP) .keeps = {{KEEP_PER_ROW, #OP}}
+#define KEEPS_MASK(OP, CONDITION) .keeps = {{KEEP_MASK, #OP}}
+#define KEEPS_MASKS(OP, CONDITION, OP2, CONDITION2) .keeps = {{KEEP_MASK, #OP}, {KEEP_MASK, #OP2}}
 #define IN_GROUP_ARITHMETIC "arithmetic"
 #define IN_GROUP_VALUE "one value"
 #define IN_GROUP_LINEAR "linear algebra"
@@ -75,29 +30,35 @@
 #define IN_GROUP_LOSS "losses"
 #define IN_GROUP_OTHER "other"
 
+/* Members that rows of all classes have, and those of rows with an operand. */
+#define ROW(NAME, GROUP, NEEDS_OF_V, FLOPS, DOC)                                                                       \
+	.name = #NAME, .group = IN_GROUP_##GROUP, .differentiable = NEEDS_##NEEDS_OF_V != NEEDS_ZERO,                      \
+	.needs_v = NEEDS_##NEEDS_OF_V & NEEDS_ALL, .flops = FLOPS, .doc = DOC
+#define OPERAND_ROW(OPERANDS, NEEDS_OF_A)                                                                              \
+	.operands = OPERANDS, .needs_a = NEEDS_##NEEDS_OF_A & NEEDS_ALL,                                                   \
+	.operand_differentiable = OPERANDS && NEEDS_##NEEDS_OF_A != NEEDS_ZERO
+
 const struct op_info op_table[OP_COUNT] = {
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, FORWARD, DERIVATIVE, DOC)                                   \
-	[OP_##NAME] = {                                                                                                    \
-		#NAME, IN_GROUP_##GROUP, OP_CLASS_UNARY, 0,  ARGUMENTS, SCOPE_ELEM, GIVES_##NEEDS, false, BITS_##NEEDS,        \
-		0,     KEEPS_##KEEPS,    FLOPS,          DOC},
-#define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                  \
-	[OP_##NAME] = {                                                                                                    \
-		#NAME,          IN_GROUP_##GROUP, OP_CLASS_BINARY, 1,     "", SCOPE_ELEM, GIVES_##NEEDS_V, GIVES_##NEEDS_A,    \
-		BITS_##NEEDS_V, BITS_##NEEDS_A,   KEEPS_##KEEPS,   FLOPS, DOC},
-#define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, FLOPS, DOC)                    \
-	[OP_##NAME] = {#NAME,                                                                                              \
-	               IN_GROUP_##GROUP,                                                                                   \
-	               OP_CLASS_GENERAL,                                                                                   \
-	               OPERAND,                                                                                            \
-	               ARGUMENTS,                                                                                          \
-	               SCOPE_##SCOPE,                                                                                      \
-	               GIVES_##NEEDS_V,                                                                                    \
-	               OPERAND && GIVES_##NEEDS_A,                                                                         \
-	               BITS_##NEEDS_V,                                                                                     \
-	               BITS_##NEEDS_A,                                                                                     \
+	[OP_##NAME] = {.class = OP_CLASS_UNARY,                                                                            \
+	               .arguments = ARGUMENTS,                                                                             \
+	               .scope = SCOPE_ELEM,                                                                                \
 	               KEEPS_##KEEPS,                                                                                      \
-	               FLOPS,                                                                                              \
-	               DOC},
+	               ROW(NAME, GROUP, NEEDS, FLOPS, DOC)},
+#define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                  \
+	[OP_##NAME] = {.class = OP_CLASS_BINARY,                                                                           \
+	               .arguments = "",                                                                                    \
+	               .scope = SCOPE_ELEM,                                                                                \
+	               KEEPS_##KEEPS,                                                                                      \
+	               OPERAND_ROW(1, NEEDS_A),                                                                            \
+	               ROW(NAME, GROUP, NEEDS_V, FLOPS, DOC)},
+#define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, FLOPS, DOC)                    \
+	[OP_##NAME] = {.class = OP_CLASS_GENERAL,                                                                          \
+	               .arguments = ARGUMENTS,                                                                             \
+	               .scope = SCOPE_##SCOPE,                                                                             \
+	               KEEPS_##KEEPS,                                                                                      \
+	               OPERAND_ROW(OPERAND, NEEDS_A),                                                                      \
+	               ROW(NAME, GROUP, NEEDS_V, FLOPS, DOC)},
 #include "ops/ops.def"
 };
 
@@ -109,14 +70,13 @@ enum op op_find(const char *name)
 	return OP_COUNT;
 }
 
-/* Arguments: a token of the string, "name", "name=default" or "name...". */
-
+/* An argument in an ARGUMENTS string: "name", "name=default" or, if MANY, "name...". */
 struct token {
 	char name[32], value[32];
 	bool has_value, many;
 };
 
-/* The next token at *TEXT; false at the end. */
+/* Reads the next token at *TEXT. Returns false at the end. */
 static bool next_token(const char **text, struct token *token)
 {
 	while (**text == ' ')
@@ -143,7 +103,7 @@ static bool token_at(enum op op, int index, struct token *token)
 	return false;
 }
 
-/* Element-wise operations take their options by place too: `leaky_relu 0.2`. */
+/* Element-wise operations accept their options by position too, as in `leaky_relu 0.2`. */
 static bool is_positional(enum op op, const struct token *token)
 {
 	return !token->has_value || (op_table[op].class == OP_CLASS_UNARY && strcmp(token->name, "tanh"));
@@ -214,41 +174,49 @@ size_t op_kept_names(enum op op, const char *names[MAX_NEEDS])
 
 enum argument_id {
 	ID_NONE,
-#define ARGUMENT(NAME, CHECK) ID_##NAME,
+#define ARGUMENT(NAME, KIND, FIELD) ID_##NAME,
 #include "ops/arguments.def"
 };
 
-static const char *const argument_names[] = {
-	[ID_NONE] = "",
-#define ARGUMENT(NAME, CHECK) [ID_##NAME] = #NAME,
-#include "ops/arguments.def"
-};
-
-/* What an argument's value must be; a message where it is not, which begins with its name. */
-enum check {
+/* What an argument's value must be. The kinds up to CHECK_STRIDES accept numbers, those from CHECK_INTEGER integers. */
+enum argument_check {
 	CHECK_NUMBER,
 	CHECK_POSITIVE,     /* a number above 0 */
 	CHECK_NOT_NEGATIVE, /* a number of 0 or more */
 	CHECK_PROBABILITY,  /* a number in [0, 1) */
 	CHECK_INTEGER,
+	CHECK_BOUND,    /* of a slice: an integer */
+	CHECK_EXTENT,   /* of a shape: an integer, appended to those before it */
 	CHECK_COUNT,    /* an integer of 0 or more */
-	CHECK_NOT_ZERO, /* an integer but 0 */
-	CHECK_AXES,     /* an integer or a list of them */
-	CHECK_COUNTS,   /* an integer of 0 or more, or two of them in a list */
-	CHECK_STRIDES,  /* an integer of 1 or more, or two of them; the last that takes numbers */
+	CHECK_NOT_ZERO, /* an integer other than 0 */
+	CHECK_AXES,     /* an integer or a list of integers */
+	CHECK_COUNTS,   /* an integer of 0 or more, or a list of two */
+	CHECK_STRIDES,  /* an integer of 1 or more, or a list of two */
 	CHECK_BOOL,
 	CHECK_BOUNDARY,
 	CHECK_DTYPE,
 };
 
-static const enum check argument_checks[] = {
-	[ID_NONE] = CHECK_NUMBER,
-#define ARGUMENT(NAME, CHECK) [ID_##NAME] = CHECK_##CHECK,
+static const struct {
+	const char *name;
+	enum argument_check check;
+} arguments[] = {
+	[ID_NONE] = {"", CHECK_NUMBER},
+#define ARGUMENT(NAME, KIND, FIELD) [ID_##NAME] = {#NAME, CHECK_##KIND},
 #include "ops/arguments.def"
 };
 
 static const char *const boundaries[] = {"periodic", "zero", "reflect"};
 
+static int boundary_find(const char *word)
+{
+	for (int i = 0; i < 3; i++)
+		if (!strcmp(word, boundaries[i]))
+			return i;
+	return -1;
+}
+
+/* True if A is one integer of at least LEAST, or a list of 1 to MOST of them. */
 static bool integers_fit(const struct argument *a, int64_t least, size_t most)
 {
 	if (a->kind == ARGUMENT_NUMBER)
@@ -261,8 +229,8 @@ static bool integers_fit(const struct argument *a, int64_t least, size_t most)
 	return true;
 }
 
-/* What is wrong with A, or NULL. */
-static const char *check_argument(enum check check, const struct argument *a)
+/* Returns what A must be if it is not that, else NULL. */
+static const char *check_argument(enum argument_check check, const struct argument *a)
 {
 	bool number = a->kind == ARGUMENT_NUMBER, integer = number && a->integer;
 	switch (check) {
@@ -275,6 +243,8 @@ static const char *check_argument(enum check check, const struct argument *a)
 	case CHECK_PROBABILITY:
 		return number && a->number >= 0 && a->number < 1 ? NULL : "must be in [0, 1)";
 	case CHECK_INTEGER:
+	case CHECK_BOUND:
+	case CHECK_EXTENT:
 		return integer ? NULL : "must be an integer";
 	case CHECK_COUNT:
 		return integer && a->number >= 0 ? NULL : "must be an integer of 0 or more";
@@ -289,10 +259,7 @@ static const char *check_argument(enum check check, const struct argument *a)
 	case CHECK_BOOL:
 		return a->kind == ARGUMENT_BOOL ? NULL : "must be true or false";
 	case CHECK_BOUNDARY:
-		for (size_t i = 0; a->kind == ARGUMENT_WORD && i < 3; i++)
-			if (!strcmp(a->word, boundaries[i]))
-				return NULL;
-		return "must be periodic, zero or reflect";
+		return a->kind == ARGUMENT_WORD && boundary_find(a->word) >= 0 ? NULL : "must be periodic, zero or reflect";
 	case CHECK_DTYPE: {
 		enum dtype dtype = a->kind == ARGUMENT_WORD ? dtype_find(a->word, strlen(a->word)) : DTYPE_COUNT;
 		return dtype <= DTYPE_F64 ? NULL : "must be f16, bf16, f32 or f64";
@@ -301,9 +268,9 @@ static const char *check_argument(enum check check, const struct argument *a)
 	return NULL;
 }
 
-static void set_axes(struct attrs *attrs, const struct argument *a)
+static void store_axes(struct attrs *attrs, const struct argument *a)
 {
-	enum { FAR = 1000000000 }; /* what no array has stays out of range */
+	enum { FAR = 1000000000 }; /* an axis that no array has */
 	attrs->has_axis = true;
 	attrs->axis_count = a->kind == ARGUMENT_NUMBER ? 1 : (int)a->count;
 	for (int i = 0; i < attrs->axis_count; i++) {
@@ -312,90 +279,46 @@ static void set_axes(struct attrs *attrs, const struct argument *a)
 	}
 }
 
-static void set_pair(int64_t pair[2], const struct argument *a)
+static void store_pair(int64_t pair[2], const struct argument *a)
 {
 	for (int i = 0; i < 2; i++)
 		pair[i] = a->kind == ARGUMENT_NUMBER ? a->whole : a->integers[a->count > 1 ? i : 0];
 }
+
+static void store_extent(struct shape *shape, int64_t extent)
+{
+	if (shape->ndim < MAX_DIMS)
+		shape->dim[shape->ndim++] = extent;
+}
+
+/* How an argument of each kind is stored in FIELD. */
+#define STORE_NUMBER(FIELD) attrs->FIELD = a->number
+#define STORE_POSITIVE STORE_NUMBER
+#define STORE_NOT_NEGATIVE STORE_NUMBER
+#define STORE_PROBABILITY STORE_NUMBER
+#define STORE_INTEGER(FIELD) attrs->FIELD = a->whole
+#define STORE_BOUND(FIELD)                                                                                             \
+	attrs->FIELD = (struct slice_bound) { true, a->whole }
+#define STORE_EXTENT(FIELD) store_extent(&attrs->FIELD, a->whole)
+#define STORE_COUNT STORE_INTEGER
+#define STORE_NOT_ZERO STORE_INTEGER
+#define STORE_AXES(FIELD) store_axes(attrs, a)
+#define STORE_COUNTS(FIELD) store_pair(attrs->FIELD, a)
+#define STORE_STRIDES STORE_COUNTS
+#define STORE_BOOL(FIELD) attrs->FIELD = a->boolean
+#define STORE_BOUNDARY(FIELD) attrs->FIELD = (enum boundary)boundary_find(a->word)
+#define STORE_DTYPE(FIELD) attrs->FIELD = dtype_find(a->word, strlen(a->word))
 
 static void store_argument(struct attrs *attrs, enum argument_id id, const struct argument *a)
 {
 	switch (id) {
 	case ID_NONE:
 		break;
-	case ID_slope:
-	case ID_lo:
-		attrs->number[0] = a->number;
+#define ARGUMENT(NAME, KIND, FIELD)                                                                                    \
+	case ID_##NAME:                                                                                                    \
+		STORE_##KIND(FIELD);                                                                                           \
 		break;
-	case ID_hi:
-		attrs->number[1] = a->number;
-		break;
-	case ID_tanh:
-		attrs->number[0] = a->boolean;
-		break;
-	case ID_axis:
-	case ID_axes:
-		set_axes(attrs, a);
-		break;
-	case ID_keepdims:
-		attrs->keepdims = a->boolean;
-		break;
-	case ID_eps:
-		attrs->eps = a->number;
-		break;
-	case ID_shape:
-		if (attrs->shape.ndim < MAX_DIMS)
-			attrs->shape.dim[attrs->shape.ndim++] = a->whole;
-		break;
-	case ID_start:
-		attrs->has_start = true;
-		attrs->start = a->whole;
-		break;
-	case ID_stop:
-		attrs->has_stop = true;
-		attrs->stop = a->whole;
-		break;
-	case ID_step:
-		attrs->step = a->whole;
-		break;
-	case ID_before:
-		attrs->before = a->whole;
-		break;
-	case ID_after:
-		attrs->after = a->whole;
-		break;
-	case ID_value:
-		attrs->value = a->number;
-		break;
-	case ID_shift:
-		attrs->shift = a->whole;
-		break;
-	case ID_dx:
-		attrs->dx = a->number;
-		break;
-	case ID_boundary:
-		for (int i = 0; i < 3; i++)
-			if (!strcmp(a->word, boundaries[i]))
-				attrs->boundary = (enum boundary)i;
-		break;
-	case ID_stride:
-		set_pair(attrs->stride, a);
-		break;
-	case ID_padding:
-		set_pair(attrs->padding, a);
-		break;
-	case ID_p:
-		attrs->p = a->number;
-		break;
-	case ID_seed:
-		attrs->seed = a->whole;
-		break;
-	case ID_delta:
-		attrs->delta = a->number;
-		break;
-	case ID_dtype:
-		attrs->dtype = dtype_find(a->word, strlen(a->word));
-		break;
+#include "ops/arguments.def"
 	}
 }
 
@@ -408,14 +331,14 @@ struct argument argument_of_double(double number)
 
 static enum argument_id find_argument(const char *name)
 {
-	for (size_t i = 1; i < sizeof argument_names / sizeof *argument_names; i++)
-		if (!strcmp(argument_names[i], name))
+	for (size_t i = 1; i < sizeof arguments / sizeof *arguments; i++)
+		if (!strcmp(arguments[i].name, name))
 			return (enum argument_id)i;
 	return ID_NONE;
 }
 
-/* Whether a default of this word is that nothing is given. */
-static bool is_absent(const char *word) { return !strcmp(word, "none") || !strcmp(word, "all"); }
+/* True if this default means that the argument is not given. */
+static bool means_absent(const char *word) { return !strcmp(word, "none") || !strcmp(word, "all"); }
 
 void attrs_default(struct attrs *attrs, enum op op)
 {
@@ -423,7 +346,7 @@ void attrs_default(struct attrs *attrs, enum op op)
 	struct token token;
 	*attrs = (struct attrs){.step = 1, .dx = 1, .delta = 1, .stride = {1, 1}, .dtype = DTYPE_COUNT};
 	while (next_token(&text, &token)) {
-		if (!token.has_value || is_absent(token.value))
+		if (!token.has_value || means_absent(token.value))
 			continue;
 		struct argument a = {.kind = ARGUMENT_NUMBER, .integer = true, .word = token.value};
 		if (!strcmp(token.value, "true") || !strcmp(token.value, "false")) {
@@ -432,12 +355,12 @@ void attrs_default(struct attrs *attrs, enum op op)
 		} else if (sscanf(token.value, "%lf", &a.number) != 1) {
 			a.kind = ARGUMENT_WORD;
 		}
-		a.whole = (int64_t)a.number; /* the table's are small */
+		a.whole = (int64_t)a.number; /* the defaults in the table are small */
 		store_argument(attrs, find_argument(token.name), &a);
 	}
 }
 
-/* The token of argument NAME, or where that is NULL of the INDEX-th positional one. */
+/* Finds the token of argument NAME or, if NAME is NULL, of the INDEX-th positional argument. */
 static bool find_token(enum op op, const char *name, int index, struct token *token)
 {
 	const char *text = op_table[op].arguments;
@@ -451,7 +374,7 @@ static bool find_token(enum op op, const char *name, int index, struct token *to
 	return token_at(op, index, token) && is_positional(op, token);
 }
 
-/* "a, b and c"; empty where memory is short. */
+/* Returns "a, b and c", or "" if memory runs out. */
 static const char *join_names(const char *const *names, size_t count, struct arena *arena)
 {
 	const char *text = "";
@@ -478,10 +401,10 @@ static enum status unknown_argument(enum op op, const char *name, struct complai
 	return STATUS_CHAIN;
 }
 
-static bool is_of_numbers(enum argument_id id) { return argument_checks[id] <= CHECK_STRIDES; }
-static bool is_of_integers(enum argument_id id) { return is_of_numbers(id) && argument_checks[id] >= CHECK_INTEGER; }
+static bool is_of_numbers(enum argument_id id) { return arguments[id].check <= CHECK_STRIDES; }
+static bool is_of_integers(enum argument_id id) { return is_of_numbers(id) && arguments[id].check >= CHECK_INTEGER; }
 
-/* What is wrong with A as argument ID of OP, or NULL: as the kind demands, and one number where OP has use for one. */
+/* Returns what A must be if it is not that, else NULL: as its kind says, and one number if OP takes no list. */
 static const char *check_use(enum op op, enum argument_id id, const struct argument *a)
 {
 	const bool several = a->kind == ARGUMENT_INTEGERS && a->count != 1;
@@ -490,13 +413,13 @@ static const char *check_use(enum op op, enum argument_id id, const struct argum
 		return "must be an integer that fits in 64 bits";
 	if (id == ID_axis && !strstr(op_table[op].arguments, "axis=none") && (several || check_argument(CHECK_AXES, a)))
 		return "must be an integer";
-	if (op == OP_conv1d && (id == ID_stride || id == ID_padding) && (several || check_argument(argument_checks[id], a)))
+	if (op == OP_conv1d && (id == ID_stride || id == ID_padding) && (several || check_argument(arguments[id].check, a)))
 		return id == ID_stride ? "must be a positive integer" : "must be an integer of 0 or more";
-	return check_argument(argument_checks[id], a);
+	return check_argument(arguments[id].check, a);
 }
 
-/* What WORD, no value of the argument TOKEN that CHECK is of, was meant to be, or NULL. */
-static const char *nearest_value(enum check check, const struct token *token, const char *word)
+/* Returns the value of argument TOKEN, of kind CHECK, that the wrong WORD may have meant, or NULL. */
+static const char *nearest_value(enum argument_check check, const struct token *token, const char *word)
 {
 	static const char *const truths[] = {"true", "false"}, *const absent[] = {"none", "all"};
 	static const char *const dtypes[] = {"f16", "bf16", "f32", "f64"};
@@ -504,9 +427,9 @@ static const char *nearest_value(enum check check, const struct token *token, co
 		return suggest_nearest(word, truths, 2);
 	if (check == CHECK_BOUNDARY)
 		return suggest_nearest(word, boundaries, 3);
-	if (check == CHECK_DTYPE && dtype_find(word, strlen(word)) == DTYPE_COUNT) /* one that is known is meant */
+	if (check == CHECK_DTYPE && dtype_find(word, strlen(word)) == DTYPE_COUNT)
 		return suggest_nearest(word, dtypes, 4);
-	return is_absent(token->value) ? suggest_nearest(word, &absent[!strcmp(token->value, "all")], 1) : NULL;
+	return means_absent(token->value) ? suggest_nearest(word, &absent[!strcmp(token->value, "all")], 1) : NULL;
 }
 
 enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int index, const struct argument *argument,
@@ -515,11 +438,11 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 	struct token token;
 	if (!find_token(op, name, index, &token))
 		return unknown_argument(op, name, complaint);
-	if (name && argument->kind == ARGUMENT_WORD && is_absent(token.value) && !strcmp(argument->word, token.value))
+	if (name && argument->kind == ARGUMENT_WORD && means_absent(token.value) && !strcmp(argument->word, token.value))
 		return STATUS_OK;
 	if (token.many && argument->kind == ARGUMENT_INTEGERS && argument->count <= MAX_DIMS) {
-		for (size_t i = 0; i < argument->count && attrs->shape.ndim < MAX_DIMS; i++)
-			attrs->shape.dim[attrs->shape.ndim++] = argument->integers[i];
+		for (size_t i = 0; i < argument->count; i++)
+			store_extent(&attrs->shape, argument->integers[i]);
 		return STATUS_OK;
 	}
 	const enum argument_id id = find_argument(token.name);
@@ -530,7 +453,7 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 			arena_printf(complaint->arena, "%s of '%s' %s%s%s%s", token.name, op_table[op].name, wrong,
 		                 named ? ", written out: '" : "", named ? argument->word : "", named ? "' is a name" : "");
 		complaint->hint =
-			argument->kind == ARGUMENT_WORD ? nearest_value(argument_checks[id], &token, argument->word) : NULL;
+			argument->kind == ARGUMENT_WORD ? nearest_value(arguments[id].check, &token, argument->word) : NULL;
 		return STATUS_CHAIN;
 	}
 	store_argument(attrs, id, argument);
@@ -545,7 +468,7 @@ bool op_takes_number(enum op op, const char *name, int index)
 
 bool op_is_dot(enum op op) { return op == OP_matmul || op == OP_linear || op == OP_dot; }
 
-bool op_slope_is_number(enum op op)
+bool op_derivative_is_number(enum op op)
 {
 	const struct op_info *info = &op_table[op];
 	return info->class != OP_CLASS_GENERAL && info->differentiable && !(info->needs_v & ~NEED_A);

@@ -1,5 +1,5 @@
 /*
- * What is known of an operation without any data: made from ops.def.
+ * What is known of an operation without its data, from ops.def.
  */
 #ifndef OPS_OP_H
 #define OPS_OP_H
@@ -21,15 +21,16 @@ enum op {
 enum op_class { OP_CLASS_UNARY, OP_CLASS_BINARY, OP_CLASS_GENERAL };
 
 /*
- * ELEM: an element of the result depends on the elements at its place.
- * ROW: a row (all that shares an index of the leading axis) on that row.
- * SUM: a sum over the leading axis, which may come in blocks, in order.
- * FOLD: made of blocks, too, but its derivative wants the result of all of them first.
- * ALL: anything may depend on anything.
+ * How far an operation reaches.
+ * ELEM: an element of the result depends on the elements at its index alone.
+ * ROW: a row (the elements of one index of the leading axis) depends on that row alone.
+ * SUM: the result is a sum over the leading axis, computed in blocks, in order.
+ * FOLD: computed in blocks too, but the derivative needs the whole result first.
+ * ALL: an element of the result may depend on all elements.
  */
 enum scope { SCOPE_ELEM, SCOPE_ROW, SCOPE_SUM, SCOPE_FOLD, SCOPE_ALL };
 
-/* What a derivative needs, as bits. */
+/* The arrays that a derivative needs, as bits. */
 enum need {
 	NEED_V = 1, /* the input */
 	NEED_A = 2, /* the operand */
@@ -37,27 +38,44 @@ enum need {
 	NEED_K = 8, /* the first computed value */
 	NEED_L = 16 /* the second */
 };
+/* ops.def's NEEDS columns as such bits. NEEDS_ZERO has a bit of its own: there is no derivative. */
+enum {
+	NEEDS_NIL = 0,
+	NEEDS_V = NEED_V,
+	NEEDS_A = NEED_A,
+	NEEDS_Y = NEED_Y,
+	NEEDS_K = NEED_K,
+	NEEDS_KL = NEED_K | NEED_L,
+	NEEDS_VA = NEED_V | NEED_A,
+	NEEDS_VY = NEED_V | NEED_Y,
+	NEEDS_AY = NEED_A | NEED_Y,
+	NEEDS_VAY = NEED_V | NEED_A | NEED_Y,
+	NEEDS_YK = NEED_Y | NEED_K,
+	NEEDS_AK = NEED_A | NEED_K,
+	NEEDS_ALL = 31,
+	NEEDS_ZERO = 32
+};
 enum { MAX_NEEDS = 5, MAX_KEEPS = 2 };
 
 enum keep_kind { KEEP_NOTHING, KEEP_VALUE, KEEP_MASK, KEEP_PER_ROW };
 
 struct keep {
 	enum keep_kind kind; /* VALUE: shaped as the input; MASK: the same in bits; PER_ROW: extent 1 along the axis */
-	const char *name;    /* what a report calls it: "output of NAME" */
+	const char *name;    /* reports call it "output of NAME" */
 };
 
 struct op_info {
 	const char *name;
-	const char *group; /* the heading of ckptc-chain(5) that it is under */
+	const char *group; /* its heading in ckptc-chain(5) */
 	enum op_class class;
 	int operands;          /* array operands: 0 or 1 */
 	const char *arguments; /* ops.def's ARGUMENTS */
-	enum scope scope;      /* the widest */
+	enum scope scope;      /* the widest of any use */
 	bool differentiable;   /* false: no gradient passes to the input */
 	bool operand_differentiable;
-	unsigned needs_v, needs_a; /* enum need bits for the gradient of v, of a */
+	unsigned needs_v, needs_a; /* enum need bits for the gradients of v and a */
 	struct keep keeps[MAX_KEEPS];
-	double flops; /* for one element of the input (MATMUL-like: of each multiply-add) */
+	double flops; /* of one element of the input; of a product, of one multiply-add */
 	const char *doc;
 };
 
@@ -66,9 +84,15 @@ extern const struct op_info op_table[OP_COUNT];
 /* The operation of that name, or OP_COUNT. */
 enum op op_find(const char *name);
 
-/* Arguments: the closed set of names that ops.def uses, and their kinds, are in arguments.def. */
 enum boundary { BOUNDARY_PERIODIC, BOUNDARY_ZERO, BOUNDARY_REFLECT };
 
+/* START or STOP of a slice. */
+struct slice_bound {
+	bool given;
+	int64_t at;
+};
+
+/* The arguments of one use of an operation; arguments.def says which member each one sets. */
 struct attrs {
 	double number[2]; /* P(0), P(1) of element-wise rows: slope; lo, hi; tanh */
 	bool has_axis;    /* false: all axes */
@@ -77,8 +101,8 @@ struct attrs {
 	bool keepdims;
 	double eps, value, delta, dx, p;
 	int64_t seed;
-	bool has_start, has_stop;
-	int64_t start, stop, step;
+	struct slice_bound start, stop;
+	int64_t step;
 	int64_t before, after, shift;
 	int64_t stride[2], padding[2];
 	enum boundary boundary;
@@ -86,30 +110,30 @@ struct attrs {
 	struct shape shape; /* reshape, as written, -1 allowed */
 };
 
-/* An argument's value, positional or by name. */
+/* The value of an argument, given by position or by name. */
 enum argument_kind { ARGUMENT_NUMBER, ARGUMENT_WORD, ARGUMENT_BOOL, ARGUMENT_INTEGERS };
 struct argument {
 	enum argument_kind kind;
 	double number;
-	bool integer;  /* NUMBER that is an integer within int64 ... */
-	int64_t whole; /* ... and what it is: its double may have lost digits */
+	bool integer;  /* NUMBER is an integer within int64 ... */
+	int64_t whole; /* ... which is WHOLE, where the double may have lost digits */
 	bool boolean;
 	const char *word;
 	const int64_t *integers;
 	size_t count;
 };
 
-/* NUMBER as an argument: an integer where it is one that a double holds as it was written. */
+/* NUMBER as an argument. It is an integer if a double holds all integers of its size. */
 struct argument argument_of_double(double number);
-/* All defaults of OP. */
+/* Sets ATTRS to the defaults of OP. */
 void attrs_default(struct attrs *attrs, enum op op);
-/* Positional arguments that OP takes: at least *LEAST and at most *MOST (reshape: 32), array operand not counted. */
+/* OP takes *LEAST to *MOST positional arguments beside an array operand. */
 void op_positionals(enum op op, int *least, int *most);
-/* The name of OP's INDEX-th positional argument. */
+/* Returns the name of OP's INDEX-th positional argument. */
 const char *op_positional_name(enum op op, int index, char name[32]);
 /*
- * What is wrong with a use of an operation, without a place: the caller knows it.
- * ARENA gets the text. MESSAGE NULL beside a status that is not OK: out of memory.
+ * What is wrong with a use of an operation. The caller adds where. ARENA holds the
+ * texts. If MESSAGE is NULL beside a status other than OK, memory ran out.
  */
 struct complaint {
 	struct arena *arena;
@@ -117,61 +141,62 @@ struct complaint {
 	const char *hint; /* the nearest name or value, or NULL */
 };
 /*
- * Sets argument NAME (or, NAME NULL, the INDEX-th positional). A wrong name,
- * kind or range gives STATUS_CHAIN and COMPLAINT.
+ * Sets argument NAME or, if NAME is NULL, the INDEX-th positional one. Fails with
+ * STATUS_CHAIN and a COMPLAINT if the name, kind or range is wrong.
  */
 enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int index, const struct argument *argument,
                       struct complaint *complaint);
-/* Whether argument NAME of OP, or where that is NULL its INDEX-th by place, can be a number. */
+/* True if argument NAME of OP or, if NAME is NULL, its INDEX-th positional one can be a number. */
 bool op_takes_number(enum op op, const char *name, int index);
-/* Appends OP's argument names to NAMES (at most LIMIT); the count. For suggestions, help and completions. */
+/* Stores at most LIMIT names of OP's arguments in NAMES. Returns their count. */
 size_t op_argument_names(enum op op, const char *names[], size_t limit, struct arena *arena);
 
 /*
- * What OP with the number NUMBER as its operand is: powers that are operations of one
- * value, as in NumPy, to the bit and with their special values; else OP.
+ * Returns the operation that computes OP with the operand NUMBER. A few powers are other
+ * operations, as in NumPy, with its bits and special values. Else it is OP.
  */
 enum op op_by_number(enum op op, double number);
-/* How far OP may reach at most, as it is said: element, row, all. */
+/* The widest reach of OP, in the words of reports: element, row or all. */
 const char *op_reach(enum op op);
-/* What OP's derivatives may need, by name, in NAMES; the count. */
+/* Stores the names of the arrays that OP's derivatives may need in NAMES. Returns their count. */
 size_t op_kept_names(enum op op, const char *names[MAX_NEEDS]);
 
 /*
- * The result's type. V and A as values are typed (A NULL without operand; a weak scalar
- * has been given v's dtype by the caller). Where they do not fit: STATUS_CHAIN
- * and COMPLAINT has both shapes; where there are too many elements: STATUS_LIMIT.
+ * Infers the type of the result. A is NULL without operand; a weak scalar has V's dtype.
+ * Fails with STATUS_CHAIN and a COMPLAINT if the shapes do not fit, with STATUS_LIMIT if
+ * the result has too many elements.
  */
 enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                      struct type *result, struct complaint *complaint);
-/* What `slice` takes along an axis of N: its first element and how many, as Python counts v[start:stop:step]. */
+/* The first element of a slice and the number of its elements, as in Python. */
 struct slice {
 	int64_t start, count;
 };
+/* The slice of an axis of N elements. */
 struct slice slice_of(const struct attrs *attrs, int64_t n);
-/* The type of keep INDEX (0: K, 1: L). */
+/* The type of the kept array INDEX (0: K, 1: L). */
 struct type op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                          const struct type *result, int index);
 /*
- * The reach of this use of OP. A_STREAMED: the operand runs along the same
- * leading axis as v (it is cut with it); else it is the same for every row.
+ * The reach of this use of OP. If A_STREAMED, the operand is cut along its leading axis
+ * as V is; else all of it is there for every row.
  */
 enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed);
-/* Whether operand A of OP is cut along with V's leading axis where that is cut: each row of V meets its own of A. */
+/* True if each row of V meets one row of A, so that A must be cut as V is. */
 bool op_runs_along(enum op op, const struct type *v, const struct type *a);
-/* Whether OP by a number, or by nothing, has a derivative that is a number whatever the value is. */
-bool op_slope_is_number(enum op op);
-/* Whether OP is made of blocks of the leading axis where it goes over that (ops/fold.c). */
+/* True if the derivative of OP, with a number or nothing as operand, is the same number for every value. */
+bool op_derivative_is_number(enum op op);
+/* True if OP over the leading axis is computed in blocks of it (ops/fold.c). */
 static inline bool op_folds(enum op op) { return op_table[op].scope == SCOPE_SUM || op_table[op].scope == SCOPE_FOLD; }
-/* Cost of one forward execution, in flops of an addition. */
+/* The cost of one forward execution, in additions. */
 double op_cost(enum op op, const struct type *v, const struct type *a, const struct type *result);
-/* Whether OP multiplies matrices, by gemm (ops/gemm.c). */
+/* True if OP multiplies matrices by gemm (ops/gemm.c). */
 bool op_is_product(enum op op);
-/* Whether it is what policies mean by dots: matmul, linear or dot. */
+/* True for matmul, linear and dot: the `dots` of policies. */
 bool op_is_dot(enum op op);
-/* AXIS of V made non-negative; false where it is out of range. */
+/* Makes AXIS non-negative. Returns false if it is out of range. */
 bool axis_resolve(int axis, int ndim, int *resolved);
-/* Of an array of NDIM axes, that which each axis of its transpose is; ATTRS have been checked by op_infer. */
+/* Axis i of the transpose of an array of NDIM axes is its axis AXES[i]. op_infer has checked ATTRS. */
 void transpose_axes(const struct attrs *attrs, int ndim, int axes[MAX_DIMS]);
 
 #endif

@@ -1,18 +1,18 @@
-/* A matrix product, as gemm() and the kernels under it take it. Matrices are row-major. */
+/* A matrix product, for gemm() and the kernels under it. Matrices are row-major. */
 #ifndef OPS_PRODUCT_H
 #define OPS_PRODUCT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A factor of a product: its rows lie LD elements apart. The product takes its transpose if TRANSPOSED. */
+/* A factor, whose rows lie LD elements apart. If TRANSPOSED the product has its transpose. */
 struct factor {
 	const void *data;
 	int64_t ld;
 	bool transposed;
 };
 
-/* C[m,n] = A[m,k] B[k,n], plus what C holds if ACCUMULATE; C's rows lie LDC elements apart. */
+/* C[m,n] = A[m,k] B[k,n], plus C if ACCUMULATE. C's rows lie LDC elements apart. */
 struct product {
 	int64_t m, n, k;
 	struct factor a, b;

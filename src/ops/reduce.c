@@ -1,7 +1,8 @@
 /*
- * Reductions. Sums are made in double (lines.c) and rounded once; so are the
- * others, line by line. logsumexp follows scipy's: the largest element is taken
- * out where it is finite, so that a line of -inf gives -inf and one with inf inf.
+ * Reductions. A sum is made in double (lines.c) and rounded once. The other
+ * reductions go line by line in double, and are rounded once too. logsumexp
+ * follows scipy's formula: the largest element is subtracted if it is finite, so
+ * that a line of -inf gives -inf, and a line with inf gives inf.
  */
 #include <float.h>
 #include <math.h>
@@ -10,170 +11,174 @@
 #include "base/sum.h"
 #include "ops/lines.h"
 
-static void reduction_named(struct reduction *r, const struct op_call *call)
+static struct reduction reduction_named(const struct op_call *call)
 {
+	struct reduction r;
 	bool reduced[MAX_DIMS];
 	reduction_axes(call->attrs, &call->v->shape, reduced);
-	reduction_of(r, &call->v->shape, reduced);
+	reduction_of(&r, &call->v->shape, reduced);
+	return r;
+}
+
+/* Returns V, or its copy in the call's scratch whose reduced axes are the last ones, if R needs that. */
+static const void *reduced_last(const struct op_call *call, const struct reduction *r, const void *v)
+{
+	if (!r->moved)
+		return v;
+	reduction_move(r, call->scratch, v, element_size(call->v->dtype), false);
+	return call->scratch;
 }
 
 /* sum and mean */
 
 void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const void *v)
 {
-	struct reduction r;
-	reduction_named(&r, call);
-	if (r.moved) {
-		reduction_move(&r, call->scratch, v, element_size(call->v->dtype), false);
-		v = call->scratch;
-	}
+	const struct reduction r = reduction_named(call);
 	const int64_t outs = r.view.outer * r.view.inner;
+	v = reduced_last(call, &r, v);
 	for (int64_t i = 0; i < outs; i += SUMS_BLOCK)
 		sums_of(call->kernels, &r.view, v, i, outs - i < SUMS_BLOCK ? (size_t)(outs - i) : SUMS_BLOCK,
 		        (struct wide_sums){hi + i, lo + i});
 }
 
-/* Elements of the whole array that one result of a mean takes in. */
-static double mean_count(const struct op_call *call)
+double reduction_divisor(const struct op_call *call)
 {
 	bool reduced[MAX_DIMS];
 	double count = 1;
 	reduction_axes(call->attrs, &call->v->shape, reduced);
-	for (int i = 0; i < call->v->shape.ndim; i++)
+	for (int i = 0; call->op == OP_mean && i < call->v->shape.ndim; i++)
 		if (reduced[i])
 			count *= (double)(i == 0 ? call->whole : call->v->shape.dim[i]);
 	return count;
 }
 
-static void forward_sums(const struct op_call *call, void *y, const void *v, double divisor)
+FORWARD(sum)
 {
-	struct reduction r;
-	reduction_named(&r, call);
-	reduction_sums(call->kernels, &r, y, v, divisor, call->scratch);
+	const struct reduction r = reduction_named(call);
+	reduction_sums(call->kernels, &r, y, v, reduction_divisor(call), call->scratch);
 }
 
-/* Each result's cotangent, over DIVISOR, to every element that went into it. */
-static void spread_cotangent(const struct op_call *call, void *dv, const void *g, double divisor)
+/* The cotangent of a result, over the divisor, for each element that the result sums. */
+VJP(sum)
 {
 	struct type kept = *call->v;
 	bool reduced[MAX_DIMS];
 	const int64_t count = shape_count(&call->v->shape);
+	const double divisor = reduction_divisor(call);
 	reduction_axes(call->attrs, &call->v->shape, reduced);
 	for (int i = 0; i < kept.shape.ndim; i++)
 		if (reduced[i])
 			kept.shape.dim[i] = 1;
-	if (!dv || count == 0)
-		return;
 	broadcast_fill(call->kernels, dv, &(struct broadcast){g, &kept, call->v}, 0, count);
 	if (divisor != 1)
 		loops_get(call->kernels)->divide(dv, dv, &divisor, (size_t)count, 1);
 }
 
-void forward_sum(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
+FORWARD(mean) { forward_sum(call, y, v, a, keep); }
+VJP(mean) { vjp_sum(call, dv, da, g, needs); }
+
+/* The other reductions. Each leaves two doubles for a line: a value, and the scale or shift that it was made with. */
+
+static void reduce_lines(const struct op_call *call, struct line_arrays to, const void *v, line_function *function)
 {
-	(void)a, (void)keep;
-	forward_sums(call, y, v, 1);
+	const struct reduction r = reduction_named(call);
+	to.in[0] = reduced_last(call, &r, v);
+	lines_walk(call, &r.view, &to, function, call->scratch);
 }
 
-void vjp_sum(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS])
-{
-	(void)da, (void)needs;
-	spread_cotangent(call, dv, g, 1);
-}
-
-void forward_mean(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
-{
-	(void)a, (void)keep;
-	forward_sums(call, y, v, mean_count(call));
-}
-
-void vjp_mean(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS])
-{
-	(void)da, (void)needs;
-	spread_cotangent(call, dv, g, mean_count(call));
-}
-
-double reduction_divisor(const struct op_call *call) { return call->op == OP_mean ? mean_count(call) : 1; }
-
-/* The others: by lines; where axes are moved, v and dv go through scratch. */
-
-static void reduce_lines(const struct op_call *call, struct line_arrays *to, const void *v, line_function *function)
-{
-	struct reduction r;
-	reduction_named(&r, call);
-	if (r.moved) {
-		reduction_move(&r, call->scratch, v, element_size(call->v->dtype), false);
-		v = call->scratch;
-	}
-	to->in[0] = v;
-	lines_walk(call, &r.view, to, function, call->scratch);
-}
-
-static void spread_lines(const struct op_call *call, void *dv, const void *v, const void *y, const void *g,
-                         line_function *function)
+/* Writes dv line by line. If axes are moved, dv is made in scratch behind v and then moved back. */
+static void differentiate_lines(const struct op_call *call, void *dv, const void *g, const void *const needs[MAX_NEEDS],
+                                line_function *function)
 {
 	const size_t size = element_size(call->v->dtype);
-	struct reduction r;
-	if (!dv)
-		return;
-	reduction_named(&r, call);
-	struct line_arrays arrays = {.in = {v}, .out = dv, .short_in = {y, g}};
-	if (!r.moved) {
-		lines_walk(call, &r.view, &arrays, function, call->scratch);
-		return;
-	}
-	void *moved = element_of(call->scratch, size, r.view.outer * r.view.n);
-	reduction_move(&r, call->scratch, v, size, false);
-	arrays.in[0] = call->scratch;
-	arrays.out = moved;
-	lines_walk(call, &r.view, &arrays, function, NULL);
-	reduction_move(&r, dv, moved, size, true);
+	const struct reduction r = reduction_named(call);
+	struct line_arrays arrays = {.in = {reduced_last(call, &r, needs[0])}, .out = dv, .short_in = {needs[2], g}};
+	if (r.moved)
+		arrays.out = element_of(call->scratch, size, r.view.outer * r.view.n);
+	lines_walk(call, &r.view, &arrays, function, r.moved ? NULL : call->scratch);
+	if (r.moved)
+		reduction_move(&r, dv, arrays.out, size, true);
 }
 
-#define REDUCTION(NAME)                                                                                                \
-	void forward_##NAME(const struct op_call *call, void *y, const void *v, const void *a,                             \
-	                    void *const keep[MAX_KEEPS])                                                                   \
-	{                                                                                                                  \
-		(void)a, (void)keep;                                                                                           \
-		reduce_lines(call, &(struct line_arrays){.short_out = y}, v, NAME##_lines);                                    \
-	}                                                                                                                  \
-	void vjp_##NAME(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS]) \
-	{                                                                                                                  \
-		(void)da;                                                                                                      \
-		spread_lines(call, dv, needs[0], needs[2], g, NAME##_slope_lines);                                             \
-	}
-
-static void extremes_of(const struct op_call *call, const struct loops *loops, double *out, const void *lines, size_t n,
-                        size_t count)
+/* Returns the sum of (x / *SCALE)^2 over a line. *SCALE is its largest magnitude: the sum of x^2 over- or underflows. */
+static double scaled_squares(const struct loops *loops, const void *line, size_t n, double *scale)
 {
-	(call->op == OP_amax ? loops->largest : loops->smallest)(out, lines, n, count);
+	double largest = 0, sum = 0, rest = 0;
+	for (size_t j = 0; j < n; j++)
+		largest = fmax(largest, fabs(element_get(loops->dtype, line, j)));
+	if (largest == 0 || isinf(largest))
+		return largest;
+	for (size_t j = 0; j < n; j++) {
+		const double x = element_get(loops->dtype, line, j) / largest;
+		sum_add(&sum, &rest, x * x, 0);
+	}
+	*scale = largest;
+	return sum + rest;
 }
 
-static void amax_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
-                       size_t count)
+/* Stores the sum of the squares of each of LINES, divided by the square of its scale: 1 if the plain sum is in range. */
+static void sum_scaled_squares(const struct loops *loops, struct lines lines, double *sum, double *scale)
 {
-	for (size_t first = 0, here; first < count; first += here) {
-		double extreme[LINES_SOME];
-		here = lines_at_once(n, count - first);
-		extremes_of(call, loops, extreme, line_at(loops, at->in[0], n, first), n, here);
-		for (size_t i = 0; i < here; i++)
-			element_set(loops->dtype, at->short_out, first + i, extreme[i]);
+	loops->sum.squares(sum, lines.data, lines.n, lines.count);
+	for (size_t i = 0; i < lines.count; i++) {
+		scale[i] = 1;
+		if (!isnan(sum[i]) && !(sum[i] > 0x1p-900 && sum[i] <= DBL_MAX))
+			sum[i] = scaled_squares(loops, line_at(loops, lines.data, lines.n, i), lines.n, &scale[i]);
 	}
 }
 
-static void extreme_fold(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
-                         size_t count)
+/* Stores the value of each of LINES, at most LINES_SOME, and its scale (norm) or shift (logsumexp). */
+static void line_values(const struct op_call *call, const struct loops *loops, struct lines lines, double *value,
+                        double *scale)
 {
-	extremes_of(call, loops, at->wide[0], at->in[0], n, count);
+	switch (call->op) {
+	case OP_amax:
+		loops->largest(value, lines.data, lines.n, lines.count);
+		break;
+	case OP_amin:
+		loops->smallest(value, lines.data, lines.n, lines.count);
+		break;
+	case OP_prod:
+		loops->products(value, lines.data, lines.n, lines.count);
+		break;
+	case OP_norm:
+		sum_scaled_squares(loops, lines, value, scale);
+		break;
+	default: /* logsumexp */
+		lines_largest(loops, scale, lines);
+		lines_sum_exp(call, loops, NULL, lines, scale, value);
+	}
 }
-#define amin_lines amax_lines
 
-/* The cotangent is shared by the elements that equal the result, as JAX does; by the NaN ones where it is NaN. */
-static void amax_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
-                             size_t n, size_t count)
+double reduction_result(enum op op, double value, double scale)
+{
+	return op == OP_norm ? sqrt(value) * scale : op == OP_logsumexp ? log(value) + scale : value;
+}
+
+LINES(result_lines)
+{
+	double value[LINES_SOME], scale[LINES_SOME] = {0};
+	line_values(call, loops, (struct lines){at->in[0], n, count}, value, scale);
+	for (size_t i = 0; i < count; i++)
+		element_set(loops->dtype, at->short_out, i, reduction_result(call->op, value[i], scale[i]));
+}
+
+LINES(state_lines)
+{
+	line_values(call, loops, (struct lines){at->in[0], n, count}, at->wide[0], at->wide[2]);
+	if (fold_parts(call->op) > 1)
+		memset(at->wide[1], 0, count * sizeof *at->wide[1]);
+}
+
+void fold_partial_lines(const struct op_call *call, double *const state[FOLD_PARTS], const void *v)
+{
+	reduce_lines(call, (struct line_arrays){.wide = {state[0], state[1], state[2]}}, v, state_lines);
+}
+
+/* The elements that equal the result share its cotangent, as in JAX; if the result is NaN, the NaN elements do. */
+LINES(extreme_derivative_lines)
 {
 	const enum dtype dtype = loops->dtype;
-	(void)call;
 	for (size_t i = 0; i < count; i++) {
 		const double y = element_get(dtype, at->short_in[0], i), g = element_get(dtype, at->short_in[1], i);
 		double ties = 0;
@@ -187,22 +192,8 @@ static void amax_slope_lines(const struct op_call *call, const struct loops *loo
 		}
 	}
 }
-#define amin_slope_lines amax_slope_lines
 
-static void prod_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
-                       size_t count)
-{
-	(void)call;
-	for (size_t first = 0, here; first < count; first += here) {
-		double product[LINES_SOME];
-		here = lines_at_once(n, count - first);
-		loops->products(product, line_at(loops, at->in[0], n, first), n, here);
-		for (size_t i = 0; i < here; i++)
-			element_set(loops->dtype, at->short_out, first + i, product[i]);
-	}
-}
-
-/* A line V, and OUT for the product of the other elements at each place. */
+/* A line V, and OUT for the product of the other elements at each index. */
 struct other_products {
 	enum dtype dtype;
 	void *out;
@@ -211,7 +202,7 @@ struct other_products {
 
 enum { PRODUCTS_SOME = 256 };
 
-/* put_other_products for at most PRODUCTS_SOME elements: the products of those before lie on the stack. */
+/* put_other_products for at most PRODUCTS_SOME elements. The products of the elements before each lie on the stack. */
 static double put_few_other_products(const struct other_products *o, size_t begin, size_t end, double before,
                                      double after)
 {
@@ -228,11 +219,12 @@ static double put_few_other_products(const struct other_products *o, size_t begi
 }
 
 /*
- * Stores at each place from BEGIN to END the product of the other elements: BEFORE is
- * the product of those before BEGIN, AFTER of those from END on. Nothing is divided, so
- * zeros need no care. Returns AFTER times the elements BEGIN .. END-1. All products are
- * doubles, which do not overflow where floats would. A long range goes by halves: the
- * first half's product is computed again for the second, as recursive schedules do.
+ * Stores at each index from BEGIN to END the product of the other elements of the
+ * line. BEFORE is the product of the elements before BEGIN, AFTER that of the
+ * elements from END on. Nothing is divided, so zeros need no special case. The
+ * products are doubles, which do not overflow where floats would. Returns AFTER
+ * times the elements BEGIN .. END-1. A long range is halved: the product of its
+ * first half is computed again for the second half, as in recursive checkpointing.
  */
 static double put_other_products(const struct other_products *o, size_t begin, size_t end, double before, double after)
 {
@@ -246,70 +238,17 @@ static double put_other_products(const struct other_products *o, size_t begin, s
 	return put_other_products(o, begin, middle, before, after);
 }
 
-static void prod_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
-                             size_t n, size_t count)
+LINES(prod_derivative_lines)
 {
 	const struct other_products o = {loops->dtype, at->out, at->in[0]};
-	(void)call;
 	for (size_t i = 0; i < count; i++)
 		put_other_products(&o, i * n, (i + 1) * n, 1, element_get(loops->dtype, at->short_in[1], i));
 }
 
-/* The sum of the squares of a line, which overflows or vanishes, over that of *SCALE, its largest element. */
-static double scaled_squares(const struct loops *loops, const void *line, size_t n, double *scale)
-{
-	double largest = 0, sum = 0, rest = 0;
-	for (size_t j = 0; j < n; j++)
-		largest = fmax(largest, fabs(element_get(loops->dtype, line, j)));
-	if (largest == 0 || isinf(largest))
-		return largest;
-	for (size_t j = 0; j < n; j++) {
-		const double x = element_get(loops->dtype, line, j) / largest;
-		sum_add(&sum, &rest, x * x, 0);
-	}
-	*scale = largest;
-	return sum + rest;
-}
-
-/* Of each line the sum of the squares, over that of its SCALE, which is 1 but where those of doubles overflow or vanish. */
-static void squares_of(const struct loops *loops, double *sum, double *scale, const void *lines, size_t n, size_t count)
-{
-	loops->sums_squares(sum, lines, n, count);
-	for (size_t i = 0; i < count; i++) {
-		scale[i] = 1;
-		if (!isnan(sum[i]) && !(sum[i] > 0x1p-900 && sum[i] <= DBL_MAX))
-			sum[i] = scaled_squares(loops, line_at(loops, lines, n, i), n, &scale[i]);
-	}
-}
-
-double norm_of(double squares, double scale) { return sqrt(squares) * scale; }
-
-static void norm_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
-                       size_t count)
-{
-	(void)call;
-	for (size_t first = 0, here; first < count; first += here) {
-		double sum[LINES_SOME], scale[LINES_SOME];
-		here = lines_at_once(n, count - first);
-		squares_of(loops, sum, scale, line_at(loops, at->in[0], n, first), n, here);
-		for (size_t i = 0; i < here; i++)
-			element_set(loops->dtype, at->short_out, first + i, norm_of(sum[i], scale[i]));
-	}
-}
-
-static void norm_fold(const struct op_call *call, const struct loops *loops, const struct line_arrays *at, size_t n,
-                      size_t count)
-{
-	(void)call;
-	squares_of(loops, at->wide[0], at->wide[2], at->in[0], n, count);
-	memset(at->wide[1], 0, count * sizeof *at->wide[1]);
-}
-
-static void norm_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
-                             size_t n, size_t count)
+/* dv = g * v / y */
+LINES(norm_derivative_lines)
 {
 	const enum dtype dtype = loops->dtype;
-	(void)call;
 	for (size_t i = 0; i < count; i++) {
 		const double y = element_get(dtype, at->short_in[0], i), g = element_get(dtype, at->short_in[1], i);
 		for (size_t j = i * n; j < (i + 1) * n; j++)
@@ -317,71 +256,29 @@ static void norm_slope_lines(const struct op_call *call, const struct loops *loo
 	}
 }
 
-/* Stores the sum of exp(v - shift) of each of LINES, at most LINES_SOME, and the shift: lines_largest. */
-static void exponentials_of(const struct op_call *call, const struct loops *loops, struct lines lines, double *sum,
-                            double *shift)
-{
-	lines_largest(loops, shift, lines);
-	lines_sum_exp(call, loops, NULL, lines, shift, sum);
-}
-
-double logsumexp_of(double sum, double shift) { return log(sum) + shift; }
-
-static void logsumexp_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
-                            size_t n, size_t count)
-{
-	for (size_t first = 0, here; first < count; first += here) {
-		double shift[LINES_SOME], sum[LINES_SOME];
-		here = lines_at_once(n, count - first);
-		exponentials_of(call, loops, (struct lines){line_at(loops, at->in[0], n, first), n, here}, sum, shift);
-		for (size_t i = 0; i < here; i++)
-			element_set(loops->dtype, at->short_out, first + i, logsumexp_of(sum[i], shift[i]));
-	}
-}
-
-static void logsumexp_fold(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
-                           size_t n, size_t count)
-{
-	for (size_t first = 0, here; first < count; first += here) {
-		here = lines_at_once(n, count - first);
-		exponentials_of(call, loops, (struct lines){line_at(loops, at->in[0], n, first), n, here}, at->wide[0] + first,
-		                at->wide[2] + first);
-		memset(at->wide[1] + first, 0, here * sizeof *at->wide[1]);
-	}
-}
-
 /*
- * exp(v - y), whose sum is only nearly 1: y is rounded, by much where it is large. So it is divided by that sum, which is
- * NaN where y is infinite, and not for what is finite beside it.
+ * dv = g * exp(v - y) / sum(exp(v - y)). The sum is 1 but for the rounding of y, which
+ * matters if y is large. If y is infinite the sum is NaN and does not divide: finite
+ * elements beside an infinite one keep a derivative of 0.
  */
-static void logsumexp_slope_lines(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
-                                  size_t n, size_t count)
+LINES(logsumexp_derivative_lines)
 {
-	for (size_t first = 0, here; first < count; first += here) {
-		double factor[LINES_SOME], sum[LINES_SOME];
-		here = lines_at_once(n, count - first);
-		void *out = line_of(loops, at->out, n, first);
-		for (size_t i = 0; i < here; i++)
-			factor[i] = element_get(loops->dtype, at->short_in[0], first + i);
-		loops->subtract(out, line_at(loops, at->in[0], n, first), factor, n, here);
-		call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = out, .v = out, .n = n * here});
-		loops->sums(sum, out, n, here);
-		for (size_t i = 0; i < here; i++)
-			factor[i] = element_get(loops->dtype, at->short_in[1], first + i) / (isnan(sum[i]) ? 1 : sum[i]);
-		loops->multiply(out, out, factor, n, here);
-	}
+	double factor[LINES_SOME], sum[LINES_SOME];
+	for (size_t i = 0; i < count; i++)
+		factor[i] = element_get(loops->dtype, at->short_in[0], i);
+	loops->subtract(at->out, at->in[0], factor, n, count);
+	lines_exp(call, at->out, at->out, n * count);
+	loops->sum.values(sum, at->out, n, count);
+	for (size_t i = 0; i < count; i++)
+		factor[i] = element_get(loops->dtype, at->short_in[1], i) / (isnan(sum[i]) ? 1 : sum[i]);
+	loops->multiply(at->out, at->out, factor, n, count);
 }
 
-REDUCTION(amax)
-REDUCTION(amin)
-REDUCTION(prod)
-REDUCTION(logsumexp)
-REDUCTION(norm)
-
-void fold_partial_lines(const struct op_call *call, double *const state[FOLD_PARTS], const void *v)
-{
-	line_function *const function = call->op == OP_norm        ? norm_fold
-	                                : call->op == OP_logsumexp ? logsumexp_fold
-	                                                           : extreme_fold;
-	reduce_lines(call, &(struct line_arrays){.wide = {state[0], state[1], state[2]}}, v, function);
-}
+#define REDUCTION(NAME, DERIVATIVE)                                                                                    \
+	FORWARD(NAME) { reduce_lines(call, (struct line_arrays){.short_out = y}, v, result_lines); }                       \
+	VJP(NAME) { differentiate_lines(call, dv, g, needs, DERIVATIVE); }
+REDUCTION(amax, extreme_derivative_lines)
+REDUCTION(amin, extreme_derivative_lines)
+REDUCTION(prod, prod_derivative_lines)
+REDUCTION(logsumexp, logsumexp_derivative_lines)
+REDUCTION(norm, norm_derivative_lines)

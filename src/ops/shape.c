@@ -1,7 +1,7 @@
 /*
- * Shapes: the closed set of rules by which results follow from operands, how far
- * an operation reaches along the leading axis, and what it costs. Rules are
- * NumPy's; those of conv1d and conv2d are torch's.
+ * Shapes: the rules by which results follow from operands, how far an operation
+ * reaches along the leading axis, and its cost. The rules are NumPy's; those of
+ * conv1d and conv2d are torch's.
  */
 #include "ops/op.h"
 
@@ -39,7 +39,7 @@ static const enum rule rules[OP_COUNT] = {
 #include "ops/ops.def"
 };
 
-/* One inference: what goes in, and where the result and the message go. */
+/* One inference of a result Y. */
 struct inference {
 	enum op op;
 	const struct attrs *attrs;
@@ -48,7 +48,8 @@ struct inference {
 	struct complaint *complaint;
 };
 
-__attribute__((format(printf, 2, 3))) static enum status wrong(const struct inference *f, const char *format, ...)
+/* Says what does not fit. */
+__attribute__((format(printf, 2, 3))) static enum status misfit(const struct inference *f, const char *format, ...)
 {
 	char text[512];
 	va_list arguments;
@@ -84,11 +85,11 @@ static enum status find_axis(const struct inference *f, int *axis)
 {
 	char text[TYPE_TEXT];
 	if (!axis_resolve(f->attrs->axis[0], f->v->shape.ndim, axis))
-		return wrong(f, "axis %d is out of range for %s", f->attrs->axis[0], shape_format(&f->v->shape, text));
+		return misfit(f, "axis %d is out of range for %s", f->attrs->axis[0], shape_format(&f->v->shape, text));
 	return STATUS_OK;
 }
 
-/* Whether axis K of V is among ATTRS' (all where none is given). */
+/* True if ATTRS name axis K of NDIM, or name none. */
 static bool has_axis(const struct attrs *attrs, int k, int ndim)
 {
 	if (!attrs->has_axis)
@@ -108,32 +109,32 @@ static enum status check_axes(const struct inference *f)
 	for (int i = 0; f->attrs->has_axis && i < f->attrs->axis_count; i++) {
 		int axis;
 		if (!axis_resolve(f->attrs->axis[i], f->v->shape.ndim, &axis))
-			return wrong(f, "axis %d is out of range for %s", f->attrs->axis[i], shape_format(&f->v->shape, text));
+			return misfit(f, "axis %d is out of range for %s", f->attrs->axis[i], shape_format(&f->v->shape, text));
 		if (seen[axis])
-			return wrong(f, "axis %d is named twice", f->attrs->axis[i]);
+			return misfit(f, "axis %d is named twice", f->attrs->axis[i]);
 		seen[axis] = true;
 	}
 	return STATUS_OK;
 }
 
-/* NumPy's matmul of shapes V [.., m, k] and A [.., k, n]. */
+/* OUT = the shape of NumPy's matmul of V [.., m, k] and A [.., k, n]. */
 static enum status infer_product(const struct inference *f, const struct shape *v, const struct shape *a,
                                  struct shape *out)
 {
 	struct texts t;
 	texts_of(f, &t);
 	if (v->ndim == 0 || a->ndim == 0)
-		return wrong(f, "shapes %s and %s do not fit: a scalar is not a matrix", t.v, t.a);
+		return misfit(f, "shapes %s and %s do not fit: a scalar is not a matrix", t.v, t.a);
 	int64_t kv = v->dim[v->ndim - 1], ka = a->ndim == 1 ? a->dim[0] : a->dim[a->ndim - 2];
 	if (kv != ka)
-		return wrong(f, "shapes %s and %s do not fit: %lld != %lld", t.v, t.a, (long long)kv, (long long)ka);
+		return misfit(f, "shapes %s and %s do not fit: %lld != %lld", t.v, t.a, (long long)kv, (long long)ka);
 	struct shape bv = {.ndim = v->ndim > 2 ? v->ndim - 2 : 0}, ba = {.ndim = a->ndim > 2 ? a->ndim - 2 : 0};
 	memcpy(bv.dim, v->dim, (size_t)bv.ndim * sizeof *bv.dim);
 	memcpy(ba.dim, a->dim, (size_t)ba.ndim * sizeof *ba.dim);
 	if (!shape_broadcast(&bv, &ba, out))
-		return wrong(f, "batch axes of %s and %s do not broadcast", t.v, t.a);
+		return misfit(f, "batch axes of %s and %s do not broadcast", t.v, t.a);
 	if (out->ndim + 2 > MAX_DIMS)
-		return wrong(f, "more than %d dimensions", MAX_DIMS);
+		return misfit(f, "more than %d dimensions", MAX_DIMS);
 	if (v->ndim > 1)
 		out->dim[out->ndim++] = v->dim[v->ndim - 2];
 	if (a->ndim > 1)
@@ -157,14 +158,14 @@ static enum status infer_transpose(const struct inference *f)
 	if (status)
 		return status;
 	if (f->attrs->has_axis && f->attrs->axis_count != v->ndim)
-		return wrong(f, "axes names %d, and %s has %d", f->attrs->axis_count, shape_format(v, text), v->ndim);
+		return misfit(f, "axes names %d, and %s has %d", f->attrs->axis_count, shape_format(v, text), v->ndim);
 	transpose_axes(f->attrs, v->ndim, axes);
 	for (int i = 0; i < v->ndim; i++)
 		f->y->shape.dim[i] = v->dim[axes[i]];
 	return STATUS_OK;
 }
 
-/* W.T for linear: the last two axes exchanged. */
+/* The shape with its last two axes exchanged. */
 static struct shape matrix_transposed(const struct shape *shape)
 {
 	struct shape t = *shape;
@@ -187,7 +188,7 @@ static enum status infer_reduce(const struct inference *f)
 	for (int i = 0; i < v->ndim; i++) {
 		bool reduced = has_axis(f->attrs, i, v->ndim);
 		if (reduced && needs_elements && v->dim[i] == 0)
-			return wrong(f, "%s has no elements along axis %d", shape_format(v, text), i);
+			return misfit(f, "%s has no elements along axis %d", shape_format(v, text), i);
 		if (!reduced)
 			out.dim[out.ndim++] = v->dim[i];
 		else if (f->attrs->keepdims)
@@ -207,29 +208,29 @@ static enum status infer_reshape(const struct inference *f)
 	shape_format(&out, b);
 	for (int i = 0; i < out.ndim; i++) {
 		if (out.dim[i] == -1 && open >= 0)
-			return wrong(f, "only one extent can be -1");
+			return misfit(f, "only one extent can be -1");
 		if (out.dim[i] < -1)
-			return wrong(f, "an extent of %lld", (long long)out.dim[i]);
+			return misfit(f, "an extent of %lld", (long long)out.dim[i]);
 		if (out.dim[i] == -1)
 			open = i;
 		else if (!checked_mul_i64(known, out.dim[i], &known))
-			return wrong(f, "the new shape has too many elements");
+			return misfit(f, "the new shape has too many elements");
 	}
 	if (open >= 0) {
 		if (known == 0 || have % known)
-			return wrong(f, "%s has %lld elements, which %lld does not divide", a, (long long)have, (long long)known);
+			return misfit(f, "%s has %lld elements, which %lld does not divide", a, (long long)have, (long long)known);
 		out.dim[open] = have / known;
 	} else if (known != have) {
-		return wrong(f, "%s has %lld elements and %s %lld", a, (long long)have, b, (long long)known);
+		return misfit(f, "%s has %lld elements and %s %lld", a, (long long)have, b, (long long)known);
 	}
 	f->y->shape = out;
 	return STATUS_OK;
 }
 
-/* A bound of a slice as Python takes it: from the end where negative, held to [LOW, HIGH]. */
-static int64_t slice_bound(int64_t bound, int64_t n, int64_t low, int64_t high)
+/* Python's bound of a slice: a negative one counts from the end; then it is clamped to [LOW, HIGH]. */
+static int64_t clamp_bound(struct slice_bound slice_bound, int64_t n, int64_t low, int64_t high)
 {
-	bound = bound < 0 ? bound + n : bound;
+	const int64_t bound = slice_bound.at < 0 ? slice_bound.at + n : slice_bound.at;
 	return bound < low ? low : bound > high ? high : bound;
 }
 
@@ -237,28 +238,35 @@ struct slice slice_of(const struct attrs *attrs, int64_t n)
 {
 	const bool back = attrs->step < 0;
 	const int64_t low = back ? -1 : 0, high = back ? n - 1 : n;
-	const int64_t start = attrs->has_start ? slice_bound(attrs->start, n, low, high) : back ? high : low;
-	const int64_t stop = attrs->has_stop ? slice_bound(attrs->stop, n, low, high) : back ? low : high;
+	const int64_t start = attrs->start.given ? clamp_bound(attrs->start, n, low, high) : back ? high : low;
+	const int64_t stop = attrs->stop.given ? clamp_bound(attrs->stop, n, low, high) : back ? low : high;
 	const int64_t length = back ? start - stop : stop - start;
-	/* the magnitude of the least integer is no int64 */
+	/* the magnitude of INT64_MIN is not an int64 */
 	const uint64_t step = back ? -(uint64_t)attrs->step : (uint64_t)attrs->step;
 	return (struct slice){start, length > 0 ? (int64_t)((uint64_t)(length - 1) / step) + 1 : 0};
 }
 
-static enum status infer_along(const struct inference *f)
+static enum status infer_slice(const struct inference *f)
 {
 	int axis;
 	enum status status = find_axis(f, &axis);
 	if (status)
 		return status;
 	int64_t *extent = &f->y->shape.dim[axis];
-	if (rules[f->op] == RULE_SLICE) {
-		*extent = slice_of(f->attrs, *extent).count;
-	} else if (rules[f->op] == RULE_PAD) {
-		if (__builtin_add_overflow(*extent, f->attrs->before, extent) ||
-		    __builtin_add_overflow(*extent, f->attrs->after, extent))
-			return wrong(f, "the padded axis is too long");
-	}
+	*extent = slice_of(f->attrs, *extent).count;
+	return STATUS_OK;
+}
+
+static enum status infer_pad(const struct inference *f)
+{
+	int axis;
+	enum status status = find_axis(f, &axis);
+	if (status)
+		return status;
+	int64_t *extent = &f->y->shape.dim[axis];
+	if (__builtin_add_overflow(*extent, f->attrs->before, extent) ||
+	    __builtin_add_overflow(*extent, f->attrs->after, extent))
+		return misfit(f, "the padded axis is too long");
 	return STATUS_OK;
 }
 
@@ -274,35 +282,36 @@ static enum status infer_concat(const struct inference *f)
 	for (int i = 0; fits && i < f->v->shape.ndim; i++)
 		fits = i == axis || f->a->shape.dim[i] == f->v->shape.dim[i];
 	if (!fits)
-		return wrong(f, "shapes %s and %s differ beside axis %d", t.v, t.a, axis);
+		return misfit(f, "shapes %s and %s differ beside axis %d", t.v, t.a, axis);
 	if (__builtin_add_overflow(f->v->shape.dim[axis], f->a->shape.dim[axis], &f->y->shape.dim[axis]))
-		return wrong(f, "shapes %s and %s are too long together", t.v, t.a);
+		return misfit(f, "shapes %s and %s are too long together", t.v, t.a);
 	return STATUS_OK;
 }
 
-static enum status infer_conv(const struct inference *f, int spatial)
+static enum status infer_conv(const struct inference *f)
 {
+	const int spatial = rules[f->op] == RULE_CONV1D ? 1 : 2;
 	const struct shape *v = &f->v->shape, *k = &f->a->shape;
 	struct texts t;
 	texts_of(f, &t);
 	if (v->ndim != spatial + 2 || k->ndim != spatial + 2)
-		return wrong(f, "shapes %s and %s: %d-d arrays are wanted, [N,Cin,...] and [Cout,Cin,...]", t.v, t.a,
-		             spatial + 2);
+		return misfit(f, "shapes %s and %s: %d-d arrays are wanted, [N,Cin,...] and [Cout,Cin,...]", t.v, t.a,
+		              spatial + 2);
 	if (v->dim[1] != k->dim[1])
-		return wrong(f, "shapes %s and %s do not fit: %lld channels != %lld", t.v, t.a, (long long)v->dim[1],
-		             (long long)k->dim[1]);
+		return misfit(f, "shapes %s and %s do not fit: %lld channels != %lld", t.v, t.a, (long long)v->dim[1],
+		              (long long)k->dim[1]);
 	struct shape out = {.ndim = spatial + 2, .dim = {v->dim[0], k->dim[0]}};
 	for (int i = 0; i < spatial; i++) {
-		int64_t room;
-		if (__builtin_mul_overflow(f->attrs->padding[i], 2, &room) ||
-		    __builtin_add_overflow(room, v->dim[2 + i], &room))
-			return wrong(f, "a padding of %lld is too much", (long long)f->attrs->padding[i]);
-		room -= k->dim[2 + i];
+		int64_t extent;
+		if (__builtin_mul_overflow(f->attrs->padding[i], 2, &extent) ||
+		    __builtin_add_overflow(extent, v->dim[2 + i], &extent))
+			return misfit(f, "a padding of %lld is too much", (long long)f->attrs->padding[i]);
+		extent -= k->dim[2 + i];
 		if (k->dim[2 + i] == 0)
-			return wrong(f, "kernel %s is empty", t.a);
-		if (room < 0)
-			return wrong(f, "kernel %s is larger than the padded %s", t.a, t.v);
-		out.dim[2 + i] = room / f->attrs->stride[i] + 1;
+			return misfit(f, "kernel %s is empty", t.a);
+		if (extent < 0)
+			return misfit(f, "kernel %s is larger than the padded %s", t.a, t.v);
+		out.dim[2 + i] = extent / f->attrs->stride[i] + 1;
 	}
 	f->y->shape = out;
 	return STATUS_OK;
@@ -317,14 +326,14 @@ static enum status infer_classes(const struct inference *f)
 	for (int i = 0; fits && i < t->ndim; i++)
 		fits = t->dim[i] == v->dim[i];
 	if (!fits)
-		return wrong(f, "logits %s want one class for each row, and the classes are %s", texts.v, texts.a);
+		return misfit(f, "logits %s want one class for each row, and the classes are %s", texts.v, texts.a);
 	if (v->dim[v->ndim - 1] == 0)
-		return wrong(f, "logits %s have no classes", texts.v);
+		return misfit(f, "logits %s have no classes", texts.v);
 	f->y->shape = (struct shape){0};
 	return STATUS_OK;
 }
 
-/* Rules of one axis that leave the shape: the axis must be there. */
+/* The shape stays; axes that are named must exist. */
 static enum status infer_same(const struct inference *f)
 {
 	if (f->op == OP_laplacian)
@@ -337,7 +346,7 @@ static enum status infer_broadcast(const struct inference *f)
 {
 	struct texts t;
 	if (f->a && !shape_broadcast(&f->v->shape, &f->a->shape, &f->y->shape))
-		return wrong(f, "shapes %s and %s do not broadcast", texts_of(f, &t)->v, t.a);
+		return misfit(f, "shapes %s and %s do not broadcast", texts_of(f, &t)->v, t.a);
 	return STATUS_OK;
 }
 
@@ -346,72 +355,66 @@ static enum status infer_loss(const struct inference *f)
 	enum status status = infer_broadcast(f);
 	struct texts t;
 	if (status == STATUS_OK && shape_count(&f->y->shape) < 0) {
-		(void)wrong(f, "shapes %s and %s have too many elements together", texts_of(f, &t)->v, t.a);
+		(void)misfit(f, "shapes %s and %s have too many elements together", texts_of(f, &t)->v, t.a);
 		return STATUS_LIMIT;
 	}
 	f->y->shape = (struct shape){0};
 	return status;
 }
 
-static enum status infer_rule(const struct inference *f)
+static enum status infer_matmul(const struct inference *f)
 {
-	const struct type *v = f->v, *a = f->a;
-	struct type *result = f->y;
-	struct shape other;
-	switch (rules[f->op]) {
-	case RULE_SAME:
-		return infer_same(f);
-	case RULE_BROADCAST:
-		return infer_broadcast(f);
-	case RULE_MATMUL:
-		return infer_product(f, &v->shape, &a->shape, &result->shape);
-	case RULE_LINEAR:
-		other = matrix_transposed(&a->shape);
-		return infer_product(f, &v->shape, &other, &result->shape);
-	case RULE_DOT: {
-		struct inference swapped = *f;
-		swapped.v = a;
-		swapped.a = v;
-		return infer_product(&swapped, &a->shape, &v->shape, &result->shape);
-	}
-	case RULE_TRANSPOSE:
-		return infer_transpose(f);
-	case RULE_REDUCE:
-		return infer_reduce(f);
-	case RULE_RESHAPE:
-		return infer_reshape(f);
-	case RULE_FLATTEN:
-		result->shape = (struct shape){.ndim = 1, .dim = {shape_count(&v->shape)}};
-		return STATUS_OK;
-	case RULE_SLICE:
-	case RULE_PAD:
-		return infer_along(f);
-	case RULE_CONCAT:
-		return infer_concat(f);
-	case RULE_CONV1D:
-		return infer_conv(f, 1);
-	case RULE_CONV2D:
-		return infer_conv(f, 2);
-	case RULE_LOSS:
-		return infer_loss(f);
-	case RULE_CLASSES:
-		return infer_classes(f);
-	case RULE_CAST:
-		result->dtype = f->attrs->dtype;
-		return STATUS_OK;
-	}
+	return infer_product(f, &f->v->shape, &f->a->shape, &f->y->shape);
+}
+
+static enum status infer_linear(const struct inference *f)
+{
+	const struct shape transposed = matrix_transposed(&f->a->shape);
+	return infer_product(f, &f->v->shape, &transposed, &f->y->shape);
+}
+
+static enum status infer_dot(const struct inference *f)
+{
+	struct inference swapped = *f;
+	swapped.v = f->a;
+	swapped.a = f->v;
+	return infer_product(&swapped, &f->a->shape, &f->v->shape, &f->y->shape);
+}
+
+static enum status infer_flatten(const struct inference *f)
+{
+	f->y->shape = (struct shape){.ndim = 1, .dim = {shape_count(&f->v->shape)}};
 	return STATUS_OK;
 }
+
+static enum status infer_cast(const struct inference *f)
+{
+	f->y->dtype = f->attrs->dtype;
+	return STATUS_OK;
+}
+
+typedef enum status infer_function(const struct inference *f);
+static infer_function *const infer_functions[] = {
+	[RULE_SAME] = infer_same,       [RULE_BROADCAST] = infer_broadcast,
+	[RULE_MATMUL] = infer_matmul,   [RULE_LINEAR] = infer_linear,
+	[RULE_DOT] = infer_dot,         [RULE_TRANSPOSE] = infer_transpose,
+	[RULE_REDUCE] = infer_reduce,   [RULE_RESHAPE] = infer_reshape,
+	[RULE_FLATTEN] = infer_flatten, [RULE_SLICE] = infer_slice,
+	[RULE_PAD] = infer_pad,         [RULE_CONCAT] = infer_concat,
+	[RULE_CONV1D] = infer_conv,     [RULE_CONV2D] = infer_conv,
+	[RULE_LOSS] = infer_loss,       [RULE_CLASSES] = infer_classes,
+	[RULE_CAST] = infer_cast,
+};
 
 enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                      struct type *result, struct complaint *complaint)
 {
 	*result = *v;
 	const struct inference f = {op, attrs, v, a, result, complaint};
-	enum status status = infer_rule(&f);
+	enum status status = infer_functions[rules[op]](&f);
 	char text[TYPE_TEXT];
 	if (status == STATUS_OK && shape_count(&result->shape) < 0) {
-		(void)wrong(&f, "the result %s has too many elements", shape_format(&result->shape, text));
+		(void)misfit(&f, "the result %s has too many elements", shape_format(&result->shape, text));
 		return STATUS_LIMIT;
 	}
 	return status;
@@ -460,22 +463,12 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 	case RULE_LINEAR:
 	case RULE_DOT:
 		return nv >= 3 && na == nv;
-	case RULE_CONV1D: /* every sample meets the kernel */
-	case RULE_CONV2D:
-	case RULE_SAME: /* and these have no operand */
-	case RULE_TRANSPOSE:
-	case RULE_REDUCE:
-	case RULE_RESHAPE:
-	case RULE_FLATTEN:
-	case RULE_SLICE:
-	case RULE_PAD:
-	case RULE_CAST:
+	default: /* there is no operand, or every row meets all of it */
 		return false;
 	}
-	return false;
 }
 
-/* Products: V's leading axis stays a batch axis, or the rows of a matrix. */
+/* ROW if V's leading axis is a batch axis of the result, or the rows of its matrix. */
 static enum scope product_scope(const struct type *v, const struct type *a, bool a_streamed)
 {
 	if (v->shape.ndim < 2)
@@ -484,13 +477,12 @@ static enum scope product_scope(const struct type *v, const struct type *a, bool
 		return v->shape.ndim >= 3 && a->shape.ndim == v->shape.ndim ? SCOPE_ROW : SCOPE_ALL;
 	if (a->shape.ndim > v->shape.ndim)
 		return SCOPE_ALL;
-	/* A batch axis of a's that meets v's leading axis would have been streamed. */
 	if (a->shape.ndim > 2 && a->shape.ndim == v->shape.ndim)
 		return a->shape.dim[0] == 1 ? SCOPE_ROW : SCOPE_ALL;
 	return SCOPE_ROW;
 }
 
-/* Whether the new shape has the rows of V: the same leading extent, written or left open. */
+/* True if the new shape has V's leading extent, written or as -1. */
 static bool reshape_keeps_rows(const struct attrs *attrs, const struct type *v)
 {
 	int64_t row = 1, new_row = 1;
@@ -505,10 +497,29 @@ static bool reshape_keeps_rows(const struct attrs *attrs, const struct type *v)
 	return row == new_row;
 }
 
+/* SUM if each row of V has its own targets, or the targets are the same for every row. */
+static enum scope loss_scope(const struct shape *v, const struct shape *a, bool a_streamed)
+{
+	if (a->ndim > v->ndim || (a->ndim == v->ndim && !a_streamed && a->dim[0] != 1))
+		return SCOPE_ALL;
+	for (int i = 1; i <= a->ndim && i < v->ndim; i++)
+		if (a->dim[a->ndim - i] > v->dim[v->ndim - i])
+			return SCOPE_ALL;
+	return SCOPE_SUM;
+}
+
+/* The first axis of NDIM that ATTRS name, or -1 if it is out of range. */
+static int named_axis(const struct attrs *attrs, int ndim)
+{
+	int axis;
+	return axis_resolve(attrs->axis[0], ndim, &axis) ? axis : -1;
+}
+
 enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed)
 {
 	const struct op_info *info = &op_table[op];
-	int ndim = v->shape.ndim, axis, axes[MAX_DIMS];
+	const int ndim = v->shape.ndim;
+	int axes[MAX_DIMS];
 	if (ndim == 0)
 		return info->scope == SCOPE_ELEM ? SCOPE_ELEM : SCOPE_ALL;
 	switch (rules[op]) {
@@ -529,33 +540,24 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 	case RULE_SLICE:
 	case RULE_PAD:
 	case RULE_CONCAT:
-		return axis_resolve(attrs->axis[0], ndim, &axis) && axis == 0 ? SCOPE_ALL : SCOPE_ROW;
+		return named_axis(attrs, ndim) == 0 ? SCOPE_ALL : SCOPE_ROW;
 	case RULE_SAME:
-		if (info->class != OP_CLASS_GENERAL || info->scope == SCOPE_ELEM)
+		if (info->scope == SCOPE_ELEM)
 			return SCOPE_ELEM;
 		return has_axis(attrs, 0, ndim) ? SCOPE_ALL : SCOPE_ROW;
 	case RULE_LOSS:
-		if (a->shape.ndim > ndim || (a->shape.ndim == ndim && !a_streamed && a->shape.dim[0] != 1))
-			return SCOPE_ALL;
-		for (int i = 1; i <= a->shape.ndim && i < ndim; i++)
-			if (a->shape.dim[a->shape.ndim - i] > v->shape.dim[ndim - i])
-				return SCOPE_ALL;
-		return SCOPE_SUM;
+		return loss_scope(&v->shape, &a->shape, a_streamed);
 	case RULE_CLASSES:
 		return ndim >= 2 && a_streamed ? SCOPE_SUM : SCOPE_ALL;
-	case RULE_CONV1D:
-	case RULE_CONV2D:
-	case RULE_BROADCAST:
-	case RULE_CAST:
+	default:
 		return info->scope;
 	}
-	return SCOPE_ALL;
 }
 
 double op_cost(enum op op, const struct type *v, const struct type *a, const struct type *result)
 {
 	double in = (double)shape_count(&v->shape), out = (double)shape_count(&result->shape);
-	double flops = op_table[op].flops > 0 ? op_table[op].flops : 0.25; /* moving an element */
+	double flops = op_table[op].flops > 0 ? op_table[op].flops : 0.25; /* to move an element */
 	switch (rules[op]) {
 	case RULE_MATMUL:
 	case RULE_LINEAR:

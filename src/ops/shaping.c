@@ -1,19 +1,14 @@
 /*
- * Operations that move elements and compute nothing: each is a walk over
- * [outer, axis, inner] that copies stretches of INNER elements; the derivatives
- * are the same walks the other way.
+ * Operations that move elements and compute nothing. Each is a walk over [outer,
+ * axis, inner] that copies stretches of INNER elements. Its derivative is the same
+ * walk in the other direction.
  */
 #include <string.h>
 
 #include "ops/lines.h"
 
-#define FORWARD(NAME)                                                                                                  \
-	void forward_##NAME(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
-#define VJP(NAME)                                                                                                      \
-	void vjp_##NAME(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS])
-
-/* memcpy that may be given nothing. */
-static void copy(void *to, const void *from, size_t bytes)
+/* memcpy, but NULL is allowed if BYTES is 0. */
+static void copy_bytes(void *to, const void *from, size_t bytes)
 {
 	if (bytes)
 		memcpy(to, from, bytes);
@@ -24,18 +19,9 @@ static size_t bytes_of(const struct type *type)
 	return (size_t)shape_count(&type->shape) * element_size(type->dtype);
 }
 
-FORWARD(reshape)
-{
-	(void)a, (void)keep;
-	copy(y, v, bytes_of(call->v));
-}
+FORWARD(reshape) { copy_bytes(y, v, bytes_of(call->v)); }
 
-VJP(reshape)
-{
-	(void)da, (void)needs;
-	if (dv)
-		copy(dv, g, bytes_of(call->v));
-}
+VJP(reshape) { copy_bytes(dv, g, bytes_of(call->v)); }
 
 FORWARD(flatten) { forward_reshape(call, y, v, a, keep); }
 
@@ -50,16 +36,17 @@ static void strides_of(const struct shape *shape, int64_t stride[MAX_DIMS])
 }
 
 /*
- * Axis i of TO, of SHAPE, is axis AXES[i] of FROM, whose elements along it are STEP[i]
- * apart. What of FROM lies together is a row, copied where it does so in TO too, or a
- * matrix with TO's last axis; the other axes are counted through.
+ * Copies FROM to TO, which has SHAPE. Axis i of TO is axis AXES[i] of FROM, along which
+ * elements of FROM lie STEP[i] apart. If the last axis of FROM is the last axis of TO
+ * its rows are copied. Else it makes a matrix with TO's last axis, which is transposed.
+ * PLACE counts through the other axes.
  */
 static void permute(const struct loops *loops, void *to, const struct shape *shape, const void *from,
                     const int axes[MAX_DIMS], const int64_t step[MAX_DIMS])
 {
 	const size_t size = element_size(loops->dtype);
 	const int last = shape->ndim - 1;
-	int64_t stride[MAX_DIMS], place[MAX_DIMS] = {0}, at = 0, taken = 0;
+	int64_t stride[MAX_DIMS], place[MAX_DIMS] = {0}, at = 0, source = 0;
 	int inner = last;
 	strides_of(shape, stride);
 	while (axes[inner] != last)
@@ -68,32 +55,32 @@ static void permute(const struct loops *loops, void *to, const struct shape *sha
 	const int64_t total = shape_count(shape) / columns / rows;
 	for (int64_t i = 0; i < total; i++) {
 		if (inner == last)
-			copy(element_of(to, size, at), element_at(from, size, taken), (size_t)columns * size);
+			copy_bytes(element_of(to, size, at), element_at(from, size, source), (size_t)columns * size);
 		else
-			loops->transpose(element_of(to, size, at), stride[inner], element_at(from, size, taken), step[last], rows,
+			loops->transpose(element_of(to, size, at), stride[inner], element_at(from, size, source), step[last], rows,
 			                 columns);
 		for (int d = last; d >= 0; d--) {
 			if (d == inner || d == last)
 				continue;
 			at += stride[d];
-			taken += step[d];
+			source += step[d];
 			if (++place[d] < shape->dim[d])
 				break;
 			at -= stride[d] * shape->dim[d];
-			taken -= step[d] * shape->dim[d];
+			source -= step[d] * shape->dim[d];
 			place[d] = 0;
 		}
 	}
 }
 
-/* Y from V; or BACK, V from Y. */
+/* Transposes V to Y; or, if BACK, Y to V. */
 static void transpose(const struct op_call *call, void *to, const void *from, bool back)
 {
 	const struct shape *v = &call->v->shape, *shape = back ? v : &call->y->shape;
 	int forth[MAX_DIMS], axes[MAX_DIMS];
 	int64_t stride[MAX_DIMS], step[MAX_DIMS];
 	if (v->ndim < 2 || shape_count(v) == 0) {
-		copy(to, from, bytes_of(call->v));
+		copy_bytes(to, from, bytes_of(call->v));
 		return;
 	}
 	transpose_axes(call->attrs, v->ndim, forth);
@@ -105,44 +92,23 @@ static void transpose(const struct op_call *call, void *to, const void *from, bo
 	permute(loops_get(call->kernels), to, shape, from, axes, step);
 }
 
-FORWARD(transpose)
-{
-	(void)a, (void)keep;
-	transpose(call, y, v, false);
-}
+FORWARD(transpose) { transpose(call, y, v, false); }
 
-VJP(transpose)
-{
-	(void)da, (void)needs;
-	if (dv)
-		transpose(call, dv, g, true);
-}
+VJP(transpose) { transpose(call, dv, g, true); }
 
-/* A slice is taken out of the whole array, put into it, or added to it. */
+/* A slice is copied out of the whole array, copied into it, or added to it. */
 enum slice_way { SLICE_TAKE, SLICE_PUT, SLICE_ADD };
 struct slicing {
 	const struct loops *loops;
 	enum slice_way way;
 };
 
-/* Rows that lie ROW elements apart. */
-struct row_list {
-	void *at;
-	int64_t row;
-};
-
-/* ROWS rows of N elements, which lie STEP apart in WHOLE. */
-static void slice_rows(const struct slicing *s, struct row_list sliced, struct row_list whole, int64_t step, int64_t n,
-                       int64_t rows)
+static void move_rows(const struct slicing *s, struct rows sliced, struct rows whole, int64_t n, int64_t rows)
 {
 	if (s->way == SLICE_TAKE)
-		s->loops->take_every(sliced.at, sliced.row, whole.at, whole.row, step, (size_t)n, (size_t)rows);
-	else if (s->way == SLICE_ADD)
-		s->loops->add_every(whole.at, whole.row, step, sliced.at, sliced.row, (size_t)n, (size_t)rows);
-	else if (step == 1)
-		s->loops->take_every(whole.at, whole.row, sliced.at, sliced.row, 1, (size_t)n, (size_t)rows);
+		s->loops->copy_rows(sliced, whole, (size_t)n, (size_t)rows);
 	else
-		s->loops->put_every(whole.at, whole.row, step, sliced.at, sliced.row, (size_t)n, (size_t)rows);
+		(s->way == SLICE_ADD ? s->loops->add_rows : s->loops->copy_rows)(whole, sliced, (size_t)n, (size_t)rows);
 }
 
 static void slice_elements(const struct op_call *call, void *sliced, void *whole, enum slice_way way)
@@ -156,42 +122,36 @@ static void slice_elements(const struct op_call *call, void *sliced, void *whole
 	if (y.n == 0 || y.inner == 0)
 		return;
 	void *const first = element_of(whole, size, start * v.inner);
-	if (step == 1) /* neighbours in one piece */
-		slice_rows(&s, (struct row_list){sliced, sliced_row}, (struct row_list){first, whole_row}, 1, sliced_row,
-		           y.outer);
+	if (step == 1) /* the slice of each row is one piece */
+		move_rows(&s, (struct rows){sliced, sliced_row, 1}, (struct rows){first, whole_row, 1}, sliced_row, y.outer);
 	else if (v.inner == 1 && v.n == y.n * step) /* one line, which continues from row to row */
-		slice_rows(&s, (struct row_list){sliced, 0}, (struct row_list){first, 0}, step, y.outer * y.n, 1);
+		move_rows(&s, (struct rows){sliced, 0, 1}, (struct rows){first, 0, step}, y.outer * y.n, 1);
 	else if (v.inner == 1)
-		slice_rows(&s, (struct row_list){sliced, y.n}, (struct row_list){first, v.n}, step, y.n, y.outer);
+		move_rows(&s, (struct rows){sliced, y.n, 1}, (struct rows){first, v.n, step}, y.n, y.outer);
 	else
 		for (int64_t o = 0; o < y.outer; o++)
-			slice_rows(&s, (struct row_list){element_of(sliced, size, o * sliced_row), y.inner},
-			           (struct row_list){element_of(first, size, o * whole_row), step * y.inner}, 1, y.inner, y.n);
+			move_rows(&s, (struct rows){element_of(sliced, size, o * sliced_row), y.inner, 1},
+			          (struct rows){element_of(first, size, o * whole_row), step * y.inner, 1}, y.inner, y.n);
 }
 
-FORWARD(slice)
-{
-	(void)a, (void)keep;
-	slice_elements(call, y, writable(v), SLICE_TAKE);
-}
+FORWARD(slice) { slice_elements(call, y, writable(v), SLICE_TAKE); }
 
-/* The operand is the cotangent of v so far, which may be DV itself: a loop over an array takes its slices one by one. */
+/*
+ * The operand is the cotangent of v so far, or NULL. It may be DV itself: a loop over the slices of
+ * an array adds their cotangents one by one.
+ */
 VJP(slice)
 {
 	const void *so_far = needs[1];
-	(void)da;
-	if (!dv)
-		return;
 	if (!so_far)
 		memset(dv, 0, bytes_of(call->v));
 	else if (so_far != dv)
-		copy(dv, so_far, bytes_of(call->v));
+		copy_bytes(dv, so_far, bytes_of(call->v));
 	slice_elements(call, writable(g), dv, so_far ? SLICE_ADD : SLICE_PUT);
 }
 
 FORWARD(pad)
 {
-	(void)a, (void)keep;
 	const size_t size = element_size(call->v->dtype);
 	const struct axis_view from = axis_view_named(call->attrs, &call->v->shape);
 	const struct axis_view to = axis_view_named(call->attrs, &call->y->shape);
@@ -200,48 +160,45 @@ FORWARD(pad)
 	for (int64_t o = 0; o < to.outer; o++) {
 		void *row = element_of(y, size, o * to.n * to.inner);
 		call->kernels->fill(row, call->attrs->value, (size_t)before);
-		copy(element_of(row, size, before), element_at(v, size, o * inside), (size_t)inside * size);
+		copy_bytes(element_of(row, size, before), element_at(v, size, o * inside), (size_t)inside * size);
 		call->kernels->fill(element_of(row, size, before + inside), call->attrs->value, (size_t)after);
 	}
 }
 
 VJP(pad)
 {
-	(void)da, (void)needs;
 	const size_t size = element_size(call->v->dtype);
 	const struct axis_view to = axis_view_named(call->attrs, &call->v->shape);
 	const struct axis_view from = axis_view_named(call->attrs, &call->y->shape);
 	const int64_t inside = to.n * to.inner;
-	for (int64_t o = 0; dv && o < to.outer; o++)
-		copy(element_of(dv, size, o * inside), element_at(g, size, (o * from.n + call->attrs->before) * from.inner),
-		     (size_t)inside * size);
+	for (int64_t o = 0; o < to.outer; o++)
+		copy_bytes(element_of(dv, size, o * inside),
+		           element_at(g, size, (o * from.n + call->attrs->before) * from.inner), (size_t)inside * size);
 }
 
 FORWARD(concat)
 {
-	(void)keep;
 	const size_t size = element_size(call->v->dtype);
 	const struct axis_view first = axis_view_named(call->attrs, &call->v->shape);
 	const struct axis_view second = axis_view_named(call->attrs, &call->a->shape);
 	const int64_t n = first.n * first.inner, m = second.n * second.inner;
 	for (int64_t o = 0; o < first.outer; o++) {
-		copy(element_of(y, size, o * (n + m)), element_at(v, size, o * n), (size_t)n * size);
-		copy(element_of(y, size, o * (n + m) + n), element_at(a, size, o * m), (size_t)m * size);
+		copy_bytes(element_of(y, size, o * (n + m)), element_at(v, size, o * n), (size_t)n * size);
+		copy_bytes(element_of(y, size, o * (n + m) + n), element_at(a, size, o * m), (size_t)m * size);
 	}
 }
 
 VJP(concat)
 {
-	(void)needs;
 	const size_t size = element_size(call->v->dtype);
 	const struct axis_view first = axis_view_named(call->attrs, &call->v->shape);
 	const struct axis_view second = axis_view_named(call->attrs, &call->a->shape);
 	const int64_t n = first.n * first.inner, m = second.n * second.inner;
 	for (int64_t o = 0; o < first.outer; o++) {
 		if (dv)
-			copy(element_of(dv, size, o * n), element_at(g, size, o * (n + m)), (size_t)n * size);
+			copy_bytes(element_of(dv, size, o * n), element_at(g, size, o * (n + m)), (size_t)n * size);
 		if (da)
-			copy(element_of(da, size, o * m), element_at(g, size, o * (n + m) + n), (size_t)m * size);
+			copy_bytes(element_of(da, size, o * m), element_at(g, size, o * (n + m) + n), (size_t)m * size);
 	}
 }
 
@@ -257,20 +214,12 @@ static void roll_elements(const struct op_call *call, void *to, const void *from
 	shift = (shift < 0 ? shift + view.n : shift) * view.inner;
 	const int64_t row = view.n * view.inner;
 	for (int64_t o = 0; o < view.outer; o++) {
-		copy(element_of(to, size, o * row + shift), element_at(from, size, o * row), (size_t)(row - shift) * size);
-		copy(element_of(to, size, o * row), element_at(from, size, o * row + row - shift), (size_t)shift * size);
+		copy_bytes(element_of(to, size, o * row + shift), element_at(from, size, o * row),
+		           (size_t)(row - shift) * size);
+		copy_bytes(element_of(to, size, o * row), element_at(from, size, o * row + row - shift), (size_t)shift * size);
 	}
 }
 
-FORWARD(roll)
-{
-	(void)a, (void)keep;
-	roll_elements(call, y, v, false);
-}
+FORWARD(roll) { roll_elements(call, y, v, false); }
 
-VJP(roll)
-{
-	(void)da, (void)needs;
-	if (dv)
-		roll_elements(call, dv, g, true);
-}
+VJP(roll) { roll_elements(call, dv, g, true); }

@@ -1,23 +1,22 @@
 /*
- * laplacian: the sum over axes of second differences, over dx^2. In floating
- * point, for each element: along each axis of the list in increasing order,
- * (before - 2 v) + after; these are added in that order; the sum is divided by
- * dx * dx where dx is not 1.
+ * laplacian: the sum over axes of second differences, divided by dx^2. For each
+ * element (before - 2 v) + after is computed along each axis. These are added in
+ * increasing order of the axes. The sum is divided by dx * dx unless dx is 1.
  *
- * Outside, a periodic axis goes round; boundary zero has zeros; reflect mirrors
- * without repeating the edge (index -1 is 1), and an axis of extent 1 mirrors
- * itself. Periodic and zero are symmetric, and are their own adjoints. The
- * adjoint of reflect counts the ends twice where they are neighbours and has
- * zeros outside.
+ * Outside an axis, `periodic` continues at the other end, `zero` has zeros, and
+ * `reflect` mirrors without repeating the edge: index -1 is index 1. An axis of
+ * extent 1 mirrors itself. `periodic` and `zero` are symmetric, so they are their
+ * own adjoints. In the adjoint of `reflect` each end counts twice for its
+ * neighbour, and the outside is zero.
  *
- * The array is walked once, row by row: the differences of a row along all axes
- * are made while it is in the cache.
+ * The array is read once, row by row: all differences of a row are computed while
+ * the row is in the cache.
  */
 #include <string.h>
 
 #include "ops/lines.h"
 
-struct across {        /* an axis whose neighbours are whole rows */
+struct row_axis {      /* an axis along which the neighbours of a row are rows */
 	int64_t n, stride; /* in rows */
 };
 
@@ -27,10 +26,10 @@ struct stencil {
 	size_t size;
 	bool adjoint;    /* of reflect */
 	int64_t rows, n; /* rows of n elements */
-	bool along;      /* the last axis is among the axes */
+	bool along;      /* the last axis is one of the axes */
 	int count;
-	struct across across[MAX_DIMS];
-	char *zeros, *doubled[2]; /* a row each */
+	struct row_axis axes[MAX_DIMS];
+	char *zeros, *doubled[2]; /* rows: of zeros, and of doubled neighbours before and after */
 };
 
 static void stencil_of(struct stencil *s, const struct op_call *call, void *scratch, bool adjoint)
@@ -51,7 +50,7 @@ static void stencil_of(struct stencil *s, const struct op_call *call, void *scra
 	s->rows = 1;
 	for (; last >= 0; last--) {
 		if (named[last])
-			s->across[s->count++] = (struct across){shape->dim[last], s->rows};
+			s->axes[s->count++] = (struct row_axis){shape->dim[last], s->rows};
 		s->rows *= shape->dim[last];
 	}
 	s->zeros = scratch;
@@ -60,7 +59,7 @@ static void stencil_of(struct stencil *s, const struct op_call *call, void *scra
 	memset(s->zeros, 0, (size_t)s->n * s->size);
 }
 
-/* The neighbour of place I (-1 .. n) along an axis of N; -1: zero; *TWICE: counted twice. */
+/* Returns the index that holds the value at I (-1 .. n) along an axis of N, or -1 for zero. *TWICE: it is doubled. */
 static int64_t neighbour(const struct stencil *s, int64_t i, int64_t n, bool *twice)
 {
 	*twice = s->adjoint && n > 1 && (i == 0 || i == n - 1);
@@ -80,7 +79,8 @@ static int64_t neighbour(const struct stencil *s, int64_t i, int64_t n, bool *tw
 	return -1;
 }
 
-static const void *row_beside(const struct stencil *s, const void *v, int64_t row, const struct across *axis, int side)
+static const void *row_beside(const struct stencil *s, const void *v, int64_t row, const struct row_axis *axis,
+                              int side)
 {
 	const int64_t i = row / axis->stride % axis->n;
 	bool twice;
@@ -102,13 +102,13 @@ static double value_beside(const struct stencil *s, const void *row, int64_t i)
 	return j < 0 ? 0 : element_get(s->call->v->dtype, row, (size_t)j) * (twice ? 2 : 1);
 }
 
-/* Differences within a row: the ends by themselves, the middle at once. */
+/* Differences along a row: first its ends, element by element, then its middle in one loop. */
 static void differences_along(const struct stencil *s, void *out, const void *row, bool add)
 {
 	const enum dtype dtype = s->call->v->dtype;
 	const int64_t ends = s->adjoint ? 2 : 1, n = s->n, middle = n > 2 * ends ? n - 2 * ends : 0;
 	for (int64_t i = 0; i < n; i = i + 1 == ends && middle ? n - ends : i + 1) {
-		double before, after; /* room for either type */
+		double before, after; /* hold one element of either type */
 		element_set(dtype, &before, 0, value_beside(s, row, i - 1));
 		element_set(dtype, &after, 0, value_beside(s, row, i + 1));
 		s->loops->differences(element_of(out, s->size, i), &before, element_at(row, s->size, i), &after, add, 1);
@@ -118,7 +118,7 @@ static void differences_along(const struct stencil *s, void *out, const void *ro
 		                      element_at(row, s->size, ends), element_at(row, s->size, ends + 1), add, (size_t)middle);
 }
 
-/* A laplacian, as members of a team share it: by rows. */
+/* The context of a laplacian. A team shares its rows. */
 struct laplace {
 	const struct op_call *call;
 	void *y;
@@ -137,12 +137,12 @@ static void laplace_rows(void *context, void *memory, int64_t begin, int64_t end
 		void *to = element_of(l->y, s.size, row * s.n);
 		const bool both = s.count == 1 && s.along && !s.adjoint;
 		if (both)
-			s.loops->differences_2d(to, row_beside(&s, l->v, row, &s.across[0], -1), from,
-			                        row_beside(&s, l->v, row, &s.across[0], 1), value_beside(&s, from, -1),
-			                        value_beside(&s, from, s.n), (size_t)s.n);
+			s.loops->differences_2d(to, row_beside(&s, l->v, row, &s.axes[0], -1), from,
+			                        row_beside(&s, l->v, row, &s.axes[0], 1),
+			                        (double[]){value_beside(&s, from, -1), value_beside(&s, from, s.n)}, (size_t)s.n);
 		for (int k = s.count - 1; k >= 0 && !both; k--)
-			s.loops->differences(to, row_beside(&s, l->v, row, &s.across[k], -1), from,
-			                     row_beside(&s, l->v, row, &s.across[k], 1), k < s.count - 1, (size_t)s.n);
+			s.loops->differences(to, row_beside(&s, l->v, row, &s.axes[k], -1), from,
+			                     row_beside(&s, l->v, row, &s.axes[k], 1), k < s.count - 1, (size_t)s.n);
 		if (s.along && !both)
 			differences_along(&s, to, from, s.count > 0);
 		if (scale != 1)
@@ -164,15 +164,6 @@ static void laplace(const struct op_call *call, void *y, const void *v, bool adj
 	team_run(call->team, s.rows, TEAM_PIECE / s.n + 1, laplace_rows, &l);
 }
 
-void forward_laplacian(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
-{
-	(void)a, (void)keep;
-	laplace(call, y, v, false);
-}
+FORWARD(laplacian) { laplace(call, y, v, false); }
 
-void vjp_laplacian(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS])
-{
-	(void)da, (void)needs;
-	if (dv)
-		laplace(call, dv, g, true);
-}
+VJP(laplacian) { laplace(call, dv, g, true); }

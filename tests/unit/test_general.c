@@ -721,10 +721,10 @@ enum { SUMMARIES = 6, SOME_LINES = 37 };
 static void summarize(const struct loops *loops, double *out, const void *v, const void *a, const double *p, size_t n,
                       size_t count)
 {
-	loops->sums(out, v, n, count);
-	loops->sums_squares(out + SOME_LINES, v, n, count);
-	loops->sums_products(out + 2 * SOME_LINES, v, a, n, count);
-	loops->sums_deviations(out + 3 * SOME_LINES, v, p, n, count);
+	loops->sum.values(out, v, n, count);
+	loops->sum.squares(out + SOME_LINES, v, n, count);
+	loops->sum.products(out + 2 * SOME_LINES, v, a, n, count);
+	loops->sum.deviations(out + 3 * SOME_LINES, v, p, n, count);
 	loops->largest(out + 4 * SOME_LINES, v, n, count);
 	loops->smallest(out + 5 * SOME_LINES, v, n, count);
 }

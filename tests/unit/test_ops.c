@@ -116,7 +116,7 @@ START_TEST(test_defaults)
 	attrs_default(&a, OP_laplacian);
 	ck_assert(!a.has_axis && a.dx == 1 && a.boundary == BOUNDARY_PERIODIC);
 	attrs_default(&a, OP_slice);
-	ck_assert(a.has_axis && a.axis[0] == 0 && !a.has_start && !a.has_stop && a.step == 1);
+	ck_assert(a.has_axis && a.axis[0] == 0 && !a.start.given && !a.stop.given && a.step == 1);
 	attrs_default(&a, OP_conv2d);
 	ck_assert(a.stride[0] == 1 && a.stride[1] == 1 && a.padding[0] == 0 && a.padding[1] == 0);
 	attrs_default(&a, OP_huber);
@@ -176,7 +176,7 @@ START_TEST(test_values)
 	ck_assert_int_eq(parse("dropout 0.25 seed=-9", &a, &message, &hint), OP_dropout);
 	ck_assert(a.p == 0.25 && a.seed == -9);
 	ck_assert_int_eq(parse("slice start=-3 step=-2", &a, &message, &hint), OP_slice);
-	ck_assert(a.has_start && a.start == -3 && a.step == -2 && !a.has_stop);
+	ck_assert(a.start.given && a.start.at == -3 && a.step == -2 && !a.stop.given);
 	ck_assert_int_eq(parse("pad 1 2 axis=1 value=nan", &a, &message, &hint), OP_pad);
 	ck_assert(a.before == 1 && a.after == 2 && a.axis[0] == 1 && isnan(a.value));
 }
