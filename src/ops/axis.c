@@ -1,8 +1,8 @@
 /*
- * Operations along an axis. softmax and log_softmax follow scipy's formulas: the
- * largest element of a line is subtracted first, so that no exponential
- * overflows (log_softmax subtracts it only if it is finite). A line that holds
- * inf, or only -inf, gives what those formulas give. Means and sums are doubles.
+ * Operations along an axis. softmax and log_softmax follow scipy's formulas. The
+ * largest element of a line is subtracted first, so that no exponential overflows;
+ * log_softmax subtracts it only if it is finite. Lines with infinities give the
+ * results of those formulas. Means and sums are doubles.
  * cumsum adds in the computing type, one element after another, with NumPy's bits.
  */
 #include <math.h>

@@ -55,7 +55,7 @@ static void spread_of(struct spread *s, const struct shape *a, const struct shap
 	}
 }
 
-/* Stores a pattern that repeats: once from A, then as copies of what is already stored, each twice as long. */
+/* Stores a pattern that repeats: once from A, then by copies of the stored part, each twice as long. */
 static void fill_pattern(char *to, const char *a, size_t size, int64_t period, int64_t first, int64_t n)
 {
 	const int64_t start = first % period, once = period < n ? period : n;

@@ -1,7 +1,7 @@
 /*
- * conv1d and conv2d: torch's cross-correlation, as matrix products. For a piece of
- * the result and a chunk of the elements of the kernel, the inputs that they meet
- * are laid out as columns (im2col) in scratch of bounded size. Then
+ * conv1d and conv2d: torch's cross-correlation, as matrix products. The result is cut
+ * into pieces, and the elements of the kernel into chunks. The inputs that a chunk
+ * meets for a piece are laid out as columns (im2col) in scratch of bounded size. Then
  *     result       += K[:,chunk] columns      K as [Cout, Cin kh kw]
  *     dK[:,chunk]  += g columns'
  *     dcolumns      = K[:,chunk]' g, added to the inputs that the columns came from.
@@ -457,8 +457,8 @@ static int64_t channels_together(const struct conv *c)
 	return plane < elements ? elements / plane : 1;
 }
 
-static void differentiate(const struct op_call *call, void *dv, void *da, const void *g,
-                          const void *const needs[MAX_NEEDS])
+static void differentiate_convolution(const struct op_call *call, void *dv, void *da, const void *g,
+                                      const void *const needs[MAX_NEEDS])
 {
 	struct shared shared = {.c = conv_of(call), .scratch = call->scratch, .from = g};
 	const struct conv *c = &shared.c;
@@ -478,6 +478,6 @@ static void differentiate(const struct op_call *call, void *dv, void *da, const 
 }
 
 FORWARD(conv1d) { convolve(call, y, v, a); }
-VJP(conv1d) { differentiate(call, dv, da, g, needs); }
+VJP(conv1d) { differentiate_convolution(call, dv, da, g, needs); }
 FORWARD(conv2d) { convolve(call, y, v, a); }
-VJP(conv2d) { differentiate(call, dv, da, g, needs); }
+VJP(conv2d) { differentiate_convolution(call, dv, da, g, needs); }

@@ -1,11 +1,10 @@
 /*
  * Chooses the kernel tables that this processor runs best.
  *
- * The choice is computed at each call from the processor's features, which the
- * compiler's run time and glibc cache: a few loads, no global of our own, no ifunc. The
- * AVX-512 and AVX2 tables are offered only where every feature that their files
- * are compiled for is there, the operating system's saving of the registers
- * included (__builtin_cpu_supports looks at both).
+ * The choice is made at each call from the processor's features. The compiler's run time
+ * and glibc cache these, so that it costs a few loads, and needs no global and no ifunc.
+ * The AVX-512 and AVX2 tables need every feature that their files are compiled for, and
+ * an operating system that saves the registers; __builtin_cpu_supports checks both.
  */
 #include "ops/kernels.h"
 
@@ -50,7 +49,7 @@ const struct kernels *kernels_get(enum dtype dtype)
 	const size_t count = kernels_all(dtype, tables);
 	const char *name = getenv("CKPTC_ISA");
 
-	/* a name that is unknown or that the processor lacks leaves the best */
+	/* a name that is unknown, or whose set the processor lacks, is ignored */
 	for (size_t i = 0; name && i < count; i++)
 		if (strcmp(tables[i]->isa, name) == 0)
 			return tables[i];

@@ -1,7 +1,7 @@
 /*
- * The kernels for AVX2 with FMA: 8 floats or 4 doubles a vector, a run keeps 10
- * of the 16 registers. Compiled with -mavx2 -mfma -mf16c; nothing here may run
- * before kernels.c has seen those features.
+ * The kernels for AVX2 with FMA. A vector has 8 floats or 4 doubles. A run keeps its tile
+ * in 10 of the 16 registers. Compiled with -mavx2 -mfma -mf16c: nothing here may run
+ * before kernels.c has found those features.
  */
 #include "ops/kernels_isa.h"
 
@@ -41,7 +41,7 @@ LANEWISE unsigned bits_d(vl mask) { return (unsigned)_mm256_movemask_pd((__m256d
 LANEWISE vi mask_f(unsigned bits) { return spread_f(bits); }
 LANEWISE vl mask_d(unsigned bits) { return spread_d(bits); }
 LANEWISE vf whole_f(vi x) { return _mm256_cvtepi32_ps((__m256i)x); }
-/* in two steps, of which the first is exact: an integer within [-252, 254] */
+/* x 2^exponent for an integer within [-252, 254]; the first of the two products is exact */
 LANEWISE vf scale_f(vf x, vf exponent)
 {
 	const vi whole = (vi)_mm256_cvtps_epi32(exponent), half = whole >> 1;

@@ -1,8 +1,8 @@
 /*
- * The kernels for AVX-512 (F, DQ, BW, VL) with FMA: 16 floats or 8 doubles a
- * vector, a run keeps 16 of the 32 registers. Compiled with -mavx512f -mavx512dq
- * -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512; nothing here may run
- * before kernels.c has seen those features.
+ * The kernels for AVX-512 (F, DQ, BW, VL) with FMA. A vector has 16 floats or 8 doubles. A
+ * run keeps its tile in 16 of the 32 registers. Compiled with -mavx512f -mavx512dq
+ * -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512: nothing here may run before
+ * kernels.c has found those features.
  */
 #include "ops/kernels_isa.h"
 
@@ -39,7 +39,7 @@ LANEWISE vf greater_f(vf a, vf b) { return _mm512_max_ps(a, b); }
 LANEWISE vd greater_d(vd a, vd b) { return _mm512_max_pd(a, b); }
 LANEWISE vf lesser_f(vf a, vf b) { return _mm512_min_ps(a, b); }
 LANEWISE vd lesser_d(vd a, vd b) { return _mm512_min_pd(a, b); }
-/* A digit a class, from the lowest: NaN, signalling NaN, 0, 1, -inf, inf, negative, positive; 8 gives 0, 0 leaves it. */
+/* Hex digits, from the lowest: NaN, signalling NaN, 0, 1, -inf, inf, negative, positive. 8 returns 0; 0 keeps v. */
 #define RELU_CLASSES 0x08080800
 LANEWISE vf relu_f(vf v) { return _mm512_fixupimm_ps(v, v, _mm512_set1_epi32(RELU_CLASSES), 0); }
 LANEWISE vd relu_d(vd v) { return _mm512_fixupimm_pd(v, v, _mm512_set1_epi64(RELU_CLASSES), 0); }

@@ -1,6 +1,6 @@
 /*
- * The kernels for any x86-64 (SSE2, no FMA): 4 floats or 2 doubles a vector, a
- * run keeps 8 of the 16 registers.
+ * The kernels for any x86-64 (SSE2, no FMA). A vector has 4 floats or 2 doubles. A run
+ * keeps its tile in 8 of the 16 registers.
  */
 #include "ops/kernels_isa.h"
 

@@ -1,6 +1,6 @@
 /*
- * The kernel tables of each instruction set: one file each, kernels_ISA.c,
- * built with its own compiler flags. kernels.c chooses among them.
+ * The kernel tables of each instruction set, from kernels_ISA.c, which is built with the
+ * flags of that set. kernels.c chooses among them.
  */
 #ifndef OPS_KERNELS_ISA_H
 #define OPS_KERNELS_ISA_H

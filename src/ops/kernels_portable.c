@@ -1,7 +1,7 @@
 /*
- * The kernels for any processor: the compiler's own 16-byte vectors, no
- * intrinsics, and for doubles scalar functions lane by lane: SLEEF's where it is
- * installed, else the C library's (glibc's erf is 1.1 ulp off).
+ * The kernels for any processor: the compiler's 16-byte vectors without intrinsics. The
+ * functions of doubles are scalar, lane by lane: SLEEF's if it is installed, else the C
+ * library's (glibc's erf errs by 1.1 ulp).
  */
 #include <math.h>
 

@@ -1,17 +1,16 @@
 /*
- * Every kernel of one instruction set for one type, made from ops.def. The
- * includer defines TYPE_F32 or TYPE_F64 (undefined again at the end) after
- * vmath_template.h; the table is table_f32 or table_f64.
+ * All kernels of one instruction set for one type, made from ops.def. The includer
+ * defines TYPE_F32 or TYPE_F64 (undefined at the end) after vmath_template.h. The
+ * table is table_f32 or table_f64.
  *
- * A row becomes: an inline function for its FORWARD expression, one for what it
- * keeps, and one for each derivative, whose parameters are g and what NEEDS
- * declares, so that a derivative that reads anything else does not compile; and
- * loops over blocks around them.
+ * A row becomes inline functions and loops around them: one for its FORWARD expression,
+ * one that stores the kept values too, and one for each derivative. The parameters of a
+ * derivative are g and what NEEDS declares; one that reads anything else does not compile.
  *
- * A loop runs over a multiple of STRIDE elements (a vector, but at least the 8
- * whose mask bits share a byte). What is left at the end goes through the same
- * loop in a padded copy, so that an element has the same bits wherever it is.
- * Each element is loaded before it is stored: out may be any input block.
+ * A loop computes a multiple of STRIDE elements: a vector, and at least the 8 elements
+ * whose mask bits share a byte. The rest goes through the same loop in a padded copy, so
+ * that an element has the same bits at every index. Each element is loaded before it is
+ * stored: out may be any input block.
  */
 #ifdef TYPE_F32
 #define N(NAME) NAME##_f32
@@ -67,14 +66,14 @@
 #define M_SIGMOID(X) V(sigmoid)(X)
 #define M_SOFTPLUS(X) V(softplus)(X)
 #define M_SILU(X) V(silu)(X)
-#define M_SILU_SLOPE(X) V(silu_slope)(X)
+#define M_SILU_DERIVATIVE(X) V(silu_derivative)(X)
 #define M_GELU(X) V(gelu)(X)
-#define M_GELU_SLOPE(X) V(gelu_slope)(X)
+#define M_GELU_DERIVATIVE(X) V(gelu_derivative)(X)
 #define M_GELU_TANH(X) V(gelu_tanh)(X)
-#define M_GELU_TANH_SLOPE(X) V(gelu_tanh_slope)(X)
+#define M_GELU_TANH_DERIVATIVE(X) V(gelu_tanh_derivative)(X)
 #define M_ERF(X) V(erf)(X)
 
-/* ---- NEEDS: parameters (T: the type of what is kept), and what the loop passes for them (FETCH: how it is read) ---- */
+/* ---- NEEDS: parameters (T: the type of a kept value), and the loop's arguments (FETCH: how a kept value is read) ---- */
 #define SEE_NIL(T)
 #define SEE_ZERO(T)
 #define SEE_V(T) , VEC v
@@ -188,14 +187,14 @@ LANEWISE void N(store_mask)(void *to, size_t index, LANE_MASK mask)
 		byte[1] = (unsigned char)(bits >> 8);
 }
 
-/* ---- a loop over a block: the body, then what is left in a padded copy ---- */
+/* ---- a loop over a block: whole strides, then the rest in a padded copy ---- */
 
 struct N(padded) {
 	_Alignas(64) REAL element[7][N(STRIDE)];
 	unsigned char mask[4][(N(STRIDE) + 7) / 8];
 };
 
-/* COUNT elements from START on, padded with ones: harmless to every function. */
+/* Copies COUNT elements from START on and pads them with ones, which no function minds. */
 static const void *N(pad)(REAL to[N(STRIDE)], const void *from, size_t start, size_t count)
 {
 	if (!from)
@@ -215,7 +214,7 @@ static const void *N(pad_mask)(unsigned char *to, const void *from, size_t start
 	return to;
 }
 
-/* COUNT results to START: elements, or a mask whose bits beyond the end are cleared. */
+/* Copies COUNT results to START: elements, or a mask, whose bits beyond the end are cleared. */
 static void N(unpad)(void *to, const void *from, size_t start, size_t count)
 {
 	if (to)
@@ -234,7 +233,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 {
 	const size_t rest = args->n % STRIDE, start = args->n - rest;
 
-	/* not a copy: its wide loads would wait for the stores that have just filled ARGS */
+	/* ARGS itself: the wide loads of a copy would wait for the stores that have just filled ARGS */
 	if (!rest) {
 		loop(args);
 		return;
@@ -263,7 +262,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 		N(unpad_mask)(args->keep[1], padded.mask[3], start, rest);
 	} else {
 		part.k = N(pad)(element[5], args->k, start, rest);
-		part.l = NULL; /* a second kept thing is a mask */
+		part.l = NULL; /* a second kept array is a mask */
 		part.keep[0] = element[6];
 		loop(&part);
 		N(unpad)(args->keep[0], element[6], start, rest);
@@ -271,7 +270,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 	N(unpad)(args->out, element[4], start, rest);
 }
 
-/* A kernel of its own form around the loop NAME_loop(args, form). */
+/* NAME_FORM: the kernel that drives NAME_any, compiled for FORM alone. */
 #define KERNEL(NAME, FORM, MASKED)                                                                                     \
 	LOOP N(NAME##_loop_##FORM)(const struct kernel_args *args) { N(NAME##_any)(args, FORM); }                          \
 	static void N(NAME##_##FORM)(const struct kernel_args *args) { N(drive)(N(NAME##_loop_##FORM), args, MASKED); }
@@ -284,7 +283,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 		__VA_ARGS__                                                                                                    \
 	}
 
-/* ---- forward, and forward with what is kept ---- */
+/* ---- forward, alone and with kept values ---- */
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, FORWARD, DERIVATIVE, DOC)                                   \
 	LANEWISE VEC N(value_##NAME)(VEC v, VEC a UNUSED, const VEC number[2] UNUSED) { return FORWARD; }                  \
 	LANEWISE void N(forward_##NAME##_any)(const struct kernel_args *args, const int form UNUSED)                       \
@@ -323,7 +322,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 #include "ops/ops.def"
 
 /* ---- derivatives ---- */
-#define SLOPE(NAME, KEEPS, NEEDS, DERIVATIVE)                                                                          \
+#define DERIVATIVE_KERNEL(NAME, KEEPS, NEEDS, DERIVATIVE)                                                                          \
 	LANEWISE VEC N(NAME##_value)(const VEC number[2] UNUSED, VEC g SEE_##NEEDS(KEPT_##KEEPS)) { return DERIVATIVE; }   \
 	LANEWISE void N(NAME##_any)(const struct kernel_args *args, const int form UNUSED)                                 \
 	{                                                                                                                  \
@@ -332,13 +331,13 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 		BLOCK(V(store)(s.out, i, N(NAME##_value)(number, V(load)(s.g, i) SHOWN_##NEEDS(FETCH_##KEEPS)));)              \
 	}
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, FORWARD, DERIVATIVE, DOC)                                   \
-	SLOPE(vjp_v_##NAME, KEEPS, NEEDS, DERIVATIVE)                                                                      \
+	DERIVATIVE_KERNEL(vjp_v_##NAME, KEEPS, NEEDS, DERIVATIVE)                                                                      \
 	KERNEL(vjp_v_##NAME, 0, MASKED_##KEEPS)
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                  \
-	SLOPE(vjp_v_##NAME, KEEPS, NEEDS_V, DERIVATIVE_V)                                                                  \
+	DERIVATIVE_KERNEL(vjp_v_##NAME, KEEPS, NEEDS_V, DERIVATIVE_V)                                                                  \
 	KERNEL(vjp_v_##NAME, 0, MASKED_##KEEPS)                                                                            \
 	KERNEL(vjp_v_##NAME, 1, MASKED_##KEEPS)                                                                            \
-	SLOPE(vjp_a_##NAME, KEEPS, NEEDS_A, DERIVATIVE_A)                                                                  \
+	DERIVATIVE_KERNEL(vjp_a_##NAME, KEEPS, NEEDS_A, DERIVATIVE_A)                                                                  \
 	KERNEL(vjp_a_##NAME, 0, MASKED_##KEEPS)                                                                            \
 	KERNEL(vjp_a_##NAME, 1, MASKED_##KEEPS)
 #include "ops/ops.def"
@@ -346,24 +345,23 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 /* ---- a run in registers ---- */
 
 /*
- * The tile (ISA_TILE vectors) stays in registers from the first step to the
- * last; a step is a jump to its label, which the table of labels holds for each
- * row of ops.def that is cheap enough. Loops are closed by a step that jumps
- * back; those that are open are on a stack, the innermost on top. What most steps
- * need of themselves is packed, so that a thousand stay in the nearest cache, in
- * the type of the run: a conversion would take the turn of an addition.
+ * A tile of ISA_TILE vectors stays in registers from the first step to the last. A step
+ * is a jump to the label of its operation; each cheap row of ops.def has one. A loop ends
+ * with a step that jumps back. The open loops are on a stack, the innermost on top. What
+ * most steps read is packed, so that a thousand steps stay in the nearest cache. Scalars
+ * have the type of the run: a conversion would cost as much as an addition.
  */
 struct N(packed) {
 	REAL scalar;
-	uint32_t op; /* enum op, OP_COUNT for a loop's end, OP_COUNT + 1 for the run's, or below */
+	uint32_t op; /* enum op; OP_COUNT ends a loop, OP_COUNT + 1 the run; or one of the labels below */
 };
 
-/* max and min with a number that is not 0: the NaN or the tie is v's own bits */
+/* max and min with a number other than 0: a NaN or a tie is v, bit by bit, so one instruction does it */
 enum { N(STEP_max_number) = OP_COUNT + 2, N(STEP_min_number) };
 LANEWISE VEC N(value_max_number)(VEC v, VEC a, const VEC number[2] UNUSED) { return V(greater)(a, v); }
 LANEWISE VEC N(value_min_number)(VEC v, VEC a, const VEC number[2] UNUSED) { return V(lesser)(a, v); }
 
-/* The cheapest label that does a step. */
+/* The label that does a step fastest. */
 static uint32_t N(step_label)(const struct run_step *step)
 {
 	const REAL x = (REAL)step->scalar;
@@ -410,7 +408,7 @@ loop:
 		goto *labels[step->op];
 	}
 	depth--;
-next: /* no general operation stands in a run */
+next: /* a run has no general operation */
 	step++;
 	goto *labels[step->op];
 
@@ -451,10 +449,9 @@ static void N(run)(void *out, const void *v, const struct run_step *steps, size_
 /* ---- sums ---- */
 
 /*
- * The order of the sum, the same for every instruction set: blocks of 128; in a
- * block lane j of 16 adds elements j, j + 16, ... in turn; then lanes j and j + 8,
- * j + 4, j + 2, j + 1; blocks pairwise, as the bits of their count go. A short
- * block is filled with -0, which changes no sum.
+ * A sum has the same order in every instruction set. In a block of 128, lane j of 16
+ * adds elements j, j + 16, and so on. Then lanes j and j + 8 are added, j + 4, j + 2 and
+ * j + 1. Blocks are added pairwise. A short block is filled with -0, which adds nothing.
  */
 enum { N(SUM_BLOCK) = 128, N(SUM_LANES) = 16 };
 
@@ -528,7 +525,7 @@ static void N(accumulate)(void *dst, const void *src, size_t n)
 		to[i] += from[i];
 }
 
-/* Neumaier's sum: the rounding error of each addition, which Knuth's formula gives without a branch; none of infinities */
+/* Neumaier's sum: adds the rounding error of hi + x to LO, by Knuth's formula, which has no branch; 0 for infinities */
 LANEWISE vd N(add_wide)(vd hi, vd x, vd *lo)
 {
 	vd error;

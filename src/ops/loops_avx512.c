@@ -1,6 +1,6 @@
 /*
- * The inner loops for AVX-512 with FMA: matrix tiles of 12 by 2 vectors take 24
- * of the 32 registers.
+ * The inner loops for AVX-512 with FMA. A tile of a product, 12 rows by 2 vectors, takes
+ * 24 of the 32 registers.
  */
 #include "ops/loops.h"
 

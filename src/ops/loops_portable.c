@@ -1,6 +1,6 @@
 /*
- * The inner loops for any processor, in the compiler's own vectors of 16 bytes:
- * SSE2 on x86-64, where they serve the baseline kernels too.
+ * The inner loops for any processor, in the compiler's vectors of 16 bytes. On x86-64,
+ * where these are SSE2, the baseline kernels go with them.
  */
 #include "ops/loops.h"
 

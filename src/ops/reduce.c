@@ -1,8 +1,8 @@
 /*
  * Reductions. A sum is made in double (lines.c) and rounded once. The other
  * reductions go line by line in double, and are rounded once too. logsumexp
- * follows scipy's formula: the largest element is subtracted if it is finite, so
- * that a line of -inf gives -inf, and a line with inf gives inf.
+ * follows scipy's formula: the largest element is subtracted if it is finite. So a
+ * line of -inf gives -inf, and a line with inf gives inf.
  */
 #include <float.h>
 #include <math.h>
@@ -257,8 +257,8 @@ LINES(norm_derivative_lines)
 }
 
 /*
- * dv = g * exp(v - y) / sum(exp(v - y)). The sum is 1 but for the rounding of y, which
- * matters if y is large. If y is infinite the sum is NaN and does not divide: finite
+ * dv = g * exp(v - y) / sum(exp(v - y)). The sum would be 1 if y were exact; the rounding of
+ * a large y matters. If y is infinite the sum is NaN and does not divide: finite
  * elements beside an infinite one keep a derivative of 0.
  */
 LINES(logsumexp_derivative_lines)

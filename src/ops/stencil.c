@@ -5,8 +5,8 @@
  *
  * Outside an axis, `periodic` continues at the other end, `zero` has zeros, and
  * `reflect` mirrors without repeating the edge: index -1 is index 1. An axis of
- * extent 1 mirrors itself. `periodic` and `zero` are symmetric, so they are their
- * own adjoints. In the adjoint of `reflect` each end counts twice for its
+ * extent 1 mirrors itself. `periodic` and `zero` are symmetric: each is its own
+ * adjoint. In the adjoint of `reflect` each end counts twice for its
  * neighbour, and the outside is zero.
  *
  * The array is read once, row by row: all differences of a row are computed while

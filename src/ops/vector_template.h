@@ -1,10 +1,10 @@
 /*
- * Vectors of one instruction set: types, and what every set has in common. The
- * includer defines ISA, ISA_BYTES, ISA_FMA, ISA_TILE; after it come the few
- * functions that differ (kernels_ISA.c), and then vmath_template.h.
+ * Vectors of one instruction set: their types, and functions that all sets share. The
+ * includer, kernels_ISA.c, defines ISA, ISA_BYTES, ISA_FMA and ISA_TILE before it. After
+ * it come the functions of that set alone, and then vmath_template.h.
  *
- * Everything is lane by lane: no lane's result depends on another's, so that an
- * element has the same bits wherever it stands in an array.
+ * No lane's result depends on another lane, so that an element has the same bits at
+ * every index of an array.
  */
 #include <float.h>
 #include <math.h>
@@ -25,7 +25,7 @@ typedef unsigned long long vul __attribute__((vector_size(ISA_BYTES)));
 typedef vf vf_memory __attribute__((aligned(4), may_alias));
 typedef vd vd_memory __attribute__((aligned(8), may_alias));
 
-/* x - 0 is x, negative zero included: the compiler makes a plain broadcast of it */
+/* x - 0 is x, even for negative zero, and compiles to one broadcast */
 LANEWISE vf splat_f(float x) { return x - (vf){0}; }
 LANEWISE vd splat_d(double x) { return x - (vd){0}; }
 
@@ -37,12 +37,12 @@ LANEWISE void store_d(void *to, size_t index, vd x) { *(vd_memory *)((double *)t
 #ifndef ISA_SELECT
 LANEWISE vf select_f(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
 LANEWISE vd select_d(vl mask, vd yes, vd no) { return (vd)((mask & (vl)yes) | (~mask & (vl)no)); }
-/* YES where the sign bit of BITS is set */
+/* YES in lanes whose sign bit of BITS is set */
 LANEWISE vf select_sign_f(vui bits, vf yes, vf no) { return select_f((vi)bits >> 31, yes, no); }
 #else
 LANEWISE vf select_sign_f(vui bits, vf yes, vf no) { return select_f(bits, yes, no); }
 #endif
-/* x negated where the sign bit of BITS is set */
+/* x, negated in lanes whose sign bit of BITS is set */
 LANEWISE vf negated_f(vf x, vui bits) { return (vf)((vui)x ^ (bits & 0x80000000)); }
 LANEWISE vf abs_f(vf x) { return (vf)((vi)x & 0x7fffffff); }
 LANEWISE vd abs_d(vd x) { return (vd)((vl)x & 0x7fffffffffffffff); }
@@ -67,7 +67,7 @@ LANEWISE vl spread_d(unsigned bits)
 	return (((long long)bits - (vl){0}) & lane) != 0;
 }
 
-/* Without an instruction for it: adding 2^52 (2^23) rounds to an integer, which is at most one too high. */
+/* floor without an instruction for it: adding 2^52 (2^23) rounds to an integer that is at most one too high */
 LANEWISE vf floor_plain_f(vf x)
 {
 	const vf magic = splat_f(0x1p23F);
@@ -92,7 +92,7 @@ LANEWISE vd floor_plain_d(vd x)
 LANEWISE vd power_of_two(vd exponent) { return (vd)(((vul)(exponent + 0x1.8p52) + 1023) << 52); }
 
 #if !ISA_FMA
-/* Rounded twice: only where that is of no account. */
+/* These round twice. They are called only where that does not matter. */
 LANEWISE vd fma_d(vd a, vd b, vd c) { return a * b + c; }
 LANEWISE vd nfma_d(vd a, vd b, vd c) { return c - a * b; }
 #endif

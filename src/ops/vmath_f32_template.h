@@ -1,11 +1,11 @@
 /*
- * The functions of floats: computed in double lanes (NAME_lane, relative error
- * about 2^-34) by short polynomials and rounded once, so that the largest error
- * is about 0.501 ulp (0.507 for expm1), denormal results included; the same
- * polynomials serve every instruction set. Where there is FMA, those that deep
- * chains have the most are computed in float lanes, to at most 0.89 ulp (silu 1.6, gelu 1.8):
- * twice as many to a vector, without conversions, one reduction for sine and
- * cosine, and a division is a float's.
+ * The functions of floats. NAME_lane computes in double lanes by a short polynomial,
+ * with a relative error of about 2^-34, and the result is rounded once. So the largest
+ * error is about 0.501 ulp (0.507 for expm1), denormal results included, and every
+ * instruction set has the same polynomials. With FMA the functions that are the most
+ * frequent in deep chains are computed in float lanes, to at most 0.89 ulp (silu 1.6,
+ * gelu 1.8). That is faster: a vector has twice as many lanes, nothing is converted,
+ * sine and cosine share a reduction, and a division is one of floats.
  */
 
 struct reduced {
@@ -42,7 +42,7 @@ LANEWISE vd expm1_lane(vd x)
 	return fma_d(scale, e.even + e.odd, scale - splat_d(1));
 }
 
-/* sinh and cosh as k = 0 leaves exactly r's: no cancellation */
+/* sinh and cosh do not cancel: at k = 0 UP equals DOWN, and sinh is exactly that of r */
 LANEWISE vd sinh_lane(vd x)
 {
 	const struct reduced e = exp_reduce(x);
@@ -73,7 +73,7 @@ LANEWISE vd log_split(vd x, vd *k)
 	return (vd)((vul)x - (((offset >> 52) - 1024) << 52));
 }
 
-/* log(1 + f) + k ln 2 = 2 artanh(f / (2 + f)) + k ln 2 */
+/* log(1 + f) + k ln 2, where log(1 + f) = 2 artanh(f / (2 + f)) */
 LANEWISE vd log_join(vd f, vd k)
 {
 	const vd s = f / (splat_d(2) + f);
@@ -98,7 +98,7 @@ LANEWISE vd log1p_lane(vd x)
 	return log_join(select_d(k == splat_d(0), x, m - splat_d(1)), k);
 }
 
-/* relative error about 2^-50, for pow */
+/* log with a relative error of about 2^-50, for pow */
 LANEWISE vd log_fine_lane(vd x)
 {
 	vd k;
@@ -111,10 +111,10 @@ LANEWISE vd log_fine_lane(vd x)
 	return fma_d(k, splat_d(0x1.62e42fefa39efp-1), s * fma_d(z, p, splat_d(2)));
 }
 
-/* x > 0: the sign and the special cases are pow_f's */
+/* x > 0; pow_f does the sign and the special cases */
 LANEWISE vd pow_lane(vd x, vd y) { return exp_lane(clamp_d(y * log_fine_lane(x), -120, 100)); }
 
-/* x - quotient * pi * scale; floats up to trig_bound */
+/* x - quotient * pi * scale, for |x| up to trig_bound */
 #if ISA_FMA
 static const float trig_bound = 0x1p32F;
 #else
@@ -146,7 +146,7 @@ LANEWISE vd sin_lane(vd x)
 	return sin_signed(less_pi(x, n - splat_d(rounding), 1), (vl)n);
 }
 
-/* cos x = (-1)^n sin(x - (n - 1/2) pi): its own reduction, exact where the cosine is small */
+/* cos x = (-1)^n sin(x - (n - 1/2) pi). This reduction is exact where the cosine is small. */
 LANEWISE vd cos_lane(vd x)
 {
 	const vd n = fma_d(x, splat_d(0x1.45f306dc9c883p-2), splat_d(0.5)) + splat_d(rounding);
@@ -205,13 +205,13 @@ LANEWISE vd acos_lane(vd x)
 	return select_d(far, beyond, splat_d(0x1.921fb54442d18p+0) - copysign_d(r, x));
 }
 
-/* erfc(a) for a >= 0, and exp(-a^2) beside it: exp(-a^2) p((a - 2) / (a + 2)) / (1 + 2 a), after Shepherd and Laframboise 1981 */
+/* erfc(a) = exp(-a^2) p((a - 2) / (a + 2)) / (1 + 2 a) for a >= 0 (Shepherd and Laframboise 1981); *GAUSS: exp(-a^2) */
 LANEWISE vd erfc_lane(vd a, vd *gauss)
 {
 	const vd b = lesser_d(splat_d(11), a);
-	const vd up = b + splat_d(2), slope = splat_d(1) + (b + b);
-	const vd inverse = splat_d(1) / (up * slope);
-	const vd t = (b - splat_d(2)) * slope * inverse;
+	const vd up = b + splat_d(2), stretch = splat_d(1) + (b + b);
+	const vd inverse = splat_d(1) / (up * stretch);
+	const vd t = (b - splat_d(2)) * stretch * inverse;
 	const vd p =
 		POLYNOMIAL(t, 0x1.46e80e227b21fp+0, -0x1.7bf5ec12808a8p-4, -0x1.5407bed31cec3p-3, 0x1.4ffa1d89dcc71p-3,
 	               -0x1.bc2b8cb7b1c1dp-5, -0x1.074190e4d774bp-7, 0x1.1dd199c81b424p-7, 0x1.4d1a3468ed4efp-10,
@@ -232,7 +232,7 @@ LANEWISE vd erf_lane(vd x)
 	return select_d(a < splat_d(1), near, copysign_d(splat_d(1) - erfc_lane(a, &gauss), x));
 }
 
-/* the normal distribution's function, and exp(-x^2 / 2) */
+/* the normal distribution's function; *GAUSS: exp(-x^2 / 2) */
 LANEWISE vd normal_lane(vd x, vd *gauss)
 {
 	const vd half = splat_d(0.5) * erfc_lane(abs_d(x) * splat_d(0x1.6a09e667f3bcdp-1), gauss);
@@ -245,7 +245,7 @@ LANEWISE vd gelu_lane(vd x)
 	return x * normal_lane(x, &gauss);
 }
 
-LANEWISE vd gelu_slope_lane(vd x)
+LANEWISE vd gelu_derivative_lane(vd x)
 {
 	vd gauss;
 	const vd phi = normal_lane(x, &gauss);
@@ -261,8 +261,8 @@ LANEWISE vd gelu_tanh_exp_lane(vd x)
 
 LANEWISE vd gelu_tanh_lane(vd x) { return x / (splat_d(1) + gelu_tanh_exp_lane(x)); }
 
-/* beyond 40 the slope is 0 or 1 already, and dw is not to grow against what has vanished */
-LANEWISE vd gelu_tanh_slope_lane(vd x)
+/* beyond 40 the derivative is 0 or 1; dw is clamped so that it does not grow beside a factor that has vanished */
+LANEWISE vd gelu_tanh_derivative_lane(vd x)
 {
 	const vd e = gelu_tanh_exp_lane(x);
 	const vd s = splat_d(1) / (splat_d(1) + e);
@@ -274,7 +274,7 @@ LANEWISE vd gelu_tanh_slope_lane(vd x)
 LANEWISE vd sigmoid_lane(vd x) { return splat_d(1) / (splat_d(1) + exp_lane(-x)); }
 LANEWISE vd silu_lane(vd x) { return x / (splat_d(1) + exp_lane(clamp_d(-x, -300, 300))); }
 
-LANEWISE vd silu_slope_lane(vd x)
+LANEWISE vd silu_derivative_lane(vd x)
 {
 	const vd e = exp_lane(clamp_d(-x, -300, 300));
 	const vd s = splat_d(1) / (splat_d(1) + e);
@@ -297,7 +297,7 @@ LANEWISE vd gauss_lane(vd x) { return exp_lane(clamp_d(-(x * x), -300, 0)); }
 
 /* ---- floats ---- */
 
-/* whether x <= BOUND in all lanes: not where one is NaN */
+/* true if x <= BOUND in all lanes, so false if one is NaN */
 #ifndef ISA_WITHIN
 LANEWISE bool within_f(vf x, float bound) { return bits_f(~(x <= splat_f(bound))) == 0; }
 #endif
@@ -314,7 +314,7 @@ struct power {
 	vf rounded; /* k, in the low bits */
 };
 
-/* |x| <= 200. No square stands alone, here and in log_join_f: it would be denormal, which is dear, where x is small. */
+/* |x| <= 200. Here and in log_join_f no square is stored: that of a small x would be denormal, which is slow. */
 LANEWISE struct power power_f(vf x)
 {
 	struct power e;
@@ -343,9 +343,9 @@ struct logistic {
 };
 
 /*
- * By u = exp(-|x|): 1 / (1 + u), or where x is negative u / (1 + u), whose power of
- * two is left out, so that x s is not made of a denormal s. What the divisor and the
- * quotient lose is added at the end.
+ * With u = exp(-|x|) it is 1 / (1 + u), or u / (1 + u) if x is negative. The power of
+ * two of u is left out of s, so that s is not denormal where x is multiplied by it. The
+ * rounding errors of the divisor and the quotient are added at the end.
  */
 LANEWISE struct logistic logistic_f(vf x)
 {
@@ -366,10 +366,10 @@ LANEWISE vf sigmoid_f(vf x)
 	return scale_f(l.s, l.k);
 }
 
-/* Y, near 1 / sqrt(x), with half its relative error's share added: the error squared remains (Newton's iteration) */
+/* Newton's iteration for 1 / sqrt(x): adds half the relative ERROR of Y to it. The remaining error is about its square. */
 LANEWISE vf rsqrt_step_f(vf y, vf error) { return fma_f(splat_f(0.5F) * y, error, y); }
 
-/* x positive, normal. A thirtieth from half of x's bits, 2^-9, 2^-18; then with the error 1 - x y^2 exact. */
+/* x positive, normal. Halving x's bits errs by 1/30; two steps leave 2^-9 and 2^-18; the last has 1 - x y^2 exactly. */
 LANEWISE vf rsqrt_plain_f(vf x)
 {
 	vf y = (vf)(0x5f3759df - ((vui)x >> 1));
@@ -387,7 +387,7 @@ LANEWISE vf silu_plain_f(vf x)
 	return scale_f(v * l.s, l.k);
 }
 
-/* log(1 + f) + k ln 2, f in [-1/3, 1/2]; the sum's two roundings are added at the end */
+/* log(1 + f) + k ln 2, f in [-1/3, 1/2]; the rounding errors of both sums are added at the end */
 LANEWISE vf log_join_f(vf f, vf k, vf p)
 {
 	const vf rest = p * f;
@@ -407,7 +407,7 @@ LANEWISE vf log_plain_f(vf x)
 	                               0x1.1ed6fap-3F, -0x1.f3104cp-4F, 0x1.1e6764p-3F, -0x1.080788p-3F));
 }
 
-/* 1 + x = 2^k (1 + f), f in [-1/4, 1/2), which is exact: where k is not 0, 2^-k x and 2^-k - 1 are of one size; x > -1 */
+/* x > -1; 1 + x = 2^k (1 + f), f in [-1/4, 1/2). f is exact: if k is not 0, 2^-k x and 2^-k - 1 are of one size. */
 LANEWISE vf log1p_plain_f(vf x)
 {
 	const vui exponent = ((vui)(x + splat_f(1)) - 0x3f400000) & 0xff800000;
@@ -418,17 +418,17 @@ LANEWISE vf log1p_plain_f(vf x)
 }
 
 /*
- * A function f on sixteen pieces of [0, last], of which piece (bits of t >> 21) % 16 has a, t = 1 + scale a: by rows
- * the centre c, f(c), and p of f(c + r) = f(c) + r p(r). Centres are where f(c) and its slope are all but floats
- * (Gal 1986), so that the one rounding of the last sum is nearly all of the error. Of an odd function the two pieces
- * nearest to zero have a p of f(a) = a + a p(a).
+ * A function f by sixteen pieces of [0, last]. The piece of a is (bits of t >> 21) % 16, where t = 1 + scale a. Row 0
+ * has each piece's centre c, row 1 f(c), and the others the polynomial p of f(c + r) = f(c) + r p(r). At these centres
+ * f(c) and its derivative are almost exactly floats (Gal 1986), so that the rounding of the last sum is nearly the whole
+ * error. The two pieces of an odd function nearest to zero have the p of f(a) = a + a p(a).
  */
 struct pieces {
 	_Alignas(64) float rows[8][16];
 	float scale, last;
 };
 
-/* f(a), a in [0, last] or NaN, which stays */
+/* f(a), a in [0, last] or NaN; NaN stays */
 LANEWISE vf by_pieces_f(const struct pieces *f, vf a, bool odd)
 {
 	const vf t = fma_f(a, splat_f(f->scale), splat_f(1));
@@ -444,7 +444,7 @@ LANEWISE vf by_pieces_f(const struct pieces *f, vf a, bool odd)
 	return fma_f(r, p, start);
 }
 
-/* F odd, and to a float's precision 1 from its last on */
+/* f(x), where f is odd and rounds to 1 from f->last on */
 LANEWISE vf odd_by_pieces_f(const struct pieces *f, vf x)
 {
 	return negated_f(by_pieces_f(f, lesser_f(splat_f(f->last), abs_f(x)), true), (vui)x);
@@ -516,7 +516,7 @@ static const struct pieces erf_pieces = {
 
 LANEWISE vf erf_f(vf x) { return odd_by_pieces_f(&erf_pieces, x); }
 
-/* exp(a^2 / 2) times the part of the normal distribution beyond a */
+/* exp(a^2 / 2) times the normal distribution's tail beyond a */
 static const struct pieces tail_pieces = {
 	.scale = 1.03F,
 	.last = 14.4F,
@@ -550,8 +550,8 @@ static const struct pieces tail_pieces = {
 };
 
 /*
- * x Phi(x) = max(x, 0) - a Phi(-a), a = |x|: no difference of what is nearly equal. exp(-a^2 / 2) by the two parts of
- * the square, of a number whose square is not denormal.
+ * x Phi(x) = max(x, 0) - a Phi(-a), a = |x|, which does not subtract nearly equal numbers. The square in exp(-a^2 / 2)
+ * has its rounding error beside it. b bounds a from below, so that the square is not denormal.
  */
 LANEWISE vf gelu_plain_f(vf x)
 {
@@ -582,13 +582,13 @@ LANEWISE vf asin_f(vf x) { return FROM_LANES(asin, x); }
 LANEWISE vf acos_f(vf x) { return FROM_LANES(acos, x); }
 LANEWISE vf gauss_f(vf x) { return FROM_LANES(gauss, x); }
 
-/* infinity times 0, as the derivatives have it at both ends */
-LANEWISE vf slope_within(vf y, vf x) { return select_f(abs_f(x) == splat_f(INFINITY), splat_f(NAN), y); }
-LANEWISE vf gelu_slope_f(vf x) { return slope_within(FROM_LANES(gelu_slope, x), x); }
-LANEWISE vf gelu_tanh_slope_f(vf x) { return slope_within(FROM_LANES(gelu_tanh_slope, x), x); }
-LANEWISE vf silu_slope_f(vf x) { return slope_within(FROM_LANES(silu_slope, x), x); }
+/* NaN if x is infinite: the derivatives have infinity times 0 there */
+LANEWISE vf derivative_or_nan(vf y, vf x) { return select_f(abs_f(x) == splat_f(INFINITY), splat_f(NAN), y); }
+LANEWISE vf gelu_derivative_f(vf x) { return derivative_or_nan(FROM_LANES(gelu_derivative, x), x); }
+LANEWISE vf gelu_tanh_derivative_f(vf x) { return derivative_or_nan(FROM_LANES(gelu_tanh_derivative, x), x); }
+LANEWISE vf silu_derivative_f(vf x) { return derivative_or_nan(FROM_LANES(silu_derivative, x), x); }
 
-/* -inf times 0, as in NumPy */
+/* NaN if x is -inf: the functions have -inf times 0 there, as in NumPy */
 LANEWISE vf times_vanishing(vf y, vf x) { return select_f(x == splat_f(-INFINITY), splat_f(NAN), y); }
 LANEWISE vf gelu_f(vf x) { return times_vanishing(gelu_plain_f(x), x); }
 LANEWISE vf gelu_tanh_f(vf x) { return times_vanishing(FROM_LANES(gelu_tanh, x), x); }
@@ -637,9 +637,9 @@ LANEWISE vf tan_near_f(vf x) { return FROM_LANES(tan, x); }
 static const float near_bound = 0x1p10F;
 
 /*
- * x = n pi/2 + r - over, |r| <= pi/4: pi/2 in parts of 23, 13 and 24 bits. x less
- * the first is exact, and the second's product with n < 2^11, so that OVER is r's
- * rounding error exactly (Dekker) and the third. -0 stays -0 throughout.
+ * x = n pi/2 + r - over, |r| <= pi/4. pi/2 has parts of 23, 13 and 24 bits. x less n
+ * times the first part is exact, and so is n < 2^11 times the second. So OVER is exactly
+ * r's rounding error (Dekker), and then n times the third part. -0 stays -0.
  */
 struct quarter {
 	vui n;
@@ -662,7 +662,7 @@ LANEWISE struct quarter quarter_f(vf x)
 	return q;
 }
 
-/* What quarter_f gives where n is 0: where z is at most zeroth_bound. */
+/* What quarter_f gives if n is 0, which is so if z is at most zeroth_bound. */
 static const float zeroth_bound = 0x1.3bp-1F;
 LANEWISE struct quarter zeroth_quarter_f(vf x) { return (struct quarter){.r = x, .over = splat_f(0), .z = x * x}; }
 
@@ -677,8 +677,8 @@ LANEWISE vf cosine_of(struct quarter q)
 	return POLYNOMIAL_F(q.z, 1, -0.5F, 0x1.55554ap-5F, -0x1.6c0c2ep-10F, 0x1.99ea06p-16F);
 }
 
-/* The sine of x, or COSINE: of four quarters, sine, cosine and both negated. */
-LANEWISE vf turned_f(struct quarter q, bool cosine)
+/* The sine of x, or the cosine if COSINE: in the four quarters sine, cosine, and both negated. */
+LANEWISE vf sine_or_cosine_f(struct quarter q, bool cosine)
 {
 	const vui odd = q.n << 31, second = q.n << 30;
 	const vf of_sine = sine_of(q), of_cosine = cosine_of(q);
@@ -688,9 +688,9 @@ LANEWISE vf turned_f(struct quarter q, bool cosine)
 	return negated_f(select_sign_f(odd, of_cosine, of_sine), second);
 }
 
-LANEWISE vf sin_near_f(vf x) { return turned_f(quarter_f(x), false); }
-LANEWISE vf cos_near_f(vf x) { return turned_f(quarter_f(x), true); }
-/* Where all lanes are in the zeroth quarter, as of a sine's sine they mostly are: a third of the operations, the same bits. */
+LANEWISE vf sin_near_f(vf x) { return sine_or_cosine_f(quarter_f(x), false); }
+LANEWISE vf cos_near_f(vf x) { return sine_or_cosine_f(quarter_f(x), true); }
+/* If all lanes are in quarter 0, a third of the operations gives the same bits. The sine of a sine mostly is. */
 #define IF_ZEROTH(FUNCTION)                                                                                            \
 	if (within_f(x * x, zeroth_bound))                                                                                 \
 		return FUNCTION(zeroth_quarter_f(x));
@@ -702,11 +702,10 @@ LANEWISE vf cos_near_f(vf x) { return FROM_LANES(cos, x); }
 #endif
 
 /*
- * Lanes beyond: by double lanes up to trig_bound, then by the C library, which
- * reduces a double exactly, and a float is one; and NaN, which passes. The branch is
- * before the lanes, so that a sine and the cosine that is kept beside it are one
- * block after it, and share what they have in common. NEAREST returns by a shorter
- * way where all lanes allow it, or is empty.
+ * Lanes beyond BOUND are computed in double lanes, those beyond trig_bound and NaN by
+ * the C library, which reduces every double exactly. The branch comes first: then a sine
+ * and the cosine that is kept beside it are one block of code, in which the compiler
+ * shares what both compute. NEAREST is empty, or returns early if all lanes allow it.
  */
 #define TRIG(NAME, BOUND, NEAREST)                                                                                     \
 	COLD void NAME##_far(const vf *x, vf *y)                                                                           \
@@ -731,7 +730,7 @@ TRIG(sin, near_bound, IF_ZEROTH(sine_of))
 TRIG(cos, near_bound, IF_ZEROTH(cosine_of))
 TRIG(tan, trig_bound, )
 
-/* x = 0 and whatever is not finite: the C library's pow has C99's special cases, and is good beyond a float. */
+/* For x = 0 and infinite or NaN arguments: the C library's pow has C99's special cases. */
 COLD void pow_special(const vf *x, const vf *y, vf *z)
 {
 	for (int i = 0; i < LANES_F; i++)

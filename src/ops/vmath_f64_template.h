@@ -1,8 +1,8 @@
 /*
- * The functions of doubles: our own where SLEEF's are beyond 1 ulp, lose special
- * cases, do not give a pair in one pass, or are slower; else SLEEF's u10. Where a
- * composite would amplify the rounding of an argument, the rounding is carried
- * along as a second double.
+ * The functions of doubles. Ours replace SLEEF's that err by more than 1 ulp, lose
+ * special cases, do not compute a pair in one pass, or are slower. The others are
+ * SLEEF's u10. If a function would amplify the rounding of an intermediate value,
+ * a second double holds that rounding.
  */
 #if !defined(WITHOUT_SLEEF) && (defined(ISA_SLEEF) || __has_include(<sleef.h>))
 #include <sleef.h>
@@ -11,7 +11,7 @@
 #define HAVE_SLEEF 0
 #endif
 
-/* One lane after another through a scalar function. */
+/* Calls a scalar function for each lane. */
 #define SCALARS(NAME, FUNCTION)                                                                                        \
 	static __attribute__((noinline)) vd NAME(vd x)                                                                     \
 	{                                                                                                                  \
@@ -59,7 +59,7 @@ LANEWISE vd asin_d(vd x) { return asin_sleef(x); }
 LANEWISE vd acos_d(vd x) { return acos_sleef(x); }
 LANEWISE vd atan_d(vd x) { return atan_sleef(x); }
 
-/* SLEEF's is infinite from about 2e-6 of itself below the largest double on: there the C library's */
+/* Near the largest double (within 2e-6 of it) SLEEF's pow is already infinite. The C library's is not. */
 COLD void pow_large(const vd *x, const vd *y, vd *z)
 {
 	for (int i = 0; i < LANES_D; i++)
@@ -77,19 +77,19 @@ LANEWISE vd pow_d(vd x, vd y)
 	return z;
 }
 
-/* where |x| is so small that the function is x, to less than half a place */
+/* x if |x| is below BOUND, where the function is x to less than half an ulp; else y */
 LANEWISE vd near_zero(vd y, vd x, double bound) { return select_d(abs_d(x) < splat_d(bound), x, y); }
 
 LANEWISE vd tan_d(vd x) { return near_zero(tan_sleef(x), x, 0x1p-27); }
 
-/* SLEEF's loses small numbers on processors without FMA */
+/* without FMA SLEEF's erf is wrong for small numbers */
 LANEWISE vd erf_d(vd x)
 {
 	const vd small = x * splat_d(0x1.20dd750429b6dp+0) + x * splat_d(0x1.1ae3a914fed80p-56);
 	return select_d(abs_d(x) < splat_d(0x1p-28), small, erf_sleef(x));
 }
 
-/* SLEEF's is infinite from 1e307 on */
+/* SLEEF's log1p is infinite from 1e307 on */
 COLD void log1p_large(const vd *x, vd *y) { *y = select_d(*x > splat_d(0x1p1000), log_sleef(*x), *y); }
 LANEWISE vd log1p_d(vd x)
 {
@@ -103,9 +103,9 @@ LANEWISE vd log1p_d(vd x)
 }
 
 /*
- * The exponential family of doubles (SLEEF's are beyond 1 ulp or infinite near
- * the overflow, and slower): x + low = k ln 2 + r + d, d what rounding left, and
- * cosh(r) - 1 and sinh(r) - r, small enough that their own rounding is a tenth
+ * The exponential family of doubles. SLEEF's are slower, and err by more than 1 ulp
+ * or are infinite near the overflow. x + low = k ln 2 + r + d, where d is the rounding
+ * error of r. cosh(r) - 1 and sinh(r) - r are so small that their rounding is a tenth
  * of the result's.
  */
 struct growth {
@@ -137,7 +137,7 @@ LANEWISE struct growth growth_reduce(vd x, vd low)
 	return g;
 }
 
-/* x 2^exponent for any exponent, rounded once where the result is denormal */
+/* x 2^exponent for any exponent, rounded once if the result is denormal */
 LANEWISE vd scale_far(vd x, vd exponent)
 {
 #ifdef ISA_SCALEF
@@ -194,7 +194,7 @@ LANEWISE vd hyperbolic(vd main, vd main_low, vd other, vd other_low, struct grow
 }
 
 LANEWISE vd hyperbolic_up(struct growth g) { return scale_d(splat_d(1), g.k - splat_d(61)); }
-/* far below UP, it may be anything that is as far */
+/* if it is far below UP its value does not matter, only that it is far below */
 LANEWISE vd hyperbolic_down(struct growth g)
 {
 	return scale_d(splat_d(1), greater_d(splat_d(-1000), splat_d(-61) - g.k));
@@ -230,7 +230,7 @@ LANEWISE vd cosh_d(vd x)
 	return y * splat_d(0x1p60);
 }
 
-/* the quotient of the two, its rounding put back */
+/* sinh / cosh, corrected by its rounding error */
 LANEWISE vd tanh_d(vd x)
 {
 	const struct growth g = growth_reduce(lesser_d(splat_d(20), abs_d(x)), splat_d(0));
@@ -244,24 +244,24 @@ LANEWISE vd tanh_d(vd x)
 }
 
 /*
- * Sine and cosine of doubles: x - k pi/2 as r + low, to about 2^-100 of x's
- * quantum (the nearest that a double within the bound comes to a multiple of
- * pi/2 is about 2^-62), then both polynomials on a quarter turn, so that the
- * pair costs what one does.
+ * Sine and cosine of doubles: x - k pi/2 = r + low to about 2^-100 of x's quantum. A
+ * double within the bound is at least 2^-62 away from a multiple of pi/2. Then the
+ * polynomials of both functions are evaluated for |r| <= pi/4, so that the pair costs
+ * as much as one.
  */
 #if ISA_FMA
-static const double turn_bound = 0x1p30;
+static const double quarters_bound = 0x1p30;
 #else
-static const double turn_bound = 0x1p19;
+static const double quarters_bound = 0x1p19;
 #endif
-struct turn {
+struct quarters {
 	vd r, low;
 	vl k;
 };
 
-LANEWISE struct turn turn_reduce(vd x)
+LANEWISE struct quarters quarters_of(vd x)
 {
-	struct turn t;
+	struct quarters t;
 	const vd n = fma_d(x, splat_d(0x1.45f306dc9c883p-1), splat_d(rounding));
 	const vd k = n - splat_d(rounding);
 	vd error;
@@ -283,7 +283,7 @@ LANEWISE struct turn turn_reduce(vd x)
 	return t;
 }
 
-LANEWISE vd turn_sin(struct turn t)
+LANEWISE vd quarters_sine(struct quarters t)
 {
 	const vd z = t.r * t.r;
 	const vd p = POLYNOMIAL(z, -0x1.5555555555549p-3, 0x1.111111110f880p-7, -0x1.a01a019c1256dp-13,
@@ -291,7 +291,7 @@ LANEWISE vd turn_sin(struct turn t)
 	return t.r + fma_d(t.r * z, p, nfma_d(t.low, splat_d(0.5) * z, t.low));
 }
 
-LANEWISE vd turn_cos(struct turn t)
+LANEWISE vd quarters_cosine(struct quarters t)
 {
 	const vd z = t.r * t.r;
 	const vd p = POLYNOMIAL(z, 0x1.555555555554cp-5, -0x1.6c16c16c15184p-10, 0x1.a01a019cb25fbp-16,
@@ -303,28 +303,28 @@ LANEWISE vd turn_cos(struct turn t)
 
 LANEWISE vd sin_near(vd x)
 {
-	const struct turn t = turn_reduce(x);
-	const vd s = select_d((t.k & 1) != 0, turn_cos(t), turn_sin(t));
+	const struct quarters t = quarters_of(x);
+	const vd s = select_d((t.k & 1) != 0, quarters_cosine(t), quarters_sine(t));
 	return select_d(x == splat_d(0), x, (vd)((vul)s ^ (((vul)t.k & 2) << 62)));
 }
 
 LANEWISE vd cos_near(vd x)
 {
-	const struct turn t = turn_reduce(x);
-	const vd c = select_d((t.k & 1) != 0, turn_sin(t), turn_cos(t));
+	const struct quarters t = quarters_of(x);
+	const vd c = select_d((t.k & 1) != 0, quarters_sine(t), quarters_cosine(t));
 	return (vd)((vul)c ^ ((((vul)t.k + 1) & 2) << 62));
 }
 
-/* beyond the bound, SLEEF's Payne and Hanek reduction (the C library's is 8 ulp off at its worst) */
+/* beyond the bound, SLEEF's Payne and Hanek reduction; the C library errs by up to 8 ulp there */
 #define TRIG_DOUBLE(NAME)                                                                                              \
 	COLD void NAME##_far_d(const vd *x, vd *y)                                                                         \
 	{                                                                                                                  \
-		*y = select_d(abs_d(*x) > splat_d(turn_bound), NAME##_sleef(*x), *y);                                          \
+		*y = select_d(abs_d(*x) > splat_d(quarters_bound), NAME##_sleef(*x), *y);                                          \
 	}                                                                                                                  \
 	LANEWISE vd NAME##_d(vd x)                                                                                         \
 	{                                                                                                                  \
 		vd y = NAME##_near(x);                                                                                         \
-		if (__builtin_expect(bits_d(abs_d(x) > splat_d(turn_bound)) != 0, 0)) {                                        \
+		if (__builtin_expect(bits_d(abs_d(x) > splat_d(quarters_bound)) != 0, 0)) {                                        \
 			vd far = x, result = y;                                                                                    \
 			NAME##_far_d(&far, &result);                                                                               \
 			y = result;                                                                                                \
@@ -335,9 +335,9 @@ TRIG_DOUBLE(sin)
 TRIG_DOUBLE(cos)
 
 /*
- * 1 / sqrt(x): s the rounded root, y = 1 / s, and what both roundings left out,
- * to first order. Small and large x are scaled, so that no error underflows and no
- * square overflows.
+ * 1 / sqrt(x): y = 1 / s, where s is the rounded root, corrected to first order by the
+ * errors of both roundings. Small and large x are scaled, so that no error underflows
+ * and no square overflows.
  */
 LANEWISE vd rsqrt_scaled_d(vd x)
 {
@@ -360,7 +360,7 @@ LANEWISE vd rsqrt_step_d(vd y, vd error) { return fma_d(splat_d(0.5) * y, error,
 
 COLD void rsqrt_special_d(const vd *x, vd *y) { *y = rsqrt_scaled_d(*x); }
 
-/* As rsqrt_f, with a step more; of numbers that are not positive and normal as above. */
+/* As rsqrt_f, with one more step. Numbers that are not positive and normal go to rsqrt_scaled_d. */
 LANEWISE vd rsqrt_d(vd x)
 {
 	vd y = (vd)(0x5fe6eb50c7b537a9 - ((vul)x >> 1));
@@ -381,7 +381,7 @@ LANEWISE vd rsqrt_d(vd x)
 LANEWISE vd rsqrt_d(vd x) { return rsqrt_scaled_d(x); }
 #endif
 
-/* exp(-x^2): the rounding of the square is put back */
+/* exp(-x^2), with the rounding error of the square in the exponent */
 LANEWISE vd gauss_d(vd x)
 {
 	vd low;
@@ -397,7 +397,7 @@ LANEWISE vd sigmoid_d(vd x)
 
 LANEWISE vd softplus_d(vd x) { return greater_d(splat_d(0), x) + log1p_d(exp_d(-abs_d(x))); }
 
-/* x sigmoid(high + low): where the exponential would be denormal, it is scaled, and the product rounded once */
+/* x sigmoid(high + low); an exponential that would be denormal is scaled, so that the product is rounded once */
 LANEWISE vd times_sigmoid(vd x, vd high, vd low)
 {
 	const vl negative = high < splat_d(0);
@@ -412,7 +412,7 @@ LANEWISE vd times_sigmoid(vd x, vd high, vd low)
 
 LANEWISE vd silu_d(vd x) { return times_sigmoid(x, x, splat_d(0)); }
 
-LANEWISE vd silu_slope_d(vd x)
+LANEWISE vd silu_derivative_d(vd x)
 {
 	const vd z = exp_d(-abs_d(x));
 	const vd half = splat_d(1) / (splat_d(1) + z);
@@ -443,8 +443,8 @@ LANEWISE vd gelu_tanh_d(vd x)
 	return times_sigmoid(x, high, low);
 }
 
-/* dw of a number that is too large for its square meets a rest of 0: it is bounded, and at infinity x itself makes NaN of it */
-LANEWISE vd gelu_tanh_slope_d(vd x)
+/* dw uses a clamped x: the square of a large x would overflow where the rest is 0. At infinity x * 0 still gives NaN. */
+LANEWISE vd gelu_tanh_derivative_d(vd x)
 {
 	vd low;
 	const vd near = clamp_d(x, -40, 40);
@@ -457,7 +457,7 @@ LANEWISE vd gelu_tanh_slope_d(vd x)
 	return s + x * s * (rest * dw);
 }
 
-/* The normal distribution's function at x / 1, |x| <= 40, with the rounding of x / sqrt(2) put back through erfc's slope */
+/* The normal distribution's function for |x| <= 40; erfc's derivative corrects the rounding of x / sqrt(2) */
 LANEWISE vd normal_d(vd x, vd *gauss)
 {
 	vd low;
@@ -468,8 +468,8 @@ LANEWISE vd normal_d(vd x, vd *gauss)
 }
 
 /*
- * x < -37, where the distribution is denormal: its asymptotic series
- * -phi(x) (1 - 1/x^2 + 3/x^4 - 15/x^6 ...), phi scaled so that it is rounded once.
+ * gelu for x < -37, where the distribution is denormal, by its asymptotic series
+ * -phi(x) (1 - 1/x^2 + 3/x^4 - 15/x^6 ...). phi is scaled, so that it is rounded once.
  */
 COLD void gelu_tail(const vd *from, vd *y)
 {
@@ -496,7 +496,7 @@ LANEWISE vd gelu_d(vd x)
 	return y;
 }
 
-LANEWISE vd gelu_slope_d(vd x)
+LANEWISE vd gelu_derivative_d(vd x)
 {
 	vd gauss;
 	const vd phi = normal_d(clamp_d(x, -40, 40), &gauss);

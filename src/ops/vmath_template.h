@@ -1,16 +1,14 @@
 /*
- * The vector maths of one instruction set: functions NAME_f of a vector of
- * floats and NAME_d of a vector of doubles, which the rows of ops.def call
- * M_NAME. Here is what both types share; then vmath_f32_template.h and
- * vmath_f64_template.h.
+ * The vector maths of one instruction set: NAME_f of a vector of floats and NAME_d of
+ * a vector of doubles, which the rows of ops.def call M_NAME. This file has what both
+ * types share; vmath_f32_template.h and vmath_f64_template.h have the functions.
  *
- * Invariant: a lane's result depends on that lane alone. Where some lanes need
- * a slow path, the branch is taken for the vector and its results are put into
- * those lanes only.
+ * Invariant: a lane's result depends on that lane alone. If some lanes need a slow
+ * path, the whole vector takes it, and its results replace those lanes only.
  *
- * Polynomials: bench/ulp/coefficients.py (Remez, weighted by the relative error
- * of the function). Reductions: Cody and Waite 1980, in parts whose products
- * with the quotient are exact. The errors: bench/ulp/ulp.c.
+ * bench/ulp/coefficients.py makes the polynomials (Remez, weighted by the relative error
+ * of the function), and bench/ulp/ulp.c measures the errors. Arguments are reduced after
+ * Cody and Waite 1980, by parts whose products with the quotient are exact.
  */
 
 /* c[0] + c[1] x + ... by Horner's rule */
@@ -34,6 +32,7 @@ HORNER(polynomial_f, vf, float, f)
 
 /* ---- exact sums and products of doubles (Dekker 1971, Knuth) ---- */
 
+/* a + b and its rounding error */
 LANEWISE vd two_sum(vd a, vd b, vd *error)
 {
 	const vd sum = a + b;
@@ -43,7 +42,7 @@ LANEWISE vd two_sum(vd a, vd b, vd *error)
 	return sum;
 }
 
-/* |a|, |b| below 2^970, and without FMA their product's error must not underflow */
+/* a * b and its rounding error. |a|, |b| below 2^970; without FMA the error must not underflow. */
 LANEWISE vd two_product(vd a, vd b, vd *error)
 {
 	const vd product = a * b;
@@ -59,15 +58,15 @@ LANEWISE vd two_product(vd a, vd b, vd *error)
 	return product;
 }
 
-/* (v or bound) so that NaN stays: bound where v is beyond it */
+/* x clamped to [low, high]; NaN stays */
 LANEWISE vf clamp_f(vf x, float low, float high) { return lesser_f(splat_f(high), greater_f(splat_f(low), x)); }
 LANEWISE vd clamp_d(vd x, double low, double high) { return lesser_d(splat_d(high), greater_d(splat_d(low), x)); }
 
-static const double rounding = 0x1.8p52; /* added and subtracted: to the nearest integer */
+static const double rounding = 0x1.8p52; /* adding and subtracting it rounds to the nearest integer */
 
 /* ---- roundings and choices ---- */
 
-/* The rounding of doubles and floats to a shorter type: adding 1.5 * 2^(exponent + dropped bits) rounds at the wanted place. */
+/* Rounding to a shorter type: adding and subtracting 1.5 * 2^(exponent + dropped bits) drops those bits. */
 LANEWISE vf round_f16_f(vf x)
 {
 	const vf a = abs_f(x);
@@ -81,7 +80,7 @@ LANEWISE vf round_f16_f(vf x)
 	return copysign_f(select_f(y >= splat_f(65536), splat_f(INFINITY), y), x);
 }
 
-/* LEAST_NORMAL, and BEYOND: the least power of two beyond the largest number; KEPT bits after the leading one */
+/* To a type of KEPT fraction bits; BEYOND is the least power of two above its largest number */
 LANEWISE vd round_short_d(vd x, int kept, double least_normal, double beyond)
 {
 	const vd a = abs_d(x);
@@ -105,7 +104,7 @@ LANEWISE vf round_bf16_f(vf x)
 	return select_f(x == x, y, x);
 }
 
-/* as NumPy: NaN from either side, and of two zeros a's */
+/* as in NumPy: a NaN of either operand passes, and of two zeros the result is a */
 LANEWISE vf max_f(vf v, vf a) { return select_f(v != v, v, greater_f(v, a)); }
 LANEWISE vd max_d(vd v, vd a) { return select_d(v != v, v, greater_d(v, a)); }
 LANEWISE vf min_f(vf v, vf a) { return select_f(v != v, v, lesser_f(v, a)); }

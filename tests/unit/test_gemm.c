@@ -1,7 +1,7 @@
 /*
- * Matrix products: our own kernel on every instruction set, and OpenBLAS where it
- * is here, against sums in long double; what C held, NaN and infinities; the
- * leading dimensions; and that a block's bits do not depend on what is beside it.
+ * Matrix products by our own kernel on every instruction set, and by OpenBLAS if it is
+ * installed, against sums in long double. The cases have values in C, NaN, infinities and
+ * leading dimensions. The bits of a block must not depend on its neighbours.
  */
 #include "ops/loops.h"
 
@@ -21,7 +21,7 @@ static double noise(uint64_t *state)
 	return (double)(*state >> 33) / 0x1p30 - 1;
 }
 
-/* A product by one way: table NULL is gemm(). */
+/* One way to compute a product: the loops of a table, or gemm() if it is NULL. */
 struct way {
 	const struct loops *own;
 	enum dtype dtype;
@@ -48,7 +48,7 @@ static void set(enum dtype dtype, void *array, int64_t i, double x)
 		((float *)array)[i] = (float)x;
 }
 
-/* All four forms and both ends of C; rows of A, B and C are longer than they need be. */
+/* Transposed factors or not, C accumulated or not. Rows of A, B and C are longer than their contents. */
 static void check_product(const struct way *way, int64_t m, int64_t n, int64_t k, int64_t more)
 {
 	const double epsilon = way->dtype == DTYPE_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
@@ -87,7 +87,7 @@ static void check_product(const struct way *way, int64_t m, int64_t n, int64_t k
 	}
 }
 
-/* The ways of this machine: own kernels of each instruction set, and gemm(). */
+/* Stores the ways of this machine: our own kernel on each instruction set, and gemm(). */
 static size_t ways_of(struct way ways[10], bool blas)
 {
 	size_t count = 0;
@@ -124,7 +124,7 @@ START_TEST(test_products)
 	const size_t count = ways_of(ways, _i != 0);
 	for (size_t w = 0; w < count; w++)
 		for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-			/* kernels are not asked for nothing */
+			/* only gemm() is called for products without elements */
 			if (ways[w].own && sizes[i][0] * sizes[i][1] * sizes[i][2] == 0)
 				continue;
 			check_product(&ways[w], sizes[i][0], sizes[i][1], sizes[i][2], 0);
@@ -135,7 +135,7 @@ START_TEST(test_products)
 }
 END_TEST
 
-/* A NaN or an infinity times 0 is NaN, and stays in its row and column. */
+/* A NaN, or an infinity times 0, gives NaN in its row and column alone. */
 START_TEST(test_special_values)
 {
 	struct way ways[10];
@@ -165,7 +165,7 @@ START_TEST(test_special_values)
 }
 END_TEST
 
-/* Our own: rows and columns of a product have the same bits in a smaller one of two or more rows and columns. */
+/* By our own kernel, elements have the same bits in a smaller product of two or more rows and columns. */
 START_TEST(test_place)
 {
 	enum { M = 40, N = 90, K = 300 };
@@ -195,9 +195,9 @@ START_TEST(test_place)
 }
 END_TEST
 
-#if !defined(__SANITIZE_ADDRESS__) /* whose own memory is beyond any limit */
-/* Without room for OpenBLAS's buffers: an error, at once; CKPTC_BLAS=none does without. */
-#if !defined(__SANITIZE_ADDRESS__) /* whose own memory is beyond any limit */
+#if !defined(__SANITIZE_ADDRESS__) /* its own mappings exceed any limit */
+/* If OpenBLAS's buffers cannot be mapped the program fails at once. CKPTC_BLAS=none avoids that. */
+#if !defined(__SANITIZE_ADDRESS__) /* its own mappings exceed any limit */
 START_TEST(test_no_room)
 {
 	struct arena arena;

@@ -18,7 +18,7 @@
 #include "ops/lines.h"
 #include "suite.h"
 
-/* ---- samples: an operation with its arguments, and shapes that it takes ---- */
+/* ---- samples: an operation with its arguments, and shapes that fit ---- */
 
 struct sample {
 	const char *text;
@@ -192,7 +192,7 @@ static void set_arguments(struct setup *s, const char *text)
 	}
 }
 
-/* False where the shapes do not fit. */
+/* Returns false if the shapes do not fit. */
 static bool begin(struct setup *s, const struct sample *sample, const struct kernels *kernels)
 {
 	struct complaint complaint = {.arena = &s->arena};
@@ -262,7 +262,7 @@ static void forward(const struct setup *s, void *y, const void *v, const void *a
 	free(call.scratch);
 }
 
-/* Only what the row declares is given. */
+/* The derivative gets the arrays that its row declares, and no other. */
 static void vjp(const struct setup *s, void *dv, void *da, const void *g, const void *v, const void *a, const void *y,
                 const void *k)
 {
@@ -336,7 +336,7 @@ static enum op op_named(const char *text)
 	return op_find(name);
 }
 
-/* Products by OpenBLAS too, where it is here. */
+/* Products are differentiated with OpenBLAS too, if it is installed. */
 static bool load_blas(struct arena *arena)
 {
 	struct diags diags;
@@ -360,7 +360,7 @@ static void check_sample(const struct sample *sample, uint64_t seed)
 		check_slopes(&s, &x, &s.v, x.v, x.dv, sample->text);
 		if (right) {
 			check_slopes(&s, &x, &s.a, x.a, x.da, sample->text);
-			/* each alone gives the same */
+			/* each gradient alone is the same */
 			double *alone = block_of(&s.v), *other = block_of(&s.a);
 			vjp(&s, alone, NULL, x.g, x.v, x.a, x.y, x.k);
 			vjp(&s, NULL, other, x.g, x.v, x.a, x.y, x.k);
@@ -410,9 +410,9 @@ static bool is_product(enum op op)
 enum agreement { SAME, NEAR, ANY };
 
 /*
- * The first table's bits are every other set's, but of products; and but for exp, which
- * of doubles is the C library's in the portable set, and of floats is computed in double
- * lanes where there is no FMA: those differ by a few ulp.
+ * All sets have the bits of the first table, except for products and for exp, which differ
+ * by a few ulp. The portable set has the C library's exp of doubles. Sets without FMA compute
+ * that of floats in double lanes.
  */
 static enum agreement agreement_of(enum op op, enum dtype dtype, const char *isa)
 {
@@ -434,7 +434,7 @@ static bool agree(enum agreement agreement, const struct type *type, const void 
 	return good;
 }
 
-/* The same from every instruction set, with keeps or without; f32 near f64. */
+/* Every instruction set gives the same, with kept values or without. f32 is near f64. */
 START_TEST(test_sets_agree)
 {
 	for (int type = 0; type < 2; type++) {
@@ -485,7 +485,7 @@ START_TEST(test_sets_agree)
 }
 END_TEST
 
-/* Each extent in iteration 0, where the shapes still fit: nothing is read or written beyond, and gradients are written. */
+/* Each extent in turn is 0 if the shapes still fit: nothing out of bounds is touched, and gradients are written. */
 START_TEST(test_empty)
 {
 	for (int type = 0; type < 2; type++)
@@ -517,7 +517,7 @@ START_TEST(test_empty)
 }
 END_TEST
 
-/* Nor are the iterations of the other extents counted, which may be beyond counting; a gradient with elements is zeros. */
+/* Beside an extent of 0 the others may be huge: no loop counts them. A gradient that has elements is zeros. */
 START_TEST(test_empty_and_endless)
 {
 	const int64_t many = 300000000000;
@@ -557,7 +557,7 @@ START_TEST(test_empty_and_endless)
 }
 END_TEST
 
-/* A result without elements of a value that has some: its gradient is zeros. */
+/* If the result has no elements but the value has some, the gradient is zeros. */
 START_TEST(test_gradients_of_empty_results)
 {
 	static const struct sample nothing[] = {
@@ -651,11 +651,11 @@ START_TEST(test_folds_by_tiles)
 		for (size_t i = 0; i < outs; i++)
 			ck_assert_double_eq_tol(get(&s.y, y, i), get(&s.y, x.y, i),
 			                        (type ? 4e-16 : 1.2e-7) * (1 + fabs(get(&s.y, y, i))));
-		if (op_table[s.op].scope == SCOPE_SUM) /* else ties and roundings are shared by all rows */
+		if (op_table[s.op].scope == SCOPE_SUM) /* in the others ties and roundings depend on all rows */
 			ck_assert_mem_eq(slope, x.dv, (size_t)type_bytes(&s.v));
 		if (keeps(&s))
 			ck_assert_mem_eq(kept, x.k, (size_t)type_bytes(&s.k));
-		/* one tile is the whole, to the bit */
+		/* one tile gives the bits of the whole */
 		fold_partial(&call, state, x.v, x.a, (void *const[MAX_KEEPS]){NULL, NULL});
 		fold_finish(&call, y, state, (int64_t)outs);
 		ck_assert_mem_eq(y, x.y, (size_t)type_bytes(&s.y));
@@ -669,11 +669,11 @@ START_TEST(test_folds_by_tiles)
 }
 END_TEST
 
-/* ---- inner loops, of each instruction set ---- */
+/* ---- inner loops of each instruction set ---- */
 
 enum { LOOPS_MOST = 10 };
 
-/* The loops of every set for both types. */
+/* Stores the loops of every set for both types. */
 static size_t all_loops(const struct loops *loops[LOOPS_MOST])
 {
 	size_t count = 0;
@@ -686,7 +686,7 @@ static size_t all_loops(const struct loops *loops[LOOPS_MOST])
 	return count;
 }
 
-/* Rows and columns about the vectors' lengths; what lies beside the matrices stays. */
+/* The numbers of rows and columns are near those of a vector's lanes. The gaps beside the matrices stay untouched. */
 START_TEST(test_transposed_matrices)
 {
 	static const int64_t extents[] = {1, 2, 3, 7, 8, 15, 16, 17, 33, 64, 70};
@@ -717,7 +717,7 @@ END_TEST
 
 enum { SUMMARIES = 6, SOME_LINES = 37 };
 
-/* All that the loops tell of COUNT lines: those of one kind after another, SOME_LINES apart. */
+/* Stores the sums and extremes of COUNT lines. Those of one kind begin SOME_LINES after those of the kind before. */
 static void summarize(const struct loops *loops, double *out, const void *v, const void *a, const double *p, size_t n,
                       size_t count)
 {
@@ -729,7 +729,7 @@ static void summarize(const struct loops *loops, double *out, const void *v, con
 	loops->smallest(out + 5 * SOME_LINES, v, n, count);
 }
 
-/* The same of one line, as it is defined. */
+/* Stores the sums and extremes of one line, by their definitions. */
 static void summarize_plainly(enum dtype dtype, double out[SUMMARIES], const void *v, const void *a, double p, size_t n)
 {
 	memcpy(out, (const double[SUMMARIES]){0, 0, 0, 0, -INFINITY, INFINITY}, SUMMARIES * sizeof *out);
@@ -745,8 +745,8 @@ static void summarize_plainly(enum dtype dtype, double out[SUMMARIES], const voi
 }
 
 /*
- * Lines taken together give each what it gives alone, to the bit, whatever zeros and NaN are in it: which lines are
- * together depends on tiles and threads. And of numbers whose sums are exact each gives what the definition does.
+ * A line has the same bits alone and beside others, whatever zeros and NaN it holds, as tiles and threads decide which
+ * lines are computed together. If its sums are exact they are those of the definition.
  */
 START_TEST(test_lines_together)
 {
@@ -793,12 +793,12 @@ static void set_whole_numbers(const struct type *type, void *array, uint64_t see
 }
 
 /*
- * The definition, place by place, of a convolution: adds to y[n,o,y,x], dv and da what
- * each pair of an element of V and one of the kernel gives. All three are of numbers whole and small.
+ * A convolution by its definition: each pair of an element of V and one of the kernel adds
+ * its product to y[n,o,y,x], and to dv and da. All values are small integers, so sums are exact.
  */
 static void convolve_plainly(const struct setup *s, const struct arrays *x, double *y, double *dv, double *da)
 {
-	const bool flat = s->v.shape.ndim == 3; /* of one row, then */
+	const bool flat = s->v.shape.ndim == 3; /* conv1d: one row */
 	const int64_t *d = s->v.shape.dim, *k_dim = s->a.shape.dim, *result = s->y.shape.dim;
 	const int64_t v[4] = {d[0], d[1], flat ? 1 : d[2], d[flat ? 2 : 3]};
 	const int64_t a[4] = {k_dim[0], k_dim[1], flat ? 1 : k_dim[2], k_dim[flat ? 2 : 3]};
@@ -831,10 +831,12 @@ static void check_equal(const struct type *type, const void *got, const double *
 START_TEST(test_convolutions_in_pieces)
 {
 	static const struct sample several[] = {
-		{"conv2d padding=1", SHAPE(4, 2, 40, 13, 30), SHAPE(4, 2, 40, 3, 3)},               /* rows, not all as many */
-		{"conv2d stride=1,2 padding=0,3", SHAPE(4, 1, 60, 4, 500), SHAPE(4, 2, 60, 2, 3)},  /* parts of a row */
-		{"conv2d stride=2,3 padding=4,200", SHAPE(4, 1, 60, 5, 40), SHAPE(4, 1, 60, 3, 2)}, /* some all padding */
-		{"conv2d padding=1", SHAPE(4, 40, 30, 7, 7), SHAPE(4, 3, 30, 3, 3)},                /* several samples */
+		{"conv2d padding=1", SHAPE(4, 2, 40, 13, 30),
+	     SHAPE(4, 2, 40, 3, 3)}, /* pieces of several rows; the last has fewer */
+		{"conv2d stride=1,2 padding=0,3", SHAPE(4, 1, 60, 4, 500), SHAPE(4, 2, 60, 2, 3)}, /* parts of a row */
+		{"conv2d stride=2,3 padding=4,200", SHAPE(4, 1, 60, 5, 40),
+	     SHAPE(4, 1, 60, 3, 2)},                                             /* some pieces are all padding */
+		{"conv2d padding=1", SHAPE(4, 40, 30, 7, 7), SHAPE(4, 3, 30, 3, 3)}, /* several samples */
 		{"conv2d stride=2 padding=2", SHAPE(4, 25, 40, 6, 9), SHAPE(4, 2, 40, 3, 3)},
 		{"conv1d padding=2", SHAPE(3, 2000, 3, 8), SHAPE(3, 5, 3, 4)},
 		{"conv2d", SHAPE(4, 2, 300, 25, 20), SHAPE(4, 3, 300, 1, 1)}, /* no columns */
@@ -859,7 +861,7 @@ START_TEST(test_convolutions_in_pieces)
 			check_equal(&s.y, x.y, y, "result");
 			check_equal(&s.v, x.dv, dv, "input's gradient");
 			check_equal(&s.a, x.da, da, "kernel's gradient");
-			/* scratch bounds a piece: there is more than one */
+			/* a piece fits in scratch, so there is more than one piece */
 			const int64_t columns =
 				shape_count(&s.a.shape) / s.a.shape.dim[0] * (shape_count(&s.y.shape) / s.y.shape.dim[1]);
 			ck_assert_int_lt(op_scratch(s.op, &s.attrs, &s.v, &s.a, &s.y, false),
@@ -874,7 +876,7 @@ START_TEST(test_convolutions_in_pieces)
 }
 END_TEST
 
-/* The extreme stands at each place of lines of each length in iteration; then a NaN beside it. */
+/* In lines of each length the extreme is at each index in turn. Then there is a NaN beside it. */
 START_TEST(test_extremes)
 {
 	enum { LONGEST = 300 };
@@ -906,7 +908,7 @@ END_TEST
 
 /* ---- random ---- */
 
-/* The known answers of Random123 (philox4x32-10) for counter 0 and key 0, by the mask that each p gives. */
+/* The known answers of Random123 (philox4x32-10) for counter 0 and key 0, found by the masks of many p. */
 START_TEST(test_philox)
 {
 	static const uint32_t zeros[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
@@ -919,7 +921,7 @@ START_TEST(test_philox)
 				struct setup s;
 				begin(&s, &sample, tables[k]);
 				struct arrays x = arrays_of(&s, 1);
-				/* kept where the word is at least p * 2^32 */
+				/* an element is kept if its word is at least p * 2^32 */
 				s.attrs.p = ((double)zeros[i] + above) / 0x1p32;
 				forward(&s, x.y, x.v, NULL, NULL);
 				ck_assert_int_eq(((double *)x.y)[i] != 0, !above);
@@ -1037,7 +1039,7 @@ START_TEST(test_classes)
 		ck_assert_ptr_nonnull(strstr(message, "element 1"));
 		ck_assert_ptr_nonnull(strstr(message, "0 to 4"));
 	}
-	/* a computed class that is none: NaN, in its row of the gradient too */
+	/* a computed class out of range: the loss is NaN, and so is that row of the gradient */
 	const struct sample sample = {"cross_entropy", SHAPE(2, 2, 3), SHAPE(1, 2)};
 	struct setup s;
 	begin(&s, &sample, kernels_get(DTYPE_F64));

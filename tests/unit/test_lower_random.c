@@ -205,7 +205,7 @@ static void execute_op(struct execution *e, const struct instr *instr)
 		e->values[instr->out] = v;
 	else if (instr->op == OP_slice)
 		e->values[instr->out] =
-			hash_element(v, instr->attrs->start + (instr->level >= 0 ? e->counters[instr->level] : 0));
+			hash_element(v, instr->attrs->start.at + (instr->level >= 0 ? e->counters[instr->level] : 0));
 	else if (instr->a != NO_VALUE)
 		e->values[instr->out] = hash_op(instr->op, v, value_of(e, instr->a));
 	else

@@ -1,8 +1,7 @@
 /*
- * The table of operations, their arguments, and what is known of a use of one
- * without data: shapes, reach, what is kept. Oracles are written out by hand from
- * NumPy's and torch's rules; shapes that NumPy computes are in test_general's
- * golden data.
+ * The table of operations, their arguments, and what a use of an operation has without
+ * data: shapes, reach, kept arrays. The expected values are written by hand from NumPy's
+ * and torch's rules. test_general's golden data has shapes that NumPy computed.
  */
 #include "ops/op.h"
 
@@ -47,7 +46,7 @@ static enum status set_one(struct attrs *attrs, enum op op, const char *name, in
 	return status;
 }
 
-/* Sets all of "op 1 axis=2": OP_COUNT and *MESSAGE where one is wrong. */
+/* Sets all arguments of a text like "op 1 axis=2". Returns OP_COUNT with *MESSAGE if one is wrong. */
 static enum op parse(const char *text, struct attrs *attrs, const char **message, const char **hint)
 {
 	char copy[128], *rest = NULL;
@@ -82,11 +81,11 @@ START_TEST(test_table)
 		ck_assert_int_eq(info->operands, info->class == OP_CLASS_BINARY  ? 1
 		                                 : info->class == OP_CLASS_UNARY ? 0
 		                                                                 : info->operands);
-		/* what is needed is kept */
+		/* what a derivative needs is kept */
 		ck_assert(!((info->needs_v | info->needs_a) & NEED_K) || info->keeps[0].kind != KEEP_NOTHING);
 		ck_assert(!((info->needs_v | info->needs_a) & NEED_L) || info->keeps[1].kind != KEEP_NOTHING);
 		ck_assert(!((info->needs_v | info->needs_a) & NEED_A) || info->operands == 1);
-		/* and what is kept is needed */
+		/* and what is kept is needed by a derivative */
 		ck_assert(info->keeps[0].kind == KEEP_NOTHING || (info->needs_v | info->needs_a) & NEED_K);
 		ck_assert(info->differentiable || !info->needs_v);
 		ck_assert(info->operand_differentiable || !info->needs_a);
@@ -255,7 +254,7 @@ END_TEST
 	}
 #define HUGE_EXTENT ((int64_t)1 << 40)
 
-/* What does not fit, and why. (What fits is in the golden data of test_general.) */
+/* Shapes that do not fit, with the messages. The golden data of test_general has shapes that fit. */
 static const struct {
 	const char *text;
 	struct shape v, a;
