@@ -1,7 +1,7 @@
 /*
  * The system's allocator behind the injected interface. It asks for large pages where a
  * block is large: the first touch of a small page costs more than most operations on its
- * bytes. It asks only for pages within the block, so the block holds no more than its size.
+ * bytes. Only pages within the block are asked for; so it holds no more than its size.
  */
 #include "base/alloc.h"
 

@@ -1,4 +1,4 @@
-/* Time that only ever goes on. */
+/* A clock that never goes back. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

@@ -6,9 +6,9 @@
  *     if (count > MOST)
  *         return diag_file(diags, STATUS_LIMIT, path, -1, "more than %d arrays", MOST);
  *
- * Its caller returns the status on, and adds no second reason. The exception is a
- * function that fails only when memory is short: it returns NULL, false or a sticky
- * flag (arena->failed), and whoever calls it from a fallible function returns
+ * Its caller returns the status on, and adds no second reason. One kind of
+ * function may fail otherwise: it fails only when memory is short, and returns NULL or
+ * false, or sets a sticky flag such as arena->failed. Its fallible caller returns
  * diag_memory(diags). Nothing is printed before diags_render, which main calls.
  */
 #ifndef BASE_DIAG_H

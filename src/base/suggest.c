@@ -10,10 +10,10 @@
 #include <string.h>
 
 enum { LONGEST = 64, CASE = 1, EXCHANGE = 3, EDIT = 4 };
-/* The smaller common beginning of two forms of a word: if it is one of them whole, and otherwise. */
+/* The least common beginning of two forms of a word: if it is one of them whole, and otherwise. */
 enum { BEGINNING = 3, STEM = 5 };
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+static size_t least_of(size_t a, size_t b) { return a < b ? a : b; }
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
@@ -28,9 +28,9 @@ static size_t distance(const char *a, size_t na, const char *b, size_t nb)
 		size_t *now = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
 		now[0] = EDIT * i;
 		for (size_t j = 1; j <= nb; j++) {
-			now[j] = smaller(smaller(last[j], now[j - 1]) + EDIT, last[j - 1] + replace(a[i - 1], b[j - 1]));
+			now[j] = least_of(least_of(last[j], now[j - 1]) + EDIT, last[j - 1] + replace(a[i - 1], b[j - 1]));
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				now[j] = smaller(now[j], before[j - 2] + EXCHANGE);
+				now[j] = least_of(now[j], before[j - 2] + EXCHANGE);
 		}
 	}
 	return rows[na % 3][nb];
@@ -56,7 +56,7 @@ static size_t common_letters(const char *a, const char *b)
 /* True if NAME and OTHER differ only in their ends: one begins the other, or most of the shorter begins both. */
 static bool is_form_of(const char *name, size_t length, const char *other)
 {
-	const size_t same = common_letters(name, other), shorter = smaller(length, strlen(other));
+	const size_t same = common_letters(name, other), shorter = least_of(length, strlen(other));
 	return same >= BEGINNING && (same == shorter || (same >= STEM && 3 * same >= 2 * shorter));
 }
 

@@ -29,7 +29,7 @@ void tensors_close(struct tensors *tensors);
 
 /* INPUT's one array, npy or text, by its content. */
 enum status load_stream(const struct loader *loader, struct array *array, struct input *input);
-/* STATUS_DATA: NAME, WHAT, is a pipe or a device, and WHAT is not read from front to back. */
+/* Reports that NAME, a pipe or device, cannot be WHAT, since that is not read from front to back. Returns STATUS_DATA. */
 enum status load_only_regular(const char *name, const char *what, struct diags *diags);
 
 #endif

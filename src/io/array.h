@@ -49,7 +49,7 @@ void reader_init(struct reader *reader, struct input *input, const struct reader
 void reader_declare(struct reader *reader, enum dtype dtype);
 /* Begins an array of TYPE, little-endian and in C order, whose values begin at byte DATA; for reader_read_at alone. */
 void reader_begin_at(struct reader *reader, const struct type *type, int64_t data);
-/* Replaces FORMAT_AUTO by the format that the first bytes show, for which it waits. */
+/* Waits for the first bytes, and replaces FORMAT_AUTO by the format that they show. */
 enum status reader_find_format(struct reader *reader, struct diags *diags);
 /*
  * Reads the next array's header; *END at the end of the stream. Fails with STATUS_DATA (file

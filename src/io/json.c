@@ -73,7 +73,7 @@ static void end_parse(bool refused)
 }
 
 /* Returns NULL and false in *REFUSED where the text is wrong, and *ERROR says why. */
-static json_t *parse_source(const struct source *source, json_error_t *error, bool *refused)
+static json_t *parse_json(const struct source *source, json_error_t *error, bool *refused)
 {
 	json_set_alloc_funcs(allocate_block, free_block);
 	parse.blocks = NULL;
@@ -209,7 +209,7 @@ enum status json_open(struct json_text *text, const struct source *source, int64
 	json_error_t error;
 	bool refused;
 	*text = (struct json_text){.source = source, .offset = offset, .context = context};
-	text->top = parse_source(source, &error, &refused);
+	text->top = parse_json(source, &error, &refused);
 	if (text->top)
 		return STATUS_OK;
 	if (refused)

@@ -178,7 +178,7 @@ static enum status read_shape(struct dict *d, struct shape *shape)
 	return STATUS_OK;
 }
 
-static enum status read_entry(struct dict *d, enum dtype assume, struct npy_header *header, unsigned *seen)
+static enum status read_dict_entry(struct dict *d, enum dtype assume, struct npy_header *header, unsigned *seen)
 {
 	static const char *const keys[] = {"descr", "fortran_order", "shape"};
 	char key[32];
@@ -214,7 +214,7 @@ enum status npy_parse_dict(const struct source *dict, int64_t offset, enum dtype
 	if (!accept(&d, '{'))
 		return dict_error(&d, "not a dict");
 	while (!accept(&d, '}')) {
-		enum status status = read_entry(&d, assume, header, &seen);
+		enum status status = read_dict_entry(&d, assume, header, &seen);
 		if (status)
 			return status;
 		if (!accept(&d, ',') && look(&d) != '}')

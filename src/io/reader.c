@@ -158,8 +158,8 @@ struct request {
 };
 
 /* Reads SIZE bytes of the array's values: the next of the stream if IN_ORDER, else those from byte BEGIN on. */
-static enum status read_bytes(const struct reader *r, bool in_order, int64_t begin, void *to, size_t size,
-                              struct diags *diags)
+static enum status read_values_as_bytes(const struct reader *r, bool in_order, int64_t begin, void *to, size_t size,
+                                        struct diags *diags)
 {
 	size_t got = 0;
 	const enum status status = in_order ? input_read(r->input, to, size, &got, diags)
@@ -173,12 +173,13 @@ static enum status read_elements(const struct reader *r, bool in_order, const st
 	const enum dtype dtype = r->type.dtype, compute = request->compute;
 	const int64_t size = (int64_t)dtype_size(dtype);
 	if (r->direct && dtype == compute)
-		return read_bytes(r, in_order, request->first * size, request->to, (size_t)(request->count * size), diags);
+		return read_values_as_bytes(r, in_order, request->first * size, request->to, (size_t)(request->count * size),
+		                            diags);
 	_Alignas(64) unsigned char block[BLOCK];
 	for (int64_t done = 0; done < request->count;) {
 		const int64_t left = request->count - done, n = left < BLOCK / size ? left : BLOCK / size;
 		const int64_t first = request->first + done;
-		enum status status = read_bytes(r, in_order, first * size, block, (size_t)(n * size), diags);
+		enum status status = read_values_as_bytes(r, in_order, first * size, block, (size_t)(n * size), diags);
 		if (!status && r->swap)
 			convert_swap(block, (size_t)size, (size_t)n);
 		if (!status)

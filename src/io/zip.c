@@ -152,7 +152,8 @@ static bool read_wide(const unsigned char *p, size_t size, uint64_t *values[], i
 }
 
 /* Reads the entry at P of LEFT bytes; its bytes, or 0 where it is damaged. */
-static size_t read_entry(const struct zip *zip, const unsigned char *p, size_t left, struct zip_member *member)
+static size_t read_directory_entry(const struct zip *zip, const unsigned char *p, size_t left,
+                                   struct zip_member *member)
 {
 	if (left < ZIP_CENTRAL_BYTES || read_field(p, 4) != ZIP_CENTRAL)
 		return 0;
@@ -188,7 +189,7 @@ static enum status read_directory(struct zip *zip, const struct extent *extent)
 	const enum status status = read_record(zip, (int64_t)extent->offset, zip->directory, zip->directory_size);
 	size_t at = 0;
 	for (size_t i = 0; i < zip->count && !status; i++) {
-		const size_t bytes = read_entry(zip, zip->directory + at, zip->directory_size - at, &zip->members[i]);
+		const size_t bytes = read_directory_entry(zip, zip->directory + at, zip->directory_size - at, &zip->members[i]);
 		if (bytes == 0)
 			return not_readable(zip, (int64_t)(extent->offset + at), "its directory is damaged");
 		at += bytes;
@@ -283,7 +284,7 @@ static enum status inflate_some(struct zip_stream *s, void *to, size_t size, siz
 	return STATUS_OK;
 }
 
-static enum status check_end(struct zip_stream *s, struct diags *diags)
+static enum status check_member_end(struct zip_stream *s, struct diags *diags)
 {
 	unsigned char more;
 	size_t got = 0;
@@ -302,7 +303,7 @@ static enum status read_member(void *context, void *to, size_t size, size_t *got
 	const int64_t left = s->member->size - s->done;
 	*got = 0;
 	if (left == 0)
-		return check_end(s, diags);
+		return check_member_end(s, diags);
 	size = (int64_t)size < left ? size : (size_t)left;
 	const enum status status = s->inflates ? inflate_some(s, to, size, got, diags)
 	                                       : input_read_at(s->zip->input, s->at + s->done, to, size, got, diags);

@@ -1,10 +1,10 @@
 /*
- * Arrays: any bytes, as a stream of npy, text, csv or raw, or as a file of params
- * (npy, npz, safetensors, text), are read or give one message. A regular file and
- * a pipe give the same arrays and the same status (but that a pipe does not tell
- * beforehand that it is shorter than its header says); values read at a place are those
- * read in order; what was read is written as npy and reads back to the same bits.
- *
+ * Arrays: any bytes, read as a stream of npy, text, csv or raw, or as a file of params
+ * (npy, npz, safetensors, text), give arrays or one message.
+ *   - A regular file and a pipe give the same arrays and the same status; only the length
+ *     of a pipe is not known beforehand.
+ *   - Values read at a place equal those read in order.
+ *   - The arrays, written as npy, read back to the same bits.
  * The first two bytes choose how the rest is read.
  */
 #include "io/array.h"

@@ -2,8 +2,10 @@
 #ifndef TESTS_SUITE_H
 #define TESTS_SUITE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "asserts.h"
 
@@ -13,6 +15,15 @@ static inline TCase *suite_make_case(Suite *suite, const char *name)
 	TCase *tests = tcase_create(name);
 	suite_add_tcase(suite, tests);
 	return tests;
+}
+
+/* True, and says so, if PATH is not there: a test of it is left out. */
+static inline bool suite_lacks(const char *path)
+{
+	if (access(path, F_OK) == 0)
+		return false;
+	printf("left out: there is no %s\n", path);
+	return true;
 }
 
 /* Runs SUITE and frees it: EXIT_SUCCESS where no test failed. */

@@ -38,7 +38,7 @@ static void teardown(void)
 	ck_assert_uint_eq(counts.live, 0);
 }
 
-/* Begins anew within a test. */
+/* Restarts within a test. */
 static void restart(void)
 {
 	teardown();
@@ -106,7 +106,7 @@ START_TEST(a_cap_holds_for_all_blocks_together)
 }
 END_TEST
 
-/* Blocks of which malloc gives more bytes than were asked for, until there are no more: they must all come back. */
+/* Takes blocks that malloc makes larger than requested until the cap is reached: all bytes must be counted back. */
 START_TEST(a_cap_that_is_overshot_lets_go)
 {
 	enum { MOST = 100 };
@@ -186,7 +186,7 @@ START_TEST(arena_text_and_growth)
 }
 END_TEST
 
-/* Two at once, with blocks between: of each there is one copy in the end, and none is lost where memory is short. */
+/* Two arrays grow in turn, with blocks between. Each exists once in the end, and none is lost where memory is short. */
 START_TEST(arena_long_arrays_grow_in_place)
 {
 	enum { COUNT = 100000 };
@@ -504,7 +504,7 @@ START_TEST(long_lines_are_shown_around_the_caret)
 }
 END_TEST
 
-/* Bytes that go on a character, but of none, are shown as all others: where a line begins, and where it is cut. */
+/* Continuation bytes of no character are shown as other bytes, at the begin of a line and where it is cut. */
 START_TEST(stray_bytes_are_shown)
 {
 	enum { LENGTH = 300 };

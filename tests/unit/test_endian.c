@@ -1,8 +1,7 @@
 /*
- * What is read and written where memory has the other order of bytes than here:
- * convert_little_endian is this file's, and says the contrary of what is so. Then a
- * file whose values are turned around, as they stand in this memory seen from there,
- * must be read as the right file is here, and be what is written.
+ * Reading and writing on a machine of the other byte order. This file's own
+ * convert_little_endian returns the opposite of the truth. So a file with the bytes of its
+ * values reversed must be read as the right file is, and is what the writer makes.
  */
 #include "save.h"
 
@@ -77,7 +76,7 @@ static void turn_around(unsigned char *values, size_t size, size_t length)
 		}
 }
 
-/* Bytes of an npy header of version 1.0, with what comes before it. */
+/* The bytes before the values of an npy file of version 1.0. */
 static size_t header_length(const unsigned char *npy) { return 10 + (npy[8] | (size_t)npy[9] << 8); }
 
 static const struct {

@@ -95,8 +95,10 @@ START_TEST(npy_and_text)
 	write_file(two, 2 * n);
 	ck_assert_int_eq(load(path, NULL), STATUS_DATA);
 	ck_assert_str_eq(message(), "holds more than one array");
-	ck_assert_int_eq(load("/dev/zero", NULL), STATUS_IO);
-	ck_assert_str_eq(message(), "not a regular file");
+	if (!suite_lacks("/dev/zero")) {
+		ck_assert_int_eq(load("/dev/zero", NULL), STATUS_IO);
+		ck_assert_str_eq(message(), "not a regular file");
+	}
 	ck_assert_int_eq(load("/nowhere/at/all", NULL), STATUS_IO);
 }
 END_TEST
@@ -208,7 +210,7 @@ START_TEST(altered_npz)
 }
 END_TEST
 
-/* What follows the directory's end is a comment, or nothing that matters. */
+/* A comment may follow the directory's end. */
 START_TEST(npz_with_a_comment)
 {
 	static char bytes[100000];
@@ -493,6 +495,8 @@ START_TEST(npz_as_numpy_saves_it)
 	/* No arrays: an archive still. */
 	ck_assert_int_eq(npz_save(path, NULL, 0, &arena, &diags), STATUS_OK);
 	ck_assert_uint_eq(read_file(path, got, sizeof got), 22);
+	if (suite_lacks("/dev/full"))
+		return;
 	ck_assert_int_eq(npz_save("/dev/full", two, 2, &arena, &diags), STATUS_IO);
 	ck_assert_str_eq(message(), "cannot write: No space left on device");
 }
@@ -518,7 +522,8 @@ START_TEST(saved_and_loaded)
 	ck_assert_int_eq(load(path, NULL), STATUS_OK);
 	ck_assert_int_eq(memcmp(array.data, values, sizeof values), 0);
 	array_free(&array, &counting);
-	ck_assert_int_eq(array_save("/dev/full", &arrays[1].type, values, &arena, &diags), STATUS_IO);
+	if (!suite_lacks("/dev/full"))
+		ck_assert_int_eq(array_save("/dev/full", &arrays[1].type, values, &arena, &diags), STATUS_IO);
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 /*
- * npy in and out against files that NumPy made (tests/golden/make_npy.py): every
- * type, order and version, through a pipe and a file; headers that are wrong;
- * mutated headers; conversions of all halves.
+ * npy against files that NumPy made (tests/golden/make_npy.py): every type, order and
+ * version, through a pipe and a file. Also wrong and mutated headers, and conversions of
+ * all halves.
  */
 #include "io/npy.h"
 

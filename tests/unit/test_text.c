@@ -336,9 +336,9 @@ START_TEST(long_numbers)
 END_TEST
 
 /*
- * Doubles, and what lies half way to the next one, which x87's long doubles hold
- * and printf prints to the last digit: what is just below, half way and just above
- * is the one, the even one and the other.
+ * The middle between two neighbouring doubles, which x87's long doubles hold and printf
+ * prints to its last digit. A number just below it reads as the lower double, one just
+ * above as the upper, and the middle itself as the even one.
  */
 START_TEST(long_halves)
 {
