@@ -82,7 +82,7 @@ static enum status open_sides(struct session *s, struct side *value, struct side
 		if (!output_replaces(path))
 			status = open_events(events);
 		else if (read) /* they are written into what is there */
-			status = diag_file(&s->diags, STATUS_USAGE, path, -1, "the events would be written over %s", read);
+			status = diag_file(&s->diags, STATUS_USAGE, path, -1, "--events would overwrite %s", read);
 	}
 	if (value->open)
 		session_make_writer(s, &value->writer, &value->output);
@@ -100,20 +100,17 @@ static enum status find_param(struct session *s, const char *name, size_t length
 		*index = i;
 		if (same && param->differentiated)
 			return STATUS_OK;
-		if (same) {
-			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "'%s' is a const, which is not differentiated", param->name);
-			diag_hint(&s->diags, "declared as `param %s` it is", param->name);
-			return STATUS_USAGE;
-		}
+		if (same)
+			return with_hint(s, usage_error(s, "'%s' is a const, and consts have no gradient", param->name),
+			                 "declare it as `param %s`", param->name);
 		if (param->differentiated && count < 64)
 			names[count++] = param->name;
 	}
-	char *copy = arena_strndup(&s->arena, name, length);
-	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "no param is named '%s'", copy ? copy : "");
-	const char *near = copy ? suggest_nearest(copy, names, count) : NULL;
-	if (near)
-		diag_hint(&s->diags, "did you mean '%s'?", near);
-	return STATUS_USAGE;
+	const char *copy = arena_strndup(&s->arena, name, length);
+	if (!copy)
+		return diag_memory(&s->diags);
+	return with_nearest(s, usage_error(s, "no param is named '%s'", copy), copy, (struct word_list){names, count, 0},
+	                    NULL);
 }
 
 /* Whether there is something to add to. What is there and cannot be read is found when it is read. */
@@ -158,7 +155,7 @@ static enum status put_whole(struct session *s, struct output *output, enum stat
 }
 
 /* --grad NAME=FILE */
-static enum status write_gradient(struct session *s, const struct gradient_result *result, const char *option)
+static enum status write_param_gradient(struct session *s, const struct gradient_result *result, const char *option)
 {
 	const char *path = strchr(option, '=') + 1;
 	size_t param;
@@ -225,7 +222,7 @@ static enum status write_gradients(struct session *s, const struct gradient_resu
 {
 	enum status status = STATUS_OK;
 	for (size_t i = 0; i < s->line.grads.count && !status; i++)
-		status = write_gradient(s, result, s->line.grads.items[i]);
+		status = write_param_gradient(s, result, s->line.grads.items[i]);
 	if (!status && s->line.given[OPTION_GRADS])
 		status = write_archive(s, result, s->line.values[OPTION_GRADS]);
 	return status;
@@ -260,15 +257,12 @@ static enum status check_journal(struct session *s)
 		return STATUS_OK;
 	const bool budgeted = s->set.policy.kind == POLICY_budget || (s->set.policy.kind == POLICY_auto && s->set.memory);
 	if (!s->line.given[OPTION_SPILL] || (s->set.policy.kind != POLICY_disk_revolve && !budgeted))
-		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
-		                 "--journal goes on from states on disk: it wants --spill DIR, and --policy disk-revolve:S or "
-		                 "--memory BYTES");
+		return usage_error(
+			s, "--journal needs states on disk: --spill DIR, and --policy disk-revolve:S or --memory BYTES");
 	if (s->line.given[OPTION_TILE])
-		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
-		                 "with --journal the array is kept whole: --tile has no meaning");
+		return usage_error(s, "--tile contradicts --journal, which keeps the array whole");
 	if (s->line.given[OPTION_ACCUMULATE])
-		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
-		                 "--accumulate might add twice to what a run that was killed had added: not with --journal");
+		return usage_error(s, "--accumulate contradicts --journal: a resumed run could add its gradients twice");
 	return STATUS_OK;
 }
 
@@ -277,39 +271,31 @@ static enum status check_grads(struct session *s)
 {
 	const char *path = s->line.values[OPTION_GRADS], *name = strrchr(path, '/'),
 			   *dot = strrchr(name ? name : path, '.');
-	if (dot && strcmp(dot, ".npz") != 0) {
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--grads writes an npz, and %s is no name of one", path);
-		diag_hint(&s->diags, "--grads FILE.npz is for all params, --grad NAME=FILE for one");
-		return STATUS_USAGE;
-	}
+	if (dot && strcmp(dot, ".npz") != 0)
+		return with_hint(s, usage_error(s, "--grads takes a name that ends in .npz, not '%s'", path),
+		                 "--grads FILE.npz is for all params, --grad NAME=FILE for one");
 	for (size_t k = 0; k < s->chain.param_count; k++)
 		if (s->chain.params[k].differentiated)
 			return STATUS_OK;
-	diag_warn(&s->diags, "the chain has no param: %s will hold nothing", path);
+	diag_warn(&s->diags, "the chain has no param: --grads writes an empty '%s'", path);
 	return STATUS_OK;
 }
 
-static enum status check_options(struct session *s)
+static enum status check_grad_options(struct session *s)
 {
-	for (size_t i = 0; i < s->line.grads.count; i++)
-		if (!strchr(s->line.grads.items[i], '=')) {
-			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--grad wants NAME=FILE, not %s", s->line.grads.items[i]);
-			return STATUS_USAGE;
-		}
 	for (size_t i = 0; i < s->line.grads.count; i++) {
+		const char *text = s->line.grads.items[i];
 		size_t param;
-		const enum status status = find_param(s, s->line.grads.items[i], strcspn(s->line.grads.items[i], "="), &param);
+		if (!strchr(text, '='))
+			return usage_error(s, "--grad takes NAME=FILE, not '%s'", text);
+		const enum status status = find_param(s, text, strcspn(text, "="), &param);
 		if (status)
 			return status;
 	}
-	if (s->line.given[OPTION_ACCUMULATE] && !s->line.given[OPTION_GRADS] && !s->line.grads.count) {
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--accumulate goes with --grads or --grad");
-		return STATUS_USAGE;
-	}
-	if (s->set.policy.kind == POLICY_disk_revolve && !s->line.given[OPTION_SPILL]) {
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' wants --spill DIR", s->set.policy.text);
-		return STATUS_USAGE;
-	}
+	if (s->line.given[OPTION_ACCUMULATE] && !s->line.given[OPTION_GRADS] && !s->line.grads.count)
+		return usage_error(s, "--accumulate needs --grads or --grad");
+	if (s->set.policy.kind == POLICY_disk_revolve && !s->line.given[OPTION_SPILL])
+		return usage_error(s, "policy '%s' needs --spill DIR", s->set.policy.text);
 	enum status status = s->line.given[OPTION_GRADS] ? check_grads(s) : STATUS_OK;
 	return status ? status : check_journal(s);
 }
@@ -342,20 +328,18 @@ static enum status check_apart(struct session *s, struct beside *beside)
 			if (status)
 				return status;
 			if (binary)
-				return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
-				                 "%s and %s would both be written to %s, one into the other", made[k].name,
-				                 made[i].name, made[k].output->name);
+				return usage_error(s, "%s and %s would mix in %s", made[k].name, made[i].name, made[k].output->name);
 			beside->value.writer.options.deferred |= i == 1;
 		}
 	return STATUS_OK;
 }
 
 /* Everything is read but the input's values, and opened: what can be wrong before the work is found here. */
-static enum status prepare(struct session *s, struct beside *beside, struct gradient_result *result)
+static enum status open_all(struct session *s, struct beside *beside, struct gradient_result *result)
 {
 	enum status status = session_load_chain(s);
 	if (!status)
-		status = check_options(s);
+		status = check_grad_options(s);
 	if (!status)
 		status = outputs_probe(s);
 	if (!status)
@@ -476,7 +460,7 @@ enum status command_grad(struct session *s)
 		return command_dump(s);
 	struct beside beside = {0};
 	struct gradient_result result = {0};
-	enum status status = prepare(s, &beside, &result);
+	enum status status = open_all(s, &beside, &result);
 	if (!status)
 		status = run(s, &beside, &result);
 	if (!status)

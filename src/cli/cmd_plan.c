@@ -330,16 +330,16 @@ static enum status print_difference(struct planning *p)
 
 static enum status clash(struct session *s, const char *a, const char *b)
 {
-	return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "%s and %s are two ways to ask: give one of them", a, b);
+	return usage_error(s, "%s contradicts %s: give one of them", b, a);
 }
 
-static enum status check_options(struct session *s)
+static enum status check_plan_options(struct session *s)
 {
 	const char *sweep = s->line.values[OPTION_SWEEP];
 	if (sweep && strcmp(sweep, "every") != 0 && strcmp(sweep, "memory") != 0)
 		return usage_error(s, "--sweep takes every or memory, not '%s'", sweep);
 	if (s->set.compared.count > 2)
-		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--diff compares two policies, and is given once");
+		return usage_error(s, "--diff was given twice; this command takes one");
 	if (s->set.compared.count && s->set.policies.count)
 		return clash(s, "--diff", s->line.given[OPTION_ONLINE] ? "--online" : "--policy");
 	if (s->set.compared.count && s->set.memory && s->set.compared.items[0].kind != POLICY_auto &&
@@ -352,9 +352,7 @@ static enum status check_options(struct session *s)
 	if (s->set.compared.count && s->line.given[OPTION_PLOT])
 		return clash(s, "--diff", "--plot");
 	if (s->set.policies.count > 1 && s->line.given[OPTION_SCHEDULE])
-		return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
-		                 "--schedule prints one policy's actions, and this is another: %s",
-		                 s->set.policies.items[1].text);
+		return usage_error(s, "--schedule prints the actions of one policy, and %zu were given", s->set.policies.count);
 	if (sweep && s->line.given[OPTION_SCHEDULE])
 		return clash(s, "--sweep", "--schedule");
 	return STATUS_OK;
@@ -363,7 +361,7 @@ static enum status check_options(struct session *s)
 enum status command_plan(struct session *s)
 {
 	struct planning p = {.session = s};
-	enum status status = check_options(s);
+	enum status status = check_plan_options(s);
 	if (!status)
 		status = plot_open(s, &p.plot);
 	if (!status)

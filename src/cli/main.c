@@ -53,32 +53,25 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
-/* The nearest name of a command, or with OPS of an operation too; or NULL. */
-static const char *nearest_name(const char *name, bool ops)
+/* The names of commands, and of operations if OPS; in NAMES. */
+static struct word_list names_of(const char **names, bool ops)
 {
-	const char *names[sizeof command_table / sizeof *command_table + OP_COUNT];
 	size_t count = 0;
 	for (; count < command_count; count++)
 		names[count] = command_table[count].name;
 	for (int op = 0; ops && op < OP_COUNT; op++)
 		names[count++] = op_table[op].name;
-	return suggest_nearest(name, names, count);
+	return (struct word_list){names, count, 0};
 }
 
 static enum status unknown_command(struct session *s, const char *name)
 {
-	if (name[0] == '-') {
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "unknown option '%s' where a command is wanted", name);
-		diag_hint(&s->diags, "options before a command are --help and --version");
-		return STATUS_USAGE;
-	}
-	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "unknown command '%s'", name);
-	const char *near = nearest_name(name, false);
-	if (near)
-		diag_hint(&s->diags, "did you mean '%s'?", near);
-	else
-		diag_hint(&s->diags, "`ckptc --help` lists the commands");
-	return STATUS_USAGE;
+	const char *names[sizeof command_table / sizeof *command_table];
+	if (name[0] == '-')
+		return with_hint(s, usage_error(s, "unknown option '%s' in place of a command", name),
+		                 "options before a command are --help and --version");
+	return with_nearest(s, usage_error(s, "unknown command '%s'", name), name, names_of(names, false),
+	                    "`ckptc --help` lists the commands");
 }
 
 static enum status print_version(struct session *s)
@@ -96,8 +89,8 @@ static bool is_help(const char *word)
 	return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-/* Where TOPIC, which is no command and no operation, is told of; or NULL. A policy may have what follows its colon. */
-static const char *told_elsewhere(const char *topic)
+/* A hint at TOPIC, which is no command and no operation, or NULL. What follows a policy's colon is ignored. */
+static const char *described_elsewhere(const char *topic)
 {
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
 		if (kind != STATEMENT_STAGE && !strcmp(statement_word(kind), topic))
@@ -121,15 +114,12 @@ static enum status help_on(struct session *s, const char *topic)
 	enum op op = op_find(topic);
 	if (op != OP_COUNT)
 		return help_print_op(s, op);
-	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "no command and no operation is named '%s'", topic);
-	const char *elsewhere = told_elsewhere(topic), *near = nearest_name(topic, true);
+	const char *names[sizeof command_table / sizeof *command_table + OP_COUNT], *elsewhere = described_elsewhere(topic);
+	const enum status status = usage_error(s, "no command and no operation is named '%s'", topic);
 	if (elsewhere)
-		diag_hint(&s->diags, "%s", elsewhere);
-	else if (near)
-		diag_hint(&s->diags, "did you mean '%s'?", near);
-	else
-		diag_hint(&s->diags, "`ckptc --help` lists the commands, `ckptc ops` the operations");
-	return STATUS_USAGE;
+		return with_hint(s, status, "%s", elsewhere);
+	return with_nearest(s, status, topic, names_of(names, true),
+	                    "`ckptc --help` lists the commands, `ckptc ops` the operations");
 }
 
 /* The least stack in KiB, and how much of it kernels may use: arguments and environment may take a quarter. */
@@ -155,7 +145,7 @@ static enum status reserve_stack(struct session *s)
 	const size_t bytes = (USED_KIB + 64) << 10; /* some pages more, for this and what calls it */
 	void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (room == MAP_FAILED)
-		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "out of memory: a stack of %d KiB is wanted", USED_KIB);
+		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "out of memory: the stack needs %d KiB", USED_KIB);
 	munmap(room, bytes);
 	(void)grow_stack();
 	return STATUS_OK;
@@ -167,23 +157,20 @@ static enum status check_stack(struct session *s)
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= LEAST_KIB << 10)
 		return reserve_stack(s);
-	diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "the stack is limited to %lld KiB, and %d are wanted",
-	          (long long)(limit.rlim_cur >> 10), LEAST_KIB);
-	diag_hint(&s->diags, "`ulimit -s %d` allows them", LEAST_KIB);
-	return STATUS_LIMIT;
+	const enum status status =
+		diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "the stack is limited to %lld KiB; %d are needed",
+	              (long long)(limit.rlim_cur >> 10), LEAST_KIB);
+	return with_hint(s, status, "`ulimit -s %d` allows them", LEAST_KIB);
 }
 
 static enum status dispatch(struct session *s, int argc, char **argv)
 {
-	if (argc < 2) {
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "no command");
-		diag_hint(&s->diags, "`ckptc --help` lists the commands");
-		return STATUS_USAGE;
-	}
+	if (argc < 2)
+		return with_hint(s, usage_error(s, "no command"), "`ckptc --help` lists the commands");
 	const char *name = argv[1];
 	const bool version = !strcmp(name, "--version");
 	if (version && argc > 2)
-		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--version stands alone, without '%s'", argv[2]);
+		return usage_error(s, "--version takes no argument, but got '%s'", argv[2]);
 	if (version)
 		return print_version(s);
 	if (!strcmp(name, "--dump-options"))
@@ -191,8 +178,7 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	if (is_help(name) && argc <= 3)
 		return help_on(s, argv[2]);
 	if (is_help(name))
-		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "help is on one command or operation, and not on '%s' too",
-		                 argv[3]);
+		return usage_error(s, "help takes one command or operation, but got '%s' too", argv[3]);
 	s->command = find_command(name);
 	if (!s->command)
 		return unknown_command(s, name);

@@ -24,6 +24,26 @@ enum status usage_error(struct session *s, const char *format, ...)
 	return message ? diag_file(&s->diags, STATUS_USAGE, NULL, -1, "%s", message) : diag_memory(&s->diags);
 }
 
+enum status with_hint(struct session *s, enum status status, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	const char *hint = arena_vprintf(&s->arena, format, arguments);
+	va_end(arguments);
+	if (hint)
+		diag_hint(&s->diags, "%s", hint);
+	return status;
+}
+
+enum status with_nearest(struct session *s, enum status status, const char *name, struct word_list candidates,
+                         const char *otherwise)
+{
+	const char *near = suggest_nearest(name, candidates.items, candidates.count);
+	if (near)
+		return with_hint(s, status, "did you mean '%s'?", near);
+	return otherwise ? with_hint(s, status, "%s", otherwise) : status;
+}
+
 static const char *option_name(int option) { return option_table[option].name; }
 
 static enum status unknown_option(struct session *s, const char *name, size_t length)
@@ -41,12 +61,10 @@ static enum status unknown_option(struct session *s, const char *name, size_t le
 	const enum status status = usage_error(s, "unknown option '--%s'", copy);
 	const char *near = suggest_nearest(copy, own, count), *other = suggest_nearest(copy, all, OPTION_COUNT);
 	if (near)
-		diag_hint(&s->diags, "did you mean '--%s'?", near);
-	else if (other)
-		diag_hint(&s->diags, "did you mean '--%s'? 'ckptc %s' does not take it", other, s->command->name);
-	else
-		diag_hint(&s->diags, "`ckptc %s --help` lists the options", s->command->name);
-	return status;
+		return with_hint(s, status, "did you mean '--%s'?", near);
+	if (other)
+		return with_hint(s, status, "did you mean '--%s'? 'ckptc %s' does not take it", other, s->command->name);
+	return with_hint(s, status, "`ckptc %s --help` lists the options", s->command->name);
 }
 
 static enum status wrong_command(struct session *s, int option)
@@ -57,8 +75,7 @@ static enum status wrong_command(struct session *s, int option)
 			list = arena_printf(&s->arena, "%s%s%s", list, *list ? ", " : "", command_table[i].name);
 	const enum status status =
 		usage_error(s, "'ckptc %s' takes no option '--%s'", s->command->name, option_name(option));
-	diag_hint(&s->diags, "it belongs to %s", list ? list : "other commands");
-	return status;
+	return with_hint(s, status, "it belongs to %s", list ? list : "other commands");
 }
 
 static enum status add_word(struct session *s, struct word_list *list, const char *word)
@@ -173,8 +190,8 @@ static enum status parse_short(struct session *s, const char *text, struct words
 		while (k < OPTION_COUNT && option_table[k].short_name != *text)
 			k++;
 		if (k == OPTION_COUNT) {
-			status = usage_error(s, "unknown option '-%c'", *text);
-			diag_hint(&s->diags, "`ckptc %s --help` lists the options", s->command->name);
+			status = with_hint(s, usage_error(s, "unknown option '-%c'", *text), "`ckptc %s --help` lists the options",
+			                   s->command->name);
 		} else if (*option_table[k].argument) {
 			const char *value = text[1] ? text + 1 : next_word(words);
 			return value ? set_option(s, k, value)
@@ -319,9 +336,8 @@ static enum status check_policy(struct session *s, const struct policy *policy)
 {
 	if (!s->set.max_checkpoints || policy_is(policy, TRAIT_LIMITED))
 		return STATUS_OK;
-	const enum status status = usage_error(s, "policy '%s' takes no --max-checkpoints", policy->text);
-	diag_hint(&s->diags, "every:N, sqrt, revolve:S, online:S and disk-revolve:S do");
-	return status;
+	return with_hint(s, usage_error(s, "policy '%s' takes no --max-checkpoints", policy->text),
+	                 "every:N, sqrt, revolve:S, online:S and disk-revolve:S do");
 }
 
 /* Makes policies of the words. */

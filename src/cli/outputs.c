@@ -49,14 +49,10 @@ static enum status add_place(struct session *s, struct place *places, size_t *co
 	struct place place = {option, path, path ? real_place(s, path) : NULL};
 	const char *stream = path ? stream_at(s, path) : NULL;
 	if (stream)
-		return diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--%s would be written to '%s', which is %s", option, path,
-		                 stream);
+		return usage_error(s, "--%s would be written to '%s', which is %s", option, path, stream);
 	for (size_t i = 0; place.real && i < *count; i++)
-		if (!strcmp(places[i].real, place.real)) {
-			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--%s and --%s would both be written to '%s'",
-			          places[i].option, option, path);
-			return STATUS_USAGE;
-		}
+		if (!strcmp(places[i].real, place.real))
+			return usage_error(s, "--%s and --%s would both be written to '%s'", places[i].option, option, path);
 	if (place.real)
 		places[(*count)++] = place;
 	return s->arena.failed ? diag_memory(&s->diags) : STATUS_OK;
@@ -125,9 +121,8 @@ enum status outputs_check_apart(struct session *s)
 		if (status)
 			return status;
 		if (binary)
-			return diag_file(&s->diags, STATUS_USAGE, NULL, -1,
-			                 "--%s would be written behind the arrays in %s, which can have nothing behind them",
-			                 option_table[late[i]].name, s->out.output.name);
+			return usage_error(s, "--%s would follow the arrays in %s, where nothing may follow",
+			                   option_table[late[i]].name, s->out.output.name);
 	}
 	return STATUS_OK;
 }

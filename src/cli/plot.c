@@ -22,10 +22,8 @@ enum status plot_open(struct session *s, struct plot *plot)
 	if (!s->line.given[OPTION_PLOT])
 		return STATUS_OK;
 	plot->html = ends_with(path, ".html");
-	if (!plot->html && !ends_with(path, ".svg")) {
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--plot wants FILE.svg or FILE.html, not '%s'", path);
-		return STATUS_USAGE;
-	}
+	if (!plot->html && !ends_with(path, ".svg"))
+		return usage_error(s, "--plot takes FILE.svg or FILE.html, not '%s'", path);
 	enum status status = session_open_text(s, &plot->file, path, false);
 	plot->open = !status;
 	return status;

@@ -76,10 +76,8 @@ enum status session_load_syntax(struct session *s)
 				slash == s->line.file ? "/" : arena_strndup(&s->arena, s->line.file, (size_t)(slash - s->line.file));
 		s->source = (struct source){strcmp(s->line.file, "-") ? s->line.file : "<stdin>", text, length};
 	} else {
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "no chain");
-		diag_hint(&s->diags, "give a file, or the chain itself with -e, as in: ckptc %s -e 'add 1; sin'",
-		          s->command->name);
-		return STATUS_USAGE;
+		return with_hint(s, usage_error(s, "no chain"),
+		                 "give a file, or the chain itself with -e, as in: ckptc %s -e 'add 1; sin'", s->command->name);
 	}
 	return syntax_parse(&s->context, &s->syntax, &s->source);
 }
@@ -109,26 +107,22 @@ static const char *unknown_name(const struct session *s, const struct policy *po
 	return name ? name : first;
 }
 
-static void hint_name(struct session *s, const char *name)
+static enum status unknown_value(struct session *s, enum status status, const char *name)
 {
-	const char *near = suggest_nearest(name, s->chain.names, s->chain.name_count);
-	if (near)
-		diag_hint(&s->diags, "did you mean '%s'?", near);
-	else
-		diag_hint(&s->diags, "a stage `name %s` gives the current value that name", name);
+	const struct word_list names = {s->chain.names, s->chain.name_count, 0};
+	return with_nearest(s, status, name, names,
+	                    arena_printf(&s->arena, "a stage `name %s` gives the current value that name", name));
 }
 
 /* Names in POLICIES must be names of the chain. */
-static enum status check_names(struct session *s, const struct policy *policies, size_t count)
+static enum status check_names(struct session *s, const struct policy_list *policies)
 {
 	enum status status = STATUS_OK;
-	for (size_t i = 0; i < count && !status; i++) {
-		const char *name = unknown_name(s, &policies[i]);
-		if (!name)
-			continue;
-		status = diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s': no value of the chain is named '%s'",
-		                   policies[i].text, name);
-		hint_name(s, name);
+	for (size_t i = 0; i < policies->count && !status; i++) {
+		const char *text = policies->items[i].text, *name = unknown_name(s, &policies->items[i]);
+		if (name)
+			status =
+				unknown_value(s, usage_error(s, "policy '%s': no value of the chain is named '%s'", text, name), name);
 	}
 	return status;
 }
@@ -136,15 +130,16 @@ static enum status check_names(struct session *s, const struct policy *policies,
 /* Names in the policies of checkpoint blocks must be names of the chain. */
 static enum status check_blocks(struct session *s)
 {
-	for (const struct block_policy *block = s->chain.block_policies; block; block = block->next) {
+	enum status status = STATUS_OK;
+	for (const struct block_policy *block = s->chain.block_policies; block && !status; block = block->next) {
 		const char *name = unknown_name(s, block->policy);
-		if (!name)
-			continue;
-		diag_at(&s->diags, STATUS_CHAIN, s->chain.source, block->span, "no value of the chain is named '%s'", name);
-		hint_name(s, name);
-		return STATUS_CHAIN;
+		if (name)
+			status = unknown_value(s,
+			                       diag_at(&s->diags, STATUS_CHAIN, s->chain.source, block->span,
+			                               "no value of the chain is named '%s'", name),
+			                       name);
 	}
-	return STATUS_OK;
+	return status;
 }
 
 enum status session_load_chain(struct session *s)
@@ -157,8 +152,8 @@ enum status session_load_chain(struct session *s)
 	if (!status)
 		status = check_blocks(s);
 	if (!status)
-		status = check_names(s, s->set.policies.items, s->set.policies.count);
-	return status ? status : check_names(s, s->set.compared.items, s->set.compared.count);
+		status = check_names(s, &s->set.policies);
+	return status ? status : check_names(s, &s->set.compared);
 }
 
 /* Arrays. */
@@ -257,12 +252,10 @@ static enum status input_type(struct session *s, struct type *type)
 	} else if (!s->line.given[OPTION_INPUT] && declared_whole(&s->chain.input_type)) {
 		*type = s->chain.input_type.type;
 	} else {
-		if (!s->line.given[OPTION_INPUT] && isatty(0)) {
-			diag_file(&s->diags, STATUS_USAGE, NULL, -1, "the type of the input is not known");
-			diag_hint(&s->diags,
-			          "give --shape f32[64,256], declare it in the chain (input x: f32[64,256]), or pipe the data in");
-			return STATUS_USAGE;
-		}
+		if (!s->line.given[OPTION_INPUT] && isatty(0))
+			return with_hint(
+				s, usage_error(s, "the type of the input is not known"),
+				"give --shape f32[64,256], declare it in the chain (input x: f32[64,256]), or pipe the data in");
 		bool end;
 		enum status status = session_open_input(s);
 		if (!status)
@@ -301,7 +294,7 @@ static enum status check_end(struct session *s)
 	    s->in.reader.format == FORMAT_CSV) /* which is read whole first */
 		return status;
 	return diag_file(&s->diags, STATUS_USAGE, s->in.input.name, -1,
-	                 "the output would be put behind it, and read as more");
+	                 "the output would be appended to it, and read as more input");
 }
 
 enum status session_open_output(struct session *s, const char *path)

@@ -121,6 +121,12 @@ extern const size_t command_count;
 
 /* What is wrong with the command line. Returns STATUS_USAGE. */
 __attribute__((format(printf, 2, 3))) enum status usage_error(struct session *session, const char *format, ...);
+/* Adds a hint to the last message. Returns STATUS, so that a caller can return an error with a hint. */
+__attribute__((format(printf, 3, 4))) enum status with_hint(struct session *session, enum status status,
+                                                            const char *format, ...);
+/* The same: the candidate nearest to NAME, or OTHERWISE where none is near. */
+enum status with_nearest(struct session *session, enum status status, const char *name, struct word_list candidates,
+                         const char *otherwise);
 /* Whether messages are coloured, which must be known before the first of them: of --color the last holds. */
 void session_choose_color(struct session *session, int argc, char **argv);
 /* Parses the command line after the command's name. STATUS_USAGE. */

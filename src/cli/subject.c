@@ -15,9 +15,7 @@
 
 static enum status refuse(struct session *s, const char *option)
 {
-	diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--spec plans from the costs in its file alone: %s has no meaning",
-	          option);
-	return STATUS_USAGE;
+	return usage_error(s, "--spec plans from the costs in its file alone: it takes no %s", option);
 }
 
 static enum status open_spec(struct subject *subject)
@@ -65,12 +63,10 @@ enum status subject_policy(struct subject *subject, const struct policy *given, 
 	made->max_checkpoints = s->set.max_checkpoints;
 	if (!subject->has_spec)
 		return STATUS_OK;
-	if (policy_by_value(made)) {
-		diag_file(&s->diags, STATUS_USAGE, NULL, -1, "policy '%s' chooses among the values within steps", made->text);
-		diag_hint(&s->diags, "of --spec only the steps are known: every:N, sqrt, recursive, revolve:S, budget:BYTES, "
-		                     "disk-revolve:S, online:S");
-		return STATUS_USAGE;
-	}
+	if (policy_by_value(made))
+		return with_hint(
+			s, usage_error(s, "policy '%s' chooses among values within steps, which --spec has not", made->text),
+			"use every:N, sqrt, recursive, revolve:S, budget:BYTES, disk-revolve:S or online:S");
 	if (made->kind != POLICY_auto)
 		return STATUS_OK;
 	/* The memory of this machine says nothing of where the chain runs. */
