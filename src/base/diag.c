@@ -375,7 +375,12 @@ static void render_rest(struct renderer *r, const int64_t count[], bool color)
 
 void diags_render(const struct diags *diags, bool color, diag_write *write, void *context)
 {
-	struct renderer r = {.write = write, .context = context};
+	if (!diags->first && !diags->exhausted)
+		return;
+	struct renderer r;
+	r.write = write;
+	r.context = context;
+	r.used = 0; /* the text stays uninitialised, as most of it is never touched */
 	int64_t count[SEVERITY_NOTE + 1] = {0};
 	for (const struct diag *d = diags->first; d; d = d->next)
 		if (count[d->severity]++ < MAX_DIAGS)
