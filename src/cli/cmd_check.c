@@ -1,11 +1,9 @@
 /*
- * ckptc check: that gradients are what they should be. Central differences in
- * f64 by input and by param, on elements spread over each array; the same bits
- * under every policy, for one worker and several, for small tiles, and when a
- * run is repeated. What fails is said with its element; the status is then 1.
+ * ckptc check compares gradients with central differences in f64, on elements spread over the input and each param.
+ * It also compares the bits of gradients: under every policy, with one worker and several, in small tiles, and run
+ * again. A check that fails is reported with its element, and the status is 1.
  *
- * Everything is run through the same functions as run and grad, over files in
- * memory.
+ * Runs go through the functions of run and grad, on files in memory.
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,13 +27,13 @@ struct checker {
 	int64_t count;
 	struct text_file out;
 	struct records records; /* one for each check */
-	const char *blind; /* why differences may see what no gradient passes, or a gradient what they do not; or NULL */
+	const char *blind;      /* why differences and the gradient may rightly differ; or NULL */
 	int passed, failed, skipped;
 };
 
 enum verdict_word { CHECK_OK, CHECK_FAIL, CHECK_SKIP };
 
-/* A run on files in memory: of its input, and of what it gives. What it takes, with the values, goes with it. */
+/* The files in memory of one run, its input and its output. ARENA holds the memory of the run. */
 struct run_files {
 	struct arena arena;
 	int in, out;
@@ -55,7 +53,7 @@ static void close_files(struct run_files *files)
 	arena_free(&files->arena);
 }
 
-/* Where this fails, nothing is to be closed. */
+/* If this fails, there is nothing to close. */
 static enum status open_files(struct checker *c, const double *data, struct run_files *files)
 {
 	struct session *s = c->session;
@@ -124,7 +122,7 @@ static enum status objective(struct checker *c, const double *data, double *sum)
 struct gradient {
 	double *input;
 	struct gradient_result result;
-	struct arena arena; /* of its run: there are many */
+	struct arena arena; /* of its run alone */
 };
 
 static void outcome_free(struct gradient *gradient)
@@ -133,7 +131,7 @@ static void outcome_free(struct gradient *gradient)
 	arena_free(&gradient->arena);
 }
 
-/* GRADIENT, of zeros before, is the caller's to free, unless this fails. */
+/* GRADIENT is all zeros before. The caller frees it unless this fails. */
 static enum status differentiate(struct checker *c, const struct policy *policy, int threads, int64_t tile,
                                  struct gradient *gradient)
 {
@@ -194,10 +192,7 @@ static void put_check(struct checker *c, enum verdict_word word, const char *wha
 	records_put(&c->records, &row, word == CHECK_SKIP ? SKIPPED : JUDGED);
 }
 
-/*
- * The first operation of JOB's chain that differences cannot see through: what it
- * stops they see, what it rounds they see in steps.
- */
+/* Finds the first operation of JOB's chain that makes differences useless: it stops the gradient, or rounds values. */
 static enum status find_blind(struct checker *c, const struct job *job)
 {
 	for (size_t i = 0; i < job->whole.distinct_count; i++) {
@@ -233,20 +228,20 @@ static enum status objective_at(void *context, double x, double *value)
 	return status;
 }
 
-/* Which element is looked at as number K: all where they are few, else spread over it, whatever its axes. */
+/* The element to check as number K: each of a small array; else they are spread over the array, whatever its axes. */
 static int64_t sample(int64_t k, int64_t count)
 {
 	return count > SAMPLES ? (int64_t)((double)count * trial_fraction(k)) : k;
 }
 
-/* The element whose gradient is worst of those looked at. */
+/* The checked element with the largest error. */
 struct worst {
-	int64_t at; /* -1: none is off */
+	int64_t at; /* -1: none has an error */
 	double have;
 	struct slope slope;
 };
 
-/* What differences say of an array, WORST among it; KINKS of its elements lie on one. */
+/* Describes the differences of an array in DETAIL: its WORST element, and its KINKS, elements that lie on a kink. */
 static void describe(const struct worst *worst, int kinks, const char *blind, char *detail, size_t size)
 {
 	const struct slope *slope = &worst->slope;
@@ -261,7 +256,7 @@ static void describe(const struct worst *worst, int kinks, const char *blind, ch
 	n += snprintf(detail + n, size - (size_t)n, "worst at element %lld: %.9g, ", (long long)worst->at, worst->have);
 	if (slope->kink)
 		n += snprintf(detail + n, size - (size_t)n, "slopes %.9g and %.9g", slope->left, slope->right);
-	else /* without the sign of what is no number, which would say nothing */
+	else /* the sign of a NaN means nothing */
 		n += snprintf(detail + n, size - (size_t)n, "difference %.9g", isnan(slope->want) ? (double)NAN : slope->want);
 	snprintf(detail + n, size - (size_t)n, " (error %.2g)", slope->error);
 }
@@ -280,7 +275,7 @@ static enum status check_array(struct checker *c, const char *name, double *arra
 		if (status)
 			return status;
 		kinks += found.kink;
-		/* The first of those that are as bad is named; what is no number is the worst there is. */
+		/* Of equal errors the first counts. NaN is the largest error. */
 		if (!isnan(worst.slope.error) && !(found.error <= worst.slope.error * (1 + 1e-6)))
 			worst = (struct worst){i, slope[i], found};
 	}
@@ -292,7 +287,7 @@ static enum status check_array(struct checker *c, const char *name, double *arra
 	return STATUS_OK;
 }
 
-/* Whether two gradients have the same bits; where not, what differs. */
+/* True if two gradients have the same bits; else DETAIL says what differs. */
 static bool same_bits(struct checker *c, const struct gradient *a, const struct gradient *b, char detail[200])
 {
 	detail[0] = '\0';
@@ -312,7 +307,7 @@ static bool same_bits(struct checker *c, const struct gradient *a, const struct 
 	return true;
 }
 
-/* One checkpoint: each step is reversed from the begin of the chain, or from that one. */
+/* With one checkpoint each step is recomputed from the start of the chain, or from that checkpoint. */
 static bool is_quadratic(const struct policy *policy)
 {
 	return (policy->kind == POLICY_revolve || policy->kind == POLICY_online) && policy->number == 1;
@@ -420,7 +415,7 @@ static enum status run_checks(struct checker *c)
 	for (size_t i = 0; i < s->chain.param_count && !status; i++) {
 		const struct param *param = &s->chain.params[i];
 		struct bound_param *bound = &s->bound.bound[i];
-		/* Runs take a weak param anew from its exact values. */
+		/* Each run converts a weak param again from its exact values. */
 		const void *values = param->weak ? s->bound.exact[i].data : bound->data;
 		if (param->differentiated && bound->type.dtype == DTYPE_F64)
 			status = check_array(c, param->name, (double *)(uintptr_t)values, shape_count(&bound->type.shape),
@@ -440,7 +435,7 @@ enum status command_check(struct session *s)
 	enum status status = session_load_chain(s);
 	if (!status)
 		status = get_input(&c);
-	s->set.dtype = DTYPE_F64; /* which every param is held in, too */
+	s->set.dtype = DTYPE_F64; /* params are held in it, too */
 	if (!status)
 		status = session_bind(s, true, DTYPE_F64);
 	if (!status)

@@ -8,7 +8,7 @@ static void count(void *context, const char *text, size_t length)
 	*bytes += length;
 }
 
-/* What is written can be read again: a text may be longer in canonical form. */
+/* Refuses a canonical form that is too long to be read again. */
 static enum status check_length(struct session *s)
 {
 	size_t bytes = 0;

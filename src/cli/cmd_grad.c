@@ -1,4 +1,4 @@
-/* ckptc grad: backward. */
+/* ckptc grad: the gradient of the input and of params. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 #include "exec/run.h"
 #include "report/counters.h"
 
-/* A file that stands beside the gradient: the value, the events. */
+/* A file that is written along with the gradient: the value, the events. */
 struct side {
 	struct output output;
 	struct writer writer;
@@ -22,7 +22,7 @@ struct side {
 	struct session *session;
 };
 
-/* A regular file is emptied for the first line: a run that comes to none leaves it as it was. */
+/* A regular file is emptied before its first line, so that a run without events leaves it as it was. */
 static enum status open_events(struct side *events)
 {
 	struct session *s = events->session;
@@ -46,7 +46,7 @@ static bool is_file(const char *path, const char *read)
 	return read && !stat(path, &a) && !stat(read, &b) && io_is_same_file(&a, &b);
 }
 
-/* What the run reads from the file PATH, or NULL. */
+/* Names the role of PATH if the run reads that file; else NULL. */
 static const char *read_from(struct session *s, const char *path)
 {
 	if (s->in.open && stream_is_at(s->in.input.fd, path))
@@ -81,7 +81,7 @@ static enum status open_sides(struct session *s, struct side *value, struct side
 		const char *path = s->line.values[OPTION_EVENTS], *read = read_from(s, path);
 		if (!output_replaces(path))
 			status = open_events(events);
-		else if (read) /* they are written into what is there */
+		else if (read) /* a file that is not replaced */
 			status = diag_file(&s->diags, STATUS_USAGE, path, -1, "--events would overwrite %s", read);
 	}
 	if (value->open)
@@ -89,7 +89,7 @@ static enum status open_sides(struct session *s, struct side *value, struct side
 	return status;
 }
 
-/* The param that NAME, of LENGTH bytes, names: its *INDEX. STATUS_USAGE where it is none. */
+/* Sets *INDEX to the param whose name is the LENGTH bytes at NAME. STATUS_USAGE if there is none. */
 static enum status find_param(struct session *s, const char *name, size_t length, size_t *index)
 {
 	const char *names[64];
@@ -113,14 +113,14 @@ static enum status find_param(struct session *s, const char *name, size_t length
 	                    NULL);
 }
 
-/* Whether there is something to add to. What is there and cannot be read is found when it is read. */
+/* True if --accumulate has a file to add to. A file that cannot be read fails later, when it is read. */
 static bool is_there(const char *path)
 {
 	struct stat st;
 	return strcmp(path, "-") != 0 && (stat(path, &st) == 0 || errno != ENOENT);
 }
 
-/* --accumulate: adds what FILE, which is there, holds to DATA. */
+/* --accumulate: adds the array in the file at PATH to DATA. */
 static enum status add_file(struct session *s, struct loader *loader, const char *path, const char *key,
                             const struct type *type, void *data)
 {
@@ -145,7 +145,7 @@ static struct type written_type(const struct param_gradient *g)
 	return type;
 }
 
-/* A param's gradient has been written to OUTPUT, with STATUS. */
+/* Puts OUTPUT if STATUS, of writing a param's gradient to it, is STATUS_OK. */
 static enum status put_whole(struct session *s, struct output *output, enum status status)
 {
 	if (!status)
@@ -181,7 +181,7 @@ static enum status write_param_gradient(struct session *s, const struct gradient
 	return status;
 }
 
-/* Adds the arrays of an npz to the gradients of their names, which ARRAYS are. One that it has not adds nothing. */
+/* Adds the arrays of the npz at PATH to the gradients of the same names, ARRAYS. The npz may lack some. */
 static enum status add_archive(struct session *s, const struct gradient_result *result, const char *path,
                                const struct named_array *arrays, size_t count)
 {
@@ -266,7 +266,7 @@ static enum status check_journal(struct session *s)
 	return STATUS_OK;
 }
 
-/* --grads FILE.npz: another ending promises another format. */
+/* --grads FILE.npz: any other ending would be of another format. */
 static enum status check_grads(struct session *s)
 {
 	const char *path = s->line.values[OPTION_GRADS], *name = strrchr(path, '/'),
@@ -300,15 +300,15 @@ static enum status check_grad_options(struct session *s)
 	return status ? status : check_journal(s);
 }
 
-/* What a run writes beside the gradient of the input. */
+/* What a run writes in addition to the gradient of the input. */
 struct beside {
 	struct side value, events;
 	struct watch watch;
 };
 
 /*
- * What is written while the gradient is must not fall into a binary array's data: outputs.c allows `-` several times.
- * Of text each line is whole, and the value's lines follow all of the gradient's.
+ * The gradient, the value and the events are written at the same time. outputs.c lets several of them go to `-`, but
+ * here only text may: a line of it is written at once, and the value's lines follow the gradient's.
  */
 static enum status check_apart(struct session *s, struct beside *beside)
 {
@@ -334,7 +334,7 @@ static enum status check_apart(struct session *s, struct beside *beside)
 	return STATUS_OK;
 }
 
-/* Everything is read but the input's values, and opened: what can be wrong before the work is found here. */
+/* Reads all but the input's values, and opens all files, so that errors are found before the work. */
 static enum status open_all(struct session *s, struct beside *beside, struct gradient_result *result)
 {
 	enum status status = session_load_chain(s);
@@ -386,7 +386,7 @@ static enum status run(struct session *s, struct beside *beside, struct gradient
 	return status;
 }
 
-/* What is told of the run. */
+/* Writes the reports about the run, and warns of options without effect. */
 static enum status report(struct session *s, struct gradient_result *result, struct watch *watch)
 {
 	enum status status = watch_close(watch);
@@ -407,8 +407,8 @@ static enum status report(struct session *s, struct gradient_result *result, str
 }
 
 /*
- * All files are whole: each takes its place. The gradient of the input may replace the
- * input, by which a journal knows its run: it comes last.
+ * Renames the complete files to their places. The gradient of the input comes last: it may replace the input, by which
+ * a journal recognises its run.
  */
 static enum status commit(struct session *s, struct beside *beside)
 {
@@ -444,7 +444,7 @@ static enum status finish(struct session *s, struct beside *beside, struct gradi
 	return status;
 }
 
-/* Files that have not taken their places never do. */
+/* Discards the files that were not put in their places. */
 static void close_beside(struct beside *beside)
 {
 	if (beside->value.open)

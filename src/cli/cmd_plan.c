@@ -1,7 +1,6 @@
 /*
- * ckptc plan: what policies will cost, before anything runs. Policies come from
- * --policy and --online in their order, then from --sweep; without any of them they
- * are the usual ones.
+ * ckptc plan: what policies cost, before anything runs. The policies are those of --policy and --online in their order,
+ * then those of --sweep; without these options, the usual ones.
  */
 #include <math.h>
 #include <string.h>
@@ -10,7 +9,6 @@
 #include "cli/progress.h"
 #include "cli/subject.h"
 
-/* Policies of a plan without --policy. */
 static const struct {
 	enum policy_kind kind;
 	int64_t number;
@@ -18,7 +16,7 @@ static const struct {
              {POLICY_every, 2},    {POLICY_every, 4},   {POLICY_every, 8},  {POLICY_recursive, 0},
              {POLICY_revolve, 2},  {POLICY_revolve, 4}, {POLICY_revolve, 8}};
 enum { USUAL = sizeof usual / sizeof *usual };
-/* Steps beyond which the usual ones leave out policies by value: these unroll the whole chain into one region. */
+/* With more steps the usual policies omit those by value, which unroll the whole chain into one region. */
 enum { LONG_BY_VALUE = 100000 };
 
 struct planning {
@@ -36,10 +34,10 @@ static double transfers_of(const struct policy_row *row)
 	return (double)(row->counters.spill_writes + row->counters.spill_reads);
 }
 
-/* Whether A is no worse than B in overhead, peak and transfers to and from disk, and better in one. */
+/* True if A is no worse than B in overhead, peak and disk transfers, and better in one of them. */
 static bool is_better(const struct policy_row *a, const struct policy_row *b)
 {
-	/* Costs are sums, whose roundings make no difference. */
+	/* Costs are sums: ignore their rounding. */
 	const double same = 1e-9 * (1 + row_overhead(b)), more = row_overhead(a) - row_overhead(b);
 	const int64_t larger = a->counters.peak_bytes - b->counters.peak_bytes;
 	const double slower = transfers_of(a) - transfers_of(b);
@@ -47,9 +45,9 @@ static bool is_better(const struct policy_row *a, const struct policy_row *b)
 }
 
 /*
- * Rows that no other is better than; the knee is the one nearest to the ideal corner, where the
- * bytes of save-all are as far from it as another forward and backward pass would be, whatever
- * other rows there are.
+ * Marks the Pareto front, and the knee: the row of the front that is nearest to no bytes and no overhead. The bytes of
+ * save-all count as much as an overhead of one forward and backward pass, so that the knee does not depend on the
+ * scale of other rows.
  */
 static void mark_front(struct policy_row *rows, size_t count)
 {
@@ -77,7 +75,7 @@ static void mark_front(struct policy_row *rows, size_t count)
 		rows[knee].knee = true;
 }
 
-/* Which policies. */
+/* Choosing policies. */
 
 static enum status add_policy(struct planning *p, const struct policy *policy)
 {
@@ -110,7 +108,7 @@ static enum status sweep_every(struct planning *p)
 	return status;
 }
 
-/* As subject_plan, but that POLICY is infeasible is no error: *LEAST is then the bytes that it wants, else 0. */
+/* As subject_plan, but an infeasible POLICY is no error: *LEAST is then its least feasible bytes, else 0. */
 static enum status try_policy(struct planning *p, const struct policy **policy, struct policy_row *row, int64_t *least)
 {
 	struct session *s = p->session;
@@ -124,7 +122,7 @@ static enum status try_policy(struct planning *p, const struct policy **policy, 
 	return status;
 }
 
-/* The least bytes that a budget can be, or *LEAST 1 where one byte will do. */
+/* Sets *LEAST to the bytes of the smallest feasible budget; 1 if one byte is enough. */
 static enum status find_least(struct planning *p, int64_t *least)
 {
 	const struct policy byte = {.kind = POLICY_budget, .text = "budget:1", .number = 1}, *policy;
@@ -137,7 +135,7 @@ static enum status find_least(struct planning *p, int64_t *least)
 	return status;
 }
 
-/* Budgets from the least that is feasible to what save-all takes, geometrically. */
+/* Budgets from the smallest feasible to the peak of save-all, in geometric progression. */
 static enum status sweep_memory(struct planning *p)
 {
 	enum { POINTS = 24, POINTS_LONG = 12, LONG = 500 };
@@ -176,9 +174,9 @@ static enum status choose_policies(struct planning *p)
 	return status;
 }
 
-/* What is printed. */
+/* Planning and printing. */
 
-/* What save-all takes, to which others are compared. */
+/* Other rows are compared to save-all. */
 static enum status plan_save_all(struct planning *p)
 {
 	const struct policy *policy = &policy_save_all;
@@ -191,7 +189,7 @@ static void compare_row(const struct planning *p, struct policy_row *row)
 	row->saved_bytes = p->save_all.counters.stored_bytes - row->counters.stored_bytes;
 }
 
-/* Of several policies one that is infeasible has a row and a warning: the others are wanted none the less. */
+/* Among several policies an infeasible one gets a row and a warning, and no error. */
 static void warn_infeasible(struct session *s, const struct policy_row *row)
 {
 	diag_warn(&s->diags, "policy '%s' is too small; the least that works is %lld bytes", row->policy,
@@ -209,7 +207,7 @@ static enum status plan_one(struct planning *p, const struct policy **policy, st
 	return status;
 }
 
-/* Rows of all budgets among the policies, where there are several: one search is for all of them. */
+/* Plans all budgets among the policies with one search, if there are several. */
 static enum status plan_budgets(struct planning *p)
 {
 	struct session *s = p->session;
@@ -317,7 +315,7 @@ static enum status print_difference(struct planning *p)
 	mark_front(rows, 2);
 	for (int i = 0; i < 2; i++)
 		lists[i].row = rows[i];
-	/* A policy by value has one step: steps cannot be compared. */
+	/* A policy by value makes one step of the chain, so steps cannot be compared. */
 	for (int i = 0; i < 2 && (policy_by_value(policies[0]) || policy_by_value(policies[1])); i++)
 		for (size_t k = 0; k < lists[i].count; k++)
 			lists[i].rows[k].step = -1;

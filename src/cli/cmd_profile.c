@@ -154,8 +154,8 @@ static enum status run_once(struct profiler *p, const struct policy *policy, con
 }
 
 /* Measures PORTION of the chain under POLICY (NULL: a forward run). */
-static enum status measure(struct profiler *p, const struct policy *policy, const struct portion *portion,
-                           struct measured *measured)
+static enum status measure_runs(struct profiler *p, const struct policy *policy, const struct portion *portion,
+                                struct measured *measured)
 {
 	*measured = (struct measured){.ms = HUGE_VAL};
 	for (int i = 0; i < RUNS; i++) {
@@ -190,7 +190,7 @@ static size_t count_stages(const struct chain *chain)
 }
 
 /* Steps of PORTION; 0 if it cannot be lowered. */
-static int64_t count_steps(const struct profiler *p, struct portion portion)
+static int64_t portion_steps(const struct profiler *p, struct portion portion)
 {
 	const struct session *s = p->session;
 	struct arena arena;
@@ -213,14 +213,14 @@ static struct portion find_depth(const struct profiler *p, double share, double 
 	size_t low = 0, high = stages; /* so many first stages have fewer steps than TARGET, and not fewer */
 	while (low + 1 < high) {
 		const size_t middle = low + (high - low) / 2;
-		const bool few = (double)count_steps(p, (struct portion){.after = stages - middle}) < target;
+		const bool few = (double)portion_steps(p, (struct portion){.after = stages - middle}) < target;
 		*(few ? &low : &high) = middle;
 	}
 	const struct portion choices[] = {{.iterations = share}, {.after = stages - high}, {.after = stages - low}};
 	struct portion best = choices[0];
 	double least = HUGE_VAL;
 	for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
-		const double off = fabs((double)count_steps(p, choices[i]) - target);
+		const double off = fabs((double)portion_steps(p, choices[i]) - target);
 		if (off < least) {
 			least = off;
 			best = choices[i];
@@ -233,9 +233,9 @@ static enum status measure_depth(struct profiler *p, const struct portion *porti
 {
 	struct profile_row *row = &p->depths[p->depth_count];
 	struct measured forward, gradient;
-	enum status status = measure(p, NULL, portion, &forward);
+	enum status status = measure_runs(p, NULL, portion, &forward);
 	if (!status)
-		status = measure(p, &policy_save_all, portion, &gradient);
+		status = measure_runs(p, &policy_save_all, portion, &gradient);
 	if (status)
 		return status;
 	*row = (struct profile_row){.policy = policy_save_all.text,
@@ -254,13 +254,13 @@ static enum status measure_depth(struct profiler *p, const struct portion *porti
 static enum status profile_depths(struct profiler *p)
 {
 	const struct portion whole = {0};
-	const int64_t all = count_steps(p, whole);
+	const int64_t all = portion_steps(p, whole);
 	int64_t last = 0;
 	enum status status = STATUS_OK;
 	for (int i = 1; i < DEPTHS && !status; i++) {
 		const double share = (double)i / DEPTHS;
 		const struct portion portion = find_depth(p, share, share * (double)all);
-		const int64_t steps = count_steps(p, portion);
+		const int64_t steps = portion_steps(p, portion);
 		if (steps <= last || steps >= all)
 			continue;
 		last = steps;
@@ -305,7 +305,7 @@ static enum status measure_policy(struct profiler *p, const struct policy *polic
 	const struct profile_row *whole = &p->depths[p->depth_count - 1];
 	const struct portion all = {0};
 	struct measured m;
-	const enum status status = measure(p, policy, &all, &m);
+	const enum status status = measure_runs(p, policy, &all, &m);
 	if (!status)
 		p->policies[p->policy_count++] = (struct profile_row){
 			.policy = policy->text,
@@ -399,8 +399,8 @@ static const char *spare_processors(const struct profiler *p)
 }
 
 /*
- * What bounds the gradient: of three costs that are measured, the one that takes the most of the time, if that is much;
- * else a backward pass that is slow beside the forward pass; else arithmetic.
+ * Finds what bounds the gradient. Three costs are measured; the largest is the bound if it takes much of the time.
+ * Else the bound is the backward pass, if it is much slower than the forward pass; else arithmetic.
  */
 static enum status find_bound(struct profiler *p, struct profile_verdict *verdict)
 {
@@ -411,7 +411,7 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 	struct arena *arena = &p->session->arena;
 	struct measured none;
 	const struct portion empty = {.after = count_stages(&p->session->chain)};
-	const enum status status = measure(p, NULL, &empty, &none);
+	const enum status status = measure_runs(p, NULL, &empty, &none);
 	if (status)
 		return status;
 	const struct {

@@ -1,4 +1,4 @@
-/* What the program tells of itself, from its tables. */
+/* Help texts, made from the tables of commands, options, policies and operations. */
 #include "cli/help.h"
 
 #include <stdio.h>

@@ -1,7 +1,4 @@
-/*
- * The program: finds the command, runs it, prints what went wrong, exits. The
- * only place that prints a diagnostic and the only one that exits.
- */
+/* The program: finds the command, runs it, prints the diagnostics, exits. Nothing else prints diagnostics or exits. */
 #include "cli/help.h"
 
 #include <assert.h>
@@ -31,7 +28,7 @@ const struct command command_table[] = {
 };
 const size_t command_count = sizeof command_table / sizeof *command_table;
 
-/* FAILED is set where it cannot be written, unless standard error was closed, so that nobody wants to know. */
+/* Sets FAILED if the text cannot be written. A closed standard error is no failure: the caller closed it on purpose. */
 static void write_error(void *context, const char *text, size_t length)
 {
 	bool *failed = context;
@@ -53,7 +50,7 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
-/* The names of commands, and of operations if OPS; in NAMES. */
+/* Lists in NAMES the commands and, if OPS, the operations. */
 static struct word_list names_of(const char **names, bool ops)
 {
 	size_t count = 0;
@@ -89,7 +86,7 @@ static bool is_help(const char *word)
 	return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-/* A hint at TOPIC, which is no command and no operation, or NULL. What follows a policy's colon is ignored. */
+/* A hint for TOPIC if it is a statement or a policy, whose argument is ignored; else NULL. */
 static const char *described_elsewhere(const char *topic)
 {
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
@@ -125,7 +122,7 @@ static enum status help_on(struct session *s, const char *topic)
 /* The least stack in KiB, and how much of it kernels may use: arguments and environment may take a quarter. */
 enum { LEAST_KIB = 1024, USED_KIB = 704 };
 
-/* Grows the stack to what may be used of it: what a stack has it keeps. */
+/* Touches the stack as deep as kernels may use it. A stack does not shrink again. */
 static __attribute__((noinline)) char grow_stack(void)
 {
 	volatile char deep[USED_KIB << 10];
@@ -133,16 +130,13 @@ static __attribute__((noinline)) char grow_stack(void)
 	return deep[0];
 }
 
-/*
- * The stack grows as it is used, and where the limit of memory does not let it, that is a
- * fault. So under such a limit it grows before anything else takes what there is.
- */
+/* Under a limit of address space a stack that cannot grow is a fault, so it grows before memory is used otherwise. */
 static enum status reserve_stack(struct session *s)
 {
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
 		return STATUS_OK;
-	const size_t bytes = (USED_KIB + 64) << 10; /* some pages more, for this and what calls it */
+	const size_t bytes = (USED_KIB + 64) << 10; /* and some pages for this function and its callers */
 	void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (room == MAP_FAILED)
 		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "out of memory: the stack needs %d KiB", USED_KIB);
@@ -151,7 +145,7 @@ static enum status reserve_stack(struct session *s)
 	return STATUS_OK;
 }
 
-/* Where the stack may not be as large as kernels want theirs, of which threads get as much, there is a message and no fault. */
+/* Reports a stack limit that is too small for kernels; threads get as much stack. */
 static enum status check_stack(struct session *s)
 {
 	struct rlimit limit;
@@ -192,7 +186,7 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	status = check_stack(s);
 	if (!status)
 		status = s->command->run(s);
-	if (!status || status == STATUS_CHECK) { /* which is an answer */
+	if (!status || status == STATUS_CHECK) { /* a check that failed has its report */
 		const enum status committed = session_commit(s);
 		status = committed ? committed : status;
 	}
@@ -206,19 +200,19 @@ int main(int argc, char **argv)
 	struct allocator_cap cap;
 	const struct allocator allocator = allocator_capped(&cap, session_memory_most());
 	struct session session = {.allocator = &allocator};
-	/* All that end a program in the ordinary course: SIGPIPE ends it as silently as it does by default. */
+	/* The signals that usually end a program. SIGPIPE still ends it silently. */
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		if (signal(signals[i], on_signal) == SIG_IGN)
 			signal(signals[i], SIG_IGN);
-	/* A file that may grow no further is an error of a write, which is reported, and not the end. */
+	/* With SIGXFSZ ignored, a file beyond its size limit is a write error, which is reported. */
 	signal(SIGXFSZ, SIG_IGN);
 	arena_init(&session.arena, session.allocator);
 	diags_init(&session.diags, &session.arena);
 	session.context = (struct context){&allocator, &session.arena, &session.diags};
 	session_choose_color(&session, argc - 1, argv + 1);
 	enum status status = dispatch(&session, argc, argv);
-	if (status && session.diags.exhausted) /* whatever it was, that is what is said */
+	if (status && session.diags.exhausted) /* "out of memory" is then the message */
 		status = STATUS_LIMIT;
 	assert(status || session.diags.errors == 0);
 	bool failed = false;

@@ -384,7 +384,8 @@ static enum status understand_policies(struct session *s)
 	set->policy.max_checkpoints = set->max_checkpoints;
 	if (!status) {
 		status = parse_policies(s, &s->line.compared, compared);
-		if (status && compared->count > 1 && !s->line.file && !s->line.text) /* the chain was taken for a policy */
+		if (status && compared->count > 1 && !s->line.file &&
+		    !s->line.text) /* the second value was probably the chain */
 			diag_hint(&s->diags, "--diff takes two policies: --diff P Q");
 	}
 	if (!status && set->memory && policies->count && set->policy.kind != POLICY_auto)

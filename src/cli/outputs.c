@@ -1,9 +1,7 @@
 /*
- * The files that one invocation writes. Each is made beside its place and renamed
- * to it, so that of two with one place the first would be lost without a word:
- * that is refused before any work. What is no regular file, or is open already,
- * takes several. Those that are written last are tried before the work as well:
- * a wrong name costs no run.
+ * Checks of the files that one invocation writes. A regular file is written under a temporary name and then renamed;
+ * of two outputs with one path the first would be lost, so two are refused before the work. Other files, and files
+ * that are open already, may take several outputs. Files that are written last are tried before the work, too.
  */
 #include "cli/outputs.h"
 
@@ -14,7 +12,7 @@
 #include "exec/run.h"
 
 struct place {
-	const char *option, *path, *real; /* REAL: without links and dots; NULL where several may write */
+	const char *option, *path, *real; /* REAL is PATH without links and dots; NULL if several may write to it */
 };
 
 static const char *real_place(struct session *s, const char *path)
@@ -32,7 +30,7 @@ static const char *real_place(struct session *s, const char *path)
 	return folder && realpath(folder, real) ? arena_printf(&s->arena, "%s/%s", real, slash ? slash + 1 : target) : NULL;
 }
 
-/* The standard stream that is written and is the file PATH, which something would replace; or NULL. */
+/* Names the standard stream that is the file PATH, if that file would be replaced; else NULL. */
 static const char *stream_at(const struct session *s, const char *path)
 {
 	const char *output = s->line.values[OPTION_OUTPUT];
@@ -74,7 +72,7 @@ enum status outputs_check(struct session *s)
 	return status;
 }
 
-/* Opens what will be a regular file, and lets it go; others, such as FIFOs, would know that it has been opened. */
+/* Opens and discards an output that will be a regular file. Others, such as FIFOs, would notice. */
 static enum status probe(struct session *s, const char *path)
 {
 	struct output output;

@@ -1,19 +1,16 @@
-/* Whether the files of one invocation are in each other's way, or out of reach. */
+/* Checks that the output files of one invocation do not conflict, and can be written. */
 #ifndef CLI_OUTPUTS_H
 #define CLI_OUTPUTS_H
 
 #include "cli/session.h"
 
-/* STATUS_USAGE where two options would be written to one regular file, by whatever paths. */
+/* STATUS_USAGE if two options name one regular file, by any paths. */
 enum status outputs_check(struct session *session);
-/* *BINARY: whether s->writer, which is made, writes npy or raw, where nothing else may come between or behind. */
+/* Sets *BINARY if the output, whose writer is made, is npy or raw, where nothing else may be written. */
 enum status outputs_are_binary(struct session *session, bool *binary);
-/*
- * With the output open and s->writer made: STATUS_USAGE where what is written when the work is
- * done would follow a binary array's data, in which nothing may.
- */
+/* STATUS_USAGE if a report would follow the arrays of a binary output, which is open and has its writer. */
 enum status outputs_check_apart(struct session *session);
-/* STATUS_IO where a file that is written when the work is done could not be: before the work. */
+/* STATUS_IO if a file that is written after the work cannot be opened now. */
 enum status outputs_probe(struct session *session);
 
 #endif

@@ -1,7 +1,4 @@
-/*
- * Files are opened before the work begins, so that a wrong name costs nothing,
- * and have their contents once the work is done: a failure leaves none.
- */
+/* Files are opened before the work, so that a wrong name fails early, and written after it; a failure leaves no file. */
 #include "cli/plot.h"
 
 #include <stdio.h>
@@ -51,7 +48,7 @@ enum status plot_draw(struct session *s, struct plot *plot, struct picture *pict
 	return session_close_text(&plot->file, STATUS_OK);
 }
 
-/* What is said of a job on every picture. */
+/* What each picture shows of a job. */
 static struct picture_run run_of(const struct job *job, const struct timeline *timeline)
 {
 	return (struct picture_run){.policy = job->policy->text,
@@ -93,7 +90,7 @@ static enum status add_run(struct session *s, const struct type *type, const str
 	return status;
 }
 
-/* Of costs that were given: the verifier's bytes, in the costs' own unit. */
+/* A run of --spec: bytes by the verifier, times in the unit of the costs. */
 static enum status add_spec_run(struct subject *subject, const struct policy *policy, struct picture_run *run)
 {
 	struct session *s = subject->session;
@@ -113,7 +110,7 @@ static enum status add_spec_run(struct subject *subject, const struct policy *po
 			.time = TIME_COSTS,
 			.workers = 1,
 			.share = 1,
-			/* of costs alone, auto is the budget that --memory gave */
+			/* with --spec, auto is the budget of --memory */
 			.budget = policy->kind == POLICY_budget || policy->kind == POLICY_auto ? policy->number : 0};
 	return status;
 }
@@ -178,8 +175,8 @@ enum status watch_open(struct session *s, struct watch *watch, const struct grad
 bool watch_wanted(const struct watch *watch) { return watch->plot.open || watch->trace_open; }
 
 /*
- * The first tile of an array begins the picture anew, at its first step: what is before that, such as reading the
- * input, may be most of a short run, and nothing is drawn of it but what is held.
+ * The picture is of the first tile of the last array, and begins at its first step. Reading the input may take most of
+ * a short run, and is not drawn.
  */
 static enum status follow(struct watch *watch, const struct event *event)
 {
@@ -206,7 +203,7 @@ static enum status follow(struct watch *watch, const struct event *event)
 		watch->begun = event->from;
 	watch->stepping |= event->kind < EVENT_SPILL;
 	struct event moved = *event;
-	/* What the disk did may have begun before. */
+	/* Disk events may have begun earlier. */
 	moved.from = event->from > watch->begun ? event->from - watch->begun : 0;
 	moved.to = event->to > watch->begun ? event->to - watch->begun : 0;
 	return timeline_add(&watch->timeline, &moved) ? STATUS_OK : diag_memory(&s->diags);

@@ -1,4 +1,4 @@
-/* --plot and --trace: pictures and traces of what a command has planned, run or measured. */
+/* --plot and --trace: pictures and traces of plans, runs and measurements. */
 #ifndef CLI_PLOT_H
 #define CLI_PLOT_H
 
@@ -7,23 +7,23 @@
 #include "report/picture.h"
 #include "report/trace.h"
 
-/* The file of --plot, from before the work begins until it is drawn. */
+/* The file of --plot; open until it is drawn. */
 struct plot {
 	struct text_file file;
 	bool open, html;
 };
 
-/* Opens the file where --plot is given. STATUS_USAGE for a name that is neither .svg nor .html; STATUS_IO. */
+/* Opens the file of --plot, if given. STATUS_USAGE for a name that ends neither in .svg nor in .html; STATUS_IO. */
 enum status plot_open(struct session *session, struct plot *plot);
-/* Leaves nothing. */
+/* Discards the file. */
 void plot_abort(struct plot *plot);
-/* Draws PICTURE, its title and format given by the command line, and closes the file. */
+/* Draws PICTURE with the title and format of the command line, and closes the file. */
 enum status plot_draw(struct session *session, struct plot *plot, struct picture *picture);
-/* Plans: the policies by peak and overhead; the schedules of up to three of them, else that of the knee. */
+/* Draws policies by peak and overhead, and their schedules; of more than three policies the knee alone. */
 enum status plot_subject(struct plot *plot, struct subject *subject, const struct policy *const *policies,
                          const struct policy_row *rows, size_t count);
 
-/* What watches a gradient run. */
+/* Collects the events of a gradient run for --plot and --trace. */
 struct watch {
 	struct session *session;
 	const struct gradient_result *result;
@@ -39,7 +39,7 @@ struct watch {
 
 /* Opens what --plot and --trace name. */
 enum status watch_open(struct session *session, struct watch *watch, const struct gradient_result *result);
-/* For grad_options.trace; whether there is anything to watch for. */
+/* True if --plot or --trace was given; then watch_event is the trace of the run. */
 bool watch_wanted(const struct watch *watch);
 enum status watch_event(void *context, const struct event *event);
 /* Closes the trace and draws the picture. */

@@ -1,4 +1,4 @@
-/* Progress on standard error, never more often than ten times a second, nothing in the first. */
+/* Progress on standard error: at most ten lines a second, and none in the first second. */
 #include "cli/progress.h"
 
 #include <stdio.h>

@@ -6,12 +6,12 @@
 #include "schedule/action.h"
 
 struct progress {
-	const char *name; /* of the work, for what is no action */
+	const char *name; /* of the work, shown where there is no action */
 	bool on, drawn;
 	double begun, last; /* seconds */
 };
 
-/* Whether there is to be any: a terminal, or --progress. */
+/* True if progress is shown: on a terminal, or with --progress. */
 bool progress_begin(struct progress *progress, const struct session *session, const char *name);
 void progress_action(void *context, const struct action *action, double done, int64_t live, int64_t peak);
 /* Before POLICY, the DONE-th of ALL, is planned. */

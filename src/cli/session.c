@@ -1,4 +1,4 @@
-/* What commands open: the chain, arrays, and texts that they write. */
+/* Opening the chain, arrays and reports. */
 #include "cli/session.h"
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ enum status session_read_file(struct session *s, const char *path, char **text, 
 	return status;
 }
 
-/* A name that no file has, but that reads as a chain, was meant to be one. */
+/* Hints at -e if FILE does not exist, and its name can be parsed as a chain. */
 static void hint_text(struct session *s)
 {
 	const struct source source = {s->line.file, s->line.file, strlen(s->line.file)};
@@ -82,7 +82,7 @@ enum status session_load_syntax(struct session *s)
 	return syntax_parse(&s->context, &s->syntax, &s->source);
 }
 
-/* The first name in POLICY, which is no P+Q, that no value of the chain has; NULL: all are known. */
+/* The first name in POLICY, which is no sum P+Q, that no value of the chain has; or NULL. */
 static const char *unknown_alone(const struct session *s, const struct policy *policy)
 {
 	for (size_t i = 0; i < policy->name_count; i++) {
@@ -95,7 +95,7 @@ static const char *unknown_alone(const struct session *s, const struct policy *p
 	return NULL;
 }
 
-/* The same of any POLICY: P+Q+R leans to the left, and what is found last stands first. */
+/* The same for any POLICY. P+Q+R is (P+Q)+R, so the last name found is the first in the text. */
 static const char *unknown_name(const struct session *s, const struct policy *policy)
 {
 	const char *first = NULL;
@@ -236,7 +236,7 @@ enum status session_bind(struct session *s, bool data, enum dtype compute)
 	                   &s->diags);
 }
 
-/* Whether the declaration says every extent. */
+/* True if the declaration gives every extent. */
 static bool declared_whole(const struct declared *declared)
 {
 	for (int i = 0; i < declared->type.shape.ndim; i++)
@@ -283,15 +283,15 @@ bool session_error_is_data(const struct session *s)
 	                                         (s->line.given[OPTION_RESIDUALS] && !s->line.values[OPTION_RESIDUALS]));
 }
 
-/* Arrays that are put behind the input's would be read as more of them, without end. */
-static enum status check_end(struct session *s)
+/* Refuses to append the output to the input: it would be read as more input, without end. */
+static enum status refuse_append(struct session *s)
 {
 	const bool behind = fcntl(s->out.output.fd, F_GETFL) & O_APPEND || s->out.output.base > s->in.input.base;
 	if (!s->in.open || !behind || !stream_is_one(s->in.input.fd, s->out.output.fd))
 		return STATUS_OK;
 	enum status status = reader_find_format(&s->in.reader, &s->diags);
 	if (status || s->in.reader.format == FORMAT_TEXT ||
-	    s->in.reader.format == FORMAT_CSV) /* which is read whole first */
+	    s->in.reader.format == FORMAT_CSV) /* text is read whole before anything is written */
 		return status;
 	return diag_file(&s->diags, STATUS_USAGE, s->in.input.name, -1,
 	                 "the output would be appended to it, and read as more input");
@@ -301,14 +301,14 @@ enum status session_open_output(struct session *s, const char *path)
 {
 	enum status status = output_open(&s->out.output, path, &s->arena, &s->diags);
 	s->out.open = status == STATUS_OK;
-	return status ? status : check_end(s);
+	return status ? status : refuse_append(s);
 }
 
 void session_make_writer(struct session *s, struct writer *writer, struct output *output)
 {
 	bool terminal = isatty(output->fd);
 	const bool over = s->in.open && s->in.input.size >= 0 && stream_is_one(s->in.input.fd, output->fd);
-	if (over) /* rows go to their places in order, so that none is where one is still to be read */
+	if (over) /* written in order, rows never overwrite rows that are still to be read */
 		output->seekable = false;
 	struct writer_options options = {.format = s->set.to != FORMAT_AUTO ? s->set.to : s->in.reader.format,
 	                                 .layout = s->in.reader.layout,
@@ -319,7 +319,7 @@ void session_make_writer(struct session *s, struct writer *writer, struct output
 	writer_init(writer, output, &options, &s->arena);
 }
 
-/* Files that are whole. */
+/* Complete files. */
 
 struct whole {
 	struct output output;
@@ -398,7 +398,7 @@ enum status session_open_report(struct session *s, struct text_file *file)
 
 enum status session_close_text(struct text_file *file, enum status status)
 {
-	file->status = status ? status : file->status; /* then nothing more is written */
+	file->status = status ? status : file->status;
 	flush_text(file);
 	if (!file->status)
 		return session_put(file->session, &file->output);

@@ -1,7 +1,4 @@
-/*
- * One invocation: its options, and what commands open with them. A command is a
- * function of a session, in a file of its own.
- */
+/* One invocation: its options, and the files that it opens. Each command is a function of a session, in its own file. */
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
@@ -119,51 +116,47 @@ struct command {
 extern const struct command command_table[];
 extern const size_t command_count;
 
-/* What is wrong with the command line. Returns STATUS_USAGE. */
+/* Reports an error of the command line. Returns STATUS_USAGE. */
 __attribute__((format(printf, 2, 3))) enum status usage_error(struct session *session, const char *format, ...);
 /* Adds a hint to the last message. Returns STATUS, so that a caller can return an error with a hint. */
 __attribute__((format(printf, 3, 4))) enum status with_hint(struct session *session, enum status status,
                                                             const char *format, ...);
-/* The same: the candidate nearest to NAME, or OTHERWISE where none is near. */
+/* The same with the candidate nearest to NAME as the hint; if none is near, OTHERWISE, which may be NULL. */
 enum status with_nearest(struct session *session, enum status status, const char *name, struct word_list candidates,
                          const char *otherwise);
-/* Whether messages are coloured, which must be known before the first of them: of --color the last holds. */
+/* Decides before the first message if messages are coloured. Of several --color the last counts. */
 void session_choose_color(struct session *session, int argc, char **argv);
 /* Parses the command line after the command's name. STATUS_USAGE. */
 enum status session_parse(struct session *session, int argc, char **argv);
-/* The whole of a text of at most MAX_SOURCE bytes, as chains have. STATUS_LIMIT, STATUS_IO. */
+/* Reads a text of at most MAX_SOURCE bytes. STATUS_LIMIT, STATUS_IO. */
 enum status session_read_file(struct session *session, const char *path, char **text, size_t *length);
-/* Reads, parses and resolves the chain. Names in its blocks' policies and in the options' must be names of it. */
+/* Reads, parses and resolves the chain. Names in policies, of its blocks and of options, must be names of the chain. */
 enum status session_load_chain(struct session *session);
 enum status session_load_syntax(struct session *session);
-/* Opens the input and makes a reader; binds params, with data or with types alone. */
+/* Opens the input and makes its reader. */
 enum status session_open_input(struct session *session);
-/* For commands that take one array, once it has been read: a warning where more follow, STATUS_DATA for other bytes. */
+/* After the one array that a command reads: warns if more arrays follow. STATUS_DATA for other bytes. */
 enum status session_end_input(struct session *session);
 enum status session_bind(struct session *session, bool data, enum dtype compute);
-/* --costs: where steps' costs come from. STATUS_DATA, STATUS_IO for a file that is no costs. */
+/* Opens the source of steps' costs that --costs names. STATUS_DATA, STATUS_IO. */
 enum status session_open_costs(struct session *session);
-/* The time that JOB takes by --costs, in milliseconds; 0 where costs are no times. */
+/* Milliseconds that JOB takes by --costs; 0 if costs are not times. */
 double session_predicted_ms(const struct session *session, const struct job *job);
-/*
- * The type of the input without its data (--shape, the header of the input, or the
- * chain's declaration), and params bound for it, with types alone.
- */
+/* Sets TYPE to the input's, by --shape, the chain's declaration or the input's header; binds params to types alone. */
 enum status session_bind_types(struct session *session, struct type *type);
-/* Whether a report for programs goes to standard error: it has that to itself, and its figures say what a warning would. */
+/* True if a report for programs goes to standard error, where warnings would break it. */
 bool session_error_is_data(const struct session *session);
 /* Opens standard output or -o, for arrays or for text. */
 enum status session_open_output(struct session *session, const char *path);
 void session_make_writer(struct session *session, struct writer *writer, struct output *output);
 /*
- * OUTPUT is whole, and the session's from then on. A file that takes its place by a
- * rename waits for session_commit, which flushes all such before the first of them
- * does, in the order in which they were handed over: where one can't be written, or the
- * command fails, none is. Others are closed, with what the system says then.
+ * session_put takes OUTPUT, which is complete. A regular file keeps its temporary name until session_commit, which
+ * flushes all such files and then renames them in the order of session_put. If one cannot be written, or the command
+ * fails, none is renamed. Other outputs are closed at once.
  */
 enum status session_put(struct session *session, struct output *output);
 enum status session_commit(struct session *session);
-/* A text that goes to FILE (NULL: standard error where ERROR, else standard output), checked by session_close_text, which puts it. */
+/* A text on its way to a file: PATH, or standard error if ERROR, else standard output. */
 struct text_file {
 	struct output output;
 	struct text text;
@@ -174,9 +167,9 @@ struct text_file {
 	enum status status;
 };
 enum status session_open_text(struct session *session, struct text_file *file, const char *path, bool error);
-/* Where a command's own report goes: --output, else standard output. */
+/* The same for a command's own report: --output, else standard output. */
 enum status session_open_report(struct session *session, struct text_file *file);
-/* Puts FILE if STATUS, of what wrote it, is STATUS_OK; else leaves nothing of it and returns STATUS. */
+/* Writes the rest and puts FILE. If the function that wrote the text failed with STATUS, discards FILE and returns it. */
 enum status session_close_text(struct text_file *file, enum status status);
 void session_close(struct session *session);
 

@@ -1,7 +1,4 @@
-/*
- * A chain is planned by a job, the costs of --spec by the verifier: the one knows
- * tiles and the slab to the byte, the other what it was told.
- */
+/* A job plans a chain to the byte, with its tiles. The costs of --spec are planned as they are given. */
 #include "cli/subject.h"
 
 #include <string.h>
@@ -69,7 +66,7 @@ enum status subject_policy(struct subject *subject, const struct policy *given, 
 			"use every:N, sqrt, recursive, revolve:S, budget:BYTES, disk-revolve:S or online:S");
 	if (made->kind != POLICY_auto)
 		return STATUS_OK;
-	/* The memory of this machine says nothing of where the chain runs. */
+	/* The chain of --spec runs elsewhere, so the memory of this machine does not matter. */
 	if (!s->set.memory)
 		made->kind = POLICY_save_all;
 	made->number = s->set.memory;
@@ -119,7 +116,7 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 	if (subject->has_spec)
 		return plan_spec(subject, *policy, row, to, least, diags);
 	struct job job = {0};
-	struct arena arena; /* many policies may be planned for a long chain */
+	struct arena arena; /* freed after each policy: there may be many, and the chain may be long */
 	arena_init(&arena, s->allocator);
 	struct job_options options = session_job_options(s, *policy);
 	enum status status = job_make(&job, &s->chain, &subject->type, &options, &arena, diags);
@@ -197,7 +194,7 @@ enum status subject_budgets(struct subject *subject, const struct policy *const 
 	return status;
 }
 
-/* What is kept. */
+/* Residuals. */
 
 static enum status kept_of_chain(struct subject *subject, const struct policy *policy, struct kept_list *list)
 {
@@ -216,7 +213,7 @@ static enum status kept_of_chain(struct subject *subject, const struct policy *p
 		status = diag_memory(&s->diags);
 	for (size_t i = 0; i < held.count && !status; i++) {
 		char type[TYPE_TEXT];
-		held.rows[i].origin.shown = held.rows[i].origin.names; /* one array by one name, whatever the policy */
+		held.rows[i].origin.shown = held.rows[i].origin.names; /* the same name under both policies */
 		list->rows[list->count++] =
 			(struct kept){.what = residual_describe(&s->chain, &held.rows[i], &s->arena),
 		                  .type = arena_printf(&s->arena, "%s", type_format(held.rows[i].type, type)),

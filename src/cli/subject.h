@@ -1,4 +1,4 @@
-/* What `ckptc plan` plans for: a chain on an input, or the costs of a chain that others run. */
+/* The subject of `ckptc plan`: a chain on an input, or the costs of a chain that another program runs. */
 #ifndef CLI_SUBJECT_H
 #define CLI_SUBJECT_H
 
@@ -11,7 +11,7 @@ struct subject {
 	struct type type; /* of the input, of a chain */
 	struct spec spec;
 	bool has_spec; /* --spec */
-	bool warns;    /* subject_plan warns of what has no effect on the policy that it plans */
+	bool warns;    /* subject_plan warns of options that have no effect */
 };
 
 /* Reads the chain and the input's type, or the file of --spec. */
@@ -25,10 +25,10 @@ enum status subject_policy(struct subject *subject, const struct policy *given, 
  */
 enum status subject_plan(struct subject *subject, const struct policy **policy, struct policy_row *row,
                          struct report *to, int64_t *least, struct diags *diags);
-/* Figures of COUNT POLICIES of kind budget in ROWS, sought at once; of one that is infeasible its least_bytes. */
+/* Plans COUNT POLICIES of kind budget with one search: their figures in ROWS, or least_bytes if infeasible. */
 enum status subject_budgets(struct subject *subject, const struct policy *const *policies, size_t count,
                             struct policy_row *rows);
-/* What POLICY holds when the first sweep ends, and its figures. */
+/* Lists the arrays that POLICY holds when the first sweep ends, with its figures. */
 enum status subject_kept(struct subject *subject, const struct policy *policy, struct kept_list *list);
 
 #endif

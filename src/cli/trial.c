@@ -1,4 +1,4 @@
-/* What is made instead of an input is the same in every run, and no two values of it are near each other's. */
+/* The values that replace an input are the same in every run, and differ from each other as much as they can. */
 #include "cli/trial.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ enum status trial_open_file(struct session *s, int *fd)
 
 void trial_read_file(int fd, struct input *input, struct reader *reader, struct arena *arena)
 {
-	/* Values of two bytes that an npy header has no name for are bf16, of ours. */
+	/* In a file of ours, values that an npy header calls |V2 are bf16. */
 	struct reader_options options = {.format = FORMAT_NPY, .assume = DTYPE_BF16, .raw = {.shape = {.ndim = -1}}};
 	off_t size = lseek(fd, 0, SEEK_END);
 	lseek(fd, 0, SEEK_SET);

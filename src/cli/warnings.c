@@ -2,7 +2,7 @@
 
 #include "cli/job_options.h"
 
-/* Whether save-all of PORTION needs no more bytes at its peak than JOB. A plan that fails is no answer, nor an error. */
+/* True if save-all of PORTION has no higher peak than JOB. If it cannot be planned the answer is no. */
 static bool saves_nothing(struct session *s, const struct job *job, const struct portion *portion)
 {
 	struct counters other;

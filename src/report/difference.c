@@ -1,7 +1,6 @@
 /*
- * Two policies compared by what they hold when the first sweep ends. Both lists
- * are sorted alike and merged as multisets; what differs in its step alone is
- * said in one line, with its steps as ranges.
+ * Compares what two policies hold when the first sweep ends. The lists are sorted in one order and merged as multisets.
+ * Arrays that differ in their step alone are one line, with ranges of steps.
  */
 #include "report/difference.h"
 
@@ -25,7 +24,7 @@ static int compare_kept(const void *left, const void *right)
 	return order ? order : (a->step > b->step) - (a->step < b->step);
 }
 
-/* Several of one kind. */
+/* Arrays that differ in their step alone. */
 struct group {
 	const struct kept *kept;
 	int64_t count, bytes;

@@ -1,11 +1,9 @@
 /*
- * The graph of a chain: nodes are operations of the forward and the backward
- * bodies and what is saved across; edges are values.
+ * The graph of a chain: nodes are operations of both bodies and the values saved between them; edges are values.
  *
- * Between parts a value goes by its slot. So the program is walked as it is run,
- * forward and then back, with the node that each slot's value (cotangent) comes
- * from; a loop is walked twice, which shows what its iterations hand on. An edge that
- * comes up again is drawn once: parts are few where iterations are many.
+ * Parts pass values by slots. The program is walked in the order of a run, forward and then back, with the node from
+ * which each slot's value, or cotangent, comes. A loop is walked twice, so that loop-carried values show. Equal edges
+ * are drawn once.
  */
 #include "report/dot.h"
 
@@ -40,7 +38,7 @@ struct graph {
 	struct arena *arena;
 	struct edge *edges;
 	size_t edge_count, edge_capacity;
-	struct end *slots, *next; /* where each slot's value, or cotangent, comes from; room for as many */
+	struct end *slots, *next; /* the node of each slot's value or cotangent, now and after the part */
 	size_t slot_count;
 };
 
@@ -71,10 +69,7 @@ static int compare_edges(const void *left, const void *right)
 	return order ? order : compare_ends(&a->to, &b->to);
 }
 
-/*
- * Where VALUE of BODY, a body of PART, comes from: an instruction, which is a
- * KIND, a param, or what its port is given.
- */
+/* The node of VALUE of BODY, a body of PART: an instruction, which is of KIND, a param, or the node of its port. */
 static struct end source_of(const struct graph *g, const struct body *body, uint32_t part, enum end_kind kind,
                             uint32_t value)
 {
@@ -105,7 +100,7 @@ static void take_next(struct graph *g)
 	g->next = old;
 }
 
-static void walk_forward(struct graph *g, const struct step *step)
+static void follow_forward(struct graph *g, const struct step *step)
 {
 	const struct linear *linear = &g->compiled->steps[step->id].linear;
 	const struct body *body = linear->record;
@@ -120,7 +115,7 @@ static void walk_forward(struct graph *g, const struct step *step)
 	take_next(g);
 }
 
-static void walk_back(struct graph *g, const struct step *step)
+static void follow_back(struct graph *g, const struct step *step)
 {
 	const struct body *body = g->compiled->steps[step->id].linear.backward;
 	add_reads(g, body, step->id, END_BACKWARD);
@@ -133,19 +128,19 @@ static void walk_back(struct graph *g, const struct step *step)
 	take_next(g);
 }
 
-/* AGAIN: whether loops within are walked a second time; in the second iteration of one that encloses them once is enough. */
-static void walk(struct graph *g, const struct item *items, size_t count, bool back, bool again)
+/* AGAIN: loops are walked twice. In the second walk of an outer loop, inner loops are walked once. */
+static void walk_items(struct graph *g, const struct item *items, size_t count, bool back, bool again)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct item *item = &items[back ? count - 1 - i : i];
 		if (item->step) {
-			(back ? walk_back : walk_forward)(g, item->step);
+			(back ? follow_back : follow_forward)(g, item->step);
 			continue;
 		}
 		if (item->iterations > 0)
-			walk(g, item->items, item->count, back, again);
+			walk_items(g, item->items, item->count, back, again);
 		if (item->iterations > 1 && again)
-			walk(g, item->items, item->count, back, false);
+			walk_items(g, item->items, item->count, back, false);
 	}
 }
 
@@ -154,11 +149,11 @@ static void find_edges(struct graph *g)
 	const struct lowered *lowered = g->compiled->lowered;
 	for (size_t i = 0; i < g->slot_count; i++)
 		g->slots[i] = (struct end){.kind = END_INPUT};
-	walk(g, lowered->items, lowered->item_count, false, true);
+	walk_items(g, lowered->items, lowered->item_count, false, true);
 	add_edge(g, g->slots[0], (struct end){.kind = END_OUTPUT});
 	memset(g->slots, 0, g->slot_count * sizeof *g->slots);
 	g->slots[0] = (struct end){.kind = END_SEED};
-	walk(g, lowered->items, lowered->item_count, true, true);
+	walk_items(g, lowered->items, lowered->item_count, true, true);
 	add_edge(g, g->slots[0], (struct end){.kind = END_GRADIENT});
 }
 

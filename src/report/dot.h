@@ -6,9 +6,8 @@
 #include "report/text.h"
 
 /*
- * A cluster for each part, with the operations of both passes and what is saved
- * between them; edges within parts, and between them wherever one part follows
- * another in the program. STATUS_LIMIT where memory is short.
+ * Writes a cluster for each part, with the operations of both passes and what is saved between them. Edges join parts
+ * that follow each other in the program. STATUS_LIMIT if memory is short.
  */
 enum status report_dot(const struct chain *chain, const struct compiled_chain *compiled, const struct text *text,
                        struct arena *arena, struct diags *diags);

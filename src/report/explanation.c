@@ -28,7 +28,7 @@ struct part {
 	size_t used, capacity;
 };
 
-static void append_text(void *context, const char *text, size_t length)
+static void append_to_line(void *context, const char *text, size_t length)
 {
 	struct part *part = context;
 	for (size_t i = 0; i < length; i++) {
@@ -40,7 +40,7 @@ static void append_text(void *context, const char *text, size_t length)
 	}
 }
 
-static struct text line_of(struct part *part) { return (struct text){append_text, part}; }
+static struct text line_of(struct part *part) { return (struct text){append_to_line, part}; }
 
 static void end_line(struct part *part, struct program_text *program)
 {
@@ -245,7 +245,7 @@ static enum status make_part(struct report *report, const struct explanation *e,
 
 /* Tables. */
 
-static int columns_of(const char *line)
+static int line_columns(const char *line)
 {
 	size_t bars = 0;
 	for (const char *p = line; (p = strstr(p, bar)); p += strlen(bar))
@@ -257,20 +257,20 @@ static int columns_of(const char *line)
 static void put_pair(const struct text *text, int width, const char *left, const char *right, bool color)
 {
 	const bool again = color && strstr(right, "# recomputed");
-	const int columns = columns_of(left);
+	const int columns = line_columns(left);
 	text_printf(text, "%s%*s", left, columns < width ? width - columns : 0, "");
 	if (columns > width)
 		text_printf(text, "\n%*s", width, "");
 	text_printf(text, " | %s%s%s\n", again ? "\033[33m" : "", right, again ? "\033[0m" : "");
 }
 
-static void put_part(const struct part *part, const struct text *text)
+static void put_columns(const struct part *part, const struct text *text)
 {
 	enum { LEAST = 32, MOST = 72 };
 	const struct program_text *left = &part->forward, *right = &part->backward, *saved = &part->saved;
 	int width = LEAST;
 	for (size_t i = 0; i < left->count; i++) {
-		const int columns = columns_of(left->lines[i]);
+		const int columns = line_columns(left->lines[i]);
 		width = columns > width && columns <= MOST ? columns : width;
 	}
 	put_pair(text, width, "forward", "backward", false);
@@ -283,7 +283,7 @@ static void put_part(const struct part *part, const struct text *text)
 	text_put(text, saved->count ? "\n" : "nothing\n");
 }
 
-static void put_legend(const struct text *text, bool bars)
+static void put_notation(const struct text *text, bool bars)
 {
 	enum { WIDTH = 19 };
 	char name[8], parts[32];
@@ -298,7 +298,7 @@ static void put_legend(const struct text *text, bool bars)
 	            {"vjp_operand OP", "the same for OP's operand"}};
 	text_put(text, "\n");
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		text_printf(text, "%s%*s%s\n", rows[i].left, WIDTH - columns_of(rows[i].left), "", rows[i].right);
+		text_printf(text, "%s%*s%s\n", rows[i].left, WIDTH - line_columns(rows[i].left), "", rows[i].right);
 }
 
 /* Programs. */
@@ -380,7 +380,7 @@ enum status report_explanation(struct report *report, const struct explanation *
 		report_items(report, lowered->items, lowered->item_count, 0);
 	report_close(report, ']');
 	if (table)
-		put_legend(report->text, e->bars);
+		put_notation(report->text, e->bars);
 	else
 		records_begin(&records, report, &program_kind, 0);
 	for (size_t i = 0; i < lowered->distinct_count; i++) {
@@ -390,7 +390,7 @@ enum status report_explanation(struct report *report, const struct explanation *
 			return status;
 		if (table) {
 			text_printf(report->text, "\npart %zu\n", i + 1);
-			put_part(&part, report->text);
+			put_columns(&part, report->text);
 		} else {
 			report_part(&records, &part, (int64_t)i + 1);
 		}

@@ -1,9 +1,11 @@
 /*
- * What is drawn, and how much of it. A short schedule is drawn event by event,
- * each a mark with its figures to hover over; a longer one as paths; one that
- * its timeline holds as cells is drawn as these, runs of cells in a column
- * joined, and gaps closed until no more than MOST_RUNS are left. So a page has a
- * largest size, and what is left out is finer than its pixels.
+ * How much of a schedule is drawn depends on its length:
+ *
+ *     short    each event is a mark, with its figures in a title
+ *     longer   each kind of event is one path
+ *     long     the timeline has cells: adjacent cells are joined, and gaps closed, until MOST_RUNS are left
+ *
+ * So the size of a page is bounded, and details that are lost are smaller than a pixel.
  */
 #include "report/picture.h"
 
@@ -119,8 +121,8 @@ static void put_segments(const struct text *text, const struct svg_panel *panel,
 }
 
 /*
- * Runs of cells of LAYER, gaps of up to GAP closed; drawn where TEXT is given. What is held lies along rows, what is
- * run along columns.
+ * Counts the runs of cells of LAYER with gaps of up to GAP closed, and draws them if TEXT is not NULL. Held states lie
+ * along rows, events along columns.
  */
 static size_t cell_runs(const struct text *text, const struct svg_panel *panel, const struct timeline *t, double scale,
                         int layer, int gap)
@@ -208,7 +210,7 @@ static void put_level(const struct text *text, const struct svg_panel *panel, do
 	text_printf(text, "V%.1fH%.1f", svg_y(panel, bytes), svg_x(panel, to));
 }
 
-/* The line of bytes from left to right; the area's path is the same, closed. */
+/* The line of bytes from left to right. The path of the area is the same, closed. */
 static void put_levels(const struct text *text, const struct svg_panel *panel, const struct picture_run *run)
 {
 	const struct timeline *t = run->timeline;
@@ -269,13 +271,13 @@ static bool meets(const struct box *a, const struct box *b)
 	return a->left < b->right && b->left < a->right && a->top < b->bottom && b->top < a->bottom;
 }
 
-static void take(struct labels *labels, struct box box)
+static void mark_taken(struct labels *labels, struct box box)
 {
 	if (labels->count < sizeof labels->taken / sizeof *labels->taken)
 		labels->taken[labels->count++] = box;
 }
 
-/* Writes NAME near a mark, as near as it meets nothing; it is left out where there is no such place. */
+/* Writes NAME as near to a mark as it overlaps nothing. False if there is no such place; then it is left out. */
 static bool put_label(const struct text *text, struct labels *labels, double x, double y, const char *name,
                       const char *class)
 {
@@ -296,7 +298,7 @@ static bool put_label(const struct text *text, struct labels *labels, double x, 
 			free = !meets(&box, &labels->taken[k]);
 		if (!free)
 			continue;
-		take(labels, box);
+		mark_taken(labels, box);
 		if (i >= WAYS)
 			text_printf(text, "<path class=\"axis\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", x, y, x + dx,
 			            base - 4 +
@@ -318,7 +320,7 @@ static double row_y(const struct svg_panel *panel, const struct policy_row *row)
 	return svg_y(panel, row_overhead(row));
 }
 
-/* The step line of the front: no policy here has less overhead in so many bytes than what lies on it. */
+/* The line of the front shows the least overhead of the policies that need no more than so many bytes. */
 static void put_front_line(const struct text *text, const struct svg_panel *panel, const struct picture *picture)
 {
 	double last = 0, overhead = 0;
@@ -344,7 +346,7 @@ static void put_front_line(const struct text *text, const struct svg_panel *pane
 		text_put(text, "\"/>\n");
 }
 
-/* What is said first, and drawn last. */
+/* The order of labels; marks are drawn in the reverse order, so that the first lie on top. */
 static int rank_of(const struct policy_row *row) { return row->knee ? 0 : row->pareto ? 1 : 2; }
 
 static void put_mark(const struct text *text, const struct svg_panel *panel, const struct policy_row *row)
@@ -363,7 +365,7 @@ static void put_mark(const struct text *text, const struct svg_panel *panel, con
 	                          : "");
 }
 
-/* The names of all policies at the place of row I, or NULL where an earlier row has said them. */
+/* The names of all policies at the place of row I, or NULL if an earlier row has them. */
 static const char *names_at(const struct svg_panel *panel, const struct picture *picture, size_t i, char names[160])
 {
 	size_t used = 0;
@@ -395,7 +397,7 @@ static void put_labels(const struct text *text, const struct svg_panel *panel, c
 		const struct policy_row *row = &picture->rows[i];
 		double x = row_x(panel, row), y = row_y(panel, row);
 		if (!row->least_bytes)
-			take(&labels, (struct box){x - 6, y - 6, x + 6, y + 6});
+			mark_taken(&labels, (struct box){x - 6, y - 6, x + 6, y + 6});
 	}
 	size_t put = 0;
 	for (int rank = 0; rank < 3; rank++)
@@ -527,7 +529,7 @@ static double height_of(const struct picture *picture)
 	return height + (double)picture->curve_count * (HEADING + CURVES + FOOT);
 }
 
-static void put_rows(const struct picture *picture, const struct text *text)
+static void put_row_table(const struct picture *picture, const struct text *text)
 {
 	char bytes[32];
 	if (picture->row_count == 0)
@@ -573,6 +575,6 @@ void picture_draw(const struct picture *picture, const struct text *text)
 	         "@media (prefers-color-scheme:dark){body{background:#1a1a19;color:#fff}}\n"
 	         "</style>\n</head>\n<body>\n");
 	(void)put_page(picture, text, height_of(picture));
-	put_rows(picture, text);
+	put_row_table(picture, text);
 	text_put(text, "</body>\n</html>\n");
 }

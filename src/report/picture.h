@@ -1,8 +1,9 @@
 /*
- * The pictures of plan, profile and grad: schedules as step against time with
- * the states held, bytes in use with the budget, policies by peak and overhead
- * with their front, and curves of measurements. An SVG, or an HTML page of it
- * with the figures as a table; below 1 MiB whatever the length of a schedule.
+ * The pictures of plan, profile and grad, in SVG or in HTML with a table of figures; at most 1 MiB each:
+ *
+ *     schedules   step against time, with the states held, and bytes in use, with the budget
+ *     policies    by peak and overhead, with their front
+ *     curves      of measurements
  */
 #ifndef REPORT_PICTURE_H
 #define REPORT_PICTURE_H
@@ -11,7 +12,7 @@
 #include "report/counters.h"
 #include "report/svg.h"
 
-/* What a timeline's times are. */
+/* The unit of a timeline. */
 enum picture_time {
 	TIME_PASSES,       /* costs; 1 is a forward pass */
 	TIME_COSTS,        /* costs in the unit that they were given in */
@@ -23,9 +24,9 @@ struct picture_run {
 	const char *policy;
 	const struct timeline *timeline;
 	enum picture_time time;
-	int64_t throughout; /* bytes held besides the machine's */
-	int workers;        /* that do the same in step */
-	double share;       /* the bytes of all of them over the timeline's */
+	int64_t throughout; /* bytes held in addition to the machine's */
+	int workers;        /* that run at the same time */
+	double share;       /* bytes of all workers, over the timeline's */
 	int64_t budget;     /* 0: none */
 };
 

@@ -55,7 +55,7 @@ static void put_growth(const void *record, const struct text *text)
 
 static const struct record_kind growth_kind = RECORD_KIND("growth", growth_fields, put_growth);
 
-static void put_rows(struct records *records, const struct profile_row *rows, size_t count, unsigned group)
+static void put_profile_rows(struct records *records, const struct profile_row *rows, size_t count, unsigned group)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct profile_row *row = &rows[i];
@@ -74,8 +74,8 @@ static enum status report_profile_csv(struct report *report, const struct profil
 {
 	struct records records;
 	records_begin(&records, report, &depth_kind, DEPTH | POLICY);
-	put_rows(&records, profile->depths, profile->depth_count, DEPTH);
-	put_rows(&records, profile->policies, profile->policy_count, POLICY);
+	put_profile_rows(&records, profile->depths, profile->depth_count, DEPTH);
+	put_profile_rows(&records, profile->policies, profile->policy_count, POLICY);
 	return records_end(&records);
 }
 
@@ -100,7 +100,7 @@ enum status report_profile(struct report *report, const struct profile_report *p
 		return report_profile_csv(report, profile);
 	report_open(report, NULL, '{');
 	records_begin(&records, report, &depth_kind, DEPTH);
-	put_rows(&records, profile->depths, profile->depth_count, DEPTH);
+	put_profile_rows(&records, profile->depths, profile->depth_count, DEPTH);
 	enum status status = records_end(&records);
 	text_put(report->text, blank);
 	records_begin(&records, report, &growth_kind, 0);
@@ -110,7 +110,7 @@ enum status report_profile(struct report *report, const struct profile_report *p
 		status = records_end(&records);
 	text_put(report->text, blank);
 	records_begin(&records, report, &policy_kind, POLICY);
-	put_rows(&records, profile->policies, profile->policy_count, POLICY);
+	put_profile_rows(&records, profile->policies, profile->policy_count, POLICY);
 	if (!status)
 		status = records_end(&records);
 	report_verdict(report, &profile->verdict);

@@ -24,7 +24,7 @@ enum field_form {
 	IN_ALL = IN_JSON | IN_ROWS | IN_LINES,
 };
 
-/* How a field lies in its record, and what is not known. */
+/* The C type of a field, and the value that means unknown. */
 enum field_kind {
 	FIELD_TEXT,   /* const char *; NULL */
 	FIELD_WHOLE,  /* int64_t; NO_WHOLE */

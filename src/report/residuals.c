@@ -72,8 +72,8 @@ static const char *join_users(const struct held *held, struct arena *arena)
 }
 
 /* False if memory is short. */
-static bool make_row(struct residual_row *row, const struct chain *chain, const struct held *held, int64_t total,
-                     struct arena *arena)
+static bool make_residual_row(struct residual_row *row, const struct chain *chain, const struct held *held,
+                              int64_t total, struct arena *arena)
 {
 	const struct origin *o = &held->origin;
 	const struct naming *named = o->shown;
@@ -113,7 +113,7 @@ enum status report_residuals(struct report *report, const struct chain *chain, c
 	report_open(report, NULL, '{');
 	records_begin(&records, report, &residual_kind, 0);
 	for (size_t i = 0; i < list->count; i++) {
-		if (!make_row(&row, chain, &list->rows[i], total, arena))
+		if (!make_residual_row(&row, chain, &list->rows[i], total, arena))
 			return diag_memory(report->diags);
 		records_put(&records, &row, 0);
 	}

@@ -1,8 +1,7 @@
 /*
- * The parts of charts. Ticks are 1, 2 or 5 times a power of ten, of bytes 1, 2,
- * 4, ... 512 of their unit, as few as stay apart; on a logarithmic axis powers
- * of two or ten. Classes give a colour, and `line`, `area` say how it is used,
- * so that dark mode changes colours alone.
+ * The parts of charts. Ticks are multiples of 1, 2 or 5 times a power of ten; of bytes, of a power of two of their unit;
+ * on a logarithmic axis, powers of two or ten. There are as few ticks as labels have space for. One CSS class gives the
+ * colour of a mark, and another, such as `line` or `area`, its use: dark pages change the colours alone.
  */
 #include "report/svg.h"
 
@@ -13,7 +12,7 @@
 enum { MOST_TICKS = 10 };
 
 /* 0 at the low end of an axis, 1 at the high one. */
-static double part_of(const struct svg_axis *a, double value)
+static double axis_share(const struct svg_axis *a, double value)
 {
 	if (a->log)
 		return log(value / a->low) / log(a->high / a->low);
@@ -26,12 +25,12 @@ static double part_of(const struct svg_axis *a, double value)
 
 double svg_x(const struct svg_panel *panel, double value)
 {
-	return panel->left + panel->width * part_of(&panel->x, value);
+	return panel->left + panel->width * axis_share(&panel->x, value);
 }
 
 double svg_y(const struct svg_panel *panel, double value)
 {
-	return panel->top + panel->height * (1 - part_of(&panel->y, value));
+	return panel->top + panel->height * (1 - axis_share(&panel->y, value));
 }
 
 const char *svg_value(enum svg_unit unit, double value, char buffer[48])
@@ -134,7 +133,7 @@ static size_t bent_ticks(const struct svg_axis *axis, double length, double apar
 		double tick = parts[i % 3] * power * pow(10, floor(i / 3.0));
 		if (tick > axis->high)
 			break;
-		if ((part_of(axis, tick) - part_of(axis, ticks[count - 1])) * length >= apart)
+		if ((axis_share(axis, tick) - axis_share(axis, ticks[count - 1])) * length >= apart)
 			ticks[count++] = tick;
 	}
 	return count;

@@ -1,7 +1,6 @@
 /*
- * Charts in SVG: pages, panels with axes, legends, marks. Colours are CSS
- * classes, one set for light and one for dark; nothing is fetched and nothing
- * is scripted. Lengths are pixels of a page 900 wide.
+ * Charts in SVG: pages, panels with axes, legends, marks. Colours are CSS classes, with a set for light and for dark
+ * pages. A chart has no scripts and fetches nothing. Lengths are pixels of a page 900 wide.
  */
 #ifndef REPORT_SVG_H
 #define REPORT_SVG_H
@@ -13,7 +12,7 @@
 
 enum { SVG_WIDTH = 900 };
 
-/* What an axis counts, which says where its ticks stand and how they read. */
+/* The unit of an axis decides its ticks and their labels. */
 enum svg_unit {
 	SVG_COUNT,   /* whole numbers */
 	SVG_NUMBER,  /* any */
@@ -46,7 +45,7 @@ double svg_x(const struct svg_panel *panel, double value);
 double svg_y(const struct svg_panel *panel, double value);
 /* A value as a tick or a note shows it: "12 KiB", "40%", "1.5 ms", "20k". */
 const char *svg_value(enum svg_unit unit, double value, char buffer[48]);
-/* Pixels that a text takes at 12 pixels' size, nearly. */
+/* The approximate width of TEXT in pixels, at a size of 12 pixels. */
 double svg_text_width(const char *text);
 /* TEXT with its middle left out where it is wider than WIDTH; in BUFFER, at most 160 bytes. */
 const char *svg_shorten(const char *text, double width, char buffer[160]);

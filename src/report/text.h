@@ -12,8 +12,8 @@ enum report_format { REPORT_TABLE, REPORT_JSON, REPORT_CSV, REPORT_LINES };
 /* A JSON string with its quotes; control characters and invalid UTF-8 escaped. NULL is null. */
 void text_json(const struct text *text, const char *string);
 /*
- * Text within XML, or within an attribute in double quotes: escaped, line ends and tabs as spaces, and what XML
- * cannot hold (control characters, bytes that are no UTF-8) as U+FFFD.
+ * Text within XML, or within an attribute in double quotes: escaped. Line ends and tabs become spaces. Control
+ * characters, and bytes that are not UTF-8, become U+FFFD, as XML cannot hold them.
  */
 void text_xml(const struct text *text, const char *string);
 /* A CSV field, quoted where it must be. */
@@ -22,9 +22,8 @@ void text_csv(const struct text *text, const char *field);
 const char *text_bytes(int64_t bytes, char buffer[32]);
 
 /*
- * A table: cells row by row; columns are as wide as their widest cell; those
- * whose bit is set in RIGHT are aligned to the right. Rows[0] is the head. What
- * would move a terminal's cursor is escaped.
+ * A table of CELLS, row by row, the headings first. A column is as wide as its widest cell, and aligned to the right if
+ * its bit is set in RIGHT. Characters that would move a terminal's cursor are escaped.
  */
 void text_table(const struct text *text, const char *const *cells, size_t rows, size_t columns, uint64_t right);
 

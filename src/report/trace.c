@@ -23,7 +23,7 @@ static void put_worker(struct trace *trace, int worker)
 	            worker + 1, worker + 1);
 }
 
-/* The operations of STEP, the first few of them. */
+/* The first few operations of STEP. */
 static void put_operations(const struct trace *trace, int64_t step)
 {
 	enum { MOST = 6 };
@@ -62,7 +62,7 @@ static void put_slice(struct trace *trace, const struct event *event)
 	text_put(trace->text, "}}");
 }
 
-/* The counter is of all workers, and of what is held throughout: params, blocks. */
+/* The counter sums all workers and the bytes held throughout, such as params and blocks. */
 static void put_live(struct trace *trace, const struct event *event)
 {
 	int64_t throughout = trace->job->predicted.peak_bytes - trace->job->slabs;

@@ -1,9 +1,7 @@
 /*
- * A run as Chrome's trace events, which Perfetto and chrome://tracing open: a
- * slice for each call of a forward, recomputed or backward step and for each
- * read and write of a spilled state, by worker; and the bytes in use as a
- * counter. Written as it happens: nothing is held but the last count of each
- * worker.
+ * A run as Chrome's trace events, which Perfetto and chrome://tracing open. By worker there is a slice for each forward,
+ * recomputed and backward step, and for each read and write of a spilled state. A counter has the bytes in use. Events
+ * are written as they happen; only the last count of each worker is held.
  */
 #ifndef REPORT_TRACE_H
 #define REPORT_TRACE_H
