@@ -150,8 +150,8 @@ size_t instr_writes(const struct instr *instr, uint32_t writes[4]);
  */
 uint32_t body_goes_on(const struct body *body, uint32_t value);
 /*
- * Removes carries that nothing reads, neither an iteration nor what follows the loop: names that each iteration binds
- * before it reads them. False where memory is short.
+ * Removes carries that nothing reads, in the loop or after it. They are of names that each iteration binds before it
+ * reads them. False where memory is short.
  */
 bool body_drop_carries(struct body *body);
 /* True if INSTR works element by element on its result's shape, as operations of element-wise rows do. */

@@ -226,7 +226,7 @@ static void put_options(struct formatter *f, const struct option *option)
 	}
 }
 
-/* Writes what stands before the block of S. */
+/* Writes S up to its block. */
 static void put_opening(struct formatter *f, const struct statement *s)
 {
 	put(f, statement_word(s->kind));

@@ -192,7 +192,7 @@ static const struct {
 	{"param w: f32[4]\nsum axis=0; mul w", FOLDS},
 	{"amax axis=0", FOLDS},
 	{"amax axis=0; sin; sum", FOLDS},
-	{"name a; sum axis=0; add a", 0}, /* what follows the sum reads rows */
+	{"name a; sum axis=0; add a", 0}, /* the rows are read after the sum */
 	{"sum axis=0; use x", 0},
 	{"cumsum axis=0", 0},
 	{"transpose", 0},
