@@ -231,7 +231,7 @@ static void complete_results(struct compiler *c, struct kernel_op *kernel_op)
 				extra_register(c, kernel_op->wide ? 3 : 2, op_table[kernel_op->op].keeps[k].kind == KEEP_MASK);
 }
 
-/* The operation to run for INSTR. A cheaper one may do if the operand is a number and the derivative reads no more. */
+/* The operation to run for INSTR: a cheaper one if the operand is a number for which op_by_number has one. */
 static enum op op_of(const struct instr *instr)
 {
 	if (instr->a != NO_VALUE || instr->kind == INSTR_VJP_A)

@@ -12,7 +12,7 @@ enum entry_kind { ENTRY_IN, ENTRY_OUT, ENTRY_PARAM, ENTRY_WORKSPACE, ENTRY_CARRI
 struct entry {
 	enum entry_kind kind;
 	uint32_t port;          /* IN, OUT */
-	int64_t offset;         /* WORKSPACE: in it */
+	int64_t offset;         /* WORKSPACE: in bytes, from its begin */
 	struct param_ref param; /* PARAM */
 	const struct type *type;
 	bool dynamic; /* PARAM: indexed by the counter of a loop of this program */

@@ -33,8 +33,8 @@ struct program {
 
 /*
  * How many of THREADS share a program on whole arrays, the widest of WIDEST bytes: one if
- * the arrays are small. Each thread but the first needs MEMBER bytes; together they take no
- * more than the widest array.
+ * the arrays are small. The threads beyond the first need MEMBER bytes each, and together at most
+ * the bytes of the widest array.
  */
 int team_members(int threads, int64_t widest, int64_t member);
 

@@ -124,7 +124,7 @@ static inline void machine_count_forward(struct machine *m, double times, double
 /* As allocator_grow. */
 static inline bool machine_grow(struct machine *m, void **array, size_t *capacity, size_t wanted, size_t size)
 {
-	return allocator_grow(m->context->allocator, array, capacity, wanted, size);
+	return wanted <= *capacity || allocator_grow(m->context->allocator, array, capacity, wanted, size);
 }
 
 static inline enum status machine_exchange(struct machine *m, enum machine_input_output which, int64_t offset,
