@@ -16,13 +16,13 @@
 const struct command command_table[] = {
 	{"run", RUN, command_run, "[OPTIONS] CHAIN", "forward: input arrays in, output arrays out"},
 	{"grad", GRAD, command_grad, "[OPTIONS] CHAIN", "backward: input in, gradient with respect to the input out"},
-	{"residuals", RESIDUALS, command_residuals, "[OPTIONS] CHAIN", "the table of what is saved for the backward pass"},
-	{"plan", PLAN, command_plan, "[OPTIONS] CHAIN", "what policies will cost: evaluations, memory, overhead"},
+	{"residuals", RESIDUALS, command_residuals, "[OPTIONS] CHAIN", "what is saved for the backward pass"},
+	{"plan", PLAN, command_plan, "[OPTIONS] CHAIN", "what policies cost: evaluations, memory, overhead"},
 	{"explain", EXPLAIN, command_explain, "[OPTIONS] CHAIN", "forward and backward programs side by side"},
 	{"check", CHECK, command_check, "[OPTIONS] CHAIN",
      "gradients against finite differences, and policies against each other"},
 	{"profile", PROFILE, command_profile, "[OPTIONS] CHAIN",
-     "measures time and memory against depth and interval, and says what bounds it"},
+     "measures time and memory by depth and by policy, and finds what bounds them"},
 	{"ops", OPS, command_ops, "[OPTIONS]", "the operations"},
 	{"fmt", FMT, command_fmt, "[OPTIONS] CHAIN", "the chain in canonical form"},
 };

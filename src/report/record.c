@@ -279,10 +279,12 @@ void report_figures(struct report *report, const struct record_kind *kind, unsig
 		text_printf(report->text, "%-*s", csv ? 0 : widths[0], csv || !f->heading ? f->key : f->heading);
 		for (size_t k = 0; k < count; k++) {
 			const char *value = spell_value(f, records[k], false, digits);
-			if (csv)
-				text_printf(report->text, ",%s", value ? value : "");
-			else if (value)
+			if (csv) {
+				text_put(report->text, ",");
+				text_csv(report->text, value ? value : "");
+			} else if (value) {
 				text_printf(report->text, " %*s", widths[1], value);
+			}
 		}
 		text_put(report->text, "\n");
 	}
