@@ -6,7 +6,7 @@
  * high-performance matrix multiplication"). A panel of B, PACK_K by PACK_N, is
  * packed into stripes that a tile reads in order. A block of A, PACK_M by PACK_K,
  * is packed too if enough columns share that work, or if its rows would fall into
- * one set of the cache; else A is read in place. A tile of C, TILE_M rows by two
+ * one set of the cache. Other blocks of A are read in place. A tile of C, TILE_M rows by two
  * vectors, stays in registers. Stripes at the edges are filled up with zeros, and
  * the part of a tile outside C is not written.
  *
@@ -73,8 +73,8 @@ static void N(pack_columns)(REAL *to, const REAL *b, int64_t column, int columns
 }
 
 /*
- * Packs B[K,N] into stripes of TILE_N columns; a stripe goes by k. B is read row by row, as it lies in memory, and
- * later rows are prefetched: the weights of several layers are not all in a near cache.
+ * Packs B[K,N] into stripes of TILE_N columns; a stripe goes by k. B is read row by row, which is its order in
+ * memory. Later rows are prefetched: the weights of several layers do not all stay in a near cache.
  */
 static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int64_t n, int64_t k)
 {
@@ -244,7 +244,7 @@ static void N(multiply_panels)(const struct N(strided) *x, REAL *packed, REAL *p
 	}
 }
 
-/* The two sizes of buffers are in two functions: a function touches each page of its frame (-fstack-clash-protection). */
+/* Two functions for two sizes of buffers: a function touches each page of its frame (-fstack-clash-protection). */
 static __attribute__((noinline)) void N(multiply_large)(const struct N(strided) *x)
 {
 	_Alignas(64) REAL packed[N(PACK_M) * PACK_K], panel[N(PACK_N) * PACK_K];

@@ -16,7 +16,7 @@ enum { TEAM_PIECE = 1 << 15 }; /* elements that make it worth to wake another me
 struct op_call {
 	enum op op;
 	const struct attrs *attrs;
-	const struct type *v, *a, *y;  /* of this tile; dtype F32 or F64, but for cast y's own dtype */
+	const struct type *v, *a, *y;  /* of this tile, of dtype F32 or F64; cast's y has its own dtype */
 	int64_t first;                 /* index of v's first element in the whole array */
 	int64_t whole;                 /* extent of v's leading axis in the whole array, for means over tiles */
 	void *scratch;                 /* op_scratch() bytes, 64-byte aligned */
@@ -26,7 +26,7 @@ struct op_call {
 };
 
 typedef void op_forward(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS]);
-/* NEEDS has the arrays V, A, Y, K, L in this order, which is that of enum need. */
+/* NEEDS has the arrays V, A, Y, K, L in the order of enum need. */
 typedef void op_vjp(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS]);
 
 /* The heads of an operation's two functions. */
@@ -53,8 +53,8 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
                         const struct type *result, bool backward);
 
 /*
- * True if ADATA (of type A, held in its computing type) can be the operand of OP
- * on a value of type V: the classes of cross_entropy must be integers below their
+ * True if ADATA can be the operand of OP on a value of type V. It has type A, and is held
+ * in A's computing type. The classes of cross_entropy must be integers below their
  * number. Else MESSAGE says which element is wrong. A computed operand is not
  * checked: a row whose class is out of range has the loss NaN.
  */
@@ -64,9 +64,9 @@ bool op_check_operand(enum op op, const struct type *v, const struct type *a, co
 
 /*
  * A SUM or FOLD operation by tiles of the leading axis. A state is fold_parts doubles
- * for each of the COUNT elements of the result. fold_begin makes the state of no tile,
- * fold_partial that of one tile, and fold_add adds the next tile's state to STATE, in
- * order. fold_finish makes the result. forward_NAME gives the same bits as one tile.
+ * for each of the COUNT elements of the result. fold_begin makes the state of no tile, and
+ * fold_partial that of one tile. fold_add adds the next tile's state to STATE. The tiles come
+ * in order. fold_finish makes the result. forward_NAME gives the same bits as one tile.
  */
 int fold_parts(enum op op);
 void fold_begin(enum op op, double *state, int64_t count);

@@ -20,13 +20,13 @@ struct rows {
 	int64_t row, step;
 };
 
-/* Sums over lines. out[i] is that of line i of COUNT: pairwise, by blocks of 128. P[i] belongs to line i. */
+/* Sums over COUNT lines, made pairwise by blocks of 128. out[i] is the sum of line i, and p[i] is its number. */
 struct line_sums {
 	void (*values)(double *out, const void *v, size_t n, size_t count);
 	void (*squares)(double *out, const void *v, size_t n, size_t count);
 	void (*products)(double *out, const void *v, const void *a, size_t n, size_t count);     /* of v * a */
 	void (*deviations)(double *out, const void *v, const double *p, size_t n, size_t count); /* of (v - p[i])^2 */
-	/* The same of one line: of |v|, and of Huber's loss of v at delta P. */
+	/* Each returns a sum over one line: of |v|, and of Huber's loss of v at delta P. */
 	double (*magnitudes)(const void *v, size_t n);
 	double (*huber)(const void *v, double p, size_t n);
 };
@@ -74,7 +74,7 @@ struct loops {
 	void (*dropout)(void *out, const void *v, size_t n, const struct dropout *dropout);
 	/* TO[c, r] = FROM[r, c] of [ROWS, COLUMNS]; TO_ROW and FROM_ROW elements from a row to the next */
 	void (*transpose)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows, int64_t columns);
-	/* In each of ROWS rows of N elements: to = from; to += from, where FROM's step is 1; to = 0, where TO's is 1. */
+	/* In each of ROWS rows of N elements: to = from; to += from (from.step is 1); to = 0 (to.step is 1). */
 	void (*copy_rows)(struct rows to, struct rows from, size_t n, size_t rows);
 	void (*add_rows)(struct rows to, struct rows from, size_t n, size_t rows);
 	void (*clear_rows)(struct rows to, size_t n, size_t rows);

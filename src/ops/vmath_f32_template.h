@@ -366,7 +366,7 @@ LANEWISE vf sigmoid_f(vf x)
 	return scale_f(l.s, l.k);
 }
 
-/* Newton's iteration for 1 / sqrt(x): adds half the relative ERROR of Y to it. The remaining error is about its square. */
+/* Newton's iteration for 1 / sqrt(x): adds half of Y's relative ERROR to Y. The remaining error is about its square. */
 LANEWISE vf rsqrt_step_f(vf y, vf error) { return fma_f(splat_f(0.5F) * y, error, y); }
 
 /* x positive, normal. Halving x's bits errs by 1/30; two steps leave 2^-9 and 2^-18; the last has 1 - x y^2 exactly. */
@@ -407,7 +407,7 @@ LANEWISE vf log_plain_f(vf x)
 	                               0x1.1ed6fap-3F, -0x1.f3104cp-4F, 0x1.1e6764p-3F, -0x1.080788p-3F));
 }
 
-/* x > -1; 1 + x = 2^k (1 + f), f in [-1/4, 1/2). f is exact: if k is not 0, 2^-k x and 2^-k - 1 are of one size. */
+/* x > -1; 1 + x = 2^k (1 + f), f in [-1/4, 1/2). f is exact: unless k = 0, 2^-k x and 2^-k - 1 are of one size */
 LANEWISE vf log1p_plain_f(vf x)
 {
 	const vui exponent = ((vui)(x + splat_f(1)) - 0x3f400000) & 0xff800000;
@@ -420,8 +420,8 @@ LANEWISE vf log1p_plain_f(vf x)
 /*
  * A function f by sixteen pieces of [0, last]. The piece of a is (bits of t >> 21) % 16, where t = 1 + scale a. Row 0
  * has each piece's centre c, row 1 f(c), and the others the polynomial p of f(c + r) = f(c) + r p(r). At these centres
- * f(c) and its derivative are almost exactly floats (Gal 1986), so that the rounding of the last sum is nearly the whole
- * error. The two pieces of an odd function nearest to zero have the p of f(a) = a + a p(a).
+ * f(c) and its derivative are almost exactly floats (Gal 1986), so that the rounding of the last sum is nearly all of
+ * the error. The two pieces of an odd function nearest to zero have the p of f(a) = a + a p(a).
  */
 struct pieces {
 	_Alignas(64) float rows[8][16];

@@ -104,9 +104,12 @@ LANEWISE vd log1p_d(vd x)
 
 /*
  * The exponential family of doubles. SLEEF's are slower, and err by more than 1 ulp
- * or are infinite near the overflow. x + low = k ln 2 + r + d, where d is the rounding
- * error of r. cosh(r) - 1 and sinh(r) - r are so small that their rounding is a tenth
- * of the result's.
+ * or are infinite near the overflow.
+ *
+ * x + low = k ln 2 + r + d, where d is the rounding error of r.
+ *
+ * cosh(r) - 1 and sinh(r) - r are so small that their rounding is a tenth of the
+ * result's.
  */
 struct growth {
 	vd k, r;
@@ -443,7 +446,7 @@ LANEWISE vd gelu_tanh_d(vd x)
 	return times_sigmoid(x, high, low);
 }
 
-/* dw uses a clamped x: the square of a large x would overflow where the rest is 0. At infinity x * 0 still gives NaN. */
+/* dw uses a clamped x: the square of a large x would overflow where the rest is 0. At infinity x * 0 gives NaN. */
 LANEWISE vd gelu_tanh_derivative_d(vd x)
 {
 	vd low;
