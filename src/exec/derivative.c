@@ -1,29 +1,31 @@
 /*
- * Differences over ever smaller steps. What one is off by falls with the step (as
- * h^2 F'''/6 where it is central, as h F''/2 to one side) until F's rounding, which
- * grows as 1/h, exceeds it: of all steps that is taken at which the difference, and
- * what rounding may make of it, has changed least. On a kink the two sides settle on
- * slopes that are clearly apart; on a bend they close in as the steps do, and on a
- * jump they never settle.
+ * The derivative is estimated by differences over ever smaller steps h. The truncation
+ * error falls with h: h^2 F'''/6 for a central difference, h F''/2 for a one-sided one.
+ * The error of F's rounding grows as 1/h. The chosen step is the one whose difference,
+ * plus its rounding error, changed least from the step before.
  *
- * Invariant: which step is taken, and whether the point is a kink, does not depend on
- * the slope that is judged, but for whether more than the first step is looked at.
+ *   kink   the one-sided derivatives settle on clearly different values
+ *   bend   the one-sided derivatives approach each other as h shrinks
+ *   jump   the one-sided derivatives never settle
+ *
+ * Invariant: the chosen step and the verdict `kink` do not depend on the judged
+ * derivative. That decides only whether more than the first step is evaluated.
  */
 #include "exec/derivative.h"
 
 #include <float.h>
 #include <math.h>
 
-enum { STEPS = 7, SHRINK = 8, CLEARLY = 10 };
+enum { STEPS = 7, SHRINK = 8, CLEAR_GAP = 10 };
 
-/* A function F at both ends of a step about a point, and the slopes that its differences are. */
+/* F at both ends of a step about a point, and the difference quotients. */
 struct derivative_step {
 	double low, high, down, up;
 	double central, left, right;
-	double noise; /* what F's rounding may make of a slope */
+	double noise; /* bound on the error that F's rounding causes in a quotient */
 };
 
-static enum status take_step(const struct derivative_function *f, double x, double h, struct derivative_step *step)
+static enum status evaluate_step(const struct derivative_function *f, double x, double h, struct derivative_step *step)
 {
 	volatile double high = x + h, low = x - h;
 	*step = (struct derivative_step){.low = low, .high = high};
@@ -35,14 +37,14 @@ static enum status take_step(const struct derivative_function *f, double x, doub
 	return status;
 }
 
-/* MIDDLE is F(X). */
-static void take_sides(struct derivative_step *step, double x, double middle)
+/* Sets the one-sided quotients; MIDDLE is F(X). */
+static void divide_sides(struct derivative_step *step, double x, double middle)
 {
 	step->left = (middle - step->down) / (x - step->low);
 	step->right = (step->up - middle) / (step->high - x);
 }
 
-/* How far HAVE is from the derivative WANT of a function whose value there is VALUE, relative to the largest of them. */
+/* The error of HAVE against WANT, relative to the largest of both and of VALUE / 1000. VALUE is F's. */
 static double error_of(double want, double have, double value)
 {
 	const double scale = fmax(fmax(fabs(want), fabs(have)), 1e-3 * fmax(1, fabs(value)));
@@ -51,10 +53,10 @@ static double error_of(double want, double have, double value)
 
 static double gap(const struct derivative_step *step) { return fabs(step->right - step->left); }
 
-/* By how much a slope has changed since the step before, with what rounding may have hidden of that. */
-static double change(double slope, double before, const struct derivative_step *step)
+/* The change of a quotient since the step BEFORE, plus the rounding error that may hide a change. */
+static double change(double quotient, double before, const struct derivative_step *step)
 {
-	return fabs(slope - before) + step->noise;
+	return fabs(quotient - before) + step->noise;
 }
 
 static double side_change(const struct derivative_step *step)
@@ -78,9 +80,9 @@ static int settled(const struct derivative_step *steps, int first)
 }
 
 /*
- * The step at which the sides have settled on slopes that are apart by more than they may be off: on a kink, and else
- * -1. Where smaller steps close that gap the kink lies beside the point: *BESIDE is the first that has closed half
- * of it.
+ * Returns the step at which the one-sided quotients differ by more than their errors, or -1 if the point is no kink.
+ * If smaller steps close that gap, the kink lies beside the point: returns -1, and *BESIDE is the first step that
+ * closes half of the gap.
  */
 static int find_kink(const struct derivative_step *steps, double most, int *beside)
 {
@@ -89,7 +91,7 @@ static int find_kink(const struct derivative_step *steps, double most, int *besi
 		if (side_change(&steps[k]) < side_change(&steps[best]))
 			best = k;
 	const struct derivative_step *at = &steps[best];
-	if (!(gap(at) > CLEARLY * side_change(at) && error_of(at->left, at->right, at->up) > most))
+	if (!(gap(at) > CLEAR_GAP * side_change(at) && error_of(at->left, at->right, at->up) > most))
 		return -1;
 	for (int k = best + 1; k < STEPS; k++)
 		if (gap(&steps[k]) + steps[k].noise < gap(at) / 2) {
@@ -104,7 +106,7 @@ enum status derivative_judge(const struct derivative_function *function, double 
 {
 	struct derivative_step steps[STEPS];
 	double h = 6e-6 * fmax(1, fabs(x)), middle = 0;
-	enum status status = take_step(function, x, h, &steps[0]);
+	enum status status = evaluate_step(function, x, h, &steps[0]);
 	if (status)
 		return status;
 	*slope = (struct slope){.want = steps[0].central, .error = error_of(steps[0].central, have, steps[0].up)};
@@ -112,11 +114,11 @@ enum status derivative_judge(const struct derivative_function *function, double 
 		return STATUS_OK;
 	status = function->value(function->context, x, &middle);
 	for (int k = 1; k < STEPS && !status; k++)
-		status = take_step(function, x, h /= SHRINK, &steps[k]);
+		status = evaluate_step(function, x, h /= SHRINK, &steps[k]);
 	if (status)
 		return status;
 	for (int k = 0; k < STEPS; k++)
-		take_sides(&steps[k], x, middle);
+		divide_sides(&steps[k], x, middle);
 	int beside = 0;
 	const int kink = find_kink(steps, most, &beside);
 	const struct derivative_step *at = &steps[kink >= 0 ? kink : settled(steps, beside)];

@@ -1,7 +1,7 @@
 /*
- * Whether a slope is the derivative of a function of which only values are known:
- * by central differences, over smaller steps where they disagree; on a kink by
- * the slopes of both sides.
+ * Checks a derivative against values of the function. Central differences give the
+ * reference; smaller steps follow if they disagree. At a kink, any value between the
+ * one-sided derivatives is right.
  */
 #ifndef EXEC_DERIVATIVE_H
 #define EXEC_DERIVATIVE_H
@@ -17,13 +17,13 @@ struct derivative_function {
 };
 
 struct slope {
-	double want;        /* the derivative; on a kink, of all between the sides' slopes the nearest to that judged */
-	double error;       /* of the slope judged against it, relative to the largest of both and of the value / 1000 */
-	bool kink;          /* the sides' slopes differ, however small the step */
-	double left, right; /* where they do: what they are */
+	double want;        /* the derivative; at a kink, the value nearest to HAVE between LEFT and RIGHT */
+	double error;       /* |want - have|, relative to the largest of both and of max(1, |F|) / 1000 */
+	bool kink;          /* the one-sided derivatives differ */
+	double left, right; /* the one-sided derivatives at a kink */
 };
 
-/* Judges HAVE as FUNCTION's slope at X. An error of at most MOST is none: it is not looked at more closely. */
+/* Checks HAVE as FUNCTION's derivative at X. An error of at most MOST at the first step ends the check. */
 enum status derivative_judge(const struct derivative_function *function, double x, double have, double most,
                              struct slope *slope);
 

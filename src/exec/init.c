@@ -1,4 +1,4 @@
-/* Decides the numbers of zeros, ones, eye, full, normal and uniform: the same on every machine and in every run. */
+/* The values of zeros, ones, eye, full, normal and uniform are the same on every machine and in every run. */
 #include "exec/init.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static void philox(const uint32_t key[2], uint64_t counter, uint32_t out[4])
 
 static double unit(uint32_t low, uint32_t high) { return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53; }
 
-/* From element FIRST, even, on. */
+/* Writes COUNT random elements from element FIRST on; FIRST is even. */
 static void fill_random(const struct init *init, size_t first, size_t count, double *values)
 {
 	bool normal = init->kind == INIT_NORMAL;

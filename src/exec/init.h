@@ -1,20 +1,20 @@
-/* The values that a param's init stands for. */
+/* The values of a param's init. */
 #ifndef EXEC_INIT_H
 #define EXEC_INIT_H
 
 #include "language/syntax.h"
 
-/* Whether INIT needs a declared type, having no shape of its own. */
+/* True if INIT has no shape of its own and so needs a declared type. */
 bool init_needs_type(enum init_kind kind);
 /*
- * Writes COUNT elements from FIRST, an even one, on of an array of SHAPE as doubles,
- * for every kind but LOAD and NONE. A LIST has been found to fit.
+ * Writes COUNT elements, from element FIRST on, of an array of SHAPE, as doubles. FIRST
+ * is even. KIND is neither LOAD nor NONE; the values of a LIST fit SHAPE.
  *
- * normal(std, seed) and uniform(lo, hi, seed) are functions of the seed and an
- * element's place alone: Philox4x32-10 (Salmon et al., "Parallel random numbers: as
- * easy as 1, 2, 3", SC 2011) with the seed as its key and the place of a pair of
- * elements as its counter gives two doubles of 53 bits in [0, 1). uniform is
- * lo + (hi - lo) u; normal is Box and Muller's transform of the pair.
+ * normal(std, seed) and uniform(lo, hi, seed) depend on the seed and the element's
+ * index alone. Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
+ * 1, 2, 3", SC 2011) makes two doubles u of 53 bits in [0, 1) for each pair of
+ * elements. Its key is the seed, its counter the index of the pair. uniform is
+ * lo + (hi - lo) u; normal is the Box-Muller transform of the pair.
  */
 void init_fill(const struct init *init, const struct shape *shape, int64_t first, int64_t count, double *values);
 

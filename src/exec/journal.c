@@ -1,6 +1,6 @@
 /*
- * Points and states take iterations: a point goes to the one of two slots where the
- * last one does not lie, so that there is always one that is whole.
+ * Points alternate between two slots. A new point never overwrites the last durable
+ * one, so one whole point is always there.
  */
 #include "exec/journal.h"
 
@@ -40,7 +40,7 @@ static enum status failed(const struct journal *journal, const char *what, struc
 
 /* Writing. */
 
-/* Adds a line and its checksum; false with errno. */
+/* Appends a line and its checksum. False and errno on failure. */
 static bool add_line(const struct journal *journal, const char *line)
 {
 	char text[LINE_MOST + 32];
@@ -49,7 +49,7 @@ static bool add_line(const struct journal *journal, const char *line)
 	return io_write(journal->fd, text, (size_t)size) == (size_t)size;
 }
 
-/* A slot has been written: it is made durable, then the line that names it. */
+/* Called when a slot is written. Syncs the spill file first, then appends and syncs the line that names the slot. */
 static struct spill_failure note_written(void *context, int64_t slot, const struct spill_region *region)
 {
 	struct journal *journal = context;
@@ -72,26 +72,26 @@ static const char last_line[] = "done";
 
 void journal_finish(struct journal *journal)
 {
-	/* Where this fails the files go all the same; then a kill between the one and the other has to be told of. */
+	/* A failure is harmless: the files are removed next. Only a kill between the two removals would then leave an error. */
 	if (add_line(journal, last_line))
 		(void)fdatasync(journal->fd);
 }
 
-/* Reading: by blocks, for a line is added for each state and a run may have any number of them. */
+/* Reading, block by block: the journal has a line for each state, of any number. */
 
 enum { BLOCK = 64 << 10 };
 
 struct reading {
 	struct journal *journal;
 	const struct journal_identity *identity;
-	const char *directory; /* of spill files */
+	const char *directory; /* of the spill file */
 	struct spill *spill;
 	struct arena *arena;
 	struct diags *diags;
-	char *block;         /* BLOCK bytes of the file, or fewer: */
-	size_t used, length; /* of lines that are done with, and in all */
-	int64_t at;          /* of the next line, in the file */
-	bool finished;       /* the run has given all, and was killed while it removed the files */
+	char *block;         /* up to BLOCK bytes of the file */
+	size_t used, length; /* bytes of the block: of parsed lines; in all */
+	int64_t at;          /* offset in the file of the next line */
+	bool finished;       /* the command wrote its outputs, and was killed while it removed the files */
 };
 
 static enum status read_at(const struct reading *r, char *to, size_t size, int64_t offset, size_t *got)
@@ -101,7 +101,7 @@ static enum status read_at(const struct reading *r, char *to, size_t size, int64
 	return STATUS_OK;
 }
 
-/* Whether the last line says that the run was done. */
+/* Sets finished if the last line records that the command was done. */
 static enum status find_finished(struct reading *r, int64_t length)
 {
 	char line[64], last[64];
@@ -118,11 +118,11 @@ static enum status find_finished(struct reading *r, int64_t length)
 static enum status wrong(const struct reading *r, const char *what)
 {
 	enum status status = diag_file(r->diags, STATUS_DATA, r->journal->path, r->at, "%s", what);
-	diag_hint(r->diags, "remove it to begin anew");
+	diag_hint(r->diags, "remove it to start again");
 	return status;
 }
 
-/* Moves what is left of the block to its front, and fills it up. */
+/* Moves the rest of the block to its front, and reads on behind it. */
 static enum status fill_block(struct reading *r)
 {
 	size_t got, left = r->length - r->used;
@@ -133,7 +133,7 @@ static enum status fill_block(struct reading *r)
 	return status;
 }
 
-/* The next whole line without its checksum, in LINE; *END at the last, whole or not. */
+/* Copies the next line to LINE, without its checksum. Sets *END if no complete line is left. */
 static enum status next_line(struct reading *r, char line[LINE_MOST], bool *end)
 {
 	const char *from = r->block + r->used, *stop = memchr(from, '\n', r->length - r->used);
@@ -145,7 +145,7 @@ static enum status next_line(struct reading *r, char line[LINE_MOST], bool *end)
 		stop = memchr(from, '\n', r->length);
 	}
 	*end = !stop;
-	if (!stop) /* no line of ours fills a block */
+	if (!stop) /* no line of a journal fills a block */
 		return r->length < BLOCK ? STATUS_OK : wrong(r, "this is no journal of ckptc");
 	size_t length = (size_t)(stop - from);
 	enum { SUM = 18 }; /* " :" and 16 digits */
@@ -162,7 +162,7 @@ static enum status next_line(struct reading *r, char line[LINE_MOST], bool *end)
 	return STATUS_OK;
 }
 
-/* The journal names a file that is opened or removed: it must be one that begin makes, in the folder that was given. */
+/* The named file is opened or removed, so its name must be one that begin makes, in the directory of --spill. */
 static bool is_spill_name(const char *name)
 {
 	const size_t prefix = strlen(spill_prefix), length = strlen(name);
@@ -170,7 +170,7 @@ static bool is_spill_name(const char *name)
 	       !strcmp(name + prefix + IO_LETTERS, spill_suffix) && !strchr(name, '/');
 }
 
-/* Who it is. *END: it was killed before it had said so. */
+/* Reads the identity and the spill file's name. Sets *END if the command was killed before it wrote them. */
 static enum status read_head(struct reading *r, bool *end)
 {
 	char line[LINE_MOST], wanted[64];
@@ -178,7 +178,7 @@ static enum status read_head(struct reading *r, bool *end)
 	if (status)
 		return status;
 	size_t seen = r->length < strlen(first_line) ? r->length : strlen(first_line);
-	if (memcmp(r->block, first_line, seen) != 0) /* what is not ours is not written over */
+	if (memcmp(r->block, first_line, seen) != 0) /* another program's file is not overwritten */
 		return diag_file(r->diags, STATUS_DATA, r->journal->path, 0, "this is no journal of ckptc");
 	status = next_line(r, line, end);
 	if (status || *end)
@@ -196,7 +196,7 @@ static enum status read_head(struct reading *r, bool *end)
 		r->at = at;
 		enum status refused =
 			diag_file(r->diags, STATUS_DATA, r->journal->path, at, "the journal is of a run with %s", parts[i].text);
-		diag_hint(r->diags, "give what it was given, or remove the journal to begin anew");
+		diag_hint(r->diags, "repeat the first command, or remove the journal to start again");
 		return refused;
 	}
 	status = next_line(r, line, end);
@@ -224,7 +224,7 @@ static enum status read_blobs(struct reading *r)
 		if (sscanf(line, "blob %" SCNd64 " %" SCNd64 " %zu %" SCNx64 " %" SCNd64 "%n", &slot, &region.offset,
 		           &region.size, &region.checksum, &number, &used) != 5 ||
 		    line[used] || slot < 0 || slot > INT32_MAX || region.offset < 0 ||
-		    region.size > (size_t)(INT64_MAX - region.offset)) /* a file ends before */
+		    region.size > (size_t)(INT64_MAX - region.offset)) /* no file is longer */
 			return wrong(r, "this is no journal of ckptc");
 		region.room = region.size;
 		status = spill_restore(r->spill, slot, &region, r->diags);
@@ -295,7 +295,7 @@ static enum status go_on(struct journal *journal, const struct reading *r, struc
 	if (journal->spill_fd < 0) {
 		enum status status = diag_file(diags, STATUS_IO, journal->spill_path, -1,
 		                               "cannot open the spill file that the journal names: %s", strerror(errno));
-		diag_hint(diags, "remove %s to begin anew", journal->path);
+		diag_hint(diags, "remove %s to start again", journal->path);
 		return status;
 	}
 	if (fstat(journal->spill_fd, &st))
@@ -306,13 +306,13 @@ static enum status go_on(struct journal *journal, const struct reading *r, struc
 		enum status status =
 			diag_file(diags, STATUS_IO, journal->spill_path, (int64_t)st.st_size,
 		              "the spill file is short: the journal names %lld bytes of it", (long long)r->spill->end);
-		diag_hint(diags, "remove %s to begin anew", journal->path);
+		diag_hint(diags, "remove %s to start again", journal->path);
 		return status;
 	}
 	return ftruncate(journal->fd, (off_t)r->at) ? failed(journal, "write", diags) : STATUS_OK;
 }
 
-/* *SAME: whether the path names what is open; another run may have removed that, and its lock keeps no one off. False and errno. */
+/* Sets *SAME if the path names the open file: another command may have removed it, then its lock guards nothing. False and errno on failure. */
 static bool is_at_path(const struct journal *journal, bool *same)
 {
 	struct stat held, named;
@@ -328,8 +328,8 @@ static bool is_at_path(const struct journal *journal, bool *same)
 /* Opens the file and locks it. */
 static enum status lock(struct journal *journal, struct diags *diags)
 {
-	enum { TURNS = 100 };
-	for (int iteration = 0; iteration < TURNS; iteration++) {
+	enum { ATTEMPTS = 100 };
+	for (int i = 0; i < ATTEMPTS; i++) {
 		bool same;
 		journal->fd = io_open(journal->file, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK, 0600);
 		if (journal->fd < 0)
@@ -355,7 +355,7 @@ enum status journal_open(struct journal *journal, const char *path, const char *
 	char file[PATH_MAX];
 	*journal = (struct journal){
 		.fd = -1, .path = path, .spill_fd = -1, .number = -1, .point_slot = -1, .next = -1, .last_state = -1};
-	if (!output_follow(path, file)) /* so that a link stays, and what it leads to goes */
+	if (!output_follow(path, file)) /* the target is removed at the end, the link stays */
 		return failed(journal, "open", diags);
 	journal->file = arena_printf(arena, "%s", file);
 	enum status status = journal->file ? lock(journal, diags) : diag_memory(diags);
@@ -371,13 +371,13 @@ enum status journal_open(struct journal *journal, const char *path, const char *
 	if (status)
 		return status;
 	if (journal->spill_path && !journal->goes_on)
-		unlink(journal->spill_path); /* nothing of it is of use */
+		unlink(journal->spill_path); /* it holds no durable blob */
 	status =
 		journal->goes_on ? go_on(journal, &reading, diags) : begin(journal, directory, wanted, identity, arena, diags);
 	if (status) {
 		if (journal->spill_fd >= 0)
 			close(journal->spill_fd);
-		if (!journal->goes_on) /* it says nothing yet */
+		if (!journal->goes_on) /* it has no entries yet */
 			unlink(journal->file);
 		return status;
 	}
@@ -387,7 +387,7 @@ enum status journal_open(struct journal *journal, const char *path, const char *
 	return STATUS_OK;
 }
 
-/* What is gone already need not be removed. */
+/* A file that is gone already is no failure. */
 static void remove_file(const char *path, const char *what, struct diags *diags)
 {
 	if (unlink(path) && errno != ENOENT)

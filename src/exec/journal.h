@@ -1,13 +1,17 @@
 /*
- * The journal of a gradient run, by which one that was killed goes on.
+ * The journal of a gradient command: a killed command resumes from it.
  *
- * It is a text file of lines, each with its own checksum, only ever added to: who
- * the run is (chain, options, params, input, as hashes), the spill file, and what
- * has become durable there. A blob is in the spill file, and synced, before the
- * journal names it, and the line is synced before anything is built on it; so
- * whatever the moment of the kill, what the journal names can be read. A last line
- * without its end is dropped; any other that is not right is an error, and a
- * journal of another run is refused.
+ * The journal is a text file of lines, each with a checksum. Lines are only appended:
+ *
+ *   identity   hashes of the chain, options, params and input
+ *   spill      the name of the spill file
+ *   blob       a state or a point that is durable in the spill file
+ *   done       the outputs are written
+ *
+ * Invariant: a blob is synced before the journal names it, and the line is synced before
+ * the command relies on it. So each blob that the journal names can be read, whenever
+ * the kill came. An incomplete last line is dropped; any other malformed line is an
+ * error. Another command's journal is refused.
  */
 #ifndef EXEC_JOURNAL_H
 #define EXEC_JOURNAL_H
@@ -26,41 +30,41 @@ enum journal_part {
 	JOURNAL_PARTS
 };
 
-/* Who a run is: a hash for each part, by hash_bytes (base/hash.h). */
+/* The identity of a command: a hash_bytes (base/hash.h) for each part. */
 struct journal_identity {
 	uint64_t parts[JOURNAL_PARTS];
 };
 
-/* Slots of the spill file: a state's is its disk slot and JOURNAL_STATES. */
+/* Slots of the spill file. A state has the slot JOURNAL_STATES + its disk slot. */
 enum journal_slot { JOURNAL_POINT_A, JOURNAL_POINT_B, JOURNAL_VALUE, JOURNAL_STATES };
 
 struct journal {
 	int fd;
-	const char *path; /* as it was given, for messages */
-	const char *file; /* what that leads to, if it is a link */
+	const char *path; /* of the command line, for messages */
+	const char *file; /* the target of PATH's links */
 	char *spill_path;
 	int spill_fd;
-	int64_t number;     /* of the last point that is durable, or -1 */
-	int64_t point_slot; /* where it lies */
-	int64_t next;       /* the number of the point that is being written, or -1 */
+	int64_t number;     /* of the last durable point, or -1 */
+	int64_t point_slot; /* its slot */
+	int64_t next;       /* number of the point being written, or -1 */
 	int64_t last_state; /* the disk slot of the last durable state, or -1 */
-	bool goes_on;       /* there is something to go on from */
+	bool goes_on;       /* there is a durable state or point to resume from */
 };
 
 /*
- * Opens PATH, and of DIRECTORY the spill file that it names or a new one (WANTED
- * bytes must be free for a new one), which SPILL then uses. STATUS_DATA where the journal is
- * not a journal or is not IDENTITY's; STATUS_IO where another process has it or the
- * spill file is gone or short.
+ * Opens and locks the journal PATH. SPILL then uses the spill file in DIRECTORY that the
+ * journal names, or a new one, for which WANTED bytes must be free. Fails with STATUS_DATA
+ * if PATH is no journal, or not IDENTITY's. Fails with STATUS_IO if another process has
+ * it, or the spill file is gone or short.
  */
 enum status journal_open(struct journal *journal, const char *path, const char *directory, int64_t wanted,
                          const struct journal_identity *identity, struct spill *spill, struct arena *arena,
                          struct diags *diags);
-/* Says in it that the run has given what it was to give: another then begins anew, whatever of the files is left. */
+/* Appends the line `done`: the next command then starts from the beginning, even if files are left. */
 void journal_finish(struct journal *journal);
-/* That, and removes both files: a warning where one stays. Closes it. */
+/* Finishes and closes the journal, and removes both files. Warns of a file that stays. */
 void journal_remove(struct journal *journal, struct diags *diags);
-/* Closes it, to go on from. */
+/* Closes the journal and keeps the files for a later command. */
 void journal_close(struct journal *journal);
 
 #endif

@@ -1,10 +1,9 @@
 /*
- * States that a worker keeps other than as they are: in half the bits or less
- * (--store-dtype), or on disk (--spill), in a file of the worker's own.
+ * States that a worker keeps in reduced precision (--store-dtype), or on disk in a
+ * file of its own (--spill).
  *
- * Invariant: what is brought back is what was kept, to the bit; a kept state in
- * reduced precision is itself as it will be brought back, and the largest error of
- * that is noted when it is made.
+ * Invariant: a state comes back with the bits that were kept. Rounding happens once,
+ * when a state is kept in reduced precision; its largest error is recorded then.
  */
 #include <math.h>
 #include <string.h>
@@ -20,7 +19,7 @@ static double element(const void *values, size_t i, bool wide)
 	return wide ? ((const double *)values)[i] : (double)((const float *)values)[i];
 }
 
-/* Keeps N elements of FULL in KEPT. */
+/* Rounds N elements of FULL to KEPT, and records the largest error. */
 static void narrow_piece(struct kept_states *states, uint16_t *kept, const char *full, size_t n, bool wide, bool half)
 {
 	float buffer[PIECE];
@@ -97,7 +96,7 @@ static enum status on_spill(void *context, int64_t slot, const struct machine_ar
 	return spill_write(&kept->spill, kept_states_slot(worker, slot), kept->pieces, kept->piece_count, worker->diags);
 }
 
-/* The disk slot of the next FETCH of the worker's other reader of the schedule, or -1. */
+/* The disk slot of the next FETCH in the schedule's second reader, which runs ahead of the worker; -1: none. */
 static int64_t find_fetch(struct kept_states *kept)
 {
 	struct action action;
@@ -112,7 +111,7 @@ int64_t kept_states_next_fetch(struct worker *worker)
 	struct kept_states *kept = &worker->walk.kept;
 	if (kept->fetches++ == 0) {
 		schedule_rewind(kept->ahead);
-		(void)find_fetch(kept); /* this one */
+		(void)find_fetch(kept); /* the current fetch */
 	}
 	return find_fetch(kept);
 }
@@ -149,9 +148,9 @@ enum status kept_states_open(struct worker *worker, struct diags *diags)
 	enum status status = kept->ahead ? STATUS_OK : diag_memory(diags);
 	if (status == STATUS_OK)
 		status = spill_open(&kept->spill, (size_t)job->staging, run->context.allocator, diags);
-	if (status || options->journal) /* which opens the file when the input is known */
+	if (status || options->journal) /* the journal opens the file once the input is read */
 		return status;
-	/* for all workers: none writes before all are open */
+	/* each worker checks the bytes of all: none writes before all are open */
 	status = spill_check_room(options->spill, job->predicted.spill_bytes * job->tiles.workers, diags);
 	return status ? status : spill_create(&kept->spill, options->spill, diags);
 }

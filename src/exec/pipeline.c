@@ -1,10 +1,11 @@
 /*
- * Workers over numbered items. One lock guards the next number to take and the
- * next to give; reading in order happens under it, so that one worker reads
- * while others compute, and giving in order happens outside it, by the worker
- * whose iteration it is. Each worker has its own diagnostics: nothing is appended to
- * the caller's list until all have stopped. Items that are dealt are taken by their
- * workers in iteration: whose the next is waits for nobody but who takes the one before.
+ * Workers over numbered items. The lock `reading` guards the number of the next item to
+ * read. Reads in order happen under it: one worker reads while others compute. The lock
+ * `lock` guards the number of the next item to write. A worker waits until that is its
+ * item, then writes outside the lock.
+ *
+ * Each worker has its own diagnostics; the caller's list is untouched until all have
+ * stopped. Item I of dealt items waits only for the worker that reads item I - 1.
  */
 #include "exec/pipeline.h"
 
@@ -17,12 +18,12 @@
 struct shared {
 	const struct pipeline *pipeline;
 	int count; /* of workers */
-	int64_t next, iteration;
+	int64_t next, next_write;
 	atomic_bool failed;
-	pthread_mutex_t reading; /* guards next, and an ordered take */
-	pthread_cond_t taken;    /* next has changed, or something failed: for items that are dealt */
-	pthread_mutex_t lock;    /* guards iteration */
-	pthread_cond_t turned;   /* iteration has changed, or something failed */
+	pthread_mutex_t reading;   /* guards next, and reads in order */
+	pthread_cond_t dealt_next; /* of dealt items: next has changed, or a worker failed */
+	pthread_mutex_t lock;      /* guards next_write */
+	pthread_cond_t written;    /* next_write has changed, or a worker failed */
 };
 
 struct pipeline_thread {
@@ -36,70 +37,69 @@ struct pipeline_thread {
 	bool started;
 };
 
-/* Whether there is a next item. */
 static bool has_next(struct shared *shared)
 {
 	return !atomic_load(&shared->failed) && shared->next < shared->pipeline->items;
 }
 
-/* Takes the next item, or the worker's own next; false at the end or after a failure. */
-static bool take(struct pipeline_thread *worker)
+/* Reads the next item, or the worker's next dealt item. False at the end or after a failure. */
+static bool read_item(struct pipeline_thread *worker)
 {
 	struct shared *shared = worker->shared;
 	const struct pipeline *p = shared->pipeline;
 	pthread_mutex_lock(&shared->reading);
 	while (p->dealt && has_next(shared) && shared->next % shared->count != worker->index)
-		pthread_cond_wait(&shared->taken, &shared->reading);
+		pthread_cond_wait(&shared->dealt_next, &shared->reading);
 	bool more = has_next(shared);
 	if (more)
 		worker->item = shared->next++;
-	if (more && p->take_in_order)
-		worker->status = p->take(p->context, worker->index, worker->item, &worker->diags);
-	if (worker->status) /* before another reads on where this one could not */
+	if (more && p->read_in_order)
+		worker->status = p->read(p->context, worker->index, worker->item, &worker->diags);
+	if (worker->status) /* under the lock: no other worker may read past the failure */
 		atomic_store(&shared->failed, true);
 	if (more && p->dealt)
-		pthread_cond_broadcast(&shared->taken);
+		pthread_cond_broadcast(&shared->dealt_next);
 	pthread_mutex_unlock(&shared->reading);
-	if (more && !p->take_in_order)
-		worker->status = p->take(p->context, worker->index, worker->item, &worker->diags);
+	if (more && !p->read_in_order)
+		worker->status = p->read(p->context, worker->index, worker->item, &worker->diags);
 	return more && !worker->status;
 }
 
-static void give(struct pipeline_thread *worker)
+static void write_item(struct pipeline_thread *worker)
 {
 	struct shared *shared = worker->shared;
 	const struct pipeline *p = shared->pipeline;
-	if (!p->give)
+	if (!p->write)
 		return;
-	if (!p->give_in_order) {
-		worker->status = p->give(p->context, worker->index, worker->item, &worker->diags);
+	if (!p->write_in_order) {
+		worker->status = p->write(p->context, worker->index, worker->item, &worker->diags);
 		return;
 	}
 	pthread_mutex_lock(&shared->lock);
-	while (shared->iteration != worker->item && !atomic_load(&shared->failed))
-		pthread_cond_wait(&shared->turned, &shared->lock);
-	bool mine = shared->iteration == worker->item;
+	while (shared->next_write != worker->item && !atomic_load(&shared->failed))
+		pthread_cond_wait(&shared->written, &shared->lock);
+	bool mine = shared->next_write == worker->item;
 	pthread_mutex_unlock(&shared->lock);
 	if (!mine)
 		return;
-	worker->status = p->give(p->context, worker->index, worker->item, &worker->diags);
+	worker->status = p->write(p->context, worker->index, worker->item, &worker->diags);
 	if (worker->status)
-		return; /* the iteration stays, and nobody gives after it */
+		return; /* next_write stays, so no later item is written */
 	pthread_mutex_lock(&shared->lock);
-	shared->iteration++;
-	pthread_cond_broadcast(&shared->turned);
+	shared->next_write++;
+	pthread_cond_broadcast(&shared->written);
 	pthread_mutex_unlock(&shared->lock);
 }
 
-/* Nobody takes or waits from now on. */
-static void stop(struct shared *shared)
+/* Ends reads and waits in all workers. */
+static void stop_workers(struct shared *shared)
 {
 	atomic_store(&shared->failed, true);
 	pthread_mutex_lock(&shared->reading);
-	pthread_cond_broadcast(&shared->taken);
+	pthread_cond_broadcast(&shared->dealt_next);
 	pthread_mutex_unlock(&shared->reading);
 	pthread_mutex_lock(&shared->lock);
-	pthread_cond_broadcast(&shared->turned);
+	pthread_cond_broadcast(&shared->written);
 	pthread_mutex_unlock(&shared->lock);
 }
 
@@ -109,20 +109,20 @@ static void *work(void *context)
 	struct shared *shared = worker->shared;
 	const struct pipeline *p = shared->pipeline;
 	unsigned before = flush_begin(p->flush_denormals);
-	while (take(worker)) {
+	while (read_item(worker)) {
 		worker->status = p->compute(p->context, worker->index, worker->item, &worker->diags);
 		if (!worker->status)
-			give(worker);
+			write_item(worker);
 		if (worker->status)
 			break;
 	}
 	flush_end(before);
 	if (worker->status)
-		stop(shared);
+		stop_workers(shared);
 	return NULL;
 }
 
-static void start(struct pipeline_thread *worker)
+static void start_worker(struct pipeline_thread *worker)
 {
 	struct shared *shared = worker->shared;
 	worker->started = pthread_create(&worker->thread, NULL, work, worker) == 0;
@@ -130,7 +130,7 @@ static void start(struct pipeline_thread *worker)
 		return;
 	worker->status = diag_file(&worker->diags, STATUS_LIMIT, NULL, -1,
 	                           "cannot start %d workers: --threads asks for fewer", shared->count);
-	stop(shared);
+	stop_workers(shared);
 }
 
 static enum status run_workers(struct shared *shared, struct pipeline_thread *workers, struct diags *diags)
@@ -142,7 +142,7 @@ static enum status run_workers(struct shared *shared, struct pipeline_thread *wo
 		diags_init(&workers[i].diags, &workers[i].arena);
 	}
 	for (int i = 1; i < count; i++)
-		start(&workers[i]);
+		start_worker(&workers[i]);
 	work(&workers[0]);
 	const struct pipeline_thread *failed = NULL;
 	for (int i = 0; i < count; i++) {
@@ -170,13 +170,13 @@ enum status pipeline_run(const struct pipeline *pipeline, struct diags *diags)
 	struct shared shared = {.pipeline = pipeline, .count = count};
 	atomic_init(&shared.failed, false);
 	pthread_mutex_init(&shared.reading, NULL);
-	pthread_cond_init(&shared.taken, NULL);
+	pthread_cond_init(&shared.dealt_next, NULL);
 	pthread_mutex_init(&shared.lock, NULL);
-	pthread_cond_init(&shared.turned, NULL);
+	pthread_cond_init(&shared.written, NULL);
 	enum status status = run_workers(&shared, workers, diags);
-	pthread_cond_destroy(&shared.turned);
+	pthread_cond_destroy(&shared.written);
 	pthread_mutex_destroy(&shared.lock);
-	pthread_cond_destroy(&shared.taken);
+	pthread_cond_destroy(&shared.dealt_next);
 	pthread_mutex_destroy(&shared.reading);
 	allocator_put(pipeline->allocator, workers, (size_t)count * sizeof *workers);
 	return status;

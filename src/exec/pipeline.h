@@ -1,6 +1,6 @@
 /*
- * Work in numbered items, shared among workers and kept in order: an item is
- * taken (its input read), computed, and given (its output written).
+ * Numbered items shared among workers: an item's input is read, the item is
+ * computed, and its output is written.
  */
 #ifndef EXEC_PIPELINE_H
 #define EXEC_PIPELINE_H
@@ -13,25 +13,25 @@ struct pipeline {
 	int64_t items; /* numbered 0 .. items-1 */
 	int workers;   /* at least 1; the caller's thread is worker 0 */
 	/*
-	 * TAKE and GIVE are called in the order of items, one at a time, where they
-	 * are ordered; else from any worker at any time, as COMPUTE always is. What is
-	 * worked on belongs to WORKER until it takes its next item. GIVE may be NULL.
+	 * Ordered reads or writes run one at a time, in the order of items. All other
+	 * calls run in any worker at any time. An item's buffers belong to its worker
+	 * until that reads its next item. WRITE may be NULL.
 	 */
-	bool take_in_order, give_in_order;
-	bool dealt; /* round the workers: item I is worker I % WORKERS', each of whom there must be */
-	enum status (*take)(void *context, int index, int64_t item, struct diags *diags);
+	bool read_in_order, write_in_order;
+	bool dealt; /* item I belongs to worker I % WORKERS; every worker must start */
+	enum status (*read)(void *context, int index, int64_t item, struct diags *diags);
 	enum status (*compute)(void *context, int index, int64_t item, struct diags *diags);
-	enum status (*give)(void *context, int index, int64_t item, struct diags *diags);
+	enum status (*write)(void *context, int index, int64_t item, struct diags *diags);
 	void *context;
-	bool flush_denormals; /* --fast-math: in every worker while it works */
+	bool flush_denormals; /* --fast-math: in every worker */
 	const struct allocator *allocator;
 };
 
 /*
- * Runs all items. Where one fails the others stop after their current step, no
- * later item is given in order, and the status and diagnostics are those of the
- * earliest item that failed. A thread that the system refuses is done without, or
- * where items are dealt it is STATUS_LIMIT.
+ * Runs all items. After a failure the other workers stop at the end of their current
+ * step, and no later item is written in order. Returns the status and diagnostics of the
+ * earliest item that failed. If the system refuses a thread, the others share its items;
+ * dealt items then fail with STATUS_LIMIT.
  */
 enum status pipeline_run(const struct pipeline *pipeline, struct diags *diags);
 

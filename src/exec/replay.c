@@ -1,19 +1,18 @@
 /*
- * What the machine tells of a full tile, noted while a worker's first is made, so that
- * its others are made without the machine: tiles of as many rows have the same calls
- * at the same places. What it takes to walk the schedule, some tenths of a
- * microsecond a step, is a fourth of a tile that lies in the cache.
+ * A worker runs its first full tile on the machine and records the events. It replays
+ * its other full tiles from the recorded events: tiles with equal rows have the same
+ * calls at the same offsets. Walking the schedule costs some tenths of a microsecond a
+ * step, a fourth of the time of a tile that lies in the cache.
  *
- * Invariant: a tile from the replay has the same hooks called in the same order with the
- * same arguments. Where that is not all that a tile does, as where states go to disk
- * or are told to a trace, there is no replay.
+ * Invariant: a replay calls the same hooks in the same order with the same arguments.
+ * Spills, traces and reduced precision need other hooks, so they turn the replay off.
  */
 #include <string.h>
 
 #include "exec/run_parts.h"
 #include "memory/machine.h"
 
-/* Beyond so many it would be megabytes. */
+/* The most events of a log; more would take megabytes. */
 enum { REPLAY_MOST = 4096 };
 
 static struct replay_event *add(struct worker *worker)
@@ -40,9 +39,9 @@ static void *copy(struct worker *worker, const void *array, size_t count, size_t
 	return made;
 }
 
-/* Hooks that note what they are told, and then do it. */
+/* Hooks that record their arguments, then call the worker's hooks. */
 
-/* CALL's arrays are the machine's, which uses them again. */
+/* Copies CALL's arrays: the machine reuses them. */
 static enum status record_call(void *context, const struct machine_call *call)
 {
 	struct worker *worker = context;

@@ -1,13 +1,13 @@
 /*
- * A gradient run with a journal: when it writes a point to go on from, and how a
- * run that goes on takes the last of them up. The journal itself is
- * exec/journal.c's.
+ * A gradient command with a journal (exec/journal.c): when it writes a point, and how a
+ * later command resumes from the last durable point.
  *
- * A run that goes on carries the schedule out from its first action, but skips:
- * nothing is computed, read or written until it comes to the last durable point,
- * of which it takes up all that the run held then: the state or the cotangents,
- * and what stands beside the slab (the sums of params' gradients, the store's
- * largest error). Invariant: what follows has the bits of a run that was not killed.
+ * A resumed command walks the schedule from its first action, but skips: it computes,
+ * reads and writes nothing before the last durable point. There it reads back the state
+ * or the cotangents, and the data outside the slab: the sums of params' gradients, and
+ * the largest error of the store.
+ *
+ * Invariant: the gradient has the bits of a command that was not killed.
  */
 #include <string.h>
 
@@ -15,17 +15,17 @@
 #include "base/hash.h"
 #include "exec/run_parts.h"
 
-/* Points cost a run a tenth of its time at most: those that come too soon are left out. */
+/* Points take at most a tenth of the time: a point that comes too soon is left out. */
 enum { POINT_SHARE = 10 };
 
-/* Whose the journal is. */
+/* Identity. */
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
 	return hash_bytes(hash, text ? text : "", text ? strlen(text) + 1 : 0);
 }
 
-/* All that decides the bits of the gradient, and what of it a point holds. */
+/* Hashes everything that decides the bits of the gradient and the contents of a point. */
 static void identify(const struct run *run, const void *input, size_t size, struct journal_identity *identity)
 {
 	const struct job_options *options = &run->options->job;
@@ -33,7 +33,7 @@ static void identify(const struct run *run, const void *input, size_t size, stru
 	char type[TYPE_TEXT];
 	memset(identity, 0, sizeof *identity);
 	parts[JOURNAL_CHAIN] = hash_bytes(HASH_START, run->chain->source->text, run->chain->source->length);
-	/* Where costs are measured, or memory is, another schedule may be chosen than was. */
+	/* Measured costs or memory may lead to another schedule. */
 	const struct counters *c = &run->gradient->job->predicted;
 	const int64_t schedule[] = {c->evaluations, c->checkpoints, c->spill_writes, c->spill_reads};
 	parts[JOURNAL_POLICY] = hash_text(HASH_START, run->gradient->job->policy->text);
@@ -84,13 +84,13 @@ enum status resume_open(struct worker *worker, const void *input, size_t size)
 
 /* Points. */
 
-/* What stands beside the machine's arrays in a point of cotangents. */
+/* Adds the data outside the slab to the pieces of a point. */
 static void add_sums(struct worker *worker)
 {
 	const struct gradient_result *result = worker->run->gradient->result;
 	for (size_t i = 0; i < result->param_count; i++) {
 		const struct param_gradient *g = &result->params[i];
-		const struct param_sums *sums = &g->of[g->type.dtype == DTYPE_F64]; /* a journal is of one array */
+		const struct param_sums *sums = &g->of[g->type.dtype == DTYPE_F64]; /* a journal covers one array */
 		if (sums->hi)
 			worker->walk.kept.pieces[worker->walk.kept.piece_count++] = (struct spill_piece){sums->hi, sums->sum_size};
 	}
@@ -113,7 +113,7 @@ static enum status write_point(struct worker *worker)
 	return status;
 }
 
-/* A state that has gone to disk is a point as it lies there; of cotangents (SLOT -1) one is written. */
+/* A state that is on disk (SLOT >= 0) is a point already. A point of cotangents (SLOT -1) is written here. */
 static enum status on_point(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	struct worker *worker = context;
@@ -137,9 +137,9 @@ static enum status on_point(void *context, int64_t slot, const struct machine_ar
 	                  worker->walk.kept.pieces, worker->walk.kept.piece_count, worker->diags);
 }
 
-/* What a worker does, or leaves out where it skips. */
+/* The hooks of a worker that may skip. */
 
-/* Gradients are ready again in the order in which they were. */
+/* A skipped backward call still reports its gradients, in the same order. */
 static enum status on_call(void *context, const struct machine_call *call)
 {
 	struct worker *worker = context;
@@ -148,7 +148,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 	return call->kind == CALL_BACKWARD ? gradient_events_step(worker->run, call->step, worker->diags) : STATUS_OK;
 }
 
-/* Keeps the output for a run that goes on after the first sweep; such a run has it from there. */
+/* Writes the output to the spill file; a command that resumes after the first sweep reads it back. */
 static enum status keep_output(struct worker *worker, int64_t offset, const struct type *type)
 {
 	const struct spill_piece piece = {worker->slab.base + offset, (size_t)type_bytes(type)};
@@ -157,7 +157,7 @@ static enum status keep_output(struct worker *worker, int64_t offset, const stru
 	return spill_write_at_once(&worker->walk.kept.spill, JOURNAL_VALUE, &piece, 1, worker->diags);
 }
 
-/* It is not known before the input is read whether the worker skips. */
+/* The worker learns whether it skips only when the input has been read. */
 static enum status on_exchange(void *context, enum machine_input_output end, int64_t offset, const struct type *type)
 {
 	struct worker *worker = context;
@@ -184,7 +184,7 @@ static enum status on_spill(void *context, int64_t slot, const struct machine_ar
 	                                   : worker->walk.resuming.computing.spill(context, slot, arrays, count);
 }
 
-/* What is not fetched is counted, so that the worker reads ahead rightly once it computes. */
+/* Skipped fetches are counted: the worker reads ahead from the right slot once it computes. */
 static enum status on_fetch(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	struct worker *worker = context;

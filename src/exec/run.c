@@ -76,12 +76,12 @@ static enum status run_chunks(struct run *run)
 {
 	const struct pipeline pipeline = {.items = tiles_chunks(run->tiles),
 	                                  .workers = run->tiles->workers,
-	                                  .take_in_order = !run->read_anywhere,
-	                                  .give_in_order = !run->write_anywhere,
+	                                  .read_in_order = !run->read_anywhere,
+	                                  .write_in_order = !run->write_anywhere,
 	                                  .dealt = run->gradient != NULL,
-	                                  .take = read_chunk,
+	                                  .read = read_chunk,
 	                                  .compute = compute_chunk,
-	                                  .give = write_chunk,
+	                                  .write = write_chunk,
 	                                  .context = run,
 	                                  .flush_denormals = run->options->flush_denormals,
 	                                  .allocator = run->context.allocator};

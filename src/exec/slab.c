@@ -1,4 +1,4 @@
-/* Allocation with alignment, over an allocator that promises none beyond malloc's. */
+/* Aligned allocation from an allocator that only aligns as malloc does. */
 #include "exec/slab.h"
 
 enum status slab_get(struct slab *slab, int64_t size, const struct allocator *allocator, struct diags *diags)

@@ -12,7 +12,7 @@ struct slab {
 	size_t size; /* of block */
 };
 
-/* SIZE bytes, not zeroed. STATUS_LIMIT, naming the size, where they are not to be had. */
+/* Allocates SIZE bytes, not zeroed. Fails with STATUS_LIMIT, naming the size, when out of memory. */
 enum status slab_get(struct slab *slab, int64_t size, const struct allocator *allocator, struct diags *diags);
 void slab_put(struct slab *slab, const struct allocator *allocator);
 

@@ -1,10 +1,10 @@
 /*
- * Slots of a schedule are used again and again, so a place in the file is too:
- * a state that fits where the last one of its slot lay goes there.
+ * A schedule reuses its slots, so the file reuses their regions: a state overwrites
+ * the last state of its slot if it fits there.
  *
- * One staging buffer serves both ways: states are written in the first sweep and
- * read after it. It belongs to the worker while there is a task, else to the
- * caller; a state that is still in it is not read again.
+ * One staging buffer serves writes and reads. It belongs to the worker thread while
+ * that has a task, else to the caller. A read copies a state that is still staged
+ * from the buffer.
  */
 #include "exec/spill.h"
 
@@ -18,7 +18,7 @@
 
 #include "io/stream.h"
 
-/* Bytes of a state below which waking the worker takes longer than to write it, or to read it, at once. */
+/* A smaller state is written or read at once: waking the worker thread would take longer. */
 enum { NOT_STAGED = -1, HANDED_OVER = 64 << 10 };
 static const char write_file[] = "write the spill file";
 /* 2^64 over the golden ratio, odd. */
@@ -30,26 +30,26 @@ static enum status failed(const struct spill_failure *failure, struct diags *dia
 }
 
 /*
- * Four workers of exclusive or and multiply over 64-bit words: finds any flipped bit, at
- * the speed of memory. It is base/hash.h's without the step that makes a worker sound
- * against pairs of them, and takes three quarters of its time.
+ * Four lanes of exclusive or and multiply over 64-bit words. Any one flipped bit changes
+ * the sum. hash_bytes also guards against pairs of flipped bits; the checksum omits that
+ * step and takes three quarters of its time.
  */
 static uint64_t checksum(const void *from, size_t size)
 {
-	uint64_t workers[4] = {1, 2, 3, 4};
+	uint64_t lanes[4] = {1, 2, 3, 4};
 	const unsigned char *bytes = from;
 	size_t i = 0;
 	for (; i + 32 <= size; i += 32) {
 		uint64_t words[4];
 		memcpy(words, bytes + i, sizeof words);
 		for (int k = 0; k < 4; k++)
-			workers[k] = (workers[k] ^ words[k]) * golden;
+			lanes[k] = (lanes[k] ^ words[k]) * golden;
 	}
 	for (; i < size; i++)
-		workers[0] = (workers[0] ^ bytes[i]) * golden;
+		lanes[0] = (lanes[0] ^ bytes[i]) * golden;
 	uint64_t sum = size;
 	for (int k = 0; k < 4; k++)
-		sum = (sum ^ (workers[k] >> 29) ^ workers[k]) * golden;
+		sum = (sum ^ (lanes[k] >> 29) ^ lanes[k]) * golden;
 	return sum;
 }
 
@@ -69,7 +69,7 @@ static size_t total_size(const struct spill_piece *pieces, size_t count)
 	return size;
 }
 
-/* The file: 0, an errno, or SHORT_FILE. */
+/* The file. The functions return 0, an errno or SHORT_FILE. */
 
 static int write_bytes(int fd, const char *from, size_t size, int64_t offset)
 {
@@ -86,7 +86,7 @@ static int read_bytes(int fd, char *to, size_t size, int64_t offset)
 	return got < size ? SHORT_FILE : 0;
 }
 
-static struct spill_failure note(const struct spill *spill, int64_t slot, const struct spill_region *region)
+static struct spill_failure report_written(const struct spill *spill, int64_t slot, const struct spill_region *region)
 {
 	return spill->written ? spill->written(spill->written_context, slot, region) : (struct spill_failure){.error = 0};
 }
@@ -97,7 +97,7 @@ static struct spill_failure write_staged(const struct spill *spill)
 {
 	const struct spill_region *r = &spill->staged_region;
 	const int error = write_bytes(spill->fd, spill->staging, r->size, r->offset);
-	return error ? (struct spill_failure){spill->name, write_file, error} : note(spill, spill->staged, r);
+	return error ? (struct spill_failure){spill->name, write_file, error} : report_written(spill, spill->staged, r);
 }
 
 static void *worker_main(void *context)
@@ -116,7 +116,7 @@ static void *worker_main(void *context)
 		if (task == SPILL_WRITE)
 			failure = write_staged(spill);
 		else if (read_bytes(spill->fd, spill->staging, r->size, r->offset))
-			spill->staged = NOT_STAGED; /* whoever wants it reads it again, and says what is wrong */
+			spill->staged = NOT_STAGED; /* spill_read then reads the file itself and reports the error */
 		pthread_mutex_lock(&spill->lock);
 		spill->failure = failure;
 		if (spill->task != SPILL_END)
@@ -127,7 +127,7 @@ static void *worker_main(void *context)
 	return NULL;
 }
 
-/* Waits for the worker; what it failed at is told. */
+/* Waits for the worker thread, and reports its failure. */
 static enum status settle(struct spill *spill, struct diags *diags)
 {
 	pthread_mutex_lock(&spill->lock);
@@ -165,7 +165,7 @@ enum status spill_check_room(const char *directory, int64_t wanted, struct diags
 enum status spill_open(struct spill *spill, size_t staging, const struct allocator *allocator, struct diags *diags)
 {
 	*spill = (struct spill){.fd = -1, .staged = NOT_STAGED, .staging_size = staging, .allocator = allocator};
-	spill->staging = allocator_get(allocator, staging + 1, 1); /* a place for a state of no bytes, too */
+	spill->staging = allocator_get(allocator, staging + 1, 1); /* + 1: a state may have no bytes */
 	if (!spill->staging)
 		return diag_memory(diags);
 	pthread_mutex_init(&spill->lock, NULL);
@@ -244,7 +244,7 @@ enum status spill_restore(struct spill *spill, int64_t slot, const struct spill_
 	return STATUS_OK;
 }
 
-/* Makes room for the pieces in SLOT; NULL where memory is short. */
+/* Returns a region of SLOT that holds the pieces, or NULL when out of memory. */
 static struct spill_region *place(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count)
 {
 	struct spill_region *r = region_of(spill, slot);
@@ -302,11 +302,11 @@ enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct 
 			return failed(&(struct spill_failure){spill->name, write_file, error}, diags);
 		at += (int64_t)pieces[i].size;
 	}
-	const struct spill_failure failure = note(spill, slot, r);
+	const struct spill_failure failure = report_written(spill, slot, r);
 	return failure.error ? failed(&failure, diags) : STATUS_OK;
 }
 
-static enum status take_piece(struct spill *spill, const struct spill_piece *piece, bool staged, int64_t at,
+static enum status read_piece(struct spill *spill, const struct spill_piece *piece, bool staged, int64_t at,
                               const struct spill_region *r, struct diags *diags)
 {
 	if (staged) {
@@ -331,7 +331,7 @@ enum status spill_read(struct spill *spill, int64_t slot, const struct spill_pie
 	bool right = r->size == total_size(pieces, count);
 	int64_t at = 0;
 	for (size_t i = 0; i < count && right && !status; i++) {
-		status = take_piece(spill, &pieces[i], spill->staged == slot, at, r, diags);
+		status = read_piece(spill, &pieces[i], spill->staged == slot, at, r, diags);
 		at += (int64_t)pieces[i].size;
 	}
 	if (status)

@@ -1,10 +1,10 @@
 /*
- * States on disk: one file in a directory of the user's. It has no name, so that
- * no end of the program leaves it behind; but with a journal (journal.h), which
- * is there to go on from it, it has. Each state has a checksum.
+ * States on disk, in one file of a directory that the user names. The file has no
+ * name, so it vanishes with the process however that ends. A journal (journal.h)
+ * resumes from the file and therefore gives it a name. Each state has a checksum.
  *
- * A worker of its own writes a state from a copy while the run goes on, and reads
- * ahead the one that is wanted next.
+ * A thread of the file's own, its worker, writes a copy of a state while the caller
+ * computes, and reads the next state ahead.
  */
 #ifndef EXEC_SPILL_H
 #define EXEC_SPILL_H
@@ -19,25 +19,25 @@ struct spill_piece {
 	size_t size;
 };
 
-/* Where the pieces of a slot lie, one after another. */
+/* The bytes of the file that belong to a slot; its pieces lie one after another. */
 struct spill_region {
 	int64_t offset;
-	size_t size, room; /* bytes written; bytes of the place. size 0: nothing */
+	size_t size, room; /* bytes written (0: no state); bytes of the region */
 	uint64_t checksum;
 };
 
-/* What of writing a slot failed, of which file, and its errno; 0: nothing did. */
+/* A failed write: its file, the operation, and its errno (0: no failure). */
 struct spill_failure {
 	const char *path, *what;
 	int error;
 };
 
-/* What the worker does. */
+/* A task of the worker. */
 enum spill_task { SPILL_IDLE, SPILL_WRITE, SPILL_READ, SPILL_END };
 
 struct spill {
 	int fd;                       /* -1: no file yet */
-	const char *name;             /* in messages: the file's, or the directory's */
+	const char *name;             /* of the file or its directory, for messages */
 	struct spill_region *regions; /* by slot */
 	size_t capacity;
 	int64_t end; /* of the file */
@@ -45,7 +45,7 @@ struct spill {
 	size_t staging_size;
 	int64_t staged; /* the slot that staging holds, or -1 */
 	struct spill_region staged_region;
-	/* Called when a slot is on disk, by whoever wrote it, or NULL. */
+	/* The thread that wrote a slot calls it once the file holds the slot; may be NULL. */
 	struct spill_failure (*written)(void *context, int64_t slot, const struct spill_region *region);
 	void *written_context;
 	pthread_t worker;
@@ -57,30 +57,30 @@ struct spill {
 	const struct allocator *allocator;
 };
 
-/* STATUS_IO where fewer than WANTED bytes are free in DIRECTORY. */
+/* Fails with STATUS_IO if DIRECTORY has fewer than WANTED bytes free. */
 enum status spill_check_room(const char *directory, int64_t wanted, struct diags *diags);
 /*
- * Starts the worker, with STAGING bytes for the largest state. The file comes by
- * spill_create or spill_use. Where it fails it leaves nothing to close.
+ * Starts the worker with a staging buffer of STAGING bytes, the size of the largest
+ * state. spill_create or spill_use then sets the file. A failure leaves nothing to close.
  */
 enum status spill_open(struct spill *spill, size_t staging, const struct allocator *allocator, struct diags *diags);
-/* A file without a name in DIRECTORY. */
+/* Creates a nameless file in DIRECTORY. */
 enum status spill_create(struct spill *spill, const char *directory, struct diags *diags);
-/* The file FD, which it closes. */
+/* Uses the file FD; spill_close closes it. */
 void spill_use(struct spill *spill, int fd, const char *name);
-/* Slot SLOT lies at REGION: of a file that is gone on with. */
+/* Records that the file of an earlier process holds SLOT at REGION. */
 enum status spill_restore(struct spill *spill, int64_t slot, const struct spill_region *region, struct diags *diags);
 
 /*
- * Writes the COUNT pieces as SLOT, over what was there; they have been copied when
- * it returns, and an error of the disk is told by the next call. At once: it is
- * done when it returns, and what is read ahead stays.
+ * Writes the COUNT pieces as SLOT, over the slot's last state. spill_write copies the
+ * pieces and returns; the next call reports an error of the disk. spill_write_at_once
+ * returns when the write is done, and keeps a state that was read ahead.
  */
 enum status spill_write(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                         struct diags *diags);
 enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                                 struct diags *diags);
-/* Reads them back; STATUS_IO where they are short or are not what was written. */
+/* Reads SLOT back. Fails with STATUS_IO if the file is short or its bytes have changed. */
 enum status spill_read(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                        struct diags *diags);
 /* Begins to read SLOT, which is wanted next. */

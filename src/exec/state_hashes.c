@@ -1,8 +1,8 @@
 /*
- * A step's hash is the sum of those of the slots that it writes, so that the
- * order of a body's outs, which differs from forward to recording, is nothing to
- * it. A body that writes fewer slots than the first did (one that only records)
- * is not compared.
+ * A step's hash is the sum of the hashes of the slots that it writes. The sum does
+ * not depend on the order of a body's outputs, which differs between the forward body
+ * and the recording body. A call that writes fewer slots than the first one (it only
+ * records) is not compared.
  */
 #include "exec/state_hashes.h"
 

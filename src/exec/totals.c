@@ -1,16 +1,18 @@
 /*
- * What tiles add up to: gradients of params, and the output where it is a sum over
- * the streamed axis. Each tile has sums of its own in its worker; they are added to
- * the totals one tile after another, in order, so that nothing depends on how many
- * workers there are. Where there is one tile it adds to the totals themselves.
+ * Totals over the tiles: the gradients of params, and an output that is a sum over the
+ * streamed axis. A worker keeps the sums of each tile apart. They are added to the totals
+ * in the order of tiles, so the result does not depend on the number of workers. An array
+ * of one tile adds to the totals directly.
  *
- * Sums are doubles, and of doubles they have a second part, of what their roundings
- * have lost (hi and lo). A tile's lie in the worker as param after param: hi, then lo
- * where there is one; where a tile makes each element once, the elements themselves.
- * A param that is cut into tiles is not summed: its gradient has rows, each tile's own.
+ * Sums are doubles. The sums of a double param have a second part: hi holds the sum, lo
+ * its accumulated rounding errors. A worker holds a tile's sums param after param:
  *
- * Invariant: totals are of all arrays of the stream so far, and are rounded once,
- * at the end.
+ *   summed param           hi, then lo for doubles
+ *   each element made once the elements in the param's type
+ *   streamed param         nothing: each tile writes its own rows of the gradient
+ *
+ * Invariant: totals cover all arrays of the stream so far, and are rounded once, at the
+ * end.
  */
 #include <math.h>
 #include <string.h>
@@ -24,13 +26,13 @@ static void *zeros_get(const struct allocator *allocator, size_t size)
 	return zeros ? memset(zeros, 0, size) : NULL;
 }
 
-/* Where this array's part of the gradient of param I goes. */
+/* The sums of param I's gradient over the arrays of this array's type. */
 static struct param_sums *sums_of(const struct run *run, size_t i)
 {
 	return &run->gradient->result->params[i].of[run->params->bound[i].type.dtype == DTYPE_F64];
 }
 
-/* Gives the gradient of param I what it wants of rows and sums, where an earlier array has not. */
+/* Allocates the rows or sums of param I's gradient, unless an earlier array of the stream did. */
 static enum status open_param(const struct run *run, size_t i)
 {
 	struct param_gradient *g = &run->gradient->result->params[i];
@@ -72,7 +74,7 @@ enum status totals_open(struct run *run)
 	return status;
 }
 
-/* The worker's part of the gradients that TILE makes; NULL where there are no tiles. */
+/* The worker's sums of TILE; NULL without tiles. */
 static char *partials_of(const struct worker *worker, int64_t tile)
 {
 	return worker->partials ? worker->partials + tile * worker->run->gradient->job->partials.bytes : NULL;
@@ -143,7 +145,7 @@ void totals_add(const struct worker *worker, int64_t tile)
 	}
 }
 
-/* Element K of what arrays of one type have added up. */
+/* Element K of the gradient over the arrays of one type. */
 static double sum_at(const struct param_sums *sums, bool wide, int64_t k)
 {
 	double sum = sums->hi ? sums->hi[k] : 0;
@@ -155,8 +157,8 @@ static double sum_at(const struct param_sums *sums, bool wide, int64_t k)
 }
 
 /*
- * Puts the sums together in the rows of the first array's type; or where there are
- * none where its sums lie, from the first on, as no element takes more than its sum.
+ * Adds both types' sums and rounds them to the type of the first array. The result
+ * overwrites the rows of that type, or else its sums: no element is larger than its sum.
  */
 static void round_sums(struct param_gradient *g)
 {

@@ -1,9 +1,9 @@
 /*
- * Traces (--trace, --plot): what each worker does, with its times, and what it holds.
- * The hooks that do anything are wrapped in others that have a clock around them.
+ * Traces (--trace, --plot): each worker's calls with their times, and its live bytes.
+ * Hooks that read the clock wrap the worker's own hooks.
  *
- * Invariant: events of all workers go to one place, one at a time, and the time that
- * they wait for that is no part of their times. Without a trace no hook is wrapped.
+ * Invariant: the workers report events one at a time, under a lock. An event's time does
+ * not include the wait for that lock. Without a trace no hook is wrapped.
  */
 #include "base/clock.h"
 #include "exec/run_parts.h"
@@ -22,7 +22,7 @@ static enum status record(struct worker *worker, struct event *event)
 	return status;
 }
 
-/* What the worker holds from now on. */
+/* Reports the bytes that the worker holds from now on. */
 static enum status report_live(struct worker *worker, enum event_kind kind, int64_t live)
 {
 	struct event event = {.kind = kind, .live = live, .from = microseconds(worker->run)};

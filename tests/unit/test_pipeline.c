@@ -65,12 +65,12 @@ static enum status run(struct test *test, int workers, bool ordered, struct diag
 	test->ordered = ordered;
 	const struct pipeline pipeline = {.items = ITEMS,
 	                                  .workers = workers,
-	                                  .take_in_order = ordered,
-	                                  .give_in_order = ordered,
+	                                  .read_in_order = ordered,
+	                                  .write_in_order = ordered,
 	                                  .dealt = test->dealt > 0,
-	                                  .take = take,
+	                                  .read = take,
 	                                  .compute = compute,
-	                                  .give = give,
+	                                  .write = give,
 	                                  .context = test,
 	                                  .allocator = &allocator_system};
 	return pipeline_run(&pipeline, diags);
@@ -152,9 +152,9 @@ START_TEST(nothing_to_do)
 	struct test test = {.fail_item = 0};
 	const struct pipeline pipeline = {.items = 0,
 	                                  .workers = 2,
-	                                  .take = take,
+	                                  .read = take,
 	                                  .compute = compute,
-	                                  .give = give,
+	                                  .write = give,
 	                                  .context = &test,
 	                                  .allocator = &allocator_system};
 	ck_assert_int_eq(pipeline_run(&pipeline, NULL), STATUS_OK);
