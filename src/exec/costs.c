@@ -1,7 +1,6 @@
 /*
- * Measuring: values do not matter to time, so ports and params hold one half.
- * Programs do not depend on the policy but where that is by value; these are
- * measured each time.
+ * Measures the time of programs. Time does not depend on values, so all arrays hold 0.5.
+ * Measurements are kept, except under a policy by value: its programs depend on the policy.
  */
 #include "exec/costs.h"
 
@@ -47,15 +46,15 @@ struct measuring {
 	struct diags *diags;
 };
 
-/* The median time of some runs of E, in nanoseconds. */
+/* The median time of a few evaluations of E, in nanoseconds. */
 static double time_evaluation(const struct evaluation *e)
 {
 	const struct body *body = e->program->body;
 	double times[TURNS], all = 0;
 	size_t iterations = 0;
-	/* The first touches everything, and does not count. */
+	/* The first evaluation touches all memory and is not counted. */
 	for (bool first = true; iterations < TURNS && (iterations == 0 || all < enough); first = false) {
-		for (size_t i = 0; i < body->in_count; i++) /* which it may write into */
+		for (size_t i = 0; i < body->in_count; i++) /* an evaluation may overwrite its inputs */
 			fill((char *)(uintptr_t)e->ins[i], body->values[body->ins[i].value].type);
 		const double begun = nanoseconds();
 		evaluate(e);
@@ -67,7 +66,7 @@ static double time_evaluation(const struct evaluation *e)
 	return times[iterations / 2];
 }
 
-/* Measures PROGRAM, in nanoseconds, on arrays of its own. */
+/* Allocates PROGRAM's arrays and measures it, in nanoseconds. */
 static enum status time_program(struct measuring *m, const struct program *program, double *median)
 {
 	const struct body *body = program->body;
@@ -107,7 +106,7 @@ static enum status time_program(struct measuring *m, const struct program *progr
 	return STATUS_OK;
 }
 
-/* Arrays for the chain's params, all in SLAB. */
+/* Allocates the arrays of the chain's params in SLAB. */
 static enum status make_params(struct measuring *m, struct slab *slab)
 {
 	const struct chain *chain = m->lowered->chain;
@@ -158,7 +157,7 @@ static enum status measure(struct costs_source *source, const struct compiled_ch
 	return status;
 }
 
-/* What has been measured for tiles of ROWS of the input's type, which say what steps there are, or is now. */
+/* Finds or makes the measurements for tiles of ROWS rows of the input's type: these fix the steps. */
 static enum status find_measured(struct costs_source *source, const struct compiled_chain *compiled, int64_t rows,
                                  double (**costs)[2], struct diags *diags)
 {
@@ -210,7 +209,7 @@ enum status costs_measure_disk(struct costs_source *source, const char *director
 	return status;
 }
 
-/* Sums over a unit's steps, and how many they are. */
+/* Sums over the steps that share a compiled step, and the number of steps. */
 struct share {
 	double forward, backward, steps;
 };
@@ -256,7 +255,7 @@ enum status costs_of(void *context, struct compiled_chain *compiled, int64_t row
 		struct linear *linear = &compiled->steps[i].linear;
 		const double table = linear->recompute_cost + linear->backward_cost;
 		const double again = table > 0 ? linear->recompute_cost / table : 0;
-		/* A file's backward cost is of derivatives alone; what blocks recompute costs what it did forward. */
+		/* A file's backward cost does not include what blocks recompute: that costs as much as its forward pass. */
 		if (source->spec) {
 			const double forward = linear->forward_cost > 0 ? linear->recompute_cost / linear->forward_cost : 0;
 			linear->recompute_cost = forward * costs[i][0];

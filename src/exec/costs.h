@@ -1,11 +1,11 @@
-/* What a step costs: --costs. Without it costs are the table's flops and bytes. */
+/* The costs of steps under --costs. Without it, costs are the flops and bytes of the operations' table. */
 #ifndef EXEC_COSTS_H
 #define EXEC_COSTS_H
 
 #include "plan/job.h"
 #include "plan/spec.h"
 
-/* Costs that have been measured: bodies of one type of input and one size of tile. */
+/* The measured costs of all steps, for one input type and one size of tile. */
 struct measured_costs {
 	struct type input;
 	int64_t rows;
@@ -25,18 +25,20 @@ struct costs_source {
 };
 
 /*
- * For job_options.costs; CONTEXT is a costs_source. Costs of UNITS, in nanoseconds
- * where they are measured: each distinct step's programs are run a few times on
- * arrays of their types, on one core, or, without tiles, by as many as will share
- * them, and the median is taken; a size of tile of
- * one type of input is measured once, so that a SOURCE is of one chain. From a file: in its unit; steps that are one body in a loop
- * have the mean of theirs. STATUS_DATA where the file has another number of steps
- * than the chain.
+ * Sets the costs of the compiled steps; for job_options.costs. CONTEXT is a costs_source
+ * of one chain.
+ *
+ * Measured costs are nanoseconds: the median of a few evaluations of each distinct step's
+ * programs, on one core, or without tiles by the threads that share a step. Each pair of
+ * input type and size of tile is measured once.
+ *
+ * A file's costs have the file's unit. Steps that are iterations of one body get their
+ * mean. Fails with STATUS_DATA if the file's number of steps is not the chain's.
  */
 enum status costs_of(void *context, struct compiled_chain *compiled, int64_t rows, struct diags *diags);
 /*
- * Measures writing to DIRECTORY, made durable, and reading back, for SOURCE's spill
- * costs: nanoseconds a byte. STATUS_IO.
+ * Sets SOURCE's spill costs, in nanoseconds a byte: measures a durable write to DIRECTORY
+ * and a read. Fails with STATUS_IO.
  */
 enum status costs_measure_disk(struct costs_source *source, const char *directory, struct diags *diags);
 

@@ -1,10 +1,10 @@
 /*
- * The evaluator: walks a program's launches. The frame, a table of pointers, is
- * at the workspace's begin; groups walk their arrays block by block, calls are
- * made on whole arrays, loops exchange the pointers of what they carry.
+ * The evaluator walks a program's launches. The frame is a table of pointers to arrays,
+ * at the start of the workspace. A group walks its arrays block by block. A call works on
+ * whole arrays. A loop swaps the pointers of its carried values.
  *
- * It decides nothing: everything was laid out by compile/program.c. It allocates
- * nothing and cannot fail.
+ * compile/program.c lays everything out, so the evaluator allocates nothing and cannot
+ * fail.
  */
 #include "exec/evaluate.h"
 
@@ -18,7 +18,7 @@ struct machine_state {
 	char **frame;
 	char *workspace;
 	const struct kernels *kernels[2]; /* F32, F64 */
-	int64_t *counters;                /* by level; of the loops within this body while they run */
+	int64_t *counters;                /* by level: the iterations of open loops */
 };
 
 static int64_t row_elements(const struct shape *shape)
@@ -29,7 +29,7 @@ static int64_t row_elements(const struct shape *shape)
 	return count;
 }
 
-/* Elements of PARAM in front of its part REF, loops being at COUNTERS: of a streamed one, of the tile that begins it. */
+/* Elements of PARAM before its part REF, with loops at COUNTERS. A streamed param counts from its first tile. */
 static int64_t param_offset(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters)
 {
 	int64_t offset = 0;
@@ -51,7 +51,7 @@ const void *param_place(const struct bound_param *param, const struct param_ref 
 	return (const char *)param->data + (size_t)offset * dtype_size(param->type.dtype);
 }
 
-/* The same for the frame, whose arrays are written as well: params' never are. */
+/* param_place without const: the frame also holds arrays that are written; params are not. */
 static char *frame_param(const struct machine_state *m, const struct param_ref *ref)
 {
 	return (char *)(uintptr_t)param_place(&m->e->params[ref->param], ref, m->counters, m->e->first_row);
@@ -89,7 +89,7 @@ struct piece {
 	struct machine_state *m;
 	const struct launch *launch;
 	char *registers;
-	int64_t begin, first; /* elements: of the pieces that are taken together, of this one */
+	int64_t begin, first; /* first element of the pieces of one block; of this piece */
 	size_t n;
 };
 
@@ -325,7 +325,7 @@ static void begin_loop(struct machine_state *m, const struct launch *loop)
 	move_dynamic(m, loop);
 }
 
-/* What has been computed becomes what is read; the other place is free to be written. */
+/* Swaps the pointers of carried values: the next iteration reads the results and overwrites the old values. */
 static void exchange(struct machine_state *m, const struct launch *loop)
 {
 	for (size_t i = 0; i < loop->carried_count; i++) {
@@ -346,7 +346,7 @@ static void exchange(struct machine_state *m, const struct launch *loop)
 	}
 }
 
-/* After NONE or some iterations the final is the init, or what was exchanged last. */
+/* Sets the final values: the inits after NONE, else the values that were swapped last. */
 static void finish_loop(struct machine_state *m, const struct launch *loop, bool none)
 {
 	for (size_t i = 0; i < loop->carried_count; i++) {

@@ -1,6 +1,5 @@
 /*
- * The evaluator: runs a program on arrays. There is one, for forward, recording
- * and backward programs.
+ * The evaluator runs a forward, recording or backward program on arrays.
  */
 #ifndef EXEC_EVALUATE_H
 #define EXEC_EVALUATE_H
@@ -43,10 +42,10 @@ struct evaluation {
 	const struct kernels *kernels[2]; /* F32, F64: found once by who evaluates often; NULL: found here */
 };
 
-/* Where the part REF of PARAM lies, loops being at COUNTERS, of a streamed one in a tile whose first row is FIRST_ROW. */
+/* The address of PARAM's part REF, with loops at COUNTERS. A streamed param's tile begins at row FIRST_ROW. */
 const void *param_place(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
                         int64_t first_row);
-/* Runs it. Allocates nothing, cannot fail. */
+/* Runs the program. Allocates nothing and cannot fail. */
 void evaluate(const struct evaluation *evaluation);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * Decides what each param and const is: where its values come from, its type,
- * and whether it is weak. Invariant: a bound array is held in the computing type
- * of its param's type, whose extents are all known. Values are doubles or floats
- * on their way here and are rounded once, to the declared dtype.
+ * Finds the source of the values, the type and the weakness of each param and const.
+ *
+ * Invariant: a bound array is held in the computing type of its param's dtype, and all
+ * its extents are known. Values arrive as doubles or floats and are rounded once, to the
+ * declared dtype.
  */
 #include "exec/params.h"
 
@@ -27,15 +28,15 @@ struct binder {
 	struct diags *diags;
 };
 
-/* Where a param's values come from. */
+/* The source of a param's values. */
 struct param_source {
-	struct array array; /* type as in the file; data NULL where only types are wanted, or the type is declared */
+	struct array array; /* type as in the file; data NULL if only types are wanted, or the type is declared */
 	const struct init *init;
 	struct init number; /* --param NAME=3.5 */
 	bool weak;
-	const char *text; /* as messages call it */
-	bool literal;     /* values are INIT's */
-	bool none;        /* there are no values: the declared type is all that is known */
+	const char *text; /* its name in messages */
+	bool literal;     /* INIT has the values */
+	bool none;        /* only the declared type is known */
 };
 
 /* Names. */
@@ -77,14 +78,14 @@ const char *params_file(const struct init *init, const char *directory, struct a
 	return plain ? init->path : arena_printf(arena, "%s/%s", directory, init->path);
 }
 
-/* Whether there is nothing at PATH, which is not standard input. What is there and cannot be read is an error. */
+/* True if no file is at PATH. A file that cannot be read is not absent: reading it reports the error. */
 static bool is_absent(const char *path)
 {
 	struct stat st;
 	return strcmp(path, "-") != 0 && stat(path, &st) != 0 && errno == ENOENT;
 }
 
-/* Where types alone are wanted and the declaration says PARAM's, its file may be yet to be made. */
+/* If only types are wanted and PARAM's is declared, its file need not exist yet. */
 static enum status source_file(struct binder *b, const struct param *param, const char *path, const char *key,
                                struct param_source *source)
 {
@@ -149,7 +150,7 @@ static bool whole(const struct shape *shape)
 	return true;
 }
 
-/* What declares PARAM. */
+/* The keyword that declares PARAM. */
 static const char *word_of(const struct param *param) { return param->differentiated ? "param" : "const"; }
 
 static enum status need_value(const struct binder *b, const struct param *param)
@@ -185,11 +186,11 @@ static enum status mismatch(const struct binder *b, const struct param *param, c
 	return STATUS_CHAIN;
 }
 
-/* Settles PARAM's type from its declaration and its source. */
+/* Sets PARAM's type from its declaration and its source. */
 static enum status find_type(const struct binder *b, struct param *param, const struct param_source *source)
 {
 	const struct declared *declared = &param->declared;
-	/* a number fills an array that is declared */
+	/* a number fills a declared array */
 	const bool number = declared->given && source->literal && source->init->kind == INIT_NUMBER;
 	const bool shapeless = source->none || number || (source->literal && init_needs_type(source->init->kind));
 	if (shapeless && !(declared->given && whole(&declared->type.shape)))
@@ -218,7 +219,7 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 	return STATUS_OK;
 }
 
-/* normal's first number is a deviation, uniform's are the bounds of a range; the last of each is a seed. */
+/* Checks the arguments of normal(deviation, seed) and uniform(low, high, seed). */
 static enum status check_random(const struct binder *b, const struct param *param, const struct param_source *source)
 {
 	if (!source->literal || (source->init->kind != INIT_NORMAL && source->init->kind != INIT_UNIFORM))
@@ -240,7 +241,7 @@ static enum status check_random(const struct binder *b, const struct param *para
 
 /* Values. */
 
-/* As floats, which are rounded to DTYPE next where that is a half. */
+/* Rounds to float. The caller rounds a half DTYPE's floats again, so these are rounded to odd. */
 static void narrow(float *to, const double *from, size_t count, enum dtype dtype)
 {
 	if (dtype == DTYPE_F16 || dtype == DTYPE_BF16) {
@@ -270,7 +271,7 @@ static enum status new_array(const struct binder *b, const struct param *param, 
 	               word_of(param), param->name, array->size);
 }
 
-/* The values of a text, in HELD's type, to be DTYPE's: not first in double, which would take three times as much. */
+/* Fills HELD from INIT, rounded to DTYPE, piece by piece: doubles of all values would take three times the memory. */
 static void fill_literal(const struct init *init, struct array *held, enum dtype dtype)
 {
 	enum { PIECE = 512 };
@@ -287,7 +288,7 @@ static void fill_literal(const struct init *init, struct array *held, enum dtype
 	}
 }
 
-/* The values of SOURCE, as they are held: HELD is where they stay. */
+/* Moves the values of SOURCE to HELD, in the computing type. */
 static enum status fill(const struct binder *b, const struct param *param, struct param_source *source,
                         struct array *held)
 {
@@ -314,7 +315,7 @@ static enum status fill(const struct binder *b, const struct param *param, struc
 	return STATUS_OK;
 }
 
-/* Holds ARRAY in the type of OPTIONS, where they name one. */
+/* Converts ARRAY to the dtype of the options, if they name one. */
 static enum status convert(const struct binder *b, const struct param *param, struct array *array)
 {
 	const enum dtype to = b->options.dtype;
@@ -335,7 +336,7 @@ static enum status convert(const struct binder *b, const struct param *param, st
 	return STATUS_OK;
 }
 
-/* A weak param: its exact values, and a block that can hold them in either computing type. */
+/* Fills a weak param: its exact values, and a block that can hold them in either computing type. */
 static enum status fill_weak(const struct binder *b, const struct param *param, struct param_source *source,
                              size_t index)
 {
@@ -376,7 +377,7 @@ static enum status bind_param(struct binder *b, size_t index)
 	bound->type = param->type;
 	bound->type.dtype = dtype_compute(param->type.dtype);
 	bound->data = array->data;
-	/* A weak param is held twice, as doubles each time. */
+	/* A weak param has two arrays, each with room for doubles. */
 	const int64_t bytes = param->weak ? 16 * shape_count(&param->type.shape) : type_bytes(&bound->type);
 	b->params->bytes = saturated_add(b->params->bytes, bytes);
 	return STATUS_OK;
@@ -438,8 +439,8 @@ void params_settle(struct params *params, const struct chain *chain, enum dtype 
 }
 
 /*
- * Of a part of TYPE's array, REF, the first element, and in *PART the type of what is looked
- * at for it: the part, or where a loop says which it is all that it may be.
+ * Returns the first element of the part REF of an array of TYPE, and sets *PART to its
+ * type. If a loop counter selects the part, *PART covers all parts that it may select.
  */
 static int64_t part_of(const struct type *type, const struct param_ref *ref, struct type *part)
 {

@@ -1,6 +1,6 @@
 /*
- * Params and consts: their arrays from the chain's init, from --param, from
- * files; in the computing types.
+ * The arrays of params and consts, in the computing types. Their values come from the
+ * chain's init, from --param or from files.
  */
 #ifndef EXEC_PARAMS_H
 #define EXEC_PARAMS_H
@@ -14,10 +14,10 @@ struct param_binding { /* --param NAME=FILE or NAME=3.5 */
 
 struct params_options {
 	const char *directory; /* of the chain's file, for load() */
-	bool special, cast;    /* devices and FIFOs are read; integers beyond 2^53 are rounded */
-	bool data;             /* loads the data too, not only types (for residuals, plan, explain) */
-	enum dtype compute;    /* what weak params are held in until params_settle says otherwise */
-	enum dtype dtype;      /* what all others are held in, whatever they are declared as; DTYPE_COUNT: what they are */
+	bool special, cast;    /* reads devices and FIFOs; rounds integers beyond 2^53 */
+	bool data;             /* loads the data; else types only (residuals, plan, explain) */
+	enum dtype compute;    /* of weak params, until params_settle changes it */
+	enum dtype dtype;      /* of all other params; DTYPE_COUNT: as declared */
 };
 
 struct params {
@@ -25,11 +25,11 @@ struct params {
 	size_t count;
 	int64_t bytes; /* of all arrays */
 	const struct allocator *allocator;
-	struct array *arrays; /* what is held: in the computing type */
-	struct array *exact;  /* weak ones as doubles, whatever they are held as now */
+	struct array *arrays; /* in the computing type */
+	struct array *exact;  /* weak params as doubles */
 };
 
-/* The file that INIT, an INIT_LOAD of a chain in DIRECTORY, loads; NULL where memory is short. */
+/* The file that INIT, an INIT_LOAD of a chain in DIRECTORY, loads. NULL when out of memory. */
 const char *params_file(const struct init *init, const char *directory, struct arena *arena);
 /*
  * Finds the type of every param (declared, from its init or its file's header)
@@ -44,11 +44,11 @@ const char *params_file(const struct init *init, const char *directory, struct a
 enum status params_bind(struct params *params, struct chain *chain, const struct param_binding *bindings, size_t count,
                         const struct params_options *options, const struct allocator *allocator, struct arena *arena,
                         struct diags *diags);
-/* Holds the weak params in COMPUTE (F32 or F64), from their exact values. For when the input's type is known. */
+/* Converts the weak params from their exact values to COMPUTE (F32 or F64), once the input's type is known. */
 void params_settle(struct params *params, const struct chain *chain, enum dtype compute);
 /*
- * Whether what BODY's operations take of params can be their operands (classes of
- * cross_entropy). STATUS_DATA with the place of the operation where not.
+ * Checks the params' values that BODY's operations require to be in range (the classes
+ * of cross_entropy). Fails with STATUS_DATA at the operation's place.
  */
 enum status params_check(const struct params *params, const struct body *body, const struct chain *chain,
                          struct diags *diags);

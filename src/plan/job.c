@@ -67,7 +67,7 @@ void job_fixed_bytes(const struct job *job, const struct job_options *options, i
 	*worker = saturated_add(*worker, saturated_add(job->partials.bytes, state_bytes(job)) * tiles->per_chunk);
 }
 
-/* Whether all workers' arrays have so few BYTES together that sums of them are within int64. */
+/* Fails with STATUS_LIMIT if the BYTES of all workers' arrays are so many that sums could exceed int64. */
 static enum status check_bytes(double bytes, struct diags *diags)
 {
 	if (bytes <= (double)POOL_MOST)
@@ -84,9 +84,9 @@ bool job_rest_alone(const struct job *job)
 }
 
 /*
- * All workers together. Chunks go round the workers, so only the worker that has the
- * last chunk meets the rest; where it has no other and the chunk is the rest
- * alone, that is all that it holds.
+ * Adds up the counters of all workers. Chunks are dealt in turn, so only the worker of
+ * the last chunk has the rest. If that chunk is its only one and has no other tile, the
+ * worker needs the slab of the rest alone.
  */
 static enum status total(struct job *job, const struct job_options *options, const struct counters *rest,
                          struct diags *diags)
@@ -107,7 +107,7 @@ static enum status total(struct job *job, const struct job_options *options, con
 	c->stored_bytes = (job->tiles.workers - 1) * c->stored_bytes + last_stored;
 	job->staging = c->spill_state > rest->spill_state ? c->spill_state : rest->spill_state;
 	c->peak_bytes = all + job->tiles.workers * worker + job->slabs;
-	/* A budget that has no room for the copy has states written while the run waits. */
+	/* If a budget is too small for the copy, the worker waits for its writes. */
 	if (job->policy->kind == POLICY_budget && c->peak_bytes + job->tiles.workers * job->staging > job->policy->number)
 		job->staging = 0;
 	c->peak_bytes += job->tiles.workers * job->staging;
@@ -124,13 +124,13 @@ static void set_spill_costs(struct job *job, const struct job_options *options)
 		costs->spill_write = costs->spill_read = step_costs_assumed_spill(costs);
 		return;
 	}
-	/* By the mean of the states, where costs are of a byte. */
+	/* Costs per byte are charged for the mean size of the states. */
 	const double scale = !options->spill->by_byte ? 1 : costs->steps > 0 ? bytes / (double)costs->steps : 0;
 	costs->spill_write = options->spill->write * scale;
 	costs->spill_read = options->spill->read * scale;
 }
 
-/* All that a step takes, in bytes: beyond int64 where arrays are huge. */
+/* The bytes of a step; a double, since huge arrays exceed int64. */
 static double step_bytes(const struct step_cost *cost)
 {
 	return (double)cost->state + (double)cost->residual + (double)cost->forward_temporary +
@@ -142,7 +142,7 @@ enum status job_set_costs(struct job *job, const struct job_options *options, st
 	int64_t worker, all;
 	job_fixed_bytes(job, options, &worker, &all);
 	const int64_t fixed = saturated_add(worker, all / job->tiles.workers);
-	const bool in_order = job->policy->kind == POLICY_budget; /* which alone walks them */
+	const bool in_order = job->policy->kind == POLICY_budget; /* only a budget walks the costs */
 	const struct context context = {job->allocator, job->arena, diags};
 	enum status status = compiled_costs(&context, &job->tile.compiled, in_order, fixed, &job->costs);
 	double bytes = (double)fixed;
@@ -159,7 +159,7 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 {
 	job->scheduled = *job->policy;
 	if (policy_by_value(job->policy)) {
-		/* One step, recorded and reversed. */
+		/* The whole chain is one step, recorded and run backward. */
 		static const struct step_run one = {.count = 1};
 		job->scheduled = policy_save_all;
 		job->costs = (struct step_costs){.runs = &one, .run_count = 1, .steps = 1};
@@ -176,8 +176,8 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 }
 
 /*
- * Cuts the array. Whether its rows can be cut is known from the steps; where, from the body of a forward run, so that
- * both kinds of runs have the same blocks of sums.
+ * Cuts the array into tiles. The steps decide whether it can be cut. The body of a forward pass decides where, so that
+ * forward passes and gradients have the same blocks of sums.
  */
 static enum status cut(struct job *job, const struct job_options *options, struct diags *diags)
 {
@@ -263,7 +263,7 @@ enum status job_make(struct job *job, const struct chain *chain, const struct ty
                      const struct job_options *options, struct arena *arena, struct diags *diags)
 {
 	enum status status = job_prepare(job, chain, input, options, arena, diags);
-	const bool budgeted = !status && job->policy->kind == POLICY_budget; /* whose schedule is judged */
+	const bool budgeted = !status && job->policy->kind == POLICY_budget; /* the search has predicted it */
 	if (status == STATUS_OK)
 		status = make_schedule(job, options, diags);
 	if (status == STATUS_OK && !budgeted)

@@ -38,7 +38,7 @@ static int64_t share_bytes(const struct job *job, int64_t share)
 	                                         : job->tiles.workers * share;
 }
 
-/* What FAMILY's SCHEDULE takes by the memory machine, on a whole tile and on the rest: see struct budget_judge. */
+/* Predicts FAMILY's SCHEDULE on the memory machine, for a whole tile and the rest: see struct budget_judge. */
 static enum status judge_schedule(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
                                   struct judgement *judgement)
 {
@@ -53,7 +53,7 @@ static enum status judge_schedule(void *context, const struct policy *family, st
 	job->scheduled = *family;
 	enum status status =
 		job_predict_tile(job, judging->options, &job->tile, slab > 0 ? slab : 1, whole, judging->context.diags);
-	/* The rest may take more than a whole tile, for the holes between its arrays. */
+	/* The rest may need more than a whole tile: its arrays may leave larger holes. */
 	if (!status && job->rest.rows && (alone || whole->peak_bytes <= slab))
 		status = job_predict_tile(job, judging->options, &job->rest, 0, &rest, judging->context.diags);
 	job->schedule = NULL;
@@ -79,9 +79,9 @@ static int64_t passing_bytes(const struct step *step)
 }
 
 /*
- * How far the truth may be below the verifier's bytes: by a state that is lent or
- * never made, by a tenth for other arrays, by the values that states share, by what
- * a worker of the rest has less, and by the bits that states are not kept in.
+ * Sets how far the machine's bytes may be below the verifier's. The difference has five
+ * causes: a state whose buffer is reused or never made, a tenth for other arrays, values
+ * that states share, the smaller slab of the rest, and states in reduced precision.
  */
 static void set_bounds(struct budget_judge *judge, const struct job *job, const struct job_options *options)
 {
@@ -130,12 +130,12 @@ static enum status judge_disk(struct judging *judging, struct budget_goal *goal,
 
 /*
  * Finds the most snapshots with which disk-revolve is within GOAL's bytes. STAGED counts the copy of
- * a state that is written while the run goes on.
+ * a state whose write overlaps the computation.
  */
 static enum status most_snapshots(struct judging *judging, struct budget_goal *goal, bool staged,
                                   struct disk_plan *found)
 {
-	int64_t low = -1, high = judging->job->costs.steps; /* LOW fits; HIGH does not, or is of no use */
+	int64_t low = -1, high = judging->job->costs.steps; /* LOW fits; HIGH does not fit or has no use */
 	for (int64_t s = 0; high - low > 1; s = low + (high - low) / 2) {
 		struct disk_plan plan = {.snapshots = s};
 		enum status status = judge_disk(judging, goal, &plan);
@@ -156,7 +156,7 @@ static enum status most_snapshots(struct judging *judging, struct budget_goal *g
 }
 
 /*
- * Gives GOAL disk-revolve with as many snapshots as fit, if that is cheaper than what GOAL has or
+ * Gives GOAL disk-revolve with as many snapshots as fit, if that is cheaper than GOAL's schedule or
  * if GOAL has nothing. The copy of a state on its way to disk is preferred to all snapshots but one.
  */
 static enum status offer_disk(struct judging *judging, struct budget_goal *goal)
@@ -266,7 +266,7 @@ static enum status find_schedules(struct job *job, const struct job_options *opt
 	return status;
 }
 
-/* Gives JOB, of a budget, what was found for GOAL. */
+/* Moves the schedule of GOAL to JOB, whose policy is a budget. */
 static void take_goal(struct job *job, const struct job_options *options, const struct budget_goal *goal)
 {
 	job->schedule = goal->schedule;

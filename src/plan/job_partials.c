@@ -1,9 +1,11 @@
 /*
- * What a tile makes of the gradient of each param. A param that is cut into tiles has
- * rows of its gradient in each. A param that every tile reads whole has sums, two
- * doubles an element at most, which the run adds up in the order of tiles. Where no
- * tile reads an element twice, a tile stores the elements themselves: the same bits
- * for fewer bytes.
+ * A tile's part of the gradient of each param:
+ *
+ *   streamed param               the tile's own rows of the gradient
+ *   param read whole             sums, at most two doubles an element
+ *   no element is read twice     the elements themselves: the same bits in fewer bytes
+ *
+ * Sums and elements are added up in the order of tiles.
  */
 #include "base/checked.h"
 #include "plan/job_parts.h"
@@ -27,12 +29,12 @@ int64_t job_partial_bytes(const struct job *job, size_t i)
 	return round_up(type_bytes(&type), sizeof(double));
 }
 
-/* Where a forward body reads its params. */
+/* The reads of params in a forward body. */
 struct reads {
 	const struct body *body;
-	int32_t levels[MAX_LOOPS]; /* of the loops that are open */
+	int32_t levels[MAX_LOOPS]; /* of the open loops */
 	int depth;
-	bool *seen, *once; /* by param: it is read; no read is of an element read before */
+	bool *seen, *once; /* by param: it is read; no element is read twice */
 };
 
 /* True if REF is another part of its param in each iteration of each open loop. */
@@ -63,7 +65,7 @@ static void note_instr(struct reads *reads, const struct instr *instr)
 	if (instr->kind == INSTR_LOOP) {
 		reads->levels[reads->depth++] = instr->level;
 		for (uint32_t c = 0; c < instr->loop.carry_count; c++) {
-			note_read(reads, instr->loop.carries[c].init); /* as read in an iteration, so never once */
+			note_read(reads, instr->loop.carries[c].init); /* counts as a read in every iteration */
 			note_read(reads, instr->loop.carries[c].result);
 		}
 	} else if (instr->kind == INSTR_END) {
@@ -71,7 +73,7 @@ static void note_instr(struct reads *reads, const struct instr *instr)
 	} else {
 		note_read(reads, instr->v);
 		note_read(reads, instr->a);
-		if (instr->op == OP_identity) /* the copy that `use` makes in a forward run alone may have several readers */
+		if (instr->op == OP_identity) /* `use` copies in a forward pass only; the copy may have several readers */
 			note_read(reads, instr->v);
 	}
 }

@@ -16,7 +16,7 @@ enum { LONG_CHAIN = 20000, SHORT_CHAINS = 3 };
 
 struct shortening {
 	struct policy policy;  /* of the short chains */
-	int64_t first, stride; /* steps of the shortest; more of each next one */
+	int64_t first, stride; /* steps of the shortest; increment of the next ones */
 };
 
 static bool shorten(const struct job *job, int64_t steps, struct shortening *s)
@@ -72,7 +72,7 @@ static enum status predict_short(struct job *job, const struct job_options *opti
 	return status;
 }
 
-/* The value at STEPS of the line through three, where they are on one. */
+/* Extrapolates Y to STEPS. False if the three values are not on a line. */
 static bool extend(const int64_t y[SHORT_CHAINS], const struct shortening *s, int64_t steps, int64_t *value)
 {
 	int64_t rise = y[1] - y[0], half = s->stride / 2 > 0 ? s->stride / 2 : 1;

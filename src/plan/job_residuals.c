@@ -1,20 +1,19 @@
 /*
- * The residual report of a job: what the machine holds at the end of the first
- * sweep, of whole arrays, with the params that the backward pass reads before it,
- * in JAX's order and under JAX's names.
+ * The residual report of a job: the whole arrays that the machine holds at the end of the
+ * first sweep, and the params that the backward pass reads. Order and names are JAX's.
  */
 #include "plan/job.h"
 
 #include <string.h>
 
-/* What the backward pass needs of the steps that run again, looked for from the last to the first. */
+/* The values that the backward pass needs from repeated steps; found from the last step to the first. */
 struct reach {
 	const struct lowered *lowered;
-	bool *slots;  /* of the state behind the step that is looked at: whether its value is needed */
-	bool *before; /* room for those in front of it */
-	bool *values; /* room: of a body, whether they are needed */
-	bool any;     /* some slot is */
-	bool *used;   /* by param: it is read for what is needed */
+	bool *slots;  /* by slot of the state after the current step: it is needed */
+	bool *before; /* the same before the step */
+	bool *values; /* by value of the body: it is needed */
+	bool any;     /* some slot is needed */
+	bool *used;   /* by param: a needed value reads it */
 };
 
 static enum status reach_init(struct reach *reach, const struct compiled_chain *compiled, bool *used,
@@ -38,7 +37,7 @@ static void reach_nothing(struct reach *reach)
 	reach->any = false;
 }
 
-/* The step of LINEAR runs again: for what is needed behind it and, unless they are kept, for its residuals. */
+/* Steps back over LINEAR's step, which is repeated for the needed slots and, unless KEPT, for its residuals. */
 static void reach_over(struct reach *reach, const struct linear *linear, bool kept)
 {
 	const struct body *body = linear->record, *forward = linear->step->body;
@@ -73,7 +72,7 @@ static void reach_over(struct reach *reach, const struct linear *linear, bool ke
 	reach->any = memchr(made, true, slots) != NULL;
 }
 
-/* Where the states of the slots, in memory or on disk, stand; -1: empty. */
+/* The position of the state in each slot of memory or disk; -1: empty. */
 struct places {
 	int64_t *at;
 	size_t count, capacity;
@@ -92,7 +91,7 @@ static bool place(struct places *places, int64_t slot, int64_t position, struct 
 	return true;
 }
 
-/* What is there at the end of the first sweep: STATES, by position, and which steps are RECORDED. */
+/* Finds the contents at the end of the first sweep: STATES by position, and RECORDED by step. */
 static bool first_sweep(struct schedule *schedule, int64_t steps, bool *states, bool *recorded, struct arena *arena)
 {
 	struct places memory = {0}, disk = {0};
@@ -182,7 +181,7 @@ static bool param_users(const struct job *job, uint32_t index, struct op_names *
 	return true;
 }
 
-/* The name that a value is given first, outside of blocks, placed where the value is made; or NULL. */
+/* The first name of a value outside of blocks, given where the value is made; or NULL. */
 static const struct naming *first_name(const struct job *job, const struct origin *origin)
 {
 	const struct naming *first = NULL;
@@ -263,7 +262,7 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 
 enum status job_residuals(const struct job *job, struct held_list *list, struct diags *diags)
 {
-	/* The report is of whole arrays, as the job's tile is unless there are several. */
+	/* The report covers whole arrays, so several tiles need a compilation of their own. */
 	const bool whole = tiles_are_whole(&job->tiles, &job->whole);
 	struct lowered lowered = job->whole;
 	struct compiled_chain made;

@@ -1,9 +1,9 @@
 /*
- * Costs of a chain that others run, read from JSON.
+ * Reads a chain's costs from JSON.
  *
- * Invariant of what is read: every size is from 0 to 2^53, every cost finite and
- * not negative, and all bytes of all steps together are below 2^62, so that no sum
- * that a planner or the verifier makes can overflow.
+ * Invariant: a size is between 0 and 2^53, and a cost is finite and not negative. The
+ * bytes of all steps sum to less than 2^62, so no sum of a planner or of the verifier
+ * overflows.
  */
 #include "plan/spec.h"
 
@@ -15,7 +15,7 @@
 #include "io/json.h"
 #include "memory/cost_walk.h"
 
-#define BYTES_MOST 9007199254740992.0 /* 2^53: what JSON's numbers hold exactly */
+#define BYTES_MOST 9007199254740992.0 /* 2^53: JSON's numbers are exact up to here */
 #define COST_MOST 1e15
 #define STEPS_MOST 10000000
 #define SUM_MOST ((int64_t)1 << 62)
@@ -25,7 +25,7 @@ struct reading {
 	struct spec *spec;
 	struct arena *arena;
 	struct diags *diags;
-	const struct json_path *object; /* the object that is read: the whole text or an element of "steps" */
+	const struct json_path *object; /* the current object: the whole text or an element of "steps" */
 };
 
 /* Values. */
@@ -142,7 +142,7 @@ static enum status read_step(const struct reading *r, json_t *object, struct ste
 	                               {"keeps_input", VALUE_FLAG, false, &c->keeps_input},
 	                               {"keeps_output", VALUE_FLAG, false, &c->keeps_output}};
 	enum status status = read_object(r, object, fields, sizeof fields / sizeof *fields);
-	/* What it takes to run forward it takes while recording, unless the text says otherwise. */
+	/* Recording needs the forward temporaries, unless the file has its own number. */
 	if (!status && !json_object_get(object, "record_temporary_bytes"))
 		c->record_temporary = c->forward_temporary;
 	return status;
@@ -165,7 +165,7 @@ static enum status read_steps(struct reading *r, json_t *steps)
 		if (status)
 			return status;
 		const struct step_cost *c = &runs[i].cost;
-		/* A run at a time, and temporaries as often as they could ever be counted. */
+		/* Each run of equal steps counts its temporaries once: one step runs at a time. */
 		sum += (__int128)runs[i].count * 2 * (c->state + c->residual) + c->forward_temporary + c->record_temporary +
 		       c->backward_temporary;
 		if (runs[i].count > STEPS_MOST || (spec->costs.steps += runs[i].count) > STEPS_MOST)
@@ -263,7 +263,7 @@ unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, con
 		flags = NULL;
 	}
 	allocator_put(allocator, held, slots * sizeof *held);
-	bool in_residual = false; /* the state is counted by the step before it */
+	bool in_residual = false; /* the residual of the step before counts the state */
 	int64_t at = 0;
 	for (size_t run = 0; flags && run < spec->costs.run_count; run++) {
 		const struct step_cost *c = &spec->costs.runs[run].cost;

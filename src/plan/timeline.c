@@ -1,8 +1,7 @@
 /*
- * Events to a drawing of bounded size. Both forms are kept from the first event
- * on: the list, until it is full, and the cells. A column that an event lies
- * beyond makes all columns twice as wide, two joined into one; so the end need
- * not be known beforehand, and an event costs no more than its own cells.
+ * Turns events into a drawing of bounded size. Each event goes to the list, until that is
+ * full, and to the cells. An event beyond the last column doubles the width of all columns
+ * by joining pairs. So the end need not be known, and an event costs only its own cells.
  *
  * Invariant: every event lies in the columns 0 .. TIMELINE_COLUMNS-1.
  */
@@ -54,7 +53,7 @@ bool timeline_cell(const struct timeline *timeline, int layer, int column, int r
 	return column_of(timeline, layer, column)[row / 8] >> row % 8 & 1;
 }
 
-/* Columns twice as wide. */
+/* Doubles the width of the columns. */
 static void widen(struct timeline *timeline)
 {
 	for (int i = 0; i < TIMELINE_COLUMNS / 2; i++) {
@@ -75,7 +74,7 @@ static void widen(struct timeline *timeline)
 	timeline->column *= 2;
 }
 
-/* The column of TIME, made to be there. */
+/* The column of TIME; widens the columns until one contains it. */
 static int find_column(struct timeline *timeline, double time)
 {
 	while (time >= timeline->column * TIMELINE_COLUMNS)
@@ -89,14 +88,14 @@ static int row_of(const struct timeline *timeline, double step)
 	return row < 0 ? 0 : row >= TIMELINE_ROWS ? TIMELINE_ROWS - 1 : row;
 }
 
-/* Sets the cells on the way from step BEGIN at FROM to step END at TO. */
+/* Sets the cells of a line from step BEGIN at time FROM to step END at time TO. */
 static void fill(struct timeline *timeline, int layer, double from, double to, double begin, double end)
 {
 	(void)find_column(timeline, to);
 	int first = find_column(timeline, from), last = find_column(timeline, to);
 	if (last > first && to <= last * timeline->column)
 		last--;
-	if (begin == end) { /* a state that is held, perhaps for long */
+	if (begin == end) { /* a held state */
 		int row = row_of(timeline, begin);
 		for (int c = first; c <= last; c++)
 			column_of(timeline, layer, c)[row / 8] |= (uint8_t)(1 << row % 8);
@@ -127,7 +126,7 @@ static void append(struct timeline *timeline, const struct timeline_segment *seg
 		timeline->exact = false;
 }
 
-/* SLOT of memory or DISK; NULL where memory is short. */
+/* SLOT of memory or DISK. NULL when out of memory. */
 static struct timeline_open *open_slot(struct timeline *timeline, int disk, int64_t slot)
 {
 	size_t capacity = timeline->open_capacity[disk];
@@ -246,11 +245,11 @@ bool event_of_action(const struct action *action, struct event *event)
 	return false;
 }
 
-/* The machine alone, with a clock that counts costs. */
+/* Runs the machine without data, with a clock that counts costs. */
 struct planner {
 	struct timeline *timeline;
 	struct event_context context;
-	double unit; /* cost that counts as 1; 0: every call does */
+	double unit; /* cost that takes time 1; 0: every call takes 1 */
 	struct diags *diags;
 };
 
@@ -269,7 +268,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 	struct event event = event_of_call(&planner->context, call);
 	if (event.kind != EVENT_BACKWARD)
 		return add(planner, &event, planner->unit > 0 ? linear->forward_cost : 1);
-	/* What a derivative computes again comes first. */
+	/* A derivative recomputes before it runs backward. */
 	if (linear->recomputed) {
 		struct event again = event;
 		again.kind = EVENT_RECOMPUTE;
