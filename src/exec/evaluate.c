@@ -29,7 +29,7 @@ static int64_t row_elements(const struct shape *shape)
 	return count;
 }
 
-/* Elements of PARAM before its part REF, with loops at COUNTERS. A streamed param counts from its first tile. */
+/* Elements of PARAM before its part REF, with loops at COUNTERS. Of a streamed param: in the first tile. */
 static int64_t param_offset(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters)
 {
 	int64_t offset = 0;
