@@ -405,7 +405,6 @@ static const char *spare_processors(const struct profiler *p)
 static enum status find_bound(struct profiler *p, struct profile_verdict *verdict)
 {
 	static const double too_short = 0.5; /* ms: the start of a run is a part of it */
-	static const double much = 0.4;      /* of the time */
 	static const double slow = 4;        /* times the forward pass */
 	const struct profile_row *full = &p->depths[p->depth_count - 1];
 	struct arena *arena = &p->session->arena;
@@ -428,14 +427,15 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 	int most = 0;
 	for (int i = 1; i < COSTS; i++)
 		most = costs[i].share > costs[most].share ? i : most;
-	verdict->evidence =
-		arena_printf(arena, "page faults take %.0f%% of the time, input and output %.0f%%, memory %.0f%%",
-	                 100 * costs[0].share, 100 * costs[1].share, 100 * costs[2].share);
+	const double rest = fmax(1 - costs[0].share - costs[1].share - costs[2].share, 0);
+	verdict->evidence = arena_printf(
+		arena, "page faults take %.0f%% of the time, input and output %.0f%%, memory %.0f%%, the rest %.0f%%",
+		100 * costs[0].share, 100 * costs[1].share, 100 * costs[2].share, 100 * rest);
 	if (full->gradient_ms < too_short) {
 		verdict->bound = "the start of a run";
 		verdict->evidence = arena_printf(arena, "a gradient takes %.3f ms", full->gradient_ms);
 		verdict->advice = "profile a larger --shape: nothing is to be gained in a run so short";
-	} else if (costs[most].share > much) {
+	} else if (costs[most].share > rest) {
 		verdict->bound = costs[most].bound;
 		verdict->advice = costs[most].advice;
 	} else if (full->backward_ms > slow * full->forward_ms) {

@@ -14,10 +14,12 @@ static bool begin_value(struct report *r, const char *key)
 {
 	if (r->format != REPORT_JSON)
 		return false;
-	text_put(r->text, r->comma ? "," : "");
-	if (key) {
-		text_json(r->text, key);
-		text_put(r->text, ":");
+	if (r->comma)
+		r->text->write(r->text->context, ",", 1);
+	if (key) { /* an identifier of ours */
+		r->text->write(r->text->context, "\"", 1);
+		text_put(r->text, key);
+		r->text->write(r->text->context, "\":", 2);
 	}
 	r->comma = true;
 	return true;
@@ -27,7 +29,7 @@ void report_open(struct report *r, const char *key, char bracket)
 {
 	if (!begin_value(r, key))
 		return;
-	text_printf(r->text, "%c", bracket);
+	text_put(r->text, (const char[]){bracket, '\0'});
 	r->comma = false;
 	r->depth++;
 }
@@ -35,7 +37,7 @@ void report_open(struct report *r, const char *key, char bracket)
 void report_close(struct report *r, char bracket)
 {
 	if (r->format == REPORT_JSON)
-		text_printf(r->text, "%c%s", bracket, --r->depth ? "" : "\n");
+		text_put(r->text, (const char[]){bracket, --r->depth ? '\0' : '\n', '\0'});
 	r->comma = true;
 }
 
@@ -66,6 +68,20 @@ static bool has_field(const struct field *f, unsigned form, unsigned groups)
 	return f->forms & form && (!f->groups || f->groups & groups);
 }
 
+/* Writes WHOLE at the end of DIGITS: a schedule may have 10^7 actions, and printf is slow. */
+static const char *spell_whole(int64_t whole, char digits[64])
+{
+	char *p = digits + 63;
+	uint64_t size = whole < 0 ? 0 - (uint64_t)whole : (uint64_t)whole;
+	*p = '\0';
+	do
+		*--p = (char)('0' + size % 10);
+	while (size /= 10);
+	if (whole < 0)
+		*--p = '-';
+	return p;
+}
+
 /* The value as text, in DIGITS where it is a number; NULL if it is not known, and for lists. */
 static const char *spell_value(const struct field *f, const void *record, bool json, char digits[64])
 {
@@ -83,8 +99,7 @@ static const char *spell_value(const struct field *f, const void *record, bool j
 		return flag ? "true" : "false";
 	case FIELD_WHOLE:
 		memcpy(&whole, at, sizeof whole);
-		snprintf(digits, 64, "%lld", (long long)whole);
-		return whole == NO_WHOLE ? NULL : digits;
+		return whole == NO_WHOLE ? NULL : spell_whole(whole, digits);
 	case FIELD_NUMBER:
 		memcpy(&number, at, sizeof number);
 		if (isnan(number) || (json && isinf(number)))
@@ -145,12 +160,16 @@ static void put_csv(struct records *r, const void *record, unsigned groups)
 		const struct field *f = &r->kind->fields[i];
 		if (!has_field(f, IN_CSV, r->groups))
 			continue;
-		text_put(text, comma);
+		if (*comma)
+			text_put(text, comma);
 		comma = ",";
 		const char *value = !record                        ? f->key
 		                    : has_field(f, IN_CSV, groups) ? spell_value(f, record, false, digits)
 		                                                   : "";
-		text_csv(text, value ? value : "");
+		if (value && (f->kind == FIELD_TEXT || !record))
+			text_csv(text, value);
+		else if (value)
+			text_put(text, value);
 	}
 	text_put(text, "\n");
 }
@@ -197,8 +216,8 @@ static void add_cells(struct records *r, const void *record, unsigned groups)
 		const char *value = !record ? (f->heading ? f->heading : f->key) : spell_value(f, record, false, digits);
 		if (record && !has_field(f, IN_TABLE, groups))
 			value = "";
-		else if (value == digits)
-			value = arena_printf(r->report->arena, "%s", digits);
+		else if (value && record && (f->kind == FIELD_WHOLE || f->kind == FIELD_NUMBER))
+			value = arena_printf(r->report->arena, "%s", value);
 		else if (!value)
 			value = f->unknown ? f->unknown : "";
 		add_cell(r, value);

@@ -13,20 +13,25 @@ void text_json(const struct text *text, const char *string)
 		text_put(text, "null");
 		return;
 	}
-	text_put(text, "\"");
-	const char *end = string + strlen(string);
+	text->write(text->context, "\"", 1);
+	const char *end = string + strlen(string), *plain = string; /* from PLAIN on all is written as it is */
 	for (const char *s = string; s < end;) {
 		uint32_t c = (unsigned char)*s;
-		size_t n = utf8_length(s, (size_t)(end - s), &c);
-		if (c == '"' || c == '\\')
-			text_printf(text, "\\%c", *s);
-		else if (n == 0 || !utf8_shows(c))
-			text_printf(text, "\\u%04x", (unsigned)c);
-		else
-			text->write(text->context, s, n);
+		const bool quoted = c == '"' || c == '\\';
+		if (c >= 0x20 && c < 0x7f && !quoted) {
+			s++;
+			continue;
+		}
+		const size_t n = utf8_length(s, (size_t)(end - s), &c);
+		if (quoted || n == 0 || !utf8_shows(c)) {
+			text->write(text->context, plain, (size_t)(s - plain));
+			text_printf(text, quoted ? "\\%c" : "\\u%04x", (unsigned)c);
+			plain = s + (n ? n : 1);
+		}
 		s += n ? n : 1;
 	}
-	text_put(text, "\"");
+	text->write(text->context, plain, (size_t)(end - plain));
+	text->write(text->context, "\"", 1);
 }
 
 /* Whether XML may hold C, and a reader sees it: no control characters. */
