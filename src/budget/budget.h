@@ -18,8 +18,12 @@ struct judgement {
 /*
  * Says what a schedule takes, where the caller knows better than the cost walk. FAMILY made SCHEDULE;
  * if its kind is budget, the search's tables did. If the peak is above MOST the judge may stop there:
- * JUDGEMENT then has some peak above MOST and no counters. Above costs->fixed the judge's peak is at
- * least SHARE of the cost walk's, less SLACK bytes.
+ * JUDGEMENT then has some peak above MOST and no counters.
+ *
+ * SHARE and SLACK define a goal's *reach*. Of a schedule's bytes by the cost walk, SHARE of those above
+ * costs->fixed, less SLACK, are expected. The search tries for a goal the schedules whose expected bytes are
+ * within the goal's. The reach limits the search. It does not bound the judge's bytes: a few schedules
+ * beyond it fit too.
  */
 struct budget_judge {
 	enum status (*judge)(void *context, const struct policy *family, struct schedule *schedule, int64_t most,

@@ -1,6 +1,7 @@
 /*
- * Offering candidates to goals. A candidate's time is a sum of costs. Only if a goal would like
- * that time does the judge say what the candidate takes, and it stops once that is too much.
+ * Offering candidates to goals. A candidate's time is a sum of costs. If a goal would like that time, the
+ * cost walk says whether the candidate is in the goal's reach, and then the judge what it takes. Both stop
+ * once the bytes are too many.
  */
 #include "budget/search_parts.h"
 
@@ -27,29 +28,85 @@ int64_t goal_needed_range(const struct search *s, const struct budget_goal *goal
 	return reach < s->range ? reach : s->range;
 }
 
-void candidate_set_time(const struct search *s, struct candidate *c)
+/* The bytes above which GOAL does not care what a candidate takes. */
+static int64_t most_wanted(const struct budget_goal *goal)
+{
+	return goal->bytes > goal->least || goal->schedule ? goal->bytes : goal->least;
+}
+
+/* True if a candidate that takes TIME is faster than what GOAL has, and GOAL has not save-all. */
+static bool likes_time(const struct budget_goal *goal, double time)
+{
+	return !goal_is_settled(goal) && goal_is_faster(goal, time);
+}
+
+bool goal_wants(const struct search *s, const struct budget_goal *goal, const struct candidate *c)
+{
+	if (!likes_time(goal, c->time))
+		return false;
+	if (!s->judge || c->walked == 0)
+		return true;
+	const int64_t fixed = s->costs->fixed;
+	const int64_t expected = fixed + (int64_t)((double)(c->walked - fixed) * s->judge->share) - s->judge->slack;
+	return expected <= goal->bytes || expected < goal->least;
+}
+
+static double time_of(const struct search *s, struct schedule *schedule)
 {
 	struct action action;
 	double forward = 0;
-	schedule_rewind(c->schedule);
-	while (schedule_next(c->schedule, &action))
+	schedule_rewind(schedule);
+	while (schedule_next(schedule, &action))
 		if (action.kind == ACT_FORWARD || action.kind == ACT_RECORD)
 			forward += s->sums[action.end] - s->sums[action.begin];
-	schedule_rewind(c->schedule);
-	c->time = forward + s->time - s->sums[s->costs->steps];
-	c->timed = true;
+	schedule_rewind(schedule);
+	return forward + s->time - s->sums[s->costs->steps];
 }
 
-/* The bytes above which GOAL does not care what a candidate takes. */
-static int64_t most_of(const struct budget_goal *goal)
+/* Returns the cost walk's bytes above which no goal wants a candidate of TIME; 0: none. *WANTED: a goal likes TIME. */
+static int64_t most_walked(const struct search *s, double time, bool *wanted)
 {
-	return goal->bytes > goal->least || goal->schedule ? goal->bytes : goal->least;
+	double most = 0;
+	*wanted = false;
+	for (size_t i = 0; i < s->count; i++) {
+		const struct budget_goal *goal = &s->goals[i];
+		if (!likes_time(goal, time))
+			continue;
+		const double bytes = (double)most_wanted(goal) - (double)s->costs->fixed;
+		const double walked = s->judge ? (bytes + (double)s->judge->slack + 1) / s->judge->share : bytes;
+		most = walked > most ? walked : most;
+		*wanted = true;
+	}
+	return most < 4e18 ? s->costs->fixed + (int64_t)most + 1 : 0;
+}
+
+enum status candidate_measure(const struct search *s, struct candidate *c, bool fully)
+{
+	struct cost_walk_options options = {0};
+	struct counters counters;
+	double time;
+	bool wanted;
+	c->time = time_of(s, c->schedule);
+	c->timed = true;
+	options.most = most_walked(s, c->time, &wanted);
+	if (fully)
+		options.most = 0;
+	else if (!wanted)
+		return STATUS_OK;
+	enum status status = cost_walk(&s->context, c->schedule, s->costs, &options, &counters, &time);
+	c->walked = counters.peak_bytes;
+	if (!s->judge) {
+		c->judged = true;
+		c->most = options.most ? options.most : INT64_MAX;
+		c->judgement = (struct judgement){counters.peak_bytes, counters};
+	}
+	return status;
 }
 
 /* True if the judge was not asked for C, or stopped at fewer bytes than matter to GOAL. */
 static bool must_ask(const struct budget_goal *goal, const struct candidate *c)
 {
-	return !c->judged || (c->judgement.peak > c->most && c->most < most_of(goal));
+	return !c->judged || (c->judgement.peak > c->most && c->most < most_wanted(goal));
 }
 
 bool candidate_is_large(const struct budget_goal *goal, const struct candidate *c)
@@ -59,27 +116,18 @@ bool candidate_is_large(const struct budget_goal *goal, const struct candidate *
 
 static enum status ask_judge(const struct search *s, const struct budget_goal *goal, struct candidate *c)
 {
-	enum status status;
-	c->most = most_of(goal);
-	if (s->judge) {
-		status = s->judge->judge(s->judge->context, c->family, c->schedule, c->most, &c->judgement);
-	} else {
-		const struct cost_walk_options options = {.most = c->most};
-		double time;
-		status = cost_walk(&s->context, c->schedule, s->costs, &options, &c->judgement.counters, &time);
-		c->judgement.peak = c->judgement.counters.peak_bytes;
-	}
+	c->most = most_wanted(goal);
+	enum status status = s->judge->judge(s->judge->context, c->family, c->schedule, c->most, &c->judgement);
 	c->judged = !status;
 	return status;
 }
 
 enum status goal_offer(const struct search *s, struct budget_goal *goal, struct candidate *c, enum offered *result)
 {
-	const bool faster = goal_is_faster(goal, c->time);
-	*result = faster ? TOO_LARGE : SLOWER;
-	if (goal_is_settled(goal) || !faster)
+	*result = goal_is_faster(goal, c->time) ? TOO_LARGE : SLOWER;
+	if (!goal_wants(s, goal, c))
 		return STATUS_OK;
-	enum status status = must_ask(goal, c) ? ask_judge(s, goal, c) : STATUS_OK;
+	enum status status = s->judge && must_ask(goal, c) ? ask_judge(s, goal, c) : STATUS_OK;
 	if (status)
 		return status;
 	goal->least = c->judgement.peak < goal->least ? c->judgement.peak : goal->least;
@@ -105,7 +153,7 @@ enum status search_offer(const struct search *s, const struct policy *family, st
 	enum offered result;
 	if (!schedule)
 		return diag_memory(s->context.diags);
-	candidate_set_time(s, &c);
+	status = candidate_measure(s, &c, false);
 	for (size_t i = s->count; i-- > 0 && !status;)
 		status = goal_offer(s, &s->goals[i], &c, &result);
 	schedule_free(schedule);

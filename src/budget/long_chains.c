@@ -36,7 +36,7 @@ struct choice {
 	int64_t bytes, evaluations, length, snapshots;
 };
 
-/* A list of choices; COUNT goes on where CAPACITY ends. */
+/* A list of choices. COUNT may exceed CAPACITY: the list is first counted, then filled. */
 struct choices {
 	const struct step_costs *costs;
 	struct step_cost large;
@@ -128,9 +128,9 @@ static enum status offer_choice(const struct search *s, struct budget_goal *goal
 	c.schedule = policy_schedule(&family, s->costs, s->context.allocator);
 	if (!c.schedule)
 		return diag_memory(s->context.diags);
-	if (s->sums)
-		candidate_set_time(s, &c);
-	enum status status = goal_offer(s, goal, &c, result);
+	enum status status = s->sums ? candidate_measure(s, &c, false) : STATUS_OK;
+	if (!status)
+		status = goal_offer(s, goal, &c, result);
 	schedule_free(c.schedule);
 	return status;
 }
@@ -150,9 +150,9 @@ static int64_t last_within(const struct choice *choices, size_t count, double by
 }
 
 /*
- * Offers GOAL choices of ever fewer bytes until one fits. The choices tried are on a ladder that depends
- * on the chain alone: first each COARSE-th rung; then, between the choice that fits and the one above,
- * each FINER-th rung, each rung, and at last each choice.
+ * Offers GOAL choices of ever fewer bytes until one fits. A ladder that depends on the chain alone has the
+ * choices that are tried: first each COARSE-th rung. Between the choice that fits and the one above, each
+ * FINER-th rung follows, then each rung, and at last each choice.
  */
 static enum status offer_choices(const struct search *s, struct budget_goal *goal, const struct choice *choices,
                                  size_t count)

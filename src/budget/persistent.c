@@ -1,7 +1,7 @@
 /*
- * The best persistent schedule for a memory of so many quanta, after Beaumont, Eyraud-Dubois,
- * Herrmann, Joly and Shilova, "Optimal checkpointing for heterogeneous chains", 2019 (the recurrence
- * of their Theorem 1), with the memory model of memory/cost_walk.h. Persistent: what is kept, a state or
+ * The best persistent schedule for a memory of so many quanta, by the recurrence of Theorem 1 in Beaumont,
+ * Eyraud-Dubois, Herrmann, Joly and Shilova, "Optimal checkpointing for heterogeneous chains", 2019. The
+ * memory model is that of memory/cost_walk.h. Persistent: what is kept, a state or
  * the residuals of a part, is kept until its use in the backward sweep.
  *
  * V(i, j, m) is the least forward time to reverse parts i .. j-1 in m quanta, which include state i and
@@ -22,8 +22,8 @@
  * all of it is recorded. Only these levels are stored. Both bounds follow from the same recurrences
  * without the times, whatever the number of levels; so the size of a table is known before it is made.
  *
- * A part may be a block of parts with a table of its own, which says what it takes to reverse the block
- * alone: long chains are planned in two levels.
+ * A part may be a block of parts with a table of its own, which has the times to reverse the block alone. So
+ * long chains are planned in two levels.
  *
  * Held residuals are rounded to quanta by their running sum, so a stretch of recorded parts is off by at
  * most one quantum, not by one for each part. So the schedules must be judged; if the quantum divides all
@@ -135,7 +135,7 @@ static int64_t record_level(const struct table *t, int64_t i, int64_t j, bool pi
 	return level_of(t, most(record, backward));
 }
 
-/* Returns the least level at which range (I, J) can be split at K. NEED is that of advancing from I to K. */
+/* Returns the least level at which range (I, J) can be split at K. NEED: to advance from I to K. */
 static int64_t split_level(const struct table *t, int64_t i, int64_t k, int64_t j, bool pin, int64_t need)
 {
 	int64_t state = pin ? 0 : t->parts[i].state;

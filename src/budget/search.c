@@ -7,20 +7,23 @@
  *   - the other policies, with each number of a fixed set;
  *   - binomial checkpointing of parts of q steps with S snapshots (schedule/revolve.c), for
  *     fixed sets of q and S (long_chains.c).
- * The judge says what each takes, and the fastest that fits is taken. So a prediction can only
- * make the choice worse, never the budget wrong.
+ * The cost walk says whether a schedule is in a goal's reach (budget.h), the judge what it takes, and the
+ * fastest that fits is taken. So a wrong prediction can only make the choice worse, never the budget wrong.
  *
  * One search serves any number of budgets, the goals. Each goal is offered what it would be offered
  * alone, in the same order; a candidate is made, timed and judged once.
  *
- * Invariant: more bytes never lose a schedule, so they never cost time. The sets are fixed. Quanta
- * depend on the chain alone: for each range 2^-g of what save-all takes that is above half the
- * budget, the smallest quantum whose tables are small enough, which is known before they are made.
- * Of a table's levels, up to the budget and SLACK, the highest whose schedule fits is found along a
- * fixed ladder. If there is a judge, a run follows: small tables are made for all budgets, and finer
- * ones for budgets that leave the steps more than these tables take. So planning takes no more memory
- * than the run, and its cost does not rise with the budget. If one quantum divides all sizes and the
- * cost walk is the judge, the tables are exact.
+ * Invariant: more bytes never lose a schedule, so they never cost time.
+ *   - The sets are fixed.
+ *   - Quanta depend on the chain alone. There is one for each range 2^-g of what save-all takes that is above
+ *     half the budget: the smallest whose tables are small enough. That is known before they are made.
+ *   - Of a table's levels, up to the budget and SLACK, the highest whose schedule fits is found along a fixed
+ *     ladder.
+ *
+ * If there is a judge, a run follows. Small tables are made for all budgets, and finer ones for budgets that
+ * leave the steps more than these tables take. The memory of planning is at most that of the run, and the
+ * cost of planning does not rise with the budget. If one quantum divides all sizes and the cost walk is the
+ * judge, the tables are exact.
  *
  * Up to MANY steps there are tables; equal steps beyond that are planned by closed forms.
  */

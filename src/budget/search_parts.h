@@ -25,7 +25,8 @@ struct candidate {
 	struct schedule *schedule; /* NULL: to be made again */
 	bool timed, judged;
 	double time;
-	int64_t most; /* that the judge was asked with */
+	int64_t walked; /* peak by the cost walk; 0: it was not asked */
+	int64_t most;   /* that the judge was asked with */
 	struct judgement judgement;
 };
 
@@ -50,14 +51,19 @@ enum offered { SLOWER, TOO_LARGE, TAKEN };
 bool goal_is_settled(const struct budget_goal *goal);
 /* True if a candidate that takes TIME is faster than what GOAL has. */
 bool goal_is_faster(const struct budget_goal *goal, double time);
-/* The cost walk's bytes above which no schedule fits GOAL. */
+/* The cost walk's bytes up to which schedules are tried for GOAL: its reach (budget.h). */
 int64_t goal_reach(const struct search *s, const struct budget_goal *goal);
 /* The cost walk's bytes, beyond what is fixed, that GOAL's schedules can take. */
 int64_t goal_needed_range(const struct search *s, const struct budget_goal *goal);
-/* Sets the time of C: the sum of its steps' costs. */
-void candidate_set_time(const struct search *s, struct candidate *c);
+/*
+ * Sets the time of C, a sum of costs, and, if some goal likes the time, the peak by the cost walk. If there is no
+ * judge, the cost walk is the judge. FULLY: C will be offered again, so the peak is exact in any case.
+ */
+enum status candidate_measure(const struct search *s, struct candidate *c, bool fully);
 /* True if the judge was asked for C, and what it said says that C is too large for GOAL and teaches nothing new. */
 bool candidate_is_large(const struct budget_goal *goal, const struct candidate *c);
+/* True if GOAL may take C, measured, or learn fewer bytes from it. */
+bool goal_wants(const struct search *s, const struct budget_goal *goal, const struct candidate *c);
 /* GOAL takes C, whose schedule and time are there, if it fits and is the fastest so far. */
 enum status goal_offer(const struct search *s, struct budget_goal *goal, struct candidate *c, enum offered *result);
 /* Offers SCHEDULE, which FAMILY made, to all goals, and frees it. NULL is out of memory. */

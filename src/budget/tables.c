@@ -3,8 +3,8 @@
  * they are made, and which of their schedules are offered. A chain of more than PARTS parts is cut
  * into PARTS blocks and planned in two levels of tables.
  *
- * A table counts bytes as the cost walk does, in quanta. What the judge says of its schedules is
- * above or below that: goal_reach says up to which of the walk's bytes the judge's may fit.
+ * A table counts bytes as the cost walk does, in quanta. A judge's bytes may be more or fewer, so
+ * tables for a goal go up to its reach (budget.h).
  */
 #include "budget/search_parts.h"
 
@@ -232,8 +232,7 @@ static enum status offer_rung(const struct search *s, struct budget_goal *goal, 
 	struct candidate *c = &l->rungs[i];
 	enum status status = STATUS_OK;
 	const bool large = candidate_is_large(goal, c);
-	const bool wanted = !goal_is_settled(goal) && goal_is_faster(goal, c->time) && !large;
-	if (!c->timed || wanted) {
+	if (!c->timed || (goal_wants(s, goal, c) && !large)) {
 		struct action_list list = {.allocator = s->context.allocator};
 		table_extract(l->table, l->levels[i], &list);
 		c->family = &from_tables;
@@ -241,10 +240,10 @@ static enum status offer_rung(const struct search *s, struct budget_goal *goal, 
 		if (!c->schedule)
 			return diag_memory(s->context.diags);
 		if (!c->timed)
-			candidate_set_time(s, c);
+			status = candidate_measure(s, c, true);
 	}
 	*result = goal_is_faster(goal, c->time) ? TOO_LARGE : SLOWER;
-	if (!large)
+	if (!status && !large)
 		status = goal_offer(s, goal, c, result);
 	schedule_free(c->schedule);
 	c->schedule = NULL;

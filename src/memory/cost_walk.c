@@ -57,7 +57,7 @@ static const struct step_cost *cost_of(struct walk *w, int64_t step)
 	return &w->costs->runs[w->run].cost;
 }
 
-static int64_t state_bytes(struct walk *w, int64_t position)
+static int64_t bytes_of_state(struct walk *w, int64_t position)
 {
 	return position >= w->costs->steps ? w->costs->output : cost_of(w, position)->state;
 }
@@ -116,7 +116,7 @@ static int64_t state_charge(struct walk *w, int64_t position)
 		return 0;
 	bool kept = holds_state(w, position, position) ||
 	            (position < w->costs->steps && is_recorded(w, position) && cost_of(w, position)->keeps_input);
-	return kept ? state_bytes(w, position) : 0;
+	return kept ? bytes_of_state(w, position) : 0;
 }
 
 /* Notes that EXTRA bytes are there for a moment. */
@@ -229,7 +229,7 @@ static int64_t forward_stretch(struct walk *w, int64_t begin, int64_t end)
 	return end > begin ? end - begin : 1;
 }
 
-static bool walk_forward(struct walk *w, const struct action *a)
+static bool take_forward(struct walk *w, const struct action *a)
 {
 	for (int64_t step = a->begin, count; step < a->end; step += count) {
 		count = forward_stretch(w, step, a->end);
@@ -243,7 +243,7 @@ static bool walk_forward(struct walk *w, const struct action *a)
 		if (count == 1)
 			continue;
 		/* The bytes now are those of what stays and of the state before the second step. */
-		note_peak(w, forward_tree_range(&w->tree, step + 1, step + count).need - state_bytes(w, step + 1));
+		note_peak(w, forward_tree_range(&w->tree, step + 1, step + count).need - bytes_of_state(w, step + 1));
 		if (!set_current(w, step + count))
 			return false;
 	}
@@ -286,7 +286,7 @@ static int64_t record_stretch(struct walk *w, int64_t step, int64_t end)
 	return count;
 }
 
-static bool walk_record(struct walk *w, const struct action *a)
+static bool take_record(struct walk *w, const struct action *a)
 {
 	for (int64_t step = a->begin; step < a->end; step++) {
 		step += record_stretch(w, step, a->end);
@@ -328,12 +328,12 @@ static int64_t backward_stretch(struct walk *w, int64_t begin, int64_t top)
 	return top - low;
 }
 
-static bool walk_backward(struct walk *w, const struct action *a)
+static bool take_backward(struct walk *w, const struct action *a)
 {
 	if (!set_current(w, -1))
 		return false;
 	if (!w->reversing)
-		w->bytes += state_bytes(w, w->cotangent);
+		w->bytes += bytes_of_state(w, w->cotangent);
 	w->reversing = true;
 	for (int64_t top = a->end; top > a->begin; top--) {
 		assert(w->recorded_count && w->recorded[w->recorded_count - 1].end == top);
@@ -342,7 +342,7 @@ static bool walk_backward(struct walk *w, const struct action *a)
 		const struct step_cost *cost = cost_of(w, step);
 		w->bytes += cost->state;
 		note_peak(w, cost->backward_temporary);
-		w->bytes -= state_bytes(w, step + 1) + cost->residual + state_charge(w, step + 1) + state_charge(w, step);
+		w->bytes -= bytes_of_state(w, step + 1) + cost->residual + state_charge(w, step + 1) + state_charge(w, step);
 		remove_recorded(w);
 		w->bytes += state_charge(w, step + 1) + state_charge(w, step);
 		w->time += cost_of(w, step)->backward;
@@ -351,7 +351,7 @@ static bool walk_backward(struct walk *w, const struct action *a)
 	return true;
 }
 
-static bool walk_bring(struct walk *w, const struct action *a)
+static bool take_load(struct walk *w, const struct action *a)
 {
 	if (a->kind == ACT_FETCH) {
 		w->counters->spill_reads++;
@@ -373,7 +373,7 @@ static bool walk_action(struct walk *w, const struct action *a)
 	case ACT_FORWARD:
 	case ACT_RECORD:
 		assert(w->current == a->begin);
-		if (!(a->kind == ACT_RECORD ? walk_record(w, a) : walk_forward(w, a)))
+		if (!(a->kind == ACT_RECORD ? take_record(w, a) : take_forward(w, a)))
 			return false;
 		if (!w->swept && w->current == w->costs->steps) {
 			w->swept = true;
@@ -381,7 +381,7 @@ static bool walk_action(struct walk *w, const struct action *a)
 		}
 		return true;
 	case ACT_BACKWARD:
-		return walk_backward(w, a);
+		return take_backward(w, a);
 	case ACT_SAVE:
 		if (++w->in_slots > c->checkpoints)
 			c->checkpoints = w->in_slots;
@@ -392,7 +392,7 @@ static bool walk_action(struct walk *w, const struct action *a)
 		return true;
 	case ACT_LOAD:
 	case ACT_FETCH:
-		return walk_bring(w, a);
+		return take_load(w, a);
 	case ACT_DROP:
 		release_state(w, a->begin);
 		w->in_slots--;
@@ -432,7 +432,7 @@ static bool walk_parts(struct walk *w, const struct action *a, const struct cost
 	return true;
 }
 
-static bool begin_walk(struct walk *w)
+static bool walk_begin(struct walk *w)
 {
 	size_t runs = w->costs->run_count;
 	w->starts = allocator_get(w->allocator, runs + 1, sizeof *w->starts);
@@ -452,7 +452,7 @@ static bool begin_walk(struct walk *w)
 	return true;
 }
 
-static void end_walk(struct walk *w)
+static void walk_end(struct walk *w)
 {
 	forward_tree_free(&w->tree);
 	allocator_put(w->allocator, w->starts, (w->costs->run_count + 1) * sizeof *w->starts);
@@ -483,7 +483,7 @@ enum status cost_walk(const struct context *context, struct schedule *schedule, 
 	if (!options)
 		options = &plain;
 	*counters = (struct counters){.steps = costs->steps};
-	bool ok = begin_walk(&w), within = true;
+	bool ok = walk_begin(&w), within = true;
 	schedule_rewind(schedule);
 	while (ok && within && schedule_next(schedule, &action)) {
 		ok = options->part ? walk_parts(&w, &action, options) : walk_action(&w, &action);
@@ -492,6 +492,6 @@ enum status cost_walk(const struct context *context, struct schedule *schedule, 
 	schedule_rewind(schedule);
 	set_costs(&w);
 	*time = w.time;
-	end_walk(&w);
+	walk_end(&w);
 	return ok ? STATUS_OK : diag_memory(context->diags);
 }

@@ -1,6 +1,6 @@
 /*
- * The time and bytes of advancing over a range of unlike steps, in logarithmic time: so a schedule
- * that advances n times over a chain of n steps is walked in n log n steps, not in n * n.
+ * The time and bytes of advancing over a range of unlike steps, in logarithmic time. So a schedule that
+ * advances n times over a chain of n steps is walked in n log n steps, not in n * n.
  */
 #ifndef MEMORY_FORWARD_RANGE_H
 #define MEMORY_FORWARD_RANGE_H

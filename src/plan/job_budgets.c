@@ -1,8 +1,8 @@
 /*
- * Schedules for budgets of whole jobs. The search (budget/) plans for one worker's bytes: a
- * worker's share of all slabs, as the slab of the worker that has the rest may be smaller, or
- * larger for the holes between its arrays. The memory machine judges what the search proposes.
- * If states may go to disk, disk-revolve is tried beside the search.
+ * Schedules for budgets of whole jobs. The search (budget/) plans for one worker's bytes, a share of
+ * all slabs. Shares are needed because the slab of the worker that has the rest may be smaller than the
+ * others, or larger for the holes between its arrays. The memory machine judges what the search
+ * proposes. If states may go to disk, disk-revolve is tried beside the search.
  */
 #include "plan/job_parts.h"
 
@@ -62,7 +62,7 @@ static enum status judge_schedule(void *context, const struct policy *family, st
 	return status;
 }
 
-/* Bytes of the state before STEP that are in the state after it too. */
+/* Returns the bytes of the state before STEP that are in the state after it too. */
 static int64_t passing_bytes(const struct step *step)
 {
 	int64_t bytes = 0;
@@ -79,11 +79,14 @@ static int64_t passing_bytes(const struct step *step)
 }
 
 /*
- * Sets how far the machine's bytes may be below the verifier's. The difference has five
- * causes: a state whose buffer is reused or never made, a tenth for other arrays, values
- * that states share, the smaller slab of the rest, and states in reduced precision.
+ * Sets how far the machine's bytes are taken to be below the cost walk's (struct budget_judge). They are below it for
+ *   - a state whose buffer is reused or never made (slack);
+ *   - the values that two states share, at the step that shares most;
+ *   - a worker that has only the rest;
+ *   - states that are kept in fewer bits;
+ *   - and a tenth for other arrays.
  */
-static void set_bounds(struct budget_judge *judge, const struct job *job, const struct job_options *options)
+static void set_reach(struct budget_judge *judge, const struct job *job, const struct job_options *options)
 {
 	static const double unshared = 0.9;
 	double share = 1;
@@ -130,7 +133,7 @@ static enum status judge_disk(struct judging *judging, struct budget_goal *goal,
 
 /*
  * Finds the most snapshots with which disk-revolve is within GOAL's bytes. STAGED counts the copy of
- * a state whose write overlaps the computation.
+ * a state that is written while steps run.
  */
 static enum status most_snapshots(struct judging *judging, struct budget_goal *goal, bool staged,
                                   struct disk_plan *found)
@@ -212,7 +215,7 @@ static enum status share_goal(const struct budget_goal *found, int64_t peak, str
 
 /*
  * Sets the least bytes of those of GOALS that have no schedule. A search for few bytes tries few
- * schedules, so it is repeated for one byte less than it named until it finds none.
+ * schedules. So the search is repeated with one byte less than the least so far, until it finds none.
  */
 static enum status settle_least(struct judging *judging, struct budget_goal *goals, size_t count)
 {
@@ -253,7 +256,7 @@ static enum status find_schedules(struct job *job, const struct job_options *opt
 		.context = {job->allocator, job->arena, diags}, .job = job, .options = options, .judge.judge = judge_schedule};
 	const int64_t beside = bytes_beside_slabs(job, options);
 	judging.judge.context = &judging;
-	set_bounds(&judging.judge, job, options);
+	set_reach(&judging.judge, job, options);
 	for (size_t i = 0; i < count; i++)
 		goals[i].bytes = budget_share(job, goals[i].bytes - beside) + job->costs.fixed;
 	enum status status = search_goals(&judging, goals, count);

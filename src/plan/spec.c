@@ -1,9 +1,8 @@
 /*
  * Reads a chain's costs from JSON.
  *
- * Invariant: a size is between 0 and 2^53, and a cost is finite and not negative. The
- * bytes of all steps sum to less than 2^62, so no sum of a planner or of the verifier
- * overflows.
+ * Invariant: a size is from 0 to 2^53, a cost is finite and not negative, and the bytes of all steps
+ * together are below 2^62. So no sum of the search or of the cost walk overflows.
  */
 #include "plan/spec.h"
 
@@ -39,7 +38,7 @@ struct field {
 	void *to;
 };
 
-static enum status read_bytes(const struct reading *r, const char *key, json_t *value, int64_t *bytes)
+static enum status read_size(const struct reading *r, const char *key, json_t *value, int64_t *bytes)
 {
 	const struct json_path path = {r->object, key, 0};
 	const double number = json_number_value(value);
@@ -57,7 +56,7 @@ static enum status read_value(const struct reading *r, const struct field *field
 	double number = json_number_value(value);
 	switch (field->kind) {
 	case VALUE_BYTES:
-		return read_bytes(r, key, value, field->to);
+		return read_size(r, key, value, field->to);
 	case VALUE_COST:
 		if (!json_is_number(value) || !(number >= 0 && number <= COST_MOST))
 			return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is a cost: a number from 0 to 10^15", key);
@@ -142,7 +141,7 @@ static enum status read_step(const struct reading *r, json_t *object, struct ste
 	                               {"keeps_input", VALUE_FLAG, false, &c->keeps_input},
 	                               {"keeps_output", VALUE_FLAG, false, &c->keeps_output}};
 	enum status status = read_object(r, object, fields, sizeof fields / sizeof *fields);
-	/* Recording needs the forward temporaries, unless the file has its own number. */
+	/* A recording step needs the workspace of a forward one, unless the text says otherwise. */
 	if (!status && !json_object_get(object, "record_temporary_bytes"))
 		c->record_temporary = c->forward_temporary;
 	return status;
@@ -165,7 +164,7 @@ static enum status read_steps(struct reading *r, json_t *steps)
 		if (status)
 			return status;
 		const struct step_cost *c = &runs[i].cost;
-		/* Each run of equal steps counts its temporaries once: one step runs at a time. */
+		/* Twice the states and residuals: a sum may count a state beside the residuals that hold it. */
 		sum += (__int128)runs[i].count * 2 * (c->state + c->residual) + c->forward_temporary + c->record_temporary +
 		       c->backward_temporary;
 		if (runs[i].count > STEPS_MOST || (spec->costs.steps += runs[i].count) > STEPS_MOST)
@@ -263,7 +262,7 @@ unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, con
 		flags = NULL;
 	}
 	allocator_put(allocator, held, slots * sizeof *held);
-	bool in_residual = false; /* the residual of the step before counts the state */
+	bool in_residual = false; /* the residuals of the step before hold the state */
 	int64_t at = 0;
 	for (size_t run = 0; flags && run < spec->costs.run_count; run++) {
 		const struct step_cost *c = &spec->costs.runs[run].cost;

@@ -1,28 +1,26 @@
 /*
- * disk-revolve:S: S snapshots in memory (none, where S is 0: each state that steps
- * are run again from is read anew) and as many as are wanted on disk, after
- * Aupy, Herrmann, Hovland and Robert, "Optimal multistage algorithm for adjoint
- * computation", SIAM J. Sci. Comput. 38 (2016).
+ * disk-revolve:S: S snapshots in memory and any number on disk, after Aupy, Herrmann, Hovland
+ * and Robert, "Optimal multistage algorithm for adjoint computation", SIAM J. Sci. Comput. 38 (2016).
+ * With S = 0 each state from which steps are run again is read from disk.
  *
- * Times are in forward steps, of which all are taken to be equal; w and r are
- * those of writing and reading a state. With P(l) the evaluations of revolve with
- * S snapshots (revolve.c), a range whose begin is on disk takes
+ * Times are in forward steps, which are taken to be equal; w and r are the times of writing and reading
+ * a state. P(l) are the evaluations of revolve with S snapshots (revolve.c). A range of l steps whose begin
+ * is on disk takes
  *
  *     D(l) = min( P(l),  min over i of  i + P(l - i) + r + D(i) ),
  *
- * since going back to the disk leaves all slots to the right part, and a chain
+ * since reading its begin again leaves all slots to the right part. A chain takes
  *
  *     T(l) = min( P(l),  min over j of  w + j + T(l - j) + r + D(j) ):
  *
- * states are written in the first sweep only, before any is kept in memory
- * (their Theorems 1 and 2). The tables are exact up to TABLE steps. A longer
- * chain begins with segments of the length that is cheapest for each step, which
- * is what the optimum tends to (Aupy and Herrmann, Periodicity in optimal
- * hierarchical checkpointing schemes for adjoint computations, 2017), until what
- * remains is in the table or is best done in memory alone.
+ * as states are written in the first sweep only, before any is kept in memory (their Theorems 1 and 2).
+ * The tables are exact up to TABLE steps. A longer chain begins with segments of the length that costs
+ * least for each step: the optimum tends to that (Aupy and Herrmann, "Periodicity in optimal
+ * hierarchical checkpointing schemes for adjoint computations", 2017). The rest is in the tables, or is
+ * best reversed in memory alone.
  *
- * Invariant: disk slot i holds the state at starts[i]; segments are reversed
- * from the last, and a disk slot is discarded on its last read.
+ * Invariant: disk slot i holds the state at starts[i]. Segments are reversed from the last. A disk slot is
+ * discarded after its last read.
  */
 #include <string.h>
 
@@ -30,7 +28,7 @@
 
 enum { TABLE = 3000 };
 
-/* What the recurrences choose: 0 for memory alone, else the length of the left part. */
+/* The recurrences. A choice is 0 for memory alone, else the length of the left part. */
 struct recurrences {
 	int64_t steps, snapshots;        /* l and S */
 	double write, read;              /* w and r */
@@ -44,10 +42,10 @@ struct disk_revolve {
 	int64_t steps, snapshots;
 	int64_t capacity; /* of the binomial's arrays */
 	int64_t segments; /* that begin with a state on disk */
-	int64_t *starts;  /* of them, and of the remainder */
+	int64_t *starts;  /* their first steps, and that of the rest */
 	int32_t *choice;  /* of D, by length */
 	int64_t segment;  /* counts up in the first sweep, then down */
-	int64_t length;   /* of what is left of the segment; 0 before its first read */
+	int64_t length;   /* steps of the segment that are still to be reversed; 0: it was not read yet */
 	bool swept;
 	struct binomial binomial;
 	struct action_queue queue;
@@ -103,26 +101,20 @@ static void disk_rewind(struct schedule *schedule)
 	d->queue.head = d->queue.count = 0;
 	d->segment = d->length = 0;
 	d->swept = false;
-	d->binomial.ranges = (struct binomial_range *)(d + 1);
-	d->binomial.free = (int64_t *)(d->binomial.ranges + d->capacity);
-	d->starts = d->binomial.free + d->capacity;
+	d->starts = binomial_reset(&d->binomial, d + 1, d->capacity, d->head.slots);
 	d->choice = (int32_t *)(d->starts + d->segments + 1);
-	d->binomial.depth = 0;
-	d->binomial.free_count = d->head.slots;
-	for (int64_t i = 0; i < d->head.slots; i++)
-		d->binomial.free[i] = d->head.slots - 1 - i;
 }
 
 /* Planning. */
 
-static void tables_free(struct recurrences *t, const struct allocator *allocator)
+static void recurrences_free(struct recurrences *t, const struct allocator *allocator)
 {
 	size_t count = (size_t)t->size;
 	allocator_put(allocator, t->memory, 3 * count * sizeof *t->memory);
 	allocator_put(allocator, t->reread_choice, 2 * count * sizeof *t->reread_choice);
 }
 
-static bool tables_make(struct recurrences *t, const struct allocator *allocator)
+static bool recurrences_solve(struct recurrences *t, const struct allocator *allocator)
 {
 	size_t count = (size_t)(t->steps < TABLE ? t->steps : TABLE) + 1;
 	t->size = (int64_t)count;
@@ -185,7 +177,7 @@ static int64_t leading_segments(const struct recurrences *t, int64_t *length)
 	return fewer <= total ? low : most;
 }
 
-/* Counts the segments; where D is given, lists their starts and the slots that they take. */
+/* Returns the number of segments. Unless D is NULL, sets its segments, their starts and its slots. */
 static int64_t list_segments(const struct recurrences *t, int64_t leading, int64_t length, struct disk_revolve *d)
 {
 	int64_t count = 0, at = 0, longest = 0;
@@ -215,17 +207,15 @@ static struct disk_revolve *disk_make(const struct recurrences *t, const struct 
 {
 	int64_t length = 0, leading = leading_segments(t, &length);
 	int64_t segments = list_segments(t, leading, length, NULL);
-	int64_t slots = t->steps > 1 ? t->steps - 1 : 0;
-	slots = t->snapshots < slots ? t->snapshots : slots;
-	size_t ranges = (size_t)(slots + 1) * sizeof(struct binomial_range), free = (size_t)(slots + 1) * sizeof(int64_t);
+	int64_t capacity = binomial_slots(t->steps, t->snapshots) + 1;
 	size_t starts = (size_t)(segments + 1) * sizeof(int64_t), choices = (size_t)t->size * sizeof(int32_t);
-	struct disk_revolve *d =
-		schedule_create(allocator, sizeof *d, 1, ranges + free + starts + choices, disk_next, disk_rewind);
+	size_t size = (size_t)capacity * BINOMIAL_EACH + starts + choices;
+	struct disk_revolve *d = schedule_create(allocator, sizeof *d, 1, size, disk_next, disk_rewind);
 	if (!d)
 		return NULL;
 	d->steps = t->steps;
 	d->snapshots = t->snapshots;
-	d->capacity = slots + 1;
+	d->capacity = capacity;
 	d->segments = segments;
 	disk_rewind(&d->head);
 	memcpy(d->choice, t->reread_choice, choices);
@@ -245,8 +235,8 @@ struct schedule *disk_revolve_schedule(const struct allocator *allocator, const 
 		t.write /= step;
 		t.read /= step;
 	}
-	bool made = tables_make(&t, allocator);
+	bool made = recurrences_solve(&t, allocator);
 	struct disk_revolve *d = made ? disk_make(&t, allocator) : NULL;
-	tables_free(&t, allocator);
+	recurrences_free(&t, allocator);
 	return d ? &d->head : NULL;
 }

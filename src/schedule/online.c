@@ -3,25 +3,24 @@
  * Iaccarino, "Minimal repetition dynamic checkpointing algorithm for unsteady
  * adjoint calculation", SIAM J. Sci. Comput. 31 (2009), Algorithm 1.
  *
- * Every state has a level; the input's is beyond all. While a slot is free, the
- * current state takes it, and the next is of level 0. Else, where some snapshot
- * is dispensable, that is of a lower level than a later state, it is dropped for
- * the current state. Else the current state is passed by, and the next is of one
- * level more, which makes all snapshots of lower levels dispensable. With that no
- * step is run more often than it must be: C(S + t, t) steps, t times over.
- * Of the dispensable ones the last goes first; the paper leaves that open, and it
- * is the best of the choices on average.
+ * Every state has a level; the level of the input is above all. A snapshot is dispensable if its level is
+ * lower than that of a later state.
  *
- * The first sweep asks of the number of steps one thing only, before each step:
- * whether this is the last, which is then recorded. After it every stretch
- * between snapshots is reversed by revolve (revolve.c), the number of free
- * slots growing from right to left. Up to C(S + 2, 2) steps that is as good as
- * knowing the length.
+ *   - While a slot is free, the current state takes it, and the next state has level 0.
+ *   - Else, if a snapshot is dispensable, the current state takes its slot, and the next has level 0.
+ *     Of several the last is dropped. The paper leaves the choice open; this one is the best on average.
+ *   - Else the current state is not kept, and the next has one level more. So all snapshots of lower
+ *     levels become dispensable.
  *
- * Invariant: `kept` is ascending in position and not ascending in level; its
- * entries from `bubble` on are dispensable; `later` holds what was saved after
- * them. One entry of the bubble goes for one of `later`, so joining the two when
- * the bubble is empty is constant work a step.
+ * No step is run more often than it must be: t times for up to C(S + t, t) steps.
+ *
+ * Before each step of the first sweep the schedule only asks whether this step is the last, which is
+ * recorded. Then each stretch between snapshots is reversed by revolve (revolve.c); from right to left
+ * more slots are free. Up to C(S + 2, 2) steps that is as good as knowing the length.
+ *
+ * Invariant: `kept` ascends in position and does not ascend in level. Its entries from `bubble` on, the
+ * bubble, are dispensable. `later` holds what was saved after them: one entry for each that left the
+ * bubble. So joining the two lists, once the bubble is empty, is constant work a step.
  */
 #include "schedule/binomial.h"
 
@@ -118,21 +117,14 @@ static void online_rewind(struct schedule *schedule)
 	o->swept = o->steps == 0;
 	o->kept = (struct online_snapshot *)(o + 1);
 	o->later = o->kept + o->head.slots + 1;
-	o->binomial.ranges = (struct binomial_range *)(o->later + o->head.slots + 1);
-	o->binomial.free = (int64_t *)(o->binomial.ranges + o->head.slots + 1);
-	o->binomial.depth = 0;
-	o->binomial.free_count = o->head.slots;
-	for (int64_t i = 0; i < o->head.slots; i++)
-		o->binomial.free[i] = o->head.slots - 1 - i;
+	(void)binomial_reset(&o->binomial, o->later + o->head.slots + 1, o->head.slots + 1, o->head.slots);
 }
 
 struct schedule *online_schedule(const struct allocator *allocator, int64_t steps, int64_t snapshots)
 {
-	/* Room for as many as there can be; what is emitted does not depend on it. */
-	int64_t slots = steps > 1 ? steps - 1 : 0;
-	if (snapshots < slots)
-		slots = snapshots;
-	size_t each = 2 * sizeof(struct online_snapshot) + sizeof(struct binomial_range) + sizeof(int64_t);
+	/* S only limits the slots: the actions do not depend on how many there could be beyond the steps. */
+	int64_t slots = binomial_slots(steps, snapshots);
+	size_t each = 2 * sizeof(struct online_snapshot) + BINOMIAL_EACH;
 	struct online *o = schedule_create(allocator, sizeof *o, slots + 1, each, online_next, online_rewind);
 	if (!o)
 		return NULL;

@@ -54,7 +54,7 @@ static bool saves_alone(const struct policy *policy, const struct policy_value *
 
 bool policy_saves(const struct policy *policy, const struct policy_value *value)
 {
-	/* P+Q+R leans to the left: no recursion is needed but for the right sides, which are plain. */
+	/* P+Q+R is (P+Q)+R: the right sides are plain, so the recursion is one deep. */
 	for (; policy->kind == POLICY_either; policy = policy->left)
 		if (policy_saves(policy->right, value))
 			return true;
@@ -73,7 +73,7 @@ static int64_t square_root_up(int64_t n)
 	return root > 0 ? root : 1;
 }
 
-/* The snapshots of revolve and online: --max-checkpoints may allow fewer than S. */
+/* Returns S, or fewer if --max-checkpoints allows fewer. */
 static int64_t snapshots_of(const struct policy *policy)
 {
 	bool fewer = policy->max_checkpoints > 0 && policy->max_checkpoints < policy->number;

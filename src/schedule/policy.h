@@ -1,7 +1,6 @@
 /*
- * Policies: what is kept for the backward pass. policies.def is the only list.
- * A policy by value says of each array of the forward pass whether it may be
- * saved; a policy by cut makes a schedule of steps. A policy runs nothing.
+ * Policies: what is kept for the backward pass. policies.def is the only list. A policy by value says of
+ * each array of the forward pass whether it may be saved. A policy by cut makes a schedule of steps.
  */
 #ifndef SCHEDULE_POLICY_H
 #define SCHEDULE_POLICY_H
@@ -23,8 +22,8 @@ enum policy_kind {
 
 enum policy_trait {
 	TRAIT_BY_VALUE = 1, /* says of each array whether it may be saved */
-	TRAIT_LIMITED = 2,  /* max_checkpoints means something to it */
-	TRAIT_ON_DISK = 4,  /* may keep states there */
+	TRAIT_LIMITED = 2,  /* takes --max-checkpoints */
+	TRAIT_ON_DISK = 4,  /* may keep states on disk */
 };
 
 struct policy {
@@ -35,10 +34,10 @@ struct policy {
 	size_t name_count;
 	const struct policy *left, *right; /* P+Q */
 	int64_t max_checkpoints;           /* --max-checkpoints K, or 0 */
-	int64_t length; /* revolve's, where budget made it: steps of a part that is recorded as one; or 0 */
+	int64_t length; /* steps of a part of revolve that is recorded as one, if a budget chose it; or 0 */
 };
 
-/* What others are compared to, and the default. */
+/* The default, to which others are compared. */
 extern const struct policy policy_save_all;
 
 /*
@@ -76,7 +75,7 @@ struct schedule *policy_schedule(const struct policy *policy, const struct step_
 /* The evaluations of a policy by cut where a closed form is known, else -1. */
 int64_t policy_evaluations(const struct policy *policy, int64_t steps);
 
-/* What follows a policy's name and a colon. */
+/* The argument of a policy, after its name and a colon. */
 enum policy_argument {
 	TAKES_NONE,
 	TAKES_COUNT,  /* a number of at least 1 */

@@ -43,7 +43,7 @@ static enum status unknown_policy(const struct parser *p, const char *text, size
 	return status;
 }
 
-/* "every needs a number of steps: every:N" and the like. */
+/* Reports PROBLEM with the argument of KIND, and what the argument must be. */
 static enum status wrong_argument(const struct parser *p, enum policy_kind kind, const char *problem)
 {
 	const struct policy_info *info = &policy_table[kind];
@@ -153,7 +153,7 @@ static enum status parse(const struct parser *p, struct policy *policy, const ch
 	*policy = (struct policy){.kind = POLICY_save_all};
 	const char *plus = strchr(text, '+');
 	enum status status = parse_one(p, policy, text, plus ? (size_t)(plus - text) : strlen(text));
-	/* From the left: P+Q+R is (P+Q)+R; a long list makes a list, not a deep call. */
+	/* P+Q+R is (P+Q)+R: a long list makes a list, not a deep call. */
 	while (status == STATUS_OK && plus) {
 		text = plus + 1;
 		plus = strchr(text, '+');

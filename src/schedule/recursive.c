@@ -1,16 +1,13 @@
 /*
- * recursive: f2(checkpoint(f1)(x)), f1 the first half (the larger where odd),
- * both treated likewise; two steps or fewer are not split.
+ * recursive: f2(checkpoint(f1)(x)), where f1 is the first half, the larger if the number of steps is odd, and
+ * both halves are treated likewise. Two steps or fewer are not split.
  *
- * A range that is split keeps the state at its begin, runs its first half
- * without keeping anything, is reversed from the second half on, and then
- * does the first half over from the state kept. That state is also the begin of
- * the first half's own first half, so it is saved once and held until the last
- * range that begins with it is recorded.
+ * A range that is split keeps the state at its begin and runs its first half without keeping anything. Then it
+ * reverses its second half, and its first half from the state kept. The first half's own first half begins with
+ * that state too: it is saved once, and held until the last range that begins with it is recorded.
  *
- * Invariant: the stack holds the ranges still to be reversed, the rightmost
- * on top; all below the top have their begin in a slot. Its depth is that of the
- * halving, log2(n).
+ * Invariant: the stack holds the ranges still to be reversed, the rightmost on top. All below the top have
+ * their begin in a slot. Its depth is at most log2(n) + 1.
  */
 #include "base/checked.h"
 #include "schedule/families.h"
@@ -81,8 +78,8 @@ struct schedule *recursive_schedule(const struct allocator *allocator, int64_t s
 }
 
 /*
- * n, and for each range that is split its first half once more. The ranges of
- * one depth are of at most two lengths, m and m + 1, so a level is two counts.
+ * n, and for each range that is split its first half once more. The ranges of one depth have at most two
+ * lengths, m and m + 1, so two counts describe a depth.
  */
 int64_t recursive_evaluations(int64_t steps)
 {

@@ -3,9 +3,9 @@
  * revolve", ACM TOMS 26 (2000).
  *
  * Let P(l, s) be the least evaluations (recording ones included) that reverse l
- * steps from a state with s snapshots, that state's counted. One step is recorded:
- * P(1, s) = 1. Else the state is kept, m steps are run, the rest is reversed
- * with s - 1 snapshots, and the first m from the state kept:
+ * steps from a state with s snapshots, one of which is that state's. One step is recorded:
+ * P(1, s) = 1. Else the state is kept, m steps are run, the rest is reversed with s - 1
+ * snapshots, and then the first m steps from the state kept:
  *
  *     P(l, s) = min over m of  m + P(l - m, s - 1) + P(m, s).
  *
@@ -14,16 +14,15 @@
  * So m is best when beta(s, r-2) <= m <= beta(s, r-1) and
  * beta(s-1, r-1) <= l - m <= beta(s-1, r), which the least such m below meets.
  *
- * Invariant: the ranges on the stack are disjoint, the rightmost on top; every
- * one below the top has its begin in a slot; a range's snapshots are its own slot
- * and those that are free when it is on top. The stack is never deeper than S.
- * The repetition number falls from a range to its parts, so it is found by going
- * down from the parent's, and no table is needed.
+ * Invariant: the ranges on the stack are disjoint, the rightmost on top. Each range below the top has
+ * its begin in a slot. A range's snapshots are its own slot and those that are free when it is on top. The
+ * stack is never deeper than S. The repetition number falls from a range to its parts: it is found by going
+ * down from the parent's, without a table.
  */
 #include "base/checked.h"
 #include "schedule/binomial.h"
 
-/* C(S + R, S), the steps that S snapshots reverse with at most R + 1 evaluations each; saturates at INT64_MAX. */
+/* Returns beta(s, r): the steps that S snapshots reverse with at most R + 1 evaluations each; INT64_MAX on overflow. */
 static int64_t binomial_reach(int64_t snapshots, int64_t repetitions)
 {
 	if (snapshots < 0 || repetitions < 0)
@@ -39,7 +38,7 @@ static int64_t binomial_reach(int64_t snapshots, int64_t repetitions)
 	return (int64_t)value;
 }
 
-/* beta(s, r - 1) and beta(s - 1, r) from beta(s, r), which need not be recomputed unless it is saturated. */
+/* beta(s, r - 1) and beta(s - 1, r), from REACH = beta(s, r) unless that is saturated. */
 static int64_t fewer_repetitions(int64_t s, int64_t r, int64_t reach)
 {
 	return reach == INT64_MAX ? binomial_reach(s, r - 1) : (int64_t)((__int128)reach * r / (s + r));
@@ -50,7 +49,7 @@ static int64_t fewer_snapshots(int64_t s, int64_t r, int64_t reach)
 	return reach == INT64_MAX ? binomial_reach(s - 1, r) : (int64_t)((__int128)reach * s / (s + r));
 }
 
-/* The least r with beta(s, r) >= l, and its reach. */
+/* Returns the least r with beta(s, r) >= l. *REACH: beta(s, r). */
 static int64_t repetitions_of(int64_t steps, int64_t snapshots, int64_t *reach)
 {
 	int64_t r = 0, value = 1;
@@ -66,6 +65,23 @@ static int64_t repetitions_of(int64_t steps, int64_t snapshots, int64_t *reach)
 	return r;
 }
 
+int64_t binomial_slots(int64_t steps, int64_t snapshots)
+{
+	int64_t most = steps > 1 ? steps - 1 : 0;
+	return snapshots < most ? snapshots : most;
+}
+
+void *binomial_reset(struct binomial *binomial, void *memory, int64_t capacity, int64_t slots)
+{
+	binomial->ranges = memory;
+	binomial->free = (int64_t *)(binomial->ranges + capacity);
+	binomial->depth = 0;
+	binomial->free_count = slots;
+	for (int64_t i = 0; i < slots; i++)
+		binomial->free[i] = slots - 1 - i;
+	return binomial->free + capacity;
+}
+
 void binomial_push(struct binomial *binomial, int64_t begin, int64_t end, int64_t snapshots, int64_t slot)
 {
 	struct binomial_range *range = &binomial->ranges[binomial->depth++];
@@ -73,7 +89,7 @@ void binomial_push(struct binomial *binomial, int64_t begin, int64_t end, int64_
 	range->repetitions = repetitions_of(end - begin, snapshots, &range->reach);
 }
 
-/* Where the top range is cut; brings its repetition number down to the least. */
+/* Returns the length at which RANGE is cut, and lowers its repetition number to the least. */
 static int64_t binomial_cut(struct binomial_range *range)
 {
 	int64_t length = range->end - range->begin, s = range->snapshots;
@@ -122,8 +138,8 @@ void binomial_step(struct binomial *binomial, struct action_queue *queue)
 }
 
 /*
- * Where budget.c asks for it, what is checkpointed are parts of so many steps,
- * each recorded as one; the first, which is run most often, is the short one.
+ * A budget may checkpoint parts of LENGTH steps, each recorded as one. The first part, which is run most
+ * often, is the short one.
  */
 struct revolve {
 	struct schedule head;
@@ -133,7 +149,7 @@ struct revolve {
 	struct action_queue queue;
 };
 
-/* The step at which part PART begins. */
+/* Returns the first step of part PART. */
 static int64_t step_of(const struct revolve *r, int64_t part)
 {
 	int64_t step = r->steps - (r->parts - part) * r->length;
@@ -156,28 +172,15 @@ static void revolve_rewind(struct schedule *schedule)
 {
 	struct revolve *r = (struct revolve *)schedule;
 	r->queue.head = r->queue.count = 0;
-	r->binomial.ranges = (struct binomial_range *)(r + 1);
-	r->binomial.free = (int64_t *)(r->binomial.ranges + r->head.slots + 1);
-	r->binomial.depth = 0;
-	r->binomial.free_count = r->head.slots;
-	for (int64_t i = 0; i < r->head.slots; i++)
-		r->binomial.free[i] = r->head.slots - 1 - i;
+	(void)binomial_reset(&r->binomial, r + 1, r->head.slots + 1, r->head.slots);
 	if (r->parts > 0)
 		binomial_push(&r->binomial, 0, r->parts, r->snapshots, -1);
 }
 
-/* More than one for each step that another follows are of no use. */
-static int64_t useful_snapshots(int64_t steps, int64_t snapshots)
-{
-	int64_t most = steps > 1 ? steps - 1 : 0;
-	return snapshots < most ? snapshots : most;
-}
-
 struct schedule *revolve_schedule(const struct allocator *allocator, int64_t steps, int64_t length, int64_t snapshots)
 {
-	int64_t parts = steps / length + (steps % length != 0), slots = useful_snapshots(parts, snapshots);
-	struct revolve *r = schedule_create(allocator, sizeof *r, slots + 1,
-	                                    sizeof(struct binomial_range) + sizeof(int64_t), revolve_next, revolve_rewind);
+	int64_t parts = steps / length + (steps % length != 0), slots = binomial_slots(parts, snapshots);
+	struct revolve *r = schedule_create(allocator, sizeof *r, slots + 1, BINOMIAL_EACH, revolve_next, revolve_rewind);
 	if (!r)
 		return NULL;
 	r->steps = steps;
@@ -189,7 +192,7 @@ struct schedule *revolve_schedule(const struct allocator *allocator, int64_t ste
 	return &r->head;
 }
 
-/* Evaluations of the first step: one for each time that its range is cut, and the recording one. */
+/* Returns the evaluations of the first step: one for each cut of its range, and the recording one. */
 static int64_t first_evaluations(int64_t steps, int64_t snapshots)
 {
 	struct binomial_range range;

@@ -1,8 +1,6 @@
 /*
- * What is common to all schedules: making, emitting and freeing them. A
- * schedule is one block of memory whose size is fixed when it is made; a family
- * keeps its state behind the head. Emission is a call through a pointer, some
- * nanoseconds an action.
+ * What all schedules share: making, reading and freeing them. A schedule is one block of memory of a fixed
+ * size; a family keeps its state behind the head. Reading an action is a call through a pointer.
  */
 #include <string.h>
 

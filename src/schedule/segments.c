@@ -1,15 +1,13 @@
 /*
  * save-all, every:N and sqrt: the chain cut into segments of equal length.
  *
- * Segment j is [jN, min((j+1)N, n)). The last one is recorded in the first
- * sweep, so the state at its start is of no use and is not kept; save-all is the
- * case of one segment. With --max-checkpoints K only the first K starts are
- * kept. A segment whose own start is not among them is still recorded alone, so
- * that residual memory stays that of one segment: its start is recomputed from
- * the last state that is kept, once for each such segment.
+ * Segment j is [jN, min((j+1)N, n)). The last one is recorded in the first sweep, so the state at its start
+ * is not kept. save-all is the case of one segment. With --max-checkpoints K only the first K starts are
+ * kept. A segment whose start is not kept is still recorded alone: only one segment's residuals are held. Its
+ * start is recomputed from the last state that is kept.
  *
- * Invariant: slot j holds state jN. Slot j is dropped as soon as nothing below
- * needs it, before its segment is recorded, so that the memory is free for it.
+ * Invariant: slot j holds state jN. Slot j is dropped once no segment below needs it, before its own segment
+ * is recorded: its memory is free for that.
  */
 #include "base/checked.h"
 #include "schedule/families.h"
@@ -73,7 +71,7 @@ static void segments_rewind(struct schedule *schedule)
 	s->queue.head = s->queue.count = 0;
 }
 
-/* Segments, and how many of their starts are kept. */
+/* Returns the number of segments. *KEPT: how many of their starts are kept, at most LIMIT unless that is 0. */
 static int64_t segments_count(int64_t steps, int64_t length, int64_t limit, int64_t *kept)
 {
 	int64_t count = steps / length + (steps % length != 0);
@@ -95,7 +93,7 @@ struct schedule *segments_schedule(const struct allocator *allocator, int64_t st
 	return &s->head;
 }
 
-/* n + N for each segment recorded again + the way to each start that was not kept. */
+/* n steps, N for each segment that is recorded again, and the way to each start that was not kept. */
 int64_t segments_evaluations(int64_t steps, int64_t length, int64_t kept)
 {
 	int64_t starts, count = segments_count(steps, length, kept, &starts);

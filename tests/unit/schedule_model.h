@@ -40,7 +40,7 @@ struct oracle {
 	struct verdict verdict;
 };
 
-/* Returns the bytes of what is held, the cotangent left out. */
+/* Returns the bytes of the states and residuals that are held. */
 static inline int64_t oracle_bytes(const struct oracle *o)
 {
 	int64_t n = o->costs->steps, bytes = 0;

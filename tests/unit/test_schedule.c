@@ -1,6 +1,6 @@
 /*
- * Schedules of every policy by cut, judged by the oracle, closed forms, and recurrences and searches
- * that know nothing of how the schedules are made; and the cost walk, judged by the oracle.
+ * Schedules of every policy by cut: the oracle, closed forms, recurrences and searches judge them, and know
+ * nothing of how they are made. The oracle judges the cost walk too.
  * CKPTC_NIGHTLY in the environment makes loops full.
  */
 #include <math.h>
