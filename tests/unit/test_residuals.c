@@ -58,14 +58,17 @@ static enum status report(const char *text, size_t pad, size_t fail_at, size_t *
 START_TEST(short_memory)
 {
 	const char *text = "param w = 2; mul w; add w; sub w; div w; max w; min w; pow w";
-	size_t said, requests;
+	size_t said, requests, failed = 0;
 	for (size_t pad = 0; pad <= (size_t)128 << 10; pad += 48) {
 		ck_assert_int_eq(report(text, pad, 0, &said, &requests), STATUS_OK);
 		ck_assert_uint_eq(said, 7);
-		ck_assert_uint_gt(requests, 1);
+		if (requests == 0) /* the report fits in the chunk */
+			continue;
+		failed++;
 		const enum status status = report(text, pad, requests, &said, &requests);
 		ck_assert_msg(status == STATUS_LIMIT, "%zu bytes before: status %d, %zu operations", pad, (int)status, said);
 	}
+	ck_assert_uint_gt(failed, 20);
 }
 END_TEST
 
