@@ -183,7 +183,7 @@ static struct kernel_element element_of_kernel(const struct conv *c, const struc
 static void clear_places(const struct conv *c, void *row, int64_t first, int64_t width, int64_t rows, int64_t step)
 {
 	if (width > 0 && rows > 0)
-		c->loops->clear_rows((struct rows){element_of(row, c->size, first), step, 1}, (size_t)width, (size_t)rows);
+		c->loops->clear_rows(&(struct rows){element_of(row, c->size, first), step, 1}, (size_t)width, (size_t)rows);
 }
 
 /* Stores zeros for the padding left and right, in those rows of places that meet the input. */
@@ -247,7 +247,7 @@ static void gather_row(const struct conv *c, void *row, void *v, const struct pi
 	for (int64_t i = 0; i < r.times && r.rows > 0; i++) {
 		const struct rows to = {element_of(row, c->size, r.columns + i * r.columns_next), r.columns_row, 1};
 		const struct rows from = {element_of(v, c->size, r.input + i * r.input_next), r.input_row, c->stride_w};
-		c->loops->copy_rows(to, from, (size_t)e->length, (size_t)r.rows);
+		c->loops->copy_rows(&to, &from, (size_t)e->length, (size_t)r.rows);
 	}
 	if (e->runs)
 		clear_ends(c, row, p, e);
@@ -264,7 +264,7 @@ static void scatter_row(const struct conv *c, void *row, void *v, const struct p
 	for (int64_t i = 0; i < r.times && r.rows > 0; i++) {
 		const struct rows to = {element_of(v, c->size, r.input + i * r.input_next), r.input_row, c->stride_w};
 		const struct rows from = {element_of(row, c->size, r.columns + i * r.columns_next), r.columns_row, 1};
-		c->loops->add_rows(to, from, (size_t)e->length, (size_t)r.rows);
+		c->loops->add_rows(&to, &from, (size_t)e->length, (size_t)r.rows);
 	}
 }
 

@@ -216,11 +216,17 @@ static void N(multiply_block)(const struct N(strided) *block, REAL *packed, cons
 	for (int64_t j = 0; j < width; j += N(TILE_N)) {
 		t.columns = width - j < N(TILE_N) ? (int)(width - j) : N(TILE_N);
 		t.b = panel + j * block->k;
-		for (int64_t i = 0; i < block->m; i += N(TILE_M)) {
+		int64_t i = 0;
+		for (t.rows = N(TILE_M); i < in_place; i += N(TILE_M)) {
+			t.c = block->c + i * block->ldc + j;
+			t.a = block->a + i * row;
+			N(tile_in_place)(&t);
+		}
+		for (; i < block->m; i += N(TILE_M)) {
 			t.rows = block->m - i < N(TILE_M) ? (int)(block->m - i) : N(TILE_M);
 			t.c = block->c + i * block->ldc + j;
-			t.a = i < in_place ? block->a + i * row : packed + (i - in_place) * block->k;
-			(i < in_place ? N(tile_in_place) : N(tile_packed))(&t);
+			t.a = packed + (i - in_place) * block->k;
+			N(tile_packed)(&t);
 		}
 	}
 }

@@ -431,15 +431,15 @@ static void N(products)(double *out, const void *v, size_t n, size_t count)
 /* A loop over rows, with pointers that move on. For some steps the inner loops become vectors. */
 #define EACH_ROW(POINTERS) for (size_t row = 0; row < count; row++, POINTERS)
 
-static void N(copy_rows)(struct rows to, struct rows from, size_t n, size_t count)
+static void N(copy_rows)(const struct rows *to, const struct rows *from, size_t n, size_t count)
 {
 	enum { LONG = 256 }; /* from here on the cost of calling memcpy does not matter */
-	const int64_t step = from.step;
-	const REAL *x = from.at;
-	REAL *y = to.at;
-	EACH_ROW((y += to.row, x += from.row)) {
-		if (to.step != 1)
-			EACH y[(int64_t)i * to.step] = x[(int64_t)i * step];
+	const int64_t step = from->step, to_step = to->step, to_row = to->row, from_row = from->row;
+	const REAL *x = from->at;
+	REAL *y = to->at;
+	EACH_ROW((y += to_row, x += from_row)) {
+		if (to_step != 1)
+			EACH y[(int64_t)i * to_step] = x[(int64_t)i * step];
 		else if (step == 1 && n >= LONG)
 			memcpy(y, x, n * sizeof *y);
 		else if (step == 1)
@@ -453,12 +453,12 @@ static void N(copy_rows)(struct rows to, struct rows from, size_t n, size_t coun
 	}
 }
 
-static void N(add_to_rows)(struct rows to, struct rows from, size_t n, size_t count)
+static void N(add_to_rows)(const struct rows *to, const struct rows *from, size_t n, size_t count)
 {
-	const int64_t step = to.step;
-	const REAL *x = from.at;
-	REAL *y = to.at;
-	EACH_ROW((y += to.row, x += from.row)) {
+	const int64_t step = to->step, to_row = to->row, from_row = from->row;
+	const REAL *x = from->at;
+	REAL *y = to->at;
+	EACH_ROW((y += to_row, x += from_row)) {
 		if (step == 1)
 			EACH y[i] += x[i];
 		else if (step == 2)
@@ -468,16 +468,17 @@ static void N(add_to_rows)(struct rows to, struct rows from, size_t n, size_t co
 	}
 }
 
-static void N(clear_rows)(struct rows to, size_t n, size_t count)
+static void N(clear_rows)(const struct rows *to, size_t n, size_t count)
 {
-	REAL *y = to.at;
+	const int64_t to_row = to->row;
+	REAL *y = to->at;
 	if (n < count)
 		EACH {
 			for (size_t row = 0; row < count; row++)
-				y[i + row * (size_t)to.row] = 0;
+				y[i + row * (size_t)to_row] = 0;
 		}
 	else
-		EACH_ROW(y += to.row)
+		EACH_ROW(y += to_row)
 			EACH y[i] = 0;
 }
 #undef EACH_ROW

@@ -103,7 +103,8 @@ struct slicing {
 	enum slice_way way;
 };
 
-static void move_rows(const struct slicing *s, struct rows sliced, struct rows whole, int64_t n, int64_t rows)
+static void move_rows(const struct slicing *s, const struct rows *sliced, const struct rows *whole, int64_t n,
+                      int64_t rows)
 {
 	if (s->way == SLICE_TAKE)
 		s->loops->copy_rows(sliced, whole, (size_t)n, (size_t)rows);
@@ -123,15 +124,15 @@ static void slice_elements(const struct op_call *call, void *sliced, void *whole
 		return;
 	void *const first = element_of(whole, size, start * v.inner);
 	if (step == 1) /* the slice of each row is one piece */
-		move_rows(&s, (struct rows){sliced, sliced_row, 1}, (struct rows){first, whole_row, 1}, sliced_row, y.outer);
+		move_rows(&s, &(struct rows){sliced, sliced_row, 1}, &(struct rows){first, whole_row, 1}, sliced_row, y.outer);
 	else if (v.inner == 1 && v.n == y.n * step) /* one line, which continues from row to row */
-		move_rows(&s, (struct rows){sliced, 0, 1}, (struct rows){first, 0, step}, y.outer * y.n, 1);
+		move_rows(&s, &(struct rows){sliced, 0, 1}, &(struct rows){first, 0, step}, y.outer * y.n, 1);
 	else if (v.inner == 1)
-		move_rows(&s, (struct rows){sliced, y.n, 1}, (struct rows){first, v.n, step}, y.n, y.outer);
+		move_rows(&s, &(struct rows){sliced, y.n, 1}, &(struct rows){first, v.n, step}, y.n, y.outer);
 	else
 		for (int64_t o = 0; o < y.outer; o++)
-			move_rows(&s, (struct rows){element_of(sliced, size, o * sliced_row), y.inner, 1},
-			          (struct rows){element_of(first, size, o * whole_row), step * y.inner, 1}, y.inner, y.n);
+			move_rows(&s, &(struct rows){element_of(sliced, size, o * sliced_row), y.inner, 1},
+			          &(struct rows){element_of(first, size, o * whole_row), step * y.inner, 1}, y.inner, y.n);
 }
 
 FORWARD(slice) { slice_elements(call, y, writable(v), SLICE_TAKE); }
