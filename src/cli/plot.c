@@ -90,7 +90,7 @@ static enum status add_run(struct session *s, const struct type *type, const str
 	return status;
 }
 
-/* A run of --spec: bytes by the verifier, times in the unit of the costs. */
+/* A run of --spec: bytes by the cost walk, times in the unit of the costs. */
 static enum status add_spec_run(struct subject *subject, const struct policy *policy, struct picture_run *run)
 {
 	struct session *s = subject->session;

@@ -38,7 +38,7 @@ size_t compiled_ports(const struct compiled_chain *compiled);
 int compiled_team(const struct compiled_chain *compiled, int threads, int64_t *bytes);
 /*
  * The chain as policies see it; FIXED bytes are held throughout. Runs are in the context's
- * arena. IN_ORDER gives one run after another, for searches and the verifier. Otherwise
+ * arena. IN_ORDER gives one run after another, for searches and the cost walk. Otherwise
  * there is one run for each distinct step, which is enough for sums.
  */
 enum status compiled_costs(const struct context *context, const struct compiled_chain *compiled, bool in_order,

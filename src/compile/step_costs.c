@@ -1,5 +1,5 @@
 /*
- * The costs of a compiled chain's steps, as policies, searches and the verifier see them:
+ * The costs of a compiled chain's steps, as policies, searches and the cost walk see them:
  * times in the operations' costs, bytes as the slab has them.
  */
 #include "base/checked.h"

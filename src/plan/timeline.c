@@ -310,7 +310,7 @@ enum status timeline_plan(struct timeline *timeline, struct job *job, const stru
 	return status;
 }
 
-/* The verifier. */
+/* The cost walk. */
 
 static bool on_part(void *context, const struct action *part, double from, double to, int64_t live, bool again)
 {
