@@ -49,7 +49,7 @@ static void yyerror(struct span *span, struct parse *parse, void *scanner, const
 #define YYFREE(block) ((void)(block))
 
 /* A builder that fails has given a message, or memory is short. */
-#define TRY(done) do { if (!(done)) YYABORT; } while (0)
+#define BUILD(done) do { if (!(done)) YYABORT; } while (0)
 }
 
 %union {
@@ -104,8 +104,8 @@ chain
 	;
 
 statements
-	: %empty { TRY($$ = parse_block(parse)); }
-	| statement { TRY($$ = parse_block(parse)); PARSE_APPEND($$, $1); }
+	: %empty { BUILD($$ = parse_block(parse)); }
+	| statement { BUILD($$ = parse_block(parse)); PARSE_APPEND($$, $1); }
 	| statements separator { $$ = $1; }
 	| statements separator statement { $$ = $1; PARSE_APPEND($$, $3); }
 	;
@@ -117,29 +117,29 @@ block
 	;
 
 statement
-	: INPUT name optional_type { TRY($$ = parse_declare(parse, STATEMENT_INPUT, @$, &$2, $3, NULL)); }
-	| PARAM name optional_type optional_init { TRY($$ = parse_declare(parse, STATEMENT_PARAM, @$, &$2, $3, $4)); }
-	| CONST name optional_type optional_init { TRY($$ = parse_declare(parse, STATEMENT_CONST, @$, &$2, $3, $4)); }
-	| DEF name '(' ')' block { TRY($$ = parse_def(parse, @$, &$2, NULL, $5)); }
-	| DEF name '(' names ')' block { TRY($$ = parse_def(parse, @$, &$2, $4.first, $6)); }
+	: INPUT name optional_type { BUILD($$ = parse_declare(parse, STATEMENT_INPUT, @$, &$2, $3, NULL)); }
+	| PARAM name optional_type optional_init { BUILD($$ = parse_declare(parse, STATEMENT_PARAM, @$, &$2, $3, $4)); }
+	| CONST name optional_type optional_init { BUILD($$ = parse_declare(parse, STATEMENT_CONST, @$, &$2, $3, $4)); }
+	| DEF name '(' ')' block { BUILD($$ = parse_def(parse, @$, &$2, NULL, $5)); }
+	| DEF name '(' names ')' block { BUILD($$ = parse_def(parse, @$, &$2, $4.first, $6)); }
 	| stage
 	;
 
 stage
-	: NAME operands options { TRY($$ = parse_stage(parse, @$, &$1, &$2, &$3)); }
-	| NAMING name { TRY($$ = parse_statement(parse, STATEMENT_NAME, @$, &$2)); }
-	| REPEAT NUMBER block { TRY($$ = parse_repeat(parse, @$, @1, &$2, $3)); }
-	| REPEAT NUMBER stage { TRY($$ = parse_repeat_stage(parse, @$, @1, &$2, $3)); }
-	| FOR names IN names block { TRY($$ = parse_for(parse, @$, @1, $2.first, $4.first, $5)); }
-	| CHECKPOINT options block { TRY($$ = parse_checkpoint(parse, @$, @1, &$2, $3)); }
+	: NAME operands options { BUILD($$ = parse_stage(parse, @$, &$1, &$2, &$3)); }
+	| NAMING name { BUILD($$ = parse_statement(parse, STATEMENT_NAME, @$, &$2)); }
+	| REPEAT NUMBER block { BUILD($$ = parse_repeat(parse, @$, @1, &$2, $3)); }
+	| REPEAT NUMBER stage { BUILD($$ = parse_repeat_stage(parse, @$, @1, &$2, $3)); }
+	| FOR names IN names block { BUILD($$ = parse_for(parse, @$, @1, $2.first, $4.first, $5)); }
+	| CHECKPOINT options block { BUILD($$ = parse_checkpoint(parse, @$, @1, &$2, $3)); }
 	;
 
 /* Where only a name can be, every word is one. */
 name : NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT ;
 
 names
-	: name { $$ = (struct name_chain){NULL, NULL}; TRY(parse_add_name(parse, &$$, &$1)); }
-	| names ',' name { $$ = $1; TRY(parse_add_name(parse, &$$, &$3)); }
+	: name { $$ = (struct name_chain){NULL, NULL}; BUILD(parse_add_name(parse, &$$, &$1)); }
+	| names ',' name { $$ = $1; BUILD(parse_add_name(parse, &$$, &$3)); }
 	;
 
 operands
@@ -150,30 +150,30 @@ operands
 word : NAME | IN ;
 
 operand
-	: signed { TRY($$ = parse_number_operand(parse, &$1)); }
-	| word { TRY($$ = parse_name_operand(parse, &$1, NULL, @$)); }
-	| word '[' signed ']' { TRY($$ = parse_name_operand(parse, &$1, &$3, @$)); }
-	| '(' expression ')' { TRY($$ = parse_expression_operand(parse, &$2, @$)); }
-	| block { TRY($$ = parse_block_operand(parse, $1, @$)); }
+	: signed { BUILD($$ = parse_number_operand(parse, &$1)); }
+	| word { BUILD($$ = parse_name_operand(parse, &$1, NULL, @$)); }
+	| word '[' signed ']' { BUILD($$ = parse_name_operand(parse, &$1, &$3, @$)); }
+	| '(' expression ')' { BUILD($$ = parse_expression_operand(parse, &$2, @$)); }
+	| block { BUILD($$ = parse_block_operand(parse, $1, @$)); }
 	;
 
 signed
 	: NUMBER
-	| '-' NUMBER { $$ = $2; TRY(parse_negate(parse, &$$, @$)); }
+	| '-' NUMBER { $$ = $2; BUILD(parse_negate(parse, &$$, @$)); }
 	| '+' NUMBER { $$ = $2; $$.span = @$; }
 	;
 
 /* Folded as it is read; ^ binds tighter than a minus before it, and to the right. */
 expression
 	: NUMBER { $$ = (struct parse_value){$1.number.value, 0}; }
-	| NAME { TRY(parse_constant(parse, &$$, &$1)); }
+	| NAME { BUILD(parse_constant(parse, &$$, &$1)); }
 	| '(' expression ')' { $$ = (struct parse_value){$2.value, 0}; }
 	| expression '+' expression { $$ = (struct parse_value){$1.value + $3.value, $1.depth}; }
 	| expression '-' expression { $$ = (struct parse_value){$1.value - $3.value, $1.depth}; }
 	| expression '*' expression { $$ = (struct parse_value){$1.value * $3.value, $1.depth}; }
 	| expression '/' expression { $$ = (struct parse_value){$1.value / $3.value, $1.depth}; }
-	| expression '^' expression { $$ = $1; TRY(parse_power(parse, &$$, &$3, @2)); }
-	| '-' expression %prec NEGATE { $$ = $2; TRY(parse_minus(parse, &$$, @1)); }
+	| expression '^' expression { $$ = $1; BUILD(parse_power(parse, &$$, &$3, @2)); }
+	| '-' expression %prec NEGATE { $$ = $2; BUILD(parse_minus(parse, &$$, @1)); }
 	| '+' expression %prec NEGATE { $$ = $2; }
 	;
 
@@ -183,10 +183,10 @@ options
 	;
 
 option
-	: OPTION '=' signed { TRY($$ = parse_number_option(parse, &$1, &$3)); }
-	| OPTION '=' word { TRY($$ = parse_word_option(parse, &$1, &$3)); }
-	| OPTION '=' STRING { TRY($$ = parse_option(parse, &$1, VALUE_STRING, &$3)); }
-	| OPTION '=' bracketed { TRY($$ = parse_integers_option(parse, &$1, &$3, @3)); }
+	: OPTION '=' signed { BUILD($$ = parse_number_option(parse, &$1, &$3)); }
+	| OPTION '=' word { BUILD($$ = parse_word_option(parse, &$1, &$3)); }
+	| OPTION '=' STRING { BUILD($$ = parse_option(parse, &$1, VALUE_STRING, &$3)); }
+	| OPTION '=' bracketed { BUILD($$ = parse_integers_option(parse, &$1, &$3, @3)); }
 	;
 
 bracketed
@@ -195,8 +195,8 @@ bracketed
 	;
 
 integers
-	: signed { $$ = (struct parse_integers){NULL, 0, 0}; TRY(parse_add_integer(parse, &$$, &$1)); }
-	| integers ',' signed { $$ = $1; TRY(parse_add_integer(parse, &$$, &$3)); }
+	: signed { $$ = (struct parse_integers){NULL, 0, 0}; BUILD(parse_add_integer(parse, &$$, &$1)); }
+	| integers ',' signed { $$ = $1; BUILD(parse_add_integer(parse, &$$, &$3)); }
 	;
 
 optional_type
@@ -206,17 +206,17 @@ optional_type
 
 /* `f32` before `=` is scanned as an option. It is a type_name too, so that the message says that `[` is missing. */
 type
-	: type_name '[' ']' { TRY($$ = parse_type(parse, &$1, NULL, @$)); }
-	| type_name '[' extents ']' { TRY($$ = parse_type(parse, &$1, $3, @$)); }
+	: type_name '[' ']' { BUILD($$ = parse_type(parse, &$1, NULL, @$)); }
+	| type_name '[' extents ']' { BUILD($$ = parse_type(parse, &$1, $3, @$)); }
 	;
 
 type_name : word | OPTION ;
 
 extents
-	: NUMBER { TRY($$ = parse_extent(parse, NULL, &$1, @1)); }
-	| '*' { TRY($$ = parse_extent(parse, NULL, NULL, @1)); }
-	| extents ',' NUMBER { TRY($$ = parse_extent(parse, $1, &$3, @3)); }
-	| extents ',' '*' { TRY($$ = parse_extent(parse, $1, NULL, @3)); }
+	: NUMBER { BUILD($$ = parse_extent(parse, NULL, &$1, @1)); }
+	| '*' { BUILD($$ = parse_extent(parse, NULL, NULL, @1)); }
+	| extents ',' NUMBER { BUILD($$ = parse_extent(parse, $1, &$3, @3)); }
+	| extents ',' '*' { BUILD($$ = parse_extent(parse, $1, NULL, @3)); }
 	;
 
 optional_init
@@ -225,25 +225,25 @@ optional_init
 	;
 
 init
-	: signed { TRY($$ = parse_init_number(parse, $1.number.value, @$)); }
-	| '(' expression ')' { TRY($$ = parse_init_number(parse, $2.value, @$)); }
-	| list { TRY($$ = parse_init_list(parse, $1, @$)); }
-	| word { TRY($$ = parse_init_word(parse, &$1)); }
-	| word '(' STRING ')' { TRY($$ = parse_init_load(parse, &$1, $3.text, NULL, @$)); }
-	| word '(' STRING ',' STRING ')' { TRY($$ = parse_init_load(parse, &$1, $3.text, $5.text, @$)); }
-	| word '(' elements ')' { TRY($$ = parse_init_call(parse, &$1, $3, @$)); }
+	: signed { BUILD($$ = parse_init_number(parse, $1.number.value, @$)); }
+	| '(' expression ')' { BUILD($$ = parse_init_number(parse, $2.value, @$)); }
+	| list { BUILD($$ = parse_init_list(parse, $1, @$)); }
+	| word { BUILD($$ = parse_init_word(parse, &$1)); }
+	| word '(' STRING ')' { BUILD($$ = parse_init_load(parse, &$1, $3.text, NULL, @$)); }
+	| word '(' STRING ',' STRING ')' { BUILD($$ = parse_init_load(parse, &$1, $3.text, $5.text, @$)); }
+	| word '(' elements ')' { BUILD($$ = parse_init_call(parse, &$1, $3, @$)); }
 	;
 
 list
-	: '[' ']' { TRY($$ = parse_list(parse)); TRY(parse_list_close(parse, $$, @$)); }
-	| '[' elements ']' { TRY(parse_list_close(parse, $2, @$)); $$ = $2; }
+	: '[' ']' { BUILD($$ = parse_list(parse)); BUILD(parse_list_close(parse, $$, @$)); }
+	| '[' elements ']' { BUILD(parse_list_close(parse, $2, @$)); $$ = $2; }
 	;
 
 elements
-	: expression { TRY($$ = parse_list(parse)); TRY(parse_list_add(parse, $$, $1.value, @1)); }
+	: expression { BUILD($$ = parse_list(parse)); BUILD(parse_list_add(parse, $$, $1.value, @1)); }
 	| list { $$ = $1; $$->elements = 1; }
-	| elements ',' expression { $$ = $1; TRY(parse_list_add(parse, $$, $3.value, @3)); }
-	| elements ',' list { $$ = $1; TRY(parse_list_join(parse, $$, $3, @3)); }
+	| elements ',' expression { $$ = $1; BUILD(parse_list_add(parse, $$, $3.value, @3)); }
+	| elements ',' list { $$ = $1; BUILD(parse_list_join(parse, $$, $3, @3)); }
 	;
 
 %%

@@ -6,10 +6,10 @@
  *     if (count > MOST)
  *         return diag_file(diags, STATUS_LIMIT, path, -1, "more than %d arrays", MOST);
  *
- * Its caller returns the status on, and adds no second reason. One kind of
+ * Its caller returns the status on by TRY, and adds no second reason. One kind of
  * function may fail otherwise: it fails only when memory is short, and returns NULL or
  * false, or sets a sticky flag such as arena->failed. Its fallible caller returns
- * diag_memory(diags). Nothing is printed before diags_render, which main calls.
+ * diag_memory(diags), by TRY_ALLOC where it can. Nothing is printed before diags_render, which main calls.
  */
 #ifndef BASE_DIAG_H
 #define BASE_DIAG_H
@@ -54,6 +54,8 @@ __attribute__((format(printf, 5, 6))) enum status diag_file(struct diags *diags,
                                                             int64_t offset, const char *format, ...);
 /* Appends the error "out of memory", which needs no memory. Returns STATUS_LIMIT. */
 enum status diag_memory(struct diags *diags);
+/* Returns so from the function around it, unless POINTER holds. */
+#define TRY_ALLOC(POINTER, DIAGS) TRY((POINTER) ? STATUS_OK : diag_memory(DIAGS))
 
 __attribute__((format(printf, 2, 3))) void diag_warn(struct diags *diags, const char *format, ...);
 __attribute__((format(printf, 4, 5))) void diag_warn_at(struct diags *diags, const struct source *source,

@@ -15,4 +15,12 @@ enum status {
 	STATUS_LIMIT = 6, /* memory or a documented limit */
 };
 
+/* Returns the status of CALL from the function around it, unless that is STATUS_OK. */
+#define TRY(CALL)                                                                                                      \
+	do {                                                                                                               \
+		const enum status tried = (CALL);                                                                              \
+		if (tried)                                                                                                     \
+			return tried;                                                                                              \
+	} while (0)
+
 #endif

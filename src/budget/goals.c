@@ -127,15 +127,12 @@ enum status goal_offer(const struct search *s, struct budget_goal *goal, struct 
 	*result = goal_is_faster(goal, c->time) ? TOO_LARGE : SLOWER;
 	if (!goal_wants(s, goal, c))
 		return STATUS_OK;
-	enum status status = s->judge && must_ask(goal, c) ? ask_judge(s, goal, c) : STATUS_OK;
-	if (status)
-		return status;
+	TRY(s->judge && must_ask(goal, c) ? ask_judge(s, goal, c) : STATUS_OK);
 	goal->least = c->judgement.peak < goal->least ? c->judgement.peak : goal->least;
 	if (c->judgement.peak > goal->bytes)
 		return STATUS_OK;
 	struct schedule *copy = schedule_copy(c->schedule);
-	if (!copy)
-		return diag_memory(s->context.diags);
+	TRY_ALLOC(copy, s->context.diags);
 	schedule_free(goal->schedule);
 	goal->schedule = copy;
 	goal->family = *c->family;
@@ -151,8 +148,7 @@ enum status search_offer(const struct search *s, const struct policy *family, st
 	struct candidate c = {.family = family, .schedule = schedule};
 	enum status status = STATUS_OK;
 	enum offered result;
-	if (!schedule)
-		return diag_memory(s->context.diags);
+	TRY_ALLOC(schedule, s->context.diags);
 	status = candidate_measure(s, &c, false);
 	for (size_t i = s->count; i-- > 0 && !status;)
 		status = goal_offer(s, &s->goals[i], &c, &result);

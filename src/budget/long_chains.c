@@ -126,8 +126,7 @@ static enum status offer_choice(const struct search *s, struct budget_goal *goal
 		c.judgement.peak = choice->bytes;
 	*result = TOO_LARGE;
 	c.schedule = policy_schedule(&family, s->costs, s->context.allocator);
-	if (!c.schedule)
-		return diag_memory(s->context.diags);
+	TRY_ALLOC(c.schedule, s->context.diags);
 	enum status status = s->sums ? candidate_measure(s, &c, false) : STATUS_OK;
 	if (!status)
 		status = goal_offer(s, goal, &c, result);
@@ -210,8 +209,7 @@ enum status search_long(const struct search *s)
 	list_choices(&choices);
 	choices.capacity = choices.count + 1;
 	choices.rows = allocator_get(s->context.allocator, choices.capacity, sizeof *choices.rows);
-	if (!choices.rows)
-		return diag_memory(s->context.diags);
+	TRY_ALLOC(choices.rows, s->context.diags);
 	list_choices(&choices);
 	const size_t front = keep_front(choices.rows, choices.count);
 	for (size_t i = 0; i < s->count && !status; i++) {

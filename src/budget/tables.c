@@ -237,8 +237,7 @@ static enum status offer_rung(const struct search *s, struct budget_goal *goal, 
 		table_extract(l->table, l->levels[i], &list);
 		c->family = &from_tables;
 		c->schedule = take_list(s, &list);
-		if (!c->schedule)
-			return diag_memory(s->context.diags);
+		TRY_ALLOC(c->schedule, s->context.diags);
 		if (!c->timed)
 			status = candidate_measure(s, c, true);
 	}

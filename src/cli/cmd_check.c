@@ -105,10 +105,8 @@ static enum status objective(struct checker *c, const double *data, double *sum)
 	struct run_counters counters;
 	double *values = NULL, low = 0;
 	int64_t count = 0;
-	enum status status = open_files(c, data, &files);
-	if (status)
-		return status;
-	status = run_forward(&context, &subject, &options, &counters);
+	TRY(open_files(c, data, &files));
+	enum status status = run_forward(&context, &subject, &options, &counters);
 	if (!status)
 		status = read_back(files.out, &values, &count, &files.arena, &s->diags);
 	*sum = 0;
@@ -138,9 +136,7 @@ static enum status differentiate(struct checker *c, const struct policy *policy,
 	struct session *s = c->session;
 	struct run_files files;
 	int64_t count;
-	enum status status = open_files(c, c->input, &files);
-	if (status)
-		return status;
+	TRY(open_files(c, c->input, &files));
 	arena_init(&gradient->arena, s->allocator);
 	struct run_options options = {.job = session_job_options(s, policy), .dtype = DTYPE_F64};
 	const struct gradient_options backward = {.gradient = &files.writer, .compare = true};
@@ -150,7 +146,7 @@ static enum status differentiate(struct checker *c, const struct policy *policy,
 	options.job.tile = tile;
 	options.job.store = DTYPE_COUNT;
 	options.job.want_value = false;
-	status = run_gradient(&context, &subject, &options, &backward, &gradient->result);
+	enum status status = run_gradient(&context, &subject, &options, &backward, &gradient->result);
 	if (!status)
 		status = read_back(files.out, &gradient->input, &count, &gradient->arena, &s->diags);
 	close_files(&files);
@@ -271,9 +267,7 @@ static enum status check_array(struct checker *c, const char *name, double *arra
 		struct element element = {c, &array[i]};
 		const struct derivative_function function = {objective_at, &element};
 		struct slope found;
-		enum status status = derivative_judge(&function, array[i], slope[i], MOST_ERROR, &found);
-		if (status)
-			return status;
+		TRY(derivative_judge(&function, array[i], slope[i], MOST_ERROR, &found));
 		kinks += found.kink;
 		/* Of equal errors the first counts. NaN is the largest error. */
 		if (!isnan(worst.slope.error) && !(found.error <= worst.slope.error * (1 + 1e-6)))
@@ -339,9 +333,7 @@ static enum status check_policies(struct checker *c, const struct gradient *base
 			put_check(c, CHECK_SKIP, what, detail);
 			continue;
 		}
-		enum status status = differentiate(c, &policy, 1, 0, &other);
-		if (status)
-			return status;
+		TRY(differentiate(c, &policy, 1, 0, &other));
 		bool ok = same_bits(c, base, &other, detail);
 		const struct counters *p = &other.result.predicted, *m = &other.result.measured;
 		if (ok && (p->evaluations != m->evaluations || p->peak_bytes != m->peak_bytes ||
@@ -378,9 +370,7 @@ static enum status check_repeats(struct checker *c, const struct gradient *base)
 	for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
 		struct gradient other = {0};
 		char detail[200];
-		enum status status = differentiate(c, &policy_save_all, runs[i].threads, runs[i].tile, &other);
-		if (status)
-			return status;
+		TRY(differentiate(c, &policy_save_all, runs[i].threads, runs[i].tile, &other));
 		put_check(c, same_bits(c, base, &other, detail) ? CHECK_OK : CHECK_FAIL, runs[i].what, detail);
 		outcome_free(&other);
 	}
@@ -390,15 +380,12 @@ static enum status check_repeats(struct checker *c, const struct gradient *base)
 static enum status get_input(struct checker *c)
 {
 	struct session *s = c->session;
-	enum status status = trial_begin_input(s, &c->type);
-	if (status)
-		return status;
+	TRY(trial_begin_input(s, &c->type));
 	c->type.dtype = DTYPE_F64;
 	c->count = shape_count(&c->type.shape);
 	c->input = arena_array(&s->arena, (size_t)c->count + 1, sizeof *c->input);
-	if (!c->input)
-		return diag_memory(&s->diags);
-	status = trial_read_input(s, 0, c->input, c->count);
+	TRY_ALLOC(c->input, &s->diags);
+	enum status status = trial_read_input(s, 0, c->input, c->count);
 	return status ? status : trial_end_input(s);
 }
 
@@ -406,10 +393,8 @@ static enum status run_checks(struct checker *c)
 {
 	struct session *s = c->session;
 	struct gradient base = {0};
-	enum status status = differentiate(c, &policy_save_all, 1, 0, &base);
-	if (status)
-		return status;
-	status = find_blind(c, &base.result.job);
+	TRY(differentiate(c, &policy_save_all, 1, 0, &base));
+	enum status status = find_blind(c, &base.result.job);
 	if (!status)
 		status = check_array(c, s->chain.input, c->input, c->count, base.input);
 	for (size_t i = 0; i < s->chain.param_count && !status; i++) {

@@ -107,8 +107,7 @@ static enum status find_param(struct session *s, const char *name, size_t length
 			names[count++] = param->name;
 	}
 	const char *copy = arena_strndup(&s->arena, name, length);
-	if (!copy)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(copy, &s->diags);
 	return with_nearest(s, usage_error(s, "no param is named '%s'", copy), copy, (struct word_list){names, count, 0},
 	                    NULL);
 }
@@ -165,8 +164,7 @@ static enum status write_param_gradient(struct session *s, const struct gradient
 	const struct param_gradient *g = &result->params[param];
 	const struct type type = written_type(g);
 	void *copy = allocator_get(s->allocator, g->size + 1, 1);
-	if (!copy)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(copy, &s->diags);
 	memcpy(copy, g->data, g->size);
 	struct output output;
 	struct loader loader = {.cast = s->line.given[OPTION_CAST], .context = &s->context};
@@ -324,9 +322,7 @@ static enum status check_apart(struct session *s, struct beside *beside)
 			if (!made[i].open || !made[k].open || !stream_is_one(made[i].output->fd, made[k].output->fd))
 				continue;
 			bool binary;
-			enum status status = outputs_are_binary(s, &binary);
-			if (status)
-				return status;
+			TRY(outputs_are_binary(s, &binary));
 			if (binary)
 				return usage_error(s, "%s and %s would mix in %s", made[k].name, made[i].name, made[k].output->name);
 			beside->value.writer.options.deferred |= i == 1;

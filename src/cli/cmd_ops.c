@@ -68,9 +68,7 @@ enum status command_ops(struct session *s)
 	struct text_file file;
 	if (s->line.file)
 		return usage_error(s, "'ckptc ops' takes no chain, but got '%s'", s->line.file);
-	enum status status = session_open_report(s, &file);
-	if (status)
-		return status;
+	TRY(session_open_report(s, &file));
 	if (s->set.format != REPORT_TABLE)
 		return session_close_text(&file, report_ops(&file.report));
 	put_op_table(&file.text);

@@ -81,8 +81,7 @@ static enum status add_policy(struct planning *p, const struct policy *policy)
 {
 	struct session *s = p->session;
 	const struct policy **grown = arena_grow(&s->arena, p->policies, p->count, &p->capacity, sizeof *grown);
-	if (!grown)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(grown, &s->diags);
 	p->policies = grown;
 	return subject_policy(&p->subject, policy, &p->policies[p->count++]);
 }
@@ -214,8 +213,7 @@ static enum status plan_budgets(struct planning *p)
 	size_t count = 0;
 	const struct policy **budgets = arena_array(&s->arena, p->count + 1, sizeof *budgets);
 	struct policy_row *rows = arena_array(&s->arena, p->count + 1, sizeof *rows);
-	if (!budgets || !rows)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(budgets && rows, &s->diags);
 	for (size_t i = 0; i < p->count; i++)
 		if (p->policies[i]->kind == POLICY_budget)
 			budgets[count++] = p->policies[i];
@@ -233,8 +231,7 @@ static enum status plan_all(struct planning *p)
 {
 	struct session *s = p->session;
 	p->rows = arena_array(&s->arena, p->count + 1, sizeof *p->rows);
-	if (!p->rows)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(p->rows, &s->diags);
 	bool feasible = p->count == 0;
 	int64_t least = 0;
 	enum status status = plan_budgets(p);
@@ -287,9 +284,7 @@ static enum status print_table(struct planning *p)
 		return status;
 	mark_front(p->rows, p->count);
 	struct text_file file;
-	status = session_open_report(s, &file);
-	if (status)
-		return status;
+	TRY(session_open_report(s, &file));
 	status = session_close_text(&file, report_policies(&file.report, p->rows, p->count));
 	return status || !p->plot.open ? status : plot_subject(&p->plot, &p->subject, p->policies, p->rows, p->count);
 }
@@ -320,9 +315,7 @@ static enum status print_difference(struct planning *p)
 		for (size_t k = 0; k < lists[i].count; k++)
 			lists[i].rows[k].step = -1;
 	struct text_file file;
-	status = session_open_report(s, &file);
-	if (status)
-		return status;
+	TRY(session_open_report(s, &file));
 	return session_close_text(&file, report_difference(&file.report, lists));
 }
 

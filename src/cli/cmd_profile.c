@@ -93,16 +93,14 @@ static double fault_ms(void)
 static enum status get_data(struct profiler *p)
 {
 	struct session *s = p->session;
-	enum status status = trial_begin_input(s, &p->type);
-	if (status)
-		return status;
+	TRY(trial_begin_input(s, &p->type));
 	if (p->type.dtype > DTYPE_F64)
 		p->type.dtype = DTYPE_F64;
 	p->type.dtype = s->set.dtype != DTYPE_COUNT ? s->set.dtype : dtype_compute(p->type.dtype);
 	p->count = shape_count(&p->type.shape);
 	if ((uint64_t)type_bytes(&p->type) > session_memory_most())
 		return diag_memory(&s->diags); /* where the input is held, so that every run begins alike */
-	status = trial_open_file(s, &p->data);
+	enum status status = trial_open_file(s, &p->data);
 	p->sink = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (!status && p->sink < 0)
 		status = diag_file(&s->diags, STATUS_IO, "/dev/null", -1, "cannot open it: %s", strerror(errno));
@@ -326,8 +324,7 @@ static enum status profile_intervals(struct profiler *p)
 	enum status status = STATUS_OK;
 	for (int64_t interval = 1; interval <= steps && p->policy_count < INTERVALS && !status; interval *= 2) {
 		struct policy policy;
-		if (!policy_make(&policy, POLICY_every, interval, &p->session->arena))
-			return diag_memory(&p->session->diags);
+		TRY_ALLOC(policy_make(&policy, POLICY_every, interval, &p->session->arena), &p->session->diags);
 		status = measure_policy(p, &policy);
 	}
 	p->interval_count = p->policy_count;
@@ -410,9 +407,7 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 	struct arena *arena = &p->session->arena;
 	struct measured none;
 	const struct portion empty = {.after = count_stages(&p->session->chain)};
-	const enum status status = measure_runs(p, NULL, &empty, &none);
-	if (status)
-		return status;
+	TRY(measure_runs(p, NULL, &empty, &none));
 	const struct {
 		const char *bound, *advice;
 		double share;

@@ -23,12 +23,10 @@ enum status put_residuals(struct session *s, const struct type *type, const char
 	struct type input = run_input_type(&s->chain, type, s->set.dtype);
 	struct job job;
 	struct job_options options = session_job_options(s, &s->set.policy);
-	enum status status = job_make(&job, &s->chain, &input, &options, &s->arena, &s->diags);
-	if (status)
-		return status;
+	TRY(job_make(&job, &s->chain, &input, &options, &s->arena, &s->diags));
 	warn_useless(s, &job);
 	warn_unstored(s, &job.predicted);
-	status = put_job_residuals(s, &job, path, error);
+	enum status status = put_job_residuals(s, &job, path, error);
 	job_free(&job);
 	return status;
 }

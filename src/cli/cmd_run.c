@@ -26,9 +26,7 @@ static const struct record_kind run_kind = RECORD_KIND(NULL, run_fields, NULL);
 static enum status put_run_stats(struct session *s, const struct run_counters *counters)
 {
 	struct text_file file;
-	enum status status = session_open_text(s, &file, s->line.values[OPTION_STATS], true);
-	if (status)
-		return status;
+	TRY(session_open_text(s, &file, s->line.values[OPTION_STATS], true));
 	static const int widths[2] = {12};
 	const struct run_row row = {*counters, s->set.threads, kernels_get(DTYPE_F32)->isa, blas_name()};
 	const void *rows[] = {&row};
@@ -52,13 +50,9 @@ enum status command_run(struct session *s)
 		status = session_bind(s, true, s->set.dtype == DTYPE_COUNT ? DTYPE_F32 : s->set.dtype);
 	if (status)
 		return status;
-	status = session_open_output(s, s->line.values[OPTION_OUTPUT]);
-	if (status)
-		return status;
+	TRY(session_open_output(s, s->line.values[OPTION_OUTPUT]));
 	session_make_writer(s, &s->out.writer, &s->out.output);
-	status = outputs_check_apart(s);
-	if (status)
-		return status;
+	TRY(outputs_check_apart(s));
 	struct progress progress;
 	const struct run_options options = {.job = {.threads = s->set.threads, .tile = s->set.tile},
 	                                    .dtype = s->set.dtype,

@@ -31,9 +31,7 @@ static void put_policies(const struct text *text)
 enum status help_print(struct session *s, const struct command *command)
 {
 	struct text_file file;
-	enum status status = session_open_text(s, &file, NULL, false);
-	if (status)
-		return status;
+	TRY(session_open_text(s, &file, NULL, false));
 	const struct text *text = &file.text;
 	if (command) {
 		text_printf(text, "Usage: ckptc %s %s\n%s\n\nOptions:\n", command->name, command->usage, command->summary);
@@ -62,9 +60,7 @@ enum status help_print_op(struct session *s, enum op op)
 {
 	const struct op_info *info = &op_table[op];
 	struct text_file file;
-	enum status status = session_open_text(s, &file, NULL, false);
-	if (status)
-		return status;
+	TRY(session_open_text(s, &file, NULL, false));
 	const char *kept[MAX_NEEDS];
 	const size_t count = op_kept_names(op, kept);
 	const bool axis = strstr(info->arguments, "axis=") || strstr(info->arguments, "axes=");
@@ -81,9 +77,7 @@ enum status help_print_op(struct session *s, enum op op)
 enum status help_print_options(struct session *s)
 {
 	struct text_file file;
-	enum status status = session_open_text(s, &file, NULL, false);
-	if (status)
-		return status;
+	TRY(session_open_text(s, &file, NULL, false));
 	for (size_t c = 0; c < command_count; c++) {
 		text_printf(&file.text, "command\t%s\t%s\n", command_table[c].name, command_table[c].summary);
 		for (int i = 0; i < OPTION_COUNT; i++)

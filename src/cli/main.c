@@ -74,9 +74,7 @@ static enum status unknown_command(struct session *s, const char *name)
 static enum status print_version(struct session *s)
 {
 	struct text_file file;
-	enum status status = session_open_text(s, &file, NULL, false);
-	if (status)
-		return status;
+	TRY(session_open_text(s, &file, NULL, false));
 	text_put(&file.text, "ckptc " PACKAGE_VERSION "\n");
 	return session_close_text(&file, STATUS_OK);
 }
@@ -176,14 +174,12 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	s->command = find_command(name);
 	if (!s->command)
 		return unknown_command(s, name);
-	enum status status = session_parse(s, argc - 2, argv + 2);
-	if (status)
-		return status;
+	TRY(session_parse(s, argc - 2, argv + 2));
 	if (s->line.given[OPTION_HELP])
 		return help_print(s, s->command);
 	if (s->line.given[OPTION_VERSION])
 		return print_version(s);
-	status = check_stack(s);
+	enum status status = check_stack(s);
 	if (!status)
 		status = s->command->run(s);
 	if (!status || status == STATUS_CHECK) { /* a check that failed has its report */

@@ -51,8 +51,7 @@ static enum status unknown_option(struct session *s, const char *name, size_t le
 	const char *own[OPTION_COUNT], *all[OPTION_COUNT];
 	size_t count = 0;
 	const char *copy = arena_strndup(&s->arena, name, length);
-	if (!copy)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(copy, &s->diags);
 	for (int i = 0; i < OPTION_COUNT; i++) {
 		all[i] = option_name(i);
 		if (option_table[i].commands & s->command->letter)
@@ -81,8 +80,7 @@ static enum status wrong_command(struct session *s, int option)
 static enum status add_word(struct session *s, struct word_list *list, const char *word)
 {
 	const char **grown = arena_grow(&s->arena, list->items, list->count, &list->capacity, sizeof *grown);
-	if (!grown || !word)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(grown && word, &s->diags);
 	list->items = grown;
 	grown[list->count++] = word;
 	return STATUS_OK;
@@ -97,8 +95,7 @@ static enum status add_param(struct session *s, const char *value)
 	char *name = arena_strndup(&s->arena, value, (size_t)(equals - value));
 	struct param_binding *grown =
 		arena_grow(&s->arena, line->params, line->param_count, &line->param_capacity, sizeof *grown);
-	if (!grown || !name)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(grown && name, &s->diags);
 	line->params = grown;
 	for (size_t i = 0; i < line->param_count; i++)
 		if (!strcmp(grown[i].name, name))
@@ -344,8 +341,7 @@ static enum status check_policy(struct session *s, const struct policy *policy)
 static enum status parse_policies(struct session *s, const struct word_list *words, struct policy_list *list)
 {
 	list->items = arena_array(&s->arena, words->count + 1, sizeof *list->items);
-	if (!list->items)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(list->items, &s->diags);
 	enum status status = STATUS_OK;
 	for (; list->count < words->count && !status; list->count++)
 		status = policy_parse(&s->context, &list->items[list->count], words->items[list->count]);

@@ -98,9 +98,7 @@ enum status outputs_probe(struct session *s)
 
 enum status outputs_are_binary(struct session *s, bool *binary)
 {
-	enum status status = reader_find_format(&s->in.reader, &s->diags);
-	if (status)
-		return status;
+	TRY(reader_find_format(&s->in.reader, &s->diags));
 	run_follow_format(&s->out.writer, &s->in.reader);
 	*binary = s->out.writer.options.format == FORMAT_NPY || s->out.writer.options.format == FORMAT_RAW;
 	return STATUS_OK;
@@ -115,9 +113,7 @@ enum status outputs_check_apart(struct session *s)
 		if (fd < 0 || !stream_is_one(fd, s->out.output.fd))
 			continue;
 		bool binary;
-		enum status status = outputs_are_binary(s, &binary);
-		if (status)
-			return status;
+		TRY(outputs_are_binary(s, &binary));
 		if (binary)
 			return usage_error(s, "--%s would follow the arrays in %s, where nothing may follow",
 			                   option_table[late[i]].name, s->out.output.name);

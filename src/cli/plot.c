@@ -41,8 +41,7 @@ enum status plot_draw(struct session *s, struct plot *plot, struct picture *pict
 	                              : s->line.file               ? s->line.file
 	                              : s->line.given[OPTION_SPEC] ? s->line.values[OPTION_SPEC]
 	                                                           : "");
-	if (!picture->title)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(picture->title, &s->diags);
 	picture_draw(picture, &plot->file.text);
 	plot->open = false;
 	return session_close_text(&plot->file, STATUS_OK);
@@ -79,8 +78,7 @@ static enum status add_run(struct session *s, const struct type *type, const str
                            struct picture_run *run)
 {
 	struct timeline *timeline = arena_alloc(&s->arena, sizeof *timeline);
-	if (!timeline)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(timeline, &s->diags);
 	struct job_options options = session_job_options(s, policy);
 	enum status status = job_make(job, &s->chain, type, &options, &s->arena, &s->diags);
 	if (!status)
@@ -97,8 +95,7 @@ static enum status add_spec_run(struct subject *subject, const struct policy *po
 	struct schedule *schedule = NULL;
 	struct timeline *timeline = arena_alloc(&s->arena, sizeof *timeline);
 	const struct step_costs *costs = &subject->spec.costs;
-	if (!timeline)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(timeline, &s->diags);
 	enum status status = spec_schedule(&s->context, &subject->spec, policy, &schedule);
 	if (!status)
 		status = timeline_schedule(timeline, schedule, costs, &s->arena, &s->diags);

@@ -36,8 +36,7 @@ enum status session_read_file(struct session *s, const char *path, char **text, 
 		capacity *= 2;
 	}
 	input_close(&input);
-	if (!data)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(data, &s->diags);
 	*text = data;
 	*length = used;
 	return status;
@@ -160,9 +159,7 @@ enum status session_load_chain(struct session *s)
 
 enum status session_open_input(struct session *s)
 {
-	enum status status = input_open(&s->in.input, s->line.values[OPTION_INPUT], false, &s->arena, &s->diags);
-	if (status)
-		return status;
+	TRY(input_open(&s->in.input, s->line.values[OPTION_INPUT], false, &s->arena, &s->diags));
 	s->in.open = true;
 	reader_init(&s->in.reader, &s->in.input, &s->set.reading, &s->arena);
 	if (s->chain.input_type.given)
@@ -188,8 +185,7 @@ enum status session_open_costs(struct session *s)
 	struct costs_source *costs = arena_alloc(&s->arena, sizeof *costs);
 	struct source *source = arena_alloc(&s->arena, sizeof *source);
 	struct spec *spec = arena_alloc(&s->arena, sizeof *spec);
-	if (!costs || !source || !spec)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(costs && source && spec, &s->diags);
 	*costs =
 		(struct costs_source){.name = value, .threads = s->set.threads, .allocator = s->allocator, .arena = &s->arena};
 	s->costs = costs;
@@ -380,8 +376,7 @@ enum status session_open_text(struct session *s, struct text_file *file, const c
 {
 	*file = (struct text_file){.session = s};
 	file->buffer = arena_alloc(&s->arena, TEXT_BUFFER);
-	if (!file->buffer)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(file->buffer, &s->diags);
 	file->text = (struct text){write_text, file};
 	file->report =
 		(struct report){.text = &file->text, .format = s->set.format, .arena = &s->arena, .diags = &s->diags};

@@ -29,9 +29,7 @@ static enum status open_spec(struct subject *subject)
 			return refuse(s, arena_printf(&s->arena, "--%s", option_table[others[i]].name));
 	char *text = NULL;
 	size_t length = 0;
-	enum status status = session_read_file(s, s->line.values[OPTION_SPEC], &text, &length);
-	if (status)
-		return status;
+	TRY(session_read_file(s, s->line.values[OPTION_SPEC], &text, &length));
 	struct source *source = &s->source;
 	*source = (struct source){s->line.values[OPTION_SPEC], text, length};
 	subject->has_spec = true;
@@ -53,8 +51,7 @@ enum status subject_policy(struct subject *subject, const struct policy *given, 
 {
 	struct session *s = subject->session;
 	struct policy *made = arena_alloc(&s->arena, sizeof *made);
-	if (!made)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(made, &s->diags);
 	*policy = made;
 	*made = *given;
 	made->max_checkpoints = s->set.max_checkpoints;
@@ -99,8 +96,7 @@ static enum status plan_spec(struct subject *subject, const struct policy *polic
 static enum status keep_policy(struct session *s, const struct policy **policy)
 {
 	struct policy *kept = arena_alloc(&s->arena, sizeof *kept);
-	if (!kept)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(kept, &s->diags);
 	*kept = **policy;
 	kept->text = arena_printf(&s->arena, "%s", kept->text);
 	*policy = kept;
@@ -148,8 +144,7 @@ static enum status plan_spec_budgets(struct subject *subject, const struct polic
 	const struct spec *spec = &subject->spec;
 	struct budget_goal *goals = arena_array(&s->arena, count, sizeof *goals);
 	int64_t least = 0;
-	if (!goals)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(goals, &s->diags);
 	for (size_t i = 0; i < count; i++)
 		goals[i].bytes = policies[i]->number;
 	enum status status = budget_search(&s->context, &spec->costs, NULL, goals, count);
@@ -234,15 +229,13 @@ static enum status kept_of_schedule(struct subject *subject, const unsigned char
 	for (int64_t i = 0; i < spec->costs.steps; i++)
 		count += (flags[i] & SPEC_RESIDUAL) != 0 ? 1U + ((flags[i] & SPEC_STATE) != 0) : (flags[i] & SPEC_STATE) != 0;
 	list->rows = arena_array(&s->arena, count + 1, sizeof *list->rows);
-	if (!list->rows)
-		return diag_memory(&s->diags);
+	TRY_ALLOC(list->rows, &s->diags);
 	for (size_t run = 0; run < spec->costs.run_count; run++) {
 		const struct step_run *r = &spec->costs.runs[run];
 		const char *name = spec->names[run];
 		const char *state = name ? arena_printf(&s->arena, "input of %s", name) : "input of a step";
 		const char *residual = name ? arena_printf(&s->arena, "residuals of %s", name) : "residuals of a step";
-		if (!state || !residual)
-			return diag_memory(&s->diags);
+		TRY_ALLOC(state && residual, &s->diags);
 		for (int64_t i = 0; i < r->count; i++, at++) {
 			if (flags[at] & SPEC_STATE)
 				list->rows[list->count++] = (struct kept){state, NULL, r->cost.state, at};
@@ -259,13 +252,11 @@ static enum status kept_of_spec(struct subject *subject, const struct policy *po
 	struct schedule *schedule = NULL;
 	struct policy_row row = {.policy = policy->text};
 	double time;
-	enum status status = spec_plan(&s->context, &subject->spec, policy, &row.counters, &time, &schedule);
-	if (status)
-		return status;
+	TRY(spec_plan(&s->context, &subject->spec, policy, &row.counters, &time, &schedule));
 	row.predicted_ms = time * subject->spec.milliseconds;
 	list->row = row;
 	unsigned char *flags = spec_held(&subject->spec, schedule, s->allocator);
-	status = flags ? kept_of_schedule(subject, flags, list) : diag_memory(&s->diags);
+	enum status status = flags ? kept_of_schedule(subject, flags, list) : diag_memory(&s->diags);
 	allocator_put(s->allocator, flags, (size_t)subject->spec.costs.steps + 1);
 	schedule_free(schedule);
 	return status;

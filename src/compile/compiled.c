@@ -48,8 +48,7 @@ static enum status compile_step(const struct context *context, struct compiled_s
 		return status;
 	const struct body *forward = live_body(step, arena);
 	const bool *owned = owned_ins(linear, true, arena), *residuals = owned_ins(linear, false, arena);
-	if (!forward || !owned || !residuals)
-		return diag_memory(context->diags);
+	TRY_ALLOC(forward && owned && residuals, context->diags);
 	const struct {
 		struct program *program;
 		const struct body *body;
@@ -71,13 +70,10 @@ enum status compiled_make(const struct context *context, struct compiled_chain *
 {
 	*compiled = (struct compiled_chain){.lowered = lowered, .by_value = policy && policy_by_value(policy)};
 	compiled->steps = arena_array(context->arena, lowered->distinct_count + 1, sizeof *compiled->steps);
-	if (!compiled->steps)
-		return diag_memory(context->diags);
+	TRY_ALLOC(compiled->steps, context->diags);
 	for (size_t i = 0; i < lowered->distinct_count; i++) {
 		struct compiled_step *step = &compiled->steps[i];
-		enum status status = compile_step(context, step, lowered->distinct[i], compiled->by_value ? policy : NULL);
-		if (status)
-			return status;
+		TRY(compile_step(context, step, lowered->distinct[i], compiled->by_value ? policy : NULL));
 		compiled->uses_gemm |= step->record.uses_gemm || step->backward.uses_gemm || step->forward.uses_gemm;
 	}
 	return STATUS_OK;

@@ -79,8 +79,7 @@ enum status program_compile(const struct context *context, struct program *progr
 	arena_init(&c.scratch_arena, context->arena->allocator);
 	bool good = compile_body(&c);
 	arena_free(&c.scratch_arena);
-	if (!good)
-		return diag_memory(context->diags);
+	TRY_ALLOC(good, context->diags);
 	program->launches = c.launches;
 	program->launch_count = c.launch_count;
 	program->frame = c.frame;

@@ -73,17 +73,14 @@ static enum status time_program(struct measuring *m, const struct program *progr
 	const void **ins = arena_array(m->arena, body->in_count + 1, sizeof *ins);
 	void **outs = arena_array(m->arena, body->out_count + 1, sizeof *outs);
 	int64_t *counters = arena_array(m->arena, (size_t)program->levels + 1, sizeof *counters);
-	if (!ins || !outs || !counters)
-		return diag_memory(m->diags);
+	TRY_ALLOC(ins && outs && counters, m->diags);
 	int64_t bytes = program->workspace;
 	for (size_t i = 0; i < body->in_count; i++)
 		bytes += room(body->values[body->ins[i].value].type);
 	for (size_t i = 0; i < body->out_count; i++)
 		bytes += room(body->values[body->outs[i].value].type);
 	struct slab slab;
-	enum status status = slab_get(&slab, bytes, m->source->allocator, m->diags);
-	if (status)
-		return status;
+	TRY(slab_get(&slab, bytes, m->source->allocator, m->diags));
 	char *next = slab.base + program->workspace;
 	for (size_t i = 0; i < body->in_count; i++) {
 		ins[i] = next;
@@ -112,8 +109,7 @@ static enum status make_params(struct measuring *m, struct slab *slab)
 	const struct chain *chain = m->lowered->chain;
 	struct bound_param *params = arena_array(m->arena, chain->param_count + 1, sizeof *params);
 	int64_t bytes = 0;
-	if (!params)
-		return diag_memory(m->diags);
+	TRY_ALLOC(params, m->diags);
 	for (size_t i = 0; i < chain->param_count; i++) {
 		params[i].type = param_type(&chain->params[i], &m->lowered->input);
 		params[i].type.dtype = dtype_compute(params[i].type.dtype);
@@ -169,8 +165,7 @@ static enum status find_measured(struct costs_source *source, const struct compi
 		}
 	struct measured_costs *made = arena_alloc(source->arena, sizeof *made);
 	*costs = arena_array(source->arena, compiled->lowered->distinct_count + 1, sizeof **costs);
-	if (!made || !*costs)
-		return diag_memory(diags);
+	TRY_ALLOC(made && *costs, diags);
 	*made = (struct measured_costs){.input = *input, .rows = rows, .compiled = *costs, .next = source->measured};
 	enum status status = measure(source, compiled, rows, *costs, diags);
 	if (!status && !compiled->by_value)
@@ -220,8 +215,7 @@ static enum status read_costs(const struct costs_source *source, const struct co
 	const struct step_costs *given = &source->spec->costs;
 	const struct lowered *lowered = compiled->lowered;
 	struct share *shares = arena_array(arena, lowered->distinct_count + 1, sizeof *shares);
-	if (!shares)
-		return diag_memory(diags);
+	TRY_ALLOC(shares, diags);
 	int64_t step = 0;
 	for (size_t r = 0; r < given->run_count; r++)
 		for (int64_t i = 0; i < given->runs[r].count; i++, step++) {

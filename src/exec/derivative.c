@@ -106,13 +106,11 @@ enum status derivative_judge(const struct derivative_function *function, double 
 {
 	struct derivative_step steps[STEPS];
 	double h = 6e-6 * fmax(1, fabs(x)), middle = 0;
-	enum status status = evaluate_step(function, x, h, &steps[0]);
-	if (status)
-		return status;
+	TRY(evaluate_step(function, x, h, &steps[0]));
 	*slope = (struct slope){.want = steps[0].central, .error = error_of(steps[0].central, have, steps[0].up)};
 	if (!(slope->error > most))
 		return STATUS_OK;
-	status = function->value(function->context, x, &middle);
+	enum status status = function->value(function->context, x, &middle);
 	for (int k = 1; k < STEPS && !status; k++)
 		status = evaluate_step(function, x, h /= SHRINK, &steps[k]);
 	if (status)

@@ -25,8 +25,7 @@ static enum status compile_tile(const struct run *run, struct tile_program *tile
 	const struct body *body = tile->lowered.whole;
 	if (run->tiles->folds)
 		body = reduction_head(body, forward->whole.fold, run->context.arena);
-	if (!body)
-		return diag_memory(run->context.diags);
+	TRY_ALLOC(body, run->context.diags);
 	tile->passes = body->values[body->outs[0].value].from == FROM_PORT;
 	return program_compile(&run->context, &tile->program, body, NULL);
 }

@@ -144,8 +144,7 @@ enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *p
 	*ports = tile > rest ? tile : rest;
 	*slab = job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab;
 	walk->schedule = schedule_copy(job->schedule);
-	if (!walk->schedule)
-		return diag_memory(run->context.diags);
+	TRY_ALLOC(walk->schedule, run->context.diags);
 	enum status status = run->gradient->options->spill ? kept_states_open(worker, run->context.diags) : STATUS_OK;
 	if (status == STATUS_OK && run->gradient->options->compare)
 		status = state_hashes_open(&walk->recompute, job->whole.steps, run->context.allocator, run->context.diags);

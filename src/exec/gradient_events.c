@@ -44,8 +44,7 @@ enum status gradient_events_open(struct run *run)
 	if (!run->gradient->options->event)
 		return STATUS_OK;
 	run->gradient->first_use = arena_array(&run->arena, run->params->count + 1, sizeof *run->gradient->first_use);
-	if (!run->gradient->first_use)
-		return diag_memory(run->context.diags);
+	TRY_ALLOC(run->gradient->first_use, run->context.diags);
 	note_first_uses(run);
 	return STATUS_OK;
 }
@@ -68,9 +67,7 @@ static enum status say_params(struct run *run, int64_t step, struct diags *diags
 		const struct param *param = &run->chain->params[i];
 		if (run->gradient->first_use[i] != step || !param->differentiated)
 			continue;
-		enum status status = say(run, param->name, &run->params->bound[i].type, step, diags);
-		if (status)
-			return status;
+		TRY(say(run, param->name, &run->params->bound[i].type, step, diags));
 	}
 	return STATUS_OK;
 }

@@ -138,9 +138,7 @@ static enum status next_line(struct reading *r, char line[LINE_MOST], bool *end)
 {
 	const char *from = r->block + r->used, *stop = memchr(from, '\n', r->length - r->used);
 	if (!stop) {
-		enum status status = fill_block(r);
-		if (status)
-			return status;
+		TRY(fill_block(r));
 		from = r->block;
 		stop = memchr(from, '\n', r->length);
 	}
@@ -174,13 +172,11 @@ static bool is_spill_name(const char *name)
 static enum status read_head(struct reading *r, bool *end)
 {
 	char line[LINE_MOST], wanted[64];
-	enum status status = fill_block(r);
-	if (status)
-		return status;
+	TRY(fill_block(r));
 	size_t seen = r->length < strlen(first_line) ? r->length : strlen(first_line);
 	if (memcmp(r->block, first_line, seen) != 0) /* another program's file is not overwritten */
 		return diag_file(r->diags, STATUS_DATA, r->journal->path, 0, "this is no journal of ckptc");
-	status = next_line(r, line, end);
+	enum status status = next_line(r, line, end);
 	if (status || *end)
 		return status;
 	if (strcmp(line, first_line) != 0)
@@ -227,9 +223,7 @@ static enum status read_blobs(struct reading *r)
 		    region.size > (size_t)(INT64_MAX - region.offset)) /* no file is longer */
 			return wrong(r, "this is no journal of ckptc");
 		region.room = region.size;
-		status = spill_restore(r->spill, slot, &region, r->diags);
-		if (status)
-			return status;
+		TRY(spill_restore(r->spill, slot, &region, r->diags));
 		if (slot < JOURNAL_VALUE) {
 			journal->number = number;
 			journal->point_slot = slot;
@@ -249,8 +243,7 @@ static enum status read_all(struct reading *r)
 	if (!S_ISREG(st.st_mode))
 		return diag_file(r->diags, STATUS_IO, journal->path, -1, "is no regular file: a journal must outlive its run");
 	r->block = arena_alloc(r->arena, BLOCK);
-	if (!r->block)
-		return diag_memory(r->diags);
+	TRY_ALLOC(r->block, r->diags);
 	bool end = false;
 	enum status status = find_finished(r, (int64_t)st.st_size);
 	if (status == STATUS_OK)
@@ -263,12 +256,9 @@ static enum status read_all(struct reading *r)
 static enum status begin(struct journal *journal, const char *directory, int64_t wanted,
                          const struct journal_identity *identity, struct arena *arena, struct diags *diags)
 {
-	enum status status = spill_check_room(directory, wanted, diags);
-	if (status)
-		return status;
+	TRY(spill_check_room(directory, wanted, diags));
 	journal->spill_path = arena_printf(arena, "%s/%s%*s%s", directory, spill_prefix, IO_LETTERS, "", spill_suffix);
-	if (!journal->spill_path)
-		return diag_memory(diags);
+	TRY_ALLOC(journal->spill_path, diags);
 	const char *name = journal->spill_path + strlen(directory) + 1;
 	journal->spill_fd = io_make_unique(journal->spill_path, strlen(directory) + 1 + strlen(spill_prefix));
 	if (journal->spill_fd < 0)
@@ -283,7 +273,7 @@ static enum status begin(struct journal *journal, const char *directory, int64_t
 	ok = ok && add_line(journal, line) && !fdatasync(journal->fd);
 	if (ok)
 		return STATUS_OK;
-	status = failed(journal, "write", diags);
+	enum status status = failed(journal, "write", diags);
 	unlink(journal->spill_path);
 	return status;
 }
@@ -358,16 +348,14 @@ enum status journal_open(struct journal *journal, const char *path, const char *
 	if (!output_follow(path, file)) /* the target is removed at the end, the link stays */
 		return failed(journal, "open", diags);
 	journal->file = arena_printf(arena, "%s", file);
-	enum status status = journal->file ? lock(journal, diags) : diag_memory(diags);
-	if (status)
-		return status;
+	TRY(journal->file ? lock(journal, diags) : diag_memory(diags));
 	struct reading reading = {.journal = journal,
 	                          .identity = identity,
 	                          .directory = directory,
 	                          .spill = spill,
 	                          .arena = arena,
 	                          .diags = diags};
-	status = read_all(&reading);
+	enum status status = read_all(&reading);
 	if (status)
 		return status;
 	if (journal->spill_path && !journal->goes_on)

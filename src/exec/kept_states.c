@@ -71,8 +71,7 @@ enum status kept_states_set_pieces(struct worker *worker, const struct machine_a
 	struct kept_states *kept = &worker->walk.kept;
 	if (kept->piece_capacity < count + more) {
 		kept->pieces = arena_array(&worker->arena, 2 * (count + more), sizeof *kept->pieces);
-		if (!kept->pieces)
-			return diag_memory(worker->diags);
+		TRY_ALLOC(kept->pieces, worker->diags);
 		kept->piece_capacity = 2 * (count + more);
 	}
 	for (size_t i = 0; i < count; i++)
@@ -90,9 +89,7 @@ static enum status on_spill(void *context, int64_t slot, const struct machine_ar
 {
 	struct worker *worker = context;
 	struct kept_states *kept = &worker->walk.kept;
-	enum status status = kept_states_set_pieces(worker, arrays, count, 0);
-	if (status)
-		return status;
+	TRY(kept_states_set_pieces(worker, arrays, count, 0));
 	return spill_write(&kept->spill, kept_states_slot(worker, slot), kept->pieces, kept->piece_count, worker->diags);
 }
 

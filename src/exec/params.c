@@ -130,8 +130,7 @@ static enum status find_source(struct binder *b, const struct param *param, stru
 	if (!value)
 		return source_init(b, param, &param->init, source);
 	double *number = arena_alloc(b->arena, sizeof *number);
-	if (!number)
-		return diag_memory(b->diags);
+	TRY_ALLOC(number, b->diags);
 	size_t length = strlen(value);
 	if (length && number_parse(value, length, number) == length) {
 		source->number = (struct init){.kind = INIT_NUMBER, .values = number, .count = 1};
@@ -295,14 +294,11 @@ static enum status fill(const struct binder *b, const struct param *param, struc
 	enum dtype want = dtype_compute(param->type.dtype);
 	struct array *from = &source->array;
 	size_t count = (size_t)shape_count(&param->type.shape);
-	enum status status = STATUS_OK;
 	if (!source->literal && dtype_compute(from->type.dtype) == want) {
 		*held = *from;
 		*from = (struct array){0};
 	} else {
-		status = new_array(b, param, held, &param->type, want);
-		if (status)
-			return status;
+		TRY(new_array(b, param, held, &param->type, want));
 		if (source->literal)
 			fill_literal(source->init, held, param->type.dtype);
 		else if (want == DTYPE_F32)
@@ -408,8 +404,7 @@ enum status params_bind(struct params *params, struct chain *chain, const struct
 	params->bound = arena_array(arena, n, sizeof *params->bound);
 	params->arrays = arena_array(arena, n, sizeof *params->arrays);
 	params->exact = arena_array(arena, n, sizeof *params->exact);
-	if (!params->bound || !params->arrays || !params->exact)
-		return diag_memory(diags);
+	TRY_ALLOC(params->bound && params->arrays && params->exact, diags);
 	for (size_t i = 0; i < n && status == STATUS_OK; i++)
 		status = bind_param(&b, i);
 	loader_close(&b.loader);

@@ -165,8 +165,7 @@ enum status pipeline_run(const struct pipeline *pipeline, struct diags *diags)
 	if (count < 1)
 		return STATUS_OK;
 	struct pipeline_thread *workers = allocator_get(pipeline->allocator, (size_t)count, sizeof *workers);
-	if (!workers)
-		return diag_memory(diags);
+	TRY_ALLOC(workers, diags);
 	struct shared shared = {.pipeline = pipeline, .count = count};
 	atomic_init(&shared.failed, false);
 	pthread_mutex_init(&shared.reading, NULL);

@@ -62,9 +62,7 @@ static enum status allocate(const struct context *context, struct reduction *red
 	const int64_t state = round_up(reduction->size * (int64_t)sizeof(double), ARRAY_ALIGN);
 	const int64_t memory =
 		wanted ? result_bytes(reduction) + output_bytes(reduction) + reduction->program.workspace : 0;
-	enum status status = slab_get(&reduction->slab, state + memory, context->allocator, context->diags);
-	if (status)
-		return status;
+	TRY(slab_get(&reduction->slab, state + memory, context->allocator, context->diags));
 	reduction->state = (double *)(void *)reduction->slab.base;
 	reduction->memory = wanted ? reduction->slab.base + state : NULL;
 	*bytes += state + memory;
@@ -82,8 +80,7 @@ enum status reduction_open(const struct context *context, struct reduction *redu
 	                                .size = tiles_state(lowered)};
 	reduction->output.dtype = dtype_compute(lowered->output.dtype);
 	const struct body *rest = cut(lowered->whole, lowered->fold, context->arena);
-	if (!rest)
-		return diag_memory(context->diags);
+	TRY_ALLOC(rest, context->diags);
 	reduction->passes = rest->values[rest->outs[0].value].from == FROM_PORT;
 	const enum status status = program_compile(context, &reduction->program, rest, NULL);
 	return status ? status : allocate(context, reduction, wanted, bytes);

@@ -64,20 +64,17 @@ enum status resume_open(struct worker *worker, const void *input, size_t size)
 	struct journal_identity identity;
 	const unsigned char *more;
 	size_t got = 0;
-	enum status status = input_peek(run->reader->input, 1, &more, &got, worker->diags);
-	if (status)
-		return status;
+	TRY(input_peek(run->reader->input, 1, &more, &got, worker->diags));
 	if (got)
 		return diag_file(worker->diags, STATUS_DATA, run->reader->input->name, run->reader->input->offset,
 		                 "another array follows, and a journal is of one");
 	identify(run, input, size, &identity);
 	struct gradient_result *result = run->gradient->result;
 	result->journal = arena_alloc(run->gradient->arena, sizeof *result->journal);
-	if (!result->journal)
-		return diag_memory(worker->diags);
-	status = journal_open(result->journal, run->gradient->options->journal, run->gradient->options->spill,
-	                      run->gradient->job->predicted.spill_bytes, &identity, &worker->walk.kept.spill,
-	                      run->gradient->arena, worker->diags);
+	TRY_ALLOC(result->journal, worker->diags);
+	enum status status = journal_open(result->journal, run->gradient->options->journal, run->gradient->options->spill,
+	                                  run->gradient->job->predicted.spill_bytes, &identity, &worker->walk.kept.spill,
+	                                  run->gradient->arena, worker->diags);
 	worker->walk.resuming.skips = status == STATUS_OK && result->journal->goes_on;
 	return status;
 }
@@ -125,9 +122,7 @@ static enum status on_point(void *context, int64_t slot, const struct machine_ar
 		state ? journal->number < 0 && slot == journal->last_state : worker->walk.resuming.points == journal->number;
 	if (worker->walk.resuming.skips ? !last : state)
 		return STATUS_OK;
-	enum status status = kept_states_set_pieces(worker, arrays, count, worker->run->gradient->result->param_count + 1);
-	if (status)
-		return status;
+	TRY(kept_states_set_pieces(worker, arrays, count, worker->run->gradient->result->param_count + 1));
 	if (!state)
 		add_sums(worker);
 	if (!worker->walk.resuming.skips)

@@ -108,8 +108,7 @@ static enum status open_workers(struct run *run)
 {
 	enum status status = STATUS_OK;
 	run->workers = arena_array(&run->arena, (size_t)run->tiles->workers, sizeof *run->workers);
-	if (!run->workers)
-		return diag_memory(run->context.diags);
+	TRY_ALLOC(run->workers, run->context.diags);
 	for (; run->open < run->tiles->workers && status == STATUS_OK; run->open++)
 		status = worker_open(&run->workers[run->open], run, run->open);
 	return status;

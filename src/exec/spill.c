@@ -166,8 +166,7 @@ enum status spill_open(struct spill *spill, size_t staging, const struct allocat
 {
 	*spill = (struct spill){.fd = -1, .staged = NOT_STAGED, .staging_size = staging, .allocator = allocator};
 	spill->staging = allocator_get(allocator, staging + 1, 1); /* + 1: a state may have no bytes */
-	if (!spill->staging)
-		return diag_memory(diags);
+	TRY_ALLOC(spill->staging, diags);
 	pthread_mutex_init(&spill->lock, NULL);
 	pthread_cond_init(&spill->changed, NULL);
 	spill->started = pthread_create(&spill->worker, NULL, worker_main, spill) == 0;
@@ -236,8 +235,7 @@ static struct spill_region *region_of(struct spill *spill, int64_t slot)
 enum status spill_restore(struct spill *spill, int64_t slot, const struct spill_region *region, struct diags *diags)
 {
 	struct spill_region *r = region_of(spill, slot);
-	if (!r)
-		return diag_memory(diags);
+	TRY_ALLOC(r, diags);
 	*r = *region;
 	if (r->offset + (int64_t)r->room > spill->end)
 		spill->end = r->offset + (int64_t)r->room;
@@ -264,15 +262,12 @@ static struct spill_region *place(struct spill *spill, int64_t slot, const struc
 enum status spill_write(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                         struct diags *diags)
 {
-	enum status status = settle(spill, diags);
-	if (status)
-		return status;
+	TRY(settle(spill, diags));
 	const size_t size = total_size(pieces, count);
 	if (size < HANDED_OVER || size > spill->staging_size)
 		return spill_write_at_once(spill, slot, pieces, count, diags);
 	const struct spill_region *r = place(spill, slot, pieces, count);
-	if (!r)
-		return diag_memory(diags);
+	TRY_ALLOC(r, diags);
 	size_t done = 0;
 	for (size_t i = 0; i < count; i++) {
 		memcpy(spill->staging + done, pieces[i].data, pieces[i].size);
@@ -287,12 +282,9 @@ enum status spill_write(struct spill *spill, int64_t slot, const struct spill_pi
 enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                                 struct diags *diags)
 {
-	enum status status = settle(spill, diags);
-	if (status)
-		return status;
+	TRY(settle(spill, diags));
 	const struct spill_region *r = place(spill, slot, pieces, count);
-	if (!r)
-		return diag_memory(diags);
+	TRY_ALLOC(r, diags);
 	if (spill->staged == slot)
 		spill->staged = NOT_STAGED;
 	int64_t at = r->offset;
@@ -326,8 +318,7 @@ enum status spill_read(struct spill *spill, int64_t slot, const struct spill_pie
 	if (status)
 		return status;
 	const struct spill_region *r = region_of(spill, slot);
-	if (!r)
-		return diag_memory(diags);
+	TRY_ALLOC(r, diags);
 	bool right = r->size == total_size(pieces, count);
 	int64_t at = 0;
 	for (size_t i = 0; i < count && right && !status; i++) {

@@ -15,8 +15,7 @@ enum status state_hashes_open(struct state_hashes *recompute, int64_t steps, con
 {
 	*recompute = (struct state_hashes){.steps = steps};
 	recompute->hashes = allocator_get(allocator, (size_t)steps + 1, sizeof *recompute->hashes);
-	if (!recompute->hashes)
-		return diag_memory(diags);
+	TRY_ALLOC(recompute->hashes, diags);
 	state_hashes_begin(recompute);
 	return STATUS_OK;
 }

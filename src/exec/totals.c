@@ -64,8 +64,7 @@ enum status totals_open(struct run *run)
 	const size_t count = run->chain->param_count;
 	if (!result->params)
 		result->params = arena_array(run->gradient->arena, count + 1, sizeof *result->params);
-	if (!result->params)
-		return diag_memory(run->context.diags);
+	TRY_ALLOC(result->params, run->context.diags);
 	result->param_count = count;
 	enum status status = STATUS_OK;
 	for (size_t i = 0; i < count && status == STATUS_OK; i++)

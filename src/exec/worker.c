@@ -35,9 +35,7 @@ static enum status open_blocks(struct worker *worker)
 	const int64_t partials = run->gradient ? tiles->per_chunk * run->gradient->job->partials.bytes : 0;
 	const int64_t states = tiles->per_chunk * tiles->state * (int64_t)sizeof(double);
 	const int64_t bytes = input + gradient + value + partials + states;
-	enum status status = slab_get(&worker->blocks, bytes, run->context.allocator, run->context.diags);
-	if (status)
-		return status;
+	TRY(slab_get(&worker->blocks, bytes, run->context.allocator, run->context.diags));
 	worker->input = worker->blocks.base;
 	worker->gradient = gradient ? worker->input + input : NULL;
 	worker->value = value ? worker->input + input + gradient : NULL;
@@ -76,16 +74,14 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 	*worker = (struct worker){.run = run, .index = index, .diags = run->context.diags};
 	arena_init(&worker->arena, run->context.allocator);
 	worker->params = arena_array(&run->arena, run->params->count + 1, sizeof *worker->params);
-	if (!worker->params)
-		return diag_memory(run->context.diags);
+	TRY_ALLOC(worker->params, run->context.diags);
 	enum status status =
 		run->gradient ? gradient_open_worker(worker, &slab, &ports) : forward_open_worker(worker, &slab, &ports);
 	if (status)
 		return status;
 	worker->ins = arena_array(&run->arena, ports + 1, sizeof *worker->ins);
 	worker->outs = arena_array(&run->arena, ports + 1, sizeof *worker->outs);
-	if (!worker->ins || !worker->outs)
-		return diag_memory(run->context.diags);
+	TRY_ALLOC(worker->ins && worker->outs, run->context.diags);
 	return open_memory(worker, slab);
 }
 

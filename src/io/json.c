@@ -196,8 +196,7 @@ enum status json_wrong(const struct json_text *text, const struct json_path *pat
 	va_end(arguments);
 	const char *holder = path_text(path && path->key ? path->parent : path, arena);
 	message = message && holder ? arena_printf(arena, "%s%s%s", holder, *holder ? ": " : "", message) : NULL;
-	if (!message)
-		return diag_memory(text->context->diags);
+	TRY_ALLOC(message, text->context->diags);
 	struct place place;
 	find_place(text->source, path, &place);
 	return report_at(text, place.begin, place.end, status, message);

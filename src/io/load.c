@@ -147,10 +147,8 @@ enum status loader_load(struct loader *loader, struct array *array, const char *
 	*array = (struct array){0};
 	if (container)
 		return load_contained(loader, array, container, key);
-	enum status status = input_open(&input, path, !loader->special, loader->context->arena, diags);
-	if (status)
-		return status;
-	status = input_peek(&input, 10, &bytes, &got, diags);
+	TRY(input_open(&input, path, !loader->special, loader->context->arena, diags));
+	enum status status = input_peek(&input, 10, &bytes, &got, diags);
 	if (!status) {
 		bool zip = got >= 4 && !memcmp(bytes, "PK", 2) && (bytes[2] == 3 || bytes[2] == 5);
 		bool tensors = length > 12 && !strcmp(path + length - 12, ".safetensors");

@@ -214,9 +214,7 @@ enum status npy_parse_dict(const struct source *dict, int64_t offset, enum dtype
 	if (!accept(&d, '{'))
 		return dict_error(&d, "not a dict");
 	while (!accept(&d, '}')) {
-		enum status status = read_dict_entry(&d, assume, header, &seen);
-		if (status)
-			return status;
+		TRY(read_dict_entry(&d, assume, header, &seen));
 		if (!accept(&d, ',') && look(&d) != '}')
 			return dict_error(&d, "expected a comma or '}'");
 	}
@@ -232,9 +230,7 @@ enum status npy_read_header(struct input *input, enum dtype assume, struct npy_h
 {
 	const unsigned char *bytes;
 	size_t got;
-	enum status status = input_peek(input, NPY_MAGIC + 6, &bytes, &got, diags);
-	if (status)
-		return status;
+	TRY(input_peek(input, NPY_MAGIC + 6, &bytes, &got, diags));
 	if (!npy_is(bytes, got))
 		return diag_file(diags, STATUS_DATA, input->name, input->offset,
 		                 "not an npy file: it does not begin with \\x93NUMPY");
@@ -253,14 +249,12 @@ enum status npy_read_header(struct input *input, enum dtype assume, struct npy_h
 	if (length > NPY_HEADER_LIMIT)
 		return diag_file(diags, STATUS_LIMIT, input->name, input->offset + 8,
 		                 "an npy header of %zu bytes is beyond the limit of 64 KiB", length);
-	status = input_peek(input, prefix + length, &bytes, &got, diags);
-	if (status)
-		return status;
+	TRY(input_peek(input, prefix + length, &bytes, &got, diags));
 	if (got < prefix + length)
 		return diag_file(diags, STATUS_DATA, input->name, input->offset + (int64_t)got,
 		                 "truncated npy header: %zu of %zu bytes", got, prefix + length);
 	const struct source dict = {input->name, (const char *)bytes + prefix, length};
-	status = npy_parse_dict(&dict, input->offset + (int64_t)prefix, assume, header, diags);
+	enum status status = npy_parse_dict(&dict, input->offset + (int64_t)prefix, assume, header, diags);
 	if (!status)
 		input_skip(input, prefix + length);
 	return status;

@@ -30,10 +30,8 @@ enum status npz_find_members(const struct context *context, const char *path, co
 {
 	struct input input;
 	struct zip zip = {0};
-	enum status status = input_open(&input, path, true, context->arena, context->diags);
-	if (status)
-		return status;
-	status = npz_open(&zip, &input, context);
+	TRY(input_open(&input, path, true, context->arena, context->diags));
+	enum status status = npz_open(&zip, &input, context);
 	for (size_t i = 0; i < zip.count && !status; i++) {
 		const char *name = zip.members[i].name;
 		const size_t length = stem_length(&zip.members[i]);
@@ -75,8 +73,7 @@ static enum status load_member(const struct loader *loader, struct array *array,
 	const char *name =
 		key ? arena_printf(context->arena, "%s(%s)", zip->input->name, key)
 			: arena_printf(context->arena, "%s(%.*s)", zip->input->name, (int)member->name_length, member->name);
-	if (!name)
-		return diag_memory(context->diags);
+	TRY_ALLOC(name, context->diags);
 	enum status status = zip_stream_open(zip, member, name, &input, &stream);
 	if (!status) {
 		status = load_stream(loader, array, &input);

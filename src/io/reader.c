@@ -246,9 +246,7 @@ static enum status next_npy(struct reader *r, bool *end, struct diags *diags)
 {
 	const unsigned char *bytes;
 	size_t got;
-	enum status status = input_peek(r->input, NPY_MAGIC, &bytes, &got, diags);
-	if (status)
-		return status;
+	TRY(input_peek(r->input, NPY_MAGIC, &bytes, &got, diags));
 	if (got == 0 && r->index > 0) {
 		*end = true;
 		return STATUS_OK;
@@ -258,9 +256,7 @@ static enum status next_npy(struct reader *r, bool *end, struct diags *diags)
 	if (r->index > 0 && !npy_is(bytes, got))
 		return data_error(r, r->input->offset, "trailing bytes after the array are not another npy array", diags);
 	struct npy_header header;
-	status = npy_read_header(r->input, r->options.assume, &header, diags);
-	if (status)
-		return status;
+	TRY(npy_read_header(r->input, r->options.assume, &header, diags));
 	r->type = header.type;
 	r->assumed |= header.void2;
 	r->swap = convert_little_endian() ? header.swap : !header.swap;
@@ -309,9 +305,7 @@ static enum status next_raw(struct reader *r, bool *end, struct diags *diags)
 	size_t got;
 	bool shaped = r->options.raw.shape.ndim >= 0;
 	bool empty = shaped && shape_count(&r->options.raw.shape) == 0;
-	enum status status = input_peek(r->input, 1, &bytes, &got, diags);
-	if (status)
-		return status;
+	TRY(input_peek(r->input, 1, &bytes, &got, diags));
 	if (got == 0 && !(empty && r->index == 0)) {
 		*end = true;
 		return r->index > 0 ? STATUS_OK : data_error(r, 0, "no data", diags);
@@ -362,9 +356,7 @@ enum status reader_find_format(struct reader *r, struct diags *diags)
 
 static enum status begin_next(struct reader *r, bool *end, struct diags *diags)
 {
-	enum status status = reader_find_format(r, diags);
-	if (status)
-		return status;
+	TRY(reader_find_format(r, diags));
 	switch (r->format) {
 	case FORMAT_NPY:
 		return next_npy(r, end, diags);
@@ -473,9 +465,7 @@ enum status reader_skip(struct reader *r, struct diags *diags)
 	char block[4096];
 	while (left > 0) {
 		size_t n = left < (int64_t)sizeof block ? (size_t)left : sizeof block, got;
-		enum status status = input_read(r->input, block, n, &got, diags);
-		if (status)
-			return status;
+		TRY(input_read(r->input, block, n, &got, diags));
 		if (got < n)
 			return truncated(r, r->count * (int64_t)dtype_size(r->type.dtype) - left + (int64_t)got, diags);
 		left -= (int64_t)n;

@@ -148,15 +148,12 @@ static enum status check_tensors(const struct json_text *header, int64_t size)
 	const char *name;
 	json_t *entry;
 	size_t count = 0;
-	if (!extents)
-		return diag_memory(context->diags);
+	TRY_ALLOC(extents, context->diags);
 	json_object_foreach(header->top, name, entry)
 	{
 		if (!strcmp(name, metadata))
 			continue;
-		const enum status status = check_tensor(header, name, entry, size, &extents[count]);
-		if (status)
-			return status;
+		TRY(check_tensor(header, name, entry, size, &extents[count]));
 		count += extents[count].end > extents[count].begin;
 	}
 	const int64_t data = header->offset + (int64_t)header->source->length;
@@ -186,8 +183,7 @@ enum status tensors_load(const struct loader *loader, struct array *array, const
 	reader_begin_at(&reader, &type, tensors->data + begin);
 	array->size = type_bytes(&type) > 0 ? (size_t)type_bytes(&type) : 1;
 	array->data = allocator_get(context->allocator, array->size, 1);
-	if (!array->data)
-		return diag_memory(diags);
+	TRY_ALLOC(array->data, diags);
 	enum status status = reader_read_at(&reader, 0, array->data, dtype_compute(type.dtype), reader.count, diags);
 	if (status)
 		array_free(array, context->allocator);
@@ -233,8 +229,7 @@ enum status tensors_open(struct tensors *tensors, struct input *input, const str
 		return diag_file(diags, STATUS_DATA, input->name, 0, "a safetensors header of %llu bytes in a file of %lld",
 		                 (unsigned long long)length, (long long)input->size);
 	char *text = allocator_get(context->allocator, (size_t)length + 1, 1);
-	if (!text)
-		return diag_memory(diags);
+	TRY_ALLOC(text, diags);
 	status = input_read_at(input, 8, text, (size_t)length, &got, diags);
 	if (!status && got < length)
 		status = diag_file(diags, STATUS_DATA, input->name, 8 + (int64_t)got, "truncated safetensors header");

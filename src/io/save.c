@@ -191,8 +191,7 @@ enum status npz_put(const struct context *context, struct output *output, const 
 	for (size_t i = 0; i < count && !status; i++) {
 		struct saved_member *m = &z.members[i];
 		m->name = arena_printf(context->arena, "%s.npy", arrays[i].name);
-		if (!m->name)
-			return diag_memory(diags);
+		TRY_ALLOC(m->name, diags);
 		if (strlen(m->name) > ZIP_NAME_MOST)
 			return diag_file(diags, STATUS_LIMIT, output->name, -1, "a member's name is longer than 64 KiB");
 		status = put_member(&z, m, &arrays[i]);

@@ -43,8 +43,7 @@ __attribute__((format(printf, 4, 5))) static enum status text_error(struct scan 
 	char message[160];
 	vsnprintf(message, sizeof message, format, arguments);
 	va_end(arguments);
-	if (!source || !copy)
-		return diag_memory(s->diags);
+	TRY_ALLOC(source && copy, s->diags);
 	size_t column = begin - line + 1;
 	*source = (struct source){s->reader->input->name, copy, last - first};
 	struct span span = {(uint32_t)(begin - first), (uint32_t)((end < last ? end : last) - first), s->line,

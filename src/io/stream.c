@@ -171,8 +171,7 @@ enum status input_peek(struct input *input, size_t size, const unsigned char **b
 	assert(size <= INPUT_PEEK_MOST);
 	if (!input->buffer) {
 		input->buffer = allocator_get(input->arena->allocator, LOOK_AHEAD, 1);
-		if (!input->buffer)
-			return diag_memory(diags);
+		TRY_ALLOC(input->buffer, diags);
 		input->capacity = LOOK_AHEAD;
 	}
 	if (input->begin > 0 && input->begin + size > input->capacity) {
@@ -211,9 +210,7 @@ enum status input_read(struct input *input, void *to, size_t size, size_t *got, 
 	}
 	while (have < size && !input->eof) {
 		size_t n = 0;
-		enum status status = read_some(input, (char *)to + have, size - have, &n, diags);
-		if (status)
-			return status;
+		TRY(read_some(input, (char *)to + have, size - have, &n, diags));
 		have += n;
 		input->offset += (int64_t)n;
 	}

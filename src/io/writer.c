@@ -38,14 +38,12 @@ static enum status reserve_text(struct writer *w, size_t length, struct diags *d
 {
 	if (!w->text) {
 		w->text = arena_alloc(w->arena, TEXT_BLOCK);
-		if (!w->text)
-			return diag_memory(diags);
+		TRY_ALLOC(w->text, diags);
 		w->text_size = TEXT_BLOCK;
 	}
 	while (w->options.deferred && w->text_used + length > w->text_size) {
 		char *grown = arena_grow(w->arena, w->text, w->text_size, &w->text_size, 1);
-		if (!grown)
-			return diag_memory(diags);
+		TRY_ALLOC(grown, diags);
 		w->text = grown;
 	}
 	if (w->text_used + length <= w->text_size)
@@ -57,9 +55,7 @@ static enum status reserve_text(struct writer *w, size_t length, struct diags *d
 
 static enum status put_text_part(struct writer *w, const char *text, size_t length, struct diags *diags)
 {
-	enum status status = reserve_text(w, length, diags);
-	if (status)
-		return status;
+	TRY(reserve_text(w, length, diags));
 	if (length > w->text_size)
 		return output_write(w->output, text, length, diags);
 	memcpy(w->text + w->text_used, text, length);
@@ -125,11 +121,8 @@ static enum status write_values(struct writer *w, int64_t first, const void *fro
 		convert_to_file(block, w->type.dtype, (const char *)from + (size_t)done * width, compute, n);
 		if (!convert_little_endian())
 			convert_swap(block, size, n);
-		enum status status = in_order
-		                         ? output_write(w->output, block, n * size, diags)
-		                         : output_write_at(w->output, offset + done * (int64_t)size, block, n * size, diags);
-		if (status)
-			return status;
+		TRY(in_order ? output_write(w->output, block, n * size, diags)
+		             : output_write_at(w->output, offset + done * (int64_t)size, block, n * size, diags));
 		done += (int64_t)n;
 	}
 	return STATUS_OK;
@@ -172,9 +165,7 @@ static enum status format_values(struct writer *w, const void *from, enum dtype 
 	const int64_t line = line_length(w);
 	int64_t left = line - w->done % line;
 	for (int64_t i = 0; i < count; i++) {
-		enum status status = reserve_text(w, NUMBER + strlen("\n\n"), diags);
-		if (status)
-			return status;
+		TRY(reserve_text(w, NUMBER + strlen("\n\n"), diags));
 		char *text = w->text + w->text_used;
 		text += number_format_as(text, value_at(w, from, compute, i), w->type.dtype);
 		if (--left) {

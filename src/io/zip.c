@@ -83,14 +83,10 @@ static enum status read_end(const struct zip *zip, const unsigned char *p, int64
 	unsigned char locator[ZIP_LOCATOR64_BYTES], end[ZIP_END64_BYTES];
 	*extent = (struct extent){read_field(p + 16, 4), read_field(p + 12, 4), read_field(p + 10, 2)};
 	if (at >= ZIP_LOCATOR64_BYTES) {
-		enum status status = read_record(zip, at - ZIP_LOCATOR64_BYTES, locator, sizeof locator);
-		if (status)
-			return status;
+		TRY(read_record(zip, at - ZIP_LOCATOR64_BYTES, locator, sizeof locator));
 		if (read_field(locator, 4) == ZIP_LOCATOR64) {
 			const uint64_t end_at = read_field(locator + 8, 8);
-			status = end_at <= (uint64_t)at ? read_record(zip, (int64_t)end_at, end, sizeof end) : STATUS_OK;
-			if (status)
-				return status;
+			TRY(end_at <= (uint64_t)at ? read_record(zip, (int64_t)end_at, end, sizeof end) : STATUS_OK);
 			if (end_at > (uint64_t)at || read_field(end, 4) != ZIP_END64)
 				return not_readable(zip, at - ZIP_LOCATOR64_BYTES, "its 64-bit directory is not where it should be");
 			*extent = (struct extent){read_field(end + 48, 8), read_field(end + 40, 8), read_field(end + 32, 8)};
@@ -184,8 +180,7 @@ static enum status read_directory(struct zip *zip, const struct extent *extent)
 	zip->members = allocator_get(allocator, zip->count + 1, sizeof *zip->members);
 	zip->directory_size = (size_t)extent->size;
 	zip->directory = allocator_get(allocator, zip->directory_size + 1, 1);
-	if (!zip->members || !zip->directory)
-		return diag_memory(zip->context->diags);
+	TRY_ALLOC(zip->members && zip->directory, zip->context->diags);
 	const enum status status = read_record(zip, (int64_t)extent->offset, zip->directory, zip->directory_size);
 	size_t at = 0;
 	for (size_t i = 0; i < zip->count && !status; i++) {
@@ -265,9 +260,7 @@ static enum status inflate_some(struct zip_stream *s, void *to, size_t size, siz
 		if (z->avail_in == 0 && s->left > 0) {
 			const size_t piece = s->left < (int64_t)sizeof s->packed ? (size_t)s->left : sizeof s->packed;
 			size_t read = 0;
-			const enum status status = input_read_at(s->zip->input, s->at, s->packed, piece, &read, diags);
-			if (status)
-				return status;
+			TRY(input_read_at(s->zip->input, s->at, s->packed, piece, &read, diags));
 			s->at += (int64_t)read;
 			s->left = read ? s->left - (int64_t)read : 0;
 			z->next_in = s->packed;
@@ -288,9 +281,7 @@ static enum status check_member_end(struct zip_stream *s, struct diags *diags)
 {
 	unsigned char more;
 	size_t got = 0;
-	const enum status status = s->inflates ? inflate_some(s, &more, 1, &got, diags) : STATUS_OK;
-	if (status)
-		return status;
+	TRY(s->inflates ? inflate_some(s, &more, 1, &got, diags) : STATUS_OK);
 	if (got)
 		return damaged(s, diags, "it goes on after %lld bytes", (long long)s->member->size);
 	return s->crc == s->member->crc ? STATUS_OK : damaged(s, diags, "its checksum is wrong");
@@ -324,9 +315,7 @@ static enum status begin_stream(struct zip_stream *s)
 	if (m->flags & FLAG_ENCRYPTED || (m->method != METHOD_STORED && m->method != METHOD_DEFLATED))
 		return diag_file(diags, STATUS_DATA, zip->input->name, -1, "member '%.*s' is neither stored nor deflated",
 		                 (int)m->name_length, m->name);
-	const enum status status = read_record(zip, m->header, local, sizeof local);
-	if (status)
-		return status;
+	TRY(read_record(zip, m->header, local, sizeof local));
 	s->at = m->header + ZIP_LOCAL_BYTES + (int64_t)(read_field(local + 26, 2) + read_field(local + 28, 2));
 	s->left = m->packed;
 	if (read_field(local, 4) != ZIP_LOCAL || s->at > zip->input->size - m->packed)
@@ -355,8 +344,7 @@ enum status zip_stream_open(struct zip *zip, const struct zip_member *member, co
 {
 	struct zip_stream *s = allocator_get(zip->context->allocator, 1, sizeof *s);
 	*stream = s;
-	if (!s)
-		return diag_memory(zip->context->diags);
+	TRY_ALLOC(s, zip->context->diags);
 	memset(s, 0, offsetof(struct zip_stream, packed));
 	s->zip = zip;
 	s->member = member;

@@ -91,8 +91,7 @@ struct item_list {
 static enum status add_front(struct lowering *l, struct item_list *list, struct item item)
 {
 	struct item *grown = arena_grow(l->context->arena, list->items, list->count, &list->capacity, sizeof *grown);
-	if (!grown)
-		return lowering_memory(l);
+	TRY_ALLOC(grown, l->context->diags);
 	list->items = grown;
 	grown[list->count++] = item;
 	return STATUS_OK;
@@ -114,8 +113,7 @@ static enum status take_cotangents(struct lowering *l, struct step *step, struct
 	uint32_t *read_as = l->state.work; /* by class */
 	uint32_t *cot_to = arena_array(l->context->arena, step->cot_out_count + 1, sizeof *cot_to);
 	uint32_t *cot_value = arena_array(l->context->arena, step->cot_out_count + 1, sizeof *cot_value);
-	if (!cot_to || !cot_value)
-		return lowering_memory(l);
+	TRY_ALLOC(cot_to && cot_value, l->context->diags);
 	for (size_t i = 0; i < body->in_count; i++)
 		read_as[body->ins[i].index] = body->ins[i].value;
 	for (uint32_t i = 0; i < step->cot_out_count; i++) {
@@ -167,12 +165,9 @@ static enum status flow_back(struct lowering *l, struct step *step, struct sets 
 	const struct body *body = step->body;
 	const struct marks marks = {arena_array(l->context->arena, body->value_count + 1, sizeof *marks.needed),
 	                            arena_array(l->context->arena, body->value_count + 1, sizeof *marks.cot)};
-	if (!marks.needed || !marks.cot)
-		return lowering_memory(l);
+	TRY_ALLOC(marks.needed && marks.cot, l->context->diags);
 	set_empty(&sets->cot);
-	enum status status = take_cotangents(l, step, &sets->cot, marks.cot);
-	if (status)
-		return status;
+	TRY(take_cotangents(l, step, &sets->cot, marks.cot));
 	for (size_t i = 0; i < body->out_count; i++)
 		marks.needed[body->outs[i].value] |= sets->live.has[body->outs[i].index];
 	mark_back(body, &marks);
@@ -230,15 +225,13 @@ static enum status new_step(struct lowering *l, struct draft_step *draft, struct
 	step->out_types = step->live_out ? types_of(l, step->live_out, step->live_out_count) : NULL;
 	for (const struct change *c = draft->changes; c; c = c->next)
 		l->state.slots[c->slot] = c->before;
-	enum status status = flow_back(l, step, sets);
-	if (status)
-		return status;
+	TRY(flow_back(l, step, sets));
 	step->live_in = list_of(l, &sets->live, &step->live_in_count, step->live_out, step->live_out_count);
 	step->cot_in = list_of(l, &sets->cot, &step->cot_in_count, step->cot_out, step->cot_out_count);
 	step->in_types = step->live_in ? types_of(l, step->live_in, step->live_in_count) : NULL;
-	if (!step->in_types || !step->out_types || !step->live_out || !step->cot_out || !step->cot_in ||
-	    !note_classes(l, step))
-		return lowering_memory(l);
+	TRY_ALLOC(step->in_types && step->out_types && step->live_out && step->cot_out && step->cot_in &&
+	              note_classes(l, step),
+	          l->context->diags);
 	return STATUS_OK;
 }
 
@@ -271,21 +264,16 @@ static enum status finish_iterations(struct lowering *l, const struct draft_item
 		uint32_t live_count, cot_count;
 		const uint32_t *live = list_of(l, &sets->live, &live_count, NULL, 0);
 		const uint32_t *cot = list_of(l, &sets->cot, &cot_count, NULL, 0);
-		if (!live || !cot)
-			return lowering_memory(l);
+		TRY_ALLOC(live && cot, l->context->diags);
 		struct item_list body = {0};
-		enum status status = finish_items(l, loop, sets, &body);
-		if (status)
-			return status;
+		TRY(finish_items(l, loop, sets, &body));
 		bool stable = set_equals(&sets->live, live, live_count) && set_equals(&sets->cot, cot, cot_count);
 		struct item item = {
 			.items = body.items, .count = body.count, .level = loop->level, .iterations = stable ? left : 1};
 		left -= item.iterations;
 		item.first = loop->first + left;
 		item.steps = per_iteration * item.iterations;
-		status = add_front(l, items, item);
-		if (status)
-			return status;
+		TRY(add_front(l, items, item));
 	}
 	return STATUS_OK;
 }
@@ -337,21 +325,17 @@ enum status lowering_finish_steps(struct lowering *l, const struct draft_item *l
 {
 	struct lowered *out = l->out;
 	struct sets sets;
-	if (!set_init(&sets.live, l) || !set_init(&sets.cot, l))
-		return lowering_memory(l);
+	TRY_ALLOC(set_init(&sets.live, l) && set_init(&sets.cot, l), l->context->diags);
 	set_add(&sets.live, 0);
 	if (l->state.slots[0].active)
 		set_add(&sets.cot, 0);
 	struct item_list items = {0};
-	enum status status = finish_items(l, list, &sets, &items);
-	if (status)
-		return status;
+	TRY(finish_items(l, list, &sets, &items));
 	out->items = items.items;
 	out->item_count = items.count;
 	out->steps = list->steps;
 	const struct step **distinct = arena_array(l->context->arena, out->distinct_count + 1, sizeof *distinct);
-	if (!distinct)
-		return lowering_memory(l);
+	TRY_ALLOC(distinct, l->context->diags);
 	uint32_t numbered = 0;
 	number_steps(distinct, &numbered, out->items, out->item_count);
 	out->distinct = distinct;

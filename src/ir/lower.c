@@ -20,16 +20,12 @@ static struct body *begin_whole(struct lowering *l)
 static enum status lower_whole(struct lowering *l)
 {
 	struct body *body = l->out->whole = begin_whole(l);
-	if (!body)
-		return lowering_memory(l);
-	enum status status = lower_nodes(l, l->first);
-	if (status)
-		return status;
+	TRY_ALLOC(body, l->context->diags);
+	TRY(lower_nodes(l, l->first));
 	const struct value *value = &body->values[l->env.now[0]];
 	l->state.slots[0] = (struct slot){value->type, value->dtype, value->streamed, value->active, value->weak, 0};
 	body->regions[0].end = (uint32_t)body->instr_count;
-	if (!body_add_out(body, PORT_SLOT, 0, l->env.now[0]) || !body_drop_carries(body))
-		return lowering_memory(l);
+	TRY_ALLOC(body_add_out(body, PORT_SLOT, 0, l->env.now[0]) && body_drop_carries(body), l->context->diags);
 	return STATUS_OK;
 }
 
@@ -96,16 +92,13 @@ static void note_output(struct lowering *l)
 static enum status lower_unrolled(struct lowering *l)
 {
 	struct draft_step *draft = arena_alloc(l->context->arena, sizeof *draft);
-	if (!draft || !begin_whole(l))
-		return lowering_memory(l);
-	enum status status = lower_unrolled_nodes(l, l->first);
-	if (status)
-		return status;
+	TRY_ALLOC(draft && begin_whole(l), l->context->diags);
+	TRY(lower_unrolled_nodes(l, l->first));
 	lowering_write_slot(l, 0, l->env.now[0]);
 	for (size_t i = 1; i < l->state.count; i++)
 		l->env.written[i] = false;
 	draft->span = l->first != l->end ? l->first->span : (struct span){0};
-	status = lowering_end_step(l, draft);
+	enum status status = lowering_end_step(l, draft);
 	note_output(l);
 	struct draft_item item = {.draft = draft, .steps = 1}, list = {.items = &item, .count = 1, .steps = 1};
 	if (status == STATUS_OK)
@@ -132,9 +125,7 @@ static enum status draft_chain(struct lowering *l, struct draft_item *list)
 static enum status lower_steps(struct lowering *l)
 {
 	struct draft_item list = {0};
-	enum status status = draft_chain(l, &list);
-	if (status)
-		return status;
+	TRY(draft_chain(l, &list));
 	note_output(l);
 	return lowering_finish_steps(l, &list);
 }
@@ -190,8 +181,7 @@ static bool new_arrays(struct lowering *l)
 
 static enum status init_lowering(struct lowering *l, const struct type *input)
 {
-	if (!new_arrays(l))
-		return lowering_memory(l);
+	TRY_ALLOC(new_arrays(l), l->context->diags);
 	struct slot *slots = l->state.slots;
 	for (uint32_t i = 1; i < l->state.count; i++)
 		slots[i].class = i;
@@ -201,8 +191,7 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 		type.shape.dim[0] = l->rows;
 	l->out->begins = type;
 	const struct type *held = lowering_intern(l, &type);
-	if (!held)
-		return lowering_memory(l);
+	TRY_ALLOC(held, l->context->diags);
 	slots[0] = (struct slot){held, input->dtype, input->shape.ndim > 0, true, false, 0};
 	if (l->chain->names_input) { /* otherwise the input is no part of the state */
 		slots[1] = slots[0];

@@ -224,8 +224,7 @@ static enum status apply(struct lowering *l, enum op op, const struct attrs *att
 	struct type type = *old.type;
 	type.dtype = dtype_compute(dtype);
 	struct instr *instr = lowering_add_op(l, op, attrs, span);
-	if (!instr)
-		return lowering_memory(l);
+	TRY_ALLOC(instr, l->context->diags);
 	instr->v = *value;
 	instr->of.v = old.type;
 	enum status status = lowering_set_out(l, instr, &type, dtype, value);
@@ -252,8 +251,7 @@ enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dty
 	if (old.type->dtype == dtype_compute(dtype) && !half)
 		return STATUS_OK;
 	struct attrs *attrs = arena_alloc(l->context->arena, sizeof *attrs);
-	if (!attrs)
-		return lowering_memory(l);
+	TRY_ALLOC(attrs, l->context->diags);
 	attrs_default(attrs, OP_cast);
 	attrs->dtype = half ? dtype : dtype_compute(dtype);
 	return apply(l, OP_cast, attrs, dtype, span, value);
@@ -264,17 +262,13 @@ enum status lowering_add_constant(struct lowering *l, double number, enum dtype 
 {
 	const struct type type = {.dtype = dtype_compute(dtype)};
 	struct instr *zero = body_add_instr(l->body, INSTR_ZERO);
-	if (!zero)
-		return lowering_memory(l);
+	TRY_ALLOC(zero, l->context->diags);
 	zero->span = span;
 	zero->region = l->region;
 	zero->step = l->step;
-	enum status status = lowering_set_out(l, zero, &type, dtype, value);
-	if (status)
-		return status;
+	TRY(lowering_set_out(l, zero, &type, dtype, value));
 	struct instr *add = lowering_add_op(l, OP_add, NULL, span);
-	if (!add)
-		return lowering_memory(l);
+	TRY_ALLOC(add, l->context->diags);
 	add->v = *value;
 	add->of.v = l->body->values[*value].type;
 	add->scalar = number;

@@ -78,8 +78,7 @@ static enum status open_kept_loop(struct lowering *l, const struct node *node, i
 	k->carries = arena_array(l->context->arena, k->count, sizeof *k->carries);
 	const bool saved = save_lowering(l, k);
 	struct instr *loop = body_add_instr(body, INSTR_LOOP);
-	if (!k->carries || !saved || !loop)
-		return lowering_memory(l);
+	TRY_ALLOC(k->carries && saved && loop, l->context->diags);
 	loop->loop.iterations = iterations;
 	loop->level = l->level;
 	loop->span = node->span;
@@ -133,8 +132,7 @@ static enum status close_kept_loop(struct lowering *l, const struct kept_loop *k
 {
 	struct body *body = l->body;
 	struct instr *end = body_add_instr(body, INSTR_END);
-	if (!end)
-		return lowering_memory(l);
+	TRY_ALLOC(end, l->context->diags);
 	const uint32_t at = (uint32_t)body->instr_count - 1;
 	end->region = l->region;
 	end->loop = (struct loop_part){.match = k->at, .carries = k->carries, .carry_count = (uint32_t)k->count};
@@ -168,8 +166,7 @@ static enum status begin_attempt(struct lowering *l, size_t *attempt, bool *wort
 	if (*attempt == attempts->count) {
 		bool *grown =
 			arena_grow(l->context->arena, attempts->kept, attempts->count, &attempts->capacity, sizeof *grown);
-		if (!grown)
-			return lowering_memory(l);
+		TRY_ALLOC(grown, l->context->diags);
 		attempts->kept = grown;
 		grown[attempts->count++] = true;
 	}

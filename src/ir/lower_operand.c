@@ -38,8 +38,7 @@ static enum status take_index(struct lowering *l, struct found *found, struct in
 	if (index.loop < 0 && !from_begin(&index.value, type.shape.dim[0]))
 		return out_of_range(l, index.value, name, &type, span);
 	struct index *grown = arena_array(l->context->arena, param->count + 1, sizeof *grown);
-	if (!grown)
-		return lowering_memory(l);
+	TRY_ALLOC(grown, l->context->diags);
 	if (param->count)
 		memcpy(grown, param->index, param->count * sizeof *grown);
 	grown[param->count++] = index;
@@ -54,8 +53,7 @@ static enum status apply_op(struct lowering *l, struct found *found, enum op op,
 {
 	const struct value old = l->body->values[found->value];
 	struct instr *instr = lowering_add_op(l, op, attrs, span);
-	if (!instr)
-		return lowering_memory(l);
+	TRY_ALLOC(instr, l->context->diags);
 	instr->v = found->value;
 	instr->of.v = old.type;
 	enum status status = lowering_set_out(l, instr, type, old.dtype, &found->value);
@@ -73,8 +71,7 @@ static enum status take_element(struct lowering *l, struct found *found, int64_t
 		return out_of_range(l, element, NULL, type, span);
 	struct attrs *slice = arena_alloc(l->context->arena, sizeof *slice);
 	struct attrs *reshape = arena_alloc(l->context->arena, sizeof *reshape);
-	if (!slice || !reshape)
-		return lowering_memory(l);
+	TRY_ALLOC(slice && reshape, l->context->diags);
 	attrs_default(slice, OP_slice);
 	attrs_default(reshape, OP_reshape);
 	slice->start = (struct slice_bound){true, element};
@@ -85,9 +82,7 @@ static enum status take_element(struct lowering *l, struct found *found, int64_t
 	reshape->shape = rest.shape;
 	l->streaming.mixes |= l->body->values[found->value].streamed;
 	l->streaming.streamable = false;
-	enum status status = apply_op(l, found, OP_slice, slice, &row, span);
-	if (status)
-		return status;
+	TRY(apply_op(l, found, OP_slice, slice, &row, span));
 	l->body->instrs[l->body->instr_count - 1].level = level;
 	return apply_op(l, found, OP_reshape, reshape, &rest, span);
 }
@@ -193,9 +188,7 @@ static enum status type_over(struct lowering *l, const struct ref *ref, struct p
 		shape_drop_leading(&type->shape);
 		return status;
 	}
-	enum status status = lowering_find_ref(l, ref, &found);
-	if (status)
-		return status;
+	TRY(lowering_find_ref(l, ref, &found));
 	*computed = found.kind == FOUND_VALUE;
 	if (found.kind == FOUND_VALUE) {
 		*type = *l->body->values[found.value].type;
@@ -227,9 +220,7 @@ static enum status begin_for(struct lowering *l, const struct node *node, struct
 	for (size_t i = 0; i < node->loop_count; i++) {
 		struct type type;
 		bool computed;
-		enum status status = type_over(l, &node->over[i], &params[i], &type, &computed);
-		if (status)
-			return status;
+		TRY(type_over(l, &node->over[i], &params[i], &type, &computed));
 		char text[TYPE_TEXT];
 		if (type.shape.ndim == 0)
 			return LOWERING_FAIL(l, STATUS_CHAIN, node->over[i].span, "for runs over a leading axis, and %s has none",
@@ -282,9 +273,7 @@ enum status lowering_set_iteration(struct lowering *l, const struct node *node, 
 		if (element->ref)
 			continue;
 		struct found found = {.kind = FOUND_PARAM, .param = params[i]};
-		enum status status = take_index(l, &found, index, node->span);
-		if (status)
-			return status;
+		TRY(take_index(l, &found, index, node->span));
 		l->names.params[node->loops[i]] = found.param;
 	}
 	return STATUS_OK;

@@ -164,9 +164,7 @@ static enum status set_deferred(struct lowering *l, const struct node *node, str
 	for (const struct deferred_argument *d = node->deferred; d && status == STATUS_OK; d = d->next) {
 		struct argument argument;
 		struct complaint complaint = {.arena = l->context->arena};
-		status = given_argument(l, node, d, &argument);
-		if (status)
-			return status;
+		TRY(given_argument(l, node, d, &argument));
 		status = attrs_set(attrs, node->op, d->name, d->index, &argument, &complaint);
 		if (status)
 			status =
@@ -187,8 +185,7 @@ static enum status attrs_for(struct lowering *l, const struct node *node, const 
 	if (!half && !tile && !node->deferred)
 		return STATUS_OK;
 	struct attrs *attrs = arena_alloc(l->context->arena, sizeof *attrs);
-	if (!attrs)
-		return lowering_memory(l);
+	TRY_ALLOC(attrs, l->context->diags);
 	*found = attrs;
 	*attrs = *node->attrs;
 	enum status status = set_deferred(l, node, attrs);
@@ -241,8 +238,7 @@ static enum status add_result(struct lowering *l, const struct node *node, const
                               const struct operands *in, const struct type *result, enum dtype dtype)
 {
 	struct instr *instr = lowering_add_op(l, node->op, attrs, node->span);
-	if (!instr)
-		return lowering_memory(l);
+	TRY_ALLOC(instr, l->context->diags);
 	if (l->body->instr_count > MAX_OPERATIONS)
 		return too_many(l, node->span);
 	size_t at = l->body->instr_count - 1;
@@ -252,9 +248,7 @@ static enum status add_result(struct lowering *l, const struct node *node, const
 	instr->of.v = l->body->values[in->v].type;
 	instr->of.a = in->a == NO_VALUE ? NULL : l->body->values[in->a].type;
 	uint32_t out;
-	enum status status = lowering_set_out(l, instr, result, dtype, &out);
-	if (status)
-		return status;
+	TRY(lowering_set_out(l, instr, result, dtype, &out));
 	const struct op_info *info = &op_table[node->op];
 	struct value *values = l->body->values;
 	values[out].active = (values[in->v].active && info->differentiable) ||
@@ -328,8 +322,7 @@ static bool made_outside(const struct lowering *l, uint32_t value)
 static enum status add_naming(struct lowering *l, const struct node *node, uint32_t value)
 {
 	struct naming *naming = arena_alloc(l->context->arena, sizeof *naming);
-	if (!naming)
-		return lowering_memory(l);
+	TRY_ALLOC(naming, l->context->diags);
 	*naming = (struct naming){.name = node->name,
 	                          .span = node->span,
 	                          .def = l->names.frame ? l->names.frame->def : NULL,
@@ -349,9 +342,7 @@ static enum status lower_name(struct lowering *l, const struct node *node, bool 
 	if (node->operand.kind == REF_NONE) {
 		found.value = lowering_read_slot(l, 0);
 	} else {
-		enum status status = lowering_find_ref(l, &node->operand, &found);
-		if (status)
-			return status;
+		TRY(lowering_find_ref(l, &node->operand, &found));
 		if (found.kind == FOUND_PARAM)
 			found.value = lowering_param(l, &found.param);
 		else if (found.kind != FOUND_VALUE)
@@ -372,8 +363,7 @@ static enum status lower_def(struct lowering *l, const struct node *node, const 
 	const struct def *def = node->def;
 	uint32_t *locals = l->env.now + 1 + def->first_variable;
 	uint32_t *saved = arena_array(l->context->arena, def->variables + 1, sizeof *saved);
-	if (!saved)
-		return lowering_memory(l);
+	TRY_ALLOC(saved, l->context->diags);
 	memcpy(saved, locals, def->variables * sizeof *saved);
 	for (uint32_t i = 0; i < def->variables; i++)
 		locals[i] = NO_VALUE;
@@ -392,8 +382,7 @@ static enum status lower_call(struct lowering *l, const struct node *node)
 	const struct def *def = node->def;
 	struct found *arguments = arena_array(l->context->arena, def->count + 1, sizeof *arguments);
 	struct frame *frame = arena_alloc(l->context->arena, sizeof *frame); /* blocks that are arguments point to it */
-	if (!arguments || !frame)
-		return lowering_memory(l);
+	TRY_ALLOC(arguments && frame, l->context->diags);
 	enum status status = STATUS_OK;
 	for (const struct node *name = node->body; name && !status; name = name->next)
 		status = lower_name(l, name, true);
@@ -419,8 +408,7 @@ static enum status lower_checkpoint(struct lowering *l, const struct node *node)
 	struct body *body = l->body;
 	struct region *grown =
 		arena_grow(l->context->arena, body->regions, body->region_count, &body->region_capacity, sizeof *grown);
-	if (!grown)
-		return lowering_memory(l);
+	TRY_ALLOC(grown, l->context->diags);
 	body->regions = grown;
 	uint32_t id = (uint32_t)body->region_count++, outer = l->region;
 	body->regions[id] = (struct region){.parent = outer,

@@ -23,8 +23,7 @@ static enum status list_classes(struct lowering *l)
 	if (body->value_count >= state->lowest_capacity) {
 		state->lowest_capacity = 2 * body->value_count + 1;
 		state->lowest = arena_array(l->context->arena, state->lowest_capacity, sizeof *state->lowest);
-		if (!state->lowest)
-			return lowering_memory(l);
+		TRY_ALLOC(state->lowest, l->context->diags);
 	}
 	memset(state->lowest, 0xff, body->value_count * sizeof *state->lowest);
 	for (size_t i = 0; i < body->in_count; i++)
@@ -41,8 +40,7 @@ static bool holds_other(const struct lowering *l, uint32_t slot, uint32_t class)
 static enum status note_change(struct lowering *l, struct draft_step *draft, uint32_t slot)
 {
 	struct change *change = arena_alloc(l->context->arena, sizeof *change);
-	if (!change)
-		return lowering_memory(l);
+	TRY_ALLOC(change, l->context->diags);
 	*change = (struct change){slot, l->state.slots[slot], draft->changes};
 	draft->changes = change;
 	return STATUS_OK;
@@ -122,8 +120,7 @@ enum status lowering_end_step(struct lowering *l, struct draft_step *draft)
 		const uint32_t slot = env->touched[i], now = env->now[slot];
 		if (!env->written[slot] || now == NO_VALUE)
 			continue;
-		if (!body_add_out(l->body, PORT_SLOT, slot, now))
-			return lowering_memory(l);
+		TRY_ALLOC(body_add_out(l->body, PORT_SLOT, slot, now), l->context->diags);
 		const struct value *v = &l->body->values[now];
 		struct slot *to = &l->state.slots[slot];
 		status = note_change(l, draft, slot);
@@ -150,8 +147,7 @@ enum status lowering_defer(struct lowering *l, const struct node *node)
 	struct preludes *preludes = &l->preludes;
 	const struct node **grown =
 		arena_grow(l->context->arena, preludes->nodes, preludes->count, &preludes->capacity, sizeof *grown);
-	if (!grown)
-		return lowering_memory(l);
+	TRY_ALLOC(grown, l->context->diags);
 	preludes->nodes = grown;
 	grown[preludes->count++] = node;
 	return STATUS_OK;
@@ -163,8 +159,7 @@ static enum status draft_step(struct lowering *l, const struct node *node, struc
 	struct preludes *preludes = &l->preludes;
 	struct draft_step *draft = arena_alloc(l->context->arena, sizeof *draft);
 	struct draft_item *item = add_item(l, list);
-	if (!draft || !item || !lowering_begin_body(l))
-		return lowering_memory(l);
+	TRY_ALLOC(draft && item && lowering_begin_body(l), l->context->diags);
 	draft->span = node ? node->span : preludes->nodes[preludes->bound]->span;
 	enum status status = STATUS_OK;
 	while (preludes->bound < preludes->count && status == STATUS_OK)
@@ -221,8 +216,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 	int64_t iterations;
 	struct param_ref *params;
 	struct slot *before = arena_array(l->context->arena, l->state.count, sizeof *before);
-	if (!before)
-		return lowering_memory(l);
+	TRY_ALLOC(before, l->context->diags);
 	enum status status = lowering_begin_loop(l, node, &params, &iterations);
 	for (int64_t i = 0; node->body && i < iterations && status == STATUS_OK;) {
 		struct draft_item loop;
@@ -240,8 +234,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		list->steps += loop.steps;
 		loop.repeats = node->kind == NODE_REPEAT;
 		struct draft_item *item = add_item(l, list);
-		if (!item)
-			return lowering_memory(l);
+		TRY_ALLOC(item, l->context->diags);
 		*item = loop;
 		join_loops(item);
 	}

@@ -188,9 +188,7 @@ static enum status set_options(struct resolver *r, const struct statement *s, st
 				return RESOLVE_FAIL(r, o->span, "'%s' is given by place and by name", o->name);
 		const struct deferred_argument given = {
 			.name = o->name, .index = -1, .argument = argument_of_option(o), .span = o->span};
-		enum status status = set_argument(r, node, given, o->kind == VALUE_NAME);
-		if (status)
-			return status;
+		TRY(set_argument(r, node, given, o->kind == VALUE_NAME));
 	}
 	return STATUS_OK;
 }

@@ -63,9 +63,7 @@ static enum status resolve_named_operands(struct resolver *r, const struct state
 			return RESOLVE_FAIL(r, o->span, "'%s' is given by place and by name", o->name);
 		if (ref->kind != REF_NONE)
 			return RESOLVE_FAIL(r, o->span, "operand '%s' is given twice", o->name);
-		enum status status = resolve_named(r, def, o, ref);
-		if (status)
-			return status;
+		TRY(resolve_named(r, def, o, ref));
 	}
 	size_t i = def->inherited;
 	for (const struct name_list *n = def->names; n; n = n->next, i++)
@@ -217,9 +215,7 @@ static enum status bind_parameters(struct resolver *r, struct def *def)
 		if (!dictionary_put(&def->places, arena, n->name, places))
 			return resolver_memory(r);
 		const struct ref ref = {.kind = REF_ARGUMENT, .index = (uint32_t)i, .element = NO_INDEX};
-		enum status status = resolver_bind(r, n->name, ref);
-		if (status)
-			return status;
+		TRY(resolver_bind(r, n->name, ref));
 	}
 	return STATUS_OK;
 }
@@ -240,9 +236,7 @@ static enum status resolve_body(struct resolver *r, struct def *def, const struc
 
 enum status resolver_def(struct resolver *r, const struct statement *s)
 {
-	enum status status = check_def_name(r, s);
-	if (status)
-		return status;
+	TRY(check_def_name(r, s));
 	struct def *def = arena_alloc(r->context->arena, sizeof *def);
 	if (!def)
 		return resolver_memory(r);
@@ -252,7 +246,7 @@ enum status resolver_def(struct resolver *r, const struct statement *s)
 	def->inherited = def->count = around ? around->count : 0;
 	for (const struct name_list *n = s->names; n; n = n->next)
 		def->count++;
-	status = count_inherited(r, def, s->name_span);
+	enum status status = count_inherited(r, def, s->name_span);
 	if (status == STATUS_OK)
 		status = resolve_body(r, def, s->block);
 	if (status)

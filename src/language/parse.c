@@ -703,8 +703,7 @@ enum status syntax_parse(const struct context *context, struct syntax *syntax, c
 		return diag_file(diags, STATUS_LIMIT, source->name, -1, "a chain of %zu bytes is beyond the limit of %d MiB",
 		                 source->length, MAX_SOURCE >> 20);
 	struct parse *parse = arena_alloc(context->arena, sizeof *parse);
-	if (!parse)
-		return diag_memory(diags);
+	TRY_ALLOC(parse, diags);
 	*parse = (struct parse){.context = context,
 	                        .source = source,
 	                        .syntax = syntax,

@@ -351,9 +351,7 @@ static enum status resolve_checkpoint(struct resolver *r, const struct statement
 	if (!node)
 		return resolver_memory(r);
 	for (const struct option *o = s->options; o; o = o->next) {
-		enum status status = set_policy(r, o, node);
-		if (status)
-			return status;
+		TRY(set_policy(r, o, node));
 	}
 	resolver_append(r, node);
 	return resolver_block(r, s->block, &node->body);

@@ -169,9 +169,7 @@ enum status machine_end_first_sweep(struct machine *m)
 	if (m->counters->stored_bytes < 0)
 		return machine_memory(m);
 	if (m->options->held) {
-		enum status status = report_held(m);
-		if (status)
-			return status;
+		TRY(report_held(m));
 	}
 	if (m->options->want_value && m->state.exists) {
 		const struct buffer *out = &m->buffers.items[m->state.buffers[0]];

@@ -61,9 +61,7 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 			since = 0;
 		}
 		double cost;
-		enum status status = run_iteration(m, index, period, &cost);
-		if (status)
-			return status;
+		TRY(run_iteration(m, index, period, &cost));
 		const size_t count = write_mark(m, &marks->now, &marks->now_capacity);
 		if (!length || !count)
 			return machine_memory(m);

@@ -132,9 +132,7 @@ enum status machine_load(struct machine *m, int64_t slot)
 			if (s->buffers[k] == s->buffers[i])
 				id = m->state.buffers[s->slots[k]];
 		if (s->narrow && id == s->buffers[i]) {
-			enum status status = convert_buffer(m, id, type_bytes(m->buffers.items[id].type), false, &id);
-			if (status)
-				return status;
+			TRY(convert_buffer(m, id, type_bytes(m->buffers.items[id].type), false, &id));
 		}
 		if (!machine_set_state(m, s->slots[i], id))
 			return machine_memory(m);
@@ -198,9 +196,7 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	if (bytes > m->counters->spill_state)
 		m->counters->spill_state = bytes;
 	if (m->hooks && m->hooks->spill) {
-		enum status status = m->hooks->spill(m->hooks->context, slot, m->snapshots.arrays, count);
-		if (status)
-			return status;
+		TRY(m->hooks->spill(m->hooks->context, slot, m->snapshots.arrays, count));
 	}
 	return report_point(m, slot, count);
 }

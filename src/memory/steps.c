@@ -244,9 +244,7 @@ enum status machine_forward(struct machine *m, int64_t index, enum forward_kind 
 	note_names(m, step->body);
 	if (!place_outs(m, body, form.origins, index))
 		return machine_memory(m);
-	enum status status = run_form(m, &form, compiled, index);
-	if (status)
-		return status;
+	TRY(run_form(m, &form, compiled, index));
 	if (kind != FORWARD_ONLY && !hold_residuals(m, &compiled->linear, body, index))
 		return machine_memory(m);
 	forget_outs(m, body);
@@ -326,9 +324,7 @@ enum status machine_reverse(struct machine *m, int64_t index)
 	if (!place_outs(m, body, NULL, index))
 		return machine_memory(m);
 	forget_outs(m, body);
-	enum status status = run_form(m, &form, compiled, index);
-	if (status)
-		return status;
+	TRY(run_form(m, &form, compiled, index));
 	bool ok = reverse_cotangents(m, step, body);
 	while (r->residual_count > first)
 		ok &= buffers_release(&m->buffers, r->residuals[--r->residual_count]);

@@ -154,9 +154,7 @@ static enum status infer_transpose(const struct inference *f)
 	const struct shape *v = &f->v->shape;
 	char text[TYPE_TEXT];
 	int axes[MAX_DIMS];
-	const enum status status = check_axes(f);
-	if (status)
-		return status;
+	TRY(check_axes(f));
 	if (f->attrs->has_axis && f->attrs->axis_count != v->ndim)
 		return misfit(f, "axes names %d, and %s has %d", f->attrs->axis_count, shape_format(v, text), v->ndim);
 	transpose_axes(f->attrs, v->ndim, axes);
@@ -178,9 +176,7 @@ static struct shape matrix_transposed(const struct shape *shape)
 
 static enum status infer_reduce(const struct inference *f)
 {
-	enum status status = check_axes(f);
-	if (status)
-		return status;
+	TRY(check_axes(f));
 	const struct shape *v = &f->v->shape;
 	struct shape out = {0};
 	char text[TYPE_TEXT];
@@ -249,9 +245,7 @@ struct slice slice_of(const struct attrs *attrs, int64_t n)
 static enum status infer_slice(const struct inference *f)
 {
 	int axis;
-	enum status status = find_axis(f, &axis);
-	if (status)
-		return status;
+	TRY(find_axis(f, &axis));
 	int64_t *extent = &f->y->shape.dim[axis];
 	*extent = slice_of(f->attrs, *extent).count;
 	return STATUS_OK;
@@ -260,9 +254,7 @@ static enum status infer_slice(const struct inference *f)
 static enum status infer_pad(const struct inference *f)
 {
 	int axis;
-	enum status status = find_axis(f, &axis);
-	if (status)
-		return status;
+	TRY(find_axis(f, &axis));
 	int64_t *extent = &f->y->shape.dim[axis];
 	if (__builtin_add_overflow(*extent, f->attrs->before, extent) ||
 	    __builtin_add_overflow(*extent, f->attrs->after, extent))
@@ -273,9 +265,7 @@ static enum status infer_pad(const struct inference *f)
 static enum status infer_concat(const struct inference *f)
 {
 	int axis;
-	enum status status = find_axis(f, &axis);
-	if (status)
-		return status;
+	TRY(find_axis(f, &axis));
 	struct texts t;
 	texts_of(f, &t);
 	bool fits = f->a->shape.ndim == f->v->shape.ndim;

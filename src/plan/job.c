@@ -100,9 +100,7 @@ static enum status total(struct job *job, const struct job_options *options, con
 		last_slab = alone || job->rest.slab > last_slab ? job->rest.slab : last_slab;
 		last_stored = alone || rest->stored_bytes > last_stored ? rest->stored_bytes : last_stored;
 	}
-	enum status status = check_bytes((double)all + job->tiles.workers * ((double)worker + (double)last_slab), diags);
-	if (status)
-		return status;
+	TRY(check_bytes((double)all + job->tiles.workers * ((double)worker + (double)last_slab), diags));
 	job->slabs = (job->tiles.workers - 1) * job->tile.slab + last_slab;
 	c->stored_bytes = (job->tiles.workers - 1) * c->stored_bytes + last_stored;
 	job->staging = c->spill_state > rest->spill_state ? c->spill_state : rest->spill_state;
@@ -166,9 +164,7 @@ static enum status make_schedule(struct job *job, const struct job_options *opti
 		job->schedule = policy_schedule(&job->scheduled, &job->costs, job->allocator);
 		return job->schedule ? STATUS_OK : diag_memory(diags);
 	}
-	enum status status = job_set_costs(job, options, diags);
-	if (status)
-		return status;
+	TRY(job_set_costs(job, options, diags));
 	if (job->policy->kind == POLICY_budget)
 		return job_make_budget(job, options, diags);
 	job->schedule = policy_schedule(&job->scheduled, &job->costs, job->allocator);
@@ -240,13 +236,11 @@ enum status job_prepare(struct job *job, const struct chain *chain, const struct
 	job->arena = arena;
 	job->allocator = options->allocator;
 	const struct context context = {job->allocator, arena, diags};
-	enum status status = lower(&context, &job->whole, chain, &options->portion, input, LOWER_STEPS);
-	if (status)
-		return status;
+	TRY(lower(&context, &job->whole, chain, &options->portion, input, LOWER_STEPS));
 	job->policy = resolve_auto(job, options, diags);
 	if (!job->policy)
 		return STATUS_LIMIT;
-	status = cut(job, options, diags);
+	enum status status = cut(job, options, diags);
 	return status ? status : make_tiles(job, options, diags);
 }
 

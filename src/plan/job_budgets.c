@@ -122,8 +122,7 @@ static enum status judge_disk(struct judging *judging, struct budget_goal *goal,
 	struct job *job = judging->job;
 	struct schedule *schedule = policy_schedule(&policy, &job->costs, job->allocator);
 	plan->judged = (struct judgement){0};
-	if (!schedule)
-		return diag_memory(judging->context.diags);
+	TRY_ALLOC(schedule, judging->context.diags);
 	enum status status = judge_schedule(judging, &policy, schedule, most, &plan->judged);
 	schedule_free(schedule);
 	if (plan->snapshots == 0 && !goal->schedule && plan->judged.peak < goal->least)
@@ -141,9 +140,7 @@ static enum status most_snapshots(struct judging *judging, struct budget_goal *g
 	int64_t low = -1, high = judging->job->costs.steps; /* LOW fits; HIGH does not fit or has no use */
 	for (int64_t s = 0; high - low > 1; s = low + (high - low) / 2) {
 		struct disk_plan plan = {.snapshots = s};
-		enum status status = judge_disk(judging, goal, &plan);
-		if (status)
-			return status;
+		TRY(judge_disk(judging, goal, &plan));
 		const int64_t copy = staged ? plan.judged.counters.spill_state : 0;
 		if (plan.judged.peak + copy <= goal->bytes) {
 			low = s;
@@ -180,8 +177,7 @@ static enum status offer_disk(struct judging *judging, struct budget_goal *goal)
 	goal->schedule = NULL;
 	goal->counters = *c;
 	goal->peak = plan.judged.peak;
-	if (!policy_make(&goal->family, POLICY_disk_revolve, plan.snapshots, job->arena))
-		return diag_memory(judging->context.diags);
+	TRY_ALLOC(policy_make(&goal->family, POLICY_disk_revolve, plan.snapshots, job->arena), judging->context.diags);
 	goal->schedule = policy_schedule(&goal->family, &job->costs, job->allocator);
 	return goal->schedule ? STATUS_OK : diag_memory(judging->context.diags);
 }
@@ -207,8 +203,7 @@ static enum status share_goal(const struct budget_goal *found, int64_t peak, str
 		goals[i] = *found;
 		goals[i].bytes = bytes;
 		goals[i].schedule = schedule_copy(found->schedule);
-		if (!goals[i].schedule)
-			return diag_memory(diags);
+		TRY_ALLOC(goals[i].schedule, diags);
 	}
 	return STATUS_OK;
 }
@@ -294,9 +289,7 @@ enum status job_make_budget(struct job *job, const struct job_options *options, 
 {
 	const bool is_auto = options->policy->kind == POLICY_auto;
 	struct budget_goal goal = {.bytes = job->policy->number};
-	enum status status = find_schedules(job, options, &goal, 1, diags);
-	if (status)
-		return status;
+	TRY(find_schedules(job, options, &goal, 1, diags));
 	take_goal(job, options, &goal);
 	if (!goal.schedule)
 		return refuse_budget(job, is_auto ? "--memory " : "budget:", diags);
@@ -313,8 +306,7 @@ enum status job_make_budgets(const struct context *context, const struct chain *
 	struct job_options first = *options;
 	struct budget_goal *goals = arena_array(context->arena, count, sizeof *goals);
 	const struct policy **policies = arena_array(context->arena, count, sizeof *policies);
-	if (!goals || !policies)
-		return diag_memory(diags);
+	TRY_ALLOC(goals && policies, diags);
 	for (size_t i = 0; i < count; i++) {
 		policies[i] = jobs[i].policy;
 		jobs[i] = (struct job){0};

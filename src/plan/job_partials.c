@@ -84,8 +84,7 @@ enum status job_find_partials(struct job *job, const struct body *forward, struc
 	struct reads reads = {.body = forward,
 	                      .seen = arena_array(job->arena, count + 1, sizeof *reads.seen),
 	                      .once = arena_array(job->arena, count + 1, sizeof *reads.once)};
-	if (!reads.seen || !reads.once)
-		return diag_memory(diags);
+	TRY_ALLOC(reads.seen && reads.once, diags);
 	for (size_t i = 0; i < forward->instr_count; i++)
 		note_instr(&reads, &forward->instrs[i]);
 	for (size_t i = 0; i < forward->out_count; i++)

@@ -65,8 +65,7 @@ static enum status predict_short(struct job *job, const struct job_options *opti
 	costs.runs = &run;
 	compiled.lowered = &lowered;
 	struct schedule *schedule = policy_schedule(&s->policy, &costs, job->allocator);
-	if (!schedule)
-		return diag_memory(diags);
+	TRY_ALLOC(schedule, diags);
 	enum status status = machine_run(&context, &compiled, schedule, &machine, counters);
 	schedule_free(schedule);
 	return status;
@@ -95,9 +94,7 @@ static enum status predict_long(struct job *job, const struct job_options *optio
 		return STATUS_OK;
 	int64_t steps = lowered->steps, evaluations = policy_evaluations(&job->scheduled, steps);
 	for (int i = 0; i < SHORT_CHAINS; i++) {
-		enum status status = predict_short(job, options, tile, &s, s.first + i * s.stride, &c[i], diags);
-		if (status)
-			return status;
+		TRY(predict_short(job, options, tile, &s, s.first + i * s.stride, &c[i], diags));
 	}
 	int64_t peak[] = {c[0].peak_bytes, c[1].peak_bytes, c[2].peak_bytes};
 	int64_t stored[] = {c[0].stored_bytes, c[1].stored_bytes, c[2].stored_bytes};

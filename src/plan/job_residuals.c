@@ -137,8 +137,7 @@ static enum status mark_params(const struct job *job, const struct compiled_chai
 	bool *states = arena_array(job->arena, (size_t)steps + 1, sizeof *states);
 	bool *recorded = arena_array(job->arena, (size_t)steps + 1, sizeof *recorded);
 	struct reach reach;
-	if (!states || !recorded || !first_sweep(job->schedule, steps, states, recorded, job->arena))
-		return diag_memory(diags);
+	TRY_ALLOC(states && recorded && first_sweep(job->schedule, steps, states, recorded, job->arena), diags);
 	enum status status = reach_init(&reach, compiled, used, job->arena, diags);
 	for (int64_t i = steps; i-- > 0 && !status;) {
 		if (states[i + 1])
@@ -230,8 +229,7 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 {
 	size_t params = job->chain->param_count, count = 0;
 	struct held *rows = arena_array(job->arena, held->count + params + 1, sizeof *rows);
-	if (!rows)
-		return diag_memory(diags);
+	TRY_ALLOC(rows, diags);
 	for (int pass = 0; pass < 3; pass++) {
 		/* Params as declared, the input, consts. */
 		for (size_t i = 0; pass != 1 && i < params; i++) {
@@ -240,8 +238,7 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 				continue;
 			struct type *type = arena_alloc(job->arena, sizeof *type);
 			struct op_names users = {0};
-			if (!type || !param_users(job, (uint32_t)i, &users))
-				return diag_memory(diags);
+			TRY_ALLOC(type && param_users(job, (uint32_t)i, &users), diags);
 			*type = param_type(param, &job->input);
 			type->dtype = dtype_compute(type->dtype);
 			add_argument(rows, &count, type, (uint32_t)i, &users);
@@ -271,8 +268,7 @@ enum status job_residuals(const struct job *job, struct held_list *list, struct 
 	struct counters counters;
 	const struct context context = {job->allocator, job->arena, diags};
 	bool *used = arena_array(job->arena, job->chain->param_count + 1, sizeof *used);
-	if (!used)
-		return diag_memory(diags);
+	TRY_ALLOC(used, diags);
 	enum status status = STATUS_OK;
 	if (!whole && policy_by_value(job->policy))
 		status = lower(&context, &lowered, job->chain, &job->whole.portion, &job->input, LOWER_UNROLLED);

@@ -115,9 +115,7 @@ static enum status read_object(const struct reading *r, json_t *object, const st
 		size_t i = 0;
 		while (i < count && strcmp(fields[i].key, key) != 0)
 			i++;
-		enum status status = i == count ? unknown_key(r, key, fields, count) : read_value(r, &fields[i], value);
-		if (status)
-			return status;
+		TRY(i == count ? unknown_key(r, key, fields, count) : read_value(r, &fields[i], value));
 	}
 	for (size_t i = 0; i < count; i++)
 		if (fields[i].required && !json_object_get(object, fields[i].key))
@@ -154,15 +152,12 @@ static enum status read_steps(struct reading *r, json_t *steps)
 	size_t count = json_array_size(steps);
 	struct step_run *runs = arena_array(r->arena, count, sizeof *runs);
 	spec->names = arena_array(r->arena, count, sizeof *spec->names);
-	if (!runs || !spec->names)
-		return diag_memory(r->diags);
+	TRY_ALLOC(runs && spec->names, r->diags);
 	__int128 sum = (__int128)spec->costs.fixed + spec->costs.output;
 	for (size_t i = 0; i < count; i++) {
 		const struct json_path step = {&list, NULL, i}, count_path = {&step, "count", 0};
 		r->object = &step;
-		enum status status = read_step(r, json_array_get(steps, i), &runs[i], &spec->names[i]);
-		if (status)
-			return status;
+		TRY(read_step(r, json_array_get(steps, i), &runs[i], &spec->names[i]));
 		const struct step_cost *c = &runs[i].cost;
 		/* Twice the states and residuals: a sum may count a state beside the residuals that hold it. */
 		sum += (__int128)runs[i].count * 2 * (c->state + c->residual) + c->forward_temporary + c->record_temporary +

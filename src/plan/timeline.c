@@ -21,8 +21,7 @@ enum status timeline_init(struct timeline *timeline, int64_t steps, double colum
 	timeline->segments = arena_array(arena, TIMELINE_SEGMENTS, sizeof *timeline->segments);
 	timeline->live = arena_array(arena, TIMELINE_COLUMNS, sizeof *timeline->live);
 	timeline->cells = arena_array(arena, TIMELINE_LAYERS, LAYER_BYTES);
-	if (!timeline->segments || !timeline->live || !timeline->cells)
-		return diag_memory(diags);
+	TRY_ALLOC(timeline->segments && timeline->live && timeline->cells, diags);
 	timeline_clear(timeline, steps, column);
 	return STATUS_OK;
 }
@@ -272,9 +271,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 	if (linear->recomputed) {
 		struct event again = event;
 		again.kind = EVENT_RECOMPUTE;
-		enum status status = add(planner, &again, planner->unit > 0 ? linear->recompute_cost : 1);
-		if (status)
-			return status;
+		TRY(add(planner, &again, planner->unit > 0 ? linear->recompute_cost : 1));
 		event.evaluations = 0;
 	}
 	return add(planner, &event, planner->unit > 0 ? linear->backward_cost : 1);

@@ -184,8 +184,7 @@ static enum status report_side(struct report *report, const struct kept_list lis
 		return STATUS_OK;
 	}
 	records_begin(&records, report, &difference_kind, 0);
-	if (!put_groups(&records, row->policy, side, report->arena))
-		return diag_memory(report->diags);
+	TRY_ALLOC(put_groups(&records, row->policy, side, report->arena), report->diags);
 	const enum status status = records_end(&records);
 	text_put(report->text, table ? "\n" : "");
 	report_close(report, '}');
@@ -220,8 +219,7 @@ static enum status report_sides(struct report *report, const struct kept_list li
 	if (report->format == REPORT_CSV || report->format == REPORT_LINES) {
 		records_begin(&records, report, &difference_kind, 0);
 		for (int s = 0; s < 2; s++)
-			if (!put_groups(&records, lists[s].row.policy, &sides[s], report->arena))
-				return diag_memory(report->diags);
+			TRY_ALLOC(put_groups(&records, lists[s].row.policy, &sides[s], report->arena), report->diags);
 		return records_end(&records);
 	}
 	report_open(report, NULL, '{');
@@ -243,7 +241,6 @@ enum status report_difference(struct report *report, struct kept_list lists[2])
 		if (lists[s].count)
 			qsort(lists[s].rows, lists[s].count, sizeof *lists[s].rows, compare_kept);
 	}
-	if (!split_lists(lists, sides, report->arena))
-		return diag_memory(report->diags);
+	TRY_ALLOC(split_lists(lists, sides, report->arena), report->diags);
 	return report_sides(report, lists, sides);
 }

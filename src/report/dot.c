@@ -233,8 +233,7 @@ enum status report_dot(const struct chain *chain, const struct compiled_chain *c
 	                  .slot_count = compiled->lowered->slot_count};
 	g.slots = arena_array(arena, g.slot_count + 1, sizeof *g.slots);
 	g.next = arena_array(arena, g.slot_count + 1, sizeof *g.next);
-	if (!g.slots || !g.next)
-		return diag_memory(diags);
+	TRY_ALLOC(g.slots && g.next, diags);
 	find_edges(&g);
 	if (arena->failed)
 		return diag_memory(diags);

@@ -232,8 +232,7 @@ static enum status make_part(struct report *report, const struct explanation *e,
 	part->letters = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->letters);
 	part->total = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->total);
 	part->rank = arena_array(part->arena, backward->value_count + 1, sizeof *part->rank);
-	if (!part->letters || !part->total || !part->rank)
-		return diag_memory(report->diags);
+	TRY_ALLOC(part->letters && part->total && part->rank, report->diags);
 	for (size_t i = 0; i < backward->value_count; i++)
 		if (backward->values[i].cotangent)
 			part->rank[i] = ++part->total[backward->values[i].primal];

@@ -113,8 +113,7 @@ enum status report_residuals(struct report *report, const struct chain *chain, c
 	report_open(report, NULL, '{');
 	records_begin(&records, report, &residual_kind, 0);
 	for (size_t i = 0; i < list->count; i++) {
-		if (!make_residual_row(&row, chain, &list->rows[i], total, arena))
-			return diag_memory(report->diags);
+		TRY_ALLOC(make_residual_row(&row, chain, &list->rows[i], total, arena), report->diags);
 		records_put(&records, &row, 0);
 	}
 	row = (struct residual_row){.type = "total", .bytes = total, .share = list->count ? 100 : (double)NAN};

@@ -29,12 +29,10 @@ static enum status unknown_policy(const struct parser *p, const char *text, size
 		names[count++] = name;
 		list = arena_printf(p->arena, "%s%s%s%s%s", list, count > 1 ? ", " : "", name, argument ? ":" : "",
 		                    argument ? argument : "");
-		if (!list)
-			return diag_memory(p->diags);
+		TRY_ALLOC(list, p->diags);
 	}
 	const char *name = arena_strndup(p->arena, text, length);
-	if (!name)
-		return diag_memory(p->diags);
+	TRY_ALLOC(name, p->diags);
 	const char *near = suggest_nearest(name, names, count);
 	enum status status =
 		near ? diag_file(p->diags, STATUS_USAGE, NULL, -1, "unknown policy '%s'; did you mean '%s'?", name, near)
@@ -97,8 +95,7 @@ static enum status parse_names(const struct parser *p, struct policy *policy, co
 			return wrong_argument(p, policy->kind, *text ? "has an empty name in its list" : "needs names");
 		names = arena_grow(p->arena, names, count, &capacity, sizeof *names);
 		const char *name = arena_strndup(p->arena, at, length);
-		if (!names || !name)
-			return diag_memory(p->diags);
+		TRY_ALLOC(names && name, p->diags);
 		names[count++] = name;
 		at += length;
 		if (!*at)
@@ -130,17 +127,14 @@ static enum status parse_one(const struct parser *p, struct policy *policy, cons
 	}
 	size_t skip = name_length + given;
 	const char *argument = arena_strndup(p->arena, text + skip, length - skip);
-	if (!argument)
-		return diag_memory(p->diags);
+	TRY_ALLOC(argument, p->diags);
 	if (policy_table[kind].takes == TAKES_COUNT || policy_table[kind].takes == TAKES_NUMBER)
 		return parse_count(p, policy, argument);
 	if (policy_table[kind].takes == TAKES_NAMES)
 		return parse_names(p, policy, argument);
 	if (!*argument)
 		return wrong_argument(p, policy->kind, "needs a size");
-	enum status status = bytes_parse(argument, &policy->number, p->diags);
-	if (status)
-		return status;
+	TRY(bytes_parse(argument, &policy->number, p->diags));
 	if (policy->number < 1)
 		return wrong_argument(p, policy->kind, "needs at least 1 byte");
 	policy->text = arena_strndup(p->arena, text, length);
@@ -158,8 +152,7 @@ static enum status parse(const struct parser *p, struct policy *policy, const ch
 		text = plus + 1;
 		plus = strchr(text, '+');
 		struct policy *sides = arena_array(p->arena, 2, sizeof *sides);
-		if (!sides)
-			return diag_memory(p->diags);
+		TRY_ALLOC(sides, p->diags);
 		sides[0] = *policy;
 		status = parse_one(p, &sides[1], text, plus ? (size_t)(plus - text) : strlen(text));
 		if (status)
@@ -186,8 +179,7 @@ static enum status parse_block(const struct context *context, struct block_polic
 {
 	struct diags *diags = context->diags;
 	struct policy *policy = arena_alloc(context->arena, sizeof *policy);
-	if (!policy)
-		return diag_memory(diags);
+	TRY_ALLOC(policy, diags);
 	enum status status = parse(&(struct parser){context->arena, diags, true}, policy, block->text);
 	if (status)
 		return status == STATUS_USAGE ? diag_move(diags, STATUS_CHAIN, chain->source, block->span) : status;
