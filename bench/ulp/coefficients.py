@@ -140,13 +140,13 @@ TABLES = {
     'LOG1P': (log1p_over, lambda u: 1 / log1p_over(u), 0, 1, 12),
     'ERF': (erf_tail, lambda z: 1 / erf_tail(z), 0, 1, 7),
     'ERFCX': (erfcx_mapped(mpf(2)), lambda t: 1 / erfcx_mapped(mpf(2))(t), -1, mpf(9) / 13, 14),
-    # for float lanes, rounded to float: after 1 and 1 - z/2, a little beyond a quarter turn
+    # in float, coefficients rounded to float: after 1 and 1 - z/2, a little beyond pi/4
     'SIN_FLOAT': (sin_tail, lambda z: z * sqrt(z) / sin(sqrt(z)) if z else mpf(10) ** -30, 0, W * W, 2),
     'COS_FLOAT': (cos_fourth, lambda z: z * z / cos(sqrt(z)) if z else mpf(10) ** -30, 0, W * W, 2),
     'EXP_FLOAT': (exp_tail, lambda x: x * x / exp(x) if x else mpf(10) ** -30, -L2, L2, 4),
     'LOG_FLOAT': (log1p_cubic, log1p_cubic_weight, -T, T, 7),
     'LOG1P_FLOAT': (log1p_cubic, log1p_cubic_weight, mpf('-0.25001'), mpf('0.50001'), 7),
-    # for double: sine and cosine on a quarter turn, as tails after 1 and 1 - z/2
+    # in double: sine and cosine to pi/4, as tails after 1 and 1 - z/2
     'SIN_DOUBLE': (sin_tail, lambda z: z if z else mpf(10) ** -30, 0, Q * Q, 5),
     'COS_DOUBLE': (cos_fourth, lambda z: z * z if z else mpf(10) ** -30, 0, Q * Q, 5),
     'EVEN_DOUBLE': (cosh_fourth, lambda z: z * z if z else mpf(10) ** -30, 0, Z, 4),

@@ -1,15 +1,15 @@
 /*
- * Measures the largest error of every elementary kernel, for each instruction
- * set: floats against the C library in double, over all 2^32 (or every STRIDE-th)
- * of them; doubles against MPFR with 160 bits, at random and at hard points.
+ * Measures the largest error of every elementary kernel, for each instruction set.
+ * Floats are held against the C library in double, all 2^32 of them or every STRIDE-th.
+ * Doubles are held against MPFR with 160 bits, at random and at hard points.
  *
  *     ulp [-d] [-s STRIDE] [-n POINTS] [-i ISA] [-f NAME] [-t f32|f64]
  *
- * One line for each: instruction set, type, function, largest error in units of
- * the last place, where. With -d floats only where the result is not that of the
- * first instruction set, and how many these are: with the first one's largest
- * error this is that of all floats, in a tenth of the time. A maintainer's
- * program, not a test: hours with -s 1.
+ * One line for each: instruction set, type, function, largest error in units of the
+ * last place, where. With -d, an instruction set after the first is measured only at
+ * floats where its result differs from the first's, and their number is printed. The
+ * first's error covers the others, so this takes a tenth of the time. This is a
+ * maintainer's program, not a test: with -s 1 it runs for hours.
  * Build: cc -O2 -Isrc bench/ulp/ulp.c libckptc.a -lsleef -lmpfr -lgmp -lm
  */
 #include "ops/kernels.h"

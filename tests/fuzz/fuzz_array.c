@@ -1,6 +1,6 @@
 /*
- * Arrays: any bytes, read as a stream of npy, text, csv or raw, or as a file of params
- * (npy, npz, safetensors, text), give arrays or one message.
+ * Reads any bytes as a stream of arrays (npy, text, csv, raw), or as a file of params
+ * (npy, npz, safetensors, text). The result is arrays, or one message.
  *   - A regular file and a pipe give the same arrays and the same status; only the length
  *     of a pipe is not known beforehand.
  *   - Values read at a place equal those read in order.

@@ -1,8 +1,9 @@
 /*
- * Gradients: any chain on any small input, under any policy, threads, tile and types,
- * is refused with one message or computed; what plan predicts is what grad counts; the
- * gradients and the value have the bits that save-all gives with one thread and tiles
- * of its own choice, and the value has those of a forward run.
+ * Differentiates any chain on any small input, under any policy, threads, tile and
+ * types. The chain is refused with one message, or computed. Then:
+ *   - grad counts what plan predicts;
+ *   - the gradients and the value have the bits of save-all with one thread;
+ *   - the value has the bits of a forward run.
  *
  * The first bytes of an input are options (enum head), digits so that seeds can be
  * read; the rest is the chain. Params without values here are given some. Chains
@@ -160,7 +161,7 @@ static bool is_nan(const unsigned char *bytes, enum dtype dtype)
 	return dtype == DTYPE_F16 ? (half & 0x7fff) > 0x7c00 : (half & 0x7fff) > 0x7f80;
 }
 
-/* The same values in the same bits, but for those of a NaN. Headers are multiples of any element. */
+/* Both have the same bits, except that any two NaNs are equal. A header's length is a multiple of any element's. */
 static void require_same(const struct bits *a, const struct bits *b)
 {
 	require(a->size == b->size);
@@ -401,7 +402,7 @@ static enum status forward(const struct trial *t, struct bits *bits, enum dtype 
 	return status;
 }
 
-/* The input's type: the declared one, its * and what is not declared from the head. */
+/* Chooses the input's type. The head gives the extent of * and all that the chain does not declare. */
 static bool choose_type(struct trial *t, bool *small)
 {
 	struct run run;

@@ -1,6 +1,7 @@
 /*
- * Costs of plan --spec: any bytes are read or give one message with its place; of
- * what is read, every policy's schedule is right, and the least bytes of a budget work.
+ * Reads any bytes as the costs of plan --spec. The result is costs, or one message with
+ * its place. With costs, the schedule of every policy is right, and a budget of the least
+ * bytes has a schedule.
  */
 #include "plan/spec.h"
 

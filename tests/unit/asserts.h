@@ -1,7 +1,7 @@
 /*
- * Check, but that an assertion that holds is not noted. Check writes each into a file,
- * which the suite's own process reads in a time that is quadratic in their number: with
- * sanitizers that was half the time of the suites.
+ * Check's assertions, without a note of each that holds. Check writes every note to a
+ * file, and reads the file in a time that grows with the square of their number. With
+ * sanitizers that was half of the suites' time.
  */
 #ifndef UNIT_ASSERTS_H
 #define UNIT_ASSERTS_H

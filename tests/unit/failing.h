@@ -23,7 +23,7 @@ struct failing {
 
 static pthread_mutex_t failing_lock = PTHREAD_MUTEX_INITIALIZER;
 
-enum { FAILING_HEADER = 16 }; /* before each block: its size, and room for its alignment */
+enum { FAILING_HEADER = 16 }; /* bytes before each block: its size, padded to the alignment of blocks */
 
 static inline void *failing_move(struct failing *failing, char *block, size_t old_size, size_t new_size)
 {

@@ -1,4 +1,4 @@
-/* The memory of a suite's tests, which each test has anew: an arena, diagnostics in it, and a context of both. */
+/* The arena, the diagnostics and the context of a suite's tests. Each test begins with empty ones. */
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H
 

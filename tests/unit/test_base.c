@@ -122,7 +122,7 @@ START_TEST(a_cap_that_is_overshot_lets_go)
 		ck_assert_uint_lt(count, MOST);
 		ck_assert_uint_lt(cap.used, most + 32);
 		for (size_t i = 0; i < count; i++) {
-			char *less = capped.resize(capped.context, blocks[i], 17, 1); /* no more bytes than it had */
+			char *less = capped.resize(capped.context, blocks[i], 17, 1); /* a smaller block always succeeds */
 			ck_assert_ptr_nonnull(less);
 			allocator_put(&capped, less, 1);
 		}
@@ -186,7 +186,7 @@ START_TEST(arena_text_and_growth)
 }
 END_TEST
 
-/* Two arrays grow in turn, with blocks between. Each exists once in the end, and none is lost where memory is short. */
+/* Two arrays grow alternately, with blocks between. At the end each exists once. Where memory is short, none is lost. */
 START_TEST(arena_long_arrays_grow_in_place)
 {
 	enum { COUNT = 100000 };

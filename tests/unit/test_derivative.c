@@ -1,4 +1,4 @@
-/* Slopes judged by differences: against functions whose slopes on both sides are known, on kinks, beside them and without. */
+/* Judges derivatives by differences, on functions whose derivatives on both sides are known: on kinks, beside kinks, and without kinks. */
 #include "exec/derivative.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ static struct slope judge(enum status (*value)(void *, double, double *), void *
 	return slope;
 }
 
-/* Good slopes are all from LOW to HIGH, by what the formula says; the others are off by a tenth or more. */
+/* The formula accepts derivatives from LOW to HIGH. The judge must too, and must refuse those that are off by a tenth. */
 static void expect_between(struct bent *f, double x, double low, double high, bool kink)
 {
 	const double middle = (low + high) / 2,
@@ -68,7 +68,7 @@ START_TEST(on_kinks)
 }
 END_TEST
 
-/* Beside a kink there is one slope, as where the function only bends; within 3e-11 differences tell no more. */
+/* Beside a kink there is one derivative, as on a smooth curve. Differences resolve no distance below 3e-11. */
 START_TEST(beside_kinks)
 {
 	for (int i = 0; i < 2000; i++) {

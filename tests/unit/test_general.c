@@ -3,8 +3,8 @@
  * differences in double, on every instruction set; forward results are compared
  * with NumPy's, torch's and JAX's in tests/golden/ops/general.txt (made by
  * tests/golden/make_ops.py). Tiles, empty arrays and broadcasting have tests of
- * their own. Arrays are blocks of exactly their size, so that a sanitizer sees
- * what goes beyond.
+ * their own. Each array is a block of exactly its size, so that a sanitizer sees an
+ * access beyond its end.
  */
 #include "ops/general.h"
 
@@ -485,7 +485,7 @@ START_TEST(test_sets_agree)
 }
 END_TEST
 
-/* Each extent in turn is 0 if the shapes still fit: nothing out of bounds is touched, and gradients are written. */
+/* Sets one extent after another to 0, where the shapes still fit. No access is out of bounds, and gradients are written. */
 START_TEST(test_empty)
 {
 	for (int type = 0; type < 2; type++)
@@ -876,7 +876,7 @@ START_TEST(test_convolutions_in_pieces)
 }
 END_TEST
 
-/* In lines of each length the extreme is at each index in turn. Then there is a NaN beside it. */
+/* In lines of each length, the extreme is at one index after another. Then a NaN is beside it. */
 START_TEST(test_extremes)
 {
 	enum { LONGEST = 300 };

@@ -994,7 +994,7 @@ START_TEST(test_slopes_at_infinity)
 }
 END_TEST
 
-/* The derivative of a large finite number is that of the function's asymptote, even if its square overflows. */
+/* At a large finite number the derivative is the asymptote's, even if the number's square overflows. */
 START_TEST(test_slopes_far_out)
 {
 	FOR_ALL

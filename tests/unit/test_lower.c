@@ -1,6 +1,7 @@
 /*
- * Lowering by examples: the body of each kind of statement, which steps share a body, what slots hold one value, whether
- * a chain can run in tiles, portions of chains, and the message at each limit. test_lower_random.c has the oracles.
+ * Lowering by examples: the body of each kind of statement, the steps that share a body, the slots that hold one value.
+ * Also portions of chains, which chains can run in tiles, and the message at each limit. test_lower_random.c has the
+ * oracles.
  */
 #include "body_text.h"
 #include "chains.h"

@@ -1,8 +1,7 @@
 /*
- * Lowering against what a chain means, on random chains: a walk over the resolved tree is the oracle for the body of a
- * forward run, for the steps and for the unrolled body. A value is a hash of how it was made, so two values are equal
- * only if the same operations made them of the same inputs. Liveness and cotangents are held against searches through
- * the steps, written out.
+ * Lowering of random chains. The oracle for the forward body, the steps and the unrolled body is a walk over the
+ * resolved tree. A value is a hash of how it was made, so two values are equal only if the same operations made them of
+ * the same inputs. The oracle for liveness and cotangents is a search through the steps, written out.
  */
 #include "chains.h"
 #include "ir/lower.h"

@@ -77,7 +77,7 @@ START_TEST(cells)
 	int count = _i < 4 ? 500 : EVENTS;
 	ck_assert_int_eq(timeline_init(&timeline, STEPS, _i % 2 ? 1e-3 : 7, &arena, &diags), STATUS_OK);
 	scatter((uint64_t)_i * 977 + 5, count);
-	if (_i == 3) { /* begun anew, nothing is left of before */
+	if (_i == 3) { /* cleared, it forgets all events */
 		timeline_clear(&timeline, STEPS, 0.5);
 		scatter(99, count);
 	}

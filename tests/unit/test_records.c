@@ -1,4 +1,4 @@
-/* Records in their four formats: what is not known, groups, columns, quoting, lists. */
+/* Records in their four formats: unknown figures, groups, columns, quotes, lists. */
 #include "report/record.h"
 
 #include <math.h>

@@ -199,7 +199,7 @@ START_TEST(ways_agree)
 	put_input(type, data);
 	for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
 		if (ways[w].tile == 1 && count > 100000 && type->shape.ndim == 1)
-			continue; /* a hundred thousand tiles of one element say no more than the others */
+			continue; /* slow, and shorter arrays test such tiles */
 		struct arena arena;
 		struct diags diags;
 		struct run_counters counters;
@@ -255,7 +255,7 @@ START_TEST(values)
 }
 END_TEST
 
-/* A longer array takes no more memory, and no allocation is made while tiles run. */
+/* Memory does not grow with the array, and no tile allocates. */
 START_TEST(memory_is_constant)
 {
 	int64_t most[2], peak[2];
@@ -283,7 +283,7 @@ START_TEST(memory_is_constant)
 	ck_assert_int_eq(peak[0], peak[1]);
 	ck_assert_int_le(peak[0], most[0]);
 	ck_assert_int_lt(most[0], 4 << 20);
-	ck_assert_int_lt(most[0] - peak[0], 1 << 19); /* what is not arrays: programs and bodies */
+	ck_assert_int_lt(most[0] - peak[0], 1 << 19); /* programs and bodies */
 }
 END_TEST
 

@@ -1,4 +1,4 @@
-/* States on disk: what is written is read back, or it is told what is wrong with it. */
+/* States on disk are read back as they were written, or a message says what is wrong. */
 #include "exec/journal.h"
 
 #include <dirent.h>
@@ -167,8 +167,8 @@ START_TEST(a_short_file_is_told)
 }
 END_TEST
 
-/* The disk takes no more than two states; the third's failure is told by a later call. */
-START_TEST(a_full_disk_is_told)
+/* The disk has space for two states. A later call reports that the third failed. */
+START_TEST(a_full_disk_is_reported)
 {
 	const struct rlimit limit = {2 * STATE + 100, RLIM_INFINITY};
 	signal(SIGXFSZ, SIG_IGN);
@@ -267,7 +267,7 @@ static void make_journal(const char *folder, const char *path, const struct jour
 	ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
 }
 
-/* Adds the last line of PATH again and again up to SIZE bytes, with room after its first word: so lines are few. */
+/* Repeats the last line of PATH up to SIZE bytes. Blanks after its first word keep the lines few. */
 static void lengthen(const char *path, size_t size)
 {
 	enum { WIDE = 8000 };
@@ -285,7 +285,7 @@ static void lengthen(const char *path, size_t size)
 	ck_assert(fclose(file) == 0);
 }
 
-/* Whatever a run has written it can go on from: a line for each of more than a million states. */
+/* A run continues from a journal of any length: here a line for each of more than a million states. */
 START_TEST(a_journal_of_any_length)
 {
 	const struct journal_identity identity = {{1, 2, 3}};
@@ -530,7 +530,7 @@ int main(void)
 	tcase_add_test(tcase, a_file_has_no_name);
 	tcase_add_loop_test(tcase, a_flipped_bit_is_found, 0, 4);
 	tcase_add_loop_test(tcase, a_short_file_is_told, 0, 2);
-	tcase_add_loop_test(tcase, a_full_disk_is_told, 0, 2);
+	tcase_add_loop_test(tcase, a_full_disk_is_reported, 0, 2);
 	tcase_add_test(tcase, room_is_asked_for);
 	tcase_add_test(tcase, no_thread_for_the_worker);
 	tcase_add_test(tcase, folders_that_are_none);

@@ -108,13 +108,13 @@ START_TEST(sums_go_by_blocks)
 	check(&p, 100000, 8192, 8192);
 	p = cut_tile("sum axis=0", 100000, 16, 20000);
 	check(&p, 100000, 8192, 24576);
-	p = cut("sum axis=0; exp; logsumexp", 100000, 16, &streams); /* what follows runs once */
+	p = cut("sum axis=0; exp; logsumexp", 100000, 16, &streams); /* the stages after the fold run once */
 	ck_assert(p.folds);
 	check(&p, 100000, 8192, 8192);
 }
 END_TEST
 
-/* What cannot be cut, and what there is nothing of to cut. */
+/* Chains that cannot be cut into tiles, and arrays without elements. */
 START_TEST(whole_arrays)
 {
 	static const char *const chains[] = {"transpose", "cumsum axis=0", "slice axis=0 start=1; sin",
