@@ -170,3 +170,14 @@ void *arena_grow(struct arena *arena, void *array, size_t count, size_t *capacit
 	memset((char *)array + count * size, 0, size);
 	return array;
 }
+
+void *arena_append(struct arena *arena, void *array, size_t *count, size_t *capacity, size_t size)
+{
+	void *items;
+	memcpy(&items, array, sizeof items);
+	items = arena_grow(arena, items, *count, capacity, size);
+	if (!items)
+		return NULL;
+	memcpy(array, &items, sizeof items);
+	return (char *)items + (*count)++ * size;
+}

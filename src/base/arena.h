@@ -36,5 +36,10 @@ __attribute__((format(printf, 2, 3))) char *arena_printf(struct arena *arena, co
  * *CAPACITY, and zeroes that element. Returns the array, which may have moved, or NULL.
  */
 void *arena_grow(struct arena *arena, void *array, size_t count, size_t *capacity, size_t size);
+/*
+ * Appends a zeroed element to the array that the pointer at ARRAY leads to; that pointer, *COUNT and *CAPACITY follow.
+ * Returns the element, or NULL, and then nothing has changed.
+ */
+void *arena_append(struct arena *arena, void *array, size_t *count, size_t *capacity, size_t size);
 
 #endif

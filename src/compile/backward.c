@@ -356,11 +356,11 @@ static void add_residuals(struct lineariser *l)
 static void add_seeds(struct lineariser *l)
 {
 	const struct step *step = l->step;
-	for (uint32_t i = 0; i < step->cot_out_count; i++) {
+	for (uint32_t i = 0; i < step->cot_out.count; i++) {
 		const uint32_t value = step->cot_value[i];
 		if (value == NO_VALUE)
 			continue;
-		const uint32_t id = back_input(l, PORT_COTANGENT, step->cot_out[i], value);
+		const uint32_t id = back_input(l, PORT_COTANGENT, step->cot_out.slots[i], value);
 		if (l->body->values[value].active)
 			add_cotangent(l, value, id, NULL);
 	}
@@ -373,8 +373,8 @@ static void add_results(struct lineariser *l)
 	for (size_t i = 0; i < l->body->in_count && !l->failed; i++) {
 		const uint32_t slot = l->body->ins[i].index, value = l->body->ins[i].value;
 		bool wanted = false;
-		for (uint32_t k = 0; k < step->cot_in_count; k++)
-			wanted |= step->cot_in[k] == slot;
+		for (uint32_t k = 0; k < step->cot_in.count; k++)
+			wanted |= step->cot_in.slots[k] == slot;
 		if (!wanted)
 			continue;
 		uint32_t cotangent = l->values[value].cotangent;

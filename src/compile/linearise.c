@@ -36,16 +36,16 @@ static void mark_reached(struct lineariser *l)
 {
 	const struct body *body = l->body, *forward = l->step->body;
 	const struct step *step = l->step;
-	for (uint32_t i = 0; i < step->cot_out_count; i++) {
+	for (uint32_t i = 0; i < step->cot_out.count; i++) {
 		if (step->cot_to[i] != NO_VALUE)
 			continue;
 		for (size_t k = 0; k < forward->out_count; k++)
-			if (forward->outs[k].index == step->cot_out[i])
+			if (forward->outs[k].index == step->cot_out.slots[i])
 				l->values[forward->outs[k].value].reached |= body->values[forward->outs[k].value].active;
 	}
 	for (size_t i = 0; i < body->in_count; i++)
-		for (uint32_t k = 0; k < step->cot_in_count; k++)
-			if (step->cot_in[k] == body->ins[i].index)
+		for (uint32_t k = 0; k < step->cot_in.count; k++)
+			if (step->cot_in.slots[k] == body->ins[i].index)
 				l->values[body->ins[i].value].reached = true;
 	for (size_t i = body->instr_count; i-- > 0;) {
 		const unsigned bits = derivatives_of(l, &body->instrs[i]);
@@ -122,9 +122,9 @@ bool add_live_outs(struct body *body, const struct step *step)
 	body->outs = NULL;
 	body->out_count = body->out_capacity = 0;
 	for (size_t i = 0; i < forward->out_count; i++)
-		for (uint32_t k = 0; k < step->live_out_count; k++)
-			if (step->live_out[k] == forward->outs[i].index &&
-			    !body_add_out(body, PORT_SLOT, step->live_out[k], forward->outs[i].value))
+		for (uint32_t k = 0; k < step->live_out.count; k++)
+			if (step->live_out.slots[k] == forward->outs[i].index &&
+			    !body_add_out(body, PORT_SLOT, step->live_out.slots[k], forward->outs[i].value))
 				return false;
 	return true;
 }

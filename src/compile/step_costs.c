@@ -12,7 +12,7 @@ static int64_t slab_bytes(const struct type *type) { return round_up(type_bytes(
 static int64_t bytes_before(const struct step *step)
 {
 	int64_t bytes = 0;
-	for (uint32_t i = 0; i < step->live_in_count; i++)
+	for (uint32_t i = 0; i < step->live_in.count; i++)
 		if (!step->alias_in[i])
 			bytes += slab_bytes(step->in_types[i]);
 	return bytes;

@@ -33,8 +33,8 @@ static struct recompute_hash hash_of(const struct machine_call *call, void *cons
 	for (size_t i = 0; i < body->out_count; i++) {
 		const struct port *port = &body->outs[i];
 		bool lives = false;
-		for (uint32_t k = 0; k < step->live_out_count; k++)
-			lives |= port->kind == PORT_SLOT && step->live_out[k] == port->index;
+		for (uint32_t k = 0; k < step->live_out.count; k++)
+			lives |= port->kind == PORT_SLOT && step->live_out.slots[k] == port->index;
 		if (!lives || !outs[i])
 			continue;
 		size_t size = (size_t)type_bytes(body->values[port->value].type);

@@ -7,6 +7,12 @@
 
 #include "ir/body.h"
 
+/* Slots, ascending. */
+struct slot_list {
+	const uint32_t *slots;
+	uint32_t count;
+};
+
 /*
  * A step, between two states. Slot 0 of a state is the current value, slot 1 + i is chain->variables[i].
  *
@@ -15,13 +21,11 @@
  * reversed step by step or in one body.
  */
 struct step {
-	struct body *body; /* its ins are the slots that it reads, its outs those that it writes */
-	/* Lists of slots, ascending: */
-	const uint32_t *live_in, *live_out; /* the states before and after */
-	const uint32_t *cot_in, *cot_out;   /* slots that have a cotangent before and after */
-	uint32_t live_in_count, live_out_count, cot_in_count, cot_out_count;
-	const uint32_t *class_in; /* by live_in: the slot that its class goes by before */
-	const bool *alias_in;     /* by live_in: an earlier one is of its class, and so the same array */
+	struct body *body;                  /* its ins are the slots that it reads, its outs those that it writes */
+	struct slot_list live_in, live_out; /* the states before and after */
+	struct slot_list cot_in, cot_out;   /* slots that have a cotangent before and after */
+	const uint32_t *class_in;           /* by live_in: the slot that its class goes by before */
+	const bool *alias_in;               /* by live_in: an earlier one is of its class, and so the same array */
 	const uint32_t *cot_to; /* by cot_out: the slot before to which it passes unchanged; NO_VALUE: the body takes it */
 	const uint32_t *cot_value; /* by cot_out: the body's value whose cotangent it is; NO_VALUE where it passes */
 	const struct type *const *in_types; /* of live_in's slots */

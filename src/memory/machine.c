@@ -34,7 +34,7 @@ static bool make_tables(struct machine *m)
 static const struct type *first_input_type(struct machine *m, const struct step **first)
 {
 	*first = machine_step_count(m) ? machine_step_at(m, 0) : NULL;
-	return *first && (*first)->live_in_count ? (*first)->in_types[0] : &m->lowered->begins;
+	return *first && (*first)->live_in.count ? (*first)->in_types[0] : &m->lowered->begins;
 }
 
 static enum status begin_machine(struct machine *m)
@@ -54,8 +54,8 @@ static enum status begin_machine(struct machine *m)
 	m->buffers.items[id].origin = &m->input_origin;
 	m->state.exists = true;
 	bool ok = machine_set_state(m, 0, id);
-	for (uint32_t i = 0; first && i < first->live_in_count; i++)
-		ok &= machine_set_state(m, first->live_in[i], id);
+	for (uint32_t i = 0; first && i < first->live_in.count; i++)
+		ok &= machine_set_state(m, first->live_in.slots[i], id);
 	return ok ? machine_exchange(m, MACHINE_INPUT, m->buffers.items[id].offset, type) : machine_memory(m);
 }
 

@@ -47,9 +47,9 @@ static void pass_step(struct reader_walk *walk, int64_t position)
 	struct reader *first = walk->first, *best = walk->best;
 	for (size_t i = 0; i < body->out_count; i++)
 		walk->written[body->outs[i].index] = true;
-	for (size_t k = 0; k < step->live_in_count; k++)
-		if (!walk->written[step->live_in[k]])
-			take_earlier(&best[step->class_in[k]], first[step->live_in[k]]);
+	for (size_t k = 0; k < step->live_in.count; k++)
+		if (!walk->written[step->live_in.slots[k]])
+			take_earlier(&best[step->class_in[k]], first[step->live_in.slots[k]]);
 	for (size_t i = 0; i < body->in_count; i++) {
 		const struct port *in = &body->ins[i];
 		if (body_reads(body, in->value))
@@ -60,11 +60,11 @@ static void pass_step(struct reader_walk *walk, int64_t position)
 	}
 	for (size_t i = 0; i < body->out_count; i++)
 		walk->written[body->outs[i].index] = false;
-	for (size_t k = 0; k < step->live_out_count; k++)
-		first[step->live_out[k]] = nobody;
-	for (size_t k = 0; k < step->live_in_count; k++)
-		first[step->live_in[k]] = best[step->class_in[k]];
-	for (size_t k = 0; k < step->live_in_count; k++)
+	for (size_t k = 0; k < step->live_out.count; k++)
+		first[step->live_out.slots[k]] = nobody;
+	for (size_t k = 0; k < step->live_in.count; k++)
+		first[step->live_in.slots[k]] = best[step->class_in[k]];
+	for (size_t k = 0; k < step->live_in.count; k++)
 		best[step->class_in[k]] = nobody;
 	for (size_t i = 0; i < body->in_count; i++)
 		best[body->ins[i].index] = nobody;

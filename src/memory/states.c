@@ -40,8 +40,8 @@ static const uint32_t *live_slots(struct machine *m, int64_t position, uint32_t 
 	static const uint32_t current[1] = {0};
 	if (position < machine_step_count(m)) {
 		const struct step *step = machine_step_at(m, position);
-		*count = step->live_in_count;
-		return step->live_in;
+		*count = step->live_in.count;
+		return step->live_in.slots;
 	}
 	*count = 1;
 	return current;
@@ -183,8 +183,8 @@ enum status machine_spill(struct machine *m, int64_t slot)
 		return machine_memory(m);
 	s->used = true;
 	s->position = m->state.position;
-	for (uint32_t i = 0; i < step->live_in_count; i++) {
-		const int32_t id = m->state.buffers[step->live_in[i]];
+	for (uint32_t i = 0; i < step->live_in.count; i++) {
+		const int32_t id = m->state.buffers[step->live_in.slots[i]];
 		if (step->alias_in[i])
 			continue;
 		bytes += m->buffers.items[id].size;
@@ -217,14 +217,14 @@ static enum status make_fetched(struct machine *m, const struct step *step, uint
 	int32_t id = NO_BUFFER;
 	for (uint32_t k = 0; step->alias_in[i] && k < i; k++)
 		if (step->class_in[k] == step->class_in[i])
-			id = m->state.buffers[step->live_in[k]];
+			id = m->state.buffers[step->live_in.slots[k]];
 	if (id == NO_BUFFER) {
 		id = buffers_make(&m->buffers, step->in_types[i], type_bytes(step->in_types[i]));
 		if (id == NO_BUFFER || !add_array(m, count, id))
 			return machine_memory(m);
 		m->buffers.items[id].step = m->state.position - 1;
 	}
-	return machine_set_state(m, step->live_in[i], id) ? STATUS_OK : machine_memory(m);
+	return machine_set_state(m, step->live_in.slots[i], id) ? STATUS_OK : machine_memory(m);
 }
 
 enum status machine_fetch(struct machine *m, int64_t slot)
@@ -237,7 +237,7 @@ enum status machine_fetch(struct machine *m, int64_t slot)
 	m->state.exists = true;
 	m->counters->spill_reads++;
 	const struct step *step = machine_step_at(m, m->state.position);
-	for (uint32_t i = 0; i < step->live_in_count && !status; i++)
+	for (uint32_t i = 0; i < step->live_in.count && !status; i++)
 		status = make_fetched(m, step, i, &count);
 	if (status || !m->hooks || !m->hooks->fetch)
 		return status;

@@ -173,8 +173,8 @@ static bool advance_state(struct machine *m, const struct step *step, const stru
 	hold_outs(m, body);
 	for (size_t i = 0; i < s->held_count; i++)
 		next[s->held[i]] = NO_BUFFER;
-	for (uint32_t i = 0; i < step->live_out_count; i++)
-		next[step->live_out[i]] = s->buffers[step->live_out[i]];
+	for (uint32_t i = 0; i < step->live_out.count; i++)
+		next[step->live_out.slots[i]] = s->buffers[step->live_out.slots[i]];
 	for (size_t i = 0; i < body->out_count; i++)
 		if (body->outs[i].kind == PORT_SLOT)
 			next[body->outs[i].index] = out_buffers[i];
@@ -261,7 +261,7 @@ enum status machine_seed(struct machine *m)
 	const int64_t steps = machine_step_count(m);
 	const struct step *last = steps ? machine_step_at(m, steps - 1) : NULL;
 	m->seeded = true;
-	if (last && last->cot_out_count == 0)
+	if (last && last->cot_out.count == 0)
 		return STATUS_OK;
 	const struct type *type = last ? last->out_types[0] : &m->lowered->begins;
 	const int32_t id = buffers_make(&m->buffers, type, type_bytes(type));
@@ -292,11 +292,11 @@ static bool reverse_cotangents(struct machine *m, const struct step *step, const
 	int32_t *passed = m->ports.by_slot; /* by index in cot_out */
 	bool ok = true;
 	hold_outs(m, body);
-	for (uint32_t i = 0; i < step->cot_out_count; i++) {
-		passed[i] = m->cotangent[step->cot_out[i]];
-		m->cotangent[step->cot_out[i]] = NO_BUFFER;
+	for (uint32_t i = 0; i < step->cot_out.count; i++) {
+		passed[i] = m->cotangent[step->cot_out.slots[i]];
+		m->cotangent[step->cot_out.slots[i]] = NO_BUFFER;
 	}
-	for (uint32_t i = 0; i < step->cot_out_count; i++) {
+	for (uint32_t i = 0; i < step->cot_out.count; i++) {
 		if (step->cot_to[i] == NO_VALUE)
 			ok &= buffers_release(&m->buffers, passed[i]);
 		else

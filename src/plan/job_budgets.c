@@ -66,12 +66,12 @@ static enum status judge_schedule(void *context, const struct policy *family, st
 static int64_t passing_bytes(const struct step *step)
 {
 	int64_t bytes = 0;
-	for (uint32_t i = 0; i < step->live_in_count; i++) {
+	for (uint32_t i = 0; i < step->live_in.count; i++) {
 		bool passes = false;
-		for (uint32_t k = 0; k < step->live_out_count; k++)
-			passes |= step->live_out[k] == step->live_in[i];
+		for (uint32_t k = 0; k < step->live_out.count; k++)
+			passes |= step->live_out.slots[k] == step->live_in.slots[i];
 		for (size_t k = 0; k < step->body->out_count; k++)
-			passes &= step->body->outs[k].kind != PORT_SLOT || step->body->outs[k].index != step->live_in[i];
+			passes &= step->body->outs[k].kind != PORT_SLOT || step->body->outs[k].index != step->live_in.slots[i];
 		if (passes && !step->alias_in[i])
 			bytes += type_bytes(step->in_types[i]);
 	}
@@ -96,7 +96,7 @@ static void set_reach(struct budget_judge *judge, const struct job *job, const s
 	for (size_t i = 0; i < job->tile.lowered.distinct_count; i++) {
 		const struct step *step = job->tile.lowered.distinct[i];
 		int64_t all = 0, passing = passing_bytes(step);
-		for (uint32_t k = 0; k < step->live_in_count; k++)
+		for (uint32_t k = 0; k < step->live_in.count; k++)
 			all += type_bytes(step->in_types[k]);
 		if (passing < all && (double)(all - passing) < share * (double)all)
 			share = (double)(all - passing) / (double)all;

@@ -120,9 +120,9 @@ static void follow_back(struct graph *g, const struct step *step)
 	const struct body *body = g->compiled->steps[step->id].linear.backward;
 	add_reads(g, body, step->id, END_BACKWARD);
 	memset(g->next, 0, g->slot_count * sizeof *g->next);
-	for (uint32_t i = 0; i < step->cot_out_count; i++)
+	for (uint32_t i = 0; i < step->cot_out.count; i++)
 		if (step->cot_to[i] != NO_VALUE)
-			g->next[step->cot_to[i]] = g->slots[step->cot_out[i]];
+			g->next[step->cot_to[i]] = g->slots[step->cot_out.slots[i]];
 	for (size_t i = 0; i < body->out_count; i++)
 		g->next[body->outs[i].index] = source_of(g, body, step->id, END_BACKWARD, body->outs[i].value);
 	take_next(g);

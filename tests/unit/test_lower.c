@@ -144,30 +144,30 @@ START_TEST(slots_of_one_value_are_a_class)
 	chain_make(&chain, "sin; name a; name b; cos; add b; mul a", &arena, &diags);
 	const struct lowered lowered = lower_portion(NULL, LOWER_STEPS);
 	const struct step *cosine = lowered_step(&lowered, 3, NULL), *add = lowered_step(&lowered, 4, NULL);
-	ck_assert_uint_eq(cosine->live_in_count, 2);
-	ck_assert_uint_eq(cosine->live_in[1], A);
+	ck_assert_uint_eq(cosine->live_in.count, 2);
+	ck_assert_uint_eq(cosine->live_in.slots[1], A);
 	ck_assert_uint_eq(cosine->class_in[1], 0); /* the current value, which is named, has not changed yet */
 	ck_assert(!cosine->alias_in[0] && cosine->alias_in[1]);
-	ck_assert_uint_eq(add->live_in_count, 2);
-	ck_assert_uint_eq(add->live_in[1], A);
+	ck_assert_uint_eq(add->live_in.count, 2);
+	ck_assert_uint_eq(add->live_in.slots[1], A);
 	ck_assert_uint_eq(add->class_in[1], A);
 	ck_assert(!add->alias_in[1]);
 	ck_assert_uint_eq(add->body->ins[1].index, A);
 	/* The class has one cotangent: from `mul a` past `add b`, whose own part is added to it in the body. */
-	ck_assert_uint_eq(add->cot_out_count, 2);
-	ck_assert_uint_eq(add->cot_out[1], A);
+	ck_assert_uint_eq(add->cot_out.count, 2);
+	ck_assert_uint_eq(add->cot_out.slots[1], A);
 	ck_assert_uint_eq(add->cot_to[1], NO_VALUE);
 	ck_assert_uint_eq(add->cot_value[1], add->body->ins[1].value);
-	ck_assert_uint_eq(add->cot_in_count, 2);
-	ck_assert_uint_eq(add->cot_in[1], A);
+	ck_assert_uint_eq(add->cot_in.count, 2);
+	ck_assert_uint_eq(add->cot_in.slots[1], A);
 	/* The cotangent of a passes a step that does not read it. */
 	const struct step *mul = lowered_step(&lowered, 5, NULL);
-	ck_assert_uint_eq(mul->cot_out_count, 1);
-	ck_assert_uint_eq(mul->cot_in_count, 2);
+	ck_assert_uint_eq(mul->cot_out.count, 1);
+	ck_assert_uint_eq(mul->cot_in.count, 2);
 	chain_make(&chain, "sin; name a; cos; tanh; mul a", &arena, &diags);
 	const struct lowered passing = lower_portion(NULL, LOWER_STEPS);
 	const struct step *tanh = lowered_step(&passing, 3, NULL);
-	ck_assert_uint_eq(tanh->cot_out_count, 2);
+	ck_assert_uint_eq(tanh->cot_out.count, 2);
 	ck_assert_uint_eq(tanh->cot_to[1], A);
 	ck_assert_uint_eq(tanh->cot_value[1], NO_VALUE);
 }

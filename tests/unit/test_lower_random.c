@@ -302,8 +302,8 @@ START_TEST(steps_compute_what_the_chain_means)
 	for (int64_t i = 0; i < lowered.steps; i++) {
 		const struct step *step = lowered_step(&lowered, i, counters);
 		ck_assert_ptr_nonnull(step);
-		for (uint32_t k = 0; k < step->live_in_count; k++)
-			ck_assert_msg(slots[step->live_in[k]] == slots[step->class_in[k]], "a class holds two values:\n%s",
+		for (uint32_t k = 0; k < step->live_in.count; k++)
+			ck_assert_msg(slots[step->live_in.slots[k]] == slots[step->class_in[k]], "a class holds two values:\n%s",
 			              random_text.text);
 		execute_body(step->body, slots, counters);
 	}
@@ -361,10 +361,10 @@ START_TEST(live_slots_are_those_that_reach_the_output)
 		const struct step *step = lowered_step(&lowered, i, NULL);
 		for (uint32_t slot = 0; slot < lowered.slot_count; slot++) {
 			const bool live = reaches_output(i, slot), after = reaches_output(i + 1, slot);
-			ck_assert_msg(live == is_in(step->live_in, step->live_in_count, slot), "slot %u before step %d of\n%s",
-			              slot, (int)i, random_text.text);
-			ck_assert_msg(after == is_in(step->live_out, step->live_out_count, slot), "slot %u after step %d of\n%s",
-			              slot, (int)i, random_text.text);
+			ck_assert_msg(live == is_in(step->live_in.slots, step->live_in.count, slot),
+			              "slot %u before step %d of\n%s", slot, (int)i, random_text.text);
+			ck_assert_msg(after == is_in(step->live_out.slots, step->live_out.count, slot),
+			              "slot %u after step %d of\n%s", slot, (int)i, random_text.text);
 		}
 	}
 }
@@ -464,7 +464,7 @@ START_TEST(cotangents_are_of_values_that_the_output_derives_from)
 		const struct step *step = lowered_step(&lowered, i, NULL);
 		const uint64_t wanted = slots_with_cotangents(i);
 		for (uint32_t slot = 0; slot < lowered.slot_count; slot++)
-			ck_assert_msg((wanted >> slot & 1) == is_in(step->cot_in, step->cot_in_count, slot),
+			ck_assert_msg((wanted >> slot & 1) == is_in(step->cot_in.slots, step->cot_in.count, slot),
 			              "cotangent of slot %u before step %d of\n%s", slot, (int)i, random_text.text);
 	}
 }
@@ -479,14 +479,14 @@ START_TEST(steps_fit_together)
 		const struct step *step = lowered_step(&lowered, i, NULL);
 		ck_assert_ptr_eq(lowered.distinct[step->id], step);
 		if (before) {
-			ck_assert_uint_eq(before->live_out_count, step->live_in_count);
-			ck_assert_uint_eq(before->cot_out_count, step->cot_in_count);
-			for (uint32_t k = 0; k < step->live_in_count; k++) {
-				ck_assert_uint_eq(before->live_out[k], step->live_in[k]);
+			ck_assert_uint_eq(before->live_out.count, step->live_in.count);
+			ck_assert_uint_eq(before->cot_out.count, step->cot_in.count);
+			for (uint32_t k = 0; k < step->live_in.count; k++) {
+				ck_assert_uint_eq(before->live_out.slots[k], step->live_in.slots[k]);
 				ck_assert_ptr_eq(before->out_types[k], step->in_types[k]);
 			}
-			for (uint32_t k = 0; k < step->cot_in_count; k++)
-				ck_assert_uint_eq(before->cot_out[k], step->cot_in[k]);
+			for (uint32_t k = 0; k < step->cot_in.count; k++)
+				ck_assert_uint_eq(before->cot_out.slots[k], step->cot_in.slots[k]);
 		}
 		before = step;
 	}

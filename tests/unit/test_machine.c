@@ -124,12 +124,12 @@ START_TEST(classes_go_by_the_lowest)
 		for (int64_t index = 0; index < lowered.steps; index++) {
 			const struct step *step = lowered_step(&lowered, index, levels);
 			int64_t after[SLOTS];
-			for (uint32_t k = 0; k < step->live_in_count; k++) {
+			for (uint32_t k = 0; k < step->live_in.count; k++) {
 				uint32_t lowest = 0;
-				while (value[lowest] != value[step->live_in[k]])
+				while (value[lowest] != value[step->live_in.slots[k]])
 					lowest++;
 				ck_assert_msg(step->class_in[k] == lowest, "%s: step %lld, slot %u: class %u, not %u", chains[i],
-				              (long long)index, step->live_in[k], step->class_in[k], lowest);
+				              (long long)index, step->live_in.slots[k], step->class_in[k], lowest);
 				aliases += step->alias_in[k];
 			}
 			memcpy(after, value, sizeof after);

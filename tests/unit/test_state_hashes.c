@@ -12,7 +12,7 @@ static struct port forward[] = {{PORT_SLOT, 0, 0}, {PORT_SLOT, 2, 1}},
 static const uint32_t live[] = {0, 2};
 static struct body body = {.values = values, .value_count = 2, .outs = forward, .out_count = 2};
 static struct program program = {.body = &body};
-static const struct step step = {.live_out = live, .live_out_count = 2};
+static const struct step step = {.live_out = {live, 2}};
 static struct compiled_step code = {.linear = {.step = &step}};
 static struct machine_call call = {.program = &program, .compiled = &code, .step = 4};
 static struct state_hashes recompute;
