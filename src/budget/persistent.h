@@ -5,7 +5,7 @@
 #ifndef BUDGET_PERSISTENT_H
 #define BUDGET_PERSISTENT_H
 
-#include "schedule/action_list.h"
+#include "schedule/action.h"
 #include "schedule/step_costs.h"
 
 /*

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum action_kind {
@@ -48,5 +49,20 @@ struct schedule *schedule_copy(const struct schedule *schedule);
 int64_t schedule_slots(const struct schedule *schedule);
 int64_t schedule_disk_slots(const struct schedule *schedule);
 void schedule_free(struct schedule *schedule);
+
+/* Actions that are pushed one by one, for schedules that no rule emits. */
+struct action_list {
+	struct action *actions;
+	size_t count, capacity;
+	int64_t used, slots; /* slots in use, and the most in use at once */
+	const struct allocator *allocator;
+	bool failed; /* out of memory */
+};
+
+/* Appends an action, or extends the last one where it is a RECORD or a BACKWARD that goes on. */
+void action_list_push(struct action_list *list, enum action_kind kind, int64_t begin, int64_t end, int64_t slot);
+void action_list_free(struct action_list *list);
+/* Returns a schedule that emits a copy of LIST; NULL if out of memory, now or before. */
+struct schedule *action_list_schedule(const struct action_list *list, const struct allocator *allocator);
 
 #endif

@@ -24,7 +24,7 @@
  */
 #include <string.h>
 
-#include "schedule/binomial.h"
+#include "schedule/families.h"
 
 enum { TABLE = 3000 };
 
@@ -48,20 +48,19 @@ struct disk_revolve {
 	int64_t length;   /* steps of the segment that are still to be reversed; 0: it was not read yet */
 	bool swept;
 	struct binomial binomial;
-	struct action_queue queue;
 };
 
 static void disk_sweep(struct disk_revolve *d)
 {
 	int64_t begin = d->starts[d->segment];
 	if (d->segment < d->segments) {
-		queue_push(&d->queue, ACT_SPILL, begin, begin, d->segment);
-		queue_push(&d->queue, ACT_FORWARD, begin, d->starts[d->segment + 1], 0);
+		queue_push(&d->head.queue, ACT_SPILL, begin, begin, d->segment);
+		queue_push(&d->head.queue, ACT_FORWARD, begin, d->starts[d->segment + 1], 0);
 		d->segment++;
 		return;
 	}
 	binomial_push(&d->binomial, begin, d->steps, d->snapshots, -1);
-	binomial_step(&d->binomial, &d->queue);
+	binomial_step(&d->binomial, &d->head.queue);
 	d->swept = true;
 	d->segment--;
 }
@@ -72,33 +71,29 @@ static void disk_reverse(struct disk_revolve *d)
 	if (d->length == 0)
 		d->length = d->starts[d->segment + 1] - begin;
 	int64_t left = d->choice[d->length], end = begin + d->length;
-	queue_push(&d->queue, ACT_FETCH, begin, begin, d->segment);
+	queue_push(&d->head.queue, ACT_FETCH, begin, begin, d->segment);
 	if (left)
-		queue_push(&d->queue, ACT_FORWARD, begin, begin + left, 0);
+		queue_push(&d->head.queue, ACT_FORWARD, begin, begin + left, 0);
 	else
-		queue_push(&d->queue, ACT_DISCARD, begin, begin, d->segment--);
+		queue_push(&d->head.queue, ACT_DISCARD, begin, begin, d->segment--);
 	binomial_push(&d->binomial, begin + left, end, d->snapshots, -1);
 	d->length = left;
 }
 
-static bool disk_next(struct schedule *schedule, struct action *action)
+static void disk_emit(struct schedule *schedule)
 {
 	struct disk_revolve *d = (struct disk_revolve *)schedule;
-	if (queue_pop(&d->queue, action))
-		return true;
 	if (d->binomial.depth > 0)
-		binomial_step(&d->binomial, &d->queue);
+		binomial_step(&d->binomial, &schedule->queue);
 	else if (!d->swept && d->steps > 0)
 		disk_sweep(d);
 	else if (d->swept && d->segment >= 0)
 		disk_reverse(d);
-	return queue_pop(&d->queue, action);
 }
 
 static void disk_rewind(struct schedule *schedule)
 {
 	struct disk_revolve *d = (struct disk_revolve *)schedule;
-	d->queue.head = d->queue.count = 0;
 	d->segment = d->length = 0;
 	d->swept = false;
 	d->starts = binomial_reset(&d->binomial, d + 1, d->capacity, d->head.slots);
@@ -177,51 +172,45 @@ static int64_t leading_segments(const struct recurrences *t, int64_t *length)
 	return fewer <= total ? low : most;
 }
 
-/* Returns the number of segments. Unless D is NULL, sets its segments, their starts and its slots. */
-static int64_t list_segments(const struct recurrences *t, int64_t leading, int64_t length, struct disk_revolve *d)
+/* Counts D's segments and slots. Lists the starts of the segments too, unless they are NULL. */
+static void list_segments(const struct recurrences *t, int64_t leading, int64_t length, struct disk_revolve *d)
 {
-	int64_t count = 0, at = 0, longest = 0;
-	for (;; count++) {
-		int64_t left = t->steps - at, next = count < leading ? length : left < t->size ? t->chain_choice[left] : 0;
-		if (d)
-			d->starts[count] = at;
+	int64_t at = 0, longest = 0;
+	for (d->segments = 0;; d->segments++) {
+		const int64_t left = t->steps - at;
+		const int64_t next = d->segments < leading ? length : left < t->size ? t->chain_choice[left] : 0;
+		if (d->starts)
+			d->starts[d->segments] = at;
 		if (next == 0) {
 			longest = left > longest ? left : longest;
 			break;
 		}
-		for (int64_t part = next; d && part > 0; part = t->reread_choice[part]) {
-			int64_t piece = part - t->reread_choice[part];
+		for (int64_t part = next; part > 0; part = t->reread_choice[part]) {
+			const int64_t piece = part - t->reread_choice[part];
 			longest = piece > longest ? piece : longest;
 		}
 		at += next;
 	}
-	if (d) {
-		d->head.slots = longest - 1 < d->snapshots ? longest - 1 : d->snapshots;
-		d->head.slots = d->head.slots < 0 ? 0 : d->head.slots;
-		d->head.disk_slots = d->segments = count;
-	}
-	return count;
+	d->head.slots = binomial_slots(longest, d->snapshots);
+	d->head.disk_slots = d->segments;
 }
 
-static struct disk_revolve *disk_make(const struct recurrences *t, const struct allocator *allocator)
+static struct schedule *make_disk_revolve(const struct recurrences *t, const struct allocator *allocator)
 {
 	int64_t length = 0, leading = leading_segments(t, &length);
-	int64_t segments = list_segments(t, leading, length, NULL);
-	int64_t capacity = binomial_slots(t->steps, t->snapshots) + 1;
-	size_t starts = (size_t)(segments + 1) * sizeof(int64_t), choices = (size_t)t->size * sizeof(int32_t);
-	size_t size = (size_t)capacity * BINOMIAL_EACH + starts + choices;
-	struct disk_revolve *d = schedule_create(allocator, sizeof *d, 1, size, disk_next, disk_rewind);
+	struct disk_revolve made = {.head = {.emit = disk_emit, .rewind = disk_rewind},
+	                            .steps = t->steps,
+	                            .snapshots = t->snapshots,
+	                            .capacity = binomial_slots(t->steps, t->snapshots) + 1};
+	list_segments(t, leading, length, &made);
+	size_t starts = (size_t)(made.segments + 1) * sizeof(int64_t), choices = (size_t)t->size * sizeof(int32_t);
+	size_t size = (size_t)made.capacity * BINOMIAL_EACH + starts + choices;
+	struct disk_revolve *d = schedule_create(allocator, &made.head, sizeof made, 1, size);
 	if (!d)
 		return NULL;
-	d->steps = t->steps;
-	d->snapshots = t->snapshots;
-	d->capacity = capacity;
-	d->segments = segments;
-	disk_rewind(&d->head);
 	memcpy(d->choice, t->reread_choice, choices);
-	(void)list_segments(t, leading, length, d);
-	disk_rewind(&d->head);
-	return d;
+	list_segments(t, leading, length, d);
+	return &d->head;
 }
 
 struct schedule *disk_revolve_schedule(const struct allocator *allocator, const struct step_costs *costs,
@@ -236,7 +225,7 @@ struct schedule *disk_revolve_schedule(const struct allocator *allocator, const 
 		t.read /= step;
 	}
 	bool made = recurrences_solve(&t, allocator);
-	struct disk_revolve *d = made ? disk_make(&t, allocator) : NULL;
+	struct schedule *schedule = made ? make_disk_revolve(&t, allocator) : NULL;
 	recurrences_free(&t, allocator);
-	return d ? &d->head : NULL;
+	return schedule;
 }

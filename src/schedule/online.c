@@ -22,7 +22,7 @@
  * bubble, are dispensable. `later` holds what was saved after them: one entry for each that left the
  * bubble. So joining the two lists, once the bubble is empty, is constant work a step.
  */
-#include "schedule/binomial.h"
+#include "schedule/families.h"
 
 struct online_snapshot {
 	int64_t position, level, slot;
@@ -36,7 +36,6 @@ struct online {
 	int64_t position, level; /* of the current state */
 	bool swept;
 	struct binomial binomial;
-	struct action_queue queue;
 };
 
 static void join_later(struct online *o)
@@ -50,7 +49,7 @@ static void keep_current(struct online *o, struct online_snapshot *list, int64_t
 {
 	int64_t slot = o->binomial.free[--o->binomial.free_count];
 	list[(*count)++] = (struct online_snapshot){o->position, o->level, slot};
-	queue_push(&o->queue, ACT_SAVE, o->position, o->position, slot);
+	queue_push(&o->head.queue, ACT_SAVE, o->position, o->position, slot);
 	o->level = 0;
 }
 
@@ -65,8 +64,8 @@ static void pass_current(struct online *o)
 
 static void start_reversal(struct online *o)
 {
-	queue_push(&o->queue, ACT_RECORD, o->position, o->position + 1, 0);
-	queue_push(&o->queue, ACT_BACKWARD, o->position, o->position + 1, 0);
+	queue_push(&o->head.queue, ACT_RECORD, o->position, o->position + 1, 0);
+	queue_push(&o->head.queue, ACT_BACKWARD, o->position, o->position + 1, 0);
 	join_later(o);
 	for (int64_t i = 0; i < o->kept_count; i++) {
 		int64_t end = i + 1 < o->kept_count ? o->kept[i + 1].position : o->position;
@@ -86,32 +85,28 @@ static void online_sweep(struct online *o)
 		o->bubble = o->kept_count;
 	} else if (o->bubble < o->kept_count) {
 		const struct online_snapshot *gone = &o->kept[--o->kept_count];
-		queue_push(&o->queue, ACT_DROP, gone->position, gone->position, gone->slot);
+		queue_push(&o->head.queue, ACT_DROP, gone->position, gone->position, gone->slot);
 		o->binomial.free[o->binomial.free_count++] = gone->slot;
 		keep_current(o, o->later, &o->later_count);
 	} else {
 		pass_current(o);
 	}
-	queue_push(&o->queue, ACT_FORWARD, o->position, o->position + 1, 0);
+	queue_push(&o->head.queue, ACT_FORWARD, o->position, o->position + 1, 0);
 	o->position++;
 }
 
-static bool online_next(struct schedule *schedule, struct action *action)
+static void online_emit(struct schedule *schedule)
 {
 	struct online *o = (struct online *)schedule;
-	if (queue_pop(&o->queue, action))
-		return true;
 	if (!o->swept)
 		online_sweep(o);
 	else if (o->binomial.depth > 0)
-		binomial_step(&o->binomial, &o->queue);
-	return queue_pop(&o->queue, action);
+		binomial_step(&o->binomial, &schedule->queue);
 }
 
 static void online_rewind(struct schedule *schedule)
 {
 	struct online *o = (struct online *)schedule;
-	o->queue.head = o->queue.count = 0;
 	o->kept_count = o->later_count = o->bubble = o->position = 0;
 	o->level = INT64_MAX / 2;
 	o->swept = o->steps == 0;
@@ -123,14 +118,9 @@ static void online_rewind(struct schedule *schedule)
 struct schedule *online_schedule(const struct allocator *allocator, int64_t steps, int64_t snapshots)
 {
 	/* S only limits the slots: the actions do not depend on how many there could be beyond the steps. */
-	int64_t slots = binomial_slots(steps, snapshots);
-	size_t each = 2 * sizeof(struct online_snapshot) + BINOMIAL_EACH;
-	struct online *o = schedule_create(allocator, sizeof *o, slots + 1, each, online_next, online_rewind);
-	if (!o)
-		return NULL;
-	o->steps = steps;
-	o->snapshots = slots;
-	o->head.slots = slots;
-	online_rewind(&o->head);
-	return &o->head;
+	const int64_t slots = binomial_slots(steps, snapshots);
+	const struct online made = {
+		.head = {.emit = online_emit, .rewind = online_rewind, .slots = slots}, .steps = steps, .snapshots = slots};
+	return schedule_create(allocator, &made.head, sizeof made, slots + 1,
+	                       2 * sizeof(struct online_snapshot) + BINOMIAL_EACH);
 }

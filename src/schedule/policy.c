@@ -73,13 +73,6 @@ static int64_t square_root_up(int64_t n)
 	return root > 0 ? root : 1;
 }
 
-/* Returns S, or fewer if --max-checkpoints allows fewer. */
-static int64_t snapshots_of(const struct policy *policy)
-{
-	bool fewer = policy->max_checkpoints > 0 && policy->max_checkpoints < policy->number;
-	return fewer ? policy->max_checkpoints : policy->number;
-}
-
 struct policy policy_on_steps(const struct policy *policy, int64_t steps)
 {
 	const int64_t all = steps > 0 ? steps : 1;
@@ -92,45 +85,55 @@ struct policy policy_on_steps(const struct policy *policy, int64_t steps)
 	return made;
 }
 
+/* POLICY on STEPS as its family takes it: with sqrt and save-all as every:N, and S no larger than the limit allows. */
+static struct policy as_family(const struct policy *policy, int64_t steps)
+{
+	struct policy made = policy_on_steps(policy, steps);
+	if (made.kind == POLICY_sqrt) {
+		made.kind = POLICY_every;
+		made.number = square_root_up(steps);
+	} else if (!policy_is(&made, TRAIT_LIMITED) && made.kind != POLICY_recursive) {
+		/* A policy by value records and reverses the chain as one region. */
+		assert(made.kind != POLICY_budget);
+		made = (struct policy){.kind = POLICY_every, .number = steps > 0 ? steps : 1};
+	} else if (made.kind != POLICY_every && made.max_checkpoints > 0 && made.max_checkpoints < made.number) {
+		made.number = made.max_checkpoints;
+	}
+	made.length = made.length ? made.length : 1;
+	return made;
+}
+
 struct schedule *policy_schedule(const struct policy *policy, const struct step_costs *costs,
                                  const struct allocator *allocator)
 {
-	const int64_t steps = costs->steps, all = steps > 0 ? steps : 1;
-	const struct policy made = policy_on_steps(policy, steps);
+	const int64_t steps = costs->steps;
+	const struct policy made = as_family(policy, steps);
 	switch (made.kind) {
-	case POLICY_every:
-		return segments_schedule(allocator, steps, made.number, made.max_checkpoints);
-	case POLICY_sqrt:
-		return segments_schedule(allocator, steps, square_root_up(steps), made.max_checkpoints);
 	case POLICY_recursive:
 		return recursive_schedule(allocator, steps);
 	case POLICY_revolve:
-		return revolve_schedule(allocator, steps, made.length ? made.length : 1, snapshots_of(&made));
+		return revolve_schedule(allocator, steps, made.length, made.number);
 	case POLICY_online:
-		return online_schedule(allocator, steps, snapshots_of(&made));
+		return online_schedule(allocator, steps, made.number);
 	case POLICY_disk_revolve:
-		return disk_revolve_schedule(allocator, costs, snapshots_of(&made));
+		return disk_revolve_schedule(allocator, costs, made.number);
 	default:
-		/* A policy by value records and reverses the chain as one region. */
-		assert(made.kind != POLICY_budget);
-		return segments_schedule(allocator, steps, all, 0);
+		return segments_schedule(allocator, steps, made.number, made.max_checkpoints);
 	}
 }
 
 int64_t policy_evaluations(const struct policy *policy, int64_t steps)
 {
-	const struct policy made = policy_on_steps(policy, steps);
+	if (policy_by_value(policy) || policy_is(policy, TRAIT_ON_DISK))
+		return -1;
+	const struct policy made = as_family(policy, steps);
 	switch (made.kind) {
-	case POLICY_save_all:
-		return steps;
 	case POLICY_every:
 		return segments_evaluations(steps, made.number, made.max_checkpoints);
-	case POLICY_sqrt:
-		return segments_evaluations(steps, square_root_up(steps), made.max_checkpoints);
 	case POLICY_recursive:
 		return recursive_evaluations(steps);
 	case POLICY_revolve:
-		return revolve_evaluations(steps, made.length ? made.length : 1, snapshots_of(&made));
+		return revolve_evaluations(steps, made.length, made.number);
 	default:
 		return -1;
 	}

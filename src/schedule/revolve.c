@@ -1,6 +1,8 @@
 /*
- * revolve:S: binomial checkpointing, after Griewank and Walther, "Algorithm 799:
- * revolve", ACM TOMS 26 (2000).
+ * Ranges of steps that are cut in two: the right part is reversed first, then the left from the state kept.
+ *
+ * revolve:S is binomial checkpointing, after Griewank and Walther, "Algorithm 799: revolve",
+ * ACM TOMS 26 (2000).
  *
  * Let P(l, s) be the least evaluations (recording ones included) that reverse l
  * steps from a state with s snapshots, one of which is that state's. One step is recorded:
@@ -14,13 +16,16 @@
  * So m is best when beta(s, r-2) <= m <= beta(s, r-1) and
  * beta(s-1, r-1) <= l - m <= beta(s-1, r), which the least such m below meets.
  *
+ * recursive is f2(checkpoint(f1)(x)), where f1 is the first half, the larger if the number of steps is odd, and
+ * both halves are treated likewise. Two steps or fewer are not split.
+ *
  * Invariant: the ranges on the stack are disjoint, the rightmost on top. Each range below the top has
  * its begin in a slot. A range's snapshots are its own slot and those that are free when it is on top. The
  * stack is never deeper than S. The repetition number falls from a range to its parts: it is found by going
  * down from the parent's, without a table.
  */
 #include "base/checked.h"
-#include "schedule/binomial.h"
+#include "schedule/families.h"
 
 /* Returns beta(s, r): the steps that S snapshots reverse with at most R + 1 evaluations each; INT64_MAX on overflow. */
 static int64_t binomial_reach(int64_t snapshots, int64_t repetitions)
@@ -110,7 +115,7 @@ void binomial_step(struct binomial *binomial, struct action_queue *queue)
 {
 	struct binomial_range *top = &binomial->ranges[binomial->depth - 1];
 	int64_t begin = top->begin, end = top->end;
-	bool split = end - begin > 1;
+	bool split = end - begin > (binomial->halves ? 2 : 1);
 	if (top->slot >= 0) {
 		queue_push(queue, ACT_LOAD, begin, begin, top->slot);
 	} else if (split) {
@@ -127,7 +132,7 @@ void binomial_step(struct binomial *binomial, struct action_queue *queue)
 		binomial->depth--;
 		return;
 	}
-	int64_t middle = begin + binomial_cut(top);
+	int64_t middle = begin + (binomial->halves ? ceil_div(end - begin, 2) : binomial_cut(top));
 	queue_push(queue, ACT_FORWARD, begin, middle, 0);
 	struct binomial_range *right = top + 1;
 	*right = (struct binomial_range){.begin = middle, .end = end, .snapshots = top->snapshots - 1, .slot = -1};
@@ -146,7 +151,6 @@ struct revolve {
 	int64_t steps, snapshots;
 	int64_t parts, length; /* of a part */
 	struct binomial binomial;
-	struct action_queue queue;
 };
 
 /* Returns the first step of part PART. */
@@ -156,40 +160,50 @@ static int64_t step_of(const struct revolve *r, int64_t part)
 	return step > 0 ? step : 0;
 }
 
-static bool revolve_next(struct schedule *schedule, struct action *action)
+static void revolve_emit(struct schedule *schedule)
 {
 	struct revolve *r = (struct revolve *)schedule;
-	if (r->queue.count == 0 && r->binomial.depth > 0)
-		binomial_step(&r->binomial, &r->queue);
-	if (!queue_pop(&r->queue, action))
-		return false;
-	action->begin = step_of(r, action->begin);
-	action->end = step_of(r, action->end);
-	return true;
+	struct action_queue *queue = &schedule->queue;
+	if (r->binomial.depth > 0)
+		binomial_step(&r->binomial, queue);
+	for (int i = 0; i < queue->count; i++) {
+		queue->actions[i].begin = step_of(r, queue->actions[i].begin);
+		queue->actions[i].end = step_of(r, queue->actions[i].end);
+	}
 }
 
 static void revolve_rewind(struct schedule *schedule)
 {
 	struct revolve *r = (struct revolve *)schedule;
-	r->queue.head = r->queue.count = 0;
-	(void)binomial_reset(&r->binomial, r + 1, r->head.slots + 1, r->head.slots);
+	(void)binomial_reset(&r->binomial, r + 1, schedule->slots + 1, schedule->slots);
 	if (r->parts > 0)
 		binomial_push(&r->binomial, 0, r->parts, r->snapshots, -1);
 }
 
+static struct schedule *make_revolve(const struct allocator *allocator, int64_t steps, int64_t length,
+                                     int64_t snapshots, bool halves)
+{
+	const int64_t parts = ceil_div(steps, length), slots = binomial_slots(parts, snapshots);
+	const struct revolve made = {.head = {.emit = revolve_emit, .rewind = revolve_rewind, .slots = slots},
+	                             .steps = steps,
+	                             .parts = parts,
+	                             .length = length,
+	                             .snapshots = slots > 0 ? slots : 1,
+	                             .binomial.halves = halves};
+	return schedule_create(allocator, &made.head, sizeof made, slots + 1, BINOMIAL_EACH);
+}
+
 struct schedule *revolve_schedule(const struct allocator *allocator, int64_t steps, int64_t length, int64_t snapshots)
 {
-	int64_t parts = steps / length + (steps % length != 0), slots = binomial_slots(parts, snapshots);
-	struct revolve *r = schedule_create(allocator, sizeof *r, slots + 1, BINOMIAL_EACH, revolve_next, revolve_rewind);
-	if (!r)
-		return NULL;
-	r->steps = steps;
-	r->parts = parts;
-	r->length = length;
-	r->snapshots = slots > 0 ? slots : 1;
-	r->head.slots = slots;
-	revolve_rewind(&r->head);
-	return &r->head;
+	return make_revolve(allocator, steps, length, snapshots, false);
+}
+
+struct schedule *recursive_schedule(const struct allocator *allocator, int64_t steps)
+{
+	int64_t slots = 0;
+	for (int64_t left = steps; left > 2; left /= 2)
+		slots++;
+	return make_revolve(allocator, steps, 1, slots, true);
 }
 
 /* Returns the evaluations of the first step: one for each cut of its range, and the recording one. */
@@ -208,7 +222,7 @@ static int64_t first_evaluations(int64_t steps, int64_t snapshots)
 
 int64_t revolve_evaluations(int64_t steps, int64_t length, int64_t snapshots)
 {
-	int64_t parts = steps / length + (steps % length != 0), missing = parts * length - steps;
+	const int64_t parts = ceil_div(steps, length), missing = parts * length - steps;
 	__int128 all = (__int128)length * binomial_evaluations(parts, snapshots);
 	return saturated(missing ? all - (__int128)missing * first_evaluations(parts, snapshots) : all);
 }
@@ -222,4 +236,26 @@ int64_t binomial_evaluations(int64_t steps, int64_t snapshots)
 	int64_t reach, r = repetitions_of(steps, snapshots, &reach);
 	/* beta(s + 1, r - 1) = sum of beta(s, i) for i < r: below r l, so the difference never overflows wrongly. */
 	return saturated(steps + (__int128)r * steps - binomial_reach(snapshots + 1, r - 1));
+}
+
+/*
+ * n, and for each range that is split its first half once more. The ranges of one depth have at most two
+ * lengths, m and m + 1, so two counts describe a depth.
+ */
+int64_t recursive_evaluations(int64_t steps)
+{
+	__int128 total = steps, small = 1, large = 0; /* ranges of length m and of m + 1 */
+	for (int64_t m = steps; m > 1 || (m == 1 && large > 0); m /= 2) {
+		if (m > 2)
+			total += small * (m - m / 2);
+		if (m + 1 > 2)
+			total += large * (m + 1 - (m + 1) / 2);
+		/* Ranges of two or fewer are not split, and their parts would add nothing: parts of 1 and 2 are too short. */
+		if (m % 2 == 0) {
+			small = 2 * small + large;
+		} else {
+			large = small + 2 * large;
+		}
+	}
+	return saturated(total);
 }

@@ -1,14 +1,14 @@
 /*
- * What all schedules share: making, reading and freeing them. A schedule is one block of memory of a fixed
- * size; a family keeps its state behind the head. Reading an action is a call through a pointer.
+ * What all schedules share: making, reading and freeing them, and the schedule that emits a list of actions.
+ * A schedule is one block of memory of a fixed size; a family keeps its state behind the head.
  */
 #include <string.h>
 
 #include "base/checked.h"
 #include "schedule/families.h"
 
-void *schedule_create(const struct allocator *allocator, size_t size, int64_t count, size_t each,
-                      bool (*next)(struct schedule *, struct action *), void (*rewind)(struct schedule *))
+void *schedule_create(const struct allocator *allocator, const struct schedule *head, size_t size, int64_t count,
+                      size_t each)
 {
 	size_t total;
 	if (count < 0 || !checked_mul((size_t)count, each, &total) || !checked_add(total, size, &total))
@@ -16,18 +16,31 @@ void *schedule_create(const struct allocator *allocator, size_t size, int64_t co
 	struct schedule *schedule = allocator_get(allocator, 1, total);
 	if (!schedule)
 		return NULL;
-	/* Only the head is cleared: a family writes its tables before it reads them. */
-	memset(schedule, 0, size);
-	schedule->next = next;
-	schedule->rewind = rewind;
+	memcpy(schedule, head, size);
 	schedule->allocator = allocator;
 	schedule->size = total;
+	schedule_rewind(schedule);
 	return schedule;
 }
 
-bool schedule_next(struct schedule *schedule, struct action *action) { return schedule->next(schedule, action); }
+bool schedule_next(struct schedule *schedule, struct action *action)
+{
+	struct action_queue *queue = &schedule->queue;
+	if (queue->head == queue->count) {
+		queue->head = queue->count = 0;
+		schedule->emit(schedule);
+	}
+	if (queue->head == queue->count)
+		return false;
+	*action = queue->actions[queue->head++];
+	return true;
+}
 
-void schedule_rewind(struct schedule *schedule) { schedule->rewind(schedule); }
+void schedule_rewind(struct schedule *schedule)
+{
+	schedule->queue.head = schedule->queue.count = 0;
+	schedule->rewind(schedule);
+}
 
 struct schedule *schedule_copy(const struct schedule *schedule)
 {
@@ -35,7 +48,7 @@ struct schedule *schedule_copy(const struct schedule *schedule)
 	if (!copy)
 		return NULL;
 	memcpy(copy, schedule, schedule->size);
-	copy->rewind(copy);
+	schedule_rewind(copy);
 	return copy;
 }
 
@@ -57,4 +70,51 @@ const char *action_name(enum action_kind kind)
 		[ACT_FETCH] = "fetch",     [ACT_DISCARD] = "discard", [ACT_BACKWARD] = "backward",
 	};
 	return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "unknown";
+}
+
+void action_list_push(struct action_list *list, enum action_kind kind, int64_t begin, int64_t end, int64_t slot)
+{
+	struct action *last = list->count ? &list->actions[list->count - 1] : NULL;
+	if (last && last->kind == kind && kind == ACT_RECORD && last->end == begin)
+		last->end = end;
+	else if (last && last->kind == kind && kind == ACT_BACKWARD && last->begin == end)
+		last->begin = begin;
+	else if (allocator_grow(list->allocator, (void **)&list->actions, &list->capacity, list->count + 1,
+	                        sizeof *list->actions))
+		list->actions[list->count++] = (struct action){kind, begin, end, slot};
+	else
+		list->failed = true;
+}
+
+void action_list_free(struct action_list *list)
+{
+	allocator_put(list->allocator, list->actions, list->capacity * sizeof *list->actions);
+	*list = (struct action_list){.allocator = list->allocator};
+}
+
+struct listed {
+	struct schedule head;
+	size_t at, count;
+	struct action actions[];
+};
+
+static void listed_emit(struct schedule *schedule)
+{
+	struct listed *listed = (struct listed *)schedule;
+	if (listed->at < listed->count)
+		schedule->queue.actions[schedule->queue.count++] = listed->actions[listed->at++];
+}
+
+static void listed_rewind(struct schedule *schedule) { ((struct listed *)schedule)->at = 0; }
+
+struct schedule *action_list_schedule(const struct action_list *list, const struct allocator *allocator)
+{
+	const struct listed made = {.head = {.emit = listed_emit, .rewind = listed_rewind, .slots = list->slots},
+	                            .count = list->count};
+	struct listed *listed =
+		list->failed ? NULL
+					 : schedule_create(allocator, &made.head, sizeof made, (int64_t)list->count, sizeof *list->actions);
+	if (listed && list->count)
+		memcpy(listed->actions, list->actions, list->count * sizeof *list->actions);
+	return listed ? &listed->head : NULL;
 }

@@ -16,65 +16,42 @@ struct segments {
 	struct schedule head;
 	int64_t steps, length, count; /* count: of segments */
 	int64_t kept;                 /* starts that are kept */
-	int64_t segment;              /* the next to handle; counts up in the first sweep, then down */
-	bool swept;
-	struct action_queue queue;
+	int64_t decision; /* the next: the first KEPT save starts, the others reverse segments from the last on */
 };
 
-static void segments_sweep(struct segments *s)
+static void segments_emit(struct schedule *schedule)
 {
-	int64_t last = s->count - 1, begin = s->segment * s->length;
-	if (s->segment < s->kept) {
-		int64_t to = s->segment + 1 < s->kept ? s->segment + 1 : last;
-		queue_push(&s->queue, ACT_SAVE, begin, begin, s->segment);
-		queue_push(&s->queue, ACT_FORWARD, begin, to * s->length, 0);
-		s->segment = to;
+	struct segments *s = (struct segments *)schedule;
+	struct action_queue *queue = &schedule->queue;
+	const int64_t at = s->decision++, last = s->count - 1;
+	if (at < s->kept) {
+		const int64_t to = at + 1 < s->kept ? at + 1 : last;
+		queue_push(queue, ACT_SAVE, at * s->length, at * s->length, at);
+		queue_push(queue, ACT_FORWARD, at * s->length, to * s->length, 0);
 		return;
 	}
-	queue_push(&s->queue, ACT_RECORD, last * s->length, s->steps, 0);
-	queue_push(&s->queue, ACT_BACKWARD, last * s->length, s->steps, 0);
-	s->swept = true;
-	s->segment = last - 1;
+	const int64_t segment = last - (at - s->kept), begin = segment * s->length;
+	const int64_t end = segment == last ? s->steps : begin + s->length;
+	if (segment < 0)
+		return;
+	if (segment < last) {
+		const int64_t slot = segment < s->kept ? segment : s->kept - 1, from = slot * s->length;
+		queue_push(queue, ACT_LOAD, from, from, slot);
+		if (slot == segment)
+			queue_push(queue, ACT_DROP, from, from, slot);
+		else
+			queue_push(queue, ACT_FORWARD, from, begin, 0);
+	}
+	queue_push(queue, ACT_RECORD, begin, end, 0);
+	queue_push(queue, ACT_BACKWARD, begin, end, 0);
 }
 
-static void segments_reverse(struct segments *s)
-{
-	int64_t begin = s->segment * s->length, end = begin + s->length;
-	int64_t slot = s->segment < s->kept ? s->segment : s->kept - 1;
-	queue_push(&s->queue, ACT_LOAD, slot * s->length, slot * s->length, slot);
-	if (slot == s->segment)
-		queue_push(&s->queue, ACT_DROP, begin, begin, slot);
-	else
-		queue_push(&s->queue, ACT_FORWARD, slot * s->length, begin, 0);
-	queue_push(&s->queue, ACT_RECORD, begin, end, 0);
-	queue_push(&s->queue, ACT_BACKWARD, begin, end, 0);
-	s->segment--;
-}
-
-static bool segments_next(struct schedule *schedule, struct action *action)
-{
-	struct segments *s = (struct segments *)schedule;
-	if (queue_pop(&s->queue, action))
-		return true;
-	if (!s->swept && s->count > 0)
-		segments_sweep(s);
-	else if (s->swept && s->segment >= 0)
-		segments_reverse(s);
-	return queue_pop(&s->queue, action);
-}
-
-static void segments_rewind(struct schedule *schedule)
-{
-	struct segments *s = (struct segments *)schedule;
-	s->segment = 0;
-	s->swept = false;
-	s->queue.head = s->queue.count = 0;
-}
+static void segments_rewind(struct schedule *schedule) { ((struct segments *)schedule)->decision = 0; }
 
 /* Returns the number of segments. *KEPT: how many of their starts are kept, at most LIMIT unless that is 0. */
 static int64_t segments_count(int64_t steps, int64_t length, int64_t limit, int64_t *kept)
 {
-	int64_t count = steps / length + (steps % length != 0);
+	const int64_t count = ceil_div(steps, length);
 	*kept = count > 0 ? count - 1 : 0;
 	if (limit > 0 && *kept > limit)
 		*kept = limit;
@@ -83,14 +60,10 @@ static int64_t segments_count(int64_t steps, int64_t length, int64_t limit, int6
 
 struct schedule *segments_schedule(const struct allocator *allocator, int64_t steps, int64_t length, int64_t kept)
 {
-	struct segments *s = schedule_create(allocator, sizeof *s, 0, 0, segments_next, segments_rewind);
-	if (!s)
-		return NULL;
-	s->steps = steps;
-	s->length = length;
-	s->count = segments_count(steps, length, kept, &s->kept);
-	s->head.slots = s->kept;
-	return &s->head;
+	struct segments s = {.head = {.emit = segments_emit, .rewind = segments_rewind}, .steps = steps, .length = length};
+	s.count = segments_count(steps, length, kept, &s.kept);
+	s.head.slots = s.kept;
+	return schedule_create(allocator, &s.head, sizeof s, 0, 0);
 }
 
 /* n steps, N for each segment that is recorded again, and the way to each start that was not kept. */

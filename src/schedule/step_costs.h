@@ -36,8 +36,18 @@ struct step_costs {
 };
 
 /* The mean forward time of a step. */
-double step_costs_mean_forward(const struct step_costs *costs);
+static inline double step_costs_mean_forward(const struct step_costs *costs)
+{
+	double forward = 0;
+	for (size_t i = 0; i < costs->run_count; i++)
+		forward += costs->runs[i].cost.forward * (double)costs->runs[i].count;
+	return costs->steps > 0 ? forward / (double)costs->steps : 0;
+}
+
 /* The time to write or to read a state where no one measured it: five mean steps, as in disk-revolve's paper. */
-double step_costs_assumed_spill(const struct step_costs *costs);
+static inline double step_costs_assumed_spill(const struct step_costs *costs)
+{
+	return 5 * step_costs_mean_forward(costs);
+}
 
 #endif

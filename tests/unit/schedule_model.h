@@ -13,7 +13,7 @@
 #include "base/arena.h"
 #include "budget/budget.h"
 #include "memory/cost_walk.h"
-#include "schedule/action_list.h"
+#include "schedule/action.h"
 #include "schedule/policy.h"
 
 struct verdict {

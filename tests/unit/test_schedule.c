@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "failing.h"
-#include "schedule/binomial.h"
+#include "schedule/families.h"
 #include "schedule_model.h"
 #include "suite.h"
 
