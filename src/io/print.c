@@ -32,52 +32,49 @@ struct printer {
 	enum status status;
 };
 
-static void print_text(struct printer *p, const char *text)
-{
-	if (!p->status)
-		p->status = writer_put_text(p->writer, text, p->diags);
-}
-
-/* The parts of a number that is shown. */
+/* The parts of a finite number that is shown. */
 struct spelled {
-	bool negative;
-	char whole[40];               /* digits before the point */
+	char whole[40];               /* the sign, and the digits before the point */
 	char fraction[PRECISION + 1]; /* digits after it, without zeros at the end */
-	char exponent[8];             /* digits of the exponent, two at least */
+	int exponent;                 /* digits of the exponent, two at least */
 };
 
 static void spell_parts(const struct printer *p, double value, struct spelled *s)
 {
 	char text[64];
-	double size = fabs(value);
-	(p->scientific ? number_format_scientific : number_format_as)(text, size, p->dtype);
+	(p->scientific ? number_format_scientific : number_format_as)(text, value, p->dtype);
 	const char *point = strchr(text, '.');
 	if (point && strspn(point + 1, "0123456789") > PRECISION)
-		snprintf(text, sizeof text, p->scientific ? "%.*e" : "%.*f", PRECISION, size);
-	size_t whole = strspn(text, "0123456789"), fraction = text[whole] ? strspn(text + whole + 1, "0123456789") : 0;
+		snprintf(text, sizeof text, p->scientific ? "%.*e" : "%.*f", PRECISION, value);
+	size_t whole = strspn(text, "-0123456789"), fraction = text[whole] ? strspn(text + whole + 1, "0123456789") : 0;
 	const char *digits = text + whole + 1, *e = strchr(text, 'e');
 	while (fraction > 0 && digits[fraction - 1] == '0')
 		fraction--;
-	s->negative = signbit(value);
 	snprintf(s->whole, sizeof s->whole, "%.*s", (int)whole, text);
 	snprintf(s->fraction, sizeof s->fraction, "%.*s", (int)fraction, fraction ? digits : "");
-	snprintf(s->exponent, sizeof s->exponent, "%02d", e ? abs(atoi(e + 1)) % 10000 : 0);
+	s->exponent = e ? (int)strlen(e + 2) : 2;
 }
 
-/* Calls VISIT for visit_shown element that is shown. */
+/* The elements of one item of AXIS. */
+static int64_t elements_below(const struct printer *p, int axis)
+{
+	int64_t count = 1;
+	for (int i = axis + 1; i < p->shape->ndim; i++)
+		count *= p->shape->dim[i];
+	return count;
+}
+
+/* Calls VISIT for each element that is shown. */
 static void visit_shown(struct printer *p, int axis, int64_t offset, void (*visit)(struct printer *, double))
 {
-	const struct shape *s = p->shape;
-	int64_t inner = 1;
-	if (axis == s->ndim) {
+	if (axis == p->shape->ndim) {
 		visit(p, p->values[offset]);
 		return;
 	}
-	for (int i = axis + 1; i < s->ndim; i++)
-		inner *= s->dim[i];
-	for (int64_t i = 0; i < s->dim[axis]; i++) {
-		if (p->summarised && s->dim[axis] > 2 * EDGE && i == EDGE)
-			i = s->dim[axis] - EDGE;
+	const int64_t extent = p->shape->dim[axis], inner = elements_below(p, axis);
+	for (int64_t i = 0; i < extent; i++) {
+		if (p->summarised && extent > 2 * EDGE && i == EDGE)
+			i = extent - EDGE;
 		visit_shown(p, axis + 1, offset + i * inner, visit);
 	}
 }
@@ -110,66 +107,43 @@ static void measure_digits(struct printer *p, double value)
 	if (!isfinite(value))
 		return;
 	spell_parts(p, value, &s);
-	int before = (int)strlen(s.whole) + s.negative, after = (int)strlen(s.fraction), exponent = (int)strlen(s.exponent);
+	int before = (int)strlen(s.whole), after = (int)strlen(s.fraction);
 	p->before = before > p->before ? before : p->before;
 	p->after = after > p->after ? after : p->after;
-	p->exponent = exponent > p->exponent ? exponent : p->exponent;
+	p->exponent = s.exponent > p->exponent ? s.exponent : p->exponent;
 }
 
 /* Characters of an element after the point; in fixed notation blanks replace trailing zeros. */
 static int width_after_point(const struct printer *p) { return p->after + (p->scientific ? 2 + p->exponent : 0); }
 
-static char *fill_with(char *to, char with, int count)
-{
-	if (count > 0)
-		memset(to, with, (size_t)count);
-	return to + (count > 0 ? count : 0);
-}
-
-static char *append_text(char *to, const char *text)
-{
-	size_t length = strlen(text);
-	memcpy(to, text, length + 1);
-	return to + length;
-}
-
 /* Writes an element as it is shown, in the width of all elements. */
 static void format_cell(const struct printer *p, double value, char text[CELL])
 {
-	struct spelled s;
-	char *out = text, number[32];
 	if (!isfinite(value)) {
 		const char *name = isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
-		append_text(fill_with(out, ' ', p->before + 1 + width_after_point(p) - (int)strlen(name)), name);
-		return;
+		snprintf(text, CELL, "%*s", p->before + 1 + width_after_point(p), name);
+	} else if (p->scientific) { /* NumPy fills up the width with digits of the exact value */
+		char number[32];
+		snprintf(number, sizeof number, "%#.*e", p->after, value);
+		const char *e = strchr(number, 'e');
+		snprintf(text, CELL, "%*.*se%c%0*d", p->before + 1 + p->after, (int)(e - number), number, e[1], p->exponent,
+		         atoi(e + 2));
+	} else {
+		struct spelled s;
+		spell_parts(p, value, &s);
+		snprintf(text, CELL, "%*s.%-*s", p->before, s.whole, p->after, s.fraction);
 	}
-	spell_parts(p, value, &s);
-	out = fill_with(out, ' ', p->before - s.negative - (int)strlen(s.whole));
-	if (!p->scientific) {
-		out = append_text(append_text(append_text(append_text(out, s.negative ? "-" : ""), s.whole), "."), s.fraction);
-		out = fill_with(out, ' ', p->after - (int)strlen(s.fraction));
-		*out = '\0';
-		return;
-	}
-	/* NumPy fills up the width with digits of the exact value. */
-	snprintf(number, sizeof number, "%#.*e", p->after, value);
-	char *e = strchr(number, 'e'), sign = e[1];
-	int digits = (int)strlen(e + 2);
-	*e = '\0';
-	out = append_text(out, number);
-	*out++ = 'e';
-	*out++ = sign;
-	append_text(fill_with(out, '0', p->exponent - digits), e + 2);
 }
 
-/* Ends the line without trailing blanks, and begins the next one, indented for DEPTH open brackets. */
-static void break_line(struct printer *p, int depth)
+/* Writes the line without trailing blanks, and COUNT line ends. The next line is indented for DEPTH open brackets. */
+static void break_line(struct printer *p, int count, int depth)
 {
 	while (p->used > 0 && p->line[p->used - 1] == ' ')
 		p->used--;
-	p->line[p->used] = '\0';
-	print_text(p, p->line);
-	print_text(p, "\n");
+	memset(p->line + p->used, '\n', (size_t)count);
+	p->line[p->used + count] = '\0';
+	if (!p->status)
+		p->status = writer_put_text(p->writer, p->line, p->diags);
 	memset(p->line, ' ', (size_t)depth);
 	p->used = depth;
 }
@@ -179,84 +153,57 @@ static void put_word(struct printer *p, const char *word, int depth)
 {
 	int length = (int)strlen(word), most = LINE - depth;
 	if (p->used + length > most && p->used > depth)
-		break_line(p, depth);
+		break_line(p, 1, depth);
 	memcpy(p->line + p->used, word, (size_t)length);
 	p->used += length;
 }
 
-static void print_row(struct printer *p, int depth, int64_t offset, int64_t count)
+/* Separates two blocks by a line end, and by an empty line for each axis further in but one; two elements by a blank. */
+static void separate(struct printer *p, int axis)
 {
-	char text[CELL];
-	for (int64_t i = 0; i < count; i++) {
-		if (p->summarised && count > 2 * EDGE && i == EDGE) {
-			put_word(p, "...", depth);
-			p->line[p->used++] = ' ';
-			i = count - EDGE;
-		}
-		format_cell(p, p->values[offset + i], text);
-		put_word(p, text, depth);
-		if (i + 1 < count)
-			p->line[p->used++] = ' ';
-	}
-}
-
-static void flush_line(struct printer *p)
-{
-	p->line[p->used] = '\0';
-	print_text(p, p->line);
-	p->used = 0;
-}
-
-/* Separates two blocks of AXIS by a line end, and by an empty line for visit_shown axis further in but one. */
-static void next_block(struct printer *p, int axis)
-{
-	flush_line(p);
-	for (int i = axis + 1; i < p->shape->ndim; i++)
-		print_text(p, "\n");
-	memset(p->line, ' ', (size_t)axis + 1);
-	p->used = axis + 1;
+	const int inner = p->shape->ndim - 1 - axis;
+	if (inner > 0)
+		break_line(p, inner, axis + 1);
+	else
+		p->line[p->used++] = ' ';
 }
 
 static void print_axis(struct printer *p, int axis, int64_t offset)
 {
-	const struct shape *s = p->shape;
-	int64_t inner = 1;
+	const int64_t extent = p->shape->dim[axis], inner = elements_below(p, axis);
+	char text[CELL];
 	p->line[p->used++] = '[';
-	if (axis + 1 == s->ndim) {
-		print_row(p, axis + 1, offset, s->dim[axis]);
-		p->line[p->used++] = ']';
-		return;
-	}
-	for (int i = axis + 1; i < s->ndim; i++)
-		inner *= s->dim[i];
-	for (int64_t i = 0; i < s->dim[axis]; i++) {
+	for (int64_t i = 0; i < extent; i++) {
 		if (i > 0)
-			next_block(p, axis);
-		if (p->summarised && s->dim[axis] > 2 * EDGE && i == EDGE) {
-			memcpy(p->line + p->used, "...", 3);
-			p->used += 3;
-			next_block(p, axis);
-			i = s->dim[axis] - EDGE;
+			separate(p, axis);
+		if (p->summarised && extent > 2 * EDGE && i == EDGE) {
+			put_word(p, "...", axis + 1);
+			separate(p, axis);
+			i = extent - EDGE;
 		}
-		print_axis(p, axis + 1, offset + i * inner);
+		if (axis + 1 < p->shape->ndim) {
+			print_axis(p, axis + 1, offset + i * inner);
+		} else {
+			format_cell(p, p->values[offset + i], text);
+			put_word(p, text, axis + 1);
+		}
 	}
 	p->line[p->used++] = ']';
 }
 
-/* A 0-d array is shown as the number itself. */
-static enum status print_scalar(struct printer *p)
+/*
+ * A 0-d array is shown as the number itself: its shortest digits, also of a whole number. The
+ * value decides the notation.
+ */
+static enum status print_scalar(const struct printer *p)
 {
 	char text[CELL];
-	/* It shows its shortest digits, also of a whole number; the value decides the notation. */
 	const double value = p->values[0];
 	number_format_scientific(text, value, p->dtype);
 	if (isfinite(value) && (value == 0 || fabs(value) >= 1e-4))
 		number_format_as(text, strtod(text, NULL), DTYPE_F64);
-	print_text(p, text);
-	if (!strpbrk(text, ".enif"))
-		print_text(p, ".0");
-	print_text(p, "\n");
-	return p->status;
+	strcat(text, strpbrk(text, ".enif") ? "\n" : ".0\n");
+	return writer_put_text(p->writer, text, p->diags);
 }
 
 enum status print_array(struct writer *writer, const double *values, struct diags *diags)
@@ -270,17 +217,14 @@ enum status print_array(struct writer *writer, const double *values, struct diag
 	                    .least = INFINITY};
 	if (p.shape->ndim == 0)
 		return print_scalar(&p);
-	if (writer->count == 0) {
-		print_text(&p, "[]\n");
-		return p.status;
-	}
+	if (writer->count == 0)
+		return writer_put_text(writer, "[]\n", diags);
 	visit_shown(&p, 0, 0, measure_magnitude);
 	p.scientific = p.most >= 1e8 || (p.most > 0 && (p.least < 1e-4 || spread(&p) > 1e3));
 	visit_shown(&p, 0, 0, measure_digits);
 	if (p.special > p.before + 1 + width_after_point(&p))
 		p.before = p.special - 1 - width_after_point(&p);
 	print_axis(&p, 0, 0);
-	flush_line(&p);
-	print_text(&p, "\n");
+	break_line(&p, 1, 0);
 	return p.status;
 }
