@@ -32,7 +32,7 @@ const size_t command_count = sizeof command_table / sizeof *command_table;
 static void write_error(void *context, const char *text, size_t length)
 {
 	bool *failed = context;
-	*failed |= io_write(2, text, length) < length && errno != EBADF;
+	*failed |= !io_write_at(2, IO_NEXT, text, length) && errno != EBADF;
 }
 
 static void on_signal(int number)

@@ -46,7 +46,7 @@ static bool add_line(const struct journal *journal, const char *line)
 	char text[LINE_MOST + 32];
 	size_t length = strlen(line);
 	int size = snprintf(text, sizeof text, "%s :%016" PRIx64 "\n", line, hash_bytes(HASH_START, line, length));
-	return io_write(journal->fd, text, (size_t)size) == (size_t)size;
+	return io_write_at(journal->fd, IO_NEXT, text, (size_t)size);
 }
 
 /* Called when a slot is written. Syncs the spill file first, then appends and syncs the line that names the slot. */

@@ -30,23 +30,15 @@ enum {
 
 static _Atomic(char *) temporaries[MAX_TEMPORARIES];
 
-static bool publish(char *path)
+/* Replaces an entry OLD of the list by NEW; NULL is a free entry. Returns false if there is no such entry. */
+static bool exchange_temporary(char *old, char *new)
 {
 	for (int i = 0; i < MAX_TEMPORARIES; i++) {
-		char *none = NULL;
-		if (atomic_compare_exchange_strong(&temporaries[i], &none, path))
+		char *expected = old;
+		if (atomic_compare_exchange_strong(&temporaries[i], &expected, new))
 			return true;
 	}
 	return false;
-}
-
-static void withdraw(char *path)
-{
-	for (int i = 0; i < MAX_TEMPORARIES; i++) {
-		char *mine = path;
-		if (atomic_compare_exchange_strong(&temporaries[i], &mine, NULL))
-			return;
-	}
 }
 
 void io_cleanup(void)
@@ -70,59 +62,39 @@ static void wait_for(int fd, short events)
 	poll(&p, 1, -1);
 }
 
-static int lift_above_standard(int fd)
+int io_open(const char *path, int flags, mode_t mode)
 {
+	int fd;
+	do /* open may wait for the other end of a FIFO, hence EINTR */
+		fd = open(path, flags | O_CLOEXEC | O_NOCTTY, mode);
+	while (fd < 0 && errno == EINTR);
 	if (fd < 0 || fd > 2)
 		return fd;
-	int lifted = fcntl(fd, F_DUPFD_CLOEXEC, 3), error = errno;
+	const int lifted = fcntl(fd, F_DUPFD_CLOEXEC, 3), error = errno;
 	close(fd);
 	errno = error;
 	return lifted;
 }
 
-/* open may wait for the other end of a FIFO, hence EINTR. */
-int io_open(const char *path, int flags, mode_t mode)
-{
-	int fd;
-	do
-		fd = open(path, flags | O_CLOEXEC | O_NOCTTY, mode);
-	while (fd < 0 && errno == EINTR);
-	return lift_above_standard(fd);
-}
-
-static int open_file(const char *path, int flags) { return io_open(path, flags, 0666); }
-
-/* Input. */
-
 enum status input_open(struct input *input, const char *path, bool regular_only, struct arena *arena,
                        struct diags *diags)
 {
-	bool standard = !path || !strcmp(path, "-");
+	const bool standard = !path || !strcmp(path, "-");
 	*input = (struct input){.name = standard ? "<stdin>" : path, .size = -1, .owned = !standard, .arena = arena};
 	struct stat st;
-	if (!standard) {
-		input->fd = open_file(path, O_RDONLY | (regular_only ? O_NONBLOCK : 0));
-		if (input->fd < 0)
-			return system_error(path, -1, "cannot open", diags);
-	}
-	if (fstat(input->fd, &st) != 0) {
-		enum status status = system_error(input->name, -1, "cannot read", diags);
-		input_close(input);
-		return status;
-	}
-	if (S_ISDIR(st.st_mode)) {
-		errno = EISDIR;
-		enum status status = system_error(input->name, -1, "cannot read", diags);
-		input_close(input);
-		return status;
-	}
-	if (regular_only && !S_ISREG(st.st_mode)) {
-		diag_file(diags, STATUS_IO, path, -1, "not a regular file");
+	if (!standard)
+		input->fd = io_open(path, O_RDONLY | (regular_only ? O_NONBLOCK : 0), 0);
+	if (input->fd < 0)
+		return system_error(path, -1, "cannot open", diags);
+	enum status status = STATUS_OK;
+	const bool failed = fstat(input->fd, &st) != 0;
+	if (failed || S_ISDIR(st.st_mode)) {
+		errno = failed ? errno : EISDIR;
+		status = system_error(input->name, -1, "cannot read", diags);
+	} else if (regular_only && !S_ISREG(st.st_mode)) {
+		status = diag_file(diags, STATUS_IO, path, -1, "not a regular file");
 		diag_hint(diags, "--allow-special-files lets devices and FIFOs be read");
-		input_close(input);
-		return STATUS_IO;
-	}
-	if (S_ISREG(st.st_mode)) {
+	} else if (S_ISREG(st.st_mode)) {
 		off_t at = lseek(input->fd, 0, SEEK_CUR);
 		input->base = at > 0 ? at : 0;
 		input->size = st.st_size > input->base ? st.st_size - input->base : 0;
@@ -130,7 +102,9 @@ enum status input_open(struct input *input, const char *path, bool regular_only,
 	} else if (S_ISFIFO(st.st_mode)) {
 		fcntl(input->fd, F_SETPIPE_SZ, PIPE_SIZE);
 	}
-	return STATUS_OK;
+	if (status)
+		input_close(input);
+	return status;
 }
 
 void input_close(struct input *input)
@@ -182,10 +156,7 @@ enum status input_peek(struct input *input, size_t size, const unsigned char **b
 	while (input->end - input->begin < size && !input->eof) {
 		size_t n = 0;
 		/* Only SIZE bytes: the bytes after them can then be read straight into the caller's arrays. */
-		enum status status =
-			read_some(input, input->buffer + input->end, size - (input->end - input->begin), &n, diags);
-		if (status)
-			return status;
+		TRY(read_some(input, input->buffer + input->end, size - (input->end - input->begin), &n, diags));
 		input->end += n;
 	}
 	*bytes = input->buffer + input->begin;
@@ -241,12 +212,9 @@ enum status input_read_at(const struct input *input, int64_t offset, void *to, s
 	return STATUS_OK;
 }
 
-/* Output. */
-
-static enum status open_directly(struct output *output, const char *path, struct diags *diags)
+static enum status write_failed(const struct output *output, struct diags *diags)
 {
-	output->fd = open_file(path, O_WRONLY);
-	return output->fd < 0 ? system_error(path, -1, "cannot write", diags) : STATUS_OK;
+	return system_error(output->name, -1, "cannot write", diags);
 }
 
 /* Gives FD, a file made with O_TMPFILE, the name PATH. */
@@ -255,19 +223,6 @@ static bool link_nameless(int fd, const char *path)
 	char self[64];
 	snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
 	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
-}
-
-/*
- * Makes a file in the folder of PATH that has no name until it is committed: even SIGKILL
- * leaves nothing behind. Returns -1 if the file system has no such files, or if /proc is
- * missing, which the link to a name needs.
- */
-static int make_nameless(const char *path, int length, mode_t mode, struct arena *arena)
-{
-	const char *folder = length > 0 ? arena_printf(arena, "%.*s", length, path) : ".";
-	if (!folder || access("/proc/self/fd", X_OK) != 0)
-		return -1;
-	return io_open(folder, O_TMPFILE | O_RDWR, mode);
 }
 
 /* Chooses IO_LETTERS random characters at NAME. Returns false and sets errno on failure. */
@@ -283,39 +238,35 @@ static bool choose_letters(char *name)
 }
 
 /*
- * Gives a temporary its name PATH, whose last letters become random: makes the file with
- * MODE, or links FD, a file without a name. io_cleanup knows the name before the file has
- * it. Returns the descriptor, -1 with errno on failure.
+ * Gives a new file the name PATH, in which IO_LETTERS characters from LETTERS on become
+ * random: makes it with MODE, or links FD, a file without a name. If the file is LISTED,
+ * io_cleanup knows the name before the file has it. Returns the descriptor, -1 with errno on failure.
  */
-static int make_temporary(char *path, int fd, mode_t mode)
+static int make_unique(char *path, size_t letters, int fd, mode_t mode, bool listed)
 {
 	for (int iteration = 0; iteration < NAMES_TRIED; iteration++) {
-		if (!choose_letters(path + strlen(path) - IO_LETTERS))
+		if (!choose_letters(path + letters))
 			return -1;
-		if (!publish(path)) {
+		if (listed && !exchange_temporary(NULL, path)) {
 			errno = EMFILE;
 			return -1;
 		}
-		int made = fd < 0 ? io_open(path, O_RDWR | O_CREAT | O_EXCL, mode) : link_nameless(fd, path) ? fd : -1;
+		const int made = fd < 0 ? io_open(path, O_RDWR | O_CREAT | O_EXCL, mode) : link_nameless(fd, path) ? fd : -1;
 		if (made >= 0)
 			return made;
-		withdraw(path);
+		exchange_temporary(path, NULL);
 		if (errno != EEXIST)
 			return -1;
 	}
 	return -1;
 }
 
-int io_make_unique(char *path, size_t letters)
+static int make_temporary(char *path, int fd, mode_t mode)
 {
-	int fd = -1;
-	for (int iteration = 0; iteration < NAMES_TRIED && fd < 0 && (iteration == 0 || errno == EEXIST); iteration++) {
-		if (!choose_letters(path + letters))
-			return -1;
-		fd = io_open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
-	}
-	return fd;
+	return make_unique(path, strlen(path) - IO_LETTERS, fd, mode, true);
 }
+
+int io_make_unique(char *path, size_t letters) { return make_unique(path, letters, -1, 0600, false); }
 
 int io_make_nameless(const char *directory)
 {
@@ -330,32 +281,35 @@ int io_make_nameless(const char *directory)
 	fd = make_temporary(path, -1, 0600);
 	if (fd >= 0) {
 		unlink(path);
-		withdraw(path);
+		exchange_temporary(path, NULL);
 	}
 	return fd;
 }
 
-/* Opens a temporary beside TARGET. It gets the mode of OLD, the file to replace, and its owner where that is allowed. */
+/*
+ * Opens a temporary beside TARGET. It gets the mode of OLD, the file to replace, and its owner
+ * where that is allowed. It has no name until it is committed: even SIGKILL leaves nothing
+ * behind. It has one at once if the file system has no nameless files, or if /proc is missing,
+ * which the link to a name needs.
+ */
 static enum status open_temporary(struct output *output, const char *target, const struct stat *old,
                                   struct diags *diags)
 {
 	const char *slash = strrchr(target, '/');
-	int length = slash ? (int)(slash - target) + 1 : 0;
+	const int length = slash ? (int)(slash - target) + 1 : 0;
+	const char *folder = arena_printf(output->arena, "%.*s", length ? length : 1, length ? target : ".");
+	char *temporary = arena_printf(output->arena, "%.*s.ckptc-%*s", length, target, IO_LETTERS, "");
 	output->target = arena_printf(output->arena, "%s", target);
-	output->temporary = arena_printf(output->arena, "%.*s.ckptc-%*s", length, target, IO_LETTERS, "");
-	if (!output->target || !output->temporary) {
-		output->temporary = NULL;
-		return diag_memory(diags);
-	}
+	TRY_ALLOC(folder && temporary && output->target, diags);
 	const mode_t mode = old ? 0600 : 0666; /* private until it gets the old mode */
-	output->fd = make_nameless(target, length, mode, output->arena);
+	if (access("/proc/self/fd", X_OK) == 0)
+		output->fd = io_open(folder, O_TMPFILE | O_RDWR, mode);
 	output->nameless = output->fd >= 0;
 	if (!output->nameless)
-		output->fd = make_temporary(output->temporary, -1, mode);
-	if (output->fd < 0) {
-		output->temporary = NULL;
-		return system_error(output->name, -1, "cannot write", diags);
-	}
+		output->fd = make_temporary(temporary, -1, mode);
+	if (output->fd < 0)
+		return write_failed(output, diags);
+	output->temporary = temporary;
 	output->seekable = true;
 	if (!old)
 		return STATUS_OK;
@@ -363,7 +317,7 @@ static enum status open_temporary(struct output *output, const char *target, con
 		errno = 0; /* only root can give files away: the new one then stays ours */
 	/* set-id bits were granted to the old contents */
 	if (fchmod(output->fd, old->st_mode & 07777 & ~(mode_t)(S_ISUID | S_ISGID)) != 0) {
-		enum status status = system_error(output->name, -1, "cannot write", diags);
+		enum status status = write_failed(output, diags);
 		output_abort(output);
 		return status;
 	}
@@ -394,43 +348,37 @@ bool output_follow(const char *path, char to[PATH_MAX])
 	return false;
 }
 
-/* Writes to an open file continue at its current position. */
-static void continue_file(struct output *output, const struct stat *st)
+/* Makes FD the output's descriptor, -1 with errno where it could not be opened. Writes continue at its current position. */
+static enum status continue_file(struct output *output, int fd, struct diags *diags)
 {
-	if (S_ISFIFO(st->st_mode))
-		fcntl(output->fd, F_SETPIPE_SZ, PIPE_SIZE);
-	off_t at = S_ISREG(st->st_mode) ? lseek(output->fd, 0, SEEK_CUR) : -1;
-	output->seekable = at >= 0 && !(fcntl(output->fd, F_GETFL) & O_APPEND);
+	struct stat st;
+	output->fd = fd;
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return write_failed(output, diags);
+	if (S_ISFIFO(st.st_mode))
+		fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE);
+	const off_t at = S_ISREG(st.st_mode) ? lseek(fd, 0, SEEK_CUR) : -1;
+	output->seekable = at >= 0 && !(fcntl(fd, F_GETFL) & O_APPEND);
 	output->base = at > 0 ? at : 0;
+	return STATUS_OK;
 }
 
-/* Returns the descriptor of this process that PATH names, or -1. The file behind it is written into, not replaced. */
-static int descriptor_of(const char *path)
+int output_descriptor(const char *path)
 {
 	static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
-	if (!strcmp(path, "/dev/stdout"))
+	if (!strcmp(path, "-") || !strcmp(path, "/dev/stdout"))
 		return 1;
 	if (!strcmp(path, "/dev/stderr"))
 		return 2;
 	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-		size_t length = strlen(folders[i]);
-		if (strncmp(path, folders[i], length) != 0)
+		const char *number = path + strlen(folders[i]);
+		if (strncmp(path, folders[i], strlen(folders[i])) != 0)
 			continue;
-		size_t digits = strspn(path + length, "0123456789");
-		if (digits > 0 && digits < 9 && !path[length + digits])
-			return atoi(path + length);
+		const size_t digits = strspn(number, "0123456789");
+		if (digits > 0 && digits < 9 && !number[digits])
+			return atoi(number);
 	}
 	return -1;
-}
-
-static enum status open_descriptor(struct output *output, const char *path, int fd, struct diags *diags)
-{
-	struct stat st;
-	output->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	if (output->fd < 0 || fstat(output->fd, &st) != 0)
-		return system_error(path, -1, "cannot write", diags);
-	continue_file(output, &st);
-	return STATUS_OK;
 }
 
 bool io_is_same_file(const struct stat *a, const struct stat *b)
@@ -453,76 +401,49 @@ bool stream_is_at(int fd, const char *path)
 bool output_replaces(const char *path)
 {
 	struct stat st;
-	return strcmp(path, "-") != 0 && descriptor_of(path) < 0 &&
-	       (stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
+	return output_descriptor(path) < 0 && (stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
 }
 
 enum status output_open(struct output *output, const char *path, struct arena *arena, struct diags *diags)
 {
-	bool standard = !path || !strcmp(path, "-");
-	*output = (struct output){
-		.fd = standard ? 1 : -1, .name = standard ? "<stdout>" : path, .owned = !standard, .arena = arena};
+	const bool standard = !path || !strcmp(path, "-");
+	*output = (struct output){.fd = -1, .name = standard ? "<stdout>" : path, .owned = !standard, .arena = arena};
+	if (standard)
+		return continue_file(output, 1, diags);
+	if (output_descriptor(path) >= 0)
+		return continue_file(output, fcntl(output_descriptor(path), F_DUPFD_CLOEXEC, 3), diags);
 	struct stat st;
 	char target[PATH_MAX];
-	bool there = (standard ? fstat(1, &st) : stat(path, &st)) == 0;
-	if (there && standard) {
-		continue_file(output, &st);
-		return STATUS_OK;
-	}
-	if (!standard && descriptor_of(path) >= 0)
-		return open_descriptor(output, path, descriptor_of(path), diags);
-	if (there && S_ISDIR(st.st_mode)) {
+	const bool there = stat(path, &st) == 0;
+	if (there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return continue_file(output, io_open(path, O_WRONLY, 0), diags);
+	if (there && S_ISDIR(st.st_mode))
 		errno = EISDIR;
-		return system_error(path, -1, "cannot write", diags);
-	}
-	if (there && !S_ISREG(st.st_mode))
-		return open_directly(output, path, diags);
-	if (there ? access(path, W_OK) != 0 || !realpath(path, target)
-	          : standard || errno != ENOENT || !output_follow(path, target))
-		return system_error(output->name, -1, "cannot write", diags);
-	return open_temporary(output, target, there ? &st : NULL, diags);
+	else if (there ? access(path, W_OK) == 0 && realpath(path, target) : errno == ENOENT && output_follow(path, target))
+		return open_temporary(output, target, there ? &st : NULL, diags);
+	return write_failed(output, diags);
 }
-
-int output_descriptor(const char *path) { return !strcmp(path, "-") ? 1 : descriptor_of(path); }
 
 enum status output_open_live(struct output *output, const char *path, struct arena *arena, struct diags *diags)
 {
 	if (!output_replaces(path))
 		return output_open(output, path, arena, diags);
-	struct stat st;
 	*output = (struct output){.name = path, .owned = true, .arena = arena};
-	output->fd = io_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-	if (output->fd < 0 || fstat(output->fd, &st) != 0)
-		return system_error(path, -1, "cannot write", diags);
-	continue_file(output, &st);
-	return STATUS_OK;
+	return continue_file(output, io_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666), diags);
 }
 
-size_t io_write(int fd, const void *from, size_t size)
+bool io_write_at(int fd, int64_t offset, const void *from, size_t size)
 {
-	size_t done = 0;
-	while (done < size) {
-		ssize_t n = write(fd, (const char *)from + done, size - done);
+	for (size_t done = 0; done < size;) {
+		const char *rest = (const char *)from + done;
+		const ssize_t n =
+			offset == IO_NEXT ? write(fd, rest, size - done) : pwrite(fd, rest, size - done, offset + (int64_t)done);
 		if (n == 0)
 			errno = ENOSPC;
 		if (n > 0)
 			done += (size_t)n;
 		else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			wait_for(fd, POLLOUT);
-		else if (n == 0 || errno != EINTR)
-			break;
-	}
-	return done;
-}
-
-bool io_write_at(int fd, int64_t offset, const void *from, size_t size)
-{
-	for (size_t done = 0; done < size;) {
-		ssize_t n = pwrite(fd, (const char *)from + done, size - done, offset + (int64_t)done);
-		if (n == 0)
-			errno = ENOSPC;
-		if (n > 0)
-			done += (size_t)n;
 		else if (n == 0 || errno != EINTR)
 			return false;
 	}
@@ -542,21 +463,15 @@ static void begin_flush(const struct output *output, int64_t begin, int64_t end)
 		(void)sync_file_range(output->fd, begin, end - begin, SYNC_FILE_RANGE_WRITE);
 }
 
-enum status output_write(struct output *output, const void *from, size_t size, struct diags *diags)
-{
-	size_t done = io_write(output->fd, from, size);
-	const int64_t begin = output->offset;
-	output->offset += (int64_t)done;
-	if (done < size)
-		return system_error(output->name, -1, "cannot write", diags);
-	begin_flush(output, begin, output->offset);
-	return STATUS_OK;
-}
-
 enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags)
 {
-	if (!io_write_at(output->fd, output->base + offset, from, size))
-		return system_error(output->name, -1, "cannot write", diags);
+	const int64_t at = offset == IO_NEXT ? IO_NEXT : output->base + offset;
+	if (!io_write_at(output->fd, at, from, size))
+		return write_failed(output, diags);
+	if (offset == IO_NEXT) {
+		offset = output->offset;
+		output->offset += (int64_t)size;
+	}
 	begin_flush(output, offset, offset + (int64_t)size);
 	return STATUS_OK;
 }
@@ -568,7 +483,7 @@ static void sync_directory(const char *path)
 	const char *slash = strrchr(path, '/');
 	if (slash && snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path) >= PATH_MAX)
 		return;
-	int fd = open_file(folder, O_RDONLY | O_DIRECTORY);
+	int fd = io_open(folder, O_RDONLY | O_DIRECTORY, 0);
 	if (fd >= 0) {
 		fsync(fd);
 		close(fd);
@@ -578,9 +493,23 @@ static void sync_directory(const char *path)
 enum status output_flush(struct output *output, struct diags *diags)
 {
 	if (output->temporary && fsync(output->fd) && errno != EINVAL) /* some file systems have no fsync */
-		return system_error(output->name, -1, "cannot write", diags);
+		return write_failed(output, diags);
 	output->flushed = true;
 	return STATUS_OK;
+}
+
+/* Gives the temporary its final name. Returns false and sets errno on failure. */
+static bool name_target(struct output *output)
+{
+	if (output->nameless) {
+		if (link_nameless(output->fd, output->target))
+			return true;
+		if (errno != EEXIST || make_temporary(output->temporary, output->fd, 0) < 0)
+			return false;
+		output->nameless = false;
+	}
+	/* The rename follows the link at once: until then a kill would leave the temporary. */
+	return rename(output->temporary, output->target) == 0;
 }
 
 enum status output_commit(struct output *output, struct diags *diags)
@@ -588,43 +517,25 @@ enum status output_commit(struct output *output, struct diags *diags)
 	if (!output->owned) { /* standard output: some file systems report errors only at close */
 		const int copy = output->fd == 1 ? dup(1) : -1;
 		const bool full = output->fd != 1 || (copy < 0 && errno == EMFILE); /* no descriptor is left to close */
-		return full || (copy >= 0 && close(copy) == 0) ? STATUS_OK
-		                                               : system_error(output->name, -1, "cannot write", diags);
+		return full || (copy >= 0 && close(copy) == 0) ? STATUS_OK : write_failed(output, diags);
 	}
 	enum status status = output->flushed ? STATUS_OK : output_flush(output, diags);
+	if (!status && output->temporary && !name_target(output))
+		status = write_failed(output, diags);
+	const int fd = output->fd;
+	if (!status) {
+		output->fd = -1;
+		if (close(fd) != 0 && !output->temporary) /* a flushed file is written */
+			status = write_failed(output, diags);
+	}
 	if (status) {
 		output_abort(output);
-		return status;
-	}
-	int fd = output->fd;
-	bool ok = true;
-	bool there = false; /* the file has its final name */
-	if (output->nameless) {
-		there = link_nameless(fd, output->target);
-		ok = there || (errno == EEXIST && make_temporary(output->temporary, fd, 0) == fd);
-		output->nameless = !ok;
-	}
-	/* The rename follows the link at once: until then a kill would leave the temporary. */
-	if (ok && output->temporary && !there)
-		ok = rename(output->temporary, output->target) == 0;
-	int error = errno;
-	output->fd = -1;
-	if (close(fd) != 0 && ok && !output->temporary) { /* a flushed file is written */
-		error = errno;
-		ok = false;
-	}
-	errno = error;
-	if (!ok) {
-		status = system_error(output->name, -1, "cannot write", diags);
-		output_abort(output);
-		return status;
-	}
-	if (output->temporary) {
-		withdraw(output->temporary);
+	} else if (output->temporary) {
+		exchange_temporary(output->temporary, NULL);
 		output->temporary = NULL;
 		sync_directory(output->target);
 	}
-	return STATUS_OK;
+	return status;
 }
 
 void output_abort(struct output *output)
@@ -634,7 +545,7 @@ void output_abort(struct output *output)
 	output->fd = -1;
 	if (output->temporary && !output->nameless) {
 		unlink(output->temporary);
-		withdraw(output->temporary);
+		exchange_temporary(output->temporary, NULL);
 	}
 	output->temporary = NULL;
 }

@@ -96,10 +96,17 @@ enum status output_open(struct output *output, const char *path, struct arena *a
 enum status output_open_live(struct output *output, const char *path, struct arena *arena, struct diags *diags);
 /* Returns the descriptor of this process that PATH names ("-" is standard output), or -1. */
 int output_descriptor(const char *path);
-/* Writes SIZE bytes, or fails with STATUS_IO. */
-enum status output_write(struct output *output, const void *from, size_t size, struct diags *diags);
-/* Writes at OFFSET from the output's begin, from any thread; only to a seekable output. */
+/* As an offset: the bytes follow those that were written in order before. */
+enum { IO_NEXT = -1 };
+/*
+ * Writes SIZE bytes, or fails with STATUS_IO: at OFFSET from the output's begin, from any
+ * thread and only to a seekable output, or at IO_NEXT.
+ */
 enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags);
+static inline enum status output_write(struct output *output, const void *from, size_t size, struct diags *diags)
+{
+	return output_write_at(output, IO_NEXT, from, size, diags);
+}
 /* Writes the temporary, if there is one, to disk. */
 enum status output_flush(struct output *output, struct diags *diags);
 /* Flushes the temporary unless that is done, renames and closes it. Reports errors that show only at close. */
@@ -107,9 +114,7 @@ enum status output_commit(struct output *output, struct diags *diags);
 /* Closes and removes the temporary; does nothing after a commit. */
 void output_abort(struct output *output);
 
-/* Writes SIZE bytes, and waits while FD is not ready. Returns the bytes written: fewer, with errno, on failure. */
-size_t io_write(int fd, const void *from, size_t size);
-/* Writes SIZE bytes at OFFSET of the file FD. Returns false and sets errno on failure. */
+/* Writes SIZE bytes at OFFSET of the file FD, or at IO_NEXT; waits while FD is not ready. Returns false and sets errno on failure. */
 bool io_write_at(int fd, int64_t offset, const void *from, size_t size);
 /*
  * open, repeated when a signal interrupts it. The descriptor is above the standard ones, so
