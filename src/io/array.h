@@ -115,7 +115,10 @@ enum status writer_end(struct writer *writer, struct diags *diags);
 enum status writer_finish(struct writer *writer, struct diags *diags);
 void writer_free(struct writer *writer);
 
-/* Rounds COUNT values, HELD as F32 or F64, to DTYPE: to halves, whole numbers, or 0 and 1 for bool. */
+/*
+ * Rounds COUNT values, HELD as F32 or F64, to DTYPE: to halves, to whole numbers, where NaN and
+ * infinities stay, or to 0 and 1 for bool, where NaN is 1. F32 and F64 leave them as they are.
+ */
 void values_round(void *values, enum dtype held, size_t count, enum dtype dtype);
 
 /* COUNT file values, little-endian and aligned, to the type that they are computed in, F32 or F64. */

@@ -5,6 +5,7 @@
  */
 #include "io/array.h"
 
+#include <math.h>
 #include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -77,17 +78,8 @@ F16C static size_t f32_to_f16_by_lanes(uint16_t *to, const float *from, size_t c
 	return i;
 }
 #else
-static size_t f16_to_f32_by_lanes(float *to, const uint16_t *from, size_t count)
-{
-	(void)to, (void)from, (void)count;
-	return 0;
-}
-
-static size_t f32_to_f16_by_lanes(uint16_t *to, const float *from, size_t count)
-{
-	(void)to, (void)from, (void)count;
-	return 0;
-}
+#define f16_to_f32_by_lanes(to, from, count) 0
+#define f32_to_f16_by_lanes(to, from, count) 0
 #endif
 
 void convert_f16_to_f32(float *to, const uint16_t *from, size_t count)
@@ -230,5 +222,26 @@ void convert_to_file(void *to, enum dtype dtype, const void *from, enum dtype co
 		const size_t n = count - done < PIECE ? count - done : PIECE;
 		convert_f64_to_f32_odd(piece, (const double *)from + done, n);
 		narrow((uint16_t *)to + done, piece, n);
+	}
+}
+
+/* Halves are rounded to nearest even. Integers are cut towards zero, as a cast does in C and NumPy; they have no -0. */
+void values_round(void *values, enum dtype held, size_t count, enum dtype dtype)
+{
+	uint16_t half[PIECE];
+	if (dtype < DTYPE_F32)
+		for (size_t done = 0; done < count; done += PIECE) {
+			const size_t n = count - done < PIECE ? count - done : PIECE;
+			void *piece = (char *)values + done * dtype_size(held);
+			convert_to_file(half, dtype, piece, held, n);
+			convert_from_file(piece, held, half, dtype, n);
+		}
+	for (size_t i = 0; dtype > DTYPE_F64 && i < count; i++) {
+		const double value = held == DTYPE_F32 ? (double)((float *)values)[i] : ((double *)values)[i];
+		const double rounded = dtype == DTYPE_BOOL ? value != 0 : trunc(value) + 0.0;
+		if (held == DTYPE_F32)
+			((float *)values)[i] = (float)rounded;
+		else
+			((double *)values)[i] = rounded;
 	}
 }

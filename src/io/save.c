@@ -7,19 +7,16 @@
 
 #include <string.h>
 
-#include "io/npy.h"
 #include "io/zip.h"
 
 enum status array_put(const struct context *context, struct output *output, const struct type *type, const void *data)
 {
 	struct diags *diags = context->diags;
 	struct writer writer;
-	struct writer_options options = {.format = FORMAT_NPY};
-	writer_init(&writer, output, &options, context->arena);
-	enum status status = writer_begin(&writer, type, diags);
-	if (!status)
-		status = writer_write(&writer, data, dtype_compute(type->dtype), shape_count(&type->shape), diags);
-	return status ? status : writer_end(&writer, diags);
+	writer_init(&writer, output, &(struct writer_options){.format = FORMAT_NPY}, context->arena);
+	TRY(writer_begin(&writer, type, diags));
+	TRY(writer_write(&writer, data, dtype_compute(type->dtype), shape_count(&type->shape), diags));
+	return writer_end(&writer, diags);
 }
 
 enum { LOCAL_EXTRA = 20, CENTRAL_EXTRA = 28, ZIP_DATE = 0x21 /* 1 January 1980 */ };
@@ -27,177 +24,114 @@ enum { NEEDS_ZIP = 20, NEEDS_ZIP64 = 45, MADE_BY_UNIX = 3 << 8, FLAG_UTF8 = 0x80
 
 struct saved_member {
 	const char *name;
-	int64_t offset, size;
+	uint64_t offset, size;
 	uint32_t crc;
+	const struct zip_crc *tables;
 };
 
-struct npz_output {
-	struct output *output;
-	struct diags *diags;
-	struct saved_member *members;
-	struct zip_crc tables;
-};
-
-/* VALUE in BYTES bytes, little-endian; returns the place after it. */
-static unsigned char *put_field(unsigned char *p, uint64_t value, int bytes)
+/* Writes VALUES, little-endian; WIDTHS has a digit for each, its bytes. Returns the place after them. */
+static unsigned char *put_fields(unsigned char *p, const char *widths, const uint64_t *values)
 {
-	for (int i = 0; i < bytes; i++)
-		*p++ = (unsigned char)(value >> 8 * i & 0xff);
+	for (; *widths; widths++, values++)
+		for (int i = 0; i < *widths - '0'; i++)
+			*p++ = (unsigned char)(*values >> 8 * i);
 	return p;
 }
 
 /* As Python's zipfile does, a value beyond 31 bits goes to a 64-bit field, and its 32-bit field is all ones. */
-static bool is_wide(int64_t value) { return value > INT32_MAX; }
+static bool is_wide(uint64_t value) { return value > INT32_MAX; }
 
-static uint32_t field32(int64_t value) { return is_wide(value) ? UINT32_MAX : (uint32_t)value; }
-
-static bool is_ascii(const char *name)
-{
-	while (*name && !(*name & 0x80))
-		name++;
-	return !*name;
-}
+static uint64_t field32(uint64_t value) { return is_wide(value) ? UINT32_MAX : value; }
 
 /* The fields that local headers and directory entries share, from the version needed to the extra field's length. */
-static unsigned char *put_shared_fields(unsigned char *p, const struct saved_member *m, int version, size_t extra)
+static unsigned char *put_shared_fields(unsigned char *p, const struct saved_member *m, uint64_t version,
+                                        uint64_t extra)
 {
-	p = put_field(p, (uint64_t)version, 2);
-	p = put_field(p, is_ascii(m->name) ? 0 : FLAG_UTF8, 2);
-	p = put_field(p, 0, 2 + 2); /* stored, no time */
-	p = put_field(p, ZIP_DATE, 2);
-	p = put_field(p, m->crc, 4);
-	p = put_field(p, field32(m->size), 4);
-	p = put_field(p, field32(m->size), 4);
-	p = put_field(p, strlen(m->name), 2);
-	return put_field(p, extra, 2);
+	const char *name = m->name;
+	while (*name && !(*name & 0x80))
+		name++;
+	/* stored, with the date alone */
+	return put_fields(p, "2222244422",
+	                  (uint64_t[]){version, *name ? FLAG_UTF8 : 0, 0, 0, ZIP_DATE, m->crc, field32(m->size),
+	                               field32(m->size), strlen(m->name), extra});
 }
 
-/* Writes the values of A in the form that files have; if CRC is given, only adds them to *CRC. */
-static enum status put_values(struct npz_output *z, const struct named_array *a, uint32_t *crc)
+/* An output_push that adds bytes to a member's checksum. */
+static void add_to_checksum(void *context, const void *from, size_t size)
 {
-	enum { BLOCK = 4096 };
-	const size_t count = (size_t)shape_count(&a->type.shape), size = dtype_size(a->type.dtype);
-	const bool half = a->type.dtype == DTYPE_F16 || a->type.dtype == DTYPE_BF16, swap = !convert_little_endian();
-	const size_t step = half || swap ? BLOCK : count ? count : 1;
-	_Alignas(64) unsigned char block[BLOCK * sizeof(double)];
-	for (size_t done = 0; done < count; done += step) {
-		size_t n = count - done < step ? count - done : step;
-		const void *bytes = half || swap ? block : a->data;
-		if (half)
-			(a->type.dtype == DTYPE_F16 ? convert_f32_to_f16 : convert_f32_to_bf16)((void *)block,
-			                                                                        (const float *)a->data + done, n);
-		else if (swap)
-			memcpy(block, (const char *)a->data + done * size, n * size);
-		if (swap)
-			convert_swap(block, size, n);
-		enum status status = STATUS_OK;
-		if (crc)
-			*crc = zip_crc_add(&z->tables, *crc, bytes, n * size);
-		else
-			status = output_write(z->output, bytes, n * size, z->diags);
-		if (status)
-			return status;
-	}
-	return STATUS_OK;
+	struct saved_member *m = context;
+	m->crc = zip_crc_add(m->tables, m->crc, from, size);
 }
 
-static enum status put_member(struct npz_output *z, struct saved_member *m, const struct named_array *a)
+static enum status put_member(const struct context *context, struct output *output, struct saved_member *m,
+                              const struct named_array *a)
 {
-	char header[NPY_HEADER_MOST];
-	unsigned char local[ZIP_LOCAL_BYTES], extra[LOCAL_EXTRA], *p = extra;
-	const size_t length = npy_make_header(&a->type, header);
-	m->offset = z->output->offset;
-	m->size = (int64_t)length + shape_count(&a->type.shape) * (int64_t)dtype_size(a->type.dtype);
-	m->crc = zip_crc_add(&z->tables, 0, header, length);
-	put_values(z, a, &m->crc);
-	put_shared_fields(put_field(local, ZIP_LOCAL, 4), m, is_wide(m->size) ? NEEDS_ZIP64 : NEEDS_ZIP, LOCAL_EXTRA);
-	p = put_field(p, 1, 2);
-	p = put_field(p, 16, 2);
-	p = put_field(p, (uint64_t)m->size, 8);
-	put_field(p, (uint64_t)m->size, 8);
-	enum status status = output_write(z->output, local, sizeof local, z->diags);
-	if (!status)
-		status = output_write(z->output, m->name, strlen(m->name), z->diags);
-	if (!status)
-		status = output_write(z->output, extra, sizeof extra, z->diags);
-	if (!status)
-		status = output_write(z->output, header, length, z->diags);
-	return status ? status : put_values(z, a, NULL);
+	unsigned char local[ZIP_LOCAL_BYTES], extra[LOCAL_EXTRA];
+	struct output checked = {.fd = -1, .push = add_to_checksum, .stream = m};
+	TRY(array_put(context, &checked, &a->type, a->data));
+	m->offset = (uint64_t)output->offset;
+	m->size = (uint64_t)checked.offset;
+	put_fields(local, "4", (uint64_t[]){ZIP_LOCAL});
+	put_shared_fields(local + 4, m, is_wide(m->size) ? NEEDS_ZIP64 : NEEDS_ZIP, LOCAL_EXTRA);
+	put_fields(extra, "2288", (uint64_t[]){1, 16, m->size, m->size});
+	TRY(output_write(output, local, sizeof local, context->diags));
+	TRY(output_write(output, m->name, strlen(m->name), context->diags));
+	TRY(output_write(output, extra, sizeof extra, context->diags));
+	return array_put(context, output, &a->type, a->data);
 }
 
-static enum status put_entry(struct npz_output *z, const struct saved_member *m)
+static enum status put_entry(struct output *output, const struct saved_member *m, struct diags *diags)
 {
-	unsigned char header[ZIP_CENTRAL_BYTES], extra[CENTRAL_EXTRA], *p = header, *e = extra + 4;
-	if (is_wide(m->size)) {
-		e = put_field(e, (uint64_t)m->size, 8);
-		e = put_field(e, (uint64_t)m->size, 8);
-	}
-	if (is_wide(m->offset))
-		e = put_field(e, (uint64_t)m->offset, 8);
-	const size_t extra_length = e == extra + 4 ? 0 : (size_t)(e - extra);
-	const int version = extra_length ? NEEDS_ZIP64 : NEEDS_ZIP;
-	put_field(put_field(extra, 1, 2), extra_length - 4, 2);
-	p = put_field(p, ZIP_CENTRAL, 4);
-	p = put_field(p, (uint64_t)version | MADE_BY_UNIX, 2);
+	unsigned char header[ZIP_CENTRAL_BYTES], extra[CENTRAL_EXTRA], *p;
+	const char size = is_wide(m->size) ? '8' : '0', offset = is_wide(m->offset) ? '8' : '0';
+	const char widths[] = {'2', '2', size, size, offset, '\0'};
+	const uint64_t wide = 16 * is_wide(m->size) + 8 * is_wide(m->offset), version = wide ? NEEDS_ZIP64 : NEEDS_ZIP;
+	const size_t extra_length = wide ? 4 + wide : 0;
+	put_fields(extra, widths, (uint64_t[]){1, wide, m->size, m->size, m->offset});
+	p = put_fields(header, "42", (uint64_t[]){ZIP_CENTRAL, version | MADE_BY_UNIX});
 	p = put_shared_fields(p, m, version, extra_length);
-	p = put_field(p, 0, 2 + 2 + 2); /* no comment, the first disk, no attributes within */
-	p = put_field(p, (uint64_t)0600 << 16, 4);
-	put_field(p, field32(m->offset), 4);
-	enum status status = output_write(z->output, header, sizeof header, z->diags);
-	if (!status)
-		status = output_write(z->output, m->name, strlen(m->name), z->diags);
-	return status ? status : output_write(z->output, extra, extra_length, z->diags);
+	/* no comment, the first disk, no attributes within */
+	put_fields(p, "22244", (uint64_t[]){0, 0, 0, 0600 << 16, field32(m->offset)});
+	TRY(output_write(output, header, sizeof header, diags));
+	TRY(output_write(output, m->name, strlen(m->name), diags));
+	return output_write(output, extra, extra_length, diags);
 }
 
-static enum status put_directory_end(struct npz_output *z, size_t count, int64_t central)
+static enum status put_directory_end(struct output *output, uint64_t count, uint64_t central, struct diags *diags)
 {
 	enum { COUNT_MOST = 0xffff };
 	unsigned char end[ZIP_END64_BYTES + ZIP_LOCATOR64_BYTES + ZIP_END_BYTES], *p = end;
-	const int64_t at = z->output->offset, size = at - central;
+	const uint64_t at = (uint64_t)output->offset, size = at - central,
+				   short_count = count < COUNT_MOST ? count : COUNT_MOST;
 	if (count >= COUNT_MOST || is_wide(size) || is_wide(central)) {
-		p = put_field(p, ZIP_END64, 4);
-		p = put_field(p, ZIP_END64_BYTES - 12, 8);
-		p = put_field(p, NEEDS_ZIP64, 2);
-		p = put_field(p, NEEDS_ZIP64, 2);
-		p = put_field(p, 0, 4 + 4);
-		p = put_field(p, count, 8);
-		p = put_field(p, count, 8);
-		p = put_field(p, (uint64_t)size, 8);
-		p = put_field(p, (uint64_t)central, 8);
-		p = put_field(p, ZIP_LOCATOR64, 4);
-		p = put_field(p, 0, 4);
-		p = put_field(p, (uint64_t)at, 8);
-		p = put_field(p, 1, 4);
+		p = put_fields(
+			p, "4822448888",
+			(uint64_t[]){ZIP_END64, ZIP_END64_BYTES - 12, NEEDS_ZIP64, NEEDS_ZIP64, 0, 0, count, count, size, central});
+		p = put_fields(p, "4484", (uint64_t[]){ZIP_LOCATOR64, 0, at, 1});
 	}
-	const uint64_t short_count = count < COUNT_MOST ? count : COUNT_MOST;
-	p = put_field(p, ZIP_END, 4);
-	p = put_field(p, 0, 4);
-	p = put_field(p, short_count, 2);
-	p = put_field(p, short_count, 2);
-	p = put_field(p, field32(size), 4);
-	p = put_field(p, field32(central), 4);
-	p = put_field(p, 0, 2);
-	return output_write(z->output, end, (size_t)(p - end), z->diags);
+	p = put_fields(p, "4422442",
+	               (uint64_t[]){ZIP_END, 0, short_count, short_count, field32(size), field32(central), 0});
+	return output_write(output, end, (size_t)(p - end), diags);
 }
 
 enum status npz_put(const struct context *context, struct output *output, const struct named_array *arrays,
                     size_t count)
 {
 	struct diags *diags = context->diags;
-	struct npz_output z = {.output = output, .diags = diags};
-	z.members = arena_array(context->arena, count + 1, sizeof *z.members);
-	enum status status = z.members ? STATUS_OK : diag_memory(diags);
-	zip_crc_init(&z.tables);
-	for (size_t i = 0; i < count && !status; i++) {
-		struct saved_member *m = &z.members[i];
-		m->name = arena_printf(context->arena, "%s.npy", arrays[i].name);
+	struct zip_crc tables;
+	struct saved_member *members = arena_array(context->arena, count + 1, sizeof *members);
+	TRY_ALLOC(members, diags);
+	zip_crc_init(&tables);
+	for (size_t i = 0; i < count; i++) {
+		struct saved_member *m = &members[i];
+		*m = (struct saved_member){.name = arena_printf(context->arena, "%s.npy", arrays[i].name), .tables = &tables};
 		TRY_ALLOC(m->name, diags);
 		if (strlen(m->name) > ZIP_NAME_MOST)
 			return diag_file(diags, STATUS_LIMIT, output->name, -1, "a member's name is longer than 64 KiB");
-		status = put_member(&z, m, &arrays[i]);
+		TRY(put_member(context, output, m, &arrays[i]));
 	}
-	const int64_t central = output->offset;
-	for (size_t i = 0; i < count && !status; i++)
-		status = put_entry(&z, &z.members[i]);
-	return status ? status : put_directory_end(&z, count, central);
+	const uint64_t central = (uint64_t)output->offset;
+	for (size_t i = 0; i < count; i++)
+		TRY(put_entry(output, &members[i], diags));
+	return put_directory_end(output, count, central, diags);
 }

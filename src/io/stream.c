@@ -465,8 +465,9 @@ static void begin_flush(const struct output *output, int64_t begin, int64_t end)
 
 enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags)
 {
-	const int64_t at = offset == IO_NEXT ? IO_NEXT : output->base + offset;
-	if (!io_write_at(output->fd, at, from, size))
+	if (output->push)
+		output->push(output->stream, from, size);
+	else if (!io_write_at(output->fd, offset == IO_NEXT ? IO_NEXT : output->base + offset, from, size))
 		return write_failed(output, diags);
 	if (offset == IO_NEXT) {
 		offset = output->offset;

@@ -66,7 +66,9 @@ enum status input_read_at(const struct input *input, int64_t offset, void *to, s
  * replaced. A device or FIFO is written directly.
  */
 struct output {
-	int fd;
+	int fd; /* -1: bytes go to PUSH */
+	void (*push)(void *stream, const void *from, size_t size);
+	void *stream;
 	const char *name;   /* for messages */
 	const char *target; /* the file to replace, or NULL */
 	char *temporary;    /* its temporary, or NULL */

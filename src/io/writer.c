@@ -104,25 +104,21 @@ enum status writer_begin(struct writer *w, const struct type *type, struct diags
 	return status;
 }
 
-/* Writes COUNT values at element FIRST, or after the former values if FIRST is IN_ORDER. */
-enum { IN_ORDER = -1 };
-static enum status write_values(struct writer *w, int64_t first, const void *from, enum dtype compute, int64_t count,
+/* Writes COUNT values from byte OFFSET of the output on, or in order at IO_NEXT. */
+static enum status write_values(struct writer *w, int64_t offset, const void *from, enum dtype compute, int64_t count,
                                 struct diags *diags)
 {
 	const size_t size = dtype_size(w->type.dtype), width = dtype_size(compute);
-	const bool in_order = first == IN_ORDER;
-	const int64_t offset = w->data + first * (int64_t)size;
 	if (w->type.dtype == compute && convert_little_endian())
-		return in_order ? output_write(w->output, from, (size_t)count * size, diags)
-		                : output_write_at(w->output, offset, from, (size_t)count * size, diags);
+		return output_write_at(w->output, offset, from, (size_t)count * size, diags);
 	_Alignas(64) double block[VALUE_BLOCK];
 	for (int64_t done = 0; done < count;) {
 		size_t n = count - done < VALUE_BLOCK ? (size_t)(count - done) : VALUE_BLOCK;
 		convert_to_file(block, w->type.dtype, (const char *)from + (size_t)done * width, compute, n);
 		if (!convert_little_endian())
 			convert_swap(block, size, n);
-		TRY(in_order ? output_write(w->output, block, n * size, diags)
-		             : output_write_at(w->output, offset + done * (int64_t)size, block, n * size, diags));
+		TRY(output_write_at(w->output, offset, block, n * size, diags));
+		offset += offset == IO_NEXT ? 0 : (int64_t)(n * size);
 		done += (int64_t)n;
 	}
 	return STATUS_OK;
@@ -188,7 +184,7 @@ enum status writer_write(struct writer *w, const void *from, enum dtype compute,
 		for (int64_t i = 0; i < count; i++)
 			((double *)w->held)[w->done + i] = value_at(w, from, compute, i);
 	else if (w->options.format == FORMAT_NPY || w->options.format == FORMAT_RAW)
-		status = write_values(w, IN_ORDER, from, compute, count, diags);
+		status = write_values(w, IO_NEXT, from, compute, count, diags);
 	else
 		status = format_values(w, from, compute, count, diags);
 	w->done += count;
@@ -204,7 +200,7 @@ bool writer_seekable(const struct writer *w)
 enum status writer_write_at(struct writer *w, int64_t first, const void *from, enum dtype compute, int64_t count,
                             struct diags *diags)
 {
-	return write_values(w, first, from, compute, count, diags);
+	return write_values(w, w->data + first * (int64_t)dtype_size(w->type.dtype), from, compute, count, diags);
 }
 
 enum status writer_end(struct writer *w, struct diags *diags)
