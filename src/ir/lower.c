@@ -16,16 +16,25 @@ static struct body *begin_whole(struct lowering *l)
 	return body;
 }
 
+/* A chain whose output is made of params alone has nothing to cut, unless it ends in a SUM or FOLD. */
+static void note_output(struct lowering *l)
+{
+	if (!l->state.slots[0].streamed && l->streaming.fold == NO_VALUE)
+		lowering_mix_rows(l);
+	l->out->output = *l->state.slots[0].type;
+	l->out->output.dtype = l->state.slots[0].dtype;
+}
+
 /* LOWER_RUN. */
 static enum status lower_whole(struct lowering *l)
 {
 	struct body *body = l->out->whole = begin_whole(l);
 	TRY_ALLOC(body, l->context->diags);
 	TRY(lower_nodes(l, l->first));
-	const struct value *value = &body->values[l->env.now[0]];
-	l->state.slots[0] = (struct slot){value->type, value->dtype, value->streamed, value->active, value->weak, 0};
+	l->state.slots[0] = slot_of(&body->values[l->env.now[0]], 0);
 	body->regions[0].end = (uint32_t)body->instr_count;
 	TRY_ALLOC(body_add_out(body, PORT_SLOT, 0, l->env.now[0]) && body_drop_carries(body), l->context->diags);
+	note_output(l);
 	return STATUS_OK;
 }
 
@@ -41,52 +50,38 @@ static void count_step(struct lowering *l)
 
 static enum status lower_unrolled_loop(struct lowering *l, const struct node *node)
 {
-	int64_t iterations;
-	struct param_ref *params;
-	enum status status = lowering_begin_loop(l, node, &params, &iterations);
-	for (int64_t i = 0; node->body && i < iterations && status == STATUS_OK; i++) {
+	struct loop loop;
+	TRY(lowering_begin_loop(l, node, &loop));
+	for (int64_t i = 0; i < loop.iterations; i++) {
 		if (l->steps > MAX_STEPS || ++l->iterations > MAX_OPERATIONS)
 			return lowering_too_long(l, node->span);
-		if (node->kind == NODE_FOR)
-			status = lowering_set_iteration(l, node, params, -1, i);
+		TRY(lowering_set_iteration(l, &loop, -1, i));
 		const size_t preludes = l->preludes.count;
-		if (status == STATUS_OK)
-			status = lower_unrolled_nodes(l, node->body);
+		TRY(lower_unrolled_nodes(l, node->body));
 		if (lowering_owes_step(l, preludes))
 			count_step(l);
 	}
-	return status;
+	return STATUS_OK;
 }
 
 static enum status lower_unrolled_nodes(struct lowering *l, const struct node *node)
 {
-	enum status status = STATUS_OK;
-	for (; node && node != l->end && status == STATUS_OK; node = node->next) {
+	for (; node && node != l->end; node = node->next) {
 		if (node->kind == NODE_REPEAT || node->kind == NODE_FOR) {
-			status = lower_unrolled_loop(l, node);
+			TRY(lower_unrolled_loop(l, node));
 			continue;
 		}
 		l->step = l->steps;
 		if (is_prelude(node))
-			status = lowering_defer(l, node);
+			TRY_ALLOC(lowering_defer(l, node), l->context->diags);
 		else
 			count_step(l);
-		if (status == STATUS_OK)
-			status = lower_node(l, node);
+		TRY(lower_node(l, node));
 		/* As where a step ends: so gradients are added in one order under every policy. */
-		if (status == STATUS_OK && !is_prelude(node) && l->env.now[0] != NO_VALUE)
-			status = lowering_copy_param(l, &l->env.now[0], node->span);
+		if (!is_prelude(node) && l->env.now[0] != NO_VALUE)
+			TRY(lowering_copy_param(l, &l->env.now[0], node->span));
 	}
-	return status;
-}
-
-/* A chain whose output is made of params alone has nothing to cut, unless it ends in a SUM or FOLD. */
-static void note_output(struct lowering *l)
-{
-	if (!l->state.slots[0].streamed && l->streaming.fold == NO_VALUE)
-		lowering_mix_rows(l);
-	l->out->output = *l->state.slots[0].type;
-	l->out->output.dtype = l->state.slots[0].dtype;
+	return STATUS_OK;
 }
 
 static enum status lower_unrolled(struct lowering *l)
@@ -98,34 +93,28 @@ static enum status lower_unrolled(struct lowering *l)
 	for (size_t i = 1; i < l->state.count; i++)
 		l->env.written[i] = false;
 	draft->span = l->first != l->end ? l->first->span : (struct span){0};
-	enum status status = lowering_end_step(l, draft);
+	TRY_ALLOC(lowering_end_step(l, draft), l->context->diags);
 	note_output(l);
 	struct draft_item item = {.draft = draft, .steps = 1}, list = {.items = &item, .count = 1, .steps = 1};
-	if (status == STATUS_OK)
-		status = lowering_finish_steps(l, &list);
+	TRY(lowering_finish_steps(l, &list));
 	l->out->steps = l->steps;
-	return status;
+	return STATUS_OK;
 }
 
-/* Drafts all steps; those of a block that ends the chain one by one if the portion has it opened. */
-static enum status draft_chain(struct lowering *l, struct draft_item *list)
-{
-	const struct node *const end = l->end, *block = l->first;
-	while (block && block->next != end)
-		block = block->next;
-	if (!l->out->portion.opened || !block || block->kind != NODE_CHECKPOINT)
-		return lowering_draft_steps(l, l->first, list);
-	l->end = block;
-	enum status status = lowering_draft_steps(l, l->first, list);
-	l->end = end;
-	return status ? status : lowering_draft_steps(l, block->body, list);
-}
-
-/* LOWER_STEPS. */
+/* LOWER_STEPS. The steps of a block that ends the chain are drafted one by one if the portion has it opened. */
 static enum status lower_steps(struct lowering *l)
 {
 	struct draft_item list = {0};
-	TRY(draft_chain(l, &list));
+	const struct node *const end = l->end, *block = l->first;
+	while (block && block->next != end)
+		block = block->next;
+	const bool opened = l->out->portion.opened && block && block->kind == NODE_CHECKPOINT;
+	if (opened)
+		l->end = block;
+	TRY(lowering_draft_steps(l, l->first, &list));
+	l->end = end;
+	if (opened)
+		TRY(lowering_draft_steps(l, block->body, &list));
 	note_output(l);
 	return lowering_finish_steps(l, &list);
 }
@@ -134,14 +123,12 @@ static enum status lower_steps(struct lowering *l)
 static enum status check_input(const struct context *context, const struct chain *chain, const struct type *input)
 {
 	const struct declared *declared = &chain->input_type;
-	if (!declared->given)
-		return STATUS_OK;
 	const struct shape *want = &declared->type.shape, *have = &input->shape;
 	bool fits = want->ndim == have->ndim;
 	for (int i = 0; fits && i < want->ndim; i++)
 		fits = want->dim[i] == -1 || want->dim[i] == have->dim[i];
 	char a[TYPE_TEXT], b[TYPE_TEXT];
-	if (fits)
+	if (fits || !declared->given)
 		return STATUS_OK;
 	return diag_at(context->diags, STATUS_CHAIN, chain->source, declared->span,
 	               "input '%s' is declared as %s, and the data is %s", chain->input, type_format(&declared->type, a),
@@ -155,35 +142,26 @@ static uint32_t *new_numbers(struct lowering *l, size_t count)
 	return numbers ? memset(numbers, 0xff, count * sizeof *numbers) : NULL;
 }
 
-static bool new_arrays(struct lowering *l)
-{
-	struct arena *arena = l->context->arena;
-	struct state *state = &l->state;
-	struct environment *env = &l->env;
-	struct streaming *streaming = &l->streaming;
-	struct names *names = &l->names;
-	const size_t params = l->chain->param_count + 1, loops = l->chain->loop_count + 1;
-	state->slots = arena_array(arena, state->count, sizeof *state->slots);
-	state->next_same = new_numbers(l, state->count);
-	state->work = new_numbers(l, state->count);
-	env->now = new_numbers(l, state->count);
-	env->port = new_numbers(l, state->count);
-	env->touched = new_numbers(l, state->count);
-	env->written = arena_array(arena, state->count, sizeof *env->written);
-	env->listed = arena_array(arena, state->count, sizeof *env->listed);
-	streaming->along = arena_array(arena, params, sizeof *streaming->along);
-	streaming->whole = arena_array(arena, params, sizeof *streaming->whole);
-	names->params = arena_array(arena, loops, sizeof *names->params);
-	names->elements = arena_array(arena, loops, sizeof *names->elements);
-	return state->slots && state->next_same && state->work && env->now && env->port && env->touched && env->written &&
-	       env->listed && streaming->along && streaming->whole && names->params && names->elements;
-}
-
 static enum status init_lowering(struct lowering *l, const struct type *input)
 {
-	TRY_ALLOC(new_arrays(l), l->context->diags);
-	struct slot *slots = l->state.slots;
-	for (uint32_t i = 1; i < l->state.count; i++)
+	struct arena *arena = l->context->arena;
+	struct environment *env = &l->env;
+	const size_t count = l->state.count, params = l->chain->param_count, loops = l->chain->loop_count + 1;
+	struct slot *slots = l->state.slots = arena_array(arena, count, sizeof *slots);
+	l->state.next_same = new_numbers(l, count);
+	l->state.work = new_numbers(l, count);
+	env->now = new_numbers(l, count);
+	env->port = new_numbers(l, count);
+	env->touched = new_numbers(l, count);
+	env->written = arena_array(arena, count, sizeof *env->written);
+	env->listed = arena_array(arena, count, sizeof *env->listed);
+	bool *used = arena_array(arena, 2 * params + 1, sizeof *used);
+	l->names.params = arena_array(arena, loops, sizeof *l->names.params);
+	l->names.elements = arena_array(arena, loops, sizeof *l->names.elements);
+	TRY_ALLOC(!arena->failed, l->context->diags);
+	l->streaming.along = used;
+	l->streaming.whole = used + params;
+	for (uint32_t i = 1; i < count; i++)
 		slots[i].class = i;
 	struct type type = *input;
 	type.dtype = dtype_compute(input->dtype);
@@ -265,19 +243,10 @@ static enum status lower_typed(struct lowering *l, const struct portion *portion
 	*l->out =
 		(struct lowered){.chain = l->chain, .input = *input, .slot_count = l->state.count, .whole_rows = l->whole_rows};
 	find_portion(l, portion);
-	enum status status = init_lowering(l, input);
-	if (status)
-		return status;
-	if (l->what == LOWER_RUN) {
-		status = lower_whole(l);
-		if (status == STATUS_OK)
-			note_output(l);
-	} else {
-		status = l->what == LOWER_STEPS ? lower_steps(l) : lower_unrolled(l);
-	}
-	if (status == STATUS_OK)
-		end_streaming(l);
-	return status;
+	TRY(init_lowering(l, input));
+	TRY(l->what == LOWER_RUN ? lower_whole(l) : l->what == LOWER_STEPS ? lower_steps(l) : lower_unrolled(l));
+	end_streaming(l);
+	return STATUS_OK;
 }
 
 enum status lower(const struct context *context, struct lowered *lowered, const struct chain *chain,
@@ -285,8 +254,8 @@ enum status lower(const struct context *context, struct lowered *lowered, const 
 {
 	static const struct portion all;
 	struct lowering l = {.context = context, .out = lowered, .chain = chain, .what = what};
-	enum status status = check_input(context, chain, input);
-	return status ? status : lower_typed(&l, portion ? portion : &all, input);
+	TRY(check_input(context, chain, input));
+	return lower_typed(&l, portion ? portion : &all, input);
 }
 
 /* The whole's input was held against its declaration; a tile's need not be. */

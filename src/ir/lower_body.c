@@ -169,9 +169,8 @@ struct body *lowering_begin_body(struct lowering *l)
 {
 	struct environment *env = &l->env;
 	for (size_t i = 0; i < env->touched_count; i++) {
-		uint32_t slot = env->touched[i];
-		env->now[slot] = NO_VALUE;
-		env->written[slot] = env->listed[slot] = false;
+		env->now[env->touched[i]] = NO_VALUE;
+		env->written[env->touched[i]] = env->listed[env->touched[i]] = false;
 	}
 	for (size_t i = 0; l->body && i < l->body->in_count; i++)
 		env->port[l->body->ins[i].index] = NO_VALUE;
@@ -203,44 +202,37 @@ struct instr *lowering_add_op(struct lowering *l, enum op op, const struct attrs
 enum status lowering_set_out(struct lowering *l, struct instr *instr, const struct type *type, enum dtype dtype,
                              uint32_t *out)
 {
-	size_t at = (size_t)(instr - l->body->instrs);
-	*out = add_value(l, type, dtype);
-	if (*out == NO_VALUE)
-		return lowering_memory(l);
-	struct value *value = &l->body->values[*out];
+	instr->out = *out = add_value(l, type, dtype);
+	TRY_ALLOC(*out != NO_VALUE, l->context->diags);
+	struct value *values = l->body->values, *value = &values[*out];
 	value->from = FROM_INSTR;
-	value->instr = (uint32_t)at;
-	instr = &l->body->instrs[at];
-	instr->out = *out;
+	value->instr = (uint32_t)(instr - l->body->instrs);
+	instr->of.v = instr->v == NO_VALUE ? NULL : values[instr->v].type;
+	instr->of.a = instr->a == NO_VALUE ? NULL : values[instr->a].type;
 	instr->of.y = value->type;
 	return STATUS_OK;
 }
 
-/* Replaces *VALUE by the result of OP on it, of DTYPE. All else that is known of *VALUE holds of the result. */
-static enum status apply(struct lowering *l, enum op op, const struct attrs *attrs, enum dtype dtype, struct span span,
-                         uint32_t *value)
+enum status lowering_apply(struct lowering *l, struct instr *instr, const struct type *type, enum dtype dtype,
+                           uint32_t *value)
 {
 	const struct value old = l->body->values[*value];
-	struct type type = *old.type;
-	type.dtype = dtype_compute(dtype);
-	struct instr *instr = lowering_add_op(l, op, attrs, span);
 	TRY_ALLOC(instr, l->context->diags);
 	instr->v = *value;
-	instr->of.v = old.type;
-	enum status status = lowering_set_out(l, instr, &type, dtype, value);
-	if (status == STATUS_OK) {
-		struct value *made = &l->body->values[*value];
-		made->streamed = old.streamed;
-		made->active = old.active;
-		made->weak = old.weak;
-	}
-	return status;
+	TRY(lowering_set_out(l, instr, type, dtype, value));
+	struct value *made = &l->body->values[*value];
+	made->streamed = old.streamed;
+	made->active = old.active;
+	made->weak = old.weak;
+	return STATUS_OK;
 }
 
 enum status lowering_copy_param(struct lowering *l, uint32_t *value, struct span span)
 {
 	const struct value *old = &l->body->values[*value];
-	return old->from == FROM_PARAM ? apply(l, OP_identity, NULL, old->dtype, span, value) : STATUS_OK;
+	if (old->from != FROM_PARAM)
+		return STATUS_OK;
+	return lowering_apply(l, lowering_add_op(l, OP_identity, NULL, span), old->type, old->dtype, value);
 }
 
 enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dtype, struct span span)
@@ -254,7 +246,9 @@ enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dty
 	TRY_ALLOC(attrs, l->context->diags);
 	attrs_default(attrs, OP_cast);
 	attrs->dtype = half ? dtype : dtype_compute(dtype);
-	return apply(l, OP_cast, attrs, dtype, span, value);
+	struct type type = *old.type;
+	type.dtype = dtype_compute(dtype);
+	return lowering_apply(l, lowering_add_op(l, OP_cast, attrs, span), &type, dtype, value);
 }
 
 enum status lowering_add_constant(struct lowering *l, double number, enum dtype dtype, struct span span,
@@ -270,7 +264,6 @@ enum status lowering_add_constant(struct lowering *l, double number, enum dtype 
 	struct instr *add = lowering_add_op(l, OP_add, NULL, span);
 	TRY_ALLOC(add, l->context->diags);
 	add->v = *value;
-	add->of.v = l->body->values[*value].type;
 	add->scalar = number;
 	return lowering_set_out(l, add, &type, dtype, value);
 }

@@ -33,64 +33,58 @@ struct kept_loop {
 	size_t count;
 	uint32_t at; /* its instruction */
 	/* The lowering before it: */
-	size_t instrs, values, regions;
+	size_t values, regions;
 	int64_t iterations;
 	struct streaming streaming;
 	bool *used; /* streaming.along, then streaming.whole, by param */
 };
 
-/* The slots that the body of NODE binds. *BOUND: all have values here, so that each iteration can begin like the first. */
-static enum status find_carried(struct lowering *l, const struct node *node, struct kept_loop *k, bool *bound)
+/*
+ * The slots that the body of NODE binds. *BOUND: all have values here, so that each iteration can begin like the first.
+ * False where memory is short.
+ */
+static bool find_carried(struct lowering *l, const struct node *node, struct kept_loop *k, bool *bound)
 {
 	bool *in = arena_array(l->context->arena, l->state.count, sizeof *in);
 	k->slots = arena_array(l->context->arena, l->state.count, sizeof *k->slots);
 	if (!in || !k->slots || lowering_read_slot(l, 0) == NO_VALUE)
-		return lowering_memory(l);
+		return false;
 	in[0] = true;
 	k->slots[k->count++] = 0;
 	collect_bound(node->body, in, k->slots, &k->count);
 	*bound = true;
 	for (size_t i = 1; i < k->count; i++)
 		*bound &= l->env.now[k->slots[i]] != NO_VALUE;
-	return STATUS_OK;
-}
-
-/* Notes in K all that drop_loop needs. */
-static bool save_lowering(const struct lowering *l, struct kept_loop *k)
-{
-	const size_t params = l->chain->param_count;
-	k->instrs = l->body->instr_count;
-	k->values = l->body->value_count;
-	k->regions = l->body->region_count;
-	k->iterations = l->iterations;
-	k->streaming = l->streaming;
-	k->used = arena_array(l->context->arena, 2 * params + 1, sizeof *k->used);
-	if (!k->used)
-		return false;
-	memcpy(k->used, l->streaming.along, params);
-	memcpy(k->used + params, l->streaming.whole, params);
 	return true;
 }
 
-static enum status open_kept_loop(struct lowering *l, const struct node *node, int64_t iterations, struct kept_loop *k)
+/* Notes in K all that drop_loop needs, and begins the loop in the body. False where memory is short. */
+static bool open_kept_loop(struct lowering *l, const struct node *node, int64_t iterations, struct kept_loop *k)
 {
 	struct body *body = l->body;
+	const size_t used = 2 * l->chain->param_count;
+	k->at = (uint32_t)body->instr_count;
+	k->values = body->value_count;
+	k->regions = body->region_count;
+	k->iterations = l->iterations;
+	k->streaming = l->streaming;
+	k->used = arena_array(l->context->arena, used + 1, sizeof *k->used);
 	k->carries = arena_array(l->context->arena, k->count, sizeof *k->carries);
-	const bool saved = save_lowering(l, k);
 	struct instr *loop = body_add_instr(body, INSTR_LOOP);
-	TRY_ALLOC(k->carries && saved && loop, l->context->diags);
+	if (!k->used || !k->carries || !loop)
+		return false;
+	memcpy(k->used, l->streaming.along, used);
 	loop->loop.iterations = iterations;
 	loop->level = l->level;
 	loop->span = node->span;
 	loop->region = l->region;
-	k->at = (uint32_t)body->instr_count - 1;
 	for (size_t i = 0; i < k->count; i++) {
 		struct carry *carry = &k->carries[i];
 		carry->init = l->env.now[k->slots[i]];
 		const struct value old = body->values[carry->init];
 		carry->inner = body_add_value(body, old.type);
 		if (carry->inner == NO_VALUE)
-			return lowering_memory(l);
+			return false;
 		struct value *inner = &body->values[carry->inner];
 		*inner = old;
 		inner->from = FROM_INSTR;
@@ -98,7 +92,7 @@ static enum status open_kept_loop(struct lowering *l, const struct node *node, i
 		inner->names = NULL;
 		lowering_write_slot(l, k->slots[i], carry->inner);
 	}
-	return STATUS_OK;
+	return true;
 }
 
 /* True if the slots have the same types after the iteration that was lowered as before it. */
@@ -116,23 +110,23 @@ static bool is_stable(const struct lowering *l, const struct kept_loop *k)
 /* Makes the lowering what it was before K. */
 static void drop_loop(struct lowering *l, const struct kept_loop *k)
 {
-	const size_t params = l->chain->param_count;
-	l->body->instr_count = k->instrs;
+	l->body->instr_count = k->at;
 	l->body->value_count = k->values;
 	l->body->region_count = k->regions;
 	l->iterations = k->iterations;
 	l->streaming = k->streaming;
-	memcpy(l->streaming.along, k->used, params);
-	memcpy(l->streaming.whole, k->used + params, params);
+	memcpy(l->streaming.along, k->used, 2 * l->chain->param_count);
 	for (size_t i = 0; i < k->count; i++)
 		l->env.now[k->slots[i]] = k->carries[i].init;
 }
 
-static enum status close_kept_loop(struct lowering *l, const struct kept_loop *k)
+/* Ends the loop K in the body. False where memory is short. */
+static bool close_kept_loop(struct lowering *l, const struct kept_loop *k)
 {
 	struct body *body = l->body;
 	struct instr *end = body_add_instr(body, INSTR_END);
-	TRY_ALLOC(end, l->context->diags);
+	if (!end)
+		return false;
 	const uint32_t at = (uint32_t)body->instr_count - 1;
 	end->region = l->region;
 	end->loop = (struct loop_part){.match = k->at, .carries = k->carries, .carry_count = (uint32_t)k->count};
@@ -142,68 +136,60 @@ static enum status close_kept_loop(struct lowering *l, const struct kept_loop *k
 		const struct value old = body->values[carry->inner];
 		carry->final = body_add_value(body, old.type);
 		if (carry->final == NO_VALUE)
-			return lowering_memory(l);
+			return false;
 		body->values[carry->final] = old;
 		body->values[carry->final].instr = at;
 		l->env.now[k->slots[i]] = carry->final;
 	}
-	struct loop_part *loop = &body->instrs[k->at].loop;
-	loop->match = at;
-	loop->carries = k->carries;
-	loop->carry_count = (uint32_t)k->count;
-	return STATUS_OK;
+	const int64_t iterations = body->instrs[k->at].loop.iterations;
+	body->instrs[k->at].loop = (struct loop_part){iterations, at, (uint32_t)k->count, k->carries};
+	return true;
 }
 
 /*
- * *ATTEMPT is the number of the attempt that begins. *WORTH: it was not made before, or succeeded. An iteration that is
- * written out meets the same inner loops with the same types as the attempt that failed, so what failed in that
- * fails again. Without this memory, nested loops that change a type would take 3^depth attempts.
+ * *ATTEMPT is the number of the attempt that begins. It is worth it, and so kept, if it was not made before, or
+ * succeeded. An iteration that is written out meets the same inner loops with the same types as the attempt that failed,
+ * so what failed in that fails again. Without this memory, nested loops that change a type would take 3^depth attempts.
  */
-static enum status begin_attempt(struct lowering *l, size_t *attempt, bool *worth)
+static bool begin_attempt(struct lowering *l, size_t *attempt)
 {
 	struct attempts *attempts = &l->attempts;
 	*attempt = attempts->next++;
-	if (*attempt == attempts->count) {
-		bool *grown =
-			arena_grow(l->context->arena, attempts->kept, attempts->count, &attempts->capacity, sizeof *grown);
-		TRY_ALLOC(grown, l->context->diags);
-		attempts->kept = grown;
-		grown[attempts->count++] = true;
-	}
-	*worth = attempts->kept[*attempt];
-	return STATUS_OK;
+	if (*attempt < attempts->count)
+		return true;
+	bool *kept = arena_append(l->context->arena, &attempts->kept, &attempts->count, &attempts->capacity, sizeof *kept);
+	if (kept)
+		*kept = true;
+	return kept != NULL;
 }
 
-/* Keeps NODE as a loop of the body if that can be: *STABLE. Otherwise the lowering is as it was. */
-static enum status try_loop(struct lowering *l, const struct node *node, int64_t iterations,
-                            const struct param_ref *params, bool *stable)
+/* Keeps LOOP, of which ITERATIONS are left, as one of the body if that can be: *STABLE. Otherwise the lowering is as it was. */
+static enum status try_loop(struct lowering *l, const struct loop *loop, int64_t iterations, bool *stable)
 {
 	*stable = false;
 	if (l->level == MAX_LOOPS)
-		return LOWERING_FAIL(l, STATUS_LIMIT, node->span, "loops, those of called defs included, nest deeper than %d",
-		                     MAX_LOOPS);
+		return LOWERING_FAIL(l, STATUS_LIMIT, loop->node->span,
+		                     "loops, those of called defs included, nest deeper than %d", MAX_LOOPS);
 	struct kept_loop k = {0};
-	bool bound = false, worth = false;
+	bool bound = false;
 	size_t attempt;
-	enum status status = begin_attempt(l, &attempt, &worth);
-	if (status || !worth)
-		return status;
+	TRY_ALLOC(begin_attempt(l, &attempt), l->context->diags);
+	if (!l->attempts.kept[attempt])
+		return STATUS_OK;
 	l->attempts.kept[attempt] = false;
-	status = find_carried(l, node, &k, &bound);
-	if (status || !bound)
-		return status;
-	status = open_kept_loop(l, node, iterations, &k);
-	if (status == STATUS_OK && node->kind == NODE_FOR)
-		status = lowering_set_iteration(l, node, params, l->level, 0);
+	TRY_ALLOC(find_carried(l, loop->node, &k, &bound), l->context->diags);
+	if (!bound)
+		return STATUS_OK;
+	TRY_ALLOC(open_kept_loop(l, loop->node, iterations, &k), l->context->diags);
+	TRY(lowering_set_iteration(l, loop, l->level, 0));
 	l->level++;
-	if (status == STATUS_OK)
-		status = lower_nodes(l, node->body);
+	TRY(lower_nodes(l, loop->node->body));
 	l->level--;
-	if (status)
-		return status;
 	*stable = l->attempts.kept[attempt] = is_stable(l, &k);
-	if (*stable)
-		return close_kept_loop(l, &k);
+	if (*stable) {
+		TRY_ALLOC(close_kept_loop(l, &k), l->context->diags);
+		return STATUS_OK;
+	}
 	drop_loop(l, &k);
 	l->attempts.next = attempt + 1;
 	return STATUS_OK;
@@ -219,25 +205,20 @@ enum status lowering_too_long(struct lowering *l, struct span span)
 
 enum status lower_loop(struct lowering *l, const struct node *node)
 {
-	int64_t iterations;
-	struct param_ref *params;
-	enum status status = lowering_begin_loop(l, node, &params, &iterations);
-	if (!node->body)
-		return status;
-	for (int64_t i = 0; i < iterations && status == STATUS_OK; i++) {
+	struct loop loop;
+	TRY(lowering_begin_loop(l, node, &loop));
+	for (int64_t i = 0; i < loop.iterations; i++) {
 		bool stable = false;
 		/* The first iterations of a `repeat` may change a type, and the others be alike. */
-		if (l->what == LOWER_RUN && iterations - i > 1 && (node->kind == NODE_REPEAT || i == 0))
-			status = try_loop(l, node, iterations - i, params, &stable);
-		if (status || stable)
-			return status;
+		if (l->what == LOWER_RUN && loop.iterations - i > 1 && (node->kind == NODE_REPEAT || i == 0))
+			TRY(try_loop(l, &loop, loop.iterations - i, &stable));
+		if (stable)
+			return STATUS_OK;
 		/* Iterations are counted too: those of an empty body make no instructions, but take time. */
 		if (l->body->instr_count > MAX_OPERATIONS || ++l->iterations > MAX_OPERATIONS)
 			return lowering_too_long(l, node->span);
-		if (node->kind == NODE_FOR)
-			status = lowering_set_iteration(l, node, params, -1, i);
-		if (status == STATUS_OK)
-			status = lower_nodes(l, node->body);
+		TRY(lowering_set_iteration(l, &loop, -1, i));
+		TRY(lower_nodes(l, node->body));
 	}
-	return status;
+	return STATUS_OK;
 }

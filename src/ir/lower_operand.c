@@ -47,26 +47,12 @@ static enum status take_index(struct lowering *l, struct found *found, struct in
 	return STATUS_OK;
 }
 
-/* Replaces the value FOUND by the result of OP on it, of TYPE. */
-static enum status apply_op(struct lowering *l, struct found *found, enum op op, const struct attrs *attrs,
-                            const struct type *type, struct span span)
-{
-	const struct value old = l->body->values[found->value];
-	struct instr *instr = lowering_add_op(l, op, attrs, span);
-	TRY_ALLOC(instr, l->context->diags);
-	instr->v = found->value;
-	instr->of.v = old.type;
-	enum status status = lowering_set_out(l, instr, type, old.dtype, &found->value);
-	if (status == STATUS_OK)
-		l->body->values[found->value].active = old.active;
-	return status;
-}
-
 /* Indexes FOUND, a value, along its leading axis. The counter of the loop at LEVEL, where that is not -1, is added. */
 static enum status take_element(struct lowering *l, struct found *found, int64_t element, int32_t level,
                                 struct span span)
 {
-	const struct type *type = l->body->values[found->value].type;
+	const struct value array = l->body->values[found->value];
+	const struct type *type = array.type;
 	if (type->shape.ndim == 0 || !from_begin(&element, type->shape.dim[0]))
 		return out_of_range(l, element, NULL, type, span);
 	struct attrs *slice = arena_alloc(l->context->arena, sizeof *slice);
@@ -80,11 +66,14 @@ static enum status take_element(struct lowering *l, struct found *found, int64_t
 	row.shape.dim[0] = 1;
 	shape_drop_leading(&rest.shape);
 	reshape->shape = rest.shape;
-	l->streaming.mixes |= l->body->values[found->value].streamed;
+	l->streaming.mixes |= array.streamed;
 	l->streaming.streamable = false;
-	TRY(apply_op(l, found, OP_slice, slice, &row, span));
+	TRY(lowering_apply(l, lowering_add_op(l, OP_slice, slice, span), &row, array.dtype, &found->value));
 	l->body->instrs[l->body->instr_count - 1].level = level;
-	return apply_op(l, found, OP_reshape, reshape, &rest, span);
+	TRY(lowering_apply(l, lowering_add_op(l, OP_reshape, reshape, span), &rest, array.dtype, &found->value));
+	struct value *part = &l->body->values[found->value];
+	part->streamed = part->weak = false;
+	return STATUS_OK;
 }
 
 /* The variable of a `for` that REF names. */
@@ -110,37 +99,36 @@ static enum status has_no_value(struct lowering *l, const struct ref *ref)
 /* What REF refers to before its index, if any, is taken. */
 static enum status find_name(struct lowering *l, const struct ref *ref, struct found *found)
 {
-	*found = (struct found){0};
 	switch (ref->kind) {
 	case REF_NONE:
 	case REF_NUMBER:
 		*found = (struct found){.kind = FOUND_NUMBER, .number = ref->number};
-		break;
+		return STATUS_OK;
 	case REF_BLOCK:
 		*found = (struct found){.kind = FOUND_BLOCK, .block = ref->block, .frame = l->names.frame};
-		break;
+		return STATUS_OK;
 	case REF_PARAM:
 		*found = (struct found){.kind = FOUND_PARAM, .param.param = ref->index};
-		break;
+		return STATUS_OK;
 	case REF_LOOP:
 		return find_for_variable(l, ref, found);
 	case REF_VARIABLE:
 		if (l->env.now[ref->index + 1] == NO_VALUE && !l->state.slots[ref->index + 1].type)
 			return has_no_value(l, ref);
 		*found = (struct found){.kind = FOUND_VALUE, .value = lowering_read_slot(l, ref->index + 1)};
-		return found->value == NO_VALUE ? lowering_memory(l) : STATUS_OK;
+		TRY_ALLOC(found->value != NO_VALUE, l->context->diags);
+		return STATUS_OK;
 	case REF_ARGUMENT:
 		*found = l->names.frame->arguments[ref->index];
-		break;
 	}
 	return STATUS_OK;
 }
 
 enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct found *found)
 {
-	enum status status = find_name(l, ref, found);
-	if (status || ref->kind == REF_NONE || ref->element == NO_INDEX)
-		return status;
+	TRY(find_name(l, ref, found));
+	if (ref->kind == REF_NONE || ref->element == NO_INDEX)
+		return STATUS_OK;
 	if (found->kind == FOUND_PARAM)
 		return take_index(l, found, (struct index){-1, ref->element}, ref->span);
 	if (found->kind == FOUND_VALUE)
@@ -148,56 +136,39 @@ enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct 
 	return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "only arrays have elements");
 }
 
-static enum status type_over(struct lowering *l, const struct ref *ref, struct param_ref *param, struct type *type,
-                             bool *computed);
-
-/* The type of the variable that REF names. A prelude that is not bound yet may be about to bind it. */
-static enum status type_of_variable(struct lowering *l, const struct ref *ref, struct type *type)
-{
-	const struct preludes *preludes = &l->preludes;
-	const uint32_t slot = ref->index + 1, now = l->env.now[slot];
-	struct param_ref param;
-	bool computed;
-	for (size_t i = preludes->count; i-- > preludes->bound;)
-		if (preludes->nodes[i]->variable == ref->index)
-			return type_over(l, &preludes->nodes[i]->operand, &param, type, &computed);
-	const struct type *known = now != NO_VALUE ? l->body->values[now].type : l->state.slots[slot].type;
-	if (!known)
-		return has_no_value(l, ref);
-	*type = *known;
-	return STATUS_OK;
-}
-
 /*
- * The type of the array that a `for` over REF, a name without index, runs over. It is found before the loop has a
- * body. *COMPUTED: the array is not *PARAM, but a value of the chain.
+ * The TYPE of the array that a `for` over REF, a name without index, runs over. It is found before the loop has a body.
+ * OVER is that array, if it is a param, or else of the kind FOUND_VALUE.
  */
-static enum status type_over(struct lowering *l, const struct ref *ref, struct param_ref *param, struct type *type,
-                             bool *computed)
+static enum status type_over(struct lowering *l, const struct ref *ref, struct found *over, struct type *type)
 {
-	struct found found;
-	*computed = true;
-	if (ref->kind == REF_VARIABLE)
-		return type_of_variable(l, ref, type);
+	*over = (struct found){.kind = FOUND_VALUE};
+	if (ref->kind == REF_VARIABLE) {
+		const struct preludes *preludes = &l->preludes;
+		const uint32_t slot = ref->index + 1, now = l->env.now[slot];
+		struct found before;
+		for (size_t i = preludes->count; i-- > preludes->bound;) /* one that is not bound yet may be about to bind it */
+			if (preludes->nodes[i]->variable == ref->index)
+				return type_over(l, &preludes->nodes[i]->operand, &before, type);
+		const struct type *known = now != NO_VALUE ? l->body->values[now].type : l->state.slots[slot].type;
+		if (!known)
+			return has_no_value(l, ref);
+		*type = *known;
+		return STATUS_OK;
+	}
 	if (ref->kind == REF_LOOP && l->names.elements[ref->index].ref) {
 		const struct for_element *element = &l->names.elements[ref->index];
 		const struct frame *frame = l->names.frame;
 		l->names.frame = element->frame;
-		enum status status = type_over(l, element->ref, param, type, computed);
+		TRY(type_over(l, element->ref, over, type));
 		l->names.frame = frame;
 		shape_drop_leading(&type->shape);
-		return status;
+		return STATUS_OK;
 	}
-	TRY(lowering_find_ref(l, ref, &found));
-	*computed = found.kind == FOUND_VALUE;
-	if (found.kind == FOUND_VALUE) {
-		*type = *l->body->values[found.value].type;
-	} else if (found.kind == FOUND_PARAM) {
-		*param = found.param;
-		*type = lowering_param_type(l, &found.param);
-	} else {
+	TRY(lowering_find_ref(l, ref, over));
+	if (over->kind != FOUND_VALUE && over->kind != FOUND_PARAM)
 		return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "for runs over params, consts and named values only");
-	}
+	*type = over->kind == FOUND_VALUE ? *l->body->values[over->value].type : lowering_param_type(l, &over->param);
 	return STATUS_OK;
 }
 
@@ -213,68 +184,67 @@ static enum status unequal_iterations(struct lowering *l, const struct ref *a, c
 	                     (long long)of_b->shape.dim[0]);
 }
 
-static enum status begin_for(struct lowering *l, const struct node *node, struct param_ref *params, int64_t *iterations)
+/* Finds what LOOP, a `for`, runs over. */
+static enum status begin_for(struct lowering *l, struct loop *loop)
 {
-	struct type first;
-	*iterations = -1;
+	const struct node *node = loop->node;
+	struct type first = {0};
 	for (size_t i = 0; i < node->loop_count; i++) {
+		const struct ref *ref = &node->over[i];
+		struct found over;
 		struct type type;
-		bool computed;
-		TRY(type_over(l, &node->over[i], &params[i], &type, &computed));
 		char text[TYPE_TEXT];
+		TRY(type_over(l, ref, &over, &type));
 		if (type.shape.ndim == 0)
-			return LOWERING_FAIL(l, STATUS_CHAIN, node->over[i].span, "for runs over a leading axis, and %s has none",
+			return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "for runs over a leading axis, and %s has none",
 			                     type_format(&type, text));
 		if (i == 0)
 			first = type;
-		*iterations = first.shape.dim[0];
-		if (type.shape.dim[0] != *iterations)
-			return unequal_iterations(l, &node->over[0], &first, &node->over[i], &type);
-		l->names.elements[node->loops[i]] =
-			(struct for_element){computed ? &node->over[i] : NULL, l->names.frame, 0, -1};
+		if (type.shape.dim[0] != first.shape.dim[0])
+			return unequal_iterations(l, &node->over[0], &first, ref, &type);
+		const bool computed = over.kind == FOUND_VALUE;
+		l->names.elements[node->loops[i]] = (struct for_element){computed ? ref : NULL, l->names.frame, 0, -1};
+		loop->params[i] = over.param;
 		if (computed)
 			lowering_mix_rows(l);
 		else
-			l->streaming.whole[params[i].param] = true;
+			l->streaming.whole[over.param.param] = true;
 	}
+	loop->iterations = first.shape.dim[0];
 	return STATUS_OK;
 }
 
-static bool is_outermost(const struct lowering *l, const struct node *node)
-{
-	const struct node *stage = l->first;
-	while (stage != l->end && stage != node)
-		stage = stage->next;
-	return stage == node;
-}
-
-enum status lowering_begin_loop(struct lowering *l, const struct node *node, struct param_ref **params,
-                                int64_t *iterations)
+enum status lowering_begin_loop(struct lowering *l, const struct node *node, struct loop *loop)
 {
 	const double share = l->out->portion.iterations;
-	*iterations = node->count;
-	*params = arena_array(l->context->arena, node->loop_count + 1, sizeof **params);
-	enum status status = *params ? STATUS_OK : lowering_memory(l);
-	if (status == STATUS_OK && node->kind == NODE_FOR)
-		status = begin_for(l, node, *params, iterations);
-	if (status == STATUS_OK && share > 0 && is_outermost(l, node))
-		*iterations = (int64_t)ceil((double)*iterations * share);
-	return status;
+	*loop = (struct loop){.node = node, .iterations = node->count};
+	loop->params = arena_array(l->context->arena, node->loop_count + 1, sizeof *loop->params);
+	TRY_ALLOC(loop->params, l->context->diags);
+	if (node->kind == NODE_FOR)
+		TRY(begin_for(l, loop));
+	const struct node *stage = l->first;
+	while (share > 0 && stage != l->end && stage != node)
+		stage = stage->next;
+	if (share > 0 && stage == node) /* an outermost loop */
+		loop->iterations = (int64_t)ceil((double)loop->iterations * share);
+	if (!node->body)
+		loop->iterations = 0;
+	return STATUS_OK;
 }
 
-enum status lowering_set_iteration(struct lowering *l, const struct node *node, const struct param_ref *params,
-                                   int32_t level, int64_t iteration)
+enum status lowering_set_iteration(struct lowering *l, const struct loop *loop, int32_t level, int64_t iteration)
 {
 	const struct index index = {level, level < 0 ? iteration : 0};
-	for (size_t i = 0; i < node->loop_count; i++) {
-		struct for_element *element = &l->names.elements[node->loops[i]];
+	for (size_t i = 0; i < loop->node->loop_count; i++) {
+		const uint32_t id = loop->node->loops[i];
+		struct for_element *element = &l->names.elements[id];
 		element->iteration = index.value;
 		element->level = level;
 		if (element->ref)
 			continue;
-		struct found found = {.kind = FOUND_PARAM, .param = params[i]};
-		TRY(take_index(l, &found, index, node->span));
-		l->names.params[node->loops[i]] = found.param;
+		struct found found = {.kind = FOUND_PARAM, .param = loop->params[i]};
+		TRY(take_index(l, &found, index, loop->node->span));
+		l->names.params[id] = found.param;
 	}
 	return STATUS_OK;
 }

@@ -13,18 +13,17 @@
 /* The value of a block on the current value, which stays what it is. */
 static enum status lower_block_operand(struct lowering *l, const struct found *found, uint32_t *value)
 {
-	uint32_t v = lowering_read_slot(l, 0);
+	const uint32_t v = lowering_read_slot(l, 0);
 	const struct frame *frame = l->names.frame;
-	if (v == NO_VALUE)
-		return lowering_memory(l);
-	bool written = l->env.written[0];
+	const bool written = l->env.written[0];
+	TRY_ALLOC(v != NO_VALUE, l->context->diags);
 	l->names.frame = found->frame;
-	enum status status = lower_nodes(l, found->block);
+	TRY(lower_nodes(l, found->block));
 	l->names.frame = frame;
 	*value = l->env.now[0];
 	l->env.now[0] = v;
 	l->env.written[0] = written;
-	return status;
+	return STATUS_OK;
 }
 
 /* Records how INSTR on V reads its operand A. True if A has a row for each row of V. */
@@ -111,8 +110,16 @@ static enum status promote(struct lowering *l, const struct node *node, uint32_t
 	if (!values[*a].weak)
 		*dtype = dtype_promote(values[*v].dtype,
 		                       dtype_compute(values[*a].dtype) == DTYPE_F64 ? DTYPE_F64 : values[*a].dtype);
-	enum status status = lowering_convert(l, v, *dtype, node->span);
-	return status ? status : lowering_convert(l, a, *dtype, node->span);
+	TRY(lowering_convert(l, v, *dtype, node->span));
+	return lowering_convert(l, a, *dtype, node->span);
+}
+
+/* Says what COMPLAINT says of the stage at SPAN, where STATUS is not STATUS_OK. Returns STATUS. */
+static enum status complain(struct lowering *l, enum status status, struct span span, const struct complaint *complaint)
+{
+	if (status)
+		TRY_ALLOC(complaint->message, l->context->diags);
+	return status ? LOWERING_FAIL(l, status, span, "%s", complaint->message) : STATUS_OK;
 }
 
 static enum status infer(struct lowering *l, const struct node *node, const struct attrs *attrs,
@@ -121,13 +128,11 @@ static enum status infer(struct lowering *l, const struct node *node, const stru
 	const struct value *values = l->body->values;
 	const struct type *a = in->a == NO_VALUE ? NULL : values[in->a].type;
 	struct complaint complaint = {.arena = l->context->arena};
-	enum status status = op_infer(node->op, attrs, values[in->v].type, a, result, &complaint);
-	if (status == STATUS_OK && !type_addressable(result))
+	TRY(complain(l, op_infer(node->op, attrs, values[in->v].type, a, result, &complaint), node->span, &complaint));
+	if (!type_addressable(result))
 		return LOWERING_FAIL(l, STATUS_LIMIT, node->span, "the result of '%s' is too large to address",
 		                     op_table[node->op].name);
-	if (status == STATUS_OK)
-		return STATUS_OK;
-	return complaint.message ? LOWERING_FAIL(l, status, node->span, "%s", complaint.message) : lowering_memory(l);
+	return STATUS_OK;
 }
 
 /* NUMBER as DTYPE, the dtype of the array that it meets. Kernels round to f32 themselves. */
@@ -142,35 +147,23 @@ static double rounded_to(enum dtype dtype, double number)
 	return rounded;
 }
 
-/* The argument of NODE that DEFERRED stands for in this call. */
-static enum status given_argument(struct lowering *l, const struct node *node, const struct deferred_argument *deferred,
-                                  struct argument *argument)
-{
-	*argument = deferred->argument;
-	if (!deferred->given)
-		return STATUS_OK;
-	const struct found *found = &l->names.frame->arguments[deferred->place];
-	if (found->kind != FOUND_NUMBER)
-		return LOWERING_FAIL(l, STATUS_CHAIN, deferred->span,
-		                     "an argument of '%s' is a number, and '%s' is none in this call", op_table[node->op].name,
-		                     deferred->argument.word);
-	*argument = argument_of_double(found->number);
-	return STATUS_OK;
-}
-
+/* Sets the arguments of NODE that this call gives. */
 static enum status set_deferred(struct lowering *l, const struct node *node, struct attrs *attrs)
 {
-	enum status status = STATUS_OK;
-	for (const struct deferred_argument *d = node->deferred; d && status == STATUS_OK; d = d->next) {
-		struct argument argument;
+	for (const struct deferred_argument *d = node->deferred; d; d = d->next) {
+		struct argument argument = d->argument;
 		struct complaint complaint = {.arena = l->context->arena};
-		TRY(given_argument(l, node, d, &argument));
-		status = attrs_set(attrs, node->op, d->name, d->index, &argument, &complaint);
-		if (status)
-			status =
-				complaint.message ? LOWERING_FAIL(l, status, d->span, "%s", complaint.message) : lowering_memory(l);
+		if (d->given) {
+			const struct found *found = &l->names.frame->arguments[d->place];
+			if (found->kind != FOUND_NUMBER)
+				return LOWERING_FAIL(l, STATUS_CHAIN, d->span,
+				                     "an argument of '%s' is a number, and '%s' is none in this call",
+				                     op_table[node->op].name, d->argument.word);
+			argument = argument_of_double(found->number);
+		}
+		TRY(complain(l, attrs_set(attrs, node->op, d->name, d->index, &argument, &complaint), d->span, &complaint));
 	}
-	return status;
+	return STATUS_OK;
 }
 
 /*
@@ -188,12 +181,12 @@ static enum status attrs_for(struct lowering *l, const struct node *node, const 
 	TRY_ALLOC(attrs, l->context->diags);
 	*found = attrs;
 	*attrs = *node->attrs;
-	enum status status = set_deferred(l, node, attrs);
+	TRY(set_deferred(l, node, attrs));
 	if (tile && v->streamed && attrs->shape.ndim > 0 && attrs->shape.dim[0] == l->whole_rows)
 		attrs->shape.dim[0] = l->rows;
 	for (int i = 0; i < 2 && half; i++)
 		attrs->number[i] = rounded_to(dtype, attrs->number[i]);
-	return status;
+	return STATUS_OK;
 }
 
 /* Finds the operand of NODE for IN, whose v is the current value. */
@@ -201,13 +194,9 @@ static enum status lower_operand(struct lowering *l, const struct node *node, st
 {
 	struct found found;
 	const enum dtype dtype = l->body->values[in->v].dtype;
-	in->a = NO_VALUE;
-	in->scalar = 0;
 	if (node->operand.kind == REF_NONE)
 		return STATUS_OK;
-	enum status status = lowering_find_ref(l, &node->operand, &found);
-	if (status)
-		return status;
+	TRY(lowering_find_ref(l, &node->operand, &found));
 	switch (found.kind) {
 	case FOUND_NUMBER:
 		found.number = rounded_to(dtype, found.number);
@@ -222,10 +211,11 @@ static enum status lower_operand(struct lowering *l, const struct node *node, st
 		in->a = lowering_param(l, &found.param);
 		break;
 	case FOUND_BLOCK:
-		status = lower_block_operand(l, &found, &in->a);
+		TRY(lower_block_operand(l, &found, &in->a));
 		break;
 	}
-	return status == STATUS_OK && in->a == NO_VALUE ? lowering_memory(l) : status;
+	TRY_ALLOC(in->a != NO_VALUE, l->context->diags);
+	return STATUS_OK;
 }
 
 static enum status too_many(struct lowering *l, struct span span)
@@ -241,19 +231,16 @@ static enum status add_result(struct lowering *l, const struct node *node, const
 	TRY_ALLOC(instr, l->context->diags);
 	if (l->body->instr_count > MAX_OPERATIONS)
 		return too_many(l, node->span);
-	size_t at = l->body->instr_count - 1;
 	instr->v = in->v;
 	instr->a = in->a;
 	instr->scalar = in->scalar;
-	instr->of.v = l->body->values[in->v].type;
-	instr->of.a = in->a == NO_VALUE ? NULL : l->body->values[in->a].type;
 	uint32_t out;
 	TRY(lowering_set_out(l, instr, result, dtype, &out));
 	const struct op_info *info = &op_table[node->op];
 	struct value *values = l->body->values;
 	values[out].active = (values[in->v].active && info->differentiable) ||
 	                     (in->a != NO_VALUE && values[in->a].active && info->operand_differentiable);
-	note_scope(l, &l->body->instrs[at], result);
+	note_scope(l, instr, result);
 	lowering_write_slot(l, 0, out);
 	return STATUS_OK;
 }
@@ -268,22 +255,20 @@ static enum status lower_use(struct lowering *l, const struct node *node, const 
 		return LOWERING_FAIL(l, STATUS_CHAIN, node->operand.span, "'use' takes an array, not a number");
 	const struct value *a = &l->body->values[in->a];
 	uint32_t value = in->a;
-	enum status status = STATUS_OK;
 	if (a->from == FROM_PARAM)
 		l->streaming.whole[a->param.param] = true;
 	if (l->streaming.sums)
 		l->streaming.streamable = false;
 	if (l->what == LOWER_RUN) /* results and carries are no params */
-		status = lowering_copy_param(l, &value, node->span);
+		TRY(lowering_copy_param(l, &value, node->span));
 	lowering_write_slot(l, 0, value);
-	return status;
+	return STATUS_OK;
 }
 
 static enum status lower_op(struct lowering *l, const struct node *node)
 {
-	struct operands in = {.v = lowering_read_slot(l, 0)};
-	if (in.v == NO_VALUE)
-		return lowering_memory(l);
+	struct operands in = {.v = lowering_read_slot(l, 0), .a = NO_VALUE};
+	TRY_ALLOC(in.v != NO_VALUE, l->context->diags);
 	if (node->op == OP_identity) {
 		lowering_write_slot(l, 0, in.v);
 		return STATUS_OK;
@@ -291,17 +276,12 @@ static enum status lower_op(struct lowering *l, const struct node *node)
 	enum dtype dtype;
 	const struct attrs *attrs;
 	struct type result;
-	enum status status = lower_operand(l, node, &in);
-	if (status == STATUS_OK && node->op == OP_use)
+	TRY(lower_operand(l, node, &in));
+	if (node->op == OP_use)
 		return lower_use(l, node, &in);
-	if (status == STATUS_OK)
-		status = promote(l, node, &in.v, &in.a, &dtype);
-	if (status == STATUS_OK)
-		status = attrs_for(l, node, &l->body->values[in.v], dtype, &attrs);
-	if (status == STATUS_OK)
-		status = infer(l, node, attrs, &in, &result);
-	if (status)
-		return status;
+	TRY(promote(l, node, &in.v, &in.a, &dtype));
+	TRY(attrs_for(l, node, &l->body->values[in.v], dtype, &attrs));
+	TRY(infer(l, node, attrs, &in, &result));
 	return add_result(l, node, attrs, &in, &result, node->op == OP_cast ? attrs->dtype : dtype);
 }
 
@@ -316,20 +296,6 @@ static bool made_outside(const struct lowering *l, uint32_t value)
 		if (r == 0)
 			return false; /* in a block that has ended */
 	return made != l->region;
-}
-
-/* Adds the name that NODE gives to VALUE, for reports and policies. */
-static enum status add_naming(struct lowering *l, const struct node *node, uint32_t value)
-{
-	struct naming *naming = arena_alloc(l->context->arena, sizeof *naming);
-	TRY_ALLOC(naming, l->context->diags);
-	*naming = (struct naming){.name = node->name,
-	                          .span = node->span,
-	                          .def = l->names.frame ? l->names.frame->def : NULL,
-	                          .inner = made_outside(l, value),
-	                          .next = l->body->values[value].names};
-	l->body->values[value].names = naming;
-	return STATUS_OK;
 }
 
 /*
@@ -351,9 +317,18 @@ static enum status lower_name(struct lowering *l, const struct node *node, bool 
 			                               "a loop binds '%s' again, which is no array before the loop",
 			                               l->chain->variables[node->variable]);
 	}
-	if (found.value == NO_VALUE || (node->name && add_naming(l, node, found.value)))
-		return lowering_memory(l);
+	TRY_ALLOC(found.value != NO_VALUE, l->context->diags);
 	lowering_write_slot(l, node->variable + 1, found.value);
+	if (!node->name)
+		return STATUS_OK;
+	struct naming *naming = arena_alloc(l->context->arena, sizeof *naming); /* for reports and policies */
+	TRY_ALLOC(naming, l->context->diags);
+	*naming = (struct naming){.name = node->name,
+	                          .span = node->span,
+	                          .def = l->names.frame ? l->names.frame->def : NULL,
+	                          .inner = made_outside(l, found.value),
+	                          .next = l->body->values[found.value].names};
+	l->body->values[found.value].names = naming;
 	return STATUS_OK;
 }
 
@@ -383,13 +358,10 @@ static enum status lower_call(struct lowering *l, const struct node *node)
 	struct found *arguments = arena_array(l->context->arena, def->count + 1, sizeof *arguments);
 	struct frame *frame = arena_alloc(l->context->arena, sizeof *frame); /* blocks that are arguments point to it */
 	TRY_ALLOC(arguments && frame, l->context->diags);
-	enum status status = STATUS_OK;
-	for (const struct node *name = node->body; name && !status; name = name->next)
-		status = lower_name(l, name, true);
-	for (size_t i = 0; i < def->count && !status; i++)
-		status = lowering_find_ref(l, &node->arguments[i], &arguments[i]);
-	if (status)
-		return status;
+	for (const struct node *name = node->body; name; name = name->next)
+		TRY(lower_name(l, name, true));
+	for (size_t i = 0; i < def->count; i++)
+		TRY(lowering_find_ref(l, &node->arguments[i], &arguments[i]));
 	if (l->body->instr_count > MAX_OPERATIONS)
 		return too_many(l, node->span);
 	const struct frame *outer = l->names.frame;
@@ -397,29 +369,27 @@ static enum status lower_call(struct lowering *l, const struct node *node)
 		(struct frame){.arguments = arguments, .outer = outer, .def = def->name, .depth = outer ? outer->depth + 1 : 1};
 	if (frame->depth > MAX_NESTING)
 		return LOWERING_FAIL(l, STATUS_LIMIT, node->span, "calls of defs nest deeper than %d", MAX_NESTING);
-	status = lower_def(l, node, frame);
-	if (status == STATUS_OK && lowering_read_slot(l, 0) == NO_VALUE) /* a def without stages is the identity */
-		return lowering_memory(l);
-	return status;
+	TRY(lower_def(l, node, frame));
+	TRY_ALLOC(lowering_read_slot(l, 0) != NO_VALUE, l->context->diags); /* a def without stages is the identity */
+	return STATUS_OK;
 }
 
 static enum status lower_checkpoint(struct lowering *l, const struct node *node)
 {
 	struct body *body = l->body;
-	struct region *grown =
-		arena_grow(l->context->arena, body->regions, body->region_count, &body->region_capacity, sizeof *grown);
-	TRY_ALLOC(grown, l->context->diags);
-	body->regions = grown;
-	uint32_t id = (uint32_t)body->region_count++, outer = l->region;
-	body->regions[id] = (struct region){.parent = outer,
-	                                    .first = (uint32_t)body->instr_count,
-	                                    .policy = node->policy ? node->policy->policy : NULL,
-	                                    .span = node->span};
+	const uint32_t id = (uint32_t)body->region_count, outer = l->region;
+	struct region *region =
+		arena_append(body->arena, &body->regions, &body->region_count, &body->region_capacity, sizeof *region);
+	TRY_ALLOC(region, l->context->diags);
+	*region = (struct region){.parent = outer,
+	                          .first = (uint32_t)body->instr_count,
+	                          .policy = node->policy ? node->policy->policy : NULL,
+	                          .span = node->span};
 	l->region = id;
-	enum status status = lower_nodes(l, node->body);
+	TRY(lower_nodes(l, node->body));
 	l->region = outer;
 	body->regions[id].end = (uint32_t)body->instr_count;
-	return status;
+	return STATUS_OK;
 }
 
 enum status lower_node(struct lowering *l, const struct node *node)
@@ -442,8 +412,7 @@ enum status lower_node(struct lowering *l, const struct node *node)
 
 enum status lower_nodes(struct lowering *l, const struct node *node)
 {
-	enum status status = STATUS_OK;
-	for (; node && node != l->end && status == STATUS_OK; node = node->next)
-		status = lower_node(l, node);
-	return status;
+	for (; node && node != l->end; node = node->next)
+		TRY(lower_node(l, node));
+	return STATUS_OK;
 }

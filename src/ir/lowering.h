@@ -57,6 +57,11 @@ struct slot {
 	uint32_t class; /* the lowest slot that is known to hold the same value; NO_SLOT while a step regroups them */
 };
 
+static inline struct slot slot_of(const struct value *v, uint32_t class)
+{
+	return (struct slot){v->type, v->dtype, v->streamed, v->active, v->weak, class};
+}
+
 /* True if a body that reads A cannot tell it from B. A weak scalar is unlike one that is not: its dtype gives way. */
 static inline bool slot_equal(const struct slot *a, const struct slot *b)
 {
@@ -128,7 +133,8 @@ struct streaming {
 	bool streamable, sums, flat; /* as in struct lowered */
 	bool mixes;                  /* rows meet beyond one SUM or FOLD: a forward run has no tiles either */
 	uint32_t fold;               /* the instruction of that SUM or FOLD; NO_VALUE before it */
-	bool *along, *whole;         /* by param: some use runs along the streamed axis; some use reads all of its rows */
+	bool *along, *whole;         /* by param: some use runs along the streamed axis; some use reads all of its rows.
+	                                WHOLE follows ALONG in memory */
 };
 
 /* The preludes met so far. The next step binds those that are not bound yet. */
@@ -170,7 +176,6 @@ struct lowering {
 	int64_t iterations; /* iterations written out within bodies so far */
 };
 
-static inline enum status lowering_memory(struct lowering *l) { return diag_memory(l->context->diags); }
 #define LOWERING_FAIL(l, status, span, ...) diag_at((l)->context->diags, status, (l)->chain->source, span, __VA_ARGS__)
 /* The chain has too many steps. STATUS_LIMIT. */
 enum status lowering_too_long(struct lowering *l, struct span span);
@@ -191,11 +196,17 @@ void lowering_write_slot(struct lowering *l, uint32_t slot, uint32_t value);
 /* An operation without values and result. NULL where memory is short. */
 struct instr *lowering_add_op(struct lowering *l, enum op op, const struct attrs *attrs, struct span span);
 /*
- * Makes *OUT, a new value, the result of INSTR, which may move. TYPE gives *OUT its shape and computing dtype, DTYPE the
- * dtype that it stands for.
+ * Makes *OUT, a new value, the result of INSTR, whose v and a are set. TYPE gives *OUT its shape and computing dtype,
+ * DTYPE the dtype that it stands for.
  */
 enum status lowering_set_out(struct lowering *l, struct instr *instr, const struct type *type, enum dtype dtype,
                              uint32_t *out);
+/*
+ * Replaces *VALUE by the result of INSTR, a new operation or NULL, on it. All else that is known of *VALUE holds of the
+ * result.
+ */
+enum status lowering_apply(struct lowering *l, struct instr *instr, const struct type *type, enum dtype dtype,
+                           uint32_t *value);
 /* Makes *VALUE one of DTYPE, by a cast where the computing dtypes differ. */
 enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dtype, struct span span);
 /* Makes *VALUE, where it is a param, a copy of it. */
@@ -207,15 +218,16 @@ enum status lowering_add_constant(struct lowering *l, double number, enum dtype 
 /* lower_operand.c */
 
 enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct found *found);
-/*
- * *ITERATIONS of NODE, a loop. *PARAMS has, by variable of a `for`, the param that it runs over; l->names.elements knows
- * those that run over a computed value.
- */
-enum status lowering_begin_loop(struct lowering *l, const struct node *node, struct param_ref **params,
-                                int64_t *iterations);
-/* Gives the variables of NODE their meaning in ITERATION, or, where LEVEL is not -1, in every one of the loop there. */
-enum status lowering_set_iteration(struct lowering *l, const struct node *node, const struct param_ref *params,
-                                   int32_t level, int64_t iteration);
+/* A `repeat` or a `for`. */
+struct loop {
+	const struct node *node;
+	int64_t iterations; /* 0 if it has no stages */
+	/* By variable of a `for`: the param that it runs over; names.elements knows those that run over a computed value. */
+	struct param_ref *params;
+};
+enum status lowering_begin_loop(struct lowering *l, const struct node *node, struct loop *loop);
+/* Gives the variables of LOOP their meaning in ITERATION, or, where LEVEL is not -1, in every one of the loop there. */
+enum status lowering_set_iteration(struct lowering *l, const struct loop *loop, int32_t level, int64_t iteration);
 
 /* lower_stage.c */
 
@@ -238,8 +250,8 @@ enum status lower_loop(struct lowering *l, const struct node *node);
 
 /* True if NODE is a prelude: no stage, and so no step. */
 static inline bool is_prelude(const struct node *node) { return node->kind == NODE_NAME && !node->name; }
-/* Leaves the prelude NODE to the next step. */
-enum status lowering_defer(struct lowering *l, const struct node *node);
+/* Leaves the prelude NODE to the next step. False where memory is short. */
+bool lowering_defer(struct lowering *l, const struct node *node);
 /* True if preludes were deferred since there were COUNT of them, and no step has bound them. */
 static inline bool lowering_owes_step(const struct lowering *l, size_t count)
 {
@@ -247,8 +259,8 @@ static inline bool lowering_owes_step(const struct lowering *l, size_t count)
 }
 /* Appends drafts of NODE and all that follow it to LIST. */
 enum status lowering_draft_steps(struct lowering *l, const struct node *node, struct draft_item *list);
-/* Ends the body, which is DRAFT's: its outs, and what it changes of the state. */
-enum status lowering_end_step(struct lowering *l, struct draft_step *draft);
+/* Ends the body, which is DRAFT's: its outs, and what it changes of the state. False where memory is short. */
+bool lowering_end_step(struct lowering *l, struct draft_step *draft);
 
 /* liveness.c */
 
