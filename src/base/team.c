@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #include "base/checked.h"
 
@@ -27,9 +26,8 @@ struct loop {
 struct team {
 	const struct allocator *allocator;
 	size_t size; /* of the team's block, members' memory included */
-	int members; /* without the caller */
-	int started; /* members whose threads run */
-	bool tried;  /* their start has been tried */
+	int members; /* without the caller: that are wanted, and after the first start those that run */
+	int started;
 	pthread_mutex_t lock;
 	pthread_cond_t begun, done;
 	uint64_t loops; /* begun so far */
@@ -71,13 +69,16 @@ static void *member_main(void *context)
 	return NULL;
 }
 
-struct team *team_open(int members, int64_t bytes, const struct allocator *allocator)
+enum status team_open(struct team **made, int members, int64_t bytes, const struct allocator *allocator,
+                      struct diags *diags)
 {
-	const size_t others = members > 1 ? (size_t)members - 1 : 0, each = (size_t)round_up(bytes, ARRAY_ALIGN);
+	*made = NULL;
+	if (members < 2)
+		return STATUS_OK;
+	const size_t others = (size_t)members - 1, each = (size_t)round_up(bytes, ARRAY_ALIGN);
 	const size_t head = sizeof(struct team) + others * sizeof(struct member), size = head + ARRAY_ALIGN + others * each;
 	struct team *team = allocator_get(allocator, 1, size);
-	if (!team)
-		return NULL;
+	TRY_ALLOC(team, diags);
 	*team = (struct team){.allocator = allocator, .size = size, .members = (int)others};
 	char *memory = (char *)team + head;
 	memory += (ARRAY_ALIGN - (uintptr_t)memory % ARRAY_ALIGN) % ARRAY_ALIGN;
@@ -86,7 +87,8 @@ struct team *team_open(int members, int64_t bytes, const struct allocator *alloc
 	pthread_mutex_init(&team->lock, NULL);
 	pthread_cond_init(&team->begun, NULL);
 	pthread_cond_init(&team->done, NULL);
-	return team;
+	*made = team;
+	return STATUS_OK;
 }
 
 void team_close(struct team *team)
@@ -105,36 +107,46 @@ void team_close(struct team *team)
 	allocator_put(team->allocator, team, team->size);
 }
 
-static void start_members(struct team *team)
+int team_start(struct team *team)
 {
-	team->tried = true;
-	while (team->started < team->members &&
-	       pthread_create(&team->member[team->started].thread, NULL, member_main, &team->member[team->started]) == 0)
-		team->started++;
+	if (!team)
+		return 1;
+	while (team->started < team->members) {
+		struct member *next = &team->member[team->started];
+		if (pthread_create(&next->thread, NULL, member_main, next))
+			team->members = team->started;
+		else
+			team->started++;
+	}
+	return 1 + team->started;
 }
 
-void team_run(struct team *team, int64_t count, int64_t grain, team_part *part, void *context)
+void team_begin(struct team *team, int64_t count, int64_t grain, team_part *part, void *context)
 {
-	struct loop alone = {.count = count, .grain = grain, .part = part, .context = context};
-	if (!team || count <= grain) {
-		run_pieces(&alone, NULL);
-		return;
-	}
+	const int others = team_start(team) - 1;
 	pthread_mutex_lock(&team->lock);
-	team->loop.count = count;
-	team->loop.grain = grain;
-	team->loop.part = part;
-	team->loop.context = context;
-	atomic_store(&team->loop.next, 0);
+	team->loop = (struct loop){.count = count, .grain = grain, .part = part, .context = context};
 	team->loops++;
-	if (!team->tried)
-		start_members(team);
-	team->busy = team->started;
+	team->busy = others;
 	pthread_cond_broadcast(&team->begun);
 	pthread_mutex_unlock(&team->lock);
+}
+
+void team_wait(struct team *team)
+{
 	run_pieces(&team->loop, NULL);
 	pthread_mutex_lock(&team->lock);
 	while (team->busy > 0)
 		pthread_cond_wait(&team->done, &team->lock);
 	pthread_mutex_unlock(&team->lock);
+}
+
+void team_run(struct team *team, int64_t count, int64_t grain, team_part *part, void *context)
+{
+	if (!team || count <= grain) {
+		run_pieces(&(struct loop){.count = count, .grain = grain, .part = part, .context = context}, NULL);
+		return;
+	}
+	team_begin(team, count, grain, part, context);
+	team_wait(team);
 }

@@ -136,10 +136,8 @@ static enum status measure(struct costs_source *source, const struct compiled_ch
 	int64_t each;
 	const int members = rows ? 1 : compiled_team(compiled, source->threads, &each);
 	enum status status = compiled->uses_gemm ? blas_load(diags) : STATUS_OK;
-	if (!status && members > 1) {
-		m.team = team_open(members, each, source->allocator);
-		status = m.team ? STATUS_OK : diag_memory(diags);
-	}
+	if (!status)
+		status = team_open(&m.team, members, each, source->allocator, diags);
 	if (!status)
 		status = make_params(&m, &slab);
 	for (size_t i = 0; i < compiled->lowered->distinct_count && !status; i++) {
@@ -178,12 +176,10 @@ enum status costs_measure_disk(struct costs_source *source, const char *director
 	enum { BYTES = 32 << 20 };
 	struct spill spill;
 	struct slab slab = {0};
-	enum status status = spill_check_room(directory, BYTES, diags);
+	TRY(spill_check_room(directory, BYTES, diags));
+	enum status status = spill_open(&spill, 0, source->allocator, diags);
 	if (!status)
-		status = spill_open(&spill, 0, source->allocator, diags);
-	if (status)
-		return status;
-	status = spill_create(&spill, directory, diags);
+		status = spill_create(&spill, directory, diags);
 	if (!status)
 		status = slab_get(&slab, BYTES, source->allocator, diags);
 	if (!status) {

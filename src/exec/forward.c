@@ -66,16 +66,15 @@ static enum status plan(struct run *run)
 	return STATUS_OK;
 }
 
+/* Workers are a team where there are tiles; where there are none a team shares each operation. */
 static enum status open_team(struct run *run)
 {
 	const struct program *program = &run->forward->tile.program;
-	const int64_t each = round_up(program->member, ARRAY_ALIGN);
-	const int members = run->tiles->tiled ? 1 : team_members(run->options->job.threads, program->widest, each);
-	if (members == 1)
-		return STATUS_OK;
-	run->team = team_open(members, each, run->context.allocator);
+	const int64_t each = run->tiles->tiled ? 0 : round_up(program->member, ARRAY_ALIGN);
+	const int members =
+		run->tiles->tiled ? run->tiles->workers : team_members(run->options->job.threads, program->widest, each);
 	run->forward->bytes += (members - 1) * each;
-	return run->team ? STATUS_OK : diag_memory(run->context.diags);
+	return team_open(&run->team, members, each, run->context.allocator, run->context.diags);
 }
 
 enum status forward_prepare(struct run *run)

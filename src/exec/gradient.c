@@ -102,15 +102,6 @@ static enum status check_params(struct run *run)
 	return status;
 }
 
-static enum status open_team(struct run *run)
-{
-	const struct job *job = run->gradient->job;
-	if (job->team == 1)
-		return STATUS_OK;
-	run->team = team_open(job->team, job->member_bytes, run->context.allocator);
-	return run->team ? STATUS_OK : diag_memory(run->context.diags);
-}
-
 enum status gradient_prepare(struct run *run)
 {
 	const struct job *job = run->gradient->job;
@@ -129,7 +120,10 @@ enum status gradient_prepare(struct run *run)
 	if (status == STATUS_OK)
 		status = gradient_events_open(run);
 	allocator_trim();
-	return status ? status : open_team(run);
+	if (status)
+		return status;
+	return team_open(&run->team, job->tiles.tiled ? job->tiles.workers : job->team, job->member_bytes,
+	                 run->context.allocator, run->context.diags);
 }
 
 enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *ports)

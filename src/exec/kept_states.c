@@ -142,14 +142,13 @@ enum status kept_states_open(struct worker *worker, struct diags *diags)
 	if (!job->predicted.spill_writes && !options->journal)
 		return spill_check_room(options->spill, 0, diags);
 	kept->ahead = schedule_copy(job->schedule);
-	enum status status = kept->ahead ? STATUS_OK : diag_memory(diags);
-	if (status == STATUS_OK)
-		status = spill_open(&kept->spill, (size_t)job->staging, run->context.allocator, diags);
-	if (status || options->journal) /* the journal opens the file once the input is read */
-		return status;
+	TRY_ALLOC(kept->ahead, diags);
+	TRY(spill_open(&kept->spill, (size_t)job->staging, run->context.allocator, diags));
+	if (options->journal) /* it opens the file once the input is read */
+		return STATUS_OK;
 	/* each worker checks the bytes of all: none writes before all are open */
-	status = spill_check_room(options->spill, job->predicted.spill_bytes * job->tiles.workers, diags);
-	return status ? status : spill_create(&kept->spill, options->spill, diags);
+	TRY(spill_check_room(options->spill, job->predicted.spill_bytes * job->tiles.workers, diags));
+	return spill_create(&kept->spill, options->spill, diags);
 }
 
 void kept_states_close(struct kept_states *kept)

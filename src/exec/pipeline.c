@@ -11,7 +11,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "base/flush.h"
 
@@ -26,15 +25,13 @@ struct shared {
 	pthread_cond_t written;    /* next_write has changed, or a worker failed */
 };
 
-struct pipeline_thread {
+struct pipeline_worker {
 	struct shared *shared;
 	int index;
 	int64_t item;
 	enum status status;
 	struct arena arena;
 	struct diags diags;
-	pthread_t thread;
-	bool started;
 };
 
 static bool has_next(struct shared *shared)
@@ -43,14 +40,14 @@ static bool has_next(struct shared *shared)
 }
 
 /* Reads the next item, or the worker's next dealt item. False at the end or after a failure. */
-static bool read_item(struct pipeline_thread *worker)
+static bool read_item(struct pipeline_worker *worker)
 {
 	struct shared *shared = worker->shared;
 	const struct pipeline *p = shared->pipeline;
 	pthread_mutex_lock(&shared->reading);
 	while (p->dealt && has_next(shared) && shared->next % shared->count != worker->index)
 		pthread_cond_wait(&shared->dealt_next, &shared->reading);
-	bool more = has_next(shared);
+	const bool more = has_next(shared);
 	if (more)
 		worker->item = shared->next++;
 	if (more && p->read_in_order)
@@ -65,26 +62,22 @@ static bool read_item(struct pipeline_thread *worker)
 	return more && !worker->status;
 }
 
-static void write_item(struct pipeline_thread *worker)
+static void write_item(struct pipeline_worker *worker)
 {
 	struct shared *shared = worker->shared;
 	const struct pipeline *p = shared->pipeline;
-	if (!p->write)
-		return;
-	if (!p->write_in_order) {
-		worker->status = p->write(p->context, worker->index, worker->item, &worker->diags);
-		return;
+	if (p->write_in_order) {
+		pthread_mutex_lock(&shared->lock);
+		while (shared->next_write != worker->item && !atomic_load(&shared->failed))
+			pthread_cond_wait(&shared->written, &shared->lock);
+		const bool mine = shared->next_write == worker->item;
+		pthread_mutex_unlock(&shared->lock);
+		if (!mine)
+			return;
 	}
-	pthread_mutex_lock(&shared->lock);
-	while (shared->next_write != worker->item && !atomic_load(&shared->failed))
-		pthread_cond_wait(&shared->written, &shared->lock);
-	bool mine = shared->next_write == worker->item;
-	pthread_mutex_unlock(&shared->lock);
-	if (!mine)
-		return;
 	worker->status = p->write(p->context, worker->index, worker->item, &worker->diags);
-	if (worker->status)
-		return; /* next_write stays, so no later item is written */
+	if (worker->status || !p->write_in_order)
+		return; /* after a failure next_write stays, so no later item is written */
 	pthread_mutex_lock(&shared->lock);
 	shared->next_write++;
 	pthread_cond_broadcast(&shared->written);
@@ -103,12 +96,14 @@ static void stop_workers(struct shared *shared)
 	pthread_mutex_unlock(&shared->lock);
 }
 
-static void *work(void *context)
+/* Runs worker INDEX: a team_part. */
+static void work(void *context, void *memory, int64_t index, int64_t end)
 {
-	struct pipeline_thread *worker = context;
+	struct pipeline_worker *worker = (struct pipeline_worker *)context + index;
 	struct shared *shared = worker->shared;
 	const struct pipeline *p = shared->pipeline;
-	unsigned before = flush_begin(p->flush_denormals);
+	const unsigned before = flush_begin(p->flush_denormals);
+	(void)memory, (void)end;
 	while (read_item(worker)) {
 		worker->status = p->compute(p->context, worker->index, worker->item, &worker->diags);
 		if (!worker->status)
@@ -119,41 +114,24 @@ static void *work(void *context)
 	flush_end(before);
 	if (worker->status)
 		stop_workers(shared);
-	return NULL;
 }
 
-static void start_worker(struct pipeline_thread *worker)
-{
-	struct shared *shared = worker->shared;
-	worker->started = pthread_create(&worker->thread, NULL, work, worker) == 0;
-	if (worker->started || !shared->pipeline->dealt)
-		return;
-	worker->status = diag_file(&worker->diags, STATUS_LIMIT, NULL, -1,
-	                           "cannot start %d workers: --threads asks for fewer", shared->count);
-	stop_workers(shared);
-}
-
-static enum status run_workers(struct shared *shared, struct pipeline_thread *workers, struct diags *diags)
+static enum status run_workers(struct shared *shared, struct pipeline_worker *workers, struct diags *diags)
 {
 	const int count = shared->count;
 	for (int i = 0; i < count; i++) {
-		workers[i] = (struct pipeline_thread){.shared = shared, .index = i};
+		workers[i] = (struct pipeline_worker){.shared = shared, .index = i};
 		arena_init(&workers[i].arena, shared->pipeline->allocator);
 		diags_init(&workers[i].diags, &workers[i].arena);
 	}
-	for (int i = 1; i < count; i++)
-		start_worker(&workers[i]);
-	work(&workers[0]);
-	const struct pipeline_thread *failed = NULL;
-	for (int i = 0; i < count; i++) {
-		if (workers[i].started)
-			pthread_join(workers[i].thread, NULL);
+	team_run(shared->pipeline->team, count, 1, work, workers);
+	const struct pipeline_worker *failed = NULL;
+	for (int i = 0; i < count; i++)
 		if (workers[i].status && (!failed || workers[i].item < failed->item))
 			failed = &workers[i];
-	}
 	if (failed)
 		diags_take(diags, &failed->diags);
-	enum status status = failed ? failed->status : STATUS_OK;
+	const enum status status = failed ? failed->status : STATUS_OK;
 	for (int i = 0; i < count; i++)
 		arena_free(&workers[i].arena);
 	return status;
@@ -161,18 +139,19 @@ static enum status run_workers(struct shared *shared, struct pipeline_thread *wo
 
 enum status pipeline_run(const struct pipeline *pipeline, struct diags *diags)
 {
-	int count = pipeline->items < pipeline->workers ? (int)pipeline->items : pipeline->workers;
+	const int count = pipeline->items < pipeline->workers ? (int)pipeline->items : pipeline->workers;
 	if (count < 1)
 		return STATUS_OK;
-	struct pipeline_thread *workers = allocator_get(pipeline->allocator, (size_t)count, sizeof *workers);
+	if (pipeline->dealt && count > 1 && team_start(pipeline->team) < count)
+		return diag_file(diags, STATUS_LIMIT, NULL, -1, "cannot start %d workers: --threads asks for fewer", count);
+	struct pipeline_worker *workers = allocator_get(pipeline->allocator, (size_t)count, sizeof *workers);
 	TRY_ALLOC(workers, diags);
 	struct shared shared = {.pipeline = pipeline, .count = count};
-	atomic_init(&shared.failed, false);
 	pthread_mutex_init(&shared.reading, NULL);
 	pthread_cond_init(&shared.dealt_next, NULL);
 	pthread_mutex_init(&shared.lock, NULL);
 	pthread_cond_init(&shared.written, NULL);
-	enum status status = run_workers(&shared, workers, diags);
+	const enum status status = run_workers(&shared, workers, diags);
 	pthread_cond_destroy(&shared.written);
 	pthread_mutex_destroy(&shared.lock);
 	pthread_cond_destroy(&shared.dealt_next);

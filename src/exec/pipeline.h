@@ -5,17 +5,16 @@
 #ifndef EXEC_PIPELINE_H
 #define EXEC_PIPELINE_H
 
-#include "base/diag.h"
-
-#include <stdint.h>
+#include "base/team.h"
 
 struct pipeline {
 	int64_t items; /* numbered 0 .. items-1 */
-	int workers;   /* at least 1; the caller's thread is worker 0 */
+	int workers;   /* at least 1: the members of TEAM */
+	struct team *team;
 	/*
 	 * Ordered reads or writes run one at a time, in the order of items. All other
 	 * calls run in any worker at any time. An item's buffers belong to its worker
-	 * until that reads its next item. WRITE may be NULL.
+	 * until that reads its next item.
 	 */
 	bool read_in_order, write_in_order;
 	bool dealt; /* item I belongs to worker I % WORKERS; every worker must start */

@@ -76,6 +76,7 @@ static enum status run_chunks(struct run *run)
 {
 	const struct pipeline pipeline = {.items = tiles_chunks(run->tiles),
 	                                  .workers = run->tiles->workers,
+	                                  .team = run->team,
 	                                  .read_in_order = !run->read_anywhere,
 	                                  .write_in_order = !run->write_anywhere,
 	                                  .dealt = run->gradient != NULL,

@@ -79,7 +79,7 @@ struct run {
 	const struct lowered *whole;
 	const struct tiles *tiles;
 	struct reduction reduction; /* where tiles fold */
-	struct team *team;          /* who share each operation, where there are no tiles; or NULL */
+	struct team *team;          /* of the workers; where there are no tiles, of who share each operation */
 	struct worker *workers;
 	int open; /* of the workers */
 	/* The array at hand. */

@@ -1,16 +1,11 @@
 /*
  * A schedule reuses its slots, so the file reuses their regions: a state overwrites
- * the last state of its slot if it fits there.
- *
- * One staging buffer serves writes and reads. It belongs to the worker thread while
- * that has a task, else to the caller. A read copies a state that is still staged
+ * the last state of its slot if it fits there. A read copies a state that is still staged
  * from the buffer.
  */
 #include "exec/spill.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -18,9 +13,8 @@
 
 #include "io/stream.h"
 
-/* A smaller state is written or read at once: waking the worker thread would take longer. */
+/* A smaller state is written or read at once: waking the thread would take longer. */
 enum { NOT_STAGED = -1, HANDED_OVER = 64 << 10 };
-static const char write_file[] = "write the spill file";
 /* 2^64 over the golden ratio, odd. */
 static const uint64_t golden = 0x9e3779b97f4a7c15u;
 
@@ -69,81 +63,49 @@ static size_t total_size(const struct spill_piece *pieces, size_t count)
 	return size;
 }
 
-/* The file. The functions return 0, an errno or SHORT_FILE. */
-
-static int write_bytes(int fd, const char *from, size_t size, int64_t offset)
+/* Writes the pieces of SLOT to its region R, in any thread. */
+static struct spill_failure write_region(const struct spill *spill, int64_t slot, const struct spill_region *r,
+                                         const struct spill_piece *pieces, size_t count)
 {
-	return io_write_at(fd, offset, from, size) ? 0 : errno;
+	int64_t at = r->offset;
+	for (size_t i = 0; i < count; at += (int64_t)pieces[i++].size)
+		if (!io_write_at(spill->fd, at, pieces[i].data, pieces[i].size))
+			return (struct spill_failure){spill->name, "write the spill file", errno};
+	return spill->written ? spill->written(spill->written_context, slot, r) : (struct spill_failure){.error = 0};
 }
 
-enum { SHORT_FILE = -1 };
+/* The team's loops have one piece. */
 
-static int read_bytes(int fd, char *to, size_t size, int64_t offset)
-{
-	size_t got;
-	if (!io_read_at(fd, offset, to, size, &got))
-		return errno;
-	return got < size ? SHORT_FILE : 0;
-}
-
-static struct spill_failure report_written(const struct spill *spill, int64_t slot, const struct spill_region *region)
-{
-	return spill->written ? spill->written(spill->written_context, slot, region) : (struct spill_failure){.error = 0};
-}
-
-/* The worker. */
-
-static struct spill_failure write_staged(const struct spill *spill)
-{
-	const struct spill_region *r = &spill->staged_region;
-	const int error = write_bytes(spill->fd, spill->staging, r->size, r->offset);
-	return error ? (struct spill_failure){spill->name, write_file, error} : report_written(spill, spill->staged, r);
-}
-
-static void *worker_main(void *context)
+static void write_staged(void *context, void *memory, int64_t begin, int64_t end)
 {
 	struct spill *spill = context;
-	pthread_mutex_lock(&spill->lock);
-	while (spill->task != SPILL_END) {
-		if (spill->task == SPILL_IDLE) {
-			pthread_cond_wait(&spill->changed, &spill->lock);
-			continue;
-		}
-		const enum spill_task task = spill->task;
-		const struct spill_region *r = &spill->staged_region;
-		struct spill_failure failure = {.error = 0};
-		pthread_mutex_unlock(&spill->lock);
-		if (task == SPILL_WRITE)
-			failure = write_staged(spill);
-		else if (read_bytes(spill->fd, spill->staging, r->size, r->offset))
-			spill->staged = NOT_STAGED; /* spill_read then reads the file itself and reports the error */
-		pthread_mutex_lock(&spill->lock);
-		spill->failure = failure;
-		if (spill->task != SPILL_END)
-			spill->task = SPILL_IDLE;
-		pthread_cond_broadcast(&spill->changed);
-	}
-	pthread_mutex_unlock(&spill->lock);
-	return NULL;
+	const struct spill_piece piece = {spill->staging, spill->staged_region.size};
+	(void)memory, (void)begin, (void)end;
+	spill->failure = write_region(spill, spill->staged, &spill->staged_region, &piece, 1);
 }
 
-/* Waits for the worker thread, and reports its failure. */
+static void read_staged(void *context, void *memory, int64_t begin, int64_t end)
+{
+	struct spill *spill = context;
+	const struct spill_region *r = &spill->staged_region;
+	size_t got;
+	(void)memory, (void)begin, (void)end;
+	if (!io_read_at(spill->fd, r->offset, spill->staging, r->size, &got) || got < r->size)
+		spill->staged = NOT_STAGED; /* spill_read then reads the file itself and reports the error */
+}
+
+/* Waits for the team, and reports its failure. */
 static enum status settle(struct spill *spill, struct diags *diags)
 {
-	pthread_mutex_lock(&spill->lock);
-	while (spill->task != SPILL_IDLE)
-		pthread_cond_wait(&spill->changed, &spill->lock);
-	const struct spill_failure failure = spill->failure;
-	pthread_mutex_unlock(&spill->lock);
-	return failure.error ? failed(&failure, diags) : STATUS_OK;
+	team_wait(spill->team);
+	return spill->failure.error ? failed(&spill->failure, diags) : STATUS_OK;
 }
 
-static void hand_over(struct spill *spill, enum spill_task task)
+static void stage(struct spill *spill, int64_t slot, const struct spill_region *r, team_part *part)
 {
-	pthread_mutex_lock(&spill->lock);
-	spill->task = task;
-	pthread_cond_broadcast(&spill->changed);
-	pthread_mutex_unlock(&spill->lock);
+	spill->staged = slot;
+	spill->staged_region = *r;
+	team_begin(spill->team, 1, 1, part, spill);
 }
 
 /* Opening and closing. */
@@ -167,16 +129,7 @@ enum status spill_open(struct spill *spill, size_t staging, const struct allocat
 	*spill = (struct spill){.fd = -1, .staged = NOT_STAGED, .staging_size = staging, .allocator = allocator};
 	spill->staging = allocator_get(allocator, staging + 1, 1); /* + 1: a state may have no bytes */
 	TRY_ALLOC(spill->staging, diags);
-	pthread_mutex_init(&spill->lock, NULL);
-	pthread_cond_init(&spill->changed, NULL);
-	spill->started = pthread_create(&spill->worker, NULL, worker_main, spill) == 0;
-	if (spill->started)
-		return STATUS_OK;
-	pthread_cond_destroy(&spill->changed);
-	pthread_mutex_destroy(&spill->lock);
-	allocator_put(allocator, spill->staging, staging + 1);
-	spill->staging = NULL;
-	return diag_file(diags, STATUS_LIMIT, NULL, -1, "cannot start the worker that writes states to disk");
+	return team_open(&spill->team, 2, 0, allocator, diags);
 }
 
 enum status spill_create(struct spill *spill, const char *directory, struct diags *diags)
@@ -195,41 +148,21 @@ void spill_use(struct spill *spill, int fd, const char *name)
 
 void spill_close(struct spill *spill)
 {
-	if (spill->started) {
-		hand_over(spill, SPILL_END);
-		pthread_join(spill->worker, NULL);
-		pthread_cond_destroy(&spill->changed);
-		pthread_mutex_destroy(&spill->lock);
-	}
+	team_close(spill->team);
 	if (spill->fd >= 0)
 		close(spill->fd);
-	spill->fd = -1;
-	spill->started = false;
 	allocator_put(spill->allocator, spill->staging, spill->staging_size + 1);
 	allocator_put(spill->allocator, spill->regions, spill->capacity * sizeof *spill->regions);
-	spill->staging = NULL;
-	spill->regions = NULL;
-	spill->capacity = 0;
+	*spill = (struct spill){.fd = -1, .allocator = spill->allocator};
 }
 
 /* Slots. */
 
 static struct spill_region *region_of(struct spill *spill, int64_t slot)
 {
-	size_t at = (size_t)slot;
-	if (at >= spill->capacity) {
-		size_t capacity = spill->capacity ? spill->capacity : 64;
-		while (capacity <= at)
-			capacity *= 2;
-		struct spill_region *grown = spill->allocator->resize(
-			spill->allocator->context, spill->regions, spill->capacity * sizeof *grown, capacity * sizeof *grown);
-		if (!grown)
-			return NULL;
-		memset(grown + spill->capacity, 0, (capacity - spill->capacity) * sizeof *grown);
-		spill->regions = grown;
-		spill->capacity = capacity;
-	}
-	return &spill->regions[at];
+	const bool fits = allocator_grow(spill->allocator, (void **)&spill->regions, &spill->capacity, (size_t)slot + 1,
+	                                 sizeof *spill->regions);
+	return fits ? &spill->regions[slot] : NULL;
 }
 
 enum status spill_restore(struct spill *spill, int64_t slot, const struct spill_region *region, struct diags *diags)
@@ -243,39 +176,35 @@ enum status spill_restore(struct spill *spill, int64_t slot, const struct spill_
 }
 
 /* Returns a region of SLOT that holds the pieces, or NULL when out of memory. */
-static struct spill_region *place(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count)
+static const struct spill_region *place(struct spill *spill, int64_t slot, const struct spill_piece *pieces,
+                                        size_t count)
 {
 	struct spill_region *r = region_of(spill, slot);
 	if (!r)
 		return NULL;
-	size_t size = total_size(pieces, count);
-	if (r->room < size) {
-		r->offset = spill->end;
-		r->room = size;
-		spill->end += (int64_t)size;
-	}
-	r->size = size;
+	r->size = total_size(pieces, count);
 	r->checksum = checksum_pieces(pieces, count);
+	if (r->room < r->size) {
+		r->offset = spill->end;
+		r->room = r->size;
+		spill->end += (int64_t)r->size;
+	}
 	return r;
 }
 
 enum status spill_write(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                         struct diags *diags)
 {
-	TRY(settle(spill, diags));
 	const size_t size = total_size(pieces, count);
 	if (size < HANDED_OVER || size > spill->staging_size)
 		return spill_write_at_once(spill, slot, pieces, count, diags);
+	TRY(settle(spill, diags));
 	const struct spill_region *r = place(spill, slot, pieces, count);
 	TRY_ALLOC(r, diags);
-	size_t done = 0;
-	for (size_t i = 0; i < count; i++) {
-		memcpy(spill->staging + done, pieces[i].data, pieces[i].size);
-		done += pieces[i].size;
-	}
-	spill->staged = slot;
-	spill->staged_region = *r;
-	hand_over(spill, SPILL_WRITE);
+	char *next = spill->staging;
+	for (size_t i = 0; i < count; next += pieces[i++].size)
+		memcpy(next, pieces[i].data, pieces[i].size);
+	stage(spill, slot, r, write_staged);
 	return STATUS_OK;
 }
 
@@ -287,57 +216,44 @@ enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct 
 	TRY_ALLOC(r, diags);
 	if (spill->staged == slot)
 		spill->staged = NOT_STAGED;
-	int64_t at = r->offset;
-	for (size_t i = 0; i < count; i++) {
-		const int error = write_bytes(spill->fd, pieces[i].data, pieces[i].size, at);
-		if (error)
-			return failed(&(struct spill_failure){spill->name, write_file, error}, diags);
-		at += (int64_t)pieces[i].size;
-	}
-	const struct spill_failure failure = report_written(spill, slot, r);
+	const struct spill_failure failure = write_region(spill, slot, r, pieces, count);
 	return failure.error ? failed(&failure, diags) : STATUS_OK;
 }
 
-static enum status read_piece(struct spill *spill, const struct spill_piece *piece, bool staged, int64_t at,
+/* Reads PIECE, which lies at AT of region R. */
+static enum status read_piece(const struct spill *spill, const struct spill_piece *piece, int64_t at,
                               const struct spill_region *r, struct diags *diags)
 {
-	if (staged) {
-		memcpy(piece->data, spill->staging + at, piece->size);
-		return STATUS_OK;
-	}
-	int error = read_bytes(spill->fd, piece->data, piece->size, r->offset + at);
-	if (error == SHORT_FILE)
+	size_t got;
+	if (!io_read_at(spill->fd, r->offset + at, piece->data, piece->size, &got))
+		return failed(&(struct spill_failure){spill->name, "read the spill file", errno}, diags);
+	if (got < piece->size)
 		return diag_file(diags, STATUS_IO, spill->name, r->offset + at, "the spill file is short");
-	return error ? failed(&(struct spill_failure){spill->name, "read the spill file", error}, diags) : STATUS_OK;
+	return STATUS_OK;
 }
 
 enum status spill_read(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                        struct diags *diags)
 {
-	enum status status = settle(spill, diags);
-	if (status)
-		return status;
+	TRY(settle(spill, diags));
 	const struct spill_region *r = region_of(spill, slot);
 	TRY_ALLOC(r, diags);
-	bool right = r->size == total_size(pieces, count);
+	const bool right = r->size == total_size(pieces, count);
 	int64_t at = 0;
-	for (size_t i = 0; i < count && right && !status; i++) {
-		status = read_piece(spill, &pieces[i], spill->staged == slot, at, r, diags);
-		at += (int64_t)pieces[i].size;
+	for (size_t i = 0; i < count && right; at += (int64_t)pieces[i++].size) {
+		if (spill->staged == slot)
+			memcpy(pieces[i].data, spill->staging + at, pieces[i].size);
+		else
+			TRY(read_piece(spill, &pieces[i], at, r, diags));
 	}
-	if (status)
-		return status;
-	if (!right || checksum_pieces(pieces, count) != r->checksum)
-		return diag_file(diags, STATUS_IO, spill->name, r->offset, "the spill file is not as it was written");
-	return STATUS_OK;
+	if (right && checksum_pieces(pieces, count) == r->checksum)
+		return STATUS_OK;
+	return diag_file(diags, STATUS_IO, spill->name, r->offset, "the spill file is not as it was written");
 }
 
 void spill_read_ahead(struct spill *spill, int64_t slot)
 {
 	const struct spill_region *r = region_of(spill, slot);
-	if (!r || spill->staged == slot || r->size < HANDED_OVER || r->size > spill->staging_size)
-		return;
-	spill->staged = slot;
-	spill->staged_region = *r;
-	hand_over(spill, SPILL_READ);
+	if (r && spill->staged != slot && r->size >= HANDED_OVER && r->size <= spill->staging_size)
+		stage(spill, slot, r, read_staged);
 }

@@ -3,16 +3,13 @@
  * name, so it vanishes with the process however that ends. A journal (journal.h)
  * resumes from the file and therefore gives it a name. Each state has a checksum.
  *
- * A thread of the file's own, its worker, writes a copy of a state while the caller
- * computes, and reads the next state ahead.
+ * A team of one thread more writes a copy of a state while the caller computes, and
+ * reads the next state ahead. Without that thread the caller does so at its next call.
  */
 #ifndef EXEC_SPILL_H
 #define EXEC_SPILL_H
 
-#include "base/diag.h"
-
-#include <pthread.h>
-#include <stdint.h>
+#include "base/team.h"
 
 struct spill_piece {
 	void *data;
@@ -32,36 +29,30 @@ struct spill_failure {
 	int error;
 };
 
-/* A task of the worker. */
-enum spill_task { SPILL_IDLE, SPILL_WRITE, SPILL_READ, SPILL_END };
-
 struct spill {
 	int fd;                       /* -1: no file yet */
 	const char *name;             /* of the file or its directory, for messages */
 	struct spill_region *regions; /* by slot */
 	size_t capacity;
 	int64_t end; /* of the file */
+	/* The thread that wrote a slot calls it once the file holds the slot; may be NULL. */
+	struct spill_failure (*written)(void *context, int64_t slot, const struct spill_region *region);
+	void *written_context;
+	/* The team's from team_begin to team_wait, else the caller's. */
 	char *staging;
 	size_t staging_size;
 	int64_t staged; /* the slot that staging holds, or -1 */
 	struct spill_region staged_region;
-	/* The thread that wrote a slot calls it once the file holds the slot; may be NULL. */
-	struct spill_failure (*written)(void *context, int64_t slot, const struct spill_region *region);
-	void *written_context;
-	pthread_t worker;
-	bool started;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	enum spill_task task;
-	struct spill_failure failure; /* the worker's */
+	struct spill_failure failure; /* of the last staged write */
+	struct team *team;
 	const struct allocator *allocator;
 };
 
 /* Fails with STATUS_IO if DIRECTORY has fewer than WANTED bytes free. */
 enum status spill_check_room(const char *directory, int64_t wanted, struct diags *diags);
 /*
- * Starts the worker with a staging buffer of STAGING bytes, the size of the largest
- * state. spill_create or spill_use then sets the file. A failure leaves nothing to close.
+ * Allocates a staging buffer of STAGING bytes, the size of the largest state, and the team.
+ * spill_create or spill_use then sets the file. To be closed whatever is returned.
  */
 enum status spill_open(struct spill *spill, size_t staging, const struct allocator *allocator, struct diags *diags);
 /* Creates a nameless file in DIRECTORY. */
@@ -83,7 +74,7 @@ enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct 
 /* Reads SLOT back. Fails with STATUS_IO if the file is short or its bytes have changed. */
 enum status spill_read(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                        struct diags *diags);
-/* Begins to read SLOT, which is wanted next. */
+/* Begins to read SLOT, which is wanted next; after a spill_read. */
 void spill_read_ahead(struct spill *spill, int64_t slot);
 void spill_close(struct spill *spill);
 

@@ -112,7 +112,7 @@ void worker_evaluate(const struct worker *worker, struct evaluation *evaluation)
 	evaluation->first_row = worker->first_row;
 	evaluation->whole_rows = run->tiles->tiled ? run->tiles->rows : run->whole->whole_rows;
 	evaluation->flat = run->tiles->flat;
-	evaluation->team = run->team;
+	evaluation->team = run->tiles->tiled ? NULL : run->team;
 	evaluation->kernels[0] = run->kernels[0];
 	evaluation->kernels[1] = run->kernels[1];
 	evaluate(evaluation);

@@ -63,8 +63,11 @@ static enum status give(void *context, int worker, int64_t item, struct diags *d
 static enum status run(struct test *test, int workers, bool ordered, struct diags *diags)
 {
 	test->ordered = ordered;
+	struct team *team;
+	ck_assert(!team_open(&team, workers, 0, &allocator_system, diags));
 	const struct pipeline pipeline = {.items = ITEMS,
 	                                  .workers = workers,
+	                                  .team = team,
 	                                  .read_in_order = ordered,
 	                                  .write_in_order = ordered,
 	                                  .dealt = test->dealt > 0,
@@ -73,7 +76,9 @@ static enum status run(struct test *test, int workers, bool ordered, struct diag
 	                                  .write = give,
 	                                  .context = test,
 	                                  .allocator = &allocator_system};
-	return pipeline_run(&pipeline, diags);
+	const enum status status = pipeline_run(&pipeline, diags);
+	team_close(team);
+	return status;
 }
 
 START_TEST(all_items)

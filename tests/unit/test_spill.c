@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,7 +103,7 @@ START_TEST(states_come_back_in_any_order)
 }
 END_TEST
 
-/* Small ones go round the worker, among large ones and in their slots. */
+/* Small ones go round the team, among large ones and in their slots. */
 START_TEST(small_states_among_large_ones)
 {
 	enum { SMALL = 900 };
@@ -189,20 +190,33 @@ START_TEST(room_is_asked_for)
 }
 END_TEST
 
-/* Where there is no worker nothing is left to close. */
-START_TEST(no_thread_for_the_worker)
+/* Where the system refuses the thread the caller writes and reads. */
+START_TEST(no_thread_for_the_team)
 {
-	struct failing failing = {0};
-	const struct allocator counting = failing_allocator(&failing);
-	struct spill other;
-	pthread_attr_t attr;
-	ck_assert(!pthread_getattr_default_np(&attr));
-	ck_assert(!pthread_attr_setstacksize(&attr, (size_t)1 << 52)); /* more than there are addresses */
-	ck_assert(!pthread_setattr_default_np(&attr));
-	ck_assert_int_eq(spill_open(&other, STATE, &counting, &diags), STATUS_LIMIT);
-	ck_assert_uint_eq(failing.live, 0);
-	spill_close(&other); /* but it does no harm */
-	ck_assert_uint_eq(failing.live, 0);
+	pthread_attr_t usual, none;
+	ck_assert(!pthread_getattr_default_np(&usual) && !pthread_attr_init(&none));
+	ck_assert(!pthread_attr_setstacksize(&none, (size_t)1 << 52)); /* more than there are addresses */
+	ck_assert(!pthread_setattr_default_np(&none));
+	put_all();
+	ck_assert(!pthread_setattr_default_np(&usual));
+	require(3);
+	spill_read_ahead(&spill, 1);
+	require(1);
+}
+END_TEST
+
+START_TEST(no_memory_for_the_staging)
+{
+	for (size_t request = 1; request <= 2; request++) {
+		struct failing failing = {.fail_at = request};
+		const struct allocator counting = failing_allocator(&failing);
+		struct spill other;
+		diags_init(&diags, &arena);
+		ck_assert_int_eq(spill_open(&other, STATE, &counting, &diags), STATUS_LIMIT);
+		ck_assert(diags.exhausted);
+		spill_close(&other);
+		ck_assert_uint_eq(failing.live, 0);
+	}
 }
 END_TEST
 
@@ -498,7 +512,7 @@ START_TEST(files_that_stay_are_told)
 }
 END_TEST
 
-/* By the worker and at once, of the one file and the other. */
+/* By the team and at once, of the one file and the other. */
 START_TEST(what_cannot_be_flushed_is_told)
 {
 	struct journal journal;
@@ -532,7 +546,8 @@ int main(void)
 	tcase_add_loop_test(tcase, a_short_file_is_told, 0, 2);
 	tcase_add_loop_test(tcase, a_full_disk_is_reported, 0, 2);
 	tcase_add_test(tcase, room_is_asked_for);
-	tcase_add_test(tcase, no_thread_for_the_worker);
+	tcase_add_test(tcase, no_thread_for_the_team);
+	tcase_add_test(tcase, no_memory_for_the_staging);
 	tcase_add_test(tcase, folders_that_are_none);
 	tcase_add_test(tcase, done_but_not_removed);
 	tcase_add_test(tcase, a_journal_of_any_length);
