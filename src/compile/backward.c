@@ -12,50 +12,24 @@
 
 /* Values and instructions. Once memory is out they return harmless ones. */
 
-static uint32_t back_value(struct lineariser *l, const struct type *type, bool streamed)
+/* A new value of the backward body, typed as LIKE of the recording body: a COTANGENT of VALUE there, or VALUE itself. */
+static uint32_t back_value(struct lineariser *l, uint32_t value, uint32_t like, bool cotangent)
 {
-	const uint32_t id = body_add_value(l->back, type);
-	if (id == NO_VALUE) {
-		l->failed = true;
-		return 0;
-	}
-	l->back->values[id].dtype = type->dtype;
-	l->back->values[id].streamed = streamed;
+	uint32_t id = body_add_value(l->back, l->body->values[like].type);
+	if (id == NO_VALUE)
+		id = 0;
+	l->back->values[id].streamed = l->body->values[like].streamed;
+	l->back->values[id].primal = value;
+	l->back->values[id].cotangent = cotangent;
 	return id;
-}
-
-/* The value of the backward body that is VALUE of the recording body. */
-static uint32_t back_copy(struct lineariser *l, uint32_t value)
-{
-	const uint32_t id = back_value(l, l->body->values[value].type, l->body->values[value].streamed);
-	if (!l->failed)
-		l->back->values[id].primal = value;
-	return id;
-}
-
-/* ID of the backward body is a cotangent of VALUE of the recording body, or a part of one. */
-static uint32_t mark_cotangent(struct lineariser *l, uint32_t id, uint32_t value)
-{
-	if (!l->failed) {
-		l->back->values[id].primal = value;
-		l->back->values[id].cotangent = true;
-	}
-	return id;
-}
-
-static uint32_t back_cotangent(struct lineariser *l, uint32_t value)
-{
-	return mark_cotangent(l, back_copy(l, value), value);
 }
 
 /* An instruction of KIND, otherwise a copy of FROM where that is not NULL. */
 static struct instr *back_instr(struct lineariser *l, enum instr_kind kind, const struct instr *from)
 {
 	struct instr *instr = body_add_instr(l->back, kind);
-	if (!instr) {
-		l->failed = true;
+	if (!instr)
 		return &l->nowhere;
-	}
 	if (from) {
 		instr->op = from->op;
 		instr->attrs = from->attrs;
@@ -70,18 +44,19 @@ static struct instr *back_instr(struct lineariser *l, enum instr_kind kind, cons
 	return instr;
 }
 
-/* The last instruction makes VALUE. */
-static void mark_made(struct lineariser *l, uint32_t value)
+/* Adds a value (back_value) that the last instruction makes. Writes it to *OUT, a field of that, and returns it. */
+static uint32_t add_made(struct lineariser *l, uint32_t *out, uint32_t value, uint32_t like, bool cotangent)
 {
-	l->back->values[value].from = FROM_INSTR;
-	l->back->values[value].instr = (uint32_t)l->back->instr_count - 1;
+	*out = back_value(l, value, like, cotangent);
+	l->back->values[*out].from = FROM_INSTR;
+	l->back->values[*out].instr = (uint32_t)l->back->instr_count - 1;
+	return *out;
 }
 
 static uint32_t back_input(struct lineariser *l, enum port_kind kind, uint32_t index, uint32_t value)
 {
-	const uint32_t id = kind == PORT_COTANGENT ? back_cotangent(l, value) : back_copy(l, value);
-	if (!body_add_in(l->back, kind, index, id))
-		l->failed = true;
+	const uint32_t id = back_value(l, value, value, kind == PORT_COTANGENT);
+	(void)body_add_in(l->back, kind, index, id);
 	l->back->values[id].from = FROM_PORT;
 	l->back->values[id].port = (uint32_t)l->back->in_count - 1;
 	return id;
@@ -94,7 +69,7 @@ static uint32_t mapped(struct lineariser *l, uint32_t value)
 		return NO_VALUE;
 	const struct value *from = &l->body->values[value];
 	if (l->values[value].mapped == NO_VALUE && from->from == FROM_PARAM) {
-		const uint32_t id = back_copy(l, value);
+		const uint32_t id = back_value(l, value, value, false);
 		l->back->values[id].from = FROM_PARAM;
 		l->back->values[id].param = from->param;
 		l->values[value].mapped = id;
@@ -119,25 +94,19 @@ static void add_cotangent(struct lineariser *l, uint32_t value, uint32_t cotange
 		*reached = cotangent;
 		return;
 	}
-	const uint32_t sum = back_cotangent(l, value);
 	struct instr *add = back_instr(l, INSTR_ADD, from);
 	add->v = *reached;
 	add->a = cotangent;
-	add->out = sum;
-	mark_made(l, sum);
-	*reached = sum;
+	*reached = add_made(l, &add->out, value, value, true);
 }
 
 /* Adds COTANGENT, which has the result's shape of FROM, to VALUE: summed over the axes along which that was broadcast. */
 static void add_broadcast_cotangent(struct lineariser *l, uint32_t value, uint32_t cotangent, const struct instr *from)
 {
 	if (!shape_equal(&l->body->values[value].type->shape, &from->of.y->shape)) {
-		const uint32_t sum = back_cotangent(l, value);
 		struct instr *instr = back_instr(l, INSTR_SUM_TO, from);
 		instr->v = cotangent;
-		instr->out = sum;
-		mark_made(l, sum);
-		cotangent = sum;
+		cotangent = add_made(l, &instr->out, value, value, true);
 	}
 	add_cotangent(l, value, cotangent, from);
 }
@@ -165,19 +134,9 @@ static struct instr *derivative_of(struct lineariser *l, enum instr_kind kind, s
 static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
 {
 	const struct instr *from = &l->body->instrs[at];
-	const struct value *values = l->body->values;
 	struct instr *instr = derivative_of(l, INSTR_VJP, at, needs_of(l, from));
-	uint32_t dv = NO_VALUE, da = NO_VALUE;
-	if (bits & 1)
-		dv = mark_cotangent(l, back_value(l, from->of.v, values[from->v].streamed), from->v);
-	if (bits & 2)
-		da = mark_cotangent(l, back_value(l, from->of.a, values[from->a].streamed), from->a);
-	instr->out = dv;
-	instr->out_a = da;
-	if (dv != NO_VALUE)
-		mark_made(l, dv);
-	if (da != NO_VALUE)
-		mark_made(l, da);
+	const uint32_t dv = bits & 1 ? add_made(l, &instr->out, from->v, from->v, true) : NO_VALUE;
+	const uint32_t da = bits & 2 ? add_made(l, &instr->out_a, from->a, from->a, true) : NO_VALUE;
 	/* A slice's derivative adds to a part of the cotangent that is there. */
 	if (from->op == OP_slice && dv != NO_VALUE && l->values[from->v].cotangent != NO_VALUE) {
 		instr->a = l->values[from->v].cotangent;
@@ -199,11 +158,8 @@ static void reverse_element(struct lineariser *l, size_t at, unsigned bits)
 			continue;
 		struct instr *instr =
 			derivative_of(l, side ? INSTR_VJP_A : INSTR_VJP_V, at, side ? info->needs_a : info->needs_v);
-		const uint32_t out = back_value(l, from->of.y, l->body->values[from->out].streamed);
 		const uint32_t primal = side ? from->a : from->v;
-		instr->out = mark_cotangent(l, out, primal);
-		mark_made(l, out);
-		add_broadcast_cotangent(l, primal, out, from);
+		add_broadcast_cotangent(l, primal, add_made(l, &instr->out, primal, from->out, true), from);
 	}
 }
 
@@ -229,30 +185,23 @@ static bool recompute_instr(struct lineariser *l, size_t at)
 {
 	const struct instr *from = &l->body->instrs[at];
 	const uint32_t values[MOST_MADE] = {from->out, l->keep[at][0], l->keep[at][1]};
-	uint32_t made[MOST_MADE];
 	bool wanted[MOST_MADE], any = false;
 	for (int k = 0; k < MOST_MADE; k++)
 		any |= wanted[k] = values[k] != NO_VALUE && is_in_set(l, values[k]);
 	if (!any)
 		return false;
 	const uint32_t v = mapped(l, from->v), a = mapped(l, from->a);
-	for (int k = 0; k < MOST_MADE; k++) {
-		made[k] = wanted[k] ? back_copy(l, values[k]) : NO_VALUE;
-		if (wanted[k])
-			l->back->values[made[k]].names = l->body->values[values[k]].names;
-	}
 	struct instr *instr = back_instr(l, from->kind, from);
 	instr->v = v;
 	instr->a = a;
 	instr->recomputed = true;
-	instr->out = made[0];
+	uint32_t *const outs[MOST_MADE] = {&instr->out, &instr->out_keep[0], &instr->out_keep[1]};
 	for (int k = 0; k < MOST_MADE; k++) {
-		if (k)
-			instr->out_keep[k - 1] = made[k];
 		if (!wanted[k])
 			continue;
-		mark_made(l, made[k]);
-		l->values[values[k]].mapped = made[k];
+		const uint32_t made = add_made(l, outs[k], values[k], values[k], false);
+		l->back->values[made].names = l->body->values[values[k]].names;
+		l->values[values[k]].mapped = made;
 	}
 	if (from->kind == INSTR_OP)
 		l->out->recompute_cost += op_cost(from->op, from->of.v, from->of.a, from->of.y);
@@ -268,7 +217,7 @@ static void recompute_region(struct lineariser *l, uint32_t id)
 	begin_set(l);
 	for (size_t i = 0; i < again->count; i++)
 		add_to_set(l, again->items[i]);
-	for (uint32_t i = region->first; i < region->end && again->count && !l->failed; i++) {
+	for (uint32_t i = region->first; i < region->end && again->count; i++) {
 		if (!recompute_instr(l, i))
 			continue;
 		const int64_t step = l->body->instrs[i].step;
@@ -277,24 +226,17 @@ static void recompute_region(struct lineariser *l, uint32_t id)
 	}
 }
 
-static bool region_is_empty(const struct region *region) { return region->first == region->end; }
-
 static void reverse_region(struct lineariser *l, uint32_t id)
 {
-	const struct region_plan *plan = &l->regions[id];
-	const struct region *region = region_at(l, id);
 	recompute_region(l, id);
-	size_t child = plan->child_count;
-	for (uint32_t i = region->end; i > region->first && !l->failed;) {
-		while (child && region_is_empty(region_at(l, plan->children[child - 1])))
-			child--;
-		const struct region *inner = child ? region_at(l, plan->children[child - 1]) : NULL;
-		if (inner && i == inner->end) {
-			reverse_region(l, plan->children[--child]);
-			i = inner->first;
+	for (uint32_t i = region_at(l, id)->end; i > region_at(l, id)->first && !l->arena->failed;) {
+		const uint32_t inner = inner_region(l, id, i - 1);
+		if (inner == id) {
+			reverse_instr(l, --i);
 			continue;
 		}
-		reverse_instr(l, --i);
+		reverse_region(l, inner);
+		i = region_at(l, inner)->first;
 	}
 }
 
@@ -316,10 +258,8 @@ static void sort_values(struct lineariser *l, struct value_list *list)
 {
 	const struct body *body = l->body;
 	struct ordered_value *order = arena_array(l->arena, list->count + 1, sizeof *order);
-	if (!order) {
-		l->failed = true;
+	if (!order)
 		return;
-	}
 	for (size_t i = 0; i < list->count; i++) {
 		const uint32_t value = list->items[i];
 		const struct value *v = &body->values[value];
@@ -339,10 +279,8 @@ static void add_residuals(struct lineariser *l)
 	sort_values(l, kept);
 	out->residual_count = kept->count;
 	out->residuals = arena_array(l->arena, kept->count + 1, sizeof *out->residuals);
-	if (!out->residuals) {
-		l->failed = true;
+	if (!out->residuals)
 		return;
-	}
 	for (size_t i = 0; i < kept->count; i++) {
 		const uint32_t value = kept->items[i];
 		residual_describe_origin(l, &out->residuals[i], value);
@@ -369,33 +307,22 @@ static void add_seeds(struct lineariser *l)
 /* The cotangents of the state before the step: zeros where none has reached it. */
 static void add_results(struct lineariser *l)
 {
-	const struct step *step = l->step;
-	for (size_t i = 0; i < l->body->in_count && !l->failed; i++) {
+	for (size_t i = 0; i < l->body->in_count; i++) {
 		const uint32_t slot = l->body->ins[i].index, value = l->body->ins[i].value;
-		bool wanted = false;
-		for (uint32_t k = 0; k < step->cot_in.count; k++)
-			wanted |= step->cot_in.slots[k] == slot;
-		if (!wanted)
-			continue;
 		uint32_t cotangent = l->values[value].cotangent;
-		if (cotangent == NO_VALUE) {
-			cotangent = back_cotangent(l, value);
-			back_instr(l, INSTR_ZERO, NULL)->out = cotangent;
-			mark_made(l, cotangent);
-		}
-		if (!body_add_out(l->back, PORT_COTANGENT, slot, cotangent))
-			l->failed = true;
+		if (!has_slot(l->step->cot_in, slot))
+			continue;
+		if (cotangent == NO_VALUE)
+			cotangent = add_made(l, &back_instr(l, INSTR_ZERO, NULL)->out, value, value, true);
+		(void)body_add_out(l->back, PORT_COTANGENT, slot, cotangent);
 	}
 }
 
 void backward_make(struct lineariser *l)
 {
 	add_residuals(l);
-	if (!l->failed)
-		add_seeds(l);
-	if (!l->failed)
-		reverse_region(l, 0);
-	if (!l->failed)
-		add_results(l);
+	add_seeds(l);
+	reverse_region(l, 0);
+	add_results(l);
 	l->out->backward = l->back;
 }

@@ -36,17 +36,12 @@ static void mark_reached(struct lineariser *l)
 {
 	const struct body *body = l->body, *forward = l->step->body;
 	const struct step *step = l->step;
-	for (uint32_t i = 0; i < step->cot_out.count; i++) {
-		if (step->cot_to[i] != NO_VALUE)
-			continue;
-		for (size_t k = 0; k < forward->out_count; k++)
+	for (uint32_t i = 0; i < step->cot_out.count; i++)
+		for (size_t k = 0; k < forward->out_count && step->cot_to[i] == NO_VALUE; k++)
 			if (forward->outs[k].index == step->cot_out.slots[i])
 				l->values[forward->outs[k].value].reached |= body->values[forward->outs[k].value].active;
-	}
 	for (size_t i = 0; i < body->in_count; i++)
-		for (uint32_t k = 0; k < step->cot_in.count; k++)
-			if (step->cot_in.slots[k] == body->ins[i].index)
-				l->values[body->ins[i].value].reached = true;
+		l->values[body->ins[i].value].reached |= has_slot(step->cot_in, body->ins[i].index);
 	for (size_t i = body->instr_count; i-- > 0;) {
 		const unsigned bits = derivatives_of(l, &body->instrs[i]);
 		if (bits & 1)
@@ -73,13 +68,13 @@ static const struct type *intern_type(struct arena *arena, struct type_list *lis
 	for (size_t i = 0; i < list->count; i++)
 		if (type_equal(type, list->types[i]))
 			return list->types[i];
-	const struct type **grown = arena_grow(arena, list->types, list->count, &list->capacity, sizeof *grown);
 	struct type *made = arena_alloc(arena, sizeof *made);
-	if (!grown || !made)
+	const struct type **interned =
+		made ? arena_append(arena, &list->types, &list->count, &list->capacity, sizeof made) : NULL;
+	if (!interned)
 		return NULL;
 	*made = *type;
-	list->types = grown;
-	return grown[list->count++] = made;
+	return *interned = made;
 }
 
 /* Adds kept value K of the instruction at AT. */
@@ -91,10 +86,8 @@ static void add_keep(struct lineariser *l, struct type_list *masks, size_t at, i
 	const struct type *interned = intern_type(l->arena, masks, &type, instr);
 	const uint32_t id = interned ? body_add_value(body, interned) : NO_VALUE;
 	l->keep[at][k] = id;
-	if (id == NO_VALUE) {
-		l->failed = true;
+	if (id == NO_VALUE)
 		return;
-	}
 	struct value *value = &body->values[id];
 	value->from = FROM_INSTR;
 	value->instr = (uint32_t)at;
@@ -106,7 +99,7 @@ static void add_keep(struct lineariser *l, struct type_list *masks, size_t at, i
 static void add_keeps(struct lineariser *l)
 {
 	struct type_list masks = {0};
-	for (size_t i = 0; i < l->body->instr_count && !l->failed; i++) {
+	for (size_t i = 0; i < l->body->instr_count; i++) {
 		const unsigned needs = needs_of(l, &l->body->instrs[i]);
 		for (int k = 0; k < MAX_KEEPS; k++) {
 			l->keep[i][k] = NO_VALUE;
@@ -122,10 +115,9 @@ bool add_live_outs(struct body *body, const struct step *step)
 	body->outs = NULL;
 	body->out_count = body->out_capacity = 0;
 	for (size_t i = 0; i < forward->out_count; i++)
-		for (uint32_t k = 0; k < step->live_out.count; k++)
-			if (step->live_out.slots[k] == forward->outs[i].index &&
-			    !body_add_out(body, PORT_SLOT, step->live_out.slots[k], forward->outs[i].value))
-				return false;
+		if (has_slot(step->live_out, forward->outs[i].index) &&
+		    !body_add_out(body, PORT_SLOT, forward->outs[i].index, forward->outs[i].value))
+			return false;
 	return true;
 }
 
@@ -146,10 +138,17 @@ static void keep_residuals(struct lineariser *l)
 	}
 }
 
-/* Adds the residuals that the step makes to the outs of ONLY, and to those of BODY unless they are among its slots. */
-static bool add_residual_outs(const struct lineariser *l, struct body *body, struct body *only)
+static void make_recording_bodies(struct lineariser *l)
 {
 	const struct value_list *kept = &l->regions[0].kept;
+	struct body *body = l->body, *only = arena_alloc(l->arena, sizeof *only);
+	if (!only)
+		return;
+	keep_residuals(l);
+	*only = *body;
+	only->outs = NULL;
+	only->out_count = only->out_capacity = 0;
+	(void)add_live_outs(body, l->step);
 	const size_t slots = body->out_count;
 	for (size_t i = 0; i < kept->count; i++) {
 		const uint32_t value = kept->items[i];
@@ -158,75 +157,59 @@ static bool add_residual_outs(const struct lineariser *l, struct body *body, str
 			continue;
 		for (size_t k = 0; k < slots; k++)
 			in_slot |= body->outs[k].value == value;
-		if ((!in_slot && !body_add_out(body, PORT_RESIDUAL, (uint32_t)i, value)) ||
-		    !body_add_out(only, PORT_RESIDUAL, (uint32_t)i, value))
-			return false;
+		if (!in_slot)
+			(void)body_add_out(body, PORT_RESIDUAL, (uint32_t)i, value);
+		(void)body_add_out(only, PORT_RESIDUAL, (uint32_t)i, value);
 	}
-	return true;
-}
-
-static void make_recording_bodies(struct lineariser *l)
-{
-	struct body *body = l->body, *only = arena_alloc(l->arena, sizeof *only);
-	if (!only) {
-		l->failed = true;
-		return;
-	}
-	keep_residuals(l);
-	*only = *body;
-	only->outs = NULL;
-	only->out_count = only->out_capacity = 0;
-	l->failed = !add_live_outs(body, l->step) || !add_residual_outs(l, body, only);
 	l->out->record = body;
 	l->out->record_only = only;
 }
 
-/* The recording body begins as a copy of the step's, with capacity for the kept values. */
-static bool copy_body(struct lineariser *l)
+/* The recording body begins as a copy of the step's, with capacity for the kept values; the backward body is empty. */
+static bool begin_bodies(struct lineariser *l)
 {
 	const struct body *from = l->step->body;
-	struct body *body = l->body;
-	size_t keeps = 0;
+	struct body *body = arena_alloc(l->arena, sizeof *body), *back = arena_alloc(l->arena, sizeof *back);
+	if (!body || !back)
+		return false;
 	*body = *from;
-	for (size_t i = 0; i < from->instr_count; i++)
-		keeps += MAX_KEEPS * (op_table[from->instrs[i].op].keeps[0].kind != KEEP_NOTHING);
 	body->arena = l->arena;
-	body->value_capacity = from->value_count + keeps + 1;
+	body->value_capacity = from->value_count + 1;
+	for (size_t i = 0; i < from->instr_count; i++)
+		body->value_capacity += MAX_KEEPS * (op_table[from->instrs[i].op].keeps[0].kind != KEEP_NOTHING);
 	body->instr_capacity = from->instr_count + 1;
 	body->values = arena_array(l->arena, body->value_capacity, sizeof *body->values);
 	body->instrs = arena_array(l->arena, body->instr_capacity, sizeof *body->instrs);
-	if (!body->values || !body->instrs)
+	body_init(back, l->arena);
+	back->value_capacity = body->value_capacity;
+	back->values = arena_array(l->arena, back->value_capacity, sizeof *back->values);
+	l->body = body;
+	l->back = back;
+	l->values = arena_array(l->arena, body->value_capacity, sizeof *l->values);
+	l->keep = arena_array(l->arena, body->instr_capacity, sizeof *l->keep);
+	l->regions = arena_array(l->arena, body->region_count, sizeof *l->regions);
+	if (l->arena->failed)
 		return false;
 	if (from->value_count)
 		memcpy(body->values, from->values, from->value_count * sizeof *body->values);
 	if (from->instr_count)
 		memcpy(body->instrs, from->instrs, from->instr_count * sizeof *body->instrs);
-	return true;
-}
-
-static bool begin_bodies(struct lineariser *l)
-{
-	l->body = arena_alloc(l->arena, sizeof *l->body);
-	l->back = arena_alloc(l->arena, sizeof *l->back);
-	if (!l->body || !l->back || !copy_body(l))
-		return false;
-	l->values = arena_array(l->arena, l->body->value_capacity, sizeof *l->values);
-	l->keep = arena_array(l->arena, l->body->instr_capacity, sizeof *l->keep);
-	for (size_t i = 0; l->values && i < l->body->value_capacity; i++)
+	for (size_t i = 0; i < body->value_capacity; i++)
 		l->values[i].mapped = l->values[i].cotangent = NO_VALUE;
-	body_init(l->back, l->arena);
-	return l->values && l->keep && l->back->regions;
+	return true;
 }
 
 enum status linearise(const struct context *context, struct linear *linear, const struct step *step,
                       const struct policy *policy)
 {
-	static void (*const parts[])(struct lineariser *) = {
-		mark_reached, add_keeps, regions_begin, regions_plan, backward_make, make_recording_bodies, note_uses};
+	static void (*const parts[])(struct lineariser *) = {mark_reached,          add_keeps, regions_plan, backward_make,
+	                                                     make_recording_bodies, note_uses};
 	struct lineariser l = {.arena = context->arena, .out = linear, .step = step, .policy = policy};
 	*linear = (struct linear){.step = step};
-	l.failed = !begin_bodies(&l);
-	for (size_t i = 0; i < sizeof parts / sizeof *parts && !l.failed; i++)
+	TRY_ALLOC(begin_bodies(&l), context->diags);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		parts[i](&l);
-	return l.failed || l.arena->failed ? diag_memory(context->diags) : STATUS_OK;
+		TRY_ALLOC(!l.arena->failed, context->diags);
+	}
+	return STATUS_OK;
 }

@@ -16,12 +16,9 @@ struct value_list {
 	size_t count, capacity;
 };
 
-/* A checkpoint region: its backward pass needs these values, and keeps or recomputes each. */
+/* What a checkpoint region does with the values that its backward pass needs. */
 struct region_plan {
-	struct value_list needs, kept, again;
-	const struct policy *policy;
-	uint32_t *children;
-	size_t child_count;
+	struct value_list kept, again; /* again: recomputed */
 };
 
 /* What is known of a value of the recording body. */
@@ -32,6 +29,7 @@ struct linear_value {
 	uint32_t cotangent; /* the sum, so far, of the cotangents that reach it; in the backward body, or NO_VALUE */
 };
 
+/* Out of memory, arena->failed is set, and the parts below do nothing useful until linearise ends. */
 struct lineariser {
 	struct arena *arena;
 	struct linear *out;
@@ -44,7 +42,6 @@ struct lineariser {
 	struct region_plan *regions;
 	uint32_t epoch;
 	struct instr nowhere; /* takes what is written once memory is out */
-	bool failed;          /* memory is out: sticky, as the arena's */
 };
 
 /* The derivatives that INSTR has: bit 0 for v, bit 1 for a. */
@@ -66,8 +63,14 @@ static inline bool add_to_set(struct lineariser *l, uint32_t value)
 /* regions.c */
 
 static inline const struct region *region_at(const struct lineariser *l, uint32_t id) { return &l->body->regions[id]; }
-/* Lists the children of each region. */
-void regions_begin(struct lineariser *l);
+/* The region right within REGION that holds the instruction at AT; REGION if there is none. */
+static inline uint32_t inner_region(const struct lineariser *l, uint32_t region, uint32_t at)
+{
+	uint32_t inner = l->body->instrs[at].region;
+	while (inner != region && region_at(l, inner)->parent != region)
+		inner = region_at(l, inner)->parent;
+	return inner;
+}
 /* Decides for each region, from the innermost, what it keeps and what it recomputes. */
 void regions_plan(struct lineariser *l);
 

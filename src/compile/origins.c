@@ -61,12 +61,10 @@ bool op_names_add(struct arena *arena, struct op_names *list, const char *op)
 	for (size_t i = 0; i < list->count; i++)
 		if (list->names[i] == op)
 			return true;
-	const char **grown = arena_grow(arena, list->names, list->count, &list->capacity, sizeof *grown);
-	if (!grown)
-		return false;
-	list->names = grown;
-	grown[list->count++] = op;
-	return true;
+	const char **name = arena_append(arena, &list->names, &list->count, &list->capacity, sizeof *name);
+	if (name)
+		*name = op;
+	return name != NULL;
 }
 
 const char *op_reading(const struct body *body, size_t index)
@@ -83,45 +81,30 @@ const char *op_reading(const struct body *body, size_t index)
 	return op_table[read->op].name;
 }
 
-static bool note_param(struct lineariser *l, const struct param_ref *ref, size_t *capacity)
-{
-	struct linear *out = l->out;
-	struct param_ref *grown = arena_grow(l->arena, out->params, out->param_count, capacity, sizeof *grown);
-	if (!grown)
-		return false;
-	out->params = grown;
-	grown[out->param_count++] = *ref;
-	return true;
-}
-
-/* True if INSTR only adds its inputs up: no operation of the chain reads by it. */
-static bool only_adds(const struct instr *instr)
-{
-	return instr->kind == INSTR_ADD || instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE;
-}
-
 void note_uses(struct lineariser *l)
 {
 	struct linear *out = l->out;
 	const struct body *back = l->back;
 	size_t capacity = 0;
 	bool *seen = arena_array(l->arena, back->value_count + 1, sizeof *seen);
-	l->failed |= !seen;
-	for (size_t i = 0; i < back->instr_count && !l->failed; i++) {
+	for (size_t i = 0; i < back->instr_count && !l->arena->failed; i++) {
 		const struct instr *instr = &back->instrs[i];
-		const uint32_t reads[] = {instr->v, instr->a, instr->y, instr->k, instr->l};
-		for (size_t r = 0; r < sizeof reads / sizeof *reads && !l->failed; r++) {
-			if (reads[r] == NO_VALUE)
-				continue;
+		/* Sums of cotangents read no value by an operation of the chain. */
+		const bool only_adds =
+			instr->kind == INSTR_ADD || instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE;
+		uint32_t reads[6];
+		const size_t count = instr_reads(instr, reads);
+		for (size_t r = 0; r < count; r++) {
 			const struct value *value = &back->values[reads[r]];
 			if (value->from == FROM_PARAM && !seen[reads[r]]) {
+				struct param_ref *ref = arena_append(l->arena, &out->params, &out->param_count, &capacity, sizeof *ref);
+				if (ref)
+					*ref = value->param;
 				seen[reads[r]] = true;
-				l->failed = !note_param(l, &value->param, &capacity);
 			}
-			if (value->from != FROM_PORT || back->ins[value->port].kind != PORT_RESIDUAL || only_adds(instr))
-				continue;
-			struct residual *residual = &out->residuals[back->ins[value->port].index];
-			l->failed = !op_names_add(l->arena, &residual->used_by, op_table[instr->op].name);
+			if (value->from == FROM_PORT && back->ins[value->port].kind == PORT_RESIDUAL && !only_adds)
+				(void)op_names_add(l->arena, &out->residuals[back->ins[value->port].index].used_by,
+				                   op_table[instr->op].name);
 		}
 	}
 }

@@ -11,34 +11,11 @@
  */
 #include "compile/lineariser.h"
 
-static bool push(struct lineariser *l, struct value_list *list, uint32_t value)
+static void push(struct lineariser *l, struct value_list *list, uint32_t value)
 {
-	uint32_t *grown = arena_grow(l->arena, list->items, list->count, &list->capacity, sizeof *grown);
-	if (!grown)
-		return !(l->failed = true);
-	list->items = grown;
-	grown[list->count++] = value;
-	return true;
-}
-
-void regions_begin(struct lineariser *l)
-{
-	const size_t count = l->body->region_count;
-	l->regions = arena_array(l->arena, count, sizeof *l->regions);
-	l->failed = !l->regions;
-	for (size_t i = 1; i < count && !l->failed; i++)
-		l->regions[region_at(l, (uint32_t)i)->parent].child_count++;
-	for (size_t i = 0; i < count && !l->failed; i++) {
-		struct region_plan *plan = &l->regions[i];
-		plan->policy = i ? region_at(l, (uint32_t)i)->policy : l->policy;
-		plan->children = arena_array(l->arena, plan->child_count + 1, sizeof *plan->children);
-		l->failed = !plan->children;
-		plan->child_count = 0;
-		if (i > 0) {
-			struct region_plan *parent = &l->regions[region_at(l, (uint32_t)i)->parent];
-			parent->children[parent->child_count++] = (uint32_t)i;
-		}
-	}
+	uint32_t *item = arena_append(l->arena, &list->items, &list->count, &list->capacity, sizeof *item);
+	if (item)
+		*item = value;
 }
 
 static bool is_inside(const struct lineariser *l, uint32_t value, uint32_t region)
@@ -89,7 +66,7 @@ static bool policy_allows(const struct lineariser *l, const struct policy *polic
 static bool is_saved(const struct lineariser *l, uint32_t region, uint32_t value)
 {
 	for (uint32_t r = region;; r = region_at(l, r)->parent) {
-		if (policy_allows(l, l->regions[r].policy, value))
+		if (policy_allows(l, r ? region_at(l, r)->policy : l->policy, value))
 			return true;
 		if (r == 0)
 			return false;
@@ -116,57 +93,44 @@ static void need_of_instr(struct lineariser *l, struct value_list *list, size_t 
 		need(l, list, l->keep[at][k]);
 }
 
-static void collect_needs(struct lineariser *l, uint32_t id)
+/* Lists what region ID's backward pass needs, as one set. */
+static void collect_needs(struct lineariser *l, uint32_t id, struct value_list *needs)
 {
-	struct region_plan *plan = &l->regions[id];
-	const struct region *region = region_at(l, id);
-	size_t child = 0;
 	begin_set(l);
-	for (uint32_t i = region->first; i < region->end; i++) {
-		if (child < plan->child_count && i == region_at(l, plan->children[child])->first) {
-			const struct value_list *kept = &l->regions[plan->children[child]].kept;
-			for (size_t k = 0; k < kept->count; k++)
-				need(l, &plan->needs, kept->items[k]);
-			i = region_at(l, plan->children[child++])->end - 1;
+	for (uint32_t i = region_at(l, id)->first; i < region_at(l, id)->end; i++) {
+		const uint32_t inner = inner_region(l, id, i);
+		if (inner == id) {
+			need_of_instr(l, needs, i);
 			continue;
 		}
-		need_of_instr(l, &plan->needs, i);
-	}
-}
-
-/* Divides the needs of region ID into the values that it keeps and those that it recomputes. */
-static void divide_needs(struct lineariser *l, uint32_t id)
-{
-	struct region_plan *plan = &l->regions[id];
-	if (id == 0 && !l->policy) {
-		plan->kept = plan->needs;
-		return;
-	}
-	struct value_list stack = {0};
-	begin_set(l);
-	for (size_t i = 0; i < plan->needs.count; i++)
-		need(l, &stack, plan->needs.items[i]);
-	while (stack.count && !l->failed) {
-		const uint32_t value = stack.items[--stack.count];
-		if (!is_inside(l, value, id) || is_saved(l, id, value)) {
-			push(l, &plan->kept, value);
-			continue;
-		}
-		push(l, &plan->again, value);
-		const struct instr *instr = &l->body->instrs[l->body->values[value].instr];
-		need(l, &stack, instr->v);
-		need(l, &stack, instr->a);
+		const struct value_list *kept = &l->regions[inner].kept;
+		for (size_t k = 0; k < kept->count; k++)
+			need(l, needs, kept->items[k]);
+		i = region_at(l, inner)->end - 1;
 	}
 }
 
 void regions_plan(struct lineariser *l)
 {
 	/* A region has a lower number than those inside it. */
-	for (size_t i = l->body->region_count; i-- > 0 && !l->failed;) {
-		const struct region *region = region_at(l, (uint32_t)i);
-		if (i > 0 && region->first == region->end)
-			continue;
-		collect_needs(l, (uint32_t)i);
-		divide_needs(l, (uint32_t)i);
+	for (uint32_t id = (uint32_t)l->body->region_count; id-- > 0;) {
+		struct region_plan *plan = &l->regions[id];
+		struct value_list needs = {0};
+		collect_needs(l, id, &needs);
+		if (id == 0 && !l->policy) {
+			plan->kept = needs;
+			return;
+		}
+		/* The needs are a stack from here on, and the set holds whatever was on it. */
+		while (needs.count && !l->arena->failed) {
+			const uint32_t value = needs.items[--needs.count];
+			const bool kept = !is_inside(l, value, id) || is_saved(l, id, value);
+			push(l, kept ? &plan->kept : &plan->again, value);
+			if (kept)
+				continue;
+			const struct instr *instr = &l->body->instrs[l->body->values[value].instr];
+			need(l, &needs, instr->v);
+			need(l, &needs, instr->a);
+		}
 	}
 }

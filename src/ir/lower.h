@@ -12,6 +12,13 @@ struct slot_list {
 	const uint32_t *slots;
 	uint32_t count;
 };
+static inline bool has_slot(struct slot_list list, uint32_t slot)
+{
+	for (uint32_t i = 0; i < list.count; i++)
+		if (list.slots[i] == slot)
+			return true;
+	return false;
+}
 
 /*
  * A step, between two states. Slot 0 of a state is the current value, slot 1 + i is chain->variables[i].
