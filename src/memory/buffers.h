@@ -18,6 +18,8 @@ struct buffer {
 	int64_t offset, size;
 	int32_t holds;
 	int32_t next_free;
+	bool narrow; /* a copy in fewer bits than TYPE's */
+	bool stored; /* snapshots or residuals held it at the end of the first sweep */
 	const struct type *type;
 	const struct origin *origin;
 	const struct naming *names;

@@ -4,38 +4,44 @@
  * Invariant: between actions `bytes` is the sum that cost_walk.h describes.
  *
  * Equal steps that are recorded or reversed together, and steps that are advanced over, are taken at
- * once (forward_range.h). So recomputing a million steps a thousand times costs nothing.
+ * once. A segment tree has the sums of their times and the maxima of their bytes. So recomputing a million
+ * steps a thousand times costs nothing, and a schedule that advances n times over n unlike steps is walked in
+ * n log n steps.
  */
 #include "memory/cost_walk.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "memory/forward_range.h"
-
-/* A state that slots or the current state hold, with the number of holders. */
-struct held_state {
-	int64_t position, holders;
+/* What advancing over a range of steps takes. */
+struct forward_range {
+	double time;  /* of all steps */
+	int64_t need; /* the most bytes that one step takes: the states on both sides and its workspace */
 };
 
-/* Steps whose residuals are held. */
-struct interval {
-	int64_t begin, end;
+/* Positions BEGIN .. LAST: a state that is held, with the number of its holders; or steps whose residuals are held. */
+struct span_held {
+	int64_t begin, last, holders;
+};
+
+/* Disjoint, ascending. */
+struct held_spans {
+	struct span_held *items;
+	size_t count, capacity;
 };
 
 struct walk {
 	const struct step_costs *costs;
 	const struct allocator *allocator;
-	int64_t *starts; /* the first step of each run; one more at the end */
-	struct forward_tree tree;
-	size_t run;                /* of the step that was asked for last: most are asked for in order */
-	struct held_state *states; /* ascending */
-	size_t state_count, state_capacity;
-	struct interval *recorded; /* disjoint and not touching, ascending */
-	size_t recorded_count, recorded_capacity;
-	int64_t current;       /* position of the current state, or -1 */
-	int64_t cotangent;     /* its position */
-	bool swept, reversing; /* state n was reached; a BACKWARD has begun */
+	int64_t *starts;              /* the first step of each run; one more at the end */
+	struct forward_range *ranges; /* 2 * blocks: node i covers nodes 2 i and 2 i + 1, node blocks + k block k of runs */
+	size_t blocks;
+	size_t run;                 /* of the step that was asked for last: most are asked for in order */
+	struct held_spans states;   /* that slots or the current state hold, one by one */
+	struct held_spans recorded; /* no two touch */
+	int64_t current;            /* position of the current state, or -1 */
+	int64_t cotangent;          /* its position */
+	bool swept, reversing;      /* state n was reached; a BACKWARD has begun */
 	int64_t in_slots;
 	int64_t bytes;
 	int64_t high; /* the most bytes since it was last set */
@@ -43,7 +49,77 @@ struct walk {
 	struct counters *counters;
 };
 
-/* Costs. */
+enum { BLOCK = 32 }; /* runs of a leaf of the tree: it is smaller than the costs */
+
+static struct forward_range join(struct forward_range a, struct forward_range b)
+{
+	return (struct forward_range){a.time + b.time, a.need > b.need ? a.need : b.need};
+}
+
+/* Steps BEGIN .. END-1 of RUN. The last step of a run has the next run's state behind it. */
+static struct forward_range part_of_run(const struct walk *w, size_t run, int64_t begin, int64_t end)
+{
+	const struct step_cost *cost = &w->costs->runs[run].cost;
+	const int64_t next = run + 1 < w->costs->run_count ? w->costs->runs[run + 1].cost.state : w->costs->output;
+	const bool whole = end == w->starts[run + 1];
+	struct forward_range range = {.time = (double)(end - begin) * cost->forward};
+	if (end - begin > whole)
+		range.need = cost->state + cost->state + cost->forward_temporary;
+	if (whole && cost->state + next + cost->forward_temporary > range.need)
+		range.need = cost->state + next + cost->forward_temporary;
+	return range;
+}
+
+/* Whole runs FIRST .. LAST-1, one by one. */
+static struct forward_range whole_runs(const struct walk *w, size_t first, size_t last)
+{
+	struct forward_range range = {0};
+	for (size_t run = first; run < last; run++)
+		range = join(range, part_of_run(w, run, w->starts[run], w->starts[run + 1]));
+	return range;
+}
+
+/* Whole blocks FIRST .. LAST-1. */
+static struct forward_range whole_blocks(const struct walk *w, size_t first, size_t last)
+{
+	struct forward_range range = {0};
+	for (first += w->blocks, last += w->blocks; first < last; first /= 2, last /= 2) {
+		if (first % 2)
+			range = join(range, w->ranges[first++]);
+		if (last % 2)
+			range = join(range, w->ranges[--last]);
+	}
+	return range;
+}
+
+static size_t find_run(const struct walk *w, int64_t step)
+{
+	size_t low = 0, high = w->costs->run_count;
+	while (high - low > 1) {
+		const size_t middle = low + (high - low) / 2;
+		if (w->starts[middle] <= step)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Returns what steps BEGIN .. END-1, at least one, take. */
+static struct forward_range forward_range(const struct walk *w, int64_t begin, int64_t end)
+{
+	const size_t first = find_run(w, begin), last = find_run(w, end - 1);
+	if (first == last)
+		return part_of_run(w, first, begin, end);
+	struct forward_range range =
+		join(part_of_run(w, first, begin, w->starts[first + 1]), part_of_run(w, last, w->starts[last], end));
+	const size_t low = first / BLOCK + 1, high = last / BLOCK; /* the blocks between */
+	if (low >= high)
+		return join(range, whole_runs(w, first + 1, last));
+	range = join(range, whole_runs(w, first + 1, low * BLOCK));
+	range = join(range, whole_runs(w, high * BLOCK, last));
+	return join(range, whole_blocks(w, low, high));
+}
 
 static const struct step_cost *cost_of(struct walk *w, int64_t step)
 {
@@ -53,7 +129,7 @@ static const struct step_cost *cost_of(struct walk *w, int64_t step)
 	else if (step < starts[0] && w->run > 0 && step >= starts[-1])
 		w->run--;
 	else if (step < starts[0] || step >= starts[1])
-		w->run = forward_tree_run(&w->tree, step);
+		w->run = find_run(w, step);
 	return &w->costs->runs[w->run].cost;
 }
 
@@ -64,15 +140,15 @@ static int64_t bytes_of_state(struct walk *w, int64_t position)
 
 /* What is held. */
 
-/* Returns the index of the first held state at POSITION or after. */
-static size_t find_state(const struct walk *w, int64_t position)
+/* Returns the index of the first span that ends at POSITION or after. */
+static size_t find_span(const struct held_spans *spans, int64_t position)
 {
-	size_t low = 0, high = w->state_count;
-	if (high > 0 && w->states[high - 1].position < position)
+	size_t low = 0, high = spans->count;
+	if (high > 0 && spans->items[high - 1].last < position)
 		return high;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (w->states[middle].position < position)
+		if (spans->items[middle].last < position)
 			low = middle + 1;
 		else
 			high = middle;
@@ -80,42 +156,43 @@ static size_t find_state(const struct walk *w, int64_t position)
 	return low;
 }
 
-/* True if a state from position BEGIN to END is held. */
-static bool holds_state(const struct walk *w, int64_t begin, int64_t end)
+/* True if a position from BEGIN to LAST is in a span. */
+static bool holds_any(const struct held_spans *spans, int64_t begin, int64_t last)
 {
-	size_t at = find_state(w, begin);
-	return at < w->state_count && w->states[at].position <= end;
+	size_t at = find_span(spans, begin);
+	return at < spans->count && spans->items[at].begin <= last;
 }
 
-/* Returns the index of the first interval that ends after STEP. */
-static size_t find_interval(const struct walk *w, int64_t step)
+/* Returns the last position from BEGIN to LAST before which no span begins; or BEGIN - 1. */
+static int64_t free_until(const struct held_spans *spans, int64_t begin, int64_t last)
 {
-	size_t low = 0, high = w->recorded_count;
-	if (high > 0 && w->recorded[high - 1].end <= step)
-		return high;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (w->recorded[middle].end <= step)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	size_t at = find_span(spans, begin);
+	return at < spans->count && spans->items[at].begin <= last ? spans->items[at].begin - 1 : last;
 }
 
-static bool is_recorded(const struct walk *w, int64_t step)
+/* Makes POSITION a span, at index AT. False if out of memory. */
+static bool insert_span(struct walk *w, struct held_spans *spans, size_t at, int64_t position)
 {
-	size_t at = find_interval(w, step);
-	return at < w->recorded_count && w->recorded[at].begin <= step;
+	if (!allocator_grow(w->allocator, (void **)&spans->items, &spans->capacity, spans->count + 1, sizeof *spans->items))
+		return false;
+	memmove(&spans->items[at + 1], &spans->items[at], (spans->count++ - at) * sizeof *spans->items);
+	spans->items[at] = (struct span_held){position, position, 1};
+	return true;
+}
+
+static void remove_span(struct held_spans *spans, size_t at)
+{
+	memmove(&spans->items[at], &spans->items[at + 1], (--spans->count - at) * sizeof *spans->items);
 }
 
 /* Returns the bytes that state POSITION adds now. */
 static int64_t state_charge(struct walk *w, int64_t position)
 {
-	if (position > 0 && is_recorded(w, position - 1) && cost_of(w, position - 1)->keeps_output)
+	if (position > 0 && holds_any(&w->recorded, position - 1, position - 1) && cost_of(w, position - 1)->keeps_output)
 		return 0;
-	bool kept = holds_state(w, position, position) ||
-	            (position < w->costs->steps && is_recorded(w, position) && cost_of(w, position)->keeps_input);
+	bool kept = holds_any(&w->states, position, position) ||
+	            (position < w->costs->steps && holds_any(&w->recorded, position, position) &&
+	             cost_of(w, position)->keeps_input);
 	return kept ? bytes_of_state(w, position) : 0;
 }
 
@@ -129,33 +206,16 @@ static void note_peak(struct walk *w, int64_t extra)
 		w->counters->peak_bytes = bytes;
 }
 
-/* Makes place for one element more; false if out of memory. */
-static bool grow(struct walk *w, void **array, size_t count, size_t *capacity, size_t size)
-{
-	if (count < *capacity)
-		return true;
-	size_t next = *capacity ? 2 * *capacity : 16;
-	void *grown = w->allocator->resize(w->allocator->context, *array, *capacity * size, next * size);
-	if (!grown)
-		return false;
-	*array = grown;
-	*capacity = next;
-	return true;
-}
-
 static bool hold_state(struct walk *w, int64_t position)
 {
-	size_t at = find_state(w, position);
-	if (at < w->state_count && w->states[at].position == position) {
-		w->states[at].holders++;
+	size_t at = find_span(&w->states, position);
+	if (at < w->states.count && w->states.items[at].begin == position) {
+		w->states.items[at].holders++;
 		return true;
 	}
-	if (!grow(w, (void **)&w->states, w->state_count, &w->state_capacity, sizeof *w->states))
-		return false;
 	w->bytes -= state_charge(w, position);
-	memmove(&w->states[at + 1], &w->states[at], (w->state_count - at) * sizeof *w->states);
-	w->states[at] = (struct held_state){position, 1};
-	w->state_count++;
+	if (!insert_span(w, &w->states, at, position))
+		return false;
 	w->bytes += state_charge(w, position);
 	return true;
 }
@@ -164,12 +224,11 @@ static void release_state(struct walk *w, int64_t position)
 {
 	if (position < 0)
 		return;
-	size_t at = find_state(w, position);
-	if (--w->states[at].holders > 0)
+	size_t at = find_span(&w->states, position);
+	if (--w->states.items[at].holders > 0)
 		return;
 	w->bytes -= state_charge(w, position);
-	memmove(&w->states[at], &w->states[at + 1], (w->state_count - at - 1) * sizeof *w->states);
-	w->state_count--;
+	remove_span(&w->states, at);
 	w->bytes += state_charge(w, position);
 }
 
@@ -183,37 +242,31 @@ static bool set_current(struct walk *w, int64_t position)
 	return true;
 }
 
-/* Adds STEP to the intervals and joins it to its neighbours. */
+/* Adds STEP to the recorded steps and joins it to its neighbours. */
 static bool add_recorded(struct walk *w, int64_t step)
 {
-	size_t at = find_interval(w, step);
-	bool before = at > 0 && w->recorded[at - 1].end == step;
-	bool after = at < w->recorded_count && w->recorded[at].begin == step + 1;
-	if (before && after) {
-		w->recorded[at - 1].end = w->recorded[at].end;
-		memmove(&w->recorded[at], &w->recorded[at + 1], (w->recorded_count - at - 1) * sizeof *w->recorded);
-		w->recorded_count--;
-	} else if (before) {
-		w->recorded[at - 1].end++;
-	} else if (after) {
-		w->recorded[at].begin--;
-	} else {
-		if (!grow(w, (void **)&w->recorded, w->recorded_count, &w->recorded_capacity, sizeof *w->recorded))
-			return false;
-		memmove(&w->recorded[at + 1], &w->recorded[at], (w->recorded_count - at) * sizeof *w->recorded);
-		w->recorded[at] = (struct interval){step, step + 1};
-		w->recorded_count++;
-	}
+	struct held_spans *recorded = &w->recorded;
+	size_t at = find_span(recorded, step);
+	struct span_held *next = &recorded->items[at];
+	bool before = at > 0 && next[-1].last == step - 1;
+	bool after = at < recorded->count && next->begin == step + 1;
+	if (!before && !after)
+		return insert_span(w, recorded, at, step);
+	if (before)
+		next[-1].last = after ? next->last : step;
+	else
+		next->begin = step;
+	if (before && after)
+		remove_span(recorded, at);
 	return true;
 }
 
-/* Removes the last step that is recorded. */
-static void remove_recorded(struct walk *w)
+/* Forgets that the last recorded step and those from BEGIN on are recorded: they are of one span. */
+static void remove_recorded(struct walk *w, int64_t begin)
 {
-	struct interval *last = &w->recorded[w->recorded_count - 1];
-	last->end--;
-	if (last->begin == last->end)
-		w->recorded_count--;
+	struct span_held *last = &w->recorded.items[w->recorded.count - 1];
+	last->last = begin - 1;
+	w->recorded.count -= last->last < last->begin;
 }
 
 /* Actions. Each returns false if out of memory. */
@@ -221,11 +274,8 @@ static void remove_recorded(struct walk *w)
 /* Returns how many steps from BEGIN can be taken at once: nothing holds the states after them but the first. */
 static int64_t forward_stretch(struct walk *w, int64_t begin, int64_t end)
 {
-	const size_t state = find_state(w, begin + 1), recorded = find_interval(w, begin - (begin > 0));
-	if (state < w->state_count && w->states[state].position <= end)
-		end = w->states[state].position - 1;
-	if (recorded < w->recorded_count && w->recorded[recorded].begin <= end)
-		end = w->recorded[recorded].begin - 1;
+	end = free_until(&w->states, begin + 1, end);
+	end = free_until(&w->recorded, begin - (begin > 0), end);
 	return end > begin ? end - begin : 1;
 }
 
@@ -234,7 +284,7 @@ static bool take_forward(struct walk *w, const struct action *a)
 	for (int64_t step = a->begin, count; step < a->end; step += count) {
 		count = forward_stretch(w, step, a->end);
 		w->counters->evaluations += count;
-		w->time += forward_tree_range(&w->tree, step, step + count).time;
+		w->time += forward_range(w, step, step + count).time;
 		if (!hold_state(w, step + 1))
 			return false;
 		note_peak(w, cost_of(w, step)->forward_temporary);
@@ -243,7 +293,7 @@ static bool take_forward(struct walk *w, const struct action *a)
 		if (count == 1)
 			continue;
 		/* The bytes now are those of what stays and of the state before the second step. */
-		note_peak(w, forward_tree_range(&w->tree, step + 1, step + count).need - bytes_of_state(w, step + 1));
+		note_peak(w, forward_range(w, step + 1, step + count).need - bytes_of_state(w, step + 1));
 		if (!set_current(w, step + count))
 			return false;
 	}
@@ -264,23 +314,20 @@ static int64_t record_stretch(struct walk *w, int64_t step, int64_t end)
 {
 	if (step == 0)
 		return 0;
-	size_t at = find_interval(w, step - 1), held = find_state(w, step);
-	if (at == w->recorded_count || w->recorded[at].begin >= step || w->recorded[at].end != step ||
-	    (at + 1 < w->recorded_count && w->recorded[at + 1].begin < end))
-		return 0;
-	if (w->states[held].holders != 1 || holds_state(w, step + 1, end))
+	size_t at = find_span(&w->recorded, step - 1);
+	struct span_held *state = &w->states.items[find_span(&w->states, step)];
+	if (!holds_any(&w->recorded, step - 1, step - 1) || holds_any(&w->recorded, step, end - 1) || state->holders != 1 ||
+	    holds_any(&w->states, step + 1, end))
 		return 0;
 	const struct step_cost *cost = cost_of(w, step);
-	if (w->starts[w->run] == step)
+	const int64_t *starts = w->starts + w->run;
+	int64_t count = (starts[1] < end ? starts[1] : end) - step - 1;
+	if (starts[0] == step || count < 1)
 		return 0;
-	int64_t until = w->starts[w->run + 1] < end ? w->starts[w->run + 1] : end, count = until - step - 1;
-	if (count < 1)
-		return 0;
-	w->recorded[at].end += count;
+	w->recorded.items[at].last += count;
 	w->bytes += count * inner_bytes(cost);
 	note_peak(w, cost->record_temporary + (cost->keeps_output || cost->keeps_input ? 0 : cost->state));
-	w->states[held].position += count; /* the current state */
-	w->current += count;
+	state->begin = state->last = w->current += count; /* the current state */
 	w->counters->evaluations += count;
 	w->time += (double)count * cost->forward;
 	return count;
@@ -315,16 +362,17 @@ static int64_t backward_stretch(struct walk *w, int64_t begin, int64_t top)
 {
 	if (top == w->costs->steps)
 		return 0;
-	struct interval *last = &w->recorded[w->recorded_count - 1];
+	const struct span_held *last = &w->recorded.items[w->recorded.count - 1];
 	const struct step_cost *cost = cost_of(w, top);
 	int64_t low = last->begin > begin ? last->begin : begin;
 	low = (low > w->starts[w->run] ? low : w->starts[w->run]) + 1;
-	if (low >= top || holds_state(w, low, top))
+	if (low >= top || holds_any(&w->states, low, top))
 		return 0;
 	note_peak(w, cost->state + cost->backward_temporary);
 	w->bytes -= (top - low) * inner_bytes(cost);
 	w->time += (double)(top - low) * cost->backward;
-	last->end = w->cotangent = low;
+	remove_recorded(w, low);
+	w->cotangent = low;
 	return top - low;
 }
 
@@ -336,14 +384,14 @@ static bool take_backward(struct walk *w, const struct action *a)
 		w->bytes += bytes_of_state(w, w->cotangent);
 	w->reversing = true;
 	for (int64_t top = a->end; top > a->begin; top--) {
-		assert(w->recorded_count && w->recorded[w->recorded_count - 1].end == top);
+		assert(w->recorded.count && w->recorded.items[w->recorded.count - 1].last == top - 1);
 		top -= backward_stretch(w, a->begin, top);
 		int64_t step = top - 1;
 		const struct step_cost *cost = cost_of(w, step);
 		w->bytes += cost->state;
 		note_peak(w, cost->backward_temporary);
 		w->bytes -= bytes_of_state(w, step + 1) + cost->residual + state_charge(w, step + 1) + state_charge(w, step);
-		remove_recorded(w);
+		remove_recorded(w, step);
 		w->bytes += state_charge(w, step + 1) + state_charge(w, step);
 		w->time += cost_of(w, step)->backward;
 		w->cotangent = step;
@@ -351,16 +399,9 @@ static bool take_backward(struct walk *w, const struct action *a)
 	return true;
 }
 
-static bool take_load(struct walk *w, const struct action *a)
+static bool load_state(struct walk *w, int64_t position)
 {
-	if (a->kind == ACT_FETCH) {
-		w->counters->spill_reads++;
-		w->time += w->costs->spill_read;
-		/* The current state is dropped first: it need not be there beside the new one. */
-		if (!set_current(w, -1))
-			return false;
-	}
-	if (!set_current(w, a->begin))
+	if (!set_current(w, position))
 		return false;
 	note_peak(w, 0);
 	return true;
@@ -390,9 +431,13 @@ static bool walk_action(struct walk *w, const struct action *a)
 		c->spill_writes++;
 		w->time += w->costs->spill_write;
 		return true;
-	case ACT_LOAD:
 	case ACT_FETCH:
-		return take_load(w, a);
+		c->spill_reads++;
+		w->time += w->costs->spill_read;
+		/* The current state is dropped first: it need not be there beside the new one. */
+		return set_current(w, -1) && load_state(w, a->begin);
+	case ACT_LOAD:
+		return load_state(w, a->begin);
 	case ACT_DROP:
 		release_state(w, a->begin);
 		w->in_slots--;
@@ -413,51 +458,46 @@ static bool walk_parts(struct walk *w, const struct action *a, const struct cost
 		struct action part = *a;
 		int64_t begin = (int64_t)((__int128)steps * i / parts), end = (int64_t)((__int128)steps * (i + 1) / parts);
 		double from = w->time;
-		bool again = w->swept;
-		if (over && a->kind != ACT_BACKWARD) {
-			part.begin = a->begin + begin;
-			part.end = a->begin + end;
-		} else if (over) {
-			part.end = a->end - begin;
-			part.begin = a->end - end;
+		bool again = w->swept && a->kind != ACT_BACKWARD;
+		if (over) {
+			part.begin = a->kind == ACT_BACKWARD ? a->end - end : a->begin + begin;
+			part.end = part.begin + end - begin;
 		}
 		w->high = w->bytes;
 		if (!walk_action(w, &part))
 			return false;
 		if (w->bytes > w->high)
 			w->high = w->bytes;
-		if (!options->part(options->part_context, &part, from, w->time, w->high, again && a->kind != ACT_BACKWARD))
+		if (!options->part(options->part_context, &part, from, w->time, w->high, again))
 			return false;
 	}
 	return true;
 }
 
-static bool walk_begin(struct walk *w)
+static bool make_ranges(struct walk *w)
 {
-	size_t runs = w->costs->run_count;
+	const size_t runs = w->costs->run_count;
+	w->blocks = (runs + BLOCK - 1) / BLOCK;
 	w->starts = allocator_get(w->allocator, runs + 1, sizeof *w->starts);
-	if (!w->starts)
+	w->ranges = allocator_get(w->allocator, 2 * w->blocks + 1, sizeof *w->ranges);
+	if (!w->starts || !w->ranges)
 		return false;
 	w->starts[0] = 0;
 	for (size_t i = 0; i < runs; i++)
 		w->starts[i + 1] = w->starts[i] + w->costs->runs[i].count;
-	if (!forward_tree_make(&w->tree, w->costs, w->starts, w->allocator))
-		return false;
-	w->current = -1;
-	w->cotangent = w->costs->steps;
-	w->bytes = w->costs->fixed;
-	if (!set_current(w, 0))
-		return false;
-	note_peak(w, 0);
+	for (size_t k = 0; k < w->blocks; k++)
+		w->ranges[w->blocks + k] = whole_runs(w, k * BLOCK, (k + 1) * BLOCK < runs ? (k + 1) * BLOCK : runs);
+	for (size_t i = w->blocks; i-- > 1;)
+		w->ranges[i] = join(w->ranges[2 * i], w->ranges[2 * i + 1]);
 	return true;
 }
 
 static void walk_end(struct walk *w)
 {
-	forward_tree_free(&w->tree);
 	allocator_put(w->allocator, w->starts, (w->costs->run_count + 1) * sizeof *w->starts);
-	allocator_put(w->allocator, w->states, w->state_capacity * sizeof *w->states);
-	allocator_put(w->allocator, w->recorded, w->recorded_capacity * sizeof *w->recorded);
+	allocator_put(w->allocator, w->ranges, (2 * w->blocks + 1) * sizeof *w->ranges);
+	allocator_put(w->allocator, w->states.items, w->states.capacity * sizeof *w->states.items);
+	allocator_put(w->allocator, w->recorded.items, w->recorded.capacity * sizeof *w->recorded.items);
 }
 
 static void set_costs(struct walk *w)
@@ -478,12 +518,18 @@ enum status cost_walk(const struct context *context, struct schedule *schedule, 
                       const struct cost_walk_options *options, struct counters *counters, double *time)
 {
 	static const struct cost_walk_options plain = {0};
-	struct walk w = {.costs = costs, .allocator = context->allocator, .counters = counters};
+	struct walk w = {.costs = costs,
+	                 .allocator = context->allocator,
+	                 .current = -1,
+	                 .cotangent = costs->steps,
+	                 .bytes = costs->fixed,
+	                 .counters = counters};
 	struct action action;
 	if (!options)
 		options = &plain;
 	*counters = (struct counters){.steps = costs->steps};
-	bool ok = walk_begin(&w), within = true;
+	bool ok = make_ranges(&w) && set_current(&w, 0), within = true;
+	note_peak(&w, 0);
 	schedule_rewind(schedule);
 	while (ok && within && schedule_next(schedule, &action)) {
 		ok = options->part ? walk_parts(&w, &action, options) : walk_action(&w, &action);

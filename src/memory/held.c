@@ -1,22 +1,133 @@
-/* The arrays that are held when the first sweep ends: their bytes, and the residual report. */
+/*
+ * The arrays that are held when the first sweep ends: their bytes, and the residual report.
+ *
+ * The report says of an array which operations read it first. A step such as `name` passes
+ * its state unchanged, and an array may wait for a later step. So a walk goes over the steps
+ * from the last to the first, each once, however many states are kept.
+ */
 #include "memory/machine_parts.h"
 
-#include <string.h>
+#include <stdlib.h>
 
-/* A buffer that a snapshot or a residual holds. */
-struct held_mark {
-	bool held;
-	bool narrow; /* it is a copy in fewer bits */
-	struct op_names used_by;
+/* The step that first reads an array of a kept state, or -1; CLASS is its class in the state before that step. */
+struct reader {
+	int64_t step;
+	uint32_t class;
 };
+
+static const struct reader nobody = {.step = -1};
+
+struct reader_walk {
+	struct machine *m;
+	struct reader *first; /* by slot of the state at the walk's position; nobody where the slot holds nothing */
+	struct reader *best;  /* scratch, by class of the state before; nobody between steps */
+	bool *written;        /* scratch, by slot */
+};
+
+static struct reader *make_nobodies(struct machine *m, size_t count)
+{
+	struct reader *readers = arena_array(m->context->arena, count + 1, sizeof *readers);
+	for (size_t i = 0; readers && i < count; i++)
+		readers[i] = nobody;
+	return readers;
+}
+
+static void take_earlier(struct reader *best, struct reader other)
+{
+	if (other.step >= 0 && (best->step < 0 || other.step < best->step))
+		*best = other;
+}
 
 static bool is_operand(const struct instr *instr, uint32_t value)
 {
 	return value != NO_VALUE && (instr->v == value || instr->a == value);
 }
 
-/* Adds the operations of READER's step that read the array. */
-static bool add_readers(struct machine *m, struct held_mark *mark, const struct reader *reader)
+static bool body_reads(const struct body *body, uint32_t value)
+{
+	for (size_t i = 0; i < body->instr_count; i++)
+		if (is_operand(&body->instrs[i], value))
+			return true;
+	return false;
+}
+
+/* Moves the walk from the state after the step at POSITION to the state before it. */
+static void pass_step(struct reader_walk *walk, int64_t position)
+{
+	const struct step *step = machine_step_at(walk->m, position);
+	const struct body *body = step->body;
+	struct reader *first = walk->first, *best = walk->best;
+	for (size_t i = 0; i < body->out_count; i++)
+		walk->written[body->outs[i].index] = true;
+	for (size_t k = 0; k < step->live_in.count; k++)
+		if (!walk->written[step->live_in.slots[k]])
+			take_earlier(&best[step->class_in[k]], first[step->live_in.slots[k]]);
+	for (size_t i = 0; i < body->in_count; i++) {
+		const struct port *in = &body->ins[i];
+		if (body_reads(body, in->value))
+			best[in->index] = (struct reader){.step = position, .class = in->index};
+		for (size_t k = 0; k < body->out_count; k++)
+			if (body->outs[k].value == in->value)
+				take_earlier(&best[in->index], first[body->outs[k].index]);
+	}
+	for (size_t i = 0; i < body->out_count; i++)
+		walk->written[body->outs[i].index] = false;
+	for (size_t k = 0; k < step->live_out.count; k++)
+		first[step->live_out.slots[k]] = nobody;
+	for (size_t k = 0; k < step->live_in.count; k++)
+		first[step->live_in.slots[k]] = best[step->class_in[k]];
+	for (size_t k = 0; k < step->live_in.count; k++)
+		best[step->class_in[k]] = nobody;
+	for (size_t i = 0; i < body->in_count; i++)
+		best[body->ins[i].index] = nobody;
+}
+
+struct slot_position {
+	int64_t position;
+	size_t slot;
+};
+
+static int last_first(const void *a, const void *b)
+{
+	const struct slot_position *p = a, *q = b;
+	return p->position > q->position ? -1 : p->position < q->position;
+}
+
+/* By used slot in memory: a reader for each of its arrays. NULL if out of memory. */
+static struct reader **find_readers(struct machine *m)
+{
+	struct arena *arena = m->context->arena;
+	const struct snapshots *all = &m->snapshots;
+	const size_t slots = m->lowered->slot_count;
+	struct reader_walk walk = {.m = m,
+	                           .first = make_nobodies(m, slots),
+	                           .best = make_nobodies(m, slots),
+	                           .written = arena_array(arena, slots + 1, sizeof *walk.written)};
+	struct slot_position *order = arena_array(arena, all->memory_capacity + 1, sizeof *order);
+	struct reader **readers = arena_array(arena, all->memory_capacity + 1, sizeof *readers);
+	if (!walk.first || !walk.best || !walk.written || !order || !readers)
+		return NULL;
+	size_t count = 0;
+	for (size_t i = 0; i < all->memory_capacity; i++)
+		if (all->memory[i].used)
+			order[count++] = (struct slot_position){all->memory[i].position, i};
+	qsort(order, count, sizeof *order, last_first);
+	int64_t at = machine_step_count(m);
+	for (size_t i = 0; i < count; i++) {
+		const struct snapshot *s = &all->memory[order[i].slot];
+		while (at > s->position)
+			pass_step(&walk, --at);
+		struct reader *own = readers[order[i].slot] = arena_array(arena, s->count + 1, sizeof *own);
+		if (!own)
+			return NULL;
+		for (size_t k = 0; k < s->count; k++)
+			own[k] = walk.first[s->slots[k]];
+	}
+	return readers;
+}
+
+/* Adds to USERS the operations of READER's step that read the array. False if out of memory. */
+static bool add_readers(struct machine *m, struct op_names *users, const struct reader *reader)
 {
 	if (reader->step < 0)
 		return true;
@@ -26,82 +137,62 @@ static bool add_readers(struct machine *m, struct held_mark *mark, const struct 
 		if (body->ins[i].index == reader->class)
 			value = body->ins[i].value;
 	for (size_t i = 0; i < body->instr_count; i++)
-		if (is_operand(&body->instrs[i], value) &&
-		    !op_names_add(m->context->arena, &mark->used_by, op_reading(body, i)))
+		if (is_operand(&body->instrs[i], value) && !op_names_add(m->context->arena, users, op_reading(body, i)))
 			return false;
 	return true;
 }
 
-static bool mark_snapshot(struct machine *m, const struct snapshot *s, const struct reader *readers,
-                          struct held_mark *marks)
-{
-	for (size_t k = 0; k < s->count; k++) {
-		struct held_mark *mark = &marks[s->buffers[k]];
-		mark->held = true;
-		mark->narrow = s->narrow;
-		if (!add_readers(m, mark, &readers[k]))
-			return false;
-	}
-	return true;
-}
-
-static bool mark_residual(struct machine *m, const struct residual *residual, struct held_mark *mark)
-{
-	mark->held = true;
-	for (size_t u = 0; u < residual->used_by.count; u++)
-		if (!op_names_add(m->context->arena, &mark->used_by, residual->used_by.names[u]))
-			return false;
-	return true;
-}
-
-static bool mark_held(struct machine *m, struct held_mark *marks)
+/* Adds to USERS, by buffer, the operations that read it. False if out of memory. */
+static bool add_users(struct machine *m, struct op_names *users)
 {
 	const struct snapshots *s = &m->snapshots;
 	const struct records *r = &m->records;
-	struct reader **readers = machine_readers(m);
+	struct reader **readers = find_readers(m);
 	if (!readers)
 		return false;
 	for (size_t i = 0; i < s->memory_capacity; i++)
-		if (s->memory[i].used && !mark_snapshot(m, &s->memory[i], readers[i], marks))
-			return false;
+		for (size_t k = 0; s->memory[i].used && k < s->memory[i].count; k++)
+			if (!add_readers(m, &users[s->memory[i].buffers[k]], &readers[i][k]))
+				return false;
 	for (size_t k = 0; k < r->count; k++) {
 		const struct linear *linear = &machine_compiled_step(m, machine_step_at(m, r->items[k].step))->linear;
 		for (size_t i = 0; i < linear->residual_count; i++) {
 			const int32_t id = r->residuals[r->items[k].first + i];
-			if (id != NO_BUFFER && !mark_residual(m, &linear->residuals[i], &marks[id]))
-				return false;
+			const struct op_names *names = &linear->residuals[i].used_by;
+			for (size_t u = 0; id != NO_BUFFER && u < names->count; u++)
+				if (!op_names_add(m->context->arena, &users[id], names->names[u]))
+					return false;
 		}
 	}
 	return true;
 }
 
-/* The bytes that snapshots and residuals hold, each buffer once; -1 if out of memory. */
-static int64_t stored_bytes(struct machine *m)
+/* Marks buffer ID as stored. Returns its bytes, if it was not. */
+static int64_t store(struct buffers *buffers, int32_t id)
+{
+	if (id == NO_BUFFER || buffers->items[id].stored)
+		return 0;
+	buffers->items[id].stored = true;
+	return buffers->items[id].size;
+}
+
+/* Marks the buffers that snapshots and residuals hold. Returns their bytes. */
+static int64_t store_all(struct machine *m)
 {
 	const struct snapshots *s = &m->snapshots;
-	const struct buffers *b = &m->buffers;
 	int64_t bytes = 0;
-	bool *seen = allocator_get(m->context->allocator, b->count + 1, sizeof *seen);
-	if (!seen)
-		return -1;
-	memset(seen, 0, b->count + 1);
 	for (size_t i = 0; i < s->memory_capacity; i++)
 		for (size_t k = 0; s->memory[i].used && k < s->memory[i].count; k++)
-			seen[s->memory[i].buffers[k]] = true;
+			bytes += store(&m->buffers, s->memory[i].buffers[k]);
 	for (size_t i = 0; i < m->records.residual_count; i++)
-		if (m->records.residuals[i] != NO_BUFFER)
-			seen[m->records.residuals[i]] = true;
-	for (size_t i = 0; i < b->count; i++)
-		if (seen[i])
-			bytes += b->items[i].size;
-	allocator_put(m->context->allocator, seen, b->count + 1);
+		bytes += store(&m->buffers, m->records.residuals[i]);
 	return bytes;
 }
 
-/* The dtype's type that BUFFER is kept in; NULL if out of memory. */
-static const struct type *kept_type(struct machine *m, const struct buffer *buffer, const struct held_mark *mark)
+/* The type that BUFFER is kept in; NULL if out of memory. */
+static const struct type *kept_type(struct machine *m, const struct buffer *buffer)
 {
-	if (!mark->narrow)
+	if (!buffer->narrow)
 		return buffer->type;
 	struct type *kept = arena_alloc(m->context->arena, sizeof *kept);
 	if (kept)
@@ -109,71 +200,48 @@ static const struct type *kept_type(struct machine *m, const struct buffer *buff
 	return kept;
 }
 
-/* A row, and its place in the report: arguments first, then in program order. */
-struct placed_row {
-	struct held row;
-	int64_t sequence;
-};
-
-static bool comes_before(const struct placed_row *a, const struct placed_row *b)
+/* Arguments come first, then arrays in program order. */
+static bool comes_before(const struct held *a, const struct held *b)
 {
-	if (a->row.origin.argument != b->row.origin.argument)
-		return a->row.origin.argument;
-	return a->sequence < b->sequence;
-}
-
-static struct placed_row make_held_row(struct machine *m, const struct buffer *buffer, const struct held_mark *mark)
-{
-	struct placed_row made = {.row = {.type = kept_type(m, buffer, mark),
-	                                  .bytes = buffer->size,
-	                                  .step = buffer->step,
-	                                  .used_by = mark->used_by},
-	                          .sequence = buffer->sequence};
-	if (buffer->origin)
-		made.row.origin = *buffer->origin;
-	made.row.origin.names = buffer->names;
-	return made;
+	return a->origin.argument != b->origin.argument ? a->origin.argument : a->sequence < b->sequence;
 }
 
 static enum status report_held(struct machine *m)
 {
 	struct held_list *list = m->options->held;
 	const struct buffers *b = &m->buffers;
-	struct arena *arena = m->context->arena;
-	struct held_mark *marks = arena_array(arena, b->count + 1, sizeof *marks);
-	struct placed_row *rows = arena_array(arena, b->count + 1, sizeof *rows);
-	list->rows = arena_array(arena, b->count + 1, sizeof *list->rows);
-	if (!marks || !rows || !list->rows || !mark_held(m, marks))
-		return machine_memory(m);
+	struct op_names *users = arena_array(m->context->arena, b->count + 1, sizeof *users);
+	list->rows = arena_array(m->context->arena, b->count + 1, sizeof *list->rows);
+	TRY_ALLOC(users && list->rows && add_users(m, users), m->context->diags);
 	for (size_t i = 0; i < b->count; i++) {
-		if (!marks[i].held)
+		const struct buffer *buffer = &b->items[i];
+		if (!buffer->stored)
 			continue;
-		const struct placed_row made = make_held_row(m, &b->items[i], &marks[i]);
-		if (!made.row.type)
-			return machine_memory(m);
+		struct held made = {.type = kept_type(m, buffer),
+		                    .bytes = buffer->size,
+		                    .step = buffer->step,
+		                    .sequence = buffer->sequence,
+		                    .used_by = users[i]};
+		TRY_ALLOC(made.type, m->context->diags);
+		if (buffer->origin)
+			made.origin = *buffer->origin;
+		made.origin.names = buffer->names;
 		/* Buffers are nearly in order: insertion from the end takes few moves. */
 		size_t at = list->count++;
-		for (; at > 0 && comes_before(&made, &rows[at - 1]); at--)
-			rows[at] = rows[at - 1];
-		rows[at] = made;
+		for (; at > 0 && comes_before(&made, &list->rows[at - 1]); at--)
+			list->rows[at] = list->rows[at - 1];
+		list->rows[at] = made;
 	}
-	for (size_t i = 0; i < list->count; i++)
-		list->rows[i] = rows[i].row;
 	return STATUS_OK;
 }
 
 enum status machine_end_first_sweep(struct machine *m)
 {
 	m->first_sweep = false;
-	m->counters->stored_bytes = stored_bytes(m);
-	if (m->counters->stored_bytes < 0)
-		return machine_memory(m);
-	if (m->options->held) {
-		TRY(report_held(m));
-	}
-	if (m->options->want_value && m->state.exists) {
-		const struct buffer *out = &m->buffers.items[m->state.buffers[0]];
-		return machine_exchange(m, MACHINE_OUTPUT, out->offset, out->type);
-	}
-	return STATUS_OK;
+	m->counters->stored_bytes = store_all(m);
+	TRY(m->options->held ? report_held(m) : STATUS_OK);
+	if (!m->options->want_value || !m->state.exists)
+		return STATUS_OK;
+	const struct buffer *out = &m->buffers.items[m->state.buffers[0]];
+	return machine_exchange(m, MACHINE_OUTPUT, out->offset, out->type);
 }

@@ -36,13 +36,12 @@ static size_t write_mark(struct machine *m, int64_t **mark, size_t *capacity)
 /* Runs the PERIOD steps of an iteration, from *INDEX; adds their costs in *COST. */
 static enum status run_iteration(struct machine *m, int64_t *index, int64_t period, double *cost)
 {
-	enum status status = STATUS_OK;
 	*cost = 0;
-	for (int64_t end = *index + period; *index < end && !status; ++*index) {
+	for (int64_t end = *index + period; *index < end; ++*index) {
 		*cost += machine_compiled_step(m, machine_step_at(m, *index))->linear.forward_cost;
-		status = machine_forward(m, *index, FORWARD_ONLY);
+		TRY(machine_forward(m, *index, FORWARD_ONLY));
 	}
-	return status;
+	return STATUS_OK;
 }
 
 /*
@@ -79,18 +78,16 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 
 enum status machine_forward_steps(struct machine *m, int64_t begin, int64_t end)
 {
-	enum { LEAST = 5 }; /* of fewer iterations none can be spared */
-	enum status status = STATUS_OK;
+	enum { LEAST = 5 };    /* of fewer iterations none can be spared */
 	int64_t fresh = begin; /* from here on no iterations have been looked at */
-	for (int64_t i = begin; i < end && !status; i++) {
+	for (int64_t i = begin; i < end; i++) {
 		int64_t until,
 			period = m->counts_iterations && i >= fresh ? lowered_period(m->lowered, i, end, LEAST, &until) : 0;
 		if (period) {
-			status = run_iterations(m, &i, period, until);
+			TRY(run_iterations(m, &i, period, until));
 			fresh = until;
 		}
-		if (!status && i < end)
-			status = machine_forward(m, i, FORWARD_ONLY);
+		TRY(i < end ? machine_forward(m, i, FORWARD_ONLY) : STATUS_OK);
 	}
-	return status;
+	return STATUS_OK;
 }

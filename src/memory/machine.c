@@ -62,41 +62,38 @@ static enum status begin_machine(struct machine *m)
 /* Records the steps of ACTION. The state after them is not made if NEXT does not want it. */
 static enum status record_steps(struct machine *m, const struct action *action, const struct action *next)
 {
-	enum status status = STATUS_OK;
 	const bool unwanted = !next || next->kind == ACT_BACKWARD;
 	const bool output = m->first_sweep && action->end == machine_step_count(m) && m->options->want_value;
-	for (int64_t i = action->begin; i < action->end && status == STATUS_OK; i++) {
+	for (int64_t i = action->begin; i < action->end; i++) {
 		const bool last = i + 1 == action->end;
-		status = machine_forward(m, i, last && unwanted && !output ? FORWARD_RECORD_ONLY : FORWARD_RECORD);
+		TRY(machine_forward(m, i, last && unwanted && !output ? FORWARD_RECORD_ONLY : FORWARD_RECORD));
 	}
-	return status;
+	return STATUS_OK;
 }
 
 static enum status reverse_steps(struct machine *m, const struct action *action)
 {
 	if (!machine_drop_state(m))
 		return machine_memory(m);
-	enum status status = m->seeded ? STATUS_OK : machine_seed(m);
-	for (int64_t i = action->end; i-- > action->begin && status == STATUS_OK;)
-		status = machine_reverse(m, i);
-	return status;
+	TRY(m->seeded ? STATUS_OK : machine_seed(m));
+	for (int64_t i = action->end; i-- > action->begin;) {
+		TRY(machine_reverse(m, i));
+	}
+	return STATUS_OK;
 }
 
 /* NEXT is the action after ACTION, or NULL. */
 static enum status run_action(struct machine *m, const struct action *action, const struct action *next)
 {
-	enum status status = STATUS_OK;
 	switch (action->kind) {
 	case ACT_FORWARD:
 	case ACT_RECORD:
 		assert(m->state.exists && m->state.position == action->begin);
-		status = action->kind == ACT_FORWARD ? machine_forward_steps(m, action->begin, action->end)
-		                                     : record_steps(m, action, next);
-		if (status == STATUS_OK && m->first_sweep && action->end == machine_step_count(m))
-			status = machine_end_first_sweep(m);
-		return status;
+		TRY(action->kind == ACT_FORWARD ? machine_forward_steps(m, action->begin, action->end)
+		                                : record_steps(m, action, next));
+		return m->first_sweep && action->end == machine_step_count(m) ? machine_end_first_sweep(m) : STATUS_OK;
 	case ACT_SAVE:
-		return machine_save(m, action->slot, m->options->store != DTYPE_COUNT);
+		return machine_save(m, action->slot);
 	case ACT_LOAD:
 		return machine_load(m, action->slot);
 	case ACT_DROP:
@@ -106,32 +103,26 @@ static enum status run_action(struct machine *m, const struct action *action, co
 	case ACT_FETCH:
 		return machine_fetch(m, action->slot);
 	case ACT_DISCARD:
-		m->snapshots.disk[action->slot].used = false;
 		return STATUS_OK;
 	case ACT_BACKWARD:
 		return reverse_steps(m, action);
 	}
-	return status;
+	return STATUS_OK;
 }
 
 static enum status finish_machine(struct machine *m)
 {
-	enum status status = STATUS_OK;
 	const struct step *first;
 	const struct type *type = first_input_type(m, &first);
 	if (!first) {
-		status = machine_end_first_sweep(m);
-		if (status == STATUS_OK && !machine_drop_state(m))
-			status = machine_memory(m);
-		if (status == STATUS_OK)
-			status = machine_seed(m);
+		TRY(machine_end_first_sweep(m));
+		TRY_ALLOC(machine_drop_state(m), m->context->diags);
+		TRY(machine_seed(m));
 	}
-	if (status == STATUS_OK)
-		status = machine_exchange(m, MACHINE_GRADIENT, buffers_offset(&m->buffers, m->cotangent[0]), type);
-	if (status == STATUS_OK && !buffers_move(&m->buffers, &m->cotangent[0], NO_BUFFER))
-		status = machine_memory(m);
-	assert(status || !buffers_any_held(&m->buffers));
-	return status;
+	TRY(machine_exchange(m, MACHINE_GRADIENT, buffers_offset(&m->buffers, m->cotangent[0]), type));
+	TRY_ALLOC(buffers_move(&m->buffers, &m->cotangent[0], NO_BUFFER), m->context->diags);
+	assert(!buffers_any_held(&m->buffers));
+	return STATUS_OK;
 }
 
 static void free_machine(struct machine *m)

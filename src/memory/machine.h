@@ -24,7 +24,8 @@ struct held {
 	const struct type *type; /* that it is kept in */
 	int64_t bytes;
 	struct origin origin;
-	int64_t step; /* that made it; -1 for an argument */
+	int64_t step;     /* that made it; -1 for an argument */
+	int64_t sequence; /* its place in program order */
 	struct op_names used_by;
 };
 struct held_list {

@@ -6,7 +6,6 @@
  *     steps.c        one step, forward, recorded or backward: one call
  *     states.c       the current state; states in slots and on disk
  *     held.c         the arrays that are held when the first sweep ends
- *     readers.c      the steps that read them
  *     buffers.c      buffers in the slab
  */
 #ifndef MEMORY_MACHINE_PARTS_H
@@ -28,7 +27,6 @@ struct state {
 /* A state that is kept. */
 struct snapshot {
 	bool used;
-	bool narrow; /* its arrays are copies in fewer bits */
 	int64_t position;
 	int32_t *buffers; /* by live slot of that position */
 	uint32_t *slots;
@@ -37,7 +35,7 @@ struct snapshot {
 
 struct snapshots {
 	struct snapshot *memory; /* by slot */
-	struct snapshot *disk;   /* by slot; used and position only */
+	int64_t *disk;           /* by slot: the position of its state */
 	size_t memory_capacity, disk_capacity;
 	int64_t used;                 /* slots in memory */
 	struct machine_array *arrays; /* of a state, for the disk's hooks */
@@ -160,8 +158,8 @@ enum status machine_forward_steps(struct machine *m, int64_t begin, int64_t end)
 bool machine_set_state(struct machine *m, uint32_t slot, int32_t id);
 /* No current state exists afterwards. */
 bool machine_drop_state(struct machine *m);
-/* Keeps the current state in slot SLOT; NARROW: in options->store's type. */
-enum status machine_save(struct machine *m, int64_t slot, bool narrow);
+/* Keeps the current state in slot SLOT, in options->store's type. */
+enum status machine_save(struct machine *m, int64_t slot);
 /* Makes the state in slot SLOT the current one. */
 enum status machine_load(struct machine *m, int64_t slot);
 /* Empties slot SLOT. */
@@ -176,15 +174,5 @@ struct type machine_narrow_type(const struct machine *m, const struct type *type
 
 /* Counts and reports the arrays that are held, and gives the output to its hook if that is wanted. */
 enum status machine_end_first_sweep(struct machine *m);
-
-/* readers.c */
-
-/* The step that first reads an array of a kept state, or -1; CLASS is its class in the state before that step. */
-struct reader {
-	int64_t step;
-	uint32_t class;
-};
-/* By used slot in memory: a reader for each of its arrays. NULL if out of memory. */
-struct reader **machine_readers(struct machine *m);
 
 #endif

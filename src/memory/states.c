@@ -29,24 +29,6 @@ bool machine_drop_state(struct machine *m)
 
 /* In slots. */
 
-static struct snapshot *snapshot_at(struct machine *m, struct snapshot **list, size_t *capacity, int64_t slot)
-{
-	return machine_grow(m, (void **)list, capacity, (size_t)slot + 1, sizeof **list) ? &(*list)[slot] : NULL;
-}
-
-/* The slots of the state at POSITION. */
-static const uint32_t *live_slots(struct machine *m, int64_t position, uint32_t *count)
-{
-	static const uint32_t current[1] = {0};
-	if (position < machine_step_count(m)) {
-		const struct step *step = machine_step_at(m, position);
-		*count = step->live_in.count;
-		return step->live_in.slots;
-	}
-	*count = 1;
-	return current;
-}
-
 struct type machine_narrow_type(const struct machine *m, const struct type *type)
 {
 	struct type narrow = *type;
@@ -54,29 +36,26 @@ struct type machine_narrow_type(const struct machine *m, const struct type *type
 	return narrow;
 }
 
-static int64_t narrow_bytes(const struct machine *m, const struct type *type)
+/* Makes *COPY, with a buffer, of buffer FROM: into fewer bits, or back out of them. */
+static enum status convert_buffer(struct machine *m, int32_t from, int32_t *copy)
 {
-	const struct type narrow = machine_narrow_type(m, type);
-	return shape_count(&narrow.shape) * (int64_t)dtype_size(narrow.dtype);
-}
-
-/* Copies the array of buffer FROM into a new buffer *COPY of BYTES: into fewer bits (NARROW) or back out of them. */
-static enum status convert_buffer(struct machine *m, int32_t from, int64_t bytes, bool narrow, int32_t *copy)
-{
-	const int32_t id = *copy = buffers_make(&m->buffers, m->buffers.items[from].type, bytes);
-	if (id == NO_BUFFER)
+	const struct buffer of = m->buffers.items[from];
+	const struct type narrow = machine_narrow_type(m, of.type);
+	const int64_t narrow_bytes = shape_count(&narrow.shape) * (int64_t)dtype_size(narrow.dtype);
+	*copy = buffers_make(&m->buffers, of.type, of.narrow ? type_bytes(of.type) : narrow_bytes);
+	if (*copy == NO_BUFFER)
 		return machine_memory(m);
-	struct buffer *to = &m->buffers.items[id];
-	const struct buffer *of = &m->buffers.items[from];
-	to->origin = of->origin;
-	to->names = of->names;
-	to->step = of->step;
+	struct buffer *to = &m->buffers.items[*copy];
+	to->narrow = !of.narrow;
+	to->origin = of.origin;
+	to->names = of.names;
+	to->step = of.step;
 	if (!m->hooks || !m->hooks->convert)
 		return STATUS_OK;
-	return m->hooks->convert(m->hooks->context, to->offset, of->offset, of->type, narrow);
+	return m->hooks->convert(m->hooks->context, to->offset, of.offset, of.type, to->narrow);
 }
 
-static bool reserve_snapshot(struct machine *m, struct snapshot *s, uint32_t count)
+static bool reserve_snapshot(struct machine *m, struct snapshot *s, size_t count)
 {
 	if (s->capacity < count) {
 		s->capacity = count > 2 * s->capacity ? count : 2 * s->capacity;
@@ -86,36 +65,32 @@ static bool reserve_snapshot(struct machine *m, struct snapshot *s, uint32_t cou
 	return !m->arena.failed;
 }
 
-enum status machine_save(struct machine *m, int64_t slot, bool narrow)
+enum status machine_save(struct machine *m, int64_t slot)
 {
+	static const uint32_t output[1] = {0};
 	struct snapshots *all = &m->snapshots;
-	struct snapshot *s = snapshot_at(m, &all->memory, &all->memory_capacity, slot);
-	uint32_t count;
-	const uint32_t *live = live_slots(m, m->state.position, &count);
-	if (!s || !reserve_snapshot(m, s, count))
+	const bool narrow = m->options->store != DTYPE_COUNT, ends = m->state.position == machine_step_count(m);
+	const struct step *step = ends ? NULL : machine_step_at(m, m->state.position);
+	const uint32_t *live = step ? step->live_in.slots : output;
+	const size_t count = step ? step->live_in.count : 1;
+	if (!machine_grow(m, (void **)&all->memory, &all->memory_capacity, (size_t)slot + 1, sizeof *all->memory) ||
+	    !reserve_snapshot(m, &all->memory[slot], count))
 		return machine_memory(m);
+	struct snapshot *s = &all->memory[slot];
 	assert(!s->used && m->state.exists);
 	s->used = true;
 	s->position = m->state.position;
 	s->count = count;
-	s->narrow = narrow;
-	for (uint32_t i = 0; i < count; i++) {
-		const int32_t full = m->state.buffers[live[i]];
+	for (size_t i = 0; i < count; i++) {
+		const int32_t full = s->buffers[i] = m->state.buffers[live[i]];
 		s->slots[i] = live[i];
-		s->buffers[i] = full;
-		for (uint32_t k = 0; narrow && k < i; k++)
+		for (size_t k = 0; narrow && k < i; k++)
 			if (m->state.buffers[live[k]] == full)
 				s->buffers[i] = s->buffers[k];
-		if (narrow && s->buffers[i] == full) {
-			enum status status =
-				convert_buffer(m, full, narrow_bytes(m, m->buffers.items[full].type), true, &s->buffers[i]);
-			if (status)
-				return status;
-		}
+		TRY(narrow && s->buffers[i] == full ? convert_buffer(m, full, &s->buffers[i]) : STATUS_OK);
 		buffers_hold(&m->buffers, s->buffers[i]);
 	}
-	all->used++;
-	if (all->used > m->counters->checkpoints)
+	if (++all->used > m->counters->checkpoints)
 		m->counters->checkpoints = all->used;
 	return STATUS_OK;
 }
@@ -128,12 +103,11 @@ enum status machine_load(struct machine *m, int64_t slot)
 		return machine_memory(m);
 	for (size_t i = 0; i < s->count; i++) {
 		int32_t id = s->buffers[i];
-		for (size_t k = 0; s->narrow && k < i; k++)
+		const bool narrow = m->buffers.items[id].narrow;
+		for (size_t k = 0; narrow && k < i; k++)
 			if (s->buffers[k] == s->buffers[i])
 				id = m->state.buffers[s->slots[k]];
-		if (s->narrow && id == s->buffers[i]) {
-			TRY(convert_buffer(m, id, type_bytes(m->buffers.items[id].type), false, &id));
-		}
+		TRY(narrow && id == s->buffers[i] ? convert_buffer(m, id, &id) : STATUS_OK);
 		if (!machine_set_state(m, s->slots[i], id))
 			return machine_memory(m);
 	}
@@ -175,14 +149,13 @@ static enum status report_point(struct machine *m, int64_t slot, size_t count)
 
 enum status machine_spill(struct machine *m, int64_t slot)
 {
-	struct snapshot *s = snapshot_at(m, &m->snapshots.disk, &m->snapshots.disk_capacity, slot);
+	struct snapshots *s = &m->snapshots;
 	const struct step *step = machine_step_at(m, m->state.position);
 	size_t count = 0;
 	int64_t bytes = 0;
-	if (!s)
+	if (!machine_grow(m, (void **)&s->disk, &s->disk_capacity, (size_t)slot + 1, sizeof *s->disk))
 		return machine_memory(m);
-	s->used = true;
-	s->position = m->state.position;
+	s->disk[slot] = m->state.position;
 	for (uint32_t i = 0; i < step->live_in.count; i++) {
 		const int32_t id = m->state.buffers[step->live_in.slots[i]];
 		if (step->alias_in[i])
@@ -195,20 +168,8 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	m->counters->spill_bytes = saturated_add(m->counters->spill_bytes, bytes);
 	if (bytes > m->counters->spill_state)
 		m->counters->spill_state = bytes;
-	if (m->hooks && m->hooks->spill) {
-		TRY(m->hooks->spill(m->hooks->context, slot, m->snapshots.arrays, count));
-	}
+	TRY(m->hooks && m->hooks->spill ? m->hooks->spill(m->hooks->context, slot, s->arrays, count) : STATUS_OK);
 	return report_point(m, slot, count);
-}
-
-/* Reports the arrays that are held while no current state exists. */
-static enum status report_held_point(struct machine *m)
-{
-	size_t count = 0;
-	for (size_t i = 0; i < m->buffers.count; i++)
-		if (m->buffers.items[i].holds && !add_array(m, &count, (int32_t)i))
-			return machine_memory(m);
-	return report_point(m, -1, count);
 }
 
 /* Makes a buffer for live slot I of the state before STEP, unless an earlier one of the same class has one. */
@@ -232,14 +193,19 @@ enum status machine_fetch(struct machine *m, int64_t slot)
 	size_t count = 0;
 	if (!machine_drop_state(m))
 		return machine_memory(m);
-	enum status status = report_held_point(m);
-	m->state.position = m->snapshots.disk[slot].position;
+	for (size_t i = 0; i < m->buffers.count; i++)
+		if (m->buffers.items[i].holds && !add_array(m, &count, (int32_t)i))
+			return machine_memory(m);
+	TRY(report_point(m, -1, count));
+	count = 0;
+	m->state.position = m->snapshots.disk[slot];
 	m->state.exists = true;
 	m->counters->spill_reads++;
 	const struct step *step = machine_step_at(m, m->state.position);
-	for (uint32_t i = 0; i < step->live_in.count && !status; i++)
-		status = make_fetched(m, step, i, &count);
-	if (status || !m->hooks || !m->hooks->fetch)
-		return status;
+	for (uint32_t i = 0; i < step->live_in.count; i++) {
+		TRY(make_fetched(m, step, i, &count));
+	}
+	if (!m->hooks || !m->hooks->fetch)
+		return STATUS_OK;
 	return m->hooks->fetch(m->hooks->context, slot, m->snapshots.arrays, count);
 }

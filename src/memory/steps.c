@@ -25,42 +25,22 @@ static void set_in(struct machine *m, size_t port, int32_t id)
 	m->ports.ins[port] = buffers_offset(&m->buffers, id);
 }
 
-/* Which of a step's programs a call runs. */
-struct call_form {
-	enum call_kind kind;
-	const struct program *program;
-	const struct origin *origins; /* by out, or NULL */
-};
-
-static enum status call_hook(struct machine *m, const struct call_form *form, const struct compiled_step *compiled,
-                             int64_t index, int64_t workspace)
-{
-	const struct machine_call call = {.kind = form->kind,
-	                                  .program = form->program,
-	                                  .compiled = compiled,
-	                                  .step = index,
-	                                  .counters = m->levels,
-	                                  .ins = m->ports.ins,
-	                                  .outs = m->ports.outs,
-	                                  .out_params = m->ports.out_params,
-	                                  .workspace = workspace,
-	                                  .live = m->buffers.pool.top,
-	                                  .recomputed = form->kind != CALL_BACKWARD && !m->first_sweep};
-	return m->hooks->call(m->hooks->context, &call);
-}
-
-/* Runs FORM of step INDEX, with a workspace for as long as that takes. */
-static enum status run_form(struct machine *m, const struct call_form *form, const struct compiled_step *compiled,
-                            int64_t index)
+/* Runs CALL's program, with a workspace for as long as that takes. The caller has set what the step decides. */
+static enum status run_call(struct machine *m, struct machine_call *call)
 {
 	struct pool *pool = &m->buffers.pool;
-	const int64_t bytes = form->program->workspace, workspace = pool_get(pool, bytes);
-	if (workspace < 0)
+	const int64_t bytes = call->program->workspace;
+	call->workspace = pool_get(pool, bytes);
+	if (call->workspace < 0)
 		return machine_memory(m);
-	enum status status = m->hooks ? call_hook(m, form, compiled, index, workspace) : STATUS_OK;
-	if (status == STATUS_OK && !pool_put(pool, workspace, bytes))
-		status = machine_memory(m);
-	return status;
+	call->counters = m->levels;
+	call->ins = m->ports.ins;
+	call->outs = m->ports.outs;
+	call->out_params = m->ports.out_params;
+	call->live = pool->top;
+	call->recomputed = call->kind != CALL_BACKWARD && !m->first_sweep;
+	TRY(m->hooks ? m->hooks->call(m->hooks->context, call) : STATUS_OK);
+	return pool_put(pool, call->workspace, bytes) ? STATUS_OK : machine_memory(m);
 }
 
 /* True if NAMES are better than those of BUFFER: a name from within a checkpoint block is not. */
@@ -100,20 +80,6 @@ static int32_t reusable_in(const struct machine *m, const struct body *body, uin
 	return id != NO_BUFFER && m->buffers.items[id].holds == 1 ? id : NO_BUFFER;
 }
 
-/* A new buffer for out I of BODY, a body of step STEP. */
-static int32_t make_out(struct machine *m, const struct body *body, size_t i, int64_t step)
-{
-	const struct value *value = &body->values[body->outs[i].value];
-	const int32_t id = buffers_make(&m->buffers, value->type, type_bytes(value->type));
-	if (id == NO_BUFFER)
-		return NO_BUFFER;
-	m->buffers.items[id].step = step;
-	m->buffers.items[id].names = value->names;
-	if (value->from == FROM_PARAM)
-		m->ports.out_params[i] = &value->param;
-	return id;
-}
-
 /*
  * Gives each out of BODY a buffer. An out that is an in, or may be added to an in's array,
  * takes the in's buffer. Outs of one value share a buffer. ORIGINS are by out, or NULL.
@@ -136,11 +102,15 @@ static bool place_outs(struct machine *m, const struct body *body, const struct 
 		if (buffer == NO_BUFFER)
 			buffer = reusable_in(m, body, id);
 		if (buffer == NO_BUFFER) {
-			buffer = make_out(m, body, i, step);
+			buffer = buffers_make(&m->buffers, value->type, type_bytes(value->type));
 			if (buffer == NO_BUFFER)
 				return false;
-			m->buffers.items[buffer].sequence = first + out_place(body, id);
-			m->buffers.items[buffer].origin = origins ? &origins[i] : NULL;
+			struct buffer *made = &m->buffers.items[buffer];
+			made->step = step;
+			made->names = value->names;
+			made->sequence = first + out_place(body, id);
+			made->origin = origins ? &origins[i] : NULL;
+			p->out_params[i] = value->from == FROM_PARAM ? &value->param : NULL;
 		}
 		p->outs[i] = m->buffers.items[buffer].offset;
 		p->out_buffers[i] = buffer;
@@ -222,29 +192,27 @@ static bool hold_residuals(struct machine *m, const struct linear *linear, const
 	return true;
 }
 
-static struct call_form forward_form(const struct compiled_step *compiled, enum forward_kind kind)
-{
-	if (kind == FORWARD_ONLY)
-		return (struct call_form){CALL_FORWARD, &compiled->forward, compiled->forward_origins};
-	if (kind == FORWARD_RECORD)
-		return (struct call_form){CALL_RECORD, &compiled->record, compiled->record_origins};
-	return (struct call_form){CALL_RECORD, &compiled->record_only, NULL};
-}
-
 enum status machine_forward(struct machine *m, int64_t index, enum forward_kind kind)
 {
 	const struct step *step = machine_step_at(m, index);
 	const struct compiled_step *compiled = machine_compiled_step(m, step);
-	const struct call_form form = forward_form(compiled, kind);
-	const struct body *body = form.program->body;
+	const struct program *programs[] = {[FORWARD_ONLY] = &compiled->forward,
+	                                    [FORWARD_RECORD] = &compiled->record,
+	                                    [FORWARD_RECORD_ONLY] = &compiled->record_only};
+	const struct origin *origins[] = {compiled->forward_origins, compiled->record_origins, NULL};
+	struct machine_call call = {.kind = kind == FORWARD_ONLY ? CALL_FORWARD : CALL_RECORD,
+	                            .program = programs[kind],
+	                            .compiled = compiled,
+	                            .step = index};
+	const struct body *body = call.program->body;
 	if (!reserve_ports(m, body))
 		return machine_memory(m);
 	for (size_t i = 0; i < body->in_count; i++)
 		set_in(m, i, m->state.buffers[body->ins[i].index]);
 	note_names(m, step->body);
-	if (!place_outs(m, body, form.origins, index))
+	if (!place_outs(m, body, origins[kind], index))
 		return machine_memory(m);
-	TRY(run_form(m, &form, compiled, index));
+	TRY(run_call(m, &call));
 	if (kind != FORWARD_ONLY && !hold_residuals(m, &compiled->linear, body, index))
 		return machine_memory(m);
 	forget_outs(m, body);
@@ -315,16 +283,17 @@ enum status machine_reverse(struct machine *m, int64_t index)
 	struct records *r = &m->records;
 	assert(r->count && r->items[r->count - 1].step == index);
 	const size_t first = r->items[--r->count].first;
-	struct call_form form = {CALL_BACKWARD, &compiled->backward, NULL};
+	struct machine_call call = {
+		.kind = CALL_BACKWARD, .program = &compiled->backward, .compiled = compiled, .step = index};
 	const struct body *body = linear->backward;
 	if (!reserve_ports(m, body))
 		return machine_memory(m);
 	if (set_backward_ins(m, body, first) && compiled->backward.takes_cotangent)
-		form.program = &compiled->backward_shared;
+		call.program = &compiled->backward_shared;
 	if (!place_outs(m, body, NULL, index))
 		return machine_memory(m);
 	forget_outs(m, body);
-	TRY(run_form(m, &form, compiled, index));
+	TRY(run_call(m, &call));
 	bool ok = reverse_cotangents(m, step, body);
 	while (r->residual_count > first)
 		ok &= buffers_release(&m->buffers, r->residuals[--r->residual_count]);
