@@ -1,4 +1,4 @@
-/* Arithmetic on sizes that comes from input: false on overflow. */
+/* Arithmetic on sizes that come from input: false on overflow. */
 #ifndef BASE_CHECKED_H
 #define BASE_CHECKED_H
 
@@ -10,6 +10,8 @@ static inline bool checked_add(size_t a, size_t b, size_t *sum) { return !__buil
 static inline bool checked_mul(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
 /* The least multiple of UNIT that is not below SIZE. */
 static inline int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
+static inline int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
 /* A / B, rounded up; A is not negative, and B is positive. */
 static inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
 /* Of numbers that are not negative: INT64_MAX on overflow. */

@@ -31,28 +31,24 @@
  */
 #include "budget/persistent.h"
 
-#include <string.h>
+#include "base/checked.h"
 
 static const float never = 1e30f;
 
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 struct part part_of_step(const struct step_cost *cost, int64_t next, int64_t begin)
 {
-	struct part part = {.begin = begin,
-	                    .end = begin + 1,
-	                    .time = cost->forward,
-	                    .state = cost->state,
-	                    .next = next,
-	                    .residual = cost->residual,
-	                    .keeps_input = cost->keeps_input,
-	                    .keeps_output = cost->keeps_output};
-	part.forward_first = next + cost->forward_temporary;
-	part.forward_inner = cost->state + part.forward_first;
-	part.record = cost->residual + (cost->keeps_output ? 0 : next) + cost->record_temporary;
-	part.backward = cost->residual + next + cost->state + cost->backward_temporary;
-	return part;
+	return (struct part){.begin = begin,
+	                     .end = begin + 1,
+	                     .time = cost->forward,
+	                     .state = cost->state,
+	                     .next = next,
+	                     .residual = cost->residual,
+	                     .keeps_input = cost->keeps_input,
+	                     .keeps_output = cost->keeps_output,
+	                     .forward_first = next + cost->forward_temporary,
+	                     .forward_inner = cost->state + next + cost->forward_temporary,
+	                     .record = cost->residual + (cost->keeps_output ? 0 : next) + cost->record_temporary,
+	                     .backward = cost->residual + next + cost->state + cost->backward_temporary};
 }
 
 struct part part_join(const struct part *parts, int64_t count)
@@ -62,10 +58,10 @@ struct part part_join(const struct part *parts, int64_t count)
 		const struct part *part = &parts[i];
 		bool counted = parts[i - 1].keeps_output; /* the state between is in the residuals before */
 		int64_t kept = part->keeps_input && !counted ? part->state : 0;
-		whole.forward_first = most(whole.forward_first, part->forward_inner);
-		whole.forward_inner = most(whole.forward_inner, part->forward_inner);
-		whole.record = most(whole.record, whole.residual + (counted ? 0 : part->state) + part->record);
-		whole.backward = most(whole.backward, whole.residual + kept + part->backward);
+		whole.forward_first = greater(whole.forward_first, part->forward_inner);
+		whole.forward_inner = greater(whole.forward_inner, part->forward_inner);
+		whole.record = greater(whole.record, whole.residual + (counted ? 0 : part->state) + part->record);
+		whole.backward = greater(whole.backward, whole.residual + kept + part->backward);
 		whole.residual += part->residual + kept;
 		whole.time += part->time;
 	}
@@ -77,6 +73,26 @@ struct part part_join(const struct part *parts, int64_t count)
 
 /* Tables. */
 
+/* Parts I .. J-1; PIN: the range is pinned. */
+struct range {
+	int64_t i, j;
+	bool pin;
+};
+
+static const struct range before_all = {.pin = true};
+
+/* Moves R to the next range of T: those within a range come before it. False at the end. */
+static bool next_range(const struct table *t, struct range *r)
+{
+	r->pin = t->pins && !r->pin;
+	if (!r->pin && r->i-- == 0)
+		r->i = r->j++;
+	return r->j <= t->count;
+}
+
+/* True if R is a block, which has a table of its own. */
+static bool is_block(const struct table *t, struct range r) { return t->inner && r.j == r.i + 1; }
+
 static int64_t rows_of(const struct table *t) { return t->count * (t->count + 1) / 2 * (t->pins ? 2 : 1); }
 
 static struct row *row_at(const struct table *t, int64_t i, int64_t j, bool pin)
@@ -84,6 +100,8 @@ static struct row *row_at(const struct table *t, int64_t i, int64_t j, bool pin)
 	int64_t at = j * (j - 1) / 2 + i;
 	return &t->rows[t->pins ? 2 * at + pin : at];
 }
+
+static struct row *row_of(const struct table *t, struct range r) { return row_at(t, r.i, r.j, r.pin); }
 
 static const struct row *root_of(const struct table *t, bool pin) { return row_at(t, 0, t->count, pin && t->pins); }
 
@@ -93,20 +111,16 @@ static float *cell_at(const struct row *row, int64_t m) { return row->cells + (m
 /* Returns the time at any level. */
 static float time_at(const struct row *row, int64_t m)
 {
-	return m < row->low ? never : *cell_at(row, m < row->high ? m : row->high);
-}
-
-/* Returns the least level that covers BYTES. */
-static int64_t level_of(const struct table *t, int64_t bytes)
-{
-	int64_t over = bytes - t->grid.rest;
-	return over <= 0 ? 0 : (over - 1) / t->grid.quantum + 1;
+	return m < row->low ? never : *cell_at(row, lesser(m, row->high));
 }
 
 static int64_t quanta_of(const struct table *t, int64_t bytes)
 {
 	return bytes <= 0 ? 0 : (bytes - 1) / t->grid.quantum + 1;
 }
+
+/* Returns the least level that covers BYTES. */
+static int64_t level_of(const struct table *t, int64_t bytes) { return quanta_of(t, bytes - t->grid.rest); }
 
 /* Returns the bytes of the cotangent at J before part J-1 is reversed. */
 static int64_t cotangent(const struct table *t, int64_t j)
@@ -116,56 +130,78 @@ static int64_t cotangent(const struct table *t, int64_t j)
 	return t->last ? 0 : t->parts[j - 1].next;
 }
 
-/* Returns the quanta that part I holds once recorded. */
-static int64_t held_quanta(const struct table *t, int64_t i, bool pin)
+/* Returns the bytes of the state before R, which costs nothing if R is pinned. */
+static int64_t state_of(const struct table *t, struct range r) { return r.pin ? 0 : t->parts[r.i].state; }
+
+/* Returns the quanta that R's first part holds once recorded. */
+static int64_t held_quanta(const struct table *t, struct range r)
 {
-	const struct part *part = &t->parts[i];
-	/* If part I-1 keeps state I, the running sum leaves it out; but only a pinned range has it free. */
-	bool apart = !pin && part->keeps_input && i > 0 && t->parts[i - 1].keeps_output;
-	return t->charge[i] + (apart ? quanta_of(t, part->state) : 0);
+	const struct part *part = &t->parts[r.i];
+	/* If the part before keeps the state, the running sum leaves it out; but only a pinned range has it free. */
+	bool apart = !r.pin && part->keeps_input && r.i > 0 && t->parts[r.i - 1].keeps_output;
+	return t->charge[r.i] + (apart ? quanta_of(t, part->state) : 0);
 }
 
-/* Returns the least level at which part I of range (I, J) can be recorded now and reversed at the end. */
-static int64_t record_level(const struct table *t, int64_t i, int64_t j, bool pin)
+/* Returns the least level at which the first part of R can be recorded now and reversed at the end. */
+static int64_t record_level(const struct table *t, struct range r)
 {
-	const struct part *part = &t->parts[i];
-	int64_t state = pin ? 0 : part->state;
-	int64_t record = state + part->record + cotangent(t, j);
-	int64_t backward = (part->keeps_input ? state : 0) + part->backward;
-	return level_of(t, most(record, backward));
+	const struct part *part = &t->parts[r.i];
+	const int64_t state = state_of(t, r), record = state + part->record + cotangent(t, r.j);
+	return level_of(t, greater(record, (part->keeps_input ? state : 0) + part->backward));
 }
 
-/* Returns the least level at which range (I, J) can be split at K. NEED: to advance from I to K. */
-static int64_t split_level(const struct table *t, int64_t i, int64_t k, int64_t j, bool pin, int64_t need)
+/* The splits of a range, by rising K: NEED are the bytes to advance to K. */
+struct split {
+	int64_t k, need;
+};
+
+static struct split first_split(const struct table *t, struct range r)
 {
-	int64_t state = pin ? 0 : t->parts[i].state;
-	int64_t parts = most(quanta_of(t, state) + row_at(t, k, j, false)->low, row_at(t, i, k, pin)->low);
-	return most(level_of(t, state + need + cotangent(t, j)), parts);
+	return (struct split){r.i + 1, t->parts[r.i].forward_first};
 }
 
-/* Sets the bounds of range (I, J); those of the ranges within it are known. */
-static void bound_range(struct table *t, int64_t i, int64_t j, bool pin)
+static void next_split(const struct table *t, struct split *split)
 {
-	struct row *row = row_at(t, i, j, pin);
-	if (j == i + 1 && t->inner) {
-		*row = *root_of(&t->inner[i], pin);
+	split->need = greater(split->need, t->parts[split->k++].forward_inner);
+}
+
+/* Returns the least level at which R can be split. */
+static int64_t split_level(const struct table *t, struct range r, const struct split *split)
+{
+	const int64_t state = state_of(t, r);
+	const int64_t right = quanta_of(t, state) + row_at(t, split->k, r.j, false)->low;
+	const int64_t parts = greater(right, row_at(t, r.i, split->k, r.pin)->low);
+	return greater(level_of(t, state + split->need + cotangent(t, r.j)), parts);
+}
+
+/* Returns the ranges' least level. *CHOICE: what takes it, 0 to record the first part, else where to split. */
+static int64_t least_level(const struct table *t, struct range r, int64_t *choice)
+{
+	int64_t low = record_level(t, r);
+	if (r.j > r.i + 1)
+		low = greater(low, held_quanta(t, r) + row_at(t, r.i + 1, r.j, t->parts[r.i].keeps_output)->low);
+	*choice = 0;
+	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, &split)) {
+		const int64_t level = split_level(t, r, &split);
+		*choice = level < low ? split.k : *choice;
+		low = lesser(level, low);
+	}
+	return low;
+}
+
+/* Sets the bounds of R; those of the ranges within it are known. */
+static void bound_range(struct table *t, struct range r)
+{
+	struct row *row = row_of(t, r);
+	if (is_block(t, r)) {
+		*row = *root_of(&t->inner[r.i], r.pin);
 		return;
 	}
-	const struct part *part = &t->parts[i];
-	int64_t low = record_level(t, i, j, pin), high = low;
-	if (j > i + 1) {
-		const struct row *rest = row_at(t, i + 1, j, part->keeps_output);
-		int64_t held = held_quanta(t, i, pin);
-		high = most(low, held + rest->high);
-		low = most(low, held + rest->low);
-	}
-	int64_t need = part->forward_first;
-	for (int64_t k = i + 1; k < j; k++) {
-		low = least(low, split_level(t, i, k, j, pin, need));
-		need = most(need, t->parts[k].forward_inner);
-	}
-	row->low = (int32_t)least(low, t->grid.levels);
-	row->high = (int32_t)least(high, t->grid.levels - 1);
+	int64_t high = record_level(t, r), choice;
+	if (r.j > r.i + 1)
+		high = greater(high, held_quanta(t, r) + row_at(t, r.i + 1, r.j, t->parts[r.i].keeps_output)->high);
+	row->low = lesser(least_level(t, r, &choice), t->grid.levels);
+	row->high = lesser(high, t->grid.levels - 1);
 }
 
 /* The hot loop: BEST = min(BEST, TIME + RIGHT + LEFT). */
@@ -196,8 +232,8 @@ static void take_split(struct row *row, int64_t from, float time, const struct r
                        const struct row *left)
 {
 	const int64_t right_falls = right->high + held, left_falls = left->high, beyond = row->high + 1;
-	const int64_t both = least(least(right_falls, left_falls), beyond),
-				  one = least(most(right_falls, left_falls), beyond);
+	const int64_t both = lesser(lesser(right_falls, left_falls), beyond);
+	const int64_t one = lesser(greater(right_falls, left_falls), beyond);
 	int64_t m = from;
 	if (m < both) {
 		take_least(cell_at(row, m), cell_at(right, m - held), cell_at(left, m), time, both - m);
@@ -216,23 +252,21 @@ static void take_split(struct row *row, int64_t from, float time, const struct r
 	}
 }
 
-/* Sets the times of range (I, J) between its bounds. */
-static void fill_range(struct table *t, int64_t i, int64_t j, bool pin)
+/* Sets the times of R between its bounds. */
+static void fill_range(struct table *t, struct range r)
 {
-	struct row *row = row_at(t, i, j, pin);
-	if (row->low > row->high || (j == i + 1 && t->inner))
+	struct row *row = row_of(t, r);
+	if (row->low > row->high || is_block(t, r))
 		return;
-	const struct part *part = &t->parts[i];
-	const struct row *rest = j > i + 1 ? row_at(t, i + 1, j, part->keeps_output) : NULL;
-	int64_t held = held_quanta(t, i, pin), record = record_level(t, i, j, pin), need = part->forward_first;
+	const struct part *part = &t->parts[r.i];
+	const struct row *rest = r.j > r.i + 1 ? row_at(t, r.i + 1, r.j, part->keeps_output) : NULL;
+	const int64_t held = held_quanta(t, r), record = record_level(t, r), state = quanta_of(t, state_of(t, r));
 	float best = never;
 	for (int64_t m = row->low; m <= row->high; m++)
 		*cell_at(row, m) = m < record ? never : (float)part->time + (rest ? time_at(rest, m - held) : 0);
-	for (int64_t k = i + 1; k < j; k++) {
-		take_split(row, split_level(t, i, k, j, pin, need), (float)(t->sums[k] - t->sums[i]), row_at(t, k, j, false),
-		           quanta_of(t, pin ? 0 : part->state), row_at(t, i, k, pin));
-		need = most(need, t->parts[k].forward_inner);
-	}
+	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, &split))
+		take_split(row, split_level(t, r, &split), (float)(t->sums[split.k] - t->sums[r.i]),
+		           row_at(t, split.k, r.j, false), state, row_at(t, r.i, split.k, r.pin));
 	/* The recurrences may be off by rounding; more memory never takes more time. */
 	for (int64_t m = row->low; m <= row->high; m++) {
 		float *time = cell_at(row, m);
@@ -258,14 +292,12 @@ static void set_charges(struct table *t)
 
 bool table_bound(struct table *t, const struct allocator *allocator)
 {
-	t->pins = false;
+	/* A block is pinned as a whole if the block before keeps its input: its table must have both. */
+	t->pins = !t->last;
 	for (int64_t i = 0; i < t->count; i++)
 		t->pins |= t->parts[i].keeps_output;
-	/* A block is pinned as a whole if the block before keeps its input: its table must have both. */
-	t->pins |= !t->last;
-	size_t rows = (size_t)rows_of(t), count = (size_t)t->count;
-	size_t sums = (count + 1) * sizeof *t->sums, charges = count * sizeof *t->charge;
-	t->block_size = sums + charges + rows * sizeof *t->rows;
+	const size_t count = (size_t)t->count, sums = (count + 1) * sizeof *t->sums, charges = count * sizeof *t->charge;
+	t->block_size = sums + charges + (size_t)rows_of(t) * sizeof *t->rows;
 	t->block = allocator_get(allocator, 1, t->block_size);
 	if (!t->block)
 		return false;
@@ -273,10 +305,8 @@ bool table_bound(struct table *t, const struct allocator *allocator)
 	t->charge = (int64_t *)(t->sums + count + 1);
 	t->rows = (struct row *)(t->charge + count);
 	set_charges(t);
-	for (int64_t j = 1; j <= t->count; j++)
-		for (int64_t i = j; i-- > 0;)
-			for (int pin = 0; pin <= t->pins; pin++)
-				bound_range(t, i, j, pin);
+	for (struct range r = before_all; next_range(t, &r);)
+		bound_range(t, r);
 	return true;
 }
 
@@ -284,39 +314,34 @@ bool table_bound(struct table *t, const struct allocator *allocator)
 static size_t place_rows(struct table *t, float *cells)
 {
 	size_t count = 0;
-	for (int64_t j = 1; j <= t->count; j++)
-		for (int64_t i = t->inner ? j - 1 : j; i-- > 0;)
-			for (int pin = 0; pin <= t->pins; pin++) {
-				struct row *row = row_at(t, i, j, pin);
-				if (cells)
-					row->cells = cells + count;
-				count += (size_t)(row->high - row->low + 1);
-			}
+	for (struct range r = before_all; next_range(t, &r);) {
+		struct row *row = row_of(t, r);
+		if (is_block(t, r)) /* its times are in its own table */
+			continue;
+		if (cells)
+			row->cells = cells + count;
+		count += (size_t)(row->high - row->low + 1);
+	}
 	return count;
-}
-
-/* Allocates all times but those of blocks, which are in the blocks' tables. */
-static bool make_cells(struct table *t, const struct allocator *allocator)
-{
-	t->cells_size = (place_rows(t, NULL) + 1) * sizeof *t->cells;
-	t->cells = allocator_get(allocator, 1, t->cells_size);
-	if (t->cells)
-		(void)place_rows(t, t->cells);
-	return t->cells != NULL;
 }
 
 bool table_solve(struct table *t, const struct allocator *allocator)
 {
-	if (!table_bound(t, allocator) || !make_cells(t, allocator))
+	if (!table_bound(t, allocator))
 		return false;
+	t->cells_size = (place_rows(t, NULL) + 1) * sizeof *t->cells;
+	t->cells = allocator_get(allocator, 1, t->cells_size);
+	if (!t->cells)
+		return false;
+	(void)place_rows(t, t->cells);
 	/* Rows (i, k) of one begin lie far apart: they are read for TOGETHER ends while they are in the cache. */
 	enum { TOGETHER = 16 };
 	for (int64_t first = 1; first <= t->count; first += TOGETHER) {
-		int64_t last = first + TOGETHER - 1 < t->count ? first + TOGETHER - 1 : t->count;
+		const int64_t last = lesser(first + TOGETHER - 1, t->count);
 		for (int64_t i = last; i-- > 0;)
-			for (int64_t j = most(first, i + 1); j <= last; j++)
+			for (int64_t j = greater(first, i + 1); j <= last; j++)
 				for (int pin = 0; pin <= t->pins; pin++)
-					fill_range(t, i, j, pin);
+					fill_range(t, (struct range){i, j, pin});
 	}
 	return true;
 }
@@ -331,18 +356,16 @@ void table_free(struct table *table, const struct allocator *allocator)
 
 void table_measure(const struct table *t, int64_t top, struct table_size *size)
 {
-	for (int64_t j = 1; j <= t->count; j++)
-		for (int64_t i = t->inner ? j - 1 : j; i-- > 0;)
-			for (int pin = 0; pin <= t->pins; pin++) {
-				const struct row *row = row_at(t, i, j, pin);
-				int64_t high = least(row->high, top);
-				if (row->low > high)
-					continue;
-				size->rows++;
-				size->open += row->high > top;
-				size->cells += (double)(high - row->low);
-				size->work += (double)(high - row->low) * (double)(j - i);
-			}
+	for (struct range r = before_all; next_range(t, &r);) {
+		const struct row *row = row_of(t, r);
+		const int64_t high = lesser(row->high, top);
+		if (is_block(t, r) || row->low > high)
+			continue;
+		size->rows++;
+		size->open += row->high > top;
+		size->cells += (double)(high - row->low);
+		size->work += (double)(high - row->low) * (double)(r.j - r.i);
+	}
 }
 
 int64_t table_least(const struct table *t) { return root_of(t, false)->low; }
@@ -359,7 +382,7 @@ static int64_t list_keep(struct action_list *list, int64_t begin, int64_t slot)
 		return slot;
 	}
 	slot = list->used++;
-	list->slots = most(list->slots, list->used);
+	list->slots = greater(list->slots, list->used);
 	action_list_push(list, ACT_SAVE, begin, begin, slot);
 	return slot;
 }
@@ -376,31 +399,43 @@ static void list_record(struct action_list *list, const struct part *part, int64
 }
 
 /* Returns what V(i, j, m) chose: 0 to record part I, else k. */
-static int64_t choice_at(const struct table *t, int64_t i, int64_t j, int64_t m, bool pin)
+static int64_t choice_at(const struct table *t, struct range r, int64_t m)
 {
-	const struct part *part = &t->parts[i];
-	int64_t best = 0, need = part->forward_first, held = quanta_of(t, pin ? 0 : part->state);
+	const int64_t held = quanta_of(t, state_of(t, r));
+	int64_t best = 0;
 	float least_time = never;
-	if (m >= record_level(t, i, j, pin))
-		least_time = (float)part->time + time_at(row_at(t, i + 1, j, part->keeps_output), m - held_quanta(t, i, pin));
-	for (int64_t k = i + 1; k < j; k++) {
-		if (m >= split_level(t, i, k, j, pin, need)) {
-			float right = time_at(row_at(t, k, j, false), m - held), left = time_at(row_at(t, i, k, pin), m);
-			float time = (float)(t->sums[k] - t->sums[i]) + right + left;
-			if (time < least_time) {
-				least_time = time;
-				best = k;
-			}
+	if (m >= record_level(t, r))
+		least_time = (float)t->parts[r.i].time +
+		             time_at(row_at(t, r.i + 1, r.j, t->parts[r.i].keeps_output), m - held_quanta(t, r));
+	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, &split)) {
+		if (m < split_level(t, r, &split))
+			continue;
+		const float right = time_at(row_at(t, split.k, r.j, false), m - held);
+		const float time =
+			(float)(t->sums[split.k] - t->sums[r.i]) + right + time_at(row_at(t, r.i, split.k, r.pin), m);
+		if (time < least_time) {
+			least_time = time;
+			best = split.k;
 		}
-		need = most(need, t->parts[k].forward_inner);
 	}
 	return best;
 }
 
-struct range {
-	int64_t i, j; /* parts i .. j-1 */
-	bool pin;
-};
+/* Returns the choice for R at level *M, which falls to the least with the same time. Without times: that of least peak. */
+static int64_t choose(const struct table *t, struct range r, int64_t *m)
+{
+	const struct row *row = row_of(t, r);
+	int64_t k;
+	if (!t->cells) {
+		(void)least_level(t, r, &k);
+		return k;
+	}
+	/* A row never rises: its time at M may be that of a lower level. */
+	*m = lesser(*m, row->high);
+	while (*m > row->low && time_at(row, *m - 1) <= time_at(row, *m))
+		--*m;
+	return r.j == r.i + 1 ? 0 : choice_at(t, r, *m);
+}
 
 /*
  * Appends range R at level M. SLOT holds state i, or is -1 if that is current. The recursion is at most one
@@ -411,27 +446,22 @@ static void extract(const struct table *t, struct range r, int64_t m, int64_t sl
 	const struct part *part = &t->parts[r.i];
 	/* The left part of a split is the same range, shorter: a loop. */
 	for (;;) {
-		if (r.j == r.i + 1 && t->inner) {
+		if (is_block(t, r)) {
 			const struct table *inner = &t->inner[r.i];
 			extract(inner, (struct range){0, inner->count, r.pin && inner->pins}, m, slot, list);
 			return;
 		}
-		/* A row never rises: its time at M may be that of a lower level. */
-		const struct row *row = row_at(t, r.i, r.j, r.pin);
-		m = least(m, row->high);
-		while (m > row->low && time_at(row, m - 1) <= time_at(row, m))
-			m--;
-		int64_t k = r.j == r.i + 1 ? 0 : choice_at(t, r.i, r.j, m, r.pin);
+		const int64_t k = choose(t, r, &m);
 		if (k == 0)
 			break;
 		slot = list_keep(list, part->begin, slot);
 		action_list_push(list, ACT_FORWARD, part->begin, t->parts[k].begin, 0);
-		extract(t, (struct range){k, r.j, false}, m - quanta_of(t, r.pin ? 0 : part->state), -1, list);
+		extract(t, (struct range){k, r.j, false}, m - quanta_of(t, state_of(t, r)), -1, list);
 		r.j = k;
 	}
 	list_record(list, part, slot);
 	if (r.j > r.i + 1)
-		extract(t, (struct range){r.i + 1, r.j, part->keeps_output}, m - held_quanta(t, r.i, r.pin), -1, list);
+		extract(t, (struct range){r.i + 1, r.j, part->keeps_output}, m - held_quanta(t, r), -1, list);
 	action_list_push(list, ACT_BACKWARD, part->begin, part->end, 0);
 }
 
@@ -440,70 +470,12 @@ void table_extract(const struct table *table, int64_t level, struct action_list 
 	extract(table, (struct range){0, table->count, false}, level, -1, list);
 }
 
-/* The schedule of least peak: the same recurrence with bytes in place of times. */
-
-struct peaks {
-	const struct part *parts;
-	int64_t count;
-	int64_t *bytes;  /* by range and pin */
-	int32_t *choice; /* 0: record, else k */
-};
-
-static int64_t peak_index(int64_t i, int64_t j, bool pin) { return 2 * (j * (j - 1) / 2 + i) + pin; }
-
-static void find_peak(struct peaks *p, int64_t i, int64_t j, bool pin)
+void least_peak_extract(const struct part *parts, int64_t count, struct action_list *list)
 {
-	const struct part *part = &p->parts[i];
-	int64_t state = pin ? 0 : part->state, kept = part->keeps_input ? state : 0;
-	int64_t cot = j < p->count ? p->parts[j].state : 0, choice = 0;
-	int64_t best = most(state + part->record + cot, kept + part->backward);
-	if (j > i + 1)
-		best = most(best, part->residual + kept + p->bytes[peak_index(i + 1, j, part->keeps_output)]);
-	int64_t need = part->forward_first;
-	for (int64_t k = i + 1; k < j; k++) {
-		int64_t bytes =
-			most(state + need + cot, most(state + p->bytes[peak_index(k, j, false)], p->bytes[peak_index(i, k, pin)]));
-		if (bytes < best) {
-			best = bytes;
-			choice = k;
-		}
-		need = most(need, p->parts[k].forward_inner);
-	}
-	p->bytes[peak_index(i, j, pin)] = best;
-	p->choice[peak_index(i, j, pin)] = (int32_t)choice;
-}
-
-/* Appends range R; SLOT as in extract. */
-static void extract_least(const struct peaks *p, struct range r, int64_t slot, struct action_list *list)
-{
-	const struct part *part = &p->parts[r.i];
-	for (int64_t k; (k = p->choice[peak_index(r.i, r.j, r.pin)]) != 0; r.j = k) {
-		slot = list_keep(list, part->begin, slot);
-		action_list_push(list, ACT_FORWARD, part->begin, p->parts[k].begin, 0);
-		extract_least(p, (struct range){k, r.j, false}, -1, list);
-	}
-	list_record(list, part, slot);
-	if (r.j > r.i + 1)
-		extract_least(p, (struct range){r.i + 1, r.j, part->keeps_output}, -1, list);
-	action_list_push(list, ACT_BACKWARD, part->begin, part->end, 0);
-}
-
-bool least_peak_extract(const struct part *parts, int64_t count, struct action_list *list)
-{
-	struct peaks p = {.parts = parts, .count = count};
-	size_t rows = (size_t)(count * (count + 1));
-	p.bytes = allocator_get(list->allocator, rows, sizeof *p.bytes);
-	p.choice = allocator_get(list->allocator, rows, sizeof *p.choice);
-	if (p.bytes && p.choice) {
-		for (int64_t j = 1; j <= count; j++)
-			for (int64_t i = j; i-- > 0;)
-				for (int pin = 0; pin < 2; pin++)
-					find_peak(&p, i, j, pin);
-		extract_least(&p, (struct range){0, count, false}, -1, list);
-	} else {
+	struct table table = {.parts = parts, .count = count, .last = true, .grid = {.quantum = 1, .levels = INT64_MAX}};
+	if (table_bound(&table, list->allocator))
+		table_extract(&table, 0, list);
+	else
 		list->failed = true;
-	}
-	allocator_put(list->allocator, p.bytes, rows * sizeof *p.bytes);
-	allocator_put(list->allocator, p.choice, rows * sizeof *p.choice);
-	return !list->failed;
+	table_free(&table, list->allocator);
 }

@@ -38,7 +38,7 @@ struct grid {
  * ends before LOW cuts LOW to its number of levels.
  */
 struct row {
-	int32_t low, high;
+	int64_t low, high;
 	float *cells; /* at levels LOW .. HIGH */
 };
 
@@ -46,9 +46,9 @@ struct row {
 struct table {
 	const struct part *parts;
 	int64_t count;
-	bool last;                 /* the chain ends here: there is no cotangent in the first sweep */
-	bool pins;                 /* some range may be pinned (persistent.c) */
-	struct grid grid;          /* of levels that an int32_t holds */
+	bool last; /* the chain ends here: there is no cotangent in the first sweep */
+	bool pins; /* some range may be pinned (persistent.c) */
+	struct grid grid;
 	double *sums;              /* time before each part */
 	int64_t *charge;           /* quanta that part i holds once recorded, after part i-1 was */
 	struct row *rows;          /* of range (i, j), of pinned range (i, j) */
@@ -79,7 +79,7 @@ double table_time(const struct table *table, int64_t level);
 
 /* Appends the best actions for the whole chain at LEVEL, at least table_least. */
 void table_extract(const struct table *table, int64_t level, struct action_list *list);
-/* Appends the actions of least peak over COUNT parts. False if out of memory. */
-bool least_peak_extract(const struct part *parts, int64_t count, struct action_list *list);
+/* Appends the actions of least peak over COUNT parts: what the bounds of a table with a quantum of one byte choose. */
+void least_peak_extract(const struct part *parts, int64_t count, struct action_list *list);
 
 #endif

@@ -17,6 +17,7 @@ enum {
 	PARTS = 160,       /* the most blocks of the outer table */
 	LEAST_PARTS = 400, /* the most parts for which the schedule of least peak is made */
 	LEVELS_MOST = 20000,
+	ROW = 8,         /* times that take the bytes of the rows of a range, in the bounds and in the table */
 	SLACK = 24,      /* levels beyond a budget whose schedules may fit it: each held state is rounded up */
 	EACH = 100000,   /* all rungs of a ladder are tried if they have at most so many steps together */
 	TRIES = 150,     /* rungs tried: first, and again between two rungs */
@@ -192,7 +193,7 @@ static struct table_size size_of(const struct blocks *b, int64_t range)
 static int64_t quantum_within(const struct blocks *b, int64_t range, int64_t table_bytes)
 {
 	const struct table_size size = size_of(b, range);
-	const double each = 3 + 2.0 * sizeof(struct row) / sizeof(float);
+	const double each = 3 + ROW;
 	const double cells = (double)table_bytes / sizeof(float) - (double)size.rows * each - (double)size.open * SLACK;
 	if (cells <= 0)
 		return 0;
@@ -465,7 +466,7 @@ enum status search_tables(struct search *s)
 	enum status status = parts ? STATUS_OK : diag_memory(s->context.diags);
 	if (status == STATUS_OK && count <= LEAST_PARTS) {
 		struct action_list list = {.allocator = allocator};
-		(void)least_peak_extract(parts, count, &list);
+		least_peak_extract(parts, count, &list);
 		status = search_offer(s, &from_tables, take_list(s, &list));
 	}
 	if (status == STATUS_OK) {
