@@ -222,14 +222,15 @@ double session_predicted_ms(const struct session *s, const struct job *job)
 
 enum status session_bind(struct session *s, bool data, enum dtype compute)
 {
-	const struct params_options options = {.directory = s->directory,
+	const struct params_options options = {.bindings = s->line.params,
+	                                       .binding_count = s->line.param_count,
+	                                       .directory = s->directory,
 	                                       .special = s->line.given[OPTION_SPECIAL],
 	                                       .cast = s->line.given[OPTION_CAST],
 	                                       .data = data,
 	                                       .compute = compute,
 	                                       .dtype = s->set.dtype};
-	return params_bind(&s->bound, &s->chain, s->line.params, s->line.param_count, &options, s->allocator, &s->arena,
-	                   &s->diags);
+	return params_bind(&s->context, &s->bound, &s->chain, &options);
 }
 
 /* True if the declaration gives every extent. */

@@ -15,13 +15,10 @@ static enum status compile_tile(const struct run *run, struct tile_program *tile
 		input.shape.ndim = 1;
 		input.shape.dim[0] = run->tiles->rows;
 	}
-	enum status status = STATUS_OK;
 	if (tiles_are_whole(run->tiles, &forward->whole))
 		tile->lowered = forward->whole;
 	else
-		status = lower_tile(&run->context, &tile->lowered, &forward->whole, &input, LOWER_RUN, rows);
-	if (status)
-		return status;
+		TRY(lower_tile(&run->context, &tile->lowered, &forward->whole, &input, LOWER_RUN, rows));
 	const struct body *body = tile->lowered.whole;
 	if (run->tiles->folds)
 		body = reduction_head(body, forward->whole.fold, run->context.arena);
@@ -51,11 +48,8 @@ static enum status plan(struct run *run)
 	struct forward_pass *forward = run->forward;
 	struct portion portion = run->options->job.portion;
 	open_window(run, &portion);
-	enum status status = lower(&run->context, &forward->whole, run->chain, &portion, &run->input, LOWER_RUN);
-	if (status == STATUS_OK)
-		status = params_check(run->params, forward->whole.whole, run->chain, run->context.diags);
-	if (status)
-		return status;
+	TRY(lower(&run->context, &forward->whole, run->chain, &portion, &run->input, LOWER_RUN));
+	TRY(params_check(run->params, forward->whole.whole, run->chain, run->context.diags));
 	tiles_cut(&forward->tiles, &forward->whole,
 	          &(struct tile_wants){.rows = run->options->job.tile,
 	                               .threads = run->options->job.threads,
@@ -66,31 +60,24 @@ static enum status plan(struct run *run)
 	return STATUS_OK;
 }
 
-/* Workers are a team where there are tiles; where there are none a team shares each operation. */
-static enum status open_team(struct run *run)
-{
-	const struct program *program = &run->forward->tile.program;
-	const int64_t each = run->tiles->tiled ? 0 : round_up(program->member, ARRAY_ALIGN);
-	const int members =
-		run->tiles->tiled ? run->tiles->workers : team_members(run->options->job.threads, program->widest, each);
-	run->forward->bytes += (members - 1) * each;
-	return team_open(&run->team, members, each, run->context.allocator, run->context.diags);
-}
-
 enum status forward_prepare(struct run *run)
 {
 	struct forward_pass *forward = run->forward;
+	const struct program *program = &forward->tile.program;
 	*forward = (struct forward_pass){.bytes = run->params->bytes, .counters = forward->counters};
-	enum status status = plan(run);
-	if (status == STATUS_OK)
-		status = compile_tile(run, &forward->tile, run->tiles->tile);
-	if (status == STATUS_OK && run->tiles->rest)
-		status = compile_tile(run, &forward->rest, run->tiles->rest);
-	if (status == STATUS_OK && run->tiles->folds)
-		status = reduction_open(&run->context, &run->reduction, &forward->whole, true, &forward->bytes);
-	if (status == STATUS_OK && (forward->tile.program.uses_gemm || run->reduction.program.uses_gemm))
-		status = blas_load(run->context.diags);
-	return status ? status : open_team(run);
+	TRY(plan(run));
+	TRY(compile_tile(run, &forward->tile, run->tiles->tile));
+	if (run->tiles->rest)
+		TRY(compile_tile(run, &forward->rest, run->tiles->rest));
+	if (run->tiles->folds)
+		TRY(reduction_open(&run->context, &run->reduction, &forward->whole, true, &forward->bytes));
+	if (program->uses_gemm || run->reduction.program.uses_gemm)
+		TRY(blas_load(run->context.diags));
+	const bool tiled = run->tiles->tiled;
+	const int64_t each = tiled ? 0 : round_up(program->member, ARRAY_ALIGN);
+	const int members = tiled ? run->tiles->workers : team_members(run->options->job.threads, program->widest, each);
+	forward->bytes += (members - 1) * each;
+	return team_open(&run->team, members, each, run->context.allocator, run->context.diags);
 }
 
 enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *ports)

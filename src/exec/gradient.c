@@ -10,8 +10,6 @@
 #include "exec/run_parts.h"
 #include "memory/machine.h"
 
-/* Hooks. */
-
 /* Copies the params that are themselves a value of the state. */
 static void copy_out_params(const struct worker *worker, const struct machine_call *call)
 {
@@ -63,18 +61,9 @@ static enum status on_progress(void *context, const struct action *action, int64
 	return STATUS_OK;
 }
 
-static void open_hooks(struct worker *worker)
-{
-	struct machine_hooks *hooks = &worker->walk.hooks;
-	*hooks = (struct machine_hooks){
-		.context = worker, .call = on_call, .input_output = input_output_exchange, .progress = on_progress};
-	kept_states_hook(hooks);
-	if (worker->run->gradient->options->journal)
-		resume_hook(worker);
-	trace_hook(worker);
-}
-
 /* Arrays of one type. */
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static enum status make_job(struct run *run)
 {
@@ -94,55 +83,50 @@ static enum status make_job(struct run *run)
 	return status;
 }
 
-static enum status check_params(struct run *run)
-{
-	enum status status = STATUS_OK;
-	for (size_t i = 0; i < run->whole->distinct_count && status == STATUS_OK; i++)
-		status = params_check(run->params, run->whole->distinct[i]->body, run->chain, run->context.diags);
-	return status;
-}
-
 enum status gradient_prepare(struct run *run)
 {
 	const struct job *job = run->gradient->job;
+	const struct context *context = &run->context;
 	int64_t bytes = 0; /* the job has counted them */
-	enum status status = make_job(run);
-	if (status == STATUS_OK)
-		status = check_params(run);
-	if (status == STATUS_OK && job->tile.compiled.uses_gemm)
-		status = blas_load(run->context.diags);
-	if (status == STATUS_OK)
-		status = totals_open(run);
-	if (status == STATUS_OK && job->tiles.folds)
-		status = reduction_open(&run->context, &run->reduction, &job->forward, run->options->value != NULL, &bytes);
-	if (status == STATUS_OK)
-		status = input_output_load_cotangent(run);
-	if (status == STATUS_OK)
-		status = gradient_events_open(run);
+	TRY(make_job(run));
+	for (size_t i = 0; i < run->whole->distinct_count; i++)
+		TRY(params_check(run->params, run->whole->distinct[i]->body, run->chain, context->diags));
+	if (job->tile.compiled.uses_gemm)
+		TRY(blas_load(context->diags));
+	TRY(totals_open(run));
+	if (job->tiles.folds)
+		TRY(reduction_open(context, &run->reduction, &job->forward, run->options->value != NULL, &bytes));
+	TRY(input_output_load_cotangent(run));
+	TRY(gradient_events_open(run));
 	allocator_trim();
-	if (status)
-		return status;
 	return team_open(&run->team, job->tiles.tiled ? job->tiles.workers : job->team, job->member_bytes,
-	                 run->context.allocator, run->context.diags);
+	                 context->allocator, context->diags);
 }
 
 enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *ports)
 {
 	const struct run *run = worker->run;
 	const struct job *job = run->gradient->job;
+	const struct gradient_options *options = run->gradient->options;
 	const size_t tile = compiled_ports(&job->tile.compiled), rest = compiled_ports(&job->rest.compiled);
 	struct walk *walk = &worker->walk;
-	walk->kept.spill = (struct spill){.fd = -1, .allocator = run->context.allocator};
-	open_hooks(worker);
-	replay_open(worker);
 	*ports = tile > rest ? tile : rest;
-	*slab = job->tile.slab > job->rest.slab ? job->tile.slab : job->rest.slab;
+	*slab = larger(job->tile.slab, job->rest.slab);
+	walk->kept.spill = (struct spill){.fd = -1, .allocator = run->context.allocator};
+	walk->hooks = (struct machine_hooks){
+		.context = worker, .call = on_call, .input_output = input_output_exchange, .progress = on_progress};
+	kept_states_hook(&walk->hooks);
+	if (options->journal)
+		resume_hook(worker);
+	trace_hook(worker);
+	replay_open(worker);
 	walk->schedule = schedule_copy(job->schedule);
 	TRY_ALLOC(walk->schedule, run->context.diags);
-	enum status status = run->gradient->options->spill ? kept_states_open(worker, run->context.diags) : STATUS_OK;
-	if (status == STATUS_OK && run->gradient->options->compare)
-		status = state_hashes_open(&walk->recompute, job->whole.steps, run->context.allocator, run->context.diags);
-	return status;
+	if (options->spill)
+		TRY(kept_states_open(worker, run->context.diags));
+	if (options->compare)
+		TRY(state_hashes_open(&walk->recompute, job->whole.steps, run->context.allocator, run->context.diags));
+	return STATUS_OK;
 }
 
 void gradient_close_worker(struct worker *worker)
@@ -155,8 +139,6 @@ void gradient_close_worker(struct worker *worker)
 }
 
 /* Tiles. */
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Keeps what a full tile counted, where the worker has one, as a plan does; and the most bytes that any tile held. */
 static void note_counters(struct worker *worker, const struct counters *counters)
@@ -183,13 +165,10 @@ enum status gradient_run_tile(struct worker *worker)
 	totals_aim(worker);
 	if (walk->recompute.hashes)
 		state_hashes_begin(&walk->recompute);
-	enum status status = trace_begin_tile(worker);
-	if (status == STATUS_OK)
-		status = replay_run(worker, &machine, &counters);
-	if (status == STATUS_OK)
-		status = trace_end_tile(worker);
+	TRY(trace_tile(worker, false));
+	TRY(replay_run(worker, &machine, &counters));
 	note_counters(worker, &counters);
-	return status;
+	return trace_tile(worker, true);
 }
 
 /* Counters. */

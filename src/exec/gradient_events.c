@@ -22,14 +22,17 @@ static void note_use(struct run *run, const struct body *body, uint32_t value, i
 		run->gradient->first_use[body->values[value].param.param] = step;
 }
 
-/* A step uses the params that it reads, and those that it hands on as a part of the state: then others read them there. */
-static void note_first_uses(struct run *run)
+/* A step uses the params that it reads, and those that it passes as a part of the state: then others read them there. */
+enum status gradient_events_open(struct run *run)
 {
-	const struct lowered *whole = run->whole;
+	if (!run->gradient->options->event)
+		return STATUS_OK;
+	run->gradient->first_use = arena_array(&run->arena, run->params->count + 1, sizeof *run->gradient->first_use);
+	TRY_ALLOC(run->gradient->first_use, run->context.diags);
 	for (size_t i = 0; i < run->params->count; i++)
 		run->gradient->first_use[i] = UNUSED;
-	for (int64_t s = whole->steps; s-- > 0;) {
-		const struct body *body = lowered_step(whole, s, NULL)->body;
+	for (int64_t s = run->whole->steps; s-- > 0;) {
+		const struct body *body = lowered_step(run->whole, s, NULL)->body;
 		for (size_t k = 0; k < body->instr_count; k++) {
 			note_use(run, body, body->instrs[k].v, s);
 			note_use(run, body, body->instrs[k].a, s);
@@ -37,15 +40,6 @@ static void note_first_uses(struct run *run)
 		for (size_t i = 0; i < body->out_count; i++)
 			note_use(run, body, body->outs[i].value, s);
 	}
-}
-
-enum status gradient_events_open(struct run *run)
-{
-	if (!run->gradient->options->event)
-		return STATUS_OK;
-	run->gradient->first_use = arena_array(&run->arena, run->params->count + 1, sizeof *run->gradient->first_use);
-	TRY_ALLOC(run->gradient->first_use, run->context.diags);
-	note_first_uses(run);
 	return STATUS_OK;
 }
 
@@ -65,9 +59,8 @@ static enum status say_params(struct run *run, int64_t step, struct diags *diags
 {
 	for (size_t i = 0; i < run->params->count; i++) {
 		const struct param *param = &run->chain->params[i];
-		if (run->gradient->first_use[i] != step || !param->differentiated)
-			continue;
-		TRY(say(run, param->name, &run->params->bound[i].type, step, diags));
+		if (run->gradient->first_use[i] == step && param->differentiated)
+			TRY(say(run, param->name, &run->params->bound[i].type, step, diags));
 	}
 	return STATUS_OK;
 }
@@ -80,12 +73,10 @@ enum status gradient_events_step(struct run *run, int64_t step, struct diags *di
 enum status gradient_events_finish(struct run *run)
 {
 	struct diags *diags = run->context.diags;
-	enum status status = STATUS_OK;
 	if (!run->gradient->options->event)
 		return STATUS_OK;
-	for (int64_t s = run->whole->steps; s-- > 0 && !steps_seen(run) && status == STATUS_OK;)
-		status = say_params(run, s, diags);
-	if (status == STATUS_OK)
-		status = say_params(run, UNUSED, diags);
-	return status ? status : say(run, run->chain->input, &run->input, 0, diags);
+	for (int64_t s = run->whole->steps; s-- > 0 && !steps_seen(run);)
+		TRY(say_params(run, s, diags));
+	TRY(say_params(run, UNUSED, diags));
+	return say(run, run->chain->input, &run->input, 0, diags);
 }

@@ -23,15 +23,14 @@ static char *tile_in(const struct worker *worker, char *block, int64_t row)
 static enum status read_input(struct worker *worker, void *to, const struct type *type)
 {
 	struct run *run = worker->run;
-	const size_t size = (size_t)type_bytes(type);
 	if (run->tiles->tiled) {
-		memcpy(to, tile_in(worker, worker->input, run->tiles->input_row), size);
+		memcpy(to, tile_in(worker, worker->input, run->tiles->input_row), (size_t)type_bytes(type));
 		return STATUS_OK;
 	}
-	enum status status = reader_read(run->reader, to, type->dtype, shape_count(&type->shape), worker->diags);
-	if (status == STATUS_OK && run->gradient->options->journal)
-		status = resume_open(worker, to, size);
-	return status ? status : input_output_begin_outputs(run, worker->diags);
+	TRY(reader_read(run->reader, to, type->dtype, shape_count(&type->shape), worker->diags));
+	if (run->gradient->options->journal)
+		TRY(resume_open(worker, to));
+	return input_output_begin_outputs(run, worker->diags);
 }
 
 static enum status write_value(struct worker *worker, const void *from, const struct type *type)
@@ -74,12 +73,9 @@ static enum status write_zeros(struct writer *writer, enum dtype dtype, int64_t 
 {
 	enum { PIECE = 512 };
 	static const double zeros[PIECE];
-	enum status status = STATUS_OK;
-	for (int64_t n; count > 0 && status == STATUS_OK; count -= n) {
-		n = count < PIECE ? count : PIECE;
-		status = writer_write(writer, zeros, dtype, n, diags);
-	}
-	return status;
+	for (; count > 0; count -= PIECE)
+		TRY(writer_write(writer, zeros, dtype, count < PIECE ? count : PIECE, diags));
+	return STATUS_OK;
 }
 
 /* FROM NULL: the gradient is zero. */
@@ -163,16 +159,12 @@ enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struc
 {
 	struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
-	enum status status = STATUS_OK;
 	if (worker->gradient && run->gradient->options->gradient)
-		status = writer_write(run->gradient->options->gradient, worker->gradient, dtype_compute(run->input.dtype),
-		                      elements(&run->input, tiles_rows_of(tiles, chunk), tiles->input_row), diags);
-	if (tiles->folds)
-		for (int64_t tile = 0; tile < tiles_of(tiles, chunk); tile++)
-			reduction_add(&run->reduction, worker->states + tile * tiles->state);
-	else if (status == STATUS_OK && worker->value)
-		status = write_value_rows(worker, chunk, diags);
-	return status;
+		TRY(writer_write(run->gradient->options->gradient, worker->gradient, dtype_compute(run->input.dtype),
+		                 elements(&run->input, tiles_rows_of(tiles, chunk), tiles->input_row), diags));
+	for (int64_t tile = 0; tiles->folds && tile < tiles_of(tiles, chunk); tile++)
+		reduction_add(&run->reduction, worker->states + tile * tiles->state);
+	return tiles->folds || !worker->value ? STATUS_OK : write_value_rows(worker, chunk, diags);
 }
 
 /* Arrays. */
@@ -184,13 +176,10 @@ enum status input_output_load_cotangent(struct run *run)
 	const struct type *want = &run->whole->output;
 	char a[TYPE_TEXT], b[TYPE_TEXT];
 	struct loader loader = {.special = options->special, .cast = options->cast, .context = &run->context};
-	enum status status = STATUS_OK;
-	if (!options->cotangent)
+	if (options->cotangent && !array->data) /* once: it may be a FIFO */
+		TRY(array_load(&loader, array, options->cotangent, NULL));
+	if (!options->cotangent || array_fits(array, &want->shape))
 		return STATUS_OK;
-	if (!array->data) /* once: it may be a FIFO */
-		status = array_load(&loader, array, options->cotangent, NULL);
-	if (status || array_fits(array, &want->shape))
-		return status;
 	return diag_file(run->context.diags, STATUS_DATA, options->cotangent, -1,
 	                 "the cotangent is %s and the chain's output is %s", type_format(&array->type, a),
 	                 type_format(want, b));
@@ -202,12 +191,9 @@ static enum status skip_to_window(struct run *run)
 	const struct tiles *tiles = run->tiles;
 	const enum dtype dtype = dtype_compute(run->input.dtype);
 	const int64_t most = elements(&run->input, tiles->tile * tiles->per_chunk, tiles->input_row);
-	enum status status = STATUS_OK;
-	for (int64_t left = run->window.first, count; left > 0 && status == STATUS_OK; left -= count) {
-		count = left < most ? left : most;
-		status = reader_read(run->reader, run->workers[0].input, dtype, count, run->context.diags);
-	}
-	return status;
+	for (int64_t left = run->window.first; left > 0; left -= most)
+		TRY(reader_read(run->reader, run->workers[0].input, dtype, left < most ? left : most, run->context.diags));
+	return STATUS_OK;
 }
 
 enum status input_output_begin_array(struct run *run)
@@ -216,42 +202,33 @@ enum status input_output_begin_array(struct run *run)
 	if (run->gradient)
 		return STATUS_OK;
 	const bool several = run->tiles->workers > 1, seekable = reader_seekable(run->reader);
-	enum status status = input_output_begin_outputs(run, run->context.diags);
+	TRY(input_output_begin_outputs(run, run->context.diags));
 	run->read_anywhere = seekable && (run->window.part || several);
 	run->write_anywhere = several && !run->tiles->folds && writer_seekable(run->options->value);
-	if (status == STATUS_OK && !seekable)
-		status = skip_to_window(run);
-	return status;
+	return seekable ? STATUS_OK : skip_to_window(run);
 }
 
 enum status input_output_begin_outputs(struct run *run, struct diags *diags)
 {
-	struct writer *gradient = run->gradient ? run->gradient->options->gradient : NULL;
-	enum status status = STATUS_OK;
 	run->outputs_begun = true;
-	if (gradient)
-		status = writer_begin(gradient, &run->input, diags);
-	if (status == STATUS_OK && run->options->value)
-		status = writer_begin(run->options->value, &run->whole->output, diags);
-	return status;
+	if (run->gradient && run->gradient->options->gradient)
+		TRY(writer_begin(run->gradient->options->gradient, &run->input, diags));
+	return run->options->value ? writer_begin(run->options->value, &run->whole->output, diags) : STATUS_OK;
 }
 
 enum status input_output_end_array(struct run *run)
 {
 	struct diags *diags = run->context.diags;
 	struct writer *gradient = run->gradient ? run->gradient->options->gradient : NULL, *value = run->options->value;
-	enum status status = STATUS_OK;
 	if (value && run->tiles->folds) {
 		const struct type *type = &run->reduction.output;
 		const void *out =
 			reduction_finish(&run->reduction, run->tiles->rows, run->params->bound, run->options->flush_denormals);
-		status = writer_write(value, out, type->dtype, shape_count(&type->shape), diags);
+		TRY(writer_write(value, out, type->dtype, shape_count(&type->shape), diags));
 	}
-	if (status == STATUS_OK && gradient)
-		status = writer_end(gradient, diags);
-	if (status == STATUS_OK && value)
-		status = writer_end(value, diags);
-	if (status == STATUS_OK && (run->read_anywhere || run->window.part))
-		status = reader_skip(run->reader, diags);
-	return status;
+	if (gradient)
+		TRY(writer_end(gradient, diags));
+	if (value)
+		TRY(writer_end(value, diags));
+	return run->read_anywhere || run->window.part ? reader_skip(run->reader, diags) : STATUS_OK;
 }

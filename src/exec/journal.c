@@ -30,23 +30,27 @@ static const struct {
 	[JOURNAL_PARAMS] = {"params", "other params"},
 	[JOURNAL_INPUT] = {"input", "another input"},
 };
-enum { LINE_MOST = 8192 };
-static const char spill_word[] = "spill ", spill_prefix[] = "ckptc-", spill_suffix[] = ".spill";
+/* Bytes of the longest line; of a checksum: " :" and 16 digits; of a block, which any line fits in. */
+enum { LINE_MOST = 8192, SUM = 18, BLOCK = 64 << 10 };
+static const char spill_word[] = "spill ", spill_prefix[] = "ckptc-", spill_suffix[] = ".spill", last_line[] = "done";
 
 static enum status failed(const struct journal *journal, const char *what, struct diags *diags)
 {
 	return diag_file(diags, STATUS_IO, journal->path, -1, "cannot %s the journal: %s", what, strerror(errno));
 }
 
-/* Writing. */
+/* Writes LINE, its checksum and a line end to TEXT. Returns their bytes. */
+static size_t seal_line(char text[LINE_MOST + SUM + 2], const char *line)
+{
+	return (size_t)snprintf(text, LINE_MOST + SUM + 2, "%s :%016" PRIx64 "\n", line,
+	                        hash_bytes(HASH_START, line, strlen(line)));
+}
 
-/* Appends a line and its checksum. False and errno on failure. */
+/* Appends LINE. False and errno on failure. */
 static bool add_line(const struct journal *journal, const char *line)
 {
-	char text[LINE_MOST + 32];
-	size_t length = strlen(line);
-	int size = snprintf(text, sizeof text, "%s :%016" PRIx64 "\n", line, hash_bytes(HASH_START, line, length));
-	return io_write_at(journal->fd, IO_NEXT, text, (size_t)size);
+	char text[LINE_MOST + SUM + 2];
+	return io_write_at(journal->fd, IO_NEXT, text, seal_line(text, line));
 }
 
 /* Called when a slot is written. Syncs the spill file first, then appends and syncs the line that names the slot. */
@@ -68,9 +72,7 @@ static struct spill_failure note_written(void *context, int64_t slot, const stru
 	return (struct spill_failure){.error = 0};
 }
 
-static const char last_line[] = "done";
-
-void journal_finish(struct journal *journal)
+void journal_finish(const struct journal *journal)
 {
 	/* A failure is harmless: the files are removed next. Only a kill between the two removals would then leave an error. */
 	if (add_line(journal, last_line))
@@ -79,82 +81,69 @@ void journal_finish(struct journal *journal)
 
 /* Reading, block by block: the journal has a line for each state, of any number. */
 
-enum { BLOCK = 64 << 10 };
-
 struct reading {
 	struct journal *journal;
-	const struct journal_identity *identity;
-	const char *directory; /* of the spill file */
 	struct spill *spill;
-	struct arena *arena;
-	struct diags *diags;
+	const struct context *context;
 	char *block;         /* up to BLOCK bytes of the file */
 	size_t used, length; /* bytes of the block: of parsed lines; in all */
 	int64_t at;          /* offset in the file of the next line */
-	bool finished;       /* the command wrote its outputs, and was killed while it removed the files */
+	char line[LINE_MOST];
+	bool ended;    /* no complete line is left */
+	bool finished; /* the command wrote its outputs, and was killed while it removed the files */
 };
 
-static enum status read_at(const struct reading *r, char *to, size_t size, int64_t offset, size_t *got)
+static enum status malformed(const struct reading *r, const char *what)
 {
-	if (!io_read_at(r->journal->fd, offset, to, size, got))
-		return failed(r->journal, "read", r->diags);
-	return STATUS_OK;
+	enum status status = diag_file(r->context->diags, STATUS_DATA, r->journal->path, r->at, "%s", what);
+	diag_hint(r->context->diags, "remove it to start again");
+	return status;
 }
 
 /* Sets finished if the last line records that the command was done. */
 static enum status find_finished(struct reading *r, int64_t length)
 {
-	char line[64], last[64];
+	char line[LINE_MOST + SUM + 2], last[LINE_MOST + SUM + 2];
 	size_t got;
-	int size = snprintf(line, sizeof line, "\n%s :%016" PRIx64 "\n", last_line,
-	                    hash_bytes(HASH_START, last_line, strlen(last_line)));
-	if (length < size)
+	const size_t size = seal_line(line, last_line);
+	if (length <= (int64_t)size)
 		return STATUS_OK;
-	enum status status = read_at(r, last, (size_t)size, length - size, &got);
-	r->finished = !status && got == (size_t)size && !memcmp(last, line, got);
-	return status;
+	if (!io_read_at(r->journal->fd, length - (int64_t)size - 1, last, size + 1, &got))
+		return failed(r->journal, "read", r->context->diags);
+	r->finished = got == size + 1 && last[0] == '\n' && !memcmp(last + 1, line, size);
+	return STATUS_OK;
 }
 
-static enum status wrong(const struct reading *r, const char *what)
+/* Reads the block that begins with the next line. */
+static enum status read_block(struct reading *r)
 {
-	enum status status = diag_file(r->diags, STATUS_DATA, r->journal->path, r->at, "%s", what);
-	diag_hint(r->diags, "remove it to start again");
-	return status;
-}
-
-/* Moves the rest of the block to its front, and reads on behind it. */
-static enum status fill_block(struct reading *r)
-{
-	size_t got, left = r->length - r->used;
-	memmove(r->block, r->block + r->used, left);
-	enum status status = read_at(r, r->block + left, BLOCK - left, r->at + (int64_t)left, &got);
 	r->used = 0;
-	r->length = left + (status ? 0 : got);
-	return status;
+	if (io_read_at(r->journal->fd, r->at, r->block, BLOCK, &r->length))
+		return STATUS_OK;
+	return failed(r->journal, "read", r->context->diags);
 }
 
-/* Copies the next line to LINE, without its checksum. Sets *END if no complete line is left. */
-static enum status next_line(struct reading *r, char line[LINE_MOST], bool *end)
+/* Sets line to the next one, without its checksum, or ended. */
+static enum status next_line(struct reading *r)
 {
-	const char *from = r->block + r->used, *stop = memchr(from, '\n', r->length - r->used);
+	char sealed[LINE_MOST + SUM + 2];
+	const char *stop = memchr(r->block + r->used, '\n', r->length - r->used);
 	if (!stop) {
-		TRY(fill_block(r));
-		from = r->block;
-		stop = memchr(from, '\n', r->length);
+		TRY(read_block(r));
+		stop = memchr(r->block, '\n', r->length);
 	}
-	*end = !stop;
+	r->ended = !stop;
 	if (!stop) /* no line of a journal fills a block */
-		return r->length < BLOCK ? STATUS_OK : wrong(r, "this is no journal of ckptc");
-	size_t length = (size_t)(stop - from);
-	enum { SUM = 18 }; /* " :" and 16 digits */
+		return r->length < BLOCK ? STATUS_OK : malformed(r, "this is no journal of ckptc");
+	const char *from = r->block + r->used;
+	const size_t length = (size_t)(stop - from);
 	if (length < SUM || length - SUM >= LINE_MOST || memchr(from, '\0', length))
-		return wrong(r, "this is no journal of ckptc");
-	memcpy(line, from, length - SUM);
-	line[length - SUM] = '\0';
-	char sum[SUM + 1];
-	snprintf(sum, sizeof sum, " :%016" PRIx64, hash_bytes(HASH_START, line, length - SUM));
-	if (memcmp(from + length - SUM, sum, SUM) != 0)
-		return wrong(r, "this is no journal of ckptc, or it has been changed");
+		return malformed(r, "this is no journal of ckptc");
+	memcpy(r->line, from, length - SUM);
+	r->line[length - SUM] = '\0';
+	seal_line(sealed, r->line);
+	if (memcmp(from, sealed, length) != 0)
+		return malformed(r, "this is no journal of ckptc, or it has been changed");
 	r->used += length + 1;
 	r->at += (int64_t)length + 1;
 	return STATUS_OK;
@@ -168,151 +157,134 @@ static bool is_spill_name(const char *name)
 	       !strcmp(name + prefix + IO_LETTERS, spill_suffix) && !strchr(name, '/');
 }
 
-/* Reads the identity and the spill file's name. Sets *END if the command was killed before it wrote them. */
-static enum status read_head(struct reading *r, bool *end)
+/* Reads the identity and the spill file's name, unless the command was killed before it wrote them. */
+static enum status read_head(struct reading *r)
 {
-	char line[LINE_MOST], wanted[64];
-	TRY(fill_block(r));
-	size_t seen = r->length < strlen(first_line) ? r->length : strlen(first_line);
+	struct journal *journal = r->journal;
+	char wanted[64];
+	TRY(read_block(r));
+	const size_t seen = r->length < strlen(first_line) ? r->length : strlen(first_line);
 	if (memcmp(r->block, first_line, seen) != 0) /* another program's file is not overwritten */
-		return diag_file(r->diags, STATUS_DATA, r->journal->path, 0, "this is no journal of ckptc");
-	enum status status = next_line(r, line, end);
-	if (status || *end)
-		return status;
-	if (strcmp(line, first_line) != 0)
-		return wrong(r, "this is no journal of ckptc");
-	for (int i = 0; i < JOURNAL_PARTS; i++) {
+		return diag_file(r->context->diags, STATUS_DATA, journal->path, 0, "this is no journal of ckptc");
+	TRY(next_line(r));
+	if (!r->ended && strcmp(r->line, first_line) != 0)
+		return malformed(r, "this is no journal of ckptc");
+	for (int i = 0; i < JOURNAL_PARTS && !r->ended; i++) {
 		const int64_t at = r->at;
-		status = next_line(r, line, end);
-		if (status || *end)
-			return status;
-		snprintf(wanted, sizeof wanted, "%s %016" PRIx64, parts[i].name, r->identity->parts[i]);
-		if (!strcmp(line, wanted) || r->finished)
+		TRY(next_line(r));
+		snprintf(wanted, sizeof wanted, "%s %016" PRIx64, parts[i].name, journal->identity.parts[i]);
+		if (r->ended || r->finished || !strcmp(r->line, wanted))
 			continue;
-		r->at = at;
-		enum status refused =
-			diag_file(r->diags, STATUS_DATA, r->journal->path, at, "the journal is of a run with %s", parts[i].text);
-		diag_hint(r->diags, "repeat the first command, or remove the journal to start again");
-		return refused;
+		diag_file(r->context->diags, STATUS_DATA, journal->path, at, "the journal is of a run with %s", parts[i].text);
+		diag_hint(r->context->diags, "repeat the first command, or remove the journal to start again");
+		return STATUS_DATA;
 	}
-	status = next_line(r, line, end);
-	if (status || *end)
-		return status;
-	const char *name = line + strlen(spill_word);
-	if (strncmp(line, spill_word, strlen(spill_word)) != 0 || !is_spill_name(name))
-		return wrong(r, "this is no journal of ckptc");
-	r->journal->spill_path = arena_printf(r->arena, "%s/%s", r->directory, name);
-	return r->journal->spill_path ? STATUS_OK : diag_memory(r->diags);
+	if (!r->ended)
+		TRY(next_line(r));
+	if (r->ended)
+		return STATUS_OK;
+	const char *name = r->line + strlen(spill_word);
+	if (strncmp(r->line, spill_word, strlen(spill_word)) != 0 || !is_spill_name(name))
+		return malformed(r, "this is no journal of ckptc");
+	journal->spill_path = arena_printf(r->context->arena, "%s/%s", journal->directory, name);
+	TRY_ALLOC(journal->spill_path, r->context->diags);
+	return STATUS_OK;
 }
 
-static enum status read_blobs(struct reading *r)
+static enum status read_blob(struct reading *r)
 {
-	char line[LINE_MOST];
 	struct journal *journal = r->journal;
-	for (;;) {
-		bool end;
-		enum status status = next_line(r, line, &end);
-		if (status || end)
-			return status;
-		int64_t slot, number;
-		struct spill_region region;
-		int used = 0;
-		if (sscanf(line, "blob %" SCNd64 " %" SCNd64 " %zu %" SCNx64 " %" SCNd64 "%n", &slot, &region.offset,
-		           &region.size, &region.checksum, &number, &used) != 5 ||
-		    line[used] || slot < 0 || slot > INT32_MAX || region.offset < 0 ||
-		    region.size > (size_t)(INT64_MAX - region.offset)) /* no file is longer */
-			return wrong(r, "this is no journal of ckptc");
-		region.room = region.size;
-		TRY(spill_restore(r->spill, slot, &region, r->diags));
-		if (slot < JOURNAL_VALUE) {
-			journal->number = number;
-			journal->point_slot = slot;
-		} else if (slot > JOURNAL_VALUE) {
-			journal->last_state = slot - JOURNAL_STATES;
-		}
-		journal->goes_on = journal->number >= 0 || journal->last_state >= 0;
+	int64_t slot, number;
+	struct spill_region region;
+	int used = 0;
+	if (sscanf(r->line, "blob %" SCNd64 " %" SCNd64 " %zu %" SCNx64 " %" SCNd64 "%n", &slot, &region.offset,
+	           &region.size, &region.checksum, &number, &used) != 5 ||
+	    r->line[used] || slot < 0 || slot > INT32_MAX || region.offset < 0 ||
+	    region.size > (size_t)(INT64_MAX - region.offset)) /* no file is longer */
+		return malformed(r, "this is no journal of ckptc");
+	region.room = region.size;
+	TRY(spill_restore(r->spill, slot, &region, r->context->diags));
+	if (slot < JOURNAL_VALUE) {
+		journal->number = number;
+		journal->point_slot = slot;
+	} else if (slot > JOURNAL_VALUE) {
+		journal->last_state = slot - JOURNAL_STATES;
 	}
+	journal->goes_on = journal->number >= 0 || journal->last_state >= 0;
+	return STATUS_OK;
 }
 
 static enum status read_all(struct reading *r)
 {
 	struct stat st;
 	const struct journal *journal = r->journal;
+	struct diags *diags = r->context->diags;
 	if (fstat(journal->fd, &st))
-		return failed(journal, "read", r->diags);
+		return failed(journal, "read", diags);
 	if (!S_ISREG(st.st_mode))
-		return diag_file(r->diags, STATUS_IO, journal->path, -1, "is no regular file: a journal must outlive its run");
-	r->block = arena_alloc(r->arena, BLOCK);
-	TRY_ALLOC(r->block, r->diags);
-	bool end = false;
-	enum status status = find_finished(r, (int64_t)st.st_size);
-	if (status == STATUS_OK)
-		status = read_head(r, &end);
-	return status || end || r->finished ? status : read_blobs(r);
+		return diag_file(diags, STATUS_IO, journal->path, -1, "is no regular file: a journal must outlive its run");
+	r->block = arena_alloc(r->context->arena, BLOCK);
+	TRY_ALLOC(r->block, diags);
+	TRY(find_finished(r, (int64_t)st.st_size));
+	TRY(read_head(r));
+	while (!r->ended && !r->finished) {
+		TRY(next_line(r));
+		if (!r->ended)
+			TRY(read_blob(r));
+	}
+	return STATUS_OK;
 }
 
 /* Opening. */
 
-static enum status begin(struct journal *journal, const char *directory, int64_t wanted,
-                         const struct journal_identity *identity, struct arena *arena, struct diags *diags)
+static enum status begin(struct journal *journal, const struct context *context)
 {
-	TRY(spill_check_room(directory, wanted, diags));
-	journal->spill_path = arena_printf(arena, "%s/%s%*s%s", directory, spill_prefix, IO_LETTERS, "", spill_suffix);
+	struct diags *diags = context->diags;
+	const char *directory = journal->directory;
+	const size_t folder = strlen(directory) + 1;
+	TRY(spill_check_room(directory, journal->wanted, diags));
+	journal->spill_path =
+		arena_printf(context->arena, "%s/%s%*s%s", directory, spill_prefix, IO_LETTERS, "", spill_suffix);
 	TRY_ALLOC(journal->spill_path, diags);
-	const char *name = journal->spill_path + strlen(directory) + 1;
-	journal->spill_fd = io_make_unique(journal->spill_path, strlen(directory) + 1 + strlen(spill_prefix));
+	journal->spill_fd = io_make_unique(journal->spill_path, folder + strlen(spill_prefix));
 	if (journal->spill_fd < 0)
 		return diag_file(diags, STATUS_IO, directory, -1, "cannot create the spill file: %s", strerror(errno));
 	char line[LINE_MOST];
 	bool ok = !ftruncate(journal->fd, 0) && add_line(journal, first_line);
 	for (int i = 0; i < JOURNAL_PARTS && ok; i++) {
-		snprintf(line, sizeof line, "%s %016" PRIx64, parts[i].name, identity->parts[i]);
+		snprintf(line, sizeof line, "%s %016" PRIx64, parts[i].name, journal->identity.parts[i]);
 		ok = add_line(journal, line);
 	}
-	snprintf(line, sizeof line, "%s%s", spill_word, name);
-	ok = ok && add_line(journal, line) && !fdatasync(journal->fd);
-	if (ok)
+	snprintf(line, sizeof line, "%s%s", spill_word, journal->spill_path + folder);
+	if (ok && add_line(journal, line) && !fdatasync(journal->fd))
 		return STATUS_OK;
 	enum status status = failed(journal, "write", diags);
 	unlink(journal->spill_path);
 	return status;
 }
 
-static enum status go_on(struct journal *journal, const struct reading *r, struct diags *diags)
+/* Opens the spill file that holds SIZE bytes, and drops what follows the journal's first LENGTH. */
+static enum status go_on(struct journal *journal, int64_t size, int64_t length, struct diags *diags)
 {
 	struct stat st;
 	journal->spill_fd = io_open(journal->spill_path, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0);
 	if (journal->spill_fd < 0) {
-		enum status status = diag_file(diags, STATUS_IO, journal->spill_path, -1,
-		                               "cannot open the spill file that the journal names: %s", strerror(errno));
+		diag_file(diags, STATUS_IO, journal->spill_path, -1, "cannot open the spill file that the journal names: %s",
+		          strerror(errno));
 		diag_hint(diags, "remove %s to start again", journal->path);
-		return status;
+		return STATUS_IO;
 	}
 	if (fstat(journal->spill_fd, &st))
 		return diag_file(diags, STATUS_IO, journal->spill_path, -1, "cannot read the spill file: %s", strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return diag_file(diags, STATUS_IO, journal->spill_path, -1, "is no regular file, and spill files are");
-	if (st.st_size < r->spill->end) {
-		enum status status =
-			diag_file(diags, STATUS_IO, journal->spill_path, (int64_t)st.st_size,
-		              "the spill file is short: the journal names %lld bytes of it", (long long)r->spill->end);
+	if (st.st_size < size) {
+		diag_file(diags, STATUS_IO, journal->spill_path, (int64_t)st.st_size,
+		          "the spill file is short: the journal names %lld bytes of it", (long long)size);
 		diag_hint(diags, "remove %s to start again", journal->path);
-		return status;
+		return STATUS_IO;
 	}
-	return ftruncate(journal->fd, (off_t)r->at) ? failed(journal, "write", diags) : STATUS_OK;
-}
-
-/* Sets *SAME if the path names the open file: another command may have removed it, then its lock guards nothing. False and errno on failure. */
-static bool is_at_path(const struct journal *journal, bool *same)
-{
-	struct stat held, named;
-	*same = false;
-	if (fstat(journal->fd, &held))
-		return false;
-	if (stat(journal->file, &named))
-		return errno == ENOENT;
-	*same = io_is_same_file(&held, &named);
-	return true;
+	return ftruncate(journal->fd, (off_t)length) ? failed(journal, "write", diags) : STATUS_OK;
 }
 
 /* Opens the file and locks it. */
@@ -320,17 +292,20 @@ static enum status lock(struct journal *journal, struct diags *diags)
 {
 	enum { ATTEMPTS = 100 };
 	for (int i = 0; i < ATTEMPTS; i++) {
-		bool same;
+		struct stat held, named;
 		journal->fd = io_open(journal->file, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK, 0600);
 		if (journal->fd < 0)
 			return failed(journal, "open", diags);
-		if (flock(journal->fd, LOCK_EX | LOCK_NB))
-			return errno == EWOULDBLOCK
-			           ? diag_file(diags, STATUS_IO, journal->path, -1, "another process has this journal")
-			           : failed(journal, "lock", diags);
-		if (!is_at_path(journal, &same))
+		const bool locked = !flock(journal->fd, LOCK_EX | LOCK_NB);
+		if (!locked && errno == EWOULDBLOCK)
+			return diag_file(diags, STATUS_IO, journal->path, -1, "another process has this journal");
+		if (!locked || fstat(journal->fd, &held))
 			return failed(journal, "lock", diags);
-		if (same)
+		/* Another command may have removed the file: then its lock guards nothing. */
+		const bool there = stat(journal->file, &named) == 0;
+		if (!there && errno != ENOENT)
+			return failed(journal, "lock", diags);
+		if (there && io_is_same_file(&held, &named))
 			return STATUS_OK;
 		close(journal->fd);
 		journal->fd = -1;
@@ -338,30 +313,24 @@ static enum status lock(struct journal *journal, struct diags *diags)
 	return diag_file(diags, STATUS_IO, journal->path, -1, "cannot lock the journal: it is removed again and again");
 }
 
-enum status journal_open(struct journal *journal, const char *path, const char *directory, int64_t wanted,
-                         const struct journal_identity *identity, struct spill *spill, struct arena *arena,
-                         struct diags *diags)
+enum status journal_open(const struct context *context, struct journal *journal, struct spill *spill)
 {
 	char file[PATH_MAX];
-	*journal = (struct journal){
-		.fd = -1, .path = path, .spill_fd = -1, .number = -1, .point_slot = -1, .next = -1, .last_state = -1};
-	if (!output_follow(path, file)) /* the target is removed at the end, the link stays */
-		return failed(journal, "open", diags);
-	journal->file = arena_printf(arena, "%s", file);
-	TRY(journal->file ? lock(journal, diags) : diag_memory(diags));
-	struct reading reading = {.journal = journal,
-	                          .identity = identity,
-	                          .directory = directory,
-	                          .spill = spill,
-	                          .arena = arena,
-	                          .diags = diags};
-	enum status status = read_all(&reading);
-	if (status)
-		return status;
+	journal->fd = journal->spill_fd = -1;
+	journal->number = journal->point_slot = journal->next = journal->last_state = -1;
+	journal->goes_on = false;
+	journal->spill_path = NULL;
+	if (!output_follow(journal->path, file)) /* the target is removed at the end, the link stays */
+		return failed(journal, "open", context->diags);
+	journal->file = arena_printf(context->arena, "%s", file);
+	TRY_ALLOC(journal->file, context->diags);
+	TRY(lock(journal, context->diags));
+	struct reading reading = {.journal = journal, .spill = spill, .context = context};
+	TRY(read_all(&reading));
 	if (journal->spill_path && !journal->goes_on)
 		unlink(journal->spill_path); /* it holds no durable blob */
-	status =
-		journal->goes_on ? go_on(journal, &reading, diags) : begin(journal, directory, wanted, identity, arena, diags);
+	const enum status status =
+		journal->goes_on ? go_on(journal, spill->end, reading.at, context->diags) : begin(journal, context);
 	if (status) {
 		if (journal->spill_fd >= 0)
 			close(journal->spill_fd);

@@ -16,6 +16,7 @@
 #ifndef EXEC_JOURNAL_H
 #define EXEC_JOURNAL_H
 
+#include "base/context.h"
 #include "exec/spill.h"
 
 enum journal_part {
@@ -39,8 +40,13 @@ struct journal_identity {
 enum journal_slot { JOURNAL_POINT_A, JOURNAL_POINT_B, JOURNAL_VALUE, JOURNAL_STATES };
 
 struct journal {
+	/* The caller's. */
+	const char *path;      /* of the command line, for messages */
+	const char *directory; /* of the spill file */
+	int64_t wanted;        /* bytes that must be free there for a new spill file */
+	struct journal_identity identity;
+	/* Set by journal_open. */
 	int fd;
-	const char *path; /* of the command line, for messages */
 	const char *file; /* the target of PATH's links */
 	char *spill_path;
 	int spill_fd;
@@ -52,16 +58,13 @@ struct journal {
 };
 
 /*
- * Opens and locks the journal PATH. SPILL then uses the spill file in DIRECTORY that the
- * journal names, or a new one, for which WANTED bytes must be free. Fails with STATUS_DATA
- * if PATH is no journal, or not IDENTITY's. Fails with STATUS_IO if another process has
- * it, or the spill file is gone or short.
+ * Opens and locks the journal. SPILL then uses the spill file that the journal names, or a
+ * new one. Fails with STATUS_DATA if the path is no journal, or not the identity's. Fails
+ * with STATUS_IO if another process has it, or the spill file is gone or short.
  */
-enum status journal_open(struct journal *journal, const char *path, const char *directory, int64_t wanted,
-                         const struct journal_identity *identity, struct spill *spill, struct arena *arena,
-                         struct diags *diags);
+enum status journal_open(const struct context *context, struct journal *journal, struct spill *spill);
 /* Appends the line `done`: the next command then starts from the beginning, even if files are left. */
-void journal_finish(struct journal *journal);
+void journal_finish(const struct journal *journal);
 /* Finishes and closes the journal, and removes both files. Warns of a file that stays. */
 void journal_remove(struct journal *journal, struct diags *diags);
 /* Closes the journal and keeps the files for a later command. */

@@ -85,14 +85,6 @@ int64_t kept_states_slot(const struct worker *worker, int64_t slot)
 	return worker->run->gradient->options->journal ? JOURNAL_STATES + slot : slot;
 }
 
-static enum status on_spill(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
-{
-	struct worker *worker = context;
-	struct kept_states *kept = &worker->walk.kept;
-	TRY(kept_states_set_pieces(worker, arrays, count, 0));
-	return spill_write(&kept->spill, kept_states_slot(worker, slot), kept->pieces, kept->piece_count, worker->diags);
-}
-
 /* The disk slot of the next FETCH in the schedule's second reader, which runs ahead of the worker; -1: none. */
 static int64_t find_fetch(struct kept_states *kept)
 {
@@ -113,24 +105,26 @@ int64_t kept_states_next_fetch(struct worker *worker)
 	return find_fetch(kept);
 }
 
-static enum status on_fetch(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
+static enum status on_disk(void *context, enum machine_disk access, int64_t slot, const struct machine_array *arrays,
+                           size_t count)
 {
 	struct worker *worker = context;
 	struct kept_states *kept = &worker->walk.kept;
-	const int64_t next = kept_states_next_fetch(worker), place = kept_states_slot(worker, slot);
-	enum status status = kept_states_set_pieces(worker, arrays, count, 0);
-	if (status == STATUS_OK)
-		status = spill_read(&kept->spill, place, kept->pieces, kept->piece_count, worker->diags);
-	if (status == STATUS_OK && next >= 0)
+	const int64_t place = kept_states_slot(worker, slot);
+	TRY(kept_states_set_pieces(worker, arrays, count, 0));
+	if (access == MACHINE_SPILL)
+		return spill_write(&kept->spill, place, kept->pieces, kept->piece_count, worker->diags);
+	TRY(spill_read(&kept->spill, place, kept->pieces, kept->piece_count, worker->diags));
+	const int64_t next = kept_states_next_fetch(worker);
+	if (next >= 0)
 		spill_read_ahead(&kept->spill, kept_states_slot(worker, next));
-	return status;
+	return STATUS_OK;
 }
 
 void kept_states_hook(struct machine_hooks *hooks)
 {
 	hooks->convert = on_convert;
-	hooks->spill = on_spill;
-	hooks->fetch = on_fetch;
+	hooks->disk = on_disk;
 }
 
 enum status kept_states_open(struct worker *worker, struct diags *diags)

@@ -15,46 +15,43 @@
 
 #include "base/checked.h"
 #include "base/suggest.h"
-#include "exec/init.h"
 
 struct binder {
 	struct params *params;
 	struct chain *chain;
-	const struct param_binding *bindings;
-	size_t count;
-	struct params_options options;
-	struct loader loader;
+	const struct params_options *options;
+	struct loader loader; /* its context is the binder's */
 	struct arena *arena;
 	struct diags *diags;
 };
 
 /* The source of a param's values. */
 struct param_source {
-	struct array array; /* type as in the file; data NULL if only types are wanted, or the type is declared */
-	const struct init *init;
-	struct init number; /* --param NAME=3.5 */
+	struct array array;      /* type as in the file; data NULL if only types are wanted, or the type is declared */
+	const struct init *init; /* that has the values; NULL: a file does */
+	struct init number;      /* --param NAME=3.5 */
+	double value;
 	bool weak;
-	const char *text; /* its name in messages */
-	bool literal;     /* INIT has the values */
 	bool none;        /* only the declared type is known */
+	const char *text; /* its name in messages */
 };
-
-/* Names. */
 
 static enum status check_bindings(const struct binder *b)
 {
-	for (size_t i = 0; i < b->count; i++) {
+	const size_t count = b->chain->param_count;
+	const char **names = arena_array(b->arena, count + 1, sizeof *names);
+	TRY_ALLOC(names, b->diags);
+	for (size_t k = 0; k < count; k++)
+		names[k] = b->chain->params[k].name;
+	for (size_t i = 0; i < b->options->binding_count; i++) {
+		const char *name = b->options->bindings[i].name;
 		bool known = false;
-		for (size_t k = 0; k < b->chain->param_count && !known; k++)
-			known = !strcmp(b->chain->params[k].name, b->bindings[i].name);
+		for (size_t k = 0; k < count && !known; k++)
+			known = !strcmp(names[k], name);
 		if (known)
 			continue;
-		diag_file(b->diags, STATUS_USAGE, NULL, -1, "--param %s: the chain has no param or const of that name",
-		          b->bindings[i].name);
-		const char **names = arena_array(b->arena, b->chain->param_count + 1, sizeof *names);
-		for (size_t k = 0; names && k < b->chain->param_count; k++)
-			names[k] = b->chain->params[k].name;
-		const char *near = names ? suggest_nearest(b->bindings[i].name, names, b->chain->param_count) : NULL;
+		diag_file(b->diags, STATUS_USAGE, NULL, -1, "--param %s: the chain has no param or const of that name", name);
+		const char *near = suggest_nearest(name, names, count);
 		if (near)
 			diag_hint(b->diags, "did you mean '%s'?", near);
 		return STATUS_USAGE;
@@ -62,15 +59,14 @@ static enum status check_bindings(const struct binder *b)
 	return STATUS_OK;
 }
 
-static const char *find_binding(const struct binder *b, const char *name)
+/* The value of --param for NAME, or NULL. */
+static const char *find_binding(const struct params_options *options, const char *name)
 {
-	for (size_t i = b->count; i-- > 0;)
-		if (!strcmp(b->bindings[i].name, name))
-			return b->bindings[i].value;
+	for (size_t i = options->binding_count; i-- > 0;)
+		if (!strcmp(options->bindings[i].name, name))
+			return options->bindings[i].value;
 	return NULL;
 }
-
-/* Sources. */
 
 const char *params_file(const struct init *init, const char *directory, struct arena *arena)
 {
@@ -90,7 +86,7 @@ static enum status source_file(struct binder *b, const struct param *param, cons
                                struct param_source *source)
 {
 	source->text = path;
-	source->none = !b->options.data && param->declared.given && is_absent(path);
+	source->none = !b->options->data && param->declared.given && is_absent(path);
 	if (source->none)
 		return STATUS_OK;
 	const enum status status = loader_load(&b->loader, &source->array, path, key);
@@ -98,45 +94,32 @@ static enum status source_file(struct binder *b, const struct param *param, cons
 	return status;
 }
 
-static enum status source_init(struct binder *b, const struct param *param, const struct init *init,
-                               struct param_source *source)
-{
-	source->init = init;
-	source->array.type.dtype = DTYPE_F64;
-	switch (init->kind) {
-	case INIT_NONE:
-		source->none = true;
-		return STATUS_OK;
-	case INIT_LOAD: {
-		const char *path = params_file(init, b->options.directory, b->arena);
-		return path ? source_file(b, param, path, init->key, source) : diag_memory(b->diags);
-	}
-	case INIT_NUMBER:
-	case INIT_LIST:
-		source->literal = source->weak = true;
-		source->text = "its list"; /* a number fits every type */
-		if (init->kind == INIT_LIST)
-			source->array.type.shape = init->shape;
-		return STATUS_OK;
-	default:
-		source->literal = true;
-		return STATUS_OK;
-	}
-}
-
 static enum status find_source(struct binder *b, const struct param *param, struct param_source *source)
 {
-	const char *value = find_binding(b, param->name);
-	if (!value)
-		return source_init(b, param, &param->init, source);
-	double *number = arena_alloc(b->arena, sizeof *number);
-	TRY_ALLOC(number, b->diags);
-	size_t length = strlen(value);
-	if (length && number_parse(value, length, number) == length) {
-		source->number = (struct init){.kind = INIT_NUMBER, .values = number, .count = 1};
-		return source_init(b, param, &source->number, source);
+	const char *value = find_binding(b->options, param->name);
+	const struct init *init = &param->init;
+	if (value) {
+		const size_t length = strlen(value);
+		if (!length || number_parse(value, length, &source->value) != length)
+			return source_file(b, param, value, NULL, source);
+		source->number = (struct init){.kind = INIT_NUMBER, .values = &source->value, .count = 1};
+		init = &source->number;
 	}
-	return source_file(b, param, value, NULL, source);
+	if (init->kind == INIT_LOAD) {
+		const char *path = params_file(init, b->options->directory, b->arena);
+		TRY_ALLOC(path, b->diags);
+		return source_file(b, param, path, init->key, source);
+	}
+	source->none = init->kind == INIT_NONE;
+	if (source->none)
+		return STATUS_OK;
+	source->init = init;
+	source->weak = !init_needs_type(init->kind);
+	source->text = "its list"; /* a number fits every type */
+	source->array.type.dtype = DTYPE_F64;
+	if (init->kind == INIT_LIST)
+		source->array.type.shape = init->shape;
+	return STATUS_OK;
 }
 
 /* Types. */
@@ -163,26 +146,20 @@ static enum status need_type(const struct binder *b, const struct param *param)
 {
 	static const char *const names[] = {[INIT_ZEROS] = "zeros", [INIT_ONES] = "ones",     [INIT_EYE] = "eye",
 	                                    [INIT_FULL] = "full",   [INIT_NORMAL] = "normal", [INIT_UNIFORM] = "uniform"};
-	const char *kind = word_of(param);
+	const char *word = word_of(param);
 	diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' needs a type: '%s' has no shape of its own",
-	        kind, param->name, names[param->init.kind]);
-	diag_hint(b->diags, "declare every extent, as in: %s %s: f32[256,256] = ...", kind, param->name);
+	        word, param->name, names[param->init.kind]);
+	diag_hint(b->diags, "declare every extent, as in: %s %s: f32[256,256] = ...", word, param->name);
 	return STATUS_CHAIN;
 }
 
 static enum status mismatch(const struct binder *b, const struct param *param, const struct param_source *source)
 {
+	const struct type *type = &source->array.type;
 	char want[TYPE_TEXT], have[TYPE_TEXT];
-	type_format(&param->declared.type, want);
-	const char *kind = word_of(param);
-	if (source->literal) {
-		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s is %s", kind, param->name,
-		        want, source->text, shape_format(&source->array.type.shape, have));
-	} else {
-		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s holds %s", kind,
-		        param->name, want, source->text, type_format(&source->array.type, have));
-	}
-	return STATUS_CHAIN;
+	return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s %s %s", word_of(param),
+	               param->name, type_format(&param->declared.type, want), source->text, source->init ? "is" : "holds",
+	               source->init ? shape_format(&type->shape, have) : type_format(type, have));
 }
 
 /* Sets PARAM's type from its declaration and its source. */
@@ -190,11 +167,11 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 {
 	const struct declared *declared = &param->declared;
 	/* a number fills a declared array */
-	const bool number = declared->given && source->literal && source->init->kind == INIT_NUMBER;
-	const bool shapeless = source->none || number || (source->literal && init_needs_type(source->init->kind));
+	const bool number = declared->given && source->init && source->init->kind == INIT_NUMBER;
+	const bool shapeless = source->none || number || (source->init && init_needs_type(source->init->kind));
 	if (shapeless && !(declared->given && whole(&declared->type.shape)))
 		return source->none ? need_value(b, param) : need_type(b, param);
-	if (source->none && b->options.data)
+	if (source->none && b->options->data)
 		return need_value(b, param);
 	param->type = shapeless ? declared->type : source->array.type;
 	param->weak = source->weak && !declared->given;
@@ -207,11 +184,11 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 	if (param->type.dtype > DTYPE_F64)
 		param->type.dtype = DTYPE_F64;
 	if (param->weak)
-		param->type.dtype = b->options.compute;
+		param->type.dtype = dtype_compute(b->options->compute);
 	if (!type_addressable(&param->type))
 		return diag_at(b->diags, STATUS_LIMIT, b->chain->source, param->span, "%s '%s' is too large to address",
 		               word_of(param), param->name);
-	if (source->literal && source->init->kind == INIT_EYE && param->type.shape.ndim != 2)
+	if (source->init && source->init->kind == INIT_EYE && param->type.shape.ndim != 2)
 		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
 		               "'eye' makes a matrix, and '%s' has %d dimensions", param->name, param->type.shape.ndim);
 	param->typed = true;
@@ -219,23 +196,26 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 }
 
 /* Checks the arguments of normal(deviation, seed) and uniform(low, high, seed). */
-static enum status check_random(const struct binder *b, const struct param *param, const struct param_source *source)
+static enum status check_random(const struct binder *b, const struct param *param, const struct init *init)
 {
-	if (!source->literal || (source->init->kind != INIT_NORMAL && source->init->kind != INIT_UNIFORM))
+	const char *what, *want;
+	if (!init || (init->kind != INIT_NORMAL && init->kind != INIT_UNIFORM))
 		return STATUS_OK;
-	const double *values = source->init->values, seed = values[source->init->count - 1];
-	const bool normal = source->init->kind == INIT_NORMAL;
-	if (normal && !(values[0] >= 0 && isfinite(values[0])))
-		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
-		               "the standard deviation of %s '%s' is not a finite number of at least 0", word_of(param),
-		               param->name);
-	if (!normal && !isfinite(values[1] - values[0]))
-		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "the range of %s '%s' is not finite",
-		               word_of(param), param->name);
-	if (seed == floor(seed) && fabs(seed) <= 0x1p53)
+	const double *values = init->values, seed = values[init->count - 1];
+	if (init->kind == INIT_NORMAL && !(values[0] >= 0 && isfinite(values[0]))) {
+		what = "standard deviation";
+		want = "a finite number of at least 0";
+	} else if (init->kind == INIT_UNIFORM && !isfinite(values[1] - values[0])) {
+		what = "range";
+		want = "finite";
+	} else if (!(seed == floor(seed) && fabs(seed) <= 0x1p53)) {
+		what = "seed";
+		want = "a whole number of at most 2^53";
+	} else {
 		return STATUS_OK;
-	return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
-	               "the seed of %s '%s' is not a whole number of at most 2^53", word_of(param), param->name);
+	}
+	return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "the %s of %s '%s' is not %s", what,
+	               word_of(param), param->name, want);
 }
 
 /* Values. */
@@ -243,18 +223,25 @@ static enum status check_random(const struct binder *b, const struct param *para
 /* Rounds to float. The caller rounds a half DTYPE's floats again, so these are rounded to odd. */
 static void narrow(float *to, const double *from, size_t count, enum dtype dtype)
 {
-	if (dtype == DTYPE_F16 || dtype == DTYPE_BF16) {
+	if (dtype == DTYPE_F16 || dtype == DTYPE_BF16)
 		convert_f64_to_f32_odd(to, from, count);
-		return;
-	}
-	for (size_t i = 0; i < count; i++)
-		to[i] = (float)from[i];
+	else
+		kernels_get(DTYPE_F64)->to_f32(to, from, count);
 }
 
-static void widen(double *to, const float *from, size_t count)
+/* Converts the values of FROM to TO's computing type, those of a half DTYPE to odd. */
+static void convert_values(const struct array *to, const struct array *from, enum dtype dtype)
 {
-	for (size_t i = 0; i < count; i++)
-		to[i] = (double)from[i];
+	const size_t count = (size_t)shape_count(&to->type.shape);
+	const enum dtype held = dtype_compute(from->type.dtype);
+	if (count == 0) /* FROM may have no data */
+		return;
+	if (to->type.dtype == held)
+		memcpy(to->data, from->data, count * dtype_size(held));
+	else if (held == DTYPE_F32)
+		kernels_get(DTYPE_F32)->to_f64(to->data, from->data, count);
+	else
+		narrow(to->data, from->data, count, dtype);
 }
 
 static enum status new_array(const struct binder *b, const struct param *param, struct array *array,
@@ -291,84 +278,62 @@ static void fill_literal(const struct init *init, struct array *held, enum dtype
 static enum status fill(const struct binder *b, const struct param *param, struct param_source *source,
                         struct array *held)
 {
-	enum dtype want = dtype_compute(param->type.dtype);
-	struct array *from = &source->array;
-	size_t count = (size_t)shape_count(&param->type.shape);
-	if (!source->literal && dtype_compute(from->type.dtype) == want) {
-		*held = *from;
-		*from = (struct array){0};
-	} else {
-		TRY(new_array(b, param, held, &param->type, want));
-		if (source->literal)
-			fill_literal(source->init, held, param->type.dtype);
-		else if (want == DTYPE_F32)
-			narrow(held->data, from->data, count, param->type.dtype);
-		else
-			widen(held->data, from->data, count);
-	}
-	held->type = param->type;
-	held->type.dtype = want;
-	return STATUS_OK;
-}
-
-/* Converts ARRAY to the dtype of the options, if they name one. */
-static enum status convert(const struct binder *b, const struct param *param, struct array *array)
-{
-	const enum dtype to = b->options.dtype;
-	const size_t count = (size_t)shape_count(&array->type.shape);
-	struct array from = *array;
-	if (to == DTYPE_COUNT || to == from.type.dtype)
+	const enum dtype want = dtype_compute(param->type.dtype);
+	if (!source->init && dtype_compute(source->array.type.dtype) == want) {
+		*held = source->array;
+		held->type = param->type;
+		held->type.dtype = want;
+		source->array.data = NULL;
 		return STATUS_OK;
-	enum status status = new_array(b, param, array, &from.type, to);
-	if (status) {
-		*array = from;
-		return status;
 	}
-	if (to == DTYPE_F32)
-		narrow(array->data, from.data, count, DTYPE_F32);
+	TRY(new_array(b, param, held, &param->type, want));
+	if (source->init)
+		fill_literal(source->init, held, param->type.dtype);
 	else
-		widen(array->data, from.data, count);
-	array_free(&from, b->params->allocator);
+		convert_values(held, &source->array, param->type.dtype);
 	return STATUS_OK;
 }
 
-/* Fills a weak param: its exact values, and a block that can hold them in either computing type. */
-static enum status fill_weak(const struct binder *b, const struct param *param, struct param_source *source,
+/* Loads a weak param: its exact values, and a block that can hold them in either computing type. */
+static enum status load_weak(const struct binder *b, const struct param *param, struct param_source *source,
                              size_t index)
 {
 	struct param exact = *param;
 	exact.type.dtype = DTYPE_F64;
-	enum status status = fill(b, &exact, source, &b->params->exact[index]);
-	if (status == STATUS_OK)
-		status = new_array(b, param, &b->params->arrays[index], &param->type, DTYPE_F64);
-	return status;
+	TRY(fill(b, &exact, source, &b->params->exact[index]));
+	return new_array(b, param, &b->params->arrays[index], &param->type, DTYPE_F64);
 }
 
-static enum status bind_param(struct binder *b, size_t index)
+/* Loads a param in its own dtype, or converted to the options' if they name one. */
+static enum status load_values(const struct binder *b, const struct param *param, struct param_source *source,
+                               struct array *array)
+{
+	const enum dtype to = b->options->dtype;
+	TRY(fill(b, param, source, array));
+	if (param->declared.given)
+		values_round(array->data, array->type.dtype, (size_t)shape_count(&array->type.shape),
+		             param->declared.type.dtype);
+	if (to == DTYPE_COUNT || to == array->type.dtype)
+		return STATUS_OK;
+	struct array converted;
+	TRY(new_array(b, param, &converted, &array->type, to));
+	convert_values(&converted, array, DTYPE_F32);
+	array_free(array, b->params->allocator);
+	*array = converted;
+	return STATUS_OK;
+}
+
+static enum status bind_param(struct binder *b, size_t index, struct param_source *source)
 {
 	struct param *param = &b->chain->params[index];
-	struct param_source source = {0};
-	enum status status = find_source(b, param, &source);
-	if (status == STATUS_OK)
-		status = find_type(b, param, &source);
-	if (status == STATUS_OK)
-		status = check_random(b, param, &source);
 	struct array *array = &b->params->arrays[index];
-	if (status == STATUS_OK && b->options.data && param->weak) {
-		status = fill_weak(b, param, &source, index);
-	} else if (status == STATUS_OK && b->options.data) {
-		status = fill(b, param, &source, array);
-		if (status == STATUS_OK && param->declared.given)
-			values_round(array->data, array->type.dtype, (size_t)shape_count(&array->type.shape),
-			             param->declared.type.dtype);
-		if (status == STATUS_OK)
-			status = convert(b, param, array);
-	}
-	array_free(&source.array, b->params->allocator);
-	if (status)
-		return status;
-	if (!param->weak && b->options.dtype != DTYPE_COUNT)
-		param->type.dtype = b->options.dtype;
+	TRY(find_source(b, param, source));
+	TRY(find_type(b, param, source));
+	TRY(check_random(b, param, source->init));
+	if (b->options->data)
+		TRY(param->weak ? load_weak(b, param, source, index) : load_values(b, param, source, array));
+	if (!param->weak && b->options->dtype != DTYPE_COUNT)
+		param->type.dtype = b->options->dtype;
 	struct bound_param *bound = &b->params->bound[index];
 	bound->type = param->type;
 	bound->type.dtype = dtype_compute(param->type.dtype);
@@ -379,57 +344,50 @@ static enum status bind_param(struct binder *b, size_t index)
 	return STATUS_OK;
 }
 
-enum status params_bind(struct params *params, struct chain *chain, const struct param_binding *bindings, size_t count,
-                        const struct params_options *options, const struct allocator *allocator, struct arena *arena,
-                        struct diags *diags)
+enum status params_bind(const struct context *context, struct params *params, struct chain *chain,
+                        const struct params_options *options)
 {
-	size_t n = chain->param_count;
-	const struct context context = {allocator, arena, diags};
-	*params = (struct params){.count = n, .allocator = allocator};
+	const size_t n = chain->param_count;
 	struct binder b = {.params = params,
 	                   .chain = chain,
-	                   .bindings = bindings,
-	                   .count = count,
-	                   .options = *options,
+	                   .options = options,
 	                   .loader = {.special = options->special,
 	                              .cast = options->cast || !options->data,
 	                              .types = !options->data,
-	                              .context = &context},
-	                   .arena = arena,
-	                   .diags = diags};
-	b.options.compute = dtype_compute(options->compute);
-	enum status status = check_bindings(&b);
-	if (status || n == 0)
-		return status;
-	params->bound = arena_array(arena, n, sizeof *params->bound);
-	params->arrays = arena_array(arena, n, sizeof *params->arrays);
-	params->exact = arena_array(arena, n, sizeof *params->exact);
-	TRY_ALLOC(params->bound && params->arrays && params->exact, diags);
-	for (size_t i = 0; i < n && status == STATUS_OK; i++)
-		status = bind_param(&b, i);
+	                              .context = context},
+	                   .arena = context->arena,
+	                   .diags = context->diags};
+	*params = (struct params){.count = n, .allocator = context->allocator};
+	TRY(check_bindings(&b));
+	if (n == 0)
+		return STATUS_OK;
+	params->bound = arena_array(b.arena, n, sizeof *params->bound);
+	params->arrays = arena_array(b.arena, n, sizeof *params->arrays);
+	params->exact = arena_array(b.arena, n, sizeof *params->exact);
+	TRY_ALLOC(params->bound && params->arrays && params->exact, b.diags);
+	enum status status = STATUS_OK;
+	for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+		struct param_source source = {.none = false};
+		status = bind_param(&b, i, &source);
+		array_free(&source.array, context->allocator);
+	}
 	loader_close(&b.loader);
 	if (status == STATUS_OK)
-		params_settle(params, chain, b.options.compute);
+		params_settle(params, chain, dtype_compute(options->compute));
 	return status;
 }
 
 void params_settle(struct params *params, const struct chain *chain, enum dtype compute)
 {
 	for (size_t i = 0; i < params->count; i++) {
-		const struct param *param = &chain->params[i];
-		if (!param->weak)
+		if (!chain->params[i].weak)
 			continue;
 		params->bound[i].type.dtype = compute;
 		struct array *array = &params->arrays[i];
-		const struct array *exact = &params->exact[i];
 		if (!array->data)
 			continue;
-		size_t count = (size_t)shape_count(&param->type.shape);
 		array->type.dtype = compute;
-		if (compute == DTYPE_F32)
-			narrow(array->data, exact->data, count, DTYPE_F32);
-		else if (count)
-			memcpy(array->data, exact->data, count * sizeof(double));
+		convert_values(array, &params->exact[i], DTYPE_F32);
 	}
 }
 

@@ -13,6 +13,8 @@ struct param_binding { /* --param NAME=FILE or NAME=3.5 */
 };
 
 struct params_options {
+	const struct param_binding *bindings; /* the last of a name counts */
+	size_t binding_count;
 	const char *directory; /* of the chain's file, for load() */
 	bool special, cast;    /* reads devices and FIFOs; rounds integers beyond 2^53 */
 	bool data;             /* loads the data; else types only (residuals, plan, explain) */
@@ -41,9 +43,8 @@ const char *params_file(const struct init *init, const char *directory, struct a
  *
  * A number, a list without a declared type and a 0-d array without one are weak.
  */
-enum status params_bind(struct params *params, struct chain *chain, const struct param_binding *bindings, size_t count,
-                        const struct params_options *options, const struct allocator *allocator, struct arena *arena,
-                        struct diags *diags);
+enum status params_bind(const struct context *context, struct params *params, struct chain *chain,
+                        const struct params_options *options);
 /* Converts the weak params from their exact values to COMPUTE (F32 or F64), once the input's type is known. */
 void params_settle(struct params *params, const struct chain *chain, enum dtype compute);
 /*
@@ -53,5 +54,21 @@ void params_settle(struct params *params, const struct chain *chain, enum dtype 
 enum status params_check(const struct params *params, const struct body *body, const struct chain *chain,
                          struct diags *diags);
 void params_free(struct params *params);
+
+/* init.c */
+
+/* True if an init of KIND has no shape of its own and so needs a declared type. */
+static inline bool init_needs_type(enum init_kind kind) { return kind >= INIT_ZEROS; }
+/*
+ * Writes COUNT elements, from element FIRST on, of an array of SHAPE, as doubles. FIRST
+ * is even. KIND is neither LOAD nor NONE; the values of a LIST fit SHAPE.
+ *
+ * normal(std, seed) and uniform(lo, hi, seed) depend on the seed and the element's
+ * index alone. Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
+ * 1, 2, 3", SC 2011) makes two doubles u of 53 bits in [0, 1) for each pair of
+ * elements. Its key is the seed, its counter the index of the pair. uniform is
+ * lo + (hi - lo) u; normal is the Box-Muller transform of the pair.
+ */
+void init_fill(const struct init *init, const struct shape *shape, int64_t first, int64_t count, double *values);
 
 #endif

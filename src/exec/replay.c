@@ -75,15 +75,13 @@ static enum status record_exchange(void *context, enum machine_input_output whic
 
 static enum status play(struct worker *worker)
 {
-	enum status status = STATUS_OK;
-	for (size_t i = 0; i < worker->walk.replay.count && status == STATUS_OK; i++) {
+	const struct machine_hooks *hooks = &worker->walk.hooks;
+	for (size_t i = 0; i < worker->walk.replay.count; i++) {
 		const struct replay_event *event = &worker->walk.replay.events[i];
-		if (event->call.program)
-			status = worker->walk.hooks.call(worker, &event->call);
-		else
-			status = worker->walk.hooks.input_output(worker, event->which, event->offset, event->type);
+		TRY(event->call.program ? hooks->call(worker, &event->call)
+		                        : hooks->input_output(worker, event->which, event->offset, event->type));
 	}
-	return status;
+	return STATUS_OK;
 }
 
 void replay_open(struct worker *worker)

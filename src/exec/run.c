@@ -62,31 +62,13 @@ static enum status write_chunk(void *context, int index, int64_t chunk, struct d
 {
 	struct run *run = context;
 	struct worker *worker = &run->workers[index];
-	enum status status = run->outputs_begun ? STATUS_OK : input_output_begin_outputs(run, diags);
+	if (!run->outputs_begun)
+		TRY(input_output_begin_outputs(run, diags));
 	for (int64_t tile = 0; tile < tiles_of(run->tiles, chunk); tile++)
 		totals_add(worker, tile);
-	if (status == STATUS_OK)
-		status = input_output_write_chunk(worker, chunk, diags);
+	TRY(input_output_write_chunk(worker, chunk, diags));
 	note_progress(run, tiles_rows_of(run->tiles, chunk));
-	return status;
-}
-
-/* A gradient's chunks are dealt to workers in turn, so that what each worker holds is known beforehand. */
-static enum status run_chunks(struct run *run)
-{
-	const struct pipeline pipeline = {.items = tiles_chunks(run->tiles),
-	                                  .workers = run->tiles->workers,
-	                                  .team = run->team,
-	                                  .read_in_order = !run->read_anywhere,
-	                                  .write_in_order = !run->write_anywhere,
-	                                  .dealt = run->gradient != NULL,
-	                                  .read = read_chunk,
-	                                  .compute = compute_chunk,
-	                                  .write = write_chunk,
-	                                  .context = run,
-	                                  .flush_denormals = run->options->flush_denormals,
-	                                  .allocator = run->context.allocator};
-	return pipeline_run(&pipeline, run->context.diags);
+	return STATUS_OK;
 }
 
 /* Arrays. */
@@ -105,16 +87,6 @@ static void release(struct run *run)
 	run->ready = false;
 }
 
-static enum status open_workers(struct run *run)
-{
-	enum status status = STATUS_OK;
-	run->workers = arena_array(&run->arena, (size_t)run->tiles->workers, sizeof *run->workers);
-	TRY_ALLOC(run->workers, run->context.diags);
-	for (; run->open < run->tiles->workers && status == STATUS_OK; run->open++)
-		status = worker_open(&run->workers[run->open], run, run->open);
-	return status;
-}
-
 /* Makes RUN ready for arrays of TYPE. */
 static enum status prepare(struct run *run, const struct type *type)
 {
@@ -126,10 +98,17 @@ static enum status prepare(struct run *run, const struct type *type)
 	run->made_for = run->input = *type;
 	run->window = (struct window){.part = false};
 	params_settle(run->params, run->chain, dtype_compute(type->dtype));
-	const enum status status = run->gradient ? gradient_prepare(run) : forward_prepare(run);
-	return status ? status : open_workers(run);
+	TRY(run->gradient ? gradient_prepare(run) : forward_prepare(run));
+	run->workers = arena_array(&run->arena, (size_t)run->tiles->workers, sizeof *run->workers);
+	TRY_ALLOC(run->workers, run->context.diags);
+	while (run->open < run->tiles->workers) {
+		const int index = run->open++; /* it is closed even if it fails */
+		TRY(worker_open(&run->workers[index], run, index));
+	}
+	return STATUS_OK;
 }
 
+/* A gradient's chunks are dealt to workers in turn, so that what each worker holds is known beforehand. */
 static enum status run_array(struct run *run)
 {
 	run->rows_done = 0;
@@ -140,39 +119,44 @@ static enum status run_array(struct run *run)
 		gradient_begin_array(run);
 	else
 		forward_count_array(run);
-	enum status status = input_output_begin_array(run);
-	if (status == STATUS_OK)
-		status = run_chunks(run);
-	if (status == STATUS_OK && run->gradient)
+	TRY(input_output_begin_array(run));
+	const struct pipeline pipeline = {.items = tiles_chunks(run->tiles),
+	                                  .workers = run->tiles->workers,
+	                                  .team = run->team,
+	                                  .read_in_order = !run->read_anywhere,
+	                                  .write_in_order = !run->write_anywhere,
+	                                  .dealt = run->gradient != NULL,
+	                                  .read = read_chunk,
+	                                  .compute = compute_chunk,
+	                                  .write = write_chunk,
+	                                  .context = run,
+	                                  .flush_denormals = run->options->flush_denormals,
+	                                  .allocator = run->context.allocator};
+	TRY(pipeline_run(&pipeline, run->context.diags));
+	if (run->gradient)
 		gradient_count_array(run);
-	if (status == STATUS_OK)
-		status = input_output_end_array(run);
-	if (status == STATUS_OK && run->gradient)
-		status = gradient_events_finish(run);
-	return status;
+	TRY(input_output_end_array(run));
+	if (run->gradient)
+		TRY(gradient_events_finish(run));
+	if (run->gradient)
+		run->gradient->result->arrays++;
+	return STATUS_OK;
 }
 
 static enum status run_arrays(struct run *run)
 {
-	enum status status = STATUS_OK;
-	bool end = false;
-	while (status == STATUS_OK) {
-		status = reader_next(run->reader, &end, run->context.diags);
-		if (status || end)
-			break;
+	for (bool end = false;;) {
+		TRY(reader_next(run->reader, &end, run->context.diags));
+		if (end)
+			return STATUS_OK;
 		if (run->gradient && run->gradient->options->gradient)
 			run_follow_format(run->gradient->options->gradient, run->reader);
 		if (run->options->value)
 			run_follow_format(run->options->value, run->reader);
 		const struct type type = run_input_type(run->chain, &run->reader->type, run->options->dtype);
-		status = prepare(run, &type);
-		if (status == STATUS_OK)
-			status = run_array(run);
-		if (status == STATUS_OK && run->gradient)
-			run->gradient->result->arrays++;
+		TRY(prepare(run, &type));
+		TRY(run_array(run));
 	}
-	release(run);
-	return status;
 }
 
 static enum status run_stream(const struct context *context, const struct run_subject *subject,
@@ -189,6 +173,7 @@ static enum status run_stream(const struct context *context, const struct run_su
 	run.context = (struct context){context->allocator, &run.arena, context->diags};
 	pthread_mutex_init(&run.lock, NULL);
 	const enum status status = run_arrays(&run);
+	release(&run);
 	pthread_mutex_destroy(&run.lock);
 	return status;
 }

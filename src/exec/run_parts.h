@@ -215,8 +215,8 @@ int64_t kept_states_slot(const struct worker *worker, int64_t slot);
 
 /* Puts its hooks before those that the worker has. */
 void resume_hook(struct worker *worker);
-/* Opens the journal of the run whose input is the SIZE bytes at INPUT. The worker skips if the run goes on from it. */
-enum status resume_open(struct worker *worker, const void *input, size_t size);
+/* Opens the journal of the run whose input is at INPUT. The worker skips if the run goes on from it. */
+enum status resume_open(struct worker *worker, const void *input);
 
 /* totals.c */
 
@@ -246,7 +246,7 @@ enum status replay_run(struct worker *worker, const struct machine_options *opti
 /* trace.c: nothing where no trace is wanted. */
 
 void trace_hook(struct worker *worker);
-enum status trace_begin_tile(struct worker *worker);
-enum status trace_end_tile(struct worker *worker);
+/* The tile at hand begins, or ENDS. */
+enum status trace_tile(struct worker *worker, bool ends);
 
 #endif

@@ -25,10 +25,9 @@ static enum status record(struct worker *worker, struct event *event)
 /* Reports the bytes that the worker holds from now on. */
 static enum status report_live(struct worker *worker, enum event_kind kind, int64_t live)
 {
-	struct event event = {.kind = kind, .live = live, .from = microseconds(worker->run)};
+	const double now = microseconds(worker->run);
 	worker->walk.live = live;
-	event.to = event.from;
-	return record(worker, &event);
+	return record(worker, &(struct event){.kind = kind, .live = live, .from = now, .to = now});
 }
 
 static enum status traced_call(void *context, const struct machine_call *call)
@@ -37,45 +36,37 @@ static enum status traced_call(void *context, const struct machine_call *call)
 	const struct event_context steps = {.by_value = worker->walk.plan->compiled.by_value,
 	                                    .steps = worker->run->gradient->job->whole.steps};
 	struct event event = event_of_call(&steps, call);
-	enum status status = report_live(worker, EVENT_LIVE, call->live);
+	TRY(report_live(worker, EVENT_LIVE, call->live));
 	event.from = microseconds(worker->run);
-	if (status == STATUS_OK)
-		status = worker->walk.untraced.call(context, call);
+	TRY(worker->walk.untraced.call(context, call));
 	event.to = microseconds(worker->run);
-	return status ? status : record(worker, &event);
+	return record(worker, &event);
 }
 
-static enum status traced_spill(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
+static enum status traced_disk(void *context, enum machine_disk access, int64_t slot,
+                               const struct machine_array *arrays, size_t count)
 {
 	struct worker *worker = context;
-	struct event event = {
-		.kind = EVENT_SPILL, .slot = slot, .live = worker->walk.live, .from = microseconds(worker->run)};
-	enum status status = worker->walk.untraced.spill(context, slot, arrays, count);
+	struct event event = {.kind = access == MACHINE_SPILL ? EVENT_SPILL : EVENT_FETCH,
+	                      .slot = slot,
+	                      .live = worker->walk.live,
+	                      .from = microseconds(worker->run)};
+	TRY(worker->walk.untraced.disk(context, access, slot, arrays, count));
 	event.to = microseconds(worker->run);
-	return status ? status : record(worker, &event);
-}
-
-static enum status traced_fetch(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
-{
-	struct worker *worker = context;
-	struct event event = {
-		.kind = EVENT_FETCH, .slot = slot, .live = worker->walk.live, .from = microseconds(worker->run)};
-	enum status status = worker->walk.untraced.fetch(context, slot, arrays, count);
-	event.to = microseconds(worker->run);
-	return status ? status : record(worker, &event);
+	return record(worker, &event);
 }
 
 static enum status traced_progress(void *context, const struct action *action, int64_t live)
 {
 	struct worker *worker = context;
 	struct event event;
-	enum status status = worker->walk.untraced.progress(context, action, live);
-	if (status == STATUS_OK && event_of_action(action, &event)) {
+	TRY(worker->walk.untraced.progress(context, action, live));
+	if (event_of_action(action, &event)) {
 		event.from = event.to = microseconds(worker->run);
 		event.live = live;
-		status = record(worker, &event);
+		TRY(record(worker, &event));
 	}
-	return status ? status : report_live(worker, EVENT_LIVE, live);
+	return report_live(worker, EVENT_LIVE, live);
 }
 
 void trace_hook(struct worker *worker)
@@ -84,17 +75,12 @@ void trace_hook(struct worker *worker)
 		return;
 	worker->walk.untraced = worker->walk.hooks;
 	worker->walk.hooks.call = traced_call;
-	worker->walk.hooks.spill = traced_spill;
-	worker->walk.hooks.fetch = traced_fetch;
+	worker->walk.hooks.disk = traced_disk;
 	worker->walk.hooks.progress = traced_progress;
 }
 
-enum status trace_begin_tile(struct worker *worker)
+enum status trace_tile(struct worker *worker, bool ends)
 {
-	return worker->run->gradient->options->trace ? report_live(worker, EVENT_START, 0) : STATUS_OK;
-}
-
-enum status trace_end_tile(struct worker *worker)
-{
-	return worker->run->gradient->options->trace ? report_live(worker, EVENT_LIVE, 0) : STATUS_OK;
+	const bool traced = worker->run->gradient->options->trace;
+	return traced ? report_live(worker, ends ? EVENT_LIVE : EVENT_START, 0) : STATUS_OK;
 }

@@ -75,10 +75,7 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 	arena_init(&worker->arena, run->context.allocator);
 	worker->params = arena_array(&run->arena, run->params->count + 1, sizeof *worker->params);
 	TRY_ALLOC(worker->params, run->context.diags);
-	enum status status =
-		run->gradient ? gradient_open_worker(worker, &slab, &ports) : forward_open_worker(worker, &slab, &ports);
-	if (status)
-		return status;
+	TRY(run->gradient ? gradient_open_worker(worker, &slab, &ports) : forward_open_worker(worker, &slab, &ports));
 	worker->ins = arena_array(&run->arena, ports + 1, sizeof *worker->ins);
 	worker->outs = arena_array(&run->arena, ports + 1, sizeof *worker->outs);
 	TRY_ALLOC(worker->ins && worker->outs, run->context.diags);
@@ -122,17 +119,16 @@ enum status worker_run_chunk(struct worker *worker, int64_t chunk, struct diags 
 {
 	const struct tiles *tiles = worker->run->tiles;
 	const int64_t count = tiles_of(tiles, chunk);
-	enum status status = STATUS_OK;
 	worker->diags = diags;
 	worker->chunk = chunk;
-	for (worker->tile = 0; worker->tile < count && status == STATUS_OK; worker->tile++) {
+	for (worker->tile = 0; worker->tile < count; worker->tile++) {
 		worker->first_row = (chunk * tiles->per_chunk + worker->tile) * tiles->tile;
 		const int64_t left = tiles->rows - worker->first_row;
 		worker->rows = left < tiles->tile ? left : tiles->tile;
 		if (worker->run->gradient)
-			status = gradient_run_tile(worker);
+			TRY(gradient_run_tile(worker));
 		else
 			forward_run_tile(worker);
 	}
-	return status;
+	return STATUS_OK;
 }

@@ -37,6 +37,9 @@ enum machine_input_output {
 	MACHINE_GRADIENT, /* the input's gradient lies at OFFSET; -1: it is zero */
 };
 
+/* How a state goes to disk and back. */
+enum machine_disk { MACHINE_SPILL, MACHINE_FETCH };
+
 /* Each may be NULL, but CALL. Each returns a status; an error ends the walk. */
 struct machine_hooks {
 	void *context;
@@ -46,8 +49,8 @@ struct machine_hooks {
 	/* Copies the array at FROM to TO, into fewer bits (NARROW) or back out of them. */
 	enum status (*convert)(void *context, int64_t to, int64_t from, const struct type *type, bool narrow);
 	/* Writes a state to disk slot SLOT, or reads it from there: its arrays, each once. */
-	enum status (*spill)(void *context, int64_t slot, const struct machine_array *arrays, size_t count);
-	enum status (*fetch)(void *context, int64_t slot, const struct machine_array *arrays, size_t count);
+	enum status (*disk)(void *context, enum machine_disk access, int64_t slot, const struct machine_array *arrays,
+	                    size_t count);
 	/*
 	 * A run could begin here: nothing is held but ARRAYS and the states on disk. ARRAYS are the
 	 * state that disk slot SLOT has just received, or cotangents where SLOT is -1.

@@ -168,7 +168,8 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	m->counters->spill_bytes = saturated_add(m->counters->spill_bytes, bytes);
 	if (bytes > m->counters->spill_state)
 		m->counters->spill_state = bytes;
-	TRY(m->hooks && m->hooks->spill ? m->hooks->spill(m->hooks->context, slot, s->arrays, count) : STATUS_OK);
+	TRY(m->hooks && m->hooks->disk ? m->hooks->disk(m->hooks->context, MACHINE_SPILL, slot, s->arrays, count)
+	                               : STATUS_OK);
 	return report_point(m, slot, count);
 }
 
@@ -205,7 +206,7 @@ enum status machine_fetch(struct machine *m, int64_t slot)
 	for (uint32_t i = 0; i < step->live_in.count; i++) {
 		TRY(make_fetched(m, step, i, &count));
 	}
-	if (!m->hooks || !m->hooks->fetch)
+	if (!m->hooks || !m->hooks->disk)
 		return STATUS_OK;
-	return m->hooks->fetch(m->hooks->context, slot, m->snapshots.arrays, count);
+	return m->hooks->disk(m->hooks->context, MACHINE_FETCH, slot, m->snapshots.arrays, count);
 }

@@ -212,7 +212,7 @@ static enum status run_open(struct run *run, const struct trial *t, bool data, e
 	give_values(&run->chain);
 	const struct params_options options = {
 		.directory = ".", .cast = true, .data = data, .compute = compute, .dtype = chosen_dtype(t)};
-	return params_bind(&run->params, &run->chain, NULL, 0, &options, &run->allocator, &run->arena, &run->diags);
+	return params_bind(&context, &run->params, &run->chain, &options);
 }
 
 static enum status run_read(struct run *run, const struct trial *t)

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exec/init.h"
 #include "failing.h"
 #include "save.h"
 #include "scratch.h"
@@ -47,8 +46,14 @@ static enum status bind_with(const char *text, const struct param_binding *bindi
                              enum dtype compute)
 {
 	resolve(text);
-	const struct params_options options = {.directory = folder, .data = data, .compute = compute, .dtype = DTYPE_COUNT};
-	return params_bind(&params, &chain, bindings, count, &options, &counting, &arena, &diags);
+	const struct context context = {&counting, &arena, &diags};
+	const struct params_options options = {.bindings = bindings,
+	                                       .binding_count = count,
+	                                       .directory = folder,
+	                                       .data = data,
+	                                       .compute = compute,
+	                                       .dtype = DTYPE_COUNT};
+	return params_bind(&context, &params, &chain, &options);
 }
 
 static enum status bind(const char *text) { return bind_with(text, NULL, 0, true, DTYPE_F32); }

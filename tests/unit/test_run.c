@@ -95,9 +95,8 @@ static enum status forward(const char *text, const struct way *way, const struct
 		status = chain_resolve(&context, &chain, &syntax);
 	if (!status)
 		status = params_bind(
-			&params, &chain, NULL, 0,
-			&(struct params_options){.directory = folder, .data = true, .compute = DTYPE_F32, .dtype = DTYPE_COUNT},
-			allocator, arena, diags);
+			&context, &params, &chain,
+			&(struct params_options){.directory = folder, .data = true, .compute = DTYPE_F32, .dtype = DTYPE_COUNT});
 	if (status) {
 		params_free(&params);
 		return status;

@@ -230,6 +230,14 @@ START_TEST(folders_that_are_none)
 }
 END_TEST
 
+static enum status open_journal(struct journal *journal, const char *path, const char *folder,
+                                const struct journal_identity *identity)
+{
+	const struct context context = {&allocator_system, &arena, &diags};
+	*journal = (struct journal){.path = path, .directory = folder, .identity = *identity};
+	return journal_open(&context, journal, &spill);
+}
+
 /* Killed between removing the one file and the other, a run that was done is no trouble to the next. */
 START_TEST(done_but_not_removed)
 {
@@ -242,7 +250,7 @@ START_TEST(done_but_not_removed)
 			struct journal journal;
 			spill_close(&spill);
 			ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
-			ck_assert(!journal_open(&journal, path, folder, 0, &identity, &spill, &arena, &diags));
+			ck_assert(!open_journal(&journal, path, folder, &identity));
 			ck_assert(!journal.goes_on);
 			unsigned char state[STATE] = {0};
 			struct spill_piece pieces[2];
@@ -256,8 +264,7 @@ START_TEST(done_but_not_removed)
 			spill_close(&spill);
 			/* Of another run, and without the file that it names: neither matters to one that is done. */
 			ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
-			enum status status =
-				journal_open(&journal, path, folder, 0, done ? &other : &identity, &spill, &arena, &diags);
+			enum status status = open_journal(&journal, path, folder, done ? &other : &identity);
 			ck_assert_int_eq(status, spill_gone && !done ? STATUS_IO : STATUS_OK);
 			ck_assert_int_eq(journal.goes_on, !done);
 			journal_remove(&journal, &diags);
@@ -273,7 +280,7 @@ static void make_journal(const char *folder, const char *path, const struct jour
 	struct spill_piece pieces[2];
 	spill_close(&spill);
 	ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
-	ck_assert(!journal_open(&journal, path, folder, 0, identity, &spill, &arena, &diags));
+	ck_assert(!open_journal(&journal, path, folder, identity));
 	pieces_of(states[0], pieces);
 	ck_assert(!spill_write_at_once(&spill, JOURNAL_STATES, pieces, 2, &diags));
 	journal_close(&journal);
@@ -310,7 +317,7 @@ START_TEST(a_journal_of_any_length)
 	snprintf(path, sizeof path, "%s/journal", folder);
 	make_journal(folder, path, &identity);
 	lengthen(path, (size_t)65 << 20);
-	ck_assert(!journal_open(&journal, path, folder, 0, &identity, &spill, &arena, &diags));
+	ck_assert(!open_journal(&journal, path, folder, &identity));
 	ck_assert(journal.goes_on && journal.last_state == 0);
 	pieces_of(got, pieces);
 	ck_assert(!spill_read(&spill, JOURNAL_STATES, pieces, 2, &diags));
@@ -339,7 +346,7 @@ START_TEST(a_journal_that_is_removed_as_it_is_opened)
 	snprintf(path, sizeof path, "%s/journal", folder);
 	make_journal(folder, path, &identity);
 	removed_before_lock = path;
-	ck_assert(!journal_open(&journal, path, folder, 0, &identity, &spill, &arena, &diags));
+	ck_assert(!open_journal(&journal, path, folder, &identity));
 	ck_assert(!removed_before_lock && !journal.goes_on);
 	ck_assert_msg(access(path, F_OK) == 0, "what the run writes can't be found again");
 	journal_remove(&journal, &diags);
@@ -395,7 +402,7 @@ static void journal_teardown(void)
 static enum status open_mine(struct journal *journal)
 {
 	diags_init(&diags, &arena);
-	return journal_open(journal, path, folder, 0, &mine, &spill, &arena, &diags);
+	return open_journal(journal, path, folder, &mine);
 }
 
 static void put_line(FILE *file, const char *line)
