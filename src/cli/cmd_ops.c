@@ -22,7 +22,7 @@ static const struct field op_fields[] = {
 };
 static const struct record_kind op_kind = RECORD_KIND("ops", op_fields, NULL);
 
-static enum status report_ops(struct report *report)
+static void report_ops(struct report *report)
 {
 	struct records records;
 	report_open(report, NULL, '{');
@@ -42,9 +42,8 @@ static enum status report_ops(struct report *report)
 		};
 		records_put(&records, &row, 0);
 	}
-	const enum status status = records_end(&records);
+	records_end(&records);
 	report_close(report, '}');
-	return status;
 }
 
 /* Operations by group, for people. */
@@ -65,12 +64,13 @@ static void put_op_table(const struct text *text)
 
 enum status command_ops(struct session *s)
 {
-	struct text_file file;
+	struct text_file *file;
 	if (s->line.file)
 		return usage_error(s, "'ckptc ops' takes no chain, but got '%s'", s->line.file);
 	TRY(session_open_report(s, &file));
-	if (s->set.format != REPORT_TABLE)
-		return session_close_text(&file, report_ops(&file.report));
-	put_op_table(&file.text);
-	return session_close_text(&file, STATUS_OK);
+	if (s->set.format == REPORT_TABLE)
+		put_op_table(&file->text);
+	else
+		report_ops(&file->report);
+	return session_close_text(file);
 }

@@ -75,8 +75,6 @@ static void mark_front(struct policy_row *rows, size_t count)
 		rows[knee].knee = true;
 }
 
-/* Choosing policies. */
-
 static enum status add_policy(struct planning *p, const struct policy *policy)
 {
 	struct session *s = p->session;
@@ -90,8 +88,8 @@ static enum status add_policy(struct planning *p, const struct policy *policy)
 static enum status add_numbered(struct planning *p, enum policy_kind kind, int64_t number)
 {
 	struct policy policy;
-	bool made = policy_make(&policy, kind, number, &p->session->arena);
-	return made ? add_policy(p, &policy) : diag_memory(&p->session->diags);
+	TRY_ALLOC(policy_make(&policy, kind, number, &p->session->arena), &p->session->diags);
+	return add_policy(p, &policy);
 }
 
 /* every:N, each N up to SWEEP_DENSE, then geometrically to the number of steps, which keeps everything. */
@@ -99,111 +97,76 @@ static enum status sweep_every(struct planning *p)
 {
 	enum { SWEEP_DENSE = 32, SWEEP_PERCENT = 25 };
 	int64_t steps = p->save_all.counters.steps;
-	enum status status = STATUS_OK;
-	for (int64_t n = 1; n < steps && !status; n += n < SWEEP_DENSE ? 1 : n * SWEEP_PERCENT / 100)
-		status = add_numbered(p, POLICY_every, n);
-	if (!status)
-		status = add_numbered(p, POLICY_every, steps > 0 ? steps : 1);
-	return status;
+	for (int64_t n = 1; n < steps; n += n < SWEEP_DENSE ? 1 : n * SWEEP_PERCENT / 100)
+		TRY(add_numbered(p, POLICY_every, n));
+	return add_numbered(p, POLICY_every, steps > 0 ? steps : 1);
 }
 
-/* As subject_plan, but an infeasible POLICY is no error: *LEAST is then its least feasible bytes, else 0. */
-static enum status try_policy(struct planning *p, const struct policy **policy, struct policy_row *row, int64_t *least)
+/* As subject_plan, but an infeasible POLICY is no error: its row has least_bytes. */
+static enum status try_policy(struct planning *p, const struct policy **policy, struct policy_row *row)
 {
 	struct session *s = p->session;
 	struct diags told;
 	diags_init(&told, &s->arena);
-	const enum status status = subject_plan(&p->subject, policy, row, NULL, least, &told);
-	if (status == STATUS_LIMIT && *least > 0 && !told.exhausted)
+	const enum status status = subject_plan(&p->subject, policy, row, NULL, &told);
+	if (status == STATUS_LIMIT && row->least_bytes > 0 && !told.exhausted)
 		return STATUS_OK;
-	*least = 0;
+	row->least_bytes = 0;
 	diags_take(&s->diags, &told);
 	return status;
 }
 
-/* Sets *LEAST to the bytes of the smallest feasible budget; 1 if one byte is enough. */
-static enum status find_least(struct planning *p, int64_t *least)
-{
-	const struct policy byte = {.kind = POLICY_budget, .text = "budget:1", .number = 1}, *policy;
-	struct policy_row row;
-	enum status status = subject_policy(&p->subject, &byte, &policy);
-	if (!status)
-		status = try_policy(p, &policy, &row, least);
-	if (!status && *least == 0)
-		*least = 1;
-	return status;
-}
-
-/* Budgets from the smallest feasible to the peak of save-all, in geometric progression. */
+/* Budgets from the smallest feasible, or 1 byte, to the peak of save-all, in geometric progression. */
 static enum status sweep_memory(struct planning *p)
 {
 	enum { POINTS = 24, POINTS_LONG = 12, LONG = 500 };
-	int64_t most = p->save_all.counters.peak_bytes, least = 0, before = 0;
+	const struct policy byte = {.kind = POLICY_budget, .text = "budget:1", .number = 1}, *policy;
+	struct policy_row row = {0};
+	int64_t most = p->save_all.counters.peak_bytes, before = 0;
 	int points = p->save_all.counters.steps > LONG ? POINTS_LONG : POINTS;
-	enum status status = find_least(p, &least);
-	for (int i = 0; i < points && !status; i++) {
+	TRY(subject_policy(&p->subject, &byte, &policy));
+	TRY(try_policy(p, &policy, &row));
+	const int64_t least = row.least_bytes ? row.least_bytes : 1;
+	for (int i = 0; i < points; i++) {
 		double share = (double)i / (points - 1);
 		int64_t bytes = (int64_t)((double)least * pow((double)most / (double)least, share));
 		bytes = i == 0 || bytes < least ? least : i == points - 1 ? most : bytes;
 		if (bytes > before && (i == 0 || bytes <= most))
-			status = add_numbered(p, POLICY_budget, bytes);
+			TRY(add_numbered(p, POLICY_budget, bytes));
 		before = bytes;
 	}
-	return status;
+	return STATUS_OK;
 }
 
 static enum status choose_policies(struct planning *p)
 {
 	struct session *s = p->session;
-	enum status status = STATUS_OK;
-	for (size_t i = 0; i < s->set.policies.count && !status; i++)
-		status = add_policy(p, &s->set.policies.items[i]);
+	const struct policy_list *given = &s->set.policies;
 	const char *sweep = s->line.values[OPTION_SWEEP];
-	if (!status && s->set.memory && !s->set.policies.count)
-		status = add_policy(p, &s->set.policy);
-	if (!status && sweep)
+	const bool left_out = p->subject.has_spec || p->save_all.counters.steps > LONG_BY_VALUE;
+	for (size_t i = 0; i < given->count; i++)
+		TRY(add_policy(p, &given->items[i]));
+	if (s->set.memory && !given->count)
+		TRY(add_policy(p, &s->set.policy));
+	if (sweep)
 		return !strcmp(sweep, "every") ? sweep_every(p) : sweep_memory(p);
-	if (s->set.memory)
-		return status;
-	for (size_t i = 0; i < USUAL && !status && !s->set.policies.count; i++) {
-		const bool left_out = p->subject.has_spec || p->save_all.counters.steps > LONG_BY_VALUE;
+	for (size_t i = 0; i < USUAL && !given->count && !s->set.memory; i++)
 		if (!(left_out && policy_table[usual[i].kind].traits & TRAIT_BY_VALUE))
-			status = add_numbered(p, usual[i].kind, usual[i].number);
-	}
-	return status;
+			TRY(add_numbered(p, usual[i].kind, usual[i].number));
+	return STATUS_OK;
 }
-
-/* Planning and printing. */
 
 /* Other rows are compared to save-all. */
 static enum status plan_save_all(struct planning *p)
 {
 	const struct policy *policy = &policy_save_all;
-	return subject_plan(&p->subject, &policy, &p->save_all, NULL, NULL, &p->session->diags);
+	return subject_plan(&p->subject, &policy, &p->save_all, NULL, &p->session->diags);
 }
 
 static void compare_row(const struct planning *p, struct policy_row *row)
 {
 	row->save_all_peak = p->save_all.counters.peak_bytes;
 	row->saved_bytes = p->save_all.counters.stored_bytes - row->counters.stored_bytes;
-}
-
-/* Among several policies an infeasible one gets a row and a warning, and no error. */
-static void warn_infeasible(struct session *s, const struct policy_row *row)
-{
-	diag_warn(&s->diags, "policy '%s' is too small; the least that works is %lld bytes", row->policy,
-	          (long long)row->least_bytes);
-}
-
-static enum status plan_one(struct planning *p, const struct policy **policy, struct policy_row *row)
-{
-	struct session *s = p->session;
-	if (p->count == 1)
-		return subject_plan(&p->subject, policy, row, NULL, NULL, &s->diags);
-	const enum status status = try_policy(p, policy, row, &row->least_bytes);
-	if (row->least_bytes)
-		warn_infeasible(s, row);
-	return status;
 }
 
 /* Plans all budgets among the policies with one search, if there are several. */
@@ -220,13 +183,14 @@ static enum status plan_budgets(struct planning *p)
 	if (count < 2)
 		return STATUS_OK;
 	progress_policy(&p->progress, "budgets", 0, p->count);
-	enum status status = subject_budgets(&p->subject, budgets, count, rows);
-	for (size_t i = p->count; i-- > 0 && !status;)
+	TRY(subject_budgets(&p->subject, budgets, count, rows));
+	for (size_t i = p->count; i-- > 0;)
 		if (p->policies[i]->kind == POLICY_budget)
 			p->rows[i] = rows[--count];
-	return status;
+	return STATUS_OK;
 }
 
+/* Among several policies an infeasible one gets a row and a warning, and no error. */
 static enum status plan_all(struct planning *p)
 {
 	struct session *s = p->session;
@@ -234,133 +198,120 @@ static enum status plan_all(struct planning *p)
 	TRY_ALLOC(p->rows, &s->diags);
 	bool feasible = p->count == 0;
 	int64_t least = 0;
-	enum status status = plan_budgets(p);
-	for (size_t i = 0; i < p->count && !status; i++) {
+	TRY(plan_budgets(p));
+	for (size_t i = 0; i < p->count; i++) {
 		struct policy_row *row = &p->rows[i];
 		progress_policy(&p->progress, p->policies[i]->text, i, p->count);
-		if (!row->policy)
-			status = plan_one(p, &p->policies[i], row);
-		else if (row->least_bytes)
-			warn_infeasible(s, row);
+		if (p->count == 1)
+			TRY(subject_plan(&p->subject, &p->policies[i], row, NULL, &s->diags));
+		else if (!row->policy)
+			TRY(try_policy(p, &p->policies[i], row));
+		if (row->least_bytes)
+			diag_warn(&s->diags, "policy '%s' is too small; the least that works is %lld bytes", row->policy,
+			          (long long)row->least_bytes);
 		compare_row(p, row);
 		feasible |= !row->least_bytes;
 		least = row->least_bytes;
 	}
-	if (status || feasible)
-		return status;
-	status = diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "none of these budgets works");
-	diag_hint(&s->diags, "use budget:%lld or more", (long long)least);
-	return status;
+	if (feasible)
+		return STATUS_OK;
+	return with_hint(s, diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "none of these budgets works"),
+	                 "use budget:%lld or more", (long long)least);
 }
 
 static enum status print_schedule(struct planning *p)
 {
 	struct session *s = p->session;
-	struct text_file file;
+	struct text_file *file;
 	const struct policy *policy;
 	struct policy_row row = {0};
-	enum status status = subject_policy(&p->subject, &s->set.policy, &policy);
-	if (!status)
-		status = session_open_report(s, &file);
-	if (status)
-		return status;
-	status = subject_plan(&p->subject, &policy, &row, &file.report, NULL, &s->diags);
-	status = session_close_text(&file, status);
-	return status || !p->plot.open ? status : plot_subject(&p->plot, &p->subject, &policy, &row, 1);
+	TRY(subject_policy(&p->subject, &s->set.policy, &policy));
+	TRY(session_open_report(s, &file));
+	TRY(subject_plan(&p->subject, &policy, &row, &file->report, &s->diags));
+	TRY(session_close_text(file));
+	return plot_subject(&p->plot, &p->subject, &policy, &row, 1);
 }
 
 static enum status print_table(struct planning *p)
 {
 	struct session *s = p->session;
 	(void)progress_begin(&p->progress, s, "plan");
-	enum status status = plan_save_all(p);
-	if (!status)
-		status = choose_policies(p);
+	TRY(plan_save_all(p));
+	TRY(choose_policies(p));
 	p->subject.warns = s->set.policies.count <= 1 && !s->line.given[OPTION_SWEEP];
-	if (!status)
-		status = plan_all(p);
+	const enum status status = plan_all(p);
 	progress_end(&p->progress);
-	if (status)
-		return status;
+	TRY(status);
 	mark_front(p->rows, p->count);
-	struct text_file file;
+	struct text_file *file;
 	TRY(session_open_report(s, &file));
-	status = session_close_text(&file, report_policies(&file.report, p->rows, p->count));
-	return status || !p->plot.open ? status : plot_subject(&p->plot, &p->subject, p->policies, p->rows, p->count);
+	report_policies(&file->report, p->rows, p->count);
+	TRY(session_close_text(file));
+	return plot_subject(&p->plot, &p->subject, p->policies, p->rows, p->count);
 }
 
 static enum status print_difference(struct planning *p)
 {
 	struct session *s = p->session;
-	struct kept_list lists[2];
 	const struct policy *policies[2];
+	struct kept_list lists[2];
 	struct policy_row rows[2];
-	enum status status = plan_save_all(p);
-	for (int i = 0; i < 2 && !status; i++) {
-		status = subject_policy(&p->subject, &s->set.compared.items[i], &policies[i]);
-		if (!status)
-			status = subject_kept(&p->subject, policies[i], &lists[i]);
-	}
-	if (status)
-		return status;
+	struct text_file *file;
+	TRY(plan_save_all(p));
 	for (int i = 0; i < 2; i++) {
+		TRY(subject_policy(&p->subject, &s->set.compared.items[i], &policies[i]));
+		TRY(subject_kept(&p->subject, policies[i], &lists[i]));
 		compare_row(p, &lists[i].row);
 		rows[i] = lists[i].row;
 	}
 	mark_front(rows, 2);
-	for (int i = 0; i < 2; i++)
-		lists[i].row = rows[i];
 	/* A policy by value makes one step of the chain, so steps cannot be compared. */
-	for (int i = 0; i < 2 && (policy_by_value(policies[0]) || policy_by_value(policies[1])); i++)
-		for (size_t k = 0; k < lists[i].count; k++)
+	const bool by_value = policy_by_value(policies[0]) || policy_by_value(policies[1]);
+	for (int i = 0; i < 2; i++) {
+		lists[i].row = rows[i];
+		for (size_t k = 0; by_value && k < lists[i].count; k++)
 			lists[i].rows[k].step = -1;
-	struct text_file file;
+	}
 	TRY(session_open_report(s, &file));
-	return session_close_text(&file, report_difference(&file.report, lists));
+	report_difference(&file->report, lists);
+	return session_close_text(file);
 }
 
-static enum status clash(struct session *s, const char *a, const char *b)
-{
-	return usage_error(s, "%s contradicts %s: give one of them", b, a);
-}
-
+/* Of each pair of options one may be given. */
 static enum status check_plan_options(struct session *s)
 {
 	const char *sweep = s->line.values[OPTION_SWEEP];
+	const struct policy_list *compared = &s->set.compared;
+	const bool diff = compared->count, schedule = s->line.given[OPTION_SCHEDULE], online = s->line.given[OPTION_ONLINE];
 	if (sweep && strcmp(sweep, "every") != 0 && strcmp(sweep, "memory") != 0)
 		return usage_error(s, "--sweep takes every or memory, not '%s'", sweep);
-	if (s->set.compared.count > 2)
+	if (compared->count > 2)
 		return usage_error(s, "--diff was given twice; this command takes one");
-	if (s->set.compared.count && s->set.policies.count)
-		return clash(s, "--diff", s->line.given[OPTION_ONLINE] ? "--online" : "--policy");
-	if (s->set.compared.count && s->set.memory && s->set.compared.items[0].kind != POLICY_auto &&
-	    s->set.compared.items[1].kind != POLICY_auto)
-		return clash(s, "--diff", "--memory");
-	if (s->set.compared.count && sweep)
-		return clash(s, "--diff", "--sweep");
-	if (s->set.compared.count && s->line.given[OPTION_SCHEDULE])
-		return clash(s, "--diff", "--schedule");
-	if (s->set.compared.count && s->line.given[OPTION_PLOT])
-		return clash(s, "--diff", "--plot");
-	if (s->set.policies.count > 1 && s->line.given[OPTION_SCHEDULE])
+	if (schedule && !diff && s->set.policies.count > 1)
 		return usage_error(s, "--schedule prints the actions of one policy, and %zu were given", s->set.policies.count);
-	if (sweep && s->line.given[OPTION_SCHEDULE])
-		return clash(s, "--sweep", "--schedule");
+	const bool fixed = diff && compared->items[0].kind != POLICY_auto && compared->items[1].kind != POLICY_auto;
+	const struct {
+		const char *one, *other;
+		bool both;
+	} pairs[] = {{"--diff", online ? "--online" : "--policy", diff && s->set.policies.count},
+	             {"--diff", "--memory", fixed && s->set.memory},
+	             {"--diff", "--sweep", diff && sweep},
+	             {"--diff", "--schedule", diff && schedule},
+	             {"--diff", "--plot", diff && s->line.given[OPTION_PLOT]},
+	             {"--sweep", "--schedule", sweep && schedule}};
+	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+		if (pairs[i].both)
+			return usage_error(s, "%s contradicts %s: give one of them", pairs[i].other, pairs[i].one);
 	return STATUS_OK;
 }
 
 enum status command_plan(struct session *s)
 {
 	struct planning p = {.session = s};
-	enum status status = check_plan_options(s);
-	if (!status)
-		status = plot_open(s, &p.plot);
-	if (!status)
-		status = subject_open(&p.subject, s);
-	if (!status)
-		status = s->set.compared.count            ? print_difference(&p)
-		         : s->line.given[OPTION_SCHEDULE] ? print_schedule(&p)
-		                                          : print_table(&p);
-	plot_abort(&p.plot);
-	return status;
+	TRY(check_plan_options(s));
+	TRY(plot_open(s, &p.plot));
+	TRY(subject_open(&p.subject, s));
+	return s->set.compared.count            ? print_difference(&p)
+	       : s->line.given[OPTION_SCHEDULE] ? print_schedule(&p)
+	                                        : print_table(&p);
 }

@@ -5,33 +5,34 @@
  * A depth is a portion of the chain: its first stages, or the same share of the iterations of its loops. Times are the
  * least of several runs.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/job_options.h"
-#include "cli/memory.h"
 #include "cli/plot.h"
 #include "cli/trial.h"
-#include "exec/run.h"
 #include "report/counters.h"
 #include "report/profile.h"
 
-enum { RUNS = 3, DEPTHS = 4, INTERVALS = 12, GIVEN = 16 };
+enum { RUNS = 3, DEPTHS = 4, INTERVALS = 12, GIVEN = 16, POLICIES = INTERVALS + GIVEN };
+
+/* Figures of all depths, or policies, for curves. */
+struct columns {
+	double x[POLICIES];              /* steps, or the interval */
+	double a[POLICIES], b[POLICIES]; /* milliseconds forward and backward, or the overhead predicted and measured */
+	double peak[POLICIES];           /* bytes */
+};
 
 struct profiler {
 	struct session *session;
 	struct type type;
 	int64_t count;
-	int data; /* a file in memory: the input */
-	int sink; /* /dev/null */
-	struct profile_row depths[DEPTHS], policies[INTERVALS + GIVEN];
+	struct opened_output *data, *sink; /* a file in memory: the input; /dev/null */
+	struct profile_row depths[DEPTHS], policies[POLICIES];
+	struct columns by_depth, by_policy;
 	size_t depth_count, interval_count, policy_count; /* intervals are the first of the policies */
 	double cpu_ms;                                    /* of the quickest gradient of the whole chain */
 };
@@ -100,69 +101,37 @@ static enum status get_data(struct profiler *p)
 	p->count = shape_count(&p->type.shape);
 	if ((uint64_t)type_bytes(&p->type) > session_memory_most())
 		return diag_memory(&s->diags); /* where the input is held, so that every run begins alike */
-	enum status status = trial_open_file(s, &p->data);
-	p->sink = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	if (!status && p->sink < 0)
-		status = diag_file(&s->diags, STATUS_IO, "/dev/null", -1, "cannot open it: %s", strerror(errno));
-	if (status)
-		return status;
-	struct output output;
-	struct writer writer;
-	trial_write_file(p->data, &output, &writer, &s->arena);
-	status = writer_begin(&writer, &p->type, &s->diags);
+	TRY(trial_open_file(s, &p->data));
+	TRY(session_open_output(s, &p->sink, "/dev/null", false));
+	trial_write_file(p->data, &s->arena);
+	TRY(writer_begin(&p->data->writer, &p->type, &s->diags));
 	double block[512];
-	for (int64_t done = 0; done < p->count && !status; done += 512) {
+	for (int64_t done = 0; done < p->count; done += 512) {
 		int64_t n = p->count - done < 512 ? p->count - done : 512;
-		status = trial_read_input(s, done, block, n);
-		if (!status)
-			status = writer_write(&writer, block, DTYPE_F64, n, &s->diags);
+		TRY(trial_read_input(s, done, block, n));
+		TRY(writer_write(&p->data->writer, block, DTYPE_F64, n, &s->diags));
 	}
-	return status ? status : trial_end_input(s);
-}
-
-static enum status run_once(struct profiler *p, const struct policy *policy, const struct portion *portion, double *ms,
-                            struct gradient_result *result, struct arena *arena)
-{
-	struct session *s = p->session;
-	struct input input;
-	struct reader reader;
-	struct writer writer;
-	struct output output = {.fd = p->sink, .name = "/dev/null", .arena = arena};
-	struct writer_options writing = {.format = FORMAT_NPY};
-	trial_read_file(p->data, &input, &reader, arena);
-	writer_init(&writer, &output, &writing, arena);
-	double begun = now_ms();
-	const struct run_subject subject = {&s->chain, &s->bound, &reader};
-	const struct context context = {s->allocator, arena, &s->diags};
-	struct run_options options = {.job = session_job_options(s, policy ? policy : &s->set.policy),
-	                              .dtype = DTYPE_COUNT};
-	options.job.want_value = false;
-	options.job.portion = *portion;
-	enum status status;
-	if (policy) {
-		status = run_gradient(&context, &subject, &options, &(struct gradient_options){.gradient = &writer}, result);
-	} else {
-		struct run_counters counters;
-		options.value = &writer;
-		status = run_forward(&context, &subject, &options, &counters);
-	}
-	*ms = now_ms() - begun - 1e3 * result->planning; /* which is once, and not of the chain */
-	input_close(&input);
-	return status;
+	return trial_end_input(s);
 }
 
 /* Measures PORTION of the chain under POLICY (NULL: a forward run). */
 static enum status measure_runs(struct profiler *p, const struct policy *policy, const struct portion *portion,
                                 struct measured *measured)
 {
+	struct session *s = p->session;
 	*measured = (struct measured){.ms = HUGE_VAL};
 	for (int i = 0; i < RUNS; i++) {
 		struct gradient_result result = {0};
 		struct arena arena;
-		double ms;
-		arena_init(&arena, p->session->allocator);
+		arena_init(&arena, s->allocator);
+		struct trial trial = {s, p->data, p->sink, &arena, {.dtype = DTYPE_COUNT}, .compare = false};
+		trial.options.job = session_job_options(s, policy ? policy : &s->set.policy);
+		trial.options.job.want_value = false;
+		trial.options.job.portion = *portion;
 		const struct usage begun = usage_now();
-		const enum status status = run_once(p, policy, portion, &ms, &result, &arena);
+		const double since = now_ms();
+		const enum status status = trial_run(&trial, policy ? &result : NULL);
+		const double ms = now_ms() - since - 1e3 * result.planning; /* which is once, and not of the chain */
 		if (ms < measured->ms) {
 			measured->ms = ms;
 			measured->usage = usage_since(begun);
@@ -171,13 +140,10 @@ static enum status measure_runs(struct profiler *p, const struct policy *policy,
 		measured->predicted_overhead = row_overhead(&(struct policy_row){.counters = result.predicted});
 		gradient_free(&result);
 		arena_free(&arena);
-		if (status)
-			return status;
+		TRY(status);
 	}
 	return STATUS_OK;
 }
-
-/* Depths. */
 
 static size_t count_stages(const struct chain *chain)
 {
@@ -187,19 +153,25 @@ static size_t count_stages(const struct chain *chain)
 	return stages;
 }
 
+/* Lowers PORTION of the chain (NULL: all) in ARENA, which the caller frees. Returns false if that fails. */
+static bool lower_portion(const struct profiler *p, const struct portion *portion, enum lower_what what,
+                          struct arena *arena, struct lowered *lowered)
+{
+	const struct session *s = p->session;
+	const struct type input = run_input_type(&s->chain, &p->type, DTYPE_COUNT);
+	struct diags ignored;
+	arena_init(arena, s->allocator);
+	diags_init(&ignored, arena);
+	const struct context context = {s->allocator, arena, &ignored};
+	return lower(&context, lowered, &s->chain, portion, &input, what) == STATUS_OK;
+}
+
 /* Steps of PORTION; 0 if it cannot be lowered. */
 static int64_t portion_steps(const struct profiler *p, struct portion portion)
 {
-	const struct session *s = p->session;
 	struct arena arena;
-	struct diags ignored;
 	struct lowered lowered;
-	arena_init(&arena, s->allocator);
-	diags_init(&ignored, &arena);
-	const struct context context = {s->allocator, &arena, &ignored};
-	const struct type input = run_input_type(&s->chain, &p->type, DTYPE_COUNT);
-	const bool made = lower(&context, &lowered, &s->chain, &portion, &input, LOWER_STEPS) == STATUS_OK;
-	const int64_t steps = made ? lowered.steps : 0;
+	const int64_t steps = lower_portion(p, &portion, LOWER_STEPS, &arena, &lowered) ? lowered.steps : 0;
 	arena_free(&arena);
 	return steps;
 }
@@ -229,22 +201,23 @@ static struct portion find_depth(const struct profiler *p, double share, double 
 
 static enum status measure_depth(struct profiler *p, const struct portion *portion)
 {
-	struct profile_row *row = &p->depths[p->depth_count];
+	const size_t i = p->depth_count++;
 	struct measured forward, gradient;
-	enum status status = measure_runs(p, NULL, portion, &forward);
-	if (!status)
-		status = measure_runs(p, &policy_save_all, portion, &gradient);
-	if (status)
-		return status;
-	*row = (struct profile_row){.policy = policy_save_all.text,
-	                            .steps = gradient.counters.steps,
-	                            .peak_bytes = gradient.counters.peak_bytes,
-	                            .page_faults = gradient.usage.faults,
-	                            .forward_ms = forward.ms,
-	                            .backward_ms = fmax(gradient.ms - forward.ms, 0)};
-	row->gradient_ms = row->forward_ms + row->backward_ms;
+	TRY(measure_runs(p, NULL, portion, &forward));
+	TRY(measure_runs(p, &policy_save_all, portion, &gradient));
+	const double backward_ms = fmax(gradient.ms - forward.ms, 0);
+	p->depths[i] = (struct profile_row){.policy = policy_save_all.text,
+	                                    .steps = gradient.counters.steps,
+	                                    .peak_bytes = gradient.counters.peak_bytes,
+	                                    .page_faults = gradient.usage.faults,
+	                                    .forward_ms = forward.ms,
+	                                    .backward_ms = backward_ms,
+	                                    .gradient_ms = forward.ms + backward_ms};
+	p->by_depth.x[i] = (double)gradient.counters.steps;
+	p->by_depth.a[i] = forward.ms;
+	p->by_depth.b[i] = backward_ms;
+	p->by_depth.peak[i] = (double)gradient.counters.peak_bytes;
 	p->cpu_ms = gradient.usage.cpu_ms;
-	p->depth_count++;
 	return STATUS_OK;
 }
 
@@ -254,23 +227,20 @@ static enum status profile_depths(struct profiler *p)
 	const struct portion whole = {0};
 	const int64_t all = portion_steps(p, whole);
 	int64_t last = 0;
-	enum status status = STATUS_OK;
-	for (int i = 1; i < DEPTHS && !status; i++) {
+	for (int i = 1; i < DEPTHS; i++) {
 		const double share = (double)i / DEPTHS;
 		const struct portion portion = find_depth(p, share, share * (double)all);
 		const int64_t steps = portion_steps(p, portion);
 		if (steps <= last || steps >= all)
 			continue;
 		last = steps;
-		status = measure_depth(p, &portion);
+		TRY(measure_depth(p, &portion));
 	}
-	return status ? status : measure_depth(p, &whole);
+	return measure_depth(p, &whole);
 }
 
-/* Growth. */
-
 /* The line through the logarithms of the depths' steps and of their FIGURES; see profile_growth. */
-static struct profile_growth fit_growth(const struct profiler *p, const char *what, const double figures[DEPTHS])
+static struct profile_growth fit_growth(const struct profiler *p, const char *what, const double *figures)
 {
 	enum { LEAST_DEPTHS = 3 };
 	static const double good = 0.9; /* R2 from which a power fits */
@@ -296,58 +266,52 @@ static struct profile_growth fit_growth(const struct profiler *p, const char *wh
 	return growth;
 }
 
-/* Policies. */
-
 static enum status measure_policy(struct profiler *p, const struct policy *policy)
 {
 	const struct profile_row *whole = &p->depths[p->depth_count - 1];
 	const struct portion all = {0};
 	struct measured m;
-	const enum status status = measure_runs(p, policy, &all, &m);
-	if (!status)
-		p->policies[p->policy_count++] = (struct profile_row){
-			.policy = policy->text,
-			.steps = m.counters.steps,
-			.evaluations = m.counters.evaluations,
-			.peak_bytes = m.counters.peak_bytes,
-			.page_faults = m.usage.faults,
-			.gradient_ms = m.ms,
-			.predicted_overhead = m.predicted_overhead,
-			.measured_overhead = 100 * (m.ms - whole->gradient_ms) / fmax(whole->gradient_ms, 1e-6),
-			.reduction = 100 * (1 - (double)m.counters.peak_bytes / fmax((double)whole->peak_bytes, 1))};
-	return status;
+	TRY(measure_runs(p, policy, &all, &m));
+	const size_t i = p->policy_count++;
+	const double overhead = 100 * (m.ms - whole->gradient_ms) / fmax(whole->gradient_ms, 1e-6);
+	p->policies[i] = (struct profile_row){
+		.policy = policy->text,
+		.steps = m.counters.steps,
+		.evaluations = m.counters.evaluations,
+		.peak_bytes = m.counters.peak_bytes,
+		.page_faults = m.usage.faults,
+		.gradient_ms = m.ms,
+		.predicted_overhead = m.predicted_overhead,
+		.measured_overhead = overhead,
+		.reduction = 100 * (1 - (double)m.counters.peak_bytes / fmax((double)whole->peak_bytes, 1))};
+	p->by_policy.x[i] = (double)policy->number;
+	p->by_policy.a[i] = m.predicted_overhead;
+	p->by_policy.b[i] = overhead;
+	p->by_policy.peak[i] = (double)m.counters.peak_bytes;
+	return STATUS_OK;
 }
 
-static enum status profile_intervals(struct profiler *p)
-{
-	const int64_t steps = p->depths[p->depth_count - 1].steps;
-	enum status status = STATUS_OK;
-	for (int64_t interval = 1; interval <= steps && p->policy_count < INTERVALS && !status; interval *= 2) {
-		struct policy policy;
-		TRY_ALLOC(policy_make(&policy, POLICY_every, interval, &p->session->arena), &p->session->diags);
-		status = measure_policy(p, &policy);
-	}
-	p->interval_count = p->policy_count;
-	return status;
-}
-
-/* The policies that are asked for, beside the intervals. */
-static enum status profile_given(struct profiler *p)
+/* The intervals, then the policies that are asked for. */
+static enum status profile_policies(struct profiler *p)
 {
 	struct session *s = p->session;
 	const struct policy_list *given = &s->set.policies;
-	enum status status = STATUS_OK;
+	const int64_t steps = p->depths[p->depth_count - 1].steps;
+	for (int64_t interval = 1; interval <= steps && p->policy_count < INTERVALS; interval *= 2) {
+		struct policy policy;
+		TRY_ALLOC(policy_make(&policy, POLICY_every, interval, &s->arena), &s->diags);
+		TRY(measure_policy(p, &policy));
+	}
+	p->interval_count = p->policy_count;
 	if (given->count > GIVEN)
 		return usage_error(s, "profile measures at most %d policies, not %zu", GIVEN, given->count);
-	for (size_t i = 0; i < given->count && !status; i++)
+	for (size_t i = 0; i < given->count; i++) {
 		if (given->items[i].kind == POLICY_disk_revolve)
-			status = usage_error(s, "profile keeps all states in memory: it takes no '%s'", given->items[i].text);
-		else
-			status = measure_policy(p, &given->items[i]);
-	return status || given->count || !s->set.memory ? status : measure_policy(p, &s->set.policy);
+			return usage_error(s, "profile keeps all states in memory: it takes no '%s'", given->items[i].text);
+		TRY(measure_policy(p, &given->items[i]));
+	}
+	return !given->count && s->set.memory ? measure_policy(p, &s->set.policy) : STATUS_OK;
 }
-
-/* Bounds. */
 
 /* Milliseconds that this machine takes to copy a byte, by one thread; 0: not known. */
 static double copy_ms(void)
@@ -367,23 +331,16 @@ static double copy_ms(void)
 /* The share of matrix products in the operations of a forward run, by their counts. */
 static double products_share(const struct profiler *p)
 {
-	const struct session *s = p->session;
 	double all = 0, products = 0;
 	struct arena arena;
-	struct diags ignored; /* what cannot be lowered has no products */
-	struct lowered run;
-	arena_init(&arena, s->allocator);
-	diags_init(&ignored, &arena);
-	const struct context context = {s->allocator, &arena, &ignored};
-	if (lower(&context, &run, &s->chain, NULL, &p->type, LOWER_RUN) == STATUS_OK)
-		for (size_t i = 0; i < run.whole->instr_count; i++) {
-			const struct instr *instr = &run.whole->instrs[i];
-			if (instr->kind != INSTR_OP)
-				continue;
-			const double cost = op_cost(instr->op, instr->of.v, instr->of.a, instr->of.y);
-			all += cost;
-			products += op_is_dot(instr->op) ? cost : 0;
-		}
+	struct lowered run; /* a chain that cannot be lowered has no products */
+	const size_t count = lower_portion(p, NULL, LOWER_RUN, &arena, &run) ? run.whole->instr_count : 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct instr *instr = &run.whole->instrs[i];
+		const double cost = instr->kind == INSTR_OP ? op_cost(instr->op, instr->of.v, instr->of.a, instr->of.y) : 0;
+		all += cost;
+		products += instr->kind == INSTR_OP && op_is_dot(instr->op) ? cost : 0;
+	}
 	arena_free(&arena);
 	return all > 0 ? products / all : 0;
 }
@@ -446,28 +403,16 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 }
 
 /* Depth against time, and interval against memory and overhead. */
-static enum status draw_curves(struct profiler *p, struct plot *plot)
+static enum status draw_curves(struct profiler *p, const struct plot *plot)
 {
-	double steps[DEPTHS], forward[DEPTHS], backward[DEPTHS];
-	double every[INTERVALS], peak[INTERVALS], predicted[INTERVALS], measured[INTERVALS];
-	char type[TYPE_TEXT];
-	for (size_t i = 0; i < p->depth_count; i++) {
-		steps[i] = (double)p->depths[i].steps;
-		forward[i] = p->depths[i].forward_ms;
-		backward[i] = p->depths[i].backward_ms;
-	}
-	for (size_t i = 0; i < p->interval_count; i++) {
-		every[i] = ldexp(1, (int)i);
-		peak[i] = (double)p->policies[i].peak_bytes;
-		predicted[i] = p->policies[i].predicted_overhead;
-		measured[i] = p->policies[i].measured_overhead;
-	}
+	const struct columns *d = &p->by_depth, *i = &p->by_policy;
 	const size_t depths = p->depth_count, count = p->interval_count;
-	const struct picture_series times[] = {{"forward", "forward", steps, forward, depths},
-	                                       {"backward", "backward", steps, backward, depths}};
-	const struct picture_series bytes[] = {{"peak bytes", "live", every, peak, count}};
-	const struct picture_series overheads[] = {{"predicted", "other", every, predicted, count},
-	                                           {"measured", "recompute", every, measured, count}};
+	char type[TYPE_TEXT];
+	const struct picture_series times[] = {{"forward", "forward", d->x, d->a, depths},
+	                                       {"backward", "backward", d->x, d->b, depths}};
+	const struct picture_series bytes[] = {{"peak bytes", "live", i->x, i->peak, count}};
+	const struct picture_series overheads[] = {{"predicted", "other", i->x, i->a, count},
+	                                           {"measured", "recompute", i->x, i->b, count}};
 	const struct svg_axis interval = {.unit = SVG_COUNT, .log = true, .label = "checkpoint interval, in steps"};
 	const struct picture_curves curves[] = {
 		{"time by depth", {.unit = SVG_COUNT, .label = "depth, in steps"}, {.unit = SVG_MS, .label = "time"}, times, 2},
@@ -477,64 +422,33 @@ static enum status draw_curves(struct profiler *p, struct plot *plot)
 	return plot_draw(p->session, plot, &picture);
 }
 
-static enum status profile(struct profiler *p)
-{
-	struct session *s = p->session;
-	struct counters all;
-	enum status status = session_load_chain(s);
-	if (!status)
-		status = get_data(p);
-	if (!status)
-		status = session_bind(s, true, p->type.dtype);
-	const struct type input = run_input_type(&s->chain, &p->type, DTYPE_COUNT);
-	if (!status) /* what is wrong with the whole chain is found before its parts are measured */
-		status = save_all_counters(s, NULL, &input, &all, &s->diags);
-	if (!status)
-		status = profile_depths(p);
-	if (!status)
-		status = profile_intervals(p);
-	return status ? status : profile_given(p);
-}
-
-static enum status print_profile(struct profiler *p)
-{
-	struct text_file file;
-	double forward[DEPTHS], backward[DEPTHS], peak[DEPTHS];
-	for (size_t i = 0; i < p->depth_count; i++) {
-		forward[i] = p->depths[i].forward_ms;
-		backward[i] = p->depths[i].backward_ms;
-		peak[i] = (double)p->depths[i].peak_bytes;
-	}
-	const struct profile_growth growth[] = {fit_growth(p, "forward time", forward),
-	                                        fit_growth(p, "backward time", backward),
-	                                        fit_growth(p, "peak memory", peak)};
-	struct profile_report report = {.depths = p->depths,
-	                                .policies = p->policies,
-	                                .depth_count = p->depth_count,
-	                                .policy_count = p->policy_count,
-	                                .growth = growth,
-	                                .growth_count = sizeof growth / sizeof *growth};
-	enum status status = find_bound(p, &report.verdict);
-	if (!status)
-		status = session_open_report(p->session, &file);
-	return status ? status : session_close_text(&file, report_profile(&file.report, &report));
-}
-
 enum status command_profile(struct session *s)
 {
 	struct plot plot;
-	struct profiler p = {.session = s, .data = -1, .sink = -1};
-	enum status status = plot_open(s, &plot);
-	if (!status)
-		status = profile(&p);
-	if (!status)
-		status = print_profile(&p);
-	if (!status && plot.open)
-		status = draw_curves(&p, &plot);
-	if (p.data >= 0)
-		close(p.data);
-	if (p.sink >= 0)
-		close(p.sink);
-	plot_abort(&plot);
-	return status;
+	struct profiler p = {.session = s};
+	struct counters all;
+	struct text_file *file;
+	TRY(plot_open(s, &plot));
+	TRY(session_load_chain(s));
+	TRY(get_data(&p));
+	TRY(session_bind(s, true, p.type.dtype));
+	const struct type input = run_input_type(&s->chain, &p.type, DTYPE_COUNT);
+	/* What is wrong with the whole chain is found before its parts are measured. */
+	TRY(save_all_counters(s, NULL, &input, &all, &s->diags));
+	TRY(profile_depths(&p));
+	TRY(profile_policies(&p));
+	const struct profile_growth growth[] = {fit_growth(&p, "forward time", p.by_depth.a),
+	                                        fit_growth(&p, "backward time", p.by_depth.b),
+	                                        fit_growth(&p, "peak memory", p.by_depth.peak)};
+	struct profile_report report = {.depths = p.depths,
+	                                .policies = p.policies,
+	                                .depth_count = p.depth_count,
+	                                .policy_count = p.policy_count,
+	                                .growth = growth,
+	                                .growth_count = sizeof growth / sizeof *growth};
+	TRY(find_bound(&p, &report.verdict));
+	TRY(session_open_report(s, &file));
+	report_profile(&file->report, &report);
+	TRY(session_close_text(file));
+	return draw_curves(&p, &plot);
 }

@@ -1,9 +1,6 @@
 /* ckptc run: forward. */
-#include "cli/dump.h"
-#include "cli/outputs.h"
+#include "cli/job.h"
 #include "cli/progress.h"
-#include "cli/residuals.h"
-#include "cli/session.h"
 #include "exec/run.h"
 
 struct run_row {
@@ -25,55 +22,43 @@ static const struct record_kind run_kind = RECORD_KIND(NULL, run_fields, NULL);
 
 static enum status put_run_stats(struct session *s, const struct run_counters *counters)
 {
-	struct text_file file;
+	struct text_file *file;
 	TRY(session_open_text(s, &file, s->line.values[OPTION_STATS], true));
-	static const int widths[2] = {12};
 	const struct run_row row = {*counters, s->set.threads, kernels_get(DTYPE_F32)->isa, blas_name()};
 	const void *rows[] = {&row};
 	if (s->set.format == REPORT_JSON)
-		report_record(&file.report, NULL, &run_kind, &row, 0);
+		report_record(&file->report, NULL, &run_kind, &row, 0);
 	else
-		report_figures(&file.report, &run_kind, 0, rows, 1, widths);
-	return session_close_text(&file, STATUS_OK);
+		report_figures(&file->report, &run_kind, 0, rows, 1, (const int[]){12, 0});
+	return session_close_text(file);
 }
 
 enum status command_run(struct session *s)
 {
 	if (s->line.given[OPTION_DUMP])
 		return command_dump(s);
-	enum status status = session_load_chain(s);
-	if (!status)
-		status = outputs_probe(s);
-	if (!status)
-		status = session_open_input(s);
-	if (!status)
-		status = session_bind(s, true, s->set.dtype == DTYPE_COUNT ? DTYPE_F32 : s->set.dtype);
-	if (status)
-		return status;
-	TRY(session_open_output(s, s->line.values[OPTION_OUTPUT]));
-	session_make_writer(s, &s->out.writer, &s->out.output);
+	TRY(session_load_chain(s));
+	TRY(outputs_probe(s));
+	TRY(session_open_input(s));
+	TRY(session_bind(s, true, s->set.dtype == DTYPE_COUNT ? DTYPE_F32 : s->set.dtype));
+	TRY(session_open_arrays(s));
 	TRY(outputs_check_apart(s));
 	struct progress progress;
 	const struct run_options options = {.job = {.threads = s->set.threads, .tile = s->set.tile},
 	                                    .dtype = s->set.dtype,
 	                                    .flush_denormals = s->line.given[OPTION_FAST_MATH],
-	                                    .value = &s->out.writer,
+	                                    .value = &s->out->writer,
 	                                    .progress = progress_begin(&progress, s, "run") ? progress_action : NULL,
 	                                    .progress_context = &progress};
 	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader};
 	struct run_counters counters = {0};
-	status = run_forward(&s->context, &subject, &options, &counters);
+	const enum status status = run_forward(&s->context, &subject, &options, &counters);
 	progress_end(&progress);
-	if (!status)
-		status = writer_finish(&s->out.writer, &s->diags);
-	writer_free(&s->out.writer);
-	if (!status && s->line.given[OPTION_STATS])
-		status = put_run_stats(s, &counters);
-	if (!status && s->line.given[OPTION_RESIDUALS])
-		status = put_residuals(s, &s->in.reader.type, s->line.values[OPTION_RESIDUALS], true);
-	if (!status) {
-		status = session_put(s, &s->out.output);
-		s->out.open = false;
-	}
-	return status;
+	TRY(status);
+	TRY(writer_finish(&s->out->writer, &s->diags));
+	if (s->line.given[OPTION_STATS])
+		TRY(put_run_stats(s, &counters));
+	if (s->line.given[OPTION_RESIDUALS])
+		TRY(put_residuals(s, &s->in.reader.type, s->line.values[OPTION_RESIDUALS], true));
+	return session_put(s, s->out);
 }

@@ -1,5 +1,5 @@
 /* Help texts, made from the tables of commands, options, policies and operations. */
-#include "cli/help.h"
+#include "cli/session.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,10 +8,11 @@
 
 static void put_option(const struct text *text, const struct option_row *row)
 {
-	char left[64];
-	bool optional = row->argument[0] == '[';
-	snprintf(left, sizeof left, "%c%c%s--%s%s%s", row->short_name ? '-' : ' ', row->short_name ? row->short_name : ' ',
-	         row->short_name ? ", " : "  ", row->name, *row->argument && !optional ? " " : "", row->argument);
+	char left[64], letter[8] = "    ";
+	if (row->short_name)
+		snprintf(letter, sizeof letter, "-%c, ", row->short_name);
+	snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, *row->argument && *row->argument != '[' ? " " : "",
+	         row->argument);
 	text_printf(text, "  %-28s %s\n", left, row->help);
 }
 
@@ -19,20 +20,20 @@ static void put_policies(const struct text *text)
 {
 	text_put(text, "\nPolicies:\n");
 	for (int i = 0; i < POLICY_COUNT; i++) {
+		const struct policy_info *row = &policy_table[i];
 		char left[64];
-		if (!policy_table[i].name || !*policy_table[i].name)
+		if (!row->name || !*row->name)
 			continue;
-		snprintf(left, sizeof left, "%s%s%s", policy_table[i].name, policy_table[i].argument ? ":" : "",
-		         policy_table[i].argument ? policy_table[i].argument : "");
-		text_printf(text, "  %-28s %s\n", left, policy_table[i].doc);
+		snprintf(left, sizeof left, "%s%s%s", row->name, row->argument ? ":" : "", row->argument ? row->argument : "");
+		text_printf(text, "  %-28s %s\n", left, row->doc);
 	}
 }
 
 enum status help_print(struct session *s, const struct command *command)
 {
-	struct text_file file;
+	struct text_file *file;
 	TRY(session_open_text(s, &file, NULL, false));
-	const struct text *text = &file.text;
+	const struct text *text = &file->text;
 	if (command) {
 		text_printf(text, "Usage: ckptc %s %s\n%s\n\nOptions:\n", command->name, command->usage, command->summary);
 		for (int i = 0; i < OPTION_COUNT; i++)
@@ -53,41 +54,41 @@ enum status help_print(struct session *s, const struct command *command)
 		         "  ckptc residuals --shape 'f32[4]' -e 'repeat 8 { sin }'\n"
 		         "\n`ckptc help COMMAND` and `ckptc help OPERATION` say more; see also ckptc(1) and ckptc-chain(5).\n");
 	}
-	return session_close_text(&file, STATUS_OK);
+	return session_close_text(file);
 }
 
 enum status help_print_op(struct session *s, enum op op)
 {
 	const struct op_info *info = &op_table[op];
-	struct text_file file;
+	struct text_file *file;
 	TRY(session_open_text(s, &file, NULL, false));
 	const char *kept[MAX_NEEDS];
 	const size_t count = op_kept_names(op, kept);
 	const bool axis = strstr(info->arguments, "axis=") || strstr(info->arguments, "axes=");
-	text_printf(&file.text, "%s%s%s%s\n    %s\n    group: %s\n    reach: %s%s\n    keeps: %s", info->name,
+	text_printf(&file->text, "%s%s%s%s\n    %s\n    group: %s\n    reach: %s%s\n    keeps: %s", info->name,
 	            info->operands ? " a" : "", *info->arguments ? " " : "", info->arguments, info->doc, info->group,
 	            op_reach(op), axis && info->scope == SCOPE_ROW ? " (all along the first axis)" : "",
 	            count ? kept[0] : "nothing");
 	for (size_t i = 1; i < count; i++)
-		text_printf(&file.text, ", %s", kept[i]);
-	text_put(&file.text, "\n");
-	return session_close_text(&file, STATUS_OK);
+		text_printf(&file->text, ", %s", kept[i]);
+	text_put(&file->text, "\n");
+	return session_close_text(file);
 }
 
 enum status help_print_options(struct session *s)
 {
-	struct text_file file;
+	struct text_file *file;
 	TRY(session_open_text(s, &file, NULL, false));
 	for (size_t c = 0; c < command_count; c++) {
-		text_printf(&file.text, "command\t%s\t%s\n", command_table[c].name, command_table[c].summary);
+		text_printf(&file->text, "command\t%s\t%s\n", command_table[c].name, command_table[c].summary);
 		for (int i = 0; i < OPTION_COUNT; i++)
 			if (option_table[i].commands & command_table[c].letter)
-				text_printf(&file.text, "option\t%s\t--%s\t%s\t%s\n", command_table[c].name, option_table[i].name,
+				text_printf(&file->text, "option\t%s\t--%s\t%s\t%s\n", command_table[c].name, option_table[i].name,
 				            option_table[i].argument, option_table[i].help);
 	}
 	for (int i = 0; i < POLICY_COUNT; i++)
 		if (policy_table[i].name && *policy_table[i].name)
-			text_printf(&file.text, "policy\t%s%s\t%s\n", policy_table[i].name, policy_table[i].argument ? ":" : "",
+			text_printf(&file->text, "policy\t%s%s\t%s\n", policy_table[i].name, policy_table[i].argument ? ":" : "",
 			            policy_table[i].doc);
-	return session_close_text(&file, STATUS_OK);
+	return session_close_text(file);
 }

@@ -1,6 +1,4 @@
 /* The program: finds the command, runs it, prints the diagnostics, exits. Nothing else prints diagnostics or exits. */
-#include "cli/help.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
@@ -8,10 +6,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "base/suggest.h"
-#include "cli/memory.h"
-#include "cli/warnings.h"
-#include "language/syntax.h"
+#include "cli/job.h"
 
 const struct command command_table[] = {
 	{"run", RUN, command_run, "[OPTIONS] CHAIN", "forward: input arrays in, output arrays out"},
@@ -73,10 +68,10 @@ static enum status unknown_command(struct session *s, const char *name)
 
 static enum status print_version(struct session *s)
 {
-	struct text_file file;
+	struct text_file *file;
 	TRY(session_open_text(s, &file, NULL, false));
-	text_put(&file.text, "ckptc " PACKAGE_VERSION "\n");
-	return session_close_text(&file, STATUS_OK);
+	text_put(&file->text, "ckptc " PACKAGE_VERSION "\n");
+	return session_close_text(file);
 }
 
 static bool is_help(const char *word)
@@ -160,11 +155,8 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	if (argc < 2)
 		return with_hint(s, usage_error(s, "no command"), "`ckptc --help` lists the commands");
 	const char *name = argv[1];
-	const bool version = !strcmp(name, "--version");
-	if (version && argc > 2)
-		return usage_error(s, "--version takes no argument, but got '%s'", argv[2]);
-	if (version)
-		return print_version(s);
+	if (!strcmp(name, "--version"))
+		return argc > 2 ? usage_error(s, "--version takes no argument, but got '%s'", argv[2]) : print_version(s);
 	if (!strcmp(name, "--dump-options"))
 		return help_print_options(s);
 	if (is_help(name) && argc <= 3)
@@ -179,13 +171,11 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 		return help_print(s, s->command);
 	if (s->line.given[OPTION_VERSION])
 		return print_version(s);
-	enum status status = check_stack(s);
-	if (!status)
-		status = s->command->run(s);
-	if (!status || status == STATUS_CHECK) { /* a check that failed has its report */
-		const enum status committed = session_commit(s);
-		status = committed ? committed : status;
-	}
+	TRY(check_stack(s));
+	const enum status status = s->command->run(s);
+	if (status && status != STATUS_CHECK) /* a check that failed has its report */
+		return status;
+	TRY(session_commit(s));
 	if (!status)
 		warn_unassumed(s);
 	return status;

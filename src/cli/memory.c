@@ -1,4 +1,4 @@
-#include "cli/memory.h"
+#include "cli/session.h"
 
 #include <sys/resource.h>
 #include <sys/sysinfo.h>

@@ -8,7 +8,6 @@
 
 #include "base/bytes.h"
 #include "base/suggest.h"
-#include "cli/outputs.h"
 
 const struct option_row option_table[OPTION_COUNT] = {
 #define OPTION(ID, NAME, SHORT, ARGUMENT, USE, COMMANDS, HELP) {NAME, SHORT, ARGUMENT, USE, COMMANDS, HELP},
@@ -171,44 +170,45 @@ static enum status parse_long(struct session *s, const char *text, struct words 
 		if (!value)
 			return usage_error(s, "--%s needs a value: %s", option_name(k), argument);
 	}
-	const enum status status = set_option(s, k, value);
-	if (k != OPTION_DIFF || status)
-		return status;
-	/* The one option of two values. */
+	TRY(set_option(s, k, value));
+	if (k != OPTION_DIFF) /* the one option of two values */
+		return STATUS_OK;
 	value = next_word(words);
 	return value && *value != '-' ? set_option(s, k, value) : usage_error(s, "--diff takes two policies: --diff P Q");
 }
 
 static enum status parse_short(struct session *s, const char *text, struct words *words)
 {
-	enum status status = STATUS_OK;
-	for (; *text && !status; text++) {
+	for (; *text; text++) {
 		int k = 0;
 		while (k < OPTION_COUNT && option_table[k].short_name != *text)
 			k++;
-		if (k == OPTION_COUNT) {
-			status = with_hint(s, usage_error(s, "unknown option '-%c'", *text), "`ckptc %s --help` lists the options",
-			                   s->command->name);
-		} else if (*option_table[k].argument) {
+		if (k == OPTION_COUNT)
+			return with_hint(s, usage_error(s, "unknown option '-%c'", *text), "`ckptc %s --help` lists the options",
+			                 s->command->name);
+		if (*option_table[k].argument) {
 			const char *value = text[1] ? text + 1 : next_word(words);
 			return value ? set_option(s, k, value)
 			             : usage_error(s, "-%c needs a value: %s", *text, option_table[k].argument);
-		} else {
-			status = set_option(s, k, NULL);
 		}
+		TRY(set_option(s, k, NULL));
 	}
-	return status;
+	return STATUS_OK;
 }
 
-/* Values. */
-
-static enum status choose_word(struct session *s, int option, const char *const *words, size_t count, size_t *index)
+/* Sets *CHOSEN by OPTION's value, if given: FIRST for the first of WORDS, and so on. STATUS_USAGE for another word. */
+static enum status choose_word(struct session *s, int option, const char *const *words, int count, int first,
+                               int *chosen)
 {
 	const char *value = s->line.values[option], *list = "";
-	for (*index = 0; *index < count; ++*index)
-		if (!strcmp(words[*index], value))
+	for (int i = 0; i < count && value; i++)
+		if (!strcmp(words[i], value)) {
+			*chosen = first + i;
 			return STATUS_OK;
-	for (size_t i = 0; i < count && list; i++)
+		}
+	if (!value)
+		return STATUS_OK;
+	for (int i = 0; i < count && list; i++)
 		list = arena_printf(&s->arena, "%s%s%s", list, i == 0 ? "" : i + 1 == count ? " or " : ", ", words[i]);
 	return usage_error(s, "--%s takes %s, not '%s'", option_name(option), list ? list : "", value);
 }
@@ -236,8 +236,8 @@ static enum status parse_memory(struct session *s)
 	const char *text = s->line.values[OPTION_MEMORY];
 	if (!text)
 		return STATUS_OK;
-	const enum status status = bytes_parse(text, &s->set.memory, &s->diags);
-	return status || s->set.memory > 0 ? status : usage_error(s, "--memory takes at least 1 byte, not '%s'", text);
+	TRY(bytes_parse(text, &s->set.memory, &s->diags));
+	return s->set.memory > 0 ? STATUS_OK : usage_error(s, "--memory takes at least 1 byte, not '%s'", text);
 }
 
 static enum status wrong_shape(struct session *s, const char *text)
@@ -278,56 +278,34 @@ static enum status parse_shape(struct session *s)
 	return STATUS_OK;
 }
 
-/* --assume-dtype, --dtype, --store-dtype. */
-static enum status understand_dtypes(struct session *s)
-{
-	static const char *const names[] = {"f16", "bf16", "f32", "f64"}; /* as kept, and as computed */
-	const struct {
-		int option;
-		size_t first, count;
-		enum dtype *dtype;
-	} rows[] = {{OPTION_ASSUME, 0, 4, &s->set.reading.assume},
-	            {OPTION_DTYPE, 2, 2, &s->set.dtype},
-	            {OPTION_STORE, 0, 2, &s->set.store}};
-	enum status status = STATUS_OK;
-	for (size_t i = 0; i < sizeof rows / sizeof *rows && !status; i++) {
-		size_t word;
-		*rows[i].dtype = DTYPE_COUNT;
-		if (!s->line.given[rows[i].option])
-			continue;
-		status = choose_word(s, rows[i].option, names + rows[i].first, rows[i].count, &word);
-		if (!status)
-			*rows[i].dtype = dtype_find(names[rows[i].first + word], strlen(names[rows[i].first + word]));
-	}
-	if (!status && s->set.dtype == DTYPE_F32 && s->command->letter == CHECK)
-		status = usage_error(s, "check computes in f64 alone: differences in f32 are too coarse");
-	return status;
-}
-
+/* The options whose value is one of a few words, in the order of their enums. */
 static enum status understand_words(struct session *s)
 {
-	static const char *const formats[] = {"table", "json", "csv", "lines", "dot"};
+	static const char *const reports[] = {"table", "json", "csv", "lines", "dot"};
 	static const char *const arrays[] = {"npy", "text", "csv", "raw"};
-	static const enum format array_formats[] = {FORMAT_NPY, FORMAT_TEXT, FORMAT_CSV, FORMAT_RAW};
+	static const char *const dtypes[] = {"f16", "bf16", "f32", "f64"};
 	static const char *const when[] = {"auto", "always", "never"};
-	const bool *given = s->line.given;
-	const size_t known = s->command->letter == EXPLAIN ? 5 : 4;
-	size_t i;
-	enum status status = STATUS_OK;
-	if (given[OPTION_FORMAT] && !(status = choose_word(s, OPTION_FORMAT, formats, known, &i))) {
-		s->set.dot = i == 4;
-		s->set.format = s->set.dot ? REPORT_TABLE : (enum report_format)i;
-	}
-	if (!status && given[OPTION_FROM] && !(status = choose_word(s, OPTION_FROM, arrays, 4, &i)))
-		s->set.reading.format = array_formats[i];
-	if (!status && given[OPTION_TO] && !(status = choose_word(s, OPTION_TO, arrays, 4, &i)))
-		s->set.to = array_formats[i];
-	if (!status && given[OPTION_COLOR])
-		status = choose_word(s, OPTION_COLOR, when, 3, &i);
-	return status ? status : understand_dtypes(s);
+	enum { DOT = REPORT_LINES + 1 };
+	int report = REPORT_TABLE, from = FORMAT_AUTO, to = FORMAT_AUTO, color;
+	int assume = DTYPE_COUNT, computed = DTYPE_COUNT, store = DTYPE_COUNT;
+	TRY(choose_word(s, OPTION_FORMAT, reports, s->command->letter == EXPLAIN ? 5 : 4, REPORT_TABLE, &report));
+	TRY(choose_word(s, OPTION_FROM, arrays, 4, FORMAT_NPY, &from));
+	TRY(choose_word(s, OPTION_TO, arrays, 4, FORMAT_NPY, &to));
+	TRY(choose_word(s, OPTION_COLOR, when, 3, 0, &color));
+	TRY(choose_word(s, OPTION_ASSUME, dtypes, 4, DTYPE_F16, &assume));
+	TRY(choose_word(s, OPTION_DTYPE, dtypes + 2, 2, DTYPE_F32, &computed));
+	TRY(choose_word(s, OPTION_STORE, dtypes, 2, DTYPE_F16, &store));
+	s->set.dot = report == DOT;
+	s->set.format = s->set.dot ? REPORT_TABLE : (enum report_format)report;
+	s->set.reading.format = (enum format)from;
+	s->set.to = (enum format)to;
+	s->set.reading.assume = (enum dtype)assume;
+	s->set.dtype = (enum dtype)computed;
+	s->set.store = (enum dtype)store;
+	if (s->set.dtype == DTYPE_F32 && s->command->letter == CHECK)
+		return usage_error(s, "check computes in f64 alone: differences in f32 are too coarse");
+	return STATUS_OK;
 }
-
-/* Policies. */
 
 static enum status check_policy(struct session *s, const struct policy *policy)
 {
@@ -342,10 +320,12 @@ static enum status parse_policies(struct session *s, const struct word_list *wor
 {
 	list->items = arena_array(&s->arena, words->count + 1, sizeof *list->items);
 	TRY_ALLOC(list->items, &s->diags);
-	enum status status = STATUS_OK;
-	for (; list->count < words->count && !status; list->count++)
-		status = policy_parse(&s->context, &list->items[list->count], words->items[list->count]);
-	return status;
+	for (size_t i = 0; i < words->count; i++) {
+		list->count++;
+		TRY(policy_parse(&s->context, &list->items[i], words->items[i]));
+		list->items[i].max_checkpoints = s->set.max_checkpoints;
+	}
+	return STATUS_OK;
 }
 
 static bool any_on_disk(const struct policy_list *list)
@@ -361,66 +341,55 @@ static enum status understand_policies(struct session *s)
 	const bool several = s->command->letter & (PLAN | CHECK | PROFILE);
 	struct settings *set = &s->set;
 	struct policy_list *policies = &set->policies, *compared = &set->compared;
-	enum status status = parse_policies(s, &s->line.policies, policies);
-	if (!status && policies->count)
+	TRY(parse_policies(s, &s->line.policies, policies));
+	if (policies->count)
 		set->policy = policies->items[0];
-	else if (!status)
-		status = policy_parse(&s->context, &set->policy, set->memory ? "auto" : "save-all");
-	if (!status && policies->count > 1 && !several) {
-		status =
-			usage_error(s, "--policy was given twice; this command takes one (the first was '%s')", set->policy.text);
-		diag_hint(&s->diags, "`ckptc plan` compares several; P+Q keeps what either of two policies by value keeps");
-	}
-	for (size_t i = 0; i < policies->count && !status; i++) {
-		status = check_policy(s, &policies->items[i]);
-		policies->items[i].max_checkpoints = set->max_checkpoints;
-	}
-	if (!status && !policies->count && !several)
-		status = check_policy(s, &set->policy);
+	else
+		TRY(policy_parse(&s->context, &set->policy, set->memory ? "auto" : "save-all"));
+	if (policies->count > 1 && !several)
+		return with_hint(
+			s,
+			usage_error(s, "--policy was given twice; this command takes one (the first was '%s')", set->policy.text),
+			"`ckptc plan` compares several; P+Q keeps what either of two policies by value keeps");
+	for (size_t i = 0; i < policies->count; i++)
+		TRY(check_policy(s, &policies->items[i]));
+	if (!policies->count && !several)
+		TRY(check_policy(s, &set->policy));
 	set->policy.max_checkpoints = set->max_checkpoints;
-	if (!status) {
-		status = parse_policies(s, &s->line.compared, compared);
-		if (status && compared->count > 1 && !s->line.file &&
-		    !s->line.text) /* the second value was probably the chain */
-			diag_hint(&s->diags, "--diff takes two policies: --diff P Q");
-	}
-	if (!status && set->memory && policies->count && set->policy.kind != POLICY_auto)
-		status = usage_error(s, "--memory chooses the policy itself; --policy '%s' contradicts it", set->policy.text);
+	const enum status status = parse_policies(s, &s->line.compared, compared);
+	if (status && compared->count > 1 && !s->line.file && !s->line.text) /* the second value was probably the chain */
+		diag_hint(&s->diags, "--diff takes two policies: --diff P Q");
+	TRY(status);
+	if (set->memory && policies->count && set->policy.kind != POLICY_auto)
+		return usage_error(s, "--memory chooses the policy itself; --policy '%s' contradicts it", set->policy.text);
 	const bool keeps_on_disk = any_on_disk(policies) || any_on_disk(compared) ||
 	                           (!policies->count && (several || policy_is(&set->policy, TRAIT_ON_DISK)));
-	if (!status && s->line.given[OPTION_SPILL] && !keeps_on_disk && !s->line.given[OPTION_JOURNAL])
+	if (s->line.given[OPTION_SPILL] && !keeps_on_disk && !s->line.given[OPTION_JOURNAL])
 		diag_warn(&s->diags, "--spill has no effect: only disk-revolve:S, budget:BYTES and auto keep states on disk");
-	return status;
+	return STATUS_OK;
 }
 
 static enum status understand(struct session *s)
 {
 	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	int64_t threads = cores > 0 ? cores : 1;
-	enum status status = understand_words(s);
-	if (!status)
-		status = parse_positive(s, OPTION_THREADS, 1024, &threads);
-	if (!status)
-		status = parse_positive(s, OPTION_TILE, INT64_MAX / 4096, &s->set.tile);
-	if (!status)
-		status = parse_positive(s, OPTION_CHECKPOINTS, INT64_MAX / 4096, &s->set.max_checkpoints);
-	s->set.threads = (int)threads;
-	if (!status)
-		status = parse_memory(s);
-	if (!status)
-		status = understand_policies(s);
-	if (!status)
-		status = parse_shape(s);
-	if (!status)
-		status = outputs_check(s);
 	struct reader_options *reading = &s->set.reading;
+	TRY(understand_words(s));
+	TRY(parse_positive(s, OPTION_THREADS, 1024, &threads));
+	TRY(parse_positive(s, OPTION_TILE, INT64_MAX / 4096, &s->set.tile));
+	TRY(parse_positive(s, OPTION_CHECKPOINTS, INT64_MAX / 4096, &s->set.max_checkpoints));
+	s->set.threads = (int)threads;
+	TRY(parse_memory(s));
+	TRY(understand_policies(s));
+	TRY(parse_shape(s));
+	TRY(outputs_check(s));
 	reading->cast = s->line.given[OPTION_CAST];
 	reading->raw = s->set.shape;
 	reading->typed = s->line.given[OPTION_SHAPE];
-	if (!status && reading->typed && reading->assume != DTYPE_COUNT && reading->assume != s->set.shape.dtype)
-		status = usage_error(s, "--assume-dtype %s contradicts --shape %s", s->line.values[OPTION_ASSUME],
-		                     s->line.values[OPTION_SHAPE]);
-	return status;
+	if (reading->typed && reading->assume != DTYPE_COUNT && reading->assume != s->set.shape.dtype)
+		return usage_error(s, "--assume-dtype %s contradicts --shape %s", s->line.values[OPTION_ASSUME],
+		                   s->line.values[OPTION_SHAPE]);
+	return STATUS_OK;
 }
 
 void session_choose_color(struct session *s, int argc, char **argv)
@@ -446,24 +415,22 @@ static enum status refuse_file(struct session *s, enum status status, const char
 enum status session_parse(struct session *s, int argc, char **argv)
 {
 	struct words words = {argv, argc, 0};
+	struct command_line *line = &s->line;
 	bool options = true;
 	for (; words.at < argc; words.at++) {
 		const char *text = argv[words.at];
-		enum status status = STATUS_OK;
 		if (options && !strcmp(text, "--"))
 			options = false;
 		else if (options && !strncmp(text, "--", 2))
-			status = parse_long(s, text + 2, &words);
+			TRY(parse_long(s, text + 2, &words));
 		else if (options && text[0] == '-' && text[1])
-			status = parse_short(s, text + 1, &words);
-		else if (s->line.file)
-			return refuse_file(s, usage_error(s, "two chains were given: '%s' and '%s'", s->line.file, text), text);
+			TRY(parse_short(s, text + 1, &words));
+		else if (line->file)
+			return refuse_file(s, usage_error(s, "two chains were given: '%s' and '%s'", line->file, text), text);
 		else
-			s->line.file = text;
-		if (status)
-			return status;
+			line->file = text;
 	}
-	if (s->line.file && s->line.text)
-		return refuse_file(s, usage_error(s, "two chains were given: -e TEXT and '%s'", s->line.file), s->line.file);
+	if (line->file && line->text)
+		return refuse_file(s, usage_error(s, "two chains were given: -e TEXT and '%s'", line->file), line->file);
 	return understand(s);
 }

@@ -3,7 +3,7 @@
  * of two outputs with one path the first would be lost, so two are refused before the work. Other files, and files
  * that are open already, may take several outputs. Files that are written last are tried before the work, too.
  */
-#include "cli/outputs.h"
+#include "cli/session.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -60,16 +60,16 @@ enum status outputs_check(struct session *s)
 {
 	size_t count = 0;
 	struct place *places = arena_array(&s->arena, OPTION_COUNT + s->line.grads.count, sizeof *places);
-	enum status status = places ? STATUS_OK : diag_memory(&s->diags);
-	for (size_t i = 0; i < OPTION_COUNT && !status; i++)
+	TRY_ALLOC(places, &s->diags);
+	for (size_t i = 0; i < OPTION_COUNT; i++)
 		if (option_table[i].use & WRITTEN)
-			status = add_place(s, places, &count, option_table[i].name, s->line.values[i]);
-	for (size_t i = 0; i < s->line.grads.count && !status; i++) {
+			TRY(add_place(s, places, &count, option_table[i].name, s->line.values[i]));
+	for (size_t i = 0; i < s->line.grads.count; i++) {
 		const char *equals = strchr(s->line.grads.items[i], '=');
 		if (equals)
-			status = add_place(s, places, &count, "grad", equals + 1);
+			TRY(add_place(s, places, &count, "grad", equals + 1));
 	}
-	return status;
+	return STATUS_OK;
 }
 
 /* Opens and discards an output that will be a regular file. Others, such as FIFOs, would notice. */
@@ -78,29 +78,27 @@ static enum status probe(struct session *s, const char *path)
 	struct output output;
 	if (!path || !output_replaces(path))
 		return STATUS_OK;
-	enum status status = output_open(&output, path, &s->arena, &s->diags);
-	if (!status)
-		output_abort(&output);
-	return status;
+	TRY(output_open(&output, path, &s->arena, &s->diags));
+	output_abort(&output);
+	return STATUS_OK;
 }
 
 enum status outputs_probe(struct session *s)
 {
-	enum status status = probe(s, s->line.values[OPTION_GRADS]);
-	if (!status)
-		status = probe(s, s->line.values[OPTION_EVENTS]);
-	for (size_t i = 0; i < s->line.grads.count && !status; i++)
-		status = probe(s, strchr(s->line.grads.items[i], '=') + 1);
-	if (!status)
-		status = probe(s, s->line.values[OPTION_STATS]);
-	return status ? status : probe(s, s->line.values[OPTION_RESIDUALS]);
+	TRY(probe(s, s->line.values[OPTION_GRADS]));
+	TRY(probe(s, s->line.values[OPTION_EVENTS]));
+	for (size_t i = 0; i < s->line.grads.count; i++)
+		TRY(probe(s, strchr(s->line.grads.items[i], '=') + 1));
+	TRY(probe(s, s->line.values[OPTION_STATS]));
+	return probe(s, s->line.values[OPTION_RESIDUALS]);
 }
 
 enum status outputs_are_binary(struct session *s, bool *binary)
 {
+	const struct writer_options *options = &s->out->writer.options;
 	TRY(reader_find_format(&s->in.reader, &s->diags));
-	run_follow_format(&s->out.writer, &s->in.reader);
-	*binary = s->out.writer.options.format == FORMAT_NPY || s->out.writer.options.format == FORMAT_RAW;
+	run_follow_format(&s->out->writer, &s->in.reader);
+	*binary = options->format == FORMAT_NPY || options->format == FORMAT_RAW;
 	return STATUS_OK;
 }
 
@@ -110,13 +108,13 @@ enum status outputs_check_apart(struct session *s)
 	for (size_t i = 0; i < sizeof late / sizeof *late; i++) {
 		const char *path = s->line.values[late[i]];
 		const int fd = path ? output_descriptor(path) : -1;
-		if (fd < 0 || !stream_is_one(fd, s->out.output.fd))
+		if (fd < 0 || !stream_is_one(fd, s->out->output.fd))
 			continue;
 		bool binary;
 		TRY(outputs_are_binary(s, &binary));
 		if (binary)
 			return usage_error(s, "--%s would follow the arrays in %s, where nothing may follow",
-			                   option_table[late[i]].name, s->out.output.name);
+			                   option_table[late[i]].name, s->out->output.name);
 	}
 	return STATUS_OK;
 }

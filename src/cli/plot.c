@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/job_options.h"
+#include "cli/job.h"
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -15,43 +15,41 @@ static bool ends_with(const char *text, const char *end)
 enum status plot_open(struct session *s, struct plot *plot)
 {
 	const char *path = s->line.values[OPTION_PLOT];
-	*plot = (struct plot){0};
-	if (!s->line.given[OPTION_PLOT])
+	*plot = (struct plot){.html = path && ends_with(path, ".html")};
+	if (!path)
 		return STATUS_OK;
-	plot->html = ends_with(path, ".html");
 	if (!plot->html && !ends_with(path, ".svg"))
 		return usage_error(s, "--plot takes FILE.svg or FILE.html, not '%s'", path);
-	enum status status = session_open_text(s, &plot->file, path, false);
-	plot->open = !status;
-	return status;
+	return session_open_text(s, &plot->file, path, false);
 }
 
-void plot_abort(struct plot *plot)
+/* The chain or the costs, as the command line names them. */
+static const char *subject_word(const struct session *s)
 {
-	if (plot->open)
-		output_abort(&plot->file.output);
-	plot->open = false;
+	const char *words[] = {s->line.text, s->line.file, s->line.values[OPTION_SPEC]};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (words[i])
+			return words[i];
+	return "";
 }
 
-enum status plot_draw(struct session *s, struct plot *plot, struct picture *picture)
+enum status plot_draw(struct session *s, const struct plot *plot, struct picture *picture)
 {
+	if (!plot->file)
+		return STATUS_OK;
 	picture->html = plot->html;
-	picture->title = arena_printf(&s->arena, "ckptc %s: %s", s->command->name,
-	                              s->line.text                 ? s->line.text
-	                              : s->line.file               ? s->line.file
-	                              : s->line.given[OPTION_SPEC] ? s->line.values[OPTION_SPEC]
-	                                                           : "");
+	picture->title = arena_printf(&s->arena, "ckptc %s: %s", s->command->name, subject_word(s));
 	TRY_ALLOC(picture->title, &s->diags);
-	picture_draw(picture, &plot->file.text);
-	plot->open = false;
-	return session_close_text(&plot->file, STATUS_OK);
+	picture_draw(picture, &plot->file->text);
+	return session_close_text(plot->file);
 }
 
 /* What each picture shows of a job. */
-static struct picture_run run_of(const struct job *job, const struct timeline *timeline)
+static struct picture_run run_of(const struct job *job, const struct timeline *timeline, enum picture_time time)
 {
 	return (struct picture_run){.policy = job->policy->text,
 	                            .timeline = timeline,
+	                            .time = time,
 	                            .throughout = job->predicted.peak_bytes - job->slabs,
 	                            .workers = job->tiles.workers,
 	                            .share = job->tile.slab > 0 ? (double)job->slabs / (double)job->tile.slab : 1,
@@ -60,116 +58,83 @@ static struct picture_run run_of(const struct job *job, const struct timeline *t
 
 static const char *subtitle_of(struct session *s, const struct job *job)
 {
-	char type[TYPE_TEXT];
-	int64_t tile = job->tile.rows > 0 ? job->tile.rows : 1;
-	const char *text = arena_printf(&s->arena, "%s, %lld step%s", type_format(&job->input, type),
-	                                (long long)job->whole.steps, job->whole.steps == 1 ? "" : "s");
-	if (text && job->tiles.tiled && job->tiles.rows > tile)
-		text = arena_printf(&s->arena, "%s; schedules are of one tile of %lld", text,
-		                    (long long)((job->tiles.rows + tile - 1) / tile));
-	if (text && policy_by_value(job->policy))
-		text = arena_printf(&s->arena, "%s; a policy by value runs the chain as one region", text);
-	return text;
+	char type[TYPE_TEXT], tiles[64] = "";
+	const int64_t tile = job->tile.rows > 0 ? job->tile.rows : 1;
+	if (job->tiles.tiled && job->tiles.rows > tile)
+		snprintf(tiles, sizeof tiles, "; schedules are of one tile of %lld",
+		         (long long)((job->tiles.rows + tile - 1) / tile));
+	return arena_printf(&s->arena, "%s, %lld step%s%s%s", type_format(&job->input, type), (long long)job->whole.steps,
+	                    job->whole.steps == 1 ? "" : "s", tiles,
+	                    policy_by_value(job->policy) ? "; a policy by value runs the chain as one region" : "");
 }
 
-/* Plans. */
-
-static enum status add_run(struct session *s, const struct type *type, const struct policy *policy, struct job *job,
+static enum status add_run(struct subject *subject, const struct policy *policy, struct picture *picture,
                            struct picture_run *run)
 {
+	struct session *s = subject->session;
 	struct timeline *timeline = arena_alloc(&s->arena, sizeof *timeline);
 	TRY_ALLOC(timeline, &s->diags);
-	struct job_options options = session_job_options(s, policy);
-	enum status status = job_make(job, &s->chain, type, &options, &s->arena, &s->diags);
-	if (!status)
-		status = timeline_plan(timeline, job, &options, &s->arena, &s->diags);
-	if (!status)
-		*run = run_of(job, timeline);
-	return status;
+	const struct job_options options = session_job_options(s, policy);
+	TRY(session_make_job(s, policy, &subject->type));
+	TRY(timeline_plan(timeline, &s->job, &options, &s->arena, &s->diags));
+	*run = run_of(&s->job, timeline, TIME_PASSES);
+	if (!picture->subtitle)
+		picture->subtitle = subtitle_of(s, &s->job);
+	return STATUS_OK;
 }
 
 /* A run of --spec: bytes by the cost walk, times in the unit of the costs. */
-static enum status add_spec_run(struct subject *subject, const struct policy *policy, struct picture_run *run)
+static enum status add_spec_run(struct subject *subject, const struct policy *policy, struct picture *picture,
+                                struct picture_run *run)
 {
 	struct session *s = subject->session;
 	struct schedule *schedule = NULL;
 	struct timeline *timeline = arena_alloc(&s->arena, sizeof *timeline);
-	const struct step_costs *costs = &subject->spec.costs;
+	const struct spec *spec = &subject->spec;
 	TRY_ALLOC(timeline, &s->diags);
-	enum status status = spec_schedule(&s->context, &subject->spec, policy, &schedule);
-	if (!status)
-		status = timeline_schedule(timeline, schedule, costs, &s->arena, &s->diags);
+	TRY(spec_schedule(&s->context, spec, policy, &schedule));
+	const enum status status = timeline_schedule(timeline, schedule, &spec->costs, &s->arena, &s->diags);
 	schedule_free(schedule);
-	if (!status)
-		*run = (struct picture_run){
-			.policy = policy->text,
-			.timeline = timeline,
-			.time = TIME_COSTS,
-			.workers = 1,
-			.share = 1,
-			/* with --spec, auto is the budget of --memory */
-			.budget = policy->kind == POLICY_budget || policy->kind == POLICY_auto ? policy->number : 0};
+	/* with --spec, auto is the budget of --memory */
+	const bool budgeted = policy->kind == POLICY_budget || policy->kind == POLICY_auto;
+	*run = (struct picture_run){.policy = policy->text,
+	                            .timeline = timeline,
+	                            .time = TIME_COSTS,
+	                            .workers = 1,
+	                            .share = 1,
+	                            .budget = budgeted ? policy->number : 0};
+	picture->subtitle = arena_printf(&s->arena, "%s%s%lld step%s", spec->name ? spec->name : "", spec->name ? ", " : "",
+	                                 (long long)spec->costs.steps, spec->costs.steps == 1 ? "" : "s");
 	return status;
 }
 
-static const char *spec_subtitle(struct subject *subject)
-{
-	const struct spec *spec = &subject->spec;
-	return arena_printf(&subject->session->arena, "%s%s%lld step%s", spec->name ? spec->name : "",
-	                    spec->name ? ", " : "", (long long)spec->costs.steps, spec->costs.steps == 1 ? "" : "s");
-}
-
-enum status plot_subject(struct plot *plot, struct subject *subject, const struct policy *const *policies,
+enum status plot_subject(const struct plot *plot, struct subject *subject, const struct policy *const *policies,
                          const struct policy_row *rows, size_t count)
 {
 	enum { SHOWN = 3 };
-	struct session *s = subject->session;
 	struct picture_run runs[SHOWN];
-	struct job jobs[SHOWN] = {0};
 	struct picture picture = {.rows = rows, .row_count = count, .runs = runs};
-	enum status status = STATUS_OK;
-	for (size_t i = 0; i < count && !status; i++) {
-		if (rows[i].least_bytes || (count > SHOWN && !rows[i].knee))
-			continue;
-		size_t n = picture.run_count++;
-		if (subject->has_spec)
-			status = add_spec_run(subject, policies[i], &runs[n]);
-		else
-			status = add_run(s, &subject->type, policies[i], &jobs[n], &runs[n]);
-		if (!status && !picture.subtitle)
-			picture.subtitle = subject->has_spec ? spec_subtitle(subject) : subtitle_of(s, &jobs[n]);
-	}
-	if (!status)
-		status = plot_draw(s, plot, &picture);
-	for (size_t i = 0; i < SHOWN; i++)
-		job_free(&jobs[i]);
-	return status;
+	for (size_t i = 0; plot->file && i < count; i++)
+		if (!rows[i].least_bytes && (count <= SHOWN || rows[i].knee))
+			TRY((subject->has_spec ? add_spec_run : add_run)(subject, policies[i], &picture,
+			                                                 &runs[picture.run_count++]));
+	return plot_draw(subject->session, plot, &picture);
 }
-
-/* Gradient runs. */
 
 enum status watch_open(struct session *s, struct watch *watch, const struct gradient_result *result)
 {
 	*watch = (struct watch){.session = s, .result = result};
-	enum status status = plot_open(s, &watch->plot);
-	if (status || !s->line.given[OPTION_TRACE])
-		return status;
-	status = session_open_text(s, &watch->trace_file, s->line.values[OPTION_TRACE], false);
-	watch->trace_open = !status;
-	const char *title = arena_printf(&s->arena, "ckptc grad --policy %s %s", s->set.policy.text,
-	                                 s->line.text   ? s->line.text
-	                                 : s->line.file ? s->line.file
-	                                                : "");
-	if (!status && !title)
-		status = diag_memory(&s->diags);
-	if (!status)
-		trace_begin(&watch->trace, &watch->trace_file.text, title);
-	else
-		watch_abort(watch);
-	return status;
+	TRY(plot_open(s, &watch->plot));
+	if (!s->line.given[OPTION_TRACE])
+		return STATUS_OK;
+	TRY(session_open_text(s, &watch->trace_file, s->line.values[OPTION_TRACE], false));
+	const char *title = arena_printf(&s->arena, "ckptc grad --policy %s %s", s->set.policy.text, subject_word(s));
+	TRY_ALLOC(title, &s->diags);
+	trace_begin(&watch->trace, &watch->trace_file->text, title);
+	return STATUS_OK;
 }
 
-bool watch_wanted(const struct watch *watch) { return watch->plot.open || watch->trace_open; }
+bool watch_wanted(const struct watch *watch) { return watch->plot.file || watch->trace_file; }
 
 /*
  * The picture is of the first tile of the last array, and begins at its first step. Reading the input may take most of
@@ -180,19 +145,17 @@ static enum status follow(struct watch *watch, const struct event *event)
 	struct session *s = watch->session;
 	const int64_t steps = watch->result->job.whole.steps;
 	enum { FIRST_COLUMN = 1 }; /* microseconds */
-	if (event->worker != 0)
-		return STATUS_OK;
 	if (event->kind == EVENT_START) {
 		watch->following = event->tile == 0;
 		if (!watch->following)
 			return STATUS_OK;
 		watch->stepping = false;
-		if (watch->has_timeline) {
+		if (watch->has_timeline)
 			timeline_clear(&watch->timeline, steps, FIRST_COLUMN);
-			return STATUS_OK;
-		}
+		else
+			TRY(timeline_init(&watch->timeline, steps, FIRST_COLUMN, &s->arena, &s->diags));
 		watch->has_timeline = true;
-		return timeline_init(&watch->timeline, steps, FIRST_COLUMN, &s->arena, &s->diags);
+		return STATUS_OK;
 	}
 	if (!watch->following)
 		return STATUS_OK;
@@ -203,57 +166,38 @@ static enum status follow(struct watch *watch, const struct event *event)
 	/* Disk events may have begun earlier. */
 	moved.from = event->from > watch->begun ? event->from - watch->begun : 0;
 	moved.to = event->to > watch->begun ? event->to - watch->begun : 0;
-	return timeline_add(&watch->timeline, &moved) ? STATUS_OK : diag_memory(&s->diags);
+	TRY_ALLOC(timeline_add(&watch->timeline, &moved), &s->diags);
+	return STATUS_OK;
 }
 
 enum status watch_event(void *context, const struct event *event)
 {
 	struct watch *watch = context;
-	if (watch->trace_open)
+	if (watch->trace_file)
 		trace_put(&watch->trace, &watch->result->job, event);
-	return watch->plot.open ? follow(watch, event) : STATUS_OK;
-}
-
-static enum status draw_run(struct watch *watch)
-{
-	struct session *s = watch->session;
-	const struct gradient_result *result = watch->result;
-	struct picture picture = {0};
-	struct picture_run run;
-	struct policy_row row = {.counters = result->measured};
-	if (result->has_job && watch->has_timeline) {
-		timeline_finish(&watch->timeline);
-		run = run_of(&result->job, &watch->timeline);
-		run.time = TIME_MICROSECONDS;
-		row.policy = result->job.policy->text;
-		picture = (struct picture){
-			.subtitle = subtitle_of(s, &result->job), .rows = &row, .row_count = 1, .runs = &run, .run_count = 1};
-	}
-	return plot_draw(s, &watch->plot, &picture);
+	return watch->plot.file && event->worker == 0 ? follow(watch, event) : STATUS_OK;
 }
 
 enum status watch_close(struct watch *watch)
 {
 	struct session *s = watch->session;
-	enum status status = STATUS_OK;
-	if (watch->trace_open) {
+	const struct gradient_result *result = watch->result;
+	if (watch->trace_file) {
 		trace_end(&watch->trace);
-		watch->trace_open = false;
-		status = session_close_text(&watch->trace_file, STATUS_OK);
-		if (!status && watch->trace.left_out)
+		TRY(session_close_text(watch->trace_file));
+		if (watch->trace.left_out)
 			diag_warn(&s->diags, "the trace holds the first %lld slices; %lld more are left out",
 			          (long long)watch->trace.slices, (long long)watch->trace.left_out);
 	}
-	if (!status && watch->plot.open)
-		status = draw_run(watch);
-	watch_abort(watch);
-	return status;
-}
-
-void watch_abort(struct watch *watch)
-{
-	plot_abort(&watch->plot);
-	if (watch->trace_open)
-		output_abort(&watch->trace_file.output);
-	watch->trace_open = false;
+	struct picture picture = {0};
+	struct picture_run run;
+	struct policy_row row = {.counters = result->measured};
+	if (result->has_job && watch->has_timeline) {
+		timeline_finish(&watch->timeline);
+		run = run_of(&result->job, &watch->timeline, TIME_MICROSECONDS);
+		row.policy = run.policy;
+		picture = (struct picture){
+			.subtitle = subtitle_of(s, &result->job), .rows = &row, .row_count = 1, .runs = &run, .run_count = 1};
+	}
+	return plot_draw(s, &watch->plot, &picture);
 }

@@ -7,20 +7,18 @@
 #include "report/picture.h"
 #include "report/trace.h"
 
-/* The file of --plot; open until it is drawn. */
+/* The file of --plot; NULL if there is none, or it is drawn. */
 struct plot {
-	struct text_file file;
-	bool open, html;
+	struct text_file *file;
+	bool html;
 };
 
 /* Opens the file of --plot, if given. STATUS_USAGE for a name that ends neither in .svg nor in .html; STATUS_IO. */
 enum status plot_open(struct session *session, struct plot *plot);
-/* Discards the file. */
-void plot_abort(struct plot *plot);
-/* Draws PICTURE with the title and format of the command line, and closes the file. */
-enum status plot_draw(struct session *session, struct plot *plot, struct picture *picture);
-/* Draws policies by peak and overhead, and their schedules; of more than three policies the knee alone. */
-enum status plot_subject(struct plot *plot, struct subject *subject, const struct policy *const *policies,
+/* If there is a file, draws PICTURE there, with the title of the command line. */
+enum status plot_draw(struct session *session, const struct plot *plot, struct picture *picture);
+/* The same of policies by peak and overhead, and of their schedules; of more than three policies the knee's alone. */
+enum status plot_subject(const struct plot *plot, struct subject *subject, const struct policy *const *policies,
                          const struct policy_row *rows, size_t count);
 
 /* Collects the events of a gradient run for --plot and --trace. */
@@ -28,9 +26,8 @@ struct watch {
 	struct session *session;
 	const struct gradient_result *result;
 	struct plot plot;
-	struct text_file trace_file;
+	struct text_file *trace_file; /* NULL: no --trace */
 	struct trace trace;
-	bool trace_open;
 	struct timeline timeline; /* of worker 0's first tile of the last array */
 	bool has_timeline, following;
 	bool stepping; /* a step of it has begun */
@@ -44,6 +41,5 @@ bool watch_wanted(const struct watch *watch);
 enum status watch_event(void *context, const struct event *event);
 /* Closes the trace and draws the picture. */
 enum status watch_close(struct watch *watch);
-void watch_abort(struct watch *watch);
 
 #endif

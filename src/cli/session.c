@@ -1,4 +1,3 @@
-/* Opening the chain, arrays and reports. */
 #include "cli/session.h"
 
 #include <fcntl.h>
@@ -11,14 +10,11 @@
 #include "base/suggest.h"
 #include "exec/run.h"
 
-/* The chain. */
-
-enum status session_read_file(struct session *s, const char *path, char **text, size_t *length)
+enum status session_read_file(struct session *s, const char *path, struct source *source)
 {
 	struct input input;
-	enum status status = input_open(&input, path, false, &s->arena, &s->diags);
-	if (status)
-		return status;
+	enum status status = STATUS_OK;
+	TRY(input_open(&input, path, false, &s->arena, &s->diags));
 	size_t capacity = 1 << 14, used = 0, got = 0;
 	char *data = arena_alloc(&s->arena, capacity);
 	while (data && !status) {
@@ -37,8 +33,7 @@ enum status session_read_file(struct session *s, const char *path, char **text, 
 	}
 	input_close(&input);
 	TRY_ALLOC(data, &s->diags);
-	*text = data;
-	*length = used;
+	*source = (struct source){path, data, used};
 	return status;
 }
 
@@ -58,52 +53,46 @@ static void hint_text(struct session *s)
 
 enum status session_load_syntax(struct session *s)
 {
+	const char *file = s->line.file;
 	s->directory = ".";
 	if (s->line.text) {
 		s->source = (struct source){"<command-line>", s->line.text, strlen(s->line.text)};
-	} else if (s->line.file) {
-		char *text = NULL;
-		size_t length = 0;
-		enum status status = session_read_file(s, s->line.file, &text, &length);
-		if (status) {
-			hint_text(s);
-			return status;
-		}
-		const char *slash = strrchr(s->line.file, '/');
-		if (slash)
-			s->directory =
-				slash == s->line.file ? "/" : arena_strndup(&s->arena, s->line.file, (size_t)(slash - s->line.file));
-		s->source = (struct source){strcmp(s->line.file, "-") ? s->line.file : "<stdin>", text, length};
-	} else {
+		return syntax_parse(&s->context, &s->syntax, &s->source);
+	}
+	if (!file)
 		return with_hint(s, usage_error(s, "no chain"),
 		                 "give a file, or the chain itself with -e, as in: ckptc %s -e 'add 1; sin'", s->command->name);
+	enum status status = session_read_file(s, file, &s->source);
+	if (status) {
+		hint_text(s);
+		return status;
 	}
+	const char *slash = strrchr(file, '/');
+	if (slash)
+		s->directory = slash == file ? "/" : arena_strndup(&s->arena, file, (size_t)(slash - file));
+	if (!strcmp(file, "-"))
+		s->source.name = "<stdin>";
 	return syntax_parse(&s->context, &s->syntax, &s->source);
 }
 
-/* The first name in POLICY, which is no sum P+Q, that no value of the chain has; or NULL. */
-static const char *unknown_alone(const struct session *s, const struct policy *policy)
+static bool is_name(const struct chain *chain, const char *name)
 {
-	for (size_t i = 0; i < policy->name_count; i++) {
-		bool known = false;
-		for (size_t k = 0; k < s->chain.name_count; k++)
-			known |= !strcmp(s->chain.names[k], policy->names[i]);
-		if (!known)
-			return policy->names[i];
-	}
-	return NULL;
+	bool known = false;
+	for (size_t k = 0; k < chain->name_count; k++)
+		known |= !strcmp(chain->names[k], name);
+	return known;
 }
 
-/* The same for any POLICY. P+Q+R is (P+Q)+R, so the last name found is the first in the text. */
+/* The first name in the text of POLICY that no value of the chain has; or NULL. P+Q+R is (P+Q)+R. */
 static const char *unknown_name(const struct session *s, const struct policy *policy)
 {
 	const char *first = NULL;
-	for (; policy->left; policy = policy->left) {
-		const char *name = unknown_alone(s, policy->right);
-		first = name ? name : first;
+	for (; policy; policy = policy->left) {
+		const struct policy *alone = policy->left ? policy->right : policy;
+		for (size_t i = alone->name_count; i-- > 0;)
+			first = is_name(&s->chain, alone->names[i]) ? first : alone->names[i];
 	}
-	const char *name = unknown_alone(s, policy);
-	return name ? name : first;
+	return first;
 }
 
 static enum status unknown_value(struct session *s, enum status status, const char *name)
@@ -116,46 +105,31 @@ static enum status unknown_value(struct session *s, enum status status, const ch
 /* Names in POLICIES must be names of the chain. */
 static enum status check_names(struct session *s, const struct policy_list *policies)
 {
-	enum status status = STATUS_OK;
-	for (size_t i = 0; i < policies->count && !status; i++) {
+	for (size_t i = 0; i < policies->count; i++) {
 		const char *text = policies->items[i].text, *name = unknown_name(s, &policies->items[i]);
 		if (name)
-			status =
-				unknown_value(s, usage_error(s, "policy '%s': no value of the chain is named '%s'", text, name), name);
+			return unknown_value(s, usage_error(s, "policy '%s': no value of the chain is named '%s'", text, name),
+			                     name);
 	}
-	return status;
-}
-
-/* Names in the policies of checkpoint blocks must be names of the chain. */
-static enum status check_blocks(struct session *s)
-{
-	enum status status = STATUS_OK;
-	for (const struct block_policy *block = s->chain.block_policies; block && !status; block = block->next) {
-		const char *name = unknown_name(s, block->policy);
-		if (name)
-			status = unknown_value(s,
-			                       diag_at(&s->diags, STATUS_CHAIN, s->chain.source, block->span,
-			                               "no value of the chain is named '%s'", name),
-			                       name);
-	}
-	return status;
+	return STATUS_OK;
 }
 
 enum status session_load_chain(struct session *s)
 {
-	enum status status = session_load_syntax(s);
-	if (!status)
-		status = chain_resolve(&s->context, &s->chain, &s->syntax);
-	if (!status)
-		status = policy_parse_blocks(&s->context, &s->chain);
-	if (!status)
-		status = check_blocks(s);
-	if (!status)
-		status = check_names(s, &s->set.policies);
-	return status ? status : check_names(s, &s->set.compared);
+	TRY(session_load_syntax(s));
+	TRY(chain_resolve(&s->context, &s->chain, &s->syntax));
+	TRY(policy_parse_blocks(&s->context, &s->chain));
+	for (const struct block_policy *block = s->chain.block_policies; block; block = block->next) {
+		const char *name = unknown_name(s, block->policy);
+		if (name)
+			return unknown_value(s,
+			                     diag_at(&s->diags, STATUS_CHAIN, s->chain.source, block->span,
+			                             "no value of the chain is named '%s'", name),
+			                     name);
+	}
+	TRY(check_names(s, &s->set.policies));
+	return check_names(s, &s->set.compared);
 }
-
-/* Arrays. */
 
 enum status session_open_input(struct session *s)
 {
@@ -170,10 +144,10 @@ enum status session_open_input(struct session *s)
 enum status session_end_input(struct session *s)
 {
 	bool end;
-	enum status status = reader_next(&s->in.reader, &end, &s->diags);
-	if (!status && !end)
+	TRY(reader_next(&s->in.reader, &end, &s->diags));
+	if (!end)
 		diag_warn(&s->diags, "the input holds several arrays: 'ckptc %s' takes the first", s->command->name);
-	return status;
+	return STATUS_OK;
 }
 
 enum status session_open_costs(struct session *s)
@@ -192,20 +166,21 @@ enum status session_open_costs(struct session *s)
 	if (!strcmp(value, words[1]))
 		return s->line.given[OPTION_SPILL] ? costs_measure_disk(costs, s->line.values[OPTION_SPILL], &s->diags)
 		                                   : STATUS_OK;
-	char *text = NULL;
-	size_t length = 0;
-	enum status status = session_read_file(s, value, &text, &length);
+	const enum status status = session_read_file(s, value, source);
 	const char *near = status ? suggest_nearest(value, words, sizeof words / sizeof *words) : NULL;
 	if (near)
 		diag_hint(&s->diags, "did you mean '%s'?", near);
-	if (status)
-		return status;
-	*source = (struct source){value, text, length};
+	TRY(status);
 	costs->spec = spec;
-	status = spec_read(spec, source, &s->arena, &s->diags);
+	TRY(spec_read(spec, source, &s->arena, &s->diags));
 	costs->spill = (struct spill_costs){.write = spec->costs.spill_write, .read = spec->costs.spill_read};
-	costs->spill_known = !status;
-	return status;
+	costs->spill_known = true;
+	return STATUS_OK;
+}
+
+bool session_makes_input(const struct session *s)
+{
+	return s->line.given[OPTION_SHAPE] && !s->line.given[OPTION_INPUT];
 }
 
 double session_predicted_ms(const struct session *s, const struct job *job)
@@ -242,36 +217,33 @@ static bool declared_whole(const struct declared *declared)
 	return declared->given;
 }
 
-static enum status input_type(struct session *s, struct type *type)
+/* Opens the input and sets TYPE to that of its first array. */
+static enum status read_type(struct session *s, struct type *type)
 {
-	if (s->line.given[OPTION_SHAPE] && !s->line.given[OPTION_INPUT]) {
-		*type = s->set.shape;
-	} else if (!s->line.given[OPTION_INPUT] && declared_whole(&s->chain.input_type)) {
-		*type = s->chain.input_type.type;
-	} else {
-		if (!s->line.given[OPTION_INPUT] && isatty(0))
-			return with_hint(
-				s, usage_error(s, "the type of the input is not known"),
-				"give --shape f32[64,256], declare it in the chain (input x: f32[64,256]), or pipe the data in");
-		bool end;
-		enum status status = session_open_input(s);
-		if (!status)
-			status = reader_next(&s->in.reader, &end, &s->diags);
-		if (status == STATUS_DATA && !s->line.given[OPTION_INPUT] && s->in.input.eof &&
-		    s->in.input.offset + (int64_t)s->in.input.end == 0)
-			diag_hint(&s->diags, "where there is no data, give its type: --shape f32[64,256]");
-		if (status)
-			return status;
-		*type = s->in.reader.type;
-	}
-	*type = run_input_type(&s->chain, type, s->set.dtype);
-	return STATUS_OK;
+	const bool standard = !s->line.given[OPTION_INPUT];
+	bool end;
+	if (standard && isatty(0))
+		return with_hint(
+			s, usage_error(s, "the type of the input is not known"),
+			"give --shape f32[64,256], declare it in the chain (input x: f32[64,256]), or pipe the data in");
+	TRY(session_open_input(s));
+	const enum status status = reader_next(&s->in.reader, &end, &s->diags);
+	if (status == STATUS_DATA && standard && s->in.input.eof && s->in.input.offset + (int64_t)s->in.input.end == 0)
+		diag_hint(&s->diags, "where there is no data, give its type: --shape f32[64,256]");
+	*type = s->in.reader.type;
+	return status;
 }
 
 enum status session_bind_types(struct session *s, struct type *type)
 {
-	enum status status = input_type(s, type);
-	return status ? status : session_bind(s, false, dtype_compute(type->dtype));
+	if (session_makes_input(s))
+		*type = s->set.shape;
+	else if (!s->line.given[OPTION_INPUT] && declared_whole(&s->chain.input_type))
+		*type = s->chain.input_type.type;
+	else
+		TRY(read_type(s, type));
+	*type = run_input_type(&s->chain, type, s->set.dtype);
+	return session_bind(s, false, dtype_compute(type->dtype));
 }
 
 bool session_error_is_data(const struct session *s)
@@ -280,82 +252,82 @@ bool session_error_is_data(const struct session *s)
 	                                         (s->line.given[OPTION_RESIDUALS] && !s->line.values[OPTION_RESIDUALS]));
 }
 
+enum status session_own_output(struct session *s, struct opened_output **out, struct output *output)
+{
+	*out = arena_alloc(&s->arena, sizeof **out);
+	if (!*out)
+		output_abort(output);
+	TRY_ALLOC(*out, &s->diags);
+	**out = (struct opened_output){.output = *output, .before = s->outputs};
+	s->outputs = *out;
+	return STATUS_OK;
+}
+
+enum status session_open_output(struct session *s, struct opened_output **out, const char *path, bool live)
+{
+	struct output output;
+	TRY((live ? output_open_live : output_open)(&output, path, &s->arena, &s->diags));
+	return session_own_output(s, out, &output);
+}
+
 /* Refuses to append the output to the input: it would be read as more input, without end. */
 static enum status refuse_append(struct session *s)
 {
-	const bool behind = fcntl(s->out.output.fd, F_GETFL) & O_APPEND || s->out.output.base > s->in.input.base;
-	if (!s->in.open || !behind || !stream_is_one(s->in.input.fd, s->out.output.fd))
+	const struct output *out = &s->out->output;
+	const bool behind = fcntl(out->fd, F_GETFL) & O_APPEND || out->base > s->in.input.base;
+	if (!s->in.open || !behind || !stream_is_one(s->in.input.fd, out->fd))
 		return STATUS_OK;
-	enum status status = reader_find_format(&s->in.reader, &s->diags);
-	if (status || s->in.reader.format == FORMAT_TEXT ||
-	    s->in.reader.format == FORMAT_CSV) /* text is read whole before anything is written */
-		return status;
+	TRY(reader_find_format(&s->in.reader, &s->diags));
+	if (s->in.reader.format == FORMAT_TEXT || s->in.reader.format == FORMAT_CSV) /* read whole before the first write */
+		return STATUS_OK;
 	return diag_file(&s->diags, STATUS_USAGE, s->in.input.name, -1,
 	                 "the output would be appended to it, and read as more input");
 }
 
-enum status session_open_output(struct session *s, const char *path)
+void session_make_writer(struct session *s, struct opened_output *out)
 {
-	enum status status = output_open(&s->out.output, path, &s->arena, &s->diags);
-	s->out.open = status == STATUS_OK;
-	return status ? status : refuse_append(s);
-}
-
-void session_make_writer(struct session *s, struct writer *writer, struct output *output)
-{
-	bool terminal = isatty(output->fd);
-	const bool over = s->in.open && s->in.input.size >= 0 && stream_is_one(s->in.input.fd, output->fd);
+	const bool over = s->in.open && s->in.input.size >= 0 && stream_is_one(s->in.input.fd, out->output.fd);
 	if (over) /* written in order, rows never overwrite rows that are still to be read */
-		output->seekable = false;
+		out->output.seekable = false;
 	struct writer_options options = {.format = s->set.to != FORMAT_AUTO ? s->set.to : s->in.reader.format,
 	                                 .layout = s->in.reader.layout,
-	                                 .display = s->set.to == FORMAT_AUTO && terminal,
+	                                 .display = s->set.to == FORMAT_AUTO && isatty(out->output.fd),
 	                                 .reader = over ? &s->in.reader : NULL};
 	if (options.display)
 		options.format = FORMAT_TEXT;
-	writer_init(writer, output, &options, &s->arena);
+	writer_init(&out->writer, &out->output, &options, &s->arena);
 }
 
-/* Complete files. */
-
-struct whole {
-	struct output output;
-	struct whole *next;
-};
-
-enum status session_put(struct session *s, struct output *output)
+enum status session_open_arrays(struct session *s)
 {
-	if (!output->temporary)
-		return output_commit(output, &s->diags);
-	struct whole *whole = arena_alloc(&s->arena, sizeof *whole);
-	if (!whole) {
-		output_abort(output);
-		return diag_memory(&s->diags);
-	}
-	*whole = (struct whole){.output = *output};
-	*(s->whole ? s->whole_end : &s->whole) = whole;
-	s->whole_end = &whole->next;
+	TRY(session_open_output(s, &s->out, s->line.values[OPTION_OUTPUT], false));
+	TRY(refuse_append(s));
+	session_make_writer(s, s->out);
+	return STATUS_OK;
+}
+
+enum status session_put(struct session *s, struct opened_output *out)
+{
+	if (!out->output.temporary)
+		return output_commit(&out->output, &s->diags);
+	*(s->whole ? s->whole_end : &s->whole) = out;
+	s->whole_end = &out->after;
 	return STATUS_OK;
 }
 
 enum status session_commit(struct session *s)
 {
-	enum status status = STATUS_OK;
-	for (struct whole *whole = s->whole; whole && !status; whole = whole->next)
-		status = output_flush(&whole->output, &s->diags);
-	for (; s->whole && !status; s->whole = s->whole->next)
-		status = output_commit(&s->whole->output, &s->diags);
-	return status;
+	for (struct opened_output *out = s->whole; out; out = out->after)
+		TRY(output_flush(&out->output, &s->diags));
+	for (; s->whole; s->whole = s->whole->after)
+		TRY(output_commit(&s->whole->output, &s->diags));
+	return STATUS_OK;
 }
-
-/* Texts. */
-
-enum { TEXT_BUFFER = 1 << 15 };
 
 static void flush_text(struct text_file *file)
 {
 	if (!file->status && file->used)
-		file->status = output_write(&file->output, file->buffer, file->used, &file->session->diags);
+		file->status = output_write(&file->out->output, file->buffer, file->used, &file->session->diags);
 	file->used = 0;
 }
 
@@ -363,43 +335,38 @@ static void write_text(void *context, const char *text, size_t length)
 {
 	struct text_file *file = context;
 	while (length > 0) {
-		size_t room = TEXT_BUFFER - file->used, n = length < room ? length : room;
+		size_t room = sizeof file->buffer - file->used, n = length < room ? length : room;
 		memcpy(file->buffer + file->used, text, n);
 		file->used += n;
 		text += n;
 		length -= n;
-		if (file->used == TEXT_BUFFER)
+		if (file->used == sizeof file->buffer)
 			flush_text(file);
 	}
 }
 
-enum status session_open_text(struct session *s, struct text_file *file, const char *path, bool error)
+enum status session_open_text(struct session *s, struct text_file **opened, const char *path, bool error)
 {
-	*file = (struct text_file){.session = s};
-	file->buffer = arena_alloc(&s->arena, TEXT_BUFFER);
-	TRY_ALLOC(file->buffer, &s->diags);
+	struct text_file *file = *opened = arena_alloc(&s->arena, sizeof *file);
+	TRY_ALLOC(file, &s->diags);
+	file->session = s;
 	file->text = (struct text){write_text, file};
-	file->report =
-		(struct report){.text = &file->text, .format = s->set.format, .arena = &s->arena, .diags = &s->diags};
+	file->report = (struct report){.text = &file->text, .format = s->set.format, .arena = &s->arena};
 	if (path || !error)
-		return output_open(&file->output, path, &s->arena, &s->diags);
-	file->output = (struct output){.fd = 2, .name = "<stderr>", .arena = &s->arena};
-	return STATUS_OK;
+		return session_open_output(s, &file->out, path, false);
+	return session_own_output(s, &file->out, &(struct output){.fd = 2, .name = "<stderr>", .arena = &s->arena});
 }
 
-enum status session_open_report(struct session *s, struct text_file *file)
+enum status session_open_report(struct session *s, struct text_file **file)
 {
 	return session_open_text(s, file, s->line.values[OPTION_OUTPUT], false);
 }
 
-enum status session_close_text(struct text_file *file, enum status status)
+enum status session_close_text(struct text_file *file)
 {
-	file->status = status ? status : file->status;
+	TRY_ALLOC(!file->session->arena.failed, &file->session->diags);
 	flush_text(file);
-	if (!file->status)
-		return session_put(file->session, &file->output);
-	output_abort(&file->output);
-	return file->status;
+	return file->status ? file->status : session_put(file->session, file->out);
 }
 
 void session_close(struct session *s)
@@ -408,10 +375,11 @@ void session_close(struct session *s)
 		reader_free(&s->in.reader);
 		input_close(&s->in.input);
 	}
-	if (s->out.open)
-		output_abort(&s->out.output);
-	for (; s->whole; s->whole = s->whole->next)
-		output_abort(&s->whole->output);
+	for (struct opened_output *out = s->outputs; out; out = out->before) {
+		writer_free(&out->writer);
+		output_abort(&out->output);
+	}
+	job_free(&s->job);
 	params_free(&s->bound);
 	arena_free(&s->arena);
 }

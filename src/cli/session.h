@@ -82,10 +82,11 @@ struct opened_input {
 	bool open;
 };
 
+/* A file that the command writes. The session owns it: session_close discards what was not put. */
 struct opened_output {
 	struct output output;
-	struct writer writer;
-	bool open;
+	struct writer writer;                 /* of arrays */
+	struct opened_output *before, *after; /* by opening; by session_put, of the files that wait for session_commit */
 };
 
 struct session {
@@ -101,10 +102,12 @@ struct session {
 	struct chain chain;
 	const char *directory; /* of the chain's file */
 	struct opened_input in;
-	struct opened_output out;
-	struct whole *whole, **whole_end; /* files that are complete and wait for session_commit */
+	struct opened_output *out;                /* of arrays, at --output */
+	struct opened_output *outputs;            /* the last opened */
+	struct opened_output *whole, **whole_end; /* complete, in the order of session_put */
 	struct params bound;
 	struct costs_source *costs; /* --costs; NULL: the table's */
+	struct job job;             /* of session_make_job */
 };
 
 struct command {
@@ -128,11 +131,13 @@ enum status with_nearest(struct session *session, enum status status, const char
 void session_choose_color(struct session *session, int argc, char **argv);
 /* Parses the command line after the command's name. STATUS_USAGE. */
 enum status session_parse(struct session *session, int argc, char **argv);
-/* Reads a text of at most MAX_SOURCE bytes. STATUS_LIMIT, STATUS_IO. */
-enum status session_read_file(struct session *session, const char *path, char **text, size_t *length);
+/* Sets SOURCE to the text at PATH, of at most MAX_SOURCE bytes. STATUS_LIMIT, STATUS_IO. */
+enum status session_read_file(struct session *session, const char *path, struct source *source);
 /* Reads, parses and resolves the chain. Names in policies, of its blocks and of options, must be names of the chain. */
 enum status session_load_chain(struct session *session);
 enum status session_load_syntax(struct session *session);
+/* True if --shape replaces the input. */
+bool session_makes_input(const struct session *session);
 /* Opens the input and makes its reader. */
 enum status session_open_input(struct session *session);
 /* After the one array that a command reads: warns if more arrays follow. STATUS_DATA for other bytes. */
@@ -146,32 +151,66 @@ double session_predicted_ms(const struct session *session, const struct job *job
 enum status session_bind_types(struct session *session, struct type *type);
 /* True if a report for programs goes to standard error, where warnings would break it. */
 bool session_error_is_data(const struct session *session);
-/* Opens standard output or -o, for arrays or for text. */
-enum status session_open_output(struct session *session, const char *path);
-void session_make_writer(struct session *session, struct writer *writer, struct output *output);
+/* Makes OUTPUT the session's, as *OUT. After a failure it is closed. */
+enum status session_own_output(struct session *session, struct opened_output **out, struct output *output);
+/* Opens *OUT at PATH, NULL or "-" for standard output; LIVE as output_open_live. */
+enum status session_open_output(struct session *session, struct opened_output **out, const char *path, bool live);
+/* Makes the writer of OUT, in the format of --to or of the input. */
+void session_make_writer(struct session *session, struct opened_output *out);
+/* Opens `out`, with its writer, at --output. STATUS_USAGE if it would be appended to the input. */
+enum status session_open_arrays(struct session *session);
 /*
- * session_put takes OUTPUT, which is complete. A regular file keeps its temporary name until session_commit, which
- * flushes all such files and then renames them in the order of session_put. If one cannot be written, or the command
- * fails, none is renamed. Other outputs are closed at once.
+ * session_put takes OUT, which is complete. A regular file keeps its temporary name until session_commit, which flushes
+ * all such files and then renames them in the order of session_put. If one cannot be written, or the command fails, none
+ * is renamed. Other outputs are closed at once.
  */
-enum status session_put(struct session *session, struct output *output);
+enum status session_put(struct session *session, struct opened_output *out);
 enum status session_commit(struct session *session);
 /* A text on its way to a file: PATH, or standard error if ERROR, else standard output. */
 struct text_file {
-	struct output output;
+	struct opened_output *out;
 	struct text text;
 	struct report report; /* of --format, to TEXT */
 	struct session *session;
-	char *buffer;
 	size_t used;
 	enum status status;
+	char buffer[1 << 15];
 };
-enum status session_open_text(struct session *session, struct text_file *file, const char *path, bool error);
+enum status session_open_text(struct session *session, struct text_file **file, const char *path, bool error);
 /* The same for a command's own report: --output, else standard output. */
-enum status session_open_report(struct session *session, struct text_file *file);
-/* Writes the rest and puts FILE. If the function that wrote the text failed with STATUS, discards FILE and returns it. */
-enum status session_close_text(struct text_file *file, enum status status);
+enum status session_open_report(struct session *session, struct text_file **file);
+/* Writes the rest and puts FILE. STATUS_LIMIT if memory was too short for a report. */
+enum status session_close_text(struct text_file *file);
 void session_close(struct session *session);
+
+/* STATUS_USAGE if two options name one regular file, by any paths. */
+enum status outputs_check(struct session *session);
+/* Sets *BINARY if `out` is npy or raw, where nothing else may be written. */
+enum status outputs_are_binary(struct session *session, bool *binary);
+/* STATUS_USAGE if a report would follow the arrays of a binary output, `out`. */
+enum status outputs_check_apart(struct session *session);
+/* STATUS_IO if a file that is written after the work cannot be opened now. */
+enum status outputs_probe(struct session *session);
+
+/*
+ * Bytes that are free, or that the system would free, such as caches of files, within the limits of the process and of
+ * its control groups; 0 if unknown.
+ */
+int64_t session_memory_available(void);
+/*
+ * The most bytes that the process may take: what the machine and its control groups have, less an eighth. The machine
+ * would promise more and fail later; a control group would kill the process.
+ */
+size_t session_memory_most(void);
+
+/* Prints --help of COMMAND; NULL: of the program. */
+enum status help_print(struct session *session, const struct command *command);
+/* Prints what an operation takes, computes, reaches and keeps. */
+enum status help_print_op(struct session *session, enum op op);
+/* Prints the lines from which completions are made. */
+enum status help_print_options(struct session *session);
+/* --dump syntax|chain|plan|schedule, of run and grad. */
+enum status command_dump(struct session *session);
 
 enum status command_run(struct session *session);
 enum status command_grad(struct session *session);

@@ -1,11 +1,8 @@
 /* A job plans a chain to the byte, with its tiles. The costs of --spec are planned as they are given. */
 #include "cli/subject.h"
 
-#include <string.h>
-
 #include "budget/budget.h"
-#include "cli/job_options.h"
-#include "cli/warnings.h"
+#include "cli/job.h"
 #include "memory/cost_walk.h"
 #include "report/actions.h"
 #include "report/residuals.h"
@@ -27,13 +24,9 @@ static enum status open_spec(struct subject *subject)
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (s->line.given[others[i]])
 			return refuse(s, arena_printf(&s->arena, "--%s", option_table[others[i]].name));
-	char *text = NULL;
-	size_t length = 0;
-	TRY(session_read_file(s, s->line.values[OPTION_SPEC], &text, &length));
-	struct source *source = &s->source;
-	*source = (struct source){s->line.values[OPTION_SPEC], text, length};
+	TRY(session_read_file(s, s->line.values[OPTION_SPEC], &s->source));
 	subject->has_spec = true;
-	return spec_read(&subject->spec, source, &s->arena, &s->diags);
+	return spec_read(&subject->spec, &s->source, &s->arena, &s->diags);
 }
 
 enum status subject_open(struct subject *subject, struct session *s)
@@ -41,10 +34,9 @@ enum status subject_open(struct subject *subject, struct session *s)
 	*subject = (struct subject){.session = s};
 	if (s->line.given[OPTION_SPEC])
 		return open_spec(subject);
-	enum status status = session_load_chain(s);
-	if (!status)
-		status = session_bind_types(s, &subject->type);
-	return status ? status : session_open_costs(s);
+	TRY(session_load_chain(s));
+	TRY(session_bind_types(s, &subject->type));
+	return session_open_costs(s);
 }
 
 enum status subject_policy(struct subject *subject, const struct policy *given, const struct policy **policy)
@@ -68,11 +60,12 @@ enum status subject_policy(struct subject *subject, const struct policy *given, 
 		made->kind = POLICY_save_all;
 	made->number = s->set.memory;
 	made->text = s->set.memory ? arena_printf(&s->arena, "budget:%lld", (long long)s->set.memory) : "save-all";
-	return made->text ? STATUS_OK : diag_memory(&s->diags);
+	TRY_ALLOC(made->text, &s->diags);
+	return STATUS_OK;
 }
 
 static enum status plan_spec(struct subject *subject, const struct policy *policy, struct policy_row *row,
-                             struct report *to, int64_t *least, struct diags *diags)
+                             struct report *to, struct diags *diags)
 {
 	struct session *s = subject->session;
 	struct schedule *schedule = NULL;
@@ -82,35 +75,21 @@ static enum status plan_spec(struct subject *subject, const struct policy *polic
 	row->policy = policy->text;
 	row->predicted_ms = time * subject->spec.milliseconds;
 	if (!status && to)
-		status = report_actions(to, schedule, policy->text, subject->spec.costs.steps);
+		report_actions(to, schedule, policy->text, subject->spec.costs.steps);
 	schedule_free(schedule);
-	const bool budgeted = policy->kind == POLICY_budget || policy->kind == POLICY_auto;
-	if (status == STATUS_LIMIT && budgeted && least)
-		(void)budget_least(&context, &subject->spec.costs, least);
-	if (least && *least <= policy->number)
-		*least = 0;
+	if (status == STATUS_LIMIT && (policy->kind == POLICY_budget || policy->kind == POLICY_auto))
+		(void)budget_least(&context, &subject->spec.costs, &row->least_bytes);
+	if (row->least_bytes <= policy->number)
+		row->least_bytes = 0;
 	return status;
 }
 
-/* Copies POLICY, a job's, to the session's arena. */
-static enum status keep_policy(struct session *s, const struct policy **policy)
-{
-	struct policy *kept = arena_alloc(&s->arena, sizeof *kept);
-	TRY_ALLOC(kept, &s->diags);
-	*kept = **policy;
-	kept->text = arena_printf(&s->arena, "%s", kept->text);
-	*policy = kept;
-	return kept->text ? STATUS_OK : diag_memory(&s->diags);
-}
-
 enum status subject_plan(struct subject *subject, const struct policy **policy, struct policy_row *row,
-                         struct report *to, int64_t *least, struct diags *diags)
+                         struct report *to, struct diags *diags)
 {
 	struct session *s = subject->session;
-	if (least)
-		*least = 0;
 	if (subject->has_spec)
-		return plan_spec(subject, *policy, row, to, least, diags);
+		return plan_spec(subject, *policy, row, to, diags);
 	struct job job = {0};
 	struct arena arena; /* freed after each policy: there may be many, and the chain may be long */
 	arena_init(&arena, s->allocator);
@@ -118,20 +97,22 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 	enum status status = job_make(&job, &s->chain, &subject->type, &options, &arena, diags);
 	row->counters = job.predicted;
 	row->predicted_ms = session_predicted_ms(s, &job);
-	if ((*policy)->kind == POLICY_auto && job.policy && job.policy->text) {
-		*policy = job.policy;
-		enum status kept = keep_policy(s, policy);
-		status = status ? status : kept;
+	row->least_bytes = job.least_bytes;
+	struct policy *kept = arena_alloc(&s->arena, sizeof *kept);
+	if (kept && (*policy)->kind == POLICY_auto && job.policy && job.policy->text) {
+		*kept = *job.policy;
+		kept->text = arena_printf(&s->arena, "%s", kept->text);
+		*policy = kept;
 	}
 	row->policy = (*policy)->text;
+	if (!status && s->arena.failed)
+		status = diag_memory(&s->diags);
 	if (!status && to)
-		status = report_actions(to, job.schedule, row->policy, job.costs.steps);
+		report_actions(to, job.schedule, row->policy, job.costs.steps);
 	if (!status && subject->warns && s->set.policies.count == 1)
 		warn_useless(s, &job);
 	if (!status && subject->warns)
 		warn_unjournalled(s, &job);
-	if (least)
-		*least = job.least_bytes;
 	job_free(&job);
 	arena_free(&arena);
 	return status;
@@ -189,24 +170,16 @@ enum status subject_budgets(struct subject *subject, const struct policy *const 
 	return status;
 }
 
-/* Residuals. */
-
 static enum status kept_of_chain(struct subject *subject, const struct policy *policy, struct kept_list *list)
 {
 	struct session *s = subject->session;
-	struct job job = {0};
 	struct held_list held = {0};
-	struct arena arena;
-	arena_init(&arena, s->allocator);
-	struct job_options options = session_job_options(s, policy);
-	enum status status = job_make(&job, &s->chain, &subject->type, &options, &arena, &s->diags);
-	if (!status)
-		status = job_residuals(&job, &held, &s->diags);
-	list->row = (struct policy_row){.policy = policy->text, .counters = job.predicted};
-	list->rows = status ? NULL : arena_array(&s->arena, held.count + 1, sizeof *list->rows);
-	if (!status && !list->rows)
-		status = diag_memory(&s->diags);
-	for (size_t i = 0; i < held.count && !status; i++) {
+	TRY(session_make_job(s, policy, &subject->type));
+	TRY(job_residuals(&s->job, &held, &s->diags));
+	list->row = (struct policy_row){.policy = policy->text, .counters = s->job.predicted};
+	list->rows = arena_array(&s->arena, held.count + 1, sizeof *list->rows);
+	TRY_ALLOC(list->rows, &s->diags);
+	for (size_t i = 0; i < held.count; i++) {
 		char type[TYPE_TEXT];
 		held.rows[i].origin.shown = held.rows[i].origin.names; /* the same name under both policies */
 		list->rows[list->count++] =
@@ -215,9 +188,8 @@ static enum status kept_of_chain(struct subject *subject, const struct policy *p
 		                  .bytes = held.rows[i].bytes,
 		                  .step = held.rows[i].step};
 	}
-	job_free(&job);
-	arena_free(&arena);
-	return !status && s->arena.failed ? diag_memory(&s->diags) : status;
+	TRY_ALLOC(!s->arena.failed, &s->diags);
+	return STATUS_OK;
 }
 
 static enum status kept_of_schedule(struct subject *subject, const unsigned char *flags, struct kept_list *list)
@@ -227,14 +199,14 @@ static enum status kept_of_schedule(struct subject *subject, const unsigned char
 	size_t count = 0;
 	int64_t at = 0;
 	for (int64_t i = 0; i < spec->costs.steps; i++)
-		count += (flags[i] & SPEC_RESIDUAL) != 0 ? 1U + ((flags[i] & SPEC_STATE) != 0) : (flags[i] & SPEC_STATE) != 0;
+		count += (size_t) !!(flags[i] & SPEC_RESIDUAL) + !!(flags[i] & SPEC_STATE);
 	list->rows = arena_array(&s->arena, count + 1, sizeof *list->rows);
 	TRY_ALLOC(list->rows, &s->diags);
 	for (size_t run = 0; run < spec->costs.run_count; run++) {
 		const struct step_run *r = &spec->costs.runs[run];
-		const char *name = spec->names[run];
-		const char *state = name ? arena_printf(&s->arena, "input of %s", name) : "input of a step";
-		const char *residual = name ? arena_printf(&s->arena, "residuals of %s", name) : "residuals of a step";
+		const char *name = spec->names[run] ? spec->names[run] : "a step";
+		const char *state = arena_printf(&s->arena, "input of %s", name);
+		const char *residual = arena_printf(&s->arena, "residuals of %s", name);
 		TRY_ALLOC(state && residual, &s->diags);
 		for (int64_t i = 0; i < r->count; i++, at++) {
 			if (flags[at] & SPEC_STATE)
@@ -246,24 +218,19 @@ static enum status kept_of_schedule(struct subject *subject, const unsigned char
 	return STATUS_OK;
 }
 
-static enum status kept_of_spec(struct subject *subject, const struct policy *policy, struct kept_list *list)
+enum status subject_kept(struct subject *subject, const struct policy *policy, struct kept_list *list)
 {
 	struct session *s = subject->session;
 	struct schedule *schedule = NULL;
-	struct policy_row row = {.policy = policy->text};
 	double time;
-	TRY(spec_plan(&s->context, &subject->spec, policy, &row.counters, &time, &schedule));
-	row.predicted_ms = time * subject->spec.milliseconds;
-	list->row = row;
+	*list = (struct kept_list){.row.policy = policy->text};
+	if (!subject->has_spec)
+		return kept_of_chain(subject, policy, list);
+	TRY(spec_plan(&s->context, &subject->spec, policy, &list->row.counters, &time, &schedule));
+	list->row.predicted_ms = time * subject->spec.milliseconds;
 	unsigned char *flags = spec_held(&subject->spec, schedule, s->allocator);
-	enum status status = flags ? kept_of_schedule(subject, flags, list) : diag_memory(&s->diags);
+	const enum status status = flags ? kept_of_schedule(subject, flags, list) : diag_memory(&s->diags);
 	allocator_put(s->allocator, flags, (size_t)subject->spec.costs.steps + 1);
 	schedule_free(schedule);
 	return status;
-}
-
-enum status subject_kept(struct subject *subject, const struct policy *policy, struct kept_list *list)
-{
-	*list = (struct kept_list){0};
-	return subject->has_spec ? kept_of_spec(subject, policy, list) : kept_of_chain(subject, policy, list);
 }

@@ -19,12 +19,11 @@ enum status subject_open(struct subject *subject, struct session *session);
 /* Sets *POLICY to GIVEN as the subject can have it, with --max-checkpoints. STATUS_USAGE. */
 enum status subject_policy(struct subject *subject, const struct policy *given, const struct policy **policy);
 /*
- * Plans *POLICY, which becomes what `auto` stands for: its figures go to ROW, its schedule to the report TO
- * if that is not NULL. An infeasible budget is reported in DIAGS; *LEAST, if LEAST is not NULL, is then the
- * least feasible bytes, else 0.
+ * Plans *POLICY, which becomes what `auto` stands for: its figures go to ROW, zeroed before, its schedule to the report
+ * TO if that is not NULL. An infeasible budget is reported in DIAGS, and ROW has its least_bytes.
  */
 enum status subject_plan(struct subject *subject, const struct policy **policy, struct policy_row *row,
-                         struct report *to, int64_t *least, struct diags *diags);
+                         struct report *to, struct diags *diags);
 /* Plans COUNT POLICIES of kind budget with one search: their figures in ROWS, or least_bytes if infeasible. */
 enum status subject_budgets(struct subject *subject, const struct policy *const *policies, size_t count,
                             struct policy_row *rows);

@@ -7,58 +7,73 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const char name[] = "<memory>";
-
-static bool is_made(const struct session *s) { return s->line.given[OPTION_SHAPE] && !s->line.given[OPTION_INPUT]; }
-
 double trial_fraction(int64_t k) { return fmod((double)(k + 1) * 0.6180339887498949, 1.0); }
 
 enum status trial_begin_input(struct session *s, struct type *type)
 {
-	if (is_made(s)) {
-		*type = s->set.shape;
-		return STATUS_OK;
-	}
 	bool end;
-	enum status status = session_open_input(s);
-	if (!status)
-		status = reader_next(&s->in.reader, &end, &s->diags);
-	if (!status)
-		*type = s->in.reader.type;
-	return status;
+	*type = s->set.shape;
+	if (session_makes_input(s))
+		return STATUS_OK;
+	TRY(session_open_input(s));
+	TRY(reader_next(&s->in.reader, &end, &s->diags));
+	*type = s->in.reader.type;
+	return STATUS_OK;
 }
 
 enum status trial_read_input(struct session *s, int64_t first, double *values, int64_t count)
 {
-	if (!is_made(s))
+	if (!session_makes_input(s))
 		return reader_read(&s->in.reader, values, DTYPE_F64, count, &s->diags);
 	for (int64_t i = 0; i < count; i++)
 		values[i] = 2 * trial_fraction(first + i) - 1;
 	return STATUS_OK;
 }
 
-enum status trial_end_input(struct session *s) { return is_made(s) ? STATUS_OK : session_end_input(s); }
+enum status trial_end_input(struct session *s) { return session_makes_input(s) ? STATUS_OK : session_end_input(s); }
 
-enum status trial_open_file(struct session *s, int *fd)
+enum status trial_open_file(struct session *s, struct opened_output **file)
 {
-	*fd = memfd_create("ckptc", MFD_CLOEXEC);
-	return *fd >= 0 ? STATUS_OK
-	                : diag_file(&s->diags, STATUS_IO, NULL, -1, "cannot make a file in memory: %s", strerror(errno));
+	const int fd = memfd_create("ckptc", MFD_CLOEXEC);
+	if (fd < 0)
+		return diag_file(&s->diags, STATUS_IO, NULL, -1, "cannot make a file in memory: %s", strerror(errno));
+	return session_own_output(s, file, &(struct output){.fd = fd, .name = "<memory>", .owned = true});
 }
 
-void trial_read_file(int fd, struct input *input, struct reader *reader, struct arena *arena)
+void trial_write_file(struct opened_output *file, struct arena *arena)
+{
+	const struct writer_options options = {.format = FORMAT_NPY};
+	if (ftruncate(file->output.fd, 0) == 0)
+		lseek(file->output.fd, 0, SEEK_SET);
+	file->output.offset = 0;
+	writer_init(&file->writer, &file->output, &options, arena);
+}
+
+void trial_read_file(const struct opened_output *file, struct input *input, struct reader *reader, struct arena *arena)
 {
 	/* In a file of ours, values that an npy header calls |V2 are bf16. */
-	struct reader_options options = {.format = FORMAT_NPY, .assume = DTYPE_BF16, .raw = {.shape = {.ndim = -1}}};
-	off_t size = lseek(fd, 0, SEEK_END);
+	const struct reader_options options = {.format = FORMAT_NPY, .assume = DTYPE_BF16, .raw = {.shape = {.ndim = -1}}};
+	const int fd = file->output.fd;
+	*input = (struct input){.fd = fd, .name = file->output.name, .size = lseek(fd, 0, SEEK_END), .arena = arena};
 	lseek(fd, 0, SEEK_SET);
-	*input = (struct input){.fd = fd, .name = name, .size = size, .arena = arena};
 	reader_init(reader, input, &options, arena);
 }
 
-void trial_write_file(int fd, struct output *output, struct writer *writer, struct arena *arena)
+enum status trial_run(const struct trial *trial, struct gradient_result *result)
 {
-	struct writer_options options = {.format = FORMAT_NPY};
-	*output = (struct output){.fd = fd, .name = name, .arena = arena};
-	writer_init(writer, output, &options, arena);
+	struct session *s = trial->session;
+	struct input input;
+	struct reader reader;
+	struct run_counters counters;
+	struct run_options options = trial->options;
+	const struct run_subject subject = {&s->chain, &s->bound, &reader};
+	const struct context context = {s->allocator, trial->arena, &s->diags};
+	const struct gradient_options gradient = {.gradient = &trial->out->writer, .compare = trial->compare};
+	trial_read_file(trial->in, &input, &reader, trial->arena);
+	trial_write_file(trial->out, trial->arena);
+	options.value = result ? NULL : &trial->out->writer;
+	const enum status status = result ? run_gradient(&context, &subject, &options, &gradient, result)
+	                                  : run_forward(&context, &subject, &options, &counters);
+	input_close(&input);
+	return status;
 }

@@ -2,7 +2,8 @@
 #ifndef CLI_TRIAL_H
 #define CLI_TRIAL_H
 
-#include "cli/session.h"
+#include "cli/job.h"
+#include "exec/run.h"
 
 /* The fractional part of K + 1 golden ratios: each K falls into one of the largest gaps between earlier ones. */
 double trial_fraction(int64_t k);
@@ -13,11 +14,21 @@ enum status trial_read_input(struct session *session, int64_t first, double *val
 /* Warns if more arrays follow. STATUS_DATA for other bytes. */
 enum status trial_end_input(struct session *session);
 
-/* A new file, empty. *FD is -1 on failure: STATUS_IO. */
-enum status trial_open_file(struct session *session, int *fd);
-/* Makes a READER of the file FD, from its begin, in the ARENA of the run. */
-void trial_read_file(int fd, struct input *input, struct reader *reader, struct arena *arena);
-/* Makes a WRITER of the file FD, from its current offset. */
-void trial_write_file(int fd, struct output *output, struct writer *writer, struct arena *arena);
+/* Opens a new file in memory. */
+enum status trial_open_file(struct session *session, struct opened_output **file);
+/* Empties FILE, unless it is a device, and makes its writer, in ARENA. */
+void trial_write_file(struct opened_output *file, struct arena *arena);
+/* Makes a READER of FILE from its begin, in ARENA. */
+void trial_read_file(const struct opened_output *file, struct input *input, struct reader *reader, struct arena *arena);
+
+struct trial {
+	struct session *session;
+	struct opened_output *in, *out; /* files in memory; OUT may be a device */
+	struct arena *arena;            /* of the run */
+	struct run_options options;
+	bool compare; /* of gradient_options */
+};
+/* Runs the chain from `in` to `out`: forward, or if RESULT is not NULL, the gradient of the input. */
+enum status trial_run(const struct trial *trial, struct gradient_result *result);
 
 #endif

@@ -1,7 +1,4 @@
-#include "cli/warnings.h"
-
-#include "cli/job_options.h"
-
+#include "cli/job.h"
 /* True if save-all of PORTION has no higher peak than JOB. If it cannot be planned the answer is no. */
 static bool saves_nothing(struct session *s, const struct job *job, const struct portion *portion)
 {

@@ -1,4 +1,3 @@
-/* A schedule may have 10^7 actions: each is written as it comes. */
 #include "report/actions.h"
 
 enum { ON_STEPS = 1, ON_STATE = 2 };
@@ -36,7 +35,7 @@ static void put_action_line(const void *record, const struct text *text)
 
 static const struct record_kind action_kind = RECORD_KIND("actions", action_fields, put_action_line);
 
-enum status report_actions(struct report *report, struct schedule *schedule, const char *policy, int64_t steps)
+void report_actions(struct report *report, struct schedule *schedule, const char *policy, int64_t steps)
 {
 	struct action_row row;
 	struct records records;
@@ -49,7 +48,6 @@ enum status report_actions(struct report *report, struct schedule *schedule, con
 		row.name = action_name(row.action.kind);
 		records_put(&records, &row, is_on_steps(&row.action) ? ON_STEPS : ON_STATE);
 	}
-	const enum status status = records_end(&records);
+	records_end(&records);
 	report_close(report, '}');
-	return status;
 }

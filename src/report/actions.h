@@ -5,7 +5,7 @@
 #include "report/record.h"
 #include "schedule/action.h"
 
-/* SCHEDULE from its first action on, made by POLICY for STEPS steps. STATUS_LIMIT if memory is short. */
-enum status report_actions(struct report *report, struct schedule *schedule, const char *policy, int64_t steps);
+/* SCHEDULE from its first action on, made by POLICY for STEPS steps. */
+void report_actions(struct report *report, struct schedule *schedule, const char *policy, int64_t steps);
 
 #endif

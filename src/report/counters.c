@@ -112,7 +112,7 @@ static void report_front(struct report *report, const struct policy_row *rows, s
 	report_text(report, "knee", knee);
 }
 
-enum status report_policies(struct report *report, const struct policy_row *rows, size_t count)
+void report_policies(struct report *report, const struct policy_row *rows, size_t count)
 {
 	const bool in_columns = report->format == REPORT_TABLE || report->format == REPORT_CSV;
 	struct records records;
@@ -126,13 +126,12 @@ enum status report_policies(struct report *report, const struct policy_row *rows
 		const unsigned own = groups_of(&rows[i]);
 		records_put(&records, &figures, in_columns && own & FEASIBLE ? groups : own);
 	}
-	const enum status status = records_end(&records);
+	records_end(&records);
 	report_front(report, rows, count);
 	report_close(report, '}');
-	return status;
 }
 
-enum status report_stats(struct report *report, const struct policy_row *measured, const struct policy_row *predicted)
+void report_stats(struct report *report, const struct policy_row *measured, const struct policy_row *predicted)
 {
 	static const int widths[2] = {13, 15};
 	struct figures m = figures_of(measured, report->arena), p = figures_of(predicted, report->arena);
@@ -140,21 +139,19 @@ enum status report_stats(struct report *report, const struct policy_row *measure
 	const void *both[] = {&m, &p};
 	const unsigned groups = groups_of(measured);
 	struct records line;
-	switch (report->format) {
-	case REPORT_JSON:
+	if (report->format == REPORT_JSON) {
 		report_row(report, NULL, measured);
-		return STATUS_OK;
-	case REPORT_LINES:
+		return;
+	}
+	if (report->format == REPORT_LINES) {
 		records_begin(&line, report, &figure_kind, groups);
 		records_put(&line, &m, groups);
-		return records_end(&line);
-	case REPORT_CSV:
-		text_put(report->text, "counter,measured,predicted\n");
-		break;
-	case REPORT_TABLE:
-		text_printf(report->text, "policy        %s\n%-13s %15s %15s\n", measured->policy, "", "measured", "predicted");
-		break;
+		records_end(&line);
+		return;
 	}
+	if (report->format == REPORT_CSV)
+		text_put(report->text, "counter,measured,predicted\n");
+	else
+		text_printf(report->text, "policy        %s\n%-13s %15s %15s\n", measured->policy, "", "measured", "predicted");
 	report_figures(report, &figure_kind, groups, both, 2, widths);
-	return STATUS_OK;
 }

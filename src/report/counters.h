@@ -29,9 +29,9 @@ const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT]);
 
 /* ROW as a JSON object with the keys of ckptc(1). */
 void report_row(struct report *report, const char *key, const struct policy_row *row);
-/* All rows; in JSON {"policies":[...],"pareto":[NAME...],"knee":NAME}. STATUS_LIMIT if memory is short. */
-enum status report_policies(struct report *report, const struct policy_row *rows, size_t count);
+/* All rows; in JSON {"policies":[...],"pareto":[NAME...],"knee":NAME}. */
+void report_policies(struct report *report, const struct policy_row *rows, size_t count);
 /* One run's counters, MEASURED beside PREDICTED; JSON and lines hold MEASURED alone. */
-enum status report_stats(struct report *report, const struct policy_row *measured, const struct policy_row *predicted);
+void report_stats(struct report *report, const struct policy_row *measured, const struct policy_row *predicted);
 
 #endif

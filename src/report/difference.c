@@ -1,5 +1,5 @@
 /*
- * Compares what two policies hold when the first sweep ends. The lists are sorted in one order and merged as multisets.
+ * Compares what two policies hold when the first sweep ends. The lists are sorted in one order and compared as multisets.
  * Arrays that differ in their step alone are one line, with ranges of steps.
  */
 #include "report/difference.h"
@@ -24,94 +24,39 @@ static int compare_kept(const void *left, const void *right)
 	return order ? order : (a->step > b->step) - (a->step < b->step);
 }
 
-/* Arrays that differ in their step alone. */
-struct group {
-	const struct kept *kept;
-	int64_t count, bytes;
-	char *steps; /* "0 to 3, 8", or "" */
-	size_t used, room;
-};
-
-struct side {
-	struct group *groups;
-	size_t count, capacity;
-	int64_t bytes;
-	int64_t first, last; /* the range that is open */
-};
-
-/* Ranges may be as many as steps. */
-static void add_range(struct group *g, const char *range, struct arena *arena)
+/* Removes from both lists what they share. */
+static void keep_different(struct kept_list *p, struct kept_list *q)
 {
-	const size_t length = strlen(range);
-	if (g->used + length >= g->room) {
-		const size_t room = 2 * (g->used + length + 1);
-		char *grown = arena_alloc(arena, room);
-		if (!grown)
-			return;
-		memcpy(grown, g->steps, g->used + 1);
-		g->steps = grown;
-		g->room = room;
-	}
-	memcpy(g->steps + g->used, range, length + 1);
-	g->used += length;
-}
-
-static void close_range(struct side *side, struct arena *arena)
-{
-	struct group *g = &side->groups[side->count - 1];
-	char range[64];
-	if (side->first < 0)
-		return;
-	int n = snprintf(range, sizeof range, "%s%lld", g->used ? ", " : "", (long long)side->first);
-	if (side->first != side->last)
-		snprintf(range + n, sizeof range - (size_t)n, " to %lld", (long long)side->last);
-	add_range(g, range, arena);
-	side->first = -1;
-}
-
-static bool add_kept(struct side *side, const struct kept *kept, struct arena *arena)
-{
-	if (!side->count || compare_alike(side->groups[side->count - 1].kept, kept) != 0) {
-		if (side->count)
-			close_range(side, arena);
-		struct group *grown = arena_grow(arena, side->groups, side->count, &side->capacity, sizeof *grown);
-		if (!grown)
-			return false;
-		side->groups = grown;
-		grown[side->count++] = (struct group){.kept = kept, .steps = arena_alloc(arena, 1), .room = 1};
-		if (!grown[side->count - 1].steps)
-			return false;
-		side->first = -1;
-	} else if (kept->step != side->last && kept->step != side->last + 1) {
-		close_range(side, arena);
-	}
-	side->first = side->first < 0 ? kept->step : side->first;
-	side->last = kept->step;
-	side->groups[side->count - 1].count++;
-	side->groups[side->count - 1].bytes += kept->bytes;
-	side->bytes += kept->bytes;
-	return true;
-}
-
-static bool split_lists(const struct kept_list lists[2], struct side sides[2], struct arena *arena)
-{
-	size_t i = 0, k = 0;
-	const struct kept_list *p = &lists[0], *q = &lists[1];
+	size_t i = 0, k = 0, p_only = 0, q_only = 0;
 	while (i < p->count || k < q->count) {
-		int order = i == p->count ? 1 : k == q->count ? -1 : compare_kept(&p->rows[i], &q->rows[k]);
-		bool good = order == 0 || add_kept(&sides[order > 0], order > 0 ? &q->rows[k] : &p->rows[i], arena);
-		if (!good)
-			return false;
+		const int order = i == p->count ? 1 : k == q->count ? -1 : compare_kept(&p->rows[i], &q->rows[k]);
+		if (order < 0)
+			p->rows[p_only++] = p->rows[i];
+		else if (order > 0)
+			q->rows[q_only++] = q->rows[k];
 		i += order <= 0;
 		k += order >= 0;
 	}
-	for (int s = 0; s < 2; s++)
-		if (sides[s].count)
-			close_range(&sides[s], arena);
-	return !arena->failed;
+	p->count = p_only;
+	q->count = q_only;
 }
 
-/* A group as it is reported. */
+/* The steps of COUNT arrays, sorted: "0 to 3, 8"; "" if they have none. */
+static const char *describe_steps(const struct kept *rows, size_t count, struct grown_text *steps)
+{
+	for (size_t i = 0, last; i < count; i = last + 1) {
+		for (last = i; last + 1 < count && rows[last + 1].step <= rows[last].step + 1 && rows[i].step >= 0;)
+			last++;
+		if (rows[i].step < 0)
+			continue;
+		text_printf(&steps->text, "%s%lld", steps->used ? ", " : "", (long long)rows[i].step);
+		if (rows[last].step != rows[i].step)
+			text_printf(&steps->text, " to %lld", (long long)rows[last].step);
+	}
+	return text_grown(steps);
+}
+
+/* Arrays that differ in their step alone. */
 struct difference_row {
 	const char *policy; /* that keeps it */
 	int64_t bytes, arrays;
@@ -142,57 +87,67 @@ static void put_difference_line(const void *record, const struct text *text)
 
 static const struct record_kind difference_kind = RECORD_KIND("only", difference_fields, put_difference_line);
 
-static bool put_groups(struct records *records, const char *policy, const struct side *side, struct arena *arena)
+static void put_groups(struct records *records, const struct kept_list *list)
 {
-	for (size_t i = 0; i < side->count; i++) {
-		const struct group *g = &side->groups[i];
-		const char *word = strchr(g->steps, ' ') ? "steps" : "step";
-		const struct difference_row row = {.policy = policy,
-		                                   .bytes = g->bytes,
-		                                   .arrays = g->count,
-		                                   .type = g->kept->type,
-		                                   .residual = g->kept->what,
-		                                   .steps = *g->steps ? g->steps : NULL,
-		                                   .phrase = *g->steps ? arena_printf(arena, "%s %s", word, g->steps) : ""};
-		if (!row.phrase)
-			return false;
-		records_put(records, &row, 0);
+	struct arena *arena = records->report->arena;
+	struct grown_text grown;
+	text_grow_in(&grown, arena);
+	for (size_t i = 0, end; i < list->count && !arena->failed; i = end) {
+		const struct kept *kept = &list->rows[i];
+		for (end = i; end < list->count && compare_alike(kept, &list->rows[end]) == 0;)
+			end++;
+		const int64_t arrays = (int64_t)(end - i);
+		const char *steps = describe_steps(kept, end - i, &grown);
+		if (!steps)
+			return;
+		const char *word = strchr(steps, ' ') ? "steps" : "step";
+		const struct difference_row row = {.policy = list->row.policy,
+		                                   .bytes = arrays * kept->bytes,
+		                                   .arrays = arrays,
+		                                   .type = kept->type,
+		                                   .residual = kept->what,
+		                                   .steps = *steps ? steps : NULL,
+		                                   .phrase = *steps ? arena_printf(arena, "%s %s", word, steps) : ""};
+		if (row.phrase)
+			records_put(records, &row, 0);
 	}
-	return true;
 }
 
-/* In JSON and as tables each side stands alone. */
-static enum status report_side(struct report *report, const struct kept_list lists[2], const struct side sides[2],
-                               int s)
+static int64_t sum_bytes(const struct kept_list *list)
 {
-	const struct side *side = &sides[s];
-	const struct policy_row *row = &lists[s].row;
+	int64_t bytes = 0;
+	for (size_t i = 0; i < list->count; i++)
+		bytes += list->rows[i].bytes;
+	return bytes;
+}
+
+/* In JSON and as tables each LIST stands alone. */
+static void report_side(struct report *report, const struct kept_list *list, const char *other)
+{
 	const bool table = report->format == REPORT_TABLE;
+	const int64_t bytes = sum_bytes(list);
 	struct records records;
 	report_open(report, NULL, '{');
-	report_text(report, "policy", row->policy);
-	report_whole(report, "kept_bytes", lists[s].total);
-	report_whole(report, "only_bytes", side->bytes);
+	report_text(report, "policy", list->row.policy);
+	report_whole(report, "kept_bytes", list->total);
+	report_whole(report, "only_bytes", bytes);
 	if (table) {
-		text_printf(report->text, "Kept by %s, recomputed by %s: ", row->policy, lists[!s].row.policy);
-		text_printf(report->text, side->count ? "%lld bytes\n" : "nothing\n", (long long)side->bytes);
+		text_printf(report->text, "Kept by %s, recomputed by %s: ", list->row.policy, other);
+		text_printf(report->text, list->count ? "%lld bytes\n" : "nothing\n", (long long)bytes);
 	} else {
-		report_row(report, "counters", row);
+		report_row(report, "counters", &list->row);
 	}
-	if (table && !side->count) {
-		text_put(report->text, "\n");
-		return STATUS_OK;
+	if (!table || list->count) {
+		records_begin(&records, report, &difference_kind, 0);
+		put_groups(&records, list);
+		records_end(&records);
 	}
-	records_begin(&records, report, &difference_kind, 0);
-	TRY_ALLOC(put_groups(&records, row->policy, side, report->arena), report->diags);
-	const enum status status = records_end(&records);
 	text_put(report->text, table ? "\n" : "");
 	report_close(report, '}');
-	return status;
 }
 
 /* Figures of both policies, in a column each. */
-static enum status put_both_figures(struct report *report, const struct kept_list lists[2])
+static void put_both_figures(struct report *report, const struct kept_list lists[2])
 {
 	static const char *const names[] = {"kept bytes", "peak bytes", "evaluations", "checkpoints", "overhead %"};
 	enum { FIGURES = sizeof names / sizeof *names, COLUMNS = 3 };
@@ -206,41 +161,32 @@ static enum status put_both_figures(struct report *report, const struct kept_lis
 			cells[COLUMNS * (i + 1) + 1 + k] = arena_printf(report->arena, "%lld", (long long)figures[i]);
 		cells[COLUMNS * FIGURES + 1 + k] = arena_printf(report->arena, "%.1f", row_overhead(&lists[k].row));
 	}
-	if (report->arena->failed)
-		return diag_memory(report->diags);
-	text_table(report->text, cells, FIGURES + 1, COLUMNS, 0x6);
-	return STATUS_OK;
+	if (!report->arena->failed)
+		text_table(report->text, cells, FIGURES + 1, COLUMNS, 0x6);
 }
 
-static enum status report_sides(struct report *report, const struct kept_list lists[2], const struct side sides[2])
+void report_difference(struct report *report, struct kept_list lists[2])
 {
 	struct records records;
-	enum status status = STATUS_OK;
-	if (report->format == REPORT_CSV || report->format == REPORT_LINES) {
-		records_begin(&records, report, &difference_kind, 0);
-		for (int s = 0; s < 2; s++)
-			TRY_ALLOC(put_groups(&records, lists[s].row.policy, &sides[s], report->arena), report->diags);
-		return records_end(&records);
-	}
-	report_open(report, NULL, '{');
-	report_open(report, "diff", '[');
-	for (int s = 0; s < 2 && !status; s++)
-		status = report_side(report, lists, sides, s);
-	report_close(report, ']');
-	report_close(report, '}');
-	return status || report->format == REPORT_JSON ? status : put_both_figures(report, lists);
-}
-
-enum status report_difference(struct report *report, struct kept_list lists[2])
-{
-	struct side sides[2] = {{.first = -1}, {.first = -1}};
 	for (int s = 0; s < 2; s++) {
-		lists[s].total = 0;
-		for (size_t i = 0; i < lists[s].count; i++)
-			lists[s].total += lists[s].rows[i].bytes;
+		lists[s].total = sum_bytes(&lists[s]);
 		if (lists[s].count)
 			qsort(lists[s].rows, lists[s].count, sizeof *lists[s].rows, compare_kept);
 	}
-	TRY_ALLOC(split_lists(lists, sides, report->arena), report->diags);
-	return report_sides(report, lists, sides);
+	keep_different(&lists[0], &lists[1]);
+	if (report->format == REPORT_CSV || report->format == REPORT_LINES) {
+		records_begin(&records, report, &difference_kind, 0);
+		put_groups(&records, &lists[0]);
+		put_groups(&records, &lists[1]);
+		records_end(&records);
+		return;
+	}
+	report_open(report, NULL, '{');
+	report_open(report, "diff", '[');
+	report_side(report, &lists[0], lists[1].row.policy);
+	report_side(report, &lists[1], lists[0].row.policy);
+	report_close(report, ']');
+	report_close(report, '}');
+	if (report->format == REPORT_TABLE)
+		put_both_figures(report, lists);
 }

@@ -14,12 +14,12 @@ struct kept {
 
 struct kept_list {
 	struct policy_row row;
-	struct kept *rows; /* sorted by report_difference */
+	struct kept *rows; /* report_difference sorts them, and keeps those that the other list has not */
 	size_t count;
 	int64_t total; /* bytes of all of them */
 };
 
 /* Two lists: what is only in the one, what is only in the other, and the figures of both. */
-enum status report_difference(struct report *report, struct kept_list lists[2]);
+void report_difference(struct report *report, struct kept_list lists[2]);
 
 #endif

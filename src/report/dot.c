@@ -223,8 +223,8 @@ static void put_part(struct graph *g, uint32_t part)
 	text_put(g->text, "  }\n");
 }
 
-enum status report_dot(const struct chain *chain, const struct compiled_chain *compiled, const struct text *text,
-                       struct arena *arena, struct diags *diags)
+void report_dot(const struct chain *chain, const struct compiled_chain *compiled, const struct text *text,
+                struct arena *arena)
 {
 	struct graph g = {.chain = chain,
 	                  .compiled = compiled,
@@ -233,10 +233,8 @@ enum status report_dot(const struct chain *chain, const struct compiled_chain *c
 	                  .slot_count = compiled->lowered->slot_count};
 	g.slots = arena_array(arena, g.slot_count + 1, sizeof *g.slots);
 	g.next = arena_array(arena, g.slot_count + 1, sizeof *g.next);
-	TRY_ALLOC(g.slots && g.next, diags);
-	find_edges(&g);
-	if (arena->failed)
-		return diag_memory(diags);
+	if (g.slots && g.next)
+		find_edges(&g);
 	text_put(text, "digraph chain {\n  rankdir=TB; node [shape=box, fontname=\"monospace\", fillcolor=gray92];\n");
 	text_printf(text, "  x [label=\"%s\", shape=ellipse]; y [label=\"output\", shape=ellipse];\n", chain->input);
 	text_printf(text, "  dy [label=\"cotangent\", shape=ellipse]; dx [label=\"gradient of %s\", shape=ellipse];\n",
@@ -247,5 +245,4 @@ enum status report_dot(const struct chain *chain, const struct compiled_chain *c
 		put_part(&g, (uint32_t)i);
 	put_edges(&g);
 	text_put(text, "}\n");
-	return STATUS_OK;
 }

@@ -7,9 +7,9 @@
 
 /*
  * Writes a cluster for each part, with the operations of both passes and what is saved between them. Edges join parts
- * that follow each other in the program. STATUS_LIMIT if memory is short.
+ * that follow each other in the program. Sets the flag of ARENA if memory is short.
  */
-enum status report_dot(const struct chain *chain, const struct compiled_chain *compiled, const struct text *text,
-                       struct arena *arena, struct diags *diags);
+void report_dot(const struct chain *chain, const struct compiled_chain *compiled, const struct text *text,
+                struct arena *arena);
 
 #endif

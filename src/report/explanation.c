@@ -23,37 +23,19 @@ struct part {
 	uint32_t *total, *rank; /* cotangents of a value of the recording body; which of them a backward value is, from 1 */
 	uint32_t letters_used;
 	bool bars;
-	/* The line that grows. */
-	char *line;
-	size_t used, capacity;
+	struct grown_text line; /* that is written, by TO */
+	const struct text *to;
 };
-
-static void append_to_line(void *context, const char *text, size_t length)
-{
-	struct part *part = context;
-	for (size_t i = 0; i < length; i++) {
-		char *grown = arena_grow(part->arena, part->line, part->used, &part->capacity, 1);
-		if (!grown)
-			return;
-		part->line = grown;
-		grown[part->used++] = text[i];
-	}
-}
-
-static struct text line_of(struct part *part) { return (struct text){append_to_line, part}; }
 
 static void end_line(struct part *part, struct program_text *program)
 {
 	const char **grown = arena_grow(part->arena, program->lines, program->count, &program->capacity, sizeof *grown);
-	const char *line = arena_strndup(part->arena, part->line ? part->line : "", part->used);
-	part->used = 0;
+	const char *line = text_grown(&part->line);
 	if (!grown || !line)
 		return;
 	program->lines = grown;
 	grown[program->count++] = line;
 }
-
-/* Names. */
 
 static bool is_taken(const struct chain *chain, const char *name)
 {
@@ -92,31 +74,28 @@ static const char *letter_of(struct part *part, uint32_t value)
 
 static void put_param(struct part *part, const struct param_ref *ref)
 {
-	const struct text line = line_of(part);
-	text_put(&line, part->e->chain->params[ref->param].name);
+	text_put(part->to, part->e->chain->params[ref->param].name);
 	for (uint32_t i = 0; i < ref->count; i++)
 		if (ref->index[i].loop >= 0)
-			text_printf(&line, "[i%d]", (int)ref->index[i].loop);
+			text_printf(part->to, "[i%d]", (int)ref->index[i].loop);
 		else
-			text_printf(&line, "[%lld]", (long long)ref->index[i].value);
+			text_printf(part->to, "[%lld]", (long long)ref->index[i].value);
 }
 
 /* The parts of a sum are numbered, and it has no number; those of a param's gradient are added elsewhere. */
 static void put_cotangent(struct part *part, uint32_t value)
 {
-	const struct text line = line_of(part);
 	const uint32_t primal = part->body->values[value].primal, total = part->total[primal], rank = part->rank[value];
 	const struct value *of = &part->linear->record->values[primal];
 	const bool summed = of->from == FROM_PARAM;
-	text_printf(&line, "%s%s%s", part->bars ? "" : "d_",
+	text_printf(part->to, "%s%s%s", part->bars ? "" : "d_",
 	            summed ? part->e->chain->params[of->param.param].name : letter_of(part, primal), part->bars ? bar : "");
 	if (summed ? total > 1 : rank < total)
-		text_printf(&line, ".%u", rank);
+		text_printf(part->to, ".%u", rank);
 }
 
 static void put_value(struct part *part, uint32_t value, bool typed)
 {
-	const struct text line = line_of(part);
 	const struct value *v = &part->body->values[value];
 	char type[TYPE_TEXT];
 	if (v->from == FROM_PARAM)
@@ -124,18 +103,15 @@ static void put_value(struct part *part, uint32_t value, bool typed)
 	else if (v->cotangent)
 		put_cotangent(part, value);
 	else
-		text_put(&line, letter_of(part, part->body == part->linear->backward ? v->primal : value));
+		text_put(part->to, letter_of(part, part->body == part->linear->backward ? v->primal : value));
 	if (typed)
-		text_printf(&line, ":%s", type_format(v->type, type));
+		text_printf(part->to, ":%s", type_format(v->type, type));
 }
-
-/* Text. */
 
 static void put_ports(struct part *part, const struct port *ports, size_t count, bool typed)
 {
-	const struct text line = line_of(part);
 	for (size_t i = 0; i < count; i++) {
-		text_put(&line, i ? " " : "");
+		text_put(part->to, i ? " " : "");
 		put_value(part, ports[i].value, typed);
 	}
 }
@@ -143,7 +119,6 @@ static void put_ports(struct part *part, const struct port *ports, size_t count,
 /* Notes which of the values that INSTR makes are saved, and what they are if not its result. */
 static void put_saved(struct part *part, const struct instr *instr)
 {
-	const struct text line = line_of(part);
 	uint32_t made[4];
 	const size_t count = instr_writes(instr, made);
 	const char *before = "  # saves ";
@@ -152,97 +127,95 @@ static void put_saved(struct part *part, const struct instr *instr)
 			const struct residual *residual = &part->linear->residuals[k];
 			if (residual->value != made[i])
 				continue;
-			text_printf(&line, "%s%s", before, letter_of(part, made[i]));
+			text_printf(part->to, "%s%s", before, letter_of(part, made[i]));
 			if (made[i] != instr->out)
-				text_printf(&line, " (%s)", linear_maker(part->body, instr->out_keep, made[i]));
+				text_printf(part->to, " (%s)", linear_maker(part->body, instr->out_keep, made[i]));
 			before = ", ";
 		}
 }
 
 static void put_instr(struct part *part, const struct instr *instr)
 {
-	const struct text line = line_of(part);
 	const bool op = instr->kind <= INSTR_VJP;
 	const uint32_t reads[] = {instr->g, instr->v, instr->a, instr->y, instr->k, instr->l};
 	uint32_t made[4];
 	const size_t made_count = instr_writes(instr, made);
-	text_put(&line, "    ");
+	text_put(part->to, "    ");
 	if (instr->kind == INSTR_ACCUMULATE)
-		text_printf(&line, "gradient of %s +=", part->e->chain->params[instr->param.param].name);
+		text_printf(part->to, "gradient of %s +=", part->e->chain->params[instr->param.param].name);
 	for (size_t i = 0; i < made_count; i++) {
 		put_value(part, made[i], true);
-		text_put(&line, i + 1 < made_count ? " " : " = ");
+		text_put(part->to, i + 1 < made_count ? " " : " = ");
 	}
 	if (instr->kind != INSTR_ACCUMULATE)
-		text_printf(&line, "%s%s", instr_word(instr->kind), op ? op_table[instr->op].name : "");
+		text_printf(part->to, "%s%s", instr_word(instr->kind), op ? op_table[instr->op].name : "");
 	for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
 		if (reads[i] == NO_VALUE)
 			continue;
-		text_put(&line, " ");
+		text_put(part->to, " ");
 		put_value(part, reads[i], false);
 	}
 	if (op && op_table[instr->op].class == OP_CLASS_BINARY && !instr->of.a)
-		text_printf(&line, " %.9g", instr->scalar);
+		text_printf(part->to, " %.9g", instr->scalar);
 	if (op && instr->level >= 0)
-		text_printf(&line, " [i%d]", (int)instr->level);
+		text_printf(part->to, " [i%d]", (int)instr->level);
 	if (part->body == part->linear->record)
 		put_saved(part, instr);
-	text_put(&line, instr->recomputed ? "  # recomputed" : "");
+	text_put(part->to, instr->recomputed ? "  # recomputed" : "");
 }
 
 static void make_program(struct part *part, const struct body *body, struct program_text *program)
 {
-	const struct text line = line_of(part);
 	part->body = body;
-	text_put(&line, "{ lambda ; ");
+	text_put(part->to, "{ lambda ; ");
 	put_ports(part, body->ins, body->in_count, true);
-	text_put(&line, ". let");
+	text_put(part->to, ". let");
 	end_line(part, program);
 	for (size_t i = 0; i < body->instr_count; i++) {
 		put_instr(part, &body->instrs[i]);
 		end_line(part, program);
 	}
-	text_put(&line, "  in (");
+	text_put(part->to, "  in (");
 	put_ports(part, body->outs, body->out_count, false);
-	text_put(&line, ") }");
+	text_put(part->to, ") }");
 	end_line(part, program);
 }
 
 /* "c:f32[4] (cos)" */
 static void make_saved(struct part *part)
 {
-	const struct text line = line_of(part);
 	char type[TYPE_TEXT];
 	for (size_t i = 0; i < part->linear->residual_count; i++) {
 		const struct residual *residual = &part->linear->residuals[i];
 		const char *what = residual->slot != NO_VALUE ? "the state before" : residual->origin.op;
-		text_printf(&line, "%s:%s", letter_of(part, residual->value), type_format(residual->type, type));
+		text_printf(part->to, "%s:%s", letter_of(part, residual->value), type_format(residual->type, type));
 		if (what)
-			text_printf(&line, " (%s)", what);
+			text_printf(part->to, " (%s)", what);
 		end_line(part, &part->saved);
 	}
 }
 
-static enum status make_part(struct report *report, const struct explanation *e, const struct linear *linear,
-                             struct part *part)
+/* Returns false if memory is short. */
+static bool make_part(struct report *report, const struct explanation *e, const struct linear *linear,
+                      struct part *part)
 {
 	const struct body *backward = linear->backward;
-	*part = (struct part){.e = e, .linear = linear, .arena = report->arena};
+	*part = (struct part){.e = e, .linear = linear, .arena = report->arena, .to = &part->line.text};
+	text_grow_in(&part->line, part->arena);
 	part->bars = e->bars && report->format == REPORT_TABLE;
 	part->letters = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->letters);
 	part->total = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->total);
 	part->rank = arena_array(part->arena, backward->value_count + 1, sizeof *part->rank);
-	TRY_ALLOC(part->letters && part->total && part->rank, report->diags);
+	if (!part->letters || !part->total || !part->rank)
+		return false;
 	for (size_t i = 0; i < backward->value_count; i++)
 		if (backward->values[i].cotangent)
 			part->rank[i] = ++part->total[backward->values[i].primal];
 	make_program(part, linear->record, &part->forward);
 	make_program(part, backward, &part->backward);
 	make_saved(part);
-	return part->arena->failed ? diag_memory(report->diags) : STATUS_OK;
+	return !part->arena->failed;
 }
-
-/* Tables. */
 
 static int line_columns(const char *line)
 {
@@ -299,8 +272,6 @@ static void put_notation(const struct text *text, bool bars)
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		text_printf(text, "%s%*s%s\n", rows[i].left, WIDTH - line_columns(rows[i].left), "", rows[i].right);
 }
-
-/* Programs. */
 
 struct program_line {
 	int64_t part;
@@ -362,11 +333,12 @@ static void report_items(struct report *report, const struct item *items, size_t
 	}
 }
 
-enum status report_explanation(struct report *report, const struct explanation *e)
+void report_explanation(struct report *report, const struct explanation *e)
 {
 	const struct lowered *lowered = e->compiled->lowered;
 	const bool table = report->format == REPORT_TABLE;
 	struct records records = {.report = report};
+	struct part part;
 	report_open(report, NULL, '{');
 	report_text(report, "policy", e->policy);
 	report_whole(report, "steps", lowered->steps);
@@ -383,10 +355,8 @@ enum status report_explanation(struct report *report, const struct explanation *
 	else
 		records_begin(&records, report, &program_kind, 0);
 	for (size_t i = 0; i < lowered->distinct_count; i++) {
-		struct part part;
-		const enum status status = make_part(report, e, &e->compiled->steps[i].linear, &part);
-		if (status)
-			return status;
+		if (!make_part(report, e, &e->compiled->steps[i].linear, &part))
+			return;
 		if (table) {
 			text_printf(report->text, "\npart %zu\n", i + 1);
 			put_columns(&part, report->text);
@@ -394,7 +364,7 @@ enum status report_explanation(struct report *report, const struct explanation *
 			report_part(&records, &part, (int64_t)i + 1);
 		}
 	}
-	const enum status status = table ? STATUS_OK : records_end(&records);
+	if (!table)
+		records_end(&records);
 	report_close(report, '}');
-	return status;
 }

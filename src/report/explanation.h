@@ -19,7 +19,6 @@ struct explanation {
 	bool color; /* tables highlight what is recomputed */
 };
 
-/* STATUS_LIMIT if memory is short. */
-enum status report_explanation(struct report *report, const struct explanation *explanation);
+void report_explanation(struct report *report, const struct explanation *explanation);
 
 #endif

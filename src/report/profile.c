@@ -69,16 +69,6 @@ static void put_profile_rows(struct records *records, const struct profile_row *
 	}
 }
 
-/* CSV is one table, of both kinds of row. */
-static enum status report_profile_csv(struct report *report, const struct profile_report *profile)
-{
-	struct records records;
-	records_begin(&records, report, &depth_kind, DEPTH | POLICY);
-	put_profile_rows(&records, profile->depths, profile->depth_count, DEPTH);
-	put_profile_rows(&records, profile->policies, profile->policy_count, POLICY);
-	return records_end(&records);
-}
-
 static void report_verdict(struct report *report, const struct profile_verdict *verdict)
 {
 	report_text(report, "bottleneck", verdict->bound);
@@ -92,28 +82,26 @@ static void report_verdict(struct report *report, const struct profile_verdict *
 		            verdict->advice);
 }
 
-enum status report_profile(struct report *report, const struct profile_report *profile)
+void report_profile(struct report *report, const struct profile_report *profile)
 {
 	struct records records;
 	const char *const blank = report->format == REPORT_TABLE ? "\n" : "";
-	if (report->format == REPORT_CSV)
-		return report_profile_csv(report, profile);
+	const bool csv = report->format == REPORT_CSV; /* one table, of both kinds of row */
 	report_open(report, NULL, '{');
-	records_begin(&records, report, &depth_kind, DEPTH);
+	records_begin(&records, report, &depth_kind, csv ? DEPTH | POLICY : DEPTH);
 	put_profile_rows(&records, profile->depths, profile->depth_count, DEPTH);
-	enum status status = records_end(&records);
-	text_put(report->text, blank);
-	records_begin(&records, report, &growth_kind, 0);
-	for (size_t i = 0; i < profile->growth_count; i++)
-		records_put(&records, &profile->growth[i], 0);
-	if (!status)
-		status = records_end(&records);
-	text_put(report->text, blank);
-	records_begin(&records, report, &policy_kind, POLICY);
+	if (!csv) {
+		records_end(&records);
+		text_put(report->text, blank);
+		records_begin(&records, report, &growth_kind, 0);
+		for (size_t i = 0; i < profile->growth_count; i++)
+			records_put(&records, &profile->growth[i], 0);
+		records_end(&records);
+		text_put(report->text, blank);
+		records_begin(&records, report, &policy_kind, POLICY);
+	}
 	put_profile_rows(&records, profile->policies, profile->policy_count, POLICY);
-	if (!status)
-		status = records_end(&records);
+	records_end(&records);
 	report_verdict(report, &profile->verdict);
 	report_close(report, '}');
-	return status;
 }

@@ -31,6 +31,6 @@ struct profile_report {
 	struct profile_verdict verdict;
 };
 
-enum status report_profile(struct report *report, const struct profile_report *profile);
+void report_profile(struct report *report, const struct profile_report *profile);
 
 #endif

@@ -276,14 +276,11 @@ void records_put(struct records *r, const void *record, unsigned groups)
 	}
 }
 
-enum status records_end(struct records *r)
+void records_end(struct records *r)
 {
 	report_close(r->report, ']');
-	if (r->report->arena->failed)
-		return diag_memory(r->report->diags);
-	if (r->format == REPORT_TABLE)
+	if (r->format == REPORT_TABLE && !r->report->arena->failed)
 		put_table(r);
-	return STATUS_OK;
 }
 
 void report_figures(struct report *report, const struct record_kind *kind, unsigned groups, const void *const *records,

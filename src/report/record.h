@@ -68,12 +68,11 @@ struct record_kind {
 		KEY, FIELDS, sizeof FIELDS / sizeof *FIELDS, LINE                                                              \
 	}
 
-/* Where a report goes. */
+/* Where a report goes. If memory is short the arena's flag is set, and the report is not whole. */
 struct report {
 	const struct text *text;
 	enum report_format format;
 	struct arena *arena;
-	struct diags *diags;
 	int depth;  /* of JSON's brackets */
 	bool comma; /* before the next of JSON's values */
 };
@@ -108,7 +107,6 @@ struct records {
 /* GROUPS are those that any record has: tables and CSV leave out the columns of others. */
 void records_begin(struct records *records, struct report *report, const struct record_kind *kind, unsigned groups);
 void records_put(struct records *records, const void *record, unsigned groups);
-/* STATUS_LIMIT if memory was short. */
-enum status records_end(struct records *records);
+void records_end(struct records *records);
 
 #endif

@@ -1,4 +1,3 @@
-/* Rows of the residual report in its four formats. */
 #include "report/residuals.h"
 
 #include <math.h>
@@ -71,16 +70,15 @@ static const char *join_users(const struct held *held, struct arena *arena)
 	return joined && held->used_by.count > MOST ? arena_printf(arena, "%s, ...", joined) : joined;
 }
 
-/* False if memory is short. */
-static bool make_residual_row(struct residual_row *row, const struct chain *chain, const struct held *held,
-                              int64_t total, struct arena *arena)
+static struct residual_row make_residual_row(const struct chain *chain, const struct held *held, int64_t total,
+                                             struct arena *arena)
 {
 	const struct origin *o = &held->origin;
 	const struct naming *named = o->shown;
 	const bool placed = named || !o->argument;
 	const struct span *span = named ? &named->span : &o->span;
 	char type[TYPE_TEXT];
-	*row = (struct residual_row){.text = residual_describe(chain, held, arena),
+	return (struct residual_row){.text = residual_describe(chain, held, arena),
 	                             .type = arena_printf(arena, "%s", type_format(held->type, type)),
 	                             .dtype = dtype_name(held->type->dtype),
 	                             .kind = named         ? "named"
@@ -99,10 +97,9 @@ static bool make_residual_row(struct residual_row *row, const struct chain *chai
 	                             .used_by = {held->used_by.names, held->used_by.count},
 	                             .bytes = held->bytes,
 	                             .share = total ? 100.0 * (double)held->bytes / (double)total : 0};
-	return !arena->failed;
 }
 
-enum status report_residuals(struct report *report, const struct chain *chain, const struct held_list *list)
+void report_residuals(struct report *report, const struct chain *chain, const struct held_list *list)
 {
 	struct arena *arena = report->arena;
 	struct records records;
@@ -113,15 +110,15 @@ enum status report_residuals(struct report *report, const struct chain *chain, c
 	report_open(report, NULL, '{');
 	records_begin(&records, report, &residual_kind, 0);
 	for (size_t i = 0; i < list->count; i++) {
-		TRY_ALLOC(make_residual_row(&row, chain, &list->rows[i], total, arena), report->diags);
-		records_put(&records, &row, 0);
+		row = make_residual_row(chain, &list->rows[i], total, arena);
+		if (!arena->failed)
+			records_put(&records, &row, 0);
 	}
 	row = (struct residual_row){.type = "total", .bytes = total, .share = list->count ? 100 : (double)NAN};
 	row.text = arena_printf(arena, "%zu residual%s", list->count, list->count == 1 ? "" : "s");
 	if (report->format == REPORT_TABLE)
 		records_put(&records, &row, 0);
-	const enum status status = records_end(&records);
+	records_end(&records);
 	report_whole(report, "total_bytes", total);
 	report_close(report, '}');
-	return status;
 }

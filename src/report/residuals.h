@@ -6,7 +6,7 @@
 #include "report/record.h"
 
 /* The rows of LIST and their bytes. Lines are the text of JAX's print_saved_residuals. */
-enum status report_residuals(struct report *report, const struct chain *chain, const struct held_list *list);
+void report_residuals(struct report *report, const struct chain *chain, const struct held_list *list);
 /* Describes a row with its place in the source: "output of sin from f.ck:6:9 (g)". NULL if memory is short. */
 const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena);
 

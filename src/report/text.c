@@ -1,4 +1,3 @@
-/* Pieces of text; see text.h. */
 #include "report/text.h"
 
 #include <math.h>
@@ -6,6 +5,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static void grow_text(void *context, const char *piece, size_t length)
+{
+	struct grown_text *grown = context;
+	while (grown->used + length > grown->capacity) {
+		char *bytes = arena_grow(grown->arena, grown->bytes, grown->capacity, &grown->capacity, 1);
+		if (!bytes)
+			return;
+		grown->bytes = bytes;
+	}
+	memcpy(grown->bytes + grown->used, piece, length);
+	grown->used += length;
+}
+
+void text_grow_in(struct grown_text *grown, struct arena *arena)
+{
+	*grown = (struct grown_text){.text = {grow_text, grown}, .arena = arena};
+}
+
+const char *text_grown(struct grown_text *grown)
+{
+	const char *made = arena_strndup(grown->arena, grown->bytes ? grown->bytes : "", grown->used);
+	grown->used = 0;
+	return made;
+}
 
 void text_json(const struct text *text, const char *string)
 {

@@ -1,11 +1,19 @@
-/*
- * Text out of reports: pieces to a writer, tables with aligned columns, JSON
- * with escaped strings. Nothing here prints.
- */
+/* Text of reports: tables with aligned columns, and strings escaped for JSON, XML and CSV. */
 #ifndef REPORT_TEXT_H
 #define REPORT_TEXT_H
 
 #include "base/text.h"
+
+/* A text that grows in an arena; at one address, to which `text` refers. It stops growing when memory is short. */
+struct grown_text {
+	struct text text;
+	struct arena *arena;
+	char *bytes; /* USED bytes, not terminated; or NULL */
+	size_t used, capacity;
+};
+void text_grow_in(struct grown_text *grown, struct arena *arena);
+/* Returns the text so far, terminated, and begins anew; NULL when memory is short. */
+const char *text_grown(struct grown_text *grown);
 
 enum report_format { REPORT_TABLE, REPORT_JSON, REPORT_CSV, REPORT_LINES };
 

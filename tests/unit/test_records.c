@@ -48,7 +48,7 @@ static const struct text text = {append, NULL};
 static struct report begin(enum report_format format)
 {
 	out[0] = '\0';
-	return (struct report){.text = &text, .format = format, .arena = scratch.arena, .diags = scratch.diags};
+	return (struct report){.text = &text, .format = format, .arena = scratch.arena};
 }
 
 /* The first COUNT rows, of which only the third has EXTRA. */
@@ -60,7 +60,8 @@ static const char *report_rows(enum report_format format, size_t count)
 	records_begin(&records, &report, &kind, PLAIN | (count > 2 ? EXTRA : 0));
 	for (size_t i = 0; i < count; i++)
 		records_put(&records, &rows[i], i == 2 ? PLAIN | EXTRA : PLAIN);
-	ck_assert_int_eq(records_end(&records), STATUS_OK);
+	records_end(&records);
+	ck_assert(!scratch.arena->failed);
 	report_whole(&report, "total", 3);
 	report_close(&report, '}');
 	return out;
@@ -122,7 +123,8 @@ START_TEST(own_lines)
 	struct records records;
 	records_begin(&records, &report, &own, 0);
 	records_put(&records, &rows[0], 0);
-	ck_assert_int_eq(records_end(&records), STATUS_OK);
+	records_end(&records);
+	ck_assert(!scratch.arena->failed);
 	ck_assert_str_eq(out, "<one>\n");
 }
 END_TEST

@@ -1,6 +1,4 @@
-#include "cli/job_options.h"
-
-#include "cli/memory.h"
+#include "cli/job.h"
 
 struct job_options session_job_options(const struct session *s, const struct policy *policy)
 {
@@ -20,6 +18,13 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .costs_context = s->costs,
 	                            .spill = s->costs && s->costs->spill_known ? &s->costs->spill : NULL,
 	                            .allocator = s->allocator};
+}
+
+enum status session_make_job(struct session *s, const struct policy *policy, const struct type *input)
+{
+	const struct job_options options = session_job_options(s, policy);
+	job_free(&s->job);
+	return job_make(&s->job, &s->chain, input, &options, &s->arena, &s->diags);
 }
 
 enum status save_all_counters(struct session *s, const struct portion *portion, const struct type *input,

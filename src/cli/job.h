@@ -1,0 +1,27 @@
+/* A session's jobs: their options, the warnings and the residual report about them. */
+#ifndef CLI_JOB_H
+#define CLI_JOB_H
+
+#include "cli/session.h"
+
+struct job_options session_job_options(const struct session *session, const struct policy *policy);
+/* Plans session->job, in place of an earlier one: the chain under POLICY on an INPUT. */
+enum status session_make_job(struct session *session, const struct policy *policy, const struct type *input);
+/* Plans PORTION of the chain (NULL: all) under save-all, to which policies are compared. Errors go to DIAGS. */
+enum status save_all_counters(struct session *session, const struct portion *portion, const struct type *input,
+                              struct counters *counters, struct diags *diags);
+/* Prints the residuals of JOB to PATH, else to standard error if ERROR, else to standard output. */
+enum status put_job_residuals(struct session *session, const struct job *job, const char *path, bool error);
+/* The same of a job for an input of TYPE, and warns of what has no effect. */
+enum status put_residuals(struct session *session, const struct type *type, const char *path, bool error);
+
+/* Warns of a policy or a checkpoint block that saves no memory, compared to save-all. */
+void warn_useless(struct session *session, const struct job *job);
+/* Warns of --journal if JOB keeps no states on disk: nothing else is recorded in a journal. */
+void warn_unjournalled(struct session *session, const struct job *job);
+/* Warns of --store-dtype if COUNTERS have no checkpoints. */
+void warn_unstored(struct session *session, const struct counters *counters);
+/* Warns of --assume-dtype if no array needed it. For the end of a command. */
+void warn_unassumed(struct session *session);
+
+#endif
