@@ -66,6 +66,7 @@ struct value_plan {
 	uint32_t same_as;  /* of a block loop's final: its inner, whose register it shares; else NO_VALUE */
 	uint32_t reg;      /* its register in the draft, plus draft.first */
 	uint32_t fill;     /* the kernel op that broadcasts it, likewise */
+	size_t moved_by;   /* the last loop that moves its pointer, plus 1 */
 };
 
 struct compiler {
@@ -89,7 +90,7 @@ struct compiler {
 
 /* The shape that an element-wise instruction or a block loop walks; NULL if it has none. */
 const struct shape *group_shape(const struct compiler *c, const struct instr *instr);
-/* Fills instrs, and made_in, last_read, reads and same_as of values. */
+/* Fills instrs, and made_in, last_read, reads, array, array_final and same_as of values. */
 bool plan_groups(struct compiler *c);
 
 /* launches.c */
@@ -109,9 +110,6 @@ bool compile_group(struct compiler *c, size_t first, size_t end);
 
 /* registers.c */
 
-enum { KERNEL_OP_READS = 6, KERNEL_OP_ARGS = KERNEL_OP_READS + 1 + MAX_KEEPS };
-/* Lists the args of OP: the KERNEL_OP_READS that it reads, then those that it writes. */
-void kernel_op_args(struct kernel_op *op, struct arg *args[KERNEL_OP_ARGS]);
 bool same_register(const struct arg *a, const struct arg *b);
 /* Renumbers the ends of loops after kernel ops have moved, by draft.moved. */
 void draft_move_matches(struct draft *d);

@@ -6,9 +6,6 @@
  * part of a group if all its instructions are element-wise on one shape and none depends on
  * its counter (a block loop). Every other instruction is a launch of its own over whole
  * arrays.
- *
- * Invariant: a value that a loop reads, and that was made before the loop, is live to the
- * loop's end.
  */
 
 #include "compile/compiler.h"
@@ -54,58 +51,32 @@ const struct shape *group_shape(const struct compiler *c, const struct instr *in
 	return instr_writes(instr, made) ? &values[made[0]].type->shape : NULL;
 }
 
-/* What is known of a loop while its instructions are looked at. */
-struct loop_look {
-	const struct instr *instr;
-	const struct shape *shape;
-	bool element;  /* every instruction so far is element-wise, on SHAPE */
-	int32_t reads; /* the highest level of a counter that it reads; -1: none */
-};
-
-static void look_into_loop(const struct compiler *c, struct loop_look *loop, const struct instr *instr)
+/*
+ * True if the loop at AT iterates within each block of a group: all its instructions work element by element on
+ * one shape, and none reads its counter. The same then holds for the loops in it.
+ */
+static bool is_block_loop(const struct compiler *c, size_t at)
 {
-	uint32_t list[6], made[4];
-	size_t n = instr_reads(instr, list);
-	loop->element &= loop->shape && instr_is_element(instr) && instr_writes(instr, made) > 0 &&
-	                 shape_equal(group_shape(c, instr), loop->shape) &&
-	                 shape_equal(&c->body->values[made[0]].type->shape, loop->shape);
-	for (size_t r = 0; r < n; r++) {
-		const struct value *value = &c->body->values[list[r]];
-		for (uint32_t k = 0; value->from == FROM_PARAM && k < value->param.count; k++)
-			if (value->param.index[k].loop > loop->reads)
-				loop->reads = value->param.index[k].loop;
-	}
-}
-
-static struct loop_look begin_loop_look(const struct compiler *c, const struct instr *instr)
-{
-	struct loop_look loop = {.instr = instr, .shape = group_shape(c, instr), .element = true, .reads = -1};
-	for (uint32_t k = 0; k < instr->loop.carry_count; k++)
-		loop.element &= shape_equal(&c->body->values[instr->loop.carries[k].inner].type->shape, loop.shape);
-	return loop;
-}
-
-static void find_block_loops(struct compiler *c)
-{
-	const struct body *body = c->body;
-	struct loop_look open[MAX_LOOPS];
-	int depth = 0;
-	for (size_t i = 0; i < body->instr_count; i++) {
-		const struct instr *instr = &body->instrs[i];
-		if (instr->kind == INSTR_LOOP) {
-			open[depth++] = begin_loop_look(c, instr);
-		} else if (instr->kind == INSTR_END) {
-			struct loop_look *loop = &open[--depth], *outer = depth ? &open[depth - 1] : NULL;
-			c->instrs[instr->loop.match].block_loop = loop->element && loop->shape && loop->reads < loop->instr->level;
-			if (outer) {
-				outer->element &=
-					c->instrs[instr->loop.match].block_loop && outer->shape && shape_equal(loop->shape, outer->shape);
-				outer->reads = loop->reads > outer->reads ? loop->reads : outer->reads;
-			}
-		} else if (depth) {
-			look_into_loop(c, &open[depth - 1], instr);
+	const struct value *values = c->body->values;
+	const struct instr *loop = &c->body->instrs[at];
+	const struct shape *shape = group_shape(c, loop);
+	bool whole = shape != NULL;
+	for (const struct instr *instr = loop; whole && instr < &c->body->instrs[loop->loop.match]; instr++) {
+		uint32_t list[6], made[4];
+		if (instr->kind == INSTR_LOOP)
+			whole = instr->loop.carry_count > 0;
+		else if (instr->kind != INSTR_END)
+			whole = instr_is_element(instr) && instr_writes(instr, made) > 0 &&
+			        shape_equal(group_shape(c, instr), shape) && shape_equal(&values[made[0]].type->shape, shape);
+		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++)
+			whole &= shape_equal(&values[instr->loop.carries[k].inner].type->shape, shape);
+		for (size_t r = instr_reads(instr, list); r-- > 0;) {
+			const struct value *value = &values[list[r]];
+			for (uint32_t k = 0; value->from == FROM_PARAM && k < value->param.count; k++)
+				whole &= value->param.index[k].loop < loop->level;
 		}
 	}
+	return whole;
 }
 
 static void find_groups(struct compiler *c)
@@ -115,10 +86,9 @@ static void find_groups(struct compiler *c)
 	int64_t launch = -1;
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
-		if (!c->instrs[i].live) {
-			c->instrs[i].launch = NO_LAUNCH;
+		c->instrs[i].launch = NO_LAUNCH;
+		if (!c->instrs[i].live)
 			continue;
-		}
 		if (!instr_is_element(instr) && !c->instrs[i].block_loop) {
 			c->instrs[i].launch = ++launch;
 			open = NULL;
@@ -136,50 +106,34 @@ static void find_groups(struct compiler *c)
 	c->launch_limit = (size_t)(launch + 1) + body->out_count;
 }
 
-static void note_value_read(struct compiler *c, uint32_t value, int64_t at)
+/* VALUE is read in launch AT, by a group if it is FUSED. It needs an array unless that group makes it. */
+static void note_read(struct compiler *c, uint32_t value, int64_t at, bool fused)
 {
-	if (at > c->values[value].last_read)
-		c->values[value].last_read = at;
+	struct value_plan *v = &c->values[value];
+	v->reads++;
+	v->last_read = at > v->last_read ? at : v->last_read;
+	v->array |= !fused || v->made_in != at;
 }
 
-static void note_carries(struct compiler *c, const struct instr *loop, int64_t begin)
+/* VALUE is made in launch AT, by a group if it is FUSED. */
+static void note_made(struct compiler *c, uint32_t value, int64_t at, bool fused)
 {
-	int64_t end = c->instrs[loop->loop.match].launch;
+	c->values[value].made_in = at;
+	c->values[value].array |= !fused;
+}
+
+/* The LOOP of launch BEGIN ends in launch END. */
+static void note_carries(struct compiler *c, const struct instr *loop, int64_t begin, int64_t end)
+{
+	const bool fused = begin == end;
 	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
 		const struct carry *carry = &loop->loop.carries[k];
-		c->values[carry->inner].made_in = begin;
-		c->values[carry->final].made_in = end;
-		c->values[carry->init].reads++;
-		c->values[carry->result].reads++;
 		/* The first iteration reads what it starts from where it lies. */
-		note_value_read(c, carry->init, end);
-		note_value_read(c, carry->result, end);
-		if (begin == end)
-			c->values[carry->final].same_as = carry->inner;
-		else
-			c->values[carry->final].array_final = true;
-	}
-}
-
-/* Extends to the end of the loop at AT the lives of values that it reads from before it. */
-static void stretch_reads(struct compiler *c, size_t at)
-{
-	const struct body *body = c->body;
-	int64_t begin = c->instrs[at].launch, end = c->instrs[body->instrs[at].loop.match].launch;
-	for (size_t k = at + 1; begin != end && k < body->instrs[at].loop.match; k++) {
-		const struct instr *instr = &body->instrs[k];
-		uint32_t list[6];
-		size_t n = instr_reads(instr, list);
-		for (size_t r = 0; r < n; r++)
-			if (c->values[list[r]].made_in < begin)
-				note_value_read(c, list[r], end);
-		for (uint32_t r = 0; instr->kind == INSTR_LOOP && r < instr->loop.carry_count; r++) {
-			const struct carry *carry = &instr->loop.carries[r];
-			if (c->values[carry->init].made_in < begin)
-				note_value_read(c, carry->init, end);
-			if (c->values[carry->result].made_in < begin)
-				note_value_read(c, carry->result, end);
-		}
+		note_read(c, carry->init, end, fused);
+		note_read(c, carry->result, end, fused);
+		note_made(c, carry->final, end, fused);
+		c->values[carry->final].same_as = fused ? carry->inner : NO_VALUE;
+		c->values[carry->final].array_final = !fused;
 	}
 }
 
@@ -192,23 +146,20 @@ static void find_spans(struct compiler *c)
 	}
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
-		uint32_t list[6], made[4];
+		const int64_t at = c->instrs[i].launch;
+		const bool fused = instr_is_element(instr) || c->instrs[i].block_loop;
+		uint32_t list[6];
 		if (!c->instrs[i].live)
 			continue;
-		size_t n = instr_writes(instr, made);
-		for (size_t k = 0; k < n; k++)
-			c->values[made[k]].made_in = c->instrs[i].launch;
-		n = instr_reads(instr, list);
-		for (size_t k = 0; k < n; k++) {
-			c->values[list[k]].reads++;
-			note_value_read(c, list[k], c->instrs[i].launch);
-		}
-		if (instr->kind == INSTR_LOOP)
-			note_carries(c, instr, c->instrs[i].launch);
+		for (size_t k = instr_reads(instr, list); k-- > 0;)
+			note_read(c, list[k], at, fused);
+		for (size_t k = instr_writes(instr, list); k-- > 0;)
+			note_made(c, list[k], at, fused);
+		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++)
+			note_made(c, instr->loop.carries[k].inner, at, fused);
+		if (instr->kind == INSTR_END)
+			note_carries(c, &body->instrs[instr->loop.match], c->instrs[instr->loop.match].launch, at);
 	}
-	for (size_t i = 0; i < body->instr_count; i++)
-		if (body->instrs[i].kind == INSTR_LOOP && c->instrs[i].live)
-			stretch_reads(c, i);
 	for (size_t i = 0; i < body->out_count; i++)
 		c->values[body->outs[i].value].reads++;
 }
@@ -219,7 +170,8 @@ bool plan_groups(struct compiler *c)
 	if (!wanted)
 		return false;
 	find_live(c, wanted);
-	find_block_loops(c);
+	for (size_t i = 0; i < c->body->instr_count; i++)
+		c->instrs[i].block_loop = c->body->instrs[i].kind == INSTR_LOOP && is_block_loop(c, i);
 	find_groups(c);
 	find_spans(c);
 	return true;

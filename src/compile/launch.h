@@ -42,12 +42,19 @@ enum kernel_op_kind {
 	KERNEL_OP_END,
 };
 
+enum { KERNEL_OP_READS = 6, KERNEL_OP_ARGS = KERNEL_OP_READS + 1 + MAX_KEEPS };
 struct kernel_op {
 	enum kernel_op_kind kind;
 	enum op op;
 	bool wide; /* F64 */
 	int form;  /* 1: the operand is a scalar */
-	struct arg out, keep[MAX_KEEPS], v, a, y, k, l, g;
+	union {
+		struct {
+			struct arg v, a, y, k, l, g;     /* read */
+			struct arg out, keep[MAX_KEEPS]; /* written */
+		};
+		struct arg args[KERNEL_OP_ARGS]; /* the same: the first KERNEL_OP_READS are read */
+	};
 	double scalar;
 	int32_t scalar_entry; /* the scalar's place in the frame, or -1 */
 	double number[2];

@@ -5,6 +5,9 @@
  * A value that is made and read in one group is a register. Every other value is an array:
  * the caller's if it is an in or an out, else a part of the workspace. A loop over whole
  * arrays passes its carried values by exchanging pointers.
+ *
+ * Invariant: a value that a loop reads, and that was made before the loop, is live to the
+ * loop's end.
  */
 
 #include "compile/compiler.h"
@@ -59,35 +62,6 @@ static void mark_outs(struct compiler *c)
 	}
 }
 
-/* Marks the values that need an array: they are read or made outside of a group, or read in another launch. */
-static void mark_arrays(struct compiler *c)
-{
-	const struct body *body = c->body;
-	for (size_t i = 0; i < body->instr_count; i++) {
-		const struct instr *instr = &body->instrs[i];
-		uint32_t list[6], made[4];
-		if (!c->instrs[i].live)
-			continue;
-		bool element = instr_is_element(instr);
-		size_t n = instr_reads(instr, list);
-		for (size_t k = 0; k < n; k++)
-			if (!element || c->values[list[k]].made_in != c->instrs[i].launch)
-				c->values[list[k]].array = true;
-		n = instr_writes(instr, made);
-		for (size_t k = 0; k < n && !element; k++)
-			c->values[made[k]].array = true;
-		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++) {
-			const struct carry *carry = &instr->loop.carries[k];
-			if (!c->instrs[i].block_loop)
-				c->values[carry->inner].array = c->values[carry->final].array = true;
-			if (!c->instrs[i].block_loop || c->values[carry->init].made_in != c->instrs[i].launch)
-				c->values[carry->init].array = true;
-			if (!c->instrs[i].block_loop || c->values[carry->result].made_in != c->instrs[i].launch)
-				c->values[carry->result].array = true;
-		}
-	}
-}
-
 /* Launches. */
 
 struct launch *compiler_launch(struct compiler *c, enum launch_kind kind)
@@ -102,49 +76,37 @@ struct launch *compiler_launch(struct compiler *c, enum launch_kind kind)
 	return launch;
 }
 
-static void note_scratch(struct compiler *c, int64_t bytes)
-{
-	if (bytes > c->scratch)
-		c->scratch = bytes;
-}
-
 static void compile_call(struct compiler *c, const struct instr *instr)
 {
-	struct launch *launch = compiler_launch(c, LAUNCH_CALL);
-	const struct body *body = c->body;
+	const bool back = instr->kind == INSTR_VJP;
+	struct launch *launch = compiler_launch(c, instr->kind == INSTR_SUM_TO       ? LAUNCH_SUM_TO
+	                                           : instr->kind == INSTR_ACCUMULATE ? LAUNCH_ACCUMULATE
+	                                                                             : LAUNCH_CALL);
+	const struct value *values = c->body->values;
 	const uint32_t needs[MAX_NEEDS] = {instr->v, instr->a, instr->y, instr->k, instr->l};
 	launch->instr = instr;
-	for (int i = 0; i < MAX_NEEDS; i++) {
-		uint32_t entry = compiler_entry(c, needs[i]);
-		launch->needs[i] = entry;
-	}
+	for (int i = 0; i < MAX_NEEDS; i++)
+		launch->needs[i] = compiler_entry(c, needs[i]);
 	launch->out = compiler_entry(c, instr->out);
 	launch->out_a = compiler_entry(c, instr->out_a);
 	launch->g = compiler_entry(c, instr->g);
 	for (int k = 0; k < MAX_KEEPS; k++)
 		launch->keep[k] = compiler_entry(c, instr->out_keep[k]);
-	uint32_t seen = instr->kind == INSTR_OP ? instr->v : instr->out != NO_VALUE ? instr->out : instr->g;
-	launch->v_streamed = seen != NO_VALUE && body->values[seen].streamed;
+	const uint32_t seen = instr->kind == INSTR_OP ? instr->v : instr->out != NO_VALUE ? instr->out : instr->g;
+	launch->v_streamed =
+		(seen != NO_VALUE && values[seen].streamed) || (back && instr->out == NO_VALUE && instr->a_streamed);
 	launch->folds = instr->kind == INSTR_OP && op_folds(instr->op) && launch->v_streamed && instr->out != NO_VALUE &&
-	                !body->values[instr->out].streamed;
-	if (instr->kind == INSTR_VJP)
-		launch->v_streamed = instr->out != NO_VALUE
-		                         ? body->values[instr->out].streamed
-		                         : (instr->g != NO_VALUE && body->values[instr->g].streamed) || instr->a_streamed;
-	if (instr->kind == INSTR_SUM_TO) {
-		launch->kind = LAUNCH_SUM_TO;
-		note_scratch(c, type_bytes(body->values[instr->v].type));
-		return;
+	                !values[instr->out].streamed;
+	int64_t scratch = 0, team_scratch = 0;
+	if (launch->kind == LAUNCH_SUM_TO) {
+		scratch = type_bytes(values[instr->v].type);
+	} else if (launch->kind == LAUNCH_CALL) {
+		scratch = op_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
+		team_scratch = op_team_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
+		c->out->uses_gemm |= op_is_product(instr->op);
 	}
-	if (instr->kind == INSTR_ACCUMULATE) {
-		launch->kind = LAUNCH_ACCUMULATE;
-		return;
-	}
-	const bool back = instr->kind == INSTR_VJP;
-	note_scratch(c, op_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back));
-	int64_t team = op_team_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
-	c->team_scratch = team > c->team_scratch ? team : c->team_scratch;
-	c->out->uses_gemm |= op_is_product(instr->op);
+	c->scratch = scratch > c->scratch ? scratch : c->scratch;
+	c->team_scratch = team_scratch > c->team_scratch ? team_scratch : c->team_scratch;
 }
 
 /* True if the result of carry K is an array of the loop's own and of this carry alone: the iteration writes it where the next reads it. */
@@ -190,7 +152,24 @@ static bool compile_loop(struct compiler *c, const struct instr *loop)
 	return true;
 }
 
-static void end_loop(struct compiler *c, const struct instr *end, size_t begin)
+/*
+ * VALUE is read in LOOP, which begins with launch BEGIN. It lives to the loop's end if it was made before. If it
+ * is a part of a param that a counter indexes, LOOP moves its pointer, once.
+ */
+static void note_loop_read(struct compiler *c, struct launch *loop, size_t begin, uint32_t value, size_t *capacity)
+{
+	struct value_plan *v = &c->values[value];
+	if (v->made_in < (int64_t)begin && v->last_read < (int64_t)loop->match)
+		v->last_read = (int64_t)loop->match;
+	if (v->entry == NO_VALUE || !c->frame->entries[v->entry].dynamic || v->moved_by == begin + 1)
+		return;
+	uint32_t *dynamic = arena_append(c->arena, &loop->dynamic, &loop->dynamic_count, capacity, sizeof *dynamic);
+	if (dynamic)
+		*dynamic = v->entry;
+	v->moved_by = begin + 1;
+}
+
+static bool end_loop(struct compiler *c, const struct instr *end, size_t begin)
 {
 	struct launch *launch = compiler_launch(c, LAUNCH_END), *loop = &c->launches[begin];
 	launch->match = begin;
@@ -198,6 +177,17 @@ static void end_loop(struct compiler *c, const struct instr *end, size_t begin)
 	loop->match = c->launch_count - 1;
 	launch->carried = loop->carried;
 	launch->carried_count = loop->carried_count;
+	size_t capacity = 0;
+	for (const struct instr *instr = loop->instr; instr < end; instr++) {
+		uint32_t reads[6];
+		for (size_t r = instr_reads(instr, reads); r-- > 0;)
+			note_loop_read(c, loop, begin, reads[r], &capacity);
+		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++) {
+			note_loop_read(c, loop, begin, instr->loop.carries[k].init, &capacity);
+			note_loop_read(c, loop, begin, instr->loop.carries[k].result, &capacity);
+		}
+	}
+	return !c->arena->failed;
 }
 
 /* A value that is several outs is copied to all but the first. */
@@ -215,11 +205,12 @@ static void copy_outs(struct compiler *c)
 	}
 }
 
-static bool add_launches(struct compiler *c)
+bool compile_launches(struct compiler *c)
 {
 	const struct body *body = c->body;
 	size_t open[MAX_LOOPS];
 	int depth = 0;
+	mark_outs(c);
 	for (size_t i = 0, end; i < body->instr_count; i = end) {
 		const struct instr *instr = &body->instrs[i];
 		end = i + 1;
@@ -235,78 +226,12 @@ static bool add_launches(struct compiler *c)
 			if (!compile_loop(c, instr))
 				return false;
 		} else if (instr->kind == INSTR_END) {
-			end_loop(c, instr, open[--depth]);
+			if (!end_loop(c, instr, open[--depth]))
+				return false;
 		} else {
 			compile_call(c, instr);
 		}
 	}
 	copy_outs(c);
 	return true;
-}
-
-/* Params that are indexed by loop counters: each loop moves the pointers that are read within it. */
-
-struct dynamic_finder {
-	const struct frame_plan *frame;
-	size_t *seen; /* by entry: the last loop that has it, plus 1 */
-	size_t loop;
-	struct launch *launch;
-	size_t capacity;
-	struct arena *arena;
-};
-
-static bool note_entry(struct dynamic_finder *f, uint32_t entry)
-{
-	if (entry == NO_VALUE || !f->frame->entries[entry].dynamic || f->seen[entry] == f->loop + 1)
-		return true;
-	struct launch *l = f->launch;
-	uint32_t *grown = arena_grow(f->arena, l->dynamic, l->dynamic_count, &f->capacity, sizeof *grown);
-	if (!grown)
-		return false;
-	f->seen[entry] = f->loop + 1;
-	l->dynamic = grown;
-	l->dynamic[l->dynamic_count++] = entry;
-	return true;
-}
-
-static bool note_launch(struct dynamic_finder *f, const struct launch *launch)
-{
-	bool good = true;
-	for (int i = 0; i < MAX_NEEDS; i++)
-		good &= note_entry(f, launch->needs[i]);
-	good &= note_entry(f, launch->g);
-	for (size_t i = 0; i < launch->carried_count; i++)
-		good &= note_entry(f, launch->carried[i].init) && note_entry(f, launch->carried[i].result);
-	for (size_t i = 0; i < launch->kernel_op_count; i++) {
-		struct kernel_op *m = &launch->kernel_ops[i];
-		struct arg *args[KERNEL_OP_ARGS];
-		kernel_op_args(m, args);
-		for (size_t a = 0; a < KERNEL_OP_READS; a++)
-			good &= args[a]->kind != ARG_ARRAY || note_entry(f, args[a]->index);
-		good &= m->scalar_entry < 0 || note_entry(f, (uint32_t)m->scalar_entry);
-	}
-	return good;
-}
-
-static bool find_dynamic(struct compiler *c)
-{
-	struct dynamic_finder f = {.frame = c->frame, .arena = c->arena};
-	f.seen = arena_array(&c->scratch_arena, c->frame->count + 1, sizeof *f.seen);
-	if (!f.seen)
-		return false;
-	for (f.loop = 0; f.loop < c->launch_count; f.loop++) {
-		f.launch = &c->launches[f.loop];
-		f.capacity = 0;
-		for (size_t i = f.loop + 1; f.launch->kind == LAUNCH_LOOP && i <= f.launch->match; i++)
-			if (!note_launch(&f, &c->launches[i]))
-				return false;
-	}
-	return true;
-}
-
-bool compile_launches(struct compiler *c)
-{
-	mark_outs(c);
-	mark_arrays(c);
-	return add_launches(c) && find_dynamic(c);
 }

@@ -11,12 +11,6 @@
 
 #include "compile/compiler.h"
 
-void kernel_op_args(struct kernel_op *m, struct arg *args[KERNEL_OP_ARGS])
-{
-	struct arg *all[KERNEL_OP_ARGS] = {&m->v, &m->a, &m->y, &m->k, &m->l, &m->g, &m->out, &m->keep[0], &m->keep[1]};
-	memcpy(args, all, sizeof all);
-}
-
 bool same_register(const struct arg *a, const struct arg *b)
 {
 	return a->kind == ARG_REGISTER && b->kind == ARG_REGISTER && a->index == b->index;
@@ -31,13 +25,11 @@ void draft_move_matches(struct draft *d)
 
 /* Copies at the ends of loops. */
 
-static bool touches(struct kernel_op *m, const struct arg *reg)
+static bool touches(const struct kernel_op *m, const struct arg *reg)
 {
-	struct arg *args[KERNEL_OP_ARGS];
 	bool touched = false;
-	kernel_op_args(m, args);
 	for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
-		touched |= same_register(args[a], reg);
+		touched |= same_register(&m->args[a], reg);
 	return touched;
 }
 
@@ -88,13 +80,10 @@ static void make_in_place(struct kernel_op *made, struct kernel_op *copy)
 {
 	const struct arg from = copy->v, to = copy->out;
 	made->single &= copy->single;
-	for (struct kernel_op *m = made; m <= copy || m->kind == KERNEL_OP_COPY; m++) {
-		struct arg *args[KERNEL_OP_ARGS];
-		kernel_op_args(m, args);
+	for (struct kernel_op *m = made; m <= copy || m->kind == KERNEL_OP_COPY; m++)
 		for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
-			if (same_register(args[a], &from))
-				*args[a] = to;
-	}
+			if (same_register(&m->args[a], &from))
+				m->args[a] = to;
 }
 
 void join_copies(struct draft *d)
@@ -146,15 +135,14 @@ static void find_lives(struct draft *d)
 	size_t open[MAX_LOOPS];
 	int depth = 0;
 	for (size_t i = 0; i < d->kernel_op_count; i++) {
-		struct arg *args[KERNEL_OP_ARGS];
-		kernel_op_args(&d->kernel_ops[i], args);
-		if (d->kernel_ops[i].kind == KERNEL_OP_LOOP)
+		const struct kernel_op *m = &d->kernel_ops[i];
+		if (m->kind == KERNEL_OP_LOOP)
 			open[depth++] = i;
-		else if (d->kernel_ops[i].kind == KERNEL_OP_END)
+		else if (m->kind == KERNEL_OP_END)
 			depth--;
 		else
 			for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
-				note_touch(d, args[a], i, open, depth);
+				note_touch(d, &m->args[a], i, open, depth);
 	}
 	/* A register that is filled once for all blocks lives through the whole group. */
 	for (size_t i = 0; i < d->fills; i++)
@@ -188,13 +176,10 @@ static uint32_t take_ending(struct draft *d, uint32_t *head, uint32_t index)
 
 static void rename_registers(struct draft *d)
 {
-	for (size_t i = 0; i < d->kernel_op_count; i++) {
-		struct arg *args[KERNEL_OP_ARGS];
-		kernel_op_args(&d->kernel_ops[i], args);
+	for (struct kernel_op *m = d->kernel_ops; m < d->kernel_ops + d->kernel_op_count; m++)
 		for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
-			if (args[a]->kind == ARG_REGISTER)
-				args[a]->index = d->moved[args[a]->index];
-	}
+			if (m->args[a].kind == ARG_REGISTER)
+				m->args[a].index = d->moved[m->args[a].index];
 }
 
 /*
@@ -241,13 +226,10 @@ uint32_t compact_registers(struct draft *d)
 	uint32_t left = 0;
 	for (size_t i = 0; i < d->register_count; i++)
 		d->moved[i] = NO_VALUE;
-	for (size_t i = 0; i < d->kernel_op_count; i++) {
-		struct arg *args[KERNEL_OP_ARGS];
-		kernel_op_args(&d->kernel_ops[i], args);
+	for (const struct kernel_op *m = d->kernel_ops; m < d->kernel_ops + d->kernel_op_count; m++)
 		for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
-			if (args[a]->kind == ARG_REGISTER && d->moved[args[a]->index] == NO_VALUE)
-				d->moved[args[a]->index] = left++;
-	}
+			if (m->args[a].kind == ARG_REGISTER && d->moved[m->args[a].index] == NO_VALUE)
+				d->moved[m->args[a].index] = left++;
 	rename_registers(d);
 	return left;
 }

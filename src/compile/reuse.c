@@ -58,14 +58,13 @@ static void note_group(struct reuser *l, const struct launch *group)
 	l->number++;
 	l->loops = false;
 	for (size_t i = 0; i < group->kernel_op_count; i++) {
-		struct kernel_op *m = &group->kernel_ops[i];
-		struct arg *args[KERNEL_OP_ARGS];
+		const struct kernel_op *m = &group->kernel_ops[i];
 		const int64_t at = (int64_t)i;
-		kernel_op_args(m, args);
 		for (size_t k = 0; k < KERNEL_OP_ARGS; k++) {
-			struct use *use = args[k]->kind == ARG_ARRAY ? use_of(l, args[k]->index) : NULL;
+			const struct arg *arg = &m->args[k];
+			struct use *use = arg->kind == ARG_ARRAY ? use_of(l, arg->index) : NULL;
 			if (use && k < KERNEL_OP_READS)
-				note_entry_read(l, args[k]->index, m->kind == KERNEL_OP_FILL ? read_otherwise : at);
+				note_entry_read(l, arg->index, m->kind == KERNEL_OP_FILL ? read_otherwise : at);
 			else if (use && at < use->written)
 				use->written = at;
 		}
