@@ -27,6 +27,8 @@ enum status tensors_load(const struct loader *loader, struct array *array, const
                          const char *key);
 void tensors_close(struct tensors *tensors);
 
+/* The array that READER has begun. */
+enum status load_begun(const struct loader *loader, struct array *array, struct reader *reader);
 /* INPUT's one array, npy or text, by its content. */
 enum status load_stream(const struct loader *loader, struct array *array, struct input *input);
 /* Reports that NAME, a pipe or device, cannot be WHAT, since that is not read from front to back. Returns STATUS_DATA. */

@@ -39,16 +39,15 @@ struct reader {
 	bool assumed;        /* options.assume, where given, was the type of one of them */
 	enum dtype declared; /* values are rounded to this type; DTYPE_COUNT: they stay as they are */
 	bool direct;         /* the file's bytes are those of memory: little-endian f32 or f64 in C order */
-	void *held;          /* text, csv, Fortran order: the whole array as double or float */
+	void *held;          /* text, csv, Fortran order, raw values of a pipe: the whole array, of TYPE's dtype */
 	size_t held_size;
-	enum dtype held_dtype;
 };
 
 void reader_init(struct reader *reader, struct input *input, const struct reader_options *options, struct arena *arena);
 /* From now on values are rounded to DTYPE by values_round. */
 void reader_declare(struct reader *reader, enum dtype dtype);
-/* Begins an array of TYPE, little-endian and in C order, whose values begin at byte DATA; for reader_read_at alone. */
-void reader_begin_at(struct reader *reader, const struct type *type, int64_t data);
+/* Begins an array of TYPE, little-endian and in C order, whose values begin at byte DATA of a regular file. */
+enum status reader_begin_at(struct reader *reader, const struct type *type, int64_t data, struct diags *diags);
 /* Waits for the first bytes, and replaces FORMAT_AUTO by the format that they show. */
 enum status reader_find_format(struct reader *reader, struct diags *diags);
 /*

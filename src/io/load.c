@@ -16,10 +16,10 @@ void array_free(struct array *array, const struct allocator *allocator)
 	array->data = NULL;
 }
 
-/* Reads the array that READER has begun. */
-static enum status read_array(struct array *array, struct reader *reader, const struct allocator *allocator,
-                              struct diags *diags)
+enum status load_begun(const struct loader *loader, struct array *array, struct reader *reader)
 {
+	const struct allocator *allocator = loader->context->allocator;
+	struct diags *diags = loader->context->diags;
 	array->type = reader->type;
 	const int64_t bytes = type_bytes(&array->type), in_file = reader->count * (int64_t)dtype_size(array->type.dtype);
 	const struct input *input = reader->input;
@@ -52,7 +52,6 @@ bool array_fits(const struct array *array, const struct shape *shape)
 enum status load_stream(const struct loader *loader, struct array *array, struct input *input)
 {
 	struct diags *diags = loader->context->diags;
-	const struct allocator *allocator = loader->context->allocator;
 	struct reader reader;
 	struct reader_options options = {.assume = DTYPE_BF16, .cast = loader->cast, .raw = {.shape = {.ndim = -1}}};
 	bool end;
@@ -63,13 +62,13 @@ enum status load_stream(const struct loader *loader, struct array *array, struct
 	/* A pipe is read to its end, so that its writer does not fail. */
 	const bool enough = loader->types && reader.format == FORMAT_NPY && input->size >= 0;
 	if (!status && !enough)
-		status = read_array(array, &reader, allocator, diags);
+		status = load_begun(loader, array, &reader);
 	if (!status && !enough) {
 		status = reader_next(&reader, &end, diags);
 		if (!status && !end)
 			status = diag_file(diags, STATUS_DATA, input->name, -1, "holds more than one array");
 		if (status)
-			array_free(array, allocator);
+			array_free(array, loader->context->allocator);
 	}
 	reader_free(&reader);
 	return status;
@@ -130,39 +129,34 @@ static enum status open_container(struct loader *loader, const char *path, struc
 	return STATUS_OK;
 }
 
-static enum status load_contained(const struct loader *loader, struct array *array, struct container *container,
-                                  const char *key)
-{
-	return container->zip.members ? npz_load(loader, array, &container->zip, key)
-	                              : tensors_load(loader, array, &container->tensors, key);
-}
-
 enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key)
 {
 	struct diags *diags = loader->context->diags;
-	struct input input;
-	const unsigned char *bytes;
-	size_t got, length = strlen(path);
 	struct container *container = find_container(loader, path);
 	*array = (struct array){0};
-	if (container)
-		return load_contained(loader, array, container, key);
-	TRY(input_open(&input, path, !loader->special, loader->context->arena, diags));
-	enum status status = input_peek(&input, 10, &bytes, &got, diags);
-	if (!status) {
-		bool zip = got >= 4 && !memcmp(bytes, "PK", 2) && (bytes[2] == 3 || bytes[2] == 5);
-		bool tensors = length > 12 && !strcmp(path + length - 12, ".safetensors");
-		tensors = tensors || (got == 10 && bytes[8] == '{' && bytes[6] == 0 && bytes[7] == 0 && !npy_is(bytes, got));
-		if (zip || tensors) {
-			status = open_container(loader, path, &input, zip, &container);
-			return status ? status : load_contained(loader, array, container, key);
+	if (!container) {
+		struct input input;
+		const unsigned char *bytes;
+		size_t got, length = strlen(path);
+		TRY(input_open(&input, path, !loader->special, loader->context->arena, diags));
+		enum status status = input_peek(&input, 10, &bytes, &got, diags);
+		const bool zip = !status && got >= 4 && !memcmp(bytes, "PK", 2) && (bytes[2] == 3 || bytes[2] == 5);
+		const bool tensors =
+			!status && ((length > 12 && !strcmp(path + length - 12, ".safetensors")) ||
+		                (got == 10 && bytes[8] == '{' && bytes[6] == 0 && bytes[7] == 0 && !npy_is(bytes, got)));
+		if (!zip && !tensors) {
+			if (!status && key)
+				status = diag_file(diags, STATUS_DATA, input.name, -1,
+				                   "is neither npz nor safetensors, so it has no '%s'", key);
+			else if (!status)
+				status = load_stream(loader, array, &input);
+			input_close(&input);
+			return status;
 		}
-		status = key ? diag_file(diags, STATUS_DATA, input.name, -1,
-		                         "is neither npz nor safetensors, so it has no '%s'", key)
-		             : load_stream(loader, array, &input);
+		TRY(open_container(loader, path, &input, zip, &container));
 	}
-	input_close(&input);
-	return status;
+	return container->zip.members ? npz_load(loader, array, &container->zip, key)
+	                              : tensors_load(loader, array, &container->tensors, key);
 }
 
 void loader_close(struct loader *loader)

@@ -4,10 +4,6 @@
  */
 #include "io/npy.h"
 
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "io/scan.h"
 
 enum { BLOCK = 64 << 10 };
@@ -33,94 +29,85 @@ static enum status data_error(const struct reader *r, int64_t offset, const char
 	return diag_file(diags, STATUS_DATA, r->input->name, offset, "%s", what);
 }
 
-/* Reads to the end of the stream. *TEXT is of *CAPACITY bytes, also where that fails. */
-static enum status read_to_end(struct reader *r, char **text, size_t *length, size_t *capacity, struct diags *diags)
+static void begin_array(struct reader *r)
+{
+	r->count = shape_count(&r->type.shape);
+	r->done = 0;
+	r->data = r->input->offset;
+	r->direct = !r->swap && !r->fortran && convert_little_endian() &&
+	            (r->type.dtype == DTYPE_F32 || r->type.dtype == DTYPE_F64);
+	r->index++;
+}
+
+enum status reader_begin_at(struct reader *reader, const struct type *type, int64_t data, struct diags *diags)
+{
+	TRY(input_seek(reader->input, data, diags));
+	reader->type = *type;
+	reader->swap = !convert_little_endian() && dtype_size(type->dtype) > 1;
+	begin_array(reader);
+	return STATUS_OK;
+}
+
+/* Holds the bytes to the end of the stream, *LENGTH. */
+static enum status hold_stream(struct reader *r, size_t *length, struct diags *diags)
 {
 	const struct allocator *a = r->arena->allocator;
-	size_t size = BLOCK, used = 0, got = 0;
-	char *data = allocator_get(a, size, 1);
-	enum status status = data ? STATUS_OK : diag_memory(diags);
-	while (!status) {
-		status = input_read(r->input, data + used, size - used, &got, diags);
-		used += got;
-		if (status || used < size)
-			break;
+	*length = 0;
+	for (size_t size = BLOCK, got;; size *= 2) {
+		void *grown = a->resize(a->context, r->held, r->held_size, size);
+		if (!grown)
+			return scan_out_of_memory(r->input, *length, diags);
+		r->held = grown;
+		r->held_size = size;
+		TRY(input_read(r->input, (char *)r->held + *length, size - *length, &got, diags));
+		*length += got;
+		if (*length < size)
+			return STATUS_OK;
 		if (size == BLOCK && r->format != FORMAT_RAW)
-			status = scan_begin(r, data, used, diags);
-		if (status)
-			break;
-		char *grown = a->resize(a->context, data, size, 2 * size);
-		if (!grown) {
-			status = scan_out_of_memory(r->input, used, diags);
-			break;
-		}
-		data = grown;
-		size *= 2;
+			TRY(scan_begin(r, r->held, *length, diags));
 	}
-	*text = data;
-	*length = used;
-	*capacity = size;
-	return status;
 }
 
 static enum status next_text(struct reader *r, bool *end, struct diags *diags)
 {
-	if (r->index > 0) {
-		*end = true;
+	*end = r->index > 0;
+	if (*end)
 		return STATUS_OK;
-	}
-	char *text = NULL;
-	size_t length = 0, capacity = 0;
-	enum status status = read_to_end(r, &text, &length, &capacity, diags);
-	struct numbers s = {0};
-	if (!status)
-		status = scan_text(r, text, length, &s, diags);
-	allocator_put(r->arena->allocator, text, capacity);
-	if (status)
-		return status;
+	size_t length;
+	struct numbers s;
+	TRY(hold_stream(r, &length, diags));
+	TRY(scan_text(r, r->held, length, &s, diags));
 	if (s.count == 0)
 		return data_error(r, (int64_t)length, "no numbers", diags);
+	reader_free(r);
 	r->held = s.values;
 	r->held_size = s.capacity * sizeof *s.values;
-	r->held_dtype = DTYPE_F64;
-	r->type = (struct type){.dtype = DTYPE_F64};
 	r->layout = s.rows == 1 ? LAYOUT_LINE : s.columns == 1 ? LAYOUT_COLUMN : LAYOUT_ROWS;
+	r->type = (struct type){DTYPE_F64, {1, {(int64_t)s.count}}};
 	if (r->layout == LAYOUT_ROWS)
-		r->type.shape = (struct shape){.ndim = 2, .dim = {s.rows, s.columns}};
-	else
-		r->type.shape = (struct shape){.ndim = 1, .dim = {(int64_t)s.count}};
-	r->count = (int64_t)s.count;
-	r->done = 0;
-	r->swap = r->fortran = r->direct = false;
-	r->index++;
+		r->type.shape = (struct shape){2, {s.rows, s.columns}};
+	begin_array(r);
 	return STATUS_OK;
 }
 
-/* The index of the first of COUNT integers that a double does not hold, or -1. */
-static int64_t first_inexact(const void *from, enum dtype dtype, size_t count)
-{
-	const int64_t most = INT64_C(1) << 53;
-	for (size_t i = 0; dtype == DTYPE_I64 && i < count; i++) {
-		int64_t v = ((const int64_t *)from)[i];
-		if (v > most || v < -most)
-			return (int64_t)i;
-	}
-	for (size_t i = 0; dtype == DTYPE_U64 && i < count; i++)
-		if (((const uint64_t *)from)[i] > (uint64_t)most)
-			return (int64_t)i;
-	return -1;
-}
-
+/* Refuses an integer that a double does not hold, unless --cast is given. FROM holds elements FIRST and on. */
 static enum status check_integers(const struct reader *r, const void *from, int64_t first, size_t count,
                                   struct diags *diags)
 {
-	if (r->options.cast || (r->type.dtype != DTYPE_I64 && r->type.dtype != DTYPE_U64))
+	const enum dtype dtype = r->type.dtype;
+	if (r->options.cast || (dtype != DTYPE_I64 && dtype != DTYPE_U64))
 		return STATUS_OK;
-	int64_t at = first_inexact(from, r->type.dtype, count);
-	if (at < 0)
+	size_t i = 0;
+	for (; i < count; i++) {
+		const uint64_t bits = ((const uint64_t *)from)[i], size = dtype == DTYPE_I64 && bits >> 63 ? -bits : bits;
+		if (size > UINT64_C(1) << 53)
+			break;
+	}
+	if (i == count)
 		return STATUS_OK;
-	diag_file(diags, STATUS_DATA, r->input->name, r->data + 8 * (first + at),
-	          "element %lld is an integer beyond 2^53, which f64 does not hold", (long long)(first + at));
+	const int64_t at = first + (int64_t)i;
+	diag_file(diags, STATUS_DATA, r->input->name, r->data + 8 * at,
+	          "element %lld is an integer beyond 2^53, which f64 does not hold", (long long)at);
 	diag_hint(diags, "--cast lets it be rounded");
 	return STATUS_DATA;
 }
@@ -133,13 +120,12 @@ static enum status truncated(const struct reader *r, int64_t have, struct diags 
 }
 
 /* As convert_from_file. Where the values are declared to be halves, the floats are made so that they round once. */
-static void convert_declared(const struct reader *r, void *to, enum dtype compute, const void *from, enum dtype dtype,
-                             size_t count)
+static void convert_declared(const struct reader *r, void *to, enum dtype compute, const void *from, size_t count)
 {
 	enum { PIECE = 512 };
 	double wide[PIECE];
-	const bool exact = dtype == DTYPE_F32 || dtype == DTYPE_F16 || dtype == DTYPE_BF16;
-	if (compute == DTYPE_F64 || exact || (r->declared != DTYPE_F16 && r->declared != DTYPE_BF16)) {
+	const enum dtype dtype = r->type.dtype;
+	if (compute == DTYPE_F64 || dtype <= DTYPE_F32 || r->declared >= DTYPE_F32) {
 		convert_from_file(to, compute, from, dtype, count);
 		return;
 	}
@@ -150,45 +136,45 @@ static void convert_declared(const struct reader *r, void *to, enum dtype comput
 	}
 }
 
-/* A read of the COUNT elements from FIRST on, as COMPUTE, to TO. */
-struct request {
-	int64_t first, count;
-	void *to;
-	enum dtype compute;
-};
-
 /* Reads SIZE bytes of the array's values: the next of the stream if IN_ORDER, else those from byte BEGIN on. */
 static enum status read_values_as_bytes(const struct reader *r, bool in_order, int64_t begin, void *to, size_t size,
                                         struct diags *diags)
 {
 	size_t got = 0;
-	const enum status status = in_order ? input_read(r->input, to, size, &got, diags)
-	                                    : input_read_at(r->input, r->data + begin, to, size, &got, diags);
-	return !status && got < size ? truncated(r, begin + (int64_t)got, diags) : status;
+	TRY(in_order ? input_read(r->input, to, size, &got, diags)
+	             : input_read_at(r->input, r->data + begin, to, size, &got, diags));
+	return got < size ? truncated(r, begin + (int64_t)got, diags) : STATUS_OK;
 }
 
-static enum status read_elements(const struct reader *r, bool in_order, const struct request *request,
-                                 struct diags *diags)
+/* A read of the COUNT elements from FIRST on, as COMPUTE, to TO. IN_ORDER: they are the next of the stream. */
+struct request {
+	int64_t first, count;
+	void *to;
+	enum dtype compute;
+	bool in_order;
+};
+
+static enum status read_elements(const struct reader *r, const struct request *q, struct diags *diags)
 {
-	const enum dtype dtype = r->type.dtype, compute = request->compute;
-	const int64_t size = (int64_t)dtype_size(dtype);
-	if (r->direct && dtype == compute)
-		return read_values_as_bytes(r, in_order, request->first * size, request->to, (size_t)(request->count * size),
-		                            diags);
+	const enum dtype dtype = r->type.dtype;
+	const int64_t size = (int64_t)dtype_size(dtype), width = (int64_t)dtype_size(q->compute);
 	_Alignas(64) unsigned char block[BLOCK];
-	for (int64_t done = 0; done < request->count;) {
-		const int64_t left = request->count - done, n = left < BLOCK / size ? left : BLOCK / size;
-		const int64_t first = request->first + done;
-		enum status status = read_values_as_bytes(r, in_order, first * size, block, (size_t)(n * size), diags);
-		if (!status && r->swap)
-			convert_swap(block, (size_t)size, (size_t)n);
-		if (!status)
-			status = check_integers(r, block, first, (size_t)n, diags);
-		if (status)
-			return status;
-		convert_declared(r, (char *)request->to + (size_t)done * dtype_size(compute), compute, block, dtype, (size_t)n);
-		done += n;
-	}
+	if (r->held)
+		convert_declared(r, q->to, q->compute, (const char *)r->held + q->first * size, (size_t)q->count);
+	else if (r->direct && dtype == q->compute)
+		TRY(read_values_as_bytes(r, q->in_order, q->first * size, q->to, (size_t)(q->count * size), diags));
+	else
+		for (int64_t done = 0, n; done < q->count; done += n) {
+			const int64_t left = q->count - done, first = q->first + done;
+			n = left < BLOCK / size ? left : BLOCK / size;
+			TRY(read_values_as_bytes(r, q->in_order, first * size, block, (size_t)(n * size), diags));
+			if (r->swap)
+				convert_swap(block, (size_t)size, (size_t)n);
+			TRY(check_integers(r, block, first, (size_t)n, diags));
+			convert_declared(r, (char *)q->to + done * width, q->compute, block, (size_t)n);
+		}
+	if (r->declared != DTYPE_COUNT && r->declared != dtype)
+		values_round(q->to, q->compute, (size_t)q->count, r->declared);
 	return STATUS_OK;
 }
 
@@ -196,50 +182,23 @@ static enum status read_elements(const struct reader *r, bool in_order, const st
 static enum status hold_fortran(struct reader *r, struct diags *diags)
 {
 	const struct allocator *a = r->arena->allocator;
-	size_t size = dtype_size(r->type.dtype), bytes = (size_t)r->count * size, got = 0;
+	const size_t size = dtype_size(r->type.dtype), bytes = (size_t)r->count * size;
 	/* Memory is allocated only for what the file can fill. */
 	const int64_t left = input_limit(r->input) - r->data;
 	if (left < (int64_t)bytes)
 		return truncated(r, left, diags);
-	char *from = allocator_get(a, bytes, 1), *to = allocator_get(a, bytes, 1);
-	enum status status = from && to ? input_read(r->input, from, bytes, &got, diags) : diag_memory(diags);
-	if (!status && got < bytes)
-		status = truncated(r, (int64_t)got, diags);
+	char *from = allocator_get(a, bytes, 1);
+	r->held = allocator_get(a, bytes, 1);
+	r->held_size = bytes;
+	enum status status = from && r->held ? read_values_as_bytes(r, true, 0, from, bytes, diags) : diag_memory(diags);
 	if (!status) {
-		npy_transpose(&r->type.shape, size, from, to);
+		npy_transpose(&r->type.shape, size, from, r->held);
 		if (r->swap)
-			convert_swap(to, size, (size_t)r->count);
-		status = check_integers(r, to, 0, (size_t)r->count, diags);
+			convert_swap(r->held, size, (size_t)r->count);
+		status = check_integers(r, r->held, 0, (size_t)r->count, diags);
 	}
 	allocator_put(a, from, bytes);
-	if (status) {
-		allocator_put(a, to, bytes);
-		return status;
-	}
-	r->held = to;
-	r->held_size = bytes;
-	r->held_dtype = r->type.dtype;
-	return STATUS_OK;
-}
-
-/* Headers. */
-
-static void begin_array(struct reader *r)
-{
-	r->count = shape_count(&r->type.shape);
-	r->done = 0;
-	r->data = r->input->offset;
-	r->direct = !r->swap && !r->fortran && convert_little_endian() &&
-	            (r->type.dtype == DTYPE_F32 || r->type.dtype == DTYPE_F64);
-	r->index++;
-}
-
-void reader_begin_at(struct reader *reader, const struct type *type, int64_t data)
-{
-	reader->type = *type;
-	reader->swap = !convert_little_endian() && dtype_size(type->dtype) > 1;
-	begin_array(reader);
-	reader->data = data;
+	return status;
 }
 
 static enum status next_npy(struct reader *r, bool *end, struct diags *diags)
@@ -267,44 +226,12 @@ static enum status next_npy(struct reader *r, bool *end, struct diags *diags)
 	return STATUS_OK;
 }
 
-static enum status odd_size(const struct reader *r, int64_t bytes, struct diags *diags)
-{
-	return diag_file(diags, STATUS_DATA, r->input->name, bytes, "%lld bytes are no whole number of %s",
-	                 (long long)bytes, dtype_name(r->type.dtype));
-}
-
-/* Raw values of a pipe are held whole, since only its end gives their number. */
-static enum status hold_raw(struct reader *r, struct diags *diags)
-{
-	char *data = NULL;
-	size_t length = 0, capacity = 0, size = dtype_size(r->type.dtype);
-	enum status status = read_to_end(r, &data, &length, &capacity, diags);
-	if (!status && length % size)
-		status = odd_size(r, (int64_t)length, diags);
-	if (!status) {
-		r->type.shape = (struct shape){.ndim = 1, .dim = {(int64_t)(length / size)}};
-		begin_array(r);
-		r->data = 0;
-		if (r->swap)
-			convert_swap(data, size, length / size);
-		status = check_integers(r, data, 0, length / size, diags);
-	}
-	if (status) {
-		allocator_put(r->arena->allocator, data, capacity);
-		return status;
-	}
-	r->held = data;
-	r->held_size = capacity;
-	r->held_dtype = r->type.dtype;
-	return STATUS_OK;
-}
-
 static enum status next_raw(struct reader *r, bool *end, struct diags *diags)
 {
+	const struct type *raw = &r->options.raw;
+	const bool shaped = raw->shape.ndim >= 0, empty = shaped && shape_count(&raw->shape) == 0;
 	const unsigned char *bytes;
-	size_t got;
-	bool shaped = r->options.raw.shape.ndim >= 0;
-	bool empty = shaped && shape_count(&r->options.raw.shape) == 0;
+	size_t got, length = 0;
 	TRY(input_peek(r->input, 1, &bytes, &got, diags));
 	if (got == 0 && !(empty && r->index == 0)) {
 		*end = true;
@@ -312,34 +239,30 @@ static enum status next_raw(struct reader *r, bool *end, struct diags *diags)
 	}
 	if (got > 0 && empty)
 		return data_error(r, r->input->offset, "trailing bytes after an array without elements", diags);
-	enum dtype given = shaped ? r->options.raw.dtype : DTYPE_F32;
-	r->type = (struct type){.dtype = r->options.assume != DTYPE_COUNT ? r->options.assume : given};
+	const enum dtype given = shaped ? raw->dtype : DTYPE_F32;
+	const enum dtype dtype = r->options.assume != DTYPE_COUNT ? r->options.assume : given;
+	const int64_t size = (int64_t)dtype_size(dtype);
+	int64_t left = r->input->size - r->input->offset;
+	/* The end of a pipe, or of a file of /proc, whose size says nothing, gives the number of values. */
+	const bool whole = !shaped && left <= 0;
 	r->assumed = true;
 	r->layout = LAYOUT_ROWS;
-	r->swap = !convert_little_endian() && dtype_size(r->type.dtype) > 1;
-	if (!shaped && r->input->size <= r->input->offset) /* a pipe, or a file of /proc, whose size says nothing */
-		return hold_raw(r, diags);
-	if (shaped) {
-		r->type.shape = r->options.raw.shape;
-	} else {
-		int64_t left = r->input->size - r->input->offset, size = (int64_t)dtype_size(r->type.dtype);
-		if (left % size)
-			return odd_size(r, left, diags);
-		r->type.shape = (struct shape){.ndim = 1, .dim = {left / size}};
+	r->swap = !convert_little_endian() && size > 1;
+	if (whole) {
+		TRY(hold_stream(r, &length, diags));
+		left = (int64_t)length;
 	}
+	if (!shaped && left % size)
+		return diag_file(diags, STATUS_DATA, r->input->name, left, "%lld bytes are no whole number of %s",
+		                 (long long)left, dtype_name(dtype));
+	r->type = (struct type){dtype, shaped ? raw->shape : (struct shape){1, {left / size}}};
 	begin_array(r);
-	return STATUS_OK;
-}
-
-/* Compares the array with the type that --shape gives; of text, whose numbers have no type, only the shape. */
-static enum status check_type(const struct reader *r, struct diags *diags)
-{
-	const struct type *wanted = &r->options.raw;
-	char a[TYPE_TEXT], b[TYPE_TEXT];
-	if (shape_equal(&r->type.shape, &wanted->shape) && (r->format != FORMAT_NPY || r->type.dtype == wanted->dtype))
+	if (!whole)
 		return STATUS_OK;
-	return diag_file(diags, STATUS_DATA, r->input->name, -1, "holds %s, but --shape is %s", type_format(&r->type, a),
-	                 type_format(wanted, b));
+	r->data = 0;
+	if (r->swap)
+		convert_swap(r->held, (size_t)size, (size_t)r->count);
+	return check_integers(r, r->held, 0, (size_t)r->count, diags);
 }
 
 enum status reader_find_format(struct reader *r, struct diags *diags)
@@ -354,67 +277,29 @@ enum status reader_find_format(struct reader *r, struct diags *diags)
 	return status;
 }
 
-static enum status begin_next(struct reader *r, bool *end, struct diags *diags)
-{
-	TRY(reader_find_format(r, diags));
-	switch (r->format) {
-	case FORMAT_NPY:
-		return next_npy(r, end, diags);
-	case FORMAT_RAW:
-		return next_raw(r, end, diags);
-	default:
-		return next_text(r, end, diags);
-	}
-}
-
 enum status reader_next(struct reader *r, bool *end, struct diags *diags)
 {
 	*end = false;
 	reader_free(r);
-	enum status status = begin_next(r, end, diags);
-	return status || *end || !r->options.typed || r->format == FORMAT_RAW ? status : check_type(r, diags);
-}
-
-static void copy_held(const struct reader *r, int64_t first, void *to, enum dtype compute, int64_t count)
-{
-	size_t size = dtype_size(r->held_dtype);
-	const char *from = (const char *)r->held + (size_t)first * size;
-	if (r->held_dtype == compute)
-		memcpy(to, from, (size_t)count * size);
-	else
-		convert_declared(r, to, compute, from, r->held_dtype, (size_t)count);
-}
-
-static enum status read_next(struct reader *r, void *to, enum dtype compute, int64_t count, struct diags *diags)
-{
-	if (count == 0)
+	TRY(reader_find_format(r, diags));
+	TRY((r->format == FORMAT_NPY ? next_npy : r->format == FORMAT_RAW ? next_raw : next_text)(r, end, diags));
+	/* The type that --shape gives; of text, whose numbers have no type, only the shape. */
+	const struct type *have = &r->type, *wanted = &r->options.raw;
+	if (*end || !r->options.typed || r->format == FORMAT_RAW ||
+	    (shape_equal(&have->shape, &wanted->shape) && (r->format != FORMAT_NPY || have->dtype == wanted->dtype)))
 		return STATUS_OK;
-	if (r->fortran && !r->held) {
-		enum status status = hold_fortran(r, diags);
-		if (status)
-			return status;
-	}
-	enum status status = STATUS_OK;
-	if (r->held)
-		copy_held(r, r->done, to, compute, count);
-	else
-		status = read_elements(r, true, &(struct request){r->done, count, to, compute}, diags);
-	r->done += count;
-	return status;
-}
-
-static void round_values(const struct reader *r, void *values, enum dtype compute, int64_t count)
-{
-	if (r->declared != DTYPE_COUNT && r->declared != r->type.dtype)
-		values_round(values, compute, (size_t)count, r->declared);
+	char a[TYPE_TEXT], b[TYPE_TEXT];
+	return diag_file(diags, STATUS_DATA, r->input->name, -1, "holds %s, but --shape is %s", type_format(have, a),
+	                 type_format(wanted, b));
 }
 
 enum status reader_read(struct reader *r, void *to, enum dtype compute, int64_t count, struct diags *diags)
 {
-	enum status status = read_next(r, to, compute, count, diags);
-	if (status == STATUS_OK)
-		round_values(r, to, compute, count);
-	return status;
+	if (count > 0 && r->fortran && !r->held)
+		TRY(hold_fortran(r, diags));
+	const struct request next = {r->done, count, to, compute, true};
+	r->done += count;
+	return read_elements(r, &next, diags);
 }
 
 bool reader_seekable(const struct reader *r)
@@ -426,48 +311,25 @@ bool reader_seekable(const struct reader *r)
 enum status reader_read_at(const struct reader *r, int64_t first, void *to, enum dtype compute, int64_t count,
                            struct diags *diags)
 {
-	enum status status = STATUS_OK;
-	if (r->held)
-		copy_held(r, first, to, compute, count);
-	else
-		status = read_elements(r, false, &(struct request){first, count, to, compute}, diags);
-	if (status == STATUS_OK)
-		round_values(r, to, compute, count);
-	return status;
-}
-
-/* Seeks over BYTES of a file; the look-ahead is dropped, and read again if it lies behind them. */
-static enum status skip_file(struct reader *r, int64_t bytes, struct diags *diags)
-{
-	struct input *input = r->input;
-	if (lseek(input->fd, input->base + input->offset + bytes, SEEK_SET) < 0)
-		return diag_file(diags, STATUS_IO, input->name, input->offset, "cannot seek: %s", strerror(errno));
-	input->begin = input->end = 0;
-	input->eof = false;
-	input->offset += bytes;
-	r->done = r->count;
-	return STATUS_OK;
+	return read_elements(r, &(struct request){first, count, to, compute, false}, diags);
 }
 
 enum status reader_skip(struct reader *r, struct diags *diags)
 {
-	if (r->held) {
-		r->done = r->count;
-		return STATUS_OK;
-	}
-	int64_t left = (r->count - r->done) * (int64_t)dtype_size(r->type.dtype);
-	if (r->input->size >= 0) {
-		int64_t have = r->input->size - r->input->offset;
+	const int64_t size = (int64_t)dtype_size(r->type.dtype), begin = r->done * size;
+	struct input *input = r->input;
+	int64_t left = r->held ? 0 : r->count * size - begin;
+	if (left > 0 && input->size >= 0) {
+		const int64_t have = input->size - input->offset;
 		if (have < left)
-			return truncated(r, r->done * (int64_t)dtype_size(r->type.dtype) + (have > 0 ? have : 0), diags);
-		return skip_file(r, left, diags);
+			return truncated(r, begin + (have > 0 ? have : 0), diags);
+		TRY(input_seek(input, input->offset + left, diags));
+		left = 0;
 	}
 	char block[4096];
 	while (left > 0) {
-		size_t n = left < (int64_t)sizeof block ? (size_t)left : sizeof block, got;
-		TRY(input_read(r->input, block, n, &got, diags));
-		if (got < n)
-			return truncated(r, r->count * (int64_t)dtype_size(r->type.dtype) - left + (int64_t)got, diags);
+		const size_t n = left < (int64_t)sizeof block ? (size_t)left : sizeof block;
+		TRY(read_values_as_bytes(r, true, r->count * size - left, block, n, diags));
 		left -= (int64_t)n;
 	}
 	r->done = r->count;

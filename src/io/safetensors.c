@@ -180,14 +180,8 @@ enum status tensors_load(const struct loader *loader, struct array *array, const
 	struct reader reader;
 	struct reader_options options = {.format = FORMAT_RAW, .assume = type.dtype, .cast = loader->cast, .raw = type};
 	reader_init(&reader, tensors->input, &options, context->arena);
-	reader_begin_at(&reader, &type, tensors->data + begin);
-	array->size = type_bytes(&type) > 0 ? (size_t)type_bytes(&type) : 1;
-	array->data = allocator_get(context->allocator, array->size, 1);
-	TRY_ALLOC(array->data, diags);
-	enum status status = reader_read_at(&reader, 0, array->data, dtype_compute(type.dtype), reader.count, diags);
-	if (status)
-		array_free(array, context->allocator);
-	return status;
+	TRY(reader_begin_at(&reader, &type, tensors->data + begin, diags));
+	return load_begun(loader, array, &reader);
 }
 
 /* Parses the LENGTH bytes of TEXT as the header of TENSORS, and checks it. */

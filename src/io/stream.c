@@ -189,6 +189,16 @@ enum status input_read(struct input *input, void *to, size_t size, size_t *got, 
 	return STATUS_OK;
 }
 
+enum status input_seek(struct input *input, int64_t offset, struct diags *diags)
+{
+	if (lseek(input->fd, input->base + offset, SEEK_SET) < 0)
+		return system_error(input->name, input->offset, "cannot seek", diags);
+	input->begin = input->end = 0;
+	input->eof = false;
+	input->offset = offset;
+	return STATUS_OK;
+}
+
 bool io_read_at(int fd, int64_t offset, void *to, size_t size, size_t *got)
 {
 	*got = 0;

@@ -51,6 +51,8 @@ static inline int64_t input_limit(const struct input *input)
 enum { INPUT_PEEK_MOST = (64 << 10) + 16 };
 enum status input_peek(struct input *input, size_t size, const unsigned char **bytes, size_t *got, struct diags *diags);
 void input_skip(struct input *input, size_t size); /* consumes bytes that were peeked */
+/* The next byte read is the one at OFFSET of INPUT, a regular file. */
+enum status input_seek(struct input *input, int64_t offset, struct diags *diags);
 /* Reads SIZE bytes, *GOT; fewer only at the end. */
 enum status input_read(struct input *input, void *to, size_t size, size_t *got, struct diags *diags);
 /* Reads SIZE bytes of FD from OFFSET on, *GOT; fewer only at the end. Returns false and sets errno on failure. */
