@@ -7,12 +7,22 @@
 
 #include "io/json.h"
 #include "io/load.h"
-#include "io/zip.h"
 
-/* INPUT must outlive ZIP. A file that is not a readable npz is STATUS_DATA. */
+struct zip_member;
+struct zip {
+	const struct input *input;
+	const struct context *context;
+	struct zip_member *members; /* NULL: not open */
+	size_t count;
+	void *zlib; /* the library, opened with the first deflated member */
+};
+
+/* INPUT and CONTEXT must outlive ZIP. A file that is not a readable npz is STATUS_DATA. */
 enum status npz_open(struct zip *zip, const struct input *input, const struct context *context);
 /* Member KEY, or the only one where KEY is NULL. */
 enum status npz_load(const struct loader *loader, struct array *array, struct zip *zip, const char *key);
+
+void npz_close(struct zip *zip);
 
 struct tensors {
 	struct input *input;

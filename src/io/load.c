@@ -99,7 +99,7 @@ static struct container *find_container(const struct loader *loader, const char 
 
 static void close_container(const struct loader *loader, struct container *container)
 {
-	zip_close(&container->zip);
+	npz_close(&container->zip);
 	tensors_close(&container->tensors);
 	input_close(&container->input);
 	allocator_put(loader->context->allocator, container, sizeof *container);

@@ -1,12 +1,369 @@
-/* npz: a zip archive of npy members, each read as a file is. */
+/*
+ * npz: a zip archive of npy members, each read as a file is. The reader finds members by the
+ * archive's directory and reads each from front to back, in constant memory; they are stored,
+ * or deflated. The fields are those of PKWARE's APPNOTE 6.3.
+ *
+ * The whole directory is checked when the archive is opened: its entries lie within it, and
+ * no member is larger than the file's bytes can hold or inflate to. So a caller may allocate
+ * a member's size before its data come.
+ *
+ * zlib is opened with the first deflated member and not linked: most archives are stored,
+ * and linking a library costs more start-up time than a short chain runs.
+ */
 #include "io/archives.h"
 
+#include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
+#include <zlib.h>
+
+#include "base/library.h"
+#include "io/zip.h"
+
+enum { METHOD_STORED = 0, METHOD_DEFLATED = 8, FLAG_ENCRYPTED = 1, EXTRA_ZIP64 = 1 };
+/* Deflate makes at most this many bytes of one: a code of 2 bits repeats 258. */
+enum { INFLATION_MOST = 1032, PACKED_BYTES = 64 << 10 };
+
+struct zip_member {
+	const char *name;
+	int64_t header;       /* byte of the file where its local header begins */
+	int64_t packed, size; /* bytes in the file, and unpacked */
+	uint32_t crc;
+	unsigned flags, method;
+};
+
+/* Tables for eight bytes at a time: table[k][b] is the remainder of byte b followed by k zero bytes. */
+void zip_crc_init(struct zip_crc *tables)
+{
+	uint32_t(*table)[256] = tables->table;
+	for (uint32_t b = 0; b < 256; b++) {
+		uint32_t c = b;
+		for (int bit = 0; bit < 8; bit++)
+			c = c >> 1 ^ (c & 1 ? 0xedb88320u : 0);
+		table[0][b] = c;
+	}
+	for (uint32_t b = 0; b < 256; b++)
+		for (int k = 1; k < 8; k++)
+			table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 0xff];
+}
+
+uint32_t zip_crc_add(const struct zip_crc *tables, uint32_t crc, const void *data, size_t size)
+{
+	const uint32_t(*table)[256] = tables->table;
+	const unsigned char *p = data;
+	for (crc = ~crc; size >= 8; size -= 8, p += 8) {
+		crc ^= p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+		crc = table[7][crc & 0xff] ^ table[6][crc >> 8 & 0xff] ^ table[5][crc >> 16 & 0xff] ^ table[4][crc >> 24] ^
+		      table[3][p[4]] ^ table[2][p[5]] ^ table[1][p[6]] ^ table[0][p[7]];
+	}
+	while (size-- > 0)
+		crc = crc >> 8 ^ table[0][(crc ^ *p++) & 0xff];
+	return ~crc;
+}
+
+/* The little-endian number of BYTES bytes at P. */
+static uint64_t read_field(const unsigned char *p, int bytes)
+{
+	uint64_t value = 0;
+	while (bytes-- > 0)
+		value = value << 8 | p[bytes];
+	return value;
+}
+
+static enum status not_readable(const struct zip *zip, int64_t offset, const char *why)
+{
+	return diag_file(zip->context->diags, STATUS_DATA, zip->input->name, offset, "not a readable npz: %s", why);
+}
+
+/* Where the directory is, as the end of the archive says. */
+struct directory {
+	uint64_t offset, size, count;
+};
+
+/* Reads SIZE bytes of the archive at OFFSET; STATUS_DATA where there are fewer. */
+static enum status read_record(const struct zip *zip, int64_t offset, void *to, size_t size)
+{
+	size_t got = 0;
+	const enum status status = input_read_at(zip->input, offset, to, size, &got, zip->context->diags);
+	return status || got == size ? status : not_readable(zip, offset + (int64_t)got, "it is truncated");
+}
+
+/* Reads DIRECTORY from the end record at P, which is byte AT of the file, or from the 64-bit one that stands before it. */
+static enum status read_end(const struct zip *zip, const unsigned char *p, int64_t at, struct directory *directory)
+{
+	unsigned char locator[ZIP_LOCATOR64_BYTES], end[ZIP_END64_BYTES];
+	*directory = (struct directory){read_field(p + 16, 4), read_field(p + 12, 4), read_field(p + 10, 2)};
+	if (at >= ZIP_LOCATOR64_BYTES) {
+		TRY(read_record(zip, at - ZIP_LOCATOR64_BYTES, locator, sizeof locator));
+		if (read_field(locator, 4) == ZIP_LOCATOR64) {
+			const uint64_t end_at = read_field(locator + 8, 8);
+			TRY(end_at <= (uint64_t)at ? read_record(zip, (int64_t)end_at, end, sizeof end) : STATUS_OK);
+			if (end_at > (uint64_t)at || read_field(end, 4) != ZIP_END64)
+				return not_readable(zip, at - ZIP_LOCATOR64_BYTES, "its 64-bit directory is not where it should be");
+			*directory = (struct directory){read_field(end + 48, 8), read_field(end + 40, 8), read_field(end + 32, 8)};
+		}
+	}
+	if (directory->size > (uint64_t)at || directory->offset > (uint64_t)at - directory->size ||
+	    directory->count > directory->size / ZIP_CENTRAL_BYTES)
+		return not_readable(zip, at, "its directory is beyond the bytes before its end");
+	return STATUS_OK;
+}
+
+/* True if the LEFT bytes at P are the end record, and its comment fits behind it. */
+static bool is_end(const unsigned char *p, size_t left)
+{
+	return read_field(p, 4) == ZIP_END && read_field(p + 20, 2) <= left - ZIP_END_BYTES;
+}
+
+/* Looks for the end record from the end of the file backwards, as far as a comment after it may reach. */
+static enum status find_directory(const struct zip *zip, struct directory *directory)
+{
+	enum { COMMENT_MOST = 0xffff };
+	const struct allocator *allocator = zip->context->allocator;
+	const int64_t size = zip->input->size;
+	const size_t most = ZIP_END_BYTES + COMMENT_MOST, tail = size < (int64_t)most ? (size_t)size : most;
+	if (tail < ZIP_END_BYTES)
+		return not_readable(zip, -1, "it has no zip directory at its end");
+	unsigned char *bytes = allocator_get(allocator, tail, 1);
+	enum status status = bytes ? read_record(zip, size - (int64_t)tail, bytes, tail) : diag_memory(zip->context->diags);
+	if (!status) {
+		size_t at = tail - ZIP_END_BYTES;
+		while (at > 0 && !is_end(bytes + at, tail - at))
+			at--;
+		status = is_end(bytes + at, tail - at) ? read_end(zip, bytes + at, size - (int64_t)(tail - at), directory)
+		                                       : not_readable(zip, -1, "it has no zip directory at its end");
+	}
+	allocator_put(allocator, bytes, tail);
+	return status;
+}
+
+/* Replaces those of the COUNT values that say UINT32_MAX by what the SIZE bytes of extra fields at P say. False where they lack one. */
+static bool read_wide(const unsigned char *p, size_t size, uint64_t *values[], int count)
+{
+	const unsigned char *end = p + size, *from = NULL, *to = NULL;
+	while (end - p >= 4 && !from) {
+		const size_t length = read_field(p + 2, 2);
+		if ((size_t)(end - p) - 4 < length)
+			break;
+		if (read_field(p, 2) == EXTRA_ZIP64) {
+			from = p + 4;
+			to = from + length;
+		}
+		p += 4 + length;
+	}
+	for (int i = 0; i < count; i++)
+		if (*values[i] == UINT32_MAX) {
+			if (!from || to - from < 8)
+				return false;
+			*values[i] = read_field(from, 8);
+			from += 8;
+		}
+	return true;
+}
+
+/* Reads the entry at P of LEFT bytes; its bytes, or 0 where it is damaged. */
+static size_t read_directory_entry(const struct zip *zip, const unsigned char *p, size_t left,
+                                   struct zip_member *member)
+{
+	if (left < ZIP_CENTRAL_BYTES || read_field(p, 4) != ZIP_CENTRAL)
+		return 0;
+	const size_t name = read_field(p + 28, 2), extra = read_field(p + 30, 2), comment = read_field(p + 32, 2);
+	uint64_t packed = read_field(p + 20, 4), size = read_field(p + 24, 4), header = read_field(p + 42, 4);
+	if (left - ZIP_CENTRAL_BYTES < name + extra + comment ||
+	    !read_wide(p + ZIP_CENTRAL_BYTES + name, extra, (uint64_t *[]){&size, &packed, &header}, 3))
+		return 0;
+	const uint64_t most = (uint64_t)zip->input->size;
+	*member = (struct zip_member){.name = arena_strndup(zip->context->arena, (const char *)p + ZIP_CENTRAL_BYTES, name),
+	                              .flags = (unsigned)read_field(p + 8, 2),
+	                              .method = (unsigned)read_field(p + 10, 2),
+	                              .crc = (uint32_t)read_field(p + 16, 4),
+	                              .header = (int64_t)header,
+	                              .packed = (int64_t)packed,
+	                              .size = (int64_t)size};
+	if (header > most || packed > most - header || (member->method == METHOD_STORED && size != packed) ||
+	    size / INFLATION_MOST > packed)
+		return 0;
+	return ZIP_CENTRAL_BYTES + name + extra + comment;
+}
+
+/* Reads the entries at BYTES. */
+static enum status read_entries(struct zip *zip, const struct directory *directory, const unsigned char *bytes)
+{
+	struct arena *arena = zip->context->arena;
+	zip->count = (size_t)directory->count;
+	zip->members = arena_array(arena, zip->count + 1, sizeof *zip->members);
+	TRY_ALLOC(zip->members, zip->context->diags);
+	size_t at = 0;
+	for (size_t i = 0; i < zip->count; i++) {
+		const size_t size = read_directory_entry(zip, bytes + at, directory->size - at, &zip->members[i]);
+		if (size == 0)
+			return not_readable(zip, (int64_t)(directory->offset + at), "its directory is damaged");
+		TRY_ALLOC(zip->members[i].name, zip->context->diags);
+		at += size;
+	}
+	return STATUS_OK;
+}
+
+void npz_close(struct zip *zip)
+{
+	if (zip->zlib)
+		dlclose(zip->zlib);
+	*zip = (struct zip){0};
+}
+
+enum status npz_open(struct zip *zip, const struct input *input, const struct context *context)
+{
+	if (input->size < 0)
+		return load_only_regular(input->name, "an npz", context->diags);
+	struct directory directory = {0};
+	*zip = (struct zip){.input = input, .context = context};
+	TRY(find_directory(zip, &directory));
+	unsigned char *bytes = allocator_get(context->allocator, directory.size + 1, 1);
+	TRY_ALLOC(bytes, context->diags);
+	enum status status = read_record(zip, (int64_t)directory.offset, bytes, directory.size);
+	if (!status)
+		status = read_entries(zip, &directory, bytes);
+	allocator_put(context->allocator, bytes, directory.size + 1);
+	return status;
+}
+
+/* A member that is read from front to back. */
+struct member_stream {
+	const struct zip *zip;
+	const struct zip_member *member;
+	int64_t at, left; /* packed bytes: where the next one is in the file, and how many are to come */
+	int64_t done;     /* unpacked bytes */
+	uint32_t crc;     /* of these */
+	struct zip_crc tables;
+	bool inflates, ended; /* the member is deflated; zlib has seen its end */
+	__typeof__(inflateInit2_) *inflate_init;
+	__typeof__(inflate) *inflate;
+	__typeof__(inflateEnd) *inflate_end;
+	z_stream inflater;
+	unsigned char *packed; /* PACKED_BYTES, which INFLATER reads from */
+};
+
+__attribute__((format(printf, 3, 4))) static enum status damaged(const struct member_stream *s, struct diags *diags,
+                                                                 const char *format, ...)
+{
+	char why[120];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(why, sizeof why, format, arguments);
+	va_end(arguments);
+	return diag_file(diags, STATUS_DATA, s->zip->input->name, -1, "member '%s' is damaged: %s", s->member->name, why);
+}
+
+/* Unpacks up to SIZE bytes, *GOT; 0 only at the end of the packed bytes. */
+static enum status inflate_some(struct member_stream *s, void *to, size_t size, size_t *got, struct diags *diags)
+{
+	enum { PIECE_MOST = 1 << 30 };
+	z_stream *z = &s->inflater;
+	const uInt wanted = size < PIECE_MOST ? (uInt)size : PIECE_MOST;
+	z->next_out = to;
+	z->avail_out = wanted;
+	while (z->avail_out == wanted && !s->ended) {
+		if (z->avail_in == 0 && s->left > 0) {
+			const size_t piece = s->left < PACKED_BYTES ? (size_t)s->left : PACKED_BYTES;
+			size_t read = 0;
+			TRY(input_read_at(s->zip->input, s->at, s->packed, piece, &read, diags));
+			s->at += (int64_t)read;
+			s->left = read ? s->left - (int64_t)read : 0;
+			z->next_in = s->packed;
+			z->avail_in = (uInt)read;
+		}
+		const int result = s->inflate(z, Z_NO_FLUSH);
+		if (result == Z_MEM_ERROR)
+			return diag_memory(diags);
+		if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
+			return damaged(s, diags, "%s", z->msg ? z->msg : "it is not deflated data");
+		s->ended = result == Z_STREAM_END || (z->avail_in == 0 && s->left == 0 && z->avail_out == wanted);
+	}
+	*got = wanted - z->avail_out;
+	return STATUS_OK;
+}
+
+static enum status check_member_end(struct member_stream *s, struct diags *diags)
+{
+	unsigned char more;
+	size_t got = 0;
+	TRY(s->inflates ? inflate_some(s, &more, 1, &got, diags) : STATUS_OK);
+	if (got)
+		return damaged(s, diags, "it goes on after %lld bytes", (long long)s->member->size);
+	return s->crc == s->member->crc ? STATUS_OK : damaged(s, diags, "its checksum is wrong");
+}
+
+/* An input_pull of a member_stream. At the end the size and the checksum must be the directory's. */
+static enum status read_member(void *context, void *to, size_t size, size_t *got, struct diags *diags)
+{
+	struct member_stream *s = context;
+	const int64_t left = s->member->size - s->done;
+	*got = 0;
+	if (left == 0)
+		return check_member_end(s, diags);
+	size = (int64_t)size < left ? size : (size_t)left;
+	const enum status status = s->inflates ? inflate_some(s, to, size, got, diags)
+	                                       : input_read_at(s->zip->input, s->at + s->done, to, size, got, diags);
+	if (!status && *got == 0)
+		return damaged(s, diags, "it ends after %lld of %lld bytes", (long long)s->done, (long long)s->member->size);
+	s->crc = zip_crc_add(&s->tables, s->crc, to, *got);
+	s->done += (int64_t)*got;
+	return status;
+}
+
+/* Finds the member's bytes, whose local header has names and extra fields of its own length, and opens zlib if need be. */
+static enum status begin_stream(struct member_stream *s, struct zip *zip)
+{
+	const struct zip_member *m = s->member;
+	unsigned char local[ZIP_LOCAL_BYTES];
+	struct diags *diags = zip->context->diags;
+	if (m->flags & FLAG_ENCRYPTED || (m->method != METHOD_STORED && m->method != METHOD_DEFLATED))
+		return diag_file(diags, STATUS_DATA, zip->input->name, -1, "member '%s' is neither stored nor deflated",
+		                 m->name);
+	TRY(read_record(zip, m->header, local, sizeof local));
+	s->at = m->header + ZIP_LOCAL_BYTES + (int64_t)(read_field(local + 26, 2) + read_field(local + 28, 2));
+	s->left = m->packed;
+	if (read_field(local, 4) != ZIP_LOCAL || s->at > zip->input->size - m->packed)
+		return damaged(s, diags, "it is not where the directory says");
+	if (m->method == METHOD_STORED)
+		return STATUS_OK;
+	if (!zip->zlib)
+		zip->zlib = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!zip->zlib || !library_find(zip->zlib, "inflateInit2_", &s->inflate_init) ||
+	    !library_find(zip->zlib, "inflate", &s->inflate) || !library_find(zip->zlib, "inflateEnd", &s->inflate_end))
+		return diag_file(diags, STATUS_IO, zip->input->name, -1, "cannot open the library that inflates members: %s",
+		                 dlerror());
+	const int result = s->inflate_init(&s->inflater, -MAX_WBITS, ZLIB_VERSION, (int)sizeof s->inflater);
+	s->inflates = result == Z_OK;
+	if (result == Z_MEM_ERROR)
+		return diag_memory(diags);
+	return result == Z_OK ? STATUS_OK : damaged(s, diags, "zlib does not begin");
+}
+
+static enum status load_member(const struct loader *loader, struct array *array, struct zip *zip,
+                               const struct zip_member *member, const char *key)
+{
+	const struct context *context = loader->context;
+	unsigned char packed[PACKED_BYTES];
+	struct member_stream s = {.zip = zip, .member = member, .packed = packed};
+	struct input input = {
+		.fd = -1, .size = -1, .limit = member->size, .pull = read_member, .stream = &s, .arena = context->arena};
+	input.name = arena_printf(context->arena, "%s(%s)", zip->input->name, key ? key : member->name);
+	TRY_ALLOC(input.name, context->diags);
+	zip_crc_init(&s.tables);
+	enum status status = begin_stream(&s, zip);
+	if (!status)
+		status = load_stream(loader, array, &input);
+	input_close(&input);
+	if (s.inflates)
+		s.inflate_end(&s.inflater);
+	return status;
+}
 
 /* The bytes of MEMBER's name without its .npy. */
 static size_t stem_length(const struct zip_member *member)
 {
-	const size_t length = member->name_length;
+	const size_t length = strlen(member->name);
 	return length > 4 && !memcmp(member->name + length - 4, ".npy", 4) ? length - 4 : length;
 }
 
@@ -20,11 +377,6 @@ static const char *list_members(const struct zip *zip, struct arena *arena)
 	return list ? list : "";
 }
 
-enum status npz_open(struct zip *zip, const struct input *input, const struct context *context)
-{
-	return input->size < 0 ? load_only_regular(input->name, "an npz", context->diags) : zip_open(zip, input, context);
-}
-
 enum status npz_find_members(const struct context *context, const char *path, const struct named_array *arrays,
                              size_t count, bool *found)
 {
@@ -36,7 +388,7 @@ enum status npz_find_members(const struct context *context, const char *path, co
 		const char *name = zip.members[i].name;
 		const size_t length = stem_length(&zip.members[i]);
 		size_t k = 0;
-		while (k < count && (strlen(arrays[k].name) != length || memcmp(arrays[k].name, name, length) != 0))
+		while (k < count && (strlen(arrays[k].name) != length || strncmp(arrays[k].name, name, length) != 0))
 			k++;
 		if (k < count)
 			found[k] = true;
@@ -44,7 +396,7 @@ enum status npz_find_members(const struct context *context, const char *path, co
 			status = diag_file(context->diags, STATUS_DATA, path, -1, "holds '%.*s', which would be lost", (int)length,
 			                   name);
 	}
-	zip_close(&zip);
+	npz_close(&zip);
 	input_close(&input);
 	return status;
 }
@@ -52,35 +404,15 @@ enum status npz_find_members(const struct context *context, const char *path, co
 /* The first member named KEY and SUFFIX, and how many there are. */
 static const struct zip_member *find_member(const struct zip *zip, const char *key, const char *suffix, size_t *count)
 {
-	const size_t length = strlen(key), whole = length + strlen(suffix);
+	const size_t length = strlen(key);
 	const struct zip_member *first = NULL;
 	*count = 0;
 	for (const struct zip_member *m = zip->members; m < zip->members + zip->count; m++)
-		if (m->name_length == whole && !memcmp(m->name, key, length) &&
-		    !memcmp(m->name + length, suffix, whole - length)) {
+		if (!strncmp(m->name, key, length) && !strcmp(m->name + length, suffix)) {
 			first = first ? first : m;
 			++*count;
 		}
 	return first;
-}
-
-static enum status load_member(const struct loader *loader, struct array *array, struct zip *zip,
-                               const struct zip_member *member, const char *key)
-{
-	const struct context *context = loader->context;
-	struct input input;
-	struct zip_stream *stream;
-	const char *name =
-		key ? arena_printf(context->arena, "%s(%s)", zip->input->name, key)
-			: arena_printf(context->arena, "%s(%.*s)", zip->input->name, (int)member->name_length, member->name);
-	TRY_ALLOC(name, context->diags);
-	enum status status = zip_stream_open(zip, member, name, &input, &stream);
-	if (!status) {
-		status = load_stream(loader, array, &input);
-		input_close(&input);
-	}
-	zip_stream_close(stream);
-	return status;
 }
 
 enum status npz_load(const struct loader *loader, struct array *array, struct zip *zip, const char *key)
