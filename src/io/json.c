@@ -72,23 +72,6 @@ static void end_parse(bool refused)
 	}
 }
 
-/* Returns NULL and false in *REFUSED where the text is wrong, and *ERROR says why. */
-static json_t *parse_json(const struct source *source, json_error_t *error, bool *refused)
-{
-	json_set_alloc_funcs(allocate_block, free_block);
-	parse.blocks = NULL;
-	parse.active = true;
-	if (setjmp(parse.refused) != 0) {
-		end_parse(true);
-		*refused = true;
-		return NULL;
-	}
-	json_t *top = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, error);
-	end_parse(false);
-	*refused = false;
-	return top;
-}
-
 /* Places. The text is valid JSON in all functions but report_at. */
 
 /* A message underlines BEGIN to END, the key or the first byte of a value; the value begins at VALUE. */
@@ -96,11 +79,9 @@ struct place {
 	size_t begin, end, value;
 };
 
-static bool is_json_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
 static size_t skip_blanks(const struct source *source, size_t at)
 {
-	while (at < source->length && is_json_blank(source->text[at]))
+	while (at < source->length && source->text[at] && strchr(" \t\n\r", source->text[at]))
 		at++;
 	return at;
 }
@@ -119,7 +100,7 @@ static size_t value_end(const struct source *source, size_t at)
 	int depth = 0;
 	while (at < source->length) {
 		const char c = source->text[at];
-		if (depth == 0 && (is_json_blank(c) || strchr(",:]}", c)))
+		if (depth == 0 && strchr(" \t\n\r,:]}", c))
 			break;
 		depth += (c == '{' || c == '[') - (c == '}' || c == ']');
 		at = c == '"' ? string_end(source, at) : at + 1;
@@ -154,8 +135,12 @@ static bool find_place(const struct source *source, const struct json_path *path
 	return false;
 }
 
-static struct span span_of(const struct source *source, size_t begin, size_t end)
+static enum status report_at(const struct json_text *text, size_t begin, size_t end, enum status status,
+                             const char *message)
 {
+	const struct source *source = text->source;
+	if (text->offset >= 0)
+		return diag_file(text->context->diags, status, source->name, text->offset + (int64_t)begin, "%s", message);
 	struct span span = {(uint32_t)begin, (uint32_t)end, 1, 1};
 	for (size_t i = 0; i < begin && i < source->length; i++) {
 		span.column++;
@@ -164,16 +149,7 @@ static struct span span_of(const struct source *source, size_t begin, size_t end
 			span.column = 1;
 		}
 	}
-	return span;
-}
-
-static enum status report_at(const struct json_text *text, size_t begin, size_t end, enum status status,
-                             const char *message)
-{
-	struct diags *diags = text->context->diags;
-	if (text->offset >= 0)
-		return diag_file(diags, status, text->source->name, text->offset + (int64_t)begin, "%s", message);
-	return diag_at(diags, status, text->source, span_of(text->source, begin, end), "%s", message);
+	return diag_at(text->context->diags, status, source, span, "%s", message);
 }
 
 /* PATH as "a.b[3]"; NULL where memory is short. */
@@ -206,17 +182,23 @@ enum status json_open(struct json_text *text, const struct source *source, int64
                       const struct context *context)
 {
 	json_error_t error;
-	bool refused;
 	*text = (struct json_text){.source = source, .offset = offset, .context = context};
-	text->top = parse_json(source, &error, &refused);
+	json_set_alloc_funcs(allocate_block, free_block);
+	parse.blocks = NULL;
+	parse.active = true;
+	if (setjmp(parse.refused) != 0) {
+		end_parse(true);
+		return diag_memory(context->diags);
+	}
+	text->top = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, &error);
+	end_parse(false);
 	if (text->top)
 		return STATUS_OK;
-	if (refused)
-		return diag_memory(context->diags);
 	const size_t at = error.position > 0 ? (size_t)error.position - 1 : 0;
 	const size_t begin = at < source->length ? at : source->length;
 	const char *message = arena_printf(context->arena, "not valid JSON: %s", error.text);
-	return message ? report_at(text, begin, begin + 1, STATUS_DATA, message) : diag_memory(context->diags);
+	TRY_ALLOC(message, context->diags);
+	return report_at(text, begin, begin + 1, STATUS_DATA, message);
 }
 
 void json_close(struct json_text *text)

@@ -74,18 +74,12 @@ static bool accept_string(struct dict *d, char *to, size_t size)
 	return true;
 }
 
-/* Returns the type of a name such as "f4", or DTYPE_COUNT. */
+/* Returns the type of a name such as "f4", a kind and its bytes, or DTYPE_COUNT. */
 static enum dtype dtype_of_name(const char *name)
 {
-	static const struct {
-		const char *name;
-		enum dtype dtype;
-	} names[] = {{"f2", DTYPE_F16}, {"f4", DTYPE_F32}, {"f8", DTYPE_F64}, {"i1", DTYPE_I8},
-	             {"i2", DTYPE_I16}, {"i4", DTYPE_I32}, {"i8", DTYPE_I64}, {"u1", DTYPE_U8},
-	             {"u2", DTYPE_U16}, {"u4", DTYPE_U32}, {"u8", DTYPE_U64}, {"b1", DTYPE_BOOL}};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (!strcmp(name, names[i].name))
-			return names[i].dtype;
+	for (enum dtype i = 0; i < DTYPE_BITS; i++)
+		if (i != DTYPE_BF16 && name[0] == dtype_name(i)[0] && name[1] == (char)('0' + dtype_size(i)) && !name[2])
+			return i;
 	return DTYPE_COUNT;
 }
 
@@ -286,4 +280,70 @@ size_t npy_make_header(const struct type *type, char header[NPY_HEADER_MOST])
 	header[8] = (char)((padded - 10) & 0xff);
 	header[9] = (char)((padded - 10) >> 8);
 	return padded;
+}
+
+/*
+ * Arrays in Fortran order are transposed by squares of the first and the last axis, so that the
+ * reads and the writes of a square stay in the cache. The axes between are counted through as an
+ * odometer counts.
+ */
+enum { SQUARE = 32 };
+
+/* to[i * to_step + k] = from[i + k * from_step], for ROWS of i and COLUMNS of k. */
+#define TRANSPOSE(NAME, T)                                                                                             \
+	static void NAME(void *to, int64_t to_step, const void *from, int64_t from_step, int64_t rows, int64_t columns)    \
+	{                                                                                                                  \
+		for (int64_t i0 = 0; i0 < rows; i0 += SQUARE)                                                                  \
+			for (int64_t k0 = 0; k0 < columns; k0 += SQUARE)                                                           \
+				for (int64_t i = i0; i < rows && i < i0 + SQUARE; i++)                                                 \
+					for (int64_t k = k0; k < columns && k < k0 + SQUARE; k++)                                          \
+						((T *)to)[i * to_step + k] = ((const T *)from)[i + k * from_step];                             \
+	}
+TRANSPOSE(transpose_1, uint8_t)
+TRANSPOSE(transpose_2, uint16_t)
+TRANSPOSE(transpose_4, uint32_t)
+TRANSPOSE(transpose_8, uint64_t)
+#undef TRANSPOSE
+
+/* SHAPE without its extents of 1, which move no element. */
+static struct shape squeeze(const struct shape *shape)
+{
+	struct shape squeezed = {.ndim = 0};
+	for (int i = 0; i < shape->ndim; i++)
+		if (shape->dim[i] != 1)
+			squeezed.dim[squeezed.ndim++] = shape->dim[i];
+	return squeezed;
+}
+
+bool npy_order_matters(const struct shape *shape) { return squeeze(shape).ndim > 1 && shape_count(shape) > 0; }
+
+void npy_transpose(const struct shape *shape, size_t size, const char *from, char *to)
+{
+	static void (*const planes[])(void *, int64_t, const void *, int64_t, int64_t, int64_t) = {
+		[1] = transpose_1, [2] = transpose_2, [4] = transpose_4, [8] = transpose_8};
+	const struct shape s = squeeze(shape);
+	const int last = s.ndim - 1;
+	int64_t from_step[MAX_DIMS], to_step[MAX_DIMS], index[MAX_DIMS] = {0}, step = 1;
+	for (int i = 0; i <= last; i++, step *= s.dim[i - 1])
+		from_step[i] = step;
+	step = 1;
+	for (int i = last; i >= 0; step *= s.dim[i], i--)
+		to_step[i] = step;
+	int64_t read = 0, write = 0;
+	for (;;) {
+		planes[size](to + (size_t)write * size, to_step[0], from + (size_t)read * size, from_step[last], s.dim[0],
+		             s.dim[last]);
+		int i = last - 1;
+		for (; i > 0; i--) {
+			read += from_step[i];
+			write += to_step[i];
+			if (++index[i] < s.dim[i])
+				break;
+			read -= from_step[i] * s.dim[i];
+			write -= to_step[i] * s.dim[i];
+			index[i] = 0;
+		}
+		if (i <= 0)
+			return;
+	}
 }

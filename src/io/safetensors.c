@@ -5,6 +5,7 @@
  */
 #include "io/archives.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,18 +13,16 @@
 
 enum { LENGTH_BYTES = 8, SAFETENSORS_HEADER = 100000000 };
 
+/* The dtype of that name in capitals, or DTYPE_COUNT. */
 static enum dtype safetensors_dtype(const char *name)
 {
-	static const struct {
-		const char *name;
-		enum dtype dtype;
-	} names[] = {{"F16", DTYPE_F16}, {"BF16", DTYPE_BF16}, {"F32", DTYPE_F32},  {"F64", DTYPE_F64}, {"I8", DTYPE_I8},
-	             {"I16", DTYPE_I16}, {"I32", DTYPE_I32},   {"I64", DTYPE_I64},  {"U8", DTYPE_U8},   {"U16", DTYPE_U16},
-	             {"U32", DTYPE_U32}, {"U64", DTYPE_U64},   {"BOOL", DTYPE_BOOL}};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (!strcmp(names[i].name, name))
-			return names[i].dtype;
-	return DTYPE_COUNT;
+	char small[8];
+	const size_t length = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
+	if (name[length] || length > sizeof small)
+		return DTYPE_COUNT;
+	for (size_t i = 0; i < length; i++)
+		small[i] = (char)tolower(name[i]);
+	return dtype_find(small, length);
 }
 
 static enum status tensor_type(const json_t *entry, struct type *type, int64_t *begin, int64_t *end)
@@ -119,33 +118,15 @@ static enum status check_tensor(const struct json_text *header, const char *name
 	                         name);
 }
 
-/* The COUNT extents must lie one after another, and fill the SIZE bytes from byte DATA of the file on. */
-static enum status check_extents(struct extent *extents, size_t count, int64_t data, int64_t size, const char *file,
-                                 struct diags *diags)
-{
-	int64_t end = 0;
-	qsort(extents, count, sizeof *extents, by_begin);
-	for (size_t i = 0; i < count; i++) {
-		const char *name = extents[i].name;
-		if (extents[i].begin < end)
-			return diag_file(diags, STATUS_DATA, file, data + extents[i].begin, "tensors '%s' and '%s' overlap",
-			                 extents[i - 1].name, name);
-		if (extents[i].begin > end)
-			return diag_file(diags, STATUS_DATA, file, data + end, "bytes without a tensor before '%s'", name);
-		end = extents[i].end;
-	}
-	return end == size ? STATUS_OK
-	                   : diag_file(diags, STATUS_DATA, file, data + end, "trailing bytes after the tensors");
-}
-
-/* Checks all tensors of HEADER, whose data are the SIZE bytes after it. */
+/* Checks all tensors of HEADER: they must lie one after another, and fill the SIZE bytes after it. */
 static enum status check_tensors(const struct json_text *header, int64_t size)
 {
 	const struct context *context = header->context;
+	const char *file = header->source->name, *name;
+	const int64_t data = header->offset + (int64_t)header->source->length;
 	if (!json_is_object(header->top))
 		return json_wrong(header, NULL, STATUS_DATA, "the safetensors header must be an object { ... }");
 	struct extent *extents = arena_array(context->arena, json_object_size(header->top) + 1, sizeof *extents);
-	const char *name;
 	json_t *entry;
 	size_t count = 0;
 	TRY_ALLOC(extents, context->diags);
@@ -156,8 +137,18 @@ static enum status check_tensors(const struct json_text *header, int64_t size)
 		TRY(check_tensor(header, name, entry, size, &extents[count]));
 		count += extents[count].end > extents[count].begin;
 	}
-	const int64_t data = header->offset + (int64_t)header->source->length;
-	return check_extents(extents, count, data, size, header->source->name, context->diags);
+	int64_t end = 0;
+	qsort(extents, count, sizeof *extents, by_begin);
+	for (const struct extent *e = extents; e < extents + count; end = e++->end) {
+		if (e->begin < end)
+			return diag_file(context->diags, STATUS_DATA, file, data + e->begin, "tensors '%s' and '%s' overlap",
+			                 e[-1].name, e->name);
+		if (e->begin > end)
+			return diag_file(context->diags, STATUS_DATA, file, data + end, "bytes without a tensor before '%s'",
+			                 e->name);
+	}
+	return end == size ? STATUS_OK
+	                   : diag_file(context->diags, STATUS_DATA, file, data + end, "trailing bytes after the tensors");
 }
 
 enum status tensors_load(const struct loader *loader, struct array *array, const struct tensors *tensors,
@@ -178,57 +169,53 @@ enum status tensors_load(const struct loader *loader, struct array *array, const
 	if (loader->types)
 		return STATUS_OK;
 	struct reader reader;
-	struct reader_options options = {.format = FORMAT_RAW, .assume = type.dtype, .cast = loader->cast, .raw = type};
+	const struct reader_options options = {.format = FORMAT_RAW, .cast = loader->cast};
 	reader_init(&reader, tensors->input, &options, context->arena);
 	TRY(reader_begin_at(&reader, &type, tensors->data + begin, diags));
 	return load_begun(loader, array, &reader);
 }
 
-/* Parses the LENGTH bytes of TEXT as the header of TENSORS, and checks it. */
-static enum status parse_header(struct tensors *tensors, const char *text, size_t length, const struct context *context)
+/* Reads SIZE bytes of the header from byte OFFSET of INPUT on. */
+static enum status read_header(const struct input *input, int64_t offset, void *to, size_t size, struct diags *diags)
 {
-	const struct source source = {tensors->input->name, text, length};
-	struct json_text header;
-	tensors->data = LENGTH_BYTES + (int64_t)length;
-	enum status status = json_open(&header, &source, LENGTH_BYTES, context);
-	if (!status)
-		status = check_tensors(&header, tensors->input->size - tensors->data);
-	if (status)
-		json_close(&header);
-	tensors->header = header.top;
-	return status;
+	size_t got;
+	TRY(input_read_at(input, offset, to, size, &got, diags));
+	return got == size
+	           ? STATUS_OK
+	           : diag_file(diags, STATUS_DATA, input->name, offset + (int64_t)got, "truncated safetensors header");
 }
 
 enum status tensors_open(struct tensors *tensors, struct input *input, const struct context *context)
 {
 	struct diags *diags = context->diags;
 	*tensors = (struct tensors){.input = input};
-	unsigned char prefix[8];
-	size_t got;
+	unsigned char prefix[LENGTH_BYTES];
+	uint64_t length = 0;
 	if (input->size < 0)
 		return load_only_regular(input->name, "a safetensors file", diags);
-	enum status status = input_read_at(input, 0, prefix, sizeof prefix, &got, diags);
-	if (!status && got < sizeof prefix)
-		status = diag_file(diags, STATUS_DATA, input->name, (int64_t)got, "truncated safetensors header");
-	if (status)
-		return status;
-	uint64_t length = 0;
-	for (int i = 7; i >= 0; i--)
+	TRY(read_header(input, 0, prefix, sizeof prefix, diags));
+	for (int i = LENGTH_BYTES - 1; i >= 0; i--)
 		length = length << 8 | prefix[i];
 	if (length > SAFETENSORS_HEADER && length <= (uint64_t)input->size)
 		return diag_file(diags, STATUS_LIMIT, input->name, 0,
 		                 "a safetensors header of %llu bytes is beyond the limit of %d", (unsigned long long)length,
 		                 SAFETENSORS_HEADER);
-	if (length > SAFETENSORS_HEADER || (int64_t)length > input->size - 8)
+	if (length > SAFETENSORS_HEADER || (int64_t)length > input->size - LENGTH_BYTES)
 		return diag_file(diags, STATUS_DATA, input->name, 0, "a safetensors header of %llu bytes in a file of %lld",
 		                 (unsigned long long)length, (long long)input->size);
 	char *text = allocator_get(context->allocator, (size_t)length + 1, 1);
 	TRY_ALLOC(text, diags);
-	status = input_read_at(input, 8, text, (size_t)length, &got, diags);
-	if (!status && got < length)
-		status = diag_file(diags, STATUS_DATA, input->name, 8 + (int64_t)got, "truncated safetensors header");
+	const struct source source = {input->name, text, (size_t)length};
+	struct json_text header = {0};
+	tensors->data = LENGTH_BYTES + (int64_t)length;
+	enum status status = read_header(input, LENGTH_BYTES, text, (size_t)length, diags);
 	if (!status)
-		status = parse_header(tensors, text, (size_t)length, context);
+		status = json_open(&header, &source, LENGTH_BYTES, context);
+	if (!status)
+		status = check_tensors(&header, input->size - tensors->data);
+	if (status)
+		json_close(&header);
+	tensors->header = header.top;
 	allocator_put(context->allocator, text, (size_t)length + 1);
 	return status;
 }
