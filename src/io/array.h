@@ -143,10 +143,11 @@ bool convert_little_endian(void);
 /* Reverses the bytes of each of COUNT values of SIZE bytes, in place. */
 void convert_swap(void *data, size_t size, size_t count);
 
-/* Writes the shortest decimal that reads back as VALUE, a double, or a float if SINGLE: "3", "0.1", "1e+30", "inf", "-0". */
-int number_format(char text[40], double value, bool single);
-/* The same for a VALUE of DTYPE, one of F16, BF16, F32 and F64. */
-int number_format_as(char text[40], double value, enum dtype dtype);
+/*
+ * Writes the shortest decimal that reads back as VALUE, a value of DTYPE, one of F16, BF16, F32 and F64: "3",
+ * "0.1", "1e+30", "inf", "-0". Returns its length.
+ */
+int number_format(char text[40], double value, enum dtype dtype);
 /* The same as "1.25e-07" or "1e+30", whatever the magnitude, also for whole numbers. */
 int number_format_scientific(char text[40], double value, enum dtype dtype);
 /*

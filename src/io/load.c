@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "io/npy.h"
+#include "io/formats.h"
 
 void array_free(struct array *array, const struct allocator *allocator)
 {

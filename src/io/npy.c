@@ -3,7 +3,7 @@
  * nothing: keys come in any order, each once, strings in either quotes, and a trailing
  * comma is allowed. Every message names the byte.
  */
-#include "io/npy.h"
+#include "io/formats.h"
 
 #include <stdio.h>
 #include <string.h>

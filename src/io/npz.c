@@ -18,7 +18,7 @@
 #include <zlib.h>
 
 #include "base/library.h"
-#include "io/zip.h"
+#include "io/formats.h"
 
 enum { METHOD_STORED = 0, METHOD_DEFLATED = 8, FLAG_ENCRYPTED = 1, EXTRA_ZIP64 = 1 };
 /* Deflate makes at most this many bytes of one: a code of 2 bits repeats 258. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/shortest.h"
+#include "io/formats.h"
 
 static const double exact_powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                       1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
@@ -129,7 +129,7 @@ static int format_special(char text[40], double value)
 	return sprintf(text, signbit(value) ? "-0" : "0");
 }
 
-int number_format_as(char text[40], double value, enum dtype dtype)
+int number_format(char text[40], double value, enum dtype dtype)
 {
 	struct digits d;
 	double size = fabs(value);
@@ -151,11 +151,6 @@ int number_format_scientific(char text[40], double value, enum dtype dtype)
 		return format_special(text, value);
 	shortest_digits(&d, fabs(value), dtype);
 	return spell_scientific(text, value < 0, &d);
-}
-
-int number_format(char text[40], double value, bool single)
-{
-	return number_format_as(text, value, single ? DTYPE_F32 : DTYPE_F64);
 }
 
 /* Clinger's fast path, for TEXT that begins with a digit, a point or a sign. Returns the bytes consumed, or 0 if it does not apply. */

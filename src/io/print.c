@@ -7,7 +7,7 @@
  *     or their ratio in the array's type exceeds 1000.
  * The elements that will be shown are first measured, then printed.
  */
-#include "io/print.h"
+#include "io/formats.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ struct spelled {
 static void spell_parts(const struct printer *p, double value, struct spelled *s)
 {
 	char text[64];
-	(p->scientific ? number_format_scientific : number_format_as)(text, value, p->dtype);
+	(p->scientific ? number_format_scientific : number_format)(text, value, p->dtype);
 	const char *point = strchr(text, '.');
 	if (point && strspn(point + 1, "0123456789") > PRECISION)
 		snprintf(text, sizeof text, p->scientific ? "%.*e" : "%.*f", PRECISION, value);
@@ -201,7 +201,7 @@ static enum status print_scalar(const struct printer *p)
 	const double value = p->values[0];
 	number_format_scientific(text, value, p->dtype);
 	if (isfinite(value) && (value == 0 || fabs(value) >= 1e-4))
-		number_format_as(text, strtod(text, NULL), DTYPE_F64);
+		number_format(text, strtod(text, NULL), DTYPE_F64);
 	strcat(text, strpbrk(text, ".enif") ? "\n" : ".0\n");
 	return writer_put_text(p->writer, text, p->diags);
 }

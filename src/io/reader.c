@@ -2,9 +2,7 @@
  * The reader. npy and raw values are streamed. Text, csv and arrays in Fortran order are
  * held whole: their shape is known, or their first row complete, only at the end.
  */
-#include "io/npy.h"
-
-#include "io/scan.h"
+#include "io/formats.h"
 
 enum { BLOCK = 64 << 10 };
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "io/zip.h"
+#include "io/formats.h"
 
 enum status array_put(const struct context *context, struct output *output, const struct type *type, const void *data)
 {

@@ -2,8 +2,9 @@
  * The numbers of a text: rows of numbers with white space or commas between them. An error
  * names line and column, and hints at what the text may be instead.
  */
-#include "io/scan.h"
+#include "io/formats.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,11 +52,14 @@ __attribute__((format(printf, 4, 5))) static enum status text_error(struct scan 
 	return diag_at(s->diags, STATUS_DATA, source, span, "%s", message);
 }
 
-static enum status end_row(struct scan *s, size_t at)
+/* Ends a row at AT, the line end or the end of the text. COMMA: the row ends in one. */
+static enum status end_row(struct scan *s, size_t at, bool comma)
 {
 	struct numbers *n = s->numbers;
 	if (s->in_row == 0)
 		return STATUS_OK;
+	if (comma)
+		return text_error(s, at, at + (at < s->length), "a row ends in a comma");
 	if (n->rows > 0 && s->in_row != n->columns) {
 		size_t begin = at;
 		while (begin > 0 && s->text[begin - 1] != '\n')
@@ -70,20 +74,6 @@ static enum status end_row(struct scan *s, size_t at)
 }
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v'; }
-
-/* The hint where a text has control characters. */
-static const char *binary_hint(const struct scan *s)
-{
-	static const char zip[] = "PK\3\4";
-	const bool archive = s->length >= 4 && !memcmp(s->text, zip, 4);
-	const bool tensors = s->length > 8 && s->text[8] == '{' && !memcmp(s->text + 5, "\0\0\0", 3);
-	return archive || tensors
-	           ? "npz and safetensors hold params, for load() and --param: the input is one array"
-	           : "npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values";
-}
-
-/* True if C can begin the name of a column. */
-static bool begins_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '"'; }
 
 enum status scan_out_of_memory(const struct input *input, size_t read, struct diags *diags)
 {
@@ -102,8 +92,13 @@ static enum status not_a_number(struct scan *s, size_t at, size_t end)
 	unsigned char c = (unsigned char)s->text[at];
 	enum status status;
 	if (c < 0x20 || c == 0x7f) {
+		const bool archive = s->length >= 4 && !memcmp(s->text, "PK\3\4", 4);
+		const bool tensors = s->length > 8 && s->text[8] == '{' && !memcmp(s->text + 5, "\0\0\0", 3);
 		status = text_error(s, at, at + 1, "byte 0x%02x is neither a number nor white space", c);
-		diag_hint(s->diags, "%s", binary_hint(s));
+		diag_hint(s->diags, "%s",
+		          archive || tensors
+		              ? "npz and safetensors hold params, for load() and --param: the input is one array"
+		              : "npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values");
 		return status;
 	}
 	size_t shown = end - at > 40 ? 40 : end - at;
@@ -113,7 +108,7 @@ static enum status not_a_number(struct scan *s, size_t at, size_t end)
 		text_error(s, at, end, "'%.*s%s' is not a number", (int)shown, s->text + at, shown < end - at ? "..." : "");
 	if (end - at > 2 && c == '"' && strchr("+-.0123456789", s->text[at + 1]))
 		diag_hint(s->diags, "numbers have no quotes; remove them by tr -d '\"'");
-	else if (s->line == 1 && s->in_row == 0 && begins_name(s->text[at]))
+	else if (s->line == 1 && s->in_row == 0 && (isalpha(c) || c == '_' || c == '"'))
 		diag_hint(s->diags, "remove a header line of names, as with: tail -n +2");
 	else if (memchr(s->text + at, ';', end - at))
 		diag_hint(s->diags, "white space or commas separate numbers");
@@ -129,7 +124,7 @@ static enum status add_number(struct scan *s, size_t *at)
 	if (number_parse(s->text + *at, end - *at, &value) != end - *at)
 		return not_a_number(s, *at, end);
 	struct numbers *n = s->numbers;
-	if (n->count == n->capacity) {
+	if (n->count == n->capacity) { /* allocator_grow would touch the memory that is not needed yet */
 		const size_t next = n->capacity ? 2 * n->capacity : FIRST_NUMBERS;
 		const struct allocator *a = s->reader->arena->allocator;
 		double *grown = a->resize(a->context, n->values, n->capacity * sizeof *grown, next * sizeof *grown);
@@ -147,14 +142,11 @@ static enum status add_number(struct scan *s, size_t *at)
 static enum status scan_rows(struct scan *s)
 {
 	bool csv = s->reader->format == FORMAT_CSV, comma = true; /* COMMA: a number must come before the next comma */
-	enum status status = STATUS_OK;
 	size_t i = s->length >= 3 && !memcmp(s->text, "\xef\xbb\xbf", 3) ? 3 : 0;
-	while (i < s->length && !status) {
+	while (i < s->length) {
 		char c = s->text[i];
 		if (c == '\n') {
-			if (comma && s->in_row)
-				return text_error(s, i, i + 1, "a row ends in a comma");
-			status = end_row(s, i);
+			TRY(end_row(s, i, comma));
 			comma = true;
 			s->line++;
 			i++;
@@ -168,19 +160,16 @@ static enum status scan_rows(struct scan *s)
 		} else {
 			if (csv && !comma)
 				return text_error(s, i, i + 1, "expected a comma before the next number");
-			status = add_number(s, &i);
+			TRY(add_number(s, &i));
 			comma = false;
 		}
 	}
-	if (!status && comma && s->in_row)
-		return text_error(s, s->length, s->length, "a row ends in a comma");
-	return status ? status : end_row(s, s->length);
+	return end_row(s, i, comma);
 }
 
-void numbers_free(struct numbers *numbers, const struct allocator *allocator)
+static void free_numbers(const struct reader *reader, const struct numbers *numbers)
 {
-	allocator_put(allocator, numbers->values, numbers->capacity * sizeof *numbers->values);
-	*numbers = (struct numbers){0};
+	allocator_put(reader->arena->allocator, numbers->values, numbers->capacity * sizeof *numbers->values);
 }
 
 enum status scan_text(const struct reader *reader, const char *text, size_t length, struct numbers *numbers,
@@ -190,7 +179,7 @@ enum status scan_text(const struct reader *reader, const char *text, size_t leng
 	*numbers = (struct numbers){0};
 	const enum status status = scan_rows(&s);
 	if (status)
-		numbers_free(numbers, reader->arena->allocator);
+		free_numbers(reader, numbers);
 	return status;
 }
 
@@ -210,7 +199,7 @@ enum status scan_begin(const struct reader *reader, const char *text, size_t len
 	if (cut == 0 && memchr(text, 0, length))
 		cut = length;
 	struct numbers numbers;
-	const enum status status = scan_text(reader, text, cut, &numbers, diags);
-	numbers_free(&numbers, reader->arena->allocator);
-	return status;
+	TRY(scan_text(reader, text, cut, &numbers, diags));
+	free_numbers(reader, &numbers);
+	return STATUS_OK;
 }

@@ -18,7 +18,7 @@
  * less than 2^-68, since the shifted integer is below 2^60. Numbers of less precision are
  * doubles too, with fewer integers c.
  */
-#include "io/shortest.h"
+#include "io/formats.h"
 
 #include <pthread.h>
 #include <stdbool.h>

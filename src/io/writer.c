@@ -1,11 +1,9 @@
 /* The writer. npy and raw are streamed, text and csv formatted in blocks. An array for a terminal is held whole. */
-#include "io/print.h"
+#include "io/formats.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "io/npy.h"
 
 enum { TEXT_BLOCK = 64 << 10, VALUE_BLOCK = 8 << 10, NUMBER = 40 };
 
@@ -163,7 +161,7 @@ static enum status format_values(struct writer *w, const void *from, enum dtype 
 	for (int64_t i = 0; i < count; i++) {
 		TRY(reserve_text(w, NUMBER + strlen("\n\n"), diags));
 		char *text = w->text + w->text_used;
-		text += number_format_as(text, value_at(w, from, compute, i), w->type.dtype);
+		text += number_format(text, value_at(w, from, compute, i), w->type.dtype);
 		if (--left) {
 			*text++ = between;
 		} else {

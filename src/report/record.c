@@ -105,7 +105,7 @@ static const char *spell_value(const struct field *f, const void *record, bool j
 		if (isnan(number) || (json && isinf(number)))
 			return NULL;
 		if (json && f->exact)
-			number_format(digits, number, false);
+			number_format(digits, number, DTYPE_F64);
 		else
 			snprintf(digits, 64, f->numeral, number);
 		return digits;

@@ -3,7 +3,7 @@
  * version, through a pipe and a file. Also wrong and mutated headers, and conversions of
  * all halves.
  */
-#include "io/npy.h"
+#include "io/formats.h"
 
 #include <float.h>
 #include <math.h>

@@ -32,14 +32,14 @@ START_TEST(shortest_digits)
 	for (; fgets(line, sizeof line, f); count++) {
 		ck_assert_int_eq(sscanf(line, "%59s %59s %59s", hex, as64, as32), 3);
 		double value = strtod(hex, NULL), back;
-		size_t n = (size_t)number_format(text, value, false);
+		size_t n = (size_t)number_format(text, value, DTYPE_F64);
 		ck_assert_uint_eq(n, strlen(text));
 		ck_assert_str_eq(text, as64);
 		ck_assert_uint_eq(number_parse(text, n, &back), n);
 		ck_assert(isnan(value) ? isnan(back) : back == value && !signbit(back) == !signbit(value));
 		if (!strcmp(as32, "-"))
 			continue;
-		number_format(text, value, true);
+		number_format(text, value, DTYPE_F32);
 		ck_assert_str_eq(text, as32);
 	}
 	fclose(f);
@@ -139,7 +139,7 @@ static void check_digits(double value, enum dtype dtype)
 	ck_assert_int_eq(number_format_scientific(text, value, dtype), (int)strlen(text));
 	ck_assert_msg(!strcmp(text + (value < 0), tried), "%a: %s, not %s", value, text, tried);
 	ck_assert(text[0] == '-' || value > 0);
-	ck_assert_int_eq(number_format_as(plain, value, dtype), (int)strlen(plain));
+	ck_assert_int_eq(number_format(plain, value, dtype), (int)strlen(plain));
 	const bool whole = size < 1e15 && size == floor(size); /* which has all its digits */
 	ck_assert_msg(strtod(plain, NULL) == (whole ? value : strtod(text, NULL)), "%s, not %s", plain, text);
 }
@@ -568,7 +568,7 @@ START_TEST(round_trip)
 	for (int i = 0; i < 20000; i++) {
 		state = state * 6364136223846793005u + 1442695040888963407u;
 		char number[40];
-		number_format(number, ((double)(int64_t)state) * pow(10, (double)(state >> 50 & 31) - 30), false);
+		number_format(number, ((double)(int64_t)state) * pow(10, (double)(state >> 50 & 31) - 30), DTYPE_F64);
 		n += (size_t)sprintf(text + n, "%s%s", number, i % 5 == 4 ? "\n" : " ");
 	}
 	struct writer_options to = {.format = FORMAT_TEXT};
