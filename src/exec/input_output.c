@@ -88,9 +88,9 @@ static enum status write_gradient(struct worker *worker, const void *from, const
 		return STATUS_OK;
 	if (run->tiles->tiled) {
 		char *to = tile_in(worker, worker->gradient, run->tiles->input_row);
-		if (from && count > 0) /* rows without elements have no block */
+		if (from)
 			memcpy(to, from, (size_t)type_bytes(type));
-		else if (count > 0)
+		else
 			memset(to, 0, (size_t)type_bytes(type));
 		return STATUS_OK;
 	}

@@ -37,8 +37,8 @@ static enum status open_blocks(struct worker *worker)
 	const int64_t bytes = input + gradient + value + partials + states;
 	TRY(slab_get(&worker->blocks, bytes, run->context.allocator, run->context.diags));
 	worker->input = worker->blocks.base;
-	worker->gradient = gradient ? worker->input + input : NULL;
-	worker->value = value ? worker->input + input + gradient : NULL;
+	worker->gradient = run->gradient ? worker->input + input : NULL;
+	worker->value = run->options->value ? worker->input + input + gradient : NULL;
 	worker->partials = run->gradient ? worker->input + input + gradient + value : NULL;
 	worker->states = (double *)(void *)(worker->input + input + gradient + value + partials);
 	if (worker->partials)
