@@ -17,6 +17,8 @@
 }
 
 %code {
+#include <math.h>
+
 #include "scanner.h"
 
 #define YYLLOC_DEFAULT(current, rhs, n)                                                                                \
@@ -40,7 +42,7 @@ static void yyerror(struct span *span, struct parse *parse, void *scanner, const
 /*
  * The stack has a fixed size. Lists are left-recursive, so only nesting fills it. Brackets and `repeat N stage` nest to
  * MAX_NESTING (parse_open), at 6 symbols a level at most. Operators that open to the right nest to as many levels more
- * (parse_power, parse_minus), at 8. Deeper nesting overflows the stack, and yyerror says so. The stack on which LAC tries
+ * (parse_check_depth), at 8. Deeper nesting overflows the stack, and yyerror says so. The stack on which LAC tries
  * reductions cannot grow either: a reduction pushes one state, and it has 20.
  */
 #define YYINITDEPTH 4000
@@ -48,12 +50,21 @@ static void yyerror(struct span *span, struct parse *parse, void *scanner, const
 #define YYMALLOC(size) NULL
 #define YYFREE(block) ((void)(block))
 
+/* yyparse has the stack in its frame. Each page that it touches is a page fault at each start. */
+_Static_assert(sizeof(YYSTYPE) <= 32, "a symbol's value is small");
+
 /* A builder that fails has given a message, or memory is short. */
 #define BUILD(done) do { if (!(done)) YYABORT; } while (0)
+#define STATEMENT(KIND, ...) PARSE_NEW(parse, struct statement, .kind = STATEMENT_##KIND, __VA_ARGS__)
+#define OPERAND(KIND, ...) PARSE_NEW(parse, struct operand, .kind = OPERAND_##KIND, __VA_ARGS__)
+#define VALUE(KIND, ...) PARSE_NEW(parse, struct option, .kind = VALUE_##KIND, __VA_ARGS__)
+
+static const struct declared no_type;
+static const struct init no_init;
 }
 
 %union {
-	struct word word;
+	const char *text; /* of a name, or of a string */
 	struct parse_number number;
 	struct parse_value value;
 	struct block *block;
@@ -62,35 +73,37 @@ static void yyerror(struct span *span, struct parse *parse, void *scanner, const
 	struct operand_list operands;
 	struct option *option;
 	struct option_list options;
+	struct name_list *name;
 	struct name_chain names;
-	struct declared *declared;
+	const struct declared *declared;
 	struct shape *shape;
-	struct init *init;
+	const struct init *init;
 	struct parse_list *list;
 	struct parse_integers integers;
 }
 
-%token <word> NAME "a name" OPTION "an option" STRING "a string"
-%token <word> INPUT "'input'" PARAM "'param'" CONST "'const'" DEF "'def'" NAMING "'name'"
-%token <word> REPEAT "'repeat'" FOR "'for'" IN "'in'" CHECKPOINT "'checkpoint'"
+%token <text> NAME "a name" OPTION "an option" STRING "a string"
+%token <text> INPUT "'input'" PARAM "'param'" CONST "'const'" DEF "'def'" NAMING "'name'"
+%token <text> REPEAT "'repeat'" FOR "'for'" IN "'in'" CHECKPOINT "'checkpoint'"
 %token <number> NUMBER "a number"
 %token NEWLINE "the end of the line"
 
-%type <block> block statements
+%type <block> block statements repeated
 %type <statement> statement stage
 %type <operand> operand
 %type <operands> operands
-%type <option> option
+%type <option> option option_value
 %type <options> options
-%type <names> names
+%type <name> listed_name
+%type <names> names parameters
 %type <declared> type optional_type
-%type <shape> extents
+%type <shape> extents optional_extents
 %type <init> init optional_init
 %type <list> list elements
 %type <integers> integers bracketed
 %type <number> signed
 %type <value> expression
-%type <word> name word type_name
+%type <text> name word type_name
 
 %left '+' '-'
 %left '*' '/'
@@ -100,12 +113,12 @@ static void yyerror(struct span *span, struct parse *parse, void *scanner, const
 %%
 
 chain
-	: statements { parse->syntax->chain = $1; parse_finish_chain(parse, $1); }
+	: statements { parse->syntax->chain = $1; $1->span = (struct span){0, (uint32_t)parse->source->length, 1, 1}; }
 	;
 
 statements
-	: %empty { BUILD($$ = parse_block(parse)); }
-	| statement { BUILD($$ = parse_block(parse)); PARSE_APPEND($$, $1); }
+	: %empty { BUILD($$ = PARSE_NEW(parse, struct block, .first = NULL)); }
+	| statement { BUILD($$ = PARSE_NEW(parse, struct block, .first = $1, .last = $1)); }
 	| statements separator { $$ = $1; }
 	| statements separator statement { $$ = $1; PARSE_APPEND($$, $3); }
 	;
@@ -113,33 +126,62 @@ statements
 separator : ';' | NEWLINE ;
 
 block
-	: '{' statements '}' { $$ = $2; parse_finish_block($$, @1, @3); }
+	: '{' statements '}' { $$ = $2; $$->braced = true; $$->span = @$; }
 	;
 
 statement
-	: INPUT name optional_type { BUILD($$ = parse_declare(parse, STATEMENT_INPUT, @$, &$2, $3, NULL)); }
-	| PARAM name optional_type optional_init { BUILD($$ = parse_declare(parse, STATEMENT_PARAM, @$, &$2, $3, $4)); }
-	| CONST name optional_type optional_init { BUILD($$ = parse_declare(parse, STATEMENT_CONST, @$, &$2, $3, $4)); }
-	| DEF name '(' ')' block { BUILD($$ = parse_def(parse, @$, &$2, NULL, $5)); }
-	| DEF name '(' names ')' block { BUILD($$ = parse_def(parse, @$, &$2, $4.first, $6)); }
+	: INPUT name optional_type {
+		BUILD($$ = STATEMENT(INPUT, .span = @$, .name = $2, .name_span = @2, .type = $3, .init = &no_init));
+	}
+	| PARAM name optional_type optional_init {
+		BUILD(parse_check_type(parse, $3, $2));
+		BUILD($$ = STATEMENT(PARAM, .span = @$, .name = $2, .name_span = @2, .type = $3, .init = $4));
+	}
+	| CONST name optional_type optional_init {
+		BUILD(parse_check_type(parse, $3, $2));
+		BUILD($$ = STATEMENT(CONST, .span = @$, .name = $2, .name_span = @2, .type = $3, .init = $4));
+	}
+	| DEF name '(' parameters ')' block {
+		BUILD($$ = STATEMENT(DEF, .span = @$, .name = $2, .name_span = @2, .names = $4.first, .block = $6));
+	}
 	| stage
 	;
 
 stage
-	: NAME operands options { BUILD($$ = parse_stage(parse, @$, &$1, &$2, &$3)); }
-	| NAMING name { BUILD($$ = parse_statement(parse, STATEMENT_NAME, @$, &$2)); }
-	| REPEAT NUMBER block { BUILD($$ = parse_repeat(parse, @$, @1, &$2, $3)); }
-	| REPEAT NUMBER stage { BUILD($$ = parse_repeat_stage(parse, @$, @1, &$2, $3)); }
-	| FOR names IN names block { BUILD($$ = parse_for(parse, @$, @1, $2.first, $4.first, $5)); }
-	| CHECKPOINT options block { BUILD($$ = parse_checkpoint(parse, @$, @1, &$2, $3)); }
+	: NAME operands options {
+		BUILD($$ = STATEMENT(STAGE, .span = @$, .name = $1, .name_span = @1, .operands = $2.first, .options = $3.first));
+	}
+	| NAMING name { BUILD($$ = STATEMENT(NAME, .span = @$, .name = $2, .name_span = @2)); }
+	| REPEAT NUMBER repeated {
+		BUILD(parse_check_integer(parse, &$2, @2));
+		BUILD($$ = STATEMENT(REPEAT, .span = @$, .name_span = @1, .count = $2.number.whole, .block = $3));
+	}
+	| FOR names IN names block {
+		BUILD($$ = STATEMENT(FOR, .span = @$, .name_span = @1, .names = $2.first, .over = $4.first, .block = $5));
+	}
+	| CHECKPOINT options block {
+		BUILD($$ = STATEMENT(CHECKPOINT, .span = @$, .name_span = @1, .options = $2.first, .block = $3));
+	}
+	;
+
+repeated
+	: block
+	| stage { BUILD($$ = PARSE_NEW(parse, struct block, .span = @1, .first = $1, .last = $1)); }
 	;
 
 /* Where only a name can be, every word is one. */
 name : NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT ;
 
+listed_name : name { BUILD($$ = PARSE_NEW(parse, struct name_list, .name = $1, .span = @1)); } ;
+
 names
-	: name { $$ = (struct name_chain){NULL, NULL}; BUILD(parse_add_name(parse, &$$, &$1)); }
-	| names ',' name { $$ = $1; BUILD(parse_add_name(parse, &$$, &$3)); }
+	: listed_name { $$ = (struct name_chain){$1, $1}; }
+	| names ',' listed_name { $$ = $1; PARSE_APPEND(&$$, $3); }
+	;
+
+parameters
+	: %empty { $$ = (struct name_chain){NULL, NULL}; }
+	| names
 	;
 
 operands
@@ -150,30 +192,41 @@ operands
 word : NAME | IN ;
 
 operand
-	: signed { BUILD($$ = parse_number_operand(parse, &$1)); }
-	| word { BUILD($$ = parse_name_operand(parse, &$1, NULL, @$)); }
-	| word '[' signed ']' { BUILD($$ = parse_name_operand(parse, &$1, &$3, @$)); }
-	| '(' expression ')' { BUILD($$ = parse_expression_operand(parse, &$2, @$)); }
-	| block { BUILD($$ = parse_block_operand(parse, $1, @$)); }
+	: signed { BUILD($$ = OPERAND(NUMBER, .span = @$, .text = $1.text, .number = $1.number, .index = NO_INDEX)); }
+	| word { BUILD($$ = OPERAND(NAME, .span = @$, .text = $1, .index = NO_INDEX)); }
+	| word '[' signed ']' {
+		BUILD(parse_check_integer(parse, &$3, @3));
+		/* NO_INDEX is beyond any array, and so is the next number. */
+		const int64_t index = $3.number.whole == NO_INDEX ? NO_INDEX + 1 : $3.number.whole;
+		BUILD($$ = OPERAND(NAME, .span = @$, .text = $1, .index = index));
+	}
+	| '(' expression ')' { BUILD($$ = parse_expression_operand(parse, $2.value, @$)); }
+	| block { BUILD($$ = OPERAND(BLOCK, .span = @$, .block = $1, .index = NO_INDEX)); }
 	;
 
 signed
 	: NUMBER
-	| '-' NUMBER { $$ = $2; BUILD(parse_negate(parse, &$$, @$)); }
-	| '+' NUMBER { $$ = $2; $$.span = @$; }
+	| '-' NUMBER { $$ = $2; BUILD(parse_negate(parse, &$$)); }
+	| '+' NUMBER { $$ = $2; }
 	;
 
 /* Folded as it is read; ^ binds tighter than a minus before it, and to the right. */
 expression
 	: NUMBER { $$ = (struct parse_value){$1.number.value, 0}; }
-	| NAME { BUILD(parse_constant(parse, &$$, &$1)); }
+	| NAME { $$.depth = 0; BUILD(parse_constant(parse, &$$.value, $1, @1)); }
 	| '(' expression ')' { $$ = (struct parse_value){$2.value, 0}; }
 	| expression '+' expression { $$ = (struct parse_value){$1.value + $3.value, $1.depth}; }
 	| expression '-' expression { $$ = (struct parse_value){$1.value - $3.value, $1.depth}; }
 	| expression '*' expression { $$ = (struct parse_value){$1.value * $3.value, $1.depth}; }
 	| expression '/' expression { $$ = (struct parse_value){$1.value / $3.value, $1.depth}; }
-	| expression '^' expression { $$ = $1; BUILD(parse_power(parse, &$$, &$3, @2)); }
-	| '-' expression %prec NEGATE { $$ = $2; BUILD(parse_minus(parse, &$$, @1)); }
+	| expression '^' expression {
+		$$ = (struct parse_value){pow($1.value, $3.value), $3.depth + 1};
+		BUILD(parse_check_depth(parse, $$.depth, @2));
+	}
+	| '-' expression %prec NEGATE {
+		$$ = (struct parse_value){-$2.value, $2.depth + 1};
+		BUILD(parse_check_depth(parse, $$.depth, @1));
+	}
 	| '+' expression %prec NEGATE { $$ = $2; }
 	;
 
@@ -183,10 +236,14 @@ options
 	;
 
 option
-	: OPTION '=' signed { BUILD($$ = parse_number_option(parse, &$1, &$3)); }
-	| OPTION '=' word { BUILD($$ = parse_word_option(parse, &$1, &$3)); }
-	| OPTION '=' STRING { BUILD($$ = parse_option(parse, &$1, VALUE_STRING, &$3)); }
-	| OPTION '=' bracketed { BUILD($$ = parse_integers_option(parse, &$1, &$3, @3)); }
+	: OPTION '=' option_value { $$ = $3; $$->name = $1; $$->span = @1; $$->value_span = @3; }
+	;
+
+option_value
+	: signed { BUILD($$ = VALUE(NUMBER, .text = $1.text, .number = $1.number)); }
+	| word { BUILD($$ = parse_is_truth($1) ? VALUE(BOOL, .text = $1) : VALUE(NAME, .text = $1)); }
+	| STRING { BUILD($$ = VALUE(STRING, .text = $1)); }
+	| bracketed { BUILD($$ = VALUE(INTEGERS, .integers = $1.items, .count = $1.count)); }
 	;
 
 bracketed
@@ -195,22 +252,26 @@ bracketed
 	;
 
 integers
-	: signed { $$ = (struct parse_integers){NULL, 0, 0}; BUILD(parse_add_integer(parse, &$$, &$1)); }
-	| integers ',' signed { $$ = $1; BUILD(parse_add_integer(parse, &$$, &$3)); }
+	: signed { $$ = (struct parse_integers){NULL, 0, 0}; BUILD(parse_add_integer(parse, &$$, &$1, @1)); }
+	| integers ',' signed { $$ = $1; BUILD(parse_add_integer(parse, &$$, &$3, @3)); }
 	;
 
 optional_type
-	: %empty { $$ = NULL; }
+	: %empty { $$ = &no_type; }
 	| ':' type { $$ = $2; }
 	;
 
 /* `f32` before `=` is scanned as an option. It is a type_name too, so that the message says that `[` is missing. */
 type
-	: type_name '[' ']' { BUILD($$ = parse_type(parse, &$1, NULL, @$)); }
-	| type_name '[' extents ']' { BUILD($$ = parse_type(parse, &$1, $3, @$)); }
+	: type_name '[' optional_extents ']' { BUILD($$ = parse_type(parse, $1, @1, $3, @$)); }
 	;
 
 type_name : word | OPTION ;
+
+optional_extents
+	: %empty { BUILD($$ = PARSE_NEW(parse, struct shape, .ndim = 0)); }
+	| extents
+	;
 
 extents
 	: NUMBER { BUILD($$ = parse_extent(parse, NULL, &$1, @1)); }
@@ -220,30 +281,35 @@ extents
 	;
 
 optional_init
-	: %empty { $$ = NULL; }
+	: %empty { $$ = &no_init; }
 	| '=' init { $$ = $2; }
 	;
 
 init
-	: signed { BUILD($$ = parse_init_number(parse, $1.number.value, @$)); }
-	| '(' expression ')' { BUILD($$ = parse_init_number(parse, $2.value, @$)); }
-	| list { BUILD($$ = parse_init_list(parse, $1, @$)); }
-	| word { BUILD($$ = parse_init_word(parse, &$1)); }
-	| word '(' STRING ')' { BUILD($$ = parse_init_load(parse, &$1, $3.text, NULL, @$)); }
-	| word '(' STRING ',' STRING ')' { BUILD($$ = parse_init_load(parse, &$1, $3.text, $5.text, @$)); }
-	| word '(' elements ')' { BUILD($$ = parse_init_call(parse, &$1, $3, @$)); }
+	: signed { BUILD($$ = parse_init_list(parse, INIT_NUMBER, PARSE_ADD_NUMBER(parse, NULL, $1.number.value, @$), @$)); }
+	| '(' expression ')' { BUILD($$ = parse_init_list(parse, INIT_NUMBER, PARSE_ADD_NUMBER(parse, NULL, $2.value, @$), @$)); }
+	| list { BUILD($$ = parse_init_list(parse, INIT_LIST, $1, @$)); }
+	| word { BUILD($$ = parse_init_form(parse, $1, @1, &(struct init){.span = @$})); }
+	| word '(' STRING ')' { BUILD($$ = parse_init_form(parse, $1, @1, &(struct init){.span = @$, .path = $3})); }
+	| word '(' STRING ',' STRING ')' {
+		BUILD($$ = parse_init_form(parse, $1, @1, &(struct init){.span = @$, .path = $3, .key = $5}));
+	}
+	| word '(' elements ')' {
+		const struct init call = {.span = @$, .values = $3->values, .count = $3->count, .shape = $3->shape};
+		BUILD($$ = parse_init_form(parse, $1, @1, &call));
+	}
 	;
 
 list
-	: '[' ']' { BUILD($$ = parse_list(parse)); BUILD(parse_list_close(parse, $$, @$)); }
-	| '[' elements ']' { BUILD(parse_list_close(parse, $2, @$)); $$ = $2; }
+	: '[' ']' { BUILD($$ = parse_list_close(parse, NULL, @$)); }
+	| '[' elements ']' { BUILD($$ = parse_list_close(parse, $2, @$)); }
 	;
 
 elements
-	: expression { BUILD($$ = parse_list(parse)); BUILD(parse_list_add(parse, $$, $1.value, @1)); }
+	: expression { BUILD($$ = PARSE_ADD_NUMBER(parse, NULL, $1.value, @1)); }
 	| list { $$ = $1; $$->elements = 1; }
-	| elements ',' expression { $$ = $1; BUILD(parse_list_add(parse, $$, $3.value, @3)); }
-	| elements ',' list { $$ = $1; BUILD(parse_list_join(parse, $$, $3, @3)); }
+	| elements ',' expression { BUILD($$ = PARSE_ADD_NUMBER(parse, $1, $3.value, @3)); }
+	| elements ',' list { BUILD($$ = parse_list_add(parse, $1, $3, @3)); }
 	;
 
 %%
@@ -359,12 +425,9 @@ static int yyreport_syntax_error(const yypcontext_t *context, struct parse *pars
 	int count = yypcontext_expected_tokens(context, kinds, YYNTOKENS);
 	for (int i = 0; i < count; i++)
 		wanted.is[kinds[i]] = true;
-	struct parse_mismatch mismatch = {.found = FOUND_TOKEN, .wanted = wanted.words, .hint = advise(&wanted, found)};
-	if (found == YYSYMBOL_YYEOF || found == YYSYMBOL_NEWLINE)
-		mismatch.found = found == YYSYMBOL_YYEOF ? FOUND_END : FOUND_NEWLINE;
+	const char *hint = advise(&wanted, found);
 	want_things(&wanted);
-	mismatch.count = wanted.count;
-	parse_syntax_error(parse, *yypcontext_location(context), &mismatch);
+	parse_syntax_error(parse, *yypcontext_location(context), wanted.words, wanted.count, hint);
 	return 0;
 }
 

@@ -20,7 +20,7 @@ static struct argument argument_of_option(const struct option *option)
 	case VALUE_NUMBER:
 		return argument_of_number(&option->number);
 	case VALUE_BOOL:
-		return (struct argument){.kind = ARGUMENT_BOOL, .boolean = option->boolean};
+		return (struct argument){.kind = ARGUMENT_BOOL, .boolean = *option->text == 't'};
 	case VALUE_INTEGERS:
 		return (struct argument){.kind = ARGUMENT_INTEGERS, .integers = option->integers, .count = option->count};
 	case VALUE_NAME:

@@ -22,10 +22,7 @@
 #define FAIL(parse, status, span, ...) diag_at((parse)->context->diags, status, (parse)->source, span, __VA_ARGS__)
 #define HINT(parse, ...) diag_hint((parse)->context->diags, __VA_ARGS__)
 
-/* A new TYPE with the given fields; NULL where memory is short. */
-#define NEW(parse, type, ...) ((type *)new_copy(parse, &(const type){__VA_ARGS__}, sizeof(type)))
-
-static void *new_copy(struct parse *parse, const void *from, size_t size)
+void *parse_copy(struct parse *parse, const void *from, size_t size)
 {
 	void *made = arena_alloc(parse->context->arena, size);
 	return made ? memcpy(made, from, size) : NULL;
@@ -107,36 +104,29 @@ static bool hint_word(struct parse *parse, uint32_t at)
 	return near != NULL;
 }
 
-/* ", expected A, B or C", or nothing where nothing is known. */
-static void list_wanted(const struct parse_mismatch *mismatch, char *words, size_t size)
-{
-	size_t used = 0;
-	for (int i = 0; i < mismatch->count && used < size; i++) {
-		const char *before = i == 0 ? ", expected " : i + 1 == mismatch->count ? " or " : ", ";
-		used += (size_t)snprintf(words + used, size - used, "%s%s", before, mismatch->wanted[i]);
-	}
-}
-
-void parse_syntax_error(struct parse *parse, struct span span, const struct parse_mismatch *mismatch)
+void parse_syntax_error(struct parse *parse, struct span span, const char *const *wanted, int count, const char *hint)
 {
 	enum { SHOWN = 40 };
 	if (has_failed(parse) || parse->context->arena->failed)
 		return; /* the scanner has failed, and its token is none */
 	char words[512] = "";
-	list_wanted(mismatch, words, sizeof words);
+	size_t used = 0;
+	for (int i = 0; i < count && used < sizeof words; i++) {
+		const char *before = i == 0 ? ", expected " : i + 1 == count ? " or " : ", ";
+		used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", before, wanted[i]);
+	}
 	const char *text = parse->source->text + span.begin;
 	const int length = (int)(span.end - span.begin);
-	const bool token = mismatch->found == FOUND_TOKEN;
+	const bool end = span.begin == parse->source->length, token = !end && *text != '\n';
 	if (token)
 		FAIL(parse, STATUS_CHAIN, span, "syntax error: unexpected '%.*s'%s%s", length > SHOWN ? SHOWN : length, text,
 		     length > SHOWN ? "..." : "", words);
 	else
-		FAIL(parse, STATUS_CHAIN, span, "syntax error: the %s ends too early%s",
-		     mismatch->found == FOUND_END ? "chain" : "line", words);
+		FAIL(parse, STATUS_CHAIN, span, "syntax error: the %s ends too early%s", end ? "chain" : "line", words);
 	if (hint_word(parse, span.begin))
 		return;
-	if (mismatch->hint)
-		HINT(parse, "%s", mismatch->hint);
+	if (hint)
+		HINT(parse, "%s", hint);
 	else if (token && *text == '}' && parse->depth == 0)
 		HINT(parse, "no '{' is open here");
 	else if (!token || strchr(")]}", *text))
@@ -178,7 +168,7 @@ bool parse_add_comment(struct parse *parse, const char *text, size_t length, con
 	while (strchr(" \t\r\f\v", text[length - 1])) /* it begins with '#' */
 		length--;
 	char *copy = arena_strndup(parse->context->arena, text, length);
-	struct comment *comment = NEW(parse, struct comment, .text = copy, .line = span->line, .offset = span->begin);
+	struct comment *comment = PARSE_NEW(parse, struct comment, .text = copy, .line = span->line, .offset = span->begin);
 	if (!comment || !copy)
 		return false;
 	*(parse->last_comment ? &parse->last_comment->next : &parse->syntax->comments) = comment;
@@ -186,125 +176,16 @@ bool parse_add_comment(struct parse *parse, const char *text, size_t length, con
 	return true;
 }
 
-/* Blocks and statements. */
+/* Numbers and constant expressions. */
 
-struct block *parse_block(struct parse *parse) { return arena_alloc(parse->context->arena, sizeof(struct block)); }
-
-void parse_finish_block(struct block *block, struct span open, struct span close)
-{
-	block->braced = true;
-	block->span = open;
-	block->span.end = close.end;
-}
-
-void parse_finish_chain(const struct parse *parse, struct block *chain)
-{
-	chain->span = (struct span){0, (uint32_t)parse->source->length, 1, 1};
-}
-
-struct statement *parse_statement(struct parse *parse, enum statement_kind kind, struct span span,
-                                  const struct word *name)
-{
-	return NEW(parse, struct statement, .kind = kind, .span = span, .name = name->text, .name_span = name->span);
-}
-
-struct statement *parse_declare(struct parse *parse, enum statement_kind kind, struct span span,
-                                const struct word *name, const struct declared *type, const struct init *init)
-{
-	static const struct declared no_type;
-	static const struct init no_init;
-	if (kind != STATEMENT_INPUT && type && type->type.shape.ndim > 0 && type->type.shape.dim[0] == -1) {
-		FAIL(parse, STATUS_CHAIN, type->span, "only the input has a streamed axis '*'");
-		HINT(parse, "give %s's extent as a number", name->text);
-		return NULL;
-	}
-	return NEW(parse, struct statement, .kind = kind, .span = span, .name = name->text, .name_span = name->span,
-	           .type = type ? type : &no_type, .init = init ? init : &no_init);
-}
-
-struct statement *parse_def(struct parse *parse, struct span span, const struct word *name,
-                            struct name_list *parameters, struct block *block)
-{
-	return NEW(parse, struct statement, .kind = STATEMENT_DEF, .span = span, .name = name->text,
-	           .name_span = name->span, .names = parameters, .block = block);
-}
-
-struct statement *parse_stage(struct parse *parse, struct span span, const struct word *name,
-                              const struct operand_list *operands, const struct option_list *options)
-{
-	return NEW(parse, struct statement, .kind = STATEMENT_STAGE, .span = span, .name = name->text,
-	           .name_span = name->span, .operands = operands->first, .options = options->first);
-}
-
-/* True if NUMBER is an integer that fits in 64 bits. */
-static bool check_integer(struct parse *parse, const struct parse_number *number)
+bool parse_check_integer(struct parse *parse, const struct parse_number *number, struct span span)
 {
 	if (number->number.integer)
 		return true;
 	const char *digits = number->text + (number->text[0] == '-');
-	FAIL(parse, STATUS_CHAIN, number->span, "'%s' is not an integer%s", number->text,
+	FAIL(parse, STATUS_CHAIN, span, "'%s' is not an integer%s", number->text,
 	     digits[strspn(digits, "0123456789")] ? "" : " that fits in 64 bits");
 	return false;
-}
-
-struct statement *parse_repeat(struct parse *parse, struct span span, struct span head,
-                               const struct parse_number *count, struct block *block)
-{
-	if (!check_integer(parse, count))
-		return NULL;
-	return NEW(parse, struct statement, .kind = STATEMENT_REPEAT, .span = span, .name = "repeat", .name_span = head,
-	           .count = count->number.whole, .block = block);
-}
-
-struct statement *parse_repeat_stage(struct parse *parse, struct span span, struct span head,
-                                     const struct parse_number *count, struct statement *stage)
-{
-	struct block *block = parse_block(parse);
-	if (!block)
-		return NULL;
-	PARSE_APPEND(block, stage);
-	block->span = stage->span;
-	return parse_repeat(parse, span, head, count, block);
-}
-
-struct statement *parse_for(struct parse *parse, struct span span, struct span head, struct name_list *names,
-                            struct name_list *over, struct block *block)
-{
-	return NEW(parse, struct statement, .kind = STATEMENT_FOR, .span = span, .name = "for", .name_span = head,
-	           .names = names, .over = over, .block = block);
-}
-
-struct statement *parse_checkpoint(struct parse *parse, struct span span, struct span head,
-                                   const struct option_list *options, struct block *block)
-{
-	return NEW(parse, struct statement, .kind = STATEMENT_CHECKPOINT, .span = span, .name = "checkpoint",
-	           .name_span = head, .options = options->first, .block = block);
-}
-
-bool parse_add_name(struct parse *parse, struct name_chain *names, const struct word *name)
-{
-	struct name_list *item = NEW(parse, struct name_list, .name = name->text, .span = name->span);
-	if (item)
-		PARSE_APPEND(names, item);
-	return item != NULL;
-}
-
-/* Operands and constant expressions. */
-
-struct operand *parse_number_operand(struct parse *parse, const struct parse_number *number)
-{
-	return NEW(parse, struct operand, .kind = OPERAND_NUMBER, .span = number->span, .text = number->text,
-	           .number = number->number, .index = NO_INDEX);
-}
-
-struct operand *parse_name_operand(struct parse *parse, const struct word *name, const struct parse_number *index,
-                                   struct span span)
-{
-	if (index && !check_integer(parse, index))
-		return NULL;
-	/* NO_INDEX is beyond any array, and so is the next number. */
-	const int64_t at = !index ? NO_INDEX : index->number.whole + (index->number.whole == NO_INDEX);
-	return NEW(parse, struct operand, .kind = OPERAND_NAME, .span = span, .text = name->text, .index = at);
 }
 
 /* True if a sign after TEXT belongs to a number's exponent, or stands before what it negates. */
@@ -344,29 +225,23 @@ static const char *canonical_text(struct parse *parse, struct span span)
 	return text;
 }
 
-struct operand *parse_expression_operand(struct parse *parse, const struct parse_value *value, struct span span)
+struct operand *parse_expression_operand(struct parse *parse, double value, struct span span)
 {
 	const char *text = canonical_text(parse, span);
-	const bool integer = trunc(value->value) == value->value && fabs(value->value) <= 0x1p53;
+	const bool integer = trunc(value) == value && fabs(value) <= 0x1p53;
 	if (!text)
 		return NULL;
-	return NEW(parse, struct operand, .kind = OPERAND_NUMBER, .span = span, .text = text,
-	           .number = {value->value, integer, integer ? (int64_t)value->value : 0}, .index = NO_INDEX);
+	return PARSE_NEW(parse, struct operand, .kind = OPERAND_NUMBER, .span = span, .text = text,
+	                 .number = {value, integer, integer ? (int64_t)value : 0}, .index = NO_INDEX);
 }
 
-struct operand *parse_block_operand(struct parse *parse, struct block *block, struct span span)
-{
-	return NEW(parse, struct operand, .kind = OPERAND_BLOCK, .span = span, .index = NO_INDEX, .block = block);
-}
-
-bool parse_negate(struct parse *parse, struct parse_number *number, struct span span)
+bool parse_negate(struct parse *parse, struct parse_number *number)
 {
 	struct number *n = &number->number;
 	n->value = -n->value;
 	n->whole = -n->whole;
 	if (!n->integer && !strcmp(number->text, "9223372036854775808"))
 		*n = (struct number){n->value, true, INT64_MIN};
-	number->span = span;
 	number->text = arena_printf(parse->context->arena, "-%s", number->text);
 	return number->text != NULL;
 }
@@ -379,18 +254,18 @@ static bool is_in_load(const struct parse *parse, uint32_t at)
 	return at >= length && !memcmp(parse->source->text + at - length, open, length);
 }
 
-bool parse_constant(struct parse *parse, struct parse_value *value, const struct word *name)
+bool parse_constant(struct parse *parse, double *value, const char *name, struct span span)
 {
 	static const char *const names[] = {"pi", "e", "inf", "nan"};
-	const bool pi = !strcmp(name->text, "pi");
-	*value = (struct parse_value){pi ? 3.14159265358979323846 : 2.71828182845904523536, 0};
-	if (pi || !strcmp(name->text, "e"))
+	const bool pi = !strcmp(name, "pi");
+	*value = pi ? 3.14159265358979323846 : 2.71828182845904523536;
+	if (pi || !strcmp(name, "e"))
 		return true;
-	FAIL(parse, STATUS_CHAIN, name->span, "'%s' in a constant expression", name->text);
-	const char *near = suggest_nearest(name->text, names, sizeof names / sizeof *names);
-	if (hint_word(parse, name->span.begin))
+	FAIL(parse, STATUS_CHAIN, span, "'%s' in a constant expression", name);
+	const char *near = suggest_nearest(name, names, sizeof names / sizeof *names);
+	if (hint_word(parse, span.begin))
 		return false;
-	if (is_in_load(parse, name->span.begin))
+	if (is_in_load(parse, span.begin))
 		HINT(parse, "a path is quoted, as in load(\"w.npy\")");
 	else if (near)
 		HINT(parse, "did you mean '%s'?", near);
@@ -399,88 +274,66 @@ bool parse_constant(struct parse *parse, struct parse_value *value, const struct
 	return false;
 }
 
-/* An operator that opens to the right waits on the parser's stack: it nests as a bracket does. */
-static bool check_depth(struct parse *parse, int depth, struct span span)
+bool parse_check_depth(struct parse *parse, int depth, struct span span)
 {
 	if (depth > MAX_NESTING)
 		parse_too_deep(parse, span);
 	return depth <= MAX_NESTING;
 }
 
-bool parse_power(struct parse *parse, struct parse_value *base, const struct parse_value *exponent, struct span span)
-{
-	*base = (struct parse_value){pow(base->value, exponent->value), exponent->depth + 1};
-	return check_depth(parse, base->depth, span);
-}
-
-bool parse_minus(struct parse *parse, struct parse_value *value, struct span span)
-{
-	*value = (struct parse_value){-value->value, value->depth + 1};
-	return check_depth(parse, value->depth, span);
-}
-
 /* Options. */
 
-struct option *parse_option(struct parse *parse, const struct word *name, enum value_kind kind,
-                            const struct word *value)
-{
-	return NEW(parse, struct option, .name = name->text, .span = name->span, .value_span = value->span, .kind = kind,
-	           .text = value->text, .boolean = kind == VALUE_BOOL && value->text[0] == 't');
-}
+bool parse_is_truth(const char *word) { return !strcmp(word, "true") || !strcmp(word, "false"); }
 
-struct option *parse_number_option(struct parse *parse, const struct word *name, const struct parse_number *number)
+bool parse_add_integer(struct parse *parse, struct parse_integers *integers, const struct parse_number *number,
+                       struct span span)
 {
-	return NEW(parse, struct option, .name = name->text, .span = name->span, .value_span = number->span,
-	           .kind = VALUE_NUMBER, .number = number->number, .text = number->text);
-}
-
-struct option *parse_word_option(struct parse *parse, const struct word *name, const struct word *value)
-{
-	const bool truth = !strcmp(value->text, "true") || !strcmp(value->text, "false");
-	return parse_option(parse, name, truth ? VALUE_BOOL : VALUE_NAME, value);
-}
-
-struct option *parse_integers_option(struct parse *parse, const struct word *name,
-                                     const struct parse_integers *integers, struct span span)
-{
-	return NEW(parse, struct option, .name = name->text, .span = name->span, .value_span = span, .kind = VALUE_INTEGERS,
-	           .integers = integers->items, .count = integers->count);
-}
-
-bool parse_add_integer(struct parse *parse, struct parse_integers *integers, const struct parse_number *number)
-{
-	if (!check_integer(parse, number))
+	if (!parse_check_integer(parse, number, span))
 		return false;
-	int64_t *grown =
-		arena_grow(parse->context->arena, integers->items, integers->count, &integers->capacity, sizeof *grown);
-	if (!grown)
-		return false;
-	integers->items = grown;
-	grown[integers->count++] = number->number.whole;
-	return true;
+	int64_t *item =
+		arena_append(parse->context->arena, &integers->items, &integers->count, &integers->capacity, sizeof *item);
+	if (item)
+		*item = number->number.whole;
+	return item != NULL;
 }
 
 /* Types. */
 
-struct declared *parse_type(struct parse *parse, const struct word *dtype, const struct shape *shape, struct span span)
+bool parse_check_type(struct parse *parse, const struct declared *type, const char *name)
+{
+	if (type->type.shape.ndim == 0 || type->type.shape.dim[0] != -1)
+		return true;
+	FAIL(parse, STATUS_CHAIN, type->span, "only the input has a streamed axis '*'");
+	HINT(parse, "give %s's extent as a number", name);
+	return false;
+}
+
+struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span, const struct shape *shape,
+                            struct span span)
 {
 	static const char *const names[] = {"f16", "bf16", "f32", "f64", "i32", "i64", "bool"};
 	enum { NAMES = sizeof names / sizeof *names };
 	bool known = false;
 	for (int i = 0; i < NAMES; i++)
-		known = known || !strcmp(names[i], dtype->text);
-	if (!known) {
-		FAIL(parse, STATUS_CHAIN, dtype->span, "unknown type '%s'", dtype->text);
-		const char *near = suggest_nearest(dtype->text, names, NAMES);
-		if (near)
-			HINT(parse, "did you mean '%s'?", near);
-		else
-			HINT(parse, "types are f16, bf16, f32, f64, i32, i64 and bool");
-		return NULL;
-	}
-	const struct type type = {.dtype = dtype_find(dtype->text, strlen(dtype->text)),
-	                          .shape = shape ? *shape : (struct shape){0}};
-	return NEW(parse, struct declared, .given = true, .type = type, .span = span);
+		known = known || !strcmp(names[i], dtype);
+	if (known)
+		return PARSE_NEW(parse, struct declared, .given = true, .span = span,
+		                 .type = {.dtype = dtype_find(dtype, strlen(dtype)), .shape = *shape});
+	FAIL(parse, STATUS_CHAIN, dtype_span, "unknown type '%s'", dtype);
+	const char *near = suggest_nearest(dtype, names, NAMES);
+	if (near)
+		HINT(parse, "did you mean '%s'?", near);
+	else
+		HINT(parse, "types are f16, bf16, f32, f64, i32, i64 and bool");
+	return NULL;
+}
+
+/* Fails where there are MAX_DIMS dimensions already. */
+static bool check_dims(struct parse *parse, const struct shape *shape, struct span span)
+{
+	if (shape->ndim == MAX_DIMS)
+		FAIL(parse, STATUS_LIMIT, span, "more than %d dimensions", MAX_DIMS);
+	return shape->ndim < MAX_DIMS;
 }
 
 struct shape *parse_extent(struct parse *parse, struct shape *shape, const struct parse_number *number,
@@ -490,38 +343,23 @@ struct shape *parse_extent(struct parse *parse, struct shape *shape, const struc
 		FAIL(parse, STATUS_CHAIN, span, "only the first axis can be streamed with '*'");
 		return NULL;
 	}
-	if (shape && shape->ndim == MAX_DIMS) {
-		FAIL(parse, STATUS_LIMIT, span, "more than %d dimensions", MAX_DIMS);
-		return NULL;
-	}
-	if (number && !check_integer(parse, number))
-		return NULL;
 	if (!shape)
-		shape = arena_alloc(parse->context->arena, sizeof *shape);
-	if (shape)
-		shape->dim[shape->ndim++] = number ? number->number.whole : -1;
+		shape = PARSE_NEW(parse, struct shape, .ndim = 0);
+	if (!shape || !check_dims(parse, shape, span) || (number && !parse_check_integer(parse, number, span)))
+		return NULL;
+	shape->dim[shape->ndim++] = number ? number->number.whole : -1;
 	return shape;
 }
 
 /* Initial values. */
 
-struct init *parse_init_number(struct parse *parse, double value, struct span span)
-{
-	double *values = arena_alloc(parse->context->arena, sizeof *values);
-	const char *text = canonical_text(parse, span);
-	if (!values || !text)
-		return NULL;
-	*values = value;
-	return NEW(parse, struct init, .kind = INIT_NUMBER, .span = span, .text = text, .values = values, .count = 1);
-}
-
-struct init *parse_init_list(struct parse *parse, const struct parse_list *list, struct span span)
+struct init *parse_init_list(struct parse *parse, enum init_kind kind, const struct parse_list *list, struct span span)
 {
 	const char *text = canonical_text(parse, span);
-	if (!text)
+	if (!list || !text)
 		return NULL;
-	return NEW(parse, struct init, .kind = INIT_LIST, .span = span, .text = text, .values = list->values,
-	           .count = list->count, .shape = list->shape);
+	return PARSE_NEW(parse, struct init, .kind = kind, .span = span, .text = text, .values = list->values,
+	                 .count = list->count, .shape = list->shape);
 }
 
 static const struct form {
@@ -538,129 +376,80 @@ static const struct form {
              {"load", INIT_LOAD, 0, "load(\"FILE\") or load(\"FILE\", \"key\")"}};
 enum { FORMS = sizeof forms / sizeof *forms };
 
-/* The form named WORD, or NULL, with a message. */
-static const struct form *find_initial_value(struct parse *parse, const struct word *word)
+/* The form NAME, or NULL, with a message. */
+static const struct form *find_form(struct parse *parse, const char *name, struct span span)
 {
-	const char *names[FORMS], *number = number_word(word->text);
+	const char *names[FORMS], *number = number_word(name);
 	for (int i = 0; i < FORMS; i++) {
-		if (!strcmp(forms[i].name, word->text))
+		if (!strcmp(forms[i].name, name))
 			return &forms[i];
 		names[i] = forms[i].name;
 	}
-	FAIL(parse, STATUS_CHAIN, word->span, "unknown initial value '%s'", word->text);
-	const char *near = suggest_nearest(word->text, names, FORMS);
+	FAIL(parse, STATUS_CHAIN, span, "unknown initial value '%s'", name);
+	const char *near = suggest_nearest(name, names, FORMS);
 	if (number)
 		HINT(parse, "the number is written %s", number);
 	else if (near)
 		HINT(parse, "did you mean '%s'?", near);
-	else if (!strcmp(word->text, "pi") || !strcmp(word->text, "e"))
-		HINT(parse, "a constant expression is written in parentheses: (%s)", word->text);
+	else if (!strcmp(name, "pi") || !strcmp(name, "e"))
+		HINT(parse, "a constant expression is written in parentheses: (%s)", name);
 	else
 		HINT(parse, "it is a number, a list, load(\"FILE\"), zeros, ones, eye, full, normal or uniform");
 	return NULL;
 }
 
-static struct init *wrong_usage(struct parse *parse, const struct form *form, struct span span)
+struct init *parse_init_form(struct parse *parse, const char *name, struct span name_span, const struct init *init)
 {
-	FAIL(parse, STATUS_CHAIN, span, "'%s' is written %s", form->name, form->usage);
-	return NULL;
-}
-
-struct init *parse_init_word(struct parse *parse, const struct word *word)
-{
-	const struct form *form = find_initial_value(parse, word);
+	const struct form *form = find_form(parse, name, name_span);
 	if (!form)
 		return NULL;
-	if (form->arguments || form->kind == INIT_LOAD)
-		return wrong_usage(parse, form, word->span);
-	return NEW(parse, struct init, .kind = form->kind, .span = word->span, .text = word->text);
-}
-
-struct init *parse_init_load(struct parse *parse, const struct word *word, const char *path, const char *key,
-                             struct span span)
-{
-	const struct form *form = find_initial_value(parse, word);
-	if (!form)
+	if ((form->kind == INIT_LOAD) != (init->path != NULL) || init->shape.ndim || init->count != form->arguments) {
+		FAIL(parse, STATUS_CHAIN, init->span, "'%s' is written %s", name, form->usage);
 		return NULL;
-	if (form->kind != INIT_LOAD)
-		return wrong_usage(parse, form, span);
-	return NEW(parse, struct init, .kind = INIT_LOAD, .span = span, .path = path, .key = key);
-}
-
-struct init *parse_init_call(struct parse *parse, const struct word *word, const struct parse_list *arguments,
-                             struct span span)
-{
-	const struct form *form = find_initial_value(parse, word);
-	if (!form)
+	}
+	struct init *made = parse_copy(parse, init, sizeof *init);
+	if (!made)
 		return NULL;
-	if (form->kind == INIT_LOAD || arguments->shape.ndim || arguments->count != form->arguments)
-		return wrong_usage(parse, form, span);
-	const char *text = canonical_text(parse, span);
-	if (!text)
-		return NULL;
-	return NEW(parse, struct init, .kind = form->kind, .span = span, .text = text, .values = arguments->values,
-	           .count = arguments->count);
+	made->kind = form->kind;
+	made->text = init->path ? NULL : canonical_text(parse, init->span);
+	return made;
 }
 
-/* Lists. */
-
-struct parse_list *parse_list(struct parse *parse)
-{
-	return arena_alloc(parse->context->arena, sizeof(struct parse_list));
-}
-
-static bool list_append(struct parse *parse, struct parse_list *list, double value)
-{
-	double *grown = arena_grow(parse->context->arena, list->values, list->count, &list->capacity, sizeof *grown);
-	if (!grown)
-		return false;
-	list->values = grown;
-	grown[list->count++] = value;
-	return true;
-}
-
-static bool check_ragged(struct parse *parse, const struct parse_list *list, const struct shape *shape,
-                         struct span span)
+struct parse_list *parse_list_add(struct parse *parse, struct parse_list *list, const struct parse_list *element,
+                                  struct span span)
 {
 	char was[TYPE_TEXT], is[TYPE_TEXT];
-	if (list->elements == 0 || shape_equal(&list->shape, shape))
-		return true;
-	FAIL(parse, STATUS_CHAIN, span, "a ragged list: an element of shape %s after one of shape %s",
-	     shape_format(shape, is), shape_format(&list->shape, was));
-	return false;
-}
-
-bool parse_list_add(struct parse *parse, struct parse_list *list, double value, struct span span)
-{
-	static const struct shape number;
-	if (!check_ragged(parse, list, &number, span) || !list_append(parse, list, value))
-		return false;
-	list->elements++;
-	return true;
-}
-
-bool parse_list_join(struct parse *parse, struct parse_list *list, const struct parse_list *element, struct span span)
-{
-	if (!check_ragged(parse, list, &element->shape, span))
-		return false;
-	for (size_t i = 0; i < element->count; i++)
-		if (!list_append(parse, list, element->values[i]))
-			return false;
-	list->elements++;
-	return true;
-}
-
-bool parse_list_close(struct parse *parse, struct parse_list *list, struct span span)
-{
-	struct shape *shape = &list->shape;
-	if (shape->ndim == MAX_DIMS) {
-		FAIL(parse, STATUS_LIMIT, span, "more than %d dimensions", MAX_DIMS);
-		return false;
+	if (!list)
+		list = PARSE_NEW(parse, struct parse_list, .elements = 0);
+	if (!list)
+		return NULL;
+	if (list->elements > 0 && !shape_equal(&list->shape, &element->shape)) {
+		FAIL(parse, STATUS_CHAIN, span, "a ragged list: an element of shape %s after one of shape %s",
+		     shape_format(&element->shape, is), shape_format(&list->shape, was));
+		return NULL;
 	}
+	for (size_t i = 0; i < element->count; i++) {
+		double *value =
+			arena_append(parse->context->arena, &list->values, &list->count, &list->capacity, sizeof *value);
+		if (!value)
+			return NULL;
+		*value = element->values[i];
+	}
+	list->elements++;
+	return list;
+}
+
+struct parse_list *parse_list_close(struct parse *parse, struct parse_list *list, struct span span)
+{
+	if (!list)
+		list = PARSE_NEW(parse, struct parse_list, .elements = 0);
+	if (!list || !check_dims(parse, &list->shape, span))
+		return NULL;
+	struct shape *shape = &list->shape;
 	memmove(shape->dim + 1, shape->dim, (size_t)shape->ndim * sizeof *shape->dim);
 	shape->dim[0] = list->elements;
 	shape->ndim++;
-	return true;
+	return list;
 }
 
 /* Runs the scanner and the parser over the source. 0 if it parses. */

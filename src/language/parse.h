@@ -13,13 +13,8 @@
 
 /* Values of the grammar's symbols. */
 
-struct word { /* a name, or the text of a string */
-	const char *text;
-	struct span span;
-};
 struct parse_number {
 	const char *text;
-	struct span span;
 	struct number number;
 };
 struct parse_value { /* of a constant expression */
@@ -49,6 +44,8 @@ struct parse_list { /* a nested list of numbers */
 /* Appends ITEM to LIST, which has FIRST and LAST. */
 #define PARSE_APPEND(list, item)                                                                                       \
 	((list)->last = (list)->last ? ((list)->last->next = (item)) : ((list)->first = (item)))
+/* A new TYPE with the given fields; NULL where memory is short. */
+#define PARSE_NEW(parse, type, ...) ((type *)parse_copy(parse, &(const type){__VA_ARGS__}, sizeof(type)))
 
 struct parse {
 	const struct context *context;
@@ -76,87 +73,45 @@ void parse_close(struct parse *parse, char bracket);
 void parse_end_statement(struct parse *parse);
 bool parse_add_comment(struct parse *parse, const char *text, size_t length, const struct span *span);
 
-/* For the parser: errors. */
+/* For the parser. SPAN is the place of what is built or refused. */
 
-enum parse_found { FOUND_TOKEN, FOUND_NEWLINE, FOUND_END };
-/* What the parser met, the COUNT things that it wanted instead, in words, and what to do (NULL: nothing is known). */
-struct parse_mismatch {
-	enum parse_found found;
-	const char *const *wanted;
-	int count;
-	const char *hint;
-};
-void parse_syntax_error(struct parse *parse, struct span span, const struct parse_mismatch *mismatch);
+void *parse_copy(struct parse *parse, const void *from, size_t size);
+/* What was met at SPAN is not one of the COUNT things WANTED, in words. HINT: what to do, or NULL. */
+void parse_syntax_error(struct parse *parse, struct span span, const char *const *wanted, int count, const char *hint);
 void parse_too_deep(struct parse *parse, struct span span);
 
-/* Statements. SPAN is the whole statement's; HEAD the span of the word that it begins with. */
+/* Each check gives a message and returns false if it fails. */
 
-struct block *parse_block(struct parse *parse);
-void parse_finish_block(struct block *block, struct span open, struct span close);
-void parse_finish_chain(const struct parse *parse, struct block *chain);
-struct statement *parse_statement(struct parse *parse, enum statement_kind kind, struct span span,
-                                  const struct word *name);
-/* TYPE and INIT may be NULL. */
-struct statement *parse_declare(struct parse *parse, enum statement_kind kind, struct span span,
-                                const struct word *name, const struct declared *type, const struct init *init);
-struct statement *parse_def(struct parse *parse, struct span span, const struct word *name,
-                            struct name_list *parameters, struct block *block);
-struct statement *parse_stage(struct parse *parse, struct span span, const struct word *name,
-                              const struct operand_list *operands, const struct option_list *options);
-struct statement *parse_repeat(struct parse *parse, struct span span, struct span head,
-                               const struct parse_number *count, struct block *block);
-struct statement *parse_repeat_stage(struct parse *parse, struct span span, struct span head,
-                                     const struct parse_number *count, struct statement *stage);
-struct statement *parse_for(struct parse *parse, struct span span, struct span head, struct name_list *names,
-                            struct name_list *over, struct block *block);
-struct statement *parse_checkpoint(struct parse *parse, struct span span, struct span head,
-                                   const struct option_list *options, struct block *block);
-bool parse_add_name(struct parse *parse, struct name_chain *names, const struct word *name);
+/* NUMBER is an integer that fits in 64 bits. */
+bool parse_check_integer(struct parse *parse, const struct parse_number *number, struct span span);
+/* TYPE, that of the param or const NAME, is not streamed. */
+bool parse_check_type(struct parse *parse, const struct declared *type, const char *name);
+/* DEPTH operators that open to the right are not too many. They wait on the parser's stack: they nest as brackets do. */
+bool parse_check_depth(struct parse *parse, int depth, struct span span);
 
-/* Operands and constant expressions. */
-
-struct operand *parse_number_operand(struct parse *parse, const struct parse_number *number);
-/* INDEX NULL: none. */
-struct operand *parse_name_operand(struct parse *parse, const struct word *name, const struct parse_number *index,
-                                   struct span span);
-struct operand *parse_expression_operand(struct parse *parse, const struct parse_value *value, struct span span);
-struct operand *parse_block_operand(struct parse *parse, struct block *block, struct span span);
-bool parse_negate(struct parse *parse, struct parse_number *number, struct span span);
-bool parse_constant(struct parse *parse, struct parse_value *value, const struct word *name);
-/* *BASE to the power of EXPONENT, and *VALUE negated; SPAN is the operator's. */
-bool parse_power(struct parse *parse, struct parse_value *base, const struct parse_value *exponent, struct span span);
-bool parse_minus(struct parse *parse, struct parse_value *value, struct span span);
-
-/* Options. */
-
-struct option *parse_option(struct parse *parse, const struct word *name, enum value_kind kind,
-                            const struct word *value);
-struct option *parse_number_option(struct parse *parse, const struct word *name, const struct parse_number *number);
-struct option *parse_word_option(struct parse *parse, const struct word *name, const struct word *value);
-/* SPAN covers the brackets. */
-struct option *parse_integers_option(struct parse *parse, const struct word *name,
-                                     const struct parse_integers *integers, struct span span);
-bool parse_add_integer(struct parse *parse, struct parse_integers *integers, const struct parse_number *number);
-
-/* Types and initial values. */
-
-/* SHAPE NULL: 0-d. */
-struct declared *parse_type(struct parse *parse, const struct word *dtype, const struct shape *shape, struct span span);
+/* True if WORD is `true` or `false`. */
+bool parse_is_truth(const char *word);
+bool parse_negate(struct parse *parse, struct parse_number *number);
+bool parse_constant(struct parse *parse, double *value, const char *name, struct span span);
+/* SPAN covers the parentheses. */
+struct operand *parse_expression_operand(struct parse *parse, double value, struct span span);
+bool parse_add_integer(struct parse *parse, struct parse_integers *integers, const struct parse_number *number,
+                       struct span span);
+struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span, const struct shape *shape,
+                            struct span span);
 /* Adds an extent to SHAPE. SHAPE NULL: the first; NUMBER NULL: `*`. */
 struct shape *parse_extent(struct parse *parse, struct shape *shape, const struct parse_number *number,
                            struct span span);
-struct init *parse_init_number(struct parse *parse, double value, struct span span);
-struct init *parse_init_list(struct parse *parse, const struct parse_list *list, struct span span);
-struct init *parse_init_word(struct parse *parse, const struct word *word);
-/* KEY NULL: none. */
-struct init *parse_init_load(struct parse *parse, const struct word *word, const char *path, const char *key,
-                             struct span span);
-struct init *parse_init_call(struct parse *parse, const struct word *word, const struct parse_list *arguments,
-                             struct span span);
-struct parse_list *parse_list(struct parse *parse);
-/* Both append an element, which must have the shape of those before it. */
-bool parse_list_add(struct parse *parse, struct parse_list *list, double value, struct span span);
-bool parse_list_join(struct parse *parse, struct parse_list *list, const struct parse_list *element, struct span span);
-bool parse_list_close(struct parse *parse, struct parse_list *list, struct span span);
+/* A number or a list. LIST NULL: memory is short. */
+struct init *parse_init_list(struct parse *parse, enum init_kind kind, const struct parse_list *list, struct span span);
+/* The form NAME of what INIT has: nothing, a path and perhaps a key, or numbers. */
+struct init *parse_init_form(struct parse *parse, const char *name, struct span name_span, const struct init *init);
+/* Appends ELEMENT, which must have the shape of those before it, to LIST (NULL: a new one). Returns LIST or NULL. */
+struct parse_list *parse_list_add(struct parse *parse, struct parse_list *list, const struct parse_list *element,
+                                  struct span span);
+#define PARSE_ADD_NUMBER(parse, list, number, span)                                                                    \
+	parse_list_add(parse, list, &(struct parse_list){.values = &(double){number}, .count = 1}, span)
+/* LIST NULL: an empty one. */
+struct parse_list *parse_list_close(struct parse *parse, struct parse_list *list, struct span span);
 
 #endif

@@ -41,8 +41,7 @@ struct option {
 	struct span span, value_span;
 	enum value_kind kind;
 	struct number number;
-	bool boolean;
-	const char *text; /* NUMBER: as written; NAME, BOOL; STRING without its escapes */
+	const char *text; /* NUMBER: as written; NAME; BOOL: true or false; STRING without its escapes */
 	int64_t *integers;
 	size_t count; /* INTEGERS */
 	struct option *next;
@@ -111,8 +110,8 @@ struct comment {
 
 struct statement {
 	enum statement_kind kind;
-	struct span span; /* the whole statement */
-	struct span name_span;
+	struct span span;            /* the whole statement */
+	struct span name_span;       /* REPEAT, FOR, CHECKPOINT: of that word */
 	const char *name;            /* INPUT, PARAM, CONST, DEF, STAGE, NAME */
 	const struct declared *type; /* INPUT, PARAM, CONST; NULL elsewhere */
 	const struct init *init;     /* INPUT, PARAM, CONST; NULL elsewhere */

@@ -111,7 +111,7 @@ static bool same_operands(const struct operand *a, const struct operand *b)
 static bool same_options(const struct option *a, const struct option *b)
 {
 	for (; a && b; a = a->next, b = b->next) {
-		if (!same_text(a->name, b->name) || a->kind != b->kind || a->boolean != b->boolean || a->count != b->count)
+		if (!same_text(a->name, b->name) || a->kind != b->kind || a->count != b->count)
 			return false;
 		if (a->number.integer != b->number.integer || !same_number(a->number.value, b->number.value) ||
 		    !same_text(a->text, b->text))
