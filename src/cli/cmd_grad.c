@@ -118,7 +118,7 @@ static enum status add_file(struct session *s, struct loader *loader, const char
 		status = diag_file(&s->diags, STATUS_DATA, path, -1, "holds %s, and the gradient is %s",
 		                   type_format(&array.type, a), type_format(type, b));
 	else
-		kernels_get(dtype_compute(type->dtype))->accumulate(data, array.data, (size_t)shape_count(&type->shape));
+		kernels_get(dtype_compute(type->dtype))->loops->accumulate(data, array.data, (size_t)shape_count(&type->shape));
 	array_free(&array, s->allocator);
 	return status;
 }

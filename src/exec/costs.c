@@ -32,7 +32,7 @@ static void fill(char *at, const struct type *type)
 	if (type->dtype == DTYPE_BITS)
 		memset(at, 0x55, (size_t)type_bytes(type));
 	else
-		kernels_get(dtype_compute(type->dtype))->fill(at, 0.5, (size_t)count);
+		kernels_get(dtype_compute(type->dtype))->loops->fill(at, 0.5, (size_t)count);
 }
 
 static int64_t room(const struct type *type) { return round_up(type_bytes(type), ARRAY_ALIGN); }

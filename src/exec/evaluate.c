@@ -285,8 +285,8 @@ static void run_accumulate(struct machine_state *m, const struct launch *launch)
 	size_t count = (size_t)shape_count(&type->shape);
 	int64_t offset = param_offset(param, ref, m->counters);
 	if (param->hi)
-		kernels->accumulate_wide(param->hi + offset, param->lo ? param->lo + offset : NULL, m->frame[launch->needs[0]],
-		                         count);
+		kernels->loops->accumulate_wide(param->hi + offset, param->lo ? param->lo + offset : NULL,
+		                                m->frame[launch->needs[0]], count);
 	if (param->gradient) {
 		if (param->streamed)
 			offset += m->e->first_row * row_elements(&param->type.shape);
@@ -295,7 +295,7 @@ static void run_accumulate(struct machine_state *m, const struct launch *launch)
 		if (param->once)
 			memcpy(to, m->frame[launch->needs[0]], count * size);
 		else
-			kernels->accumulate(to, m->frame[launch->needs[0]], count);
+			kernels->loops->accumulate(to, m->frame[launch->needs[0]], count);
 	}
 }
 

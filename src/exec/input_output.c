@@ -51,9 +51,9 @@ static void copy_cotangent(const struct array *from, int64_t first, int64_t coun
 	if (wide == (dtype == DTYPE_F64))
 		memcpy(to, at, (size_t)count * dtype_size(dtype));
 	else if (wide)
-		kernels_get(DTYPE_F32)->to_f64(to, at, (size_t)count);
+		kernels_get(DTYPE_F32)->loops->to_f64(to, at, (size_t)count);
 	else
-		kernels_get(DTYPE_F64)->to_f32(to, at, (size_t)count);
+		kernels_get(DTYPE_F64)->loops->to_f32(to, at, (size_t)count);
 }
 
 static void read_seed(const struct worker *worker, void *to, const struct type *type)
@@ -61,7 +61,7 @@ static void read_seed(const struct worker *worker, void *to, const struct type *
 	const struct run *run = worker->run;
 	const int64_t count = shape_count(&type->shape);
 	if (!run->gradient->cotangent.data) {
-		kernels_get(type->dtype)->fill(to, 1.0, (size_t)count);
+		kernels_get(type->dtype)->loops->fill(to, 1.0, (size_t)count);
 		return;
 	}
 	const bool sliced = run->tiles->tiled && !run->tiles->folds;

@@ -41,7 +41,7 @@ static void widen_piece(char *full, const uint16_t *kept, size_t n, bool wide, b
 	float buffer[PIECE];
 	(half ? convert_f16_to_f32 : convert_bf16_to_f32)(buffer, kept, n);
 	if (wide)
-		kernels_get(DTYPE_F32)->to_f64((double *)(void *)full, buffer, n);
+		kernels_get(DTYPE_F32)->loops->to_f64((double *)(void *)full, buffer, n);
 	else
 		memcpy(full, buffer, n * sizeof *buffer);
 }

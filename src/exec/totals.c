@@ -118,7 +118,7 @@ static void add_wide(const struct run *run, double *hi, double *lo, const double
                      int64_t count)
 {
 	if (!lo) {
-		run->kernels[1]->accumulate(hi, from_hi, (size_t)count);
+		run->kernels[1]->loops->accumulate(hi, from_hi, (size_t)count);
 		return;
 	}
 	for (int64_t i = 0; i < count; i++)
@@ -137,7 +137,7 @@ void totals_add(const struct worker *worker, int64_t tile)
 		const bool wide = run->params->bound[i].type.dtype == DTYPE_F64;
 		const double *hi = (const double *)(const void *)next;
 		if (run->gradient->job->partials.once[i])
-			run->kernels[wide]->accumulate_wide(total->hi, total->lo, next, (size_t)count);
+			run->kernels[wide]->loops->accumulate_wide(total->hi, total->lo, next, (size_t)count);
 		else
 			add_wide(run, total->hi, total->lo, hi, wide ? hi + count : NULL, count);
 		next += job_partial_bytes(run->gradient->job, i);

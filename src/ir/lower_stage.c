@@ -138,12 +138,9 @@ static enum status infer(struct lowering *l, const struct node *node, const stru
 /* NUMBER as DTYPE, the dtype of the array that it meets. Kernels round to f32 themselves. */
 static double rounded_to(enum dtype dtype, double number)
 {
-	const struct kernels *kernels = kernels_get(DTYPE_F64);
 	double rounded = number;
-	if (dtype == DTYPE_F16)
-		kernels->round_f16(&rounded, &number, 1);
-	else if (dtype == DTYPE_BF16)
-		kernels->round_bf16(&rounded, &number, 1);
+	if (dtype == DTYPE_F16 || dtype == DTYPE_BF16)
+		kernels_get(DTYPE_F64)->round[dtype](&(struct kernel_args){.out = &rounded, .v = &number, .n = 1});
 	return rounded;
 }
 

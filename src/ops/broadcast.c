@@ -77,7 +77,7 @@ static void fill_run(const struct kernels *kernels, void *to, const void *value,
 {
 	const double x = element_get(kernels->dtype, value, 0);
 	if (n >= 16)
-		kernels->fill(to, x, (size_t)n);
+		kernels->loops->fill(to, x, (size_t)n);
 	else
 		for (int64_t i = 0; i < n; i++)
 			element_set(kernels->dtype, to, (size_t)i, x);

@@ -15,9 +15,9 @@ static void convert_elements(enum dtype to_type, void *to, enum dtype from_type,
 	if (to_type == from_type)
 		memcpy(to, from, n * element_size(to_type));
 	else if (to_type == DTYPE_F64)
-		kernels_get(from_type)->to_f64(to, from, n);
+		kernels_get(from_type)->loops->to_f64(to, from, n);
 	else
-		kernels_get(from_type)->to_f32(to, from, n);
+		kernels_get(from_type)->loops->to_f32(to, from, n);
 }
 
 FORWARD(cast)
@@ -35,7 +35,7 @@ FORWARD(cast)
 		_Alignas(64) double piece[PIECE];
 		const size_t width = n - i < PIECE ? n - i : PIECE;
 		const void *source = element_at(v, element_size(from), (int64_t)i);
-		(to == DTYPE_F16 ? kernels->round_f16 : kernels->round_bf16)(piece, source, width);
+		kernels->round[to](&(struct kernel_args){.out = piece, .v = source, .n = width});
 		convert_elements(held, element_of(y, element_size(held), (int64_t)i), from, piece, width);
 	}
 }

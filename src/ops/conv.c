@@ -108,7 +108,7 @@ int64_t conv_scratch(const struct attrs *attrs, const struct type *v, const stru
 static struct conv conv_of(const struct op_call *call)
 {
 	struct conv c = conv_of_types(call->attrs, call->v, call->a, call->y);
-	c.loops = loops_get(call->kernels);
+	c.loops = call->kernels->loops;
 	return c;
 }
 

@@ -9,7 +9,6 @@
 
 #include "base/team.h"
 #include "ops/kernels.h"
-#include "ops/product.h"
 
 enum { TEAM_PIECE = 1 << 15 }; /* elements that make it worth to wake another member of a team */
 

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/processor.h"
-#include "ops/kernels_isa.h"
 
 bool op_runs_in_registers(enum op op)
 {
@@ -27,19 +26,19 @@ bool op_runs_in_registers(enum op op)
 
 size_t kernels_all(enum dtype dtype, const struct kernels *tables[4])
 {
-	const int index = dtype == DTYPE_F64;
 	size_t count = 0;
 
+#define TABLE(ISA) (dtype == DTYPE_F64 ? &kernels_##ISA##_f64 : &kernels_##ISA##_f32)
 #if defined(__x86_64__)
 	__builtin_cpu_init();
 	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
 	    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
-		tables[count++] = kernels_avx512[index];
+		tables[count++] = TABLE(avx512);
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && processor_has_f16c())
-		tables[count++] = kernels_avx2[index];
-	tables[count++] = kernels_baseline[index];
+		tables[count++] = TABLE(avx2);
+	tables[count++] = TABLE(baseline);
 #endif
-	tables[count++] = kernels_portable[index];
+	tables[count++] = TABLE(portable);
 	return count;
 }
 

@@ -27,6 +27,107 @@ struct kernel_args {
 };
 typedef void kernel(const struct kernel_args *args);
 
+/* A factor, whose rows lie LD elements apart. If TRANSPOSED the product has its transpose. */
+struct factor {
+	const void *data;
+	int64_t ld;
+	bool transposed;
+};
+
+/* C[m,n] = A[m,k] B[k,n], plus C if ACCUMULATE. C's rows lie LDC elements apart. All are row-major. */
+struct product {
+	int64_t m, n, k;
+	struct factor a, b;
+	void *c;
+	int64_t ldc;
+	bool accumulate;
+};
+
+/* A multiple of the rows of C that a tile has in any set (12, 6 or 4). Rows are shared and cut in such pieces. */
+enum { PRODUCT_STRIPE = 12 };
+
+/* Rows of an array: each begins ROW elements after the one before, and its elements lie STEP apart (not 0). */
+struct rows {
+	void *at;
+	int64_t row, step;
+};
+
+/*
+ * Sums over COUNT lines: out[i] is the sum of line i, and p[i] is its number. A line of less than
+ * 8 elements is summed one after another, as in NumPy. In a block of 128, lane j of 16 adds elements
+ * j, j + 16, and so on. Then lanes j and j + 8 are added, j + 4, j + 2 and j + 1. Blocks are added pairwise.
+ */
+struct line_sums {
+	double (*value)(const void *v, size_t n); /* of one line, whose NaN may have any bits */
+	void (*values)(double *out, const void *v, size_t n, size_t count);
+	void (*squares)(double *out, const void *v, size_t n, size_t count);
+	void (*products)(double *out, const void *v, const void *a, size_t n, size_t count);     /* of v * a */
+	void (*deviations)(double *out, const void *v, const double *p, size_t n, size_t count); /* of (v - p[i])^2 */
+	/* Each returns a sum over one line: of |v|, and of Huber's loss of v at delta P. */
+	double (*magnitudes)(const void *v, size_t n);
+	double (*huber)(const void *v, double p, size_t n);
+};
+
+/* What a line's derivative of a normalization needs: mean(g), mean(g * y), and the scale of the forward pass. */
+struct normalization {
+	double mean, product, scale;
+};
+
+/* Element FIRST + i is kept if its random word is at least THRESHOLD. */
+struct dropout {
+	int64_t first;
+	uint64_t seed, threshold;
+	double scale;
+};
+
+struct loops {
+	enum dtype dtype; /* F32 or F64 */
+	struct line_sums sum;
+	/* dst[i] += src[i] */
+	void (*accumulate)(void *dst, const void *src, size_t n);
+	/* hi[i] += src[i] in double; adds the rounding errors to lo[i] unless LO is NULL (Neumaier's sum) */
+	void (*accumulate_wide)(double *hi, double *lo, const void *src, size_t n);
+	/* dst[i] = value */
+	void (*fill)(void *dst, double value, size_t n);
+	/* f32 <-> f64 */
+	void (*to_f32)(float *out, const void *v, size_t n);
+	void (*to_f64)(double *out, const void *v, size_t n);
+	/* out[i] = the largest or smallest element of line i, or its NaN; N > 0 */
+	void (*largest)(double *out, const void *v, size_t n, size_t count);
+	void (*smallest)(double *out, const void *v, size_t n, size_t count);
+	/* out[i] = the product of line i, one element after another; 1 if N is 0 */
+	void (*products)(double *out, const void *v, size_t n, size_t count);
+	/* In line i: out = v - p[i]; out = v / p[i]; out = v * p[i]. P is rounded to the type first. */
+	void (*subtract)(void *out, const void *v, const double *p, size_t n, size_t count);
+	void (*divide)(void *out, const void *v, const double *p, size_t n, size_t count);
+	void (*multiply)(void *out, const void *v, const double *p, size_t n, size_t count);
+	/* out = (v - mean[i]) * scale[i], in double, rounded once */
+	void (*normalize)(void *out, const void *v, const double *mean, const double *scale, size_t n, size_t count);
+	/* out = y * (g - p[i]) */
+	void (*softmax_derivative)(void *out, const void *g, const void *y, const double *p, size_t n, size_t count);
+	/* out = g - out * p[i] */
+	void (*log_softmax_derivative)(void *out, const void *g, const double *p, size_t n, size_t count);
+	/* out = p[i].scale * ((g - p[i].mean) - y * p[i].product), in double, rounded once */
+	void (*normalize_derivative)(void *out, const void *g, const void *y, const struct normalization *p, size_t n,
+	                             size_t count);
+	/* out = (before - 2 v) + after, in this order; added to out if ADD */
+	void (*differences)(void *out, const void *before, const void *v, const void *after, bool add, size_t n);
+	/* out = ((above - 2 v) + below) + ((left - 2 v) + right) in a row of N >= 1; its ends have ENDS[0] and ENDS[1] */
+	void (*differences_2d)(void *out, const void *above, const void *v, const void *below, const double ends[2],
+	                       size_t n);
+	/* out[i] = v[i] * scale if element i is kept (random.c), else 0 */
+	void (*dropout)(void *out, const void *v, size_t n, const struct dropout *dropout);
+	/* TO[c, r] = FROM[r, c] of [ROWS, COLUMNS]; TO_ROW and FROM_ROW elements from a row to the next */
+	void (*transpose)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows, int64_t columns);
+	/* In each of ROWS rows of N elements: to = from; to += from (from.step is 1); to = 0 (to.step is 1). */
+	void (*copy_rows)(const struct rows *to, const struct rows *from, size_t n, size_t rows);
+	void (*add_rows)(const struct rows *to, const struct rows *from, size_t n, size_t rows);
+	void (*clear_rows)(const struct rows *to, size_t n, size_t rows);
+	/* Our own product, for gemm(). GEMM_TILES treats vectors as matrices: its bits do not depend on M and N. */
+	void (*gemm)(const struct product *product);
+	void (*gemm_tiles)(const struct product *product);
+};
+
 /* One step of a run in registers: a cheap operation with a scalar, or the end of a loop over the steps before. */
 struct run_step {
 	uint32_t op; /* enum op, or OP_COUNT: jump to `target` while iterations are left */
@@ -40,30 +141,32 @@ enum { RUN_MAX_STEPS = 4096, RUN_MAX_DEPTH = 8 };
 struct kernels {
 	const char *isa;                   /* "avx512", "avx2", "baseline" (SSE2), "portable" */
 	enum dtype dtype;                  /* F32 or F64 */
+	const struct loops *loops;         /* of the same set and type; the baseline set has the portable ones */
 	kernel *forward[OP_COUNT][2];      /* NULL for general operations */
 	kernel *forward_keep[OP_COUNT][2]; /* also stores K and L; NULL if the operation computes none */
 	kernel *vjp_v[OP_COUNT][2];        /* dv from g and NEEDS_V; NULL if not differentiable */
 	kernel *vjp_a[OP_COUNT][2];        /* da, before any sum over broadcast axes */
-	/* dst[i] += src[i] */
-	void (*accumulate)(void *dst, const void *src, size_t n);
-	/* hi[i] += src[i] in double; adds the rounding errors to lo[i] unless LO is NULL (Neumaier's sum) */
-	void (*accumulate_wide)(double *hi, double *lo, const void *src, size_t n);
-	/* Pairwise sum of n elements in double, in the same order in every instruction set. */
-	double (*sum)(const void *v, size_t n);
-	/* dst[i] = value */
-	void (*fill)(void *dst, double value, size_t n);
 	/*
 	 * Runs COUNT STEPS, at most RUN_MAX_STEPS, from V to OUT. A tile of 16 (AVX-512), 10 (AVX2)
 	 * or 8 vectors stays in registers through all steps. The bits are those of the kernels one
 	 * after another. Needs some 64 KiB of stack.
 	 */
 	void (*run)(void *out, const void *v, const struct run_step *steps, size_t count, size_t n);
-	/* f32 <-> f64; rounding to f16 and bf16 and back in the same type. */
-	void (*to_f32)(float *out, const void *v, size_t n);
-	void (*to_f64)(double *out, const void *v, size_t n);
-	void (*round_f16)(void *out, const void *v, size_t n);
-	void (*round_bf16)(void *out, const void *v, size_t n);
+	kernel *round[2]; /* to DTYPE_F16 or DTYPE_BF16, and back */
 };
+
+/* The tables of each set, from kernels_ISA.c and loops_ISA.c, which are built with the flags of that set. */
+#define DECLARE_TABLES(ISA) extern const struct kernels kernels_##ISA##_f32, kernels_##ISA##_f64
+#define DECLARE_LOOPS(ISA) extern const struct loops loops_##ISA##_f32, loops_##ISA##_f64
+DECLARE_TABLES(portable);
+DECLARE_LOOPS(portable);
+#if defined(__x86_64__)
+DECLARE_TABLES(baseline);
+DECLARE_TABLES(avx2);
+DECLARE_LOOPS(avx2);
+DECLARE_TABLES(avx512);
+DECLARE_LOOPS(avx512);
+#endif
 
 /* True if a run may have OP: FLOPS below 8, and at most one scalar operand. */
 bool op_runs_in_registers(enum op op);

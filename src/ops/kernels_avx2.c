@@ -3,43 +3,33 @@
  * in 10 of the 16 registers. Compiled with -mavx2 -mfma -mf16c: nothing here may run
  * before kernels.c has found those features.
  */
-#include "ops/kernels_isa.h"
+#include "ops/kernels.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #define ISA avx2
+#define ISA_LOOPS loops_avx2
 #define ISA_BYTES 32
 #define ISA_FMA 1
 #define ISA_TILE 10
 #define ISA_SLEEF(NAME, ULP) Sleef_finz_##NAME##d4_##ULP##avx2
+#define ISA_INTRINSIC(NAME) _mm256_##NAME
 #include "ops/vector_template.h"
 
-LANEWISE vf fma_f(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
-LANEWISE vf nfma_f(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
-LANEWISE vd fma_d(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }
-LANEWISE vd nfma_d(vd a, vd b, vd c) { return _mm256_fnmadd_pd(a, b, c); }
 LANEWISE vf lookup_f(const float table[16], vui index)
 {
 	const vf low = _mm256_permutevar8x32_ps(_mm256_load_ps(table), (__m256i)index);
 	const vf high = _mm256_permutevar8x32_ps(_mm256_load_ps(table + 8), (__m256i)index);
 	return _mm256_blendv_ps(low, high, (__m256)(index << 28));
 }
-LANEWISE vf sqrt_f(vf x) { return _mm256_sqrt_ps(x); }
-LANEWISE vd sqrt_d(vd x) { return _mm256_sqrt_pd(x); }
 LANEWISE vf floor_f(vf x) { return _mm256_floor_ps(x); }
 LANEWISE vd floor_d(vd x) { return _mm256_floor_pd(x); }
-LANEWISE vf greater_f(vf a, vf b) { return _mm256_max_ps(a, b); }
-LANEWISE vd greater_d(vd a, vd b) { return _mm256_max_pd(a, b); }
-LANEWISE vf lesser_f(vf a, vf b) { return _mm256_min_ps(a, b); }
-LANEWISE vd lesser_d(vd a, vd b) { return _mm256_min_pd(a, b); }
 LANEWISE vd widen_low(vf x) { return _mm256_cvtps_pd(_mm256_castps256_ps128(x)); }
 LANEWISE vd widen_high(vf x) { return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)); }
 LANEWISE vf narrow(vd low, vd high) { return _mm256_set_m128(_mm256_cvtpd_ps(high), _mm256_cvtpd_ps(low)); }
 LANEWISE unsigned bits_f(vi mask) { return (unsigned)_mm256_movemask_ps((__m256)mask); }
 LANEWISE unsigned bits_d(vl mask) { return (unsigned)_mm256_movemask_pd((__m256d)mask); }
-LANEWISE vi mask_f(unsigned bits) { return spread_f(bits); }
-LANEWISE vl mask_d(unsigned bits) { return spread_d(bits); }
 LANEWISE vf whole_f(vi x) { return _mm256_cvtepi32_ps((__m256i)x); }
 /* x 2^exponent for an integer within [-252, 254]; the first of the two products is exact */
 LANEWISE vf scale_f(vf x, vf exponent)
@@ -47,14 +37,6 @@ LANEWISE vf scale_f(vf x, vf exponent)
 	const vi whole = (vi)_mm256_cvtps_epi32(exponent), half = whole >> 1;
 	return x * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
 }
-LANEWISE vd scale_d(vd x, vd exponent) { return x * power_of_two(exponent); }
 
-#include "ops/vmath_template.h"
-
-#define TYPE_F32
 #include "ops/kernels_template.h"
-#define TYPE_F64
-#include "ops/kernels_template.h"
-
-const struct kernels *const kernels_avx2[2] = {&table_f32, &table_f64};
 #endif

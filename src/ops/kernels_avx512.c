@@ -4,12 +4,13 @@
  * -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512: nothing here may run before
  * kernels.c has found those features.
  */
-#include "ops/kernels_isa.h"
+#include "ops/kernels.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #define ISA avx512
+#define ISA_LOOPS loops_avx512
 #define ISA_BYTES 64
 #define ISA_FMA 1
 #define ISA_SCALEF 1
@@ -18,27 +19,19 @@
 #define ISA_SLEEF(NAME, ULP) Sleef_finz_##NAME##d8_##ULP##avx512f
 #define ISA_WITHIN 1
 #define ISA_RELU 1
+#define ISA_MASK 1
 #define select_f(MASK, YES, NO) ((vf)_mm512_mask_blend_ps(_mm512_movepi32_mask((__m512i)(MASK)), NO, YES))
 #define select_d(MASK, YES, NO) ((vd)_mm512_mask_blend_pd(_mm512_movepi64_mask((__m512i)(MASK)), NO, YES))
+#define ISA_INTRINSIC(NAME) _mm512_##NAME
 #include "ops/vector_template.h"
 
-LANEWISE vf fma_f(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-LANEWISE vf nfma_f(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
-LANEWISE vd fma_d(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
-LANEWISE vd nfma_d(vd a, vd b, vd c) { return _mm512_fnmadd_pd(a, b, c); }
 LANEWISE bool within_f(vf x, float bound) { return _mm512_cmp_ps_mask(x, _mm512_set1_ps(bound), _CMP_NLE_UQ) == 0; }
 LANEWISE vf lookup_f(const float table[16], vui index)
 {
 	return _mm512_permutexvar_ps((__m512i)index, _mm512_load_ps(table));
 }
-LANEWISE vf sqrt_f(vf x) { return _mm512_sqrt_ps(x); }
-LANEWISE vd sqrt_d(vd x) { return _mm512_sqrt_pd(x); }
 LANEWISE vf floor_f(vf x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 LANEWISE vd floor_d(vd x) { return _mm512_roundscale_pd(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
-LANEWISE vf greater_f(vf a, vf b) { return _mm512_max_ps(a, b); }
-LANEWISE vd greater_d(vd a, vd b) { return _mm512_max_pd(a, b); }
-LANEWISE vf lesser_f(vf a, vf b) { return _mm512_min_ps(a, b); }
-LANEWISE vd lesser_d(vd a, vd b) { return _mm512_min_pd(a, b); }
 /* Hex digits, from the lowest: NaN, signalling NaN, 0, 1, -inf, inf, negative, positive. 8 returns 0; 0 keeps v. */
 #define RELU_CLASSES 0x08080800
 LANEWISE vf relu_f(vf v) { return _mm512_fixupimm_ps(v, v, _mm512_set1_epi32(RELU_CLASSES), 0); }
@@ -57,12 +50,5 @@ LANEWISE vf whole_f(vi x) { return _mm512_cvtepi32_ps((__m512i)x); }
 LANEWISE vf scale_f(vf x, vf exponent) { return _mm512_scalef_ps(x, exponent); }
 LANEWISE vd scale_d(vd x, vd exponent) { return _mm512_scalef_pd(x, exponent); }
 
-#include "ops/vmath_template.h"
-
-#define TYPE_F32
 #include "ops/kernels_template.h"
-#define TYPE_F64
-#include "ops/kernels_template.h"
-
-const struct kernels *const kernels_avx512[2] = {&table_f32, &table_f64};
 #endif

@@ -5,9 +5,10 @@
  */
 #include <math.h>
 
-#include "ops/kernels_isa.h"
+#include "ops/kernels.h"
 
 #define ISA portable
+#define ISA_LOOPS loops_portable
 #define ISA_BYTES 16
 #define ISA_FMA 0
 #define ISA_TILE 8
@@ -15,8 +16,6 @@
 
 LANEWISE vf sqrt_f(vf x) { return (vf){sqrtf(x[0]), sqrtf(x[1]), sqrtf(x[2]), sqrtf(x[3])}; }
 LANEWISE vd sqrt_d(vd x) { return (vd){sqrt(x[0]), sqrt(x[1])}; }
-LANEWISE vf floor_f(vf x) { return floor_plain_f(x); }
-LANEWISE vd floor_d(vd x) { return floor_plain_d(x); }
 LANEWISE vf greater_f(vf a, vf b) { return select_f(a > b, a, b); }
 LANEWISE vd greater_d(vd a, vd b) { return (vd){a[0] > b[0] ? a[0] : b[0], a[1] > b[1] ? a[1] : b[1]}; }
 LANEWISE vf lesser_f(vf a, vf b) { return select_f(a < b, a, b); }
@@ -29,15 +28,5 @@ LANEWISE unsigned bits_f(vi mask)
 	return (mask[0] ? 1U : 0U) | (mask[1] ? 2U : 0U) | (mask[2] ? 4U : 0U) | (mask[3] ? 8U : 0U);
 }
 LANEWISE unsigned bits_d(vl mask) { return (mask[0] ? 1U : 0U) | (mask[1] ? 2U : 0U); }
-LANEWISE vi mask_f(unsigned bits) { return spread_f(bits); }
-LANEWISE vl mask_d(unsigned bits) { return spread_d(bits); }
-LANEWISE vd scale_d(vd x, vd exponent) { return x * power_of_two(exponent); }
 
-#include "ops/vmath_template.h"
-
-#define TYPE_F32
 #include "ops/kernels_template.h"
-#define TYPE_F64
-#include "ops/kernels_template.h"
-
-const struct kernels *const kernels_portable[2] = {&table_f32, &table_f64};

@@ -121,7 +121,7 @@ static void walk_panels(void *context, void *memory, int64_t begin, int64_t end)
 void lines_walk(const struct op_call *call, const struct axis_view *view, const struct line_arrays *arrays,
                 line_function *function, void *scratch)
 {
-	struct walk walk = {call, loops_get(call->kernels), view, arrays, function, scratch};
+	struct walk walk = {call, call->kernels->loops, view, arrays, function, scratch};
 	const int64_t n = view->n > 0 ? view->n : 1, across = (view->inner + LINES_PANEL - 1) / LINES_PANEL;
 	if (view->outer == 0 || view->inner == 0)
 		return;
@@ -133,13 +133,8 @@ void lines_walk(const struct op_call *call, const struct axis_view *view, const 
 
 void reduction_axes(const struct attrs *attrs, const struct shape *shape, bool reduced[MAX_DIMS])
 {
-	for (int i = 0; i < MAX_DIMS; i++)
-		reduced[i] = !attrs->has_axis;
-	for (int i = 0; attrs->has_axis && i < attrs->axis_count; i++) {
-		int axis;
-		if (axis_resolve(attrs->axis[i], shape->ndim, &axis))
-			reduced[axis] = true;
-	}
+	for (int i = 0; i < shape->ndim; i++)
+		reduced[i] = axis_named(attrs, i, shape->ndim);
 }
 
 /* Merges neighbouring axes that are both reduced or both kept. Axes of extent 1 are left out. Returns how many remain. */
@@ -225,13 +220,13 @@ void sums_of(const struct kernels *kernels, const struct axis_view *view, const 
 	memset(lo, 0, count * sizeof *lo);
 	if (view->inner == 1) {
 		enum { LONG = 256 };
-		const struct loops *loops = loops_get(kernels);
+		const struct loops *loops = kernels->loops;
 		const void *lines = element_at(v, size, first * view->n);
 		if (view->n < LONG)
 			loops->sum.values(hi, lines, (size_t)view->n, count);
 		else
 			for (size_t i = 0; i < count; i++)
-				hi[i] = kernels->sum(line_at(loops, lines, (size_t)view->n, i), (size_t)view->n);
+				hi[i] = loops->sum.value(line_at(loops, lines, (size_t)view->n, i), (size_t)view->n);
 		return;
 	}
 	memset(hi, 0, count * sizeof *hi);
@@ -239,8 +234,8 @@ void sums_of(const struct kernels *kernels, const struct axis_view *view, const 
 		const int64_t o = (first + (int64_t)done) / view->inner, j = (first + (int64_t)done) % view->inner;
 		const size_t left = count - done, width = (size_t)(view->inner - j) < left ? (size_t)(view->inner - j) : left;
 		for (int64_t i = 0; i < view->n; i++)
-			kernels->accumulate_wide(hi + done, lo + done, element_at(v, size, (o * view->n + i) * view->inner + j),
-			                         width);
+			kernels->loops->accumulate_wide(hi + done, lo + done,
+			                                element_at(v, size, (o * view->n + i) * view->inner + j), width);
 		done += width;
 	}
 }

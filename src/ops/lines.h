@@ -9,7 +9,6 @@
 #define OPS_LINES_H
 
 #include "ops/general.h"
-#include "ops/loops.h"
 
 enum {
 	LINES_PANEL = 16,

@@ -2,21 +2,16 @@
  * The inner loops for AVX2 with FMA: matrix tiles of 6 by 2 vectors take 12 of
  * the 16 registers.
  */
-#include "ops/loops.h"
+#include "ops/kernels.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define LOOPS_ISA "avx2"
+#define ISA_LOOPS loops_avx2
 #define VECTOR_BYTES 32
 #define GEMM_ROWS 6
 #define MULTIPLY_ADD_f32(A, B, C) _mm256_fmadd_ps(A, B, C)
 #define MULTIPLY_ADD_f64(A, B, C) _mm256_fmadd_pd(A, B, C)
 #define MULTIPLY_LOW(A, B) ((random_lanes)_mm256_mul_epu32((__m256i)(A), (__m256i)(B)))
-#define TYPE_F32
 #include "ops/loops_template.h"
-#define TYPE_F64
-#include "ops/loops_template.h"
-
-const struct loops *const loops_avx2[2] = {&loops_f32, &loops_f64};
 #endif

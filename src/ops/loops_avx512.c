@@ -2,21 +2,16 @@
  * The inner loops for AVX-512 with FMA. A tile of a product, 12 rows by 2 vectors, takes
  * 24 of the 32 registers.
  */
-#include "ops/loops.h"
+#include "ops/kernels.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define LOOPS_ISA "avx512"
+#define ISA_LOOPS loops_avx512
 #define VECTOR_BYTES 64
 #define GEMM_ROWS 12
 #define MULTIPLY_ADD_f32(A, B, C) _mm512_fmadd_ps(A, B, C)
 #define MULTIPLY_ADD_f64(A, B, C) _mm512_fmadd_pd(A, B, C)
 #define MULTIPLY_LOW(A, B) ((random_lanes)_mm512_mul_epu32((__m512i)(A), (__m512i)(B)))
-#define TYPE_F32
 #include "ops/loops_template.h"
-#define TYPE_F64
-#include "ops/loops_template.h"
-
-const struct loops *const loops_avx512[2] = {&loops_f32, &loops_f64};
 #endif

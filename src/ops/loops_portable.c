@@ -2,9 +2,9 @@
  * The inner loops for any processor, in the compiler's vectors of 16 bytes. On x86-64,
  * where these are SSE2, the baseline kernels go with them.
  */
-#include "ops/loops.h"
+#include "ops/kernels.h"
 
-#define LOOPS_ISA "portable"
+#define ISA_LOOPS loops_portable
 #define VECTOR_BYTES 16
 #define GEMM_ROWS 4
 #define MULTIPLY_ADD_f32(A, B, C) ((A) * (B) + (C))
@@ -15,9 +15,4 @@
 #else
 #define MULTIPLY_LOW(A, B) (((A)&0xffffffffULL) * ((B)&0xffffffffULL))
 #endif
-#define TYPE_F32
 #include "ops/loops_template.h"
-#define TYPE_F64
-#include "ops/loops_template.h"
-
-const struct loops *const loops_portable[2] = {&loops_f32, &loops_f64};

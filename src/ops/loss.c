@@ -67,7 +67,7 @@ static double piece_loss(const struct op_call *call, const struct loops *loops, 
 
 static void sum_differences(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k)
 {
-	const struct loops *loops = loops_get(call->kernels);
+	const struct loops *loops = call->kernels->loops;
 	const struct type type = broadcast_type(call->v, call->a);
 	const size_t size = element_size(type.dtype);
 	const int64_t count = shape_count(&type.shape);
@@ -100,7 +100,7 @@ static int64_t class_of(enum dtype dtype, const void *classes, int64_t i, int64_
 /* Adds -log_softmax(row)[class] of each row. Stores the softmax in K unless NULL. */
 static void sum_rows(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k)
 {
-	const struct loops *loops = loops_get(call->kernels);
+	const struct loops *loops = call->kernels->loops;
 	const enum dtype dtype = call->v->dtype;
 	const size_t size = element_size(dtype);
 	const int64_t n = call->v->shape.dim[call->v->shape.ndim - 1], rows = shape_count(&call->a->shape);
@@ -140,7 +140,7 @@ static void forward_loss(const struct op_call *call, void *y, const void *v, con
 static void scale_to(const struct op_call *call, void *to, const struct type *to_type, const struct type *type,
                      const void *k, double factor)
 {
-	const struct loops *loops = loops_get(call->kernels);
+	const struct loops *loops = call->kernels->loops;
 	const int64_t count = shape_count(&type->shape);
 	if (count == shape_count(&to_type->shape)) {
 		loops->multiply(to, k, &factor, (size_t)count, 1);
@@ -182,11 +182,11 @@ VJP(cross_entropy)
 		memset(da, 0, (size_t)rows * element_size(call->a->dtype));
 	if (!dv)
 		return;
-	loops_get(call->kernels)->multiply(dv, softmax, &factor, (size_t)(rows * n), 1);
+	call->kernels->loops->multiply(dv, softmax, &factor, (size_t)(rows * n), 1);
 	for (int64_t i = 0; i < rows; i++) {
 		const int64_t class = class_of(call->a->dtype, classes, i, n), at = i * n + (class < 0 ? 0 : class);
 		if (class < 0)
-			call->kernels->fill(element_of(dv, element_size(dtype), i * n), NAN, (size_t)n);
+			call->kernels->loops->fill(element_of(dv, element_size(dtype), i * n), NAN, (size_t)n);
 		else
 			element_set(dtype, dv, (size_t)at, (element_get(dtype, softmax, (size_t)at) - 1) * factor);
 	}

@@ -196,6 +196,8 @@ bool op_is_product(enum op op);
 bool op_is_dot(enum op op);
 /* Makes AXIS non-negative. Returns false if it is out of range. */
 bool axis_resolve(int axis, int ndim, int *resolved);
+/* True if ATTRS name axis K of NDIM, or name none. */
+bool axis_named(const struct attrs *attrs, int k, int ndim);
 /* Axis i of the transpose of an array of NDIM axes is its axis AXES[i]. op_infer has checked ATTRS. */
 void transpose_axes(const struct attrs *attrs, int ndim, int axes[MAX_DIMS]);
 

@@ -16,7 +16,7 @@ static void drop_elements(const struct op_call *call, void *to, const void *from
 	                                .seed = (uint64_t)call->attrs->seed,
 	                                .threshold = (uint64_t)ceil(ldexp(p, 32)),
 	                                .scale = 1 / (1 - p)};
-	loops_get(call->kernels)->dropout(to, from, (size_t)shape_count(&call->v->shape), &dropout);
+	call->kernels->loops->dropout(to, from, (size_t)shape_count(&call->v->shape), &dropout);
 }
 
 FORWARD(dropout) { drop_elements(call, y, v); }

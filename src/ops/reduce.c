@@ -71,7 +71,7 @@ VJP(sum)
 			kept.shape.dim[i] = 1;
 	broadcast_fill(call->kernels, dv, &(struct broadcast){g, &kept, call->v}, 0, count);
 	if (divisor != 1)
-		loops_get(call->kernels)->divide(dv, dv, &divisor, (size_t)count, 1);
+		call->kernels->loops->divide(dv, dv, &divisor, (size_t)count, 1);
 }
 
 FORWARD(mean) { forward_sum(call, y, v, a, keep); }

@@ -12,33 +12,6 @@
 
 #include "base/checked.h"
 
-enum rule {
-	RULE_SAME,
-	RULE_BROADCAST,
-	RULE_MATMUL,
-	RULE_LINEAR,
-	RULE_DOT,
-	RULE_TRANSPOSE,
-	RULE_REDUCE,
-	RULE_RESHAPE,
-	RULE_FLATTEN,
-	RULE_SLICE,
-	RULE_PAD,
-	RULE_CONCAT,
-	RULE_CONV1D,
-	RULE_CONV2D,
-	RULE_LOSS,
-	RULE_CLASSES,
-	RULE_CAST,
-};
-
-static const enum rule rules[OP_COUNT] = {
-#define UNARY(NAME, ...) [OP_##NAME] = RULE_SAME,
-#define BINARY(NAME, ...) [OP_##NAME] = RULE_BROADCAST,
-#define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, ...) [OP_##NAME] = RULE_##SHAPE,
-#include "ops/ops.def"
-};
-
 /* One inference of a result Y. */
 struct inference {
 	enum op op;
@@ -60,17 +33,12 @@ __attribute__((format(printf, 2, 3))) static enum status misfit(const struct inf
 	return STATUS_CHAIN;
 }
 
-/* Both shapes, for messages. */
-struct texts {
-	char v[TYPE_TEXT], a[TYPE_TEXT];
-};
-
-static const struct texts *texts_of(const struct inference *f, struct texts *texts)
+/* SHAPE as text, for a misfit. */
+static const char *text_of(const struct inference *f, const struct shape *shape)
 {
-	shape_format(&f->v->shape, texts->v);
-	if (f->a)
-		shape_format(&f->a->shape, texts->a);
-	return texts;
+	char text[TYPE_TEXT];
+	const char *kept = arena_printf(f->complaint->arena, "%s", shape_format(shape, text));
+	return kept ? kept : "";
 }
 
 bool axis_resolve(int axis, int ndim, int *resolved)
@@ -81,35 +49,24 @@ bool axis_resolve(int axis, int ndim, int *resolved)
 	return true;
 }
 
-static enum status find_axis(const struct inference *f, int *axis)
+bool axis_named(const struct attrs *attrs, int k, int ndim)
 {
-	char text[TYPE_TEXT];
-	if (!axis_resolve(f->attrs->axis[0], f->v->shape.ndim, axis))
-		return misfit(f, "axis %d is out of range for %s", f->attrs->axis[0], shape_format(&f->v->shape, text));
-	return STATUS_OK;
-}
-
-/* True if ATTRS name axis K of NDIM, or name none. */
-static bool has_axis(const struct attrs *attrs, int k, int ndim)
-{
-	if (!attrs->has_axis)
-		return true;
-	for (int i = 0; i < attrs->axis_count; i++) {
+	bool named = !attrs->has_axis;
+	for (int i = 0; attrs->has_axis && i < attrs->axis_count && !named; i++) {
 		int axis;
-		if (axis_resolve(attrs->axis[i], ndim, &axis) && axis == k)
-			return true;
+		named = axis_resolve(attrs->axis[i], ndim, &axis) && axis == k;
 	}
-	return false;
+	return named;
 }
 
-static enum status check_axes(const struct inference *f)
+/* The shape stays; axes that are named must exist. */
+static enum status infer_same(const struct inference *f)
 {
-	char text[TYPE_TEXT];
 	bool seen[MAX_DIMS] = {false};
-	for (int i = 0; f->attrs->has_axis && i < f->attrs->axis_count; i++) {
+	for (int i = 0; f->attrs && f->attrs->has_axis && i < f->attrs->axis_count; i++) {
 		int axis;
 		if (!axis_resolve(f->attrs->axis[i], f->v->shape.ndim, &axis))
-			return misfit(f, "axis %d is out of range for %s", f->attrs->axis[i], shape_format(&f->v->shape, text));
+			return misfit(f, "axis %d is out of range for %s", f->attrs->axis[i], text_of(f, &f->v->shape));
 		if (seen[axis])
 			return misfit(f, "axis %d is named twice", f->attrs->axis[i]);
 		seen[axis] = true;
@@ -117,28 +74,41 @@ static enum status check_axes(const struct inference *f)
 	return STATUS_OK;
 }
 
-/* OUT = the shape of NumPy's matmul of V [.., m, k] and A [.., k, n]. */
-static enum status infer_product(const struct inference *f, const struct shape *v, const struct shape *a,
-                                 struct shape *out)
+static enum status find_axis(const struct inference *f, int *axis)
 {
-	struct texts t;
-	texts_of(f, &t);
-	if (v->ndim == 0 || a->ndim == 0)
-		return misfit(f, "shapes %s and %s do not fit: a scalar is not a matrix", t.v, t.a);
-	int64_t kv = v->dim[v->ndim - 1], ka = a->ndim == 1 ? a->dim[0] : a->dim[a->ndim - 2];
-	if (kv != ka)
-		return misfit(f, "shapes %s and %s do not fit: %lld != %lld", t.v, t.a, (long long)kv, (long long)ka);
-	struct shape bv = {.ndim = v->ndim > 2 ? v->ndim - 2 : 0}, ba = {.ndim = a->ndim > 2 ? a->ndim - 2 : 0};
-	memcpy(bv.dim, v->dim, (size_t)bv.ndim * sizeof *bv.dim);
-	memcpy(ba.dim, a->dim, (size_t)ba.ndim * sizeof *ba.dim);
-	if (!shape_broadcast(&bv, &ba, out))
-		return misfit(f, "batch axes of %s and %s do not broadcast", t.v, t.a);
+	*axis = 0;
+	TRY(infer_same(f));
+	(void)axis_resolve(f->attrs->axis[0], f->v->shape.ndim, axis);
+	return STATUS_OK;
+}
+
+/* NumPy's matmul of M [.., m, k] and N [.., k, n]. */
+static enum status infer_product(const struct inference *f)
+{
+	const bool swapped = f->op == OP_dot;
+	const struct shape *m = swapped ? &f->a->shape : &f->v->shape, *written = swapped ? &f->v->shape : &f->a->shape;
+	struct shape n = *written, *out = &f->y->shape;
+	if (f->op == OP_linear && n.ndim > 1) {
+		n.dim[n.ndim - 1] = written->dim[n.ndim - 2];
+		n.dim[n.ndim - 2] = written->dim[n.ndim - 1];
+	}
+	if (m->ndim == 0 || n.ndim == 0)
+		return misfit(f, "shapes %s and %s do not fit: a scalar is not a matrix", text_of(f, m), text_of(f, written));
+	const int64_t km = m->dim[m->ndim - 1], kn = n.dim[n.ndim == 1 ? 0 : n.ndim - 2];
+	if (km != kn)
+		return misfit(f, "shapes %s and %s do not fit: %lld != %lld", text_of(f, m), text_of(f, written), (long long)km,
+		              (long long)kn);
+	struct shape batch_m = *m, batch_n = n;
+	batch_m.ndim = m->ndim > 2 ? m->ndim - 2 : 0;
+	batch_n.ndim = n.ndim > 2 ? n.ndim - 2 : 0;
+	if (!shape_broadcast(&batch_m, &batch_n, out))
+		return misfit(f, "batch axes of %s and %s do not broadcast", text_of(f, m), text_of(f, written));
 	if (out->ndim + 2 > MAX_DIMS)
 		return misfit(f, "more than %d dimensions", MAX_DIMS);
-	if (v->ndim > 1)
-		out->dim[out->ndim++] = v->dim[v->ndim - 2];
-	if (a->ndim > 1)
-		out->dim[out->ndim++] = a->dim[a->ndim - 1];
+	if (m->ndim > 1)
+		out->dim[out->ndim++] = m->dim[m->ndim - 2];
+	if (n.ndim > 1)
+		out->dim[out->ndim++] = n.dim[n.ndim - 1];
 	return STATUS_OK;
 }
 
@@ -152,56 +122,39 @@ void transpose_axes(const struct attrs *attrs, int ndim, int axes[MAX_DIMS])
 static enum status infer_transpose(const struct inference *f)
 {
 	const struct shape *v = &f->v->shape;
-	char text[TYPE_TEXT];
 	int axes[MAX_DIMS];
-	TRY(check_axes(f));
+	TRY(infer_same(f));
 	if (f->attrs->has_axis && f->attrs->axis_count != v->ndim)
-		return misfit(f, "axes names %d, and %s has %d", f->attrs->axis_count, shape_format(v, text), v->ndim);
+		return misfit(f, "axes names %d, and %s has %d", f->attrs->axis_count, text_of(f, v), v->ndim);
 	transpose_axes(f->attrs, v->ndim, axes);
 	for (int i = 0; i < v->ndim; i++)
 		f->y->shape.dim[i] = v->dim[axes[i]];
 	return STATUS_OK;
 }
 
-/* The shape with its last two axes exchanged. */
-static struct shape matrix_transposed(const struct shape *shape)
-{
-	struct shape t = *shape;
-	if (t.ndim > 1) {
-		t.dim[t.ndim - 1] = shape->dim[t.ndim - 2];
-		t.dim[t.ndim - 2] = shape->dim[t.ndim - 1];
-	}
-	return t;
-}
-
 static enum status infer_reduce(const struct inference *f)
 {
-	TRY(check_axes(f));
+	TRY(infer_same(f));
 	const struct shape *v = &f->v->shape;
-	struct shape out = {0};
-	char text[TYPE_TEXT];
-	bool needs_elements = f->op == OP_amax || f->op == OP_amin;
+	struct shape *out = &f->y->shape;
+	out->ndim = 0;
 	for (int i = 0; i < v->ndim; i++) {
-		bool reduced = has_axis(f->attrs, i, v->ndim);
-		if (reduced && needs_elements && v->dim[i] == 0)
-			return misfit(f, "%s has no elements along axis %d", shape_format(v, text), i);
-		if (!reduced)
-			out.dim[out.ndim++] = v->dim[i];
-		else if (f->attrs->keepdims)
-			out.dim[out.ndim++] = 1;
+		const bool reduced = axis_named(f->attrs, i, v->ndim);
+		if (reduced && v->dim[i] == 0 && (f->op == OP_amax || f->op == OP_amin))
+			return misfit(f, "%s has no elements along axis %d", text_of(f, v), i);
+		if (!reduced || f->attrs->keepdims)
+			out->dim[out->ndim++] = reduced ? 1 : v->dim[i];
 	}
-	f->y->shape = out;
 	return STATUS_OK;
 }
 
+/* flatten is a reshape to [-1]. */
 static enum status infer_reshape(const struct inference *f)
 {
-	struct shape out = f->attrs->shape;
-	int64_t have = shape_count(&f->v->shape), known = 1;
+	struct shape out = f->op == OP_flatten ? (struct shape){.ndim = 1, .dim = {-1}} : f->attrs->shape;
+	const long long have = shape_count(&f->v->shape);
+	int64_t known = 1;
 	int open = -1;
-	char a[TYPE_TEXT], b[TYPE_TEXT];
-	shape_format(&f->v->shape, a);
-	shape_format(&out, b);
 	for (int i = 0; i < out.ndim; i++) {
 		if (out.dim[i] == -1 && open >= 0)
 			return misfit(f, "only one extent can be -1");
@@ -212,13 +165,14 @@ static enum status infer_reshape(const struct inference *f)
 		else if (!checked_mul_i64(known, out.dim[i], &known))
 			return misfit(f, "the new shape has too many elements");
 	}
-	if (open >= 0) {
-		if (known == 0 || have % known)
-			return misfit(f, "%s has %lld elements, which %lld does not divide", a, (long long)have, (long long)known);
+	if (open < 0 && known != have)
+		return misfit(f, "%s has %lld elements and %s %lld", text_of(f, &f->v->shape), have, text_of(f, &out),
+		              (long long)known);
+	if (open >= 0 && (known == 0 || have % known))
+		return misfit(f, "%s has %lld elements, which %lld does not divide", text_of(f, &f->v->shape), have,
+		              (long long)known);
+	if (open >= 0)
 		out.dim[open] = have / known;
-	} else if (known != have) {
-		return misfit(f, "%s has %lld elements and %s %lld", a, (long long)have, b, (long long)known);
-	}
 	f->y->shape = out;
 	return STATUS_OK;
 }
@@ -264,116 +218,74 @@ static enum status infer_pad(const struct inference *f)
 
 static enum status infer_concat(const struct inference *f)
 {
+	const struct shape *v = &f->v->shape, *a = &f->a->shape;
 	int axis;
 	TRY(find_axis(f, &axis));
-	struct texts t;
-	texts_of(f, &t);
-	bool fits = f->a->shape.ndim == f->v->shape.ndim;
-	for (int i = 0; fits && i < f->v->shape.ndim; i++)
-		fits = i == axis || f->a->shape.dim[i] == f->v->shape.dim[i];
+	bool fits = a->ndim == v->ndim;
+	for (int i = 0; fits && i < v->ndim; i++)
+		fits = i == axis || a->dim[i] == v->dim[i];
 	if (!fits)
-		return misfit(f, "shapes %s and %s differ beside axis %d", t.v, t.a, axis);
-	if (__builtin_add_overflow(f->v->shape.dim[axis], f->a->shape.dim[axis], &f->y->shape.dim[axis]))
-		return misfit(f, "shapes %s and %s are too long together", t.v, t.a);
+		return misfit(f, "shapes %s and %s differ beside axis %d", text_of(f, v), text_of(f, a), axis);
+	if (__builtin_add_overflow(v->dim[axis], a->dim[axis], &f->y->shape.dim[axis]))
+		return misfit(f, "shapes %s and %s are too long together", text_of(f, v), text_of(f, a));
 	return STATUS_OK;
 }
 
 static enum status infer_conv(const struct inference *f)
 {
-	const int spatial = rules[f->op] == RULE_CONV1D ? 1 : 2;
+	const int ndim = f->op == OP_conv1d ? 3 : 4;
 	const struct shape *v = &f->v->shape, *k = &f->a->shape;
-	struct texts t;
-	texts_of(f, &t);
-	if (v->ndim != spatial + 2 || k->ndim != spatial + 2)
-		return misfit(f, "shapes %s and %s: %d-d arrays are wanted, [N,Cin,...] and [Cout,Cin,...]", t.v, t.a,
-		              spatial + 2);
+	if (v->ndim != ndim || k->ndim != ndim)
+		return misfit(f, "shapes %s and %s: %d-d arrays are wanted, [N,Cin,...] and [Cout,Cin,...]", text_of(f, v),
+		              text_of(f, k), ndim);
 	if (v->dim[1] != k->dim[1])
-		return misfit(f, "shapes %s and %s do not fit: %lld channels != %lld", t.v, t.a, (long long)v->dim[1],
-		              (long long)k->dim[1]);
-	struct shape out = {.ndim = spatial + 2, .dim = {v->dim[0], k->dim[0]}};
-	for (int i = 0; i < spatial; i++) {
+		return misfit(f, "shapes %s and %s do not fit: %lld channels != %lld", text_of(f, v), text_of(f, k),
+		              (long long)v->dim[1], (long long)k->dim[1]);
+	f->y->shape.dim[1] = k->dim[0];
+	for (int i = 2; i < ndim; i++) {
+		const int64_t padding = f->attrs->padding[i - 2];
 		int64_t extent;
-		if (__builtin_mul_overflow(f->attrs->padding[i], 2, &extent) ||
-		    __builtin_add_overflow(extent, v->dim[2 + i], &extent))
-			return misfit(f, "a padding of %lld is too much", (long long)f->attrs->padding[i]);
-		extent -= k->dim[2 + i];
-		if (k->dim[2 + i] == 0)
-			return misfit(f, "kernel %s is empty", t.a);
-		if (extent < 0)
-			return misfit(f, "kernel %s is larger than the padded %s", t.a, t.v);
-		out.dim[2 + i] = extent / f->attrs->stride[i] + 1;
+		if (__builtin_mul_overflow(padding, 2, &extent) || __builtin_add_overflow(extent, v->dim[i], &extent))
+			return misfit(f, "a padding of %lld is too much", (long long)padding);
+		if (k->dim[i] == 0)
+			return misfit(f, "kernel %s is empty", text_of(f, k));
+		if (extent < k->dim[i])
+			return misfit(f, "kernel %s is larger than the padded %s", text_of(f, k), text_of(f, v));
+		f->y->shape.dim[i] = (extent - k->dim[i]) / f->attrs->stride[i - 2] + 1;
 	}
-	f->y->shape = out;
 	return STATUS_OK;
 }
 
 static enum status infer_classes(const struct inference *f)
 {
 	const struct shape *v = &f->v->shape, *t = &f->a->shape;
-	struct texts texts;
-	texts_of(f, &texts);
 	bool fits = v->ndim >= 1 && t->ndim == v->ndim - 1;
 	for (int i = 0; fits && i < t->ndim; i++)
 		fits = t->dim[i] == v->dim[i];
 	if (!fits)
-		return misfit(f, "logits %s want one class for each row, and the classes are %s", texts.v, texts.a);
+		return misfit(f, "logits %s want one class for each row, and the classes are %s", text_of(f, v), text_of(f, t));
 	if (v->dim[v->ndim - 1] == 0)
-		return misfit(f, "logits %s have no classes", texts.v);
+		return misfit(f, "logits %s have no classes", text_of(f, v));
 	f->y->shape = (struct shape){0};
 	return STATUS_OK;
 }
 
-/* The shape stays; axes that are named must exist. */
-static enum status infer_same(const struct inference *f)
-{
-	if (f->op == OP_laplacian)
-		return check_axes(f);
-	int axis;
-	return f->attrs && f->attrs->has_axis ? find_axis(f, &axis) : STATUS_OK;
-}
-
 static enum status infer_broadcast(const struct inference *f)
 {
-	struct texts t;
 	if (f->a && !shape_broadcast(&f->v->shape, &f->a->shape, &f->y->shape))
-		return misfit(f, "shapes %s and %s do not broadcast", texts_of(f, &t)->v, t.a);
+		return misfit(f, "shapes %s and %s do not broadcast", text_of(f, &f->v->shape), text_of(f, &f->a->shape));
 	return STATUS_OK;
 }
 
 static enum status infer_loss(const struct inference *f)
 {
-	enum status status = infer_broadcast(f);
-	struct texts t;
-	if (status == STATUS_OK && shape_count(&f->y->shape) < 0) {
-		(void)misfit(f, "shapes %s and %s have too many elements together", texts_of(f, &t)->v, t.a);
+	TRY(infer_broadcast(f));
+	if (shape_count(&f->y->shape) < 0) {
+		(void)misfit(f, "shapes %s and %s have too many elements together", text_of(f, &f->v->shape),
+		             text_of(f, &f->a->shape));
 		return STATUS_LIMIT;
 	}
 	f->y->shape = (struct shape){0};
-	return status;
-}
-
-static enum status infer_matmul(const struct inference *f)
-{
-	return infer_product(f, &f->v->shape, &f->a->shape, &f->y->shape);
-}
-
-static enum status infer_linear(const struct inference *f)
-{
-	const struct shape transposed = matrix_transposed(&f->a->shape);
-	return infer_product(f, &f->v->shape, &transposed, &f->y->shape);
-}
-
-static enum status infer_dot(const struct inference *f)
-{
-	struct inference swapped = *f;
-	swapped.v = f->a;
-	swapped.a = f->v;
-	return infer_product(&swapped, &f->a->shape, &f->v->shape, &f->y->shape);
-}
-
-static enum status infer_flatten(const struct inference *f)
-{
-	f->y->shape = (struct shape){.ndim = 1, .dim = {shape_count(&f->v->shape)}};
 	return STATUS_OK;
 }
 
@@ -383,17 +295,11 @@ static enum status infer_cast(const struct inference *f)
 	return STATUS_OK;
 }
 
-typedef enum status infer_function(const struct inference *f);
-static infer_function *const infer_functions[] = {
-	[RULE_SAME] = infer_same,       [RULE_BROADCAST] = infer_broadcast,
-	[RULE_MATMUL] = infer_matmul,   [RULE_LINEAR] = infer_linear,
-	[RULE_DOT] = infer_dot,         [RULE_TRANSPOSE] = infer_transpose,
-	[RULE_REDUCE] = infer_reduce,   [RULE_RESHAPE] = infer_reshape,
-	[RULE_FLATTEN] = infer_flatten, [RULE_SLICE] = infer_slice,
-	[RULE_PAD] = infer_pad,         [RULE_CONCAT] = infer_concat,
-	[RULE_CONV1D] = infer_conv,     [RULE_CONV2D] = infer_conv,
-	[RULE_LOSS] = infer_loss,       [RULE_CLASSES] = infer_classes,
-	[RULE_CAST] = infer_cast,
+static enum status (*const infer_functions[OP_COUNT])(const struct inference *f) = {
+#define UNARY(NAME, ...) [OP_##NAME] = infer_same,
+#define BINARY(NAME, ...) [OP_##NAME] = infer_broadcast,
+#define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, ...) [OP_##NAME] = infer_##SHAPE,
+#include "ops/ops.def"
 };
 
 enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
@@ -401,39 +307,27 @@ enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v
 {
 	*result = *v;
 	const struct inference f = {op, attrs, v, a, result, complaint};
-	enum status status = infer_functions[rules[op]](&f);
-	char text[TYPE_TEXT];
-	if (status == STATUS_OK && shape_count(&result->shape) < 0) {
-		(void)misfit(&f, "the result %s has too many elements", shape_format(&result->shape, text));
-		return STATUS_LIMIT;
-	}
-	return status;
+	TRY(infer_functions[op](&f));
+	if (shape_count(&result->shape) >= 0)
+		return STATUS_OK;
+	(void)misfit(&f, "the result %s has too many elements", text_of(&f, &result->shape));
+	return STATUS_LIMIT;
 }
 
 struct type op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                          const struct type *result, int index)
 {
+	const enum keep_kind kind = op_table[op].keeps[index].kind;
 	struct type type = *v;
-	switch (op_table[op].keeps[index].kind) {
-	case KEEP_NOTHING:
-		break;
-	case KEEP_VALUE:
-		if (op_table[op].class != OP_CLASS_GENERAL)
-			type.shape = result->shape;
-		else if (rules[op] == RULE_LOSS && a)
-			(void)shape_broadcast(&v->shape, &a->shape, &type.shape);
-		break;
-	case KEEP_MASK:
-		type.shape = result->shape;
+	int axis;
+	if (kind == KEEP_MASK)
 		type.dtype = DTYPE_BITS;
-		break;
-	case KEEP_PER_ROW: {
-		int axis;
-		if (axis_resolve(attrs->axis[0], v->shape.ndim, &axis))
-			type.shape.dim[axis] = 1;
-		break;
-	}
-	}
+	if (kind == KEEP_PER_ROW && axis_resolve(attrs->axis[0], v->shape.ndim, &axis))
+		type.shape.dim[axis] = 1;
+	else if (kind == KEEP_MASK || (kind == KEEP_VALUE && op_table[op].class != OP_CLASS_GENERAL))
+		type.shape = result->shape;
+	else if (kind == KEEP_VALUE && infer_functions[op] == infer_loss && a)
+		(void)shape_broadcast(&v->shape, &a->shape, &type.shape);
 	return type;
 }
 
@@ -442,20 +336,12 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 	const int nv = v->shape.ndim, na = a->shape.ndim;
 	if (nv == 0 || na == 0 || v->shape.dim[0] != a->shape.dim[0] || v->shape.dim[0] == 1)
 		return false;
-	switch (rules[op]) {
-	case RULE_BROADCAST:
-	case RULE_CONCAT:
-	case RULE_LOSS:
-		return na == nv;
-	case RULE_CLASSES:
+	if (op == OP_cross_entropy)
 		return na == nv - 1 || (na == 1 && nv == 1);
-	case RULE_MATMUL:
-	case RULE_LINEAR:
-	case RULE_DOT:
+	if (op_is_dot(op))
 		return nv >= 3 && na == nv;
-	default: /* there is no operand, or every row meets all of it */
-		return false;
-	}
+	const bool alike = op == OP_concat || op_table[op].class == OP_CLASS_BINARY || infer_functions[op] == infer_loss;
+	return alike && na == nv; /* else there is no operand, or every row meets all of it */
 }
 
 /* ROW if V's leading axis is a batch axis of the result, or the rows of its matrix. */
@@ -475,16 +361,12 @@ static enum scope product_scope(const struct type *v, const struct type *a, bool
 /* True if the new shape has V's leading extent, written or as -1. */
 static bool reshape_keeps_rows(const struct attrs *attrs, const struct type *v)
 {
-	int64_t row = 1, new_row = 1;
-	if (attrs->shape.ndim == 0 || attrs->shape.dim[0] != -1)
-		return attrs->shape.ndim > 0 && attrs->shape.dim[0] == v->shape.dim[0];
-	for (int i = 1; i < v->shape.ndim; i++)
-		if (!checked_mul_i64(row, v->shape.dim[i], &row))
-			return false;
-	for (int i = 1; i < attrs->shape.ndim; i++)
-		if (!checked_mul_i64(new_row, attrs->shape.dim[i], &new_row))
-			return false;
-	return row == new_row;
+	struct shape row = v->shape, new_row = attrs->shape;
+	if (new_row.ndim == 0 || new_row.dim[0] != -1)
+		return new_row.ndim > 0 && new_row.dim[0] == row.dim[0];
+	shape_drop_leading(&row);
+	shape_drop_leading(&new_row);
+	return shape_count(&row) >= 0 && shape_count(&row) == shape_count(&new_row);
 }
 
 /* SUM if each row of V has its own targets, or the targets are the same for every row. */
@@ -498,13 +380,6 @@ static enum scope loss_scope(const struct shape *v, const struct shape *a, bool 
 	return SCOPE_SUM;
 }
 
-/* The first axis of NDIM that ATTRS name, or -1 if it is out of range. */
-static int named_axis(const struct attrs *attrs, int ndim)
-{
-	int axis;
-	return axis_resolve(attrs->axis[0], ndim, &axis) ? axis : -1;
-}
-
 enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed)
 {
 	const struct op_info *info = &op_table[op];
@@ -512,52 +387,43 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 	int axes[MAX_DIMS];
 	if (ndim == 0)
 		return info->scope == SCOPE_ELEM ? SCOPE_ELEM : SCOPE_ALL;
-	switch (rules[op]) {
-	case RULE_MATMUL:
-	case RULE_LINEAR:
+	switch (op) {
+	case OP_matmul:
+	case OP_linear:
 		return product_scope(v, a, a_streamed);
-	case RULE_DOT:
+	case OP_dot:
 		return ndim >= 3 && a->shape.ndim <= 2 && !a_streamed ? SCOPE_ROW : SCOPE_ALL;
-	case RULE_REDUCE:
-		return has_axis(attrs, 0, ndim) ? info->scope : SCOPE_ROW;
-	case RULE_TRANSPOSE:
+	case OP_transpose:
 		transpose_axes(attrs, ndim, axes);
 		return axes[0] == 0 ? SCOPE_ROW : SCOPE_ALL;
-	case RULE_FLATTEN:
+	case OP_flatten:
 		return ndim < 2 ? SCOPE_ROW : SCOPE_ALL;
-	case RULE_RESHAPE:
+	case OP_reshape:
 		return reshape_keeps_rows(attrs, v) ? SCOPE_ROW : SCOPE_ALL;
-	case RULE_SLICE:
-	case RULE_PAD:
-	case RULE_CONCAT:
-		return named_axis(attrs, ndim) == 0 ? SCOPE_ALL : SCOPE_ROW;
-	case RULE_SAME:
-		if (info->scope == SCOPE_ELEM)
-			return SCOPE_ELEM;
-		return has_axis(attrs, 0, ndim) ? SCOPE_ALL : SCOPE_ROW;
-	case RULE_LOSS:
+	case OP_mse:
+	case OP_mae:
+	case OP_huber:
 		return loss_scope(&v->shape, &a->shape, a_streamed);
-	case RULE_CLASSES:
+	case OP_cross_entropy:
 		return ndim >= 2 && a_streamed ? SCOPE_SUM : SCOPE_ALL;
 	default:
-		return info->scope;
+		if (info->scope == SCOPE_ELEM || op_is_product(op))
+			return info->scope;
+		if (!axis_named(attrs, 0, ndim))
+			return SCOPE_ROW;
+		return infer_functions[op] == infer_reduce ? info->scope : SCOPE_ALL;
 	}
 }
 
 double op_cost(enum op op, const struct type *v, const struct type *a, const struct type *result)
 {
-	double in = (double)shape_count(&v->shape), out = (double)shape_count(&result->shape);
-	double flops = op_table[op].flops > 0 ? op_table[op].flops : 0.25; /* to move an element */
-	switch (rules[op]) {
-	case RULE_MATMUL:
-	case RULE_LINEAR:
-		return flops * out * (double)v->shape.dim[v->shape.ndim - 1];
-	case RULE_DOT:
-		return flops * out * (double)a->shape.dim[a->shape.ndim - 1];
-	case RULE_CONV1D:
-	case RULE_CONV2D:
-		return flops * out * (double)shape_count(&a->shape) / (double)(a->shape.dim[0] ? a->shape.dim[0] : 1);
-	default:
-		return flops * fmax(in, out);
+	const double in = (double)shape_count(&v->shape), out = (double)shape_count(&result->shape);
+	const double flops = op_table[op].flops > 0 ? op_table[op].flops : 0.25; /* to move an element */
+	if (op_is_dot(op)) {
+		const struct shape *left = op == OP_dot ? &a->shape : &v->shape;
+		return flops * out * (double)left->dim[left->ndim - 1];
 	}
+	if (op_is_product(op))
+		return flops * out * (double)shape_count(&a->shape) / (double)(a->shape.dim[0] ? a->shape.dim[0] : 1);
+	return flops * fmax(in, out);
 }

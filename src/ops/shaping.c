@@ -89,7 +89,7 @@ static void transpose(const struct op_call *call, void *to, const void *from, bo
 	strides_of(back ? &call->y->shape : v, stride);
 	for (int i = 0; i < v->ndim; i++)
 		step[i] = stride[axes[i]];
-	permute(loops_get(call->kernels), to, shape, from, axes, step);
+	permute(call->kernels->loops, to, shape, from, axes, step);
 }
 
 FORWARD(transpose) { transpose(call, y, v, false); }
@@ -114,7 +114,7 @@ static void move_rows(const struct slicing *s, const struct rows *sliced, const 
 
 static void slice_elements(const struct op_call *call, void *sliced, void *whole, enum slice_way way)
 {
-	const struct slicing s = {loops_get(call->kernels), way};
+	const struct slicing s = {call->kernels->loops, way};
 	const size_t size = element_size(s.loops->dtype);
 	const struct axis_view v = axis_view_named(call->attrs, &call->v->shape);
 	const struct axis_view y = axis_view_named(call->attrs, &call->y->shape);
@@ -160,9 +160,9 @@ FORWARD(pad)
 				  after = call->attrs->after * to.inner;
 	for (int64_t o = 0; o < to.outer; o++) {
 		void *row = element_of(y, size, o * to.n * to.inner);
-		call->kernels->fill(row, call->attrs->value, (size_t)before);
+		call->kernels->loops->fill(row, call->attrs->value, (size_t)before);
 		copy_bytes(element_of(row, size, before), element_at(v, size, o * inside), (size_t)inside * size);
-		call->kernels->fill(element_of(row, size, before + inside), call->attrs->value, (size_t)after);
+		call->kernels->loops->fill(element_of(row, size, before + inside), call->attrs->value, (size_t)after);
 	}
 }
 

@@ -37,8 +37,7 @@ static void stencil_of(struct stencil *s, const struct op_call *call, void *scra
 	const struct shape *shape = &call->v->shape;
 	bool named[MAX_DIMS];
 	int last = shape->ndim - 1;
-	*s =
-		(struct stencil){.call = call, .loops = loops_get(call->kernels), .size = element_size(call->v->dtype), .n = 1};
+	*s = (struct stencil){.call = call, .loops = call->kernels->loops, .size = element_size(call->v->dtype), .n = 1};
 	s->adjoint = adjoint && call->attrs->boundary == BOUNDARY_REFLECT;
 	reduction_axes(call->attrs, shape, named);
 	s->along = named[last];

@@ -50,25 +50,27 @@ LANEWISE vd abs_d(vd x) { return (vd)((vl)x & 0x7fffffffffffffff); }
 LANEWISE vf copysign_f(vf magnitude, vf sign) { return (vf)(((vi)magnitude & 0x7fffffff) | ((vi)sign & INT32_MIN)); }
 LANEWISE vd copysign_d(vd magnitude, vd sign) { return (vd)(((vl)magnitude & INT64_MAX) | ((vl)sign & INT64_MIN)); }
 
+#ifndef ISA_MASK
 /* Bit i of BITS as the mask of lane i. */
-LANEWISE vi spread_f(unsigned bits)
+LANEWISE vi mask_f(unsigned bits)
 {
 	vi lane;
 	for (int i = 0; i < LANES_F; i++)
 		lane[i] = (int32_t)1 << i;
 	return (((int32_t)bits - (vi){0}) & lane) != 0;
 }
-
-LANEWISE vl spread_d(unsigned bits)
+LANEWISE vl mask_d(unsigned bits)
 {
 	vl lane;
 	for (int i = 0; i < LANES_D; i++)
 		lane[i] = (long long)1 << i;
 	return (((long long)bits - (vl){0}) & lane) != 0;
 }
+#endif
 
 /* floor without an instruction for it: adding 2^52 (2^23) rounds to an integer that is at most one too high */
-LANEWISE vf floor_plain_f(vf x)
+#if !ISA_FMA
+LANEWISE vf floor_f(vf x)
 {
 	const vf magic = splat_f(0x1p23F);
 	const vf a = abs_f(x);
@@ -78,7 +80,7 @@ LANEWISE vf floor_plain_f(vf x)
 	return select_f(a < magic, copysign_f(whole, x), x);
 }
 
-LANEWISE vd floor_plain_d(vd x)
+LANEWISE vd floor_d(vd x)
 {
 	const vd magic = splat_d(0x1p52);
 	const vd a = abs_d(x);
@@ -88,11 +90,26 @@ LANEWISE vd floor_plain_d(vd x)
 	return select_d(a < magic, copysign_d(whole, x), x);
 }
 
-/* 2^exponent for an integer within [-1022, 1023]. */
-LANEWISE vd power_of_two(vd exponent) { return (vd)(((vul)(exponent + 0x1.8p52) + 1023) << 52); }
-
-#if !ISA_FMA
 /* These round twice. They are called only where that does not matter. */
 LANEWISE vd fma_d(vd a, vd b, vd c) { return a * b + c; }
 LANEWISE vd nfma_d(vd a, vd b, vd c) { return c - a * b; }
+#else
+LANEWISE vf fma_f(vf a, vf b, vf c) { return ISA_INTRINSIC(fmadd_ps)(a, b, c); }
+LANEWISE vf nfma_f(vf a, vf b, vf c) { return ISA_INTRINSIC(fnmadd_ps)(a, b, c); }
+LANEWISE vd fma_d(vd a, vd b, vd c) { return ISA_INTRINSIC(fmadd_pd)(a, b, c); }
+LANEWISE vd nfma_d(vd a, vd b, vd c) { return ISA_INTRINSIC(fnmadd_pd)(a, b, c); }
+#endif
+
+#ifdef ISA_INTRINSIC
+LANEWISE vf sqrt_f(vf x) { return ISA_INTRINSIC(sqrt_ps)(x); }
+LANEWISE vd sqrt_d(vd x) { return ISA_INTRINSIC(sqrt_pd)(x); }
+LANEWISE vf greater_f(vf a, vf b) { return ISA_INTRINSIC(max_ps)(a, b); }
+LANEWISE vd greater_d(vd a, vd b) { return ISA_INTRINSIC(max_pd)(a, b); }
+LANEWISE vf lesser_f(vf a, vf b) { return ISA_INTRINSIC(min_ps)(a, b); }
+LANEWISE vd lesser_d(vd a, vd b) { return ISA_INTRINSIC(min_pd)(a, b); }
+#endif
+
+#ifndef ISA_SCALEF
+/* x 2^exponent for an integer within [-1022, 1023] */
+LANEWISE vd scale_d(vd x, vd exponent) { return x * (vd)(((vul)(exponent + 0x1.8p52) + 1023) << 52); }
 #endif

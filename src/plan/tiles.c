@@ -16,7 +16,7 @@
 
 #include "base/checked.h"
 #include "ops/general.h"
-#include "ops/loops.h"
+#include "ops/kernels.h"
 
 enum {
 	STREAM_CHUNK = 128 << 10, /* bytes of input or output, the larger of the two: as much as cat writes at a time */

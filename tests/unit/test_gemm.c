@@ -3,7 +3,7 @@
  * installed, against sums in long double. The cases have values in C, NaN, infinities and
  * leading dimensions. The bits of a block must not depend on its neighbours.
  */
-#include "ops/loops.h"
+#include "ops/kernels.h"
 
 #include <float.h>
 #include <math.h>
@@ -23,14 +23,14 @@ static double noise(uint64_t *state)
 
 /* One way to compute a product: the loops of a table, or gemm() if it is NULL. */
 struct way {
-	const struct loops *own;
+	const struct kernels *own;
 	enum dtype dtype;
 };
 
 static void multiply(const struct way *way, const struct product *product)
 {
 	if (way->own)
-		way->own->gemm(product);
+		way->own->loops->gemm(product);
 	else
 		gemm(way->dtype, product);
 }
@@ -96,7 +96,7 @@ static size_t ways_of(struct way ways[10], bool blas)
 		const struct kernels *tables[4];
 		const size_t sets = kernels_all(dtype, tables);
 		for (size_t i = 0; i < sets && !blas; i++)
-			ways[count++] = (struct way){loops_get(tables[i]), dtype};
+			ways[count++] = (struct way){tables[i], dtype};
 		ways[count++] = (struct way){NULL, dtype};
 	}
 	return count;

@@ -681,7 +681,7 @@ static size_t all_loops(const struct loops *loops[LOOPS_MOST])
 		const struct kernels *tables[4];
 		const size_t sets = kernels_all(type ? DTYPE_F64 : DTYPE_F32, tables);
 		for (size_t i = 0; i < sets; i++)
-			loops[count++] = loops_get(tables[i]);
+			loops[count++] = tables[i]->loops;
 	}
 	return count;
 }
@@ -774,12 +774,12 @@ START_TEST(test_lines_together)
 				summarize(loops[k], &alone[0][i], line, with, &p[i], n, 1);
 				summarize_plainly(loops[k]->dtype, plain, line, with, p[i], n);
 				for (int f = 0; exact && f < SUMMARIES; f++)
-					ck_assert_msg(plain[f] == alone[f][i], "%s: sum or extreme %d of a line of %zu is %g, not %g",
-					              loops[k]->isa, f, n, alone[f][i], plain[f]);
+					ck_assert_msg(plain[f] == alone[f][i], "set %zu: sum or extreme %d of a line of %zu is %g, not %g",
+					              k, f, n, alone[f][i], plain[f]);
 			}
 			for (int f = 0; f < SUMMARIES; f++)
 				ck_assert_msg(!memcmp(together[f], alone[f], sizeof alone[f]),
-				              "%s: sums or extremes %d of lines of %zu differ beside others", loops[k]->isa, f, n);
+				              "set %zu: sums or extremes %d of lines of %zu differ beside others", k, f, n);
 		}
 }
 END_TEST

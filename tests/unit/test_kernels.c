@@ -1150,7 +1150,7 @@ START_TEST(test_runs)
 			struct run_step nest[1 + RUN_MAX_DEPTH] = {{.op = OP_add, .scalar = 1}};
 			for (int i = 1; i <= RUN_MAX_DEPTH; i++)
 				nest[i] = (struct run_step){.op = OP_COUNT, .target = 0, .iterations = 2};
-			kernels->fill(got.bytes, 0, MOST);
+			kernels->loops->fill(got.bytes, 0, MOST);
 			kernels->run(got.bytes, got.bytes, nest, 1 + RUN_MAX_DEPTH, MOST);
 			ck_assert(get(kernels, got.bytes, MOST - 1) == 256);
 		}
@@ -1159,7 +1159,7 @@ END_TEST
 
 /* ---- sums and conversions ---- */
 
-/* A sum in the order that kernels_template.h states, in plain C. */
+/* A sum in the order that kernels.h states, in plain C. */
 static double plain_sum(const struct kernels *kernels, const void *v, size_t n)
 {
 	double lane[16];
@@ -1171,10 +1171,11 @@ static double plain_sum(const struct kernels *kernels, const void *v, size_t n)
 		const double left = plain_sum(kernels, v, half);
 		return left + plain_sum(kernels, (const char *)v + half * size_of(kernels), n - half);
 	}
+	const size_t lanes = n < 8 ? 1 : 16;
 	for (int j = 0; j < 16; j++)
 		lane[j] = -0.0;
 	for (size_t i = 0; i < n; i++)
-		lane[i % 16] += get(kernels, v, i);
+		lane[i % lanes] += get(kernels, v, i);
 	for (int width = 8; width; width /= 2)
 		for (int j = 0; j < width; j++)
 			lane[j] += lane[j + width];
@@ -1197,12 +1198,12 @@ START_TEST(test_sums)
 			for (size_t i = 0; i < LONG; i++)
 				exact += get(kernels, v, i);
 			for (size_t n = 1; n < LONG; n = n < 1500 ? n + 1 : n * 2 + 1) {
-				const double sum = kernels->sum(v, n), want = plain_sum(kernels, v, n);
+				const double sum = kernels->loops->sum.value(v, n), want = plain_sum(kernels, v, n);
 				ck_assert_msg(memcmp(&sum, &want, sizeof sum) == 0, "%s %s, sum of %zu: %a, not %a", kernels->isa,
 				              dtype_label(kernels), n, sum, want);
 			}
-			ck_assert(fabsl(kernels->sum(v, LONG) - exact) < 1e-10L);
-			ck_assert(kernels->sum(v, 0) == 0);
+			ck_assert(fabsl(kernels->loops->sum.value(v, LONG) - exact) < 1e-10L);
+			ck_assert(kernels->loops->sum.value(v, 0) == 0);
 
 			/* accumulate, plain and wide: adding and subtracting 1e16 loses nothing */
 			double hi[77], lo[77];
@@ -1210,7 +1211,7 @@ START_TEST(test_sums)
 			for (size_t n = 0; n <= 77; n += 7) {
 				for (size_t i = 0; i < n; i++)
 					hi[i] = lo[i] = 0, put(kernels, dst, i, (double)i);
-				kernels->accumulate(dst, v, n);
+				kernels->loops->accumulate(dst, v, n);
 				for (size_t i = 0; i < n; i++)
 					ck_assert(get(kernels, dst, i) ==
 					          (type ? (double)i + get(kernels, v, i) : (double)((float)i + (float)get(kernels, v, i))));
@@ -1218,18 +1219,18 @@ START_TEST(test_sums)
 				unsigned char block[77 * 8];
 				const double terms[] = {small, big, small, -big, 0.5};
 				for (size_t t = 0; t < 5; t++) {
-					kernels->fill(block, terms[t], n);
-					kernels->accumulate_wide(hi, lo, block, n);
+					kernels->loops->fill(block, terms[t], n);
+					kernels->loops->accumulate_wide(hi, lo, block, n);
 				}
 				for (size_t i = 0; i < n; i++)
 					ck_assert(hi[i] + lo[i] == 2.5);
-				kernels->fill(block, INFINITY, n);
-				kernels->accumulate_wide(hi, lo, block, n);
-				kernels->accumulate_wide(hi, lo, dst, n);
+				kernels->loops->fill(block, INFINITY, n);
+				kernels->loops->accumulate_wide(hi, lo, block, n);
+				kernels->loops->accumulate_wide(hi, lo, dst, n);
 				for (size_t i = 0; i < n; i++)
 					ck_assert(hi[i] + lo[i] == INFINITY);
 				memset(hi, 0, sizeof hi);
-				kernels->accumulate_wide(hi, NULL, dst, n);
+				kernels->loops->accumulate_wide(hi, NULL, dst, n);
 				for (size_t i = 0; i < n; i++)
 					ck_assert(hi[i] == get(kernels, dst, i));
 			}
@@ -1268,7 +1269,7 @@ START_TEST(test_conversions)
 					    : i % 3 == 1 ? uniform(-scale, scale)
 					                 : round_slowly(uniform(-scale, scale), 12, -25, 1e30));
 				}
-				kernels->round_f16(y.bytes, x.bytes, MOST);
+				kernels->round[DTYPE_F16](&(struct kernel_args){.out = y.bytes, .v = x.bytes, .n = MOST});
 				for (size_t i = 0; i < MOST; i++) {
 					const double want = round_slowly(get(kernels, x.bytes, i), 11, -24, 65536);
 					const double got = get(kernels, y.bytes, i);
@@ -1276,7 +1277,7 @@ START_TEST(test_conversions)
 					              "%s %s: f16 of %a is %a, not %a", kernels->isa, dtype_label(kernels),
 					              get(kernels, x.bytes, i), got, want);
 				}
-				kernels->round_bf16(y.bytes, x.bytes, MOST);
+				kernels->round[DTYPE_BF16](&(struct kernel_args){.out = y.bytes, .v = x.bytes, .n = MOST});
 				for (size_t i = 0; i < MOST; i++) {
 					const double want = round_slowly(get(kernels, x.bytes, i), 8, -133, 0x1p128);
 					const double got = get(kernels, y.bytes, i);
@@ -1287,8 +1288,8 @@ START_TEST(test_conversions)
 			}
 			float single[33];
 			double wide[33];
-			kernels->to_f32(single, x.bytes, 33);
-			kernels->to_f64(wide, x.bytes, 33);
+			kernels->loops->to_f32(single, x.bytes, 33);
+			kernels->loops->to_f64(wide, x.bytes, 33);
 			for (size_t i = 0; i < 33; i++) {
 				const double got = get(kernels, x.bytes, i);
 				ck_assert(isnan(got) || (single[i] == (float)got && wide[i] == got));

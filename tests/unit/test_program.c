@@ -192,10 +192,10 @@ static void naive_accumulate(struct naive *n, const struct instr *instr)
 	const struct type *type = n->body->values[instr->v].type;
 	int64_t at = param_element(n, &instr->param);
 	if (param->streamed)
-		n->kernels->accumulate((char *)param->gradient + (size_t)at * width_of(type), value_of(n, instr->v),
-		                       count_of(type));
+		n->kernels->loops->accumulate((char *)param->gradient + (size_t)at * width_of(type), value_of(n, instr->v),
+		                              count_of(type));
 	else
-		n->kernels->accumulate_wide(param->hi + at, param->lo + at, value_of(n, instr->v), count_of(type));
+		n->kernels->loops->accumulate_wide(param->hi + at, param->lo + at, value_of(n, instr->v), count_of(type));
 }
 
 static void naive_step(struct naive *n, const struct instr *instr)

@@ -1,0 +1,444 @@
+/*
+ * The inner loops of one type. The includer, loops_template.h, defines TYPE_F32 or TYPE_F64
+ * (undefined at the end).
+ */
+#ifdef TYPE_F32
+#define N(NAME) NAME##_f32
+#define REAL float
+#define LANE_INTEGER int32_t
+#define GEMM_MULTIPLY_ADD MULTIPLY_ADD_f32
+#else
+#define N(NAME) NAME##_f64
+#define REAL double
+#define LANE_INTEGER int64_t
+#define GEMM_MULTIPLY_ADD MULTIPLY_ADD_f64
+#endif
+
+#include "ops/lanes_template.h"
+
+/*
+ * Sums over lines of TERM, an expression in x (and A's element w, and the line's p). The lanes of a block that get no
+ * element hold -0, which adds nothing. Short lines are summed side by side, each in its own lane of the vectors, by the
+ * same additions as a line alone.
+ */
+#define TERM_ELEMENT(I) const double x MAYBE_UNUSED = (double)v[I], w MAYBE_UNUSED = (double)a[I]
+#define SUM_OF(NAME, TERM)                                                                                             \
+	static inline __attribute__((always_inline)) double N(NAME##_block)(const REAL *v, const REAL *a,                  \
+	                                                                    double p MAYBE_UNUSED, size_t n)               \
+	{                                                                                                                  \
+		double lane[SUM_LANES];                                                                                        \
+		size_t k = 0;                                                                                                  \
+		for (int j = 0; j < SUM_LANES; j++)                                                                            \
+			lane[j] = -0.0;                                                                                            \
+		for (; k + SUM_LANES <= n; k += SUM_LANES)                                                                     \
+			for (size_t j = 0; j < SUM_LANES; j++) {                                                                   \
+				TERM_ELEMENT(k + j);                                                                                   \
+				lane[j] += TERM;                                                                                       \
+			}                                                                                                          \
+		for (size_t j = 0; j < SUM_LANES; j++)                                                                         \
+			if (k + j < n) {                                                                                           \
+				TERM_ELEMENT(k + j);                                                                                   \
+				lane[j] += TERM;                                                                                       \
+			}                                                                                                          \
+		return fold_lanes(lane);                                                                                       \
+	}                                                                                                                  \
+	static double N(NAME##_any)(const REAL *v, const REAL *a, double p MAYBE_UNUSED, size_t n)                         \
+	{                                                                                                                  \
+		struct levels levels;                                                                                          \
+		size_t i = 0;                                                                                                  \
+		if (n < SUM_FEW) {                                                                                             \
+			double total = n ? -0.0 : 0;                                                                               \
+			for (; i < n; i++) {                                                                                       \
+				TERM_ELEMENT(i);                                                                                       \
+				total += TERM;                                                                                         \
+			}                                                                                                          \
+			return total;                                                                                              \
+		}                                                                                                              \
+		if (n <= SUM_BLOCK)                                                                                            \
+			return N(NAME##_block)(v, a, p, n);                                                                        \
+		levels.blocks = 0;                                                                                             \
+		for (; i + SUM_BLOCK <= n; i += SUM_BLOCK)                                                                     \
+			levels_add(&levels, N(NAME##_block)(v + i, a + i, p, SUM_BLOCK));                                          \
+		if (i < n)                                                                                                     \
+			levels_add(&levels, N(NAME##_block)(v + i, a + i, p, n - i));                                              \
+		return levels_total(&levels);                                                                                  \
+	}                                                                                                                  \
+	static inline __attribute__((always_inline)) void N(NAME##_across)(double *out, const REAL *v, const REAL *a,      \
+	                                                                   const double *q, size_t n)                      \
+	{                                                                                                                  \
+		const size_t lanes = n < SUM_FEW ? 1 : SUM_LANES;                                                              \
+		double lane[SUM_LANES][SUMS_ACROSS];                                                                           \
+		for (size_t j = 0; j < lanes; j++)                                                                             \
+			for (size_t i = 0; i < SUMS_ACROSS; i++)                                                                   \
+				lane[j][i] = -0.0;                                                                                     \
+		for (size_t j = 0; j < n; j++)                                                                                 \
+			for (size_t i = 0; i < SUMS_ACROSS; i++) {                                                                 \
+				TERM_ELEMENT(i * n + j);                                                                               \
+				const double p MAYBE_UNUSED = q ? q[i] : 0;                                                            \
+				lane[j % lanes][i] += TERM;                                                                            \
+			}                                                                                                          \
+		for (size_t width = lanes / 2; width; width /= 2)                                                              \
+			for (size_t j = 0; j < width; j++)                                                                         \
+				for (size_t i = 0; i < SUMS_ACROSS; i++)                                                               \
+					lane[j][i] += lane[j + width][i];                                                                  \
+		memcpy(out, lane[0], sizeof lane[0]);                                                                          \
+	}                                                                                                                  \
+	static inline __attribute__((always_inline, unused)) void N(NAME##_lines)(                                         \
+		double *out, const REAL *v, const REAL *a, const double *q, size_t n, size_t count)                            \
+	{                                                                                                                  \
+		size_t i = 0;                                                                                                  \
+		for (; 0 < n && n <= SUM_SHORT && i + SUMS_ACROSS <= count; i += SUMS_ACROSS)                                  \
+			N(NAME##_across)(out + i, v + i * n, a + i * n, q ? q + i : NULL, n);                                      \
+		for (; i < count; i++)                                                                                         \
+			out[i] = N(NAME##_any)(v + i * n, a + i * n, q ? q[i] : 0, n);                                             \
+		for (i = 0; i < count; i++) /* the compiler chooses which of two NaNs an addition returns */                   \
+			out[i] = out[i] == out[i] ? out[i] : (double)NAN;                                                          \
+	}
+
+SUM_OF(sum, x)
+SUM_OF(sum_squares, x *x)
+SUM_OF(sum_products, x *w)
+SUM_OF(sum_magnitudes, fabs(x))
+SUM_OF(sum_deviations, (x - p) * (x - p))
+SUM_OF(sum_huber, fabs(x) <= p ? 0.5 * (x * x) : p * (fabs(x) - 0.5 * p))
+
+static void N(sums)(double *out, const void *v, size_t n, size_t count) { N(sum_lines)(out, v, v, NULL, n, count); }
+static void N(sums_squares)(double *out, const void *v, size_t n, size_t count)
+{
+	N(sum_squares_lines)(out, v, v, NULL, n, count);
+}
+static void N(sums_products)(double *out, const void *v, const void *a, size_t n, size_t count)
+{
+	N(sum_products_lines)(out, v, a, NULL, n, count);
+}
+static void N(sums_deviations)(double *out, const void *v, const double *p, size_t n, size_t count)
+{
+	N(sum_deviations_lines)(out, v, v, p, n, count);
+}
+static double N(sum_value)(const void *v, size_t n) { return N(sum_any)(v, v, 0, n); }
+static double N(sum_magnitudes)(const void *v, size_t n) { return N(sum_magnitudes_any)(v, v, 0, n); }
+static double N(sum_huber)(const void *v, double p, size_t n) { return N(sum_huber_any)(v, v, p, n); }
+
+/* The lanes of X, rotated so that lane BY comes first. */
+static inline N(vector) N(rotated)(N(vector) x, int by)
+{
+	N(lanes) order;
+	for (int i = 0; i < N(LANES); i++)
+		order[i] = (i + by) % N(LANES);
+	return N(interleave)(x, x, order);
+}
+
+/* The first element of each of LANES lines, which are N long. */
+static inline N(vector) N(gather)(const REAL *v, size_t n)
+{
+	REAL x[N(LANES)];
+	for (size_t i = 0; i < N(LANES); i++)
+		x[i] = v[i * n];
+	return *(const N(loose) *)x;
+}
+
+/*
+ * The extremes of lines. A NaN stays: nothing is greater than it, and only a NaN replaces it. A long line is read by
+ * vectors, of which the last overlaps the one before it. A short line is read one element after another, alone or
+ * beside others, so that the same one of two zeros, or of two NaNs, is returned. The lanes are a vector type because
+ * the compiler makes branches of an array.
+ */
+enum { N(SUM_VECTORS) = SUM_LANES / N(LANES) };
+#define EXTREME_OF(NAME, BEATS)                                                                                        \
+	static inline N(vector) N(NAME##_either)(N(vector) best, N(vector) x)                                              \
+	{                                                                                                                  \
+		const N(lanes) beats = (x BEATS best) | (x != x);                                                              \
+		return (N(vector))(((N(lanes))x & beats) | ((N(lanes))best & ~beats));                                         \
+	}                                                                                                                  \
+	static double N(NAME##_of)(const REAL *v, size_t n)                                                                \
+	{                                                                                                                  \
+		N(vector) lane[N(SUM_VECTORS)];                                                                                \
+		if (n <= EXTREME_SHORT) {                                                                                      \
+			REAL best = v[0];                                                                                          \
+			for (size_t i = 1; i < n; i++)                                                                             \
+				best = (v[i] BEATS best) | (v[i] != v[i]) ? v[i] : best;                                               \
+			return (double)best;                                                                                       \
+		}                                                                                                              \
+		memcpy(lane, v, sizeof lane);                                                                                  \
+		for (size_t i = SUM_LANES; i < n; i += SUM_LANES) {                                                            \
+			const REAL *const next = v + (i + SUM_LANES <= n ? i : n - SUM_LANES);                                     \
+			_Pragma("GCC unroll 8") for (int j = 0; j < N(SUM_VECTORS); j++)                                           \
+				lane[j] = N(NAME##_either)(lane[j], *(const N(loose) *)(next + j * N(LANES)));                         \
+		}                                                                                                              \
+		_Pragma("GCC unroll 4") for (int width = N(SUM_VECTORS) / 2; width > 0; width /= 2)                            \
+			_Pragma("GCC unroll 8") for (int j = 0; j < width; j++)                                                    \
+				lane[j] = N(NAME##_either)(lane[j], lane[j + width]);                                                  \
+		_Pragma("GCC unroll 4") for (int width = N(LANES) / 2; width > 0; width /= 2)                                  \
+			lane[0] = N(NAME##_either)(lane[0], N(rotated)(lane[0], width));                                            \
+		return (double)lane[0][0];                                                                                     \
+	}                                                                                                                  \
+	static void N(NAME)(double *out, const void *from, size_t n, size_t count)                                         \
+	{                                                                                                                  \
+		const REAL *v = from;                                                                                          \
+		size_t done = 0;                                                                                               \
+		for (; n <= EXTREME_SHORT && done + N(LANES) <= count; done += N(LANES), v += N(LANES) * n) {                  \
+			N(vector) best = N(gather)(v, n);                                                                          \
+			for (size_t j = 1; j < n; j++)                                                                             \
+				best = N(NAME##_either)(best, N(gather)(v + j, n));                                                    \
+			for (int i = 0; i < N(LANES); i++)                                                                         \
+				out[done + (size_t)i] = (double)best[i];                                                               \
+		}                                                                                                              \
+		for (; done < count; done++, v += n)                                                                           \
+			out[done] = N(NAME##_of)(v, n);                                                                            \
+	}
+EXTREME_OF(largest, >)
+EXTREME_OF(smallest, <)
+
+#define BY_NUMBER(NAME, OPERATOR)                                                                                      \
+	static void N(NAME)(void *out, const void *v, const double *p, size_t n, size_t count)                             \
+	{                                                                                                                  \
+		const REAL *x = v;                                                                                             \
+		REAL *y = out;                                                                                                 \
+		EACH_LINE((x += n, y += n)) {                                                                                  \
+			const REAL q = (REAL)p[line];                                                                              \
+			EACH y[i] = x[i] OPERATOR q;                                                                               \
+		}                                                                                                              \
+	}
+BY_NUMBER(subtract, -)
+BY_NUMBER(divide, /)
+BY_NUMBER(multiply, *)
+
+static void N(normalize)(void *out, const void *v, const double *means, const double *scales, size_t n, size_t count)
+{
+	const REAL *x = v;
+	REAL *y = out;
+	EACH_LINE((x += n, y += n)) {
+		const double mean = means[line], scale = scales[line];
+		EACH y[i] = (REAL)(((double)x[i] - mean) * scale);
+	}
+}
+
+static void N(softmax_derivative)(void *out, const void *g, const void *y, const double *p, size_t n, size_t count)
+{
+	const REAL *c = g, *x = y;
+	REAL *to = out;
+	EACH_LINE((c += n, x += n, to += n)) {
+		const REAL q = (REAL)p[line];
+		EACH to[i] = x[i] * (c[i] - q);
+	}
+}
+
+static void N(log_softmax_derivative)(void *out, const void *g, const double *p, size_t n, size_t count)
+{
+	const REAL *c = g;
+	REAL *to = out;
+	EACH_LINE((c += n, to += n)) {
+		const REAL q = (REAL)p[line];
+		EACH to[i] = c[i] - to[i] * q;
+	}
+}
+
+static void N(normalize_derivative)(void *out, const void *g, const void *y, const struct normalization *p, size_t n,
+                                    size_t count)
+{
+	const REAL *c = g, *x = y;
+	REAL *to = out;
+	EACH_LINE((c += n, x += n, to += n)) {
+		const double mean = p[line].mean, product = p[line].product, scale = p[line].scale;
+		EACH to[i] = (REAL)(scale * (((double)c[i] - mean) - (double)x[i] * product));
+	}
+}
+
+static void N(accumulate)(void *dst, const void *src, size_t n)
+{
+	const REAL *from = src;
+	REAL *to = dst;
+	EACH to[i] += from[i];
+}
+
+/* Neumaier's sum. Knuth's formula for the rounding error of hi + x has no branch; the error is 0 for infinities. */
+static void N(accumulate_wide)(double *hi, double *lo, const void *src, size_t n)
+{
+	const REAL *from = src;
+	EACH {
+		const double h = hi[i], x = (double)from[i], sum = h + x, part = sum - h;
+		const double error = (h - (sum - part)) + (x - part);
+		hi[i] = sum;
+		if (lo)
+			lo[i] += fabs(sum) < INFINITY ? error : 0;
+	}
+}
+
+static void N(fill)(void *dst, double value, size_t n)
+{
+	REAL *to = dst;
+	EACH to[i] = (REAL)value;
+}
+
+static void N(to_f32)(float *out, const void *v, size_t n)
+{
+	const REAL *from = v;
+	EACH out[i] = (float)from[i];
+}
+
+static void N(to_f64)(double *out, const void *v, size_t n)
+{
+	const REAL *from = v;
+	EACH out[i] = (double)from[i];
+}
+
+static void N(differences)(void *out, const void *before, const void *v, const void *after, bool add, size_t n)
+{
+	const REAL *const b = before, *const x = v, *const a = after;
+	REAL *const to = out;
+	if (add)
+		EACH to[i] += (b[i] - 2 * x[i]) + a[i];
+	else
+		EACH to[i] = (b[i] - 2 * x[i]) + a[i];
+}
+
+static void N(differences_2d)(void *out, const void *above, const void *v, const void *below, const double ends[2],
+                              size_t n)
+{
+	const REAL left = (REAL)ends[0], right = (REAL)ends[1];
+	const REAL *const b = above, *const x = v, *const a = below;
+	REAL *const to = out;
+	if (n == 1) {
+		to[0] = ((b[0] - 2 * x[0]) + a[0]) + ((left - 2 * x[0]) + right);
+		return;
+	}
+	to[0] = ((b[0] - 2 * x[0]) + a[0]) + ((left - 2 * x[0]) + x[1]);
+	const size_t last = n - 1;
+	_Pragma("GCC ivdep") for (size_t i = 1; i < last; i++) to[i] =
+		((b[i] - 2 * x[i]) + a[i]) + ((x[i - 1] - 2 * x[i]) + x[i + 1]);
+	to[last] = ((b[last] - 2 * x[last]) + a[last]) + ((x[last - 1] - 2 * x[last]) + right);
+}
+
+static void N(dropout)(void *out, const void *v, size_t n, const struct dropout *dropout)
+{
+	const REAL *x = v, factor = (REAL)dropout->scale;
+	REAL *to = out;
+	uint64_t at = (uint64_t)dropout->first, end = at + n;
+	/* the threshold is 2^32 if p is so near 1 that p * 2^32 is rounded up */
+	const uint32_t least = dropout->threshold > UINT32_MAX ? UINT32_MAX : (uint32_t)dropout->threshold;
+	while (at < end) {
+		uint32_t words[RANDOM_WORDS];
+		const uint64_t begin = at / RANDOM_WORDS * RANDOM_WORDS;
+		const size_t skip = (size_t)(at - begin);
+		const size_t here = (end - begin < RANDOM_WORDS ? (size_t)(end - begin) : RANDOM_WORDS) - skip;
+		random_words(words, begin / 4, dropout->seed);
+		_Pragma("GCC ivdep") for (size_t i = 0; i < here; i++)
+		{
+			const REAL kept = x[i] * factor;
+			to[i] = words[skip + i] >= least ? kept : 0;
+		}
+		x += here;
+		to += here;
+		at += here;
+	}
+}
+
+/* Several lines side by side, as a product must wait for the one before it in its line. */
+static void N(products)(double *out, const void *v, size_t n, size_t count)
+{
+	enum { AT_ONCE = 8 };
+	const REAL *line = v;
+	size_t done = 0;
+	for (; done + AT_ONCE <= count; done += AT_ONCE, line += AT_ONCE * n) {
+		double product[AT_ONCE] = {1, 1, 1, 1, 1, 1, 1, 1};
+		for (size_t j = 0; j < n; j++)
+			for (size_t i = 0; i < AT_ONCE; i++)
+				product[i] *= (double)line[i * n + j];
+		memcpy(out + done, product, sizeof product);
+	}
+	for (; done < count; done++, line += n) {
+		double product = 1;
+		for (size_t j = 0; j < n; j++)
+			product *= (double)line[j];
+		out[done] = product;
+	}
+}
+
+static void N(copy_rows)(const struct rows *to, const struct rows *from, size_t n, size_t count)
+{
+	enum { LONG = 256 }; /* from here on the cost of calling memcpy does not matter */
+	const int64_t step = from->step, to_step = to->step, to_row = to->row, from_row = from->row;
+	const REAL *x = from->at;
+	REAL *y = to->at;
+	EACH_LINE((y += to_row, x += from_row)) {
+		if (to_step != 1)
+			EACH y[(int64_t)i * to_step] = x[(int64_t)i * step];
+		else if (step == 1 && n >= LONG)
+			memcpy(y, x, n * sizeof *y);
+		else if (step == 1)
+			EACH y[i] = x[i];
+		else if (step == 2)
+			EACH y[i] = x[2 * i];
+		else if (step == -1)
+			EACH y[i] = *(x - i);
+		else
+			EACH y[i] = x[(int64_t)i * step];
+	}
+}
+
+static void N(add_to_rows)(const struct rows *to, const struct rows *from, size_t n, size_t count)
+{
+	const int64_t step = to->step, to_row = to->row, from_row = from->row;
+	const REAL *x = from->at;
+	REAL *y = to->at;
+	EACH_LINE((y += to_row, x += from_row)) {
+		if (step == 1)
+			EACH y[i] += x[i];
+		else if (step == 2)
+			EACH y[2 * i] += x[i];
+		else
+			EACH y[(int64_t)i * step] += x[i];
+	}
+}
+
+static void N(clear_rows)(const struct rows *to, size_t n, size_t count)
+{
+	const int64_t to_row = to->row;
+	REAL *y = to->at;
+	if (n < count)
+		EACH {
+			for (size_t row = 0; row < count; row++)
+				y[i + row * (size_t)to_row] = 0;
+		}
+	else
+		EACH_LINE(y += to_row)
+			EACH y[i] = 0;
+}
+
+#include "ops/gemm_template.h"
+
+const struct loops TYPED(ISA_LOOPS) = {
+	.dtype = sizeof(REAL) == sizeof(float) ? DTYPE_F32 : DTYPE_F64,
+	.sum = {N(sum_value), N(sums), N(sums_squares), N(sums_products), N(sums_deviations), N(sum_magnitudes), N(sum_huber)},
+	.accumulate = N(accumulate),
+	.accumulate_wide = N(accumulate_wide),
+	.fill = N(fill),
+	.to_f32 = N(to_f32),
+	.to_f64 = N(to_f64),
+	.largest = N(largest),
+	.smallest = N(smallest),
+	.products = N(products),
+	.subtract = N(subtract),
+	.divide = N(divide),
+	.multiply = N(multiply),
+	.normalize = N(normalize),
+	.softmax_derivative = N(softmax_derivative),
+	.log_softmax_derivative = N(log_softmax_derivative),
+	.normalize_derivative = N(normalize_derivative),
+	.differences = N(differences),
+	.differences_2d = N(differences_2d),
+	.dropout = N(dropout),
+	.transpose = N(transpose),
+	.copy_rows = N(copy_rows),
+	.add_rows = N(add_to_rows),
+	.clear_rows = N(clear_rows),
+	.gemm = N(gemm_own),
+	.gemm_tiles = N(gemm_tiles),
+};
+
+#undef N
+#undef REAL
+#undef LANE_INTEGER
+#undef GEMM_MULTIPLY_ADD
+#undef TYPE_F32
+#undef TYPE_F64
