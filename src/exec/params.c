@@ -226,7 +226,7 @@ static void narrow(float *to, const double *from, size_t count, enum dtype dtype
 	if (dtype == DTYPE_F16 || dtype == DTYPE_BF16)
 		convert_f64_to_f32_odd(to, from, count);
 	else
-		kernels_get(DTYPE_F64)->to_f32(to, from, count);
+		kernels_get(DTYPE_F64)->loops->to_f32(to, from, count);
 }
 
 /* Converts the values of FROM to TO's computing type, those of a half DTYPE to odd. */
@@ -239,7 +239,7 @@ static void convert_values(const struct array *to, const struct array *from, enu
 	if (to->type.dtype == held)
 		memcpy(to->data, from->data, count * dtype_size(held));
 	else if (held == DTYPE_F32)
-		kernels_get(DTYPE_F32)->to_f64(to->data, from->data, count);
+		kernels_get(DTYPE_F32)->loops->to_f64(to->data, from->data, count);
 	else
 		narrow(to->data, from->data, count, dtype);
 }
