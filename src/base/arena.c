@@ -43,16 +43,21 @@ void arena_free(struct arena *arena)
 	arena->used = 0;
 }
 
+/* Notes that memory is short. */
+static void *fail(struct arena *arena)
+{
+	arena->failed = true;
+	return NULL;
+}
+
 /* Resizes CHUNK to SIZE bytes, or makes a chunk at the head of LIST if it is NULL. Returns NULL where memory is short. */
 static struct arena_chunk *put_chunk(struct arena *arena, struct arena_chunk **list, struct arena_chunk *chunk,
                                      size_t size)
 {
 	const struct allocator *allocator = arena->allocator;
 	struct arena_chunk *made = allocator->resize(allocator->context, chunk, chunk ? chunk->size : 0, size);
-	if (!made) {
-		arena->failed = true;
-		return NULL;
-	}
+	if (!made)
+		return fail(arena);
 	if (!chunk)
 		*made = (struct arena_chunk){.next = *list};
 	made->size = size;
@@ -75,10 +80,8 @@ static bool own_size(size_t size, size_t *with_header)
 static void *take_block(struct arena *arena, size_t size)
 {
 	size_t own;
-	if (!own_size(size, &own)) {
-		arena->failed = true;
-		return NULL;
-	}
+	if (!own_size(size, &own))
+		return fail(arena);
 	if (own > LARGEST_CHUNK) {
 		struct arena_chunk *chunk = put_chunk(arena, &arena->own, NULL, own);
 		return chunk ? (char *)chunk + HEADER : NULL;
@@ -105,11 +108,7 @@ void *arena_alloc(struct arena *arena, size_t size)
 void *arena_array(struct arena *arena, size_t count, size_t size)
 {
 	size_t bytes;
-	if (!checked_mul(count, size, &bytes)) {
-		arena->failed = true;
-		return NULL;
-	}
-	return arena_alloc(arena, bytes);
+	return checked_mul(count, size, &bytes) ? arena_alloc(arena, bytes) : fail(arena);
 }
 
 char *arena_strndup(struct arena *arena, const char *text, size_t length)
@@ -141,28 +140,20 @@ char *arena_printf(struct arena *arena, const char *format, ...)
 	return text;
 }
 
-/* Enlarges ARRAY of BYTES, the first USED of which have values, to WANTED bytes. */
-static void *enlarge(struct arena *arena, void *array, size_t bytes, size_t used, size_t wanted)
-{
-	size_t old, own;
-	if (own_size(bytes, &old) && own_size(wanted, &own) && old > LARGEST_CHUNK) {
-		struct arena_chunk *chunk = put_chunk(arena, &arena->own, (void *)((char *)array - HEADER), own);
-		return chunk ? (char *)chunk + HEADER : NULL;
-	}
-	void *grown = take_block(arena, wanted);
-	return grown && used ? memcpy(grown, array, used) : grown;
-}
-
 void *arena_grow(struct arena *arena, void *array, size_t count, size_t *capacity, size_t size)
 {
 	if (count == *capacity) {
 		const size_t wanted = *capacity ? 2 * *capacity : 2;
-		size_t bytes;
-		if (!checked_mul(wanted, size, &bytes)) {
-			arena->failed = true;
-			return NULL;
+		size_t bytes, old, own;
+		if (!checked_mul(wanted, size, &bytes))
+			return fail(arena);
+		if (own_size(*capacity * size, &old) && own_size(bytes, &own) && old > LARGEST_CHUNK) {
+			struct arena_chunk *chunk = put_chunk(arena, &arena->own, (void *)((char *)array - HEADER), own);
+			array = chunk ? (char *)chunk + HEADER : NULL;
+		} else {
+			void *grown = take_block(arena, bytes);
+			array = grown && count ? memcpy(grown, array, count * size) : grown;
 		}
-		array = enlarge(arena, array, *capacity * size, count * size, bytes);
 		if (!array)
 			return NULL;
 		*capacity = wanted;

@@ -74,14 +74,6 @@ enum status diag_file(struct diags *diags, enum status status, const char *file,
 	return status;
 }
 
-void diag_warn(struct diags *diags, const char *format, ...)
-{
-	va_list arguments;
-	va_start(arguments, format);
-	append_diag(diags, SEVERITY_WARNING, STATUS_OK, format, arguments);
-	va_end(arguments);
-}
-
 void diag_warn_at(struct diags *diags, const struct source *source, struct span span, const char *format, ...)
 {
 	va_list arguments;
@@ -165,6 +157,7 @@ enum status diag_memory(struct diags *diags)
 struct renderer {
 	diag_write *write;
 	void *context;
+	bool color;
 	size_t used;
 	char text[RENDERED_MOST];
 };
@@ -294,7 +287,7 @@ static struct excerpt choose_excerpt(const char *line, size_t length, size_t beg
 	return e;
 }
 
-static void render_line(struct renderer *r, const struct diag *diag, bool color)
+static void render_line(struct renderer *r, const struct diag *diag)
 {
 	size_t length;
 	const struct span *caret = &diag->caret;
@@ -310,43 +303,40 @@ static void render_line(struct renderer *r, const struct diag *diag, bool color)
 	put_repeated(r, ' ', (size_t)gutter - 2);
 	put_plain(r, "| ");
 	put_repeated(r, ' ', escape(line + e.first, e.begin - e.first, NULL, NULL));
-	put_plain(r, color ? "\033[1;31m^" : "^");
+	put_plain(r, r->color ? "\033[1;31m^" : "^");
 	const size_t width = e.end <= e.last ? escape(line + e.begin, e.end - e.begin, NULL, NULL) : 1;
 	put_repeated(r, '~', width ? width - 1 : 0);
-	put_plain(r, color ? "\033[0m\n" : "\n");
+	put_plain(r, r->color ? "\033[0m\n" : "\n");
 }
 
-static void render_place(struct renderer *r, const struct diag *diag)
+/* Labels, by severity; the last is that of a hint. */
+enum { LABEL_NOTE = SEVERITIES };
+static const char *const labels[][2] = {{"error: ", "\033[1;31merror:\033[0m "},
+                                        {"warning: ", "\033[1;35mwarning:\033[0m "},
+                                        {"note: ", "\033[1;36mnote:\033[0m "}};
+
+static void render_one(struct renderer *r, const struct diag *diag)
 {
-	char place[64];
+	char place[64] = "";
+	put_plain(r, "ckptc: ");
 	if (diag->source) {
 		put_text(r, diag->source->name);
 		snprintf(place, sizeof place, ":%u:%u: ", diag->span.line, diag->span.column);
-		put_plain(r, place);
 	} else if (diag->file) {
 		put_text(r, diag->file);
 		put_plain(r, *diag->file ? ": " : "'': ");
-		if (diag->offset >= 0) {
+		if (diag->offset >= 0)
 			snprintf(place, sizeof place, "byte %lld: ", (long long)diag->offset);
-			put_plain(r, place);
-		}
 	}
-}
-
-static void render_one(struct renderer *r, const struct diag *diag, bool color)
-{
-	static const char *const plain[] = {"error: ", "warning: ", "note: "};
-	static const char *const colored[] = {"\033[1;31merror:\033[0m ", "\033[1;35mwarning:\033[0m ",
-	                                      "\033[1;36mnote:\033[0m "};
-	put_plain(r, "ckptc: ");
-	render_place(r, diag);
-	put_plain(r, (color ? colored : plain)[diag->severity]);
+	put_plain(r, place);
+	put_plain(r, labels[diag->severity][r->color]);
 	put_text(r, diag->message);
 	put_plain(r, "\n");
 	if (diag->source && diag->caret.line)
-		render_line(r, diag, color);
+		render_line(r, diag);
 	if (diag->hint) {
-		put_plain(r, color ? "ckptc: \033[1;36mnote:\033[0m " : "ckptc: note: ");
+		put_plain(r, "ckptc: ");
+		put_plain(r, labels[LABEL_NOTE][r->color]);
 		put_text(r, diag->hint);
 		put_plain(r, "\n");
 	}
@@ -354,39 +344,42 @@ static void render_one(struct renderer *r, const struct diag *diag, bool color)
 }
 
 /* Counts the diagnostics beyond those that are shown. */
-static void render_rest(struct renderer *r, const int64_t count[], bool color)
+static void render_rest(struct renderer *r, const int64_t count[SEVERITIES])
 {
-	static const char *const names[] = {"error", "warning", "note"};
-	const char *between = color ? "ckptc: \033[1;36mnote:\033[0m " : "ckptc: note: ";
+	static const char *const names[] = {"error", "warning"};
 	bool any = false;
-	for (int s = SEVERITY_ERROR; s <= SEVERITY_NOTE; s++) {
+	for (int s = 0; s < SEVERITIES; s++) {
 		const int64_t more = count[s] - MAX_DIAGS;
 		char said[64];
 		if (more <= 0)
 			continue;
 		snprintf(said, sizeof said, "%lld more %s%s", (long long)more, names[s], more == 1 ? "" : "s");
-		put_plain(r, any ? ", " : between);
+		put_plain(r, any ? ", " : "ckptc: ");
+		put_plain(r, any ? "" : labels[LABEL_NOTE][r->color]);
 		put_plain(r, said);
 		any = true;
 	}
-	if (any)
-		put_plain(r, "\n");
+	put_plain(r, any ? "\n" : "");
 }
 
 void diags_render(const struct diags *diags, bool color, diag_write *write, void *context)
 {
 	if (!diags->first && !diags->exhausted)
 		return;
-	struct renderer r;
+	struct renderer r; /* the text stays uninitialised, as most of it is never touched */
 	r.write = write;
 	r.context = context;
-	r.used = 0; /* the text stays uninitialised, as most of it is never touched */
-	int64_t count[SEVERITY_NOTE + 1] = {0};
+	r.color = color;
+	r.used = 0;
+	int64_t count[SEVERITIES] = {0};
 	for (const struct diag *d = diags->first; d; d = d->next)
 		if (count[d->severity]++ < MAX_DIAGS)
-			render_one(&r, d, color);
-	render_rest(&r, count, color);
-	if (diags->exhausted)
-		put_plain(&r, color ? "ckptc: \033[1;31merror:\033[0m out of memory\n" : "ckptc: error: out of memory\n");
+			render_one(&r, d);
+	render_rest(&r, count);
+	if (diags->exhausted) {
+		put_plain(&r, "ckptc: ");
+		put_plain(&r, labels[SEVERITY_ERROR][color]);
+		put_plain(&r, "out of memory\n");
+	}
 	write_out(&r);
 }

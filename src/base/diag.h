@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum severity { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE };
+enum severity { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITIES };
 
 struct diag {
 	enum severity severity;
@@ -57,7 +57,8 @@ enum status diag_memory(struct diags *diags);
 /* Returns so from the function around it, unless POINTER holds. */
 #define TRY_ALLOC(POINTER, DIAGS) TRY((POINTER) ? STATUS_OK : diag_memory(DIAGS))
 
-__attribute__((format(printf, 2, 3))) void diag_warn(struct diags *diags, const char *format, ...);
+/* Appends a warning. */
+#define diag_warn(DIAGS, ...) diag_warn_at(DIAGS, NULL, (struct span){0}, __VA_ARGS__)
 __attribute__((format(printf, 4, 5))) void diag_warn_at(struct diags *diags, const struct source *source,
                                                         struct span span, const char *format, ...);
 

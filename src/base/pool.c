@@ -50,47 +50,36 @@ int64_t pool_get(struct pool *pool, int64_t size)
 	return offset;
 }
 
-static bool insert_hole(struct pool *pool, size_t at, struct hole hole)
-{
-	if (!allocator_grow(pool->allocator, (void **)&pool->holes, &pool->capacity, pool->count + 1, sizeof hole))
-		return false;
-	memmove(pool->holes + at + 1, pool->holes + at, (pool->count - at) * sizeof *pool->holes);
-	pool->holes[at] = hole;
-	pool->count++;
-	return true;
-}
-
 bool pool_put(struct pool *pool, int64_t offset, int64_t size)
 {
-	size = round_up(size > 0 ? size : 1, ARRAY_ALIGN);
+	int64_t end = offset + round_up(size > 0 ? size : 1, ARRAY_ALIGN);
 	size_t low = 0, high = pool->count;
 	while (low < high) {
-		size_t middle = (low + high) / 2;
+		const size_t middle = (low + high) / 2;
 		if (pool->holes[middle].offset < offset)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	bool before = low > 0 && pool->holes[low - 1].offset + pool->holes[low - 1].size == offset;
-	bool after = low < pool->count && offset + size == pool->holes[low].offset;
-	if (before && after) {
-		pool->holes[low - 1].size += size + pool->holes[low].size;
-		remove_hole(pool, low);
-		low--;
-	} else if (before) {
-		pool->holes[--low].size += size;
-	} else if (after) {
-		pool->holes[low].offset = offset;
-		pool->holes[low].size += size;
-	} else if (offset + size < pool->top && !insert_hole(pool, low, (struct hole){offset, size})) {
-		return false;
-	} else if (offset + size == pool->top) {
+	const bool before = low > 0 && pool->holes[low - 1].offset + pool->holes[low - 1].size == offset;
+	const bool after = low < pool->count && end == pool->holes[low].offset;
+	if (before)
+		offset = pool->holes[--low].offset;
+	if (after)
+		end += pool->holes[low + before].size;
+	if (end == pool->top) {
 		pool->top = offset;
+		pool->count -= before;
 		return true;
 	}
-	if (pool->count && low < pool->count && pool->holes[low].offset + pool->holes[low].size == pool->top) {
-		pool->top = pool->holes[low].offset;
-		remove_hole(pool, low);
+	if (before && after) {
+		remove_hole(pool, low + 1);
+	} else if (!before && !after) {
+		if (!allocator_grow(pool->allocator, (void **)&pool->holes, &pool->capacity, pool->count + 1,
+		                    sizeof *pool->holes))
+			return false;
+		memmove(pool->holes + low + 1, pool->holes + low, (pool->count++ - low) * sizeof *pool->holes);
 	}
+	pool->holes[low] = (struct hole){offset, end - offset};
 	return true;
 }

@@ -36,31 +36,19 @@ static size_t distance(const char *a, size_t na, const char *b, size_t nb)
 	return rows[na % 3][nb];
 }
 
-static size_t common_prefix(const char *a, const char *b)
+/* The length of the common beginning; the case of letters counts if EXACT. */
+static size_t common_beginning(const char *a, const char *b, bool exact)
 {
 	size_t n = 0;
-	while (a[n] && a[n] == b[n])
+	while (a[n] && (exact ? a[n] == b[n] : lower(a[n]) == lower(b[n])))
 		n++;
 	return n;
 }
 
-/* The length of the common beginning, whatever the case of its letters. */
-static size_t common_letters(const char *a, const char *b)
-{
-	size_t n = 0;
-	while (a[n] && lower(a[n]) == lower(b[n]))
-		n++;
-	return n;
-}
-
-/* True if NAME and OTHER differ only in their ends: one begins the other, or most of the shorter begins both. */
-static bool is_form_of(const char *name, size_t length, const char *other)
-{
-	const size_t same = common_letters(name, other), shorter = least_of(length, strlen(other));
-	return same >= BEGINNING && (same == shorter || (same >= STEM && 3 * same >= 2 * shorter));
-}
-
-/* Returns the form of NAME with the longest common beginning, the shortest of equals; or NULL. */
+/*
+ * Returns the form of NAME with the longest common beginning, the shortest of equals; or NULL. Forms differ only in
+ * their ends: one begins the other, or most of the shorter begins both.
+ */
 static const char *nearest_form(const char *name, size_t length, const char *const *candidates, size_t count)
 {
 	static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
@@ -68,8 +56,9 @@ static const char *nearest_form(const char *name, size_t length, const char *con
 	size_t most = 0;
 	for (size_t i = 0; name[strspn(name, word)] == '\0' && i < count; i++) {
 		const char *other = candidates[i];
-		const size_t same = common_letters(name, other);
-		if (!is_form_of(name, length, other) || same < most || (same == most && strlen(other) >= strlen(best)))
+		const size_t same = common_beginning(name, other, false), shorter = least_of(length, strlen(other));
+		const bool form = same >= BEGINNING && (same == shorter || (same >= STEM && 3 * same >= 2 * shorter));
+		if (!form || same < most || (same == most && strlen(other) >= strlen(best)))
 			continue;
 		most = same;
 		best = other;
@@ -90,7 +79,7 @@ const char *suggest_nearest(const char *name, const char *const *candidates, siz
 		if (other > LONGEST || (other > length ? other - length : length - other) > limit)
 			continue;
 		const size_t d = distance(name, length, candidates[i], other), most = EDIT * (other > length ? other : length);
-		const size_t same = common_prefix(name, candidates[i]);
+		const size_t same = common_beginning(name, candidates[i], true);
 		if (d < most && (d < nearest || (d == nearest && same > alike))) {
 			nearest = d;
 			alike = same;

@@ -1,14 +1,77 @@
-/*
- * Control groups. /proc/self/cgroup gives a group's full name, but a container may have
- * only the end of that path mounted, or only its top. So a missing folder is passed over,
- * and its parents are read up to the top of the mount.
- */
 #include "base/system.h"
 
+#include <dlfcn.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+#if defined(__x86_64__)
+#if __has_include(<sys/platform/x86.h>)
+#include <sys/platform/x86.h>
+#else
+#include <cpuid.h>
+#endif
+#endif
+
+double clock_seconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+unsigned flush_begin(bool wanted)
+{
+	unsigned before = 0;
+#if defined(__SSE2__)
+	enum { FLUSH_TO_ZERO = 0x8000, DENORMALS_ARE_ZERO = 0x40 };
+	before = _mm_getcsr();
+	if (wanted)
+		_mm_setcsr(before | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
+#endif
+	(void)wanted;
+	return before;
+}
+
+void flush_end(unsigned before)
+{
+#if defined(__SSE2__)
+	_mm_setcsr(before);
+#endif
+	(void)before;
+}
+
+/*
+ * clang 14 has no __builtin_cpu_supports for F16C. glibc's own finding at program start is used where it is public:
+ * in a virtual machine each cpuid instruction traps to the host, which takes some 4 us.
+ */
+bool processor_has_f16c(void)
+{
+#if defined(__x86_64__) && defined(CPU_FEATURE_ACTIVE)
+	return CPU_FEATURE_ACTIVE(F16C);
+#elif defined(__x86_64__)
+	unsigned a, b, c = 0, d;
+	__builtin_cpu_init();
+	return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+#else
+	return false;
+#endif
+}
+
+/*
+ * C converts no pointer to an object into one to a function, and to write the one
+ * through a pointer to the other would break the rules of aliasing; POSIX says that
+ * both have one size and form, so the bytes are copied.
+ */
+bool library_find(void *library, const char *name, void *function)
+{
+	void *symbol = dlsym(library, name);
+	memcpy(function, &symbol, sizeof symbol);
+	return symbol != NULL;
+}
 
 int64_t system_read_number(const char *path, const char *key)
 {
@@ -22,6 +85,12 @@ int64_t system_read_number(const char *path, const char *key)
 		fclose(file);
 	return number;
 }
+
+/*
+ * Control groups. /proc/self/cgroup gives a group's full name, but a container may have
+ * only the end of that path mounted, or only its top. So a missing folder is passed over,
+ * and its parents are read up to the top of the mount.
+ */
 
 /* A version of control groups: its mount point, and its files of a group's limit and use. */
 struct version {

@@ -1,6 +1,8 @@
 /* A piece is made in a buffer on the stack, and a longer one in the heap. */
 #include "base/text.h"
 
+#include <ctype.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +39,40 @@ bool utf8_shows(uint32_t c)
 	const bool misleads = c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
 	                      (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
 	return !control && !misleads;
+}
+
+/* Digits are read by hand: strtod would take hexadecimal, nan, and the locale's comma. */
+enum status bytes_parse(const char *text, int64_t *bytes, struct diags *diags)
+{
+	static const char units[] = "KMGT";
+	long double value = 0, place = 1;
+	const char *c = text;
+	bool right = false; /* there are digits, and the unit is one */
+	for (; *c >= '0' && *c <= '9'; c++, right = true)
+		value = value * 10 + (*c - '0');
+	if (*c == '.')
+		for (c++; *c >= '0' && *c <= '9'; c++, right = true)
+			value += (*c - '0') * (place /= 10);
+	const char *unit = *c ? strchr(units, toupper((unsigned char)*c)) : NULL;
+	if (unit) {
+		const bool binary = c[1] == 'i';
+		for (const char *u = units; u <= unit; u++)
+			value *= binary ? 1024 : 1000;
+		c += binary ? 2 : 1;
+		right = right && (!binary || *c == 'B');
+	}
+	if (*c == 'B')
+		c++;
+	if (*c || !right) {
+		diag_file(diags, STATUS_USAGE, NULL, -1, "'%s' is not a number of bytes", text);
+		diag_hint(diags, "write it like 1500, 64K (thousands), 64KiB (1024s), 1.5GiB; units are K, M, G, T and KiB, "
+		                 "MiB, GiB, TiB");
+		return STATUS_USAGE;
+	}
+	if (value >= 9223372036854775807.0L)
+		return diag_file(diags, STATUS_USAGE, NULL, -1, "'%s' is more bytes than can be counted", text);
+	*bytes = (int64_t)floorl(value + 1e-9L);
+	return STATUS_OK;
 }
 
 void text_put(const struct text *text, const char *piece) { text->write(text->context, piece, strlen(piece)); }

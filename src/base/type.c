@@ -34,11 +34,8 @@ enum dtype dtype_compute(enum dtype dtype) { return dtypes[dtype].compute; }
 
 enum dtype dtype_promote(enum dtype a, enum dtype b)
 {
-	if (a == b)
-		return a;
-	if (dtype_compute(a) == DTYPE_F64 || dtype_compute(b) == DTYPE_F64)
-		return DTYPE_F64;
-	return DTYPE_F32;
+	const bool wide = dtype_compute(a) == DTYPE_F64 || dtype_compute(b) == DTYPE_F64;
+	return a == b ? a : wide ? DTYPE_F64 : DTYPE_F32;
 }
 
 int64_t shape_count(const struct shape *shape)
@@ -114,19 +111,16 @@ char *shape_format(const struct shape *shape, char text[TYPE_TEXT])
 	char *p = text;
 	*p++ = '[';
 	for (int i = 0; i < shape->ndim; i++) {
-		if (shape->dim[i] == -1)
-			p += sprintf(p, "%s*", i ? "," : "");
-		else
-			p += sprintf(p, "%s%lld", i ? "," : "", (long long)shape->dim[i]);
+		if (i)
+			*p++ = ',';
+		p += shape->dim[i] == -1 ? sprintf(p, "*") : sprintf(p, "%lld", (long long)shape->dim[i]);
 	}
-	*p++ = ']';
-	*p = '\0';
+	strcpy(p, "]");
 	return text;
 }
 
 char *type_format(const struct type *type, char text[TYPE_TEXT])
 {
-	size_t length = (size_t)sprintf(text, "%s", dtype_name(type->dtype));
-	shape_format(&type->shape, text + length);
+	shape_format(&type->shape, text + sprintf(text, "%s", dtype_name(type->dtype)));
 	return text;
 }

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/system.h"
 #include "cli/plot.h"
 #include "cli/trial.h"
 #include "report/counters.h"

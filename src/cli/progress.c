@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/system.h"
 
 bool progress_begin(struct progress *progress, const struct session *session, const char *name)
 {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "base/clock.h"
+#include "base/system.h"
 #include "exec/evaluate.h"
 #include "exec/slab.h"
 #include "exec/spill.h"

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/system.h"
 #include "base/team.h"
 #include "exec/run_parts.h"
 #include "memory/machine.h"

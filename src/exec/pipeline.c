@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/flush.h"
+#include "base/system.h"
 
 struct shared {
 	const struct pipeline *pipeline;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/flush.h"
+#include "base/system.h"
 #include "exec/evaluate.h"
 #include "plan/tiles.h"
 

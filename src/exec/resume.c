@@ -11,8 +11,8 @@
  */
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/hash.h"
+#include "base/system.h"
 #include "exec/run_parts.h"
 
 /* Points take at most a tenth of the time: a point that comes too soon is left out. */

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/system.h"
 #include "exec/pipeline.h"
 #include "exec/run_parts.h"
 

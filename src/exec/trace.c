@@ -5,7 +5,7 @@
  * Invariant: the workers report events one at a time, under a lock. An event's time does
  * not include the wait for that lock. Without a trace no hook is wrapped.
  */
-#include "base/clock.h"
+#include "base/system.h"
 #include "exec/run_parts.h"
 
 static double microseconds(const struct run *run) { return 1e6 * (clock_seconds() - run->gradient->begun); }

@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-#include "base/processor.h"
+#include "base/system.h"
 
 static float bits_to_float(uint32_t bits)
 {

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "base/library.h"
+#include "base/system.h"
 #include "io/formats.h"
 
 enum { METHOD_STORED = 0, METHOD_DEFLATED = 8, FLAG_ENCRYPTED = 1, EXTRA_ZIP64 = 1 };

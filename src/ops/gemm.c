@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/library.h"
+#include "base/system.h"
 #include "ops/lines.h"
 
 /* Numbers and types of cblas.h, so that the build does not need it. */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/processor.h"
+#include "base/system.h"
 
 bool op_runs_in_registers(enum op op)
 {

@@ -1,8 +1,8 @@
 /* Policies as text: the one place that parses them. Names and arguments are those of policies.def. */
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "language/chain.h"
 #include "schedule/policy.h"
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/bytes.h"
+#include "base/text.h"
 #include "failing.h"
 #include "schedule/policy.h"
 #include "scratch.h"
