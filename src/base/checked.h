@@ -8,6 +8,7 @@
 
 static inline bool checked_add(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }
 static inline bool checked_mul(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
+static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 /* The least multiple of UNIT that is not below SIZE. */
 static inline int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
 static inline int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -1,7 +1,8 @@
-/* Linearises each distinct step once, and compiles its five programs. */
+/*
+ * Linearises each distinct step once, and compiles its five programs. Then the costs of steps, as policies,
+ * searches and the cost walk see them: times in the operations' costs, bytes as the slab has them.
+ */
 #include "compile/compiled.h"
-
-#include <string.h>
 
 #include "base/checked.h"
 
@@ -43,26 +44,24 @@ static enum status compile_step(const struct context *context, struct compiled_s
 {
 	struct arena *arena = context->arena;
 	const struct linear *linear = &compiled->linear;
-	enum status status = linearise(context, &compiled->linear, step, policy);
-	if (status)
-		return status;
+	TRY(linearise(context, &compiled->linear, step, policy));
 	const struct body *forward = live_body(step, arena);
 	const bool *owned = owned_ins(linear, true, arena), *residuals = owned_ins(linear, false, arena);
 	TRY_ALLOC(forward && owned && residuals, context->diags);
 	const struct {
-		struct program *program;
 		const struct body *body;
 		const bool *owned;
-	} programs[] = {{&compiled->forward, forward, NULL},
-	                {&compiled->record, linear->record, NULL},
-	                {&compiled->record_only, linear->record_only, NULL},
-	                {&compiled->backward, linear->backward, owned},
-	                {&compiled->backward_shared, linear->backward, residuals}};
-	for (size_t i = 0; i < sizeof programs / sizeof *programs && status == STATUS_OK; i++)
-		status = program_compile(context, programs[i].program, programs[i].body, programs[i].owned);
+	} programs[STEP_PROGRAMS] = {{forward, NULL},
+	                             {linear->record, NULL},
+	                             {linear->record_only, NULL},
+	                             {linear->backward, owned},
+	                             {linear->backward, residuals}};
+	for (size_t i = 0; i < STEP_PROGRAMS; i++)
+		TRY(program_compile(context, &compiled->programs[i], programs[i].body, programs[i].owned));
 	compiled->forward_origins = origins_of_outs(forward, arena);
 	compiled->record_origins = origins_of_outs(linear->record, arena);
-	return status || !arena->failed ? status : diag_memory(context->diags);
+	TRY_ALLOC(compiled->forward_origins && compiled->record_origins, context->diags);
+	return STATUS_OK;
 }
 
 enum status compiled_make(const struct context *context, struct compiled_chain *compiled, const struct lowered *lowered,
@@ -74,47 +73,119 @@ enum status compiled_make(const struct context *context, struct compiled_chain *
 	for (size_t i = 0; i < lowered->distinct_count; i++) {
 		struct compiled_step *step = &compiled->steps[i];
 		TRY(compile_step(context, step, lowered->distinct[i], compiled->by_value ? policy : NULL));
-		compiled->uses_gemm |= step->record.uses_gemm || step->backward.uses_gemm || step->forward.uses_gemm;
+		for (size_t k = 0; k < STEP_PROGRAMS; k++)
+			compiled->uses_gemm |= step->programs[k].uses_gemm;
 	}
 	return STATUS_OK;
 }
 
-enum { PROGRAMS = 5 };
-
-static void list_programs(const struct compiled_step *step, const struct program *programs[PROGRAMS])
-{
-	const struct program *all[] = {&step->forward, &step->record, &step->record_only, &step->backward,
-	                               &step->backward_shared};
-	memcpy(programs, all, sizeof all);
-}
-
 size_t compiled_ports(const struct compiled_chain *compiled)
 {
-	const struct program *programs[PROGRAMS];
 	size_t most = 0;
-	for (size_t i = 0; compiled->lowered && i < compiled->lowered->distinct_count; i++) {
-		list_programs(&compiled->steps[i], programs);
-		for (size_t k = 0; k < PROGRAMS; k++) {
-			const struct body *body = programs[k]->body;
+	for (size_t i = 0; compiled->lowered && i < compiled->lowered->distinct_count; i++)
+		for (size_t k = 0; k < STEP_PROGRAMS; k++) {
+			const struct body *body = compiled->steps[i].programs[k].body;
 			most = body->in_count > most ? body->in_count : most;
 			most = body->out_count > most ? body->out_count : most;
 		}
-	}
 	return most;
 }
 
 int compiled_team(const struct compiled_chain *compiled, int threads, int64_t *bytes)
 {
-	const struct program *programs[PROGRAMS];
 	int64_t widest = 0;
 	*bytes = 0;
-	for (size_t i = 0; i < compiled->lowered->distinct_count; i++) {
-		list_programs(&compiled->steps[i], programs);
-		for (size_t k = 0; k < PROGRAMS; k++) {
-			widest = programs[k]->widest > widest ? programs[k]->widest : widest;
-			*bytes = programs[k]->member > *bytes ? programs[k]->member : *bytes;
+	for (size_t i = 0; i < compiled->lowered->distinct_count; i++)
+		for (size_t k = 0; k < STEP_PROGRAMS; k++) {
+			const struct program *program = &compiled->steps[i].programs[k];
+			widest = program->widest > widest ? program->widest : widest;
+			*bytes = program->member > *bytes ? program->member : *bytes;
 		}
-	}
 	*bytes = round_up(*bytes, ARRAY_ALIGN);
 	return team_members(threads, widest, *bytes);
+}
+
+/* Costs. */
+
+/* The bytes of an array in the slab, as the machine counts them. */
+static int64_t slab_bytes(const struct type *type) { return round_up(type_bytes(type), ARRAY_ALIGN); }
+
+static struct step_cost cost_of_step(const struct compiled_step *compiled)
+{
+	const struct linear *linear = &compiled->linear;
+	const struct body *record = linear->record;
+	const struct step *step = linear->step;
+	struct step_cost cost = {.forward = linear->forward_cost,
+	                         .backward = linear->backward_cost + linear->recompute_cost,
+	                         .forward_temporary = compiled->forward.workspace,
+	                         .record_temporary = compiled->record.workspace,
+	                         .backward_temporary = compiled->backward.workspace};
+	for (uint32_t i = 0; i < step->live_in.count; i++)
+		cost.state += step->alias_in[i] ? 0 : slab_bytes(step->in_types[i]);
+	for (size_t i = 0; i < linear->residual_count; i++) {
+		const struct residual *residual = &linear->residuals[i];
+		/* Outs of slots come first. */
+		for (size_t k = 0; k < record->out_count && record->outs[k].kind == PORT_SLOT; k++)
+			cost.keeps_output |= record->outs[k].value == residual->value;
+		if (residual->slot == NO_VALUE)
+			cost.residual += slab_bytes(residual->type);
+		else
+			cost.keeps_input = true;
+	}
+	return cost;
+}
+
+struct run_list {
+	const struct compiled_chain *compiled;
+	struct arena *arena;
+	bool in_order; /* one run after another; else one for each distinct step, by its id */
+	struct step_run *runs;
+	size_t count, capacity;
+	uint32_t last; /* in order: the id of the last run's step */
+};
+
+/* Adds the step of ID, TIMES in a row. */
+static bool add_run(struct run_list *list, uint32_t id, int64_t times)
+{
+	const size_t at = !list->in_order ? id : list->count - (list->count && list->last == id);
+	if (at < list->count) {
+		list->runs[at].count += times;
+		return true;
+	}
+	struct step_run *run = arena_append(list->arena, &list->runs, &list->count, &list->capacity, sizeof *run);
+	if (!run)
+		return false;
+	*run = (struct step_run){cost_of_step(&list->compiled->steps[id]), times};
+	list->last = id;
+	return true;
+}
+
+/* Adds ITEMS, TIMES in a row. In order, a loop of several items is added iteration by iteration. */
+static bool add_items(struct run_list *list, const struct item *items, size_t count, int64_t times)
+{
+	for (const struct item *item = items; item < items + count; item++) {
+		if (item->step) {
+			if (!add_run(list, item->step->id, times))
+				return false;
+			continue;
+		}
+		const bool at_once = !list->in_order || (item->count == 1 && item->items[0].step);
+		for (int64_t i = 0; i < (at_once ? 1 : item->iterations); i++)
+			if (!add_items(list, item->items, item->count, at_once ? times * item->iterations : 1))
+				return false;
+	}
+	return true;
+}
+
+enum status compiled_costs(const struct context *context, const struct compiled_chain *compiled, bool in_order,
+                           int64_t fixed, struct step_costs *costs)
+{
+	const struct lowered *lowered = compiled->lowered;
+	struct run_list list = {.compiled = compiled, .arena = context->arena, .in_order = in_order};
+	TRY_ALLOC(add_items(&list, lowered->items, lowered->item_count, 1), context->diags);
+	*costs = (struct step_costs){
+		.runs = list.runs, .run_count = list.count, .fixed = fixed, .output = slab_bytes(&lowered->output)};
+	for (size_t i = 0; i < list.count; i++)
+		costs->steps += list.runs[i].count;
+	return STATUS_OK;
 }

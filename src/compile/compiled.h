@@ -11,11 +11,17 @@
 #include "schedule/step_costs.h"
 
 /* A step with its linearisation and its programs, for one size of tile. */
+enum { STEP_PROGRAMS = 5 };
 struct compiled_step {
 	struct linear linear;
-	struct program forward; /* its body lacks the outs that nothing reads */
-	struct program record, record_only, backward;
-	struct program backward_shared;                        /* writes into no cotangent: others hold one of them too */
+	union {
+		struct {
+			struct program forward; /* its body lacks the outs that nothing reads */
+			struct program record, record_only, backward;
+			struct program backward_shared; /* writes into no cotangent: others hold one of them too */
+		};
+		struct program programs[STEP_PROGRAMS]; /* the same */
+	};
 	const struct origin *forward_origins, *record_origins; /* by out of FORWARD and of RECORD */
 };
 

@@ -39,25 +39,6 @@ static bool needs_broadcast(const struct compiler *c, uint32_t value, const stru
 	return value != NO_VALUE && !shape_equal(&c->body->values[value].type->shape, &to->shape);
 }
 
-/* Counts the most that INSTR adds: itself, a fill for each broadcast input, a register for each possible result. */
-static void most_added(const struct compiler *c, const struct instr *instr, size_t *kernel_ops, size_t *registers)
-{
-	uint32_t made[4];
-	const size_t makes = instr_writes(instr, made);
-	size_t fills = 0;
-	if (makes && instr->kind != INSTR_LOOP && instr->kind != INSTR_END) {
-		const struct type *to = walked_type(c, instr);
-		fills = (size_t)needs_broadcast(c, instr->v, to) + (size_t)needs_broadcast(c, instr->a, to);
-	}
-	*kernel_ops = 1 + fills;
-	const bool keeps = instr->out_keep[0] != NO_VALUE || instr->out_keep[1] != NO_VALUE;
-	*registers = fills + (keeps ? 1 + MAX_KEEPS : makes);
-	if (instr->kind == INSTR_LOOP) {
-		*kernel_ops += CARRY_KERNEL_OPS * (size_t)instr->loop.carry_count;
-		*registers += CARRY_REGISTERS * (size_t)instr->loop.carry_count;
-	}
-}
-
 bool draft_reserve(struct compiler *c)
 {
 	struct draft *d = &c->draft;
@@ -70,10 +51,13 @@ bool draft_reserve(struct compiler *c)
 		if (c->instrs[i].launch != group)
 			kernel_ops = registers = 0;
 		group = c->instrs[i].launch;
-		size_t more_kernel_ops, more_registers;
-		most_added(c, instr, &more_kernel_ops, &more_registers);
-		kernel_ops += more_kernel_ops;
-		registers += more_registers;
+		/* At most itself, a fill for each broadcast input, a register for each possible result, and its carries. */
+		const struct type *to = instr_is_element(instr) ? walked_type(c, instr) : NULL;
+		const size_t fills = to ? (size_t)needs_broadcast(c, instr->v, to) + needs_broadcast(c, instr->a, to) : 0;
+		const size_t carries = instr->kind == INSTR_LOOP ? instr->loop.carry_count : 0;
+		const bool keeps = instr->out_keep[0] != NO_VALUE || instr->out_keep[1] != NO_VALUE;
+		kernel_ops += 1 + fills + CARRY_KERNEL_OPS * carries;
+		registers += fills + (keeps ? 1 + MAX_KEEPS : 1) + CARRY_REGISTERS * carries;
 		loops += instr->kind == INSTR_LOOP;
 		d->kernel_op_limit = kernel_ops > d->kernel_op_limit ? kernel_ops : d->kernel_op_limit;
 		d->register_limit = registers > d->register_limit ? (uint32_t)registers : d->register_limit;
@@ -89,7 +73,7 @@ bool draft_reserve(struct compiler *c)
 	d->ending = arena_array(arena, d->kernel_op_limit + 2, sizeof *d->ending);
 	d->moved = arena_array(arena, moved + 1, sizeof *d->moved);
 	d->steps = arena_array(arena, steps + 1, sizeof *d->steps);
-	return d->kernel_ops && d->registers && d->places && d->ending && d->moved && d->steps;
+	return !arena->failed;
 }
 
 static struct kernel_op *add_kernel_op(struct draft *d, enum kernel_op_kind kind)
@@ -243,9 +227,20 @@ static enum op op_of(const struct instr *instr)
 
 static void add_kernel(struct compiler *c, const struct instr *instr, const struct type *to)
 {
-	const bool binary = is_binary(instr), scalar = is_scalar_operand(c, instr, to);
-	struct kernel_op made = {
-		.kind = KERNEL_OP_FORWARD, .op = op_of(instr), .wide = to->dtype == DTYPE_F64, .scalar_entry = -1};
+	static const enum kernel_op_kind kinds[] = {[INSTR_OP] = KERNEL_OP_FORWARD,
+	                                            [INSTR_VJP_V] = KERNEL_OP_VJP_V,
+	                                            [INSTR_VJP_A] = KERNEL_OP_VJP_A,
+	                                            [INSTR_ADD] = KERNEL_OP_ADD};
+	const struct op_info *info = &op_table[instr->op];
+	const bool scalar = is_scalar_operand(c, instr, to);
+	const bool keeps = instr->out_keep[0] != NO_VALUE || instr->out_keep[1] != NO_VALUE;
+	struct kernel_op made = {.kind = keeps ? KERNEL_OP_KEEP : kinds[instr->kind],
+	                         .op = instr->kind == INSTR_ADD ? OP_add : op_of(instr),
+	                         .wide = to->dtype == DTYPE_F64,
+	                         .single = instr->out != NO_VALUE && c->values[instr->out].reads == 1,
+	                         .scalar = instr->scalar,
+	                         .scalar_entry = -1};
+	/* The order of registers and fills is that of these lines. */
 	made.v = operand_of(c, instr->v, to);
 	made.a = scalar ? arg_of(c, NO_VALUE) : operand_of(c, instr->a, to);
 	made.y = arg_of(c, instr->y);
@@ -255,29 +250,16 @@ static void add_kernel(struct compiler *c, const struct instr *instr, const stru
 	made.out = arg_of(c, instr->out);
 	for (int k = 0; k < MAX_KEEPS; k++)
 		made.keep[k] = arg_of(c, instr->out_keep[k]);
-	made.single = instr->out != NO_VALUE && c->values[instr->out].reads == 1;
-	made.form = binary && (scalar || instr->a == NO_VALUE);
-	made.scalar = instr->scalar;
-	if (made.op != instr->op)
-		made.form = 0;
+	/* A derivative that does not read its operand has one form. */
+	const unsigned needs = instr->kind == INSTR_VJP_V   ? info->needs_v
+	                       : instr->kind == INSTR_VJP_A ? info->needs_a
+	                                                    : NEED_A;
+	made.form = is_binary(instr) && (scalar || instr->a == NO_VALUE) && made.op == instr->op && (needs & NEED_A);
 	if (scalar)
 		made.scalar_entry = (int32_t)compiler_entry(c, instr->a);
 	if (instr->attrs)
 		memcpy(made.number, instr->attrs->number, sizeof made.number);
-	if (instr->kind == INSTR_ADD) {
-		made.kind = KERNEL_OP_ADD;
-		made.op = OP_add;
-	} else if (instr->kind == INSTR_OP) {
-		bool keeps = instr->out_keep[0] != NO_VALUE || instr->out_keep[1] != NO_VALUE;
-		made.kind = keeps ? KERNEL_OP_KEEP : KERNEL_OP_FORWARD;
-	} else {
-		/* A derivative that does not read its operand has one form. */
-		bool of_v = instr->kind == INSTR_VJP_V;
-		if (!((of_v ? op_table[instr->op].needs_v : op_table[instr->op].needs_a) & NEED_A))
-			made.form = 0;
-		made.kind = of_v ? KERNEL_OP_VJP_V : KERNEL_OP_VJP_A;
-	}
-	if (made.kind == KERNEL_OP_KEEP)
+	if (keeps)
 		complete_results(c, &made);
 	*add_kernel_op(&c->draft, made.kind) = made;
 }
@@ -286,12 +268,12 @@ static void add_element(struct compiler *c, const struct instr *instr)
 {
 	const struct type *to = walked_type(c, instr);
 	if (instr->kind == INSTR_ZERO) {
-		struct arg out = arg_of(c, instr->out);
+		const struct arg out = arg_of(c, instr->out);
 		struct kernel_op *zero = add_kernel_op(&c->draft, KERNEL_OP_ZERO);
 		zero->out = out;
 		zero->wide = to->dtype == DTYPE_F64;
 	} else if (instr->kind == INSTR_BROADCAST) {
-		struct arg from = operand_of(c, instr->v, to);
+		const struct arg from = operand_of(c, instr->v, to);
 		add_copy(c, from, arg_of(c, instr->out), false);
 	} else {
 		add_kernel(c, instr, to);

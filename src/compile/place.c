@@ -5,7 +5,7 @@
  *
  * Invariant: two arrays that are live at once share no byte.
  */
-
+#include "base/checked.h"
 #include "base/pool.h"
 #include "compile/compiler.h"
 
@@ -16,40 +16,35 @@ struct placed {
 	uint32_t next_made, next_dead; /* 1 + the next array of the same launch, or 0 */
 };
 
-static void add_placed(struct placed *list, size_t *count, int64_t bytes, int64_t made, int64_t dies, int64_t *offset)
-{
-	list[(*count)++] = (struct placed){bytes, made, dies > made ? dies : made, offset, 0, 0};
-}
-
-/* The two places of each carried value. One is free after the loop; the other holds the final until its last read. */
-static void add_carried(struct compiler *c, struct placed *list, size_t *count, size_t at)
-{
-	struct launch *loop = &c->launches[at];
-	for (size_t k = 0; k < loop->carried_count; k++) {
-		struct carried *carried = &loop->carried[k];
-		uint32_t final = loop->instr->loop.carries[k].final;
-		int held = loop->iterations > 0 && (loop->iterations - 1) % 2 == 1;
-		for (int side = 0; side < 2; side++) {
-			int64_t dies = (int64_t)loop->match;
-			if (side == held && c->values[final].last_read > dies)
-				dies = c->values[final].last_read;
-			add_placed(list, count, carried->bytes, (int64_t)at, dies, &carried->offset[side]);
-		}
-	}
-}
-
+/*
+ * Lists the arrays of the workspace. A carried value has two. One is free after the loop; the other holds the
+ * final until its last read.
+ */
 static size_t list_placed(struct compiler *c, struct placed *list)
 {
 	size_t count = 0;
 	for (size_t i = 0; i < c->body->value_count; i++) {
-		struct entry *entry = c->values[i].entry == NO_VALUE ? NULL : &c->frame->entries[c->values[i].entry];
-		if (entry && entry->kind == ENTRY_WORKSPACE && c->values[i].made_in >= 0)
-			add_placed(list, &count, type_bytes(entry->type), c->values[i].made_in, c->values[i].last_read,
-			           &entry->offset);
+		const struct value_plan *value = &c->values[i];
+		struct entry *entry = value->entry == NO_VALUE ? NULL : &c->frame->entries[value->entry];
+		if (entry && entry->kind == ENTRY_WORKSPACE && value->made_in >= 0)
+			list[count++] = (struct placed){type_bytes(entry->type),
+			                                value->made_in,
+			                                larger(value->made_in, value->last_read),
+			                                &entry->offset,
+			                                0,
+			                                0};
 	}
-	for (size_t i = 0; i < c->launch_count; i++)
-		if (c->launches[i].kind == LAUNCH_LOOP)
-			add_carried(c, list, &count, i);
+	for (size_t i = 0; i < c->launch_count; i++) {
+		struct launch *loop = &c->launches[i];
+		for (size_t k = 0; loop->kind == LAUNCH_LOOP && k < loop->carried_count; k++) {
+			struct carried *carried = &loop->carried[k];
+			const int64_t end = (int64_t)loop->match, read = c->values[loop->instr->loop.carries[k].final].last_read;
+			const int held = loop->iterations > 0 && (loop->iterations - 1) % 2 == 1;
+			for (int side = 0; side < 2; side++)
+				list[count++] = (struct placed){
+					carried->bytes, (int64_t)i, side == held ? larger(end, read) : end, &carried->offset[side], 0, 0};
+		}
+	}
 	return count;
 }
 

@@ -11,21 +11,13 @@
 #include "base/text.h"
 #include "compile/compiler.h"
 
-/* Reserves the lists whose lengths the body gives. */
-static bool reserve(struct compiler *c)
-{
-	struct arena *arena = &c->scratch_arena;
-	size_t values = c->body->value_count + 1, instrs = c->body->instr_count + 1;
-	c->instrs = arena_array(arena, instrs, sizeof *c->instrs);
-	c->values = arena_array(arena, values, sizeof *c->values);
-	c->counter_level = arena_array(arena, MAX_LOOPS, sizeof *c->counter_level);
-	c->frame = arena_alloc(c->arena, sizeof *c->frame);
-	return c->instrs && c->values && c->counter_level && c->frame;
-}
-
 static bool compile_body(struct compiler *c)
 {
-	if (!reserve(c) || !plan_groups(c))
+	c->instrs = arena_array(&c->scratch_arena, c->body->instr_count + 1, sizeof *c->instrs);
+	c->values = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *c->values);
+	c->counter_level = arena_array(&c->scratch_arena, MAX_LOOPS, sizeof *c->counter_level);
+	c->frame = arena_alloc(c->arena, sizeof *c->frame);
+	if (!c->instrs || !c->values || !c->counter_level || !c->frame || !plan_groups(c))
 		return false;
 	/* Each value has at most one entry, and each out one more where it is a copy. */
 	c->frame->entries = arena_array(c->arena, c->body->value_count + c->body->out_count + 1, sizeof(struct entry));
@@ -49,12 +41,11 @@ static bool compile_body(struct compiler *c)
 static int32_t count_levels(const struct body *body)
 {
 	int32_t levels = 0;
-	for (size_t i = 0; i < body->instr_count; i++)
-		if (body->instrs[i].level >= levels)
-			levels = body->instrs[i].level + 1;
 	for (size_t i = 0; i < body->instr_count + body->value_count; i++) {
-		const struct param_ref *ref =
-			i < body->instr_count ? &body->instrs[i].param : &body->values[i - body->instr_count].param;
+		const struct instr *instr = i < body->instr_count ? &body->instrs[i] : NULL;
+		const struct param_ref *ref = instr ? &instr->param : &body->values[i - body->instr_count].param;
+		if (instr && instr->level >= levels)
+			levels = instr->level + 1;
 		for (uint32_t k = 0; k < ref->count; k++)
 			if (ref->index[k].loop >= levels)
 				levels = ref->index[k].loop + 1;

@@ -137,16 +137,10 @@ static void reuse_outs(struct reuser *l)
 
 static int compare_types(const struct type *a, const struct type *b)
 {
-	if (a == b)
-		return 0;
-	if (a->dtype != b->dtype)
-		return a->dtype < b->dtype ? -1 : 1;
-	if (a->shape.ndim != b->shape.ndim)
-		return a->shape.ndim < b->shape.ndim ? -1 : 1;
-	for (int i = 0; i < a->shape.ndim; i++)
-		if (a->shape.dim[i] != b->shape.dim[i])
-			return a->shape.dim[i] < b->shape.dim[i] ? -1 : 1;
-	return 0;
+	int order = a == b ? 0 : ((int)a->dtype - (int)b->dtype) * (MAX_DIMS + 1) + a->shape.ndim - b->shape.ndim;
+	for (int i = 0; a != b && !order && i < a->shape.ndim; i++)
+		order = (a->shape.dim[i] > b->shape.dim[i]) - (a->shape.dim[i] < b->shape.dim[i]);
+	return order;
 }
 
 static int compare_candidates(const void *left, const void *right)

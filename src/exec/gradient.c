@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/system.h"
 #include "base/team.h"
 #include "exec/run_parts.h"
@@ -62,8 +63,6 @@ static enum status on_progress(void *context, const struct action *action, int64
 }
 
 /* Arrays of one type. */
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static enum status make_job(struct run *run)
 {
