@@ -145,7 +145,7 @@ struct run_list {
 };
 
 /* Adds the step of ID, TIMES in a row. */
-static bool add_run(struct run_list *list, uint32_t id, int64_t times)
+static bool append_run(struct run_list *list, uint32_t id, int64_t times)
 {
 	const size_t at = !list->in_order ? id : list->count - (list->count && list->last == id);
 	if (at < list->count) {
@@ -165,7 +165,7 @@ static bool add_items(struct run_list *list, const struct item *items, size_t co
 {
 	for (const struct item *item = items; item < items + count; item++) {
 		if (item->step) {
-			if (!add_run(list, item->step->id, times))
+			if (!append_run(list, item->step->id, times))
 				return false;
 			continue;
 		}

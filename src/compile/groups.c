@@ -107,7 +107,7 @@ static void find_groups(struct compiler *c)
 }
 
 /* VALUE is read in launch AT, by a group if it is FUSED. It needs an array unless that group makes it. */
-static void note_read(struct compiler *c, uint32_t value, int64_t at, bool fused)
+static void note_value_read(struct compiler *c, uint32_t value, int64_t at, bool fused)
 {
 	struct value_plan *v = &c->values[value];
 	v->reads++;
@@ -116,7 +116,7 @@ static void note_read(struct compiler *c, uint32_t value, int64_t at, bool fused
 }
 
 /* VALUE is made in launch AT, by a group if it is FUSED. */
-static void note_made(struct compiler *c, uint32_t value, int64_t at, bool fused)
+static void note_value_made(struct compiler *c, uint32_t value, int64_t at, bool fused)
 {
 	c->values[value].made_in = at;
 	c->values[value].array |= !fused;
@@ -129,9 +129,9 @@ static void note_carries(struct compiler *c, const struct instr *loop, int64_t b
 	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
 		const struct carry *carry = &loop->loop.carries[k];
 		/* The first iteration reads what it starts from where it lies. */
-		note_read(c, carry->init, end, fused);
-		note_read(c, carry->result, end, fused);
-		note_made(c, carry->final, end, fused);
+		note_value_read(c, carry->init, end, fused);
+		note_value_read(c, carry->result, end, fused);
+		note_value_made(c, carry->final, end, fused);
 		c->values[carry->final].same_as = fused ? carry->inner : NO_VALUE;
 		c->values[carry->final].array_final = !fused;
 	}
@@ -152,11 +152,11 @@ static void find_spans(struct compiler *c)
 		if (!c->instrs[i].live)
 			continue;
 		for (size_t k = instr_reads(instr, list); k-- > 0;)
-			note_read(c, list[k], at, fused);
+			note_value_read(c, list[k], at, fused);
 		for (size_t k = instr_writes(instr, list); k-- > 0;)
-			note_made(c, list[k], at, fused);
+			note_value_made(c, list[k], at, fused);
 		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++)
-			note_made(c, instr->loop.carries[k].inner, at, fused);
+			note_value_made(c, instr->loop.carries[k].inner, at, fused);
 		if (instr->kind == INSTR_END)
 			note_carries(c, &body->instrs[instr->loop.match], c->instrs[instr->loop.match].launch, at);
 	}
