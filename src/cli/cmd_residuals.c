@@ -8,7 +8,7 @@ enum status put_job_residuals(struct session *s, const struct job *job, const ch
 {
 	struct held_list list;
 	struct text_file *file;
-	TRY(job_residuals(job, &list, &s->diags));
+	TRY(job_residuals(job, &list));
 	TRY(session_open_text(s, &file, path, error));
 	report_residuals(&file->report, &s->chain, &list);
 	return session_close_text(file);

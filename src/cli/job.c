@@ -16,15 +16,14 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .param_bytes = s->bound.bytes,
 	                            .costs = s->costs ? costs_of : NULL,
 	                            .costs_context = s->costs,
-	                            .spill = s->costs && s->costs->spill_known ? &s->costs->spill : NULL,
-	                            .allocator = s->allocator};
+	                            .spill = s->costs && s->costs->spill_known ? &s->costs->spill : NULL};
 }
 
 enum status session_make_job(struct session *s, const struct policy *policy, const struct type *input)
 {
 	const struct job_options options = session_job_options(s, policy);
 	job_free(&s->job);
-	return job_make(&s->job, &s->chain, input, &options, &s->arena, &s->diags);
+	return job_make(&s->context, &s->job, &s->chain, input, &options);
 }
 
 enum status save_all_counters(struct session *s, const struct portion *portion, const struct type *input,
@@ -35,7 +34,8 @@ enum status save_all_counters(struct session *s, const struct portion *portion, 
 	if (portion)
 		options.portion = *portion;
 	options.costs = NULL; /* bytes do not depend on them, and a file's costs are those of the whole chain */
-	const enum status status = job_make(&job, &s->chain, input, &options, &s->arena, diags);
+	const struct context context = {s->allocator, &s->arena, diags};
+	const enum status status = job_make(&context, &job, &s->chain, input, &options);
 	*counters = job.predicted;
 	job_free(&job);
 	return status;

@@ -74,9 +74,8 @@ static enum status add_run(struct subject *subject, const struct policy *policy,
 	struct session *s = subject->session;
 	struct timeline *timeline = arena_alloc(&s->arena, sizeof *timeline);
 	TRY_ALLOC(timeline, &s->diags);
-	const struct job_options options = session_job_options(s, policy);
 	TRY(session_make_job(s, policy, &subject->type));
-	TRY(timeline_plan(timeline, &s->job, &options, &s->arena, &s->diags));
+	TRY(timeline_plan(timeline, &s->job));
 	*run = run_of(&s->job, timeline, TIME_PASSES);
 	if (!picture->subtitle)
 		picture->subtitle = subtitle_of(s, &s->job);

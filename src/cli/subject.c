@@ -94,7 +94,8 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 	struct arena arena; /* freed after each policy: there may be many, and the chain may be long */
 	arena_init(&arena, s->allocator);
 	struct job_options options = session_job_options(s, *policy);
-	enum status status = job_make(&job, &s->chain, &subject->type, &options, &arena, diags);
+	const struct context context = {s->allocator, &arena, diags};
+	enum status status = job_make(&context, &job, &s->chain, &subject->type, &options);
 	row->counters = job.predicted;
 	row->predicted_ms = session_predicted_ms(s, &job);
 	row->least_bytes = job.least_bytes;
@@ -175,7 +176,7 @@ static enum status kept_of_chain(struct subject *subject, const struct policy *p
 	struct session *s = subject->session;
 	struct held_list held = {0};
 	TRY(session_make_job(s, policy, &subject->type));
-	TRY(job_residuals(&s->job, &held, &s->diags));
+	TRY(job_residuals(&s->job, &held));
 	list->row = (struct policy_row){.policy = policy->text, .counters = s->job.predicted};
 	list->rows = arena_array(&s->arena, held.count + 1, sizeof *list->rows);
 	TRY_ALLOC(list->rows, &s->diags);
@@ -199,7 +200,7 @@ static enum status kept_of_schedule(struct subject *subject, const unsigned char
 	size_t count = 0;
 	int64_t at = 0;
 	for (int64_t i = 0; i < spec->costs.steps; i++)
-		count += (size_t) !!(flags[i] & SPEC_RESIDUAL) + !!(flags[i] & SPEC_STATE);
+		count += (size_t) !!(flags[i] & HELD_RESIDUAL) + !!(flags[i] & HELD_STATE);
 	list->rows = arena_array(&s->arena, count + 1, sizeof *list->rows);
 	TRY_ALLOC(list->rows, &s->diags);
 	for (size_t run = 0; run < spec->costs.run_count; run++) {
@@ -209,9 +210,9 @@ static enum status kept_of_schedule(struct subject *subject, const unsigned char
 		const char *residual = arena_printf(&s->arena, "residuals of %s", name);
 		TRY_ALLOC(state && residual, &s->diags);
 		for (int64_t i = 0; i < r->count; i++, at++) {
-			if (flags[at] & SPEC_STATE)
+			if (flags[at] & HELD_STATE)
 				list->rows[list->count++] = (struct kept){state, NULL, r->cost.state, at};
-			if (flags[at] & SPEC_RESIDUAL)
+			if (flags[at] & HELD_RESIDUAL)
 				list->rows[list->count++] = (struct kept){residual, NULL, r->cost.residual, at};
 		}
 	}
@@ -228,9 +229,8 @@ enum status subject_kept(struct subject *subject, const struct policy *policy, s
 		return kept_of_chain(subject, policy, list);
 	TRY(spec_plan(&s->context, &subject->spec, policy, &list->row.counters, &time, &schedule));
 	list->row.predicted_ms = time * subject->spec.milliseconds;
-	unsigned char *flags = spec_held(&subject->spec, schedule, s->allocator);
+	const unsigned char *flags = spec_held(&subject->spec, schedule, &s->arena);
 	const enum status status = flags ? kept_of_schedule(subject, flags, list) : diag_memory(&s->diags);
-	allocator_put(s->allocator, flags, (size_t)subject->spec.costs.steps + 1);
 	schedule_free(schedule);
 	return status;
 }

@@ -73,8 +73,8 @@ static enum status make_job(struct run *run)
 	arena_free(&result->job_arena);
 	arena_init(&result->job_arena, run->context.allocator);
 	const double begun = clock_seconds();
-	enum status status =
-		job_make(&result->job, run->chain, &run->input, &run->options->job, &result->job_arena, run->context.diags);
+	const struct context context = {run->context.allocator, &result->job_arena, run->context.diags};
+	enum status status = job_make(&context, &result->job, run->chain, &run->input, &run->options->job);
 	result->planning += clock_seconds() - begun;
 	result->has_job = !status;
 	run->tiles = &result->job.tiles;

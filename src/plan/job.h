@@ -31,7 +31,6 @@ struct job_options {
 	enum status (*costs)(void *context, struct compiled_chain *compiled, int64_t rows, struct diags *diags);
 	void *costs_context;
 	const struct spill_costs *spill; /* NULL: unknown */
-	const struct allocator *allocator;
 };
 
 /* The lowered and compiled steps for one size of tile. */
@@ -49,10 +48,11 @@ struct partials {
 };
 
 struct job {
+	struct context context; /* job_make's */
+	struct job_options options;
 	const struct chain *chain;
 	struct type input;           /* of the whole array, its logical dtype */
 	const struct policy *policy; /* `auto` resolved */
-	enum dtype store;            /* of kept checkpoints, or DTYPE_COUNT */
 	struct lowered whole;        /* steps with whole types, for reports */
 	struct lowered forward;      /* with tiles: the forward pass of the whole array */
 	struct tiles tiles;
@@ -67,17 +67,15 @@ struct job {
 	int64_t staging;           /* bytes of a worker's copy of a state on its way to disk, in predicted; or 0 */
 	int64_t slabs;             /* peak bytes of all workers' slabs, in predicted.peak_bytes */
 	struct partials partials;
-	const struct allocator *allocator;
-	struct arena *arena;
 };
 
 /*
- * Plans a job. INPUT is the file's type, with integers as f64. The caller calls job_free.
- * Fails with STATUS_CHAIN, STATUS_USAGE or STATUS_LIMIT (an infeasible budget: the message
- * names the least feasible bytes). After a failure nothing is to be freed.
+ * Plans a job. INPUT is the file's type, with integers as f64. All that CONTEXT and OPTIONS point to must outlive the
+ * job. The caller calls job_free. Fails with STATUS_CHAIN, STATUS_USAGE or STATUS_LIMIT (an infeasible budget: the
+ * message names the least feasible bytes). After a failure nothing is to be freed.
  */
-enum status job_make(struct job *job, const struct chain *chain, const struct type *input,
-                     const struct job_options *options, struct arena *arena, struct diags *diags);
+enum status job_make(const struct context *context, struct job *job, const struct chain *chain,
+                     const struct type *input, const struct job_options *options);
 /*
  * Plans COUNT JOBS, at least one, whose policies of kind budget the caller has set. Each becomes what
  * job_make would make of it, but one search finds all schedules. A job that is infeasible has least_bytes
@@ -90,7 +88,7 @@ void job_free(struct job *job);
  * Lists the residuals of whole arrays: the params as declared, the input and the consts,
  * then the outputs of steps in program order. Checkpoints have the type they are kept in.
  */
-enum status job_residuals(const struct job *job, struct held_list *list, struct diags *diags);
+enum status job_residuals(const struct job *job, struct held_list *list);
 /* True if param I is streamed: its gradient has rows, which are not summed. */
 bool job_has_rows(const struct job *job, size_t i);
 /* Bytes of the sums of param I's gradient. */

@@ -78,13 +78,13 @@ static void note_instr(struct reads *reads, const struct instr *instr)
 	}
 }
 
-enum status job_find_partials(struct job *job, const struct body *forward, struct diags *diags)
+enum status job_find_partials(struct job *job, const struct body *forward)
 {
 	const size_t count = job->chain->param_count;
 	struct reads reads = {.body = forward,
-	                      .seen = arena_array(job->arena, count + 1, sizeof *reads.seen),
-	                      .once = arena_array(job->arena, count + 1, sizeof *reads.once)};
-	TRY_ALLOC(reads.seen && reads.once, diags);
+	                      .seen = arena_array(job->context.arena, count + 1, sizeof *reads.seen),
+	                      .once = arena_array(job->context.arena, count + 1, sizeof *reads.once)};
+	TRY_ALLOC(reads.seen && reads.once, job->context.diags);
 	for (size_t i = 0; i < forward->instr_count; i++)
 		note_instr(&reads, &forward->instrs[i]);
 	for (size_t i = 0; i < forward->out_count; i++)

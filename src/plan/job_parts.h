@@ -5,25 +5,24 @@
 #include "plan/job.h"
 
 /* Sets the bytes that every schedule needs: *WORKER for one worker, *ALL once for all. */
-void job_fixed_bytes(const struct job *job, const struct job_options *options, int64_t *worker, int64_t *all);
+void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all);
 /* Initialises JOB: everything that a schedule needs, except the steps' costs. */
-enum status job_prepare(struct job *job, const struct chain *chain, const struct type *input,
-                        const struct job_options *options, struct arena *arena, struct diags *diags);
+enum status job_prepare(const struct context *context, struct job *job, const struct chain *chain,
+                        const struct type *input, const struct job_options *options);
 /* Sets job->partials from the body of a forward pass, for a job in tiles. */
-enum status job_find_partials(struct job *job, const struct body *forward, struct diags *diags);
+enum status job_find_partials(struct job *job, const struct body *forward);
 /* Sets the steps' costs, as policies by cut use them. */
-enum status job_set_costs(struct job *job, const struct job_options *options, struct diags *diags);
+enum status job_set_costs(struct job *job);
 /* True if one worker has only the rest, a tile of fewer rows. */
 bool job_rest_alone(const struct job *job);
 /* Turns job->predicted from the counters of a tile into those of the job. The schedule is made. */
-enum status job_finish(struct job *job, const struct job_options *options, struct diags *diags);
+enum status job_finish(struct job *job);
 /*
  * Predicts the counters of job->schedule on TILE, and sets the tile's slab. The
  * prediction may stop once the slab exceeds MOST bytes; 0: no bound.
  */
-enum status job_predict_tile(struct job *job, const struct job_options *options, struct tile_plan *tile, int64_t most,
-                             struct counters *counters, struct diags *diags);
+enum status job_predict_tile(struct job *job, struct tile_plan *tile, int64_t most, struct counters *counters);
 /* Makes the schedule for the budget of job->policy. Fails with STATUS_LIMIT, naming the least feasible bytes. */
-enum status job_make_budget(struct job *job, const struct job_options *options, struct diags *diags);
+enum status job_make_budget(struct job *job);
 
 #endif

@@ -48,25 +48,31 @@ static bool shorten(const struct job *job, int64_t steps, struct shortening *s)
 	       (policy.kind == POLICY_revolve || (steps - s->first) % (s->stride / 2 > 0 ? s->stride / 2 : 1) == 0);
 }
 
-static enum status predict_short(struct job *job, const struct job_options *options, const struct tile_plan *tile,
-                                 const struct shortening *s, int64_t steps, struct counters *counters,
-                                 struct diags *diags)
+/* Runs SCHEDULE on COMPILED, a tile of JOB. */
+static enum status predict(const struct job *job, const struct compiled_chain *compiled, struct schedule *schedule,
+                           int64_t most, struct counters *counters)
+{
+	const struct machine_options options = {
+		.most = most, .want_value = job->options.want_value, .store = job->options.store};
+	return machine_run(&job->context, compiled, schedule, &options, counters);
+}
+
+static enum status predict_short(const struct job *job, const struct tile_plan *tile, const struct policy *policy,
+                                 int64_t steps, struct counters *counters)
 {
 	struct item item = tile->lowered.items[0];
 	struct lowered lowered = tile->lowered;
 	struct compiled_chain compiled = tile->compiled;
 	struct step_run run = job->costs.runs[0];
 	struct step_costs costs = job->costs;
-	const struct context context = {.allocator = job->allocator, .diags = diags};
-	struct machine_options machine = {.want_value = options->want_value, .store = options->store};
 	item.iterations = item.steps = steps;
 	lowered.items = &item;
 	lowered.steps = costs.steps = run.count = steps;
 	costs.runs = &run;
 	compiled.lowered = &lowered;
-	struct schedule *schedule = policy_schedule(&s->policy, &costs, job->allocator);
-	TRY_ALLOC(schedule, diags);
-	enum status status = machine_run(&context, &compiled, schedule, &machine, counters);
+	struct schedule *schedule = policy_schedule(policy, &costs, job->context.allocator);
+	TRY_ALLOC(schedule, job->context.diags);
+	enum status status = predict(job, &compiled, schedule, 0, counters);
 	schedule_free(schedule);
 	return status;
 }
@@ -81,8 +87,8 @@ static bool extend(const int64_t y[SHORT_CHAINS], const struct shortening *s, in
 	return true;
 }
 
-static enum status predict_long(struct job *job, const struct job_options *options, struct tile_plan *tile,
-                                struct counters *counters, bool *known, struct diags *diags)
+static enum status predict_long(const struct job *job, const struct tile_plan *tile, struct counters *counters,
+                                bool *known)
 {
 	const struct lowered *lowered = &tile->lowered;
 	struct shortening s;
@@ -94,7 +100,7 @@ static enum status predict_long(struct job *job, const struct job_options *optio
 		return STATUS_OK;
 	int64_t steps = lowered->steps, evaluations = policy_evaluations(&job->scheduled, steps);
 	for (int i = 0; i < SHORT_CHAINS; i++) {
-		TRY(predict_short(job, options, tile, &s, s.first + i * s.stride, &c[i], diags));
+		TRY(predict_short(job, tile, &s.policy, s.first + i * s.stride, &c[i]));
 	}
 	int64_t peak[] = {c[0].peak_bytes, c[1].peak_bytes, c[2].peak_bytes};
 	int64_t stored[] = {c[0].stored_bytes, c[1].stored_bytes, c[2].stored_bytes};
@@ -110,15 +116,11 @@ static enum status predict_long(struct job *job, const struct job_options *optio
 	return STATUS_OK;
 }
 
-enum status job_predict_tile(struct job *job, const struct job_options *options, struct tile_plan *tile, int64_t most,
-                             struct counters *counters, struct diags *diags)
+enum status job_predict_tile(struct job *job, struct tile_plan *tile, int64_t most, struct counters *counters)
 {
-	const struct context context = {.allocator = job->allocator, .diags = diags};
-	struct machine_options machine = {.most = most, .want_value = options->want_value, .store = options->store};
 	bool known;
-	enum status status = predict_long(job, options, tile, counters, &known, diags);
-	if (status == STATUS_OK && !known)
-		status = machine_run(&context, &tile->compiled, job->schedule, &machine, counters);
+	TRY(predict_long(job, tile, counters, &known));
+	const enum status status = known ? STATUS_OK : predict(job, &tile->compiled, job->schedule, most, counters);
 	tile->slab = counters->peak_bytes;
 	return status;
 }

@@ -8,7 +8,7 @@
 
 /* The values that the backward pass needs from repeated steps; found from the last step to the first. */
 struct reach {
-	const struct lowered *lowered;
+	size_t slot_count;
 	bool *slots;  /* by slot of the state after the current step: it is needed */
 	bool *before; /* the same before the step */
 	bool *values; /* by value of the body: it is needed */
@@ -16,32 +16,11 @@ struct reach {
 	bool *used;   /* by param: a needed value reads it */
 };
 
-static enum status reach_init(struct reach *reach, const struct compiled_chain *compiled, bool *used,
-                              struct arena *arena, struct diags *diags)
-{
-	size_t most = 0;
-	for (size_t i = 0; i < compiled->lowered->distinct_count; i++)
-		if (compiled->steps[i].linear.record->value_count > most)
-			most = compiled->steps[i].linear.record->value_count;
-	*reach = (struct reach){.lowered = compiled->lowered,
-	                        .slots = arena_array(arena, compiled->lowered->slot_count + 1, sizeof *reach->slots),
-	                        .before = arena_array(arena, compiled->lowered->slot_count + 1, sizeof *reach->before),
-	                        .values = arena_array(arena, most + 1, sizeof *reach->values),
-	                        .used = used};
-	return reach->slots && reach->before && reach->values ? STATUS_OK : diag_memory(diags);
-}
-
-static void reach_nothing(struct reach *reach)
-{
-	memset(reach->slots, 0, reach->lowered->slot_count * sizeof *reach->slots);
-	reach->any = false;
-}
-
 /* Steps back over LINEAR's step, which is repeated for the needed slots and, unless KEPT, for its residuals. */
 static void reach_over(struct reach *reach, const struct linear *linear, bool kept)
 {
 	const struct body *body = linear->record, *forward = linear->step->body;
-	const size_t slots = reach->lowered->slot_count;
+	const size_t slots = reach->slot_count;
 	memcpy(reach->before, reach->slots, slots * sizeof *reach->slots);
 	memset(reach->values, 0, body->value_count * sizeof *reach->values);
 	for (size_t i = 0; i < forward->out_count; i++) {
@@ -72,89 +51,42 @@ static void reach_over(struct reach *reach, const struct linear *linear, bool ke
 	reach->any = memchr(made, true, slots) != NULL;
 }
 
-/* The position of the state in each slot of memory or disk; -1: empty. */
-struct places {
-	int64_t *at;
-	size_t count, capacity;
-};
-
-static bool place(struct places *places, int64_t slot, int64_t position, struct arena *arena)
-{
-	while (places->count <= (size_t)slot) {
-		int64_t *grown = arena_grow(arena, places->at, places->count, &places->capacity, sizeof *grown);
-		if (!grown)
-			return false;
-		places->at = grown;
-		grown[places->count++] = -1;
-	}
-	places->at[slot] = position;
-	return true;
-}
-
-/* Finds the contents at the end of the first sweep: STATES by position, and RECORDED by step. */
-static bool first_sweep(struct schedule *schedule, int64_t steps, bool *states, bool *recorded, struct arena *arena)
-{
-	struct places memory = {0}, disk = {0};
-	struct action action;
-	bool good = true;
-	schedule_rewind(schedule);
-	for (bool swept = steps == 0; !swept && good && schedule_next(schedule, &action);) {
-		struct places *places = action.kind == ACT_SPILL || action.kind == ACT_DISCARD ? &disk : &memory;
-		if (action.kind == ACT_SAVE || action.kind == ACT_SPILL)
-			good = place(places, action.slot, action.begin, arena);
-		else if (action.kind == ACT_DROP || action.kind == ACT_DISCARD)
-			good = place(places, action.slot, -1, arena);
-		else if (action.kind == ACT_RECORD)
-			memset(recorded + action.begin, true, (size_t)(action.end - action.begin));
-		swept = (action.kind == ACT_FORWARD || action.kind == ACT_RECORD) && action.end == steps;
-	}
-	for (size_t i = 0; i < memory.count; i++)
-		if (memory.at[i] >= 0)
-			states[memory.at[i]] = true;
-	for (size_t i = 0; i < disk.count; i++)
-		if (disk.at[i] >= 0)
-			states[disk.at[i]] = true;
-	return good;
-}
-
 /*
  * Params that the backward pass reads: in derivatives; and where a step runs again,
  * for what a derivative needs, as JAX leaves out of a checkpointed region's
  * arguments those of operations that are dead there. A region ends at the next state
  * that is kept.
  */
-static enum status mark_params(const struct job *job, const struct compiled_chain *compiled, bool *used,
-                               struct diags *diags)
+static enum status mark_params(const struct job *job, const struct compiled_chain *compiled, bool *used)
 {
-	for (size_t i = 0; i < compiled->lowered->distinct_count; i++) {
+	const struct lowered *lowered = compiled->lowered;
+	struct arena *arena = job->context.arena;
+	size_t most = 0;
+	for (size_t i = 0; i < lowered->distinct_count; i++) {
 		const struct linear *linear = &compiled->steps[i].linear;
+		most = linear->record->value_count > most ? linear->record->value_count : most;
 		for (size_t k = 0; k < linear->param_count; k++)
 			used[linear->params[k].param] = true;
 	}
 	if (compiled->by_value)
 		return STATUS_OK;
-	const int64_t steps = compiled->lowered->steps;
-	bool *states = arena_array(job->arena, (size_t)steps + 1, sizeof *states);
-	bool *recorded = arena_array(job->arena, (size_t)steps + 1, sizeof *recorded);
-	struct reach reach;
-	TRY_ALLOC(states && recorded && first_sweep(job->schedule, steps, states, recorded, job->arena), diags);
-	enum status status = reach_init(&reach, compiled, used, job->arena, diags);
-	for (int64_t i = steps; i-- > 0 && !status;) {
-		if (states[i + 1])
-			reach_nothing(&reach);
-		if (reach.any || !recorded[i])
-			reach_over(&reach, &compiled->steps[lowered_step(compiled->lowered, i, NULL)->id].linear, recorded[i]);
+	struct reach reach = {.slot_count = lowered->slot_count,
+	                      .slots = arena_array(arena, lowered->slot_count + 1, sizeof *reach.slots),
+	                      .before = arena_array(arena, lowered->slot_count + 1, sizeof *reach.before),
+	                      .values = arena_array(arena, most + 1, sizeof *reach.values),
+	                      .used = used};
+	const unsigned char *held = schedule_held(job->schedule, lowered->steps, arena);
+	TRY_ALLOC(reach.slots && reach.before && reach.values && held, job->context.diags);
+	for (int64_t i = lowered->steps; i-- > 0;) {
+		if (held[i + 1] & (HELD_STATE | HELD_ON_DISK)) {
+			memset(reach.slots, 0, reach.slot_count * sizeof *reach.slots);
+			reach.any = false;
+		}
+		const bool recorded = held[i] & HELD_RESIDUAL;
+		if (reach.any || !recorded)
+			reach_over(&reach, &compiled->steps[lowered_step(lowered, i, NULL)->id].linear, recorded);
 	}
-	return status;
-}
-
-static void add_argument(struct held *rows, size_t *count, const struct type *type, uint32_t param,
-                         const struct op_names *used_by)
-{
-	struct held *row = &rows[(*count)++];
-	*row = (struct held){.type = type, .bytes = type_bytes(type), .step = -1, .used_by = *used_by};
-	row->origin.argument = true;
-	row->origin.param = param;
+	return STATUS_OK;
 }
 
 /* Whether VALUE of BODY is param INDEX, or a part of it. */
@@ -173,7 +105,7 @@ static bool param_users(const struct job *job, uint32_t index, struct op_names *
 			const struct instr *instr = &body->instrs[k];
 			if (!is_param(body, instr->v, index) && !is_param(body, instr->a, index))
 				continue;
-			if (!op_names_add(job->arena, users, op_reading(body, k)))
+			if (!op_names_add(job->context.arena, users, op_reading(body, k)))
 				return false;
 		}
 	}
@@ -187,7 +119,7 @@ static const struct naming *first_name(const struct job *job, const struct origi
 	for (const struct naming *n = origin->names; n; n = n->next)
 		if (!n->inner)
 			first = n;
-	struct naming *placed = first ? arena_alloc(job->arena, sizeof *placed) : NULL;
+	struct naming *placed = first ? arena_alloc(job->context.arena, sizeof *placed) : NULL;
 	if (!placed)
 		return first;
 	*placed = *first;
@@ -225,10 +157,11 @@ static const struct naming *shown_name(const struct job *job, const struct origi
 }
 
 static enum status merge_report(const struct job *job, const struct held_list *held, const bool *used,
-                                struct held_list *list, struct diags *diags)
+                                struct held_list *list)
 {
+	struct diags *diags = job->context.diags;
 	size_t params = job->chain->param_count, count = 0;
-	struct held *rows = arena_array(job->arena, held->count + params + 1, sizeof *rows);
+	struct held *rows = arena_array(job->context.arena, held->count + params + 1, sizeof *rows);
 	TRY_ALLOC(rows, diags);
 	for (int pass = 0; pass < 3; pass++) {
 		/* Params as declared, the input, consts. */
@@ -236,12 +169,16 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 			const struct param *param = &job->chain->params[i];
 			if (!used[i] || param->differentiated != (pass == 0))
 				continue;
-			struct type *type = arena_alloc(job->arena, sizeof *type);
+			struct type *type = arena_alloc(job->context.arena, sizeof *type);
 			struct op_names users = {0};
 			TRY_ALLOC(type && param_users(job, (uint32_t)i, &users), diags);
 			*type = param_type(param, &job->input);
 			type->dtype = dtype_compute(type->dtype);
-			add_argument(rows, &count, type, (uint32_t)i, &users);
+			rows[count++] = (struct held){.type = type,
+			                              .bytes = type_bytes(type),
+			                              .origin = {.argument = true, .param = (uint32_t)i},
+			                              .step = -1,
+			                              .used_by = users};
 		}
 		for (size_t i = 0; pass == 1 && i < held->count; i++)
 			if (held->rows[i].origin.argument && held->rows[i].origin.param == NO_VALUE)
@@ -257,7 +194,7 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 	return STATUS_OK;
 }
 
-enum status job_residuals(const struct job *job, struct held_list *list, struct diags *diags)
+enum status job_residuals(const struct job *job, struct held_list *list)
 {
 	/* The report covers whole arrays, so several tiles need a compilation of their own. */
 	const bool whole = tiles_are_whole(&job->tiles, &job->whole);
@@ -265,20 +202,15 @@ enum status job_residuals(const struct job *job, struct held_list *list, struct 
 	struct compiled_chain made;
 	const struct compiled_chain *compiled = whole ? &job->tile.compiled : &made;
 	struct held_list held = {0};
+	const struct machine_options options = {.store = job->options.store, .held = &held};
 	struct counters counters;
-	const struct context context = {job->allocator, job->arena, diags};
-	bool *used = arena_array(job->arena, job->chain->param_count + 1, sizeof *used);
-	TRY_ALLOC(used, diags);
-	enum status status = STATUS_OK;
+	const struct context *context = &job->context;
+	bool *used = arena_array(context->arena, job->chain->param_count + 1, sizeof *used);
+	TRY_ALLOC(used, context->diags);
 	if (!whole && policy_by_value(job->policy))
-		status = lower(&context, &lowered, job->chain, &job->whole.portion, &job->input, LOWER_UNROLLED);
-	if (!whole && status == STATUS_OK)
-		status = compiled_make(&context, &made, &lowered, job->policy);
-	if (status)
-		return status;
-	struct machine_options options = {.store = job->store, .held = &held};
-	status = machine_run(&context, compiled, job->schedule, &options, &counters);
-	if (status == STATUS_OK)
-		status = mark_params(job, compiled, used, diags);
-	return status ? status : merge_report(job, &held, used, list, diags);
+		TRY(lower(context, &lowered, job->chain, &job->whole.portion, &job->input, LOWER_UNROLLED));
+	TRY(whole ? STATUS_OK : compiled_make(context, &made, &lowered, job->policy));
+	TRY(machine_run(context, compiled, job->schedule, &options, &counters));
+	TRY(mark_params(job, compiled, used));
+	return merge_report(job, &held, used, list);
 }

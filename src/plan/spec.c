@@ -230,43 +230,19 @@ enum status spec_read(struct spec *spec, const struct source *source, struct are
 
 /* Plans. */
 
-unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator)
+unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, struct arena *arena)
 {
-	int64_t steps = spec->costs.steps;
-	size_t slots = (size_t)schedule_slots(schedule) + 1;
-	int64_t *held = allocator_get(allocator, slots, sizeof *held);
-	unsigned char *flags = allocator_get(allocator, (size_t)steps + 1, 1);
-	struct action action;
-	if (flags)
-		memset(flags, 0, (size_t)steps + 1);
-	schedule_rewind(schedule);
-	while (held && flags && schedule_next(schedule, &action)) {
-		if (action.kind == ACT_SAVE) {
-			held[action.slot] = action.begin;
-			flags[action.begin] |= SPEC_STATE;
-		} else if (action.kind == ACT_DROP) {
-			flags[held[action.slot]] &= (unsigned char)~SPEC_STATE;
-		}
-		for (int64_t i = action.begin; action.kind == ACT_RECORD && i < action.end; i++)
-			flags[i] |= SPEC_RESIDUAL;
-		if ((action.kind == ACT_RECORD || action.kind == ACT_FORWARD) && action.end == steps)
-			break;
-	}
-	if (!held) {
-		allocator_put(allocator, flags, (size_t)steps + 1);
-		flags = NULL;
-	}
-	allocator_put(allocator, held, slots * sizeof *held);
+	unsigned char *flags = schedule_held(schedule, spec->costs.steps, arena);
 	bool in_residual = false; /* the residuals of the step before hold the state */
 	int64_t at = 0;
 	for (size_t run = 0; flags && run < spec->costs.run_count; run++) {
 		const struct step_cost *c = &spec->costs.runs[run].cost;
 		for (int64_t i = 0; i < spec->costs.runs[run].count; i++, at++) {
-			bool recorded = flags[at] & SPEC_RESIDUAL;
+			bool recorded = flags[at] & HELD_RESIDUAL;
 			if (recorded && c->keeps_input)
-				flags[at] |= SPEC_STATE;
+				flags[at] |= HELD_STATE;
 			if (in_residual)
-				flags[at] &= (unsigned char)~SPEC_STATE;
+				flags[at] &= (unsigned char)~HELD_STATE;
 			in_residual = recorded && c->keeps_output;
 		}
 	}

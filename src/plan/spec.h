@@ -28,11 +28,10 @@ enum status spec_schedule(const struct context *context, const struct spec *spec
 /* Makes the schedule of POLICY, which the caller frees, and its counters and time (cost_walk). */
 enum status spec_plan(const struct context *context, const struct spec *spec, const struct policy *policy,
                       struct counters *counters, double *time, struct schedule **schedule);
-enum { SPEC_RESIDUAL = 1, SPEC_STATE = 2 };
 /*
- * Returns what SCHEDULE holds when the first sweep ends, by position: a sum of the flags above, for steps + 1
- * positions. NULL if out of memory; the caller frees it.
+ * As schedule_held, for SPEC's SCHEDULE: a state that a step's residuals hold is HELD_STATE too, but for one that the
+ * residuals of the step before hold.
  */
-unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, const struct allocator *allocator);
+unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, struct arena *arena);
 
 #endif

@@ -286,25 +286,24 @@ static enum status on_action(void *context, const struct action *action, int64_t
 	                                                                                   : diag_memory(planner->diags);
 }
 
-enum status timeline_plan(struct timeline *timeline, struct job *job, const struct job_options *options,
-                          struct arena *arena, struct diags *diags)
+enum status timeline_plan(struct timeline *timeline, struct job *job)
 {
+	const struct context *context = &job->context;
 	const struct counters *c = &job->predicted;
 	struct planner planner = {.timeline = timeline,
 	                          .context = {.by_value = job->tile.compiled.by_value, .steps = job->tile.lowered.steps},
 	                          .unit = c->forward_cost,
-	                          .diags = diags};
+	                          .diags = context->diags};
 	double all = c->forward_cost > 0 ? (c->forward_cost + c->backward_cost + c->recomputed_cost) / c->forward_cost
 	                                 : (double)(c->evaluations + c->steps);
 	struct machine_hooks hooks = {.context = &planner, .call = on_call, .progress = on_action};
-	const struct context context = {.allocator = job->allocator, .diags = diags};
-	struct machine_options machine = {.want_value = options->want_value, .store = options->store, .hooks = &hooks};
+	const struct machine_options machine = {
+		.want_value = job->options.want_value, .store = job->options.store, .hooks = &hooks};
 	struct counters counters;
-	enum status status = timeline_init(timeline, job->whole.steps, all / (TIMELINE_COLUMNS - 1), arena, diags);
-	if (status == STATUS_OK)
-		status = machine_run(&context, &job->tile.compiled, job->schedule, &machine, &counters);
+	TRY(timeline_init(timeline, job->whole.steps, all / (TIMELINE_COLUMNS - 1), context->arena, context->diags));
+	TRY(machine_run(context, &job->tile.compiled, job->schedule, &machine, &counters));
 	timeline_finish(timeline);
-	return status;
+	return STATUS_OK;
 }
 
 /* The cost walk. */

@@ -109,8 +109,7 @@ bool event_of_action(const struct action *action, struct event *event);
  * Fills the timeline of one planned tile of JOB. Time is cost; a forward pass takes 1. If
  * all costs are 0, each execution of a step takes 1.
  */
-enum status timeline_plan(struct timeline *timeline, struct job *job, const struct job_options *options,
-                          struct arena *arena, struct diags *diags);
+enum status timeline_plan(struct timeline *timeline, struct job *job);
 /*
  * Fills the timeline of SCHEDULE over COSTS alone, in their unit of time. Its bytes are
  * those of the cost walk, with the fixed bytes.

@@ -12,7 +12,7 @@
 #ifndef SCHEDULE_ACTION_H
 #define SCHEDULE_ACTION_H
 
-#include "base/alloc.h"
+#include "base/arena.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,6 +45,12 @@ bool schedule_next(struct schedule *schedule, struct action *action);
 void schedule_rewind(struct schedule *schedule);
 /* Returns a second reader of the same actions, at the first; NULL if out of memory. */
 struct schedule *schedule_copy(const struct schedule *schedule);
+/*
+ * Returns what SCHEDULE, of STEPS steps, holds when the first sweep ends, by position: a sum of the flags below, for
+ * STEPS + 1 positions. NULL if out of memory.
+ */
+unsigned char *schedule_held(struct schedule *schedule, int64_t steps, struct arena *arena);
+enum { HELD_RESIDUAL = 1, HELD_STATE = 2, HELD_ON_DISK = 4 };
 /* The most memory slots, and disk slots, in use at once; slots are numbered below this. */
 int64_t schedule_slots(const struct schedule *schedule);
 int64_t schedule_disk_slots(const struct schedule *schedule);

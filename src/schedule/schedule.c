@@ -72,6 +72,33 @@ const char *action_name(enum action_kind kind)
 	return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "unknown";
 }
 
+unsigned char *schedule_held(struct schedule *schedule, int64_t steps, struct arena *arena)
+{
+	int64_t *slots = arena_array(arena, (size_t)schedule->slots + 1, sizeof *slots);
+	int64_t *disk = arena_array(arena, (size_t)schedule->disk_slots + 1, sizeof *disk);
+	unsigned char *held = arena_alloc(arena, (size_t)steps + 1);
+	struct action a;
+	if (!slots || !disk || !held)
+		return NULL;
+	schedule_rewind(schedule);
+	for (bool swept = steps == 0; !swept && schedule_next(schedule, &a);) {
+		const bool on_disk = a.kind == ACT_SPILL || a.kind == ACT_DISCARD;
+		const unsigned char flag = on_disk ? HELD_ON_DISK : HELD_STATE;
+		int64_t *position = on_disk ? &disk[a.slot] : &slots[a.slot];
+		if (a.kind == ACT_SAVE || a.kind == ACT_SPILL) {
+			*position = a.begin;
+			held[a.begin] |= flag;
+		} else if (a.kind == ACT_DROP || a.kind == ACT_DISCARD) {
+			held[*position] &= (unsigned char)~flag;
+		} else if (a.kind == ACT_RECORD) {
+			for (int64_t i = a.begin; i < a.end; i++)
+				held[i] |= HELD_RESIDUAL;
+		}
+		swept = (a.kind == ACT_RECORD || a.kind == ACT_FORWARD) && a.end == steps;
+	}
+	return held;
+}
+
 void action_list_push(struct action_list *list, enum action_kind kind, int64_t begin, int64_t end, int64_t slot)
 {
 	struct action *last = list->count ? &list->actions[list->count - 1] : NULL;

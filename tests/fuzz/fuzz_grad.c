@@ -295,8 +295,7 @@ static struct job_options make_options(const struct policy *policy, const struct
 	                            .whole = !t->plain && (option(t, FLAGS, 64) & WHOLE),
 	                            .memory =
 	                                policy->kind == POLICY_auto ? 1 + t->peak * (1 + option(t, NUMBER, 6)) / 6 : 0,
-	                            .param_bytes = run->params.bytes,
-	                            .allocator = &run->allocator};
+	                            .param_bytes = run->params.bytes};
 }
 
 /* As plan does it: with types alone. OUTPUT is the chain's. */
@@ -312,7 +311,8 @@ static enum status plan(const struct trial *t, struct counters *counters, struct
 		status = make_policy(&policy, t, &run);
 		if (!status) {
 			const struct job_options options = make_options(&policy, t, &run);
-			status = job_make(&job, &run.chain, &type, &options, &run.arena, &run.diags);
+			const struct context context = {&run.allocator, &run.arena, &run.diags};
+			status = job_make(&context, &job, &run.chain, &type, &options);
 			*counters = job.predicted;
 			*output = job.whole.output;
 			job_free(&job);

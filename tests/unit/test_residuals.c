@@ -17,8 +17,7 @@ static enum status report(const char *text, size_t pad, size_t fail_at, size_t *
 {
 	const struct type input = {.dtype = DTYPE_F64, .shape = {.ndim = 1, .dim = {9}}};
 	const struct source source = {"chain", text, strlen(text)};
-	const struct job_options options = {
-		.policy = &policy_save_all, .threads = 1, .store = DTYPE_COUNT, .allocator = &allocator_system};
+	const struct job_options options = {.policy = &policy_save_all, .threads = 1, .store = DTYPE_COUNT};
 	struct arena arena, errors;
 	struct diags diags;
 	struct chain chain = {0};
@@ -34,11 +33,11 @@ static enum status report(const char *text, size_t pad, size_t fail_at, size_t *
 	ck_assert_int_eq(chain_resolve(&context, &chain, &syntax), STATUS_OK);
 	for (size_t i = 0; i < chain.param_count; i++)
 		chain.params[i].type = (struct type){.dtype = DTYPE_F64};
-	ck_assert_int_eq(job_make(&job, &chain, &input, &options, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(job_make(&context, &job, &chain, &input, &options), STATUS_OK);
 	ck_assert_ptr_nonnull(arena_alloc(&arena, pad));
 	counts.requests = 0;
 	counts.fail_at = fail_at;
-	enum status status = job_residuals(&job, &list, &diags);
+	enum status status = job_residuals(&job, &list);
 	counts.fail_at = 0;
 	*requests = counts.requests;
 	*said = 0;
@@ -95,13 +94,13 @@ START_TEST(plan_short_of_memory)
 	for (size_t n = 1; !spared; n += 1 + n / 100 * 7) {
 		struct failing failing = {.fail_at = n};
 		const struct allocator allocator = failing_allocator(&failing);
-		const struct job_options options = {
-			.policy = &policy, .threads = 1, .store = DTYPE_COUNT, .allocator = &allocator};
+		const struct job_options options = {.policy = &policy, .threads = 1, .store = DTYPE_COUNT};
 		struct arena plan;
 		struct job job;
 		diags_init(&diags, &arena);
 		arena_init(&plan, &allocator);
-		const enum status status = job_make(&job, &chain, &input, &options, &plan, &diags);
+		const struct context planning = {&allocator, &plan, &diags};
+		const enum status status = job_make(&planning, &job, &chain, &input, &options);
 		spared = failing.requests < n;
 		ck_assert_int_eq(status, spared && _i < 8 ? STATUS_OK : STATUS_LIMIT);
 		if (!status)
