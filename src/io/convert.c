@@ -177,32 +177,28 @@ WIDEN(bool, unsigned char, x[i] != 0)
 
 enum { PIECE = 512 };
 
-static void widen_half(void *to, enum dtype compute, const uint16_t *from, enum dtype dtype, size_t count)
-{
-	void (*const widen)(float *, const uint16_t *, size_t) =
-		dtype == DTYPE_F16 ? convert_f16_to_f32 : convert_bf16_to_f32;
-	float piece[PIECE];
-	if (compute == DTYPE_F32) {
-		widen(to, from, count);
-		return;
-	}
-	for (size_t done = 0; done < count; done += PIECE) {
-		const size_t n = count - done < PIECE ? count - done : PIECE;
-		widen(piece, from + done, n);
-		widen_f32((double *)to + done, DTYPE_F64, piece, n);
-	}
-}
-
 void convert_from_file(void *to, enum dtype compute, const void *from, enum dtype dtype, size_t count)
 {
 	static void (*const table[])(void *, enum dtype, const void *, size_t) = {
 		[DTYPE_F32] = widen_f32, [DTYPE_F64] = widen_f64, [DTYPE_I8] = widen_i8,    [DTYPE_I16] = widen_i16,
 		[DTYPE_I32] = widen_i32, [DTYPE_I64] = widen_i64, [DTYPE_U8] = widen_u8,    [DTYPE_U16] = widen_u16,
 		[DTYPE_U32] = widen_u32, [DTYPE_U64] = widen_u64, [DTYPE_BOOL] = widen_bool};
-	if (dtype == DTYPE_F16 || dtype == DTYPE_BF16)
-		widen_half(to, compute, from, dtype, count);
-	else
+	float piece[PIECE];
+	if (dtype > DTYPE_BF16) {
 		table[dtype](to, compute, from, count);
+		return;
+	}
+	void (*const widen)(float *, const uint16_t *, size_t) =
+		dtype == DTYPE_F16 ? convert_f16_to_f32 : convert_bf16_to_f32;
+	if (compute == DTYPE_F32) {
+		widen(to, from, count);
+		return;
+	}
+	for (size_t done = 0; done < count; done += PIECE) {
+		const size_t n = count - done < PIECE ? count - done : PIECE;
+		widen(piece, (const uint16_t *)from + done, n);
+		widen_f32((double *)to + done, DTYPE_F64, piece, n);
+	}
 }
 
 void convert_to_file(void *to, enum dtype dtype, const void *from, enum dtype compute, size_t count)

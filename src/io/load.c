@@ -89,14 +89,6 @@ struct container {
 	struct tensors tensors;
 };
 
-static struct container *find_container(const struct loader *loader, const char *path)
-{
-	for (size_t i = 0; i < LOADER_KEPT && i < loader->opened; i++)
-		if (!strcmp(loader->kept[i]->path, path))
-			return loader->kept[i];
-	return NULL;
-}
-
 static void close_container(const struct loader *loader, struct container *container)
 {
 	npz_close(&container->zip);
@@ -132,8 +124,11 @@ static enum status open_container(struct loader *loader, const char *path, struc
 enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key)
 {
 	struct diags *diags = loader->context->diags;
-	struct container *container = find_container(loader, path);
+	struct container *container = NULL;
 	*array = (struct array){0};
+	for (size_t i = 0; i < LOADER_KEPT && i < loader->opened; i++)
+		if (!strcmp(loader->kept[i]->path, path))
+			container = loader->kept[i];
 	if (!container) {
 		struct input input;
 		const unsigned char *bytes;

@@ -8,6 +8,7 @@
  */
 #include "io/array.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -268,14 +269,10 @@ size_t number_parse(const char *text, size_t length, double *value)
 	memcpy(copy, text, n);
 	copy[n] = '\0';
 	const char *word = copy + (copy[0] == '-' || copy[0] == '+');
+	if (!isdigit((unsigned char)word[0]) && word[0] != '.' && strcasecmp(word, "inf") && strcasecmp(word, "nan") &&
+	    strcasecmp(word, "infinity"))
+		return 0;
 	char *end;
 	*value = strtod(copy, &end);
-	bool digits = (word[0] >= '0' && word[0] <= '9') || word[0] == '.';
-	static const char *const words[] = {"inf", "nan", "infinity"};
-	bool known = false;
-	for (int i = 0; i < 3; i++)
-		known |= !strcasecmp(word, words[i]);
-	if (!digits && !known)
-		return 0;
 	return *end ? 0 : n;
 }

@@ -31,7 +31,7 @@ static enum status write_held_text(struct writer *w, size_t length, struct diags
 	return status;
 }
 
-/* Makes space for LENGTH bytes of text. It writes whole lines, since other writers may put_text_part lines between them. */
+/* Makes space for LENGTH bytes of text. It writes whole lines, since other writers may put lines between them. */
 static enum status reserve_text(struct writer *w, size_t length, struct diags *diags)
 {
 	if (!w->text) {
@@ -51,14 +51,18 @@ static enum status reserve_text(struct writer *w, size_t length, struct diags *d
 	return status || w->text_used + length <= w->text_size ? status : write_held_text(w, w->text_used, diags);
 }
 
-static enum status put_text_part(struct writer *w, const char *text, size_t length, struct diags *diags)
+enum status writer_put_text(struct writer *w, const char *text, struct diags *diags)
 {
+	const size_t length = strlen(text);
 	TRY(reserve_text(w, length, diags));
-	if (length > w->text_size)
-		return output_write(w->output, text, length, diags);
 	memcpy(w->text + w->text_used, text, length);
 	w->text_used += length;
 	return STATUS_OK;
+}
+
+static bool is_binary(const struct writer *w)
+{
+	return w->options.format == FORMAT_NPY || w->options.format == FORMAT_RAW;
 }
 
 /*
@@ -71,9 +75,8 @@ static enum status check_place(const struct writer *w, size_t header, struct dia
 	const struct reader *r = w->options.reader;
 	if (!r || r->format == FORMAT_TEXT || r->format == FORMAT_CSV) /* text is read whole first */
 		return STATUS_OK;
-	const bool text = w->options.format != FORMAT_NPY && w->options.format != FORMAT_RAW;
 	const int64_t begin = w->output->base + w->output->offset + (int64_t)header;
-	if (!text && begin <= r->input->base + r->data &&
+	if (is_binary(w) && begin <= r->input->base + r->data &&
 	    w->count * (int64_t)dtype_size(w->type.dtype) <= r->count * (int64_t)dtype_size(r->type.dtype))
 		return STATUS_OK;
 	diag_file(diags, STATUS_USAGE, r->input->name, -1, "the output would overwrite values that have not been read");
@@ -88,18 +91,16 @@ enum status writer_begin(struct writer *w, const struct type *type, struct diags
 	w->done = 0;
 	char header[NPY_HEADER_MOST];
 	const size_t length = w->options.format == FORMAT_NPY ? npy_make_header(type, header) : 0;
-	enum status status = check_place(w, length, diags);
-	if (status)
-		return status;
+	TRY(check_place(w, length, diags));
 	if (w->options.format == FORMAT_NPY) {
-		status = output_write(w->output, header, length, diags);
+		TRY(output_write(w->output, header, length, diags));
 	} else if (w->options.display) {
 		w->held = allocator_get(w->arena->allocator, (size_t)w->count * sizeof(double) + 1, 1);
-		status = w->held ? STATUS_OK : diag_memory(diags);
+		TRY_ALLOC(w->held, diags);
 	}
 	w->data = w->output->offset;
 	w->index++;
-	return status;
+	return STATUS_OK;
 }
 
 /* Writes COUNT values from byte OFFSET of the output on, or in order at IO_NEXT. */
@@ -122,23 +123,6 @@ static enum status write_values(struct writer *w, int64_t offset, const void *fr
 	return STATUS_OK;
 }
 
-/* Returns the elements of a line. */
-static int64_t line_length(const struct writer *w)
-{
-	const struct shape *shape = &w->type.shape;
-	if (shape->ndim > 1)
-		return shape->dim[shape->ndim - 1];
-	return w->options.layout == LAYOUT_COLUMN ? 1 : w->count;
-}
-
-/* True if element I is the last of a matrix that another follows: an empty line separates matrices. */
-static bool ends_matrix(const struct writer *w, int64_t i)
-{
-	const struct shape *shape = &w->type.shape;
-	return shape->ndim > 2 && i + 1 < w->count &&
-	       (i + 1) % (shape->dim[shape->ndim - 1] * shape->dim[shape->ndim - 2]) == 0;
-}
-
 /* Returns element I of FROM rounded to the array's type: text shows the digits of the value that a file would hold. */
 static double value_at(const struct writer *w, const void *from, enum dtype compute, int64_t i)
 {
@@ -156,7 +140,10 @@ static enum status format_values(struct writer *w, const void *from, enum dtype 
 	if (count == 0)
 		return STATUS_OK;
 	const char between = w->options.format == FORMAT_CSV ? ',' : ' ';
-	const int64_t line = line_length(w);
+	const struct shape *shape = &w->type.shape;
+	const int64_t *last = shape->dim + shape->ndim - 1;
+	const int64_t line = shape->ndim > 1 ? *last : w->options.layout == LAYOUT_COLUMN ? 1 : w->count;
+	const int64_t matrix = shape->ndim > 2 ? last[-1] * line : w->count;
 	int64_t left = line - w->done % line;
 	for (int64_t i = 0; i < count; i++) {
 		TRY(reserve_text(w, NUMBER + strlen("\n\n"), diags));
@@ -166,7 +153,8 @@ static enum status format_values(struct writer *w, const void *from, enum dtype 
 			*text++ = between;
 		} else {
 			*text++ = '\n';
-			if (ends_matrix(w, w->done + i))
+			const int64_t done = w->done + i + 1;
+			if (done < w->count && done % matrix == 0) /* an empty line separates matrices */
 				*text++ = '\n';
 			left = line;
 		}
@@ -177,23 +165,17 @@ static enum status format_values(struct writer *w, const void *from, enum dtype 
 
 enum status writer_write(struct writer *w, const void *from, enum dtype compute, int64_t count, struct diags *diags)
 {
-	enum status status = STATUS_OK;
 	if (w->held)
 		for (int64_t i = 0; i < count; i++)
 			((double *)w->held)[w->done + i] = value_at(w, from, compute, i);
-	else if (w->options.format == FORMAT_NPY || w->options.format == FORMAT_RAW)
-		status = write_values(w, IO_NEXT, from, compute, count, diags);
 	else
-		status = format_values(w, from, compute, count, diags);
+		TRY(is_binary(w) ? write_values(w, IO_NEXT, from, compute, count, diags)
+		                 : format_values(w, from, compute, count, diags));
 	w->done += count;
-	return status;
+	return STATUS_OK;
 }
 
-bool writer_seekable(const struct writer *w)
-{
-	return (w->options.format == FORMAT_NPY || w->options.format == FORMAT_RAW) && !w->options.display &&
-	       w->output->seekable;
-}
+bool writer_seekable(const struct writer *w) { return is_binary(w) && !w->options.display && w->output->seekable; }
 
 enum status writer_write_at(struct writer *w, int64_t first, const void *from, enum dtype compute, int64_t count,
                             struct diags *diags)
@@ -204,10 +186,8 @@ enum status writer_write_at(struct writer *w, int64_t first, const void *from, e
 enum status writer_end(struct writer *w, struct diags *diags)
 {
 	if (w->held) {
-		enum status status = print_array(w, w->held, diags);
+		TRY(print_array(w, w->held, diags));
 		writer_free(w);
-		if (status)
-			return status;
 	}
 	if (writer_seekable(w) && w->done < w->count) {
 		/* Its values were written at their places: the next array goes behind them. */
@@ -219,11 +199,6 @@ enum status writer_end(struct writer *w, struct diags *diags)
 	}
 	/* The reader of a stream gets an array as soon as it is complete. */
 	return w->options.deferred ? STATUS_OK : write_held_text(w, w->text_used, diags);
-}
-
-enum status writer_put_text(struct writer *w, const char *text, struct diags *diags)
-{
-	return put_text_part(w, text, strlen(text), diags);
 }
 
 enum status writer_finish(struct writer *w, struct diags *diags) { return write_held_text(w, w->text_used, diags); }
