@@ -1,7 +1,7 @@
 /*
  * The injected allocator. Every byte of heap that the library takes for itself comes
  * from a struct allocator, so that a test can count and fail each request. Exceptions
- * are other libraries (jansson, zlib, BLAS, the dynamic linker, threads), and in the C
+ * are other libraries (zlib, BLAS, the dynamic linker, threads), and in the C
  * library qsort of a long list, strdup and setenv (ops/gemm.c) and vasprintf (base/text.c).
  */
 #ifndef BASE_ALLOC_H

@@ -26,8 +26,8 @@ void npz_close(struct zip *zip);
 
 struct tensors {
 	struct input *input;
-	json_t *header; /* checked; NULL: not open */
-	int64_t data;   /* byte of INPUT where the tensors begin */
+	struct json_text header; /* checked; its source is gone */
+	int64_t data;            /* byte of INPUT where the tensors begin */
 };
 
 /* INPUT, a regular file, must outlive TENSORS. A header that is wrong is STATUS_DATA. */

@@ -3,74 +3,31 @@
  *
  * When jansson's scanner gets no memory for a byte it drops the byte and continues. The
  * result is a wrong token or another number, and after a dropped end of a string a read
- * past the buffer. So a refused allocation leaves the parser at once by longjmp. The
- * blocks that jansson holds by then are on a list, and are freed here.
+ * past the buffer. So a refused allocation leaves the parser at once by longjmp. All blocks
+ * of a text are in its arena, which json_close frees.
  */
 #include "io/json.h"
 
 #include <setjmp.h>
-#include <stdalign.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* The header of each block that jansson holds. */
-struct block {
-	alignas(max_align_t) struct block *next;
-	struct block **link; /* the pointer to this block, while the parse that allocated it is under way; then NULL */
-};
 
 /* The parse that is under way in this thread. */
 static _Thread_local struct {
 	jmp_buf refused;
-	struct block *blocks;
-	bool active;
+	struct arena *arena;
 } parse;
 
 static void *allocate_block(size_t size)
 {
-	struct block *block = size <= SIZE_MAX - sizeof *block ? malloc(sizeof *block + size) : NULL;
-	if (!block && parse.active)
-		longjmp(parse.refused, 1);
+	void *block = arena_alloc(parse.arena, size);
 	if (!block)
-		return NULL;
-	block->link = NULL;
-	if (parse.active) {
-		block->next = parse.blocks;
-		block->link = &parse.blocks;
-		if (block->next)
-			block->next->link = &block->next;
-		parse.blocks = block;
-	}
-	return block + 1;
+		longjmp(parse.refused, 1);
+	return block;
 }
 
-static void free_block(void *bytes)
-{
-	if (!bytes)
-		return;
-	struct block *block = (struct block *)bytes - 1;
-	if (parse.active && block->link) {
-		*block->link = block->next;
-		if (block->next)
-			block->next->link = block->link;
-	}
-	free(block);
-}
-
-/* Takes all blocks off the list, and frees them if an allocation was REFUSED. */
-static void end_parse(bool refused)
-{
-	parse.active = false;
-	for (struct block *block = parse.blocks, *next; block; block = next) {
-		next = block->next;
-		block->link = NULL;
-		if (refused)
-			free(block);
-	}
-}
+static void leave_block(void *block) { (void)block; }
 
 /* Places. The text is valid JSON in all functions but report_at. */
 
@@ -178,31 +135,31 @@ enum status json_wrong(const struct json_text *text, const struct json_path *pat
 	return report_at(text, place.begin, place.end, status, message);
 }
 
+void json_close(struct json_text *text)
+{
+	arena_free(&text->arena);
+	text->top = NULL;
+}
+
 enum status json_open(struct json_text *text, const struct source *source, int64_t offset,
                       const struct context *context)
 {
 	json_error_t error;
 	*text = (struct json_text){.source = source, .offset = offset, .context = context};
-	json_set_alloc_funcs(allocate_block, free_block);
-	parse.blocks = NULL;
-	parse.active = true;
+	arena_init(&text->arena, context->allocator);
+	json_set_alloc_funcs(allocate_block, leave_block);
+	parse.arena = &text->arena;
 	if (setjmp(parse.refused) != 0) {
-		end_parse(true);
+		json_close(text);
 		return diag_memory(context->diags);
 	}
 	text->top = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, &error);
-	end_parse(false);
 	if (text->top)
 		return STATUS_OK;
 	const size_t at = error.position > 0 ? (size_t)error.position - 1 : 0;
 	const size_t begin = at < source->length ? at : source->length;
 	const char *message = arena_printf(context->arena, "not valid JSON: %s", error.text);
+	json_close(text);
 	TRY_ALLOC(message, context->diags);
 	return report_at(text, begin, begin + 1, STATUS_DATA, message);
-}
-
-void json_close(struct json_text *text)
-{
-	json_decref(text->top);
-	text->top = NULL;
 }

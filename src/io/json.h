@@ -15,7 +15,8 @@ struct json_text {
 	/* Byte of the file where the text begins, for messages that count bytes; -1: messages give line and column. */
 	int64_t offset;
 	const struct context *context;
-	json_t *top; /* the parsed text, NULL where it is not open */
+	json_t *top;        /* the parsed text, NULL where it is not open */
+	struct arena arena; /* its values */
 };
 
 /* A value: KEY of the object PARENT, or with KEY NULL element INDEX of the array PARENT. A NULL path is the whole text. */

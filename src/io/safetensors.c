@@ -159,7 +159,7 @@ enum status tensors_load(const struct loader *loader, struct array *array, const
 	const char *path = tensors->input->name;
 	struct type type;
 	int64_t begin, end;
-	const json_t *entry = find_tensor(tensors->header, &key, path, context);
+	const json_t *entry = find_tensor(tensors->header.top, &key, path, context);
 	if (!entry)
 		return STATUS_DATA;
 	if (tensor_type(entry, &type, &begin, &end) || type.dtype == DTYPE_COUNT)
@@ -206,18 +206,14 @@ enum status tensors_open(struct tensors *tensors, struct input *input, const str
 	char *text = allocator_get(context->allocator, (size_t)length + 1, 1);
 	TRY_ALLOC(text, diags);
 	const struct source source = {input->name, text, (size_t)length};
-	struct json_text header = {0};
 	tensors->data = LENGTH_BYTES + (int64_t)length;
 	enum status status = read_header(input, LENGTH_BYTES, text, (size_t)length, diags);
 	if (!status)
-		status = json_open(&header, &source, LENGTH_BYTES, context);
+		status = json_open(&tensors->header, &source, LENGTH_BYTES, context);
 	if (!status)
-		status = check_tensors(&header, input->size - tensors->data);
-	if (status)
-		json_close(&header);
-	tensors->header = header.top;
+		status = check_tensors(&tensors->header, input->size - tensors->data);
 	allocator_put(context->allocator, text, (size_t)length + 1);
 	return status;
 }
 
-void tensors_close(struct tensors *tensors) { json_decref(tensors->header); }
+void tensors_close(struct tensors *tensors) { json_close(&tensors->header); }

@@ -112,9 +112,9 @@ void input_close(struct input *input)
 	if (input->owned && input->fd >= 0)
 		close(input->fd);
 	if (input->buffer)
-		allocator_put(input->arena->allocator, input->buffer, input->capacity);
+		allocator_put(input->arena->allocator, input->buffer, LOOK_AHEAD);
 	input->buffer = NULL;
-	input->begin = input->end = input->capacity = 0;
+	input->begin = input->end = 0;
 	input->fd = -1;
 }
 
@@ -146,9 +146,8 @@ enum status input_peek(struct input *input, size_t size, const unsigned char **b
 	if (!input->buffer) {
 		input->buffer = allocator_get(input->arena->allocator, LOOK_AHEAD, 1);
 		TRY_ALLOC(input->buffer, diags);
-		input->capacity = LOOK_AHEAD;
 	}
-	if (input->begin > 0 && input->begin + size > input->capacity) {
+	if (input->begin > 0 && input->begin + size > LOOK_AHEAD) {
 		memmove(input->buffer, input->buffer + input->begin, input->end - input->begin);
 		input->end -= input->begin;
 		input->begin = 0;

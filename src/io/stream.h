@@ -28,7 +28,7 @@ struct input {
 	int64_t limit;         /* the most bytes that PULL gives */
 	int64_t base;          /* file position where the input begins: part of stdin may have been read before */
 	unsigned char *buffer; /* look-ahead */
-	size_t begin, end, capacity;
+	size_t begin, end;
 	bool eof;
 	bool owned; /* close the descriptor */
 	struct arena *arena;

@@ -60,7 +60,7 @@ enum status writer_put_text(struct writer *w, const char *text, struct diags *di
 	return STATUS_OK;
 }
 
-static bool is_binary(const struct writer *w)
+static bool has_plain_values(const struct writer *w)
 {
 	return w->options.format == FORMAT_NPY || w->options.format == FORMAT_RAW;
 }
@@ -76,7 +76,7 @@ static enum status check_place(const struct writer *w, size_t header, struct dia
 	if (!r || r->format == FORMAT_TEXT || r->format == FORMAT_CSV) /* text is read whole first */
 		return STATUS_OK;
 	const int64_t begin = w->output->base + w->output->offset + (int64_t)header;
-	if (is_binary(w) && begin <= r->input->base + r->data &&
+	if (has_plain_values(w) && begin <= r->input->base + r->data &&
 	    w->count * (int64_t)dtype_size(w->type.dtype) <= r->count * (int64_t)dtype_size(r->type.dtype))
 		return STATUS_OK;
 	diag_file(diags, STATUS_USAGE, r->input->name, -1, "the output would overwrite values that have not been read");
@@ -141,9 +141,9 @@ static enum status format_values(struct writer *w, const void *from, enum dtype 
 		return STATUS_OK;
 	const char between = w->options.format == FORMAT_CSV ? ',' : ' ';
 	const struct shape *shape = &w->type.shape;
-	const int64_t *last = shape->dim + shape->ndim - 1;
-	const int64_t line = shape->ndim > 1 ? *last : w->options.layout == LAYOUT_COLUMN ? 1 : w->count;
-	const int64_t matrix = shape->ndim > 2 ? last[-1] * line : w->count;
+	const int64_t *end = shape->dim + shape->ndim;
+	const int64_t line = shape->ndim > 1 ? end[-1] : w->options.layout == LAYOUT_COLUMN ? 1 : w->count;
+	const int64_t matrix = shape->ndim > 2 ? end[-2] * line : w->count;
 	int64_t left = line - w->done % line;
 	for (int64_t i = 0; i < count; i++) {
 		TRY(reserve_text(w, NUMBER + strlen("\n\n"), diags));
@@ -169,13 +169,16 @@ enum status writer_write(struct writer *w, const void *from, enum dtype compute,
 		for (int64_t i = 0; i < count; i++)
 			((double *)w->held)[w->done + i] = value_at(w, from, compute, i);
 	else
-		TRY(is_binary(w) ? write_values(w, IO_NEXT, from, compute, count, diags)
-		                 : format_values(w, from, compute, count, diags));
+		TRY(has_plain_values(w) ? write_values(w, IO_NEXT, from, compute, count, diags)
+		                        : format_values(w, from, compute, count, diags));
 	w->done += count;
 	return STATUS_OK;
 }
 
-bool writer_seekable(const struct writer *w) { return is_binary(w) && !w->options.display && w->output->seekable; }
+bool writer_seekable(const struct writer *w)
+{
+	return has_plain_values(w) && !w->options.display && w->output->seekable;
+}
 
 enum status writer_write_at(struct writer *w, int64_t first, const void *from, enum dtype compute, int64_t count,
                             struct diags *diags)

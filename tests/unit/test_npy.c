@@ -62,7 +62,6 @@ static void open_bytes(struct input *input, const char *bytes, size_t length, bo
 		                        .eof = true,
 		                        .buffer = (unsigned char *)copy,
 		                        .end = length,
-		                        .capacity = length,
 		                        .arena = &arena};
 		return;
 	}

@@ -392,7 +392,6 @@ static enum status pass(const char *text, size_t length, enum format from, const
 	                        .eof = true,
 	                        .buffer = (unsigned char *)copy,
 	                        .end = length,
-	                        .capacity = length,
 	                        .arena = &arena};
 	options.format = from;
 	bool end;
