@@ -39,77 +39,66 @@ static int layer_of(enum event_kind kind)
 	                                 : -1;
 }
 
-/* Schedules. */
+/* How the times of a timeline are shown: on an axis, times SCALE. */
+static const struct {
+	const char *label;
+	enum svg_unit unit;
+	double scale;
+} times[] = {[TIME_PASSES] = {"time by cost, in forward passes", SVG_NUMBER, 1},
+             [TIME_COSTS] = {"time by cost, in the unit of the costs", SVG_NUMBER, 1},
+             [TIME_MICROSECONDS] = {"time, measured", SVG_MS, 1e-3}};
 
 static double all_bytes(const struct picture_run *run, int64_t live)
 {
 	return (double)run->throughout + run->share * (double)live;
 }
 
-static double scale_of(const struct picture_run *run) { return run->time == TIME_MICROSECONDS ? 1e-3 : 1; }
-
-static enum svg_unit unit_of(const struct picture_run *run)
-{
-	return run->time == TIME_MICROSECONDS ? SVG_MS : SVG_NUMBER;
-}
-
 static struct svg_axis time_axis(const struct picture_run *run)
 {
-	static const char *const labels[] = {[TIME_PASSES] = "time by cost, in forward passes",
-	                                     [TIME_COSTS] = "time by cost, in the unit of the costs",
-	                                     [TIME_MICROSECONDS] = "time, measured"};
-	double end = run->timeline->end * scale_of(run);
-	return (struct svg_axis){.high = end > 0 ? end : 1, .unit = unit_of(run), .label = labels[run->time]};
+	const double end = run->timeline->end * times[run->time].scale;
+	return (struct svg_axis){.high = end > 0 ? end : 1, .unit = times[run->time].unit, .label = times[run->time].label};
 }
 
 static void put_hover(const struct text *text, const struct picture_run *run, const struct timeline_segment *s)
 {
+	const double scale = times[run->time].scale;
+	const enum svg_unit unit = times[run->time].unit;
 	char from[48], to[48], live[32];
-	svg_value(unit_of(run), s->from * scale_of(run), from);
-	svg_value(unit_of(run), s->to * scale_of(run), to);
-	text_put(text, "<title>");
+	svg_value(unit, s->from * scale, from);
+	svg_value(unit, s->to * scale, to);
+	text_bytes((int64_t)all_bytes(run, s->live), live);
 	if (layer_of(s->kind) >= LAYER_HELD)
-		text_printf(text, "state %lld held%s, %s to %s", (long long)s->begin,
+		text_printf(text, "<title>state %lld held%s, %s to %s</title>", (long long)s->begin,
 		            s->kind == EVENT_DISK_SAVE ? " on disk" : "", from, to);
 	else if (s->end - s->begin == 1)
-		text_printf(text, "%s step %lld, %s to %s, %s", layer_classes[s->kind], (long long)s->begin, from, to,
-		            text_bytes((int64_t)all_bytes(run, s->live), live));
+		text_printf(text, "<title>%s step %lld, %s to %s, %s</title>", layer_classes[s->kind], (long long)s->begin,
+		            from, to, live);
 	else
-		text_printf(text, "%s steps %lld to %lld, %s to %s, %s", layer_classes[s->kind], (long long)s->begin,
-		            (long long)s->end - 1, from, to, text_bytes((int64_t)all_bytes(run, s->live), live));
-	text_put(text, "</title>");
-}
-
-/* The two ends of a segment on the page. */
-static void ends_of(const struct svg_panel *panel, const struct picture_run *run, const struct timeline_segment *s,
-                    double p[4])
-{
-	bool back = s->kind == EVENT_BACKWARD;
-	p[0] = svg_x(panel, s->from * scale_of(run));
-	p[1] = svg_y(panel, (double)(back ? s->end : s->begin));
-	p[2] = svg_x(panel, s->to * scale_of(run));
-	p[3] = svg_y(panel, (double)(back ? s->begin : s->end));
+		text_printf(text, "<title>%s steps %lld to %lld, %s to %s, %s</title>", layer_classes[s->kind],
+		            (long long)s->begin, (long long)s->end - 1, from, to, live);
 }
 
 static void put_segments(const struct text *text, const struct svg_panel *panel, const struct picture_run *run,
                          int layer)
 {
 	const struct timeline *t = run->timeline;
+	const double scale = times[run->time].scale;
 	bool each = t->count <= HOVERED, open = false;
-	double at[2] = {-1, -1}, p[4];
+	double at_x = -1, at_y = -1;
 	for (size_t i = 0; i < t->count; i++) {
 		const struct timeline_segment *s = &t->segments[i];
 		if (layer_of(s->kind) != layer)
 			continue;
-		ends_of(panel, run, s, p);
+		const bool back = s->kind == EVENT_BACKWARD;
+		const double x = svg_x(panel, s->from * scale), y = svg_y(panel, (double)(back ? s->end : s->begin));
 		if (each || !open)
 			text_printf(text, "<path class=\"%s %s\" d=\"", layer_classes[layer], layer >= LAYER_HELD ? "bar" : "line");
 		open = true;
-		if (each || fabs(p[0] - at[0]) > 0.05 || fabs(p[1] - at[1]) > 0.05)
-			text_printf(text, "M%.1f %.1f", p[0], p[1]);
-		text_printf(text, "L%.1f %.1f", p[2], p[3]);
-		at[0] = p[2];
-		at[1] = p[3];
+		if (each || fabs(x - at_x) > 0.05 || fabs(y - at_y) > 0.05)
+			text_printf(text, "M%.1f %.1f", x, y);
+		at_x = svg_x(panel, s->to * scale);
+		at_y = svg_y(panel, (double)(back ? s->begin : s->end));
+		text_printf(text, "L%.1f %.1f", at_x, at_y);
 		if (each) {
 			text_put(text, "\">");
 			put_hover(text, run, s);
@@ -157,7 +146,7 @@ static size_t cell_runs(const struct text *text, const struct svg_panel *panel, 
 static void put_cells(const struct text *text, const struct svg_panel *panel, const struct picture_run *run, int layer)
 {
 	int gap = 0;
-	double scale = scale_of(run);
+	const double scale = times[run->time].scale;
 	while (gap < TIMELINE_ROWS &&
 	       cell_runs(NULL, panel, run->timeline, scale, layer, gap) > MOST_RUNS / TIMELINE_LAYERS)
 		gap = 2 * gap + 1;
@@ -168,16 +157,12 @@ static void put_cells(const struct text *text, const struct svg_panel *panel, co
 	text_put(text, "\"/>\n");
 }
 
-static bool has_layer(const struct timeline *t, int layer)
+static bool has_layer(const struct svg_panel *panel, const struct timeline *t, int layer)
 {
 	for (size_t i = 0; i < t->count; i++)
 		if (layer_of(t->segments[i].kind) == layer)
 			return true;
-	for (int c = 0; c < TIMELINE_COLUMNS && !t->exact; c++)
-		for (int row = 0; row < TIMELINE_ROWS; row++)
-			if (timeline_cell(t, layer, c, row))
-				return true;
-	return false;
+	return !t->exact && cell_runs(NULL, panel, t, 1, layer, 0) > 0;
 }
 
 static double put_steps(const struct text *text, const struct picture_run *run, double top)
@@ -192,18 +177,14 @@ static double put_steps(const struct text *text, const struct picture_run *run, 
 	struct svg_key keys[TIMELINE_LAYERS];
 	size_t count = 0;
 	for (int layer = 0; layer < TIMELINE_LAYERS; layer++)
-		if (has_layer(t, layer))
-			keys[count++] = (struct svg_key){layer_classes[layer], names[layer], layer >= LAYER_HELD ? 'b' : 'l'};
+		if (has_layer(&panel, t, layer))
+			keys[count++] =
+				(struct svg_key){layer_classes[layer], names[layer], layer >= LAYER_HELD ? KEY_BAR : KEY_LINE};
 	svg_axes(text, &panel, run->policy, keys, count);
 	for (int i = 0; i < TIMELINE_LAYERS; i++)
-		if (t->exact)
-			put_segments(text, &panel, run, order[i]);
-		else
-			put_cells(text, &panel, run, order[i]);
+		(t->exact ? put_segments : put_cells)(text, &panel, run, order[i]);
 	return HEADING + STEPS + FOOT;
 }
-
-/* Bytes in use. */
 
 static void put_level(const struct text *text, const struct svg_panel *panel, double to, double bytes)
 {
@@ -214,7 +195,7 @@ static void put_level(const struct text *text, const struct svg_panel *panel, do
 static void put_levels(const struct text *text, const struct svg_panel *panel, const struct picture_run *run)
 {
 	const struct timeline *t = run->timeline;
-	double scale = scale_of(run), last = all_bytes(run, 0);
+	double scale = times[run->time].scale, last = all_bytes(run, 0);
 	if (t->exact) {
 		for (size_t i = 0; i < t->count; i++)
 			if (t->segments[i].kind <= EVENT_FETCH)
@@ -232,7 +213,7 @@ static double put_bytes(const struct text *text, const struct picture_run *run, 
 	const struct timeline *t = run->timeline;
 	double peak = all_bytes(run, t->peak), high = fmax(fmax(peak, (double)run->budget) * 1.06, 64);
 	struct svg_panel panel = {LEFT, top + HEADING, PLOT, BYTES, time_axis(run), {.high = high, .unit = SVG_BYTES}};
-	struct svg_key keys[2] = {{"live", "bytes in use", 'a'}, {"budget", "budget", 'd'}};
+	struct svg_key keys[2] = {{"live", "bytes in use", KEY_AREA}, {"budget", "budget", KEY_DASH}};
 	char heading[200], a[32], b[32];
 	panel.y.label = "bytes";
 	if (run->budget)
@@ -253,8 +234,6 @@ static double put_bytes(const struct text *text, const struct picture_run *run, 
 		            svg_y(&panel, (double)run->budget), PLOT);
 	return HEADING + BYTES + FOOT;
 }
-
-/* Policies by peak and overhead. */
 
 struct box {
 	double left, top, right, bottom;
@@ -301,10 +280,7 @@ static bool put_label(const struct text *text, struct labels *labels, double x, 
 		mark_taken(labels, box);
 		if (i >= WAYS)
 			text_printf(text, "<path class=\"axis\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", x, y, x + dx,
-			            base - 4 +
-			                (dy > 0   ? -5
-			                 : dy < 0 ? 5
-			                          : 0));
+			            base - 4 + 5 * ((dy < 0) - (dy > 0)));
 		svg_text(text, x + dx, base, anchors[anchor], class, name);
 		return true;
 	}
@@ -413,7 +389,7 @@ static void put_labels(const struct text *text, const struct svg_panel *panel, c
 static double put_front(const struct text *text, const struct picture *picture, double top)
 {
 	static const struct svg_key keys[] = {
-		{"front", "no other is better", 'o'}, {"knee", "knee", 'o'}, {"other", "another is better", 'r'}};
+		{"front", "no other is better", KEY_DOT}, {"knee", "knee", KEY_DOT}, {"other", "another is better", KEY_RING}};
 	double least = HUGE_VAL, most = 64, overhead = 1;
 	for (size_t i = 0; i < picture->row_count; i++)
 		if (!picture->rows[i].least_bytes) {
@@ -451,8 +427,6 @@ static double put_front(const struct text *text, const struct picture *picture, 
 	return HEADING + FRONT + FOOT;
 }
 
-/* Curves. */
-
 static void find_range(const struct picture_curves *curves, struct svg_axis *x, struct svg_axis *y)
 {
 	double low = HUGE_VAL, high = -HUGE_VAL, bottom = 0, top = 0;
@@ -481,7 +455,7 @@ static double put_curves(const struct text *text, const struct picture_curves *c
 	char x[48], y[48];
 	find_range(curves, &panel.x, &panel.y);
 	for (size_t i = 0; i < count; i++)
-		keys[i] = (struct svg_key){curves->series[i].class, curves->series[i].name, 'l'};
+		keys[i] = (struct svg_key){curves->series[i].class, curves->series[i].name, KEY_LINE};
 	svg_axes(text, &panel, curves->heading, keys, count);
 	for (size_t i = 0; i < count; i++) {
 		const struct picture_series *s = &curves->series[i];
@@ -498,26 +472,6 @@ static double put_curves(const struct text *text, const struct picture_curves *c
 		}
 	}
 	return HEADING + CURVES + FOOT;
-}
-
-/* Pages. */
-
-static double put_page(const struct picture *picture, const struct text *text, double height)
-{
-	double y = HEAD;
-	svg_begin(text, height, picture->title, picture->subtitle);
-	if (picture->row_count > 1)
-		y += put_front(text, picture, y);
-	for (size_t i = 0; i < picture->run_count; i++) {
-		if (picture->runs[i].timeline->end <= 0)
-			continue;
-		y += put_steps(text, &picture->runs[i], y);
-		y += put_bytes(text, &picture->runs[i], y);
-	}
-	for (size_t i = 0; i < picture->curve_count; i++)
-		y += put_curves(text, &picture->curves[i], y);
-	svg_end(text);
-	return y;
 }
 
 static double height_of(const struct picture *picture)
@@ -558,23 +512,35 @@ static void put_row_table(const struct picture *picture, const struct text *text
 
 void picture_draw(const struct picture *picture, const struct text *text)
 {
-	if (!picture->html) {
-		(void)put_page(picture, text, height_of(picture));
-		return;
+	double y = HEAD;
+	if (picture->html) {
+		text_put(text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+		               "<meta name=\"color-scheme\" content=\"light dark\">\n<title>");
+		text_xml(text, picture->title);
+		text_put(text,
+		         "</title>\n<style>\n"
+		         "body{margin:16px auto;max-width:900px;background:#fff;color:#0b0b0b;font:14px system-ui,sans-serif}\n"
+		         "svg{max-width:100%;height:auto}\n"
+		         "table{border-collapse:collapse;margin:16px 20px}\n"
+		         "th,td{padding:4px 12px;text-align:right;border-bottom:1px solid #8884}\n"
+		         "th:first-child,td:first-child,td:last-child{text-align:left}\n"
+		         "@media (prefers-color-scheme:dark){body{background:#1a1a19;color:#fff}}\n"
+		         "</style>\n</head>\n<body>\n");
 	}
-	text_put(text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-	               "<meta name=\"color-scheme\" content=\"light dark\">\n<title>");
-	text_xml(text, picture->title);
-	text_put(text,
-	         "</title>\n<style>\n"
-	         "body{margin:16px auto;max-width:900px;background:#fff;color:#0b0b0b;font:14px system-ui,sans-serif}\n"
-	         "svg{max-width:100%;height:auto}\n"
-	         "table{border-collapse:collapse;margin:16px 20px}\n"
-	         "th,td{padding:4px 12px;text-align:right;border-bottom:1px solid #8884}\n"
-	         "th:first-child,td:first-child,td:last-child{text-align:left}\n"
-	         "@media (prefers-color-scheme:dark){body{background:#1a1a19;color:#fff}}\n"
-	         "</style>\n</head>\n<body>\n");
-	(void)put_page(picture, text, height_of(picture));
+	svg_begin(text, height_of(picture), picture->title, picture->subtitle);
+	if (picture->row_count > 1)
+		y += put_front(text, picture, y);
+	for (size_t i = 0; i < picture->run_count; i++) {
+		if (picture->runs[i].timeline->end <= 0)
+			continue;
+		y += put_steps(text, &picture->runs[i], y);
+		y += put_bytes(text, &picture->runs[i], y);
+	}
+	for (size_t i = 0; i < picture->curve_count; i++)
+		y += put_curves(text, &picture->curves[i], y);
+	text_put(text, "</svg>\n");
+	if (!picture->html)
+		return;
 	put_row_table(picture, text);
 	text_put(text, "</body>\n</html>\n");
 }

@@ -7,8 +7,6 @@
 
 #include "io/array.h"
 
-/* JSON, a piece at a time. */
-
 /* The comma and the key of a value; false in other formats. */
 static bool begin_value(struct report *r, const char *key)
 {
@@ -61,8 +59,6 @@ void report_texts(struct report *r, const char *key, const char *const *items, s
 	report_close(r, ']');
 }
 
-/* Values. */
-
 static bool has_field(const struct field *f, unsigned form, unsigned groups)
 {
 	return f->forms & form && (!f->groups || f->groups & groups);
@@ -86,22 +82,16 @@ static const char *spell_whole(int64_t whole, char digits[64])
 static const char *spell_value(const struct field *f, const void *record, bool json, char digits[64])
 {
 	const void *at = (const char *)record + f->offset;
-	const char *text = NULL;
-	int64_t whole = 0;
-	double number = NAN;
-	bool flag = false;
+	double number;
 	switch (f->kind) {
 	case FIELD_TEXT:
-		memcpy(&text, at, sizeof text);
-		return text;
+		return *(const char *const *)at;
 	case FIELD_FLAG:
-		memcpy(&flag, at, sizeof flag);
-		return flag ? "true" : "false";
+		return *(const bool *)at ? "true" : "false";
 	case FIELD_WHOLE:
-		memcpy(&whole, at, sizeof whole);
-		return whole == NO_WHOLE ? NULL : spell_whole(whole, digits);
+		return *(const int64_t *)at == NO_WHOLE ? NULL : spell_whole(*(const int64_t *)at, digits);
 	case FIELD_NUMBER:
-		memcpy(&number, at, sizeof number);
+		number = *(const double *)at;
 		if (isnan(number) || (json && isinf(number)))
 			return NULL;
 		if (json && f->exact)
@@ -120,23 +110,22 @@ static void put_json_value(struct report *r, const struct field *f, const void *
 {
 	char digits[64];
 	struct field_list list;
-	if (f->kind != FIELD_TEXTS && f->kind != FIELD_WHOLES) {
-		const char *value = spell_value(f, record, true, digits);
-		if (f->kind == FIELD_TEXT)
-			report_text(r, f->key, value);
-		else if (begin_value(r, f->key))
-			text_put(r->text, value ? value : "null");
+	if (f->kind == FIELD_TEXTS || f->kind == FIELD_WHOLES) {
+		memcpy(&list, (const char *)record + f->offset, sizeof list);
+		report_open(r, f->key, '[');
+		for (size_t i = 0; i < list.count; i++)
+			if (f->kind == FIELD_TEXTS)
+				report_text(r, NULL, ((const char *const *)list.items)[i]);
+			else
+				report_whole(r, NULL, ((const int64_t *)list.items)[i]);
+		report_close(r, ']');
 		return;
 	}
-	memcpy(&list, (const char *)record + f->offset, sizeof list);
-	if (f->kind == FIELD_TEXTS) {
-		report_texts(r, f->key, list.items, list.count);
-		return;
-	}
-	report_open(r, f->key, '[');
-	for (size_t i = 0; i < list.count; i++)
-		report_whole(r, NULL, ((const int64_t *)list.items)[i]);
-	report_close(r, ']');
+	const char *value = spell_value(f, record, true, digits);
+	if (f->kind == FIELD_TEXT)
+		report_text(r, f->key, value);
+	else if (begin_value(r, f->key))
+		text_put(r->text, value ? value : "null");
 }
 
 void report_record(struct report *r, const char *key, const struct record_kind *kind, const void *record,
@@ -149,8 +138,6 @@ void report_record(struct report *r, const char *key, const struct record_kind *
 	report_close(r, '}');
 }
 
-/* Rows. */
-
 static void put_csv(struct records *r, const void *record, unsigned groups)
 {
 	const struct text *text = r->report->text;
@@ -160,8 +147,7 @@ static void put_csv(struct records *r, const void *record, unsigned groups)
 		const struct field *f = &r->kind->fields[i];
 		if (!has_field(f, IN_CSV, r->groups))
 			continue;
-		if (*comma)
-			text_put(text, comma);
+		text_put(text, comma);
 		comma = ",";
 		const char *value = !record                        ? f->key
 		                    : has_field(f, IN_CSV, groups) ? spell_value(f, record, false, digits)
@@ -185,29 +171,19 @@ static void put_line(const struct records *r, const void *record, unsigned group
 		const bool flag = f->kind == FIELD_FLAG;
 		if (!value || (flag && *value == 'f'))
 			continue;
-		text_put(text, first ? "" : " ");
-		if (!first || flag)
-			text_put(text, f->key);
-		if (!first && !flag)
-			text_put(text, "=");
-		if (!flag)
-			text_put(text, value);
+		const bool named = !first || flag;
+		text_printf(text, "%s%s%s", first ? "" : " ", named ? f->key : "", named && !flag ? "=" : "");
+		text_put(text, flag ? "" : value);
 		first = false;
 	}
 	text_put(text, "\n");
 }
 
-static void add_cell(struct records *r, const char *cell)
-{
-	const char **grown = arena_grow(r->report->arena, r->cells, r->used, &r->capacity, sizeof *grown);
-	if (!grown)
-		return;
-	r->cells = grown;
-	grown[r->used++] = cell;
-}
+static bool is_numeric(const struct field *f) { return f->kind == FIELD_WHOLE || f->kind == FIELD_NUMBER; }
 
 static void add_cells(struct records *r, const void *record, unsigned groups)
 {
+	struct arena *arena = r->report->arena;
 	char digits[64];
 	for (size_t i = 0; i < r->kind->field_count; i++) {
 		const struct field *f = &r->kind->fields[i];
@@ -216,37 +192,25 @@ static void add_cells(struct records *r, const void *record, unsigned groups)
 		const char *value = !record ? (f->heading ? f->heading : f->key) : spell_value(f, record, false, digits);
 		if (record && !has_field(f, IN_TABLE, groups))
 			value = "";
-		else if (value && record && (f->kind == FIELD_WHOLE || f->kind == FIELD_NUMBER))
-			value = arena_printf(r->report->arena, "%s", value);
+		else if (value && record && is_numeric(f))
+			value = arena_printf(arena, "%s", value);
 		else if (!value)
 			value = f->unknown ? f->unknown : "";
-		add_cell(r, value);
+		const char **grown = arena_grow(arena, r->cells, r->used, &r->capacity, sizeof *grown);
+		if (!grown)
+			return;
+		r->cells = grown;
+		grown[r->used++] = value;
 	}
-}
-
-static void put_table(const struct records *r)
-{
-	size_t columns = 0;
-	uint64_t right = 0;
-	for (size_t i = 0; i < r->kind->field_count; i++) {
-		const struct field *f = &r->kind->fields[i];
-		if (!has_field(f, IN_TABLE, r->groups))
-			continue;
-		if (f->kind == FIELD_WHOLE || f->kind == FIELD_NUMBER)
-			right |= (uint64_t)1 << columns;
-		columns++;
-	}
-	if (columns)
-		text_table(r->report->text, r->cells, r->used / columns, columns, right);
 }
 
 void records_begin(struct records *r, struct report *report, const struct record_kind *kind, unsigned groups)
 {
 	*r = (struct records){.report = report, .kind = kind, .format = report->format, .groups = groups};
-	bool tabled = false;
 	for (size_t i = 0; i < kind->field_count; i++)
-		tabled |= has_field(&kind->fields[i], IN_TABLE, groups);
-	if (r->format == REPORT_TABLE && !tabled)
+		if (has_field(&kind->fields[i], IN_TABLE, groups))
+			r->right |= (uint64_t)is_numeric(&kind->fields[i]) << r->columns++;
+	if (r->format == REPORT_TABLE && !r->columns)
 		r->format = REPORT_LINES;
 	report_open(report, kind->key, '[');
 	if (r->format == REPORT_CSV)
@@ -257,30 +221,23 @@ void records_begin(struct records *r, struct report *report, const struct record
 
 void records_put(struct records *r, const void *record, unsigned groups)
 {
-	switch (r->format) {
-	case REPORT_JSON:
+	if (r->format == REPORT_JSON)
 		report_record(r->report, NULL, r->kind, record, groups);
-		return;
-	case REPORT_CSV:
+	else if (r->format == REPORT_CSV)
 		put_csv(r, record, groups);
-		return;
-	case REPORT_TABLE:
+	else if (r->format == REPORT_TABLE)
 		add_cells(r, record, groups);
-		return;
-	case REPORT_LINES:
-		if (r->kind->line)
-			r->kind->line(record, r->report->text);
-		else
-			put_line(r, record, groups);
-		return;
-	}
+	else if (r->kind->line)
+		r->kind->line(record, r->report->text);
+	else
+		put_line(r, record, groups);
 }
 
 void records_end(struct records *r)
 {
 	report_close(r->report, ']');
 	if (r->format == REPORT_TABLE && !r->report->arena->failed)
-		put_table(r);
+		text_table(r->report->text, r->cells, r->used / r->columns, r->columns, r->right);
 }
 
 void report_figures(struct report *report, const struct record_kind *kind, unsigned groups, const void *const *records,

@@ -102,6 +102,7 @@ struct records {
 	unsigned groups;
 	const char **cells; /* of a table, which is written at the end */
 	size_t used, capacity, columns;
+	uint64_t right; /* a bit for each column of numbers */
 };
 
 /* GROUPS are those that any record has: tables and CSV leave out the columns of others. */

@@ -91,8 +91,6 @@ const char *svg_shorten(const char *text, double width, char buffer[160])
 	return buffer;
 }
 
-/* Ticks. */
-
 static double bytes_step(double rough)
 {
 	double unit = 1, step = 1;
@@ -155,8 +153,6 @@ static size_t ticks_of(const struct svg_axis *axis, double length, double apart,
 	return count;
 }
 
-/* Drawing. */
-
 void svg_text(const struct text *text, double x, double y, const char *anchor, const char *class, const char *string)
 {
 	text_printf(text, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" class=\"%s\">", x, y, anchor, class);
@@ -213,30 +209,20 @@ void svg_begin(const struct text *text, double height, const char *title, const 
 		svg_text(text, 20, 50, "start", "note", svg_shorten(subtitle, SVG_WIDTH - 40, shown));
 }
 
-void svg_end(const struct text *text) { text_put(text, "</svg>\n"); }
-
 static void put_key(const struct text *text, const struct svg_key *key, double x, double y)
 {
-	const char *class = key->class;
-	switch (key->shape) {
-	case 'l':
-	case 'd':
-		text_printf(text, "<path class=\"%s line%s\" d=\"M%.1f %.1fh18\"/>\n", class, key->shape == 'd' ? " dash" : "",
-		            x, y - 4);
-		break;
-	case 'b':
-		text_printf(text, "<path class=\"%s bar\" d=\"M%.1f %.1fh18\"/>\n", class, x, y - 4);
-		break;
-	case 'o':
-		text_printf(text, "<circle class=\"%s area\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"/>\n", class, x + 9, y - 4);
-		break;
-	case 'r':
-		text_printf(text, "<circle class=\"%s ring page\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>\n", class, x + 9, y - 4);
-		break;
-	default:
-		text_printf(text, "<rect class=\"%s area soft\" x=\"%.1f\" y=\"%.1f\" width=\"18\" height=\"10\"/>\n", class, x,
-		            y - 9);
-	}
+	static const struct {
+		const char *format; /* of the class and a place, which is at DX and DY */
+		double dx, dy;
+	} shapes[] = {
+		[KEY_LINE] = {"<path class=\"%s line\" d=\"M%.1f %.1fh18\"/>\n", 0, -4},
+		[KEY_DASH] = {"<path class=\"%s line dash\" d=\"M%.1f %.1fh18\"/>\n", 0, -4},
+		[KEY_BAR] = {"<path class=\"%s bar\" d=\"M%.1f %.1fh18\"/>\n", 0, -4},
+		[KEY_DOT] = {"<circle class=\"%s area\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"/>\n", 9, -4},
+		[KEY_RING] = {"<circle class=\"%s ring page\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>\n", 9, -4},
+		[KEY_AREA] = {"<rect class=\"%s area soft\" x=\"%.1f\" y=\"%.1f\" width=\"18\" height=\"10\"/>\n", 0, -9},
+	};
+	text_printf(text, shapes[key->shape].format, key->class, x + shapes[key->shape].dx, y + shapes[key->shape].dy);
 	svg_text(text, x + 24, y, "start", "note", key->name);
 }
 
@@ -248,23 +234,15 @@ static double legend_left(const struct svg_panel *panel, const struct svg_key *k
 	return panel->left + panel->width - width;
 }
 
-static void put_legend(const struct text *text, const struct svg_panel *panel, const struct svg_key *keys, size_t count)
-{
-	double x = legend_left(panel, keys, count);
-	for (size_t i = 0; i < count; i++) {
-		put_key(text, &keys[i], x, panel->top - 12);
-		x += 24 + svg_text_width(keys[i].name) + 16;
-	}
-}
-
 void svg_axes(const struct text *text, const struct svg_panel *panel, const char *heading, const struct svg_key *keys,
               size_t key_count)
 {
 	double ticks[MOST_TICKS], left = panel->left, bottom = panel->top + panel->height;
 	char label[48], shown[160];
-	double room = (legend_left(panel, keys, key_count) - 40) / 1.25; /* bold, and larger */
+	double at = legend_left(panel, keys, key_count), room = (at - 40) / 1.25; /* bold, and larger */
 	svg_text(text, 20, panel->top - 12, "start", "heading", svg_shorten(heading, room, shown));
-	put_legend(text, panel, keys, key_count);
+	for (size_t i = 0; i < key_count; at += 24 + svg_text_width(keys[i++].name) + 16)
+		put_key(text, &keys[i], at, panel->top - 12);
 	size_t count = ticks_of(&panel->y, panel->height, 34, ticks);
 	for (size_t i = 0; i < count; i++) {
 		double y = svg_y(panel, ticks[i]);

@@ -34,10 +34,10 @@ struct svg_panel {
 	struct svg_axis x, y;
 };
 
-/* A row of a legend. SHAPE: 'l' a line, 'd' a dashed one, 'a' an area, 'b' a bar, 'o' a dot, 'r' a ring. */
+/* A row of a legend. */
 struct svg_key {
 	const char *class, *name;
-	char shape;
+	enum { KEY_LINE, KEY_DASH, KEY_BAR, KEY_DOT, KEY_RING, KEY_AREA } shape;
 };
 
 /* Where a value stands on the page. */
@@ -50,8 +50,8 @@ double svg_text_width(const char *text);
 /* TEXT with its middle left out where it is wider than WIDTH; in BUFFER, at most 160 bytes. */
 const char *svg_shorten(const char *text, double width, char buffer[160]);
 
+/* Begins a page, which "</svg>" ends. */
 void svg_begin(const struct text *text, double height, const char *title, const char *subtitle);
-void svg_end(const struct text *text);
 /* The heading, the grid, ticks and labels of PANEL, and the legend of KEYS beside the heading. */
 void svg_axes(const struct text *text, const struct svg_panel *panel, const char *heading, const struct svg_key *keys,
               size_t key_count);
