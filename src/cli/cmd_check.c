@@ -240,12 +240,6 @@ static bool same_bits(struct checker *c, const struct gradient *a, const struct 
 	return true;
 }
 
-/* With one checkpoint each step is recomputed from the start of the chain, or from that checkpoint. */
-static bool is_quadratic(const struct policy *policy)
-{
-	return (policy->kind == POLICY_revolve || policy->kind == POLICY_online) && policy->number == 1;
-}
-
 /* Differentiates under POLICY, and compares the gradient with BASE and the run with its plan. */
 static enum status check_run(struct checker *c, const struct gradient *base, const char *what,
                              const struct policy *policy, int threads, int64_t tile)
@@ -275,10 +269,12 @@ static enum status check_run(struct checker *c, const struct gradient *base, con
 
 static enum status check_policy_bits(struct checker *c, const struct gradient *base, const struct policy *policy)
 {
+	/* With one checkpoint each step is recomputed from the start of the chain, or from that checkpoint. */
+	const bool quadratic = (policy->kind == POLICY_revolve || policy->kind == POLICY_online) && policy->number == 1;
 	const int64_t steps = base->result.job.whole.steps;
 	char what[128], detail[200];
 	snprintf(what, sizeof what, "same bits under %s", policy->text);
-	if (!is_quadratic(policy) || steps <= QUADRATIC_STEPS)
+	if (!quadratic || steps <= QUADRATIC_STEPS)
 		return check_run(c, base, what, policy, 1, 0);
 	snprintf(detail, sizeof detail, "its evaluations grow with the square of %lld steps", (long long)steps);
 	put_check(c, CHECK_SKIP, what, detail);
@@ -305,9 +301,11 @@ static enum status check_policies(struct checker *c, const struct gradient *base
 	return s->set.memory && !s->set.policies.count ? check_policy_bits(c, base, &s->set.policy) : STATUS_OK;
 }
 
-static enum status check_params(struct checker *c, const struct gradient *base)
+static enum status run_checks(struct checker *c, const struct gradient *base)
 {
 	const struct session *s = c->session;
+	find_blind(c, &base->result.job);
+	TRY(check_array(c, s->chain.input, c->input, c->count, base->input.values));
 	for (size_t i = 0; i < s->chain.param_count; i++) {
 		const struct param *param = &s->chain.params[i];
 		const struct bound_param *bound = &s->bound.bound[i];
@@ -317,32 +315,16 @@ static enum status check_params(struct checker *c, const struct gradient *base)
 			TRY(check_array(c, param->name, (double *)(uintptr_t)values, shape_count(&bound->type.shape),
 			                base->result.params[i].data));
 	}
-	return STATUS_OK;
-}
-
-static enum status run_checks(struct checker *c)
-{
-	struct gradient base;
-	TRY(differentiate(c, &policy_save_all, 1, 0, &base));
-	find_blind(c, &base.result.job);
-	enum status status = check_array(c, c->session->chain.input, c->input, c->count, base.input.values);
-	if (!status)
-		status = check_params(c, &base);
-	if (!status)
-		status = check_run(c, &base, "same bits when it is run again", &policy_save_all, 1, 0);
-	if (!status)
-		status = check_run(c, &base, "same bits with 4 workers", &policy_save_all, 4, 0);
-	if (!status)
-		status = check_run(c, &base, "same bits in tiles of 3 rows", &policy_save_all, 2, 3);
-	if (!status)
-		status = check_policies(c, &base);
-	outcome_free(&base);
-	return status;
+	TRY(check_run(c, base, "same bits when it is run again", &policy_save_all, 1, 0));
+	TRY(check_run(c, base, "same bits with 4 workers", &policy_save_all, 4, 0));
+	TRY(check_run(c, base, "same bits in tiles of 3 rows", &policy_save_all, 2, 3));
+	return check_policies(c, base);
 }
 
 enum status command_check(struct session *s)
 {
 	struct checker c = {.session = s};
+	struct gradient base;
 	TRY(session_load_chain(s));
 	TRY(trial_begin_input(s, &c.type));
 	c.type.dtype = DTYPE_F64;
@@ -359,7 +341,10 @@ enum status command_check(struct session *s)
 	struct report *report = &c.report->report;
 	report_open(report, NULL, '{');
 	records_begin(&c.records, report, &check_kind, JUDGED | SKIPPED);
-	TRY(run_checks(&c));
+	TRY(differentiate(&c, &policy_save_all, 1, 0, &base));
+	const enum status status = run_checks(&c, &base);
+	outcome_free(&base);
+	TRY(status);
 	records_end(&c.records);
 	report_whole(report, "passed", c.passed);
 	report_whole(report, "failed", c.failed);

@@ -67,27 +67,30 @@ static struct usage usage_since(struct usage begun)
 	return (struct usage){now.faults - begun.faults, now.cpu_ms - begun.cpu_ms};
 }
 
-static volatile char *map_bytes(size_t bytes)
-{
-	volatile char *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return map == MAP_FAILED ? NULL : map;
-}
+/* Milliseconds of this machine for the first touch of a page, and to copy a byte by one thread; 0: not known. */
+struct memory_ms {
+	double fault, copy;
+};
 
-/* Milliseconds that the first touch of a page takes on this machine; 0: not known. */
-static double fault_ms(void)
+static struct memory_ms measure_memory(void)
 {
-	enum { BYTES = 16 << 20, STRIDE = 4096 };
-	volatile char *bytes = map_bytes(BYTES);
-	if (!bytes)
-		return 0;
+	enum { TOUCHED = 16 << 20, COPIED = 32 << 20, STRIDE = 4096 };
+	volatile char *map = mmap(NULL, 2 * (size_t)COPIED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (map == MAP_FAILED)
+		return (struct memory_ms){0};
+	char *bytes = (char *)(uintptr_t)map;
 	const struct usage begun = usage_now();
-	const double since = now_ms();
-	for (size_t i = 0; i < BYTES; i += STRIDE)
-		bytes[i] = 1;
-	const double ms = now_ms() - since;
-	const struct usage used = usage_since(begun);
-	munmap((void *)(uintptr_t)bytes, BYTES);
-	return used.faults > 0 ? ms / (double)used.faults : 0;
+	double since = now_ms();
+	for (size_t i = 0; i < TOUCHED; i += STRIDE)
+		map[i] = 1;
+	const double touch = now_ms() - since;
+	const int64_t faults = usage_since(begun).faults;
+	memset(bytes, 1, 2 * (size_t)COPIED);
+	since = now_ms();
+	memcpy(bytes + COPIED, bytes, COPIED);
+	const struct memory_ms ms = {faults > 0 ? touch / (double)faults : 0, (now_ms() - since) / COPIED};
+	munmap(bytes, 2 * (size_t)COPIED);
+	return ms;
 }
 
 /* The input, in memory. */
@@ -313,21 +316,6 @@ static enum status profile_policies(struct profiler *p)
 	return !given->count && s->set.memory ? measure_policy(p, &s->set.policy) : STATUS_OK;
 }
 
-/* Milliseconds that this machine takes to copy a byte, by one thread; 0: not known. */
-static double copy_ms(void)
-{
-	enum { BYTES = 32 << 20 };
-	char *bytes = (char *)(uintptr_t)map_bytes(2 * (size_t)BYTES);
-	if (!bytes)
-		return 0;
-	memset(bytes, 1, 2 * (size_t)BYTES);
-	const double begun = now_ms();
-	memcpy(bytes + BYTES, bytes, BYTES);
-	const double ms = now_ms() - begun;
-	munmap(bytes, 2 * (size_t)BYTES);
-	return ms / BYTES;
-}
-
 /* The share of matrix products in the operations of a forward run, by their counts. */
 static double products_share(const struct profiler *p)
 {
@@ -364,42 +352,41 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 	struct arena *arena = &p->session->arena;
 	struct measured none;
 	const struct portion empty = {.after = count_stages(&p->session->chain)};
+	const struct memory_ms ms = measure_memory();
 	TRY(measure_runs(p, NULL, &empty, &none));
 	const struct {
 		const char *bound, *advice;
 		double share;
 	} costs[] = {{"page faults", "touch less memory for the first time: `ckptc plan` shows policies with a lower peak",
-	              (double)full->page_faults * fault_ms() / fmax(p->cpu_ms, 1e-6)},
+	              (double)full->page_faults * ms.fault / fmax(p->cpu_ms, 1e-6)},
 	             {"input and output", "chain more operations in one run; -i and -o files are faster than pipes",
 	              2 * none.ms / fmax(full->gradient_ms, 1e-6)},
 	             {"memory bandwidth", "keep less: `ckptc plan` shows what sqrt, recursive or --memory would hold",
-	              2 * (double)full->peak_bytes * copy_ms() / fmax(full->gradient_ms, 1e-6)}};
+	              2 * (double)full->peak_bytes * ms.copy / fmax(full->gradient_ms, 1e-6)}};
 	enum { COSTS = sizeof costs / sizeof *costs };
-	const double products = products_share(p);
 	int most = 0;
 	for (int i = 1; i < COSTS; i++)
 		most = costs[i].share > costs[most].share ? i : most;
 	const double rest = fmax(1 - costs[0].share - costs[1].share - costs[2].share, 0);
-	verdict->evidence = arena_printf(
+	const char *shares = arena_printf(
 		arena, "page faults take %.0f%% of the time, input and output %.0f%%, memory %.0f%%, the rest %.0f%%",
 		100 * costs[0].share, 100 * costs[1].share, 100 * costs[2].share, 100 * rest);
-	if (full->gradient_ms < too_short) {
-		verdict->bound = "the start of a run";
-		verdict->evidence = arena_printf(arena, "a gradient takes %.3f ms", full->gradient_ms);
-		verdict->advice = "profile a larger --shape: nothing is to be gained in a run so short";
-	} else if (costs[most].share > rest) {
-		verdict->bound = costs[most].bound;
-		verdict->advice = costs[most].advice;
-	} else if (full->backward_ms > slow * full->forward_ms) {
-		verdict->bound = "the backward pass";
-		verdict->evidence =
-			arena_printf(arena, "it takes %.1f times the forward pass", full->backward_ms / full->forward_ms);
-		verdict->advice = "look at `ckptc residuals` for what it reads";
-	} else {
-		verdict->bound = products > 0.5 ? "matrix products" : "arithmetic";
-		verdict->advice = spare_processors(p);
-	}
-	return verdict->evidence ? STATUS_OK : diag_memory(&p->session->diags);
+	if (full->gradient_ms < too_short)
+		*verdict = (struct profile_verdict){"the start of a run",
+		                                    arena_printf(arena, "a gradient takes %.3f ms", full->gradient_ms),
+		                                    "profile a larger --shape: nothing is to be gained in a run so short"};
+	else if (costs[most].share > rest)
+		*verdict = (struct profile_verdict){costs[most].bound, shares, costs[most].advice};
+	else if (full->backward_ms > slow * full->forward_ms)
+		*verdict = (struct profile_verdict){
+			"the backward pass",
+			arena_printf(arena, "it takes %.1f times the forward pass", full->backward_ms / full->forward_ms),
+			"look at `ckptc residuals` for what it reads"};
+	else
+		*verdict = (struct profile_verdict){products_share(p) > 0.5 ? "matrix products" : "arithmetic", shares,
+		                                    spare_processors(p)};
+	TRY_ALLOC(verdict->evidence, &p->session->diags);
+	return STATUS_OK;
 }
 
 /* Depth against time, and interval against memory and overhead. */

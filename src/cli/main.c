@@ -123,31 +123,27 @@ static __attribute__((noinline)) char grow_stack(void)
 	return deep[0];
 }
 
-/* Under a limit of address space a stack that cannot grow is a fault, so it grows before memory is used otherwise. */
-static enum status reserve_stack(struct session *s)
+/*
+ * Reports a stack limit that is too small for kernels; threads get as much stack. Under a limit of address space a stack
+ * that cannot grow is a fault, so it grows before memory is used otherwise.
+ */
+static enum status check_stack(struct session *s)
 {
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-		return STATUS_OK;
+	struct rlimit stack, space;
 	const size_t bytes = (USED_KIB + 64) << 10; /* and some pages for this function and its callers */
+	if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur != RLIM_INFINITY && stack.rlim_cur < LEAST_KIB << 10)
+		return with_hint(s,
+		                 diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "the stack is limited to %lld KiB; %d are needed",
+		                           (long long)(stack.rlim_cur >> 10), LEAST_KIB),
+		                 "`ulimit -s %d` allows them", LEAST_KIB);
+	if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY)
+		return STATUS_OK;
 	void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (room == MAP_FAILED)
 		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "out of memory: the stack needs %d KiB", USED_KIB);
 	munmap(room, bytes);
 	(void)grow_stack();
 	return STATUS_OK;
-}
-
-/* Reports a stack limit that is too small for kernels; threads get as much stack. */
-static enum status check_stack(struct session *s)
-{
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= LEAST_KIB << 10)
-		return reserve_stack(s);
-	const enum status status =
-		diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "the stack is limited to %lld KiB; %d are needed",
-	              (long long)(limit.rlim_cur >> 10), LEAST_KIB);
-	return with_hint(s, status, "`ulimit -s %d` allows them", LEAST_KIB);
 }
 
 static enum status dispatch(struct session *s, int argc, char **argv)

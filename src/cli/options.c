@@ -103,14 +103,6 @@ static enum status add_param(struct session *s, const char *value)
 	return STATUS_OK;
 }
 
-/* An empty file name would fail only after other files were written. */
-static bool is_nowhere(int option, const char *value)
-{
-	const char *equals = option == OPTION_GRAD_OF ? strchr(value, '=') : NULL;
-	const char *file = equals ? equals + 1 : value;
-	return (option == OPTION_GRAD_OF || (option_table[option].use & WRITTEN)) && file && !*file;
-}
-
 static enum status set_option(struct session *s, int option, const char *value)
 {
 	struct command_line *line = &s->line;
@@ -120,7 +112,9 @@ static enum status set_option(struct session *s, int option, const char *value)
 		return line->values[option] ? usage_error(s, "--%s was given twice; the first was '%s'", option_name(option),
 		                                          line->values[option])
 		                            : usage_error(s, "--%s was given twice", option_name(option));
-	if (is_nowhere(option, value))
+	/* An empty file name would fail only after other files were written. */
+	const char *equals = option == OPTION_GRAD_OF ? strchr(value, '=') : NULL, *file = equals ? equals + 1 : value;
+	if ((option == OPTION_GRAD_OF || (option_table[option].use & WRITTEN)) && file && !*file)
 		return usage_error(s, "--%s has an empty file name", option_name(option));
 	line->given[option] = true;
 	line->values[option] = value;
@@ -231,23 +225,6 @@ static enum status parse_positive(struct session *s, int option, int64_t most, i
 	return STATUS_OK;
 }
 
-static enum status parse_memory(struct session *s)
-{
-	const char *text = s->line.values[OPTION_MEMORY];
-	if (!text)
-		return STATUS_OK;
-	TRY(bytes_parse(text, &s->set.memory, &s->diags));
-	return s->set.memory > 0 ? STATUS_OK : usage_error(s, "--memory takes at least 1 byte, not '%s'", text);
-}
-
-static enum status wrong_shape(struct session *s, const char *text)
-{
-	const enum status status = usage_error(s, "--shape takes a type such as f32[64,256] or f64[], not '%s'", text);
-	if (strchr(text, '*'))
-		diag_hint(&s->diags, "give a number for each *: plans and raw data need every extent");
-	return status;
-}
-
 static enum status parse_shape(struct session *s)
 {
 	const char *text = s->line.values[OPTION_SHAPE];
@@ -268,8 +245,12 @@ static enum status parse_shape(struct session *s)
 			type.shape.dim[type.shape.ndim++] = extent;
 		p = good && *end == ',' ? end + 1 : end;
 	}
-	if (!good || p[1])
-		return wrong_shape(s, text);
+	if (!good || p[1]) {
+		const enum status status = usage_error(s, "--shape takes a type such as f32[64,256] or f64[], not '%s'", text);
+		return strchr(text, '*')
+		           ? with_hint(s, status, "give a number for each *: plans and raw data need every extent")
+		           : status;
+	}
 	if (dims > MAX_DIMS)
 		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "--shape: %s has more than %d dimensions", text, MAX_DIMS);
 	if (!type_addressable(&type))
@@ -372,6 +353,7 @@ static enum status understand_policies(struct session *s)
 static enum status understand(struct session *s)
 {
 	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	const char *memory = s->line.values[OPTION_MEMORY];
 	int64_t threads = cores > 0 ? cores : 1;
 	struct reader_options *reading = &s->set.reading;
 	TRY(understand_words(s));
@@ -379,7 +361,10 @@ static enum status understand(struct session *s)
 	TRY(parse_positive(s, OPTION_TILE, INT64_MAX / 4096, &s->set.tile));
 	TRY(parse_positive(s, OPTION_CHECKPOINTS, INT64_MAX / 4096, &s->set.max_checkpoints));
 	s->set.threads = (int)threads;
-	TRY(parse_memory(s));
+	if (memory)
+		TRY(bytes_parse(memory, &s->set.memory, &s->diags));
+	if (memory && s->set.memory <= 0)
+		return usage_error(s, "--memory takes at least 1 byte, not '%s'", memory);
 	TRY(understand_policies(s));
 	TRY(parse_shape(s));
 	TRY(outputs_check(s));

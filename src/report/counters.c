@@ -97,21 +97,6 @@ void report_row(struct report *report, const char *key, const struct policy_row 
 	report_record(report, key, &figure_kind, &figures, groups_of(row));
 }
 
-/* What depends on other policies stands beside the rows: a row of JSON is what grad --stats prints for one policy. */
-static void report_front(struct report *report, const struct policy_row *rows, size_t count)
-{
-	const char *knee = NULL;
-	report_open(report, "pareto", '[');
-	for (size_t i = 0; i < count; i++) {
-		if (rows[i].knee)
-			knee = rows[i].policy;
-		if (rows[i].pareto)
-			report_text(report, NULL, rows[i].policy);
-	}
-	report_close(report, ']');
-	report_text(report, "knee", knee);
-}
-
 void report_policies(struct report *report, const struct policy_row *rows, size_t count)
 {
 	const bool in_columns = report->format == REPORT_TABLE || report->format == REPORT_CSV;
@@ -127,7 +112,16 @@ void report_policies(struct report *report, const struct policy_row *rows, size_
 		records_put(&records, &figures, in_columns && own & FEASIBLE ? groups : own);
 	}
 	records_end(&records);
-	report_front(report, rows, count);
+	/* What depends on other policies stands beside the rows: a row is what grad --stats prints for one policy. */
+	const char *knee = NULL;
+	report_open(report, "pareto", '[');
+	for (size_t i = 0; i < count; i++) {
+		knee = rows[i].knee ? rows[i].policy : knee;
+		if (rows[i].pareto)
+			report_text(report, NULL, rows[i].policy);
+	}
+	report_close(report, ']');
+	report_text(report, "knee", knee);
 	report_close(report, '}');
 }
 

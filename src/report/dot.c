@@ -157,20 +157,16 @@ static void find_edges(struct graph *g)
 	add_edge(g, g->slots[0], (struct end){.kind = END_GRADIENT});
 }
 
-/* Text. */
-
 static void put_end(const struct text *text, const struct end *end)
 {
-	static const char *const names[] = {
-		[END_INPUT] = "x", [END_OUTPUT] = "y", [END_SEED] = "dy", [END_GRADIENT] = "dx"};
-	static const char *const letters[] = {
+	static const char *const words[] = {
+		[END_INPUT] = "x", [END_OUTPUT] = "y",  [END_SEED] = "dy", [END_GRADIENT] = "dx",
 		[END_PARAM] = "p", [END_FORWARD] = "f", [END_SAVED] = "r", [END_BACKWARD] = "b"};
-	if (end->kind < END_PARAM)
-		text_put(text, names[end->kind]);
-	else if (end->kind == END_PARAM)
-		text_printf(text, "%s%u", letters[end->kind], end->index);
-	else
-		text_printf(text, "%s%u_%u", letters[end->kind], end->part, end->index);
+	text_put(text, words[end->kind]);
+	if (end->kind > END_PARAM)
+		text_printf(text, "%u_", end->part);
+	if (end->kind >= END_PARAM)
+		text_printf(text, "%u", end->index);
 }
 
 static void put_edges(struct graph *g)

@@ -245,11 +245,6 @@ struct labels {
 	struct box within;
 };
 
-static bool meets(const struct box *a, const struct box *b)
-{
-	return a->left < b->right && b->left < a->right && a->top < b->bottom && b->top < a->bottom;
-}
-
 static void mark_taken(struct labels *labels, struct box box)
 {
 	if (labels->count < sizeof labels->taken / sizeof *labels->taken)
@@ -274,7 +269,8 @@ static bool put_label(const struct text *text, struct labels *labels, double x, 
 		bool free = box.left >= labels->within.left && box.right <= labels->within.right &&
 		            box.top >= labels->within.top && box.bottom <= labels->within.bottom;
 		for (size_t k = 0; k < labels->count && free; k++)
-			free = !meets(&box, &labels->taken[k]);
+			free = box.left >= labels->taken[k].right || box.right <= labels->taken[k].left ||
+			       box.top >= labels->taken[k].bottom || box.bottom <= labels->taken[k].top;
 		if (!free)
 			continue;
 		mark_taken(labels, box);

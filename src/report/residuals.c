@@ -2,26 +2,6 @@
 
 #include <math.h>
 
-static const char *argument_name(const struct chain *chain, const struct held *row)
-{
-	return row->origin.param == NO_VALUE ? chain->input : chain->params[row->origin.param].name;
-}
-
-/* "from the argument W1", "named 'a' from f.ck:4:10", "output of sin from f.ck:6:9 (g)". */
-const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena)
-{
-	const struct origin *o = &row->origin;
-	const struct naming *named = o->shown;
-	if (o->argument && !named)
-		return arena_printf(arena, "from the argument %s", argument_name(chain, row));
-	const struct span *span = named ? &named->span : &o->span;
-	const char *def = named ? named->def : o->def;
-	const char *what =
-		named ? arena_printf(arena, "named '%s'", named->name) : arena_printf(arena, "output of %s", o->op);
-	return arena_printf(arena, "%s from %s:%u:%u%s%s%s", what ? what : "", chain->source->name, span->line,
-	                    span->column, def ? " (" : "", def ? def : "", def ? ")" : "");
-}
-
 /* A row of the report. */
 struct residual_row {
 	const char *text; /* as residual_describe has it */
@@ -70,33 +50,46 @@ static const char *join_users(const struct held *held, struct arena *arena)
 	return joined && held->used_by.count > MOST ? arena_printf(arena, "%s, ...", joined) : joined;
 }
 
-static struct residual_row make_residual_row(const struct chain *chain, const struct held *held, int64_t total,
-                                             struct arena *arena)
+/* The row of HELD without its texts and its share. */
+static struct residual_row row_of(const struct chain *chain, const struct held *held)
 {
 	const struct origin *o = &held->origin;
 	const struct naming *named = o->shown;
 	const bool placed = named || !o->argument;
 	const struct span *span = named ? &named->span : &o->span;
-	char type[TYPE_TEXT];
-	return (struct residual_row){.text = residual_describe(chain, held, arena),
-	                             .type = arena_printf(arena, "%s", type_format(held->type, type)),
-	                             .dtype = dtype_name(held->type->dtype),
+	return (struct residual_row){.dtype = dtype_name(held->type->dtype),
 	                             .kind = named         ? "named"
 	                                     : o->argument ? "argument"
 	                                                   : "output",
-	                             .name = named         ? named->name
-	                                     : o->argument ? argument_name(chain, held)
-	                                                   : NULL,
+	                             .name = named                  ? named->name
+	                                     : !o->argument         ? NULL
+	                                     : o->param == NO_VALUE ? chain->input
+	                                                            : chain->params[o->param].name,
 	                             .op = o->op,
 	                             .file = placed ? chain->source->name : NULL,
 	                             .line = placed ? (int64_t)span->line : NO_WHOLE,
 	                             .column = placed ? (int64_t)span->column : NO_WHOLE,
 	                             .def = named ? named->def : o->def,
-	                             .users = join_users(held, arena),
 	                             .shape = {held->type->shape.dim, (size_t)held->type->shape.ndim},
 	                             .used_by = {held->used_by.names, held->used_by.count},
-	                             .bytes = held->bytes,
-	                             .share = total ? 100.0 * (double)held->bytes / (double)total : 0};
+	                             .bytes = held->bytes};
+}
+
+/* "from the argument W1", "named 'a' from f.ck:4:10", "output of sin from f.ck:6:9 (g)". */
+static const char *describe_row(const struct residual_row *row, struct arena *arena)
+{
+	const char *word = row->name ? row->name : row->op, *quote = row->name ? "'" : "";
+	if (!row->file)
+		return arena_printf(arena, "from the argument %s", row->name);
+	return arena_printf(arena, "%s%s%s%s from %s:%lld:%lld%s%s%s", row->name ? "named " : "output of ", quote, word,
+	                    quote, row->file, (long long)row->line, (long long)row->column, row->def ? " (" : "",
+	                    row->def ? row->def : "", row->def ? ")" : "");
+}
+
+const char *residual_describe(const struct chain *chain, const struct held *held, struct arena *arena)
+{
+	const struct residual_row row = row_of(chain, held);
+	return describe_row(&row, arena);
 }
 
 void report_residuals(struct report *report, const struct chain *chain, const struct held_list *list)
@@ -110,7 +103,13 @@ void report_residuals(struct report *report, const struct chain *chain, const st
 	report_open(report, NULL, '{');
 	records_begin(&records, report, &residual_kind, 0);
 	for (size_t i = 0; i < list->count; i++) {
-		row = make_residual_row(chain, &list->rows[i], total, arena);
+		const struct held *held = &list->rows[i];
+		char type[TYPE_TEXT];
+		row = row_of(chain, held);
+		row.text = describe_row(&row, arena);
+		row.type = arena_printf(arena, "%s", type_format(held->type, type));
+		row.users = join_users(held, arena);
+		row.share = total ? 100.0 * (double)held->bytes / (double)total : 0;
 		if (!arena->failed)
 			records_put(&records, &row, 0);
 	}

@@ -13,16 +13,6 @@ void trace_begin(struct trace *trace, const struct text *text, const char *title
 	text_put(text, "}}");
 }
 
-static void put_worker(struct trace *trace, int worker)
-{
-	if (trace->seen[worker])
-		return;
-	trace->seen[worker] = true;
-	text_printf(trace->text,
-	            ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"args\":{\"name\":\"worker %d\"}}",
-	            worker + 1, worker + 1);
-}
-
 /* The first few operations of STEP. */
 static void put_operations(const struct trace *trace, int64_t step)
 {
@@ -83,8 +73,13 @@ void trace_put(struct trace *trace, const struct job *job, const struct event *e
 		trace->end = event->to;
 	if (event->worker >= TRACE_WORKERS)
 		return;
-	if (event->kind == EVENT_START || event->kind == EVENT_LIVE) {
-		put_worker(trace, event->worker);
+	const bool live = event->kind == EVENT_START || event->kind == EVENT_LIVE;
+	if (live && !trace->seen[event->worker])
+		text_printf(trace->text,
+		            ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"args\":{\"name\":\"worker %d\"}}",
+		            event->worker + 1, event->worker + 1);
+	if (live) {
+		trace->seen[event->worker] = true;
 		put_live(trace, event);
 	} else if (event->kind <= EVENT_FETCH && trace->slices >= TRACE_SLICES) {
 		trace->left_out++;
