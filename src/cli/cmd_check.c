@@ -16,6 +16,8 @@
 enum { SAMPLES = 48, QUADRATIC_STEPS = 5000 };
 static const double MOST_ERROR = 2e-5;
 
+enum verdict_word { CHECK_OK, CHECK_FAIL, CHECK_SKIP, VERDICTS };
+
 struct checker {
 	struct session *session;
 	struct type type; /* of the input, F64 */
@@ -25,10 +27,8 @@ struct checker {
 	struct text_file *report;
 	struct records records; /* one for each check */
 	const char *blind;      /* why differences and the gradient may rightly differ; or NULL */
-	int passed, failed, skipped;
+	int counts[VERDICTS];
 };
-
-enum verdict_word { CHECK_OK, CHECK_FAIL, CHECK_SKIP };
 
 /* The array that a run has written; NULL if it cannot be read. */
 struct written {
@@ -145,7 +145,7 @@ static void put_check(struct checker *c, enum verdict_word word, const char *wha
 {
 	static const char *const words[] = {"ok", "FAIL", "skip"};
 	const struct check_row row = {what, words[word], word == CHECK_OK, detail, NULL};
-	*(word == CHECK_OK ? &c->passed : word == CHECK_FAIL ? &c->failed : &c->skipped) += 1;
+	c->counts[word]++;
 	records_put(&c->records, &row, word == CHECK_SKIP ? SKIPPED : JUDGED);
 }
 
@@ -175,24 +175,24 @@ struct worst {
 	struct slope slope;
 };
 
-/* Describes the differences of an array in DETAIL: its WORST element, and its KINKS, elements that lie on a kink. */
-static void describe(const struct worst *worst, int kinks, const char *blind, char *detail, size_t size)
+/* Describes the differences of an array: its WORST element, and its KINKS, elements that lie on a kink. */
+static void describe(const struct text *text, const struct worst *worst, int kinks, const char *blind)
 {
 	const struct slope *slope = &worst->slope;
 	const char *end = worst->at < 0 ? "" : "; ";
-	int n = blind ? snprintf(detail, size, "%s%s", blind, end) : 0;
+	if (blind)
+		text_printf(text, "%s%s", blind, end);
 	if (kinks)
-		n += snprintf(detail + n, size - (size_t)n,
-		              "%d element%s on a kink, where any slope between both sides' is one%s", kinks,
-		              kinks == 1 ? "" : "s", end);
+		text_printf(text, "%d element%s on a kink, where any slope between both sides' is one%s", kinks,
+		            kinks == 1 ? "" : "s", end);
 	if (worst->at < 0)
 		return;
-	n += snprintf(detail + n, size - (size_t)n, "worst at element %lld: %.9g, ", (long long)worst->at, worst->have);
+	text_printf(text, "worst at element %lld: %.9g, ", (long long)worst->at, worst->have);
 	if (slope->kink)
-		n += snprintf(detail + n, size - (size_t)n, "slopes %.9g and %.9g", slope->left, slope->right);
+		text_printf(text, "slopes %.9g and %.9g", slope->left, slope->right);
 	else /* the sign of a NaN means nothing */
-		n += snprintf(detail + n, size - (size_t)n, "difference %.9g", isnan(slope->want) ? (double)NAN : slope->want);
-	snprintf(detail + n, size - (size_t)n, " (error %.2g)", slope->error);
+		text_printf(text, "difference %.9g", isnan(slope->want) ? (double)NAN : slope->want);
+	text_printf(text, " (error %.2g)", slope->error);
 }
 
 /* Differences on elements of ARRAY, which is the input or a param's data. */
@@ -212,10 +212,14 @@ static enum status check_array(struct checker *c, const char *name, double *arra
 		if (!isnan(worst.slope.error) && !(found.error <= worst.slope.error * (1 + 1e-6)))
 			worst = (struct worst){i, slope[i], found};
 	}
-	char what[128], detail[400] = "";
+	char what[128];
+	struct grown_text grown;
 	const bool good = worst.slope.error <= MOST_ERROR, skips = !good && c->blind;
 	snprintf(what, sizeof what, "gradient of %s against differences", name);
-	describe(&worst, kinks, skips ? c->blind : NULL, detail, sizeof detail);
+	text_grow_in(&grown, &c->session->arena);
+	describe(&grown.text, &worst, kinks, skips ? c->blind : NULL);
+	const char *detail = text_grown(&grown);
+	TRY_ALLOC(detail, &c->session->diags);
 	put_check(c, good ? CHECK_OK : skips ? CHECK_SKIP : CHECK_FAIL, what, detail);
 	return STATUS_OK;
 }
@@ -346,13 +350,14 @@ enum status command_check(struct session *s)
 	outcome_free(&base);
 	TRY(status);
 	records_end(&c.records);
-	report_whole(report, "passed", c.passed);
-	report_whole(report, "failed", c.failed);
-	report_whole(report, "skipped", c.skipped);
+	const int passed = c.counts[CHECK_OK], failed = c.counts[CHECK_FAIL], skipped = c.counts[CHECK_SKIP];
+	report_whole(report, "passed", passed);
+	report_whole(report, "failed", failed);
+	report_whole(report, "skipped", skipped);
 	report_close(report, '}');
 	if (s->set.format == REPORT_TABLE || s->set.format == REPORT_LINES)
-		text_printf(report->text, c.skipped ? "%d passed, %d failed, %d skipped\n" : "%d passed, %d failed\n", c.passed,
-		            c.failed, c.skipped);
+		text_printf(report->text, skipped ? "%d passed, %d failed, %d skipped\n" : "%d passed, %d failed\n", passed,
+		            failed, skipped);
 	TRY(session_close_text(c.report));
-	return c.failed ? STATUS_CHECK : STATUS_OK;
+	return failed ? STATUS_CHECK : STATUS_OK;
 }

@@ -327,27 +327,8 @@ static enum status run(struct session *s, struct beside *beside, struct gradient
 	return status;
 }
 
-/* Writes the reports about the run, and warns of options without effect. */
-static enum status report(struct session *s, struct gradient_result *result, struct watch *watch)
-{
-	TRY(watch_close(watch));
-	if (result->has_job) {
-		warn_useless(s, &result->job);
-		warn_unjournalled(s, &result->job);
-	}
-	if (s->line.given[OPTION_RESIDUALS])
-		TRY(put_job_residuals(s, &result->job, s->line.values[OPTION_RESIDUALS], true));
-	if (s->line.given[OPTION_STATS])
-		return put_grad_stats(s, result);
-	warn_unstored(s, &result->measured);
-	if (s->set.store != DTYPE_COUNT && result->measured.checkpoints)
-		diag_warn(&s->diags, "checkpoints kept as %s: the largest error of a kept value is %.3g",
-		          dtype_name(s->set.store), result->store_error);
-	return STATUS_OK;
-}
-
 /*
- * Renames the complete files to their places. The gradient of the input comes last: it may replace the input, by which
+ * Writes what follows the run, warns of options without effect, and renames the files to their places. The gradient of the input comes last: it may replace the input, by which
  * a journal recognises its run.
  */
 static enum status finish(struct session *s, struct beside *beside, struct gradient_result *result)
@@ -361,7 +342,17 @@ static enum status finish(struct session *s, struct beside *beside, struct gradi
 		TRY(write_param_gradient(s, result, s->line.grads.items[i]));
 	if (s->line.given[OPTION_GRADS])
 		TRY(write_archive(s, result, s->line.values[OPTION_GRADS]));
-	TRY(report(s, result, &beside->watch));
+	TRY(watch_close(&beside->watch));
+	if (result->has_job) {
+		warn_useless(s, &result->job);
+		warn_unjournalled(s, &result->job);
+	}
+	if (s->line.given[OPTION_RESIDUALS])
+		TRY(put_job_residuals(s, &result->job, s->line.values[OPTION_RESIDUALS], true));
+	if (s->line.given[OPTION_STATS])
+		TRY(put_grad_stats(s, result));
+	else
+		warn_unstored(s, &result->measured, result->store_error);
 	if (beside->value)
 		TRY(session_put(s, beside->value));
 	if (beside->events)

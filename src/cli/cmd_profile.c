@@ -209,17 +209,22 @@ static enum status measure_depth(struct profiler *p, const struct portion *porti
 	TRY(measure_runs(p, NULL, portion, &forward));
 	TRY(measure_runs(p, &policy_save_all, portion, &gradient));
 	const double backward_ms = fmax(gradient.ms - forward.ms, 0);
-	p->depths[i] = (struct profile_row){.policy = policy_save_all.text,
+	const double steps = (double)gradient.counters.steps, peak = (double)gradient.counters.peak_bytes;
+	p->depths[i] = (struct profile_row){.kind = "depth",
+	                                    .policy = policy_save_all.text,
 	                                    .steps = gradient.counters.steps,
 	                                    .peak_bytes = gradient.counters.peak_bytes,
 	                                    .page_faults = gradient.usage.faults,
 	                                    .forward_ms = forward.ms,
 	                                    .backward_ms = backward_ms,
-	                                    .gradient_ms = forward.ms + backward_ms};
-	p->by_depth.x[i] = (double)gradient.counters.steps;
+	                                    .gradient_ms = forward.ms + backward_ms,
+	                                    .ratio = backward_ms / fmax(forward.ms, 1e-6),
+	                                    .bytes_per_step = peak / fmax(steps, 1),
+	                                    .steps_per_second = 1e3 * steps / fmax(forward.ms, 1e-6)};
+	p->by_depth.x[i] = steps;
 	p->by_depth.a[i] = forward.ms;
 	p->by_depth.b[i] = backward_ms;
-	p->by_depth.peak[i] = (double)gradient.counters.peak_bytes;
+	p->by_depth.peak[i] = peak;
 	p->cpu_ms = gradient.usage.cpu_ms;
 	return STATUS_OK;
 }
@@ -278,6 +283,7 @@ static enum status measure_policy(struct profiler *p, const struct policy *polic
 	const size_t i = p->policy_count++;
 	const double overhead = 100 * (m.ms - whole->gradient_ms) / fmax(whole->gradient_ms, 1e-6);
 	p->policies[i] = (struct profile_row){
+		.kind = "policy",
 		.policy = policy->text,
 		.steps = m.counters.steps,
 		.evaluations = m.counters.evaluations,
@@ -333,13 +339,6 @@ static double products_share(const struct profiler *p)
 	return all > 0 ? products / all : 0;
 }
 
-static const char *spare_processors(const struct profiler *p)
-{
-	if (p->session->set.threads < sysconf(_SC_NPROCESSORS_ONLN))
-		return "more --threads";
-	return p->type.dtype == DTYPE_F64 ? "--dtype f32" : "fewer operations: all processors are in use";
-}
-
 /*
  * Finds what bounds the gradient. Three costs are measured; the largest is the bound if it takes much of the time.
  * Else the bound is the backward pass, if it is much slower than the forward pass; else arithmetic.
@@ -383,8 +382,11 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 			arena_printf(arena, "it takes %.1f times the forward pass", full->backward_ms / full->forward_ms),
 			"look at `ckptc residuals` for what it reads"};
 	else
-		*verdict = (struct profile_verdict){products_share(p) > 0.5 ? "matrix products" : "arithmetic", shares,
-		                                    spare_processors(p)};
+		*verdict =
+			(struct profile_verdict){products_share(p) > 0.5 ? "matrix products" : "arithmetic", shares,
+		                             p->session->set.threads < sysconf(_SC_NPROCESSORS_ONLN) ? "more --threads"
+		                             : p->type.dtype == DTYPE_F64                            ? "--dtype f32"
+		                                                          : "fewer operations: all processors are in use"};
 	TRY_ALLOC(verdict->evidence, &p->session->diags);
 	return STATUS_OK;
 }

@@ -1,6 +1,8 @@
 /* ckptc residuals: what is saved for the backward pass. */
 #include "report/residuals.h"
 
+#include <math.h>
+
 #include "cli/job.h"
 #include "exec/run.h"
 
@@ -19,7 +21,7 @@ enum status put_residuals(struct session *s, const struct type *type, const char
 	const struct type input = run_input_type(&s->chain, type, s->set.dtype);
 	TRY(session_make_job(s, &s->set.policy, &input));
 	warn_useless(s, &s->job);
-	warn_unstored(s, &s->job.predicted);
+	warn_unstored(s, &s->job.predicted, (double)NAN);
 	return put_job_residuals(s, &s->job, path, error);
 }
 

@@ -19,8 +19,8 @@ enum status put_residuals(struct session *session, const struct type *type, cons
 void warn_useless(struct session *session, const struct job *job);
 /* Warns of --journal if JOB keeps no states on disk: nothing else is recorded in a journal. */
 void warn_unjournalled(struct session *session, const struct job *job);
-/* Warns of --store-dtype if COUNTERS have no checkpoints. */
-void warn_unstored(struct session *session, const struct counters *counters);
+/* Warns of --store-dtype if COUNTERS have no checkpoints; else of the largest ERROR that it made, NAN if unknown. */
+void warn_unstored(struct session *session, const struct counters *counters, double error);
 /* Warns of --assume-dtype if no array needed it. For the end of a command. */
 void warn_unassumed(struct session *session);
 

@@ -71,9 +71,8 @@ static enum status wrong_command(struct session *s, int option)
 	for (size_t i = 0; i < command_count && list; i++)
 		if (option_table[option].commands & command_table[i].letter)
 			list = arena_printf(&s->arena, "%s%s%s", list, *list ? ", " : "", command_table[i].name);
-	const enum status status =
-		usage_error(s, "'ckptc %s' takes no option '--%s'", s->command->name, option_name(option));
-	return with_hint(s, status, "it belongs to %s", list ? list : "other commands");
+	return with_hint(s, usage_error(s, "'ckptc %s' takes no option '--%s'", s->command->name, option_name(option)),
+	                 "it belongs to %s", list ? list : "other commands");
 }
 
 static enum status add_word(struct session *s, struct word_list *list, const char *word)

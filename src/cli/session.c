@@ -156,24 +156,26 @@ enum status session_open_costs(struct session *s)
 	const char *value = s->line.values[OPTION_COSTS];
 	if (!value || !strcmp(value, words[0]))
 		return STATUS_OK;
-	struct costs_source *costs = arena_alloc(&s->arena, sizeof *costs);
-	struct source *source = arena_alloc(&s->arena, sizeof *source);
-	struct spec *spec = arena_alloc(&s->arena, sizeof *spec);
-	TRY_ALLOC(costs && source && spec, &s->diags);
-	*costs =
+	struct {
+		struct costs_source costs;
+		struct source source;
+		struct spec spec;
+	} *made = arena_alloc(&s->arena, sizeof *made);
+	TRY_ALLOC(made, &s->diags);
+	made->costs =
 		(struct costs_source){.name = value, .threads = s->set.threads, .allocator = s->allocator, .arena = &s->arena};
-	s->costs = costs;
+	struct costs_source *costs = s->costs = &made->costs;
 	if (!strcmp(value, words[1]))
 		return s->line.given[OPTION_SPILL] ? costs_measure_disk(costs, s->line.values[OPTION_SPILL], &s->diags)
 		                                   : STATUS_OK;
-	const enum status status = session_read_file(s, value, source);
+	const enum status status = session_read_file(s, value, &made->source);
 	const char *near = status ? suggest_nearest(value, words, sizeof words / sizeof *words) : NULL;
 	if (near)
 		diag_hint(&s->diags, "did you mean '%s'?", near);
 	TRY(status);
-	costs->spec = spec;
-	TRY(spec_read(spec, source, &s->arena, &s->diags));
-	costs->spill = (struct spill_costs){.write = spec->costs.spill_write, .read = spec->costs.spill_read};
+	costs->spec = &made->spec;
+	TRY(spec_read(&made->spec, &made->source, &s->arena, &s->diags));
+	costs->spill = (struct spill_costs){.write = costs->spec->costs.spill_write, .read = costs->spec->costs.spill_read};
 	costs->spill_known = true;
 	return STATUS_OK;
 }

@@ -1,4 +1,6 @@
 #include "cli/job.h"
+
+#include <math.h>
 /* True if save-all of PORTION has no higher peak than JOB. If it cannot be planned the answer is no. */
 static bool saves_nothing(struct session *s, const struct job *job, const struct portion *portion)
 {
@@ -39,10 +41,13 @@ void warn_unjournalled(struct session *s, const struct job *job)
 	diag_hint(&s->diags, "disk-revolve:S with few snapshots S writes states to disk; so may a smaller budget");
 }
 
-void warn_unstored(struct session *s, const struct counters *counters)
+void warn_unstored(struct session *s, const struct counters *counters, double error)
 {
 	if (s->set.store != DTYPE_COUNT && counters->checkpoints == 0)
 		diag_warn(&s->diags, "--store-dtype has no effect: the policy keeps no checkpoints");
+	else if (s->set.store != DTYPE_COUNT && !isnan(error))
+		diag_warn(&s->diags, "checkpoints kept as %s: the largest error of a kept value is %.3g",
+		          dtype_name(s->set.store), error);
 }
 
 void warn_unassumed(struct session *s)

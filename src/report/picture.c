@@ -287,6 +287,7 @@ static double row_x(const struct svg_panel *panel, const struct policy_row *row)
 {
 	return svg_x(panel, (double)row->counters.peak_bytes);
 }
+
 static double row_y(const struct svg_panel *panel, const struct policy_row *row)
 {
 	return svg_y(panel, row_overhead(row));
@@ -319,22 +320,28 @@ static void put_front_line(const struct text *text, const struct svg_panel *pane
 }
 
 /* The order of labels; marks are drawn in the reverse order, so that the first lie on top. */
-static int rank_of(const struct policy_row *row) { return row->knee ? 0 : row->pareto ? 1 : 2; }
+enum rank { RANK_KNEE, RANK_FRONT, RANK_OTHER, RANKS };
+static const struct {
+	const char *mark, *radius, *title, *cell, *label;
+} ranks[RANKS] = {{"knee area", "6.5", ", the knee", "front, knee", "name halo"},
+                  {"front area", "5", ", on the front", "front", "name halo"},
+                  {"other ring page", "5", "", "", "note halo"}};
+
+static enum rank rank_of(const struct policy_row *row)
+{
+	return row->knee ? RANK_KNEE : row->pareto ? RANK_FRONT : RANK_OTHER;
+}
 
 static void put_mark(const struct text *text, const struct svg_panel *panel, const struct policy_row *row)
 {
+	const enum rank rank = rank_of(row);
 	char bytes[32];
-	text_printf(text, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\"><title>",
-	            row->knee     ? "knee area"
-	            : row->pareto ? "front area"
-	                          : "other ring page",
-	            row_x(panel, row), row_y(panel, row), row->knee ? "6.5" : "5");
+	text_printf(text, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\"><title>", ranks[rank].mark,
+	            row_x(panel, row), row_y(panel, row), ranks[rank].radius);
 	text_xml(text, row->policy);
 	text_printf(text, ": peak %s, overhead %.1f%%, %lld evaluations%s</title></circle>\n",
 	            text_bytes(row->counters.peak_bytes, bytes), row_overhead(row), (long long)row->counters.evaluations,
-	            row->knee     ? ", the knee"
-	            : row->pareto ? ", on the front"
-	                          : "");
+	            ranks[rank].title);
 }
 
 /* The names of all policies at the place of row I, or NULL if an earlier row has them. */
@@ -372,13 +379,13 @@ static void put_labels(const struct text *text, const struct svg_panel *panel, c
 			mark_taken(&labels, (struct box){x - 6, y - 6, x + 6, y + 6});
 	}
 	size_t put = 0;
-	for (int rank = 0; rank < 3; rank++)
+	for (enum rank rank = 0; rank < RANKS; rank++)
 		for (size_t i = 0; i < picture->row_count && put < MOST_LABELS; i++) {
 			const struct policy_row *row = &picture->rows[i];
 			if (row->least_bytes || rank != rank_of(row) || !names_at(panel, picture, i, names))
 				continue;
 			put += put_label(text, &labels, row_x(panel, row), row_y(panel, row), svg_shorten(names, 300, shown),
-			                 rank < 2 ? "name halo" : "note halo");
+			                 ranks[rank].label);
 		}
 }
 
@@ -393,29 +400,23 @@ static double put_front(const struct text *text, const struct picture *picture, 
 			most = fmax(most, (double)picture->rows[i].counters.peak_bytes);
 			overhead = fmax(overhead, row_overhead(&picture->rows[i]));
 		}
-	struct svg_panel panel = {LEFT,
-	                          top + HEADING,
-	                          PLOT,
-	                          FRONT,
-	                          {.unit = SVG_BYTES, .label = "peak bytes"},
-	                          {.high = overhead * 1.08,
-	                           .low = -overhead * 0.03,
-	                           .unit = SVG_PERCENT,
-	                           .label = "overhead: recomputed cost over forward and backward"}};
-	panel.x.high = most * 1.05;
+	struct svg_axis x = {.high = most * 1.05, .unit = SVG_BYTES, .label = "peak bytes"};
+	struct svg_axis y = {.low = -overhead * 0.03, .high = overhead * 1.08, .unit = SVG_PERCENT};
+	y.label = "overhead: recomputed cost over forward and backward";
 	if (most / least > 12) {
-		panel.x.log = true;
-		panel.x.low = least / 1.3;
-		panel.x.high = most * 1.3;
+		x.log = true;
+		x.low = least / 1.3;
+		x.high = most * 1.3;
 	}
 	if (overhead > 150) {
-		panel.y.bend = 20;
-		panel.y.low = -3;
-		panel.y.high = overhead * 1.2;
+		y.bend = 20;
+		y.low = -3;
+		y.high = overhead * 1.2;
 	}
+	const struct svg_panel panel = {LEFT, top + HEADING, PLOT, FRONT, x, y};
 	svg_axes(text, &panel, "policies", keys, 3);
 	put_front_line(text, &panel, picture);
-	for (int rank = 2; rank >= 0; rank--)
+	for (enum rank rank = RANKS; rank-- > 0;)
 		for (size_t i = 0; i < picture->row_count; i++)
 			if (!picture->rows[i].least_bytes && rank_of(&picture->rows[i]) == rank)
 				put_mark(text, &panel, &picture->rows[i]);
@@ -501,7 +502,7 @@ static void put_row_table(const struct picture *picture, const struct text *text
 		text_printf(text, "</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%s</td><td>%.1f%%</td><td>%.1f%%</td>",
 		            (long long)c->evaluations, (long long)(c->evaluations - c->steps), (long long)c->checkpoints,
 		            text_bytes(c->peak_bytes, bytes), row_reduction(row), row_overhead(row));
-		text_printf(text, "<td>%s</td></tr>\n", row->knee ? "front, knee" : row->pareto ? "front" : "");
+		text_printf(text, "<td>%s</td></tr>\n", ranks[rank_of(row)].cell);
 	}
 	text_put(text, "</table>\n");
 }

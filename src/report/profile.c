@@ -4,34 +4,27 @@
 
 enum { DEPTH = 1, POLICY = 2 };
 
-/* A row with what is computed of it. */
-struct profile_record {
-	const char *kind;
-	struct profile_row row;
-	double ratio, bytes_per_step, steps_per_second;
-};
-
 static const struct field row_fields[] = {
-	{"kind", NULL, IN_CSV | IN_LINES, 0, FIELD(profile_record, TEXT, kind)},
-	{"steps", NULL, IN_JSON | IN_TABLE, DEPTH, FIELD(profile_record, WHOLE, row.steps)},
-	{"steps", NULL, IN_CSV | IN_LINES, 0, FIELD(profile_record, WHOLE, row.steps)},
-	{"policy", NULL, IN_CSV, 0, FIELD(profile_record, TEXT, row.policy)},
-	{"policy", NULL, IN_JSON | IN_TABLE, POLICY, FIELD(profile_record, TEXT, row.policy)},
-	{"name", NULL, IN_LINES, POLICY, FIELD(profile_record, TEXT, row.policy)},
-	{"evaluations", NULL, IN_ALL, POLICY, FIELD(profile_record, WHOLE, row.evaluations)},
-	{"forward_ms", "forward ms", IN_ALL, DEPTH, FIELD(profile_record, NUMBER, row.forward_ms), "%.3f", true},
-	{"backward_ms", "backward ms", IN_ALL, DEPTH, FIELD(profile_record, NUMBER, row.backward_ms), "%.3f", true},
-	{"ratio", NULL, IN_TABLE, DEPTH, FIELD(profile_record, NUMBER, ratio), "%.2f"},
-	{"peak_bytes", "peak bytes", IN_ALL, 0, FIELD(profile_record, WHOLE, row.peak_bytes)},
-	{"bytes_per_step", "bytes/step", IN_ALL, DEPTH, FIELD(profile_record, NUMBER, bytes_per_step), "%.0f", true},
-	{"steps_per_second", "steps/s", IN_ALL, DEPTH, FIELD(profile_record, NUMBER, steps_per_second), "%.0f", true},
-	{"reduction_percent", "reduction %", IN_TABLE, POLICY, FIELD(profile_record, NUMBER, row.reduction), "%.1f"},
-	{"predicted_overhead_percent", "predicted %", IN_ALL, POLICY, FIELD(profile_record, NUMBER, row.predicted_overhead),
+	{"kind", NULL, IN_CSV | IN_LINES, 0, FIELD(profile_row, TEXT, kind)},
+	{"steps", NULL, IN_JSON | IN_TABLE, DEPTH, FIELD(profile_row, WHOLE, steps)},
+	{"steps", NULL, IN_CSV | IN_LINES, 0, FIELD(profile_row, WHOLE, steps)},
+	{"policy", NULL, IN_CSV, 0, FIELD(profile_row, TEXT, policy)},
+	{"policy", NULL, IN_JSON | IN_TABLE, POLICY, FIELD(profile_row, TEXT, policy)},
+	{"name", NULL, IN_LINES, POLICY, FIELD(profile_row, TEXT, policy)},
+	{"evaluations", NULL, IN_ALL, POLICY, FIELD(profile_row, WHOLE, evaluations)},
+	{"forward_ms", "forward ms", IN_ALL, DEPTH, FIELD(profile_row, NUMBER, forward_ms), "%.3f", true},
+	{"backward_ms", "backward ms", IN_ALL, DEPTH, FIELD(profile_row, NUMBER, backward_ms), "%.3f", true},
+	{"ratio", NULL, IN_TABLE, DEPTH, FIELD(profile_row, NUMBER, ratio), "%.2f"},
+	{"peak_bytes", "peak bytes", IN_ALL, 0, FIELD(profile_row, WHOLE, peak_bytes)},
+	{"bytes_per_step", "bytes/step", IN_ALL, DEPTH, FIELD(profile_row, NUMBER, bytes_per_step), "%.0f", true},
+	{"steps_per_second", "steps/s", IN_ALL, DEPTH, FIELD(profile_row, NUMBER, steps_per_second), "%.0f", true},
+	{"reduction_percent", "reduction %", IN_TABLE, POLICY, FIELD(profile_row, NUMBER, reduction), "%.1f"},
+	{"predicted_overhead_percent", "predicted %", IN_ALL, POLICY, FIELD(profile_row, NUMBER, predicted_overhead),
      "%.1f", true},
-	{"measured_overhead_percent", "measured %", IN_ALL, POLICY, FIELD(profile_record, NUMBER, row.measured_overhead),
-     "%.1f", true},
-	{"ms", NULL, IN_ALL, POLICY, FIELD(profile_record, NUMBER, row.gradient_ms), "%.3f", true},
-	{"page_faults", NULL, IN_JSON | IN_CSV | IN_LINES, 0, FIELD(profile_record, WHOLE, row.page_faults)},
+	{"measured_overhead_percent", "measured %", IN_ALL, POLICY, FIELD(profile_row, NUMBER, measured_overhead), "%.1f",
+     true},
+	{"ms", NULL, IN_ALL, POLICY, FIELD(profile_row, NUMBER, gradient_ms), "%.3f", true},
+	{"page_faults", NULL, IN_JSON | IN_CSV | IN_LINES, 0, FIELD(profile_row, WHOLE, page_faults)},
 };
 static const struct record_kind depth_kind = RECORD_KIND("depth", row_fields, NULL);
 static const struct record_kind policy_kind = RECORD_KIND("intervals", row_fields, NULL);
@@ -57,28 +50,21 @@ static const struct record_kind growth_kind = RECORD_KIND("growth", growth_field
 
 static void put_profile_rows(struct records *records, const struct profile_row *rows, size_t count, unsigned group)
 {
-	for (size_t i = 0; i < count; i++) {
-		const struct profile_row *row = &rows[i];
-		const struct profile_record record = {.kind = group == DEPTH ? "depth" : "policy",
-		                                      .row = *row,
-		                                      .ratio = row->backward_ms / fmax(row->forward_ms, 1e-6),
-		                                      .bytes_per_step = (double)row->peak_bytes / fmax((double)row->steps, 1),
-		                                      .steps_per_second =
-		                                          1e3 * (double)row->steps / fmax(row->forward_ms, 1e-6)};
-		records_put(records, &record, group);
-	}
+	for (size_t i = 0; i < count; i++)
+		records_put(records, &rows[i], group);
 }
 
 static void report_verdict(struct report *report, const struct profile_verdict *verdict)
 {
-	report_text(report, "bottleneck", verdict->bound);
-	report_text(report, "evidence", verdict->evidence);
-	report_text(report, "advice", verdict->advice);
+	const char *const rows[][2] = {
+		{"bottleneck", verdict->bound}, {"evidence", verdict->evidence}, {"advice", verdict->advice}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		report_text(report, rows[i][0], rows[i][1]);
+		if (report->format == REPORT_LINES)
+			text_printf(report->text, "%s %s\n", rows[i][0], rows[i][1]);
+	}
 	if (report->format == REPORT_TABLE)
 		text_printf(report->text, "\nbounded by: %s (%s)\nto do: %s\n", verdict->bound, verdict->evidence,
-		            verdict->advice);
-	else if (report->format == REPORT_LINES)
-		text_printf(report->text, "bottleneck %s\nevidence %s\nadvice %s\n", verdict->bound, verdict->evidence,
 		            verdict->advice);
 }
 
