@@ -102,24 +102,19 @@ static void disk_rewind(struct schedule *schedule)
 
 /* Planning. */
 
-static void recurrences_free(struct recurrences *t, const struct allocator *allocator)
-{
-	size_t count = (size_t)t->size;
-	allocator_put(allocator, t->memory, 3 * count * sizeof *t->memory);
-	allocator_put(allocator, t->reread_choice, 2 * count * sizeof *t->reread_choice);
-}
+/* Bytes of the tables, which are one block, for each length. */
+enum { TABLES_EACH = 3 * sizeof(double) + 2 * sizeof(int32_t) };
 
 static bool recurrences_solve(struct recurrences *t, const struct allocator *allocator)
 {
-	size_t count = (size_t)(t->steps < TABLE ? t->steps : TABLE) + 1;
-	t->size = (int64_t)count;
-	t->memory = allocator_get(allocator, 3 * count, sizeof *t->memory);
-	t->reread_choice = allocator_get(allocator, 2 * count, sizeof *t->reread_choice);
-	if (!t->memory || !t->reread_choice)
+	t->size = (t->steps < TABLE ? t->steps : TABLE) + 1;
+	t->memory = allocator_get(allocator, (size_t)t->size, TABLES_EACH);
+	if (!t->memory)
 		return false;
-	t->reread = t->memory + count;
-	t->chain = t->reread + count;
-	t->chain_choice = t->reread_choice + count;
+	t->reread = t->memory + t->size;
+	t->chain = t->reread + t->size;
+	t->reread_choice = (int32_t *)(t->chain + t->size);
+	t->chain_choice = t->reread_choice + t->size;
 	for (int64_t l = 0; l < t->size; l++) {
 		t->memory[l] = t->reread[l] = t->chain[l] = (double)binomial_evaluations(l, t->snapshots);
 		t->reread_choice[l] = t->chain_choice[l] = 0;
@@ -226,6 +221,6 @@ struct schedule *disk_revolve_schedule(const struct allocator *allocator, const 
 	}
 	bool made = recurrences_solve(&t, allocator);
 	struct schedule *schedule = made ? make_disk_revolve(&t, allocator) : NULL;
-	recurrences_free(&t, allocator);
+	allocator_put(allocator, t.memory, (size_t)t.size * TABLES_EACH);
 	return schedule;
 }

@@ -12,27 +12,20 @@ struct parser {
 	bool block; /* reads the policy of a checkpoint block, which is one by value */
 };
 
-static bool name_equal(const char *name, const char *text, size_t length)
-{
-	return name && strlen(name) == length && memcmp(name, text, length) == 0;
-}
-
-static enum status unknown_policy(const struct parser *p, const char *text, size_t length)
+static enum status unknown_policy(const struct parser *p, const char *name)
 {
 	const char *names[POLICY_COUNT];
 	size_t count = 0;
 	const char *list = "";
 	for (int i = 0; i < POLICY_COUNT; i++) {
-		const char *name = policy_table[i].name, *argument = policy_table[i].argument;
-		if (!name || (p->block && !(policy_table[i].traits & TRAIT_BY_VALUE) && i != POLICY_save_all))
+		const char *known = policy_table[i].name, *argument = policy_table[i].argument;
+		if (!known || (p->block && !(policy_table[i].traits & TRAIT_BY_VALUE) && i != POLICY_save_all))
 			continue;
-		names[count++] = name;
-		list = arena_printf(p->arena, "%s%s%s%s%s", list, count > 1 ? ", " : "", name, argument ? ":" : "",
+		names[count++] = known;
+		list = arena_printf(p->arena, "%s%s%s%s%s", list, count > 1 ? ", " : "", known, argument ? ":" : "",
 		                    argument ? argument : "");
 		TRY_ALLOC(list, p->diags);
 	}
-	const char *name = arena_strndup(p->arena, text, length);
-	TRY_ALLOC(name, p->diags);
 	const char *near = suggest_nearest(name, names, count);
 	enum status status =
 		near ? diag_file(p->diags, STATUS_USAGE, NULL, -1, "unknown policy '%s'; did you mean '%s'?", name, near)
@@ -84,118 +77,100 @@ static bool name_character(char c, bool first)
 
 static enum status parse_names(const struct parser *p, struct policy *policy, const char *text)
 {
-	const char **names = NULL;
-	size_t capacity = 0, count = 0;
-	for (const char *at = text;;) {
-		size_t length = strcspn(at, ",");
+	size_t capacity = 0;
+	for (const char *at = text;; at++) {
+		const size_t length = strcspn(at, ",");
 		for (size_t i = 0; i < length; i++)
 			if (!name_character(at[i], i == 0))
 				return wrong_argument(p, policy->kind, arena_printf(p->arena, "cannot take '%s'", text));
 		if (length == 0)
 			return wrong_argument(p, policy->kind, *text ? "has an empty name in its list" : "needs names");
-		names = arena_grow(p->arena, names, count, &capacity, sizeof *names);
-		const char *name = arena_strndup(p->arena, at, length);
-		TRY_ALLOC(names && name, p->diags);
-		names[count++] = name;
+		const char **name = arena_append(p->arena, &policy->names, &policy->name_count, &capacity, sizeof *name);
+		TRY_ALLOC(name, p->diags);
+		*name = arena_strndup(p->arena, at, length);
+		TRY_ALLOC(*name, p->diags);
 		at += length;
 		if (!*at)
-			break;
-		at++;
+			return STATUS_OK;
 	}
-	policy->names = names;
-	policy->name_count = count;
-	policy->text = arena_printf(p->arena, "%s:%s", policy_table[policy->kind].name, text);
-	return policy->text ? STATUS_OK : diag_memory(p->diags);
 }
 
-static enum status parse_one(const struct parser *p, struct policy *policy, const char *text, size_t length)
+/* Parses TEXT, a name and its argument. The text of POLICY is TEXT, or a shorter one that means the same. */
+static enum status parse_one(const struct parser *p, struct policy *policy, const char *text)
 {
-	size_t name_length = 0;
-	while (name_length < length && text[name_length] != ':')
-		name_length++;
+	const char *argument = text + strcspn(text, ":");
+	const char *name = arena_strndup(p->arena, text, (size_t)(argument - text));
+	TRY_ALLOC(name, p->diags);
 	int kind = 0;
-	while (kind < POLICY_COUNT && !name_equal(policy_table[kind].name, text, name_length))
+	while (kind < POLICY_COUNT && !(policy_table[kind].name && strcmp(policy_table[kind].name, name) == 0))
 		kind++;
 	if (kind == POLICY_COUNT)
-		return unknown_policy(p, text, name_length);
-	policy->kind = (enum policy_kind)kind;
-	bool given = name_length < length;
-	if (policy_table[kind].takes == TAKES_NONE) {
-		policy->text = policy_table[kind].name;
-		return given ? diag_file(p->diags, STATUS_USAGE, NULL, -1, "policy '%s' takes no argument", policy->text)
-		             : STATUS_OK;
-	}
-	size_t skip = name_length + given;
-	const char *argument = arena_strndup(p->arena, text + skip, length - skip);
-	TRY_ALLOC(argument, p->diags);
-	if (policy_table[kind].takes == TAKES_COUNT || policy_table[kind].takes == TAKES_NUMBER)
-		return parse_count(p, policy, argument);
-	if (policy_table[kind].takes == TAKES_NAMES)
+		return unknown_policy(p, name);
+	*policy = (struct policy){.kind = (enum policy_kind)kind, .text = text};
+	const bool given = *argument == ':';
+	argument += given;
+	switch (policy_table[kind].takes) {
+	case TAKES_NONE:
+		return given ? diag_file(p->diags, STATUS_USAGE, NULL, -1, "policy '%s' takes no argument", name) : STATUS_OK;
+	case TAKES_NAMES:
 		return parse_names(p, policy, argument);
-	if (!*argument)
-		return wrong_argument(p, policy->kind, "needs a size");
-	TRY(bytes_parse(argument, &policy->number, p->diags));
-	if (policy->number < 1)
-		return wrong_argument(p, policy->kind, "needs at least 1 byte");
-	policy->text = arena_strndup(p->arena, text, length);
-	return policy->text ? STATUS_OK : diag_memory(p->diags);
+	case TAKES_BYTES:
+		if (!*argument)
+			return wrong_argument(p, policy->kind, "needs a size");
+		TRY(bytes_parse(argument, &policy->number, p->diags));
+		return policy->number < 1 ? wrong_argument(p, policy->kind, "needs at least 1 byte") : STATUS_OK;
+	default:
+		return parse_count(p, policy, argument);
+	}
 }
 
 static enum status parse(const struct parser *p, struct policy *policy, const char *text)
 {
-	const char *whole = text;
-	*policy = (struct policy){.kind = POLICY_save_all};
-	const char *plus = strchr(text, '+');
-	enum status status = parse_one(p, policy, text, plus ? (size_t)(plus - text) : strlen(text));
-	/* P+Q+R is (P+Q)+R: a long list makes a list, not a deep call. */
-	while (status == STATUS_OK && plus) {
-		text = plus + 1;
-		plus = strchr(text, '+');
-		struct policy *sides = arena_array(p->arena, 2, sizeof *sides);
-		TRY_ALLOC(sides, p->diags);
-		sides[0] = *policy;
-		status = parse_one(p, &sides[1], text, plus ? (size_t)(plus - text) : strlen(text));
-		if (status)
-			return status;
-		for (int i = 0; i < 2; i++)
+	const char *at = text;
+	for (struct policy *sides = NULL;; at++) {
+		const size_t length = strcspn(at, "+");
+		const char *one = arena_strndup(p->arena, at, length);
+		TRY_ALLOC(one, p->diags);
+		TRY(parse_one(p, sides ? &sides[1] : policy, one));
+		for (int i = 0; sides && i < 2; i++)
 			if (!policy_by_value(&sides[i]) && sides[i].kind != POLICY_save_all)
 				return diag_file(p->diags, STATUS_USAGE, NULL, -1,
 				                 "policy '%s' cannot be joined by '+': it cuts the chain between steps", sides[i].text);
-		*policy = (struct policy){.kind = POLICY_either, .left = &sides[0], .right = &sides[1]};
+		/* P+Q+R is (P+Q)+R: a long list makes a list, not a deep call. */
+		if (sides)
+			*policy = (struct policy){.kind = POLICY_either, .text = text, .left = &sides[0], .right = &sides[1]};
+		at += length;
+		if (!*at)
+			return STATUS_OK;
+		sides = arena_array(p->arena, 2, sizeof *sides);
+		TRY_ALLOC(sides, p->diags);
+		sides[0] = *policy;
 	}
-	if (status || policy->kind != POLICY_either)
-		return status;
-	policy->text = arena_strndup(p->arena, whole, strlen(whole));
-	return policy->text ? STATUS_OK : diag_memory(p->diags);
 }
 
 enum status policy_parse(const struct context *context, struct policy *policy, const char *text)
 {
-	return parse(&(struct parser){context->arena, context->diags, false}, policy, text);
-}
-
-/* Parses what BLOCK says: a policy by value. */
-static enum status parse_block(const struct context *context, struct block_policy *block, const struct chain *chain)
-{
-	struct diags *diags = context->diags;
-	struct policy *policy = arena_alloc(context->arena, sizeof *policy);
-	TRY_ALLOC(policy, diags);
-	enum status status = parse(&(struct parser){context->arena, diags, true}, policy, block->text);
-	if (status)
-		return status == STATUS_USAGE ? diag_move(diags, STATUS_CHAIN, chain->source, block->span) : status;
-	block->policy = policy;
-	if (policy_by_value(policy) || policy->kind == POLICY_save_all)
-		return STATUS_OK;
-	diag_at(diags, STATUS_CHAIN, chain->source, block->span,
-	        "'%s' cuts a chain into segments and can't be the policy of a block", policy->text);
-	diag_hint(diags, "a block takes a policy by value, such as dots or \"names:a,b\"");
-	return STATUS_CHAIN;
+	const char *copy = arena_strndup(context->arena, text, strlen(text));
+	TRY_ALLOC(copy, context->diags);
+	return parse(&(struct parser){context->arena, context->diags, false}, policy, copy);
 }
 
 enum status policy_parse_blocks(const struct context *context, struct chain *chain)
 {
-	enum status status = STATUS_OK;
-	for (struct block_policy *block = chain->block_policies; block && !status; block = block->next)
-		status = parse_block(context, block, chain);
-	return status;
+	struct diags *diags = context->diags;
+	for (struct block_policy *block = chain->block_policies; block; block = block->next) {
+		struct policy *policy = arena_alloc(context->arena, sizeof *policy);
+		TRY_ALLOC(policy, diags);
+		enum status status = parse(&(struct parser){context->arena, diags, true}, policy, block->text);
+		if (status)
+			return status == STATUS_USAGE ? diag_move(diags, STATUS_CHAIN, chain->source, block->span) : status;
+		block->policy = policy;
+		if (policy_by_value(policy) || policy->kind == POLICY_save_all)
+			continue;
+		diag_at(diags, STATUS_CHAIN, chain->source, block->span,
+		        "'%s' cuts a chain into segments and can't be the policy of a block", policy->text);
+		diag_hint(diags, "a block takes a policy by value, such as dots or \"names:a,b\"");
+		return STATUS_CHAIN;
+	}
+	return STATUS_OK;
 }
