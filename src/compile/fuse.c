@@ -76,12 +76,10 @@ bool draft_reserve(struct compiler *c)
 	return !arena->failed;
 }
 
-static struct kernel_op *add_kernel_op(struct draft *d, enum kernel_op_kind kind)
+static void add_kernel_op(struct draft *d, struct kernel_op kernel_op)
 {
 	assert(d->kernel_op_count < d->kernel_op_limit);
-	struct kernel_op *kernel_op = &d->kernel_ops[d->kernel_op_count++];
-	*kernel_op = (struct kernel_op){.kind = kind, .scalar_entry = -1};
-	return kernel_op;
+	d->kernel_ops[d->kernel_op_count++] = kernel_op;
 }
 
 /* Registers and arrays of values. */
@@ -91,14 +89,6 @@ static uint32_t add_register(struct draft *d, uint8_t shift, bool bits)
 	assert(d->register_count < d->register_limit);
 	d->registers[d->register_count] = (struct draft_register){.shift = shift, .bits = bits};
 	return d->register_count++;
-}
-
-/* The value whose register VALUE shares: a loop's final lies in the register of its inner. */
-static uint32_t register_owner(const struct compiler *c, uint32_t value)
-{
-	while (c->values[value].same_as != NO_VALUE)
-		value = c->values[value].same_as;
-	return value;
 }
 
 static struct arg arg_of(struct compiler *c, uint32_t value)
@@ -116,10 +106,12 @@ static struct arg arg_of(struct compiler *c, uint32_t value)
 		arg.index = compiler_entry(c, value);
 		return arg;
 	}
-	uint32_t web = register_owner(c, value);
-	if (c->values[web].reg < d->first)
-		c->values[web].reg = d->first + add_register(d, arg.shift, arg.bits);
-	arg.index = c->values[web].reg - d->first;
+	/* A loop's final lies in the register of its inner, which is no final itself. */
+	const uint32_t same_as = c->values[value].same_as;
+	uint32_t *reg = &c->values[same_as == NO_VALUE ? value : same_as].reg;
+	if (*reg < d->first)
+		*reg = d->first + add_register(d, arg.shift, arg.bits);
+	arg.index = *reg - d->first;
 	return arg;
 }
 
@@ -139,15 +131,15 @@ static struct arg filled(struct compiler *c, uint32_t value, const struct type *
 	struct draft *d = &c->draft;
 	if (c->values[value].fill >= d->first)
 		return d->kernel_ops[c->values[value].fill - d->first].out;
-	struct arg from = arg_of(c, value);
+	const struct arg from = arg_of(c, value), out = extra_register(c, from.shift, false);
 	c->values[value].fill = d->first + (uint32_t)d->kernel_op_count;
-	struct kernel_op *kernel_op = add_kernel_op(d, KERNEL_OP_FILL);
-	kernel_op->v = from;
-	kernel_op->from = c->body->values[value].type;
-	kernel_op->to = to;
-	kernel_op->wide = kernel_op->from->dtype == DTYPE_F64;
-	kernel_op->out = extra_register(c, from.shift, false);
-	return kernel_op->out;
+	add_kernel_op(d, (struct kernel_op){.kind = KERNEL_OP_FILL,
+	                                    .v = from,
+	                                    .out = out,
+	                                    .from = c->body->values[value].type,
+	                                    .to = to,
+	                                    .wide = from.shift == 3});
+	return out;
 }
 
 static bool is_binary(const struct instr *instr)
@@ -197,11 +189,9 @@ static void fill_first(struct compiler *c, size_t first, size_t end)
 
 static void add_copy(struct compiler *c, struct arg from, struct arg to, bool single)
 {
-	struct kernel_op *copy = add_kernel_op(&c->draft, KERNEL_OP_COPY);
-	copy->v = from;
-	copy->out = to;
-	copy->wide = to.shift == 3;
-	copy->single = single;
+	add_kernel_op(
+		&c->draft,
+		(struct kernel_op){.kind = KERNEL_OP_COPY, .v = from, .out = to, .wide = to.shift == 3, .single = single});
 }
 
 /* Gives a register to each result that has none. The kernel writes every value that its operation can keep. */
@@ -238,11 +228,10 @@ static void add_kernel(struct compiler *c, const struct instr *instr, const stru
 	                         .op = instr->kind == INSTR_ADD ? OP_add : op_of(instr),
 	                         .wide = to->dtype == DTYPE_F64,
 	                         .single = instr->out != NO_VALUE && c->values[instr->out].reads == 1,
-	                         .scalar = instr->scalar,
-	                         .scalar_entry = -1};
+	                         .scalar = instr->scalar};
 	/* The order of registers and fills is that of these lines. */
 	made.v = operand_of(c, instr->v, to);
-	made.a = scalar ? arg_of(c, NO_VALUE) : operand_of(c, instr->a, to);
+	made.a = scalar ? (struct arg){.kind = ARG_SCALAR} : operand_of(c, instr->a, to);
 	made.y = arg_of(c, instr->y);
 	made.k = arg_of(c, instr->k);
 	made.l = arg_of(c, instr->l);
@@ -256,12 +245,12 @@ static void add_kernel(struct compiler *c, const struct instr *instr, const stru
 	                                                    : NEED_A;
 	made.form = is_binary(instr) && (scalar || instr->a == NO_VALUE) && made.op == instr->op && (needs & NEED_A);
 	if (scalar)
-		made.scalar_entry = (int32_t)compiler_entry(c, instr->a);
+		made.a.index = compiler_entry(c, instr->a);
 	if (instr->attrs)
 		memcpy(made.number, instr->attrs->number, sizeof made.number);
 	if (keeps)
 		complete_results(c, &made);
-	*add_kernel_op(&c->draft, made.kind) = made;
+	add_kernel_op(&c->draft, made);
 }
 
 static void add_element(struct compiler *c, const struct instr *instr)
@@ -269,9 +258,8 @@ static void add_element(struct compiler *c, const struct instr *instr)
 	const struct type *to = walked_type(c, instr);
 	if (instr->kind == INSTR_ZERO) {
 		const struct arg out = arg_of(c, instr->out);
-		struct kernel_op *zero = add_kernel_op(&c->draft, KERNEL_OP_ZERO);
-		zero->out = out;
-		zero->wide = to->dtype == DTYPE_F64;
+		add_kernel_op(&c->draft,
+		              (struct kernel_op){.kind = KERNEL_OP_ZERO, .out = out, .wide = to->dtype == DTYPE_F64});
 	} else if (instr->kind == INSTR_BROADCAST) {
 		const struct arg from = operand_of(c, instr->v, to);
 		add_copy(c, from, arg_of(c, instr->out), false);
@@ -287,8 +275,7 @@ static void begin_block_loop(struct compiler *c, const struct instr *loop)
 		struct arg init = arg_of(c, carry->init);
 		add_copy(c, init, arg_of(c, carry->inner), c->values[carry->inner].reads == 1);
 	}
-	struct kernel_op *begin = add_kernel_op(&c->draft, KERNEL_OP_LOOP);
-	begin->iterations = loop->loop.iterations;
+	add_kernel_op(&c->draft, (struct kernel_op){.kind = KERNEL_OP_LOOP, .iterations = loop->loop.iterations});
 }
 
 /* True if the copy of an earlier carry overwrites the result of carry K before the copy of K reads it. */
@@ -319,10 +306,9 @@ static void end_block_loop(struct compiler *c, const struct instr *loop, size_t 
 		/* After the last iteration its register is read as the final, if at all. */
 		add_copy(c, from, arg_of(c, carry->inner), c->values[carry->final].array || c->values[carry->final].reads == 1);
 	}
-	struct kernel_op *end = add_kernel_op(d, KERNEL_OP_END);
-	end->match = (uint32_t)begin;
-	end->iterations = loop->loop.iterations;
-	d->kernel_ops[begin].match = (uint32_t)d->kernel_op_count - 1;
+	d->kernel_ops[begin].match = (uint32_t)d->kernel_op_count;
+	add_kernel_op(
+		d, (struct kernel_op){.kind = KERNEL_OP_END, .match = (uint32_t)begin, .iterations = loop->loop.iterations});
 	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
 		const struct carry *carry = &loop->loop.carries[k];
 		if (c->values[carry->final].array)
@@ -381,13 +367,6 @@ static void choose_block(struct launch *launch, int64_t period)
 	launch->register_bytes = round_up(launch->block * width, ARRAY_ALIGN);
 }
 
-static void draft_begin(struct draft *d)
-{
-	/* The reg and fill of values in earlier groups are below FIRST from here on. */
-	d->first += (uint32_t)(d->kernel_op_count > d->register_count ? d->kernel_op_count : d->register_count) + 1;
-	d->kernel_op_count = d->register_count = d->extras = d->fills = 0;
-}
-
 static void add_kernel_ops(struct compiler *c, size_t first, size_t end)
 {
 	size_t open[MAX_LOOPS];
@@ -412,7 +391,9 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 	struct draft *d = &c->draft;
 	struct launch *launch = compiler_launch(c, LAUNCH_GROUP);
 	launch->count = shape_count(group_shape(c, &c->body->instrs[first]));
-	draft_begin(d);
+	/* The reg and fill of values in earlier groups are below FIRST from here on. */
+	d->first += (uint32_t)larger((int64_t)d->kernel_op_count, d->register_count) + 1;
+	d->kernel_op_count = d->register_count = d->extras = d->fills = 0;
 	fill_first(c, first, end);
 	add_kernel_ops(c, first, end);
 	const size_t names = d->kernel_op_count;
@@ -429,8 +410,6 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 	launch->kernel_op_count = d->kernel_op_count;
 	d->kernel_op_count = names;
 	choose_block(launch, period);
-	int64_t bytes = launch->register_bytes * launch->registers;
-	if (bytes > c->register_bytes)
-		c->register_bytes = bytes;
+	c->register_bytes = larger(c->register_bytes, launch->register_bytes * launch->registers);
 	return true;
 }

@@ -19,7 +19,7 @@ struct entry {
 };
 
 /* A block that a kernel op reads or writes: a register, which stays in the first-level cache, or a part of an array. */
-enum arg_kind { ARG_NONE, ARG_REGISTER, ARG_ARRAY };
+enum arg_kind { ARG_NONE, ARG_REGISTER, ARG_ARRAY, ARG_SCALAR /* an array of one number, which all elements take */ };
 struct arg {
 	enum arg_kind kind;
 	uint32_t index; /* of the register, or of the frame's entry */
@@ -55,8 +55,7 @@ struct kernel_op {
 		};
 		struct arg args[KERNEL_OP_ARGS]; /* the same: the first KERNEL_OP_READS are read */
 	};
-	double scalar;
-	int32_t scalar_entry; /* the scalar's place in the frame, or -1 */
+	double scalar; /* unless A is an ARG_SCALAR */
 	double number[2];
 	const struct type *from, *to; /* FILL */
 	bool once;                    /* FILL: the pattern is the same in every block */

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "compile/compiler.h"
 
 /* A value of the workspace that may lie in an in's array. Sorted by type, then by the launch that makes it, then by value. */
@@ -46,12 +47,6 @@ static struct use *use_of(struct reuser *l, uint32_t entry)
 	return use;
 }
 
-static void note_entry_read(struct reuser *l, uint32_t entry, int64_t kernel_op)
-{
-	struct use *use = use_of(l, entry);
-	use->read = kernel_op > use->read ? kernel_op : use->read;
-}
-
 static void note_group(struct reuser *l, const struct launch *group)
 {
 	l->group = group;
@@ -62,14 +57,15 @@ static void note_group(struct reuser *l, const struct launch *group)
 		const int64_t at = (int64_t)i;
 		for (size_t k = 0; k < KERNEL_OP_ARGS; k++) {
 			const struct arg *arg = &m->args[k];
-			struct use *use = arg->kind == ARG_ARRAY ? use_of(l, arg->index) : NULL;
-			if (use && k < KERNEL_OP_READS)
-				note_entry_read(l, arg->index, m->kind == KERNEL_OP_FILL ? read_otherwise : at);
-			else if (use && at < use->written)
+			if (arg->kind != ARG_ARRAY && arg->kind != ARG_SCALAR)
+				continue;
+			const int64_t read = m->kind == KERNEL_OP_FILL || arg->kind == ARG_SCALAR ? read_otherwise : at;
+			struct use *use = use_of(l, arg->index);
+			if (k < KERNEL_OP_READS)
+				use->read = larger(read, use->read);
+			else if (at < use->written)
 				use->written = at;
 		}
-		if (m->scalar_entry >= 0)
-			note_entry_read(l, (uint32_t)m->scalar_entry, read_otherwise);
 		l->loops |= m->kind == KERNEL_OP_LOOP;
 	}
 }

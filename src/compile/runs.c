@@ -13,7 +13,7 @@
 
 static bool is_cheap(const struct kernel_op *m)
 {
-	bool simple = m->kind == KERNEL_OP_FORWARD && op_runs_in_registers(m->op) && m->scalar_entry < 0 &&
+	bool simple = m->kind == KERNEL_OP_FORWARD && op_runs_in_registers(m->op) && m->a.kind != ARG_SCALAR &&
 	              (op_table[m->op].class == OP_CLASS_UNARY || m->form == 1);
 	return simple || m->kind == KERNEL_OP_COPY;
 }
@@ -132,7 +132,6 @@ bool make_runs(struct compiler *c)
 		                         .wide = run.last->wide,
 		                         .v = d->kernel_ops[i].v,
 		                         .out = run.last->out,
-		                         .scalar_entry = -1,
 		                         .steps = kept,
 		                         .step_count = run.count};
 		d->kernel_ops[count] = made;

@@ -97,7 +97,7 @@ static inline void *place(const struct piece *b, const struct arg *arg)
 {
 	if (arg->kind == ARG_REGISTER)
 		return b->registers + (int64_t)arg->index * b->launch->register_bytes;
-	if (arg->kind == ARG_NONE)
+	if (arg->kind != ARG_ARRAY)
 		return NULL;
 	char *array = b->m->frame[arg->index];
 	return arg->bits ? array + b->first / 8 : array + (b->first << arg->shift);
@@ -105,8 +105,8 @@ static inline void *place(const struct piece *b, const struct arg *arg)
 
 static double scalar_at(const struct piece *b, const struct kernel_op *kernel_op)
 {
-	const char *from = b->m->frame[kernel_op->scalar_entry];
-	if (b->m->program->frame->entries[kernel_op->scalar_entry].type->dtype == DTYPE_F64) {
+	const char *from = b->m->frame[kernel_op->a.index];
+	if (b->m->program->frame->entries[kernel_op->a.index].type->dtype == DTYPE_F64) {
 		double value;
 		memcpy(&value, from, sizeof value);
 		return value;
@@ -152,7 +152,7 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 	                           .k = place(b, &kernel_op->k),
 	                           .l = place(b, &kernel_op->l),
 	                           .g = place(b, &kernel_op->g),
-	                           .scalar = kernel_op->scalar_entry >= 0 ? scalar_at(b, kernel_op) : kernel_op->scalar,
+	                           .scalar = kernel_op->a.kind == ARG_SCALAR ? scalar_at(b, kernel_op) : kernel_op->scalar,
 	                           .number = {kernel_op->number[0], kernel_op->number[1]},
 	                           .n = b->n};
 	switch (kernel_op->kind) {

@@ -123,7 +123,7 @@ START_TEST(broadcasts_stay_in_the_group)
 		const struct kernel_op *op = &group->kernel_ops[i];
 		fills += op->kind == KERNEL_OP_FILL;
 		once += op->kind == KERNEL_OP_FILL && op->once;
-		scalars += op->scalar_entry >= 0;
+		scalars += op->a.kind == ARG_SCALAR;
 	}
 	ck_assert_uint_eq(fills, 2); /* columns is filled once for both of its readers */
 	ck_assert_uint_eq(once, 1);  /* and its pattern is the same in every block; the row's is not */

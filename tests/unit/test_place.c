@@ -186,8 +186,8 @@ static void see_group(const struct launch *group, int64_t at)
 		for (size_t k = 0; k < sizeof reads / sizeof *reads; k++)
 			if (reads[k]->kind == ARG_ARRAY)
 				read_by(reads[k]->index, at, read);
-		if (op->scalar_entry >= 0)
-			read_by((uint32_t)op->scalar_entry, at, INT64_MAX);
+		if (op->a.kind == ARG_SCALAR)
+			read_by(op->a.index, at, INT64_MAX);
 		for (size_t k = 0; k < sizeof writes / sizeof *writes; k++)
 			if (writes[k]->kind == ARG_ARRAY)
 				written_by(writes[k]->index, at, (int64_t)i);

@@ -352,8 +352,8 @@ static void watch_kernel_op(struct watch *w, const struct kernel_op *m)
 {
 	const struct arg *reads[] = {&m->v, &m->a, &m->y, &m->k, &m->l, &m->g},
 					 *writes[] = {&m->out, &m->keep[0], &m->keep[1]};
-	if (m->scalar_entry >= 0)
-		read_entry(w, (uint32_t)m->scalar_entry);
+	if (m->a.kind == ARG_SCALAR)
+		read_entry(w, m->a.index);
 	for (int i = 0; i < 6; i++)
 		watch_arg(w, reads[i]);
 	for (int i = 0; i < 3; i++) {
