@@ -12,7 +12,6 @@
 #include "base/checked.h"
 #include "base/system.h"
 #include "exec/evaluate.h"
-#include "exec/slab.h"
 #include "exec/spill.h"
 
 enum { TURNS = 5 };
@@ -40,7 +39,7 @@ static int64_t room(const struct type *type) { return round_up(type_bytes(type),
 struct measuring {
 	const struct lowered *lowered;
 	const struct bound_param *params;
-	const struct costs_source *source;
+	const struct allocator *allocator;
 	struct team *team;
 	struct arena *arena;
 	struct diags *diags;
@@ -66,11 +65,21 @@ static double time_evaluation(const struct evaluation *e)
 	return times[iterations / 2];
 }
 
+/* Places the arrays of PORTS at NEXT, and returns what lies behind them. */
+static char *place_ports(const struct body *body, const struct port *ports, size_t count, char *next, void **places)
+{
+	for (size_t i = 0; i < count; i++) {
+		places[i] = next;
+		next += room(body->values[ports[i].value].type);
+	}
+	return next;
+}
+
 /* Allocates PROGRAM's arrays and measures it, in nanoseconds. */
 static enum status time_program(struct measuring *m, const struct program *program, double *median)
 {
 	const struct body *body = program->body;
-	const void **ins = arena_array(m->arena, body->in_count + 1, sizeof *ins);
+	void **ins = arena_array(m->arena, body->in_count + 1, sizeof *ins);
 	void **outs = arena_array(m->arena, body->out_count + 1, sizeof *outs);
 	int64_t *counters = arena_array(m->arena, (size_t)program->levels + 1, sizeof *counters);
 	TRY_ALLOC(ins && outs && counters, m->diags);
@@ -80,18 +89,11 @@ static enum status time_program(struct measuring *m, const struct program *progr
 	for (size_t i = 0; i < body->out_count; i++)
 		bytes += room(body->values[body->outs[i].value].type);
 	struct slab slab;
-	TRY(slab_get(&slab, bytes, m->source->allocator, m->diags));
-	char *next = slab.base + program->workspace;
-	for (size_t i = 0; i < body->in_count; i++) {
-		ins[i] = next;
-		next += room(body->values[body->ins[i].value].type);
-	}
-	for (size_t i = 0; i < body->out_count; i++) {
-		outs[i] = next;
-		next += room(body->values[body->outs[i].value].type);
-	}
+	TRY(slab_get(&slab, bytes, m->allocator, m->diags));
+	char *next = place_ports(body, body->ins, body->in_count, slab.base + program->workspace, ins);
+	place_ports(body, body->outs, body->out_count, next, outs);
 	*median = time_evaluation(&(struct evaluation){.program = program,
-	                                               .ins = ins,
+	                                               .ins = (const void *const *)ins,
 	                                               .outs = outs,
 	                                               .params = m->params,
 	                                               .counters = counters,
@@ -99,12 +101,13 @@ static enum status time_program(struct measuring *m, const struct program *progr
 	                                               .whole_rows = m->lowered->whole_rows,
 	                                               .team = m->team,
 	                                               .flat = m->lowered->flat});
-	slab_put(&slab, m->source->allocator);
+	slab_put(&slab, m->allocator);
 	return STATUS_OK;
 }
 
-/* Allocates the arrays of the chain's params in SLAB. */
-static enum status make_params(struct measuring *m, struct slab *slab)
+/* Allocates the arrays of the chain's params in SLAB, and measures all programs with them. */
+static enum status time_programs(struct measuring *m, struct slab *slab, const struct compiled_chain *compiled,
+                                 double (*costs)[2])
 {
 	const struct chain *chain = m->lowered->chain;
 	struct bound_param *params = arena_array(m->arena, chain->param_count + 1, sizeof *params);
@@ -115,15 +118,19 @@ static enum status make_params(struct measuring *m, struct slab *slab)
 		params[i].type.dtype = dtype_compute(params[i].type.dtype);
 		bytes = saturated_add(bytes, room(&params[i].type));
 	}
-	enum status status = slab_get(slab, bytes, m->source->allocator, m->diags);
+	TRY(slab_get(slab, bytes, m->allocator, m->diags));
 	char *next = slab->base;
-	for (size_t i = 0; i < chain->param_count && !status; i++) {
+	for (size_t i = 0; i < chain->param_count; i++) {
 		fill(next, &params[i].type);
 		params[i].data = next;
 		next += room(&params[i].type);
 	}
 	m->params = params;
-	return status;
+	for (size_t i = 0; i < compiled->lowered->distinct_count; i++) {
+		TRY(time_program(m, &compiled->steps[i].forward, &costs[i][0]));
+		TRY(time_program(m, &compiled->steps[i].backward, &costs[i][1]));
+	}
+	return STATUS_OK;
 }
 
 static enum status measure(struct costs_source *source, const struct compiled_chain *compiled, int64_t rows,
@@ -132,19 +139,15 @@ static enum status measure(struct costs_source *source, const struct compiled_ch
 	struct arena arena;
 	struct slab slab = {0};
 	arena_init(&arena, source->allocator);
-	struct measuring m = {.lowered = compiled->lowered, .source = source, .arena = &arena, .diags = diags};
-	int64_t each;
+	struct measuring m = {
+		.lowered = compiled->lowered, .allocator = source->allocator, .arena = &arena, .diags = diags};
+	int64_t each = 0;
 	const int members = rows ? 1 : compiled_team(compiled, source->threads, &each);
 	enum status status = compiled->uses_gemm ? blas_load(diags) : STATUS_OK;
 	if (!status)
 		status = team_open(&m.team, members, each, source->allocator, diags);
 	if (!status)
-		status = make_params(&m, &slab);
-	for (size_t i = 0; i < compiled->lowered->distinct_count && !status; i++) {
-		status = time_program(&m, &compiled->steps[i].forward, &costs[i][0]);
-		if (!status)
-			status = time_program(&m, &compiled->steps[i].backward, &costs[i][1]);
-	}
+		status = time_programs(&m, &slab, compiled, costs);
 	team_close(m.team);
 	slab_put(&slab, source->allocator);
 	arena_free(&arena);
@@ -171,90 +174,78 @@ static enum status find_measured(struct costs_source *source, const struct compi
 	return status;
 }
 
-enum status costs_measure_disk(struct costs_source *source, const char *directory, struct diags *diags)
+static enum status time_disk(struct costs_source *source, struct spill *spill, struct slab *slab, const char *directory,
+                             struct diags *diags)
 {
 	enum { BYTES = 32 << 20 };
-	struct spill spill;
-	struct slab slab = {0};
 	TRY(spill_check_room(directory, BYTES, diags));
-	enum status status = spill_open(&spill, 0, source->allocator, diags);
-	if (!status)
-		status = spill_create(&spill, directory, diags);
-	if (!status)
-		status = slab_get(&slab, BYTES, source->allocator, diags);
-	if (!status) {
-		memset(slab.base, 0x5a, BYTES);
-		const struct spill_piece piece = {slab.base, BYTES};
-		const double begun = nanoseconds();
-		status = spill_write_at_once(&spill, 0, &piece, 1, diags);
-		if (!status && fdatasync(spill.fd))
-			status = diag_file(diags, STATUS_IO, directory, -1, "cannot write the spill file: %s", strerror(errno));
-		const double written = nanoseconds();
-		if (!status)
-			status = spill_read(&spill, 0, &piece, 1, diags);
-		source->spill = (struct spill_costs){(written - begun) / BYTES, (nanoseconds() - written) / BYTES, true};
-		source->spill_known = true;
-	}
+	TRY(spill_open(spill, 0, source->allocator, diags));
+	TRY(spill_create(spill, directory, diags));
+	TRY(slab_get(slab, BYTES, source->allocator, diags));
+	memset(slab->base, 0x5a, BYTES);
+	const struct spill_piece piece = {slab->base, BYTES};
+	const double begun = nanoseconds();
+	TRY(spill_write_at_once(spill, 0, &piece, 1, diags));
+	if (fdatasync(spill->fd))
+		return diag_file(diags, STATUS_IO, directory, -1, "cannot write the spill file: %s", strerror(errno));
+	const double written = nanoseconds();
+	TRY(spill_read(spill, 0, &piece, 1, diags));
+	source->spill = (struct spill_costs){(written - begun) / BYTES, (nanoseconds() - written) / BYTES, true};
+	source->spill_known = true;
+	return STATUS_OK;
+}
+
+enum status costs_measure_disk(struct costs_source *source, const char *directory, struct diags *diags)
+{
+	struct spill spill = {.fd = -1, .allocator = source->allocator};
+	struct slab slab = {0};
+	const enum status status = time_disk(source, &spill, &slab, directory, diags);
 	slab_put(&slab, source->allocator);
 	spill_close(&spill);
 	return status;
 }
 
-/* Sums over the steps that share a compiled step, and the number of steps. */
-struct share {
-	double forward, backward, steps;
-};
-
+/* The steps that share a compiled step get the mean of their costs. */
 static enum status read_costs(const struct costs_source *source, const struct compiled_chain *compiled,
-                              double (*costs)[2], struct arena *arena, struct diags *diags)
+                              double (*costs)[2], struct diags *diags)
 {
 	const struct step_costs *given = &source->spec->costs;
 	const struct lowered *lowered = compiled->lowered;
-	struct share *shares = arena_array(arena, lowered->distinct_count + 1, sizeof *shares);
-	TRY_ALLOC(shares, diags);
+	double *steps = arena_array(source->arena, lowered->distinct_count + 1, sizeof *steps);
+	TRY_ALLOC(steps && costs, diags);
 	int64_t step = 0;
 	for (size_t r = 0; r < given->run_count; r++)
 		for (int64_t i = 0; i < given->runs[r].count; i++, step++) {
-			struct share *s = &shares[compiled->by_value ? 0 : lowered_step(lowered, step, NULL)->id];
-			s->forward += given->runs[r].cost.forward;
-			s->backward += given->runs[r].cost.backward;
-			s->steps += compiled->by_value && step ? 0 : 1;
+			const size_t id = compiled->by_value ? 0 : lowered_step(lowered, step, NULL)->id;
+			costs[id][0] += given->runs[r].cost.forward;
+			costs[id][1] += given->runs[r].cost.backward;
+			steps[id] += compiled->by_value && step ? 0 : 1;
 		}
-	for (size_t i = 0; i < lowered->distinct_count; i++) {
-		costs[i][0] = shares[i].steps > 0 ? shares[i].forward / shares[i].steps : 0;
-		costs[i][1] = shares[i].steps > 0 ? shares[i].backward / shares[i].steps : 0;
-	}
+	for (size_t i = 0; i < 2 * lowered->distinct_count; i++)
+		costs[i / 2][i % 2] = steps[i / 2] > 0 ? costs[i / 2][i % 2] / steps[i / 2] : 0;
 	return STATUS_OK;
 }
 
 enum status costs_of(void *context, struct compiled_chain *compiled, int64_t rows, struct diags *diags)
 {
 	struct costs_source *source = context;
+	const bool given = source->spec;
+	const size_t count = compiled->lowered->distinct_count;
 	double(*costs)[2] = NULL;
-	enum status status = STATUS_OK;
-	if (source->spec && source->spec->costs.steps != compiled->lowered->steps)
+	if (given && source->spec->costs.steps != compiled->lowered->steps)
 		return diag_file(diags, STATUS_DATA, source->name, -1, "has costs of %lld steps, and the chain has %lld",
 		                 (long long)source->spec->costs.steps, (long long)compiled->lowered->steps);
-	if (source->spec) {
-		costs = arena_array(source->arena, compiled->lowered->distinct_count + 1, sizeof *costs);
-		status = costs ? read_costs(source, compiled, costs, source->arena, diags) : diag_memory(diags);
-	} else {
-		status = find_measured(source, compiled, rows, &costs, diags);
-	}
-	for (size_t i = 0; i < compiled->lowered->distinct_count && !status; i++) {
+	if (given)
+		costs = arena_array(source->arena, count + 1, sizeof *costs);
+	TRY(given ? read_costs(source, compiled, costs, diags) : find_measured(source, compiled, rows, &costs, diags));
+	for (size_t i = 0; i < count; i++) {
 		struct linear *linear = &compiled->steps[i].linear;
-		const double table = linear->recompute_cost + linear->backward_cost;
-		const double again = table > 0 ? linear->recompute_cost / table : 0;
 		/* A file's backward cost does not include what blocks recompute: that costs as much as its forward pass. */
-		if (source->spec) {
-			const double forward = linear->forward_cost > 0 ? linear->recompute_cost / linear->forward_cost : 0;
-			linear->recompute_cost = forward * costs[i][0];
-			linear->backward_cost = costs[i][1];
-		} else {
-			linear->recompute_cost = again * costs[i][1];
-			linear->backward_cost = (1 - again) * costs[i][1];
-		}
+		const double all = given ? linear->forward_cost : linear->recompute_cost + linear->backward_cost;
+		const double again = all > 0 ? linear->recompute_cost / all : 0;
+		linear->recompute_cost = again * costs[i][!given];
+		linear->backward_cost = given ? costs[i][1] : (1 - again) * costs[i][1];
 		linear->forward_cost = costs[i][0];
 	}
-	return status;
+	return STATUS_OK;
 }

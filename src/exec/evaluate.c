@@ -2,9 +2,6 @@
  * The evaluator walks a program's launches. The frame is a table of pointers to arrays,
  * at the start of the workspace. A group walks its arrays block by block. A call works on
  * whole arrays. A loop swaps the pointers of its carried values.
- *
- * compile/program.c lays everything out, so the evaluator allocates nothing and cannot
- * fail.
  */
 #include "exec/evaluate.h"
 
@@ -85,11 +82,12 @@ static void open_frame(struct machine_state *m)
 
 /* Groups. */
 
+/* A group, and what a member of the team runs of it: blocks from BEGIN on; at hand the N elements from FIRST on. */
 struct piece {
 	struct machine_state *m;
 	const struct launch *launch;
 	char *registers;
-	int64_t begin, first; /* first element of the pieces of one block; of this piece */
+	int64_t begin, first;
 	size_t n;
 };
 
@@ -155,23 +153,11 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 	                           .scalar = kernel_op->a.kind == ARG_SCALAR ? scalar_at(b, kernel_op) : kernel_op->scalar,
 	                           .number = {kernel_op->number[0], kernel_op->number[1]},
 	                           .n = b->n};
-	switch (kernel_op->kind) {
-	case KERNEL_OP_FORWARD:
-	case KERNEL_OP_ADD:
-		kernels->forward[kernel_op->op][kernel_op->form](&args);
-		return;
-	case KERNEL_OP_KEEP:
-		kernels->forward_keep[kernel_op->op][kernel_op->form](&args);
-		return;
-	case KERNEL_OP_VJP_V:
-		kernels->vjp_v[kernel_op->op][kernel_op->form](&args);
-		return;
-	case KERNEL_OP_VJP_A:
-		kernels->vjp_a[kernel_op->op][kernel_op->form](&args);
-		return;
-	default:
-		return;
-	}
+	kernel *const(*const table)[2] = kernel_op->kind == KERNEL_OP_KEEP    ? kernels->forward_keep
+	                                 : kernel_op->kind == KERNEL_OP_VJP_V ? kernels->vjp_v
+	                                 : kernel_op->kind == KERNEL_OP_VJP_A ? kernels->vjp_a
+	                                                                      : kernels->forward;
+	table[kernel_op->op][kernel_op->form](&args);
 }
 
 static void run_piece(const struct piece *b)
@@ -197,17 +183,13 @@ static void run_piece(const struct piece *b)
 	}
 }
 
-struct group {
-	struct machine_state *m;
-	const struct launch *launch;
-};
-
+/* A team_part. */
 static void run_blocks(void *context, void *memory, int64_t begin, int64_t end)
 {
-	const struct group *group = context;
-	const int64_t block = group->launch->block;
-	struct piece b = {.m = group->m, .launch = group->launch, .begin = begin};
-	b.registers = memory ? memory : group->m->workspace + group->m->program->frame->registers;
+	struct piece b = *(const struct piece *)context;
+	const int64_t block = b.launch->block;
+	b.begin = begin;
+	b.registers = memory ? memory : b.m->workspace + b.m->program->frame->registers;
 	for (b.first = begin; b.first < end; b.first += block) {
 		b.n = (size_t)(end - b.first < block ? end - b.first : block);
 		run_piece(&b);
@@ -216,13 +198,12 @@ static void run_blocks(void *context, void *memory, int64_t begin, int64_t end)
 
 static void run_group(struct machine_state *m, const struct launch *launch)
 {
-	struct group group = {m, launch};
+	struct piece group = {.m = m, .launch = launch};
 	const int64_t least = TEAM_PIECE / (launch->kernel_op_count < 8 ? (int64_t)launch->kernel_op_count + 1 : 8);
-	int64_t blocks = least / launch->block + 1;
 	if (!m->e->team)
 		run_blocks(&group, NULL, 0, launch->count);
 	else
-		team_run(m->e->team, launch->count, blocks * launch->block, run_blocks, &group);
+		team_run(m->e->team, launch->count, (least / launch->block + 1) * launch->block, run_blocks, &group);
 }
 
 /* Calls. */
@@ -299,12 +280,6 @@ static void run_accumulate(struct machine_state *m, const struct launch *launch)
 	}
 }
 
-static void run_copy(struct machine_state *m, const struct launch *launch)
-{
-	const struct entry *to = &m->program->frame->entries[launch->out];
-	memcpy(m->frame[launch->out], m->frame[launch->needs[0]], (size_t)type_bytes(to->type));
-}
-
 /* Loops of launches. */
 
 static void move_dynamic(struct machine_state *m, const struct launch *loop)
@@ -325,24 +300,26 @@ static void begin_loop(struct machine_state *m, const struct launch *loop)
 	move_dynamic(m, loop);
 }
 
+/* Of the two places of C, the one that does not hold the value that this iteration reads. */
+static char *other_place(const struct machine_state *m, const struct carried *c)
+{
+	char *first = m->workspace + c->offset[0];
+	return m->frame[c->inner] == first ? m->workspace + c->offset[1] : first;
+}
+
 /* Swaps the pointers of carried values: the next iteration reads the results and overwrites the old values. */
 static void exchange(struct machine_state *m, const struct launch *loop)
 {
 	for (size_t i = 0; i < loop->carried_count; i++) {
 		const struct carried *c = &loop->carried[i];
-		char *places[2] = {m->workspace + c->offset[0], m->workspace + c->offset[1]};
 		if (!c->written)
-			memcpy(m->frame[c->inner] == places[0] ? places[1] : places[0], m->frame[c->result], (size_t)c->bytes);
+			memcpy(other_place(m, c), m->frame[c->result], (size_t)c->bytes);
 	}
 	for (size_t i = 0; i < loop->carried_count; i++) {
 		const struct carried *c = &loop->carried[i];
-		char *places[2] = {m->workspace + c->offset[0], m->workspace + c->offset[1]};
-		char *made = m->frame[c->inner] == places[0] ? places[1] : places[0];
+		m->frame[c->inner] = c->written ? m->frame[c->result] : other_place(m, c);
 		if (c->written)
-			made = m->frame[c->result];
-		m->frame[c->inner] = made;
-		if (c->written)
-			m->frame[c->result] = made == places[0] ? places[1] : places[0];
+			m->frame[c->result] = other_place(m, c);
 	}
 }
 
@@ -367,8 +344,7 @@ void evaluate(const struct evaluation *e)
 	                          .frame = e->workspace,
 	                          .kernels = {e->kernels[0] ? e->kernels[0] : kernels_get(DTYPE_F32),
 	                                      e->kernels[1] ? e->kernels[1] : kernels_get(DTYPE_F64)}};
-	int64_t left[MAX_LOOPS], counters[e->program->levels + 1];
-	int depth = 0;
+	int64_t counters[e->program->levels + 1];
 	memset(counters, 0, sizeof counters);
 	if (e->counters)
 		memcpy(counters, e->counters, (size_t)e->program->levels * sizeof *counters);
@@ -390,30 +366,46 @@ void evaluate(const struct evaluation *e)
 			run_accumulate(&m, launch);
 			break;
 		case LAUNCH_COPY:
-			run_copy(&m, launch);
+			memcpy(m.frame[launch->out], m.frame[launch->needs[0]],
+			       (size_t)type_bytes(e->program->frame->entries[launch->out].type));
 			break;
 		case LAUNCH_LOOP:
 			begin_loop(&m, launch);
-			left[depth++] = launch->iterations;
 			if (launch->iterations == 0) {
 				finish_loop(&m, launch, true);
 				i = launch->match;
-				depth--;
 			}
 			break;
 		case LAUNCH_END: {
 			const struct launch *loop = &e->program->launches[launch->match];
 			exchange(&m, loop);
-			if (--left[depth - 1] > 0) {
-				m.counters[loop->level]++;
+			if (++m.counters[loop->level] < loop->iterations) {
 				move_dynamic(&m, loop);
 				i = launch->match;
 			} else {
 				finish_loop(&m, loop, false);
-				depth--;
 			}
 			break;
 		}
 		}
 	}
+}
+
+/* Memory. */
+
+enum status slab_get(struct slab *slab, int64_t size, const struct allocator *allocator, struct diags *diags)
+{
+	slab->size = (size_t)size + ARRAY_ALIGN;
+	slab->block = allocator_get(allocator, slab->size, 1);
+	if (!slab->block)
+		return diag_file(diags, STATUS_LIMIT, NULL, -1, "out of memory: %lld bytes are wanted at once",
+		                 (long long)size);
+	slab->base = (char *)slab->block + (ARRAY_ALIGN - (uintptr_t)slab->block % ARRAY_ALIGN) % ARRAY_ALIGN;
+	return STATUS_OK;
+}
+
+void slab_put(struct slab *slab, const struct allocator *allocator)
+{
+	allocator_put(allocator, slab->block, slab->size);
+	slab->block = NULL;
 }

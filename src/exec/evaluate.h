@@ -1,6 +1,4 @@
-/*
- * The evaluator runs a forward, recording or backward program on arrays.
- */
+/* The evaluator runs a forward, recording or backward program on arrays in a slab. */
 #ifndef EXEC_EVALUATE_H
 #define EXEC_EVALUATE_H
 
@@ -47,5 +45,16 @@ const void *param_place(const struct bound_param *param, const struct param_ref 
                         int64_t first_row);
 /* Runs the program. Allocates nothing and cannot fail. */
 void evaluate(const struct evaluation *evaluation);
+
+/* One block of ARRAY_ALIGN aligned memory. */
+struct slab {
+	void *block; /* as allocated */
+	char *base;  /* aligned */
+	size_t size; /* of block */
+};
+
+/* Allocates SIZE bytes, not zeroed. Fails with STATUS_LIMIT, naming the size, when out of memory. */
+enum status slab_get(struct slab *slab, int64_t size, const struct allocator *allocator, struct diags *diags);
+void slab_put(struct slab *slab, const struct allocator *allocator);
 
 #endif

@@ -43,30 +43,19 @@ static enum status write_value(struct worker *worker, const void *from, const st
 	return STATUS_OK;
 }
 
-/* Copies COUNT elements of the cotangent, from FIRST on, as floats or, where WIDE, as doubles. */
-static void copy_cotangent(const struct array *from, int64_t first, int64_t count, void *to, bool wide)
-{
-	const enum dtype dtype = dtype_compute(from->type.dtype);
-	const char *at = (const char *)from->data + first * (int64_t)dtype_size(dtype);
-	if (wide == (dtype == DTYPE_F64))
-		memcpy(to, at, (size_t)count * dtype_size(dtype));
-	else if (wide)
-		kernels_get(DTYPE_F32)->loops->to_f64(to, at, (size_t)count);
-	else
-		kernels_get(DTYPE_F64)->loops->to_f32(to, at, (size_t)count);
-}
-
 static void read_seed(const struct worker *worker, void *to, const struct type *type)
 {
 	const struct run *run = worker->run;
+	const struct array *cotangent = &run->gradient->cotangent;
+	const enum dtype held = dtype_compute(cotangent->type.dtype);
 	const int64_t count = shape_count(&type->shape);
-	if (!run->gradient->cotangent.data) {
-		kernels_get(type->dtype)->loops->fill(to, 1.0, (size_t)count);
-		return;
-	}
 	const bool sliced = run->tiles->tiled && !run->tiles->folds;
 	const int64_t first = sliced ? worker->first_row * (count / worker->rows) : 0;
-	copy_cotangent(&run->gradient->cotangent, first, count, to, type->dtype == DTYPE_F64);
+	if (cotangent->data)
+		convert_to_file(to, type->dtype, (const char *)cotangent->data + first * (int64_t)dtype_size(held), held,
+		                (size_t)count);
+	else
+		kernels_get(type->dtype)->loops->fill(to, 1.0, (size_t)count);
 }
 
 static enum status write_zeros(struct writer *writer, enum dtype dtype, int64_t count, struct diags *diags)
@@ -163,7 +152,8 @@ enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struc
 		TRY(writer_write(run->gradient->options->gradient, worker->gradient, dtype_compute(run->input.dtype),
 		                 elements(&run->input, tiles_rows_of(tiles, chunk), tiles->input_row), diags));
 	for (int64_t tile = 0; tiles->folds && tile < tiles_of(tiles, chunk); tile++)
-		reduction_add(&run->reduction, worker->states + tile * tiles->state);
+		fold_add(run->reduction.fold->op, run->reduction.state, worker->states + tile * tiles->state,
+		         run->reduction.count);
 	return tiles->folds || !worker->value ? STATUS_OK : write_value_rows(worker, chunk, diags);
 }
 

@@ -6,65 +6,32 @@
  * when a state is kept in reduced precision; its largest error is recorded then.
  */
 #include <math.h>
-#include <string.h>
 
 #include "exec/run_parts.h"
 
-/* Reduced precision. */
-
-enum { PIECE = 512 }; /* elements */
-
-static double element(const void *values, size_t i, bool wide)
-{
-	return wide ? ((const double *)values)[i] : (double)((const float *)values)[i];
-}
-
-/* Rounds N elements of FULL to KEPT, and records the largest error. */
-static void narrow_piece(struct kept_states *states, uint16_t *kept, const char *full, size_t n, bool wide, bool half)
-{
-	float buffer[PIECE];
-	if (wide)
-		convert_f64_to_f32_odd(buffer, (const double *)(const void *)full, n);
-	else
-		memcpy(buffer, full, n * sizeof *buffer);
-	(half ? convert_f32_to_f16 : convert_f32_to_bf16)(kept, buffer, n);
-	(half ? convert_f16_to_f32 : convert_bf16_to_f32)(buffer, kept, n);
-	for (size_t i = 0; i < n; i++) {
-		const double error = fabs(element(full, i, wide) - (double)buffer[i]);
-		if (error > states->error)
-			states->error = error;
-	}
-}
-
-static void widen_piece(char *full, const uint16_t *kept, size_t n, bool wide, bool half)
-{
-	float buffer[PIECE];
-	(half ? convert_f16_to_f32 : convert_bf16_to_f32)(buffer, kept, n);
-	if (wide)
-		kernels_get(DTYPE_F32)->loops->to_f64((double *)(void *)full, buffer, n);
-	else
-		memcpy(full, buffer, n * sizeof *buffer);
-}
-
 static enum status on_convert(void *context, int64_t to, int64_t from, const struct type *type, bool narrow)
 {
+	enum { PIECE = 512 }; /* elements */
 	struct worker *worker = context;
-	char *base = worker->slab.base;
+	struct kept_states *states = &worker->walk.kept;
+	const enum dtype store = worker->run->options->job.store;
 	const size_t count = (size_t)shape_count(&type->shape);
-	const bool half = worker->run->options->job.store == DTYPE_F16, wide = type->dtype == DTYPE_F64;
-	for (size_t done = 0; done < count; done += PIECE) {
+	uint16_t *kept = (uint16_t *)(void *)(worker->slab.base + (narrow ? to : from));
+	char *full = worker->slab.base + (narrow ? from : to);
+	if (!narrow)
+		convert_from_file(full, type->dtype, kept, store, count);
+	for (size_t done = 0; done < count && narrow; done += PIECE) {
 		const size_t n = count - done < PIECE ? count - done : PIECE;
-		uint16_t *kept = (uint16_t *)(void *)(base + (narrow ? to : from)) + done;
-		char *full = base + (narrow ? from : to) + done * (wide ? 8 : 4);
-		if (narrow)
-			narrow_piece(&worker->walk.kept, kept, full, n, wide, half);
-		else
-			widen_piece(full, kept, n, wide, half);
+		const char *piece = full + done * dtype_size(type->dtype);
+		double before[PIECE], after[PIECE];
+		convert_to_file(kept + done, store, piece, type->dtype, n);
+		convert_to_file(before, DTYPE_F64, piece, type->dtype, n);
+		convert_from_file(after, DTYPE_F64, kept + done, store, n);
+		for (size_t i = 0; i < n; i++)
+			states->error = fabs(before[i] - after[i]) > states->error ? fabs(before[i] - after[i]) : states->error;
 	}
 	return STATUS_OK;
 }
-
-/* Disk. */
 
 enum status kept_states_set_pieces(struct worker *worker, const struct machine_array *arrays, size_t count, size_t more)
 {

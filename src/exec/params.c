@@ -220,28 +220,14 @@ static enum status check_random(const struct binder *b, const struct param *para
 
 /* Values. */
 
-/* Rounds to float. The caller rounds a half DTYPE's floats again, so these are rounded to odd. */
-static void narrow(float *to, const double *from, size_t count, enum dtype dtype)
+/* Converts COUNT values between computing types. The caller rounds a half DTYPE's floats again: they are rounded to odd. */
+static void convert_values(void *to, enum dtype compute, const void *from, enum dtype held, size_t count,
+                           enum dtype dtype)
 {
-	if (dtype == DTYPE_F16 || dtype == DTYPE_BF16)
+	if (compute == DTYPE_F32 && held == DTYPE_F64 && (dtype == DTYPE_F16 || dtype == DTYPE_BF16))
 		convert_f64_to_f32_odd(to, from, count);
 	else
-		kernels_get(DTYPE_F64)->loops->to_f32(to, from, count);
-}
-
-/* Converts the values of FROM to TO's computing type, those of a half DTYPE to odd. */
-static void convert_values(const struct array *to, const struct array *from, enum dtype dtype)
-{
-	const size_t count = (size_t)shape_count(&to->type.shape);
-	const enum dtype held = dtype_compute(from->type.dtype);
-	if (count == 0) /* FROM may have no data */
-		return;
-	if (to->type.dtype == held)
-		memcpy(to->data, from->data, count * dtype_size(held));
-	else if (held == DTYPE_F32)
-		kernels_get(DTYPE_F32)->loops->to_f64(to->data, from->data, count);
-	else
-		narrow(to->data, from->data, count, dtype);
+		convert_to_file(to, compute, from, held, count);
 }
 
 static enum status new_array(const struct binder *b, const struct param *param, struct array *array,
@@ -270,7 +256,7 @@ static void fill_literal(const struct init *init, struct array *held, enum dtype
 	for (int64_t done = 0; done < count; done += PIECE) {
 		const int64_t n = count - done < PIECE ? count - done : PIECE;
 		init_fill(init, &held->type.shape, done, n, values);
-		narrow((float *)held->data + done, values, (size_t)n, dtype);
+		convert_values((float *)held->data + done, DTYPE_F32, values, DTYPE_F64, (size_t)n, dtype);
 	}
 }
 
@@ -290,7 +276,8 @@ static enum status fill(const struct binder *b, const struct param *param, struc
 	if (source->init)
 		fill_literal(source->init, held, param->type.dtype);
 	else
-		convert_values(held, &source->array, param->type.dtype);
+		convert_values(held->data, want, source->array.data, dtype_compute(source->array.type.dtype),
+		               (size_t)shape_count(&held->type.shape), param->type.dtype);
 	return STATUS_OK;
 }
 
@@ -317,7 +304,7 @@ static enum status load_values(const struct binder *b, const struct param *param
 		return STATUS_OK;
 	struct array converted;
 	TRY(new_array(b, param, &converted, &array->type, to));
-	convert_values(&converted, array, DTYPE_F32);
+	convert_to_file(converted.data, to, array->data, array->type.dtype, (size_t)shape_count(&array->type.shape));
 	array_free(array, b->params->allocator);
 	*array = converted;
 	return STATUS_OK;
@@ -387,7 +374,8 @@ void params_settle(struct params *params, const struct chain *chain, enum dtype 
 		if (!array->data)
 			continue;
 		array->type.dtype = compute;
-		convert_values(array, &params->exact[i], DTYPE_F32);
+		convert_to_file(array->data, compute, params->exact[i].data, DTYPE_F64,
+		                (size_t)shape_count(&array->type.shape));
 	}
 }
 

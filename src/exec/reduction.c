@@ -4,7 +4,6 @@
 
 #include "base/checked.h"
 #include "base/system.h"
-#include "exec/evaluate.h"
 #include "plan/tiles.h"
 
 const struct body *reduction_head(const struct body *body, uint32_t fold, struct arena *arena)
@@ -57,9 +56,18 @@ static int64_t output_bytes(const struct reduction *reduction)
 	return round_up(type_bytes(&reduction->output), ARRAY_ALIGN);
 }
 
-static enum status allocate(const struct context *context, struct reduction *reduction, bool wanted, int64_t *bytes)
+enum status reduction_open(const struct context *context, struct reduction *reduction, const struct lowered *lowered,
+                           bool wanted, int64_t *bytes)
 {
-	const int64_t state = round_up(reduction->size * (int64_t)sizeof(double), ARRAY_ALIGN);
+	const struct instr *fold = &lowered->whole->instrs[lowered->fold];
+	*reduction = (struct reduction){
+		.fold = fold, .folded = *fold->of.y, .output = lowered->output, .count = shape_count(&fold->of.y->shape)};
+	reduction->output.dtype = dtype_compute(lowered->output.dtype);
+	const struct body *rest = cut(lowered->whole, lowered->fold, context->arena);
+	TRY_ALLOC(rest, context->diags);
+	reduction->passes = rest->values[rest->outs[0].value].from == FROM_PORT;
+	TRY(program_compile(context, &reduction->program, rest, NULL));
+	const int64_t state = round_up(tiles_state(lowered) * (int64_t)sizeof(double), ARRAY_ALIGN);
 	const int64_t memory =
 		wanted ? result_bytes(reduction) + output_bytes(reduction) + reduction->program.workspace : 0;
 	TRY(slab_get(&reduction->slab, state + memory, context->allocator, context->diags));
@@ -69,37 +77,10 @@ static enum status allocate(const struct context *context, struct reduction *red
 	return STATUS_OK;
 }
 
-enum status reduction_open(const struct context *context, struct reduction *reduction, const struct lowered *lowered,
-                           bool wanted, int64_t *bytes)
-{
-	const struct instr *fold = &lowered->whole->instrs[lowered->fold];
-	*reduction = (struct reduction){.fold = fold,
-	                                .folded = *fold->of.y,
-	                                .output = lowered->output,
-	                                .count = shape_count(&fold->of.y->shape),
-	                                .size = tiles_state(lowered)};
-	reduction->output.dtype = dtype_compute(lowered->output.dtype);
-	const struct body *rest = cut(lowered->whole, lowered->fold, context->arena);
-	TRY_ALLOC(rest, context->diags);
-	reduction->passes = rest->values[rest->outs[0].value].from == FROM_PORT;
-	const enum status status = program_compile(context, &reduction->program, rest, NULL);
-	return status ? status : allocate(context, reduction, wanted, bytes);
-}
-
 void reduction_close(struct reduction *reduction, const struct allocator *allocator)
 {
 	slab_put(&reduction->slab, allocator);
 	*reduction = (struct reduction){.state = NULL};
-}
-
-void reduction_begin(struct reduction *reduction)
-{
-	fold_begin(reduction->fold->op, reduction->state, reduction->count);
-}
-
-void reduction_add(struct reduction *reduction, const double *state)
-{
-	fold_add(reduction->fold->op, reduction->state, state, reduction->count);
 }
 
 const void *reduction_finish(struct reduction *reduction, int64_t whole_rows, const struct bound_param *params,

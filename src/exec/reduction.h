@@ -6,21 +6,18 @@
 #ifndef EXEC_REDUCTION_H
 #define EXEC_REDUCTION_H
 
-#include "compile/program.h"
-#include "exec/slab.h"
+#include "exec/evaluate.h"
 #include "ir/lower.h"
-
-struct bound_param;
 
 struct reduction {
 	const struct instr *fold;
 	struct type folded;     /* of the instruction's result */
 	struct type output;     /* of what follows, as it is computed */
-	int64_t count, size;    /* elements of FOLDED; doubles of a state */
+	int64_t count;          /* elements of FOLDED */
 	struct program program; /* of what follows */
 	bool passes;            /* nothing follows */
 	struct slab slab;
-	double *state; /* of the tiles that have been added */
+	double *state; /* of the tiles that have been added, by fold_begin and fold_add */
 	char *memory;  /* for what follows; NULL: nobody wants the output */
 };
 
@@ -34,10 +31,6 @@ const struct body *reduction_head(const struct body *body, uint32_t fold, struct
 enum status reduction_open(const struct context *context, struct reduction *reduction, const struct lowered *lowered,
                            bool wanted, int64_t *bytes);
 void reduction_close(struct reduction *reduction, const struct allocator *allocator);
-/* Begins another array. */
-void reduction_begin(struct reduction *reduction);
-/* Adds the state STATE of the next tile. */
-void reduction_add(struct reduction *reduction, const double *state);
 /*
  * Returns the chain's output, of type reduction->output, for the WHOLE_ROWS rows that
  * have been added. PARAMS by index.

@@ -114,7 +114,7 @@ static enum status run_array(struct run *run)
 	run->rows_done = 0;
 	run->outputs_begun = false;
 	if (run->tiles->folds)
-		reduction_begin(&run->reduction);
+		fold_begin(run->reduction.fold->op, run->reduction.state, run->reduction.count);
 	if (run->gradient)
 		gradient_begin_array(run);
 	else
