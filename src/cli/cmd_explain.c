@@ -19,22 +19,9 @@ static bool locale_is_utf8(void)
 	return dot && (!strncasecmp(dot, ".utf-8", 6) || !strncasecmp(dot, ".utf8", 5));
 }
 
-/* The schedule follows a table, unless the chain is one part. */
-static void put_schedule(struct report *report, const struct job *job)
-{
-	enum { MOST_STEPS = 1000 };
-	if (report->format != REPORT_TABLE || policy_by_value(job->policy))
-		return;
-	text_put(report->text, "\nschedule\n");
-	if (job->costs.steps <= MOST_STEPS)
-		report_actions(report, job->schedule, job->policy->text, job->costs.steps);
-	else
-		text_printf(report->text, "%lld evaluations; `ckptc plan --schedule` prints the actions\n",
-		            (long long)job->predicted.evaluations);
-}
-
 enum status command_explain(struct session *s)
 {
+	enum { MOST_STEPS = 1000 };
 	const struct job *job = &s->job;
 	struct type type;
 	struct lowered lowered; /* of whole types: a job's are a tile's */
@@ -53,11 +40,17 @@ enum status command_explain(struct session *s)
 	                                        .evaluations = job->predicted.evaluations,
 	                                        .bars = locale_is_utf8(),
 	                                        .color = s->line.given[OPTION_COLOR] && s->set.color};
-	if (s->set.dot) {
+	if (s->set.dot)
 		report_dot(&s->chain, &compiled, &file->text, &s->arena);
-	} else {
+	else
 		report_explanation(&file->report, &explanation);
-		put_schedule(&file->report, job);
-	}
+	if (s->set.dot || s->set.format != REPORT_TABLE || by_value) /* nor has a chain of one part a schedule */
+		return session_close_text(file);
+	text_put(&file->text, "\nschedule\n");
+	if (job->costs.steps <= MOST_STEPS)
+		report_actions(&file->report, job->schedule, job->policy->text, job->costs.steps);
+	else
+		text_printf(&file->text, "%lld evaluations; `ckptc plan --schedule` prints the actions\n",
+		            (long long)job->predicted.evaluations);
 	return session_close_text(file);
 }

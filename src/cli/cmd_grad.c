@@ -302,31 +302,6 @@ static enum status open_all(struct session *s, struct beside *beside, struct gra
 	return outputs_check_apart(s);
 }
 
-static enum status run(struct session *s, struct beside *beside, struct gradient_result *result)
-{
-	struct progress progress;
-	const struct run_options options = {.job = session_job_options(s, &s->set.policy),
-	                                    .dtype = s->set.dtype,
-	                                    .flush_denormals = s->line.given[OPTION_FAST_MATH],
-	                                    .value = beside->value ? &beside->value->writer : NULL,
-	                                    .progress = progress_begin(&progress, s, "grad") ? progress_action : NULL,
-	                                    .progress_context = &progress};
-	const struct gradient_options gradient = {.gradient = &s->out->writer,
-	                                          .cotangent = s->line.values[OPTION_COTANGENT],
-	                                          .special = s->line.given[OPTION_SPECIAL],
-	                                          .cast = s->line.given[OPTION_CAST],
-	                                          .spill = s->line.values[OPTION_SPILL],
-	                                          .journal = s->line.values[OPTION_JOURNAL],
-	                                          .event = s->line.given[OPTION_EVENTS] ? put_event : NULL,
-	                                          .event_context = beside,
-	                                          .trace = watch_wanted(&beside->watch) ? watch_event : NULL,
-	                                          .trace_context = &beside->watch};
-	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader};
-	enum status status = run_gradient(&s->context, &subject, &options, &gradient, result);
-	progress_end(&progress);
-	return status;
-}
-
 /*
  * Writes what follows the run, warns of options without effect, and renames the files to their places. The gradient of the input comes last: it may replace the input, by which
  * a journal recognises its run.
@@ -369,9 +344,27 @@ enum status command_grad(struct session *s)
 		return command_dump(s);
 	struct beside beside;
 	struct gradient_result result = {0};
-	enum status status = open_all(s, &beside, &result);
-	if (!status)
-		status = run(s, &beside, &result);
+	struct progress progress;
+	TRY(open_all(s, &beside, &result));
+	const struct run_options options = {.job = session_job_options(s, &s->set.policy),
+	                                    .dtype = s->set.dtype,
+	                                    .flush_denormals = s->line.given[OPTION_FAST_MATH],
+	                                    .value = beside.value ? &beside.value->writer : NULL,
+	                                    .progress = progress_begin(&progress, s, "grad") ? progress_action : NULL,
+	                                    .progress_context = &progress};
+	const struct gradient_options gradient = {.gradient = &s->out->writer,
+	                                          .cotangent = s->line.values[OPTION_COTANGENT],
+	                                          .special = s->line.given[OPTION_SPECIAL],
+	                                          .cast = s->line.given[OPTION_CAST],
+	                                          .spill = s->line.values[OPTION_SPILL],
+	                                          .journal = s->line.values[OPTION_JOURNAL],
+	                                          .event = s->line.given[OPTION_EVENTS] ? put_event : NULL,
+	                                          .event_context = &beside,
+	                                          .trace = watch_wanted(&beside.watch) ? watch_event : NULL,
+	                                          .trace_context = &beside.watch};
+	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader};
+	enum status status = run_gradient(&s->context, &subject, &options, &gradient, &result);
+	progress_end(&progress);
 	if (!status)
 		status = finish(s, &beside, &result);
 	gradient_free(&result);

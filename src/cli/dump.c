@@ -4,22 +4,6 @@
 #include "cli/job.h"
 #include "report/actions.h"
 
-static void dump_plan(const struct job *job, const struct text *text)
-{
-	text_printf(text, "tiled %s, rows %lld, tile %lld, tiles at a time %lld, workers %d\n",
-	            job->tiles.tiled ? "yes" : "no", (long long)job->tiles.rows, (long long)job->tile.rows,
-	            (long long)job->tiles.per_chunk, job->tiles.workers);
-	for (size_t i = 0; i < job->tile.lowered.distinct_count; i++) {
-		const struct compiled_step *code = &job->tile.compiled.steps[i];
-		text_printf(text, "step %zu\nforward\n", i);
-		program_dump(&code->forward, text->write, text->context);
-		text_put(text, "record\n");
-		program_dump(&code->record, text->write, text->context);
-		text_put(text, "backward\n");
-		program_dump(&code->backward, text->write, text->context);
-	}
-}
-
 enum status command_dump(struct session *s)
 {
 	static const char *const phases[] = {"syntax", "chain", "plan", "schedule"};
@@ -32,17 +16,30 @@ enum status command_dump(struct session *s)
 	struct type type;
 	TRY(what == 0 ? session_load_syntax(s) : session_load_chain(s));
 	TRY(session_open_report(s, &file));
+	const struct text *text = &file->text;
+	const struct job *job = &s->job;
 	if (what == 0)
-		syntax_dump(&s->syntax, file->text.write, file->text.context);
+		syntax_dump(&s->syntax, text->write, text->context);
 	if (what == 1)
-		chain_dump(&s->chain, file->text.write, file->text.context);
+		chain_dump(&s->chain, text->write, text->context);
 	if (what < 2)
 		return session_close_text(file);
 	TRY(session_bind_types(s, &type));
 	TRY(session_make_job(s, &s->set.policy, &type));
-	if (what == 2)
-		dump_plan(&s->job, &file->text);
+	if (what == 3)
+		report_actions(&file->report, job->schedule, job->policy->text, job->costs.steps);
 	else
-		report_actions(&file->report, s->job.schedule, s->job.policy->text, s->job.costs.steps);
+		text_printf(text, "tiled %s, rows %lld, tile %lld, tiles at a time %lld, workers %d\n",
+		            job->tiles.tiled ? "yes" : "no", (long long)job->tiles.rows, (long long)job->tile.rows,
+		            (long long)job->tiles.per_chunk, job->tiles.workers);
+	for (size_t i = 0; what == 2 && i < job->tile.lowered.distinct_count; i++) {
+		const struct compiled_step *code = &job->tile.compiled.steps[i];
+		text_printf(text, "step %zu\nforward\n", i);
+		program_dump(&code->forward, text->write, text->context);
+		text_put(text, "record\n");
+		program_dump(&code->record, text->write, text->context);
+		text_put(text, "backward\n");
+		program_dump(&code->backward, text->write, text->context);
+	}
 	return session_close_text(file);
 }

@@ -45,25 +45,15 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
-/* Lists in NAMES the commands and, if OPS, the operations. */
-static struct word_list names_of(const char **names, bool ops)
+/* Lists the commands and, if OPS, the operations. */
+static struct word_list names_of(struct session *s, bool ops)
 {
-	size_t count = 0;
-	for (; count < command_count; count++)
-		names[count] = command_table[count].name;
-	for (int op = 0; ops && op < OP_COUNT; op++)
-		names[count++] = op_table[op].name;
-	return (struct word_list){names, count, 0};
-}
-
-static enum status unknown_command(struct session *s, const char *name)
-{
-	const char *names[sizeof command_table / sizeof *command_table];
-	if (name[0] == '-')
-		return with_hint(s, usage_error(s, "unknown option '%s' in place of a command", name),
-		                 "options before a command are --help and --version");
-	return with_nearest(s, usage_error(s, "unknown command '%s'", name), name, names_of(names, false),
-	                    "`ckptc --help` lists the commands");
+	struct word_list list = {.items = arena_array(&s->arena, command_count + OP_COUNT, sizeof *list.items)};
+	for (size_t i = 0; list.items && i < command_count; i++)
+		list.items[list.count++] = command_table[i].name;
+	for (int op = 0; list.items && ops && op < OP_COUNT; op++)
+		list.items[list.count++] = op_table[op].name;
+	return list;
 }
 
 static enum status print_version(struct session *s)
@@ -82,15 +72,14 @@ static bool is_help(const char *word)
 /* A hint for TOPIC if it is a statement or a policy, whose argument is ignored; else NULL. */
 static const char *described_elsewhere(const char *topic)
 {
+	const size_t length = strcspn(topic, ":");
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
 		if (kind != STATEMENT_STAGE && !strcmp(statement_word(kind), topic))
 			return "it begins a statement of the language, which ckptc-chain(5) describes";
-	const size_t length = strcspn(topic, ":");
-	for (int i = 0; i < POLICY_COUNT; i++) {
-		const char *name = policy_table[i].name;
-		if (name && length && strlen(name) == length && !memcmp(name, topic, length))
+	for (int i = 0; i < POLICY_COUNT && length; i++)
+		if (policy_table[i].name && strlen(policy_table[i].name) == length &&
+		    !memcmp(policy_table[i].name, topic, length))
 			return "it is a policy: `ckptc help grad` lists them, ckptc(1) describes them";
-	}
 	return NULL;
 }
 
@@ -99,16 +88,16 @@ static enum status help_on(struct session *s, const char *topic)
 	if (!topic || is_help(topic))
 		return help_print(s, NULL);
 	const struct command *command = find_command(topic);
+	const enum op op = op_find(topic);
 	if (command)
 		return help_print(s, command);
-	enum op op = op_find(topic);
 	if (op != OP_COUNT)
 		return help_print_op(s, op);
-	const char *names[sizeof command_table / sizeof *command_table + OP_COUNT], *elsewhere = described_elsewhere(topic);
+	const char *elsewhere = described_elsewhere(topic);
 	const enum status status = usage_error(s, "no command and no operation is named '%s'", topic);
 	if (elsewhere)
 		return with_hint(s, status, "%s", elsewhere);
-	return with_nearest(s, status, topic, names_of(names, true),
+	return with_nearest(s, status, topic, names_of(s, true),
 	                    "`ckptc --help` lists the commands, `ckptc ops` the operations");
 }
 
@@ -160,8 +149,12 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	if (is_help(name))
 		return usage_error(s, "help takes one command or operation, but got '%s' too", argv[3]);
 	s->command = find_command(name);
+	if (!s->command && name[0] == '-')
+		return with_hint(s, usage_error(s, "unknown option '%s' in place of a command", name),
+		                 "options before a command are --help and --version");
 	if (!s->command)
-		return unknown_command(s, name);
+		return with_nearest(s, usage_error(s, "unknown command '%s'", name), name, names_of(s, false),
+		                    "`ckptc --help` lists the commands");
 	TRY(session_parse(s, argc - 2, argv + 2));
 	if (s->line.given[OPTION_HELP])
 		return help_print(s, s->command);

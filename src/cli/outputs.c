@@ -18,8 +18,6 @@ struct place {
 static const char *real_place(struct session *s, const char *path)
 {
 	char real[PATH_MAX];
-	if (!output_replaces(path))
-		return NULL;
 	if (realpath(path, real))
 		return arena_printf(&s->arena, "%s", real);
 	char target[PATH_MAX];
@@ -30,24 +28,19 @@ static const char *real_place(struct session *s, const char *path)
 	return folder && realpath(folder, real) ? arena_printf(&s->arena, "%s/%s", real, slash ? slash + 1 : target) : NULL;
 }
 
-/* Names the standard stream that is the file PATH, if that file would be replaced; else NULL. */
-static const char *stream_at(const struct session *s, const char *path)
-{
-	const char *output = s->line.values[OPTION_OUTPUT];
-	if (!output_replaces(path))
-		return NULL;
-	if ((!output || !strcmp(output, "-")) && stream_is_at(1, path))
-		return "standard output";
-	return stream_is_at(2, path) ? "standard error" : NULL;
-}
-
 static enum status add_place(struct session *s, struct place *places, size_t *count, const char *option,
                              const char *path)
 {
-	struct place place = {option, path, path ? real_place(s, path) : NULL};
-	const char *stream = path ? stream_at(s, path) : NULL;
+	const char *output = s->line.values[OPTION_OUTPUT];
+	const bool to_stdout = !output || !strcmp(output, "-");
+	if (!path || !output_replaces(path))
+		return STATUS_OK;
+	const char *stream = to_stdout && stream_is_at(1, path) ? "standard output"
+	                     : stream_is_at(2, path)            ? "standard error"
+	                                                        : NULL;
 	if (stream)
 		return usage_error(s, "--%s would be written to '%s', which is %s", option, path, stream);
+	const struct place place = {option, path, real_place(s, path)};
 	for (size_t i = 0; place.real && i < *count; i++)
 		if (!strcmp(places[i].real, place.real))
 			return usage_error(s, "--%s and --%s would both be written to '%s'", places[i].option, option, path);

@@ -37,18 +37,15 @@ enum status session_read_file(struct session *s, const char *path, struct source
 	return status;
 }
 
-/* Hints at -e if FILE does not exist, and its name can be parsed as a chain. */
-static void hint_text(struct session *s)
+/* True if FILE does not exist, and its name can be parsed as a chain. */
+static bool is_chain_text(struct session *s, const char *file)
 {
-	const struct source source = {s->line.file, s->line.file, strlen(s->line.file)};
+	const struct source source = {file, file, strlen(file)};
 	struct syntax syntax;
 	struct diags told;
 	diags_init(&told, &s->arena);
 	const struct context context = {s->arena.allocator, &s->arena, &told};
-	if (access(s->line.file, F_OK) == 0 || syntax_parse(&context, &syntax, &source))
-		return;
-	diag_hint(&s->diags, "a chain that is no file is given with -e, as in: ckptc %s -e '%s'", s->command->name,
-	          s->line.file);
+	return access(file, F_OK) != 0 && syntax_parse(&context, &syntax, &source) == STATUS_OK;
 }
 
 enum status session_load_syntax(struct session *s)
@@ -62,11 +59,11 @@ enum status session_load_syntax(struct session *s)
 	if (!file)
 		return with_hint(s, usage_error(s, "no chain"),
 		                 "give a file, or the chain itself with -e, as in: ckptc %s -e 'add 1; sin'", s->command->name);
-	enum status status = session_read_file(s, file, &s->source);
-	if (status) {
-		hint_text(s);
-		return status;
-	}
+	const enum status status = session_read_file(s, file, &s->source);
+	if (status && is_chain_text(s, file))
+		diag_hint(&s->diags, "a chain that is no file is given with -e, as in: ckptc %s -e '%s'", s->command->name,
+		          file);
+	TRY(status);
 	const char *slash = strrchr(file, '/');
 	if (slash)
 		s->directory = slash == file ? "/" : arena_strndup(&s->arena, file, (size_t)(slash - file));
@@ -219,31 +216,26 @@ static bool declared_whole(const struct declared *declared)
 	return declared->given;
 }
 
-/* Opens the input and sets TYPE to that of its first array. */
-static enum status read_type(struct session *s, struct type *type)
+enum status session_bind_types(struct session *s, struct type *type)
 {
 	const bool standard = !s->line.given[OPTION_INPUT];
 	bool end;
-	if (standard && isatty(0))
+	if (session_makes_input(s)) {
+		*type = s->set.shape;
+	} else if (standard && declared_whole(&s->chain.input_type)) {
+		*type = s->chain.input_type.type;
+	} else if (standard && isatty(0)) {
 		return with_hint(
 			s, usage_error(s, "the type of the input is not known"),
 			"give --shape f32[64,256], declare it in the chain (input x: f32[64,256]), or pipe the data in");
-	TRY(session_open_input(s));
-	const enum status status = reader_next(&s->in.reader, &end, &s->diags);
-	if (status == STATUS_DATA && standard && s->in.input.eof && s->in.input.offset + (int64_t)s->in.input.end == 0)
-		diag_hint(&s->diags, "where there is no data, give its type: --shape f32[64,256]");
-	*type = s->in.reader.type;
-	return status;
-}
-
-enum status session_bind_types(struct session *s, struct type *type)
-{
-	if (session_makes_input(s))
-		*type = s->set.shape;
-	else if (!s->line.given[OPTION_INPUT] && declared_whole(&s->chain.input_type))
-		*type = s->chain.input_type.type;
-	else
-		TRY(read_type(s, type));
+	} else {
+		TRY(session_open_input(s));
+		const enum status status = reader_next(&s->in.reader, &end, &s->diags);
+		if (status == STATUS_DATA && standard && s->in.input.eof && s->in.input.offset + (int64_t)s->in.input.end == 0)
+			diag_hint(&s->diags, "where there is no data, give its type: --shape f32[64,256]");
+		TRY(status);
+		*type = s->in.reader.type;
+	}
 	*type = run_input_type(&s->chain, type, s->set.dtype);
 	return session_bind(s, false, dtype_compute(type->dtype));
 }
@@ -272,20 +264,6 @@ enum status session_open_output(struct session *s, struct opened_output **out, c
 	return session_own_output(s, out, &output);
 }
 
-/* Refuses to append the output to the input: it would be read as more input, without end. */
-static enum status refuse_append(struct session *s)
-{
-	const struct output *out = &s->out->output;
-	const bool behind = fcntl(out->fd, F_GETFL) & O_APPEND || out->base > s->in.input.base;
-	if (!s->in.open || !behind || !stream_is_one(s->in.input.fd, out->fd))
-		return STATUS_OK;
-	TRY(reader_find_format(&s->in.reader, &s->diags));
-	if (s->in.reader.format == FORMAT_TEXT || s->in.reader.format == FORMAT_CSV) /* read whole before the first write */
-		return STATUS_OK;
-	return diag_file(&s->diags, STATUS_USAGE, s->in.input.name, -1,
-	                 "the output would be appended to it, and read as more input");
-}
-
 void session_make_writer(struct session *s, struct opened_output *out)
 {
 	const bool over = s->in.open && s->in.input.size >= 0 && stream_is_one(s->in.input.fd, out->output.fd);
@@ -303,7 +281,15 @@ void session_make_writer(struct session *s, struct opened_output *out)
 enum status session_open_arrays(struct session *s)
 {
 	TRY(session_open_output(s, &s->out, s->line.values[OPTION_OUTPUT], false));
-	TRY(refuse_append(s));
+	const struct output *out = &s->out->output;
+	const bool behind = fcntl(out->fd, F_GETFL) & O_APPEND || out->base > s->in.input.base;
+	if (s->in.open && behind && stream_is_one(s->in.input.fd, out->fd)) {
+		TRY(reader_find_format(&s->in.reader, &s->diags));
+		/* Text is read whole before the first write. */
+		if (s->in.reader.format != FORMAT_TEXT && s->in.reader.format != FORMAT_CSV)
+			return diag_file(&s->diags, STATUS_USAGE, s->in.input.name, -1,
+			                 "the output would be appended to it, and read as more input");
+	}
 	session_make_writer(s, s->out);
 	return STATUS_OK;
 }

@@ -85,11 +85,10 @@ static struct end source_of(const struct graph *g, const struct body *body, uint
 static void add_reads(struct graph *g, const struct body *body, uint32_t part, enum end_kind kind)
 {
 	for (size_t i = 0; i < body->instr_count; i++) {
-		const struct instr *instr = &body->instrs[i];
-		const uint32_t reads[] = {instr->g, instr->v, instr->a, instr->y, instr->k, instr->l};
-		for (size_t r = 0; r < sizeof reads / sizeof *reads; r++)
-			if (reads[r] != NO_VALUE)
-				add_edge(g, source_of(g, body, part, kind, reads[r]), (struct end){kind, part, (uint32_t)i});
+		uint32_t reads[6];
+		const size_t count = instr_reads(&body->instrs[i], reads);
+		for (size_t r = 0; r < count; r++)
+			add_edge(g, source_of(g, body, part, kind, reads[r]), (struct end){kind, part, (uint32_t)i});
 	}
 }
 
@@ -142,19 +141,6 @@ static void walk_items(struct graph *g, const struct item *items, size_t count, 
 		if (item->iterations > 1 && again)
 			walk_items(g, item->items, item->count, back, false);
 	}
-}
-
-static void find_edges(struct graph *g)
-{
-	const struct lowered *lowered = g->compiled->lowered;
-	for (size_t i = 0; i < g->slot_count; i++)
-		g->slots[i] = (struct end){.kind = END_INPUT};
-	walk_items(g, lowered->items, lowered->item_count, false, true);
-	add_edge(g, g->slots[0], (struct end){.kind = END_OUTPUT});
-	memset(g->slots, 0, g->slot_count * sizeof *g->slots);
-	g->slots[0] = (struct end){.kind = END_SEED};
-	walk_items(g, lowered->items, lowered->item_count, true, true);
-	add_edge(g, g->slots[0], (struct end){.kind = END_GRADIENT});
 }
 
 static void put_end(const struct text *text, const struct end *end)
@@ -222,22 +208,28 @@ static void put_part(struct graph *g, uint32_t part)
 void report_dot(const struct chain *chain, const struct compiled_chain *compiled, const struct text *text,
                 struct arena *arena)
 {
-	struct graph g = {.chain = chain,
-	                  .compiled = compiled,
-	                  .text = text,
-	                  .arena = arena,
-	                  .slot_count = compiled->lowered->slot_count};
+	const struct lowered *lowered = compiled->lowered;
+	struct graph g = {.chain = chain, .compiled = compiled, .text = text, .arena = arena};
+	g.slot_count = lowered->slot_count;
 	g.slots = arena_array(arena, g.slot_count + 1, sizeof *g.slots);
 	g.next = arena_array(arena, g.slot_count + 1, sizeof *g.next);
-	if (g.slots && g.next)
-		find_edges(&g);
+	if (!g.slots || !g.next)
+		return;
+	for (size_t i = 0; i < g.slot_count; i++)
+		g.slots[i] = (struct end){.kind = END_INPUT};
+	walk_items(&g, lowered->items, lowered->item_count, false, true);
+	add_edge(&g, g.slots[0], (struct end){.kind = END_OUTPUT});
+	memset(g.slots, 0, g.slot_count * sizeof *g.slots);
+	g.slots[0] = (struct end){.kind = END_SEED};
+	walk_items(&g, lowered->items, lowered->item_count, true, true);
+	add_edge(&g, g.slots[0], (struct end){.kind = END_GRADIENT});
 	text_put(text, "digraph chain {\n  rankdir=TB; node [shape=box, fontname=\"monospace\", fillcolor=gray92];\n");
 	text_printf(text, "  x [label=\"%s\", shape=ellipse]; y [label=\"output\", shape=ellipse];\n", chain->input);
 	text_printf(text, "  dy [label=\"cotangent\", shape=ellipse]; dx [label=\"gradient of %s\", shape=ellipse];\n",
 	            chain->input);
 	for (size_t i = 0; i < chain->param_count; i++)
 		text_printf(text, "  p%zu [label=\"%s\", shape=ellipse];\n", i, chain->params[i].name);
-	for (size_t i = 0; i < compiled->lowered->distinct_count; i++)
+	for (size_t i = 0; i < lowered->distinct_count; i++)
 		put_part(&g, (uint32_t)i);
 	put_edges(&g);
 	text_put(text, "}\n");

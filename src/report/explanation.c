@@ -72,16 +72,6 @@ static const char *letter_of(struct part *part, uint32_t value)
 	return part->letters[value] ? part->letters[value] : "";
 }
 
-static void put_param(struct part *part, const struct param_ref *ref)
-{
-	text_put(part->to, part->e->chain->params[ref->param].name);
-	for (uint32_t i = 0; i < ref->count; i++)
-		if (ref->index[i].loop >= 0)
-			text_printf(part->to, "[i%d]", (int)ref->index[i].loop);
-		else
-			text_printf(part->to, "[%lld]", (long long)ref->index[i].value);
-}
-
 /* The parts of a sum are numbered, and it has no number; those of a param's gradient are added elsewhere. */
 static void put_cotangent(struct part *part, uint32_t value)
 {
@@ -97,13 +87,20 @@ static void put_cotangent(struct part *part, uint32_t value)
 static void put_value(struct part *part, uint32_t value, bool typed)
 {
 	const struct value *v = &part->body->values[value];
+	const struct param_ref *ref = &v->param;
 	char type[TYPE_TEXT];
-	if (v->from == FROM_PARAM)
-		put_param(part, &v->param);
-	else if (v->cotangent)
+	if (v->from == FROM_PARAM) {
+		text_put(part->to, part->e->chain->params[ref->param].name);
+		for (uint32_t i = 0; i < ref->count; i++)
+			if (ref->index[i].loop >= 0)
+				text_printf(part->to, "[i%d]", (int)ref->index[i].loop);
+			else
+				text_printf(part->to, "[%lld]", (long long)ref->index[i].value);
+	} else if (v->cotangent) {
 		put_cotangent(part, value);
-	else
+	} else {
 		text_put(part->to, letter_of(part, part->body == part->linear->backward ? v->primal : value));
+	}
 	if (typed)
 		text_printf(part->to, ":%s", type_format(v->type, type));
 }
@@ -181,25 +178,12 @@ static void make_program(struct part *part, const struct body *body, struct prog
 	end_line(part, program);
 }
 
-/* "c:f32[4] (cos)" */
-static void make_saved(struct part *part)
-{
-	char type[TYPE_TEXT];
-	for (size_t i = 0; i < part->linear->residual_count; i++) {
-		const struct residual *residual = &part->linear->residuals[i];
-		const char *what = residual->slot != NO_VALUE ? "the state before" : residual->origin.op;
-		text_printf(part->to, "%s:%s", letter_of(part, residual->value), type_format(residual->type, type));
-		if (what)
-			text_printf(part->to, " (%s)", what);
-		end_line(part, &part->saved);
-	}
-}
-
 /* Returns false if memory is short. */
 static bool make_part(struct report *report, const struct explanation *e, const struct linear *linear,
                       struct part *part)
 {
 	const struct body *backward = linear->backward;
+	char type[TYPE_TEXT];
 	*part = (struct part){.e = e, .linear = linear, .arena = report->arena, .to = &part->line.text};
 	text_grow_in(&part->line, part->arena);
 	part->bars = e->bars && report->format == REPORT_TABLE;
@@ -213,7 +197,14 @@ static bool make_part(struct report *report, const struct explanation *e, const 
 			part->rank[i] = ++part->total[backward->values[i].primal];
 	make_program(part, linear->record, &part->forward);
 	make_program(part, backward, &part->backward);
-	make_saved(part);
+	for (size_t i = 0; i < linear->residual_count; i++) { /* "c:f32[4] (cos)" */
+		const struct residual *residual = &linear->residuals[i];
+		const char *what = residual->slot != NO_VALUE ? "the state before" : residual->origin.op;
+		text_printf(part->to, "%s:%s", letter_of(part, residual->value), type_format(residual->type, type));
+		if (what)
+			text_printf(part->to, " (%s)", what);
+		end_line(part, &part->saved);
+	}
 	return !part->arena->failed;
 }
 

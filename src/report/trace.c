@@ -13,27 +13,12 @@ void trace_begin(struct trace *trace, const struct text *text, const char *title
 	text_put(text, "}}");
 }
 
-/* The first few operations of STEP. */
-static void put_operations(const struct trace *trace, int64_t step)
-{
-	enum { MOST = 6 };
-	const struct body *body = lowered_step(&trace->job->whole, step, NULL)->body;
-	int count = 0;
-	text_put(trace->text, ",\"operations\":\"");
-	for (size_t i = 0; i < body->instr_count && count <= MOST; i++) {
-		if (body->instrs[i].kind != INSTR_OP)
-			continue;
-		text_printf(trace->text, "%s%s", count ? " " : "", count == MOST ? "..." : op_table[body->instrs[i].op].name);
-		count++;
-	}
-	text_put(trace->text, "\"");
-}
-
 static void put_slice(struct trace *trace, const struct event *event)
 {
 	static const char *const names[] = {
 		[EVENT_FORWARD] = "forward",   [EVENT_RECORD] = "forward", [EVENT_RECOMPUTE] = "recompute",
 		[EVENT_BACKWARD] = "backward", [EVENT_SPILL] = "spill",    [EVENT_FETCH] = "fetch"};
+	enum { MOST = 6 }; /* operations of a step */
 	const char *name = names[event->kind];
 	bool disk = event->kind == EVENT_SPILL || event->kind == EVENT_FETCH;
 	text_printf(trace->text,
@@ -47,8 +32,17 @@ static void put_slice(struct trace *trace, const struct event *event)
 	}
 	text_printf(trace->text, ",\"step\":%lld,\"steps\":%lld,\"evaluations\":%lld", (long long)event->begin,
 	            (long long)(event->end - event->begin), (long long)event->evaluations);
-	if (event->end - event->begin == 1)
-		put_operations(trace, event->begin);
+	if (event->end - event->begin == 1) {
+		const struct body *body = lowered_step(&trace->job->whole, event->begin, NULL)->body;
+		int count = 0;
+		text_put(trace->text, ",\"operations\":\"");
+		for (size_t i = 0; i < body->instr_count && count <= MOST; i++)
+			if (body->instrs[i].kind == INSTR_OP) {
+				const char *op = count == MOST ? "..." : op_table[body->instrs[i].op].name;
+				text_printf(trace->text, "%s%s", count++ ? " " : "", op);
+			}
+		text_put(trace->text, "\"");
+	}
 	text_put(trace->text, "}}");
 }
 
