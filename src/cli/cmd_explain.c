@@ -4,8 +4,6 @@
 #include <strings.h>
 
 #include "cli/job.h"
-#include "report/actions.h"
-#include "report/dot.h"
 #include "report/explanation.h"
 
 /* Whether the locale's characters are UTF-8, by its name: setlocale would cost start-up time. */

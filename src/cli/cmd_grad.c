@@ -6,7 +6,6 @@
 #include "base/suggest.h"
 #include "cli/job.h"
 #include "cli/plot.h"
-#include "cli/progress.h"
 #include "exec/run.h"
 #include "report/counters.h"
 

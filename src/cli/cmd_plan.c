@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/job.h"
 #include "cli/plot.h"
-#include "cli/progress.h"
 #include "cli/subject.h"
 
 static const struct {

@@ -1,6 +1,5 @@
 /* ckptc run: forward. */
 #include "cli/job.h"
-#include "cli/progress.h"
 #include "exec/run.h"
 
 struct run_row {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli/job.h"
-#include "report/actions.h"
+#include "report/explanation.h"
 
 enum status command_dump(struct session *s)
 {

@@ -1,5 +1,48 @@
 #include "cli/job.h"
 
+#include <sys/resource.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "base/system.h"
+
+size_t session_memory_most(void)
+{
+	struct sysinfo info;
+	if (sysinfo(&info) != 0)
+		return SIZE_MAX;
+	const double machine = ((double)info.totalram * 7 / 8 + (double)info.totalswap) * (double)info.mem_unit;
+	const double groups = (double)system_group_memory("").most * 7 / 8, bytes = groups < machine ? groups : machine;
+	return bytes < (double)SIZE_MAX ? (size_t)bytes : SIZE_MAX;
+}
+
+/*
+ * Bytes that are free, or that the system would free, such as caches of files, within the limits of the process and of
+ * its control groups; 0 if unknown.
+ */
+static int64_t memory_available(void)
+{
+	static const struct {
+		int resource;
+		const char *used; /* in /proc/self/status, KiB */
+	} limits[] = {{RLIMIT_AS, "VmSize:"}, {RLIMIT_DATA, "VmData:"}};
+	const int64_t kib = system_read_number("/proc/meminfo", "MemAvailable:"), group = system_group_memory("").left;
+	const long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	int64_t bytes = kib > 0 ? kib << 10 : pages > 0 ? (int64_t)pages * size : 0;
+	if (group < bytes)
+		bytes = group;
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+		struct rlimit limit;
+		if (getrlimit(limits[i].resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+			continue;
+		const int64_t used = system_read_number("/proc/self/status", limits[i].used) * 1024;
+		const int64_t left = (int64_t)limit.rlim_cur > used ? (int64_t)limit.rlim_cur - used : 0;
+		if (left < bytes)
+			bytes = left;
+	}
+	return bytes;
+}
+
 struct job_options session_job_options(const struct session *s, const struct policy *policy)
 {
 	const bool measures = policy->kind == POLICY_auto && !s->set.memory; /* nothing else asks for it */
@@ -12,7 +55,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .want_value = s->line.given[OPTION_VALUE],
 	                            .has_cotangent = s->line.given[OPTION_COTANGENT],
 	                            .memory = s->set.memory,
-	                            .memory_available = measures ? session_memory_available() : 0,
+	                            .memory_available = measures ? memory_available() : 0,
 	                            .param_bytes = s->bound.bytes,
 	                            .costs = s->costs ? costs_of : NULL,
 	                            .costs_context = s->costs,

@@ -1,4 +1,4 @@
-/* A session's jobs: their options, the warnings and the residual report about them. */
+/* A session's jobs: their options, the warnings and the residual report about them, and their progress. */
 #ifndef CLI_JOB_H
 #define CLI_JOB_H
 
@@ -23,5 +23,19 @@ void warn_unjournalled(struct session *session, const struct job *job);
 void warn_unstored(struct session *session, const struct counters *counters, double error);
 /* Warns of --assume-dtype if no array needed it. For the end of a command. */
 void warn_unassumed(struct session *session);
+
+/* One line on the terminal, redrawn while the work is long. */
+struct progress {
+	const char *name; /* of the work, shown where there is no action */
+	bool on, drawn;
+	double begun, last; /* seconds */
+};
+
+/* True if progress is shown: on a terminal, or with --progress. */
+bool progress_begin(struct progress *progress, const struct session *session, const char *name);
+void progress_action(void *context, const struct action *action, double done, int64_t live, int64_t peak);
+/* Before POLICY, the DONE-th of ALL, is planned. */
+void progress_policy(struct progress *progress, const char *policy, size_t done, size_t all);
+void progress_end(struct progress *progress);
 
 #endif

@@ -1,5 +1,5 @@
 /* Progress on standard error: at most ten lines a second, and none in the first second. */
-#include "cli/progress.h"
+#include "cli/job.h"
 
 #include <stdio.h>
 #include <unistd.h>

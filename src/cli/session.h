@@ -9,16 +9,8 @@
 #include "report/record.h"
 #include "schedule/policy.h"
 
+enum { RUN = 1, GRAD = 2, RESIDUALS = 4, PLAN = 8, EXPLAIN = 16, CHECK = 32, OPS = 64, FMT = 128, PROFILE = 256 };
 enum {
-	RUN = 1,
-	GRAD = 2,
-	RESIDUALS = 4,
-	PLAN = 8,
-	EXPLAIN = 16,
-	CHECK = 32,
-	OPS = 64,
-	FMT = 128,
-	PROFILE = 256,
 	BACKWARDS = GRAD | RESIDUALS | PLAN | EXPLAIN | CHECK | PROFILE,
 	DATA = RUN | BACKWARDS,
 	CHAINS = DATA | FMT,
@@ -192,11 +184,6 @@ enum status outputs_check_apart(struct session *session);
 /* STATUS_IO if a file that is written after the work cannot be opened now. */
 enum status outputs_probe(struct session *session);
 
-/*
- * Bytes that are free, or that the system would free, such as caches of files, within the limits of the process and of
- * its control groups; 0 if unknown.
- */
-int64_t session_memory_available(void);
 /*
  * The most bytes that the process may take: what the machine and its control groups have, less an eighth. The machine
  * would promise more and fail later; a control group would kill the process.

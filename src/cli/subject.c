@@ -4,7 +4,7 @@
 #include "budget/budget.h"
 #include "cli/job.h"
 #include "memory/cost_walk.h"
-#include "report/actions.h"
+#include "report/explanation.h"
 #include "report/residuals.h"
 
 static enum status refuse(struct session *s, const char *option)

@@ -1,6 +1,7 @@
 #include "cli/job.h"
 
 #include <math.h>
+
 /* True if save-all of PORTION has no higher peak than JOB. If it cannot be planned the answer is no. */
 static bool saves_nothing(struct session *s, const struct job *job, const struct portion *portion)
 {

@@ -1,4 +1,4 @@
-#include "report/actions.h"
+#include "report/explanation.h"
 
 enum { ON_STEPS = 1, ON_STATE = 2 };
 

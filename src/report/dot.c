@@ -5,7 +5,7 @@
  * which each slot's value, or cotangent, comes. A loop is walked twice, so that loop-carried values show. Equal edges
  * are drawn once.
  */
-#include "report/dot.h"
+#include "report/explanation.h"
 
 #include <stdlib.h>
 #include <string.h>

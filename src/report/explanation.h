@@ -1,5 +1,6 @@
 /*
- * The forward and the backward program of each part of a chain, as text in columns side by side.
+ * What a chain does: the forward and the backward program of each part, as text in columns side by side, or as a graph
+ * for Graphviz; the actions of a schedule. In the text:
  *
  *     a, b      values; one letter is one value in both columns
  *     d_a       the cotangent of a (or a with a bar); its parts, if it is a sum, are d_a.1, d_a.2
@@ -9,6 +10,7 @@
 
 #include "compile/compiled.h"
 #include "report/record.h"
+#include "schedule/action.h"
 
 struct explanation {
 	const struct chain *chain;
@@ -20,5 +22,14 @@ struct explanation {
 };
 
 void report_explanation(struct report *report, const struct explanation *explanation);
+
+/*
+ * Writes a cluster for each part, with the operations of both passes and what is saved between them. Edges join parts
+ * that follow each other in the program. Sets the flag of ARENA if memory is short.
+ */
+void report_dot(const struct chain *chain, const struct compiled_chain *compiled, const struct text *text,
+                struct arena *arena);
+/* SCHEDULE from its first action on, made by POLICY for STEPS steps. */
+void report_actions(struct report *report, struct schedule *schedule, const char *policy, int64_t steps);
 
 #endif
