@@ -260,18 +260,15 @@ static enum status print_difference(struct planning *p)
 	TRY(plan_save_all(p));
 	for (int i = 0; i < 2; i++) {
 		TRY(subject_policy(&p->subject, &s->set.compared.items[i], &policies[i]));
-		TRY(subject_kept(&p->subject, policies[i], &lists[i]));
-		compare_row(p, &lists[i].row);
-		rows[i] = lists[i].row;
+		TRY(subject_kept(&p->subject, policies[i], &rows[i], &lists[i]));
+		compare_row(p, &rows[i]);
 	}
 	mark_front(rows, 2);
 	/* A policy by value makes one step of the chain, so steps cannot be compared. */
 	const bool by_value = policy_by_value(policies[0]) || policy_by_value(policies[1]);
-	for (int i = 0; i < 2; i++) {
-		lists[i].row = rows[i];
-		for (size_t k = 0; by_value && k < lists[i].count; k++)
+	for (int i = 0; i < 2 && by_value; i++)
+		for (size_t k = 0; k < lists[i].count; k++)
 			lists[i].rows[k].step = -1;
-	}
 	TRY(session_open_report(s, &file));
 	report_difference(&file->report, lists);
 	return session_close_text(file);

@@ -34,21 +34,12 @@ struct profiler {
 	struct profile_row depths[DEPTHS], policies[POLICIES];
 	struct columns by_depth, by_policy;
 	size_t depth_count, interval_count, policy_count; /* intervals are the first of the policies */
-	double cpu_ms;                                    /* of the quickest gradient of the whole chain */
 };
 
 /* What a run took of the processors, all threads together, and of memory that it had not touched before. */
 struct usage {
 	int64_t faults;
 	double cpu_ms;
-};
-
-/* Of a policy, or of a forward run. */
-struct measured {
-	double ms;
-	struct usage usage; /* of the quickest run */
-	struct counters counters;
-	double predicted_overhead;
 };
 
 static double now_ms(void) { return 1e3 * clock_seconds(); }
@@ -59,12 +50,6 @@ static struct usage usage_now(void)
 	getrusage(RUSAGE_SELF, &r);
 	return (struct usage){r.ru_minflt, 1e3 * (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) +
 	                                       1e-3 * (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec)};
-}
-
-static struct usage usage_since(struct usage begun)
-{
-	const struct usage now = usage_now();
-	return (struct usage){now.faults - begun.faults, now.cpu_ms - begun.cpu_ms};
 }
 
 /* Milliseconds of this machine for the first touch of a page, and to copy a byte by one thread; 0: not known. */
@@ -84,7 +69,7 @@ static struct memory_ms measure_memory(void)
 	for (size_t i = 0; i < TOUCHED; i += STRIDE)
 		map[i] = 1;
 	const double touch = now_ms() - since;
-	const int64_t faults = usage_since(begun).faults;
+	const int64_t faults = usage_now().faults - begun.faults;
 	memset(bytes, 1, 2 * (size_t)COPIED);
 	since = now_ms();
 	memcpy(bytes + COPIED, bytes, COPIED);
@@ -117,12 +102,12 @@ static enum status get_data(struct profiler *p)
 	return trial_end_input(s);
 }
 
-/* Measures PORTION of the chain under POLICY (NULL: a forward run). */
+/* Measures PORTION of the chain under POLICY. NULL: a forward run, whose time is in gradient_ms. */
 static enum status measure_runs(struct profiler *p, const struct policy *policy, const struct portion *portion,
-                                struct measured *measured)
+                                struct profile_row *row)
 {
 	struct session *s = p->session;
-	*measured = (struct measured){.ms = HUGE_VAL};
+	*row = (struct profile_row){.policy = policy ? policy->text : NULL, .gradient_ms = HUGE_VAL};
 	for (int i = 0; i < RUNS; i++) {
 		struct gradient_result result = {0};
 		struct arena arena;
@@ -135,12 +120,16 @@ static enum status measure_runs(struct profiler *p, const struct policy *policy,
 		const double since = now_ms();
 		const enum status status = trial_run(&trial, policy ? &result : NULL);
 		const double ms = now_ms() - since - 1e3 * result.planning; /* which is once, and not of the chain */
-		if (ms < measured->ms) {
-			measured->ms = ms;
-			measured->usage = usage_since(begun);
+		if (ms < row->gradient_ms) {
+			const struct usage now = usage_now();
+			row->gradient_ms = ms;
+			row->page_faults = now.faults - begun.faults;
+			row->cpu_ms = now.cpu_ms - begun.cpu_ms;
 		}
-		measured->counters = result.measured;
-		measured->predicted_overhead = row_overhead(&(struct policy_row){.counters = result.predicted});
+		row->steps = result.measured.steps;
+		row->evaluations = result.measured.evaluations;
+		row->peak_bytes = result.measured.peak_bytes;
+		row->predicted_overhead = row_overhead(&(struct policy_row){.counters = result.predicted});
 		gradient_free(&result);
 		arena_free(&arena);
 		TRY(status);
@@ -205,27 +194,19 @@ static struct portion find_depth(const struct profiler *p, double share, double 
 static enum status measure_depth(struct profiler *p, const struct portion *portion)
 {
 	const size_t i = p->depth_count++;
-	struct measured forward, gradient;
+	struct profile_row forward, *row = &p->depths[i];
+	struct columns *columns = &p->by_depth;
 	TRY(measure_runs(p, NULL, portion, &forward));
-	TRY(measure_runs(p, &policy_save_all, portion, &gradient));
-	const double backward_ms = fmax(gradient.ms - forward.ms, 0);
-	const double steps = (double)gradient.counters.steps, peak = (double)gradient.counters.peak_bytes;
-	p->depths[i] = (struct profile_row){.kind = "depth",
-	                                    .policy = policy_save_all.text,
-	                                    .steps = gradient.counters.steps,
-	                                    .peak_bytes = gradient.counters.peak_bytes,
-	                                    .page_faults = gradient.usage.faults,
-	                                    .forward_ms = forward.ms,
-	                                    .backward_ms = backward_ms,
-	                                    .gradient_ms = forward.ms + backward_ms,
-	                                    .ratio = backward_ms / fmax(forward.ms, 1e-6),
-	                                    .bytes_per_step = peak / fmax(steps, 1),
-	                                    .steps_per_second = 1e3 * steps / fmax(forward.ms, 1e-6)};
-	p->by_depth.x[i] = steps;
-	p->by_depth.a[i] = forward.ms;
-	p->by_depth.b[i] = backward_ms;
-	p->by_depth.peak[i] = peak;
-	p->cpu_ms = gradient.usage.cpu_ms;
+	TRY(measure_runs(p, &policy_save_all, portion, row));
+	row->kind = "depth";
+	columns->x[i] = (double)row->steps;
+	columns->a[i] = row->forward_ms = forward.gradient_ms;
+	columns->b[i] = row->backward_ms = fmax(row->gradient_ms - forward.gradient_ms, 0);
+	columns->peak[i] = (double)row->peak_bytes;
+	row->gradient_ms = row->forward_ms + row->backward_ms;
+	row->ratio = row->backward_ms / fmax(row->forward_ms, 1e-6);
+	row->bytes_per_step = (double)row->peak_bytes / fmax((double)row->steps, 1);
+	row->steps_per_second = 1e3 * (double)row->steps / fmax(row->forward_ms, 1e-6);
 	return STATUS_OK;
 }
 
@@ -278,25 +259,17 @@ static enum status measure_policy(struct profiler *p, const struct policy *polic
 {
 	const struct profile_row *whole = &p->depths[p->depth_count - 1];
 	const struct portion all = {0};
-	struct measured m;
-	TRY(measure_runs(p, policy, &all, &m));
 	const size_t i = p->policy_count++;
-	const double overhead = 100 * (m.ms - whole->gradient_ms) / fmax(whole->gradient_ms, 1e-6);
-	p->policies[i] = (struct profile_row){
-		.kind = "policy",
-		.policy = policy->text,
-		.steps = m.counters.steps,
-		.evaluations = m.counters.evaluations,
-		.peak_bytes = m.counters.peak_bytes,
-		.page_faults = m.usage.faults,
-		.gradient_ms = m.ms,
-		.predicted_overhead = m.predicted_overhead,
-		.measured_overhead = overhead,
-		.reduction = 100 * (1 - (double)m.counters.peak_bytes / fmax((double)whole->peak_bytes, 1))};
-	p->by_policy.x[i] = (double)policy->number;
-	p->by_policy.a[i] = m.predicted_overhead;
-	p->by_policy.b[i] = overhead;
-	p->by_policy.peak[i] = (double)m.counters.peak_bytes;
+	struct profile_row *row = &p->policies[i];
+	struct columns *columns = &p->by_policy;
+	TRY(measure_runs(p, policy, &all, row));
+	row->kind = "policy";
+	row->measured_overhead = 100 * (row->gradient_ms - whole->gradient_ms) / fmax(whole->gradient_ms, 1e-6);
+	row->reduction = 100 * (1 - (double)row->peak_bytes / fmax((double)whole->peak_bytes, 1));
+	columns->x[i] = (double)policy->number;
+	columns->a[i] = row->predicted_overhead;
+	columns->b[i] = row->measured_overhead;
+	columns->peak[i] = (double)row->peak_bytes;
 	return STATUS_OK;
 }
 
@@ -349,7 +322,7 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 	static const double slow = 4;        /* times the forward pass */
 	const struct profile_row *full = &p->depths[p->depth_count - 1];
 	struct arena *arena = &p->session->arena;
-	struct measured none;
+	struct profile_row none;
 	const struct portion empty = {.after = count_stages(&p->session->chain)};
 	const struct memory_ms ms = measure_memory();
 	TRY(measure_runs(p, NULL, &empty, &none));
@@ -357,9 +330,9 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 		const char *bound, *advice;
 		double share;
 	} costs[] = {{"page faults", "touch less memory for the first time: `ckptc plan` shows policies with a lower peak",
-	              (double)full->page_faults * ms.fault / fmax(p->cpu_ms, 1e-6)},
+	              (double)full->page_faults * ms.fault / fmax(full->cpu_ms, 1e-6)},
 	             {"input and output", "chain more operations in one run; -i and -o files are faster than pipes",
-	              2 * none.ms / fmax(full->gradient_ms, 1e-6)},
+	              2 * none.gradient_ms / fmax(full->gradient_ms, 1e-6)},
 	             {"memory bandwidth", "keep less: `ckptc plan` shows what sqrt, recursive or --memory would hold",
 	              2 * (double)full->peak_bytes * ms.copy / fmax(full->gradient_ms, 1e-6)}};
 	enum { COSTS = sizeof costs / sizeof *costs };

@@ -138,15 +138,6 @@ enum status session_open_input(struct session *s)
 	return STATUS_OK;
 }
 
-enum status session_end_input(struct session *s)
-{
-	bool end;
-	TRY(reader_next(&s->in.reader, &end, &s->diags));
-	if (!end)
-		diag_warn(&s->diags, "the input holds several arrays: 'ckptc %s' takes the first", s->command->name);
-	return STATUS_OK;
-}
-
 enum status session_open_costs(struct session *s)
 {
 	static const char *const words[] = {"table", "measured"};

@@ -132,8 +132,6 @@ enum status session_load_syntax(struct session *session);
 bool session_makes_input(const struct session *session);
 /* Opens the input and makes its reader. */
 enum status session_open_input(struct session *session);
-/* After the one array that a command reads: warns if more arrays follow. STATUS_DATA for other bytes. */
-enum status session_end_input(struct session *session);
 enum status session_bind(struct session *session, bool data, enum dtype compute);
 /* Opens the source of steps' costs that --costs names. STATUS_DATA, STATUS_IO. */
 enum status session_open_costs(struct session *session);

@@ -30,7 +30,15 @@ enum status trial_read_input(struct session *s, int64_t first, double *values, i
 	return STATUS_OK;
 }
 
-enum status trial_end_input(struct session *s) { return session_makes_input(s) ? STATUS_OK : session_end_input(s); }
+enum status trial_end_input(struct session *s)
+{
+	bool end = true;
+	if (!session_makes_input(s))
+		TRY(reader_next(&s->in.reader, &end, &s->diags));
+	if (!end)
+		diag_warn(&s->diags, "the input holds several arrays: 'ckptc %s' takes the first", s->command->name);
+	return STATUS_OK;
+}
 
 enum status trial_open_file(struct session *s, struct opened_output **file)
 {

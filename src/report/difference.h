@@ -13,7 +13,7 @@ struct kept {
 };
 
 struct kept_list {
-	struct policy_row row;
+	const struct policy_row *row;
 	struct kept *rows; /* report_difference sorts them, and keeps those that the other list has not */
 	size_t count;
 	int64_t total; /* bytes of all of them */

@@ -36,30 +36,17 @@ double svg_y(const struct svg_panel *panel, double value)
 const char *svg_value(enum svg_unit unit, double value, char buffer[48])
 {
 	static const char *const thousands[] = {"", "k", "M", "G", "T", "P"};
-	static const char *const times[] = {"ns", "µs", "ms", "s"};
-	char bytes[32];
+	static const char *const times[] = {" ns", " µs", " ms", " s"};
+	const bool timed = unit == SVG_MS && value != 0;
+	const int last = timed ? 3 : 5;
 	int power = 0;
-	switch (unit) {
-	case SVG_BYTES:
-		snprintf(buffer, 48, "%s", text_bytes((int64_t)value, bytes));
-		break;
-	case SVG_PERCENT:
-		snprintf(buffer, 48, "%.4g%%", value);
-		break;
-	case SVG_MS:
+	if (unit == SVG_BYTES)
+		return text_bytes((int64_t)value, buffer);
+	if (timed)
 		value *= 1e6;
-		for (; power < 3 && fabs(value) >= 1000; power++)
-			value /= 1000;
-		if (value == 0)
-			snprintf(buffer, 48, "0");
-		else
-			snprintf(buffer, 48, "%.4g %s", value, times[power]);
-		break;
-	default:
-		for (; power < 5 && fabs(value) >= 10000; power++)
-			value /= 1000;
-		snprintf(buffer, 48, "%.4g%s", value, thousands[power]);
-	}
+	for (; unit != SVG_PERCENT && power < last && fabs(value) >= (timed ? 1000 : 10000); power++)
+		value /= 1000;
+	snprintf(buffer, 48, "%.4g%s", value + 0.0, unit == SVG_PERCENT ? "%" : timed ? times[power] : thousands[power]);
 	return buffer;
 }
 
@@ -91,21 +78,16 @@ const char *svg_shorten(const char *text, double width, char buffer[160])
 	return buffer;
 }
 
-static double bytes_step(double rough)
+/* The least distance of ticks that is at least ROUGH. */
+static double tick_step(double rough, enum svg_unit unit)
 {
-	double unit = 1, step = 1;
-	while (unit * 512 < rough)
-		unit *= 1024;
-	while (unit * step < rough)
+	double step = 1, power = pow(10, floor(log10(rough)));
+	while (unit == SVG_BYTES && step < rough)
 		step *= 2;
-	return unit * step;
-}
-
-static double decimal_step(double rough, bool whole)
-{
-	double power = pow(10, floor(log10(rough)));
-	double step = rough <= power ? power : rough <= 2 * power ? 2 * power : rough <= 5 * power ? 5 * power : 10 * power;
-	return whole && step < 1 ? 1 : step;
+	if (unit == SVG_BYTES)
+		return step;
+	step = rough <= power ? power : rough <= 2 * power ? 2 * power : rough <= 5 * power ? 5 * power : 10 * power;
+	return unit == SVG_COUNT && step < 1 ? 1 : step;
 }
 
 static size_t log_ticks(const struct svg_axis *axis, double *ticks)
@@ -146,7 +128,7 @@ static size_t ticks_of(const struct svg_axis *axis, double length, double apart,
 	double most = floor(length / apart);
 	most = most > MOST_TICKS - 2 ? MOST_TICKS - 2 : most < 2 ? 2 : most;
 	double rough = (axis->high - axis->low) / most;
-	double step = axis->unit == SVG_BYTES ? bytes_step(rough) : decimal_step(rough, axis->unit == SVG_COUNT);
+	double step = tick_step(rough, axis->unit);
 	size_t count = 0;
 	for (double i = ceil(axis->low / step - 1e-9); i * step <= axis->high + step * 1e-9 && count < MOST_TICKS; i++)
 		ticks[count++] = i * step + 0.0; /* never -0 */
