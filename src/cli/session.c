@@ -134,7 +134,7 @@ enum status session_open_input(struct session *s)
 	s->in.open = true;
 	reader_init(&s->in.reader, &s->in.input, &s->set.reading, &s->arena);
 	if (s->chain.input_type.given)
-		reader_declare(&s->in.reader, s->chain.input_type.type.dtype);
+		s->in.reader.declared = s->chain.input_type.type.dtype;
 	return STATUS_OK;
 }
 

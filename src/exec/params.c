@@ -99,8 +99,7 @@ static enum status find_source(struct binder *b, const struct param *param, stru
 	const char *value = find_binding(b->options, param->name);
 	const struct init *init = &param->init;
 	if (value) {
-		const size_t length = strlen(value);
-		if (!length || number_parse(value, length, &source->value) != length)
+		if (!number_parse(value, strlen(value), &source->value))
 			return source_file(b, param, value, NULL, source);
 		source->number = (struct init){.kind = INIT_NUMBER, .values = &source->value, .count = 1};
 		init = &source->number;

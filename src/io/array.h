@@ -37,15 +37,13 @@ struct reader {
 	int64_t data;        /* byte offset of its values */
 	int index;           /* arrays begun so far */
 	bool assumed;        /* options.assume, where given, was the type of one of them */
-	enum dtype declared; /* values are rounded to this type; DTYPE_COUNT: they stay as they are */
+	enum dtype declared; /* values are rounded to this type by values_round; DTYPE_COUNT: they stay as they are */
 	bool direct;         /* the file's bytes are those of memory: little-endian f32 or f64 in C order */
 	void *held;          /* text, csv, Fortran order, raw values of a pipe: the whole array, of TYPE's dtype */
 	size_t held_size;
 };
 
 void reader_init(struct reader *reader, struct input *input, const struct reader_options *options, struct arena *arena);
-/* From now on values are rounded to DTYPE by values_round. */
-void reader_declare(struct reader *reader, enum dtype dtype);
 /* Begins an array of TYPE, little-endian and in C order, whose values begin at byte DATA of a regular file. */
 enum status reader_begin_at(struct reader *reader, const struct type *type, int64_t data, struct diags *diags);
 /* Waits for the first bytes, and replaces FORMAT_AUTO by the format that they show. */
@@ -151,9 +149,9 @@ int number_format(char text[40], double value, enum dtype dtype);
 /* The same as "1.25e-07" or "1e+30", whatever the magnitude, also for whole numbers. */
 int number_format_scientific(char text[40], double value, enum dtype dtype);
 /*
- * Parses a number as the C locale writes it: a decimal of any length, rounded once, with or
- * without an exponent; inf; nan. Returns the bytes consumed, 0 for none.
+ * Parses LENGTH bytes as a number in the C locale: a decimal of any length, rounded once, with
+ * or without an exponent; inf; nan. TEXT[LENGTH] must be there, and be no character of a number.
  */
-size_t number_parse(const char *text, size_t length, double *value);
+bool number_parse(const char *text, size_t length, double *value);
 
 #endif

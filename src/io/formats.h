@@ -39,7 +39,7 @@ struct numbers {
 	int64_t rows, columns;
 };
 
-/* Scans all of TEXT, which READER has read. STATUS_DATA with the place of a word that is no number, or of a row of another length. */
+/* Scans all of TEXT, which READER has read and a zero byte follows. STATUS_DATA with the place of a word that is no number, or of a row of another length. */
 enum status scan_text(const struct reader *reader, const char *text, size_t length, struct numbers *numbers,
                       struct diags *diags);
 /*

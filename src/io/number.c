@@ -4,11 +4,10 @@
  * Printing lays out the shortest digits that read back the same (io/shortest.c) as Python
  * does. Reading first tries Clinger's fast path (1990): integers up to 2^53 and powers of
  * ten up to 10^22 are exact doubles, so one division rounds once. Otherwise strtod reads
- * the word; a long word is first cut to digits that give the same double.
+ * the word.
  */
 #include "io/array.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,14 +153,13 @@ int number_format_scientific(char text[40], double value, enum dtype dtype)
 	return spell_scientific(text, value < 0, &d);
 }
 
-/* Clinger's fast path, for TEXT that begins with a digit, a point or a sign. Returns the bytes consumed, or 0 if it does not apply. */
-static size_t parse_exactly(const char *text, size_t length, double *value)
+/* Clinger's fast path, for the LENGTH > 0 bytes of TEXT. Returns false if it does not apply. */
+static bool parse_exactly(const char *text, size_t length, double *value)
 {
-	size_t i = text[0] == '-' || text[0] == '+';
 	uint64_t mantissa = 0;
 	int digits = 0, power = 0;
 	bool point = false, any = false;
-	for (; i < length; i++) {
+	for (size_t i = text[0] == '-' || text[0] == '+'; i < length; i++) {
 		unsigned d = (unsigned)(unsigned char)text[i] - '0';
 		if (d < 10) {
 			any = true;
@@ -169,110 +167,28 @@ static size_t parse_exactly(const char *text, size_t length, double *value)
 			digits += mantissa != 0;
 			power -= point;
 			if (digits > 18 || power < -4 * MAX_POWER)
-				return 0;
+				return false;
 		} else if (text[i] == '.' && !point) {
 			point = true;
 		} else {
-			break;
+			return false;
 		}
 	}
-	if (i < length && strchr("eEinfatyINFATY+-.", text[i]) && text[i])
-		return 0;
 	if (!any || mantissa > UINT64_C(1) << 53 || power < -MAX_POWER)
-		return 0;
+		return false;
 	double result = (double)mantissa / exact_powers[-power];
 	*value = text[0] == '-' ? -result : result;
-	return i;
-}
-
-enum { KEPT = 800, WORD = KEPT + 32, LARGE_EXPONENT = 1 << 30 };
-
-/* Adds the exponent TEXT, such as "e-12", to *EXPONENT; false if TEXT is none. */
-static bool add_exponent(const char *text, size_t length, int64_t *exponent)
-{
-	if (length < 2 || (text[0] != 'e' && text[0] != 'E'))
-		return false;
-	size_t i = 1 + (text[1] == '-' || text[1] == '+');
-	int64_t value = 0;
-	if (i == length)
-		return false;
-	for (; i < length; i++) {
-		unsigned d = (unsigned)(unsigned char)text[i] - '0';
-		if (d > 9)
-			return false;
-		value = value < INT64_MAX / 16 ? value * 10 + d : value; /* no word has as many digits */
-	}
-	*exponent += text[1] == '-' ? -value : value;
 	return true;
 }
 
-/*
- * Shortens a decimal of any LENGTH to one that reads as the same double and fits COPY. It
- * drops leading zeros, and all digits after the first KEPT; a last digit 1 stands for those
- * if any of them is not 0. KEPT digits suffice: the middle between two doubles is a multiple
- * of 2^-1075 and has at most 768 digits.
- */
-static bool condense(const char *text, size_t length, char copy[WORD])
+bool number_parse(const char *text, size_t length, double *value)
 {
-	size_t i = 0, used = 0;
-	int64_t exponent = 0;
-	bool point = false, any = false, more = false;
-	if (text[0] == '-' || text[0] == '+')
-		copy[used++] = text[i++];
-	const size_t first = used;
-	for (; i < length; i++) {
-		unsigned d = (unsigned)(unsigned char)text[i] - '0';
-		if (text[i] == '.' && !point) {
-			point = true;
-			continue;
-		}
-		if (d > 9)
-			break;
-		any = true;
-		if (used - first == KEPT) {
-			more |= d != 0;
-			exponent += !point;
-			continue;
-		}
-		if (d || used > first)
-			copy[used++] = text[i];
-		exponent -= point;
-	}
-	if (!any || (i < length && !add_exponent(text + i, length - i, &exponent)))
+	if (length > 0 && parse_exactly(text, length, value))
+		return true;
+	/* strtod would also read white space, hexadecimal digits and nan(...). */
+	if (length == 0 || strspn(text, "0123456789+-.eEinfatyINFATY") != length)
 		return false;
-	if (used == first || more) {
-		copy[used++] = more ? '1' : '0';
-		exponent -= more;
-	}
-	exponent = exponent > LARGE_EXPONENT ? LARGE_EXPONENT : exponent < -LARGE_EXPONENT ? -LARGE_EXPONENT : exponent;
-	sprintf(copy + used, "e%d", (int)exponent);
-	return true;
-}
-
-size_t number_parse(const char *text, size_t length, double *value)
-{
-	enum { SHORT = 64 };
-	char copy[WORD];
-	size_t n = length ? parse_exactly(text, length, value) : 0;
-	if (n)
-		return n;
-	while (n < length && text[n] && strchr("0123456789+-.eEinfatyINFATY", text[n]))
-		n++;
-	if (n == 0)
-		return 0;
-	if (n >= SHORT) { /* longer than inf, nan, infinity */
-		if (!condense(text, n, copy))
-			return 0;
-		*value = strtod(copy, NULL);
-		return n;
-	}
-	memcpy(copy, text, n);
-	copy[n] = '\0';
-	const char *word = copy + (copy[0] == '-' || copy[0] == '+');
-	if (!isdigit((unsigned char)word[0]) && word[0] != '.' && strcasecmp(word, "inf") && strcasecmp(word, "nan") &&
-	    strcasecmp(word, "infinity"))
-		return 0;
 	char *end;
-	*value = strtod(copy, &end);
-	return *end ? 0 : n;
+	*value = strtod(text, &end);
+	return end == text + length;
 }

@@ -12,8 +12,6 @@ void reader_init(struct reader *reader, struct input *input, const struct reader
 		.input = input, .options = *options, .arena = arena, .format = options->format, .declared = DTYPE_COUNT};
 }
 
-void reader_declare(struct reader *reader, enum dtype dtype) { reader->declared = dtype; }
-
 void reader_free(struct reader *reader)
 {
 	if (reader->held)
@@ -46,7 +44,7 @@ enum status reader_begin_at(struct reader *reader, const struct type *type, int6
 	return STATUS_OK;
 }
 
-/* Holds the bytes to the end of the stream, *LENGTH. */
+/* Holds the bytes to the end of the stream, *LENGTH, and a zero byte after them. */
 static enum status hold_stream(struct reader *r, size_t *length, struct diags *diags)
 {
 	const struct allocator *a = r->arena->allocator;
@@ -57,12 +55,14 @@ static enum status hold_stream(struct reader *r, size_t *length, struct diags *d
 			return scan_out_of_memory(r->input, *length, diags);
 		r->held = grown;
 		r->held_size = size;
+		if (size == 2 * BLOCK && r->format != FORMAT_RAW)
+			TRY(scan_begin(r, r->held, *length, diags));
 		TRY(input_read(r->input, (char *)r->held + *length, size - *length, &got, diags));
 		*length += got;
-		if (*length < size)
+		if (*length < size) {
+			((char *)r->held)[*length] = '\0';
 			return STATUS_OK;
-		if (size == BLOCK && r->format != FORMAT_RAW)
-			TRY(scan_begin(r, r->held, *length, diags));
+		}
 	}
 }
 

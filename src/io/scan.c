@@ -121,7 +121,7 @@ static enum status add_number(struct scan *s, size_t *at)
 	while (end < s->length && s->text[end] != '\n' && s->text[end] != ',' && !is_blank(s->text[end]))
 		end++;
 	double value;
-	if (number_parse(s->text + *at, end - *at, &value) != end - *at)
+	if (!number_parse(s->text + *at, end - *at, &value))
 		return not_a_number(s, *at, end);
 	struct numbers *n = s->numbers;
 	if (n->count == n->capacity) { /* allocator_grow would touch the memory that is not needed yet */

@@ -35,7 +35,7 @@ START_TEST(shortest_digits)
 		size_t n = (size_t)number_format(text, value, DTYPE_F64);
 		ck_assert_uint_eq(n, strlen(text));
 		ck_assert_str_eq(text, as64);
-		ck_assert_uint_eq(number_parse(text, n, &back), n);
+		ck_assert(number_parse(text, n, &back));
 		ck_assert(isnan(value) ? isnan(back) : back == value && !signbit(back) == !signbit(value));
 		if (!strcmp(as32, "-"))
 			continue;
@@ -60,7 +60,7 @@ START_TEST(halves)
 			if (!isfinite(value))
 				continue;
 			size_t n = (size_t)number_format_scientific(text, value, bf ? DTYPE_BF16 : DTYPE_F16);
-			ck_assert_uint_eq(number_parse(text, n, &parsed), n);
+			ck_assert(number_parse(text, n, &parsed));
 			convert_f64_to_f32_odd(&read, &parsed, 1);
 			(bf ? convert_f32_to_bf16 : convert_f32_to_f16)(&back, &read, 1);
 			ck_assert_uint_eq(back, half);
@@ -235,7 +235,7 @@ START_TEST(numbers_are_read)
 {
 	double value = 99;
 	size_t n = strlen(good[_i].text);
-	ck_assert_uint_eq(number_parse(good[_i].text, n, &value), n);
+	ck_assert(number_parse(good[_i].text, n, &value));
 	if (isnan(good[_i].value))
 		ck_assert(isnan(value));
 	else
@@ -247,8 +247,7 @@ START_TEST(other_words_are_not)
 {
 	double value;
 	size_t n = strlen(bad[_i]);
-	size_t got = number_parse(bad[_i], n, &value);
-	ck_assert(got == 0 || got < n);
+	ck_assert(!number_parse(bad[_i], n, &value));
 }
 END_TEST
 
@@ -266,7 +265,7 @@ START_TEST(reading_is_exact)
 		for (int k = 0; k < digits; k++)
 			a /= 10;
 		int n = snprintf(text, sizeof text, "%.*f", shift, (double)a / pow(10, shift % 12));
-		ck_assert_uint_eq(number_parse(text, (size_t)n, &value), (size_t)n);
+		ck_assert(number_parse(text, (size_t)n, &value));
 		ck_assert_msg(value == strtod(text, NULL), "%s", text);
 	}
 }
@@ -320,7 +319,7 @@ START_TEST(long_numbers)
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 		double value = 99;
 		size_t n = strlen(known[i].text);
-		ck_assert_uint_eq(number_parse(known[i].text, n, &value), n);
+		ck_assert(number_parse(known[i].text, n, &value));
 		ck_assert_msg(value == known[i].value && !signbit(value) == !signbit(known[i].value), "%zu: %g", i, value);
 	}
 	static const char *const wrong[] = {"%0600d1.5.", "%0600d1e", "%0600d1e+", "%0600d-1", "%0600d1e5e5", "%0600d1e1.5",
@@ -330,7 +329,7 @@ START_TEST(long_numbers)
 		double value;
 		size_t n = strlen(wrong[i]), at = strcspn(wrong[i], "%");
 		n = (size_t)snprintf(text, sizeof text, "%.*s%0600d%s", (int)at, wrong[i], 0, wrong[i] + at + 6);
-		ck_assert_msg(number_parse(text, n, &value) == 0, "%s", wrong[i]);
+		ck_assert_msg(!number_parse(text, n, &value), "%s", wrong[i]);
 	}
 }
 END_TEST
@@ -353,18 +352,19 @@ START_TEST(long_halves)
 		memcpy(&below, &bits, 8);
 		above = nextafter(below, INFINITY);
 		int n = snprintf(text, sizeof text, "%.1080Lf", ((long double)below + (long double)above) / 2);
-		ck_assert_uint_eq(number_parse(text, (size_t)n, &value), (size_t)n);
+		ck_assert(number_parse(text, (size_t)n, &value));
 		ck_assert_msg(value == (bits % 2 ? above : below), "half way above %a", below);
 		memset(text + n, '0', 5000);
 		text[n + 5000] = '1';
-		ck_assert_uint_eq(number_parse(text, (size_t)n + 5001, &value), (size_t)n + 5001);
+		ck_assert(number_parse(text, (size_t)n + 5001, &value));
 		ck_assert_msg(value == above, "above half way above %a", below);
 		int last = n - 1;
 		while (text[last] == '0')
 			text[last--] = '9';
 		text[last]--;
 		memset(text + n, '9', 5000);
-		ck_assert_uint_eq(number_parse(text, (size_t)n + 5000, &value), (size_t)n + 5000);
+		text[n + 5000] = '\0';
+		ck_assert(number_parse(text, (size_t)n + 5000, &value));
 		ck_assert_msg(value == below, "below half way above %a", below);
 	}
 }
