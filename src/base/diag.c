@@ -82,14 +82,15 @@ void diag_warn_at(struct diags *diags, const struct source *source, struct span 
 	va_end(arguments);
 }
 
-void diag_hint(struct diags *diags, const char *format, ...)
+enum status diag_hint(struct diags *diags, const char *format, ...)
 {
 	if (!diags->last || diags->exhausted) /* the last one may be missing, and the hint is not for the one before */
-		return;
+		return STATUS_LIMIT;
 	va_list arguments;
 	va_start(arguments, format);
 	diags->last->hint = arena_vprintf(diags->arena, format, arguments);
 	va_end(arguments);
+	return diags->last->status;
 }
 
 void diag_hint_more(struct diags *diags, const char *format, ...)

@@ -62,8 +62,8 @@ enum status diag_memory(struct diags *diags);
 __attribute__((format(printf, 4, 5))) void diag_warn_at(struct diags *diags, const struct source *source,
                                                         struct span span, const char *format, ...);
 
-/* Sets the hint of the last diagnostic. */
-__attribute__((format(printf, 2, 3))) void diag_hint(struct diags *diags, const char *format, ...);
+/* Sets the hint of the last diagnostic. Returns its status; STATUS_LIMIT where memory was too short to keep it. */
+__attribute__((format(printf, 2, 3))) enum status diag_hint(struct diags *diags, const char *format, ...);
 /* Adds to the hint of the last diagnostic, unless that is long already. */
 __attribute__((format(printf, 2, 3))) void diag_hint_more(struct diags *diags, const char *format, ...);
 /* Underlines CARET instead of the last diagnostic's span. */

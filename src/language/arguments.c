@@ -16,17 +16,12 @@ static struct argument argument_of_number(const struct number *number)
 
 static struct argument argument_of_option(const struct option *option)
 {
-	switch (option->kind) {
-	case VALUE_NUMBER:
+	if (option->kind == VALUE_NUMBER)
 		return argument_of_number(&option->number);
-	case VALUE_BOOL:
+	if (option->kind == VALUE_BOOL)
 		return (struct argument){.kind = ARGUMENT_BOOL, .boolean = *option->text == 't'};
-	case VALUE_INTEGERS:
+	if (option->kind == VALUE_INTEGERS)
 		return (struct argument){.kind = ARGUMENT_INTEGERS, .integers = option->integers, .count = option->count};
-	case VALUE_NAME:
-	case VALUE_STRING:
-		break;
-	}
 	return (struct argument){.kind = ARGUMENT_WORD, .word = option->text};
 }
 
@@ -36,8 +31,7 @@ static enum status add_deferred(struct resolver *r, struct node *node, const str
 	while (*end)
 		end = &(*end)->next;
 	*end = arena_alloc(r->context->arena, sizeof **end);
-	if (!*end)
-		return resolver_memory(r);
+	TRY_ALLOC(*end, r->context->diags);
 	**end = *deferred;
 	return STATUS_OK;
 }
@@ -49,23 +43,22 @@ static enum status add_deferred(struct resolver *r, struct node *node, const str
 static enum status set_argument(struct resolver *r, struct node *node, struct deferred_argument given, bool is_name)
 {
 	struct complaint complaint = {.arena = r->context->arena};
-	struct attrs tried = *node->attrs;
-	enum status status = attrs_set(&tried, node->op, given.name, given.index, &given.argument, &complaint);
+	struct attrs attrs = *node->attrs;
+	enum status status = attrs_set(&attrs, node->op, given.name, given.index, &given.argument, &complaint);
 	if (status == STATUS_OK && node->deferred)
 		return add_deferred(r, node, &given);
-	if (status == STATUS_OK) {
-		*node->attrs = tried;
+	if (status == STATUS_OK)
+		*node->attrs = attrs;
+	if (status == STATUS_OK)
 		return STATUS_OK;
-	}
 	const struct binding *binding = is_name ? resolver_find(r, given.argument.word) : NULL;
 	if (binding && binding->ref.kind == REF_ARGUMENT && op_takes_number(node->op, given.name, given.index)) {
 		given.given = true;
 		given.place = binding->ref.index;
 		return add_deferred(r, node, &given);
 	}
-	if (!complaint.message)
-		return resolver_memory(r);
-	diag_at(r->context->diags, status, r->source, given.span, "%s", complaint.message);
+	TRY_ALLOC(complaint.message, r->context->diags);
+	diag_at(r->context->diags, status, r->chain->source, given.span, "%s", complaint.message);
 	if (complaint.hint)
 		RESOLVE_HINT(r, "did you mean '%s'?", complaint.hint);
 	return status;
@@ -142,7 +135,7 @@ static void hint_option(struct resolver *r, const struct statement *s, const str
 		if (find_option(s, names[i], NULL) || (!takes_list && !takes(r, node, names[i], &number)))
 			continue;
 		RESOLVE_HINT(r, "an option is given by name, as in `%.*s %s=%s`", (int)(end - s->name_span.begin),
-		             r->source->text + s->name_span.begin, names[i], takes_list ? list : text);
+		             r->chain->source->text + s->name_span.begin, names[i], takes_list ? list : text);
 		return;
 	}
 }
@@ -154,7 +147,7 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	const struct op_info *info = &op_table[node->op];
 	const int takes_most = info->operands + most;
 	if (most == MAX_DIMS)
-		return diag_at(r->context->diags, STATUS_LIMIT, r->source, node->span, "'%s': more than %d dimensions",
+		return diag_at(r->context->diags, STATUS_LIMIT, r->chain->source, node->span, "'%s': more than %d dimensions",
 		               info->name, MAX_DIMS);
 	if (takes_most == 0)
 		RESOLVE_FAIL(r, node->span, "'%s' takes no operand", info->name);
@@ -204,8 +197,7 @@ static enum status need_arguments(struct resolver *r, const struct statement *s,
 		if (find_option(s, name, NULL))
 			continue;
 		RESOLVE_FAIL(r, node->span, "'%s' needs its %s", info->name, name);
-		RESOLVE_HINT(r, "%s %s: %s", info->name, info->arguments, info->doc);
-		return STATUS_CHAIN;
+		return RESOLVE_HINT(r, "%s %s: %s", info->name, info->arguments, info->doc);
 	}
 	return STATUS_OK;
 }
@@ -214,30 +206,26 @@ enum status resolver_operation(struct resolver *r, const struct statement *s, en
 {
 	const struct op_info *info = &op_table[op];
 	struct node *node = resolver_new_node(r, NODE_OP, s);
-	if (!node || !(node->attrs = arena_alloc(r->context->arena, sizeof *node->attrs)))
-		return resolver_memory(r);
+	struct attrs *attrs = arena_alloc(r->context->arena, sizeof *attrs);
+	TRY_ALLOC(node && attrs, r->context->diags);
+	node->attrs = attrs;
 	node->op = op;
-	attrs_default(node->attrs, op);
-	enum status status = STATUS_OK;
+	attrs_default(attrs, op);
 	const struct operand *operand = s->operands;
 	if (info->operands == 1) {
 		if (!operand) {
 			RESOLVE_FAIL(r, node->span, "'%s' needs an operand", info->name);
-			RESOLVE_HINT(r, "%s: %s", info->name, info->doc);
-			return STATUS_CHAIN;
+			return RESOLVE_HINT(r, "%s: %s", info->name, info->doc);
 		}
-		status = resolver_operand(r, operand, &node->operand);
+		TRY(resolver_operand(r, operand, &node->operand));
 		operand = operand->next;
 	}
 	int least, most, placed = 0;
 	op_positionals(op, &least, &most);
-	for (; operand && status == STATUS_OK; operand = operand->next, placed++)
-		status = placed < most ? set_positional(r, node, operand, placed) : refuse_operand(r, s, node, operand, most);
-	if (status == STATUS_OK)
-		status = set_options(r, s, node, placed);
-	if (status == STATUS_OK)
-		status = need_arguments(r, s, node, placed, least);
-	if (status == STATUS_OK)
-		resolver_append(r, node);
-	return status;
+	for (; operand; operand = operand->next, placed++)
+		TRY(placed < most ? set_positional(r, node, operand, placed) : refuse_operand(r, s, node, operand, most));
+	TRY(set_options(r, s, node, placed));
+	TRY(need_arguments(r, s, node, placed, least));
+	resolver_append(r, node);
+	return STATUS_OK;
 }

@@ -25,28 +25,12 @@ static enum status unknown_parameter(struct resolver *r, const struct def *def, 
 		names[count++] = n->name;
 	for (size_t i = 0; list && i < count && count <= SHOWN; i++)
 		list = arena_printf(arena, "%s%s%s", list, i ? ", " : "", names[i]);
-	if (!names || !list)
-		return resolver_memory(r);
+	TRY_ALLOC(names && list, r->context->diags);
 	RESOLVE_FAIL(r, o->span, "'%s' has no operand '%s'", def->name, o->name);
 	const char *near = suggest_nearest(o->name, names, count);
 	if (near)
-		RESOLVE_HINT(r, "did you mean '%s'?", near);
-	else if (*list)
-		RESOLVE_HINT(r, "it is declared as %s(%s)", def->name, list);
-	return STATUS_CHAIN;
-}
-
-/* The operand that the option O gives by name. */
-static enum status resolve_named(struct resolver *r, const struct def *def, const struct option *o, struct ref *ref)
-{
-	const struct operand operand = {.kind = o->kind == VALUE_NUMBER ? OPERAND_NUMBER : OPERAND_NAME,
-	                                .span = o->value_span,
-	                                .text = o->text,
-	                                .number = o->number,
-	                                .index = NO_INDEX};
-	if (o->kind == VALUE_NUMBER || o->kind == VALUE_NAME)
-		return resolver_operand(r, &operand, ref);
-	return RESOLVE_FAIL(r, o->value_span, "%s of '%s' must be a number or a name", o->name, def->name);
+		return RESOLVE_HINT(r, "did you mean '%s'?", near);
+	return *list ? RESOLVE_HINT(r, "it is declared as %s(%s)", def->name, list) : STATUS_CHAIN;
 }
 
 /* Resolves the operands of NODE, a call, that S gives by name. The first PLACED arguments are known already. */
@@ -63,7 +47,14 @@ static enum status resolve_named_operands(struct resolver *r, const struct state
 			return RESOLVE_FAIL(r, o->span, "'%s' is given by place and by name", o->name);
 		if (ref->kind != REF_NONE)
 			return RESOLVE_FAIL(r, o->span, "operand '%s' is given twice", o->name);
-		TRY(resolve_named(r, def, o, ref));
+		if (o->kind != VALUE_NUMBER && o->kind != VALUE_NAME)
+			return RESOLVE_FAIL(r, o->value_span, "%s of '%s' must be a number or a name", o->name, def->name);
+		const struct operand operand = {.kind = o->kind == VALUE_NUMBER ? OPERAND_NUMBER : OPERAND_NAME,
+		                                .span = o->value_span,
+		                                .text = o->text,
+		                                .number = o->number,
+		                                .index = NO_INDEX};
+		TRY(resolver_operand(r, &operand, ref));
 	}
 	size_t i = def->inherited;
 	for (const struct name_list *n = def->names; n; n = n->next, i++)
@@ -78,7 +69,7 @@ static enum status count_inherited(struct resolver *r, const struct def *def, st
 	r->inherited += def->inherited;
 	if (r->inherited <= MAX_INHERITED)
 		return STATUS_OK;
-	return diag_at(r->context->diags, STATUS_LIMIT, r->source, span,
+	return diag_at(r->context->diags, STATUS_LIMIT, r->chain->source, span,
 	               "defs within defs, and calls of them, inherit more than %d operands", MAX_INHERITED);
 }
 
@@ -99,38 +90,31 @@ static enum status resolve_placed_operands(struct resolver *r, const struct stat
                                            size_t *placed)
 {
 	struct node **tail = r->tail;
-	enum status status = STATUS_OK;
 	r->tail = &node->body;
-	for (const struct operand *o = s->operands; o && !status; o = o->next)
-		if (o->kind == OPERAND_BLOCK)
-			status = resolver_prepare_names(r, o->block);
+	TRY(resolver_prepare_operands(r, s->operands));
 	r->tail = tail;
 	for (*placed = 0; *placed < node->def->inherited; ++*placed)
 		node->arguments[*placed] =
 			(struct ref){.kind = REF_ARGUMENT, .index = (uint32_t)*placed, .element = NO_INDEX, .span = node->span};
-	for (const struct operand *o = s->operands; o && !status; o = o->next, ++*placed)
-		status = resolver_operand(r, o, &node->arguments[*placed]);
-	return status;
+	for (const struct operand *o = s->operands; o; o = o->next, ++*placed)
+		TRY(resolver_operand(r, o, &node->arguments[*placed]));
+	return STATUS_OK;
 }
 
 enum status resolver_call(struct resolver *r, const struct statement *s, const struct def *def)
 {
 	size_t placed;
-	enum status status = check_count(r, s, def);
-	if (status == STATUS_OK)
-		status = count_inherited(r, def, s->name_span);
-	if (status)
-		return status;
+	TRY(check_count(r, s, def));
+	TRY(count_inherited(r, def, s->name_span));
 	struct node *node = resolver_new_node(r, NODE_CALL, s);
-	if (!node || !(node->arguments = arena_array(r->context->arena, def->count + 1, sizeof *node->arguments)))
-		return resolver_memory(r);
+	struct ref *arguments = arena_array(r->context->arena, def->count + 1, sizeof *arguments);
+	TRY_ALLOC(node && arguments, r->context->diags);
 	node->def = def;
-	status = resolve_placed_operands(r, s, node, &placed);
-	if (status == STATUS_OK)
-		status = resolve_named_operands(r, s, node, placed);
-	if (status == STATUS_OK)
-		resolver_append(r, node);
-	return status;
+	node->arguments = arguments;
+	TRY(resolve_placed_operands(r, s, node, &placed));
+	TRY(resolve_named_operands(r, s, node, placed));
+	resolver_append(r, node);
+	return STATUS_OK;
 }
 
 /*
@@ -183,7 +167,7 @@ enum status resolver_check_size(struct resolver *r)
 	for (const struct node *node = r->chain->first; node; node = node->next) {
 		size = saturated_add(size, count_node(node, 1, NULL));
 		if (size > MAX_OPERATIONS)
-			return diag_at(r->context->diags, STATUS_LIMIT, r->source, node->span,
+			return diag_at(r->context->diags, STATUS_LIMIT, r->chain->source, node->span,
 			               "the chain has more than %d operations", MAX_OPERATIONS);
 	}
 	return STATUS_OK;
@@ -191,70 +175,50 @@ enum status resolver_check_size(struct resolver *r)
 
 /* Defs. */
 
-static enum status check_def_name(struct resolver *r, const struct statement *s)
-{
-	if (op_find(s->name) != OP_COUNT)
-		return RESOLVE_FAIL(r, s->name_span, "'%s' is an operation and can't be a def", s->name);
-	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
-		if (kind != STATEMENT_STAGE && !strcmp(s->name, statement_word((enum statement_kind)kind)))
-			return RESOLVE_FAIL(r, s->name_span, "'%s' begins a statement and can't be a def", s->name);
-	return STATUS_OK;
-}
-
 /* Binds the parameters of DEF, whose scope is the innermost. */
 static enum status bind_parameters(struct resolver *r, struct def *def)
 {
 	struct arena *arena = r->context->arena;
 	size_t *places = arena_array(arena, def->count - def->inherited + 1, sizeof *places), i = def->inherited;
-	if (!places)
-		return resolver_memory(r);
+	TRY_ALLOC(places, r->context->diags);
 	for (const struct name_list *n = def->names; n; n = n->next, i++, places++) {
 		if (scope_find(r->scope, n->name))
 			return RESOLVE_FAIL(r, n->span, "parameter '%s' is named twice", n->name);
 		*places = i;
-		if (!dictionary_put(&def->places, arena, n->name, places))
-			return resolver_memory(r);
+		TRY_ALLOC(dictionary_put(&def->places, arena, n->name, places), r->context->diags);
 		const struct ref ref = {.kind = REF_ARGUMENT, .index = (uint32_t)i, .element = NO_INDEX};
 		TRY(resolver_bind(r, n->name, ref));
 	}
 	return STATUS_OK;
 }
 
-/* Resolves the parameters and the body, BLOCK, of DEF in a scope of its own. */
-static enum status resolve_body(struct resolver *r, struct def *def, const struct block *block)
-{
-	struct name_scope scope = {.outer = r->scope, .def = def};
-	r->scope = &scope;
-	def->first_variable = (uint32_t)r->chain->variable_count;
-	enum status status = bind_parameters(r, def);
-	if (status == STATUS_OK)
-		status = resolver_block(r, block, &def->body);
-	def->variables = (uint32_t)r->chain->variable_count - def->first_variable;
-	r->scope = scope.outer;
-	return status;
-}
-
 enum status resolver_def(struct resolver *r, const struct statement *s)
 {
-	TRY(check_def_name(r, s));
-	struct def *def = arena_alloc(r->context->arena, sizeof *def);
-	if (!def)
-		return resolver_memory(r);
+	if (op_find(s->name) != OP_COUNT)
+		return RESOLVE_FAIL(r, s->name_span, "'%s' is an operation and can't be a def", s->name);
+	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
+		if (kind != STATEMENT_STAGE && !strcmp(s->name, statement_word((enum statement_kind)kind)))
+			return RESOLVE_FAIL(r, s->name_span, "'%s' begins a statement and can't be a def", s->name);
+	struct arena *arena = r->context->arena;
+	struct def *def = arena_alloc(arena, sizeof *def);
+	TRY_ALLOC(def, r->context->diags);
 	const struct def *around = resolver_home(r)->def;
 	def->name = s->name;
 	def->names = s->names;
-	def->inherited = def->count = around ? around->count : 0;
-	for (const struct name_list *n = s->names; n; n = n->next)
-		def->count++;
-	enum status status = count_inherited(r, def, s->name_span);
-	if (status == STATUS_OK)
-		status = resolve_body(r, def, s->block);
-	if (status)
-		return status;
-	int64_t *uses = arena_array(r->context->arena, def->count + 1, sizeof *uses);
-	if (!uses)
-		return resolver_memory(r);
+	def->inherited = around ? around->count : 0;
+	def->count = def->inherited + name_list_count(s->names);
+	TRY(count_inherited(r, def, s->name_span));
+	struct name_scope scope = {.outer = r->scope, .def = def};
+	r->scope = &scope;
+	def->first_variable = (uint32_t)r->chain->variable_count;
+	TRY(bind_parameters(r, def));
+	TRY(resolver_block(r, s->block, &def->body));
+	def->variables = (uint32_t)r->chain->variable_count - def->first_variable;
+	r->scope = scope.outer;
+	int64_t *uses = arena_array(arena, def->count + 1, sizeof *uses);
+	TRY_ALLOC(uses, r->context->diags);
 	def->size = count_nodes(def->body, 1, uses);
 	def->uses = uses;
-	return dictionary_put(&r->scope->defs, r->context->arena, def->name, def) ? STATUS_OK : resolver_memory(r);
+	TRY_ALLOC(dictionary_put(&scope.outer->defs, arena, def->name, def), r->context->diags);
+	return STATUS_OK;
 }

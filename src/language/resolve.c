@@ -11,15 +11,13 @@
 
 #include <string.h>
 
-static enum status resolve_block(struct resolver *r, const struct block *block);
-
 struct node *resolver_new_node(struct resolver *r, enum node_kind kind, const struct statement *s)
 {
 	struct node *node = arena_alloc(r->context->arena, sizeof *node);
 	if (!node)
 		return NULL;
 	node->kind = kind;
-	node->span = s->name_span.line ? s->name_span : s->span;
+	node->span = s->name_span;
 	return node;
 }
 
@@ -27,15 +25,6 @@ void resolver_append(struct resolver *r, struct node *node)
 {
 	*r->tail = node;
 	r->tail = &node->next;
-}
-
-enum status resolver_block(struct resolver *r, const struct block *block, struct node **first)
-{
-	struct node **tail = r->tail;
-	r->tail = first;
-	enum status status = resolve_block(r, block);
-	r->tail = tail;
-	return status;
 }
 
 size_t resolver_count_operands(const struct operand *operand)
@@ -49,22 +38,20 @@ size_t resolver_count_operands(const struct operand *operand)
 enum status resolver_operand(struct resolver *r, const struct operand *operand, struct ref *ref)
 {
 	*ref = (struct ref){.element = NO_INDEX, .span = operand->span};
-	enum status status = STATUS_OK;
 	switch (operand->kind) {
 	case OPERAND_NUMBER:
 		ref->kind = REF_NUMBER;
 		ref->number = operand->number.value;
 		break;
 	case OPERAND_NAME:
-		status = resolver_name(r, operand->text, operand->span, ref);
+		TRY(resolver_name(r, operand->text, operand->span, ref));
 		ref->element = operand->index;
 		break;
 	case OPERAND_BLOCK:
 		ref->kind = REF_BLOCK;
-		status = resolver_block(r, operand->block, &ref->block);
-		break;
+		return resolver_block(r, operand->block, &ref->block);
 	}
-	return status;
+	return STATUS_OK;
 }
 
 static enum status resolve_stage(struct resolver *r, const struct statement *s)
@@ -81,13 +68,11 @@ static enum status resolve_stage(struct resolver *r, const struct statement *s)
 static enum status new_variable(struct resolver *r, const char *name, uint32_t *index)
 {
 	struct chain *chain = r->chain;
-	const char **grown =
-		arena_grow(r->context->arena, chain->variables, chain->variable_count, &r->variable_capacity, sizeof *grown);
-	if (!grown)
-		return resolver_memory(r);
-	chain->variables = grown;
-	grown[chain->variable_count] = name;
-	*index = (uint32_t)chain->variable_count++;
+	*index = (uint32_t)chain->variable_count;
+	const char **variable = arena_append(r->context->arena, &chain->variables, &chain->variable_count,
+	                                     &r->variable_capacity, sizeof *variable);
+	TRY_ALLOC(variable, r->context->diags);
+	*variable = name;
 	return STATUS_OK;
 }
 
@@ -98,44 +83,29 @@ static bool is_variable(const struct ref *ref) { return ref->kind == REF_VARIABL
 static enum status bind_variable(struct resolver *r, const char *name, uint32_t *index)
 {
 	const struct binding *b = scope_find(resolver_home(r), name);
-	enum status status = STATUS_OK;
 	if (b && is_variable(&b->ref))
 		*index = b->ref.index;
 	else
-		status = new_variable(r, name, index);
-	if (status)
-		return status;
+		TRY(new_variable(r, name, index));
 	return resolver_bind_home(r, name, (struct ref){.kind = REF_VARIABLE, .index = *index, .element = NO_INDEX});
-}
-
-/* Adds NAME to the names that policies know. */
-static enum status note_name(struct resolver *r, const char *name)
-{
-	struct chain *chain = r->chain;
-	struct arena *arena = r->context->arena;
-	if (dictionary_find(&r->named, name))
-		return STATUS_OK;
-	const char **grown = arena_grow(arena, chain->names, chain->name_count, &r->name_capacity, sizeof *grown);
-	if (!grown || !dictionary_put(&r->named, arena, name, chain))
-		return resolver_memory(r);
-	chain->names = grown;
-	grown[chain->name_count++] = name;
-	return STATUS_OK;
 }
 
 static enum status resolve_naming(struct resolver *r, const struct statement *s)
 {
+	struct chain *chain = r->chain;
+	struct arena *arena = r->context->arena;
 	struct node *node = resolver_new_node(r, NODE_NAME, s);
-	if (!node)
-		return resolver_memory(r);
+	TRY_ALLOC(node, r->context->diags);
 	node->span = s->span;
 	node->name = s->name;
-	enum status status = bind_variable(r, s->name, &node->variable);
-	if (status == STATUS_OK)
-		status = note_name(r, s->name);
-	if (status == STATUS_OK)
-		resolver_append(r, node);
-	return status;
+	TRY(bind_variable(r, s->name, &node->variable));
+	resolver_append(r, node);
+	if (dictionary_find(&r->named, s->name))
+		return STATUS_OK;
+	const char **name = arena_append(arena, &chain->names, &chain->name_count, &r->name_capacity, sizeof *name);
+	TRY_ALLOC(name && dictionary_put(&r->named, arena, s->name, chain), r->context->diags);
+	*name = s->name;
+	return STATUS_OK;
 }
 
 /* Loops. */
@@ -152,8 +122,7 @@ static enum status prepare_name(struct resolver *r, const struct statement *s)
 	if (!b || is_variable(&b->ref))
 		return STATUS_OK;
 	struct node *node = resolver_new_node(r, NODE_NAME, s);
-	if (!node)
-		return resolver_memory(r);
+	TRY_ALLOC(node, r->context->diags);
 	node->operand = b->ref;
 	if (b->ref.kind == REF_VARIABLE)
 		r->chain->names_input = true;
@@ -161,19 +130,24 @@ static enum status prepare_name(struct resolver *r, const struct statement *s)
 	return bind_variable(r, s->name, &node->variable);
 }
 
+enum status resolver_prepare_operands(struct resolver *r, const struct operand *operand)
+{
+	for (; operand; operand = operand->next)
+		if (operand->kind == OPERAND_BLOCK)
+			TRY(resolver_prepare_names(r, operand->block));
+	return STATUS_OK;
+}
+
 enum status resolver_prepare_names(struct resolver *r, const struct block *block)
 {
-	enum status status = STATUS_OK;
-	for (const struct statement *s = block->first; s && !status; s = s->next) {
+	for (const struct statement *s = block->first; s; s = s->next) {
 		if (s->kind == STATEMENT_NAME)
-			status = prepare_name(r, s);
+			TRY(prepare_name(r, s));
 		else if (has_open_block(s))
-			status = resolver_prepare_names(r, s->block);
-		for (const struct operand *o = s->operands; o && !status; o = o->next)
-			if (o->kind == OPERAND_BLOCK)
-				status = resolver_prepare_names(r, o->block);
+			TRY(resolver_prepare_names(r, s->block));
+		TRY(resolver_prepare_operands(r, s->operands));
 	}
-	return status;
+	return STATUS_OK;
 }
 
 /* What a binding meant before a block that does not run. */
@@ -199,12 +173,12 @@ static enum status resolve_unrun(struct resolver *r, const struct block *block)
 	const struct allocator *allocator = r->context->allocator;
 	const size_t count = save_bindings(r, NULL), bytes = (count + 1) * sizeof(struct saved_binding);
 	struct saved_binding *saved = allocator_get(allocator, count + 1, sizeof *saved);
-	if (!saved)
-		return resolver_memory(r);
+	TRY_ALLOC(saved, r->context->diags);
 	save_bindings(r, saved);
 	struct node *none = NULL;
+	struct name_scope *scope = r->scope; /* a resolution that fails leaves another */
 	const enum status status = resolver_block(r, block, &none);
-	for (struct name_scope *s = r->scope; s; s = s->outer)
+	for (struct name_scope *s = scope; s; s = s->outer)
 		for (struct binding *b = s->bindings; b; b = b->next)
 			if (b->ref.kind == REF_VARIABLE)
 				b->ref.kind = REF_NONE;
@@ -219,17 +193,15 @@ static enum status resolve_repeat(struct resolver *r, const struct statement *s)
 {
 	if (never_runs(s))
 		return resolve_unrun(r, s->block);
-	enum status status = s->count != 1 ? resolver_prepare_names(r, s->block) : STATUS_OK;
+	if (s->count != 1)
+		TRY(resolver_prepare_names(r, s->block));
 	struct node *node = resolver_new_node(r, NODE_REPEAT, s);
-	if (!node)
-		return resolver_memory(r);
-	if (status)
-		return status;
+	TRY_ALLOC(node, r->context->diags);
 	node->count = s->count;
-	status = resolver_block(r, s->block, &node->body);
+	TRY(resolver_block(r, s->block, &node->body));
 	if (node->body) /* iterations of nothing are nothing */
 		resolver_append(r, node);
-	return status;
+	return STATUS_OK;
 }
 
 /* True if BLOCK, in which names hold beyond it, binds NAME. */
@@ -249,109 +221,77 @@ static bool rebinds(const struct block *block, const char *name)
 static enum status hold_value(struct resolver *r, const struct statement *s, struct ref *ref)
 {
 	struct node *node = resolver_new_node(r, NODE_NAME, s);
-	if (!node)
-		return resolver_memory(r);
-	enum status status = new_variable(r, r->chain->variables[ref->index], &node->variable);
+	TRY_ALLOC(node, r->context->diags);
+	TRY(new_variable(r, r->chain->variables[ref->index], &node->variable));
 	node->operand = *ref;
 	ref->index = node->variable;
 	resolver_append(r, node);
-	return status;
-}
-
-static size_t count_names(const struct name_list *names)
-{
-	size_t count = 0;
-	for (; names; names = names->next)
-		count++;
-	return count;
+	return STATUS_OK;
 }
 
 /* Resolves what NODE, the `for` S, runs over, and gives its variables their identities. */
 static enum status resolve_over(struct resolver *r, const struct statement *s, struct node *node)
 {
-	const size_t names = count_names(s->names), over = count_names(s->over);
+	const size_t names = name_list_count(s->names), over = name_list_count(s->over);
 	if (names != over)
 		return RESOLVE_FAIL(r, node->span, "for has %zu variable%s for %zu array%s", names, names == 1 ? "" : "s", over,
 		                    over == 1 ? "" : "s");
 	node->loop_count = names;
 	node->loops = arena_array(r->context->arena, names, sizeof *node->loops);
 	node->over = arena_array(r->context->arena, names, sizeof *node->over);
-	if (!node->loops || !node->over)
-		return resolver_memory(r);
-	enum status status = STATUS_OK;
+	TRY_ALLOC(node->loops && node->over, r->context->diags);
 	const struct name_list *o = s->over;
-	for (size_t i = 0; i < names && status == STATUS_OK; i++, o = o->next) {
+	for (size_t i = 0; i < names; i++, o = o->next) {
 		struct ref *ref = &node->over[i];
-		status = resolver_name(r, o->name, o->span, ref);
-		if (status == STATUS_OK && ref->kind == REF_VARIABLE && rebinds(s->block, o->name))
-			status = hold_value(r, s, ref);
+		TRY(resolver_name(r, o->name, o->span, ref));
+		if (ref->kind == REF_VARIABLE && rebinds(s->block, o->name))
+			TRY(hold_value(r, s, ref));
 		node->loops[i] = (uint32_t)r->chain->loop_count++;
 	}
-	return status;
-}
-
-static enum status bind_for_variables(struct resolver *r, const struct name_list *names, const uint32_t *loops)
-{
-	enum status status = STATUS_OK;
-	for (const struct name_list *n = names; n && status == STATUS_OK; n = n->next, loops++) {
-		if (scope_find(r->scope, n->name))
-			return RESOLVE_FAIL(r, n->span, "variable '%s' is named twice", n->name);
-		status = resolver_bind(r, n->name, (struct ref){.kind = REF_LOOP, .index = *loops, .element = NO_INDEX});
-	}
-	return status;
+	return STATUS_OK;
 }
 
 static enum status resolve_for(struct resolver *r, const struct statement *s)
 {
-	enum status status = resolver_prepare_names(r, s->block);
+	TRY(resolver_prepare_names(r, s->block));
 	struct node *node = resolver_new_node(r, NODE_FOR, s);
-	if (!node)
-		return resolver_memory(r);
-	if (status == STATUS_OK)
-		status = resolve_over(r, s, node);
-	if (status)
-		return status;
+	TRY_ALLOC(node, r->context->diags);
+	TRY(resolve_over(r, s, node));
 	struct name_scope scope = {.outer = r->scope};
 	r->scope = &scope;
-	status = bind_for_variables(r, s->names, node->loops);
+	const uint32_t *loop = node->loops;
+	for (const struct name_list *n = s->names; n; n = n->next) {
+		if (scope_find(&scope, n->name))
+			return RESOLVE_FAIL(r, n->span, "variable '%s' is named twice", n->name);
+		TRY(resolver_bind(r, n->name, (struct ref){.kind = REF_LOOP, .index = *loop++, .element = NO_INDEX}));
+	}
 	resolver_append(r, node);
-	if (status == STATUS_OK)
-		status = resolver_block(r, s->block, &node->body);
+	TRY(resolver_block(r, s->block, &node->body));
 	r->scope = scope.outer;
-	return status;
+	return STATUS_OK;
 }
 
 /* Other statements. */
 
-/* The option O of the checkpoint NODE. */
-static enum status set_policy(struct resolver *r, const struct option *o, struct node *node)
-{
-	if (strcmp(o->name, "policy")) {
-		RESOLVE_FAIL(r, o->span, "unknown option '%s' for checkpoint", o->name);
-		RESOLVE_HINT(r, "checkpoint takes policy=");
-		return STATUS_CHAIN;
-	}
-	if (o->kind != VALUE_NAME && o->kind != VALUE_STRING)
-		return RESOLVE_FAIL(r, o->span, "policy must be a name or a string");
-	if (node->policy)
-		return RESOLVE_FAIL(r, o->span, "option 'policy' is given twice");
-	struct block_policy *policy = arena_alloc(r->context->arena, sizeof *policy);
-	if (!policy)
-		return resolver_memory(r);
-	*policy = (struct block_policy){.text = o->text, .span = o->value_span};
-	*r->last_policy = policy;
-	r->last_policy = &policy->next;
-	node->policy = policy;
-	return STATUS_OK;
-}
-
 static enum status resolve_checkpoint(struct resolver *r, const struct statement *s)
 {
 	struct node *node = resolver_new_node(r, NODE_CHECKPOINT, s);
-	if (!node)
-		return resolver_memory(r);
+	TRY_ALLOC(node, r->context->diags);
 	for (const struct option *o = s->options; o; o = o->next) {
-		TRY(set_policy(r, o, node));
+		if (strcmp(o->name, "policy")) {
+			RESOLVE_FAIL(r, o->span, "unknown option '%s' for checkpoint", o->name);
+			return RESOLVE_HINT(r, "checkpoint takes policy=");
+		}
+		if (o->kind != VALUE_NAME && o->kind != VALUE_STRING)
+			return RESOLVE_FAIL(r, o->span, "policy must be a name or a string");
+		if (node->policy)
+			return RESOLVE_FAIL(r, o->span, "option 'policy' is given twice");
+		struct block_policy *policy = arena_alloc(r->context->arena, sizeof *policy);
+		TRY_ALLOC(policy, r->context->diags);
+		*policy = (struct block_policy){.text = o->text, .span = o->value_span};
+		*r->last_policy = policy;
+		r->last_policy = &policy->next;
+		node->policy = policy;
 	}
 	resolver_append(r, node);
 	return resolver_block(r, s->block, &node->body);
@@ -367,16 +307,14 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 		return RESOLVE_FAIL(r, s->name_span, "'%s' is a number and can't be a name", s->name);
 	if (!strcmp(s->name, chain->input))
 		return RESOLVE_FAIL(r, s->name_span, "'%s' is the input's name", s->name);
-	struct param *grown = arena_grow(arena, chain->params, chain->param_count, &r->param_capacity, sizeof *grown);
-	if (!grown || !dictionary_put(&r->declared, arena, s->name, chain))
-		return resolver_memory(r);
-	chain->params = grown;
 	const struct ref ref = {.kind = REF_PARAM, .index = (uint32_t)chain->param_count, .element = NO_INDEX};
-	grown[chain->param_count++] = (struct param){.name = s->name,
-	                                             .differentiated = s->kind == STATEMENT_PARAM,
-	                                             .declared = *s->type,
-	                                             .init = *s->init,
-	                                             .span = s->name_span};
+	struct param *param = arena_append(arena, &chain->params, &chain->param_count, &r->param_capacity, sizeof *param);
+	TRY_ALLOC(param && dictionary_put(&r->declared, arena, s->name, chain), r->context->diags);
+	*param = (struct param){.name = s->name,
+	                        .differentiated = s->kind == STATEMENT_PARAM,
+	                        .declared = *s->type,
+	                        .init = *s->init,
+	                        .span = s->name_span};
 	return resolver_bind_home(r, s->name, ref);
 }
 
@@ -387,8 +325,7 @@ static enum status resolve_statement(struct resolver *r, const struct statement 
 		if (top)
 			return STATUS_OK; /* find_input has read it */
 		RESOLVE_FAIL(r, s->span, "input stands inside a block");
-		RESOLVE_HINT(r, "declare it at the top level of the chain, before the block");
-		return STATUS_CHAIN;
+		return RESOLVE_HINT(r, "declare it at the top level of the chain, before the block");
 	case STATEMENT_PARAM:
 	case STATEMENT_CONST:
 		return resolve_param(r, s);
@@ -408,12 +345,14 @@ static enum status resolve_statement(struct resolver *r, const struct statement 
 	return STATUS_OK;
 }
 
-static enum status resolve_block(struct resolver *r, const struct block *block)
+enum status resolver_block(struct resolver *r, const struct block *block, struct node **first)
 {
-	enum status status = STATUS_OK;
-	for (const struct statement *s = block->first; s && !status; s = s->next)
-		status = resolve_statement(r, s, block == r->top);
-	return status;
+	struct node **tail = r->tail;
+	r->tail = first;
+	for (const struct statement *s = block->first; s; s = s->next)
+		TRY(resolve_statement(r, s, block == r->top));
+	r->tail = tail;
+	return STATUS_OK;
 }
 
 /* The input's declaration holds for the whole chain, wherever it stands before the first stage. */
@@ -448,24 +387,14 @@ enum status chain_resolve(const struct context *context, struct chain *chain, co
 {
 	*chain = (struct chain){.source = syntax->source, .input = "x"};
 	struct name_scope top = {0};
-	struct resolver r = {.context = context,
-	                     .chain = chain,
-	                     .source = syntax->source,
-	                     .top = syntax->chain,
-	                     .scope = &top,
-	                     .tail = &chain->first,
-	                     .last_policy = &chain->block_policies};
+	struct resolver r = {
+		.context = context, .chain = chain, .top = syntax->chain, .scope = &top, .last_policy = &chain->block_policies};
 	uint32_t input;
-	enum status status = find_input(&r);
-	if (status == STATUS_OK)
-		status = new_variable(&r, chain->input, &input);
-	if (status == STATUS_OK)
-		status = resolver_bind(&r, chain->input, (struct ref){.kind = REF_VARIABLE, .element = NO_INDEX});
-	if (status == STATUS_OK)
-		status = resolve_block(&r, syntax->chain);
-	if (status == STATUS_OK)
-		status = resolver_check_size(&r);
-	if (status == STATUS_OK && context->arena->failed)
-		status = resolver_memory(&r);
-	return status;
+	TRY(find_input(&r));
+	TRY(new_variable(&r, chain->input, &input));
+	TRY(resolver_bind(&r, chain->input, (struct ref){.kind = REF_VARIABLE, .element = NO_INDEX}));
+	TRY(resolver_block(&r, syntax->chain, &chain->first));
+	TRY(resolver_check_size(&r));
+	TRY_ALLOC(!context->arena->failed, context->diags);
+	return STATUS_OK;
 }

@@ -31,7 +31,6 @@ struct name_scope {
 struct resolver {
 	const struct context *context;
 	struct chain *chain;
-	const struct source *source;
 	const struct block *top;
 	struct name_scope *scope;
 	struct node **tail;                /* where the next node goes */
@@ -42,10 +41,16 @@ struct resolver {
 };
 
 /* Gives a message at SPAN. STATUS_CHAIN. */
-#define RESOLVE_FAIL(r, span, ...) diag_at((r)->context->diags, STATUS_CHAIN, (r)->source, span, __VA_ARGS__)
+#define RESOLVE_FAIL(r, span, ...) diag_at((r)->context->diags, STATUS_CHAIN, (r)->chain->source, span, __VA_ARGS__)
 #define RESOLVE_HINT(r, ...) diag_hint((r)->context->diags, __VA_ARGS__)
 
-static inline enum status resolver_memory(struct resolver *r) { return diag_memory(r->context->diags); }
+static inline size_t name_list_count(const struct name_list *names)
+{
+	size_t count = 0;
+	for (; names; names = names->next)
+		count++;
+	return count;
+}
 
 /* resolve.c */
 
@@ -56,6 +61,8 @@ void resolver_append(struct resolver *r, struct node *node);
 enum status resolver_block(struct resolver *r, const struct block *block, struct node **first);
 /* Gives each name that BLOCK rebinds a variable before it, since BLOCK may run many times or never. */
 enum status resolver_prepare_names(struct resolver *r, const struct block *block);
+/* ... and so each block among OPERAND and those after it. */
+enum status resolver_prepare_operands(struct resolver *r, const struct operand *operand);
 enum status resolver_operand(struct resolver *r, const struct operand *operand, struct ref *ref);
 size_t resolver_count_operands(const struct operand *operand);
 

@@ -8,12 +8,10 @@
 
 #include <string.h>
 
-static bool is_bound(const struct binding *b) { return b && b->ref.kind != REF_NONE; }
-
 struct binding *scope_find(const struct name_scope *scope, const char *name)
 {
 	struct binding *b = dictionary_find(&scope->by_name, name);
-	return is_bound(b) ? b : NULL;
+	return b && b->ref.kind != REF_NONE ? b : NULL;
 }
 
 struct binding *resolver_find(const struct resolver *r, const char *name)
@@ -45,8 +43,7 @@ static enum status bind_in(struct resolver *r, struct name_scope *scope, const c
 	struct binding *b = dictionary_find(&scope->by_name, name);
 	if (!b) {
 		b = arena_alloc(r->context->arena, sizeof *b);
-		if (!b || !dictionary_put(&scope->by_name, r->context->arena, name, b))
-			return resolver_memory(r);
+		TRY_ALLOC(b && dictionary_put(&scope->by_name, r->context->arena, name, b), r->context->diags);
 		b->name = name;
 		b->next = scope->bindings;
 		scope->bindings = b;
@@ -63,13 +60,12 @@ enum status resolver_bind(struct resolver *r, const char *name, struct ref ref)
 enum status resolver_bind_home(struct resolver *r, const char *name, struct ref ref)
 {
 	struct name_scope *home = resolver_home(r);
-	enum status status = bind_in(r, home, name, ref);
-	for (struct name_scope *s = r->scope; s != home && status == STATUS_OK; s = s->outer) {
+	for (struct name_scope *s = r->scope; s != home; s = s->outer) {
 		struct binding *hidden = scope_find(s, name);
 		if (hidden)
 			hidden->ref = ref;
 	}
-	return status;
+	return bind_in(r, home, name, ref);
 }
 
 /*
@@ -116,34 +112,31 @@ static const char *nearest_binding(struct resolver *r, const char *name)
 	count = 0;
 	for (const struct name_scope *s = r->scope; s && names; s = s->outer)
 		for (const struct binding *b = s->bindings; b; b = b->next)
-			if (is_bound(b))
+			if (b->ref.kind != REF_NONE)
 				names[count++] = b->name;
 	return names ? suggest_nearest(name, names, count) : NULL;
 }
 
-static void hint_value(struct resolver *r, const char *name, struct span use)
+static enum status unknown_name(struct resolver *r, const char *name, struct span use)
 {
 	const char *near;
+	RESOLVE_FAIL(r, use, "unknown name '%s'", name);
 	if (hint_below(r, name, use, true))
-		return;
+		return STATUS_CHAIN;
 	if (!strcmp(name, "pi") || !strcmp(name, "e"))
-		RESOLVE_HINT(r, "the number is written (%s): without parentheses it is the name of a value", name);
-	else if (number_word(name))
-		RESOLVE_HINT(r, "the number is written %s", number_word(name));
-	else if ((near = nearest_binding(r, name)))
-		RESOLVE_HINT(r, "did you mean '%s'?", near);
-	else
-		RESOLVE_HINT(r, "declare it with param or const, or give the current value a name with `name %s`", name);
+		return RESOLVE_HINT(r, "the number is written (%s): without parentheses it is the name of a value", name);
+	if (number_word(name))
+		return RESOLVE_HINT(r, "the number is written %s", number_word(name));
+	if ((near = nearest_binding(r, name)))
+		return RESOLVE_HINT(r, "did you mean '%s'?", near);
+	return RESOLVE_HINT(r, "declare it with param or const, or give the current value a name with `name %s`", name);
 }
 
 enum status resolver_name(struct resolver *r, const char *name, struct span span, struct ref *ref)
 {
 	const struct binding *b = resolver_find(r, name);
-	if (!b) {
-		RESOLVE_FAIL(r, span, "unknown name '%s'", name);
-		hint_value(r, name, span);
-		return STATUS_CHAIN;
-	}
+	if (!b)
+		return unknown_name(r, name, span);
 	*ref = b->ref;
 	ref->span = span;
 	if (ref->kind == REF_VARIABLE && ref->index == 0)
@@ -179,10 +172,8 @@ enum status resolver_unknown_operation(struct resolver *r, const struct statemen
 	if (hint_below(r, name, s->name_span, false))
 		return STATUS_CHAIN;
 	if ((near = nearest_operation(r, name)))
-		RESOLVE_HINT(r, "did you mean '%s'?", near);
-	else if (resolver_find(r, name))
-		RESOLVE_HINT(r, "'%s' is a value: use it as an operand, as in `add %s`", name, name);
-	else
-		RESOLVE_HINT(r, "`ckptc ops` lists the operations");
-	return STATUS_CHAIN;
+		return RESOLVE_HINT(r, "did you mean '%s'?", near);
+	if (resolver_find(r, name))
+		return RESOLVE_HINT(r, "'%s' is a value: use it as an operand, as in `add %s`", name, name);
+	return RESOLVE_HINT(r, "`ckptc ops` lists the operations");
 }
