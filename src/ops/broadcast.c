@@ -15,8 +15,7 @@ void sum_to_shape(const struct kernels *kernels, void *to, const struct type *to
 		const int own = i - (source->ndim - target->ndim);
 		reduced[i] = own < 0 || (target->dim[own] == 1 && source->dim[i] != 1);
 	}
-	struct reduction r;
-	reduction_of(&r, source, reduced);
+	const struct reduction r = reduction_of(source, reduced);
 	if (r.view.n == 1)
 		memcpy(to, from, (size_t)(r.view.outer * r.view.inner) * element_size(kernels->dtype));
 	else

@@ -105,13 +105,6 @@ int64_t conv_scratch(const struct attrs *attrs, const struct type *v, const stru
 	return (columns_count(&c) + (c.grouped ? c.outs * c.group * c.places : 0)) * (int64_t)c.size;
 }
 
-static struct conv conv_of(const struct op_call *call)
-{
-	struct conv c = conv_of_types(call->attrs, call->v, call->a, call->y);
-	c.loops = call->kernels->loops;
-	return c;
-}
-
 /* A piece of the result: ROWS by COLUMNS places of one sample, which lie one after another there; or whole samples. */
 struct piece {
 	int64_t sample, samples, row, rows, column, columns;
@@ -232,40 +225,33 @@ static struct runs runs_of(const struct conv *c, const struct piece *p, const st
 	return r;
 }
 
-/* Copies or adds between a row of the columns and CHANNEL of the input V, or of its gradient. */
-typedef void row_function(const struct conv *c, void *row, void *v, const struct piece *p,
-                          const struct kernel_element *e, int64_t channel);
-
-/* The row that an element of the kernel meets: the input, and zeros for the padding. */
-static void gather_row(const struct conv *c, void *row, void *v, const struct piece *p, const struct kernel_element *e,
-                       int64_t channel)
+/*
+ * Fills a row of the columns with what an element of the kernel meets: CHANNEL of the input V, and
+ * zeros for the padding. Or, if BACK, adds the row to the inputs that it came from; values for the
+ * padding are dropped.
+ */
+static void move_row(const struct conv *c, void *row, void *v, const struct piece *p, const struct kernel_element *e,
+                     int64_t channel, bool back)
 {
 	const struct runs r = runs_of(c, p, e, channel);
 	const int64_t above = e->runs ? e->down.skip * p->columns : p->places;
 	const int64_t below = e->runs ? (e->down.skip + e->down.inside) * p->columns : p->places;
-	clear_places(c, row, 0, above, p->samples, p->places);
-	for (int64_t i = 0; i < r.times && r.rows > 0; i++) {
-		const struct rows to = {element_of(row, c->size, r.columns + i * r.columns_next), r.columns_row, 1};
-		const struct rows from = {element_of(v, c->size, r.input + i * r.input_next), r.input_row, c->stride_w};
-		c->loops->copy_rows(&to, &from, (size_t)e->length, (size_t)r.rows);
-	}
-	if (e->runs)
+	if (!back) {
+		clear_places(c, row, 0, above, p->samples, p->places);
+		clear_places(c, row, below, p->places - below, p->samples, p->places);
+	} else if (e->runs == 1) {
 		clear_ends(c, row, p, e);
-	clear_places(c, row, below, p->places - below, p->samples, p->places);
-}
-
-/* Adds the row to the inputs that it came from. Values for the padding are dropped. */
-static void scatter_row(const struct conv *c, void *row, void *v, const struct piece *p, const struct kernel_element *e,
-                        int64_t channel)
-{
-	const struct runs r = runs_of(c, p, e, channel);
-	if (e->runs == 1)
-		clear_ends(c, row, p, e);
-	for (int64_t i = 0; i < r.times && r.rows > 0; i++) {
-		const struct rows to = {element_of(v, c->size, r.input + i * r.input_next), r.input_row, c->stride_w};
-		const struct rows from = {element_of(row, c->size, r.columns + i * r.columns_next), r.columns_row, 1};
-		c->loops->add_rows(&to, &from, (size_t)e->length, (size_t)r.rows);
 	}
+	for (int64_t i = 0; i < r.times && r.rows > 0; i++) {
+		const struct rows columns = {element_of(row, c->size, r.columns + i * r.columns_next), r.columns_row, 1};
+		const struct rows input = {element_of(v, c->size, r.input + i * r.input_next), r.input_row, c->stride_w};
+		if (back)
+			c->loops->add_rows(&input, &columns, (size_t)e->length, (size_t)r.rows);
+		else
+			c->loops->copy_rows(&columns, &input, (size_t)e->length, (size_t)r.rows);
+	}
+	if (!back && e->runs)
+		clear_ends(c, row, p, e);
 }
 
 /* The elements FIRST .. FIRST + COUNT - 1 of the depth. */
@@ -273,66 +259,49 @@ struct chunk {
 	int64_t first, count;
 };
 
-/* Calls FUNCTION for each row of a CHUNK's columns over a piece: for each place in the kernel, the rows of all channels. */
-static void each_row(const struct conv *c, void *columns, void *v, const struct piece *p, struct chunk chunk,
-                     row_function *function)
+/* Moves each row of a CHUNK's columns over a piece: for each place in the kernel, the rows of all channels. */
+static void move_columns(const struct conv *c, void *columns, void *v, const struct piece *p, struct chunk chunk,
+                         bool back)
 {
 	const int64_t plane = c->kernel_h * c->kernel_w;
 	for (int64_t under = 0; under < plane; under++) {
 		const struct kernel_element e = element_of_kernel(c, p, under);
 		for (int64_t d = (under - chunk.first % plane + plane) % plane; d < chunk.count; d += plane)
-			function(c, element_of(columns, c->size, d * p->count), v, p, &e, (chunk.first + d) / plane);
+			move_row(c, element_of(columns, c->size, d * p->count), v, p, &e, (chunk.first + d) / plane, back);
 	}
 }
 
-/* A matrix whose rows lie LD elements apart. */
-struct matrix {
-	void *at;
-	int64_t ld;
-};
-
-/* The matrix in ARRAY from element FIRST on. */
-static struct matrix matrix_in(const struct conv *c, const void *array, int64_t first, int64_t ld)
+/* The matrix in ARRAY from element FIRST on, or its transpose. */
+static struct factor matrix_in(const struct conv *c, const void *array, int64_t first, int64_t ld, bool transposed)
 {
-	return (struct matrix){writable(element_at(array, c->size, first)), ld};
+	return (struct factor){element_at(array, c->size, first), ld, transposed};
 }
 
-/* The columns of a CHUNK over a piece, [chunk.count, p->count]: made in SCRATCH, or if pointwise in V itself. */
-static struct matrix columns_of(const struct conv *c, void *scratch, const void *v, const struct piece *p,
+/* The columns of a CHUNK over a piece, [chunk.count, p->count]: to be in SCRATCH, or if pointwise in V itself. */
+static struct factor columns_of(const struct conv *c, const void *scratch, const void *v, const struct piece *p,
                                 struct chunk chunk)
 {
 	if (c->pointwise)
-		return matrix_in(c, v, (p->sample * c->depth + chunk.first) * c->places, c->places);
-	each_row(c, scratch, writable(v), p, chunk, gather_row);
-	return (struct matrix){scratch, p->count};
+		return matrix_in(c, v, (p->sample * c->depth + chunk.first) * c->places, c->places, false);
+	return (struct factor){scratch, p->count, false};
 }
 
 /* A piece of Y, which has the result's shape, as a matrix [outs, p->count]: in place, or in SCRATCH if grouped. */
-static struct matrix result_of(const struct conv *c, void *scratch, const void *y, const struct piece *p)
+static struct factor result_of(const struct conv *c, const void *scratch, const void *y, const struct piece *p)
 {
 	if (c->grouped)
-		return matrix_in(c, scratch, columns_count(c), p->count);
-	return matrix_in(c, y, p->sample * c->outs * c->places + p->place, c->places);
+		return matrix_in(c, scratch, columns_count(c), p->count, false);
+	return matrix_in(c, y, p->sample * c->outs * c->places + p->place, c->places, false);
 }
 
-/* The row of a group's result that is its I-th row in the array Y, where it goes by samples. */
-static void *row_of_group(const struct conv *c, const struct matrix *result, int64_t i)
+/* Copies the rows of a group from the array Y, where they go by samples, to RESULT; or BACK. Else RESULT lies in Y. */
+static void move_result(const struct conv *c, const struct factor *result, void *y, const struct piece *p, bool back)
 {
-	return element_of(result->at, c->size, i % c->outs * result->ld + i / c->outs * c->places);
-}
-
-/* Copies the rows of a group from G to RESULT; and from RESULT to Y. Else RESULT lies in the array. */
-static void gather_result(const struct conv *c, const struct matrix *result, const void *g, const struct piece *p)
-{
-	const void *const from = element_at(g, c->size, p->sample * c->outs * c->places);
-	for (int64_t i = 0; c->grouped && i < p->samples * c->outs; i++)
-		memcpy(row_of_group(c, result, i), element_at(from, c->size, i * c->places), (size_t)c->places * c->size);
-}
-static void scatter_result(const struct conv *c, const struct matrix *result, void *y, const struct piece *p)
-{
-	void *const to = element_of(y, c->size, p->sample * c->outs * c->places);
-	for (int64_t i = 0; c->grouped && i < p->samples * c->outs; i++)
-		memcpy(element_of(to, c->size, i * c->places), row_of_group(c, result, i), (size_t)c->places * c->size);
+	for (int64_t i = 0; c->grouped && i < p->samples * c->outs; i++) {
+		void *row = element_of(writable(result->data), c->size, i % c->outs * result->ld + i / c->outs * c->places);
+		void *place = element_of(y, c->size, (p->sample * c->outs + i) * c->places);
+		memcpy(back ? place : row, back ? row : place, (size_t)c->places * c->size);
+	}
 }
 
 /* Computes a product. A group's is computed by our own tiles: its bits must not depend on how many samples it has. */
@@ -344,24 +313,21 @@ static void multiply_matrices(const struct conv *c, const struct product *p)
 		gemm(c->dtype, p);
 }
 
-static struct factor not_transposed(struct matrix m) { return (struct factor){m.at, m.ld, false}; }
-static struct factor transposed(struct matrix m) { return (struct factor){m.at, m.ld, true}; }
-
 /* The chunk from FIRST on; the chunks end at END. */
 static struct chunk chunk_of(const struct conv *c, int64_t first, int64_t end)
 {
 	return (struct chunk){first, end - first < c->chunk ? end - first : c->chunk};
 }
 
-/* The context of a convolution or a gradient TO, made of FROM and WITH. A team shares it. */
+/* The context of a convolution or of a gradient: the three arrays, of which one is computed. A team shares it. */
 struct shared {
 	struct conv c;
 	void *scratch; /* the caller's; other members of the team have their own */
-	void *to;
-	const void *from, *with;
+	void *v, *kernel, *y;
+	bool of_input; /* the gradient */
 };
 
-/* Pieces BEGIN .. END-1 of the result, from the input and WITH, the kernel. */
+/* Pieces BEGIN .. END-1 of the result. */
 static void convolve_pieces(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct shared *s = context;
@@ -369,26 +335,28 @@ static void convolve_pieces(void *context, void *memory, int64_t begin, int64_t 
 	void *const scratch = memory ? memory : s->scratch;
 	for (int64_t i = begin; i < end; i++) {
 		const struct piece p = piece_at(c, i);
-		const struct matrix to = result_of(c, scratch, s->to, &p);
+		const struct factor to = result_of(c, scratch, s->y, &p);
 		int64_t d = 0;
 		do { /* once even if the depth is 0: the result is zero */
 			const struct chunk chunk = chunk_of(c, d, c->depth);
+			if (!c->pointwise)
+				move_columns(c, scratch, s->v, &p, chunk, false);
 			multiply_matrices(c, &(struct product){.m = c->outs,
 			                                       .n = p.count,
 			                                       .k = chunk.count,
-			                                       .a = not_transposed(matrix_in(c, s->with, d, c->depth)),
-			                                       .b = not_transposed(columns_of(c, scratch, s->from, &p, chunk)),
-			                                       .c = to.at,
+			                                       .a = matrix_in(c, s->kernel, d, c->depth, false),
+			                                       .b = columns_of(c, scratch, s->v, &p, chunk),
+			                                       .c = writable(to.data),
 			                                       .ldc = to.ld,
 			                                       .accumulate = d > 0});
 			d += c->chunk;
 		} while (d < c->depth);
-		scatter_result(c, &to, s->to, &p);
+		move_result(c, &to, s->y, &p, true);
 	}
 }
 
-/* The gradient of the kernel in channels BEGIN .. END-1, from the cotangent and WITH, the input. */
-static void kernel_gradient(void *context, void *memory, int64_t begin, int64_t end)
+/* The gradient of the kernel, or of the input, in channels BEGIN .. END-1, from the cotangent in Y. */
+static void gradient_channels(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct shared *s = context;
 	const struct conv *c = &s->c;
@@ -396,55 +364,30 @@ static void kernel_gradient(void *context, void *memory, int64_t begin, int64_t 
 	const int64_t plane = c->kernel_h * c->kernel_w;
 	for (int64_t i = 0; i < c->pieces; i++) {
 		const struct piece p = piece_at(c, i);
-		const struct matrix from = result_of(c, scratch, s->from, &p);
-		gather_result(c, &from, s->from, &p);
+		const struct factor g = result_of(c, scratch, s->y, &p);
+		move_result(c, &g, s->y, &p, false);
 		for (int64_t d = begin * plane; d < end * plane; d += c->chunk) {
 			const struct chunk chunk = chunk_of(c, d, end * plane);
-			const struct matrix to = matrix_in(c, s->to, d, c->depth);
-			multiply_matrices(c, &(struct product){.m = c->outs,
-			                                       .n = chunk.count,
-			                                       .k = p.count,
-			                                       .a = not_transposed(from),
-			                                       .b = transposed(columns_of(c, scratch, s->with, &p, chunk)),
-			                                       .c = to.at,
-			                                       .ldc = to.ld,
-			                                       .accumulate = true});
-		}
-	}
-}
-
-/* The gradient of the input in channels BEGIN .. END-1, from the cotangent and WITH, the kernel. */
-static void input_gradient(void *context, void *memory, int64_t begin, int64_t end)
-{
-	const struct shared *s = context;
-	const struct conv *c = &s->c;
-	void *const scratch = memory ? memory : s->scratch;
-	const int64_t plane = c->kernel_h * c->kernel_w;
-	for (int64_t i = 0; i < c->pieces; i++) {
-		const struct piece p = piece_at(c, i);
-		const struct matrix from = result_of(c, scratch, s->from, &p);
-		gather_result(c, &from, s->from, &p);
-		for (int64_t d = begin * plane; d < end * plane; d += c->chunk) {
-			const struct chunk chunk = chunk_of(c, d, end * plane);
-			const struct matrix to =
-				c->pointwise ? columns_of(c, scratch, s->to, &p, chunk) : (struct matrix){scratch, p.count};
-			multiply_matrices(c, &(struct product){.m = chunk.count,
-			                                       .n = p.count,
-			                                       .k = c->outs,
-			                                       .a = transposed(matrix_in(c, s->with, d, c->depth)),
-			                                       .b = not_transposed(from),
-			                                       .c = to.at,
-			                                       .ldc = to.ld,
-			                                       .accumulate = c->pointwise});
-			if (!c->pointwise)
-				each_row(c, scratch, s->to, &p, chunk, scatter_row);
+			const struct factor weights = matrix_in(c, s->kernel, d, c->depth, s->of_input);
+			struct factor columns = columns_of(c, scratch, s->v, &p, chunk);
+			columns.transposed = !s->of_input;
+			if (!s->of_input && !c->pointwise)
+				move_columns(c, scratch, s->v, &p, chunk, false);
+			multiply_matrices(c, s->of_input ? &(struct product){chunk.count, p.count, c->outs, weights, g,
+			                                                     writable(columns.data), columns.ld, c->pointwise}
+			                                 : &(struct product){c->outs, chunk.count, p.count, g, columns,
+			                                                     writable(weights.data), weights.ld, true});
+			if (s->of_input && !c->pointwise)
+				move_columns(c, scratch, s->v, &p, chunk, true);
 		}
 	}
 }
 
 static void convolve(const struct op_call *call, void *y, const void *v, const void *a)
 {
-	struct shared shared = {.c = conv_of(call), .scratch = call->scratch, .to = y, .from = v, .with = a};
+	struct shared shared = {
+		conv_of_types(call->attrs, call->v, call->a, call->y), call->scratch, writable(v), writable(a), y, false};
+	shared.c.loops = call->kernels->loops;
 	team_run(call->team, shared.c.pieces, 1, convolve_pieces, &shared);
 }
 
@@ -460,20 +403,24 @@ static int64_t channels_together(const struct conv *c)
 static void differentiate_convolution(const struct op_call *call, void *dv, void *da, const void *g,
                                       const void *const needs[MAX_NEEDS])
 {
-	struct shared shared = {.c = conv_of(call), .scratch = call->scratch, .from = g};
-	const struct conv *c = &shared.c;
-	const int64_t channels = channels_together(c);
+	struct shared shared = {conv_of_types(call->attrs, call->v, call->a, call->y),
+	                        call->scratch,
+	                        writable(needs[0]),
+	                        da,
+	                        writable(g),
+	                        false};
+	const int64_t channels = channels_together(&shared.c);
+	shared.c.loops = call->kernels->loops;
 	if (da) {
-		memset(da, 0, (size_t)(c->outs * c->depth) * c->size);
-		shared.to = da;
-		shared.with = needs[0];
-		team_run(call->team, c->channels, channels, kernel_gradient, &shared);
+		memset(da, 0, (size_t)type_bytes(call->a));
+		team_run(call->team, shared.c.channels, channels, gradient_channels, &shared);
 	}
 	if (dv) {
-		memset(dv, 0, (size_t)(c->samples * c->channels * c->height * c->width) * c->size);
-		shared.to = dv;
-		shared.with = needs[1];
-		team_run(call->team, c->channels, channels, input_gradient, &shared);
+		memset(dv, 0, (size_t)type_bytes(call->v));
+		shared.v = dv;
+		shared.kernel = writable(needs[1]);
+		shared.of_input = true;
+		team_run(call->team, shared.c.channels, channels, gradient_channels, &shared);
 	}
 }
 

@@ -131,59 +131,25 @@ enum status blas_load(struct diags *diags)
 
 const char *blas_name(void) { return blas.sgemm ? "openblas" : "own"; }
 
-/* y = M x, or M' x if the factor is transposed, plus y if ACCUMULATE. Elements of a vector lie its step apart. */
-struct vector_product {
-	struct factor matrix;
-	int64_t rows, columns; /* of the matrix as it is stored */
-	const void *x;
-	void *y;
-	int64_t step_x, step_y;
-	bool accumulate;
-};
-
-/* Returns false if an extent is beyond OpenBLAS's ints. */
-static bool multiply_vector(enum dtype dtype, const struct vector_product *p)
+/*
+ * Computes a product whose B is a column if COLUMN, or whose A is a row, as that of a matrix and a vector. The matrix
+ * is that factor which is none, or its transpose.
+ */
+static void multiply_vector(enum dtype dtype, const struct product *p, bool column)
 {
-	const int64_t ld = p->matrix.ld, length = p->matrix.transposed ? p->columns : p->rows;
-	if (p->rows > INT_MAX || p->columns > INT_MAX || ld > INT_MAX || p->step_x > INT_MAX || p->step_y > INT_MAX)
-		return false;
+	const struct factor *const matrix = column ? &p->a : &p->b, *const vector = column ? &p->b : &p->a;
+	const bool transpose = matrix->transposed == column, contiguous = vector->transposed == column;
+	const int form = transpose ? TRANSPOSE : NO_TRANSPOSE, length = (int)(column ? p->m : p->n), k = (int)p->k;
+	const int rows = transpose ? k : length, columns = transpose ? length : k, ld = (int)matrix->ld;
+	const int step_x = contiguous ? 1 : (int)vector->ld, step_y = column ? (int)p->ldc : 1;
+	const size_t size = element_size(dtype);
 	/* y is cleared because OpenBLAS may multiply a NaN in it by a beta of 0 */
 	for (int64_t i = 0; !p->accumulate && i < length; i++)
-		memset((char *)p->y + (size_t)(i * p->step_y) * element_size(dtype), 0, element_size(dtype));
-	const int form = p->matrix.transposed ? TRANSPOSE : NO_TRANSPOSE, rows = (int)p->rows, columns = (int)p->columns;
+		memset(element_of(p->c, size, i * step_y), 0, size);
 	if (dtype == DTYPE_F32)
-		blas.sgemv(ROW_MAJOR, form, rows, columns, 1, p->matrix.data, (int)ld, p->x, (int)p->step_x, 1, p->y,
-		           (int)p->step_y);
+		blas.sgemv(ROW_MAJOR, form, rows, columns, 1, matrix->data, ld, vector->data, step_x, 1, p->c, step_y);
 	else
-		blas.dgemv(ROW_MAJOR, form, rows, columns, 1, p->matrix.data, (int)ld, p->x, (int)p->step_x, 1, p->y,
-		           (int)p->step_y);
-	return true;
-}
-
-/* Computes a product whose B is a column, or whose A is a row, as that of a matrix and a vector. Else returns false. */
-static bool multiply_column(enum dtype dtype, const struct product *p)
-{
-	const bool transposed = p->a.transposed;
-	return p->n == 1 && multiply_vector(dtype, &(struct vector_product){.matrix = p->a,
-	                                                                    .rows = transposed ? p->k : p->m,
-	                                                                    .columns = transposed ? p->m : p->k,
-	                                                                    .x = p->b.data,
-	                                                                    .step_x = p->b.transposed ? 1 : p->b.ld,
-	                                                                    .y = p->c,
-	                                                                    .step_y = p->ldc,
-	                                                                    .accumulate = p->accumulate});
-}
-static bool multiply_row(enum dtype dtype, const struct product *p)
-{
-	const bool transposed = p->b.transposed;
-	return p->m == 1 && multiply_vector(dtype, &(struct vector_product){.matrix = {p->b.data, p->b.ld, !transposed},
-	                                                                    .rows = transposed ? p->n : p->k,
-	                                                                    .columns = transposed ? p->k : p->n,
-	                                                                    .x = p->a.data,
-	                                                                    .step_x = p->a.transposed ? p->a.ld : 1,
-	                                                                    .y = p->c,
-	                                                                    .step_y = 1,
-	                                                                    .accumulate = p->accumulate});
+		blas.dgemv(ROW_MAJOR, form, rows, columns, 1, matrix->data, ld, vector->data, step_x, 1, p->c, step_y);
 }
 
 /* A product whose extents are within int. */
@@ -191,26 +157,18 @@ static void multiply_part(enum dtype dtype, const struct product *p)
 {
 	const int ta = p->a.transposed ? TRANSPOSE : NO_TRANSPOSE, tb = p->b.transposed ? TRANSPOSE : NO_TRANSPOSE;
 	const int m = (int)p->m, n = (int)p->n, k = (int)p->k, lda = (int)p->a.ld, ldb = (int)p->b.ld, ldc = (int)p->ldc;
-	if (multiply_column(dtype, p) || multiply_row(dtype, p))
-		return;
-	if (dtype == DTYPE_F32)
+	if (n == 1 || m == 1)
+		multiply_vector(dtype, p, n == 1);
+	else if (dtype == DTYPE_F32)
 		blas.sgemm(ROW_MAJOR, ta, tb, m, n, k, 1, p->a.data, lda, p->b.data, ldb, p->accumulate ? 1 : 0, p->c, ldc);
 	else
 		blas.dgemm(ROW_MAJOR, ta, tb, m, n, k, 1, p->a.data, lda, p->b.data, ldb, p->accumulate ? 1 : 0, p->c, ldc);
 }
 
-/* C = 0, the product if K is 0. */
-static void clear_product(size_t size, const struct product *p)
-{
-	for (int64_t i = 0; i < p->m; i++)
-		memset((char *)p->c + (size_t)(i * p->ldc) * size, 0, (size_t)p->n * size);
-}
-
 /* Element (ROW, COLUMN) of a factor. */
-static const char *factor_element(const struct factor *factor, size_t size, int64_t row, int64_t column)
+static const void *factor_element(const struct factor *factor, size_t size, int64_t row, int64_t column)
 {
-	const int64_t at = factor->transposed ? column * factor->ld + row : row * factor->ld + column;
-	return (const char *)factor->data + (size_t)at * size;
+	return element_at(factor->data, size, factor->transposed ? column * factor->ld + row : row * factor->ld + column);
 }
 
 /* The most of an extent that one call of OpenBLAS gets, whose ints have 32 bits. */
@@ -223,8 +181,8 @@ void gemm(enum dtype dtype, const struct product *p)
 	if (p->m == 0 || p->n == 0)
 		return;
 	if (p->k == 0) {
-		if (!p->accumulate)
-			clear_product(size, p);
+		for (int64_t i = 0; !p->accumulate && i < p->m; i++)
+			memset(element_of(p->c, size, i * p->ldc), 0, (size_t)p->n * size);
 		return;
 	}
 	if (!blas.sgemm || p->a.ld > INT_MAX || p->b.ld > INT_MAX || p->ldc > INT_MAX) {
@@ -240,7 +198,7 @@ void gemm(enum dtype dtype, const struct product *p)
 				part.k = extent_from(at, p->k);
 				part.a.data = factor_element(&p->a, size, i, at);
 				part.b.data = factor_element(&p->b, size, at, j);
-				part.c = (char *)p->c + (size_t)(i * p->ldc + j) * size;
+				part.c = element_of(p->c, size, i * p->ldc + j);
 				part.accumulate |= at > 0;
 				multiply_part(dtype, &part);
 			}

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "ops/lines.h"
 
 static op_forward *const forward_functions[OP_COUNT] = {
@@ -50,34 +51,25 @@ static void vjp_general(const struct op_call *call, void *dv, void *da, const vo
 op_forward *op_forward_get(enum op op) { return forward_functions[op] ? forward_general : NULL; }
 op_vjp *op_vjp_get(enum op op) { return vjp_functions[op] ? vjp_general : NULL; }
 
-static bool is_sum(enum op op) { return op == OP_sum || op == OP_mean; }
-
 static int64_t reduction_scratch(enum op op, const struct attrs *attrs, const struct type *v, bool backward)
 {
-	struct reduction r;
-	bool reduced[MAX_DIMS];
-	const size_t size = element_size(v->dtype);
-	reduction_axes(attrs, &v->shape, reduced);
-	reduction_of(&r, &v->shape, reduced);
+	const struct reduction r = reduction_named(attrs, &v->shape);
 	const int64_t bytes = type_bytes(v);
-	if (is_sum(op))
+	if (op == OP_sum || op == OP_mean)
 		return r.moved && !backward ? bytes : 0;
 	if (r.moved)
-		return !backward ? bytes : bytes > INT64_MAX / 2 ? INT64_MAX : 2 * bytes;
-	return lines_scratch(&r.view, size, backward ? 2 : 1);
+		return backward ? saturated_add(bytes, bytes) : bytes;
+	return lines_scratch(&r.view, element_size(v->dtype), backward ? 2 : 1);
 }
 
 /* Three rows: of zeros, and two whose elements are doubled. */
 static int64_t stencil_scratch(const struct attrs *attrs, const struct type *v)
 {
 	int64_t row = 1, bytes;
-	bool named[MAX_DIMS];
-	reduction_axes(attrs, &v->shape, named);
 	for (int i = v->shape.ndim - 1; i >= 0; i--) {
-		if (named[i] && i < v->shape.ndim - 1)
-			break;
-		row *= v->shape.dim[i];
-		if (named[i])
+		const bool named = axis_named(attrs, i, v->shape.ndim);
+		row *= named && i < v->shape.ndim - 1 ? 1 : v->shape.dim[i];
+		if (named)
 			break;
 	}
 	return __builtin_mul_overflow(row, 3 * (int64_t)element_size(v->dtype), &bytes) ? INT64_MAX : bytes;
@@ -121,31 +113,13 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                         const struct type *result, bool backward)
 {
-	struct reduction r;
-	bool reduced[MAX_DIMS];
-	if (has_no_elements(result))
+	const enum scope scope = op_table[op].scope;
+	if (scope == SCOPE_SUM || has_no_elements(result))
+		return 0; /* no team shares a sum */
+	/* If axes are moved, scratch is the copy that all members read, and its lines need no panels. */
+	if ((scope == SCOPE_FOLD || op == OP_prod) && reduction_named(attrs, &v->shape).moved)
 		return 0;
-	switch (op) {
-	case OP_softmax:
-	case OP_log_softmax:
-	case OP_layernorm:
-	case OP_rmsnorm:
-	case OP_laplacian:
-	case OP_conv1d:
-	case OP_conv2d:
-		return op_scratch(op, attrs, v, a, result, backward);
-	case OP_amax:
-	case OP_amin:
-	case OP_prod:
-	case OP_logsumexp:
-	case OP_norm:
-		/* If axes are moved, scratch is the copy that all members read, and its lines need no panels. */
-		reduction_axes(attrs, &v->shape, reduced);
-		reduction_of(&r, &v->shape, reduced);
-		return r.moved ? 0 : op_scratch(op, attrs, v, a, result, backward);
-	default:
-		return 0;
-	}
+	return op_scratch(op, attrs, v, a, result, backward);
 }
 
 bool op_check_operand(enum op op, const struct type *v, const struct type *a, const void *adata,

@@ -10,21 +10,14 @@
 #include <math.h>
 #include <string.h>
 
-static struct axis_view axis_view_of(const struct shape *shape, int axis)
-{
-	struct axis_view view = {1, shape->ndim ? shape->dim[axis] : 1, 1};
-	for (int i = 0; i < axis; i++)
-		view.outer *= shape->dim[i];
-	for (int i = axis + 1; i < shape->ndim; i++)
-		view.inner *= shape->dim[i];
-	return view;
-}
-
 struct axis_view axis_view_named(const struct attrs *attrs, const struct shape *shape)
 {
 	int axis = 0;
 	(void)axis_resolve(attrs->axis[0], shape->ndim, &axis);
-	return axis_view_of(shape, axis);
+	struct axis_view view = {1, shape->ndim ? shape->dim[axis] : 1, 1};
+	for (int i = 0; i < shape->ndim; i++)
+		*(i < axis ? &view.outer : &view.inner) *= i == axis ? 1 : shape->dim[i];
+	return view;
 }
 
 int64_t lines_scratch(const struct axis_view *view, size_t element, int long_arrays)
@@ -131,85 +124,46 @@ void lines_walk(const struct op_call *call, const struct axis_view *view, const 
 		team_run(call->team, view->outer * across, TEAM_PIECE / (n * LINES_PANEL) + 1, walk_panels, &walk);
 }
 
-void reduction_axes(const struct attrs *attrs, const struct shape *shape, bool reduced[MAX_DIMS])
+struct reduction reduction_of(const struct shape *shape, const bool reduced[MAX_DIMS])
 {
-	for (int i = 0; i < shape->ndim; i++)
-		reduced[i] = axis_named(attrs, i, shape->ndim);
-}
-
-/* Merges neighbouring axes that are both reduced or both kept. Axes of extent 1 are left out. Returns how many remain. */
-static int merge_axes(const struct shape *shape, const bool reduced[MAX_DIMS], int64_t extent[MAX_DIMS],
-                      bool kind[MAX_DIMS])
-{
-	int count = 0;
+	struct reduction r = {.view = {1, 1, 1}};
+	bool kind[MAX_DIMS];
+	int groups = 0;
+	/* merges neighbouring axes that are both reduced or both kept, and leaves out axes of extent 1 */
 	for (int i = 0; i < shape->ndim; i++) {
 		if (shape->dim[i] == 1)
 			continue;
-		if (count && kind[count - 1] == reduced[i]) {
-			extent[count - 1] *= shape->dim[i];
-		} else {
-			extent[count] = shape->dim[i];
-			kind[count++] = reduced[i];
+		if (r.merged.ndim && kind[r.merged.ndim - 1] == reduced[i]) {
+			r.merged.dim[r.merged.ndim - 1] *= shape->dim[i];
+			continue;
 		}
+		groups += reduced[i];
+		kind[r.merged.ndim] = reduced[i];
+		r.merged.dim[r.merged.ndim++] = shape->dim[i];
 	}
-	return count;
-}
-
-void reduction_of(struct reduction *r, const struct shape *shape, const bool reduced[MAX_DIMS])
-{
-	int64_t extent[MAX_DIMS], stride = 1;
-	bool kind[MAX_DIMS];
-	int count = merge_axes(shape, reduced, extent, kind), groups = 0;
-	*r = (struct reduction){.view = {1, 1, 1}};
-	for (int i = 0; i < count; i++)
-		groups += kind[i];
-	if (groups <= 1) {
-		bool before = true;
-		for (int i = 0; i < count; i++) {
-			if (kind[i]) {
-				r->view.n = extent[i];
-				before = false;
-			} else if (before) {
-				r->view.outer = extent[i];
-			} else {
-				r->view.inner = extent[i];
+	r.moved = groups > 1;
+	bool behind = false;
+	for (int i = 0; i < r.merged.ndim; i++) {
+		*(kind[i] ? &r.view.n : behind ? &r.view.inner : &r.view.outer) *= r.merged.dim[i];
+		behind |= kind[i] && !r.moved;
+	}
+	r.last.ndim = r.merged.ndim;
+	for (int reduce = 0, at = 0; reduce < 2; reduce++)
+		for (int i = 0; i < r.merged.ndim; i++)
+			if (kind[i] == (reduce == 1)) {
+				r.back[i] = at;
+				r.last.dim[at] = r.merged.dim[i];
+				r.axes[at++] = i;
 			}
-		}
-		return; /* without a reduced axis: lines of one element */
-	}
-	r->moved = true;
-	int64_t step[MAX_DIMS];
-	for (int i = count - 1; i >= 0; i--) {
-		step[i] = stride;
-		stride *= extent[i];
-	}
-	for (int reduce = 0; reduce < 2; reduce++)
-		for (int i = 0; i < count; i++) {
-			if (kind[i] != (reduce == 1))
-				continue;
-			r->dim[r->ndim] = extent[i];
-			r->step[r->ndim++] = step[i];
-			*(reduce ? &r->view.n : &r->view.outer) *= extent[i];
-		}
+	return r;
 }
 
-void reduction_move(const struct reduction *r, void *to, const void *from, size_t size, bool back)
+struct reduction reduction_named(const struct attrs *attrs, const struct shape *shape)
 {
-	int64_t place[MAX_DIMS] = {0}, at = 0;
-	const int64_t total = r->view.outer * r->view.n, last = r->dim[r->ndim - 1], step = r->step[r->ndim - 1];
-	for (int64_t i = 0; i < total; i += last) {
-		for (int64_t j = 0; j < last; j++) {
-			const int64_t source = back ? i + j : at + j * step, target = back ? at + j * step : i + j;
-			memcpy(element_of(to, size, target), element_at(from, size, source), size);
-		}
-		for (int d = r->ndim - 2; d >= 0; d--) {
-			at += r->step[d];
-			if (++place[d] < r->dim[d])
-				break;
-			at -= r->step[d] * r->dim[d];
-			place[d] = 0;
-		}
-	}
+	bool reduced[MAX_DIMS];
+	for (int i = 0; i < shape->ndim; i++)
+		reduced[i] = axis_named(attrs, i, shape->ndim);
+	return reduction_of(shape, reduced);
 }
 
 void sums_of(const struct kernels *kernels, const struct axis_view *view, const void *v, int64_t first, size_t count,
@@ -256,7 +210,7 @@ void reduction_sums(const struct kernels *kernels, const struct reduction *reduc
 	const size_t size = element_size(kernels->dtype);
 	const int64_t outs = reduction->view.outer * reduction->view.inner;
 	if (reduction->moved) {
-		reduction_move(reduction, scratch, from, size, false);
+		permute(kernels->loops, scratch, from, &reduction->merged, reduction->axes);
 		from = scratch;
 	}
 	for (int64_t i = 0; i < outs; i += SUMS_BLOCK) {

@@ -43,22 +43,24 @@ void lines_walk(const struct op_call *call, const struct axis_view *view, const 
 /* Returns the bytes of scratch of a walk over LONG_ARRAYS long arrays, results included. */
 int64_t lines_scratch(const struct axis_view *view, size_t element, int long_arrays);
 
+/* Copies FROM, of SHAPE, to TO, whose axis i is axis AXES[i] of FROM. There is an axis at least. */
+void permute(const struct loops *loops, void *to, const void *from, const struct shape *shape,
+             const int axes[MAX_DIMS]);
+
 /*
  * The axes that a reduction removes, or a sum to a broadcast shape. Neighbouring
- * axes are one view. Else MOVED is set: the elements are first copied with the
- * reduced axes last.
+ * axes are one view. Else MOVED is set: the elements are first permuted by AXES from
+ * the shape MERGED to LAST, which has the reduced axes last. BACK reverses that.
  */
 struct reduction {
 	struct axis_view view;
 	bool moved;
-	int ndim; /* if moved: the source's axes with their extents and strides, the kept axes first */
-	int64_t dim[MAX_DIMS], step[MAX_DIMS];
+	struct shape merged, last;
+	int axes[MAX_DIMS], back[MAX_DIMS];
 };
-void reduction_of(struct reduction *reduction, const struct shape *shape, const bool reduced[MAX_DIMS]);
-/* Copies the elements of FROM to TO with the reduced axes last. BACK reverses that copy. */
-void reduction_move(const struct reduction *reduction, void *to, const void *from, size_t element, bool back);
-/* Sets for each axis of SHAPE whether ATTRS name it, or name none. */
-void reduction_axes(const struct attrs *attrs, const struct shape *shape, bool reduced[MAX_DIMS]);
+struct reduction reduction_of(const struct shape *shape, const bool reduced[MAX_DIMS]);
+/* The reduction of the axes that ATTRS name. */
+struct reduction reduction_named(const struct attrs *attrs, const struct shape *shape);
 
 /* Sums with their rounding errors: HI + LO. */
 enum { SUMS_BLOCK = 512 };

@@ -89,142 +89,94 @@ static int64_t factor_at(const struct stack *p, const int64_t step[MAX_DIMS], in
 	return at;
 }
 
-static const void *element_in(const struct stack *p, const void *base, int64_t index)
-{
-	return element_at(base, p->size, index);
-}
-
 /*
  * The context of a product that a team shares by pieces of C's rows or columns. The
  * pieces follow from the extents alone: the rounding of OpenBLAS may depend on the
  * extents of a call, and must be the same for every team.
  */
 struct shared_product {
-	enum dtype dtype;
-	size_t size;
+	const struct stack *stack;
 	struct product all;
+	bool by_columns; /* B must not be transposed */
 };
 
-static void multiply_rows(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
+static void multiply_piece(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
 {
 	const struct shared_product *p = context;
+	const size_t size = p->stack->size;
 	struct product part = p->all;
-	part.m = end - begin;
-	part.a.data = (const char *)part.a.data + (size_t)(part.a.transposed ? begin : begin * part.a.ld) * p->size;
-	part.c = (char *)part.c + (size_t)(begin * part.ldc) * p->size;
-	gemm(p->dtype, &part);
-}
-
-/* B must not be transposed. */
-static void multiply_columns(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
-{
-	const struct shared_product *p = context;
-	struct product part = p->all;
-	part.n = end - begin;
-	part.b.data = (const char *)part.b.data + (size_t)begin * p->size;
-	part.c = (char *)part.c + (size_t)begin * p->size;
-	gemm(p->dtype, &part);
+	if (p->by_columns) {
+		part.n = end - begin;
+		part.b.data = element_at(part.b.data, size, begin);
+		part.c = element_of(part.c, size, begin);
+	} else {
+		part.m = end - begin;
+		part.a.data = element_at(part.a.data, size, part.a.transposed ? begin : begin * part.a.ld);
+		part.c = element_of(part.c, size, begin * part.ldc);
+	}
+	gemm(p->stack->dtype, &part);
 }
 
 static void multiply_shared(struct team *team, const struct stack *stack, struct product product)
 {
 	enum { ROWS = 512, LEAST = 96 };
-	struct shared_product shared = {stack->dtype, stack->size, product};
 	const int64_t m = product.m, n = product.n;
 	/* The gradient of a weight has few rows and columns, and each element sums many products. */
 	const bool summed = product.a.transposed && product.k >= 2 * ROWS;
-	if (summed && n >= 2 * LEAST && n > m)
-		team_run(team, n, LEAST, multiply_columns, &shared);
-	else
-		team_run(team, m, summed ? LEAST : m >= 2 * ROWS ? ROWS : m + 1, multiply_rows, &shared);
+	struct shared_product shared = {stack, product, summed && n >= 2 * LEAST && n > m};
+	const int64_t grain = summed ? LEAST : m >= 2 * ROWS ? ROWS : m + 1;
+	team_run(team, shared.by_columns ? n : m, grain, multiply_piece, &shared);
 }
 
-static void forward_product(const struct op_call *call, void *y, const void *v, const void *w)
+static struct factor transposed(struct factor factor)
+{
+	return (struct factor){factor.data, factor.ld, !factor.transposed};
+}
+
+/*
+ * Computes one of the three arrays of a product Z = A op(B): Z itself; the gradient of A,
+ * G op(B)'; or that of B, A' G, or G' A where B is transposed. G lies in Z.
+ */
+enum product_part { PART_RESULT, PART_LEFT, PART_RIGHT };
+
+static void multiply_stack(const struct op_call *call, enum product_part part, void *a, void *b, void *z)
 {
 	const struct stack p = stack_of(call);
-	const void *a = call->op == OP_dot ? w : v, *b = call->op == OP_dot ? v : w;
-	bool first;
-	for (int64_t i = 0; i < p.count; i++)
-		multiply_shared(call->team, &p,
-		                (struct product){.m = p.m,
-		                                 .n = p.n,
-		                                 .k = p.k,
-		                                 .a = {element_in(&p, a, factor_at(&p, p.step_a, i, &first)), p.k, false},
-		                                 .b = {element_in(&p, b, factor_at(&p, p.step_b, i, &first)),
-		                                       p.transpose_b ? p.k : p.n, p.transpose_b},
-		                                 .c = (char *)y + (size_t)(i * p.m * p.n) * p.size,
-		                                 .ldc = p.n});
-}
-
-/* dA = G op(B)' */
-static void left_gradient(struct team *team, const struct stack *p, void *da, const void *g, const void *b)
-{
-	bool first, any;
-	for (int64_t i = 0; i < p->count; i++) {
-		const int64_t at = factor_at(p, p->step_a, i, &first);
-		multiply_shared(team, p,
-		                (struct product){.m = p->m,
-		                                 .n = p->k,
-		                                 .k = p->n,
-		                                 .a = {element_in(p, g, i * p->m * p->n), p->n, false},
-		                                 .b = {element_in(p, b, factor_at(p, p->step_b, i, &any)),
-		                                       p->transpose_b ? p->k : p->n, !p->transpose_b},
-		                                 .c = (char *)da + (size_t)at * p->size,
-		                                 .ldc = p->k,
-		                                 .accumulate = !first});
+	for (int64_t i = 0; i < p.count; i++) {
+		bool first_left, first_right;
+		const int64_t at_left = factor_at(&p, p.step_a, i, &first_left);
+		const int64_t at_right = factor_at(&p, p.step_b, i, &first_right);
+		void *const left = part == PART_LEFT || a ? element_of(a, p.size, at_left) : NULL;
+		void *const right = part == PART_RIGHT || b ? element_of(b, p.size, at_right) : NULL;
+		void *const result = element_of(z, p.size, i * p.m * p.n);
+		const struct factor l = {left, p.k, false}, r = {right, p.transpose_b ? p.k : p.n, p.transpose_b};
+		const struct factor g = {result, p.n, false};
+		struct product product = {p.m, p.n, p.k, l, r, result, p.n, false};
+		if (part == PART_LEFT)
+			product = (struct product){p.m, p.k, p.n, g, transposed(r), left, p.k, !first_left};
+		else if (part == PART_RIGHT && p.transpose_b)
+			product = (struct product){p.n, p.k, p.m, transposed(g), l, right, p.k, !first_right};
+		else if (part == PART_RIGHT)
+			product = (struct product){p.k, p.n, p.m, transposed(l), g, right, p.n, !first_right};
+		multiply_shared(call->team, &p, product);
 	}
 }
 
-/* dB = A' G, or G' A where B is transposed */
-static void right_gradient(struct team *team, const struct stack *p, void *db, const void *g, const void *a)
+/* dot exchanges the factors. */
+static void vjp_product(const struct op_call *call, void *dv, void *dw, const void *g,
+                        const void *const needs[MAX_NEEDS])
 {
-	bool first, any;
-	for (int64_t i = 0; i < p->count; i++) {
-		const int64_t at = factor_at(p, p->step_b, i, &first);
-		const struct factor left = {element_in(p, a, factor_at(p, p->step_a, i, &any)), p->k, true};
-		const struct factor cotangent = {element_in(p, g, i * p->m * p->n), p->n, true};
-		struct product product = {.m = p->k,
-		                          .n = p->n,
-		                          .k = p->m,
-		                          .a = left,
-		                          .b = {cotangent.data, cotangent.ld, false},
-		                          .c = (char *)db + (size_t)at * p->size,
-		                          .ldc = p->n,
-		                          .accumulate = !first};
-		if (p->transpose_b) {
-			product.m = p->n;
-			product.n = product.ldc = p->k;
-			product.a = cotangent;
-			product.b = (struct factor){left.data, left.ld, false};
-		}
-		multiply_shared(team, p, product);
-	}
+	const bool swapped = call->op == OP_dot;
+	void *const v = writable(needs[0]), *const w = writable(needs[1]), *const z = writable(g);
+	if (dv)
+		multiply_stack(call, swapped ? PART_RIGHT : PART_LEFT, swapped ? w : dv, swapped ? dv : w, z);
+	if (dw)
+		multiply_stack(call, swapped ? PART_LEFT : PART_RIGHT, swapped ? dw : v, swapped ? v : dw, z);
 }
 
-static void vjp_product(const struct op_call *call, void *dv, void *dw, const void *g, const void *v, const void *w)
-{
-	const struct stack p = stack_of(call);
-	/* without a matrix in the stack the derivatives are zero */
-	if (p.count == 0 && dv)
-		memset(dv, 0, (size_t)type_bytes(call->v));
-	if (p.count == 0 && dw)
-		memset(dw, 0, (size_t)type_bytes(call->a));
-	if (call->op == OP_dot) {
-		if (dw)
-			left_gradient(call->team, &p, dw, g, v);
-		if (dv)
-			right_gradient(call->team, &p, dv, g, w);
-	} else {
-		if (dv)
-			left_gradient(call->team, &p, dv, g, w);
-		if (dw)
-			right_gradient(call->team, &p, dw, g, v);
-	}
-}
-
-#define PRODUCT(NAME)                                                                                                  \
-	FORWARD(NAME) { forward_product(call, y, v, a); }                                                                  \
-	VJP(NAME) { vjp_product(call, dv, da, g, needs[0], needs[1]); }
-PRODUCT(matmul)
-PRODUCT(linear)
-PRODUCT(dot)
+#define PRODUCT(NAME, A, B)                                                                                            \
+	FORWARD(NAME) { multiply_stack(call, PART_RESULT, writable(A), writable(B), y); }                                  \
+	VJP(NAME) { vjp_product(call, dv, da, g, needs); }
+PRODUCT(matmul, v, a)
+PRODUCT(linear, v, a)
+PRODUCT(dot, a, v)

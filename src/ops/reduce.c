@@ -11,21 +11,12 @@
 #include "base/sum.h"
 #include "ops/lines.h"
 
-static struct reduction reduction_named(const struct op_call *call)
-{
-	struct reduction r;
-	bool reduced[MAX_DIMS];
-	reduction_axes(call->attrs, &call->v->shape, reduced);
-	reduction_of(&r, &call->v->shape, reduced);
-	return r;
-}
-
 /* Returns V, or its copy in the call's scratch whose reduced axes are the last ones, if R needs that. */
 static const void *reduced_last(const struct op_call *call, const struct reduction *r, const void *v)
 {
 	if (!r->moved)
 		return v;
-	reduction_move(r, call->scratch, v, element_size(call->v->dtype), false);
+	permute(call->kernels->loops, call->scratch, v, &r->merged, r->axes);
 	return call->scratch;
 }
 
@@ -33,7 +24,7 @@ static const void *reduced_last(const struct op_call *call, const struct reducti
 
 void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const void *v)
 {
-	const struct reduction r = reduction_named(call);
+	const struct reduction r = reduction_named(call->attrs, &call->v->shape);
 	const int64_t outs = r.view.outer * r.view.inner;
 	v = reduced_last(call, &r, v);
 	for (int64_t i = 0; i < outs; i += SUMS_BLOCK)
@@ -43,18 +34,17 @@ void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const 
 
 double reduction_divisor(const struct op_call *call)
 {
-	bool reduced[MAX_DIMS];
+	const int ndim = call->v->shape.ndim;
 	double count = 1;
-	reduction_axes(call->attrs, &call->v->shape, reduced);
-	for (int i = 0; call->op == OP_mean && i < call->v->shape.ndim; i++)
-		if (reduced[i])
+	for (int i = 0; call->op == OP_mean && i < ndim; i++)
+		if (axis_named(call->attrs, i, ndim))
 			count *= (double)(i == 0 ? call->whole : call->v->shape.dim[i]);
 	return count;
 }
 
 FORWARD(sum)
 {
-	const struct reduction r = reduction_named(call);
+	const struct reduction r = reduction_named(call->attrs, &call->v->shape);
 	reduction_sums(call->kernels, &r, y, v, reduction_divisor(call), call->scratch);
 }
 
@@ -62,12 +52,10 @@ FORWARD(sum)
 VJP(sum)
 {
 	struct type kept = *call->v;
-	bool reduced[MAX_DIMS];
 	const int64_t count = shape_count(&call->v->shape);
 	const double divisor = reduction_divisor(call);
-	reduction_axes(call->attrs, &call->v->shape, reduced);
 	for (int i = 0; i < kept.shape.ndim; i++)
-		if (reduced[i])
+		if (axis_named(call->attrs, i, kept.shape.ndim))
 			kept.shape.dim[i] = 1;
 	broadcast_fill(call->kernels, dv, &(struct broadcast){g, &kept, call->v}, 0, count);
 	if (divisor != 1)
@@ -81,7 +69,7 @@ VJP(mean) { vjp_sum(call, dv, da, g, needs); }
 
 static void reduce_lines(const struct op_call *call, struct line_arrays to, const void *v, line_function *function)
 {
-	const struct reduction r = reduction_named(call);
+	const struct reduction r = reduction_named(call->attrs, &call->v->shape);
 	to.in[0] = reduced_last(call, &r, v);
 	lines_walk(call, &r.view, &to, function, call->scratch);
 }
@@ -91,13 +79,13 @@ static void differentiate_lines(const struct op_call *call, void *dv, const void
                                 line_function *function)
 {
 	const size_t size = element_size(call->v->dtype);
-	const struct reduction r = reduction_named(call);
+	const struct reduction r = reduction_named(call->attrs, &call->v->shape);
 	struct line_arrays arrays = {.in = {reduced_last(call, &r, needs[0])}, .out = dv, .short_in = {needs[2], g}};
 	if (r.moved)
 		arrays.out = element_of(call->scratch, size, r.view.outer * r.view.n);
 	lines_walk(call, &r.view, &arrays, function, r.moved ? NULL : call->scratch);
 	if (r.moved)
-		reduction_move(&r, dv, arrays.out, size, true);
+		permute(call->kernels->loops, dv, arrays.out, &r.last, r.back);
 }
 
 /* Returns the sum of (x / *SCALE)^2 over a line. *SCALE is its largest magnitude: the sum of x^2 over- or underflows. */

@@ -35,20 +35,18 @@ struct stencil {
 static void stencil_of(struct stencil *s, const struct op_call *call, void *scratch, bool adjoint)
 {
 	const struct shape *shape = &call->v->shape;
-	bool named[MAX_DIMS];
 	int last = shape->ndim - 1;
 	*s = (struct stencil){.call = call, .loops = call->kernels->loops, .size = element_size(call->v->dtype), .n = 1};
 	s->adjoint = adjoint && call->attrs->boundary == BOUNDARY_REFLECT;
-	reduction_axes(call->attrs, shape, named);
-	s->along = named[last];
+	s->along = axis_named(call->attrs, last, shape->ndim);
 	if (s->along)
 		s->n = shape->dim[last--];
 	else
-		while (last >= 0 && !named[last])
+		while (last >= 0 && !axis_named(call->attrs, last, shape->ndim))
 			s->n *= shape->dim[last--];
 	s->rows = 1;
 	for (; last >= 0; last--) {
-		if (named[last])
+		if (axis_named(call->attrs, last, shape->ndim))
 			s->axes[s->count++] = (struct row_axis){shape->dim[last], s->rows};
 		s->rows *= shape->dim[last];
 	}
