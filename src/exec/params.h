@@ -6,7 +6,7 @@
 #define EXEC_PARAMS_H
 
 #include "exec/evaluate.h"
-#include "io/load.h"
+#include "io/files.h"
 
 struct param_binding { /* --param NAME=FILE or NAME=3.5 */
 	const char *name, *value;

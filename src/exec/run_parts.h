@@ -24,7 +24,7 @@
 #include "exec/reduction.h"
 #include "exec/run.h"
 #include "exec/spill.h"
-#include "io/load.h"
+#include "io/files.h"
 #include "memory/hooks.h"
 
 #include <pthread.h>

@@ -54,6 +54,8 @@ enum status reader_find_format(struct reader *reader, struct diags *diags);
  * more than 64 KiB or 32 dimensions.
  */
 enum status reader_next(struct reader *reader, bool *end, struct diags *diags);
+/* STATUS_DATA if the file is known to end before the current array does. */
+enum status reader_check_size(const struct reader *reader, struct diags *diags);
 /*
  * Reads the next COUNT elements as COMPUTE (F32 or F64). STATUS_DATA where the file ends before
  * them, or an integer beyond 2^53 comes without --cast.

@@ -1,18 +1,15 @@
 /*
  * Whole arrays from files. A file's first bytes decide its kind: npy and text are read here,
- * npz and safetensors by archives.h. Those two stay open between loads, since a chain
+ * archives by npz.c and safetensors.c. Archives stay open between loads, since a chain
  * usually loads many arrays of one file.
  */
-#include "io/archives.h"
+#include "io/formats.h"
 
 #include <string.h>
 
-#include "io/formats.h"
-
 void array_free(struct array *array, const struct allocator *allocator)
 {
-	if (array->data)
-		allocator_put(allocator, array->data, array->size);
+	allocator_put(allocator, array->data, array->size);
 	array->data = NULL;
 }
 
@@ -21,16 +18,12 @@ enum status load_begun(const struct loader *loader, struct array *array, struct 
 	const struct allocator *allocator = loader->context->allocator;
 	struct diags *diags = loader->context->diags;
 	array->type = reader->type;
-	const int64_t bytes = type_bytes(&array->type), in_file = reader->count * (int64_t)dtype_size(array->type.dtype);
-	const struct input *input = reader->input;
-	const int64_t left = input_limit(input) - reader->data;
-	if (!reader->held && left < in_file) /* memory is allocated only for what the file can fill */
-		return diag_file(diags, STATUS_DATA, input->name, reader->data + left,
-		                 "truncated: %lld of %lld bytes of array data", (long long)left, (long long)in_file);
+	const int64_t bytes = type_bytes(&array->type);
+	TRY(reader_check_size(reader, diags)); /* memory is allocated only for what the file can fill */
 	array->size = bytes > 0 ? (size_t)bytes : 1;
 	array->data = allocator_get(allocator, array->size, 1);
 	if (!array->data)
-		return diag_file(diags, STATUS_LIMIT, input->name, -1, "out of memory: the array has %lld bytes",
+		return diag_file(diags, STATUS_LIMIT, reader->input->name, -1, "out of memory: the array has %lld bytes",
 		                 (long long)bytes);
 	enum status status = reader_read(reader, array->data, dtype_compute(array->type.dtype), reader->count, diags);
 	if (status)

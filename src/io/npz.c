@@ -10,7 +10,7 @@
  * zlib is opened with the first deflated member and not linked: most archives are stored,
  * and linking a library costs more start-up time than a short chain runs.
  */
-#include "io/archives.h"
+#include "io/formats.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -18,7 +18,6 @@
 #include <zlib.h>
 
 #include "base/system.h"
-#include "io/formats.h"
 
 enum { METHOD_STORED = 0, METHOD_DEFLATED = 8, FLAG_ENCRYPTED = 1, EXTRA_ZIP64 = 1 };
 /* Deflate makes at most this many bytes of one: a code of 2 bits repeats 258. */
@@ -401,14 +400,14 @@ enum status npz_find_members(const struct context *context, const char *path, co
 	return status;
 }
 
-/* The first member named KEY and SUFFIX, and how many there are. */
+/* The first member named KEY and SUFFIX, and how many there are; KEY NULL: of any name. */
 static const struct zip_member *find_member(const struct zip *zip, const char *key, const char *suffix, size_t *count)
 {
-	const size_t length = strlen(key);
+	const size_t length = key ? strlen(key) : 0;
 	const struct zip_member *first = NULL;
 	*count = 0;
 	for (const struct zip_member *m = zip->members; m < zip->members + zip->count; m++)
-		if (!strncmp(m->name, key, length) && !strcmp(m->name + length, suffix)) {
+		if (!key || (!strncmp(m->name, key, length) && !strcmp(m->name + length, suffix))) {
 			first = first ? first : m;
 			++*count;
 		}
@@ -419,16 +418,14 @@ enum status npz_load(const struct loader *loader, struct array *array, struct zi
 {
 	struct diags *diags = loader->context->diags;
 	const char *path = zip->input->name;
-	const struct zip_member *member = key || zip->count != 1 ? NULL : zip->members;
-	size_t count = member != NULL;
-	if (key)
-		member = find_member(zip, key, "", &count);
-	if (key && !member)
+	size_t count;
+	const struct zip_member *member = find_member(zip, key, "", &count);
+	if (!member && key)
 		member = find_member(zip, key, ".npy", &count);
-	if (count > 1)
-		return diag_file(diags, STATUS_DATA, path, -1, "has two members '%s'", key);
-	if (member)
+	if (count == 1)
 		return load_member(loader, array, zip, member, key);
+	if (count > 1 && key)
+		return diag_file(diags, STATUS_DATA, path, -1, "has two members '%s'", key);
 	if (zip->count == 0)
 		return diag_file(diags, STATUS_DATA, path, -1, "has no members");
 	if (key)

@@ -176,15 +176,20 @@ static enum status read_elements(const struct reader *r, const struct request *q
 	return STATUS_OK;
 }
 
+enum status reader_check_size(const struct reader *r, struct diags *diags)
+{
+	const struct input *input = r->input;
+	const int64_t limit = input->pull ? input->limit : input->size >= 0 ? input->size : INT64_MAX;
+	const int64_t left = limit - r->data, want = r->count * (int64_t)dtype_size(r->type.dtype);
+	return !r->held && left < want ? truncated(r, left, diags) : STATUS_OK;
+}
+
 /* Arrays in Fortran order are held whole, and transposed. */
 static enum status hold_fortran(struct reader *r, struct diags *diags)
 {
 	const struct allocator *a = r->arena->allocator;
 	const size_t size = dtype_size(r->type.dtype), bytes = (size_t)r->count * size;
-	/* Memory is allocated only for what the file can fill. */
-	const int64_t left = input_limit(r->input) - r->data;
-	if (left < (int64_t)bytes)
-		return truncated(r, left, diags);
+	TRY(reader_check_size(r, diags));
 	char *from = allocator_get(a, bytes, 1);
 	r->held = allocator_get(a, bytes, 1);
 	r->held_size = bytes;

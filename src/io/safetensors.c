@@ -3,7 +3,7 @@
  * checked when the file is opened: the tensors must fill the rest of the file one after
  * another, without gap or overlap.
  */
-#include "io/archives.h"
+#include "io/formats.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -3,11 +3,9 @@
  * gradients are equal files. An npz is a zip archive of stored members without a time, whose
  * local headers have 64-bit sizes. It is written in one pass from where the arrays are.
  */
-#include "io/save.h"
+#include "io/formats.h"
 
 #include <string.h>
-
-#include "io/formats.h"
 
 enum status array_put(const struct context *context, struct output *output, const struct type *type, const void *data)
 {

@@ -42,11 +42,6 @@ struct input {
 enum status input_open(struct input *input, const char *path, bool regular_only, struct arena *arena,
                        struct diags *diags);
 void input_close(struct input *input);
-/* The most bytes that INPUT can give in all; INT64_MAX where it is a pipe. */
-static inline int64_t input_limit(const struct input *input)
-{
-	return input->pull ? input->limit : input->size >= 0 ? input->size : INT64_MAX;
-}
 /* Points *BYTES at the next SIZE bytes, at most INPUT_PEEK_MOST, without consuming them. *GOT < SIZE only at the end. */
 enum { INPUT_PEEK_MOST = (64 << 10) + 16 };
 enum status input_peek(struct input *input, size_t size, const unsigned char **bytes, size_t *got, struct diags *diags);

@@ -8,7 +8,7 @@
  * The first two bytes choose how the rest is read.
  */
 #include "io/array.h"
-#include "io/load.h"
+#include "io/files.h"
 
 #include <fcntl.h>
 #include <stdio.h>

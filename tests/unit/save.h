@@ -2,7 +2,7 @@
 #ifndef TESTS_SAVE_H
 #define TESTS_SAVE_H
 
-#include "io/load.h"
+#include "io/files.h"
 
 static inline enum status save_end(struct output *output, enum status status, struct diags *diags)
 {

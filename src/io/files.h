@@ -1,11 +1,12 @@
 /*
- * Whole arrays from files, for params, consts, cotangents: .npy, .npz (stored
- * or deflated), .safetensors, or text, by content.
+ * Whole arrays from files and to files. Params, consts and cotangents come from .npy, .npz
+ * (stored or deflated), .safetensors, or text, by content; gradients go to .npy and .npz.
  */
-#ifndef IO_LOAD_H
-#define IO_LOAD_H
+#ifndef IO_FILES_H
+#define IO_FILES_H
 
-#include "io/save.h"
+#include "base/context.h"
+#include "io/array.h"
 
 struct array {
 	struct type type; /* as in the file */
@@ -38,6 +39,16 @@ void loader_close(struct loader *loader);
 enum status array_load(struct loader *loader, struct array *array, const char *path, const char *key);
 void array_free(struct array *array, const struct allocator *allocator);
 
+struct named_array {
+	const char *name;
+	struct type type;
+	const void *data; /* in the computing type */
+};
+/* Writes one npy file. */
+enum status array_put(const struct context *context, struct output *output, const struct type *type, const void *data);
+/* Writes an uncompressed npz as numpy.savez does, its members in the order of ARRAYS. */
+enum status npz_put(const struct context *context, struct output *output, const struct named_array *arrays,
+                    size_t count);
 /*
  * Sets FOUND, zeros before, for each of ARRAYS that the npz at PATH has a member of. STATUS_DATA if it has another
  * member, which saving ARRAYS there would lose.
