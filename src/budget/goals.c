@@ -5,6 +5,9 @@
  */
 #include "budget/search_parts.h"
 
+#include <math.h>
+
+#include "base/checked.h"
 #include "memory/cost_walk.h"
 
 bool goal_is_settled(const struct budget_goal *goal) { return goal->schedule && goal->family.kind == POLICY_save_all; }
@@ -16,16 +19,11 @@ bool goal_is_faster(const struct budget_goal *goal, double time)
 
 int64_t goal_reach(const struct search *s, const struct budget_goal *goal)
 {
+	const int64_t fixed = s->costs->fixed;
 	if (!s->judge)
-		return goal->bytes;
-	double reach = (double)(goal->bytes - s->costs->fixed + s->judge->slack) / s->judge->share;
-	return reach < 4e18 ? s->costs->fixed + (int64_t)reach : INT64_MAX;
-}
-
-int64_t goal_needed_range(const struct search *s, const struct budget_goal *goal)
-{
-	int64_t reach = goal_reach(s, goal) - s->costs->fixed;
-	return reach < s->range ? reach : s->range;
+		return goal->bytes - fixed;
+	double reach = (double)(goal->bytes - fixed + s->judge->slack) / s->judge->share;
+	return reach < 4e18 ? (int64_t)reach : INT64_MAX - fixed;
 }
 
 /* The bytes above which GOAL does not care what a candidate takes. */
@@ -74,7 +72,7 @@ static int64_t most_walked(const struct search *s, double time, bool *wanted)
 			continue;
 		const double bytes = (double)most_wanted(goal) - (double)s->costs->fixed;
 		const double walked = s->judge ? (bytes + (double)s->judge->slack + 1) / s->judge->share : bytes;
-		most = walked > most ? walked : most;
+		most = fmax(most, walked);
 		*wanted = true;
 	}
 	return most < 4e18 ? s->costs->fixed + (int64_t)most + 1 : 0;
@@ -114,44 +112,40 @@ bool candidate_is_large(const struct budget_goal *goal, const struct candidate *
 	return !must_ask(goal, c) && c->judgement.peak > goal->bytes && c->judgement.peak >= goal->least;
 }
 
-static enum status ask_judge(const struct search *s, const struct budget_goal *goal, struct candidate *c)
+enum status goal_offer(const struct search *s, struct budget_goal *goal, struct candidate *c)
 {
-	c->most = most_wanted(goal);
-	enum status status = s->judge->judge(s->judge->context, c->family, c->schedule, c->most, &c->judgement);
-	c->judged = !status;
-	return status;
-}
-
-enum status goal_offer(const struct search *s, struct budget_goal *goal, struct candidate *c, enum offered *result)
-{
-	*result = goal_is_faster(goal, c->time) ? TOO_LARGE : SLOWER;
+	c->result = goal_is_faster(goal, c->time) ? TOO_LARGE : SLOWER;
 	if (!goal_wants(s, goal, c))
 		return STATUS_OK;
-	TRY(s->judge && must_ask(goal, c) ? ask_judge(s, goal, c) : STATUS_OK);
-	goal->least = c->judgement.peak < goal->least ? c->judgement.peak : goal->least;
+	if (s->judge && must_ask(goal, c)) {
+		c->most = most_wanted(goal);
+		TRY(s->judge->judge(s->judge->context, c->family, c->schedule, c->most, &c->judgement));
+		c->judged = true;
+	}
+	goal->least = lesser(c->judgement.peak, goal->least);
 	if (c->judgement.peak > goal->bytes)
 		return STATUS_OK;
 	struct schedule *copy = schedule_copy(c->schedule);
 	TRY_ALLOC(copy, s->context.diags);
 	schedule_free(goal->schedule);
-	goal->schedule = copy;
-	goal->family = *c->family;
-	goal->counters = c->judgement.counters;
-	goal->time = c->time;
-	goal->peak = c->judgement.peak;
-	*result = TAKEN;
+	*goal = (struct budget_goal){.bytes = goal->bytes,
+	                             .schedule = copy,
+	                             .least = goal->least,
+	                             .family = *c->family,
+	                             .time = c->time,
+	                             .peak = c->judgement.peak,
+	                             .counters = c->judgement.counters};
+	c->result = TAKEN;
 	return STATUS_OK;
 }
 
 enum status search_offer(const struct search *s, const struct policy *family, struct schedule *schedule)
 {
 	struct candidate c = {.family = family, .schedule = schedule};
-	enum status status = STATUS_OK;
-	enum offered result;
 	TRY_ALLOC(schedule, s->context.diags);
-	status = candidate_measure(s, &c, false);
+	enum status status = candidate_measure(s, &c, false);
 	for (size_t i = s->count; i-- > 0 && !status;)
-		status = goal_offer(s, &s->goals[i], &c, &result);
+		status = goal_offer(s, &s->goals[i], &c);
 	schedule_free(schedule);
 	return status;
 }

@@ -19,14 +19,11 @@ static struct step_cost largest_cost(const struct step_costs *costs)
 		if (costs->runs[i].count == 0)
 			continue;
 		int64_t kept = cost->residual + (cost->keeps_input && !cost->keeps_output ? cost->state : 0);
-		large.state = cost->state > large.state ? cost->state : large.state;
-		large.residual = kept > large.residual ? kept : large.residual;
-		if (cost->forward_temporary > large.forward_temporary)
-			large.forward_temporary = cost->forward_temporary;
-		if (cost->record_temporary > large.record_temporary)
-			large.record_temporary = cost->record_temporary;
-		if (cost->backward_temporary > large.backward_temporary)
-			large.backward_temporary = cost->backward_temporary;
+		large.state = greater(cost->state, large.state);
+		large.residual = greater(kept, large.residual);
+		large.forward_temporary = greater(cost->forward_temporary, large.forward_temporary);
+		large.record_temporary = greater(cost->record_temporary, large.record_temporary);
+		large.backward_temporary = greater(cost->backward_temporary, large.backward_temporary);
 	}
 	return large;
 }
@@ -36,46 +33,42 @@ struct choice {
 	int64_t bytes, evaluations, length, snapshots;
 };
 
-/* A list of choices. COUNT may exceed CAPACITY: the list is first counted, then filled. */
 struct choices {
 	const struct step_costs *costs;
 	struct step_cost large;
 	int64_t most; /* bytes of a choice */
 	struct choice *rows;
 	size_t capacity, count;
+	bool failed; /* out of memory */
+	const struct allocator *allocator;
 };
-
-/* Returns the bytes that are enough to record, to reverse, or to advance with all snapshots held. */
-static int64_t enough_bytes(const struct choices *c, int64_t length, int64_t snapshots)
-{
-	const struct step_cost *large = &c->large;
-	__int128 states = (__int128)large->state * (snapshots + 3), kept = (__int128)large->residual * length;
-	int64_t record = large->record_temporary, backward = large->backward_temporary;
-	__int128 recorded = kept + (record > backward ? record : backward);
-	return saturated(c->costs->fixed + states +
-	                 (recorded > large->forward_temporary ? recorded : large->forward_temporary));
-}
 
 static struct policy policy_of(int64_t length, int64_t snapshots)
 {
 	return (struct policy){.kind = POLICY_revolve, .number = snapshots, .length = length};
 }
 
+/* Returns parts of LENGTH with SNAPSHOTS, and bytes enough to record, reverse, or advance with all snapshots held. */
 static struct choice choice_of(const struct choices *c, int64_t length, int64_t snapshots)
 {
+	const struct step_cost *large = &c->large;
 	const struct policy policy = policy_of(length, snapshots);
-	return (struct choice){enough_bytes(c, length, snapshots), policy_evaluations(&policy, c->costs->steps), length,
-	                       snapshots};
+	const __int128 states = (__int128)large->state * (snapshots + 3), kept = (__int128)large->residual * length;
+	const __int128 recorded = kept + greater(large->record_temporary, large->backward_temporary);
+	const __int128 most = recorded > large->forward_temporary ? recorded : large->forward_temporary;
+	return (struct choice){saturated(c->costs->fixed + states + most), policy_evaluations(&policy, c->costs->steps),
+	                       length, snapshots};
 }
 
 /* Adds parts of LENGTH with SNAPSHOTS; false if they take more than MOST bytes. */
 static bool add_choice(struct choices *to, int64_t length, int64_t snapshots)
 {
-	if (enough_bytes(to, length, snapshots) > to->most)
+	const struct choice choice = choice_of(to, length, snapshots);
+	if (choice.bytes > to->most)
 		return false;
-	if (to->count < to->capacity)
-		to->rows[to->count] = choice_of(to, length, snapshots);
-	to->count++;
+	to->failed |= !allocator_grow(to->allocator, (void **)&to->rows, &to->capacity, to->count + 1, sizeof *to->rows);
+	if (!to->failed)
+		to->rows[to->count++] = choice;
 	return true;
 }
 
@@ -83,7 +76,6 @@ static bool add_choice(struct choices *to, int64_t length, int64_t snapshots)
 static void list_choices(struct choices *to)
 {
 	const int64_t steps = to->costs->steps;
-	to->count = 0;
 	for (int64_t snapshots = 1; snapshots < steps; snapshots = search_next_number(snapshots, 64, 5)) {
 		(void)add_choice(to, ceil_div(steps, snapshots + 1), snapshots);
 		for (int64_t length = 1; length <= steps; length = search_next_number(length, 64, 3))
@@ -115,21 +107,26 @@ static size_t keep_front(struct choice *choices, size_t count)
 	return kept;
 }
 
-/* Offers CHOICE to GOAL. Without a judge the bound says what chains beyond GROUPED steps take: a walk is long. */
+/*
+ * Offers CHOICE to GOAL. *FITS: it fits, or is slow. Without a judge the bound says what chains beyond GROUPED steps
+ * take: a walk is long.
+ */
 static enum status offer_choice(const struct search *s, struct budget_goal *goal, const struct choice *choice,
-                                enum offered *result)
+                                bool *fits)
 {
 	const struct policy family = policy_of(choice->length, choice->snapshots);
 	const bool bound = !s->judge && !s->sums;
-	struct candidate c = {.family = &family, .time = (double)choice->evaluations, .judged = bound, .most = INT64_MAX};
-	if (bound)
-		c.judgement.peak = choice->bytes;
-	*result = TOO_LARGE;
-	c.schedule = policy_schedule(&family, s->costs, s->context.allocator);
+	struct candidate c = {.family = &family,
+	                      .time = (double)choice->evaluations,
+	                      .judged = bound,
+	                      .most = INT64_MAX,
+	                      .judgement.peak = choice->bytes,
+	                      .schedule = policy_schedule(&family, s->costs, s->context.allocator)};
 	TRY_ALLOC(c.schedule, s->context.diags);
 	enum status status = s->sums ? candidate_measure(s, &c, false) : STATUS_OK;
 	if (!status)
-		status = goal_offer(s, goal, &c, result);
+		status = goal_offer(s, goal, &c);
+	*fits = c.result != TOO_LARGE;
 	schedule_free(c.schedule);
 	return status;
 }
@@ -161,18 +158,17 @@ static enum status offer_choices(const struct search *s, struct budget_goal *goa
 	const double least = fmax((double)choices[0].bytes - fixed, 1);
 	int top = (int)(log(fmax((double)choices[count - 1].bytes - fixed, 1) / least) / growth) / COARSE * COARSE + COARSE;
 	int below = 0;                             /* no rung from here to TOP was tried */
-	int64_t fits = -1, above = (int64_t)count; /* the best choice that fits, or is slow, and the next that does not */
-	enum status status = STATUS_OK;
-	enum offered result = TOO_LARGE;
-	for (int step = COARSE; step > 0 && !status; step = step == COARSE ? FINER : step == FINER ? 1 : 0) {
+	int64_t best = -1, above = (int64_t)count; /* the best choice that fits, or is slow, and the next that does not */
+	bool fits = false;
+	for (int step = COARSE; step > 0; step = step == COARSE ? FINER : step == FINER ? 1 : 0) {
 		int rung = top;
-		for (; rung >= below && !status; rung -= step) {
+		for (; rung >= below; rung -= step) {
 			int64_t i = last_within(choices, count, fixed + least * exp(rung * growth));
-			if (i >= above || i <= fits)
+			if (i >= above || i <= best)
 				continue;
-			status = offer_choice(s, goal, &choices[i], &result);
-			if (result != TOO_LARGE) {
-				fits = i;
+			TRY(offer_choice(s, goal, &choices[i], &fits));
+			if (fits) {
+				best = i;
 				break;
 			}
 			above = i;
@@ -180,9 +176,9 @@ static enum status offer_choices(const struct search *s, struct budget_goal *goa
 		below = rung < below ? below : rung + 1;
 		top = rung + step - 1;
 	}
-	for (result = TOO_LARGE; above - 1 > fits && !status && result == TOO_LARGE;)
-		status = offer_choice(s, goal, &choices[--above], &result);
-	return status;
+	for (fits = false; above - 1 > best && !fits;)
+		TRY(offer_choice(s, goal, &choices[--above], &fits));
+	return STATUS_OK;
 }
 
 /*
@@ -199,19 +195,17 @@ static int64_t most_bound(const struct search *s, const struct budget_goal *goal
 
 enum status search_long(const struct search *s)
 {
-	struct choices choices = {.costs = s->costs, .large = largest_cost(s->costs)};
+	struct choices choices = {.costs = s->costs, .large = largest_cost(s->costs), .allocator = s->context.allocator};
 	const struct choice smallest = choice_of(&choices, 1, 1);
 	enum status status = STATUS_OK;
-	enum offered result;
+	bool fits;
 	for (size_t i = 0; i < s->count; i++)
-		if (!goal_is_settled(&s->goals[i]) && most_bound(s, &s->goals[i]) > choices.most)
-			choices.most = most_bound(s, &s->goals[i]);
-	list_choices(&choices);
-	choices.capacity = choices.count + 1;
-	choices.rows = allocator_get(s->context.allocator, choices.capacity, sizeof *choices.rows);
-	TRY_ALLOC(choices.rows, s->context.diags);
+		if (!goal_is_settled(&s->goals[i]))
+			choices.most = greater(most_bound(s, &s->goals[i]), choices.most);
 	list_choices(&choices);
 	const size_t front = keep_front(choices.rows, choices.count);
+	if (choices.failed)
+		status = diag_memory(s->context.diags);
 	for (size_t i = 0; i < s->count && !status; i++) {
 		struct budget_goal *goal = &s->goals[i];
 		if (goal_is_settled(goal))
@@ -220,8 +214,8 @@ enum status search_long(const struct search *s)
 		if (last >= 0)
 			status = offer_choices(s, goal, choices.rows, (size_t)last + 1);
 		if (!status && !goal->schedule)
-			status = offer_choice(s, goal, &smallest, &result);
+			status = offer_choice(s, goal, &smallest, &fits);
 	}
-	allocator_put(s->context.allocator, choices.rows, choices.capacity * sizeof *choices.rows);
+	allocator_put(choices.allocator, choices.rows, choices.capacity * sizeof *choices.rows);
 	return status;
 }

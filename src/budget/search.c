@@ -29,6 +29,7 @@
  */
 #include "budget/search_parts.h"
 
+#include "base/checked.h"
 #include "memory/cost_walk.h"
 
 static enum status offer_family(const struct search *s, const struct policy *family)
@@ -44,30 +45,23 @@ static enum status offer_families(const struct search *s)
 {
 	static const enum policy_kind kinds[] = {POLICY_recursive, POLICY_sqrt, POLICY_every, POLICY_revolve,
 	                                         POLICY_online};
-	int64_t steps = s->costs->steps;
-	enum status status = STATUS_OK;
+	const int64_t steps = s->costs->steps;
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 		bool numbered = policy_table[kinds[i]].argument != NULL;
 		int64_t most = !numbered ? 1 : steps <= NUMBERED || kinds[i] == POLICY_every ? steps - 1 : 0;
-		for (int64_t number = 1; number <= most && !status; number = search_next_number(number, 24, 20)) {
-			struct policy family = {.kind = kinds[i], .number = number};
-			status = offer_family(s, &family);
-		}
+		for (int64_t number = 1; number <= most; number = search_next_number(number, 24, 20))
+			TRY(offer_family(s, &(struct policy){.kind = kinds[i], .number = number}));
 	}
-	return status;
+	return STATUS_OK;
 }
 
 static enum status offer_parts(const struct search *s)
 {
-	int64_t steps = s->costs->steps;
-	enum status status = STATUS_OK;
+	const int64_t steps = s->costs->steps;
 	for (int64_t length = 1; length <= steps; length = search_next_number(length, 4, 40))
-		for (int64_t snapshots = 1; snapshots < (steps + length - 1) / length && !status;
-		     snapshots = search_next_number(snapshots, 8, 30)) {
-			struct policy family = {.kind = POLICY_revolve, .number = snapshots, .length = length};
-			status = offer_family(s, &family);
-		}
-	return status;
+		for (int64_t kept = 1; kept < ceil_div(steps, length); kept = search_next_number(kept, 8, 30))
+			TRY(offer_family(s, &(struct policy){.kind = POLICY_revolve, .number = kept, .length = length}));
+	return STATUS_OK;
 }
 
 static bool all_equal(const struct step_costs *costs)
@@ -88,16 +82,15 @@ static enum status offer_save_all(struct search *s, bool *open)
 {
 	struct candidate c = {.family = &policy_save_all, .timed = true, .judged = !s->judge, .most = INT64_MAX};
 	struct counters *counters = &c.judgement.counters;
-	enum offered result;
 	*open = false;
 	c.schedule = policy_schedule(&policy_save_all, s->costs, s->context.allocator);
-	enum status status = c.schedule ? cost_walk(&s->context, c.schedule, s->costs, NULL, counters, &s->time)
-	                                : diag_memory(s->context.diags);
+	TRY_ALLOC(c.schedule, s->context.diags);
+	enum status status = cost_walk(&s->context, c.schedule, s->costs, NULL, counters, &s->time);
 	c.time = s->time;
 	c.judgement.peak = counters->peak_bytes;
 	s->range = c.judgement.peak - s->costs->fixed;
 	for (size_t i = 0; i < s->count && !status; i++) {
-		status = goal_offer(s, &s->goals[i], &c, &result);
+		status = goal_offer(s, &s->goals[i], &c);
 		*open |= !s->goals[i].schedule;
 	}
 	schedule_free(c.schedule);
@@ -106,19 +99,15 @@ static enum status offer_save_all(struct search *s, bool *open)
 
 static enum status search_all(struct search *s)
 {
-	const struct step_costs *costs = s->costs;
+	const int64_t steps = s->costs->steps;
 	bool open;
-	enum status status = offer_save_all(s, &open);
-	if (status || !open || costs->steps <= 1)
-		return status;
-	const bool tables = costs->steps <= MANY || (costs->steps <= GROUPED && !all_equal(costs));
-	if (tables)
-		status = search_tables(s);
-	if (costs->steps <= GROUPED && status == STATUS_OK)
-		status = offer_families(s);
-	if (tables && status == STATUS_OK && costs->steps <= MANY)
-		return offer_parts(s);
-	return status ? status : search_long(s);
+	TRY(offer_save_all(s, &open));
+	if (!open || steps <= 1)
+		return STATUS_OK;
+	const bool tables = steps <= MANY || (steps <= GROUPED && !all_equal(s->costs));
+	TRY(tables ? search_tables(s) : STATUS_OK);
+	TRY(steps <= GROUPED ? offer_families(s) : STATUS_OK);
+	return steps <= MANY ? offer_parts(s) : search_long(s);
 }
 
 /* The memory of S; false if there is none. */
@@ -126,20 +115,18 @@ static bool search_begin(struct search *s)
 {
 	const struct allocator *allocator = s->context.allocator;
 	const struct step_costs *costs = s->costs;
+	const bool summed = costs->steps <= GROUPED;
 	s->levels = allocator_get(allocator, 2 * s->count, sizeof *s->levels);
-	if (!s->levels)
+	s->sums = summed ? allocator_get(allocator, (size_t)costs->steps + 1, sizeof *s->sums) : NULL;
+	if (!s->levels || (summed && !s->sums))
 		return false;
 	s->rests = s->levels + s->count;
-	if (costs->steps > GROUPED)
-		return true;
-	s->sums = allocator_get(allocator, (size_t)costs->steps + 1, sizeof *s->sums);
-	if (!s->sums)
-		return false;
-	int64_t step = 0;
-	s->sums[0] = 0;
-	for (size_t run = 0; run < costs->run_count; run++)
-		for (int64_t i = 0; i < costs->runs[run].count; i++, step++)
-			s->sums[step + 1] = s->sums[step] + costs->runs[run].cost.forward;
+	double *sum = s->sums;
+	if (summed)
+		*sum = 0;
+	for (size_t run = 0; summed && run < costs->run_count; run++)
+		for (int64_t i = 0; i < costs->runs[run].count; i++, sum++)
+			sum[1] = sum[0] + costs->runs[run].cost.forward;
 	return true;
 }
 

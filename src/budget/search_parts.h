@@ -20,6 +20,8 @@ enum {
 	NUMBERED = 1000, /* the most steps of a chain that revolve:S and online:S are tried for */
 };
 
+enum offered { SLOWER, TOO_LARGE, TAKEN };
+
 struct candidate {
 	const struct policy *family;
 	struct schedule *schedule; /* NULL: to be made again */
@@ -28,6 +30,7 @@ struct candidate {
 	int64_t walked; /* peak by the cost walk; 0: it was not asked */
 	int64_t most;   /* that the judge was asked with */
 	struct judgement judgement;
+	enum offered result; /* of the last goal_offer */
 };
 
 struct search {
@@ -45,16 +48,12 @@ struct search {
 	int64_t *rests;      /* by goal: the rest of a grid that is still to be made for it, or -1 */
 };
 
-enum offered { SLOWER, TOO_LARGE, TAKEN };
-
 /* True if GOAL has save-all: nothing is faster. */
 bool goal_is_settled(const struct budget_goal *goal);
 /* True if a candidate that takes TIME is faster than what GOAL has. */
 bool goal_is_faster(const struct budget_goal *goal, double time);
-/* The cost walk's bytes up to which schedules are tried for GOAL: its reach (budget.h). */
+/* The cost walk's bytes, beyond what is fixed, up to which schedules are tried for GOAL: its reach (budget.h). */
 int64_t goal_reach(const struct search *s, const struct budget_goal *goal);
-/* The cost walk's bytes, beyond what is fixed, that GOAL's schedules can take. */
-int64_t goal_needed_range(const struct search *s, const struct budget_goal *goal);
 /*
  * Sets the time of C, a sum of costs, and, if some goal likes the time, the peak by the cost walk. If there is no
  * judge, the cost walk is the judge. FULLY: C will be offered again, so the peak is exact in any case.
@@ -65,7 +64,7 @@ bool candidate_is_large(const struct budget_goal *goal, const struct candidate *
 /* True if GOAL may take C, measured, or learn fewer bytes from it. */
 bool goal_wants(const struct search *s, const struct budget_goal *goal, const struct candidate *c);
 /* GOAL takes C, whose schedule and time are there, if it fits and is the fastest so far. */
-enum status goal_offer(const struct search *s, struct budget_goal *goal, struct candidate *c, enum offered *result);
+enum status goal_offer(const struct search *s, struct budget_goal *goal, struct candidate *c);
 /* Offers SCHEDULE, which FAMILY made, to all goals, and frees it. NULL is out of memory. */
 enum status search_offer(const struct search *s, const struct policy *family, struct schedule *schedule);
 /* The fixed sets of numbers: each up to DENSE, then one in PERCENT. */

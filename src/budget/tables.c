@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "budget/persistent.h"
 
 enum {
@@ -28,20 +29,18 @@ static const int64_t tables_least = 6250000, tables_most = 100000000, table_work
 
 static const struct policy from_tables = {.kind = POLICY_budget};
 
+/* Returns the cost walk's bytes, beyond what is fixed, that GOAL's schedules can take. */
+static int64_t needed_range(const struct search *s, const struct budget_goal *goal)
+{
+	return lesser(goal_reach(s, goal), s->range);
+}
+
 /* True if the tables at hand are made for GOAL. */
 static bool wants_tables(const struct search *s, const struct budget_goal *goal)
 {
 	const int64_t available = goal->bytes - s->costs->fixed;
 	const bool allowed = !s->judge || s->table_bytes <= tables_least || s->table_bytes / 4 * 5 <= available;
-	return !goal_is_settled(goal) && available > 0 && allowed && goal_needed_range(s, goal) >= s->exact;
-}
-
-/* Returns LIST as a schedule, and frees LIST. NULL if out of memory, now or before. */
-static struct schedule *take_list(const struct search *s, struct action_list *list)
-{
-	struct schedule *schedule = action_list_schedule(list, s->context.allocator);
-	action_list_free(list);
-	return schedule;
+	return !goal_is_settled(goal) && available > 0 && allowed && needed_range(s, goal) >= s->exact;
 }
 
 /* Parts of the chain: one for each step, or for each TOGETHER steps in a row. */
@@ -114,8 +113,7 @@ struct blocks {
 
 static int64_t block_width(const struct blocks *b, int64_t block)
 {
-	int64_t left = b->part_count - block * b->width;
-	return left < b->width ? left : b->width;
+	return lesser(b->part_count - block * b->width, b->width);
 }
 
 /* Makes all tables on GRID by MAKE, table_bound or table_solve; the blocks' tables first. */
@@ -227,8 +225,7 @@ struct ladder {
 };
 
 /* Offers rung I to GOAL. A schedule that was timed and judged is made again only if GOAL may take it. */
-static enum status offer_rung(const struct search *s, struct budget_goal *goal, const struct ladder *l, int64_t i,
-                              enum offered *result)
+static enum status offer_rung(const struct search *s, struct budget_goal *goal, const struct ladder *l, int64_t i)
 {
 	struct candidate *c = &l->rungs[i];
 	enum status status = STATUS_OK;
@@ -237,14 +234,14 @@ static enum status offer_rung(const struct search *s, struct budget_goal *goal, 
 		struct action_list list = {.allocator = s->context.allocator};
 		table_extract(l->table, l->levels[i], &list);
 		c->family = &from_tables;
-		c->schedule = take_list(s, &list);
+		c->schedule = action_list_schedule(&list);
 		TRY_ALLOC(c->schedule, s->context.diags);
 		if (!c->timed)
 			status = candidate_measure(s, c, true);
 	}
-	*result = goal_is_faster(goal, c->time) ? TOO_LARGE : SLOWER;
+	c->result = goal_is_faster(goal, c->time) ? TOO_LARGE : SLOWER;
 	if (!status && !large)
-		status = goal_offer(s, goal, c, result);
+		status = goal_offer(s, goal, c);
 	schedule_free(c->schedule);
 	c->schedule = NULL;
 	return status;
@@ -254,26 +251,23 @@ static enum status offer_rung(const struct search *s, struct budget_goal *goal, 
 static enum status offer_ladder(const struct search *s, struct budget_goal *goal, const struct ladder *l, int64_t count)
 {
 	const struct grid *grid = &l->table->grid;
-	int64_t tries = s->costs->steps > NUMBERED ? TRIES_LONG : TRIES, coarse = 1;
+	const int64_t tries = s->costs->steps > NUMBERED ? TRIES_LONG : TRIES, reach = goal_reach(s, goal);
+	int64_t coarse = 1, above = count, below = count - 1;
 	while (count > EACH / s->costs->steps && (coarse * coarse < count || count / coarse > tries))
 		coarse++;
-	int64_t fine = (coarse + tries - 1) / tries, above = count, below = 0,
-			reach = goal_reach(s, goal) - s->costs->fixed;
-	enum status status = STATUS_OK;
-	enum offered result = TOO_LARGE;
-	for (int64_t i = count - 1; status == STATUS_OK; i = i > coarse ? i - coarse : 0) {
-		if (grid->rest + (l->levels[i] - SLACK) * grid->quantum <= reach)
-			status = offer_rung(s, goal, l, i, &result);
-		if (i == 0 || result != TOO_LARGE) {
-			below = i;
+	for (;; below = greater(below - coarse, 0)) {
+		const bool reaches = grid->rest + (l->levels[below] - SLACK) * grid->quantum <= reach;
+		TRY(reaches ? offer_rung(s, goal, l, below) : STATUS_OK);
+		if (below == 0 || (reaches && l->rungs[below].result != TOO_LARGE))
 			break;
-		}
-		above = i;
+		above = below;
 	}
-	result = TOO_LARGE;
-	for (int64_t k = above - 1; k > below && !status && result == TOO_LARGE; k -= fine)
-		status = offer_rung(s, goal, l, k, &result);
-	return status;
+	for (int64_t k = above - 1; k > below; k -= ceil_div(coarse, tries)) {
+		TRY(offer_rung(s, goal, l, k));
+		if (l->rungs[k].result != TOO_LARGE)
+			break;
+	}
+	return STATUS_OK;
 }
 
 /* Lists the levels at which TABLE's time falls in TO, unless that is NULL. Returns how many there are. */
@@ -302,7 +296,7 @@ static enum status offer_table(const struct search *s, const struct table *table
 	l.levels = allocator_get(allocator, capacity, sizeof *l.levels);
 	l.rungs = allocator_get(allocator, capacity, sizeof *l.rungs);
 	enum status status = l.levels && l.rungs ? STATUS_OK : diag_memory(s->context.diags);
-	if (status == STATUS_OK) {
+	if (!status) {
 		(void)falling_levels(table, l.levels);
 		memset(l.rungs, 0, capacity * sizeof *l.rungs);
 	}
@@ -310,8 +304,7 @@ static enum status offer_table(const struct search *s, const struct table *table
 		int64_t count = 0;
 		while (count < l.count && l.levels[count] < s->levels[i])
 			count++;
-		if (count)
-			status = offer_ladder(s, &s->goals[i], &l, count);
+		status = count ? offer_ladder(s, &s->goals[i], &l, count) : STATUS_OK;
 	}
 	allocator_put(allocator, l.levels, capacity * sizeof *l.levels);
 	allocator_put(allocator, l.rungs, capacity * sizeof *l.rungs);
@@ -324,7 +317,7 @@ static enum status solve_and_offer(const struct search *s, const struct blocks *
 	struct grid grid = {quantum, rest, 0};
 	struct tables tables;
 	for (size_t i = 0; i < s->count; i++)
-		grid.levels = s->levels[i] > grid.levels ? s->levels[i] : grid.levels;
+		grid.levels = greater(s->levels[i], grid.levels);
 	if (grid.levels == 0)
 		return STATUS_OK;
 	bool solved = tables_make(&tables, b, &grid, table_solve, s->context.allocator);
@@ -348,15 +341,13 @@ static int workspace_rests(const struct search *s, int64_t quantum, int64_t rest
 	rests[0] = 0;
 	for (int kind = 0; kind < WORKSPACES; kind++) {
 		int64_t largest = 0;
-		for (size_t i = 0; i < s->costs->run_count; i++) {
-			int64_t bytes = workspace_of(&s->costs->runs[i].cost, kind);
-			largest = bytes > largest ? bytes : largest;
-		}
-		bool known = false;
-		for (int k = 0; k < count; k++)
-			known |= rests[k] == largest % quantum;
-		if (!known)
-			rests[count++] = largest % quantum;
+		for (size_t i = 0; i < s->costs->run_count; i++)
+			largest = greater(largest, workspace_of(&s->costs->runs[i].cost, kind));
+		rests[count] = largest % quantum;
+		int known = 0;
+		while (rests[known] != rests[count])
+			known++;
+		count += known == count;
 	}
 	return count;
 }
@@ -379,58 +370,53 @@ static int64_t rest_within(const struct search *s, int64_t quantum, int64_t byte
 /* For a judge: levels that end at a step's workspace, as peaks do. At most MOST levels. */
 static enum status offer_judged_quanta(const struct search *s, const struct blocks *b, int64_t quantum, int64_t most)
 {
-	enum status status = STATUS_OK;
 	int64_t rests[WORKSPACES + 1];
-	int count = workspace_rests(s, quantum, rests);
-	for (int k = 0; k < count && !status; k++) {
+	const int count = workspace_rests(s, quantum, rests);
+	for (int k = 0; k < count; k++) {
 		for (size_t i = 0; i < s->count; i++) {
-			int64_t levels = (goal_needed_range(s, &s->goals[i]) - rests[k]) / quantum + 2;
-			s->levels[i] = !wants_tables(s, &s->goals[i]) ? 0 : levels < most ? levels : most;
+			const int64_t levels = (needed_range(s, &s->goals[i]) - rests[k]) / quantum + 2;
+			s->levels[i] = wants_tables(s, &s->goals[i]) ? lesser(levels, most) : 0;
 		}
-		status = solve_and_offer(s, b, quantum, rests[k]);
+		TRY(solve_and_offer(s, b, quantum, rests[k]));
 	}
-	return status;
+	return STATUS_OK;
 }
 
 /* For the cost walk: levels that end at the budget, which is exact. Goals of one rest share a table. */
 static enum status offer_exact_quanta(const struct search *s, const struct blocks *b, int64_t quantum, int64_t most)
 {
 	const int64_t fixed = s->costs->fixed;
-	enum status status = STATUS_OK;
 	for (size_t i = 0; i < s->count; i++)
 		s->rests[i] = wants_tables(s, &s->goals[i]) ? rest_within(s, quantum, s->goals[i].bytes - fixed) : -1;
-	for (size_t first = 0; first < s->count && !status; first++) {
+	for (size_t first = 0; first < s->count; first++) {
 		const int64_t rest = s->rests[first];
 		for (size_t i = 0; i < s->count; i++) {
-			bool now = i >= first && rest >= 0 && s->rests[i] == rest;
-			int64_t levels = (s->goals[i].bytes - fixed - rest) / quantum + 1;
-			s->levels[i] = !now ? 0 : levels < most ? levels : most;
+			const bool now = i >= first && rest >= 0 && s->rests[i] == rest;
+			s->levels[i] = now ? lesser((s->goals[i].bytes - fixed - rest) / quantum + 1, most) : 0;
 			s->rests[i] = now ? -1 : s->rests[i];
 		}
-		status = solve_and_offer(s, b, quantum, rest);
+		TRY(solve_and_offer(s, b, quantum, rest));
 	}
-	return status;
+	return STATUS_OK;
 }
 
 /* Offers the tables of all ranges (search.c, invariant), but those that the tables before had with their bytes. */
 static enum status offer_ranges(const struct search *s, const struct blocks *b)
 {
+	const bool larger = s->judge && s->table_bytes > tables_least;
 	const int64_t least = least_range(b);
-	enum status status = STATUS_OK;
-	for (int64_t range = s->range; range > 0 && range >= least && !status; range /= 2) {
-		int64_t quantum = quantum_within(b, range, s->table_bytes);
-		const bool larger = s->judge && s->table_bytes > tables_least;
+	for (int64_t range = s->range; range > 0 && range >= least; range /= 2) {
+		const int64_t quantum = quantum_within(b, range, s->table_bytes);
 		if (quantum == 0 || (larger && quantum == quantum_within(b, range, s->table_bytes / 4)))
 			continue;
 		for (size_t i = 0; i < s->count; i++) {
 			const struct budget_goal *goal = &s->goals[i];
-			int64_t available = goal->bytes - s->costs->fixed, reach = goal_reach(s, goal) - s->costs->fixed;
-			bool within = wants_tables(s, goal) && range > available / 2;
-			s->levels[i] = within ? (reach < range ? reach : range) / quantum + 1 + SLACK : 0;
+			const bool within = wants_tables(s, goal) && range > (goal->bytes - s->costs->fixed) / 2;
+			s->levels[i] = within ? lesser(goal_reach(s, goal), range) / quantum + 1 + SLACK : 0;
 		}
-		status = solve_and_offer(s, b, quantum, 0);
+		TRY(solve_and_offer(s, b, quantum, 0));
 	}
-	return status;
+	return STATUS_OK;
 }
 
 /*
@@ -440,22 +426,19 @@ static enum status offer_ranges(const struct search *s, const struct blocks *b)
 static enum status offer_tables(struct search *s, const struct blocks *b)
 {
 	const int64_t quantum = common_quantum(b->parts, b->part_count);
-	enum status status = STATUS_OK;
 	int64_t before = least_range(b) / quantum;
 	s->exact = 0;
-	for (s->table_bytes = s->judge ? tables_least : tables_most; s->table_bytes <= tables_most && !status;
-	     s->table_bytes *= 4) {
+	for (s->table_bytes = s->judge ? tables_least : tables_most; s->table_bytes <= tables_most; s->table_bytes *= 4) {
 		const int64_t levels = levels_within(b, quantum, s->range, s->table_bytes);
 		if (levels > before) {
-			status = s->judge ? offer_judged_quanta(s, b, quantum, levels + 2)
-			                  : offer_exact_quanta(s, b, quantum, levels + 2);
+			TRY(s->judge ? offer_judged_quanta(s, b, quantum, levels + 2)
+			             : offer_exact_quanta(s, b, quantum, levels + 2));
 			s->exact = s->judge ? 0 : levels * quantum;
 			before = levels;
 		}
-		if (status == STATUS_OK)
-			status = offer_ranges(s, b);
+		TRY(offer_ranges(s, b));
 	}
-	return status;
+	return STATUS_OK;
 }
 
 enum status search_tables(struct search *s)
@@ -463,19 +446,19 @@ enum status search_tables(struct search *s)
 	const struct allocator *allocator = s->context.allocator;
 	int64_t count;
 	struct part *parts = make_parts(s, &count);
-	enum status status = parts ? STATUS_OK : diag_memory(s->context.diags);
-	if (status == STATUS_OK && count <= LEAST_PARTS) {
+	enum status status = STATUS_OK;
+	TRY_ALLOC(parts, s->context.diags);
+	if (count <= LEAST_PARTS) {
 		struct action_list list = {.allocator = allocator};
 		least_peak_extract(parts, count, &list);
-		status = search_offer(s, &from_tables, take_list(s, &list));
+		status = search_offer(s, &from_tables, action_list_schedule(&list));
 	}
-	if (status == STATUS_OK) {
+	if (!status) {
 		struct blocks b;
 		bool made = blocks_make(&b, parts, count, s->range, allocator);
 		status = made ? offer_tables(s, &b) : diag_memory(s->context.diags);
 		blocks_free(&b, allocator);
 	}
-	if (parts)
-		allocator_put(allocator, parts, (size_t)count * sizeof *parts);
+	allocator_put(allocator, parts, (size_t)count * sizeof *parts);
 	return status;
 }

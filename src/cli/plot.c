@@ -92,7 +92,7 @@ static enum status add_spec_run(struct subject *subject, const struct policy *po
 	const struct spec *spec = &subject->spec;
 	TRY_ALLOC(timeline, &s->diags);
 	TRY(spec_schedule(&s->context, spec, policy, &schedule));
-	const enum status status = timeline_schedule(timeline, schedule, &spec->costs, &s->arena, &s->diags);
+	const enum status status = timeline_schedule(&s->context, timeline, schedule, &spec->costs);
 	schedule_free(schedule);
 	/* with --spec, auto is the budget of --memory */
 	const bool budgeted = policy->kind == POLICY_budget || policy->kind == POLICY_auto;
@@ -152,7 +152,7 @@ static enum status follow(struct watch *watch, const struct event *event)
 		if (watch->has_timeline)
 			timeline_clear(&watch->timeline, steps, FIRST_COLUMN);
 		else
-			TRY(timeline_init(&watch->timeline, steps, FIRST_COLUMN, &s->arena, &s->diags));
+			TRY(timeline_init(&s->context, &watch->timeline, steps, FIRST_COLUMN));
 		watch->has_timeline = true;
 		return STATUS_OK;
 	}

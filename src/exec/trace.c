@@ -33,9 +33,7 @@ static enum status report_live(struct worker *worker, enum event_kind kind, int6
 static enum status traced_call(void *context, const struct machine_call *call)
 {
 	struct worker *worker = context;
-	const struct event_context steps = {.by_value = worker->walk.plan->compiled.by_value,
-	                                    .steps = worker->run->gradient->job->whole.steps};
-	struct event event = event_of_call(&steps, call);
+	struct event event = event_of_call(&worker->walk.plan->compiled, call);
 	TRY(report_live(worker, EVENT_LIVE, call->live));
 	event.from = microseconds(worker->run);
 	TRY(worker->walk.untraced.call(context, call));

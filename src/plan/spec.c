@@ -38,51 +38,51 @@ struct field {
 	void *to;
 };
 
-static enum status read_size(const struct reading *r, const char *key, json_t *value, int64_t *bytes)
+/* What a value must be, by kind, after its key and "is". */
+static const char *const wanted[] = {[VALUE_BYTES] = "a number of bytes: whole, from 0 to 2^53",
+                                     [VALUE_COST] = "a cost: a number from 0 to 10^15",
+                                     [VALUE_COUNT] = "a whole number of at least 1",
+                                     [VALUE_FLAG] = "true or false",
+                                     [VALUE_TEXT] = "a string",
+                                     [VALUE_STEPS] = "a list of at least one step"};
+
+/* Sets *FIELD->to from VALUE. False if VALUE is not what is wanted. */
+static bool take_value(const struct reading *r, const struct field *field, json_t *value)
 {
-	const struct json_path path = {r->object, key, 0};
 	const double number = json_number_value(value);
-	const bool beyond = json_is_integer(value) && json_integer_value(value) > (json_int_t)BYTES_MOST;
-	if (!json_is_number(value) || !(number >= 0 && number <= BYTES_MOST) || beyond || floor(number) < number)
-		return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is a number of bytes: whole, from 0 to 2^53", key);
-	*bytes = (int64_t)number;
-	return STATUS_OK;
+	switch (field->kind) {
+	case VALUE_BYTES:
+		if (!json_is_number(value) || !(number >= 0 && number <= BYTES_MOST) || floor(number) < number ||
+		    (json_is_integer(value) && json_integer_value(value) > (json_int_t)BYTES_MOST))
+			return false;
+		*(int64_t *)field->to = (int64_t)number;
+		return true;
+	case VALUE_COST:
+		*(double *)field->to = number;
+		return json_is_number(value) && number >= 0 && number <= COST_MOST;
+	case VALUE_COUNT:
+		*(int64_t *)field->to = json_integer_value(value);
+		return json_is_integer(value) && json_integer_value(value) >= 1;
+	case VALUE_FLAG:
+		*(bool *)field->to = json_is_true(value);
+		return json_is_boolean(value);
+	case VALUE_TEXT:
+		if (json_is_string(value))
+			*(const char **)field->to = arena_strndup(r->arena, json_string_value(value), json_string_length(value));
+		return json_is_string(value);
+	case VALUE_STEPS:
+		*(json_t **)field->to = value;
+		return json_is_array(value) && json_array_size(value) > 0;
+	}
+	return false;
 }
 
 static enum status read_value(const struct reading *r, const struct field *field, json_t *value)
 {
-	const char *key = field->key;
-	const struct json_path path = {r->object, key, 0};
-	double number = json_number_value(value);
-	switch (field->kind) {
-	case VALUE_BYTES:
-		return read_size(r, key, value, field->to);
-	case VALUE_COST:
-		if (!json_is_number(value) || !(number >= 0 && number <= COST_MOST))
-			return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is a cost: a number from 0 to 10^15", key);
-		*(double *)field->to = number;
-		return STATUS_OK;
-	case VALUE_COUNT:
-		if (!json_is_integer(value) || json_integer_value(value) < 1)
-			return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is a whole number of at least 1", key);
-		*(int64_t *)field->to = json_integer_value(value);
-		return STATUS_OK;
-	case VALUE_FLAG:
-		if (!json_is_boolean(value))
-			return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is true or false", key);
-		*(bool *)field->to = json_is_true(value);
-		return STATUS_OK;
-	case VALUE_TEXT:
-		if (!json_is_string(value))
-			return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is a string", key);
-		*(const char **)field->to = arena_strndup(r->arena, json_string_value(value), json_string_length(value));
-		return *(const char **)field->to ? STATUS_OK : diag_memory(r->diags);
-	case VALUE_STEPS:
-		if (!json_is_array(value) || json_array_size(value) == 0)
-			return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is a list of at least one step", key);
-		*(json_t **)field->to = value;
-		return STATUS_OK;
-	}
+	const struct json_path path = {r->object, field->key, 0};
+	if (!take_value(r, field, value))
+		return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is %s", field->key, wanted[field->kind]);
+	TRY_ALLOC(!r->arena->failed, r->diags);
 	return STATUS_OK;
 }
 
@@ -138,11 +138,11 @@ static enum status read_step(const struct reading *r, json_t *object, struct ste
 	                               {"backward_temporary_bytes", VALUE_BYTES, false, &c->backward_temporary},
 	                               {"keeps_input", VALUE_FLAG, false, &c->keeps_input},
 	                               {"keeps_output", VALUE_FLAG, false, &c->keeps_output}};
-	enum status status = read_object(r, object, fields, sizeof fields / sizeof *fields);
+	TRY(read_object(r, object, fields, sizeof fields / sizeof *fields));
 	/* A recording step needs the workspace of a forward one, unless the text says otherwise. */
-	if (!status && !json_object_get(object, "record_temporary_bytes"))
+	if (!json_object_get(object, "record_temporary_bytes"))
 		c->record_temporary = c->forward_temporary;
-	return status;
+	return STATUS_OK;
 }
 
 static enum status read_steps(struct reading *r, json_t *steps)
@@ -202,18 +202,17 @@ static enum status read_top(struct reading *r, json_t *top)
 	                               {"spill_write", VALUE_COST, false, &spec->costs.spill_write},
 	                               {"spill_read", VALUE_COST, false, &spec->costs.spill_read},
 	                               {"steps", VALUE_STEPS, true, &steps}};
-	enum status status = read_object(r, top, fields, sizeof fields / sizeof *fields);
-	if (!status)
-		status = read_unit(r, unit, &spec->milliseconds);
-	if (!status)
-		status = read_steps(r, steps);
-	if (!status && !json_object_get(top, "output_bytes"))
-		spec->costs.output = spec->costs.runs[spec->costs.run_count - 1].cost.state;
-	if (!status && !json_object_get(top, "spill_write"))
-		spec->costs.spill_write = step_costs_assumed_spill(&spec->costs);
-	if (!status && !json_object_get(top, "spill_read"))
-		spec->costs.spill_read = step_costs_assumed_spill(&spec->costs);
-	return status;
+	struct step_costs *costs = &spec->costs;
+	TRY(read_object(r, top, fields, sizeof fields / sizeof *fields));
+	TRY(read_unit(r, unit, &spec->milliseconds));
+	TRY(read_steps(r, steps));
+	if (!json_object_get(top, "output_bytes"))
+		costs->output = costs->runs[costs->run_count - 1].cost.state;
+	if (!json_object_get(top, "spill_write"))
+		costs->spill_write = step_costs_assumed_spill(costs);
+	if (!json_object_get(top, "spill_read"))
+		costs->spill_read = step_costs_assumed_spill(costs);
+	return STATUS_OK;
 }
 
 enum status spec_read(struct spec *spec, const struct source *source, struct arena *arena, struct diags *diags)
@@ -263,9 +262,8 @@ enum status spec_plan(const struct context *context, const struct spec *spec, co
                       struct counters *counters, double *time, struct schedule **schedule)
 {
 	*schedule = NULL;
-	enum status status = spec_schedule(context, spec, policy, schedule);
-	if (!status)
-		status = cost_walk(context, *schedule, &spec->costs, NULL, counters, time);
+	TRY(spec_schedule(context, spec, policy, schedule));
+	const enum status status = cost_walk(context, *schedule, &spec->costs, NULL, counters, time);
 	if (status) {
 		schedule_free(*schedule);
 		*schedule = NULL;

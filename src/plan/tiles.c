@@ -34,9 +34,6 @@ enum {
 	PRODUCT_BLOCK_MOST = 40 * PRODUCT_STRIPE,
 };
 
-static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* What a row costs. */
 
 struct row_cost {
@@ -47,18 +44,13 @@ struct row_cost {
 	bool elements;       /* every operation goes element by element */
 };
 
-static int64_t matrix_rows(const struct body *body, const struct instr *instr)
-{
-	if (!op_is_product(instr->op) || !body->values[instr->out].streamed)
-		return 0;
-	return product_rows(instr->op, body->values[instr->v].type, body->values[instr->a].type);
-}
-
 static void add_op(struct row_cost *row, const struct body *body, const struct instr *instr)
 {
-	const int64_t rows = matrix_rows(body, instr);
-	if (rows > 0 && (row->matrix_rows == 0 || rows < row->matrix_rows))
-		row->matrix_rows = rows;
+	if (op_is_product(instr->op) && body->values[instr->out].streamed) {
+		const int64_t rows = product_rows(instr->op, body->values[instr->v].type, body->values[instr->a].type);
+		if (rows > 0 && (row->matrix_rows == 0 || rows < row->matrix_rows))
+			row->matrix_rows = rows;
+	}
 	row->products |= op_is_product(instr->op);
 	row->elements &= op_table[instr->op].scope == SCOPE_ELEM;
 }
@@ -125,7 +117,7 @@ static int64_t block_rows(const struct lowered *whole, int64_t rows)
 	const int64_t least = product ? product : whole->flat ? 512 : 1;
 	const int64_t most = product ? rows_for_products(&row, PRODUCT_BLOCK_MOST) : 1 << 16;
 	const double fit = bytes / fmax(row.bytes, 1);
-	const int64_t block = most_of(fit > (double)most ? most : (int64_t)fit, least);
+	const int64_t block = greater(fit > (double)most ? most : (int64_t)fit, least);
 	const int64_t unit = product || whole->flat ? least : block > 8 ? 8 : 1;
 	return block / unit * unit;
 }
@@ -200,11 +192,11 @@ static int64_t wanted_rows(const struct tiles *tiles, const struct lowered *whol
 /* Sets the tiles of a chunk of CHUNK rows, of which at most MOST; and who works on them. */
 static void set_chunks(struct tiles *tiles, int64_t chunk, int64_t most, int threads)
 {
-	tiles->tile = least_of(tiles->tile, tiles->rows);
+	tiles->tile = lesser(tiles->tile, tiles->rows);
 	tiles->rest = tiles->rows % tiles->tile;
 	const int64_t all = ceil_div(tiles->rows, tiles->tile);
-	tiles->per_chunk = most_of(least_of(ceil_div(chunk, tiles->tile), least_of(most, all)), 1);
-	tiles->workers = (int)most_of(least_of(threads, tiles_chunks(tiles)), 1);
+	tiles->per_chunk = greater(lesser(ceil_div(chunk, tiles->tile), lesser(most, all)), 1);
+	tiles->workers = (int)greater(lesser(threads, tiles_chunks(tiles)), 1);
 }
 
 /* Rows of a forward tile that stays in the cache while operations that go row by row run on it. */
@@ -220,8 +212,8 @@ static void cut_forward(struct tiles *tiles, const struct lowered *whole, const 
 {
 	const int64_t wanted = wanted_rows(tiles, whole, wants->rows);
 	const bool files = wants->read_anywhere && (tiles->folds || wants->write_anywhere);
-	const int64_t row = most_of(most_of(tiles->input_row, tiles->output_row), 1);
-	const int64_t chunk = wanted ? wanted : most_of((files ? FILE_CHUNK : STREAM_CHUNK) / row, 1);
+	const int64_t row = greater(greater(tiles->input_row, tiles->output_row), 1);
+	const int64_t chunk = wanted ? wanted : greater((files ? FILE_CHUNK : STREAM_CHUNK) / row, 1);
 	const struct row_cost cost = cost_of_row(whole, tiles->rows);
 	int64_t most = INT64_MAX;
 	if (tiles->folds) {
@@ -238,7 +230,7 @@ static void cut_forward(struct tiles *tiles, const struct lowered *whole, const 
 static void cut_gradient(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
 {
 	const int64_t wanted = wanted_rows(tiles, whole, wants->rows);
-	const int64_t chunk = wanted ? wanted : GRADIENT_CHUNK / most_of(tiles->input_row, 1);
+	const int64_t chunk = wanted ? wanted : GRADIENT_CHUNK / greater(tiles->input_row, 1);
 	const bool fixed = tiles->folds || wants->partial_bytes || cost_of_row(whole, tiles->rows).matrix_rows;
 	const int64_t sums = saturated_add(wants->partial_bytes, tiles->state * (int64_t)sizeof(double));
 	tiles->tile = wanted && !fixed ? wanted : block_rows(whole, tiles->rows);
@@ -266,7 +258,7 @@ int64_t tiles_chunks(const struct tiles *tiles) { return ceil_div(tiles->rows, t
 int64_t tiles_rows_of(const struct tiles *tiles, int64_t chunk)
 {
 	const int64_t full = tiles->tile * tiles->per_chunk;
-	return least_of(tiles->rows - chunk * full, full);
+	return lesser(tiles->rows - chunk * full, full);
 }
 
 int64_t tiles_of(const struct tiles *tiles, int64_t chunk)

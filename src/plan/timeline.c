@@ -10,18 +10,19 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "memory/cost_walk.h"
 
 enum { ROW_BYTES = TIMELINE_ROWS / 8, LAYER_BYTES = TIMELINE_COLUMNS * ROW_BYTES };
 
-enum status timeline_init(struct timeline *timeline, int64_t steps, double column, struct arena *arena,
-                          struct diags *diags)
+enum status timeline_init(const struct context *context, struct timeline *timeline, int64_t steps, double column)
 {
-	*timeline = (struct timeline){.arena = arena};
-	timeline->segments = arena_array(arena, TIMELINE_SEGMENTS, sizeof *timeline->segments);
-	timeline->live = arena_array(arena, TIMELINE_COLUMNS, sizeof *timeline->live);
-	timeline->cells = arena_array(arena, TIMELINE_LAYERS, LAYER_BYTES);
-	TRY_ALLOC(timeline->segments && timeline->live && timeline->cells, diags);
+	struct arena *arena = context->arena;
+	*timeline = (struct timeline){.arena = arena,
+	                              .segments = arena_array(arena, TIMELINE_SEGMENTS, sizeof *timeline->segments),
+	                              .live = arena_array(arena, TIMELINE_COLUMNS, sizeof *timeline->live),
+	                              .cells = arena_array(arena, TIMELINE_LAYERS, LAYER_BYTES)};
+	TRY_ALLOC(timeline->segments && timeline->live && timeline->cells, context->diags);
 	timeline_clear(timeline, steps, column);
 	return STATUS_OK;
 }
@@ -39,7 +40,7 @@ void timeline_clear(struct timeline *timeline, int64_t steps, double column)
 	memset(timeline->cells, 0, (size_t)TIMELINE_LAYERS * LAYER_BYTES);
 	for (int disk = 0; disk < 2; disk++)
 		for (size_t i = 0; i < timeline->open_capacity[disk]; i++)
-			timeline->open[disk][i].state = -1;
+			timeline->open[disk][i].begin = -1;
 }
 
 static uint8_t *column_of(const struct timeline *timeline, int layer, int column)
@@ -56,8 +57,7 @@ bool timeline_cell(const struct timeline *timeline, int layer, int column, int r
 static void widen(struct timeline *timeline)
 {
 	for (int i = 0; i < TIMELINE_COLUMNS / 2; i++) {
-		int64_t a = timeline->live[2 * i], b = timeline->live[2 * i + 1];
-		timeline->live[i] = a > b ? a : b;
+		timeline->live[i] = greater(timeline->live[2 * i], timeline->live[2 * i + 1]);
 	}
 	for (int i = TIMELINE_COLUMNS / 2; i < TIMELINE_COLUMNS; i++)
 		timeline->live[i] = -1;
@@ -81,25 +81,27 @@ static int find_column(struct timeline *timeline, double time)
 	return time > 0 ? (int)(time / timeline->column) : 0;
 }
 
+/* The row of STEP. */
 static int row_of(const struct timeline *timeline, double step)
 {
-	int row = (int)(step / (double)timeline->steps * TIMELINE_ROWS);
-	return row < 0 ? 0 : row >= TIMELINE_ROWS ? TIMELINE_ROWS - 1 : row;
+	const int row = (int)(step / (double)timeline->steps * TIMELINE_ROWS);
+	return (int)greater(lesser(row, TIMELINE_ROWS - 1), 0);
+}
+
+/* Sets *FIRST and *LAST to the columns of the times FROM .. TO. A time that ends where a column begins is not in it. */
+static void find_columns(struct timeline *timeline, double from, double to, int *first, int *last)
+{
+	*last = find_column(timeline, to);
+	*first = find_column(timeline, from);
+	if (*last > *first && to <= *last * timeline->column)
+		--*last;
 }
 
 /* Sets the cells of a line from step BEGIN at time FROM to step END at time TO. */
 static void fill(struct timeline *timeline, int layer, double from, double to, double begin, double end)
 {
-	(void)find_column(timeline, to);
-	int first = find_column(timeline, from), last = find_column(timeline, to);
-	if (last > first && to <= last * timeline->column)
-		last--;
-	if (begin == end) { /* a held state */
-		int row = row_of(timeline, begin);
-		for (int c = first; c <= last; c++)
-			column_of(timeline, layer, c)[row / 8] |= (uint8_t)(1 << row % 8);
-		return;
-	}
+	int first, last;
+	find_columns(timeline, from, to, &first, &last);
 	for (int c = first; c <= last; c++) {
 		double a = 0, b = 1;
 		if (to > from) {
@@ -108,7 +110,7 @@ static void fill(struct timeline *timeline, int layer, double from, double to, d
 		}
 		a = begin + (end - begin) * (a > 0 ? a : 0);
 		b = begin + (end - begin) * (b < 1 ? b : 1);
-		/* Half open: a step that ends where a row begins is not in it. */
+		/* Half open: a step that ends where a row begins is not in it. A held state is in one row. */
 		double low = a < b ? a : b, high = a < b ? b : a;
 		int bottom = row_of(timeline, low), top = row_of(timeline, nextafter(high, low));
 		uint8_t *cells = column_of(timeline, layer, c);
@@ -117,7 +119,7 @@ static void fill(struct timeline *timeline, int layer, double from, double to, d
 	}
 }
 
-static void append(struct timeline *timeline, const struct timeline_segment *segment)
+static void append(struct timeline *timeline, const struct event *segment)
 {
 	if (timeline->count < TIMELINE_SEGMENTS)
 		timeline->segments[timeline->count++] = *segment;
@@ -126,78 +128,62 @@ static void append(struct timeline *timeline, const struct timeline_segment *seg
 }
 
 /* SLOT of memory or DISK. NULL when out of memory. */
-static struct timeline_open *open_slot(struct timeline *timeline, int disk, int64_t slot)
+static struct event *open_slot(struct timeline *timeline, int disk, int64_t slot)
 {
-	size_t capacity = timeline->open_capacity[disk];
+	const size_t capacity = timeline->open_capacity[disk];
 	if ((size_t)slot >= capacity) {
-		size_t grown = capacity ? 2 * capacity : 64;
-		while (grown <= (size_t)slot)
-			grown *= 2;
-		struct timeline_open *list = arena_array(timeline->arena, grown, sizeof *list);
+		const size_t grown = 2 * ((size_t)slot + 32);
+		struct event *list = arena_array(timeline->arena, grown, sizeof *list);
 		if (!list)
 			return NULL;
 		if (capacity)
 			memcpy(list, timeline->open[disk], capacity * sizeof *list);
 		for (size_t i = capacity; i < grown; i++)
-			list[i].state = -1;
+			list[i].begin = -1;
 		timeline->open[disk] = list;
 		timeline->open_capacity[disk] = grown;
 	}
 	return &timeline->open[disk][slot];
 }
 
-static void close_slot(struct timeline *timeline, int disk, struct timeline_open *open)
+static void close_slot(struct timeline *timeline, int disk, struct event *open)
 {
-	if (open->state < 0)
+	if (open->begin < 0)
 		return;
-	struct timeline_segment held = {.kind = disk ? EVENT_DISK_SAVE : EVENT_SAVE,
-	                                .begin = open->state,
-	                                .end = open->state,
-	                                .from = open->since,
-	                                .to = timeline->end};
-	append(timeline, &held);
-	double state = (double)held.begin;
-	fill(timeline, disk ? LAYER_DISK : LAYER_HELD, held.from, held.to, state, state);
-	open->state = -1;
+	open->to = timeline->end;
+	append(timeline, open);
+	fill(timeline, disk ? LAYER_DISK : LAYER_HELD, open->from, open->to, (double)open->begin, (double)open->begin);
+	open->begin = -1;
 }
 
 static bool hold(struct timeline *timeline, const struct event *event)
 {
-	int disk = event->kind == EVENT_DISK_SAVE || event->kind == EVENT_DISK_DROP;
-	struct timeline_open *open = open_slot(timeline, disk, event->slot);
+	const bool disk = event->kind == EVENT_DISK_SAVE || event->kind == EVENT_DISK_DROP;
+	struct event *open = open_slot(timeline, disk, event->slot);
 	if (!open)
 		return false;
 	close_slot(timeline, disk, open);
-	if (event->kind == EVENT_SAVE || event->kind == EVENT_DISK_SAVE)
-		*open = (struct timeline_open){event->begin, timeline->end};
+	if (event->kind == EVENT_SAVE || event->kind == EVENT_DISK_SAVE) {
+		*open = *event;
+		open->from = timeline->end;
+	}
 	return true;
-}
-
-static void note_live(struct timeline *timeline, const struct event *event)
-{
-	int last = find_column(timeline, event->to), first = find_column(timeline, event->from);
-	if (last > first && event->to <= last * timeline->column)
-		last--;
-	for (int c = first; c <= last; c++)
-		if (event->live > timeline->live[c])
-			timeline->live[c] = event->live;
-	if (event->live > timeline->peak)
-		timeline->peak = event->live;
 }
 
 bool timeline_add(struct timeline *timeline, const struct event *event)
 {
-	if (event->kind == EVENT_SAVE || event->kind == EVENT_DROP || event->kind == EVENT_DISK_SAVE ||
-	    event->kind == EVENT_DISK_DROP)
+	const bool back = event->kind == EVENT_BACKWARD;
+	int first, last;
+	if (event->kind >= EVENT_SAVE && event->kind <= EVENT_DISK_DROP)
 		return hold(timeline, event);
 	if (event->kind > EVENT_FETCH)
 		return true;
-	if (event->to > timeline->end)
-		timeline->end = event->to;
-	note_live(timeline, event);
-	struct timeline_segment segment = {event->kind, event->begin, event->end, event->from, event->to, event->live};
-	append(timeline, &segment);
-	bool back = event->kind == EVENT_BACKWARD;
+	timeline->end = fmax(timeline->end, event->to);
+	timeline->peak = greater(timeline->peak, event->live);
+	find_columns(timeline, event->from, event->to, &first, &last);
+	for (int c = first; c <= last; c++)
+		timeline->live[c] = greater(timeline->live[c], event->live);
+	append(timeline, event);
 	if (event->kind <= EVENT_BACKWARD)
 		fill(timeline, (int)event->kind, event->from, event->to, (double)(back ? event->end : event->begin),
 		     (double)(back ? event->begin : event->end));
@@ -213,18 +199,17 @@ void timeline_finish(struct timeline *timeline)
 
 /* Sources. */
 
-struct event event_of_call(const struct event_context *context, const struct machine_call *call)
+struct event event_of_call(const struct compiled_chain *compiled, const struct machine_call *call)
 {
-	struct event event = {.begin = context->by_value ? 0 : call->step,
-	                      .end = context->by_value ? context->steps : call->step + 1,
+	const bool backward = call->kind == CALL_BACKWARD;
+	struct event event = {.kind = backward                    ? EVENT_BACKWARD
+	                              : call->recomputed          ? EVENT_RECOMPUTE
+	                              : call->kind == CALL_RECORD ? EVENT_RECORD
+	                                                          : EVENT_FORWARD,
+	                      .begin = compiled->by_value ? 0 : call->step,
+	                      .end = compiled->by_value ? compiled->lowered->steps : call->step + 1,
 	                      .live = call->live};
-	if (call->kind == CALL_BACKWARD) {
-		event.kind = EVENT_BACKWARD;
-		event.evaluations = call->compiled->linear.recomputed;
-	} else {
-		event.kind = call->recomputed ? EVENT_RECOMPUTE : call->kind == CALL_RECORD ? EVENT_RECORD : EVENT_FORWARD;
-		event.evaluations = event.end - event.begin;
-	}
+	event.evaluations = backward ? call->compiled->linear.recomputed : event.end - event.begin;
 	return event;
 }
 
@@ -247,34 +232,34 @@ bool event_of_action(const struct action *action, struct event *event)
 /* Runs the machine without data, with a clock that counts costs. */
 struct planner {
 	struct timeline *timeline;
-	struct event_context context;
+	const struct job *job;
 	double unit; /* cost that takes time 1; 0: every call takes 1 */
-	struct diags *diags;
 };
 
+/* Adds EVENT, which takes COST. */
 static enum status add(struct planner *planner, struct event *event, double cost)
 {
-	double time = planner->unit > 0 ? cost / planner->unit : cost;
 	event->from = planner->timeline->end;
-	event->to = event->from + time;
-	return timeline_add(planner->timeline, event) ? STATUS_OK : diag_memory(planner->diags);
+	event->to = event->from + (planner->unit > 0 ? cost / planner->unit : 1);
+	TRY_ALLOC(timeline_add(planner->timeline, event), planner->job->context.diags);
+	return STATUS_OK;
 }
 
 static enum status on_call(void *context, const struct machine_call *call)
 {
 	struct planner *planner = context;
 	const struct linear *linear = &call->compiled->linear;
-	struct event event = event_of_call(&planner->context, call);
+	struct event event = event_of_call(&planner->job->tile.compiled, call);
 	if (event.kind != EVENT_BACKWARD)
-		return add(planner, &event, planner->unit > 0 ? linear->forward_cost : 1);
+		return add(planner, &event, linear->forward_cost);
 	/* A derivative recomputes before it runs backward. */
 	if (linear->recomputed) {
 		struct event again = event;
 		again.kind = EVENT_RECOMPUTE;
-		TRY(add(planner, &again, planner->unit > 0 ? linear->recompute_cost : 1));
+		TRY(add(planner, &again, linear->recompute_cost));
 		event.evaluations = 0;
 	}
-	return add(planner, &event, planner->unit > 0 ? linear->backward_cost : 1);
+	return add(planner, &event, linear->backward_cost);
 }
 
 static enum status on_action(void *context, const struct action *action, int64_t live)
@@ -282,25 +267,23 @@ static enum status on_action(void *context, const struct action *action, int64_t
 	struct planner *planner = context;
 	struct event event;
 	(void)live;
-	return !event_of_action(action, &event) || timeline_add(planner->timeline, &event) ? STATUS_OK
-	                                                                                   : diag_memory(planner->diags);
+	if (event_of_action(action, &event))
+		TRY_ALLOC(timeline_add(planner->timeline, &event), planner->job->context.diags);
+	return STATUS_OK;
 }
 
 enum status timeline_plan(struct timeline *timeline, struct job *job)
 {
 	const struct context *context = &job->context;
 	const struct counters *c = &job->predicted;
-	struct planner planner = {.timeline = timeline,
-	                          .context = {.by_value = job->tile.compiled.by_value, .steps = job->tile.lowered.steps},
-	                          .unit = c->forward_cost,
-	                          .diags = context->diags};
+	struct planner planner = {.timeline = timeline, .job = job, .unit = c->forward_cost};
 	double all = c->forward_cost > 0 ? (c->forward_cost + c->backward_cost + c->recomputed_cost) / c->forward_cost
 	                                 : (double)(c->evaluations + c->steps);
 	struct machine_hooks hooks = {.context = &planner, .call = on_call, .progress = on_action};
 	const struct machine_options machine = {
 		.want_value = job->options.want_value, .store = job->options.store, .hooks = &hooks};
 	struct counters counters;
-	TRY(timeline_init(timeline, job->whole.steps, all / (TIMELINE_COLUMNS - 1), context->arena, context->diags));
+	TRY(timeline_init(context, timeline, job->whole.steps, all / (TIMELINE_COLUMNS - 1)));
 	TRY(machine_run(context, &job->tile.compiled, job->schedule, &machine, &counters));
 	timeline_finish(timeline);
 	return STATUS_OK;
@@ -332,19 +315,16 @@ static bool on_part(void *context, const struct action *part, double from, doubl
 	return timeline_add(timeline, &event);
 }
 
-enum status timeline_schedule(struct timeline *timeline, struct schedule *schedule, const struct step_costs *costs,
-                              struct arena *arena, struct diags *diags)
+enum status timeline_schedule(const struct context *context, struct timeline *timeline, struct schedule *schedule,
+                              const struct step_costs *costs)
 {
-	const struct context context = {arena->allocator, arena, diags};
 	const struct cost_walk_options options = {.part = on_part, .part_context = timeline};
 	struct counters counters;
-	double time;
-	double sum = 0;
+	double time, sum = 0;
 	for (size_t i = 0; i < costs->run_count; i++)
 		sum += (double)costs->runs[i].count * (costs->runs[i].cost.forward + costs->runs[i].cost.backward);
-	enum status status = timeline_init(timeline, costs->steps, sum / (TIMELINE_COLUMNS - 1), arena, diags);
-	if (status == STATUS_OK)
-		status = cost_walk(&context, schedule, costs, &options, &counters, &time);
+	TRY(timeline_init(context, timeline, costs->steps, sum / (TIMELINE_COLUMNS - 1)));
+	TRY(cost_walk(context, schedule, costs, &options, &counters, &time));
 	timeline_finish(timeline);
-	return status;
+	return STATUS_OK;
 }

@@ -45,29 +45,18 @@ struct event {
 	int64_t live;        /* bytes in use by WORKER, of its slab */
 };
 
-struct timeline_segment {
-	enum event_kind kind; /* one with a duration; SAVE, DISK_SAVE: state BEGIN was held FROM .. TO */
-	int64_t begin, end;
-	double from, to;
-	int64_t live;
-};
-
-struct timeline_open {
-	int64_t state; /* -1: the slot is empty */
-	double since;
-};
-
 struct timeline {
 	int64_t steps;
 	double end; /* of the last event */
 	bool exact; /* segments hold all events */
-	struct timeline_segment *segments;
+	/* Those with a duration. SAVE, DISK_SAVE: state BEGIN was held FROM .. TO. */
+	struct event *segments;
 	size_t count;
 	double column;  /* time of a column */
 	int64_t *live;  /* by column: the highest bytes; -1: no event */
 	uint8_t *cells; /* a bit for each layer, column, row: timeline_cell */
 	int64_t peak;
-	struct timeline_open *open[2]; /* by slot: memory, disk */
+	struct event *open[2]; /* by slot of memory, of disk: the state that it holds from FROM on, -1 if none in BEGIN */
 	size_t open_capacity[2];
 	struct arena *arena;
 };
@@ -83,9 +72,8 @@ enum timeline_layer {
 	TIMELINE_LAYERS
 };
 
-/* Makes an empty timeline of STEPS steps in ARENA; a column first spans the time COLUMN. Fails with STATUS_LIMIT. */
-enum status timeline_init(struct timeline *timeline, int64_t steps, double column, struct arena *arena,
-                          struct diags *diags);
+/* Makes an empty timeline of STEPS steps; a column first spans the time COLUMN. Fails with STATUS_LIMIT. */
+enum status timeline_init(const struct context *context, struct timeline *timeline, int64_t steps, double column);
 /* Removes all events; the other arguments are those of timeline_init. */
 void timeline_clear(struct timeline *timeline, int64_t steps, double column);
 /* Adds EVENT; events come in the order of time. False when out of memory. */
@@ -95,13 +83,8 @@ void timeline_finish(struct timeline *timeline);
 /* True if a cell has an event of LAYER. */
 bool timeline_cell(const struct timeline *timeline, int layer, int column, int row);
 
-/* The facts about a schedule that turn a call of the machine into an event. */
-struct event_context {
-	bool by_value;
-	int64_t steps;
-};
-/* The event of CALL, without its times. */
-struct event event_of_call(const struct event_context *context, const struct machine_call *call);
+/* The event of CALL of COMPILED's program, without its times. */
+struct event event_of_call(const struct compiled_chain *compiled, const struct machine_call *call);
 /* Sets *EVENT to the event of an action without a duration. False if ACTION is none. */
 bool event_of_action(const struct action *action, struct event *event);
 
@@ -114,7 +97,7 @@ enum status timeline_plan(struct timeline *timeline, struct job *job);
  * Fills the timeline of SCHEDULE over COSTS alone, in their unit of time. Its bytes are
  * those of the cost walk, with the fixed bytes.
  */
-enum status timeline_schedule(struct timeline *timeline, struct schedule *schedule, const struct step_costs *costs,
-                              struct arena *arena, struct diags *diags);
+enum status timeline_schedule(const struct context *context, struct timeline *timeline, struct schedule *schedule,
+                              const struct step_costs *costs);
 
 #endif

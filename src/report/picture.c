@@ -59,7 +59,7 @@ static struct svg_axis time_axis(const struct picture_run *run)
 	return (struct svg_axis){.high = end > 0 ? end : 1, .unit = times[run->time].unit, .label = times[run->time].label};
 }
 
-static void put_hover(const struct text *text, const struct picture_run *run, const struct timeline_segment *s)
+static void put_hover(const struct text *text, const struct picture_run *run, const struct event *s)
 {
 	const double scale = times[run->time].scale;
 	const enum svg_unit unit = times[run->time].unit;
@@ -86,7 +86,7 @@ static void put_segments(const struct text *text, const struct svg_panel *panel,
 	bool each = t->count <= HOVERED, open = false;
 	double at_x = -1, at_y = -1;
 	for (size_t i = 0; i < t->count; i++) {
-		const struct timeline_segment *s = &t->segments[i];
+		const struct event *s = &t->segments[i];
 		if (layer_of(s->kind) != layer)
 			continue;
 		const bool back = s->kind == EVENT_BACKWARD;

@@ -67,8 +67,7 @@ struct action_list {
 
 /* Appends an action, or extends the last one where it is a RECORD or a BACKWARD that goes on. */
 void action_list_push(struct action_list *list, enum action_kind kind, int64_t begin, int64_t end, int64_t slot);
-void action_list_free(struct action_list *list);
-/* Returns a schedule that emits a copy of LIST; NULL if out of memory, now or before. */
-struct schedule *action_list_schedule(const struct action_list *list, const struct allocator *allocator);
+/* Returns a schedule that emits LIST, whose memory is freed; NULL if out of memory, now or before. */
+struct schedule *action_list_schedule(struct action_list *list);
 
 #endif

@@ -113,12 +113,6 @@ void action_list_push(struct action_list *list, enum action_kind kind, int64_t b
 		list->failed = true;
 }
 
-void action_list_free(struct action_list *list)
-{
-	allocator_put(list->allocator, list->actions, list->capacity * sizeof *list->actions);
-	*list = (struct action_list){.allocator = list->allocator};
-}
-
 struct listed {
 	struct schedule head;
 	size_t at, count;
@@ -134,14 +128,15 @@ static void listed_emit(struct schedule *schedule)
 
 static void listed_rewind(struct schedule *schedule) { ((struct listed *)schedule)->at = 0; }
 
-struct schedule *action_list_schedule(const struct action_list *list, const struct allocator *allocator)
+struct schedule *action_list_schedule(struct action_list *list)
 {
 	const struct listed made = {.head = {.emit = listed_emit, .rewind = listed_rewind, .slots = list->slots},
 	                            .count = list->count};
-	struct listed *listed =
-		list->failed ? NULL
-					 : schedule_create(allocator, &made.head, sizeof made, (int64_t)list->count, sizeof *list->actions);
+	struct listed *listed = NULL;
+	if (!list->failed)
+		listed = schedule_create(list->allocator, &made.head, sizeof made, (int64_t)list->count, sizeof *list->actions);
 	if (listed && list->count)
 		memcpy(listed->actions, list->actions, list->count * sizeof *list->actions);
+	allocator_put(list->allocator, list->actions, list->capacity * sizeof *list->actions);
 	return listed ? &listed->head : NULL;
 }

@@ -123,8 +123,7 @@ static int all_schedules(const struct step_costs *costs)
 	do {
 		struct action_list list = {.allocator = &allocator_system};
 		any_schedule(&list, 0, costs->steps, -1);
-		struct schedule *schedule = action_list_schedule(&list, &allocator_system);
-		action_list_free(&list);
+		struct schedule *schedule = action_list_schedule(&list);
 		ck_assert_int_lt(count, SCHEDULES);
 		outcomes[count++] = verdict_of(schedule, costs);
 		schedule_free(schedule);

@@ -23,14 +23,14 @@ static uint64_t draw(uint64_t *seed, uint64_t below)
 static struct timeline timeline;
 static struct event events[EVENTS];
 static int event_count;
-static struct timeline_segment bars[EVENTS];
+static struct event bars[EVENTS];
 static int bar_count;
 static unsigned char wanted[TIMELINE_LAYERS][TIMELINE_COLUMNS][TIMELINE_ROWS];
 
 /* Steps here and there, of any length of time, states that come and go. */
 static void scatter(uint64_t seed, int count)
 {
-	struct timeline_segment open[SLOTS];
+	struct event open[SLOTS];
 	bool held[SLOTS] = {false};
 	double now = 0;
 	event_count = bar_count = 0;
@@ -44,7 +44,7 @@ static void scatter(uint64_t seed, int count)
 				open[slot].to = now;
 				bars[bar_count++] = open[slot];
 			}
-			open[slot] = (struct timeline_segment){.begin = e.begin, .from = now};
+			open[slot] = (struct event){.begin = e.begin, .from = now};
 			held[slot] = !held[slot];
 			continue;
 		}
@@ -75,7 +75,7 @@ static void want(int layer, double from, double to, int64_t step)
 START_TEST(cells)
 {
 	int count = _i < 4 ? 500 : EVENTS;
-	ck_assert_int_eq(timeline_init(&timeline, STEPS, _i % 2 ? 1e-3 : 7, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(timeline_init(&scratch, &timeline, STEPS, _i % 2 ? 1e-3 : 7), STATUS_OK);
 	scatter((uint64_t)_i * 977 + 5, count);
 	if (_i == 3) { /* cleared, it forgets all events */
 		timeline_clear(&timeline, STEPS, 0.5);
@@ -114,7 +114,7 @@ END_TEST
 START_TEST(slope)
 {
 	for (int back = 0; back < 2; back++) {
-		ck_assert_int_eq(timeline_init(&timeline, 8, 1, &arena, &diags), STATUS_OK);
+		ck_assert_int_eq(timeline_init(&scratch, &timeline, 8, 1), STATUS_OK);
 		struct event e = {.kind = back ? EVENT_BACKWARD : EVENT_FORWARD, .begin = 0, .end = 8, .to = 512};
 		ck_assert(timeline_add(&timeline, &e));
 		for (int c = 0; c < TIMELINE_COLUMNS; c++)
@@ -140,10 +140,10 @@ START_TEST(of_costs)
 	struct counters counters;
 	double time;
 	ck_assert_int_eq(cost_walk(&scratch, schedule, &costs, NULL, &counters, &time), STATUS_OK);
-	ck_assert_int_eq(timeline_schedule(&timeline, schedule, &costs, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(timeline_schedule(&scratch, &timeline, schedule, &costs), STATUS_OK);
 	int64_t forward = 0, again = 0, back = 0;
 	for (size_t i = 0; i < timeline.count; i++) {
-		const struct timeline_segment *s = &timeline.segments[i];
+		const struct event *s = &timeline.segments[i];
 		int64_t *sum = s->kind == EVENT_BACKWARD ? &back : s->kind == EVENT_RECOMPUTE ? &again : &forward;
 		*sum += s->kind <= EVENT_BACKWARD ? s->end - s->begin : 0;
 	}
@@ -176,7 +176,7 @@ static const struct text to_sink = {put, &sink};
 /* Three pictures' worth of noise stay below 1 MiB, exact or not. */
 START_TEST(bounded)
 {
-	ck_assert_int_eq(timeline_init(&timeline, STEPS, 1, &arena, &diags), STATUS_OK);
+	ck_assert_int_eq(timeline_init(&scratch, &timeline, STEPS, 1), STATUS_OK);
 	static const int counts[] = {500, 700, TIMELINE_SEGMENTS - 100, EVENTS};
 	scatter(3, counts[_i]);
 	if (_i == 3) /* a chequerboard: as many runs as there can be */
@@ -235,7 +235,7 @@ START_TEST(memory)
 		struct failing failing = {.fail_at = n, .on = true};
 		const struct allocator short_allocator = failing_allocator(&failing);
 		scratch_begin(&short_allocator);
-		enum status status = timeline_init(&timeline, 9, 1, &arena, &diags);
+		enum status status = timeline_init(&scratch, &timeline, 9, 1);
 		done = status == STATUS_OK;
 		ck_assert(done || status == STATUS_LIMIT);
 		for (int64_t slot = 0; slot < 1 << 16 && done; slot += 999) {

@@ -519,10 +519,13 @@ START_TEST(oracle_rejects)
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct step_costs costs = uniform(3);
-		struct action copy[8];
-		memcpy(copy, cases[i].actions, sizeof copy);
-		struct action_list list = {.actions = copy, .count = (size_t)cases[i].count, .slots = cases[i].slots};
-		struct schedule *schedule = action_list_schedule(&list, &allocator_system);
+		struct action_list list = {.actions = allocator_get(&allocator_system, 1, sizeof cases[i].actions),
+		                           .count = (size_t)cases[i].count,
+		                           .capacity = sizeof cases[i].actions / sizeof *cases[i].actions,
+		                           .slots = cases[i].slots,
+		                           .allocator = &allocator_system};
+		memcpy(list.actions, cases[i].actions, sizeof cases[i].actions);
+		struct schedule *schedule = action_list_schedule(&list);
 		struct verdict verdict = verdict_of(schedule, &costs);
 		ck_assert_msg(!verdict.wrong == !cases[i].wrong, "case %zu: %s", i, verdict.wrong);
 		if (cases[i].wrong)
