@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WIDTH = 80, INDENT = 4 };
+enum { WIDTH = 80 };
+#define INDENT "    "
 
 struct formatter {
 	const char *source;
@@ -31,43 +32,41 @@ static void format_bytes(void *context, const char *text, size_t length)
 		f->write(f->context, text, length);
 }
 
-static void put(struct formatter *f, const char *text) { format_bytes(f, text, strlen(text)); }
+#define PUT(f, ...) put_pieces(f, (const char *const[]){__VA_ARGS__, NULL})
+
+static void put_pieces(struct formatter *f, const char *const *pieces)
+{
+	for (; *pieces; pieces++)
+		format_bytes(f, *pieces, strlen(*pieces));
+}
 
 static bool is_over(const struct formatter *f) { return f->measure && f->column > WIDTH; }
 
 static void format_line(struct formatter *f)
 {
-	put(f, "\n");
+	PUT(f, "\n");
 	f->column = 0;
 }
 
 static void put_indent(struct formatter *f, int depth)
 {
-	static const char blanks[] = "                                                                ";
-	enum { MOST = sizeof blanks - 1 };
-	for (size_t left = (size_t)depth * INDENT; left;) {
-		size_t n = left < MOST ? left : MOST;
-		format_bytes(f, blanks, n);
-		left -= n;
-	}
+	for (; depth > 0; depth--)
+		PUT(f, INDENT);
 }
 
 void syntax_write_string(const char *text, diag_write *write, void *context)
 {
+	static const char bytes[] = "\"\\\n\t", letters[] = "\"\\nt";
 	write(context, "\"", 1);
 	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-		char escaped[8];
-		int length;
-		if (c == '"' || c == '\\')
-			length = snprintf(escaped, sizeof escaped, "\\%c", c);
-		else if (c == '\n' || c == '\t')
-			length = snprintf(escaped, sizeof escaped, "\\%c", c == '\n' ? 'n' : 't');
+		const unsigned char c = (unsigned char)*text;
+		const char *byte = strchr(bytes, *text);
+		char escaped[8] = {*text};
+		if (byte)
+			snprintf(escaped, sizeof escaped, "\\%c", letters[byte - bytes]);
 		else if (c < 0x20 || c == 0x7f)
-			length = snprintf(escaped, sizeof escaped, "\\x%02x", c);
-		else
-			length = snprintf(escaped, sizeof escaped, "%c", c);
-		write(context, escaped, (size_t)length);
+			snprintf(escaped, sizeof escaped, "\\x%02x", c);
+		write(context, escaped, strlen(escaped));
 	}
 	write(context, "\"", 1);
 }
@@ -78,7 +77,7 @@ static void put_integer(struct formatter *f, int64_t value)
 {
 	char text[32];
 	snprintf(text, sizeof text, "%lld", (long long)value);
-	put(f, text);
+	PUT(f, text);
 }
 
 /* Comments and blank lines. */
@@ -100,7 +99,7 @@ static void put_comments(struct formatter *f, uint32_t offset, int depth, bool *
 			format_line(f);
 		*first = false;
 		put_indent(f, depth);
-		put(f, f->comment->text);
+		PUT(f, f->comment->text);
 		format_line(f);
 	}
 }
@@ -112,8 +111,7 @@ static void put_end_comment(struct formatter *f, uint32_t from, uint32_t limit)
 		return;
 	if (memchr(f->source + from, '\n', f->comment->offset - from))
 		return;
-	put(f, "  ");
-	put(f, f->comment->text);
+	PUT(f, "  ", f->comment->text);
 	f->comment = f->comment->next;
 }
 
@@ -124,7 +122,7 @@ static void put_list(struct formatter *f, const struct init *init, int depth)
 {
 	const char *text = init->text;
 	if (f->measure || init->shape.ndim < 2 || f->column + strlen(text) <= WIDTH) {
-		put(f, text);
+		PUT(f, text);
 		return;
 	}
 	int level = 0;
@@ -147,28 +145,24 @@ static void put_list(struct formatter *f, const struct init *init, int depth)
 static void put_declaration(struct formatter *f, const struct statement *s, int depth)
 {
 	char text[TYPE_TEXT];
-	put(f, statement_word(s->kind));
-	put(f, " ");
-	put(f, s->name);
-	if (s->type->given) {
-		put(f, ": ");
-		put(f, type_format(&s->type->type, text));
-	}
+	PUT(f, statement_word(s->kind), " ", s->name);
+	if (s->type->given)
+		PUT(f, ": ", type_format(&s->type->type, text));
 	if (s->init->kind == INIT_NONE)
 		return;
-	put(f, " = ");
+	PUT(f, " = ");
 	if (s->init->kind == INIT_LIST) {
 		put_list(f, s->init, depth);
 	} else if (s->init->kind == INIT_LOAD) {
-		put(f, "load(");
+		PUT(f, "load(");
 		put_string(f, s->init->path);
 		if (s->init->key) {
-			put(f, ", ");
+			PUT(f, ", ");
 			put_string(f, s->init->key);
 		}
-		put(f, ")");
+		PUT(f, ")");
 	} else {
-		put(f, s->init->text);
+		PUT(f, s->init->text);
 	}
 }
 
@@ -178,76 +172,44 @@ static void put_block(struct formatter *f, const struct block *block, int depth)
 
 static void put_names(struct formatter *f, const struct name_list *names)
 {
-	for (const struct name_list *n = names; n && !is_over(f); n = n->next) {
-		put(f, n == names ? "" : ", ");
-		put(f, n->name);
-	}
+	for (const struct name_list *n = names; n && !is_over(f); n = n->next)
+		PUT(f, n == names ? "" : ", ", n->name);
 }
 
 static void put_operands(struct formatter *f, const struct operand *operand, int depth)
 {
 	for (; operand && !is_over(f); operand = operand->next) {
-		put(f, " ");
+		PUT(f, " ");
 		if (operand->kind == OPERAND_BLOCK) {
 			put_block(f, operand->block, depth);
 			continue;
 		}
-		put(f, operand->text);
+		PUT(f, operand->text);
 		if (operand->index != NO_INDEX) {
-			put(f, "[");
+			PUT(f, "[");
 			put_integer(f, operand->index);
-			put(f, "]");
+			PUT(f, "]");
 		}
 	}
-}
-
-static void put_integers(struct formatter *f, const struct option *option)
-{
-	put(f, "[");
-	for (size_t i = 0; i < option->count && !is_over(f); i++) {
-		put(f, i ? ", " : "");
-		put_integer(f, option->integers[i]);
-	}
-	put(f, "]");
 }
 
 static void put_options(struct formatter *f, const struct option *option)
 {
 	for (; option && !is_over(f); option = option->next) {
-		put(f, " ");
-		put(f, option->name);
-		put(f, "=");
-		if (option->kind == VALUE_STRING)
+		PUT(f, " ", option->name, "=");
+		if (option->kind == VALUE_STRING) {
 			put_string(f, option->text);
-		else if (option->kind == VALUE_INTEGERS)
-			put_integers(f, option);
-		else
-			put(f, option->text);
+		} else if (option->kind != VALUE_INTEGERS) {
+			PUT(f, option->text);
+		} else {
+			PUT(f, "[");
+			for (size_t i = 0; i < option->count && !is_over(f); i++) {
+				PUT(f, i ? ", " : "");
+				put_integer(f, option->integers[i]);
+			}
+			PUT(f, "]");
+		}
 	}
-}
-
-/* Writes S up to its block. */
-static void put_opening(struct formatter *f, const struct statement *s)
-{
-	put(f, statement_word(s->kind));
-	if (s->kind == STATEMENT_DEF) {
-		put(f, " ");
-		put(f, s->name);
-		put(f, "(");
-		put_names(f, s->names);
-		put(f, ")");
-	} else if (s->kind == STATEMENT_REPEAT) {
-		put(f, " ");
-		put_integer(f, s->count);
-	} else if (s->kind == STATEMENT_FOR) {
-		put(f, " ");
-		put_names(f, s->names);
-		put(f, " in ");
-		put_names(f, s->over);
-	} else {
-		put_options(f, s->options);
-	}
-	put(f, " ");
 }
 
 static void put_statement(struct formatter *f, const struct statement *s, int depth)
@@ -257,27 +219,40 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 	case STATEMENT_PARAM:
 	case STATEMENT_CONST:
 		put_declaration(f, s, depth);
-		break;
+		return;
 	case STATEMENT_STAGE:
-		put(f, s->name);
+		PUT(f, s->name);
 		put_operands(f, s->operands, depth);
 		put_options(f, s->options);
-		break;
+		return;
 	case STATEMENT_NAME:
-		put(f, "name ");
-		put(f, s->name);
-		break;
+		PUT(f, "name ", s->name);
+		return;
 	case STATEMENT_DEF:
+		PUT(f, "def ", s->name, "(");
+		put_names(f, s->names);
+		PUT(f, ")");
+		break;
 	case STATEMENT_REPEAT:
+		PUT(f, "repeat ");
+		put_integer(f, s->count);
+		break;
 	case STATEMENT_FOR:
+		PUT(f, "for ");
+		put_names(f, s->names);
+		PUT(f, " in ");
+		put_names(f, s->over);
+		break;
 	case STATEMENT_CHECKPOINT:
-		put_opening(f, s);
-		if (s->block->braced)
-			put_block(f, s->block, depth);
-		else
-			put_statement(f, s->block->first, depth);
+		PUT(f, "checkpoint");
+		put_options(f, s->options);
 		break;
 	}
+	PUT(f, " ");
+	if (s->block->braced)
+		put_block(f, s->block, depth);
+	else
+		put_statement(f, s->block->first, depth);
 }
 
 /* Where the first block of S begins, or where S ends. Comments before that can't stay within S. */
@@ -313,12 +288,12 @@ static void put_statements(struct formatter *f, const struct block *block, int d
 
 static void put_inline(struct formatter *f, const struct block *block)
 {
-	put(f, "{");
+	PUT(f, "{");
 	for (const struct statement *s = block->first; s && !is_over(f); s = s->next) {
-		put(f, s == block->first ? " " : "; ");
+		PUT(f, s == block->first ? " " : "; ");
 		put_statement(f, s, 0);
 	}
-	put(f, block->first ? " }" : "}");
+	PUT(f, block->first ? " }" : "}");
 }
 
 /* True if BLOCK holds no comment and fits on the line. */
@@ -341,12 +316,12 @@ static void put_block(struct formatter *f, const struct block *block, int depth)
 		put_inline(f, block);
 		return;
 	}
-	put(f, "{");
+	PUT(f, "{");
 	put_end_comment(f, block->span.begin, block->first ? block->first->span.begin : block->span.end);
 	format_line(f);
 	put_statements(f, block, depth + 1);
 	put_indent(f, depth);
-	put(f, "}");
+	PUT(f, "}");
 }
 
 void syntax_format(const struct syntax *syntax, diag_write *write, void *context)

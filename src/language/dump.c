@@ -1,0 +1,223 @@
+/*
+ * The syntax tree and the resolved chain as text, for --dump.
+ *
+ * A node of the tree is "(kind what  line:column", its children on lines of their own below it, and ")". Strings are
+ * written as in the source; nothing is cut. A node of the chain is a line, indented by its depth, with its place.
+ */
+#include "language/chain.h"
+
+#include "base/text.h"
+
+struct tree {
+	struct text text;
+	int depth;
+};
+
+static void tree_word(const struct tree *t, const char *text)
+{
+	text_put(&t->text, " ");
+	text_put(&t->text, text);
+}
+
+static void tree_string(const struct tree *t, const char *text)
+{
+	text_put(&t->text, " ");
+	syntax_write_string(text, t->text.write, t->text.context);
+}
+
+/* Begins a node. WORD NULL: none. */
+static void tree_open(struct tree *t, const char *kind, const char *word)
+{
+	text_printf(&t->text, "%s%*s(%s", t->depth ? "\n" : "", 2 * t->depth, "", kind);
+	if (word)
+		tree_word(t, word);
+	t->depth++;
+}
+
+static void tree_place(const struct tree *t, const struct span *span)
+{
+	text_printf(&t->text, "  %u:%u", span->line, span->column);
+}
+
+/* Ends a node. Its line stays open, for another ')'. SPAN NULL: its place is written. */
+static void tree_close(struct tree *t, const struct span *span)
+{
+	if (span)
+		tree_place(t, span);
+	t->depth--;
+	text_put(&t->text, ")");
+}
+
+static void tree_leaf(struct tree *t, const char *kind, const char *word, const struct span *span)
+{
+	tree_open(t, kind, word);
+	tree_close(t, span);
+}
+
+static void tree_block(struct tree *t, const struct block *block);
+
+static void tree_operand(struct tree *t, const struct operand *o)
+{
+	if (o->kind == OPERAND_BLOCK) {
+		tree_block(t, o->block);
+		return;
+	}
+	tree_open(t, o->kind == OPERAND_NUMBER ? "number" : "operand", o->text);
+	if (o->index != NO_INDEX)
+		text_printf(&t->text, " index %lld", (long long)o->index);
+	tree_close(t, &o->span);
+}
+
+static void tree_option(struct tree *t, const struct option *o)
+{
+	tree_open(t, "option", o->name);
+	if (o->kind == VALUE_STRING)
+		tree_string(t, o->text);
+	else if (o->kind != VALUE_INTEGERS)
+		tree_word(t, o->text);
+	for (size_t i = 0; i < o->count; i++)
+		text_printf(&t->text, " %lld", (long long)o->integers[i]);
+	tree_close(t, &o->span);
+}
+
+static void tree_declaration(struct tree *t, const struct statement *s)
+{
+	char text[TYPE_TEXT];
+	if (s->type && s->type->given)
+		tree_leaf(t, "type", type_format(&s->type->type, text), &s->type->span);
+	if (!s->init || s->init->kind == INIT_NONE)
+		return;
+	tree_open(t, "init", s->init->kind == INIT_LOAD ? "load" : s->init->text);
+	if (s->init->path)
+		tree_string(t, s->init->path);
+	if (s->init->key)
+		tree_string(t, s->init->key);
+	tree_close(t, &s->init->span);
+}
+
+static void tree_statement(struct tree *t, const struct statement *s)
+{
+	tree_open(t, statement_word(s->kind), s->name);
+	if (s->kind == STATEMENT_REPEAT)
+		text_printf(&t->text, " %lld", (long long)s->count);
+	tree_place(t, &s->span);
+	tree_declaration(t, s);
+	for (const struct name_list *n = s->names; n; n = n->next)
+		tree_leaf(t, "variable", n->name, &n->span);
+	for (const struct name_list *n = s->over; n; n = n->next)
+		tree_leaf(t, "over", n->name, &n->span);
+	for (const struct operand *o = s->operands; o; o = o->next)
+		tree_operand(t, o);
+	for (const struct option *o = s->options; o; o = o->next)
+		tree_option(t, o);
+	if (s->block)
+		tree_block(t, s->block);
+	tree_close(t, NULL);
+}
+
+static void tree_block(struct tree *t, const struct block *block)
+{
+	tree_open(t, "block", NULL);
+	tree_place(t, &block->span);
+	for (const struct statement *s = block->first; s; s = s->next)
+		tree_statement(t, s);
+	tree_close(t, NULL);
+}
+
+void syntax_dump(const struct syntax *syntax, diag_write *write, void *context)
+{
+	struct tree t = {{write, context}, 0};
+	tree_open(&t, "chain", NULL);
+	for (const struct statement *s = syntax->chain->first; s; s = s->next)
+		tree_statement(&t, s);
+	tree_close(&t, NULL);
+	text_put(&t.text, "\n");
+}
+
+struct dumper {
+	const struct chain *chain;
+	struct text text;
+};
+
+static void dump_nodes(const struct dumper *d, const struct node *node, int depth);
+
+static void dump_ref(const struct dumper *d, const struct ref *ref, int depth)
+{
+	switch (ref->kind) {
+	case REF_NONE:
+		return;
+	case REF_NUMBER:
+		text_printf(&d->text, " %.17g", ref->number);
+		break;
+	case REF_PARAM:
+		text_printf(&d->text, " %s:%s", d->chain->params[ref->index].differentiated ? "param" : "const",
+		            d->chain->params[ref->index].name);
+		break;
+	case REF_VARIABLE:
+		text_printf(&d->text, " value:%s", d->chain->variables[ref->index]);
+		break;
+	case REF_LOOP:
+		text_printf(&d->text, " loop:%u", ref->index);
+		break;
+	case REF_ARGUMENT:
+		text_printf(&d->text, " argument:%u", ref->index);
+		break;
+	case REF_BLOCK:
+		text_printf(&d->text, " {\n");
+		dump_nodes(d, ref->block, depth + 1);
+		text_printf(&d->text, "%*s}", 2 * depth, "");
+		break;
+	}
+	if (ref->element != NO_INDEX)
+		text_printf(&d->text, "[%lld]", (long long)ref->element);
+}
+
+static void dump_node(const struct dumper *d, const struct node *node, int depth)
+{
+	text_printf(&d->text, "%*s", 2 * depth, "");
+	switch (node->kind) {
+	case NODE_OP:
+		text_printf(&d->text, "%s", op_table[node->op].name);
+		dump_ref(d, &node->operand, depth);
+		break;
+	case NODE_CALL:
+		text_printf(&d->text, "call %s", node->def->name);
+		for (size_t i = 0; i < node->def->count; i++)
+			dump_ref(d, &node->arguments[i], depth);
+		break;
+	case NODE_NAME:
+		text_printf(&d->text, "name %s", d->chain->variables[node->variable]);
+		dump_ref(d, &node->operand, depth);
+		break;
+	case NODE_REPEAT:
+		text_printf(&d->text, "repeat %lld", (long long)node->count);
+		break;
+	case NODE_FOR:
+		text_printf(&d->text, "for");
+		for (size_t i = 0; i < node->loop_count; i++) {
+			text_printf(&d->text, " loop:%u over", node->loops[i]);
+			dump_ref(d, &node->over[i], depth);
+		}
+		break;
+	case NODE_CHECKPOINT:
+		text_printf(&d->text, "checkpoint %s", node->policy ? node->policy->text : "");
+		break;
+	}
+	text_printf(&d->text, "  %u:%u\n", node->span.line, node->span.column);
+	dump_nodes(d, node->body, depth + 1);
+}
+
+static void dump_nodes(const struct dumper *d, const struct node *node, int depth)
+{
+	for (; node; node = node->next)
+		dump_node(d, node, depth);
+}
+
+void chain_dump(const struct chain *chain, diag_write *write, void *context)
+{
+	struct dumper d = {chain, {write, context}};
+	text_printf(&d.text, "input %s\n", chain->input);
+	for (size_t i = 0; i < chain->param_count; i++)
+		text_printf(&d.text, "%s %s\n", chain->params[i].differentiated ? "param" : "const", chain->params[i].name);
+	dump_nodes(&d, chain->first, 0);
+}
