@@ -63,10 +63,11 @@ struct value_plan {
 	bool array;        /* it needs an array: it leaves its group */
 	bool array_final;  /* it is the final of a loop over whole arrays */
 	uint32_t entry;    /* its entry in the frame, or NO_VALUE */
-	uint32_t same_as;  /* of a block loop's final: its inner, whose register it shares; else NO_VALUE */
-	uint32_t reg;      /* its register in the draft, plus draft.first */
-	uint32_t fill;     /* the kernel op that broadcasts it, likewise */
-	size_t moved_by;   /* the last loop that moves its pointer, plus 1 */
+	uint32_t
+		same_as;     /* of a block loop's final, or its result if made in place: its inner, in whose register it lies */
+	uint32_t reg;    /* its register in the draft, plus draft.first */
+	uint32_t fill;   /* the kernel op that broadcasts it, likewise */
+	size_t moved_by; /* the last loop that moves its pointer, plus 1 */
 };
 
 struct compiler {
@@ -111,10 +112,6 @@ bool compile_group(struct compiler *c, size_t first, size_t end);
 /* registers.c */
 
 bool same_register(const struct arg *a, const struct arg *b);
-/* Renumbers the ends of loops after kernel ops have moved, by draft.moved. */
-void draft_move_matches(struct draft *d);
-/* Leaves out the copies at the ends of iterations whose values can be made in place. */
-void join_copies(struct draft *d);
 /* Gives registers their places. */
 void place_registers(struct draft *d);
 /* Closes the gaps of places that nothing uses any more. Returns the number of places. */

@@ -97,8 +97,9 @@ static struct arg arg_of(struct compiler *c, uint32_t value)
 		return (struct arg){.kind = ARG_NONE, .value = NO_VALUE};
 	const struct type *type = c->body->values[value].type;
 	struct draft *d = &c->draft;
+	const uint32_t same_as = c->values[value].same_as;
 	struct arg arg = {.kind = ARG_REGISTER,
-	                  .value = value,
+	                  .value = same_as == NO_VALUE ? value : same_as,
 	                  .bits = type->dtype == DTYPE_BITS,
 	                  .shift = type->dtype == DTYPE_F64 ? 3 : 2};
 	if (c->values[value].array || c->body->values[value].from != FROM_INSTR) {
@@ -106,9 +107,7 @@ static struct arg arg_of(struct compiler *c, uint32_t value)
 		arg.index = compiler_entry(c, value);
 		return arg;
 	}
-	/* A loop's final lies in the register of its inner, which is no final itself. */
-	const uint32_t same_as = c->values[value].same_as;
-	uint32_t *reg = &c->values[same_as == NO_VALUE ? value : same_as].reg;
+	uint32_t *reg = &c->values[arg.value].reg;
 	if (*reg < d->first)
 		*reg = d->first + add_register(d, arg.shift, arg.bits);
 	arg.index = *reg - d->first;
@@ -288,6 +287,38 @@ static bool is_overwritten(const struct instr *loop, uint32_t k)
 	return false;
 }
 
+/*
+ * True if the loop from BEGIN on may make FROM in register TO, which carries LOOP's value FROM to the next iteration:
+ * the kernel op that makes FROM runs once an iteration, and no later one touches the value that lies in TO. Then these
+ * kernel ops use TO in place of FROM. SINGLE: nothing but the next iteration reads TO.
+ */
+static bool make_in_place(struct compiler *c, size_t begin, const struct instr *loop, struct arg from, struct arg to,
+                          bool single)
+{
+	struct draft *d = &c->draft;
+	struct kernel_op *end = d->kernel_ops + d->kernel_op_count, *made = end - 1;
+	int depth = 0;
+	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
+		const struct arg inner = arg_of(c, loop->loop.carries[k].inner);
+		if (same_register(&inner, &from))
+			return false;
+	}
+	for (; made > d->kernel_ops + begin && !same_register(&made->out, &from); made--) {
+		depth += (made->kind == KERNEL_OP_END) - (made->kind == KERNEL_OP_LOOP);
+		for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
+			if (same_register(&made->args[a], &to))
+				return false;
+	}
+	if (made == d->kernel_ops + begin || depth > 0)
+		return false;
+	made->single &= single;
+	for (struct kernel_op *m = made; m < end; m++)
+		for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
+			if (same_register(&m->args[a], &from))
+				m->args[a] = to;
+	return true;
+}
+
 static void end_block_loop(struct compiler *c, const struct instr *loop, size_t begin)
 {
 	struct draft *d = &c->draft;
@@ -302,9 +333,15 @@ static void end_block_loop(struct compiler *c, const struct instr *loop, size_t 
 		const struct carry *carry = &loop->loop.carries[k];
 		if (carry->result == carry->inner)
 			continue;
-		struct arg from = is_overwritten(loop, k) ? d->kernel_ops[saved++].out : arg_of(c, carry->result);
+		const bool overwritten = is_overwritten(loop, k);
+		const struct arg from = overwritten ? d->kernel_ops[saved++].out : arg_of(c, carry->result);
 		/* After the last iteration its register is read as the final, if at all. */
-		add_copy(c, from, arg_of(c, carry->inner), c->values[carry->final].array || c->values[carry->final].reads == 1);
+		const bool single = c->values[carry->final].array || c->values[carry->final].reads == 1;
+		const struct arg to = arg_of(c, carry->inner);
+		if (!make_in_place(c, begin, loop, from, to, single))
+			add_copy(c, from, to, single);
+		else if (!overwritten)
+			c->values[carry->result].same_as = carry->inner;
 	}
 	d->kernel_ops[begin].match = (uint32_t)d->kernel_op_count;
 	add_kernel_op(
@@ -397,7 +434,6 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 	fill_first(c, first, end);
 	add_kernel_ops(c, first, end);
 	const size_t names = d->kernel_op_count;
-	join_copies(d);
 	int64_t period = mark_once(d);
 	place_registers(d);
 	if (!make_runs(c))

@@ -16,102 +16,6 @@ bool same_register(const struct arg *a, const struct arg *b)
 	return a->kind == ARG_REGISTER && b->kind == ARG_REGISTER && a->index == b->index;
 }
 
-void draft_move_matches(struct draft *d)
-{
-	for (size_t i = 0; i < d->kernel_op_count; i++)
-		if (d->kernel_ops[i].kind == KERNEL_OP_LOOP || d->kernel_ops[i].kind == KERNEL_OP_END)
-			d->kernel_ops[i].match = d->moved[d->kernel_ops[i].match];
-}
-
-/* Copies at the ends of loops. */
-
-static bool touches(const struct kernel_op *m, const struct arg *reg)
-{
-	bool touched = false;
-	for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
-		touched |= same_register(&m->args[a], reg);
-	return touched;
-}
-
-/* True if a copy before the loop at BEGIN writes REG: the loop carries it. */
-static bool is_carried(const struct draft *d, size_t begin, const struct arg *reg)
-{
-	while (begin-- > 0 && d->kernel_ops[begin].kind == KERNEL_OP_COPY)
-		if (same_register(&d->kernel_ops[begin].out, reg))
-			return true;
-	return false;
-}
-
-/* True if the copy at AT passes a value to the next iteration of the loop at BEGIN, from a register that is not carried. */
-static bool passes_to_next(const struct draft *d, size_t begin, size_t at)
-{
-	const struct kernel_op *copy = &d->kernel_ops[at];
-	while (at < d->kernel_op_count && d->kernel_ops[at].kind == KERNEL_OP_COPY)
-		at++;
-	return d->kernel_ops[at].kind == KERNEL_OP_END && is_carried(d, begin, &copy->out) &&
-	       !is_carried(d, begin, &copy->v);
-}
-
-/*
- * The copy at AT passes a value to the next iteration of the loop at BEGIN. Returns the kernel
- * op that makes the value, if it may write it to the copy's destination at once: no later
- * kernel op touches the value that lies there. Otherwise NULL.
- */
-static struct kernel_op *maker_of_copied(struct draft *d, size_t begin, size_t at)
-{
-	const struct kernel_op *copy = &d->kernel_ops[at];
-	int depth = 0;
-	if (!passes_to_next(d, begin, at) || copy->v.kind != ARG_REGISTER)
-		return NULL;
-	for (size_t i = at; --i > begin;) {
-		struct kernel_op *m = &d->kernel_ops[i];
-		if (m->kind == KERNEL_OP_LOOP || m->kind == KERNEL_OP_END)
-			depth += m->kind == KERNEL_OP_END ? 1 : -1;
-		else if (same_register(&m->out, &copy->v))
-			return depth == 0 ? m : NULL;
-		else if (touches(m, &copy->out))
-			return NULL;
-	}
-	return NULL;
-}
-
-/* Lets MADE write where COPY would, up to the end of the iteration. COPY then copies a register to itself. */
-static void make_in_place(struct kernel_op *made, struct kernel_op *copy)
-{
-	const struct arg from = copy->v, to = copy->out;
-	made->single &= copy->single;
-	for (struct kernel_op *m = made; m <= copy || m->kind == KERNEL_OP_COPY; m++)
-		for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
-			if (same_register(&m->args[a], &from))
-				m->args[a] = to;
-}
-
-void join_copies(struct draft *d)
-{
-	size_t open[MAX_LOOPS], count = 0;
-	int depth = 0;
-	for (size_t i = 0; i < d->kernel_op_count; i++) {
-		struct kernel_op *m = &d->kernel_ops[i];
-		if (m->kind == KERNEL_OP_LOOP)
-			open[depth++] = i;
-		else if (m->kind == KERNEL_OP_END)
-			depth--;
-		struct kernel_op *made = m->kind == KERNEL_OP_COPY && depth > 0 ? maker_of_copied(d, open[depth - 1], i) : NULL;
-		if (made)
-			make_in_place(made, m);
-	}
-	for (size_t i = 0; i < d->kernel_op_count; i++) {
-		const struct kernel_op *m = &d->kernel_ops[i];
-		d->moved[i] = (uint32_t)count;
-		if (m->kind != KERNEL_OP_COPY || !same_register(&m->v, &m->out))
-			d->kernel_ops[count++] = *m;
-	}
-	d->kernel_op_count = count;
-	draft_move_matches(d);
-}
-
-/* Places: a linear scan over the kernel ops, with lifetimes widened by loops. */
-
 static void note_touch(struct draft *d, const struct arg *arg, size_t at, const size_t *open, int depth)
 {
 	if (arg->kind != ARG_REGISTER)
@@ -130,6 +34,7 @@ static void note_touch(struct draft *d, const struct arg *arg, size_t at, const 
 		}
 }
 
+/* Lives of registers: a linear scan over the kernel ops, widened by loops. */
 static void find_lives(struct draft *d)
 {
 	size_t open[MAX_LOOPS];

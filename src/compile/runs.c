@@ -140,6 +140,8 @@ bool make_runs(struct compiler *c)
 		count++;
 	}
 	d->kernel_op_count = count;
-	draft_move_matches(d);
+	for (size_t i = 0; i < count; i++)
+		if (d->kernel_ops[i].kind == KERNEL_OP_LOOP || d->kernel_ops[i].kind == KERNEL_OP_END)
+			d->kernel_ops[i].match = d->moved[d->kernel_ops[i].match];
 	return true;
 }
