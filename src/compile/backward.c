@@ -120,7 +120,7 @@ static void add_broadcast_cotangent(struct lineariser *l, uint32_t value, uint32
 static struct instr *derivative_of(struct lineariser *l, enum instr_kind kind, size_t at, unsigned needs)
 {
 	const struct instr *from = &l->body->instrs[at];
-	const uint32_t *keep = l->keep[at];
+	const uint32_t *keep = from->out_keep;
 	struct instr *instr = back_instr(l, kind, from);
 	instr->g = l->values[from->out].cotangent;
 	instr->v = needs & NEED_V ? mapped(l, from->v) : NO_VALUE;
@@ -184,7 +184,7 @@ enum { MOST_MADE = 1 + MAX_KEEPS }; /* values that a forward instruction makes: 
 static bool recompute_instr(struct lineariser *l, size_t at)
 {
 	const struct instr *from = &l->body->instrs[at];
-	const uint32_t values[MOST_MADE] = {from->out, l->keep[at][0], l->keep[at][1]};
+	const uint32_t values[MOST_MADE] = {from->out, from->out_keep[0], from->out_keep[1]};
 	bool wanted[MOST_MADE], any = false;
 	for (int k = 0; k < MOST_MADE; k++)
 		any |= wanted[k] = values[k] != NO_VALUE && is_in_set(l, values[k]);
@@ -264,8 +264,7 @@ static void sort_values(struct lineariser *l, struct value_list *list)
 		const uint32_t value = list->items[i];
 		const struct value *v = &body->values[value];
 		order[i].value = value;
-		order[i].place =
-			v->from == FROM_PORT ? v->port : (int64_t)body->in_count + linear_place(body, l->keep[v->instr], value);
+		order[i].place = v->from == FROM_PORT ? v->port : (int64_t)body->in_count + linear_place(body, value);
 	}
 	qsort(order, list->count, sizeof *order, compare_places);
 	for (size_t i = 0; i < list->count; i++)

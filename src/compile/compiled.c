@@ -6,17 +6,6 @@
 
 #include "base/checked.h"
 
-/* The forward body of STEP without the outs that nothing reads. */
-static const struct body *live_body(const struct step *step, struct arena *arena)
-{
-	struct body *body = arena_alloc(arena, sizeof *body);
-	if (!body)
-		return NULL;
-	*body = *step->body;
-	body->arena = arena;
-	return add_live_outs(body, step) ? body : NULL;
-}
-
 /*
  * By in of the backward body: nobody reads its array after the program. That holds for a
  * residual that is no part of a state, since only this step holds it and only until its
@@ -45,9 +34,12 @@ static enum status compile_step(const struct context *context, struct compiled_s
 	struct arena *arena = context->arena;
 	const struct linear *linear = &compiled->linear;
 	TRY(linearise(context, &compiled->linear, step, policy));
-	const struct body *forward = live_body(step, arena);
+	struct body *forward = arena_alloc(arena, sizeof *forward); /* lacks the outs that nothing reads */
 	const bool *owned = owned_ins(linear, true, arena), *residuals = owned_ins(linear, false, arena);
 	TRY_ALLOC(forward && owned && residuals, context->diags);
+	*forward = *step->body;
+	forward->arena = arena;
+	TRY_ALLOC(add_live_outs(forward, step), context->diags);
 	const struct {
 		const struct body *body;
 		const bool *owned;
@@ -85,8 +77,8 @@ size_t compiled_ports(const struct compiled_chain *compiled)
 	for (size_t i = 0; compiled->lowered && i < compiled->lowered->distinct_count; i++)
 		for (size_t k = 0; k < STEP_PROGRAMS; k++) {
 			const struct body *body = compiled->steps[i].programs[k].body;
-			most = body->in_count > most ? body->in_count : most;
-			most = body->out_count > most ? body->out_count : most;
+			const size_t ports = body->in_count > body->out_count ? body->in_count : body->out_count;
+			most = ports > most ? ports : most;
 		}
 	return most;
 }
@@ -98,8 +90,8 @@ int compiled_team(const struct compiled_chain *compiled, int threads, int64_t *b
 	for (size_t i = 0; i < compiled->lowered->distinct_count; i++)
 		for (size_t k = 0; k < STEP_PROGRAMS; k++) {
 			const struct program *program = &compiled->steps[i].programs[k];
-			widest = program->widest > widest ? program->widest : widest;
-			*bytes = program->member > *bytes ? program->member : *bytes;
+			widest = larger(widest, program->widest);
+			*bytes = larger(*bytes, program->member);
 		}
 	*bytes = round_up(*bytes, ARRAY_ALIGN);
 	return team_members(threads, widest, *bytes);

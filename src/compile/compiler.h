@@ -87,14 +87,10 @@ struct compiler {
 	struct draft draft;
 };
 
-/* groups.c */
-
 /* The shape that an element-wise instruction or a block loop walks; NULL if it has none. */
 const struct shape *group_shape(const struct compiler *c, const struct instr *instr);
 /* Fills instrs, and made_in, last_read, reads, array, array_final and same_as of values. */
 bool plan_groups(struct compiler *c);
-
-/* launches.c */
 
 /* The entry of VALUE in the frame, made if it has none; NO_VALUE for NO_VALUE. */
 uint32_t compiler_entry(struct compiler *c, uint32_t value);
@@ -102,14 +98,10 @@ uint32_t compiler_entry(struct compiler *c, uint32_t value);
 struct launch *compiler_launch(struct compiler *c, enum launch_kind kind);
 bool compile_launches(struct compiler *c);
 
-/* fuse.c */
-
 /* Reserves a draft for the largest group of the body. */
 bool draft_reserve(struct compiler *c);
 /* Makes a launch of instructions FIRST .. END-1, all of one group. */
 bool compile_group(struct compiler *c, size_t first, size_t end);
-
-/* registers.c */
 
 bool same_register(const struct arg *a, const struct arg *b);
 /* Gives registers their places. */
@@ -117,16 +109,12 @@ void place_registers(struct draft *d);
 /* Closes the gaps of places that nothing uses any more. Returns the number of places. */
 uint32_t compact_registers(struct draft *d);
 
-/* runs.c */
-
 bool make_runs(struct compiler *c);
 
-/* reuse.c: makes entries of the workspace entries of ins and outs. */
-
+/* Makes entries of the workspace entries of ins and outs. */
 bool reuse_arrays(struct compiler *c);
 
-/* place.c: gives the other entries of the workspace their offsets, from BEGIN on. */
-
+/* Gives the other entries of the workspace their offsets, from BEGIN on. */
 bool place_arrays(struct compiler *c, int64_t begin);
 
 #endif

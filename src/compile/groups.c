@@ -10,8 +10,6 @@
 
 #include "compile/compiler.h"
 
-static bool is_loop(const struct instr *instr) { return instr->kind == INSTR_LOOP || instr->kind == INSTR_END; }
-
 /* Finds the instructions that an out, a gradient or another live instruction needs. Loops are kept whole. */
 static void find_live(struct compiler *c, bool *wanted)
 {
@@ -23,7 +21,7 @@ static void find_live(struct compiler *c, bool *wanted)
 		const struct instr *instr = &body->instrs[i];
 		uint32_t list[6], made[4];
 		depth += instr->kind == INSTR_END;
-		bool live = is_loop(instr) || instr->kind == INSTR_ACCUMULATE || depth > 0;
+		bool live = depth > 0 || instr->kind == INSTR_ACCUMULATE || instr->kind == INSTR_LOOP;
 		size_t n = instr_writes(instr, made);
 		for (size_t k = 0; k < n; k++)
 			live |= wanted[made[k]];

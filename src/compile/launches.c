@@ -10,6 +10,7 @@
  * loop's end.
  */
 
+#include "base/checked.h"
 #include "compile/compiler.h"
 
 /* Frame entries. */
@@ -67,12 +68,12 @@ static void mark_outs(struct compiler *c)
 struct launch *compiler_launch(struct compiler *c, enum launch_kind kind)
 {
 	struct launch *launch = &c->launches[c->launch_count++];
-	launch->kind = kind;
-	launch->out = launch->out_a = launch->g = NO_VALUE;
-	for (int i = 0; i < MAX_KEEPS; i++)
-		launch->keep[i] = NO_VALUE;
-	for (int i = 0; i < MAX_NEEDS; i++)
-		launch->needs[i] = NO_VALUE;
+	*launch = (struct launch){.kind = kind,
+	                          .out = NO_VALUE,
+	                          .out_a = NO_VALUE,
+	                          .keep = {NO_VALUE, NO_VALUE},
+	                          .needs = {NO_VALUE, NO_VALUE, NO_VALUE, NO_VALUE, NO_VALUE},
+	                          .g = NO_VALUE};
 	return launch;
 }
 
@@ -105,8 +106,8 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 		team_scratch = op_team_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
 		c->out->uses_gemm |= op_is_product(instr->op);
 	}
-	c->scratch = scratch > c->scratch ? scratch : c->scratch;
-	c->team_scratch = team_scratch > c->team_scratch ? team_scratch : c->team_scratch;
+	c->scratch = larger(c->scratch, scratch);
+	c->team_scratch = larger(c->team_scratch, team_scratch);
 }
 
 /* True if the result of carry K is an array of the loop's own and of this carry alone: the iteration writes it where the next reads it. */

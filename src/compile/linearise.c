@@ -85,9 +85,9 @@ static void add_keep(struct lineariser *l, struct type_list *masks, size_t at, i
 	const struct type type = op_keep_type(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, k);
 	const struct type *interned = intern_type(l->arena, masks, &type, instr);
 	const uint32_t id = interned ? body_add_value(body, interned) : NO_VALUE;
-	l->keep[at][k] = id;
 	if (id == NO_VALUE)
 		return;
+	l->body->instrs[at].out_keep[k] = id;
 	struct value *value = &body->values[id];
 	value->from = FROM_INSTR;
 	value->instr = (uint32_t)at;
@@ -101,11 +101,9 @@ static void add_keeps(struct lineariser *l)
 	struct type_list masks = {0};
 	for (size_t i = 0; i < l->body->instr_count; i++) {
 		const unsigned needs = needs_of(l, &l->body->instrs[i]);
-		for (int k = 0; k < MAX_KEEPS; k++) {
-			l->keep[i][k] = NO_VALUE;
+		for (int k = 0; k < MAX_KEEPS; k++)
 			if (needs & (k ? NEED_L : NEED_K))
 				add_keep(l, &masks, i, k);
-		}
 	}
 }
 
@@ -121,7 +119,7 @@ bool add_live_outs(struct body *body, const struct step *step)
 	return true;
 }
 
-/* Lets instructions make the kept values that are residuals, and sums the cost of a forward execution. */
+/* Lets instructions keep residuals alone, and sums the cost of a forward execution. */
 static void keep_residuals(struct lineariser *l)
 {
 	const struct value_list *kept = &l->regions[0].kept;
@@ -131,8 +129,8 @@ static void keep_residuals(struct lineariser *l)
 	for (size_t i = 0; i < l->body->instr_count; i++) {
 		struct instr *instr = &l->body->instrs[i];
 		for (int k = 0; k < MAX_KEEPS; k++)
-			if (l->keep[i][k] != NO_VALUE && is_in_set(l, l->keep[i][k]))
-				instr->out_keep[k] = l->keep[i][k];
+			if (instr->out_keep[k] != NO_VALUE && !is_in_set(l, instr->out_keep[k]))
+				instr->out_keep[k] = NO_VALUE;
 		if (instr->kind == INSTR_OP)
 			l->out->forward_cost += op_cost(instr->op, instr->of.v, instr->of.a, instr->of.y);
 	}
@@ -186,7 +184,6 @@ static bool begin_bodies(struct lineariser *l)
 	l->body = body;
 	l->back = back;
 	l->values = arena_array(l->arena, body->value_capacity, sizeof *l->values);
-	l->keep = arena_array(l->arena, body->instr_capacity, sizeof *l->keep);
 	l->regions = arena_array(l->arena, body->region_count, sizeof *l->regions);
 	if (l->arena->failed)
 		return false;

@@ -64,16 +64,16 @@ enum status linearise(const struct context *context, struct linear *linear, cons
 /* Makes the outs of STEP that the state after it holds the outs of BODY. False if out of memory. */
 bool add_live_outs(struct body *body, const struct step *step);
 
-/* The rest is for reports. KEEP are the kept values of the instruction that makes VALUE. */
+/* The rest is for reports. */
 
 /* The operation that makes VALUE, or the word for a kept value in the operation's row. */
-const char *linear_maker(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value);
+const char *linear_maker(const struct body *body, uint32_t value);
 /*
  * The position of VALUE among all that BODY makes, in program order. An instruction has
  * INSTR_PLACES positions; a value with a name has the last of them, where the name is given.
  */
 enum { INSTR_PLACES = 2 + MAX_KEEPS };
-int64_t linear_place(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value);
+int64_t linear_place(const struct body *body, uint32_t value);
 /* By out of BODY, a forward or a recording body: where it comes from. NULL if out of memory. */
 const struct origin *origins_of_outs(const struct body *body, struct arena *arena);
 /* Adds OP unless it is there. False if out of memory. */

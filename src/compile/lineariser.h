@@ -35,10 +35,9 @@ struct lineariser {
 	struct linear *out;
 	const struct step *step;
 	const struct policy *policy; /* of the whole body, or NULL */
-	struct body *body;           /* the recording body: the step's, and its kept values */
-	struct body *back;           /* the backward body */
+	struct body *body; /* the recording body: at first all that derivatives may want is kept, then residuals */
+	struct body *back; /* the backward body */
 	struct linear_value *values;
-	uint32_t (*keep)[MAX_KEEPS]; /* by instruction: its kept values, NO_VALUE where not wanted */
 	struct region_plan *regions;
 	uint32_t epoch;
 	struct instr nowhere; /* takes what is written once memory is out */

@@ -4,26 +4,26 @@
  */
 #include "compile/lineariser.h"
 
-const char *linear_maker(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value)
+const char *linear_maker(const struct body *body, uint32_t value)
 {
-	const struct op_info *op = &op_table[body->instrs[body->values[value].instr].op];
+	const struct instr *instr = &body->instrs[body->values[value].instr];
 	for (int k = 0; k < MAX_KEEPS; k++)
-		if (keep[k] == value)
-			return op->keeps[k].name;
-	return op->name;
+		if (instr->out_keep[k] == value)
+			return op_table[instr->op].keeps[k].name;
+	return op_table[instr->op].name;
 }
 
-int64_t linear_place(const struct body *body, const uint32_t keep[MAX_KEEPS], uint32_t value)
+int64_t linear_place(const struct body *body, uint32_t value)
 {
 	const struct value *v = &body->values[value];
 	int64_t place = (int64_t)v->instr * INSTR_PLACES;
 	for (int k = 0; k < MAX_KEEPS; k++)
-		if (keep[k] == value)
+		if (body->instrs[v->instr].out_keep[k] == value)
 			place += 1 + k;
 	return v->names ? place + INSTR_PLACES - 1 : place;
 }
 
-static struct origin origin_of(const struct body *body, const uint32_t *keep, uint32_t value)
+static struct origin origin_of(const struct body *body, uint32_t value)
 {
 	const struct value *v = &body->values[value];
 	struct origin origin = {.names = v->names, .param = NO_VALUE};
@@ -32,7 +32,7 @@ static struct origin origin_of(const struct body *body, const uint32_t *keep, ui
 		origin.param = v->param.param;
 	} else if (v->from == FROM_INSTR) {
 		const struct instr *instr = &body->instrs[v->instr];
-		origin.op = linear_maker(body, keep ? keep : instr->out_keep, value);
+		origin.op = linear_maker(body, value);
 		origin.span = instr->span;
 		origin.def = instr->def;
 	}
@@ -43,7 +43,7 @@ const struct origin *origins_of_outs(const struct body *body, struct arena *aren
 {
 	struct origin *origins = arena_array(arena, body->out_count + 1, sizeof *origins);
 	for (size_t i = 0; origins && i < body->out_count; i++)
-		origins[i] = origin_of(body, NULL, body->outs[i].value);
+		origins[i] = origin_of(body, body->outs[i].value);
 	return origins;
 }
 
@@ -53,7 +53,7 @@ void residual_describe_origin(const struct lineariser *l, struct residual *resid
 	residual->value = value;
 	residual->slot = v->from == FROM_PORT ? l->body->ins[v->port].index : NO_VALUE;
 	residual->type = v->type;
-	residual->origin = origin_of(l->body, l->keep[v->instr], value);
+	residual->origin = origin_of(l->body, value);
 }
 
 bool op_names_add(struct arena *arena, struct op_names *list, const char *op)

@@ -44,7 +44,7 @@ static bool policy_allows(const struct lineariser *l, const struct policy *polic
 	const struct value *v = &l->body->values[value];
 	const struct instr *instr = &l->body->instrs[v->instr];
 	const bool dot = instr->out == value && op_is_dot(instr->op);
-	struct policy_value seen = {.op = linear_maker(l->body, l->keep[v->instr], value),
+	struct policy_value seen = {.op = linear_maker(l->body, value),
 	                            .dot = dot,
 	                            .batch = dot && has_batch_axis(&instr->of.v->shape, &instr->of.a->shape)};
 	if (!v->names)
@@ -79,34 +79,26 @@ static void need(struct lineariser *l, struct value_list *list, uint32_t value)
 		push(l, list, value);
 }
 
-static void need_of_instr(struct lineariser *l, struct value_list *list, size_t at)
-{
-	const struct instr *instr = &l->body->instrs[at];
-	const unsigned needs = needs_of(l, instr);
-	if (needs & NEED_V)
-		need(l, list, instr->v);
-	if (needs & NEED_A)
-		need(l, list, instr->a);
-	if (needs & NEED_Y)
-		need(l, list, instr->out);
-	for (int k = 0; k < MAX_KEEPS; k++)
-		need(l, list, l->keep[at][k]);
-}
-
 /* Lists what region ID's backward pass needs, as one set. */
 static void collect_needs(struct lineariser *l, uint32_t id, struct value_list *needs)
 {
 	begin_set(l);
 	for (uint32_t i = region_at(l, id)->first; i < region_at(l, id)->end; i++) {
 		const uint32_t inner = inner_region(l, id, i);
-		if (inner == id) {
-			need_of_instr(l, needs, i);
+		if (inner != id) {
+			const struct value_list *kept = &l->regions[inner].kept;
+			for (size_t k = 0; k < kept->count; k++)
+				need(l, needs, kept->items[k]);
+			i = region_at(l, inner)->end - 1;
 			continue;
 		}
-		const struct value_list *kept = &l->regions[inner].kept;
-		for (size_t k = 0; k < kept->count; k++)
-			need(l, needs, kept->items[k]);
-		i = region_at(l, inner)->end - 1;
+		const struct instr *instr = &l->body->instrs[i];
+		const unsigned reads = needs_of(l, instr);
+		need(l, needs, reads & NEED_V ? instr->v : NO_VALUE);
+		need(l, needs, reads & NEED_A ? instr->a : NO_VALUE);
+		need(l, needs, reads & NEED_Y ? instr->out : NO_VALUE);
+		for (int k = 0; k < MAX_KEEPS; k++)
+			need(l, needs, instr->out_keep[k]);
 	}
 }
 

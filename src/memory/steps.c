@@ -69,7 +69,7 @@ static void note_names(struct machine *m, const struct body *body)
 static int64_t out_place(const struct body *body, uint32_t id)
 {
 	const struct value *value = &body->values[id];
-	return value->from == FROM_INSTR ? 1 + linear_place(body, body->instrs[value->instr].out_keep, id) : 0;
+	return value->from == FROM_INSTR ? 1 + linear_place(body, id) : 0;
 }
 
 /* The buffer of the in whose array VALUE may be added to, if only one holder has it; else NO_BUFFER. */

@@ -126,7 +126,7 @@ static void put_saved(struct part *part, const struct instr *instr)
 				continue;
 			text_printf(part->to, "%s%s", before, letter_of(part, made[i]));
 			if (made[i] != instr->out)
-				text_printf(part->to, " (%s)", linear_maker(part->body, instr->out_keep, made[i]));
+				text_printf(part->to, " (%s)", linear_maker(part->body, made[i]));
 			before = ", ";
 		}
 }
