@@ -260,31 +260,6 @@ static enum status check_grad_options(struct session *s)
 	return check_journal(s);
 }
 
-/*
- * The gradient, the value and the events are written at the same time. outputs.c lets several of them go to `-`, but
- * here only text may: a line of it is written at once, and the value's lines follow the gradient's.
- */
-static enum status check_apart(struct session *s, struct beside *beside)
-{
-	const struct {
-		const char *name;
-		const struct opened_output *out;
-	} made[] = {{"the gradient", s->out}, {"--value", beside->value}, {"--events", beside->events}};
-	for (int i = 0; i < 3; i++)
-		for (int k = 0; k < i; k++) {
-			if (!made[i].out || !made[k].out || !stream_is_one(made[i].out->output.fd, made[k].out->output.fd))
-				continue;
-			bool binary;
-			TRY(outputs_are_binary(s, &binary));
-			if (binary)
-				return usage_error(s, "%s and %s would mix in %s", made[k].name, made[i].name,
-				                   made[k].out->output.name);
-			if (i == 1)
-				beside->value->writer.options.deferred = true;
-		}
-	return STATUS_OK;
-}
-
 /* Reads all but the input's values, and opens all files, so that errors are found before the work. */
 static enum status open_all(struct session *s, struct beside *beside, struct gradient_result *result)
 {
@@ -297,8 +272,7 @@ static enum status open_all(struct session *s, struct beside *beside, struct gra
 	TRY(session_open_arrays(s));
 	TRY(open_beside(s, beside));
 	TRY(watch_open(s, &beside->watch, result));
-	TRY(check_apart(s, beside));
-	return outputs_check_apart(s);
+	return outputs_check_apart(s, beside->value, beside->events);
 }
 
 /*

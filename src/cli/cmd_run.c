@@ -41,7 +41,7 @@ enum status command_run(struct session *s)
 	TRY(session_open_input(s));
 	TRY(session_bind(s, true, s->set.dtype == DTYPE_COUNT ? DTYPE_F32 : s->set.dtype));
 	TRY(session_open_arrays(s));
-	TRY(outputs_check_apart(s));
+	TRY(outputs_check_apart(s, NULL, NULL));
 	struct progress progress;
 	const struct run_options options = {.job = {.threads = s->set.threads, .tile = s->set.tile},
 	                                    .dtype = s->set.dtype,

@@ -86,7 +86,8 @@ enum status outputs_probe(struct session *s)
 	return probe(s, s->line.values[OPTION_RESIDUALS]);
 }
 
-enum status outputs_are_binary(struct session *s, bool *binary)
+/* Sets *BINARY if the arrays of the output are npy or raw, where nothing else may be written. */
+static enum status is_binary(struct session *s, bool *binary)
 {
 	const struct writer_options *options = &s->out->writer.options;
 	TRY(reader_find_format(&s->in.reader, &s->diags));
@@ -95,16 +96,31 @@ enum status outputs_are_binary(struct session *s, bool *binary)
 	return STATUS_OK;
 }
 
-enum status outputs_check_apart(struct session *s)
+enum status outputs_check_apart(struct session *s, struct opened_output *value, const struct opened_output *events)
 {
 	static const enum option_id late[] = {OPTION_STATS, OPTION_RESIDUALS, OPTION_GRADS};
+	const struct {
+		const char *name;
+		const struct opened_output *out;
+	} made[] = {{"the gradient", s->out}, {"--value", value}, {"--events", events}};
+	bool binary;
+	for (int i = 0; i < 3; i++)
+		for (int k = 0; k < i; k++) {
+			if (!made[i].out || !made[k].out || !stream_is_one(made[i].out->output.fd, made[k].out->output.fd))
+				continue;
+			TRY(is_binary(s, &binary));
+			if (binary)
+				return usage_error(s, "%s and %s would mix in %s", made[k].name, made[i].name,
+				                   made[k].out->output.name);
+			if (i == 1)
+				value->writer.options.deferred = true;
+		}
 	for (size_t i = 0; i < sizeof late / sizeof *late; i++) {
 		const char *path = s->line.values[late[i]];
 		const int fd = path ? output_descriptor(path) : -1;
 		if (fd < 0 || !stream_is_one(fd, s->out->output.fd))
 			continue;
-		bool binary;
-		TRY(outputs_are_binary(s, &binary));
+		TRY(is_binary(s, &binary));
 		if (binary)
 			return usage_error(s, "--%s would follow the arrays in %s, where nothing may follow",
 			                   option_table[late[i]].name, s->out->output.name);

@@ -14,25 +14,22 @@ enum status session_read_file(struct session *s, const char *path, struct source
 {
 	struct input input;
 	enum status status = STATUS_OK;
+	char *data = NULL;
+	size_t capacity = 1 << 13, used = 0, got = 0;
 	TRY(input_open(&input, path, false, &s->arena, &s->diags));
-	size_t capacity = 1 << 14, used = 0, got = 0;
-	char *data = arena_alloc(&s->arena, capacity);
-	while (data && !status) {
-		status = input_read(&input, data + used, capacity - used, &got, &s->diags);
+	while (!status && (!data || used == capacity)) {
+		capacity *= 2;
+		char *grown = arena_alloc(&s->arena, capacity);
+		if (grown && data)
+			memcpy(grown, data, used);
+		data = grown;
+		status = data ? input_read(&input, data + used, capacity - used, &got, &s->diags) : diag_memory(&s->diags);
 		used += got;
 		if (!status && used > MAX_SOURCE)
 			status = diag_file(&s->diags, STATUS_LIMIT, input.name, -1, "a text beyond the limit of %d MiB",
 			                   MAX_SOURCE >> 20);
-		if (status || used < capacity)
-			break;
-		char *grown = arena_alloc(&s->arena, 2 * capacity);
-		if (grown)
-			memcpy(grown, data, used);
-		data = grown;
-		capacity *= 2;
 	}
 	input_close(&input);
-	TRY_ALLOC(data, &s->diags);
 	*source = (struct source){path, data, used};
 	return status;
 }

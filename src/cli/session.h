@@ -175,10 +175,13 @@ void session_close(struct session *session);
 
 /* STATUS_USAGE if two options name one regular file, by any paths. */
 enum status outputs_check(struct session *session);
-/* Sets *BINARY if `out` is npy or raw, where nothing else may be written. */
-enum status outputs_are_binary(struct session *session, bool *binary);
-/* STATUS_USAGE if a report would follow the arrays of a binary output, `out`. */
-enum status outputs_check_apart(struct session *session);
+/*
+ * STATUS_USAGE if the arrays of `out`, the VALUE and the EVENTS (or NULL), which are written at the same time, or a
+ * report after them would mix in one file. Several texts may: a line is written at once, and the value's lines follow
+ * the gradient's.
+ */
+enum status outputs_check_apart(struct session *session, struct opened_output *value,
+                                const struct opened_output *events);
 /* STATUS_IO if a file that is written after the work cannot be opened now. */
 enum status outputs_probe(struct session *session);
 

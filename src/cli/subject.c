@@ -7,11 +7,6 @@
 #include "report/explanation.h"
 #include "report/residuals.h"
 
-static enum status refuse(struct session *s, const char *option)
-{
-	return usage_error(s, "--spec plans from the costs in its file alone: it takes no %s", option);
-}
-
 static enum status open_spec(struct subject *subject)
 {
 	struct session *s = subject->session;
@@ -19,11 +14,12 @@ static enum status open_spec(struct subject *subject)
 	                                        OPTION_SHAPE,   OPTION_DTYPE,   OPTION_PARAM,  OPTION_STORE,
 	                                        OPTION_THREADS, OPTION_TILE,    OPTION_COSTS,  OPTION_SPILL,
 	                                        OPTION_JOURNAL, OPTION_SPECIAL, OPTION_VALUE,  OPTION_COTANGENT};
-	if (s->line.file || s->line.text)
-		return refuse(s, "a chain");
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+	const char *refused = s->line.file || s->line.text ? "a chain" : NULL;
+	for (size_t i = 0; i < sizeof others / sizeof *others && !refused; i++)
 		if (s->line.given[others[i]])
-			return refuse(s, arena_printf(&s->arena, "--%s", option_table[others[i]].name));
+			refused = arena_printf(&s->arena, "--%s", option_table[others[i]].name);
+	if (refused)
+		return usage_error(s, "--spec plans from the costs in its file alone: it takes no %s", refused);
 	TRY(session_read_file(s, s->line.values[OPTION_SPEC], &s->source));
 	subject->has_spec = true;
 	return spec_read(&subject->spec, &s->source, &s->arena, &s->diags);

@@ -58,9 +58,6 @@ void text_json(const struct text *text, const char *string)
 	text->write(text->context, "\"", 1);
 }
 
-/* Whether XML may hold C, and a reader sees it: no control characters. */
-static bool xml_holds(uint32_t c) { return c >= 0x20 && !(c >= 0x7f && c < 0xa0) && c != 0xfffe && c != 0xffff; }
-
 void text_xml(const struct text *text, const char *string)
 {
 	const char *end = string + strlen(string);
@@ -76,7 +73,7 @@ void text_xml(const struct text *text, const char *string)
 			text_put(text, entity);
 		else if (*s == '\n' || *s == '\r' || *s == '\t')
 			text_put(text, " ");
-		else if (n == 0 || !xml_holds(c))
+		else if (n == 0 || c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xfffe || c == 0xffff)
 			text_put(text, "\xef\xbf\xbd");
 		else
 			text->write(text->context, s, n);

@@ -50,6 +50,11 @@ static void put_slice(struct trace *trace, const struct event *event)
 static void put_live(struct trace *trace, const struct event *event)
 {
 	int64_t throughout = trace->job->predicted.peak_bytes - trace->job->slabs;
+	if (!trace->seen[event->worker])
+		text_printf(trace->text,
+		            ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"args\":{\"name\":\"worker %d\"}}",
+		            event->worker + 1, event->worker + 1);
+	trace->seen[event->worker] = true;
 	trace->total += event->live - trace->live[event->worker];
 	trace->live[event->worker] = event->live;
 	if (trace->total == trace->written || trace->slices >= TRACE_SLICES)
@@ -67,13 +72,7 @@ void trace_put(struct trace *trace, const struct job *job, const struct event *e
 		trace->end = event->to;
 	if (event->worker >= TRACE_WORKERS)
 		return;
-	const bool live = event->kind == EVENT_START || event->kind == EVENT_LIVE;
-	if (live && !trace->seen[event->worker])
-		text_printf(trace->text,
-		            ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"args\":{\"name\":\"worker %d\"}}",
-		            event->worker + 1, event->worker + 1);
-	if (live) {
-		trace->seen[event->worker] = true;
+	if (event->kind == EVENT_START || event->kind == EVENT_LIVE) {
 		put_live(trace, event);
 	} else if (event->kind <= EVENT_FETCH && trace->slices >= TRACE_SLICES) {
 		trace->left_out++;
