@@ -227,36 +227,29 @@ static enum status check_journal(struct session *s)
 	return STATUS_OK;
 }
 
-/* --grads FILE.npz: any other ending would be of another format. */
-static enum status check_grads(struct session *s)
-{
-	const char *path = s->line.values[OPTION_GRADS], *name = strrchr(path, '/'),
-			   *dot = strrchr(name ? name : path, '.');
-	if (dot && strcmp(dot, ".npz") != 0)
-		return with_hint(s, usage_error(s, "--grads takes a name that ends in .npz, not '%s'", path),
-		                 "--grads FILE.npz is for all params, --grad NAME=FILE for one");
-	for (size_t k = 0; k < s->chain.param_count; k++)
-		if (s->chain.params[k].differentiated)
-			return STATUS_OK;
-	diag_warn(&s->diags, "the chain has no param: --grads writes an empty '%s'", path);
-	return STATUS_OK;
-}
-
 static enum status check_grad_options(struct session *s)
 {
+	const char *path = s->line.values[OPTION_GRADS], *name = path ? strrchr(path, '/') : NULL;
+	const char *dot = path ? strrchr(name ? name : path, '.') : NULL;
+	size_t param;
+	bool differentiated = false;
 	for (size_t i = 0; i < s->line.grads.count; i++) {
 		const char *text = s->line.grads.items[i];
-		size_t param;
 		if (!strchr(text, '='))
 			return usage_error(s, "--grad takes NAME=FILE, not '%s'", text);
 		TRY(find_param(s, text, strcspn(text, "="), &param));
 	}
-	if (s->line.given[OPTION_ACCUMULATE] && !s->line.given[OPTION_GRADS] && !s->line.grads.count)
+	if (s->line.given[OPTION_ACCUMULATE] && !path && !s->line.grads.count)
 		return usage_error(s, "--accumulate needs --grads or --grad");
 	if (s->set.policy.kind == POLICY_disk_revolve && !s->line.given[OPTION_SPILL])
 		return usage_error(s, "policy '%s' needs --spill DIR", s->set.policy.text);
-	if (s->line.given[OPTION_GRADS])
-		TRY(check_grads(s));
+	if (dot && strcmp(dot, ".npz") != 0) /* any other ending would be of another format */
+		return with_hint(s, usage_error(s, "--grads takes a name that ends in .npz, not '%s'", path),
+		                 "--grads FILE.npz is for all params, --grad NAME=FILE for one");
+	for (size_t k = 0; k < s->chain.param_count; k++)
+		differentiated |= s->chain.params[k].differentiated;
+	if (path && !differentiated)
+		diag_warn(&s->diags, "the chain has no param: --grads writes an empty '%s'", path);
 	return check_journal(s);
 }
 

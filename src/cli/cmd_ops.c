@@ -46,31 +46,24 @@ static void report_ops(struct report *report)
 	report_close(report, '}');
 }
 
-/* Operations by group, for people. */
-static void put_op_table(const struct text *text)
-{
-	const char *group = "";
-	for (int op = 0; op < OP_COUNT; op++) {
-		const struct op_info *info = &op_table[op];
-		char left[96];
-		if (strcmp(group, info->group))
-			text_printf(text, "%s%s\n", *group ? "\n" : "", info->group);
-		group = info->group;
-		snprintf(left, sizeof left, "%s%s%s%s", info->name, info->operands ? " a" : "", *info->arguments ? " " : "",
-		         info->arguments);
-		text_printf(text, "  %-40s %s\n", left, info->doc);
-	}
-}
-
 enum status command_ops(struct session *s)
 {
 	struct text_file *file;
+	const char *group = "";
 	if (s->line.file)
 		return usage_error(s, "'ckptc ops' takes no chain, but got '%s'", s->line.file);
 	TRY(session_open_report(s, &file));
-	if (s->set.format == REPORT_TABLE)
-		put_op_table(&file->text);
-	else
+	if (s->set.format != REPORT_TABLE)
 		report_ops(&file->report);
+	for (int op = 0; op < OP_COUNT && s->set.format == REPORT_TABLE; op++) { /* by group, for people */
+		const struct op_info *info = &op_table[op];
+		char left[96];
+		if (strcmp(group, info->group))
+			text_printf(&file->text, "%s%s\n", *group ? "\n" : "", info->group);
+		group = info->group;
+		snprintf(left, sizeof left, "%s%s%s%s", info->name, info->operands ? " a" : "", *info->arguments ? " " : "",
+		         info->arguments);
+		text_printf(&file->text, "  %-40s %s\n", left, info->doc);
+	}
 	return session_close_text(file);
 }

@@ -92,16 +92,6 @@ static enum status add_numbered(struct planning *p, enum policy_kind kind, int64
 	return add_policy(p, &policy);
 }
 
-/* every:N, each N up to SWEEP_DENSE, then geometrically to the number of steps, which keeps everything. */
-static enum status sweep_every(struct planning *p)
-{
-	enum { SWEEP_DENSE = 32, SWEEP_PERCENT = 25 };
-	int64_t steps = p->save_all.counters.steps;
-	for (int64_t n = 1; n < steps; n += n < SWEEP_DENSE ? 1 : n * SWEEP_PERCENT / 100)
-		TRY(add_numbered(p, POLICY_every, n));
-	return add_numbered(p, POLICY_every, steps > 0 ? steps : 1);
-}
-
 /* As subject_plan, but an infeasible POLICY is no error: its row has least_bytes. */
 static enum status try_policy(struct planning *p, const struct policy **policy, struct policy_row *row)
 {
@@ -143,13 +133,20 @@ static enum status choose_policies(struct planning *p)
 	struct session *s = p->session;
 	const struct policy_list *given = &s->set.policies;
 	const char *sweep = s->line.values[OPTION_SWEEP];
-	const bool left_out = p->subject.has_spec || p->save_all.counters.steps > LONG_BY_VALUE;
+	enum { SWEEP_DENSE = 32, SWEEP_PERCENT = 25 };
+	const int64_t steps = p->save_all.counters.steps;
+	const bool left_out = p->subject.has_spec || steps > LONG_BY_VALUE;
 	for (size_t i = 0; i < given->count; i++)
 		TRY(add_policy(p, &given->items[i]));
 	if (s->set.memory && !given->count)
 		TRY(add_policy(p, &s->set.policy));
+	if (sweep && !strcmp(sweep, "memory"))
+		return sweep_memory(p);
+	/* Each N up to SWEEP_DENSE, then geometrically to the number of steps, which keeps everything. */
+	for (int64_t n = 1; sweep && n < steps; n += n < SWEEP_DENSE ? 1 : n * SWEEP_PERCENT / 100)
+		TRY(add_numbered(p, POLICY_every, n));
 	if (sweep)
-		return !strcmp(sweep, "every") ? sweep_every(p) : sweep_memory(p);
+		return add_numbered(p, POLICY_every, steps > 0 ? steps : 1);
 	for (size_t i = 0; i < USUAL && !given->count && !s->set.memory; i++)
 		if (!(left_out && policy_table[usual[i].kind].traits & TRAIT_BY_VALUE))
 			TRY(add_numbered(p, usual[i].kind, usual[i].number));

@@ -304,16 +304,9 @@ static enum status parse_policies(struct session *s, const struct word_list *wor
 		list->count++;
 		TRY(policy_parse(&s->context, &list->items[i], words->items[i]));
 		list->items[i].max_checkpoints = s->set.max_checkpoints;
+		list->on_disk |= policy_is(&list->items[i], TRAIT_ON_DISK);
 	}
 	return STATUS_OK;
-}
-
-static bool any_on_disk(const struct policy_list *list)
-{
-	bool found = false;
-	for (size_t i = 0; i < list->count; i++)
-		found |= policy_is(&list->items[i], TRAIT_ON_DISK);
-	return found;
 }
 
 static enum status understand_policies(struct session *s)
@@ -342,7 +335,7 @@ static enum status understand_policies(struct session *s)
 	TRY(status);
 	if (set->memory && policies->count && set->policy.kind != POLICY_auto)
 		return usage_error(s, "--memory chooses the policy itself; --policy '%s' contradicts it", set->policy.text);
-	const bool keeps_on_disk = any_on_disk(policies) || any_on_disk(compared) ||
+	const bool keeps_on_disk = policies->on_disk || compared->on_disk ||
 	                           (!policies->count && (several || policy_is(&set->policy, TRAIT_ON_DISK)));
 	if (s->line.given[OPTION_SPILL] && !keeps_on_disk && !s->line.given[OPTION_JOURNAL])
 		diag_warn(&s->diags, "--spill has no effect: only disk-revolve:S, budget:BYTES and auto keep states on disk");

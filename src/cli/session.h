@@ -51,6 +51,7 @@ struct command_line {
 struct policy_list {
 	struct policy *items;
 	size_t count;
+	bool on_disk; /* one of them may keep states on disk */
 };
 
 /* The options as understood. */

@@ -28,8 +28,11 @@ enum {
 	MOST_LABELS = 64
 };
 
-static const char *const layer_classes[TIMELINE_LAYERS] = {"forward",  "record", "recompute",
-                                                           "backward", "held",   "disk"};
+static const struct {
+	const char *class, *name;
+} layers[TIMELINE_LAYERS] = {{"forward", "forward"},      {"record", "forward, residuals kept"},
+                             {"recompute", "recomputed"}, {"backward", "backward"},
+                             {"held", "state held"},      {"disk", "state on disk"}};
 
 static int layer_of(enum event_kind kind)
 {
@@ -71,10 +74,10 @@ static void put_hover(const struct text *text, const struct picture_run *run, co
 		text_printf(text, "<title>state %lld held%s, %s to %s</title>", (long long)s->begin,
 		            s->kind == EVENT_DISK_SAVE ? " on disk" : "", from, to);
 	else if (s->end - s->begin == 1)
-		text_printf(text, "<title>%s step %lld, %s to %s, %s</title>", layer_classes[s->kind], (long long)s->begin,
-		            from, to, live);
+		text_printf(text, "<title>%s step %lld, %s to %s, %s</title>", layers[s->kind].class, (long long)s->begin, from,
+		            to, live);
 	else
-		text_printf(text, "<title>%s steps %lld to %lld, %s to %s, %s</title>", layer_classes[s->kind],
+		text_printf(text, "<title>%s steps %lld to %lld, %s to %s, %s</title>", layers[s->kind].class,
 		            (long long)s->begin, (long long)s->end - 1, from, to, live);
 }
 
@@ -92,7 +95,7 @@ static void put_segments(const struct text *text, const struct svg_panel *panel,
 		const bool back = s->kind == EVENT_BACKWARD;
 		const double x = svg_x(panel, s->from * scale), y = svg_y(panel, (double)(back ? s->end : s->begin));
 		if (each || !open)
-			text_printf(text, "<path class=\"%s %s\" d=\"", layer_classes[layer], layer >= LAYER_HELD ? "bar" : "line");
+			text_printf(text, "<path class=\"%s %s\" d=\"", layers[layer].class, layer >= LAYER_HELD ? "bar" : "line");
 		open = true;
 		if (each || fabs(x - at_x) > 0.05 || fabs(y - at_y) > 0.05)
 			text_printf(text, "M%.1f %.1f", x, y);
@@ -152,7 +155,7 @@ static void put_cells(const struct text *text, const struct svg_panel *panel, co
 		gap = 2 * gap + 1;
 	if (cell_runs(NULL, panel, run->timeline, scale, layer, gap) == 0)
 		return;
-	text_printf(text, "<path class=\"%s area%s\" d=\"", layer_classes[layer], layer >= LAYER_HELD ? " bars" : "");
+	text_printf(text, "<path class=\"%s area%s\" d=\"", layers[layer].class, layer >= LAYER_HELD ? " bars" : "");
 	cell_runs(text, panel, run->timeline, scale, layer, gap);
 	text_put(text, "\"/>\n");
 }
@@ -167,10 +170,6 @@ static bool has_layer(const struct svg_panel *panel, const struct timeline *t, i
 
 static double put_steps(const struct text *text, const struct picture_run *run, double top)
 {
-	static const char *const names[TIMELINE_LAYERS] = {
-		"forward", "forward, residuals kept", "recomputed", "backward", "state held", "state on disk"};
-	static const int order[TIMELINE_LAYERS] = {LAYER_HELD,   LAYER_DISK,      LAYER_FORWARD,
-	                                           LAYER_RECORD, LAYER_RECOMPUTE, LAYER_BACKWARD};
 	const struct timeline *t = run->timeline;
 	struct svg_panel panel = {LEFT,  top + HEADING,  PLOT,
 	                          STEPS, time_axis(run), {.high = (double)t->steps, .unit = SVG_COUNT, .label = "step"}};
@@ -179,10 +178,10 @@ static double put_steps(const struct text *text, const struct picture_run *run, 
 	for (int layer = 0; layer < TIMELINE_LAYERS; layer++)
 		if (has_layer(&panel, t, layer))
 			keys[count++] =
-				(struct svg_key){layer_classes[layer], names[layer], layer >= LAYER_HELD ? KEY_BAR : KEY_LINE};
+				(struct svg_key){layers[layer].class, layers[layer].name, layer >= LAYER_HELD ? KEY_BAR : KEY_LINE};
 	svg_axes(text, &panel, run->policy, keys, count);
-	for (int i = 0; i < TIMELINE_LAYERS; i++)
-		(t->exact ? put_segments : put_cells)(text, &panel, run, order[i]);
+	for (int i = 0; i < TIMELINE_LAYERS; i++) /* states first, so that steps lie on top */
+		(t->exact ? put_segments : put_cells)(text, &panel, run, (LAYER_HELD + i) % TIMELINE_LAYERS);
 	return HEADING + STEPS + FOOT;
 }
 
@@ -471,15 +470,6 @@ static double put_curves(const struct text *text, const struct picture_curves *c
 	return HEADING + CURVES + FOOT;
 }
 
-static double height_of(const struct picture *picture)
-{
-	double height = HEAD;
-	height += picture->row_count > 1 ? HEADING + FRONT + FOOT : 0;
-	for (size_t i = 0; i < picture->run_count; i++)
-		height += picture->runs[i].timeline->end > 0 ? HEADING + STEPS + FOOT + HEADING + BYTES + FOOT : 0;
-	return height + (double)picture->curve_count * (HEADING + CURVES + FOOT);
-}
-
 static void put_row_table(const struct picture *picture, const struct text *text)
 {
 	char bytes[32];
@@ -509,7 +499,10 @@ static void put_row_table(const struct picture *picture, const struct text *text
 
 void picture_draw(const struct picture *picture, const struct text *text)
 {
-	double y = HEAD;
+	double y = HEAD, height = HEAD + (double)picture->curve_count * (HEADING + CURVES + FOOT);
+	height += picture->row_count > 1 ? HEADING + FRONT + FOOT : 0;
+	for (size_t i = 0; i < picture->run_count; i++)
+		height += picture->runs[i].timeline->end > 0 ? HEADING + STEPS + FOOT + HEADING + BYTES + FOOT : 0;
 	if (picture->html) {
 		text_put(text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 		               "<meta name=\"color-scheme\" content=\"light dark\">\n<title>");
@@ -524,7 +517,7 @@ void picture_draw(const struct picture *picture, const struct text *text)
 		         "@media (prefers-color-scheme:dark){body{background:#1a1a19;color:#fff}}\n"
 		         "</style>\n</head>\n<body>\n");
 	}
-	svg_begin(text, height_of(picture), picture->title, picture->subtitle);
+	svg_begin(text, height, picture->title, picture->subtitle);
 	if (picture->row_count > 1)
 		y += put_front(text, picture, y);
 	for (size_t i = 0; i < picture->run_count; i++) {

@@ -208,20 +208,15 @@ static void put_key(const struct text *text, const struct svg_key *key, double x
 	svg_text(text, x + 24, y, "start", "note", key->name);
 }
 
-static double legend_left(const struct svg_panel *panel, const struct svg_key *keys, size_t count)
-{
-	double width = 0;
-	for (size_t i = 0; i < count; i++)
-		width += 24 + svg_text_width(keys[i].name) + (i + 1 < count ? 16 : 0);
-	return panel->left + panel->width - width;
-}
-
 void svg_axes(const struct text *text, const struct svg_panel *panel, const char *heading, const struct svg_key *keys,
               size_t key_count)
 {
 	double ticks[MOST_TICKS], left = panel->left, bottom = panel->top + panel->height;
 	char label[48], shown[160];
-	double at = legend_left(panel, keys, key_count), room = (at - 40) / 1.25; /* bold, and larger */
+	double at = left + panel->width;
+	for (size_t i = 0; i < key_count; i++)
+		at -= 24 + svg_text_width(keys[i].name) + (i + 1 < key_count ? 16 : 0);
+	const double room = (at - 40) / 1.25; /* bold, and larger */
 	svg_text(text, 20, panel->top - 12, "start", "heading", svg_shorten(heading, room, shown));
 	for (size_t i = 0; i < key_count; at += 24 + svg_text_width(keys[i++].name) + 16)
 		put_key(text, &keys[i], at, panel->top - 12);
