@@ -343,7 +343,6 @@ enum status command_check(struct session *s)
 	TRY(trial_open_file(s, &c.in));
 	TRY(trial_open_file(s, &c.out));
 	struct report *report = &c.report->report;
-	report_open(report, NULL, '{');
 	records_begin(&c.records, report, &check_kind, JUDGED | SKIPPED);
 	TRY(differentiate(&c, &policy_save_all, 1, 0, &base));
 	const enum status status = run_checks(&c, &base);
@@ -354,7 +353,6 @@ enum status command_check(struct session *s)
 	report_whole(report, "passed", passed);
 	report_whole(report, "failed", failed);
 	report_whole(report, "skipped", skipped);
-	report_close(report, '}');
 	if (s->set.format == REPORT_TABLE || s->set.format == REPORT_LINES)
 		text_printf(report->text, skipped ? "%d passed, %d failed, %d skipped\n" : "%d passed, %d failed\n", passed,
 		            failed, skipped);

@@ -25,7 +25,6 @@ static const struct record_kind op_kind = RECORD_KIND("ops", op_fields, NULL);
 static void report_ops(struct report *report)
 {
 	struct records records;
-	report_open(report, NULL, '{');
 	records_begin(&records, report, &op_kind, 0);
 	for (int op = 0; op < OP_COUNT; op++) {
 		const struct op_info *info = &op_table[op];
@@ -43,7 +42,6 @@ static void report_ops(struct report *report)
 		records_put(&records, &row, 0);
 	}
 	records_end(&records);
-	report_close(report, '}');
 }
 
 enum status command_ops(struct session *s)

@@ -39,7 +39,6 @@ void report_actions(struct report *report, struct schedule *schedule, const char
 {
 	struct action_row row;
 	struct records records;
-	report_open(report, NULL, '{');
 	report_text(report, "policy", policy);
 	report_whole(report, "steps", steps);
 	records_begin(&records, report, &action_kind, ON_STEPS | ON_STATE);
@@ -49,5 +48,4 @@ void report_actions(struct report *report, struct schedule *schedule, const char
 		records_put(&records, &row, is_on_steps(&row.action) ? ON_STEPS : ON_STATE);
 	}
 	records_end(&records);
-	report_close(report, '}');
 }

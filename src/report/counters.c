@@ -104,7 +104,6 @@ void report_policies(struct report *report, const struct policy_row *rows, size_
 	unsigned groups = FEASIBLE;
 	for (size_t i = 0; i < count; i++)
 		groups |= groups_of(&rows[i]);
-	report_open(report, NULL, '{');
 	records_begin(&records, report, &figure_kind, groups);
 	for (size_t i = 0; i < count; i++) {
 		const struct figures figures = figures_of(&rows[i], report->arena);
@@ -122,7 +121,6 @@ void report_policies(struct report *report, const struct policy_row *rows, size_
 	}
 	report_close(report, ']');
 	report_text(report, "knee", knee);
-	report_close(report, '}');
 }
 
 void report_stats(struct report *report, const struct policy_row *measured, const struct policy_row *predicted)

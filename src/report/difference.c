@@ -181,12 +181,10 @@ void report_difference(struct report *report, struct kept_list lists[2])
 		records_end(&records);
 		return;
 	}
-	report_open(report, NULL, '{');
 	report_open(report, "diff", '[');
 	report_side(report, &lists[0], lists[1].row->policy);
 	report_side(report, &lists[1], lists[0].row->policy);
 	report_close(report, ']');
-	report_close(report, '}');
 	if (report->format == REPORT_TABLE)
 		put_both_figures(report, lists);
 }

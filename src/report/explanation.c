@@ -330,7 +330,6 @@ void report_explanation(struct report *report, const struct explanation *e)
 	const bool table = report->format == REPORT_TABLE;
 	struct records records = {.report = report};
 	struct part part;
-	report_open(report, NULL, '{');
 	report_text(report, "policy", e->policy);
 	report_whole(report, "steps", lowered->steps);
 	report_whole(report, "evaluations", e->evaluations);
@@ -357,5 +356,4 @@ void report_explanation(struct report *report, const struct explanation *e)
 	}
 	if (!table)
 		records_end(&records);
-	report_close(report, '}');
 }

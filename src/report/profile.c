@@ -73,7 +73,6 @@ void report_profile(struct report *report, const struct profile_report *profile)
 	struct records records;
 	const char *const blank = report->format == REPORT_TABLE ? "\n" : "";
 	const bool csv = report->format == REPORT_CSV; /* one table, of both kinds of row */
-	report_open(report, NULL, '{');
 	records_begin(&records, report, &depth_kind, csv ? DEPTH | POLICY : DEPTH);
 	put_profile_rows(&records, profile->depths, profile->depth_count, DEPTH);
 	if (!csv) {
@@ -89,5 +88,4 @@ void report_profile(struct report *report, const struct profile_report *profile)
 	put_profile_rows(&records, profile->policies, profile->policy_count, POLICY);
 	records_end(&records);
 	report_verdict(report, &profile->verdict);
-	report_close(report, '}');
 }

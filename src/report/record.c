@@ -12,6 +12,8 @@ static bool begin_value(struct report *r, const char *key)
 {
 	if (r->format != REPORT_JSON)
 		return false;
+	if (key && !r->depth)
+		report_open(r, NULL, '{');
 	if (r->comma)
 		r->text->write(r->text->context, ",", 1);
 	if (key) { /* an identifier of ours */
@@ -37,6 +39,12 @@ void report_close(struct report *r, char bracket)
 	if (r->format == REPORT_JSON)
 		text_put(r->text, (const char[]){bracket, --r->depth ? '\0' : '\n', '\0'});
 	r->comma = true;
+}
+
+void report_end(struct report *r)
+{
+	if (r->format == REPORT_JSON && r->depth)
+		report_close(r, '}');
 }
 
 void report_text(struct report *r, const char *key, const char *value)

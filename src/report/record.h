@@ -77,9 +77,13 @@ struct report {
 	bool comma; /* before the next of JSON's values */
 };
 
-/* Pieces of JSON, with commas and the last line's end; nothing in other formats. KEY is NULL within an array. */
+/*
+ * Pieces of JSON, with commas and the last line's end; nothing in other formats. KEY is NULL within an array. The first
+ * value with a key opens the report's object, which report_end closes.
+ */
 void report_open(struct report *report, const char *key, char bracket);
 void report_close(struct report *report, char bracket);
+void report_end(struct report *report);
 void report_text(struct report *report, const char *key, const char *value);
 void report_whole(struct report *report, const char *key, int64_t value);
 void report_texts(struct report *report, const char *key, const char *const *items, size_t count);

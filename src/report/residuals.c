@@ -100,7 +100,6 @@ void report_residuals(struct report *report, const struct chain *chain, const st
 	int64_t total = 0;
 	for (size_t i = 0; i < list->count; i++)
 		total += list->rows[i].bytes;
-	report_open(report, NULL, '{');
 	records_begin(&records, report, &residual_kind, 0);
 	for (size_t i = 0; i < list->count; i++) {
 		const struct held *held = &list->rows[i];
@@ -119,5 +118,4 @@ void report_residuals(struct report *report, const struct chain *chain, const st
 		records_put(&records, &row, 0);
 	records_end(&records);
 	report_whole(report, "total_bytes", total);
-	report_close(report, '}');
 }
