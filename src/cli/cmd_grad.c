@@ -155,20 +155,15 @@ static enum status write_param_gradient(struct session *s, const struct gradient
 }
 
 /* Adds the arrays of the npz at PATH to the gradients of the same names, ARRAYS. The npz may lack some. */
-static enum status add_archive(struct session *s, const struct gradient_result *result, const char *path,
-                               const struct named_array *arrays, size_t count)
+static enum status add_archive(struct session *s, const char *path, const struct named_array *arrays, size_t count)
 {
 	struct loader loader = {.cast = s->line.given[OPTION_CAST], .context = &s->context};
 	bool *found = arena_array(&s->arena, count + 1, sizeof *found);
 	TRY_ALLOC(found, &s->diags);
 	enum status status = npz_find_members(&s->context, path, arrays, count, found);
-	for (size_t i = 0, k = 0; k < count && !status; i++) {
-		if (!s->chain.params[i].differentiated)
-			continue;
+	for (size_t k = 0; k < count && !status; k++)
 		if (found[k])
-			status = add_file(s, &loader, path, arrays[k].name, &arrays[k].type, result->params[i].data);
-		k++;
-	}
+			status = add_file(s, &loader, path, arrays[k].name, &arrays[k].type, (void *)(uintptr_t)arrays[k].data);
 	loader_close(&loader);
 	return status;
 }
@@ -186,7 +181,7 @@ static enum status write_archive(struct session *s, const struct gradient_result
 			arrays[count++] = (struct named_array){s->chain.params[i].name, written_type(g), g->data};
 	}
 	if (s->line.given[OPTION_ACCUMULATE] && is_there(path))
-		TRY(add_archive(s, result, path, arrays, count));
+		TRY(add_archive(s, path, arrays, count));
 	TRY(session_open_output(s, &out, path, false));
 	TRY(npz_put(&s->context, &out->output, arrays, count));
 	return session_put(s, out);

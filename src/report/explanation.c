@@ -264,15 +264,20 @@ static void put_notation(const struct text *text, bool bars)
 		text_printf(text, "%s%*s%s\n", rows[i].left, WIDTH - line_columns(rows[i].left), "", rows[i].right);
 }
 
+/* A part in JSON, a line of a program of it in CSV and lines. */
 struct program_line {
 	int64_t part;
 	const char *program, *line;
+	struct field_list forward, backward, saved;
 };
 
 static const struct field program_fields[] = {
-	{"part", NULL, IN_CSV, 0, FIELD(program_line, WHOLE, part)},
+	{"part", NULL, IN_JSON | IN_CSV, 0, FIELD(program_line, WHOLE, part)},
 	{"program", NULL, IN_CSV, 0, FIELD(program_line, TEXT, program)},
 	{"text", NULL, IN_CSV, 0, FIELD(program_line, TEXT, line)},
+	{"forward", NULL, IN_JSON, 0, FIELD(program_line, TEXTS, forward)},
+	{"backward", NULL, IN_JSON, 0, FIELD(program_line, TEXTS, backward)},
+	{"saved", NULL, IN_JSON, 0, FIELD(program_line, TEXTS, saved)},
 };
 
 static void put_program_line(const void *record, const struct text *text)
@@ -283,22 +288,24 @@ static void put_program_line(const void *record, const struct text *text)
 
 static const struct record_kind program_kind = RECORD_KIND("parts", program_fields, put_program_line);
 
-/* An object of three lists in JSON, a record for each line in CSV and lines. */
 static void report_part(struct records *records, const struct part *part, int64_t number)
 {
-	struct report *report = records->report;
-	const struct {
-		const char *name;
-		const struct program_text *text;
-	} programs[] = {{"forward", &part->forward}, {"backward", &part->backward}, {"saved", &part->saved}};
-	report_open(report, NULL, '{');
-	report_whole(report, "part", number);
-	for (size_t k = 0; k < sizeof programs / sizeof *programs; k++) {
-		report_texts(report, programs[k].name, programs[k].text->lines, programs[k].text->count);
-		for (size_t i = 0; report->format != REPORT_JSON && i < programs[k].text->count; i++)
-			records_put(records, &(struct program_line){number, programs[k].name, programs[k].text->lines[i]}, 0);
+	const char *const names[] = {"forward", "backward", "saved"};
+	const struct program_text *const programs[] = {&part->forward, &part->backward, &part->saved};
+	struct program_line row = {.part = number,
+	                           .forward = {part->forward.lines, part->forward.count},
+	                           .backward = {part->backward.lines, part->backward.count},
+	                           .saved = {part->saved.lines, part->saved.count}};
+	if (records->format == REPORT_JSON) {
+		records_put(records, &row, 0);
+		return;
 	}
-	report_close(report, '}');
+	for (size_t k = 0; k < sizeof programs / sizeof *programs; k++)
+		for (size_t i = 0; i < programs[k]->count; i++) {
+			row.program = names[k];
+			row.line = programs[k]->lines[i];
+			records_put(records, &row, 0);
+		}
 }
 
 /* The order in which parts run. */

@@ -59,14 +59,6 @@ void report_whole(struct report *r, const char *key, int64_t value)
 		text_printf(r->text, "%lld", (long long)value);
 }
 
-void report_texts(struct report *r, const char *key, const char *const *items, size_t count)
-{
-	report_open(r, key, '[');
-	for (size_t i = 0; i < count; i++)
-		report_text(r, NULL, items[i]);
-	report_close(r, ']');
-}
-
 static bool has_field(const struct field *f, unsigned form, unsigned groups)
 {
 	return f->forms & form && (!f->groups || f->groups & groups);

@@ -86,7 +86,6 @@ void report_close(struct report *report, char bracket);
 void report_end(struct report *report);
 void report_text(struct report *report, const char *key, const char *value);
 void report_whole(struct report *report, const char *key, int64_t value);
-void report_texts(struct report *report, const char *key, const char *const *items, size_t count);
 /* RECORD alone, as an object. GROUPS are those that it has. */
 void report_record(struct report *report, const char *key, const struct record_kind *kind, const void *record,
                    unsigned groups);

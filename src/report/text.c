@@ -87,12 +87,8 @@ void text_xml(const struct text *text, const char *string)
 static void write_quoted(void *context, const char *piece, size_t length)
 {
 	const struct text *text = context;
-	for (const char *quote; (quote = memchr(piece, '"', length));
-	     length -= (size_t)(quote + 1 - piece), piece = quote + 1) {
-		text->write(text->context, piece, (size_t)(quote + 1 - piece));
-		text_put(text, "\"");
-	}
-	text->write(text->context, piece, length);
+	for (size_t i = 0; i < length; i++)
+		text->write(text->context, piece[i] == '"' ? "\"\"" : piece + i, piece[i] == '"' ? 2 : 1);
 }
 
 void text_csv(const struct text *text, const char *field)
