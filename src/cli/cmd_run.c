@@ -24,11 +24,10 @@ static enum status put_run_stats(struct session *s, const struct run_counters *c
 	struct text_file *file;
 	TRY(session_open_text(s, &file, s->line.values[OPTION_STATS], true));
 	const struct run_row row = {*counters, s->set.threads, kernels_get(DTYPE_F32)->isa, blas_name()};
-	const void *rows[] = {&row};
 	if (s->set.format == REPORT_JSON)
 		report_record(&file->report, NULL, &run_kind, &row, 0);
 	else
-		report_figures(&file->report, &run_kind, 0, rows, 1, (const int[]){12, 0});
+		report_figures(&file->report, &run_kind, 0, (const void *[]){&row}, 1, (const int[]){12, 0});
 	return session_close_text(file);
 }
 

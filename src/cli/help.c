@@ -35,7 +35,8 @@ enum status help_print(struct session *s, const struct command *command)
 	TRY(session_open_text(s, &file, NULL, false));
 	const struct text *text = &file->text;
 	if (command) {
-		text_printf(text, "Usage: ckptc %s %s\n%s\n\nOptions:\n", command->name, command->usage, command->summary);
+		text_printf(text, "Usage: ckptc %s [OPTIONS]%s\n%s\n\nOptions:\n", command->name,
+		            command->letter & CHAINS ? " CHAIN" : "", command->summary);
 		for (int i = 0; i < OPTION_COUNT; i++)
 			if (option_table[i].commands & command->letter)
 				put_option(text, &option_table[i]);

@@ -9,17 +9,16 @@
 #include "cli/job.h"
 
 const struct command command_table[] = {
-	{"run", RUN, command_run, "[OPTIONS] CHAIN", "forward: input arrays in, output arrays out"},
-	{"grad", GRAD, command_grad, "[OPTIONS] CHAIN", "backward: input in, gradient with respect to the input out"},
-	{"residuals", RESIDUALS, command_residuals, "[OPTIONS] CHAIN", "what is saved for the backward pass"},
-	{"plan", PLAN, command_plan, "[OPTIONS] CHAIN", "what policies cost: evaluations, memory, overhead"},
-	{"explain", EXPLAIN, command_explain, "[OPTIONS] CHAIN", "forward and backward programs side by side"},
-	{"check", CHECK, command_check, "[OPTIONS] CHAIN",
-     "gradients against finite differences, and policies against each other"},
-	{"profile", PROFILE, command_profile, "[OPTIONS] CHAIN",
+	{"run", RUN, command_run, "forward: input arrays in, output arrays out"},
+	{"grad", GRAD, command_grad, "backward: input in, gradient with respect to the input out"},
+	{"residuals", RESIDUALS, command_residuals, "what is saved for the backward pass"},
+	{"plan", PLAN, command_plan, "what policies cost: evaluations, memory, overhead"},
+	{"explain", EXPLAIN, command_explain, "forward and backward programs side by side"},
+	{"check", CHECK, command_check, "gradients against finite differences, and policies against each other"},
+	{"profile", PROFILE, command_profile,
      "measures time and memory by depth and by policy, and finds what bounds them"},
-	{"ops", OPS, command_ops, "[OPTIONS]", "the operations"},
-	{"fmt", FMT, command_fmt, "[OPTIONS] CHAIN", "the chain in canonical form"},
+	{"ops", OPS, command_ops, "the operations"},
+	{"fmt", FMT, command_fmt, "the chain in canonical form"},
 };
 const size_t command_count = sizeof command_table / sizeof *command_table;
 
@@ -155,7 +154,7 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	if (!s->command)
 		return with_nearest(s, usage_error(s, "unknown command '%s'", name), name, names_of(s, false),
 		                    "`ckptc --help` lists the commands");
-	TRY(session_parse(s, argc - 2, argv + 2));
+	TRY(session_parse(s, argv + 2));
 	if (s->line.given[OPTION_HELP])
 		return help_print(s, s->command);
 	if (s->line.given[OPTION_VERSION])

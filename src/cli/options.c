@@ -136,18 +136,10 @@ static enum status set_option(struct session *s, int option, const char *value)
 	}
 }
 
-/* Where parsing stands. */
-struct words {
-	char **items;
-	int count, at;
-};
+/* Moves *AT, a place in argv, to the next word. NULL if there is none. */
+static const char *next_word(char ***at) { return (*at)[1] ? *++*at : NULL; }
 
-static const char *next_word(struct words *words)
-{
-	return words->at + 1 < words->count ? words->items[++words->at] : NULL;
-}
-
-static enum status parse_long(struct session *s, const char *text, struct words *words)
+static enum status parse_long(struct session *s, const char *text, char ***at)
 {
 	const size_t length = strcspn(text, "=");
 	int k = 0;
@@ -159,18 +151,18 @@ static enum status parse_long(struct session *s, const char *text, struct words 
 	if (!*argument && value)
 		return usage_error(s, "--%s takes no value", option_name(k));
 	if (*argument && *argument != '[' && !value) {
-		value = next_word(words);
+		value = next_word(at);
 		if (!value)
 			return usage_error(s, "--%s needs a value: %s", option_name(k), argument);
 	}
 	TRY(set_option(s, k, value));
 	if (k != OPTION_DIFF) /* the one option of two values */
 		return STATUS_OK;
-	value = next_word(words);
+	value = next_word(at);
 	return value && *value != '-' ? set_option(s, k, value) : usage_error(s, "--diff takes two policies: --diff P Q");
 }
 
-static enum status parse_short(struct session *s, const char *text, struct words *words)
+static enum status parse_short(struct session *s, const char *text, char ***at)
 {
 	for (; *text; text++) {
 		int k = 0;
@@ -180,7 +172,7 @@ static enum status parse_short(struct session *s, const char *text, struct words
 			return with_hint(s, usage_error(s, "unknown option '-%c'", *text), "`ckptc %s --help` lists the options",
 			                 s->command->name);
 		if (*option_table[k].argument) {
-			const char *value = text[1] ? text + 1 : next_word(words);
+			const char *value = text[1] ? text + 1 : next_word(at);
 			return value ? set_option(s, k, value)
 			             : usage_error(s, "-%c needs a value: %s", *text, option_table[k].argument);
 		}
@@ -389,19 +381,18 @@ static enum status refuse_file(struct session *s, enum status status, const char
 	return status;
 }
 
-enum status session_parse(struct session *s, int argc, char **argv)
+enum status session_parse(struct session *s, char **argv)
 {
-	struct words words = {argv, argc, 0};
 	struct command_line *line = &s->line;
 	bool options = true;
-	for (; words.at < argc; words.at++) {
-		const char *text = argv[words.at];
+	for (char **at = argv; *at; at++) {
+		const char *text = *at;
 		if (options && !strcmp(text, "--"))
 			options = false;
 		else if (options && !strncmp(text, "--", 2))
-			TRY(parse_long(s, text + 2, &words));
+			TRY(parse_long(s, text + 2, &at));
 		else if (options && text[0] == '-' && text[1])
-			TRY(parse_short(s, text + 1, &words));
+			TRY(parse_short(s, text + 1, &at));
 		else if (line->file)
 			return refuse_file(s, usage_error(s, "two chains were given: '%s' and '%s'", line->file, text), text);
 		else

@@ -107,7 +107,7 @@ struct command {
 	const char *name;
 	int letter;
 	enum status (*run)(struct session *session);
-	const char *usage, *summary;
+	const char *summary;
 };
 extern const struct command command_table[];
 extern const size_t command_count;
@@ -122,8 +122,8 @@ enum status with_nearest(struct session *session, enum status status, const char
                          const char *otherwise);
 /* Decides before the first message if messages are coloured. Of several --color the last counts. */
 void session_choose_color(struct session *session, int argc, char **argv);
-/* Parses the command line after the command's name. STATUS_USAGE. */
-enum status session_parse(struct session *session, int argc, char **argv);
+/* Parses the command line after the command's name; a NULL ends ARGV. STATUS_USAGE. */
+enum status session_parse(struct session *session, char **argv);
 /* Sets SOURCE to the text at PATH, of at most MAX_SOURCE bytes. STATUS_LIMIT, STATUS_IO. */
 enum status session_read_file(struct session *session, const char *path, struct source *source);
 /* Reads, parses and resolves the chain. Names in policies, of its blocks and of options, must be names of the chain. */

@@ -295,26 +295,22 @@ static double row_y(const struct svg_panel *panel, const struct policy_row *row)
 /* The line of the front shows the least overhead of the policies that need no more than so many bytes. */
 static void put_front_line(const struct text *text, const struct svg_panel *panel, const struct picture *picture)
 {
-	double last = 0, overhead = 0;
-	bool begun = false;
-	for (size_t drawn = 0; drawn < picture->row_count; drawn++) {
-		const struct policy_row *next = NULL;
+	const struct policy_row *last = NULL, *next;
+	do {
+		next = NULL;
 		for (size_t i = 0; i < picture->row_count; i++) {
 			const struct policy_row *row = &picture->rows[i];
-			double bytes = (double)row->counters.peak_bytes;
-			bool falls = !begun || (bytes > last && row_overhead(row) < overhead);
-			if (!row->least_bytes && row->pareto && falls && (!next || bytes < (double)next->counters.peak_bytes))
+			const int64_t bytes = row->counters.peak_bytes;
+			const bool falls = !last || (bytes > last->counters.peak_bytes && row_overhead(row) < row_overhead(last));
+			if (!row->least_bytes && row->pareto && falls && (!next || bytes < next->counters.peak_bytes))
 				next = row;
 		}
-		if (!next)
-			break;
-		text_printf(text, begun ? "H%.1fV%.1f" : "<path class=\"front line stair\" d=\"M%.1f %.1f", row_x(panel, next),
-		            row_y(panel, next));
-		last = (double)next->counters.peak_bytes;
-		overhead = row_overhead(next);
-		begun = true;
-	}
-	if (begun)
+		if (next)
+			text_printf(text, last ? "H%.1fV%.1f" : "<path class=\"front line stair\" d=\"M%.1f %.1f",
+			            row_x(panel, next), row_y(panel, next));
+		last = next ? next : last;
+	} while (next);
+	if (last)
 		text_put(text, "\"/>\n");
 }
 

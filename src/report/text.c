@@ -132,13 +132,10 @@ void text_table(const struct text *text, const char *const *cells, size_t rows, 
 		for (size_t c = 0; c < columns; c++) {
 			const char *cell = cells[r * columns + c];
 			int fill = (int)(widths[c] - diag_escape(cell, NULL, NULL));
-			bool last = c + 1 == columns;
-			if (right >> c & 1)
-				text_printf(text, "%*s", fill, "");
+			const bool last = c + 1 == columns, to_right = right >> c & 1;
+			text_printf(text, "%*s", to_right ? fill : 0, "");
 			diag_escape(cell, text->write, text->context);
-			if (!(right >> c & 1) && !last)
-				text_printf(text, "%*s", fill, "");
-			text_put(text, last ? "\n" : "  ");
+			text_printf(text, "%*s%s", to_right || last ? 0 : fill, "", last ? "\n" : "  ");
 		}
 	}
 }
