@@ -53,17 +53,12 @@ enum status scan_out_of_memory(const struct input *input, size_t read, struct di
 
 /* Numbers and arrays as text. */
 
-/* Bits of precision, and the exponent of the last bit of denormal numbers. */
-struct precision {
-	int bits, least;
-};
-
 /*
- * Writes SIZE, positive, finite and of that PRECISION, as *DIGITS times 10^*EXPONENT: the
- * decimal with the fewest digits that reads back as SIZE; of several the nearest, of two as
- * near the even one. It has at most 17 digits, and may end in zeros.
+ * Writes SIZE, a positive and finite value of DTYPE, as *DIGITS times 10^*EXPONENT: the decimal
+ * with the fewest digits that reads back as SIZE; of several the nearest, of two as near the
+ * even one. It has at most 17 digits, and may end in zeros. DTYPE is one of F16, BF16, F32, F64.
  */
-void shortest_decimal(double size, const struct precision *precision, uint64_t *digits, int *exponent);
+void shortest_decimal(double size, enum dtype dtype, uint64_t *digits, int *exponent);
 
 /* Prints VALUES (w->count of them, of w->type's shape) through the writer. */
 enum status print_array(struct writer *writer, const double *values, struct diags *diags);

@@ -19,24 +19,6 @@ static const double exact_powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  
                                       1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 enum { MAX_POWER = 22, DIGITS_MOST = 20 /* of 64 bits */ };
 
-static const struct precision precisions[] = {
-	[DTYPE_F16] = {11, -24}, [DTYPE_BF16] = {8, -133}, [DTYPE_F32] = {24, -149}, [DTYPE_F64] = {53, -1074}};
-
-/* Writes the digits of VALUE before END; returns where they begin. */
-static char *write_digits(char *end, uint64_t value)
-{
-	while (value >= 10) {
-		const unsigned two = (unsigned)(value % 100);
-		value /= 100;
-		*--end = (char)('0' + two % 10);
-		*--end = (char)('0' + two / 10);
-		if (value == 0)
-			return end;
-	}
-	*--end = (char)('0' + value);
-	return end;
-}
-
 /* COUNT digits from FIRST on. The first is worth 10^EXPONENT. */
 struct digits {
 	char space[2 * DIGITS_MOST]; /* the second half is zeros, so that DIGITS_MOST bytes can be copied from any digit */
@@ -46,10 +28,17 @@ struct digits {
 
 static void keep_digits(struct digits *d, uint64_t value)
 {
-	char *end = d->space + DIGITS_MOST;
+	char *end = d->space + DIGITS_MOST, *first = end;
 	memset(end, 0, DIGITS_MOST);
-	d->first = write_digits(end, value);
-	d->count = (int)(end - d->first);
+	for (; value >= 10; value /= 100) { /* two digits at once */
+		const unsigned two = (unsigned)(value % 100);
+		*--first = (char)('0' + two % 10);
+		*--first = (char)('0' + two / 10);
+	}
+	if (value > 0 || first == end)
+		*--first = (char)('0' + value);
+	d->first = first;
+	d->count = (int)(end - first);
 }
 
 /*
@@ -113,7 +102,7 @@ static void shortest_digits(struct digits *d, double size, enum dtype dtype)
 {
 	uint64_t decimal;
 	int last;
-	shortest_decimal(size, &precisions[dtype], &decimal, &last);
+	shortest_decimal(size, dtype, &decimal, &last);
 	keep_digits(d, decimal);
 	d->exponent = last + d->count - 1;
 	while (d->count > 1 && d->first[d->count - 1] == '0')

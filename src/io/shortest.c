@@ -101,9 +101,15 @@ static uint64_t multiply_power(wide power, uint64_t x)
 	return (uint64_t)(high >> 64) | (fraction >> 60 != 0); /* a fraction below 2^-68 comes of rounding */
 }
 
-/* Splits SIZE into *C 2^*Q, where C has the bits of PRECISION; true if the lower neighbour is half as far as the upper. */
-static bool split_double(double size, const struct precision *precision, uint64_t *c, int *q)
+/* Splits SIZE into *C 2^*Q, where C has the bits of DTYPE; true if the lower neighbour is half as far as the upper. */
+static bool split_double(double size, enum dtype dtype, uint64_t *c, int *q)
 {
+	/* Bits of precision, and the exponent of the last bit of denormal numbers. */
+	static const struct {
+		int bits, least;
+	} precisions[] = {
+		[DTYPE_F16] = {11, -24}, [DTYPE_BF16] = {8, -133}, [DTYPE_F32] = {24, -149}, [DTYPE_F64] = {53, -1074}};
+	const int least = precisions[dtype].least, precision = precisions[dtype].bits;
 	enum { FRACTION = 52, BIAS = 1075 };
 	uint64_t bits;
 	memcpy(&bits, &size, sizeof bits);
@@ -112,19 +118,19 @@ static bool split_double(double size, const struct precision *precision, uint64_
 	*q = (field ? field : 1) - BIAS;
 	if (field)
 		*c |= UINT64_C(1) << FRACTION;
-	int drop = FRACTION + 1 - precision->bits;
-	if (*q + drop < precision->least)
-		drop = precision->least - *q;
+	int drop = FRACTION + 1 - precision;
+	if (*q + drop < least)
+		drop = least - *q;
 	*c >>= drop;
 	*q += drop;
-	return *c == UINT64_C(1) << (precision->bits - 1) && *q > precision->least;
+	return *c == UINT64_C(1) << (precision - 1) && *q > least;
 }
 
-void shortest_decimal(double size, const struct precision *precision, uint64_t *digits, int *exponent)
+void shortest_decimal(double size, enum dtype dtype, uint64_t *digits, int *exponent)
 {
 	uint64_t c;
 	int q;
-	const bool narrow = split_double(size, precision, &c, &q);
+	const bool narrow = split_double(size, dtype, &c, &q);
 	int k = narrow ? floor_log10_of_three_quarters(q) : floor_log10_of_power_of_2(q);
 	pthread_once(&powers.once, make_powers);
 	const wide power = powers.entries[-k - LEAST_POWER];
