@@ -1,4 +1,4 @@
-/* Files for tests, by what io/load.h puts into outputs. */
+/* Files for tests, by what io/files.h puts into outputs. */
 #ifndef TESTS_SAVE_H
 #define TESTS_SAVE_H
 

@@ -19,4 +19,8 @@ static inline void scratch_begin(const struct allocator *allocator)
 static inline void scratch_setup(void) { scratch_begin(&allocator_system); }
 static inline void scratch_teardown(void) { arena_free(&arena); }
 
+/* Of the last diagnostic; empty where there is none. */
+static inline const char *scratch_message(void) { return diags.last ? diags.last->message : ""; }
+static inline const char *scratch_hint(void) { return diags.last && diags.last->hint ? diags.last->hint : ""; }
+
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "scratch.h"
 #include "suite.h"
 
@@ -41,31 +42,6 @@ static void teardown(void)
 	rmdir(folder);
 }
 
-static size_t read_file(const char *name, unsigned char *to, size_t size)
-{
-	FILE *f = fopen(name, "rb");
-	ck_assert_ptr_nonnull(f);
-	size_t n = fread(to, 1, size, f);
-	fclose(f);
-	return n;
-}
-
-static size_t read_golden(const char *name, const char *suffix, unsigned char *to, size_t size)
-{
-	char file[500];
-	const char *top = getenv("TOP");
-	snprintf(file, sizeof file, "%s/tests/golden/npy/%s.%s", top ? top : ".", name, suffix);
-	return read_file(file, to, size);
-}
-
-static void write_file(const void *from, size_t size)
-{
-	FILE *f = fopen(path, "wb");
-	ck_assert_ptr_nonnull(f);
-	ck_assert_uint_eq(fwrite(from, 1, size, f), size);
-	fclose(f);
-}
-
 static void turn_around(unsigned char *values, size_t size, size_t length)
 {
 	for (size_t i = 0; i < length; i += size)
@@ -90,10 +66,10 @@ static const struct {
 /* Also as raw values: those of the files in C order and, there, of their order. */
 START_TEST(arrays_are_read)
 {
-	size_t length = read_golden(files[_i].name, "npy", bytes, sizeof bytes), head = header_length(bytes);
-	size_t known = read_golden(files[_i].name, "want", want, sizeof want);
+	size_t length = file_read(golden(files[_i].name, ".npy"), bytes, sizeof bytes), head = header_length(bytes);
+	size_t known = file_read(golden(files[_i].name, ".want"), want, sizeof want);
 	turn_around(bytes + head, files[_i].size, length - head);
-	write_file(bytes, length);
+	file_write(path, bytes, length);
 	ck_assert_int_eq(array_load(&(struct loader){.cast = true, .context = &scratch}, &array, path, NULL), STATUS_OK);
 	/* What is wanted is of the computing type, halves in their own. */
 	const bool half = array.type.dtype == DTYPE_F16;
@@ -114,7 +90,7 @@ START_TEST(arrays_are_read)
 		options.raw = (struct type){array.type.dtype, {shaped ? array.type.shape.ndim : -1, {0}}};
 		memcpy(options.raw.shape.dim, array.type.shape.dim, sizeof array.type.shape.dim);
 		bool end;
-		write_file(bytes + head, length - head);
+		file_write(path, bytes + head, length - head);
 		ck_assert_int_eq(input_open(&input, path, true, &arena, &diags), STATUS_OK);
 		reader_init(&reader, &input, &options, &arena);
 		ck_assert_int_eq(reader_next(&reader, &end, &diags), STATUS_OK);
@@ -146,7 +122,7 @@ START_TEST(tensors_are_read)
 	bytes[1] = (sizeof header - 1) >> 8;
 	memcpy(bytes + 8, header, sizeof header - 1);
 	memcpy(bytes + head, values, sizeof values);
-	write_file(bytes, head + sizeof values);
+	file_write(path, bytes, head + sizeof values);
 	for (int i = 0; i < 4; i++) {
 		array_free(&array, &allocator_system);
 		ck_assert_int_eq(array_load(&(struct loader){.cast = false, .context = &scratch}, &array, path, known[i].name),
@@ -178,13 +154,13 @@ START_TEST(arrays_are_written)
 	turn_around(bytes, size, COUNT * size);
 
 	ck_assert_int_eq(array_save(path, &type, data, &arena, &diags), STATUS_OK);
-	size_t length = read_file(path, got, sizeof got);
+	size_t length = file_read(path, got, sizeof got);
 	ck_assert_uint_eq(length, header_length(got) + COUNT * size);
 	ck_assert_int_eq(memcmp(got + header_length(got), bytes, COUNT * size), 0);
 
 	const struct named_array two[2] = {{"a", type, data}, {"b", type, data}};
 	ck_assert_int_eq(npz_save(path, two, 2, &arena, &diags), STATUS_OK);
-	length = read_file(path, got, sizeof got);
+	length = file_read(path, got, sizeof got);
 	const size_t local = 30 + strlen("a.npy") + 20, member = local + header_length(got + local) + COUNT * size;
 	ck_assert_uint_gt(length, 2 * member);
 	for (size_t i = 0; i < 2; i++) {

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "io/json.h"
 #include "scratch.h"
 #include "suite.h"
@@ -36,31 +37,6 @@ static void teardown(void)
 	ck_assert_int_eq(rmdir(folder), 0); /* nothing else is left */
 }
 
-static const char *golden(const char *name)
-{
-	static char file[500];
-	const char *top = getenv("TOP");
-	snprintf(file, sizeof file, "%s/tests/golden/npy/%s", top ? top : ".", name);
-	return file;
-}
-
-static size_t read_file(const char *name, char *to, size_t size)
-{
-	FILE *f = fopen(name, "rb");
-	ck_assert_ptr_nonnull(f);
-	size_t n = fread(to, 1, size, f);
-	fclose(f);
-	return n;
-}
-
-static void write_file(const void *bytes, size_t size)
-{
-	FILE *f = fopen(path, "wb");
-	ck_assert_ptr_nonnull(f);
-	ck_assert_uint_eq(fwrite(bytes, 1, size, f), size);
-	fclose(f);
-}
-
 static struct array array;
 
 static enum status load(const char *name, const char *key)
@@ -69,35 +45,32 @@ static enum status load(const char *name, const char *key)
 	return array_load(&loader, &array, name, key);
 }
 
-static const char *message(void) { return diags.last ? diags.last->message : ""; }
-static const char *hint(void) { return diags.last && diags.last->hint ? diags.last->hint : ""; }
-
 START_TEST(npy_and_text)
 {
-	ck_assert_int_eq(load(golden("f4-big.npy"), NULL), STATUS_OK);
+	ck_assert_int_eq(load(golden("f4-big.npy", ""), NULL), STATUS_OK);
 	ck_assert(type_equal(&array.type, &(struct type){DTYPE_F32, {2, {3, 5}}}));
 	ck_assert_uint_eq(array.size, 60);
 	char want[1000];
-	size_t n = read_file(golden("f4-big.want"), want, sizeof want);
+	size_t n = file_read(golden("f4-big.want", ""), want, sizeof want);
 	ck_assert_int_eq(memcmp(want + n - 60, array.data, 60), 0);
 	array_free(&array, &counting);
-	write_file("1 2\n3 4\n", 8);
+	file_write(path, "1 2\n3 4\n", 8);
 	ck_assert_int_eq(load(path, NULL), STATUS_OK);
 	ck_assert(type_equal(&array.type, &(struct type){DTYPE_F64, {2, {2, 2}}}));
 	ck_assert(((double *)array.data)[3] == 4);
 	array_free(&array, &counting);
 	ck_assert_int_eq(load(path, "key"), STATUS_DATA);
-	ck_assert_str_eq(message(), "is neither npz nor safetensors, so it has no 'key'");
+	ck_assert_str_eq(scratch_message(), "is neither npz nor safetensors, so it has no 'key'");
 	/* Two arrays are one too many. */
 	char two[2000];
-	n = read_file(golden("f4-big.npy"), two, 1000);
+	n = file_read(golden("f4-big.npy", ""), two, 1000);
 	memcpy(two + n, two, n);
-	write_file(two, 2 * n);
+	file_write(path, two, 2 * n);
 	ck_assert_int_eq(load(path, NULL), STATUS_DATA);
-	ck_assert_str_eq(message(), "holds more than one array");
+	ck_assert_str_eq(scratch_message(), "holds more than one array");
 	if (!suite_lacks("/dev/zero")) {
 		ck_assert_int_eq(load("/dev/zero", NULL), STATUS_IO);
-		ck_assert_str_eq(message(), "not a regular file");
+		ck_assert_str_eq(scratch_message(), "not a regular file");
 	}
 	ck_assert_int_eq(load("/nowhere/at/all", NULL), STATUS_IO);
 }
@@ -108,7 +81,7 @@ START_TEST(many_files)
 {
 	size_t live = 0;
 	for (int i = 0; i < 100; i++) {
-		ck_assert_int_eq(load(golden("f4-big.npy"), NULL), STATUS_OK);
+		ck_assert_int_eq(load(golden("f4-big.npy", ""), NULL), STATUS_OK);
 		array_free(&array, &counting);
 		live = i == 0 ? counts.live : live;
 	}
@@ -120,24 +93,24 @@ START_TEST(npz_members)
 {
 	static const char *const keys[] = {"W", "W.npy"};
 	for (int i = 0; i < 2; i++) {
-		ck_assert_int_eq(load(golden("two.npz"), keys[i]), STATUS_OK);
+		ck_assert_int_eq(load(golden("two.npz", ""), keys[i]), STATUS_OK);
 		ck_assert(type_equal(&array.type, &(struct type){DTYPE_F32, {2, {2, 3}}}));
 		ck_assert(((float *)array.data)[5] == 5);
 		array_free(&array, &counting);
 	}
-	ck_assert_int_eq(load(golden("deflated.npz"), "W"), STATUS_OK);
+	ck_assert_int_eq(load(golden("deflated.npz", ""), "W"), STATUS_OK);
 	ck_assert(type_equal(&array.type, &(struct type){DTYPE_F64, {2, {100, 100}}}));
 	array_free(&array, &counting);
-	ck_assert_int_eq(load(golden("deflated.npz"), "b"), STATUS_OK);
+	ck_assert_int_eq(load(golden("deflated.npz", ""), "b"), STATUS_OK);
 	ck_assert_int_eq(array.type.shape.ndim, 0);
 	ck_assert(*(double *)array.data == 2.5);
 	array_free(&array, &counting);
-	ck_assert_int_eq(load(golden("two.npz"), NULL), STATUS_DATA);
-	ck_assert_str_eq(message(), "has several members, and no name chooses one");
-	ck_assert_str_eq(hint(), "its members: W, b; a chain names one by load(\"FILE\", \"MEMBER\")");
-	ck_assert_int_eq(load(golden("two.npz"), "V"), STATUS_DATA);
-	ck_assert_str_eq(message(), "has no member 'V'");
-	ck_assert_str_eq(hint(), "its members: W, b; a chain names one by load(\"FILE\", \"MEMBER\")");
+	ck_assert_int_eq(load(golden("two.npz", ""), NULL), STATUS_DATA);
+	ck_assert_str_eq(scratch_message(), "has several members, and no name chooses one");
+	ck_assert_str_eq(scratch_hint(), "its members: W, b; a chain names one by load(\"FILE\", \"MEMBER\")");
+	ck_assert_int_eq(load(golden("two.npz", ""), "V"), STATUS_DATA);
+	ck_assert_str_eq(scratch_message(), "has no member 'V'");
+	ck_assert_str_eq(scratch_hint(), "its members: W, b; a chain names one by load(\"FILE\", \"MEMBER\")");
 }
 END_TEST
 
@@ -145,17 +118,17 @@ END_TEST
 START_TEST(damaged_npz)
 {
 	static char good[20000], bad[20000];
-	size_t n = read_file(golden(_i ? "deflated.npz" : "two.npz"), good, sizeof good);
+	size_t n = file_read(golden(_i ? "deflated.npz" : "two.npz", ""), good, sizeof good);
 	for (size_t at = 0; at < n; at += 3) {
 		memcpy(bad, good, n);
 		bad[at] ^= 0x55;
-		write_file(bad, n);
+		file_write(path, bad, n);
 		enum status status = load(path, "W");
 		ck_assert(status == STATUS_OK || status == STATUS_DATA || status == STATUS_LIMIT);
 		array_free(&array, &counting);
 	}
 	for (size_t length = 0; length < n; length += 5) {
-		write_file(good, length);
+		file_write(path, good, length);
 		ck_assert_int_ne(load(path, "W"), STATUS_OK);
 	}
 }
@@ -166,13 +139,13 @@ START_TEST(short_member)
 {
 	enum { SIZE = 24 }; /* where it stands in the directory's entry */
 	static char bytes[20000];
-	size_t n = read_file(golden("deflated.npz"), bytes, sizeof bytes);
+	size_t n = file_read(golden("deflated.npz", ""), bytes, sizeof bytes);
 	char *entry = memmem(bytes, n, "PK\1\2", 4);
 	ck_assert_ptr_nonnull(entry);
 	entry[SIZE + 1]++;
-	write_file(bytes, n);
+	file_write(path, bytes, n);
 	ck_assert_int_eq(load(path, "W"), STATUS_DATA);
-	ck_assert_str_eq(message(), "member 'W.npy' is damaged: it ends after 80128 of 80384 bytes");
+	ck_assert_str_eq(scratch_message(), "member 'W.npy' is damaged: it ends after 80128 of 80384 bytes");
 }
 END_TEST
 
@@ -200,13 +173,13 @@ static const struct {
 START_TEST(altered_npz)
 {
 	static char bytes[20000];
-	size_t n = read_file(golden("two.npz"), bytes, sizeof bytes);
+	size_t n = file_read(golden("two.npz", ""), bytes, sizeof bytes);
 	char *record = memmem(bytes, n, altered[_i].signature, 4);
 	ck_assert_ptr_nonnull(record);
 	record[altered[_i].at] = altered[_i].byte;
-	write_file(bytes, n);
+	file_write(path, bytes, n);
 	ck_assert_int_eq(load(path, "W"), STATUS_DATA);
-	ck_assert_str_eq(message(), altered[_i].message);
+	ck_assert_str_eq(scratch_message(), altered[_i].message);
 }
 END_TEST
 
@@ -214,12 +187,12 @@ END_TEST
 START_TEST(npz_with_a_comment)
 {
 	static char bytes[100000];
-	size_t n = read_file(golden("two.npz"), bytes, sizeof bytes);
+	size_t n = file_read(golden("two.npz", ""), bytes, sizeof bytes);
 	memset(bytes + n, 'P', 65535);
-	write_file(bytes, n + 65535);
+	file_write(path, bytes, n + 65535);
 	ck_assert_int_eq(load(path, "W"), STATUS_OK);
 	array_free(&array, &counting);
-	write_file(bytes, n + 65536); /* no comment is that long */
+	file_write(path, bytes, n + 65536); /* no comment is that long */
 	ck_assert_int_eq(load(path, "W"), STATUS_DATA);
 }
 END_TEST
@@ -250,7 +223,7 @@ static void write_tensors(const char *header, const void *data, size_t size)
 		bytes[i] = (char)(n >> 8 * i & 0xff);
 	memcpy(bytes + 8, header, n);
 	memcpy(bytes + 8 + n, data, size);
-	write_file(bytes, 8 + n + size);
+	file_write(path, bytes, 8 + n + size);
 }
 
 START_TEST(safetensors)
@@ -277,10 +250,10 @@ START_TEST(safetensors)
 	ck_assert_int_eq(array.type.shape.dim[1], 3);
 	array_free(&array, &counting);
 	ck_assert_int_eq(load(path, "x"), STATUS_DATA);
-	ck_assert_str_eq(message(), "has no tensor 'x'");
-	ck_assert_ptr_nonnull(strstr(hint(), "a"));
+	ck_assert_str_eq(scratch_message(), "has no tensor 'x'");
+	ck_assert_ptr_nonnull(strstr(scratch_hint(), "a"));
 	ck_assert_int_eq(load(path, NULL), STATUS_DATA);
-	ck_assert_str_eq(message(), "has 4 tensors, and no name chooses one");
+	ck_assert_str_eq(scratch_message(), "has 4 tensors, and no name chooses one");
 	write_tensors("{\"only\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", values, 4);
 	ck_assert_int_eq(load(path, NULL), STATUS_OK);
 	array_free(&array, &counting);
@@ -310,10 +283,10 @@ START_TEST(archives_are_kept)
 		array_free(&array, &counting);
 	}
 	ck_assert_int_eq(loader_load(&loader, &array, path, "a"), STATUS_DATA);
-	ck_assert_str_eq(message(), "has no tensor 'a'");
-	ck_assert_int_eq(loader_load(&loader, &array, golden("two.npz"), "W"), STATUS_OK);
+	ck_assert_str_eq(scratch_message(), "has no tensor 'a'");
+	ck_assert_int_eq(loader_load(&loader, &array, golden("two.npz", ""), "W"), STATUS_OK);
 	array_free(&array, &counting);
-	ck_assert_int_eq(loader_load(&loader, &array, golden("two.npz"), "b"), STATUS_OK);
+	ck_assert_int_eq(loader_load(&loader, &array, golden("two.npz", ""), "b"), STATUS_OK);
 	array_free(&array, &counting);
 	loader_close(&loader);
 }
@@ -323,7 +296,7 @@ END_TEST
 START_TEST(archives_keep_off_standard_descriptors)
 {
 	struct loader loader = {.context = &scratch};
-	const char *file = golden("two.npz");
+	const char *file = golden("two.npz", "");
 	int kept[3], taken = 0;
 	for (int fd = 0; fd < 3; fd++) {
 		kept[fd] = fcntl(fd, F_DUPFD, 10);
@@ -347,8 +320,8 @@ START_TEST(types_alone)
 {
 	struct loader loader = {.types = true, .context = &scratch};
 	char bytes[2000];
-	read_file(golden("f4-big.npy"), bytes, 1000);
-	write_file(bytes, 128);
+	file_read(golden("f4-big.npy", ""), bytes, 1000);
+	file_write(path, bytes, 128);
 	ck_assert_int_eq(loader_load(&loader, &array, path, NULL), STATUS_OK);
 	ck_assert(type_equal(&array.type, &(struct type){DTYPE_F32, {2, {3, 5}}}));
 	ck_assert_ptr_null(array.data);
@@ -383,7 +356,7 @@ START_TEST(places_in_json)
 	ck_assert_int_eq(json_open(&json, &source, -1, &scratch), STATUS_OK);
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
 		ck_assert_int_eq(json_wrong(&json, places[i].path, STATUS_DATA, "wrong"), STATUS_DATA);
-		ck_assert_str_eq(message(), places[i].message);
+		ck_assert_str_eq(scratch_message(), places[i].message);
 		ck_assert_uint_eq(diags.last->span.line, places[i].line);
 		ck_assert_uint_eq(diags.last->span.column, places[i].column);
 		ck_assert_uint_eq(diags.last->span.end - diags.last->span.begin, places[i].end - places[i].column);
@@ -434,9 +407,9 @@ START_TEST(wrong_safetensors)
 	write_tensors(wrong[_i].header, values, 24);
 	ck_assert_int_eq(load(path, "a"), STATUS_DATA);
 	if (wrong[_i].message)
-		ck_assert_str_eq(message(), wrong[_i].message);
+		ck_assert_str_eq(scratch_message(), wrong[_i].message);
 	else
-		ck_assert_int_eq(strncmp(message(), "not valid JSON: ", 16), 0);
+		ck_assert_int_eq(strncmp(scratch_message(), "not valid JSON: ", 16), 0);
 }
 END_TEST
 
@@ -444,17 +417,17 @@ START_TEST(headers_of_safetensors)
 {
 	char bytes[100] = "\xff\xff\xff\xff\xff\xff\xff\x7f{}";
 	snprintf(path, sizeof path, "%s/x.safetensors", folder);
-	write_file(bytes, 10);
+	file_write(path, bytes, 10);
 	ck_assert_int_eq(load(path, "a"), STATUS_DATA);
 	/* Too short for the length of a header, even empty. */
 	for (size_t n = 0; n < 8; n++) {
-		write_file(bytes, n);
+		file_write(path, bytes, n);
 		ck_assert_int_eq(load(path, "a"), STATUS_DATA);
-		ck_assert_str_eq(message(), "truncated safetensors header");
+		ck_assert_str_eq(scratch_message(), "truncated safetensors header");
 	}
 	/* Beyond the limit, in a file that could hold it. */
 	memcpy(bytes, "\x01\xe1\xf5\x05\0\0\0\0{", 9);
-	write_file(bytes, 9);
+	file_write(path, bytes, 9);
 	ck_assert_int_eq(truncate(path, 200000000), 0);
 	ck_assert_int_eq(load(path, "a"), STATUS_LIMIT);
 }
@@ -469,10 +442,11 @@ START_TEST(large_integers)
 	ck_assert_int_eq(array_load(&(struct loader){.cast = true, .context = &scratch}, &array, path, "a"), STATUS_OK);
 	array_free(&array, &counting);
 	/* npz: a stored member whose npy is put in by hand would want its checksum, so NumPy made it. */
-	ck_assert_int_eq(load(golden("large.npz"), "n"), STATUS_DATA);
-	ck_assert_str_eq(message(), "element 1 is an integer beyond 2^53, which f64 does not hold");
-	ck_assert_int_eq(array_load(&(struct loader){.cast = true, .context = &scratch}, &array, golden("large.npz"), "n"),
-	                 STATUS_OK);
+	ck_assert_int_eq(load(golden("large.npz", ""), "n"), STATUS_DATA);
+	ck_assert_str_eq(scratch_message(), "element 1 is an integer beyond 2^53, which f64 does not hold");
+	ck_assert_int_eq(
+		array_load(&(struct loader){.cast = true, .context = &scratch}, &array, golden("large.npz", ""), "n"),
+		STATUS_OK);
 	array_free(&array, &counting);
 }
 END_TEST
@@ -485,20 +459,20 @@ static const struct named_array two[2] = {{"W", {DTYPE_F32, {2, {2, 3}}}, weight
 START_TEST(npz_as_numpy_saves_it)
 {
 	char want[2000], got[2000];
-	size_t n = read_file(golden("two.npz"), want, sizeof want);
+	size_t n = file_read(golden("two.npz", ""), want, sizeof want);
 	ck_assert_int_eq(npz_save(path, two, 2, &arena, &diags), STATUS_OK);
-	ck_assert_uint_eq(read_file(path, got, sizeof got), n);
+	ck_assert_uint_eq(file_read(path, got, sizeof got), n);
 	ck_assert_int_eq(memcmp(got, want, n), 0);
 	ck_assert_int_eq(load(path, "b"), STATUS_OK);
 	ck_assert(*(double *)array.data == 2.5);
 	array_free(&array, &counting);
 	/* No arrays: an archive still. */
 	ck_assert_int_eq(npz_save(path, NULL, 0, &arena, &diags), STATUS_OK);
-	ck_assert_uint_eq(read_file(path, got, sizeof got), 22);
+	ck_assert_uint_eq(file_read(path, got, sizeof got), 22);
 	if (suite_lacks("/dev/full"))
 		return;
 	ck_assert_int_eq(npz_save("/dev/full", two, 2, &arena, &diags), STATUS_IO);
-	ck_assert_str_eq(message(), "cannot write: No space left on device");
+	ck_assert_str_eq(scratch_message(), "cannot write: No space left on device");
 }
 END_TEST
 
@@ -541,7 +515,7 @@ START_TEST(short_memory)
 		scratch_begin(&counting);
 		enum status status;
 		if (_i < 4)
-			status = load(golden(files[_i][0]), files[_i][1]);
+			status = load(golden(files[_i][0], ""), files[_i][1]);
 		else
 			status = npz_save(path, two, 2, &arena, &diags);
 		if (_i < 4)

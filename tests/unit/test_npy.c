@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "scratch.h"
 #include "suite.h"
 
@@ -20,21 +21,9 @@ static int name_count;
 
 enum { MUCH = 1 << 20 };
 
-static const char *golden(const char *name, const char *suffix)
-{
-	static char path[500];
-	const char *top = getenv("TOP");
-	snprintf(path, sizeof path, "%s/tests/golden/npy/%s%s", top ? top : ".", name, suffix);
-	return path;
-}
-
 static size_t read_golden(const char *name, const char *suffix, char *to)
 {
-	FILE *f = fopen(golden(name, suffix), "rb");
-	ck_assert_ptr_nonnull(f);
-	size_t length = fread(to, 1, MUCH, f);
-	fclose(f);
-	return length;
+	return file_read(golden(name, suffix), to, MUCH);
 }
 
 static void read_names(void)
@@ -45,8 +34,6 @@ static void read_names(void)
 	if (f)
 		fclose(f);
 }
-
-static const char *message(void) { return diags.last ? diags.last->message : ""; }
 
 /* An input of bytes in memory, as a pipe's (read once) or a file's. */
 static FILE *backing;
@@ -261,7 +248,7 @@ START_TEST(dicts)
 	ck_assert_int_eq(status, headers[_i].status);
 	if (!status)
 		return;
-	ck_assert_str_eq(message(), headers[_i].message);
+	ck_assert_str_eq(scratch_message(), headers[_i].message);
 	ck_assert_str_eq(diags.last->file, "f.npy");
 	ck_assert_int_eq(diags.last->offset, 1000 + headers[_i].offset);
 }
@@ -288,17 +275,17 @@ START_TEST(truncation)
 			ck_assert_int_eq(status, STATUS_DATA);
 			ck_assert_int_le(diags.last->offset, (int64_t)n);
 			if (n == 0)
-				ck_assert_str_eq(message(), "no numbers");
+				ck_assert_str_eq(scratch_message(), "no numbers");
 			else if (n >= 128)
-				ck_assert_str_eq(message(), arena_printf(&arena, "truncated: %zu of %zu bytes of array data", n - 128,
-				                                         length - 128));
+				ck_assert_str_eq(scratch_message(), arena_printf(&arena, "truncated: %zu of %zu bytes of array data",
+				                                                 n - 128, length - 128));
 		}
 	struct reader_options npy = plain;
 	npy.format = FORMAT_NPY;
 	struct input input;
 	open_bytes(&input, in, 0, false);
 	ck_assert_int_eq(pass(&input, &npy, 1, false, stdout), STATUS_DATA);
-	ck_assert_str_eq(message(), "no data");
+	ck_assert_str_eq(scratch_message(), "no data");
 }
 END_TEST
 
@@ -307,7 +294,7 @@ START_TEST(trailing_bytes)
 	size_t length = read_golden("f4-little", ".npy", in);
 	in[length] = '\0';
 	ck_assert_int_eq(read_bytes(length + 1, _i), STATUS_DATA);
-	ck_assert_str_eq(message(), "trailing bytes after the array are not another npy array");
+	ck_assert_str_eq(scratch_message(), "trailing bytes after the array are not another npy array");
 	ck_assert_int_eq(diags.last->offset, (int64_t)length);
 }
 END_TEST
@@ -317,7 +304,7 @@ START_TEST(great_claims)
 {
 	size_t n = make_npy(in, "{'descr': '<f8', 'fortran_order': True, 'shape': (1000000, 100000)}", "x", 1);
 	ck_assert_int_eq(read_bytes(n, true), STATUS_DATA);
-	ck_assert_str_eq(message(), "truncated: 1 of 800000000000 bytes of array data");
+	ck_assert_str_eq(scratch_message(), "truncated: 1 of 800000000000 bytes of array data");
 }
 END_TEST
 
@@ -333,10 +320,10 @@ START_TEST(headers_at_the_limit)
 		enum status status = read_bytes(12 + length + 4, true);
 		ck_assert_int_eq(status, length <= 65536 ? STATUS_OK : STATUS_LIMIT);
 	}
-	ck_assert_str_eq(message(), "an npy header of 65537 bytes is beyond the limit of 64 KiB");
+	ck_assert_str_eq(scratch_message(), "an npy header of 65537 bytes is beyond the limit of 64 KiB");
 	memcpy(in, "\x93NUMPY\4\0", 8);
 	ck_assert_int_eq(read_bytes(100, true), STATUS_DATA);
-	ck_assert_str_eq(message(), "npy version 4.0 is not known");
+	ck_assert_str_eq(scratch_message(), "npy version 4.0 is not known");
 }
 END_TEST
 
@@ -355,8 +342,9 @@ START_TEST(large_integers)
 			FILE *out = tmpfile();
 			open_bytes(&input, in, n, way & 1);
 			ck_assert_int_eq(pass(&input, &options, 1, way >> 1, out), STATUS_DATA);
-			ck_assert_str_eq(message(), d == 2 ? "element 1 is an integer beyond 2^53, which f64 does not hold"
-			                                   : "element 2 is an integer beyond 2^53, which f64 does not hold");
+			ck_assert_str_eq(scratch_message(), d == 2
+			                                        ? "element 1 is an integer beyond 2^53, which f64 does not hold"
+			                                        : "element 2 is an integer beyond 2^53, which f64 does not hold");
 			close_bytes(&input);
 			options.cast = true;
 			open_bytes(&input, in, n, way & 1);
@@ -434,11 +422,11 @@ START_TEST(raw)
 		options.raw.shape.ndim = -1;
 		open_bytes(&input, in, 23, file);
 		ck_assert_int_eq(pass(&input, &options, 10, false, stdout), STATUS_DATA);
-		ck_assert_str_eq(message(), "23 bytes are no whole number of f32");
+		ck_assert_str_eq(scratch_message(), "23 bytes are no whole number of f32");
 		close_bytes(&input);
 		open_bytes(&input, in, 0, file);
 		ck_assert_int_eq(pass(&input, &options, 10, false, stdout), STATUS_DATA);
-		ck_assert_str_eq(message(), "no data");
+		ck_assert_str_eq(scratch_message(), "no data");
 		close_bytes(&input);
 		/* An array without elements would be read for ever. */
 		options.raw = (struct type){DTYPE_F32, {1, {0}}};

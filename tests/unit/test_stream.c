@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "scratch.h"
 #include "suite.h"
 
@@ -49,21 +50,12 @@ static void teardown(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
-static void write_file(const char *name, const char *text)
-{
-	FILE *f = fopen(name, "w");
-	ck_assert_ptr_nonnull(f);
-	fputs(text, f);
-	fclose(f);
-}
+static void write_file(const char *name, const char *text) { file_write(name, text, strlen(text)); }
 
 static const char *read_file(const char *name)
 {
 	static char text[1000];
-	FILE *f = fopen(name, "r");
-	ck_assert_ptr_nonnull(f);
-	text[fread(text, 1, sizeof text - 1, f)] = '\0';
-	fclose(f);
+	text[file_read(name, text, sizeof text - 1)] = '\0';
 	return text;
 }
 
@@ -93,8 +85,6 @@ int open(const char *file, int flags, ...)
 		made = st.st_mode & 07777;
 	return fd;
 }
-
-static const char *message(void) { return diags.last ? diags.last->message : ""; }
 
 /* Writes a megabyte in odd pieces with pauses, as a slow process would. */
 enum { MUCH = 1 << 20 };
@@ -246,11 +236,11 @@ START_TEST(inputs_that_are_refused)
 {
 	struct input input;
 	ck_assert_int_eq(input_open(&input, path, false, &arena, &diags), STATUS_IO);
-	ck_assert_str_eq(message(), "cannot open: No such file or directory");
+	ck_assert_str_eq(scratch_message(), "cannot open: No such file or directory");
 	ck_assert_int_eq(input_open(&input, folder, false, &arena, &diags), STATUS_IO);
-	ck_assert_str_eq(message(), "cannot read: Is a directory");
+	ck_assert_str_eq(scratch_message(), "cannot read: Is a directory");
 	ck_assert_int_eq(input_open(&input, "/dev/null", true, &arena, &diags), STATUS_IO);
-	ck_assert_str_eq(message(), "not a regular file");
+	ck_assert_str_eq(scratch_message(), "not a regular file");
 	ck_assert_ptr_nonnull(strstr(diags.last->hint, "--allow-special-files"));
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
 	ck_assert_int_eq(input_open(&input, path, true, &arena, &diags), STATUS_IO); /* and does not wait */
@@ -259,7 +249,7 @@ START_TEST(inputs_that_are_refused)
 	int kept = dup(0);
 	close(0);
 	ck_assert_int_eq(input_open(&input, NULL, false, &arena, &diags), STATUS_IO);
-	ck_assert_str_eq(message(), "cannot read: Bad file descriptor");
+	ck_assert_str_eq(scratch_message(), "cannot read: Bad file descriptor");
 	dup2(kept, 0);
 	close(kept);
 }
@@ -445,7 +435,7 @@ START_TEST(links_are_followed)
 	/* A ring. */
 	ck_assert_int_eq(symlink("other", other), 0);
 	ck_assert_int_eq(output_open(&output, other, &arena, &diags), STATUS_IO);
-	ck_assert_str_eq(message(), "cannot write: Too many levels of symbolic links");
+	ck_assert_str_eq(scratch_message(), "cannot write: Too many levels of symbolic links");
 }
 END_TEST
 
@@ -454,14 +444,14 @@ START_TEST(outputs_that_are_refused)
 	struct output output;
 	static char name[5000];
 	ck_assert_int_eq(output_open(&output, folder, &arena, &diags), STATUS_IO);
-	ck_assert_str_eq(message(), "cannot write: Is a directory");
+	ck_assert_str_eq(scratch_message(), "cannot write: Is a directory");
 	snprintf(other, sizeof other, "%s/none/file", folder);
 	ck_assert_int_eq(output_open(&output, other, &arena, &diags), STATUS_IO);
-	ck_assert_str_eq(message(), "cannot write: No such file or directory");
+	ck_assert_str_eq(scratch_message(), "cannot write: No such file or directory");
 	ck_assert_str_eq(diags.last->file, other);
 	memset(name, 'x', sizeof name - 1);
 	ck_assert_int_eq(output_open(&output, name, &arena, &diags), STATUS_IO);
-	ck_assert_str_eq(message(), "cannot write: File name too long");
+	ck_assert_str_eq(scratch_message(), "cannot write: File name too long");
 	ck_assert_int_eq(entries(), 0);
 }
 END_TEST
@@ -475,7 +465,7 @@ START_TEST(a_full_device)
 	ck_assert(!output.seekable);
 	ck_assert_ptr_null(output.temporary);
 	ck_assert_int_eq(output_write(&output, "x", 1, &diags), STATUS_IO);
-	ck_assert_str_eq(message(), "cannot write: No space left on device");
+	ck_assert_str_eq(scratch_message(), "cannot write: No space left on device");
 	ck_assert_str_eq(diags.last->file, "/dev/full");
 	output_abort(&output);
 	ck_assert_int_eq(access("/dev/full", F_OK), 0);
@@ -584,7 +574,7 @@ START_TEST(a_commit_that_fails)
 	ck_assert_int_eq(output_write(&output, "new", 3, &diags), STATUS_OK);
 	ck_assert_int_eq(mkdir(path, 0700), 0); /* in the way of the rename */
 	ck_assert_int_eq(output_commit(&output, &diags), STATUS_IO);
-	ck_assert_str_eq(message(), "cannot write: Is a directory");
+	ck_assert_str_eq(scratch_message(), "cannot write: Is a directory");
 	ck_assert_int_eq(entries(), 1);
 	output_abort(&output);
 	ck_assert_int_eq(entries(), 1);

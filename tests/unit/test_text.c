@@ -8,18 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "scratch.h"
 #include "suite.h"
 
 static char out[1 << 20];
-
-static const char *golden(const char *name)
-{
-	static char path[500];
-	const char *top = getenv("TOP");
-	snprintf(path, sizeof path, "%s/tests/golden/npy/%s", top ? top : ".", name);
-	return path;
-}
 
 /* Numbers. */
 
@@ -27,7 +20,7 @@ START_TEST(shortest_digits)
 {
 	char line[200], hex[60], as64[60], as32[60], text[40];
 	int count = 0;
-	FILE *f = fopen(golden("numbers"), "r");
+	FILE *f = fopen(golden("numbers", ""), "r");
 	ck_assert_ptr_nonnull(f);
 	for (; fgets(line, sizeof line, f); count++) {
 		ck_assert_int_eq(sscanf(line, "%59s %59s %59s", hex, as64, as32), 3);
@@ -586,11 +579,11 @@ START_TEST(displays)
 {
 	static char data[1 << 20], want[1 << 16];
 	struct writer_options to = {.format = FORMAT_TEXT, .display = true};
-	FILE *f = fopen(golden(arena_printf(&arena, "show-%s.npy", shown[_i])), "rb");
+	FILE *f = fopen(golden(arena_printf(&arena, "show-%s.npy", shown[_i]), ""), "rb");
 	ck_assert_ptr_nonnull(f);
 	size_t length = fread(data, 1, sizeof data, f);
 	fclose(f);
-	f = fopen(golden(arena_printf(&arena, "show-%s.show", shown[_i])), "r");
+	f = fopen(golden(arena_printf(&arena, "show-%s.show", shown[_i]), ""), "r");
 	ck_assert_ptr_nonnull(f);
 	want[fread(want, 1, sizeof want - 1, f)] = '\0';
 	fclose(f);
