@@ -208,7 +208,7 @@ enum status resolver_def(struct resolver *r, const struct statement *s)
 	def->inherited = around ? around->count : 0;
 	def->count = def->inherited + name_list_count(s->names);
 	TRY(count_inherited(r, def, s->name_span));
-	struct name_scope scope = {.outer = r->scope, .def = def};
+	struct name_scope scope = {.outer = r->scope, .def = def, .home = true};
 	r->scope = &scope;
 	def->first_variable = (uint32_t)r->chain->variable_count;
 	TRY(bind_parameters(r, def));

@@ -150,43 +150,23 @@ enum status resolver_prepare_names(struct resolver *r, const struct block *block
 	return STATUS_OK;
 }
 
-/* What a binding meant before a block that does not run. */
-struct saved_binding {
-	struct binding *binding;
-	struct ref ref;
-};
-
-/* The bindings of all scopes, in SAVED if that is not NULL. Returns how many there are. */
-static size_t save_bindings(struct resolver *r, struct saved_binding *saved)
-{
-	size_t count = 0;
-	for (struct name_scope *s = r->scope; s; s = s->outer)
-		for (struct binding *b = s->bindings; b; b = b->next, count++)
-			if (saved)
-				saved[count] = (struct saved_binding){b, b->ref};
-	return count;
-}
-
-/* The block of a loop without iterations must be right, but names nothing. Its params are declared. */
+/* The block of a loop without iterations must be right, but names nothing. Its params and defs are declared. */
 static enum status resolve_unrun(struct resolver *r, const struct block *block)
 {
-	const struct allocator *allocator = r->context->allocator;
-	const size_t count = save_bindings(r, NULL), bytes = (count + 1) * sizeof(struct saved_binding);
-	struct saved_binding *saved = allocator_get(allocator, count + 1, sizeof *saved);
-	TRY_ALLOC(saved, r->context->diags);
-	save_bindings(r, saved);
+	struct arena *arena = r->context->arena;
+	struct name_scope scope = {.outer = r->scope, .def = resolver_home(r)->def, .home = true};
 	struct node *none = NULL;
-	struct name_scope *scope = r->scope; /* a resolution that fails leaves another */
-	const enum status status = resolver_block(r, block, &none);
-	for (struct name_scope *s = scope; s; s = s->outer)
-		for (struct binding *b = s->bindings; b; b = b->next)
-			if (b->ref.kind == REF_VARIABLE)
-				b->ref.kind = REF_NONE;
-	for (size_t i = 0; i < count; i++)
-		if (saved[i].binding->ref.kind == REF_NONE)
-			saved[i].binding->ref = saved[i].ref;
-	allocator_put(allocator, saved, bytes);
-	return status;
+	r->scope = &scope;
+	TRY(resolver_block(r, block, &none));
+	r->scope = scope.outer;
+	for (const struct binding *b = scope.bindings; b; b = b->next)
+		if (b->ref.kind == REF_PARAM)
+			TRY(resolver_bind_home(r, b->name, b->ref));
+	for (size_t i = 0; i < scope.defs.capacity; i++) {
+		const struct dictionary_entry *def = &scope.defs.entries[i];
+		TRY_ALLOC(!def->name || dictionary_put(&scope.outer->defs, arena, def->name, def->value), r->context->diags);
+	}
+	return STATUS_OK;
 }
 
 static enum status resolve_repeat(struct resolver *r, const struct statement *s)
@@ -386,7 +366,7 @@ struct type param_type(const struct param *param, const struct type *input)
 enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax)
 {
 	*chain = (struct chain){.source = syntax->source, .input = "x"};
-	struct name_scope top = {0};
+	struct name_scope top = {.home = true};
 	struct resolver r = {
 		.context = context, .chain = chain, .top = syntax->chain, .scope = &top, .last_policy = &chain->block_policies};
 	uint32_t input;

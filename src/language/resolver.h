@@ -19,13 +19,17 @@ struct binding {
 	struct binding *next;
 };
 
-/* The names of a block of their own: of the chain, a def or a `for`. Names that other blocks bind outlast them. */
+/*
+ * The names of a block of their own: of the chain, a def, a `for` or a loop without iterations. Names that other blocks
+ * bind outlast them.
+ */
 struct name_scope {
 	struct dictionary by_name; /* of bindings */
 	struct binding *bindings;  /* the newest first */
 	struct dictionary defs;    /* a def that is declared in a `for` may know the loop's variables */
 	struct name_scope *outer;
-	struct def *def; /* the def whose scope it is, or NULL */
+	struct def *def; /* the def around, or NULL; not known in the scope of a `for` */
+	bool home;       /* false: of a `for`, whose variables alone end with it */
 };
 
 struct resolver {

@@ -33,7 +33,7 @@ struct def *resolver_find_def(const struct resolver *r, const char *name)
 struct name_scope *resolver_home(const struct resolver *r)
 {
 	struct name_scope *home = r->scope;
-	while (!home->def && home->outer)
+	while (!home->home)
 		home = home->outer;
 	return home;
 }
