@@ -22,36 +22,34 @@ void sum_to_shape(const struct kernels *kernels, void *to, const struct type *to
 		reduction_sums(kernels, &r, to, from, 1, scratch);
 }
 
-/* The operand's steps along the result's axes: 0 if it is broadcast there. Axes that continue each other are merged. */
+/*
+ * The operand's steps along the result's axes, the innermost first: 0 if it is broadcast there.
+ * Axes that continue each other are merged.
+ */
 struct spread {
 	int ndim;
 	int64_t dim[MAX_DIMS], step[MAX_DIMS];
 };
 
-static void spread_of(struct spread *s, const struct shape *a, const struct shape *result)
+static struct spread spread_of(const struct shape *a, const struct shape *result)
 {
-	int64_t dim[MAX_DIMS], step[MAX_DIMS], stride = 1;
-	int count = 0;
+	struct spread s = {0};
+	int64_t stride = 1;
 	for (int i = result->ndim - 1; i >= 0; i--) {
-		const int own = i - (result->ndim - a->ndim);
-		const int64_t extent = own >= 0 ? a->dim[own] : 1, here = extent == 1 ? 0 : stride;
+		const int own = i - (result->ndim - a->ndim), last = s.ndim - 1;
+		const int64_t extent = own >= 0 ? a->dim[own] : 1, step = extent == 1 ? 0 : stride;
 		stride *= extent;
 		if (result->dim[i] == 1)
 			continue;
-		/* from the innermost axis out: an axis continues the one inside it if its step is that one's extent times step */
-		if (count && ((here == 0 && step[count - 1] == 0) ||
-		              (here != 0 && step[count - 1] != 0 && here == dim[count - 1] * step[count - 1]))) {
-			dim[count - 1] *= result->dim[i];
+		/* an axis continues the one inside it if its step is that one's extent times step */
+		if (last >= 0 && (step == 0) == (s.step[last] == 0) && step == s.dim[last] * s.step[last]) {
+			s.dim[last] *= result->dim[i];
 			continue;
 		}
-		dim[count] = result->dim[i];
-		step[count++] = here;
+		s.dim[s.ndim] = result->dim[i];
+		s.step[s.ndim++] = step;
 	}
-	s->ndim = count;
-	for (int i = 0; i < count; i++) {
-		s->dim[i] = dim[count - 1 - i];
-		s->step[i] = step[count - 1 - i];
-	}
+	return s;
 }
 
 /* Stores a pattern that repeats: once from A, then by copies of the stored part, each twice as long. */
@@ -88,22 +86,21 @@ static void fill_strided(const struct kernels *kernels, void *to, const void *a,
 {
 	const size_t size = element_size(kernels->dtype);
 	int64_t place[MAX_DIMS], at = 0, rest = first;
-	const int inner = s->ndim - 1;
-	for (int d = inner; d >= 0; d--) {
+	for (int d = 0; d < s->ndim; d++) {
 		place[d] = rest % s->dim[d];
 		rest /= s->dim[d];
 		at += place[d] * s->step[d];
 	}
 	for (int64_t done = 0; done < n;) {
-		const int64_t left = s->dim[inner] - place[inner], run = left < n - done ? left : n - done;
-		if (s->step[inner])
+		const int64_t left = s->dim[0] - place[0], run = left < n - done ? left : n - done;
+		if (s->step[0])
 			memcpy(element_of(to, size, done), element_at(a, size, at), size * (size_t)run);
 		else
 			fill_run(kernels, element_of(to, size, done), element_at(a, size, at), run);
 		done += run;
-		at -= place[inner] * s->step[inner];
-		place[inner] = 0;
-		for (int d = inner - 1; d >= 0; d--) {
+		at -= place[0] * s->step[0];
+		place[0] = 0;
+		for (int d = 1; d < s->ndim; d++) {
 			at += s->step[d];
 			if (++place[d] < s->dim[d])
 				break;
@@ -118,21 +115,15 @@ void broadcast_fill(const struct kernels *kernels, void *to, const struct broadc
 {
 	const void *const a = broadcast->data;
 	const size_t size = element_size(kernels->dtype);
-	struct spread s;
+	const struct spread s = spread_of(&broadcast->from->shape, &broadcast->to->shape);
 	if (n <= 0)
 		return;
-	spread_of(&s, &broadcast->from->shape, &broadcast->to->shape);
-	if (s.ndim == 0 || (s.ndim == 1 && s.step[0] == 0)) {
+	if (s.ndim == 0 || (s.ndim == 1 && s.step[0] == 0))
 		fill_run(kernels, to, a, n);
-		return;
-	}
-	if (s.ndim == 1) {
+	else if (s.ndim == 1)
 		memcpy(to, element_at(a, size, first), size * (size_t)n);
-		return;
-	}
-	if (s.ndim == 2 && s.step[0] == 0) {
-		fill_pattern(to, a, size, s.dim[1], first, n);
-		return;
-	}
-	fill_strided(kernels, to, a, &s, first, n);
+	else if (s.ndim == 2 && s.step[1] == 0)
+		fill_pattern(to, a, size, s.dim[0], first, n);
+	else
+		fill_strided(kernels, to, a, &s, first, n);
 }

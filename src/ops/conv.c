@@ -156,6 +156,7 @@ static struct stretch stretch_of(int64_t first, int64_t count, int64_t offset, i
 struct kernel_element {
 	struct stretch down, across;
 	int64_t runs, length, from;
+	int64_t channel;
 };
 
 static struct kernel_element element_of_kernel(const struct conv *c, const struct piece *p, int64_t under)
@@ -205,7 +206,7 @@ struct runs {
 };
 
 /* A group is a sample. If each sample has one run, all samples are one group. */
-static struct runs runs_of(const struct conv *c, const struct piece *p, const struct kernel_element *e, int64_t channel)
+static struct runs runs_of(const struct conv *c, const struct piece *p, const struct kernel_element *e)
 {
 	const int64_t plane = c->height * c->width, sample = c->channels * plane;
 	struct runs r = {.rows = e->runs,
@@ -215,7 +216,7 @@ static struct runs runs_of(const struct conv *c, const struct piece *p, const st
 	                 .columns_next = p->places,
 	                 .input_next = sample,
 	                 .columns = e->down.skip * p->columns + e->across.skip,
-	                 .input = p->sample * sample + channel * plane + e->from};
+	                 .input = p->sample * sample + e->channel * plane + e->from};
 	if (e->runs == 1) {
 		r.rows = p->samples;
 		r.columns_row = p->places;
@@ -226,14 +227,14 @@ static struct runs runs_of(const struct conv *c, const struct piece *p, const st
 }
 
 /*
- * Fills a row of the columns with what an element of the kernel meets: CHANNEL of the input V, and
+ * Fills a row of the columns with what an element of the kernel meets: the input V, and
  * zeros for the padding. Or, if BACK, adds the row to the inputs that it came from; values for the
  * padding are dropped.
  */
 static void move_row(const struct conv *c, void *row, void *v, const struct piece *p, const struct kernel_element *e,
-                     int64_t channel, bool back)
+                     bool back)
 {
-	const struct runs r = runs_of(c, p, e, channel);
+	const struct runs r = runs_of(c, p, e);
 	const int64_t above = e->runs ? e->down.skip * p->columns : p->places;
 	const int64_t below = e->runs ? (e->down.skip + e->down.inside) * p->columns : p->places;
 	if (!back) {
@@ -265,9 +266,11 @@ static void move_columns(const struct conv *c, void *columns, void *v, const str
 {
 	const int64_t plane = c->kernel_h * c->kernel_w;
 	for (int64_t under = 0; under < plane; under++) {
-		const struct kernel_element e = element_of_kernel(c, p, under);
-		for (int64_t d = (under - chunk.first % plane + plane) % plane; d < chunk.count; d += plane)
-			move_row(c, element_of(columns, c->size, d * p->count), v, p, &e, (chunk.first + d) / plane, back);
+		struct kernel_element e = element_of_kernel(c, p, under);
+		for (int64_t d = (under - chunk.first % plane + plane) % plane; d < chunk.count; d += plane) {
+			e.channel = (chunk.first + d) / plane;
+			move_row(c, element_of(columns, c->size, d * p->count), v, p, &e, back);
+		}
 	}
 }
 
@@ -308,7 +311,7 @@ static void move_result(const struct conv *c, const struct factor *result, void 
 static void multiply_matrices(const struct conv *c, const struct product *p)
 {
 	if (c->grouped && p->m > 0 && p->n > 0 && p->k > 0)
-		c->loops->gemm_tiles(p);
+		c->loops->gemm(p, true);
 	else
 		gemm(c->dtype, p);
 }

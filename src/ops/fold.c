@@ -13,19 +13,7 @@
 #include "base/sum.h"
 #include "ops/lines.h"
 
-int fold_parts(enum op op)
-{
-	switch (op) {
-	case OP_amax:
-	case OP_amin:
-		return 1;
-	case OP_norm:
-	case OP_logsumexp:
-		return 3;
-	default: /* sums */
-		return 2;
-	}
-}
+int fold_parts(enum op op) { return op == OP_amax || op == OP_amin ? 1 : op == OP_norm || op == OP_logsumexp ? 3 : 2; }
 
 void fold_begin(enum op op, double *state, int64_t count)
 {
@@ -37,26 +25,13 @@ void fold_begin(enum op op, double *state, int64_t count)
 void fold_partial(const struct op_call *call, double *state, const void *v, const void *a, void *const keep[MAX_KEEPS])
 {
 	const int64_t count = shape_count(&call->y->shape);
-	switch (call->op) {
-	case OP_sum:
-	case OP_mean:
-		sum_partial_axes(call, state, state + count, v);
-		break;
-	case OP_amax:
-	case OP_amin:
-	case OP_norm:
-	case OP_logsumexp:
+	if (op_table[call->op].scope == SCOPE_FOLD)
 		fold_partial_lines(call, (double *[FOLD_PARTS]){state, state + count, state + 2 * count}, v);
-		break;
-	default:
+	else if (call->op == OP_sum || call->op == OP_mean)
+		sum_partial_axes(call, state, state + count, v);
+	else
 		sum_partial_loss(call, state, state + count, v, a, keep ? keep[0] : NULL);
-		break;
-	}
 }
-
-/* The larger of A and B, or the one that is NaN. */
-static double larger_or_nan(double a, double b) { return isnan(a) || b <= a ? a : b; }
-static double smaller_or_nan(double a, double b) { return isnan(a) || b >= a ? a : b; }
 
 /* (HI + LO) times the square of SCALE (norm), or times exp(SCALE) (logsumexp). */
 struct scaled_sum {
@@ -87,18 +62,13 @@ static struct scaled_sum add_scaled(enum op op, struct scaled_sum sum, struct sc
 
 void fold_add(enum op op, double *state, const double *from, int64_t count)
 {
-	switch (op) {
-	case OP_amax:
-		for (int64_t i = 0; i < count; i++)
-			state[i] = larger_or_nan(state[i], from[i]);
-		break;
-	case OP_amin:
-		for (int64_t i = 0; i < count; i++)
-			state[i] = smaller_or_nan(state[i], from[i]);
-		break;
-	case OP_norm:
-	case OP_logsumexp:
-		for (int64_t i = 0; i < count; i++) {
+	for (int64_t i = 0; i < count; i++) {
+		if (fold_parts(op) == 1) { /* the larger or smaller one, or that which is NaN */
+			const bool stays = isnan(state[i]) || (op == OP_amax ? from[i] <= state[i] : from[i] >= state[i]);
+			state[i] = stays ? state[i] : from[i];
+		} else if (fold_parts(op) == 2) {
+			sum_add(&state[i], &state[count + i], from[i], from[count + i]);
+		} else {
 			const struct scaled_sum sum = {state[i], state[count + i], state[2 * count + i]};
 			const struct scaled_sum made =
 				add_scaled(op, sum, (struct scaled_sum){from[i], from[count + i], from[2 * count + i]});
@@ -106,34 +76,19 @@ void fold_add(enum op op, double *state, const double *from, int64_t count)
 			state[count + i] = made.lo;
 			state[2 * count + i] = made.scale;
 		}
-		break;
-	default:
-		for (int64_t i = 0; i < count; i++)
-			sum_add(&state[i], &state[count + i], from[i], from[count + i]);
-		break;
 	}
 }
 
 void fold_finish(const struct op_call *call, void *y, const double *state, int64_t count)
 {
 	const double *hi = state, *lo = state + count, *scale = state + 2 * count;
+	const bool axes = call->op == OP_sum || call->op == OP_mean;
 	const enum dtype dtype = call->y->dtype;
-	switch (call->op) {
-	case OP_amax:
-	case OP_amin:
+	if (fold_parts(call->op) == 1)
 		elements_set(dtype, y, hi, (size_t)count);
-		break;
-	case OP_norm:
-	case OP_logsumexp:
+	else if (fold_parts(call->op) == 2)
+		sums_store(dtype, y, hi, lo, axes ? reduction_divisor(call) : loss_divisor(call), (size_t)count);
+	else
 		for (int64_t i = 0; i < count; i++)
 			element_set(dtype, y, (size_t)i, reduction_result(call->op, hi[i] + lo[i], scale[i]));
-		break;
-	case OP_sum:
-	case OP_mean:
-		sums_store(dtype, y, hi, lo, reduction_divisor(call), (size_t)count);
-		break;
-	default:
-		sums_store(dtype, y, hi, lo, loss_divisor(call), (size_t)count);
-		break;
-	}
 }

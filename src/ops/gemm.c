@@ -186,7 +186,7 @@ void gemm(enum dtype dtype, const struct product *p)
 		return;
 	}
 	if (!blas.sgemm || p->a.ld > INT_MAX || p->b.ld > INT_MAX || p->ldc > INT_MAX) {
-		kernels_get(dtype)->loops->gemm(p);
+		kernels_get(dtype)->loops->gemm(p, false);
 		return;
 	}
 	for (int64_t at = 0; at < p->k; at += MOST_EXTENT)

@@ -1,6 +1,6 @@
 /*
  * Our own matrix product, for one type of one instruction set; included by
- * loops_template.h.
+ * loops_type_template.h.
  *
  * The blocking is Goto's (Goto and van de Geijn 2008, "Anatomy of
  * high-performance matrix multiplication"). A panel of B, PACK_K by PACK_N, is
@@ -16,10 +16,6 @@
  *
  * The packed blocks are on the stack (under 600 KiB): nothing is allocated.
  */
-#ifndef GEMM_TEMPLATE_ONCE
-#define GEMM_TEMPLATE_ONCE
-enum { PACK_K = 256, PACK_A_BYTES = 128 << 10, PACK_B_BYTES = 384 << 10 };
-#endif
 _Static_assert(PRODUCT_STRIPE % GEMM_ROWS == 0, "PRODUCT_STRIPE rows are whole tiles");
 
 enum {
@@ -361,39 +357,29 @@ static void N(add_rows)(const struct N(matrix_vector) *t)
 	}
 }
 
-/* Element (i, p) of the factor lies at i * *ROW + p * *COLUMN. */
-static void N(strides_of)(const struct factor *factor, int64_t *row, int64_t *column)
-{
-	*row = factor->transposed ? 1 : factor->ld;
-	*column = factor->transposed ? factor->ld : 1;
-}
-
 static struct N(strided) N(strided_of)(const struct product *p)
 {
-	struct N(strided) x = {.m = p->m,
-	                       .n = p->n,
-	                       .k = p->k,
-	                       .a = p->a.data,
-	                       .b = p->b.data,
-	                       .accumulate = p->accumulate,
-	                       .c = p->c,
-	                       .ldc = p->ldc};
-	N(strides_of)(&p->a, &x.a_row, &x.a_column);
-	N(strides_of)(&p->b, &x.b_row, &x.b_column);
-	return x;
+	return (struct N(strided)){.m = p->m,
+	                           .n = p->n,
+	                           .k = p->k,
+	                           .a = p->a.data,
+	                           .a_row = p->a.transposed ? 1 : p->a.ld,
+	                           .a_column = p->a.transposed ? p->a.ld : 1,
+	                           .b = p->b.data,
+	                           .b_row = p->b.transposed ? 1 : p->b.ld,
+	                           .b_column = p->b.transposed ? p->b.ld : 1,
+	                           .accumulate = p->accumulate,
+	                           .c = p->c,
+	                           .ldc = p->ldc};
 }
 
-static void N(gemm_tiles)(const struct product *product)
-{
-	const struct N(strided) x = N(strided_of)(product);
-	N(gemm_packed)(&x);
-}
-
-static void N(gemm_own)(const struct product *product)
+static void N(gemm)(const struct product *product, bool tiles)
 {
 	typedef struct N(matrix_vector) vector_product;
 	const struct N(strided) x = N(strided_of)(product);
-	if (x.n == 1 && x.a_column == 1 && (x.b_row == 1 || x.k == 1))
+	if (tiles)
+		N(gemm_packed)(&x);
+	else if (x.n == 1 && x.a_column == 1 && (x.b_row == 1 || x.k == 1))
 		N(dot_rows)(&(vector_product){x.c, x.ldc, x.a, x.a_row, x.b, 1, x.m, x.k, x.accumulate});
 	else if (x.n == 1 && x.a_row == 1 && x.ldc == 1)
 		N(add_rows)(&(vector_product){x.c, 1, x.a, x.a_column, x.b, x.b_row, x.m, x.k, x.accumulate});

@@ -51,6 +51,11 @@ static void vjp_general(const struct op_call *call, void *dv, void *da, const vo
 op_forward *op_forward_get(enum op op) { return forward_functions[op] ? forward_general : NULL; }
 op_vjp *op_vjp_get(enum op op) { return vjp_functions[op] ? vjp_general : NULL; }
 
+static bool is_reduction(enum op op)
+{
+	return op_table[op].scope == SCOPE_FOLD || op == OP_sum || op == OP_mean || op == OP_prod;
+}
+
 static int64_t reduction_scratch(enum op op, const struct attrs *attrs, const struct type *v, bool backward)
 {
 	const struct reduction r = reduction_named(attrs, &v->shape);
@@ -80,15 +85,9 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 {
 	if (has_no_elements(result))
 		return 0;
-	switch (op) {
-	case OP_sum:
-	case OP_mean:
-	case OP_amax:
-	case OP_amin:
-	case OP_prod:
-	case OP_logsumexp:
-	case OP_norm:
+	if (is_reduction(op))
 		return reduction_scratch(op, attrs, v, backward);
+	switch (op) {
 	case OP_softmax:
 	case OP_log_softmax:
 	case OP_layernorm:
@@ -113,11 +112,10 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                         const struct type *result, bool backward)
 {
-	const enum scope scope = op_table[op].scope;
-	if (scope == SCOPE_SUM || has_no_elements(result))
+	if (op_table[op].scope == SCOPE_SUM || has_no_elements(result))
 		return 0; /* no team shares a sum */
 	/* If axes are moved, scratch is the copy that all members read, and its lines need no panels. */
-	if ((scope == SCOPE_FOLD || op == OP_prod) && reduction_named(attrs, &v->shape).moved)
+	if (is_reduction(op) && reduction_named(attrs, &v->shape).moved)
 		return 0;
 	return op_scratch(op, attrs, v, a, result, backward);
 }

@@ -15,13 +15,7 @@
 
 bool op_runs_in_registers(enum op op)
 {
-	static const bool runs[OP_COUNT] = {
-#define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, ...) [OP_##NAME] = (FLOPS) < 8,
-#define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, ...) [OP_##NAME] = (FLOPS) < 8,
-#define GENERAL(NAME, ...) [OP_##NAME] = false,
-#include "ops/ops.def"
-	};
-	return op < OP_COUNT && runs[op];
+	return op < OP_COUNT && op_table[op].class != OP_CLASS_GENERAL && op_table[op].flops < 8;
 }
 
 size_t kernels_all(enum dtype dtype, const struct kernels *tables[4])

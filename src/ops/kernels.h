@@ -115,7 +115,7 @@ struct loops {
 	/* out = ((above - 2 v) + below) + ((left - 2 v) + right) in a row of N >= 1; its ends have ENDS[0] and ENDS[1] */
 	void (*differences_2d)(void *out, const void *above, const void *v, const void *below, const double ends[2],
 	                       size_t n);
-	/* out[i] = v[i] * scale if element i is kept (random.c), else 0 */
+	/* out[i] = v[i] * scale if element i is kept (elements.c), else 0 */
 	void (*dropout)(void *out, const void *v, size_t n, const struct dropout *dropout);
 	/* TO[c, r] = FROM[r, c] of [ROWS, COLUMNS]; TO_ROW and FROM_ROW elements from a row to the next */
 	void (*transpose)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows, int64_t columns);
@@ -123,9 +123,8 @@ struct loops {
 	void (*copy_rows)(const struct rows *to, const struct rows *from, size_t n, size_t rows);
 	void (*add_rows)(const struct rows *to, const struct rows *from, size_t n, size_t rows);
 	void (*clear_rows)(const struct rows *to, size_t n, size_t rows);
-	/* Our own product, for gemm(). GEMM_TILES treats vectors as matrices: its bits do not depend on M and N. */
-	void (*gemm)(const struct product *product);
-	void (*gemm_tiles)(const struct product *product);
+	/* Our own product, for gemm(). By TILES vectors are treated as matrices: the bits do not depend on M and N. */
+	void (*gemm)(const struct product *product, bool tiles);
 };
 
 /* One step of a run in registers: a cheap operation with a scalar, or the end of a loop over the steps before. */

@@ -27,6 +27,17 @@
 enum { N(STRIDE) = LANES < 8 ? 8 : LANES };
 #define STRIDE N(STRIDE)
 
+/* as in NumPy: a NaN of either operand passes, and of two zeros the result is a */
+LANEWISE VEC V(max)(VEC v, VEC a) { return V(select)(v != v, v, V(greater)(v, a)); }
+LANEWISE VEC V(min)(VEC v, VEC a) { return V(select)(v != v, v, V(lesser)(v, a)); }
+#ifndef ISA_RELU
+LANEWISE VEC V(relu)(VEC v) { return V(select)(v <= SPLAT(0), SPLAT(0), v); }
+#endif
+LANEWISE VEC V(sign)(VEC v)
+{
+	return V(select)(v > SPLAT(0), SPLAT(1), V(select)(v < SPLAT(0), SPLAT(-1), v + SPLAT(0)));
+}
+
 /* ---- masks in memory: bit i % 8 of byte i / 8 ---- */
 
 LANEWISE LANE_MASK N(load_mask)(const void *from, size_t index)

@@ -30,35 +30,28 @@
 #define IN_GROUP_LOSS "losses"
 #define IN_GROUP_OTHER "other"
 
-/* Members that rows of all classes have, and those of rows with an operand. */
-#define ROW(NAME, GROUP, NEEDS_OF_V, FLOPS, DOC)                                                                       \
-	.name = #NAME, .group = IN_GROUP_##GROUP, .differentiable = NEEDS_##NEEDS_OF_V != NEEDS_ZERO,                      \
-	.needs_v = NEEDS_##NEEDS_OF_V & NEEDS_ALL, .flops = FLOPS, .doc = DOC
-#define OPERAND_ROW(OPERANDS, NEEDS_OF_A)                                                                              \
-	.operands = OPERANDS, .needs_a = NEEDS_##NEEDS_OF_A & NEEDS_ALL,                                                   \
-	.operand_differentiable = OPERANDS && NEEDS_##NEEDS_OF_A != NEEDS_ZERO
+#define OP_ROW(NAME, CLASS, GROUP, ARGUMENTS, SCOPE, KEEPS, OPERANDS, NEEDS_V, NEEDS_A, FLOPS, DOC)                    \
+	[OP_##NAME] = {.name = #NAME,                                                                                      \
+	               .group = IN_GROUP_##GROUP,                                                                          \
+	               .class = OP_CLASS_##CLASS,                                                                          \
+	               .operands = OPERANDS,                                                                               \
+	               .arguments = ARGUMENTS,                                                                             \
+	               .scope = SCOPE_##SCOPE,                                                                             \
+	               .differentiable = NEEDS_##NEEDS_V != NEEDS_ZERO,                                                    \
+	               .operand_differentiable = OPERANDS && NEEDS_##NEEDS_A != NEEDS_ZERO,                                \
+	               .needs_v = NEEDS_##NEEDS_V & NEEDS_ALL,                                                             \
+	               .needs_a = NEEDS_##NEEDS_A & NEEDS_ALL,                                                             \
+	               KEEPS_##KEEPS,                                                                                      \
+	               .flops = FLOPS,                                                                                     \
+	               .doc = DOC},
 
 const struct op_info op_table[OP_COUNT] = {
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, FORWARD, DERIVATIVE, DOC)                                   \
-	[OP_##NAME] = {.class = OP_CLASS_UNARY,                                                                            \
-	               .arguments = ARGUMENTS,                                                                             \
-	               .scope = SCOPE_ELEM,                                                                                \
-	               KEEPS_##KEEPS,                                                                                      \
-	               ROW(NAME, GROUP, NEEDS, FLOPS, DOC)},
+	OP_ROW(NAME, UNARY, GROUP, ARGUMENTS, ELEM, KEEPS, 0, NEEDS, NIL, FLOPS, DOC)
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                  \
-	[OP_##NAME] = {.class = OP_CLASS_BINARY,                                                                           \
-	               .arguments = "",                                                                                    \
-	               .scope = SCOPE_ELEM,                                                                                \
-	               KEEPS_##KEEPS,                                                                                      \
-	               OPERAND_ROW(1, NEEDS_A),                                                                            \
-	               ROW(NAME, GROUP, NEEDS_V, FLOPS, DOC)},
+	OP_ROW(NAME, BINARY, GROUP, "", ELEM, KEEPS, 1, NEEDS_V, NEEDS_A, FLOPS, DOC)
 #define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, FLOPS, DOC)                    \
-	[OP_##NAME] = {.class = OP_CLASS_GENERAL,                                                                          \
-	               .arguments = ARGUMENTS,                                                                             \
-	               .scope = SCOPE_##SCOPE,                                                                             \
-	               KEEPS_##KEEPS,                                                                                      \
-	               OPERAND_ROW(OPERAND, NEEDS_A),                                                                      \
-	               ROW(NAME, GROUP, NEEDS_V, FLOPS, DOC)},
+	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, OPERAND, NEEDS_V, NEEDS_A, FLOPS, DOC)
 #include "ops/ops.def"
 };
 
@@ -153,9 +146,8 @@ enum op op_by_number(enum op op, double number)
 
 const char *op_reach(enum op op)
 {
-	static const char *const names[] = {
-		[SCOPE_ELEM] = "element", [SCOPE_ROW] = "row", [SCOPE_SUM] = "all", [SCOPE_FOLD] = "all", [SCOPE_ALL] = "all"};
-	return names[op_table[op].scope];
+	const enum scope scope = op_table[op].scope;
+	return scope == SCOPE_ELEM ? "element" : scope == SCOPE_ROW ? "row" : "all";
 }
 
 size_t op_kept_names(enum op op, const char *names[MAX_NEEDS])

@@ -130,9 +130,9 @@ VJP(slice)
 	slice_elements(call, writable(g), dv, so_far ? PART_ADD : PART_PUT);
 }
 
-/* The first element of a part in each row of the whole, and the elements of that row. */
+/* The first element of a part in each row of the whole, the elements of that row, and the number of rows. */
 struct place {
-	int64_t at, row;
+	int64_t at, row, rows;
 };
 
 /* Moves PART, rows of N elements, to or from its PLACE in WHOLE. */
@@ -142,7 +142,7 @@ static void move_part(const struct op_call *call, enum part_way way, const void 
 	const struct loops *loops = call->kernels->loops;
 	const struct rows inside = {writable(part), n, 1};
 	const struct rows around = {element_of(writable(whole), element_size(loops->dtype), place.at), place.row, 1};
-	move_rows(loops, way, &inside, &around, n, axis_view_named(call->attrs, &call->v->shape).outer);
+	move_rows(loops, way, &inside, &around, n, place.rows);
 }
 
 FORWARD(pad)
@@ -157,7 +157,7 @@ FORWARD(pad)
 		call->kernels->loops->fill(element_of(at, size, before + inside), call->attrs->value,
 		                           (size_t)(row - before - inside));
 	}
-	move_part(call, PART_PUT, v, inside, y, (struct place){before, row});
+	move_part(call, PART_PUT, v, inside, y, (struct place){before, row, to.outer});
 }
 
 VJP(pad)
@@ -165,7 +165,7 @@ VJP(pad)
 	const struct axis_view to = axis_view_named(call->attrs, &call->v->shape);
 	const struct axis_view from = axis_view_named(call->attrs, &call->y->shape);
 	move_part(call, PART_TAKE, dv, to.n * to.inner, g,
-	          (struct place){call->attrs->before * from.inner, from.n * from.inner});
+	          (struct place){call->attrs->before * from.inner, from.n * from.inner, to.outer});
 }
 
 /* Moves FIRST and SECOND, each or NULL, to or from their concatenation WHOLE. */
@@ -176,9 +176,9 @@ static void move_both(const struct op_call *call, enum part_way way, const void 
 	const struct axis_view a = axis_view_named(call->attrs, &call->a->shape);
 	const int64_t n = v.n * v.inner, m = a.n * a.inner;
 	if (first)
-		move_part(call, way, first, n, whole, (struct place){0, n + m});
+		move_part(call, way, first, n, whole, (struct place){0, n + m, v.outer});
 	if (second)
-		move_part(call, way, second, m, whole, (struct place){n, n + m});
+		move_part(call, way, second, m, whole, (struct place){n, n + m, v.outer});
 }
 
 FORWARD(concat) { move_both(call, PART_PUT, v, a, y); }

@@ -8,8 +8,8 @@
  * sine and cosine share a reduction, and a division is one of floats.
  */
 
+/* x = k ln 2 + r, |r| <= ln2 / 2 */
 struct reduced {
-	vd r; /* x - k ln 2, |r| <= ln2 / 2 */
 	vd k;
 	vd even; /* cosh(r) - 1 */
 	vd odd;  /* sinh(r) */
@@ -21,11 +21,10 @@ LANEWISE struct reduced exp_reduce(vd x)
 	struct reduced e;
 
 	e.k = fma_d(x, splat_d(0x1.71547652b82fep+0), splat_d(rounding)) - splat_d(rounding);
-	e.r = nfma_d(e.k, splat_d(0x1.62e42fefa39efp-1), x);
-	const vd z = e.r * e.r;
+	const vd r = nfma_d(e.k, splat_d(0x1.62e42fefa39efp-1), x), z = r * r;
 	e.even = z * POLYNOMIAL(z, 0x1.00000043f0f66p-1, 0x1.55547ee1cb9acp-5, 0x1.6d977efab9597p-10);
 	e.odd =
-		e.r * POLYNOMIAL(z, 0x1.fffffffff61e4p-1, 0x1.5555557e75032p-3, 0x1.1110a61c99c56p-7, 0x1.a17dfaf8bf68dp-13);
+		r * POLYNOMIAL(z, 0x1.fffffffff61e4p-1, 0x1.5555557e75032p-3, 0x1.1110a61c99c56p-7, 0x1.a17dfaf8bf68dp-13);
 	return e;
 }
 

@@ -6,40 +6,31 @@
  */
 #if !defined(WITHOUT_SLEEF) && (defined(ISA_SLEEF) || __has_include(<sleef.h>))
 #include <sleef.h>
-#define HAVE_SLEEF 1
+#define SCALAR(NAME, ULP) Sleef_##NAME##_##ULP
 #else
-#define HAVE_SLEEF 0
+#undef ISA_SLEEF
+#define SCALAR(NAME, ULP) NAME
 #endif
 
-/* Calls a scalar function for each lane. */
-#define SCALARS(NAME, FUNCTION)                                                                                        \
-	static __attribute__((noinline)) vd NAME(vd x)                                                                     \
-	{                                                                                                                  \
-		vd y;                                                                                                          \
-		for (int i = 0; i < LANES_D; i++)                                                                              \
-			y[i] = FUNCTION(x[i]);                                                                                     \
-		return y;                                                                                                      \
-	}
-#if HAVE_SLEEF && defined(ISA_SLEEF)
+#ifdef ISA_SLEEF
 #define SLEEF(NAME, ULP)                                                                                               \
 	LANEWISE vd NAME##_sleef(vd x) { return ISA_SLEEF(NAME, ULP)(x); }
 LANEWISE vd pow_sleef(vd x, vd y) { return ISA_SLEEF(pow, u10)(x, y); }
-#elif HAVE_SLEEF
-#define SLEEF(NAME, ULP) SCALARS(NAME##_sleef, Sleef_##NAME##_##ULP)
-LANEWISE vd pow_sleef(vd x, vd y)
-{
-	vd z;
-	for (int i = 0; i < LANES_D; i++)
-		z[i] = Sleef_pow_u10(x[i], y[i]);
-	return z;
-}
 #else
-#define SLEEF(NAME, ULP) SCALARS(NAME##_sleef, NAME)
+/* Calls a scalar function for each lane. */
+#define SLEEF(NAME, ULP)                                                                                               \
+	static __attribute__((noinline)) vd NAME##_sleef(vd x)                                                             \
+	{                                                                                                                  \
+		vd y;                                                                                                          \
+		for (int i = 0; i < LANES_D; i++)                                                                              \
+			y[i] = SCALAR(NAME, ULP)(x[i]);                                                                            \
+		return y;                                                                                                      \
+	}
 LANEWISE vd pow_sleef(vd x, vd y)
 {
 	vd z;
 	for (int i = 0; i < LANES_D; i++)
-		z[i] = pow(x[i], y[i]);
+		z[i] = SCALAR(pow, u10)(x[i], y[i]);
 	return z;
 }
 #endif
@@ -93,13 +84,7 @@ LANEWISE vd erf_d(vd x)
 COLD void log1p_large(const vd *x, vd *y) { *y = select_d(*x > splat_d(0x1p1000), log_sleef(*x), *y); }
 LANEWISE vd log1p_d(vd x)
 {
-	vd y = near_zero(log1p_sleef(x), x, 0x1p-54);
-	if (__builtin_expect(bits_d(x > splat_d(0x1p1000)) != 0, 0)) {
-		vd from = x, result = y;
-		log1p_large(&from, &result);
-		y = result;
-	}
-	return y;
+	return repaired_d(x > splat_d(0x1p1000), x, near_zero(log1p_sleef(x), x, 0x1p-54), log1p_large);
 }
 
 /*
@@ -326,13 +311,7 @@ LANEWISE vd cos_near(vd x)
 	}                                                                                                                  \
 	LANEWISE vd NAME##_d(vd x)                                                                                         \
 	{                                                                                                                  \
-		vd y = NAME##_near(x);                                                                                         \
-		if (__builtin_expect(bits_d(abs_d(x) > splat_d(quarters_bound)) != 0, 0)) {                                        \
-			vd far = x, result = y;                                                                                    \
-			NAME##_far_d(&far, &result);                                                                               \
-			y = result;                                                                                                \
-		}                                                                                                              \
-		return y;                                                                                                      \
+		return repaired_d(abs_d(x) > splat_d(quarters_bound), x, NAME##_near(x), NAME##_far_d);                        \
 	}
 TRIG_DOUBLE(sin)
 TRIG_DOUBLE(cos)
@@ -361,7 +340,10 @@ LANEWISE vd rsqrt_scaled_d(vd x)
 #if ISA_FMA
 LANEWISE vd rsqrt_step_d(vd y, vd error) { return fma_d(splat_d(0.5) * y, error, y); }
 
-COLD void rsqrt_special_d(const vd *x, vd *y) { *y = rsqrt_scaled_d(*x); }
+COLD void rsqrt_special_d(const vd *x, vd *y)
+{
+	*y = select_d((*x >= splat_d(DBL_MIN)) & (*x < splat_d(INFINITY)), *y, rsqrt_scaled_d(*x));
+}
 
 /* As rsqrt_f, with one more step. Numbers that are not positive and normal go to rsqrt_scaled_d. */
 LANEWISE vd rsqrt_d(vd x)
@@ -371,14 +353,7 @@ LANEWISE vd rsqrt_d(vd x)
 		y = rsqrt_step_d(y, nfma_d(x * y, y, splat_d(1)));
 	const vd root = x * y, lost = fma_d(x, y, -root);
 	y = rsqrt_step_d(y, nfma_d(lost, y, nfma_d(root, y, splat_d(1))));
-
-	const vl plain = (x >= splat_d(DBL_MIN)) & (x < splat_d(INFINITY));
-	if (__builtin_expect(bits_d(~plain) != 0, 0)) {
-		vd from = x, special;
-		rsqrt_special_d(&from, &special);
-		y = select_d(plain, y, special);
-	}
-	return y;
+	return repaired_d(~((x >= splat_d(DBL_MIN)) & (x < splat_d(INFINITY))), x, y, rsqrt_special_d);
 }
 #else
 LANEWISE vd rsqrt_d(vd x) { return rsqrt_scaled_d(x); }
@@ -415,11 +390,20 @@ LANEWISE vd times_sigmoid(vd x, vd high, vd low)
 
 LANEWISE vd silu_d(vd x) { return times_sigmoid(x, x, splat_d(0)); }
 
-LANEWISE vd silu_derivative_d(vd x)
+/* 1 - sigmoid(x); *S: sigmoid(x) */
+LANEWISE vd sigmoid_rest(vd x, vl negative, vd *s)
 {
 	const vd z = exp_d(-abs_d(x));
 	const vd half = splat_d(1) / (splat_d(1) + z);
-	const vd s = select_d(x < splat_d(0), z * half, half), rest = select_d(x < splat_d(0), half, z * half);
+
+	*s = select_d(negative, z * half, half);
+	return select_d(negative, half, z * half);
+}
+
+LANEWISE vd silu_derivative_d(vd x)
+{
+	vd s;
+	const vd rest = sigmoid_rest(x, x < splat_d(0), &s);
 	return fma_d(x * s, rest, s);
 }
 
@@ -452,10 +436,8 @@ LANEWISE vd gelu_tanh_derivative_d(vd x)
 	vd low;
 	const vd near = clamp_d(x, -40, 40);
 	const vd high = gelu_tanh_argument(near, &low);
-	const vd z = exp_d(-abs_d(high));
-	const vd half = splat_d(1) / (splat_d(1) + z);
-	const vl negative = x < splat_d(0);
-	const vd s = select_d(negative, z * half, half), rest = select_d(negative, half, z * half);
+	vd s;
+	const vd rest = sigmoid_rest(high, x < splat_d(0), &s);
 	const vd dw = splat_d(0x1.9884533d43651p+0) * (splat_d(1) + splat_d(3 * 0.044715) * near * near);
 	return s + x * s * (rest * dw);
 }
@@ -489,14 +471,7 @@ COLD void gelu_tail(const vd *from, vd *y)
 LANEWISE vd gelu_d(vd x)
 {
 	vd gauss;
-	vd y = x * normal_d(clamp_d(x, -40, 40), &gauss);
-
-	if (__builtin_expect(bits_d(x < splat_d(-37)) != 0, 0)) {
-		vd from = x, result = y;
-		gelu_tail(&from, &result);
-		y = result;
-	}
-	return y;
+	return repaired_d(x < splat_d(-37), x, x * normal_d(clamp_d(x, -40, 40), &gauss), gelu_tail);
 }
 
 LANEWISE vd gelu_derivative_d(vd x)

@@ -104,22 +104,14 @@ LANEWISE vf round_bf16_f(vf x)
 	return select_f(x == x, y, x);
 }
 
-/* as in NumPy: a NaN of either operand passes, and of two zeros the result is a */
-LANEWISE vf max_f(vf v, vf a) { return select_f(v != v, v, greater_f(v, a)); }
-LANEWISE vd max_d(vd v, vd a) { return select_d(v != v, v, greater_d(v, a)); }
-LANEWISE vf min_f(vf v, vf a) { return select_f(v != v, v, lesser_f(v, a)); }
-LANEWISE vd min_d(vd v, vd a) { return select_d(v != v, v, lesser_d(v, a)); }
-#ifndef ISA_RELU
-LANEWISE vf relu_f(vf v) { return select_f(v <= splat_f(0), splat_f(0), v); }
-LANEWISE vd relu_d(vd v) { return select_d(v <= splat_d(0), splat_d(0), v); }
-#endif
-LANEWISE vf sign_f(vf v)
+/* Y, of which REPAIR replaces lanes if MASK has one. It gets copies, so that x and y themselves stay in registers. */
+LANEWISE vd repaired_d(vl mask, vd x, vd y, void repair(const vd *x, vd *y))
 {
-	return select_f(v > splat_f(0), splat_f(1), select_f(v < splat_f(0), splat_f(-1), v + splat_f(0)));
-}
-LANEWISE vd sign_d(vd v)
-{
-	return select_d(v > splat_d(0), splat_d(1), select_d(v < splat_d(0), splat_d(-1), v + splat_d(0)));
+	if (__builtin_expect(bits_d(mask) == 0, 1))
+		return y;
+	vd from = x, result = y;
+	repair(&from, &result);
+	return result;
 }
 
 #include "ops/vmath_f32_template.h"

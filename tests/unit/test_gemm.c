@@ -30,7 +30,7 @@ struct way {
 static void multiply(const struct way *way, const struct product *product)
 {
 	if (way->own)
-		way->own->loops->gemm(product);
+		way->own->loops->gemm(product, false);
 	else
 		gemm(way->dtype, product);
 }
