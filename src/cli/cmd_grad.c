@@ -94,7 +94,7 @@ static enum status find_param(struct session *s, const char *name, size_t length
 	}
 	const char *copy = arena_strndup(&s->arena, name, length);
 	TRY_ALLOC(copy, &s->diags);
-	return with_nearest(s, usage_error(s, "no param is named '%s'", copy), copy, (struct word_list){names, count, 0},
+	return with_nearest(s, usage_error(s, "no param is named '%s'", copy), copy, (struct text_list){names, count, 0},
 	                    NULL);
 }
 

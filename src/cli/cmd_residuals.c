@@ -1,5 +1,5 @@
 /* ckptc residuals: what is saved for the backward pass. */
-#include "report/residuals.h"
+#include "report/difference.h"
 
 #include <math.h>
 

@@ -45,9 +45,9 @@ static const struct command *find_command(const char *name)
 }
 
 /* Lists the commands and, if OPS, the operations. */
-static struct word_list names_of(struct session *s, bool ops)
+static struct text_list names_of(struct session *s, bool ops)
 {
-	struct word_list list = {.items = arena_array(&s->arena, command_count + OP_COUNT, sizeof *list.items)};
+	struct text_list list = {.items = arena_array(&s->arena, command_count + OP_COUNT, sizeof *list.items)};
 	for (size_t i = 0; list.items && i < command_count; i++)
 		list.items[list.count++] = command_table[i].name;
 	for (int op = 0; list.items && ops && op < OP_COUNT; op++)

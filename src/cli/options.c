@@ -34,7 +34,7 @@ enum status with_hint(struct session *s, enum status status, const char *format,
 	return status;
 }
 
-enum status with_nearest(struct session *s, enum status status, const char *name, struct word_list candidates,
+enum status with_nearest(struct session *s, enum status status, const char *name, struct text_list candidates,
                          const char *otherwise)
 {
 	const char *near = suggest_nearest(name, candidates.items, candidates.count);
@@ -75,12 +75,9 @@ static enum status wrong_command(struct session *s, int option)
 	                 "it belongs to %s", list ? list : "other commands");
 }
 
-static enum status add_word(struct session *s, struct word_list *list, const char *word)
+static enum status add_word(struct session *s, struct text_list *list, const char *word)
 {
-	const char **grown = arena_grow(&s->arena, list->items, list->count, &list->capacity, sizeof *grown);
-	TRY_ALLOC(grown && word, &s->diags);
-	list->items = grown;
-	grown[list->count++] = word;
+	TRY_ALLOC(text_list_add(list, word, &s->arena), &s->diags);
 	return STATUS_OK;
 }
 
@@ -288,7 +285,7 @@ static enum status check_policy(struct session *s, const struct policy *policy)
 }
 
 /* Makes policies of the words. */
-static enum status parse_policies(struct session *s, const struct word_list *words, struct policy_list *list)
+static enum status parse_policies(struct session *s, const struct text_list *words, struct policy_list *list)
 {
 	list->items = arena_array(&s->arena, words->count + 1, sizeof *list->items);
 	TRY_ALLOC(list->items, &s->diags);

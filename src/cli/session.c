@@ -91,7 +91,7 @@ static const char *unknown_name(const struct session *s, const struct policy *po
 
 static enum status unknown_value(struct session *s, enum status status, const char *name)
 {
-	const struct word_list names = {s->chain.names, s->chain.name_count, 0};
+	const struct text_list names = {s->chain.names, s->chain.name_count, 0};
 	return with_nearest(s, status, name, names,
 	                    arena_printf(&s->arena, "a stage `name %s` gives the current value that name", name));
 }

@@ -33,17 +33,12 @@ struct option_row {
 };
 extern const struct option_row option_table[OPTION_COUNT]; /* by option_id */
 
-struct word_list {
-	const char **items;
-	size_t count, capacity;
-};
-
 /* The options as given; NULL or 0 where not. */
 struct command_line {
 	const char *text, *file;          /* -e TEXT; CHAIN */
 	const char *values[OPTION_COUNT]; /* the last value of each */
 	bool given[OPTION_COUNT];
-	struct word_list policies, grads, compared; /* --policy and --online; --grad; the two of --diff */
+	struct text_list policies, grads, compared; /* --policy and --online; --grad; the two of --diff */
 	struct param_binding *params;
 	size_t param_count, param_capacity;
 };
@@ -118,7 +113,7 @@ __attribute__((format(printf, 2, 3))) enum status usage_error(struct session *se
 __attribute__((format(printf, 3, 4))) enum status with_hint(struct session *session, enum status status,
                                                             const char *format, ...);
 /* The same with the candidate nearest to NAME as the hint; if none is near, OTHERWISE, which may be NULL. */
-enum status with_nearest(struct session *session, enum status status, const char *name, struct word_list candidates,
+enum status with_nearest(struct session *session, enum status status, const char *name, struct text_list candidates,
                          const char *otherwise);
 /* Decides before the first message if messages are coloured. Of several --color the last counts. */
 void session_choose_color(struct session *session, int argc, char **argv);

@@ -4,8 +4,8 @@
 #include "budget/budget.h"
 #include "cli/job.h"
 #include "memory/cost_walk.h"
+#include "report/difference.h"
 #include "report/explanation.h"
-#include "report/residuals.h"
 
 static enum status open_spec(struct subject *subject)
 {

@@ -1,4 +1,4 @@
-/* What one policy keeps for the backward pass that another recomputes. */
+/* What policies keep for the backward pass: the residual report, and what one keeps that another recomputes. */
 #ifndef REPORT_DIFFERENCE_H
 #define REPORT_DIFFERENCE_H
 
@@ -21,5 +21,10 @@ struct kept_list {
 
 /* Two lists: what is only in the one, what is only in the other, and the figures of both. */
 void report_difference(struct report *report, struct kept_list lists[2]);
+
+/* The rows of LIST and their bytes. Lines are the text of JAX's print_saved_residuals. */
+void report_residuals(struct report *report, const struct chain *chain, const struct held_list *list);
+/* Describes a row with its place in the source: "output of sin from f.ck:6:9 (g)". NULL if memory is short. */
+const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena);
 
 #endif

@@ -7,18 +7,13 @@
 /* U+0304 takes no column. */
 static const char bar[] = "\xcc\x84";
 
-struct program_text {
-	const char **lines;
-	size_t count, capacity;
-};
-
 /* One part of the chain. */
 struct part {
 	const struct explanation *e;
 	const struct linear *linear;
 	const struct body *body; /* whose text is made */
 	struct arena *arena;
-	struct program_text forward, backward, saved;
+	struct text_list forward, backward, saved;
 	const char **letters;   /* by value of the recording body, or NULL */
 	uint32_t *total, *rank; /* cotangents of a value of the recording body; which of them a backward value is, from 1 */
 	uint32_t letters_used;
@@ -27,14 +22,9 @@ struct part {
 	const struct text *to;
 };
 
-static void end_line(struct part *part, struct program_text *program)
+static void end_line(struct part *part, struct text_list *program)
 {
-	const char **grown = arena_grow(part->arena, program->lines, program->count, &program->capacity, sizeof *grown);
-	const char *line = text_grown(&part->line);
-	if (!grown || !line)
-		return;
-	program->lines = grown;
-	grown[program->count++] = line;
+	(void)text_list_add(program, text_grown(&part->line), part->arena);
 }
 
 static bool is_taken(const struct chain *chain, const char *name)
@@ -161,7 +151,7 @@ static void put_instr(struct part *part, const struct instr *instr)
 	text_put(part->to, instr->recomputed ? "  # recomputed" : "");
 }
 
-static void make_program(struct part *part, const struct body *body, struct program_text *program)
+static void make_program(struct part *part, const struct body *body, struct text_list *program)
 {
 	part->body = body;
 	text_put(part->to, "{ lambda ; ");
@@ -230,19 +220,19 @@ static void put_pair(const struct text *text, int width, const char *left, const
 static void put_columns(const struct part *part, const struct text *text)
 {
 	enum { LEAST = 32, MOST = 72 };
-	const struct program_text *left = &part->forward, *right = &part->backward, *saved = &part->saved;
+	const struct text_list *left = &part->forward, *right = &part->backward, *saved = &part->saved;
 	int width = LEAST;
 	for (size_t i = 0; i < left->count; i++) {
-		const int columns = line_columns(left->lines[i]);
+		const int columns = line_columns(left->items[i]);
 		width = columns > width && columns <= MOST ? columns : width;
 	}
 	put_pair(text, width, "forward", "backward", false);
 	for (size_t i = 0; i < left->count || i < right->count; i++)
-		put_pair(text, width, i < left->count ? left->lines[i] : "", i < right->count ? right->lines[i] : "",
+		put_pair(text, width, i < left->count ? left->items[i] : "", i < right->count ? right->items[i] : "",
 		         part->e->color);
 	text_put(text, "saved across: ");
 	for (size_t i = 0; i < saved->count; i++)
-		text_printf(text, "%s%s", i ? ", " : "", saved->lines[i]);
+		text_printf(text, "%s%s", i ? ", " : "", saved->items[i]);
 	text_put(text, saved->count ? "\n" : "nothing\n");
 }
 
@@ -291,11 +281,11 @@ static const struct record_kind program_kind = RECORD_KIND("parts", program_fiel
 static void report_part(struct records *records, const struct part *part, int64_t number)
 {
 	const char *const names[] = {"forward", "backward", "saved"};
-	const struct program_text *const programs[] = {&part->forward, &part->backward, &part->saved};
+	const struct text_list *const programs[] = {&part->forward, &part->backward, &part->saved};
 	struct program_line row = {.part = number,
-	                           .forward = {part->forward.lines, part->forward.count},
-	                           .backward = {part->backward.lines, part->backward.count},
-	                           .saved = {part->saved.lines, part->saved.count}};
+	                           .forward = {part->forward.items, part->forward.count},
+	                           .backward = {part->backward.items, part->backward.count},
+	                           .saved = {part->saved.items, part->saved.count}};
 	if (records->format == REPORT_JSON) {
 		records_put(records, &row, 0);
 		return;
@@ -303,7 +293,7 @@ static void report_part(struct records *records, const struct part *part, int64_
 	for (size_t k = 0; k < sizeof programs / sizeof *programs; k++)
 		for (size_t i = 0; i < programs[k]->count; i++) {
 			row.program = names[k];
-			row.line = programs[k]->lines[i];
+			row.line = programs[k]->items[i];
 			records_put(records, &row, 0);
 		}
 }

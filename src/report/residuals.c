@@ -1,4 +1,4 @@
-#include "report/residuals.h"
+#include "report/difference.h"
 
 #include <math.h>
 

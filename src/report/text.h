@@ -15,6 +15,13 @@ void text_grow_in(struct grown_text *grown, struct arena *arena);
 /* Returns the text so far, terminated, and begins anew; NULL when memory is short. */
 const char *text_grown(struct grown_text *grown);
 
+struct text_list {
+	const char **items;
+	size_t count, capacity;
+};
+/* Adds TEXT. False if that is NULL, or memory is short. */
+bool text_list_add(struct text_list *list, const char *text, struct arena *arena);
+
 enum report_format { REPORT_TABLE, REPORT_JSON, REPORT_CSV, REPORT_LINES };
 
 /* A JSON string with its quotes; control characters and invalid UTF-8 escaped. NULL is null. */
