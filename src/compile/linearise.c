@@ -34,12 +34,11 @@ unsigned needs_of(const struct lineariser *l, const struct instr *instr)
 /* Marks the values that cotangents reach. */
 static void mark_reached(struct lineariser *l)
 {
-	const struct body *body = l->body, *forward = l->step->body;
+	const struct body *body = l->body;
 	const struct step *step = l->step;
 	for (uint32_t i = 0; i < step->cot_out.count; i++)
-		for (size_t k = 0; k < forward->out_count && step->cot_to[i] == NO_VALUE; k++)
-			if (forward->outs[k].index == step->cot_out.slots[i])
-				l->values[forward->outs[k].value].reached |= body->values[forward->outs[k].value].active;
+		if (step->cot_value[i] != NO_VALUE)
+			l->values[step->cot_value[i]].reached |= body->values[step->cot_value[i]].active;
 	for (size_t i = 0; i < body->in_count; i++)
 		l->values[body->ins[i].value].reached |= has_slot(step->cot_in, body->ins[i].index);
 	for (size_t i = body->instr_count; i-- > 0;) {
@@ -51,39 +50,38 @@ static void mark_reached(struct lineariser *l)
 	}
 }
 
-/* The types of masks, each once: equal types are one pointer, as lowering has it. */
-struct type_list {
-	const struct type **types;
-	size_t count, capacity;
+/* The types of kept values, each once: equal types are one pointer, as lowering has it. */
+struct kept_type {
+	struct type type;
+	const struct kept_type *next;
 };
 
 /* A type equal to TYPE: INSTR's own, or one of LIST, or a new one. NULL if out of memory. */
-static const struct type *intern_type(struct arena *arena, struct type_list *list, const struct type *type,
+static const struct type *intern_type(struct arena *arena, const struct kept_type **list, const struct type *type,
                                       const struct instr *instr)
 {
 	if (instr->of.v && type_equal(type, instr->of.v))
 		return instr->of.v;
 	if (instr->of.y && type_equal(type, instr->of.y))
 		return instr->of.y;
-	for (size_t i = 0; i < list->count; i++)
-		if (type_equal(type, list->types[i]))
-			return list->types[i];
-	struct type *made = arena_alloc(arena, sizeof *made);
-	const struct type **interned =
-		made ? arena_append(arena, &list->types, &list->count, &list->capacity, sizeof made) : NULL;
-	if (!interned)
+	for (const struct kept_type *known = *list; known; known = known->next)
+		if (type_equal(type, &known->type))
+			return &known->type;
+	struct kept_type *made = arena_alloc(arena, sizeof *made);
+	if (!made)
 		return NULL;
-	*made = *type;
-	return *interned = made;
+	*made = (struct kept_type){*type, *list};
+	*list = made;
+	return &made->type;
 }
 
 /* Adds kept value K of the instruction at AT. */
-static void add_keep(struct lineariser *l, struct type_list *masks, size_t at, int k)
+static void add_keep(struct lineariser *l, const struct kept_type **types, size_t at, int k)
 {
 	struct body *body = l->body;
 	const struct instr *instr = &body->instrs[at];
 	const struct type type = op_keep_type(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, k);
-	const struct type *interned = intern_type(l->arena, masks, &type, instr);
+	const struct type *interned = intern_type(l->arena, types, &type, instr);
 	const uint32_t id = interned ? body_add_value(body, interned) : NO_VALUE;
 	if (id == NO_VALUE)
 		return;
@@ -91,19 +89,18 @@ static void add_keep(struct lineariser *l, struct type_list *masks, size_t at, i
 	struct value *value = &body->values[id];
 	value->from = FROM_INSTR;
 	value->instr = (uint32_t)at;
-	value->dtype = type.dtype;
 	value->streamed = body->values[instr->out].streamed || body->values[instr->v].streamed;
 }
 
 /* The values that instructions compute for their derivatives beside their results. */
 static void add_keeps(struct lineariser *l)
 {
-	struct type_list masks = {0};
+	const struct kept_type *types = NULL;
 	for (size_t i = 0; i < l->body->instr_count; i++) {
 		const unsigned needs = needs_of(l, &l->body->instrs[i]);
 		for (int k = 0; k < MAX_KEEPS; k++)
 			if (needs & (k ? NEED_L : NEED_K))
-				add_keep(l, &masks, i, k);
+				add_keep(l, &types, i, k);
 	}
 }
 

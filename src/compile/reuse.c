@@ -70,22 +70,20 @@ static void note_group(struct reuser *l, const struct launch *group)
 	}
 }
 
-/* True if every kernel op of GROUP that reads entry W runs before those that write entry OUT. */
-static bool reads_before(struct reuser *l, const struct launch *group, uint32_t w, uint32_t out)
+/* True if LAUNCH is a group, and each of its kernel ops that reads entry W runs before those that write entry OUT. */
+static bool reads_before(struct reuser *l, const struct launch *launch, uint32_t w, uint32_t out)
 {
-	if (l->group != group)
-		note_group(l, group);
-	return !l->loops && use_of(l, w)->read <= use_of(l, out)->written;
+	if (launch->kind == LAUNCH_GROUP && l->group != launch)
+		note_group(l, launch);
+	return launch->kind == LAUNCH_GROUP && !l->loops && use_of(l, w)->read <= use_of(l, out)->written;
 }
 
-/* The entry of workspace value I if it has an array of its own, of TYPE (NULL: any), made in launch FROM or later; else NULL. */
-static struct entry *reusable(const struct compiler *c, size_t i, const struct type *type, int64_t from)
+/* The entry of a value of the workspace that has an array of its own; else NULL. */
+static struct entry *reusable(const struct compiler *c, const struct value_plan *v)
 {
-	struct entry *w = c->values[i].entry == NO_VALUE ? NULL : &c->frame->entries[c->values[i].entry];
-	bool fits = w && w->kind == ENTRY_WORKSPACE && c->values[i].made_in >= from &&
-	            c->values[i].last_read >= c->values[i].made_in && !c->values[i].array_final &&
-	            c->values[i].same_as == NO_VALUE && (!type || type_equal(w->type, type));
-	return fits ? w : NULL;
+	struct entry *w = v->entry == NO_VALUE ? NULL : &c->frame->entries[v->entry];
+	const bool own = w && w->kind == ENTRY_WORKSPACE && v->made_in >= 0 && v->last_read >= v->made_in;
+	return own && !v->array_final && v->same_as == NO_VALUE ? w : NULL;
 }
 
 /* The outs whose arrays are reused: few, since each takes a pass over the values. */
@@ -99,21 +97,20 @@ enum { MOST_OUTS = 8 };
 static void reuse_out(struct reuser *l, uint32_t value)
 {
 	struct compiler *c = l->c;
-	const int64_t made = c->values[value].made_in;
-	const struct entry *out = &c->frame->entries[c->values[value].entry];
+	const struct value_plan *goes = &c->values[value];
+	const struct entry *out = &c->frame->entries[goes->entry];
 	int64_t from = 0;
-	if (out->kind != ENTRY_OUT || made < 0 || out->type->dtype == DTYPE_BITS || c->values[value].array_final ||
-	    c->values[value].same_as != NO_VALUE || l->within_loop[made])
+	if (out->kind != ENTRY_OUT || goes->made_in < 0 || out->type->dtype == DTYPE_BITS || goes->array_final ||
+	    goes->same_as != NO_VALUE || l->within_loop[goes->made_in])
 		return;
-	const struct launch *last = &c->launches[made];
-	for (size_t i = 0; i < c->body->value_count; i++) {
-		struct entry *w = reusable(c, i, out->type, from);
-		if (!w || c->values[i].made_in >= made || c->values[i].last_read > made)
+	for (const struct value_plan *v = c->values; v < c->values + c->body->value_count; v++) {
+		struct entry *w = reusable(c, v);
+		if (!w || v->made_in < from || v->made_in >= goes->made_in || v->last_read > goes->made_in ||
+		    !type_equal(w->type, out->type))
 			continue;
-		if (c->values[i].last_read == made &&
-		    (last->kind != LAUNCH_GROUP || !reads_before(l, last, c->values[i].entry, c->values[value].entry)))
+		if (v->last_read == goes->made_in && !reads_before(l, &c->launches[goes->made_in], v->entry, goes->entry))
 			continue;
-		from = c->values[i].last_read + 1;
+		from = v->last_read + 1;
 		w->kind = ENTRY_OUT;
 		w->port = out->port;
 	}
@@ -155,7 +152,7 @@ static bool list_candidates(struct reuser *l)
 	if (!l->candidates)
 		return false;
 	for (uint32_t i = 0; i < c->body->value_count; i++) {
-		const struct entry *w = reusable(c, i, NULL, 0);
+		const struct entry *w = reusable(c, &c->values[i]);
 		if (w)
 			l->candidates[l->count++] = (struct candidate){w->type, c->values[i].made_in, i, 0};
 	}
@@ -180,18 +177,12 @@ static size_t first_candidate(const struct reuser *l, const struct type *type, i
 	return low;
 }
 
-/* The first candidate from AT on that lacks a place; COUNT if there is none. Shortens the path of later searches. */
+/* The first candidate from AT on that lacks a place; COUNT if there is none. Halves the path of later searches. */
 static size_t free_candidate(struct reuser *l, size_t at)
 {
-	size_t found = at;
-	while (l->candidates[found].next != found)
-		found = l->candidates[found].next;
-	while (at != found) {
-		size_t next = l->candidates[at].next;
-		l->candidates[at].next = found;
-		at = next;
-	}
-	return found;
+	for (; l->candidates[at].next != at; at = l->candidates[at].next)
+		l->candidates[at].next = l->candidates[l->candidates[at].next].next;
+	return at;
 }
 
 /*
@@ -207,7 +198,6 @@ static void reuse_in(struct reuser *l, uint32_t port)
 	if (in == NO_VALUE || c->frame->entries[in].kind != ENTRY_IN || read < 0 || l->within_loop[read])
 		return;
 	const struct type *type = c->frame->entries[in].type;
-	const struct launch *last = &c->launches[read];
 	if (type->dtype == DTYPE_BITS)
 		return;
 	for (size_t at = first_candidate(l, type, read);;) {
@@ -216,7 +206,7 @@ static void reuse_in(struct reuser *l, uint32_t port)
 		if (at == l->count || compare_types(candidate->type, type) != 0)
 			return;
 		const uint32_t entry = c->values[candidate->value].entry;
-		if (candidate->made == read && (last->kind != LAUNCH_GROUP || !reads_before(l, last, in, entry))) {
+		if (candidate->made == read && !reads_before(l, &c->launches[read], in, entry)) {
 			at++;
 			continue;
 		}
