@@ -79,11 +79,19 @@ static uint32_t mapped(struct lineariser *l, uint32_t value)
 
 /* Cotangents. */
 
-/* Adds COTANGENT to those that have reached VALUE. FROM is the operation that it comes from. */
+/*
+ * Adds COTANGENT to those that have reached VALUE, summed over the axes along which VALUE was broadcast. FROM is the
+ * operation that it comes from.
+ */
 static void add_cotangent(struct lineariser *l, uint32_t value, uint32_t cotangent, const struct instr *from)
 {
 	const struct value *primal = &l->body->values[value];
 	uint32_t *reached = &l->values[value].cotangent;
+	if (!shape_equal(&primal->type->shape, &l->back->values[cotangent].type->shape)) {
+		struct instr *sum = back_instr(l, INSTR_SUM_TO, from);
+		sum->v = cotangent;
+		cotangent = add_made(l, &sum->out, value, value, true);
+	}
 	if (primal->from == FROM_PARAM) {
 		struct instr *instr = back_instr(l, INSTR_ACCUMULATE, from);
 		instr->v = cotangent;
@@ -98,17 +106,6 @@ static void add_cotangent(struct lineariser *l, uint32_t value, uint32_t cotange
 	add->v = *reached;
 	add->a = cotangent;
 	*reached = add_made(l, &add->out, value, value, true);
-}
-
-/* Adds COTANGENT, which has the result's shape of FROM, to VALUE: summed over the axes along which that was broadcast. */
-static void add_broadcast_cotangent(struct lineariser *l, uint32_t value, uint32_t cotangent, const struct instr *from)
-{
-	if (!shape_equal(&l->body->values[value].type->shape, &from->of.y->shape)) {
-		struct instr *instr = back_instr(l, INSTR_SUM_TO, from);
-		instr->v = cotangent;
-		cotangent = add_made(l, &instr->out, value, value, true);
-	}
-	add_cotangent(l, value, cotangent, from);
 }
 
 /* Derivatives. */
@@ -159,7 +156,7 @@ static void reverse_element(struct lineariser *l, size_t at, unsigned bits)
 		struct instr *instr =
 			derivative_of(l, side ? INSTR_VJP_A : INSTR_VJP_V, at, side ? info->needs_a : info->needs_v);
 		const uint32_t primal = side ? from->a : from->v;
-		add_broadcast_cotangent(l, primal, add_made(l, &instr->out, primal, from->out, true), from);
+		add_cotangent(l, primal, add_made(l, &instr->out, primal, from->out, true), from);
 	}
 }
 
@@ -282,9 +279,13 @@ static void add_residuals(struct lineariser *l)
 		return;
 	for (size_t i = 0; i < kept->count; i++) {
 		const uint32_t value = kept->items[i];
-		residual_describe_origin(l, &out->residuals[i], value);
+		const struct value *v = &l->body->values[value];
+		out->residuals[i] = (struct residual){.value = value,
+		                                      .slot = v->from == FROM_PORT ? l->body->ins[v->port].index : NO_VALUE,
+		                                      .type = v->type,
+		                                      .origin = origin_of(l->body, value)};
 		const uint32_t id = back_input(l, PORT_RESIDUAL, (uint32_t)i, value);
-		l->back->values[id].names = l->body->values[value].names;
+		l->back->values[id].names = v->names;
 		l->values[value].mapped = id;
 	}
 }

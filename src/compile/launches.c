@@ -21,15 +21,6 @@ static uint32_t add_entry(struct compiler *c, struct entry entry)
 	return (uint32_t)c->frame->count++;
 }
 
-/* True if a loop of this program moves the param. The counters of loops around the program stand still. */
-static bool is_dynamic(const struct compiler *c, const struct param_ref *ref)
-{
-	for (uint32_t k = 0; k < ref->count; k++)
-		if (ref->index[k].loop >= 0 && c->counter_level[ref->index[k].loop])
-			return true;
-	return false;
-}
-
 uint32_t compiler_entry(struct compiler *c, uint32_t value)
 {
 	if (value == NO_VALUE)
@@ -43,7 +34,9 @@ uint32_t compiler_entry(struct compiler *c, uint32_t value)
 		} else if (v->from == FROM_PARAM) {
 			entry.kind = ENTRY_PARAM;
 			entry.param = v->param;
-			entry.dynamic = is_dynamic(c, &v->param);
+			/* The counters of loops around the program stand still. */
+			for (uint32_t k = 0; k < v->param.count; k++)
+				entry.dynamic |= v->param.index[k].loop >= 0 && c->counter_level[v->param.index[k].loop];
 		}
 		c->values[value].entry = add_entry(c, entry);
 	}
@@ -79,10 +72,12 @@ struct launch *compiler_launch(struct compiler *c, enum launch_kind kind)
 
 static void compile_call(struct compiler *c, const struct instr *instr)
 {
+	static const enum launch_kind kinds[] = {[INSTR_OP] = LAUNCH_CALL,
+	                                         [INSTR_VJP] = LAUNCH_CALL,
+	                                         [INSTR_SUM_TO] = LAUNCH_SUM_TO,
+	                                         [INSTR_ACCUMULATE] = LAUNCH_ACCUMULATE};
 	const bool back = instr->kind == INSTR_VJP;
-	struct launch *launch = compiler_launch(c, instr->kind == INSTR_SUM_TO       ? LAUNCH_SUM_TO
-	                                           : instr->kind == INSTR_ACCUMULATE ? LAUNCH_ACCUMULATE
-	                                                                             : LAUNCH_CALL);
+	struct launch *launch = compiler_launch(c, kinds[instr->kind]);
 	const struct value *values = c->body->values;
 	const uint32_t needs[MAX_NEEDS] = {instr->v, instr->a, instr->y, instr->k, instr->l};
 	launch->instr = instr;
@@ -154,14 +149,15 @@ static bool compile_loop(struct compiler *c, const struct instr *loop)
 }
 
 /*
- * VALUE is read in LOOP, which begins with launch BEGIN. It lives to the loop's end if it was made before. If it
- * is a part of a param that a counter indexes, LOOP moves its pointer, once.
+ * VALUE is read in LOOP. It lives to the loop's end if it was made before. If it is a part of a param that a counter
+ * indexes, LOOP moves its pointer, once.
  */
-static void note_loop_read(struct compiler *c, struct launch *loop, size_t begin, uint32_t value, size_t *capacity)
+static void note_loop_read(struct compiler *c, struct launch *loop, uint32_t value, size_t *capacity)
 {
 	struct value_plan *v = &c->values[value];
-	if (v->made_in < (int64_t)begin && v->last_read < (int64_t)loop->match)
-		v->last_read = (int64_t)loop->match;
+	const size_t begin = (size_t)(loop - c->launches);
+	if (v->made_in < (int64_t)begin)
+		v->last_read = larger(v->last_read, (int64_t)loop->match);
 	if (v->entry == NO_VALUE || !c->frame->entries[v->entry].dynamic || v->moved_by == begin + 1)
 		return;
 	uint32_t *dynamic = arena_append(c->arena, &loop->dynamic, &loop->dynamic_count, capacity, sizeof *dynamic);
@@ -170,8 +166,9 @@ static void note_loop_read(struct compiler *c, struct launch *loop, size_t begin
 	v->moved_by = begin + 1;
 }
 
-static bool end_loop(struct compiler *c, const struct instr *end, size_t begin)
+static bool end_loop(struct compiler *c, const struct instr *end)
 {
+	const size_t begin = (size_t)c->instrs[end->loop.match].launch;
 	struct launch *launch = compiler_launch(c, LAUNCH_END), *loop = &c->launches[begin];
 	launch->match = begin;
 	launch->instr = end;
@@ -182,10 +179,10 @@ static bool end_loop(struct compiler *c, const struct instr *end, size_t begin)
 	for (const struct instr *instr = loop->instr; instr < end; instr++) {
 		uint32_t reads[6];
 		for (size_t r = instr_reads(instr, reads); r-- > 0;)
-			note_loop_read(c, loop, begin, reads[r], &capacity);
+			note_loop_read(c, loop, reads[r], &capacity);
 		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++) {
-			note_loop_read(c, loop, begin, instr->loop.carries[k].init, &capacity);
-			note_loop_read(c, loop, begin, instr->loop.carries[k].result, &capacity);
+			note_loop_read(c, loop, instr->loop.carries[k].init, &capacity);
+			note_loop_read(c, loop, instr->loop.carries[k].result, &capacity);
 		}
 	}
 	return !c->arena->failed;
@@ -209,8 +206,6 @@ static void copy_outs(struct compiler *c)
 bool compile_launches(struct compiler *c)
 {
 	const struct body *body = c->body;
-	size_t open[MAX_LOOPS];
-	int depth = 0;
 	mark_outs(c);
 	for (size_t i = 0, end; i < body->instr_count; i = end) {
 		const struct instr *instr = &body->instrs[i];
@@ -223,11 +218,10 @@ bool compile_launches(struct compiler *c)
 			if (!compile_group(c, i, end))
 				return false;
 		} else if (instr->kind == INSTR_LOOP) {
-			open[depth++] = c->launch_count;
 			if (!compile_loop(c, instr))
 				return false;
 		} else if (instr->kind == INSTR_END) {
-			if (!end_loop(c, instr, open[--depth]))
+			if (!end_loop(c, instr))
 				return false;
 		} else {
 			compile_call(c, instr);

@@ -79,8 +79,7 @@ void backward_make(struct lineariser *l);
 
 /* origins.c */
 
-/* Fills RESIDUAL for VALUE: its type, slot and origin. */
-void residual_describe_origin(const struct lineariser *l, struct residual *residual, uint32_t value);
+struct origin origin_of(const struct body *body, uint32_t value);
 /* Notes the operations that read each residual, and the params that are read. */
 void note_uses(struct lineariser *l);
 

@@ -23,7 +23,7 @@ int64_t linear_place(const struct body *body, uint32_t value)
 	return v->names ? place + INSTR_PLACES - 1 : place;
 }
 
-static struct origin origin_of(const struct body *body, uint32_t value)
+struct origin origin_of(const struct body *body, uint32_t value)
 {
 	const struct value *v = &body->values[value];
 	struct origin origin = {.names = v->names, .param = NO_VALUE};
@@ -45,15 +45,6 @@ const struct origin *origins_of_outs(const struct body *body, struct arena *aren
 	for (size_t i = 0; origins && i < body->out_count; i++)
 		origins[i] = origin_of(body, body->outs[i].value);
 	return origins;
-}
-
-void residual_describe_origin(const struct lineariser *l, struct residual *residual, uint32_t value)
-{
-	const struct value *v = &l->body->values[value];
-	residual->value = value;
-	residual->slot = v->from == FROM_PORT ? l->body->ins[v->port].index : NO_VALUE;
-	residual->type = v->type;
-	residual->origin = origin_of(l->body, value);
 }
 
 bool op_names_add(struct arena *arena, struct op_names *list, const char *op)
