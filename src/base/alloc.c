@@ -16,24 +16,18 @@
 /* Bytes of a large page, and of the least block that asks for them. */
 enum { LARGE_PAGE = 2 << 20, LARGE_BLOCK = 2 * LARGE_PAGE };
 
-static void ask_for_large_pages(void *block, size_t size)
-{
-	const size_t before = (LARGE_PAGE - (uintptr_t)block % LARGE_PAGE) % LARGE_PAGE;
-	/* A refusal does no harm: small pages serve as well. */
-	if (block && size >= LARGE_BLOCK)
-		(void)madvise((char *)block + before, (size - before) / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
-}
-
 static void *system_resize(void *context, void *block, size_t old_size, size_t new_size)
 {
-	(void)context;
-	(void)old_size;
+	(void)context, (void)old_size;
 	if (new_size == 0) {
 		free(block);
 		return NULL;
 	}
 	void *made = realloc(block, new_size);
-	ask_for_large_pages(made, new_size);
+	const size_t before = (LARGE_PAGE - (uintptr_t)made % LARGE_PAGE) % LARGE_PAGE;
+	/* A refusal does no harm: small pages serve as well. */
+	if (made && new_size >= LARGE_BLOCK)
+		(void)madvise((char *)made + before, (new_size - before) / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
 	return made;
 }
 

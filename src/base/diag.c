@@ -18,44 +18,30 @@ enum { RENDERED_MOST = 4 * (WORD_MOST + 2 * (TEXT_MOST + WORD_MOST) + 2 * LINE_W
 
 void diags_init(struct diags *diags, struct arena *arena) { *diags = (struct diags){.arena = arena}; }
 
-static struct diag *link_last(struct diags *diags, struct diag *diag)
+/* Appends a copy of DIAG with MESSAGE, which is NULL where memory was short. DIAG's other texts need not outlive DIAGS. */
+static void append(struct diags *diags, const struct diag *diag, const char *message)
 {
+	struct diag *made = arena_alloc(diags->arena, sizeof *made);
 	diags->errors += diag->severity == SEVERITY_ERROR;
-	if (diags->last)
-		diags->last->next = diag;
-	else
-		diags->first = diag;
-	return diags->last = diag;
-}
-
-static struct diag *append_diag(struct diags *diags, enum severity severity, enum status status, const char *format,
-                                va_list arguments)
-{
-	struct diag *diag = arena_alloc(diags->arena, sizeof *diag);
-	char *message = arena_vprintf(diags->arena, format, arguments);
-	if (!diag || !message) {
-		diags->errors += severity == SEVERITY_ERROR;
-		diags->exhausted = true;
-		return NULL;
-	}
-	*diag = (struct diag){.severity = severity, .status = status, .offset = -1, .message = message};
-	return link_last(diags, diag);
-}
-
-static void put_at(struct diag *diag, const struct source *source, struct span span)
-{
-	if (!diag)
+	diags->exhausted |= !made || !message;
+	if (!made || !message)
 		return;
-	diag->source = source;
-	diag->span = diag->caret = span;
+	*made = *diag;
+	made->message = message;
+	made->file = diag->file ? arena_printf(diags->arena, "%s", diag->file) : NULL;
+	made->hint = diag->hint ? arena_printf(diags->arena, "%s", diag->hint) : NULL;
+	made->next = NULL;
+	*(diags->last ? &diags->last->next : &diags->first) = made;
+	diags->last = made;
 }
 
 enum status diag_at(struct diags *diags, enum status status, const struct source *source, struct span span,
                     const char *format, ...)
 {
+	const struct diag diag = {.status = status, .source = source, .span = span, .caret = span, .offset = -1};
 	va_list arguments;
 	va_start(arguments, format);
-	put_at(append_diag(diags, SEVERITY_ERROR, status, format, arguments), source, span);
+	append(diags, &diag, arena_vprintf(diags->arena, format, arguments));
 	va_end(arguments);
 	return status;
 }
@@ -65,20 +51,19 @@ enum status diag_file(struct diags *diags, enum status status, const char *file,
 {
 	va_list arguments;
 	va_start(arguments, format);
-	struct diag *diag = append_diag(diags, SEVERITY_ERROR, status, format, arguments);
+	append(diags, &(struct diag){.status = status, .file = file, .offset = offset},
+	       arena_vprintf(diags->arena, format, arguments));
 	va_end(arguments);
-	if (diag) {
-		diag->file = file ? arena_printf(diags->arena, "%s", file) : NULL; /* FILE may not outlive DIAGS */
-		diag->offset = offset;
-	}
 	return status;
 }
 
 void diag_warn_at(struct diags *diags, const struct source *source, struct span span, const char *format, ...)
 {
+	const struct diag diag = {
+		.severity = SEVERITY_WARNING, .source = source, .span = span, .caret = span, .offset = -1};
 	va_list arguments;
 	va_start(arguments, format);
-	put_at(append_diag(diags, SEVERITY_WARNING, STATUS_OK, format, arguments), source, span);
+	append(diags, &diag, arena_vprintf(diags->arena, format, arguments));
 	va_end(arguments);
 }
 
@@ -119,29 +104,16 @@ enum status diag_move(struct diags *diags, enum status status, const struct sour
 {
 	if (diags->last && !diags->exhausted) {
 		diags->last->status = status;
-		put_at(diags->last, source, span);
+		diags->last->source = source;
+		diags->last->span = diags->last->caret = span;
 	}
 	return status;
 }
 
 void diags_take(struct diags *diags, const struct diags *from)
 {
-	for (const struct diag *d = from->first; d; d = d->next) {
-		struct diag *copy = arena_alloc(diags->arena, sizeof *copy);
-		if (!copy) {
-			(void)diag_memory(diags);
-			return;
-		}
-		*copy = *d;
-		copy->message = arena_printf(diags->arena, "%s", d->message);
-		copy->file = d->file ? arena_printf(diags->arena, "%s", d->file) : NULL;
-		copy->hint = d->hint ? arena_printf(diags->arena, "%s", d->hint) : NULL;
-		copy->next = NULL;
-		if (!copy->message || (d->file && !copy->file))
-			(void)diag_memory(diags);
-		else
-			link_last(diags, copy);
-	}
+	for (const struct diag *d = from->first; d; d = d->next)
+		append(diags, d, arena_printf(diags->arena, "%s", d->message));
 	if (from->exhausted)
 		(void)diag_memory(diags);
 }
@@ -151,6 +123,19 @@ enum status diag_memory(struct diags *diags)
 	diags->exhausted = true;
 	diags->errors++;
 	return STATUS_LIMIT;
+}
+
+const char *source_line(const struct source *source, uint32_t offset, size_t *length)
+{
+	size_t begin = offset < source->length ? offset : source->length, end = begin;
+	while (begin > 0 && source->text[begin - 1] != '\n')
+		begin--;
+	while (end < source->length && source->text[end] != '\n')
+		end++;
+	if (end > begin && source->text[end - 1] == '\r')
+		end--;
+	*length = end - begin;
+	return source->text + begin;
 }
 
 /* Rendering. */

@@ -15,11 +15,42 @@
 #define BASE_DIAG_H
 
 #include "base/arena.h"
-#include "base/source.h"
-#include "base/status.h"
 
-#include <stdbool.h>
 #include <stdint.h>
+
+/* The outcome of a fallible function: the program's exit statuses (ckptc(1)), so main() returns one as it is. */
+enum status {
+	STATUS_OK = 0,
+	STATUS_CHECK = 1, /* a check failed */
+	STATUS_USAGE = 2, /* the command line */
+	STATUS_CHAIN = 3, /* the chain: syntax, names, types */
+	STATUS_DATA = 4,  /* npy, text, npz, safetensors */
+	STATUS_IO = 5,    /* the system's input and output */
+	STATUS_LIMIT = 6, /* memory or a documented limit */
+};
+
+/* Returns the status of CALL from the function around it, unless that is STATUS_OK. */
+#define TRY(CALL)                                                                                                      \
+	do {                                                                                                               \
+		const enum status tried = (CALL);                                                                              \
+		if (tried)                                                                                                     \
+			return tried;                                                                                              \
+	} while (0)
+
+/* A half-open stretch of a source, in bytes, with the place of its begin: lines and columns (bytes) count from 1. */
+struct span {
+	uint32_t begin, end;
+	uint32_t line, column;
+};
+
+struct source {
+	const char *name; /* as messages show it: a path, or <command-line> */
+	const char *text;
+	size_t length;
+};
+
+/* The line of TEXT that holds byte OFFSET, without its line end: pointer and *LENGTH. */
+const char *source_line(const struct source *source, uint32_t offset, size_t *length);
 
 enum severity { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITIES };
 
@@ -41,6 +72,13 @@ struct diags {
 	struct diag *first, *last;
 	int errors;
 	bool exhausted; /* an out-of-memory error; or a message that memory was too short to keep */
+};
+
+/* Where a fallible function takes memory and says what is wrong. One below cli that needs two of the three has it first. */
+struct context {
+	const struct allocator *allocator; /* memory that the function frees itself, or hands to a slab */
+	struct arena *arena;               /* memory that its results live in */
+	struct diags *diags;               /* each error is appended here before its status is returned */
 };
 
 void diags_init(struct diags *diags, struct arena *arena);

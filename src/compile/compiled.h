@@ -5,7 +5,7 @@
 #ifndef COMPILE_COMPILED_H
 #define COMPILE_COMPILED_H
 
-#include "base/context.h"
+#include "base/diag.h"
 #include "compile/linearise.h"
 #include "compile/program.h"
 #include "schedule/step_costs.h"

@@ -10,7 +10,7 @@
 #ifndef COMPILE_LINEARISE_H
 #define COMPILE_LINEARISE_H
 
-#include "base/context.h"
+#include "base/diag.h"
 #include "ir/lower.h"
 #include "schedule/policy.h"
 

@@ -11,7 +11,7 @@
 #ifndef COMPILE_PROGRAM_H
 #define COMPILE_PROGRAM_H
 
-#include "base/context.h"
+#include "base/diag.h"
 #include "ir/body.h"
 #include "ops/general.h"
 

@@ -6,7 +6,7 @@
 #ifndef EXEC_DERIVATIVE_H
 #define EXEC_DERIVATIVE_H
 
-#include "base/status.h"
+#include "base/diag.h"
 
 #include <stdbool.h>
 

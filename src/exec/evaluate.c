@@ -26,8 +26,9 @@ static int64_t row_elements(const struct shape *shape)
 	return count;
 }
 
-/* Elements of PARAM before its part REF, with loops at COUNTERS. Of a streamed param: in the first tile. */
-static int64_t param_offset(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters)
+/* Elements of PARAM before its part REF, with loops at COUNTERS, in the tile that begins at FIRST_ROW. */
+static int64_t param_offset(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
+                            int64_t first_row)
 {
 	int64_t offset = 0;
 	for (uint32_t i = 0; i < ref->count; i++) {
@@ -36,15 +37,13 @@ static int64_t param_offset(const struct bound_param *param, const struct param_
 	}
 	for (int i = (int)ref->count; i < param->type.shape.ndim; i++)
 		offset *= param->type.shape.dim[i];
-	return offset;
+	return param->streamed ? offset + first_row * row_elements(&param->type.shape) : offset;
 }
 
 const void *param_place(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
                         int64_t first_row)
 {
-	int64_t offset = param_offset(param, ref, counters);
-	if (param->streamed)
-		offset += first_row * row_elements(&param->type.shape);
+	const int64_t offset = param_offset(param, ref, counters, first_row);
 	return (const char *)param->data + (size_t)offset * dtype_size(param->type.dtype);
 }
 
@@ -263,21 +262,15 @@ static void run_accumulate(struct machine_state *m, const struct launch *launch)
 	const struct bound_param *param = &m->e->params[ref->param];
 	const struct type *type = m->program->frame->entries[launch->needs[0]].type;
 	const struct kernels *kernels = m->kernels[type->dtype == DTYPE_F64];
-	size_t count = (size_t)shape_count(&type->shape);
-	int64_t offset = param_offset(param, ref, m->counters);
+	const char *from = m->frame[launch->needs[0]];
+	const size_t count = (size_t)shape_count(&type->shape), size = dtype_size(type->dtype);
+	const int64_t offset = param_offset(param, ref, m->counters, m->e->first_row);
 	if (param->hi)
-		kernels->loops->accumulate_wide(param->hi + offset, param->lo ? param->lo + offset : NULL,
-		                                m->frame[launch->needs[0]], count);
-	if (param->gradient) {
-		if (param->streamed)
-			offset += m->e->first_row * row_elements(&param->type.shape);
-		const size_t size = dtype_size(type->dtype);
-		char *to = (char *)param->gradient + (size_t)offset * size;
-		if (param->once)
-			memcpy(to, m->frame[launch->needs[0]], count * size);
-		else
-			kernels->loops->accumulate(to, m->frame[launch->needs[0]], count);
-	}
+		kernels->loops->accumulate_wide(param->hi + offset, param->lo ? param->lo + offset : NULL, from, count);
+	if (param->gradient && param->once)
+		memcpy((char *)param->gradient + (size_t)offset * size, from, count * size);
+	else if (param->gradient)
+		kernels->loops->accumulate((char *)param->gradient + (size_t)offset * size, from, count);
 }
 
 /* Loops of launches. */

@@ -338,7 +338,8 @@ enum status journal_open(const struct context *context, struct journal *journal,
 			unlink(journal->file);
 		return status;
 	}
-	spill_use(spill, journal->spill_fd, journal->spill_path);
+	spill->fd = journal->spill_fd;
+	spill->name = journal->spill_path;
 	spill->written = note_written;
 	spill->written_context = journal;
 	return STATUS_OK;

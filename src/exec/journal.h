@@ -16,7 +16,7 @@
 #ifndef EXEC_JOURNAL_H
 #define EXEC_JOURNAL_H
 
-#include "base/context.h"
+#include "base/diag.h"
 #include "exec/spill.h"
 
 enum journal_part {

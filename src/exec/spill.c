@@ -140,12 +140,6 @@ enum status spill_create(struct spill *spill, const char *directory, struct diag
 	return spill->fd >= 0 ? STATUS_OK : failed(&failure, diags);
 }
 
-void spill_use(struct spill *spill, int fd, const char *name)
-{
-	spill->fd = fd;
-	spill->name = name;
-}
-
 void spill_close(struct spill *spill)
 {
 	team_close(spill->team);

@@ -52,13 +52,11 @@ struct spill {
 enum status spill_check_room(const char *directory, int64_t wanted, struct diags *diags);
 /*
  * Allocates a staging buffer of STAGING bytes, the size of the largest state, and the team.
- * spill_create or spill_use then sets the file. To be closed whatever is returned.
+ * spill_create then sets the file, or the caller. To be closed whatever is returned.
  */
 enum status spill_open(struct spill *spill, size_t staging, const struct allocator *allocator, struct diags *diags);
 /* Creates a nameless file in DIRECTORY. */
 enum status spill_create(struct spill *spill, const char *directory, struct diags *diags);
-/* Uses the file FD; spill_close closes it. */
-void spill_use(struct spill *spill, int fd, const char *name);
 /* Records that the file of an earlier process holds SLOT at REGION. */
 enum status spill_restore(struct spill *spill, int64_t slot, const struct spill_region *region, struct diags *diags);
 

@@ -20,16 +20,16 @@
 #include "base/sum.h"
 #include "exec/run_parts.h"
 
-static void *zeros_get(const struct allocator *allocator, size_t size)
-{
-	void *zeros = allocator_get(allocator, size + 1, 1);
-	return zeros ? memset(zeros, 0, size) : NULL;
-}
-
 /* The sums of param I's gradient over the arrays of this array's type. */
 static struct param_sums *sums_of(const struct run *run, size_t i)
 {
 	return &run->gradient->result->params[i].of[run->params->bound[i].type.dtype == DTYPE_F64];
+}
+
+/* The second part of the sums HI of a gradient of TYPE, or NULL. */
+static double *low_part(double *hi, const struct type *type)
+{
+	return hi && type->dtype == DTYPE_F64 ? hi + shape_count(&type->shape) : NULL;
 }
 
 /* Allocates the rows or sums of param I's gradient, unless an earlier array of the stream did. */
@@ -38,8 +38,6 @@ static enum status open_param(const struct run *run, size_t i)
 	struct param_gradient *g = &run->gradient->result->params[i];
 	struct param_sums *sums = sums_of(run, i);
 	const struct type *type = &run->params->bound[i].type;
-	const struct allocator *allocator = run->context.allocator;
-	const bool rows = job_has_rows(run->gradient->job, i);
 	if (run->gradient->result->arrays == 0) {
 		const struct param *param = &run->chain->params[i];
 		g->type = *type;
@@ -48,13 +46,18 @@ static enum status open_param(const struct run *run, size_t i)
 	}
 	sums->size = (size_t)type_bytes(type);
 	sums->sum_size = (size_t)job_sum_bytes(run->gradient->job, i);
-	if (rows && !sums->rows)
-		sums->rows = zeros_get(allocator, sums->size);
-	else if (!rows && !sums->hi)
-		sums->hi = zeros_get(allocator, sums->sum_size);
-	if (rows ? !sums->rows : !sums->hi)
-		return diag_memory(run->context.diags);
-	sums->lo = sums->hi && type->dtype == DTYPE_F64 ? sums->hi + shape_count(&type->shape) : NULL;
+	const bool rows = job_has_rows(run->gradient->job, i);
+	if (rows ? sums->rows != NULL : sums->hi != NULL)
+		return STATUS_OK;
+	const size_t size = rows ? sums->size : sums->sum_size;
+	void *zeros = allocator_get(run->context.allocator, size + 1, 1);
+	TRY_ALLOC(zeros, run->context.diags);
+	memset(zeros, 0, size);
+	if (rows)
+		sums->rows = zeros;
+	else
+		sums->hi = zeros;
+	sums->lo = low_part(sums->hi, type);
 	return STATUS_OK;
 }
 
@@ -66,11 +69,10 @@ enum status totals_open(struct run *run)
 		result->params = arena_array(run->gradient->arena, count + 1, sizeof *result->params);
 	TRY_ALLOC(result->params, run->context.diags);
 	result->param_count = count;
-	enum status status = STATUS_OK;
-	for (size_t i = 0; i < count && status == STATUS_OK; i++)
+	for (size_t i = 0; i < count; i++)
 		if (run->chain->params[i].differentiated)
-			status = open_param(run, i);
-	return status;
+			TRY(open_param(run, i));
+	return STATUS_OK;
 }
 
 /* The worker's sums of TILE; NULL without tiles. */
@@ -82,64 +84,55 @@ static char *partials_of(const struct worker *worker, int64_t tile)
 void totals_aim(struct worker *worker)
 {
 	const struct run *run = worker->run;
+	const struct job *job = run->gradient->job;
 	char *next = partials_of(worker, worker->tile);
 	for (size_t i = 0; i < run->params->count; i++) {
 		struct bound_param *bound = &worker->params[i];
 		const struct param_sums *total = sums_of(run, i);
-		*bound = run->params->bound[i];
-		bound->streamed = job_has_rows(run->gradient->job, i);
-		bound->hi = bound->lo = NULL;
-		bound->gradient = NULL;
-		bound->once = false;
+		*bound = run->params->bound[i]; /* without a place for its gradient */
+		bound->streamed = job_has_rows(job, i);
 		if (!run->chain->params[i].differentiated)
 			continue;
 		if (bound->streamed) {
 			bound->gradient = total->rows;
-		} else if (!run->gradient->job->tiles.tiled) {
+			continue;
+		}
+		if (!job->tiles.tiled) {
 			bound->hi = total->hi;
 			bound->lo = total->lo;
-		} else {
-			const int64_t bytes = job_partial_bytes(run->gradient->job, i);
-			bound->once = run->gradient->job->partials.once[i];
-			if (bound->once) {
-				bound->gradient = next;
-			} else {
-				memset(next, 0, (size_t)bytes);
-				bound->hi = (double *)(void *)next;
-				bound->lo = bound->type.dtype == DTYPE_F64 ? bound->hi + shape_count(&bound->type.shape) : NULL;
-			}
-			next += bytes;
+			continue;
 		}
+		const int64_t bytes = job_partial_bytes(job, i);
+		bound->once = job->partials.once[i];
+		if (bound->once) {
+			bound->gradient = next;
+		} else {
+			memset(next, 0, (size_t)bytes);
+			bound->hi = (double *)(void *)next;
+			bound->lo = low_part(bound->hi, &bound->type);
+		}
+		next += bytes;
 	}
-}
-
-/* Adds COUNT sums of a tile to the totals. */
-static void add_wide(const struct run *run, double *hi, double *lo, const double *from_hi, const double *from_lo,
-                     int64_t count)
-{
-	if (!lo) {
-		run->kernels[1]->loops->accumulate(hi, from_hi, (size_t)count);
-		return;
-	}
-	for (int64_t i = 0; i < count; i++)
-		sum_add(&hi[i], &lo[i], from_hi[i], from_lo[i]);
 }
 
 void totals_add(const struct worker *worker, int64_t tile)
 {
 	const struct run *run = worker->run;
-	const char *next = partials_of(worker, tile);
+	char *next = partials_of(worker, tile);
 	for (size_t i = 0; next && i < run->params->count; i++) {
 		if (!run->chain->params[i].differentiated || job_has_rows(run->gradient->job, i))
 			continue;
 		const struct param_sums *total = sums_of(run, i);
-		const int64_t count = shape_count(&run->params->bound[i].type.shape);
-		const bool wide = run->params->bound[i].type.dtype == DTYPE_F64;
-		const double *hi = (const double *)(const void *)next;
+		const struct type *type = &run->params->bound[i].type;
+		const int64_t count = shape_count(&type->shape);
+		double *hi = (double *)(void *)next, *lo = low_part(hi, type);
 		if (run->gradient->job->partials.once[i])
-			run->kernels[wide]->loops->accumulate_wide(total->hi, total->lo, next, (size_t)count);
+			run->kernels[type->dtype == DTYPE_F64]->loops->accumulate_wide(total->hi, total->lo, next, (size_t)count);
+		else if (!lo)
+			run->kernels[1]->loops->accumulate(total->hi, hi, (size_t)count);
 		else
-			add_wide(run, total->hi, total->lo, hi, wide ? hi + count : NULL, count);
+			for (int64_t k = 0; k < count; k++)
+				sum_add(&total->hi[k], &total->lo[k], hi[k], lo[k]);
 		next += job_partial_bytes(run->gradient->job, i);
 	}
 }
@@ -159,29 +152,20 @@ static double sum_at(const struct param_sums *sums, bool wide, int64_t k)
  * Adds both types' sums and rounds them to the type of the first array. The result
  * overwrites the rows of that type, or else its sums: no element is larger than its sum.
  */
-static void round_sums(struct param_gradient *g)
-{
-	const bool wide = g->type.dtype == DTYPE_F64;
-	const struct param_sums *first = &g->of[wide], *other = &g->of[!wide];
-	const bool both = other->rows || other->hi;
-	g->data = first->rows ? first->rows : (void *)first->hi;
-	const int64_t count = first->hi || both ? shape_count(&g->type.shape) : 0;
-	for (int64_t k = 0; k < count; k++) {
-		double sum = sum_at(first, wide, k);
-		if (both)
-			sum += sum_at(other, !wide, k);
-		const float narrow = (float)sum;
-		if (wide)
-			memcpy((char *)g->data + k * 8, &sum, sizeof sum);
-		else
-			memcpy((char *)g->data + k * 4, &narrow, sizeof narrow);
-	}
-}
-
 void totals_finish(struct gradient_result *result)
 {
-	for (size_t i = 0; i < result->param_count; i++)
-		round_sums(&result->params[i]);
+	for (size_t i = 0; i < result->param_count; i++) {
+		struct param_gradient *g = &result->params[i];
+		const bool wide = g->type.dtype == DTYPE_F64;
+		const struct param_sums *first = &g->of[wide], *other = &g->of[!wide];
+		const bool both = other->rows || other->hi;
+		const int64_t count = first->hi || both ? shape_count(&g->type.shape) : 0;
+		g->data = first->rows ? first->rows : (void *)first->hi;
+		for (int64_t k = 0; k < count; k++) {
+			const double sum = both ? sum_at(first, wide, k) + sum_at(other, !wide, k) : sum_at(first, wide, k);
+			convert_to_file((char *)g->data + k * (wide ? 8 : 4), g->type.dtype, &sum, DTYPE_F64, 1);
+		}
+	}
 }
 
 void totals_free(struct gradient_result *result)

@@ -5,7 +5,7 @@
 #ifndef IO_FILES_H
 #define IO_FILES_H
 
-#include "base/context.h"
+#include "base/diag.h"
 #include "io/array.h"
 
 struct array {

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "base/context.h"
+#include "base/diag.h"
 
 struct json_text {
 	const struct source *source;

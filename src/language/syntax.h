@@ -5,7 +5,7 @@
 #ifndef LANGUAGE_SYNTAX_H
 #define LANGUAGE_SYNTAX_H
 
-#include "base/context.h"
+#include "base/diag.h"
 #include "base/type.h"
 
 enum { MAX_SOURCE = 16 << 20 }; /* bytes of a chain's text */

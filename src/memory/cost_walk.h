@@ -15,7 +15,7 @@
 #ifndef MEMORY_COST_WALK_H
 #define MEMORY_COST_WALK_H
 
-#include "base/context.h"
+#include "base/diag.h"
 #include "memory/counters.h"
 #include "schedule/action.h"
 #include "schedule/step_costs.h"

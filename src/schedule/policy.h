@@ -5,7 +5,7 @@
 #ifndef SCHEDULE_POLICY_H
 #define SCHEDULE_POLICY_H
 
-#include "base/context.h"
+#include "base/diag.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/context.h"
+#include "base/diag.h"
 #include "exec/evaluate.h"
 
 enum { MOST_PARAMS = 16, MOST_VISIBLE = 512, MOST_ITERATIONS = 4, FIRST_ROW = 3 };

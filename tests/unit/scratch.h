@@ -2,7 +2,7 @@
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H
 
-#include "base/context.h"
+#include "base/diag.h"
 
 static struct arena arena;
 static struct diags diags;
