@@ -24,7 +24,7 @@ void warn_unstored(struct session *session, const struct counters *counters, dou
 /* Warns of --assume-dtype if no array needed it. For the end of a command. */
 void warn_unassumed(struct session *session);
 
-/* One line on the terminal, redrawn while the work is long. */
+/* One line on the terminal: redrawn at most ten times a second, and not in the first second. */
 struct progress {
 	const char *name; /* of the work, shown where there is no action */
 	bool on, drawn;

@@ -6,19 +6,13 @@
 
 #include "cli/job.h"
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t a = strlen(text), b = strlen(end);
-	return a > b && !strcmp(text + a - b, end);
-}
-
 enum status plot_open(struct session *s, struct plot *plot)
 {
-	const char *path = s->line.values[OPTION_PLOT];
-	*plot = (struct plot){.html = path && ends_with(path, ".html")};
+	const char *path = s->line.values[OPTION_PLOT], *dot = path ? strrchr(path, '.') : NULL;
+	*plot = (struct plot){.html = dot && !strcmp(dot, ".html")};
 	if (!path)
 		return STATUS_OK;
-	if (!plot->html && !ends_with(path, ".svg"))
+	if (!dot || dot == path || (!plot->html && strcmp(dot, ".svg") != 0))
 		return usage_error(s, "--plot takes FILE.svg or FILE.html, not '%s'", path);
 	return session_open_text(s, &plot->file, path, false);
 }

@@ -170,18 +170,6 @@ bool session_makes_input(const struct session *s)
 	return s->line.given[OPTION_SHAPE] && !s->line.given[OPTION_INPUT];
 }
 
-double session_predicted_ms(const struct session *s, const struct job *job)
-{
-	const struct counters *c = &job->predicted;
-	const double all = c->forward_cost + c->backward_cost + c->recomputed_cost;
-	if (!s->costs)
-		return 0;
-	if (s->costs->spec)
-		return all * s->costs->spec->milliseconds;
-	const double tiles = job->tiles.tiled ? (double)job->tiles.rows / (double)job->tile.rows : 1;
-	return 1e-6 * all * tiles / job->tiles.workers;
-}
-
 enum status session_bind(struct session *s, bool data, enum dtype compute)
 {
 	const struct params_options options = {.bindings = s->line.params,

@@ -131,8 +131,6 @@ enum status session_open_input(struct session *session);
 enum status session_bind(struct session *session, bool data, enum dtype compute);
 /* Opens the source of steps' costs that --costs names. STATUS_DATA, STATUS_IO. */
 enum status session_open_costs(struct session *session);
-/* Milliseconds that JOB takes by --costs; 0 if costs are not times. */
-double session_predicted_ms(const struct session *session, const struct job *job);
 /* Sets TYPE to the input's, by --shape, the chain's declaration or the input's header; binds params to types alone. */
 enum status session_bind_types(struct session *session, struct type *type);
 /* True if a report for programs goes to standard error, where warnings would break it. */

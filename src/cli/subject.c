@@ -80,6 +80,19 @@ static enum status plan_spec(struct subject *subject, const struct policy *polic
 	return status;
 }
 
+/* Milliseconds that JOB takes by --costs; 0 if costs are not times. */
+static double predicted_ms(const struct session *s, const struct job *job)
+{
+	const struct counters *c = &job->predicted;
+	const double all = c->forward_cost + c->backward_cost + c->recomputed_cost;
+	if (!s->costs)
+		return 0;
+	if (s->costs->spec)
+		return all * s->costs->spec->milliseconds;
+	const double tiles = job->tiles.tiled ? (double)job->tiles.rows / (double)job->tile.rows : 1;
+	return 1e-6 * all * tiles / job->tiles.workers;
+}
+
 enum status subject_plan(struct subject *subject, const struct policy **policy, struct policy_row *row,
                          struct report *to, struct diags *diags)
 {
@@ -93,7 +106,7 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 	const struct context context = {s->allocator, &arena, diags};
 	enum status status = job_make(&context, &job, &s->chain, &subject->type, &options);
 	row->counters = job.predicted;
-	row->predicted_ms = session_predicted_ms(s, &job);
+	row->predicted_ms = predicted_ms(s, &job);
 	row->least_bytes = job.least_bytes;
 	struct policy *kept = arena_alloc(&s->arena, sizeof *kept);
 	if (kept && (*policy)->kind == POLICY_auto && job.policy && job.policy->text) {
@@ -159,7 +172,7 @@ enum status subject_budgets(struct subject *subject, const struct policy *const 
 	for (size_t i = 0; i < count && !status; i++)
 		rows[i] = (struct policy_row){.policy = policies[i]->text,
 		                              .counters = jobs[i].predicted,
-		                              .predicted_ms = session_predicted_ms(s, &jobs[i]),
+		                              .predicted_ms = predicted_ms(s, &jobs[i]),
 		                              .least_bytes = jobs[i].least_bytes};
 	for (size_t i = 0; jobs && i < count; i++)
 		job_free(&jobs[i]);
