@@ -192,7 +192,7 @@ static enum status put_grad_stats(struct session *s, const struct gradient_resul
 	struct text_file *file;
 	struct counters all = result->predicted;
 	if (result->job.policy->kind != POLICY_save_all)
-		TRY(save_all_counters(s, NULL, &result->most, &all, &s->diags));
+		TRY(save_all_counters(s, &result->most, &all));
 	TRY(session_open_text(s, &file, s->line.values[OPTION_STATS], true));
 	struct policy_row measured = {.policy = result->job.policy->text,
 	                              .counters = result->measured,

@@ -396,7 +396,7 @@ enum status command_profile(struct session *s)
 	TRY(session_bind(s, true, p.type.dtype));
 	const struct type input = run_input_type(&s->chain, &p.type, DTYPE_COUNT);
 	/* What is wrong with the whole chain is found before its parts are measured. */
-	TRY(save_all_counters(s, NULL, &input, &all, &s->diags));
+	TRY(save_all_counters(s, &input, &all));
 	TRY(profile_depths(&p));
 	TRY(profile_policies(&p));
 	const struct profile_growth growth[] = {fit_growth(&p, "forward time", p.by_depth.a),

@@ -70,16 +70,12 @@ enum status session_make_job(struct session *s, const struct policy *policy, con
 	return job_make(&s->context, &s->job, &s->chain, input, &options);
 }
 
-enum status save_all_counters(struct session *s, const struct portion *portion, const struct type *input,
-                              struct counters *counters, struct diags *diags)
+enum status save_all_counters(struct session *s, const struct type *input, struct counters *counters)
 {
 	struct job job;
 	struct job_options options = session_job_options(s, &policy_save_all);
-	if (portion)
-		options.portion = *portion;
-	options.costs = NULL; /* bytes do not depend on them, and a file's costs are those of the whole chain */
-	const struct context context = {s->allocator, &s->arena, diags};
-	const enum status status = job_make(&context, &job, &s->chain, input, &options);
+	options.costs = NULL; /* bytes do not depend on them */
+	const enum status status = job_make(&s->context, &job, &s->chain, input, &options);
 	*counters = job.predicted;
 	job_free(&job);
 	return status;

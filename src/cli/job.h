@@ -7,9 +7,8 @@
 struct job_options session_job_options(const struct session *session, const struct policy *policy);
 /* Plans session->job, in place of an earlier one: the chain under POLICY on an INPUT. */
 enum status session_make_job(struct session *session, const struct policy *policy, const struct type *input);
-/* Plans PORTION of the chain (NULL: all) under save-all, to which policies are compared. Errors go to DIAGS. */
-enum status save_all_counters(struct session *session, const struct portion *portion, const struct type *input,
-                              struct counters *counters, struct diags *diags);
+/* Plans the chain under save-all, to which policies are compared. */
+enum status save_all_counters(struct session *session, const struct type *input, struct counters *counters);
 /* Prints the residuals of JOB to PATH, else to standard error if ERROR, else to standard output. */
 enum status put_job_residuals(struct session *session, const struct job *job, const char *path, bool error);
 /* The same of a job for an input of TYPE, and warns of what has no effect. */

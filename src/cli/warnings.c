@@ -2,31 +2,19 @@
 
 #include <math.h>
 
-/* True if save-all of PORTION has no higher peak than JOB. If it cannot be planned the answer is no. */
-static bool saves_nothing(struct session *s, const struct job *job, const struct portion *portion)
-{
-	struct counters other;
-	struct diags ignored;
-	diags_init(&ignored, &s->arena);
-	return save_all_counters(s, portion, &job->input, &other, &ignored) == STATUS_OK &&
-	       job->predicted.peak_bytes >= other.peak_bytes;
-}
-
 void warn_useless(struct session *s, const struct job *job)
 {
-	static const struct portion opened = {.opened = true};
 	const struct node *last = s->chain.first;
 	while (last && last->next)
 		last = last->next;
 	if (policy_by_value(job->policy) && job->predicted.evaluations > job->predicted.steps &&
-	    saves_nothing(s, job, NULL)) {
+	    job_saves_nothing(job, false)) {
 		diag_warn(&s->diags, "policy '%s' saves no memory at the peak: it recomputes the whole chain at once",
 		          job->policy->text);
 		diag_hint(&s->diags,
 		          "cut the chain: every:N, sqrt, recursive or revolve:S, or checkpoint { } around parts of it");
 	}
-	if (last && last->kind == NODE_CHECKPOINT && job->policy->kind == POLICY_save_all &&
-	    saves_nothing(s, job, &opened)) {
+	if (last && last->kind == NODE_CHECKPOINT && job->policy->kind == POLICY_save_all && job_saves_nothing(job, true)) {
 		diag_warn_at(&s->diags, s->chain.source, last->span,
 		             "this checkpoint saves no memory: it ends the chain, so it is recomputed right after it has run");
 		diag_hint(&s->diags, "leave the last part of a chain out of checkpoint blocks");

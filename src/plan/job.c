@@ -170,18 +170,23 @@ static enum status resolve_auto(struct job *job)
 	return STATUS_OK;
 }
 
+static enum status make_tiles(struct job *job)
+{
+	const struct tiles *tiles = &job->tiles;
+	TRY(make_tile(job, &job->tile, tiles->tiled ? tiles->tile : 0));
+	TRY(tiles->rest ? make_tile(job, &job->rest, tiles->rest) : STATUS_OK);
+	job->team = tiles->tiled ? 1 : compiled_team(&job->tile.compiled, job->options.threads, &job->member_bytes);
+	return STATUS_OK;
+}
+
 enum status job_prepare(const struct context *context, struct job *job, const struct chain *chain,
                         const struct type *input, const struct job_options *options)
 {
-	*job = (struct job){
-		.context = *context, .options = *options, .chain = chain, .input = *input, .policy = options->policy};
+	*job = (struct job){.context = *context, .options = *options, .chain = chain, .input = *input};
 	TRY(lower(context, &job->whole, chain, &options->portion, input, LOWER_STEPS));
 	TRY(resolve_auto(job));
 	TRY(cut(job));
-	TRY(make_tile(job, &job->tile, job->tiles.tiled ? job->tiles.tile : 0));
-	TRY(job->tiles.rest ? make_tile(job, &job->rest, job->tiles.rest) : STATUS_OK);
-	job->team = job->tiles.tiled ? 1 : compiled_team(&job->tile.compiled, options->threads, &job->member_bytes);
-	return STATUS_OK;
+	return make_tiles(job);
 }
 
 static enum status plan(struct job *job)
@@ -212,6 +217,24 @@ enum status job_make(const struct context *context, struct job *job, const struc
 	if (status)
 		job_free(job);
 	return status;
+}
+
+bool job_saves_nothing(const struct job *job, bool opened)
+{
+	struct diags ignored;
+	struct job other = *job; /* lowered and cut alike */
+	diags_init(&ignored, job->context.arena);
+	other.context.diags = &ignored;
+	other.schedule = NULL;
+	other.policy = other.options.policy = &policy_save_all;
+	other.options.costs = NULL; /* bytes do not depend on them, and a file's costs are those of the whole chain */
+	other.options.portion.opened = opened;
+	enum status status =
+		opened ? job_prepare(&other.context, &other, job->chain, &job->input, &other.options) : make_tiles(&other);
+	if (!status)
+		status = plan(&other);
+	job_free(&other);
+	return !status && job->predicted.peak_bytes >= other.predicted.peak_bytes;
 }
 
 void job_free(struct job *job)

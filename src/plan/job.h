@@ -85,6 +85,11 @@ enum status job_make_budgets(const struct context *context, const struct chain *
                              const struct job_options *options, struct job *jobs, size_t count);
 void job_free(struct job *job);
 /*
+ * True if save-all has no higher peak than JOB, on the same tiles. OPENED: if its last steps are those of the block that
+ * ends the chain. False if it cannot be planned.
+ */
+bool job_saves_nothing(const struct job *job, bool opened);
+/*
  * Lists the residuals of whole arrays: the params as declared, the input and the consts,
  * then the outputs of steps in program order. Checkpoints have the type they are kept in.
  */
