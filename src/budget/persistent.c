@@ -71,8 +71,6 @@ struct part part_join(const struct part *parts, int64_t count)
 	return whole;
 }
 
-/* Tables. */
-
 /* Parts I .. J-1; PIN: the range is pinned. */
 struct range {
 	int64_t i, j;
@@ -371,8 +369,6 @@ void table_measure(const struct table *t, int64_t top, struct table_size *size)
 int64_t table_least(const struct table *t) { return root_of(t, false)->low; }
 
 double table_time(const struct table *t, int64_t level) { return (double)time_at(root_of(t, false), level); }
-
-/* Schedules from tables. */
 
 /* Keeps the current state BEGIN in a new slot, or, if SLOT is not -1, loads it from SLOT. Returns the slot. */
 static int64_t list_keep(struct action_list *list, int64_t begin, int64_t slot)

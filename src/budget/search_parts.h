@@ -25,6 +25,7 @@ enum offered { SLOWER, TOO_LARGE, TAKEN };
 struct candidate {
 	const struct policy *family;
 	struct schedule *schedule; /* NULL: to be made again */
+	int64_t level;             /* of the table that makes it */
 	bool timed, judged;
 	double time;
 	int64_t walked; /* peak by the cost walk; 0: it was not asked */

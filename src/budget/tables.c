@@ -219,8 +219,8 @@ static int64_t least_range(const struct blocks *b) { return table_least(&b->boun
 /* The levels of TABLE at which the time falls, ascending, each a rung, and what is known of their schedules. */
 struct ladder {
 	const struct table *table;
-	int64_t *levels;
 	struct candidate *rungs;
+	size_t capacity;
 	int64_t count;
 };
 
@@ -232,8 +232,7 @@ static enum status offer_rung(const struct search *s, struct budget_goal *goal, 
 	const bool large = candidate_is_large(goal, c);
 	if (!c->timed || (goal_wants(s, goal, c) && !large)) {
 		struct action_list list = {.allocator = s->context.allocator};
-		table_extract(l->table, l->levels[i], &list);
-		c->family = &from_tables;
+		table_extract(l->table, c->level, &list);
 		c->schedule = action_list_schedule(&list);
 		TRY_ALLOC(c->schedule, s->context.diags);
 		if (!c->timed)
@@ -256,7 +255,7 @@ static enum status offer_ladder(const struct search *s, struct budget_goal *goal
 	while (count > EACH / s->costs->steps && (coarse * coarse < count || count / coarse > tries))
 		coarse++;
 	for (;; below = greater(below - coarse, 0)) {
-		const bool reaches = grid->rest + (l->levels[below] - SLACK) * grid->quantum <= reach;
+		const bool reaches = grid->rest + (l->rungs[below].level - SLACK) * grid->quantum <= reach;
 		TRY(reaches ? offer_rung(s, goal, l, below) : STATUS_OK);
 		if (below == 0 || (reaches && l->rungs[below].result != TOO_LARGE))
 			break;
@@ -270,44 +269,34 @@ static enum status offer_ladder(const struct search *s, struct budget_goal *goal
 	return STATUS_OK;
 }
 
-/* Lists the levels at which TABLE's time falls in TO, unless that is NULL. Returns how many there are. */
-static int64_t falling_levels(const struct table *table, int64_t *to)
+/* Fills L, which has its table. False if out of memory. */
+static bool list_rungs(struct ladder *l, const struct allocator *allocator)
 {
-	int64_t count = 0;
 	double before = INFINITY;
-	for (int64_t m = table_least(table); m < table->grid.levels; m++) {
-		double time = table_time(table, m);
+	for (int64_t m = table_least(l->table); m < l->table->grid.levels; m++) {
+		const double time = table_time(l->table, m);
 		if (time < before * (1 - 1e-6)) {
-			if (to)
-				to[count] = m;
-			count++;
+			if (!allocator_grow(allocator, (void **)&l->rungs, &l->capacity, (size_t)l->count + 1, sizeof *l->rungs))
+				return false;
+			l->rungs[l->count++] = (struct candidate){.family = &from_tables, .level = m};
 		}
-		before = time < before ? time : before;
+		before = fmin(before, time);
 	}
-	return count;
+	return true;
 }
 
 /* Offers each goal the ladder of TABLE up to its level in s->levels. */
 static enum status offer_table(const struct search *s, const struct table *table)
 {
-	const struct allocator *allocator = s->context.allocator;
-	struct ladder l = {.table = table, .count = falling_levels(table, NULL)};
-	const size_t capacity = (size_t)l.count + 1;
-	l.levels = allocator_get(allocator, capacity, sizeof *l.levels);
-	l.rungs = allocator_get(allocator, capacity, sizeof *l.rungs);
-	enum status status = l.levels && l.rungs ? STATUS_OK : diag_memory(s->context.diags);
-	if (!status) {
-		(void)falling_levels(table, l.levels);
-		memset(l.rungs, 0, capacity * sizeof *l.rungs);
-	}
+	struct ladder l = {.table = table};
+	enum status status = list_rungs(&l, s->context.allocator) ? STATUS_OK : diag_memory(s->context.diags);
 	for (size_t i = s->count; i-- > 0 && !status;) {
 		int64_t count = 0;
-		while (count < l.count && l.levels[count] < s->levels[i])
+		while (count < l.count && l.rungs[count].level < s->levels[i])
 			count++;
 		status = count ? offer_ladder(s, &s->goals[i], &l, count) : STATUS_OK;
 	}
-	allocator_put(allocator, l.levels, capacity * sizeof *l.levels);
-	allocator_put(allocator, l.rungs, capacity * sizeof *l.rungs);
+	allocator_put(s->context.allocator, l.rungs, l.capacity * sizeof *l.rungs);
 	return status;
 }
 

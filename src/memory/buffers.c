@@ -1,13 +1,6 @@
-/* Buffers in the slab, and their holders. */
 #include "memory/buffers.h"
 
 #include <assert.h>
-
-void buffers_init(struct buffers *b, const struct allocator *allocator)
-{
-	*b = (struct buffers){.free = NO_BUFFER};
-	pool_init(&b->pool, allocator);
-}
 
 void buffers_free(struct buffers *b)
 {

@@ -35,7 +35,6 @@ struct buffers {
 	int64_t sequence; /* of the next that is made */
 };
 
-void buffers_init(struct buffers *b, const struct allocator *allocator);
 void buffers_free(struct buffers *b);
 /* A buffer that nothing holds yet; NO_BUFFER if out of memory. */
 int32_t buffers_make(struct buffers *b, const struct type *type, int64_t size);

@@ -138,8 +138,6 @@ static int64_t bytes_of_state(struct walk *w, int64_t position)
 	return position >= w->costs->steps ? w->costs->output : cost_of(w, position)->state;
 }
 
-/* What is held. */
-
 /* Returns the index of the first span that ends at POSITION or after. */
 static size_t find_span(const struct held_spans *spans, int64_t position)
 {

@@ -62,8 +62,7 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 		double cost;
 		TRY(run_iteration(m, index, period, &cost));
 		const size_t count = write_mark(m, &marks->now, &marks->now_capacity);
-		if (!length || !count)
-			return machine_memory(m);
+		TRY_ALLOC(length && count, m->context->diags);
 		if (count != length || memcmp(marks->earlier, marks->now, count * sizeof *marks->now) != 0)
 			continue;
 		const int64_t cycle = (since + 1) * period, times = (until - *index) / cycle;

@@ -1,4 +1,3 @@
-/* The walk over a schedule: what each action does (machine_parts.h says where). */
 #include "memory/machine_parts.h"
 
 #include <assert.h>
@@ -41,15 +40,14 @@ static enum status begin_machine(struct machine *m)
 {
 	const struct step *first;
 	arena_init(&m->arena, m->context->allocator);
-	buffers_init(&m->buffers, m->context->allocator);
-	if (!list_steps(m) || !make_tables(m))
-		return machine_memory(m);
+	m->buffers.free = NO_BUFFER;
+	pool_init(&m->buffers.pool, m->context->allocator);
+	TRY_ALLOC(list_steps(m) && make_tables(m), m->context->diags);
 	for (size_t i = 0; i < m->lowered->item_count; i++)
 		m->counts_iterations |= !m->lowered->items[i].step && !m->hooks && !m->options->held && !m->compiled->by_value;
 	const struct type *type = first_input_type(m, &first);
 	const int32_t id = buffers_make(&m->buffers, type, type_bytes(type));
-	if (id == NO_BUFFER)
-		return machine_memory(m);
+	TRY_ALLOC(id != NO_BUFFER, m->context->diags);
 	m->input_origin = (struct origin){.argument = true, .param = NO_VALUE};
 	m->buffers.items[id].origin = &m->input_origin;
 	m->state.exists = true;
@@ -73,8 +71,7 @@ static enum status record_steps(struct machine *m, const struct action *action, 
 
 static enum status reverse_steps(struct machine *m, const struct action *action)
 {
-	if (!machine_drop_state(m))
-		return machine_memory(m);
+	TRY_ALLOC(machine_drop_state(m), m->context->diags);
 	TRY(m->seeded ? STATUS_OK : machine_seed(m));
 	for (int64_t i = action->end; i-- > action->begin;) {
 		TRY(machine_reverse(m, i));

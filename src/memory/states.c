@@ -5,8 +5,6 @@
 
 #include "base/checked.h"
 
-/* The current state. */
-
 bool machine_set_state(struct machine *m, uint32_t slot, int32_t id)
 {
 	struct state *s = &m->state;
@@ -27,8 +25,6 @@ bool machine_drop_state(struct machine *m)
 	return ok;
 }
 
-/* In slots. */
-
 struct type machine_narrow_type(const struct machine *m, const struct type *type)
 {
 	struct type narrow = *type;
@@ -43,8 +39,7 @@ static enum status convert_buffer(struct machine *m, int32_t from, int32_t *copy
 	const struct type narrow = machine_narrow_type(m, of.type);
 	const int64_t narrow_bytes = shape_count(&narrow.shape) * (int64_t)dtype_size(narrow.dtype);
 	*copy = buffers_make(&m->buffers, of.type, of.narrow ? type_bytes(of.type) : narrow_bytes);
-	if (*copy == NO_BUFFER)
-		return machine_memory(m);
+	TRY_ALLOC(*copy != NO_BUFFER, m->context->diags);
 	struct buffer *to = &m->buffers.items[*copy];
 	to->narrow = !of.narrow;
 	to->origin = of.origin;
@@ -73,9 +68,9 @@ enum status machine_save(struct machine *m, int64_t slot)
 	const struct step *step = ends ? NULL : machine_step_at(m, m->state.position);
 	const uint32_t *live = step ? step->live_in.slots : output;
 	const size_t count = step ? step->live_in.count : 1;
-	if (!machine_grow(m, (void **)&all->memory, &all->memory_capacity, (size_t)slot + 1, sizeof *all->memory) ||
-	    !reserve_snapshot(m, &all->memory[slot], count))
-		return machine_memory(m);
+	TRY_ALLOC(machine_grow(m, (void **)&all->memory, &all->memory_capacity, (size_t)slot + 1, sizeof *all->memory) &&
+	              reserve_snapshot(m, &all->memory[slot], count),
+	          m->context->diags);
 	struct snapshot *s = &all->memory[slot];
 	assert(!s->used && m->state.exists);
 	s->used = true;
@@ -99,8 +94,7 @@ enum status machine_load(struct machine *m, int64_t slot)
 {
 	const struct snapshot *s = &m->snapshots.memory[slot];
 	assert((size_t)slot < m->snapshots.memory_capacity && s->used);
-	if (!machine_drop_state(m))
-		return machine_memory(m);
+	TRY_ALLOC(machine_drop_state(m), m->context->diags);
 	for (size_t i = 0; i < s->count; i++) {
 		int32_t id = s->buffers[i];
 		const bool narrow = m->buffers.items[id].narrow;
@@ -108,8 +102,7 @@ enum status machine_load(struct machine *m, int64_t slot)
 			if (s->buffers[k] == s->buffers[i])
 				id = m->state.buffers[s->slots[k]];
 		TRY(narrow && id == s->buffers[i] ? convert_buffer(m, id, &id) : STATUS_OK);
-		if (!machine_set_state(m, s->slots[i], id))
-			return machine_memory(m);
+		TRY_ALLOC(machine_set_state(m, s->slots[i], id), m->context->diags);
 	}
 	m->state.exists = true;
 	m->state.position = s->position;
@@ -127,8 +120,6 @@ enum status machine_drop(struct machine *m, int64_t slot)
 	m->snapshots.used--;
 	return ok ? STATUS_OK : machine_memory(m);
 }
-
-/* On disk. */
 
 static bool add_array(struct machine *m, size_t *count, int32_t id)
 {
@@ -153,16 +144,15 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	const struct step *step = machine_step_at(m, m->state.position);
 	size_t count = 0;
 	int64_t bytes = 0;
-	if (!machine_grow(m, (void **)&s->disk, &s->disk_capacity, (size_t)slot + 1, sizeof *s->disk))
-		return machine_memory(m);
+	TRY_ALLOC(machine_grow(m, (void **)&s->disk, &s->disk_capacity, (size_t)slot + 1, sizeof *s->disk),
+	          m->context->diags);
 	s->disk[slot] = m->state.position;
 	for (uint32_t i = 0; i < step->live_in.count; i++) {
 		const int32_t id = m->state.buffers[step->live_in.slots[i]];
 		if (step->alias_in[i])
 			continue;
 		bytes += m->buffers.items[id].size;
-		if (!add_array(m, &count, id))
-			return machine_memory(m);
+		TRY_ALLOC(add_array(m, &count, id), m->context->diags);
 	}
 	m->counters->spill_writes++;
 	m->counters->spill_bytes = saturated_add(m->counters->spill_bytes, bytes);
@@ -182,8 +172,7 @@ static enum status make_fetched(struct machine *m, const struct step *step, uint
 			id = m->state.buffers[step->live_in.slots[k]];
 	if (id == NO_BUFFER) {
 		id = buffers_make(&m->buffers, step->in_types[i], type_bytes(step->in_types[i]));
-		if (id == NO_BUFFER || !add_array(m, count, id))
-			return machine_memory(m);
+		TRY_ALLOC(id != NO_BUFFER && add_array(m, count, id), m->context->diags);
 		m->buffers.items[id].step = m->state.position - 1;
 	}
 	return machine_set_state(m, step->live_in.slots[i], id) ? STATUS_OK : machine_memory(m);
@@ -192,11 +181,9 @@ static enum status make_fetched(struct machine *m, const struct step *step, uint
 enum status machine_fetch(struct machine *m, int64_t slot)
 {
 	size_t count = 0;
-	if (!machine_drop_state(m))
-		return machine_memory(m);
+	TRY_ALLOC(machine_drop_state(m), m->context->diags);
 	for (size_t i = 0; i < m->buffers.count; i++)
-		if (m->buffers.items[i].holds && !add_array(m, &count, (int32_t)i))
-			return machine_memory(m);
+		TRY_ALLOC(!m->buffers.items[i].holds || add_array(m, &count, (int32_t)i), m->context->diags);
 	TRY(report_point(m, -1, count));
 	count = 0;
 	m->state.position = m->snapshots.disk[slot];

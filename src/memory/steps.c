@@ -31,8 +31,7 @@ static enum status run_call(struct machine *m, struct machine_call *call)
 	struct pool *pool = &m->buffers.pool;
 	const int64_t bytes = call->program->workspace;
 	call->workspace = pool_get(pool, bytes);
-	if (call->workspace < 0)
-		return machine_memory(m);
+	TRY_ALLOC(call->workspace >= 0, m->context->diags);
 	call->counters = m->levels;
 	call->ins = m->ports.ins;
 	call->outs = m->ports.outs;
@@ -63,13 +62,6 @@ static void note_names(struct machine *m, const struct body *body)
 		m->buffers.items[id].names = names;
 		m->buffers.items[id].sequence = m->buffers.sequence++;
 	}
-}
-
-/* The position of value ID among the outs of BODY, in program order. Those that BODY does not make come first. */
-static int64_t out_place(const struct body *body, uint32_t id)
-{
-	const struct value *value = &body->values[id];
-	return value->from == FROM_INSTR ? 1 + linear_place(body, id) : 0;
 }
 
 /* The buffer of the in whose array VALUE may be added to, if only one holder has it; else NO_BUFFER. */
@@ -108,7 +100,9 @@ static bool place_outs(struct machine *m, const struct body *body, const struct 
 			struct buffer *made = &m->buffers.items[buffer];
 			made->step = step;
 			made->names = value->names;
-			made->sequence = first + out_place(body, id);
+			made->sequence = first; /* in program order, after those that BODY does not make */
+			if (value->from == FROM_INSTR)
+				made->sequence += 1 + linear_place(body, id);
 			made->origin = origins ? &origins[i] : NULL;
 			p->out_params[i] = value->from == FROM_PARAM ? &value->param : NULL;
 		}
@@ -205,19 +199,16 @@ enum status machine_forward(struct machine *m, int64_t index, enum forward_kind 
 	                            .compiled = compiled,
 	                            .step = index};
 	const struct body *body = call.program->body;
-	if (!reserve_ports(m, body))
-		return machine_memory(m);
+	TRY_ALLOC(reserve_ports(m, body), m->context->diags);
 	for (size_t i = 0; i < body->in_count; i++)
 		set_in(m, i, m->state.buffers[body->ins[i].index]);
 	note_names(m, step->body);
-	if (!place_outs(m, body, origins[kind], index))
-		return machine_memory(m);
+	TRY_ALLOC(place_outs(m, body, origins[kind], index), m->context->diags);
 	TRY(run_call(m, &call));
-	if (kind != FORWARD_ONLY && !hold_residuals(m, &compiled->linear, body, index))
-		return machine_memory(m);
+	bool ok = kind == FORWARD_ONLY || hold_residuals(m, &compiled->linear, body, index);
 	forget_outs(m, body);
-	if (kind == FORWARD_RECORD_ONLY ? !machine_drop_state(m) : !advance_state(m, step, body))
-		return machine_memory(m);
+	ok = ok && (kind == FORWARD_RECORD_ONLY ? machine_drop_state(m) : advance_state(m, step, body));
+	TRY_ALLOC(ok, m->context->diags);
 	m->state.position = index + 1;
 	m->counters->evaluations += m->compiled->by_value ? m->lowered->steps : 1;
 	machine_count_forward(m, 1, compiled->linear.forward_cost);
@@ -233,8 +224,7 @@ enum status machine_seed(struct machine *m)
 		return STATUS_OK;
 	const struct type *type = last ? last->out_types[0] : &m->lowered->begins;
 	const int32_t id = buffers_make(&m->buffers, type, type_bytes(type));
-	if (id == NO_BUFFER)
-		return machine_memory(m);
+	TRY_ALLOC(id != NO_BUFFER, m->context->diags);
 	buffers_hold(&m->buffers, id);
 	m->cotangent[0] = id;
 	return machine_exchange(m, MACHINE_SEED, m->buffers.items[id].offset, type);
@@ -286,12 +276,10 @@ enum status machine_reverse(struct machine *m, int64_t index)
 	struct machine_call call = {
 		.kind = CALL_BACKWARD, .program = &compiled->backward, .compiled = compiled, .step = index};
 	const struct body *body = linear->backward;
-	if (!reserve_ports(m, body))
-		return machine_memory(m);
+	TRY_ALLOC(reserve_ports(m, body), m->context->diags);
 	if (set_backward_ins(m, body, first) && compiled->backward.takes_cotangent)
 		call.program = &compiled->backward_shared;
-	if (!place_outs(m, body, NULL, index))
-		return machine_memory(m);
+	TRY_ALLOC(place_outs(m, body, NULL, index), m->context->diags);
 	forget_outs(m, body);
 	TRY(run_call(m, &call));
 	bool ok = reverse_cotangents(m, step, body);

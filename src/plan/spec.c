@@ -27,8 +27,6 @@ struct reading {
 	const struct json_path *object; /* the current object: the whole text or an element of "steps" */
 };
 
-/* Values. */
-
 enum field_kind { VALUE_BYTES, VALUE_COST, VALUE_COUNT, VALUE_FLAG, VALUE_TEXT, VALUE_STEPS };
 
 struct field {
@@ -226,8 +224,6 @@ enum status spec_read(struct spec *spec, const struct source *source, struct are
 	json_close(&r.text);
 	return status;
 }
-
-/* Plans. */
 
 unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, struct arena *arena)
 {

@@ -34,8 +34,6 @@ enum {
 	PRODUCT_BLOCK_MOST = 40 * PRODUCT_STRIPE,
 };
 
-/* What a row costs. */
-
 struct row_cost {
 	double bytes;        /* of the values made from it, loops unrolled */
 	double widest;       /* of the one of most bytes of these values, of all rows */
@@ -89,8 +87,6 @@ static int64_t rows_for_products(const struct row_cost *row, int64_t rows)
 	return row->matrix_rows ? (rows - 1) / row->matrix_rows + 1 : 0;
 }
 
-/* Blocks of sums. */
-
 /* Bytes of the params that every tile reads whole. */
 static double weight_bytes(const struct lowered *whole)
 {
@@ -138,21 +134,6 @@ static int64_t fold_rows(const struct lowered *whole)
 	return whole->streamable || (double)block > least ? block : (int64_t)least;
 }
 
-/* The cut. */
-
-static bool can_cut_forward(const struct lowered *whole)
-{
-	const struct body *body = whole->whole;
-	return whole->streamable && !whole->sums && body->values[body->outs[0].value].from != FROM_PARAM;
-}
-
-/* Where more than the sum is read after it, there is no derivative in tiles. */
-static bool can_cut_gradient(const struct lowered *whole)
-{
-	const int64_t rows = whole->flat ? shape_count(&whole->input.shape) : whole->whole_rows;
-	return whole->streamable && rows > 0 && !(whole->sums && whole->fold == NO_VALUE);
-}
-
 static void set_rows(struct tiles *tiles, const struct lowered *whole)
 {
 	tiles->rows = tiles->flat ? shape_count(&whole->input.shape) : tiles->tiled ? whole->whole_rows : 1;
@@ -161,20 +142,6 @@ static void set_rows(struct tiles *tiles, const struct lowered *whole)
 	tiles->output_row = tiles->folds ? 0 : type_bytes(&whole->output) / tiles->rows;
 	tiles->tile = tiles->per_chunk = tiles->workers = 1;
 	tiles->rest = 0;
-}
-
-static void choose_mode(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
-{
-	*tiles = (struct tiles){.tiled = false};
-	if (wants->gradient) {
-		tiles->tiled = can_cut_gradient(whole);
-		tiles->folds = tiles->tiled && whole->sums;
-	} else if (shape_count(&whole->input.shape) > 0) {
-		tiles->folds = whole->fold != NO_VALUE && (whole->streamable || fold_rows(whole) < whole->whole_rows);
-		tiles->tiled = tiles->folds || can_cut_forward(whole);
-	}
-	tiles->flat = tiles->tiled && whole->flat;
-	set_rows(tiles, whole);
 }
 
 void tiles_keep_whole(struct tiles *tiles, const struct lowered *whole)
@@ -239,12 +206,23 @@ static void cut_gradient(struct tiles *tiles, const struct lowered *whole, const
 
 void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
 {
-	choose_mode(tiles, whole, wants);
-	if (!tiles->tiled)
-		return;
-	if (wants->gradient)
+	const struct body *body = whole->whole;
+	*tiles = (struct tiles){.tiled = false};
+	if (wants->gradient) {
+		const int64_t rows = whole->flat ? shape_count(&whole->input.shape) : whole->whole_rows;
+		/* Where more than the sum is read after it, there is no derivative in tiles. */
+		tiles->tiled = whole->streamable && rows > 0 && !(whole->sums && whole->fold == NO_VALUE);
+		tiles->folds = tiles->tiled && whole->sums;
+	} else if (shape_count(&whole->input.shape) > 0) {
+		const bool made = body->values[body->outs[0].value].from != FROM_PARAM;
+		tiles->folds = whole->fold != NO_VALUE && (whole->streamable || fold_rows(whole) < whole->whole_rows);
+		tiles->tiled = tiles->folds || (whole->streamable && !whole->sums && made);
+	}
+	tiles->flat = tiles->tiled && whole->flat;
+	set_rows(tiles, whole);
+	if (tiles->tiled && wants->gradient)
 		cut_gradient(tiles, whole, wants);
-	else
+	else if (tiles->tiled)
 		cut_forward(tiles, whole, wants);
 }
 
@@ -265,8 +243,6 @@ int64_t tiles_of(const struct tiles *tiles, int64_t chunk)
 {
 	return ceil_div(tiles_rows_of(tiles, chunk), tiles->tile);
 }
-
-/* Windows. */
 
 /* The attributes of the slice of rows that CHAIN, on an input of NDIM axes, begins with; NULL if it uses more of it. */
 static const struct attrs *first_rows(const struct chain *chain, int ndim)

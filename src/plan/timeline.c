@@ -197,8 +197,6 @@ void timeline_finish(struct timeline *timeline)
 			close_slot(timeline, disk, &timeline->open[disk][i]);
 }
 
-/* Sources. */
-
 struct event event_of_call(const struct compiled_chain *compiled, const struct machine_call *call)
 {
 	const bool backward = call->kind == CALL_BACKWARD;
@@ -288,8 +286,6 @@ enum status timeline_plan(struct timeline *timeline, struct job *job)
 	timeline_finish(timeline);
 	return STATUS_OK;
 }
-
-/* The cost walk. */
 
 static bool on_part(void *context, const struct action *part, double from, double to, int64_t live, bool again)
 {
