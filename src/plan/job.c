@@ -134,7 +134,9 @@ enum status job_set_costs(struct job *job)
 
 /*
  * Cuts the array into tiles. The steps decide whether it can be cut. The body of a forward pass decides where, so that
- * forward passes and gradients have the same blocks of sums.
+ * forward passes and gradients have the same blocks of sums. The steps' bodies cannot decide that: each ends with
+ * copies of params that no forward pass makes, and the loops around a step, which say whether a param's element is read
+ * twice, are outside its body. The body has the reduction of the tiles too.
  */
 static enum status cut(struct job *job)
 {

@@ -1,7 +1,8 @@
-/* How arrays are cut: what is chosen for given chains and types, as numbers. */
+/* How arrays are cut: what is chosen for given chains and types, as numbers; and how often a job lowers its chain. */
 #include "plan/tiles.h"
 
 #include "chains.h"
+#include "plan/job.h"
 #include "scratch.h"
 #include "suite.h"
 
@@ -162,6 +163,69 @@ START_TEST(windows)
 }
 END_TEST
 
+/* The linker puts __wrap_NAME for NAME, and NAME for __real_NAME (Makefile.am). */
+enum status __real_lower(const struct context *context, struct lowered *lowered, const struct chain *chain,
+                         const struct portion *portion, const struct type *input, enum lower_what what);
+enum status __wrap_lower(const struct context *context, struct lowered *lowered, const struct chain *chain,
+                         const struct portion *portion, const struct type *input, enum lower_what what);
+enum status __real_lower_tile(const struct context *context, struct lowered *lowered, const struct lowered *whole,
+                              const struct type *input, enum lower_what what, int64_t rows);
+enum status __wrap_lower_tile(const struct context *context, struct lowered *lowered, const struct lowered *whole,
+                              const struct type *input, enum lower_what what, int64_t rows);
+
+static struct {
+	int by_what[LOWER_UNROLLED + 1]; /* of the whole array */
+	int tiles;
+} lowerings;
+
+enum status __wrap_lower(const struct context *context, struct lowered *lowered, const struct chain *from,
+                         const struct portion *portion, const struct type *input, enum lower_what what)
+{
+	lowerings.by_what[what]++;
+	return __real_lower(context, lowered, from, portion, input, what);
+}
+
+enum status __wrap_lower_tile(const struct context *context, struct lowered *lowered, const struct lowered *whole,
+                              const struct type *input, enum lower_what what, int64_t rows)
+{
+	lowerings.tiles++;
+	return __real_lower_tile(context, lowered, whole, input, what, rows);
+}
+
+/* The whole array is lowered once to steps, and once to the body that says where to cut; each size of tile once. */
+START_TEST(lowerings_of_a_job)
+{
+	static const struct {
+		const char *text;
+		int64_t rows, tile;
+		int bodies, tiles;
+	} cases[] = {
+		{"softmax; sin", 1000, 250, 1, 1},     /* four tiles */
+		{"softmax; sin", 1000, 300, 1, 2},     /* and a rest */
+		{"softmax; sin", 1000, 1000, 1, 0},    /* one tile: the whole array */
+		{"roll 1 axis=0; sin", 1000, 0, 0, 0}, /* no tiles */
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {cases[i].rows, 64}}};
+		const struct job_options options = {
+			.policy = &policy_save_all, .threads = 1, .store = DTYPE_COUNT, .tile = cases[i].tile};
+		struct job job;
+		chain_make(&chain, cases[i].text, &arena, &diags);
+		memset(&lowerings, 0, sizeof lowerings);
+		ck_assert_int_eq(job_make(&scratch, &job, &chain, &input, &options), STATUS_OK);
+		ck_assert_int_eq(lowerings.by_what[LOWER_STEPS], 1);
+		ck_assert_int_eq(lowerings.by_what[LOWER_RUN], cases[i].bodies);
+		ck_assert_int_eq(lowerings.by_what[LOWER_UNROLLED], 0);
+		ck_assert_msg(lowerings.tiles == cases[i].tiles, "case %zu: %d tiles of %lld", i, lowerings.tiles,
+		              (long long)job.tile.rows);
+		/* A comparison with save-all lowers nothing of what the job has. */
+		ck_assert(job_saves_nothing(&job, false));
+		ck_assert_int_eq(lowerings.by_what[LOWER_STEPS] + lowerings.by_what[LOWER_RUN], 1 + cases[i].bodies);
+		job_free(&job);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("tiles");
@@ -174,5 +238,6 @@ int main(void)
 	tcase_add_test(tcase, sums_go_by_blocks);
 	tcase_add_test(tcase, whole_arrays);
 	tcase_add_test(tcase, windows);
+	tcase_add_test(tcase, lowerings_of_a_job);
 	return suite_run(suite);
 }
