@@ -11,13 +11,11 @@
 #include "base/checked.h"
 #include "ops/lines.h"
 
-static op_forward *const forward_functions[OP_COUNT] = {
-#define GENERAL(NAME, ...) [OP_##NAME] = forward_##NAME,
-#include "ops/ops.def"
-};
-
-static op_vjp *const vjp_functions[OP_COUNT] = {
-#define GENERAL(NAME, ...) [OP_##NAME] = vjp_##NAME,
+static const struct {
+	op_forward *forward;
+	op_vjp *vjp;
+} functions[OP_COUNT] = {
+#define GENERAL(NAME, ...) [OP_##NAME] = {forward_##NAME, vjp_##NAME},
 #include "ops/ops.def"
 };
 
@@ -28,7 +26,7 @@ static void forward_general(const struct op_call *call, void *y, const void *v, 
                             void *const keep[MAX_KEEPS])
 {
 	if (!has_no_elements(call->y))
-		forward_functions[call->op](call, y, v, a, keep);
+		functions[call->op].forward(call, y, v, a, keep);
 }
 
 /* No derivative without elements is computed. Those of a result without elements are zeros. */
@@ -39,7 +37,7 @@ static void vjp_general(const struct op_call *call, void *dv, void *da, const vo
 	da = da && !has_no_elements(call->a) ? da : NULL;
 	if (!has_no_elements(call->y)) {
 		if (dv || da)
-			vjp_functions[call->op](call, dv, da, g, needs);
+			functions[call->op].vjp(call, dv, da, g, needs);
 		return;
 	}
 	if (dv)
@@ -48,8 +46,8 @@ static void vjp_general(const struct op_call *call, void *dv, void *da, const vo
 		memset(da, 0, (size_t)type_bytes(call->a));
 }
 
-op_forward *op_forward_get(enum op op) { return forward_functions[op] ? forward_general : NULL; }
-op_vjp *op_vjp_get(enum op op) { return vjp_functions[op] ? vjp_general : NULL; }
+op_forward *op_forward_get(enum op op) { return functions[op].forward ? forward_general : NULL; }
+op_vjp *op_vjp_get(enum op op) { return functions[op].vjp ? vjp_general : NULL; }
 
 static bool is_reduction(enum op op)
 {

@@ -155,17 +155,13 @@ struct kernels {
 };
 
 /* The tables of each set, from kernels_ISA.c and loops_ISA.c, which are built with the flags of that set. */
-#define DECLARE_TABLES(ISA) extern const struct kernels kernels_##ISA##_f32, kernels_##ISA##_f64
-#define DECLARE_LOOPS(ISA) extern const struct loops loops_##ISA##_f32, loops_##ISA##_f64
+#define DECLARE_TABLES(ISA)                                                                                            \
+	extern const struct kernels kernels_##ISA##_f32, kernels_##ISA##_f64;                                              \
+	extern const struct loops loops_##ISA##_f32, loops_##ISA##_f64
 DECLARE_TABLES(portable);
-DECLARE_LOOPS(portable);
-#if defined(__x86_64__)
-DECLARE_TABLES(baseline);
+DECLARE_TABLES(baseline); /* without loops: it has the portable ones */
 DECLARE_TABLES(avx2);
-DECLARE_LOOPS(avx2);
 DECLARE_TABLES(avx512);
-DECLARE_LOOPS(avx512);
-#endif
 
 /* True if a run may have OP: FLOPS below 8, and at most one scalar operand. */
 bool op_runs_in_registers(enum op op);

@@ -95,12 +95,7 @@ static inline void lines_exp(const struct op_call *call, void *out, const void *
 	call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = out, .v = v, .n = n});
 }
 
-/* What fold.c needs of amax, amin, norm and logsumexp (reduce.c): a tile's state, and a result from its two doubles. */
-void fold_partial_lines(const struct op_call *call, double *const state[FOLD_PARTS], const void *v);
-double reduction_result(enum op op, double value, double scale);
-/* What fold.c needs of sum and mean (reduce.c), and of the losses (loss.c): a tile's sums, and their divisor. */
-void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const void *v);
-double reduction_divisor(const struct op_call *call);
+/* Of a loss: the sum of a tile, with its rounding error, and its divisor. */
 void sum_partial_loss(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k);
 double loss_divisor(const struct op_call *call);
 /* Bytes of scratch of a loss's derivative, and of a convolution. */

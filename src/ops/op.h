@@ -186,7 +186,7 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 bool op_runs_along(enum op op, const struct type *v, const struct type *a);
 /* True if the derivative of OP, with a number or nothing as operand, is the same number for every value. */
 bool op_derivative_is_number(enum op op);
-/* True if OP over the leading axis is computed in blocks of it (ops/fold.c). */
+/* True if OP over the leading axis is computed in blocks of it (ops/reduce.c). */
 static inline bool op_folds(enum op op) { return op_table[op].scope == SCOPE_SUM || op_table[op].scope == SCOPE_FOLD; }
 /* The cost of one forward execution, in additions. */
 double op_cost(enum op op, const struct type *v, const struct type *a, const struct type *result);

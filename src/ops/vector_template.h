@@ -52,44 +52,30 @@ LANEWISE vd copysign_d(vd magnitude, vd sign) { return (vd)(((vl)magnitude & INT
 
 #ifndef ISA_MASK
 /* Bit i of BITS as the mask of lane i. */
-LANEWISE vi mask_f(unsigned bits)
-{
-	vi lane;
-	for (int i = 0; i < LANES_F; i++)
-		lane[i] = (int32_t)1 << i;
-	return (((int32_t)bits - (vi){0}) & lane) != 0;
-}
-LANEWISE vl mask_d(unsigned bits)
-{
-	vl lane;
-	for (int i = 0; i < LANES_D; i++)
-		lane[i] = (long long)1 << i;
-	return (((long long)bits - (vl){0}) & lane) != 0;
-}
+#define MASK_OF_BITS(TYPE, MASK, INTEGER, LANES)                                                                       \
+	LANEWISE MASK mask_##TYPE(unsigned bits)                                                                           \
+	{                                                                                                                  \
+		MASK lane;                                                                                                     \
+		for (int i = 0; i < LANES; i++)                                                                                \
+			lane[i] = (INTEGER)1 << i;                                                                                 \
+		return (((INTEGER)bits - (MASK){0}) & lane) != 0;                                                              \
+	}
+MASK_OF_BITS(f, vi, int32_t, LANES_F)
+MASK_OF_BITS(d, vl, long long, LANES_D)
 #endif
 
 /* floor without an instruction for it: adding 2^52 (2^23) rounds to an integer that is at most one too high */
 #if !ISA_FMA
-LANEWISE vf floor_f(vf x)
-{
-	const vf magic = splat_f(0x1p23F);
-	const vf a = abs_f(x);
-	vf whole = copysign_f((a + magic) - magic, x);
-
-	whole = whole - select_f(whole > x, splat_f(1), splat_f(0));
-	return select_f(a < magic, copysign_f(whole, x), x);
-}
-
-LANEWISE vd floor_d(vd x)
-{
-	const vd magic = splat_d(0x1p52);
-	const vd a = abs_d(x);
-	vd whole = copysign_d((a + magic) - magic, x);
-
-	whole = whole - select_d(whole > x, splat_d(1), splat_d(0));
-	return select_d(a < magic, copysign_d(whole, x), x);
-}
-
+#define FLOOR(TYPE, VECTOR, MAGIC)                                                                                     \
+	LANEWISE VECTOR floor_##TYPE(VECTOR x)                                                                             \
+	{                                                                                                                  \
+		const VECTOR magic = splat_##TYPE(MAGIC), a = abs_##TYPE(x);                                                   \
+		VECTOR whole = copysign_##TYPE((a + magic) - magic, x);                                                        \
+		whole = whole - select_##TYPE(whole > x, splat_##TYPE(1), splat_##TYPE(0));                                    \
+		return select_##TYPE(a < magic, copysign_##TYPE(whole, x), x);                                                 \
+	}
+FLOOR(f, vf, 0x1p23F)
+FLOOR(d, vd, 0x1p52)
 /* These round twice. They are called only where that does not matter. */
 LANEWISE vd fma_d(vd a, vd b, vd c) { return a * b + c; }
 LANEWISE vd nfma_d(vd a, vd b, vd c) { return c - a * b; }

@@ -41,20 +41,16 @@ LANEWISE vd expm1_lane(vd x)
 	return fma_d(scale, e.even + e.odd, scale - splat_d(1));
 }
 
-/* sinh and cosh do not cancel: at k = 0 UP equals DOWN, and sinh is exactly that of r */
-LANEWISE vd sinh_lane(vd x)
+/* sinh, or cosh if EVEN. They do not cancel: at k = 0 UP equals DOWN, and sinh is exactly that of r. */
+LANEWISE vd hyperbolic_lane(vd x, bool even)
 {
 	const struct reduced e = exp_reduce(x);
 	const vd up = scale_d(splat_d(0.5), e.k), down = scale_d(splat_d(0.5), -e.k);
-	return fma_d(up - down, splat_d(1) + e.even, (up + down) * e.odd);
+	return fma_d(even ? up + down : up - down, splat_d(1) + e.even, (even ? up - down : up + down) * e.odd);
 }
 
-LANEWISE vd cosh_lane(vd x)
-{
-	const struct reduced e = exp_reduce(x);
-	const vd up = scale_d(splat_d(0.5), e.k), down = scale_d(splat_d(0.5), -e.k);
-	return fma_d(up + down, splat_d(1) + e.even, (up - down) * e.odd);
-}
+LANEWISE vd sinh_lane(vd x) { return hyperbolic_lane(x, false); }
+LANEWISE vd cosh_lane(vd x) { return hyperbolic_lane(x, true); }
 
 LANEWISE vd tanh_lane(vd x)
 {

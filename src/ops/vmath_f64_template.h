@@ -165,15 +165,20 @@ LANEWISE vd expm1_d(vd x)
 }
 
 /*
- * sinh and cosh, times 2^-60, as sums of two doubles: (up -+ down)(1 + even) +
+ * sinh, or cosh if EVEN, times 2^-60, as a sum of two doubles: (up -+ down)(1 + even) +
  * (up +- down)(r + odd), up = 2^(k-61), down = 2^(-k-61), k >= 0
  */
-LANEWISE vd hyperbolic(vd main, vd main_low, vd other, vd other_low, struct growth g, vd *low)
+LANEWISE vd hyperbolic(struct growth g, bool even, vd *low)
 {
-	vd product_low, sum_low;
+	const vd up = scale_d(splat_d(1), g.k - splat_d(61));
+	/* if it is far below UP its value does not matter, only that it is far below */
+	const vd down = scale_d(splat_d(1), greater_d(splat_d(-1000), splat_d(-61) - g.k));
+	vd less_low, more_low, product_low, sum_low;
+	const vd less = two_sum(up, -down, &less_low), more = two_sum(up, down, &more_low);
+	const vd main = even ? more : less, other = even ? less : more;
 	const vd product = two_product(other, g.r, &product_low);
 	const vd sum = two_sum(main, product, &sum_low);
-	const vd low_parts = (sum_low + main_low) + fma_d(other_low, g.r, product_low);
+	const vd low_parts = (sum_low + (even ? more_low : less_low)) + fma_d(even ? less_low : more_low, g.r, product_low);
 	const vd rest = low_parts + fma_d(main, g.even, other * g.odd);
 	const vd y = sum + rest;
 
@@ -181,40 +186,17 @@ LANEWISE vd hyperbolic(vd main, vd main_low, vd other, vd other_low, struct grow
 	return y;
 }
 
-LANEWISE vd hyperbolic_up(struct growth g) { return scale_d(splat_d(1), g.k - splat_d(61)); }
-/* if it is far below UP its value does not matter, only that it is far below */
-LANEWISE vd hyperbolic_down(struct growth g)
-{
-	return scale_d(splat_d(1), greater_d(splat_d(-1000), splat_d(-61) - g.k));
-}
-
-LANEWISE vd sinh_pair(struct growth g, vd *low)
-{
-	const vd up = hyperbolic_up(g), down = hyperbolic_down(g);
-	vd less_low, more_low;
-	const vd less = two_sum(up, -down, &less_low), more = two_sum(up, down, &more_low);
-	return hyperbolic(less, less_low, more, more_low, g, low);
-}
-
-LANEWISE vd cosh_pair(struct growth g, vd *low)
-{
-	const vd up = hyperbolic_up(g), down = hyperbolic_down(g);
-	vd less_low, more_low;
-	const vd less = two_sum(up, -down, &less_low), more = two_sum(up, down, &more_low);
-	return hyperbolic(more, more_low, less, less_low, g, low);
-}
-
 LANEWISE vd sinh_d(vd x)
 {
 	vd low;
-	const vd y = sinh_pair(growth_reduce(lesser_d(splat_d(710.6), abs_d(x)), splat_d(0)), &low);
+	const vd y = hyperbolic(growth_reduce(lesser_d(splat_d(710.6), abs_d(x)), splat_d(0)), false, &low);
 	return near_zero(copysign_d(y * splat_d(0x1p60), x), x, 0x1p-27);
 }
 
 LANEWISE vd cosh_d(vd x)
 {
 	vd low;
-	const vd y = cosh_pair(growth_reduce(lesser_d(splat_d(710.6), abs_d(x)), splat_d(0)), &low);
+	const vd y = hyperbolic(growth_reduce(lesser_d(splat_d(710.6), abs_d(x)), splat_d(0)), true, &low);
 	return y * splat_d(0x1p60);
 }
 
@@ -223,7 +205,7 @@ LANEWISE vd tanh_d(vd x)
 {
 	const struct growth g = growth_reduce(lesser_d(splat_d(20), abs_d(x)), splat_d(0));
 	vd s_low, c_low, low;
-	const vd s = sinh_pair(g, &s_low), c = cosh_pair(g, &c_low);
+	const vd s = hyperbolic(g, false, &s_low), c = hyperbolic(g, true, &c_low);
 	const vd inverse = splat_d(1) / c;
 	const vd q = s * inverse;
 	const vd product = two_product(q, c, &low);
