@@ -73,8 +73,7 @@ static enum status count_inherited(struct resolver *r, const struct def *def, st
 	               "defs within defs, and calls of them, inherit more than %d operands", MAX_INHERITED);
 }
 
-/* S must give DEF all of its operands by place, or fewer and some by name. */
-static enum status check_count(struct resolver *r, const struct statement *s, const struct def *def)
+enum status resolver_call(struct resolver *r, const struct statement *s, const struct def *def)
 {
 	const size_t count = resolver_count_operands(s->operands), takes = def->count - def->inherited;
 	if (count > takes || (count < takes && !s->options))
@@ -82,36 +81,22 @@ static enum status check_count(struct resolver *r, const struct statement *s, co
 		                    takes == 1 ? "" : "s", count);
 	if (s->options && takes == 0)
 		return RESOLVE_FAIL(r, s->options->span, "the def '%s' takes no options", def->name);
-	return STATUS_OK;
-}
-
-/* Resolves the operands of NODE, a call, that S gives by place. *PLACED: how many arguments are known then. */
-static enum status resolve_placed_operands(struct resolver *r, const struct statement *s, struct node *node,
-                                           size_t *placed)
-{
-	struct node **tail = r->tail;
-	r->tail = &node->body;
-	TRY(resolver_prepare_operands(r, s->operands));
-	r->tail = tail;
-	for (*placed = 0; *placed < node->def->inherited; ++*placed)
-		node->arguments[*placed] =
-			(struct ref){.kind = REF_ARGUMENT, .index = (uint32_t)*placed, .element = NO_INDEX, .span = node->span};
-	for (const struct operand *o = s->operands; o; o = o->next, ++*placed)
-		TRY(resolver_operand(r, o, &node->arguments[*placed]));
-	return STATUS_OK;
-}
-
-enum status resolver_call(struct resolver *r, const struct statement *s, const struct def *def)
-{
-	size_t placed;
-	TRY(check_count(r, s, def));
 	TRY(count_inherited(r, def, s->name_span));
 	struct node *node = resolver_new_node(r, NODE_CALL, s);
 	struct ref *arguments = arena_array(r->context->arena, def->count + 1, sizeof *arguments);
 	TRY_ALLOC(node && arguments, r->context->diags);
 	node->def = def;
 	node->arguments = arguments;
-	TRY(resolve_placed_operands(r, s, node, &placed));
+	struct node **tail = r->tail;
+	r->tail = &node->body;
+	TRY(resolver_prepare_operands(r, s->operands));
+	r->tail = tail;
+	size_t placed = 0;
+	for (; placed < def->inherited; placed++)
+		arguments[placed] =
+			(struct ref){.kind = REF_ARGUMENT, .index = (uint32_t)placed, .element = NO_INDEX, .span = node->span};
+	for (const struct operand *o = s->operands; o; o = o->next, placed++)
+		TRY(resolver_operand(r, o, &arguments[placed]));
 	TRY(resolve_named_operands(r, s, node, placed));
 	resolver_append(r, node);
 	return STATUS_OK;

@@ -30,20 +30,10 @@ void *parse_copy(struct parse *parse, const void *from, size_t size)
 
 static bool has_failed(const struct parse *parse) { return parse->context->diags->errors != parse->errors; }
 
-static bool is_repeat(const struct parse *parse, int level)
+/* The byte that opened the innermost bracket, or 'r' of a `repeat`; 0 if none is open. */
+static char open_byte(const struct parse *parse)
 {
-	return parse->source->text[parse->open[level].begin] == 'r';
-}
-
-static void hint_open(struct parse *parse)
-{
-	int level = parse->depth - 1;
-	while (level >= 0 && is_repeat(parse, level))
-		level--;
-	if (level < 0)
-		return;
-	const struct span *open = &parse->open[level];
-	HINT(parse, "the '%c' at %u:%u is still open", parse->source->text[open->begin], open->line, open->column);
+	return parse->depth > 0 ? parse->source->text[parse->open[parse->depth - 1].begin] : 0;
 }
 
 int parse_fail(struct parse *parse, const struct span *span, const char *message)
@@ -125,19 +115,21 @@ void parse_syntax_error(struct parse *parse, struct span span, const char *const
 		FAIL(parse, STATUS_CHAIN, span, "syntax error: the %s ends too early%s", end ? "chain" : "line", words);
 	if (hint_word(parse, span.begin))
 		return;
+	parse_end_statement(parse); /* a bracket is the innermost that is open then */
+	const struct span *open = parse->depth > 0 ? &parse->open[parse->depth - 1] : NULL;
 	if (hint)
 		HINT(parse, "%s", hint);
-	else if (token && *text == '}' && parse->depth == 0)
+	else if (token && *text == '}' && !open)
 		HINT(parse, "no '{' is open here");
-	else if (!token || strchr(")]}", *text))
-		hint_open(parse);
+	else if (open && (!token || strchr(")]}", *text)))
+		HINT(parse, "the '%c' at %u:%u is still open", open_byte(parse), open->line, open->column);
 }
 
 /* Brackets and comments. */
 
 bool parse_open(struct parse *parse, const struct span *span, bool body)
 {
-	if (body && parse->depth > 0 && is_repeat(parse, parse->depth - 1))
+	if (body && open_byte(parse) == 'r')
 		parse->depth--;
 	if (parse->depth == MAX_NESTING) {
 		parse_too_deep(parse, *span);
@@ -149,17 +141,15 @@ bool parse_open(struct parse *parse, const struct span *span, bool body)
 
 void parse_end_statement(struct parse *parse)
 {
-	while (parse->depth > 0 && is_repeat(parse, parse->depth - 1))
+	while (open_byte(parse) == 'r')
 		parse->depth--;
 }
 
 void parse_close(struct parse *parse, char bracket)
 {
 	parse_end_statement(parse);
-	if (parse->depth == 0)
-		return;
-	char open = parse->source->text[parse->open[parse->depth - 1].begin];
-	if (bracket == (open == '(' ? ')' : open == '[' ? ']' : '}'))
+	const char open = open_byte(parse);
+	if (open && bracket == (open == '(' ? ')' : open == '[' ? ']' : '}'))
 		parse->depth--;
 }
 
@@ -246,14 +236,6 @@ bool parse_negate(struct parse *parse, struct parse_number *number)
 	return number->text != NULL;
 }
 
-/* True if AT is the first byte within the parentheses of `load(`. */
-static bool is_in_load(const struct parse *parse, uint32_t at)
-{
-	static const char open[] = "load(";
-	const size_t length = sizeof open - 1;
-	return at >= length && !memcmp(parse->source->text + at - length, open, length);
-}
-
 bool parse_constant(struct parse *parse, double *value, const char *name, struct span span)
 {
 	static const char *const names[] = {"pi", "e", "inf", "nan"};
@@ -265,7 +247,7 @@ bool parse_constant(struct parse *parse, double *value, const char *name, struct
 	const char *near = suggest_nearest(name, names, sizeof names / sizeof *names);
 	if (hint_word(parse, span.begin))
 		return false;
-	if (is_in_load(parse, span.begin))
+	if (span.begin >= 5 && !memcmp(parse->source->text + span.begin - 5, "load(", 5))
 		HINT(parse, "a path is quoted, as in load(\"w.npy\")");
 	else if (near)
 		HINT(parse, "did you mean '%s'?", near);
@@ -376,15 +358,12 @@ static const struct form {
              {"load", INIT_LOAD, 0, "load(\"FILE\") or load(\"FILE\", \"key\")"}};
 enum { FORMS = sizeof forms / sizeof *forms };
 
-/* The form NAME, or NULL, with a message. */
-static const struct form *find_form(struct parse *parse, const char *name, struct span span)
+/* Gives the message for the form NAME, which is none. */
+static void unknown_form(struct parse *parse, const char *name, struct span span)
 {
 	const char *names[FORMS], *number = number_word(name);
-	for (int i = 0; i < FORMS; i++) {
-		if (!strcmp(forms[i].name, name))
-			return &forms[i];
+	for (int i = 0; i < FORMS; i++)
 		names[i] = forms[i].name;
-	}
 	FAIL(parse, STATUS_CHAIN, span, "unknown initial value '%s'", name);
 	const char *near = suggest_nearest(name, names, FORMS);
 	if (number)
@@ -395,19 +374,18 @@ static const struct form *find_form(struct parse *parse, const char *name, struc
 		HINT(parse, "a constant expression is written in parentheses: (%s)", name);
 	else
 		HINT(parse, "it is a number, a list, load(\"FILE\"), zeros, ones, eye, full, normal or uniform");
-	return NULL;
 }
 
 struct init *parse_init_form(struct parse *parse, const char *name, struct span name_span, const struct init *init)
 {
-	const struct form *form = find_form(parse, name, name_span);
-	if (!form)
-		return NULL;
-	if ((form->kind == INIT_LOAD) != (init->path != NULL) || init->shape.ndim || init->count != form->arguments) {
+	const struct form *form = forms;
+	while (form < forms + FORMS && strcmp(form->name, name))
+		form++;
+	if (form == forms + FORMS)
+		unknown_form(parse, name, name_span);
+	else if ((form->kind == INIT_LOAD) != (init->path != NULL) || init->shape.ndim || init->count != form->arguments)
 		FAIL(parse, STATUS_CHAIN, init->span, "'%s' is written %s", name, form->usage);
-		return NULL;
-	}
-	struct init *made = parse_copy(parse, init, sizeof *init);
+	struct init *made = has_failed(parse) ? NULL : parse_copy(parse, init, sizeof *init);
 	if (!made)
 		return NULL;
 	made->kind = form->kind;
