@@ -38,57 +38,13 @@ static enum status lower_whole(struct lowering *l)
 	return STATUS_OK;
 }
 
-/* LOWER_UNROLLED. Steps are counted where lower_step.c would begin one, and number the instructions. */
-
-static enum status lower_unrolled_nodes(struct lowering *l, const struct node *node);
-
-static void count_step(struct lowering *l)
-{
-	l->preludes.bound = l->preludes.count;
-	l->steps++;
-}
-
-static enum status lower_unrolled_loop(struct lowering *l, const struct node *node)
-{
-	struct loop loop;
-	TRY(lowering_begin_loop(l, node, &loop));
-	for (int64_t i = 0; i < loop.iterations; i++) {
-		if (l->steps > MAX_STEPS || ++l->iterations > MAX_OPERATIONS)
-			return lowering_too_long(l, node->span);
-		TRY(lowering_set_iteration(l, &loop, -1, i));
-		const size_t preludes = l->preludes.count;
-		TRY(lower_unrolled_nodes(l, node->body));
-		if (lowering_owes_step(l, preludes))
-			count_step(l);
-	}
-	return STATUS_OK;
-}
-
-static enum status lower_unrolled_nodes(struct lowering *l, const struct node *node)
-{
-	for (; node && node != l->end; node = node->next) {
-		if (node->kind == NODE_REPEAT || node->kind == NODE_FOR) {
-			TRY(lower_unrolled_loop(l, node));
-			continue;
-		}
-		l->step = l->steps;
-		if (is_prelude(node))
-			TRY_ALLOC(lowering_defer(l, node), l->context->diags);
-		else
-			count_step(l);
-		TRY(lower_node(l, node));
-		/* As where a step ends: so gradients are added in one order under every policy. */
-		if (!is_prelude(node) && l->env.now[0] != NO_VALUE)
-			TRY(lowering_copy_param(l, &l->env.now[0], node->span));
-	}
-	return STATUS_OK;
-}
-
+/* LOWER_UNROLLED. */
 static enum status lower_unrolled(struct lowering *l)
 {
 	struct draft_step *draft = arena_alloc(l->context->arena, sizeof *draft);
 	TRY_ALLOC(draft && begin_whole(l), l->context->diags);
-	TRY(lower_unrolled_nodes(l, l->first));
+	l->counts_steps = true;
+	TRY(lower_nodes(l, l->first));
 	lowering_write_slot(l, 0, l->env.now[0]);
 	for (size_t i = 1; i < l->state.count; i++)
 		l->env.written[i] = false;
@@ -269,4 +225,53 @@ enum status lower_tile(const struct context *context, struct lowered *lowered, c
 	                     .rows = rows,
 	                     .cut = whole->streamed_params};
 	return lower_typed(&l, &whole->portion, input);
+}
+
+/* Steps of a lowered chain. Loops are walked down, never unrolled. */
+
+/* The one of COUNT ITEMS that holds the step INDEX; NULL if none does. */
+static const struct item *item_at(const struct item *items, size_t count, int64_t index)
+{
+	size_t i = 0;
+	for (size_t end = count; end - i > 1;) {
+		size_t middle = i + (end - i) / 2;
+		if (items[middle].start <= index)
+			i = middle;
+		else
+			end = middle;
+	}
+	return i < count && index < items[i].start + items[i].steps ? &items[i] : NULL;
+}
+
+const struct step *lowered_step(const struct lowered *lowered, int64_t index, int64_t *counters)
+{
+	const struct item *items = lowered->items, *item;
+	size_t count = lowered->item_count;
+	while ((item = item_at(items, count, index)) && !item->step) {
+		int64_t per_iteration = item->steps / item->iterations;
+		index -= item->start;
+		if (counters)
+			counters[item->level] = item->first + index / per_iteration;
+		index %= per_iteration;
+		count = item->count;
+		items = item->items;
+	}
+	return item ? item->step : NULL;
+}
+
+int64_t lowered_period(const struct lowered *lowered, int64_t index, int64_t end, int64_t iterations, int64_t *until)
+{
+	const struct item *items = lowered->items, *item;
+	size_t count = lowered->item_count;
+	int64_t before = 0; /* steps before the iteration that ITEMS are of */
+	while ((item = item_at(items, count, index - before)) && !item->step) {
+		int64_t per_iteration = item->steps / item->iterations, stop = before + item->start + item->steps;
+		*until = stop < end ? stop : end;
+		if ((*until - index) / per_iteration >= iterations)
+			return per_iteration;
+		before = index - (index - before - item->start) % per_iteration;
+		count = item->count;
+		items = item->items;
+	}
+	return 0;
 }

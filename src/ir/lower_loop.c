@@ -39,11 +39,8 @@ struct kept_loop {
 	bool *used; /* streaming.along, then streaming.whole, by param */
 };
 
-/*
- * The slots that the body of NODE binds. *BOUND: all have values here, so that each iteration can begin like the first.
- * False where memory is short.
- */
-static bool find_carried(struct lowering *l, const struct node *node, struct kept_loop *k, bool *bound)
+/* Sets K->slots to those that the body of NODE binds. False where memory is short. */
+static bool find_carried(struct lowering *l, const struct node *node, struct kept_loop *k)
 {
 	bool *in = arena_array(l->context->arena, l->state.count, sizeof *in);
 	k->slots = arena_array(l->context->arena, l->state.count, sizeof *k->slots);
@@ -52,9 +49,6 @@ static bool find_carried(struct lowering *l, const struct node *node, struct kep
 	in[0] = true;
 	k->slots[k->count++] = 0;
 	collect_bound(node->body, in, k->slots, &k->count);
-	*bound = true;
-	for (size_t i = 1; i < k->count; i++)
-		*bound &= l->env.now[k->slots[i]] != NO_VALUE;
 	return true;
 }
 
@@ -171,15 +165,15 @@ static enum status try_loop(struct lowering *l, const struct loop *loop, int64_t
 		return LOWERING_FAIL(l, STATUS_LIMIT, loop->node->span,
 		                     "loops, those of called defs included, nest deeper than %d", MAX_LOOPS);
 	struct kept_loop k = {0};
-	bool bound = false;
 	size_t attempt;
 	TRY_ALLOC(begin_attempt(l, &attempt), l->context->diags);
 	if (!l->attempts.kept[attempt])
 		return STATUS_OK;
 	l->attempts.kept[attempt] = false;
-	TRY_ALLOC(find_carried(l, loop->node, &k, &bound), l->context->diags);
-	if (!bound)
-		return STATUS_OK;
+	TRY_ALLOC(find_carried(l, loop->node, &k), l->context->diags);
+	for (size_t i = 1; i < k.count; i++)
+		if (l->env.now[k.slots[i]] == NO_VALUE)
+			return STATUS_OK; /* no iteration can begin like the first */
 	TRY_ALLOC(open_kept_loop(l, loop->node, iterations, &k), l->context->diags);
 	TRY(lowering_set_iteration(l, loop, l->level, 0));
 	l->level++;
@@ -215,10 +209,13 @@ enum status lower_loop(struct lowering *l, const struct node *node)
 		if (stable)
 			return STATUS_OK;
 		/* Iterations are counted too: those of an empty body make no instructions, but take time. */
-		if (l->body->instr_count > MAX_OPERATIONS || ++l->iterations > MAX_OPERATIONS)
+		if (l->steps > MAX_STEPS || l->body->instr_count > MAX_OPERATIONS || ++l->iterations > MAX_OPERATIONS)
 			return lowering_too_long(l, node->span);
 		TRY(lowering_set_iteration(l, &loop, -1, i));
+		const size_t preludes = l->preludes.count;
 		TRY(lower_nodes(l, node->body));
+		if (l->counts_steps && lowering_owes_step(l, preludes))
+			lowering_count_step(l);
 	}
 	return STATUS_OK;
 }

@@ -172,36 +172,30 @@ static enum status type_over(struct lowering *l, const struct ref *ref, struct f
 	return STATUS_OK;
 }
 
-static enum status unequal_iterations(struct lowering *l, const struct ref *a, const struct type *of_a,
-                                      const struct ref *b, const struct type *of_b)
-{
-	const char *text = l->chain->source->text;
-	const struct span x = a->span, y = b->span; /* of names alone */
-	char first[TYPE_TEXT], second[TYPE_TEXT];
-	return LOWERING_FAIL(l, STATUS_CHAIN, y, "for runs over '%.*s', %s, and '%.*s', %s: %lld iterations and %lld",
-	                     (int)(x.end - x.begin), text + x.begin, type_format(of_a, first), (int)(y.end - y.begin),
-	                     text + y.begin, type_format(of_b, second), (long long)of_a->shape.dim[0],
-	                     (long long)of_b->shape.dim[0]);
-}
-
 /* Finds what LOOP, a `for`, runs over. */
 static enum status begin_for(struct lowering *l, struct loop *loop)
 {
 	const struct node *node = loop->node;
+	const char *source = l->chain->source->text;
 	struct type first = {0};
 	for (size_t i = 0; i < node->loop_count; i++) {
 		const struct ref *ref = &node->over[i];
 		struct found over;
 		struct type type;
-		char text[TYPE_TEXT];
 		TRY(type_over(l, ref, &over, &type));
-		if (type.shape.ndim == 0)
-			return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "for runs over a leading axis, and %s has none",
-			                     type_format(&type, text));
 		if (i == 0)
 			first = type;
-		if (type.shape.dim[0] != first.shape.dim[0])
-			return unequal_iterations(l, &node->over[0], &first, ref, &type);
+		const int64_t has = type.shape.dim[0], had = first.shape.dim[0];
+		const struct span a = node->over[0].span, b = ref->span; /* of names alone */
+		char text_a[TYPE_TEXT], text_b[TYPE_TEXT];
+		if (type.shape.ndim == 0)
+			return LOWERING_FAIL(l, STATUS_CHAIN, b, "for runs over a leading axis, and %s has none",
+			                     type_format(&type, text_b));
+		if (has != had)
+			return LOWERING_FAIL(
+				l, STATUS_CHAIN, b, "for runs over '%.*s', %s, and '%.*s', %s: %lld iterations and %lld",
+				(int)(a.end - a.begin), source + a.begin, type_format(&first, text_a), (int)(b.end - b.begin),
+				source + b.begin, type_format(&type, text_b), (long long)had, (long long)has);
 		const bool computed = over.kind == FOUND_VALUE;
 		l->names.elements[node->loops[i]] = (struct for_element){computed ? ref : NULL, l->names.frame, 0, -1};
 		loop->params[i] = over.param;

@@ -407,9 +407,28 @@ enum status lower_node(struct lowering *l, const struct node *node)
 	return STATUS_OK;
 }
 
+/* NODE, unless it is a loop, as a step or a prelude of LOWER_UNROLLED. */
+static enum status lower_step(struct lowering *l, const struct node *node)
+{
+	l->step = l->steps;
+	if (is_prelude(node))
+		TRY_ALLOC(lowering_defer(l, node), l->context->diags);
+	else
+		lowering_count_step(l);
+	l->counts_steps = false;
+	TRY(lower_node(l, node));
+	l->counts_steps = true;
+	/* As where a step ends: so gradients are added in one order under every policy. */
+	if (!is_prelude(node) && l->env.now[0] != NO_VALUE)
+		TRY(lowering_copy_param(l, &l->env.now[0], node->span));
+	return STATUS_OK;
+}
+
 enum status lower_nodes(struct lowering *l, const struct node *node)
 {
-	for (; node && node != l->end; node = node->next)
-		TRY(lower_node(l, node));
+	for (; node && node != l->end; node = node->next) {
+		const bool loop = node->kind == NODE_REPEAT || node->kind == NODE_FOR;
+		TRY(l->counts_steps && !loop ? lower_step(l, node) : lower_node(l, node));
+	}
 	return STATUS_OK;
 }

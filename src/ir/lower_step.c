@@ -181,20 +181,6 @@ static void join_loops(struct draft_item *loop)
 	*loop = inner;
 }
 
-/* Drafts the iteration FIRST of LOOP as ITEM. */
-static enum status draft_iteration(struct lowering *l, const struct loop *loop, int64_t first, struct draft_item *item)
-{
-	*item = (struct draft_item){.level = l->level, .first = first, .iterations = 1};
-	TRY(lowering_set_iteration(l, loop, l->level, first));
-	const size_t preludes = l->preludes.count;
-	l->level++;
-	TRY(lowering_draft_steps(l, loop->node->body, item));
-	if (lowering_owes_step(l, preludes)) /* the next iteration would bind other values */
-		TRY(draft_step(l, NULL, item));
-	l->level--;
-	return STATUS_OK;
-}
-
 static enum status draft_loop(struct lowering *l, const struct node *node, struct draft_item *list)
 {
 	struct loop loop;
@@ -202,11 +188,16 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 	TRY_ALLOC(before, l->context->diags);
 	TRY(lowering_begin_loop(l, node, &loop));
 	for (int64_t i = 0; i < loop.iterations;) {
-		struct draft_item drafted;
+		struct draft_item drafted = {.level = l->level, .first = i, .iterations = 1};
+		const size_t preludes = l->preludes.count;
 		/* An iteration that binds what was deferred before the loop is unlike those after it. */
 		const bool binds = l->preludes.bound < l->preludes.count;
 		memcpy(before, l->state.slots, l->state.count * sizeof *before);
-		TRY(draft_iteration(l, &loop, i, &drafted));
+		TRY(lowering_set_iteration(l, &loop, l->level++, i));
+		TRY(lowering_draft_steps(l, node->body, &drafted));
+		if (lowering_owes_step(l, preludes)) /* the next iteration would bind other values */
+			TRY(draft_step(l, NULL, &drafted));
+		l->level--;
 		if (!binds && same_slots(before, l->state.slots, l->state.count))
 			drafted.iterations = loop.iterations - i;
 		if (!checked_mul_i64(drafted.steps, drafted.iterations, &drafted.steps) ||

@@ -1,7 +1,7 @@
 /*
  * What the files that lower a chain share:
  *
- *     lower.c          begins a lowering, chooses what it makes, and ends it
+ *     lower.c          begins a lowering, chooses what it makes, and ends it; finds steps of what is lowered
  *     lower_body.c     types, values, slots and instructions of the body that is being built
  *     lower_operand.c  what operands and the variables of a `for` refer to
  *     lower_stage.c    a stage, at the end of the body; whether rows can be cut into tiles
@@ -169,10 +169,12 @@ struct lowering {
 	struct attempts attempts;
 	struct body *body;
 	struct environment env;
-	uint32_t region;    /* of the body: the innermost checkpoint block */
-	int32_t level;      /* loops around this place whose counters are kept */
-	int64_t step;       /* the step that instructions belong to (LOWER_UNROLLED) */
-	int64_t steps;      /* steps so far (LOWER_UNROLLED) */
+	uint32_t region; /* of the body: the innermost checkpoint block */
+	int32_t level;   /* loops around this place whose counters are kept */
+	/* LOWER_UNROLLED. Steps are counted where lower_step.c would begin one, and number the instructions. */
+	bool counts_steps;  /* not within a step */
+	int64_t step;       /* the step that instructions belong to */
+	int64_t steps;      /* so far */
 	int64_t iterations; /* iterations written out within bodies so far */
 };
 
@@ -240,6 +242,12 @@ static inline void lowering_mix_rows(struct lowering *l)
 /* NODE, or NODE and all that follow it, at the end of the body. */
 enum status lower_node(struct lowering *l, const struct node *node);
 enum status lower_nodes(struct lowering *l, const struct node *node);
+/* Counts a step, which binds all preludes. */
+static inline void lowering_count_step(struct lowering *l)
+{
+	l->preludes.bound = l->preludes.count;
+	l->steps++;
+}
 
 /* lower_loop.c */
 

@@ -169,9 +169,10 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	return STATUS_CHAIN;
 }
 
-/* Sets the options of S. The first PLACED arguments were given by place. */
-static enum status set_options(struct resolver *r, const struct statement *s, struct node *node, int placed)
+/* Sets the options of S. PLACED arguments were given by place, and the first LEAST are needed. */
+static enum status set_options(struct resolver *r, const struct statement *s, struct node *node, int placed, int least)
 {
+	const struct op_info *info = &op_table[node->op];
 	char buffer[32];
 	for (const struct option *o = s->options; o; o = o->next) {
 		if (find_option(s, o->name, o))
@@ -183,15 +184,6 @@ static enum status set_options(struct resolver *r, const struct statement *s, st
 			.name = o->name, .index = -1, .argument = argument_of_option(o), .span = o->span};
 		TRY(set_argument(r, node, given, o->kind == VALUE_NAME));
 	}
-	return STATUS_OK;
-}
-
-/* Of the LEAST arguments that NODE needs, those after the first PLACED must be options of S. */
-static enum status need_arguments(struct resolver *r, const struct statement *s, const struct node *node, int placed,
-                                  int least)
-{
-	const struct op_info *info = &op_table[node->op];
-	char buffer[32];
 	for (int i = placed; i < least; i++) {
 		const char *name = op_positional_name(node->op, i, buffer);
 		if (find_option(s, name, NULL))
@@ -224,8 +216,7 @@ enum status resolver_operation(struct resolver *r, const struct statement *s, en
 	op_positionals(op, &least, &most);
 	for (; operand; operand = operand->next, placed++)
 		TRY(placed < most ? set_positional(r, node, operand, placed) : refuse_operand(r, s, node, operand, most));
-	TRY(set_options(r, s, node, placed));
-	TRY(need_arguments(r, s, node, placed, least));
+	TRY(set_options(r, s, node, placed, least));
 	resolver_append(r, node);
 	return STATUS_OK;
 }

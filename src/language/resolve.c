@@ -115,19 +115,28 @@ static bool never_runs(const struct statement *s) { return s->kind == STATEMENT_
 /* True if S has a block that runs, in which names hold beyond it. */
 static bool has_open_block(const struct statement *s) { return s->block && s->kind != STATEMENT_DEF && !never_runs(s); }
 
+/* Appends a prelude before S that gives VARIABLE the value of OPERAND. */
+static enum status add_prelude(struct resolver *r, const struct statement *s, struct ref operand, uint32_t variable)
+{
+	struct node *node = resolver_new_node(r, NODE_NAME, s);
+	TRY_ALLOC(node, r->context->diags);
+	node->operand = operand;
+	node->variable = variable;
+	resolver_append(r, node);
+	return STATUS_OK;
+}
+
 /* Appends a prelude for the name that S rebinds, unless that has a variable already or is new. */
 static enum status prepare_name(struct resolver *r, const struct statement *s)
 {
 	const struct binding *b = resolver_find(r, s->name);
 	if (!b || is_variable(&b->ref))
 		return STATUS_OK;
-	struct node *node = resolver_new_node(r, NODE_NAME, s);
-	TRY_ALLOC(node, r->context->diags);
-	node->operand = b->ref;
-	if (b->ref.kind == REF_VARIABLE)
-		r->chain->names_input = true;
-	resolver_append(r, node);
-	return bind_variable(r, s->name, &node->variable);
+	const struct ref before = b->ref;
+	r->chain->names_input |= before.kind == REF_VARIABLE;
+	uint32_t variable;
+	TRY(bind_variable(r, s->name, &variable));
+	return add_prelude(r, s, before, variable);
 }
 
 enum status resolver_prepare_operands(struct resolver *r, const struct operand *operand)
@@ -200,13 +209,9 @@ static bool rebinds(const struct block *block, const char *name)
 /* Gives what REF means before the loop S a variable of its own, which nothing rebinds. */
 static enum status hold_value(struct resolver *r, const struct statement *s, struct ref *ref)
 {
-	struct node *node = resolver_new_node(r, NODE_NAME, s);
-	TRY_ALLOC(node, r->context->diags);
-	TRY(new_variable(r, r->chain->variables[ref->index], &node->variable));
-	node->operand = *ref;
-	ref->index = node->variable;
-	resolver_append(r, node);
-	return STATUS_OK;
+	const struct ref before = *ref;
+	TRY(new_variable(r, r->chain->variables[ref->index], &ref->index));
+	return add_prelude(r, s, before, ref->index);
 }
 
 /* Resolves what NODE, the `for` S, runs over, and gives its variables their identities. */
