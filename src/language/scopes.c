@@ -117,7 +117,7 @@ static const char *nearest_binding(struct resolver *r, const char *name)
 	return names ? suggest_nearest(name, names, count) : NULL;
 }
 
-static enum status unknown_name(struct resolver *r, const char *name, struct span use)
+static enum status refuse_name(struct resolver *r, const char *name, struct span use)
 {
 	const char *near;
 	RESOLVE_FAIL(r, use, "unknown name '%s'", name);
@@ -136,7 +136,7 @@ enum status resolver_name(struct resolver *r, const char *name, struct span span
 {
 	const struct binding *b = resolver_find(r, name);
 	if (!b)
-		return unknown_name(r, name, span);
+		return refuse_name(r, name, span);
 	*ref = b->ref;
 	ref->span = span;
 	if (ref->kind == REF_VARIABLE && ref->index == 0)
