@@ -25,7 +25,7 @@ struct loader {
 	bool types;   /* types alone are wanted: DATA is NULL where a regular file's header gives the type */
 	const struct context *context;
 	/* Private, and zeros at first. */
-	struct container *kept[LOADER_KEPT];
+	struct archive *kept[LOADER_KEPT];
 	size_t opened;
 };
 /*

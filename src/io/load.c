@@ -5,6 +5,7 @@
  */
 #include "io/formats.h"
 
+#include <dlfcn.h>
 #include <string.h>
 
 void array_free(struct array *array, const struct allocator *allocator)
@@ -67,62 +68,54 @@ enum status load_stream(const struct loader *loader, struct array *array, struct
 	return status;
 }
 
-enum status load_only_regular(const char *name, const char *what, struct diags *diags)
+static void close_archive(const struct loader *loader, struct archive *archive)
 {
-	diag_file(diags, STATUS_DATA, name, -1, "%s must be a regular file", what);
-	diag_hint(diags, "save it to a file first");
-	return STATUS_DATA;
+	if (archive->zlib)
+		dlclose(archive->zlib);
+	json_close(&archive->header);
+	input_close(&archive->input);
+	allocator_put(loader->context->allocator, archive, sizeof *archive);
 }
 
-/* A file of several arrays. */
-struct container {
-	const char *path; /* as the caller named it */
-	struct input input;
-	struct zip zip; /* not open: it is a safetensors file */
-	struct tensors tensors;
-};
-
-static void close_container(const struct loader *loader, struct container *container)
-{
-	npz_close(&container->zip);
-	tensors_close(&container->tensors);
-	input_close(&container->input);
-	allocator_put(loader->context->allocator, container, sizeof *container);
-}
-
-/* Opens *INPUT, which the container owns from then on, and keeps the container open. */
-static enum status open_container(struct loader *loader, const char *path, struct input *input, bool zip,
-                                  struct container **container)
+/* Opens the archive of *INPUT, which it owns from then on, and keeps it open. */
+static enum status open_archive(struct loader *loader, const char *path, struct input *input, bool zip,
+                                struct archive **archive)
 {
 	const struct context *context = loader->context;
-	struct container *made = allocator_get(context->allocator, 1, sizeof *made);
+	struct archive *made = allocator_get(context->allocator, 1, sizeof *made);
 	if (!made) {
 		input_close(input);
 		return diag_memory(context->diags);
 	}
-	*made = (struct container){.path = path, .input = *input};
-	const enum status status =
-		zip ? npz_open(&made->zip, &made->input, context) : tensors_open(&made->tensors, &made->input, context);
+	*made = (struct archive){.path = path, .input = *input, .context = context};
+	enum status status;
+	if (input->size < 0) {
+		status = diag_file(context->diags, STATUS_DATA, input->name, -1, "%s must be a regular file",
+		                   zip ? "an npz" : "a safetensors file");
+		diag_hint(context->diags, "save it to a file first");
+	} else {
+		status = (zip ? npz_open : tensors_open)(made);
+	}
 	if (status) {
-		close_container(loader, made);
+		close_archive(loader, made);
 		return status;
 	}
 	const size_t slot = loader->opened % LOADER_KEPT;
 	if (loader->opened++ >= LOADER_KEPT)
-		close_container(loader, loader->kept[slot]);
-	*container = loader->kept[slot] = made;
+		close_archive(loader, loader->kept[slot]);
+	*archive = loader->kept[slot] = made;
 	return STATUS_OK;
 }
 
 enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key)
 {
 	struct diags *diags = loader->context->diags;
-	struct container *container = NULL;
+	struct archive *archive = NULL;
 	*array = (struct array){0};
 	for (size_t i = 0; i < LOADER_KEPT && i < loader->opened; i++)
 		if (!strcmp(loader->kept[i]->path, path))
-			container = loader->kept[i];
-	if (!container) {
+			archive = loader->kept[i];
+	if (!archive) {
 		struct input input;
 		const unsigned char *bytes;
 		size_t got, length = strlen(path);
@@ -141,16 +134,15 @@ enum status loader_load(struct loader *loader, struct array *array, const char *
 			input_close(&input);
 			return status;
 		}
-		TRY(open_container(loader, path, &input, zip, &container));
+		TRY(open_archive(loader, path, &input, zip, &archive));
 	}
-	return container->zip.members ? npz_load(loader, array, &container->zip, key)
-	                              : tensors_load(loader, array, &container->tensors, key);
+	return (archive->members ? npz_load : tensors_load)(loader, array, archive, key);
 }
 
 void loader_close(struct loader *loader)
 {
 	for (size_t i = 0; i < LOADER_KEPT && i < loader->opened; i++)
-		close_container(loader, loader->kept[i]);
+		close_archive(loader, loader->kept[i]);
 	loader->opened = 0;
 }
 

@@ -69,9 +69,9 @@ static uint64_t read_field(const unsigned char *p, int bytes)
 	return value;
 }
 
-static enum status not_readable(const struct zip *zip, int64_t offset, const char *why)
+static enum status not_readable(const struct archive *archive, int64_t offset, const char *why)
 {
-	return diag_file(zip->context->diags, STATUS_DATA, zip->input->name, offset, "not a readable npz: %s", why);
+	return diag_file(archive->context->diags, STATUS_DATA, archive->input.name, offset, "not a readable npz: %s", why);
 }
 
 /* Where the directory is, as the end of the archive says. */
@@ -80,31 +80,33 @@ struct directory {
 };
 
 /* Reads SIZE bytes of the archive at OFFSET; STATUS_DATA where there are fewer. */
-static enum status read_record(const struct zip *zip, int64_t offset, void *to, size_t size)
+static enum status read_record(const struct archive *archive, int64_t offset, void *to, size_t size)
 {
 	size_t got = 0;
-	const enum status status = input_read_at(zip->input, offset, to, size, &got, zip->context->diags);
-	return status || got == size ? status : not_readable(zip, offset + (int64_t)got, "it is truncated");
+	const enum status status = input_read_at(&archive->input, offset, to, size, &got, archive->context->diags);
+	return status || got == size ? status : not_readable(archive, offset + (int64_t)got, "it is truncated");
 }
 
 /* Reads DIRECTORY from the end record at P, which is byte AT of the file, or from the 64-bit one that stands before it. */
-static enum status read_end(const struct zip *zip, const unsigned char *p, int64_t at, struct directory *directory)
+static enum status read_end(const struct archive *archive, const unsigned char *p, int64_t at,
+                            struct directory *directory)
 {
 	unsigned char locator[ZIP_LOCATOR64_BYTES], end[ZIP_END64_BYTES];
 	*directory = (struct directory){read_field(p + 16, 4), read_field(p + 12, 4), read_field(p + 10, 2)};
 	if (at >= ZIP_LOCATOR64_BYTES) {
-		TRY(read_record(zip, at - ZIP_LOCATOR64_BYTES, locator, sizeof locator));
+		TRY(read_record(archive, at - ZIP_LOCATOR64_BYTES, locator, sizeof locator));
 		if (read_field(locator, 4) == ZIP_LOCATOR64) {
 			const uint64_t end_at = read_field(locator + 8, 8);
-			TRY(end_at <= (uint64_t)at ? read_record(zip, (int64_t)end_at, end, sizeof end) : STATUS_OK);
+			TRY(end_at <= (uint64_t)at ? read_record(archive, (int64_t)end_at, end, sizeof end) : STATUS_OK);
 			if (end_at > (uint64_t)at || read_field(end, 4) != ZIP_END64)
-				return not_readable(zip, at - ZIP_LOCATOR64_BYTES, "its 64-bit directory is not where it should be");
+				return not_readable(archive, at - ZIP_LOCATOR64_BYTES,
+				                    "its 64-bit directory is not where it should be");
 			*directory = (struct directory){read_field(end + 48, 8), read_field(end + 40, 8), read_field(end + 32, 8)};
 		}
 	}
 	if (directory->size > (uint64_t)at || directory->offset > (uint64_t)at - directory->size ||
 	    directory->count > directory->size / ZIP_CENTRAL_BYTES)
-		return not_readable(zip, at, "its directory is beyond the bytes before its end");
+		return not_readable(archive, at, "its directory is beyond the bytes before its end");
 	return STATUS_OK;
 }
 
@@ -115,22 +117,23 @@ static bool is_end(const unsigned char *p, size_t left)
 }
 
 /* Looks for the end record from the end of the file backwards, as far as a comment after it may reach. */
-static enum status find_directory(const struct zip *zip, struct directory *directory)
+static enum status find_directory(const struct archive *archive, struct directory *directory)
 {
 	enum { COMMENT_MOST = 0xffff };
-	const struct allocator *allocator = zip->context->allocator;
-	const int64_t size = zip->input->size;
+	const struct allocator *allocator = archive->context->allocator;
+	const int64_t size = archive->input.size;
 	const size_t most = ZIP_END_BYTES + COMMENT_MOST, tail = size < (int64_t)most ? (size_t)size : most;
 	if (tail < ZIP_END_BYTES)
-		return not_readable(zip, -1, "it has no zip directory at its end");
+		return not_readable(archive, -1, "it has no zip directory at its end");
 	unsigned char *bytes = allocator_get(allocator, tail, 1);
-	enum status status = bytes ? read_record(zip, size - (int64_t)tail, bytes, tail) : diag_memory(zip->context->diags);
+	enum status status =
+		bytes ? read_record(archive, size - (int64_t)tail, bytes, tail) : diag_memory(archive->context->diags);
 	if (!status) {
 		size_t at = tail - ZIP_END_BYTES;
 		while (at > 0 && !is_end(bytes + at, tail - at))
 			at--;
-		status = is_end(bytes + at, tail - at) ? read_end(zip, bytes + at, size - (int64_t)(tail - at), directory)
-		                                       : not_readable(zip, -1, "it has no zip directory at its end");
+		status = is_end(bytes + at, tail - at) ? read_end(archive, bytes + at, size - (int64_t)(tail - at), directory)
+		                                       : not_readable(archive, -1, "it has no zip directory at its end");
 	}
 	allocator_put(allocator, bytes, tail);
 	return status;
@@ -161,7 +164,7 @@ static bool read_wide(const unsigned char *p, size_t size, uint64_t *values[], i
 }
 
 /* Reads the entry at P of LEFT bytes; its bytes, or 0 where it is damaged. */
-static size_t read_directory_entry(const struct zip *zip, const unsigned char *p, size_t left,
+static size_t read_directory_entry(const struct archive *archive, const unsigned char *p, size_t left,
                                    struct zip_member *member)
 {
 	if (left < ZIP_CENTRAL_BYTES || read_field(p, 4) != ZIP_CENTRAL)
@@ -171,14 +174,15 @@ static size_t read_directory_entry(const struct zip *zip, const unsigned char *p
 	if (left - ZIP_CENTRAL_BYTES < name + extra + comment ||
 	    !read_wide(p + ZIP_CENTRAL_BYTES + name, extra, (uint64_t *[]){&size, &packed, &header}, 3))
 		return 0;
-	const uint64_t most = (uint64_t)zip->input->size;
-	*member = (struct zip_member){.name = arena_strndup(zip->context->arena, (const char *)p + ZIP_CENTRAL_BYTES, name),
-	                              .flags = (unsigned)read_field(p + 8, 2),
-	                              .method = (unsigned)read_field(p + 10, 2),
-	                              .crc = (uint32_t)read_field(p + 16, 4),
-	                              .header = (int64_t)header,
-	                              .packed = (int64_t)packed,
-	                              .size = (int64_t)size};
+	const uint64_t most = (uint64_t)archive->input.size;
+	*member =
+		(struct zip_member){.name = arena_strndup(archive->context->arena, (const char *)p + ZIP_CENTRAL_BYTES, name),
+	                        .flags = (unsigned)read_field(p + 8, 2),
+	                        .method = (unsigned)read_field(p + 10, 2),
+	                        .crc = (uint32_t)read_field(p + 16, 4),
+	                        .header = (int64_t)header,
+	                        .packed = (int64_t)packed,
+	                        .size = (int64_t)size};
 	if (header > most || packed > most - header || (member->method == METHOD_STORED && size != packed) ||
 	    size / INFLATION_MOST > packed)
 		return 0;
@@ -186,49 +190,39 @@ static size_t read_directory_entry(const struct zip *zip, const unsigned char *p
 }
 
 /* Reads the entries at BYTES. */
-static enum status read_entries(struct zip *zip, const struct directory *directory, const unsigned char *bytes)
+static enum status read_entries(struct archive *archive, const struct directory *directory, const unsigned char *bytes)
 {
-	struct arena *arena = zip->context->arena;
-	zip->count = (size_t)directory->count;
-	zip->members = arena_array(arena, zip->count + 1, sizeof *zip->members);
-	TRY_ALLOC(zip->members, zip->context->diags);
+	archive->count = (size_t)directory->count;
+	archive->members = arena_array(archive->context->arena, archive->count + 1, sizeof *archive->members);
+	TRY_ALLOC(archive->members, archive->context->diags);
 	size_t at = 0;
-	for (size_t i = 0; i < zip->count; i++) {
-		const size_t size = read_directory_entry(zip, bytes + at, directory->size - at, &zip->members[i]);
+	for (size_t i = 0; i < archive->count; i++) {
+		const size_t size = read_directory_entry(archive, bytes + at, directory->size - at, &archive->members[i]);
 		if (size == 0)
-			return not_readable(zip, (int64_t)(directory->offset + at), "its directory is damaged");
-		TRY_ALLOC(zip->members[i].name, zip->context->diags);
+			return not_readable(archive, (int64_t)(directory->offset + at), "its directory is damaged");
+		TRY_ALLOC(archive->members[i].name, archive->context->diags);
 		at += size;
 	}
 	return STATUS_OK;
 }
 
-void npz_close(struct zip *zip)
+enum status npz_open(struct archive *archive)
 {
-	if (zip->zlib)
-		dlclose(zip->zlib);
-	*zip = (struct zip){0};
-}
-
-enum status npz_open(struct zip *zip, const struct input *input, const struct context *context)
-{
-	if (input->size < 0)
-		return load_only_regular(input->name, "an npz", context->diags);
+	const struct context *context = archive->context;
 	struct directory directory = {0};
-	*zip = (struct zip){.input = input, .context = context};
-	TRY(find_directory(zip, &directory));
+	TRY(find_directory(archive, &directory));
 	unsigned char *bytes = allocator_get(context->allocator, directory.size + 1, 1);
 	TRY_ALLOC(bytes, context->diags);
-	enum status status = read_record(zip, (int64_t)directory.offset, bytes, directory.size);
+	enum status status = read_record(archive, (int64_t)directory.offset, bytes, directory.size);
 	if (!status)
-		status = read_entries(zip, &directory, bytes);
+		status = read_entries(archive, &directory, bytes);
 	allocator_put(context->allocator, bytes, directory.size + 1);
 	return status;
 }
 
 /* A member that is read from front to back. */
 struct member_stream {
-	const struct zip *zip;
+	struct archive *archive;
 	const struct zip_member *member;
 	int64_t at, left; /* packed bytes: where the next one is in the file, and how many are to come */
 	int64_t done;     /* unpacked bytes */
@@ -250,7 +244,8 @@ __attribute__((format(printf, 3, 4))) static enum status damaged(const struct me
 	va_start(arguments, format);
 	vsnprintf(why, sizeof why, format, arguments);
 	va_end(arguments);
-	return diag_file(diags, STATUS_DATA, s->zip->input->name, -1, "member '%s' is damaged: %s", s->member->name, why);
+	return diag_file(diags, STATUS_DATA, s->archive->input.name, -1, "member '%s' is damaged: %s", s->member->name,
+	                 why);
 }
 
 /* Unpacks up to SIZE bytes, *GOT; 0 only at the end of the packed bytes. */
@@ -265,7 +260,7 @@ static enum status inflate_some(struct member_stream *s, void *to, size_t size, 
 		if (z->avail_in == 0 && s->left > 0) {
 			const size_t piece = s->left < PACKED_BYTES ? (size_t)s->left : PACKED_BYTES;
 			size_t read = 0;
-			TRY(input_read_at(s->zip->input, s->at, s->packed, piece, &read, diags));
+			TRY(input_read_at(&s->archive->input, s->at, s->packed, piece, &read, diags));
 			s->at += (int64_t)read;
 			s->left = read ? s->left - (int64_t)read : 0;
 			z->next_in = s->packed;
@@ -302,7 +297,7 @@ static enum status read_member(void *context, void *to, size_t size, size_t *got
 		return check_member_end(s, diags);
 	size = (int64_t)size < left ? size : (size_t)left;
 	const enum status status = s->inflates ? inflate_some(s, to, size, got, diags)
-	                                       : input_read_at(s->zip->input, s->at + s->done, to, size, got, diags);
+	                                       : input_read_at(&s->archive->input, s->at + s->done, to, size, got, diags);
 	if (!status && *got == 0)
 		return damaged(s, diags, "it ends after %lld of %lld bytes", (long long)s->done, (long long)s->member->size);
 	s->crc = zip_crc_add(&s->tables, s->crc, to, *got);
@@ -311,26 +306,28 @@ static enum status read_member(void *context, void *to, size_t size, size_t *got
 }
 
 /* Finds the member's bytes, whose local header has names and extra fields of its own length, and opens zlib if need be. */
-static enum status begin_stream(struct member_stream *s, struct zip *zip)
+static enum status begin_stream(struct member_stream *s)
 {
+	struct archive *archive = s->archive;
 	const struct zip_member *m = s->member;
 	unsigned char local[ZIP_LOCAL_BYTES];
-	struct diags *diags = zip->context->diags;
+	struct diags *diags = archive->context->diags;
 	if (m->flags & FLAG_ENCRYPTED || (m->method != METHOD_STORED && m->method != METHOD_DEFLATED))
-		return diag_file(diags, STATUS_DATA, zip->input->name, -1, "member '%s' is neither stored nor deflated",
+		return diag_file(diags, STATUS_DATA, archive->input.name, -1, "member '%s' is neither stored nor deflated",
 		                 m->name);
-	TRY(read_record(zip, m->header, local, sizeof local));
+	TRY(read_record(archive, m->header, local, sizeof local));
 	s->at = m->header + ZIP_LOCAL_BYTES + (int64_t)(read_field(local + 26, 2) + read_field(local + 28, 2));
 	s->left = m->packed;
-	if (read_field(local, 4) != ZIP_LOCAL || s->at > zip->input->size - m->packed)
+	if (read_field(local, 4) != ZIP_LOCAL || s->at > archive->input.size - m->packed)
 		return damaged(s, diags, "it is not where the directory says");
 	if (m->method == METHOD_STORED)
 		return STATUS_OK;
-	if (!zip->zlib)
-		zip->zlib = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
-	if (!zip->zlib || !library_find(zip->zlib, "inflateInit2_", &s->inflate_init) ||
-	    !library_find(zip->zlib, "inflate", &s->inflate) || !library_find(zip->zlib, "inflateEnd", &s->inflate_end))
-		return diag_file(diags, STATUS_IO, zip->input->name, -1, "cannot open the library that inflates members: %s",
+	if (!archive->zlib)
+		archive->zlib = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!archive->zlib || !library_find(archive->zlib, "inflateInit2_", &s->inflate_init) ||
+	    !library_find(archive->zlib, "inflate", &s->inflate) ||
+	    !library_find(archive->zlib, "inflateEnd", &s->inflate_end))
+		return diag_file(diags, STATUS_IO, archive->input.name, -1, "cannot open the library that inflates members: %s",
 		                 dlerror());
 	const int result = s->inflate_init(&s->inflater, -MAX_WBITS, ZLIB_VERSION, (int)sizeof s->inflater);
 	s->inflates = result == Z_OK;
@@ -339,18 +336,18 @@ static enum status begin_stream(struct member_stream *s, struct zip *zip)
 	return result == Z_OK ? STATUS_OK : damaged(s, diags, "zlib does not begin");
 }
 
-static enum status load_member(const struct loader *loader, struct array *array, struct zip *zip,
+static enum status load_member(const struct loader *loader, struct array *array, struct archive *archive,
                                const struct zip_member *member, const char *key)
 {
 	const struct context *context = loader->context;
 	unsigned char packed[PACKED_BYTES];
-	struct member_stream s = {.zip = zip, .member = member, .packed = packed};
+	struct member_stream s = {.archive = archive, .member = member, .packed = packed};
 	struct input input = {
 		.fd = -1, .size = -1, .limit = member->size, .pull = read_member, .stream = &s, .arena = context->arena};
-	input.name = arena_printf(context->arena, "%s(%s)", zip->input->name, key ? key : member->name);
+	input.name = arena_printf(context->arena, "%s(%s)", archive->input.name, key ? key : member->name);
 	TRY_ALLOC(input.name, context->diags);
 	zip_crc_init(&s.tables);
-	enum status status = begin_stream(&s, zip);
+	enum status status = begin_stream(&s);
 	if (!status)
 		status = load_stream(loader, array, &input);
 	input_close(&input);
@@ -366,26 +363,25 @@ static size_t stem_length(const struct zip_member *member)
 	return length > 4 && !memcmp(member->name + length - 4, ".npy", 4) ? length - 4 : length;
 }
 
-static const char *list_members(const struct zip *zip, struct arena *arena)
+static const char *list_members(const struct archive *archive, struct arena *arena)
 {
 	enum { LISTED = 20 };
 	const char *list = "";
-	for (size_t i = 0; i < zip->count && i < LISTED && list; i++)
-		list = arena_printf(arena, "%s%s%.*s", list, i ? ", " : "", (int)stem_length(&zip->members[i]),
-		                    zip->members[i].name);
+	for (size_t i = 0; i < archive->count && i < LISTED && list; i++)
+		list = arena_printf(arena, "%s%s%.*s", list, i ? ", " : "", (int)stem_length(&archive->members[i]),
+		                    archive->members[i].name);
 	return list ? list : "";
 }
 
 enum status npz_find_members(const struct context *context, const char *path, const struct named_array *arrays,
                              size_t count, bool *found)
 {
-	struct input input;
-	struct zip zip = {0};
-	TRY(input_open(&input, path, true, context->arena, context->diags));
-	enum status status = npz_open(&zip, &input, context);
-	for (size_t i = 0; i < zip.count && !status; i++) {
-		const char *name = zip.members[i].name;
-		const size_t length = stem_length(&zip.members[i]);
+	struct archive archive = {.context = context};
+	TRY(input_open(&archive.input, path, true, context->arena, context->diags));
+	enum status status = npz_open(&archive);
+	for (size_t i = 0; i < archive.count && !status; i++) {
+		const char *name = archive.members[i].name;
+		const size_t length = stem_length(&archive.members[i]);
 		size_t k = 0;
 		while (k < count && (strlen(arrays[k].name) != length || strncmp(arrays[k].name, name, length) != 0))
 			k++;
@@ -395,18 +391,18 @@ enum status npz_find_members(const struct context *context, const char *path, co
 			status = diag_file(context->diags, STATUS_DATA, path, -1, "holds '%.*s', which would be lost", (int)length,
 			                   name);
 	}
-	npz_close(&zip);
-	input_close(&input);
+	input_close(&archive.input);
 	return status;
 }
 
 /* The first member named KEY and SUFFIX, and how many there are; KEY NULL: of any name. */
-static const struct zip_member *find_member(const struct zip *zip, const char *key, const char *suffix, size_t *count)
+static const struct zip_member *find_member(const struct archive *archive, const char *key, const char *suffix,
+                                            size_t *count)
 {
 	const size_t length = key ? strlen(key) : 0;
 	const struct zip_member *first = NULL;
 	*count = 0;
-	for (const struct zip_member *m = zip->members; m < zip->members + zip->count; m++)
+	for (const struct zip_member *m = archive->members; m < archive->members + archive->count; m++)
 		if (!key || (!strncmp(m->name, key, length) && !strcmp(m->name + length, suffix))) {
 			first = first ? first : m;
 			++*count;
@@ -414,25 +410,25 @@ static const struct zip_member *find_member(const struct zip *zip, const char *k
 	return first;
 }
 
-enum status npz_load(const struct loader *loader, struct array *array, struct zip *zip, const char *key)
+enum status npz_load(const struct loader *loader, struct array *array, struct archive *archive, const char *key)
 {
 	struct diags *diags = loader->context->diags;
-	const char *path = zip->input->name;
+	const char *path = archive->input.name;
 	size_t count;
-	const struct zip_member *member = find_member(zip, key, "", &count);
+	const struct zip_member *member = find_member(archive, key, "", &count);
 	if (!member && key)
-		member = find_member(zip, key, ".npy", &count);
+		member = find_member(archive, key, ".npy", &count);
 	if (count == 1)
-		return load_member(loader, array, zip, member, key);
+		return load_member(loader, array, archive, member, key);
 	if (count > 1 && key)
 		return diag_file(diags, STATUS_DATA, path, -1, "has two members '%s'", key);
-	if (zip->count == 0)
+	if (archive->count == 0)
 		return diag_file(diags, STATUS_DATA, path, -1, "has no members");
 	if (key)
 		diag_file(diags, STATUS_DATA, path, -1, "has no member '%s'", key);
 	else
 		diag_file(diags, STATUS_DATA, path, -1, "has several members, and no name chooses one");
 	diag_hint(diags, "its members: %s; a chain names one by load(\"FILE\", \"MEMBER\")",
-	          list_members(zip, loader->context->arena));
+	          list_members(archive, loader->context->arena));
 	return STATUS_DATA;
 }

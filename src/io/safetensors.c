@@ -50,9 +50,11 @@ static enum status tensor_type(const json_t *entry, struct type *type, int64_t *
 
 static const char metadata[] = "__metadata__"; /* the one key that names no tensor */
 
-static const json_t *find_tensor(json_t *header, const char **key, const char *path, const struct context *context)
+static const json_t *find_tensor(const struct archive *archive, const char **key)
 {
-	struct diags *diags = context->diags;
+	struct diags *diags = archive->context->diags;
+	json_t *header = archive->header.top;
+	const char *path = archive->input.name;
 	const char *list = "", *name, *only = NULL;
 	const json_t *found = *key && strcmp(*key, metadata) != 0 ? json_object_get(header, *key) : NULL;
 	json_t *entry;
@@ -65,7 +67,7 @@ static const json_t *find_tensor(json_t *header, const char **key, const char *p
 			continue;
 		only = name;
 		if (count++ < 20 && list)
-			list = arena_printf(context->arena, "%s%s%s", list, *list ? ", " : "", name);
+			list = arena_printf(archive->context->arena, "%s%s%s", list, *list ? ", " : "", name);
 	}
 	if (!*key && count == 1) {
 		*key = only;
@@ -151,27 +153,24 @@ static enum status check_tensors(const struct json_text *header, int64_t size)
 	                   : diag_file(context->diags, STATUS_DATA, file, data + end, "trailing bytes after the tensors");
 }
 
-enum status tensors_load(const struct loader *loader, struct array *array, const struct tensors *tensors,
-                         const char *key)
+enum status tensors_load(const struct loader *loader, struct array *array, struct archive *archive, const char *key)
 {
-	const struct context *context = loader->context;
-	struct diags *diags = context->diags;
-	const char *path = tensors->input->name;
+	struct diags *diags = archive->context->diags;
 	struct type type;
 	int64_t begin, end;
-	const json_t *entry = find_tensor(tensors->header.top, &key, path, context);
+	const json_t *entry = find_tensor(archive, &key);
 	if (!entry)
 		return STATUS_DATA;
 	if (tensor_type(entry, &type, &begin, &end) || type.dtype == DTYPE_COUNT)
-		return diag_file(diags, STATUS_DATA, path, -1, "tensor '%s': type '%s' is not supported", key,
+		return diag_file(diags, STATUS_DATA, archive->input.name, -1, "tensor '%s': type '%s' is not supported", key,
 		                 json_string_value(json_object_get(entry, "dtype")));
 	array->type = type;
 	if (loader->types)
 		return STATUS_OK;
 	struct reader reader;
 	const struct reader_options options = {.format = FORMAT_RAW, .cast = loader->cast};
-	reader_init(&reader, tensors->input, &options, context->arena);
-	TRY(reader_begin_at(&reader, &type, tensors->data + begin, diags));
+	reader_init(&reader, &archive->input, &options, archive->context->arena);
+	TRY(reader_begin_at(&reader, &type, archive->data + begin, diags));
 	return load_begun(loader, array, &reader);
 }
 
@@ -185,14 +184,13 @@ static enum status read_header(const struct input *input, int64_t offset, void *
 	           : diag_file(diags, STATUS_DATA, input->name, offset + (int64_t)got, "truncated safetensors header");
 }
 
-enum status tensors_open(struct tensors *tensors, struct input *input, const struct context *context)
+enum status tensors_open(struct archive *archive)
 {
+	const struct context *context = archive->context;
+	const struct input *input = &archive->input;
 	struct diags *diags = context->diags;
-	*tensors = (struct tensors){.input = input};
 	unsigned char prefix[LENGTH_BYTES];
 	uint64_t length = 0;
-	if (input->size < 0)
-		return load_only_regular(input->name, "a safetensors file", diags);
 	TRY(read_header(input, 0, prefix, sizeof prefix, diags));
 	for (int i = LENGTH_BYTES - 1; i >= 0; i--)
 		length = length << 8 | prefix[i];
@@ -206,14 +204,12 @@ enum status tensors_open(struct tensors *tensors, struct input *input, const str
 	char *text = allocator_get(context->allocator, (size_t)length + 1, 1);
 	TRY_ALLOC(text, diags);
 	const struct source source = {input->name, text, (size_t)length};
-	tensors->data = LENGTH_BYTES + (int64_t)length;
+	archive->data = LENGTH_BYTES + (int64_t)length;
 	enum status status = read_header(input, LENGTH_BYTES, text, (size_t)length, diags);
 	if (!status)
-		status = json_open(&tensors->header, &source, LENGTH_BYTES, context);
+		status = json_open(&archive->header, &source, LENGTH_BYTES, context);
 	if (!status)
-		status = check_tensors(&tensors->header, input->size - tensors->data);
+		status = check_tensors(&archive->header, input->size - archive->data);
 	allocator_put(context->allocator, text, (size_t)length + 1);
 	return status;
 }
-
-void tensors_close(struct tensors *tensors) { json_close(&tensors->header); }
