@@ -26,7 +26,7 @@ enum status load_begun(const struct loader *loader, struct array *array, struct 
 	if (!array->data)
 		return diag_file(diags, STATUS_LIMIT, reader->input->name, -1, "out of memory: the array has %lld bytes",
 		                 (long long)bytes);
-	enum status status = reader_read(reader, array->data, dtype_compute(array->type.dtype), reader->count, diags);
+	const enum status status = reader_read(reader, array->data, dtype_compute(array->type.dtype), reader->count, diags);
 	if (status)
 		array_free(array, allocator);
 	return status;
@@ -55,10 +55,10 @@ enum status load_stream(const struct loader *loader, struct array *array, struct
 	array->text = reader.format == FORMAT_TEXT || reader.format == FORMAT_CSV;
 	/* A pipe is read to its end, so that its writer does not fail. */
 	const bool enough = loader->types && reader.format == FORMAT_NPY && input->size >= 0;
-	if (!status && !enough)
-		status = load_begun(loader, array, &reader);
 	if (!status && !enough) {
-		status = reader_next(&reader, &end, diags);
+		status = load_begun(loader, array, &reader);
+		if (!status)
+			status = reader_next(&reader, &end, diags);
 		if (!status && !end)
 			status = diag_file(diags, STATUS_DATA, input->name, -1, "holds more than one array");
 		if (status)

@@ -248,10 +248,9 @@ enum status npy_read_header(struct input *input, enum dtype assume, struct npy_h
 		return diag_file(diags, STATUS_DATA, input->name, input->offset + (int64_t)got,
 		                 "truncated npy header: %zu of %zu bytes", got, prefix + length);
 	const struct source dict = {input->name, (const char *)bytes + prefix, length};
-	enum status status = npy_parse_dict(&dict, input->offset + (int64_t)prefix, assume, header, diags);
-	if (!status)
-		input_skip(input, prefix + length);
-	return status;
+	TRY(npy_parse_dict(&dict, input->offset + (int64_t)prefix, assume, header, diags));
+	input_skip(input, prefix + length);
+	return STATUS_OK;
 }
 
 /* As numpy.save does, leaves space for a longer leading extent, and pads to a multiple of 64 with a newline at the end. */
