@@ -7,8 +7,7 @@
  *     fuse.c        a group as kernel ops
  *     registers.c   which registers of a group share a place
  *     runs.c        cheap kernel ops that chain become one
- *     reuse.c       which arrays lie in those of ins and outs
- *     place.c       where the other arrays lie in the workspace
+ *     places.c      where arrays lie: in those of ins and outs, or in the workspace
  *
  * A function that returns a bool returns false if out of memory.
  */
@@ -111,10 +110,7 @@ uint32_t compact_registers(struct draft *d);
 
 bool make_runs(struct compiler *c);
 
-/* Makes entries of the workspace entries of ins and outs. */
-bool reuse_arrays(struct compiler *c);
-
-/* Gives the other entries of the workspace their offsets, from BEGIN on. */
+/* Makes entries of the workspace entries of ins and outs; the others get their offsets, from BEGIN on. */
 bool place_arrays(struct compiler *c, int64_t begin);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * From a body to a program: groups and launches (groups.c, launches.c), the kernel ops of
- * each group (fuse.c, registers.c, runs.c), and the places of arrays (reuse.c, place.c).
+ * each group (fuse.c, registers.c, runs.c), and the places of arrays (places.c).
  *
  *     workspace:  | frame: pointers | op scratch | block registers | arrays |
  */
@@ -24,7 +24,7 @@ static bool compile_body(struct compiler *c)
 	c->launches = arena_array(c->arena, c->launch_limit + 1, sizeof *c->launches);
 	if (!c->frame->entries || !c->launches || !draft_reserve(c))
 		return false;
-	if (!compile_launches(c) || !reuse_arrays(c) || c->scratch > POOL_MOST || c->team_scratch > POOL_MOST)
+	if (!compile_launches(c) || c->scratch > POOL_MOST || c->team_scratch > POOL_MOST)
 		return false;
 	c->frame->scratch = round_up((int64_t)(c->frame->count * sizeof(void *)), ARRAY_ALIGN);
 	c->frame->registers = c->frame->scratch + round_up(c->scratch, ARRAY_ALIGN);

@@ -16,24 +16,6 @@ bool same_register(const struct arg *a, const struct arg *b)
 	return a->kind == ARG_REGISTER && b->kind == ARG_REGISTER && a->index == b->index;
 }
 
-static void note_touch(struct draft *d, const struct arg *arg, size_t at, const size_t *open, int depth)
-{
-	if (arg->kind != ARG_REGISTER)
-		return;
-	struct draft_register *r = &d->registers[arg->index];
-	if (!r->touched)
-		r->begin = at;
-	r->touched = true;
-	r->end = at > r->end ? at : r->end;
-	/* The outermost loop that began after the register did: it lives to that loop's end. */
-	for (int i = 0; i < depth; i++)
-		if (open[i] > r->begin) {
-			size_t end = d->kernel_ops[open[i]].match;
-			r->end = end > r->end ? end : r->end;
-			break;
-		}
-}
-
 /* Lives of registers: a linear scan over the kernel ops, widened by loops. */
 static void find_lives(struct draft *d)
 {
@@ -43,11 +25,21 @@ static void find_lives(struct draft *d)
 		const struct kernel_op *m = &d->kernel_ops[i];
 		if (m->kind == KERNEL_OP_LOOP)
 			open[depth++] = i;
-		else if (m->kind == KERNEL_OP_END)
-			depth--;
-		else
-			for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
-				note_touch(d, &m->args[a], i, open, depth);
+		depth -= m->kind == KERNEL_OP_END;
+		for (size_t a = 0; a < KERNEL_OP_ARGS; a++) {
+			if (m->args[a].kind != ARG_REGISTER)
+				continue;
+			struct draft_register *r = &d->registers[m->args[a].index];
+			if (!r->touched)
+				r->begin = i;
+			r->touched = true;
+			/* If loops began after the register did, it lives to the end of the outermost of them. */
+			int within = 0;
+			while (within < depth && open[within] <= r->begin)
+				within++;
+			const size_t end = within < depth ? d->kernel_ops[open[within]].match : i;
+			r->end = end > r->end ? end : r->end;
+		}
 	}
 	/* A register that is filled once for all blocks lives through the whole group. */
 	for (size_t i = 0; i < d->fills; i++)
@@ -57,21 +49,19 @@ static void find_lives(struct draft *d)
 		}
 }
 
-/* True if register INDEX, a result, may take the place of OTHER, which dies at the kernel op where INDEX begins. */
-static bool may_replace(const struct draft *d, uint32_t index, uint32_t other)
-{
-	const struct draft_register *r = &d->registers[index], *o = &d->registers[other];
-	const struct arg *out = &d->kernel_ops[r->begin].out;
-	bool result = out->kind == ARG_REGISTER && out->index == index;
-	return result && o->begin < r->begin && !r->bits && !o->bits && o->shift == r->shift;
-}
-
-/* Removes from the list at *HEAD a place that register INDEX may take. Returns it, or NO_VALUE if there is none. */
+/*
+ * Removes from the list at *HEAD a place that register INDEX may take: INDEX is a result, and the register in the place
+ * dies at the kernel op where INDEX begins. Returns it, or NO_VALUE if there is none.
+ */
 static uint32_t take_ending(struct draft *d, uint32_t *head, uint32_t index)
 {
-	for (uint32_t *at = head; *at; at = &d->places[*at - 1].next) {
-		uint32_t place = *at - 1;
-		if (may_replace(d, index, d->places[place].holds)) {
+	const struct draft_register *r = &d->registers[index];
+	const struct arg *out = &d->kernel_ops[r->begin].out;
+	const bool result = out->kind == ARG_REGISTER && out->index == index && !r->bits;
+	for (uint32_t *at = head; result && *at; at = &d->places[*at - 1].next) {
+		const uint32_t place = *at - 1;
+		const struct draft_register *dying = &d->registers[d->places[place].holds];
+		if (dying->begin < r->begin && !dying->bits && dying->shift == r->shift) {
 			*at = d->places[place].next;
 			return place;
 		}

@@ -26,13 +26,6 @@ struct run_builder {
 	int depth;
 };
 
-static bool extends_run(const struct run_builder *run, const struct kernel_op *m)
-{
-	const struct kernel_op *last = run->last;
-	return is_cheap(m) && (!last || (m->wide == last->wide && same_register(&m->v, &last->out) &&
-	                                 (last->single || same_register(&m->out, &m->v))));
-}
-
 static size_t extend_run(struct run_builder *run, size_t i, size_t end);
 
 /* Appends a copy of the steps FROM .. TO-1. A loop among them jumps within its own copy. */
@@ -93,14 +86,15 @@ static bool add_loop_to_run(struct run_builder *run, size_t i)
 static size_t extend_run(struct run_builder *run, size_t i, size_t end)
 {
 	while (i < end && run->count + 2 < RUN_MAX_STEPS) {
-		const struct kernel_op *m = &run->draft->kernel_ops[i];
+		const struct kernel_op *m = &run->draft->kernel_ops[i], *last = run->last;
 		if (m->kind == KERNEL_OP_LOOP) {
 			if (!add_loop_to_run(run, i))
 				break;
 			i = m->match + 1;
 			continue;
 		}
-		if (!extends_run(run, m))
+		if (!is_cheap(m) || (last && (m->wide != last->wide || !same_register(&m->v, &last->out) ||
+		                              (!last->single && !same_register(&m->out, &m->v)))))
 			break;
 		/* A copy moves nothing: its value stays in the processor's register. */
 		if (m->kind != KERNEL_OP_COPY)

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "schedule/families.h"
 
 const struct policy_info policy_table[POLICY_COUNT] = {
@@ -65,12 +66,10 @@ bool policy_saves(const struct policy *policy, const struct policy_value *value)
 
 static int64_t square_root_up(int64_t n)
 {
-	int64_t root = (int64_t)sqrt((double)n);
-	while (root > 0 && (root - 1) * (root - 1) >= n)
-		root--;
+	int64_t root = larger((int64_t)sqrt((double)n) - 1, 1);
 	while (root * root < n)
 		root++;
-	return root > 0 ? root : 1;
+	return root;
 }
 
 struct policy policy_on_steps(const struct policy *policy, int64_t steps)

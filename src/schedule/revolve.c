@@ -251,11 +251,10 @@ int64_t recursive_evaluations(int64_t steps)
 		if (m + 1 > 2)
 			total += large * (m + 1 - (m + 1) / 2);
 		/* Ranges of two or fewer are not split, and their parts would add nothing: parts of 1 and 2 are too short. */
-		if (m % 2 == 0) {
+		if (m % 2 == 0)
 			small = 2 * small + large;
-		} else {
+		else
 			large = small + 2 * large;
-		}
 	}
 	return saturated(total);
 }
