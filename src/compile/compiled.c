@@ -65,36 +65,16 @@ enum status compiled_make(const struct context *context, struct compiled_chain *
 	for (size_t i = 0; i < lowered->distinct_count; i++) {
 		struct compiled_step *step = &compiled->steps[i];
 		TRY(compile_step(context, step, lowered->distinct[i], compiled->by_value ? policy : NULL));
-		for (size_t k = 0; k < STEP_PROGRAMS; k++)
-			compiled->uses_gemm |= step->programs[k].uses_gemm;
+		for (size_t k = 0; k < STEP_PROGRAMS; k++) {
+			const struct program *program = &step->programs[k];
+			compiled->uses_gemm |= program->uses_gemm;
+			compiled->widest = larger(compiled->widest, program->widest);
+			compiled->member = larger(compiled->member, round_up(program->member, ARRAY_ALIGN));
+			compiled->ports = larger(compiled->ports, (int64_t)program->body->in_count);
+			compiled->ports = larger(compiled->ports, (int64_t)program->body->out_count);
+		}
 	}
 	return STATUS_OK;
-}
-
-size_t compiled_ports(const struct compiled_chain *compiled)
-{
-	size_t most = 0;
-	for (size_t i = 0; compiled->lowered && i < compiled->lowered->distinct_count; i++)
-		for (size_t k = 0; k < STEP_PROGRAMS; k++) {
-			const struct body *body = compiled->steps[i].programs[k].body;
-			const size_t ports = body->in_count > body->out_count ? body->in_count : body->out_count;
-			most = ports > most ? ports : most;
-		}
-	return most;
-}
-
-int compiled_team(const struct compiled_chain *compiled, int threads, int64_t *bytes)
-{
-	int64_t widest = 0;
-	*bytes = 0;
-	for (size_t i = 0; i < compiled->lowered->distinct_count; i++)
-		for (size_t k = 0; k < STEP_PROGRAMS; k++) {
-			const struct program *program = &compiled->steps[i].programs[k];
-			widest = larger(widest, program->widest);
-			*bytes = larger(*bytes, program->member);
-		}
-	*bytes = round_up(*bytes, ARRAY_ALIGN);
-	return team_members(threads, widest, *bytes);
 }
 
 /* Costs. */

@@ -30,18 +30,14 @@ struct compiled_chain {
 	struct compiled_step *steps; /* by id */
 	bool by_value;               /* one compiled step is the whole chain */
 	bool uses_gemm;
+	int64_t ports;  /* the most ins, or outs, that a program has */
+	int64_t widest; /* bytes of the largest array of the programs */
+	int64_t member; /* bytes that a further member of a team needs (team_members) */
 };
 
 /* Linearises and compiles every distinct step of LOWERED (LOWER_STEPS; LOWER_UNROLLED with a policy by value). */
 enum status compiled_make(const struct context *context, struct compiled_chain *compiled, const struct lowered *lowered,
                           const struct policy *policy);
-/* The most ins, or outs, that a program of COMPILED has; 0 if COMPILED is all zeros. */
-size_t compiled_ports(const struct compiled_chain *compiled);
-/*
- * How many of THREADS share each program of COMPILED, on whole arrays; 1 if the arrays
- * are small. *BYTES: the memory that each thread but the first needs.
- */
-int compiled_team(const struct compiled_chain *compiled, int threads, int64_t *bytes);
 /*
  * The chain as policies see it; FIXED bytes are held throughout. Runs are in the context's
  * arena. IN_ORDER gives one run after another, for searches and the cost walk. Otherwise

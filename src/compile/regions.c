@@ -47,14 +47,12 @@ static bool policy_allows(const struct lineariser *l, const struct policy *polic
 	struct policy_value seen = {.op = linear_maker(l->body, value),
 	                            .dot = dot,
 	                            .batch = dot && has_batch_axis(&instr->of.v->shape, &instr->of.a->shape)};
-	if (!v->names)
-		return policy_saves(policy, &seen);
-	for (const struct naming *n = v->names; n; n = n->next) {
+	bool saves = !v->names && policy_saves(policy, &seen);
+	for (const struct naming *n = v->names; n && !saves; n = n->next) {
 		seen.name = n->name;
-		if (policy_saves(policy, &seen))
-			return true;
+		saves = policy_saves(policy, &seen);
 	}
-	return false;
+	return saves;
 }
 
 /*

@@ -141,8 +141,8 @@ static enum status measure(struct costs_source *source, const struct compiled_ch
 	arena_init(&arena, source->allocator);
 	struct measuring m = {
 		.lowered = compiled->lowered, .allocator = source->allocator, .arena = &arena, .diags = diags};
-	int64_t each = 0;
-	const int members = rows ? 1 : compiled_team(compiled, source->threads, &each);
+	const int64_t each = rows ? 0 : compiled->member;
+	const int members = rows ? 1 : team_members(source->threads, compiled->widest, each);
 	enum status status = compiled->uses_gemm ? blas_load(diags) : STATUS_OK;
 	if (!status)
 		status = team_open(&m.team, members, each, source->allocator, diags);

@@ -107,9 +107,8 @@ enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *p
 	const struct run *run = worker->run;
 	const struct job *job = run->gradient->job;
 	const struct gradient_options *options = run->gradient->options;
-	const size_t tile = compiled_ports(&job->tile.compiled), rest = compiled_ports(&job->rest.compiled);
 	struct walk *walk = &worker->walk;
-	*ports = tile > rest ? tile : rest;
+	*ports = (size_t)larger(job->tile.compiled.ports, job->rest.compiled.ports);
 	*slab = larger(job->tile.slab, job->rest.slab);
 	walk->kept.spill = (struct spill){.fd = -1, .allocator = run->context.allocator};
 	walk->hooks = (struct machine_hooks){

@@ -177,7 +177,9 @@ static enum status make_tiles(struct job *job)
 	const struct tiles *tiles = &job->tiles;
 	TRY(make_tile(job, &job->tile, tiles->tiled ? tiles->tile : 0));
 	TRY(tiles->rest ? make_tile(job, &job->rest, tiles->rest) : STATUS_OK);
-	job->team = tiles->tiled ? 1 : compiled_team(&job->tile.compiled, job->options.threads, &job->member_bytes);
+	const struct compiled_chain *compiled = &job->tile.compiled;
+	job->member_bytes = tiles->tiled ? 0 : compiled->member;
+	job->team = tiles->tiled ? 1 : team_members(job->options.threads, compiled->widest, compiled->member);
 	return STATUS_OK;
 }
 
