@@ -10,17 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum end_kind {
-	END_NONE,
-	END_INPUT,
-	END_OUTPUT,
-	END_SEED,
-	END_GRADIENT,
-	END_PARAM,
-	END_FORWARD,
-	END_SAVED,
-	END_BACKWARD
-};
+enum end_kind { END_NONE, END_IN, END_OUT, END_SEED, END_GRADIENT, END_PARAM, END_FORWARD, END_SAVED, END_BACKWARD };
 
 struct end {
 	enum end_kind kind;
@@ -53,20 +43,15 @@ static void add_edge(struct graph *g, struct end from, struct end to)
 	g->edges[g->edge_count++] = (struct edge){from, to};
 }
 
-static int compare_ends(const struct end *a, const struct end *b)
-{
-	if (a->kind != b->kind)
-		return a->kind < b->kind ? -1 : 1;
-	if (a->part != b->part)
-		return a->part < b->part ? -1 : 1;
-	return (a->index > b->index) - (a->index < b->index);
-}
-
 static int compare_edges(const void *left, const void *right)
 {
 	const struct edge *a = left, *b = right;
-	int order = compare_ends(&a->from, &b->from);
-	return order ? order : compare_ends(&a->to, &b->to);
+	const uint32_t x[] = {a->from.kind, a->from.part, a->from.index, a->to.kind, a->to.part, a->to.index};
+	const uint32_t y[] = {b->from.kind, b->from.part, b->from.index, b->to.kind, b->to.part, b->to.index};
+	for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+		if (x[i] != y[i])
+			return x[i] < y[i] ? -1 : 1;
+	return 0;
 }
 
 /* The node of VALUE of BODY, a body of PART: an instruction, which is of KIND, a param, or the node of its port. */
@@ -146,7 +131,7 @@ static void walk_items(struct graph *g, const struct item *items, size_t count, 
 static void put_end(const struct text *text, const struct end *end)
 {
 	static const char *const words[] = {
-		[END_INPUT] = "x", [END_OUTPUT] = "y",  [END_SEED] = "dy", [END_GRADIENT] = "dx",
+		[END_IN] = "x",    [END_OUT] = "y",     [END_SEED] = "dy", [END_GRADIENT] = "dx",
 		[END_PARAM] = "p", [END_FORWARD] = "f", [END_SAVED] = "r", [END_BACKWARD] = "b"};
 	text_put(text, words[end->kind]);
 	if (end->kind > END_PARAM)
@@ -216,9 +201,9 @@ void report_dot(const struct chain *chain, const struct compiled_chain *compiled
 	if (!g.slots || !g.next)
 		return;
 	for (size_t i = 0; i < g.slot_count; i++)
-		g.slots[i] = (struct end){.kind = END_INPUT};
+		g.slots[i] = (struct end){.kind = END_IN};
 	walk_items(&g, lowered->items, lowered->item_count, false, true);
-	add_edge(&g, g.slots[0], (struct end){.kind = END_OUTPUT});
+	add_edge(&g, g.slots[0], (struct end){.kind = END_OUT});
 	memset(g.slots, 0, g.slot_count * sizeof *g.slots);
 	g.slots[0] = (struct end){.kind = END_SEED};
 	walk_items(&g, lowered->items, lowered->item_count, true, true);

@@ -13,20 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-	LEFT = 96,
-	PLOT = 780,
-	HEAD = 64,    /* of the page */
-	HEADING = 40, /* over a plot */
-	FOOT = 62,    /* below it */
-	STEPS = 280,  /* the plots' heights */
-	BYTES = 190,
-	FRONT = 340,
-	CURVES = 230,
-	HOVERED = 600, /* marks that are drawn one by one */
-	MOST_RUNS = 9000,
-	MOST_LABELS = 64
-};
+/* Lengths: the left end and the width of plots, the head of the page, the heights over and below a plot. */
+enum { LEFT = 96, PLOT = 780, HEAD = 64, HEADING = 40, FOOT = 62 };
+/* The heights of plots. */
+enum { STEPS = 280, BYTES = 190, FRONT = 340, CURVES = 230 };
+/* Limits of marks that are drawn one by one, of runs of cells, and of labels. */
+enum { HOVERED = 600, MOST_RUNS = 9000, MOST_LABELS = 64 };
 
 static const struct {
 	const char *class, *name;
