@@ -78,10 +78,9 @@ static void mark_front(struct policy_row *rows, size_t count)
 static enum status add_policy(struct planning *p, const struct policy *policy)
 {
 	struct session *s = p->session;
-	const struct policy **grown = arena_grow(&s->arena, p->policies, p->count, &p->capacity, sizeof *grown);
-	TRY_ALLOC(grown, &s->diags);
-	p->policies = grown;
-	return subject_policy(&p->subject, policy, &p->policies[p->count++]);
+	const struct policy **added = arena_append(&s->arena, &p->policies, &p->count, &p->capacity, sizeof *added);
+	TRY_ALLOC(added, &s->diags);
+	return subject_policy(&p->subject, policy, added);
 }
 
 /* Adds the policy of KIND with NUMBER. */

@@ -88,14 +88,14 @@ static enum status add_param(struct session *s, const char *value)
 	if (!equals || equals == value)
 		return usage_error(s, "--param takes NAME=FILE or NAME=NUMBER, not '%s'", value);
 	char *name = arena_strndup(&s->arena, value, (size_t)(equals - value));
-	struct param_binding *grown =
-		arena_grow(&s->arena, line->params, line->param_count, &line->param_capacity, sizeof *grown);
-	TRY_ALLOC(grown && name, &s->diags);
-	line->params = grown;
+	TRY_ALLOC(name, &s->diags);
 	for (size_t i = 0; i < line->param_count; i++)
-		if (!strcmp(grown[i].name, name))
-			return usage_error(s, "--param binds '%s' twice; the first was '%s'", name, grown[i].value);
-	grown[line->param_count++] = (struct param_binding){name, equals + 1};
+		if (!strcmp(line->params[i].name, name))
+			return usage_error(s, "--param binds '%s' twice; the first was '%s'", name, line->params[i].value);
+	struct param_binding *added =
+		arena_append(&s->arena, &line->params, &line->param_count, &line->param_capacity, sizeof *added);
+	TRY_ALLOC(added, &s->diags);
+	*added = (struct param_binding){name, equals + 1};
 	return STATUS_OK;
 }
 

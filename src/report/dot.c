@@ -36,11 +36,9 @@ static void add_edge(struct graph *g, struct end from, struct end to)
 {
 	if (from.kind == END_NONE)
 		return;
-	struct edge *grown = arena_grow(g->arena, g->edges, g->edge_count, &g->edge_capacity, sizeof *grown);
-	if (!grown)
-		return;
-	g->edges = grown;
-	g->edges[g->edge_count++] = (struct edge){from, to};
+	struct edge *added = arena_append(g->arena, &g->edges, &g->edge_count, &g->edge_capacity, sizeof *added);
+	if (added)
+		*added = (struct edge){from, to};
 }
 
 static int compare_edges(const void *left, const void *right)

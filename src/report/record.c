@@ -196,11 +196,10 @@ static void add_cells(struct records *r, const void *record, unsigned groups)
 			value = arena_printf(arena, "%s", value);
 		else if (!value)
 			value = f->unknown ? f->unknown : "";
-		const char **grown = arena_grow(arena, r->cells, r->used, &r->capacity, sizeof *grown);
-		if (!grown)
+		const char **cell = arena_append(arena, &r->cells, &r->used, &r->capacity, sizeof *cell);
+		if (!cell)
 			return;
-		r->cells = grown;
-		grown[r->used++] = value;
+		*cell = value;
 	}
 }
 

@@ -33,12 +33,10 @@ const char *text_grown(struct grown_text *grown)
 
 bool text_list_add(struct text_list *list, const char *text, struct arena *arena)
 {
-	const char **grown = arena_grow(arena, list->items, list->count, &list->capacity, sizeof *grown);
-	if (!grown || !text)
-		return false;
-	list->items = grown;
-	grown[list->count++] = text;
-	return true;
+	const char **added = text ? arena_append(arena, &list->items, &list->count, &list->capacity, sizeof *added) : NULL;
+	if (added)
+		*added = text;
+	return added;
 }
 
 void text_json(const struct text *text, const char *string)
