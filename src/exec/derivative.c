@@ -29,19 +29,11 @@ static enum status evaluate_step(const struct derivative_function *f, double x, 
 {
 	volatile double high = x + h, low = x - h;
 	*step = (struct derivative_step){.low = low, .high = high};
-	enum status status = f->value(f->context, high, &step->up);
-	if (!status)
-		status = f->value(f->context, low, &step->down);
+	TRY(f->value(f->context, high, &step->up));
+	TRY(f->value(f->context, low, &step->down));
 	step->central = (step->up - step->down) / (high - low);
 	step->noise = DBL_EPSILON * fmax(fabs(step->up), fabs(step->down)) / h;
-	return status;
-}
-
-/* Sets the one-sided quotients; MIDDLE is F(X). */
-static void divide_sides(struct derivative_step *step, double x, double middle)
-{
-	step->left = (middle - step->down) / (x - step->low);
-	step->right = (step->up - middle) / (step->high - x);
+	return STATUS_OK;
 }
 
 /* The error of HAVE against WANT, relative to the largest of both and of VALUE / 1000. VALUE is F's. */
@@ -110,13 +102,13 @@ enum status derivative_judge(const struct derivative_function *function, double 
 	*slope = (struct slope){.want = steps[0].central, .error = error_of(steps[0].central, have, steps[0].up)};
 	if (!(slope->error > most))
 		return STATUS_OK;
-	enum status status = function->value(function->context, x, &middle);
-	for (int k = 1; k < STEPS && !status; k++)
-		status = evaluate_step(function, x, h /= SHRINK, &steps[k]);
-	if (status)
-		return status;
-	for (int k = 0; k < STEPS; k++)
-		divide_sides(&steps[k], x, middle);
+	TRY(function->value(function->context, x, &middle));
+	for (int k = 0; k < STEPS; k++) {
+		if (k > 0)
+			TRY(evaluate_step(function, x, h /= SHRINK, &steps[k]));
+		steps[k].left = (middle - steps[k].down) / (x - steps[k].low);
+		steps[k].right = (steps[k].up - middle) / (steps[k].high - x);
+	}
 	int beside = 0;
 	const int kink = find_kink(steps, most, &beside);
 	const struct derivative_step *at = &steps[kink >= 0 ? kink : settled(steps, beside)];

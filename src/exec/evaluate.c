@@ -58,28 +58,18 @@ static void open_frame(struct machine_state *m)
 	const struct frame_plan *frame = m->program->frame;
 	for (size_t i = 0; i < frame->count; i++) {
 		const struct entry *entry = &frame->entries[i];
-		switch (entry->kind) {
-		case ENTRY_IN:
+		if (entry->kind == ENTRY_IN)
 			m->frame[i] = (char *)(uintptr_t)m->e->ins[entry->port];
-			break;
-		case ENTRY_OUT:
+		else if (entry->kind == ENTRY_OUT)
 			m->frame[i] = m->e->outs[entry->port];
-			break;
-		case ENTRY_PARAM:
-			if (!entry->dynamic)
-				m->frame[i] = frame_param(m, &entry->param);
-			break;
-		case ENTRY_WORKSPACE:
+		else if (entry->kind == ENTRY_PARAM && !entry->dynamic)
+			m->frame[i] = frame_param(m, &entry->param);
+		else if (entry->kind == ENTRY_WORKSPACE)
 			m->frame[i] = m->workspace + entry->offset;
-			break;
-		case ENTRY_CARRIED:
+		else if (entry->kind == ENTRY_CARRIED)
 			m->frame[i] = NULL;
-			break;
-		}
 	}
 }
-
-/* Groups. */
 
 /* A group, and what a member of the team runs of it: blocks from BEGIN on; at hand the N elements from FIRST on. */
 struct piece {
@@ -204,8 +194,6 @@ static void run_group(struct machine_state *m, const struct launch *launch)
 	else
 		team_run(m->e->team, launch->count, (least / launch->block + 1) * launch->block, run_blocks, &group);
 }
-
-/* Calls. */
 
 static char *frame_at(const struct machine_state *m, uint32_t entry)
 {
@@ -383,8 +371,6 @@ void evaluate(const struct evaluation *e)
 		}
 	}
 }
-
-/* Memory. */
 
 enum status slab_get(struct slab *slab, int64_t size, const struct allocator *allocator, struct diags *diags)
 {

@@ -11,20 +11,6 @@
 #include "exec/run_parts.h"
 #include "memory/machine.h"
 
-/* Copies the params that are themselves a value of the state. */
-static void copy_out_params(const struct worker *worker, const struct machine_call *call)
-{
-	const struct body *body = call->program->body;
-	for (size_t i = 0; i < body->out_count; i++) {
-		if (!call->out_params[i] || call->outs[i] < 0)
-			continue;
-		const struct param_ref *ref = call->out_params[i];
-		memcpy(worker->slab.base + call->outs[i],
-		       param_place(&worker->params[ref->param], ref, call->counters, worker->first_row),
-		       (size_t)type_bytes(body->values[body->outs[i].value].type));
-	}
-}
-
 static enum status on_call(void *context, const struct machine_call *call)
 {
 	struct worker *worker = context;
@@ -32,9 +18,13 @@ static enum status on_call(void *context, const struct machine_call *call)
 	const bool swept = call->kind != CALL_BACKWARD && !call->recomputed;
 	for (size_t i = 0; i < body->in_count; i++)
 		worker->ins[i] = call->ins[i] < 0 ? NULL : worker->slab.base + call->ins[i];
-	for (size_t i = 0; i < body->out_count; i++)
+	for (size_t i = 0; i < body->out_count; i++) {
+		const struct param_ref *ref = call->out_params[i];
 		worker->outs[i] = call->outs[i] < 0 ? NULL : worker->slab.base + call->outs[i];
-	copy_out_params(worker, call);
+		if (ref && worker->outs[i]) /* a param that is itself a value of the state */
+			memcpy(worker->outs[i], param_place(&worker->params[ref->param], ref, call->counters, worker->first_row),
+			       (size_t)type_bytes(body->values[body->outs[i].value].type));
+	}
 	worker_evaluate(worker, &(struct evaluation){.program = call->program,
 	                                             .counters = call->counters,
 	                                             .workspace = worker->slab.base + call->workspace,
@@ -61,8 +51,6 @@ static enum status on_progress(void *context, const struct action *action, int64
 	run->options->progress(run->options->progress_context, action, done, live, all->peak_bytes);
 	return STATUS_OK;
 }
-
-/* Arrays of one type. */
 
 static enum status make_job(struct run *run)
 {
@@ -136,8 +124,6 @@ void gradient_close_worker(struct worker *worker)
 		schedule_free(walk->schedule);
 }
 
-/* Tiles. */
-
 /* Keeps what a full tile counted, where the worker has one, as a plan does; and the most bytes that any tile held. */
 static void note_counters(struct worker *worker, const struct counters *counters)
 {
@@ -168,8 +154,6 @@ enum status gradient_run_tile(struct worker *worker)
 	note_counters(worker, &counters);
 	return trace_tile(worker, true);
 }
-
-/* Counters. */
 
 void gradient_begin_array(struct run *run)
 {

@@ -12,8 +12,6 @@
 
 #include "exec/run_parts.h"
 
-/* The machine's exchanges. */
-
 /* The worker's tile in a block of rows of ROW bytes. */
 static char *tile_in(const struct worker *worker, char *block, int64_t row)
 {
@@ -31,16 +29,6 @@ static enum status read_input(struct worker *worker, void *to, const struct type
 	if (run->gradient->options->journal)
 		TRY(resume_open(worker, to));
 	return input_output_begin_outputs(run, worker->diags);
-}
-
-static enum status write_value(struct worker *worker, const void *from, const struct type *type)
-{
-	const struct run *run = worker->run;
-	if (!run->tiles->tiled)
-		return writer_write(run->options->value, from, type->dtype, shape_count(&type->shape), worker->diags);
-	if (!run->tiles->folds) /* else the tile has left a state of it */
-		memcpy(tile_in(worker, worker->value, run->tiles->output_row), from, (size_t)type_bytes(type));
-	return STATUS_OK;
 }
 
 static void read_seed(const struct worker *worker, void *to, const struct type *type)
@@ -92,22 +80,20 @@ enum status input_output_exchange(void *context, enum machine_input_output which
                                   const struct type *type)
 {
 	struct worker *worker = context;
-	void *at = offset < 0 ? NULL : worker->slab.base + offset;
-	switch (which) {
-	case MACHINE_INPUT:
+	const struct run *run = worker->run;
+	char *at = offset < 0 ? NULL : worker->slab.base + offset;
+	if (which == MACHINE_INPUT)
 		return read_input(worker, at, type);
-	case MACHINE_OUTPUT:
-		return write_value(worker, at, type);
-	case MACHINE_SEED:
-		read_seed(worker, at, type);
-		return STATUS_OK;
-	case MACHINE_GRADIENT:
+	if (which == MACHINE_GRADIENT)
 		return write_gradient(worker, at, type);
-	}
+	if (which == MACHINE_SEED)
+		read_seed(worker, at, type);
+	else if (!run->tiles->tiled)
+		return writer_write(run->options->value, at, type->dtype, shape_count(&type->shape), worker->diags);
+	else if (!run->tiles->folds) /* else the tile has left a state of its value */
+		memcpy(tile_in(worker, worker->value, run->tiles->output_row), at, (size_t)type_bytes(type));
 	return STATUS_OK;
 }
-
-/* Chunks. */
 
 /* Rows of TYPE, ROW bytes each, as elements of its computing type. */
 static int64_t elements(const struct type *type, int64_t rows, int64_t row)
@@ -117,9 +103,10 @@ static int64_t elements(const struct type *type, int64_t rows, int64_t row)
 
 static int64_t first_row(const struct tiles *tiles, int64_t chunk) { return chunk * tiles->per_chunk * tiles->tile; }
 
-enum status input_output_read_chunk(struct worker *worker, int64_t chunk, struct diags *diags)
+enum status input_output_read_chunk(void *context, int index, int64_t chunk, struct diags *diags)
 {
-	const struct run *run = worker->run;
+	const struct run *run = context;
+	const struct worker *worker = &run->workers[index];
 	const struct tiles *tiles = run->tiles;
 	const enum dtype dtype = dtype_compute(run->input.dtype);
 	const int64_t count = elements(&run->input, tiles_rows_of(tiles, chunk), tiles->input_row);
@@ -131,33 +118,27 @@ enum status input_output_read_chunk(struct worker *worker, int64_t chunk, struct
 	return reader_read_at(run->reader, first, worker->input, dtype, count, diags);
 }
 
-static enum status write_value_rows(const struct worker *worker, int64_t chunk, struct diags *diags)
+enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags)
 {
-	const struct run *run = worker->run;
+	struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
 	const struct type *type = &run->whole->output;
+	const int64_t rows = tiles_rows_of(tiles, chunk);
+	if (worker->gradient && run->gradient->options->gradient)
+		TRY(writer_write(run->gradient->options->gradient, worker->gradient, dtype_compute(run->input.dtype),
+		                 elements(&run->input, rows, tiles->input_row), diags));
+	for (int64_t tile = 0; tiles->folds && tile < tiles_of(tiles, chunk); tile++)
+		fold_add(run->reduction.fold->op, run->reduction.state, worker->states + tile * tiles->state,
+		         run->reduction.count);
+	if (tiles->folds || !worker->value)
+		return STATUS_OK;
 	const enum dtype dtype = dtype_compute(type->dtype);
-	const int64_t count = elements(type, tiles_rows_of(tiles, chunk), tiles->output_row);
+	const int64_t count = elements(type, rows, tiles->output_row);
 	if (!run->write_anywhere)
 		return writer_write(run->options->value, worker->value, dtype, count, diags);
 	const int64_t first = elements(type, first_row(tiles, chunk), tiles->output_row);
 	return writer_write_at(run->options->value, first, worker->value, dtype, count, diags);
 }
-
-enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags)
-{
-	struct run *run = worker->run;
-	const struct tiles *tiles = run->tiles;
-	if (worker->gradient && run->gradient->options->gradient)
-		TRY(writer_write(run->gradient->options->gradient, worker->gradient, dtype_compute(run->input.dtype),
-		                 elements(&run->input, tiles_rows_of(tiles, chunk), tiles->input_row), diags));
-	for (int64_t tile = 0; tiles->folds && tile < tiles_of(tiles, chunk); tile++)
-		fold_add(run->reduction.fold->op, run->reduction.state, worker->states + tile * tiles->state,
-		         run->reduction.count);
-	return tiles->folds || !worker->value ? STATUS_OK : write_value_rows(worker, chunk, diags);
-}
-
-/* Arrays. */
 
 enum status input_output_load_cotangent(struct run *run)
 {

@@ -235,8 +235,6 @@ static enum status read_all(struct reading *r)
 	return STATUS_OK;
 }
 
-/* Opening. */
-
 static enum status begin(struct journal *journal, const struct context *context)
 {
 	struct diags *diags = context->diags;

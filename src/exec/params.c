@@ -59,15 +59,6 @@ static enum status check_bindings(const struct binder *b)
 	return STATUS_OK;
 }
 
-/* The value of --param for NAME, or NULL. */
-static const char *find_binding(const struct params_options *options, const char *name)
-{
-	for (size_t i = options->binding_count; i-- > 0;)
-		if (!strcmp(options->bindings[i].name, name))
-			return options->bindings[i].value;
-	return NULL;
-}
-
 const char *params_file(const struct init *init, const char *directory, struct arena *arena)
 {
 	const bool plain = init->path[0] == '/' || !strcmp(directory, ".");
@@ -96,8 +87,11 @@ static enum status source_file(struct binder *b, const struct param *param, cons
 
 static enum status find_source(struct binder *b, const struct param *param, struct param_source *source)
 {
-	const char *value = find_binding(b->options, param->name);
+	const char *value = NULL;
 	const struct init *init = &param->init;
+	for (size_t i = 0; i < b->options->binding_count; i++)
+		if (!strcmp(b->options->bindings[i].name, param->name))
+			value = b->options->bindings[i].value;
 	if (value) {
 		if (!number_parse(value, strlen(value), &source->value))
 			return source_file(b, param, value, NULL, source);
@@ -121,8 +115,6 @@ static enum status find_source(struct binder *b, const struct param *param, stru
 	return STATUS_OK;
 }
 
-/* Types. */
-
 static bool whole(const struct shape *shape)
 {
 	for (int i = 0; i < shape->ndim; i++)
@@ -134,21 +126,20 @@ static bool whole(const struct shape *shape)
 /* The keyword that declares PARAM. */
 static const char *word_of(const struct param *param) { return param->differentiated ? "param" : "const"; }
 
-static enum status need_value(const struct binder *b, const struct param *param)
-{
-	diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' has no value", word_of(param), param->name);
-	diag_hint(b->diags, "give one with --param %s=FILE or --param %s=NUMBER", param->name, param->name);
-	return STATUS_CHAIN;
-}
-
-static enum status need_type(const struct binder *b, const struct param *param)
+/* Fails for PARAM, whose shape neither its declaration nor its SOURCE has; or it has no value at all. */
+static enum status fail_shapeless(const struct binder *b, const struct param *param, const struct param_source *source)
 {
 	static const char *const names[] = {[INIT_ZEROS] = "zeros", [INIT_ONES] = "ones",     [INIT_EYE] = "eye",
 	                                    [INIT_FULL] = "full",   [INIT_NORMAL] = "normal", [INIT_UNIFORM] = "uniform"};
-	const char *word = word_of(param);
+	const char *word = word_of(param), *name = param->name;
+	if (source->none) {
+		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' has no value", word, name);
+		diag_hint(b->diags, "give one with --param %s=FILE or --param %s=NUMBER", name, name);
+		return STATUS_CHAIN;
+	}
 	diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' needs a type: '%s' has no shape of its own",
-	        word, param->name, names[param->init.kind]);
-	diag_hint(b->diags, "declare every extent, as in: %s %s: f32[256,256] = ...", word, param->name);
+	        word, name, names[param->init.kind]);
+	diag_hint(b->diags, "declare every extent, as in: %s %s: f32[256,256] = ...", word, name);
 	return STATUS_CHAIN;
 }
 
@@ -168,10 +159,8 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 	/* a number fills a declared array */
 	const bool number = declared->given && source->init && source->init->kind == INIT_NUMBER;
 	const bool shapeless = source->none || number || (source->init && init_needs_type(source->init->kind));
-	if (shapeless && !(declared->given && whole(&declared->type.shape)))
-		return source->none ? need_value(b, param) : need_type(b, param);
-	if (source->none && b->options->data)
-		return need_value(b, param);
+	if ((shapeless && !(declared->given && whole(&declared->type.shape))) || (source->none && b->options->data))
+		return fail_shapeless(b, param, source);
 	param->type = shapeless ? declared->type : source->array.type;
 	param->weak = source->weak && !declared->given;
 	if (declared->given && !shapeless) {
@@ -216,8 +205,6 @@ static enum status check_random(const struct binder *b, const struct param *para
 	return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "the %s of %s '%s' is not %s", what,
 	               word_of(param), param->name, want);
 }
-
-/* Values. */
 
 /* Converts COUNT values between computing types. The caller rounds a half DTYPE's floats again: they are rounded to odd. */
 static void convert_values(void *to, enum dtype compute, const void *from, enum dtype held, size_t count,

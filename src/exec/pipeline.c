@@ -84,18 +84,6 @@ static void write_item(struct pipeline_worker *worker)
 	pthread_mutex_unlock(&shared->lock);
 }
 
-/* Ends reads and waits in all workers. */
-static void stop_workers(struct shared *shared)
-{
-	atomic_store(&shared->failed, true);
-	pthread_mutex_lock(&shared->reading);
-	pthread_cond_broadcast(&shared->dealt_next);
-	pthread_mutex_unlock(&shared->reading);
-	pthread_mutex_lock(&shared->lock);
-	pthread_cond_broadcast(&shared->written);
-	pthread_mutex_unlock(&shared->lock);
-}
-
 /* Runs worker INDEX: a team_part. */
 static void work(void *context, void *memory, int64_t index, int64_t end)
 {
@@ -112,8 +100,16 @@ static void work(void *context, void *memory, int64_t index, int64_t end)
 			break;
 	}
 	flush_end(before);
-	if (worker->status)
-		stop_workers(shared);
+	if (!worker->status)
+		return;
+	/* Ends reads and waits in all workers. */
+	atomic_store(&shared->failed, true);
+	pthread_mutex_lock(&shared->reading);
+	pthread_cond_broadcast(&shared->dealt_next);
+	pthread_mutex_unlock(&shared->reading);
+	pthread_mutex_lock(&shared->lock);
+	pthread_cond_broadcast(&shared->written);
+	pthread_mutex_unlock(&shared->lock);
 }
 
 static enum status run_workers(struct shared *shared, struct pipeline_worker *workers, struct diags *diags)

@@ -71,8 +71,6 @@ static enum status record_exchange(void *context, enum machine_input_output whic
 	return worker->walk.hooks.input_output(worker, which, offset, type);
 }
 
-/* Tiles. */
-
 static enum status play(struct worker *worker)
 {
 	const struct machine_hooks *hooks = &worker->walk.hooks;

@@ -76,8 +76,6 @@ enum status resume_open(struct worker *worker, const void *input)
 	return STATUS_OK;
 }
 
-/* Points. */
-
 /* Adds the data outside the slab to the pieces of a point. */
 static void add_sums(struct kept_states *kept, const struct gradient_result *result)
 {

@@ -31,20 +31,6 @@ void run_follow_format(struct writer *writer, const struct reader *reader)
 	writer->options.layout = reader->layout;
 }
 
-/* Chunks. */
-
-static enum status read_chunk(void *context, int index, int64_t chunk, struct diags *diags)
-{
-	const struct run *run = context;
-	return input_output_read_chunk(&run->workers[index], chunk, diags);
-}
-
-static enum status compute_chunk(void *context, int index, int64_t chunk, struct diags *diags)
-{
-	const struct run *run = context;
-	return worker_run_chunk(&run->workers[index], chunk, diags);
-}
-
 /* The actions of a gradient that is not tiled show its progress instead. */
 static void note_progress(struct run *run, int64_t rows)
 {
@@ -70,8 +56,6 @@ static enum status write_chunk(void *context, int index, int64_t chunk, struct d
 	note_progress(run, tiles_rows_of(run->tiles, chunk));
 	return STATUS_OK;
 }
-
-/* Arrays. */
 
 static void release(struct run *run)
 {
@@ -126,8 +110,8 @@ static enum status run_array(struct run *run)
 	                                  .read_in_order = !run->read_anywhere,
 	                                  .write_in_order = !run->write_anywhere,
 	                                  .dealt = run->gradient != NULL,
-	                                  .read = read_chunk,
-	                                  .compute = compute_chunk,
+	                                  .read = input_output_read_chunk,
+	                                  .compute = worker_run_chunk,
 	                                  .write = write_chunk,
 	                                  .context = run,
 	                                  .flush_denormals = run->options->flush_denormals,

@@ -6,7 +6,6 @@
 #define EXEC_RUN_H
 
 #include "exec/params.h"
-#include "exec/state_hashes.h"
 #include "plan/job.h"
 #include "plan/timeline.h"
 
@@ -62,6 +61,18 @@ struct gradient_options {
 	enum status (*trace)(void *context, const struct event *event);
 	void *trace_context;
 	bool compare; /* recomputed states with those of the first sweep */
+};
+
+/* Hashes of every step's states, which show whether recomputed ones have the bits of the first sweep. */
+struct state_hashes {
+	struct recompute_hash {
+		uint64_t hash;
+		int64_t arrays; /* hashed arrays; 0: the step has not run yet */
+	} * hashes;         /* by step */
+	int64_t steps;
+	int64_t compared;   /* repeated calls of a step */
+	int64_t differing;  /* compared calls whose bits differ */
+	int64_t first_step; /* step of the first differing call */
 };
 
 /* The part of a param's gradient that arrays of one computing type make. */

@@ -10,6 +10,7 @@
  *     kept_states.c      states kept in reduced precision or on disk
  *     resume.c           points in a journal, and the run that goes on from one
  *     replay.c           the machine's calls for one tile, recorded for the others
+ *     state_hashes.c     recomputed states compared with the first ones
  *     gradient_events.c  a line for each gradient that is ready
  *     trace.c            the hooks with a clock around them
  *
@@ -159,8 +160,8 @@ struct worker {
 
 /* Allocates all that worker INDEX needs. To be closed whatever is returned. */
 enum status worker_open(struct worker *worker, struct run *run, int index);
-/* Runs the tiles of CHUNK. */
-enum status worker_run_chunk(struct worker *worker, int64_t chunk, struct diags *diags);
+/* Runs the tiles of CHUNK in worker INDEX of RUN: the pipeline's compute. */
+enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *diags);
 void worker_close(struct worker *worker);
 /* Evaluates on the worker's ins and outs. EVALUATION has the program, its counters and workspace, and the fold. */
 void worker_evaluate(const struct worker *worker, struct evaluation *evaluation);
@@ -193,7 +194,8 @@ enum status input_output_load_cotangent(struct run *run);
 /* Chooses in which order chunks are read and written, and reads a stream up to the window. */
 enum status input_output_begin_array(struct run *run);
 enum status input_output_begin_outputs(struct run *run, struct diags *diags);
-enum status input_output_read_chunk(struct worker *worker, int64_t chunk, struct diags *diags);
+/* The pipeline's read. */
+enum status input_output_read_chunk(void *context, int index, int64_t chunk, struct diags *diags);
 enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags);
 enum status input_output_end_array(struct run *run);
 
@@ -236,6 +238,18 @@ enum status gradient_events_open(struct run *run);
 /* The backward pass has run step STEP. */
 enum status gradient_events_step(struct run *run, int64_t step, struct diags *diags);
 enum status gradient_events_finish(struct run *run);
+
+/* state_hashes.c */
+
+/* Allocates the hashes for STEPS steps. Fails with STATUS_LIMIT when out of memory. */
+enum status state_hashes_open(struct state_hashes *recompute, int64_t steps, const struct allocator *allocator,
+                              struct diags *diags);
+/* Clears the hashes for another tile; the counts stay. */
+void state_hashes_begin(struct state_hashes *recompute);
+/* Records or compares the hash of OUTS, the outputs by port of the forward or recording CALL. */
+void state_hashes_see(struct state_hashes *recompute, const struct machine_call *call, void *const *outs);
+void state_hashes_add(struct state_hashes *to, const struct state_hashes *from);
+void state_hashes_close(struct state_hashes *recompute, const struct allocator *allocator);
 
 /* replay.c */
 

@@ -108,8 +108,6 @@ static void stage(struct spill *spill, int64_t slot, const struct spill_region *
 	team_begin(spill->team, 1, 1, part, spill);
 }
 
-/* Opening and closing. */
-
 enum status spill_check_room(const char *directory, int64_t wanted, struct diags *diags)
 {
 	struct statvfs fs;
@@ -149,8 +147,6 @@ void spill_close(struct spill *spill)
 	allocator_put(spill->allocator, spill->regions, spill->capacity * sizeof *spill->regions);
 	*spill = (struct spill){.fd = -1, .allocator = spill->allocator};
 }
-
-/* Slots. */
 
 static struct spill_region *region_of(struct spill *spill, int64_t slot)
 {

@@ -4,11 +4,10 @@
  * and the recording body. A call that writes fewer slots than the first one (it only
  * records) is not compared.
  */
-#include "exec/state_hashes.h"
-
 #include <string.h>
 
 #include "base/hash.h"
+#include "exec/run_parts.h"
 
 enum status state_hashes_open(struct state_hashes *recompute, int64_t steps, const struct allocator *allocator,
                               struct diags *diags)

@@ -12,8 +12,6 @@
 #include "base/checked.h"
 #include "exec/run_parts.h"
 
-/* Memory. */
-
 /* Bytes of the output's block of a chunk. A forward tile that folds computes its result there, which nobody reads. */
 static int64_t value_bytes(const struct run *run)
 {
@@ -50,36 +48,31 @@ static enum status open_blocks(struct worker *worker)
 	return STATUS_OK;
 }
 
-static enum status open_memory(struct worker *worker, int64_t slab)
-{
-	struct run *run = worker->run;
-	const bool tiled = run->tiles->tiled;
-	enum status status = slab_get(&worker->slab, slab, run->context.allocator, run->context.diags);
-	if (status == STATUS_OK && (run->forward || tiled))
-		status = open_blocks(worker);
-	if (status && run->gradient)
-		diag_hint(run->context.diags, "a policy that keeps less (--memory BYTES)%s may fit",
-		          tiled ? " or smaller tiles (--tile ROWS)" : "");
-	else if (status && tiled)
-		diag_hint(run->context.diags, "smaller tiles (--tile ROWS) may fit");
-	if (run->forward)
-		run->forward->bytes += slab;
-	return status;
-}
-
 enum status worker_open(struct worker *worker, struct run *run, int index)
 {
+	const struct context *context = &run->context;
+	const bool tiled = run->tiles->tiled;
 	int64_t slab = 0;
 	size_t ports = 0;
-	*worker = (struct worker){.run = run, .index = index, .diags = run->context.diags};
-	arena_init(&worker->arena, run->context.allocator);
+	*worker = (struct worker){.run = run, .index = index, .diags = context->diags};
+	arena_init(&worker->arena, context->allocator);
 	worker->params = arena_array(&run->arena, run->params->count + 1, sizeof *worker->params);
-	TRY_ALLOC(worker->params, run->context.diags);
+	TRY_ALLOC(worker->params, context->diags);
 	TRY(run->gradient ? gradient_open_worker(worker, &slab, &ports) : forward_open_worker(worker, &slab, &ports));
 	worker->ins = arena_array(&run->arena, ports + 1, sizeof *worker->ins);
 	worker->outs = arena_array(&run->arena, ports + 1, sizeof *worker->outs);
-	TRY_ALLOC(worker->ins && worker->outs, run->context.diags);
-	return open_memory(worker, slab);
+	TRY_ALLOC(worker->ins && worker->outs, context->diags);
+	enum status status = slab_get(&worker->slab, slab, context->allocator, context->diags);
+	if (status == STATUS_OK && (run->forward || tiled))
+		status = open_blocks(worker);
+	if (status && run->gradient)
+		diag_hint(context->diags, "a policy that keeps less (--memory BYTES)%s may fit",
+		          tiled ? " or smaller tiles (--tile ROWS)" : "");
+	else if (status && tiled)
+		diag_hint(context->diags, "smaller tiles (--tile ROWS) may fit");
+	if (run->forward)
+		run->forward->bytes += slab;
+	return status;
 }
 
 void worker_close(struct worker *worker)
@@ -91,8 +84,6 @@ void worker_close(struct worker *worker)
 		gradient_close_worker(worker);
 	arena_free(&worker->arena);
 }
-
-/* Tiles. */
 
 double *worker_state(const struct worker *worker)
 {
@@ -115,8 +106,9 @@ void worker_evaluate(const struct worker *worker, struct evaluation *evaluation)
 	evaluate(evaluation);
 }
 
-enum status worker_run_chunk(struct worker *worker, int64_t chunk, struct diags *diags)
+enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *diags)
 {
+	struct worker *worker = &((const struct run *)run)->workers[index];
 	const struct tiles *tiles = worker->run->tiles;
 	const int64_t count = tiles_of(tiles, chunk);
 	worker->diags = diags;
