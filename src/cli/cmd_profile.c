@@ -312,6 +312,13 @@ static double products_share(const struct profiler *p)
 	return all > 0 ? products / all : 0;
 }
 
+static const char *faster_arithmetic(const struct profiler *p)
+{
+	if (p->session->set.threads < sysconf(_SC_NPROCESSORS_ONLN))
+		return "more --threads";
+	return p->type.dtype == DTYPE_F64 ? "--dtype f32" : "fewer operations: all processors are in use";
+}
+
 /*
  * Finds what bounds the gradient. Three costs are measured; the largest is the bound if it takes much of the time.
  * Else the bound is the backward pass, if it is much slower than the forward pass; else arithmetic.
@@ -337,17 +344,19 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 	              2 * (double)full->peak_bytes * ms.copy / fmax(full->gradient_ms, 1e-6)}};
 	enum { COSTS = sizeof costs / sizeof *costs };
 	int most = 0;
-	for (int i = 1; i < COSTS; i++)
+	double rest = 1;
+	for (int i = 0; i < COSTS; i++) {
 		most = costs[i].share > costs[most].share ? i : most;
-	const double rest = fmax(1 - costs[0].share - costs[1].share - costs[2].share, 0);
+		rest -= costs[i].share;
+	}
 	const char *shares = arena_printf(
 		arena, "page faults take %.0f%% of the time, input and output %.0f%%, memory %.0f%%, the rest %.0f%%",
-		100 * costs[0].share, 100 * costs[1].share, 100 * costs[2].share, 100 * rest);
+		100 * costs[0].share, 100 * costs[1].share, 100 * costs[2].share, 100 * fmax(rest, 0));
 	if (full->gradient_ms < too_short)
 		*verdict = (struct profile_verdict){"the start of a run",
 		                                    arena_printf(arena, "a gradient takes %.3f ms", full->gradient_ms),
 		                                    "profile a larger --shape: nothing is to be gained in a run so short"};
-	else if (costs[most].share > rest)
+	else if (costs[most].share > fmax(rest, 0))
 		*verdict = (struct profile_verdict){costs[most].bound, shares, costs[most].advice};
 	else if (full->backward_ms > slow * full->forward_ms)
 		*verdict = (struct profile_verdict){
@@ -355,11 +364,8 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 			arena_printf(arena, "it takes %.1f times the forward pass", full->backward_ms / full->forward_ms),
 			"look at `ckptc residuals` for what it reads"};
 	else
-		*verdict =
-			(struct profile_verdict){products_share(p) > 0.5 ? "matrix products" : "arithmetic", shares,
-		                             p->session->set.threads < sysconf(_SC_NPROCESSORS_ONLN) ? "more --threads"
-		                             : p->type.dtype == DTYPE_F64                            ? "--dtype f32"
-		                                                          : "fewer operations: all processors are in use"};
+		*verdict = (struct profile_verdict){products_share(p) > 0.5 ? "matrix products" : "arithmetic", shares,
+		                                    faster_arithmetic(p)};
 	TRY_ALLOC(verdict->evidence, &p->session->diags);
 	return STATUS_OK;
 }

@@ -87,7 +87,7 @@ enum status outputs_probe(struct session *s)
 }
 
 /* Sets *BINARY if the arrays of the output are npy or raw, where nothing else may be written. */
-static enum status is_binary(struct session *s, bool *binary)
+static enum status output_is_binary(struct session *s, bool *binary)
 {
 	const struct writer_options *options = &s->out->writer.options;
 	TRY(reader_find_format(&s->in.reader, &s->diags));
@@ -108,7 +108,7 @@ enum status outputs_check_apart(struct session *s, struct opened_output *value, 
 		for (int k = 0; k < i; k++) {
 			if (!made[i].out || !made[k].out || !stream_is_one(made[i].out->output.fd, made[k].out->output.fd))
 				continue;
-			TRY(is_binary(s, &binary));
+			TRY(output_is_binary(s, &binary));
 			if (binary)
 				return usage_error(s, "%s and %s would mix in %s", made[k].name, made[i].name,
 				                   made[k].out->output.name);
@@ -120,7 +120,7 @@ enum status outputs_check_apart(struct session *s, struct opened_output *value, 
 		const int fd = path ? output_descriptor(path) : -1;
 		if (fd < 0 || !stream_is_one(fd, s->out->output.fd))
 			continue;
-		TRY(is_binary(s, &binary));
+		TRY(output_is_binary(s, &binary));
 		if (binary)
 			return usage_error(s, "--%s would follow the arrays in %s, where nothing may follow",
 			                   option_table[late[i]].name, s->out->output.name);

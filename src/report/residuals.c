@@ -51,7 +51,7 @@ static const char *join_users(const struct held *held, struct arena *arena)
 }
 
 /* The row of HELD without its texts and its share. */
-static struct residual_row row_of(const struct chain *chain, const struct held *held)
+static struct residual_row held_row(const struct chain *chain, const struct held *held)
 {
 	const struct origin *o = &held->origin;
 	const struct naming *named = o->shown;
@@ -88,7 +88,7 @@ static const char *describe_row(const struct residual_row *row, struct arena *ar
 
 const char *residual_describe(const struct chain *chain, const struct held *held, struct arena *arena)
 {
-	const struct residual_row row = row_of(chain, held);
+	const struct residual_row row = held_row(chain, held);
 	return describe_row(&row, arena);
 }
 
@@ -104,7 +104,7 @@ void report_residuals(struct report *report, const struct chain *chain, const st
 	for (size_t i = 0; i < list->count; i++) {
 		const struct held *held = &list->rows[i];
 		char type[TYPE_TEXT];
-		row = row_of(chain, held);
+		row = held_row(chain, held);
 		row.text = describe_row(&row, arena);
 		row.type = arena_printf(arena, "%s", type_format(held->type, type));
 		row.users = join_users(held, arena);
