@@ -67,7 +67,7 @@ LANEWISE void N(store_mask)(void *to, size_t index, LANE_MASK mask)
 
 /* ---- a loop over a block: whole strides, then the rest in a padded copy ---- */
 
-/* Copies BYTES bytes from START on to a padded block: the rest of it are ones, which no function minds. */
+/* Copies BYTES bytes from START on to a padded block: the others are ones, which no function minds. */
 static const void *N(pad)(REAL to[N(STRIDE)], const void *from, size_t start, size_t bytes)
 {
 	if (!from)
@@ -106,10 +106,12 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 	part.keep[1] = padded[8];
 	part.n = STRIDE;
 	loop(&part);
-	for (int i = 7; masked && i < 9; i++) /* the bits beyond the end are 0 */
-		((unsigned char *)padded[i])[kept_bytes - 1] &= (unsigned char)(0xffU >> (7 - (rest - 1) % 8));
-	unpad(args->keep[0], padded[7], kept_at, kept_bytes);
-	unpad(args->keep[1], padded[8], kept_at, kept_bytes);
+	for (int i = 0; i < MAX_KEEPS; i++) {
+		unsigned char *const kept = (unsigned char *)padded[7 + i];
+		if (masked && args->keep[i]) /* the bits beyond the end are 0 */
+			kept[kept_bytes - 1] &= (unsigned char)(0xffU >> (7 - (rest - 1) % 8));
+		unpad(args->keep[i], kept, kept_at, kept_bytes);
+	}
 	unpad(args->out, padded[6], at, bytes);
 }
 

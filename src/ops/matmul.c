@@ -57,7 +57,7 @@ static struct stack stack_of(const struct op_call *call)
 	const bool swapped = call->op == OP_dot;
 	const struct shape *a = swapped ? &call->a->shape : &call->v->shape;
 	const struct shape *b = swapped ? &call->v->shape : &call->a->shape;
-	struct stack p = {.dtype = call->v->dtype, .size = call->v->dtype == DTYPE_F64 ? 8 : 4, .count = 1};
+	struct stack p = {.dtype = call->v->dtype, .size = element_size(call->v->dtype), .count = 1};
 	p.transpose_b = call->op == OP_linear && b->ndim > 1;
 	p.m = a->ndim > 1 ? a->dim[a->ndim - 2] : 1;
 	p.k = a->dim[a->ndim - 1];
@@ -133,12 +133,10 @@ static struct factor transposed(struct factor factor)
 	return (struct factor){factor.data, factor.ld, !factor.transposed};
 }
 
-/*
- * Computes one of the three arrays of a product Z = A op(B): Z itself; the gradient of A,
- * G op(B)'; or that of B, A' G, or G' A where B is transposed. G lies in Z.
- */
+/* What is computed: Z = A op(B); the gradient of A, G op(B)'; that of B, A' G, or G' A if B is transposed. */
 enum product_part { PART_RESULT, PART_LEFT, PART_RIGHT };
 
+/* Computes a PART into its array. Z has the result, or its cotangent G. */
 static void multiply_stack(const struct op_call *call, enum product_part part, void *a, void *b, void *z)
 {
 	const struct stack p = stack_of(call);

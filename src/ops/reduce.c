@@ -269,8 +269,8 @@ REDUCTION(norm, norm_derivative_lines)
 /*
  * Operations over the leading axis that are computed in blocks: each block leaves a
  * state, and the states are added in order. The state of a sum has two doubles, the
- * sum and its rounding error (Neumaier 1974). norm and logsumexp have a third: the
- * scale of the squares, or the shift of the exponents. See Milakov and Gimelshein
+ * sum and its rounding error (Neumaier 1974). norm and logsumexp have a third, the
+ * scale of the squares or the shift of the exponents. See Milakov and Gimelshein
  * (2018), "Online normalizer calculation for softmax".
  */
 

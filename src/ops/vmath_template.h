@@ -66,36 +66,26 @@ static const double rounding = 0x1.8p52; /* adding and subtracting it rounds to 
 
 /* ---- roundings and choices ---- */
 
-/* Rounding to a shorter type: adding and subtracting 1.5 * 2^(exponent + dropped bits) drops those bits. */
-LANEWISE vf round_f16_f(vf x)
-{
-	const vf a = abs_f(x);
-	vi exponent = (vi)a & 0x7f800000;
-	const vi least = (vi)splat_f(0x1p-14F), most = (vi)splat_f(0x1p17F);
-
-	exponent = (vi)select_f(exponent < least, (vf)least, (vf)exponent);
-	exponent = (vi)select_f(exponent > most, (vf)most, (vf)exponent);
-	const vf magic = (vf)(exponent + (13 << 23)) * splat_f(1.5F);
-	const vf y = (a + magic) - magic;
-	return copysign_f(select_f(y >= splat_f(65536), splat_f(INFINITY), y), x);
-}
-
-/* To a type of KEPT fraction bits; BEYOND is the least power of two above its largest number */
-LANEWISE vd round_short_d(vd x, int kept, double least_normal, double beyond)
-{
-	const vd a = abs_d(x);
-	vl exponent = (vl)a & 0x7ff0000000000000;
-	const vl least = (vl)splat_d(least_normal), most = (vl)splat_d(2 * beyond);
-
-	exponent = (vl)select_d(exponent < least, (vd)least, (vd)exponent);
-	exponent = (vl)select_d(exponent > most, (vd)most, (vd)exponent);
-	const vd magic = (vd)(exponent + ((long long)(52 - kept) << 52)) * splat_d(1.5);
-	const vd y = (a + magic) - magic;
-	return copysign_d(select_d(y >= splat_d(beyond), splat_d(INFINITY), y), x);
-}
-
-LANEWISE vd round_f16_d(vd x) { return round_short_d(x, 10, 0x1p-14, 0x1p16); }
-LANEWISE vd round_bf16_d(vd x) { return round_short_d(x, 7, 0x1p-126, 0x1p128); }
+/*
+ * Rounding to a shorter type: adding and subtracting 1.5 * 2^(exponent + dropped bits) drops those bits. EXPONENT
+ * has the bits of the exponent, and SHIFT adds the dropped bits to it. LEAST is the least normal number, and BEYOND
+ * the least power of two above the largest number.
+ */
+#define ROUND_SHORT(NAME, TYPE, VECTOR, MASK, EXPONENT, SHIFT, LEAST, BEYOND)                                          \
+	LANEWISE VECTOR NAME(VECTOR x)                                                                                     \
+	{                                                                                                                  \
+		const VECTOR a = abs_##TYPE(x);                                                                                \
+		MASK exponent = (MASK)a & EXPONENT;                                                                            \
+		const MASK least = (MASK)splat_##TYPE(LEAST), most = (MASK)splat_##TYPE(2 * (BEYOND));                         \
+		exponent = (MASK)select_##TYPE(exponent < least, (VECTOR)least, (VECTOR)exponent);                             \
+		exponent = (MASK)select_##TYPE(exponent > most, (VECTOR)most, (VECTOR)exponent);                               \
+		const VECTOR magic = (VECTOR)(exponent + (SHIFT)) * splat_##TYPE(1.5F);                                        \
+		const VECTOR y = (a + magic) - magic;                                                                          \
+		return copysign_##TYPE(select_##TYPE(y >= splat_##TYPE(BEYOND), splat_##TYPE(INFINITY), y), x);                \
+	}
+ROUND_SHORT(round_f16_f, f, vf, vi, 0x7f800000, 13 << 23, 0x1p-14F, 0x1p16F)
+ROUND_SHORT(round_f16_d, d, vd, vl, 0x7ff0000000000000, 42LL << 52, 0x1p-14, 0x1p16)
+ROUND_SHORT(round_bf16_d, d, vd, vl, 0x7ff0000000000000, 45LL << 52, 0x1p-126, 0x1p128)
 
 LANEWISE vf round_bf16_f(vf x)
 {
