@@ -325,14 +325,12 @@ static const char *faster_arithmetic(const struct profiler *p)
  */
 static enum status find_bound(struct profiler *p, struct profile_verdict *verdict)
 {
-	static const double too_short = 0.5; /* ms: the start of a run is a part of it */
-	static const double slow = 4;        /* times the forward pass */
+	static const double too_short = 0.5, slow = 4; /* ms, of which the start of a run is a part; times forward */
 	const struct profile_row *full = &p->depths[p->depth_count - 1];
 	struct arena *arena = &p->session->arena;
 	struct profile_row none;
-	const struct portion empty = {.after = count_stages(&p->session->chain)};
 	const struct memory_ms ms = measure_memory();
-	TRY(measure_runs(p, NULL, &empty, &none));
+	TRY(measure_runs(p, NULL, &(struct portion){.after = count_stages(&p->session->chain)}, &none));
 	const struct {
 		const char *bound, *advice;
 		double share;

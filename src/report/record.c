@@ -196,10 +196,7 @@ static void add_cells(struct records *r, const void *record, unsigned groups)
 			value = arena_printf(arena, "%s", value);
 		else if (!value)
 			value = f->unknown ? f->unknown : "";
-		const char **cell = arena_append(arena, &r->cells, &r->used, &r->capacity, sizeof *cell);
-		if (!cell)
-			return;
-		*cell = value;
+		(void)text_list_add(&r->cells, value, arena);
 	}
 }
 
@@ -236,7 +233,7 @@ void records_end(struct records *r)
 {
 	report_close(r->report, ']');
 	if (r->format == REPORT_TABLE && !r->report->arena->failed)
-		text_table(r->report->text, r->cells, r->used / r->columns, r->columns, r->right);
+		text_table(r->report->text, r->cells.items, r->cells.count / r->columns, r->columns, r->right);
 }
 
 void report_figures(struct report *report, const struct record_kind *kind, unsigned groups, const void *const *records,

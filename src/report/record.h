@@ -103,8 +103,8 @@ struct records {
 	const struct record_kind *kind;
 	enum report_format format; /* the report's; lines in place of a table */
 	unsigned groups;
-	const char **cells; /* of a table, which is written at the end */
-	size_t used, capacity, columns;
+	struct text_list cells; /* of a table, which is written at the end */
+	size_t columns;
 	uint64_t right; /* a bit for each column of numbers */
 };
 
