@@ -1,7 +1,8 @@
 /*
  * The order of linearisation: which values cotangents reach, what instructions keep for
  * their derivatives, what each checkpoint region keeps (regions.c), the backward body
- * (backward.c), and then the bodies that record.
+ * (backward.c), and then the bodies that record. Last come the words for the residual
+ * report, for explain and for `names` in a policy.
  *
  * A recording body is the step's forward body and, on its instructions, the kept values
  * that are residuals.
@@ -116,30 +117,24 @@ bool add_live_outs(struct body *body, const struct step *step)
 	return true;
 }
 
-/* Lets instructions keep residuals alone, and sums the cost of a forward execution. */
-static void keep_residuals(struct lineariser *l)
-{
-	const struct value_list *kept = &l->regions[0].kept;
-	begin_set(l);
-	for (size_t i = 0; i < kept->count; i++)
-		add_to_set(l, kept->items[i]);
-	for (size_t i = 0; i < l->body->instr_count; i++) {
-		struct instr *instr = &l->body->instrs[i];
-		for (int k = 0; k < MAX_KEEPS; k++)
-			if (instr->out_keep[k] != NO_VALUE && !is_in_set(l, instr->out_keep[k]))
-				instr->out_keep[k] = NO_VALUE;
-		if (instr->kind == INSTR_OP)
-			l->out->forward_cost += op_cost(instr->op, instr->of.v, instr->of.a, instr->of.y);
-	}
-}
-
+/* Lets instructions keep residuals alone, makes these outs, and sums the cost of a forward execution. */
 static void make_recording_bodies(struct lineariser *l)
 {
 	const struct value_list *kept = &l->regions[0].kept;
 	struct body *body = l->body, *only = arena_alloc(l->arena, sizeof *only);
 	if (!only)
 		return;
-	keep_residuals(l);
+	begin_set(l);
+	for (size_t i = 0; i < kept->count; i++)
+		add_to_set(l, kept->items[i]);
+	for (size_t i = 0; i < body->instr_count; i++) {
+		struct instr *instr = &body->instrs[i];
+		for (int k = 0; k < MAX_KEEPS; k++)
+			if (instr->out_keep[k] != NO_VALUE && !is_in_set(l, instr->out_keep[k]))
+				instr->out_keep[k] = NO_VALUE;
+		if (instr->kind == INSTR_OP)
+			l->out->forward_cost += op_cost(instr->op, instr->of.v, instr->of.a, instr->of.y);
+	}
 	*only = *body;
 	only->outs = NULL;
 	only->out_count = only->out_capacity = 0;
@@ -193,6 +188,35 @@ static bool begin_bodies(struct lineariser *l)
 	return true;
 }
 
+/* Notes the operations that read each residual, and the params that are read. */
+static void note_uses(struct lineariser *l)
+{
+	struct linear *out = l->out;
+	const struct body *back = l->back;
+	size_t capacity = 0;
+	bool *seen = arena_array(l->arena, back->value_count + 1, sizeof *seen);
+	for (size_t i = 0; i < back->instr_count && !l->arena->failed; i++) {
+		const struct instr *instr = &back->instrs[i];
+		/* Sums of cotangents read no value by an operation of the chain. */
+		const bool only_adds =
+			instr->kind == INSTR_ADD || instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE;
+		uint32_t reads[6];
+		const size_t count = instr_reads(instr, reads);
+		for (size_t r = 0; r < count; r++) {
+			const struct value *value = &back->values[reads[r]];
+			if (value->from == FROM_PARAM && !seen[reads[r]]) {
+				struct param_ref *ref = arena_append(l->arena, &out->params, &out->param_count, &capacity, sizeof *ref);
+				if (ref)
+					*ref = value->param;
+				seen[reads[r]] = true;
+			}
+			if (value->from == FROM_PORT && back->ins[value->port].kind == PORT_RESIDUAL && !only_adds)
+				(void)op_names_add(l->arena, &out->residuals[back->ins[value->port].index].used_by,
+				                   op_table[instr->op].name);
+		}
+	}
+}
+
 enum status linearise(const struct context *context, struct linear *linear, const struct step *step,
                       const struct policy *policy)
 {
@@ -206,4 +230,74 @@ enum status linearise(const struct context *context, struct linear *linear, cons
 		TRY_ALLOC(!l.arena->failed, context->diags);
 	}
 	return STATUS_OK;
+}
+
+/* Reports. */
+
+const char *linear_maker(const struct body *body, uint32_t value)
+{
+	const struct instr *instr = &body->instrs[body->values[value].instr];
+	for (int k = 0; k < MAX_KEEPS; k++)
+		if (instr->out_keep[k] == value)
+			return op_table[instr->op].keeps[k].name;
+	return op_table[instr->op].name;
+}
+
+int64_t linear_place(const struct body *body, uint32_t value)
+{
+	const struct value *v = &body->values[value];
+	int64_t place = (int64_t)v->instr * INSTR_PLACES;
+	for (int k = 0; k < MAX_KEEPS; k++)
+		if (body->instrs[v->instr].out_keep[k] == value)
+			place += 1 + k;
+	return v->names ? place + INSTR_PLACES - 1 : place;
+}
+
+struct origin origin_of(const struct body *body, uint32_t value)
+{
+	const struct value *v = &body->values[value];
+	struct origin origin = {.names = v->names, .param = NO_VALUE};
+	if (v->from == FROM_PARAM) {
+		origin.argument = true;
+		origin.param = v->param.param;
+	} else if (v->from == FROM_INSTR) {
+		const struct instr *instr = &body->instrs[v->instr];
+		origin.op = linear_maker(body, value);
+		origin.span = instr->span;
+		origin.def = instr->def;
+	}
+	return origin;
+}
+
+const struct origin *origins_of_outs(const struct body *body, struct arena *arena)
+{
+	struct origin *origins = arena_array(arena, body->out_count + 1, sizeof *origins);
+	for (size_t i = 0; origins && i < body->out_count; i++)
+		origins[i] = origin_of(body, body->outs[i].value);
+	return origins;
+}
+
+bool op_names_add(struct arena *arena, struct op_names *list, const char *op)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->names[i] == op)
+			return true;
+	const char **name = arena_append(arena, &list->names, &list->count, &list->capacity, sizeof *name);
+	if (name)
+		*name = op;
+	return name != NULL;
+}
+
+const char *op_reading(const struct body *body, size_t index)
+{
+	const struct instr *read = &body->instrs[index];
+	const bool converts = read->kind == INSTR_OP && read->op == OP_cast;
+	for (size_t i = index + 1; converts && i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
+		if (instr->span.begin != read->span.begin)
+			break;
+		if (instr->v == read->out || instr->a == read->out)
+			return op_table[instr->op].name;
+	}
+	return op_table[read->op].name;
 }

@@ -1,10 +1,9 @@
 /*
  * Private to linearisation:
  *
- *     linearise.c   the order of its parts; the recording bodies
+ *     linearise.c   the order of its parts; the recording bodies; where residuals come from and who reads them
  *     regions.c     which values each checkpoint region keeps, and which it recomputes
  *     backward.c    the backward body
- *     origins.c     where residuals come from and who reads them
  */
 #ifndef COMPILE_LINEARISER_H
 #define COMPILE_LINEARISER_H
@@ -77,10 +76,8 @@ void regions_plan(struct lineariser *l);
 
 void backward_make(struct lineariser *l);
 
-/* origins.c */
+/* linearise.c */
 
 struct origin origin_of(const struct body *body, uint32_t value);
-/* Notes the operations that read each residual, and the params that are read. */
-void note_uses(struct lineariser *l);
 
 #endif

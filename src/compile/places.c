@@ -118,18 +118,6 @@ static void reuse_out(struct reuser *l, uint32_t value)
 	}
 }
 
-static void reuse_outs(struct reuser *l)
-{
-	const struct compiler *c = l->c;
-	for (uint32_t i = 0; i < c->body->out_count && i < MOST_OUTS; i++) {
-		const uint32_t value = c->body->outs[i].value;
-		/* Of a value that goes out twice, once. */
-		if (c->values[value].entry != NO_VALUE && c->frame->entries[c->values[value].entry].port == i &&
-		    body_goes_on(c->body, value) == NO_VALUE)
-			reuse_out(l, value);
-	}
-}
-
 static int compare_types(const struct type *a, const struct type *b)
 {
 	int order = a == b ? 0 : ((int)a->dtype - (int)b->dtype) * (MAX_DIMS + 1) + a->shape.ndim - b->shape.ndim;
@@ -234,7 +222,13 @@ static bool reuse_arrays(struct compiler *c)
 		depth += (c->launches[i].kind == LAUNCH_LOOP) - (c->launches[i].kind == LAUNCH_END);
 		l.within_loop[i] = depth > 0;
 	}
-	reuse_outs(&l);
+	for (uint32_t i = 0; i < c->body->out_count && i < MOST_OUTS; i++) {
+		const uint32_t value = c->body->outs[i].value;
+		/* Of a value that goes out twice, once. */
+		if (c->values[value].entry != NO_VALUE && c->frame->entries[c->values[value].entry].port == i &&
+		    body_goes_on(c->body, value) == NO_VALUE)
+			reuse_out(&l, value);
+	}
 	if (!c->owned)
 		return true;
 	if (!list_candidates(&l))

@@ -18,13 +18,6 @@ static void push(struct lineariser *l, struct value_list *list, uint32_t value)
 		*item = value;
 }
 
-static bool is_inside(const struct lineariser *l, uint32_t value, uint32_t region)
-{
-	const struct value *v = &l->body->values[value];
-	const struct region *r = region_at(l, region);
-	return v->from == FROM_INSTR && v->instr >= r->first && v->instr < r->end;
-}
-
 /*
  * True if V @ A is a dot_general with a batch axis in JAX: an axis before both matrices
  * whose extent is 1 in neither. JAX squeezes axes of extent 1 away.
@@ -105,6 +98,7 @@ void regions_plan(struct lineariser *l)
 	/* A region has a lower number than those inside it. */
 	for (uint32_t id = (uint32_t)l->body->region_count; id-- > 0;) {
 		struct region_plan *plan = &l->regions[id];
+		const struct region *region = region_at(l, id);
 		struct value_list needs = {0};
 		collect_needs(l, id, &needs);
 		if (id == 0 && !l->policy) {
@@ -114,11 +108,13 @@ void regions_plan(struct lineariser *l)
 		/* The needs are a stack from here on, and the set holds whatever was on it. */
 		while (needs.count && !l->arena->failed) {
 			const uint32_t value = needs.items[--needs.count];
-			const bool kept = !is_inside(l, value, id) || is_saved(l, id, value);
+			const struct value *v = &l->body->values[value];
+			const bool inside = v->from == FROM_INSTR && v->instr >= region->first && v->instr < region->end;
+			const bool kept = !inside || is_saved(l, id, value);
 			push(l, kept ? &plan->kept : &plan->again, value);
 			if (kept)
 				continue;
-			const struct instr *instr = &l->body->instrs[l->body->values[value].instr];
+			const struct instr *instr = &l->body->instrs[v->instr];
 			need(l, &needs, instr->v);
 			need(l, &needs, instr->a);
 		}

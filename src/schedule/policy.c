@@ -1,6 +1,6 @@
 /*
- * Policies as rules over values, and as makers of schedules. policies.def alone has their
- * names and arguments; each family of schedules has a file of its own.
+ * Policies as rules over values, as makers of schedules, and as text. policies.def alone has
+ * their names and arguments; each family of schedules has a file of its own.
  */
 #include "schedule/policy.h"
 
@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/suggest.h"
+#include "base/text.h"
+#include "language/chain.h"
 #include "schedule/families.h"
 
 const struct policy_info policy_table[POLICY_COUNT] = {
@@ -136,4 +139,174 @@ int64_t policy_evaluations(const struct policy *policy, int64_t steps)
 	default:
 		return -1;
 	}
+}
+
+/* Text. */
+
+struct parser {
+	struct arena *arena;
+	struct diags *diags;
+	bool block; /* reads the policy of a checkpoint block, which is one by value */
+};
+
+static enum status unknown_policy(const struct parser *p, const char *name)
+{
+	const char *names[POLICY_COUNT];
+	size_t count = 0;
+	const char *list = "";
+	for (int i = 0; i < POLICY_COUNT; i++) {
+		const char *known = policy_table[i].name, *argument = policy_table[i].argument;
+		if (!known || (p->block && !(policy_table[i].traits & TRAIT_BY_VALUE) && i != POLICY_save_all))
+			continue;
+		names[count++] = known;
+		list = arena_printf(p->arena, "%s%s%s%s%s", list, count > 1 ? ", " : "", known, argument ? ":" : "",
+		                    argument ? argument : "");
+		TRY_ALLOC(list, p->diags);
+	}
+	const char *near = suggest_nearest(name, names, count);
+	enum status status =
+		near ? diag_file(p->diags, STATUS_USAGE, NULL, -1, "unknown policy '%s'; did you mean '%s'?", name, near)
+			 : diag_file(p->diags, STATUS_USAGE, NULL, -1, "unknown policy '%s'", name);
+	diag_hint(p->diags, "policies are %s, and P+Q", list);
+	return status;
+}
+
+/* Reports PROBLEM with the argument of KIND, and what the argument must be. */
+static enum status wrong_argument(const struct parser *p, enum policy_kind kind, const char *problem)
+{
+	const struct policy_info *info = &policy_table[kind];
+	static const char *const wants[] = {[TAKES_NONE] = "",
+	                                    [TAKES_COUNT] = "a whole number of at least 1",
+	                                    [TAKES_NUMBER] = "a whole number of at least 0",
+	                                    [TAKES_NAMES] = "one name or more, separated by commas",
+	                                    [TAKES_BYTES] = "a number of bytes such as 64MiB"};
+	enum status status = diag_file(p->diags, STATUS_USAGE, NULL, -1, "policy '%s' %s", info->name, problem);
+	diag_hint(p->diags, "%s:%s, where %s is %s", info->name, info->argument, info->argument, wants[info->takes]);
+	return status;
+}
+
+bool policy_make(struct policy *policy, enum policy_kind kind, int64_t number, struct arena *arena)
+{
+	const struct policy_info *info = &policy_table[kind];
+	*policy = (struct policy){.kind = kind, .text = info->name, .number = number};
+	if (info->takes != TAKES_NONE)
+		policy->text = arena_printf(arena, "%s:%lld", info->name, (long long)number);
+	return policy->text != NULL;
+}
+
+static enum status parse_count(const struct parser *p, struct policy *policy, const char *text)
+{
+	int64_t number = 0;
+	for (const char *c = text; *c; c++)
+		if (*c < '0' || *c > '9' || __builtin_mul_overflow(number, 10, &number) ||
+		    __builtin_add_overflow(number, *c - '0', &number))
+			return wrong_argument(p, policy->kind, arena_printf(p->arena, "cannot take '%s'", text));
+	if (!*text || number < (policy_table[policy->kind].takes == TAKES_COUNT))
+		return wrong_argument(p, policy->kind, *text ? "needs at least 1" : "needs a number");
+	return policy_make(policy, policy->kind, number, p->arena) ? STATUS_OK : diag_memory(p->diags);
+}
+
+static bool name_character(char c, bool first)
+{
+	return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (!first && c >= '0' && c <= '9');
+}
+
+static enum status parse_names(const struct parser *p, struct policy *policy, const char *text)
+{
+	size_t capacity = 0;
+	for (const char *at = text;; at++) {
+		const size_t length = strcspn(at, ",");
+		for (size_t i = 0; i < length; i++)
+			if (!name_character(at[i], i == 0))
+				return wrong_argument(p, policy->kind, arena_printf(p->arena, "cannot take '%s'", text));
+		if (length == 0)
+			return wrong_argument(p, policy->kind, *text ? "has an empty name in its list" : "needs names");
+		const char **name = arena_append(p->arena, &policy->names, &policy->name_count, &capacity, sizeof *name);
+		TRY_ALLOC(name, p->diags);
+		*name = arena_strndup(p->arena, at, length);
+		TRY_ALLOC(*name, p->diags);
+		at += length;
+		if (!*at)
+			return STATUS_OK;
+	}
+}
+
+/* Parses TEXT, a name and its argument. The text of POLICY is TEXT, or a shorter one that means the same. */
+static enum status parse_one(const struct parser *p, struct policy *policy, const char *text)
+{
+	const char *argument = text + strcspn(text, ":");
+	const char *name = arena_strndup(p->arena, text, (size_t)(argument - text));
+	TRY_ALLOC(name, p->diags);
+	int kind = 0;
+	while (kind < POLICY_COUNT && !(policy_table[kind].name && strcmp(policy_table[kind].name, name) == 0))
+		kind++;
+	if (kind == POLICY_COUNT)
+		return unknown_policy(p, name);
+	*policy = (struct policy){.kind = (enum policy_kind)kind, .text = text};
+	const bool given = *argument == ':';
+	argument += given;
+	switch (policy_table[kind].takes) {
+	case TAKES_NONE:
+		return given ? diag_file(p->diags, STATUS_USAGE, NULL, -1, "policy '%s' takes no argument", name) : STATUS_OK;
+	case TAKES_NAMES:
+		return parse_names(p, policy, argument);
+	case TAKES_BYTES:
+		if (!*argument)
+			return wrong_argument(p, policy->kind, "needs a size");
+		TRY(bytes_parse(argument, &policy->number, p->diags));
+		return policy->number < 1 ? wrong_argument(p, policy->kind, "needs at least 1 byte") : STATUS_OK;
+	default:
+		return parse_count(p, policy, argument);
+	}
+}
+
+static enum status parse(const struct parser *p, struct policy *policy, const char *text)
+{
+	const char *at = text;
+	for (struct policy *sides = NULL;; at++) {
+		const size_t length = strcspn(at, "+");
+		const char *one = arena_strndup(p->arena, at, length);
+		TRY_ALLOC(one, p->diags);
+		TRY(parse_one(p, sides ? &sides[1] : policy, one));
+		for (int i = 0; sides && i < 2; i++)
+			if (!policy_by_value(&sides[i]) && sides[i].kind != POLICY_save_all)
+				return diag_file(p->diags, STATUS_USAGE, NULL, -1,
+				                 "policy '%s' cannot be joined by '+': it cuts the chain between steps", sides[i].text);
+		/* P+Q+R is (P+Q)+R: a long list makes a list, not a deep call. */
+		if (sides)
+			*policy = (struct policy){.kind = POLICY_either, .text = text, .left = &sides[0], .right = &sides[1]};
+		at += length;
+		if (!*at)
+			return STATUS_OK;
+		sides = arena_array(p->arena, 2, sizeof *sides);
+		TRY_ALLOC(sides, p->diags);
+		sides[0] = *policy;
+	}
+}
+
+enum status policy_parse(const struct context *context, struct policy *policy, const char *text)
+{
+	const char *copy = arena_strndup(context->arena, text, strlen(text));
+	TRY_ALLOC(copy, context->diags);
+	return parse(&(struct parser){context->arena, context->diags, false}, policy, copy);
+}
+
+enum status policy_parse_blocks(const struct context *context, struct chain *chain)
+{
+	struct diags *diags = context->diags;
+	for (struct block_policy *block = chain->block_policies; block; block = block->next) {
+		struct policy *policy = arena_alloc(context->arena, sizeof *policy);
+		TRY_ALLOC(policy, diags);
+		enum status status = parse(&(struct parser){context->arena, diags, true}, policy, block->text);
+		if (status)
+			return status == STATUS_USAGE ? diag_move(diags, STATUS_CHAIN, chain->source, block->span) : status;
+		block->policy = policy;
+		if (policy_by_value(policy) || policy->kind == POLICY_save_all)
+			continue;
+		diag_at(diags, STATUS_CHAIN, chain->source, block->span,
+		        "'%s' cuts a chain into segments and can't be the policy of a block", policy->text);
+		diag_hint(diags, "a block takes a policy by value, such as dots or \"names:a,b\"");
+		return STATUS_CHAIN;
+	}
+	return STATUS_OK;
 }
