@@ -63,11 +63,9 @@ static const char *subtitle_of(struct session *s, const struct job *job)
 }
 
 static enum status add_run(struct subject *subject, const struct policy *policy, struct picture *picture,
-                           struct picture_run *run)
+                           struct picture_run *run, struct timeline *timeline)
 {
 	struct session *s = subject->session;
-	struct timeline *timeline = arena_alloc(&s->arena, sizeof *timeline);
-	TRY_ALLOC(timeline, &s->diags);
 	TRY(session_make_job(s, policy, &subject->type));
 	TRY(timeline_plan(timeline, &s->job));
 	*run = run_of(&s->job, timeline, TIME_PASSES);
@@ -78,13 +76,11 @@ static enum status add_run(struct subject *subject, const struct policy *policy,
 
 /* A run of --spec: bytes by the cost walk, times in the unit of the costs. */
 static enum status add_spec_run(struct subject *subject, const struct policy *policy, struct picture *picture,
-                                struct picture_run *run)
+                                struct picture_run *run, struct timeline *timeline)
 {
 	struct session *s = subject->session;
 	struct schedule *schedule = NULL;
-	struct timeline *timeline = arena_alloc(&s->arena, sizeof *timeline);
 	const struct spec *spec = &subject->spec;
-	TRY_ALLOC(timeline, &s->diags);
 	TRY(spec_schedule(&s->context, spec, policy, &schedule));
 	const enum status status = timeline_schedule(&s->context, timeline, schedule, &spec->costs);
 	schedule_free(schedule);
@@ -106,11 +102,14 @@ enum status plot_subject(const struct plot *plot, struct subject *subject, const
 {
 	enum { SHOWN = 3 };
 	struct picture_run runs[SHOWN];
+	struct timeline timelines[SHOWN];
 	struct picture picture = {.rows = rows, .row_count = count, .runs = runs};
-	for (size_t i = 0; plot->file && i < count; i++)
-		if (!rows[i].least_bytes && (count <= SHOWN || rows[i].knee))
-			TRY((subject->has_spec ? add_spec_run : add_run)(subject, policies[i], &picture,
-			                                                 &runs[picture.run_count++]));
+	for (size_t i = 0; plot->file && i < count; i++) {
+		if (rows[i].least_bytes || (count > SHOWN && !rows[i].knee))
+			continue;
+		const size_t n = picture.run_count++;
+		TRY((subject->has_spec ? add_spec_run : add_run)(subject, policies[i], &picture, &runs[n], &timelines[n]));
+	}
 	return plot_draw(subject->session, plot, &picture);
 }
 
