@@ -65,24 +65,22 @@ const char *params_file(const struct init *init, const char *directory, struct a
 	return plain ? init->path : arena_printf(arena, "%s/%s", directory, init->path);
 }
 
-/* True if no file is at PATH. A file that cannot be read is not absent: reading it reports the error. */
-static bool is_absent(const char *path)
-{
-	struct stat st;
-	return strcmp(path, "-") != 0 && stat(path, &st) != 0 && errno == ENOENT;
-}
-
-/* If only types are wanted and PARAM's is declared, its file need not exist yet. */
+/*
+ * If only types are wanted and PARAM's is declared, its file need not exist yet. A file that cannot be read is not
+ * absent: reading it reports the error.
+ */
 static enum status source_file(struct binder *b, const struct param *param, const char *path, const char *key,
                                struct param_source *source)
 {
+	struct stat st;
 	source->text = path;
-	source->none = !b->options->data && param->declared.given && is_absent(path);
+	source->none =
+		!b->options->data && param->declared.given && strcmp(path, "-") != 0 && stat(path, &st) != 0 && errno == ENOENT;
 	if (source->none)
 		return STATUS_OK;
-	const enum status status = loader_load(&b->loader, &source->array, path, key);
-	source->weak = status == STATUS_OK && source->array.type.shape.ndim == 0;
-	return status;
+	TRY(loader_load(&b->loader, &source->array, path, key));
+	source->weak = source->array.type.shape.ndim == 0;
+	return STATUS_OK;
 }
 
 static enum status find_source(struct binder *b, const struct param *param, struct param_source *source)

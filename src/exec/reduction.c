@@ -46,16 +46,6 @@ static struct body *cut(const struct body *body, uint32_t fold, struct arena *ar
 	return rest;
 }
 
-static int64_t result_bytes(const struct reduction *reduction)
-{
-	return round_up(type_bytes(&reduction->folded), ARRAY_ALIGN);
-}
-
-static int64_t output_bytes(const struct reduction *reduction)
-{
-	return round_up(type_bytes(&reduction->output), ARRAY_ALIGN);
-}
-
 enum status reduction_open(const struct context *context, struct reduction *reduction, const struct lowered *lowered,
                            bool wanted, int64_t *bytes)
 {
@@ -68,12 +58,17 @@ enum status reduction_open(const struct context *context, struct reduction *redu
 	reduction->passes = rest->values[rest->outs[0].value].from == FROM_PORT;
 	TRY(program_compile(context, &reduction->program, rest, NULL));
 	const int64_t state = round_up(tiles_state(lowered) * (int64_t)sizeof(double), ARRAY_ALIGN);
-	const int64_t memory =
-		wanted ? result_bytes(reduction) + output_bytes(reduction) + reduction->program.workspace : 0;
-	TRY(slab_get(&reduction->slab, state + memory, context->allocator, context->diags));
+	const int64_t result = round_up(type_bytes(&reduction->folded), ARRAY_ALIGN);
+	const int64_t out = round_up(type_bytes(&reduction->output), ARRAY_ALIGN);
+	const int64_t size = state + (wanted ? result + out + reduction->program.workspace : 0);
+	TRY(slab_get(&reduction->slab, size, context->allocator, context->diags));
 	reduction->state = (double *)(void *)reduction->slab.base;
-	reduction->memory = wanted ? reduction->slab.base + state : NULL;
-	*bytes += state + memory;
+	if (wanted) {
+		reduction->result = reduction->slab.base + state;
+		reduction->out = reduction->result + result;
+		reduction->workspace = reduction->out + out;
+	}
+	*bytes += size;
 	return STATUS_OK;
 }
 
@@ -95,17 +90,16 @@ const void *reduction_finish(struct reduction *reduction, int64_t whole_rows, co
 	                             .y = instr->of.y,
 	                             .whole = whole_rows,
 	                             .kernels = kernels_get(instr->of.y->dtype)};
-	char *result = reduction->memory, *out = result + result_bytes(reduction);
 	const unsigned before = flush_begin(flush_denormals);
-	fold_finish(&call, result, reduction->state, reduction->count);
+	fold_finish(&call, reduction->result, reduction->state, reduction->count);
 	if (!reduction->passes)
 		evaluate(&(struct evaluation){.program = &reduction->program,
-		                              .ins = (const void *[]){result},
-		                              .outs = (void *[]){out},
+		                              .ins = (const void *[]){reduction->result},
+		                              .outs = (void *[]){reduction->out},
 		                              .params = params,
 		                              .counters = counters,
-		                              .workspace = out + output_bytes(reduction),
+		                              .workspace = reduction->workspace,
 		                              .whole_rows = 1});
 	flush_end(before);
-	return reduction->passes ? result : out;
+	return reduction->passes ? reduction->result : reduction->out;
 }

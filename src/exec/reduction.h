@@ -17,8 +17,8 @@ struct reduction {
 	struct program program; /* of what follows */
 	bool passes;            /* nothing follows */
 	struct slab slab;
-	double *state; /* of the tiles that have been added, by fold_begin and fold_add */
-	char *memory;  /* for what follows; NULL: nobody wants the output */
+	double *state;                  /* of the tiles that have been added, by fold_begin and fold_add */
+	char *result, *out, *workspace; /* for what follows; only where the output is wanted */
 };
 
 /* BODY, of a tile or of the whole array, up to instruction FOLD, whose result is its out; NULL: out of memory. */

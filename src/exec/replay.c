@@ -18,15 +18,12 @@ enum { REPLAY_MOST = 4096 };
 static struct replay_event *add(struct worker *worker)
 {
 	struct replay_log *replay = &worker->walk.replay;
-	struct replay_event *grown = NULL;
+	struct replay_event *event = NULL;
 	if (replay->state == REPLAY_RECORDING && replay->count < REPLAY_MOST)
-		grown = arena_grow(&worker->arena, replay->events, replay->count, &replay->capacity, sizeof *grown);
-	if (!grown) {
+		event = arena_append(&worker->arena, &replay->events, &replay->count, &replay->capacity, sizeof *event);
+	if (!event)
 		replay->state = REPLAY_OFF;
-		return NULL;
-	}
-	replay->events = grown;
-	return &grown[replay->count++];
+	return event;
 }
 
 static void *copy(struct worker *worker, const void *array, size_t count, size_t size)

@@ -210,18 +210,6 @@ enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct 
 	return failure.error ? failed(&failure, diags) : STATUS_OK;
 }
 
-/* Reads PIECE, which lies at AT of region R. */
-static enum status read_piece(const struct spill *spill, const struct spill_piece *piece, int64_t at,
-                              const struct spill_region *r, struct diags *diags)
-{
-	size_t got;
-	if (!io_read_at(spill->fd, r->offset + at, piece->data, piece->size, &got))
-		return failed(&(struct spill_failure){spill->name, "read the spill file", errno}, diags);
-	if (got < piece->size)
-		return diag_file(diags, STATUS_IO, spill->name, r->offset + at, "the spill file is short");
-	return STATUS_OK;
-}
-
 enum status spill_read(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                        struct diags *diags)
 {
@@ -229,12 +217,15 @@ enum status spill_read(struct spill *spill, int64_t slot, const struct spill_pie
 	const struct spill_region *r = region_of(spill, slot);
 	TRY_ALLOC(r, diags);
 	const bool right = r->size == total_size(pieces, count);
-	int64_t at = 0;
+	size_t got;
+	int64_t at = r->offset;
 	for (size_t i = 0; i < count && right; at += (int64_t)pieces[i++].size) {
 		if (spill->staged == slot)
-			memcpy(pieces[i].data, spill->staging + at, pieces[i].size);
-		else
-			TRY(read_piece(spill, &pieces[i], at, r, diags));
+			memcpy(pieces[i].data, spill->staging + (at - r->offset), pieces[i].size);
+		else if (!io_read_at(spill->fd, at, pieces[i].data, pieces[i].size, &got))
+			return failed(&(struct spill_failure){spill->name, "read the spill file", errno}, diags);
+		else if (got < pieces[i].size)
+			return diag_file(diags, STATUS_IO, spill->name, at, "the spill file is short");
 	}
 	if (right && checksum_pieces(pieces, count) == r->checksum)
 		return STATUS_OK;
