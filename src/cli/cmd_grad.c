@@ -3,7 +3,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/suggest.h"
 #include "cli/job.h"
 #include "cli/plot.h"
 #include "exec/run.h"
@@ -264,7 +263,7 @@ static enum status open_all(struct session *s, struct beside *beside, struct gra
 }
 
 /*
- * Writes what follows the run, warns of options without effect, and renames the files to their places. The gradient of the input comes last: it may replace the input, by which
+ * Writes the rest of the outputs, warns of options without effect, and renames the files to their places. The gradient of the input comes last: it may replace the input, by which
  * a journal recognises its run.
  */
 static enum status finish(struct session *s, struct beside *beside, struct gradient_result *result)

@@ -270,7 +270,7 @@ static enum status print_difference(struct planning *p)
 	return session_close_text(file);
 }
 
-/* Of each pair of options one may be given. */
+/* STATUS_USAGE if two options contradict each other. */
 static enum status check_plan_options(struct session *s)
 {
 	const char *sweep = s->line.values[OPTION_SWEEP];

@@ -11,7 +11,7 @@ enum status session_make_job(struct session *session, const struct policy *polic
 enum status save_all_counters(struct session *session, const struct type *input, struct counters *counters);
 /* Prints the residuals of JOB to PATH, else to standard error if ERROR, else to standard output. */
 enum status put_job_residuals(struct session *session, const struct job *job, const char *path, bool error);
-/* The same of a job for an input of TYPE, and warns of what has no effect. */
+/* Plans a job for an input of TYPE, prints its residuals, and warns of options without effect. */
 enum status put_residuals(struct session *session, const struct type *type, const char *path, bool error);
 
 /* Warns of a policy or a checkpoint block that saves no memory, compared to save-all. */

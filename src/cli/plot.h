@@ -17,7 +17,7 @@ struct plot {
 enum status plot_open(struct session *session, struct plot *plot);
 /* If there is a file, draws PICTURE there, with the title of the command line. */
 enum status plot_draw(struct session *session, const struct plot *plot, struct picture *picture);
-/* The same of policies by peak and overhead, and of their schedules; of more than three policies the knee's alone. */
+/* Draws policies by peak and overhead, and their schedules. Of more than three policies only the knee's is drawn. */
 enum status plot_subject(const struct plot *plot, struct subject *subject, const struct policy *const *policies,
                          const struct policy_row *rows, size_t count);
 

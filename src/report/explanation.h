@@ -1,6 +1,6 @@
 /*
- * What a chain does: the forward and the backward program of each part, as text in columns side by side, or as a graph
- * for Graphviz; the actions of a schedule. In the text:
+ * What a chain does: the forward and the backward program of each part, and the actions of a schedule. Programs are text
+ * in two columns, or a graph for Graphviz. In the text:
  *
  *     a, b      values; one letter is one value in both columns
  *     d_a       the cotangent of a (or a with a bar); its parts, if it is a sum, are d_a.1, d_a.2

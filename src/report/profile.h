@@ -8,8 +8,8 @@ struct profile_row {
 	const char *kind, *policy; /* "depth" or "policy" */
 	int64_t steps, evaluations, peak_bytes, page_faults;
 	double forward_ms, backward_ms, ratio, bytes_per_step, steps_per_second; /* of a depth */
-	double gradient_ms;                                      /* forward and backward, of the quickest run */
-	double cpu_ms;                                           /* of that run, all threads together; not reported */
+	double gradient_ms; /* forward and backward, of the quickest run */
+	double cpu_ms;      /* processor time of that run, by all its threads; no field of the report */
 	double predicted_overhead, measured_overhead, reduction; /* of a policy, in percent of save-all's */
 };
 

@@ -12,7 +12,7 @@ struct grown_text {
 	size_t used, capacity;
 };
 void text_grow_in(struct grown_text *grown, struct arena *arena);
-/* Returns the text so far, terminated, and begins anew; NULL when memory is short. */
+/* Returns the text so far, terminated, and begins the next text. NULL when memory is short. */
 const char *text_grown(struct grown_text *grown);
 
 struct text_list {

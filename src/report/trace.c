@@ -2,7 +2,6 @@
 #include "report/trace.h"
 
 #include <stdio.h>
-#include <string.h>
 
 void trace_begin(struct trace *trace, const struct text *text, const char *title)
 {
