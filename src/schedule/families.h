@@ -47,8 +47,9 @@ struct schedule *segments_schedule(const struct allocator *allocator, int64_t st
 int64_t segments_evaluations(int64_t steps, int64_t length, int64_t kept);
 struct schedule *recursive_schedule(const struct allocator *allocator, int64_t steps);
 int64_t recursive_evaluations(int64_t steps);
-/* Binomial checkpointing of parts of LENGTH steps, each recorded as one. */
-struct schedule *revolve_schedule(const struct allocator *allocator, int64_t steps, int64_t length, int64_t snapshots);
+/* Binomial checkpointing of parts of LENGTH steps, each recorded as one; HALVES as in struct binomial. */
+struct schedule *revolve_schedule(const struct allocator *allocator, int64_t steps, int64_t length, int64_t snapshots,
+                                  bool halves);
 int64_t revolve_evaluations(int64_t steps, int64_t length, int64_t snapshots);
 struct schedule *online_schedule(const struct allocator *allocator, int64_t steps, int64_t snapshots);
 struct schedule *disk_revolve_schedule(const struct allocator *allocator, const struct step_costs *costs,

@@ -114,7 +114,7 @@ struct schedule *policy_schedule(const struct policy *policy, const struct step_
 	case POLICY_recursive:
 		return recursive_schedule(allocator, steps);
 	case POLICY_revolve:
-		return revolve_schedule(allocator, steps, made.length, made.number);
+		return revolve_schedule(allocator, steps, made.length, made.number, false);
 	case POLICY_online:
 		return online_schedule(allocator, steps, made.number);
 	case POLICY_disk_revolve:
@@ -143,36 +143,31 @@ int64_t policy_evaluations(const struct policy *policy, int64_t steps)
 
 /* Text. */
 
-struct parser {
-	struct arena *arena;
-	struct diags *diags;
-	bool block; /* reads the policy of a checkpoint block, which is one by value */
-};
-
-static enum status unknown_policy(const struct parser *p, const char *name)
+/* BLOCK, here and below: of a checkpoint block, whose policy is one by value. */
+static enum status unknown_policy(const struct context *context, bool block, const char *name)
 {
 	const char *names[POLICY_COUNT];
 	size_t count = 0;
 	const char *list = "";
 	for (int i = 0; i < POLICY_COUNT; i++) {
 		const char *known = policy_table[i].name, *argument = policy_table[i].argument;
-		if (!known || (p->block && !(policy_table[i].traits & TRAIT_BY_VALUE) && i != POLICY_save_all))
+		if (!known || (block && !(policy_table[i].traits & TRAIT_BY_VALUE) && i != POLICY_save_all))
 			continue;
 		names[count++] = known;
-		list = arena_printf(p->arena, "%s%s%s%s%s", list, count > 1 ? ", " : "", known, argument ? ":" : "",
+		list = arena_printf(context->arena, "%s%s%s%s%s", list, count > 1 ? ", " : "", known, argument ? ":" : "",
 		                    argument ? argument : "");
-		TRY_ALLOC(list, p->diags);
+		TRY_ALLOC(list, context->diags);
 	}
 	const char *near = suggest_nearest(name, names, count);
 	enum status status =
-		near ? diag_file(p->diags, STATUS_USAGE, NULL, -1, "unknown policy '%s'; did you mean '%s'?", name, near)
-			 : diag_file(p->diags, STATUS_USAGE, NULL, -1, "unknown policy '%s'", name);
-	diag_hint(p->diags, "policies are %s, and P+Q", list);
+		near ? diag_file(context->diags, STATUS_USAGE, NULL, -1, "unknown policy '%s'; did you mean '%s'?", name, near)
+			 : diag_file(context->diags, STATUS_USAGE, NULL, -1, "unknown policy '%s'", name);
+	diag_hint(context->diags, "policies are %s, and P+Q", list);
 	return status;
 }
 
 /* Reports PROBLEM with the argument of KIND, and what the argument must be. */
-static enum status wrong_argument(const struct parser *p, enum policy_kind kind, const char *problem)
+static enum status wrong_argument(const struct context *context, enum policy_kind kind, const char *problem)
 {
 	const struct policy_info *info = &policy_table[kind];
 	static const char *const wants[] = {[TAKES_NONE] = "",
@@ -180,8 +175,8 @@ static enum status wrong_argument(const struct parser *p, enum policy_kind kind,
 	                                    [TAKES_NUMBER] = "a whole number of at least 0",
 	                                    [TAKES_NAMES] = "one name or more, separated by commas",
 	                                    [TAKES_BYTES] = "a number of bytes such as 64MiB"};
-	enum status status = diag_file(p->diags, STATUS_USAGE, NULL, -1, "policy '%s' %s", info->name, problem);
-	diag_hint(p->diags, "%s:%s, where %s is %s", info->name, info->argument, info->argument, wants[info->takes]);
+	enum status status = diag_file(context->diags, STATUS_USAGE, NULL, -1, "policy '%s' %s", info->name, problem);
+	diag_hint(context->diags, "%s:%s, where %s is %s", info->name, info->argument, info->argument, wants[info->takes]);
 	return status;
 }
 
@@ -194,16 +189,16 @@ bool policy_make(struct policy *policy, enum policy_kind kind, int64_t number, s
 	return policy->text != NULL;
 }
 
-static enum status parse_count(const struct parser *p, struct policy *policy, const char *text)
+static enum status parse_count(const struct context *context, struct policy *policy, const char *text)
 {
 	int64_t number = 0;
 	for (const char *c = text; *c; c++)
 		if (*c < '0' || *c > '9' || __builtin_mul_overflow(number, 10, &number) ||
 		    __builtin_add_overflow(number, *c - '0', &number))
-			return wrong_argument(p, policy->kind, arena_printf(p->arena, "cannot take '%s'", text));
+			return wrong_argument(context, policy->kind, arena_printf(context->arena, "cannot take '%s'", text));
 	if (!*text || number < (policy_table[policy->kind].takes == TAKES_COUNT))
-		return wrong_argument(p, policy->kind, *text ? "needs at least 1" : "needs a number");
-	return policy_make(policy, policy->kind, number, p->arena) ? STATUS_OK : diag_memory(p->diags);
+		return wrong_argument(context, policy->kind, *text ? "needs at least 1" : "needs a number");
+	return policy_make(policy, policy->kind, number, context->arena) ? STATUS_OK : diag_memory(context->diags);
 }
 
 static bool name_character(char c, bool first)
@@ -211,20 +206,20 @@ static bool name_character(char c, bool first)
 	return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (!first && c >= '0' && c <= '9');
 }
 
-static enum status parse_names(const struct parser *p, struct policy *policy, const char *text)
+static enum status parse_names(const struct context *context, struct policy *policy, const char *text)
 {
 	size_t capacity = 0;
 	for (const char *at = text;; at++) {
 		const size_t length = strcspn(at, ",");
 		for (size_t i = 0; i < length; i++)
 			if (!name_character(at[i], i == 0))
-				return wrong_argument(p, policy->kind, arena_printf(p->arena, "cannot take '%s'", text));
+				return wrong_argument(context, policy->kind, arena_printf(context->arena, "cannot take '%s'", text));
 		if (length == 0)
-			return wrong_argument(p, policy->kind, *text ? "has an empty name in its list" : "needs names");
-		const char **name = arena_append(p->arena, &policy->names, &policy->name_count, &capacity, sizeof *name);
-		TRY_ALLOC(name, p->diags);
-		*name = arena_strndup(p->arena, at, length);
-		TRY_ALLOC(*name, p->diags);
+			return wrong_argument(context, policy->kind, *text ? "has an empty name in its list" : "needs names");
+		const char **name = arena_append(context->arena, &policy->names, &policy->name_count, &capacity, sizeof *name);
+		TRY_ALLOC(name, context->diags);
+		*name = arena_strndup(context->arena, at, length);
+		TRY_ALLOC(*name, context->diags);
 		at += length;
 		if (!*at)
 			return STATUS_OK;
@@ -232,45 +227,46 @@ static enum status parse_names(const struct parser *p, struct policy *policy, co
 }
 
 /* Parses TEXT, a name and its argument. The text of POLICY is TEXT, or a shorter one that means the same. */
-static enum status parse_one(const struct parser *p, struct policy *policy, const char *text)
+static enum status parse_one(const struct context *context, bool block, struct policy *policy, const char *text)
 {
 	const char *argument = text + strcspn(text, ":");
-	const char *name = arena_strndup(p->arena, text, (size_t)(argument - text));
-	TRY_ALLOC(name, p->diags);
+	const char *name = arena_strndup(context->arena, text, (size_t)(argument - text));
+	TRY_ALLOC(name, context->diags);
 	int kind = 0;
 	while (kind < POLICY_COUNT && !(policy_table[kind].name && strcmp(policy_table[kind].name, name) == 0))
 		kind++;
 	if (kind == POLICY_COUNT)
-		return unknown_policy(p, name);
+		return unknown_policy(context, block, name);
 	*policy = (struct policy){.kind = (enum policy_kind)kind, .text = text};
 	const bool given = *argument == ':';
 	argument += given;
 	switch (policy_table[kind].takes) {
 	case TAKES_NONE:
-		return given ? diag_file(p->diags, STATUS_USAGE, NULL, -1, "policy '%s' takes no argument", name) : STATUS_OK;
+		return given ? diag_file(context->diags, STATUS_USAGE, NULL, -1, "policy '%s' takes no argument", name)
+		             : STATUS_OK;
 	case TAKES_NAMES:
-		return parse_names(p, policy, argument);
+		return parse_names(context, policy, argument);
 	case TAKES_BYTES:
 		if (!*argument)
-			return wrong_argument(p, policy->kind, "needs a size");
-		TRY(bytes_parse(argument, &policy->number, p->diags));
-		return policy->number < 1 ? wrong_argument(p, policy->kind, "needs at least 1 byte") : STATUS_OK;
+			return wrong_argument(context, policy->kind, "needs a size");
+		TRY(bytes_parse(argument, &policy->number, context->diags));
+		return policy->number < 1 ? wrong_argument(context, policy->kind, "needs at least 1 byte") : STATUS_OK;
 	default:
-		return parse_count(p, policy, argument);
+		return parse_count(context, policy, argument);
 	}
 }
 
-static enum status parse(const struct parser *p, struct policy *policy, const char *text)
+static enum status parse(const struct context *context, bool block, struct policy *policy, const char *text)
 {
 	const char *at = text;
 	for (struct policy *sides = NULL;; at++) {
 		const size_t length = strcspn(at, "+");
-		const char *one = arena_strndup(p->arena, at, length);
-		TRY_ALLOC(one, p->diags);
-		TRY(parse_one(p, sides ? &sides[1] : policy, one));
+		const char *one = arena_strndup(context->arena, at, length);
+		TRY_ALLOC(one, context->diags);
+		TRY(parse_one(context, block, sides ? &sides[1] : policy, one));
 		for (int i = 0; sides && i < 2; i++)
 			if (!policy_by_value(&sides[i]) && sides[i].kind != POLICY_save_all)
-				return diag_file(p->diags, STATUS_USAGE, NULL, -1,
+				return diag_file(context->diags, STATUS_USAGE, NULL, -1,
 				                 "policy '%s' cannot be joined by '+': it cuts the chain between steps", sides[i].text);
 		/* P+Q+R is (P+Q)+R: a long list makes a list, not a deep call. */
 		if (sides)
@@ -278,8 +274,8 @@ static enum status parse(const struct parser *p, struct policy *policy, const ch
 		at += length;
 		if (!*at)
 			return STATUS_OK;
-		sides = arena_array(p->arena, 2, sizeof *sides);
-		TRY_ALLOC(sides, p->diags);
+		sides = arena_array(context->arena, 2, sizeof *sides);
+		TRY_ALLOC(sides, context->diags);
 		sides[0] = *policy;
 	}
 }
@@ -288,7 +284,7 @@ enum status policy_parse(const struct context *context, struct policy *policy, c
 {
 	const char *copy = arena_strndup(context->arena, text, strlen(text));
 	TRY_ALLOC(copy, context->diags);
-	return parse(&(struct parser){context->arena, context->diags, false}, policy, copy);
+	return parse(context, false, policy, copy);
 }
 
 enum status policy_parse_blocks(const struct context *context, struct chain *chain)
@@ -297,7 +293,7 @@ enum status policy_parse_blocks(const struct context *context, struct chain *cha
 	for (struct block_policy *block = chain->block_policies; block; block = block->next) {
 		struct policy *policy = arena_alloc(context->arena, sizeof *policy);
 		TRY_ALLOC(policy, diags);
-		enum status status = parse(&(struct parser){context->arena, diags, true}, policy, block->text);
+		enum status status = parse(context, true, policy, block->text);
 		if (status)
 			return status == STATUS_USAGE ? diag_move(diags, STATUS_CHAIN, chain->source, block->span) : status;
 		block->policy = policy;

@@ -180,8 +180,8 @@ static void revolve_rewind(struct schedule *schedule)
 		binomial_push(&r->binomial, 0, r->parts, r->snapshots, -1);
 }
 
-static struct schedule *make_revolve(const struct allocator *allocator, int64_t steps, int64_t length,
-                                     int64_t snapshots, bool halves)
+struct schedule *revolve_schedule(const struct allocator *allocator, int64_t steps, int64_t length, int64_t snapshots,
+                                  bool halves)
 {
 	const int64_t parts = ceil_div(steps, length), slots = binomial_slots(parts, snapshots);
 	const struct revolve made = {.head = {.emit = revolve_emit, .rewind = revolve_rewind, .slots = slots},
@@ -193,17 +193,12 @@ static struct schedule *make_revolve(const struct allocator *allocator, int64_t 
 	return schedule_create(allocator, &made.head, sizeof made, slots + 1, BINOMIAL_EACH);
 }
 
-struct schedule *revolve_schedule(const struct allocator *allocator, int64_t steps, int64_t length, int64_t snapshots)
-{
-	return make_revolve(allocator, steps, length, snapshots, false);
-}
-
 struct schedule *recursive_schedule(const struct allocator *allocator, int64_t steps)
 {
 	int64_t slots = 0;
 	for (int64_t left = steps; left > 2; left /= 2)
 		slots++;
-	return make_revolve(allocator, steps, 1, slots, true);
+	return revolve_schedule(allocator, steps, 1, slots, true);
 }
 
 /* Returns the evaluations of the first step: one for each cut of its range, and the recording one. */
