@@ -295,7 +295,7 @@ static void render_line(struct renderer *r, const struct diag *diag)
 	put_plain(r, r->color ? "\033[0m\n" : "\n");
 }
 
-/* Labels, by severity; the last is that of a hint. */
+/* By severity, then by color; a hint has the label after the last severity. */
 enum { LABEL_NOTE = SEVERITIES };
 static const char *const labels[][2] = {{"error: ", "\033[1;31merror:\033[0m "},
                                         {"warning: ", "\033[1;35mwarning:\033[0m "},

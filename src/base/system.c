@@ -45,8 +45,8 @@ void flush_end(unsigned before)
 }
 
 /*
- * clang 14 has no __builtin_cpu_supports for F16C. glibc's own finding at program start is used where it is public:
- * in a virtual machine each cpuid instruction traps to the host, which takes some 4 us.
+ * clang 14 has no __builtin_cpu_supports for F16C. glibc asks the processor at program start, and newer versions make
+ * the answer public. In a virtual machine each further cpuid instruction traps to the host, which takes some 4 us.
  */
 bool processor_has_f16c(void)
 {

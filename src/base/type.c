@@ -58,12 +58,7 @@ void shape_drop_leading(struct shape *shape)
 
 bool shape_equal(const struct shape *a, const struct shape *b)
 {
-	if (a->ndim != b->ndim)
-		return false;
-	for (int i = 0; i < a->ndim; i++)
-		if (a->dim[i] != b->dim[i])
-			return false;
-	return true;
+	return a->ndim == b->ndim && !memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof *a->dim);
 }
 
 bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape *out)

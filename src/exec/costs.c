@@ -65,7 +65,7 @@ static double time_evaluation(const struct evaluation *e)
 	return times[iterations / 2];
 }
 
-/* Places the arrays of PORTS at NEXT, and returns what lies behind them. */
+/* Places the arrays of PORTS at NEXT, and returns the next place. */
 static char *place_ports(const struct body *body, const struct port *ports, size_t count, char *next, void **places)
 {
 	for (size_t i = 0; i < count; i++) {

@@ -42,11 +42,12 @@ static void open_window(struct run *run, struct portion *portion)
 	portion->before = 1;
 }
 
-/* Lowers the chain on the window, and cuts that into tiles. */
-static enum status plan(struct run *run)
+enum status forward_prepare(struct run *run)
 {
 	struct forward_pass *forward = run->forward;
+	const struct program *program = &forward->tile.program;
 	struct portion portion = run->options->job.portion;
+	*forward = (struct forward_pass){.bytes = run->params->bytes, .counters = forward->counters};
 	open_window(run, &portion);
 	TRY(lower(&run->context, &forward->whole, run->chain, &portion, &run->input, LOWER_RUN));
 	TRY(params_check(run->params, forward->whole.whole, run->chain, run->context.diags));
@@ -57,15 +58,6 @@ static enum status plan(struct run *run)
 	                               .write_anywhere = writer_seekable(run->options->value)});
 	run->whole = &forward->whole;
 	run->tiles = &forward->tiles;
-	return STATUS_OK;
-}
-
-enum status forward_prepare(struct run *run)
-{
-	struct forward_pass *forward = run->forward;
-	const struct program *program = &forward->tile.program;
-	*forward = (struct forward_pass){.bytes = run->params->bytes, .counters = forward->counters};
-	TRY(plan(run));
 	TRY(compile_tile(run, &forward->tile, run->tiles->tile));
 	if (run->tiles->rest)
 		TRY(compile_tile(run, &forward->rest, run->tiles->rest));

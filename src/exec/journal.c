@@ -261,7 +261,7 @@ static enum status begin(struct journal *journal, const struct context *context)
 	return status;
 }
 
-/* Opens the spill file that holds SIZE bytes, and drops what follows the journal's first LENGTH. */
+/* Opens the spill file, which must hold SIZE bytes, and cuts the journal after its first LENGTH bytes. */
 static enum status go_on(struct journal *journal, int64_t size, int64_t length, struct diags *diags)
 {
 	struct stat st;

@@ -52,24 +52,20 @@ int64_t kept_states_slot(const struct worker *worker, int64_t slot)
 	return worker->run->gradient->options->journal ? JOURNAL_STATES + slot : slot;
 }
 
-/* The disk slot of the next FETCH in the schedule's second reader, which runs ahead of the worker; -1: none. */
-static int64_t find_fetch(struct kept_states *kept)
-{
-	struct action action;
-	while (schedule_next(kept->ahead, &action))
-		if (action.kind == ACT_FETCH)
-			return action.slot;
-	return -1;
-}
-
+/* The schedule's second reader runs ahead of the worker. */
 int64_t kept_states_next_fetch(struct worker *worker)
 {
 	struct kept_states *kept = &worker->walk.kept;
+	struct action action;
+	int fetches = 1;
 	if (kept->fetches++ == 0) {
 		schedule_rewind(kept->ahead);
-		(void)find_fetch(kept); /* the current fetch */
+		fetches = 2; /* the current one comes first */
 	}
-	return find_fetch(kept);
+	while (schedule_next(kept->ahead, &action))
+		if (action.kind == ACT_FETCH && --fetches == 0)
+			return action.slot;
+	return -1;
 }
 
 static enum status on_disk(void *context, enum machine_disk access, int64_t slot, const struct machine_array *arrays,

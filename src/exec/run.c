@@ -92,7 +92,6 @@ static enum status prepare(struct run *run, const struct type *type)
 	return STATUS_OK;
 }
 
-/* A gradient's chunks are dealt to workers in turn, so that what each worker holds is known beforehand. */
 static enum status run_array(struct run *run)
 {
 	run->rows_done = 0;
@@ -104,6 +103,7 @@ static enum status run_array(struct run *run)
 	else
 		forward_count_array(run);
 	TRY(input_output_begin_array(run));
+	/* A gradient's chunks are dealt: so the plan knows which tiles each worker holds. */
 	const struct pipeline pipeline = {.items = tiles_chunks(run->tiles),
 	                                  .workers = run->tiles->workers,
 	                                  .team = run->team,

@@ -8,7 +8,7 @@
  *     gradient.c         a gradient run: a tile is a schedule, which the machine walks
  *     totals.c           gradients of params, added up over tiles and arrays
  *     kept_states.c      states kept in reduced precision or on disk
- *     resume.c           points in a journal, and the run that goes on from one
+ *     resume.c           points in a journal, and the run that resumes from one
  *     replay.c           the machine's calls for one tile, recorded for the others
  *     state_hashes.c     recomputed states compared with the first ones
  *     gradient_events.c  a line for each gradient that is ready
@@ -217,7 +217,7 @@ int64_t kept_states_slot(const struct worker *worker, int64_t slot);
 
 /* Puts its hooks before those that the worker has. */
 void resume_hook(struct worker *worker);
-/* Opens the journal of the run whose input is at INPUT. The worker skips if the run goes on from it. */
+/* Opens the journal of the run whose input is at INPUT. The worker skips if the run resumes from it. */
 enum status resume_open(struct worker *worker, const void *input);
 
 /* totals.c */
