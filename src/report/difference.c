@@ -4,7 +4,6 @@
  */
 #include "report/difference.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

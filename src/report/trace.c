@@ -1,8 +1,6 @@
 /* Trace events. Times are microseconds; all is process 1, a worker is a thread. */
 #include "report/trace.h"
 
-#include <stdio.h>
-
 void trace_begin(struct trace *trace, const struct text *text, const char *title)
 {
 	*trace = (struct trace){.text = text, .written = -1};
