@@ -228,7 +228,7 @@ static void add_kernel(struct compiler *c, const struct instr *instr, const stru
 	                         .wide = to->dtype == DTYPE_F64,
 	                         .single = instr->out != NO_VALUE && c->values[instr->out].reads == 1,
 	                         .scalar = instr->scalar};
-	/* The order of registers and fills is that of these lines. */
+	/* These lines number the registers and emit the fills, in this order. */
 	made.v = operand_of(c, instr->v, to);
 	made.a = scalar ? (struct arg){.kind = ARG_SCALAR} : operand_of(c, instr->a, to);
 	made.y = arg_of(c, instr->y);
@@ -288,9 +288,9 @@ static bool is_overwritten(const struct instr *loop, uint32_t k)
 }
 
 /*
- * True if the loop from BEGIN on may make FROM in register TO, which carries LOOP's value FROM to the next iteration:
- * the kernel op that makes FROM runs once an iteration, and no later one touches the value that lies in TO. Then these
- * kernel ops use TO in place of FROM. SINGLE: nothing but the next iteration reads TO.
+ * LOOP, from kernel op BEGIN on, passes FROM to its next iteration in register TO. The kernel op that makes FROM may
+ * write TO at once if it runs once an iteration, and if no later one touches the value in TO. Then the kernel ops from
+ * it on use TO in place of FROM. Returns true if they do. SINGLE: the next iteration alone reads TO.
  */
 static bool make_in_place(struct compiler *c, size_t begin, const struct instr *loop, struct arg from, struct arg to,
                           bool single)

@@ -1,6 +1,6 @@
 /*
- * Where arrays lie. First some arrays of the workspace get a place in the array of an out before the out is made, or
- * in the array of an owned in after its last read. Every other array has a place in the workspace from the launch that
+ * Where arrays lie. The array of an out is free before the out is made, and that of an owned in after its last read:
+ * arrays of the workspace get places there first. Every other array has a place in the workspace from the launch that
  * makes it to the last that reads it. A value that a loop over whole arrays carries has two, from the loop's begin on:
  * one is read while the other is written.
  *

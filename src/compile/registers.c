@@ -50,8 +50,8 @@ static void find_lives(struct draft *d)
 }
 
 /*
- * Removes from the list at *HEAD a place that register INDEX may take: INDEX is a result, and the register in the place
- * dies at the kernel op where INDEX begins. Returns it, or NO_VALUE if there is none.
+ * The registers in the list of places at *HEAD die at the kernel op where register INDEX begins. If that op's result is
+ * INDEX, removes a place that it may take. Returns the place, or NO_VALUE.
  */
 static uint32_t take_ending(struct draft *d, uint32_t *head, uint32_t index)
 {
