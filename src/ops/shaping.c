@@ -130,19 +130,29 @@ VJP(slice)
 	slice_elements(call, writable(g), dv, so_far ? PART_ADD : PART_PUT);
 }
 
+/* Copies N elements of each of COUNT rows of FROM. */
+static void copy_stretches(size_t size, const struct rows *to, const struct rows *from, int64_t n, int64_t count)
+{
+	const int64_t bytes = n * (int64_t)size, to_row = to->row * (int64_t)size, from_row = from->row * (int64_t)size;
+	char *out = to->at;
+	const char *in = from->at;
+	for (int64_t i = 0; bytes > 0 && i < count; i++, out += to_row, in += from_row)
+		memcpy(out, in, (size_t)bytes);
+}
+
 /* The first element of a part in each row of the whole, the elements of that row, and the number of rows. */
 struct place {
 	int64_t at, row, rows;
 };
 
-/* Moves PART, rows of N elements, to or from its PLACE in WHOLE. */
-static void move_part(const struct op_call *call, enum part_way way, const void *part, int64_t n, const void *whole,
+/* Copies PART, rows of N elements, to its PLACE in WHOLE; or, if TAKE, from there. */
+static void copy_part(const struct op_call *call, bool take, const void *part, int64_t n, const void *whole,
                       struct place place)
 {
-	const struct loops *loops = call->kernels->loops;
+	const size_t size = element_size(call->v->dtype);
 	const struct rows inside = {writable(part), n, 1};
-	const struct rows around = {element_of(writable(whole), element_size(loops->dtype), place.at), place.row, 1};
-	move_rows(loops, way, &inside, &around, n, place.rows);
+	const struct rows around = {element_of(writable(whole), size, place.at), place.row, 1};
+	copy_stretches(size, take ? &inside : &around, take ? &around : &inside, n, place.rows);
 }
 
 FORWARD(pad)
@@ -157,32 +167,31 @@ FORWARD(pad)
 		call->kernels->loops->fill(element_of(at, size, before + inside), call->attrs->value,
 		                           (size_t)(row - before - inside));
 	}
-	move_part(call, PART_PUT, v, inside, y, (struct place){before, row, to.outer});
+	copy_part(call, false, v, inside, y, (struct place){before, row, to.outer});
 }
 
 VJP(pad)
 {
 	const struct axis_view to = axis_view_named(call->attrs, &call->v->shape);
 	const struct axis_view from = axis_view_named(call->attrs, &call->y->shape);
-	move_part(call, PART_TAKE, dv, to.n * to.inner, g,
+	copy_part(call, true, dv, to.n * to.inner, g,
 	          (struct place){call->attrs->before * from.inner, from.n * from.inner, to.outer});
 }
 
-/* Moves FIRST and SECOND, each or NULL, to or from their concatenation WHOLE. */
-static void move_both(const struct op_call *call, enum part_way way, const void *first, const void *second,
-                      const void *whole)
+/* Copies FIRST and SECOND, each or NULL, to their concatenation WHOLE; or, if TAKE, from there. */
+static void copy_both(const struct op_call *call, bool take, const void *first, const void *second, const void *whole)
 {
 	const struct axis_view v = axis_view_named(call->attrs, &call->v->shape);
 	const struct axis_view a = axis_view_named(call->attrs, &call->a->shape);
 	const int64_t n = v.n * v.inner, m = a.n * a.inner;
 	if (first)
-		move_part(call, way, first, n, whole, (struct place){0, n + m, v.outer});
+		copy_part(call, take, first, n, whole, (struct place){0, n + m, v.outer});
 	if (second)
-		move_part(call, way, second, m, whole, (struct place){n, n + m, v.outer});
+		copy_part(call, take, second, m, whole, (struct place){n, n + m, v.outer});
 }
 
-FORWARD(concat) { move_both(call, PART_PUT, v, a, y); }
-VJP(concat) { move_both(call, PART_TAKE, dv, da, g); }
+FORWARD(concat) { copy_both(call, false, v, a, y); }
+VJP(concat) { copy_both(call, true, dv, da, g); }
 
 /* to[(i + shift) mod n] = from[i] */
 static void roll_elements(const struct op_call *call, void *to, const void *from, bool back)
@@ -195,8 +204,8 @@ static void roll_elements(const struct op_call *call, void *to, const void *from
 	const int64_t row = view.n * view.inner;
 	const struct rows begin = {to, row, 1}, behind = {element_of(to, size, shift), row, 1};
 	const struct rows head = {writable(from), row, 1}, tail = {element_of(head.at, size, row - shift), row, 1};
-	move_rows(call->kernels->loops, PART_PUT, &head, &behind, row - shift, view.outer);
-	move_rows(call->kernels->loops, PART_PUT, &tail, &begin, shift, view.outer);
+	copy_stretches(size, &behind, &head, row - shift, view.outer);
+	copy_stretches(size, &begin, &tail, shift, view.outer);
 }
 
 FORWARD(roll) { roll_elements(call, y, v, false); }
