@@ -110,35 +110,36 @@ static enum status search_all(struct search *s)
 	return steps <= MANY ? offer_parts(s) : search_long(s);
 }
 
-/* The memory of S; false if there is none. */
+/* The tables of S; false if out of memory. */
 static bool search_begin(struct search *s)
 {
-	const struct allocator *allocator = s->context.allocator;
+	struct arena *arena = s->context.arena;
 	const struct step_costs *costs = s->costs;
-	const bool summed = costs->steps <= GROUPED;
-	s->levels = allocator_get(allocator, 2 * s->count, sizeof *s->levels);
-	s->sums = summed ? allocator_get(allocator, (size_t)costs->steps + 1, sizeof *s->sums) : NULL;
-	if (!s->levels || (summed && !s->sums))
-		return false;
-	s->rests = s->levels + s->count;
-	double *sum = s->sums;
-	if (summed)
-		*sum = 0;
-	for (size_t run = 0; summed && run < costs->run_count; run++)
+	s->levels = arena_array(arena, s->count, sizeof *s->levels);
+	s->rests = arena_array(arena, s->count, sizeof *s->rests);
+	if (costs->steps > GROUPED)
+		return !arena->failed;
+	double *sum = s->sums = arena_array(arena, (size_t)costs->steps + 1, sizeof *s->sums);
+	for (size_t run = 0; !arena->failed && run < costs->run_count; run++)
 		for (int64_t i = 0; i < costs->runs[run].count; i++, sum++)
 			sum[1] = sum[0] + costs->runs[run].cost.forward;
-	return true;
+	return !arena->failed;
 }
 
 enum status budget_search(const struct context *context, const struct step_costs *costs,
                           const struct budget_judge *judge, struct budget_goal *goals, size_t count)
 {
-	struct search s = {.context = *context, .costs = costs, .judge = judge, .goals = goals, .count = count};
+	struct arena arena;
+	struct search s = {.context = {context->allocator, &arena, context->diags},
+	                   .costs = costs,
+	                   .judge = judge,
+	                   .goals = goals,
+	                   .count = count};
+	arena_init(&arena, context->allocator);
 	for (size_t i = 0; i < count; i++)
 		goals[i] = (struct budget_goal){.bytes = goals[i].bytes, .least = INT64_MAX};
 	enum status status = search_begin(&s) ? search_all(&s) : diag_memory(context->diags);
-	allocator_put(context->allocator, s.levels, 2 * count * sizeof *s.levels);
-	allocator_put(context->allocator, s.sums, ((size_t)costs->steps + 1) * sizeof *s.sums);
+	arena_free(&arena);
 	for (size_t i = 0; i < count && status; i++) {
 		schedule_free(goals[i].schedule);
 		goals[i].schedule = NULL;

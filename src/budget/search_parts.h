@@ -35,7 +35,7 @@ struct candidate {
 };
 
 struct search {
-	struct context context;
+	struct context context; /* with an arena of the search */
 	const struct step_costs *costs;
 	const struct budget_judge *judge; /* NULL: the cost walk */
 	struct budget_goal *goals;

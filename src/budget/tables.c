@@ -51,7 +51,7 @@ static struct part *make_parts(const struct search *s, int64_t *count)
 	const struct step_run *end = costs->runs + costs->run_count;
 	int64_t together = (costs->steps + MANY - 1) / MANY, step = 0, filled = 0;
 	*count = (costs->steps + together - 1) / together;
-	struct part *parts = allocator_get(s->context.allocator, (size_t)*count, sizeof *parts);
+	struct part *parts = arena_array(s->context.arena, (size_t)*count, sizeof *parts);
 	double total = 0;
 	if (!parts)
 		return NULL;
@@ -108,7 +108,9 @@ struct blocks {
 	int64_t part_count, count, width; /* of a block, in parts */
 	struct part *joined;              /* by block */
 	struct tables bounds;             /* on the grid of PROBE, up to what save-all takes */
+	struct tables solved;             /* those of the grid at hand */
 	struct grid probe;
+	const struct allocator *allocator;
 };
 
 static int64_t block_width(const struct blocks *b, int64_t block)
@@ -116,60 +118,50 @@ static int64_t block_width(const struct blocks *b, int64_t block)
 	return lesser(b->part_count - block * b->width, b->width);
 }
 
-/* Makes all tables on GRID by MAKE, table_bound or table_solve; the blocks' tables first. */
+/* Makes all TABLES of B on GRID by MAKE, table_bound or table_solve; the blocks' tables first. */
 static bool tables_make(struct tables *tables, const struct blocks *b, const struct grid *grid,
-                        bool make(struct table *table, const struct allocator *allocator),
-                        const struct allocator *allocator)
+                        bool make(struct table *table, const struct allocator *allocator))
 {
-	*tables = (struct tables){0};
-	if (b->width > 1) {
-		tables->inner = allocator_get(allocator, (size_t)b->count, sizeof *tables->inner);
-		if (!tables->inner)
-			return false;
-		memset(tables->inner, 0, (size_t)b->count * sizeof *tables->inner);
-	}
 	for (int64_t i = 0; tables->inner && i < b->count; i++) {
 		tables->inner[i] = (struct table){
 			.parts = b->parts + i * b->width, .count = block_width(b, i), .grid = *grid, .last = i + 1 == b->count};
-		if (!make(&tables->inner[i], allocator))
+		if (!make(&tables->inner[i], b->allocator))
 			return false;
 	}
 	tables->outer =
 		(struct table){.parts = b->joined, .count = b->count, .grid = *grid, .last = true, .inner = tables->inner};
-	return make(&tables->outer, allocator);
+	return make(&tables->outer, b->allocator);
 }
 
-static void tables_free(struct tables *tables, const struct blocks *b, const struct allocator *allocator)
+static void tables_free(struct tables *tables, const struct blocks *b)
 {
 	for (int64_t i = 0; tables->inner && i < b->count; i++)
-		table_free(&tables->inner[i], allocator);
-	if (tables->inner)
-		allocator_put(allocator, tables->inner, (size_t)b->count * sizeof *tables->inner);
-	table_free(&tables->outer, allocator);
+		table_free(&tables->inner[i], b->allocator);
+	table_free(&tables->outer, b->allocator);
 }
 
 /* Cuts COUNT PARTS into blocks, for schedules that take up to RANGE bytes. False if out of memory. */
-static bool blocks_make(struct blocks *b, const struct part *parts, int64_t count, int64_t range,
-                        const struct allocator *allocator)
+static bool blocks_make(const struct context *context, struct blocks *b, const struct part *parts, int64_t count,
+                        int64_t range)
 {
-	const int64_t quantum = (range >> 30) + 1;
+	const int64_t quantum = (range >> 30) + 1, width = ceil_div(count, PARTS), blocks = ceil_div(count, width);
+	struct arena *arena = context->arena;
 	*b = (struct blocks){.parts = parts,
 	                     .part_count = count,
-	                     .width = (count + PARTS - 1) / PARTS,
-	                     .probe = {.quantum = quantum, .levels = range / quantum + 1}};
-	b->count = (count + b->width - 1) / b->width;
-	b->joined = allocator_get(allocator, (size_t)b->count, sizeof *b->joined);
-	if (!b->joined)
+	                     .count = blocks,
+	                     .width = width,
+	                     .joined = arena_array(arena, (size_t)blocks, sizeof *b->joined),
+	                     .probe = {.quantum = quantum, .levels = range / quantum + 1},
+	                     .allocator = context->allocator};
+	if (width > 1) {
+		b->bounds.inner = arena_array(arena, (size_t)blocks, sizeof *b->bounds.inner);
+		b->solved.inner = arena_array(arena, (size_t)blocks, sizeof *b->solved.inner);
+	}
+	if (arena->failed)
 		return false;
-	for (int64_t i = 0; i < b->count; i++)
-		b->joined[i] = part_join(parts + i * b->width, block_width(b, i));
-	return tables_make(&b->bounds, b, &b->probe, table_bound, allocator);
-}
-
-static void blocks_free(struct blocks *b, const struct allocator *allocator)
-{
-	tables_free(&b->bounds, b, allocator);
-	allocator_put(allocator, b->joined, (size_t)b->count * sizeof *b->joined);
+	for (int64_t i = 0; i < blocks; i++)
+		b->joined[i] = part_join(parts + i * width, block_width(b, i));
+	return tables_make(&b->bounds, b, &b->probe, table_bound);
 }
 
 /* Returns the size of tables up to RANGE bytes, on a grid of one byte. */
@@ -301,17 +293,16 @@ static enum status offer_table(const struct search *s, const struct table *table
 }
 
 /* Makes the tables of QUANTUM and REST that s->levels asks for, and offers them. */
-static enum status solve_and_offer(const struct search *s, const struct blocks *b, int64_t quantum, int64_t rest)
+static enum status solve_and_offer(const struct search *s, struct blocks *b, int64_t quantum, int64_t rest)
 {
 	struct grid grid = {quantum, rest, 0};
-	struct tables tables;
 	for (size_t i = 0; i < s->count; i++)
 		grid.levels = greater(s->levels[i], grid.levels);
 	if (grid.levels == 0)
 		return STATUS_OK;
-	bool solved = tables_make(&tables, b, &grid, table_solve, s->context.allocator);
-	enum status status = solved ? offer_table(s, &tables.outer) : diag_memory(s->context.diags);
-	tables_free(&tables, b, s->context.allocator);
+	const bool solved = tables_make(&b->solved, b, &grid, table_solve);
+	enum status status = solved ? offer_table(s, &b->solved.outer) : diag_memory(s->context.diags);
+	tables_free(&b->solved, b);
 	return status;
 }
 
@@ -357,7 +348,7 @@ static int64_t rest_within(const struct search *s, int64_t quantum, int64_t byte
 }
 
 /* For a judge: levels that end at a step's workspace, as peaks do. At most MOST levels. */
-static enum status offer_judged_quanta(const struct search *s, const struct blocks *b, int64_t quantum, int64_t most)
+static enum status offer_judged_quanta(const struct search *s, struct blocks *b, int64_t quantum, int64_t most)
 {
 	int64_t rests[WORKSPACES + 1];
 	const int count = workspace_rests(s, quantum, rests);
@@ -372,7 +363,7 @@ static enum status offer_judged_quanta(const struct search *s, const struct bloc
 }
 
 /* For the cost walk: levels that end at the budget, which is exact. Goals of one rest share a table. */
-static enum status offer_exact_quanta(const struct search *s, const struct blocks *b, int64_t quantum, int64_t most)
+static enum status offer_exact_quanta(const struct search *s, struct blocks *b, int64_t quantum, int64_t most)
 {
 	const int64_t fixed = s->costs->fixed;
 	for (size_t i = 0; i < s->count; i++)
@@ -390,7 +381,7 @@ static enum status offer_exact_quanta(const struct search *s, const struct block
 }
 
 /* Offers the tables of all ranges (search.c, invariant), but those that the tables before had with their bytes. */
-static enum status offer_ranges(const struct search *s, const struct blocks *b)
+static enum status offer_ranges(const struct search *s, struct blocks *b)
 {
 	const bool larger = s->judge && s->table_bytes > tables_least;
 	const int64_t least = least_range(b);
@@ -412,7 +403,7 @@ static enum status offer_ranges(const struct search *s, const struct blocks *b)
  * Offers ever larger tables. For the cost walk those of the common quantum are exact as far as their
  * levels reach; the others are for goals beyond, and for a judge.
  */
-static enum status offer_tables(struct search *s, const struct blocks *b)
+static enum status offer_tables(struct search *s, struct blocks *b)
 {
 	const int64_t quantum = common_quantum(b->parts, b->part_count);
 	int64_t before = least_range(b) / quantum;
@@ -432,22 +423,17 @@ static enum status offer_tables(struct search *s, const struct blocks *b)
 
 enum status search_tables(struct search *s)
 {
-	const struct allocator *allocator = s->context.allocator;
+	struct blocks b;
 	int64_t count;
 	struct part *parts = make_parts(s, &count);
-	enum status status = STATUS_OK;
 	TRY_ALLOC(parts, s->context.diags);
 	if (count <= LEAST_PARTS) {
-		struct action_list list = {.allocator = allocator};
+		struct action_list list = {.allocator = s->context.allocator};
 		least_peak_extract(parts, count, &list);
-		status = search_offer(s, &from_tables, action_list_schedule(&list));
+		TRY(search_offer(s, &from_tables, action_list_schedule(&list)));
 	}
-	if (!status) {
-		struct blocks b;
-		bool made = blocks_make(&b, parts, count, s->range, allocator);
-		status = made ? offer_tables(s, &b) : diag_memory(s->context.diags);
-		blocks_free(&b, allocator);
-	}
-	allocator_put(allocator, parts, (size_t)count * sizeof *parts);
+	const bool made = blocks_make(&s->context, &b, parts, count, s->range);
+	const enum status status = made ? offer_tables(s, &b) : diag_memory(s->context.diags);
+	tables_free(&b.bounds, &b);
 	return status;
 }

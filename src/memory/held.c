@@ -82,15 +82,10 @@ static void pass_step(struct reader_walk *walk, int64_t position)
 		best[body->ins[i].index] = nobody;
 }
 
-struct slot_position {
-	int64_t position;
-	size_t slot;
-};
-
 static int last_first(const void *a, const void *b)
 {
-	const struct slot_position *p = a, *q = b;
-	return p->position > q->position ? -1 : p->position < q->position;
+	const struct snapshot *const *p = a, *const *q = b;
+	return (*p)->position > (*q)->position ? -1 : (*p)->position < (*q)->position;
 }
 
 /* By used slot in memory: a reader for each of its arrays. NULL if out of memory. */
@@ -103,21 +98,21 @@ static struct reader **find_readers(struct machine *m)
 	                           .first = make_nobodies(m, slots),
 	                           .best = make_nobodies(m, slots),
 	                           .written = arena_array(arena, slots + 1, sizeof *walk.written)};
-	struct slot_position *order = arena_array(arena, all->memory_capacity + 1, sizeof *order);
+	const struct snapshot **order = arena_array(arena, all->memory_capacity + 1, sizeof *order);
 	struct reader **readers = arena_array(arena, all->memory_capacity + 1, sizeof *readers);
 	if (!walk.first || !walk.best || !walk.written || !order || !readers)
 		return NULL;
 	size_t count = 0;
 	for (size_t i = 0; i < all->memory_capacity; i++)
 		if (all->memory[i].used)
-			order[count++] = (struct slot_position){all->memory[i].position, i};
+			order[count++] = &all->memory[i];
 	qsort(order, count, sizeof *order, last_first);
 	int64_t at = machine_step_count(m);
 	for (size_t i = 0; i < count; i++) {
-		const struct snapshot *s = &all->memory[order[i].slot];
+		const struct snapshot *s = order[i];
 		while (at > s->position)
 			pass_step(&walk, --at);
-		struct reader *own = readers[order[i].slot] = arena_array(arena, s->count + 1, sizeof *own);
+		struct reader *own = readers[s - all->memory] = arena_array(arena, s->count + 1, sizeof *own);
 		if (!own)
 			return NULL;
 		for (size_t k = 0; k < s->count; k++)
