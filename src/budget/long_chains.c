@@ -39,8 +39,7 @@ struct choices {
 	int64_t most; /* bytes of a choice */
 	struct choice *rows;
 	size_t capacity, count;
-	bool failed; /* out of memory */
-	const struct allocator *allocator;
+	struct arena *arena;
 };
 
 static struct policy policy_of(int64_t length, int64_t snapshots)
@@ -66,9 +65,9 @@ static bool add_choice(struct choices *to, int64_t length, int64_t snapshots)
 	const struct choice choice = choice_of(to, length, snapshots);
 	if (choice.bytes > to->most)
 		return false;
-	to->failed |= !allocator_grow(to->allocator, (void **)&to->rows, &to->capacity, to->count + 1, sizeof *to->rows);
-	if (!to->failed)
-		to->rows[to->count++] = choice;
+	struct choice *row = arena_append(to->arena, &to->rows, &to->count, &to->capacity, sizeof *row);
+	if (row)
+		*row = choice;
 	return true;
 }
 
@@ -100,7 +99,8 @@ static int by_bytes(const void *a, const void *b)
 static size_t keep_front(struct choice *choices, size_t count)
 {
 	size_t kept = 0;
-	qsort(choices, count, sizeof *choices, by_bytes);
+	if (count)
+		qsort(choices, count, sizeof *choices, by_bytes);
 	for (size_t i = 0; i < count; i++)
 		if (kept == 0 || choices[i].evaluations < choices[kept - 1].evaluations)
 			choices[kept++] = choices[i];
@@ -195,27 +195,22 @@ static int64_t most_bound(const struct search *s, const struct budget_goal *goal
 
 enum status search_long(const struct search *s)
 {
-	struct choices choices = {.costs = s->costs, .large = largest_cost(s->costs), .allocator = s->context.allocator};
+	struct choices choices = {.costs = s->costs, .large = largest_cost(s->costs), .arena = s->context.arena};
 	const struct choice smallest = choice_of(&choices, 1, 1);
-	enum status status = STATUS_OK;
 	bool fits;
 	for (size_t i = 0; i < s->count; i++)
 		if (!goal_is_settled(&s->goals[i]))
 			choices.most = greater(most_bound(s, &s->goals[i]), choices.most);
 	list_choices(&choices);
+	TRY_ALLOC(!choices.arena->failed, s->context.diags);
 	const size_t front = keep_front(choices.rows, choices.count);
-	if (choices.failed)
-		status = diag_memory(s->context.diags);
-	for (size_t i = 0; i < s->count && !status; i++) {
+	for (size_t i = 0; i < s->count; i++) {
 		struct budget_goal *goal = &s->goals[i];
 		if (goal_is_settled(goal))
 			continue;
 		const int64_t last = last_within(choices.rows, front, (double)most_bound(s, goal));
-		if (last >= 0)
-			status = offer_choices(s, goal, choices.rows, (size_t)last + 1);
-		if (!status && !goal->schedule)
-			status = offer_choice(s, goal, &smallest, &fits);
+		TRY(last >= 0 ? offer_choices(s, goal, choices.rows, (size_t)last + 1) : STATUS_OK);
+		TRY(goal->schedule ? STATUS_OK : offer_choice(s, goal, &smallest, &fits));
 	}
-	allocator_put(choices.allocator, choices.rows, choices.capacity * sizeof *choices.rows);
-	return status;
+	return STATUS_OK;
 }

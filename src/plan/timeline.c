@@ -39,7 +39,7 @@ void timeline_clear(struct timeline *timeline, int64_t steps, double column)
 		timeline->live[i] = -1;
 	memset(timeline->cells, 0, (size_t)TIMELINE_LAYERS * LAYER_BYTES);
 	for (int disk = 0; disk < 2; disk++)
-		for (size_t i = 0; i < timeline->open_capacity[disk]; i++)
+		for (size_t i = 0; i < timeline->open_count[disk]; i++)
 			timeline->open[disk][i].begin = -1;
 }
 
@@ -130,18 +130,12 @@ static void append(struct timeline *timeline, const struct event *segment)
 /* SLOT of memory or DISK. NULL when out of memory. */
 static struct event *open_slot(struct timeline *timeline, int disk, int64_t slot)
 {
-	const size_t capacity = timeline->open_capacity[disk];
-	if ((size_t)slot >= capacity) {
-		const size_t grown = 2 * ((size_t)slot + 32);
-		struct event *list = arena_array(timeline->arena, grown, sizeof *list);
-		if (!list)
+	while (timeline->open_count[disk] <= (size_t)slot) {
+		struct event *open = arena_append(timeline->arena, &timeline->open[disk], &timeline->open_count[disk],
+		                                  &timeline->open_capacity[disk], sizeof *open);
+		if (!open)
 			return NULL;
-		if (capacity)
-			memcpy(list, timeline->open[disk], capacity * sizeof *list);
-		for (size_t i = capacity; i < grown; i++)
-			list[i].begin = -1;
-		timeline->open[disk] = list;
-		timeline->open_capacity[disk] = grown;
+		open->begin = -1;
 	}
 	return &timeline->open[disk][slot];
 }
@@ -193,7 +187,7 @@ bool timeline_add(struct timeline *timeline, const struct event *event)
 void timeline_finish(struct timeline *timeline)
 {
 	for (int disk = 0; disk < 2; disk++)
-		for (size_t i = 0; i < timeline->open_capacity[disk]; i++)
+		for (size_t i = 0; i < timeline->open_count[disk]; i++)
 			close_slot(timeline, disk, &timeline->open[disk][i]);
 }
 

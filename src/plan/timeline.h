@@ -57,7 +57,7 @@ struct timeline {
 	uint8_t *cells; /* a bit for each layer, column, row: timeline_cell */
 	int64_t peak;
 	struct event *open[2]; /* by slot of memory, of disk: the state that it holds from FROM on, -1 if none in BEGIN */
-	size_t open_capacity[2];
+	size_t open_count[2], open_capacity[2];
 	struct arena *arena;
 };
 
