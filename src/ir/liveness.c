@@ -185,27 +185,6 @@ static const struct type *const *types_of(struct lowering *l, struct slot_list l
 	return types;
 }
 
-/* Notes which slots before STEP hold the same array. */
-static bool note_classes(struct lowering *l, struct step *step)
-{
-	const struct slot_list in = step->live_in;
-	uint32_t *class_in = arena_array(l->context->arena, in.count + 1, sizeof *class_in);
-	bool *alias_in = arena_array(l->context->arena, in.count + 1, sizeof *alias_in);
-	if (!class_in || !alias_in || !in.slots)
-		return false;
-	uint32_t *first = l->state.work; /* by class; NO_VALUE before its first slot */
-	for (uint32_t i = 0; i < in.count; i++) {
-		const uint32_t class = class_in[i] = l->state.slots[in.slots[i]].class;
-		alias_in[i] = first[class] != NO_VALUE;
-		first[class] = i;
-	}
-	for (uint32_t i = 0; i < in.count; i++)
-		first[class_in[i]] = NO_VALUE;
-	step->class_in = class_in;
-	step->alias_in = alias_in;
-	return true;
-}
-
 /* A new step of DRAFT, with all that is known of the state after it. AFTER, the next step or NULL, shares its lists. */
 static struct step *new_step(struct lowering *l, const struct draft_step *draft, const struct sets *sets,
                              const struct step *after)
@@ -230,10 +209,24 @@ static bool begin_step(struct lowering *l, struct step *step, struct sets *sets)
 {
 	if (!flow_back(l, step, sets))
 		return false;
-	step->live_in = list_of(l, &sets->live, step->live_out);
+	const struct slot_list in = step->live_in = list_of(l, &sets->live, step->live_out);
+	uint32_t *class_in = arena_array(l->context->arena, in.count + 1, sizeof *class_in);
+	bool *alias_in = arena_array(l->context->arena, in.count + 1, sizeof *alias_in);
 	step->cot_in = list_of(l, &sets->cot, step->cot_out);
-	step->in_types = types_of(l, step->live_in);
-	return step->in_types && step->cot_in.slots && note_classes(l, step);
+	step->in_types = types_of(l, in);
+	step->class_in = class_in;
+	step->alias_in = alias_in;
+	if (!in.slots || !class_in || !alias_in || !step->cot_in.slots || !step->in_types)
+		return false;
+	uint32_t *first = l->state.work; /* by class; NO_VALUE before its first slot */
+	for (uint32_t i = 0; i < in.count; i++) {
+		const uint32_t class = class_in[i] = l->state.slots[in.slots[i]].class;
+		alias_in[i] = first[class] != NO_VALUE;
+		first[class] = i;
+	}
+	for (uint32_t i = 0; i < in.count; i++)
+		first[class_in[i]] = NO_VALUE;
+	return true;
 }
 
 /* The step of DRAFT: the one that was made of it before, if the sets after it are the same. NULL where memory is short. */

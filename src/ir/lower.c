@@ -75,22 +75,6 @@ static enum status lower_steps(struct lowering *l)
 	return lowering_finish_steps(l, &list);
 }
 
-/* The input's type against its declaration. */
-static enum status check_input(const struct context *context, const struct chain *chain, const struct type *input)
-{
-	const struct declared *declared = &chain->input_type;
-	const struct shape *want = &declared->type.shape, *have = &input->shape;
-	bool fits = want->ndim == have->ndim;
-	for (int i = 0; fits && i < want->ndim; i++)
-		fits = want->dim[i] == -1 || want->dim[i] == have->dim[i];
-	char a[TYPE_TEXT], b[TYPE_TEXT];
-	if (fits || !declared->given)
-		return STATUS_OK;
-	return diag_at(context->diags, STATUS_CHAIN, chain->source, declared->span,
-	               "input '%s' is declared as %s, and the data is %s", chain->input, type_format(&declared->type, a),
-	               type_format(input, b));
-}
-
 /* COUNT numbers that are all NO_VALUE. */
 static uint32_t *new_numbers(struct lowering *l, size_t count)
 {
@@ -210,7 +194,15 @@ enum status lower(const struct context *context, struct lowered *lowered, const 
 {
 	static const struct portion all;
 	struct lowering l = {.context = context, .out = lowered, .chain = chain, .what = what};
-	TRY(check_input(context, chain, input));
+	const struct declared *declared = &chain->input_type;
+	const struct shape *want = &declared->type.shape, *have = &input->shape;
+	bool fits = want->ndim == have->ndim;
+	for (int i = 0; fits && i < want->ndim; i++)
+		fits = want->dim[i] == -1 || want->dim[i] == have->dim[i];
+	char a[TYPE_TEXT], b[TYPE_TEXT];
+	if (declared->given && !fits)
+		return LOWERING_FAIL(&l, STATUS_CHAIN, declared->span, "input '%s' is declared as %s, and the data is %s",
+		                     chain->input, type_format(&declared->type, a), type_format(input, b));
 	return lower_typed(&l, portion ? portion : &all, input);
 }
 

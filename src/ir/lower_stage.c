@@ -100,18 +100,18 @@ struct operands {
 	double scalar;
 };
 
-/* Brings *V and *A to one DTYPE by NumPy's promotion; a weak scalar takes the other's. Classes (cross_entropy) stay. */
-static enum status promote(struct lowering *l, const struct node *node, uint32_t *v, uint32_t *a, enum dtype *dtype)
+/* Brings the operands IN to one DTYPE by NumPy's promotion; a weak scalar takes the other's. Classes (cross_entropy) stay. */
+static enum status promote(struct lowering *l, const struct node *node, struct operands *in, enum dtype *dtype)
 {
-	struct value *values = l->body->values;
-	*dtype = values[*v].dtype;
-	if (*a == NO_VALUE || node->op == OP_cross_entropy)
+	const struct value *values = l->body->values;
+	*dtype = values[in->v].dtype;
+	if (in->a == NO_VALUE || node->op == OP_cross_entropy)
 		return STATUS_OK;
-	if (!values[*a].weak)
-		*dtype = dtype_promote(values[*v].dtype,
-		                       dtype_compute(values[*a].dtype) == DTYPE_F64 ? DTYPE_F64 : values[*a].dtype);
-	TRY(lowering_convert(l, v, *dtype, node->span));
-	return lowering_convert(l, a, *dtype, node->span);
+	const enum dtype other = values[in->a].dtype;
+	if (!values[in->a].weak)
+		*dtype = dtype_promote(*dtype, dtype_compute(other) == DTYPE_F64 ? DTYPE_F64 : other);
+	TRY(lowering_convert(l, &in->v, *dtype, node->span));
+	return lowering_convert(l, &in->a, *dtype, node->span);
 }
 
 /* Says what COMPLAINT says of the stage at SPAN, where STATUS is not STATUS_OK. Returns STATUS. */
@@ -276,7 +276,7 @@ static enum status lower_op(struct lowering *l, const struct node *node)
 	TRY(lower_operand(l, node, &in));
 	if (node->op == OP_use)
 		return lower_use(l, node, &in);
-	TRY(promote(l, node, &in.v, &in.a, &dtype));
+	TRY(promote(l, node, &in, &dtype));
 	TRY(attrs_for(l, node, &l->body->values[in.v], dtype, &attrs));
 	TRY(infer(l, node, attrs, &in, &result));
 	return add_result(l, node, attrs, &in, &result, node->op == OP_cast ? attrs->dtype : dtype);
@@ -411,17 +411,16 @@ enum status lower_node(struct lowering *l, const struct node *node)
 static enum status lower_step(struct lowering *l, const struct node *node)
 {
 	l->step = l->steps;
-	if (is_prelude(node))
+	if (is_prelude(node)) {
 		TRY_ALLOC(lowering_defer(l, node), l->context->diags);
-	else
-		lowering_count_step(l);
+		return lower_node(l, node);
+	}
+	lowering_count_step(l);
 	l->counts_steps = false;
 	TRY(lower_node(l, node));
 	l->counts_steps = true;
 	/* As where a step ends: so gradients are added in one order under every policy. */
-	if (!is_prelude(node) && l->env.now[0] != NO_VALUE)
-		TRY(lowering_copy_param(l, &l->env.now[0], node->span));
-	return STATUS_OK;
+	return l->env.now[0] != NO_VALUE ? lowering_copy_param(l, &l->env.now[0], node->span) : STATUS_OK;
 }
 
 enum status lower_nodes(struct lowering *l, const struct node *node)

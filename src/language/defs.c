@@ -123,26 +123,22 @@ static int64_t count_operand(const struct ref *ref, int64_t times, int64_t *uses
 	return ref->kind == REF_BLOCK ? count_nodes(ref->block, times, uses) : 0;
 }
 
-/* Of NODE, TIMES times. Adds to USES, by parameter of the def around it, how often that is used. */
-static int64_t count_node(const struct node *node, int64_t times, int64_t *uses)
-{
-	int64_t size = saturated_add(times, count_operand(&node->operand, times, uses));
-	if (node->kind != NODE_REPEAT || node->count > 0)
-		size = saturated_add(size, count_nodes(node->body, times, uses));
-	if (node->kind != NODE_CALL)
-		return size;
-	const struct def *def = node->def;
-	size = saturated_add(size, saturated_product(times, def->size));
-	for (size_t i = 0; i < def->count; i++)
-		size = saturated_add(size, count_operand(&node->arguments[i], saturated_product(times, def->uses[i]), uses));
-	return size;
-}
-
+/* Of NODE and all that follow it, TIMES times. Adds to USES, by parameter of the def around, how often that is used. */
 static int64_t count_nodes(const struct node *node, int64_t times, int64_t *uses)
 {
 	int64_t size = 0;
-	for (; node; node = node->next)
-		size = saturated_add(size, count_node(node, times, uses));
+	for (; node; node = node->next) {
+		size = saturated_add(saturated_add(size, times), count_operand(&node->operand, times, uses));
+		if (node->kind != NODE_REPEAT || node->count > 0)
+			size = saturated_add(size, count_nodes(node->body, times, uses));
+		if (node->kind != NODE_CALL)
+			continue;
+		const struct def *def = node->def;
+		size = saturated_add(size, saturated_product(times, def->size));
+		for (size_t i = 0; i < def->count; i++)
+			size =
+				saturated_add(size, count_operand(&node->arguments[i], saturated_product(times, def->uses[i]), uses));
+	}
 	return size;
 }
 
@@ -150,7 +146,9 @@ enum status resolver_check_size(struct resolver *r)
 {
 	int64_t size = 0;
 	for (const struct node *node = r->chain->first; node; node = node->next) {
-		size = saturated_add(size, count_node(node, 1, NULL));
+		struct node alone = *node;
+		alone.next = NULL;
+		size = saturated_add(size, count_nodes(&alone, 1, NULL));
 		if (size > MAX_OPERATIONS)
 			return diag_at(r->context->diags, STATUS_LIMIT, r->chain->source, node->span,
 			               "the chain has more than %d operations", MAX_OPERATIONS);
@@ -172,7 +170,7 @@ static enum status bind_parameters(struct resolver *r, struct def *def)
 		*places = i;
 		TRY_ALLOC(dictionary_put(&def->places, arena, n->name, places), r->context->diags);
 		const struct ref ref = {.kind = REF_ARGUMENT, .index = (uint32_t)i, .element = NO_INDEX};
-		TRY(resolver_bind(r, n->name, ref));
+		TRY(resolver_bind(r, r->scope, n->name, ref));
 	}
 	return STATUS_OK;
 }

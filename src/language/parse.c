@@ -161,8 +161,7 @@ bool parse_add_comment(struct parse *parse, const char *text, size_t length, con
 	struct comment *comment = PARSE_NEW(parse, struct comment, .text = copy, .line = span->line, .offset = span->begin);
 	if (!comment || !copy)
 		return false;
-	*(parse->last_comment ? &parse->last_comment->next : &parse->syntax->comments) = comment;
-	parse->last_comment = comment;
+	PARSE_APPEND(&parse->comments, comment);
 	return true;
 }
 
@@ -478,6 +477,7 @@ enum status syntax_parse(const struct context *context, struct syntax *syntax, c
 	                        .stage_begin = true,
 	                        .errors = diags->errors};
 	const bool wrong = run_parser(parse) != 0, failed = has_failed(parse);
+	syntax->comments = parse->comments.first;
 	if (context->arena->failed || diags->exhausted || (wrong && !failed))
 		return diag_memory(diags);
 	return failed ? diags->last->status : STATUS_OK;

@@ -27,6 +27,9 @@ struct operand_list {
 struct option_list {
 	struct option *first, *last;
 };
+struct comment_list {
+	struct comment *first, *last;
+};
 struct name_chain {
 	struct name_list *first, *last;
 };
@@ -56,7 +59,7 @@ struct parse {
 	bool stage_begin;                  /* the next word begins a statement */
 	struct span open[MAX_NESTING];     /* open brackets and `repeat`s, outermost first */
 	int depth;
-	struct comment *last_comment;
+	struct comment_list comments;
 	int errors;    /* messages of the context before this parse */
 	jmp_buf fatal; /* where the scanner goes when memory is short */
 };

@@ -248,7 +248,7 @@ static enum status resolve_for(struct resolver *r, const struct statement *s)
 	for (const struct name_list *n = s->names; n; n = n->next) {
 		if (scope_find(&scope, n->name))
 			return RESOLVE_FAIL(r, n->span, "variable '%s' is named twice", n->name);
-		TRY(resolver_bind(r, n->name, (struct ref){.kind = REF_LOOP, .index = *loop++, .element = NO_INDEX}));
+		TRY(resolver_bind(r, &scope, n->name, (struct ref){.kind = REF_LOOP, .index = *loop++, .element = NO_INDEX}));
 	}
 	resolver_append(r, node);
 	TRY(resolver_block(r, s->block, &node->body));
@@ -377,7 +377,7 @@ enum status chain_resolve(const struct context *context, struct chain *chain, co
 	uint32_t input;
 	TRY(find_input(&r));
 	TRY(new_variable(&r, chain->input, &input));
-	TRY(resolver_bind(&r, chain->input, (struct ref){.kind = REF_VARIABLE, .element = NO_INDEX}));
+	TRY(resolver_bind(&r, &top, chain->input, (struct ref){.kind = REF_VARIABLE, .element = NO_INDEX}));
 	TRY(resolver_block(&r, syntax->chain, &chain->first));
 	TRY(resolver_check_size(&r));
 	TRY_ALLOC(!context->arena->failed, context->diags);

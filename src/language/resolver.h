@@ -78,8 +78,8 @@ struct binding *scope_find(const struct name_scope *scope, const char *name);
 /* The scope that outlasts blocks: the innermost def's, or the chain's. */
 struct name_scope *resolver_home(const struct resolver *r);
 struct def *resolver_find_def(const struct resolver *r, const char *name);
-/* Binds NAME in the innermost scope; or at home, where it hides a `for` variable of the same name. */
-enum status resolver_bind(struct resolver *r, const char *name, struct ref ref);
+/* Binds NAME in SCOPE; or at home, where it hides a `for` variable of the same name. */
+enum status resolver_bind(struct resolver *r, struct name_scope *scope, const char *name, struct ref ref);
 enum status resolver_bind_home(struct resolver *r, const char *name, struct ref ref);
 enum status resolver_name(struct resolver *r, const char *name, struct span span, struct ref *ref);
 /* Gives the message that S begins with an unknown operation. STATUS_CHAIN. */

@@ -38,7 +38,7 @@ struct name_scope *resolver_home(const struct resolver *r)
 	return home;
 }
 
-static enum status bind_in(struct resolver *r, struct name_scope *scope, const char *name, struct ref ref)
+enum status resolver_bind(struct resolver *r, struct name_scope *scope, const char *name, struct ref ref)
 {
 	struct binding *b = dictionary_find(&scope->by_name, name);
 	if (!b) {
@@ -52,11 +52,6 @@ static enum status bind_in(struct resolver *r, struct name_scope *scope, const c
 	return STATUS_OK;
 }
 
-enum status resolver_bind(struct resolver *r, const char *name, struct ref ref)
-{
-	return bind_in(r, r->scope, name, ref);
-}
-
 enum status resolver_bind_home(struct resolver *r, const char *name, struct ref ref)
 {
 	struct name_scope *home = resolver_home(r);
@@ -65,7 +60,7 @@ enum status resolver_bind_home(struct resolver *r, const char *name, struct ref 
 		if (hidden)
 			hidden->ref = ref;
 	}
-	return bind_in(r, home, name, ref);
+	return resolver_bind(r, home, name, ref);
 }
 
 /*
