@@ -19,7 +19,7 @@ enum { RENDERED_MOST = 4 * (WORD_MOST + 2 * (TEXT_MOST + WORD_MOST) + 2 * LINE_W
 void diags_init(struct diags *diags, struct arena *arena) { *diags = (struct diags){.arena = arena}; }
 
 /* Appends a copy of DIAG with MESSAGE, which is NULL where memory was short. DIAG's other texts need not outlive DIAGS. */
-static void append(struct diags *diags, const struct diag *diag, const char *message)
+static void append_diag(struct diags *diags, const struct diag *diag, const char *message)
 {
 	struct diag *made = arena_alloc(diags->arena, sizeof *made);
 	diags->errors += diag->severity == SEVERITY_ERROR;
@@ -41,7 +41,7 @@ enum status diag_at(struct diags *diags, enum status status, const struct source
 	const struct diag diag = {.status = status, .source = source, .span = span, .caret = span, .offset = -1};
 	va_list arguments;
 	va_start(arguments, format);
-	append(diags, &diag, arena_vprintf(diags->arena, format, arguments));
+	append_diag(diags, &diag, arena_vprintf(diags->arena, format, arguments));
 	va_end(arguments);
 	return status;
 }
@@ -51,8 +51,8 @@ enum status diag_file(struct diags *diags, enum status status, const char *file,
 {
 	va_list arguments;
 	va_start(arguments, format);
-	append(diags, &(struct diag){.status = status, .file = file, .offset = offset},
-	       arena_vprintf(diags->arena, format, arguments));
+	append_diag(diags, &(struct diag){.status = status, .file = file, .offset = offset},
+	            arena_vprintf(diags->arena, format, arguments));
 	va_end(arguments);
 	return status;
 }
@@ -63,7 +63,7 @@ void diag_warn_at(struct diags *diags, const struct source *source, struct span 
 		.severity = SEVERITY_WARNING, .source = source, .span = span, .caret = span, .offset = -1};
 	va_list arguments;
 	va_start(arguments, format);
-	append(diags, &diag, arena_vprintf(diags->arena, format, arguments));
+	append_diag(diags, &diag, arena_vprintf(diags->arena, format, arguments));
 	va_end(arguments);
 }
 
@@ -113,7 +113,7 @@ enum status diag_move(struct diags *diags, enum status status, const struct sour
 void diags_take(struct diags *diags, const struct diags *from)
 {
 	for (const struct diag *d = from->first; d; d = d->next)
-		append(diags, d, arena_printf(diags->arena, "%s", d->message));
+		append_diag(diags, d, arena_printf(diags->arena, "%s", d->message));
 	if (from->exhausted)
 		(void)diag_memory(diags);
 }
