@@ -99,7 +99,7 @@ static struct row *row_at(const struct table *t, int64_t i, int64_t j, bool pin)
 	return &t->rows[t->pins ? 2 * at + pin : at];
 }
 
-static struct row *row_of(const struct table *t, struct range r) { return row_at(t, r.i, r.j, r.pin); }
+static struct row *find_row(const struct table *t, struct range r) { return row_at(t, r.i, r.j, r.pin); }
 
 static const struct row *root_of(const struct table *t, bool pin) { return row_at(t, 0, t->count, pin && t->pins); }
 
@@ -190,7 +190,7 @@ static int64_t least_level(const struct table *t, struct range r, int64_t *choic
 /* Sets the bounds of R; those of the ranges within it are known. */
 static void bound_range(struct table *t, struct range r)
 {
-	struct row *row = row_of(t, r);
+	struct row *row = find_row(t, r);
 	if (is_block(t, r)) {
 		*row = *root_of(&t->inner[r.i], r.pin);
 		return;
@@ -253,7 +253,7 @@ static void take_split(struct row *row, int64_t from, float time, const struct r
 /* Sets the times of R between its bounds. */
 static void fill_range(struct table *t, struct range r)
 {
-	struct row *row = row_of(t, r);
+	struct row *row = find_row(t, r);
 	if (row->low > row->high || is_block(t, r))
 		return;
 	const struct part *part = &t->parts[r.i];
@@ -313,7 +313,7 @@ static size_t place_rows(struct table *t, float *cells)
 {
 	size_t count = 0;
 	for (struct range r = before_all; next_range(t, &r);) {
-		struct row *row = row_of(t, r);
+		struct row *row = find_row(t, r);
 		if (is_block(t, r)) /* its times are in its own table */
 			continue;
 		if (cells)
@@ -355,7 +355,7 @@ void table_free(struct table *table, const struct allocator *allocator)
 void table_measure(const struct table *t, int64_t top, struct table_size *size)
 {
 	for (struct range r = before_all; next_range(t, &r);) {
-		const struct row *row = row_of(t, r);
+		const struct row *row = find_row(t, r);
 		const int64_t high = lesser(row->high, top);
 		if (is_block(t, r) || row->low > high)
 			continue;
@@ -420,7 +420,7 @@ static int64_t choice_at(const struct table *t, struct range r, int64_t m)
 /* Returns the choice for R at level *M, which falls to the least with the same time. Without times: that of least peak. */
 static int64_t choose(const struct table *t, struct range r, int64_t *m)
 {
-	const struct row *row = row_of(t, r);
+	const struct row *row = find_row(t, r);
 	int64_t k;
 	if (!t->cells) {
 		(void)least_level(t, r, &k);

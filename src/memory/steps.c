@@ -26,7 +26,7 @@ static void set_in(struct machine *m, size_t port, int32_t id)
 }
 
 /* Runs CALL's program, with a workspace for as long as that takes. The caller has set what the step decides. */
-static enum status run_call(struct machine *m, struct machine_call *call)
+static enum status make_call(struct machine *m, struct machine_call *call)
 {
 	struct pool *pool = &m->buffers.pool;
 	const int64_t bytes = call->program->workspace;
@@ -204,7 +204,7 @@ enum status machine_forward(struct machine *m, int64_t index, enum forward_kind 
 		set_in(m, i, m->state.buffers[body->ins[i].index]);
 	note_names(m, step->body);
 	TRY_ALLOC(place_outs(m, body, origins[kind], index), m->context->diags);
-	TRY(run_call(m, &call));
+	TRY(make_call(m, &call));
 	bool ok = kind == FORWARD_ONLY || hold_residuals(m, &compiled->linear, body, index);
 	forget_outs(m, body);
 	ok = ok && (kind == FORWARD_RECORD_ONLY ? machine_drop_state(m) : advance_state(m, step, body));
@@ -281,7 +281,7 @@ enum status machine_reverse(struct machine *m, int64_t index)
 		call.program = &compiled->backward_shared;
 	TRY_ALLOC(place_outs(m, body, NULL, index), m->context->diags);
 	forget_outs(m, body);
-	TRY(run_call(m, &call));
+	TRY(make_call(m, &call));
 	bool ok = reverse_cotangents(m, step, body);
 	while (r->residual_count > first)
 		ok &= buffers_release(&m->buffers, r->residuals[--r->residual_count]);

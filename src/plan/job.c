@@ -138,7 +138,7 @@ enum status job_set_costs(struct job *job)
  * copies of params that no forward pass makes, and the loops around a step, which say whether a param's element is read
  * twice, are outside its body. The body has the reduction of the tiles too.
  */
-static enum status cut(struct job *job)
+static enum status cut_array(struct job *job)
 {
 	const struct job_options *options = &job->options;
 	if (job->whole.streamable && !options->whole) {
@@ -189,7 +189,7 @@ enum status job_prepare(const struct context *context, struct job *job, const st
 	*job = (struct job){.context = *context, .options = *options, .chain = chain, .input = *input};
 	TRY(lower(context, &job->whole, chain, &options->portion, input, LOWER_STEPS));
 	TRY(resolve_auto(job));
-	TRY(cut(job));
+	TRY(cut_array(job));
 	return make_tiles(job);
 }
 

@@ -98,7 +98,7 @@ static void find_columns(struct timeline *timeline, double from, double to, int 
 }
 
 /* Sets the cells of a line from step BEGIN at time FROM to step END at time TO. */
-static void fill(struct timeline *timeline, int layer, double from, double to, double begin, double end)
+static void fill_cells(struct timeline *timeline, int layer, double from, double to, double begin, double end)
 {
 	int first, last;
 	find_columns(timeline, from, to, &first, &last);
@@ -119,7 +119,7 @@ static void fill(struct timeline *timeline, int layer, double from, double to, d
 	}
 }
 
-static void append(struct timeline *timeline, const struct event *segment)
+static void append_segment(struct timeline *timeline, const struct event *segment)
 {
 	if (timeline->count < TIMELINE_SEGMENTS)
 		timeline->segments[timeline->count++] = *segment;
@@ -145,8 +145,9 @@ static void close_slot(struct timeline *timeline, int disk, struct event *open)
 	if (open->begin < 0)
 		return;
 	open->to = timeline->end;
-	append(timeline, open);
-	fill(timeline, disk ? LAYER_DISK : LAYER_HELD, open->from, open->to, (double)open->begin, (double)open->begin);
+	append_segment(timeline, open);
+	fill_cells(timeline, disk ? LAYER_DISK : LAYER_HELD, open->from, open->to, (double)open->begin,
+	           (double)open->begin);
 	open->begin = -1;
 }
 
@@ -177,10 +178,10 @@ bool timeline_add(struct timeline *timeline, const struct event *event)
 	find_columns(timeline, event->from, event->to, &first, &last);
 	for (int c = first; c <= last; c++)
 		timeline->live[c] = greater(timeline->live[c], event->live);
-	append(timeline, event);
+	append_segment(timeline, event);
 	if (event->kind <= EVENT_BACKWARD)
-		fill(timeline, (int)event->kind, event->from, event->to, (double)(back ? event->end : event->begin),
-		     (double)(back ? event->begin : event->end));
+		fill_cells(timeline, (int)event->kind, event->from, event->to, (double)(back ? event->end : event->begin),
+		           (double)(back ? event->begin : event->end));
 	return true;
 }
 
@@ -229,7 +230,7 @@ struct planner {
 };
 
 /* Adds EVENT, which takes COST. */
-static enum status add(struct planner *planner, struct event *event, double cost)
+static enum status add_event(struct planner *planner, struct event *event, double cost)
 {
 	event->from = planner->timeline->end;
 	event->to = event->from + (planner->unit > 0 ? cost / planner->unit : 1);
@@ -237,21 +238,21 @@ static enum status add(struct planner *planner, struct event *event, double cost
 	return STATUS_OK;
 }
 
-static enum status on_call(void *context, const struct machine_call *call)
+static enum status on_planned_call(void *context, const struct machine_call *call)
 {
 	struct planner *planner = context;
 	const struct linear *linear = &call->compiled->linear;
 	struct event event = event_of_call(&planner->job->tile.compiled, call);
 	if (event.kind != EVENT_BACKWARD)
-		return add(planner, &event, linear->forward_cost);
+		return add_event(planner, &event, linear->forward_cost);
 	/* A derivative recomputes before it runs backward. */
 	if (linear->recomputed) {
 		struct event again = event;
 		again.kind = EVENT_RECOMPUTE;
-		TRY(add(planner, &again, linear->recompute_cost));
+		TRY(add_event(planner, &again, linear->recompute_cost));
 		event.evaluations = 0;
 	}
-	return add(planner, &event, linear->backward_cost);
+	return add_event(planner, &event, linear->backward_cost);
 }
 
 static enum status on_action(void *context, const struct action *action, int64_t live)
@@ -271,7 +272,7 @@ enum status timeline_plan(struct timeline *timeline, struct job *job)
 	struct planner planner = {.timeline = timeline, .job = job, .unit = c->forward_cost};
 	double all = c->forward_cost > 0 ? (c->forward_cost + c->backward_cost + c->recomputed_cost) / c->forward_cost
 	                                 : (double)(c->evaluations + c->steps);
-	struct machine_hooks hooks = {.context = &planner, .call = on_call, .progress = on_action};
+	struct machine_hooks hooks = {.context = &planner, .call = on_planned_call, .progress = on_action};
 	const struct machine_options machine = {
 		.want_value = job->options.want_value, .store = job->options.store, .hooks = &hooks};
 	struct counters counters;
