@@ -185,7 +185,7 @@ static const struct type *const *types_of(struct lowering *l, struct slot_list l
 	return types;
 }
 
-/* A new step of DRAFT, with all that is known of the state after it. AFTER, the next step or NULL, shares its lists. */
+/* Makes a step of DRAFT, and describes the state after it. AFTER, the next step or NULL, shares its lists. */
 static struct step *new_step(struct lowering *l, const struct draft_step *draft, const struct sets *sets,
                              const struct step *after)
 {

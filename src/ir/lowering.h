@@ -133,8 +133,8 @@ struct streaming {
 	bool streamable, sums, flat; /* as in struct lowered */
 	bool mixes;                  /* rows meet beyond one SUM or FOLD: a forward run has no tiles either */
 	uint32_t fold;               /* the instruction of that SUM or FOLD; NO_VALUE before it */
-	bool *along, *whole;         /* by param: some use runs along the streamed axis; some use reads all of its rows.
-	                                WHOLE follows ALONG in memory */
+	/* By param, WHOLE after ALONG in memory: some use runs along the streamed axis; some use reads all of its rows. */
+	bool *along, *whole;
 };
 
 /* The preludes met so far. The next step binds those that are not bound yet. */

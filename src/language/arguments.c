@@ -47,10 +47,10 @@ static enum status set_argument(struct resolver *r, struct node *node, struct de
 	enum status status = attrs_set(&attrs, node->op, given.name, given.index, &given.argument, &complaint);
 	if (status == STATUS_OK && node->deferred)
 		return add_deferred(r, node, &given);
-	if (status == STATUS_OK)
+	if (status == STATUS_OK) {
 		*node->attrs = attrs;
-	if (status == STATUS_OK)
 		return STATUS_OK;
+	}
 	const struct binding *binding = is_name ? resolver_find(r, given.argument.word) : NULL;
 	if (binding && binding->ref.kind == REF_ARGUMENT && op_takes_number(node->op, given.name, given.index)) {
 		given.given = true;
