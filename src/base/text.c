@@ -65,9 +65,9 @@ enum status bytes_parse(const char *text, int64_t *bytes, struct diags *diags)
 		c++;
 	if (*c || !right) {
 		diag_file(diags, STATUS_USAGE, NULL, -1, "'%s' is not a number of bytes", text);
-		diag_hint(diags, "write it like 1500, 64K (thousands), 64KiB (1024s), 1.5GiB; units are K, M, G, T and KiB, "
+		return diag_hint(diags,
+		                 "write it like 1500, 64K (thousands), 64KiB (1024s), 1.5GiB; units are K, M, G, T and KiB, "
 		                 "MiB, GiB, TiB");
-		return STATUS_USAGE;
 	}
 	if (value >= 9223372036854775807.0L)
 		return diag_file(diags, STATUS_USAGE, NULL, -1, "'%s' is more bytes than can be counted", text);

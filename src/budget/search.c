@@ -161,8 +161,7 @@ enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, 
 	diag_file(diags, STATUS_LIMIT, NULL, -1,
 	          "cannot run the backward pass within %lld byte%s; the least that works is %lld bytes", (long long)bytes,
 	          bytes == 1 ? "" : "s", (long long)least);
-	diag_hint(diags, "use %s%lld or more", option, (long long)least);
-	return STATUS_LIMIT;
+	return diag_hint(diags, "use %s%lld or more", option, (long long)least);
 }
 
 enum status budget_schedule(const struct context *context, const struct step_costs *costs, int64_t bytes,

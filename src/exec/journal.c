@@ -95,9 +95,8 @@ struct reading {
 
 static enum status malformed(const struct reading *r, const char *what)
 {
-	enum status status = diag_file(r->context->diags, STATUS_DATA, r->journal->path, r->at, "%s", what);
-	diag_hint(r->context->diags, "remove it to start again");
-	return status;
+	diag_file(r->context->diags, STATUS_DATA, r->journal->path, r->at, "%s", what);
+	return diag_hint(r->context->diags, "remove it to start again");
 }
 
 /* Sets finished if the last line records that the command was done. */
@@ -176,8 +175,7 @@ static enum status read_head(struct reading *r)
 		if (r->ended || r->finished || !strcmp(r->line, wanted))
 			continue;
 		diag_file(r->context->diags, STATUS_DATA, journal->path, at, "the journal is of a run with %s", parts[i].text);
-		diag_hint(r->context->diags, "repeat the first command, or remove the journal to start again");
-		return STATUS_DATA;
+		return diag_hint(r->context->diags, "repeat the first command, or remove the journal to start again");
 	}
 	if (!r->ended)
 		TRY(next_line(r));
@@ -269,8 +267,7 @@ static enum status go_on(struct journal *journal, int64_t size, int64_t length, 
 	if (journal->spill_fd < 0) {
 		diag_file(diags, STATUS_IO, journal->spill_path, -1, "cannot open the spill file that the journal names: %s",
 		          strerror(errno));
-		diag_hint(diags, "remove %s to start again", journal->path);
-		return STATUS_IO;
+		return diag_hint(diags, "remove %s to start again", journal->path);
 	}
 	if (fstat(journal->spill_fd, &st))
 		return diag_file(diags, STATUS_IO, journal->spill_path, -1, "cannot read the spill file: %s", strerror(errno));
@@ -279,8 +276,7 @@ static enum status go_on(struct journal *journal, int64_t size, int64_t length, 
 	if (st.st_size < size) {
 		diag_file(diags, STATUS_IO, journal->spill_path, (int64_t)st.st_size,
 		          "the spill file is short: the journal names %lld bytes of it", (long long)size);
-		diag_hint(diags, "remove %s to start again", journal->path);
-		return STATUS_IO;
+		return diag_hint(diags, "remove %s to start again", journal->path);
 	}
 	return ftruncate(journal->fd, (off_t)length) ? failed(journal, "write", diags) : STATUS_OK;
 }

@@ -132,13 +132,11 @@ static enum status fail_shapeless(const struct binder *b, const struct param *pa
 	const char *word = word_of(param), *name = param->name;
 	if (source->none) {
 		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' has no value", word, name);
-		diag_hint(b->diags, "give one with --param %s=FILE or --param %s=NUMBER", name, name);
-		return STATUS_CHAIN;
+		return diag_hint(b->diags, "give one with --param %s=FILE or --param %s=NUMBER", name, name);
 	}
 	diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' needs a type: '%s' has no shape of its own",
 	        word, name, names[param->init.kind]);
-	diag_hint(b->diags, "declare every extent, as in: %s %s: f32[256,256] = ...", word, name);
-	return STATUS_CHAIN;
+	return diag_hint(b->diags, "declare every extent, as in: %s %s: f32[256,256] = ...", word, name);
 }
 
 static enum status mismatch(const struct binder *b, const struct param *param, const struct param_source *source)

@@ -105,8 +105,7 @@ static enum status refuse_type(const struct dict *d, const char *descr, const ch
 		}
 	diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->token, "npy header: type '%s'%s is not supported",
 	          descr, what);
-	diag_hint(d->diags, "%s", hint);
-	return STATUS_DATA;
+	return diag_hint(d->diags, "%s", hint);
 }
 
 static enum status read_descr(struct dict *d, enum dtype assume, struct npy_header *header)
@@ -114,8 +113,7 @@ static enum status read_descr(struct dict *d, enum dtype assume, struct npy_head
 	char descr[64];
 	if (look(d) == '[') {
 		dict_error(d, "a structured type is not supported");
-		diag_hint(d->diags, "save one of its fields as an array");
-		return STATUS_DATA;
+		return diag_hint(d->diags, "save one of its fields as an array");
 	}
 	if (!accept_string(d, descr, sizeof descr))
 		return dict_error(d, "'descr' must be a short string");
@@ -127,8 +125,7 @@ static enum status read_descr(struct dict *d, enum dtype assume, struct npy_head
 		if (assume == DTYPE_COUNT) {
 			diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->token,
 			          "npy header: type '%s' may hold bf16 or f16", descr);
-			diag_hint(d->diags, "--assume-dtype bf16 reads it as bfloat16");
-			return STATUS_DATA;
+			return diag_hint(d->diags, "--assume-dtype bf16 reads it as bfloat16");
 		}
 		if (assume != DTYPE_BF16 && assume != DTYPE_F16)
 			return dict_error(d, "--assume-dtype must be of two bytes for this type");

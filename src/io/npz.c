@@ -428,7 +428,6 @@ enum status npz_load(const struct loader *loader, struct array *array, struct ar
 		diag_file(diags, STATUS_DATA, path, -1, "has no member '%s'", key);
 	else
 		diag_file(diags, STATUS_DATA, path, -1, "has several members, and no name chooses one");
-	diag_hint(diags, "its members: %s; a chain names one by load(\"FILE\", \"MEMBER\")",
-	          list_members(archive, loader->context->arena));
-	return STATUS_DATA;
+	return diag_hint(diags, "its members: %s; a chain names one by load(\"FILE\", \"MEMBER\")",
+	                 list_members(archive, loader->context->arena));
 }

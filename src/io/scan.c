@@ -79,8 +79,7 @@ enum status scan_out_of_memory(const struct input *input, size_t read, struct di
 {
 	diag_file(diags, STATUS_LIMIT, input->name, (int64_t)read,
 	          "out of memory: it is read whole, and has more bytes than these");
-	diag_hint(diags, "npy, or raw data with --shape, is read in parts if the chain works row by row");
-	return STATUS_LIMIT;
+	return diag_hint(diags, "npy, or raw data with --shape, is read in parts if the chain works row by row");
 }
 
 /* Reports the bytes from AT to END, which are no number. */
@@ -95,11 +94,11 @@ static enum status not_a_number(struct scan *s, size_t at, size_t end)
 		const bool archive = s->length >= 4 && !memcmp(s->text, "PK\3\4", 4);
 		const bool tensors = s->length > 8 && s->text[8] == '{' && !memcmp(s->text + 5, "\0\0\0", 3);
 		status = text_error(s, at, at + 1, "byte 0x%02x is neither a number nor white space", c);
-		diag_hint(s->diags, "%s",
-		          archive || tensors
-		              ? "npz and safetensors hold params, for load() and --param: the input is one array"
-		              : "npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values");
-		return status;
+		return diag_hint(
+			s->diags, "%s",
+			archive || tensors
+				? "npz and safetensors hold params, for load() and --param: the input is one array"
+				: "npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values");
 	}
 	size_t shown = end - at > 40 ? 40 : end - at;
 	while (shown > 1 && shown < end - at && ((unsigned char)s->text[at + shown] & 0xc0) == 0x80)

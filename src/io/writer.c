@@ -80,8 +80,7 @@ static enum status check_place(const struct writer *w, size_t header, struct dia
 	    w->count * (int64_t)dtype_size(w->type.dtype) <= r->count * (int64_t)dtype_size(r->type.dtype))
 		return STATUS_OK;
 	diag_file(diags, STATUS_USAGE, r->input->name, -1, "the output would overwrite values that have not been read");
-	diag_hint(diags, "-o FILE may name the input: the output replaces it when it is complete");
-	return STATUS_USAGE;
+	return diag_hint(diags, "-o FILE may name the input: the output replaces it when it is complete");
 }
 
 enum status writer_begin(struct writer *w, const struct type *type, struct diags *diags)

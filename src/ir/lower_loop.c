@@ -192,9 +192,8 @@ static enum status try_loop(struct lowering *l, const struct loop *loop, int64_t
 enum status lowering_too_long(struct lowering *l, struct span span)
 {
 	LOWERING_FAIL(l, STATUS_LIMIT, span, "the chain has more than 10^7 steps when its loops are written out");
-	diag_hint(l->context->diags, l->what == LOWER_RUN ? "a loop is written out if it changes the type of a value"
-	                                                  : "a forward run (ckptc run) of a loop has no such limit");
-	return STATUS_LIMIT;
+	return diag_hint(l->context->diags, l->what == LOWER_RUN ? "a loop is written out if it changes the type of a value"
+	                                                         : "a forward run (ckptc run) of a loop has no such limit");
 }
 
 enum status lower_loop(struct lowering *l, const struct node *node)

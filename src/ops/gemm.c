@@ -122,11 +122,10 @@ enum status blas_load(struct diags *diags)
 	pthread_once(&blas.once, load_openblas);
 	if (!blas.no_space)
 		return STATUS_OK;
-	enum status status = diag_file(diags, STATUS_LIMIT, NULL, -1,
-	                               "OpenBLAS has no room for its buffers: it wants some 130 MiB of address space for "
-	                               "each processor");
-	diag_hint(diags, "raise the limit (ulimit -v), or set CKPTC_BLAS=none to multiply matrices without it");
-	return status;
+	diag_file(diags, STATUS_LIMIT, NULL, -1,
+	          "OpenBLAS has no room for its buffers: it wants some 130 MiB of address space for "
+	          "each processor");
+	return diag_hint(diags, "raise the limit (ulimit -v), or set CKPTC_BLAS=none to multiply matrices without it");
 }
 
 const char *blas_name(void) { return blas.sgemm ? "openblas" : "own"; }

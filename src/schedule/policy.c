@@ -159,11 +159,9 @@ static enum status unknown_policy(const struct context *context, bool block, con
 		TRY_ALLOC(list, context->diags);
 	}
 	const char *near = suggest_nearest(name, names, count);
-	enum status status =
-		near ? diag_file(context->diags, STATUS_USAGE, NULL, -1, "unknown policy '%s'; did you mean '%s'?", name, near)
-			 : diag_file(context->diags, STATUS_USAGE, NULL, -1, "unknown policy '%s'", name);
-	diag_hint(context->diags, "policies are %s, and P+Q", list);
-	return status;
+	diag_file(context->diags, STATUS_USAGE, NULL, -1, "unknown policy '%s'%s%s%s", name, near ? "; did you mean '" : "",
+	          near ? near : "", near ? "'?" : "");
+	return diag_hint(context->diags, "policies are %s, and P+Q", list);
 }
 
 /* Reports PROBLEM with the argument of KIND, and what the argument must be. */
@@ -175,9 +173,9 @@ static enum status wrong_argument(const struct context *context, enum policy_kin
 	                                    [TAKES_NUMBER] = "a whole number of at least 0",
 	                                    [TAKES_NAMES] = "one name or more, separated by commas",
 	                                    [TAKES_BYTES] = "a number of bytes such as 64MiB"};
-	enum status status = diag_file(context->diags, STATUS_USAGE, NULL, -1, "policy '%s' %s", info->name, problem);
-	diag_hint(context->diags, "%s:%s, where %s is %s", info->name, info->argument, info->argument, wants[info->takes]);
-	return status;
+	diag_file(context->diags, STATUS_USAGE, NULL, -1, "policy '%s' %s", info->name, problem);
+	return diag_hint(context->diags, "%s:%s, where %s is %s", info->name, info->argument, info->argument,
+	                 wants[info->takes]);
 }
 
 bool policy_make(struct policy *policy, enum policy_kind kind, int64_t number, struct arena *arena)
@@ -301,8 +299,7 @@ enum status policy_parse_blocks(const struct context *context, struct chain *cha
 			continue;
 		diag_at(diags, STATUS_CHAIN, chain->source, block->span,
 		        "'%s' cuts a chain into segments and can't be the policy of a block", policy->text);
-		diag_hint(diags, "a block takes a policy by value, such as dots or \"names:a,b\"");
-		return STATUS_CHAIN;
+		return diag_hint(diags, "a block takes a policy by value, such as dots or \"names:a,b\"");
 	}
 	return STATUS_OK;
 }
