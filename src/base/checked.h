@@ -1,14 +1,14 @@
-/* Arithmetic on sizes that come from input: false on overflow. */
+/* Arithmetic: on sizes that come from input, false on overflow; and compensated sums of doubles. */
 #ifndef BASE_CHECKED_H
 #define BASE_CHECKED_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 static inline bool checked_add(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }
 static inline bool checked_mul(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
-static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 /* The least multiple of UNIT that is not below SIZE. */
 static inline int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
 static inline int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -21,6 +21,18 @@ static inline int64_t saturated(__int128 value) { return value > INT64_MAX ? INT
 static inline bool checked_mul_i64(int64_t a, int64_t b, int64_t *product)
 {
 	return !__builtin_mul_overflow(a, b, product);
+}
+
+/*
+ * Adds X + X_LO to the sum *HI + *LO (Neumaier 1974): *LO collects what the additions to
+ * *HI round away. Where *HI becomes infinite or NaN, *LO stays as it was.
+ */
+static inline void sum_add(double *hi, double *lo, double x, double x_lo)
+{
+	const double sum = *hi + x;
+	const double error = fabs(*hi) >= fabs(x) ? (*hi - sum) + x : (x - sum) + *hi;
+	*lo += isfinite(sum) ? error + x_lo : 0;
+	*hi = sum;
 }
 
 #endif

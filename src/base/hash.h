@@ -1,8 +1,9 @@
-/* The one hash of bytes. It tells changes and names apart; it does not resist an attacker. */
+/* The one hash of bytes, which tells changes and names apart and does not resist an attacker; and dictionaries. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
-#include <stddef.h>
+#include "base/arena.h"
+
 #include <stdint.h>
 
 enum { HASH_START = 0 };
@@ -12,5 +13,25 @@ enum { HASH_START = 0 };
  * processor's byte order, so hashes are compared only on one machine.
  */
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size);
+
+/* A hash table from names to pointers, which lives in an arena and only grows. */
+struct dictionary_entry {
+	const char *name; /* NULL: free */
+	void *value;
+};
+
+/* All zeros: empty. */
+struct dictionary {
+	struct dictionary_entry *entries;
+	size_t count, capacity; /* capacity: 0 or a power of two, more than count */
+};
+
+/* Returns the value of NAME, or NULL. */
+void *dictionary_find(const struct dictionary *dictionary, const char *name);
+/*
+ * Sets the value of NAME, which must outlive the dictionary, to VALUE, which is not
+ * NULL. Returns false and changes nothing where memory is short.
+ */
+bool dictionary_put(struct dictionary *dictionary, struct arena *arena, const char *name, void *value);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/sum.h"
+#include "base/checked.h"
 #include "cli/trial.h"
 #include "exec/derivative.h"
 

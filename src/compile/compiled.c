@@ -68,10 +68,10 @@ enum status compiled_make(const struct context *context, struct compiled_chain *
 		for (size_t k = 0; k < STEP_PROGRAMS; k++) {
 			const struct program *program = &step->programs[k];
 			compiled->uses_gemm |= program->uses_gemm;
-			compiled->widest = larger(compiled->widest, program->widest);
-			compiled->member = larger(compiled->member, round_up(program->member, ARRAY_ALIGN));
-			compiled->ports = larger(compiled->ports, (int64_t)program->body->in_count);
-			compiled->ports = larger(compiled->ports, (int64_t)program->body->out_count);
+			compiled->widest = greater(compiled->widest, program->widest);
+			compiled->member = greater(compiled->member, round_up(program->member, ARRAY_ALIGN));
+			compiled->ports = greater(compiled->ports, (int64_t)program->body->in_count);
+			compiled->ports = greater(compiled->ports, (int64_t)program->body->out_count);
 		}
 	}
 	return STATUS_OK;

@@ -429,7 +429,7 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 	struct launch *launch = compiler_launch(c, LAUNCH_GROUP);
 	launch->count = shape_count(group_shape(c, &c->body->instrs[first]));
 	/* The reg and fill of values in earlier groups are below FIRST from here on. */
-	d->first += (uint32_t)larger((int64_t)d->kernel_op_count, d->register_count) + 1;
+	d->first += (uint32_t)greater((int64_t)d->kernel_op_count, d->register_count) + 1;
 	d->kernel_op_count = d->register_count = d->extras = d->fills = 0;
 	fill_first(c, first, end);
 	add_kernel_ops(c, first, end);
@@ -446,6 +446,6 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 	launch->kernel_op_count = d->kernel_op_count;
 	d->kernel_op_count = names;
 	choose_block(launch, period);
-	c->register_bytes = larger(c->register_bytes, launch->register_bytes * launch->registers);
+	c->register_bytes = greater(c->register_bytes, launch->register_bytes * launch->registers);
 	return true;
 }

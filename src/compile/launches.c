@@ -101,8 +101,8 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 		team_scratch = op_team_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
 		c->out->uses_gemm |= op_is_product(instr->op);
 	}
-	c->scratch = larger(c->scratch, scratch);
-	c->team_scratch = larger(c->team_scratch, team_scratch);
+	c->scratch = greater(c->scratch, scratch);
+	c->team_scratch = greater(c->team_scratch, team_scratch);
 }
 
 /* True if the result of carry K is an array of the loop's own and of this carry alone: the iteration writes it where the next reads it. */
@@ -157,7 +157,7 @@ static void note_loop_read(struct compiler *c, struct launch *loop, uint32_t val
 	struct value_plan *v = &c->values[value];
 	const size_t begin = (size_t)(loop - c->launches);
 	if (v->made_in < (int64_t)begin)
-		v->last_read = larger(v->last_read, (int64_t)loop->match);
+		v->last_read = greater(v->last_read, (int64_t)loop->match);
 	if (v->entry == NO_VALUE || !c->frame->entries[v->entry].dynamic || v->moved_by == begin + 1)
 		return;
 	uint32_t *dynamic = arena_append(c->arena, &loop->dynamic, &loop->dynamic_count, capacity, sizeof *dynamic);

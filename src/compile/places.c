@@ -64,7 +64,7 @@ static void note_group(struct reuser *l, const struct launch *group)
 			const int64_t read = m->kind == KERNEL_OP_FILL || arg->kind == ARG_SCALAR ? read_otherwise : at;
 			struct use *use = use_of(l, arg->index);
 			if (k < KERNEL_OP_READS)
-				use->read = larger(read, use->read);
+				use->read = greater(read, use->read);
 			else if (at < use->written)
 				use->written = at;
 		}
@@ -265,7 +265,7 @@ static size_t list_placed(struct compiler *c, struct placed *list)
 		if (entry && entry->kind == ENTRY_WORKSPACE && value->made_in >= 0)
 			list[count++] = (struct placed){type_bytes(entry->type),
 			                                value->made_in,
-			                                larger(value->made_in, value->last_read),
+			                                greater(value->made_in, value->last_read),
 			                                &entry->offset,
 			                                0,
 			                                0};
@@ -278,7 +278,7 @@ static size_t list_placed(struct compiler *c, struct placed *list)
 			const int held = loop->iterations > 0 && (loop->iterations - 1) % 2 == 1;
 			for (int side = 0; side < 2; side++)
 				list[count++] = (struct placed){
-					carried->bytes, (int64_t)i, side == held ? larger(end, read) : end, &carried->offset[side], 0, 0};
+					carried->bytes, (int64_t)i, side == held ? greater(end, read) : end, &carried->offset[side], 0, 0};
 		}
 	}
 	return count;

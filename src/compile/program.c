@@ -30,9 +30,9 @@ static bool compile_body(struct compiler *c)
 	c->frame->registers = c->frame->scratch + round_up(c->scratch, ARRAY_ALIGN);
 	if (!place_arrays(c, c->frame->registers + c->register_bytes))
 		return false;
-	c->out->member = larger(c->register_bytes, c->team_scratch);
+	c->out->member = greater(c->register_bytes, c->team_scratch);
 	for (size_t i = 0; i < c->body->value_count; i++)
-		c->out->widest = larger(c->out->widest, type_bytes(c->body->values[i].type));
+		c->out->widest = greater(c->out->widest, type_bytes(c->body->values[i].type));
 	return true;
 }
 

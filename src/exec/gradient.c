@@ -96,8 +96,8 @@ enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *p
 	const struct job *job = run->gradient->job;
 	const struct gradient_options *options = run->gradient->options;
 	struct walk *walk = &worker->walk;
-	*ports = (size_t)larger(job->tile.compiled.ports, job->rest.compiled.ports);
-	*slab = larger(job->tile.slab, job->rest.slab);
+	*ports = (size_t)greater(job->tile.compiled.ports, job->rest.compiled.ports);
+	*slab = greater(job->tile.slab, job->rest.slab);
 	walk->kept.spill = (struct spill){.fd = -1, .allocator = run->context.allocator};
 	walk->hooks = (struct machine_hooks){
 		.context = worker, .call = on_call, .input_output = input_output_exchange, .progress = on_progress};
@@ -133,8 +133,8 @@ static void note_counters(struct worker *worker, const struct counters *counters
 		walk->measured = *counters;
 	walk->counted = true;
 	/* the rest has fewer rows, but there may be more holes between its arrays */
-	walk->measured.peak_bytes = larger(before.peak_bytes, counters->peak_bytes);
-	walk->measured.stored_bytes = larger(before.stored_bytes, counters->stored_bytes);
+	walk->measured.peak_bytes = greater(before.peak_bytes, counters->peak_bytes);
+	walk->measured.stored_bytes = greater(before.stored_bytes, counters->stored_bytes);
 }
 
 enum status gradient_run_tile(struct worker *worker)

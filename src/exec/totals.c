@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/sum.h"
+#include "base/checked.h"
 #include "exec/run_parts.h"
 
 /* The sums of param I's gradient over the arrays of this array's type. */

@@ -5,7 +5,7 @@
 #ifndef LANGUAGE_CHAIN_H
 #define LANGUAGE_CHAIN_H
 
-#include "base/dictionary.h"
+#include "base/hash.h"
 #include "language/syntax.h"
 #include "ops/op.h"
 

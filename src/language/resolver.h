@@ -11,7 +11,7 @@
 
 #include "language/chain.h"
 
-#include "base/dictionary.h"
+#include "base/hash.h"
 
 struct binding {
 	const char *name;

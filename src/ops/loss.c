@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/sum.h"
+#include "base/checked.h"
 #include "ops/lines.h"
 
 enum { PIECE = 1024 };

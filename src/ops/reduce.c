@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/sum.h"
+#include "base/checked.h"
 #include "ops/lines.h"
 
 /* Returns V, or its copy in the call's scratch whose reduced axes are the last ones, if R needs that. */

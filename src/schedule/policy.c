@@ -69,7 +69,7 @@ bool policy_saves(const struct policy *policy, const struct policy_value *value)
 
 static int64_t square_root_up(int64_t n)
 {
-	int64_t root = larger((int64_t)sqrt((double)n) - 1, 1);
+	int64_t root = greater((int64_t)sqrt((double)n) - 1, 1);
 	while (root * root < n)
 		root++;
 	return root;

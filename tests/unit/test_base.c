@@ -9,7 +9,6 @@
 
 #include "base/checked.h"
 #include "base/diag.h"
-#include "base/dictionary.h"
 #include "base/hash.h"
 #include "base/suggest.h"
 #include "base/system.h"
