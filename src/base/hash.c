@@ -10,9 +10,6 @@
 
 #include <string.h>
 
-/* 2^64 over the golden ratio, odd. */
-static const uint64_t golden = 0x9e3779b97f4a7c15u;
-
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
 {
 	const unsigned char *from = bytes;
@@ -22,14 +19,14 @@ uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
 		for (int k = 0; k < 4; k++) {
 			uint64_t word;
 			memcpy(&word, from + i + 8 * (size_t)k, sizeof word);
-			lanes[k] = (lanes[k] ^ word) * golden;
+			lanes[k] = (lanes[k] ^ word) * HASH_GOLDEN;
 			lanes[k] ^= lanes[k] >> 32;
 		}
 	for (; i < size; i++)
-		lanes[0] = (lanes[0] ^ from[i]) * golden;
+		lanes[0] = (lanes[0] ^ from[i]) * HASH_GOLDEN;
 	uint64_t sum = hash ^ size;
 	for (int k = 0; k < 4; k++) {
-		sum = (sum ^ lanes[k]) * golden;
+		sum = (sum ^ lanes[k]) * HASH_GOLDEN;
 		sum ^= sum >> 29;
 	}
 	return sum;

@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 enum { HASH_START = 0 };
+/* 2^64 over the golden ratio, odd. */
+#define HASH_GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 /*
  * Returns the hash of SIZE bytes that follow those of HASH, a former result or HASH_START.
  * Another division of the bytes among calls gives another hash. Words are read in the

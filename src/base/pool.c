@@ -45,8 +45,7 @@ int64_t pool_get(struct pool *pool, int64_t size)
 	if (size > POOL_MOST - offset)
 		return -1;
 	pool->top += size;
-	if (pool->top > pool->peak)
-		pool->peak = pool->top;
+	pool->peak = greater(pool->peak, pool->top);
 	return offset;
 }
 

@@ -76,8 +76,7 @@ enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *po
 {
 	const struct run *run = worker->run;
 	const struct forward_pass *forward = run->forward;
-	const int64_t tile = forward->tile.program.workspace, rest = forward->rest.program.workspace;
-	*slab = round_up(tile > rest ? tile : rest, ARRAY_ALIGN);
+	*slab = round_up(greater(forward->tile.program.workspace, forward->rest.program.workspace), ARRAY_ALIGN);
 	*ports = forward->tile.lowered.whole->in_count;
 	for (size_t i = 0; i < run->params->count; i++) {
 		worker->params[i] = run->params->bound[i];
@@ -114,6 +113,5 @@ void forward_count_array(struct run *run)
 	counters->arrays++;
 	counters->tiles += ceil_div(tiles->rows, tiles->tile);
 	counters->tile_rows = tiles->tiled ? ceil_div(tiles->tile, tiles->flat ? tiles->rows / whole : 1) : whole;
-	if (bytes > counters->peak_bytes)
-		counters->peak_bytes = bytes;
+	counters->peak_bytes = greater(counters->peak_bytes, bytes);
 }

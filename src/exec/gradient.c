@@ -110,16 +110,20 @@ enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *p
 	TRY_ALLOC(walk->schedule, run->context.diags);
 	if (options->spill)
 		TRY(kept_states_open(worker, run->context.diags));
-	if (options->compare)
-		TRY(state_hashes_open(&walk->recompute, job->whole.steps, run->context.allocator, run->context.diags));
+	if (options->compare) {
+		const int64_t steps = walk->recompute.steps = job->whole.steps;
+		walk->recompute.hashes = arena_array(&worker->arena, (size_t)steps, sizeof *walk->recompute.hashes);
+		TRY_ALLOC(walk->recompute.hashes, run->context.diags);
+	}
 	return STATUS_OK;
 }
 
 void gradient_close_worker(struct worker *worker)
 {
 	struct walk *walk = &worker->walk;
-	kept_states_close(&walk->kept);
-	state_hashes_close(&walk->recompute, worker->run->context.allocator);
+	spill_close(&walk->kept.spill);
+	if (walk->kept.ahead)
+		schedule_free(walk->kept.ahead);
 	if (walk->schedule)
 		schedule_free(walk->schedule);
 }

@@ -107,10 +107,3 @@ enum status kept_states_open(struct worker *worker, struct diags *diags)
 	TRY(spill_check_room(options->spill, job->predicted.spill_bytes * job->tiles.workers, diags));
 	return spill_create(&kept->spill, options->spill, diags);
 }
-
-void kept_states_close(struct kept_states *kept)
-{
-	spill_close(&kept->spill);
-	if (kept->ahead)
-		schedule_free(kept->ahead);
-}

@@ -68,17 +68,6 @@ static enum status record_exchange(void *context, enum machine_input_output whic
 	return worker->walk.hooks.input_output(worker, which, offset, type);
 }
 
-static enum status play(struct worker *worker)
-{
-	const struct machine_hooks *hooks = &worker->walk.hooks;
-	for (size_t i = 0; i < worker->walk.replay.count; i++) {
-		const struct replay_event *event = &worker->walk.replay.events[i];
-		TRY(event->call.program ? hooks->call(worker, &event->call)
-		                        : hooks->input_output(worker, event->which, event->offset, event->type));
-	}
-	return STATUS_OK;
-}
-
 void replay_open(struct worker *worker)
 {
 	const struct run *run = worker->run;
@@ -96,7 +85,12 @@ enum status replay_run(struct worker *worker, const struct machine_options *opti
 	const bool full = worker->walk.plan == &worker->run->gradient->job->tile;
 	if (full && replay->state == REPLAY_COMPLETE) {
 		*counters = replay->counters;
-		return play(worker);
+		for (size_t i = 0; i < replay->count; i++) {
+			const struct replay_event *event = &replay->events[i];
+			TRY(event->call.program ? hooks.call(worker, &event->call)
+			                        : hooks.input_output(worker, event->which, event->offset, event->type));
+		}
+		return STATUS_OK;
 	}
 	if (full && replay->state == REPLAY_EMPTY) {
 		replay->state = REPLAY_RECORDING;

@@ -177,7 +177,6 @@ enum status run_gradient(const struct context *context, const struct run_subject
 	struct gradient_pass pass = {
 		.options = gradient, .result = result, .job = &result->job, .arena = context->arena, .begun = clock_seconds()};
 	memset(result, 0, sizeof *result);
-	result->allocator = context->allocator;
 	arena_init(&result->job_arena, context->allocator);
 	const enum status status = run_stream(context, subject, options, NULL, &pass);
 	array_free(&pass.cotangent, context->allocator);
@@ -200,5 +199,4 @@ void gradient_free(struct gradient_result *result)
 	if (result->has_job)
 		job_free(&result->job);
 	arena_free(&result->job_arena);
-	totals_free(result);
 }

@@ -77,8 +77,7 @@ struct state_hashes {
 
 /* The part of a param's gradient that arrays of one computing type make. */
 struct param_sums {
-	void *rows; /* in that type: the rows that are not summed within an array */
-	size_t size;
+	void *rows;      /* in that type: the rows that are not summed within an array */
 	double *hi, *lo; /* the running sums; LO only for doubles */
 	size_t sum_size;
 };
@@ -105,12 +104,11 @@ struct gradient_result {
 	double planning;                /* seconds spent in job_make */
 	bool has_job;
 	struct journal *journal; /* that is open, or NULL */
-	const struct allocator *allocator;
 };
 
 /*
  * Differentiates the chain on every array. Gradients of params are summed over the
- * arrays. RESULT is to be freed whatever is returned.
+ * arrays, in memory of CONTEXT's arena. RESULT is to be freed whatever is returned.
  */
 enum status run_gradient(const struct context *context, const struct run_subject *subject,
                          const struct run_options *options, const struct gradient_options *gradient,

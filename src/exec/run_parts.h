@@ -1,18 +1,17 @@
 /*
  * The parts of a run. Private to the files that make one:
  *
- *     run.c              the arrays of a stream; their chunks, shared among workers
- *     input_output.c     the array's input, and its outputs
- *     worker.c           a worker's memory, and its calls of the evaluator
- *     forward.c          a forward run: a tile is one program
- *     gradient.c         a gradient run: a tile is a schedule, which the machine walks
- *     totals.c           gradients of params, added up over tiles and arrays
- *     kept_states.c      states kept in reduced precision or on disk
- *     resume.c           points in a journal, and the run that resumes from one
- *     replay.c           the machine's calls for one tile, recorded for the others
- *     state_hashes.c     recomputed states compared with the first ones
- *     gradient_events.c  a line for each gradient that is ready
- *     trace.c            the hooks with a clock around them
+ *     run.c           the arrays of a stream; their chunks, shared among workers
+ *     input_output.c  the array's input, and its outputs
+ *     worker.c        a worker's memory, and its calls of the evaluator
+ *     forward.c       a forward run: a tile is one program
+ *     gradient.c      a gradient run: a tile is a schedule, which the machine walks
+ *     totals.c        gradients of params, added up over tiles and arrays
+ *     kept_states.c   states kept in reduced precision or on disk
+ *     resume.c        points in a journal, and the run that resumes from one
+ *     replay.c        the machine's calls for one tile, recorded for the others
+ *     state_hashes.c  recomputed states compared with the first ones
+ *     events.c        reports: of calls with their times, and of gradients that are ready
  *
  * Invariant: while workers work, a run's fields stay as they are, except for those that
  * the writer of the chunk at hand changes in order (totals, outputs) and those that
@@ -204,7 +203,6 @@ enum status input_output_end_array(struct run *run);
 void kept_states_hook(struct machine_hooks *hooks);
 /* Opens the worker's disk, where --spill names a directory. */
 enum status kept_states_open(struct worker *worker, struct diags *diags);
-void kept_states_close(struct kept_states *kept);
 /* Sets the worker's pieces to ARRAYS, with capacity for MORE. */
 enum status kept_states_set_pieces(struct worker *worker, const struct machine_array *arrays, size_t count,
                                    size_t more);
@@ -230,37 +228,29 @@ void totals_aim(struct worker *worker);
 void totals_add(const struct worker *worker, int64_t tile);
 /* Rounds the gradients of params, when the last array is done. */
 void totals_finish(struct gradient_result *result);
-void totals_free(struct gradient_result *result);
 
-/* gradient_events.c: nothing where no events are wanted. */
+/* events.c: nothing where no trace, and no events, are wanted. */
 
 enum status gradient_events_open(struct run *run);
 /* The backward pass has run step STEP. */
 enum status gradient_events_step(struct run *run, int64_t step, struct diags *diags);
 enum status gradient_events_finish(struct run *run);
+void trace_hook(struct worker *worker);
+/* The tile at hand begins, or ENDS. */
+enum status trace_tile(struct worker *worker, bool ends);
 
 /* state_hashes.c */
 
-/* Allocates the hashes for STEPS steps. Fails with STATUS_LIMIT when out of memory. */
-enum status state_hashes_open(struct state_hashes *recompute, int64_t steps, const struct allocator *allocator,
-                              struct diags *diags);
 /* Clears the hashes for another tile; the counts stay. */
 void state_hashes_begin(struct state_hashes *recompute);
 /* Records or compares the hash of OUTS, the outputs by port of the forward or recording CALL. */
 void state_hashes_see(struct state_hashes *recompute, const struct machine_call *call, void *const *outs);
 void state_hashes_add(struct state_hashes *to, const struct state_hashes *from);
-void state_hashes_close(struct state_hashes *recompute, const struct allocator *allocator);
 
 /* replay.c */
 
 void replay_open(struct worker *worker);
 /* Does what machine_run does for the worker's tile, from the log of an equal tile if there is one. */
 enum status replay_run(struct worker *worker, const struct machine_options *options, struct counters *counters);
-
-/* trace.c: nothing where no trace is wanted. */
-
-void trace_hook(struct worker *worker);
-/* The tile at hand begins, or ENDS. */
-enum status trace_tile(struct worker *worker, bool ends);
 
 #endif

@@ -11,12 +11,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "io/stream.h"
 
 /* A smaller state is written or read at once: waking the thread would take longer. */
 enum { NOT_STAGED = -1, HANDED_OVER = 64 << 10 };
-/* 2^64 over the golden ratio, odd. */
-static const uint64_t golden = 0x9e3779b97f4a7c15u;
 
 static enum status failed(const struct spill_failure *failure, struct diags *diags)
 {
@@ -37,13 +36,13 @@ static uint64_t checksum(const void *from, size_t size)
 		uint64_t words[4];
 		memcpy(words, bytes + i, sizeof words);
 		for (int k = 0; k < 4; k++)
-			lanes[k] = (lanes[k] ^ words[k]) * golden;
+			lanes[k] = (lanes[k] ^ words[k]) * HASH_GOLDEN;
 	}
 	for (; i < size; i++)
-		lanes[0] = (lanes[0] ^ bytes[i]) * golden;
+		lanes[0] = (lanes[0] ^ bytes[i]) * HASH_GOLDEN;
 	uint64_t sum = size;
 	for (int k = 0; k < 4; k++)
-		sum = (sum ^ (lanes[k] >> 29) ^ lanes[k]) * golden;
+		sum = (sum ^ (lanes[k] >> 29) ^ lanes[k]) * HASH_GOLDEN;
 	return sum;
 }
 
@@ -51,7 +50,7 @@ static uint64_t checksum_pieces(const struct spill_piece *pieces, size_t count)
 {
 	uint64_t sum = count;
 	for (size_t i = 0; i < count; i++)
-		sum = (sum ^ checksum(pieces[i].data, pieces[i].size)) * golden;
+		sum = (sum ^ checksum(pieces[i].data, pieces[i].size)) * HASH_GOLDEN;
 	return sum;
 }
 

@@ -9,19 +9,9 @@
 #include "base/hash.h"
 #include "exec/run_parts.h"
 
-enum status state_hashes_open(struct state_hashes *recompute, int64_t steps, const struct allocator *allocator,
-                              struct diags *diags)
-{
-	*recompute = (struct state_hashes){.steps = steps};
-	recompute->hashes = allocator_get(allocator, (size_t)steps + 1, sizeof *recompute->hashes);
-	TRY_ALLOC(recompute->hashes, diags);
-	state_hashes_begin(recompute);
-	return STATUS_OK;
-}
-
 void state_hashes_begin(struct state_hashes *recompute)
 {
-	memset(recompute->hashes, 0, ((size_t)recompute->steps + 1) * sizeof *recompute->hashes);
+	memset(recompute->hashes, 0, (size_t)recompute->steps * sizeof *recompute->hashes);
 }
 
 static struct recompute_hash hash_of(const struct machine_call *call, void *const *outs)
@@ -63,11 +53,4 @@ void state_hashes_add(struct state_hashes *to, const struct state_hashes *from)
 		to->first_step = from->first_step;
 	to->compared += from->compared;
 	to->differing += from->differing;
-}
-
-void state_hashes_close(struct state_hashes *recompute, const struct allocator *allocator)
-{
-	if (recompute->hashes)
-		allocator_put(allocator, recompute->hashes, ((size_t)recompute->steps + 1) * sizeof *recompute->hashes);
-	recompute->hashes = NULL;
 }

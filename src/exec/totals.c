@@ -44,15 +44,12 @@ static enum status open_param(const struct run *run, size_t i)
 		g->written = param->weak ? run->gradient->job->input.dtype : param->type.dtype;
 		g->size = (size_t)type_bytes(type);
 	}
-	sums->size = (size_t)type_bytes(type);
 	sums->sum_size = (size_t)job_sum_bytes(run->gradient->job, i);
 	const bool rows = job_has_rows(run->gradient->job, i);
 	if (rows ? sums->rows != NULL : sums->hi != NULL)
 		return STATUS_OK;
-	const size_t size = rows ? sums->size : sums->sum_size;
-	void *zeros = allocator_get(run->context.allocator, size + 1, 1);
+	void *zeros = arena_alloc(run->gradient->arena, rows ? (size_t)type_bytes(type) : sums->sum_size);
 	TRY_ALLOC(zeros, run->context.diags);
-	memset(zeros, 0, size);
 	if (rows)
 		sums->rows = zeros;
 	else
@@ -165,14 +162,5 @@ void totals_finish(struct gradient_result *result)
 			const double sum = both ? sum_at(first, wide, k) + sum_at(other, !wide, k) : sum_at(first, wide, k);
 			convert_to_file((char *)g->data + k * (wide ? 8 : 4), g->type.dtype, &sum, DTYPE_F64, 1);
 		}
-	}
-}
-
-void totals_free(struct gradient_result *result)
-{
-	for (size_t i = 0; i < 2 * result->param_count; i++) {
-		const struct param_sums *sums = &result->params[i / 2].of[i % 2];
-		allocator_put(result->allocator, sums->rows, sums->size + 1);
-		allocator_put(result->allocator, sums->hi, sums->sum_size + 1);
 	}
 }

@@ -115,8 +115,7 @@ enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *
 	worker->chunk = chunk;
 	for (worker->tile = 0; worker->tile < count; worker->tile++) {
 		worker->first_row = (chunk * tiles->per_chunk + worker->tile) * tiles->tile;
-		const int64_t left = tiles->rows - worker->first_row;
-		worker->rows = left < tiles->tile ? left : tiles->tile;
+		worker->rows = lesser(tiles->rows - worker->first_row, tiles->tile);
 		if (worker->run->gradient)
 			TRY(gradient_run_tile(worker));
 		else

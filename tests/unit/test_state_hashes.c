@@ -21,13 +21,7 @@ static void begin(void)
 {
 	scratch_setup();
 	body.outs = forward;
-	ck_assert_int_eq(state_hashes_open(&recompute, 7, &allocator_system, &diags), STATUS_OK);
-}
-
-static void end(void)
-{
-	state_hashes_close(&recompute, &allocator_system);
-	scratch_teardown();
+	recompute = (struct state_hashes){.hashes = arena_array(&arena, 7, sizeof *recompute.hashes), .steps = 7};
 }
 
 START_TEST(the_same_and_one_bit)
@@ -88,7 +82,7 @@ int main(void)
 {
 	Suite *suite = suite_create("recompute");
 	TCase *tcase = suite_make_case(suite, "recompute");
-	tcase_add_checked_fixture(tcase, begin, end);
+	tcase_add_checked_fixture(tcase, begin, scratch_teardown);
 	tcase_add_test(tcase, the_same_and_one_bit);
 	tcase_add_test(tcase, orders_and_slots);
 	tcase_add_test(tcase, counts_of_workers);
