@@ -32,10 +32,10 @@ enum {
 
 static inline double fold_lanes(double lane[SUM_LANES])
 {
-	for (int width = SUM_LANES / 2; width; width /= 2)
+	for (int width = SUM_LANES / 2; width > 1; width /= 2)
 		for (int j = 0; j < width; j++)
 			lane[j] += lane[j + width];
-	return lane[0];
+	return lane[0] + lane[1];
 }
 
 /* Adds blocks pairwise. sum[b] is the sum of 2^b blocks if bit b of the count is set. */
