@@ -3,7 +3,7 @@
  * on a logarithmic axis, powers of two or ten. There are as few ticks as labels have space for. One CSS class gives the
  * colour of a mark, and another, such as `line` or `area`, its use: dark pages change the colours alone.
  */
-#include "report/svg.h"
+#include "report/picture.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -142,38 +142,35 @@ void svg_text(const struct text *text, double x, double y, const char *anchor, c
 	text_put(text, "</text>\n");
 }
 
-static void put_style(const struct text *text)
-{
-	text_put(text,
-	         "<style>\n"
-	         ".page{fill:#fff}\n"
-	         "text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans',sans-serif;fill:#52514e}\n"
-	         ".title{font-size:17px;font-weight:600;fill:#0b0b0b}\n"
-	         ".heading{font-size:13px;font-weight:600;fill:#0b0b0b}\n"
-	         ".name{fill:#0b0b0b}\n"
-	         ".grid{stroke:#e6e5e1;fill:none}\n"
-	         ".axis{stroke:#a3a19b;fill:none}\n"
-	         ".line{stroke:currentColor;fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}\n"
-	         ".dash{stroke-dasharray:6 4;stroke-linecap:butt}\n"
-	         ".area{fill:currentColor;stroke:none}\n"
-	         ".soft{opacity:.22}.bars{opacity:.5}\n"
-	         ".bar{stroke:currentColor;stroke-width:3;stroke-linecap:butt;fill:none;opacity:.5}\n"
-	         ".ring{stroke:currentColor;stroke-width:2}\n"
-	         ".halo{stroke:#fff;stroke-width:4px;stroke-linejoin:round;paint-order:stroke}\n"
-	         ".stair{opacity:.5}\n"
-	         ".forward{color:#2a78d6}.record{color:#7a4fd0}.recompute{color:#e06a1f}.backward{color:#158f63}\n"
-	         ".held{color:#77756f}.disk{color:#b3308c}.live{color:#2a78d6}.budget{color:#d03b3b}\n"
-	         ".front{color:#2a78d6}.other{color:#9b9993}.knee{color:#e06a1f}\n"
-	         "@media (prefers-color-scheme:dark){\n"
-	         ".page{fill:#1a1a19}.halo{stroke:#1a1a19}\n"
-	         "text{fill:#c3c2b7}.title,.heading,.name{fill:#fff}\n"
-	         ".grid{stroke:#333230}.axis{stroke:#6f6d68}\n"
-	         ".forward{color:#4a94f0}.record{color:#a78bfa}.recompute{color:#f0823c}.backward{color:#2fb583}\n"
-	         ".held{color:#a3a19a}.disk{color:#e070bd}.live{color:#4a94f0}.budget{color:#f06a6a}\n"
-	         ".front{color:#4a94f0}.other{color:#7d7b76}.knee{color:#f0823c}\n"
-	         "}\n"
-	         "</style>\n");
-}
+static const char style[] =
+	"<style>\n"
+	".page{fill:#fff}\n"
+	"text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans',sans-serif;fill:#52514e}\n"
+	".title{font-size:17px;font-weight:600;fill:#0b0b0b}\n"
+	".heading{font-size:13px;font-weight:600;fill:#0b0b0b}\n"
+	".name{fill:#0b0b0b}\n"
+	".grid{stroke:#e6e5e1;fill:none}\n"
+	".axis{stroke:#a3a19b;fill:none}\n"
+	".line{stroke:currentColor;fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}\n"
+	".dash{stroke-dasharray:6 4;stroke-linecap:butt}\n"
+	".area{fill:currentColor;stroke:none}\n"
+	".soft{opacity:.22}.bars{opacity:.5}\n"
+	".bar{stroke:currentColor;stroke-width:3;stroke-linecap:butt;fill:none;opacity:.5}\n"
+	".ring{stroke:currentColor;stroke-width:2}\n"
+	".halo{stroke:#fff;stroke-width:4px;stroke-linejoin:round;paint-order:stroke}\n"
+	".stair{opacity:.5}\n"
+	".forward{color:#2a78d6}.record{color:#7a4fd0}.recompute{color:#e06a1f}.backward{color:#158f63}\n"
+	".held{color:#77756f}.disk{color:#b3308c}.live{color:#2a78d6}.budget{color:#d03b3b}\n"
+	".front{color:#2a78d6}.other{color:#9b9993}.knee{color:#e06a1f}\n"
+	"@media (prefers-color-scheme:dark){\n"
+	".page{fill:#1a1a19}.halo{stroke:#1a1a19}\n"
+	"text{fill:#c3c2b7}.title,.heading,.name{fill:#fff}\n"
+	".grid{stroke:#333230}.axis{stroke:#6f6d68}\n"
+	".forward{color:#4a94f0}.record{color:#a78bfa}.recompute{color:#f0823c}.backward{color:#2fb583}\n"
+	".held{color:#a3a19a}.disk{color:#e070bd}.live{color:#4a94f0}.budget{color:#f06a6a}\n"
+	".front{color:#4a94f0}.other{color:#7d7b76}.knee{color:#f0823c}\n"
+	"}\n"
+	"</style>\n";
 
 void svg_begin(const struct text *text, double height, const char *title, const char *subtitle)
 {
@@ -184,7 +181,7 @@ void svg_begin(const struct text *text, double height, const char *title, const 
 	            SVG_WIDTH, height, SVG_WIDTH, height);
 	text_xml(text, title);
 	text_put(text, "</title>\n");
-	put_style(text);
+	text_put(text, style);
 	text_printf(text, "<rect class=\"page\" width=\"%d\" height=\"%.0f\"/>\n", SVG_WIDTH, height);
 	svg_text(text, 20, 30, "start", "title", svg_shorten(title, 480, shown));
 	if (subtitle)
