@@ -326,7 +326,8 @@ enum status session_open_report(struct session *s, struct text_file **file)
 enum status session_close_text(struct text_file *file)
 {
 	TRY_ALLOC(!file->session->arena.failed, &file->session->diags);
-	report_end(&file->report);
+	if (file->report.depth)
+		report_close(&file->report, '}');
 	flush_text(file);
 	return file->status ? file->status : session_put(file->session, file->out);
 }

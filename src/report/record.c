@@ -41,12 +41,6 @@ void report_close(struct report *r, char bracket)
 	r->comma = true;
 }
 
-void report_end(struct report *r)
-{
-	if (r->format == REPORT_JSON && r->depth)
-		report_close(r, '}');
-}
-
 void report_text(struct report *r, const char *key, const char *value)
 {
 	if (begin_value(r, key))

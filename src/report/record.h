@@ -79,11 +79,10 @@ struct report {
 
 /*
  * Pieces of JSON, with commas and the last line's end; nothing in other formats. KEY is NULL within an array. The first
- * value with a key opens the report's object, which report_end closes.
+ * value with a key opens the report's object, which stays open: at the end `depth` is 1.
  */
 void report_open(struct report *report, const char *key, char bracket);
 void report_close(struct report *report, char bracket);
-void report_end(struct report *report);
 void report_text(struct report *report, const char *key, const char *value);
 void report_whole(struct report *report, const char *key, int64_t value);
 /* RECORD alone, as an object. GROUPS are those that it has. */
