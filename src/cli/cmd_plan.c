@@ -152,13 +152,6 @@ static enum status choose_policies(struct planning *p)
 	return STATUS_OK;
 }
 
-/* Other rows are compared to save-all. */
-static enum status plan_save_all(struct planning *p)
-{
-	const struct policy *policy = &policy_save_all;
-	return subject_plan(&p->subject, &policy, &p->save_all, NULL, &p->session->diags);
-}
-
 static void compare_row(const struct planning *p, struct policy_row *row)
 {
 	row->save_all_peak = p->save_all.counters.peak_bytes;
@@ -231,8 +224,6 @@ static enum status print_schedule(struct planning *p)
 static enum status print_table(struct planning *p)
 {
 	struct session *s = p->session;
-	(void)progress_begin(&p->progress, s, "plan");
-	TRY(plan_save_all(p));
 	TRY(choose_policies(p));
 	p->subject.warns = s->set.policies.count <= 1 && !s->line.given[OPTION_SWEEP];
 	const enum status status = plan_all(p);
@@ -253,7 +244,6 @@ static enum status print_difference(struct planning *p)
 	struct kept_list lists[2];
 	struct policy_row rows[2];
 	struct text_file *file;
-	TRY(plan_save_all(p));
 	for (int i = 0; i < 2; i++) {
 		TRY(subject_policy(&p->subject, &s->set.compared.items[i], &policies[i]));
 		TRY(subject_kept(&p->subject, policies[i], &rows[i], &lists[i]));
@@ -301,10 +291,13 @@ static enum status check_plan_options(struct session *s)
 enum status command_plan(struct session *s)
 {
 	struct planning p = {.session = s};
+	const struct policy *all = &policy_save_all;
 	TRY(check_plan_options(s));
 	TRY(plot_open(s, &p.plot));
 	TRY(subject_open(&p.subject, s));
-	return s->set.compared.count            ? print_difference(&p)
-	       : s->line.given[OPTION_SCHEDULE] ? print_schedule(&p)
-	                                        : print_table(&p);
+	if (s->line.given[OPTION_SCHEDULE])
+		return print_schedule(&p);
+	(void)progress_begin(&p.progress, s, "plan");
+	TRY(subject_plan(&p.subject, &all, &p.save_all, NULL, &s->diags)); /* other rows are compared to it */
+	return s->set.compared.count ? print_difference(&p) : print_table(&p);
 }
