@@ -75,13 +75,6 @@ static void add_reads(struct graph *g, const struct body *body, uint32_t part, e
 	}
 }
 
-static void take_next(struct graph *g)
-{
-	struct end *old = g->slots;
-	g->slots = g->next;
-	g->next = old;
-}
-
 static void follow_forward(struct graph *g, const struct step *step)
 {
 	const struct linear *linear = &g->compiled->steps[step->id].linear;
@@ -94,7 +87,6 @@ static void follow_forward(struct graph *g, const struct step *step)
 	for (size_t i = 0; i < body->out_count; i++)
 		if (body->outs[i].kind == PORT_SLOT)
 			g->next[body->outs[i].index] = source_of(g, body, step->id, END_FORWARD, body->outs[i].value);
-	take_next(g);
 }
 
 static void follow_back(struct graph *g, const struct step *step)
@@ -107,7 +99,6 @@ static void follow_back(struct graph *g, const struct step *step)
 			g->next[step->cot_to[i]] = g->slots[step->cot_out.slots[i]];
 	for (size_t i = 0; i < body->out_count; i++)
 		g->next[body->outs[i].index] = source_of(g, body, step->id, END_BACKWARD, body->outs[i].value);
-	take_next(g);
 }
 
 /* AGAIN: loops are walked twice. In the second walk of an outer loop, inner loops are walked once. */
@@ -116,7 +107,10 @@ static void walk_items(struct graph *g, const struct item *items, size_t count, 
 	for (size_t i = 0; i < count; i++) {
 		const struct item *item = &items[back ? count - 1 - i : i];
 		if (item->step) {
+			struct end *old = g->slots;
 			(back ? follow_back : follow_forward)(g, item->step);
+			g->slots = g->next;
+			g->next = old;
 			continue;
 		}
 		if (item->iterations > 0)
