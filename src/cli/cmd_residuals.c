@@ -1,5 +1,5 @@
 /* ckptc residuals: what is saved for the backward pass. */
-#include "report/difference.h"
+#include "report/counters.h"
 
 #include <math.h>
 

@@ -4,7 +4,6 @@
 #include "budget/budget.h"
 #include "cli/job.h"
 #include "memory/cost_walk.h"
-#include "report/difference.h"
 #include "report/explanation.h"
 
 static enum status open_spec(struct subject *subject)

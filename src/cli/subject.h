@@ -4,7 +4,7 @@
 
 #include "cli/session.h"
 #include "plan/spec.h"
-#include "report/difference.h"
+#include "report/counters.h"
 
 struct subject {
 	struct session *session;

@@ -1,4 +1,3 @@
-/* Figures of policies; the keys are those of ckptc(1). */
 #include "report/counters.h"
 
 #include <math.h>

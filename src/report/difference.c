@@ -2,7 +2,7 @@
  * Compares what two policies hold when the first sweep ends. The lists are sorted in one order and compared as multisets.
  * Arrays that differ in their step alone are one line, with ranges of steps.
  */
-#include "report/difference.h"
+#include "report/counters.h"
 
 #include <stdlib.h>
 #include <string.h>

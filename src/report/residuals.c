@@ -1,4 +1,4 @@
-#include "report/difference.h"
+#include "report/counters.h"
 
 #include <math.h>
 
