@@ -98,10 +98,11 @@ struct session {
 	struct job job;             /* of session_make_job */
 };
 
+typedef enum status command_function(struct session *session);
 struct command {
 	const char *name;
 	int letter;
-	enum status (*run)(struct session *session);
+	command_function *run;
 	const char *summary;
 };
 extern const struct command command_table[];
@@ -191,17 +192,9 @@ enum status help_print(struct session *session, const struct command *command);
 enum status help_print_op(struct session *session, enum op op);
 /* Prints the lines from which completions are made. */
 enum status help_print_options(struct session *session);
+command_function command_run, command_grad, command_residuals, command_plan, command_explain, command_check,
+	command_profile, command_ops, command_fmt;
 /* --dump syntax|chain|plan|schedule, of run and grad. */
-enum status command_dump(struct session *session);
-
-enum status command_run(struct session *session);
-enum status command_grad(struct session *session);
-enum status command_residuals(struct session *session);
-enum status command_plan(struct session *session);
-enum status command_explain(struct session *session);
-enum status command_check(struct session *session);
-enum status command_profile(struct session *session);
-enum status command_ops(struct session *session);
-enum status command_fmt(struct session *session);
+command_function command_dump;
 
 #endif
