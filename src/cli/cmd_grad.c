@@ -206,21 +206,6 @@ static enum status put_grad_stats(struct session *s, const struct gradient_resul
 	return session_close_text(file);
 }
 
-static enum status check_journal(struct session *s)
-{
-	if (!s->line.given[OPTION_JOURNAL])
-		return STATUS_OK;
-	const bool budgeted = s->set.policy.kind == POLICY_budget || (s->set.policy.kind == POLICY_auto && s->set.memory);
-	if (!s->line.given[OPTION_SPILL] || (s->set.policy.kind != POLICY_disk_revolve && !budgeted))
-		return usage_error(
-			s, "--journal needs states on disk: --spill DIR, and --policy disk-revolve:S or --memory BYTES");
-	if (s->line.given[OPTION_TILE])
-		return usage_error(s, "--tile contradicts --journal, which keeps the array whole");
-	if (s->line.given[OPTION_ACCUMULATE])
-		return usage_error(s, "--accumulate contradicts --journal: a resumed run could add its gradients twice");
-	return STATUS_OK;
-}
-
 static enum status check_grad_options(struct session *s)
 {
 	const char *path = s->line.values[OPTION_GRADS], *name = path ? strrchr(path, '/') : NULL;
@@ -244,7 +229,17 @@ static enum status check_grad_options(struct session *s)
 		differentiated |= s->chain.params[k].differentiated;
 	if (path && !differentiated)
 		diag_warn(&s->diags, "the chain has no param: --grads writes an empty '%s'", path);
-	return check_journal(s);
+	if (!s->line.given[OPTION_JOURNAL])
+		return STATUS_OK;
+	const bool budgeted = s->set.policy.kind == POLICY_budget || (s->set.policy.kind == POLICY_auto && s->set.memory);
+	if (!s->line.given[OPTION_SPILL] || (s->set.policy.kind != POLICY_disk_revolve && !budgeted))
+		return usage_error(
+			s, "--journal needs states on disk: --spill DIR, and --policy disk-revolve:S or --memory BYTES");
+	if (s->line.given[OPTION_TILE])
+		return usage_error(s, "--tile contradicts --journal, which keeps the array whole");
+	if (s->line.given[OPTION_ACCUMULATE])
+		return usage_error(s, "--accumulate contradicts --journal: a resumed run could add its gradients twice");
+	return STATUS_OK;
 }
 
 /* Reads all but the input's values, and opens all files, so that errors are found before the work. */
@@ -263,8 +258,8 @@ static enum status open_all(struct session *s, struct beside *beside, struct gra
 }
 
 /*
- * Writes the rest of the outputs, warns of options without effect, and renames the files to their places. The gradient of the input comes last: it may replace the input, by which
- * a journal recognises its run.
+ * Writes the rest of the outputs, warns of options without effect, and renames the files. The input's gradient comes
+ * last: it may replace the input, by which a journal recognises its run.
  */
 static enum status finish(struct session *s, struct beside *beside, struct gradient_result *result)
 {
@@ -320,7 +315,8 @@ enum status command_grad(struct session *s)
 	                                          .journal = s->line.values[OPTION_JOURNAL],
 	                                          .event = s->line.given[OPTION_EVENTS] ? put_event : NULL,
 	                                          .event_context = &beside,
-	                                          .trace = watch_wanted(&beside.watch) ? watch_event : NULL,
+	                                          .trace = beside.watch.plot.file || beside.watch.trace_file ? watch_event
+	                                                                                                     : NULL,
 	                                          .trace_context = &beside.watch};
 	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader};
 	enum status status = run_gradient(&s->context, &subject, &options, &gradient, &result);

@@ -16,19 +16,6 @@ static void put_option(const struct text *text, const struct option_row *row)
 	text_printf(text, "  %-28s %s\n", left, row->help);
 }
 
-static void put_policies(const struct text *text)
-{
-	text_put(text, "\nPolicies:\n");
-	for (int i = 0; i < POLICY_COUNT; i++) {
-		const struct policy_info *row = &policy_table[i];
-		char left[64];
-		if (!row->name || !*row->name)
-			continue;
-		snprintf(left, sizeof left, "%s%s%s", row->name, row->argument ? ":" : "", row->argument ? row->argument : "");
-		text_printf(text, "  %-28s %s\n", left, row->doc);
-	}
-}
-
 enum status help_print(struct session *s, const struct command *command)
 {
 	struct text_file *file;
@@ -40,8 +27,16 @@ enum status help_print(struct session *s, const struct command *command)
 		for (int i = 0; i < OPTION_COUNT; i++)
 			if (option_table[i].commands & command->letter)
 				put_option(text, &option_table[i]);
-		if (command->letter & BACKWARDS)
-			put_policies(text);
+		const bool backwards = command->letter & BACKWARDS;
+		text_put(text, backwards ? "\nPolicies:\n" : "");
+		for (int i = 0; i < POLICY_COUNT && backwards; i++) {
+			const struct policy_info *row = &policy_table[i];
+			char left[64];
+			snprintf(left, sizeof left, "%s%s%s", row->name, row->argument ? ":" : "",
+			         row->argument ? row->argument : "");
+			if (row->name && *row->name)
+				text_printf(text, "  %-28s %s\n", left, row->doc);
+		}
 	} else {
 		text_put(text, "Usage: ckptc COMMAND [OPTIONS] [CHAIN]\n\n"
 		               "Runs chains of array operations forward and backward, streaming, with the\n"

@@ -20,11 +20,7 @@ enum status plot_open(struct session *s, struct plot *plot)
 /* The chain or the costs, as the command line names them. */
 static const char *subject_word(const struct session *s)
 {
-	const char *words[] = {s->line.text, s->line.file, s->line.values[OPTION_SPEC]};
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		if (words[i])
-			return words[i];
-	return "";
+	return s->line.text ? s->line.text : s->line.file ? s->line.file : s->line.values[OPTION_SPEC];
 }
 
 enum status plot_draw(struct session *s, const struct plot *plot, struct picture *picture)
@@ -125,8 +121,6 @@ enum status watch_open(struct session *s, struct watch *watch, const struct grad
 	trace_begin(&watch->trace, &watch->trace_file->text, title);
 	return STATUS_OK;
 }
-
-bool watch_wanted(const struct watch *watch) { return watch->plot.file || watch->trace_file; }
 
 /*
  * The picture is of the first tile of the last array, and begins at its first step. Reading the input may take most of

@@ -36,8 +36,7 @@ struct watch {
 
 /* Opens what --plot and --trace name. */
 enum status watch_open(struct session *session, struct watch *watch, const struct gradient_result *result);
-/* True if --plot or --trace was given; then watch_event is the trace of the run. */
-bool watch_wanted(const struct watch *watch);
+/* The trace of the run, where there is a file of --plot or --trace. */
 enum status watch_event(void *context, const struct event *event);
 /* Closes the trace and draws the picture. */
 enum status watch_close(struct watch *watch);

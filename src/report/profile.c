@@ -48,33 +48,17 @@ static void put_growth(const void *record, const struct text *text)
 
 static const struct record_kind growth_kind = RECORD_KIND("growth", growth_fields, put_growth);
 
-static void put_profile_rows(struct records *records, const struct profile_row *rows, size_t count, unsigned group)
-{
-	for (size_t i = 0; i < count; i++)
-		records_put(records, &rows[i], group);
-}
-
-static void report_verdict(struct report *report, const struct profile_verdict *verdict)
-{
-	const char *const rows[][2] = {
-		{"bottleneck", verdict->bound}, {"evidence", verdict->evidence}, {"advice", verdict->advice}};
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		report_text(report, rows[i][0], rows[i][1]);
-		if (report->format == REPORT_LINES)
-			text_printf(report->text, "%s %s\n", rows[i][0], rows[i][1]);
-	}
-	if (report->format == REPORT_TABLE)
-		text_printf(report->text, "\nbounded by: %s (%s)\nto do: %s\n", verdict->bound, verdict->evidence,
-		            verdict->advice);
-}
-
 void report_profile(struct report *report, const struct profile_report *profile)
 {
+	const struct profile_verdict *verdict = &profile->verdict;
+	const char *const rows[][2] = {
+		{"bottleneck", verdict->bound}, {"evidence", verdict->evidence}, {"advice", verdict->advice}};
 	struct records records;
 	const char *const blank = report->format == REPORT_TABLE ? "\n" : "";
 	const bool csv = report->format == REPORT_CSV; /* one table, of both kinds of row */
 	records_begin(&records, report, &depth_kind, csv ? DEPTH | POLICY : DEPTH);
-	put_profile_rows(&records, profile->depths, profile->depth_count, DEPTH);
+	for (size_t i = 0; i < profile->depth_count; i++)
+		records_put(&records, &profile->depths[i], DEPTH);
 	if (!csv) {
 		records_end(&records);
 		text_put(report->text, blank);
@@ -85,7 +69,15 @@ void report_profile(struct report *report, const struct profile_report *profile)
 		text_put(report->text, blank);
 		records_begin(&records, report, &policy_kind, POLICY);
 	}
-	put_profile_rows(&records, profile->policies, profile->policy_count, POLICY);
+	for (size_t i = 0; i < profile->policy_count; i++)
+		records_put(&records, &profile->policies[i], POLICY);
 	records_end(&records);
-	report_verdict(report, &profile->verdict);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		report_text(report, rows[i][0], rows[i][1]);
+		if (report->format == REPORT_LINES)
+			text_printf(report->text, "%s %s\n", rows[i][0], rows[i][1]);
+	}
+	if (report->format == REPORT_TABLE)
+		text_printf(report->text, "\nbounded by: %s (%s)\nto do: %s\n", verdict->bound, verdict->evidence,
+		            verdict->advice);
 }
