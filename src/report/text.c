@@ -1,4 +1,4 @@
-#include "report/text.h"
+#include "report/record.h"
 
 #include <math.h>
 #include <stdio.h>

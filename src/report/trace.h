@@ -7,7 +7,7 @@
 #define REPORT_TRACE_H
 
 #include "plan/timeline.h"
-#include "report/text.h"
+#include "report/record.h"
 
 enum { TRACE_SLICES = 1 << 20, TRACE_WORKERS = 1024 };
 
