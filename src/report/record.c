@@ -100,35 +100,32 @@ static const char *spell_value(const struct field *f, const void *record, bool j
 	return NULL;
 }
 
-static void put_json_value(struct report *r, const struct field *f, const void *record)
-{
-	char digits[64];
-	struct field_list list;
-	if (f->kind == FIELD_TEXTS || f->kind == FIELD_WHOLES) {
-		memcpy(&list, (const char *)record + f->offset, sizeof list);
-		report_open(r, f->key, '[');
-		for (size_t i = 0; i < list.count; i++)
-			if (f->kind == FIELD_TEXTS)
-				report_text(r, NULL, ((const char *const *)list.items)[i]);
-			else
-				report_whole(r, NULL, ((const int64_t *)list.items)[i]);
-		report_close(r, ']');
-		return;
-	}
-	const char *value = spell_value(f, record, true, digits);
-	if (f->kind == FIELD_TEXT)
-		report_text(r, f->key, value);
-	else if (begin_value(r, f->key))
-		text_put(r->text, value ? value : "null");
-}
-
 void report_record(struct report *r, const char *key, const struct record_kind *kind, const void *record,
                    unsigned groups)
 {
+	char digits[64];
 	report_open(r, key, '{');
-	for (size_t i = 0; i < kind->field_count; i++)
-		if (has_field(&kind->fields[i], IN_JSON, groups))
-			put_json_value(r, &kind->fields[i], record);
+	for (size_t i = 0; i < kind->field_count; i++) {
+		const struct field *f = &kind->fields[i];
+		if (!has_field(f, IN_JSON, groups))
+			continue;
+		if (f->kind != FIELD_TEXTS && f->kind != FIELD_WHOLES) {
+			const char *value = spell_value(f, record, true, digits);
+			if (f->kind == FIELD_TEXT)
+				report_text(r, f->key, value);
+			else if (begin_value(r, f->key))
+				text_put(r->text, value ? value : "null");
+			continue;
+		}
+		const struct field_list *list = (const void *)((const char *)record + f->offset);
+		report_open(r, f->key, '[');
+		for (size_t k = 0; k < list->count; k++)
+			if (f->kind == FIELD_TEXTS)
+				report_text(r, NULL, ((const char *const *)list->items)[k]);
+			else
+				report_whole(r, NULL, ((const int64_t *)list->items)[k]);
+		report_close(r, ']');
+	}
 	report_close(r, '}');
 }
 
