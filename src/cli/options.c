@@ -75,12 +75,6 @@ static enum status wrong_command(struct session *s, int option)
 	                 "it belongs to %s", list ? list : "other commands");
 }
 
-static enum status add_word(struct session *s, struct text_list *list, const char *word)
-{
-	TRY_ALLOC(text_list_add(list, word, &s->arena), &s->diags);
-	return STATUS_OK;
-}
-
 static enum status add_param(struct session *s, const char *value)
 {
 	struct command_line *line = &s->line;
@@ -114,23 +108,16 @@ static enum status set_option(struct session *s, int option, const char *value)
 		return usage_error(s, "--%s has an empty file name", option_name(option));
 	line->given[option] = true;
 	line->values[option] = value;
-	switch (option) {
-	case OPTION_TEXT:
+	struct text_list *const lists[OPTION_COUNT] = {[OPTION_POLICY] = &line->policies,
+	                                               [OPTION_ONLINE] = &line->policies,
+	                                               [OPTION_DIFF] = &line->compared,
+	                                               [OPTION_GRAD_OF] = &line->grads};
+	const char *word = option == OPTION_ONLINE ? arena_printf(&s->arena, "online:%s", value) : value;
+	if (lists[option])
+		TRY_ALLOC(text_list_add(lists[option], word, &s->arena), &s->diags);
+	if (option == OPTION_TEXT)
 		line->text = value;
-		return STATUS_OK;
-	case OPTION_POLICY:
-		return add_word(s, &line->policies, value);
-	case OPTION_ONLINE:
-		return add_word(s, &line->policies, arena_printf(&s->arena, "online:%s", value));
-	case OPTION_DIFF:
-		return add_word(s, &line->compared, value);
-	case OPTION_GRAD_OF:
-		return add_word(s, &line->grads, value);
-	case OPTION_PARAM:
-		return add_param(s, value);
-	default:
-		return STATUS_OK;
-	}
+	return option == OPTION_PARAM ? add_param(s, value) : STATUS_OK;
 }
 
 /* Moves *AT, a place in argv, to the next word. NULL if there is none. */
