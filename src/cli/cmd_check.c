@@ -285,8 +285,7 @@ static enum status check_policy_bits(struct checker *c, const struct gradient *b
 	return STATUS_OK;
 }
 
-/* The usual policies, then those that are asked for. */
-static enum status check_policies(struct checker *c, const struct gradient *base)
+static enum status run_checks(struct checker *c, const struct gradient *base)
 {
 	static const struct {
 		enum policy_kind kind;
@@ -295,19 +294,6 @@ static enum status check_policies(struct checker *c, const struct gradient *base
 	             {POLICY_every, 3},   {POLICY_sqrt, 0},  {POLICY_recursive, 0},     {POLICY_revolve, 1},
 	             {POLICY_revolve, 3}, {POLICY_online, 3}};
 	struct session *s = c->session;
-	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
-		struct policy policy;
-		TRY_ALLOC(policy_make(&policy, usual[i].kind, usual[i].number, &s->arena), &s->diags);
-		TRY(check_policy_bits(c, base, &policy));
-	}
-	for (size_t i = 0; i < s->set.policies.count; i++)
-		TRY(check_policy_bits(c, base, &s->set.policies.items[i]));
-	return s->set.memory && !s->set.policies.count ? check_policy_bits(c, base, &s->set.policy) : STATUS_OK;
-}
-
-static enum status run_checks(struct checker *c, const struct gradient *base)
-{
-	const struct session *s = c->session;
 	find_blind(c, &base->result.job);
 	TRY(check_array(c, s->chain.input, c->input, c->count, base->input.values));
 	for (size_t i = 0; i < s->chain.param_count; i++) {
@@ -322,7 +308,14 @@ static enum status run_checks(struct checker *c, const struct gradient *base)
 	TRY(check_run(c, base, "same bits when it is run again", &policy_save_all, 1, 0));
 	TRY(check_run(c, base, "same bits with 4 workers", &policy_save_all, 4, 0));
 	TRY(check_run(c, base, "same bits in tiles of 3 rows", &policy_save_all, 2, 3));
-	return check_policies(c, base);
+	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+		struct policy policy;
+		TRY_ALLOC(policy_make(&policy, usual[i].kind, usual[i].number, &s->arena), &s->diags);
+		TRY(check_policy_bits(c, base, &policy));
+	}
+	for (size_t i = 0; i < s->set.policies.count; i++)
+		TRY(check_policy_bits(c, base, &s->set.policies.items[i]));
+	return s->set.memory && !s->set.policies.count ? check_policy_bits(c, base, &s->set.policy) : STATUS_OK;
 }
 
 enum status command_check(struct session *s)

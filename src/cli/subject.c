@@ -6,13 +6,18 @@
 #include "memory/cost_walk.h"
 #include "report/explanation.h"
 
-static enum status open_spec(struct subject *subject)
+enum status subject_open(struct subject *subject, struct session *s)
 {
-	struct session *s = subject->session;
 	static const enum option_id others[] = {OPTION_INPUT,   OPTION_FROM,    OPTION_ASSUME, OPTION_CAST,
 	                                        OPTION_SHAPE,   OPTION_DTYPE,   OPTION_PARAM,  OPTION_STORE,
 	                                        OPTION_THREADS, OPTION_TILE,    OPTION_COSTS,  OPTION_SPILL,
 	                                        OPTION_JOURNAL, OPTION_SPECIAL, OPTION_VALUE,  OPTION_COTANGENT};
+	*subject = (struct subject){.session = s, .has_spec = s->line.given[OPTION_SPEC]};
+	if (!subject->has_spec) {
+		TRY(session_load_chain(s));
+		TRY(session_bind_types(s, &subject->type));
+		return session_open_costs(s);
+	}
 	const char *refused = s->line.file || s->line.text ? "a chain" : NULL;
 	for (size_t i = 0; i < sizeof others / sizeof *others && !refused; i++)
 		if (s->line.given[others[i]])
@@ -20,18 +25,7 @@ static enum status open_spec(struct subject *subject)
 	if (refused)
 		return usage_error(s, "--spec plans from the costs in its file alone: it takes no %s", refused);
 	TRY(session_read_file(s, s->line.values[OPTION_SPEC], &s->source));
-	subject->has_spec = true;
 	return spec_read(&subject->spec, &s->source, &s->arena, &s->diags);
-}
-
-enum status subject_open(struct subject *subject, struct session *s)
-{
-	*subject = (struct subject){.session = s};
-	if (s->line.given[OPTION_SPEC])
-		return open_spec(subject);
-	TRY(session_load_chain(s));
-	TRY(session_bind_types(s, &subject->type));
-	return session_open_costs(s);
 }
 
 enum status subject_policy(struct subject *subject, const struct policy *given, const struct policy **policy)
