@@ -22,7 +22,7 @@ void diags_init(struct diags *diags, struct arena *arena) { *diags = (struct dia
 static void append_diag(struct diags *diags, const struct diag *diag, const char *message)
 {
 	struct diag *made = arena_alloc(diags->arena, sizeof *made);
-	diags->errors += diag->severity == SEVERITY_ERROR;
+	diags->errors += diag->status != STATUS_OK;
 	diags->exhausted |= !made || !message;
 	if (!made || !message)
 		return;
@@ -55,16 +55,6 @@ enum status diag_file(struct diags *diags, enum status status, const char *file,
 	            arena_vprintf(diags->arena, format, arguments));
 	va_end(arguments);
 	return status;
-}
-
-void diag_warn_at(struct diags *diags, const struct source *source, struct span span, const char *format, ...)
-{
-	const struct diag diag = {
-		.severity = SEVERITY_WARNING, .source = source, .span = span, .caret = span, .offset = -1};
-	va_list arguments;
-	va_start(arguments, format);
-	append_diag(diags, &diag, arena_vprintf(diags->arena, format, arguments));
-	va_end(arguments);
 }
 
 enum status diag_hint(struct diags *diags, const char *format, ...)
@@ -295,8 +285,11 @@ static void render_line(struct renderer *r, const struct diag *diag)
 	put_plain(r, r->color ? "\033[0m\n" : "\n");
 }
 
-/* By severity, then by color; a hint has the label after the last severity. */
-enum { LABEL_NOTE = SEVERITIES };
+enum { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITIES, LABEL_NOTE = SEVERITIES };
+
+static int severity_of(const struct diag *diag) { return diag->status ? SEVERITY_ERROR : SEVERITY_WARNING; }
+
+/* By severity, then by color; a hint has the last label. */
 static const char *const labels[][2] = {{"error: ", "\033[1;31merror:\033[0m "},
                                         {"warning: ", "\033[1;35mwarning:\033[0m "},
                                         {"note: ", "\033[1;36mnote:\033[0m "}};
@@ -315,7 +308,7 @@ static void render_one(struct renderer *r, const struct diag *diag)
 			snprintf(place, sizeof place, "byte %lld: ", (long long)diag->offset);
 	}
 	put_plain(r, place);
-	put_plain(r, labels[diag->severity][r->color]);
+	put_plain(r, labels[severity_of(diag)][r->color]);
 	put_text(r, diag->message);
 	put_plain(r, "\n");
 	if (diag->source && diag->caret.line)
@@ -359,7 +352,7 @@ void diags_render(const struct diags *diags, bool color, diag_write *write, void
 	r.used = 0;
 	int64_t count[SEVERITIES] = {0};
 	for (const struct diag *d = diags->first; d; d = d->next)
-		if (count[d->severity]++ < MAX_DIAGS)
+		if (count[severity_of(d)]++ < MAX_DIAGS)
 			render_one(&r, d);
 	render_rest(&r, count);
 	if (diags->exhausted) {

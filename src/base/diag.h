@@ -52,11 +52,8 @@ struct source {
 /* The line of TEXT that holds byte OFFSET, without its line end: pointer and *LENGTH. */
 const char *source_line(const struct source *source, uint32_t offset, size_t *length);
 
-enum severity { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITIES };
-
 struct diag {
-	enum severity severity;
-	enum status status;
+	enum status status;          /* STATUS_OK: a warning */
 	const struct source *source; /* the text that SPAN and CARET refer to, or NULL */
 	struct span span;            /* the place that the message names */
 	struct span caret;           /* the place that is underlined; often the same */
@@ -83,7 +80,10 @@ struct context {
 
 void diags_init(struct diags *diags, struct arena *arena);
 
-/* Each appends an error and returns STATUS, so that a caller can `return diag_...`. SOURCE must outlive DIAGS. */
+/*
+ * Each appends an error, or a warning if STATUS is STATUS_OK. Returns STATUS, so that a
+ * caller can `return diag_...`. SOURCE must outlive DIAGS.
+ */
 __attribute__((format(printf, 5, 6))) enum status diag_at(struct diags *diags, enum status status,
                                                           const struct source *source, struct span span,
                                                           const char *format, ...);
@@ -95,10 +95,7 @@ enum status diag_memory(struct diags *diags);
 /* Returns so from the function around it, unless POINTER holds. */
 #define TRY_ALLOC(POINTER, DIAGS) TRY((POINTER) ? STATUS_OK : diag_memory(DIAGS))
 
-/* Appends a warning. */
-#define diag_warn(DIAGS, ...) diag_warn_at(DIAGS, NULL, (struct span){0}, __VA_ARGS__)
-__attribute__((format(printf, 4, 5))) void diag_warn_at(struct diags *diags, const struct source *source,
-                                                        struct span span, const char *format, ...);
+#define diag_warn(DIAGS, ...) (void)diag_file(DIAGS, STATUS_OK, NULL, -1, __VA_ARGS__)
 
 /* Sets the hint of the last diagnostic. Returns its status; STATUS_LIMIT where memory was too short to keep it. */
 __attribute__((format(printf, 2, 3))) enum status diag_hint(struct diags *diags, const char *format, ...);

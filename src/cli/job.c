@@ -95,8 +95,8 @@ void warn_useless(struct session *s, const struct job *job)
 		          "cut the chain: every:N, sqrt, recursive or revolve:S, or checkpoint { } around parts of it");
 	}
 	if (last && last->kind == NODE_CHECKPOINT && job->policy->kind == POLICY_save_all && job_saves_nothing(job, true)) {
-		diag_warn_at(&s->diags, s->chain.source, last->span,
-		             "this checkpoint saves no memory: it ends the chain, so it is recomputed right after it has run");
+		diag_at(&s->diags, STATUS_OK, s->chain.source, last->span,
+		        "this checkpoint saves no memory: it ends the chain, so it is recomputed right after it has run");
 		diag_hint(&s->diags, "leave the last part of a chain out of checkpoint blocks");
 	}
 }

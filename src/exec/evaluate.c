@@ -92,15 +92,9 @@ static inline void *place(const struct piece *b, const struct arg *arg)
 
 static double scalar_at(const struct piece *b, const struct kernel_op *kernel_op)
 {
-	const char *from = b->m->frame[kernel_op->a.index];
-	if (b->m->program->frame->entries[kernel_op->a.index].type->dtype == DTYPE_F64) {
-		double value;
-		memcpy(&value, from, sizeof value);
-		return value;
-	}
-	float value;
-	memcpy(&value, from, sizeof value);
-	return (double)value;
+	const void *from = b->m->frame[kernel_op->a.index];
+	const bool wide = b->m->program->frame->entries[kernel_op->a.index].type->dtype == DTYPE_F64;
+	return wide ? *(const double *)from : (double)*(const float *)from;
 }
 
 static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_op)

@@ -46,18 +46,11 @@ static void read_seed(const struct worker *worker, void *to, const struct type *
 		kernels_get(type->dtype)->loops->fill(to, 1.0, (size_t)count);
 }
 
-static enum status write_zeros(struct writer *writer, enum dtype dtype, int64_t count, struct diags *diags)
-{
-	enum { PIECE = 512 };
-	static const double zeros[PIECE];
-	for (; count > 0; count -= PIECE)
-		TRY(writer_write(writer, zeros, dtype, count < PIECE ? count : PIECE, diags));
-	return STATUS_OK;
-}
-
 /* FROM NULL: the gradient is zero. */
 static enum status write_gradient(struct worker *worker, const void *from, const struct type *type)
 {
+	enum { PIECE = 512 };
+	static const double zeros[PIECE];
 	const struct run *run = worker->run;
 	struct writer *writer = run->gradient->options->gradient;
 	const int64_t count = shape_count(&type->shape);
@@ -71,9 +64,11 @@ static enum status write_gradient(struct worker *worker, const void *from, const
 			memset(to, 0, (size_t)type_bytes(type));
 		return STATUS_OK;
 	}
-	if (!from)
-		return write_zeros(writer, type->dtype, count, worker->diags);
-	return writer_write(writer, from, type->dtype, count, worker->diags);
+	if (from)
+		return writer_write(writer, from, type->dtype, count, worker->diags);
+	for (int64_t left = count; left > 0; left -= PIECE)
+		TRY(writer_write(writer, zeros, type->dtype, left < PIECE ? left : PIECE, worker->diags));
+	return STATUS_OK;
 }
 
 enum status input_output_exchange(void *context, enum machine_input_output which, int64_t offset,

@@ -31,11 +31,6 @@ enum journal_part {
 	JOURNAL_PARTS
 };
 
-/* The identity of a command: a hash_bytes (base/hash.h) for each part. */
-struct journal_identity {
-	uint64_t parts[JOURNAL_PARTS];
-};
-
 /* Slots of the spill file. A state has the slot JOURNAL_STATES + its disk slot. */
 enum journal_slot { JOURNAL_POINT_A, JOURNAL_POINT_B, JOURNAL_VALUE, JOURNAL_STATES };
 
@@ -44,7 +39,9 @@ struct journal {
 	const char *path;      /* of the command line, for messages */
 	const char *directory; /* of the spill file */
 	int64_t wanted;        /* bytes that must be free there for a new spill file */
-	struct journal_identity identity;
+	struct journal_identity {
+		uint64_t parts[JOURNAL_PARTS]; /* hashes, by hash_bytes */
+	} identity;                        /* of the command */
 	/* Set by journal_open. */
 	int fd;
 	const char *file; /* the target of PATH's links */

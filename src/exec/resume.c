@@ -83,7 +83,7 @@ static void add_sums(struct kept_states *kept, const struct gradient_result *res
 		const struct param_gradient *g = &result->params[i];
 		const struct param_sums *sums = &g->of[g->type.dtype == DTYPE_F64]; /* a journal covers one array */
 		if (sums->hi)
-			kept->pieces[kept->piece_count++] = (struct spill_piece){sums->hi, sums->sum_size};
+			kept->pieces[kept->piece_count++] = (struct spill_piece){sums->hi, (size_t)job_sum_bytes(&result->job, i)};
 	}
 	kept->pieces[kept->piece_count++] = (struct spill_piece){&kept->error, sizeof kept->error};
 }

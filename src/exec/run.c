@@ -31,18 +31,6 @@ void run_follow_format(struct writer *writer, const struct reader *reader)
 	writer->options.layout = reader->layout;
 }
 
-/* The actions of a gradient that is not tiled show its progress instead. */
-static void note_progress(struct run *run, int64_t rows)
-{
-	if (!run->options->progress || (run->gradient && !run->tiles->tiled))
-		return;
-	pthread_mutex_lock(&run->lock);
-	run->rows_done += rows;
-	const double done = (double)run->rows_done / (double)run->tiles->rows;
-	run->options->progress(run->options->progress_context, NULL, done, 0, 0);
-	pthread_mutex_unlock(&run->lock);
-}
-
 /* Sums go in the order of chunks, which is why a run that has any writes in order. */
 static enum status write_chunk(void *context, int index, int64_t chunk, struct diags *diags)
 {
@@ -53,7 +41,14 @@ static enum status write_chunk(void *context, int index, int64_t chunk, struct d
 	for (int64_t tile = 0; tile < tiles_of(run->tiles, chunk); tile++)
 		totals_add(worker, tile);
 	TRY(input_output_write_chunk(worker, chunk, diags));
-	note_progress(run, tiles_rows_of(run->tiles, chunk));
+	/* The actions of a gradient that is not tiled show its progress instead. */
+	if (!run->options->progress || (run->gradient && !run->tiles->tiled))
+		return STATUS_OK;
+	pthread_mutex_lock(&run->lock);
+	run->rows_done += tiles_rows_of(run->tiles, chunk);
+	const double done = (double)run->rows_done / (double)run->tiles->rows;
+	run->options->progress(run->options->progress_context, NULL, done, 0, 0);
+	pthread_mutex_unlock(&run->lock);
 	return STATUS_OK;
 }
 

@@ -79,7 +79,6 @@ struct state_hashes {
 struct param_sums {
 	void *rows;      /* in that type: the rows that are not summed within an array */
 	double *hi, *lo; /* the running sums; LO only for doubles */
-	size_t sum_size;
 };
 
 /* The gradient of a param; without DATA where it is not differentiated. */

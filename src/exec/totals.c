@@ -44,11 +44,11 @@ static enum status open_param(const struct run *run, size_t i)
 		g->written = param->weak ? run->gradient->job->input.dtype : param->type.dtype;
 		g->size = (size_t)type_bytes(type);
 	}
-	sums->sum_size = (size_t)job_sum_bytes(run->gradient->job, i);
 	const bool rows = job_has_rows(run->gradient->job, i);
 	if (rows ? sums->rows != NULL : sums->hi != NULL)
 		return STATUS_OK;
-	void *zeros = arena_alloc(run->gradient->arena, rows ? (size_t)type_bytes(type) : sums->sum_size);
+	void *zeros =
+		arena_alloc(run->gradient->arena, (size_t)(rows ? type_bytes(type) : job_sum_bytes(run->gradient->job, i)));
 	TRY_ALLOC(zeros, run->context.diags);
 	if (rows)
 		sums->rows = zeros;
