@@ -173,14 +173,13 @@ enum status subject_budgets(struct subject *subject, const struct policy *const 
 	return status;
 }
 
-static enum status kept_of_chain(struct subject *subject, const struct policy *policy, struct policy_row *row,
-                                 struct kept_list *list)
+static enum status kept_of_chain(struct subject *subject, const struct policy *policy, struct kept_list *list)
 {
 	struct session *s = subject->session;
 	struct held_list held = {0};
 	TRY(session_make_job(s, policy, &subject->type));
 	TRY(job_residuals(&s->job, &held));
-	row->counters = s->job.predicted;
+	list->row.counters = s->job.predicted;
 	list->rows = arena_array(&s->arena, held.count + 1, sizeof *list->rows);
 	TRY_ALLOC(list->rows, &s->diags);
 	for (size_t i = 0; i < held.count; i++) {
@@ -222,18 +221,16 @@ static enum status kept_of_schedule(struct subject *subject, const unsigned char
 	return STATUS_OK;
 }
 
-enum status subject_kept(struct subject *subject, const struct policy *policy, struct policy_row *row,
-                         struct kept_list *list)
+enum status subject_kept(struct subject *subject, const struct policy *policy, struct kept_list *list)
 {
 	struct session *s = subject->session;
 	struct schedule *schedule = NULL;
 	double time;
-	*row = (struct policy_row){.policy = policy->text};
-	*list = (struct kept_list){.row = row};
+	*list = (struct kept_list){.row.policy = policy->text};
 	if (!subject->has_spec)
-		return kept_of_chain(subject, policy, row, list);
-	TRY(spec_plan(&s->context, &subject->spec, policy, &row->counters, &time, &schedule));
-	row->predicted_ms = time * subject->spec.milliseconds;
+		return kept_of_chain(subject, policy, list);
+	TRY(spec_plan(&s->context, &subject->spec, policy, &list->row.counters, &time, &schedule));
+	list->row.predicted_ms = time * subject->spec.milliseconds;
 	const unsigned char *flags = spec_held(&subject->spec, schedule, &s->arena);
 	const enum status status = flags ? kept_of_schedule(subject, flags, list) : diag_memory(&s->diags);
 	schedule_free(schedule);

@@ -27,8 +27,7 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 /* Plans COUNT POLICIES of kind budget with one search: their figures in ROWS, or least_bytes if infeasible. */
 enum status subject_budgets(struct subject *subject, const struct policy *const *policies, size_t count,
                             struct policy_row *rows);
-/* Lists the arrays that POLICY holds when the first sweep ends. Its figures go to ROW. */
-enum status subject_kept(struct subject *subject, const struct policy *policy, struct policy_row *row,
-                         struct kept_list *list);
+/* Lists the arrays that POLICY holds when the first sweep ends, with its figures. */
+enum status subject_kept(struct subject *subject, const struct policy *policy, struct kept_list *list);
 
 #endif

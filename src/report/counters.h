@@ -43,7 +43,7 @@ struct kept {
 };
 
 struct kept_list {
-	const struct policy_row *row;
+	struct policy_row row;
 	struct kept *rows; /* report_difference sorts them, and keeps those that the other list has not */
 	size_t count;
 	int64_t total; /* bytes of all of them */

@@ -100,7 +100,7 @@ static void put_groups(struct records *records, const struct kept_list *list)
 		if (!steps)
 			return;
 		const char *word = strchr(steps, ' ') ? "steps" : "step";
-		const struct difference_row row = {.policy = list->row->policy,
+		const struct difference_row row = {.policy = list->row.policy,
 		                                   .bytes = arrays * kept->bytes,
 		                                   .arrays = arrays,
 		                                   .type = kept->type,
@@ -127,14 +127,14 @@ static void report_side(struct report *report, const struct kept_list *list, con
 	const int64_t bytes = sum_bytes(list);
 	struct records records;
 	report_open(report, NULL, '{');
-	report_text(report, "policy", list->row->policy);
+	report_text(report, "policy", list->row.policy);
 	report_whole(report, "kept_bytes", list->total);
 	report_whole(report, "only_bytes", bytes);
 	if (table) {
-		text_printf(report->text, "Kept by %s, recomputed by %s: ", list->row->policy, other);
+		text_printf(report->text, "Kept by %s, recomputed by %s: ", list->row.policy, other);
 		text_printf(report->text, list->count ? "%lld bytes\n" : "nothing\n", (long long)bytes);
 	} else {
-		report_row(report, "counters", list->row);
+		report_row(report, "counters", &list->row);
 	}
 	if (!table || list->count) {
 		records_begin(&records, report, &difference_kind, 0);
@@ -150,15 +150,15 @@ static void put_both_figures(struct report *report, const struct kept_list lists
 {
 	static const char *const names[] = {"kept bytes", "peak bytes", "evaluations", "checkpoints", "overhead %"};
 	enum { FIGURES = sizeof names / sizeof *names, COLUMNS = 3 };
-	const char *cells[(FIGURES + 1) * COLUMNS] = {"", lists[0].row->policy, lists[1].row->policy};
+	const char *cells[(FIGURES + 1) * COLUMNS] = {"", lists[0].row.policy, lists[1].row.policy};
 	for (int i = 0; i < FIGURES; i++)
 		cells[COLUMNS * (i + 1)] = names[i];
 	for (int k = 0; k < 2; k++) {
-		const struct counters *c = &lists[k].row->counters;
+		const struct counters *c = &lists[k].row.counters;
 		const int64_t figures[] = {lists[k].total, c->peak_bytes, c->evaluations, c->checkpoints};
 		for (int i = 0; i < FIGURES - 1; i++)
 			cells[COLUMNS * (i + 1) + 1 + k] = arena_printf(report->arena, "%lld", (long long)figures[i]);
-		cells[COLUMNS * FIGURES + 1 + k] = arena_printf(report->arena, "%.1f", row_overhead(lists[k].row));
+		cells[COLUMNS * FIGURES + 1 + k] = arena_printf(report->arena, "%.1f", row_overhead(&lists[k].row));
 	}
 	if (!report->arena->failed)
 		text_table(report->text, cells, FIGURES + 1, COLUMNS, 0x6);
@@ -181,8 +181,8 @@ void report_difference(struct report *report, struct kept_list lists[2])
 		return;
 	}
 	report_open(report, "diff", '[');
-	report_side(report, &lists[0], lists[1].row->policy);
-	report_side(report, &lists[1], lists[0].row->policy);
+	report_side(report, &lists[0], lists[1].row.policy);
+	report_side(report, &lists[1], lists[0].row.policy);
 	report_close(report, ']');
 	if (report->format == REPORT_TABLE)
 		put_both_figures(report, lists);
