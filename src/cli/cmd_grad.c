@@ -315,8 +315,8 @@ enum status command_grad(struct session *s)
 	                                          .journal = s->line.values[OPTION_JOURNAL],
 	                                          .event = s->line.given[OPTION_EVENTS] ? put_event : NULL,
 	                                          .event_context = &beside,
-	                                          .trace = beside.watch.plot.file || beside.watch.trace_file ? watch_event
-	                                                                                                     : NULL,
+	                                          .trace =
+	                                              beside.watch.plot || beside.watch.trace_file ? watch_event : NULL,
 	                                          .trace_context = &beside.watch};
 	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader};
 	enum status status = run_gradient(&s->context, &subject, &options, &gradient, &result);

@@ -9,20 +9,10 @@
 #include "cli/plot.h"
 #include "cli/subject.h"
 
-static const struct {
-	enum policy_kind kind;
-	int64_t number;
-} usual[] = {{POLICY_save_all, 0}, {POLICY_nothing, 0}, {POLICY_dots, 0},   {POLICY_sqrt, 0},
-             {POLICY_every, 2},    {POLICY_every, 4},   {POLICY_every, 8},  {POLICY_recursive, 0},
-             {POLICY_revolve, 2},  {POLICY_revolve, 4}, {POLICY_revolve, 8}};
-enum { USUAL = sizeof usual / sizeof *usual };
-/* With more steps the usual policies omit those by value, which unroll the whole chain into one region. */
-enum { LONG_BY_VALUE = 100000 };
-
 struct planning {
 	struct session *session;
 	struct subject subject;
-	struct plot plot;
+	struct text_file *plot;
 	struct progress progress;
 	const struct policy **policies;
 	size_t count, capacity;
@@ -132,7 +122,14 @@ static enum status choose_policies(struct planning *p)
 	struct session *s = p->session;
 	const struct policy_list *given = &s->set.policies;
 	const char *sweep = s->line.values[OPTION_SWEEP];
-	enum { SWEEP_DENSE = 32, SWEEP_PERCENT = 25 };
+	/* With more steps the usual policies omit those by value, which unroll the whole chain into one region. */
+	enum { SWEEP_DENSE = 32, SWEEP_PERCENT = 25, LONG_BY_VALUE = 100000 };
+	static const struct {
+		enum policy_kind kind;
+		int64_t number;
+	} usual[] = {{POLICY_save_all, 0}, {POLICY_nothing, 0}, {POLICY_dots, 0},   {POLICY_sqrt, 0},
+	             {POLICY_every, 2},    {POLICY_every, 4},   {POLICY_every, 8},  {POLICY_recursive, 0},
+	             {POLICY_revolve, 2},  {POLICY_revolve, 4}, {POLICY_revolve, 8}};
 	const int64_t steps = p->save_all.counters.steps;
 	const bool left_out = p->subject.has_spec || steps > LONG_BY_VALUE;
 	for (size_t i = 0; i < given->count; i++)
@@ -146,7 +143,7 @@ static enum status choose_policies(struct planning *p)
 		TRY(add_numbered(p, POLICY_every, n));
 	if (sweep)
 		return add_numbered(p, POLICY_every, steps > 0 ? steps : 1);
-	for (size_t i = 0; i < USUAL && !given->count && !s->set.memory; i++)
+	for (size_t i = 0; i < sizeof usual / sizeof *usual && !given->count && !s->set.memory; i++)
 		if (!(left_out && policy_table[usual[i].kind].traits & TRAIT_BY_VALUE))
 			TRY(add_numbered(p, usual[i].kind, usual[i].number));
 	return STATUS_OK;
@@ -218,7 +215,7 @@ static enum status print_schedule(struct planning *p)
 	TRY(session_open_report(s, &file));
 	TRY(subject_plan(&p->subject, &policy, &row, &file->report, &s->diags));
 	TRY(session_close_text(file));
-	return plot_subject(&p->plot, &p->subject, &policy, &row, 1);
+	return plot_subject(p->plot, &p->subject, &policy, &row, 1);
 }
 
 static enum status print_table(struct planning *p)
@@ -234,7 +231,7 @@ static enum status print_table(struct planning *p)
 	TRY(session_open_report(s, &file));
 	report_policies(&file->report, p->rows, p->count);
 	TRY(session_close_text(file));
-	return plot_subject(&p->plot, &p->subject, p->policies, p->rows, p->count);
+	return plot_subject(p->plot, &p->subject, p->policies, p->rows, p->count);
 }
 
 static enum status print_difference(struct planning *p)
@@ -242,14 +239,12 @@ static enum status print_difference(struct planning *p)
 	struct session *s = p->session;
 	const struct policy *policies[2];
 	struct kept_list lists[2];
-	struct policy_row rows[2];
 	struct text_file *file;
 	for (int i = 0; i < 2; i++) {
 		TRY(subject_policy(&p->subject, &s->set.compared.items[i], &policies[i]));
-		TRY(subject_kept(&p->subject, policies[i], &rows[i], &lists[i]));
-		compare_row(p, &rows[i]);
+		TRY(subject_kept(&p->subject, policies[i], &lists[i]));
+		compare_row(p, &lists[i].row);
 	}
-	mark_front(rows, 2);
 	/* A policy by value makes one step of the chain, so steps cannot be compared. */
 	const bool by_value = policy_by_value(policies[0]) || policy_by_value(policies[1]);
 	for (int i = 0; i < 2 && by_value; i++)

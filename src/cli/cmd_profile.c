@@ -369,7 +369,7 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 }
 
 /* Depth against time, and interval against memory and overhead. */
-static enum status draw_curves(struct profiler *p, const struct plot *plot)
+static enum status draw_curves(struct profiler *p, struct text_file *plot)
 {
 	const struct columns *d = &p->by_depth, *i = &p->by_policy;
 	const size_t depths = p->depth_count, count = p->interval_count;
@@ -390,10 +390,9 @@ static enum status draw_curves(struct profiler *p, const struct plot *plot)
 
 enum status command_profile(struct session *s)
 {
-	struct plot plot;
 	struct profiler p = {.session = s};
 	struct counters all;
-	struct text_file *file;
+	struct text_file *file, *plot;
 	TRY(plot_open(s, &plot));
 	TRY(session_load_chain(s));
 	TRY(get_data(&p));
@@ -416,5 +415,5 @@ enum status command_profile(struct session *s)
 	TRY(session_open_report(s, &file));
 	report_profile(&file->report, &report);
 	TRY(session_close_text(file));
-	return draw_curves(&p, &plot);
+	return draw_curves(&p, plot);
 }

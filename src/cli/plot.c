@@ -6,15 +6,15 @@
 
 #include "cli/job.h"
 
-enum status plot_open(struct session *s, struct plot *plot)
+enum status plot_open(struct session *s, struct text_file **plot)
 {
 	const char *path = s->line.values[OPTION_PLOT], *dot = path ? strrchr(path, '.') : NULL;
-	*plot = (struct plot){.html = dot && !strcmp(dot, ".html")};
+	*plot = NULL;
 	if (!path)
 		return STATUS_OK;
-	if (!dot || dot == path || (!plot->html && strcmp(dot, ".svg") != 0))
+	if (!dot || dot == path || (strcmp(dot, ".html") != 0 && strcmp(dot, ".svg") != 0))
 		return usage_error(s, "--plot takes FILE.svg or FILE.html, not '%s'", path);
-	return session_open_text(s, &plot->file, path, false);
+	return session_open_text(s, plot, path, false);
 }
 
 /* The chain or the costs, as the command line names them. */
@@ -23,15 +23,15 @@ static const char *subject_word(const struct session *s)
 	return s->line.text ? s->line.text : s->line.file ? s->line.file : s->line.values[OPTION_SPEC];
 }
 
-enum status plot_draw(struct session *s, const struct plot *plot, struct picture *picture)
+enum status plot_draw(struct session *s, struct text_file *plot, struct picture *picture)
 {
-	if (!plot->file)
+	if (!plot)
 		return STATUS_OK;
-	picture->html = plot->html;
+	picture->html = !strcmp(strrchr(s->line.values[OPTION_PLOT], '.'), ".html");
 	picture->title = arena_printf(&s->arena, "ckptc %s: %s", s->command->name, subject_word(s));
 	TRY_ALLOC(picture->title, &s->diags);
-	picture_draw(picture, &plot->file->text);
-	return session_close_text(plot->file);
+	picture_draw(picture, &plot->text);
+	return session_close_text(plot);
 }
 
 /* What each picture shows of a job. */
@@ -93,14 +93,14 @@ static enum status add_spec_run(struct subject *subject, const struct policy *po
 	return status;
 }
 
-enum status plot_subject(const struct plot *plot, struct subject *subject, const struct policy *const *policies,
+enum status plot_subject(struct text_file *plot, struct subject *subject, const struct policy *const *policies,
                          const struct policy_row *rows, size_t count)
 {
 	enum { SHOWN = 3 };
 	struct picture_run runs[SHOWN];
 	struct timeline timelines[SHOWN];
 	struct picture picture = {.rows = rows, .row_count = count, .runs = runs};
-	for (size_t i = 0; plot->file && i < count; i++) {
+	for (size_t i = 0; plot && i < count; i++) {
 		if (rows[i].least_bytes || (count > SHOWN && !rows[i].knee))
 			continue;
 		const size_t n = picture.run_count++;
@@ -161,7 +161,7 @@ enum status watch_event(void *context, const struct event *event)
 	struct watch *watch = context;
 	if (watch->trace_file)
 		trace_put(&watch->trace, &watch->result->job, event);
-	return watch->plot.file && event->worker == 0 ? follow(watch, event) : STATUS_OK;
+	return watch->plot && event->worker == 0 ? follow(watch, event) : STATUS_OK;
 }
 
 enum status watch_close(struct watch *watch)
@@ -185,5 +185,5 @@ enum status watch_close(struct watch *watch)
 		picture = (struct picture){
 			.subtitle = subtitle_of(s, &result->job), .rows = &row, .row_count = 1, .runs = &run, .run_count = 1};
 	}
-	return plot_draw(s, &watch->plot, &picture);
+	return plot_draw(s, watch->plot, &picture);
 }

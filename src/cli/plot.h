@@ -7,26 +7,19 @@
 #include "report/picture.h"
 #include "report/trace.h"
 
-/* The file of --plot; NULL if there is none, or it is drawn. */
-struct plot {
-	struct text_file *file;
-	bool html;
-};
-
-/* Opens the file of --plot, if given. STATUS_USAGE for a name that ends neither in .svg nor in .html; STATUS_IO. */
-enum status plot_open(struct session *session, struct plot *plot);
+/* Opens the file of --plot; NULL if there is none. STATUS_USAGE if it ends neither in .svg nor in .html; STATUS_IO. */
+enum status plot_open(struct session *session, struct text_file **plot);
 /* If there is a file, draws PICTURE there, with the title of the command line. */
-enum status plot_draw(struct session *session, const struct plot *plot, struct picture *picture);
+enum status plot_draw(struct session *session, struct text_file *plot, struct picture *picture);
 /* Draws policies by peak and overhead, and their schedules. Of more than three policies only the knee's is drawn. */
-enum status plot_subject(const struct plot *plot, struct subject *subject, const struct policy *const *policies,
+enum status plot_subject(struct text_file *plot, struct subject *subject, const struct policy *const *policies,
                          const struct policy_row *rows, size_t count);
 
 /* Collects the events of a gradient run for --plot and --trace. */
 struct watch {
 	struct session *session;
 	const struct gradient_result *result;
-	struct plot plot;
-	struct text_file *trace_file; /* NULL: no --trace */
+	struct text_file *plot, *trace_file; /* of --plot and --trace; NULL: not given */
 	struct trace trace;
 	struct timeline timeline; /* of worker 0's first tile of the last array */
 	bool has_timeline, following;
