@@ -99,6 +99,12 @@ static struct row *row_at(const struct table *t, int64_t i, int64_t j, bool pin)
 	return &t->rows[t->pins ? 2 * at + pin : at];
 }
 
+static int64_t low_at(const struct table *t, int64_t i, int64_t j, bool pin)
+{
+	const struct row *row = row_at(t, i, j, pin);
+	return t->least_peak ? row->least : row->low;
+}
+
 static struct row *find_row(const struct table *t, struct range r) { return row_at(t, r.i, r.j, r.pin); }
 
 static const struct row *root_of(const struct table *t, bool pin) { return row_at(t, 0, t->count, pin && t->pins); }
@@ -167,8 +173,8 @@ static void next_split(const struct table *t, struct split *split)
 static int64_t split_level(const struct table *t, struct range r, const struct split *split)
 {
 	const int64_t state = state_of(t, r);
-	const int64_t right = quanta_of(t, state) + row_at(t, split->k, r.j, false)->low;
-	const int64_t parts = greater(right, row_at(t, r.i, split->k, r.pin)->low);
+	const int64_t right = quanta_of(t, state) + low_at(t, split->k, r.j, false);
+	const int64_t parts = greater(right, low_at(t, r.i, split->k, r.pin));
 	return greater(level_of(t, state + split->need + cotangent(t, r.j)), parts);
 }
 
@@ -177,7 +183,7 @@ static int64_t least_level(const struct table *t, struct range r, int64_t *choic
 {
 	int64_t low = record_level(t, r);
 	if (r.j > r.i + 1)
-		low = greater(low, held_quanta(t, r) + row_at(t, r.i + 1, r.j, t->parts[r.i].keeps_output)->low);
+		low = greater(low, held_quanta(t, r) + low_at(t, r.i + 1, r.j, t->parts[r.i].keeps_output));
 	*choice = 0;
 	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, &split)) {
 		const int64_t level = split_level(t, r, &split);
@@ -195,11 +201,16 @@ static void bound_range(struct table *t, struct range r)
 		*row = *root_of(&t->inner[r.i], r.pin);
 		return;
 	}
-	int64_t high = record_level(t, r), choice;
+	int64_t choice, high = record_level(t, r);
+	const int64_t low = least_level(t, r, &choice);
+	if (t->least_peak) {
+		row->least = low;
+		return;
+	}
 	if (r.j > r.i + 1)
 		high = greater(high, held_quanta(t, r) + row_at(t, r.i + 1, r.j, t->parts[r.i].keeps_output)->high);
-	row->low = lesser(least_level(t, r, &choice), t->grid.levels);
-	row->high = lesser(high, t->grid.levels - 1);
+	row->low = (int32_t)lesser(low, t->grid.levels);
+	row->high = (int32_t)lesser(high, t->grid.levels - 1);
 }
 
 /* The hot loop: BEST = min(BEST, TIME + RIGHT + LEFT). */
@@ -422,7 +433,7 @@ static int64_t choose(const struct table *t, struct range r, int64_t *m)
 {
 	const struct row *row = find_row(t, r);
 	int64_t k;
-	if (!t->cells) {
+	if (t->least_peak) {
 		(void)least_level(t, r, &k);
 		return k;
 	}
@@ -468,7 +479,7 @@ void table_extract(const struct table *table, int64_t level, struct action_list 
 
 void least_peak_extract(const struct part *parts, int64_t count, struct action_list *list)
 {
-	struct table table = {.parts = parts, .count = count, .last = true, .grid = {.quantum = 1, .levels = INT64_MAX}};
+	struct table table = {.parts = parts, .count = count, .last = true, .grid.quantum = 1, .least_peak = true};
 	if (table_bound(&table, list->allocator))
 		table_extract(&table, 0, list);
 	else

@@ -35,10 +35,15 @@ struct grid {
 /*
  * The times of a range by level. Below LOW the range cannot be reversed. At HIGH all of it is recorded,
  * and the time falls no further. A grid that ends before HIGH cuts it to its last level, and one that
- * ends before LOW cuts LOW to its number of levels.
+ * ends before LOW cuts LOW to its number of levels. Tables are mostly rows: their size is a promise (tables.c).
  */
 struct row {
-	int64_t low, high;
+	union {
+		struct {
+			int32_t low, high;
+		};
+		int64_t least; /* LOW in a table of least peak, which has more levels and nothing else */
+	};
 	float *cells; /* at levels LOW .. HIGH */
 };
 
@@ -48,6 +53,7 @@ struct table {
 	int64_t count;
 	bool last; /* the chain ends here: there is no cotangent in the first sweep */
 	bool pins; /* some range may be pinned (persistent.c) */
+	bool least_peak;
 	struct grid grid;
 	double *sums;              /* time before each part */
 	int64_t *charge;           /* quanta that part i holds once recorded, after part i-1 was */

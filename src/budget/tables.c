@@ -18,7 +18,8 @@ enum {
 	PARTS = 160,       /* the most blocks of the outer table */
 	LEAST_PARTS = 400, /* the most parts for which the schedule of least peak is made */
 	LEVELS_MOST = 20000,
-	ROW = 8,         /* times that take the bytes of the rows of a range, in the bounds and in the table */
+	ROW =
+		2 * sizeof(struct row) / sizeof(float), /* times that take the bytes of a row, in the bounds and in the table */
 	SLACK = 24,      /* levels beyond a budget whose schedules may fit it: each held state is rounded up */
 	EACH = 100000,   /* all rungs of a ladder are tried if they have at most so many steps together */
 	TRIES = 150,     /* rungs tried: first, and again between two rungs */

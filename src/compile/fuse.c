@@ -267,16 +267,6 @@ static void add_element(struct compiler *c, const struct instr *instr)
 	}
 }
 
-static void begin_block_loop(struct compiler *c, const struct instr *loop)
-{
-	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
-		const struct carry *carry = &loop->loop.carries[k];
-		struct arg init = arg_of(c, carry->init);
-		add_copy(c, init, arg_of(c, carry->inner), c->values[carry->inner].reads == 1);
-	}
-	add_kernel_op(&c->draft, (struct kernel_op){.kind = KERNEL_OP_LOOP, .iterations = loop->loop.iterations});
-}
-
 /* True if the copy of an earlier carry overwrites the result of carry K before the copy of K reads it. */
 static bool is_overwritten(const struct instr *loop, uint32_t k)
 {
@@ -413,8 +403,13 @@ static void add_kernel_ops(struct compiler *c, size_t first, size_t end)
 		if (!c->instrs[i].live)
 			continue;
 		if (instr->kind == INSTR_LOOP) {
-			begin_block_loop(c, instr);
-			open[depth++] = c->draft.kernel_op_count - 1;
+			for (uint32_t k = 0; k < instr->loop.carry_count; k++) {
+				const struct carry *carry = &instr->loop.carries[k];
+				const struct arg init = arg_of(c, carry->init);
+				add_copy(c, init, arg_of(c, carry->inner), c->values[carry->inner].reads == 1);
+			}
+			open[depth++] = c->draft.kernel_op_count;
+			add_kernel_op(&c->draft, (struct kernel_op){.kind = KERNEL_OP_LOOP, .iterations = instr->loop.iterations});
 		} else if (instr->kind == INSTR_END) {
 			end_block_loop(c, &c->body->instrs[instr->loop.match], open[--depth]);
 		} else {

@@ -76,32 +76,28 @@ static const struct type *intern_type(struct arena *arena, const struct kept_typ
 	return &made->type;
 }
 
-/* Adds kept value K of the instruction at AT. */
-static void add_keep(struct lineariser *l, const struct kept_type **types, size_t at, int k)
-{
-	struct body *body = l->body;
-	const struct instr *instr = &body->instrs[at];
-	const struct type type = op_keep_type(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, k);
-	const struct type *interned = intern_type(l->arena, types, &type, instr);
-	const uint32_t id = interned ? body_add_value(body, interned) : NO_VALUE;
-	if (id == NO_VALUE)
-		return;
-	l->body->instrs[at].out_keep[k] = id;
-	struct value *value = &body->values[id];
-	value->from = FROM_INSTR;
-	value->instr = (uint32_t)at;
-	value->streamed = body->values[instr->out].streamed || body->values[instr->v].streamed;
-}
-
 /* The values that instructions compute for their derivatives beside their results. */
 static void add_keeps(struct lineariser *l)
 {
 	const struct kept_type *types = NULL;
-	for (size_t i = 0; i < l->body->instr_count; i++) {
-		const unsigned needs = needs_of(l, &l->body->instrs[i]);
-		for (int k = 0; k < MAX_KEEPS; k++)
-			if (needs & (k ? NEED_L : NEED_K))
-				add_keep(l, &types, i, k);
+	struct body *body = l->body;
+	for (size_t i = 0; i < body->instr_count; i++) {
+		struct instr *instr = &body->instrs[i];
+		const unsigned needs = needs_of(l, instr);
+		for (int k = 0; k < MAX_KEEPS; k++) {
+			if (!(needs & (k ? NEED_L : NEED_K)))
+				continue;
+			const struct type type = op_keep_type(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, k);
+			const struct type *interned = intern_type(l->arena, &types, &type, instr);
+			const uint32_t id = interned ? body_add_value(body, interned) : NO_VALUE;
+			if (id == NO_VALUE)
+				return; /* out of memory: the arena has failed */
+			instr->out_keep[k] = id;
+			struct value *value = &body->values[id];
+			value->from = FROM_INSTR;
+			value->instr = (uint32_t)i;
+			value->streamed = body->values[instr->out].streamed || body->values[instr->v].streamed;
+		}
 	}
 }
 

@@ -184,17 +184,6 @@ static int64_t store_all(struct machine *m)
 	return bytes;
 }
 
-/* The type that BUFFER is kept in; NULL if out of memory. */
-static const struct type *kept_type(struct machine *m, const struct buffer *buffer)
-{
-	if (!buffer->narrow)
-		return buffer->type;
-	struct type *kept = arena_alloc(m->context->arena, sizeof *kept);
-	if (kept)
-		*kept = machine_narrow_type(m, buffer->type);
-	return kept;
-}
-
 /* Arguments come first, then arrays in program order. */
 static bool comes_before(const struct held *a, const struct held *b)
 {
@@ -212,12 +201,17 @@ static enum status report_held(struct machine *m)
 		const struct buffer *buffer = &b->items[i];
 		if (!buffer->stored)
 			continue;
-		struct held made = {.type = kept_type(m, buffer),
+		struct held made = {.type = buffer->type,
 		                    .bytes = buffer->size,
 		                    .step = buffer->step,
 		                    .sequence = buffer->sequence,
 		                    .used_by = users[i]};
-		TRY_ALLOC(made.type, m->context->diags);
+		if (buffer->narrow) {
+			struct type *kept = arena_alloc(m->context->arena, sizeof *kept);
+			TRY_ALLOC(kept, m->context->diags);
+			*kept = machine_narrow_type(m, buffer->type);
+			made.type = kept;
+		}
 		if (buffer->origin)
 			made.origin = *buffer->origin;
 		made.origin.names = buffer->names;

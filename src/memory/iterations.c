@@ -33,17 +33,6 @@ static size_t write_mark(struct machine *m, int64_t **mark, size_t *capacity)
 	return count;
 }
 
-/* Runs the PERIOD steps of an iteration, from *INDEX; adds their costs in *COST. */
-static enum status run_iteration(struct machine *m, int64_t *index, int64_t period, double *cost)
-{
-	*cost = 0;
-	for (int64_t end = *index + period; *index < end; ++*index) {
-		*cost += machine_compiled_step(m, machine_step_at(m, *index))->linear.forward_cost;
-		TRY(machine_forward(m, *index, FORWARD_ONLY));
-	}
-	return STATUS_OK;
-}
-
 /*
  * Runs iterations of PERIOD equal steps, from *INDEX to some iterations before UNTIL at
  * most, and counts those that repeat.
@@ -59,8 +48,11 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 			limit = limit ? 2 * limit : 1;
 			since = 0;
 		}
-		double cost;
-		TRY(run_iteration(m, index, period, &cost));
+		double cost = 0;
+		for (int64_t end = *index + period; *index < end; ++*index) {
+			cost += machine_compiled_step(m, machine_step_at(m, *index))->linear.forward_cost;
+			TRY(machine_forward(m, *index, FORWARD_ONLY));
+		}
 		const size_t count = write_mark(m, &marks->now, &marks->now_capacity);
 		TRY_ALLOC(length && count, m->context->diags);
 		if (count != length || memcmp(marks->earlier, marks->now, count * sizeof *marks->now) != 0)

@@ -100,13 +100,6 @@ enum status job_finish(struct job *job)
 	return STATUS_OK;
 }
 
-/* The bytes of a step; a double, since huge arrays exceed int64. */
-static double step_bytes(const struct step_cost *cost)
-{
-	return (double)cost->state + (double)cost->residual + (double)cost->forward_temporary +
-	       (double)cost->record_temporary + (double)cost->backward_temporary;
-}
-
 enum status job_set_costs(struct job *job)
 {
 	struct step_costs *costs = &job->costs;
@@ -116,10 +109,13 @@ enum status job_set_costs(struct job *job)
 	job_fixed_bytes(job, &worker, &all);
 	const int64_t fixed = saturated_add(worker, all / job->tiles.workers);
 	TRY(compiled_costs(&job->context, &job->tile.compiled, in_order, fixed, costs));
-	double bytes = (double)fixed, states = 0;
+	double bytes = (double)fixed, states = 0; /* huge arrays exceed int64 */
 	for (size_t i = 0; i < costs->run_count; i++) {
-		states += (double)costs->runs[i].cost.state * (double)costs->runs[i].count;
-		bytes += (double)costs->runs[i].count * step_bytes(&costs->runs[i].cost);
+		const struct step_cost *cost = &costs->runs[i].cost;
+		const double count = (double)costs->runs[i].count;
+		states += (double)cost->state * count;
+		bytes += count * ((double)cost->state + (double)cost->residual + (double)cost->forward_temporary +
+		                  (double)cost->record_temporary + (double)cost->backward_temporary);
 	}
 	TRY(check_bytes(job, job->tiles.workers * bytes));
 	costs->spill_write = costs->spill_read = step_costs_assumed_spill(costs);

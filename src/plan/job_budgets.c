@@ -10,25 +10,17 @@
 #include "base/pool.h"
 #include "budget/budget.h"
 
-/*
- * A worker's share of all SLABS, each a multiple of ARRAY_ALIGN. With at most ARRAY_ALIGN
- * workers, shares that are rounded down compare as the slabs do. With more, shares are rounded up.
- */
-static int64_t share_of(const struct job *job, int64_t slabs)
-{
-	return (job->tiles.workers <= ARRAY_ALIGN ? slabs : slabs + job->tiles.workers - 1) / job->tiles.workers;
-}
-
 /* Predicts FAMILY's SCHEDULE on the memory machine, for a whole tile and the rest: see struct budget_judge. */
 static enum status judge_schedule(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
                                   struct judgement *judgement)
 {
 	struct job *job = context;
 	struct counters *whole = &judgement->counters, rest = {0};
+	const int64_t workers = job->tiles.workers;
 	const bool alone = job_rest_alone(job);
 	int64_t slab = most - job->costs.fixed;
 	if (alone && slab < INT64_MAX / 2) /* the bytes of a whole tile's worker if the rest took none */
-		slab += slab / (job->tiles.workers - 1) + 1;
+		slab += slab / (workers - 1) + 1;
 	job->schedule = schedule;
 	job->scheduled = *family;
 	enum status status = job_predict_tile(job, &job->tile, greater(slab, 1), whole);
@@ -37,7 +29,9 @@ static enum status judge_schedule(void *context, const struct policy *family, st
 		status = job_predict_tile(job, &job->rest, 0, &rest);
 	job->schedule = NULL;
 	const int64_t last = alone ? rest.peak_bytes : greater(rest.peak_bytes, whole->peak_bytes);
-	judgement->peak = job->costs.fixed + share_of(job, (job->tiles.workers - 1) * whole->peak_bytes + last);
+	const int64_t slabs = (workers - 1) * whole->peak_bytes + last;
+	/* Slabs are multiples of ARRAY_ALIGN. With at most so many workers, shares rounded down compare as slabs do. */
+	judgement->peak = job->costs.fixed + (workers <= ARRAY_ALIGN ? slabs / workers : ceil_div(slabs, workers));
 	return status;
 }
 

@@ -53,15 +53,6 @@ static void keep_current(struct online *o, struct online_snapshot *list, int64_t
 	o->level = 0;
 }
 
-static void pass_current(struct online *o)
-{
-	join_later(o);
-	o->level++;
-	o->bubble = o->kept_count;
-	while (o->bubble > 0 && o->kept[o->bubble - 1].level < o->level)
-		o->bubble--;
-}
-
 static void start_reversal(struct online *o)
 {
 	queue_push(&o->head.queue, ACT_RECORD, o->position, o->position + 1, 0);
@@ -89,7 +80,11 @@ static void online_sweep(struct online *o)
 		o->binomial.free[o->binomial.free_count++] = gone->slot;
 		keep_current(o, o->later, &o->later_count);
 	} else {
-		pass_current(o);
+		join_later(o);
+		o->level++;
+		o->bubble = o->kept_count;
+		while (o->bubble > 0 && o->kept[o->bubble - 1].level < o->level)
+			o->bubble--;
 	}
 	queue_push(&o->head.queue, ACT_FORWARD, o->position, o->position + 1, 0);
 	o->position++;
