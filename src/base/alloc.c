@@ -1,7 +1,7 @@
 /*
  * The system's allocator behind the injected interface. It asks for large pages where a
  * block is large: the first touch of a small page costs more than most operations on its
- * bytes. Only pages within the block are asked for; so it holds no more than its size.
+ * bytes. All these pages lie within the block, which holds its size and no more.
  */
 #include "base/alloc.h"
 
@@ -35,7 +35,7 @@ const struct allocator allocator_system = {system_resize, NULL};
 
 /*
  * A block counts with its usable size, which is known only after the allocation and may exceed the request by some
- * bytes. So USED may exceed the cap a little; a resize that needs no more bytes succeeds even then.
+ * bytes. So USED may exceed the cap a little. A resize always succeeds if it needs no more bytes.
  */
 static void *capped_resize(void *context, void *block, size_t old_size, size_t new_size)
 {

@@ -1,6 +1,6 @@
 /*
  * The optimal string alignment distance (Damerau 1964 with adjacent transpositions,
- * Wagner and Fischer 1974), counted in quarters of an edit: a letter of the other case
+ * Wagner and Fischer 1974), counted in quarters of an edit. A letter of the other case
  * costs one, an exchange of two letters three. A word that is far from all candidates may
  * still be a longer or shorter form of one, as multiply is of mul; such forms begin alike.
  */

@@ -1,7 +1,7 @@
 /*
  * The best persistent schedule for a memory of so many quanta, by the recurrence of Theorem 1 in Beaumont,
  * Eyraud-Dubois, Herrmann, Joly and Shilova, "Optimal checkpointing for heterogeneous chains", 2019. The
- * memory model is that of memory/cost_walk.h. Persistent: what is kept, a state or
+ * memory model is the cost walk's (memory/cost_walk.h). Persistent: what is kept, a state or
  * the residuals of a part, is kept until its use in the backward sweep.
  *
  * V(i, j, m) is the least forward time to reverse parts i .. j-1 in m quanta, which include state i and
@@ -178,7 +178,7 @@ static int64_t split_level(const struct table *t, struct range r, const struct s
 	return greater(level_of(t, state + split->need + cotangent(t, r.j)), parts);
 }
 
-/* Returns the ranges' least level. *CHOICE: what takes it, 0 to record the first part, else where to split. */
+/* Returns the ranges' least level. *CHOICE becomes 0 if recording the first part takes it, else the place of the split. */
 static int64_t least_level(const struct table *t, struct range r, int64_t *choice)
 {
 	int64_t low = record_level(t, r);

@@ -9,8 +9,8 @@
 #include "schedule/step_costs.h"
 
 /*
- * Steps BEGIN .. END-1 that are advanced over, recorded or reversed as one. Each need is bytes beyond
- * what others hold and beyond the state before the part.
+ * Steps BEGIN .. END-1 that are advanced over, recorded or reversed as one. Each need counts the bytes that
+ * are neither held by others nor the state before the part.
  */
 struct part {
 	int64_t begin, end;

@@ -334,8 +334,8 @@ static int workspace_rests(const struct search *s, int64_t quantum, int64_t rest
 }
 
 /*
- * Returns the least rest whose table is that of BYTES % QUANTUM. What is held is whole quanta, so a
- * table's rest only decides which steps' workspaces fit in it.
+ * Returns the least rest with the same table as BYTES % QUANTUM. Arrays take whole quanta, so a table's
+ * rest only decides which steps' workspaces fit in it.
  */
 static int64_t rest_within(const struct search *s, int64_t quantum, int64_t bytes)
 {

@@ -93,8 +93,8 @@ enum { MOST_OUTS = 8 };
 
 /*
  * The array of an out is unused until the launch that makes the out. It holds values of its
- * type that die before. A value that dies in that launch may lie there too, if the launch is
- * a group and reads each block of the value before it writes that block of the out.
+ * type that die before. If the launch is a group, a value that dies in it may lie there too.
+ * The group must read each block of the value before it writes that block of the out.
  */
 static void reuse_out(struct reuser *l, uint32_t value)
 {

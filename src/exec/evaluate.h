@@ -8,12 +8,12 @@
 struct bound_param {
 	struct type type; /* of the whole array, dtype F32 or F64 */
 	const void *data;
-	bool streamed; /* cut into tiles: its row FIRST_ROW is that of the tile's first row */
+	bool streamed; /* cut into tiles: its row FIRST_ROW belongs to the tile's first row */
 	/*
 	 * Where the gradient of this tile is summed (NULL: not wanted): double sums, and for F64 their
 	 * compensation (kernels->accumulate_wide). A streamed param's gradient is not summed: GRADIENT has
-	 * rows of the whole array, to be added to in the computing type. Nor is that of a param that is read
-	 * ONCE: what is made of it is put into GRADIENT.
+	 * rows of the whole array, to be added to in the computing type. The gradient of a param that is
+	 * read ONCE is not summed either: it is written to GRADIENT.
 	 */
 	double *hi, *lo;
 	void *gradient;

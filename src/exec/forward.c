@@ -1,7 +1,7 @@
 /*
  * A forward run: the chain is one body, compiled for each size of tile, and a tile is
  * one evaluation of its program. Where rows meet in a reduction, the program of a tile
- * ends there, and what follows runs once (exec/reduction.h).
+ * ends there. The stages after it run once (exec/reduction.h).
  */
 #include "base/checked.h"
 #include "base/team.h"

@@ -4,9 +4,9 @@
  * order. A gradient that is not tiled has one chunk without blocks: the machine's
  * exchanges read and write the arrays where they lie in the slab.
  *
- * Invariant: a gradient run begins its outputs only after a first read has succeeded:
- * that of the cotangent and of a first chunk, or without tiles of the whole input,
- * which a journal must know. So a run that cannot begin writes nothing.
+ * Invariant: a gradient run begins its outputs only after it has read the cotangent and a
+ * first chunk. Without tiles it has read the whole input, which a journal must know. So a
+ * run that cannot begin writes nothing.
  */
 #include <string.h>
 

@@ -34,9 +34,8 @@ struct params {
 /* The file that INIT, an INIT_LOAD of a chain in DIRECTORY, loads. NULL when out of memory. */
 const char *params_file(const struct init *init, const char *directory, struct arena *arena);
 /*
- * Finds the type of every param (declared, from its init or its file's header)
- * and sets typed, weak and type in CHAIN's params; loads the data too where
- * OPTIONS want it. STATUS_CHAIN for a param without value or of another type than
+ * Finds the type of every param: declared, from its init, or from its file's header.
+ * Sets typed, weak and type in CHAIN's params. Loads the data too where OPTIONS want it. STATUS_CHAIN for a param without value or of another type than
  * declared (both are named), STATUS_USAGE for a binding of an unknown name (with a
  * suggestion), STATUS_DATA, STATUS_IO. Where OPTIONS want types alone, the file of a
  * param that is declared may be yet to be made.

@@ -1,7 +1,7 @@
 /*
  * The instruction in which all rows meet (struct lowered's fold). Each tile leaves a
- * state of it. The states are added in the order of tiles, and what follows the
- * instruction runs once, on the result.
+ * state of it. The states are added in the order of tiles. The instructions after it run
+ * once, on the result.
  */
 #ifndef EXEC_REDUCTION_H
 #define EXEC_REDUCTION_H
@@ -12,21 +12,21 @@
 struct reduction {
 	const struct instr *fold;
 	struct type folded;     /* of the instruction's result */
-	struct type output;     /* of what follows, as it is computed */
+	struct type output;     /* the result of the rest, as it is computed */
 	int64_t count;          /* elements of FOLDED */
-	struct program program; /* of what follows */
+	struct program program; /* the rest: the instructions after the fold */
 	bool passes;            /* nothing follows */
 	struct slab slab;
 	double *state;                  /* of the tiles that have been added, by fold_begin and fold_add */
-	char *result, *out, *workspace; /* for what follows; only where the output is wanted */
+	char *result, *out, *workspace; /* for the rest; only where the output is wanted */
 };
 
 /* BODY, of a tile or of the whole array, up to instruction FOLD, whose result is its out; NULL: out of memory. */
 const struct body *reduction_head(const struct body *body, uint32_t fold, struct arena *arena);
 /*
- * Compiles what follows the fold of LOWERED, which LOWER_RUN made of the whole array,
- * and allocates the state and, where the output is WANTED, the memory for it. *BYTES
- * grows by what is allocated. Fails with STATUS_LIMIT. Closed if all zeros.
+ * Compiles the instructions after the fold of LOWERED, which LOWER_RUN made of the whole
+ * array. Allocates the state and, where the output is WANTED, the memory for the rest.
+ * Adds the bytes allocated to *BYTES. Fails with STATUS_LIMIT. Closed if all zeros.
  */
 enum status reduction_open(const struct context *context, struct reduction *reduction, const struct lowered *lowered,
                            bool wanted, int64_t *bytes);

@@ -5,7 +5,7 @@
  * step, a fourth of the time of a tile that lies in the cache.
  *
  * Invariant: a replay calls the same hooks in the same order with the same arguments.
- * Spills, traces and reduced precision need other hooks, so they turn the replay off.
+ * Spills, traces and reduced precision need other hooks, so with them nothing is replayed.
  */
 #include <string.h>
 

@@ -16,12 +16,13 @@ struct run_subject {
 };
 
 struct run_options {
-	struct job_options job; /* of it a forward run uses portion, threads and tile */
+	struct job_options job; /* a forward run uses its portion, threads and tile */
 	enum dtype dtype;       /* --dtype: the computing type, or DTYPE_COUNT */
 	bool flush_denormals;   /* --fast-math */
 	struct writer *value;   /* the output; NULL: a gradient run without it */
-	/* The share that is DONE of the array: after each chunk, ACTION being NULL; or after each action of a gradient
-	 * run that is not tiled, with the bytes in use and their predicted peak. One call at a time. NULL: not wanted. */
+	/* Reports the share of the array that is DONE. With tiles it is called after each chunk, and ACTION is NULL. A
+	 * gradient run without tiles calls it after each action, with the bytes in use and their predicted peak. One call
+	 * at a time. NULL: not wanted. */
 	void (*progress)(void *context, const struct action *action, double done, int64_t live, int64_t peak);
 	void *progress_context;
 };
@@ -77,7 +78,7 @@ struct state_hashes {
 
 /* The part of a param's gradient that arrays of one computing type make. */
 struct param_sums {
-	void *rows;      /* in that type: the rows that are not summed within an array */
+	void *rows;      /* the rows that are not summed within an array, in that type */
 	double *hi, *lo; /* the running sums; LO only for doubles */
 };
 
@@ -99,7 +100,7 @@ struct gradient_result {
 	struct state_hashes recomputed; /* counts only, if they were compared */
 	double store_error;             /* --store-dtype: the largest |value - kept value| */
 	struct job job;                 /* of the last array, for reports */
-	struct arena job_arena;         /* of what is planned for one type of array */
+	struct arena job_arena;         /* the plan for one type of array */
 	double planning;                /* seconds spent in job_make */
 	bool has_job;
 	struct journal *journal; /* that is open, or NULL */
@@ -107,7 +108,7 @@ struct gradient_result {
 
 /*
  * Differentiates the chain on every array. Gradients of params are summed over the
- * arrays, in memory of CONTEXT's arena. RESULT is to be freed whatever is returned.
+ * arrays, in memory of CONTEXT's arena. The caller frees RESULT, after a failure too.
  */
 enum status run_gradient(const struct context *context, const struct run_subject *subject,
                          const struct run_options *options, const struct gradient_options *gradient,

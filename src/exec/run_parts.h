@@ -13,9 +13,9 @@
  *     state_hashes.c  recomputed states compared with the first ones
  *     events.c        reports: of calls with their times, and of gradients that are ready
  *
- * Invariant: while workers work, a run's fields stay as they are, except for those that
- * the writer of the chunk at hand changes in order (totals, outputs) and those that
- * LOCK guards. A worker alone changes its own fields.
+ * Invariant: while workers work, a run's fields stay as they are, with two exceptions. The
+ * writer of the chunk at hand changes totals and outputs, in order; LOCK guards the others.
+ * A worker alone changes its own fields.
  */
 #ifndef EXEC_RUN_PARTS_H
 #define EXEC_RUN_PARTS_H
@@ -169,7 +169,7 @@ double *worker_state(const struct worker *worker);
 
 /* forward.c and gradient.c: the two kinds of runs. */
 
-/* Makes RUN ready for arrays of type run->made_for, but for its workers. */
+/* Makes RUN, without its workers, ready for arrays of type run->made_for. */
 enum status forward_prepare(struct run *run);
 enum status gradient_prepare(struct run *run);
 /* What worker_open leaves to the kind of run. */

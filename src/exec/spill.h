@@ -62,7 +62,7 @@ enum status spill_restore(struct spill *spill, int64_t slot, const struct spill_
 
 /*
  * Writes the COUNT pieces as SLOT, over the slot's last state. spill_write copies the
- * pieces and returns; the next call reports an error of the disk. spill_write_at_once
+ * pieces and returns. The next call reports an error of the disk. spill_write_at_once
  * returns when the write is done, and keeps a state that was read ahead.
  */
 enum status spill_write(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,

@@ -115,8 +115,8 @@ enum status writer_finish(struct writer *writer, struct diags *diags);
 void writer_free(struct writer *writer);
 
 /*
- * Rounds COUNT values, HELD as F32 or F64, to DTYPE: to halves, to whole numbers, where NaN and
- * infinities stay, or to 0 and 1 for bool, where NaN is 1. F32 and F64 leave them as they are.
+ * Rounds COUNT values, HELD as F32 or F64, to DTYPE. Among integers NaN and infinities stay. A
+ * bool is 0 or 1, and NaN becomes 1. F32 and F64 leave the values as they are.
  */
 void values_round(void *values, enum dtype held, size_t count, enum dtype dtype);
 

@@ -54,9 +54,9 @@ enum status scan_out_of_memory(const struct input *input, size_t read, struct di
 /* Numbers and arrays as text. */
 
 /*
- * Writes SIZE, a positive and finite value of DTYPE, as *DIGITS times 10^*EXPONENT: the decimal
- * with the fewest digits that reads back as SIZE; of several the nearest, of two as near the
- * even one. It has at most 17 digits, and may end in zeros. DTYPE is one of F16, BF16, F32, F64.
+ * Writes SIZE, a positive and finite value of DTYPE, as *DIGITS times 10^*EXPONENT. This is the
+ * decimal with the fewest digits that reads back as SIZE. Of several it is the nearest, of two as
+ * near the even one. It has at most 17 digits, and may end in zeros. DTYPE is one of F16, BF16, F32, F64.
  */
 void shortest_decimal(double size, enum dtype dtype, uint64_t *digits, int *exponent);
 

@@ -121,9 +121,9 @@ bool io_write_at(int fd, int64_t offset, const void *from, size_t size);
  */
 int io_open(const char *path, int flags, mode_t mode);
 /*
- * Makes a new file that only its owner may read, and returns its descriptor, -1 with errno
- * on failure. io_make_unique names it PATH, in which IO_LETTERS characters from LETTERS on
- * become random; a file of io_make_nameless has no name, and ends with the program.
+ * Makes a new file that only its owner may read. Returns its descriptor, or -1 with errno.
+ * io_make_unique names it PATH, and makes IO_LETTERS characters of it from LETTERS on random. A
+ * file of io_make_nameless has no name, and ends with the program.
  */
 enum { IO_LETTERS = 10 };
 int io_make_unique(char *path, size_t letters);

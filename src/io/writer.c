@@ -66,8 +66,8 @@ static bool has_plain_values(const struct writer *w)
 }
 
 /*
- * If the reader's own file is written over, the array must begin no later than the reader's
- * and have no more bytes. Both have the same rows, or the reader's array is read whole first:
+ * An array may be written over the reader's own file if it begins no later than the reader's and
+ * has no more bytes. Both have the same rows, or the reader's array is read whole first:
  * so every byte is read before it is written over.
  */
 static enum status check_place(const struct writer *w, size_t header, struct diags *diags)

@@ -95,8 +95,8 @@ static bool add_front(struct lowering *l, struct item_list *list, struct item it
 }
 
 /*
- * Where each cotangent after STEP goes: to the value of its body that the slot ends with, which is marked in COT, or,
- * past the body, to the slot's class before it.
+ * Finds where each cotangent after STEP goes. If the body writes the slot, that is the last value written, which COT
+ * marks. Else it is the slot's class before the body.
  */
 static bool take_cotangents(struct lowering *l, struct step *step, struct set *before, bool *cot)
 {

@@ -54,8 +54,8 @@ struct item {
 };
 
 /*
- * The part of a chain that is lowered: its stages without the first BEFORE and the last AFTER, and of each loop among
- * them the first iterations, the share ITERATIONS rounded up (0: all). {0} is the whole chain.
+ * The part of a chain that is lowered: its stages without the first BEFORE and the last AFTER. Each loop among them
+ * makes its first iterations, the share ITERATIONS rounded up (0: all). {0} is the whole chain.
  */
 struct portion {
 	size_t before, after;
@@ -67,12 +67,12 @@ struct lowered {
 	const struct chain *chain;
 	struct portion portion;
 	size_t slot_count;
-	struct type input, output;   /* logical dtypes */
-	struct type begins;          /* the input that the first step reads: of the computing dtype, with a tile's rows */
-	int64_t whole_rows;          /* extent of the streamed axis in the whole input; 0 for a 0-d input */
-	bool streamable;             /* rows can be cut into tiles: each operation works row by row, but for a last SUM */
-	bool sums;                   /* ... there is that SUM: the output is the sum of those of all tiles */
-	bool flat;                   /* element-wise with scalar operands: a tile may be any run of elements */
+	struct type input, output; /* logical dtypes */
+	struct type begins;        /* the input that the first step reads: of the computing dtype, with a tile's rows */
+	int64_t whole_rows;        /* extent of the streamed axis in the whole input; 0 for a 0-d input */
+	bool streamable;           /* rows can be cut into tiles: every operation works row by row; a SUM may be the last */
+	bool sums;                 /* ... there is that SUM: the output is the sum of those of all tiles */
+	bool flat;                 /* element-wise with scalar operands: a tile may be any run of elements */
 	const bool *streamed_params; /* by param: it has a row for each of the input's, and is cut with it */
 	/* LOWER_RUN's: */
 	struct body *whole; /* loops kept */
@@ -92,8 +92,8 @@ struct lowered {
 
 enum lower_what { LOWER_RUN, LOWER_STEPS, LOWER_UNROLLED };
 /*
- * Lowers PORTION (NULL: all) of CHAIN on a whole input of type INPUT, to WHAT: one body for a forward run; the steps of
- * a gradient; or one step with everything unrolled into its body, for policies by value. Fails with STATUS_CHAIN if
+ * Lowers PORTION (NULL: all) of CHAIN on a whole input of type INPUT. LOWER_RUN makes one body for a forward run,
+ * LOWER_STEPS the steps of a gradient, and LOWER_UNROLLED one step, unrolled, for policies by value. Fails with STATUS_CHAIN if
  * types do not fit, with STATUS_LIMIT beyond 10^7 steps or operations.
  */
 enum status lower(const struct context *context, struct lowered *lowered, const struct chain *chain,

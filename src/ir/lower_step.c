@@ -1,6 +1,6 @@
 /*
  * A chain as draft steps, which a policy keeps or recomputes one by one. A draft has its body and a list of the slots
- * that it changes. A loop stays a loop of steps if the state is the same, but for values, before and after an iteration.
+ * that it changes. A loop stays a loop of steps if an iteration changes nothing of the state but values.
  * An iteration that changes the state is a loop of its own, and the next one is tried again.
  */
 #include "ir/lowering.h"

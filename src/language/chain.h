@@ -46,8 +46,8 @@ struct ref {
 };
 
 /*
- * An argument that lowering sets: the name of an operand of the def around, whose value each call gives, or an argument
- * that stands after such a one, so that all are set in their order.
+ * An argument that lowering sets. It names an operand of the def around, and each call gives the value. An argument that
+ * stands after such a one is deferred too, so that all are set in their order.
  */
 struct deferred_argument {
 	const char *name; /* NULL: the INDEX-th by place */
@@ -123,8 +123,8 @@ struct chain {
 };
 
 /*
- * Resolves SYNTAX. Fails with STATUS_CHAIN, the place and the nearest known name if an operation, a def, a name or an
- * argument is unknown or wrong; with STATUS_LIMIT beyond MAX_OPERATIONS, each loop's body counted once, or MAX_INHERITED.
+ * Resolves SYNTAX. If an operation, a def, a name or an argument is unknown or wrong, fails with STATUS_CHAIN, the place
+ * and the nearest known name. Fails with STATUS_LIMIT beyond MAX_OPERATIONS (a loop's body counts once) or MAX_INHERITED.
  */
 enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax);
 /* Writes CHAIN as text, for --dump chain. */

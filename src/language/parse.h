@@ -41,7 +41,7 @@ struct parse_list { /* a nested list of numbers */
 	double *values;
 	size_t count, capacity;
 	int64_t elements;   /* of the outermost list, so far */
-	struct shape shape; /* of each element until parse_list_close; then of the whole */
+	struct shape shape; /* the shape of each element; after parse_list_close that of the list */
 };
 
 /* Appends ITEM to LIST, which has FIRST and LAST. */
@@ -76,7 +76,7 @@ void parse_close(struct parse *parse, char bracket);
 void parse_end_statement(struct parse *parse);
 bool parse_add_comment(struct parse *parse, const char *text, size_t length, const struct span *span);
 
-/* For the parser. SPAN is the place of what is built or refused. */
+/* For the parser. SPAN is the place of the part that is built or refused. */
 
 void *parse_copy(struct parse *parse, const void *from, size_t size);
 /* What was met at SPAN is not one of the COUNT things WANTED, in words. HINT: what to do, or NULL. */

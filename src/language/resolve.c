@@ -5,7 +5,7 @@
  * of its chain. The body of a loop, and a block argument, is resolved once though it runs many times or never. So a name
  * that it rebinds gets a variable before it, with the value that the name had there: a prelude.
  *
- * Invariant: lowering need not check the refs, operations, arguments and defs of a chain again, but for their types.
+ * Invariant: the refs, operations, arguments and defs of a chain are right. Lowering checks their types alone.
  */
 #include "language/resolver.h"
 

@@ -111,7 +111,7 @@ struct comment {
 struct statement {
 	enum statement_kind kind;
 	struct span span;            /* the whole statement */
-	struct span name_span;       /* REPEAT, FOR, CHECKPOINT: of that word */
+	struct span name_span;       /* the name's; REPEAT, FOR, CHECKPOINT: that word's */
 	const char *name;            /* INPUT, PARAM, CONST, DEF, STAGE, NAME */
 	const struct declared *type; /* INPUT, PARAM, CONST; NULL elsewhere */
 	const struct init *init;     /* INPUT, PARAM, CONST; NULL elsewhere */

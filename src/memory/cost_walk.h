@@ -5,8 +5,8 @@
  *
  * The bytes at any time are the sum of:
  *   - what is fixed;
- *   - each state that is current, in a slot, or kept by a recorded step as its input: once, however many
- *     hold it, and not at all if the residuals of the step before hold it;
+ *   - each state that is current, in a slot, or the input of a recorded step. It counts once, and not at
+ *     all if the residuals of the step before hold it;
  *   - the residuals of recorded steps;
  *   - the cotangent, from the first BACKWARD on.
  * While a step runs forward the states on both sides of it are there too, while it runs backward the

@@ -62,9 +62,9 @@ bool op_check_operand(enum op op, const struct type *v, const struct type *a, co
                       char message[OP_CHECK_TEXT]);
 
 /*
- * A SUM or FOLD operation by tiles of the leading axis. A state is fold_parts doubles
- * for each of the COUNT elements of the result. fold_begin makes the state of no tile, and
- * fold_partial that of one tile. fold_add adds the next tile's state to STATE. The tiles come
+ * A SUM or FOLD operation by tiles of the leading axis. A state has fold_parts doubles
+ * for each of the COUNT elements of the result. fold_begin makes the state of no tile.
+ * fold_partial makes that of one tile. fold_add adds the next tile's state to STATE. The tiles come
  * in order. fold_finish makes the result. forward_NAME gives the same bits as one tile.
  */
 int fold_parts(enum op op);

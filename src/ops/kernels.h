@@ -119,7 +119,7 @@ struct loops {
 	void (*dropout)(void *out, const void *v, size_t n, const struct dropout *dropout);
 	/* TO[c, r] = FROM[r, c] of [ROWS, COLUMNS]; TO_ROW and FROM_ROW elements from a row to the next */
 	void (*transpose)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows, int64_t columns);
-	/* In each of ROWS rows of N elements: to = from; to += from (from.step is 1); to = 0 (to.step is 1). */
+	/* Do in each of ROWS rows of N elements: to = from; to += from (from.step is 1); to = 0 (to.step is 1). */
 	void (*copy_rows)(const struct rows *to, const struct rows *from, size_t n, size_t rows);
 	void (*add_rows)(const struct rows *to, const struct rows *from, size_t n, size_t rows);
 	void (*clear_rows)(const struct rows *to, size_t n, size_t rows);

@@ -402,7 +402,7 @@ LANEWISE vf log_plain_f(vf x)
 	                               0x1.1ed6fap-3F, -0x1.f3104cp-4F, 0x1.1e6764p-3F, -0x1.080788p-3F));
 }
 
-/* x > -1; 1 + x = 2^k (1 + f), f in [-1/4, 1/2). f is exact: unless k = 0, 2^-k x and 2^-k - 1 are of one size */
+/* x > -1; 1 + x = 2^k (1 + f), f in [-1/4, 1/2). f is exact. Unless k = 0, 2^-k x and 2^-k - 1 are of one size. */
 LANEWISE vf log1p_plain_f(vf x)
 {
 	const vui exponent = ((vui)(x + splat_f(1)) - 0x3f400000) & 0xff800000;

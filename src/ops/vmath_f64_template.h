@@ -435,7 +435,7 @@ LANEWISE vd normal_d(vd x, vd *gauss)
 }
 
 /*
- * gelu for x < -37, where the distribution is denormal, by its asymptotic series
+ * gelu for x < -37, where the distribution is denormal. Its asymptotic series is
  * -phi(x) (1 - 1/x^2 + 3/x^4 - 15/x^6 ...). phi is scaled, so that it is rounded once.
  */
 COLD void gelu_tail(const vd *from, vd *y)

@@ -72,8 +72,8 @@ bool job_rest_alone(const struct job *job)
 }
 
 /*
- * Adds up the counters of all workers. Chunks are dealt in turn, so only the worker of
- * the last chunk has the rest. If that chunk is its only one and has no other tile, the
+ * Adds up the counters of all workers. Workers take chunks one after another, so
+ * only the worker of the last chunk has the rest. If that chunk is its only one and has no other tile, the
  * worker needs the slab of the rest alone.
  */
 enum status job_finish(struct job *job)
@@ -130,9 +130,9 @@ enum status job_set_costs(struct job *job)
 
 /*
  * Cuts the array into tiles. The steps decide whether it can be cut. The body of a forward pass decides where, so that
- * forward passes and gradients have the same blocks of sums. The steps' bodies cannot decide that: each ends with
- * copies of params that no forward pass makes, and the loops around a step, which say whether a param's element is read
- * twice, are outside its body. The body has the reduction of the tiles too.
+ * forward passes and gradients have the same blocks of sums. The steps' bodies cannot decide that. Each ends with
+ * copies of params that no forward pass makes. The loops around a step say whether a param's element is read twice, and
+ * they are outside its body. The body has the reduction of the tiles too.
  */
 static enum status cut_array(struct job *job)
 {

@@ -57,7 +57,7 @@ struct job {
 	struct lowered forward;      /* with tiles: the forward pass of the whole array */
 	struct tiles tiles;
 	int team;                    /* threads that share each step without tiles; else 1 */
-	int64_t member_bytes;        /* of each thread but the first */
+	int64_t member_bytes;        /* of a thread, the first excepted */
 	struct tile_plan tile, rest; /* rest.rows 0: the rows divide */
 	struct schedule *schedule;
 	struct policy scheduled; /* the policy that made the schedule; a budget chooses one */
@@ -72,7 +72,7 @@ struct job {
 /*
  * Plans a job. INPUT is the file's type, with integers as f64. All that CONTEXT and OPTIONS point to must outlive the
  * job. The caller calls job_free. Fails with STATUS_CHAIN, STATUS_USAGE or STATUS_LIMIT (an infeasible budget: the
- * message names the least feasible bytes). After a failure nothing is to be freed.
+ * message names the least feasible bytes). After a failure the job needs no freeing.
  */
 enum status job_make(const struct context *context, struct job *job, const struct chain *chain,
                      const struct type *input, const struct job_options *options);

@@ -15,7 +15,7 @@ enum status job_find_partials(struct job *job, const struct body *forward);
 enum status job_set_costs(struct job *job);
 /* True if one worker has only the rest, a tile of fewer rows. */
 bool job_rest_alone(const struct job *job);
-/* Turns job->predicted from the counters of a tile into those of the job. The schedule is made. */
+/* Makes job->predicted, which has the counters of a tile, those of the job. Needs the schedule. */
 enum status job_finish(struct job *job);
 /*
  * Predicts the counters of job->schedule on TILE, and sets the tile's slab. The

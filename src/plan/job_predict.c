@@ -1,9 +1,9 @@
 /*
  * What a schedule counts on one tile: the machine runs it, without data.
  *
- * But not on a long chain of one step that is run again and again. Under the
+ * A long chain of one step that is run again and again is an exception. Under the
  * policies below the bytes held grow in proportion to the number of whole segments,
- * or not at all once all snapshots are in use; so three short chains of the same
+ * or stay as they are once all snapshots are in use. So three short chains of the same
  * step, with the same last segment, say what the long one holds. Where they do not
  * lie on one line, or the policy is another, the answer is no, and the machine runs
  * the whole.

@@ -52,10 +52,9 @@ static void reach_over(struct reach *reach, const struct linear *linear, bool ke
 }
 
 /*
- * Params that the backward pass reads: in derivatives; and where a step runs again,
- * for what a derivative needs, as JAX leaves out of a checkpointed region's
- * arguments those of operations that are dead there. A region ends at the next state
- * that is kept.
+ * Params that the backward pass reads: in derivatives, and where a step runs again. There
+ * only those count that a derivative needs, as JAX leaves dead operations out of a
+ * checkpointed region's arguments. A region ends at the next state that is kept.
  */
 static enum status mark_params(const struct job *job, const struct compiled_chain *compiled, bool *used)
 {
@@ -129,12 +128,11 @@ static const struct naming *first_name(const struct job *job, const struct origi
 }
 
 /*
- * The name that a row goes by, or NULL, as JAX gives it to the value that is
- * kept: under a policy by value that is the named value where the policy saves it
- * for its name, and the value that is then named where it saves that for what it
- * is, as dots do. In front of a cut the argument is what is kept, whatever a step
- * after it calls it. A name from within a checkpoint block is no name of what comes
- * from outside.
+ * The name of a row, or NULL. As in JAX it is the name of the value that is kept. A policy
+ * by value keeps the named value if it saves it for its name. If it saves a value for its
+ * operation, as dots does, the row has the name that this value gets later. Before a cut
+ * the argument is kept, and names that later steps give it do not count. A name given
+ * within a checkpoint block does not name a value from outside.
  */
 static const struct naming *shown_name(const struct job *job, const struct origin *origin)
 {

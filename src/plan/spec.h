@@ -29,8 +29,8 @@ enum status spec_schedule(const struct context *context, const struct spec *spec
 enum status spec_plan(const struct context *context, const struct spec *spec, const struct policy *policy,
                       struct counters *counters, double *time, struct schedule **schedule);
 /*
- * As schedule_held, for SPEC's SCHEDULE: a state that a step's residuals hold is HELD_STATE too, but for one that the
- * residuals of the step before hold.
+ * As schedule_held, for SPEC's SCHEDULE. A state that a step's residuals hold is HELD_STATE too, unless the residuals of
+ * the step before hold it.
  */
 unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, struct arena *arena);
 

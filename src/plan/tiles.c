@@ -2,9 +2,8 @@
  * Chooses the rows of a tile, the tiles of a chunk, and the number of workers.
  *
  * Where something is summed over the streamed axis, a tile is a block of that sum. The
- * rows of a block follow from the chain and its types alone, so that the sum has the
- * same bits for every --tile, --threads and policy, and in forward runs and gradients
- * alike. A product of matrices has such blocks too, since the bits of a row depend on
+ * rows of a block follow from the chain and its types alone. So the sum has the same bits
+ * for every --tile, --threads and policy, in forward runs and gradients. A product of matrices has such blocks too, since the bits of a row depend on
  * the number of rows beside it. --tile then sets the rows of a chunk.
  *
  * Other tiles are as large as the second-level cache allows. A chain whose rows cannot

@@ -1,5 +1,5 @@
 /*
- * Turns events into a drawing of bounded size. Each event goes to the list, until that is
+ * Makes a drawing of bounded size from events. Each event goes to the list, until that is
  * full, and to the cells. An event beyond the last column doubles the width of all columns
  * by joining pairs. So the end need not be known, and an event costs only its own cells.
  *

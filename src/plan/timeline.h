@@ -3,10 +3,9 @@
  * from the machine alone (times are costs), from a gradient pass (times are measured), or
  * from a walk of the costs.
  *
- * Its memory is fixed: up to TIMELINE_SEGMENTS events are kept as they are;
- * beyond, what was done is kept as a picture of TIMELINE_COLUMNS by
- * TIMELINE_ROWS cells for each kind, and the bytes in use by their highest in
- * each column.
+ * Its memory is fixed. Up to TIMELINE_SEGMENTS events are kept as they are. Beyond that
+ * each kind is kept as a picture of TIMELINE_COLUMNS by TIMELINE_ROWS cells, and the bytes
+ * in use by their highest in each column.
  */
 #ifndef PLAN_TIMELINE_H
 #define PLAN_TIMELINE_H

@@ -284,7 +284,7 @@ static double row_y(const struct svg_panel *panel, const struct policy_row *row)
 	return svg_y(panel, row_overhead(row));
 }
 
-/* The line of the front shows the least overhead of the policies that need no more than so many bytes. */
+/* The line of the front: for each number of bytes, the least overhead of the policies that fit. */
 static void put_front_line(const struct text *text, const struct svg_panel *panel, const struct picture *picture)
 {
 	const struct policy_row *last = NULL, *next;

@@ -1,6 +1,6 @@
 /*
- * The parts of charts. Ticks are multiples of 1, 2 or 5 times a power of ten; of bytes, of a power of two of their unit;
- * on a logarithmic axis, powers of two or ten. There are as few ticks as labels have space for. One CSS class gives the
+ * The parts of charts. Ticks are multiples of 1, 2 or 5 times a power of ten. Ticks of bytes are powers of two of their
+ * unit. On a logarithmic axis ticks are powers of two or ten. There are as few ticks as labels have space for. One CSS class gives the
  * colour of a mark, and another, such as `line` or `area`, its use: dark pages change the colours alone.
  */
 #include "report/picture.h"

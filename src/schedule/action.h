@@ -1,13 +1,11 @@
 /*
- * A schedule: a flat list of actions over the steps 0 .. n-1 of a chain, emitted
- * one at a time, so that a schedule of millions of actions needs no memory for
- * them. It is data: it knows no array. What interprets it (the cost walk, the memory
+ * A schedule: a flat list of actions over the steps 0 .. n-1 of a chain. They are emitted
+ * one at a time, so millions of actions need no memory. A schedule is data: it knows no array. What interprets it (the cost walk, the memory
  * machine, another program by `plan --schedule`) knows no policy.
  *
  * State p is what step p and the steps after it need: state 0 is the input, state n
- * the output. At any time there are: one current state or none; slots that hold states
- * in memory, and others on disk; the steps whose residuals are held; and the position of
- * the cotangent, which is n at first.
+ * the output. At any time there is one current state or none. Slots hold states in memory
+ * or on disk. Some steps have their residuals held. The cotangent has a position, at first n.
  */
 #ifndef SCHEDULE_ACTION_H
 #define SCHEDULE_ACTION_H
@@ -65,7 +63,7 @@ struct action_list {
 	bool failed; /* out of memory */
 };
 
-/* Appends an action, or extends the last one where it is a RECORD or a BACKWARD that goes on. */
+/* Appends an action, or extends the last one if a RECORD or a BACKWARD continues it. */
 void action_list_push(struct action_list *list, enum action_kind kind, int64_t begin, int64_t end, int64_t slot);
 /* Returns a schedule that emits LIST, whose memory is freed; NULL if out of memory, now or before. */
 struct schedule *action_list_schedule(struct action_list *list);

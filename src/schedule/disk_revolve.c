@@ -15,7 +15,7 @@
  *
  * as states are written in the first sweep only, before any is kept in memory (their Theorems 1 and 2).
  * The tables are exact up to TABLE steps. A longer chain begins with segments of the length that costs
- * least for each step: the optimum tends to that (Aupy and Herrmann, "Periodicity in optimal
+ * least for each step. The optimum tends to that (Aupy and Herrmann, "Periodicity in optimal
  * hierarchical checkpointing schemes for adjoint computations", 2017). The rest is in the tables, or is
  * best reversed in memory alone.
  *

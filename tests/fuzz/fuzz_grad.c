@@ -1,9 +1,8 @@
 /*
  * Differentiates any chain on any small input, under any policy, threads, tile and
- * types. The chain is refused with one message, or computed. Then:
- *   - grad counts what plan predicts;
- *   - the gradients and the value have the bits of save-all with one thread;
- *   - the value has the bits of a forward run.
+ * types. The chain is refused with one message, or computed. Then grad counts what plan
+ * predicts. The gradients and the value have the bits of save-all with one thread. The
+ * value has the bits of a forward run.
  *
  * The first bytes of an input are options (enum head), digits so that seeds can be
  * read; the rest is the chain. Params without values here are given some. Chains
