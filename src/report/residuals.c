@@ -50,46 +50,40 @@ static const char *join_users(const struct held *held, struct arena *arena)
 	return joined && held->used_by.count > MOST ? arena_printf(arena, "%s, ...", joined) : joined;
 }
 
-/* The row of HELD without its texts and its share. */
-static struct residual_row held_row(const struct chain *chain, const struct held *held)
+/* The row of HELD without its users, its type and its share. Texts: "from the argument W1", "named 'a' from f.ck:4:10". */
+static struct residual_row held_row(const struct chain *chain, const struct held *held, struct arena *arena)
 {
 	const struct origin *o = &held->origin;
 	const struct naming *named = o->shown;
 	const bool placed = named || !o->argument;
 	const struct span *span = named ? &named->span : &o->span;
-	return (struct residual_row){.dtype = dtype_name(held->type->dtype),
-	                             .kind = named         ? "named"
-	                                     : o->argument ? "argument"
-	                                                   : "output",
-	                             .name = named                  ? named->name
-	                                     : !o->argument         ? NULL
-	                                     : o->param == NO_VALUE ? chain->input
-	                                                            : chain->params[o->param].name,
-	                             .op = o->op,
-	                             .file = placed ? chain->source->name : NULL,
-	                             .line = placed ? (int64_t)span->line : NO_WHOLE,
-	                             .column = placed ? (int64_t)span->column : NO_WHOLE,
-	                             .def = named ? named->def : o->def,
-	                             .shape = {held->type->shape.dim, (size_t)held->type->shape.ndim},
-	                             .used_by = {held->used_by.names, held->used_by.count},
-	                             .bytes = held->bytes};
-}
-
-/* "from the argument W1", "named 'a' from f.ck:4:10", "output of sin from f.ck:6:9 (g)". */
-static const char *describe_row(const struct residual_row *row, struct arena *arena)
-{
-	const char *word = row->name ? row->name : row->op, *quote = row->name ? "'" : "";
-	if (!row->file)
-		return arena_printf(arena, "from the argument %s", row->name);
-	return arena_printf(arena, "%s%s%s%s from %s:%lld:%lld%s%s%s", row->name ? "named " : "output of ", quote, word,
-	                    quote, row->file, (long long)row->line, (long long)row->column, row->def ? " (" : "",
-	                    row->def ? row->def : "", row->def ? ")" : "");
+	struct residual_row row = {.dtype = dtype_name(held->type->dtype),
+	                           .kind = named         ? "named"
+	                                   : o->argument ? "argument"
+	                                                 : "output",
+	                           .name = named                  ? named->name
+	                                   : !o->argument         ? NULL
+	                                   : o->param == NO_VALUE ? chain->input
+	                                                          : chain->params[o->param].name,
+	                           .op = o->op,
+	                           .file = placed ? chain->source->name : NULL,
+	                           .line = placed ? (int64_t)span->line : NO_WHOLE,
+	                           .column = placed ? (int64_t)span->column : NO_WHOLE,
+	                           .def = named ? named->def : o->def,
+	                           .shape = {held->type->shape.dim, (size_t)held->type->shape.ndim},
+	                           .used_by = {held->used_by.names, held->used_by.count},
+	                           .bytes = held->bytes};
+	const char *before = named ? "named '" : "output of ", *word = named ? named->name : o->op;
+	row.text = !placed ? arena_printf(arena, "from the argument %s", row.name)
+	                   : arena_printf(arena, "%s%s%s from %s:%lld:%lld%s%s%s", before, word, named ? "'" : "", row.file,
+	                                  (long long)row.line, (long long)row.column, row.def ? " (" : "",
+	                                  row.def ? row.def : "", row.def ? ")" : "");
+	return row;
 }
 
 const char *residual_describe(const struct chain *chain, const struct held *held, struct arena *arena)
 {
-	const struct residual_row row = held_row(chain, held);
-	return describe_row(&row, arena);
+	return held_row(chain, held, arena).text;
 }
 
 void report_residuals(struct report *report, const struct chain *chain, const struct held_list *list)
@@ -104,8 +98,7 @@ void report_residuals(struct report *report, const struct chain *chain, const st
 	for (size_t i = 0; i < list->count; i++) {
 		const struct held *held = &list->rows[i];
 		char type[TYPE_TEXT];
-		row = held_row(chain, held);
-		row.text = describe_row(&row, arena);
+		row = held_row(chain, held, arena);
 		row.type = arena_printf(arena, "%s", type_format(held->type, type));
 		row.users = join_users(held, arena);
 		row.share = total ? 100.0 * (double)held->bytes / (double)total : 0;
