@@ -5,8 +5,6 @@
 
 #include "cli/job.h"
 #include "cli/plot.h"
-#include "exec/run.h"
-#include "report/counters.h"
 
 /* What a run writes in addition to the gradient of the input. */
 struct beside {
@@ -153,26 +151,15 @@ static enum status write_param_gradient(struct session *s, const struct gradient
 	return status ? status : session_put(s, out);
 }
 
-/* Adds the arrays of the npz at PATH to the gradients of the same names, ARRAYS. The npz may lack some. */
-static enum status add_archive(struct session *s, const char *path, const struct named_array *arrays, size_t count)
-{
-	struct loader loader = {.cast = s->line.given[OPTION_CAST], .context = &s->context};
-	bool *found = arena_array(&s->arena, count + 1, sizeof *found);
-	TRY_ALLOC(found, &s->diags);
-	enum status status = npz_find_members(&s->context, path, arrays, count, found);
-	for (size_t k = 0; k < count && !status; k++)
-		if (found[k])
-			status = add_file(s, &loader, path, arrays[k].name, &arrays[k].type, (void *)(uintptr_t)arrays[k].data);
-	loader_close(&loader);
-	return status;
-}
-
 /* --grads FILE.npz */
 static enum status write_archive(struct session *s, const struct gradient_result *result, const char *path)
 {
 	struct opened_output *out;
+	struct loader loader = {.cast = s->line.given[OPTION_CAST], .context = &s->context};
 	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
-	TRY_ALLOC(arrays, &s->diags);
+	bool *found = arena_array(&s->arena, result->param_count + 1, sizeof *found); /* in the npz, which may lack some */
+	TRY_ALLOC(arrays && found, &s->diags);
+	enum status status = STATUS_OK;
 	size_t count = 0;
 	for (size_t i = 0; i < result->param_count; i++) {
 		const struct param_gradient *g = &result->params[i];
@@ -180,7 +167,12 @@ static enum status write_archive(struct session *s, const struct gradient_result
 			arrays[count++] = (struct named_array){s->chain.params[i].name, written_type(g), g->data};
 	}
 	if (s->line.given[OPTION_ACCUMULATE] && is_there(path))
-		TRY(add_archive(s, path, arrays, count));
+		status = npz_find_members(&s->context, path, arrays, count, found);
+	for (size_t k = 0; k < count && !status; k++)
+		if (found[k])
+			status = add_file(s, &loader, path, arrays[k].name, &arrays[k].type, (void *)(uintptr_t)arrays[k].data);
+	loader_close(&loader);
+	TRY(status);
 	TRY(session_open_output(s, &out, path, false));
 	TRY(npz_put(&s->context, &out->output, arrays, count));
 	return session_put(s, out);

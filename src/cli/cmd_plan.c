@@ -7,7 +7,6 @@
 
 #include "cli/job.h"
 #include "cli/plot.h"
-#include "cli/subject.h"
 
 struct planning {
 	struct session *session;

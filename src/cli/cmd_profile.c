@@ -14,7 +14,6 @@
 #include "base/system.h"
 #include "cli/plot.h"
 #include "cli/trial.h"
-#include "report/counters.h"
 #include "report/profile.h"
 
 enum { RUNS = 3, DEPTHS = 4, INTERVALS = 12, GIVEN = 16, POLICIES = INTERVALS + GIVEN };

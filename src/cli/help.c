@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/op.h"
-
 static void put_option(const struct text *text, const struct option_row *row)
 {
 	char left[64], letter[8] = "    ";
