@@ -204,9 +204,8 @@ static enum status check_array(struct checker *c, const char *name, double *arra
 		/* Each element of a small array; else they are spread over the array, whatever its axes. */
 		const int64_t i = count > SAMPLES ? (int64_t)((double)count * trial_fraction(k)) : k;
 		struct element element = {c, &array[i]};
-		const struct derivative_function function = {objective_at, &element};
 		struct slope found;
-		TRY(derivative_judge(&function, array[i], slope[i], MOST_ERROR, &found));
+		TRY(derivative_judge(objective_at, &element, array[i], slope[i], MOST_ERROR, &found));
 		kinks += found.kink;
 		/* Of equal errors the first counts. NaN is the largest error. */
 		if (!isnan(worst.slope.error) && !(found.error <= worst.slope.error * (1 + 1e-6)))

@@ -25,12 +25,13 @@ struct derivative_step {
 	double noise; /* bound on the error that F's rounding causes in a quotient */
 };
 
-static enum status evaluate_step(const struct derivative_function *f, double x, double h, struct derivative_step *step)
+static enum status evaluate_step(derivative_function *f, void *context, double x, double h,
+                                 struct derivative_step *step)
 {
 	volatile double high = x + h, low = x - h;
 	*step = (struct derivative_step){.low = low, .high = high};
-	TRY(f->value(f->context, high, &step->up));
-	TRY(f->value(f->context, low, &step->down));
+	TRY(f(context, high, &step->up));
+	TRY(f(context, low, &step->down));
 	step->central = (step->up - step->down) / (high - low);
 	step->noise = DBL_EPSILON * fmax(fabs(step->up), fabs(step->down)) / h;
 	return STATUS_OK;
@@ -93,19 +94,19 @@ static int find_kink(const struct derivative_step *steps, double most, int *besi
 	return best;
 }
 
-enum status derivative_judge(const struct derivative_function *function, double x, double have, double most,
+enum status derivative_judge(derivative_function *f, void *context, double x, double have, double most,
                              struct slope *slope)
 {
 	struct derivative_step steps[STEPS];
 	double h = 6e-6 * fmax(1, fabs(x)), middle = 0;
-	TRY(evaluate_step(function, x, h, &steps[0]));
+	TRY(evaluate_step(f, context, x, h, &steps[0]));
 	*slope = (struct slope){.want = steps[0].central, .error = error_of(steps[0].central, have, steps[0].up)};
 	if (!(slope->error > most))
 		return STATUS_OK;
-	TRY(function->value(function->context, x, &middle));
+	TRY(f(context, x, &middle));
 	for (int k = 0; k < STEPS; k++) {
 		if (k > 0)
-			TRY(evaluate_step(function, x, h /= SHRINK, &steps[k]));
+			TRY(evaluate_step(f, context, x, h /= SHRINK, &steps[k]));
 		steps[k].left = (middle - steps[k].down) / (x - steps[k].low);
 		steps[k].right = (steps[k].up - middle) / (steps[k].high - x);
 	}

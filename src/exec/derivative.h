@@ -11,10 +11,7 @@
 #include <stdbool.h>
 
 /* A function of one variable, which may fail. */
-struct derivative_function {
-	enum status (*value)(void *context, double x, double *value);
-	void *context;
-};
+typedef enum status derivative_function(void *context, double x, double *value);
 
 struct slope {
 	double want;        /* the derivative; at a kink, the value nearest to HAVE between LEFT and RIGHT */
@@ -23,8 +20,8 @@ struct slope {
 	double left, right; /* the one-sided derivatives at a kink */
 };
 
-/* Checks HAVE as FUNCTION's derivative at X. An error of at most MOST at the first step ends the check. */
-enum status derivative_judge(const struct derivative_function *function, double x, double have, double most,
+/* Checks HAVE as F's derivative at X. An error of at most MOST at the first step ends the check. */
+enum status derivative_judge(derivative_function *f, void *context, double x, double have, double most,
                              struct slope *slope);
 
 #endif

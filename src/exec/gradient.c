@@ -128,19 +128,6 @@ void gradient_close_worker(struct worker *worker)
 		schedule_free(walk->schedule);
 }
 
-/* Keeps what a full tile counted, where the worker has one, as a plan does; and the most bytes that any tile held. */
-static void note_counters(struct worker *worker, const struct counters *counters)
-{
-	struct walk *walk = &worker->walk;
-	const struct counters before = walk->measured;
-	if (walk->plan == &worker->run->gradient->job->tile || !walk->counted)
-		walk->measured = *counters;
-	walk->counted = true;
-	/* the rest has fewer rows, but there may be more holes between its arrays */
-	walk->measured.peak_bytes = greater(before.peak_bytes, counters->peak_bytes);
-	walk->measured.stored_bytes = greater(before.stored_bytes, counters->stored_bytes);
-}
-
 enum status gradient_run_tile(struct worker *worker)
 {
 	const struct run *run = worker->run;
@@ -155,7 +142,14 @@ enum status gradient_run_tile(struct worker *worker)
 		state_hashes_begin(&walk->recompute);
 	TRY(trace_tile(worker, false));
 	TRY(replay_run(worker, &machine, &counters));
-	note_counters(worker, &counters);
+	/* A full tile counts, where the worker has one, as in a plan; of the bytes the most that any tile held counts. */
+	const struct counters before = walk->measured;
+	if (worker->rows == run->tiles->tile || !walk->counted)
+		walk->measured = counters;
+	walk->counted = true;
+	/* the rest has fewer rows, but there may be more holes between its arrays */
+	walk->measured.peak_bytes = greater(before.peak_bytes, counters.peak_bytes);
+	walk->measured.stored_bytes = greater(before.stored_bytes, counters.stored_bytes);
 	return trace_tile(worker, true);
 }
 

@@ -151,17 +151,6 @@ enum status input_output_load_cotangent(struct run *run)
 	                 type_format(want, b));
 }
 
-/* Reads a stream up to the window, through a worker's memory. */
-static enum status skip_to_window(struct run *run)
-{
-	const struct tiles *tiles = run->tiles;
-	const enum dtype dtype = dtype_compute(run->input.dtype);
-	const int64_t most = elements(&run->input, tiles->tile * tiles->per_chunk, tiles->input_row);
-	for (int64_t left = run->window.first; left > 0; left -= most)
-		TRY(reader_read(run->reader, run->workers[0].input, dtype, left < most ? left : most, run->context.diags));
-	return STATUS_OK;
-}
-
 enum status input_output_begin_array(struct run *run)
 {
 	run->read_anywhere = run->write_anywhere = false;
@@ -171,7 +160,12 @@ enum status input_output_begin_array(struct run *run)
 	TRY(input_output_begin_outputs(run, run->context.diags));
 	run->read_anywhere = seekable && (run->window.part || several);
 	run->write_anywhere = several && !run->tiles->folds && writer_seekable(run->options->value);
-	return seekable ? STATUS_OK : skip_to_window(run);
+	/* A stream is read up to the window, through a worker's memory. */
+	const enum dtype dtype = dtype_compute(run->input.dtype);
+	const int64_t most = elements(&run->input, run->tiles->tile * run->tiles->per_chunk, run->tiles->input_row);
+	for (int64_t left = seekable ? 0 : run->window.first; left > 0; left -= most)
+		TRY(reader_read(run->reader, run->workers[0].input, dtype, left < most ? left : most, run->context.diags));
+	return STATUS_OK;
 }
 
 enum status input_output_begin_outputs(struct run *run, struct diags *diags)

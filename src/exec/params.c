@@ -263,16 +263,6 @@ static enum status fill(const struct binder *b, const struct param *param, struc
 	return STATUS_OK;
 }
 
-/* Loads a weak param: its exact values, and a block that can hold them in either computing type. */
-static enum status load_weak(const struct binder *b, const struct param *param, struct param_source *source,
-                             size_t index)
-{
-	struct param exact = *param;
-	exact.type.dtype = DTYPE_F64;
-	TRY(fill(b, &exact, source, &b->params->exact[index]));
-	return new_array(b, param, &b->params->arrays[index], &param->type, DTYPE_F64);
-}
-
 /* Loads a param in its own dtype, or converted to the options' if they name one. */
 static enum status load_values(const struct binder *b, const struct param *param, struct param_source *source,
                                struct array *array)
@@ -299,8 +289,14 @@ static enum status bind_param(struct binder *b, size_t index, struct param_sourc
 	TRY(find_source(b, param, source));
 	TRY(find_type(b, param, source));
 	TRY(check_random(b, param, source->init));
-	if (b->options->data)
-		TRY(param->weak ? load_weak(b, param, source, index) : load_values(b, param, source, array));
+	if (b->options->data && !param->weak)
+		TRY(load_values(b, param, source, array));
+	if (b->options->data && param->weak) { /* the exact values, and a block that holds them in either computing type */
+		struct param exact = *param;
+		exact.type.dtype = DTYPE_F64;
+		TRY(fill(b, &exact, source, &b->params->exact[index]));
+		TRY(new_array(b, param, array, &param->type, DTYPE_F64));
+	}
 	if (!param->weak && b->options->dtype != DTYPE_COUNT)
 		param->type.dtype = b->options->dtype;
 	struct bound_param *bound = &b->params->bound[index];

@@ -72,12 +72,6 @@ enum status reduction_open(const struct context *context, struct reduction *redu
 	return STATUS_OK;
 }
 
-void reduction_close(struct reduction *reduction, const struct allocator *allocator)
-{
-	slab_put(&reduction->slab, allocator);
-	*reduction = (struct reduction){.state = NULL};
-}
-
 const void *reduction_finish(struct reduction *reduction, int64_t whole_rows, const struct bound_param *params,
                              bool flush_denormals)
 {

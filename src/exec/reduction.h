@@ -26,11 +26,10 @@ const struct body *reduction_head(const struct body *body, uint32_t fold, struct
 /*
  * Compiles the instructions after the fold of LOWERED, which LOWER_RUN made of the whole
  * array. Allocates the state and, where the output is WANTED, the memory for the rest.
- * Adds the bytes allocated to *BYTES. Fails with STATUS_LIMIT. Closed if all zeros.
+ * Adds the bytes allocated to *BYTES. The caller frees the slab. Fails with STATUS_LIMIT.
  */
 enum status reduction_open(const struct context *context, struct reduction *reduction, const struct lowered *lowered,
                            bool wanted, int64_t *bytes);
-void reduction_close(struct reduction *reduction, const struct allocator *allocator);
 /*
  * Returns the chain's output, of type reduction->output, for the WHOLE_ROWS rows that
  * have been added. PARAMS by index.

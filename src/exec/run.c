@@ -58,7 +58,8 @@ static void release(struct run *run)
 		return;
 	for (int i = 0; i < run->open; i++)
 		worker_close(&run->workers[i]);
-	reduction_close(&run->reduction, run->context.allocator);
+	slab_put(&run->reduction.slab, run->context.allocator);
+	run->reduction = (struct reduction){.state = NULL};
 	team_close(run->team);
 	arena_free(&run->arena);
 	run->team = NULL;
