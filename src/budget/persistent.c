@@ -91,8 +91,6 @@ static bool next_range(const struct table *t, struct range *r)
 /* True if R is a block, which has a table of its own. */
 static bool is_block(const struct table *t, struct range r) { return t->inner && r.j == r.i + 1; }
 
-static int64_t rows_of(const struct table *t) { return t->count * (t->count + 1) / 2 * (t->pins ? 2 : 1); }
-
 static struct row *row_at(const struct table *t, int64_t i, int64_t j, bool pin)
 {
 	int64_t at = j * (j - 1) / 2 + i;
@@ -306,7 +304,7 @@ bool table_bound(struct table *t, const struct allocator *allocator)
 	for (int64_t i = 0; i < t->count; i++)
 		t->pins |= t->parts[i].keeps_output;
 	const size_t count = (size_t)t->count, sums = (count + 1) * sizeof *t->sums, charges = count * sizeof *t->charge;
-	t->block_size = sums + charges + (size_t)rows_of(t) * sizeof *t->rows;
+	t->block_size = sums + charges + count * (count + 1) / 2 * (t->pins ? 2 : 1) * sizeof *t->rows;
 	t->block = allocator_get(allocator, 1, t->block_size);
 	if (!t->block)
 		return false;

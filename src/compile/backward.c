@@ -77,8 +77,6 @@ static uint32_t mapped(struct lineariser *l, uint32_t value)
 	return l->values[value].mapped;
 }
 
-/* Cotangents. */
-
 /*
  * Adds COTANGENT to those that have reached VALUE, summed over the axes along which VALUE was broadcast. FROM is the
  * operation that it comes from.
@@ -107,8 +105,6 @@ static void add_cotangent(struct lineariser *l, uint32_t value, uint32_t cotange
 	add->a = cotangent;
 	*reached = add_made(l, &add->out, value, value, true);
 }
-
-/* Derivatives. */
 
 /*
  * A derivative of FROM, the instruction at AT, of KIND: it reads the values of NEEDS. A
@@ -173,8 +169,6 @@ static void reverse_instr(struct lineariser *l, size_t at)
 		reverse_element(l, at, bits);
 }
 
-/* Recomputation. */
-
 enum { MOST_MADE = 1 + MAX_KEEPS }; /* values that a forward instruction makes: its result and what it keeps */
 
 /* Executes the instruction at AT once more, for those values that are in the set. False if there are none. */
@@ -236,8 +230,6 @@ static void reverse_region(struct lineariser *l, uint32_t id)
 		i = region_at(l, inner)->first;
 	}
 }
-
-/* Inputs and outputs. */
 
 struct ordered_value {
 	int64_t place;

@@ -50,9 +50,6 @@ static enum status compile_step(const struct context *context, struct compiled_s
 	                             {linear->backward, residuals}};
 	for (size_t i = 0; i < STEP_PROGRAMS; i++)
 		TRY(program_compile(context, &compiled->programs[i], programs[i].body, programs[i].owned));
-	compiled->forward_origins = origins_of_outs(forward, arena);
-	compiled->record_origins = origins_of_outs(linear->record, arena);
-	TRY_ALLOC(compiled->forward_origins && compiled->record_origins, context->diags);
 	return STATUS_OK;
 }
 
@@ -76,8 +73,6 @@ enum status compiled_make(const struct context *context, struct compiled_chain *
 	}
 	return STATUS_OK;
 }
-
-/* Costs. */
 
 /* The bytes of an array in the slab, as the machine counts them. */
 static int64_t slab_bytes(const struct type *type) { return round_up(type_bytes(type), ARRAY_ALIGN); }

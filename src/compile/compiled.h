@@ -22,7 +22,6 @@ struct compiled_step {
 		};
 		struct program programs[STEP_PROGRAMS]; /* the same */
 	};
-	const struct origin *forward_origins, *record_origins; /* by out of FORWARD and of RECORD */
 };
 
 struct compiled_chain {

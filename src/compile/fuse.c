@@ -82,8 +82,6 @@ static void add_kernel_op(struct draft *d, struct kernel_op kernel_op)
 	d->kernel_ops[d->kernel_op_count++] = kernel_op;
 }
 
-/* Registers and arrays of values. */
-
 static uint32_t add_register(struct draft *d, uint8_t shift, bool bits)
 {
 	assert(d->register_count < d->register_limit);
@@ -183,8 +181,6 @@ static void fill_first(struct compiler *c, size_t first, size_t end)
 	}
 	c->draft.fills = (uint32_t)c->draft.kernel_op_count;
 }
-
-/* Instructions as kernel ops. */
 
 static void add_copy(struct compiler *c, struct arg from, struct arg to, bool single)
 {
@@ -342,8 +338,6 @@ static void end_block_loop(struct compiler *c, const struct instr *loop, size_t 
 			add_copy(c, arg_of(c, carry->inner), arg_of(c, carry->final), false);
 	}
 }
-
-/* Blocks. */
 
 /* The number of elements after which the pattern of a fill repeats; 0 if that is no short period. */
 static int64_t fill_period(const struct kernel_op *m)

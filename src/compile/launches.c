@@ -13,8 +13,6 @@
 #include "base/checked.h"
 #include "compile/compiler.h"
 
-/* Frame entries. */
-
 static uint32_t add_entry(struct compiler *c, struct entry entry)
 {
 	c->frame->entries[c->frame->count] = entry;
@@ -55,8 +53,6 @@ static void mark_outs(struct compiler *c)
 		c->values[value].array = true;
 	}
 }
-
-/* Launches. */
 
 struct launch *compiler_launch(struct compiler *c, enum launch_kind kind)
 {

@@ -228,8 +228,6 @@ enum status linearise(const struct context *context, struct linear *linear, cons
 	return STATUS_OK;
 }
 
-/* Reports. */
-
 const char *linear_maker(const struct body *body, uint32_t value)
 {
 	const struct instr *instr = &body->instrs[body->values[value].instr];
@@ -263,14 +261,6 @@ struct origin origin_of(const struct body *body, uint32_t value)
 		origin.def = instr->def;
 	}
 	return origin;
-}
-
-const struct origin *origins_of_outs(const struct body *body, struct arena *arena)
-{
-	struct origin *origins = arena_array(arena, body->out_count + 1, sizeof *origins);
-	for (size_t i = 0; origins && i < body->out_count; i++)
-		origins[i] = origin_of(body, body->outs[i].value);
-	return origins;
 }
 
 bool op_names_add(struct arena *arena, struct op_names *list, const char *op)

@@ -74,8 +74,8 @@ const char *linear_maker(const struct body *body, uint32_t value);
  */
 enum { INSTR_PLACES = 2 + MAX_KEEPS };
 int64_t linear_place(const struct body *body, uint32_t value);
-/* By out of BODY, a forward or a recording body: where it comes from. NULL if out of memory. */
-const struct origin *origins_of_outs(const struct body *body, struct arena *arena);
+/* Where VALUE of BODY, a forward or a recording body, comes from. */
+struct origin origin_of(const struct body *body, uint32_t value);
 /* Adds OP unless it is there. False if out of memory. */
 bool op_names_add(struct arena *arena, struct op_names *list, const char *op);
 /* The operation that reads by the instruction at INDEX of a forward BODY: its own, or the one that a cast is for. */

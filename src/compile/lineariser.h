@@ -76,8 +76,4 @@ void regions_plan(struct lineariser *l);
 
 void backward_make(struct lineariser *l);
 
-/* linearise.c */
-
-struct origin origin_of(const struct body *body, uint32_t value);
-
 #endif

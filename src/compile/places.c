@@ -167,14 +167,6 @@ static size_t first_candidate(const struct reuser *l, const struct type *type, i
 	return low;
 }
 
-/* The first candidate from AT on that lacks a place; COUNT if there is none. Halves the path of later searches. */
-static size_t free_candidate(struct reuser *l, size_t at)
-{
-	for (; l->candidates[at].next != at; at = l->candidates[at].next)
-		l->candidates[at].next = l->candidates[l->candidates[at].next].next;
-	return at;
-}
-
 /*
  * Nobody reads the array of in PORT after this program. After its last read it holds values
  * of its type. A value that is made in the launch of that read may lie there if the launch is
@@ -191,7 +183,9 @@ static void reuse_in(struct reuser *l, uint32_t port)
 	if (type->dtype == DTYPE_BITS)
 		return;
 	for (size_t at = first_candidate(l, type, read);;) {
-		at = free_candidate(l, at);
+		/* The first from there on that lacks a place, or COUNT. The path of later searches is halved. */
+		for (; l->candidates[at].next != at; at = l->candidates[at].next)
+			l->candidates[at].next = l->candidates[l->candidates[at].next].next;
 		const struct candidate *candidate = &l->candidates[at];
 		if (at == l->count || compare_types(candidate->type, type) != 0)
 			return;

@@ -21,7 +21,8 @@ struct buffer {
 	bool narrow; /* a copy in fewer bits than TYPE's */
 	bool stored; /* snapshots or residuals held it at the end of the first sweep */
 	const struct type *type;
-	const struct origin *origin;
+	const struct body *body; /* that made it as VALUE; NULL: the input */
+	uint32_t value;
 	const struct naming *names;
 	int64_t step;     /* that made it; -1: the input */
 	int64_t sequence; /* where it was made or named last, in program order */

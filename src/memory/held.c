@@ -212,8 +212,8 @@ static enum status report_held(struct machine *m)
 			*kept = machine_narrow_type(m, buffer->type);
 			made.type = kept;
 		}
-		if (buffer->origin)
-			made.origin = *buffer->origin;
+		const struct origin input = {.argument = true, .param = NO_VALUE};
+		made.origin = buffer->body ? origin_of(buffer->body, buffer->value) : input;
 		made.origin.names = buffer->names;
 		/* Buffers are nearly in order: insertion from the end takes few moves. */
 		size_t at = list->count++;

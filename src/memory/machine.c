@@ -48,8 +48,6 @@ static enum status begin_machine(struct machine *m)
 	const struct type *type = first_input_type(m, &first);
 	const int32_t id = buffers_make(&m->buffers, type, type_bytes(type));
 	TRY_ALLOC(id != NO_BUFFER, m->context->diags);
-	m->input_origin = (struct origin){.argument = true, .param = NO_VALUE};
-	m->buffers.items[id].origin = &m->input_origin;
 	m->state.exists = true;
 	bool ok = machine_set_state(m, 0, id);
 	for (uint32_t i = 0; first && i < first->live_in.count; i++)
@@ -65,16 +63,6 @@ static enum status record_steps(struct machine *m, const struct action *action, 
 	for (int64_t i = action->begin; i < action->end; i++) {
 		const bool last = i + 1 == action->end;
 		TRY(machine_forward(m, i, last && unwanted && !output ? FORWARD_RECORD_ONLY : FORWARD_RECORD));
-	}
-	return STATUS_OK;
-}
-
-static enum status reverse_steps(struct machine *m, const struct action *action)
-{
-	TRY_ALLOC(machine_drop_state(m), m->context->diags);
-	TRY(m->seeded ? STATUS_OK : machine_seed(m));
-	for (int64_t i = action->end; i-- > action->begin;) {
-		TRY(machine_reverse(m, i));
 	}
 	return STATUS_OK;
 }
@@ -102,7 +90,11 @@ static enum status run_action(struct machine *m, const struct action *action, co
 	case ACT_DISCARD:
 		return STATUS_OK;
 	case ACT_BACKWARD:
-		return reverse_steps(m, action);
+		TRY_ALLOC(machine_drop_state(m), m->context->diags);
+		TRY(m->seeded ? STATUS_OK : machine_seed(m));
+		for (int64_t i = action->end; i-- > action->begin;)
+			TRY(machine_reverse(m, i));
+		return STATUS_OK;
 	}
 	return STATUS_OK;
 }

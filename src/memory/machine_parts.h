@@ -86,7 +86,6 @@ struct machine {
 	bool counts_iterations;    /* iterations of loops that repeat need not be walked */
 	bool first_sweep;
 	bool seeded; /* the cotangent of the output exists */
-	struct origin input_origin;
 	struct buffers buffers;
 	struct state state;
 	int32_t *cotangent; /* by slot */

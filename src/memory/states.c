@@ -42,7 +42,8 @@ static enum status convert_buffer(struct machine *m, int32_t from, int32_t *copy
 	TRY_ALLOC(*copy != NO_BUFFER, m->context->diags);
 	struct buffer *to = &m->buffers.items[*copy];
 	to->narrow = !of.narrow;
-	to->origin = of.origin;
+	to->body = of.body;
+	to->value = of.value;
 	to->names = of.names;
 	to->step = of.step;
 	if (!m->hooks || !m->hooks->convert)

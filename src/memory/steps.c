@@ -74,10 +74,10 @@ static int32_t reusable_in(const struct machine *m, const struct body *body, uin
 
 /*
  * Gives each out of BODY a buffer. An out that is an in, or may be added to an in's array,
- * takes the in's buffer. Outs of one value share a buffer. ORIGINS are by out, or NULL.
+ * takes the in's buffer. Outs of one value share a buffer.
  * ports.made has the buffers by value until forget_outs.
  */
-static bool place_outs(struct machine *m, const struct body *body, const struct origin *origins, int64_t step)
+static bool place_outs(struct machine *m, const struct body *body, int64_t step)
 {
 	struct call_ports *p = &m->ports;
 	const int64_t first = m->buffers.sequence;
@@ -103,7 +103,8 @@ static bool place_outs(struct machine *m, const struct body *body, const struct 
 			made->sequence = first; /* in program order, after those that BODY does not make */
 			if (value->from == FROM_INSTR)
 				made->sequence += 1 + linear_place(body, id);
-			made->origin = origins ? &origins[i] : NULL;
+			made->body = body;
+			made->value = id;
 			p->out_params[i] = value->from == FROM_PARAM ? &value->param : NULL;
 		}
 		p->outs[i] = m->buffers.items[buffer].offset;
@@ -178,8 +179,6 @@ static bool hold_residuals(struct machine *m, const struct linear *linear, const
 		if (id == NO_BUFFER)
 			continue;
 		struct buffer *buffer = &m->buffers.items[id];
-		if (!in && !buffer->origin)
-			buffer->origin = &residual->origin;
 		if (has_better_name(buffer, residual->origin.names))
 			buffer->names = residual->origin.names;
 	}
@@ -193,7 +192,6 @@ enum status machine_forward(struct machine *m, int64_t index, enum forward_kind 
 	const struct program *programs[] = {[FORWARD_ONLY] = &compiled->forward,
 	                                    [FORWARD_RECORD] = &compiled->record,
 	                                    [FORWARD_RECORD_ONLY] = &compiled->record_only};
-	const struct origin *origins[] = {compiled->forward_origins, compiled->record_origins, NULL};
 	struct machine_call call = {.kind = kind == FORWARD_ONLY ? CALL_FORWARD : CALL_RECORD,
 	                            .program = programs[kind],
 	                            .compiled = compiled,
@@ -203,7 +201,7 @@ enum status machine_forward(struct machine *m, int64_t index, enum forward_kind 
 	for (size_t i = 0; i < body->in_count; i++)
 		set_in(m, i, m->state.buffers[body->ins[i].index]);
 	note_names(m, step->body);
-	TRY_ALLOC(place_outs(m, body, origins[kind], index), m->context->diags);
+	TRY_ALLOC(place_outs(m, body, index), m->context->diags);
 	TRY(make_call(m, &call));
 	bool ok = kind == FORWARD_ONLY || hold_residuals(m, &compiled->linear, body, index);
 	forget_outs(m, body);
@@ -279,7 +277,7 @@ enum status machine_reverse(struct machine *m, int64_t index)
 	TRY_ALLOC(reserve_ports(m, body), m->context->diags);
 	if (set_backward_ins(m, body, first) && compiled->backward.takes_cotangent)
 		call.program = &compiled->backward_shared;
-	TRY_ALLOC(place_outs(m, body, NULL, index), m->context->diags);
+	TRY_ALLOC(place_outs(m, body, index), m->context->diags);
 	forget_outs(m, body);
 	TRY(make_call(m, &call));
 	bool ok = reverse_cotangents(m, step, body);

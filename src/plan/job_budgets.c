@@ -40,13 +40,11 @@ static int64_t passing_bytes(const struct step *step)
 {
 	int64_t bytes = 0;
 	for (uint32_t i = 0; i < step->live_in.count; i++) {
-		bool passes = false;
-		for (uint32_t k = 0; k < step->live_out.count; k++)
-			passes |= step->live_out.slots[k] == step->live_in.slots[i];
+		const uint32_t slot = step->live_in.slots[i];
+		bool passes = has_slot(step->live_out, slot) && !step->alias_in[i];
 		for (size_t k = 0; k < step->body->out_count; k++)
-			passes &= step->body->outs[k].kind != PORT_SLOT || step->body->outs[k].index != step->live_in.slots[i];
-		if (passes && !step->alias_in[i])
-			bytes += type_bytes(step->in_types[i]);
+			passes &= step->body->outs[k].index != slot;
+		bytes += passes ? type_bytes(step->in_types[i]) : 0;
 	}
 	return bytes;
 }
@@ -89,31 +87,23 @@ struct disk_plan {
 	struct judgement judged;
 };
 
-/* Judges PLAN's snapshots for GOAL. No snapshots take the least bytes, which GOAL names if it has nothing. */
-static enum status judge_disk(struct job *job, struct budget_goal *goal, struct disk_plan *plan)
-{
-	const struct policy policy = {.kind = POLICY_disk_revolve, .number = plan->snapshots};
-	const int64_t most = plan->snapshots == 0 ? INT64_MAX : goal->bytes;
-	struct schedule *schedule = policy_schedule(&policy, &job->costs, job->context.allocator);
-	plan->judged = (struct judgement){0};
-	TRY_ALLOC(schedule, job->context.diags);
-	enum status status = judge_schedule(job, &policy, schedule, most, &plan->judged);
-	schedule_free(schedule);
-	if (plan->snapshots == 0 && !goal->schedule)
-		goal->least = lesser(plan->judged.peak, goal->least);
-	return status;
-}
-
 /*
  * Finds the most snapshots with which disk-revolve is within GOAL's bytes. STAGED counts the copy of
- * a state that is written while steps run.
+ * a state that is written while steps run. No snapshots take the least bytes, which GOAL names if it has nothing.
  */
 static enum status most_snapshots(struct job *job, struct budget_goal *goal, bool staged, struct disk_plan *found)
 {
 	int64_t low = -1, high = job->costs.steps; /* LOW fits; HIGH does not fit or has no use */
 	for (int64_t s = 0; high - low > 1; s = low + (high - low) / 2) {
 		struct disk_plan plan = {.snapshots = s};
-		TRY(judge_disk(job, goal, &plan));
+		const struct policy policy = {.kind = POLICY_disk_revolve, .number = s};
+		struct schedule *schedule = policy_schedule(&policy, &job->costs, job->context.allocator);
+		TRY_ALLOC(schedule, job->context.diags);
+		enum status status = judge_schedule(job, &policy, schedule, s == 0 ? INT64_MAX : goal->bytes, &plan.judged);
+		schedule_free(schedule);
+		TRY(status);
+		if (s == 0 && !goal->schedule)
+			goal->least = lesser(plan.judged.peak, goal->least);
 		const int64_t copy = staged ? plan.judged.counters.spill_state : 0;
 		if (plan.judged.peak + copy <= goal->bytes) {
 			low = s;

@@ -75,15 +75,6 @@ static bool take_value(const struct reading *r, const struct field *field, json_
 	return false;
 }
 
-static enum status read_value(const struct reading *r, const struct field *field, json_t *value)
-{
-	const struct json_path path = {r->object, field->key, 0};
-	if (!take_value(r, field, value))
-		return json_wrong(&r->text, &path, STATUS_DATA, "'%s' is %s", field->key, wanted[field->kind]);
-	TRY_ALLOC(!r->arena->failed, r->diags);
-	return STATUS_OK;
-}
-
 static enum status unknown_key(const struct reading *r, const char *key, const struct field *fields, size_t count)
 {
 	const char *names[16], *list = "";
@@ -113,7 +104,12 @@ static enum status read_object(const struct reading *r, json_t *object, const st
 		size_t i = 0;
 		while (i < count && strcmp(fields[i].key, key) != 0)
 			i++;
-		TRY(i == count ? unknown_key(r, key, fields, count) : read_value(r, &fields[i], value));
+		if (i == count)
+			return unknown_key(r, key, fields, count);
+		if (!take_value(r, &fields[i], value))
+			return json_wrong(&r->text, &(struct json_path){.parent = r->object, .key = key}, STATUS_DATA, "'%s' is %s",
+			                  key, wanted[fields[i].kind]);
+		TRY_ALLOC(!r->arena->failed, r->diags);
 	}
 	for (size_t i = 0; i < count; i++)
 		if (fields[i].required && !json_object_get(object, fields[i].key))

@@ -56,9 +56,8 @@ bool timeline_cell(const struct timeline *timeline, int layer, int column, int r
 /* Doubles the width of the columns. */
 static void widen(struct timeline *timeline)
 {
-	for (int i = 0; i < TIMELINE_COLUMNS / 2; i++) {
+	for (int i = 0; i < TIMELINE_COLUMNS / 2; i++)
 		timeline->live[i] = greater(timeline->live[2 * i], timeline->live[2 * i + 1]);
-	}
 	for (int i = TIMELINE_COLUMNS / 2; i < TIMELINE_COLUMNS; i++)
 		timeline->live[i] = -1;
 	for (int layer = 0; layer < TIMELINE_LAYERS; layer++) {

@@ -100,8 +100,6 @@ static void disk_rewind(struct schedule *schedule)
 	d->choice = (int32_t *)(d->starts + d->segments + 1);
 }
 
-/* Planning. */
-
 /* Bytes of the tables, which are one block, for each length. */
 enum { TABLES_EACH = 3 * sizeof(double) + 2 * sizeof(int32_t) };
 

@@ -26,8 +26,6 @@ bool policy_is(const struct policy *policy, enum policy_trait trait)
 	return (policy_table[policy->kind].traits & trait) != 0;
 }
 
-/* Values. */
-
 bool policy_by_value(const struct policy *policy) { return policy_is(policy, TRAIT_BY_VALUE); }
 
 static bool names_hold(const struct policy *policy, const char *name)
@@ -38,8 +36,12 @@ static bool names_hold(const struct policy *policy, const char *name)
 	return false;
 }
 
-static bool saves_alone(const struct policy *policy, const struct policy_value *value)
+bool policy_saves(const struct policy *policy, const struct policy_value *value)
 {
+	/* P+Q+R is (P+Q)+R: the right sides are plain, so the recursion is one deep. */
+	for (; policy->kind == POLICY_either; policy = policy->left)
+		if (policy_saves(policy->right, value))
+			return true;
 	switch (policy->kind) {
 	case POLICY_dots:
 		return value->dot;
@@ -54,25 +56,6 @@ static bool saves_alone(const struct policy *policy, const struct policy_value *
 	default:
 		return policy->kind == POLICY_save_all;
 	}
-}
-
-bool policy_saves(const struct policy *policy, const struct policy_value *value)
-{
-	/* P+Q+R is (P+Q)+R: the right sides are plain, so the recursion is one deep. */
-	for (; policy->kind == POLICY_either; policy = policy->left)
-		if (policy_saves(policy->right, value))
-			return true;
-	return saves_alone(policy, value);
-}
-
-/* Schedules. */
-
-static int64_t square_root_up(int64_t n)
-{
-	int64_t root = greater((int64_t)sqrt((double)n) - 1, 1);
-	while (root * root < n)
-		root++;
-	return root;
 }
 
 struct policy policy_on_steps(const struct policy *policy, int64_t steps)
@@ -93,7 +76,9 @@ static struct policy as_family(const struct policy *policy, int64_t steps)
 	struct policy made = policy_on_steps(policy, steps);
 	if (made.kind == POLICY_sqrt) {
 		made.kind = POLICY_every;
-		made.number = square_root_up(steps);
+		made.number = greater((int64_t)sqrt((double)steps) - 1, 1);
+		while (made.number * made.number < steps)
+			made.number++;
 	} else if (!policy_is(&made, TRAIT_LIMITED) && made.kind != POLICY_recursive) {
 		/* A policy by value records and reverses the chain as one region. */
 		assert(made.kind != POLICY_budget);
@@ -140,8 +125,6 @@ int64_t policy_evaluations(const struct policy *policy, int64_t steps)
 		return -1;
 	}
 }
-
-/* Text. */
 
 /* BLOCK, here and below: of a checkpoint block, whose policy is one by value. */
 static enum status unknown_policy(const struct context *context, bool block, const char *name)
