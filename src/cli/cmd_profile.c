@@ -18,20 +18,14 @@
 
 enum { RUNS = 3, DEPTHS = 4, INTERVALS = 12, GIVEN = 16, POLICIES = INTERVALS + GIVEN };
 
-/* Figures of all depths, or policies, for curves. */
-struct columns {
-	double x[POLICIES];              /* steps, or the interval */
-	double a[POLICIES], b[POLICIES]; /* milliseconds forward and backward, or the overhead predicted and measured */
-	double peak[POLICIES];           /* bytes */
-};
-
 struct profiler {
 	struct session *session;
 	struct type type;
 	int64_t count;
 	struct opened_output *data, *sink; /* a file in memory: the input; /dev/null */
 	struct profile_row depths[DEPTHS], policies[POLICIES];
-	struct columns by_depth, by_policy;
+	struct picture_point forward[DEPTHS], backward[DEPTHS], memory[DEPTHS];        /* by steps */
+	struct picture_point predicted[POLICIES], measured[POLICIES], peaks[POLICIES]; /* by interval */
 	size_t depth_count, interval_count, policy_count; /* intervals are the first of the policies */
 };
 
@@ -194,14 +188,14 @@ static enum status measure_depth(struct profiler *p, const struct portion *porti
 {
 	const size_t i = p->depth_count++;
 	struct profile_row forward, *row = &p->depths[i];
-	struct columns *columns = &p->by_depth;
 	TRY(measure_runs(p, NULL, portion, &forward));
 	TRY(measure_runs(p, &policy_save_all, portion, row));
 	row->kind = "depth";
-	columns->x[i] = (double)row->steps;
-	columns->a[i] = row->forward_ms = forward.gradient_ms;
-	columns->b[i] = row->backward_ms = fmax(row->gradient_ms - forward.gradient_ms, 0);
-	columns->peak[i] = (double)row->peak_bytes;
+	row->forward_ms = forward.gradient_ms;
+	row->backward_ms = fmax(row->gradient_ms - forward.gradient_ms, 0);
+	p->forward[i] = (struct picture_point){(double)row->steps, row->forward_ms};
+	p->backward[i] = (struct picture_point){(double)row->steps, row->backward_ms};
+	p->memory[i] = (struct picture_point){(double)row->steps, (double)row->peak_bytes};
 	row->gradient_ms = row->forward_ms + row->backward_ms;
 	row->ratio = row->backward_ms / fmax(row->forward_ms, 1e-6);
 	row->bytes_per_step = (double)row->peak_bytes / fmax((double)row->steps, 1);
@@ -227,16 +221,16 @@ static enum status profile_depths(struct profiler *p)
 	return measure_depth(p, &whole);
 }
 
-/* The line through the logarithms of the depths' steps and of their FIGURES; see profile_growth. */
-static struct profile_growth fit_growth(const struct profiler *p, const char *what, const double *figures)
+/* The line through the logarithms of figures by steps; see profile_growth. */
+static struct profile_growth fit_growth(const char *what, const struct picture_point *points, size_t count)
 {
 	enum { LEAST_DEPTHS = 3 };
 	static const double good = 0.9; /* R2 from which a power fits */
 	double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0, syy = 0;
-	for (size_t i = 0; i < p->depth_count; i++) {
-		if (!(figures[i] > 0) || p->depths[i].steps < 1)
+	for (size_t i = 0; i < count; i++) {
+		if (!(points[i].y > 0) || points[i].x < 1)
 			continue;
-		const double x = log((double)p->depths[i].steps), y = log(figures[i]);
+		const double x = log(points[i].x), y = log(points[i].y);
 		n++;
 		sx += x;
 		sy += y;
@@ -260,15 +254,13 @@ static enum status measure_policy(struct profiler *p, const struct policy *polic
 	const struct portion all = {0};
 	const size_t i = p->policy_count++;
 	struct profile_row *row = &p->policies[i];
-	struct columns *columns = &p->by_policy;
 	TRY(measure_runs(p, policy, &all, row));
 	row->kind = "policy";
 	row->measured_overhead = 100 * (row->gradient_ms - whole->gradient_ms) / fmax(whole->gradient_ms, 1e-6);
 	row->reduction = 100 * (1 - (double)row->peak_bytes / fmax((double)whole->peak_bytes, 1));
-	columns->x[i] = (double)policy->number;
-	columns->a[i] = row->predicted_overhead;
-	columns->b[i] = row->measured_overhead;
-	columns->peak[i] = (double)row->peak_bytes;
+	p->predicted[i] = (struct picture_point){(double)policy->number, row->predicted_overhead};
+	p->measured[i] = (struct picture_point){(double)policy->number, row->measured_overhead};
+	p->peaks[i] = (struct picture_point){(double)policy->number, (double)row->peak_bytes};
 	return STATUS_OK;
 }
 
@@ -370,14 +362,13 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 /* Depth against time, and interval against memory and overhead. */
 static enum status draw_curves(struct profiler *p, struct text_file *plot)
 {
-	const struct columns *d = &p->by_depth, *i = &p->by_policy;
 	const size_t depths = p->depth_count, count = p->interval_count;
 	char type[TYPE_TEXT];
-	const struct picture_series times[] = {{"forward", "forward", d->x, d->a, depths},
-	                                       {"backward", "backward", d->x, d->b, depths}};
-	const struct picture_series bytes[] = {{"peak bytes", "live", i->x, i->peak, count}};
-	const struct picture_series overheads[] = {{"predicted", "other", i->x, i->a, count},
-	                                           {"measured", "recompute", i->x, i->b, count}};
+	const struct picture_series times[] = {{"forward", "forward", p->forward, depths},
+	                                       {"backward", "backward", p->backward, depths}};
+	const struct picture_series bytes[] = {{"peak bytes", "live", p->peaks, count}};
+	const struct picture_series overheads[] = {{"predicted", "other", p->predicted, count},
+	                                           {"measured", "recompute", p->measured, count}};
 	const struct svg_axis interval = {.unit = SVG_COUNT, .log = true, .label = "checkpoint interval, in steps"};
 	const struct picture_curves curves[] = {
 		{"time by depth", {.unit = SVG_COUNT, .label = "depth, in steps"}, {.unit = SVG_MS, .label = "time"}, times, 2},
@@ -401,9 +392,9 @@ enum status command_profile(struct session *s)
 	TRY(save_all_counters(s, &input, &all));
 	TRY(profile_depths(&p));
 	TRY(profile_policies(&p));
-	const struct profile_growth growth[] = {fit_growth(&p, "forward time", p.by_depth.a),
-	                                        fit_growth(&p, "backward time", p.by_depth.b),
-	                                        fit_growth(&p, "peak memory", p.by_depth.peak)};
+	const struct profile_growth growth[] = {fit_growth("forward time", p.forward, p.depth_count),
+	                                        fit_growth("backward time", p.backward, p.depth_count),
+	                                        fit_growth("peak memory", p.memory, p.depth_count)};
 	struct profile_report report = {.depths = p.depths,
 	                                .policies = p.policies,
 	                                .depth_count = p.depth_count,

@@ -416,10 +416,11 @@ static void find_range(const struct picture_curves *curves, struct svg_axis *x, 
 	double low = HUGE_VAL, high = -HUGE_VAL, bottom = 0, top = 0;
 	for (size_t i = 0; i < curves->count; i++)
 		for (size_t k = 0; k < curves->series[i].count; k++) {
-			low = fmin(low, curves->series[i].x[k]);
-			high = fmax(high, curves->series[i].x[k]);
-			bottom = fmin(bottom, curves->series[i].y[k]);
-			top = fmax(top, curves->series[i].y[k]);
+			const struct picture_point *p = &curves->series[i].points[k];
+			low = fmin(low, p->x);
+			high = fmax(high, p->x);
+			bottom = fmin(bottom, p->y);
+			top = fmax(top, p->y);
 		}
 	x->low = x->log ? fmax(low, 1e-9) : 0;
 	x->high = high > x->low ? high : x->low + 1;
@@ -445,14 +446,15 @@ static double put_curves(const struct text *text, const struct picture_curves *c
 		const struct picture_series *s = &curves->series[i];
 		text_printf(text, "<path class=\"%s line\" d=\"", s->class);
 		for (size_t k = 0; k < s->count; k++)
-			text_printf(text, "%s%.1f %.1f", k ? "L" : "M", svg_x(&panel, s->x[k]), svg_y(&panel, s->y[k]));
+			text_printf(text, "%s%.1f %.1f", k ? "L" : "M", svg_x(&panel, s->points[k].x),
+			            svg_y(&panel, s->points[k].y));
 		text_put(text, "\"/>\n");
 		for (size_t k = 0; k < s->count; k++) {
 			text_printf(text, "<circle class=\"%s area\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"><title>", s->class,
-			            svg_x(&panel, s->x[k]), svg_y(&panel, s->y[k]));
+			            svg_x(&panel, s->points[k].x), svg_y(&panel, s->points[k].y));
 			text_xml(text, s->name);
-			text_printf(text, " at %s: %s</title></circle>\n", svg_value(panel.x.unit, s->x[k], x),
-			            svg_value(panel.y.unit, s->y[k], y));
+			text_printf(text, " at %s: %s</title></circle>\n", svg_value(panel.x.unit, s->points[k].x, x),
+			            svg_value(panel.y.unit, s->points[k].y, y));
 		}
 	}
 	return HEADING + CURVES + FOOT;

@@ -83,9 +83,13 @@ struct picture_run {
 	int64_t budget;     /* 0: none */
 };
 
+struct picture_point {
+	double x, y;
+};
+
 struct picture_series {
 	const char *name, *class;
-	const double *x, *y;
+	const struct picture_point *points;
 	size_t count;
 };
 
