@@ -165,25 +165,18 @@ static bool blocks_make(const struct context *context, struct blocks *b, const s
 	return tables_make(&b->bounds, b, &b->probe, table_bound);
 }
 
-/* Returns the size of tables up to RANGE bytes, on a grid of one byte. */
-static struct table_size size_of(const struct blocks *b, int64_t range)
-{
-	struct table_size size = {0};
-	for (int64_t i = 0; b->bounds.inner && i < b->count; i++)
-		table_measure(&b->bounds.inner[i], range / b->probe.quantum, &size);
-	table_measure(&b->bounds.outer, range / b->probe.quantum, &size);
-	size.cells *= (double)b->probe.quantum;
-	size.work *= (double)b->probe.quantum;
-	return size;
-}
-
 /*
  * Returns the least quantum with which tables up to RANGE bytes, and SLACK levels, take at most
  * TABLE_BYTES; 0 if there is none. As sizes are rounded, a row has up to two levels more than its range.
  */
 static int64_t quantum_within(const struct blocks *b, int64_t range, int64_t table_bytes)
 {
-	const struct table_size size = size_of(b, range);
+	struct table_size size = {0};
+	for (int64_t i = 0; b->bounds.inner && i < b->count; i++)
+		table_measure(&b->bounds.inner[i], range / b->probe.quantum, &size);
+	table_measure(&b->bounds.outer, range / b->probe.quantum, &size);
+	size.cells *= (double)b->probe.quantum; /* on a grid of one byte */
+	size.work *= (double)b->probe.quantum;
 	const double each = 3 + ROW;
 	const double cells = (double)table_bytes / sizeof(float) - (double)size.rows * each - (double)size.open * SLACK;
 	if (cells <= 0)

@@ -13,6 +13,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/checked.h"
+
 /* What advancing over a range of steps takes. */
 struct forward_range {
 	double time;  /* of all steps */
@@ -65,8 +67,8 @@ static struct forward_range part_of_run(const struct walk *w, size_t run, int64_
 	struct forward_range range = {.time = (double)(end - begin) * cost->forward};
 	if (end - begin > whole)
 		range.need = cost->state + cost->state + cost->forward_temporary;
-	if (whole && cost->state + next + cost->forward_temporary > range.need)
-		range.need = cost->state + next + cost->forward_temporary;
+	if (whole)
+		range.need = greater(range.need, cost->state + next + cost->forward_temporary);
 	return range;
 }
 
@@ -197,11 +199,8 @@ static int64_t state_charge(struct walk *w, int64_t position)
 /* Notes that EXTRA bytes are there for a moment. */
 static void note_peak(struct walk *w, int64_t extra)
 {
-	const int64_t bytes = w->bytes + extra;
-	if (bytes > w->high)
-		w->high = bytes;
-	if (bytes > w->counters->peak_bytes)
-		w->counters->peak_bytes = bytes;
+	w->high = greater(w->high, w->bytes + extra);
+	w->counters->peak_bytes = greater(w->counters->peak_bytes, w->bytes + extra);
 }
 
 static bool hold_state(struct walk *w, int64_t position)
@@ -422,8 +421,7 @@ static bool walk_action(struct walk *w, const struct action *a)
 	case ACT_BACKWARD:
 		return take_backward(w, a);
 	case ACT_SAVE:
-		if (++w->in_slots > c->checkpoints)
-			c->checkpoints = w->in_slots;
+		c->checkpoints = greater(c->checkpoints, ++w->in_slots);
 		return hold_state(w, a->begin);
 	case ACT_SPILL:
 		c->spill_writes++;
@@ -464,8 +462,7 @@ static bool walk_parts(struct walk *w, const struct action *a, const struct cost
 		w->high = w->bytes;
 		if (!walk_action(w, &part))
 			return false;
-		if (w->bytes > w->high)
-			w->high = w->bytes;
+		w->high = greater(w->high, w->bytes);
 		if (!options->part(options->part_context, &part, from, w->time, w->high, again))
 			return false;
 	}

@@ -86,8 +86,7 @@ enum status machine_save(struct machine *m, int64_t slot)
 		TRY(narrow && s->buffers[i] == full ? convert_buffer(m, full, &s->buffers[i]) : STATUS_OK);
 		buffers_hold(&m->buffers, s->buffers[i]);
 	}
-	if (++all->used > m->counters->checkpoints)
-		m->counters->checkpoints = all->used;
+	m->counters->checkpoints = greater(m->counters->checkpoints, ++all->used);
 	return STATUS_OK;
 }
 
@@ -157,8 +156,7 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	}
 	m->counters->spill_writes++;
 	m->counters->spill_bytes = saturated_add(m->counters->spill_bytes, bytes);
-	if (bytes > m->counters->spill_state)
-		m->counters->spill_state = bytes;
+	m->counters->spill_state = greater(m->counters->spill_state, bytes);
 	TRY(m->hooks && m->hooks->disk ? m->hooks->disk(m->hooks->context, MACHINE_SPILL, slot, s->arrays, count)
 	                               : STATUS_OK);
 	return report_point(m, slot, count);
@@ -191,9 +189,8 @@ enum status machine_fetch(struct machine *m, int64_t slot)
 	m->state.exists = true;
 	m->counters->spill_reads++;
 	const struct step *step = machine_step_at(m, m->state.position);
-	for (uint32_t i = 0; i < step->live_in.count; i++) {
+	for (uint32_t i = 0; i < step->live_in.count; i++)
 		TRY(make_fetched(m, step, i, &count));
-	}
 	if (!m->hooks || !m->hooks->disk)
 		return STATUS_OK;
 	return m->hooks->disk(m->hooks->context, MACHINE_FETCH, slot, m->snapshots.arrays, count);

@@ -99,9 +99,8 @@ static enum status predict_long(const struct job *job, const struct tile_plan *t
 	    job->costs.run_count != 1 || !shorten(job, lowered->steps, &s))
 		return STATUS_OK;
 	int64_t steps = lowered->steps, evaluations = policy_evaluations(&job->scheduled, steps);
-	for (int i = 0; i < SHORT_CHAINS; i++) {
+	for (int i = 0; i < SHORT_CHAINS; i++)
 		TRY(predict_short(job, tile, &s.policy, s.first + i * s.stride, &c[i]));
-	}
 	int64_t peak[] = {c[0].peak_bytes, c[1].peak_bytes, c[2].peak_bytes};
 	int64_t stored[] = {c[0].stored_bytes, c[1].stored_bytes, c[2].stored_bytes};
 	int64_t held[] = {c[0].checkpoints, c[1].checkpoints, c[2].checkpoints};

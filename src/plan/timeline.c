@@ -126,19 +126,6 @@ static void append_segment(struct timeline *timeline, const struct event *segmen
 		timeline->exact = false;
 }
 
-/* SLOT of memory or DISK. NULL when out of memory. */
-static struct event *open_slot(struct timeline *timeline, int disk, int64_t slot)
-{
-	while (timeline->open_count[disk] <= (size_t)slot) {
-		struct event *open = arena_append(timeline->arena, &timeline->open[disk], &timeline->open_count[disk],
-		                                  &timeline->open_capacity[disk], sizeof *open);
-		if (!open)
-			return NULL;
-		open->begin = -1;
-	}
-	return &timeline->open[disk][slot];
-}
-
 static void close_slot(struct timeline *timeline, int disk, struct event *open)
 {
 	if (open->begin < 0)
@@ -153,9 +140,15 @@ static void close_slot(struct timeline *timeline, int disk, struct event *open)
 static bool hold(struct timeline *timeline, const struct event *event)
 {
 	const bool disk = event->kind == EVENT_DISK_SAVE || event->kind == EVENT_DISK_DROP;
-	struct event *open = open_slot(timeline, disk, event->slot);
-	if (!open)
-		return false;
+	struct event *open;
+	while (timeline->open_count[disk] <= (size_t)event->slot) {
+		open = arena_append(timeline->arena, &timeline->open[disk], &timeline->open_count[disk],
+		                    &timeline->open_capacity[disk], sizeof *open);
+		if (!open)
+			return false;
+		open->begin = -1;
+	}
+	open = &timeline->open[disk][event->slot];
 	close_slot(timeline, disk, open);
 	if (event->kind == EVENT_SAVE || event->kind == EVENT_DISK_SAVE) {
 		*open = *event;
