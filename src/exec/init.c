@@ -9,14 +9,15 @@
 static void philox(const uint32_t key[2], uint64_t counter, uint32_t out[4])
 {
 	uint32_t k0 = key[0], k1 = key[1];
-	memcpy(out, (uint32_t[]){(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0}, 4 * sizeof *out);
+	uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = 0, c3 = 0; /* in registers, unlike OUT */
 	for (int round = 0; round < 10; round++, k0 += 0x9E3779B9, k1 += 0xBB67AE85) {
-		const uint64_t p0 = (uint64_t)0xD2511F53 * out[0], p1 = (uint64_t)0xCD9E8D57 * out[2];
-		out[0] = (uint32_t)(p1 >> 32) ^ out[1] ^ k0;
-		out[1] = (uint32_t)p1;
-		out[2] = (uint32_t)(p0 >> 32) ^ out[3] ^ k1;
-		out[3] = (uint32_t)p0;
+		const uint64_t p0 = (uint64_t)0xD2511F53 * c0, p1 = (uint64_t)0xCD9E8D57 * c2;
+		c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+		c1 = (uint32_t)p1;
+		c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+		c3 = (uint32_t)p0;
 	}
+	memcpy(out, (uint32_t[]){c0, c1, c2, c3}, 4 * sizeof *out);
 }
 
 static double unit(uint32_t low, uint32_t high) { return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53; }
@@ -37,9 +38,10 @@ static void fill_random(const struct init *init, size_t first, size_t count, dou
 			const double radius = arguments[0] * sqrt(-2 * log1p(-pair[0])), angle = 2 * M_PI * pair[1];
 			pair[0] = radius * cos(angle);
 			pair[1] = radius * sin(angle);
+		} else {
+			pair[0] = arguments[0] + (arguments[1] - arguments[0]) * pair[0];
+			pair[1] = arguments[0] + (arguments[1] - arguments[0]) * pair[1];
 		}
-		for (int k = 0; k < 2 && !normal; k++)
-			pair[k] = arguments[0] + (arguments[1] - arguments[0]) * pair[k];
 		memcpy(values + i, pair, (count - i < 2 ? 1 : 2) * sizeof *values);
 	}
 }
