@@ -311,7 +311,7 @@ static void N(accumulate)(void *dst, const void *src, size_t n)
 {
 	const REAL *from = src;
 	REAL *to = dst;
-	EACH to[i] += from[i];
+	EACH to[i] = from[i] == from[i] ? to[i] + from[i] : from[i];
 }
 
 /* Neumaier's sum. Knuth's formula for the rounding error of hi + x has no branch; the error is 0 for infinities. */
