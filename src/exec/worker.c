@@ -54,7 +54,7 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 	const bool tiled = run->tiles->tiled;
 	int64_t slab = 0;
 	size_t ports = 0;
-	*worker = (struct worker){.run = run, .index = index, .diags = context->diags};
+	*worker = (struct worker){.run = run, .index = index, .diags = context->diags, .walk.kept.spill.fd = -1};
 	arena_init(&worker->arena, context->allocator);
 	worker->params = arena_array(&run->arena, run->params->count + 1, sizeof *worker->params);
 	TRY_ALLOC(worker->params, context->diags);
