@@ -1,7 +1,6 @@
 /*
- * The system's allocator behind the injected interface. It asks for large pages where a
- * block is large: the first touch of a small page costs more than most operations on its
- * bytes. All these pages lie within the block, which holds its size and no more.
+ * The system's allocator behind the injected interface. It asks for large pages within a large block, because the first
+ * touch of a small page costs more than most operations on its bytes. The large pages add no bytes to the block.
  */
 #include "base/alloc.h"
 
@@ -13,7 +12,7 @@
 
 #include "base/checked.h"
 
-/* Bytes of a large page, and of the least block that asks for them. */
+/* Bytes of a large page, and of the smallest block for which large pages are asked. */
 enum { LARGE_PAGE = 2 << 20, LARGE_BLOCK = 2 * LARGE_PAGE };
 
 static void *system_resize(void *context, void *block, size_t old_size, size_t new_size)
@@ -25,7 +24,7 @@ static void *system_resize(void *context, void *block, size_t old_size, size_t n
 	}
 	void *made = realloc(block, new_size);
 	const size_t before = (LARGE_PAGE - (uintptr_t)made % LARGE_PAGE) % LARGE_PAGE;
-	/* A refusal does no harm: small pages serve as well. */
+	/* A refusal is no error: the block keeps small pages. */
 	if (made && new_size >= LARGE_BLOCK)
 		(void)madvise((char *)made + before, (new_size - before) / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
 	return made;
@@ -34,8 +33,8 @@ static void *system_resize(void *context, void *block, size_t old_size, size_t n
 const struct allocator allocator_system = {system_resize, NULL};
 
 /*
- * A block counts with its usable size, which is known only after the allocation and may exceed the request by some
- * bytes. So USED may exceed the cap a little. A resize always succeeds if it needs no more bytes.
+ * Counts each block by its usable size, which may exceed the request by a few bytes and is known only after the
+ * allocation. So `used` may exceed `most` by these bytes. The cap never refuses a block that shrinks.
  */
 static void *capped_resize(void *context, void *block, size_t old_size, size_t new_size)
 {
@@ -48,7 +47,7 @@ static void *capped_resize(void *context, void *block, size_t old_size, size_t n
 	}
 	void *made = system_resize(NULL, block, old_size, new_size);
 	const size_t after = made ? malloc_usable_size(made) : new_size ? before : 0;
-	/* From before + more to after. */
+	/* The block is counted with before + more bytes; it has `after`. */
 	atomic_fetch_add(&cap->used, after - before - more);
 	return made;
 }

@@ -1,7 +1,7 @@
 /*
- * Chunks double in size up to a bound and are filled from the front; a block that is too
- * large for one has a chunk of its own. Only growing arrays move. A long one has its own
- * chunk, which the allocator resizes in place where it can, so it exists once.
+ * Blocks fill a chunk from its front. Each new chunk is twice as large as the last, up to LARGEST_CHUNK. A block that
+ * is larger has a chunk of its own. Only arrays that grow move; an array in its own chunk is resized by the allocator,
+ * so no old copy of it stays in the arena.
  */
 #include "base/arena.h"
 
@@ -43,14 +43,14 @@ void arena_free(struct arena *arena)
 	arena->used = 0;
 }
 
-/* Notes that memory is short. */
+/* Records that memory is short, and returns NULL. */
 static void *fail(struct arena *arena)
 {
 	arena->failed = true;
 	return NULL;
 }
 
-/* Resizes CHUNK to SIZE bytes, or makes a chunk at the head of LIST if it is NULL. Returns NULL where memory is short. */
+/* Resizes CHUNK of LIST to SIZE bytes; if it is NULL, makes a chunk at the head of LIST. NULL if memory is short. */
 static struct arena_chunk *put_chunk(struct arena *arena, struct arena_chunk **list, struct arena_chunk *chunk,
                                      size_t size)
 {
@@ -67,7 +67,7 @@ static struct arena_chunk *put_chunk(struct arena *arena, struct arena_chunk **l
 	return made;
 }
 
-/* Writes the size of a chunk that holds one block of SIZE bytes; false where that is too much. */
+/* Writes the bytes of a chunk that holds one block of SIZE bytes to *WITH_HEADER. False if these are too many. */
 static bool own_size(size_t size, size_t *with_header)
 {
 	if (!checked_add(size ? size : 1, HEADER + ALIGN - 1, with_header) || *with_header > SIZE_MAX / 2)
@@ -76,7 +76,7 @@ static bool own_size(size_t size, size_t *with_header)
 	return true;
 }
 
-/* Returns SIZE bytes, not zeroed. */
+/* Returns SIZE bytes, not zeroed; NULL if memory is short. */
 static void *take_block(struct arena *arena, size_t size)
 {
 	size_t own;

@@ -1,4 +1,4 @@
-/* Arithmetic: on sizes that come from input, false on overflow; and compensated sums of doubles. */
+/* Arithmetic that detects overflow (checked_* return false), for sizes that come from input; compensated sums. */
 #ifndef BASE_CHECKED_H
 #define BASE_CHECKED_H
 
@@ -9,13 +9,13 @@
 
 static inline bool checked_add(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }
 static inline bool checked_mul(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
-/* The least multiple of UNIT that is not below SIZE. */
+/* Returns the least multiple of UNIT that is at least SIZE. */
 static inline int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
 static inline int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
-/* A / B, rounded up; A is not negative, and B is positive. */
+/* Returns A / B, rounded up. A is not negative, and B is positive. */
 static inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
-/* Of numbers that are not negative: INT64_MAX on overflow. */
+/* Returns A + B, or INT64_MAX on overflow. A and B are not negative. */
 static inline int64_t saturated_add(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
 static inline int64_t saturated(__int128 value) { return value > INT64_MAX ? INT64_MAX : (int64_t)value; }
 static inline bool checked_mul_i64(int64_t a, int64_t b, int64_t *product)
@@ -24,8 +24,8 @@ static inline bool checked_mul_i64(int64_t a, int64_t b, int64_t *product)
 }
 
 /*
- * Adds X + X_LO to the sum *HI + *LO (Neumaier 1974): *LO collects what the additions to
- * *HI round away. Where *HI becomes infinite or NaN, *LO stays as it was.
+ * Adds X + X_LO to the sum *HI + *LO (Neumaier 1974): *LO collects the rounding errors of the additions to *HI. If *HI
+ * becomes infinite or NaN, *LO does not change.
  */
 static inline void sum_add(double *hi, double *lo, double x, double x_lo)
 {

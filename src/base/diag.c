@@ -1,7 +1,7 @@
 /*
- * Diagnostics live in an arena. They are rendered in a buffer on the stack, so that "out of
- * memory" can be shown too. That buffer holds the longest diagnostic, since every part of
- * one is bounded; so a diagnostic is one write, which no other program's output parts.
+ * Diagnostics live in an arena. They are rendered in a buffer on the stack, so that "out of memory" can be shown too.
+ * Each part of a diagnostic is bounded, and the buffer holds the longest diagnostic. So each is one write, and no
+ * other program's output can come between its lines.
  */
 #include "base/diag.h"
 
@@ -11,14 +11,14 @@
 
 #include "base/text.h"
 
-/* MAX_DIAGS counts for each severity, so that warnings cannot hide an error. */
+/* MAX_DIAGS is for each severity, so that warnings cannot hide an error. The other limits are bytes. */
 enum { MAX_DIAGS = 100, LINE_WIDTH = 100, WORD_MOST = 400, TEXT_MOST = 2000 };
-/* Bytes of what the longest bounded parts become: an escaped byte takes four. */
+/* Bytes of the longest rendered diagnostic: an escaped byte takes four. */
 enum { RENDERED_MOST = 4 * (WORD_MOST + 2 * (TEXT_MOST + WORD_MOST) + 2 * LINE_WIDTH) + 1024 };
 
 void diags_init(struct diags *diags, struct arena *arena) { *diags = (struct diags){.arena = arena}; }
 
-/* Appends a copy of DIAG with MESSAGE, which is NULL where memory was short. DIAG's other texts need not outlive DIAGS. */
+/* Appends a copy of DIAG, its file and its hint, with MESSAGE from DIAGS's arena; NULL if memory was short. */
 static void append_diag(struct diags *diags, const struct diag *diag, const char *message)
 {
 	struct diag *made = arena_alloc(diags->arena, sizeof *made);
@@ -59,7 +59,7 @@ enum status diag_file(struct diags *diags, enum status status, const char *file,
 
 enum status diag_hint(struct diags *diags, const char *format, ...)
 {
-	if (!diags->last || diags->exhausted) /* the last one may be missing, and the hint is not for the one before */
+	if (!diags->last || diags->exhausted) /* the diagnostic that the hint is for may be missing */
 		return STATUS_LIMIT;
 	va_list arguments;
 	va_start(arguments, format);
@@ -145,7 +145,7 @@ static void write_out(struct renderer *r)
 	r->used = 0;
 }
 
-/* A diag_write of a renderer. */
+/* A diag_write that appends to the text of CONTEXT, a struct renderer. */
 static void buffer_text(void *context, const char *text, size_t length)
 {
 	struct renderer *r = context;
@@ -157,10 +157,10 @@ static void buffer_text(void *context, const char *text, size_t length)
 
 static void put_plain(struct renderer *r, const char *text) { buffer_text(r, text, strlen(text)); }
 
-/* diag_escape of the first LENGTH bytes of TEXT. */
+/* Escapes the first LENGTH bytes of TEXT as diag_escape does. */
 static size_t escape(const char *text, size_t length, diag_write *write, void *context)
 {
-	size_t columns = 0, plain = 0; /* PLAIN: where the bytes before I begin that need no escape */
+	size_t columns = 0, plain = 0; /* bytes plain .. i-1 need no escape and are not written yet */
 	for (size_t i = 0; i < length;) {
 		const unsigned char c = (unsigned char)text[i];
 		uint32_t character = c;
@@ -196,7 +196,7 @@ static void put_repeated(struct renderer *r, char c, size_t count)
 		buffer_text(r, &c, 1);
 }
 
-/* True if the byte at AT of TEXT continues a character that begins before it. No text is cut at such a byte. */
+/* True if byte AT of TEXT, of LENGTH bytes, continues a character that begins before it. No text is cut there. */
 static bool inside_character(const char *text, size_t length, size_t at)
 {
 	enum { LONGEST = 4 };
@@ -220,7 +220,7 @@ static void put_without_middle(struct renderer *r, const char *text, size_t leng
 	escape(text + length - tail, tail, buffer_text, r);
 }
 
-/* Shows TEXT in bounds: at most WORD_MOST bytes of a word, or of blanks in a row, and some TEXT_MOST in all. */
+/* Shows TEXT. A word, or a run of spaces, above WORD_MOST bytes loses its middle. "..." ends a text above TEXT_MOST. */
 static void put_text(struct renderer *r, const char *text)
 {
 	for (size_t shown = 0, length; *text; text += length) {
@@ -237,12 +237,12 @@ static void put_text(struct renderer *r, const char *text)
 	}
 }
 
-/* What is shown of a source line: the bytes from FIRST to LAST, and underlined those from BEGIN to END. */
+/* The part of a source line that is shown, bytes FIRST .. LAST-1, and the part that is underlined, BEGIN .. END-1. */
 struct excerpt {
 	size_t first, last, begin, end;
 };
 
-/* Leaves out the indentation, and of a long line what is far from the caret at BEGIN, which is WIDTH bytes wide. */
+/* Chooses at most LINE_WIDTH bytes of LINE around the caret at BEGIN, of WIDTH bytes. Leaves out the indentation. */
 static struct excerpt choose_excerpt(const char *line, size_t length, size_t begin, size_t width)
 {
 	struct excerpt e = {.last = length};
@@ -289,7 +289,7 @@ enum { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITIES, LABEL_NOTE = SEVERITIES };
 
 static int severity_of(const struct diag *diag) { return diag->status ? SEVERITY_ERROR : SEVERITY_WARNING; }
 
-/* By severity, then by color; a hint has the last label. */
+/* By severity, then without and with colour. The last label is for notes. */
 static const char *const labels[][2] = {{"error: ", "\033[1;31merror:\033[0m "},
                                         {"warning: ", "\033[1;35mwarning:\033[0m "},
                                         {"note: ", "\033[1;36mnote:\033[0m "}};
@@ -322,7 +322,7 @@ static void render_one(struct renderer *r, const struct diag *diag)
 	write_out(r);
 }
 
-/* Counts the diagnostics beyond those that are shown. */
+/* Writes a note of how many diagnostics are not shown, if any. COUNT has the number of each severity. */
 static void render_rest(struct renderer *r, const int64_t count[SEVERITIES])
 {
 	static const char *const names[] = {"error", "warning"};
@@ -345,7 +345,7 @@ void diags_render(const struct diags *diags, bool color, diag_write *write, void
 {
 	if (!diags->first && !diags->exhausted)
 		return;
-	struct renderer r; /* the text stays uninitialised, as most of it is never touched */
+	struct renderer r; /* `text` stays uninitialised: most of it is never used */
 	r.write = write;
 	r.context = context;
 	r.color = color;

@@ -1,15 +1,13 @@
 /*
- * Diagnostics, and the one way to fail. Every fallible function below the command line
- * returns enum status, and appends the reason to a struct diags before it returns
- * anything but STATUS_OK:
+ * Diagnostics, and the one way to fail. A fallible function below cli returns enum status, and appends the reason to a
+ * struct diags before it returns any status but STATUS_OK:
  *
  *     if (count > MOST)
  *         return diag_file(diags, STATUS_LIMIT, path, -1, "more than %d arrays", MOST);
  *
- * Its caller returns the status on by TRY, and adds no second reason. One kind of
- * function may fail otherwise: it fails only when memory is short, and returns NULL or
- * false, or sets a sticky flag such as arena->failed. Its fallible caller returns
- * diag_memory(diags), by TRY_ALLOC where it can. Nothing is printed before diags_render, which main calls.
+ * Its caller passes the status on by TRY, and adds no second reason. A function that fails only when memory is short
+ * may instead return NULL or false, or set a flag that stays set, such as `failed` of an arena; its caller then returns
+ * diag_memory(diags), by TRY_ALLOC where it can. Only diags_render, which main calls, prints diagnostics.
  */
 #ifndef BASE_DIAG_H
 #define BASE_DIAG_H
@@ -18,18 +16,18 @@
 
 #include <stdint.h>
 
-/* The outcome of a fallible function: the program's exit statuses (ckptc(1)), so main() returns one as it is. */
+/* The outcome of a fallible function. The values are the program's exit statuses (ckptc(1)). */
 enum status {
 	STATUS_OK = 0,
-	STATUS_CHECK = 1, /* a check failed */
-	STATUS_USAGE = 2, /* the command line */
-	STATUS_CHAIN = 3, /* the chain: syntax, names, types */
-	STATUS_DATA = 4,  /* npy, text, npz, safetensors */
-	STATUS_IO = 5,    /* the system's input and output */
-	STATUS_LIMIT = 6, /* memory or a documented limit */
+	STATUS_CHECK = 1, /* a check of `ckptc check` failed */
+	STATUS_USAGE = 2, /* wrong command line */
+	STATUS_CHAIN = 3, /* wrong chain: syntax, names, types */
+	STATUS_DATA = 4,  /* wrong data: npy, text, npz, safetensors, costs */
+	STATUS_IO = 5,    /* the system failed to read or write */
+	STATUS_LIMIT = 6, /* out of memory, or beyond a documented limit */
 };
 
-/* Returns the status of CALL from the function around it, unless that is STATUS_OK. */
+/* Evaluates CALL. The function that uses TRY returns its status, unless that is STATUS_OK. */
 #define TRY(CALL)                                                                                                      \
 	do {                                                                                                               \
 		const enum status tried = (CALL);                                                                              \
@@ -37,7 +35,7 @@ enum status {
 			return tried;                                                                                              \
 	} while (0)
 
-/* A half-open stretch of a source, in bytes, with the place of its begin: lines and columns (bytes) count from 1. */
+/* Bytes BEGIN .. END-1 of a source. LINE and COLUMN are those of BEGIN and count from 1; a column is a byte. */
 struct span {
 	uint32_t begin, end;
 	uint32_t line, column;
@@ -49,7 +47,7 @@ struct source {
 	size_t length;
 };
 
-/* The line of TEXT that holds byte OFFSET, without its line end: pointer and *LENGTH. */
+/* Returns the line of SOURCE that holds byte OFFSET. Writes its length, without the line end, to *LENGTH. */
 const char *source_line(const struct source *source, uint32_t offset, size_t *length);
 
 struct diag {
@@ -57,7 +55,7 @@ struct diag {
 	const struct source *source; /* the text that SPAN and CARET refer to, or NULL */
 	struct span span;            /* the place that the message names */
 	struct span caret;           /* the place that is underlined; often the same */
-	const char *file;            /* without SOURCE: a file, or NULL */
+	const char *file;            /* if SOURCE is NULL: a file, or NULL */
 	int64_t offset;              /* byte offset in FILE, or -1 */
 	const char *message;
 	const char *hint; /* what the user can do, or NULL */
@@ -68,62 +66,62 @@ struct diags {
 	struct arena *arena;
 	struct diag *first, *last;
 	int errors;
-	bool exhausted; /* an out-of-memory error; or a message that memory was too short to keep */
+	bool exhausted; /* memory was short: for the work, or to keep a diagnostic */
 };
 
-/* Where a fallible function takes memory and says what is wrong. One below cli that needs two of the three has it first. */
+/* Passed as the first argument to each function below cli that needs at least two of the three members. */
 struct context {
-	const struct allocator *allocator; /* memory that the function frees itself, or hands to a slab */
-	struct arena *arena;               /* memory that its results live in */
-	struct diags *diags;               /* each error is appended here before its status is returned */
+	const struct allocator *allocator; /* for memory that the function frees, and for slabs */
+	struct arena *arena;               /* for its results */
+	struct diags *diags;               /* for its errors and warnings */
 };
 
 void diags_init(struct diags *diags, struct arena *arena);
 
 /*
- * Each appends an error, or a warning if STATUS is STATUS_OK. Returns STATUS, so that a
- * caller can `return diag_...`. SOURCE must outlive DIAGS.
+ * diag_at and diag_file append an error, or a warning if STATUS is STATUS_OK. They return STATUS, so that a caller can
+ * `return diag_...`. SOURCE must outlive DIAGS.
  */
 __attribute__((format(printf, 5, 6))) enum status diag_at(struct diags *diags, enum status status,
                                                           const struct source *source, struct span span,
                                                           const char *format, ...);
-/* OFFSET -1: no place in FILE. FILE NULL: a message alone. */
+/* OFFSET is a byte of FILE, or -1 to show none. FILE is NULL if the message concerns no file. */
 __attribute__((format(printf, 5, 6))) enum status diag_file(struct diags *diags, enum status status, const char *file,
                                                             int64_t offset, const char *format, ...);
-/* Appends the error "out of memory", which needs no memory. Returns STATUS_LIMIT. */
+/* Records the error "out of memory"; this takes no memory. Returns STATUS_LIMIT. */
 enum status diag_memory(struct diags *diags);
-/* Returns so from the function around it, unless POINTER holds. */
+/* If POINTER is NULL or false, the function that uses TRY_ALLOC returns diag_memory(DIAGS). */
 #define TRY_ALLOC(POINTER, DIAGS) TRY((POINTER) ? STATUS_OK : diag_memory(DIAGS))
 
 #define diag_warn(DIAGS, ...) (void)diag_file(DIAGS, STATUS_OK, NULL, -1, __VA_ARGS__)
 
-/* Sets the hint of the last diagnostic. Returns its status; STATUS_LIMIT where memory was too short to keep it. */
+/* Sets the hint of the last diagnostic. Returns that diagnostic's status; STATUS_LIMIT if memory has been short. */
 __attribute__((format(printf, 2, 3))) enum status diag_hint(struct diags *diags, const char *format, ...);
-/* Adds to the hint of the last diagnostic, unless that is long already. */
+/* Appends "; " and this text to the hint of the last diagnostic, unless the hint is longer than 200 bytes. */
 __attribute__((format(printf, 2, 3))) void diag_hint_more(struct diags *diags, const char *format, ...);
 /* Underlines CARET instead of the last diagnostic's span. */
 void diag_caret(struct diags *diags, struct span caret);
-/* Moves the last diagnostic to SPAN of SOURCE, and makes it STATUS. Returns STATUS. */
+/* Changes the last diagnostic's place to SPAN of SOURCE, and its status to STATUS. Returns STATUS. */
 enum status diag_move(struct diags *diags, enum status status, const struct source *source, struct span span);
-/* Appends copies of all diagnostics of FROM, whose arena may be freed afterwards. */
+/* Appends copies of all diagnostics of FROM to DIAGS. FROM's arena may be freed afterwards. */
 void diags_take(struct diags *diags, const struct diags *from);
 
 /* Receives the next LENGTH bytes of a text. */
 typedef void diag_write(void *context, const char *text, size_t length);
 /*
- * Renders all diagnostics in this form, each by one call of WRITE:
+ * Renders the diagnostics in this form, each by one call of WRITE:
  *     ckptc: chain.ck:2:8: error: 'tanh' takes no operand
  *         2 | tanh 3
  *           |      ^
  *     ckptc: note: ...
- * A word of more than 400 bytes loses its middle, and a line of the source all but the
- * surroundings of the caret. The first hundred errors and the first hundred warnings are
- * shown; a last note counts the others. Takes no memory from the heap.
+ * A word of more than 400 bytes is shown without its middle; a text stops after 2000 to 2400 bytes. At most 100 bytes
+ * of a source line are shown, around the caret. Only the first 100 errors and the first 100 warnings are shown; a last
+ * note counts the others. Takes no memory from the heap.
  */
 void diags_render(const struct diags *diags, bool color, diag_write *write, void *context);
 /*
- * Writes TEXT with each byte escaped that could move or confuse a terminal. Returns the
- * columns it takes. WRITE NULL: counts them only.
+ * Writes TEXT, and escapes each byte that could change a terminal's state; a tab becomes a space. Returns the number of
+ * columns. If WRITE is NULL, only counts them.
  */
 size_t diag_escape(const char *text, diag_write *write, void *context);
 

@@ -1,10 +1,9 @@
 /*
- * Multiplicative hashing (Knuth, The Art of Computer Programming, volume 3, section
- * 6.4) in four lanes of 64-bit words, so that four multiplications run at once. It is not
- * a published function. Each step can be reversed: an exclusive or, a product with an odd
- * number, and an exclusive or with the value's own high bits, which a product never moves
- * down. So two arrays of one size that differ in a single word, or in a single byte after
- * the last four whole words, never have the same hash.
+ * Multiplicative hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4) in four lanes of 64-bit words,
+ * so that four multiplications run at once. It is not a published function. Each operation on a lane is invertible: the
+ * exclusive or with a word, the product with an odd number, and the exclusive or with the lane's own high bits. (The
+ * last brings high bits down; a product only moves bits up.) So two arrays of one size never have the same hash if they
+ * differ in a single word of a 32-byte block, or in a single byte after the last such block.
  */
 #include "base/hash.h"
 
@@ -33,15 +32,14 @@ uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
 }
 
 /*
- * The dictionary: open addressing with linear probing (Knuth, The Art of Computer Programming,
- * volume 3, section 6.4, algorithm L), at most half full. No entry is removed, so the first
- * free entry ends every search. Outgrown tables stay in the arena; together they are smaller
- * than the current one.
+ * The dictionary: open addressing with linear probing (Knuth, The Art of Computer Programming, volume 3, section 6.4,
+ * algorithm L), at most half full. No entry is removed, so the first free entry ends every search. Former tables stay
+ * in the arena; together they are smaller than the current table.
  */
 
 enum { LEAST = 8 };
 
-/* Returns the entry of NAME, or the free one where it belongs. The capacity is not 0. */
+/* Returns the entry of NAME, or the free entry for it. The dictionary's capacity must not be 0. */
 static struct dictionary_entry *entry_of(const struct dictionary *dictionary, const char *name)
 {
 	const size_t mask = dictionary->capacity - 1;

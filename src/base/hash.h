@@ -1,4 +1,4 @@
-/* The one hash of bytes, which tells changes and names apart and does not resist an attacker; and dictionaries. */
+/* The one hash of bytes, for comparing contents and names, not against attackers; and dictionaries. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
@@ -7,12 +7,11 @@
 #include <stdint.h>
 
 enum { HASH_START = 0 };
-/* 2^64 over the golden ratio, odd. */
+/* 2^64 divided by the golden ratio, rounded to an odd number. */
 #define HASH_GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 /*
- * Returns the hash of SIZE bytes that follow those of HASH, a former result or HASH_START.
- * Another division of the bytes among calls gives another hash. Words are read in the
- * processor's byte order, so hashes are compared only on one machine.
+ * Continues HASH, a former result or HASH_START, with SIZE bytes, and returns the new hash. The same bytes in calls of
+ * other sizes give another hash. Words are read in the processor's byte order, so hashes of different machines differ.
  */
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size);
 
@@ -22,17 +21,17 @@ struct dictionary_entry {
 	void *value;
 };
 
-/* All zeros: empty. */
+/* A dictionary of zeros is empty. */
 struct dictionary {
 	struct dictionary_entry *entries;
-	size_t count, capacity; /* capacity: 0 or a power of two, more than count */
+	size_t count, capacity; /* capacity: 0, or a power of two of at least 2 * count */
 };
 
 /* Returns the value of NAME, or NULL. */
 void *dictionary_find(const struct dictionary *dictionary, const char *name);
 /*
- * Sets the value of NAME, which must outlive the dictionary, to VALUE, which is not
- * NULL. Returns false and changes nothing where memory is short.
+ * Sets the value of NAME to VALUE, which is not NULL. NAME is not copied and must outlive the dictionary. Returns false
+ * and changes nothing if memory is short.
  */
 bool dictionary_put(struct dictionary *dictionary, struct arena *arena, const char *name, void *value);
 

@@ -1,7 +1,6 @@
 /*
- * Holes are in an array sorted by offset. There are few of them, since most buffers are
- * freed next to a hole. A buffer takes the smallest hole that is large enough, the
- * lowest of equals. There is no hole below the top: it lowers the top instead.
+ * Holes are in an array sorted by offset. They are few, since most buffers are freed next to a hole. A buffer gets the
+ * smallest hole that is large enough, the lowest of equal holes. A buffer that is freed next to the top lowers the top.
  */
 #include "base/pool.h"
 

@@ -1,8 +1,6 @@
 /*
- * The optimal string alignment distance (Damerau 1964 with adjacent transpositions,
- * Wagner and Fischer 1974), counted in quarters of an edit. A letter of the other case
- * costs one, an exchange of two letters three. A word that is far from all candidates may
- * still be a longer or shorter form of one, as multiply is of mul; such forms begin alike.
+ * The optimal string alignment distance (Damerau 1964 with adjacent transpositions, Wagner and Fischer 1974), in
+ * quarters of an edit: a change of case costs one, an exchange of two adjacent letters three, any other edit four.
  */
 #include "base/suggest.h"
 
@@ -10,7 +8,7 @@
 #include <string.h>
 
 enum { LONGEST = 64, CASE = 1, EXCHANGE = 3, EDIT = 4 };
-/* The least common beginning of two forms of a word: if it is one of them whole, and otherwise. */
+/* The least common beginning of two forms of a word, in letters: BEGINNING if it is one of the forms, else STEM. */
 enum { BEGINNING = 3, STEM = 5 };
 
 static size_t least_of(size_t a, size_t b) { return a < b ? a : b; }
@@ -36,7 +34,7 @@ static size_t distance(const char *a, size_t na, const char *b, size_t nb)
 	return rows[na % 3][nb];
 }
 
-/* The length of the common beginning; the case of letters counts if EXACT. */
+/* Returns the length of the common beginning of A and B. Upper and lower case differ only if EXACT. */
 static size_t common_beginning(const char *a, const char *b, bool exact)
 {
 	size_t n = 0;
@@ -46,8 +44,8 @@ static size_t common_beginning(const char *a, const char *b, bool exact)
 }
 
 /*
- * Returns the form of NAME with the longest common beginning, the shortest of equals; or NULL. Forms differ only in
- * their ends: one begins the other, or most of the shorter begins both.
+ * Returns the candidate that is a form of NAME and shares the longest beginning with it, the shortest of equals; else
+ * NULL. Two forms differ only in their ends: one begins the other, or they share two thirds of the shorter.
  */
 static const char *nearest_form(const char *name, size_t length, const char *const *candidates, size_t count)
 {

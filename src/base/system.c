@@ -45,8 +45,8 @@ void flush_end(unsigned before)
 }
 
 /*
- * clang 14 has no __builtin_cpu_supports for F16C. glibc asks the processor at program start, and newer versions make
- * the answer public. In a virtual machine each further cpuid instruction traps to the host, which takes some 4 us.
+ * clang 14 has no __builtin_cpu_supports for F16C. glibc asks the processor at program start, and newer versions of
+ * glibc publish the answer. In a virtual machine a further cpuid instruction traps to the host, which takes about 4 us.
  */
 bool processor_has_f16c(void)
 {
@@ -62,9 +62,8 @@ bool processor_has_f16c(void)
 }
 
 /*
- * C converts no pointer to an object into one to a function, and to write the one
- * through a pointer to the other would break the rules of aliasing; POSIX says that
- * both have one size and form, so the bytes are copied.
+ * C does not convert a pointer to an object into a pointer to a function, and its aliasing rules forbid writing the one
+ * as the other. POSIX gives both the same size and representation, so the bytes are copied.
  */
 bool library_find(void *library, const char *name, void *function)
 {
@@ -87,12 +86,11 @@ int64_t system_read_number(const char *path, const char *key)
 }
 
 /*
- * Control groups. /proc/self/cgroup gives a group's full name, but a container may have
- * only the end of that path mounted, or only its top. So a missing folder is passed over,
- * and its parents are read up to the top of the mount.
+ * Control groups. /proc/self/cgroup gives a group's full path, but in a container the mount may have only the end of
+ * that path, or only its top. So missing folders are skipped, and all parents are read up to the mount point.
  */
 
-/* A version of control groups: its mount point, and its files of a group's limit and use. */
+/* A version of control groups: its mount point, and the names of the files with a group's limit and use. */
 struct version {
 	const char *folder, *most, *used;
 };
@@ -101,7 +99,7 @@ static const struct version versions[] = {
 	{"/sys/fs/cgroup", "memory.max", "memory.current"},
 };
 
-/* Lowers MEMORY to the limits of GROUP and its parents. Cuts GROUP. */
+/* Lowers MEMORY to the limits of GROUP, a path, and its parents. Leaves GROUP empty. */
 static void add_groups(struct group_memory *memory, const char *root, const struct version *version, char *group)
 {
 	char path[2 * PATH_MAX];
@@ -118,7 +116,7 @@ static void add_groups(struct group_memory *memory, const char *root, const stru
 	}
 }
 
-/* True if CONTROLLERS, a list with commas, names the memory controller. */
+/* True if CONTROLLERS, a list separated by commas, names the memory controller. */
 static bool has_memory(const char *controllers)
 {
 	static const char name[] = "memory";
@@ -136,7 +134,7 @@ struct group_memory system_group_memory(const char *root)
 	char line[PATH_MAX];
 	snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
 	FILE *file = fopen(line, "re");
-	while (file && fgets(line, sizeof line, file)) { /* NUMBER:CONTROLLERS:GROUP; version 2 names no controllers */
+	while (file && fgets(line, sizeof line, file)) { /* NUMBER:CONTROLLERS:GROUP; no controllers in version 2 */
 		line[strcspn(line, "\n")] = '\0';
 		char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
 		if (!group)

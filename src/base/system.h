@@ -1,16 +1,16 @@
-/* The machine below: its clock, the processor's state and features, libraries, and the kernel's figures. */
+/* The clock, the processor's state and features, shared libraries, and numbers that the kernel reports in files. */
 #ifndef BASE_SYSTEM_H
 #define BASE_SYSTEM_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Seconds since some moment before the program began, to a few nanoseconds. They do not follow the time of day. */
+/* Returns the seconds since a fixed moment before the program began. Changes of the time of day do not affect them. */
 double clock_seconds(void);
 
 /*
- * Flushes denormal numbers to zero in this thread, as operands and results, if WANTED and if the processor can.
- * Returns the former setting, for flush_end.
+ * If WANTED, and if the processor can, makes this thread treat denormal operands and results as zero. Returns the
+ * former setting, which the caller passes to flush_end.
  */
 unsigned flush_begin(bool wanted);
 void flush_end(unsigned before);
@@ -19,22 +19,22 @@ void flush_end(unsigned before);
 bool processor_has_f16c(void);
 
 /*
- * Writes the address of NAME in LIBRARY, a handle of dlopen, to FUNCTION, a pointer
- * to a pointer to a function; NULL, and false, where there is none (dlerror says why).
+ * Writes the address of NAME in LIBRARY, a handle of dlopen, to FUNCTION, a pointer to a pointer to a function. If
+ * LIBRARY has no such function, writes NULL and returns false; dlerror gives the reason.
  */
 bool library_find(void *library, const char *name, void *function);
 
-/* Returns the number after KEY at the start of a line of the file PATH, the first number if KEY is ""; else -1. */
+/* Returns the number after KEY at the start of a line of the file PATH, or -1. KEY "" stands for any line. */
 int64_t system_read_number(const char *path, const char *key);
 
-/* The limit of a control group in bytes, and the bytes left of it; INT64_MAX: no limit. */
+/* The memory limit of a control group, and what is left of it, in bytes. Both are INT64_MAX if there is no limit. */
 struct group_memory {
 	int64_t most, left;
 };
 
 /*
- * Returns the least values over the process's groups of version 1 and 2 and their parents. ROOT holds proc and sys;
- * it is "" except in tests.
+ * Returns the least limit and the least rest over the process's control groups, of version 1 and 2, and their parents.
+ * ROOT is the folder that holds proc and sys: "" except in tests.
  */
 struct group_memory system_group_memory(const char *root);
 

@@ -1,7 +1,6 @@
 /*
- * A member waits for a loop, claims pieces by an atomic counter until none is left, and
- * reports that it is done. The caller claims pieces too, then waits for the members. One
- * lock guards everything but the counter.
+ * A thread waits for a loop, claims pieces by an atomic counter until none is left, and reports that it is done. The
+ * caller claims pieces too, then waits for the threads. One lock guards everything but the counter.
  */
 #include "base/team.h"
 
@@ -25,13 +24,13 @@ struct loop {
 
 struct team {
 	const struct allocator *allocator;
-	size_t size; /* of the team's block, members' memory included */
-	int members; /* without the caller: that are wanted, and after the first start those that run */
+	size_t size; /* bytes of this block, the threads' memory included */
+	int members; /* threads wanted; after team_start, those that run */
 	int started;
 	pthread_mutex_t lock;
 	pthread_cond_t begun, done;
-	uint64_t loops; /* begun so far */
-	int busy;       /* members that have not finished the current loop */
+	uint64_t loops; /* number of loops begun so far */
+	int busy;       /* threads that have not finished the current loop */
 	bool closing;
 	struct loop loop;
 	struct member member[];

@@ -1,32 +1,32 @@
 /*
- * A team of threads that share one loop at a time. The pieces of a loop do not depend on
- * the team, but any member may run any piece, in any order. So a piece must not write what
- * another reads or writes, and waits for another only where every member has started.
+ * A team of threads, its members, that share one loop at a time. The pieces of a loop are the same for every team, but
+ * any member may run any piece, in any order. So a piece must not write what another piece reads or writes. A piece may
+ * wait for another only if team_start has returned at least the number of pieces.
  */
 #ifndef BASE_TEAM_H
 #define BASE_TEAM_H
 
 #include "base/diag.h"
 
-/* NULL is a team of the caller alone. */
+/* A NULL team has one member, the caller. */
 struct team;
 
-/* Runs elements BEGIN .. END-1. MEMORY is the member's own, ARRAY_ALIGN aligned; NULL for the caller of team_run. */
+/* Runs elements BEGIN .. END-1. MEMORY is the thread's own, ARRAY_ALIGN aligned; NULL in the caller of team_run. */
 typedef void team_part(void *context, void *memory, int64_t begin, int64_t end);
 
 /*
- * Makes *TEAM of MEMBERS, the caller among them; each of the others has BYTES of its own.
- * Their threads start with the first loop, and the team runs without those that fail to.
+ * Makes *TEAM of MEMBERS, the caller among them; NULL if they are fewer than two. Each thread gets BYTES of its own.
+ * The threads start with the first loop; the team works without threads that fail to start. team_close frees it.
  */
 enum status team_open(struct team **team, int members, int64_t bytes, const struct allocator *allocator,
                       struct diags *diags);
-/* Pieces that no member has claimed are not run. */
+/* Ends the threads and frees TEAM. Of a loop without team_wait, a piece that no thread has begun may not run. */
 void team_close(struct team *team);
-/* Starts the threads before the first loop does. Returns the members that run, the caller among them. */
+/* Starts the threads, if no loop has. Returns the number of members that run, the caller among them. */
 int team_start(struct team *team);
-/* Runs PART over 0 .. COUNT-1 in pieces of GRAIN elements, the last one shorter. Returns when all are done. */
+/* Runs PART over elements 0 .. COUNT-1 in pieces of GRAIN; the last may be shorter. Returns when all have run. */
 void team_run(struct team *team, int64_t count, int64_t grain, team_part *part, void *context);
-/* The halves of team_run, for a TEAM with others: the caller may work until it waits, then runs the pieces left. */
+/* team_run in two calls, between which the caller may do other work. TEAM is not NULL. team_wait runs pieces, too. */
 void team_begin(struct team *team, int64_t count, int64_t grain, team_part *part, void *context);
 void team_wait(struct team *team);
 

@@ -1,4 +1,4 @@
-/* A piece is made in a buffer on the stack, and a longer one in the heap. */
+/* text_printf formats in a buffer on the stack, or on the heap if the result is longer. */
 #include "base/text.h"
 
 #include <ctype.h>
@@ -41,13 +41,13 @@ bool utf8_shows(uint32_t c)
 	return !control && !misleads;
 }
 
-/* Digits are read by hand: strtod would take hexadecimal, nan, and the locale's comma. */
+/* Parses the digits itself: strtod accepts hexadecimal numbers, nan, and the locale's comma. */
 enum status bytes_parse(const char *text, int64_t *bytes, struct diags *diags)
 {
 	static const char units[] = "KMGT";
 	long double value = 0, place = 1;
 	const char *c = text;
-	bool right = false; /* there are digits, and the unit is one */
+	bool right = false; /* there is a digit, and the unit is valid */
 	for (; *c >= '0' && *c <= '9'; c++, right = true)
 		value = value * 10 + (*c - '0');
 	if (*c == '.')
@@ -84,7 +84,7 @@ void text_printf(const struct text *text, const char *format, ...)
 	va_start(arguments, format);
 	va_copy(again, arguments);
 	int n = vsnprintf(buffer, sizeof buffer, format, arguments);
-	/* A long name. It is cut where memory is short. */
+	/* A text with a long name is cut if memory is short. */
 	if (n >= (int)sizeof buffer && vasprintf(&whole, format, again) < 0) {
 		whole = NULL;
 		n = sizeof buffer - 1;

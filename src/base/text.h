@@ -1,19 +1,19 @@
-/* Text that is made piece by piece for a callback; UTF-8; and numbers of bytes. */
+/* Text that is passed to a callback piece by piece; UTF-8; and the parsing of byte counts. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
 #include "base/diag.h"
 
 /*
- * Returns the bytes of the UTF-8 character that begins the LEFT > 0 bytes of TEXT, and writes it to *C. Returns 0
- * where it is not valid (RFC 3629): cut short, overlong, a surrogate, beyond U+10FFFF.
+ * Returns the bytes of the UTF-8 character at the begin of TEXT, and writes the character to *C. TEXT has LEFT bytes,
+ * at least one. Returns 0, and leaves *C, if they do not begin with valid UTF-8 (RFC 3629).
  */
 size_t utf8_length(const char *text, size_t left, uint32_t *c);
 
-/* True if a terminal shows C as it is: no control code, and nothing that reorders, breaks or hides text. */
+/* True if C may be shown as it is: it is no control code, and does not reorder, break or hide text. */
 bool utf8_shows(uint32_t c);
 
-/* Parses "1500", "64K" (1000s: K M G T), "64KiB" (1024s: KiB MiB GiB TiB); fractions allowed. STATUS_USAGE. */
+/* Parses "1500", "64K" (1000s: K M G T) or "1.5KiB" (1024s: KiB MiB GiB TiB), rounded down. May fail: STATUS_USAGE. */
 enum status bytes_parse(const char *text, int64_t *bytes, struct diags *diags);
 
 struct text {

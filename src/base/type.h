@@ -1,9 +1,9 @@
 /*
  * Element types, shapes and array types.
  *
- * A dtype is what a file or a declaration says. Values are held in one of two
- * computing types, float and double: f16 and bf16 are held as float, integers
- * and bool as double; BITS is the one-bit mask that a derivative keeps.
+ * A dtype is the element type in a file or a declaration. In memory, values have a computing type: float for f16, bf16
+ * and f32; double for f64, integers and bool. DTYPE_BITS, a mask of one bit an element that a derivative keeps, is its
+ * own computing type.
  */
 #ifndef BASE_TYPE_H
 #define BASE_TYPE_H
@@ -26,7 +26,7 @@ enum dtype {
 	DTYPE_U32,
 	DTYPE_U64,
 	DTYPE_BOOL,
-	DTYPE_BITS, /* a mask, one bit an element; only inside the program */
+	DTYPE_BITS, /* a mask of one bit an element; never in a file */
 	DTYPE_COUNT
 };
 
@@ -42,26 +42,26 @@ struct type {
 	struct shape shape;
 };
 
-/* "f32"; of BITS "bool", of DTYPE_COUNT "?". */
+/* Returns the name, such as "f32"; "bool" for DTYPE_BITS, "?" for DTYPE_COUNT. */
 const char *dtype_name(enum dtype dtype);
-/* The dtype with that name (f16 ... bool), or DTYPE_COUNT. */
+/* Returns the dtype whose name (f16 ... bool) is the LENGTH bytes at NAME, or DTYPE_COUNT. */
 enum dtype dtype_find(const char *name, size_t length);
-/* Bytes of an element in a file. */
+/* Returns the bytes of an element in a file; 0 for DTYPE_BITS. */
 size_t dtype_size(enum dtype dtype);
-/* The computing type: F32 for f16, bf16, f32; F64 for the rest; BITS for BITS. */
+/* Returns the computing type: DTYPE_F32, DTYPE_F64 or DTYPE_BITS. */
 enum dtype dtype_compute(enum dtype dtype);
-/* NumPy's promotion among f16, bf16, f32, f64 (f16 with bf16 gives f32). */
+/* Returns NumPy's promotion of two of f16, bf16, f32, f64; f16 with bf16 gives f32. */
 enum dtype dtype_promote(enum dtype a, enum dtype b);
 
-/* Elements; -1 on overflow of int64. A 0-d array has 1. */
+/* Returns the number of elements, 1 for a 0-d array; -1 if it overflows int64. */
 int64_t shape_count(const struct shape *shape);
-/* Removes the leading axis of SHAPE, which has one or more. */
+/* Removes the leading axis. SHAPE must have at least one axis. */
 void shape_drop_leading(struct shape *shape);
 bool shape_equal(const struct shape *a, const struct shape *b);
-/* NumPy's broadcasting; false where the shapes do not fit. OUT may be A or B. */
+/* Broadcasts A and B to OUT as NumPy does. False if the shapes do not fit. OUT may be A or B. */
 bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape *out);
 bool type_equal(const struct type *a, const struct type *b);
-/* Bytes of the array as held: count * size of the computing type; masks (count + 7) / 8. Saturates at INT64_MAX. */
+/* Returns the bytes of the array in memory: of its computing type, or (count + 7) / 8 of a mask; at most INT64_MAX. */
 int64_t type_bytes(const struct type *type);
 /*
  * The most bytes of an array: the address space of a process on 64-bit machines.
@@ -69,15 +69,15 @@ int64_t type_bytes(const struct type *type);
  */
 #define TYPE_MOST_BYTES (INT64_C(1) << 47)
 /*
- * True if an array of TYPE, as it is held, has at most TYPE_MOST_BYTES. As in NumPy, the other
- * extents are checked even if one is 0: so products of extents never overflow.
+ * True if an array of TYPE has at most TYPE_MOST_BYTES in memory. As in NumPy, an extent of 0 is ignored: the other
+ * extents must fit too, so that no product of extents overflows.
  */
 bool type_addressable(const struct type *type);
 
 enum { TYPE_TEXT = 16 + 21 * MAX_DIMS };
-/* "f32[5,4]", as JAX prints it; returns TEXT. */
+/* Writes TYPE to TEXT as JAX prints it, such as "f32[5,4]". Returns TEXT. */
 char *type_format(const struct type *type, char text[TYPE_TEXT]);
-/* "[5,4]" */
+/* Writes SHAPE to TEXT, such as "[5,4]"; an extent of -1 is "*". Returns TEXT. */
 char *shape_format(const struct shape *shape, char text[TYPE_TEXT]);
 
 #endif
