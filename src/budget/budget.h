@@ -9,21 +9,20 @@
 #include "schedule/policy.h"
 #include "schedule/step_costs.h"
 
-/* What a judge says of a schedule. */
+/* A judge's answer for one schedule. */
 struct judgement {
 	int64_t peak; /* bytes, costs->fixed among them */
 	struct counters counters;
 };
 
 /*
- * Says what a schedule takes, where the caller knows better than the cost walk. FAMILY made SCHEDULE;
- * if its kind is budget, the search's tables did. If the peak is above MOST the judge may stop there:
- * JUDGEMENT then has some peak above MOST and no counters.
+ * A judge predicts the peak of SCHEDULE better than the cost walk. FAMILY is the policy that made SCHEDULE; its kind
+ * is budget if the search's tables made it. If the peak exceeds MOST, the judge may stop early. JUDGEMENT then has
+ * a peak above MOST, and its counters mean nothing.
  *
- * SHARE and SLACK define a goal's *reach*. Of a schedule's bytes by the cost walk, SHARE of those above
- * costs->fixed, less SLACK, are expected. The search tries for a goal the schedules whose expected bytes are
- * within the goal's. The reach limits the search. It does not bound the judge's bytes: a few schedules
- * beyond it fit too.
+ * SHARE and SLACK estimate the judge's bytes from WALKED, the cost walk's bytes:
+ * fixed + (WALKED - fixed) * SHARE - SLACK. A goal's *reach* is WALKED - fixed where the estimate equals the goal's
+ * bytes. The search tries only schedules within the reach, although a few beyond it would fit too.
  */
 struct budget_judge {
 	enum status (*judge)(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
@@ -33,34 +32,34 @@ struct budget_judge {
 	int64_t slack;
 };
 
-/* A budget of BYTES, and the schedule of least time that was found for it. */
+/* A budget of BYTES, and the fastest schedule that was found for it. */
 struct budget_goal {
 	int64_t bytes;
-	struct schedule *schedule; /* NULL where there is none; then */
-	int64_t least;             /* is the least bytes for which there is one */
-	struct policy family;      /* what made the schedule */
-	double time;               /* by the cost walk */
-	int64_t peak;              /* by the judge, where there is one, else by the cost walk */
-	struct counters counters;  /* by the judge, where there is one */
+	struct schedule *schedule; /* NULL: none was found */
+	int64_t least;             /* without a schedule: the least peak of all that were tried */
+	struct policy family;      /* the policy that made the schedule */
+	double time;               /* sum of the steps' costs; over 20,000 steps: forward executions of steps */
+	int64_t peak;              /* by the judge, else by the cost walk; over 20,000 steps the latter is a bound */
+	struct counters counters;  /* by the judge, else by the cost walk; over 20,000 steps the latter has none */
 };
 
 /*
- * Finds for each of COUNT GOALS, by its bytes, the schedule of least time over COSTS that takes at most
- * so many, as JUDGE (NULL: the cost walk) says. The result for a goal does not depend on the others, and
- * one search for all takes hardly more time than for one. More bytes never give a longer time. STATUS_LIMIT
- * if out of memory; then no schedule is left.
+ * Finds for each of COUNT GOALS a fast schedule over COSTS whose peak by JUDGE (NULL: the cost walk) is at most the
+ * goal's bytes, which the caller sets. The caller frees the schedules. A goal's result does not depend on the other
+ * goals, and more bytes never give a longer time. One search for all goals takes hardly longer than for one.
+ * Fails with STATUS_LIMIT if out of memory, or with JUDGE's status; then all schedules are NULL.
  */
 enum status budget_search(const struct context *context, const struct step_costs *costs,
                           const struct budget_judge *judge, struct budget_goal *goals, size_t count);
-/* Sets *LEAST to the least bytes for which budget:BYTES is feasible, as the cost walk counts. STATUS_LIMIT. */
+/* Sets *LEAST to the least feasible BYTES of budget:BYTES by the cost walk. STATUS_LIMIT if out of memory. */
 enum status budget_least(const struct context *context, const struct step_costs *costs, int64_t *least);
 /*
- * Sets *SCHEDULE to that of least time within BYTES, as the cost walk counts. STATUS_LIMIT, with the least bytes, if
- * there is none; OPTION ("budget:", "--memory ") is what gave BYTES.
+ * Sets *SCHEDULE, which the caller frees, to the fastest found within BYTES by the cost walk. Fails with STATUS_LIMIT
+ * if there is none. The hint then is OPTION ("budget:", "--memory ") with the least feasible bytes.
  */
 enum status budget_schedule(const struct context *context, const struct step_costs *costs, int64_t bytes,
                             const char *option, struct schedule **schedule);
-/* Reports that BYTES, which OPTION gave, are too few, and that LEAST are enough. Returns STATUS_LIMIT. */
+/* Reports that BYTES are too few. The hint is OPTION with LEAST, which are enough. Returns STATUS_LIMIT. */
 enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, struct diags *diags);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Offering candidates to goals. A candidate's time is a sum of costs. If a goal would like that time, the
- * cost walk says whether the candidate is in the goal's reach, and then the judge what it takes. Both stop
+ * Offers candidates to goals. A candidate's time is a sum of costs. If it is less than a goal's, the cost walk says
+ * whether the candidate is in the goal's reach, and then the judge says how many bytes it takes. Both may stop
  * once the bytes are too many.
  */
 #include "budget/search_parts.h"
@@ -26,13 +26,13 @@ int64_t goal_reach(const struct search *s, const struct budget_goal *goal)
 	return reach < 4e18 ? (int64_t)reach : INT64_MAX - fixed;
 }
 
-/* The bytes above which GOAL does not care what a candidate takes. */
+/* Returns the bytes above which a candidate's peak has no use for GOAL. */
 static int64_t most_wanted(const struct budget_goal *goal)
 {
 	return goal->bytes > goal->least || goal->schedule ? goal->bytes : goal->least;
 }
 
-/* True if a candidate that takes TIME is faster than what GOAL has, and GOAL has not save-all. */
+/* True if a candidate of TIME is faster than GOAL's schedule, and that is not save-all. */
 static bool likes_time(const struct budget_goal *goal, double time)
 {
 	return !goal_is_settled(goal) && goal_is_faster(goal, time);
@@ -61,7 +61,7 @@ static double time_of(const struct search *s, struct schedule *schedule)
 	return forward + s->time - s->sums[s->costs->steps];
 }
 
-/* Returns the cost walk's bytes above which no goal wants a candidate of TIME; 0: none. *WANTED: a goal likes TIME. */
+/* Returns the cost walk's bytes above which no goal wants a candidate of TIME; 0: no limit. *WANTED: a goal may. */
 static int64_t most_walked(const struct search *s, double time, bool *wanted)
 {
 	double most = 0;
@@ -101,7 +101,7 @@ enum status candidate_measure(const struct search *s, struct candidate *c, bool 
 	return status;
 }
 
-/* True if the judge was not asked for C, or stopped at fewer bytes than matter to GOAL. */
+/* True if C has no judgement, or the judge stopped at fewer bytes than matter to GOAL. */
 static bool must_ask(const struct budget_goal *goal, const struct candidate *c)
 {
 	return !c->judged || (c->judgement.peak > c->most && c->most < most_wanted(goal));

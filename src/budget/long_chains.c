@@ -1,7 +1,7 @@
 /*
- * Long chains: binomial checkpointing of parts of q equal steps with S snapshots. A bound says how
- * many bytes are enough: it takes each of a step's sizes at its largest and one state more than may be
- * needed. So a choice costs closed forms alone, hardly more for more steps.
+ * Long chains: binomial checkpointing of parts of q steps with S snapshots. A bound says how many bytes
+ * are enough: it counts each of a step's sizes at its largest, and one state more than may be needed. So
+ * a choice needs closed forms alone, which take hardly longer for more steps.
  */
 #include "budget/search_parts.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/checked.h"
 
-/* Returns a step with each size at its largest. */
+/* Returns a step whose every size is the largest of all steps. */
 static struct step_cost largest_cost(const struct step_costs *costs)
 {
 	struct step_cost large = {.state = costs->output};
@@ -28,7 +28,7 @@ static struct step_cost largest_cost(const struct step_costs *costs)
 	return large;
 }
 
-/* Parts of LENGTH steps with SNAPSHOTS, the bytes that are enough for them, and their evaluations. */
+/* Parts of LENGTH steps with SNAPSHOTS, the bytes that are enough for them, and their forward executions of steps. */
 struct choice {
 	int64_t bytes, evaluations, length, snapshots;
 };
@@ -36,7 +36,7 @@ struct choice {
 struct choices {
 	const struct step_costs *costs;
 	struct step_cost large;
-	int64_t most; /* bytes of a choice */
+	int64_t most; /* limit on a choice's bytes */
 	struct choice *rows;
 	size_t capacity, count;
 	struct arena *arena;
@@ -47,7 +47,7 @@ static struct policy policy_of(int64_t length, int64_t snapshots)
 	return (struct policy){.kind = POLICY_revolve, .number = snapshots, .length = length};
 }
 
-/* Returns parts of LENGTH with SNAPSHOTS, and bytes enough to record, reverse, or advance with all snapshots held. */
+/* Returns that choice. Its bytes are enough to record, to reverse, and to advance, each with all snapshots held. */
 static struct choice choice_of(const struct choices *c, int64_t length, int64_t snapshots)
 {
 	const struct step_cost *large = &c->large;
@@ -59,7 +59,7 @@ static struct choice choice_of(const struct choices *c, int64_t length, int64_t 
 	                       length, snapshots};
 }
 
-/* Adds parts of LENGTH with SNAPSHOTS; false if they take more than MOST bytes. */
+/* Adds parts of LENGTH with SNAPSHOTS. False, and not added, if their bytes exceed to->most. */
 static bool add_choice(struct choices *to, int64_t length, int64_t snapshots)
 {
 	const struct choice choice = choice_of(to, length, snapshots);
@@ -71,7 +71,7 @@ static bool add_choice(struct choices *to, int64_t length, int64_t snapshots)
 	return true;
 }
 
-/* Adds fixed sets of lengths and snapshots, and for each the least of the other with which no part is run twice. */
+/* Adds pairs of a fixed set; for each length the fewest snapshots, and the reverse, with which no part runs twice. */
 static void list_choices(struct choices *to)
 {
 	const int64_t steps = to->costs->steps;
@@ -83,7 +83,7 @@ static void list_choices(struct choices *to)
 	}
 	for (int64_t length = 1; length < steps; length = search_next_number(length, 64, 3))
 		(void)add_choice(to, length, (steps - 1) / length);
-	const int64_t root = (int64_t)ceil(sqrt((double)steps)); /* sqrt's own, which the sets may miss by a little */
+	const int64_t root = (int64_t)ceil(sqrt((double)steps)); /* the policy sqrt's, which the sets may miss by a little */
 	(void)add_choice(to, root, (steps - 1) / root);
 }
 
@@ -95,7 +95,7 @@ static int by_bytes(const void *a, const void *b)
 	return (x->evaluations > y->evaluations) - (x->evaluations < y->evaluations);
 }
 
-/* Keeps the choices that no other is better than: by rising bytes, falling evaluations. Returns how many. */
+/* Keeps the Pareto front of COUNT CHOICES: rising bytes, falling evaluations. Returns the number of choices left. */
 static size_t keep_front(struct choice *choices, size_t count)
 {
 	size_t kept = 0;
@@ -108,8 +108,8 @@ static size_t keep_front(struct choice *choices, size_t count)
 }
 
 /*
- * Offers CHOICE to GOAL. *FITS: it fits, or is slow. Without a judge the bound says what chains beyond GROUPED steps
- * take: a walk is long.
+ * Offers CHOICE to GOAL. *FITS: CHOICE fits, or is slower than GOAL's schedule. Without a judge, chains of more than
+ * GROUPED steps are judged by the bound, since the cost walk would take long.
  */
 static enum status offer_choice(const struct search *s, struct budget_goal *goal, const struct choice *choice,
                                 bool *fits)
@@ -146,9 +146,9 @@ static int64_t last_within(const struct choice *choices, size_t count, double by
 }
 
 /*
- * Offers GOAL choices of ever fewer bytes until one fits. A ladder that depends on the chain alone has the
- * choices that are tried: first each COARSE-th rung. Between the choice that fits and the one above, each
- * FINER-th rung follows, then each rung, and at last each choice.
+ * Offers GOAL choices of ever fewer bytes until one fits. The bytes tried are rungs of a ladder that depends on
+ * the chain alone: first each COARSE-th rung. Then the gap between the choice that fits and the one above it is
+ * searched likewise, by each FINER-th rung, by each rung, and at last by each choice.
  */
 static enum status offer_choices(const struct search *s, struct budget_goal *goal, const struct choice *choices,
                                  size_t count)
@@ -157,8 +157,8 @@ static enum status offer_choices(const struct search *s, struct budget_goal *goa
 	const double fixed = (double)s->costs->fixed, growth = log(1.025);
 	const double least = fmax((double)choices[0].bytes - fixed, 1);
 	int top = (int)(log(fmax((double)choices[count - 1].bytes - fixed, 1) / least) / growth) / COARSE * COARSE + COARSE;
-	int below = 0;                             /* no rung from here to TOP was tried */
-	int64_t best = -1, above = (int64_t)count; /* the best choice that fits, or is slow, and the next that does not */
+	int below = 0;                             /* the rungs from here to `top` are untried */
+	int64_t best = -1, above = (int64_t)count; /* the choice that fits, or is slow, and the next that does not */
 	bool fits = false;
 	for (int step = COARSE; step > 0; step = step == COARSE ? FINER : step == FINER ? 1 : 0) {
 		int rung = top;
@@ -182,8 +182,8 @@ static enum status offer_choices(const struct search *s, struct budget_goal *goa
 }
 
 /*
- * Returns the bytes of the choices for GOAL. The bound is above what choices take, most of all if steps are
- * unequal or small. So choices begin above the budget, unless the bound alone says what fits.
+ * Returns the largest bound of the choices for GOAL. A choice takes fewer bytes than its bound, most of all if steps
+ * are unequal or small. So choices above the budget are tried too, unless the bound alone decides what fits.
  */
 static int64_t most_bound(const struct search *s, const struct budget_goal *goal)
 {

@@ -1,8 +1,8 @@
 /*
  * The best persistent schedule for a memory of so many quanta, by the recurrence of Theorem 1 in Beaumont,
  * Eyraud-Dubois, Herrmann, Joly and Shilova, "Optimal checkpointing for heterogeneous chains", 2019. The
- * memory model is the cost walk's (memory/cost_walk.h). Persistent: what is kept, a state or
- * the residuals of a part, is kept until its use in the backward sweep.
+ * memory model is the cost walk's (memory/cost_walk.h). In a *persistent* schedule a kept state or
+ * residual is kept until its use in the backward sweep.
  *
  * V(i, j, m) is the least forward time to reverse parts i .. j-1 in m quanta, which include state i and
  * the cotangent at j. State i is current, or in a slot that is given up. Either part i is recorded at
@@ -14,20 +14,20 @@
  *
  *     V(i, j, m) = min over k of  F(i, k) + V(k, j, m - a(i)) + V(i, k, m)
  *
- * each if m covers what the step itself needs. The paper always holds a range's input. Here it is given
- * up once the first part is recorded, if its backward pass does not read it. If the residuals of part
- * i-1 hold state i, the range is *pinned*: state i costs nothing, which is a second table.
+ * A choice is allowed if m covers the needs of its own steps. The paper always holds a range's input. Here it is
+ * given up once the first part is recorded, if that part's backward pass does not read it. If the residuals of
+ * part i-1 hold state i, the range is *pinned*: state i costs nothing. Pinned ranges have rows of their own.
  *
  * The time of a range falls between the least level at which it can be reversed and the level at which
  * all of it is recorded. Only these levels are stored. Both bounds follow from the same recurrences
- * without the times, whatever the number of levels; so the size of a table is known before it is made.
+ * without the times, for any number of levels. So the size of a table is known before it is made.
  *
- * A part may be a block of parts with a table of its own, which has the times to reverse the block alone. So
- * long chains are planned in two levels.
+ * A part may be a block of parts. A table of its own then has the times to reverse the block alone. So long
+ * chains are planned in two levels.
  *
  * Held residuals are rounded to quanta by their running sum, so a stretch of recorded parts is off by at
- * most one quantum, not by one for each part. So the schedules must be judged; if the quantum divides all
- * sizes the table is exact.
+ * most one quantum, not by one for each part. So the schedules must be judged, unless the quantum divides
+ * all sizes: then the table is exact.
  */
 #include "budget/persistent.h"
 
@@ -79,7 +79,7 @@ struct range {
 
 static const struct range before_all = {.pin = true};
 
-/* Moves R to the next range of T: those within a range come before it. False at the end. */
+/* Sets R to the next range of T. Ranges within a range come before it. False at the end. */
 static bool next_range(const struct table *t, struct range *r)
 {
 	r->pin = t->pins && !r->pin;
@@ -107,10 +107,10 @@ static struct row *find_row(const struct table *t, struct range r) { return row_
 
 static const struct row *root_of(const struct table *t, bool pin) { return row_at(t, 0, t->count, pin && t->pins); }
 
-/* Returns the place of the time at level M, LOW .. HIGH. */
+/* Returns the address of ROW's time at level M, which is LOW .. HIGH. */
 static float *cell_at(const struct row *row, int64_t m) { return row->cells + (m - row->low); }
 
-/* Returns the time at any level. */
+/* Returns ROW's time at any level M; `never` below LOW. */
 static float time_at(const struct row *row, int64_t m)
 {
 	return m < row->low ? never : *cell_at(row, lesser(m, row->high));
@@ -139,7 +139,7 @@ static int64_t state_of(const struct table *t, struct range r) { return r.pin ? 
 static int64_t held_quanta(const struct table *t, struct range r)
 {
 	const struct part *part = &t->parts[r.i];
-	/* If the part before keeps the state, the running sum leaves it out; but only a pinned range has it free. */
+	/* If the part before keeps the state, the charge leaves it out. But the state is free only in a pinned range. */
 	bool apart = !r.pin && part->keeps_input && r.i > 0 && t->parts[r.i - 1].keeps_output;
 	return t->charge[r.i] + (apart ? quanta_of(t, part->state) : 0);
 }
@@ -152,7 +152,7 @@ static int64_t record_level(const struct table *t, struct range r)
 	return level_of(t, greater(record, (part->keeps_input ? state : 0) + part->backward));
 }
 
-/* The splits of a range, by rising K: NEED are the bytes to advance to K. */
+/* A split of a range before part K. To advance there takes NEED bytes. */
 struct split {
 	int64_t k, need;
 };
@@ -167,7 +167,7 @@ static void next_split(const struct table *t, struct split *split)
 	split->need = greater(split->need, t->parts[split->k++].forward_inner);
 }
 
-/* Returns the least level at which R can be split. */
+/* Returns the least level at which R can be split at SPLIT. */
 static int64_t split_level(const struct table *t, struct range r, const struct split *split)
 {
 	const int64_t state = state_of(t, r);
@@ -176,7 +176,7 @@ static int64_t split_level(const struct table *t, struct range r, const struct s
 	return greater(level_of(t, state + split->need + cotangent(t, r.j)), parts);
 }
 
-/* Returns the ranges' least level. *CHOICE becomes 0 if recording the first part takes it, else the place of the split. */
+/* Returns R's least level. Sets *CHOICE to 0 if recording the first part attains that level, else to the split's K. */
 static int64_t least_level(const struct table *t, struct range r, int64_t *choice)
 {
 	int64_t low = record_level(t, r);
@@ -191,7 +191,7 @@ static int64_t least_level(const struct table *t, struct range r, int64_t *choic
 	return low;
 }
 
-/* Sets the bounds of R; those of the ranges within it are known. */
+/* Sets the bounds of R. The ranges within R have theirs already. */
 static void bound_range(struct table *t, struct range r)
 {
 	struct row *row = find_row(t, r);
@@ -221,7 +221,7 @@ __attribute__((optimize("O3"))) static void take_least(float *restrict best, con
 	}
 }
 
-/* The same if only one side still falls: BEST = min(BEST, BEFORE + FALLS + AFTER). */
+/* take_least for levels at which only one side of a split still falls: BEST = min(BEST, BEFORE + FALLS + AFTER). */
 __attribute__((optimize("O3"))) static void take_least_of_one(float *restrict best, float before,
                                                               const float *restrict falls, float after, int64_t count)
 {
@@ -232,8 +232,8 @@ __attribute__((optimize("O3"))) static void take_least_of_one(float *restrict be
 }
 
 /*
- * Lowers ROW, from level FROM on, to TIME + RIGHT (with HELD quanta held) + LEFT. Where neither falls any
- * more one level is enough: fill_range makes the row never rise.
+ * Lowers ROW's times, from level FROM on, to the split's: TIME + RIGHT's, HELD levels lower, + LEFT's. Of the levels
+ * where neither side falls any further, one is enough: fill_range then lowers the levels above it.
  */
 static void take_split(struct row *row, int64_t from, float time, const struct row *right, int64_t held,
                        const struct row *left)
@@ -299,7 +299,7 @@ static void set_charges(struct table *t)
 
 bool table_bound(struct table *t, const struct allocator *allocator)
 {
-	/* A block is pinned as a whole if the block before keeps its input: its table must have both. */
+	/* A block is pinned as a whole if the block before keeps its input. So its table must have pinned ranges too. */
 	t->pins = !t->last;
 	for (int64_t i = 0; i < t->count; i++)
 		t->pins |= t->parts[i].keeps_output;
@@ -317,13 +317,13 @@ bool table_bound(struct table *t, const struct allocator *allocator)
 	return true;
 }
 
-/* Gives each row its place among CELLS, unless that is NULL. Returns how many times all rows hold. */
+/* Points each row at its part of CELLS, unless CELLS is NULL. Returns the number of cells of all rows. */
 static size_t place_rows(struct table *t, float *cells)
 {
 	size_t count = 0;
 	for (struct range r = before_all; next_range(t, &r);) {
 		struct row *row = find_row(t, r);
-		if (is_block(t, r)) /* its times are in its own table */
+		if (is_block(t, r)) /* its row shares the inner table's cells */
 			continue;
 		if (cells)
 			row->cells = cells + count;
@@ -341,7 +341,7 @@ bool table_solve(struct table *t, const struct allocator *allocator)
 	if (!t->cells)
 		return false;
 	(void)place_rows(t, t->cells);
-	/* Rows (i, k) of one begin lie far apart: they are read for TOGETHER ends while they are in the cache. */
+	/* The rows (i, k) of one i lie far apart. While they are in the cache, they serve TOGETHER values of j. */
 	enum { TOGETHER = 16 };
 	for (int64_t first = 1; first <= t->count; first += TOGETHER) {
 		const int64_t last = lesser(first + TOGETHER - 1, t->count);
@@ -379,7 +379,7 @@ int64_t table_least(const struct table *t) { return root_of(t, false)->low; }
 
 double table_time(const struct table *t, int64_t level) { return (double)time_at(root_of(t, false), level); }
 
-/* Keeps the current state BEGIN in a new slot, or, if SLOT is not -1, loads it from SLOT. Returns the slot. */
+/* If SLOT is -1, saves the current state BEGIN to a new slot, else loads it from SLOT. Returns the slot. */
 static int64_t list_keep(struct action_list *list, int64_t begin, int64_t slot)
 {
 	if (slot >= 0) {
@@ -392,7 +392,7 @@ static int64_t list_keep(struct action_list *list, int64_t begin, int64_t slot)
 	return slot;
 }
 
-/* Records PART from the state in SLOT, which is given up, or, if SLOT is -1, from the current state. */
+/* Records PART from the current state or, if SLOT is not -1, from the state in SLOT, which becomes empty. */
 static void list_record(struct action_list *list, const struct part *part, int64_t slot)
 {
 	if (slot >= 0) {
@@ -403,7 +403,7 @@ static void list_record(struct action_list *list, const struct part *part, int64
 	action_list_push(list, ACT_RECORD, part->begin, part->end, 0);
 }
 
-/* Returns what V(i, j, m) chose: 0 to record part I, else k. */
+/* Returns V's choice for R at level M: 0 to record the first part, else the k of a split. */
 static int64_t choice_at(const struct table *t, struct range r, int64_t m)
 {
 	const int64_t held = quanta_of(t, state_of(t, r));
@@ -426,7 +426,7 @@ static int64_t choice_at(const struct table *t, struct range r, int64_t m)
 	return best;
 }
 
-/* Returns the choice for R at level *M, which falls to the least with the same time. Without times: that of least peak. */
+/* Lowers *M to the least level of the same time, and returns R's choice there. Without times: that of least peak. */
 static int64_t choose(const struct table *t, struct range r, int64_t *m)
 {
 	const struct row *row = find_row(t, r);
@@ -443,13 +443,13 @@ static int64_t choose(const struct table *t, struct range r, int64_t *m)
 }
 
 /*
- * Appends range R at level M. SLOT holds state i, or is -1 if that is current. The recursion is at most one
- * call deep for each part of each level of tables.
+ * Appends the actions of R at level M. SLOT holds the state before R; -1: that state is the current one. The
+ * recursion is at most one call deep for each part of each level of tables.
  */
 static void extract(const struct table *t, struct range r, int64_t m, int64_t slot, struct action_list *list)
 {
 	const struct part *part = &t->parts[r.i];
-	/* The left part of a split is the same range, shorter: a loop. */
+	/* The left side of a split is R with an earlier end: the next iteration. */
 	for (;;) {
 		if (is_block(t, r)) {
 			const struct table *inner = &t->inner[r.i];

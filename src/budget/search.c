@@ -1,31 +1,31 @@
 /*
- * budget:BYTES: the schedule of least time whose peak is within so many bytes.
+ * budget:BYTES: finds a fast schedule whose peak is at most BYTES.
  *
- * This file decides which schedules are tried. They are
+ * This file decides which schedules are tried:
  *   - the persistent schedule of least peak (persistent.c);
  *   - the best persistent schedules for a memory in quanta (tables.c);
  *   - the other policies, with each number of a fixed set;
  *   - binomial checkpointing of parts of q steps with S snapshots (schedule/revolve.c), for
  *     fixed sets of q and S (long_chains.c).
- * The cost walk says whether a schedule is in a goal's reach (budget.h), the judge what it takes, and the
- * fastest that fits is taken. So a wrong prediction can only make the choice worse, never the budget wrong.
+ * The cost walk says whether a schedule is in a goal's reach (budget.h), and the judge says how many bytes it takes.
+ * The goal takes the fastest that fits. A wrong cost walk can only lead to a slower schedule, never above the budget.
  *
  * One search serves any number of budgets, the goals. Each goal is offered what it would be offered
  * alone, in the same order; a candidate is made, timed and judged once.
  *
  * Invariant: more bytes never lose a schedule, so they never cost time.
  *   - The sets are fixed.
- *   - Quanta depend on the chain alone. There is one for each range 2^-g of what save-all takes that is above
- *     half the budget: the smallest whose tables are small enough. That is known before they are made.
- *   - Of a table's levels, up to the budget and SLACK, the highest whose schedule fits is found along a fixed
+ *   - Quanta depend on the chain alone. A range is save-all's bytes times 2^-g. Each range above half the budget
+ *     has one quantum: the smallest whose tables are small enough. Their size is known before they are made.
+ *   - Of a table's levels, up to the budget and SLACK, the search finds the highest whose schedule fits along a fixed
  *     ladder.
  *
  * If there is a judge, a run follows. Small tables are made for all budgets, and finer ones for budgets that
- * leave the steps more than these tables take. The memory of planning is at most that of the run, and the
- * cost of planning does not rise with the budget. If one quantum divides all sizes and the cost walk is the
- * judge, the tables are exact.
+ * leave the steps more bytes than the finer tables take. So planning takes no more memory than the run, or than the
+ * small tables. If one quantum divides all sizes and the cost walk is the judge, the tables are exact.
  *
- * Up to MANY steps there are tables; equal steps beyond that are planned by closed forms.
+ * Chains of up to MANY steps have tables, and those of unequal steps up to GROUPED. Closed forms plan all chains of
+ * more than MANY steps.
  */
 #include "budget/search_parts.h"
 
@@ -77,7 +77,7 @@ static bool all_equal(const struct step_costs *costs)
 	return true;
 }
 
-/* Offers save-all to all goals, and sets its time and range. *OPEN: some goals are not settled by it. */
+/* Offers save-all to all goals, and sets the search's time and range. *OPEN: it does not fit some goal. */
 static enum status offer_save_all(struct search *s, bool *open)
 {
 	struct candidate c = {.family = &policy_save_all, .timed = true, .judged = !s->judge, .most = INT64_MAX};
@@ -110,7 +110,7 @@ static enum status search_all(struct search *s)
 	return steps <= MANY ? offer_parts(s) : search_long(s);
 }
 
-/* The tables of S; false if out of memory. */
+/* Allocates the arrays of S, and fills its sums. False if out of memory. */
 static bool search_begin(struct search *s)
 {
 	struct arena *arena = s->context.arena;
@@ -151,7 +151,7 @@ enum status budget_least(const struct context *context, const struct step_costs 
 {
 	struct budget_goal goal = {.bytes = 0};
 	enum status status = budget_search(context, costs, NULL, &goal, 1);
-	*least = goal.schedule ? 0 : goal.least; /* a chain that takes nothing fits in nothing */
+	*least = goal.schedule ? 0 : goal.least; /* save-all of a chain without bytes fits in 0 bytes */
 	schedule_free(goal.schedule);
 	return status;
 }

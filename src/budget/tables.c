@@ -1,7 +1,7 @@
 /*
  * Tables of persistent schedules (persistent.c) for the goals of a search: on which grids of memory
  * they are made, and which of their schedules are offered. A chain of more than PARTS parts is cut
- * into PARTS blocks and planned in two levels of tables.
+ * into at most PARTS blocks and planned in two levels of tables.
  *
  * A table counts bytes as the cost walk does, in quanta. A judge's bytes may be more or fewer, so
  * tables for a goal go up to its reach (budget.h).
@@ -18,25 +18,24 @@ enum {
 	PARTS = 160,       /* the most blocks of the outer table */
 	LEAST_PARTS = 400, /* the most parts for which the schedule of least peak is made */
 	LEVELS_MOST = 20000,
-	ROW =
-		2 * sizeof(struct row) / sizeof(float), /* times that take the bytes of a row, in the bounds and in the table */
+	ROW = 2 * sizeof(struct row) / sizeof(float), /* a row of the bounds and one of the table, in floats */
 	SLACK = 24,      /* levels beyond a budget whose schedules may fit it: each held state is rounded up */
-	EACH = 100000,   /* all rungs of a ladder are tried if they have at most so many steps together */
-	TRIES = 150,     /* rungs tried: first, and again between two rungs */
-	TRIES_LONG = 12, /* the same for more than NUMBERED steps */
+	EACH = 100000,   /* the most rungs, times steps, of a ladder whose rungs are all tried */
+	TRIES = 150,     /* the most rungs that each of offer_ladder's two passes tries */
+	TRIES_LONG = 12, /* TRIES for chains of more than NUMBERED steps */
 };
-/* The most bytes of tables: a budget of a run has the first tables, and larger ones up to its own bytes. */
+/* Limits on the bytes of tables and on their work. With a judge, goals of more bytes get larger tables. */
 static const int64_t tables_least = 6250000, tables_most = 100000000, table_work = 700000000;
 
 static const struct policy from_tables = {.kind = POLICY_budget};
 
-/* Returns the cost walk's bytes, beyond what is fixed, that GOAL's schedules can take. */
+/* Returns GOAL's reach, at most save-all's peak; both in bytes beyond costs->fixed. */
 static int64_t needed_range(const struct search *s, const struct budget_goal *goal)
 {
 	return lesser(goal_reach(s, goal), s->range);
 }
 
-/* True if the tables at hand are made for GOAL. */
+/* True if tables of s->table_bytes are made for GOAL. */
 static bool wants_tables(const struct search *s, const struct budget_goal *goal)
 {
 	const int64_t available = goal->bytes - s->costs->fixed;
@@ -44,8 +43,7 @@ static bool wants_tables(const struct search *s, const struct budget_goal *goal)
 	return !goal_is_settled(goal) && available > 0 && allowed && needed_range(s, goal) >= s->exact;
 }
 
-/* Parts of the chain: one for each step, or for each TOGETHER steps in a row. */
-
+/* Returns *COUNT parts, at most MANY, all of equally many steps except the last. NULL if out of memory. */
 static struct part *make_parts(const struct search *s, int64_t *count)
 {
 	const struct step_costs *costs = s->costs;
@@ -72,7 +70,7 @@ static struct part *make_parts(const struct search *s, int64_t *count)
 			}
 		}
 	}
-	/* Tables are in floats, so times are shares of the whole; if no step takes time, its executions count. */
+	/* Tables are in floats, so a part's time is its share of the whole. If no step takes time, steps are counted. */
 	for (int64_t i = 0; i < *count; i++)
 		parts[i].time = total > 0 ? parts[i].time / total : (double)(parts[i].end - parts[i].begin) / (double)step;
 	return parts;
@@ -88,7 +86,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
 	return a;
 }
 
-/* Returns the largest quantum that divides all sizes that may be held. */
+/* Returns the largest quantum that divides the bytes of all states and residuals of COUNT PARTS, or 1. */
 static int64_t common_quantum(const struct part *parts, int64_t count)
 {
 	int64_t quantum = parts[count - 1].next;
@@ -97,19 +95,19 @@ static int64_t common_quantum(const struct part *parts, int64_t count)
 	return quantum > 0 ? quantum : 1;
 }
 
-/* The tables of one grid: of the chain of blocks, and of the parts of each block. */
+/* The tables on one grid: the outer one is of the chain of blocks, each inner one of a block's parts. */
 struct tables {
-	struct table *inner; /* by block; NULL if a block is a part */
+	struct table *inner; /* by block; NULL if each block is one part */
 	struct table outer;
 };
 
 /* The chain cut into blocks, and the bounds of its tables, from which the tables' sizes are known. */
 struct blocks {
 	const struct part *parts;
-	int64_t part_count, count, width; /* of a block, in parts */
-	struct part *joined;              /* by block */
-	struct tables bounds;             /* on the grid of PROBE, up to what save-all takes */
-	struct tables solved;             /* those of the grid at hand */
+	int64_t part_count, count, width; /* count: of blocks; width: of a block, in parts */
+	struct part *joined;              /* by block: its parts as one part */
+	struct tables bounds;             /* on the grid `probe`, up to save-all's peak */
+	struct tables solved;             /* tables on the current grid */
 	struct grid probe;
 	const struct allocator *allocator;
 };
@@ -119,7 +117,7 @@ static int64_t block_width(const struct blocks *b, int64_t block)
 	return lesser(b->part_count - block * b->width, b->width);
 }
 
-/* Makes all TABLES of B on GRID by MAKE, table_bound or table_solve; the blocks' tables first. */
+/* Calls MAKE (table_bound or table_solve) for all TABLES of B on GRID, inner ones first. False if out of memory. */
 static bool tables_make(struct tables *tables, const struct blocks *b, const struct grid *grid,
                         bool make(struct table *table, const struct allocator *allocator))
 {
@@ -141,7 +139,7 @@ static void tables_free(struct tables *tables, const struct blocks *b)
 	table_free(&tables->outer, b->allocator);
 }
 
-/* Cuts COUNT PARTS into blocks, for schedules that take up to RANGE bytes. False if out of memory. */
+/* Cuts COUNT PARTS into blocks, and bounds their tables up to RANGE bytes. False if out of memory. */
 static bool blocks_make(const struct context *context, struct blocks *b, const struct part *parts, int64_t count,
                         int64_t range)
 {
@@ -166,8 +164,8 @@ static bool blocks_make(const struct context *context, struct blocks *b, const s
 }
 
 /*
- * Returns the least quantum with which tables up to RANGE bytes, and SLACK levels, take at most
- * TABLE_BYTES; 0 if there is none. As sizes are rounded, a row has up to two levels more than its range.
+ * Returns the least quantum with which tables up to RANGE bytes, and SLACK levels more, take at most
+ * TABLE_BYTES; 0 if there is none. Sizes are rounded, so a row has up to two levels more than its range.
  */
 static int64_t quantum_within(const struct blocks *b, int64_t range, int64_t table_bytes)
 {
@@ -185,7 +183,7 @@ static int64_t quantum_within(const struct blocks *b, int64_t range, int64_t tab
 	return (int64_t)quantum + 1;
 }
 
-/* Returns how many levels of QUANTUM, up to RANGE bytes, tables of TABLE_BYTES can have. */
+/* Returns the most levels of QUANTUM, up to RANGE bytes, of tables that take at most TABLE_BYTES. */
 static int64_t levels_within(const struct blocks *b, int64_t quantum, int64_t range, int64_t table_bytes)
 {
 	int64_t fits = 0, beyond = range / quantum + 2;
@@ -199,10 +197,10 @@ static int64_t levels_within(const struct blocks *b, int64_t quantum, int64_t ra
 	return fits;
 }
 
-/* Returns bytes below which no schedule of the tables is. */
+/* Returns the least bytes of a schedule of the tables, on the grid `probe`. */
 static int64_t least_range(const struct blocks *b) { return table_least(&b->bounds.outer) * b->probe.quantum; }
 
-/* The levels of TABLE at which the time falls, ascending, each a rung, and what is known of their schedules. */
+/* The schedules of TABLE by rising level. A level is a rung if its time is shorter than at all lower levels. */
 struct ladder {
 	const struct table *table;
 	struct candidate *rungs;
@@ -210,7 +208,7 @@ struct ladder {
 	int64_t count;
 };
 
-/* Offers rung I to GOAL. A schedule that was timed and judged is made again only if GOAL may take it. */
+/* Offers rung I to GOAL. Once the rung is timed, its schedule is made again only if GOAL may take it. */
 static enum status offer_rung(const struct search *s, struct budget_goal *goal, const struct ladder *l, int64_t i)
 {
 	struct candidate *c = &l->rungs[i];
@@ -232,7 +230,7 @@ static enum status offer_rung(const struct search *s, struct budget_goal *goal, 
 	return status;
 }
 
-/* Offers GOAL each COARSE-th of the ladder's COUNT lowest rungs, from the top until one fits; then those above it. */
+/* Offers GOAL some of the COUNT lowest rungs, downwards until one fits; then likewise rungs of the gap above it. */
 static enum status offer_ladder(const struct search *s, struct budget_goal *goal, const struct ladder *l, int64_t count)
 {
 	const struct grid *grid = &l->table->grid;
@@ -255,7 +253,7 @@ static enum status offer_ladder(const struct search *s, struct budget_goal *goal
 	return STATUS_OK;
 }
 
-/* Fills L, which has its table. False if out of memory. */
+/* Lists the rungs of L's table. False if out of memory. */
 static bool list_rungs(struct ladder *l, const struct allocator *allocator)
 {
 	double before = INFINITY;
@@ -271,7 +269,7 @@ static bool list_rungs(struct ladder *l, const struct allocator *allocator)
 	return true;
 }
 
-/* Offers each goal the ladder of TABLE up to its level in s->levels. */
+/* Offers each goal the rungs of TABLE below the goal's number in s->levels. */
 static enum status offer_table(const struct search *s, const struct table *table)
 {
 	struct ladder l = {.table = table};
@@ -286,7 +284,7 @@ static enum status offer_table(const struct search *s, const struct table *table
 	return status;
 }
 
-/* Makes the tables of QUANTUM and REST that s->levels asks for, and offers them. */
+/* Solves tables of QUANTUM and REST with as many levels as s->levels needs, and offers them. */
 static enum status solve_and_offer(const struct search *s, struct blocks *b, int64_t quantum, int64_t rest)
 {
 	struct grid grid = {quantum, rest, 0};
@@ -308,7 +306,7 @@ static int64_t workspace_of(const struct step_cost *cost, int kind)
 	return kind == 0 ? cost->forward_temporary : kind == 1 ? cost->record_temporary : cost->backward_temporary;
 }
 
-/* Lists 0 and the remainders by QUANTUM of the largest workspaces, each once. Returns how many there are. */
+/* Lists 0 and, for each kind, the largest workspace's remainder by QUANTUM, each rest once. Returns their number. */
 static int workspace_rests(const struct search *s, int64_t quantum, int64_t rests[WORKSPACES + 1])
 {
 	int count = 1;
@@ -327,8 +325,8 @@ static int workspace_rests(const struct search *s, int64_t quantum, int64_t rest
 }
 
 /*
- * Returns the least rest with the same table as BYTES % QUANTUM. Arrays take whole quanta, so a table's
- * rest only decides which steps' workspaces fit in it.
+ * Returns the least rest that gives the same table as the rest BYTES % QUANTUM. Arrays take whole quanta, so a
+ * table's rest only decides which steps' workspaces fit in it.
  */
 static int64_t rest_within(const struct search *s, int64_t quantum, int64_t bytes)
 {
@@ -341,7 +339,7 @@ static int64_t rest_within(const struct search *s, int64_t quantum, int64_t byte
 	return rest;
 }
 
-/* For a judge: levels that end at a step's workspace, as peaks do. At most MOST levels. */
+/* With a judge: offers tables of at most MOST levels whose rests are those of workspaces, since peaks end with one. */
 static enum status offer_judged_quanta(const struct search *s, struct blocks *b, int64_t quantum, int64_t most)
 {
 	int64_t rests[WORKSPACES + 1];
@@ -356,7 +354,7 @@ static enum status offer_judged_quanta(const struct search *s, struct blocks *b,
 	return STATUS_OK;
 }
 
-/* For the cost walk: levels that end at the budget, which is exact. Goals of one rest share a table. */
+/* Without a judge: offers tables of at most MOST levels that end exactly at a budget. Goals of one rest share one. */
 static enum status offer_exact_quanta(const struct search *s, struct blocks *b, int64_t quantum, int64_t most)
 {
 	const int64_t fixed = s->costs->fixed;
@@ -374,7 +372,7 @@ static enum status offer_exact_quanta(const struct search *s, struct blocks *b, 
 	return STATUS_OK;
 }
 
-/* Offers the tables of all ranges (search.c, invariant), but those that the tables before had with their bytes. */
+/* Offers tables of each range (search.c, invariant), unless the smaller tables before already had its quantum. */
 static enum status offer_ranges(const struct search *s, struct blocks *b)
 {
 	const bool larger = s->judge && s->table_bytes > tables_least;
@@ -394,8 +392,8 @@ static enum status offer_ranges(const struct search *s, struct blocks *b)
 }
 
 /*
- * Offers ever larger tables. For the cost walk those of the common quantum are exact as far as their
- * levels reach; the others are for goals beyond, and for a judge.
+ * Offers ever larger tables. Without a judge, those of the common quantum are exact up to their top level, and the
+ * others serve the goals above it. With a judge, both serve all goals.
  */
 static enum status offer_tables(struct search *s, struct blocks *b)
 {
