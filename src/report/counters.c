@@ -21,12 +21,12 @@ const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT])
 	return text;
 }
 
-/* A row with what is computed of it. */
+/* A row, and the figures that are computed from it. */
 struct figures {
 	struct policy_row row;
 	int64_t recomputed;
-	double overhead, reduction, efficiency; /* reduction over overhead; NAN if there is no overhead */
-	const char *front;                      /* the last column */
+	double overhead, reduction, efficiency; /* efficiency: reduction / overhead, NAN if overhead is 0 */
+	const char *front;                      /* the text of the last column */
 	bool infeasible;
 };
 
@@ -56,7 +56,7 @@ static unsigned groups_of(const struct policy_row *row)
 	       (row->stored ? STORED : 0);
 }
 
-/* A field stands twice if a format has it in another place. */
+/* A field has two entries if its place among the others depends on the format. */
 static const struct field figure_fields[] = {
 	{"policy", NULL, IN_ALL, 0, FIELD(figures, TEXT, row.policy)},
 	{"infeasible", NULL, IN_JSON | IN_LINES, INFEASIBLE, FIELD(figures, FLAG, infeasible)},
@@ -110,7 +110,7 @@ void report_policies(struct report *report, const struct policy_row *rows, size_
 		records_put(&records, &figures, in_columns && own & FEASIBLE ? groups : own);
 	}
 	records_end(&records);
-	/* What depends on other policies stands beside the rows: a row is what grad --stats prints for one policy. */
+	/* The front and the knee depend on all policies. They are not in a row, which is as grad --stats prints it. */
 	const char *knee = NULL;
 	report_open(report, "pareto", '[');
 	for (size_t i = 0; i < count; i++) {
@@ -126,7 +126,7 @@ void report_stats(struct report *report, const struct policy_row *measured, cons
 {
 	static const int widths[2] = {13, 15};
 	struct figures m = figures_of(measured, report->arena), p = figures_of(predicted, report->arena);
-	p.row.store_error = NAN; /* no plan predicts it */
+	p.row.store_error = NAN; /* a plan does not predict it */
 	const void *both[] = {&m, &p};
 	const unsigned groups = groups_of(measured);
 	struct records line;

@@ -1,4 +1,4 @@
-/* Reports on policies: counters, predicted or measured, of one or several; what each keeps for the backward pass. */
+/* Reports on policies: their counters, predicted or measured, and what each policy keeps for the backward pass. */
 #ifndef REPORT_COUNTERS_H
 #define REPORT_COUNTERS_H
 
@@ -9,52 +9,52 @@
 struct policy_row {
 	const char *policy;
 	struct counters counters;
-	int64_t saved_bytes;   /* save-all's stored_bytes less this one's */
+	int64_t saved_bytes;   /* stored_bytes of save-all, minus stored_bytes of this policy */
 	int64_t save_all_peak; /* peak_bytes of save-all; 0: unknown */
 	double predicted_ms;   /* 0: unknown */
 	bool pareto, knee;
-	bool stored; /* states were kept in another type, and this is the largest error that it made */
-	double store_error;
-	int64_t least_bytes; /* of a budget that is infeasible, which has no figures: what it must be; else 0 */
+	bool stored;         /* checkpoints were kept in another type (--store-dtype) */
+	double store_error;  /* if STORED: the largest error of a kept value; NAN if unknown */
+	int64_t least_bytes; /* above 0: the policy is an infeasible budget, without figures; the least budget that works */
 };
 
-/* Recomputed cost over forward and backward cost, in percent. */
+/* Returns the recomputed cost divided by the cost of one forward and backward pass, in percent. */
 double row_overhead(const struct policy_row *row);
-/* Memory that is saved against save-all's peak, in percent. */
+/* Returns how far the peak is below save-all's, in percent of save-all's; 0 if that is unknown. */
 double row_reduction(const struct policy_row *row);
 
-/* Of a row without figures: "infeasible, least 1248 bytes". */
+/* Bytes of TEXT, to which row_infeasible writes "infeasible, least 1248 bytes". It returns TEXT. */
 enum { ROW_TEXT = 64 };
 const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT]);
 
-/* ROW as a JSON object with the keys of ckptc(1). */
+/* Writes ROW as a JSON object, with the keys that ckptc(1) lists, as the value of KEY. */
 void report_row(struct report *report, const char *key, const struct policy_row *row);
-/* All rows; in JSON {"policies":[...],"pareto":[NAME...],"knee":NAME}. */
+/* Writes COUNT ROWS; in JSON {"policies":[...],"pareto":[NAME...],"knee":NAME}. */
 void report_policies(struct report *report, const struct policy_row *rows, size_t count);
-/* One run's counters, MEASURED beside PREDICTED; JSON and lines hold MEASURED alone. */
+/* Writes the counters of one run: MEASURED beside PREDICTED, but MEASURED alone in JSON and lines. */
 void report_stats(struct report *report, const struct policy_row *measured, const struct policy_row *predicted);
 
-/* Something that is held when the first sweep ends. */
+/* An array that is held when the first sweep ends. */
 struct kept {
 	const char *what; /* "output of cos from f.ck:1:8", "state before encoder.3" */
-	const char *type; /* or NULL */
+	const char *type; /* NULL: unknown */
 	int64_t bytes;
-	int64_t step; /* that made it; -1: none, or not to be compared */
+	int64_t step; /* the step that made it; -1: none, or not to be compared */
 };
 
 struct kept_list {
 	struct policy_row row;
-	struct kept *rows; /* report_difference sorts them, and keeps those that the other list has not */
+	struct kept *rows; /* report_difference sorts them, and removes those that both lists have */
 	size_t count;
-	int64_t total; /* bytes of all of them */
+	int64_t total; /* bytes of all rows; report_difference sets it */
 };
 
-/* Two lists: what is only in the one, what is only in the other, and the figures of both. */
+/* Writes what only the first list holds, what only the second holds, and in some formats the figures of both. */
 void report_difference(struct report *report, struct kept_list lists[2]);
 
-/* The rows of LIST and their bytes. Lines are the text of JAX's print_saved_residuals. */
+/* Writes the rows of LIST and the sum of their bytes. Lines are as JAX's print_saved_residuals prints them. */
 void report_residuals(struct report *report, const struct chain *chain, const struct held_list *list);
-/* Describes a row with its place in the source: "output of sin from f.ck:6:9 (g)". NULL if memory is short. */
+/* Returns what ROW is, and where, in ARENA: "output of sin from f.ck:6:9 (g)". NULL if memory is short. */
 const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena);
 
 #endif

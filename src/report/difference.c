@@ -1,6 +1,6 @@
 /*
- * Compares what two policies hold when the first sweep ends. The lists are sorted in one order and compared as multisets.
- * Arrays that differ in their step alone are one line, with ranges of steps.
+ * Compares what two policies hold when the first sweep ends. The two lists are sorted alike and compared as multisets.
+ * Arrays that differ only in their step are reported in one row, with ranges of steps.
  */
 #include "report/counters.h"
 
@@ -23,7 +23,7 @@ static int compare_kept(const void *left, const void *right)
 	return order ? order : (a->step > b->step) - (a->step < b->step);
 }
 
-/* Removes from both lists what they share. */
+/* Removes from P and Q, which are sorted, the arrays that both hold. */
 static void keep_different(struct kept_list *p, struct kept_list *q)
 {
 	size_t i = 0, k = 0, p_only = 0, q_only = 0;
@@ -40,7 +40,7 @@ static void keep_different(struct kept_list *p, struct kept_list *q)
 	q->count = q_only;
 }
 
-/* The steps of COUNT arrays, sorted: "0 to 3, 8"; "" if they have none. */
+/* Returns the steps of COUNT ROWS, which are sorted, as "0 to 3, 8"; "" if they have none. NULL if memory is short. */
 static const char *describe_steps(const struct kept *rows, size_t count, struct grown_text *steps)
 {
 	for (size_t i = 0, last; i < count; i = last + 1) {
@@ -55,9 +55,9 @@ static const char *describe_steps(const struct kept *rows, size_t count, struct 
 	return text_grown(steps);
 }
 
-/* Arrays that differ in their step alone. */
+/* A row of the report: arrays that differ only in their step. */
 struct difference_row {
-	const char *policy; /* that keeps it */
+	const char *policy; /* that keeps them */
 	int64_t bytes, arrays;
 	const char *type, *residual;
 	const char *steps;  /* "0 to 3, 8"; NULL where there are none */
@@ -120,7 +120,7 @@ static int64_t sum_bytes(const struct kept_list *list)
 	return bytes;
 }
 
-/* In JSON and as tables each LIST stands alone. */
+/* Writes what only LIST holds, in JSON or as a table. OTHER is the policy of the other list. */
 static void report_side(struct report *report, const struct kept_list *list, const char *other)
 {
 	const bool table = report->format == REPORT_TABLE;
@@ -145,7 +145,7 @@ static void report_side(struct report *report, const struct kept_list *list, con
 	report_close(report, '}');
 }
 
-/* Figures of both policies, in a column each. */
+/* Writes a table of the figures of both policies, with a column for each policy. */
 static void put_both_figures(struct report *report, const struct kept_list lists[2])
 {
 	static const char *const names[] = {"kept bytes", "peak bytes", "evaluations", "checkpoints", "overhead %"};

@@ -1,9 +1,8 @@
 /*
- * The graph of a chain: nodes are operations of both bodies and the values saved between them; edges are values.
- *
- * Parts pass values by slots. The program is walked in the order of a run, forward and then back, with the node from
- * which each slot's value, or cotangent, comes. A loop is walked twice, so that loop-carried values show. Equal edges
- * are drawn once.
+ * The graph of a chain. Its nodes are the operations of each part, forward and backward, and the values saved between
+ * them; its edges are values. Parts pass values by slots. The program is walked as it runs, forward and then backward.
+ * For each slot the walk holds the node that its value, or its cotangent, comes from. A loop is walked twice, so that
+ * loop-carried values show. Equal edges are drawn once.
  */
 #include "report/explanation.h"
 
@@ -14,7 +13,7 @@ enum end_kind { END_NONE, END_IN, END_OUT, END_SEED, END_GRADIENT, END_PARAM, EN
 
 struct end {
 	enum end_kind kind;
-	uint32_t part, index; /* PARAM: index; FORWARD, BACKWARD: an instruction of a part; SAVED: a residual of it */
+	uint32_t part, index; /* INDEX: of a param; of an instruction in PART (FORWARD, BACKWARD); of a residual (SAVED) */
 };
 
 struct edge {
@@ -28,7 +27,7 @@ struct graph {
 	struct arena *arena;
 	struct edge *edges;
 	size_t edge_count, edge_capacity;
-	struct end *slots, *next; /* the node of each slot's value or cotangent, now and after the part */
+	struct end *slots, *next; /* where each slot's value or cotangent comes from, before and after a part */
 	size_t slot_count;
 };
 
@@ -52,7 +51,7 @@ static int compare_edges(const void *left, const void *right)
 	return 0;
 }
 
-/* The node of VALUE of BODY, a body of PART: an instruction, which is of KIND, a param, or the node of its port. */
+/* Returns where VALUE of BODY, a body of PART, comes from: an instruction, as a node of KIND, a param, or a port. */
 static struct end source_of(const struct graph *g, const struct body *body, uint32_t part, enum end_kind kind,
                             uint32_t value)
 {
@@ -101,7 +100,7 @@ static void follow_back(struct graph *g, const struct step *step)
 		g->next[body->outs[i].index] = source_of(g, body, step->id, END_BACKWARD, body->outs[i].value);
 }
 
-/* AGAIN: loops are walked twice. In the second walk of an outer loop, inner loops are walked once. */
+/* Walks ITEMS, in reverse if BACK. If AGAIN, walks each loop twice; in the second walk, inner loops are walked once. */
 static void walk_items(struct graph *g, const struct item *items, size_t count, bool back, bool again)
 {
 	for (size_t i = 0; i < count; i++) {

@@ -1,24 +1,24 @@
-/* Letters go to values in the order in which they are printed, and never to a name that the chain has. */
+/* Values get letters in the order in which they are printed. No letter is a name of the chain or of an operation. */
 #include "report/explanation.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* U+0304 takes no column. */
+/* The combining macron U+0304 in UTF-8; it takes no column. */
 static const char bar[] = "\xcc\x84";
 
 /* One part of the chain. */
 struct part {
 	const struct explanation *e;
 	const struct linear *linear;
-	const struct body *body; /* whose text is made */
+	const struct body *body; /* the body that is being written */
 	struct arena *arena;
 	struct text_list forward, backward, saved;
-	const char **letters;   /* by value of the recording body, or NULL */
-	uint32_t *total, *rank; /* cotangents of a value of the recording body; which of them a backward value is, from 1 */
+	const char **letters;   /* by value of the recording body; NULL: none yet */
+	uint32_t *total, *rank; /* by recorded value: number of its cotangents; by backward value: which of them, from 1 */
 	uint32_t letters_used;
 	bool bars;
-	struct grown_text line; /* that is written, by TO */
+	struct grown_text line; /* the line that is being written, through TO */
 	const struct text *to;
 };
 
@@ -37,7 +37,7 @@ static bool is_taken(const struct chain *chain, const char *name)
 	return taken;
 }
 
-/* a, b, ... z, ba, bb, ... without those that, or whose cotangents, have a name of the chain. */
+/* Returns the next of a, b, ... z, ba, bb, ... Skips one if it, or its cotangent's name, is a name of the chain. */
 static const char *next_letter(struct part *part)
 {
 	for (;;) {
@@ -54,7 +54,7 @@ static const char *next_letter(struct part *part)
 	}
 }
 
-/* VALUE of the recording body. */
+/* Returns the letter of VALUE of the recording body; "" if memory is short. */
 static const char *letter_of(struct part *part, uint32_t value)
 {
 	if (!part->letters[value])
@@ -62,7 +62,7 @@ static const char *letter_of(struct part *part, uint32_t value)
 	return part->letters[value] ? part->letters[value] : "";
 }
 
-/* The parts of a sum are numbered, and it has no number; those of a param's gradient are added elsewhere. */
+/* Numbers the parts of a cotangent, but not their sum. The parts of a param's gradient have no sum among the values. */
 static void put_cotangent(struct part *part, uint32_t value)
 {
 	const uint32_t primal = part->body->values[value].primal, total = part->total[primal], rank = part->rank[value];
@@ -103,7 +103,7 @@ static void put_ports(struct part *part, const struct port *ports, size_t count,
 	}
 }
 
-/* Notes which of the values that INSTR makes are saved, and what they are if not its result. */
+/* Appends which values of INSTR are saved; of a value that is not the result, also what it is. */
 static void put_saved(struct part *part, const struct instr *instr)
 {
 	uint32_t made[4];
@@ -168,7 +168,7 @@ static void make_program(struct part *part, const struct body *body, struct text
 	end_line(part, program);
 }
 
-/* Returns false if memory is short. */
+/* Makes all lines of PART, which explains LINEAR. Returns false if memory is short. */
 static bool make_part(struct report *report, const struct explanation *e, const struct linear *linear,
                       struct part *part)
 {
@@ -206,7 +206,7 @@ static int line_columns(const char *line)
 	return (int)(strlen(line) - strlen(bar) * bars);
 }
 
-/* A line that is wider than its column stands alone. */
+/* Writes LEFT and RIGHT side by side. If LEFT has more than WIDTH columns, RIGHT comes on the next line. */
 static void put_pair(const struct text *text, int width, const char *left, const char *right, bool color)
 {
 	const bool again = color && strstr(right, "# recomputed");
@@ -254,7 +254,7 @@ static void put_notation(const struct text *text, bool bars)
 		text_printf(text, "%s%*s%s\n", rows[i].left, WIDTH - line_columns(rows[i].left), "", rows[i].right);
 }
 
-/* A part in JSON, a line of a program of it in CSV and lines. */
+/* A record: a part in JSON; in CSV and lines, one line of a part's program. */
 struct program_line {
 	int64_t part;
 	const char *program, *line;
@@ -298,7 +298,7 @@ static void report_part(struct records *records, const struct part *part, int64_
 		}
 }
 
-/* The order in which parts run. */
+/* Writes the order in which parts run, with its loops; DEPTH loops are around ITEMS. */
 static void report_items(struct report *report, const struct item *items, size_t count, int depth)
 {
 	const struct text *text = report->text;

@@ -1,11 +1,10 @@
 /*
- * How much of a schedule is drawn depends on its length:
+ * How a schedule is drawn depends on its number of events:
  *
- *     short    each event is a mark, with its figures in a title
- *     longer   each kind of event is one path
- *     long     the timeline has cells: adjacent cells are joined, and gaps closed, until MOST_RUNS are left
- *
- * So the size of a page is bounded, and details that are lost are smaller than a pixel.
+ *     to HOVERED             each event is a path, with its figures in a title
+ *     to TIMELINE_SEGMENTS   each kind of event is one path
+ *     more                   the timeline has cells; adjacent cells form a run, and gaps are closed until the runs of
+ *                            a layer are at most MOST_RUNS / TIMELINE_LAYERS. So the size of a page is bounded.
  */
 #include "report/picture.h"
 
@@ -13,11 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Lengths: the left end and the width of plots, the head of the page, the heights over and below a plot. */
+/* Pixels: the left end and the width of plots; the heights of the page's head, and above and below a plot. */
 enum { LEFT = 96, PLOT = 780, HEAD = 64, HEADING = 40, FOOT = 62 };
-/* The heights of plots. */
+/* The heights of plots, in pixels. */
 enum { STEPS = 280, BYTES = 190, FRONT = 340, CURVES = 230 };
-/* Limits of marks that are drawn one by one, of runs of cells, and of labels. */
+/* The most events that are drawn as a path each, runs of cells, and labels. */
 enum { HOVERED = 600, MOST_RUNS = 9000, MOST_LABELS = 64 };
 
 static const struct {
@@ -34,7 +33,7 @@ static int layer_of(enum event_kind kind)
 	                                 : -1;
 }
 
-/* How the times of a timeline are shown: on an axis, times SCALE. */
+/* How the time axis shows a timeline: its label, and the factor and unit of its times. */
 static const struct {
 	const char *label;
 	enum svg_unit unit;
@@ -105,8 +104,8 @@ static void put_segments(const struct text *text, const struct svg_panel *panel,
 }
 
 /*
- * Counts the runs of cells of LAYER with gaps of up to GAP closed, and draws them if TEXT is not NULL. Held states lie
- * along rows, events along columns.
+ * Returns the number of runs of cells of LAYER, where gaps of up to GAP cells are closed. Draws the runs if TEXT is not
+ * NULL. Runs of held states are horizontal, runs of steps vertical.
  */
 static size_t cell_runs(const struct text *text, const struct svg_panel *panel, const struct timeline *t, double scale,
                         int layer, int gap)
@@ -182,7 +181,7 @@ static void put_level(const struct text *text, const struct svg_panel *panel, do
 	text_printf(text, "V%.1fH%.1f", svg_y(panel, bytes), svg_x(panel, to));
 }
 
-/* The line of bytes from left to right. The path of the area is the same, closed. */
+/* Writes the path of the bytes in use, from left to right. The caller begins the path, and may close it to an area. */
 static void put_levels(const struct text *text, const struct svg_panel *panel, const struct picture_run *run)
 {
 	const struct timeline *t = run->timeline;
@@ -242,7 +241,7 @@ static void mark_taken(struct labels *labels, struct box box)
 		labels->taken[labels->count++] = box;
 }
 
-/* Writes NAME as near to a mark as it overlaps nothing. False if there is no such place; then it is left out. */
+/* Writes NAME near the mark at X, Y where it overlaps nothing. If there is no such place, writes nothing; false. */
 static bool put_label(const struct text *text, struct labels *labels, double x, double y, const char *name,
                       const char *class)
 {
@@ -284,7 +283,7 @@ static double row_y(const struct svg_panel *panel, const struct policy_row *row)
 	return svg_y(panel, row_overhead(row));
 }
 
-/* The line of the front: for each number of bytes, the least overhead of the policies that fit. */
+/* Draws the front as stairs: for each number of bytes, the least overhead of the policies that fit. */
 static void put_front_line(const struct text *text, const struct svg_panel *panel, const struct picture *picture)
 {
 	const struct policy_row *last = NULL, *next;
@@ -306,7 +305,7 @@ static void put_front_line(const struct text *text, const struct svg_panel *pane
 		text_put(text, "\"/>\n");
 }
 
-/* The order of labels; marks are drawn in the reverse order, so that the first lie on top. */
+/* Labels are placed in this order. Marks are drawn in the reverse order, so that the knee lies on top. */
 enum rank { RANK_KNEE, RANK_FRONT, RANK_OTHER, RANKS };
 static const struct {
 	const char *mark, *radius, *title, *cell, *label;
@@ -331,7 +330,7 @@ static void put_mark(const struct text *text, const struct svg_panel *panel, con
 	            ranks[rank].title);
 }
 
-/* The names of all policies at the place of row I, or NULL if an earlier row has them. */
+/* Writes to NAMES the policies whose marks are within a pixel of row I's. NULL if one of them is in an earlier row. */
 static const char *names_at(const struct svg_panel *panel, const struct picture *picture, size_t i, char names[160])
 {
 	size_t used = 0;

@@ -1,12 +1,12 @@
 /*
  * The pictures of plan, profile and grad, in SVG or in HTML with a table of figures; at most 1 MiB each:
  *
- *     schedules   step against time, with the states held, and bytes in use, with the budget
- *     policies    by peak and overhead, with their front
- *     curves      of measurements
+ *     schedules   step by time, with the states held; and bytes in use by time, with the budget
+ *     policies    overhead by peak, with the Pareto front
+ *     curves      measurements by depth or interval
  *
- * svg.c has the parts of charts: pages, panels with axes, legends, marks. Colours are CSS classes, with a set for light
- * and for dark pages. A chart has no scripts and fetches nothing. Lengths are pixels of a page 900 wide.
+ * svg.c has the parts of charts: pages, panels with axes, legends, marks. CSS classes give the colours of light and
+ * dark pages. A chart has no scripts and fetches nothing. Lengths are pixels of a page that is SVG_WIDTH wide.
  */
 #ifndef REPORT_PICTURE_H
 #define REPORT_PICTURE_H
@@ -22,22 +22,22 @@ enum { SVG_WIDTH = 900 };
 /* The unit of an axis decides its ticks and their labels. */
 enum svg_unit {
 	SVG_COUNT,   /* whole numbers */
-	SVG_NUMBER,  /* any */
+	SVG_NUMBER,  /* any numbers */
 	SVG_PERCENT, /* values are percents */
 	SVG_BYTES,
-	SVG_MS, /* values are milliseconds, shown in ns to s */
+	SVG_MS, /* values are milliseconds; shown in ns, µs, ms or s */
 };
 
 struct svg_axis {
-	double low, high; /* low < high; above 0 where log */
+	double low, high; /* low < high; low > 0 if LOG */
 	enum svg_unit unit;
 	bool log;
-	double bend; /* above 0: from about this value on the axis is logarithmic; low is at most 0 */
+	double bend; /* above 0: beyond about this value the axis is logarithmic, and low is at most 0 */
 	const char *label;
 };
 
 struct svg_panel {
-	double left, top, width, height; /* of the plot, its heading and labels not counted */
+	double left, top, width, height; /* of the plot, without its heading and labels */
 	struct svg_axis x, y;
 };
 
@@ -47,39 +47,39 @@ struct svg_key {
 	enum { KEY_LINE, KEY_DASH, KEY_BAR, KEY_DOT, KEY_RING, KEY_AREA } shape;
 };
 
-/* Where a value stands on the page. */
+/* Return where VALUE is on the page, in pixels from its left and from its top. */
 double svg_x(const struct svg_panel *panel, double value);
 double svg_y(const struct svg_panel *panel, double value);
-/* A value as a tick or a note shows it: "12 KiB", "40%", "1.5 ms", "20k". */
+/* Writes VALUE to BUFFER as ticks and notes show it: "12 KiB", "40%", "1.5 ms", "20k". Returns BUFFER. */
 const char *svg_value(enum svg_unit unit, double value, char buffer[48]);
-/* The approximate width of TEXT in pixels, at a size of 12 pixels. */
+/* Returns the approximate width of TEXT in pixels, at a font size of 12 pixels. */
 double svg_text_width(const char *text);
-/* TEXT with its middle left out where it is wider than WIDTH; in BUFFER, at most 160 bytes. */
+/* Copies TEXT to BUFFER; cuts its middle if it is wider than WIDTH pixels or longer than 150 bytes. Returns BUFFER. */
 const char *svg_shorten(const char *text, double width, char buffer[160]);
 
-/* Begins a page, which "</svg>" ends. */
+/* Begins a page with its titles; SUBTITLE may be NULL. The caller ends it with "</svg>". */
 void svg_begin(const struct text *text, double height, const char *title, const char *subtitle);
-/* The heading, the grid, ticks and labels of PANEL, and the legend of KEYS beside the heading. */
+/* Writes the heading, the grid, the ticks and labels of PANEL, and beside the heading the legend of KEYS. */
 void svg_axes(const struct text *text, const struct svg_panel *panel, const char *heading, const struct svg_key *keys,
               size_t key_count);
-/* <text>, escaped. ANCHOR: start, middle or end. */
+/* Writes a <text> element with STRING escaped. ANCHOR is "start", "middle" or "end". */
 void svg_text(const struct text *text, double x, double y, const char *anchor, const char *class, const char *string);
 
-/* The unit of a timeline. */
+/* The unit of a timeline's times. */
 enum picture_time {
-	TIME_PASSES,       /* costs; 1 is a forward pass */
+	TIME_PASSES,       /* costs; a forward pass is 1 */
 	TIME_COSTS,        /* costs in the unit that they were given in */
 	TIME_MICROSECONDS, /* measured */
 };
 
-/* A schedule: two panels. */
+/* A schedule, drawn in two panels. */
 struct picture_run {
 	const char *policy;
 	const struct timeline *timeline;
 	enum picture_time time;
-	int64_t throughout; /* bytes held in addition to the machine's */
-	int workers;        /* that run at the same time */
-	double share;       /* bytes of all workers, over the timeline's */
+	int64_t throughout; /* bytes held outside the slabs, all the time */
+	int workers;        /* number of workers that run at the same time */
+	double share;       /* slab bytes of all workers, divided by those of one */
 	int64_t budget;     /* 0: none */
 };
 
@@ -95,7 +95,7 @@ struct picture_series {
 
 struct picture_curves {
 	const char *heading;
-	struct svg_axis x, y; /* low and high are found */
+	struct svg_axis x, y; /* picture_draw finds low and high */
 	const struct picture_series *series;
 	size_t count;
 };
@@ -103,7 +103,7 @@ struct picture_curves {
 struct picture {
 	const char *title, *subtitle;
 	bool html;
-	const struct policy_row *rows; /* policies, their front marked; drawn where there are two or more */
+	const struct policy_row *rows; /* policies with their front; drawn if there are two or more */
 	size_t row_count;
 	const struct picture_run *runs;
 	size_t run_count;

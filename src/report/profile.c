@@ -55,7 +55,7 @@ void report_profile(struct report *report, const struct profile_report *profile)
 		{"bottleneck", verdict->bound}, {"evidence", verdict->evidence}, {"advice", verdict->advice}};
 	struct records records;
 	const char *const blank = report->format == REPORT_TABLE ? "\n" : "";
-	const bool csv = report->format == REPORT_CSV; /* one table, of both kinds of row */
+	const bool csv = report->format == REPORT_CSV; /* one table for depths and policies */
 	records_begin(&records, report, &depth_kind, csv ? DEPTH | POLICY : DEPTH);
 	for (size_t i = 0; i < profile->depth_count; i++)
 		records_put(&records, &profile->depths[i], DEPTH);

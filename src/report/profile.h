@@ -1,4 +1,4 @@
-/* What profile has measured: a row for each depth of the chain and for each policy, how figures grow, what bounds it. */
+/* The report of `ckptc profile`: a row for each depth and each policy, the growth with depth, and the bottleneck. */
 #ifndef REPORT_PROFILE_H
 #define REPORT_PROFILE_H
 
@@ -8,16 +8,16 @@ struct profile_row {
 	const char *kind, *policy; /* "depth" or "policy" */
 	int64_t steps, evaluations, peak_bytes, page_faults;
 	double forward_ms, backward_ms, ratio, bytes_per_step, steps_per_second; /* of a depth */
-	double gradient_ms; /* forward and backward, of the quickest run */
-	double cpu_ms;      /* processor time of that run, by all its threads; no field of the report */
-	double predicted_overhead, measured_overhead, reduction; /* of a policy, in percent of save-all's */
+	double gradient_ms; /* forward and backward pass, in the quickest run */
+	double cpu_ms;      /* processor time of that run, of all threads; not reported */
+	double predicted_overhead, measured_overhead, reduction; /* of a policy, in percent of save-all */
 };
 
-/* Y = c * steps^POWER. */
+/* The fit of WHAT = c * steps^POWER over the depths. */
 struct profile_growth {
 	const char *what;
 	double power; /* NAN if no power fits */
-	double r2;    /* of the logarithms; NAN if there are too few depths to tell */
+	double r2;    /* R squared of the logarithms; NAN if there are too few depths */
 };
 
 struct profile_verdict {

@@ -1,4 +1,4 @@
-/* Records in four formats; see record.h. A table waits for its widest cells, other formats are written at once. */
+/* Records in four formats. A table is written at its end, when its widest cells are known; the others at once. */
 #include "report/record.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #include "io/array.h"
 
-/* The comma and the key of a value; false in other formats. */
+/* Writes what precedes a value in JSON: the first bracket, a comma, KEY. In other formats, writes nothing; false. */
 static bool begin_value(struct report *r, const char *key)
 {
 	if (r->format != REPORT_JSON)
@@ -15,7 +15,7 @@ static bool begin_value(struct report *r, const char *key)
 		report_open(r, NULL, '{');
 	if (r->comma)
 		r->text->write(r->text->context, ",", 1);
-	if (key) { /* an identifier of ours */
+	if (key) { /* KEY is an identifier of this program: no escapes */
 		r->text->write(r->text->context, "\"", 1);
 		text_put(r->text, key);
 		r->text->write(r->text->context, "\":", 2);
@@ -57,7 +57,7 @@ static bool has_field(const struct field *f, unsigned form, unsigned groups)
 	return f->forms & form && (!f->groups || f->groups & groups);
 }
 
-/* Writes WHOLE at the end of DIGITS: a schedule may have 10^7 actions, and printf is slow. */
+/* Writes WHOLE at the end of DIGITS, and returns its first digit. printf is too slow for schedules of 10^7 actions. */
 static const char *spell_whole(int64_t whole, char digits[64])
 {
 	char *p = digits + 63;
@@ -71,7 +71,7 @@ static const char *spell_whole(int64_t whole, char digits[64])
 	return p;
 }
 
-/* The value as text, in DIGITS where it is a number; NULL if it is not known, and for lists. */
+/* Returns the value as text, in DIGITS if it is a number. Returns NULL if it is unknown or a list. */
 static const char *spell_value(const struct field *f, const void *record, bool json, char digits[64])
 {
 	const void *at = (const char *)record + f->offset;

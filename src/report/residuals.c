@@ -4,9 +4,9 @@
 
 /* A row of the report. */
 struct residual_row {
-	const char *text; /* as residual_describe has it */
+	const char *text; /* of residual_describe */
 	const char *type, *dtype, *kind, *name, *op, *file, *def;
-	const char *users; /* the first few of USED_BY */
+	const char *users; /* the first four of USED_BY, as one text */
 	struct field_list shape, used_by;
 	int64_t bytes, line, column;
 	double share; /* of the bytes of all rows, in percent */
@@ -30,7 +30,7 @@ static const struct field residual_fields[] = {
 	{"used_by", NULL, IN_JSON, 0, FIELD(residual_row, TEXTS, used_by)},
 };
 
-/* As JAX's print_saved_residuals prints it. */
+/* Writes a row as JAX's print_saved_residuals does. */
 static void put_jax_line(const void *record, const struct text *text)
 {
 	const struct residual_row *row = record;
@@ -50,7 +50,7 @@ static const char *join_users(const struct held *held, struct arena *arena)
 	return joined && held->used_by.count > MOST ? arena_printf(arena, "%s, ...", joined) : joined;
 }
 
-/* The row of HELD without its users, its type and its share. Texts: "from the argument W1", "named 'a' from f.ck:4:10". */
+/* Returns HELD's row without users, type and share. Its text is like "from the argument W1", "named 'a' from ...". */
 static struct residual_row held_row(const struct chain *chain, const struct held *held, struct arena *arena)
 {
 	const struct origin *o = &held->origin;

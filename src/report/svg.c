@@ -1,7 +1,7 @@
 /*
- * The parts of charts. Ticks are multiples of 1, 2 or 5 times a power of ten. Ticks of bytes are powers of two of their
- * unit. On a logarithmic axis ticks are powers of two or ten. There are as few ticks as labels have space for. One CSS class gives the
- * colour of a mark, and another, such as `line` or `area`, its use: dark pages change the colours alone.
+ * The parts of charts. The distance of ticks is 1, 2 or 5 times a power of ten; for bytes a power of two. Ticks of a
+ * logarithmic axis are powers of two or ten. There are no more ticks than labels have space. A mark has one CSS class
+ * for its colour and one for its use, such as `line` or `area`. Dark pages change the colours alone.
  */
 #include "report/picture.h"
 
@@ -11,7 +11,7 @@
 
 enum { MOST_TICKS = 10 };
 
-/* 0 at the low end of an axis, 1 at the high one. */
+/* Returns where VALUE is on axis A: 0 at its low end, 1 at its high end. */
 static double axis_share(const struct svg_axis *a, double value)
 {
 	if (a->log)
@@ -65,7 +65,7 @@ const char *svg_shorten(const char *text, double width, char buffer[160])
 	snprintf(buffer, 160, "%s", keep == length ? text : "");
 	while (keep > 4 && (keep < length || svg_text_width(buffer) > width)) {
 		size_t head = keep / 2, tail = length - (keep - head);
-		/* Not in the middle of a character. */
+		/* Do not cut within a character. */
 		while (head > 0 && (text[head] & 0xc0) == 0x80)
 			head--;
 		while (tail < length && (text[tail] & 0xc0) == 0x80)
@@ -78,7 +78,7 @@ const char *svg_shorten(const char *text, double width, char buffer[160])
 	return buffer;
 }
 
-/* The least distance of ticks that is at least ROUGH. */
+/* Returns the least usual distance of ticks that is at least ROUGH. */
 static double tick_step(double rough, enum svg_unit unit)
 {
 	double step = 1, power = pow(10, floor(log10(rough)));
@@ -102,7 +102,7 @@ static size_t log_ticks(const struct svg_axis *axis, double *ticks)
 	return count;
 }
 
-/* 0, then 1, 2 and 5 times powers of ten, where they are APART. */
+/* Sets TICKS to 0, then 1, 2 and 5 times powers of ten, at least APART pixels from each other. Returns how many. */
 static size_t bent_ticks(const struct svg_axis *axis, double length, double apart, double *ticks)
 {
 	size_t count = 0;
@@ -191,7 +191,7 @@ void svg_begin(const struct text *text, double height, const char *title, const 
 static void put_key(const struct text *text, const struct svg_key *key, double x, double y)
 {
 	static const struct {
-		const char *format; /* of the class and a place, which is at DX and DY */
+		const char *format; /* takes the class and a place, which is moved by DX and DY */
 		double dx, dy;
 	} shapes[] = {
 		[KEY_LINE] = {"<path class=\"%s line\" d=\"M%.1f %.1fh18\"/>\n", 0, -4},
@@ -213,7 +213,7 @@ void svg_axes(const struct text *text, const struct svg_panel *panel, const char
 	double at = left + panel->width;
 	for (size_t i = 0; i < key_count; i++)
 		at -= 24 + svg_text_width(keys[i].name) + (i + 1 < key_count ? 16 : 0);
-	const double room = (at - 40) / 1.25; /* bold, and larger */
+	const double room = (at - 40) / 1.25; /* a heading is bold and larger */
 	svg_text(text, 20, panel->top - 12, "start", "heading", svg_shorten(heading, room, shown));
 	for (size_t i = 0; i < key_count; at += 24 + svg_text_width(keys[i++].name) + 16)
 		put_key(text, &keys[i], at, panel->top - 12);

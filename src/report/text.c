@@ -44,7 +44,7 @@ void text_json(const struct text *text, const char *string)
 		return;
 	}
 	text->write(text->context, "\"", 1);
-	const char *end = string + strlen(string), *plain = string; /* from PLAIN on all is written as it is */
+	const char *end = string + strlen(string), *plain = string; /* plain .. s-1: not written yet, no escapes */
 	for (const char *s = string; s < end;) {
 		uint32_t c = (unsigned char)*s;
 		const bool quoted = c == '"' || c == '\\';
@@ -84,12 +84,12 @@ void text_xml(const struct text *text, const char *string)
 		else
 			text->write(text->context, s, n);
 		s += n ? n : 1;
-		while (n == 0 && s < end && (*s & 0xc0) == 0x80) /* a broken character is one U+FFFD */
+		while (n == 0 && s < end && (*s & 0xc0) == 0x80) /* one U+FFFD for all bytes of a broken character */
 			s++;
 	}
 }
 
-/* A diag_write of a quoted field, in which a quote stands twice. */
+/* A diag_write of a quoted field: doubles each quote. */
 static void write_quoted(void *context, const char *piece, size_t length)
 {
 	const struct text *text = context;

@@ -1,4 +1,4 @@
-/* Trace events. Times are microseconds; all is process 1, a worker is a thread. */
+/* Times of trace events are microseconds. The run is process 1, and each worker is a thread of it. */
 #include "report/trace.h"
 
 void trace_begin(struct trace *trace, const struct text *text, const char *title)
@@ -15,7 +15,7 @@ static void put_slice(struct trace *trace, const struct event *event)
 	static const char *const names[] = {
 		[EVENT_FORWARD] = "forward",   [EVENT_RECORD] = "forward", [EVENT_RECOMPUTE] = "recompute",
 		[EVENT_BACKWARD] = "backward", [EVENT_SPILL] = "spill",    [EVENT_FETCH] = "fetch"};
-	enum { MOST = 6 }; /* operations of a step */
+	enum { MOST = 6 }; /* operations of a step that are named */
 	const char *name = names[event->kind];
 	bool disk = event->kind == EVENT_SPILL || event->kind == EVENT_FETCH;
 	text_printf(trace->text,
@@ -43,7 +43,7 @@ static void put_slice(struct trace *trace, const struct event *event)
 	text_put(trace->text, "}}");
 }
 
-/* The counter sums all workers and the bytes held throughout, such as params and blocks. */
+/* Writes the counter: the bytes of all workers, and those held throughout, such as params and blocks. */
 static void put_live(struct trace *trace, const struct event *event)
 {
 	int64_t throughout = trace->job->predicted.peak_bytes - trace->job->slabs;
