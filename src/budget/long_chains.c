@@ -83,7 +83,7 @@ static void list_choices(struct choices *to)
 	}
 	for (int64_t length = 1; length < steps; length = search_next_number(length, 64, 3))
 		(void)add_choice(to, length, (steps - 1) / length);
-	const int64_t root = (int64_t)ceil(sqrt((double)steps)); /* the policy sqrt's, which the sets may miss by a little */
+	const int64_t root = (int64_t)ceil(sqrt((double)steps)); /* sqrt's own, which the sets may just miss */
 	(void)add_choice(to, root, (steps - 1) / root);
 }
 

@@ -30,10 +30,10 @@ static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t ro
 	return job->options.costs(job->options.costs_context, &tile->compiled, rows, job->context.diags);
 }
 
-/* Bytes of the state that a tile leaves for the output, and of all tiles' state together. */
+/* Bytes of the reduction's state that one tile leaves. The state of all tiles together has as many. */
 static int64_t state_bytes(const struct job *job) { return job->tiles.state * (int64_t)sizeof(double); }
 
-/* The sums are saturated: job_set_costs and total find what is beyond all bounds. */
+/* Too large sums are saturated. job_set_costs and job_finish report them. */
 void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 {
 	const struct job_options *options = &job->options;
@@ -51,11 +51,11 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 		return;
 	const struct tiles *tiles = &job->tiles;
 	*worker = tiles->tile * tiles->per_chunk * (2 * tiles->input_row + (options->want_value ? tiles->output_row : 0));
-	/* a chunk has one tile where a tile's sums have many bytes */
+	/* a chunk has few tiles where a tile's sums have many bytes (tiles_cut) */
 	*worker = saturated_add(*worker, saturated_add(job->partials.bytes, state_bytes(job)) * tiles->per_chunk);
 }
 
-/* Fails with STATUS_LIMIT if the BYTES of all workers' arrays are so many that sums could exceed int64. */
+/* Fails with STATUS_LIMIT if BYTES, of all workers' arrays, exceed POOL_MOST: then sums of bytes could exceed int64. */
 static enum status check_bytes(const struct job *job, double bytes)
 {
 	if (bytes <= (double)POOL_MOST)

@@ -10,7 +10,7 @@
 #include "schedule/policy.h"
 
 struct spill_costs {
-	double write, read; /* cost of a state to disk, and back */
+	double write, read; /* cost of writing a state to disk; of reading it back */
 	bool by_byte;       /* costs are per byte, not per state */
 };
 
@@ -25,7 +25,7 @@ struct job_options {
 	bool whole;               /* do not cut into tiles */
 	bool on_disk;             /* a budget may keep states on disk */
 	int64_t memory;           /* for `auto`: the budget, or 0 */
-	int64_t memory_available; /* for `auto` without one; 0: unknown */
+	int64_t memory_available; /* for `auto` without MEMORY, which then is half of it; 0: unknown */
 	int64_t param_bytes;      /* of the params' and consts' arrays */
 	/* Sets the costs of the compiled steps, for a tile of ROWS rows (0: whole). NULL: costs come from the table. */
 	enum status (*costs)(void *context, struct compiled_chain *compiled, int64_t rows, struct diags *diags);
@@ -38,7 +38,7 @@ struct tile_plan {
 	int64_t rows;
 	struct lowered lowered;
 	struct compiled_chain compiled;
-	int64_t slab; /* bytes that the machine needs */
+	int64_t slab; /* peak bytes of a worker on the memory machine */
 };
 
 /* A tile's part of the params' gradients; empty without tiles. */
@@ -48,7 +48,7 @@ struct partials {
 };
 
 struct job {
-	struct context context; /* job_make's */
+	struct context context; /* the CONTEXT of job_make */
 	struct job_options options;
 	const struct chain *chain;
 	struct type input;           /* of the whole array, its logical dtype */
@@ -57,15 +57,15 @@ struct job {
 	struct lowered forward;      /* with tiles: the forward pass of the whole array */
 	struct tiles tiles;
 	int team;                    /* threads that share each step without tiles; else 1 */
-	int64_t member_bytes;        /* of a thread, the first excepted */
-	struct tile_plan tile, rest; /* rest.rows 0: the rows divide */
+	int64_t member_bytes;        /* workspace of each thread of the team beyond the first */
+	struct tile_plan tile, rest; /* rest.rows 0: all tiles have equally many rows */
 	struct schedule *schedule;
 	struct policy scheduled; /* the policy that made the schedule; a budget chooses one */
 	struct step_costs costs;
 	int64_t least_bytes;       /* least feasible budget, if this one is infeasible; else 0 */
 	struct counters predicted; /* of the whole job: all workers, params, I/O blocks */
-	int64_t staging;           /* bytes of a worker's copy of a state on its way to disk, in predicted; or 0 */
-	int64_t slabs;             /* peak bytes of all workers' slabs, in predicted.peak_bytes */
+	int64_t staging;           /* part of predicted: a worker's copy of a state on its way to disk; 0: no copy */
+	int64_t slabs;             /* part of predicted.peak_bytes: the slabs of all workers */
 	struct partials partials;
 };
 
@@ -78,15 +78,15 @@ enum status job_make(const struct context *context, struct job *job, const struc
                      const struct type *input, const struct job_options *options);
 /*
  * Plans COUNT JOBS, at least one, whose policies of kind budget the caller has set. Each becomes what
- * job_make would make of it, but one search finds all schedules. A job that is infeasible has least_bytes
- * and no schedule. The first job must outlive the others. The caller frees all of them, but after a failure none.
+ * job_make would make of it, but one search finds all schedules. An infeasible job has least_bytes and no
+ * schedule. Afterwards the compiled steps may not be used. The caller frees all jobs, but after a failure none.
  */
 enum status job_make_budgets(const struct context *context, const struct chain *chain, const struct type *input,
                              const struct job_options *options, struct job *jobs, size_t count);
 void job_free(struct job *job);
 /*
- * True if save-all has no higher peak than JOB, on the same tiles. OPENED: if its last steps are those of the block that
- * ends the chain. False if it cannot be planned.
+ * True if save-all, on the same tiles, has no higher peak than JOB. OPENED: save-all runs the stages of a checkpoint
+ * block that ends the chain as steps (struct portion). False if save-all cannot be planned.
  */
 bool job_saves_nothing(const struct job *job, bool opened);
 /*
@@ -96,10 +96,10 @@ bool job_saves_nothing(const struct job *job, bool opened);
 enum status job_residuals(const struct job *job, struct held_list *list);
 /* True if param I is streamed: its gradient has rows, which are not summed. */
 bool job_has_rows(const struct job *job, size_t i);
-/* Bytes of the sums of param I's gradient. */
+/* Returns the bytes of the sums of param I's gradient. */
 int64_t job_sum_bytes(const struct job *job, size_t i);
 /*
- * Bytes of a tile's part of the gradient of param I, a multiple of 8; 0 if the gradient is not wanted or has rows.
+ * Returns the bytes of a tile's part of param I's gradient, a multiple of 8; 0 if it is not wanted or has rows.
  * The part holds sums. If a tile makes each element at most once, it holds the elements in the computing type: the
  * same bits in fewer bytes.
  */

@@ -1,8 +1,8 @@
 /*
  * Schedules for budgets of whole jobs. The search (budget/) plans for one worker's bytes, a share of
  * all slabs. Shares are needed because the slab of the worker that has the rest may be smaller than the
- * others, or larger for the holes between its arrays. The memory machine judges what the search
- * proposes. If states may go to disk, disk-revolve is tried beside the search.
+ * others, or larger because of holes between its arrays. The memory machine judges the schedules that the
+ * search proposes. If states may go to disk, disk-revolve is tried after the search.
  */
 #include "plan/job_parts.h"
 
@@ -30,7 +30,7 @@ static enum status judge_schedule(void *context, const struct policy *family, st
 	job->schedule = NULL;
 	const int64_t last = alone ? rest.peak_bytes : greater(rest.peak_bytes, whole->peak_bytes);
 	const int64_t slabs = (workers - 1) * whole->peak_bytes + last;
-	/* Slabs are multiples of ARRAY_ALIGN. With at most so many workers, shares rounded down compare as slabs do. */
+	/* Slabs are multiples of ARRAY_ALIGN. With at most ARRAY_ALIGN workers, shares rounded down compare as slabs do. */
 	judgement->peak = job->costs.fixed + (workers <= ARRAY_ALIGN ? slabs / workers : ceil_div(slabs, workers));
 	return status;
 }
@@ -50,12 +50,12 @@ static int64_t passing_bytes(const struct step *step)
 }
 
 /*
- * Returns the machine as a judge. Its bytes are taken to be below the cost walk's (struct budget_judge) for
+ * Returns the memory machine as a judge. It expects fewer bytes than the cost walk (struct budget_judge) because of
  *   - a state whose buffer is reused or never made (slack);
- *   - the values that two states share, at the step that shares most;
+ *   - values that two states share, as at the step that shares most;
  *   - a worker that has only the rest;
  *   - states that are kept in fewer bits;
- *   - and a tenth for other arrays.
+ *   - other arrays: a tenth.
  */
 static struct budget_judge make_judge(struct job *job)
 {
@@ -81,19 +81,19 @@ static struct budget_judge make_judge(struct job *job)
 	return judge;
 }
 
-/* disk-revolve with SNAPSHOTS, or none where that is -1, as judged. */
+/* disk-revolve with SNAPSHOTS and its judgement. SNAPSHOTS -1: no number fits. */
 struct disk_plan {
 	int64_t snapshots;
 	struct judgement judged;
 };
 
 /*
- * Finds the most snapshots with which disk-revolve is within GOAL's bytes. STAGED counts the copy of
- * a state that is written while steps run. No snapshots take the least bytes, which GOAL names if it has nothing.
+ * Finds the most snapshots with which disk-revolve is within GOAL's bytes. STAGED: the copy of a state that is
+ * written while steps run counts too. 0 snapshots take the least bytes; they lower GOAL's least if it has no schedule.
  */
 static enum status most_snapshots(struct job *job, struct budget_goal *goal, bool staged, struct disk_plan *found)
 {
-	int64_t low = -1, high = job->costs.steps; /* LOW fits; HIGH does not fit or has no use */
+	int64_t low = -1, high = job->costs.steps; /* low fits (-1: none); high does not fit or has no use */
 	for (int64_t s = 0; high - low > 1; s = low + (high - low) / 2) {
 		struct disk_plan plan = {.snapshots = s};
 		const struct policy policy = {.kind = POLICY_disk_revolve, .number = s};
@@ -120,7 +120,7 @@ static enum status most_snapshots(struct job *job, struct budget_goal *goal, boo
 
 /*
  * Gives GOAL disk-revolve with as many snapshots as fit, if that is cheaper than GOAL's schedule or
- * if GOAL has nothing. The copy of a state on its way to disk is preferred to all snapshots but one.
+ * if GOAL has none. The copy of a state on its way to disk is preferred to all snapshots but one.
  */
 static enum status offer_disk(struct job *job, struct budget_goal *goal)
 {
@@ -154,7 +154,7 @@ static enum status search_goals(struct job *job, const struct budget_judge *judg
 	return STATUS_OK;
 }
 
-/* Gives FOUND's schedule, which takes PEAK, to those of GOALS that have none and whose bytes allow it. */
+/* Copies FOUND, whose schedule takes PEAK bytes, to each of COUNT GOALS that has no schedule and enough bytes. */
 static enum status share_goal(const struct budget_goal *found, int64_t peak, struct budget_goal *goals, size_t count,
                               struct diags *diags)
 {
@@ -171,7 +171,7 @@ static enum status share_goal(const struct budget_goal *found, int64_t peak, str
 }
 
 /*
- * Sets the least bytes of those of GOALS that have no schedule. A search for few bytes tries few
+ * Sets the least bytes of each of GOALS that has no schedule. A search for few bytes tries few
  * schedules. So the search is repeated with one byte less than the least so far, until it finds none.
  */
 static enum status settle_least(struct job *job, const struct budget_judge *judge, struct budget_goal *goals,
@@ -206,7 +206,7 @@ static int64_t bytes_beside_slabs(const struct job *job)
 	return all + job->tiles.workers * worker;
 }
 
-/* Finds schedules for COUNT GOALS, each of a whole job's bytes. */
+/* Finds schedules for COUNT GOALS. Their bytes are those of a whole job, and become those of one worker. */
 static enum status find_schedules(struct job *job, struct budget_goal *goals, size_t count)
 {
 	const struct budget_judge judge = make_judge(job);
@@ -225,7 +225,7 @@ static enum status find_schedules(struct job *job, struct budget_goal *goals, si
 	return status;
 }
 
-/* Moves the schedule of GOAL to JOB, whose policy is a budget. */
+/* Passes GOAL's schedule to JOB, whose policy is a budget. Without a schedule it sets JOB's least_bytes. */
 static void take_goal(struct job *job, const struct budget_goal *goal)
 {
 	job->schedule = goal->schedule;

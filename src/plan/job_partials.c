@@ -34,10 +34,10 @@ struct reads {
 	const struct body *body;
 	int32_t levels[MAX_LOOPS]; /* of the open loops */
 	int depth;
-	bool *seen, *once; /* by param: it is read; no element is read twice */
+	bool *seen, *once; /* by param: it is read so far; none of its elements is read twice */
 };
 
-/* True if REF is another part of its param in each iteration of each open loop. */
+/* True if each iteration of each open loop reads another part of REF's param. */
 static bool varies(const struct reads *reads, const struct param_ref *ref)
 {
 	for (int d = 0; d < reads->depth; d++) {

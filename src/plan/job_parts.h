@@ -4,18 +4,18 @@
 
 #include "plan/job.h"
 
-/* Sets the bytes that every schedule needs: *WORKER for one worker, *ALL once for all. */
+/* Sets the bytes that every schedule needs: *WORKER for each worker, *ALL once for all workers together. */
 void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all);
 /* Initialises JOB: everything that a schedule needs, except the steps' costs. */
 enum status job_prepare(const struct context *context, struct job *job, const struct chain *chain,
                         const struct type *input, const struct job_options *options);
 /* Sets job->partials from the body of a forward pass, for a job in tiles. */
 enum status job_find_partials(struct job *job, const struct body *forward);
-/* Sets the steps' costs, as policies by cut use them. */
+/* Sets job->costs, for policies by cut. Fails with STATUS_LIMIT if the arrays are too large to plan. */
 enum status job_set_costs(struct job *job);
-/* True if one worker has only the rest, a tile of fewer rows. */
+/* True if one worker runs only the rest, which is the last tile and has fewer rows. */
 bool job_rest_alone(const struct job *job);
-/* Makes job->predicted, which has the counters of a tile, those of the job. Needs the schedule. */
+/* Extends job->predicted from the counters of one tile to those of the whole job. The caller sets the schedule. */
 enum status job_finish(struct job *job);
 /*
  * Predicts the counters of job->schedule on TILE, and sets the tile's slab. The

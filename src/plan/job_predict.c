@@ -4,9 +4,8 @@
  * A long chain of one step that is run again and again is an exception. Under the
  * policies below the bytes held grow in proportion to the number of whole segments,
  * or stay as they are once all snapshots are in use. So three short chains of the same
- * step, with the same last segment, say what the long one holds. Where they do not
- * lie on one line, or the policy is another, the answer is no, and the machine runs
- * the whole.
+ * step, with the same last segment, say what the long one holds. If their values do
+ * not lie on one line, or the policy is another, the machine runs the whole chain.
  */
 #include "plan/job_parts.h"
 
@@ -16,7 +15,7 @@ enum { LONG_CHAIN = 20000, SHORT_CHAINS = 3 };
 
 struct shortening {
 	struct policy policy;  /* of the short chains */
-	int64_t first, stride; /* steps of the shortest; increment of the next ones */
+	int64_t first, stride; /* steps of the shortest chain; each other has STRIDE more than the one before */
 };
 
 static bool shorten(const struct job *job, int64_t steps, struct shortening *s)
@@ -48,7 +47,7 @@ static bool shorten(const struct job *job, int64_t steps, struct shortening *s)
 	       (policy.kind == POLICY_revolve || (steps - s->first) % (s->stride / 2 > 0 ? s->stride / 2 : 1) == 0);
 }
 
-/* Runs SCHEDULE on COMPILED, a tile of JOB. */
+/* Runs SCHEDULE without data on COMPILED, the steps of a tile of JOB. May stop above MOST bytes; 0: no bound. */
 static enum status predict(const struct job *job, const struct compiled_chain *compiled, struct schedule *schedule,
                            int64_t most, struct counters *counters)
 {

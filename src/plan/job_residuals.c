@@ -6,17 +6,17 @@
 
 #include <string.h>
 
-/* The values that the backward pass needs from repeated steps; found from the last step to the first. */
+/* The values that the backward pass needs from repeated steps. They are found from the last step to the first. */
 struct reach {
 	size_t slot_count;
 	bool *slots;  /* by slot of the state after the current step: it is needed */
-	bool *before; /* the same before the step */
+	bool *before; /* by slot of the state before the current step: it is needed */
 	bool *values; /* by value of the body: it is needed */
 	bool any;     /* some slot is needed */
 	bool *used;   /* by param: a needed value reads it */
 };
 
-/* Steps back over LINEAR's step, which is repeated for the needed slots and, unless KEPT, for its residuals. */
+/* Goes back over LINEAR's step. It is repeated for the needed slots and, unless KEPT, for its residuals. */
 static void reach_over(struct reach *reach, const struct linear *linear, bool kept)
 {
 	const struct body *body = linear->record, *forward = linear->step->body;
@@ -52,9 +52,9 @@ static void reach_over(struct reach *reach, const struct linear *linear, bool ke
 }
 
 /*
- * Params that the backward pass reads: in derivatives, and where a step runs again. There
- * only those count that a derivative needs, as JAX leaves dead operations out of a
- * checkpointed region's arguments. A region ends at the next state that is kept.
+ * Marks in USED the params that the backward pass reads: in derivatives, and in steps that
+ * run again. Of a repeated step only the values that a derivative needs count, as JAX leaves
+ * dead operations out of a checkpointed region. A region ends at the next state that is kept.
  */
 static enum status mark_params(const struct job *job, const struct compiled_chain *compiled, bool *used)
 {
@@ -88,7 +88,7 @@ static enum status mark_params(const struct job *job, const struct compiled_chai
 	return STATUS_OK;
 }
 
-/* Whether VALUE of BODY is param INDEX, or a part of it. */
+/* True if VALUE of BODY is param INDEX, or a part of it. */
 static bool is_param(const struct body *body, uint32_t value, uint32_t index)
 {
 	const struct value *v = value == NO_VALUE ? NULL : &body->values[value];
@@ -111,7 +111,7 @@ static bool param_users(const struct job *job, uint32_t index, struct op_names *
 	return true;
 }
 
-/* The first name of a value outside of blocks, given where the value is made; or NULL. */
+/* Returns the first name given outside of blocks, placed where the value itself is made; NULL if there is none. */
 static const struct naming *first_name(const struct job *job, const struct origin *origin)
 {
 	const struct naming *first = NULL;
@@ -128,10 +128,10 @@ static const struct naming *first_name(const struct job *job, const struct origi
 }
 
 /*
- * The name of a row, or NULL. As in JAX it is the name of the value that is kept. A policy
- * by value keeps the named value if it saves it for its name. If it saves a value for its
- * operation, as dots does, the row has the name that this value gets later. Before a cut
- * the argument is kept, and names that later steps give it do not count. A name given
+ * Returns the name of a row, or NULL. As in JAX it is the name of the value that is kept.
+ * If a policy by value saves a value for its name, that name counts. If it saves a value for
+ * its operation, as dots does, the row has the name that the value gets later. Policies by
+ * cut keep the argument itself, so names that later steps give it do not count. A name given
  * within a checkpoint block does not name a value from outside.
  */
 static const struct naming *shown_name(const struct job *job, const struct origin *origin)

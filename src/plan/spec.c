@@ -44,7 +44,7 @@ static const char *const wanted[] = {[VALUE_BYTES] = "a number of bytes: whole, 
                                      [VALUE_TEXT] = "a string",
                                      [VALUE_STEPS] = "a list of at least one step"};
 
-/* Sets *FIELD->to from VALUE. False if VALUE is not what is wanted. */
+/* Writes VALUE to *FIELD->to. False if VALUE is not of the field's kind. */
 static bool take_value(const struct reading *r, const struct field *field, json_t *value)
 {
 	const double number = json_number_value(value);

@@ -1,10 +1,10 @@
 /*
  * Chooses the rows of a tile, the tiles of a chunk, and the number of workers.
  *
- * Where something is summed over the streamed axis, a tile is a block of that sum. The
- * rows of a block follow from the chain and its types alone. So the sum has the same bits
- * for every --tile, --threads and policy, in forward runs and gradients. A product of matrices has such blocks too, since the bits of a row depend on
- * the number of rows beside it. --tile then sets the rows of a chunk.
+ * Where something is summed over the streamed axis, a tile is a block of that sum. The rows of a
+ * block follow from the chain and its types alone. So the sum has the same bits for every --tile,
+ * --threads and policy, in forward runs and gradients. A product of matrices has such blocks too,
+ * since the bits of a row depend on the number of rows beside it. --tile then sets the rows of a chunk.
  *
  * Other tiles are as large as the second-level cache allows. A chain whose rows cannot
  * be cut runs on one tile, the whole array.
@@ -34,9 +34,9 @@ enum {
 };
 
 struct row_cost {
-	double bytes;        /* of the values made from it, loops unrolled */
-	double widest;       /* of the one of most bytes of these values, of all rows */
-	int64_t matrix_rows; /* of the matrices that one product multiplies, the fewest; 0: no product */
+	double bytes;        /* of the values made from a row, loops unrolled, and twice of the input */
+	double widest;       /* of the largest value, for all rows */
+	int64_t matrix_rows; /* fewest rows of a matrix in one product; 0: no product */
 	bool products;       /* the chain has a matrix product or a convolution */
 	bool elements;       /* every operation goes element by element */
 };
@@ -52,7 +52,7 @@ static void add_op(struct row_cost *row, const struct body *body, const struct i
 	row->elements &= op_table[instr->op].scope == SCOPE_ELEM;
 }
 
-/* What ROWS rows cost, for one of them. A block counts the input twice, a cache only as a value of the body. */
+/* Returns the cost of one row, where the array of WHOLE has ROWS rows. */
 static struct row_cost cost_of_row(const struct lowered *whole, int64_t rows)
 {
 	const struct body *body = whole->whole;
@@ -80,7 +80,7 @@ static struct row_cost cost_of_row(const struct lowered *whole, int64_t rows)
 	return row;
 }
 
-/* Rows of a tile that are at least ROWS of each matrix that it multiplies; 0 without a product. */
+/* Returns the rows of a tile whose products each multiply at least ROWS matrix rows; 0 without a product. */
 static int64_t rows_for_products(const struct row_cost *row, int64_t rows)
 {
 	return row->matrix_rows ? (rows - 1) / row->matrix_rows + 1 : 0;
@@ -99,8 +99,8 @@ static double weight_bytes(const struct lowered *whole)
 }
 
 /*
- * Rows, of ROWS, of a block of sums. The values of a block stay in the second-level cache. Where products read weights
- * that do not, a block has twice their bytes, since a tile reads the weights and adds up their gradients.
+ * Returns how many of ROWS rows are a block of sums. A block's values stay in the second-level cache. If products read
+ * larger weights, a block has twice their bytes, since a tile reads the weights and adds up their gradients.
  */
 static int64_t block_rows(const struct lowered *whole, int64_t rows)
 {
@@ -123,7 +123,7 @@ int64_t tiles_state(const struct lowered *whole)
 	return fold_parts(fold->op) * shape_count(&fold->of.y->shape);
 }
 
-/* Rows of a forward tile that folds: a gradient's block, or where there is no gradient in tiles one whose state costs little. */
+/* Returns the rows of a forward tile that folds: a block, or more if the state is large and no gradient is tiled. */
 static int64_t fold_rows(const struct lowered *whole)
 {
 	enum { TIMES = 16 };
@@ -149,13 +149,13 @@ void tiles_keep_whole(struct tiles *tiles, const struct lowered *whole)
 	set_rows(tiles, whole);
 }
 
-/* --tile, in TILES's rows; 0 where it is not given. */
+/* Returns ROWS, which --tile gave, in rows of TILES; 0 if --tile is not given. */
 static int64_t wanted_rows(const struct tiles *tiles, const struct lowered *whole, int64_t rows)
 {
 	return rows >= whole->whole_rows ? tiles->rows : rows * (tiles->rows / whole->whole_rows);
 }
 
-/* Sets the tiles of a chunk of CHUNK rows, of which at most MOST; and who works on them. */
+/* Sets the tiles of a chunk, which has about CHUNK rows and at most MOST tiles, and the workers, at most THREADS. */
 static void set_chunks(struct tiles *tiles, int64_t chunk, int64_t most, int threads)
 {
 	tiles->tile = lesser(tiles->tile, tiles->rows);
@@ -165,7 +165,7 @@ static void set_chunks(struct tiles *tiles, int64_t chunk, int64_t most, int thr
 	tiles->workers = (int)greater(lesser(threads, tiles_chunks(tiles)), 1);
 }
 
-/* Rows of a forward tile that stays in the cache while operations that go row by row run on it. */
+/* Returns the rows of a forward tile that stays in the cache while row by row operations run on it. */
 static int64_t cached_rows(const struct row_cost *row, int64_t rows)
 {
 	const double fit = (row->products ? PRODUCT_CACHE : TILE_CACHE) / (3 * row->widest / (double)rows);
@@ -209,7 +209,7 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 	*tiles = (struct tiles){.tiled = false};
 	if (wants->gradient) {
 		const int64_t rows = whole->flat ? shape_count(&whole->input.shape) : whole->whole_rows;
-		/* Where more than the sum is read after it, there is no derivative in tiles. */
+		/* If the stages after the sum read more than the sum, tiles have no derivative. */
 		tiles->tiled = whole->streamable && rows > 0 && !(whole->sums && whole->fold == NO_VALUE);
 		tiles->folds = tiles->tiled && whole->sums;
 	} else if (shape_count(&whole->input.shape) > 0) {
@@ -243,7 +243,7 @@ int64_t tiles_of(const struct tiles *tiles, int64_t chunk)
 	return ceil_div(tiles_rows_of(tiles, chunk), tiles->tile);
 }
 
-/* The attributes of the slice of rows that CHAIN, on an input of NDIM axes, begins with; NULL if it uses more of it. */
+/* Returns the slice of rows that CHAIN, on an input of NDIM axes, begins with. NULL if CHAIN uses more of the input. */
 static const struct attrs *first_rows(const struct chain *chain, int ndim)
 {
 	const struct node *first = chain->first;

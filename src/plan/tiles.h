@@ -12,7 +12,7 @@
 
 #include "ir/lower.h"
 
-/* What decides the cut besides the chain and its types. */
+/* What decides the cut, besides the chain and its types. */
 struct tile_wants {
 	int64_t rows; /* --tile ROWS, or 0 */
 	int threads;
@@ -27,30 +27,30 @@ struct tiles {
 	bool tiled;                    /* false: one chunk and one tile, the whole array */
 	bool flat;                     /* rows are elements */
 	bool folds;                    /* a tile leaves a state of the chain's reduction over rows, and no output */
-	int64_t state;                 /* doubles of that state; 0 where no tile leaves one */
+	int64_t state;                 /* doubles of that state; 0 if tiles do not fold */
 	int64_t rows;                  /* of the streamed axis, or elements; 1 where not tiled */
-	int64_t tile;                  /* rows; 1 where not tiled */
-	int64_t rest;                  /* rows of the last tile where it has fewer; else 0 */
+	int64_t tile;                  /* rows of a tile; 1 where not tiled */
+	int64_t rest;                  /* rows of the last tile if it has fewer; else 0 */
 	int64_t per_chunk;             /* tiles of a chunk */
-	int64_t input_row, output_row; /* bytes; OUTPUT_ROW is 0 where tiles fold */
+	int64_t input_row, output_row; /* bytes of a row; OUTPUT_ROW is 0 if tiles fold */
 	int workers;
 };
 
-/* Cuts arrays of the type of WHOLE, which LOWER_RUN made. */
+/* Sets TILES to the cut of the array of WHOLE, which LOWER_RUN made. */
 void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants);
-/* Leaves the array of WHOLE, of any lowering, in one piece. */
+/* Sets TILES to leave the array of WHOLE, of any lowering, in one piece. */
 void tiles_keep_whole(struct tiles *tiles, const struct lowered *whole);
 /* True if a tile is the array of WHOLE in its own shape: then it needs no lowering of its own. */
 bool tiles_are_whole(const struct tiles *tiles, const struct lowered *whole);
 int64_t tiles_chunks(const struct tiles *tiles);
-/* Rows and tiles of chunk CHUNK; the last chunk may have fewer than the others. */
+/* Return the rows and the tiles of chunk CHUNK. The last chunk may have fewer than the others. */
 int64_t tiles_rows_of(const struct tiles *tiles, int64_t chunk);
 int64_t tiles_of(const struct tiles *tiles, int64_t chunk);
-/* Doubles of the state that the reduction of WHOLE leaves: of a tile, and of all. WHOLE has a fold. */
+/* Returns the doubles of the state of WHOLE's reduction, for one tile as for all. WHOLE must have a fold. */
 int64_t tiles_state(const struct lowered *whole);
 /*
  * True if CHAIN begins with a slice of rows of its input, of type INPUT, and uses neither the other rows nor their
- * number. Then *ROWS, at least one, are all that the run reads, and the first stage is done.
+ * number. Then *ROWS, at least one, are all rows that the run reads, and the first stage need not run.
  */
 bool tiles_window(const struct chain *chain, const struct type *input, struct slice *rows);
 

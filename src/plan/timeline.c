@@ -72,7 +72,7 @@ static void widen(struct timeline *timeline)
 	timeline->column *= 2;
 }
 
-/* The column of TIME; widens the columns until one contains it. */
+/* Widens the columns until one contains TIME, and returns that column. */
 static int find_column(struct timeline *timeline, double time)
 {
 	while (time >= timeline->column * TIMELINE_COLUMNS)
@@ -87,7 +87,7 @@ static int row_of(const struct timeline *timeline, double step)
 	return (int)greater(lesser(row, TIMELINE_ROWS - 1), 0);
 }
 
-/* Sets *FIRST and *LAST to the columns of the times FROM .. TO. A time that ends where a column begins is not in it. */
+/* Sets *FIRST and *LAST to the columns of the times FROM .. TO. A column that begins at TO is not among them. */
 static void find_columns(struct timeline *timeline, double from, double to, int *first, int *last)
 {
 	*last = find_column(timeline, to);
@@ -214,7 +214,7 @@ bool event_of_action(const struct action *action, struct event *event)
 	return false;
 }
 
-/* Runs the machine without data, with a clock that counts costs. */
+/* The context of a machine run without data, whose clock counts costs. */
 struct planner {
 	struct timeline *timeline;
 	const struct job *job;

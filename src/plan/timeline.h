@@ -22,8 +22,8 @@ enum event_kind {
 	EVENT_RECORD,    /* first sweep, with residuals */
 	EVENT_RECOMPUTE, /* a repeated forward pass */
 	EVENT_BACKWARD,
-	EVENT_SPILL, /* a part of state BEGIN goes to disk; comes back */
-	EVENT_FETCH,
+	EVENT_SPILL, /* the state of disk slot SLOT is written */
+	EVENT_FETCH, /* the state of disk slot SLOT is read back */
 	/* Events without a duration. */
 	EVENT_SAVE, /* state BEGIN is held in SLOT from now on */
 	EVENT_DROP, /* SLOT is empty from now on */
@@ -48,14 +48,14 @@ struct timeline {
 	int64_t steps;
 	double end; /* of the last event */
 	bool exact; /* segments hold all events */
-	/* Those with a duration. SAVE, DISK_SAVE: state BEGIN was held FROM .. TO. */
+	/* Events with a duration, and held states: SAVE or DISK_SAVE, state BEGIN from FROM to TO. */
 	struct event *segments;
 	size_t count;
 	double column;  /* time of a column */
 	int64_t *live;  /* by column: the highest bytes; -1: no event */
-	uint8_t *cells; /* a bit for each layer, column, row: timeline_cell */
+	uint8_t *cells; /* a bit for each layer, column and row (timeline_cell) */
 	int64_t peak;
-	struct event *open[2]; /* by slot of memory, of disk: the state that it holds from FROM on, -1 if none in BEGIN */
+	struct event *open[2]; /* by slot, in memory and on disk: state BEGIN, held since FROM; BEGIN -1: empty */
 	size_t open_count[2], open_capacity[2];
 	struct arena *arena;
 };
@@ -73,23 +73,23 @@ enum timeline_layer {
 
 /* Makes an empty timeline of STEPS steps; a column first spans the time COLUMN. Fails with STATUS_LIMIT. */
 enum status timeline_init(const struct context *context, struct timeline *timeline, int64_t steps, double column);
-/* Removes all events; the other arguments are those of timeline_init. */
+/* Removes all events. STEPS and COLUMN are as for timeline_init. */
 void timeline_clear(struct timeline *timeline, int64_t steps, double column);
-/* Adds EVENT; events come in the order of time. False when out of memory. */
+/* Adds EVENT. The caller adds events in the order of time. False if out of memory. */
 bool timeline_add(struct timeline *timeline, const struct event *event);
 /* Ends the spans of states that are still held. */
 void timeline_finish(struct timeline *timeline);
-/* True if a cell has an event of LAYER. */
+/* True if the cell at COLUMN and ROW has an event of LAYER. */
 bool timeline_cell(const struct timeline *timeline, int layer, int column, int row);
 
-/* The event of CALL of COMPILED's program, without its times. */
+/* Returns the event of CALL, a call of COMPILED's programs, without its times. */
 struct event event_of_call(const struct compiled_chain *compiled, const struct machine_call *call);
-/* Sets *EVENT to the event of an action without a duration. False if ACTION is none. */
+/* Sets *EVENT to the event of ACTION, if that has no duration: a save or drop. False for other actions. */
 bool event_of_action(const struct action *action, struct event *event);
 
 /*
- * Fills the timeline of one planned tile of JOB. Time is cost; a forward pass takes 1. If
- * all costs are 0, each execution of a step takes 1.
+ * Fills the timeline of one planned tile of JOB. Time is cost, in units of the forward pass.
+ * If all forward costs are 0, each execution of a step takes 1.
  */
 enum status timeline_plan(struct timeline *timeline, struct job *job);
 /*
