@@ -1,6 +1,6 @@
 /*
  * Stages that are operations. The operand comes first, then arguments by place, then options. The operation table reads
- * each argument (attrs_set); this file finds what is missing, given twice or too much, and hints at what was meant.
+ * each argument (attrs_set). This file reports missing, repeated and surplus arguments, with hints.
  *
  * Within a def, an argument may be the name of one of the def's operands. It is deferred: each call gives its value.
  */
@@ -37,8 +37,8 @@ static enum status add_deferred(struct resolver *r, struct node *node, const str
 }
 
 /*
- * Sets the argument GIVEN of NODE. IS_NAME: a name that the operation does not know may be an operand of the def around
- * it. All arguments after a deferred one are deferred too, so that they are set in their order.
+ * Sets the argument GIVEN of NODE, or defers it. IS_NAME: a word that the operation refuses may be an operand of the
+ * enclosing def. Arguments after a deferred one are deferred too, so that all are set in order.
  */
 static enum status set_argument(struct resolver *r, struct node *node, struct deferred_argument given, bool is_name)
 {
@@ -77,7 +77,7 @@ static enum status set_positional(struct resolver *r, struct node *node, const s
 	return set_argument(r, node, given, is_name);
 }
 
-/* The option NAME of S that stands before END (NULL: any), or NULL. */
+/* Returns the option NAME of S, or NULL. Only options before END count (NULL: all). */
 static const struct option *find_option(const struct statement *s, const char *name, const struct option *end)
 {
 	const struct option *o = s->options;
@@ -86,7 +86,7 @@ static const struct option *find_option(const struct statement *s, const char *n
 	return o == end ? NULL : o;
 }
 
-/* OPERAND and those after it as a list of integers, if they are several. *TEXT: how it is written, or NULL. */
+/* Returns OPERAND and its successors as a list of integers. *TEXT: how it is written; NULL if they are no such list. */
 static struct argument argument_of_integers(struct resolver *r, const struct operand *operand, const char **text)
 {
 	struct arena *arena = r->context->arena;
@@ -112,8 +112,8 @@ static bool takes(struct resolver *r, const struct node *node, const char *name,
 }
 
 /*
- * OPERAND is a number beyond all that NODE takes by place. Hints at the first option that S lacks and that takes the
- * number, or the list of integers that begins with it.
+ * Hints at an option for OPERAND, a number beyond the arguments that NODE takes by place. It is the first option that S
+ * lacks and that takes the number, or the list of integers that begins with it.
  */
 static void hint_option(struct resolver *r, const struct statement *s, const struct node *node,
                         const struct operand *operand)
@@ -140,7 +140,7 @@ static void hint_option(struct resolver *r, const struct statement *s, const str
 	}
 }
 
-/* Gives the message for OPERAND, one more than NODE's operand and the MOST arguments that it takes by place. */
+/* Reports that OPERAND is one too many: NODE takes its operand and MOST arguments by place. Returns the status. */
 static enum status refuse_operand(struct resolver *r, const struct statement *s, const struct node *node,
                                   const struct operand *operand, int most)
 {
@@ -169,7 +169,7 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	return STATUS_CHAIN;
 }
 
-/* Sets the options of S. PLACED arguments were given by place, and the first LEAST are needed. */
+/* Sets the options of S. PLACED arguments were given by place, and the first LEAST arguments must be given. */
 static enum status set_options(struct resolver *r, const struct statement *s, struct node *node, int placed, int least)
 {
 	const struct op_info *info = &op_table[node->op];

@@ -1,9 +1,9 @@
 /*
  * Defs and their calls.
  *
- * A def within a def knows the parameters of the outer one. They are its own first parameters, and every call passes
- * them on as they are where it stands (lambda lifting, Johnsson 1985). Whatever can call it stands in the outer def too,
- * whose parameters have the same places there. So nothing after the resolver needs to know of nested defs.
+ * A def within a def can use the parameters of the outer one. They become its own first parameters, and every call
+ * passes them (lambda lifting, Johnsson 1985). Every call of it stands in the outer def too, where these parameters
+ * have the same places. So nothing after the resolver needs to know of nested defs.
  */
 #include "language/resolver.h"
 
@@ -14,7 +14,7 @@
 
 /* Calls. */
 
-/* Gives the message for O, an option of a call of DEF that has no such parameter. */
+/* Reports O, an option of a call of DEF that names no parameter of DEF. */
 static enum status unknown_parameter(struct resolver *r, const struct def *def, const struct option *o)
 {
 	enum { SHOWN = 8 };
@@ -33,7 +33,7 @@ static enum status unknown_parameter(struct resolver *r, const struct def *def, 
 	return *list ? RESOLVE_HINT(r, "it is declared as %s(%s)", def->name, list) : STATUS_CHAIN;
 }
 
-/* Resolves the operands of NODE, a call, that S gives by name. The first PLACED arguments are known already. */
+/* Resolves the operands that S gives by name to NODE, its call. The first PLACED arguments are set already. */
 static enum status resolve_named_operands(struct resolver *r, const struct statement *s, struct node *node,
                                           size_t placed)
 {
@@ -63,7 +63,7 @@ static enum status resolve_named_operands(struct resolver *r, const struct state
 	return STATUS_OK;
 }
 
-/* Counts what DEF, or a call of it at SPAN, inherits. Each has memory for that, and a short text could take it all. */
+/* Counts the parameters that DEF, or a call of it at SPAN, inherits. A limit on the total bounds their memory. */
 static enum status count_inherited(struct resolver *r, const struct def *def, struct span span)
 {
 	r->inherited += def->inherited;
@@ -103,8 +103,8 @@ enum status resolver_call(struct resolver *r, const struct statement *s, const s
 }
 
 /*
- * How many nodes a chain has with its defs written out. Each def may call the one before it twice, so there may be 2^defs.
- * But the number is linear in the sizes of a def's block arguments. So each def is looked at once.
+ * The number of nodes of a chain whose defs are written out. If each def calls the one before it twice, that is 2^defs.
+ * But the number is linear in the sizes of a def's block arguments. So each def is counted once.
  */
 
 static int64_t saturated_product(int64_t a, int64_t b)
@@ -115,7 +115,7 @@ static int64_t saturated_product(int64_t a, int64_t b)
 
 static int64_t count_nodes(const struct node *node, int64_t times, int64_t *uses);
 
-/* Of an operand that stands TIMES times. */
+/* Returns the number of nodes of the operand REF, used TIMES times. If REF is an argument, adds TIMES to its USES. */
 static int64_t count_operand(const struct ref *ref, int64_t times, int64_t *uses)
 {
 	if (ref->kind == REF_ARGUMENT)
@@ -123,7 +123,7 @@ static int64_t count_operand(const struct ref *ref, int64_t times, int64_t *uses
 	return ref->kind == REF_BLOCK ? count_nodes(ref->block, times, uses) : 0;
 }
 
-/* Of NODE and all that follow it, TIMES times. Adds to USES, by parameter of the def around, how often that is used. */
+/* Counts the nodes from NODE on, each TIMES times. Adds to USES, by parameter of the def, how often each is used. */
 static int64_t count_nodes(const struct node *node, int64_t times, int64_t *uses)
 {
 	int64_t size = 0;
@@ -158,7 +158,7 @@ enum status resolver_check_size(struct resolver *r)
 
 /* Defs. */
 
-/* Binds the parameters of DEF, whose scope is the innermost. */
+/* Binds the parameters of DEF. The caller has made its scope the innermost one. */
 static enum status bind_parameters(struct resolver *r, struct def *def)
 {
 	struct arena *arena = r->context->arena;

@@ -25,7 +25,7 @@ static void tree_string(const struct tree *t, const char *text)
 	syntax_write_string(text, t->text.write, t->text.context);
 }
 
-/* Begins a node. WORD NULL: none. */
+/* Begins a node of KIND. WORD NULL: none. */
 static void tree_open(struct tree *t, const char *kind, const char *word)
 {
 	text_printf(&t->text, "%s%*s(%s", t->depth ? "\n" : "", 2 * t->depth, "", kind);
@@ -39,7 +39,7 @@ static void tree_place(const struct tree *t, const struct span *span)
 	text_printf(&t->text, "  %u:%u", span->line, span->column);
 }
 
-/* Ends a node. Its line stays open, for another ')'. SPAN NULL: its place is written. */
+/* Ends a node but not its line, for another ')'. SPAN NULL: the place has been written already. */
 static void tree_close(struct tree *t, const struct span *span)
 {
 	if (span)

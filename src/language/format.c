@@ -3,9 +3,9 @@
  * were written.
  *
  * Invariants: the text parses to the same tree; formatting it again changes nothing; each comment is written once.
- * Comments are walked beside the tree, in order of place. A comment that ends the line of a statement, or of a '{', stays
- * there. One within a statement's brackets moves above the statement. Any other has a line of its own, before the
- * statement or the '}' that follows it.
+ * Comments are walked beside the tree, in order of place. A comment that ends the line of a statement or of a '{' stays
+ * there. One within a statement's brackets moves above the statement. Any other has its own line, before the statement
+ * or the '}' that follows it.
  */
 #include "language/syntax.h"
 
@@ -21,7 +21,7 @@ struct formatter {
 	diag_write *write;
 	void *context;
 	size_t column; /* bytes written on this line */
-	bool measure;  /* count columns, up to WIDTH, and write nothing */
+	bool measure;  /* count columns until they exceed WIDTH, and write nothing */
 };
 
 static void format_bytes(void *context, const char *text, size_t length)
@@ -91,7 +91,7 @@ static bool blank_before(const struct formatter *f, uint32_t offset)
 	return lines == 2;
 }
 
-/* Writes the comments before OFFSET, each on its line. *FIRST: nothing stands above them in the block. */
+/* Writes the comments before OFFSET, each on its own line. *FIRST: the block is empty so far; they set it to false. */
 static void put_comments(struct formatter *f, uint32_t offset, int depth, bool *first)
 {
 	for (; f->comment && f->comment->offset < offset; f->comment = f->comment->next) {
@@ -104,7 +104,7 @@ static void put_comments(struct formatter *f, uint32_t offset, int depth, bool *
 	}
 }
 
-/* Writes a comment between FROM and LIMIT that stands on the line of FROM. */
+/* Writes the next comment if it begins between FROM and LIMIT, on the line of FROM. */
 static void put_end_comment(struct formatter *f, uint32_t from, uint32_t limit)
 {
 	if (!f->comment || f->comment->offset < from || f->comment->offset >= limit)
@@ -117,7 +117,7 @@ static void put_end_comment(struct formatter *f, uint32_t from, uint32_t limit)
 
 /* Declarations. */
 
-/* Writes a list. If a list of lists is too wide, each element has a line. */
+/* Writes the list INIT. If a list of lists is too wide, each of its elements begins a line. */
 static void put_list(struct formatter *f, const struct init *init, int depth)
 {
 	const char *text = init->text;
@@ -255,7 +255,7 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 		put_statement(f, s->block->first, depth);
 }
 
-/* Where the first block of S begins, or where S ends. Comments before that can't stay within S. */
+/* Returns where the first block of S begins, or where S ends. A comment within S before that place moves above S. */
 static uint32_t head_end(const struct statement *s)
 {
 	for (const struct operand *o = s->operands; o; o = o->next)
@@ -275,7 +275,7 @@ static void put_statements(struct formatter *f, const struct block *block, int d
 		put_comments(f, s->span.begin, depth, &first);
 		if (!first && blank_before(f, s->span.begin))
 			format_line(f);
-		bool directly = true; /* under the blank line that stood before S */
+		bool directly = true; /* no blank line here: the one before S is already written */
 		put_comments(f, head_end(s), depth, &directly);
 		first = false;
 		put_indent(f, depth);
@@ -296,7 +296,7 @@ static void put_inline(struct formatter *f, const struct block *block)
 	PUT(f, block->first ? " }" : "}");
 }
 
-/* True if BLOCK holds no comment and fits on the line. */
+/* True if BLOCK holds no comment and fits on the current line. */
 static bool fits(const struct formatter *f, const struct block *block)
 {
 	const struct comment *c = f->comment;

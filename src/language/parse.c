@@ -1,5 +1,5 @@
 /*
- * Builds the syntax tree for the grammar's actions, and gives the message where a tree cannot be built.
+ * Builds the syntax tree for the grammar's actions, and reports why a tree cannot be built.
  *
  * Invariants: a source gets at most one message, at its first wrong token, because the parser stops there. All memory,
  * the scanner's too, is the arena's: leaving at any point leaks nothing.
@@ -30,7 +30,7 @@ void *parse_copy(struct parse *parse, const void *from, size_t size)
 
 static bool has_failed(const struct parse *parse) { return parse->context->diags->errors != parse->errors; }
 
-/* The byte that opened the innermost bracket, or 'r' of a `repeat`; 0 if none is open. */
+/* Returns the byte that opened the innermost bracket, 'r' for a `repeat`, or 0 if none is open. */
 static char open_byte(const struct parse *parse)
 {
 	return parse->depth > 0 ? parse->source->text[parse->open[parse->depth - 1].begin] : 0;
@@ -67,8 +67,8 @@ static bool is_defined(const struct parse *parse, const char *word)
 }
 
 /*
- * Hints at the word that begins the statement around the byte AT, if it is unknown and near to one that begins a
- * statement. Then the rest was misread because of it. A statement begins after ; { } or a line's beginning.
+ * Hints at a keyword that is near to the unknown word that begins the statement around byte AT: that word made the
+ * parser misread the rest. Returns true if it hints. A statement begins after ; { } or a newline.
  */
 static bool hint_word(struct parse *parse, uint32_t at)
 {
@@ -98,7 +98,7 @@ void parse_syntax_error(struct parse *parse, struct span span, const char *const
 {
 	enum { SHOWN = 40 };
 	if (has_failed(parse) || parse->context->arena->failed)
-		return; /* the scanner has failed, and its token is none */
+		return; /* the scanner failed, and left no token to report */
 	char words[512] = "";
 	size_t used = 0;
 	for (int i = 0; i < count && used < sizeof words; i++) {
@@ -115,7 +115,7 @@ void parse_syntax_error(struct parse *parse, struct span span, const char *const
 		FAIL(parse, STATUS_CHAIN, span, "syntax error: the %s ends too early%s", end ? "chain" : "line", words);
 	if (hint_word(parse, span.begin))
 		return;
-	parse_end_statement(parse); /* a bracket is the innermost that is open then */
+	parse_end_statement(parse); /* leaves a bracket as the innermost open one */
 	const struct span *open = parse->depth > 0 ? &parse->open[parse->depth - 1] : NULL;
 	if (hint)
 		HINT(parse, "%s", hint);
@@ -177,7 +177,7 @@ bool parse_check_integer(struct parse *parse, const struct parse_number *number,
 	return false;
 }
 
-/* True if a sign after TEXT belongs to a number's exponent, or stands before what it negates. */
+/* True if a sign after TEXT is part of an exponent, as in 1e-3, or negates the operand that follows. */
 static bool binds_right(const char *text, size_t length)
 {
 	if (length == 0 || strchr("(+-*/^[, ", text[length - 1]))
@@ -190,8 +190,8 @@ static bool binds_right(const char *text, size_t length)
 }
 
 /*
- * The source at SPAN, which holds no strings, in its canonical form. It has no comments. One blank follows a comma, and
- * one stands on each side of + - * / between operands.
+ * Returns the canonical form of the source at SPAN, which holds no strings; NULL where memory is short. It has no
+ * comments. One blank follows a comma, and one stands on each side of + - * / between operands.
  */
 static const char *canonical_text(struct parse *parse, struct span span)
 {
@@ -309,7 +309,7 @@ struct declared *parse_type(struct parse *parse, const char *dtype, struct span 
 	return NULL;
 }
 
-/* Fails where there are MAX_DIMS dimensions already. */
+/* Reports an error and returns false if SHAPE has MAX_DIMS dimensions already. */
 static bool check_dims(struct parse *parse, const struct shape *shape, struct span span)
 {
 	if (shape->ndim == MAX_DIMS)
@@ -357,7 +357,7 @@ static const struct form {
              {"load", INIT_LOAD, 0, "load(\"FILE\") or load(\"FILE\", \"key\")"}};
 enum { FORMS = sizeof forms / sizeof *forms };
 
-/* Gives the message for the form NAME, which is none. */
+/* Reports that NAME is no form of an initial value, with a hint. */
 static void unknown_form(struct parse *parse, const char *name, struct span span)
 {
 	const char *names[FORMS], *number = number_word(name);
@@ -429,7 +429,7 @@ struct parse_list *parse_list_close(struct parse *parse, struct parse_list *list
 	return list;
 }
 
-/* Runs the scanner and the parser over the source. 0 if it parses. */
+/* Runs the scanner and the parser over the source. Returns 0 if it parses. */
 static int run_parser(struct parse *parse)
 {
 	void *scanner = NULL;

@@ -1,8 +1,8 @@
 /*
- * What the scanner and the parser share, and the builders that the grammar's actions call. Only grammar/ and parse.c
- * include it.
+ * Declarations that the scanner and the parser share, and the builders that the grammar's actions call. Only grammar/
+ * and parse.c include it.
  *
- * A builder that fails returns NULL or false. Then either a message has been given, or memory is short.
+ * A builder that fails returns NULL or false. It has then reported an error, or memory is short.
  */
 #ifndef LANGUAGE_PARSE_H
 #define LANGUAGE_PARSE_H
@@ -19,7 +19,7 @@ struct parse_number {
 };
 struct parse_value { /* of a constant expression */
 	double value;
-	int depth; /* operators in it that open to the right */
+	int depth; /* nested operators that wait for their right operand: `^`, and the sign */
 };
 struct operand_list {
 	struct operand *first, *last;
@@ -40,14 +40,14 @@ struct parse_integers {
 struct parse_list { /* a nested list of numbers */
 	double *values;
 	size_t count, capacity;
-	int64_t elements;   /* of the outermost list, so far */
-	struct shape shape; /* the shape of each element; after parse_list_close that of the list */
+	int64_t elements;   /* number of elements of the outermost list so far */
+	struct shape shape; /* the shape of each element; parse_list_close makes it that of the list */
 };
 
-/* Appends ITEM to LIST, which has FIRST and LAST. */
+/* Appends ITEM to LIST, a linked list with the fields first and last. */
 #define PARSE_APPEND(list, item)                                                                                       \
 	((list)->last = (list)->last ? ((list)->last->next = (item)) : ((list)->first = (item)))
-/* A new TYPE with the given fields; NULL where memory is short. */
+/* Returns a new TYPE with the given fields, or NULL where memory is short. */
 #define PARSE_NEW(parse, type, ...) ((type *)parse_copy(parse, &(const type){__VA_ARGS__}, sizeof(type)))
 
 struct parse {
@@ -55,22 +55,22 @@ struct parse {
 	const struct source *source;
 	struct syntax *syntax;
 	uint32_t offset, line, line_start; /* the scanner's place */
-	int nested;                        /* open parentheses and square brackets */
+	int nested;                        /* number of open parentheses and square brackets */
 	bool stage_begin;                  /* the next word begins a statement */
 	struct span open[MAX_NESTING];     /* open brackets and `repeat`s, outermost first */
 	int depth;
 	struct comment_list comments;
-	int errors;    /* messages of the context before this parse */
-	jmp_buf fatal; /* where the scanner goes when memory is short */
+	int errors;    /* errors that the context had reported before this parse */
+	jmp_buf fatal; /* the scanner jumps here when memory is short */
 };
 
 /* For the scanner. */
 
-/* Gives the message; returns the token YYUNDEF. */
+/* Reports MESSAGE at SPAN, unless this parse has reported an error. Returns the token YYUNDEF. */
 int parse_fail(struct parse *parse, const struct span *span, const char *message);
-/* Opens a bracket or a `repeat`. BODY: a '{' that begins the block of the open `repeat`, and takes its level. */
+/* Opens the bracket or `repeat` at SPAN; false beyond MAX_NESTING. BODY: a '{' that replaces an innermost `repeat`. */
 bool parse_open(struct parse *parse, const struct span *span, bool body);
-/* Closes the innermost bracket and each `repeat` in it. One that does not match stays open, for the message. */
+/* Closes the innermost bracket and the `repeat`s in it. A bracket that BRACKET does not match stays open. */
 void parse_close(struct parse *parse, char bracket);
 /* Closes the `repeat`s of the statement that ends. */
 void parse_end_statement(struct parse *parse);
@@ -79,42 +79,42 @@ bool parse_add_comment(struct parse *parse, const char *text, size_t length, con
 /* For the parser. SPAN is the place of the part that is built or refused. */
 
 void *parse_copy(struct parse *parse, const void *from, size_t size);
-/* What was met at SPAN is not one of the COUNT things WANTED, in words. HINT: what to do, or NULL. */
+/* Reports that the token at SPAN is none of the COUNT tokens that WANTED describes. HINT: what to do, or NULL. */
 void parse_syntax_error(struct parse *parse, struct span span, const char *const *wanted, int count, const char *hint);
 void parse_too_deep(struct parse *parse, struct span span);
 
-/* Each check gives a message and returns false if it fails. */
+/* Each check reports an error and returns false if the condition does not hold. */
 
-/* NUMBER is an integer that fits in 64 bits. */
+/* Checks that NUMBER is an integer that fits in 64 bits. */
 bool parse_check_integer(struct parse *parse, const struct parse_number *number, struct span span);
-/* TYPE, that of the param or const NAME, is not streamed. */
+/* Checks that TYPE, the type of the param or const NAME, has no streamed axis. */
 bool parse_check_type(struct parse *parse, const struct declared *type, const char *name);
-/* DEPTH operators that open to the right are not too many. They wait on the parser's stack: they nest as brackets do. */
+/* Checks that DEPTH, the operators that wait on the parser's stack for a right operand, is at most MAX_NESTING. */
 bool parse_check_depth(struct parse *parse, int depth, struct span span);
 
 /* True if WORD is `true` or `false`. */
 bool parse_is_truth(const char *word);
 bool parse_negate(struct parse *parse, struct parse_number *number);
 bool parse_constant(struct parse *parse, double *value, const char *name, struct span span);
-/* SPAN covers the parentheses. */
+/* SPAN includes the parentheses. */
 struct operand *parse_expression_operand(struct parse *parse, double value, struct span span);
 bool parse_add_integer(struct parse *parse, struct parse_integers *integers, const struct parse_number *number,
                        struct span span);
 struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span, const struct shape *shape,
                             struct span span);
-/* Adds an extent to SHAPE. SHAPE NULL: the first; NUMBER NULL: `*`. */
+/* Appends NUMBER (NULL: `*`) to SHAPE (NULL: a new shape). Returns the shape or NULL. */
 struct shape *parse_extent(struct parse *parse, struct shape *shape, const struct parse_number *number,
                            struct span span);
-/* A number or a list. LIST NULL: memory is short. */
+/* Builds the initial value LIST, a number or a list. Returns NULL if LIST is NULL, because memory is short. */
 struct init *parse_init_list(struct parse *parse, enum init_kind kind, const struct parse_list *list, struct span span);
-/* The form NAME of what INIT has: nothing, a path and perhaps a key, or numbers. */
+/* Builds the form NAME, such as `normal`. INIT has its arguments: none, numbers, or a path and perhaps a key. */
 struct init *parse_init_form(struct parse *parse, const char *name, struct span name_span, const struct init *init);
-/* Appends ELEMENT, which must have the shape of those before it, to LIST (NULL: a new one). Returns LIST or NULL. */
+/* Appends ELEMENT to LIST (NULL: a new list). All elements must have one shape. Returns the list or NULL. */
 struct parse_list *parse_list_add(struct parse *parse, struct parse_list *list, const struct parse_list *element,
                                   struct span span);
 #define PARSE_ADD_NUMBER(parse, list, number, span)                                                                    \
 	parse_list_add(parse, list, &(struct parse_list){.values = &(double){number}, .count = 1}, span)
-/* LIST NULL: an empty one. */
+/* Ends LIST (NULL: an empty list): its shape becomes that of the whole list. Returns the list or NULL. */
 struct parse_list *parse_list_close(struct parse *parse, struct parse_list *list, struct span span);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * Resolution: the syntax tree becomes a chain, in which each name is bound to what it means.
+ * Resolution: the syntax tree becomes a chain, in which each name is bound to its meaning.
  *
- * The names of a def's body are local to it. Those that any other block binds hold after it too, since a block is a part
- * of its chain. The body of a loop, and a block argument, is resolved once though it runs many times or never. So a name
- * that it rebinds gets a variable before it, with the value that the name had there: a prelude.
+ * Names bound in a def's body are local to it. Names bound in any other block stay bound after it. A loop's body, or a
+ * block argument, is resolved once, though it may run many times or never. So before it, each known name that it
+ * rebinds gets a variable with the name's value there. The node that binds this variable is a prelude.
  *
- * Invariant: the refs, operations, arguments and defs of a chain are right. Lowering checks their types alone.
+ * Invariant: the refs, operations, arguments and defs of a chain are valid. Lowering has to check only their types.
  */
 #include "language/resolver.h"
 
@@ -76,10 +76,10 @@ static enum status new_variable(struct resolver *r, const char *name, uint32_t *
 	return STATUS_OK;
 }
 
-/* True if REF is a variable that can be bound again, as the input cannot. */
+/* True if REF is a variable that can be bound again: any but the input's. */
 static bool is_variable(const struct ref *ref) { return ref->kind == REF_VARIABLE && ref->index != 0; }
 
-/* *INDEX is the variable of NAME: the one that it has at home, or a new one. */
+/* Binds NAME at home to a variable, *INDEX: the one that it has there, or a new one. */
 static enum status bind_variable(struct resolver *r, const char *name, uint32_t *index)
 {
 	const struct binding *b = scope_find(resolver_home(r), name);
@@ -112,7 +112,7 @@ static enum status resolve_naming(struct resolver *r, const struct statement *s)
 
 static bool never_runs(const struct statement *s) { return s->kind == STATEMENT_REPEAT && s->count == 0; }
 
-/* True if S has a block that runs, in which names hold beyond it. */
+/* True if S has a block that may run and whose names stay bound after it. */
 static bool has_open_block(const struct statement *s) { return s->block && s->kind != STATEMENT_DEF && !never_runs(s); }
 
 /* Appends a prelude before S that gives VARIABLE the value of OPERAND. */
@@ -126,7 +126,7 @@ static enum status add_prelude(struct resolver *r, const struct statement *s, st
 	return STATUS_OK;
 }
 
-/* Appends a prelude for the name that S rebinds, unless that has a variable already or is new. */
+/* Appends a prelude for the name that S binds. Does nothing if the name is new or has a variable already. */
 static enum status prepare_name(struct resolver *r, const struct statement *s)
 {
 	const struct binding *b = resolver_find(r, s->name);
@@ -159,7 +159,7 @@ enum status resolver_prepare_names(struct resolver *r, const struct block *block
 	return STATUS_OK;
 }
 
-/* The block of a loop without iterations must be right, but names nothing. Its params and defs are declared. */
+/* Resolves BLOCK, of a `repeat 0`, to check it. Its params and defs stay declared; the names that it binds do not. */
 static enum status resolve_unrun(struct resolver *r, const struct block *block)
 {
 	struct arena *arena = r->context->arena;
@@ -188,12 +188,12 @@ static enum status resolve_repeat(struct resolver *r, const struct statement *s)
 	TRY_ALLOC(node, r->context->diags);
 	node->count = s->count;
 	TRY(resolver_block(r, s->block, &node->body));
-	if (node->body) /* iterations of nothing are nothing */
+	if (node->body) /* an empty block needs no node */
 		resolver_append(r, node);
 	return STATUS_OK;
 }
 
-/* True if BLOCK, in which names hold beyond it, binds NAME. */
+/* True if BLOCK, or a block in it whose names stay bound, binds NAME. */
 static bool rebinds(const struct block *block, const char *name)
 {
 	for (const struct statement *s = block->first; s; s = s->next) {
@@ -206,7 +206,7 @@ static bool rebinds(const struct block *block, const char *name)
 	return false;
 }
 
-/* Gives what REF means before the loop S a variable of its own, which nothing rebinds. */
+/* Binds the value that REF has before the loop S to a new variable, which nothing rebinds. REF then names that. */
 static enum status hold_value(struct resolver *r, const struct statement *s, struct ref *ref)
 {
 	const struct ref before = *ref;
@@ -214,7 +214,7 @@ static enum status hold_value(struct resolver *r, const struct statement *s, str
 	return add_prelude(r, s, before, ref->index);
 }
 
-/* Resolves what NODE, the `for` S, runs over, and gives its variables their identities. */
+/* Resolves the arrays that NODE, the `for` S, runs over, and gives its variables their identities. */
 static enum status resolve_over(struct resolver *r, const struct statement *s, struct node *node)
 {
 	const size_t names = name_list_count(s->names), over = name_list_count(s->over);
@@ -340,7 +340,7 @@ enum status resolver_block(struct resolver *r, const struct block *block, struct
 	return STATUS_OK;
 }
 
-/* The input's declaration holds for the whole chain, wherever it stands before the first stage. */
+/* Finds the input's declaration, which must stand before the first stage. It holds for the whole chain. */
 static enum status find_input(struct resolver *r)
 {
 	const struct statement *found = NULL, *stage = NULL;

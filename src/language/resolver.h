@@ -20,16 +20,16 @@ struct binding {
 };
 
 /*
- * The names of a block of their own: of the chain, a def, a `for` or a loop without iterations. Names that other blocks
- * bind outlast them.
+ * The names of a chain, a def, a `for` or a `repeat 0`. Other blocks have no scope: the names that they bind outlast
+ * them.
  */
 struct name_scope {
 	struct dictionary by_name; /* of bindings */
 	struct binding *bindings;  /* the newest first */
-	struct dictionary defs;    /* a def that is declared in a `for` may know the loop's variables */
+	struct dictionary defs;    /* the defs declared here; in a `for` they may use the loop's variables */
 	struct name_scope *outer;
-	struct def *def; /* the def around, or NULL; not known in the scope of a `for` */
-	bool home;       /* false: of a `for`, whose variables alone end with it */
+	struct def *def; /* the enclosing def, or NULL; always NULL in the scope of a `for` */
+	bool home;       /* the block's names belong to this scope; false: a `for`, which has only its variables */
 };
 
 struct resolver {
@@ -40,11 +40,11 @@ struct resolver {
 	struct node **tail;                /* where the next node goes */
 	struct dictionary named, declared; /* the names in chain->names, and of chain->params */
 	size_t variable_capacity, param_capacity, name_capacity;
-	struct block_policy **last_policy; /* where the next one of the chain is linked */
+	struct block_policy **last_policy; /* where the chain's next block policy is linked */
 	size_t inherited;                  /* parameters that defs and calls have inherited so far */
 };
 
-/* Gives a message at SPAN. STATUS_CHAIN. */
+/* Reports an error at SPAN; its value is STATUS_CHAIN. */
 #define RESOLVE_FAIL(r, span, ...) diag_at((r)->context->diags, STATUS_CHAIN, (r)->chain->source, span, __VA_ARGS__)
 #define RESOLVE_HINT(r, ...) diag_hint((r)->context->diags, __VA_ARGS__)
 
@@ -58,31 +58,31 @@ static inline size_t name_list_count(const struct name_list *names)
 
 /* resolve.c */
 
-/* A node for S, which is not yet in the chain. NULL where memory is short. */
+/* Returns a new node for S, without appending it. NULL where memory is short. */
 struct node *resolver_new_node(struct resolver *r, enum node_kind kind, const struct statement *s);
 void resolver_append(struct resolver *r, struct node *node);
-/* Resolves BLOCK into a list of its own, *FIRST. */
+/* Resolves BLOCK to a new list of nodes. *FIRST is its first node, and stays what it was if BLOCK is empty. */
 enum status resolver_block(struct resolver *r, const struct block *block, struct node **first);
-/* Gives each name that BLOCK rebinds a variable before it, since BLOCK may run many times or never. */
+/* Gives each known name that BLOCK rebinds a variable before BLOCK, since BLOCK may run many times or never. */
 enum status resolver_prepare_names(struct resolver *r, const struct block *block);
-/* ... and so each block among OPERAND and those after it. */
+/* Calls resolver_prepare_names for each block of the list of operands that begins with OPERAND. */
 enum status resolver_prepare_operands(struct resolver *r, const struct operand *operand);
 enum status resolver_operand(struct resolver *r, const struct operand *operand, struct ref *ref);
 size_t resolver_count_operands(const struct operand *operand);
 
 /* scopes.c */
 
-/* The binding that NAME has here, or in the one SCOPE; NULL where it has none. */
+/* Return the binding of NAME, in R's scopes or in SCOPE alone; NULL if it has none. */
 struct binding *resolver_find(const struct resolver *r, const char *name);
 struct binding *scope_find(const struct name_scope *scope, const char *name);
-/* The scope that outlasts blocks: the innermost def's, or the chain's. */
+/* Returns the scope in which blocks bind their names: that of the innermost def or `repeat 0`, else the chain's. */
 struct name_scope *resolver_home(const struct resolver *r);
 struct def *resolver_find_def(const struct resolver *r, const char *name);
-/* Binds NAME in SCOPE; or at home, where it hides a `for` variable of the same name. */
+/* Bind NAME to REF, in SCOPE or at home. At home, REF also replaces the `for` variables of the same name. */
 enum status resolver_bind(struct resolver *r, struct name_scope *scope, const char *name, struct ref ref);
 enum status resolver_bind_home(struct resolver *r, const char *name, struct ref ref);
 enum status resolver_name(struct resolver *r, const char *name, struct span span, struct ref *ref);
-/* Gives the message that S begins with an unknown operation. STATUS_CHAIN. */
+/* Reports that S begins with an unknown operation. Returns STATUS_CHAIN. */
 enum status resolver_unknown_operation(struct resolver *r, const struct statement *s);
 
 /* arguments.c */

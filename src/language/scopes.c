@@ -1,6 +1,6 @@
 /*
- * What names mean: scopes are searched from the innermost outwards, and the latest binding holds. Where a name means
- * nothing, the hint says where it is declared, or which known name is nearest to it.
+ * Looks up names: from the innermost scope outwards, and within a scope the latest binding holds. For an unknown name,
+ * the hint says where it is declared, or which known name is nearest to it.
  */
 #include "language/resolver.h"
 
@@ -64,8 +64,8 @@ enum status resolver_bind_home(struct resolver *r, const char *name, struct ref 
 }
 
 /*
- * The statement after USE that gives NAME a meaning from its end on: a def, or, if VALUES, a param, a const or a `name`
- * whose block USE could see.
+ * Returns the statement that ends after USE and gives NAME a meaning: a def, or, if VALUES, a param, a const or a
+ * `name`. The bodies of defs that do not contain USE are left out. NULL if there is none.
  */
 static const struct statement *find_below(const struct block *block, const char *name, struct span use, bool values)
 {
@@ -97,7 +97,7 @@ static bool hint_below(struct resolver *r, const char *name, struct span use, bo
 	return s != NULL;
 }
 
-/* The bound name that is nearest to NAME, or NULL. */
+/* Returns the bound name that is nearest to NAME, or NULL. */
 static const char *nearest_binding(struct resolver *r, const char *name)
 {
 	size_t count = 0;
@@ -139,7 +139,7 @@ enum status resolver_name(struct resolver *r, const char *name, struct span span
 	return STATUS_OK;
 }
 
-/* The word nearest to NAME of all that a statement can begin with, or NULL. */
+/* Returns the operation, def or keyword that is nearest to NAME, or NULL. */
 static const char *nearest_operation(struct resolver *r, const char *name)
 {
 	size_t count = OP_COUNT + STATEMENT_COUNT, n = 0;

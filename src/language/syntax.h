@@ -1,6 +1,6 @@
 /*
- * The syntax tree: what was written, and where, with comments for the formatter. It knows no operation, no type and no
- * name's meaning.
+ * The syntax tree: what is written, and where, with the comments for the formatter. Operations, types and names are not
+ * checked yet.
  */
 #ifndef LANGUAGE_SYNTAX_H
 #define LANGUAGE_SYNTAX_H
@@ -9,7 +9,7 @@
 #include "base/type.h"
 
 enum { MAX_SOURCE = 16 << 20 }; /* bytes of a chain's text */
-enum { MAX_NESTING = 256 };     /* of brackets and blocks, and of calls of defs */
+enum { MAX_NESTING = 256 };     /* levels of brackets and blocks, and of calls of defs */
 #define NO_INDEX INT64_MIN
 
 struct block;
@@ -18,7 +18,7 @@ struct block;
 struct number {
 	double value;
 	bool integer;
-	int64_t whole; /* where INTEGER */
+	int64_t whole; /* the value, if INTEGER */
 };
 
 enum operand_kind { OPERAND_NUMBER, OPERAND_NAME, OPERAND_BLOCK };
@@ -26,9 +26,9 @@ enum operand_kind { OPERAND_NUMBER, OPERAND_NAME, OPERAND_BLOCK };
 struct operand {
 	enum operand_kind kind;
 	struct span span;
-	const char *text; /* NUMBER: canonical source, as "(pi / 2)" of an expression; NAME: the name */
+	const char *text; /* NUMBER: canonical source, such as "(pi / 2)" for an expression; NAME: the name */
 	struct number number;
-	int64_t index; /* NAME[INDEX], from the end where negative; NO_INDEX without */
+	int64_t index; /* the i of `name[i]`, from the end if negative; NO_INDEX: no index */
 	struct block *block;
 	struct operand *next;
 };
@@ -41,7 +41,7 @@ struct option {
 	struct span span, value_span;
 	enum value_kind kind;
 	struct number number;
-	const char *text; /* NUMBER: as written; NAME; BOOL: true or false; STRING without its escapes */
+	const char *text; /* NUMBER: as written; NAME: the name; BOOL: true or false; STRING: without escapes */
 	int64_t *integers;
 	size_t count; /* INTEGERS */
 	struct option *next;
@@ -95,9 +95,9 @@ enum statement_kind {
 	STATEMENT_CHECKPOINT,
 };
 enum { STATEMENT_COUNT = STATEMENT_CHECKPOINT + 1 };
-/* The word that a statement of KIND begins with; "stage" for STATEMENT_STAGE, which begins with an operation or a def. */
+/* Returns the word that a statement of KIND begins with; "stage" for STATEMENT_STAGE, which has none of its own. */
 const char *statement_word(enum statement_kind kind);
-/* "nan" or "inf" if WORD means that number, in letters of any case or as "infinity"; else NULL. */
+/* Returns "nan" or "inf" if WORD means that number, in letters of any case or as "infinity"; else NULL. */
 const char *number_word(const char *word);
 
 /* A comment: on a line of its own before a statement, or at the end of its line. */
@@ -111,12 +111,12 @@ struct comment {
 struct statement {
 	enum statement_kind kind;
 	struct span span;            /* the whole statement */
-	struct span name_span;       /* the name's; REPEAT, FOR, CHECKPOINT: that word's */
+	struct span name_span;       /* of the name, or of the word `repeat`, `for` or `checkpoint` */
 	const char *name;            /* INPUT, PARAM, CONST, DEF, STAGE, NAME */
 	const struct declared *type; /* INPUT, PARAM, CONST; NULL elsewhere */
 	const struct init *init;     /* INPUT, PARAM, CONST; NULL elsewhere */
 	struct name_list *names;     /* DEF: parameters; FOR: loop variables */
-	struct name_list *over;      /* FOR: what they run over */
+	struct name_list *over;      /* FOR: the arrays that they run over */
 	int64_t count;               /* REPEAT */
 	struct operand *operands;
 	struct option *options; /* STAGE, CHECKPOINT */
@@ -125,7 +125,7 @@ struct statement {
 };
 
 struct block {
-	struct span span; /* from '{' to '}'; the whole source at the top */
+	struct span span; /* from '{' to '}'; of the top block, the whole source */
 	struct statement *first, *last;
 	bool braced; /* false: `repeat N stage` */
 };
@@ -137,20 +137,20 @@ struct syntax {
 };
 
 /*
- * Parses SOURCE. Nodes live in the context's arena. Fails with STATUS_CHAIN at the first wrong token, with STATUS_LIMIT
- * beyond MAX_SOURCE or MAX_NESTING, with one message. The names of operations and defs are not looked up.
+ * Parses SOURCE. The nodes live in the context's arena. Reports one error at most: STATUS_CHAIN at the first wrong
+ * token, or STATUS_LIMIT beyond MAX_SOURCE or MAX_NESTING. Names of operations and defs are not looked up.
  */
 enum status syntax_parse(const struct context *context, struct syntax *syntax, const struct source *source);
 
 /*
- * Writes the canonical text of a chain, in pieces. Formatting it again changes nothing. Comments and single blank lines
- * are kept. Each statement has a line; blocks are indented by four spaces, or stay on their line if they hold no comment
- * and fit in 80 columns. Needs no memory.
+ * Writes the canonical text of a chain by calls of WRITE. Formatting that text changes nothing. Comments are kept, and
+ * one of several blank lines. Each statement has its own line. Blocks are indented by four spaces, or stay on their
+ * line if they hold no comment and fit in 80 columns. Allocates no memory.
  */
 void syntax_format(const struct syntax *syntax, diag_write *write, void *context);
 /* Writes TEXT as a string of the language, quoted and escaped. */
 void syntax_write_string(const char *text, diag_write *write, void *context);
-/* Writes the tree with its places, for --dump syntax. Needs no memory. */
+/* Writes the tree with its places, for --dump syntax. Allocates no memory. */
 void syntax_dump(const struct syntax *syntax, diag_write *write, void *context);
 
 #endif
