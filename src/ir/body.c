@@ -1,12 +1,12 @@
-/* Growing bodies, and what is asked of them. */
+/* Builds bodies, and answers questions about them. */
 #include "ir/body.h"
 
 #include <string.h>
 
 static const struct {
-	const char *word;                   /* of instr_word */
-	bool element;                       /* it works element by element */
-} instrs[] = {[INSTR_OP] = {"", false}, /* that depends on the operation */
+	const char *word;                   /* for instr_word */
+	bool element;                       /* for instr_is_element */
+} instrs[] = {[INSTR_OP] = {"", false}, /* depends on the operation */
               [INSTR_VJP_V] = {"vjp ", true},
               [INSTR_VJP_A] = {"vjp_operand ", true},
               [INSTR_VJP] = {"vjp ", false},
@@ -70,7 +70,7 @@ bool instr_is_element(const struct instr *instr)
 	return instr->kind == INSTR_OP ? op_table[instr->op].class != OP_CLASS_GENERAL : instrs[instr->kind].element;
 }
 
-/* Makes LIST, of COUNT values, one without NO_VALUE. Returns its count. */
+/* Removes NO_VALUE from LIST, which has COUNT values. Returns the new count. */
 static size_t drop_no_values(uint32_t *list, size_t count)
 {
 	size_t kept = 0;
@@ -119,9 +119,9 @@ bool body_drop_carries(struct body *body)
 		for (size_t k = 0; k < count; k++)
 			read[list[k]] = true;
 	}
-	for (bool again = true; again;) { /* what the carries that are read are made of is read */
+	for (bool again = true; again;) { /* a carry that is read makes its init and result read */
 		again = false;
-		for (size_t i = body->instr_count; i-- > 0;) /* an END has no carries that its LOOP lacks */
+		for (size_t i = body->instr_count; i-- > 0;) /* an END has the carries of its LOOP */
 			for (uint32_t k = 0; k < body->instrs[i].loop.carry_count; k++) {
 				const struct carry *carry = &body->instrs[i].loop.carries[k];
 				if (!carry_is_read(carry, read) || (read[carry->init] && read[carry->result]))

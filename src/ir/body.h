@@ -2,7 +2,7 @@
  * A body: a straight list of typed instructions over values, each value assigned once. Forward, recording and backward
  * programs are all bodies, so the compiler, the residual report and explain know one form.
  *
- * A body of a forward run may hold loops (INSTR_LOOP ... INSTR_END). One that is differentiated is unrolled.
+ * A body of a forward run may hold loops (INSTR_LOOP ... INSTR_END). A body that is differentiated is unrolled.
  */
 #ifndef IR_BODY_H
 #define IR_BODY_H
@@ -12,14 +12,14 @@
 enum { NO_VALUE = UINT32_MAX };
 enum { MAX_LOOPS = 256 }; /* nested in one body */
 
-/* A param, or a part of one: its leading axes are indexed by constants and by counters of loops around. */
+/* An index along a leading axis of a param: a constant, or the counter of an enclosing loop. */
 struct index {
-	int32_t loop;  /* the level of the loop whose counter it is, the outermost 0; -1: a constant */
+	int32_t loop;  /* the level of the loop whose counter is the index, the outermost 0; -1: a constant */
 	int64_t value; /* the constant */
 };
 struct param_ref {
 	uint32_t param;
-	uint32_t count; /* indices */
+	uint32_t count; /* number of indices; 0: the whole param */
 	const struct index *index;
 };
 
@@ -30,7 +30,7 @@ struct naming {
 	const char *name;
 	struct span span;
 	const char *def; /* the def it stands in, or NULL */
-	bool inner;      /* it stands in a checkpoint block, and the value was made outside */
+	bool inner;      /* the name stands in a checkpoint block, and the value was made outside of that */
 	const struct naming *next;
 };
 
@@ -43,17 +43,17 @@ struct value {
 	struct param_ref param; /* FROM_PARAM */
 	bool streamed;          /* its leading axis is the streamed one */
 	bool active;            /* a gradient flows through it */
-	bool weak;              /* a scalar that takes the other's dtype */
-	bool cotangent;         /* of PRIMAL; else PRIMAL is the same value */
-	uint32_t primal;        /* in a backward body, of the recording body: for reports */
+	bool weak;              /* a scalar whose dtype yields to that of the other operand */
+	bool cotangent;         /* it is the cotangent of PRIMAL; false: PRIMAL is the same value */
+	uint32_t primal;        /* in a backward body: a value of the recording body, for reports */
 	const struct naming *names;
 };
 
 enum instr_kind {
-	INSTR_OP,         /* out = op(v, a or scalar); keeps too where out_keep is set */
+	INSTR_OP,         /* out = op(v, a or scalar); also makes each out_keep that is set */
 	INSTR_VJP_V,      /* out = the cotangent of v, from g and what was kept; element-wise operations */
 	INSTR_VJP_A,      /* out = the cotangent of a, shaped as the result; element-wise operations */
-	INSTR_VJP,        /* general operations: out, the cotangent of v, and out_a, of a; one may be NO_VALUE */
+	INSTR_VJP,        /* out and out_a = the cotangents of v and a; one may be NO_VALUE; general operations */
 	INSTR_ADD,        /* out = v + a: two cotangents of one value */
 	INSTR_SUM_TO,     /* out = v summed over the axes that were broadcast */
 	INSTR_BROADCAST,  /* out = v broadcast to out's type */
@@ -71,15 +71,15 @@ struct carry {
 	uint32_t init, inner, result, final;
 };
 
-/* Of an INSTR_LOOP and its INSTR_END. */
+/* The fields of an INSTR_LOOP or an INSTR_END that describe the loop. */
 struct loop_part {
-	int64_t iterations; /* of the LOOP alone */
-	uint32_t match;     /* the END of a LOOP, the LOOP of an END */
+	int64_t iterations; /* set in the LOOP alone */
+	uint32_t match;     /* in a LOOP, the index of its END; in an END, that of its LOOP */
 	uint32_t carry_count;
 	struct carry *carries;
 };
 
-/* The types of a forward operation's v, a and y (its result); NULL where it has none. Its derivatives have them too. */
+/* The types of a forward operation's v, a and y (its result), or NULL. Instructions of derivatives have the same. */
 struct forward_types {
 	const struct type *v, *a, *y;
 };
@@ -88,20 +88,20 @@ struct instr {
 	enum instr_kind kind;
 	enum op op;
 	const struct attrs *attrs;
-	uint32_t v, a, y, k, l, g;    /* values read, or NO_VALUE; VJP of slice: A is the array that is added to */
+	uint32_t v, a, y, k, l, g;    /* values read, or NO_VALUE; VJP of slice: A is the array to which it adds */
 	double scalar;                /* OP, VJP of a binary operation with a == NO_VALUE: its operand */
 	uint32_t out, out_a;          /* values made */
-	uint32_t out_keep[MAX_KEEPS]; /* OP: K and L where they are made */
+	uint32_t out_keep[MAX_KEEPS]; /* OP: the values kept for the derivative, which reads them as K and L */
 	struct param_ref param;       /* ACCUMULATE */
 	struct forward_types of;
 	bool a_streamed;       /* the operand runs along the streamed axis */
 	bool recomputed;       /* a forward operation in a backward body */
-	struct span span;      /* of the stage it comes from */
+	struct span span;      /* of the stage that the instruction comes from */
 	const char *def;       /* the def it stands in, or NULL */
 	uint32_t region;       /* the innermost checkpoint region; 0 is the whole body */
-	int64_t step;          /* in an unrolled body: the step that it belongs to */
+	int64_t step;          /* in an unrolled body: the step that the instruction belongs to */
 	struct loop_part loop; /* LOOP and END */
-	int32_t level;         /* of a LOOP; of the loop whose counter a slice adds to its start; else -1 */
+	int32_t level;         /* LOOP: its level; slice: that of the loop whose counter its start adds; else -1 */
 };
 
 /* A checkpoint region of the forward body: instructions FIRST .. END-1. */
@@ -134,27 +134,27 @@ struct body {
 };
 
 void body_init(struct body *body, struct arena *arena);
-/* NO_VALUE, NULL or false where memory is short (arena->failed). */
+/* These return NO_VALUE, NULL or false where memory is short (arena->failed). */
 uint32_t body_add_value(struct body *body, const struct type *type);
 struct instr *body_add_instr(struct body *body, enum instr_kind kind);
 bool body_add_in(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);
 bool body_add_out(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);
-/* The word of KIND in reports. Those of derivatives, and that of INSTR_OP, which is empty, precede the operation. */
+/* Returns KIND's word in reports. The operation's name follows a derivative's word and the empty word of INSTR_OP. */
 const char *instr_word(enum instr_kind kind);
-/* The values that INSTR reads (at most six) and makes (at most four), each list without NO_VALUE. */
+/* Write the values that INSTR reads (at most six) or makes (at most four), without NO_VALUE. Return their number. */
 size_t instr_reads(const struct instr *instr, uint32_t reads[6]);
 size_t instr_writes(const struct instr *instr, uint32_t writes[4]);
 /*
- * If VALUE, an out of a backward body, is an in with something added to a part of it, the port of that in. VALUE may
- * reuse the in's array, which nothing else reads. Otherwise NO_VALUE.
+ * Returns the port of the in that VALUE, an out of a backward body, is with an addition to a slice of it. VALUE may
+ * then reuse the in's array, which nothing else reads. Otherwise returns NO_VALUE.
  */
 uint32_t body_goes_on(const struct body *body, uint32_t value);
 /*
- * Removes carries that nothing reads, in the loop or after it. They are of names that each iteration binds before it
- * reads them. False where memory is short.
+ * Removes the carries that nothing reads, in the loop or after it: those of names that each iteration binds before it
+ * reads them. Returns false where memory is short.
  */
 bool body_drop_carries(struct body *body);
-/* True if INSTR works element by element on its result's shape, as operations of element-wise rows do. */
+/* True if INSTR computes its result element by element. Operations of the class GENERAL count as not doing so. */
 bool instr_is_element(const struct instr *instr);
 
 #endif

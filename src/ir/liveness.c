@@ -1,9 +1,9 @@
 /*
- * From drafts to steps: liveness, from the last step to the first, over sets of slots. A slot is live if a later step
- * or the output reads it; another set has the slots whose values have a cotangent.
+ * Makes steps of drafts, from the last to the first, with two sets of slots. A slot is live if a later step or the
+ * output reads it; the other set has the slots whose values have a cotangent.
  *
- * Iterations of a loop that need and leave the same sets share their steps. The last iterations, before the sets are
- * stable, are loops of their own.
+ * Iterations of a loop that need and leave the same sets share their steps. The last iterations, with which the walk
+ * begins, are loops of their own until the sets are stable.
  */
 #include "ir/lowering.h"
 
@@ -14,7 +14,7 @@ static const uint32_t UNNUMBERED = UINT32_MAX;
 /* A set of slots. */
 struct set {
 	bool *has;      /* by slot */
-	uint32_t *list; /* those in it, ascending */
+	uint32_t *list; /* its slots, ascending */
 	uint32_t count;
 };
 
@@ -69,7 +69,7 @@ static bool set_equals(const struct set *set, struct slot_list list)
 	return set->count == list.count && memcmp(set->list, list.slots, list.count * sizeof *list.slots) == 0;
 }
 
-/* SET as a list: SAME, which may be {0}, where that is equal, or a new one, whose slots are NULL where memory is short. */
+/* Returns SET as a list: SAME (may be {0}) if equal, else a new one, whose slots are NULL where memory is short. */
 static struct slot_list list_of(struct lowering *l, const struct set *set, struct slot_list same)
 {
 	if (same.slots && set_equals(set, same))
@@ -80,7 +80,7 @@ static struct slot_list list_of(struct lowering *l, const struct set *set, struc
 	return (struct slot_list){slots, set->count};
 }
 
-/* A list of items that grows from its back to its front: the last comes first until it is turned around. */
+/* A list of items in reverse order: the last comes first, until finish_items reverses the list. */
 struct item_list {
 	struct item *items;
 	size_t count, capacity;
@@ -95,8 +95,8 @@ static bool add_front(struct lowering *l, struct item_list *list, struct item it
 }
 
 /*
- * Finds where each cotangent after STEP goes. If the body writes the slot, that is the last value written, which COT
- * marks. Else it is the slot's class before the body.
+ * Finds where each cotangent after STEP goes: to the value that the body writes to the slot, or as which it reads the
+ * slot's class. Otherwise it passes to that class, in BEFORE. COT marks the values, a written one only if active.
  */
 static bool take_cotangents(struct lowering *l, struct step *step, struct set *before, bool *cot)
 {
@@ -132,8 +132,8 @@ static bool take_cotangents(struct lowering *l, struct step *step, struct set *b
 }
 
 /*
- * Passes the marks of each instruction's result to what it reads, from the last to the first. NEEDED: a live slot is
- * made of the value. COT: it has a cotangent.
+ * Passes the marks of each instruction's result to the values that it reads, from the last instruction to the first.
+ * NEEDED: a live slot depends on the value. COT: the value has a cotangent.
  */
 static void mark_back(const struct body *body, bool *needed, bool *cot)
 {
@@ -154,7 +154,7 @@ static void mark_back(const struct body *body, bool *needed, bool *cot)
 	}
 }
 
-/* Makes SETS, the sets after STEP, those before it. */
+/* Replaces SETS, the sets after STEP, by those before it. Returns false where memory is short. */
 static bool flow_back(struct lowering *l, struct step *step, struct sets *sets)
 {
 	const struct body *body = step->body;
@@ -185,7 +185,7 @@ static const struct type *const *types_of(struct lowering *l, struct slot_list l
 	return types;
 }
 
-/* Makes a step of DRAFT, and describes the state after it. AFTER, the next step or NULL, shares its lists. */
+/* Makes a step of DRAFT with the lists of the state after it, which it shares with AFTER, the next step or NULL. */
 static struct step *new_step(struct lowering *l, const struct draft_step *draft, const struct sets *sets,
                              const struct step *after)
 {
@@ -204,7 +204,7 @@ static struct step *new_step(struct lowering *l, const struct draft_step *draft,
 	return step->live_out.slots && step->cot_out.slots && step->out_types ? step : NULL;
 }
 
-/* Sets what STEP, which is new, must know of the state before it, which is l->state.slots. SETS become those before it. */
+/* Describes in STEP, which is new, the state before it, l->state.slots. SETS become those before it. */
 static bool begin_step(struct lowering *l, struct step *step, struct sets *sets)
 {
 	if (!flow_back(l, step, sets))
@@ -229,7 +229,7 @@ static bool begin_step(struct lowering *l, struct step *step, struct sets *sets)
 	return true;
 }
 
-/* The step of DRAFT: the one that was made of it before, if the sets after it are the same. NULL where memory is short. */
+/* Returns a step of DRAFT, the last one if the sets after it are the same. Undoes DRAFT's changes of the state. */
 static struct step *finish_step(struct lowering *l, struct draft_step *draft, struct sets *sets,
                                 const struct step *after)
 {
@@ -269,7 +269,7 @@ static bool finish_iterations(struct lowering *l, const struct draft_item *loop,
 	return true;
 }
 
-/* The ITEMS, in order, of one iteration of LIST. */
+/* Fills ITEMS, in order, with the items of one iteration of LIST. */
 static bool finish_items(struct lowering *l, const struct draft_item *list, struct sets *sets, struct item_list *items)
 {
 	struct step *after = NULL;
@@ -293,7 +293,7 @@ static bool finish_items(struct lowering *l, const struct draft_item *list, stru
 	return true;
 }
 
-/* Numbers steps that have no number, from *NUMBERED on, in the order in which they first run. */
+/* Sets each item's start. Numbers the steps without a number, from *NUMBERED on, in the order of their first run. */
 static void number_steps(const struct step **distinct, uint32_t *numbered, struct item *items, size_t count)
 {
 	int64_t start = 0;

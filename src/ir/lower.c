@@ -1,12 +1,12 @@
 /*
- * Lowering walks the chain's tree with the types of what flows through it. It makes one body for a forward run, steps
- * for a gradient, or one step of everything.
+ * Lowering walks the chain's tree with the types of the values that flow through it. It makes one body for a forward
+ * run, steps for a gradient, or one unrolled step.
  */
 #include "ir/lowering.h"
 
 #include <string.h>
 
-/* Begins a body that reads the input at once: as the current value, and as a name if the chain uses that. */
+/* Begins a body that reads the input at once: as the current value, and as a named value if the chain uses its name. */
 static struct body *begin_whole(struct lowering *l)
 {
 	struct body *body = lowering_begin_body(l);
@@ -16,7 +16,7 @@ static struct body *begin_whole(struct lowering *l)
 	return body;
 }
 
-/* A chain whose output is made of params alone has nothing to cut, unless it ends in a SUM or FOLD. */
+/* Records the output's type. Unless it is streamed or a SUM or FOLD made it, it is made of params alone: no tiles. */
 static void note_output(struct lowering *l)
 {
 	if (!l->state.slots[0].streamed && l->streaming.fold == NO_VALUE)
@@ -25,7 +25,7 @@ static void note_output(struct lowering *l)
 	l->out->output.dtype = l->state.slots[0].dtype;
 }
 
-/* LOWER_RUN. */
+/* Lowers all stages to one body, for LOWER_RUN. */
 static enum status lower_whole(struct lowering *l)
 {
 	struct body *body = l->out->whole = begin_whole(l);
@@ -38,7 +38,7 @@ static enum status lower_whole(struct lowering *l)
 	return STATUS_OK;
 }
 
-/* LOWER_UNROLLED. */
+/* Lowers all stages to one unrolled step, for LOWER_UNROLLED. */
 static enum status lower_unrolled(struct lowering *l)
 {
 	struct draft_step *draft = arena_alloc(l->context->arena, sizeof *draft);
@@ -57,7 +57,7 @@ static enum status lower_unrolled(struct lowering *l)
 	return STATUS_OK;
 }
 
-/* LOWER_STEPS. The steps of a block that ends the chain are drafted one by one if the portion has it opened. */
+/* Lowers the stages to steps, for LOWER_STEPS. If the portion is OPENED, those of a last block are steps too. */
 static enum status lower_steps(struct lowering *l)
 {
 	struct draft_item list = {0};
@@ -75,7 +75,7 @@ static enum status lower_steps(struct lowering *l)
 	return lowering_finish_steps(l, &list);
 }
 
-/* COUNT numbers that are all NO_VALUE. */
+/* Returns COUNT numbers, all NO_VALUE, or NULL where memory is short. */
 static uint32_t *new_numbers(struct lowering *l, size_t count)
 {
 	uint32_t *numbers = arena_array(l->context->arena, count, sizeof *numbers);
@@ -111,7 +111,7 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	const struct type *held = lowering_intern(l, &type);
 	TRY_ALLOC(held, l->context->diags);
 	slots[0] = (struct slot){held, input->dtype, input->shape.ndim > 0, true, false, 0};
-	if (l->chain->names_input) { /* otherwise the input is no part of the state */
+	if (l->chain->names_input) { /* otherwise the named input is no part of the state */
 		slots[1] = slots[0];
 		l->state.next_same[0] = 1;
 	}
@@ -155,7 +155,7 @@ static void find_portion(struct lowering *l, const struct portion *portion)
 		l->end = l->end->next;
 }
 
-/* What tiles the chain allows is known when all of it has been walked. */
+/* Records which tiles the chain allows. That is known only after the walk. */
 static void end_streaming(struct lowering *l)
 {
 	struct lowered *lowered = l->out;
@@ -173,7 +173,7 @@ static void end_streaming(struct lowering *l)
 		lowered->streamable = lowered->sums = false;
 }
 
-/* Lowers PORTION for L, which has its context, out, chain and what, and of a tile rows and cut. */
+/* Lowers PORTION. The caller has set context, out, chain and what of L, and for a tile rows and cut. */
 static enum status lower_typed(struct lowering *l, const struct portion *portion, const struct type *input)
 {
 	const bool rows = input->shape.ndim > 0;
@@ -206,7 +206,7 @@ enum status lower(const struct context *context, struct lowered *lowered, const 
 	return lower_typed(&l, portion ? portion : &all, input);
 }
 
-/* The whole's input was held against its declaration; a tile's need not be. */
+/* The input of WHOLE has been checked against its declaration; that of a tile need not fit it. */
 enum status lower_tile(const struct context *context, struct lowered *lowered, const struct lowered *whole,
                        const struct type *input, enum lower_what what, int64_t rows)
 {
@@ -221,7 +221,7 @@ enum status lower_tile(const struct context *context, struct lowered *lowered, c
 
 /* Steps of a lowered chain. Loops are walked down, never unrolled. */
 
-/* The one of COUNT ITEMS that holds the step INDEX; NULL if none does. */
+/* Returns the one of COUNT ITEMS that holds the step INDEX, or NULL. */
 static const struct item *item_at(const struct item *items, size_t count, int64_t index)
 {
 	size_t i = 0;
@@ -255,7 +255,7 @@ int64_t lowered_period(const struct lowered *lowered, int64_t index, int64_t end
 {
 	const struct item *items = lowered->items, *item;
 	size_t count = lowered->item_count;
-	int64_t before = 0; /* steps before the iteration that ITEMS are of */
+	int64_t before = 0; /* steps before the iteration in which the search is now */
 	while ((item = item_at(items, count, index - before)) && !item->step) {
 		int64_t per_iteration = item->steps / item->iterations, stop = before + item->start + item->steps;
 		*until = stop < end ? stop : end;

@@ -1,8 +1,8 @@
 /*
  * The body that is being built.
  *
- * A name of the language can be bound again, and a value of a body cannot; so the environment leads from slots to
- * values. A body reads a class of slots when a stage first needs it. lower_step.c writes back what the body has bound.
+ * A name of the language can be rebound; a value of a body is assigned once. So the environment maps slots to values. A
+ * body reads a class of slots when a stage first needs it. lower_step.c writes the bound slots.
  */
 #include "ir/lowering.h"
 
@@ -27,7 +27,7 @@ static struct interned **bucket_of(const struct type_table *types, const struct 
 	return &types->buckets[hash % types->bucket_count];
 }
 
-/* Doubles the buckets. There may be 10^7 types: each iteration of a loop may have another. */
+/* Doubles the number of buckets. There may be 10^7 types, as each iteration of a loop may have another type. */
 static bool add_buckets(struct type_table *types, struct arena *arena)
 {
 	const struct type_table old = *types;
@@ -67,7 +67,7 @@ const struct type *lowering_intern(struct lowering *l, const struct type *type)
 
 /* Values. */
 
-/* A value of TYPE's shape and computing dtype, or NO_VALUE. */
+/* Adds a value of TYPE's shape and computing dtype that stands for DTYPE. Returns NO_VALUE where memory is short. */
 static uint32_t add_value(struct lowering *l, const struct type *type, enum dtype dtype)
 {
 	struct type held = *type;

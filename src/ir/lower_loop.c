@@ -2,13 +2,13 @@
  * Loops within a body. A loop stays a loop in the body of a forward run if its slots have the same types after an
  * iteration as before it. Otherwise its iterations are written out.
  *
- * The way to find out is to try: lower one iteration as the loop's, compare, and drop it where the types differ.
+ * The test is an attempt: lower one iteration as the loop's body, compare the types, and drop it if they differ.
  */
 #include "ir/lowering.h"
 
 #include <string.h>
 
-/* Appends to SET the slots that NODE and its followers bind, without those local to defs. IN: by slot, it is in SET. */
+/* Appends to SET the slots that NODE and its successors bind, except those local to defs. IN, by slot: it is in SET. */
 static void collect_bound(const struct node *node, bool *in, uint32_t *set, size_t *count)
 {
 	for (; node; node = node->next) {
@@ -26,20 +26,20 @@ static void collect_bound(const struct node *node, bool *in, uint32_t *set, size
 	}
 }
 
-/* An attempt to keep a loop. It carries SLOTS, the current value's first. */
+/* An attempt to keep a loop, which carries the slots SLOTS, the current value's first. */
 struct kept_loop {
 	uint32_t *slots;
 	struct carry *carries; /* by SLOTS */
 	size_t count;
-	uint32_t at; /* its instruction */
-	/* The lowering before it: */
+	uint32_t at; /* index of its INSTR_LOOP */
+	/* What drop_loop restores: */
 	size_t values, regions;
 	int64_t iterations;
 	struct streaming streaming;
 	bool *used; /* streaming.along, then streaming.whole, by param */
 };
 
-/* Sets K->slots to those that the body of NODE binds. False where memory is short. */
+/* Sets K->slots to slot 0 and the slots that the body of NODE binds. False where memory is short. */
 static bool find_carried(struct lowering *l, const struct node *node, struct kept_loop *k)
 {
 	bool *in = arena_array(l->context->arena, l->state.count, sizeof *in);
@@ -52,7 +52,7 @@ static bool find_carried(struct lowering *l, const struct node *node, struct kep
 	return true;
 }
 
-/* Notes in K all that drop_loop needs, and begins the loop in the body. False where memory is short. */
+/* Saves in K what drop_loop restores, and begins the loop in the body. False where memory is short. */
 static bool open_kept_loop(struct lowering *l, const struct node *node, int64_t iterations, struct kept_loop *k)
 {
 	struct body *body = l->body;
@@ -89,7 +89,7 @@ static bool open_kept_loop(struct lowering *l, const struct node *node, int64_t 
 	return true;
 }
 
-/* True if the slots have the same types after the iteration that was lowered as before it. */
+/* True if each carried slot has the same type after the lowered iteration as before it. */
 static bool is_stable(const struct lowering *l, const struct kept_loop *k)
 {
 	const struct value *values = l->body->values;
@@ -101,7 +101,7 @@ static bool is_stable(const struct lowering *l, const struct kept_loop *k)
 	return true;
 }
 
-/* Makes the lowering what it was before K. */
+/* Undoes the attempt K: the lowering is as it was before. */
 static void drop_loop(struct lowering *l, const struct kept_loop *k)
 {
 	l->body->instr_count = k->at;
@@ -114,7 +114,7 @@ static void drop_loop(struct lowering *l, const struct kept_loop *k)
 		l->env.now[k->slots[i]] = k->carries[i].init;
 }
 
-/* Ends the loop K in the body. False where memory is short. */
+/* Ends the loop of K in the body. False where memory is short. */
 static bool close_kept_loop(struct lowering *l, const struct kept_loop *k)
 {
 	struct body *body = l->body;
@@ -141,9 +141,9 @@ static bool close_kept_loop(struct lowering *l, const struct kept_loop *k)
 }
 
 /*
- * *ATTEMPT is the number of the attempt that begins. It is worth it, and so kept, if it was not made before, or
- * succeeded. An iteration that is written out meets the same inner loops with the same types as the attempt that failed,
- * so what failed in that fails again. Without this memory, nested loops that change a type would take 3^depth attempts.
+ * Begins an attempt, *ATTEMPT. It is worth making, and so marked in l->attempts.kept, if it is new or succeeded before.
+ * Iterations that are written out meet the same inner loops with the same types as the attempt that failed, so what
+ * failed in that fails again. Without this record, nested loops that change a type would take 3^depth attempts.
  */
 static bool begin_attempt(struct lowering *l, size_t *attempt)
 {
@@ -157,7 +157,7 @@ static bool begin_attempt(struct lowering *l, size_t *attempt)
 	return kept != NULL;
 }
 
-/* Keeps LOOP, of which ITERATIONS are left, as one of the body if that can be: *STABLE. Otherwise the lowering is as it was. */
+/* Tries to keep the last ITERATIONS of LOOP as a loop of the body. *STABLE says if it did; if not, nothing changed. */
 static enum status try_loop(struct lowering *l, const struct loop *loop, int64_t iterations, bool *stable)
 {
 	*stable = false;
@@ -173,7 +173,7 @@ static enum status try_loop(struct lowering *l, const struct loop *loop, int64_t
 	TRY_ALLOC(find_carried(l, loop->node, &k), l->context->diags);
 	for (size_t i = 1; i < k.count; i++)
 		if (l->env.now[k.slots[i]] == NO_VALUE)
-			return STATUS_OK; /* no iteration can begin like the first */
+			return STATUS_OK; /* the slot has a value before each iteration but the first */
 	TRY_ALLOC(open_kept_loop(l, loop->node, iterations, &k), l->context->diags);
 	TRY(lowering_set_iteration(l, loop, l->level, 0));
 	l->level++;
@@ -202,7 +202,7 @@ enum status lower_loop(struct lowering *l, const struct node *node)
 	TRY(lowering_begin_loop(l, node, &loop));
 	for (int64_t i = 0; i < loop.iterations; i++) {
 		bool stable = false;
-		/* The first iterations of a `repeat` may change a type, and the others be alike. */
+		/* The first iterations of a `repeat` may change a type that the later ones keep. */
 		if (l->what == LOWER_RUN && loop.iterations - i > 1 && (node->kind == NODE_REPEAT || i == 0))
 			TRY(try_loop(l, &loop, loop.iterations - i, &stable));
 		if (stable)

@@ -1,15 +1,15 @@
 /*
- * What operands refer to, and what the variables of a `for` are in each of its iterations.
+ * Finds what operands refer to, and what the variables of a `for` are in each iteration.
  *
- * A part of a param is a reference: the param and its indices. A part of a computed value is a slice and a reshape
- * in the body.
+ * A part of a param is a reference: the param and its indices. A part of a computed value is a slice and a reshape in
+ * the body.
  */
 #include "ir/lowering.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Counts *INDEX from the beginning of EXTENT where it is negative. False, and *INDEX as it was, if it is beyond. */
+/* Makes a negative *INDEX, counted from the end of EXTENT, one from the beginning. False if it is out of range. */
 static bool from_begin(int64_t *index, int64_t extent)
 {
 	if (*index >= extent || *index < -extent)
@@ -18,7 +18,7 @@ static bool from_begin(int64_t *index, int64_t extent)
 	return true;
 }
 
-/* NAME NULL: the array has none. */
+/* Reports that INDEX is out of range for the array NAME (NULL: an array without a name), of TYPE. */
 static enum status out_of_range(struct lowering *l, int64_t index, const char *name, const struct type *type,
                                 struct span span)
 {
@@ -27,7 +27,7 @@ static enum status out_of_range(struct lowering *l, int64_t index, const char *n
 	                     name ? "'" : "", name ? name : "", name ? "', " : "", type_format(type, text));
 }
 
-/* Indexes FOUND, a param, along its leading axis. That reads all of its rows: no tile has a part of them. */
+/* Indexes FOUND, a param, along its leading axis. That needs all rows of the param, so no tile may cut it. */
 static enum status take_index(struct lowering *l, struct found *found, struct index index, struct span span)
 {
 	struct param_ref *param = &found->param;
@@ -47,7 +47,7 @@ static enum status take_index(struct lowering *l, struct found *found, struct in
 	return STATUS_OK;
 }
 
-/* Indexes FOUND, a value, along its leading axis. The counter of the loop at LEVEL, where that is not -1, is added. */
+/* Replaces FOUND, a value, by its row ELEMENT, plus the counter of the loop at LEVEL if LEVEL is not -1. */
 static enum status take_element(struct lowering *l, struct found *found, int64_t element, int32_t level,
                                 struct span span)
 {
@@ -76,7 +76,7 @@ static enum status take_element(struct lowering *l, struct found *found, int64_t
 	return STATUS_OK;
 }
 
-/* The variable of a `for` that REF names. */
+/* Finds what the `for` variable REF is in this iteration. */
 static enum status find_for_variable(struct lowering *l, const struct ref *ref, struct found *found)
 {
 	const struct for_element *element = &l->names.elements[ref->index];
@@ -96,7 +96,7 @@ static enum status has_no_value(struct lowering *l, const struct ref *ref)
 	return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "'%s' has no value yet here", l->chain->variables[ref->index]);
 }
 
-/* What REF refers to before its index, if any, is taken. */
+/* Finds what REF refers to, without its index. */
 static enum status find_name(struct lowering *l, const struct ref *ref, struct found *found)
 {
 	switch (ref->kind) {
@@ -137,8 +137,8 @@ enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct 
 }
 
 /*
- * The TYPE of the array that a `for` over REF, a name without index, runs over. It is found before the loop has a body.
- * OVER is that array, if it is a param, or else of the kind FOUND_VALUE.
+ * Finds the TYPE of the array that a `for` runs over: that of REF, a name without index. The `for` may have no body
+ * yet. OVER is the array if it is a param; else its kind is FOUND_VALUE.
  */
 static enum status type_over(struct lowering *l, const struct ref *ref, struct found *over, struct type *type)
 {
@@ -147,7 +147,7 @@ static enum status type_over(struct lowering *l, const struct ref *ref, struct f
 		const struct preludes *preludes = &l->preludes;
 		const uint32_t slot = ref->index + 1, now = l->env.now[slot];
 		struct found before;
-		for (size_t i = preludes->count; i-- > preludes->bound;) /* one that is not bound yet may be about to bind it */
+		for (size_t i = preludes->count; i-- > preludes->bound;) /* an unbound prelude may be about to bind it */
 			if (preludes->nodes[i]->variable == ref->index)
 				return type_over(l, &preludes->nodes[i]->operand, &before, type);
 		const struct type *known = now != NO_VALUE ? l->body->values[now].type : l->state.slots[slot].type;
@@ -172,7 +172,7 @@ static enum status type_over(struct lowering *l, const struct ref *ref, struct f
 	return STATUS_OK;
 }
 
-/* Finds what LOOP, a `for`, runs over. */
+/* Finds the arrays that LOOP, a `for`, runs over, and so the number of its iterations. */
 static enum status begin_for(struct lowering *l, struct loop *loop)
 {
 	const struct node *node = loop->node;
@@ -186,7 +186,7 @@ static enum status begin_for(struct lowering *l, struct loop *loop)
 		if (i == 0)
 			first = type;
 		const int64_t has = type.shape.dim[0], had = first.shape.dim[0];
-		const struct span a = node->over[0].span, b = ref->span; /* of names alone */
+		const struct span a = node->over[0].span, b = ref->span; /* without indices */
 		char text_a[TYPE_TEXT], text_b[TYPE_TEXT];
 		if (type.shape.ndim == 0)
 			return LOWERING_FAIL(l, STATUS_CHAIN, b, "for runs over a leading axis, and %s has none",

@@ -1,5 +1,5 @@
 /*
- * A stage, at the end of the body: its operands, then its instruction.
+ * Lowers a stage to the end of the body: its operands, then its instruction.
  *
  * This file also decides, use by use, whether the chain can run in tiles of rows. A value is streamed if its leading
  * axis is the input's, and each of its rows depends on the same row of the input alone.
@@ -10,7 +10,7 @@
 
 #include "ops/kernels.h"
 
-/* The value of a block on the current value, which stays what it is. */
+/* Sets *VALUE to the result of the block FOUND on the current value, which does not change. */
 static enum status lower_block_operand(struct lowering *l, const struct found *found, uint32_t *value)
 {
 	const uint32_t v = lowering_read_slot(l, 0);
@@ -62,7 +62,7 @@ static bool is_flat(const struct instr *instr, const struct value *v, const stru
 	return !sized || (a->streamed && shape_equal(&a->type->shape, &v->type->shape));
 }
 
-/* Records what INSTR, whose result has the type RESULT, does to rows. Sets its a_streamed, and streamed of its result. */
+/* Records how INSTR, whose result has type RESULT, combines rows. Sets its a_streamed, and streamed of its result. */
 static void note_scope(struct lowering *l, struct instr *instr, const struct type *result)
 {
 	struct body *body = l->body;
@@ -71,7 +71,7 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 	const struct value *a = instr->a == NO_VALUE ? NULL : &body->values[instr->a];
 	instr->a_streamed = a && note_operand(l, instr, v, a);
 	streaming->flat = streaming->flat && is_flat(instr, v, a);
-	/* Each tile has a part of the sum. Its derivative does not need the whole only where it is a number. */
+	/* Each tile has only a part of the sum. A derivative that is no number would need the whole. */
 	if (streaming->sums && (a || !op_derivative_is_number(instr->op)))
 		streaming->streamable = false;
 	if (!v->streamed)
@@ -94,13 +94,13 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 
 /* Operations. */
 
-/* What an operation works on. A number is a value of the body for general operations alone. */
+/* The inputs of an operation. A number is a value of the body for general operations alone. */
 struct operands {
-	uint32_t v, a; /* A: NO_VALUE where there is none, or a number */
+	uint32_t v, a; /* A: NO_VALUE if there is none, or it is a number */
 	double scalar;
 };
 
-/* Brings the operands IN to one DTYPE by NumPy's promotion; a weak scalar takes the other's. Classes (cross_entropy) stay. */
+/* Converts the operands IN to *DTYPE by NumPy's promotion, ignoring a weak scalar. Classes (cross_entropy) stay. */
 static enum status promote(struct lowering *l, const struct node *node, struct operands *in, enum dtype *dtype)
 {
 	const struct value *values = l->body->values;
@@ -114,7 +114,7 @@ static enum status promote(struct lowering *l, const struct node *node, struct o
 	return lowering_convert(l, &in->a, *dtype, node->span);
 }
 
-/* Says what COMPLAINT says of the stage at SPAN, where STATUS is not STATUS_OK. Returns STATUS. */
+/* Reports COMPLAINT at SPAN if STATUS is not STATUS_OK. Returns STATUS. */
 static enum status complain(struct lowering *l, enum status status, struct span span, const struct complaint *complaint)
 {
 	if (status)
@@ -135,7 +135,7 @@ static enum status infer(struct lowering *l, const struct node *node, const stru
 	return STATUS_OK;
 }
 
-/* NUMBER as DTYPE, the dtype of the array that it meets. Kernels round to f32 themselves. */
+/* Returns NUMBER rounded to DTYPE if that is f16 or bf16. Kernels round to f32 themselves. */
 static double rounded_to(enum dtype dtype, double number)
 {
 	double rounded = number;
@@ -144,7 +144,7 @@ static double rounded_to(enum dtype dtype, double number)
 	return rounded;
 }
 
-/* Sets the arguments of NODE that this call gives. */
+/* Sets the deferred arguments of NODE in ATTRS, from the arguments of this call. */
 static enum status set_deferred(struct lowering *l, const struct node *node, struct attrs *attrs)
 {
 	for (const struct deferred_argument *d = node->deferred; d; d = d->next) {
@@ -164,8 +164,8 @@ static enum status set_deferred(struct lowering *l, const struct node *node, str
 }
 
 /*
- * The arguments of NODE on V. Numbers are rounded to DTYPE. In a tile, a reshape to the whole's leading extent is one
- * to the tile's.
+ * Sets *FOUND to the arguments of NODE on V. Numbers are rounded to DTYPE if it is f16 or bf16. In a tile, a reshape to
+ * the leading extent of the whole becomes one to the tile's.
  */
 static enum status attrs_for(struct lowering *l, const struct node *node, const struct value *v, enum dtype dtype,
                              const struct attrs **found)
@@ -186,7 +186,7 @@ static enum status attrs_for(struct lowering *l, const struct node *node, const 
 	return STATUS_OK;
 }
 
-/* Finds the operand of NODE for IN, whose v is the current value. */
+/* Finds the operand of NODE for IN, whose v the caller has set to the current value. */
 static enum status lower_operand(struct lowering *l, const struct node *node, struct operands *in)
 {
 	struct found found;
@@ -220,7 +220,7 @@ static enum status too_many(struct lowering *l, struct span span)
 	return LOWERING_FAIL(l, STATUS_LIMIT, span, "the chain has more than %d operations", MAX_OPERATIONS);
 }
 
-/* Adds the instruction of NODE on IN. Its RESULT, of DTYPE, is the current value from here on. */
+/* Adds the instruction of NODE on IN. Its result, of type RESULT and logical DTYPE, becomes the current value. */
 static enum status add_result(struct lowering *l, const struct node *node, const struct attrs *attrs,
                               const struct operands *in, const struct type *result, enum dtype dtype)
 {
@@ -243,7 +243,7 @@ static enum status add_result(struct lowering *l, const struct node *node, const
 }
 
 /*
- * `use`: the operand is the current value from here on. If it is not streamed, each tile computes the same result from
+ * Lowers `use`: the operand becomes the current value. If it is not streamed, each tile computes the same result from
  * it, as from a param. After a SUM that would be wrong, because the tiles' results are added.
  */
 static enum status lower_use(struct lowering *l, const struct node *node, const struct operands *in)
@@ -256,7 +256,7 @@ static enum status lower_use(struct lowering *l, const struct node *node, const 
 		l->streaming.whole[a->param.param] = true;
 	if (l->streaming.sums)
 		l->streaming.streamable = false;
-	if (l->what == LOWER_RUN) /* results and carries are no params */
+	if (l->what == LOWER_RUN) /* a result or a carry must not be a param */
 		TRY(lowering_copy_param(l, &value, node->span));
 	lowering_write_slot(l, 0, value);
 	return STATUS_OK;
@@ -296,8 +296,8 @@ static bool made_outside(const struct lowering *l, uint32_t value)
 }
 
 /*
- * Binds the variable of NODE. A number or a block cannot be bound: the variable of a prelude has no value then if
- * LENIENT; otherwise that is an error.
+ * Binds the variable of NODE to its operand, or to the current value. A number or a block cannot be bound: if LENIENT,
+ * the variable of a prelude then stays unbound; otherwise that is an error.
  */
 static enum status lower_name(struct lowering *l, const struct node *node, bool lenient)
 {
@@ -329,7 +329,7 @@ static enum status lower_name(struct lowering *l, const struct node *node, bool 
 	return STATUS_OK;
 }
 
-/* Lowers the body of the def that NODE calls, with FRAME's arguments. Its variables begin without values in each call. */
+/* Lowers the body of the def that NODE calls, with FRAME's arguments. Its variables begin each call without values. */
 static enum status lower_def(struct lowering *l, const struct node *node, const struct frame *frame)
 {
 	const struct def *def = node->def;
@@ -353,7 +353,7 @@ static enum status lower_call(struct lowering *l, const struct node *node)
 {
 	const struct def *def = node->def;
 	struct found *arguments = arena_array(l->context->arena, def->count + 1, sizeof *arguments);
-	struct frame *frame = arena_alloc(l->context->arena, sizeof *frame); /* blocks that are arguments point to it */
+	struct frame *frame = arena_alloc(l->context->arena, sizeof *frame); /* block arguments point to it */
 	TRY_ALLOC(arguments && frame, l->context->diags);
 	for (const struct node *name = node->body; name; name = name->next)
 		TRY(lower_name(l, name, true));
@@ -407,7 +407,7 @@ enum status lower_node(struct lowering *l, const struct node *node)
 	return STATUS_OK;
 }
 
-/* NODE, unless it is a loop, as a step or a prelude of LOWER_UNROLLED. */
+/* Lowers NODE, which is no loop, as a step or a prelude of LOWER_UNROLLED. */
 static enum status lower_step(struct lowering *l, const struct node *node)
 {
 	l->step = l->steps;
@@ -419,7 +419,7 @@ static enum status lower_step(struct lowering *l, const struct node *node)
 	l->counts_steps = false;
 	TRY(lower_node(l, node));
 	l->counts_steps = true;
-	/* As where a step ends: so gradients are added in one order under every policy. */
+	/* draft_step copies too, so gradients are added in one order under every policy. */
 	return l->env.now[0] != NO_VALUE ? lowering_copy_param(l, &l->env.now[0], node->span) : STATUS_OK;
 }
 

@@ -1,7 +1,7 @@
 /*
- * A chain as draft steps, which a policy keeps or recomputes one by one. A draft has its body and a list of the slots
- * that it changes. A loop stays a loop of steps if an iteration changes nothing of the state but values.
- * An iteration that changes the state is a loop of its own, and the next one is tried again.
+ * Lowers a chain to draft steps, which a policy keeps or recomputes one by one. A draft has its body and a list of the
+ * slots that it changes. A loop stays a loop of steps if an iteration changes only values of the state. An iteration
+ * that changes types or classes is a loop of its own, and the next one is tried again.
  */
 #include "ir/lowering.h"
 
@@ -11,17 +11,17 @@
 #include <string.h>
 
 /*
- * Classes when a step ends. A class is a list of slots, ascending, and goes by its first. Only slots that the step
- * touched, and those of their classes, are looked at.
+ * Regroups the classes when a step ends. A class is a list of slots, ascending, and its first slot stands for it. Only
+ * slots that the step touched, and those of their classes, are looked at.
  */
 
-/* True if SLOT ends with another value than CLASS. The local names of defs have none (NO_VALUE) after their call. */
+/* True if SLOT ends with another value than CLASS's. A def's local names have no value (NO_VALUE) after their call. */
 static bool holds_other(const struct lowering *l, uint32_t slot, uint32_t class)
 {
 	return l->env.now[slot] != NO_VALUE && l->state.lowest[l->env.now[slot]] != class;
 }
 
-/* Makes SLOT what TO is, and notes in DRAFT what it was. False where memory is short. */
+/* Sets SLOT to TO, and records in DRAFT what it was. False where memory is short. */
 static bool change_slot(struct lowering *l, struct draft_step *draft, uint32_t slot, struct slot to)
 {
 	struct change *change = arena_alloc(l->context->arena, sizeof *change);
@@ -40,7 +40,7 @@ static bool set_class(struct lowering *l, struct draft_step *draft, uint32_t slo
 	return change_slot(l, draft, slot, to);
 }
 
-/* Leaves in CLASS the slots that still hold its value. The others have no class (NO_SLOT) then. */
+/* Keeps in CLASS the slots that still hold its value. The others have no class (NO_SLOT) until join_class. */
 static bool split_class(struct lowering *l, struct draft_step *draft, uint32_t class)
 {
 	uint32_t first = NO_SLOT, *link = &first, *next_same = l->state.next_same;
@@ -60,7 +60,7 @@ static bool split_class(struct lowering *l, struct draft_step *draft, uint32_t c
 	return true;
 }
 
-/* Puts SLOT, which has no class, into that of its value. */
+/* Puts SLOT, which has no class, into the class of its value. */
 static bool join_class(struct lowering *l, struct draft_step *draft, uint32_t slot)
 {
 	uint32_t *next_same = l->state.next_same;
@@ -86,7 +86,7 @@ static bool regroup_classes(struct lowering *l, struct draft_step *draft)
 		if (!state->lowest)
 			return false;
 	}
-	/* The classes of the body's ins are known; the others, NO_SLOT, are found as they come. */
+	/* The classes of the body's ins are known; join_class finds the others. */
 	memset(state->lowest, 0xff, body->value_count * sizeof *state->lowest);
 	for (size_t i = 0; i < body->in_count; i++)
 		state->lowest[body->ins[i].value] = body->ins[i].index;
@@ -141,7 +141,7 @@ bool lowering_defer(struct lowering *l, const struct node *node)
 	return deferred != NULL;
 }
 
-/* Drafts a step of the preludes that are not bound yet and of NODE, unless that is NULL. */
+/* Appends to LIST a draft step of the unbound preludes and of NODE (NULL: none). */
 static enum status draft_step(struct lowering *l, const struct node *node, struct draft_item *list)
 {
 	struct preludes *preludes = &l->preludes;
@@ -153,7 +153,7 @@ static enum status draft_step(struct lowering *l, const struct node *node, struc
 		TRY(lower_node(l, preludes->nodes[preludes->bound++]));
 	if (node)
 		TRY(lower_node(l, node));
-	if (l->env.written[0]) /* `use` of a param: what a step passes on is its own */
+	if (l->env.written[0]) /* `use` of a param: a step passes a copy */
 		TRY(lowering_copy_param(l, &l->env.now[0], draft->span));
 	TRY_ALLOC(lowering_end_step(l, draft), l->context->diags);
 	item->draft = draft;
@@ -170,13 +170,13 @@ static bool same_slots(const struct slot *a, const struct slot *b, size_t count)
 	return true;
 }
 
-/* Makes `repeat M { repeat N { ... } }` one loop of M*N iterations, which policies of equal iterations know. */
+/* Makes `repeat M { repeat N { ... } }` one loop of M*N iterations, for policies that need equal iterations. */
 static void join_loops(struct draft_item *loop)
 {
 	if (!loop->repeats || loop->count != 1 || loop->items[0].draft || !loop->items[0].repeats)
 		return;
 	struct draft_item inner = loop->items[0];
-	inner.iterations *= loop->iterations; /* at most as many as steps; if there are none, nothing reads it */
+	inner.iterations *= loop->iterations; /* at most as many as the steps; if there are none, it is not read */
 	inner.steps = loop->steps;
 	*loop = inner;
 }
@@ -190,7 +190,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 	for (int64_t i = 0; i < loop.iterations;) {
 		struct draft_item drafted = {.level = l->level, .first = i, .iterations = 1};
 		const size_t preludes = l->preludes.count;
-		/* An iteration that binds what was deferred before the loop is unlike those after it. */
+		/* An iteration that binds preludes from before the loop is unlike those after it. */
 		const bool binds = l->preludes.bound < l->preludes.count;
 		memcpy(before, l->state.slots, l->state.count * sizeof *before);
 		TRY(lowering_set_iteration(l, &loop, l->level++, i));
