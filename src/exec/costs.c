@@ -1,6 +1,6 @@
 /*
  * Measures the time of programs. Time does not depend on values, so all arrays hold 0.5.
- * Measurements are kept, except under a policy by value: its programs depend on the policy.
+ * Measurements are kept, except under a policy by value, whose programs depend on the policy.
  */
 #include "exec/costs.h"
 
@@ -15,7 +15,7 @@
 #include "exec/spill.h"
 
 enum { TURNS = 5 };
-static const double enough = 2e8; /* nanoseconds for one program */
+static const double enough = 2e8; /* nanoseconds of evaluations after which a program gets no further ones */
 
 static double nanoseconds(void) { return 1e9 * clock_seconds(); }
 
@@ -45,7 +45,7 @@ struct measuring {
 	struct diags *diags;
 };
 
-/* The median time of a few evaluations of E, in nanoseconds. */
+/* Returns the median time of a few evaluations of E, in nanoseconds. */
 static double time_evaluation(const struct evaluation *e)
 {
 	const struct body *body = e->program->body;
@@ -65,7 +65,7 @@ static double time_evaluation(const struct evaluation *e)
 	return times[iterations / 2];
 }
 
-/* Places the arrays of PORTS at NEXT, and returns the next place. */
+/* Sets PLACES to arrays for COUNT PORTS, one after another from NEXT on. Returns their end. */
 static char *place_ports(const struct body *body, const struct port *ports, size_t count, char *next, void **places)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -75,7 +75,7 @@ static char *place_ports(const struct body *body, const struct port *ports, size
 	return next;
 }
 
-/* Allocates PROGRAM's arrays and measures it, in nanoseconds. */
+/* Allocates PROGRAM's arrays, and sets *MEDIAN to its time in nanoseconds. */
 static enum status time_program(struct measuring *m, const struct program *program, double *median)
 {
 	const struct body *body = program->body;
@@ -154,7 +154,7 @@ static enum status measure(struct costs_source *source, const struct compiled_ch
 	return status;
 }
 
-/* Finds or makes the measurements for tiles of ROWS rows of the input's type: these fix the steps. */
+/* Finds or makes the measurements for the input's type and tiles of ROWS rows, which determine the compiled steps. */
 static enum status find_measured(struct costs_source *source, const struct compiled_chain *compiled, int64_t rows,
                                  double (**costs)[2], struct diags *diags)
 {
@@ -205,7 +205,7 @@ enum status costs_measure_disk(struct costs_source *source, const char *director
 	return status;
 }
 
-/* The steps that share a compiled step get the mean of their costs. */
+/* Sets a compiled step's costs to the mean of its steps' costs in the file; under a policy by value, to their sum. */
 static enum status read_costs(const struct costs_source *source, const struct compiled_chain *compiled,
                               double (*costs)[2], struct diags *diags)
 {
@@ -240,7 +240,7 @@ enum status costs_of(void *context, struct compiled_chain *compiled, int64_t row
 	TRY(given ? read_costs(source, compiled, costs, diags) : find_measured(source, compiled, rows, &costs, diags));
 	for (size_t i = 0; i < count; i++) {
 		struct linear *linear = &compiled->steps[i].linear;
-		/* A file's backward cost does not include what blocks recompute: that costs as much as its forward pass. */
+		/* A file's backward cost excludes what blocks recompute, which costs its share of the forward cost. */
 		const double all = given ? linear->forward_cost : linear->recompute_cost + linear->backward_cost;
 		const double again = all > 0 ? linear->recompute_cost / all : 0;
 		linear->recompute_cost = again * costs[i][!given];

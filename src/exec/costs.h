@@ -1,4 +1,4 @@
-/* The costs of steps under --costs. Without it, costs are the flops and bytes of the operations' table. */
+/* The costs of steps under --costs. Without --costs they are the flops and bytes of the operations' table. */
 #ifndef EXEC_COSTS_H
 #define EXEC_COSTS_H
 
@@ -9,7 +9,7 @@
 struct measured_costs {
 	struct type input;
 	int64_t rows;
-	double (*compiled)[2]; /* forward, backward with what it recomputes: nanoseconds */
+	double (*compiled)[2]; /* by compiled step, in nanoseconds: forward; backward with what it recomputes */
 	struct measured_costs *next;
 };
 
@@ -25,15 +25,15 @@ struct costs_source {
 };
 
 /*
- * Sets the costs of the compiled steps; for job_options.costs. CONTEXT is a costs_source
- * of one chain.
+ * Sets the costs of the steps of COMPILED: the function for job_options.costs. CONTEXT is
+ * a costs_source, which serves one chain.
  *
  * Measured costs are nanoseconds: the median of a few evaluations of each distinct step's
  * programs, on one core, or without tiles by the threads that share a step. Each pair of
  * input type and size of tile is measured once.
  *
- * A file's costs have the file's unit. Steps that are iterations of one body get their
- * mean. Fails with STATUS_DATA if the file's number of steps is not the chain's.
+ * A file's costs have the file's unit. Steps that are iterations of one body get the mean
+ * of their costs. Fails with STATUS_DATA if the file's number of steps is not the chain's.
  */
 enum status costs_of(void *context, struct compiled_chain *compiled, int64_t rows, struct diags *diags);
 /*

@@ -37,7 +37,7 @@ static enum status evaluate_step(derivative_function *f, void *context, double x
 	return STATUS_OK;
 }
 
-/* The error of HAVE against WANT, relative to the largest of both and of VALUE / 1000. VALUE is F's. */
+/* Returns HAVE's error against WANT, relative to the largest of both and of max(1, |VALUE|) / 1000. VALUE is F's. */
 static double error_of(double want, double have, double value)
 {
 	const double scale = fmax(fmax(fabs(want), fabs(have)), 1e-3 * fmax(1, fabs(value)));
@@ -46,7 +46,7 @@ static double error_of(double want, double have, double value)
 
 static double gap(const struct derivative_step *step) { return fabs(step->right - step->left); }
 
-/* The change of a quotient since the step BEFORE, plus the rounding error that may hide a change. */
+/* Returns the change of QUOTIENT from BEFORE, its value at the last step, plus the rounding error that may hide it. */
 static double change(double quotient, double before, const struct derivative_step *step)
 {
 	return fabs(quotient - before) + step->noise;
@@ -57,7 +57,7 @@ static double side_change(const struct derivative_step *step)
 	return fmax(change(step->left, step[-1].left, step), change(step->right, step[-1].right, step));
 }
 
-/* The step from FIRST on whose central difference has changed least. */
+/* Returns the step, from FIRST on, whose central difference has changed least. */
 static int settled(const struct derivative_step *steps, int first)
 {
 	int best = first;

@@ -26,7 +26,7 @@ static int64_t row_elements(const struct shape *shape)
 	return count;
 }
 
-/* Elements of PARAM before its part REF, with loops at COUNTERS, in the tile that begins at FIRST_ROW. */
+/* Returns the elements of PARAM before its part REF, with loops at COUNTERS, in the tile that begins at FIRST_ROW. */
 static int64_t param_offset(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
                             int64_t first_row)
 {
@@ -71,7 +71,7 @@ static void open_frame(struct machine_state *m)
 	}
 }
 
-/* A group, and what a member of the team runs of it: blocks from BEGIN on; at hand the N elements from FIRST on. */
+/* The piece of a group that one member of the team runs, from element BEGIN on. Its block is the N from FIRST on. */
 struct piece {
 	struct machine_state *m;
 	const struct launch *launch;
@@ -166,7 +166,7 @@ static void run_piece(const struct piece *b)
 	}
 }
 
-/* A team_part. */
+/* Runs elements BEGIN .. END-1 of a group, block by block: a team_part. */
 static void run_blocks(void *context, void *memory, int64_t begin, int64_t end)
 {
 	struct piece b = *(const struct piece *)context;
@@ -275,14 +275,14 @@ static void begin_loop(struct machine_state *m, const struct launch *loop)
 	move_dynamic(m, loop);
 }
 
-/* Of the two places of C, the one that does not hold the value that this iteration reads. */
+/* Returns the one of C's two places that does not hold the value of the current iteration. */
 static char *other_place(const struct machine_state *m, const struct carried *c)
 {
 	char *first = m->workspace + c->offset[0];
 	return m->frame[c->inner] == first ? m->workspace + c->offset[1] : first;
 }
 
-/* Swaps the pointers of carried values: the next iteration reads the results and overwrites the old values. */
+/* Makes the results the next iteration's values. Swaps pointers, after a copy if the body left a result elsewhere. */
 static void exchange(struct machine_state *m, const struct launch *loop)
 {
 	for (size_t i = 0; i < loop->carried_count; i++) {
@@ -298,7 +298,7 @@ static void exchange(struct machine_state *m, const struct launch *loop)
 	}
 }
 
-/* Sets the final values: the inits after NONE, else the values that were swapped last. */
+/* Sets the loop's final values: the initial ones if NONE of its iterations ran, else the last results. */
 static void finish_loop(struct machine_state *m, const struct launch *loop, bool none)
 {
 	for (size_t i = 0; i < loop->carried_count; i++) {

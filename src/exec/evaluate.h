@@ -8,12 +8,12 @@
 struct bound_param {
 	struct type type; /* of the whole array, dtype F32 or F64 */
 	const void *data;
-	bool streamed; /* cut into tiles: its row FIRST_ROW belongs to the tile's first row */
+	bool streamed; /* cut into tiles: the tile's first row reads the param's row FIRST_ROW */
 	/*
-	 * Where the gradient of this tile is summed (NULL: not wanted): double sums, and for F64 their
-	 * compensation (kernels->accumulate_wide). A streamed param's gradient is not summed: GRADIENT has
-	 * rows of the whole array, to be added to in the computing type. The gradient of a param that is
-	 * read ONCE is not summed either: it is written to GRADIENT.
+	 * The tile adds its gradient to the double sums HI and, for F64, their compensation LO
+	 * (kernels->accumulate_wide). If the param is streamed, the tile adds to GRADIENT instead, the whole
+	 * array's rows in the computing type. If the param is read ONCE, the tile writes its gradient to
+	 * GRADIENT. A NULL pointer: that sum is not wanted.
 	 */
 	double *hi, *lo;
 	void *gradient;
@@ -23,7 +23,7 @@ struct bound_param {
 struct evaluation {
 	const struct program *program;
 	const void *const *ins; /* by port */
-	void *const *outs;      /* by port; NULL where the value is an in or a param */
+	void *const *outs;      /* by port; NULL where the value is an input or a param */
 	const struct bound_param *params;
 	const int64_t *counters; /* of the loops around a step, by level */
 	void *workspace;         /* program->workspace bytes, 64-byte aligned */
@@ -31,16 +31,16 @@ struct evaluation {
 	int64_t whole_rows;      /* extent of the whole streamed axis */
 	bool flat;               /* rows are elements (see struct lowered) */
 	/*
-	 * Where the state goes that a SUM or FOLD operation leaves of this tile (fold_partial), with
-	 * a result of this tile alone unless it ENDS the program; NULL: the whole array is in one tile.
+	 * Receives this tile's state of the SUM or FOLD operation (fold_partial). The operation also makes
+	 * a result, of this tile alone, unless FOLD_ENDS. NULL: only the result is wanted.
 	 */
 	double *fold;
 	bool fold_ends;
-	struct team *team;                /* of members with program->member bytes; NULL: nobody shares the work */
-	const struct kernels *kernels[2]; /* F32, F64: found once by who evaluates often; NULL: found here */
+	struct team *team;                /* its members have program->member bytes each; NULL: the caller alone */
+	const struct kernels *kernels[2]; /* F32, F64; NULL: evaluate finds them, which takes time */
 };
 
-/* The address of PARAM's part REF, with loops at COUNTERS. A streamed param's tile begins at row FIRST_ROW. */
+/* Returns the address of PARAM's part REF, with loops at COUNTERS. A streamed param's tile begins at row FIRST_ROW. */
 const void *param_place(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
                         int64_t first_row);
 /* Runs the program. Allocates nothing and cannot fail. */
@@ -53,7 +53,7 @@ struct slab {
 	size_t size; /* of block */
 };
 
-/* Allocates SIZE bytes, not zeroed. Fails with STATUS_LIMIT, naming the size, when out of memory. */
+/* Allocates SIZE bytes, not zeroed. Fails with STATUS_LIMIT and the size if out of memory. The caller frees SLAB. */
 enum status slab_get(struct slab *slab, int64_t size, const struct allocator *allocator, struct diags *diags);
 void slab_put(struct slab *slab, const struct allocator *allocator);
 

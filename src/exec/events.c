@@ -5,10 +5,10 @@
  * the clock wrap the worker's own hooks. The workers report events one at a time, under a lock;
  * an event's time does not include the wait for that lock. Without a trace no hook is wrapped.
  *
- * --events: a line of JSON for each gradient that is ready, in backward order: once for each
- * param and array, and the input's last. A param's is whole once the backward pass has run the
- * first step that uses it. With tiles none is before the last tile, and a policy by value makes
- * the backward pass one call: then all lines come at the end, in the same order.
+ * --events: a line of JSON for each gradient that is ready, in backward order: one for each
+ * param and array, and the input's last. A param's gradient is complete once the backward pass
+ * has run the first step that uses the param. With tiles, or a policy by value (one backward
+ * call), no gradient is complete before the end: then all lines come there, in that order.
  */
 #include "base/system.h"
 #include "exec/run_parts.h"
@@ -90,7 +90,7 @@ enum status trace_tile(struct worker *worker, bool ends)
 
 enum { UNUSED = -1 };
 
-/* Whether the backward pass is seen to go from step to step. */
+/* True if the backward pass is reported step by step. */
 static bool steps_seen(const struct run *run)
 {
 	return !run->tiles->tiled && !policy_by_value(run->gradient->job->policy);
@@ -102,7 +102,7 @@ static void note_use(struct run *run, const struct body *body, uint32_t value, i
 		run->gradient->first_use[body->values[value].param.param] = step;
 }
 
-/* A step uses the params that it reads, and those that it passes as a part of the state: then others read them there. */
+/* A step uses the params that it reads and those that it passes on in its state, where later steps read them. */
 enum status gradient_events_open(struct run *run)
 {
 	if (!run->gradient->options->event)
@@ -134,7 +134,7 @@ static enum status say(struct run *run, const char *name, const struct type *typ
 	return line ? run->gradient->options->event(run->gradient->options->event_context, line) : diag_memory(diags);
 }
 
-/* The params whose first use is at STEP. */
+/* Reports the params whose first use is at STEP. */
 static enum status say_params(struct run *run, int64_t step, struct diags *diags)
 {
 	for (size_t i = 0; i < run->params->count; i++) {

@@ -28,8 +28,8 @@ static enum status compile_tile(const struct run *run, struct tile_program *tile
 }
 
 /*
- * Leaves the first stage out of PORTION if it is a slice of rows, and reads these rows alone. Where the output is
- * written over the input all rows are read, since those of the output may be fewer and longer.
+ * If the first stage is a slice of rows, leaves it out of PORTION and reads those rows alone. If the output is written
+ * over the input, all rows are read, since the output's rows may be fewer and longer.
  */
 static void open_window(struct run *run, struct portion *portion)
 {

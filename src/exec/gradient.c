@@ -21,7 +21,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 	for (size_t i = 0; i < body->out_count; i++) {
 		const struct param_ref *ref = call->out_params[i];
 		worker->outs[i] = call->outs[i] < 0 ? NULL : worker->slab.base + call->outs[i];
-		if (ref && worker->outs[i]) /* a param that is itself a value of the state */
+		if (ref && worker->outs[i]) /* a value of the state that is a param itself */
 			memcpy(worker->outs[i], param_place(&worker->params[ref->param], ref, call->counters, worker->first_row),
 			       (size_t)type_bytes(body->values[body->outs[i].value].type));
 	}
@@ -37,7 +37,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 	return STATUS_OK;
 }
 
-/* Tiles are short, and show their progress by chunks. */
+/* Reports the progress of an array without tiles. With tiles, write_chunk does. */
 static enum status on_progress(void *context, const struct action *action, int64_t live)
 {
 	const struct worker *worker = context;
@@ -74,7 +74,7 @@ enum status gradient_prepare(struct run *run)
 {
 	const struct job *job = run->gradient->job;
 	const struct context *context = &run->context;
-	int64_t bytes = 0; /* the job has counted them */
+	int64_t bytes = 0; /* unused: the job has counted them */
 	TRY(make_job(run));
 	for (size_t i = 0; i < run->whole->distinct_count; i++)
 		TRY(params_check(run->params, run->whole->distinct[i]->body, run->chain, context->diags));
@@ -142,7 +142,7 @@ enum status gradient_run_tile(struct worker *worker)
 		state_hashes_begin(&walk->recompute);
 	TRY(trace_tile(worker, false));
 	TRY(replay_run(worker, &machine, &counters));
-	/* A full tile counts, where the worker has one, as in a plan; of the bytes the most that any tile held counts. */
+	/* As in a plan, the counters are a full tile's if the worker has one. The bytes are the most of all its tiles. */
 	const struct counters before = walk->measured;
 	if (worker->rows == run->tiles->tile || !walk->counted)
 		walk->measured = counters;

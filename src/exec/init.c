@@ -9,7 +9,7 @@
 static void philox(const uint32_t key[2], uint64_t counter, uint32_t out[4])
 {
 	uint32_t k0 = key[0], k1 = key[1];
-	uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = 0, c3 = 0; /* in registers, unlike OUT */
+	uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = 0, c3 = 0; /* kept in registers, unlike OUT */
 	for (int round = 0; round < 10; round++, k0 += 0x9E3779B9, k1 += 0xBB67AE85) {
 		const uint64_t p0 = (uint64_t)0xD2511F53 * c0, p1 = (uint64_t)0xCD9E8D57 * c2;
 		c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;

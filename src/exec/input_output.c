@@ -12,7 +12,7 @@
 
 #include "exec/run_parts.h"
 
-/* The worker's tile in a block of rows of ROW bytes. */
+/* Returns the place of the worker's tile in BLOCK, whose rows have ROW bytes. */
 static char *tile_in(const struct worker *worker, char *block, int64_t row)
 {
 	return block + worker->tile * worker->run->tiles->tile * row;
@@ -46,7 +46,7 @@ static void read_seed(const struct worker *worker, void *to, const struct type *
 		kernels_get(type->dtype)->loops->fill(to, 1.0, (size_t)count);
 }
 
-/* FROM NULL: the gradient is zero. */
+/* Writes the input's gradient. FROM NULL: it is zero. */
 static enum status write_gradient(struct worker *worker, const void *from, const struct type *type)
 {
 	enum { PIECE = 512 };
@@ -85,12 +85,12 @@ enum status input_output_exchange(void *context, enum machine_input_output which
 		read_seed(worker, at, type);
 	else if (!run->tiles->tiled)
 		return writer_write(run->options->value, at, type->dtype, shape_count(&type->shape), worker->diags);
-	else if (!run->tiles->folds) /* else the tile has left a state of its value */
+	else if (!run->tiles->folds) /* a tile that folds has left a state instead */
 		memcpy(tile_in(worker, worker->value, run->tiles->output_row), at, (size_t)type_bytes(type));
 	return STATUS_OK;
 }
 
-/* Rows of TYPE, ROW bytes each, as elements of its computing type. */
+/* Returns the elements, in TYPE's computing type, of ROWS rows of ROW bytes. */
 static int64_t elements(const struct type *type, int64_t rows, int64_t row)
 {
 	return rows * (row / (int64_t)dtype_size(dtype_compute(type->dtype)));
@@ -142,7 +142,7 @@ enum status input_output_load_cotangent(struct run *run)
 	const struct type *want = &run->whole->output;
 	char a[TYPE_TEXT], b[TYPE_TEXT];
 	struct loader loader = {.special = options->special, .cast = options->cast, .context = &run->context};
-	if (options->cotangent && !array->data) /* once: it may be a FIFO */
+	if (options->cotangent && !array->data) /* it is loaded once, since it may be a FIFO */
 		TRY(array_load(&loader, array, options->cotangent, NULL));
 	if (!options->cotangent || array_fits(array, &want->shape))
 		return STATUS_OK;

@@ -30,7 +30,7 @@ static const struct {
 	[JOURNAL_PARAMS] = {"params", "other params"},
 	[JOURNAL_INPUT] = {"input", "another input"},
 };
-/* Bytes of the longest line; of a checksum: " :" and 16 digits; of a block, which any line fits in. */
+/* Bytes: of the longest line; of a checksum, " :" and 16 digits; of a block, which holds any line. */
 enum { LINE_MOST = 8192, SUM = 18, BLOCK = 64 << 10 };
 static const char spill_word[] = "spill ", spill_prefix[] = "ckptc-", spill_suffix[] = ".spill", last_line[] = "done";
 
@@ -39,21 +39,21 @@ static enum status failed(const struct journal *journal, const char *what, struc
 	return diag_file(diags, STATUS_IO, journal->path, -1, "cannot %s the journal: %s", what, strerror(errno));
 }
 
-/* Writes LINE, its checksum and a line end to TEXT. Returns their bytes. */
+/* Writes LINE, its checksum and a line end to TEXT. Returns the number of bytes. */
 static size_t seal_line(char text[LINE_MOST + SUM + 2], const char *line)
 {
 	return (size_t)snprintf(text, LINE_MOST + SUM + 2, "%s :%016" PRIx64 "\n", line,
 	                        hash_bytes(HASH_START, line, strlen(line)));
 }
 
-/* Appends LINE. False and errno on failure. */
+/* Appends LINE with its checksum. Returns false and sets errno if that fails. */
 static bool add_line(const struct journal *journal, const char *line)
 {
 	char text[LINE_MOST + SUM + 2];
 	return io_write_at(journal->fd, IO_NEXT, text, seal_line(text, line));
 }
 
-/* Called when a slot is written. Syncs the spill file first, then appends and syncs the line that names the slot. */
+/* SLOT is written: syncs the spill file, then appends and syncs the line that names SLOT. */
 static struct spill_failure note_written(void *context, int64_t slot, const struct spill_region *region)
 {
 	struct journal *journal = context;
@@ -74,12 +74,12 @@ static struct spill_failure note_written(void *context, int64_t slot, const stru
 
 void journal_finish(const struct journal *journal)
 {
-	/* A failure is harmless: the files are removed next. Only a kill between the two removals would then leave an error. */
+	/* A failure is harmless: the files are removed next. Only a kill between the removals then leaves an error. */
 	if (add_line(journal, last_line))
 		(void)fdatasync(journal->fd);
 }
 
-/* Reading, block by block: the journal has a line for each state, of any number. */
+/* Reading: block by block, since a journal has a line for each of any number of states. */
 
 struct reading {
 	struct journal *journal;
@@ -99,7 +99,7 @@ static enum status malformed(const struct reading *r, const char *what)
 	return diag_hint(r->context->diags, "remove it to start again");
 }
 
-/* Sets finished if the last line records that the command was done. */
+/* Sets r->finished if the last line records that the command was done. */
 static enum status find_finished(struct reading *r, int64_t length)
 {
 	char line[LINE_MOST + SUM + 2], last[LINE_MOST + SUM + 2];
@@ -122,7 +122,7 @@ static enum status read_block(struct reading *r)
 	return failed(r->journal, "read", r->context->diags);
 }
 
-/* Sets line to the next one, without its checksum, or ended. */
+/* Reads the next line to r->line, without its checksum; sets r->ended if there is none. */
 static enum status next_line(struct reading *r)
 {
 	char sealed[LINE_MOST + SUM + 2];
@@ -148,7 +148,7 @@ static enum status next_line(struct reading *r)
 	return STATUS_OK;
 }
 
-/* The named file is opened or removed, so its name must be one that begin makes, in the directory of --spill. */
+/* True if begin makes names like NAME, in the directory of --spill. Other files must not be opened or removed. */
 static bool is_spill_name(const char *name)
 {
 	const size_t prefix = strlen(spill_prefix), length = strlen(name);
@@ -259,7 +259,7 @@ static enum status begin(struct journal *journal, const struct context *context)
 	return status;
 }
 
-/* Opens the spill file, which must hold SIZE bytes, and cuts the journal after its first LENGTH bytes. */
+/* Opens the spill file, which must have at least SIZE bytes, and cuts the journal after its first LENGTH bytes. */
 static enum status go_on(struct journal *journal, int64_t size, int64_t length, struct diags *diags)
 {
 	struct stat st;
@@ -281,7 +281,7 @@ static enum status go_on(struct journal *journal, int64_t size, int64_t length, 
 	return ftruncate(journal->fd, (off_t)length) ? failed(journal, "write", diags) : STATUS_OK;
 }
 
-/* Opens the file and locks it. */
+/* Opens the journal's file, or creates it, and locks it. */
 static enum status lock(struct journal *journal, struct diags *diags)
 {
 	enum { ATTEMPTS = 100 };
@@ -339,7 +339,7 @@ enum status journal_open(const struct context *context, struct journal *journal,
 	return STATUS_OK;
 }
 
-/* A file that is gone already is no failure. */
+/* Removes the file at PATH. Warns if that fails, unless the file is gone already. */
 static void remove_file(const char *path, const char *what, struct diags *diags)
 {
 	if (unlink(path) && errno != ENOENT)

@@ -35,10 +35,10 @@ enum journal_part {
 enum journal_slot { JOURNAL_POINT_A, JOURNAL_POINT_B, JOURNAL_VALUE, JOURNAL_STATES };
 
 struct journal {
-	/* The caller's. */
+	/* Set by the caller. */
 	const char *path;      /* of the command line, for messages */
 	const char *directory; /* of the spill file */
-	int64_t wanted;        /* bytes that must be free there for a new spill file */
+	int64_t wanted;        /* bytes that must be free in DIRECTORY for a new spill file */
 	struct journal_identity {
 		uint64_t parts[JOURNAL_PARTS]; /* hashes, by hash_bytes */
 	} identity;                        /* of the command */
@@ -56,8 +56,8 @@ struct journal {
 
 /*
  * Opens and locks the journal. SPILL then uses the spill file that the journal names, or a
- * new one. Fails with STATUS_DATA if the path is no journal, or not the identity's. Fails
- * with STATUS_IO if another process has it, or the spill file is gone or short.
+ * new one. Fails with STATUS_DATA if the file is no journal, or has another identity. Fails
+ * with STATUS_IO if another process has locked it, or the spill file is gone or short.
  */
 enum status journal_open(const struct context *context, struct journal *journal, struct spill *spill);
 /* Appends the line `done`: the next command then starts from the beginning, even if files are left. */

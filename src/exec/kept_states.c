@@ -52,7 +52,7 @@ int64_t kept_states_slot(const struct worker *worker, int64_t slot)
 	return worker->run->gradient->options->journal ? JOURNAL_STATES + slot : slot;
 }
 
-/* The schedule's second reader runs ahead of the worker. */
+/* The schedule's second reader runs ahead of the worker to its next fetch. */
 int64_t kept_states_next_fetch(struct worker *worker)
 {
 	struct kept_states *kept = &worker->walk.kept;
@@ -60,7 +60,7 @@ int64_t kept_states_next_fetch(struct worker *worker)
 	int fetches = 1;
 	if (kept->fetches++ == 0) {
 		schedule_rewind(kept->ahead);
-		fetches = 2; /* the current one comes first */
+		fetches = 2; /* the current fetch comes first */
 	}
 	while (schedule_next(kept->ahead, &action))
 		if (action.kind == ACT_FETCH && --fetches == 0)
@@ -101,9 +101,9 @@ enum status kept_states_open(struct worker *worker, struct diags *diags)
 	kept->ahead = schedule_copy(job->schedule);
 	TRY_ALLOC(kept->ahead, diags);
 	TRY(spill_open(&kept->spill, (size_t)job->staging, run->context.allocator, diags));
-	if (options->journal) /* it opens the file once the input is read */
+	if (options->journal) /* the journal opens the file once the input is read */
 		return STATUS_OK;
-	/* each worker checks the bytes of all: none writes before all are open */
+	/* each worker checks the bytes of all workers: none writes before all are open */
 	TRY(spill_check_room(options->spill, job->predicted.spill_bytes * job->tiles.workers, diags));
 	return spill_create(&kept->spill, options->spill, diags);
 }

@@ -28,12 +28,12 @@ struct binder {
 /* The source of a param's values. */
 struct param_source {
 	struct array array;      /* type as in the file; data NULL if only types are wanted, or the type is declared */
-	const struct init *init; /* that has the values; NULL: a file does */
+	const struct init *init; /* it has the values; NULL: a file has them */
 	struct init number;      /* --param NAME=3.5 */
 	double value;
 	bool weak;
 	bool none;        /* only the declared type is known */
-	const char *text; /* its name in messages */
+	const char *text; /* name of the source in messages */
 };
 
 static enum status check_bindings(const struct binder *b)
@@ -124,7 +124,7 @@ static bool whole(const struct shape *shape)
 /* The keyword that declares PARAM. */
 static const char *word_of(const struct param *param) { return param->differentiated ? "param" : "const"; }
 
-/* Fails for PARAM, whose shape neither its declaration nor its SOURCE has; or it has no value at all. */
+/* Reports that PARAM has no value, or that neither its declaration nor SOURCE has its shape. */
 static enum status fail_shapeless(const struct binder *b, const struct param *param, const struct param_source *source)
 {
 	static const char *const names[] = {[INIT_ZEROS] = "zeros", [INIT_ONES] = "ones",     [INIT_EYE] = "eye",
@@ -202,7 +202,7 @@ static enum status check_random(const struct binder *b, const struct param *para
 	               word_of(param), param->name, want);
 }
 
-/* Converts COUNT values between computing types. The caller rounds a half DTYPE's floats again: they are rounded to odd. */
+/* Converts COUNT values between computing types. If DTYPE is a half, rounds to odd, since the caller rounds again. */
 static void convert_values(void *to, enum dtype compute, const void *from, enum dtype held, size_t count,
                            enum dtype dtype)
 {
@@ -225,7 +225,7 @@ static enum status new_array(const struct binder *b, const struct param *param, 
 	               word_of(param), param->name, array->size);
 }
 
-/* Fills HELD from INIT, rounded to DTYPE, piece by piece: doubles of all values would take three times the memory. */
+/* Fills HELD from INIT, for a param of DTYPE, piece by piece: doubles of all values would take thrice the memory. */
 static void fill_literal(const struct init *init, struct array *held, enum dtype dtype)
 {
 	enum { PIECE = 512 };
@@ -242,7 +242,7 @@ static void fill_literal(const struct init *init, struct array *held, enum dtype
 	}
 }
 
-/* Moves the values of SOURCE to HELD, in the computing type. */
+/* Sets HELD to SOURCE's values in the computing type. Takes SOURCE's array if it has that type, else makes one. */
 static enum status fill(const struct binder *b, const struct param *param, struct param_source *source,
                         struct array *held)
 {
@@ -263,7 +263,7 @@ static enum status fill(const struct binder *b, const struct param *param, struc
 	return STATUS_OK;
 }
 
-/* Loads a param in its own dtype, or converted to the options' if they name one. */
+/* Sets ARRAY to PARAM's values, rounded to the declared dtype, then converted to the options' if they have one. */
 static enum status load_values(const struct binder *b, const struct param *param, struct param_source *source,
                                struct array *array)
 {

@@ -13,7 +13,7 @@ struct param_binding { /* --param NAME=FILE or NAME=3.5 */
 };
 
 struct params_options {
-	const struct param_binding *bindings; /* the last of a name counts */
+	const struct param_binding *bindings; /* of several for one name the last counts */
 	size_t binding_count;
 	const char *directory; /* of the chain's file, for load() */
 	bool special, cast;    /* reads devices and FIFOs; rounds integers beyond 2^53 */
@@ -31,24 +31,24 @@ struct params {
 	struct array *exact;  /* weak params as doubles */
 };
 
-/* The file that INIT, an INIT_LOAD of a chain in DIRECTORY, loads. NULL when out of memory. */
+/* Returns the path of the file that INIT, an INIT_LOAD of a chain in DIRECTORY, loads. NULL if out of memory. */
 const char *params_file(const struct init *init, const char *directory, struct arena *arena);
 /*
- * Finds the type of every param: declared, from its init, or from its file's header.
- * Sets typed, weak and type in CHAIN's params. Loads the data too where OPTIONS want it. STATUS_CHAIN for a param without value or of another type than
- * declared (both are named), STATUS_USAGE for a binding of an unknown name (with a
- * suggestion), STATUS_DATA, STATUS_IO. Where OPTIONS want types alone, the file of a
- * param that is declared may be yet to be made.
+ * Sets typed, weak and type in CHAIN's params. The type is declared, or comes from the
+ * init or a file's header. Loads the data too if OPTIONS want it; otherwise the file of a
+ * declared param need not exist yet. Fails with STATUS_CHAIN if a param has no value or
+ * another type than declared, with STATUS_USAGE (and a suggestion) if a binding's name is
+ * unknown, with STATUS_DATA or with STATUS_IO.
  *
- * A number, a list without a declared type and a 0-d array without one are weak.
+ * Without a declared type, a number, a list and a 0-d array are weak.
  */
 enum status params_bind(const struct context *context, struct params *params, struct chain *chain,
                         const struct params_options *options);
 /* Converts the weak params from their exact values to COMPUTE (F32 or F64), once the input's type is known. */
 void params_settle(struct params *params, const struct chain *chain, enum dtype compute);
 /*
- * Checks the params' values that BODY's operations require to be in range (the classes
- * of cross_entropy). Fails with STATUS_DATA at the operation's place.
+ * Checks that the params' values are in the range that BODY's operations require, as of
+ * cross_entropy's classes. Fails with STATUS_DATA at the operation's place.
  */
 enum status params_check(const struct params *params, const struct body *body, const struct chain *chain,
                          struct diags *diags);

@@ -1,6 +1,6 @@
 /*
- * Numbered items shared among workers: an item's input is read, the item is
- * computed, and its output is written.
+ * Numbered items shared among workers. A worker reads an item's input, computes the
+ * item, and writes its output.
  */
 #ifndef EXEC_PIPELINE_H
 #define EXEC_PIPELINE_H
@@ -14,7 +14,7 @@ struct pipeline {
 	/*
 	 * Ordered reads or writes run one at a time, in the order of items. All other
 	 * calls run in any worker at any time. An item's buffers belong to its worker
-	 * until that reads its next item.
+	 * until the worker reads its next item.
 	 */
 	bool read_in_order, write_in_order;
 	bool dealt; /* item I belongs to worker I % WORKERS; every worker must start */

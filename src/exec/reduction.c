@@ -19,7 +19,7 @@ const struct body *reduction_head(const struct body *body, uint32_t fold, struct
 	return head;
 }
 
-/* The part of BODY after instruction FOLD, whose result is its input. */
+/* Returns the part of BODY after instruction FOLD, with FOLD's result as its only input. NULL if out of memory. */
 static struct body *cut(const struct body *body, uint32_t fold, struct arena *arena)
 {
 	const uint32_t first = fold + 1, result = body->instrs[fold].out;

@@ -1,7 +1,7 @@
 /*
- * The instruction in which all rows meet (struct lowered's fold). Each tile leaves a
- * state of it. The states are added in the order of tiles. The instructions after it run
- * once, on the result.
+ * The fold is the instruction in which all rows meet (struct lowered). Each tile leaves a
+ * state of the fold. The states are added in the order of tiles. The rest, the
+ * instructions after the fold, run once, on the result.
  */
 #ifndef EXEC_REDUCTION_H
 #define EXEC_REDUCTION_H
@@ -15,13 +15,13 @@ struct reduction {
 	struct type output;     /* the result of the rest, as it is computed */
 	int64_t count;          /* elements of FOLDED */
 	struct program program; /* the rest: the instructions after the fold */
-	bool passes;            /* nothing follows */
+	bool passes;            /* the output is the fold's result: the rest need not run */
 	struct slab slab;
-	double *state;                  /* of the tiles that have been added, by fold_begin and fold_add */
+	double *state;                  /* of all tiles that fold_add has added since fold_begin */
 	char *result, *out, *workspace; /* for the rest; only where the output is wanted */
 };
 
-/* BODY, of a tile or of the whole array, up to instruction FOLD, whose result is its out; NULL: out of memory. */
+/* Returns BODY up to instruction FOLD, whose result becomes the only output. NULL if out of memory. */
 const struct body *reduction_head(const struct body *body, uint32_t fold, struct arena *arena);
 /*
  * Compiles the instructions after the fold of LOWERED, which LOWER_RUN made of the whole
@@ -32,7 +32,7 @@ enum status reduction_open(const struct context *context, struct reduction *redu
                            bool wanted, int64_t *bytes);
 /*
  * Returns the chain's output, of type reduction->output, for the WHOLE_ROWS rows that
- * have been added. PARAMS by index.
+ * have been added. It lies in REDUCTION's slab. PARAMS are by index.
  */
 const void *reduction_finish(struct reduction *reduction, int64_t whole_rows, const struct bound_param *params,
                              bool flush_denormals);

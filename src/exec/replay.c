@@ -1,7 +1,7 @@
 /*
  * A worker runs its first full tile on the machine and records the events. It replays
- * its other full tiles from the recorded events: tiles with equal rows have the same
- * calls at the same offsets. Walking the schedule costs some tenths of a microsecond a
+ * its other full tiles from the recorded events, since tiles of equally many rows have the
+ * same calls at the same offsets. Walking the schedule costs some tenths of a microsecond a
  * step, a fourth of the time of a tile that lies in the cache.
  *
  * Invariant: a replay calls the same hooks in the same order with the same arguments.

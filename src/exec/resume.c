@@ -15,7 +15,7 @@
 #include "base/system.h"
 #include "exec/run_parts.h"
 
-/* Points take at most a tenth of the time: a point that comes too soon is left out. */
+/* Points take at most a tenth of the time. A point that comes too soon is not written. */
 enum { POINT_SHARE = 10 };
 
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -76,7 +76,7 @@ enum status resume_open(struct worker *worker, const void *input)
 	return STATUS_OK;
 }
 
-/* Adds the data outside the slab to the pieces of a point. */
+/* Adds the data outside the slab to the pieces of a point: sums, and the store's largest error. */
 static void add_sums(struct kept_states *kept, const struct gradient_result *result)
 {
 	for (size_t i = 0; i < result->param_count; i++) {
@@ -104,7 +104,7 @@ static enum status write_point(struct worker *worker)
 	return STATUS_OK;
 }
 
-/* A state that is on disk (SLOT >= 0) is a point already. A point of cotangents (SLOT -1) is written here. */
+/* Writes a point of cotangents (SLOT -1). A state on disk is one already. Skipping ends at the last durable point. */
 static enum status on_point(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	struct worker *worker = context;
@@ -129,7 +129,7 @@ static enum status on_point(void *context, int64_t slot, const struct machine_ar
 
 /* The hooks of a worker that may skip. */
 
-/* A skipped backward call still reports its gradients, in the same order. */
+/* A skipped backward call still reports the gradients that it completes. */
 static enum status on_call(void *context, const struct machine_call *call)
 {
 	struct worker *worker = context;

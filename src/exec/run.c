@@ -31,7 +31,7 @@ void run_follow_format(struct writer *writer, const struct reader *reader)
 	writer->options.layout = reader->layout;
 }
 
-/* Sums go in the order of chunks, which is why a run that has any writes in order. */
+/* Adds sums up in the order of chunks: a run that has any sums writes chunks in order. */
 static enum status write_chunk(void *context, int index, int64_t chunk, struct diags *diags)
 {
 	struct run *run = context;
@@ -67,7 +67,7 @@ static void release(struct run *run)
 	run->ready = false;
 }
 
-/* Makes RUN ready for arrays of TYPE. */
+/* Makes RUN ready for arrays of TYPE, unless it is. */
 static enum status prepare(struct run *run, const struct type *type)
 {
 	if (run->ready && type_equal(&run->made_for, type))
@@ -82,7 +82,7 @@ static enum status prepare(struct run *run, const struct type *type)
 	run->workers = arena_array(&run->arena, (size_t)run->tiles->workers, sizeof *run->workers);
 	TRY_ALLOC(run->workers, run->context.diags);
 	while (run->open < run->tiles->workers) {
-		const int index = run->open++; /* it is closed even if it fails */
+		const int index = run->open++; /* release closes the worker even if worker_open fails */
 		TRY(worker_open(&run->workers[index], run, index));
 	}
 	return STATUS_OK;
@@ -99,7 +99,7 @@ static enum status run_array(struct run *run)
 	else
 		forward_count_array(run);
 	TRY(input_output_begin_array(run));
-	/* A gradient's chunks are dealt: so the plan knows which tiles each worker holds. */
+	/* A gradient's chunks are dealt, so that the plan knows which tiles each worker runs. */
 	const struct pipeline pipeline = {.items = tiles_chunks(run->tiles),
 	                                  .workers = run->tiles->workers,
 	                                  .team = run->team,

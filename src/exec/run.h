@@ -33,21 +33,21 @@ struct run_counters {
 };
 
 /*
- * Returns the type that CHAIN sees for a file of type FILE: integers and bool become
- * f64; then the dtype of the chain's `input` declaration applies, and then DTYPE.
+ * Returns the type that CHAIN sees for a file of type FILE. Its dtype is DTYPE, else that
+ * of the chain's `input` declaration, else the file's. Integers and bool become f64.
  */
 struct type run_input_type(const struct chain *chain, const struct type *file, enum dtype dtype);
-/* Gives WRITER, where its format is AUTO, the format and layout of the array that READER is at. */
+/* Gives WRITER the layout of READER's current array and, if WRITER's format is AUTO, its format. */
 void run_follow_format(struct writer *writer, const struct reader *reader);
 
 /*
- * Writes the chain's output for each array to options->value. Nothing is written before
- * all that can be checked without values has been.
+ * Writes the chain's output for each array to options->value. Checks all that can be
+ * checked without values before it writes.
  */
 enum status run_forward(const struct context *context, const struct run_subject *subject,
                         const struct run_options *options, struct run_counters *counters);
 
-/* What a gradient run reads and writes besides. */
+/* What a gradient run reads and writes besides the input and options->value. */
 struct gradient_options {
 	struct writer *gradient; /* of the input; NULL: not wanted */
 	const char *cotangent;   /* file, or NULL: ones */
@@ -58,10 +58,10 @@ struct gradient_options {
 	/* Receives a line of JSON for each gradient that is ready, in backward order; or NULL. */
 	enum status (*event)(void *context, const char *line);
 	void *event_context;
-	/* Receives every call, spill and fetch with its times, one at a time; NULL costs nothing. */
+	/* Receives each event (plan/timeline.h), one at a time. NULL: not wanted, and events cost nothing. */
 	enum status (*trace)(void *context, const struct event *event);
 	void *trace_context;
-	bool compare; /* recomputed states with those of the first sweep */
+	bool compare; /* compare recomputed states with those of the first sweep */
 };
 
 /* Hashes of every step's states, which show whether recomputed ones have the bits of the first sweep. */
@@ -71,28 +71,28 @@ struct state_hashes {
 		int64_t arrays; /* hashed arrays; 0: the step has not run yet */
 	} * hashes;         /* by step */
 	int64_t steps;
-	int64_t compared;   /* repeated calls of a step */
+	int64_t compared;   /* repeated calls of steps that were compared */
 	int64_t differing;  /* compared calls whose bits differ */
 	int64_t first_step; /* step of the first differing call */
 };
 
 /* The part of a param's gradient that arrays of one computing type make. */
 struct param_sums {
-	void *rows;      /* the rows that are not summed within an array, in that type */
-	double *hi, *lo; /* the running sums; LO only for doubles */
+	void *rows;      /* a streamed param's rows, added up over the arrays */
+	double *hi, *lo; /* the running sums if it is not streamed; LO only for doubles */
 };
 
-/* The gradient of a param; without DATA where it is not differentiated. */
+/* The gradient of a param. DATA is NULL if the param is not differentiated. */
 struct param_gradient {
 	struct type type;   /* in the computing type of the first array */
-	enum dtype written; /* the param's own, and a weak one's the first array's */
-	void *data;         /* when the run has ended: SIZE bytes */
+	enum dtype written; /* the param's dtype; for a weak param that of the first array */
+	void *data;         /* SIZE bytes, once the run has ended */
 	size_t size;
 	struct param_sums of[2]; /* F32, F64: a weak param has the type of each array */
 };
 
 struct gradient_result {
-	struct counters measured, predicted; /* of the array that took the most bytes, the first of them */
+	struct counters measured, predicted; /* of the array that took the most bytes, or the first such array */
 	struct type most;                    /* that array's */
 	struct param_gradient *params;       /* by index in the chain */
 	size_t param_count;
@@ -103,7 +103,7 @@ struct gradient_result {
 	struct arena job_arena;         /* the plan for one type of array */
 	double planning;                /* seconds spent in job_make */
 	bool has_job;
-	struct journal *journal; /* that is open, or NULL */
+	struct journal *journal; /* the open journal, or NULL */
 };
 
 /*

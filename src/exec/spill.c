@@ -1,7 +1,7 @@
 /*
  * A schedule reuses its slots, so the file reuses their regions: a state overwrites
- * the last state of its slot if it fits there. A read copies a state that is still staged
- * from the buffer.
+ * the last state of its slot if it fits there. A read of a state that is still staged
+ * copies it from the staging buffer.
  */
 #include "exec/spill.h"
 
@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "io/stream.h"
 
-/* A smaller state is written or read at once: waking the thread would take longer. */
+/* Bytes from which on the thread writes or reads a state. For a smaller one, waking it would take longer. */
 enum { NOT_STAGED = -1, HANDED_OVER = 64 << 10 };
 
 static enum status failed(const struct spill_failure *failure, struct diags *diags)
@@ -73,7 +73,7 @@ static struct spill_failure write_region(const struct spill *spill, int64_t slot
 	return spill->written ? spill->written(spill->written_context, slot, r) : (struct spill_failure){.error = 0};
 }
 
-/* The team's loops have one piece. */
+/* The loops of the team, each with one iteration. */
 
 static void write_staged(void *context, void *memory, int64_t begin, int64_t end)
 {
@@ -164,7 +164,7 @@ enum status spill_restore(struct spill *spill, int64_t slot, const struct spill_
 	return STATUS_OK;
 }
 
-/* Returns a region of SLOT that holds the pieces, or NULL when out of memory. */
+/* Gives SLOT a region for the pieces, at the file's end if its last one is too small. NULL if out of memory. */
 static const struct spill_region *place(struct spill *spill, int64_t slot, const struct spill_piece *pieces,
                                         size_t count)
 {

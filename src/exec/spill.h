@@ -3,8 +3,8 @@
  * name, so it vanishes with the process however that ends. A journal (journal.h)
  * resumes from the file and therefore gives it a name. Each state has a checksum.
  *
- * A team of one thread more writes a copy of a state while the caller computes, and
- * reads the next state ahead. Without that thread the caller does so at its next call.
+ * A team with one more thread writes a copy of a state while the caller computes, and
+ * reads the next state ahead. Without that thread the caller does both at its next call.
  */
 #ifndef EXEC_SPILL_H
 #define EXEC_SPILL_H
@@ -35,10 +35,10 @@ struct spill {
 	struct spill_region *regions; /* by slot */
 	size_t capacity;
 	int64_t end; /* of the file */
-	/* The thread that wrote a slot calls it once the file holds the slot; may be NULL. */
+	/* Called once the file holds SLOT, by the thread that wrote it; may be NULL. */
 	struct spill_failure (*written)(void *context, int64_t slot, const struct spill_region *region);
 	void *written_context;
-	/* The team's from team_begin to team_wait, else the caller's. */
+	/* Only the team may use these from team_begin to team_wait. */
 	char *staging;
 	size_t staging_size;
 	int64_t staged; /* the slot that staging holds, or -1 */
@@ -52,7 +52,7 @@ struct spill {
 enum status spill_check_room(const char *directory, int64_t wanted, struct diags *diags);
 /*
  * Allocates a staging buffer of STAGING bytes, the size of the largest state, and the team.
- * spill_create then sets the file, or the caller. To be closed whatever is returned.
+ * Then spill_create or the caller sets the file. The caller calls spill_close in any case.
  */
 enum status spill_open(struct spill *spill, size_t staging, const struct allocator *allocator, struct diags *diags);
 /* Creates a nameless file in DIRECTORY. */
@@ -72,7 +72,7 @@ enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct 
 /* Reads SLOT back. Fails with STATUS_IO if the file is short or its bytes have changed. */
 enum status spill_read(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                        struct diags *diags);
-/* Begins to read SLOT, which is wanted next; after a spill_read. */
+/* Begins to read SLOT, which is wanted next. The call before must be spill_read. */
 void spill_read_ahead(struct spill *spill, int64_t slot);
 void spill_close(struct spill *spill);
 

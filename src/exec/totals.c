@@ -20,13 +20,13 @@
 #include "base/checked.h"
 #include "exec/run_parts.h"
 
-/* The sums of param I's gradient over the arrays of this array's type. */
+/* Returns the sums of param I's gradient over the arrays of the current array's computing type. */
 static struct param_sums *sums_of(const struct run *run, size_t i)
 {
 	return &run->gradient->result->params[i].of[run->params->bound[i].type.dtype == DTYPE_F64];
 }
 
-/* The second part of the sums HI of a gradient of TYPE, or NULL. */
+/* Returns the second part of the sums HI of a gradient of TYPE; NULL if it has none. */
 static double *low_part(double *hi, const struct type *type)
 {
 	return hi && type->dtype == DTYPE_F64 ? hi + shape_count(&type->shape) : NULL;
@@ -72,7 +72,7 @@ enum status totals_open(struct run *run)
 	return STATUS_OK;
 }
 
-/* The worker's sums of TILE; NULL without tiles. */
+/* Returns the worker's sums of TILE; NULL without tiles. */
 static char *partials_of(const struct worker *worker, int64_t tile)
 {
 	return worker->partials ? worker->partials + tile * worker->run->gradient->job->partials.bytes : NULL;
@@ -86,7 +86,7 @@ void totals_aim(struct worker *worker)
 	for (size_t i = 0; i < run->params->count; i++) {
 		struct bound_param *bound = &worker->params[i];
 		const struct param_sums *total = sums_of(run, i);
-		*bound = run->params->bound[i]; /* without a place for its gradient */
+		*bound = run->params->bound[i]; /* its gradient is directed nowhere yet */
 		bound->streamed = job_has_rows(job, i);
 		if (!run->chain->params[i].differentiated)
 			continue;
@@ -134,7 +134,7 @@ void totals_add(const struct worker *worker, int64_t tile)
 	}
 }
 
-/* Element K of the gradient over the arrays of one type. */
+/* Returns element K of the gradient over the arrays of one type, which is double if WIDE. */
 static double sum_at(const struct param_sums *sums, bool wide, int64_t k)
 {
 	double sum = sums->hi ? sums->hi[k] : 0;

@@ -1,6 +1,6 @@
 /*
- * A worker: blocks for a chunk of input and output, a slab for what its tiles compute
- * in, and its own of all that changes while a tile runs.
+ * A worker has blocks for a chunk of input and output, a slab in which its tiles compute,
+ * and its own copy of all that changes while a tile runs.
  *
  * Invariant: all arrays of a worker lie in memory that it had before its first tile, as
  * planned. The bits of a tile depend on the tile alone, not on the worker. While tiles
@@ -12,7 +12,7 @@
 #include "base/checked.h"
 #include "exec/run_parts.h"
 
-/* Bytes of the output's block of a chunk. A forward tile that folds computes its result there, which nobody reads. */
+/* Returns the bytes of a chunk's output block. A forward tile that folds has a place for its unused result there. */
 static int64_t value_bytes(const struct run *run)
 {
 	const struct tiles *tiles = run->tiles;
@@ -23,7 +23,7 @@ static int64_t value_bytes(const struct run *run)
 	return round_up(tiles->tile * tiles->per_chunk * tiles->output_row, ARRAY_ALIGN);
 }
 
-/* Allocates what a chunk is read into, and what its tiles make. */
+/* Allocates the blocks that a chunk is read to, and the blocks of its tiles' results. */
 static enum status open_blocks(struct worker *worker)
 {
 	struct run *run = worker->run;
