@@ -1,7 +1,7 @@
 /*
- * ckptc check compares gradients with central differences in f64, on elements spread over the input and each param.
- * It also compares the bits of gradients: under every policy, with one worker and several, in small tiles, and run
- * again. A check that fails is reported with its element, and the status is 1.
+ * ckptc check compares gradients with differences in f64, at elements spread over the input and each param. It also
+ * compares the bits of gradients: in a second run, with four workers, in small tiles, and under several policies. A
+ * check that fails is reported, and the exit status is 1.
  *
  * Runs go through the functions of run and grad, on files in memory.
  */
@@ -20,23 +20,23 @@ enum verdict_word { CHECK_OK, CHECK_FAIL, CHECK_SKIP, VERDICTS };
 
 struct checker {
 	struct session *session;
-	struct type type; /* of the input, F64 */
+	struct type type; /* of the input; its dtype is DTYPE_F64 */
 	double *input;
 	int64_t count;
 	struct opened_output *in, *out; /* files in memory */
 	struct text_file *report;
-	struct records records; /* one for each check */
-	const char *blind;      /* why differences and the gradient may rightly differ; or NULL */
+	struct records records; /* a record for each check */
+	const char *blind;      /* why the gradient may rightly differ from differences; or NULL */
 	int counts[VERDICTS];
 };
 
-/* The array that a run has written; NULL if it cannot be read. */
+/* The array that a run has written. VALUES is NULL if it cannot be read. */
 struct written {
 	double *values;
 	int64_t count;
 };
 
-/* Runs the chain on the checker's input: forward, or with RESULT the gradient. */
+/* Runs the chain on the input: forward if RESULT is NULL, else its gradient. WRITTEN, in ARENA, is what it writes. */
 static enum status run_on_input(struct checker *c, const struct job_options *job, struct arena *arena,
                                 struct gradient_result *result, struct written *written)
 {
@@ -60,13 +60,13 @@ static enum status run_on_input(struct checker *c, const struct job_options *job
 	return status;
 }
 
-/* The objective as a function of one element. */
+/* An element of the input or of a param, on which the objective depends. */
 struct element {
 	struct checker *checker;
 	double *at;
 };
 
-/* The sum of the outputs, compensated, with X at the element. */
+/* Sets *SUM to the objective, the compensated sum of the outputs, with X in place of the element at CONTEXT. */
 static enum status objective_at(void *context, double x, double *sum)
 {
 	const struct element *element = context;
@@ -90,7 +90,7 @@ static enum status objective_at(void *context, double x, double *sum)
 struct gradient {
 	struct written input;
 	struct gradient_result result;
-	struct arena arena; /* of its run alone */
+	struct arena arena; /* for this run alone */
 };
 
 static void outcome_free(struct gradient *gradient)
@@ -99,7 +99,7 @@ static void outcome_free(struct gradient *gradient)
 	arena_free(&gradient->arena);
 }
 
-/* The caller frees GRADIENT unless this fails. */
+/* Runs the gradient under POLICY. The caller frees GRADIENT by outcome_free, unless this fails. */
 static enum status differentiate(struct checker *c, const struct policy *policy, int threads, int64_t tile,
                                  struct gradient *gradient)
 {
@@ -122,7 +122,7 @@ struct check_row {
 	const char *what, *result;
 	bool ok;
 	const char *detail;
-	const char *none; /* NULL: a check that is skipped has no `ok` */
+	const char *none; /* always NULL: the `ok` of a check that is skipped */
 };
 
 static const struct field check_fields[] = {
@@ -149,7 +149,7 @@ static void put_check(struct checker *c, enum verdict_word word, const char *wha
 	records_put(&c->records, &row, word == CHECK_SKIP ? SKIPPED : JUDGED);
 }
 
-/* Finds the first operation of JOB's chain that makes differences useless: it stops the gradient, or rounds values. */
+/* Sets `blind` to the first operation that makes differences useless: it stops the gradient, or rounds values. */
 static void find_blind(struct checker *c, const struct job *job)
 {
 	for (size_t i = 0; i < job->whole.distinct_count; i++) {
@@ -175,7 +175,7 @@ struct worst {
 	struct slope slope;
 };
 
-/* Describes the differences of an array: its WORST element, and its KINKS, elements that lie on a kink. */
+/* Writes BLIND unless it is NULL, the number of KINKS (elements on a kink), and the WORST element of an array. */
 static void describe(const struct text *text, const struct worst *worst, int kinks, const char *blind)
 {
 	const struct slope *slope = &worst->slope;
@@ -190,24 +190,24 @@ static void describe(const struct text *text, const struct worst *worst, int kin
 	text_printf(text, "worst at element %lld: %.9g, ", (long long)worst->at, worst->have);
 	if (slope->kink)
 		text_printf(text, "slopes %.9g and %.9g", slope->left, slope->right);
-	else /* the sign of a NaN means nothing */
+	else /* a NaN is shown without its sign */
 		text_printf(text, "difference %.9g", isnan(slope->want) ? (double)NAN : slope->want);
 	text_printf(text, " (error %.2g)", slope->error);
 }
 
-/* Differences on elements of ARRAY, which is the input or a param's data. */
+/* Compares SLOPE, the gradient of ARRAY, with differences at elements of ARRAY: the input, or a param's data. */
 static enum status check_array(struct checker *c, const char *name, double *array, int64_t count, const double *slope)
 {
 	struct worst worst = {.at = -1};
 	int kinks = 0;
 	for (int64_t k = 0; k < count && k < SAMPLES; k++) {
-		/* Each element of a small array; else they are spread over the array, whatever its axes. */
+		/* Take each element of a small array; spread SAMPLES elements over a larger one. */
 		const int64_t i = count > SAMPLES ? (int64_t)((double)count * trial_fraction(k)) : k;
 		struct element element = {c, &array[i]};
 		struct slope found;
 		TRY(derivative_judge(objective_at, &element, array[i], slope[i], MOST_ERROR, &found));
 		kinks += found.kink;
-		/* Of equal errors the first counts. NaN is the largest error. */
+		/* Of nearly equal errors the first counts. NaN is the largest error. */
 		if (!isnan(worst.slope.error) && !(found.error <= worst.slope.error * (1 + 1e-6)))
 			worst = (struct worst){i, slope[i], found};
 	}
@@ -223,7 +223,7 @@ static enum status check_array(struct checker *c, const char *name, double *arra
 	return STATUS_OK;
 }
 
-/* True if two gradients have the same bits; else DETAIL says what differs. */
+/* True if A and B have the same bits. Writes the first difference, or "", to DETAIL. */
 static bool same_bits(struct checker *c, const struct gradient *a, const struct gradient *b, char detail[200])
 {
 	detail[0] = '\0';
@@ -243,7 +243,7 @@ static bool same_bits(struct checker *c, const struct gradient *a, const struct 
 	return true;
 }
 
-/* Differentiates under POLICY, and compares the gradient with BASE and the run with its plan. */
+/* Runs the gradient under POLICY. Compares it with BASE, the run with its plan, recomputed states with the first. */
 static enum status check_run(struct checker *c, const struct gradient *base, const char *what,
                              const struct policy *policy, int threads, int64_t tile)
 {
@@ -272,7 +272,7 @@ static enum status check_run(struct checker *c, const struct gradient *base, con
 
 static enum status check_policy_bits(struct checker *c, const struct gradient *base, const struct policy *policy)
 {
-	/* With one checkpoint each step is recomputed from the start of the chain, or from that checkpoint. */
+	/* With one checkpoint, each step is recomputed from the start of the chain or from the checkpoint. */
 	const bool quadratic = (policy->kind == POLICY_revolve || policy->kind == POLICY_online) && policy->number == 1;
 	const int64_t steps = base->result.job.whole.steps;
 	char what[128], detail[200];
@@ -298,7 +298,7 @@ static enum status run_checks(struct checker *c, const struct gradient *base)
 	for (size_t i = 0; i < s->chain.param_count; i++) {
 		const struct param *param = &s->chain.params[i];
 		const struct bound_param *bound = &s->bound.bound[i];
-		/* Each run converts a weak param again from its exact values. */
+		/* Change the exact values of a weak param: each run converts them again. */
 		const void *values = param->weak ? s->bound.exact[i].data : bound->data;
 		if (param->differentiated && bound->type.dtype == DTYPE_F64)
 			TRY(check_array(c, param->name, (double *)(uintptr_t)values, shape_count(&bound->type.shape),
@@ -329,7 +329,7 @@ enum status command_check(struct session *s)
 	TRY_ALLOC(c.input, &s->diags);
 	TRY(trial_read_input(s, 0, c.input, c.count));
 	TRY(trial_end_input(s));
-	s->set.dtype = DTYPE_F64; /* params are held in it, too */
+	s->set.dtype = DTYPE_F64; /* for params, too */
 	TRY(session_bind(s, true, DTYPE_F64));
 	TRY(session_open_report(s, &c.report));
 	TRY(trial_open_file(s, &c.in));

@@ -1,4 +1,4 @@
-/* ckptc explain: the forward and the backward program of each part of the chain, as the policy makes them. */
+/* ckptc explain: the forward and the backward program of each part of the chain, under a policy. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -6,7 +6,7 @@
 #include "cli/job.h"
 #include "report/explanation.h"
 
-/* Whether the locale's characters are UTF-8, by its name: setlocale would cost start-up time. */
+/* True if the name of the locale says UTF-8. setlocale would cost start-up time. */
 static bool locale_is_utf8(void)
 {
 	static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
@@ -22,7 +22,7 @@ enum status command_explain(struct session *s)
 	enum { MOST_STEPS = 1000 };
 	const struct job *job = &s->job;
 	struct type type;
-	struct lowered lowered; /* of whole types: a job's are a tile's */
+	struct lowered lowered; /* with the types of the whole input; a job has a tile's */
 	struct compiled_chain compiled;
 	struct text_file *file;
 	TRY(session_load_chain(s));
@@ -42,7 +42,7 @@ enum status command_explain(struct session *s)
 		report_dot(&s->chain, &compiled, &file->text, &s->arena);
 	else
 		report_explanation(&file->report, &explanation);
-	if (s->set.dot || s->set.format != REPORT_TABLE || by_value) /* nor has a chain of one part a schedule */
+	if (s->set.dot || s->set.format != REPORT_TABLE || by_value) /* a policy by value has no schedule */
 		return session_close_text(file);
 	text_put(&file->text, "\nschedule\n");
 	if (job->costs.steps <= MOST_STEPS)

@@ -16,7 +16,7 @@ enum status command_fmt(struct session *s)
 		s->line.file = "-";
 	TRY(session_load_syntax(s));
 	syntax_format(&s->syntax, count, &bytes);
-	if (bytes > MAX_SOURCE) /* it could not be read again */
+	if (bytes > MAX_SOURCE) /* ckptc would refuse to read it */
 		return diag_file(&s->diags, STATUS_LIMIT, s->source.name, -1,
 		                 "in canonical form it has %zu bytes, beyond the limit of %d MiB", bytes, MAX_SOURCE >> 20);
 	TRY(session_open_report(s, &file));

@@ -1,4 +1,4 @@
-/* ckptc grad: the gradient of the input and of params. */
+/* ckptc grad: the gradients of the input and of params. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -6,14 +6,14 @@
 #include "cli/job.h"
 #include "cli/plot.h"
 
-/* What a run writes in addition to the gradient of the input. */
+/* What a run writes while it runs, in addition to the gradient of the input. */
 struct beside {
 	struct session *session;
 	struct opened_output *value, *events; /* NULL: not open */
 	struct watch watch;
 };
 
-/* A regular file is emptied before its first line, so that a run without events leaves it as it was. */
+/* Opens --events, unless it is open. This empties a regular file: a run that fails before its first event leaves it. */
 static enum status open_events(struct beside *beside)
 {
 	if (beside->events)
@@ -34,7 +34,7 @@ static bool is_file(const char *path, const char *read)
 	return read && !stat(path, &a) && !stat(read, &b) && io_is_same_file(&a, &b);
 }
 
-/* Names the role of PATH if the run reads that file; else NULL. */
+/* Returns what the run reads from the file at PATH, such as "the input"; NULL if it does not read that file. */
 static const char *read_from(struct session *s, const char *path)
 {
 	if (s->in.open && stream_is_at(s->in.input.fd, path))
@@ -72,7 +72,7 @@ static enum status open_beside(struct session *s, struct beside *beside)
 	return read ? diag_file(&s->diags, STATUS_USAGE, events, -1, "--events would overwrite %s", read) : STATUS_OK;
 }
 
-/* Sets *INDEX to the param whose name is the LENGTH bytes at NAME. STATUS_USAGE if there is none. */
+/* Sets *INDEX to the param whose name is the LENGTH bytes at NAME. Fails with STATUS_USAGE if there is none. */
 static enum status find_param(struct session *s, const char *name, size_t length, size_t *index)
 {
 	const char *names[64];
@@ -95,14 +95,14 @@ static enum status find_param(struct session *s, const char *name, size_t length
 	                    NULL);
 }
 
-/* True if --accumulate has a file to add to. A file that cannot be read fails later, when it is read. */
+/* True if PATH exists, or if that is unknown: then reading the file fails later. False for "-", standard output. */
 static bool is_there(const char *path)
 {
 	struct stat st;
 	return strcmp(path, "-") != 0 && (stat(path, &st) == 0 || errno != ENOENT);
 }
 
-/* --accumulate: adds the array in the file at PATH to DATA. */
+/* For --accumulate: adds an array of the file at PATH, KEY of an npz, to DATA, an array of TYPE. */
 static enum status add_file(struct session *s, struct loader *loader, const char *path, const char *key,
                             const struct type *type, void *data)
 {
@@ -126,7 +126,7 @@ static struct type written_type(const struct param_gradient *g)
 	return type;
 }
 
-/* --grad NAME=FILE */
+/* Writes the gradient that OPTION, NAME=FILE of --grad, asks for. */
 static enum status write_param_gradient(struct session *s, const struct gradient_result *result, const char *option)
 {
 	const char *path = strchr(option, '=') + 1;
@@ -151,13 +151,13 @@ static enum status write_param_gradient(struct session *s, const struct gradient
 	return status ? status : session_put(s, out);
 }
 
-/* --grads FILE.npz */
+/* Writes the gradients of all params to the npz at PATH, for --grads. */
 static enum status write_archive(struct session *s, const struct gradient_result *result, const char *path)
 {
 	struct opened_output *out;
 	struct loader loader = {.cast = s->line.given[OPTION_CAST], .context = &s->context};
 	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
-	bool *found = arena_array(&s->arena, result->param_count + 1, sizeof *found); /* in the npz, which may lack some */
+	bool *found = arena_array(&s->arena, result->param_count + 1, sizeof *found); /* by array: the old npz has it */
 	TRY_ALLOC(arrays && found, &s->diags);
 	enum status status = STATUS_OK;
 	size_t count = 0;
@@ -214,7 +214,7 @@ static enum status check_grad_options(struct session *s)
 		return usage_error(s, "--accumulate needs --grads or --grad");
 	if (s->set.policy.kind == POLICY_disk_revolve && !s->line.given[OPTION_SPILL])
 		return usage_error(s, "policy '%s' needs --spill DIR", s->set.policy.text);
-	if (dot && strcmp(dot, ".npz") != 0) /* any other ending would be of another format */
+	if (dot && strcmp(dot, ".npz") != 0) /* an ending of another format */
 		return with_hint(s, usage_error(s, "--grads takes a name that ends in .npz, not '%s'", path),
 		                 "--grads FILE.npz is for all params, --grad NAME=FILE for one");
 	for (size_t k = 0; k < s->chain.param_count; k++)
@@ -234,7 +234,7 @@ static enum status check_grad_options(struct session *s)
 	return STATUS_OK;
 }
 
-/* Reads all but the input's values, and opens all files, so that errors are found before the work. */
+/* Reads everything but the values of the input, and opens all files, so that errors are found before the work. */
 static enum status open_all(struct session *s, struct beside *beside, struct gradient_result *result)
 {
 	TRY(session_load_chain(s));
@@ -250,8 +250,8 @@ static enum status open_all(struct session *s, struct beside *beside, struct gra
 }
 
 /*
- * Writes the rest of the outputs, warns of options without effect, and renames the files. The input's gradient comes
- * last: it may replace the input, by which a journal recognises its run.
+ * Writes the rest of the outputs, warns of options without effect, and renames the files. The gradient of the input is
+ * renamed last: it may replace the input, by which a journal recognises its run.
  */
 static enum status finish(struct session *s, struct beside *beside, struct gradient_result *result)
 {

@@ -53,7 +53,7 @@ enum status command_ops(struct session *s)
 	TRY(session_open_report(s, &file));
 	if (s->set.format != REPORT_TABLE)
 		report_ops(&file->report);
-	for (int op = 0; op < OP_COUNT && s->set.format == REPORT_TABLE; op++) { /* by group, for people */
+	for (int op = 0; op < OP_COUNT && s->set.format == REPORT_TABLE; op++) { /* a table by group */
 		const struct op_info *info = &op_table[op];
 		char left[96];
 		if (strcmp(group, info->group))

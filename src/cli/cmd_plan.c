@@ -1,6 +1,6 @@
 /*
- * ckptc plan: what policies cost, before anything runs. The policies are those of --policy and --online in their order,
- * then those of --sweep; without these options, the usual ones.
+ * ckptc plan: what policies cost, before anything runs. It plans the policies of --policy and --online in their order,
+ * or that of --memory, then those of --sweep; without these options, a list of usual policies.
  */
 #include <math.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static double transfers_of(const struct policy_row *row)
 /* True if A is no worse than B in overhead, peak and disk transfers, and better in one of them. */
 static bool is_better(const struct policy_row *a, const struct policy_row *b)
 {
-	/* Costs are sums: ignore their rounding. */
+	/* Costs are sums, so ignore differences by rounding. */
 	const double same = 1e-9 * (1 + row_overhead(b)), more = row_overhead(a) - row_overhead(b);
 	const int64_t larger = a->counters.peak_bytes - b->counters.peak_bytes;
 	const double slower = transfers_of(a) - transfers_of(b);
@@ -34,9 +34,9 @@ static bool is_better(const struct policy_row *a, const struct policy_row *b)
 }
 
 /*
- * Marks the Pareto front, and the knee: the row of the front that is nearest to no bytes and no overhead. The bytes of
- * save-all count as much as an overhead of one forward and backward pass, so that the knee does not depend on the
- * scale of other rows.
+ * Marks the Pareto front, and the knee: the row of the front that is nearest to zero bytes, overhead and transfers. The
+ * peak of save-all counts as much as an overhead of 100 %, and as the most transfers of a row. So bytes and overhead of
+ * other rows do not change the scale.
  */
 static void mark_front(struct policy_row *rows, size_t count)
 {
@@ -80,7 +80,7 @@ static enum status add_numbered(struct planning *p, enum policy_kind kind, int64
 	return add_policy(p, &policy);
 }
 
-/* As subject_plan, but an infeasible POLICY is no error: its row has least_bytes. */
+/* Plans *POLICY by subject_plan. An infeasible budget is no error: ROW then has least_bytes. The caller zeroes ROW. */
 static enum status try_policy(struct planning *p, const struct policy **policy, struct policy_row *row)
 {
 	struct session *s = p->session;
@@ -94,7 +94,7 @@ static enum status try_policy(struct planning *p, const struct policy **policy, 
 	return status;
 }
 
-/* Budgets from the smallest feasible, or 1 byte, to the peak of save-all, in geometric progression. */
+/* Adds budgets from the least that works, or 1 byte, to the peak of save-all, in geometric progression. */
 static enum status sweep_memory(struct planning *p)
 {
 	enum { POINTS = 24, POINTS_LONG = 12, LONG = 500 };
@@ -121,7 +121,7 @@ static enum status choose_policies(struct planning *p)
 	struct session *s = p->session;
 	const struct policy_list *given = &s->set.policies;
 	const char *sweep = s->line.values[OPTION_SWEEP];
-	/* With more steps the usual policies omit those by value, which unroll the whole chain into one region. */
+	/* With more than LONG_BY_VALUE steps, policies by value are omitted: they unroll the chain into one region. */
 	enum { SWEEP_DENSE = 32, SWEEP_PERCENT = 25, LONG_BY_VALUE = 100000 };
 	static const struct {
 		enum policy_kind kind;
@@ -137,7 +137,7 @@ static enum status choose_policies(struct planning *p)
 		TRY(add_policy(p, &s->set.policy));
 	if (sweep && !strcmp(sweep, "memory"))
 		return sweep_memory(p);
-	/* Each N up to SWEEP_DENSE, then geometrically to the number of steps, which keeps everything. */
+	/* Each N up to SWEEP_DENSE, then steps of SWEEP_PERCENT, up to the number of steps. */
 	for (int64_t n = 1; sweep && n < steps; n += n < SWEEP_DENSE ? 1 : n * SWEEP_PERCENT / 100)
 		TRY(add_numbered(p, POLICY_every, n));
 	if (sweep)
@@ -154,7 +154,7 @@ static void compare_row(const struct planning *p, struct policy_row *row)
 	row->saved_bytes = p->save_all.counters.stored_bytes - row->counters.stored_bytes;
 }
 
-/* Plans all budgets among the policies with one search, if there are several. */
+/* If several policies are budgets, plans these with one search, and sets their rows. */
 static enum status plan_budgets(struct planning *p)
 {
 	struct session *s = p->session;
@@ -175,7 +175,7 @@ static enum status plan_budgets(struct planning *p)
 	return STATUS_OK;
 }
 
-/* Among several policies an infeasible one gets a row and a warning, and no error. */
+/* Plans all policies. Of several, an infeasible budget gets a row and a warning; it is an error only if none works. */
 static enum status plan_all(struct planning *p)
 {
 	struct session *s = p->session;
@@ -244,7 +244,7 @@ static enum status print_difference(struct planning *p)
 		TRY(subject_kept(&p->subject, policies[i], &lists[i]));
 		compare_row(p, &lists[i].row);
 	}
-	/* A policy by value makes one step of the chain, so steps cannot be compared. */
+	/* A policy by value makes the whole chain one step, so steps cannot be compared. */
 	const bool by_value = policy_by_value(policies[0]) || policy_by_value(policies[1]);
 	for (int i = 0; i < 2 && by_value; i++)
 		for (size_t k = 0; k < lists[i].count; k++)
@@ -254,7 +254,7 @@ static enum status print_difference(struct planning *p)
 	return session_close_text(file);
 }
 
-/* STATUS_USAGE if two options contradict each other. */
+/* Fails with STATUS_USAGE if two options contradict each other, or a value is wrong. */
 static enum status check_plan_options(struct session *s)
 {
 	const char *sweep = s->line.values[OPTION_SWEEP];
@@ -292,6 +292,6 @@ enum status command_plan(struct session *s)
 	if (s->line.given[OPTION_SCHEDULE])
 		return print_schedule(&p);
 	(void)progress_begin(&p.progress, s, "plan");
-	TRY(subject_plan(&p.subject, &all, &p.save_all, NULL, &s->diags)); /* other rows are compared to it */
+	TRY(subject_plan(&p.subject, &all, &p.save_all, NULL, &s->diags)); /* other rows are compared with it */
 	return s->set.compared.count ? print_difference(&p) : print_table(&p);
 }

@@ -1,9 +1,9 @@
 /*
- * ckptc profile: measures depth against forward time, backward time and memory; policies against memory and overhead,
- * predicted beside measured; and which of several costs takes most of the time.
+ * ckptc profile: measures forward time, backward time and memory by depth, and memory and overhead by policy. It finds
+ * which of several costs takes most of the time.
  *
- * A depth is a portion of the chain: its first stages, or the same share of the iterations of its loops. Times are the
- * least of several runs.
+ * A depth is a portion of the chain: its first stages, or a share of the iterations of each of its loops. A time is the
+ * least of RUNS runs.
  */
 #include <math.h>
 #include <string.h>
@@ -22,14 +22,14 @@ struct profiler {
 	struct session *session;
 	struct type type;
 	int64_t count;
-	struct opened_output *data, *sink; /* a file in memory: the input; /dev/null */
+	struct opened_output *data, *sink; /* the input, in memory; /dev/null */
 	struct profile_row depths[DEPTHS], policies[POLICIES];
 	struct picture_point forward[DEPTHS], backward[DEPTHS], memory[DEPTHS];        /* by steps */
 	struct picture_point predicted[POLICIES], measured[POLICIES], peaks[POLICIES]; /* by interval */
 	size_t depth_count, interval_count, policy_count; /* intervals are the first of the policies */
 };
 
-/* What a run took of the processors, all threads together, and of memory that it had not touched before. */
+/* What the process has used: page faults of first touches, and processor time of all threads. */
 struct usage {
 	int64_t faults;
 	double cpu_ms;
@@ -45,7 +45,7 @@ static struct usage usage_now(void)
 	                                       1e-3 * (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec)};
 }
 
-/* Milliseconds of this machine for the first touch of a page, and to copy a byte by one thread; 0: not known. */
+/* Milliseconds that one thread of this machine takes to touch a new page, and to copy a byte; 0: unknown. */
 struct memory_ms {
 	double fault, copy;
 };
@@ -71,7 +71,7 @@ static struct memory_ms measure_memory(void)
 	return ms;
 }
 
-/* The input, in memory. */
+/* Copies the input to a file in memory, in its computing type, and opens /dev/null for output. */
 static enum status get_data(struct profiler *p)
 {
 	struct session *s = p->session;
@@ -81,7 +81,7 @@ static enum status get_data(struct profiler *p)
 	p->type.dtype = s->set.dtype != DTYPE_COUNT ? s->set.dtype : dtype_compute(p->type.dtype);
 	p->count = shape_count(&p->type.shape);
 	if ((uint64_t)type_bytes(&p->type) > session_memory_most())
-		return diag_memory(&s->diags); /* where the input is held, so that every run begins alike */
+		return diag_memory(&s->diags); /* the input is held in memory, so that all runs begin alike */
 	TRY(trial_open_file(s, &p->data));
 	TRY(session_open_output(s, &p->sink, "/dev/null", false));
 	trial_write_file(p->data, &s->arena);
@@ -95,7 +95,7 @@ static enum status get_data(struct profiler *p)
 	return trial_end_input(s);
 }
 
-/* Measures PORTION of the chain under POLICY. NULL: a forward run, whose time is in gradient_ms. */
+/* Measures gradients of PORTION under POLICY to ROW; if POLICY is NULL, forward runs, whose time is in gradient_ms. */
 static enum status measure_runs(struct profiler *p, const struct policy *policy, const struct portion *portion,
                                 struct profile_row *row)
 {
@@ -112,7 +112,7 @@ static enum status measure_runs(struct profiler *p, const struct policy *policy,
 		const struct usage begun = usage_now();
 		const double since = now_ms();
 		const enum status status = trial_run(&trial, policy ? &result : NULL);
-		const double ms = now_ms() - since - 1e3 * result.planning; /* which is once, and not of the chain */
+		const double ms = now_ms() - since - 1e3 * result.planning; /* planning is not counted */
 		if (ms < row->gradient_ms) {
 			const struct usage now = usage_now();
 			row->gradient_ms = ms;
@@ -138,7 +138,7 @@ static size_t count_stages(const struct chain *chain)
 	return stages;
 }
 
-/* Lowers PORTION of the chain (NULL: all) in ARENA, which the caller frees. Returns false if that fails. */
+/* Lowers PORTION of the chain (NULL: all) in ARENA, which the caller frees in any case. False if lowering fails. */
 static bool lower_portion(const struct profiler *p, const struct portion *portion, enum lower_what what,
                           struct arena *arena, struct lowered *lowered)
 {
@@ -151,7 +151,7 @@ static bool lower_portion(const struct profiler *p, const struct portion *portio
 	return lower(&context, lowered, &s->chain, portion, &input, what) == STATUS_OK;
 }
 
-/* Steps of PORTION; 0 if it cannot be lowered. */
+/* Returns the number of steps of PORTION; 0 if it cannot be lowered. */
 static int64_t portion_steps(const struct profiler *p, struct portion portion)
 {
 	struct arena arena;
@@ -161,11 +161,11 @@ static int64_t portion_steps(const struct profiler *p, struct portion portion)
 	return steps;
 }
 
-/* The portion of about TARGET steps, which are SHARE of all: a share of all loops, or the first stages. */
+/* Returns a portion of about TARGET steps, SHARE of all: that share of each loop's iterations, or the first stages. */
 static struct portion find_depth(const struct profiler *p, double share, double target)
 {
 	const size_t stages = count_stages(&p->session->chain);
-	size_t low = 0, high = stages; /* so many first stages have fewer steps than TARGET, and not fewer */
+	size_t low = 0, high = stages; /* the first `low` stages have fewer steps than TARGET, `high` have not */
 	while (low + 1 < high) {
 		const size_t middle = low + (high - low) / 2;
 		const bool few = (double)portion_steps(p, (struct portion){.after = stages - middle}) < target;
@@ -203,7 +203,7 @@ static enum status measure_depth(struct profiler *p, const struct portion *porti
 	return STATUS_OK;
 }
 
-/* Depths near 1/4, 1/2 and 3/4 of the steps, as far as they differ, and the whole. */
+/* Measures depths near 1/4, 1/2 and 3/4 of the steps, as far as they differ, and the whole chain. */
 static enum status profile_depths(struct profiler *p)
 {
 	const struct portion whole = {0};
@@ -221,11 +221,11 @@ static enum status profile_depths(struct profiler *p)
 	return measure_depth(p, &whole);
 }
 
-/* The line through the logarithms of figures by steps; see profile_growth. */
+/* Fits a line to the logarithms of COUNT POINTS, figures by steps; see profile_growth. */
 static struct profile_growth fit_growth(const char *what, const struct picture_point *points, size_t count)
 {
 	enum { LEAST_DEPTHS = 3 };
-	static const double good = 0.9; /* R2 from which a power fits */
+	static const double good = 0.9; /* the least R2 of a fit */
 	double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0, syy = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (!(points[i].y > 0) || points[i].x < 1)
@@ -242,7 +242,7 @@ static struct profile_growth fit_growth(const char *what, const struct picture_p
 	struct profile_growth growth = {what, (double)NAN, (double)NAN};
 	if (n < LEAST_DEPTHS || xx < 1e-12)
 		return growth;
-	growth.r2 = yy < 1e-12 ? 1 : xy * xy / (xx * yy); /* what does not change fits the power 0 */
+	growth.r2 = yy < 1e-12 ? 1 : xy * xy / (xx * yy); /* a constant fits the power 0 */
 	if (growth.r2 >= good)
 		growth.power = xy / xx;
 	return growth;
@@ -264,7 +264,7 @@ static enum status measure_policy(struct profiler *p, const struct policy *polic
 	return STATUS_OK;
 }
 
-/* The intervals, then the policies that are asked for. */
+/* Measures every:N for N = 1, 2, 4, ..., then the policies of --policy or --memory. */
 static enum status profile_policies(struct profiler *p)
 {
 	struct session *s = p->session;
@@ -286,7 +286,7 @@ static enum status profile_policies(struct profiler *p)
 	return !given->count && s->set.memory ? measure_policy(p, &s->set.policy) : STATUS_OK;
 }
 
-/* The share of matrix products in the operations of a forward run, by their counts. */
+/* Returns the share of matrix products in the cost of a forward run, 0 to 1. */
 static double products_share(const struct profiler *p)
 {
 	double all = 0, products = 0;
@@ -311,12 +311,12 @@ static const char *faster_arithmetic(const struct profiler *p)
 }
 
 /*
- * Finds what bounds the gradient. Three costs are measured; the largest is the bound if it takes much of the time.
- * Else the bound is the backward pass, if it is much slower than the forward pass; else arithmetic.
+ * Finds what bounds the gradient. Three costs are measured; the largest is the bound if it takes more time than the
+ * rest. Else the bound is the backward pass, if it is much slower than the forward pass; else arithmetic.
  */
 static enum status find_bound(struct profiler *p, struct profile_verdict *verdict)
 {
-	static const double too_short = 0.5, slow = 4; /* ms, of which the start of a run is a part; times forward */
+	static const double too_short = 0.5, slow = 4; /* milliseconds of a gradient; backward over forward time */
 	const struct profile_row *full = &p->depths[p->depth_count - 1];
 	struct arena *arena = &p->session->arena;
 	struct profile_row none;
@@ -359,7 +359,7 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 	return STATUS_OK;
 }
 
-/* Depth against time, and interval against memory and overhead. */
+/* Draws time by depth, and memory and overhead by interval. */
 static enum status draw_curves(struct profiler *p, struct text_file *plot)
 {
 	const size_t depths = p->depth_count, count = p->interval_count;
@@ -388,7 +388,7 @@ enum status command_profile(struct session *s)
 	TRY(get_data(&p));
 	TRY(session_bind(s, true, p.type.dtype));
 	const struct type input = run_input_type(&s->chain, &p.type, DTYPE_COUNT);
-	/* What is wrong with the whole chain is found before its parts are measured. */
+	/* Plan the whole chain first, so that its errors are found before portions are measured. */
 	TRY(save_all_counters(s, &input, &all));
 	TRY(profile_depths(&p));
 	TRY(profile_policies(&p));

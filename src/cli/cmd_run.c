@@ -1,4 +1,4 @@
-/* ckptc run: forward; --dump: what a phase of the program has made. */
+/* ckptc run: the forward pass; and --dump, which prints the result of a phase of ckptc. */
 #include <string.h>
 
 #include "cli/job.h"

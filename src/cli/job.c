@@ -19,14 +19,14 @@ size_t session_memory_most(void)
 }
 
 /*
- * Bytes that are free, or that the system would free, such as caches of files, within the limits of the process and of
- * its control groups; 0 if unknown.
+ * Returns the bytes that this process can still get, 0 if unknown: the machine's free memory and its caches of files,
+ * but no more than the limits of the process and of its control groups leave.
  */
 static int64_t memory_available(void)
 {
 	static const struct {
 		int resource;
-		const char *used; /* in /proc/self/status, KiB */
+		const char *used; /* the line of /proc/self/status with the use in KiB */
 	} limits[] = {{RLIMIT_AS, "VmSize:"}, {RLIMIT_DATA, "VmData:"}};
 	const int64_t kib = system_read_number("/proc/meminfo", "MemAvailable:"), group = system_group_memory("").left;
 	const long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -47,7 +47,7 @@ static int64_t memory_available(void)
 
 struct job_options session_job_options(const struct session *s, const struct policy *policy)
 {
-	const bool measures = policy->kind == POLICY_auto && !s->set.memory; /* nothing else asks for it */
+	const bool measures = policy->kind == POLICY_auto && !s->set.memory; /* only `auto` without --memory needs it */
 	return (struct job_options){.policy = policy,
 	                            .threads = s->set.threads,
 	                            .tile = s->set.tile,
@@ -75,7 +75,7 @@ enum status save_all_counters(struct session *s, const struct type *input, struc
 {
 	struct job job;
 	struct job_options options = session_job_options(s, &policy_save_all);
-	options.costs = NULL; /* bytes do not depend on them */
+	options.costs = NULL; /* the bytes do not depend on them */
 	const enum status status = job_make(&s->context, &job, &s->chain, input, &options);
 	*counters = job.predicted;
 	job_free(&job);

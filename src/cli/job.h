@@ -1,39 +1,39 @@
-/* A session's jobs: their options, the warnings and the residual report about them, and their progress. */
+/* The jobs of a session: their options, the warnings and residual reports about them, and the progress line. */
 #ifndef CLI_JOB_H
 #define CLI_JOB_H
 
 #include "cli/session.h"
 
 struct job_options session_job_options(const struct session *session, const struct policy *policy);
-/* Plans session->job, in place of an earlier one: the chain under POLICY on an INPUT. */
+/* Frees `job` of SESSION and plans it again: the chain under POLICY on an input of type INPUT. */
 enum status session_make_job(struct session *session, const struct policy *policy, const struct type *input);
-/* Plans the chain under save-all, to which policies are compared. */
+/* Plans the chain on an input of type INPUT under save-all. Writes the predicted counters to COUNTERS. */
 enum status save_all_counters(struct session *session, const struct type *input, struct counters *counters);
-/* Prints the residuals of JOB to PATH, else to standard error if ERROR, else to standard output. */
+/* Prints the residuals of JOB to PATH; if PATH is NULL, to standard error if ERROR, else to standard output. */
 enum status put_job_residuals(struct session *session, const struct job *job, const char *path, bool error);
-/* Plans a job for an input of TYPE, prints its residuals, and warns of options without effect. */
+/* Plans `job` of SESSION for an input of TYPE, and prints its residuals as above. Warns of options without effect. */
 enum status put_residuals(struct session *session, const struct type *type, const char *path, bool error);
 
 /* Warns of a policy or a checkpoint block that saves no memory, compared to save-all. */
 void warn_useless(struct session *session, const struct job *job);
-/* Warns of --journal if JOB keeps no states on disk: nothing else is recorded in a journal. */
+/* Warns of --journal if JOB keeps no states on disk, since its run could not be resumed. */
 void warn_unjournalled(struct session *session, const struct job *job);
-/* Warns of --store-dtype if COUNTERS have no checkpoints; else of the largest ERROR that it made, NAN if unknown. */
+/* Warns of --store-dtype if COUNTERS have no checkpoints; else reports ERROR, its largest error; NAN: unknown. */
 void warn_unstored(struct session *session, const struct counters *counters, double error);
-/* Warns of --assume-dtype if no array needed it. For the end of a command. */
+/* Warns of --assume-dtype if no array needed it. Called at the end of a command. */
 void warn_unassumed(struct session *session);
 
-/* One line on the terminal: redrawn at most ten times a second, and not in the first second. */
+/* A line on standard error. It first appears after a second, and changes at most ten times a second. */
 struct progress {
-	const char *name; /* of the work, shown where there is no action */
+	const char *name; /* the command's name, shown if there is no action */
 	bool on, drawn;
-	double begun, last; /* seconds */
+	double begun, last; /* clock_seconds of the begin and of the last drawing */
 };
 
-/* True if progress is shown: on a terminal, or with --progress. */
+/* Initialises PROGRESS. True if progress is shown: on a terminal, or with --progress. */
 bool progress_begin(struct progress *progress, const struct session *session, const char *name);
 void progress_action(void *context, const struct action *action, double done, int64_t live, int64_t peak);
-/* Before POLICY, the DONE-th of ALL, is planned. */
+/* Shows that POLICY is being planned, after DONE of ALL policies. */
 void progress_policy(struct progress *progress, const char *policy, size_t done, size_t all);
 void progress_end(struct progress *progress);
 

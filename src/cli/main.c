@@ -1,4 +1,4 @@
-/* The program: finds the command, runs it, prints the diagnostics, exits. Nothing else prints diagnostics or exits. */
+/* Finds the command, runs it, prints the diagnostics, and exits. No other file prints diagnostics or exits. */
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ const struct command command_table[] = {
 };
 const size_t command_count = sizeof command_table / sizeof *command_table;
 
-/* Sets FAILED if the text cannot be written. A closed standard error is no failure: the caller closed it on purpose. */
+/* Sets the bool at CONTEXT if writing fails. A closed standard error is no failure: it was closed on purpose. */
 static void write_error(void *context, const char *text, size_t length)
 {
 	bool *failed = context;
@@ -68,7 +68,7 @@ static bool is_help(const char *word)
 	return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-/* A hint for TOPIC if it is a statement or a policy, whose argument is ignored; else NULL. */
+/* Returns a hint if TOPIC is the word of a statement, or a policy with or without an argument; else NULL. */
 static const char *described_elsewhere(const char *topic)
 {
 	const size_t length = strcspn(topic, ":");
@@ -100,10 +100,10 @@ static enum status help_on(struct session *s, const char *topic)
 	                    "`ckptc --help` lists the commands, `ckptc ops` the operations");
 }
 
-/* The least stack in KiB, and how much of it kernels may use: arguments and environment may take a quarter. */
+/* KiB: the least stack limit, and the most that kernels use. Arguments and environment may take a quarter of it. */
 enum { LEAST_KIB = 1024, USED_KIB = 704 };
 
-/* Touches the stack as deep as kernels may use it. A stack does not shrink again. */
+/* Grows the stack to the depth that kernels may need; it does not shrink again. */
 static __attribute__((noinline)) char grow_stack(void)
 {
 	volatile char deep[USED_KIB << 10];
@@ -112,13 +112,13 @@ static __attribute__((noinline)) char grow_stack(void)
 }
 
 /*
- * Reports a stack limit that is too small for kernels; threads get as much stack. Under a limit of address space a stack
- * that cannot grow is a fault, so it grows before memory is used otherwise.
+ * Fails with STATUS_LIMIT if the stack limit, which also holds for threads, is too small for kernels. If the address
+ * space is limited, grows the stack now: a stack that cannot grow later would crash the program.
  */
 static enum status check_stack(struct session *s)
 {
 	struct rlimit stack, space;
-	const size_t bytes = (USED_KIB + 64) << 10; /* and some pages for this function and its callers */
+	const size_t bytes = (USED_KIB + 64) << 10; /* 64 KiB for this function and its callers */
 	if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur != RLIM_INFINITY && stack.rlim_cur < LEAST_KIB << 10)
 		return with_hint(s,
 		                 diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "the stack is limited to %lld KiB; %d are needed",
@@ -161,7 +161,7 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 		return print_version(s);
 	TRY(check_stack(s));
 	const enum status status = s->command->run(s);
-	if (status && status != STATUS_CHECK) /* a check that failed has its report */
+	if (status && status != STATUS_CHECK) /* a failed check still writes its report */
 		return status;
 	TRY(session_commit(s));
 	if (!status)
@@ -174,19 +174,19 @@ int main(int argc, char **argv)
 	struct allocator_cap cap;
 	const struct allocator allocator = allocator_capped(&cap, session_memory_most());
 	struct session session = {.allocator = &allocator};
-	/* The signals that usually end a program. SIGPIPE still ends it silently. */
+	/* Signals that end a program. Their handler removes temporary files first. */
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		if (signal(signals[i], on_signal) == SIG_IGN)
 			signal(signals[i], SIG_IGN);
-	/* With SIGXFSZ ignored, a file beyond its size limit is a write error, which is reported. */
+	/* With SIGXFSZ ignored, a write beyond the limit of file sizes is an error, which is reported. */
 	signal(SIGXFSZ, SIG_IGN);
 	arena_init(&session.arena, session.allocator);
 	diags_init(&session.diags, &session.arena);
 	session.context = (struct context){&allocator, &session.arena, &session.diags};
 	session_choose_color(&session, argc - 1, argv + 1);
 	enum status status = dispatch(&session, argc, argv);
-	if (status && session.diags.exhausted) /* "out of memory" is then the message */
+	if (status && session.diags.exhausted) /* diags_render prints "out of memory" */
 		status = STATUS_LIMIT;
 	assert(status || session.diags.errors == 0);
 	bool failed = false;

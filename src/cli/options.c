@@ -1,4 +1,4 @@
-/* The command line: options are read first, then understood together. */
+/* The command line. All options are read before any value is parsed, since values depend on other options. */
 #include "cli/session.h"
 
 #include <errno.h>
@@ -102,7 +102,7 @@ static enum status set_option(struct session *s, int option, const char *value)
 		return line->values[option] ? usage_error(s, "--%s was given twice; the first was '%s'", option_name(option),
 		                                          line->values[option])
 		                            : usage_error(s, "--%s was given twice", option_name(option));
-	/* An empty file name would fail only after other files were written. */
+	/* Refuse an empty file name now: it would fail only after other files were written. */
 	const char *equals = option == OPTION_GRAD_OF ? strchr(value, '=') : NULL, *file = equals ? equals + 1 : value;
 	if ((option == OPTION_GRAD_OF || (option_table[option].use & WRITTEN)) && file && !*file)
 		return usage_error(s, "--%s has an empty file name", option_name(option));
@@ -140,7 +140,7 @@ static enum status parse_long(struct session *s, const char *text, char ***at)
 			return usage_error(s, "--%s needs a value: %s", option_name(k), argument);
 	}
 	TRY(set_option(s, k, value));
-	if (k != OPTION_DIFF) /* the one option of two values */
+	if (k != OPTION_DIFF) /* the only option with two values */
 		return STATUS_OK;
 	value = next_word(at);
 	return value && *value != '-' ? set_option(s, k, value) : usage_error(s, "--diff takes two policies: --diff P Q");
@@ -165,7 +165,7 @@ static enum status parse_short(struct session *s, const char *text, char ***at)
 	return STATUS_OK;
 }
 
-/* Sets *CHOSEN by OPTION's value, if given: FIRST for the first of WORDS, and so on. STATUS_USAGE for another word. */
+/* If OPTION was given, sets *CHOSEN to FIRST + the index of its value in WORDS. STATUS_USAGE if it is not there. */
 static enum status choose_word(struct session *s, int option, const char *const *words, int count, int first,
                                int *chosen)
 {
@@ -182,7 +182,7 @@ static enum status choose_word(struct session *s, int option, const char *const 
 	return usage_error(s, "--%s takes %s, not '%s'", option_name(option), list ? list : "", value);
 }
 
-/* strtoll would skip spaces and a sign. */
+/* True if TEXT begins with a digit; strtoll would also accept spaces and a sign. */
 static bool begins_number(const char *text) { return *text >= '0' && *text <= '9'; }
 
 static enum status parse_positive(struct session *s, int option, int64_t most, int64_t *value)
@@ -213,7 +213,7 @@ static enum status parse_shape(struct session *s)
 	for (; good && (*p != ']' || p[-1] == ','); dims++) {
 		char *end;
 		p += strspn(p, " ");
-		const long long extent = strtoll(p, &end, 10); /* the largest if it overflows, which is too large too */
+		const long long extent = strtoll(p, &end, 10); /* LLONG_MAX on overflow; type_addressable refuses it */
 		end += strspn(end, " ");
 		good = begins_number(p) && (*end == ',' || *end == ']');
 		if (good && dims < MAX_DIMS)
@@ -234,7 +234,7 @@ static enum status parse_shape(struct session *s)
 	return STATUS_OK;
 }
 
-/* The options whose value is one of a few words, in the order of their enums. */
+/* Sets the options whose value is a word from a list. A list has the order of its enum. */
 static enum status understand_words(struct session *s)
 {
 	static const char *const reports[] = {"table", "json", "csv", "lines", "dot"};
@@ -271,7 +271,7 @@ static enum status check_policy(struct session *s, const struct policy *policy)
 	                 "every:N, sqrt, revolve:S, online:S and disk-revolve:S do");
 }
 
-/* Makes policies of the words. */
+/* Parses WORDS as policies to LIST. */
 static enum status parse_policies(struct session *s, const struct text_list *words, struct policy_list *list)
 {
 	list->items = arena_array(&s->arena, words->count + 1, sizeof *list->items);
@@ -306,7 +306,7 @@ static enum status understand_policies(struct session *s)
 		TRY(check_policy(s, &set->policy));
 	set->policy.max_checkpoints = set->max_checkpoints;
 	const enum status status = parse_policies(s, &s->line.compared, compared);
-	if (status && compared->count > 1 && !s->line.file && !s->line.text) /* the second value was probably the chain */
+	if (status && compared->count > 1 && !s->line.file && !s->line.text) /* the second policy was probably the chain */
 		diag_hint(&s->diags, "--diff takes two policies: --diff P Q");
 	TRY(status);
 	if (set->memory && policies->count && set->policy.kind != POLICY_auto)
@@ -357,7 +357,7 @@ void session_choose_color(struct session *s, int argc, char **argv)
 	s->set.color = !strcmp(when, "always") || (isatty(2) && !never);
 }
 
-/* FILE may be meant as the input. */
+/* Adds a hint, as FILE may have been meant as the input. Returns STATUS. */
 static enum status refuse_file(struct session *s, enum status status, const char *file)
 {
 	if (*file && s->command->letter & DATA)

@@ -1,7 +1,7 @@
 /*
- * Checks of the files that one invocation writes. A regular file is written under a temporary name and then renamed;
- * of two outputs with one path the first would be lost, so two are refused before the work. Other files, and files
- * that are open already, may take several outputs. Files that are written last are tried before the work, too.
+ * Checks of the files that one invocation writes, before the work. A regular file is written under a temporary name and
+ * then renamed. Of two outputs with one path the first would be lost, so the second is refused. Several outputs may go
+ * to other files, such as FIFOs, and to open descriptors. Files that are written last are opened once, as a trial.
  */
 #include "cli/session.h"
 
@@ -12,7 +12,7 @@
 #include "exec/run.h"
 
 struct place {
-	const char *option, *path, *real; /* REAL is PATH without links and dots; NULL if several may write to it */
+	const char *option, *path, *real; /* REAL is the absolute path without links */
 };
 
 static const char *real_place(struct session *s, const char *path)
@@ -65,7 +65,7 @@ enum status outputs_check(struct session *s)
 	return STATUS_OK;
 }
 
-/* Opens and discards an output that will be a regular file. Others, such as FIFOs, would notice. */
+/* Opens and discards an output if it will be a regular file. The reader of a FIFO would notice a trial. */
 static enum status probe(struct session *s, const char *path)
 {
 	struct output output;
@@ -86,7 +86,7 @@ enum status outputs_probe(struct session *s)
 	return probe(s, s->line.values[OPTION_RESIDUALS]);
 }
 
-/* Sets *BINARY if the arrays of the output are npy or raw, where nothing else may be written. */
+/* Sets *BINARY to true if the arrays of `out` are npy or raw, so that its file may hold nothing else. */
 static enum status output_is_binary(struct session *s, bool *binary)
 {
 	const struct writer_options *options = &s->out->writer.options;

@@ -1,4 +1,4 @@
-/* Files are opened before the work, so that a wrong name fails early, and written after it; a failure leaves no file. */
+/* Files are opened before the work, so that a wrong name fails early. If the command fails, they are removed. */
 #include "cli/plot.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ enum status plot_open(struct session *s, struct text_file **plot)
 	return session_open_text(s, plot, path, false);
 }
 
-/* The chain or the costs, as the command line names them. */
+/* Returns the chain's text or file, or the file of costs, as the command line gives it. */
 static const char *subject_word(const struct session *s)
 {
 	return s->line.text ? s->line.text : s->line.file ? s->line.file : s->line.values[OPTION_SPEC];
@@ -34,7 +34,7 @@ enum status plot_draw(struct session *s, struct text_file *plot, struct picture 
 	return session_close_text(plot);
 }
 
-/* What each picture shows of a job. */
+/* Returns what a picture shows of JOB and TIMELINE, whose times have the unit TIME. */
 static struct picture_run run_of(const struct job *job, const struct timeline *timeline, enum picture_time time)
 {
 	return (struct picture_run){.policy = job->policy->text,
@@ -70,7 +70,7 @@ static enum status add_run(struct subject *subject, const struct policy *policy,
 	return STATUS_OK;
 }
 
-/* A run of --spec: bytes by the cost walk, times in the unit of the costs. */
+/* Adds a schedule of --spec: its bytes are those of the cost walk, its times are in the unit of the costs. */
 static enum status add_spec_run(struct subject *subject, const struct policy *policy, struct picture *picture,
                                 struct picture_run *run, struct timeline *timeline)
 {
@@ -80,7 +80,7 @@ static enum status add_spec_run(struct subject *subject, const struct policy *po
 	TRY(spec_schedule(&s->context, spec, policy, &schedule));
 	const enum status status = timeline_schedule(&s->context, timeline, schedule, &spec->costs);
 	schedule_free(schedule);
-	/* with --spec, auto is the budget of --memory */
+	/* With --spec, `auto` is the budget of --memory; subject_policy has set its number. */
 	const bool budgeted = policy->kind == POLICY_budget || policy->kind == POLICY_auto;
 	*run = (struct picture_run){.policy = policy->text,
 	                            .timeline = timeline,
@@ -123,8 +123,8 @@ enum status watch_open(struct session *s, struct watch *watch, const struct grad
 }
 
 /*
- * The picture is of the first tile of the last array, and begins at its first step. Reading the input may take most of
- * a short run, and is not drawn.
+ * Adds EVENT to the timeline if it is of the first tile of an array; each array replaces the one before. The timeline
+ * begins at the tile's first step: reading the input may take most of a short run, and is not drawn.
  */
 static enum status follow(struct watch *watch, const struct event *event)
 {
@@ -149,7 +149,7 @@ static enum status follow(struct watch *watch, const struct event *event)
 		watch->begun = event->from;
 	watch->stepping |= event->kind < EVENT_SPILL;
 	struct event moved = *event;
-	/* Disk events may have begun earlier. */
+	/* A disk event may begin before the first step. */
 	moved.from = event->from > watch->begun ? event->from - watch->begun : 0;
 	moved.to = event->to > watch->begun ? event->to - watch->begun : 0;
 	TRY_ALLOC(timeline_add(&watch->timeline, &moved), &s->diags);

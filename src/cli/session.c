@@ -74,7 +74,7 @@ static bool is_name(const struct chain *chain, const char *name)
 	return known;
 }
 
-/* The first name in the text of POLICY that no value of the chain has; or NULL. P+Q+R is (P+Q)+R. */
+/* Returns the first name in POLICY that no value of the chain has, or NULL. P+Q+R is (P+Q)+R, so it reads backward. */
 static const char *unknown_name(const struct session *s, const struct policy *policy)
 {
 	const char *first = NULL;
@@ -93,7 +93,7 @@ static enum status unknown_value(struct session *s, enum status status, const ch
 	                    arena_printf(&s->arena, "a stage `name %s` gives the current value that name", name));
 }
 
-/* Names in POLICIES must be names of the chain. */
+/* Fails with STATUS_USAGE if a policy names no value of the chain. */
 static enum status check_names(struct session *s, const struct policy_list *policies)
 {
 	for (size_t i = 0; i < policies->count; i++) {
@@ -180,7 +180,7 @@ enum status session_bind(struct session *s, bool data, enum dtype compute)
 	return params_bind(&s->context, &s->bound, &s->chain, &options);
 }
 
-/* True if the declaration gives every extent. */
+/* True if the chain declares the type of its input with every extent. */
 static bool declared_whole(const struct declared *declared)
 {
 	for (int i = 0; i < declared->type.shape.ndim; i++)
@@ -240,7 +240,7 @@ enum status session_open_output(struct session *s, struct opened_output **out, c
 void session_make_writer(struct session *s, struct opened_output *out)
 {
 	const bool over = s->in.open && s->in.input.size >= 0 && stream_is_one(s->in.input.fd, out->output.fd);
-	if (over) /* written in order, rows never overwrite rows that are still to be read */
+	if (over) /* then rows are written in order, and overwrite only rows that were read */
 		out->output.seekable = false;
 	struct writer_options options = {.format = s->set.to != FORMAT_AUTO ? s->set.to : s->in.reader.format,
 	                                 .layout = s->in.reader.layout,
@@ -258,7 +258,7 @@ enum status session_open_arrays(struct session *s)
 	const bool behind = fcntl(out->fd, F_GETFL) & O_APPEND || out->base > s->in.input.base;
 	if (s->in.open && behind && stream_is_one(s->in.input.fd, out->fd)) {
 		TRY(reader_find_format(&s->in.reader, &s->diags));
-		/* Text is read whole before the first write. */
+		/* Text is read completely before the first write, so it may be appended to. */
 		if (s->in.reader.format != FORMAT_TEXT && s->in.reader.format != FORMAT_CSV)
 			return diag_file(&s->diags, STATUS_USAGE, s->in.input.name, -1,
 			                 "the output would be appended to it, and read as more input");

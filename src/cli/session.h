@@ -1,4 +1,4 @@
-/* One invocation: its options, and the files that it opens. Each command is a function of a session, in its own file. */
+/* A session is one invocation: its options and its files. Each command is a function of a session, in its own file. */
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
@@ -31,12 +31,12 @@ struct option_row {
 	int use, commands;
 	const char *help;
 };
-extern const struct option_row option_table[OPTION_COUNT]; /* by option_id */
+extern const struct option_row option_table[OPTION_COUNT]; /* indexed by option_id */
 
-/* The options as given; NULL or 0 where not. */
+/* The options as given. NULL, 0 or false if an option was not given. */
 struct command_line {
 	const char *text, *file;          /* -e TEXT; CHAIN */
-	const char *values[OPTION_COUNT]; /* the last value of each */
+	const char *values[OPTION_COUNT]; /* the last value of each option */
 	bool given[OPTION_COUNT];
 	struct text_list policies, grads, compared; /* --policy and --online; --grad; the two of --diff */
 	struct param_binding *params;
@@ -46,18 +46,18 @@ struct command_line {
 struct policy_list {
 	struct policy *items;
 	size_t count;
-	bool on_disk; /* one of them may keep states on disk */
+	bool on_disk; /* at least one policy may keep states on disk */
 };
 
-/* The options as understood. */
+/* The values of the options. */
 struct settings {
 	enum report_format format;
 	bool dot;   /* explain --format dot */
-	bool color; /* on standard error */
+	bool color; /* colours on standard error */
 	int threads;
 	int64_t tile, memory, max_checkpoints; /* 0: not given */
 	enum dtype dtype, store;               /* DTYPE_COUNT: not given */
-	struct policy policy;                  /* the first; without --policy `auto` if --memory is given, else save-all */
+	struct policy policy;                  /* the first given; else `auto` with --memory, save-all without */
 	struct policy_list policies, compared;
 	struct type shape; /* --shape; ndim -1: not given */
 	struct reader_options reading;
@@ -70,32 +70,32 @@ struct opened_input {
 	bool open;
 };
 
-/* A file that the command writes. The session owns it: session_close discards what was not put. */
+/* A file that the command writes. The session owns it; session_close discards it unless it was committed. */
 struct opened_output {
 	struct output output;
-	struct writer writer;                 /* of arrays */
-	struct opened_output *before, *after; /* by opening; by session_put, of the files that wait for session_commit */
+	struct writer writer;                 /* for arrays */
+	struct opened_output *before, *after; /* the output opened before; the output that is renamed next */
 };
 
 struct session {
 	const struct allocator *allocator;
 	struct arena arena;
 	struct diags diags;
-	struct context context; /* of the three above */
+	struct context context; /* the three members above */
 	const struct command *command;
 	struct command_line line;
 	struct settings set;
 	struct source source;
 	struct syntax syntax;
 	struct chain chain;
-	const char *directory; /* of the chain's file */
+	const char *directory; /* the folder of the chain's file */
 	struct opened_input in;
-	struct opened_output *out;                /* of arrays, at --output */
-	struct opened_output *outputs;            /* the last opened */
-	struct opened_output *whole, **whole_end; /* complete, in the order of session_put */
+	struct opened_output *out;                /* for arrays, at --output */
+	struct opened_output *outputs;            /* all outputs, the last opened first */
+	struct opened_output *whole, **whole_end; /* files that wait for session_commit, in order */
 	struct params bound;
-	struct costs_source *costs; /* --costs; NULL: the table's */
-	struct job job;             /* of session_make_job */
+	struct costs_source *costs; /* of --costs; NULL: the costs of the table */
+	struct job job;             /* made by session_make_job */
 };
 
 typedef enum status command_function(struct session *session);
@@ -110,91 +110,91 @@ extern const size_t command_count;
 
 /* Reports an error of the command line. Returns STATUS_USAGE. */
 __attribute__((format(printf, 2, 3))) enum status usage_error(struct session *session, const char *format, ...);
-/* Adds a hint to the last message. Returns STATUS, so that a caller can return an error with a hint. */
+/* Sets the hint of the last diagnostic. Returns STATUS, so that a caller can return an error with a hint. */
 __attribute__((format(printf, 3, 4))) enum status with_hint(struct session *session, enum status status,
                                                             const char *format, ...);
-/* The same with the candidate nearest to NAME as the hint; if none is near, OTHERWISE, which may be NULL. */
+/* As a hint, suggests the candidate nearest to NAME. If none is near, the hint is OTHERWISE; NULL: no hint. */
 enum status with_nearest(struct session *session, enum status status, const char *name, struct text_list candidates,
                          const char *otherwise);
-/* Decides before the first message if messages are coloured. Of several --color the last counts. */
+/* Sets whether messages are coloured, before the first message. The last --color of ARGV counts. */
 void session_choose_color(struct session *session, int argc, char **argv);
-/* Parses the command line after the command's name; a NULL ends ARGV. STATUS_USAGE. */
+/* Parses ARGV, the words after the command's name up to a NULL. Fails with STATUS_USAGE or STATUS_LIMIT. */
 enum status session_parse(struct session *session, char **argv);
-/* Sets SOURCE to the text at PATH, of at most MAX_SOURCE bytes. STATUS_LIMIT, STATUS_IO. */
+/* Reads the file at PATH to SOURCE. Fails with STATUS_IO; with STATUS_LIMIT if it is longer than MAX_SOURCE bytes. */
 enum status session_read_file(struct session *session, const char *path, struct source *source);
-/* Reads, parses and resolves the chain. Names in policies, of its blocks and of options, must be names of the chain. */
+/* Reads, parses and resolves the chain. Fails if a policy, of a block or an option, names no value of the chain. */
 enum status session_load_chain(struct session *session);
 enum status session_load_syntax(struct session *session);
-/* True if --shape replaces the input. */
+/* True if --shape, without --input, takes the place of an input. */
 bool session_makes_input(const struct session *session);
 /* Opens the input and makes its reader. */
 enum status session_open_input(struct session *session);
 enum status session_bind(struct session *session, bool data, enum dtype compute);
-/* Opens the source of steps' costs that --costs names. STATUS_DATA, STATUS_IO. */
+/* Opens the source of costs that --costs names, unless it is the table. Fails with STATUS_DATA or STATUS_IO. */
 enum status session_open_costs(struct session *session);
-/* Sets TYPE to the input's, by --shape, the chain's declaration or the input's header; binds params to types alone. */
+/* Sets TYPE to the input's type, from --shape, the chain or the input's header. Binds params to types, without data. */
 enum status session_bind_types(struct session *session, struct type *type);
-/* True if a report for programs goes to standard error, where warnings would break it. */
+/* True if a report for programs goes to standard error. Then no warnings may be printed there. */
 bool session_error_is_data(const struct session *session);
-/* Makes OUTPUT the session's, as *OUT. After a failure it is closed. */
+/* Makes *OUT from OUTPUT, which SESSION then owns. Closes OUTPUT if memory is short. */
 enum status session_own_output(struct session *session, struct opened_output **out, struct output *output);
-/* Opens *OUT at PATH, NULL or "-" for standard output; LIVE as output_open_live. */
+/* Opens *OUT at PATH; NULL or "-" is standard output. If LIVE, opens it by output_open_live. */
 enum status session_open_output(struct session *session, struct opened_output **out, const char *path, bool live);
-/* Makes the writer of OUT, in the format of --to or of the input. */
+/* Makes the writer of OUT, in the format of --to, else in that of the input. */
 void session_make_writer(struct session *session, struct opened_output *out);
-/* Opens `out`, with its writer, at --output. STATUS_USAGE if it would be appended to the input. */
+/* Opens `out` at --output, and makes its writer. Fails with STATUS_USAGE if it would be appended to the input. */
 enum status session_open_arrays(struct session *session);
 /*
- * session_put takes OUT, which is complete. A regular file keeps its temporary name until session_commit, which flushes
- * all such files and then renames them in the order of session_put. If one cannot be written, or the command fails, none
- * is renamed. Other outputs are closed at once.
+ * session_put ends OUT, which is complete. A regular file keeps its temporary name until session_commit, which flushes
+ * all of these files and then renames them in the order of session_put. If a flush or the command fails, no file is
+ * renamed. session_put closes other outputs at once.
  */
 enum status session_put(struct session *session, struct opened_output *out);
 enum status session_commit(struct session *session);
-/* A text on its way to a file: PATH, or standard error if ERROR, else standard output. */
+/* A text that is being written to a file. */
 struct text_file {
 	struct opened_output *out;
 	struct text text;
-	struct report report; /* of --format, to TEXT */
+	struct report report; /* in the format of --format, to TEXT */
 	struct session *session;
 	size_t used;
 	enum status status;
 	char buffer[1 << 15];
 };
+/* Opens *FILE at PATH; if PATH is NULL, at standard error if ERROR, else at standard output. */
 enum status session_open_text(struct session *session, struct text_file **file, const char *path, bool error);
-/* The same for a command's own report: --output, else standard output. */
+/* Opens a command's report at --output, else at standard output. */
 enum status session_open_report(struct session *session, struct text_file **file);
-/* Writes the rest and puts FILE. STATUS_LIMIT if memory was too short for a report. */
+/* Writes the rest of FILE and passes it to session_put. Fails with STATUS_LIMIT if memory has been short. */
 enum status session_close_text(struct text_file *file);
 void session_close(struct session *session);
-
-/* STATUS_USAGE if two options name one regular file, by any paths. */
+/* Fails with STATUS_USAGE if two options would write to the same regular file, whatever their paths. */
 enum status outputs_check(struct session *session);
 /*
- * STATUS_USAGE if the arrays of `out`, the VALUE and the EVENTS (or NULL), which are written at the same time, or a
- * report after them would mix in one file. Several texts may: a line is written at once, and the value's lines follow
- * the gradient's.
+ * Fails with STATUS_USAGE if binary arrays would share a file with another output: the arrays of `out` and of VALUE,
+ * EVENTS (NULL: not written), or a report after them. Texts may share a file, since each line is one write. If VALUE
+ * shares the file of `out`, its lines are deferred until after those of the gradient.
  */
 enum status outputs_check_apart(struct session *session, struct opened_output *value,
                                 const struct opened_output *events);
-/* STATUS_IO if a file that is written after the work cannot be opened now. */
+/* Fails with STATUS_IO if a regular file that is to be written after the work cannot be opened. */
 enum status outputs_probe(struct session *session);
 
 /*
- * The most bytes that the process may take: what the machine and its control groups have, less an eighth. The machine
- * would promise more and fail later; a control group would kill the process.
+ * Returns the most bytes that the process may allocate: 7/8 of the machine's memory and all its swap space, but at most
+ * 7/8 of its control groups' limit. Beyond these the system would grant memory and kill the process later.
  */
 size_t session_memory_most(void);
 
-/* Prints --help of COMMAND; NULL: of the program. */
+/* Prints the help of COMMAND, or of the program if it is NULL. */
 enum status help_print(struct session *session, const struct command *command);
-/* Prints what an operation takes, computes, reaches and keeps. */
+/* Prints the arguments of OP, what it computes, its reach, and what it keeps. */
 enum status help_print_op(struct session *session, enum op op);
-/* Prints the lines from which completions are made. */
+/* Prints commands, options and policies as lines, for shell completions. */
 enum status help_print_options(struct session *session);
 command_function command_run, command_grad, command_residuals, command_plan, command_explain, command_check,
 	command_profile, command_ops, command_fmt;
-/* --dump syntax|chain|plan|schedule, of run and grad. */
+/* Runs `--dump syntax|chain|plan|schedule` of run and grad. */
 command_function command_dump;
 
 #endif

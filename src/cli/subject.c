@@ -1,4 +1,4 @@
-/* A job plans a chain to the byte, with its tiles. The costs of --spec are planned as they are given. */
+/* A chain is planned as a job, to the byte and with its tiles; --spec by its costs alone. */
 #include "cli/subject.h"
 
 #include "budget/budget.h"
@@ -44,7 +44,7 @@ enum status subject_policy(struct subject *subject, const struct policy *given, 
 			"use every:N, sqrt, recursive, revolve:S, budget:BYTES, disk-revolve:S or online:S");
 	if (made->kind != POLICY_auto)
 		return STATUS_OK;
-	/* The chain of --spec runs elsewhere, so the memory of this machine does not matter. */
+	/* The chain of --spec runs elsewhere: the memory of this machine does not limit it. */
 	if (!s->set.memory)
 		made->kind = POLICY_save_all;
 	made->number = s->set.memory;
@@ -73,7 +73,7 @@ static enum status plan_spec(struct subject *subject, const struct policy *polic
 	return status;
 }
 
-/* Milliseconds that JOB takes by --costs; 0 if costs are not times. */
+/* Returns the milliseconds that JOB takes by --costs; 0 if its costs are not times. */
 static double predicted_ms(const struct session *s, const struct job *job)
 {
 	const struct counters *c = &job->predicted;
@@ -93,7 +93,7 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 	if (subject->has_spec)
 		return plan_spec(subject, *policy, row, to, diags);
 	struct job job = {0};
-	struct arena arena; /* freed after each policy: there may be many, and the chain may be long */
+	struct arena arena; /* of this policy alone: there may be many, and long chains */
 	arena_init(&arena, s->allocator);
 	struct job_options options = session_job_options(s, *policy);
 	const struct context context = {s->allocator, &arena, diags};
@@ -184,7 +184,7 @@ static enum status kept_of_chain(struct subject *subject, const struct policy *p
 	TRY_ALLOC(list->rows, &s->diags);
 	for (size_t i = 0; i < held.count; i++) {
 		char type[TYPE_TEXT];
-		held.rows[i].origin.shown = held.rows[i].origin.names; /* the same name under both policies */
+		held.rows[i].origin.shown = held.rows[i].origin.names; /* its first name: the same under both policies */
 		list->rows[list->count++] =
 			(struct kept){.what = residual_describe(&s->chain, &held.rows[i], &s->arena),
 		                  .type = arena_printf(&s->arena, "%s", type_format(held.rows[i].type, type)),

@@ -8,26 +8,26 @@
 
 struct subject {
 	struct session *session;
-	struct type type; /* of the input, of a chain */
+	struct type type; /* without --spec: of the chain's input */
 	struct spec spec;
-	bool has_spec; /* --spec */
+	bool has_spec; /* --spec was given */
 	bool warns;    /* subject_plan warns of options that have no effect */
 };
 
-/* Reads the chain and the input's type, or the file of --spec. */
+/* Reads the chain and the type of its input, or the file of --spec. */
 enum status subject_open(struct subject *subject, struct session *session);
-/* Sets *POLICY to GIVEN as the subject can have it, with --max-checkpoints. STATUS_USAGE. */
+/* Sets *POLICY to a copy of GIVEN with --max-checkpoints. With --spec, a policy by value fails with STATUS_USAGE. */
 enum status subject_policy(struct subject *subject, const struct policy *given, const struct policy **policy);
 /*
- * Plans *POLICY, which becomes what `auto` stands for: its figures go to ROW, zeroed before, its schedule to the report
- * TO if that is not NULL. An infeasible budget is reported in DIAGS, and ROW has its least_bytes.
+ * Plans *POLICY. Writes its figures to ROW, which the caller zeroes, and its actions to TO unless TO is NULL. Without
+ * --spec, replaces `auto` by its choice. Fails with STATUS_LIMIT for an infeasible budget, and sets ROW's least_bytes.
  */
 enum status subject_plan(struct subject *subject, const struct policy **policy, struct policy_row *row,
                          struct report *to, struct diags *diags);
-/* Plans COUNT POLICIES of kind budget with one search: their figures in ROWS, or least_bytes if infeasible. */
+/* Plans POLICIES, COUNT budgets, with one search. The caller zeroes ROWS. An infeasible budget gets least_bytes. */
 enum status subject_budgets(struct subject *subject, const struct policy *const *policies, size_t count,
                             struct policy_row *rows);
-/* Lists the arrays that POLICY holds when the first sweep ends, with its figures. */
+/* Sets LIST to the arrays that POLICY holds when the first sweep ends, and to its figures. */
 enum status subject_kept(struct subject *subject, const struct policy *policy, struct kept_list *list);
 
 #endif

@@ -1,4 +1,4 @@
-/* The values that replace an input are the same in every run, and differ from each other as much as they can. */
+/* Values made in place of an input are the same in every run, and spread evenly. */
 #include "cli/trial.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ void trial_write_file(struct opened_output *file, struct arena *arena)
 
 void trial_read_file(const struct opened_output *file, struct input *input, struct reader *reader, struct arena *arena)
 {
-	/* In a file of ours, values that an npy header calls |V2 are bf16. */
+	/* These files hold what ckptc wrote, so |V2 in their headers means bf16. */
 	const struct reader_options options = {.format = FORMAT_NPY, .assume = DTYPE_BF16, .raw = {.shape = {.ndim = -1}}};
 	const int fd = file->output.fd;
 	*input = (struct input){.fd = fd, .name = file->output.name, .size = lseek(fd, 0, SEEK_END), .arena = arena};

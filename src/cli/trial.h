@@ -1,34 +1,34 @@
-/* For commands that run a chain many times: the input's values, and npy files in memory to read and write. */
+/* For commands that run a chain many times: the values of the input, and npy files in memory. */
 #ifndef CLI_TRIAL_H
 #define CLI_TRIAL_H
 
 #include "cli/job.h"
 #include "exec/run.h"
 
-/* The fractional part of K + 1 golden ratios: each K falls into one of the largest gaps between earlier ones. */
+/* Returns the fractional part of (K + 1) * 0.618...: each next K falls into a largest gap between earlier values. */
 double trial_fraction(int64_t k);
-/* Sets TYPE to that of the stream, or of --shape if there is no stream. */
+/* Opens the input and sets TYPE to its type; with --shape alone, sets TYPE to that of --shape. */
 enum status trial_begin_input(struct session *session, struct type *type);
-/* Reads COUNT values from number FIRST on, in order; with --shape alone, makes values in (-1, 1). */
+/* Reads the next COUNT values of the input; with --shape alone, makes those from number FIRST on, in (-1, 1). */
 enum status trial_read_input(struct session *session, int64_t first, double *values, int64_t count);
-/* Warns if more arrays follow. STATUS_DATA for other bytes. */
+/* Warns if the input has more arrays. Fails with STATUS_DATA if other bytes follow. */
 enum status trial_end_input(struct session *session);
 
-/* Opens a new file in memory. */
+/* Makes *FILE, an empty file in memory. */
 enum status trial_open_file(struct session *session, struct opened_output **file);
-/* Empties FILE, unless it is a device, and makes its writer, in ARENA. */
+/* Empties FILE, unless it is a device, and makes its writer for npy, in ARENA. */
 void trial_write_file(struct opened_output *file, struct arena *arena);
-/* Makes a READER of FILE from its begin, in ARENA. */
+/* Makes READER read FILE, which is npy, from its begin, through INPUT. Both live in ARENA. */
 void trial_read_file(const struct opened_output *file, struct input *input, struct reader *reader, struct arena *arena);
 
 struct trial {
 	struct session *session;
 	struct opened_output *in, *out; /* files in memory; OUT may be a device */
-	struct arena *arena;            /* of the run */
+	struct arena *arena;            /* for results of the run */
 	struct run_options options;
-	bool compare; /* of gradient_options */
+	bool compare; /* as in gradient_options */
 };
-/* Runs the chain from `in` to `out`: forward, or if RESULT is not NULL, the gradient of the input. */
+/* Runs the chain on `in`. Writes the output to `out`; with RESULT, the gradient. The caller then frees RESULT. */
 enum status trial_run(const struct trial *trial, struct gradient_result *result);
 
 #endif
