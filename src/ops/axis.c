@@ -1,8 +1,8 @@
 /*
- * Operations along an axis. softmax and log_softmax follow scipy's formulas. The
- * largest element of a line is subtracted first, so that no exponential overflows;
- * log_softmax subtracts it only if it is finite. Lines with infinities give the
- * results of those formulas. Means and sums are doubles.
+ * Operations along an axis. softmax and log_softmax follow scipy's formulas, also for
+ * lines with infinities. The largest element of a line is subtracted first, so that no
+ * exponential overflows; log_softmax subtracts it only if it is finite. Means and sums
+ * are doubles.
  * cumsum adds in the computing type, one element after another, with NumPy's bits.
  */
 #include <math.h>
@@ -70,7 +70,7 @@ VJP(log_softmax)
 
 /*
  * y = (v - mean) * scale, scale = 1 / sqrt(variance + eps); rmsnorm takes the mean as 0.
- * The scales are kept for the derivative. A recomputation may ask for them alone.
+ * The scales are kept for the derivative. y is NULL if a recomputation needs only them.
  */
 LINES(normalize_lines)
 {
@@ -122,8 +122,8 @@ FORWARD(rmsnorm) { forward_layernorm(call, y, v, a, keep); }
 VJP(rmsnorm) { vjp_layernorm(call, dv, da, g, needs); }
 
 /*
- * Running sums of V in Y, from the end of each line if BACKWARDS. A team shares them by
- * lines, or where inner > 1 by strips of neighbouring lines.
+ * Running sums of V in Y, from the end of each line if BACKWARDS. A team's piece is some
+ * lines or, if inner > 1, strips of STRIP neighbouring lines.
  */
 struct running {
 	struct axis_view view;

@@ -23,8 +23,8 @@ void sum_to_shape(const struct kernels *kernels, void *to, const struct type *to
 }
 
 /*
- * The operand's steps along the result's axes, the innermost first: 0 if it is broadcast there.
- * Axes that continue each other are merged.
+ * The result's axes, the innermost first, and the operand's step along each: 0 if the operand
+ * is broadcast there. Axes that continue each other are merged, and axes of extent 1 left out.
  */
 struct spread {
 	int ndim;
@@ -41,7 +41,7 @@ static struct spread spread_of(const struct shape *a, const struct shape *result
 		stride *= extent;
 		if (result->dim[i] == 1)
 			continue;
-		/* an axis continues the one inside it if its step is that one's extent times step */
+		/* an axis continues the next inner one if its step is that axis's extent times that axis's step */
 		if (last >= 0 && (step == 0) == (s.step[last] == 0) && step == s.dim[last] * s.step[last]) {
 			s.dim[last] *= result->dim[i];
 			continue;
@@ -52,7 +52,7 @@ static struct spread spread_of(const struct shape *a, const struct shape *result
 	return s;
 }
 
-/* Stores a pattern that repeats: once from A, then by copies of the stored part, each twice as long. */
+/* Stores N elements from FIRST on of A's PERIOD elements repeated: a period of A, then copies of the stored part. */
 static void fill_pattern(char *to, const char *a, size_t size, int64_t period, int64_t first, int64_t n)
 {
 	const int64_t start = first % period, once = period < n ? period : n;
@@ -60,7 +60,7 @@ static void fill_pattern(char *to, const char *a, size_t size, int64_t period, i
 	memcpy(to, a + size * (size_t)start, size * (size_t)head);
 	memcpy(to + size * (size_t)head, a, size * (size_t)(once - head));
 	for (int64_t done = once; done < n;) {
-		/* at most 64 KiB of whole periods, so that a piece stays in the cache */
+		/* a copy is as long as the stored part, but at most 64 KiB of whole periods, which stay in the cache */
 		int64_t piece = done < n - done ? done : n - done;
 		if (piece > period && (uint64_t)piece * size > 65536)
 			piece = 65536 / (int64_t)size > period ? 65536 / (int64_t)size / period * period : period;

@@ -13,10 +13,10 @@
 
 #include "ops/lines.h"
 
-/* The number of pieces of at most MOST in N. */
+/* Returns how many pieces of at most MOST elements N elements make. */
 static int64_t pieces_of(int64_t n, int64_t most) { return (n + most - 1) / most; }
 
-/* The size of about equal pieces of N, as few as there can be of at most MOST. */
+/* Returns the size of a piece if N elements are cut about equally into as few pieces of at most MOST as possible. */
 static int64_t even_piece(int64_t n, int64_t most) { return pieces_of(n, pieces_of(n, most)); }
 
 struct conv {
@@ -26,12 +26,12 @@ struct conv {
 	int64_t samples, channels, height, width, outs, kernel_h, kernel_w, out_h, out_w;
 	int64_t stride_h, stride_w, pad_h, pad_w;
 	int64_t depth;                   /* elements of the kernel of one output channel: channels * kernel_h * kernel_w */
-	int64_t chunk;                   /* the most of them that are computed at a time */
+	int64_t chunk;                   /* the most elements of the depth that are computed at a time */
 	int64_t places;                  /* elements of a result's channel: out_h * out_w */
-	int64_t most_rows, most_columns; /* of a piece: whole rows of the result, or a part of one row */
+	int64_t most_rows, most_columns; /* the most of a piece, which has whole rows of the result or a part of one row */
 	bool grouped;                    /* a piece is GROUP whole samples; the last may have fewer */
 	int64_t group;
-	int64_t pieces; /* of all samples */
+	int64_t pieces; /* the pieces of all samples */
 	bool pointwise; /* the columns are the sample itself */
 };
 
@@ -91,7 +91,7 @@ static struct conv conv_of_types(const struct attrs *attrs, const struct type *v
 	return c;
 }
 
-/* The number of elements in the columns of a piece. */
+/* Returns the elements of scratch for the columns of the largest piece. */
 static int64_t columns_count(const struct conv *c)
 {
 	return c->pointwise ? 0 : c->chunk * c->group * c->most_rows * c->most_columns;
@@ -105,11 +105,11 @@ int64_t conv_scratch(const struct attrs *attrs, const struct type *v, const stru
 	return (columns_count(&c) + (c.grouped ? c.outs * c.group * c.places : 0)) * (int64_t)c.size;
 }
 
-/* A piece of the result: ROWS by COLUMNS places of one sample, which lie one after another there; or whole samples. */
+/* A piece of the result: ROWS by COLUMNS contiguous places of one sample, or all places of SAMPLES samples. */
 struct piece {
 	int64_t sample, samples, row, rows, column, columns;
-	int64_t place, places; /* the first place in a sample, and their number */
-	int64_t count;         /* places of all its samples */
+	int64_t place, places; /* the first place in a sample, and the number of places in a sample */
+	int64_t count;         /* places in all samples of the piece */
 };
 
 static struct piece piece_at(const struct conv *c, int64_t index)
@@ -127,13 +127,13 @@ static struct piece piece_at(const struct conv *c, int64_t index)
 	return p;
 }
 
-/* The places along an axis at which an element of the kernel meets the input, not the padding. */
+/* The places of a piece along one axis at which an element of the kernel meets the input, not the padding. */
 struct stretch {
-	int64_t skip, inside; /* places before the first, and their number */
-	int64_t from;         /* index of the input that the first place meets */
+	int64_t skip, inside; /* the places of the piece before the first of these, and the number of these */
+	int64_t from;         /* the index of the input that the first of these meets */
 };
 
-/* The stretch of the COUNT places from FIRST on, for the element at OFFSET of the kernel, in an input of EXTENT. */
+/* Returns the stretch among COUNT places from FIRST on, for the kernel's element OFFSET and an input of EXTENT. */
 static struct stretch stretch_of(int64_t first, int64_t count, int64_t offset, int64_t stride, int64_t pad,
                                  int64_t extent)
 {
@@ -148,10 +148,10 @@ static struct stretch stretch_of(int64_t first, int64_t count, int64_t offset, i
 }
 
 /*
- * Where an element of the kernel meets the input over a piece. These places are one row
- * of the columns for each channel. They are RUNS runs of LENGTH contiguous columns, the
- * first at FROM in the channel. If the rows of the input lie as those of the columns do,
- * that is one run, with the padding at its ends.
+ * Where an element of the kernel meets the input over a piece. For each channel this is one
+ * row of the columns. A sample has RUNS runs of LENGTH contiguous columns; the first run
+ * reads the channel from index FROM on. If the input's rows lie as the piece's do, one run
+ * covers all of them and the padding between them, which clear_ends sets to zero.
  */
 struct kernel_element {
 	struct stretch down, across;
@@ -173,14 +173,14 @@ static struct kernel_element element_of_kernel(const struct conv *c, const struc
 	return e;
 }
 
-/* Stores WIDTH zeros in each of ROWS places that lie STEP apart in a row of the columns, from FIRST on. */
+/* Stores zeros in ROW of the columns: WIDTH of them at each of ROWS places, FIRST, FIRST + STEP, and so on. */
 static void clear_places(const struct conv *c, void *row, int64_t first, int64_t width, int64_t rows, int64_t step)
 {
 	if (width > 0 && rows > 0)
 		c->loops->clear_rows(&(struct rows){element_of(row, c->size, first), step, 1}, (size_t)width, (size_t)rows);
 }
 
-/* Stores zeros for the padding left and right, in those rows of places that meet the input. */
+/* Stores zeros for the padding left and right of the input, in the rows of places that meet the input. */
 static void clear_ends(const struct conv *c, void *row, const struct piece *p, const struct kernel_element *e)
 {
 	const int64_t first = e->down.skip * p->columns, end = e->across.skip + e->across.inside;
@@ -195,14 +195,14 @@ static void clear_ends(const struct conv *c, void *row, const struct piece *p, c
 }
 
 /*
- * The runs of an element of the kernel over a piece, in the columns and in a channel of
- * the input: TIMES groups of ROWS runs. The ..._row are from one run to the next, the
- * ..._next from one group to the next.
+ * The runs of an element of the kernel over a piece, in the columns and in the input: TIMES
+ * groups of ROWS runs. COLUMNS_ROW and INPUT_ROW are the elements from one run to the next,
+ * COLUMNS_NEXT and INPUT_NEXT those from one group to the next.
  */
 struct runs {
 	int64_t rows, columns_row, input_row;
 	int64_t times, columns_next, input_next;
-	int64_t columns, input; /* the first run */
+	int64_t columns, input; /* where the first run begins */
 };
 
 /* A group is a sample. If each sample has one run, all samples are one group. */
@@ -227,9 +227,9 @@ static struct runs runs_of(const struct conv *c, const struct piece *p, const st
 }
 
 /*
- * Fills a row of the columns with what an element of the kernel meets: the input V, and
- * zeros for the padding. Or, if BACK, adds the row to the inputs that it came from; values for the
- * padding are dropped.
+ * Fills ROW of the columns with what element E of the kernel meets over piece P: values of V,
+ * and zeros for the padding. If BACK, adds ROW to those values of V instead. Nothing gets what
+ * ROW has for the padding; where a run covers padding, ROW is set to zero there first.
  */
 static void move_row(const struct conv *c, void *row, void *v, const struct piece *p, const struct kernel_element *e,
                      bool back)
@@ -255,12 +255,12 @@ static void move_row(const struct conv *c, void *row, void *v, const struct piec
 		clear_ends(c, row, p, e);
 }
 
-/* The elements FIRST .. FIRST + COUNT - 1 of the depth. */
+/* Elements FIRST .. FIRST + COUNT - 1 of the depth. */
 struct chunk {
 	int64_t first, count;
 };
 
-/* Moves each row of a CHUNK's columns over a piece: for each place in the kernel, the rows of all channels. */
+/* Fills the columns of CHUNK over piece P from V; if BACK, adds them to V. All channels share a kernel_element. */
 static void move_columns(const struct conv *c, void *columns, void *v, const struct piece *p, struct chunk chunk,
                          bool back)
 {
@@ -274,13 +274,13 @@ static void move_columns(const struct conv *c, void *columns, void *v, const str
 	}
 }
 
-/* The matrix in ARRAY from element FIRST on, or its transpose. */
+/* Returns the matrix in ARRAY from element FIRST on, whose rows begin LD elements apart, or its transpose. */
 static struct factor matrix_in(const struct conv *c, const void *array, int64_t first, int64_t ld, bool transposed)
 {
 	return (struct factor){element_at(array, c->size, first), ld, transposed};
 }
 
-/* The columns of a CHUNK over a piece, [chunk.count, p->count]: to be in SCRATCH, or if pointwise in V itself. */
+/* Returns where the columns of CHUNK over piece P, [chunk.count, p->count], are: in SCRATCH, or if pointwise in V. */
 static struct factor columns_of(const struct conv *c, const void *scratch, const void *v, const struct piece *p,
                                 struct chunk chunk)
 {
@@ -289,7 +289,7 @@ static struct factor columns_of(const struct conv *c, const void *scratch, const
 	return (struct factor){scratch, p->count, false};
 }
 
-/* A piece of Y, which has the result's shape, as a matrix [outs, p->count]: in place, or in SCRATCH if grouped. */
+/* Returns where piece P of Y, as a matrix [outs, p->count], is: in Y or, if grouped, in SCRATCH (see move_result). */
 static struct factor result_of(const struct conv *c, const void *scratch, const void *y, const struct piece *p)
 {
 	if (c->grouped)
@@ -297,7 +297,7 @@ static struct factor result_of(const struct conv *c, const void *scratch, const 
 	return matrix_in(c, y, p->sample * c->outs * c->places + p->place, c->places, false);
 }
 
-/* Copies the rows of a group from the array Y, where they go by samples, to RESULT; or BACK. Else RESULT lies in Y. */
+/* Copies a group's rows from Y, where each sample's lie together, to RESULT; or BACK to Y. No group: nothing to do. */
 static void move_result(const struct conv *c, const struct factor *result, void *y, const struct piece *p, bool back)
 {
 	for (int64_t i = 0; c->grouped && i < p->samples * c->outs; i++) {
@@ -307,7 +307,7 @@ static void move_result(const struct conv *c, const struct factor *result, void 
 	}
 }
 
-/* Computes a product. A group's is computed by our own tiles: its bits must not depend on how many samples it has. */
+/* Computes a product; for a group by our own tiles, so that its bits do not depend on the number of its samples. */
 static void multiply_matrices(const struct conv *c, const struct product *p)
 {
 	if (c->grouped && p->m > 0 && p->n > 0 && p->k > 0)
@@ -316,21 +316,21 @@ static void multiply_matrices(const struct conv *c, const struct product *p)
 		gemm(c->dtype, p);
 }
 
-/* The chunk from FIRST on; the chunks end at END. */
+/* Returns the chunk that begins at FIRST. The last chunk ends at END. */
 static struct chunk chunk_of(const struct conv *c, int64_t first, int64_t end)
 {
 	return (struct chunk){first, end - first < c->chunk ? end - first : c->chunk};
 }
 
-/* The context of a convolution or of a gradient: the three arrays, of which one is computed. A team shares it. */
+/* The context that a team shares: the three arrays of a convolution. One is computed from the other two. */
 struct shared {
 	struct conv c;
 	void *scratch; /* the caller's; other members of the team have their own */
 	void *v, *kernel, *y;
-	bool of_input; /* the gradient */
+	bool of_input; /* the gradient of the input is computed, not that of the kernel */
 };
 
-/* Pieces BEGIN .. END-1 of the result. */
+/* Computes pieces BEGIN .. END-1 of the result. */
 static void convolve_pieces(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct shared *s = context;
@@ -358,7 +358,7 @@ static void convolve_pieces(void *context, void *memory, int64_t begin, int64_t 
 	}
 }
 
-/* The gradient of the kernel, or of the input, in channels BEGIN .. END-1, from the cotangent in Y. */
+/* Computes channels BEGIN .. END-1 of the gradient of the kernel, or of the input. The context's y is the cotangent. */
 static void gradient_channels(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct shared *s = context;
@@ -394,7 +394,7 @@ static void convolve(const struct op_call *call, void *y, const void *v, const v
 	team_run(call->team, shared.c.pieces, 1, convolve_pieces, &shared);
 }
 
-/* The channels that a member of a team takes at a time: those of a panel, or a quarter of all if there are few. */
+/* Returns the channels of a team's piece: a quarter of the depth, but 128 to 256 elements; at least one channel. */
 static int64_t channels_together(const struct conv *c)
 {
 	enum { LEAST = 128, MOST = 256, PARTS = 4 };

@@ -1,15 +1,14 @@
 /*
  * General operations that go element by element.
  *
- * cast: to f32 and f64 by conversion between the computing types. A value cast to
- * f16 or bf16 is rounded to that type and held as f32. The cotangent is converted
- * to the type that v is held in.
+ * cast to f32 or f64 converts between the computing types. A value cast to f16 or
+ * bf16 is rounded to that type and held as f32. The cotangent is converted to v's
+ * computing type.
  *
- * dropout keeps element i of the whole array if word i mod 4 of Philox 4x32-10,
- * with counter i / 4 and key SEED, is at least p * 2^32. The mask depends on the
- * seed and the element's index alone, so that every tile and every recomputation
- * draws the same mask. A kept element is multiplied by 1 / (1 - p), rounded to
- * the type. Any other, NaN included, becomes 0.
+ * dropout keeps element i of the whole array if its random word is at least p * 2^32.
+ * That is word i mod 4 of Philox 4x32-10 with counter i / 4 and the seed as key. So
+ * every tile and every recomputation draws the same mask. A kept element is multiplied
+ * by 1 / (1 - p), rounded to the type. Any other, NaN included, becomes 0.
  */
 #include <math.h>
 #include <string.h>

@@ -33,11 +33,11 @@ typedef void sgemv(int order, int ta, int m, int n, float alpha, const float *a,
 typedef void dgemv(int order, int ta, int m, int n, double alpha, const double *a, int lda, const double *x, int step_x,
                    double beta, double *y, int step_y);
 
-/* The OpenBLAS of the process. It is written under ONCE, and only read afterwards. */
+/* The OpenBLAS of the process. load_openblas writes it once; after that it is only read. */
 static struct {
 	pthread_once_t once;
 	bool no_space;
-	sgemm *sgemm; /* all four, or none */
+	sgemm *sgemm; /* NULL if any of the four is missing */
 	dgemm *dgemm;
 	sgemv *sgemv;
 	dgemv *dgemv;
@@ -48,7 +48,7 @@ static struct {
 #define OPENBLAS_SONAME "libopenblas.so.0"
 #endif
 
-/* True if its code and a buffer for each processor can be mapped. */
+/* True if OpenBLAS's code and a buffer for each processor can be mapped. */
 static bool can_map_buffers(void)
 {
 	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -60,7 +60,7 @@ static bool can_map_buffers(void)
 	return true;
 }
 
-/* OpenBLAS would start a pool of threads. It reads their number from the environment. */
+/* Returns OpenBLAS's handle, or NULL. The environment tells OpenBLAS, while it loads, to start no pool of threads. */
 static void *open_with_one_thread(void)
 {
 	const char *name = "OPENBLAS_NUM_THREADS", *old = getenv(name);
@@ -131,8 +131,8 @@ enum status blas_load(struct diags *diags)
 const char *blas_name(void) { return blas.sgemm ? "openblas" : "own"; }
 
 /*
- * Computes a product whose B is a column if COLUMN, or whose A is a row, as that of a matrix and a vector. The matrix
- * is that factor which is none, or its transpose.
+ * Computes the product of a matrix and a vector. If COLUMN, B is the vector, one column; else A is, one row. The
+ * matrix is the other factor, or its transpose.
  */
 static void multiply_vector(enum dtype dtype, const struct product *p, bool column)
 {
@@ -142,7 +142,7 @@ static void multiply_vector(enum dtype dtype, const struct product *p, bool colu
 	const int rows = transpose ? k : length, columns = transpose ? length : k, ld = (int)matrix->ld;
 	const int step_x = contiguous ? 1 : (int)vector->ld, step_y = column ? (int)p->ldc : 1;
 	const size_t size = element_size(dtype);
-	/* y is cleared because OpenBLAS may multiply a NaN in it by a beta of 0 */
+	/* y is cleared, and beta is 1: OpenBLAS may multiply a NaN in y by a beta of 0 */
 	for (int64_t i = 0; !p->accumulate && i < length; i++)
 		memset(element_of(p->c, size, i * step_y), 0, size);
 	if (dtype == DTYPE_F32)
@@ -151,7 +151,7 @@ static void multiply_vector(enum dtype dtype, const struct product *p, bool colu
 		blas.dgemv(ROW_MAJOR, form, rows, columns, 1, matrix->data, ld, vector->data, step_x, 1, p->c, step_y);
 }
 
-/* A product whose extents are within int. */
+/* Computes a product whose extents fit in int. */
 static void multiply_part(enum dtype dtype, const struct product *p)
 {
 	const int ta = p->a.transposed ? TRANSPOSE : NO_TRANSPOSE, tb = p->b.transposed ? TRANSPOSE : NO_TRANSPOSE;
@@ -164,13 +164,13 @@ static void multiply_part(enum dtype dtype, const struct product *p)
 		blas.dgemm(ROW_MAJOR, ta, tb, m, n, k, 1, p->a.data, lda, p->b.data, ldb, p->accumulate ? 1 : 0, p->c, ldc);
 }
 
-/* Element (ROW, COLUMN) of a factor. */
+/* Returns the address of element (ROW, COLUMN) of a factor. */
 static const void *factor_element(const struct factor *factor, size_t size, int64_t row, int64_t column)
 {
 	return element_at(factor->data, size, factor->transposed ? column * factor->ld + row : row * factor->ld + column);
 }
 
-/* The most of an extent that one call of OpenBLAS gets, whose ints have 32 bits. */
+/* One call of OpenBLAS gets at most this much of an extent, because its ints have 32 bits. */
 enum { MOST_EXTENT = 1 << 30 };
 static int64_t extent_from(int64_t begin, int64_t end) { return end - begin < MOST_EXTENT ? end - begin : MOST_EXTENT; }
 

@@ -10,9 +10,9 @@
  * vectors, stays in registers. Stripes at the edges are filled up with zeros, and
  * the part of a tile outside C is not written.
  *
- * An element of C is a chain of additions over k, which is added to C every PACK_K
- * products. So its bits do not depend on its index in C. C is read only if the
- * product accumulates.
+ * For each PACK_K products an element of C has one chain of additions, in order of k,
+ * which is then added to C. So an element's bits do not depend on its index in C. C is
+ * read only if the product accumulates.
  *
  * The packed blocks are on the stack (under 600 KiB): nothing is allocated.
  */
@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) void N(copy_up_to)(REAL *restrict t
 			to[i] = from[i];
 }
 
-/* Packs A[M,K], whose element (i, p) lies at i * ROW + p * COLUMN, into stripes of TILE_M rows; a stripe goes by k. */
+/* Packs A[M,K], whose element (i, p) lies at i * ROW + p * COLUMN, into stripes: TILE_M rows, column by column. */
 static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int64_t m, int64_t k)
 {
 	for (int64_t i = 0; i < m; i += N(TILE_M)) {
@@ -55,7 +55,7 @@ static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int6
 	}
 }
 
-/* Packs COLUMNS columns of B, each K contiguous elements, into a stripe. */
+/* Packs COLUMNS columns of B, each of K contiguous elements, COLUMN apart, into a stripe. */
 static void N(pack_columns)(REAL *to, const REAL *b, int64_t column, int columns, int64_t k)
 {
 	const int squares = columns / N(LANES) * N(LANES);
@@ -69,8 +69,8 @@ static void N(pack_columns)(REAL *to, const REAL *b, int64_t column, int columns
 }
 
 /*
- * Packs B[K,N] into stripes of TILE_N columns; a stripe goes by k. B is read row by row, which is its order in
- * memory. Later rows are prefetched: the weights of several layers do not all stay in a near cache.
+ * Packs B[K,N] into stripes: TILE_N columns, row by row. If B's rows are contiguous they are read in order, and
+ * later rows are prefetched: the weights of several layers do not all stay in a near cache.
  */
 static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int64_t n, int64_t k)
 {
@@ -92,7 +92,7 @@ static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int6
 	}
 }
 
-/* A tile of C from a stripe of A and a packed stripe of B, both DEPTH long; A's rows lie A_ROW apart if in place. */
+/* A tile of C, and its stripes of A and B of depth DEPTH. B is packed. Rows of A read in place begin A_ROW apart. */
 struct N(tile) {
 	REAL *c;
 	int64_t ldc;
@@ -104,7 +104,7 @@ struct N(tile) {
 
 /*
  * Computes the tile T. Element (i, p) of its stripe of A is at i * ROW + p * COLUMN. Only HEIGHT rows of the tile and
- * VECTORS of its two vectors are computed. These four are constants where this is inlined.
+ * VECTORS of its two vectors are computed. Every caller passes constants for HEIGHT and VECTORS.
  */
 static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile) *t, const int64_t row,
                                                              const int64_t column, const int height, const int vectors)
@@ -153,8 +153,8 @@ static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile
 }
 
 /*
- * The tile of a packed stripe of A. A tile of few columns computes one vector of each row. A tile of few rows computes
- * one or two thirds of its rows (of four rows: one or two).
+ * Computes the tile of a packed stripe of A. If one vector holds all columns, only one of each row is computed. If a
+ * third or two thirds of the tile hold all rows, only these are computed (one or two rows if TILE_M is 4).
  */
 static __attribute__((noinline)) void N(tile_packed)(const struct N(tile) *t)
 {
@@ -169,7 +169,7 @@ static __attribute__((noinline)) void N(tile_packed)(const struct N(tile) *t)
 		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 2);
 }
 
-/* The tile of TILE_M rows of A that are read in place. */
+/* Computes the tile of TILE_M rows of A that are read in place. */
 static __attribute__((noinline)) void N(tile_in_place)(const struct N(tile) *t)
 {
 	if (t->columns > (int)N(LANES))
@@ -179,8 +179,8 @@ static __attribute__((noinline)) void N(tile_in_place)(const struct N(tile) *t)
 }
 
 /*
- * Returns how many of a block's rows are read in place. Packing them costs about as much
- * as the product with one stripe of B, so that few stripes do not pay for it.
+ * Returns how many of a block's HEIGHT rows are read in place: those of all whole tiles, or
+ * none. Packing costs about as much as the product with one stripe of B: few do not repay it.
  */
 static int64_t N(rows_in_place)(int64_t row, int64_t column, int64_t height, int64_t width)
 {
@@ -202,7 +202,7 @@ struct N(strided) {
 	int64_t ldc;
 };
 
-/* Computes a BLOCK of a product, whose B is the packed PANEL. Its rows of A that are not read in place go to PACKED. */
+/* Computes BLOCK, whose B is packed in PANEL. Packs the rows of A that are not read in place in PACKED. */
 static void N(multiply_block)(const struct N(strided) *block, REAL *packed, const REAL *panel)
 {
 	const int64_t width = block->n, row = block->a_row;
@@ -246,7 +246,7 @@ static void N(multiply_panels)(const struct N(strided) *x, REAL *packed, REAL *p
 	}
 }
 
-/* Two functions for two sizes of buffers: a function touches each page of its frame (-fstack-clash-protection). */
+/* Small products have small buffers, as a function touches each page of its frame (-fstack-clash-protection). */
 static __attribute__((noinline)) void N(multiply_large)(const struct N(strided) *x)
 {
 	_Alignas(64) REAL packed[N(PACK_M) * PACK_K], panel[N(PACK_N) * PACK_K];
@@ -282,11 +282,11 @@ struct N(matrix_vector) {
 	int64_t ld;
 	const REAL *x;
 	int64_t x_step; /* 1 for M x */
-	int64_t length, k; /* of y; of the sums */
+	int64_t length, k; /* elements of y; products in each */
 	bool add;
 };
 
-/* y = M x: an element of y is a sum in four vectors. */
+/* y = M x. Four vectors sum the products of a row by whole groups; their lanes, then the rest, are added one by one. */
 static void N(dot_rows)(const struct N(matrix_vector) *t)
 {
 	enum { WIDTH = 4 * N(LANES) };
@@ -310,7 +310,7 @@ static void N(dot_rows)(const struct N(matrix_vector) *t)
 	}
 }
 
-/* The first COUNT lanes from FROM; the others are 0. */
+/* Returns a vector whose first COUNT lanes come from FROM; the others are 0. */
 static N(vector) N(part)(const REAL *from, int64_t count)
 {
 	N(vector) whole = {0};
@@ -341,7 +341,7 @@ static inline __attribute__((always_inline)) void N(add_some_rows)(const struct 
 	}
 }
 
-/* y = M' x: rows of M are added to y, a block of y at a time that stays in the cache. */
+/* y = M' x. For each block of y, which stays in the cache, all rows of M times their elements of x are added. */
 static void N(add_rows)(const struct N(matrix_vector) *t)
 {
 	enum { BLOCK = 2048, ROWS = 8 };

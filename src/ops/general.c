@@ -1,5 +1,5 @@
 /*
- * General operations by number: their functions, from ops.def, their scratch, and the
+ * General operations by enum op: their functions, from ops.def, their scratch, and the
  * values that an operand may have.
  */
 #include "ops/general.h"
@@ -21,7 +21,7 @@ static const struct {
 
 static bool has_no_elements(const struct type *type) { return shape_count(&type->shape) == 0; }
 
-/* Nothing is computed for a result without elements: its other extents could be any number of iterations. */
+/* Computes nothing if the result has no elements: loops over its other extents could take for ever. */
 static void forward_general(const struct op_call *call, void *y, const void *v, const void *a,
                             void *const keep[MAX_KEEPS])
 {
@@ -29,7 +29,7 @@ static void forward_general(const struct op_call *call, void *y, const void *v, 
 		functions[call->op].forward(call, y, v, a, keep);
 }
 
-/* No derivative without elements is computed. Those of a result without elements are zeros. */
+/* Skips a derivative that has no elements. If the result has no elements, the derivatives are zeros. */
 static void vjp_general(const struct op_call *call, void *dv, void *da, const void *g,
                         const void *const needs[MAX_NEEDS])
 {
@@ -65,7 +65,7 @@ static int64_t reduction_scratch(enum op op, const struct attrs *attrs, const st
 	return lines_scratch(&r.view, element_size(v->dtype), backward ? 2 : 1);
 }
 
-/* Three rows: of zeros, and two whose elements are doubled. */
+/* Returns the bytes of three rows: one of zeros, and two of doubled neighbours. INT64_MAX if too many. */
 static int64_t stencil_scratch(const struct attrs *attrs, const struct type *v)
 {
 	int64_t row = 1, bytes;

@@ -1,8 +1,8 @@
 /*
  * Chooses the kernel tables that this processor runs best.
  *
- * The choice is made at each call from the processor's features. The compiler's run time
- * and glibc cache these, so that it costs a few loads, and needs no global and no ifunc.
+ * Each call chooses by the processor's features. The compiler's run time and glibc cache
+ * these, so a choice costs a few loads, and needs no global variable and no ifunc.
  * The AVX-512 and AVX2 tables need every feature that their files are compiled for, and
  * an operating system that saves the registers; __builtin_cpu_supports checks both.
  */
@@ -42,7 +42,7 @@ const struct kernels *kernels_get(enum dtype dtype)
 	const size_t count = kernels_all(dtype, tables);
 	const char *name = getenv("CKPTC_ISA");
 
-	/* a name that is unknown, or whose set the processor lacks, is ignored */
+	/* an unknown name, or one whose set the processor lacks, is ignored */
 	for (size_t i = 0; name && i < count; i++)
 		if (strcmp(tables[i]->isa, name) == 0)
 			return tables[i];

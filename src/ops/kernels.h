@@ -17,24 +17,24 @@
 
 struct kernel_args {
 	void *out;             /* the result: y, dv or da; may be an input block of the same type */
-	void *keep[MAX_KEEPS]; /* of forward_keep: K and L; a mask has element 0 in bit 0 of byte 0 */
-	const void *v, *a, *y; /* inputs; a derivative gets those of its NEEDS, the others are NULL */
+	void *keep[MAX_KEEPS]; /* where forward_keep stores K and L; a mask has element 0 in bit 0 of byte 0 */
+	const void *v, *a, *y; /* inputs; a derivative gets those that its NEEDS name, and NULL for the others */
 	const void *k, *l;     /* kept values or masks */
 	const void *g;         /* the cotangent */
-	double scalar;         /* a, in form [1] */
+	double scalar;         /* the operand, in form [1] */
 	double number[2];      /* P(0), P(1) */
 	size_t n;
 };
 typedef void kernel(const struct kernel_args *args);
 
-/* A factor, whose rows lie LD elements apart. If TRANSPOSED the product has its transpose. */
+/* A factor of a product. Its rows begin LD elements apart. If TRANSPOSED, the product uses its transpose. */
 struct factor {
 	const void *data;
 	int64_t ld;
 	bool transposed;
 };
 
-/* C[m,n] = A[m,k] B[k,n], plus C if ACCUMULATE. C's rows lie LDC elements apart. All are row-major. */
+/* C[m,n] = A[m,k] B[k,n], plus the old C if ACCUMULATE. C's rows begin LDC elements apart. All are row-major. */
 struct product {
 	int64_t m, n, k;
 	struct factor a, b;
@@ -43,22 +43,22 @@ struct product {
 	bool accumulate;
 };
 
-/* A multiple of the rows of C that a tile has in any set (12, 6 or 4). Rows are shared and cut in such pieces. */
+/* A multiple of the rows of C in a register tile of any set (12, 6 or 4). plan/tiles.c cuts in multiples of it. */
 enum { PRODUCT_STRIPE = 12 };
 
-/* Rows of an array: each begins ROW elements after the one before, and its elements lie STEP apart (not 0). */
+/* Rows of an array: each begins ROW elements after the row before. A row's elements lie STEP apart, which is not 0. */
 struct rows {
 	void *at;
 	int64_t row, step;
 };
 
 /*
- * Sums over COUNT lines: out[i] is the sum of line i, and p[i] is its number. A line of less than
- * 8 elements is summed one after another, as in NumPy. In a block of 128, lane j of 16 adds elements
- * j, j + 16, and so on. Then lanes j and j + 8 are added, j + 4, j + 2 and j + 1. Blocks are added pairwise.
+ * Sums over COUNT lines of N elements, in double: out[i] is the sum of line i, for which p[i] is a parameter.
+ * Fewer than 8 elements are added one after another, as in NumPy. In a block of 128, lane j of 16 adds
+ * elements j, j + 16, ... Then lanes j and j + 8 are added, then j + 4, j + 2, j + 1. Blocks are added pairwise.
  */
 struct line_sums {
-	double (*value)(const void *v, size_t n); /* of one line, whose NaN may have any bits */
+	double (*value)(const void *v, size_t n); /* the sum of one line; a NaN may have any bits */
 	void (*values)(double *out, const void *v, size_t n, size_t count);
 	void (*squares)(double *out, const void *v, size_t n, size_t count);
 	void (*products)(double *out, const void *v, const void *a, size_t n, size_t count);     /* of v * a */
@@ -68,7 +68,7 @@ struct line_sums {
 	double (*huber)(const void *v, double p, size_t n);
 };
 
-/* What a line's derivative of a normalization needs: mean(g), mean(g * y), and the scale of the forward pass. */
+/* What the derivative of a normalization needs for a line: mean(g), mean(g * y), and the scale of the forward pass. */
 struct normalization {
 	double mean, product, scale;
 };
@@ -83,7 +83,7 @@ struct dropout {
 struct loops {
 	enum dtype dtype; /* F32 or F64 */
 	struct line_sums sum;
-	/* dst[i] += src[i] */
+	/* dst[i] += src[i]; of two NaNs src's stays */
 	void (*accumulate)(void *dst, const void *src, size_t n);
 	/* hi[i] += src[i] in double; adds the rounding errors to lo[i] unless LO is NULL (Neumaier's sum) */
 	void (*accumulate_wide)(double *hi, double *lo, const void *src, size_t n);
@@ -92,7 +92,7 @@ struct loops {
 	/* f32 <-> f64 */
 	void (*to_f32)(float *out, const void *v, size_t n);
 	void (*to_f64)(double *out, const void *v, size_t n);
-	/* out[i] = the largest or smallest element of line i, or its NaN; N > 0 */
+	/* out[i] = the largest or smallest element of line i, or a NaN if it has one; N > 0 */
 	void (*largest)(double *out, const void *v, size_t n, size_t count);
 	void (*smallest)(double *out, const void *v, size_t n, size_t count);
 	/* out[i] = the product of line i, one element after another; 1 if N is 0 */
@@ -112,26 +112,26 @@ struct loops {
 	                             size_t count);
 	/* out = (before - 2 v) + after, in this order; added to out if ADD */
 	void (*differences)(void *out, const void *before, const void *v, const void *after, bool add, size_t n);
-	/* out = ((above - 2 v) + below) + ((left - 2 v) + right) in a row of N >= 1; its ends have ENDS[0] and ENDS[1] */
+	/* out = ((above - 2 v) + below) + ((left - 2 v) + right) in a row of N >= 1; ENDS lie left and right of the row */
 	void (*differences_2d)(void *out, const void *above, const void *v, const void *below, const double ends[2],
 	                       size_t n);
 	/* out[i] = v[i] * scale if element i is kept (elements.c), else 0 */
 	void (*dropout)(void *out, const void *v, size_t n, const struct dropout *dropout);
-	/* TO[c, r] = FROM[r, c] of [ROWS, COLUMNS]; TO_ROW and FROM_ROW elements from a row to the next */
+	/* TO[c, r] = FROM[r, c], where FROM is [ROWS, COLUMNS]; rows begin TO_ROW and FROM_ROW elements apart */
 	void (*transpose)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows, int64_t columns);
-	/* Do in each of ROWS rows of N elements: to = from; to += from (from.step is 1); to = 0 (to.step is 1). */
+	/* For each of ROWS rows of N elements: to = from; to += from (from.step is 1); to = 0 (to.step is 1). */
 	void (*copy_rows)(const struct rows *to, const struct rows *from, size_t n, size_t rows);
 	void (*add_rows)(const struct rows *to, const struct rows *from, size_t n, size_t rows);
 	void (*clear_rows)(const struct rows *to, size_t n, size_t rows);
-	/* Our own product, for gemm(). By TILES vectors are treated as matrices: the bits do not depend on M and N. */
+	/* Our own product, for gemm(). If TILES, a vector goes as a matrix: C's bits do not depend on M and N. */
 	void (*gemm)(const struct product *product, bool tiles);
 };
 
-/* One step of a run in registers: a cheap operation with a scalar, or the end of a loop over the steps before. */
+/* One step of a run in registers: a cheap operation with at most a scalar, or the end of a loop over earlier steps. */
 struct run_step {
-	uint32_t op; /* enum op, or OP_COUNT: jump to `target` while iterations are left */
-	uint32_t target;
-	uint64_t iterations; /* of the loop, in the step that ends it; at least 1 */
+	uint32_t op;         /* enum op, or OP_COUNT for the end of a loop */
+	uint32_t target;     /* of the end of a loop: its first step */
+	uint64_t iterations; /* of the end of a loop: how often its steps run, at least 1 */
 	double scalar;       /* the operand, if the operation has one */
 	double number[2];
 };
@@ -146,12 +146,12 @@ struct kernels {
 	kernel *vjp_v[OP_COUNT][2];        /* dv from g and NEEDS_V; NULL if not differentiable */
 	kernel *vjp_a[OP_COUNT][2];        /* da, before any sum over broadcast axes */
 	/*
-	 * Runs COUNT STEPS, at most RUN_MAX_STEPS, from V to OUT. A tile of 16 (AVX-512), 10 (AVX2)
-	 * or 8 vectors stays in registers through all steps. The bits are those of the kernels one
-	 * after another. Needs some 64 KiB of stack.
+	 * Applies COUNT STEPS, at most RUN_MAX_STEPS, to the N elements of V and stores the results in
+	 * OUT. A tile of 16 (AVX-512), 10 (AVX2) or 8 vectors stays in registers through all steps. The
+	 * bits are those of the kernels one after another. Needs some 64 KiB of stack.
 	 */
 	void (*run)(void *out, const void *v, const struct run_step *steps, size_t count, size_t n);
-	kernel *round[2]; /* to DTYPE_F16 or DTYPE_BF16, and back */
+	kernel *round[2]; /* round to DTYPE_F16 or DTYPE_BF16; the results have the type of the table */
 };
 
 /* The tables of each set, from kernels_ISA.c and loops_ISA.c, which are built with the flags of that set. */
@@ -163,12 +163,12 @@ DECLARE_TABLES(baseline); /* without loops: it has the portable ones */
 DECLARE_TABLES(avx2);
 DECLARE_TABLES(avx512);
 
-/* True if a run may have OP: FLOPS below 8, and at most one scalar operand. */
+/* True if OP can be a step of a run: it is element-wise, and its FLOPS are below 8. */
 bool op_runs_in_registers(enum op op);
 
 /*
- * The best table for this processor, of F32 or F64. CKPTC_ISA in the environment (avx512,
- * avx2, baseline, portable) forces another one that the processor can run, for tests.
+ * Returns this processor's best table for DTYPE, F32 or F64. For tests, CKPTC_ISA (avx512, avx2,
+ * baseline, portable) selects another; a name that the processor cannot run is ignored.
  */
 const struct kernels *kernels_get(enum dtype dtype);
 /* Stores the tables that this processor can run, the best first. Returns their count. For tests. */

@@ -1,11 +1,11 @@
 /*
- * All kernels of one instruction set, made from ops.def. The includer, kernels_ISA.c, has
- * included vector_template.h, and defined the functions of its set. The tables are
+ * All kernels of one instruction set, made from ops.def. The includer, kernels_ISA.c, first
+ * includes vector_template.h and defines the functions of its set. The tables are
  * kernels_ISA_f32 and kernels_ISA_f64.
  *
  * A row becomes inline functions and loops around them: one for its FORWARD expression,
- * one that stores the kept values too, and one for each derivative. In the scope of a
- * derivative are g and what NEEDS declares; one that reads anything else does not compile.
+ * one that stores the kept values too, and one for each derivative. A derivative's
+ * expression sees g and what NEEDS declares; one that reads anything else does not compile.
  */
 #include "ops/vmath_template.h"
 
@@ -63,7 +63,7 @@
 /* X(NAME, I) for each vector I of a tile */
 #define EACH_VECTOR(X, NAME) PASTED(REPEAT_, ISA_TILE)(X, NAME)
 
-/* Copies BYTES bytes of a padded block to START. An array that is not given is NULL. */
+/* Copies BYTES bytes of a padded block to TO from byte START on, unless TO is NULL. */
 static void unpad(void *to, const void *from, size_t start, size_t bytes)
 {
 	if (to)

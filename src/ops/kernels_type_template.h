@@ -2,10 +2,10 @@
  * The kernels of one type. The includer, kernels_template.h, defines TYPE_F32 or TYPE_F64
  * (undefined at the end).
  *
- * A loop computes a multiple of STRIDE elements: a vector, and at least the 8 elements
- * whose mask bits share a byte. The rest goes through the same loop in a padded copy, so
- * that an element has the same bits at every index. Each element is loaded before it is
- * stored: out may be any input block.
+ * A loop computes a multiple of STRIDE elements. STRIDE is a vector, or the 8 elements whose
+ * mask bits share a byte if a vector is shorter. The rest goes through the same loop in a
+ * padded copy, so that an element has the same bits at every index. Each element is loaded
+ * before it is stored, so out may be any input block.
  */
 #ifdef TYPE_F32
 #define N(NAME) NAME##_f32
@@ -27,7 +27,7 @@
 enum { N(STRIDE) = LANES < 8 ? 8 : LANES };
 #define STRIDE N(STRIDE)
 
-/* as in NumPy: a NaN of either operand passes, and of two zeros the result is a */
+/* as in NumPy: a NaN of either operand passes, and of two zeros a is the result */
 LANEWISE VEC V(max)(VEC v, VEC a) { return V(select)(v != v, v, V(greater)(v, a)); }
 LANEWISE VEC V(min)(VEC v, VEC a) { return V(select)(v != v, v, V(lesser)(v, a)); }
 #ifndef ISA_RELU
@@ -67,7 +67,7 @@ LANEWISE void N(store_mask)(void *to, size_t index, LANE_MASK mask)
 
 /* ---- a loop over a block: whole strides, then the rest in a padded copy ---- */
 
-/* Copies BYTES bytes from START on to a padded block: the others are ones, which no function minds. */
+/* Fills the block TO with ones, which suit all functions, then copies BYTES bytes of FROM from START on. NULL: NULL. */
 static const void *N(pad)(REAL to[N(STRIDE)], const void *from, size_t start, size_t bytes)
 {
 	if (!from)
@@ -81,7 +81,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 {
 	const size_t rest = args->n % STRIDE, start = args->n - rest;
 
-	/* ARGS itself: the wide loads of a copy would wait for the stores that have just filled ARGS */
+	/* passes ARGS itself: to copy it, wide loads would wait for the stores that have just filled it */
 	if (!rest) {
 		loop(args);
 		return;
@@ -115,7 +115,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 	unpad(args->out, padded[6], at, bytes);
 }
 
-/* NAME_FORM: the kernel that drives NAME_any, compiled for FORM alone. */
+/* Defines NAME_FORM, the kernel that calls NAME_any, compiled for FORM alone, through drive. */
 #define KERNEL(NAME, FORM, MASKED)                                                                                     \
 	static __attribute__((noinline)) void N(NAME##_loop_##FORM)(const struct kernel_args *args)                        \
 	{                                                                                                                  \
@@ -125,7 +125,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 	{                                                                                                                  \
 		N(drive)(N(NAME##_loop_##FORM), args, MASKED);                                                                 \
 	}
-/* NAME_0 and NAME_1: kernels of both forms, which execute the statements for each vector i if GIVEN. */
+/* Defines the kernels NAME_0 and NAME_1, which execute the statements for each vector i; empty unless GIVEN. */
 #define KERNELS(NAME, GIVEN, MASKED, ...)                                                                              \
 	LANEWISE void N(NAME##_any)(const struct kernel_args *args, const int form UNUSED)                                 \
 	{                                                                                                                  \
@@ -141,7 +141,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 	KERNEL(NAME, 0, MASKED)                                                                                            \
 	KERNEL(NAME, 1, MASKED)
 
-/* Forward, alone and with kept values. OPERAND is 1 if there is an operand. */
+/* Defines the forward kernels, without and with kept values. OPERAND is 1 if there is an operand. */
 #define FORWARD_KERNELS(NAME, OPERAND, KEEPS, FORWARD)                                                                 \
 	LANEWISE VEC N(value_##NAME)(VEC v UNUSED, VEC a UNUSED, const VEC number[2] UNUSED) { return FORWARD; }           \
 	KERNELS(forward_##NAME, true, false, const VEC a = OPERAND && !form ? V(load)(s.a, i) : scalar;                    \
@@ -178,12 +178,12 @@ struct N(packed) {
 	uint32_t op; /* enum op; OP_COUNT ends a loop, OP_COUNT + 1 the run; or one of the labels below */
 };
 
-/* max and min with a number other than 0: a NaN or a tie is v, bit by bit, so one instruction does it */
+/* max and min with a number other than 0: one instruction does it, as the result of a NaN or a tie is v bit by bit */
 enum { N(STEP_max_number) = OP_COUNT + 2, N(STEP_min_number) };
 LANEWISE VEC N(value_max_number)(VEC v, VEC a, const VEC number[2] UNUSED) { return V(greater)(a, v); }
 LANEWISE VEC N(value_min_number)(VEC v, VEC a, const VEC number[2] UNUSED) { return V(lesser)(a, v); }
 
-/* The label that does a step fastest. */
+/* Returns the label that computes STEP fastest. */
 static uint32_t N(step_label)(const struct run_step *step)
 {
 	const REAL x = (REAL)step->scalar;

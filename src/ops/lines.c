@@ -1,9 +1,9 @@
 /*
  * Walks over lines, and the sums that reductions and broadcasting share.
  *
- * The sum of a line that lies in the array is pairwise in double. If inner > 1 the
- * sums of neighbouring lines are made together, row after row, with a compensated
- * double for each line. Either order depends on shapes alone.
+ * A contiguous line is summed pairwise in double. If inner > 1, neighbouring lines are
+ * summed together, row after row, in a double with a correction for each line. Either
+ * order depends on shapes alone.
  */
 #include "ops/lines.h"
 
@@ -39,7 +39,7 @@ struct walk {
 	void *scratch; /* the caller's; other members of the team have their own */
 };
 
-/* ARRAYS from line FIRST on. */
+/* Returns ARRAYS from line FIRST on, for lines of N elements of SIZE bytes. N is 0 if long arrays are set later. */
 static struct line_arrays arrays_from(const struct line_arrays *arrays, size_t size, int64_t n, int64_t first)
 {
 	struct line_arrays from = *arrays;
@@ -55,9 +55,9 @@ static struct line_arrays arrays_from(const struct line_arrays *arrays, size_t s
 }
 
 /*
- * How many of LEFT lines one call computes: as many as stay in the cache between its
- * loops, which read them several times. If they are many the number is a multiple of
- * 16, the most lines that a loop takes side by side.
+ * Returns how many of LEFT lines one call computes: as many as stay in the cache while its
+ * loops read them several times. Unless fewer are left, a number above 16 is a multiple of
+ * 16, the most lines that a loop computes side by side.
  */
 static size_t lines_at_once(size_t n, size_t left)
 {
@@ -67,7 +67,7 @@ static size_t lines_at_once(size_t n, size_t left)
 	return left < whole ? left : whole;
 }
 
-/* Lines BEGIN .. END-1 of ARRAYS, in which each lies in one piece. */
+/* Calls the walk's function for lines BEGIN .. END-1 of ARRAYS. Each line is contiguous. */
 static void call_function(const struct walk *w, const struct line_arrays *arrays, int64_t begin, int64_t end)
 {
 	const size_t size = element_size(w->loops->dtype), n = (size_t)w->view->n;
@@ -84,7 +84,7 @@ static void walk_lines(void *context, void *memory MAYBE_UNUSED, int64_t begin, 
 	call_function(w, w->arrays, begin, end);
 }
 
-/* Panels BEGIN .. END-1. The lines of each are gathered into scratch, and results are scattered from there. */
+/* Walks over panels BEGIN .. END-1: gathers a panel's lines into scratch, and scatters its results from there. */
 static void walk_panels(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct walk *w = context;
@@ -229,7 +229,7 @@ void lines_largest(const struct loops *loops, double *largest, struct lines line
 		largest[i] = lines.n > 0 && isfinite(largest[i]) ? largest[i] : 0;
 }
 
-/* Cuts long lines into pieces, and groups short lines, so that what exp runs over is in the cache. The bits are the same. */
+/* Cuts long lines into pieces and groups short ones, so that the pieces stay in the cache. N alone decides the bits. */
 void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, struct lines lines,
                    const double shift[LINES_SOME], double sum[LINES_SOME])
 {

@@ -1,9 +1,8 @@
 /*
- * Walks over an array, line by line along an axis. An array is seen as [outer, n,
- * inner], where N is the extent along the axis; a line is the N elements of one
- * (outer, inner). If INNER is 1 the lines lie in the array itself. Else a panel
- * of LINES_PANEL neighbouring lines at a time is gathered into scratch, which
- * uses whole cache lines.
+ * Walks over an array, line by line along an axis. A view of the array is [outer, n, inner],
+ * where n is the extent along the axis; a line is the n elements at one (outer, inner). If
+ * inner is 1, each line is contiguous. Else a panel of LINES_PANEL neighbouring lines at a
+ * time is gathered into scratch, so that whole cache lines are read.
  */
 #ifndef OPS_LINES_H
 #define OPS_LINES_H
@@ -12,18 +11,18 @@
 
 enum {
 	LINES_PANEL = 16,
-	LINES_SOME = 64, /* the most lines that a line_function gets */
-	FOLD_PARTS = 3,  /* the most parts of a fold's state */
+	LINES_SOME = 64, /* the most lines of one call of a line_function */
+	FOLD_PARTS = 3,  /* the largest fold_parts() */
 };
 
 struct axis_view {
 	int64_t outer, n, inner;
 };
 
-/* The view along the first axis in ATTRS. A 0-d array is one line of one element. */
+/* Returns the view along the first axis in ATTRS. A 0-d array is one line of one element. */
 struct axis_view axis_view_named(const struct attrs *attrs, const struct shape *shape);
 
-/* The arrays of a walk, each or NULL. A long array has N elements for each line, a short array one. */
+/* The arrays of a walk; unused ones are NULL. A long array has n elements for each line, a short array one. */
 struct line_arrays {
 	void *out;         /* long */
 	const void *in[2]; /* long */
@@ -31,26 +30,26 @@ struct line_arrays {
 	const void *short_in[2];
 	double *wide[FOLD_PARTS]; /* short, of doubles whatever the type */
 };
-/* Computes COUNT lines, at most LINES_SOME, which lie one after another from the start of AT's arrays. */
+/* Computes COUNT lines of N elements, at most LINES_SOME, which lie one after another from the start of AT's arrays. */
 typedef void line_function(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                            size_t n, size_t count);
 #define LINES(NAME)                                                                                                    \
 	static void NAME(const struct op_call *call MAYBE_UNUSED, const struct loops *loops, const struct line_arrays *at, \
 	                 size_t n, size_t count)
-/* Calls FUNCTION for all lines of VIEW. The call's team shares them. */
+/* Calls FUNCTION for all lines of VIEW, which CALL's team shares. SCRATCH has lines_scratch() bytes. */
 void lines_walk(const struct op_call *call, const struct axis_view *view, const struct line_arrays *arrays,
                 line_function *function, void *scratch);
-/* Returns the bytes of scratch of a walk over LONG_ARRAYS long arrays, results included. */
+/* Returns the bytes of scratch of a walk over LONG_ARRAYS long arrays, results included; INT64_MAX if too many. */
 int64_t lines_scratch(const struct axis_view *view, size_t element, int long_arrays);
 
-/* Copies FROM, of SHAPE, to TO, whose axis i is axis AXES[i] of FROM. There is an axis at least. */
+/* Copies FROM, of SHAPE, to TO, whose axis i is axis AXES[i] of FROM. SHAPE has at least one axis. */
 void permute(const struct loops *loops, void *to, const void *from, const struct shape *shape,
              const int axes[MAX_DIMS]);
 
 /*
- * The axes that a reduction removes, or a sum to a broadcast shape. Neighbouring
- * axes are one view. Else MOVED is set: the elements are first permuted by AXES from
- * the shape MERGED to LAST, which has the reduced axes last. BACK reverses that.
+ * How to walk over the axes that a reduction removes. If these are neighbours, they are the
+ * middle axis of VIEW. Else MOVED is set: permute(AXES) first copies the array of shape MERGED to
+ * shape LAST, whose last axes are the reduced ones, and VIEW is of the copy. BACK reverses AXES.
  */
 struct reduction {
 	struct axis_view view;
@@ -59,20 +58,20 @@ struct reduction {
 	int axes[MAX_DIMS], back[MAX_DIMS];
 };
 struct reduction reduction_of(const struct shape *shape, const bool reduced[MAX_DIMS]);
-/* The reduction of the axes that ATTRS name. */
+/* Returns the reduction of the axes that ATTRS name. */
 struct reduction reduction_named(const struct attrs *attrs, const struct shape *shape);
 
-/* Sums with their rounding errors: HI + LO. */
+/* Sums HI[i] + LO[i]; LO has the rounding errors of HI. */
 enum { SUMS_BLOCK = 512 };
 struct wide_sums {
 	double *hi, *lo;
 };
-/* Sums the lines of a view for its outputs FIRST .. FIRST + COUNT - 1; COUNT is at most SUMS_BLOCK. */
+/* Stores the sums of lines FIRST .. FIRST + COUNT - 1 of VIEW in SUMS. COUNT is at most SUMS_BLOCK. */
 void sums_of(const struct kernels *kernels, const struct axis_view *view, const void *v, int64_t first, size_t count,
              struct wide_sums sums);
 /* out[i] = (hi[i] + lo[i]) / divisor, rounded to DTYPE */
 void sums_store(enum dtype dtype, void *out, const double *hi, const double *lo, double divisor, size_t count);
-/* Stores the sums of a reduction of FROM, over DIVISOR. SCRATCH holds as many elements as FROM if axes are moved. */
+/* Stores the sums of FROM, divided by DIVISOR, in TO. If axes are moved, SCRATCH holds as many elements as FROM. */
 void reduction_sums(const struct kernels *kernels, const struct reduction *reduction, void *to, const void *from,
                     double divisor, void *scratch);
 
@@ -82,12 +81,12 @@ struct lines {
 	size_t n, count;
 };
 /*
- * Stores the sum of exp(line - shift) of each of LINES, at most LINES_SOME, in double.
- * OUT, unless NULL, gets the exponentials.
+ * Stores in SUM[i] the sum of exp(x - SHIFT[i]) over the elements x of line i, for at most
+ * LINES_SOME lines. Stores the exponentials in OUT unless it is NULL.
  */
 void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, struct lines lines,
                    const double shift[LINES_SOME], double sum[LINES_SOME]);
-/* Stores the largest element of each of LINES if it is finite, else 0. It shifts the exponents of that line. */
+/* Stores the shift of each line for lines_sum_exp in LARGEST: its largest element if that is finite, else 0. */
 void lines_largest(const struct loops *loops, double *largest, struct lines lines);
 /* out[i] = exp(v[i]) for N elements; OUT may be V */
 static inline void lines_exp(const struct op_call *call, void *out, const void *v, size_t n)
@@ -95,14 +94,15 @@ static inline void lines_exp(const struct op_call *call, void *out, const void *
 	call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = out, .v = v, .n = n});
 }
 
-/* Of a loss: the sum of a tile, with its rounding error, and its divisor. */
+/* Stores the sum of a tile's losses in HI and LO, and the array kept for the derivative in K unless that is NULL. */
 void sum_partial_loss(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k);
+/* Returns the number by which the sum of all tiles is divided. */
 double loss_divisor(const struct op_call *call);
-/* Bytes of scratch of a loss's derivative, and of a convolution. */
+/* Return the bytes of scratch of a loss's derivative, and of a convolution or its derivative. */
 int64_t loss_scratch(const struct type *v, const struct type *a);
 int64_t conv_scratch(const struct attrs *attrs, const struct type *v, const struct type *a, const struct type *y);
 
-/* Element I of an array of DTYPE, as a double. */
+/* Returns element I of an array of DTYPE as a double. */
 static inline double element_get(enum dtype dtype, const void *array, size_t i)
 {
 	return dtype == DTYPE_F64 ? ((const double *)array)[i] : (double)((const float *)array)[i];
@@ -120,18 +120,18 @@ static inline void elements_set(enum dtype dtype, void *array, const double *val
 		element_set(dtype, array, i, values[i]);
 }
 static inline size_t element_size(enum dtype dtype) { return dtype == DTYPE_F64 ? 8 : 4; }
-/* The address of element I of an array whose elements have SIZE bytes. */
+/* Returns the address of element I of an array whose elements have SIZE bytes; element_of returns a writable one. */
 static inline const void *element_at(const void *array, size_t size, int64_t i)
 {
 	return (const char *)array + size * (size_t)i;
 }
 static inline void *element_of(void *array, size_t size, int64_t i) { return (char *)array + size * (size_t)i; }
-/* Line I of an array of lines of N elements of LOOPS' type. */
+/* Returns the address of line I of an array of lines of N elements of LOOPS' type. */
 static inline const void *line_at(const struct loops *loops, const void *array, size_t n, size_t i)
 {
 	return element_at(array, element_size(loops->dtype), (int64_t)(n * i));
 }
-/* A read-only array for a walk that can copy either way. The walk does not write it. */
+/* Casts const away for a function that can copy either way. The caller has it only read ARRAY. */
 static inline void *writable(const void *array) { return (void *)(uintptr_t)array; }
 
 #endif

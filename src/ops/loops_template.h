@@ -3,9 +3,9 @@
  * name of the tables, and VECTOR_BYTES; for the matrix product GEMM_ROWS and
  * MULTIPLY_ADD_f32, _f64; for random words MULTIPLY_LOW.
  *
- * The compiler makes vectors of these loops at -O3. A sum must not be reassociated,
- * so its lanes are written out. `ivdep` says that a result overlaps what is read
- * only if both are the same block.
+ * The compiler makes vectors of these loops at -O3. It must not reassociate a sum,
+ * so the lanes of a sum are written out. The pragma ivdep promises that a result
+ * overlaps an input only if both are the same block.
  */
 #include <math.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 
 #define TYPED(NAME) N(NAME)
 
-/* A loop over a line, whose result may be the block that it reads; and loops over lines and rows, with pointers. */
+/* EACH loops over a line; the result may be the block that it reads. EACH_LINE loops over lines or rows. */
 #define EACH _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++)
 #define EACH_LINE(POINTERS) for (size_t line = 0; line < count; line++, POINTERS)
 
@@ -38,7 +38,7 @@ static inline double fold_lanes(double lane[SUM_LANES])
 	return lane[0] + lane[1];
 }
 
-/* Adds blocks pairwise. sum[b] is the sum of 2^b blocks if bit b of the count is set. */
+/* Adds blocks pairwise. sum[b] is the sum of 2^b blocks if bit b of `blocks` is set. */
 struct levels {
 	double sum[64];
 	size_t blocks;
@@ -74,7 +74,7 @@ enum {
 	RANDOM_WORDS = 4 * RANDOM_VECTORS * RANDOM_LANES,
 };
 
-/* Stores the words of the counters from COUNTER on, in order. */
+/* Stores RANDOM_WORDS words: the 4 words of each counter, from COUNTER on, in order. */
 static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_t key)
 {
 	random_lanes c[4][RANDOM_VECTORS], first;

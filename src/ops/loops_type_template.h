@@ -66,8 +66,8 @@ static void N(transpose_square)(REAL *to, int64_t to_row, const REAL *from, int6
 }
 
 /*
- * TO[c, r] = FROM[r, c]: STRETCH rows at a time, so that reads and writes use whole cache
- * lines; squares in registers, and the edges element by element.
+ * TO[c, r] = FROM[r, c], four vectors of rows at a time, so that reads and writes use whole
+ * cache lines. Squares are transposed in registers, and the edges element by element.
  */
 static void N(transpose)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows, int64_t columns)
 {
@@ -88,9 +88,9 @@ static void N(transpose)(void *to, int64_t to_row, const void *from, int64_t fro
 }
 
 /*
- * Sums over lines of TERM, an expression in x (and A's element w, and the line's p). The lanes of a block that get no
- * element hold -0, which adds nothing. Short lines are summed side by side, each in its own lane of the vectors, by the
- * same additions as a line alone.
+ * Defines the sums over lines of TERM, an expression in x, in A's element w, and in the line's parameter p. A lane of a
+ * block that gets no element holds -0, which adds nothing. Short lines are summed side by side, each in its own lane of
+ * the vectors, by the same additions as a line alone.
  */
 #define TERM_ELEMENT(I) const double x MAYBE_UNUSED = (double)v[I], w MAYBE_UNUSED = (double)a[I]
 #define SUM_OF(NAME, TERM)                                                                                             \
@@ -190,7 +190,7 @@ static double N(sum_value)(const void *v, size_t n) { return N(sum_any)(v, v, 0,
 static double N(sum_magnitudes)(const void *v, size_t n) { return N(sum_magnitudes_any)(v, v, 0, n); }
 static double N(sum_huber)(const void *v, double p, size_t n) { return N(sum_huber_any)(v, v, p, n); }
 
-/* The lanes of X, rotated so that lane BY comes first. */
+/* Returns the lanes of X, rotated so that lane BY comes first. */
 static inline N(vector) N(rotated)(N(vector) x, int by)
 {
 	N(lanes) order;
@@ -199,7 +199,7 @@ static inline N(vector) N(rotated)(N(vector) x, int by)
 	return N(interleave)(x, x, order);
 }
 
-/* The first element of each of LANES lines, which are N long. */
+/* Returns the first element of each of LANES lines, which are N long. */
 static inline N(vector) N(gather)(const REAL *v, size_t n)
 {
 	REAL x[N(LANES)];
@@ -209,7 +209,7 @@ static inline N(vector) N(gather)(const REAL *v, size_t n)
 }
 
 /*
- * The extremes of lines. A NaN stays: nothing is greater than it, and only a NaN replaces it. A long line is read by
+ * Defines an extreme of lines. A NaN stays: no number beats it, and only a NaN replaces it. A long line is read by
  * vectors, of which the last overlaps the one before it. A short line is read one element after another, alone or
  * beside others, so that the same one of two zeros, or of two NaNs, is returned. The lanes are a vector type because
  * the compiler makes branches of an array.
@@ -260,7 +260,7 @@ enum { N(SUM_VECTORS) = SUM_LANES / N(LANES) };
 EXTREME_OF(largest, >)
 EXTREME_OF(smallest, <)
 
-/* out[i] of a line from x[i], perhaps y[i], which is out[i] before, and the line's number q */
+/* Defines NAME: out[i] = EXPRESSION, which reads x[i], the old out[i] as y[i], and the line's number q */
 #define BY_NUMBER(NAME, EXPRESSION)                                                                                    \
 	static void N(NAME)(void *out, const void *v, const double *p, size_t n, size_t count)                             \
 	{                                                                                                                  \
@@ -397,7 +397,7 @@ static void N(dropout)(void *out, const void *v, size_t n, const struct dropout 
 	}
 }
 
-/* Several lines side by side, as a product must wait for the one before it in its line. */
+/* Computes several lines side by side: within a line, each product must wait for the one before it. */
 static void N(products)(double *out, const void *v, size_t n, size_t count)
 {
 	enum { AT_ONCE = 8 };

@@ -1,9 +1,9 @@
 /*
- * Losses: means over the whole array, tile by tile. The sum of a tile is made of
- * pieces of a fixed size. A piece is summed pairwise in double, and pieces are
- * added with their rounding errors kept (Neumaier). The sum is divided at the end
- * by the element count of the whole array. The array that is kept for the
- * derivative has the broadcast shape of v and t.
+ * Losses: means over the whole array, tile by tile. A tile is summed in pieces of a
+ * fixed size, each pairwise in double, and the sums of the pieces are added with
+ * their rounding errors kept (Neumaier). At the end the sum is divided by the element
+ * count of the whole array (cross_entropy: by its rows). The array kept for the
+ * derivative has the broadcast shape of v and t (cross_entropy: v's shape).
  */
 #include <math.h>
 #include <string.h>
@@ -29,7 +29,7 @@ int64_t loss_scratch(const struct type *v, const struct type *a)
 	return bytes > INT64_MAX / 2 ? INT64_MAX : 2 * bytes;
 }
 
-/* Counts elements, or rows (cross_entropy), with the leading extent of the whole array instead of the tile's. */
+/* Counts the elements, or rows for cross_entropy, of the whole array: its leading extent replaces the tile's. */
 double loss_divisor(const struct op_call *call)
 {
 	const struct type type = call->op == OP_cross_entropy ? *call->v : broadcast_type(call->v, call->a);
@@ -42,7 +42,7 @@ double loss_divisor(const struct op_call *call)
 	return count;
 }
 
-/* Returns the sum of the losses of the N differences D. Stores in K, unless NULL, what the derivative needs of them. */
+/* Returns the sum of the losses of the N differences D. Unless K is NULL, stores there what the derivative needs. */
 static double piece_loss(const struct op_call *call, const struct loops *loops, const void *d, void *k, size_t n)
 {
 	const double delta = call->attrs ? call->attrs->delta : 1;
@@ -88,8 +88,8 @@ static void sum_differences(const struct op_call *call, double *hi, double *lo, 
 }
 
 /*
- * Returns the class of row I, or -1 if CLASSES holds none of the N classes there.
- * DTYPE is the type of CLASSES: in the type of v, f32 would not hold all integers.
+ * Returns the class of row I, or -1 if element I of CLASSES is not an integer from 0 to
+ * N - 1. CLASSES has its own type DTYPE, because f32 does not hold all integers.
  */
 static int64_t class_of(enum dtype dtype, const void *classes, int64_t i, int64_t n)
 {
@@ -97,7 +97,7 @@ static int64_t class_of(enum dtype dtype, const void *classes, int64_t i, int64_
 	return x >= 0 && x < (double)n && x == floor(x) ? (int64_t)x : -1;
 }
 
-/* Adds -log_softmax(row)[class] of each row. Stores the softmax in K unless NULL. */
+/* Adds -log_softmax(row)[class] of each row to HI and LO. Stores the softmax in K unless that is NULL. */
 static void sum_rows(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k)
 {
 	const struct loops *loops = call->kernels->loops;
@@ -127,7 +127,7 @@ void sum_partial_loss(const struct op_call *call, double *hi, double *lo, const 
 	(call->op == OP_cross_entropy ? sum_rows : sum_differences)(call, hi, lo, v, a, k);
 }
 
-/* A recomputation may ask for the kept array alone: Y is NULL. */
+/* Y is NULL if a recomputation needs only the kept array. */
 static void forward_loss(const struct op_call *call, void *y, const void *v, const void *a, void *k)
 {
 	double sum[2];
@@ -136,7 +136,7 @@ static void forward_loss(const struct op_call *call, void *y, const void *v, con
 		fold_finish(call, y, sum, 1);
 }
 
-/* Stores K times FACTOR in TO, summed over the axes that were broadcast from the type of TO. */
+/* Stores K times FACTOR in TO, summed over the axes along which TO's shape was broadcast. */
 static void scale_to(const struct op_call *call, void *to, const struct type *to_type, const struct type *type,
                      const void *k, double factor)
 {

@@ -16,11 +16,11 @@ struct stack {
 	bool transpose_b;
 	struct shape stack; /* the batch axes of the result */
 	int64_t count;      /* matrices in the stack */
-	/* elements from one matrix to the next along each axis of the stack; 0 if the factor is broadcast there */
+	/* a factor's elements from one matrix to the next along each axis of the stack; 0 if it is broadcast there */
 	int64_t step_a[MAX_DIMS], step_b[MAX_DIMS];
 };
 
-/* Sets STEP for a factor of SHAPE whose matrices have MATRIX elements. */
+/* Sets STEP, along the axes of STACK, for a factor of SHAPE whose matrices have MATRIX elements. */
 static void find_steps(int64_t step[MAX_DIMS], const struct shape *shape, const struct shape *stack, int64_t matrix)
 {
 	for (int i = 0; i < stack->ndim; i++) {
@@ -31,7 +31,7 @@ static void find_steps(int64_t step[MAX_DIMS], const struct shape *shape, const 
 	}
 }
 
-/* True if the shape is one matrix. If B's is, the stack of A is one matrix with the rows of all. */
+/* True if SHAPE is one matrix or vector. If B's is, the matrices of A's stack form one tall matrix. */
 static bool is_one_matrix(const struct shape *shape)
 {
 	for (int i = 0; i < shape->ndim - 2; i++)
@@ -75,7 +75,7 @@ static struct stack stack_of(const struct op_call *call)
 	return p;
 }
 
-/* Returns the offset of the factor of matrix INDEX of the stack. *FIRST: no earlier matrix has the same factor. */
+/* Returns the offset, in elements, of the factor of matrix INDEX. *FIRST: no matrix before it has the same factor. */
 static int64_t factor_at(const struct stack *p, const int64_t step[MAX_DIMS], int64_t index, bool *first)
 {
 	int64_t at = 0;
@@ -90,14 +90,14 @@ static int64_t factor_at(const struct stack *p, const int64_t step[MAX_DIMS], in
 }
 
 /*
- * The context of a product that a team shares by pieces of C's rows or columns. The
- * pieces follow from the extents alone: the rounding of OpenBLAS may depend on the
- * extents of a call, and must be the same for every team.
+ * A product that a team shares by pieces of C's rows or columns. The pieces follow from
+ * the extents alone: OpenBLAS's rounding may depend on the extents of a call, and must
+ * be the same for every team.
  */
 struct shared_product {
 	const struct stack *stack;
 	struct product all;
-	bool by_columns; /* B must not be transposed */
+	bool by_columns; /* pieces are columns; then B is not transposed */
 };
 
 static void multiply_piece(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
@@ -133,10 +133,10 @@ static struct factor transposed(struct factor factor)
 	return (struct factor){factor.data, factor.ld, !factor.transposed};
 }
 
-/* What is computed: Z = A op(B); the gradient of A, G op(B)'; that of B, A' G, or G' A if B is transposed. */
+/* The result Z = A op(B); the gradient of A, G op(B)'; the gradient of B, A' G, or G' A if B is transposed. */
 enum product_part { PART_RESULT, PART_LEFT, PART_RIGHT };
 
-/* Computes a PART into its array. Z has the result, or its cotangent G. */
+/* Stores PART in its array, Z, A or B. For a gradient Z has the cotangent, and the factor not needed may be NULL. */
 static void multiply_stack(const struct op_call *call, enum product_part part, void *a, void *b, void *z)
 {
 	const struct stack p = stack_of(call);
@@ -160,7 +160,7 @@ static void multiply_stack(const struct op_call *call, enum product_part part, v
 	}
 }
 
-/* dot exchanges the factors. */
+/* Stores both gradients. dot exchanges the factors. */
 static void vjp_product(const struct op_call *call, void *dv, void *dw, const void *g,
                         const void *const needs[MAX_NEEDS])
 {

@@ -1,8 +1,8 @@
 /*
  * The table of operations, from ops.def, and the arguments of operations.
  *
- * An ARGUMENTS string is parsed whenever it is needed. The strings are few and
- * short, and a parsed copy could differ from the table.
+ * An ARGUMENTS string is parsed at each use. The strings are few and short, and a
+ * parsed copy could differ from the table.
  */
 #include "ops/op.h"
 
@@ -69,7 +69,7 @@ struct token {
 	bool has_value, many;
 };
 
-/* Reads the next token at *TEXT. Returns false at the end. */
+/* Reads the token at *TEXT and advances *TEXT. Returns false at the end. */
 static bool next_token(const char **text, struct token *token)
 {
 	while (**text == ' ')
@@ -170,7 +170,7 @@ enum argument_id {
 #include "ops/arguments.def"
 };
 
-/* What an argument's value must be. The kinds up to CHECK_STRIDES accept numbers, those from CHECK_INTEGER integers. */
+/* What an argument's value must be: up to CHECK_STRIDES numbers, and among these from CHECK_INTEGER on integers. */
 enum argument_check {
 	CHECK_NUMBER,
 	CHECK_POSITIVE,     /* a number above 0 */
@@ -178,7 +178,7 @@ enum argument_check {
 	CHECK_PROBABILITY,  /* a number in [0, 1) */
 	CHECK_INTEGER,
 	CHECK_BOUND,    /* of a slice: an integer */
-	CHECK_EXTENT,   /* of a shape: an integer, appended to those before it */
+	CHECK_EXTENT,   /* of a shape: an integer, appended to the extents before it */
 	CHECK_COUNT,    /* an integer of 0 or more */
 	CHECK_NOT_ZERO, /* an integer other than 0 */
 	CHECK_AXES,     /* an integer or a list of integers */
@@ -221,7 +221,7 @@ static bool integers_fit(const struct argument *a, int64_t least, size_t most)
 	return true;
 }
 
-/* Returns what A must be if it is not that, else NULL. */
+/* Returns NULL if A passes CHECK, else what A must be, for a message. */
 static const char *check_argument(enum argument_check check, const struct argument *a)
 {
 	bool number = a->kind == ARGUMENT_NUMBER, integer = number && a->integer;
@@ -329,7 +329,7 @@ static enum argument_id find_argument(const char *name)
 	return ID_NONE;
 }
 
-/* True if this default means that the argument is not given. */
+/* True if the default WORD means that the argument is absent. */
 static bool means_absent(const char *word) { return !strcmp(word, "none") || !strcmp(word, "all"); }
 
 void attrs_default(struct attrs *attrs, enum op op)
@@ -352,7 +352,7 @@ void attrs_default(struct attrs *attrs, enum op op)
 	}
 }
 
-/* Finds the token of argument NAME or, if NAME is NULL, of the INDEX-th positional argument. */
+/* Finds the token of argument NAME or, if NAME is NULL, of the INDEX-th positional one. Returns false if none. */
 static bool find_token(enum op op, const char *name, int index, struct token *token)
 {
 	const char *text = op_table[op].arguments;
@@ -396,7 +396,7 @@ static enum status unknown_argument(enum op op, const char *name, struct complai
 static bool is_of_numbers(enum argument_id id) { return arguments[id].check <= CHECK_STRIDES; }
 static bool is_of_integers(enum argument_id id) { return is_of_numbers(id) && arguments[id].check >= CHECK_INTEGER; }
 
-/* Returns what A must be if it is not that, else NULL: as its kind says, and one number if OP takes no list. */
+/* Returns NULL if A suits argument ID of OP, else what A must be: what its kind says, or one number if no list fits. */
 static const char *check_use(enum op op, enum argument_id id, const struct argument *a)
 {
 	const bool several = a->kind == ARGUMENT_INTEGERS && a->count != 1;
@@ -410,7 +410,7 @@ static const char *check_use(enum op op, enum argument_id id, const struct argum
 	return check_argument(arguments[id].check, a);
 }
 
-/* Returns the value of argument TOKEN, of kind CHECK, that the wrong WORD may have meant, or NULL. */
+/* Returns the value of argument TOKEN, of kind CHECK, that WORD may be a misspelling of, or NULL. */
 static const char *nearest_value(enum argument_check check, const struct token *token, const char *word)
 {
 	static const char *const truths[] = {"true", "false"}, *const absent[] = {"none", "all"};

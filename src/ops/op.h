@@ -1,5 +1,5 @@
 /*
- * What is known of an operation without its data, from ops.def.
+ * The properties of operations that do not depend on data, from ops.def.
  */
 #ifndef OPS_OP_H
 #define OPS_OP_H
@@ -21,24 +21,24 @@ enum op {
 enum op_class { OP_CLASS_UNARY, OP_CLASS_BINARY, OP_CLASS_GENERAL };
 
 /*
- * How far an operation reaches.
+ * How far an operation reaches: which elements of the inputs a part of the result depends on.
  * ELEM: an element of the result depends on the elements at its index alone.
- * ROW: a row (the elements of one index of the leading axis) depends on that row alone.
- * SUM: the result is a sum over the leading axis, computed in blocks, in order.
- * FOLD: computed in blocks too, but the derivative needs the whole result first.
+ * ROW: a row of the result (one index of the leading axis) depends on the same row of the inputs alone.
+ * SUM: the result is a sum over the leading axis, whose blocks are added in order.
+ * FOLD: the blocks are combined in order too, but the derivative needs the whole result first.
  * ALL: an element of the result may depend on all elements.
  */
 enum scope { SCOPE_ELEM, SCOPE_ROW, SCOPE_SUM, SCOPE_FOLD, SCOPE_ALL };
 
-/* The arrays that a derivative needs, as bits. */
+/* A bit for each array that a derivative may need. */
 enum need {
 	NEED_V = 1, /* the input */
 	NEED_A = 2, /* the operand */
 	NEED_Y = 4, /* the output */
-	NEED_K = 8, /* the first computed value */
-	NEED_L = 16 /* the second */
+	NEED_K = 8, /* the first kept array */
+	NEED_L = 16 /* the second kept array */
 };
-/* ops.def's NEEDS columns as such bits. NEEDS_ZERO has a bit of its own: there is no derivative. */
+/* The words of ops.def's NEEDS columns as sets of these bits. NEEDS_ZERO says that there is no derivative. */
 enum {
 	NEEDS_NIL = 0,
 	NEEDS_V = NEED_V,
@@ -60,7 +60,7 @@ enum { MAX_NEEDS = 5, MAX_KEEPS = 2 };
 enum keep_kind { KEEP_NOTHING, KEEP_VALUE, KEEP_MASK, KEEP_PER_ROW };
 
 struct keep {
-	enum keep_kind kind; /* VALUE: shaped as the input; MASK: the same in bits; PER_ROW: extent 1 along the axis */
+	enum keep_kind kind; /* VALUE: an array; MASK: bits; PER_ROW: extent 1 along the axis (shapes: op_keep_type) */
 	const char *name;    /* reports call it "output of NAME" */
 };
 
@@ -70,18 +70,18 @@ struct op_info {
 	enum op_class class;
 	int operands;          /* array operands: 0 or 1 */
 	const char *arguments; /* ops.def's ARGUMENTS */
-	enum scope scope;      /* the widest of any use */
+	enum scope scope;      /* the widest of all uses */
 	bool differentiable;   /* false: no gradient passes to the input */
 	bool operand_differentiable;
-	unsigned needs_v, needs_a; /* enum need bits for the gradients of v and a */
+	unsigned needs_v, needs_a; /* enum need bits: what the gradients of v and of a read */
 	struct keep keeps[MAX_KEEPS];
-	double flops; /* of one element of the input; of a product, of one multiply-add */
+	double flops; /* the cost of one element of the input or, for a product, of one multiply-add, in additions */
 	const char *doc;
 };
 
 extern const struct op_info op_table[OP_COUNT];
 
-/* The operation of that name, or OP_COUNT. */
+/* Returns the operation NAME, or OP_COUNT if there is none. */
 enum op op_find(const char *name);
 
 enum boundary { BOUNDARY_PERIODIC, BOUNDARY_ZERO, BOUNDARY_REFLECT };
@@ -94,10 +94,10 @@ struct slice_bound {
 
 /* The arguments of one use of an operation; arguments.def says which member each one sets. */
 struct attrs {
-	double number[2]; /* P(0), P(1) of element-wise rows: slope; lo, hi; tanh */
+	double number[2]; /* P(0), P(1) of element-wise rows: slope, or lo and hi, or tanh */
 	bool has_axis;    /* false: all axes */
 	int axis_count;
-	int axis[MAX_DIMS]; /* as written: may be negative */
+	int axis[MAX_DIMS]; /* as written: a negative one counts from the end */
 	bool keepdims;
 	double eps, value, delta, dx, p;
 	int64_t seed;
@@ -115,25 +115,25 @@ enum argument_kind { ARGUMENT_NUMBER, ARGUMENT_WORD, ARGUMENT_BOOL, ARGUMENT_INT
 struct argument {
 	enum argument_kind kind;
 	double number;
-	bool integer;  /* NUMBER is an integer within int64 ... */
-	int64_t whole; /* ... which is WHOLE, where the double may have lost digits */
+	bool integer;  /* NUMBER is an integer within int64 */
+	int64_t whole; /* then the integer itself: NUMBER may have lost digits */
 	bool boolean;
 	const char *word;
 	const int64_t *integers;
 	size_t count;
 };
 
-/* NUMBER as an argument. It is an integer if a double holds all integers of its size. */
+/* Returns NUMBER as an argument. Only integers of magnitude up to 2^53 count as integers. */
 struct argument argument_of_double(double number);
 /* Sets ATTRS to the defaults of OP. */
 void attrs_default(struct attrs *attrs, enum op op);
-/* OP takes *LEAST to *MOST positional arguments beside an array operand. */
+/* Stores the least and the most positional arguments of OP. An array operand does not count. */
 void op_positionals(enum op op, int *least, int *most);
-/* Returns the name of OP's INDEX-th positional argument. */
+/* Returns the name of OP's INDEX-th positional argument, copied to NAME, or "operand" if there is none. */
 const char *op_positional_name(enum op op, int index, char name[32]);
 /*
- * What is wrong with a use of an operation. The caller adds where. ARENA holds the
- * texts. If MESSAGE is NULL beside a status other than OK, memory ran out.
+ * What is wrong with a use of an operation. The caller adds the place in the source.
+ * ARENA holds the texts. If a function fails and MESSAGE is NULL, memory ran out.
  */
 struct complaint {
 	struct arena *arena;
@@ -148,57 +148,57 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
                       struct complaint *complaint);
 /* True if argument NAME of OP or, if NAME is NULL, its INDEX-th positional one can be a number. */
 bool op_takes_number(enum op op, const char *name, int index);
-/* Stores at most LIMIT names of OP's arguments in NAMES. Returns their count. */
+/* Stores the names of OP's arguments, at most LIMIT, in NAMES. Returns their count. ARENA holds the texts. */
 size_t op_argument_names(enum op op, const char *names[], size_t limit, struct arena *arena);
 
 /*
- * Returns the operation that computes OP with the operand NUMBER. A few powers are other
- * operations, as in NumPy, with its bits and special values. Else it is OP.
+ * Returns square, sqrt or reciprocal if OP is pow and NUMBER is 2, 0.5 or -1, else OP.
+ * NumPy does the same, so pow has its bits and its special values.
  */
 enum op op_by_number(enum op op, double number);
-/* The widest reach of OP, in the words of reports: element, row or all. */
+/* Returns OP's widest reach as reports name it: "element", "row" or "all". */
 const char *op_reach(enum op op);
-/* Stores the names of the arrays that OP's derivatives may need in NAMES. Returns their count. */
+/* Stores the names of the arrays that OP's derivatives may need, or keep, in NAMES. Returns their count. */
 size_t op_kept_names(enum op op, const char *names[MAX_NEEDS]);
 
 /*
- * Infers the type of the result. A is NULL without operand; a weak scalar has V's dtype.
- * Fails with STATUS_CHAIN and a COMPLAINT if the shapes do not fit, with STATUS_LIMIT if
- * the result has too many elements.
+ * Infers the type of the result. A is NULL if there is no array operand. The result has V's
+ * dtype (of a cast, the one asked for). Fails with a COMPLAINT: with STATUS_CHAIN if the
+ * shapes do not fit, with STATUS_LIMIT if the result has too many elements.
  */
 enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                      struct type *result, struct complaint *complaint);
-/* The first element of a slice and the number of its elements, as in Python. */
+/* The first index of a slice, as in Python, and the number of its elements. */
 struct slice {
 	int64_t start, count;
 };
-/* The slice of an axis of N elements. */
+/* Returns the slice that ATTRS select along an axis of N elements. */
 struct slice slice_of(const struct attrs *attrs, int64_t n);
-/* The type of the kept array INDEX (0: K, 1: L). */
+/* Returns the type of the kept array INDEX (0: K, 1: L). */
 struct type op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                          const struct type *result, int index);
 /*
- * The reach of this use of OP. If A_STREAMED, the operand is cut along its leading axis
- * as V is; else all of it is there for every row.
+ * Returns how far this use of OP reaches. If A_STREAMED, the operand is cut into tiles along
+ * its leading axis as V is; else every tile of V has all of the operand.
  */
 enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed);
-/* True if each row of V meets one row of A, so that A must be cut as V is. */
+/* True if each row of V meets one row of A: where V is cut along its leading axis, A must be cut too. */
 bool op_runs_along(enum op op, const struct type *v, const struct type *a);
 /* True if the derivative of OP, with a number or nothing as operand, is the same number for every value. */
 bool op_derivative_is_number(enum op op);
 /* True if OP over the leading axis is computed in blocks of it (ops/reduce.c). */
 static inline bool op_folds(enum op op) { return op_table[op].scope == SCOPE_SUM || op_table[op].scope == SCOPE_FOLD; }
-/* The cost of one forward execution, in additions. */
+/* Returns the cost of one forward execution, in additions. */
 double op_cost(enum op op, const struct type *v, const struct type *a, const struct type *result);
-/* True if OP multiplies matrices by gemm (ops/gemm.c). */
+/* True for matmul, linear, dot, conv1d and conv2d, which multiply matrices. */
 bool op_is_product(enum op op);
 /* True for matmul, linear and dot: the `dots` of policies. */
 bool op_is_dot(enum op op);
-/* Makes AXIS non-negative. Returns false if it is out of range. */
+/* Stores AXIS, which counts from the end if negative, as *RESOLVED. Returns false if NDIM axes have no such axis. */
 bool axis_resolve(int axis, int ndim, int *resolved);
-/* True if ATTRS name axis K of NDIM, or name none. */
+/* True if ATTRS name axis K of NDIM axes, or name no axis, which means all. */
 bool axis_named(const struct attrs *attrs, int k, int ndim);
-/* Axis i of the transpose of an array of NDIM axes is its axis AXES[i]. op_infer has checked ATTRS. */
+/* Stores in AXES[i] the axis, of NDIM, that is axis i of the transpose. op_infer has checked ATTRS. */
 void transpose_axes(const struct attrs *attrs, int ndim, int axes[MAX_DIMS]);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Reductions. A sum is made in double (lines.c) and rounded once. The other
- * reductions go line by line in double, and are rounded once too. logsumexp
- * follows scipy's formula: the largest element is subtracted if it is finite. So a
- * line of -inf gives -inf, and a line with inf gives inf.
+ * Reductions. sum and mean use lines.c's sums; the other reductions go line by line.
+ * All compute in double and round once. logsumexp follows scipy's formula: the
+ * largest element is subtracted if it is finite. So a line of -inf gives -inf, and a
+ * line with inf gives inf.
  */
 #include <float.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "base/checked.h"
 #include "ops/lines.h"
 
-/* Returns V, or its copy in the call's scratch whose reduced axes are the last ones, if R needs that. */
+/* Returns V or, if R moves axes, a copy in the call's scratch whose last axes are the reduced ones. */
 static const void *reduced_last(const struct op_call *call, const struct reduction *r, const void *v)
 {
 	if (!r->moved)
@@ -48,7 +48,7 @@ FORWARD(sum)
 	reduction_sums(call->kernels, &r, y, v, reduction_divisor(call), call->scratch);
 }
 
-/* The cotangent of a result, over the divisor, for each element that the result sums. */
+/* Each element's derivative is the cotangent of the result that sums it, divided by the divisor. */
 VJP(sum)
 {
 	struct type kept = *call->v;
@@ -65,7 +65,7 @@ VJP(sum)
 FORWARD(mean) { forward_sum(call, y, v, a, keep); }
 VJP(mean) { vjp_sum(call, dv, da, g, needs); }
 
-/* The other reductions. Each leaves two doubles for a line: a value, and the scale or shift that it was made with. */
+/* The other reductions. Each computes two doubles for a line: a value, and the scale or shift that belongs to it. */
 
 static void reduce_lines(const struct op_call *call, struct line_arrays to, const void *v, line_function *function)
 {
@@ -74,7 +74,7 @@ static void reduce_lines(const struct op_call *call, struct line_arrays to, cons
 	lines_walk(call, &r.view, &to, function, call->scratch);
 }
 
-/* Writes dv line by line. If axes are moved, dv is made in scratch behind v and then moved back. */
+/* Computes dv line by line. If axes are moved, scratch has v's copy and behind it dv, whose axes are moved back. */
 static void differentiate_lines(const struct op_call *call, void *dv, const void *g, const void *const needs[MAX_NEEDS],
                                 line_function *function)
 {
@@ -88,7 +88,7 @@ static void differentiate_lines(const struct op_call *call, void *dv, const void
 		permute(call->kernels->loops, dv, arrays.out, &r.last, r.back);
 }
 
-/* Returns the sum of (x / *SCALE)^2 over a line. *SCALE is its largest magnitude: the sum of x^2 over- or underflows. */
+/* Sets *SCALE to a line's largest magnitude. Returns the sum of (x / *SCALE)^2, or that magnitude if 0 or infinite. */
 static double scaled_squares(const struct loops *loops, const void *line, size_t n, double *scale)
 {
 	double largest = 0, sum = 0, rest = 0;
@@ -104,7 +104,7 @@ static double scaled_squares(const struct loops *loops, const void *line, size_t
 	return sum + rest;
 }
 
-/* Stores the sum of the squares of each of LINES, divided by the square of its scale: 1 if the plain sum is in range. */
+/* Stores the sum of each line's squares, divided by the square of SCALE[i]: 1 where the plain sum is in range. */
 static void sum_scaled_squares(const struct loops *loops, struct lines lines, double *sum, double *scale)
 {
 	loops->sum.squares(sum, lines.data, lines.n, lines.count);
@@ -158,7 +158,7 @@ LINES(state_lines)
 		memset(at->wide[1], 0, count * sizeof *at->wide[1]);
 }
 
-/* The elements that equal the result share its cotangent, as in JAX; if the result is NaN, the NaN elements do. */
+/* The elements that equal the result share its cotangent, as in JAX. If the result is NaN, the NaNs share it. */
 LINES(extreme_derivative_lines)
 {
 	const enum dtype dtype = loops->dtype;
@@ -176,7 +176,7 @@ LINES(extreme_derivative_lines)
 	}
 }
 
-/* A line V, and OUT for the product of the other elements at each index. */
+/* The lines V, and OUT for the derivative of a line's product at each index. */
 struct other_products {
 	enum dtype dtype;
 	void *out;
@@ -185,7 +185,7 @@ struct other_products {
 
 enum { PRODUCTS_SOME = 256 };
 
-/* put_other_products for at most PRODUCTS_SOME elements. The products of the elements before each lie on the stack. */
+/* put_other_products for at most PRODUCTS_SOME elements: the stack holds the product of the elements before each. */
 static double put_few_other_products(const struct other_products *o, size_t begin, size_t end, double before,
                                      double after)
 {
@@ -202,12 +202,12 @@ static double put_few_other_products(const struct other_products *o, size_t begi
 }
 
 /*
- * Stores at each index from BEGIN to END the product of the other elements of the
- * line. BEFORE is the product of the elements before BEGIN, AFTER that of the
- * elements from END on. Nothing is divided, so zeros need no special case. The
- * products are doubles, which do not overflow where floats would. Returns AFTER
- * times the elements BEGIN .. END-1. A long range is halved: the product of its
- * first half is computed again for the second half, as in recursive checkpointing.
+ * Stores at each index BEGIN .. END-1 the cotangent times the line's other elements.
+ * BEFORE is the product of the elements before BEGIN, AFTER the cotangent times the
+ * elements from END on. Returns AFTER times the elements BEGIN .. END-1. Nothing is
+ * divided, so zeros need no special case. The products are doubles, which do not
+ * overflow where floats would. A long range is halved: the product of its first half
+ * is computed again for the second half, as in recursive checkpointing.
  */
 static double put_other_products(const struct other_products *o, size_t begin, size_t end, double before, double after)
 {
@@ -240,9 +240,9 @@ LINES(norm_derivative_lines)
 }
 
 /*
- * dv = g * exp(v - y) / sum(exp(v - y)). The sum would be 1 if y were exact; the rounding of
- * a large y matters. If y is infinite the sum is NaN and does not divide: finite
- * elements beside an infinite one keep a derivative of 0.
+ * dv = g * exp(v - y) / sum(exp(v - y)). The sum would be 1 if y were exact, but the rounding
+ * of a large y matters. A NaN, the sum if y is infinite, is replaced by 1: finite elements
+ * beside an infinite one keep a derivative of 0.
  */
 LINES(logsumexp_derivative_lines)
 {
@@ -267,11 +267,11 @@ REDUCTION(logsumexp, logsumexp_derivative_lines)
 REDUCTION(norm, norm_derivative_lines)
 
 /*
- * Operations over the leading axis that are computed in blocks: each block leaves a
- * state, and the states are added in order. The state of a sum has two doubles, the
- * sum and its rounding error (Neumaier 1974). norm and logsumexp have a third, the
- * scale of the squares or the shift of the exponents. See Milakov and Gimelshein
- * (2018), "Online normalizer calculation for softmax".
+ * Operations over the leading axis that are computed in blocks: each block has a
+ * state, and the states are added in order. The state of amax and amin is one double.
+ * Sums have two, the sum and its rounding error (Neumaier 1974). norm and logsumexp
+ * have a third, the scale of the squares or the shift of the exponents. See Milakov
+ * and Gimelshein (2018), "Online normalizer calculation for softmax".
  */
 
 int fold_parts(enum op op) { return op == OP_amax || op == OP_amin ? 1 : op == OP_norm || op == OP_logsumexp ? 3 : 2; }
@@ -299,7 +299,7 @@ struct scaled_sum {
 	double hi, lo, scale;
 };
 
-/* Adds a block's sum to the sum of the blocks before it, both expressed in the larger scale. */
+/* Returns the sum of SUM, that of the blocks before, and BLOCK, both brought to the larger of their scales. */
 static struct scaled_sum add_scaled(enum op op, struct scaled_sum sum, struct scaled_sum block)
 {
 	if (block.hi == 0)
@@ -324,7 +324,7 @@ static struct scaled_sum add_scaled(enum op op, struct scaled_sum sum, struct sc
 void fold_add(enum op op, double *state, const double *from, int64_t count)
 {
 	for (int64_t i = 0; i < count; i++) {
-		if (fold_parts(op) == 1) { /* the larger or smaller one, or that which is NaN */
+		if (fold_parts(op) == 1) { /* keeps the larger (amax) or smaller one, or a NaN */
 			const bool stays = isnan(state[i]) || (op == OP_amax ? from[i] <= state[i] : from[i] >= state[i]);
 			state[i] = stays ? state[i] : from[i];
 		} else if (fold_parts(op) == 2) {

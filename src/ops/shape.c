@@ -1,7 +1,6 @@
 /*
- * Shapes: the rules by which results follow from operands, how far an operation
- * reaches along the leading axis, and its cost. The rules are NumPy's; those of
- * conv1d and conv2d are torch's.
+ * The shapes of results, how far an operation reaches along the leading axis, and
+ * its cost. The rules for shapes are NumPy's; those of conv1d and conv2d are torch's.
  */
 #include "ops/op.h"
 
@@ -12,7 +11,7 @@
 
 #include "base/checked.h"
 
-/* One inference of a result Y. */
+/* The arguments of op_infer. Y is the result: at first V's type. */
 struct inference {
 	enum op op;
 	const struct attrs *attrs;
@@ -21,7 +20,7 @@ struct inference {
 	struct complaint *complaint;
 };
 
-/* Says what does not fit. */
+/* Stores what does not fit as the complaint's message. Returns STATUS_CHAIN. */
 __attribute__((format(printf, 2, 3))) static enum status misfit(const struct inference *f, const char *format, ...)
 {
 	char text[512];
@@ -33,7 +32,7 @@ __attribute__((format(printf, 2, 3))) static enum status misfit(const struct inf
 	return STATUS_CHAIN;
 }
 
-/* SHAPE as text, for a misfit. */
+/* Returns SHAPE as text for misfit(). */
 static const char *text_of(const struct inference *f, const struct shape *shape)
 {
 	char text[TYPE_TEXT];
@@ -59,7 +58,7 @@ bool axis_named(const struct attrs *attrs, int k, int ndim)
 	return named;
 }
 
-/* The shape stays; axes that are named must exist. */
+/* The result has V's shape. Each named axis must exist and be named once. */
 static enum status infer_same(const struct inference *f)
 {
 	bool seen[MAX_DIMS] = {false};
@@ -177,7 +176,7 @@ static enum status infer_reshape(const struct inference *f)
 	return STATUS_OK;
 }
 
-/* Python's bound of a slice: a negative one counts from the end; then it is clamped to [LOW, HIGH]. */
+/* Returns a slice's bound on an axis of N, as in Python: a negative one gets N added. Clamps it to [LOW, HIGH]. */
 static int64_t clamp_bound(struct slice_bound slice_bound, int64_t n, int64_t low, int64_t high)
 {
 	const int64_t bound = slice_bound.at < 0 ? slice_bound.at + n : slice_bound.at;
@@ -344,7 +343,7 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 	return alike && na == nv; /* else there is no operand, or every row meets all of it */
 }
 
-/* ROW if V's leading axis is a batch axis of the result, or the rows of its matrix. */
+/* Returns ROW if V's leading axis is a batch axis of the result or numbers its matrix's rows, else ALL. */
 static enum scope product_scope(const struct type *v, const struct type *a, bool a_streamed)
 {
 	if (v->shape.ndim < 2)
@@ -369,7 +368,7 @@ static bool reshape_keeps_rows(const struct attrs *attrs, const struct type *v)
 	return shape_count(&row) >= 0 && shape_count(&row) == shape_count(&new_row);
 }
 
-/* SUM if each row of V has its own targets, or the targets are the same for every row. */
+/* Returns SUM if each row of V has its own targets or all rows share the same, else ALL. */
 static enum scope loss_scope(const struct shape *v, const struct shape *a, bool a_streamed)
 {
 	if (a->ndim > v->ndim || (a->ndim == v->ndim && !a_streamed && a->dim[0] != 1))

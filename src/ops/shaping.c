@@ -1,7 +1,7 @@
 /*
- * Operations that move elements and compute nothing. Each is a walk over [outer,
- * axis, inner] that copies stretches of INNER elements. Its derivative is the same
- * walk in the other direction.
+ * Operations that move elements and compute nothing. Most copy stretches of elements
+ * of a view [outer, axis, inner]. The derivative makes the same copies in the other
+ * direction.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@ VJP(reshape) { memcpy(dv, g, (size_t)type_bytes(call->v)); }
 FORWARD(flatten) { forward_reshape(call, y, v, a, keep); }
 VJP(flatten) { vjp_reshape(call, dv, da, g, needs); }
 
-/* Row-major strides, in elements. */
+/* Stores the row-major strides of SHAPE, in elements. */
 static void strides_of(const struct shape *shape, int64_t stride[MAX_DIMS])
 {
 	int64_t step = 1;
@@ -21,8 +21,8 @@ static void strides_of(const struct shape *shape, int64_t stride[MAX_DIMS])
 }
 
 /*
- * If the last axis of FROM is the last axis of TO its rows are copied. Else it makes a matrix
- * with TO's last axis, which is transposed. PLACE counts through the other axes.
+ * If FROM and TO have the same last axis, its rows are copied. Else FROM's and TO's last axes
+ * span matrices, which are transposed. `place` counts through the other axes.
  */
 void permute(const struct loops *loops, void *to, const void *from, const struct shape *shape, const int axes[MAX_DIMS])
 {
@@ -61,7 +61,7 @@ void permute(const struct loops *loops, void *to, const void *from, const struct
 	}
 }
 
-/* Transposes V to Y; or, if BACK, Y to V. */
+/* Transposes FROM, of v's shape, to TO; if BACK, reverses that for FROM of y's shape. */
 static void transpose(const struct op_call *call, void *to, const void *from, bool back)
 {
 	const int ndim = call->v->shape.ndim;
@@ -79,10 +79,10 @@ FORWARD(transpose) { transpose(call, y, v, false); }
 
 VJP(transpose) { transpose(call, dv, g, true); }
 
-/* A part of the rows of a whole array is copied out of it, copied into it, or added to it. */
+/* What move_rows does with a part of a whole array's rows: copies it out, copies it in, or adds it in. */
 enum part_way { PART_TAKE, PART_PUT, PART_ADD };
 
-/* Moves N elements of each of COUNT rows. */
+/* Copies or adds N elements of each of COUNT rows, as WAY says. */
 static void move_rows(const struct loops *loops, enum part_way way, const struct rows *part, const struct rows *whole,
                       int64_t n, int64_t count)
 {
@@ -117,8 +117,8 @@ static void slice_elements(const struct op_call *call, void *sliced, void *whole
 FORWARD(slice) { slice_elements(call, y, writable(v), PART_TAKE); }
 
 /*
- * The operand is the cotangent of v so far, or NULL. It may be DV itself: a loop over the slices of
- * an array adds their cotangents one by one.
+ * The operand is v's cotangent so far, to which this adds, or NULL. It may be DV itself: a loop
+ * over the slices of an array adds their cotangents one by one.
  */
 VJP(slice)
 {
@@ -130,7 +130,7 @@ VJP(slice)
 	slice_elements(call, writable(g), dv, so_far ? PART_ADD : PART_PUT);
 }
 
-/* Copies N elements of each of COUNT rows of FROM. */
+/* Copies N contiguous elements of SIZE bytes from each of COUNT rows of FROM to a row of TO. */
 static void copy_stretches(size_t size, const struct rows *to, const struct rows *from, int64_t n, int64_t count)
 {
 	const int64_t bytes = n * (int64_t)size, to_row = to->row * (int64_t)size, from_row = from->row * (int64_t)size;
@@ -140,12 +140,12 @@ static void copy_stretches(size_t size, const struct rows *to, const struct rows
 		memcpy(out, in, (size_t)bytes);
 }
 
-/* The first element of a part in each row of the whole, the elements of that row, and the number of rows. */
+/* Where a part lies in a whole array: from element AT of each of ROWS rows, which have ROW elements. */
 struct place {
 	int64_t at, row, rows;
 };
 
-/* Copies PART, rows of N elements, to its PLACE in WHOLE; or, if TAKE, from there. */
+/* Copies PART, rows of N elements, to PLACE in WHOLE or, if TAKE, from there to PART. */
 static void copy_part(const struct op_call *call, bool take, const void *part, int64_t n, const void *whole,
                       struct place place)
 {
@@ -178,7 +178,7 @@ VJP(pad)
 	          (struct place){call->attrs->before * from.inner, from.n * from.inner, to.outer});
 }
 
-/* Copies FIRST and SECOND, each or NULL, to their concatenation WHOLE; or, if TAKE, from there. */
+/* Copies FIRST and SECOND to their concatenation WHOLE or, if TAKE, from there. Either may be NULL. */
 static void copy_both(const struct op_call *call, bool take, const void *first, const void *second, const void *whole)
 {
 	const struct axis_view v = axis_view_named(call->attrs, &call->v->shape);
@@ -193,7 +193,7 @@ static void copy_both(const struct op_call *call, bool take, const void *first, 
 FORWARD(concat) { copy_both(call, false, v, a, y); }
 VJP(concat) { copy_both(call, true, dv, da, g); }
 
-/* to[(i + shift) mod n] = from[i] */
+/* to[(i + shift) mod n] = from[i] along the axis; if BACK, to[i] = from[(i + shift) mod n] */
 static void roll_elements(const struct op_call *call, void *to, const void *from, bool back)
 {
 	const size_t size = element_size(call->v->dtype);

@@ -24,12 +24,12 @@ struct stencil {
 	const struct op_call *call;
 	const struct loops *loops;
 	size_t size;
-	bool adjoint;    /* of reflect */
+	bool adjoint;    /* computes the adjoint of `reflect` */
 	int64_t rows, n; /* rows of n elements */
 	bool along;      /* the last axis is one of the axes */
 	int count;
 	struct row_axis axes[MAX_DIMS];
-	char *zeros, *doubled[2]; /* rows: of zeros, and of doubled neighbours before and after */
+	char *zeros, *doubled[2]; /* a row of zeros, and two for the doubled rows before and after a row */
 };
 
 static void stencil_of(struct stencil *s, const struct op_call *call, void *scratch, bool adjoint)
@@ -56,7 +56,7 @@ static void stencil_of(struct stencil *s, const struct op_call *call, void *scra
 	memset(s->zeros, 0, (size_t)s->n * s->size);
 }
 
-/* Returns the index that holds the value at I (-1 .. n) along an axis of N, or -1 for zero. *TWICE: it is doubled. */
+/* Returns the index of the value at I (-1 .. N) along an axis of N, or -1 for zero. *TWICE: the value is doubled. */
 static int64_t neighbour(const struct stencil *s, int64_t i, int64_t n, bool *twice)
 {
 	*twice = s->adjoint && n > 1 && (i == 0 || i == n - 1);
@@ -115,7 +115,7 @@ static void differences_along(const struct stencil *s, void *out, const void *ro
 		                      element_at(row, s->size, ends), element_at(row, s->size, ends + 1), add, (size_t)middle);
 }
 
-/* The context of a laplacian. A team shares its rows. */
+/* A laplacian, whose rows a team shares. */
 struct laplace {
 	const struct op_call *call;
 	void *y;

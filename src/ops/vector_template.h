@@ -37,12 +37,12 @@ LANEWISE void store_d(void *to, size_t index, vd x) { *(vd_memory *)((double *)t
 #ifndef ISA_SELECT
 LANEWISE vf select_f(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
 LANEWISE vd select_d(vl mask, vd yes, vd no) { return (vd)((mask & (vl)yes) | (~mask & (vl)no)); }
-/* YES in lanes whose sign bit of BITS is set */
+/* YES in lanes whose sign bit in BITS is set, else NO */
 LANEWISE vf select_sign_f(vui bits, vf yes, vf no) { return select_f((vi)bits >> 31, yes, no); }
 #else
 LANEWISE vf select_sign_f(vui bits, vf yes, vf no) { return select_f(bits, yes, no); }
 #endif
-/* x, negated in lanes whose sign bit of BITS is set */
+/* x, negated in lanes whose sign bit in BITS is set */
 LANEWISE vf negated_f(vf x, vui bits) { return (vf)((vui)x ^ (bits & 0x80000000)); }
 LANEWISE vf abs_f(vf x) { return (vf)((vi)x & 0x7fffffff); }
 LANEWISE vd abs_d(vd x) { return (vd)((vl)x & 0x7fffffffffffffff); }
@@ -51,7 +51,7 @@ LANEWISE vf copysign_f(vf magnitude, vf sign) { return (vf)(((vi)magnitude & 0x7
 LANEWISE vd copysign_d(vd magnitude, vd sign) { return (vd)(((vl)magnitude & INT64_MAX) | ((vl)sign & INT64_MIN)); }
 
 #ifndef ISA_MASK
-/* Bit i of BITS as the mask of lane i. */
+/* Defines mask_TYPE: lane i of the result is -1 if bit i of BITS is set, else 0. */
 #define MASK_OF_BITS(TYPE, MASK, INTEGER, LANES)                                                                       \
 	LANEWISE MASK mask_##TYPE(unsigned bits)                                                                           \
 	{                                                                                                                  \

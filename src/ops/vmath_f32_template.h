@@ -41,7 +41,7 @@ LANEWISE vd expm1_lane(vd x)
 	return fma_d(scale, e.even + e.odd, scale - splat_d(1));
 }
 
-/* sinh, or cosh if EVEN. They do not cancel: at k = 0 UP equals DOWN, and sinh is exactly that of r. */
+/* sinh, or cosh if EVEN. Nothing cancels: at k = 0 `up` equals `down`, and the result is sinh(r). */
 LANEWISE vd hyperbolic_lane(vd x, bool even)
 {
 	const struct reduced e = exp_reduce(x);
@@ -93,7 +93,7 @@ LANEWISE vd log1p_lane(vd x)
 	return log_join(select_d(k == splat_d(0), x, m - splat_d(1)), k);
 }
 
-/* log with a relative error of about 2^-50, for pow */
+/* log(x) for pow_lane, with a relative error of about 2^-50 */
 LANEWISE vd log_fine_lane(vd x)
 {
 	vd k;
@@ -256,7 +256,7 @@ LANEWISE vd gelu_tanh_exp_lane(vd x)
 
 LANEWISE vd gelu_tanh_lane(vd x) { return x / (splat_d(1) + gelu_tanh_exp_lane(x)); }
 
-/* beyond 40 the derivative is 0 or 1; dw is clamped so that it does not grow beside a factor that has vanished */
+/* beyond 40 the derivative is 0 or 1; x is clamped in dw, so that dw does not outgrow the factor that vanishes there */
 LANEWISE vd gelu_tanh_derivative_lane(vd x)
 {
 	const vd e = gelu_tanh_exp_lane(x);
@@ -338,8 +338,8 @@ struct logistic {
 };
 
 /*
- * With u = exp(-|x|) it is 1 / (1 + u), or u / (1 + u) if x is negative. The power of
- * two of u is left out of s, so that s is not denormal where x is multiplied by it. The
+ * With u = exp(-|x|) the result is 1 / (1 + u), or u / (1 + u) if x is negative. The power
+ * of two of u is left out of s, so that s is not denormal where x is multiplied by s. The
  * rounding errors of the divisor and the quotient are added at the end.
  */
 LANEWISE struct logistic logistic_f(vf x)
@@ -361,7 +361,7 @@ LANEWISE vf sigmoid_f(vf x)
 	return scale_f(l.s, l.k);
 }
 
-/* Newton's iteration for 1 / sqrt(x): adds half of Y's relative ERROR to Y. The remaining error is about its square. */
+/* Newton's step for 1 / sqrt(x): adds Y ERROR / 2 to Y, where ERROR = 1 - x Y^2. The new error is about ERROR^2. */
 LANEWISE vf rsqrt_step_f(vf y, vf error) { return fma_f(splat_f(0.5F) * y, error, y); }
 
 /* x positive, normal. Halving x's bits errs by 1/30; two steps leave 2^-9 and 2^-18; the last has 1 - x y^2 exactly. */
@@ -382,7 +382,7 @@ LANEWISE vf silu_plain_f(vf x)
 	return scale_f(v * l.s, l.k);
 }
 
-/* log(1 + f) + k ln 2, f in [-1/3, 1/2]; the rounding errors of both sums are added at the end */
+/* (f + p f^2) + k ln 2, f + p f^2 = log(1 + f), f in [-1/3, 1/2]; both sums' rounding errors are added at the end */
 LANEWISE vf log_join_f(vf f, vf k, vf p)
 {
 	const vf rest = p * f;
@@ -413,7 +413,7 @@ LANEWISE vf log1p_plain_f(vf x)
 }
 
 /*
- * A function f by sixteen pieces of [0, last]. The piece of a is (bits of t >> 21) % 16, where t = 1 + scale a. Row 0
+ * A function f in sixteen pieces of [0, last]. The piece of a is (bits of t >> 21) % 16, where t = 1 + scale a. Row 0
  * has each piece's centre c, row 1 f(c), and the others the polynomial p of f(c + r) = f(c) + r p(r). At these centres
  * f(c) and its derivative are almost exactly floats (Gal 1986), so that the rounding of the last sum is nearly all of
  * the error. The two pieces of an odd function nearest to zero have the p of f(a) = a + a p(a).
@@ -657,7 +657,7 @@ LANEWISE struct quarter quarter_f(vf x)
 	return q;
 }
 
-/* What quarter_f gives if n is 0, which is so if z is at most zeroth_bound. */
+/* What quarter_f returns if n is 0. n is 0 if x^2 is at most zeroth_bound. */
 static const float zeroth_bound = 0x1.3bp-1F;
 LANEWISE struct quarter zeroth_quarter_f(vf x) { return (struct quarter){.r = x, .over = splat_f(0), .z = x * x}; }
 
@@ -685,7 +685,7 @@ LANEWISE vf sine_or_cosine_f(struct quarter q, bool cosine)
 
 LANEWISE vf sin_near_f(vf x) { return sine_or_cosine_f(quarter_f(x), false); }
 LANEWISE vf cos_near_f(vf x) { return sine_or_cosine_f(quarter_f(x), true); }
-/* If all lanes are in quarter 0, a third of the operations gives the same bits. The sine of a sine mostly is. */
+/* If all lanes are in quarter 0, as in most sines of sines, a third of the operations gives the same bits. */
 #define IF_ZEROTH(FUNCTION)                                                                                            \
 	if (within_f(x * x, zeroth_bound))                                                                                 \
 		return FUNCTION(zeroth_quarter_f(x));
@@ -699,8 +699,8 @@ LANEWISE vf cos_near_f(vf x) { return FROM_LANES(cos, x); }
 /*
  * Lanes beyond BOUND are computed in double lanes, those beyond trig_bound and NaN by
  * the C library, which reduces every double exactly. The branch comes first: then a sine
- * and the cosine that is kept beside it are one block of code, in which the compiler
- * shares what both compute. NEAREST is empty, or returns early if all lanes allow it.
+ * and the cosine kept beside it are one block of code, in which the compiler shares what
+ * both compute. NEAREST is empty, or returns early if all lanes are in quarter 0.
  */
 #define TRIG(NAME, BOUND, NEAREST)                                                                                     \
 	COLD void NAME##_far(const vf *x, vf *y)                                                                           \
@@ -725,7 +725,7 @@ TRIG(sin, near_bound, IF_ZEROTH(sine_of))
 TRIG(cos, near_bound, IF_ZEROTH(cosine_of))
 TRIG(tan, trig_bound, )
 
-/* For x = 0 and infinite or NaN arguments: the C library's pow has C99's special cases. */
+/* Replaces lanes where x is 0, or x or y is infinite or NaN: the C library's pow has C99's special cases. */
 COLD void pow_special(const vf *x, const vf *y, vf *z)
 {
 	for (int i = 0; i < LANES_F; i++)

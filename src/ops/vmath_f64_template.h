@@ -1,8 +1,8 @@
 /*
- * The functions of doubles. Ours replace SLEEF's that err by more than 1 ulp, lose
- * special cases, do not compute a pair in one pass, or are slower. The others are
- * SLEEF's u10. If a function would amplify the rounding of an intermediate value,
- * a second double holds that rounding.
+ * The functions of doubles. Ours replace those of SLEEF's that err by more than 1 ulp,
+ * lose special cases, do not compute a pair in one pass, or are slower. The others are
+ * SLEEF's u10 (erfc: u15). If a function would amplify the rounding of an intermediate
+ * value, a second double holds that rounding.
  */
 #if !defined(WITHOUT_SLEEF) && (defined(ISA_SLEEF) || __has_include(<sleef.h>))
 #include <sleef.h>
@@ -91,10 +91,10 @@ LANEWISE vd log1p_d(vd x)
  * The exponential family of doubles. SLEEF's are slower, and err by more than 1 ulp
  * or are infinite near the overflow.
  *
- * x + low = k ln 2 + r + d, where d is the rounding error of r.
+ * x + low = k ln 2 + r + d, where d holds low and the rounding error of r.
  *
- * cosh(r) - 1 and sinh(r) - r are so small that their rounding is a tenth of the
- * result's.
+ * cosh(r) - 1 and sinh(r) - r are so small that their rounding errors are at most about
+ * a tenth of the result's.
  */
 struct growth {
 	vd k, r;
@@ -147,7 +147,7 @@ LANEWISE vd exp_shifted(vd x, vd low, double shift)
 
 LANEWISE vd exp_d(vd x) { return exp_shifted(x, splat_d(0), 0); }
 
-/* 2^k (1 + r + ...) - 1, in halves, so that 2^k does not overflow before the result */
+/* 2^k (1 + r + ...) - 1, computed at half its size, so that 2^k does not overflow before the result */
 LANEWISE vd expm1_d(vd x)
 {
 	const struct growth g = growth_reduce(clamp_d(x, -60, 709.9), splat_d(0));
@@ -155,7 +155,7 @@ LANEWISE vd expm1_d(vd x)
 	vd whole_low, low;
 	const vd whole = two_sum(up, splat_d(-0.5), &whole_low);
 	const vd sum = two_sum(whole, up * g.r, &low);
-	/* r^2 / 2 exactly: at k = 1 the result is small beside it */
+	/* r^2 exactly: at k = 1 the term 2^k r^2 / 2 is up to 0.29 of the result, so the rounding of r^2 would matter */
 	vd square_low, low2;
 	const vd square = two_product(g.r, g.r, &square_low);
 	const vd sum2 = two_sum(sum, up * (splat_d(0.5) * square), &low2);
@@ -171,7 +171,7 @@ LANEWISE vd expm1_d(vd x)
 LANEWISE vd hyperbolic(struct growth g, bool even, vd *low)
 {
 	const vd up = scale_d(splat_d(1), g.k - splat_d(61));
-	/* if it is far below UP its value does not matter, only that it is far below */
+	/* bounded, so that it is normal: where it is far below `up`, its value does not matter */
 	const vd down = scale_d(splat_d(1), greater_d(splat_d(-1000), splat_d(-61) - g.k));
 	vd less_low, more_low, product_low, sum_low;
 	const vd less = two_sum(up, -down, &less_low), more = two_sum(up, down, &more_low);
@@ -200,7 +200,7 @@ LANEWISE vd cosh_d(vd x)
 	return y * splat_d(0x1p60);
 }
 
-/* sinh / cosh, corrected by its rounding error */
+/* sinh / cosh: the rounded quotient, corrected by its error */
 LANEWISE vd tanh_d(vd x)
 {
 	const struct growth g = growth_reduce(lesser_d(splat_d(20), abs_d(x)), splat_d(0));
@@ -285,7 +285,7 @@ LANEWISE vd cos_near(vd x)
 	return (vd)((vul)c ^ ((((vul)t.k + 1) & 2) << 62));
 }
 
-/* beyond the bound, SLEEF's Payne and Hanek reduction; the C library errs by up to 8 ulp there */
+/* beyond quarters_bound, SLEEF's function, which reduces as Payne and Hanek; the C library errs by up to 8 ulp there */
 #define TRIG_DOUBLE(NAME)                                                                                              \
 	COLD void NAME##_far_d(const vd *x, vd *y)                                                                         \
 	{                                                                                                                  \
@@ -327,7 +327,7 @@ COLD void rsqrt_special_d(const vd *x, vd *y)
 	*y = select_d((*x >= splat_d(DBL_MIN)) & (*x < splat_d(INFINITY)), *y, rsqrt_scaled_d(*x));
 }
 
-/* As rsqrt_f, with one more step. Numbers that are not positive and normal go to rsqrt_scaled_d. */
+/* rsqrt_plain_f with one more step. Numbers that are not positive and normal go to rsqrt_scaled_d. */
 LANEWISE vd rsqrt_d(vd x)
 {
 	vd y = (vd)(0x5fe6eb50c7b537a9 - ((vul)x >> 1));
@@ -412,7 +412,7 @@ LANEWISE vd gelu_tanh_d(vd x)
 	return times_sigmoid(x, high, low);
 }
 
-/* dw uses a clamped x: the square of a large x would overflow where the rest is 0. At infinity x * 0 gives NaN. */
+/* dw uses a clamped x: the square of a large x would overflow, and `rest` is 0 there. At infinity x * 0 gives NaN. */
 LANEWISE vd gelu_tanh_derivative_d(vd x)
 {
 	vd low;
@@ -424,7 +424,7 @@ LANEWISE vd gelu_tanh_derivative_d(vd x)
 	return s + x * s * (rest * dw);
 }
 
-/* The normal distribution's function for |x| <= 40; erfc's derivative corrects the rounding of x / sqrt(2) */
+/* The normal distribution function, |x| <= 40; *GAUSS: exp(-x^2 / 2). erfc' corrects for `low`, u's rounding error. */
 LANEWISE vd normal_d(vd x, vd *gauss)
 {
 	vd low;
@@ -435,8 +435,8 @@ LANEWISE vd normal_d(vd x, vd *gauss)
 }
 
 /*
- * gelu for x < -37, where the distribution is denormal. Its asymptotic series is
- * -phi(x) (1 - 1/x^2 + 3/x^4 - 15/x^6 ...). phi is scaled, so that it is rounded once.
+ * gelu for x < -37, where the distribution function becomes denormal. Its asymptotic series is
+ * -phi(x) (1 - 1/x^2 + 3/x^4 - 15/x^6 ...). phi is scaled, so that the result is rounded once.
  */
 COLD void gelu_tail(const vd *from, vd *y)
 {

@@ -1,7 +1,7 @@
 /*
  * The vector maths of one instruction set: NAME_f of a vector of floats and NAME_d of
- * a vector of doubles, which the rows of ops.def call M_NAME. This file has what both
- * types share; vmath_f32_template.h and vmath_f64_template.h have the functions.
+ * a vector of doubles, which the rows of ops.def call M(NAME, ...). This file has what
+ * both types share; vmath_f32_template.h and vmath_f64_template.h have the functions.
  *
  * Invariant: a lane's result depends on that lane alone. If some lanes need a slow
  * path, the whole vector takes it, and its results replace those lanes only.
@@ -67,9 +67,9 @@ static const double rounding = 0x1.8p52; /* adding and subtracting it rounds to 
 /* ---- roundings and choices ---- */
 
 /*
- * Rounding to a shorter type: adding and subtracting 1.5 * 2^(exponent + dropped bits) drops those bits. EXPONENT
- * has the bits of the exponent, and SHIFT adds the dropped bits to it. LEAST is the least normal number, and BEYOND
- * the least power of two above the largest number.
+ * Rounds to a shorter type: adding and subtracting 1.5 * 2^(exponent + dropped bits) drops these bits. EXPONENT masks
+ * the exponent's bits, and SHIFT is the number of dropped bits at their place. LEAST is the least normal number of the
+ * shorter type, and BEYOND the least power of two above its largest number.
  */
 #define ROUND_SHORT(NAME, TYPE, VECTOR, MASK, EXPONENT, SHIFT, LEAST, BEYOND)                                          \
 	LANEWISE VECTOR NAME(VECTOR x)                                                                                     \
@@ -94,7 +94,7 @@ LANEWISE vf round_bf16_f(vf x)
 	return select_f(x == x, y, x);
 }
 
-/* Y, of which REPAIR replaces lanes if MASK has one. It gets copies, so that x and y themselves stay in registers. */
+/* Returns Y, after REPAIR has replaced lanes of it if MASK has any. REPAIR gets copies: X and Y stay in registers. */
 LANEWISE vd repaired_d(vl mask, vd x, vd y, void repair(const vd *x, vd *y))
 {
 	if (__builtin_expect(bits_d(mask) == 0, 1))
