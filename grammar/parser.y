@@ -1,5 +1,5 @@
 /*
- * The grammar of chains (ckptc-chain(5)). Actions only build nodes. Nodes live in the arena, so no symbol needs a
+ * The grammar of chains (ckptc-chain(5)). Actions only build nodes. The arena owns the nodes, so no symbol needs a
  * destructor.
  */
 %define api.pure full
@@ -50,10 +50,10 @@ static void yyerror(struct span *span, struct parse *parse, void *scanner, const
 #define YYMALLOC(size) NULL
 #define YYFREE(block) ((void)(block))
 
-/* yyparse has the stack in its frame. Each page that it touches is a page fault at each start. */
+/* The stack is in yyparse's frame. Each page of it that yyparse touches is a page fault at each start. */
 _Static_assert(sizeof(YYSTYPE) <= 32, "a symbol's value is small");
 
-/* A builder that fails has given a message, or memory is short. */
+/* Stops the parse if a builder fails, which has reported an error or run out of memory. */
 #define BUILD(done) do { if (!(done)) YYABORT; } while (0)
 #define STATEMENT(KIND, ...) PARSE_NEW(parse, struct statement, .kind = STATEMENT_##KIND, __VA_ARGS__)
 #define OPERAND(KIND, ...) PARSE_NEW(parse, struct operand, .kind = OPERAND_##KIND, __VA_ARGS__)
@@ -169,7 +169,7 @@ repeated
 	| stage { BUILD($$ = PARSE_NEW(parse, struct block, .span = @1, .first = $1, .last = $1)); }
 	;
 
-/* Where only a name can be, every word is one. */
+/* Where the grammar has only a name, keywords are names too. */
 name : NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT ;
 
 listed_name : name { BUILD($$ = PARSE_NEW(parse, struct name_list, .name = $1, .span = @1)); } ;
@@ -210,7 +210,7 @@ signed
 	| '+' NUMBER { $$ = $2; }
 	;
 
-/* Folded as it is read; ^ binds tighter than a minus before it, and to the right. */
+/* Computed as it is read. ^ binds tighter than a minus before it, and associates to the right. */
 expression
 	: NUMBER { $$ = (struct parse_value){$1.number.value, 0}; }
 	| NAME { $$.depth = 0; BUILD(parse_constant(parse, &$$.value, $1, @1)); }
@@ -261,7 +261,7 @@ optional_type
 	| ':' type { $$ = $2; }
 	;
 
-/* `f32` before `=` is scanned as an option. It is a type_name too, so that the message says that `[` is missing. */
+/* The scanner makes `f32` before `=` an OPTION. It is a type_name too, so that the message says that `[` is missing. */
 type
 	: type_name '[' optional_extents ']' { BUILD($$ = parse_type(parse, $1, @1, $3, @$)); }
 	;
@@ -314,7 +314,7 @@ elements
 
 %%
 
-/* What can follow, in words. A thing that can begin with many kinds of token is named once. */
+/* The tokens that can follow, and words for them. A thing that can begin with several kinds of token has one word. */
 struct wanted {
 	bool is[YYNTOKENS];
 	const char *words[YYNTOKENS + 8];
@@ -332,7 +332,7 @@ static void want(struct wanted *w, const char *word, const yysymbol_kind_t *kind
 #define DECLARATION_KINDS YYSYMBOL_INPUT, YYSYMBOL_PARAM, YYSYMBOL_CONST, YYSYMBOL_DEF
 #define NUMBER_KINDS YYSYMBOL_NUMBER, KIND_MINUS, KIND_PLUS
 #define END_KINDS KIND_SEMICOLON, YYSYMBOL_NEWLINE, YYSYMBOL_YYEOF
-/* bison's own names for these hold numbers that move with the grammar */
+/* bison's own names for these contain numbers that change with the grammar */
 #define KIND_MINUS YYTRANSLATE('-')
 #define KIND_PLUS YYTRANSLATE('+')
 #define KIND_SEMICOLON YYTRANSLATE(';')
@@ -366,11 +366,11 @@ static void want_things(struct wanted *w)
 			w->words[w->count++] = i == YYSYMBOL_YYEOF ? "the end" : yysymbol_name((yysymbol_kind_t)i);
 }
 
-/* True if SYMBOL of the grammar, or the character C, can follow. */
+/* True if the symbol, or the character, can follow. */
 #define CAN(symbol) (w->is[YYSYMBOL_##symbol])
 #define CAN_CHAR(c) (w->is[YYTRANSLATE(c)])
 
-/* Advice on OPTION, which can follow, and something of the kind FOUND that cannot. */
+/* Returns a hint, or NULL, where an option could follow but a token of kind FOUND does. */
 static const char *advise_on_options(const struct wanted *w, yysymbol_kind_t found)
 {
 	const bool ends = CAN_CHAR(';');
@@ -394,7 +394,7 @@ static const char *advise_on_options(const struct wanted *w, yysymbol_kind_t fou
 	return NULL;
 }
 
-/* What to write instead of something of the kind FOUND; NULL if nothing is known. */
+/* Returns a hint on what to write instead of the token of kind FOUND, or NULL. */
 static const char *advise(const struct wanted *w, yysymbol_kind_t found)
 {
 	const char *advice = CAN(OPTION) ? advise_on_options(w, found) : NULL;
@@ -431,7 +431,7 @@ static int yyreport_syntax_error(const yypcontext_t *context, struct parse *pars
 	return 0;
 }
 
-/* Only the overflow of the stack is reported here. */
+/* Called only if the stack overflows: yyreport_syntax_error reports syntax errors. */
 static void yyerror(struct span *span, struct parse *parse, void *scanner, const char *message)
 {
 	(void)scanner;
