@@ -1,5 +1,5 @@
 /*
- * Budgets: the search for the schedule of least time that takes at most so many bytes.
+ * Budgets: the search for the fastest schedule within a number of bytes.
  */
 #ifndef BUDGET_BUDGET_H
 #define BUDGET_BUDGET_H

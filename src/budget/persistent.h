@@ -18,8 +18,8 @@ struct part {
 	int64_t state, next; /* bytes of the states before and after */
 	int64_t residual;    /* bytes that the part holds once recorded */
 	bool keeps_input, keeps_output;
-	int64_t forward_first;    /* need of advancing if a slot holds that state */
-	int64_t forward_inner;    /* need of advancing, plus the state before the part */
+	int64_t forward_first;    /* need of advancing if a slot holds the state before */
+	int64_t forward_inner;    /* need of advancing, with the state before the part */
 	int64_t record, backward; /* needs of recording, and of reversing with both cotangents */
 };
 
@@ -56,15 +56,15 @@ struct table {
 	bool least_peak;
 	struct grid grid;
 	double *sums;              /* sums[i]: time of parts 0 .. i-1 */
-	int64_t *charge;           /* quanta that part i holds once recorded, after part i-1 was */
-	struct row *rows;          /* by range (i, j); with PINS, the pinned range's row follows each */
+	int64_t *charge;           /* charge[i]: quanta that recording part i adds, after part i-1 */
+	struct row *rows;          /* by range (i, j); if PINS, followed by the pinned range's row */
 	const struct table *inner; /* by part: the table of that block; NULL: no part is a block */
 	float *cells;
 	void *block;
 	size_t cells_size, block_size;
 };
 
-/* Finds the times of all ranges. False if out of memory. INNER must be solved on the same grid. */
+/* Finds the times of all ranges. INNER must be solved on the same grid. False if out of memory: free TABLE anyway. */
 bool table_solve(struct table *table, const struct allocator *allocator);
 /* Finds only LOW and HIGH of all ranges, in a time independent of the levels. INNER must be bound on the same grid. */
 bool table_bound(struct table *table, const struct allocator *allocator);

@@ -7,7 +7,7 @@
  *     long_chains.c  binomial schedules, chosen by closed forms
  *
  * A *goal* is a budget and the best schedule found for it so far. A *candidate* is a schedule that is
- * offered to goals: each goal takes it if it fits and is faster than what the goal has.
+ * offered to goals: a goal takes it if it fits and is faster than the goal's schedule.
  */
 #ifndef BUDGET_SEARCH_PARTS_H
 #define BUDGET_SEARCH_PARTS_H

@@ -60,7 +60,7 @@ void params_free(struct params *params);
 static inline bool init_needs_type(enum init_kind kind) { return kind >= INIT_ZEROS; }
 /*
  * Writes COUNT elements, from element FIRST on, of an array of SHAPE, as doubles. FIRST
- * is even. KIND is neither LOAD nor NONE; the values of a LIST fit SHAPE.
+ * is even. INIT is neither a LOAD nor NONE; the values of a LIST fit SHAPE.
  *
  * normal(std, seed) and uniform(lo, hi, seed) depend on the seed and the element's
  * index alone. Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
