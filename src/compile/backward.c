@@ -1,18 +1,18 @@
 /*
- * The backward body: from the last instruction of the recording body to the first it
+ * Makes the backward body: goes from the last instruction of the recording body to the first,
  * emits the derivatives of each, and adds their cotangents.
  *
- * Invariant: the cotangents of a value are added in the reverse order of its uses,
- * whatever the policy, so that the bits of a gradient do not depend on it. The gradient
+ * Invariant: under every policy the cotangents of a value are added in the reverse order
+ * of its uses. So the bits of a gradient do not depend on the policy. The gradient
  * of a param is accumulated use by use, in the same order.
  */
 #include "compile/lineariser.h"
 
 #include <stdlib.h>
 
-/* Values and instructions. Once memory is out they return harmless ones. */
+/* Adding values and instructions. If out of memory, these functions return harmless ones. */
 
-/* A new value of the backward body, typed as LIKE of the recording body: a COTANGENT of VALUE there, or VALUE itself. */
+/* Adds a value to the backward body, with LIKE's type: VALUE of the recording body, or its cotangent if COTANGENT. */
 static uint32_t back_value(struct lineariser *l, uint32_t value, uint32_t like, bool cotangent)
 {
 	uint32_t id = body_add_value(l->back, l->body->values[like].type);
@@ -24,7 +24,7 @@ static uint32_t back_value(struct lineariser *l, uint32_t value, uint32_t like, 
 	return id;
 }
 
-/* An instruction of KIND, otherwise a copy of FROM where that is not NULL. */
+/* Appends an instruction of KIND. Copies all but the values from FROM, unless FROM is NULL. */
 static struct instr *back_instr(struct lineariser *l, enum instr_kind kind, const struct instr *from)
 {
 	struct instr *instr = body_add_instr(l->back, kind);
@@ -44,7 +44,7 @@ static struct instr *back_instr(struct lineariser *l, enum instr_kind kind, cons
 	return instr;
 }
 
-/* Adds a value (back_value) that the last instruction makes. Writes it to *OUT, a field of that, and returns it. */
+/* Adds a value as back_value does, as the out *OUT of the last instruction. Returns it. */
 static uint32_t add_made(struct lineariser *l, uint32_t *out, uint32_t value, uint32_t like, bool cotangent)
 {
 	*out = back_value(l, value, like, cotangent);
@@ -62,7 +62,7 @@ static uint32_t back_input(struct lineariser *l, enum port_kind kind, uint32_t i
 	return id;
 }
 
-/* VALUE of the recording body, in the backward body. */
+/* Returns VALUE of the recording body as a value of the backward body, or NO_VALUE. Adds it if it is a param. */
 static uint32_t mapped(struct lineariser *l, uint32_t value)
 {
 	if (value == NO_VALUE)
@@ -78,8 +78,8 @@ static uint32_t mapped(struct lineariser *l, uint32_t value)
 }
 
 /*
- * Adds COTANGENT to those that have reached VALUE, summed over the axes along which VALUE was broadcast. FROM is the
- * operation that it comes from.
+ * Adds COTANGENT to the sum for VALUE, or to the gradient of a param, summed first over the axes along which VALUE was
+ * broadcast. FROM is the instruction whose derivative COTANGENT is, or NULL.
  */
 static void add_cotangent(struct lineariser *l, uint32_t value, uint32_t cotangent, const struct instr *from)
 {
@@ -107,8 +107,8 @@ static void add_cotangent(struct lineariser *l, uint32_t value, uint32_t cotange
 }
 
 /*
- * A derivative of FROM, the instruction at AT, of KIND: it reads the values of NEEDS. A
- * param enters the backward body before the first instruction that reads it.
+ * Appends an instruction of KIND: a derivative of instruction AT of the recording body. It
+ * reads the cotangent of that instruction's result and the values in NEEDS, NEED_* bits.
  */
 static struct instr *derivative_of(struct lineariser *l, enum instr_kind kind, size_t at, unsigned needs)
 {
@@ -130,7 +130,7 @@ static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
 	struct instr *instr = derivative_of(l, INSTR_VJP, at, needs_of(l, from));
 	const uint32_t dv = bits & 1 ? add_made(l, &instr->out, from->v, from->v, true) : NO_VALUE;
 	const uint32_t da = bits & 2 ? add_made(l, &instr->out_a, from->a, from->a, true) : NO_VALUE;
-	/* A slice's derivative adds to a part of the cotangent that is there. */
+	/* The derivative of a slice adds to a part of the cotangent that v already has. */
 	if (from->op == OP_slice && dv != NO_VALUE && l->values[from->v].cotangent != NO_VALUE) {
 		instr->a = l->values[from->v].cotangent;
 		l->values[from->v].cotangent = dv;
@@ -169,9 +169,9 @@ static void reverse_instr(struct lineariser *l, size_t at)
 		reverse_element(l, at, bits);
 }
 
-enum { MOST_MADE = 1 + MAX_KEEPS }; /* values that a forward instruction makes: its result and what it keeps */
+enum { MOST_MADE = 1 + MAX_KEEPS }; /* values that a forward instruction makes: its result and its kept values */
 
-/* Executes the instruction at AT once more, for those values that are in the set. False if there are none. */
+/* Appends instruction AT to recompute those of its values that are in the set. False if none is. */
 static bool recompute_instr(struct lineariser *l, size_t at)
 {
 	const struct instr *from = &l->body->instrs[at];
@@ -199,7 +199,7 @@ static bool recompute_instr(struct lineariser *l, size_t at)
 	return true;
 }
 
-/* Recomputes the values that region ID did not keep. */
+/* Appends the instructions that recompute the values that region ID did not keep. */
 static void recompute_region(struct lineariser *l, uint32_t id)
 {
 	const struct value_list *again = &l->regions[id].again;
@@ -242,7 +242,7 @@ static int compare_places(const void *left, const void *right)
 	return (a->place > b->place) - (a->place < b->place);
 }
 
-/* Sorts LIST in program order; inputs of the body come first. */
+/* Sorts LIST in program order: inputs of the body come first. */
 static void sort_values(struct lineariser *l, struct value_list *list)
 {
 	const struct body *body = l->body;
@@ -296,7 +296,7 @@ static void add_seeds(struct lineariser *l)
 	}
 }
 
-/* The cotangents of the state before the step: zeros where none has reached it. */
+/* The cotangents of the state before the step become outs: zeros for a value that none has reached. */
 static void add_results(struct lineariser *l)
 {
 	for (size_t i = 0; i < l->body->in_count; i++) {

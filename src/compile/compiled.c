@@ -1,21 +1,21 @@
 /*
- * Linearises each distinct step once, and compiles its five programs. Then the costs of steps, as policies,
- * searches and the cost walk see them: times in the operations' costs, bytes as the slab has them.
+ * Linearises each distinct step once, and compiles its five programs. Computes the costs of steps for policies,
+ * searches and the cost walk: times are in the operations' costs, bytes are those of the slab.
  */
 #include "compile/compiled.h"
 
 #include "base/checked.h"
 
 /*
- * By in of the backward body: nobody reads its array after the program. That holds for a
- * residual that is no part of a state, since only this step holds it and only until its
- * backward pass; and, with COTANGENTS, for cotangents.
+ * Returns, by in of the backward body, if nobody reads its array after the program. A residual that
+ * is no part of a state is such an in: only this step holds it, and only until its backward pass.
+ * With COTANGENTS, every cotangent is one too. NULL if out of memory.
  */
 static const bool *owned_ins(const struct linear *linear, bool cotangents, struct arena *arena)
 {
 	const struct body *record = linear->record, *backward = linear->backward;
 	bool *owned = arena_array(arena, backward->in_count + 1, sizeof *owned);
-	bool *own = arena_array(arena, linear->residual_count + 1, sizeof *own); /* by residual: it is an out of its own */
+	bool *own = arena_array(arena, linear->residual_count + 1, sizeof *own); /* by residual: it has its own out */
 	if (!owned || !own)
 		return NULL;
 	for (size_t k = 0; k < record->out_count; k++)
@@ -34,7 +34,7 @@ static enum status compile_step(const struct context *context, struct compiled_s
 	struct arena *arena = context->arena;
 	const struct linear *linear = &compiled->linear;
 	TRY(linearise(context, &compiled->linear, step, policy));
-	struct body *forward = arena_alloc(arena, sizeof *forward); /* lacks the outs that nothing reads */
+	struct body *forward = arena_alloc(arena, sizeof *forward); /* without the outs that nothing reads */
 	const bool *owned = owned_ins(linear, true, arena), *residuals = owned_ins(linear, false, arena);
 	TRY_ALLOC(forward && owned && residuals, context->diags);
 	*forward = *step->body;
@@ -74,7 +74,7 @@ enum status compiled_make(const struct context *context, struct compiled_chain *
 	return STATUS_OK;
 }
 
-/* The bytes of an array in the slab, as the machine counts them. */
+/* Returns the bytes of an array in the slab, as the machine counts them. */
 static int64_t slab_bytes(const struct type *type) { return round_up(type_bytes(type), ARRAY_ALIGN); }
 
 static struct step_cost cost_of_step(const struct compiled_step *compiled)
@@ -105,13 +105,13 @@ static struct step_cost cost_of_step(const struct compiled_step *compiled)
 struct run_list {
 	const struct compiled_chain *compiled;
 	struct arena *arena;
-	bool in_order; /* one run after another; else one for each distinct step, by its id */
+	bool in_order; /* runs are in the chain's order; else one for each distinct step, by its id */
 	struct step_run *runs;
 	size_t count, capacity;
 	uint32_t last; /* in order: the id of the last run's step */
 };
 
-/* Adds the step of ID, TIMES in a row. */
+/* Adds the step of ID, TIMES times in a row. False if out of memory. */
 static bool append_run(struct run_list *list, uint32_t id, int64_t times)
 {
 	const size_t at = !list->in_order ? id : list->count - (list->count && list->last == id);
@@ -127,7 +127,7 @@ static bool append_run(struct run_list *list, uint32_t id, int64_t times)
 	return true;
 }
 
-/* Adds ITEMS, TIMES in a row. In order, a loop of several items is added iteration by iteration. */
+/* Adds ITEMS, TIMES times in a row. If in order, adds a loop of several items iteration by iteration. */
 static bool add_items(struct run_list *list, const struct item *items, size_t count, int64_t times)
 {
 	for (const struct item *item = items; item < items + count; item++) {

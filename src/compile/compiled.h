@@ -18,9 +18,9 @@ struct compiled_step {
 		struct {
 			struct program forward; /* its body lacks the outs that nothing reads */
 			struct program record, record_only, backward;
-			struct program backward_shared; /* writes into no cotangent: others hold one of them too */
+			struct program backward_shared; /* as backward, but writes into no cotangent: for when one is shared */
 		};
-		struct program programs[STEP_PROGRAMS]; /* the same */
+		struct program programs[STEP_PROGRAMS]; /* the five above */
 	};
 };
 
@@ -29,18 +29,18 @@ struct compiled_chain {
 	struct compiled_step *steps; /* by id */
 	bool by_value;               /* one compiled step is the whole chain */
 	bool uses_gemm;
-	int64_t ports;  /* the most ins, or outs, that a program has */
+	int64_t ports;  /* the most ins or outs of a program */
 	int64_t widest; /* bytes of the largest array of the programs */
-	int64_t member; /* bytes that a further member of a team needs (team_members) */
+	int64_t member; /* the most bytes that a further member of a team needs (team_members) */
 };
 
-/* Linearises and compiles every distinct step of LOWERED (LOWER_STEPS; LOWER_UNROLLED with a policy by value). */
+/* Linearises and compiles each distinct step of LOWERED (LOWER_STEPS, or LOWER_UNROLLED if POLICY is by value). */
 enum status compiled_make(const struct context *context, struct compiled_chain *compiled, const struct lowered *lowered,
                           const struct policy *policy);
 /*
- * The chain as policies see it; FIXED bytes are held throughout. Runs are in the context's
- * arena. IN_ORDER gives one run after another, for searches and the cost walk. Otherwise
- * there is one run for each distinct step, which is enough for sums.
+ * Writes the costs of COMPILED's steps to COSTS; FIXED bytes are held throughout. The runs are
+ * in the context's arena. If IN_ORDER, they are in the chain's order, for searches and the cost walk.
+ * Else each distinct step has one run, which is enough for sums. STATUS_LIMIT if out of memory.
  */
 enum status compiled_costs(const struct context *context, const struct compiled_chain *compiled, bool in_order,
                            int64_t fixed, struct step_costs *costs);

@@ -9,8 +9,8 @@
  *     c = b * w   forward mul  r0, w    -> r0   r0 again: b dies here
  *     out c       ...          r0 -> out[block]
  *
- * Every list is counted before it is filled (draft_reserve), so that memory can run out
- * in few places only.
+ * draft_reserve counts each list before it is filled, so that memory can run out in few
+ * places only.
  */
 
 #include <assert.h>
@@ -21,10 +21,10 @@
 
 enum { BLOCK_BYTES = 24 << 10, LEAST_BLOCK = 256, MOST_BLOCK = 4096, MOST_FILLS = 8 };
 
-/* The most that one carry of a loop adds to a draft. */
+/* The most kernel ops and registers that one carry of a loop adds to a draft. */
 enum { CARRY_KERNEL_OPS = 4, CARRY_REGISTERS = 4 };
 
-/* The type of the arrays that INSTR walks: its inputs are of it, or broadcast to it. */
+/* Returns the type of the arrays that INSTR walks: its inputs have it, or are broadcast to it. */
 static const struct type *walked_type(const struct compiler *c, const struct instr *instr)
 {
 	uint32_t made[4];
@@ -51,7 +51,7 @@ bool draft_reserve(struct compiler *c)
 		if (c->instrs[i].launch != group)
 			kernel_ops = registers = 0;
 		group = c->instrs[i].launch;
-		/* At most itself, a fill for each broadcast input, a register for each possible result, and its carries. */
+		/* Each adds at most itself, a fill for each broadcast input, a register for each result, and its carries. */
 		const struct type *to = instr_is_element(instr) ? walked_type(c, instr) : NULL;
 		const size_t fills = to ? (size_t)needs_broadcast(c, instr->v, to) + needs_broadcast(c, instr->a, to) : 0;
 		const size_t carries = instr->kind == INSTR_LOOP ? instr->loop.carry_count : 0;
@@ -112,7 +112,7 @@ static struct arg arg_of(struct compiler *c, uint32_t value)
 	return arg;
 }
 
-/* A register that holds no value of the body; its name is a number beyond the values'. */
+/* Adds a register that holds no value of the body. In its arg `value` is a number above all values. */
 static struct arg extra_register(struct compiler *c, uint8_t shift, bool bits)
 {
 	return (struct arg){.kind = ARG_REGISTER,
@@ -122,7 +122,7 @@ static struct arg extra_register(struct compiler *c, uint8_t shift, bool bits)
 	                    .bits = bits};
 }
 
-/* VALUE broadcast to TO: in the register of an earlier fill if there is one. */
+/* Returns the register of VALUE broadcast to TO. Emits the fill unless the group has one for VALUE. */
 static struct arg filled(struct compiler *c, uint32_t value, const struct type *to)
 {
 	struct draft *d = &c->draft;
@@ -144,7 +144,7 @@ static bool is_binary(const struct instr *instr)
 	return instr->kind <= INSTR_VJP_A && op_table[instr->op].class == OP_CLASS_BINARY;
 }
 
-/* True if the operand of INSTR is one number in an array, which the kernel reads from there. */
+/* True if the operand of INSTR, which walks TO, is an array of one number: the kernel reads it from there. */
 static bool is_scalar_operand(const struct compiler *c, const struct instr *instr, const struct type *to)
 {
 	const struct value *values = c->body->values;
@@ -152,15 +152,15 @@ static bool is_scalar_operand(const struct compiler *c, const struct instr *inst
 	       (c->values[instr->a].array || values[instr->a].from != FROM_INSTR) && shape_count(&to->shape) != 1;
 }
 
-/* The input VALUE of an instruction that walks TO, broadcast if need be. */
+/* Returns the arg of VALUE, an input of an instruction that walks TO: broadcast if its shape is another. */
 static struct arg operand_of(struct compiler *c, uint32_t value, const struct type *to)
 {
 	return needs_broadcast(c, value, to) ? filled(c, value, to) : arg_of(c, value);
 }
 
 /*
- * Emits fills before all other kernel ops. In a loop they would be repeated. Outside of loops
- * the first MOST_FILLS come early too, since only those may be filled once for all blocks.
+ * Emits fills before all other kernel ops: all fills of loops, where each iteration would repeat them, and
+ * other fills while there are fewer than MOST_FILLS. Only these fills may be done once for all blocks.
  */
 static void fill_first(struct compiler *c, size_t first, size_t end)
 {
@@ -189,7 +189,7 @@ static void add_copy(struct compiler *c, struct arg from, struct arg to, bool si
 		(struct kernel_op){.kind = KERNEL_OP_COPY, .v = from, .out = to, .wide = to.shift == 3, .single = single});
 }
 
-/* Gives a register to each result that has none. The kernel writes every value that its operation can keep. */
+/* Gives a register to each result that has none: the kernel of KEEP writes every value that the operation can keep. */
 static void complete_results(struct compiler *c, struct kernel_op *kernel_op)
 {
 	if (kernel_op->out.kind == ARG_NONE)
@@ -200,7 +200,7 @@ static void complete_results(struct compiler *c, struct kernel_op *kernel_op)
 				extra_register(c, kernel_op->wide ? 3 : 2, op_table[kernel_op->op].keeps[k].kind == KEEP_MASK);
 }
 
-/* The operation to run for INSTR: a cheaper one if the operand is a number for which op_by_number has one. */
+/* Returns the operation to run for INSTR: a cheaper one if op_by_number has one for its number as the operand. */
 static enum op op_of(const struct instr *instr)
 {
 	if (instr->a != NO_VALUE || instr->kind == INSTR_VJP_A)
@@ -234,7 +234,7 @@ static void add_kernel(struct compiler *c, const struct instr *instr, const stru
 	made.out = arg_of(c, instr->out);
 	for (int k = 0; k < MAX_KEEPS; k++)
 		made.keep[k] = arg_of(c, instr->out_keep[k]);
-	/* A derivative that does not read its operand has one form. */
+	/* A derivative that does not read its operand has form 0 alone. */
 	const unsigned needs = instr->kind == INSTR_VJP_V   ? info->needs_v
 	                       : instr->kind == INSTR_VJP_A ? info->needs_a
 	                                                    : NEED_A;
@@ -274,9 +274,9 @@ static bool is_overwritten(const struct instr *loop, uint32_t k)
 }
 
 /*
- * LOOP, from kernel op BEGIN on, passes FROM to its next iteration in register TO. The kernel op that makes FROM may
- * write TO at once if it runs once an iteration, and if no later one touches the value in TO. Then the kernel ops from
- * it on use TO in place of FROM. Returns true if they do. SINGLE: the next iteration alone reads TO.
+ * LOOP, from kernel op BEGIN on, passes FROM to its next iteration in register TO. Makes the kernel op that computes
+ * FROM write TO at once, and later ones use TO for FROM. False, with nothing changed, if a later one touches TO, or if
+ * FROM is not computed once an iteration. SINGLE: TO is read once.
  */
 static bool make_in_place(struct compiler *c, size_t begin, const struct instr *loop, struct arg from, struct arg to,
                           bool single)
@@ -321,7 +321,7 @@ static void end_block_loop(struct compiler *c, const struct instr *loop, size_t 
 			continue;
 		const bool overwritten = is_overwritten(loop, k);
 		const struct arg from = overwritten ? d->kernel_ops[saved++].out : arg_of(c, carry->result);
-		/* After the last iteration its register is read as the final, if at all. */
+		/* After the last iteration only the final reads the register of the inner. */
 		const bool single = c->values[carry->final].array || c->values[carry->final].reads == 1;
 		const struct arg to = arg_of(c, carry->inner);
 		if (!make_in_place(c, begin, loop, from, to, single))
@@ -339,7 +339,7 @@ static void end_block_loop(struct compiler *c, const struct instr *loop, size_t 
 	}
 }
 
-/* The number of elements after which the pattern of a fill repeats; 0 if that is no short period. */
+/* Returns the elements after which the pattern of fill M repeats: a multiple of 8, at most MOST_BLOCK; else 0. */
 static int64_t fill_period(const struct kernel_op *m)
 {
 	int64_t period = 1;
@@ -352,7 +352,7 @@ static int64_t fill_period(const struct kernel_op *m)
 	return m->to->shape.ndim > 0 && period % 8 == 0 && period <= MOST_BLOCK ? period : 0;
 }
 
-/* Marks the fills whose pattern is the same in every block. Returns the period that the block must be a multiple of. */
+/* Marks the fills whose pattern is the same in every block. The block must be a multiple of the returned period. */
 static int64_t mark_once(struct draft *d)
 {
 	int64_t period = 1;
@@ -366,8 +366,8 @@ static int64_t mark_once(struct draft *d)
 }
 
 /*
- * Chooses as many elements as keep the registers in the first-level cache, or the most if a
- * single kernel op uses no register. The block is a multiple of PERIOD.
+ * Sets the block of LAUNCH to as many elements as keep the registers in the first-level cache, or to
+ * MOST_BLOCK for a single kernel op without registers. The block is a multiple of PERIOD.
  */
 static void choose_block(struct launch *launch, int64_t period)
 {
@@ -417,7 +417,7 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 	struct draft *d = &c->draft;
 	struct launch *launch = compiler_launch(c, LAUNCH_GROUP);
 	launch->count = shape_count(group_shape(c, &c->body->instrs[first]));
-	/* The reg and fill of values in earlier groups are below FIRST from here on. */
+	/* From here on, reg and fill of values in earlier groups are below d->first. */
 	d->first += (uint32_t)greater((int64_t)d->kernel_op_count, d->register_count) + 1;
 	d->kernel_op_count = d->register_count = d->extras = d->fills = 0;
 	fill_first(c, first, end);

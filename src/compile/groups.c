@@ -10,7 +10,7 @@
 
 #include "compile/compiler.h"
 
-/* Finds the instructions that an out, a gradient or another live instruction needs. Loops are kept whole. */
+/* Marks what an out, a gradient or a live instruction needs as live. Loops stay whole. The caller zeroes WANTED. */
 static void find_live(struct compiler *c, bool *wanted)
 {
 	const struct body *body = c->body;
@@ -80,7 +80,7 @@ static bool is_block_loop(const struct compiler *c, size_t at)
 static void find_groups(struct compiler *c)
 {
 	const struct body *body = c->body;
-	const struct shape *open = NULL; /* of the group that is open */
+	const struct shape *open = NULL; /* the shape of the group that may still grow */
 	int64_t launch = -1;
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
@@ -104,7 +104,7 @@ static void find_groups(struct compiler *c)
 	c->launch_limit = (size_t)(launch + 1) + body->out_count;
 }
 
-/* VALUE is read in launch AT, by a group if it is FUSED. It needs an array unless that group makes it. */
+/* Notes that launch AT, a group if FUSED, reads VALUE, which needs an array unless that group makes it. */
 static void note_value_read(struct compiler *c, uint32_t value, int64_t at, bool fused)
 {
 	struct value_plan *v = &c->values[value];
@@ -113,20 +113,20 @@ static void note_value_read(struct compiler *c, uint32_t value, int64_t at, bool
 	v->array |= !fused || v->made_in != at;
 }
 
-/* VALUE is made in launch AT, by a group if it is FUSED. */
+/* Notes that launch AT, a group if FUSED, makes VALUE, which needs an array unless FUSED. */
 static void note_value_made(struct compiler *c, uint32_t value, int64_t at, bool fused)
 {
 	c->values[value].made_in = at;
 	c->values[value].array |= !fused;
 }
 
-/* The LOOP of launch BEGIN ends in launch END. */
+/* Notes what LOOP reads and makes by its carries. It begins in launch BEGIN and ends in END, one launch if fused. */
 static void note_carries(struct compiler *c, const struct instr *loop, int64_t begin, int64_t end)
 {
 	const bool fused = begin == end;
 	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
 		const struct carry *carry = &loop->loop.carries[k];
-		/* The first iteration reads what it starts from where it lies. */
+		/* The first iteration reads the init in the init's own place. */
 		note_value_read(c, carry->init, end, fused);
 		note_value_read(c, carry->result, end, fused);
 		note_value_made(c, carry->final, end, fused);

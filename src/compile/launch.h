@@ -22,10 +22,10 @@ struct entry {
 enum arg_kind { ARG_NONE, ARG_REGISTER, ARG_ARRAY, ARG_SCALAR /* an array of one number, which all elements take */ };
 struct arg {
 	enum arg_kind kind;
-	uint32_t index; /* of the register, or of the frame's entry */
+	uint32_t index; /* of the register (or its place), or of the frame's entry */
 	uint32_t value; /* of the body */
-	uint8_t shift;  /* log2 of an element's bytes; BITS: see bits */
-	bool bits;
+	uint8_t shift;  /* log2 of an element's bytes, unless `bits` */
+	bool bits;      /* its type is DTYPE_BITS */
 };
 
 enum kernel_op_kind {
@@ -37,7 +37,7 @@ enum kernel_op_kind {
 	KERNEL_OP_ZERO,
 	KERNEL_OP_COPY,
 	KERNEL_OP_FILL, /* a register from a broadcast array */
-	KERNEL_OP_RUN,  /* several operations in registers of the processor */
+	KERNEL_OP_RUN,  /* several operations, whose values stay in registers of the processor */
 	KERNEL_OP_LOOP, /* the kernel ops up to its END run `iterations` times on a block */
 	KERNEL_OP_END,
 };
@@ -55,25 +55,25 @@ struct kernel_op {
 		};
 		struct arg args[KERNEL_OP_ARGS]; /* the same: the first KERNEL_OP_READS are read */
 	};
-	double scalar; /* unless A is an ARG_SCALAR */
+	double scalar; /* the operand as a number, unless `a` is an ARG_SCALAR */
 	double number[2];
 	const struct type *from, *to; /* FILL */
 	bool once;                    /* FILL: the pattern is the same in every block */
 	bool single;                  /* its result is read once */
 	const struct run_step *steps;
 	size_t step_count;
-	uint32_t match; /* LOOP and END */
+	uint32_t match; /* LOOP, END: the index of the other */
 	int64_t iterations;
 };
 
 enum launch_kind { LAUNCH_GROUP, LAUNCH_CALL, LAUNCH_SUM_TO, LAUNCH_ACCUMULATE, LAUNCH_COPY, LAUNCH_LOOP, LAUNCH_END };
 
-/* A value that a loop over whole arrays carries: it has two places, one read while the other is written. */
+/* A value that a loop over whole arrays carries. It has two places: one is read while the other is written. */
 struct carried {
 	uint32_t init, inner, result, final; /* entries */
 	int64_t offset[2];                   /* in the workspace */
 	int64_t bytes;
-	bool written;  /* the result is computed into its place; else it is copied there */
+	bool written;  /* the result is computed in the place to write; else it is copied there */
 	bool copy_out; /* the final is an out */
 };
 
@@ -82,16 +82,16 @@ struct launch {
 	/* GROUP */
 	struct kernel_op *kernel_ops;
 	size_t kernel_op_count;
-	int64_t count, block; /* elements; of a block */
+	int64_t count, block; /* elements in all, and in one block */
 	uint32_t registers;
-	int64_t register_bytes; /* of one */
+	int64_t register_bytes; /* of one register */
 	/* all others */
 	const struct instr *instr;
 	uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
-	bool folds; /* it reduces all rows: its result comes from all tiles */
+	bool folds; /* it reduces over all rows, so its result comes from all tiles */
 	bool v_streamed;
 	/* LOOP, END */
-	size_t match;
+	size_t match; /* the index of the other launch */
 	int64_t iterations;
 	int32_t level;
 	struct carried *carried;
@@ -104,7 +104,7 @@ struct launch {
 struct frame_plan {
 	struct entry *entries;
 	size_t count;
-	int64_t scratch, registers; /* offsets in the workspace: of the operations' scratch and of the block registers */
+	int64_t scratch, registers; /* offsets in the workspace of the operations' scratch and of the block registers */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Launches: each group, call and loop over whole arrays, and the frame entries of the arrays
- * that it reads and writes.
+ * Makes the launches (groups, calls and loops over whole arrays) and the frame entries of the
+ * arrays that they read and write.
  *
  * A value that is made and read in one group is a register. Every other value is an array:
  * the caller's if it is an in or an out, else a part of the workspace. A loop over whole
@@ -32,7 +32,7 @@ uint32_t compiler_entry(struct compiler *c, uint32_t value)
 		} else if (v->from == FROM_PARAM) {
 			entry.kind = ENTRY_PARAM;
 			entry.param = v->param;
-			/* The counters of loops around the program stand still. */
+			/* The counters of loops around the program are constant. */
 			for (uint32_t k = 0; k < v->param.count; k++)
 				entry.dynamic |= v->param.index[k].loop >= 0 && c->counter_level[v->param.index[k].loop];
 		}
@@ -101,7 +101,7 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	c->team_scratch = greater(c->team_scratch, team_scratch);
 }
 
-/* True if the result of carry K is an array of the loop's own and of this carry alone: the iteration writes it where the next reads it. */
+/* True if LOOP may write the result of carry K where the next iteration reads it: it is made in LOOP for K alone. */
 static bool is_written(const struct compiler *c, const struct instr *loop, uint32_t k)
 {
 	uint32_t result = loop->loop.carries[k].result;
@@ -145,8 +145,8 @@ static bool compile_loop(struct compiler *c, const struct instr *loop)
 }
 
 /*
- * VALUE is read in LOOP. It lives to the loop's end if it was made before. If it is a part of a param that a counter
- * indexes, LOOP moves its pointer, once.
+ * Notes that LOOP reads VALUE, which lives to the loop's end if it was made before the loop. If a counter of this
+ * program indexes VALUE's param, VALUE's entry joins loop->dynamic, once.
  */
 static void note_loop_read(struct compiler *c, struct launch *loop, uint32_t value, size_t *capacity)
 {
@@ -184,7 +184,7 @@ static bool end_loop(struct compiler *c, const struct instr *end)
 	return !c->arena->failed;
 }
 
-/* A value that is several outs is copied to all but the first. */
+/* Appends a copy for each out whose value is an earlier out too. */
 static void copy_outs(struct compiler *c)
 {
 	const struct body *body = c->body;

@@ -1,8 +1,8 @@
 /*
- * The order of linearisation: which values cotangents reach, what instructions keep for
- * their derivatives, what each checkpoint region keeps (regions.c), the backward body
- * (backward.c), and then the bodies that record. Last come the words for the residual
- * report, for explain and for `names` in a policy.
+ * The order of linearisation. It finds the values that cotangents reach, lets instructions keep
+ * values for derivatives, and plans the checkpoint regions (regions.c). Then it makes the backward
+ * body (backward.c) and the recording bodies, and lists who reads the residuals. At the end of the
+ * file are the origins and names of values, for reports, explain and policies.
  *
  * A recording body is the step's forward body and, on its instructions, the kept values
  * that are residuals.
@@ -51,13 +51,13 @@ static void mark_reached(struct lineariser *l)
 	}
 }
 
-/* The types of kept values, each once: equal types are one pointer, as lowering has it. */
+/* A list of the types of kept values, each once: equal types are one pointer, as in a lowered body. */
 struct kept_type {
 	struct type type;
 	const struct kept_type *next;
 };
 
-/* A type equal to TYPE: INSTR's own, or one of LIST, or a new one. NULL if out of memory. */
+/* Returns a type equal to TYPE: one of INSTR, one of LIST, or a new one of LIST. NULL if out of memory. */
 static const struct type *intern_type(struct arena *arena, const struct kept_type **list, const struct type *type,
                                       const struct instr *instr)
 {
@@ -76,7 +76,7 @@ static const struct type *intern_type(struct arena *arena, const struct kept_typ
 	return &made->type;
 }
 
-/* The values that instructions compute for their derivatives beside their results. */
+/* Lets each instruction keep the values that its derivatives need beside operands and results. */
 static void add_keeps(struct lineariser *l)
 {
 	const struct kept_type *types = NULL;
@@ -113,7 +113,7 @@ bool add_live_outs(struct body *body, const struct step *step)
 	return true;
 }
 
-/* Lets instructions keep residuals alone, makes these outs, and sums the cost of a forward execution. */
+/* Drops kept values that are no residuals, makes residuals outs of both recording bodies, and sums the forward cost. */
 static void make_recording_bodies(struct lineariser *l)
 {
 	const struct value_list *kept = &l->regions[0].kept;
@@ -151,7 +151,7 @@ static void make_recording_bodies(struct lineariser *l)
 	l->out->record_only = only;
 }
 
-/* The recording body begins as a copy of the step's, with capacity for the kept values; the backward body is empty. */
+/* Copies the step's body as the recording body, with capacity for kept values. The backward body is empty. */
 static bool begin_bodies(struct lineariser *l)
 {
 	const struct body *from = l->step->body;
@@ -184,7 +184,7 @@ static bool begin_bodies(struct lineariser *l)
 	return true;
 }
 
-/* Notes the operations that read each residual, and the params that are read. */
+/* Lists the operations that read each residual, and the params that the backward body reads. */
 static void note_uses(struct lineariser *l)
 {
 	struct linear *out = l->out;
@@ -193,7 +193,7 @@ static void note_uses(struct lineariser *l)
 	bool *seen = arena_array(l->arena, back->value_count + 1, sizeof *seen);
 	for (size_t i = 0; i < back->instr_count && !l->arena->failed; i++) {
 		const struct instr *instr = &back->instrs[i];
-		/* Sums of cotangents read no value by an operation of the chain. */
+		/* A sum of cotangents is not an operation of the chain: it does not count as a reader. */
 		const bool only_adds =
 			instr->kind == INSTR_ADD || instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE;
 		uint32_t reads[6];

@@ -17,15 +17,15 @@
 /* Where a value comes from, for the residual report. */
 struct origin {
 	bool argument;              /* the input or a param */
-	uint32_t param;             /* of an argument: its index, or NO_VALUE for the input */
+	uint32_t param;             /* an argument's index among the params; NO_VALUE for the input */
 	const char *op;             /* "sin", or what the derivative computes: "cos" */
 	struct span span;           /* of its stage */
 	const char *def;            /* the def it stands in, or NULL */
 	const struct naming *names; /* its names, the latest first */
-	const struct naming *shown; /* the one that a report gives, or NULL: see job_residuals */
+	const struct naming *shown; /* the name that a report shows, or NULL: job_residuals sets it */
 };
 
-/* Names of operations, each once; pointers into op_table. */
+/* Names of operations: pointers into op_table, each once. */
 struct op_names {
 	const char **names;
 	size_t count, capacity;
@@ -33,7 +33,7 @@ struct op_names {
 
 struct residual {
 	uint32_t value; /* in the recording body */
-	uint32_t slot;  /* the slot of its class where it is a part of the state before the step; else NO_VALUE */
+	uint32_t slot;  /* if it is a part of the state before the step, the slot of its class; else NO_VALUE */
 	const struct type *type;
 	struct origin origin;
 	struct op_names used_by; /* the operations whose derivatives read it */
@@ -44,41 +44,41 @@ struct linear {
 	struct body *record; /* outs: the step's slots, then PORT_RESIDUAL i for each residual that no other port holds */
 	struct body *record_only;   /* outs: PORT_RESIDUAL i alone */
 	struct body *backward;      /* ins: PORT_RESIDUAL i, PORT_COTANGENT slot; outs: PORT_COTANGENT slot */
-	struct residual *residuals; /* params are none */
+	struct residual *residuals; /* without params */
 	size_t residual_count;
 	struct param_ref *params; /* params that the backward pass reads, each once */
 	size_t param_count;
 	int64_t recomputed;                   /* steps that the backward body executes again */
 	double forward_cost;                  /* of one forward execution */
-	double recompute_cost, backward_cost; /* of the backward body: its forward operations, its derivatives */
+	double recompute_cost, backward_cost; /* of the backward body's forward operations, and of its derivatives */
 };
 
 /*
- * Linearises STEP. POLICY is by value and holds for the whole body as one region. With
- * POLICY NULL everything that the backward pass needs is kept. STATUS_LIMIT if out of
- * memory.
+ * Linearises STEP. POLICY, by value, decides what the whole body keeps as one region. If it is
+ * NULL, everything that the backward pass needs is kept. The context's arena owns the result.
+ * STATUS_LIMIT if out of memory.
  */
 enum status linearise(const struct context *context, struct linear *linear, const struct step *step,
                       const struct policy *policy);
 
-/* Makes the outs of STEP that the state after it holds the outs of BODY. False if out of memory. */
+/* Sets BODY's outs to those of STEP's body whose slots are live after STEP. False if out of memory. */
 bool add_live_outs(struct body *body, const struct step *step);
 
-/* The rest is for reports. */
+/* The functions below are for reports. */
 
-/* The operation that makes VALUE, or the word for a kept value in the operation's row. */
+/* Returns the name of the operation that makes VALUE; if VALUE is a kept one, its name in that operation's row. */
 const char *linear_maker(const struct body *body, uint32_t value);
 /*
- * The position of VALUE among all that BODY makes, in program order. An instruction has
- * INSTR_PLACES positions; a value with a name has the last of them, where the name is given.
+ * Returns the position of VALUE among the values that BODY's instructions make, in program order.
+ * Each instruction has INSTR_PLACES positions. A value with a name has the last of them.
  */
 enum { INSTR_PLACES = 2 + MAX_KEEPS };
 int64_t linear_place(const struct body *body, uint32_t value);
-/* Where VALUE of BODY, a forward or a recording body, comes from. */
+/* Returns where VALUE of BODY, a forward or a recording body, comes from. */
 struct origin origin_of(const struct body *body, uint32_t value);
-/* Adds OP unless it is there. False if out of memory. */
+/* Adds OP to LIST unless LIST has it. False if out of memory. */
 bool op_names_add(struct arena *arena, struct op_names *list, const char *op);
-/* The operation that reads by the instruction at INDEX of a forward BODY: its own, or the one that a cast is for. */
+/* Returns the operation of instruction INDEX of a forward BODY; for a cast, the one in its stage that reads it. */
 const char *op_reading(const struct body *body, size_t index);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Where arrays lie. The array of an out is free before the out is made, and that of an owned in after its last read:
- * arrays of the workspace get places there first. Every other array has a place in the workspace from the launch that
- * makes it to the last that reads it. A value that a loop over whole arrays carries has two, from the loop's begin on:
- * one is read while the other is written.
+ * Where arrays lie. An out's array is free until the out is made, and an owned in's array after its last read: arrays
+ * of the workspace lie there if they can. Every other array has a place in the workspace from the launch that
+ * makes it to the last that reads it. A value that a loop over whole arrays carries has two such places from the loop's
+ * begin on: one is read while the other is written.
  *
  * Invariant: a value has one place at most, and two values that are live at once share no byte. A body may have tens of
  * thousands of ins, so the values of one type that still lack a place are found by the launch that makes them.
@@ -14,29 +14,29 @@
 #include "base/pool.h"
 #include "compile/compiler.h"
 
-/* A value of the workspace that may lie in an in's array. Sorted by type, then by the launch that makes it, then by value. */
+/* A value of the workspace that may lie in an in's array. The list is sorted by type, then `made`, then `value`. */
 struct candidate {
 	const struct type *type;
-	int64_t made;
+	int64_t made; /* the launch that makes it */
 	uint32_t value;
-	size_t next; /* itself; once it has a place, a later one, at which the search continues */
+	size_t next; /* its own index; once it has a place, a later index, where the search continues */
 };
 
-/* Which kernel ops of a group use an entry: the last that reads it, and the first that writes it. */
+/* The last kernel op of a group that reads an entry, and the first that writes it. */
 struct use {
-	size_t number; /* of the group */
+	size_t number; /* of the group: reuser.number */
 	int64_t read, written;
 };
 static const int64_t never_written = INT64_MAX - 1, read_otherwise = INT64_MAX;
 
 struct reuser {
 	struct compiler *c;
-	const struct launch *group; /* whose uses are noted */
-	size_t number;
-	bool loops;        /* it has kernel_ops that loop */
-	struct use *uses;  /* by entry */
-	bool *within_loop; /* by launch */
-	bool *goes_out;    /* by value */
+	const struct launch *group; /* the group whose uses are noted */
+	size_t number;              /* how many groups were noted */
+	bool loops;                 /* the group has KERNEL_OP_LOOP */
+	struct use *uses;           /* by entry */
+	bool *within_loop;          /* by launch: it is in a loop over whole arrays */
+	bool *goes_out;             /* by value: an out, or an in that an out reuses */
 	struct candidate *candidates;
 	size_t count;
 };
@@ -80,7 +80,7 @@ static bool reads_before(struct reuser *l, const struct launch *launch, uint32_t
 	return launch->kind == LAUNCH_GROUP && !l->loops && use_of(l, w)->read <= use_of(l, out)->written;
 }
 
-/* The entry of a value of the workspace that has an array of its own; else NULL. */
+/* Returns V's entry if V is an array of the workspace alone, made and read by launches; else NULL. */
 static struct entry *reusable(const struct compiler *c, const struct value_plan *v)
 {
 	struct entry *w = v->entry == NO_VALUE ? NULL : &c->frame->entries[v->entry];
@@ -88,13 +88,13 @@ static struct entry *reusable(const struct compiler *c, const struct value_plan 
 	return own && !v->array_final && v->same_as == NO_VALUE ? w : NULL;
 }
 
-/* The outs whose arrays are reused: few, since each takes a pass over the values. */
+/* How many outs' arrays are reused: few, since each takes a pass over the values. */
 enum { MOST_OUTS = 8 };
 
 /*
- * The array of an out is unused until the launch that makes the out. It holds values of its
- * type that die before. If the launch is a group, a value that dies in it may lie there too.
- * The group must read each block of the value before it writes that block of the out.
+ * Puts values of the workspace into the array of out VALUE, which is unused until the launch that makes
+ * VALUE. They have VALUE's type and die before that launch. If that launch is a group, they may also die in
+ * it: then the group must read each block of them before it writes that block of VALUE.
  */
 static void reuse_out(struct reuser *l, uint32_t value)
 {
@@ -152,7 +152,7 @@ static bool list_candidates(struct reuser *l)
 	return true;
 }
 
-/* The first candidate of TYPE, or of a type after it, that is made in launch FROM or later. */
+/* Returns the index of the first candidate of TYPE made in launch FROM or later; if none, that of the next type. */
 static size_t first_candidate(const struct reuser *l, const struct type *type, int64_t from)
 {
 	const struct candidate wanted = {.type = type, .made = from};
@@ -168,9 +168,9 @@ static size_t first_candidate(const struct reuser *l, const struct type *type, i
 }
 
 /*
- * Nobody reads the array of in PORT after this program. After its last read it holds values
- * of its type. A value that is made in the launch of that read may lie there if the launch is
- * a group that reads each block before it writes the block.
+ * Puts values of the workspace into the array of in PORT, after its last read: nobody reads it after this
+ * program. They have its type. The launch of the last read may make such a value if it is a group. Then it
+ * must read each block of the in before it writes that block of the value.
  */
 static void reuse_in(struct reuser *l, uint32_t port)
 {
@@ -183,7 +183,7 @@ static void reuse_in(struct reuser *l, uint32_t port)
 	if (type->dtype == DTYPE_BITS)
 		return;
 	for (size_t at = first_candidate(l, type, read);;) {
-		/* The first from there on that lacks a place, or COUNT. The path of later searches is halved. */
+		/* Go to the next candidate that lacks a place, or to the end. Halve the path of later searches. */
 		for (; l->candidates[at].next != at; at = l->candidates[at].next)
 			l->candidates[at].next = l->candidates[l->candidates[at].next].next;
 		const struct candidate *candidate = &l->candidates[at];
@@ -218,7 +218,7 @@ static bool reuse_arrays(struct compiler *c)
 	}
 	for (uint32_t i = 0; i < c->body->out_count && i < MOST_OUTS; i++) {
 		const uint32_t value = c->body->outs[i].value;
-		/* Of a value that goes out twice, once. */
+		/* A value that is several outs counts once. */
 		if (c->values[value].entry != NO_VALUE && c->frame->entries[c->values[value].entry].port == i &&
 		    body_goes_on(c->body, value) == NO_VALUE)
 			reuse_out(&l, value);
@@ -243,12 +243,12 @@ static bool reuse_arrays(struct compiler *c)
 struct placed {
 	int64_t bytes, made, dies;
 	int64_t *offset;
-	uint32_t next_made, next_dead; /* 1 + the next array of the same launch, or 0 */
+	uint32_t next_made, next_dead; /* 1 + the next array with the same `made`, or the same `dies`; or 0 */
 };
 
 /*
- * Lists the arrays of the workspace. A carried value has two. One is free after the loop; the other holds the
- * final until its last read.
+ * Lists the arrays of the workspace and returns their number. A carried value has two: one is free after the loop,
+ * and the other holds the final until its last read.
  */
 static size_t list_placed(struct compiler *c, struct placed *list)
 {

@@ -19,7 +19,7 @@ static bool compile_body(struct compiler *c)
 	c->frame = arena_alloc(c->arena, sizeof *c->frame);
 	if (!c->instrs || !c->values || !c->counter_level || !c->frame || !plan_groups(c))
 		return false;
-	/* Each value has at most one entry, and each out one more where it is a copy. */
+	/* Each value has at most one entry, and each out that is a copy has one more. */
 	c->frame->entries = arena_array(c->arena, c->body->value_count + c->body->out_count + 1, sizeof(struct entry));
 	c->launches = arena_array(c->arena, c->launch_limit + 1, sizeof *c->launches);
 	if (!c->frame->entries || !c->launches || !draft_reserve(c))
@@ -53,7 +53,7 @@ static int32_t count_levels(const struct body *body)
 
 int team_members(int threads, int64_t widest, int64_t member)
 {
-	enum { LEAST_BYTES = 256 << 10 }; /* some tens of microseconds of work, which waking a thread takes a part of */
+	enum { LEAST_BYTES = 256 << 10 }; /* some tens of microseconds of work: waking a thread takes less */
 	const int64_t most = 1 + widest / (member > 0 ? member : 1);
 	if (widest < LEAST_BYTES || threads < 1)
 		return 1;

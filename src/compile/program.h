@@ -5,8 +5,8 @@
  * one workspace, whose size is known before the program runs. A program is data, and knows
  * no instruction set.
  *
- * Ins and outs are arrays of the caller's, and no out shares memory with an in. An out whose
- * value is an in or a param is not written: the caller has it already.
+ * Ins and outs are the caller's arrays. An out that is written shares memory with an in only by body_goes_on.
+ * An out whose value is an in or a param is not written: the caller has it already.
  */
 #ifndef COMPILE_PROGRAM_H
 #define COMPILE_PROGRAM_H
@@ -24,28 +24,28 @@ struct program {
 	size_t launch_count;
 	const struct frame_plan *frame;
 	int64_t workspace;    /* bytes, a multiple of 64, fixed by the types alone */
-	int64_t member;       /* bytes that a further member of a team needs */
+	int64_t member;       /* bytes that each further member of a team needs */
 	int64_t widest;       /* bytes of its largest array */
-	int32_t levels;       /* loops whose counters it reads or moves */
-	bool takes_cotangent; /* it writes into the array of a cotangent that it owns */
+	int32_t levels;       /* 1 + the highest level of a loop whose counter it reads or moves, or 0 */
+	bool takes_cotangent; /* it writes into the array of an owned in that is a cotangent */
 	bool uses_gemm;       /* OpenBLAS must be loaded before it runs */
 };
 
 /*
- * How many of THREADS share a program on whole arrays, the widest of WIDEST bytes: one if
- * the arrays are small. The threads beyond the first need MEMBER bytes each, and together at most
- * the bytes of the widest array.
+ * Returns how many of THREADS share a program on whole arrays, of which the largest has WIDEST bytes: 1 if
+ * that is below 256 KiB. Each thread beyond the first needs MEMBER bytes, and all of them together at most
+ * WIDEST.
  */
 int team_members(int threads, int64_t widest, int64_t member);
 
 /*
- * Compiles BODY. The program lives in the context's arena. OWNED is by in, or NULL: nobody
- * reads the array of an owned in after the program, so it may write there. STATUS_LIMIT if
- * memory is out or sizes overflow.
+ * Compiles BODY. The program lives in the context's arena. OWNED, by in, marks the arrays that
+ * nobody reads after the program, so that it may write there; NULL: none. STATUS_LIMIT if out
+ * of memory or if sizes overflow.
  */
 enum status program_compile(const struct context *context, struct program *program, const struct body *body,
                             const bool *owned);
-/* The launches with their buffers, for --dump plan. */
+/* Writes the launches, their kernel ops and the workspace's size, for --dump plan. */
 void program_dump(const struct program *program, diag_write *write, void *context);
 
 #endif

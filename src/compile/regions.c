@@ -4,10 +4,10 @@
  *
  * A region's backward pass needs the values that the derivatives of its own operations
  * read, and those that its inner regions keep. Without a policy the whole body keeps all
- * of them. Any other region walks from its needs back through the operations. It keeps
- * the first values that come from outside the region or that its policy saves, and
- * recomputes the values that the walk passes. So it keeps what jax.checkpoint keeps,
- * whose partial evaluation removes dead code.
+ * of them. For any other region a walk goes from its needs back through the operations. The
+ * region keeps the first values on the way that come from outside it or that its policy saves,
+ * and recomputes the values that the walk passes. So it keeps what jax.checkpoint keeps, whose partial
+ * evaluation removes dead code.
  */
 #include "compile/lineariser.h"
 
@@ -50,9 +50,9 @@ static bool policy_allows(const struct lineariser *l, const struct policy *polic
 
 /*
  * True if VALUE, made in REGION or deeper, exists when REGION's backward pass begins: the
- * policy of REGION or of a region around it saves it. The policies of regions inside
- * REGION do not count here but when REGION is recomputed, as in JAX: an outer policy
- * decides first for everything inside.
+ * policy of REGION or of a region around it saves it. An outer policy decides first for
+ * everything inside, as in JAX. So the policies of regions inside REGION do not count here,
+ * only when REGION is recomputed.
  */
 static bool is_saved(const struct lineariser *l, uint32_t region, uint32_t value)
 {
@@ -70,7 +70,7 @@ static void need(struct lineariser *l, struct value_list *list, uint32_t value)
 		push(l, list, value);
 }
 
-/* Lists what region ID's backward pass needs, as one set. */
+/* Lists the values that region ID's backward pass needs in NEEDS, which is empty. The set has them too. */
 static void collect_needs(struct lineariser *l, uint32_t id, struct value_list *needs)
 {
 	begin_set(l);
@@ -95,7 +95,7 @@ static void collect_needs(struct lineariser *l, uint32_t id, struct value_list *
 
 void regions_plan(struct lineariser *l)
 {
-	/* A region has a lower number than those inside it. */
+	/* A region has a lower number than the regions inside it. */
 	for (uint32_t id = (uint32_t)l->body->region_count; id-- > 0;) {
 		struct region_plan *plan = &l->regions[id];
 		const struct region *region = region_at(l, id);
@@ -105,7 +105,7 @@ void regions_plan(struct lineariser *l)
 			plan->kept = needs;
 			return;
 		}
-		/* The needs are a stack from here on, and the set holds whatever was on it. */
+		/* From here on the needs are a stack, and the set has every value that was ever on it. */
 		while (needs.count && !l->arena->failed) {
 			const uint32_t value = needs.items[--needs.count];
 			const struct value *v = &l->body->values[value];

@@ -1,5 +1,5 @@
 /*
- * Registers of a group: which of them share a place in the register file.
+ * Decides which registers of a group share a place in the register file.
  *
  * Invariants. Two registers that are live at once never share a place. A result takes the
  * place of an input that dies with it only if both are of one type. Masks and kept values
@@ -16,7 +16,7 @@ bool same_register(const struct arg *a, const struct arg *b)
 	return a->kind == ARG_REGISTER && b->kind == ARG_REGISTER && a->index == b->index;
 }
 
-/* Lives of registers: a linear scan over the kernel ops, widened by loops. */
+/* Finds the life of each register by one scan over the kernel ops. Loops lengthen lives. */
 static void find_lives(struct draft *d)
 {
 	size_t open[MAX_LOOPS];
@@ -33,7 +33,7 @@ static void find_lives(struct draft *d)
 			if (!r->touched)
 				r->begin = i;
 			r->touched = true;
-			/* If loops began after the register did, it lives to the end of the outermost of them. */
+			/* If open loops began after the register did, it lives to the end of the outermost of them. */
 			int within = 0;
 			while (within < depth && open[within] <= r->begin)
 				within++;
@@ -50,8 +50,8 @@ static void find_lives(struct draft *d)
 }
 
 /*
- * The registers in the list of places at *HEAD die at the kernel op where register INDEX begins. If that op's result is
- * INDEX, removes a place that it may take. Returns the place, or NO_VALUE.
+ * Finds a place for register INDEX in the list at *HEAD, whose registers die at the kernel op where INDEX begins. Only
+ * that op's result may take a place there. Removes the place from the list and returns it, or NO_VALUE.
  */
 static uint32_t take_ending(struct draft *d, uint32_t *head, uint32_t index)
 {
@@ -78,8 +78,8 @@ static void rename_registers(struct draft *d)
 }
 
 /*
- * Registers come in the order in which they begin. Those that are filled once come earlier
- * than that, and have places of their own.
+ * The loop meets registers in the order in which they begin, except those that are filled once
+ * for all blocks: they have places of their own.
  */
 void place_registers(struct draft *d)
 {

@@ -1,6 +1,6 @@
 /*
- * Runs: a chain of cheap kernel ops becomes one kernel op that stays in the processor's own
- * registers. A loop of them becomes a part of the run.
+ * Makes runs: a chain of cheap kernel ops becomes one kernel op, whose values stay in the processor's
+ * own registers. A loop of such kernel ops becomes a part of the run.
  *
  * Invariant: a run writes its last result alone. The next step reads each value before it,
  * and nothing else does.
@@ -22,13 +22,13 @@ struct run_builder {
 	const struct draft *draft;
 	struct run_step *steps;
 	size_t count;
-	const struct kernel_op *last; /* the last step's kernel_op */
+	const struct kernel_op *last; /* the kernel op that was added last; NULL at first */
 	int depth;
 };
 
 static size_t extend_run(struct run_builder *run, size_t i, size_t end);
 
-/* Appends a copy of the steps FROM .. TO-1. A loop among them jumps within its own copy. */
+/* Appends a copy of steps FROM .. TO-1. The jumps of loops in the copy stay within the copy. */
 static void repeat_steps(struct run_builder *run, size_t from, size_t to)
 {
 	const uint32_t moved = (uint32_t)(run->count - from);
@@ -41,8 +41,8 @@ static void repeat_steps(struct run_builder *run, size_t from, size_t to)
 }
 
 /*
- * Repeats the steps from FROM on ITERATIONS times. A jump takes as long as two operations, so
- * a short loop executes several iterations between jumps. The remaining ones come after it.
+ * Makes the steps from FROM on run ITERATIONS times. A jump takes as long as two operations, so
+ * a short loop executes several iterations between jumps. Iterations left over come after it.
  */
 static void add_iterations(struct run_builder *run, size_t from, uint64_t iterations)
 {
@@ -63,7 +63,7 @@ static void add_iterations(struct run_builder *run, size_t from, uint64_t iterat
 		repeat_steps(run, from, to);
 }
 
-/* Adds the loop at I as a whole, or nothing. Its iterations must pass one value, from the last step to the first. */
+/* Adds the loop at I as a whole, or nothing and returns false. One value must pass from its last step to its first. */
 static bool add_loop_to_run(struct run_builder *run, size_t i)
 {
 	const struct kernel_op *loop = &run->draft->kernel_ops[i];
@@ -82,7 +82,7 @@ static bool add_loop_to_run(struct run_builder *run, size_t i)
 	return true;
 }
 
-/* Appends kernel ops from I on as long as they chain. Returns the index of the first that does not. */
+/* Appends kernel ops I .. END-1 while each reads the result of the last. Returns the index of the first left out. */
 static size_t extend_run(struct run_builder *run, size_t i, size_t end)
 {
 	while (i < end && run->count + 2 < RUN_MAX_STEPS) {
@@ -96,7 +96,7 @@ static size_t extend_run(struct run_builder *run, size_t i, size_t end)
 		if (!is_cheap(m) || (last && (m->wide != last->wide || !same_register(&m->v, &last->out) ||
 		                              (!last->single && !same_register(&m->out, &m->v)))))
 			break;
-		/* A copy moves nothing: its value stays in the processor's register. */
+		/* A copy needs no step: its value stays in the processor's register. */
 		if (m->kind != KERNEL_OP_COPY)
 			run->steps[run->count++] =
 				(struct run_step){.op = m->op, .scalar = m->scalar, .number = {m->number[0], m->number[1]}};
