@@ -1,7 +1,7 @@
 /*
- * A schedule: a flat list of actions over the steps 0 .. n-1 of a chain. They are emitted
- * one at a time, so millions of actions need no memory. A schedule is data: it knows no array. What interprets it (the cost walk, the memory
- * machine, another program by `plan --schedule`) knows no policy.
+ * A schedule: a flat list of actions over the steps 0 .. n-1 of a chain. They are emitted one at a time, so
+ * millions of actions need no memory. A schedule is data: it knows no array. Its interpreters (the cost walk, the
+ * memory machine, another program by `plan --schedule`) know no policy.
  *
  * State p is what step p and the steps after it need: state 0 is the input, state n
  * the output. At any time there is one current state or none. Slots hold states in memory
@@ -19,37 +19,37 @@
 enum action_kind {
 	ACT_FORWARD,  /* advances the current state from BEGIN to END; keeps nothing */
 	ACT_RECORD,   /* advances the current state from BEGIN to END; keeps the residuals of steps BEGIN .. END-1 */
-	ACT_SAVE,     /* copies the current state, at BEGIN, to memory slot SLOT, which is empty */
-	ACT_LOAD,     /* makes the state in SLOT, BEGIN, the current one; the slot keeps it */
-	ACT_DROP,     /* empties SLOT */
+	ACT_SAVE,     /* memory slot SLOT, empty before, shares the current state BEGIN; --store-dtype makes a copy */
+	ACT_LOAD,     /* makes state BEGIN, which slot SLOT holds, the current one; the slot still holds it */
+	ACT_DROP,     /* empties memory slot SLOT */
 	ACT_SPILL,    /* writes the current state, at BEGIN, to disk slot SLOT */
-	ACT_FETCH,    /* makes the state in disk slot SLOT the current one; the slot keeps it */
+	ACT_FETCH,    /* reads state BEGIN from disk slot SLOT as the current one; the slot still holds it */
 	ACT_DISCARD,  /* empties disk slot SLOT */
-	ACT_BACKWARD, /* drops the current state; moves the cotangent from END to BEGIN by the residuals of steps
-	                 BEGIN .. END-1, and frees these one by one */
+	ACT_BACKWARD, /* drops the current state; reverses steps END-1 .. BEGIN by their residuals and frees each step's;
+	                 then the cotangent is at BEGIN */
 };
 const char *action_name(enum action_kind kind); /* "forward" ... */
 
 struct action {
 	enum action_kind kind;
-	int64_t begin, end; /* steps; those of a slot are of state BEGIN */
+	int64_t begin, end; /* FORWARD, RECORD, BACKWARD: steps BEGIN .. END-1; else BEGIN is the position of a state */
 	int64_t slot;
 };
 
 struct schedule;
-/* Reads the next action; false at the end. Deterministic. Allocates nothing. */
+/* Writes the next action to *ACTION; false at the end. Allocates nothing. Every pass gives the same actions. */
 bool schedule_next(struct schedule *schedule, struct action *action);
 /* Goes back to the first action. */
 void schedule_rewind(struct schedule *schedule);
-/* Returns a second reader of the same actions, at the first; NULL if out of memory. */
+/* Returns another schedule of the same actions, at its first, for schedule_free; NULL if out of memory. */
 struct schedule *schedule_copy(const struct schedule *schedule);
 /*
- * Returns what SCHEDULE, of STEPS steps, holds when the first sweep ends, by position: a sum of the flags below, for
- * STEPS + 1 positions. NULL if out of memory.
+ * Returns, in ARENA, what SCHEDULE holds when the first sweep ends: a sum of the flags below for each of STEPS + 1
+ * positions. Reads SCHEDULE from its first action to the end of that sweep. NULL if out of memory.
  */
 unsigned char *schedule_held(struct schedule *schedule, int64_t steps, struct arena *arena);
-enum { HELD_RESIDUAL = 1, HELD_STATE = 2, HELD_ON_DISK = 4 };
-/* The most memory slots, and disk slots, in use at once; slots are numbered below this. */
+enum { HELD_RESIDUAL = 1, HELD_STATE = 2, HELD_ON_DISK = 4 }; /* the step's residuals; the state, in memory; on disk */
+/* The number of memory slots, and of disk slots: slots are numbered 0, 1, ... below it. */
 int64_t schedule_slots(const struct schedule *schedule);
 int64_t schedule_disk_slots(const struct schedule *schedule);
 void schedule_free(struct schedule *schedule);
@@ -58,14 +58,14 @@ void schedule_free(struct schedule *schedule);
 struct action_list {
 	struct action *actions;
 	size_t count, capacity;
-	int64_t used, slots; /* slots in use, and the most in use at once */
+	int64_t used, slots; /* slots in use, and the most in use at once: the caller counts them */
 	const struct allocator *allocator;
 	bool failed; /* out of memory */
 };
 
-/* Appends an action, or extends the last one if a RECORD or a BACKWARD continues it. */
+/* Appends an action, or extends the last one if a RECORD or a BACKWARD continues it. Sets failed if out of memory. */
 void action_list_push(struct action_list *list, enum action_kind kind, int64_t begin, int64_t end, int64_t slot);
-/* Returns a schedule that emits LIST, whose memory is freed; NULL if out of memory, now or before. */
+/* Returns a schedule that emits LIST; NULL if out of memory or if LIST has failed. Frees LIST's actions always. */
 struct schedule *action_list_schedule(struct action_list *list);
 
 #endif

@@ -1,11 +1,11 @@
 /*
  * disk-revolve:S: S snapshots in memory and any number on disk, after Aupy, Herrmann, Hovland
  * and Robert, "Optimal multistage algorithm for adjoint computation", SIAM J. Sci. Comput. 38 (2016).
- * With S = 0 each state from which steps are run again is read from disk.
+ * With S = 0 every state from which steps are recomputed is read from disk.
  *
- * Times are in forward steps, which are taken to be equal; w and r are the times of writing and reading
+ * The unit of time is one forward step: all are assumed to be equal. w and r are the times to write and to read
  * a state. P(l) are the evaluations of revolve with S snapshots (revolve.c). A range of l steps whose begin
- * is on disk takes
+ * was read from disk takes
  *
  *     D(l) = min( P(l),  min over i of  i + P(l - i) + r + D(i) ),
  *
@@ -13,11 +13,11 @@
  *
  *     T(l) = min( P(l),  min over j of  w + j + T(l - j) + r + D(j) ):
  *
- * as states are written in the first sweep only, before any is kept in memory (their Theorems 1 and 2).
+ * since states are written in the first sweep only, before any is kept in memory (their Theorems 1 and 2).
  * The tables are exact up to TABLE steps. A longer chain begins with segments of the length that costs
- * least for each step. The optimum tends to that (Aupy and Herrmann, "Periodicity in optimal
- * hierarchical checkpointing schemes for adjoint computations", 2017). The rest is in the tables, or is
- * best reversed in memory alone.
+ * least for each step. The optimum tends to such segments (Aupy and Herrmann, "Periodicity in optimal
+ * hierarchical checkpointing schemes for adjoint computations", 2017). The rest of the chain is in the tables,
+ * or is reversed in memory alone if that is cheaper.
  *
  * Invariant: disk slot i holds the state at starts[i]. Segments are reversed from the last. A disk slot is
  * discarded after its last read.
@@ -32,7 +32,7 @@ enum { TABLE = 3000 };
 struct recurrences {
 	int64_t steps, snapshots;        /* l and S */
 	double write, read;              /* w and r */
-	int64_t size;                    /* lengths below it are known */
+	int64_t size;                    /* the tables have the lengths below it */
 	double *memory, *reread, *chain; /* P, D, T by length */
 	int32_t *reread_choice, *chain_choice;
 };
@@ -40,11 +40,11 @@ struct recurrences {
 struct disk_revolve {
 	struct schedule head;
 	int64_t steps, snapshots;
-	int64_t capacity; /* of the binomial's arrays */
-	int64_t segments; /* that begin with a state on disk */
+	int64_t capacity; /* of the binomial's stacks */
+	int64_t segments; /* number of segments that begin with a state on disk */
 	int64_t *starts;  /* their first steps, and that of the rest */
 	int32_t *choice;  /* of D, by length */
-	int64_t segment;  /* counts up in the first sweep, then down */
+	int64_t segment;  /* the current one: counts up in the first sweep, then down */
 	int64_t length;   /* steps of the segment that are still to be reversed; 0: it was not read yet */
 	bool swept;
 	struct binomial binomial;
@@ -100,7 +100,7 @@ static void disk_rewind(struct schedule *schedule)
 	d->choice = (int32_t *)(d->starts + d->segments + 1);
 }
 
-/* Bytes of the tables, which are one block, for each length. */
+/* Bytes of one length in the five tables, which are one block. */
 enum { TABLES_EACH = 3 * sizeof(double) + 2 * sizeof(int32_t) };
 
 static bool recurrences_solve(struct recurrences *t, const struct allocator *allocator)
@@ -132,7 +132,7 @@ static bool recurrences_solve(struct recurrences *t, const struct allocator *all
 	return true;
 }
 
-/* How many segments of *LENGTH the chain begins with, so that the tables or memory alone serve the rest. */
+/* Returns how many segments of *LENGTH steps begin the chain. Sets *LENGTH unless the tables cover the whole chain. */
 static int64_t leading_segments(const struct recurrences *t, int64_t *length)
 {
 	const int64_t steps = t->steps;
@@ -149,7 +149,7 @@ static int64_t leading_segments(const struct recurrences *t, int64_t *length)
 	}
 	int64_t most = (steps - t->size) / *length + 1; /* leaves less than the table's size */
 	double total = (double)most * cheapest * (double)*length + t->chain[steps - most * *length];
-	/* Fewer segments, and memory alone for the rest: the sum is convex in their number, as P is. */
+	/* Try fewer segments, and memory alone for the rest: the cost is convex in their number, as P is. */
 	int64_t low = 0, high = most - 1;
 	while (low < high) {
 		int64_t middle = low + (high - low) / 2, rest = steps - middle * *length;
@@ -165,7 +165,7 @@ static int64_t leading_segments(const struct recurrences *t, int64_t *length)
 	return fewer <= total ? low : most;
 }
 
-/* Counts D's segments and slots. Lists the starts of the segments too, unless they are NULL. */
+/* Sets D's segments, slots and disk slots. Fills D->starts too, unless it is NULL. */
 static void list_segments(const struct recurrences *t, int64_t leading, int64_t length, struct disk_revolve *d)
 {
 	int64_t at = 0, longest = 0;
@@ -211,7 +211,7 @@ struct schedule *disk_revolve_schedule(const struct allocator *allocator, const 
 {
 	struct recurrences t = {
 		.steps = costs->steps, .snapshots = snapshots, .write = costs->spill_write, .read = costs->spill_read};
-	/* Times are in mean steps. Where steps cost nothing only the disk counts, in its own unit. */
+	/* Times become multiples of a mean step. If steps cost nothing, only the disk's times count, in their own unit. */
 	const double step = step_costs_mean_forward(costs);
 	if (step > 0) {
 		t.write /= step;

@@ -1,6 +1,6 @@
 /*
- * The families of schedules, and what they share: how a schedule is made and emitted, and reversing ranges of
- * steps. Private to schedule/; others make a schedule by policy_schedule or from an action list.
+ * The families of schedules, and what they share: making and emitting a schedule, and reversing ranges of steps.
+ * Private to schedule/; other folders make a schedule by policy_schedule or action_list_schedule.
  */
 #ifndef SCHEDULE_FAMILIES_H
 #define SCHEDULE_FAMILIES_H
@@ -8,7 +8,7 @@
 #include "schedule/action.h"
 #include "schedule/step_costs.h"
 
-/* The actions of one decision of a family, oldest first. */
+/* The actions that one call of `emit` pushes, in order. */
 struct action_queue {
 	struct action actions[6];
 	int head, count;
@@ -25,24 +25,24 @@ static inline void queue_push(struct action_queue *queue, enum action_kind kind,
  * into the block, so that a copy of the block is a schedule.
  */
 struct schedule {
-	void (*emit)(struct schedule *schedule); /* pushes the actions of the next decision, or none at the end */
+	void (*emit)(struct schedule *schedule); /* pushes the next few actions to `queue`, or none at the end */
 	void (*rewind)(struct schedule *schedule);
 	const struct allocator *allocator;
 	size_t size;
 	int64_t slots, disk_slots;
-	struct action_queue queue; /* empty where EMIT is called */
+	struct action_queue queue; /* empty when `emit` is called */
 };
 
 /*
- * Returns a schedule at its first action: a copy of the SIZE bytes at HEAD, and COUNT * EACH bytes more,
- * which nothing has written. NULL if out of memory or if the size overflows.
+ * Returns a schedule at its first action, for schedule_free: a copy of the SIZE bytes at HEAD, and COUNT * EACH
+ * uninitialised bytes after it. NULL if out of memory or if the size overflows.
  */
 void *schedule_create(const struct allocator *allocator, const struct schedule *head, size_t size, int64_t count,
                       size_t each);
 
-/* Each NAME_schedule returns NULL if out of memory; NAME_evaluations counts the forward executions of its steps. */
+/* NAME_schedule returns NULL if out of memory. NAME_evaluations counts its executions of forward steps (saturated). */
 
-/* Segments of LENGTH steps; the first KEPT starts at most are kept (0: all). LENGTH at least STEPS is save-all. */
+/* Cuts the chain into segments of LENGTH steps, and keeps the first KEPT starts of segments, or all if KEPT is 0. */
 struct schedule *segments_schedule(const struct allocator *allocator, int64_t steps, int64_t length, int64_t kept);
 int64_t segments_evaluations(int64_t steps, int64_t length, int64_t kept);
 struct schedule *recursive_schedule(const struct allocator *allocator, int64_t steps);
@@ -55,17 +55,17 @@ struct schedule *online_schedule(const struct allocator *allocator, int64_t step
 struct schedule *disk_revolve_schedule(const struct allocator *allocator, const struct step_costs *costs,
                                        int64_t snapshots);
 
-/* Reversing ranges of steps by binomial checkpointing (revolve.c): all families but segments do. */
+/* Binomial checkpointing of ranges of steps (revolve.c): all families use it except segments. */
 
-/* A range still to be reversed with SNAPSHOTS slots, that of its begin counted. */
+/* Steps that are still to be reversed. SNAPSHOTS is the number of slots for them, including the one at BEGIN. */
 struct binomial_range {
 	int64_t begin, end;
 	int64_t snapshots;
-	int64_t slot;               /* of the state at begin, or -1 */
-	int64_t repetitions, reach; /* a repetition number that is enough for the range, and its reach */
+	int64_t slot;               /* of the state at BEGIN, or -1 */
+	int64_t repetitions, reach; /* an r with beta(SNAPSHOTS, r) >= END - BEGIN, and this beta: see revolve.c */
 };
 
-/* Bytes of the stacks for each range and slot. */
+/* Bytes of one entry of both stacks. */
 enum { BINOMIAL_EACH = sizeof(struct binomial_range) + sizeof(int64_t) };
 
 /* Two stacks: the ranges, the rightmost on top, and the free slots. */
@@ -74,20 +74,20 @@ struct binomial {
 	int64_t depth;
 	int64_t *free;
 	int64_t free_count;
-	bool halves; /* recursive: a range is cut in the middle, and two steps are recorded as one */
+	bool halves; /* for `recursive`: ranges are cut in the middle, and two steps are recorded together */
 };
 
-/* Returns how many of SNAPSHOTS a chain of STEPS can use: one for each step that another follows. */
+/* Returns how many of SNAPSHOTS a chain of STEPS can use: at most one for each step except the last. */
 int64_t binomial_slots(int64_t steps, int64_t snapshots);
-/* Empties BINOMIAL, whose stacks of CAPACITY lie at MEMORY, and frees SLOTS slots. Returns the end of the stacks. */
+/* Resets BINOMIAL to no range and SLOTS free slots. Its stacks of CAPACITY entries lie at MEMORY; returns their end. */
 void *binomial_reset(struct binomial *binomial, void *memory, int64_t capacity, int64_t slots);
-/* Pushes a range. SLOT is -1 if its begin is the current state. */
+/* Pushes a range. SLOT holds the state at BEGIN; it is -1 if that is the current state. */
 void binomial_push(struct binomial *binomial, int64_t begin, int64_t end, int64_t snapshots, int64_t slot);
-/* Emits the next actions of the top range into an empty queue. */
+/* Pushes the next actions of the top range to QUEUE, which must be empty. There must be a range. */
 void binomial_step(struct binomial *binomial, struct action_queue *queue);
 /*
- * The evaluations (recording ones included) of binomial checkpointing with SNAPSHOTS over STEPS, after
- * Griewank and Walther 2000; INT64_MAX if no schedule needs so few snapshots.
+ * Returns the evaluations (recording ones included) of binomial checkpointing with SNAPSHOTS over STEPS, after
+ * Griewank and Walther 2000. INT64_MAX if they are more, or if SNAPSHOTS is 0 and STEPS is above 1.
  */
 int64_t binomial_evaluations(int64_t steps, int64_t snapshots);
 

@@ -6,21 +6,21 @@
  * Every state has a level; the level of the input is above all. A snapshot is dispensable if its level is
  * lower than that of a later state.
  *
- *   - While a slot is free, the current state takes it, and the next state has level 0.
- *   - Else, if a snapshot is dispensable, the current state takes its slot, and the next has level 0.
- *     Of several the last is dropped. The paper leaves the choice open; this one is the best on average.
- *   - Else the current state is not kept, and the next has one level more. So all snapshots of lower
+ *   - If a slot is free, the current state takes it, and the next state has level 0.
+ *   - Else, if a snapshot is dispensable, the current state takes its slot, and the next state has level 0.
+ *     Of several snapshots the last is dropped. The paper leaves the choice open; this one is the best on average.
+ *   - Else the current state is not kept, and the next state's level is one higher. So all snapshots of lower
  *     levels become dispensable.
  *
  * No step is run more often than it must be: t times for up to C(S + t, t) steps.
  *
- * Before each step of the first sweep the schedule only asks whether this step is the last, which is
- * recorded. Then each stretch between snapshots is reversed by revolve (revolve.c); from right to left
- * more slots are free. Up to C(S + 2, 2) steps that is as good as knowing the length.
+ * Before each step of the first sweep the schedule only asks whether this step is the last. The last step is
+ * recorded. Then binomial checkpointing (revolve.c) reverses each stretch between snapshots, from right to left, with
+ * ever more free slots. Up to C(S + 2, 2) steps this takes as few evaluations as if the length were known.
  *
- * Invariant: `kept` ascends in position and does not ascend in level. Its entries from `bubble` on, the
- * bubble, are dispensable. `later` holds what was saved after them: one entry for each that left the
- * bubble. So joining the two lists, once the bubble is empty, is constant work a step.
+ * Invariant: `kept` ascends in position and does not ascend in level. Its entries from index `bubble` on, the
+ * bubble, are dispensable. `later` lists the snapshots saved after them: one for each that left the bubble.
+ * The lists are joined once the bubble is empty, so joining them is constant work a step.
  */
 #include "schedule/families.h"
 
@@ -112,7 +112,7 @@ static void online_rewind(struct schedule *schedule)
 
 struct schedule *online_schedule(const struct allocator *allocator, int64_t steps, int64_t snapshots)
 {
-	/* S only limits the slots: the actions do not depend on how many there could be beyond the steps. */
+	/* More slots than steps change no action. */
 	const int64_t slots = binomial_slots(steps, snapshots);
 	const struct online made = {
 		.head = {.emit = online_emit, .rewind = online_rewind, .slots = slots}, .steps = steps, .snapshots = slots};

@@ -38,7 +38,7 @@ static bool names_hold(const struct policy *policy, const char *name)
 
 bool policy_saves(const struct policy *policy, const struct policy_value *value)
 {
-	/* P+Q+R is (P+Q)+R: the right sides are plain, so the recursion is one deep. */
+	/* P+Q+R is (P+Q)+R: no right side is a sum, so the recursion is one deep. */
 	for (; policy->kind == POLICY_either; policy = policy->left)
 		if (policy_saves(policy->right, value))
 			return true;
@@ -70,7 +70,7 @@ struct policy policy_on_steps(const struct policy *policy, int64_t steps)
 	return made;
 }
 
-/* POLICY on STEPS as its family takes it: with sqrt and save-all as every:N, and S no larger than the limit allows. */
+/* Returns POLICY for its family: sqrt, save-all and policies by value as every:N, and S at most --max-checkpoints. */
 static struct policy as_family(const struct policy *policy, int64_t steps)
 {
 	struct policy made = policy_on_steps(policy, steps);
@@ -126,7 +126,7 @@ int64_t policy_evaluations(const struct policy *policy, int64_t steps)
 	}
 }
 
-/* BLOCK, here and below: of a checkpoint block, whose policy is one by value. */
+/* Reports that no policy is called NAME. BLOCK, here and below: only policies by value and save-all are allowed. */
 static enum status unknown_policy(const struct context *context, bool block, const char *name)
 {
 	const char *names[POLICY_COUNT];
@@ -207,7 +207,7 @@ static enum status parse_names(const struct context *context, struct policy *pol
 	}
 }
 
-/* Parses TEXT, a name and its argument. The text of POLICY is TEXT, or a shorter one that means the same. */
+/* Parses TEXT, a name and its argument. POLICY's text is TEXT, with its count as a plain decimal number. */
 static enum status parse_one(const struct context *context, bool block, struct policy *policy, const char *text)
 {
 	const char *argument = text + strcspn(text, ":");
@@ -249,7 +249,7 @@ static enum status parse(const struct context *context, bool block, struct polic
 			if (!policy_by_value(&sides[i]) && sides[i].kind != POLICY_save_all)
 				return diag_file(context->diags, STATUS_USAGE, NULL, -1,
 				                 "policy '%s' cannot be joined by '+': it cuts the chain between steps", sides[i].text);
-		/* P+Q+R is (P+Q)+R: a long list makes a list, not a deep call. */
+		/* P+Q+R is (P+Q)+R: a long sum leans to the left, so policy_saves walks it in a loop. */
 		if (sides)
 			*policy = (struct policy){.kind = POLICY_either, .text = text, .left = &sides[0], .right = &sides[1]};
 		at += length;

@@ -1,5 +1,5 @@
 /*
- * Policies: what is kept for the backward pass. policies.def is the only list. A policy by value says of
+ * Policies: what is kept for the backward pass. policies.def is the only list. A policy by value decides for
  * each array of the forward pass whether it may be saved. A policy by cut makes a schedule of steps.
  */
 #ifndef SCHEDULE_POLICY_H
@@ -21,7 +21,7 @@ enum policy_kind {
 };
 
 enum policy_trait {
-	TRAIT_BY_VALUE = 1, /* says of each array whether it may be saved */
+	TRAIT_BY_VALUE = 1, /* decides for each array whether it may be saved */
 	TRAIT_LIMITED = 2,  /* takes --max-checkpoints */
 	TRAIT_ON_DISK = 4,  /* may keep states on disk */
 };
@@ -34,45 +34,45 @@ struct policy {
 	size_t name_count;
 	const struct policy *left, *right; /* P+Q */
 	int64_t max_checkpoints;           /* --max-checkpoints K, or 0 */
-	int64_t length; /* steps of a part of revolve that is recorded as one, if a budget chose it; or 0 */
+	int64_t length; /* revolve: steps of a part that is recorded as one, if a budget chose it; else 0 */
 };
 
-/* The default, to which others are compared. */
+/* The default policy, with which reports compare other policies. */
 extern const struct policy policy_save_all;
 
 /*
- * Parses TEXT: a name of policies.def with its argument, or several by value that '+' joins.
- * STATUS_USAGE with the nearest name, what the argument must be, or the list of policies.
+ * Parses TEXT: a name of policies.def with its argument, or several policies by value that '+' joins. Fails with
+ * STATUS_USAGE, and reports the nearest name, what the argument must be, or the list of policies.
  */
 enum status policy_parse(const struct context *context, struct policy *policy, const char *text);
-/* Makes the policy of KIND, which takes NUMBER or nothing, with its text; false if out of memory. */
+/* Writes the policy of KIND, with NUMBER if KIND takes one. ARENA gets its text. False if out of memory. */
 bool policy_make(struct policy *policy, enum policy_kind kind, int64_t number, struct arena *arena);
-/* Parses the text of each `checkpoint policy=TEXT` of a resolved CHAIN, which must be by value. STATUS_CHAIN. */
+/* Parses each `checkpoint policy=TEXT` of a resolved CHAIN. STATUS_CHAIN if one is neither by value nor save-all. */
 enum status policy_parse_blocks(const struct context *context, struct chain *chain);
 bool policy_is(const struct policy *policy, enum policy_trait trait);
-bool policy_by_value(const struct policy *policy); /* nothing ... P+Q; save-all is both and says false */
+bool policy_by_value(const struct policy *policy); /* true from `nothing` to P+Q; false for save-all */
 
 /* An array of the forward pass, as a policy by value sees it. */
 struct policy_value {
 	const char *op;   /* the operation that made it; NULL for a name */
 	bool dot;         /* matmul, linear, dot */
-	bool batch;       /* ... with batch dimensions in both operands */
-	const char *name; /* its name where `name` gave one, else NULL */
+	bool batch;       /* a dot with batch dimensions in both operands */
+	const char *name; /* the one that `name` gave it, or NULL */
 };
-bool policy_saves(const struct policy *policy, const struct policy_value *value);
+bool policy_saves(const struct policy *policy, const struct policy_value *value); /* false for a policy by cut */
 
 /*
- * Returns POLICY with its numbers of steps and of states cut down to STEPS. A chain of STEPS
- * has the same schedule for both, so no number that a user gives overflows. The text stays.
+ * Returns POLICY with its N or S and its max_checkpoints limited to STEPS, so that no user's number overflows.
+ * It has the same schedule over STEPS steps, and the same text.
  */
 struct policy policy_on_steps(const struct policy *policy, int64_t steps);
 /*
- * Returns the schedule of POLICY, by cut or save-all, over COSTS; NULL if out of memory. A policy
- * by value makes that of save-all. Budgets have none here: see budget/budget.h.
+ * Returns the schedule of POLICY over the steps of COSTS, for schedule_free; NULL if out of memory. A policy by
+ * value has the schedule of save-all. POLICY must not be a budget: see budget/budget.h.
  */
 struct schedule *policy_schedule(const struct policy *policy, const struct step_costs *costs,
                                  const struct allocator *allocator);
-/* The evaluations of a policy by cut where a closed form is known, else -1. */
+/* Returns the forward evaluations of save-all, every, sqrt, recursive or revolve; -1 for every other policy. */
 int64_t policy_evaluations(const struct policy *policy, int64_t steps);
 
 /* The argument of a policy, after its name and a colon. */

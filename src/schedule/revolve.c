@@ -1,5 +1,5 @@
 /*
- * Ranges of steps that are cut in two: the right part is reversed first, then the left from the state kept.
+ * revolve and recursive cut a range of steps in two, and reverse the right part first, then the left from a kept state.
  *
  * revolve:S is binomial checkpointing, after Griewank and Walther, "Algorithm 799: revolve",
  * ACM TOMS 26 (2000).
@@ -7,7 +7,7 @@
  * Let P(l, s) be the least evaluations (recording ones included) that reverse l
  * steps from a state with s snapshots, one of which is that state's. One step is recorded:
  * P(1, s) = 1. Else the state is kept, m steps are run, the rest is reversed with s - 1
- * snapshots, and then the first m steps from the state kept:
+ * snapshots, and then the first m steps are reversed from the kept state:
  *
  *     P(l, s) = min over m of  m + P(l - m, s - 1) + P(m, s).
  *
@@ -16,18 +16,18 @@
  * So m is best when beta(s, r-2) <= m <= beta(s, r-1) and
  * beta(s-1, r-1) <= l - m <= beta(s-1, r), which the least such m below meets.
  *
- * recursive is f2(checkpoint(f1)(x)), where f1 is the first half, the larger if the number of steps is odd, and
- * both halves are treated likewise. Two steps or fewer are not split.
+ * recursive is f2(checkpoint(f1)(x)), where f1 is the first half, the larger if the number of steps is odd. Both
+ * halves are split in the same way, down to two steps or fewer.
  *
  * Invariant: the ranges on the stack are disjoint, the rightmost on top. Each range below the top has
  * its begin in a slot. A range's snapshots are its own slot and those that are free when it is on top. The
- * stack is never deeper than S. The repetition number falls from a range to its parts: it is found by going
- * down from the parent's, without a table.
+ * stack has at most S + 1 ranges. A part's repetition number is at most that of its range, so binomial_cut finds it by
+ * counting down, without a table.
  */
 #include "base/checked.h"
 #include "schedule/families.h"
 
-/* Returns beta(s, r): the steps that S snapshots reverse with at most R + 1 evaluations each; INT64_MAX on overflow. */
+/* Returns beta(s, r): the most steps that s snapshots reverse by r + 1 evaluations each. INT64_MAX on overflow. */
 static int64_t binomial_reach(int64_t snapshots, int64_t repetitions)
 {
 	if (snapshots < 0 || repetitions < 0)
@@ -43,7 +43,7 @@ static int64_t binomial_reach(int64_t snapshots, int64_t repetitions)
 	return (int64_t)value;
 }
 
-/* beta(s, r - 1) and beta(s - 1, r), from REACH = beta(s, r) unless that is saturated. */
+/* These two return beta(S, R - 1) and beta(S - 1, R), computed from REACH = beta(S, R) unless that is saturated. */
 static int64_t fewer_repetitions(int64_t s, int64_t r, int64_t reach)
 {
 	return reach == INT64_MAX ? binomial_reach(s, r - 1) : (int64_t)((__int128)reach * r / (s + r));
@@ -54,7 +54,7 @@ static int64_t fewer_snapshots(int64_t s, int64_t r, int64_t reach)
 	return reach == INT64_MAX ? binomial_reach(s - 1, r) : (int64_t)((__int128)reach * s / (s + r));
 }
 
-/* Returns the least r with beta(s, r) >= l. *REACH: beta(s, r). */
+/* Returns the least r with beta(SNAPSHOTS, r) >= STEPS. Sets *REACH to that beta. */
 static int64_t repetitions_of(int64_t steps, int64_t snapshots, int64_t *reach)
 {
 	int64_t r = 0, value = 1;
@@ -94,7 +94,7 @@ void binomial_push(struct binomial *binomial, int64_t begin, int64_t end, int64_
 	range->repetitions = repetitions_of(end - begin, snapshots, &range->reach);
 }
 
-/* Returns the length at which RANGE is cut, and lowers its repetition number to the least. */
+/* Returns the length of the left part of RANGE. Lowers its repetition number to the least that is enough. */
 static int64_t binomial_cut(struct binomial_range *range)
 {
 	int64_t length = range->end - range->begin, s = range->snapshots;
@@ -143,13 +143,13 @@ void binomial_step(struct binomial *binomial, struct action_queue *queue)
 }
 
 /*
- * A budget may checkpoint parts of LENGTH steps, each recorded as one. The first part, which is run most
- * often, is the short one.
+ * The chain in parts of LENGTH steps, each recorded as one. LENGTH is 1 unless a budget chose it. The first part,
+ * which is run most often, is the short one.
  */
 struct revolve {
 	struct schedule head;
 	int64_t steps, snapshots;
-	int64_t parts, length; /* of a part */
+	int64_t parts, length; /* the number of parts, and the steps of one */
 	struct binomial binomial;
 };
 
@@ -229,13 +229,13 @@ int64_t binomial_evaluations(int64_t steps, int64_t snapshots)
 	if (snapshots < 1)
 		return steps == 1 ? 1 : INT64_MAX;
 	int64_t reach, r = repetitions_of(steps, snapshots, &reach);
-	/* beta(s + 1, r - 1) = sum of beta(s, i) for i < r: below r l, so the difference never overflows wrongly. */
+	/* beta(s + 1, r - 1) is the sum of beta(s, i) for i < r, which is at most r l: the result is at least l. */
 	return saturated(steps + (__int128)r * steps - binomial_reach(snapshots + 1, r - 1));
 }
 
 /*
- * n, and for each range that is split its first half once more. The ranges of one depth have at most two
- * lengths, m and m + 1, so two counts describe a depth.
+ * Returns n and, for each range that is split, the length of its first half. The ranges of one depth have at most
+ * two lengths, m and m + 1, so two counts describe a depth.
  */
 int64_t recursive_evaluations(int64_t steps)
 {
@@ -245,7 +245,7 @@ int64_t recursive_evaluations(int64_t steps)
 			total += small * (m - m / 2);
 		if (m + 1 > 2)
 			total += large * (m + 1 - (m + 1) / 2);
-		/* Ranges of two or fewer are not split, and their parts would add nothing: parts of 1 and 2 are too short. */
+		/* The counts split ranges of two or fewer too, which the schedule does not: their parts add nothing. */
 		if (m % 2 == 0)
 			small = 2 * small + large;
 		else

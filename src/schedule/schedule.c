@@ -1,6 +1,6 @@
 /*
- * What all schedules share: making, reading and freeing them, and the schedule that emits a list of actions.
- * A schedule is one block of memory of a fixed size; a family keeps its state behind the head.
+ * All schedules: making, reading and freeing them. Also the schedule that emits a list of actions.
+ * A schedule is one block of memory of a fixed size: the head, then the state of its family.
  */
 #include <string.h>
 

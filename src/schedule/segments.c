@@ -3,11 +3,11 @@
  *
  * Segment j is [jN, min((j+1)N, n)). The last one is recorded in the first sweep, so the state at its start
  * is not kept. save-all is the case of one segment. With --max-checkpoints K only the first K starts are
- * kept. A segment whose start is not kept is still recorded alone: only one segment's residuals are held. Its
- * start is recomputed from the last state that is kept.
+ * kept. The start of any other segment is recomputed from the last state that is kept. Every segment is recorded
+ * alone, so the residuals of only one are held.
  *
- * Invariant: slot j holds state jN. Slot j is dropped once no segment below needs it, before its own segment
- * is recorded: its memory is free for that.
+ * Invariant: slot j holds state jN. Slot j is dropped before segment j is recorded, when the segments after it
+ * are reversed and need it no longer. Recording may use its memory.
  */
 #include "base/checked.h"
 #include "schedule/families.h"
@@ -16,7 +16,7 @@ struct segments {
 	struct schedule head;
 	int64_t steps, length, count; /* count: of segments */
 	int64_t kept;                 /* starts that are kept */
-	int64_t decision; /* the next: the first KEPT save starts, the others reverse segments from the last on */
+	int64_t decision; /* number of the next: below KEPT it saves a start, else it reverses a segment, the last first */
 };
 
 static void segments_emit(struct schedule *schedule)
@@ -48,7 +48,7 @@ static void segments_emit(struct schedule *schedule)
 
 static void segments_rewind(struct schedule *schedule) { ((struct segments *)schedule)->decision = 0; }
 
-/* Returns the number of segments. *KEPT: how many of their starts are kept, at most LIMIT unless that is 0. */
+/* Returns the number of segments. Sets *KEPT to how many of their starts are kept: at most LIMIT, unless LIMIT is 0. */
 static int64_t segments_count(int64_t steps, int64_t length, int64_t limit, int64_t *kept)
 {
 	const int64_t count = ceil_div(steps, length);
@@ -66,7 +66,7 @@ struct schedule *segments_schedule(const struct allocator *allocator, int64_t st
 	return schedule_create(allocator, &s.head, sizeof s, 0, 0);
 }
 
-/* n steps, N for each segment that is recorded again, and the way to each start that was not kept. */
+/* n steps of the first sweep, N to record each other segment, and the way to each start that was not kept. */
 int64_t segments_evaluations(int64_t steps, int64_t length, int64_t kept)
 {
 	int64_t starts, count = segments_count(steps, length, kept, &starts);

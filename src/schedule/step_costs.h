@@ -11,13 +11,13 @@
 
 struct step_cost {
 	double forward, backward;
-	int64_t state;             /* bytes of the state before this step */
-	int64_t residual;          /* bytes that recording adds to that state and to the residuals of other steps */
-	int64_t forward_temporary; /* workspace of each way to run the step, beyond its input and output states */
-	int64_t record_temporary;
-	int64_t backward_temporary;
-	bool keeps_input;  /* its residuals hold the state before it, which is not counted in `residual` */
-	bool keeps_output; /* its residuals hold the state after it, which is counted in `residual` */
+	int64_t state;              /* bytes of the state before this step */
+	int64_t residual;           /* bytes of its residuals, without the state before this step */
+	int64_t forward_temporary;  /* bytes of workspace while the step runs forward */
+	int64_t record_temporary;   /* bytes of workspace while the step is recorded */
+	int64_t backward_temporary; /* bytes of workspace while its backward pass runs */
+	bool keeps_input;           /* its residuals include the state before it, which `residual` does not count */
+	bool keeps_output;          /* its residuals include the state after it, which `residual` counts */
 };
 
 /* COUNT equal steps one after another. */
@@ -32,10 +32,10 @@ struct step_costs {
 	int64_t steps;                  /* the sum of counts */
 	int64_t output;                 /* bytes of state n */
 	int64_t fixed;                  /* bytes held throughout: params, I/O blocks, accumulators */
-	double spill_write, spill_read; /* time of a state to and from disk */
+	double spill_write, spill_read; /* time to write a state to disk, and to read it */
 };
 
-/* The mean forward time of a step. */
+/* Returns the mean forward time of a step; 0 if there are no steps. */
 static inline double step_costs_mean_forward(const struct step_costs *costs)
 {
 	double forward = 0;
@@ -44,7 +44,7 @@ static inline double step_costs_mean_forward(const struct step_costs *costs)
 	return costs->steps > 0 ? forward / (double)costs->steps : 0;
 }
 
-/* The time to write or to read a state where no one measured it: five mean steps, as in disk-revolve's paper. */
+/* The time assumed for writing or reading a state, if unmeasured: five mean steps, as in disk_revolve.c's paper. */
 static inline double step_costs_assumed_spill(const struct step_costs *costs)
 {
 	return 5 * step_costs_mean_forward(costs);
