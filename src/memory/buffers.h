@@ -1,7 +1,7 @@
 /*
  * Buffers in the slab, and their holders. A holder (a slot of the state, a snapshot, a
  * residual, a cotangent) holds a buffer by its number. A buffer counts its holders, and
- * gives its place back when there are none. The numbers of freed buffers are used again.
+ * its place is freed when the last one releases it. Numbers of freed buffers are reused.
  *
  * Invariant: between calls every buffer in use has a holder, and the sum of the holds
  * equals the number of holders.
@@ -16,41 +16,41 @@ enum { NO_BUFFER = -1 };
 
 struct buffer {
 	int64_t offset, size;
-	int32_t holds;
-	int32_t next_free;
-	bool narrow; /* a copy in fewer bits than TYPE's */
-	bool stored; /* snapshots or residuals held it at the end of the first sweep */
+	int32_t holds;     /* number of its holders */
+	int32_t next_free; /* once it is freed: the next freed buffer, or NO_BUFFER */
+	bool narrow;       /* a copy of a checkpoint in fewer bits than `type` has */
+	bool stored;       /* snapshots or residuals held it at the end of the first sweep */
 	const struct type *type;
-	const struct body *body; /* that made it as VALUE; NULL: the input */
+	const struct body *body; /* the body that made it, as its value `value`; NULL for the input */
 	uint32_t value;
 	const struct naming *names;
-	int64_t step;     /* that made it; -1: the input */
-	int64_t sequence; /* where it was made or named last, in program order */
+	int64_t step;     /* the step that made it; -1 for the input */
+	int64_t sequence; /* its place in program order: where it was made, or named later */
 };
 
 struct buffers {
 	struct pool pool;
-	struct buffer *items; /* by number */
+	struct buffer *items; /* by buffer number */
 	size_t count, capacity;
-	int32_t free;     /* the first of the freed, or NO_BUFFER */
-	int64_t sequence; /* of the next that is made */
+	int32_t free;     /* the first freed buffer, or NO_BUFFER */
+	int64_t sequence; /* of the next buffer that is made */
 };
 
 void buffers_free(struct buffers *b);
-/* A buffer that nothing holds yet; NO_BUFFER if out of memory. */
+/* Returns a new buffer of SIZE bytes, without a holder; NO_BUFFER if out of memory. */
 int32_t buffers_make(struct buffers *b, const struct type *type, int64_t size);
-/* ID may be NO_BUFFER, here and below. The functions return false if out of memory. */
+/* Counts one more holder of ID, which may be NO_BUFFER here and below. The next two return false if out of memory. */
 static inline void buffers_hold(struct buffers *b, int32_t id)
 {
 	if (id != NO_BUFFER)
 		b->items[id].holds++;
 }
 bool buffers_release(struct buffers *b, int32_t id);
-/* Makes *HOLDER hold ID, and release the buffer that it held. */
+/* Makes *HOLDER a holder of ID, and releases the buffer that it held before. */
 bool buffers_move(struct buffers *b, int32_t *holder, int32_t id);
 /* True if some buffer has a holder. */
 bool buffers_any_held(const struct buffers *b);
-/* The place of ID, or -1. */
+/* Returns the offset of ID in the slab; -1 for NO_BUFFER. */
 static inline int64_t buffers_offset(const struct buffers *b, int32_t id)
 {
 	return id == NO_BUFFER ? -1 : b->items[id].offset;

@@ -1,12 +1,11 @@
 /*
- * The walk keeps the bytes that are held, as an action or a step changes them.
+ * The walk updates the bytes that are held with each action and step.
  *
  * Invariant: between actions `bytes` is the sum that cost_walk.h describes.
  *
- * Equal steps that are recorded or reversed together, and steps that are advanced over, are taken at
- * once. A segment tree has the sums of their times and the maxima of their bytes. So recomputing a million
- * steps a thousand times costs nothing, and a schedule that advances n times over n unlike steps is walked in
- * n log n steps.
+ * Equal steps that are recorded or reversed together are handled at once, and so are steps that are advanced
+ * over. A segment tree over the runs has the sums of times and the maxima of bytes. So recomputing a million equal
+ * steps a thousand times takes a thousand operations, and n advances over n unlike steps take n log n.
  */
 #include "memory/cost_walk.h"
 
@@ -15,18 +14,18 @@
 
 #include "base/checked.h"
 
-/* What advancing over a range of steps takes. */
+/* The time and memory of advancing over a range of steps. */
 struct forward_range {
 	double time;  /* of all steps */
-	int64_t need; /* the most bytes that one step takes: the states on both sides and its workspace */
+	int64_t need; /* the most bytes of one step: the states on both sides and its workspace */
 };
 
-/* Positions BEGIN .. LAST: a state that is held, with the number of its holders; or steps whose residuals are held. */
+/* Positions BEGIN .. LAST: one held state with its number of holders, or steps whose residuals are held. */
 struct span_held {
 	int64_t begin, last, holders;
 };
 
-/* Disjoint, ascending. */
+/* Spans that are disjoint and ascend. */
 struct held_spans {
 	struct span_held *items;
 	size_t count, capacity;
@@ -38,27 +37,27 @@ struct walk {
 	int64_t *starts;              /* the first step of each run; one more at the end */
 	struct forward_range *ranges; /* 2 * blocks: node i covers nodes 2 i and 2 i + 1, node blocks + k block k of runs */
 	size_t blocks;
-	size_t run;                 /* of the step that was asked for last: most are asked for in order */
-	struct held_spans states;   /* that slots or the current state hold, one by one */
-	struct held_spans recorded; /* no two touch */
+	size_t run;                 /* the run that cost_of returned last: the next is mostly near */
+	struct held_spans states;   /* held by slots or as the current state, each a span of its own */
+	struct held_spans recorded; /* steps whose residuals are held; no two spans touch */
 	int64_t current;            /* position of the current state, or -1 */
-	int64_t cotangent;          /* its position */
+	int64_t cotangent;          /* position of the cotangent */
 	bool swept, reversing;      /* state n was reached; a BACKWARD has begun */
-	int64_t in_slots;
+	int64_t in_slots;           /* number of memory slots in use */
 	int64_t bytes;
-	int64_t high; /* the most bytes since it was last set */
+	int64_t high; /* the most bytes since walk_parts set it */
 	double time;
 	struct counters *counters;
 };
 
-enum { BLOCK = 32 }; /* runs of a leaf of the tree: it is smaller than the costs */
+enum { BLOCK = 32 }; /* runs in a leaf, so that the tree is smaller than the costs */
 
 static struct forward_range join(struct forward_range a, struct forward_range b)
 {
 	return (struct forward_range){a.time + b.time, a.need > b.need ? a.need : b.need};
 }
 
-/* Steps BEGIN .. END-1 of RUN. The last step of a run has the next run's state behind it. */
+/* Returns what steps BEGIN .. END-1 of RUN take. The state after the last step of a run is the next run's. */
 static struct forward_range part_of_run(const struct walk *w, size_t run, int64_t begin, int64_t end)
 {
 	const struct step_cost *cost = &w->costs->runs[run].cost;
@@ -72,7 +71,7 @@ static struct forward_range part_of_run(const struct walk *w, size_t run, int64_
 	return range;
 }
 
-/* Whole runs FIRST .. LAST-1, one by one. */
+/* Returns what runs FIRST .. LAST-1 take, by a loop over them. */
 static struct forward_range whole_runs(const struct walk *w, size_t first, size_t last)
 {
 	struct forward_range range = {0};
@@ -81,7 +80,7 @@ static struct forward_range whole_runs(const struct walk *w, size_t first, size_
 	return range;
 }
 
-/* Whole blocks FIRST .. LAST-1. */
+/* Returns what blocks FIRST .. LAST-1 take, by the tree. */
 static struct forward_range whole_blocks(const struct walk *w, size_t first, size_t last)
 {
 	struct forward_range range = {0};
@@ -163,14 +162,14 @@ static bool holds_any(const struct held_spans *spans, int64_t begin, int64_t las
 	return at < spans->count && spans->items[at].begin <= last;
 }
 
-/* Returns the last position from BEGIN to LAST before which no span begins; or BEGIN - 1. */
+/* Returns LAST if no span has a position from BEGIN to LAST; else the position before the first such span. */
 static int64_t free_until(const struct held_spans *spans, int64_t begin, int64_t last)
 {
 	size_t at = find_span(spans, begin);
 	return at < spans->count && spans->items[at].begin <= last ? spans->items[at].begin - 1 : last;
 }
 
-/* Makes POSITION a span, at index AT. False if out of memory. */
+/* Inserts a span of POSITION alone at index AT, with one holder. False if out of memory. */
 static bool insert_span(struct walk *w, struct held_spans *spans, size_t at, int64_t position)
 {
 	if (!allocator_grow(w->allocator, (void **)&spans->items, &spans->capacity, spans->count + 1, sizeof *spans->items))
@@ -185,7 +184,7 @@ static void remove_span(struct held_spans *spans, size_t at)
 	memmove(&spans->items[at], &spans->items[at + 1], (--spans->count - at) * sizeof *spans->items);
 }
 
-/* Returns the bytes that state POSITION adds now. */
+/* Returns the bytes that state POSITION adds now: 0 if nothing holds it, or the step before keeps it. */
 static int64_t state_charge(struct walk *w, int64_t position)
 {
 	if (position > 0 && holds_any(&w->recorded, position - 1, position - 1) && cost_of(w, position - 1)->keeps_output)
@@ -196,7 +195,7 @@ static int64_t state_charge(struct walk *w, int64_t position)
 	return kept ? bytes_of_state(w, position) : 0;
 }
 
-/* Notes that EXTRA bytes are there for a moment. */
+/* Raises the two peaks to the bytes held now and EXTRA more. */
 static void note_peak(struct walk *w, int64_t extra)
 {
 	w->high = greater(w->high, w->bytes + extra);
@@ -258,7 +257,7 @@ static bool add_recorded(struct walk *w, int64_t step)
 	return true;
 }
 
-/* Forgets that the last recorded step and those from BEGIN on are recorded: they are of one span. */
+/* Removes the steps from BEGIN on from the last recorded span, which must contain BEGIN. */
 static void remove_recorded(struct walk *w, int64_t begin)
 {
 	struct span_held *last = &w->recorded.items[w->recorded.count - 1];
@@ -268,7 +267,7 @@ static void remove_recorded(struct walk *w, int64_t begin)
 
 /* Actions. Each returns false if out of memory. */
 
-/* Returns how many steps from BEGIN can be taken at once: nothing holds the states after them but the first. */
+/* Returns how many steps from BEGIN on can be advanced over at once: no state or step there is held. At least 1. */
 static int64_t forward_stretch(struct walk *w, int64_t begin, int64_t end)
 {
 	end = free_until(&w->states, begin + 1, end);
@@ -289,7 +288,7 @@ static bool take_forward(struct walk *w, const struct action *a)
 		release_state(w, step);
 		if (count == 1)
 			continue;
-		/* The bytes now are those of what stays and of the state before the second step. */
+		/* Now the bytes are of what stays and of the state before the second step. */
 		note_peak(w, forward_range(w, step + 1, step + count).need - bytes_of_state(w, step + 1));
 		if (!set_current(w, step + count))
 			return false;
@@ -297,15 +296,15 @@ static bool take_forward(struct walk *w, const struct action *a)
 	return true;
 }
 
-/* Bytes that a recorded step between equal recorded ones keeps. */
+/* Returns the bytes that a recorded step between two equal recorded steps adds. */
 static int64_t inner_bytes(const struct step_cost *cost)
 {
 	return cost->residual + (cost->keeps_input && !cost->keeps_output ? cost->state : 0);
 }
 
 /*
- * Records equal steps from STEP on at once, all but the last. The step before must be equal and recorded,
- * and nothing on the way may be held. Bytes only grow, so the peak is at the last. Returns how many.
+ * Records the equal steps from STEP on, except the last, at once. Returns their number: 0 unless the step
+ * before is equal and recorded and nothing on the way is held. Bytes only grow, so the peak is at the end.
  */
 static int64_t record_stretch(struct walk *w, int64_t step, int64_t end)
 {
@@ -352,8 +351,8 @@ static bool take_record(struct walk *w, const struct action *a)
 }
 
 /*
- * Reverses equal steps below TOP at once, all but the lowest. They must be recorded together, and nothing
- * else may hold a state among them. The peak is at the first. Returns how many.
+ * Reverses the recorded steps below TOP that equal step TOP, except the lowest, at once. Returns their number:
+ * 0 if a slot holds a state among them. The peak is at the first.
  */
 static int64_t backward_stretch(struct walk *w, int64_t begin, int64_t top)
 {
@@ -430,7 +429,7 @@ static bool walk_action(struct walk *w, const struct action *a)
 	case ACT_FETCH:
 		c->spill_reads++;
 		w->time += w->costs->spill_read;
-		/* The current state is dropped first: it need not be there beside the new one. */
+		/* Drop the current state first: it and the new one need not be in memory at once. */
 		return set_current(w, -1) && load_state(w, a->begin);
 	case ACT_LOAD:
 		return load_state(w, a->begin);
@@ -444,7 +443,7 @@ static bool walk_action(struct walk *w, const struct action *a)
 	return true;
 }
 
-/* Walks ACTION in parts, and shows each: many steps at once take what they take one by one. */
+/* Walks action A in at most 64 parts and passes each to options->part. The parts' costs add up to those of A. */
 static bool walk_parts(struct walk *w, const struct action *a, const struct cost_walk_options *options)
 {
 	enum { PARTS = 64 };
@@ -505,7 +504,7 @@ static void set_costs(struct walk *w)
 	}
 	double disk = (double)c->spill_writes * costs->spill_write + (double)c->spill_reads * costs->spill_read;
 	double recomputed = w->time - disk - c->forward_cost - c->backward_cost;
-	/* Sums in another order differ by their rounding. */
+	/* The sums are in different orders, so without recomputation the rest is rounding alone. */
 	c->recomputed_cost = c->evaluations > costs->steps && recomputed > 0 ? recomputed : 0;
 }
 

@@ -1,15 +1,15 @@
 /*
  * The arrays that are held when the first sweep ends: their bytes, and the residual report.
  *
- * The report says of an array which operations read it first. A step such as `name` passes
- * its state unchanged, and an array may wait for a later step. So a walk goes over the steps
- * from the last to the first, each once, however many states are kept.
+ * The report lists which operations read a kept array first. A step such as `name` passes its
+ * state unchanged, and a later step may be the first that reads an array. So a walk goes over the
+ * steps from the last to the first, once for all kept states.
  */
 #include "memory/machine_parts.h"
 
 #include <stdlib.h>
 
-/* The step that first reads an array of a kept state, or -1; CLASS is its class in the state before that step. */
+/* The step that first reads an array of a kept state, or -1. CLASS is the array's class in the state before it. */
 struct reader {
 	int64_t step;
 	uint32_t class;
@@ -19,7 +19,7 @@ static const struct reader nobody = {.step = -1};
 
 struct reader_walk {
 	struct machine *m;
-	struct reader *first; /* by slot of the state at the walk's position; nobody where the slot holds nothing */
+	struct reader *first; /* by slot of the state at the walk's position; nobody if the slot is not live */
 	struct reader *best;  /* scratch, by class of the state before; nobody between steps */
 	bool *written;        /* scratch, by slot */
 };
@@ -88,7 +88,7 @@ static int last_first(const void *a, const void *b)
 	return (*p)->position > (*q)->position ? -1 : (*p)->position < (*q)->position;
 }
 
-/* By used slot in memory: a reader for each of its arrays. NULL if out of memory. */
+/* Returns, by memory slot in use, the first reader of each of its arrays. NULL if out of memory. */
 static struct reader **find_readers(struct machine *m)
 {
 	struct arena *arena = m->context->arena;
@@ -137,7 +137,7 @@ static bool add_readers(struct machine *m, struct op_names *users, const struct 
 	return true;
 }
 
-/* Adds to USERS, by buffer, the operations that read it. False if out of memory. */
+/* Adds to USERS[buffer] the operations that read the buffer. False if out of memory. */
 static bool add_users(struct machine *m, struct op_names *users)
 {
 	const struct snapshots *s = &m->snapshots;
@@ -162,7 +162,7 @@ static bool add_users(struct machine *m, struct op_names *users)
 	return true;
 }
 
-/* Marks buffer ID as stored. Returns its bytes, if it was not. */
+/* Marks buffer ID as stored. Returns its bytes, or 0 if it was stored already or is NO_BUFFER. */
 static int64_t store(struct buffers *buffers, int32_t id)
 {
 	if (id == NO_BUFFER || buffers->items[id].stored)
@@ -171,7 +171,7 @@ static int64_t store(struct buffers *buffers, int32_t id)
 	return buffers->items[id].size;
 }
 
-/* Marks the buffers that snapshots and residuals hold. Returns their bytes. */
+/* Marks the buffers that snapshots and residuals hold as stored. Returns the sum of their bytes. */
 static int64_t store_all(struct machine *m)
 {
 	const struct snapshots *s = &m->snapshots;

@@ -10,21 +10,21 @@
 
 enum call_kind { CALL_FORWARD, CALL_RECORD, CALL_BACKWARD };
 
-/* One execution of a program. Places are offsets into the slab, in bytes. */
+/* One execution of a program. `ins`, `outs` and `workspace` are offsets into the slab, in bytes. */
 struct machine_call {
 	enum call_kind kind;
 	const struct program *program;
 	const struct compiled_step *compiled;
 	int64_t step;
 	const int64_t *counters;
-	const int64_t *ins, *outs;                 /* by port; -1: not written */
-	const struct param_ref *const *out_params; /* by out: the param that it is a copy of, or NULL */
+	const int64_t *ins, *outs;                 /* by port of the program's body; -1: none, or not written */
+	const struct param_ref *const *out_params; /* by out: the param whose copy it is, or NULL */
 	int64_t workspace;
 	int64_t live;    /* bytes in use while it runs */
-	bool recomputed; /* a forward or recording call that is not of the first sweep */
+	bool recomputed; /* a forward or recording call after the first sweep */
 };
 
-/* An array in the slab, in bytes. */
+/* Where an array lies in the slab, in bytes. */
 struct machine_array {
 	int64_t offset, size;
 };
@@ -37,26 +37,26 @@ enum machine_input_output {
 	MACHINE_GRADIENT, /* the input's gradient lies at OFFSET; -1: it is zero */
 };
 
-/* How a state goes to disk and back. */
+/* A state is written to disk, or read back. */
 enum machine_disk { MACHINE_SPILL, MACHINE_FETCH };
 
-/* Each may be NULL, but CALL. Each returns a status; an error ends the walk. */
+/* All hooks except `call` may be NULL. A hook that returns an error ends the walk. */
 struct machine_hooks {
 	void *context;
 	enum status (*call)(void *context, const struct machine_call *call);
 	enum status (*input_output)(void *context, enum machine_input_output which, int64_t offset,
 	                            const struct type *type);
-	/* Copies the array at FROM to TO, into fewer bits (NARROW) or back out of them. */
+	/* Copies the array at FROM to TO: from TYPE into fewer bits if NARROW, else from fewer bits into TYPE. */
 	enum status (*convert)(void *context, int64_t to, int64_t from, const struct type *type, bool narrow);
-	/* Writes a state to disk slot SLOT, or reads it from there: its arrays, each once. */
+	/* Writes the COUNT ARRAYS of a state to disk slot SLOT, or reads them from it. Each array comes once. */
 	enum status (*disk)(void *context, enum machine_disk access, int64_t slot, const struct machine_array *arrays,
 	                    size_t count);
 	/*
-	 * A run could begin here: nothing is held but ARRAYS and the states on disk. ARRAYS are the
-	 * state that disk slot SLOT has just received, or cotangents where SLOT is -1.
+	 * Called when a run could begin here: nothing is held except ARRAYS and the states on disk. ARRAYS are the
+	 * state just written to disk slot SLOT, or cotangents if SLOT is -1.
 	 */
 	enum status (*point)(void *context, int64_t slot, const struct machine_array *arrays, size_t count);
-	/* After each action, with the bytes in use. */
+	/* Called after each action, with the bytes of the slab in use. */
 	enum status (*progress)(void *context, const struct action *action, int64_t live);
 };
 

@@ -1,15 +1,15 @@
 /*
- * Forward steps of loops. Without hooks most iterations of a loop need not be walked. Once
- * two iterations end with equal states of the allocator, everything after the first repeats
- * after the second, and is counted. Cycles are found in Brent's way: the remembered
- * iteration is the latest of 1, 2, 4, ... (tests/unit/test_machine.c walks them all).
+ * Forward steps of loops. Without hooks most iterations of a loop need not be walked. Once two
+ * iterations end with equal states of the allocator, the iterations after the first repeat
+ * after the second, and are counted. Brent's algorithm finds the cycle: it compares with the
+ * latest of iterations 1, 2, 4, ... (tests/unit/test_machine.c checks this against full walks.)
  */
 #include "memory/machine_parts.h"
 
 #include <string.h>
 
 /*
- * Serialises the allocator's state into *MARK; returns its length, or 0 if out of memory.
+ * Serialises the allocator's state into *MARK. Returns its length in numbers, or 0 if out of memory.
  * Two equal marks mean that later buffers get equal offsets, as long as only the state is
  * held and released.
  */
@@ -34,8 +34,8 @@ static size_t write_mark(struct machine *m, int64_t **mark, size_t *capacity)
 }
 
 /*
- * Runs iterations of PERIOD equal steps, from *INDEX to some iterations before UNTIL at
- * most, and counts those that repeat.
+ * Runs iterations of PERIOD steps each from *INDEX on, until the allocator's state repeats. Counts as
+ * many further cycles as fit before UNTIL. Moves *INDEX to the step after all of them.
  */
 static enum status run_iterations(struct machine *m, int64_t *index, int64_t period, int64_t until)
 {
@@ -69,8 +69,8 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 
 enum status machine_forward_steps(struct machine *m, int64_t begin, int64_t end)
 {
-	enum { LEAST = 5 };    /* of fewer iterations none can be spared */
-	int64_t fresh = begin; /* from here on no iterations have been looked at */
+	enum { LEAST = 5 };    /* fewer iterations are all walked */
+	int64_t fresh = begin; /* run_iterations has seen no step from this one on */
 	for (int64_t i = begin; i < end; i++) {
 		int64_t until,
 			period = m->counts_iterations && i >= fresh ? lowered_period(m->lowered, i, end, LEAST, &until) : 0;

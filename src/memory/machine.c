@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Lists the steps by index if the walk asks for them again and again: without hooks, which want the loops' counters. */
+/* Makes m->steps for fast look-up. Not with hooks, which want the loops' counters too. False if out of memory. */
 static bool list_steps(struct machine *m)
 {
 	enum { FEW = 1 << 16 };
@@ -29,7 +29,7 @@ static bool make_tables(struct machine *m)
 	return !m->arena.failed;
 }
 
-/* The type of the chain's input as the first step, which is *FIRST or NULL, takes it. */
+/* Returns the type in which the first step takes the chain's input. Sets *FIRST to it, or NULL if there is none. */
 static const struct type *first_input_type(struct machine *m, const struct step **first)
 {
 	*first = machine_step_count(m) ? machine_step_at(m, 0) : NULL;
@@ -55,7 +55,7 @@ static enum status begin_machine(struct machine *m)
 	return ok ? machine_exchange(m, MACHINE_INPUT, m->buffers.items[id].offset, type) : machine_memory(m);
 }
 
-/* Records the steps of ACTION. The state after them is not made if NEXT does not want it. */
+/* Records the steps of ACTION. The state after them is made if NEXT, which may be NULL, or the output needs it. */
 static enum status record_steps(struct machine *m, const struct action *action, const struct action *next)
 {
 	const bool unwanted = !next || next->kind == ACT_BACKWARD;
@@ -67,7 +67,7 @@ static enum status record_steps(struct machine *m, const struct action *action, 
 	return STATUS_OK;
 }
 
-/* NEXT is the action after ACTION, or NULL. */
+/* NEXT is the action after ACTION; NULL after the last. */
 static enum status run_action(struct machine *m, const struct action *action, const struct action *next)
 {
 	switch (action->kind) {

@@ -21,12 +21,12 @@ struct machine_hooks; /* memory/hooks.h */
 
 /* A row of the residual report: an array that is held when the first sweep ends. */
 struct held {
-	const struct type *type; /* that it is kept in */
+	const struct type *type; /* the type in which it is kept */
 	int64_t bytes;
 	struct origin origin;
-	int64_t step;     /* that made it; -1 for an argument */
-	int64_t sequence; /* its place in program order */
-	struct op_names used_by;
+	int64_t step;            /* the step that made it; -1 for an argument */
+	int64_t sequence;        /* its place in program order */
+	struct op_names used_by; /* the operations that read it */
 };
 struct held_list {
 	struct held *rows;
@@ -34,18 +34,18 @@ struct held_list {
 };
 
 struct machine_options {
-	int64_t most;                      /* the walk may end once the peak is above these bytes; 0: it does not */
+	int64_t most;                      /* the walk ends once the peak is above these bytes; 0: no limit */
 	bool want_value;                   /* the output is wanted at the end of the first sweep */
-	enum dtype store;                  /* --store-dtype F16 or BF16, or DTYPE_COUNT */
+	enum dtype store;                  /* --store-dtype: F16 or BF16; DTYPE_COUNT: states are kept as they are */
 	const struct machine_hooks *hooks; /* NULL: plan only */
-	struct held_list *held;            /* receives the residual report, in the context's arena; or NULL */
+	struct held_list *held;            /* gets the residual report, in the context's arena; NULL: no report */
 };
 
 /*
- * Walks SCHEDULE over COMPILED and counts. If the peak exceeds options->most, the walk
- * ends, and of COUNTERS only peak_bytes has a meaning: it is above that too. Tables come
- * from the context's allocator. Fails with STATUS_LIMIT if they do not fit, or with the
- * status that a hook returned. A wrong schedule is a bug (asserted).
+ * Walks SCHEDULE over COMPILED and writes COUNTERS. If the peak exceeds options->most, the
+ * walk ends, and only peak_bytes, which then exceeds it too, has a meaning. Tables come from
+ * the context's allocator. Fails with STATUS_LIMIT if out of memory, or with the status
+ * that a hook returned. A wrong schedule is a bug (asserted).
  */
 enum status machine_run(const struct context *context, const struct compiled_chain *compiled, struct schedule *schedule,
                         const struct machine_options *options, struct counters *counters);

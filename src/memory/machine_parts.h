@@ -2,7 +2,7 @@
  * Private to memory/:
  *
  *     machine.c      the walk over a schedule's actions
- *     iterations.c   iterations of a loop that repeat are counted, not walked
+ *     iterations.c   counts repeating iterations of a loop instead of walking them
  *     steps.c        one step, forward, recorded or backward: one call
  *     states.c       the current state; states in slots and on disk
  *     held.c         the arrays that are held when the first sweep ends
@@ -20,7 +20,7 @@ struct state {
 	bool exists;
 	int64_t position;
 	int32_t *buffers; /* by slot; NO_BUFFER where it holds none */
-	uint32_t *held;   /* the slots that hold a buffer: few of many */
+	uint32_t *held;   /* the slots that hold a buffer, in any order: few of many */
 	size_t held_count;
 };
 
@@ -28,8 +28,8 @@ struct state {
 struct snapshot {
 	bool used;
 	int64_t position;
-	int32_t *buffers; /* by live slot of that position */
-	uint32_t *slots;
+	int32_t *buffers; /* by index in `slots` */
+	uint32_t *slots;  /* the live slots of that position */
 	size_t count, capacity;
 };
 
@@ -37,12 +37,12 @@ struct snapshots {
 	struct snapshot *memory; /* by slot */
 	int64_t *disk;           /* by slot: the position of its state */
 	size_t memory_capacity, disk_capacity;
-	int64_t used;                 /* slots in memory */
-	struct machine_array *arrays; /* of a state, for the disk's hooks */
+	int64_t used;                 /* number of memory slots in use */
+	struct machine_array *arrays; /* scratch: the arrays that hooks get */
 	size_t array_capacity;
 };
 
-/* The residuals of one recorded step begin at FIRST in the stack of all. */
+/* A recorded step. FIRST is the index of its first residual in records.residuals. */
 struct record {
 	int64_t step;
 	size_t first;
@@ -56,13 +56,13 @@ struct records {
 	size_t residual_count, residual_capacity;
 };
 
-/* The arrays that a call reads and writes, by port of its body; and scratch memory. */
+/* The arrays that a call reads and writes, by port of its body, and scratch memory. */
 struct call_ports {
 	int64_t *ins, *outs; /* as in struct machine_call */
 	const struct param_ref **out_params;
 	int32_t *in_buffers, *out_buffers;
 	size_t capacity;
-	int32_t *made; /* by value of the body: 1 + the buffer of the out that it is, or 0 */
+	int32_t *made; /* by value of the body: 1 + the buffer that it gets as an out, or 0 */
 	size_t made_capacity;
 	int32_t *by_slot; /* scratch */
 };
@@ -80,12 +80,12 @@ struct machine {
 	const struct machine_options *options;
 	const struct machine_hooks *hooks;
 	struct counters *counters;
-	struct arena arena;        /* for tables that do not grow with the steps, and for snapshots' lists */
+	struct arena arena;        /* of tables that do not grow with the steps, and of snapshots' lists */
 	const struct step **steps; /* by index, or NULL: see list_steps */
 	int64_t levels[MAX_LOOPS]; /* the counters of the loops around the step that was looked up last */
-	bool counts_iterations;    /* iterations of loops that repeat need not be walked */
+	bool counts_iterations;    /* repeating iterations of loops may be counted, not walked */
 	bool first_sweep;
-	bool seeded; /* the cotangent of the output exists */
+	bool seeded; /* machine_seed has run */
 	struct buffers buffers;
 	struct state state;
 	int32_t *cotangent; /* by slot */
@@ -118,7 +118,7 @@ static inline void machine_count_forward(struct machine *m, double times, double
 	*(m->first_sweep ? &m->counters->forward_cost : &m->counters->recomputed_cost) += times * cost;
 }
 
-/* As allocator_grow. */
+/* Grows *ARRAY with allocator_grow unless *CAPACITY is at least WANTED. False if out of memory. */
 static inline bool machine_grow(struct machine *m, void **array, size_t *capacity, size_t wanted, size_t size)
 {
 	return wanted <= *capacity || allocator_grow(m->context->allocator, array, capacity, wanted, size);
@@ -137,11 +137,11 @@ static inline enum status machine_exchange(struct machine *m, enum machine_input
 enum forward_kind {
 	FORWARD_ONLY,
 	FORWARD_RECORD,      /* its residuals are held */
-	FORWARD_RECORD_ONLY, /* the same, and no state exists afterwards */
+	FORWARD_RECORD_ONLY, /* its residuals are held, and no state exists afterwards */
 };
 /* Runs step INDEX forward from the current state. */
 enum status machine_forward(struct machine *m, int64_t index, enum forward_kind kind);
-/* Makes the cotangent of the output. */
+/* Makes a buffer for the cotangent of the output, if there is one; the hook writes its seed. */
 enum status machine_seed(struct machine *m);
 /* Runs the backward pass of step INDEX, which is the one recorded last. */
 enum status machine_reverse(struct machine *m, int64_t index);
@@ -153,25 +153,25 @@ enum status machine_forward_steps(struct machine *m, int64_t begin, int64_t end)
 
 /* states.c. The functions that return a bool return false if out of memory. */
 
-/* Makes SLOT of the current state hold ID, unless that is NO_BUFFER, and release the buffer that it held. */
+/* Makes SLOT of the current state hold buffer ID, which is not NO_BUFFER, and releases what SLOT held before. */
 bool machine_set_state(struct machine *m, uint32_t slot, int32_t id);
-/* No current state exists afterwards. */
+/* Releases the buffers of the current state; then none exists. */
 bool machine_drop_state(struct machine *m);
-/* Keeps the current state in slot SLOT, in options->store's type. */
+/* Makes empty slot SLOT hold the current state: its buffers, or copies of them in options->store. */
 enum status machine_save(struct machine *m, int64_t slot);
-/* Makes the state in slot SLOT the current one. */
+/* Makes the state in slot SLOT current: its buffers, or copies of narrow ones in full width. SLOT still holds it. */
 enum status machine_load(struct machine *m, int64_t slot);
 /* Empties slot SLOT. */
 enum status machine_drop(struct machine *m, int64_t slot);
-/* The same for a slot on disk: each array of the state once. */
+/* Spill writes the current state to disk slot SLOT, each array once. Fetch reads it back as the current state. */
 enum status machine_spill(struct machine *m, int64_t slot);
 enum status machine_fetch(struct machine *m, int64_t slot);
-/* TYPE in options->store's dtype. */
+/* Returns TYPE with options->store as its dtype. */
 struct type machine_narrow_type(const struct machine *m, const struct type *type);
 
 /* held.c */
 
-/* Counts and reports the arrays that are held, and gives the output to its hook if that is wanted. */
+/* Counts the bytes held, makes the residual report if one is wanted, and passes a wanted output to its hook. */
 enum status machine_end_first_sweep(struct machine *m);
 
 #endif

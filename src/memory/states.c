@@ -1,4 +1,4 @@
-/* States: the current one, and those that are kept in slots, as they are or in fewer bits, or on disk. */
+/* States: the current one, those in memory slots (perhaps in fewer bits), and those on disk. */
 #include "memory/machine_parts.h"
 
 #include <assert.h>
@@ -32,7 +32,7 @@ struct type machine_narrow_type(const struct machine *m, const struct type *type
 	return narrow;
 }
 
-/* Makes *COPY, with a buffer, of buffer FROM: into fewer bits, or back out of them. */
+/* Sets *COPY to a new buffer: FROM in options->store's dtype, or, if FROM is narrow, in its full type. */
 static enum status convert_buffer(struct machine *m, int32_t from, int32_t *copy)
 {
 	const struct buffer of = m->buffers.items[from];
@@ -130,7 +130,7 @@ static bool add_array(struct machine *m, size_t *count, int32_t id)
 	return true;
 }
 
-/* Reports that a run could begin here, unless a slot in memory or a recorded step holds an array. */
+/* Calls the point hook with COUNT arrays, unless a memory slot or a recorded step holds an array too. */
 static enum status report_point(struct machine *m, int64_t slot, size_t count)
 {
 	if (!m->hooks || !m->hooks->point || m->snapshots.used || m->records.count)
@@ -162,7 +162,7 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	return report_point(m, slot, count);
 }
 
-/* Makes a buffer for live slot I of the state before STEP, unless an earlier one of the same class has one. */
+/* Gives live slot I of the state before STEP a new buffer, or the buffer of an earlier slot of its class. */
 static enum status make_fetched(struct machine *m, const struct step *step, uint32_t i, size_t *count)
 {
 	int32_t id = NO_BUFFER;

@@ -1,4 +1,4 @@
-/* A step of the chain: where its call finds the arrays that it reads, and puts those that it makes. */
+/* One step of the chain: where its call reads and writes arrays. */
 #include "memory/machine_parts.h"
 
 #include <assert.h>
@@ -25,7 +25,7 @@ static void set_in(struct machine *m, size_t port, int32_t id)
 	m->ports.ins[port] = buffers_offset(&m->buffers, id);
 }
 
-/* Runs CALL's program, with a workspace for as long as that takes. The caller has set what the step decides. */
+/* Fills in CALL and passes it to the hook. The caller sets kind, program, compiled, step, and the ports. */
 static enum status make_call(struct machine *m, struct machine_call *call)
 {
 	struct pool *pool = &m->buffers.pool;
@@ -42,7 +42,7 @@ static enum status make_call(struct machine *m, struct machine_call *call)
 	return pool_put(pool, call->workspace, bytes) ? STATUS_OK : machine_memory(m);
 }
 
-/* True if NAMES are better than those of BUFFER: a name from within a checkpoint block is not. */
+/* True if NAMES should replace the names of BUFFER: it has none, or one of NAMES is not `inner`. */
 static bool has_better_name(const struct buffer *buffer, const struct naming *names)
 {
 	bool outer = names && !buffer->names;
@@ -51,7 +51,7 @@ static bool has_better_name(const struct buffer *buffer, const struct naming *na
 	return outer;
 }
 
-/* A step that gives its input a name is the place where the report lists that array, as in JAX. */
+/* The report lists an array at the step that gives it a name, as JAX does: its sequence becomes the next one. */
 static void note_names(struct machine *m, const struct body *body)
 {
 	for (size_t i = 0; i < body->in_count; i++) {
@@ -64,7 +64,7 @@ static void note_names(struct machine *m, const struct body *body)
 	}
 }
 
-/* The buffer of the in whose array VALUE may be added to, if only one holder has it; else NO_BUFFER. */
+/* Returns the buffer of the in whose array VALUE may reuse (body_goes_on), if it has one holder; else NO_BUFFER. */
 static int32_t reusable_in(const struct machine *m, const struct body *body, uint32_t value)
 {
 	const uint32_t port = body_goes_on(body, value);
@@ -73,9 +73,9 @@ static int32_t reusable_in(const struct machine *m, const struct body *body, uin
 }
 
 /*
- * Gives each out of BODY a buffer. An out that is an in, or may be added to an in's array,
- * takes the in's buffer. Outs of one value share a buffer.
- * ports.made has the buffers by value until forget_outs.
+ * Gives each out of BODY a buffer. An out that is an in, or that may reuse an in's array, takes
+ * that in's buffer. Outs of one value share a buffer. ports.made has the buffers by value until
+ * forget_outs. False if out of memory.
  */
 static bool place_outs(struct machine *m, const struct body *body, int64_t step)
 {
@@ -100,7 +100,7 @@ static bool place_outs(struct machine *m, const struct body *body, int64_t step)
 			struct buffer *made = &m->buffers.items[buffer];
 			made->step = step;
 			made->names = value->names;
-			made->sequence = first; /* in program order, after those that BODY does not make */
+			made->sequence = first; /* params first, then what BODY makes, in program order */
 			if (value->from == FROM_INSTR)
 				made->sequence += 1 + linear_place(body, id);
 			made->body = body;
@@ -132,9 +132,9 @@ static bool advance_state(struct machine *m, const struct step *step, const stru
 {
 	struct state *s = &m->state;
 	const int32_t *out_buffers = m->ports.out_buffers;
-	int32_t *next = m->ports.by_slot; /* of the slots that hold a buffer before or after */
+	int32_t *next = m->ports.by_slot; /* by slot that holds a buffer before or after STEP: the one after */
 	bool ok = true;
-	/* The outs have a holder until all slots have theirs, so that no buffer that stays is freed. */
+	/* Hold the outs until every slot has its buffer, so that no buffer that stays is freed meanwhile. */
 	hold_outs(m, body);
 	for (size_t i = 0; i < s->held_count; i++)
 		next[s->held[i]] = NO_BUFFER;
@@ -160,7 +160,7 @@ static bool advance_state(struct machine *m, const struct step *step, const stru
 	return ok;
 }
 
-/* Holds the residuals of step INDEX, which BODY has recorded: they are among its ins and outs. */
+/* Holds the residuals of step INDEX, which are ins and outs of its recording BODY. False if out of memory. */
 static bool hold_residuals(struct machine *m, const struct linear *linear, const struct body *body, int64_t index)
 {
 	struct records *r = &m->records;
@@ -228,7 +228,7 @@ enum status machine_seed(struct machine *m)
 	return machine_exchange(m, MACHINE_SEED, m->buffers.items[id].offset, type);
 }
 
-/* Sets the ins of backward BODY: residuals from FIRST on, and cotangents. True if another holder has one of these too. */
+/* Sets the ins of backward BODY: residuals from index FIRST on, and cotangents. True if a cotangent is shared. */
 static bool set_backward_ins(struct machine *m, const struct body *body, size_t first)
 {
 	bool shared = false;
@@ -242,7 +242,7 @@ static bool set_backward_ins(struct machine *m, const struct body *body, size_t 
 	return shared;
 }
 
-/* Makes the cotangents those of the state before STEP, whose backward BODY has run. False if out of memory. */
+/* Sets the cotangents to those of the state before STEP, whose backward BODY has run. False if out of memory. */
 static bool reverse_cotangents(struct machine *m, const struct step *step, const struct body *body)
 {
 	int32_t *passed = m->ports.by_slot; /* by index in cot_out */
