@@ -54,7 +54,7 @@ struct diag {
 	enum status status;          /* STATUS_OK: a warning */
 	const struct source *source; /* the text that SPAN and CARET refer to, or NULL */
 	struct span span;            /* the place that the message names */
-	struct span caret;           /* the place that is underlined; often the same */
+	struct span caret;           /* the place that is underlined; usually SPAN */
 	const char *file;            /* if SOURCE is NULL: a file, or NULL */
 	int64_t offset;              /* byte offset in FILE, or -1 */
 	const char *message;

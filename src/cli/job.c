@@ -124,7 +124,7 @@ void warn_unassumed(struct session *s)
 	bool used = !s->line.given[OPTION_ASSUME] || s->in.reader.assumed;
 	for (size_t i = 0; i < s->chain.param_count; i++)
 		used |=
-			!s->chain.params[i].weak && s->chain.params[i].type.dtype == s->set.reading.assume; /* perhaps of a |V2 */
+			!s->chain.params[i].weak && s->chain.params[i].type.dtype == s->set.reading.assume; /* may have been |V2 */
 	if (used)
 		return;
 	diag_warn(&s->diags, "--assume-dtype %s has no effect: it says what raw input, or npy of type |V2, holds",

@@ -44,7 +44,7 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
-/* Lists the commands and, if OPS, the operations. */
+/* Returns the names of the commands and, if OPS, of the operations. None if memory is short. */
 static struct text_list names_of(struct session *s, bool ops)
 {
 	struct text_list list = {.items = arena_array(&s->arena, command_count + OP_COUNT, sizeof *list.items)};

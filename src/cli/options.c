@@ -120,7 +120,7 @@ static enum status set_option(struct session *s, int option, const char *value)
 	return option == OPTION_PARAM ? add_param(s, value) : STATUS_OK;
 }
 
-/* Moves *AT, a place in argv, to the next word. NULL if there is none. */
+/* Moves *AT, a place in argv, to the next word and returns that. Returns NULL, and does not move, after the last. */
 static const char *next_word(char ***at) { return (*at)[1] ? *++*at : NULL; }
 
 static enum status parse_long(struct session *s, const char *text, char ***at)

@@ -130,7 +130,7 @@ static enum status follow(struct watch *watch, const struct event *event)
 {
 	struct session *s = watch->session;
 	const int64_t steps = watch->result->job.whole.steps;
-	enum { FIRST_COLUMN = 1 }; /* microseconds */
+	enum { FIRST_COLUMN = 1 }; /* microseconds of a column, before the timeline widens it */
 	if (event->kind == EVENT_START) {
 		watch->following = event->tile == 0;
 		if (!watch->following)

@@ -35,7 +35,7 @@ extern const struct option_row option_table[OPTION_COUNT]; /* indexed by option_
 
 /* The options as given. NULL, 0 or false if an option was not given. */
 struct command_line {
-	const char *text, *file;          /* -e TEXT; CHAIN */
+	const char *text, *file;          /* the TEXT of -e; the file CHAIN */
 	const char *values[OPTION_COUNT]; /* the last value of each option */
 	bool given[OPTION_COUNT];
 	struct text_list policies, grads, compared; /* --policy and --online; --grad; the two of --diff */
@@ -124,11 +124,13 @@ enum status session_parse(struct session *session, char **argv);
 enum status session_read_file(struct session *session, const char *path, struct source *source);
 /* Reads, parses and resolves the chain. Fails if a policy, of a block or an option, names no value of the chain. */
 enum status session_load_chain(struct session *session);
+/* Reads and parses the chain, but does not resolve its names. */
 enum status session_load_syntax(struct session *session);
 /* True if --shape, without --input, takes the place of an input. */
 bool session_makes_input(const struct session *session);
 /* Opens the input and makes its reader. */
 enum status session_open_input(struct session *session);
+/* Binds the params. If DATA, loads their values; else binds types alone. Weak params get the type COMPUTE. */
 enum status session_bind(struct session *session, bool data, enum dtype compute);
 /* Opens the source of costs that --costs names, unless it is the table. Fails with STATUS_DATA or STATUS_IO. */
 enum status session_open_costs(struct session *session);
@@ -179,13 +181,11 @@ enum status outputs_check_apart(struct session *session, struct opened_output *v
                                 const struct opened_output *events);
 /* Fails with STATUS_IO if a regular file that is to be written after the work cannot be opened. */
 enum status outputs_probe(struct session *session);
-
 /*
  * Returns the most bytes that the process may allocate: 7/8 of the machine's memory and all its swap space, but at most
  * 7/8 of its control groups' limit. Beyond these the system would grant memory and kill the process later.
  */
 size_t session_memory_most(void);
-
 /* Prints the help of COMMAND, or of the program if it is NULL. */
 enum status help_print(struct session *session, const struct command *command);
 /* Prints the arguments of OP, what it computes, its reach, and what it keeps. */

@@ -184,7 +184,7 @@ static enum status kept_of_chain(struct subject *subject, const struct policy *p
 	TRY_ALLOC(list->rows, &s->diags);
 	for (size_t i = 0; i < held.count; i++) {
 		char type[TYPE_TEXT];
-		held.rows[i].origin.shown = held.rows[i].origin.names; /* its first name: the same under both policies */
+		held.rows[i].origin.shown = held.rows[i].origin.names; /* its latest name: the same under both policies */
 		list->rows[list->count++] =
 			(struct kept){.what = residual_describe(&s->chain, &held.rows[i], &s->arena),
 		                  .type = arena_printf(&s->arena, "%s", type_format(held.rows[i].type, type)),

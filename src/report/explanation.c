@@ -7,7 +7,7 @@
 /* The combining macron U+0304 in UTF-8; it takes no column. */
 static const char bar[] = "\xcc\x84";
 
-/* One part of the chain. */
+/* A part of the chain, and the lines that explain it. */
 struct part {
 	const struct explanation *e;
 	const struct linear *linear;

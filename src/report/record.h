@@ -96,7 +96,7 @@ struct field {
 #define FIELD(STRUCT, KIND, MEMBER) .kind = FIELD_##KIND, .offset = offsetof(struct STRUCT, MEMBER)
 
 struct record_kind {
-	const char *key; /* of the array in JSON */
+	const char *key; /* of the list of records in JSON */
 	const struct field *fields;
 	size_t field_count;
 	/* Writes RECORD as a line; NULL: key=value. A kind without a field IN_TABLE is written as lines, not as a table. */
