@@ -35,7 +35,7 @@ struct conv {
 	bool pointwise; /* the columns are the sample itself */
 };
 
-/* Chooses pieces and chunks such that the columns of a piece are one panel of the product (ops/gemm_template.h). */
+/* Chooses pieces and chunks so that the columns of a piece fit in one panel of the product (ops/gemm_template.h). */
 static void choose_pieces(struct conv *c)
 {
 	enum { CHUNK = 256, COLUMNS_BYTES = 384 << 10, RESULT_BYTES = 1 << 20, GROUP_PLACES = 512, STEP = 16 };

@@ -2,9 +2,9 @@
  * Matrix products: by OpenBLAS if it is available and faster here, else by our own
  * kernel (ops/gemm_template.h).
  *
- * OpenBLAS is opened when first needed, so that other chains do not pay for its
- * start. It runs in the calling thread, and one call is one product: the bits do
- * not depend on how many threads call. Its buffers need some 130 MiB of address space
+ * OpenBLAS is opened when first needed, so that chains without products do not pay for
+ * its start. It runs in the calling thread alone, so that the bits do not depend on the
+ * number of threads that call it. Its buffers need some 130 MiB of address space
  * for each calling thread. OpenBLAS loops for ever if they cannot be mapped, so that
  * much is mapped and unmapped before OpenBLAS is opened. C is read only if the product accumulates,
  * so that a NaN in it does not matter otherwise.

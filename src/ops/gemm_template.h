@@ -25,7 +25,7 @@ enum {
 	N(PACK_N) = PACK_B_BYTES / PACK_K / (int)sizeof(REAL) / N(TILE_N) * N(TILE_N),
 };
 
-/* Copies COUNT elements. COUNT is mostly MOST, a constant for which the compiler uses vectors. */
+/* Copies COUNT elements. COUNT mostly equals MOST, a constant, and then the compiler copies by vectors. */
 static inline __attribute__((always_inline)) void N(copy_up_to)(REAL *restrict to, const REAL *restrict from,
                                                                 int count, const int most)
 {

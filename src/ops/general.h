@@ -15,17 +15,17 @@ enum { TEAM_PIECE = 1 << 15 }; /* elements of a piece that is worth waking anoth
 struct op_call {
 	enum op op;
 	const struct attrs *attrs;
-	const struct type *v, *a, *y;  /* of this tile, of dtype F32 or F64; cast's y has its own dtype */
+	const struct type *v, *a, *y;  /* the types of this tile, of dtype F32 or F64; cast's y has its own dtype */
 	int64_t first;                 /* index of v's first element in the whole array */
 	int64_t whole;                 /* extent of v's leading axis in the whole array, for means over tiles */
 	void *scratch;                 /* op_scratch() bytes, 64-byte aligned */
 	const struct kernels *kernels; /* of the computing type */
-	int64_t iteration;             /* of the loop over the slices of an array: added to the slice's start; else 0 */
+	int64_t iteration;             /* index in a loop over an array's slices, added to the slice's start; else 0 */
 	struct team *team;             /* shares the work in pieces that follow from shapes alone; NULL: the caller alone */
 };
 
+/* KEEP and its arrays may be NULL, and so may Y if arrays are kept. NEEDS has V, A, Y, K, L in enum need's order. */
 typedef void op_forward(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS]);
-/* NEEDS has the arrays V, A, Y, K, L in the order of enum need. */
 typedef void op_vjp(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS]);
 
 /* FORWARD and VJP begin the definitions of an operation's two functions. */

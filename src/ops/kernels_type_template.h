@@ -169,8 +169,8 @@ KERNELS(round_bf16, true, false, V(store)(s.out, i, V(round_bf16)(V(load)(s.v, i
 /*
  * A tile of ISA_TILE vectors stays in registers from the first step to the last. A step
  * is a jump to the label of its operation; each cheap row of ops.def has one. A loop ends
- * with a step that jumps back. The open loops are on a stack, the innermost on top. What
- * most steps read is packed, so that a thousand steps stay in the nearest cache. Scalars
+ * with a step that jumps back. The open loops are on a stack, the innermost on top. The fields
+ * that most steps read are packed, so that a thousand steps stay in the nearest cache. Scalars
  * have the type of the run: a conversion would cost as much as an addition.
  */
 struct N(packed) {
@@ -276,7 +276,7 @@ static void N(run)(void *out, const void *v, const struct run_step *steps, size_
 	}
 }
 
-/* Both forms of a kernel, if it is GIVEN. */
+/* Both forms of a kernel, or NULL twice unless it is GIVEN. */
 #define FORMS(GIVEN, NAME, OPERAND)                                                                                    \
 	{                                                                                                                  \
 		(GIVEN) ? N(NAME##_0) : NULL, (GIVEN) ? OPERAND ? N(NAME##_1) : N(NAME##_0) : NULL                             \

@@ -129,7 +129,7 @@ struct reduction reduction_of(const struct shape *shape, const bool reduced[MAX_
 	struct reduction r = {.view = {1, 1, 1}};
 	bool kind[MAX_DIMS];
 	int groups = 0;
-	/* merges neighbouring axes that are both reduced or both kept, and leaves out axes of extent 1 */
+	/* merges neighbouring axes if both are reduced or both are kept; leaves out axes of extent 1 */
 	for (int i = 0; i < shape->ndim; i++) {
 		if (shape->dim[i] == 1)
 			continue;

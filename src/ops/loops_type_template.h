@@ -420,7 +420,7 @@ static void N(products)(double *out, const void *v, size_t n, size_t count)
 
 static void N(copy_rows)(const struct rows *to, const struct rows *from, size_t n, size_t count)
 {
-	enum { LONG = 256 }; /* from here on the cost of calling memcpy does not matter */
+	enum { LONG = 256 }; /* from this length on the cost of calling memcpy does not matter */
 	const int64_t step = from->step, to_step = to->step, to_row = to->row, from_row = from->row;
 	const REAL *x = from->at;
 	REAL *y = to->at;

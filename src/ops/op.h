@@ -158,7 +158,7 @@ size_t op_argument_names(enum op op, const char *names[], size_t limit, struct a
 enum op op_by_number(enum op op, double number);
 /* Returns OP's widest reach as reports name it: "element", "row" or "all". */
 const char *op_reach(enum op op);
-/* Stores the names of the arrays that OP's derivatives may need, or keep, in NAMES. Returns their count. */
+/* Stores the names of the arrays that OP's derivatives may need in NAMES. Returns their count. */
 size_t op_kept_names(enum op op, const char *names[MAX_NEEDS]);
 
 /*
@@ -184,9 +184,9 @@ struct type op_keep_type(enum op op, const struct attrs *attrs, const struct typ
 enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed);
 /* True if each row of V meets one row of A: where V is cut along its leading axis, A must be cut too. */
 bool op_runs_along(enum op op, const struct type *v, const struct type *a);
-/* True if the derivative of OP, with a number or nothing as operand, is the same number for every value. */
+/* True if OP's derivative is the same number at every value of V; the operand is a number, or there is none. */
 bool op_derivative_is_number(enum op op);
-/* True if OP over the leading axis is computed in blocks of it (ops/reduce.c). */
+/* True if OP is computed in blocks of the leading axis where it reduces that axis (ops/reduce.c). */
 static inline bool op_folds(enum op op) { return op_table[op].scope == SCOPE_SUM || op_table[op].scope == SCOPE_FOLD; }
 /* Returns the cost of one forward execution, in additions. */
 double op_cost(enum op op, const struct type *v, const struct type *a, const struct type *result);

@@ -1,8 +1,8 @@
 /*
- * Reductions. sum and mean use lines.c's sums; the other reductions go line by line.
- * All compute in double and round once. logsumexp follows scipy's formula: the
- * largest element is subtracted if it is finite. So a line of -inf gives -inf, and a
- * line with inf gives inf.
+ * Reductions. sum and mean use lines.c's sums; the others go line by line. Sums and
+ * products are doubles, and the result is rounded once. logsumexp follows scipy's
+ * formula, with exponentials in the computing type: the largest element is subtracted
+ * if it is finite. So a line of -inf gives -inf, and a line with inf gives inf.
  */
 #include <float.h>
 #include <math.h>
@@ -88,7 +88,7 @@ static void differentiate_lines(const struct op_call *call, void *dv, const void
 		permute(call->kernels->loops, dv, arrays.out, &r.last, r.back);
 }
 
-/* Sets *SCALE to a line's largest magnitude. Returns the sum of (x / *SCALE)^2, or that magnitude if 0 or infinite. */
+/* Sets *SCALE to a line's largest magnitude, returns the sum of (x / *SCALE)^2. If it is 0 or inf, only returns it. */
 static double scaled_squares(const struct loops *loops, const void *line, size_t n, double *scale)
 {
 	double largest = 0, sum = 0, rest = 0;
@@ -115,7 +115,7 @@ static void sum_scaled_squares(const struct loops *loops, struct lines lines, do
 	}
 }
 
-/* Stores the value of each of LINES, at most LINES_SOME, and its scale (norm) or shift (logsumexp). */
+/* Stores the value of each of LINES, at most LINES_SOME, and in SCALE its scale (norm) or shift (logsumexp). */
 static void line_values(const struct op_call *call, const struct loops *loops, struct lines lines, double *value,
                         double *scale)
 {

@@ -17,7 +17,7 @@
 #include "ops/lines.h"
 
 struct row_axis {      /* an axis along which the neighbours of a row are rows */
-	int64_t n, stride; /* in rows */
+	int64_t n, stride; /* extent; rows from one index to the next */
 };
 
 struct stencil {

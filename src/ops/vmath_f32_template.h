@@ -306,7 +306,7 @@ LANEWISE vf cosh_f(vf x) { return FROM_LANES(cosh, clamp_f(x, -120, 120)); }
 /* exp(x) = (y + low) 2^k, |low| at most half an ulp of y */
 struct power {
 	vf y, low, k;
-	vf rounded; /* k, in the low bits */
+	vf rounded; /* k in its low bits */
 };
 
 /* |x| <= 200. Here and in log_join_f no square is stored: that of a small x would be denormal, which is slow. */
@@ -364,7 +364,7 @@ LANEWISE vf sigmoid_f(vf x)
 /* Newton's step for 1 / sqrt(x): adds Y ERROR / 2 to Y, where ERROR = 1 - x Y^2. The new error is about ERROR^2. */
 LANEWISE vf rsqrt_step_f(vf y, vf error) { return fma_f(splat_f(0.5F) * y, error, y); }
 
-/* x positive, normal. Halving x's bits errs by 1/30; two steps leave 2^-9 and 2^-18; the last has 1 - x y^2 exactly. */
+/* x positive, normal. Halving x's bits errs by 1/30; two steps leave 2^-9 and 2^-18; the last has 1 - x y^2 exact. */
 LANEWISE vf rsqrt_plain_f(vf x)
 {
 	vf y = (vf)(0x5f3759df - ((vui)x >> 1));
@@ -626,7 +626,7 @@ LANEWISE vf log1p_f(vf x)
 	return y;
 }
 
-/* Sine, cosine and tangent of floats up to near_bound (tangents: trig_bound). */
+/* NAME_near_f: sine, cosine and tangent of floats up to near_bound (tangents: trig_bound). */
 LANEWISE vf tan_near_f(vf x) { return FROM_LANES(tan, x); }
 #if ISA_FMA
 static const float near_bound = 0x1p10F;
