@@ -42,8 +42,8 @@ static void yyerror(struct span *span, struct parse *parse, void *scanner, const
 /*
  * The stack has a fixed size. Lists are left-recursive, so only nesting fills it. Brackets and `repeat N stage` nest to
  * MAX_NESTING (parse_open), at 6 symbols a level at most. Operators that open to the right nest to as many levels more
- * (parse_check_depth), at 8. Deeper nesting overflows the stack, and yyerror says so. The stack on which LAC tries
- * reductions cannot grow either: a reduction pushes one state, and it has 20.
+ * (parse_check_depth), at 8. Deeper operators overflow the stack before they are reduced, and yyerror reports it. LAC
+ * tries reductions on a stack that cannot grow either: it has 20 states, and a reduction pushes one.
  */
 #define YYINITDEPTH 4000
 #define YYMAXDEPTH 4000
