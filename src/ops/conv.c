@@ -297,7 +297,7 @@ static struct factor result_of(const struct conv *c, const void *scratch, const 
 	return matrix_in(c, y, p->sample * c->outs * c->places + p->place, c->places, false);
 }
 
-/* Copies a group's rows from Y, where each sample's lie together, to RESULT; or BACK to Y. No group: nothing to do. */
+/* Copies a group's rows from Y, where each sample's lie together, to RESULT; if BACK, to Y. A single sample stays in Y. */
 static void move_result(const struct conv *c, const struct factor *result, void *y, const struct piece *p, bool back)
 {
 	for (int64_t i = 0; c->grouped && i < p->samples * c->outs; i++) {

@@ -229,7 +229,7 @@ void lines_largest(const struct loops *loops, double *largest, struct lines line
 		largest[i] = lines.n > 0 && isfinite(largest[i]) ? largest[i] : 0;
 }
 
-/* Cuts long lines into pieces and groups short ones, so that the pieces stay in the cache. N alone decides the bits. */
+/* Cuts long lines into pieces, and groups short ones, to stay in the cache. A sum's bits follow from its line alone. */
 void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, struct lines lines,
                    const double shift[LINES_SOME], double sum[LINES_SOME])
 {

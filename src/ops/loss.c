@@ -1,9 +1,9 @@
 /*
- * Losses: means over the whole array, tile by tile. A tile is summed in pieces of a
- * fixed size, each pairwise in double, and the sums of the pieces are added with
- * their rounding errors kept (Neumaier). At the end the sum is divided by the element
- * count of the whole array (cross_entropy: by its rows). The array kept for the
- * derivative has the broadcast shape of v and t (cross_entropy: v's shape).
+ * Losses: means over the whole array, tile by tile. A tile is summed in pieces of fixed
+ * size (cross_entropy: in rows), each pairwise in double. The sums of the pieces are added
+ * with their rounding errors kept (Neumaier). At the end the sum is divided by the element
+ * count of the whole array (cross_entropy: by its rows). The array kept for the derivative
+ * has the broadcast shape of v and t (cross_entropy: v's shape).
  */
 #include <math.h>
 #include <string.h>

@@ -136,7 +136,7 @@ static struct factor transposed(struct factor factor)
 /* The result Z = A op(B); the gradient of A, G op(B)'; the gradient of B, A' G, or G' A if B is transposed. */
 enum product_part { PART_RESULT, PART_LEFT, PART_RIGHT };
 
-/* Stores PART in its array, Z, A or B. For a gradient Z has the cotangent, and the factor not needed may be NULL. */
+/* Stores PART in its array: Z, A or B. For a gradient Z has the result's cotangent, and A or B the other factor. */
 static void multiply_stack(const struct op_call *call, enum product_part part, void *a, void *b, void *z)
 {
 	const struct stack p = stack_of(call);
