@@ -1,10 +1,8 @@
 /*
- * Streams of arrays: npy, text, csv and raw, read and written in pieces of any size, in C
- * order, as float or double.
+ * Streams of arrays: npy, text, csv and raw, read and written in pieces of any size, in C order, as float or double.
  *
- * A header gives an array's type and shape, and the values follow. The reader holds two
- * kinds whole: text and csv, whose end gives the shape, and arrays in Fortran order of two
- * or more dimensions, which it transposes.
+ * A header gives an array's type and shape, and the values follow. The reader holds two kinds of arrays whole: text and
+ * csv, whose end gives the shape, and arrays in Fortran order of two or more dimensions, which it transposes.
  */
 #ifndef IO_ARRAY_H
 #define IO_ARRAY_H
@@ -32,14 +30,14 @@ struct reader {
 	enum format format; /* after the first header */
 	enum layout layout;
 	struct type type;    /* the current array's, as in the file */
-	int64_t count, done; /* its elements, and those that have been read */
+	int64_t count, done; /* numbers of its elements, and of those read so far */
 	bool swap, fortran;
 	int64_t data;        /* byte offset of its values */
-	int index;           /* arrays begun so far */
-	bool assumed;        /* options.assume, where given, was the type of one of them */
-	enum dtype declared; /* values are rounded to this type by values_round; DTYPE_COUNT: they stay as they are */
-	bool direct;         /* the file's bytes are those of memory: little-endian f32 or f64 in C order */
-	void *held;          /* text, csv, Fortran order, raw values of a pipe: the whole array, of TYPE's dtype */
+	int index;           /* number of arrays begun so far */
+	bool assumed;        /* options.assume, if given, was the type of an array so far */
+	enum dtype declared; /* the reader rounds values to this type; DTYPE_COUNT: it does not */
+	bool direct;         /* the file holds the bytes that memory would: little-endian f32 or f64, C order */
+	void *held;          /* the whole array, of TYPE's dtype, of text, csv, Fortran order or a raw pipe; or NULL */
 	size_t held_size;
 };
 
@@ -49,21 +47,21 @@ enum status reader_begin_at(struct reader *reader, const struct type *type, int6
 /* Waits for the first bytes, and replaces FORMAT_AUTO by the format that they show. */
 enum status reader_find_format(struct reader *reader, struct diags *diags);
 /*
- * Reads the next array's header; *END at the end of the stream. Fails with STATUS_DATA (file
- * and byte offset; no data before the first array too), or with STATUS_LIMIT if the header has
- * more than 64 KiB or 32 dimensions.
+ * Reads the next array's header, or sets *END at the end of the stream. Fails with STATUS_DATA, the file and the byte
+ * where data are wrong, or where there is no first array. Fails with STATUS_LIMIT if the header has more than 64 KiB or
+ * 32 dimensions.
  */
 enum status reader_next(struct reader *reader, bool *end, struct diags *diags);
-/* STATUS_DATA if the file is known to end before the current array does. */
+/* Fails with STATUS_DATA if the file is known to end before the current array does. */
 enum status reader_check_size(const struct reader *reader, struct diags *diags);
 /*
- * Reads the next COUNT elements as COMPUTE (F32 or F64). STATUS_DATA where the file ends before
- * them, or an integer beyond 2^53 comes without --cast.
+ * Reads the next COUNT elements to TO as COMPUTE (F32 or F64). Fails with STATUS_DATA where the file ends before them,
+ * or where an integer is beyond 2^53 and --cast is not given.
  */
 enum status reader_read(struct reader *reader, void *to, enum dtype compute, int64_t count, struct diags *diags);
 /*
- * Reads COUNT elements from element FIRST of the current array on, from any thread; only if
- * reader_seekable(). The caller calls reader_skip at the end.
+ * Reads COUNT elements from element FIRST of the current array on, from any thread. Only if reader_seekable(). The
+ * caller then ends the array by reader_skip.
  */
 enum status reader_read_at(const struct reader *reader, int64_t first, void *to, enum dtype compute, int64_t count,
                            struct diags *diags);
@@ -76,8 +74,8 @@ struct writer_options {
 	enum format format; /* NPY, TEXT, CSV or RAW */
 	enum layout layout; /* TEXT, CSV: the input's layout */
 	bool display;       /* on a terminal: as NumPy prints arrays */
-	bool deferred;      /* TEXT, CSV: held until writer_finish, since another writer uses the same place before */
-	const struct reader *reader; /* the reader of the file that is written over; NULL: none reads it */
+	bool deferred;      /* TEXT, CSV: held until writer_finish, as another writer writes to the same place first */
+	const struct reader *reader; /* the reader of the file that the output overwrites; NULL: there is none */
 };
 
 struct writer {
@@ -96,15 +94,14 @@ struct writer {
 void writer_init(struct writer *writer, struct output *output, const struct writer_options *options,
                  struct arena *arena);
 /*
- * Begins an array of TYPE, one of f16, bf16 (as |V2), f32 and f64. An npy header is byte for
- * byte numpy.save's. STATUS_USAGE if values would be written over before options.reader
- * has read them.
+ * Begins an array of TYPE, one of f16, bf16 (as |V2), f32 and f64. An npy header is byte for byte numpy.save's. Fails
+ * with STATUS_USAGE if the output would overwrite values before options.reader has read them.
  */
 enum status writer_begin(struct writer *writer, const struct type *type, struct diags *diags);
-/* Writes the next COUNT elements, given as COMPUTE. */
+/* Writes the next COUNT elements, which FROM has as COMPUTE. */
 enum status writer_write(struct writer *writer, const void *from, enum dtype compute, int64_t count,
                          struct diags *diags);
-/* Writes COUNT elements from element FIRST on, from any thread; only if writer_seekable(). writer_end follows. */
+/* Writes COUNT elements from element FIRST on, from any thread; only if writer_seekable(). writer_end must follow. */
 enum status writer_write_at(struct writer *writer, int64_t first, const void *from, enum dtype compute, int64_t count,
                             struct diags *diags);
 bool writer_seekable(const struct writer *writer); /* npy or raw to a seekable output */
@@ -115,27 +112,27 @@ enum status writer_finish(struct writer *writer, struct diags *diags);
 void writer_free(struct writer *writer);
 
 /*
- * Rounds COUNT values, HELD as F32 or F64, to DTYPE. Among integers NaN and infinities stay. A
- * bool is 0 or 1, and NaN becomes 1. F32 and F64 leave the values as they are.
+ * Rounds COUNT values, HELD as F32 or F64, to DTYPE. Integer types keep NaN and infinities. A bool is 0 or 1, and NaN
+ * becomes 1. F32 and F64 leave the values as they are.
  */
 void values_round(void *values, enum dtype held, size_t count, enum dtype dtype);
 
-/* COUNT file values, little-endian and aligned, to the type that they are computed in, F32 or F64. */
+/* Converts COUNT values of DTYPE, aligned and in the machine's byte order, to COMPUTE, F32 or F64. */
 void convert_from_file(void *to, enum dtype compute, const void *from, enum dtype dtype, size_t count);
-/* COUNT values of COMPUTE to DTYPE, one of F16, BF16, F32 and F64, each rounded once. */
+/* Converts COUNT values of COMPUTE to DTYPE, one of F16, BF16, F32 and F64, and rounds each once. */
 void convert_to_file(void *to, enum dtype dtype, const void *from, enum dtype compute, size_t count);
-/* Conversions between halves and the computing types; also the kernels of `cast`. */
+/* Conversions between halves and the computing types. The kernels of `cast` use them too. */
 void convert_f16_to_f32(float *to, const uint16_t *from, size_t count);
 void convert_f32_to_f16(uint16_t *to, const float *from,
                         size_t count); /* round to nearest even, overflow to infinity */
-/* The same without the processor's instructions for halves. */
+/* These give the same bits without the processor's instructions for halves. */
 void convert_f16_to_f32_plain(float *to, const uint16_t *from, size_t count);
 void convert_f32_to_f16_plain(uint16_t *to, const float *from, size_t count);
 void convert_bf16_to_f32(float *to, const uint16_t *from, size_t count);
 void convert_f32_to_bf16(uint16_t *to, const float *from, size_t count); /* NaN stays NaN */
 /*
- * Rounds doubles to floats that will be rounded to halves. It rounds to odd, so that both
- * steps together round to nearest (Boldo and Melquiond 2008, theorem 3).
+ * Rounds doubles to floats that will be rounded to halves. It rounds to odd, so that both steps together round to
+ * nearest (Boldo and Melquiond 2008, theorem 3).
  */
 void convert_f64_to_f32_odd(float *to, const double *from, size_t count);
 /* True if the machine is little-endian, as files are. */
@@ -144,15 +141,15 @@ bool convert_little_endian(void);
 void convert_swap(void *data, size_t size, size_t count);
 
 /*
- * Writes the shortest decimal that reads back as VALUE, a value of DTYPE, one of F16, BF16, F32 and F64: "3",
- * "0.1", "1e+30", "inf", "-0". Returns its length.
+ * Writes the shortest decimal that reads back as VALUE, a value of DTYPE, one of F16, BF16, F32 and F64: "3", "0.1",
+ * "1e+30", "inf", "-0". Returns its length.
  */
 int number_format(char text[40], double value, enum dtype dtype);
-/* The same as "1.25e-07" or "1e+30", whatever the magnitude, also for whole numbers. */
+/* Writes VALUE as number_format does, but with an exponent ("1.25e-07", "1e+00") unless it is 0, inf or nan. */
 int number_format_scientific(char text[40], double value, enum dtype dtype);
 /*
- * Parses LENGTH bytes as a number in the C locale: a decimal of any length, rounded once, with
- * or without an exponent; inf; nan. TEXT[LENGTH] must be there, and be no character of a number.
+ * Parses LENGTH bytes as a number in the C locale: a decimal of any length, rounded once, with or without an exponent;
+ * inf; nan. Returns false if they are none. TEXT[LENGTH] must be readable, and no character of a number.
  */
 bool number_parse(const char *text, size_t length, double *value);
 

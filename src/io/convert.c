@@ -1,7 +1,7 @@
 /*
- * Conversions between file types and computing types. Those of bf16 and doubles run in blocks
- * of a constant length, which the compiler vectorises. Those of f16 have branches; they use
- * the processor's instructions (F16C) where it has them, and give the same bits elsewhere.
+ * Conversions between file types and computing types. The conversions of bf16 and doubles run in blocks of a constant
+ * length, which the compiler vectorises. The conversions of f16 have branches; they use the processor's instructions
+ * (F16C) where it has them, and give the same bits elsewhere.
  */
 #include "io/array.h"
 
@@ -31,10 +31,10 @@ void convert_f16_to_f32_plain(float *to, const uint16_t *from, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		uint32_t h = from[i], sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
-		/* A denormal is a whole number of 2^-24; no denormal float is made, which would be slow or flushed. */
+		/* A denormal is a whole multiple of 2^-24. No denormal float is made: it would be slow, or flushed to 0. */
 		uint32_t small = float_to_bits((float)(int32_t)rest * 0x1p-24f);
 		uint32_t normal = (rest << 13) + (112u << 23), special = 0x7f800000u | rest << 13;
-		special |= rest > 0x7c00u ? 0x400000u : 0; /* a NaN is a quiet one */
+		special |= rest > 0x7c00u ? 0x400000u : 0; /* a NaN becomes a quiet one */
 		uint32_t bits = rest < 0x400u ? small : rest < 0x7c00u ? normal : special;
 		to[i] = bits_to_float(sign | bits);
 	}
@@ -60,7 +60,7 @@ void convert_f32_to_f16_plain(uint16_t *to, const float *from, size_t count)
 #define F16C __attribute__((target("avx,f16c")))
 enum { LANES = 8 };
 
-/* Converts whole vectors; returns their number of elements. */
+/* Converts whole vectors. Returns the number of their elements. */
 F16C static size_t f16_to_f32_by_lanes(float *to, const uint16_t *from, size_t count)
 {
 	size_t i = 0;
@@ -150,7 +150,7 @@ void convert_swap(void *data, size_t size, size_t count)
 }
 #undef SWAP
 
-/* File values of type T as floats or doubles; VALUE is made of x[i]. */
+/* Defines widen_NAME, which converts values of type T to floats or doubles. VALUE is an expression of x[i]. */
 #define WIDEN(NAME, T, VALUE)                                                                                          \
 	static void widen_##NAME(void *to, enum dtype compute, const void *from, size_t count)                             \
 	{                                                                                                                  \

@@ -1,4 +1,4 @@
-/* What the readers and writers of each format have for one another; private to io. */
+/* Functions that the readers and writers of all formats share; private to io. */
 #ifndef IO_FORMATS_H
 #define IO_FORMATS_H
 
@@ -17,56 +17,56 @@ struct npy_header {
 };
 
 bool npy_is(const unsigned char *bytes, size_t length);
-/* Reads a header from INPUT, magic included. */
+/* Reads a header, magic included, from INPUT. */
 enum status npy_read_header(struct input *input, enum dtype assume, struct npy_header *header, struct diags *diags);
-/* Reads DICT, which begins at byte OFFSET of the file that it names. */
+/* Parses DICT, the text of a header's dict, to HEADER. It begins at byte OFFSET of the file dict->name. */
 enum status npy_parse_dict(const struct source *dict, int64_t offset, enum dtype assume, struct npy_header *header,
                            struct diags *diags);
-/* Writes numpy.save's header of a C-ordered little-endian array; returns its length. */
+/* Writes the header that numpy.save gives a C-ordered little-endian array. Returns its length in bytes. */
 enum { NPY_HEADER_MOST = 1024 };
 size_t npy_make_header(const struct type *type, char header[NPY_HEADER_MOST]);
 
-/* True if an array of SHAPE has its elements in another order in Fortran. */
+/* True if the elements of an array of SHAPE have another order in Fortran than in C. */
 bool npy_order_matters(const struct shape *shape);
-/* Copies an array of SHAPE, of elements of SIZE bytes and in Fortran order, to C order; npy_order_matters of it. */
+/* Copies an array in Fortran order to C order. Elements have SIZE bytes: 1, 2, 4 or 8. Only if npy_order_matters(). */
 void npy_transpose(const struct shape *shape, size_t size, const char *from, char *to);
 
 /* Text and csv as numbers. */
 
-/* COUNT values in rows of COLUMNS; no row is empty. */
+/* COUNT values in ROWS rows of COLUMNS each; no row is empty. */
 struct numbers {
 	double *values;
 	size_t count, capacity;
 	int64_t rows, columns;
 };
 
-/* Scans all of TEXT, which READER has read and a zero byte follows. STATUS_DATA with the place of a word that is no number, or of a row of another length. */
+/*
+ * Scans all of TEXT, which READER has read and a zero byte follows. Fails with STATUS_DATA and the place of a word that
+ * is no number, or of a row of another length. Else the caller frees the values.
+ */
 enum status scan_text(const struct reader *reader, const char *text, size_t length, struct numbers *numbers,
                       struct diags *diags);
-/*
- * Checks the first LENGTH bytes of a longer text: what cannot be numbers is refused
- * before all of it, which may have no end, is in memory.
- */
+/* Checks the first LENGTH bytes of a longer, perhaps endless, text, so that data of another kind are refused early. */
 enum status scan_begin(const struct reader *reader, const char *text, size_t length, struct diags *diags);
-/* Reports that INPUT, which must be held whole, has more than the READ bytes that memory holds. */
+/* Reports that INPUT, which is held whole, has more bytes than the READ that fit in memory. Returns STATUS_LIMIT. */
 enum status scan_out_of_memory(const struct input *input, size_t read, struct diags *diags);
 
 /* Numbers and arrays as text. */
 
 /*
- * Writes SIZE, a positive and finite value of DTYPE, as *DIGITS times 10^*EXPONENT. This is the
- * decimal with the fewest digits that reads back as SIZE. Of several it is the nearest, of two as
- * near the even one. It has at most 17 digits, and may end in zeros. DTYPE is one of F16, BF16, F32, F64.
+ * Writes SIZE, a positive and finite value of DTYPE (F16, BF16, F32 or F64), as *DIGITS times 10^*EXPONENT: the decimal
+ * with the fewest digits that reads back as SIZE. Of several such decimals it is the nearest, and of two as near the
+ * even one. It has at most 17 digits, and may end in zeros.
  */
 void shortest_decimal(double size, enum dtype dtype, uint64_t *digits, int *exponent);
 
-/* Prints VALUES (w->count of them, of w->type's shape) through the writer. */
+/* Prints VALUES, writer->count of them, in the shape of writer->type. */
 enum status print_array(struct writer *writer, const double *values, struct diags *diags);
 enum status writer_put_text(struct writer *writer, const char *text, struct diags *diags);
 
 /* Zip archives, which npz.c reads and save.c writes. */
 
-/* The signatures that records begin with, and the records' bytes without names and extra fields. */
+/* The signatures with which records begin, and the bytes of each record without names and extra fields. */
 enum { ZIP_LOCAL = 0x04034b50, ZIP_CENTRAL = 0x02014b50, ZIP_END = 0x06054b50 };
 enum { ZIP_END64 = 0x06064b50, ZIP_LOCATOR64 = 0x07064b50 };
 enum { ZIP_LOCAL_BYTES = 30, ZIP_CENTRAL_BYTES = 46, ZIP_END_BYTES = 22 };
@@ -77,7 +77,7 @@ struct zip_crc {
 	uint32_t table[8][256];
 };
 void zip_crc_init(struct zip_crc *tables);
-/* The checksum of some bytes, whose checksum is CRC (0 for none), and SIZE more. */
+/* Returns the CRC-32 of some earlier bytes, whose own is CRC (0 if none), followed by the SIZE bytes of DATA. */
 uint32_t zip_crc_add(const struct zip_crc *tables, uint32_t crc, const void *data, size_t size);
 
 /* A file of several arrays, npz or safetensors, that load.c opens and keeps open. */
@@ -86,24 +86,24 @@ struct archive {
 	const char *path; /* as the caller named it */
 	struct input input;
 	const struct context *context;
-	struct zip_member *members; /* of an npz; NULL: it is a safetensors file */
+	struct zip_member *members; /* the members of an npz; NULL: a safetensors file */
 	size_t count;
 	void *zlib;              /* the library, opened with the first deflated member */
-	struct json_text header; /* of a safetensors file: checked; its source is gone */
+	struct json_text header; /* the header of a safetensors file, checked; its source is freed */
 	int64_t data;            /* byte of INPUT where the tensors begin */
 };
 
-/* Reads what ARCHIVE, whose input is open, says of its members. STATUS_DATA where it is not a readable npz. */
+/* Reads the directory of ARCHIVE, whose input is open. Fails with STATUS_DATA where it is not a readable npz. */
 enum status npz_open(struct archive *archive);
-/* The header of a safetensors file. STATUS_DATA where it is wrong. */
+/* Reads and checks the header of a safetensors file, whose input is open. Fails with STATUS_DATA where it is wrong. */
 enum status tensors_open(struct archive *archive);
-/* Member or tensor KEY, or the only one where KEY is NULL. */
+/* Load member or tensor KEY of ARCHIVE, or, if KEY is NULL, the only one. */
 enum status npz_load(const struct loader *loader, struct array *array, struct archive *archive, const char *key);
 enum status tensors_load(const struct loader *loader, struct array *array, struct archive *archive, const char *key);
 
-/* The array that READER has begun. */
+/* Loads the array that READER has begun. */
 enum status load_begun(const struct loader *loader, struct array *array, struct reader *reader);
-/* INPUT's one array, npy or text, by its content. */
+/* Loads the only array of INPUT, npy or text by its content. */
 enum status load_stream(const struct loader *loader, struct array *array, struct input *input);
 
 #endif

@@ -1,10 +1,9 @@
 /*
- * Two jobs: jansson is made safe against a failed allocation, and values get places.
+ * Two jobs: it makes jansson safe against a failed allocation, and gives values places.
  *
- * When jansson's scanner gets no memory for a byte it drops the byte and continues. The
- * result is a wrong token or another number, and after a dropped end of a string a read
- * past the buffer. So a refused allocation leaves the parser at once by longjmp. All blocks
- * of a text are in its arena, which json_close frees.
+ * When jansson's scanner gets no memory for a byte, it drops the byte and continues. The result is a wrong token or
+ * another number, and after a dropped end of a string a read past the buffer. So a refused allocation leaves the parser
+ * at once by longjmp. All blocks of a text are in its arena, which json_close frees.
  */
 #include "io/json.h"
 
@@ -43,7 +42,7 @@ static size_t skip_blanks(const struct source *source, size_t at)
 	return at;
 }
 
-/* The end of the string that begins at AT. */
+/* Returns the end of the string that begins at AT. */
 static size_t string_end(const struct source *source, size_t at)
 {
 	for (at++; at < source->length && source->text[at] != '"'; at++)
@@ -51,7 +50,7 @@ static size_t string_end(const struct source *source, size_t at)
 	return at < source->length ? at + 1 : source->length;
 }
 
-/* The end of the value or key that begins at AT. */
+/* Returns the end of the value or key that begins at AT. */
 static size_t value_end(const struct source *source, size_t at)
 {
 	int depth = 0;
@@ -65,7 +64,7 @@ static size_t value_end(const struct source *source, size_t at)
 	return at;
 }
 
-/* Writes the place of PATH to *PLACE; where there is none that of the nearest value around it, and returns false. */
+/* Writes the place of PATH to *PLACE; if it is missing, that of the nearest value around it, and returns false. */
 static bool find_place(const struct source *source, const struct json_path *path, struct place *place)
 {
 	if (!path) {
@@ -109,7 +108,7 @@ static enum status report_at(const struct json_text *text, size_t begin, size_t 
 	return diag_at(text->context->diags, status, source, span, "%s", message);
 }
 
-/* PATH as "a.b[3]"; NULL where memory is short. */
+/* Returns PATH as "a.b[3]", or NULL where memory is short. */
 static const char *path_text(const struct json_path *path, struct arena *arena)
 {
 	const char *parent = path ? path_text(path->parent, arena) : "";

@@ -77,7 +77,7 @@ static void close_archive(const struct loader *loader, struct archive *archive)
 	allocator_put(loader->context->allocator, archive, sizeof *archive);
 }
 
-/* Opens the archive of *INPUT, which it owns from then on, and keeps it open. */
+/* Opens the archive in *INPUT, which it owns from then on, and keeps it open in LOADER as *ARCHIVE. */
 static enum status open_archive(struct loader *loader, const char *path, struct input *input, bool zip,
                                 struct archive **archive)
 {

@@ -250,7 +250,7 @@ enum status npy_read_header(struct input *input, enum dtype assume, struct npy_h
 	return STATUS_OK;
 }
 
-/* As numpy.save does, leaves space for a longer leading extent, and pads to a multiple of 64 with a newline at the end. */
+/* Leaves space for a longer leading extent, and pads with a newline at the end to a multiple of 64, as NumPy does. */
 size_t npy_make_header(const struct type *type, char header[NPY_HEADER_MOST])
 {
 	enum { GROWTH_DIGITS = 21 };
@@ -279,9 +279,8 @@ size_t npy_make_header(const struct type *type, char header[NPY_HEADER_MOST])
 }
 
 /*
- * Arrays in Fortran order are transposed by squares of the first and the last axis, so that the
- * reads and the writes of a square stay in the cache. The axes between are counted through as an
- * odometer counts.
+ * Arrays in Fortran order are transposed by squares of the first and the last axis, so that the reads and the writes of
+ * a square stay in the cache. The axes between them are counted as an odometer counts.
  */
 enum { SQUARE = 32 };
 
@@ -301,7 +300,7 @@ TRANSPOSE(transpose_4, uint32_t)
 TRANSPOSE(transpose_8, uint64_t)
 #undef TRANSPOSE
 
-/* SHAPE without its extents of 1, which move no element. */
+/* Returns SHAPE without its extents of 1, which move no element. */
 static struct shape squeeze(const struct shape *shape)
 {
 	struct shape squeezed = {.ndim = 0};

@@ -60,7 +60,7 @@ uint32_t zip_crc_add(const struct zip_crc *tables, uint32_t crc, const void *dat
 	return ~crc;
 }
 
-/* The little-endian number of BYTES bytes at P. */
+/* Returns the little-endian number in the BYTES bytes at P. */
 static uint64_t read_field(const unsigned char *p, int bytes)
 {
 	uint64_t value = 0;
@@ -74,7 +74,7 @@ static enum status not_readable(const struct archive *archive, int64_t offset, c
 	return diag_file(archive->context->diags, STATUS_DATA, archive->input.name, offset, "not a readable npz: %s", why);
 }
 
-/* Where the directory is, as the end of the archive says. */
+/* The directory's offset and size in bytes, and the number of its entries, as the end of the archive says. */
 struct directory {
 	uint64_t offset, size, count;
 };
@@ -87,7 +87,7 @@ static enum status read_record(const struct archive *archive, int64_t offset, vo
 	return status || got == size ? status : not_readable(archive, offset + (int64_t)got, "it is truncated");
 }
 
-/* Reads DIRECTORY from the end record at P, which is byte AT of the file, or from the 64-bit one that stands before it. */
+/* Reads DIRECTORY from the end record at P, byte AT of the file, or from the 64-bit record that stands before that. */
 static enum status read_end(const struct archive *archive, const unsigned char *p, int64_t at,
                             struct directory *directory)
 {
@@ -139,7 +139,7 @@ static enum status find_directory(const struct archive *archive, struct director
 	return status;
 }
 
-/* Replaces those of the COUNT values that say UINT32_MAX by what the SIZE bytes of extra fields at P say. False where they lack one. */
+/* Replaces each of COUNT VALUES that is UINT32_MAX by its 64-bit field of the extra fields. False if it has none. */
 static bool read_wide(const unsigned char *p, size_t size, uint64_t *values[], int count)
 {
 	const unsigned char *end = p + size, *from = NULL, *to = NULL;
@@ -163,7 +163,7 @@ static bool read_wide(const unsigned char *p, size_t size, uint64_t *values[], i
 	return true;
 }
 
-/* Reads the entry at P of LEFT bytes; its bytes, or 0 where it is damaged. */
+/* Reads the directory entry at P, where LEFT bytes are left. Returns its length in bytes, or 0 if it is damaged. */
 static size_t read_directory_entry(const struct archive *archive, const unsigned char *p, size_t left,
                                    struct zip_member *member)
 {
@@ -189,7 +189,7 @@ static size_t read_directory_entry(const struct archive *archive, const unsigned
 	return ZIP_CENTRAL_BYTES + name + extra + comment;
 }
 
-/* Reads the entries at BYTES. */
+/* Reads the entries of DIRECTORY, whose bytes are at BYTES. */
 static enum status read_entries(struct archive *archive, const struct directory *directory, const unsigned char *bytes)
 {
 	archive->count = (size_t)directory->count;
@@ -224,11 +224,11 @@ enum status npz_open(struct archive *archive)
 struct member_stream {
 	struct archive *archive;
 	const struct zip_member *member;
-	int64_t at, left; /* packed bytes: where the next one is in the file, and how many are to come */
+	int64_t at, left; /* packed bytes: place of the next in the file, and number left */
 	int64_t done;     /* unpacked bytes */
-	uint32_t crc;     /* of these */
+	uint32_t crc;     /* checksum of the unpacked bytes */
 	struct zip_crc tables;
-	bool inflates, ended; /* the member is deflated; zlib has seen its end */
+	bool inflates, ended; /* INFLATES: the member is deflated; ENDED: zlib has seen its end */
 	__typeof__(inflateInit2_) *inflate_init;
 	__typeof__(inflate) *inflate;
 	__typeof__(inflateEnd) *inflate_end;
@@ -248,7 +248,7 @@ __attribute__((format(printf, 3, 4))) static enum status damaged(const struct me
 	                 why);
 }
 
-/* Unpacks up to SIZE bytes, *GOT; 0 only at the end of the packed bytes. */
+/* Unpacks up to SIZE bytes to TO. Their number *GOT is 0 only at the end of the packed bytes. */
 static enum status inflate_some(struct member_stream *s, void *to, size_t size, size_t *got, struct diags *diags)
 {
 	enum { PIECE_MOST = 1 << 30 };
@@ -287,7 +287,7 @@ static enum status check_member_end(struct member_stream *s, struct diags *diags
 	return s->crc == s->member->crc ? STATUS_OK : damaged(s, diags, "its checksum is wrong");
 }
 
-/* An input_pull of a member_stream. At the end the size and the checksum must be the directory's. */
+/* Reads the next bytes of a member_stream, as an input_pull. At the end, size and checksum must be the directory's. */
 static enum status read_member(void *context, void *to, size_t size, size_t *got, struct diags *diags)
 {
 	struct member_stream *s = context;
@@ -305,7 +305,7 @@ static enum status read_member(void *context, void *to, size_t size, size_t *got
 	return status;
 }
 
-/* Finds the member's bytes, whose local header has names and extra fields of its own length, and opens zlib if need be. */
+/* Finds the member's bytes, which follow a local header of its own length. Opens zlib if the member is deflated. */
 static enum status begin_stream(struct member_stream *s)
 {
 	struct archive *archive = s->archive;
@@ -356,7 +356,7 @@ static enum status load_member(const struct loader *loader, struct array *array,
 	return status;
 }
 
-/* The bytes of MEMBER's name without its .npy. */
+/* Returns the length in bytes of MEMBER's name without its .npy. */
 static size_t stem_length(const struct zip_member *member)
 {
 	const size_t length = strlen(member->name);
@@ -395,7 +395,7 @@ enum status npz_find_members(const struct context *context, const char *path, co
 	return status;
 }
 
-/* The first member named KEY and SUFFIX, and how many there are; KEY NULL: of any name. */
+/* Returns the first member named KEY and SUFFIX (KEY NULL: any), or NULL. *COUNT is the number of such members. */
 static const struct zip_member *find_member(const struct archive *archive, const char *key, const char *suffix,
                                             size_t *count)
 {

@@ -23,7 +23,7 @@ struct printer {
 	const struct shape *shape;
 	enum dtype dtype;
 	bool scientific, summarised;
-	double most, least; /* magnitudes: of all, and of those that are not 0 */
+	double most, least; /* greatest and least magnitude of the finite elements that are not 0 */
 	int before, after;  /* characters before the point, digits after it */
 	int exponent;       /* digits of the longest exponent */
 	int special;        /* characters of the longest of nan, inf, -inf */
@@ -55,7 +55,7 @@ static void spell_parts(const struct printer *p, double value, struct spelled *s
 	s->exponent = e ? (int)strlen(e + 2) : 2;
 }
 
-/* The elements of one item of AXIS. */
+/* Returns the number of elements in one item of AXIS. */
 static int64_t elements_below(const struct printer *p, int axis)
 {
 	int64_t count = 1;
@@ -79,7 +79,7 @@ static void visit_shown(struct printer *p, int axis, int64_t offset, void (*visi
 	}
 }
 
-/* The ratio of the greatest magnitude to the least, rounded to the type in which NumPy divides. */
+/* Returns the ratio of the greatest magnitude to the least, rounded to the type in which NumPy divides. */
 static double spread(const struct printer *p)
 {
 	if (p->dtype == DTYPE_F64)
@@ -113,7 +113,7 @@ static void measure_digits(struct printer *p, double value)
 	p->exponent = s.exponent > p->exponent ? s.exponent : p->exponent;
 }
 
-/* Characters of an element after the point; in fixed notation blanks replace trailing zeros. */
+/* Returns the characters of an element after the point. In fixed notation blanks replace trailing zeros. */
 static int width_after_point(const struct printer *p) { return p->after + (p->scientific ? 2 + p->exponent : 0); }
 
 /* Writes an element as it is shown, in the width of all elements. */
@@ -158,7 +158,7 @@ static void put_word(struct printer *p, const char *word, int depth)
 	p->used += length;
 }
 
-/* Separates two blocks by a line end, and by an empty line for each axis further in but one; two elements by a blank. */
+/* Separates two elements by a blank, and two blocks by a line end for each axis within them. */
 static void separate(struct printer *p, int axis)
 {
 	const int inner = p->shape->ndim - 1 - axis;
@@ -192,8 +192,7 @@ static void print_axis(struct printer *p, int axis, int64_t offset)
 }
 
 /*
- * A 0-d array is shown as the number itself: its shortest digits, also of a whole number. The
- * value decides the notation.
+ * Prints a 0-d array as the number itself: its shortest digits, also of a whole number. The value decides the notation.
  */
 static enum status print_scalar(const struct printer *p)
 {

@@ -1,6 +1,6 @@
 /*
- * The reader. npy and raw values are streamed. Text, csv and arrays in Fortran order are
- * held whole: their shape is known, or their first row complete, only at the end.
+ * The reader. It streams npy and raw values. Text, csv and arrays in Fortran order are held whole: only at the end is
+ * their shape known, or their first row complete.
  */
 #include "io/formats.h"
 
@@ -44,7 +44,7 @@ enum status reader_begin_at(struct reader *reader, const struct type *type, int6
 	return STATUS_OK;
 }
 
-/* Holds the bytes to the end of the stream, *LENGTH, and a zero byte after them. */
+/* Reads the bytes to the end of the stream to r->held, and adds a zero byte. *LENGTH counts them without that. */
 static enum status hold_stream(struct reader *r, size_t *length, struct diags *diags)
 {
 	const struct allocator *a = r->arena->allocator;
@@ -88,7 +88,7 @@ static enum status next_text(struct reader *r, bool *end, struct diags *diags)
 	return STATUS_OK;
 }
 
-/* Refuses an integer that a double does not hold, unless --cast is given. FROM holds elements FIRST and on. */
+/* Refuses an integer beyond 2^53 unless --cast is given. FROM holds COUNT elements from element FIRST on. */
 static enum status check_integers(const struct reader *r, const void *from, int64_t first, size_t count,
                                   struct diags *diags)
 {
@@ -116,7 +116,7 @@ static enum status truncated(const struct reader *r, int64_t have, struct diags 
 	                 (long long)have, (long long)want);
 }
 
-/* As convert_from_file. Where the values are declared to be halves, the floats are made so that they round once. */
+/* Converts values as convert_from_file does, but rounds floats to odd if they are declared halves, to round once. */
 static void convert_declared(const struct reader *r, void *to, enum dtype compute, const void *from, size_t count)
 {
 	enum { PIECE = 512 };
@@ -133,7 +133,7 @@ static void convert_declared(const struct reader *r, void *to, enum dtype comput
 	}
 }
 
-/* Reads SIZE bytes of the array's values: the next of the stream if IN_ORDER, else those from byte BEGIN on. */
+/* Reads SIZE bytes of the array's values to TO: the next of the stream if IN_ORDER, else those from byte BEGIN on. */
 static enum status read_values_as_bytes(const struct reader *r, bool in_order, int64_t begin, void *to, size_t size,
                                         struct diags *diags)
 {
@@ -183,7 +183,7 @@ enum status reader_check_size(const struct reader *r, struct diags *diags)
 	return !r->held && left < want ? truncated(r, left, diags) : STATUS_OK;
 }
 
-/* Arrays in Fortran order are held whole, and transposed. */
+/* Reads a whole array in Fortran order, and holds it in C order. */
 static enum status hold_fortran(struct reader *r, struct diags *diags)
 {
 	const struct allocator *a = r->arena->allocator;
@@ -285,7 +285,7 @@ enum status reader_next(struct reader *r, bool *end, struct diags *diags)
 	reader_free(r);
 	TRY(reader_find_format(r, diags));
 	TRY((r->format == FORMAT_NPY ? next_npy : r->format == FORMAT_RAW ? next_raw : next_text)(r, end, diags));
-	/* The type that --shape gives; of text, whose numbers have no type, only the shape. */
+	/* The array must have the type that --shape gives; for text, whose numbers have no dtype, only its shape. */
 	const struct type *have = &r->type, *wanted = &r->options.raw;
 	if (*end || !r->options.typed || r->format == FORMAT_RAW ||
 	    (shape_equal(&have->shape, &wanted->shape) && (r->format != FORMAT_NPY || have->dtype == wanted->dtype)))
@@ -306,7 +306,7 @@ enum status reader_read(struct reader *r, void *to, enum dtype compute, int64_t 
 
 bool reader_seekable(const struct reader *r)
 {
-	/* A file that another program appends to ends where it ended when it was opened. */
+	/* If another program appends to the file, its end stays where it was when it was opened. */
 	return !r->held && !r->fortran && r->input->size >= 0;
 }
 

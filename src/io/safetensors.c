@@ -13,7 +13,7 @@
 
 enum { LENGTH_BYTES = 8, SAFETENSORS_HEADER = 100000000 };
 
-/* The dtype of that name in capitals, or DTYPE_COUNT. */
+/* Returns the dtype whose name in capitals is NAME, or DTYPE_COUNT. */
 static enum dtype safetensors_dtype(const char *name)
 {
 	char small[8];
@@ -96,7 +96,7 @@ static int by_begin(const void *a, const void *b)
 	return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->end > y->end) - (x->end < y->end);
 }
 
-/* Writes *EXTENT of the tensor NAME, which must fit its type and the SIZE bytes of data. */
+/* Writes the bytes of the tensor NAME to *EXTENT. They must fit its type and the SIZE bytes of data. */
 static enum status check_tensor(const struct json_text *header, const char *name, const json_t *entry, int64_t size,
                                 struct extent *extent)
 {
@@ -110,7 +110,7 @@ static enum status check_tensor(const struct json_text *header, const char *name
 		return json_wrong(header, &path, STATUS_DATA, "tensor '%s': dtype, shape and data_offsets must be there", name);
 	extent->name = name;
 	bool fits = extent->begin >= 0 && extent->end >= extent->begin && extent->end <= size;
-	if (fits && type.dtype != DTYPE_COUNT) { /* a tensor of an unknown type may be passed over */
+	if (fits && type.dtype != DTYPE_COUNT) { /* a file may hold tensors of unknown types */
 		const int64_t elements = shape_count(&type.shape);
 		fits = elements >= 0 && checked_mul_i64(elements, (int64_t)dtype_size(type.dtype), &bytes) &&
 		       extent->end - extent->begin == bytes;
@@ -120,7 +120,7 @@ static enum status check_tensor(const struct json_text *header, const char *name
 	                         name);
 }
 
-/* Checks all tensors of HEADER: they must lie one after another, and fill the SIZE bytes after it. */
+/* Checks all tensors of HEADER: they must lie one after another and fill the SIZE bytes that follow the header. */
 static enum status check_tensors(const struct json_text *header, int64_t size)
 {
 	const struct context *context = header->context;

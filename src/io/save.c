@@ -1,7 +1,7 @@
 /*
- * Whole arrays to files: npy, and npz byte for byte as numpy.savez makes it, so that equal
- * gradients are equal files. An npz is a zip archive of stored members without a time, whose
- * local headers have 64-bit sizes. It is written in one pass from where the arrays are.
+ * Whole arrays to files: npy, and npz byte for byte as numpy.savez makes it, so that equal gradients are equal files.
+ * An npz is a zip archive of stored members without a time, whose local headers have 64-bit sizes. It is written in one
+ * pass, and the arrays are not copied.
  */
 #include "io/formats.h"
 
@@ -27,7 +27,7 @@ struct saved_member {
 	const struct zip_crc *tables;
 };
 
-/* Writes VALUES, little-endian; WIDTHS has a digit for each, its bytes. Returns the place after them. */
+/* Writes VALUES to P, little-endian. WIDTHS has one digit for each value: its bytes. Returns the place after them. */
 static unsigned char *put_fields(unsigned char *p, const char *widths, const uint64_t *values)
 {
 	for (; *widths; widths++, values++)
@@ -54,7 +54,7 @@ static unsigned char *put_shared_fields(unsigned char *p, const struct saved_mem
 	                               field32(m->size), strlen(m->name), extra});
 }
 
-/* An output_push that adds bytes to a member's checksum. */
+/* Adds the bytes that are pushed to an output to a member's checksum. */
 static void add_to_checksum(void *context, const void *from, size_t size)
 {
 	struct saved_member *m = context;

@@ -82,7 +82,7 @@ enum status scan_out_of_memory(const struct input *input, size_t read, struct di
 	return diag_hint(diags, "npy, or raw data with --shape, is read in parts if the chain works row by row");
 }
 
-/* Reports the bytes from AT to END, which are no number. */
+/* Reports that the bytes from AT to END are no number, with a hint. */
 static enum status not_a_number(struct scan *s, size_t at, size_t end)
 {
 	const char *zero = memchr(s->text + at, 0, end - at);
@@ -140,7 +140,7 @@ static enum status add_number(struct scan *s, size_t *at)
 
 static enum status scan_rows(struct scan *s)
 {
-	bool csv = s->reader->format == FORMAT_CSV, comma = true; /* COMMA: a number must come before the next comma */
+	bool csv = s->reader->format == FORMAT_CSV, comma = true; /* `comma`: a number must come before the next comma */
 	size_t i = s->length >= 3 && !memcmp(s->text, "\xef\xbb\xbf", 3) ? 3 : 0;
 	while (i < s->length) {
 		char c = s->text[i];
@@ -182,7 +182,7 @@ enum status scan_text(const struct reader *reader, const char *text, size_t leng
 	return status;
 }
 
-/* The scan ends after a whole row, or in the first row after a whole number. */
+/* Scans up to the last line end or, within the first row, up to the last whole number. */
 enum status scan_begin(const struct reader *reader, const char *text, size_t length, struct diags *diags)
 {
 	size_t cut = length;

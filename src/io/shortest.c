@@ -1,22 +1,21 @@
 /*
- * Shortest decimals by integer arithmetic: the algorithm Schubfach (R. Giulietti, "The
- * Schubfach way to render doubles", 2020).
+ * Shortest decimals by integer arithmetic: the algorithm Schubfach (R. Giulietti, "The Schubfach way to render
+ * doubles", 2020).
  *
- * The decimals that read back as c 2^q lie between the middles to its two neighbours. Let w
- * be the distance of the middles: 2^q, or three quarters of that where the lower neighbour
- * is half as far. Choose k with 10^k <= w < 10^(k+1).
- *   - At most one multiple of 10^(k+1) lies between the middles. If there is one, it is the
- *     shortest decimal.
- *   - Otherwise one of the two multiples of 10^k next to the number is the nearest of the
- *     shortest.
- * So three products with 2^q 10^-k decide: of the number and of both middles. The algorithm
- * needs the whole part of each, and whether its fraction is 0.
+ * The decimals that read back as c 2^q lie between the middles to its two neighbours. Let w be the distance of the
+ * middles: 2^q, or three quarters of that where the lower neighbour is half as far. Choose k with
+ * 10^k <= w < 10^(k+1).
  *
- * 10^-k is rounded up to 128 bits. That suffices for all q of doubles and all integers up to
- * 2^55 + 2: a product that is not whole is at least 2^-68 away from a whole number. (The
- * least distance, found by Euclid's algorithm, is 0.37 2^-64, for q = 664.) Rounding adds
- * less than 2^-68, since the shifted integer is below 2^60. Numbers of less precision are
- * doubles too, with fewer integers c.
+ *   - At most one multiple of 10^(k+1) lies between the middles. If there is one, it is the shortest decimal.
+ *   - Otherwise one of the two multiples of 10^k next to the number is the nearest of the shortest.
+ *
+ * So three products with 2^q 10^-k decide: of the number and of both middles. The algorithm needs the whole part of
+ * each, and whether its fraction is 0.
+ *
+ * 10^-k is rounded up to 128 bits. That suffices for all q of doubles and all integers up to 2^55 + 2, because a
+ * product that is not whole is at least 2^-68 away from a whole number. (The least distance, found by Euclid's
+ * algorithm, is 0.37 2^-64, for q = 664.) Rounding adds less than 2^-68, since the shifted integer is below 2^60.
+ * Numbers of less precision are doubles too, with fewer integers c.
  */
 #include "io/formats.h"
 
@@ -36,9 +35,9 @@ static struct {
 } powers = {.once = PTHREAD_ONCE_INIT};
 
 /*
- * A fixed-point number of digits of base 2^32, the least digit first. 10^324 has 34 digits
- * before the point; the first 128 bits of 10^-292 reach the 36th digit after it. BELOW more
- * digits follow a whole number's last, so that 128 bits are always there.
+ * A fixed-point number of digits of base 2^32, the least digit first. 10^324 has 34 digits before the point. The first
+ * 128 bits of 10^-292 reach the 36th digit after the point. BELOW more digits follow a whole number's last, so that 128
+ * bits are always there.
  */
 enum { BASE_BITS = 32, BELOW = 4, DIGITS = 40 };
 

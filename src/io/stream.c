@@ -30,7 +30,7 @@ enum {
 
 static _Atomic(char *) temporaries[MAX_TEMPORARIES];
 
-/* Replaces an entry OLD of the list by NEW; NULL is a free entry. Returns false if there is no such entry. */
+/* Replaces an entry OLD of the list of temporaries by NEW; NULL is a free entry. Returns false if no entry is OLD. */
 static bool exchange_temporary(char *old, char *new)
 {
 	for (int i = 0; i < MAX_TEMPORARIES; i++) {
@@ -118,7 +118,7 @@ void input_close(struct input *input)
 	input->fd = -1;
 }
 
-/* Reads once, up to SIZE bytes; 0 at the end. */
+/* Reads once, up to SIZE bytes. *GOT is 0 only at the end. */
 static enum status read_some(struct input *input, void *to, size_t size, size_t *got, struct diags *diags)
 {
 	if (input->pull) {
@@ -234,7 +234,7 @@ static bool link_nameless(int fd, const char *path)
 	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
 }
 
-/* Chooses IO_LETTERS random characters at NAME. Returns false and sets errno on failure. */
+/* Writes IO_LETTERS random characters to NAME. Returns false and sets errno on failure. */
 static bool choose_letters(char *name)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
@@ -247,9 +247,9 @@ static bool choose_letters(char *name)
 }
 
 /*
- * Gives a new file the name PATH, in which IO_LETTERS characters from LETTERS on become
- * random: makes it with MODE, or links FD, a file without a name. If the file is LISTED,
- * io_cleanup knows the name before the file has it. Returns the descriptor, -1 with errno on failure.
+ * Gives a new file the name PATH, in which it makes IO_LETTERS characters from LETTERS on random. It makes the file
+ * with MODE, or, unless FD is -1, links the nameless file FD. If the file is LISTED, io_cleanup knows the name before
+ * the file has it. Returns the descriptor, or -1 and sets errno.
  */
 static int make_unique(char *path, size_t letters, int fd, mode_t mode, bool listed)
 {
@@ -296,10 +296,9 @@ int io_make_nameless(const char *directory)
 }
 
 /*
- * Opens a temporary beside TARGET. It gets the mode of OLD, the file to replace, and its owner
- * where that is allowed. It has no name until it is committed: even SIGKILL leaves nothing
- * behind. It has one at once if the file system has no nameless files, or if /proc is missing,
- * which the link to a name needs.
+ * Opens a temporary beside TARGET. It gets the mode of OLD, the file to replace (NULL: none), and its owner where that
+ * is allowed. The temporary has no name until it is committed: even SIGKILL leaves nothing behind. It has a name at
+ * once if the file system has no nameless files, or if /proc is missing, which naming such a file needs.
  */
 static enum status open_temporary(struct output *output, const char *target, const struct stat *old,
                                   struct diags *diags)
@@ -357,7 +356,7 @@ bool output_follow(const char *path, char to[PATH_MAX])
 	return false;
 }
 
-/* Makes FD the output's descriptor, -1 with errno where it could not be opened. Writes continue at its current position. */
+/* Makes FD the output's descriptor; writes continue at its current position. If FD is -1, reports errno. */
 static enum status continue_file(struct output *output, int fd, struct diags *diags)
 {
 	struct stat st;
@@ -460,9 +459,8 @@ bool io_write_at(int fd, int64_t offset, const void *from, size_t size)
 }
 
 /*
- * Starts to write the complete blocks among the bytes BEGIN to END of a temporary to disk.
- * So the flush before the rename waits only for the last blocks, and for blocks that were
- * written to again.
+ * Starts to write the complete blocks among the bytes BEGIN to END of a temporary to disk. Then the flush before the
+ * rename waits only for the last blocks, and for blocks that were written again.
  */
 static void begin_flush(const struct output *output, int64_t begin, int64_t end)
 {

@@ -1,4 +1,4 @@
-/* The writer. npy and raw are streamed, text and csv formatted in blocks. An array for a terminal is held whole. */
+/* The writer. It streams npy and raw, formats text and csv in blocks, and holds an array for a terminal whole. */
 #include "io/formats.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static enum status write_held_text(struct writer *w, size_t length, struct diags
 	return status;
 }
 
-/* Makes space for LENGTH bytes of text. It writes whole lines, since other writers may put lines between them. */
+/* Makes space for LENGTH bytes of text. It writes out whole lines, since other writers may put lines between them. */
 static enum status reserve_text(struct writer *w, size_t length, struct diags *diags)
 {
 	if (!w->text) {
@@ -66,9 +66,8 @@ static bool has_plain_values(const struct writer *w)
 }
 
 /*
- * An array may be written over the reader's own file if it begins no later than the reader's and
- * has no more bytes. Both have the same rows, or the reader's array is read whole first:
- * so every byte is read before it is written over.
+ * Fails with STATUS_USAGE unless the array begins at or before the reader's, and has as many bytes or fewer. Then every
+ * byte is read before it is overwritten: both arrays have the same rows, or the reader's is read whole first.
  */
 static enum status check_place(const struct writer *w, size_t header, struct diags *diags)
 {
