@@ -129,8 +129,8 @@ static struct piece piece_at(const struct conv *c, int64_t index)
 
 /* The places of a piece along one axis at which an element of the kernel meets the input, not the padding. */
 struct stretch {
-	int64_t skip, inside; /* the places of the piece before the first of these, and the number of these */
-	int64_t from;         /* the index of the input that the first of these meets */
+	int64_t skip, inside; /* places of the piece before the stretch; places in the stretch */
+	int64_t from;         /* the index of the input that the first place of the stretch meets */
 };
 
 /* Returns the stretch among COUNT places from FIRST on, for the kernel's element OFFSET and an input of EXTENT. */
@@ -228,8 +228,8 @@ static struct runs runs_of(const struct conv *c, const struct piece *p, const st
 
 /*
  * Fills ROW of the columns with what element E of the kernel meets over piece P: values of V,
- * and zeros for the padding. If BACK, adds ROW to those values of V instead. Nothing gets what
- * ROW has for the padding; where a run covers padding, ROW is set to zero there first.
+ * and zeros for the padding. If BACK, adds ROW to those values of V instead. What ROW has for
+ * the padding is dropped; where a run covers padding, ROW is first set to zero there.
  */
 static void move_row(const struct conv *c, void *row, void *v, const struct piece *p, const struct kernel_element *e,
                      bool back)
@@ -260,7 +260,7 @@ struct chunk {
 	int64_t first, count;
 };
 
-/* Fills the columns of CHUNK over piece P from V; if BACK, adds them to V. All channels share a kernel_element. */
+/* Fills the columns of CHUNK over piece P from V; if BACK, adds them to V. One kernel_element serves all channels. */
 static void move_columns(const struct conv *c, void *columns, void *v, const struct piece *p, struct chunk chunk,
                          bool back)
 {
@@ -297,7 +297,7 @@ static struct factor result_of(const struct conv *c, const void *scratch, const 
 	return matrix_in(c, y, p->sample * c->outs * c->places + p->place, c->places, false);
 }
 
-/* Copies a group's rows from Y, where each sample's lie together, to RESULT; if BACK, to Y. A single sample stays in Y. */
+/* Copies a group's rows from Y, where each sample's lie together, to RESULT; if BACK, to Y. One sample stays in Y. */
 static void move_result(const struct conv *c, const struct factor *result, void *y, const struct piece *p, bool back)
 {
 	for (int64_t i = 0; c->grouped && i < p->samples * c->outs; i++) {

@@ -180,7 +180,7 @@ static __attribute__((noinline)) void N(tile_in_place)(const struct N(tile) *t)
 
 /*
  * Returns how many of a block's HEIGHT rows are read in place: those of all whole tiles, or
- * none. Packing costs about as much as the product with one stripe of B: few do not repay it.
+ * none. Packing costs about as much as the product with one stripe of B: a few do not repay it.
  */
 static int64_t N(rows_in_place)(int64_t row, int64_t column, int64_t height, int64_t width)
 {
@@ -286,7 +286,7 @@ struct N(matrix_vector) {
 	bool add;
 };
 
-/* y = M x. Four vectors sum the products of a row by whole groups; their lanes, then the rest, are added one by one. */
+/* y = M x (+ y). Four vectors sum most products of a row. Their lanes are added up, then the products left over. */
 static void N(dot_rows)(const struct N(matrix_vector) *t)
 {
 	enum { WIDTH = 4 * N(LANES) };
@@ -341,7 +341,7 @@ static inline __attribute__((always_inline)) void N(add_some_rows)(const struct 
 	}
 }
 
-/* y = M' x. For each block of y, which stays in the cache, all rows of M times their elements of x are added. */
+/* y = M' x (+ y). Adds all rows of M times their elements of x to a block of y, which stays in the cache. */
 static void N(add_rows)(const struct N(matrix_vector) *t)
 {
 	enum { BLOCK = 2048, ROWS = 8 };

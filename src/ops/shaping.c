@@ -79,7 +79,7 @@ FORWARD(transpose) { transpose(call, y, v, false); }
 
 VJP(transpose) { transpose(call, dv, g, true); }
 
-/* What move_rows does with a part of a whole array's rows: copies it out, copies it in, or adds it in. */
+/* What move_rows does with a part of a whole array's rows: copies it out, copies it in, or adds it to them. */
 enum part_way { PART_TAKE, PART_PUT, PART_ADD };
 
 /* Copies or adds N elements of each of COUNT rows, as WAY says. */
