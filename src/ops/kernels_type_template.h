@@ -67,7 +67,7 @@ LANEWISE void N(store_mask)(void *to, size_t index, LANE_MASK mask)
 
 /* ---- a loop over a block: whole strides, then the rest in a padded copy ---- */
 
-/* Fills the block TO with ones, which suit all functions, then copies BYTES bytes of FROM from START on. NULL: NULL. */
+/* Copies BYTES bytes of FROM from START on to TO. Fills TO up with ones, which suit all functions. NULL if FROM is. */
 static const void *N(pad)(REAL to[N(STRIDE)], const void *from, size_t start, size_t bytes)
 {
 	if (!from)
@@ -276,7 +276,7 @@ static void N(run)(void *out, const void *v, const struct run_step *steps, size_
 	}
 }
 
-/* Both forms of a kernel, or NULL twice unless it is GIVEN. */
+/* Both forms of a kernel; NULL for both unless it is GIVEN. */
 #define FORMS(GIVEN, NAME, OPERAND)                                                                                    \
 	{                                                                                                                  \
 		(GIVEN) ? N(NAME##_0) : NULL, (GIVEN) ? OPERAND ? N(NAME##_1) : N(NAME##_0) : NULL                             \

@@ -170,7 +170,7 @@ enum argument_id {
 #include "ops/arguments.def"
 };
 
-/* What an argument's value must be: up to CHECK_STRIDES numbers, and among these from CHECK_INTEGER on integers. */
+/* What an argument's value must be. Kinds up to CHECK_STRIDES are numbers; those from CHECK_INTEGER on are integers. */
 enum argument_check {
 	CHECK_NUMBER,
 	CHECK_POSITIVE,     /* a number above 0 */

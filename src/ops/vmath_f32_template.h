@@ -41,7 +41,7 @@ LANEWISE vd expm1_lane(vd x)
 	return fma_d(scale, e.even + e.odd, scale - splat_d(1));
 }
 
-/* sinh, or cosh if EVEN. Nothing cancels: at k = 0 `up` equals `down`, and the result is sinh(r). */
+/* sinh, or cosh if EVEN. Nothing cancels: at k = 0 `up` equals `down`, and sinh is exactly that of r. */
 LANEWISE vd hyperbolic_lane(vd x, bool even)
 {
 	const struct reduced e = exp_reduce(x);
