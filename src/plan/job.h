@@ -79,7 +79,7 @@ enum status job_make(const struct context *context, struct job *job, const struc
 /*
  * Plans COUNT JOBS, at least one, whose policies of kind budget the caller has set. Each becomes what
  * job_make would make of it, but one search finds all schedules. An infeasible job has least_bytes and no
- * schedule. Afterwards the compiled steps may not be used. The caller frees all jobs, but after a failure none.
+ * schedule. The jobs share the compiled steps. The caller frees all jobs, but after a failure none.
  */
 enum status job_make_budgets(const struct context *context, const struct chain *chain, const struct type *input,
                              const struct job_options *options, struct job *jobs, size_t count);

@@ -261,20 +261,20 @@ enum status job_make_budget(struct job *job)
 enum status job_make_budgets(const struct context *context, const struct chain *chain, const struct type *input,
                              const struct job_options *options, struct job *jobs, size_t count)
 {
-	struct job first;
 	struct job_options own = *options;
+	struct job *first = arena_alloc(context->arena, sizeof *first); /* what is compiled refers to it */
 	struct budget_goal *goals = arena_array(context->arena, count, sizeof *goals);
 	enum status status = STATUS_OK;
-	TRY_ALLOC(goals, context->diags);
+	TRY_ALLOC(goals && first, context->diags);
 	own.policy = jobs[0].policy;
-	TRY(job_prepare(context, &first, chain, input, &own));
-	TRY(job_set_costs(&first));
+	TRY(job_prepare(context, first, chain, input, &own));
+	TRY(job_set_costs(first));
 	for (size_t i = 0; i < count; i++)
 		goals[i].bytes = jobs[i].policy->number;
-	TRY(find_schedules(&first, goals, count));
+	TRY(find_schedules(first, goals, count));
 	for (size_t i = 0; i < count; i++) {
 		const struct policy *policy = jobs[i].policy;
-		jobs[i] = first;
+		jobs[i] = *first;
 		jobs[i].policy = policy;
 		take_goal(&jobs[i], &goals[i]);
 	}
