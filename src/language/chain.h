@@ -50,7 +50,7 @@ struct ref {
  * written after a deferred one are deferred too, so that all are set in the order in which they are written.
  */
 struct deferred_argument {
-	const char *name; /* NULL: the INDEX-th by place */
+	const char *name; /* NULL: given by place, at INDEX */
 	int index;
 	struct argument argument; /* as written */
 	bool given;               /* the value is argument PLACE of the call; false: ARGUMENT */

@@ -137,7 +137,7 @@ static void put_list(struct formatter *f, const struct init *init, int depth)
 		if (open || (*text == ',' && level == 1)) {
 			format_line(f);
 			put_indent(f, depth + 1);
-			text += !open; /* the blank after the comma */
+			text += !open; /* skips the blank after the comma */
 		}
 	}
 }

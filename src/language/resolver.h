@@ -1,10 +1,10 @@
 /*
- * What the files of the resolver share:
+ * Declarations that the files of the resolver share:
  *
  *     resolve.c    statements, blocks and loops; chain_resolve
- *     scopes.c     what names mean, and what an unknown name may have meant
- *     arguments.c  stages that are operations: their operands, arguments and options
- *     defs.c       defs, their calls, and how large the chain is with its defs written out
+ *     scopes.c     the meanings of names, and hints for unknown ones
+ *     arguments.c  stages that are operations
+ *     defs.c       defs, their calls, and the size of a chain with its defs written out
  */
 #ifndef LANGUAGE_RESOLVER_H
 #define LANGUAGE_RESOLVER_H
