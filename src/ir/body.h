@@ -94,7 +94,7 @@ struct instr {
 	uint32_t out_keep[MAX_KEEPS]; /* OP: the values kept for the derivative, which reads them as K and L */
 	struct param_ref param;       /* ACCUMULATE */
 	struct forward_types of;
-	bool a_streamed;       /* the operand runs along the streamed axis */
+	bool a_streamed;       /* A has one row for each row of V, which is streamed */
 	bool recomputed;       /* a forward operation in a backward body */
 	struct span span;      /* of the stage that the instruction comes from */
 	const char *def;       /* the def it stands in, or NULL */

@@ -52,7 +52,7 @@ static bool note_operand(struct lowering *l, const struct instr *instr, const st
 	return along;
 }
 
-/* True if INSTR works on each element alone, so that a tile may be any run of elements. */
+/* True if INSTR computes each element of V alone, so that a tile may be any run of elements. */
 static bool is_flat(const struct instr *instr, const struct value *v, const struct value *a)
 {
 	if (op_table[instr->op].class == OP_CLASS_GENERAL)

@@ -256,7 +256,7 @@ enum status lower_loop(struct lowering *l, const struct node *node);
 
 /* lower_step.c */
 
-/* True if NODE is a prelude: no stage, and so no step. */
+/* True if NODE is a prelude, which is no stage and so makes no step. */
 static inline bool is_prelude(const struct node *node) { return node->kind == NODE_NAME && !node->name; }
 /* Leaves the prelude NODE to the next step. Returns false where memory is short. */
 bool lowering_defer(struct lowering *l, const struct node *node);
