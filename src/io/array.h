@@ -20,7 +20,7 @@ struct reader_options {
 	enum dtype assume;  /* --assume-dtype: the type of |V2 or raw; DTYPE_COUNT: not given */
 	bool cast;          /* --cast: integers beyond 2^53 may lose digits */
 	struct type raw;    /* --shape: the type of raw input; ndim -1: not given (then 1-D, to the end) */
-	bool typed;         /* --shape is given: arrays of other formats must have that type */
+	bool typed;         /* --shape is given: arrays of other formats must have that type (text: that shape) */
 };
 
 struct reader {

@@ -1,7 +1,6 @@
 /*
- * The header is the literal of a Python dict. A strict parser reads it and evaluates
- * nothing: keys come in any order, each once, strings in either quotes, and a trailing
- * comma is allowed. Every message names the byte.
+ * The npy header is the literal of a Python dict. A strict parser reads it and evaluates nothing: keys come in any
+ * order, each once, strings in either quotes, and a trailing comma is allowed. Every message names the byte.
  */
 #include "io/formats.h"
 
@@ -74,7 +73,7 @@ static bool accept_string(struct dict *d, char *to, size_t size)
 	return true;
 }
 
-/* Returns the type of a name such as "f4", a kind and its bytes, or DTYPE_COUNT. */
+/* Returns the type of a NAME such as "f4", a kind and a number of bytes, or DTYPE_COUNT. */
 static enum dtype dtype_of_name(const char *name)
 {
 	for (enum dtype i = 0; i < DTYPE_BITS; i++)
@@ -83,7 +82,7 @@ static enum dtype dtype_of_name(const char *name)
 	return DTYPE_COUNT;
 }
 
-/* Reports a type that is not supported, and hints at a conversion. */
+/* Reports that the type DESCR, of which NAME lacks the byte order, is not supported. Hints at a conversion. */
 static enum status refuse_type(const struct dict *d, const char *descr, const char *name)
 {
 	static const struct {

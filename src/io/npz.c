@@ -1,14 +1,13 @@
 /*
- * npz: a zip archive of npy members, each read as a file is. The reader finds members by the
- * archive's directory and reads each from front to back, in constant memory; they are stored,
- * or deflated. The fields are those of PKWARE's APPNOTE 6.3.
+ * npz: a zip archive of npy members, each read as an npy file is. The reader finds members by the archive's directory
+ * and reads each from front to back, in constant memory. Members are stored or deflated. The fields are those of
+ * PKWARE's APPNOTE 6.3.
  *
- * The whole directory is checked when the archive is opened: its entries lie within it, and
- * no member is larger than the file's bytes can hold or inflate to. So a caller may allocate
- * a member's size before its data come.
+ * The whole directory is checked when the archive is opened: its entries lie within it, and no member is larger than
+ * the file's bytes can hold or inflate to. So a caller may allocate a member's size before its data come.
  *
- * zlib is opened with the first deflated member and not linked: most archives are stored,
- * and linking a library costs more start-up time than a short chain runs.
+ * zlib is not linked, but opened with the first deflated member: most archives are stored, and linking a library costs
+ * more start-up time than a short chain runs.
  */
 #include "io/formats.h"
 
@@ -20,13 +19,13 @@
 #include "base/system.h"
 
 enum { METHOD_STORED = 0, METHOD_DEFLATED = 8, FLAG_ENCRYPTED = 1, EXTRA_ZIP64 = 1 };
-/* Deflate makes at most this many bytes of one: a code of 2 bits repeats 258. */
+/* Deflate makes at most INFLATION_MOST bytes of one, since 2 bits can repeat 258 bytes. */
 enum { INFLATION_MOST = 1032, PACKED_BYTES = 64 << 10 };
 
 struct zip_member {
 	const char *name;
 	int64_t header;       /* byte of the file where its local header begins */
-	int64_t packed, size; /* bytes in the file, and unpacked */
+	int64_t packed, size; /* its bytes in the file, and after unpacking */
 	uint32_t crc;
 	unsigned flags, method;
 };
@@ -110,13 +109,13 @@ static enum status read_end(const struct archive *archive, const unsigned char *
 	return STATUS_OK;
 }
 
-/* True if the LEFT bytes at P are the end record, and its comment fits behind it. */
+/* True if the end record is at P, where LEFT bytes are left, and its comment fits in them. */
 static bool is_end(const unsigned char *p, size_t left)
 {
 	return read_field(p, 4) == ZIP_END && read_field(p + 20, 2) <= left - ZIP_END_BYTES;
 }
 
-/* Looks for the end record from the end of the file backwards, as far as a comment after it may reach. */
+/* Searches backwards for the end record, as far as a comment after it may reach, and reads DIRECTORY from it. */
 static enum status find_directory(const struct archive *archive, struct directory *directory)
 {
 	enum { COMMENT_MOST = 0xffff };
@@ -233,7 +232,7 @@ struct member_stream {
 	__typeof__(inflate) *inflate;
 	__typeof__(inflateEnd) *inflate_end;
 	z_stream inflater;
-	unsigned char *packed; /* PACKED_BYTES, which INFLATER reads from */
+	unsigned char *packed; /* a buffer of PACKED_BYTES, from which INFLATER reads */
 };
 
 __attribute__((format(printf, 3, 4))) static enum status damaged(const struct member_stream *s, struct diags *diags,

@@ -19,7 +19,7 @@ static const double exact_powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  
                                       1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 enum { MAX_POWER = 22, DIGITS_MOST = 20 /* of 64 bits */ };
 
-/* COUNT digits from FIRST on. The first is worth 10^EXPONENT. */
+/* A number's decimal digits: COUNT of them, from FIRST on. The place of the first is worth 10^EXPONENT. */
 struct digits {
 	char space[2 * DIGITS_MOST]; /* the second half is zeros, so that DIGITS_MOST bytes can be copied from any digit */
 	const char *first;
@@ -42,8 +42,8 @@ static void keep_digits(struct digits *d, uint64_t value)
 }
 
 /*
- * Copies COUNT digits to TO; returns where they end. The copy has a constant size, which
- * needs no call; later text overwrites the surplus, which ends within a number's 40 bytes.
+ * Copies COUNT digits to TO, and returns where they end. The copy has a constant size, which needs no call. Later text
+ * overwrites the surplus, which ends within a number's 40 bytes.
  */
 static char *put_digits(char *to, const char *digits, int count)
 {
@@ -51,7 +51,7 @@ static char *put_digits(char *to, const char *digits, int count)
 	return to + count;
 }
 
-/* Writes "1.25e-30", with an exponent of two or more digits, as Python does; returns the length. */
+/* Writes a number as "1.25e-30", with an exponent of two or more digits, as Python does. Returns the length. */
 static int spell_scientific(char text[40], bool negative, const struct digits *d)
 {
 	const int exponent = abs(d->exponent);
@@ -73,7 +73,7 @@ static int spell_scientific(char text[40], bool negative, const struct digits *d
 	return (int)(out - text);
 }
 
-/* Writes a number from 1e-4 to 1e16 without an exponent, as Python does; returns the length. */
+/* Writes a number, without an exponent from 1e-4 to below 1e16, as Python does. Returns the length. */
 static int spell_number(char text[40], bool negative, const struct digits *d)
 {
 	if (d->exponent < -4 || d->exponent >= 16)
@@ -97,7 +97,7 @@ static int spell_number(char text[40], bool negative, const struct digits *d)
 	return (int)(out - text);
 }
 
-/* Writes the digits of SIZE, positive and finite, without trailing zeros. */
+/* Writes the shortest digits of SIZE, positive and finite, to D, without trailing zeros. */
 static void shortest_digits(struct digits *d, double size, enum dtype dtype)
 {
 	uint64_t decimal;

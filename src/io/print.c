@@ -24,7 +24,7 @@ struct printer {
 	enum dtype dtype;
 	bool scientific, summarised;
 	double most, least; /* greatest and least magnitude of the finite elements that are not 0 */
-	int before, after;  /* characters before the point, digits after it */
+	int before, after;  /* most characters before the point, most digits after it */
 	int exponent;       /* digits of the longest exponent */
 	int special;        /* characters of the longest of nan, inf, -inf */
 	char line[2 * LINE + CELL];
@@ -116,7 +116,7 @@ static void measure_digits(struct printer *p, double value)
 /* Returns the characters of an element after the point. In fixed notation blanks replace trailing zeros. */
 static int width_after_point(const struct printer *p) { return p->after + (p->scientific ? 2 + p->exponent : 0); }
 
-/* Writes an element as it is shown, in the width of all elements. */
+/* Writes VALUE as it is shown, in the common width of all elements. */
 static void format_cell(const struct printer *p, double value, char text[CELL])
 {
 	if (!isfinite(value)) {

@@ -41,14 +41,14 @@ static bool is_wide(uint64_t value) { return value > INT32_MAX; }
 
 static uint64_t field32(uint64_t value) { return is_wide(value) ? UINT32_MAX : value; }
 
-/* The fields that local headers and directory entries share, from the version needed to the extra field's length. */
+/* Writes to P the fields that local headers and directory entries share: version needed to extra field's length. */
 static unsigned char *put_shared_fields(unsigned char *p, const struct saved_member *m, uint64_t version,
                                         uint64_t extra)
 {
 	const char *name = m->name;
 	while (*name && !(*name & 0x80))
 		name++;
-	/* stored, with the date alone */
+	/* method 0 (stored), time 0, and the date */
 	return put_fields(p, "2222244422",
 	                  (uint64_t[]){version, *name ? FLAG_UTF8 : 0, 0, 0, ZIP_DATE, m->crc, field32(m->size),
 	                               field32(m->size), strlen(m->name), extra});

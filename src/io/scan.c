@@ -52,7 +52,7 @@ __attribute__((format(printf, 4, 5))) static enum status text_error(struct scan 
 	return diag_at(s->diags, STATUS_DATA, source, span, "%s", message);
 }
 
-/* Ends a row at AT, the line end or the end of the text. COMMA: the row ends in one. */
+/* Ends a row at AT, the line end or the end of the text. COMMA: the row ends in a comma. */
 static enum status end_row(struct scan *s, size_t at, bool comma)
 {
 	struct numbers *n = s->numbers;

@@ -100,7 +100,7 @@ static uint64_t multiply_power(wide power, uint64_t x)
 	return (uint64_t)(high >> 64) | (fraction >> 60 != 0); /* a fraction below 2^-68 comes of rounding */
 }
 
-/* Splits SIZE into *C 2^*Q, where C has the bits of DTYPE; true if the lower neighbour is half as far as the upper. */
+/* Splits SIZE into *C 2^*Q, *C of DTYPE's precision. True if the lower neighbour is half as far as the upper one. */
 static bool split_double(double size, enum dtype dtype, uint64_t *c, int *q)
 {
 	/* Bits of precision, and the exponent of the last bit of denormal numbers. */
