@@ -319,8 +319,8 @@ static void N(accumulate_wide)(double *hi, double *lo, const void *src, size_t n
 {
 	const REAL *from = src;
 	EACH {
-		const double h = hi[i], x = (double)from[i]; /* of two NaNs the last one stays */
-		const double sum = x == x ? h + x : x, part = sum - h;
+		const double h = hi[i], x = (double)from[i]; /* of two NaNs the first one stays */
+		const double sum = h == h ? h + x : h, part = sum - h;
 		const double error = (h - (sum - part)) + (x - part);
 		hi[i] = sum;
 		if (lo)
