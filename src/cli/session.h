@@ -122,7 +122,7 @@ void session_choose_color(struct session *session, int argc, char **argv);
 enum status session_parse(struct session *session, char **argv);
 /* Reads the file at PATH to SOURCE. Fails with STATUS_IO; with STATUS_LIMIT if it is longer than MAX_SOURCE bytes. */
 enum status session_read_file(struct session *session, const char *path, struct source *source);
-/* Reads, parses and resolves the chain. Fails if a policy, of a block or an option, names no value of the chain. */
+/* Reads, parses and resolves the chain. Fails if a policy, of a block or an option, names a value the chain lacks. */
 enum status session_load_chain(struct session *session);
 /* Reads and parses the chain, but does not resolve its names. */
 enum status session_load_syntax(struct session *session);
@@ -142,7 +142,7 @@ bool session_error_is_data(const struct session *session);
 enum status session_own_output(struct session *session, struct opened_output **out, struct output *output);
 /* Opens *OUT at PATH; NULL or "-" is standard output. If LIVE, opens it by output_open_live. */
 enum status session_open_output(struct session *session, struct opened_output **out, const char *path, bool live);
-/* Makes the writer of OUT, in the format of --to, else in that of the input. */
+/* Makes OUT's writer: in --to's format, else as text on a terminal, else in the input's format. */
 void session_make_writer(struct session *session, struct opened_output *out);
 /* Opens `out` at --output, and makes its writer. Fails with STATUS_USAGE if it would be appended to the input. */
 enum status session_open_arrays(struct session *session);
@@ -163,7 +163,7 @@ struct text_file {
 	enum status status;
 	char buffer[1 << 15];
 };
-/* Opens *FILE at PATH; if PATH is NULL, at standard error if ERROR, else at standard output. */
+/* Opens *FILE at PATH; "-" or NULL is standard output. If ERROR, NULL is standard error. */
 enum status session_open_text(struct session *session, struct text_file **file, const char *path, bool error);
 /* Opens a command's report at --output, else at standard output. */
 enum status session_open_report(struct session *session, struct text_file **file);

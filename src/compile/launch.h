@@ -88,7 +88,7 @@ struct launch {
 	/* all others */
 	const struct instr *instr;
 	uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
-	bool folds; /* it reduces over all rows, so its result comes from all tiles */
+	bool folds; /* it reduces over all rows; a tile's result is only a part */
 	bool v_streamed;
 	/* LOOP, END */
 	size_t match; /* the index of the other launch */

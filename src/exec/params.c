@@ -303,7 +303,7 @@ static enum status bind_param(struct binder *b, size_t index, struct param_sourc
 	bound->type = param->type;
 	bound->type.dtype = dtype_compute(param->type.dtype);
 	bound->data = array->data;
-	/* A weak param has two arrays, each large enough for doubles. */
+	/* A weak param has exact doubles, and a copy in F32 or F64. */
 	const int64_t bytes = param->weak ? 16 * shape_count(&param->type.shape) : type_bytes(&bound->type);
 	b->params->bytes = saturated_add(b->params->bytes, bytes);
 	return STATUS_OK;

@@ -12,7 +12,7 @@
 #include "base/checked.h"
 #include "exec/run_parts.h"
 
-/* Returns the bytes of a chunk's output block. A forward tile that folds has a place for its unused result there. */
+/* Returns the bytes of a chunk's output block. A forward tile that folds writes no result, but may use the block. */
 static int64_t value_bytes(const struct run *run)
 {
 	const struct tiles *tiles = run->tiles;

@@ -86,7 +86,7 @@ static enum status read_record(const struct archive *archive, int64_t offset, vo
 	return status || got == size ? status : not_readable(archive, offset + (int64_t)got, "it is truncated");
 }
 
-/* Reads DIRECTORY from the end record at P, byte AT of the file, or from the 64-bit record that stands before that. */
+/* Sets DIRECTORY from the end record at P, byte AT of the file. A 64-bit record before it, if any, overrides it. */
 static enum status read_end(const struct archive *archive, const unsigned char *p, int64_t at,
                             struct directory *directory)
 {
@@ -223,7 +223,7 @@ enum status npz_open(struct archive *archive)
 struct member_stream {
 	struct archive *archive;
 	const struct zip_member *member;
-	int64_t at, left; /* packed bytes: place of the next in the file, and number left */
+	int64_t at, left; /* place and number of the packed bytes not yet read; of all bytes if stored */
 	int64_t done;     /* unpacked bytes */
 	uint32_t crc;     /* checksum of the unpacked bytes */
 	struct zip_crc tables;

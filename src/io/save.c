@@ -36,7 +36,7 @@ static unsigned char *put_fields(unsigned char *p, const char *widths, const uin
 	return p;
 }
 
-/* As Python's zipfile does, a value beyond 31 bits goes to a 64-bit field, and its 32-bit field is all ones. */
+/* True if VALUE needs a 64-bit field (zipfile's limit is 31 bits). Then its 32-bit field is all ones. */
 static bool is_wide(uint64_t value) { return value > INT32_MAX; }
 
 static uint64_t field32(uint64_t value) { return is_wide(value) ? UINT32_MAX : value; }

@@ -1,9 +1,9 @@
 /*
- * Makes steps of drafts, from the last to the first, with two sets of slots. A slot is live if a later step or the
- * output reads it; the other set has the slots whose values have a cotangent.
+ * Makes steps of drafts, from the last to the first, with two sets of slots. A slot is live if the output depends on its
+ * value. The other set has the slots whose values have a cotangent.
  *
- * Iterations of a loop that need and leave the same sets share their steps. The last iterations, with which the walk
- * begins, are loops of their own until the sets are stable.
+ * The walk begins with the last iteration of a loop. Until an iteration has equal sets before and after it, each is a
+ * loop of its own. All earlier iterations share the steps of that one.
  */
 #include "ir/lowering.h"
 

@@ -89,7 +89,7 @@ static bool open_kept_loop(struct lowering *l, const struct node *node, int64_t 
 	return true;
 }
 
-/* True if each carried slot has the same type after the lowered iteration as before it. */
+/* True if the lowered iteration kept each carried slot's type, dtype, streamed and weak. */
 static bool is_stable(const struct lowering *l, const struct kept_loop *k)
 {
 	const struct value *values = l->body->values;

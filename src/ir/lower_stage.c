@@ -71,7 +71,7 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 	const struct value *a = instr->a == NO_VALUE ? NULL : &body->values[instr->a];
 	instr->a_streamed = a && note_operand(l, instr, v, a);
 	streaming->flat = streaming->flat && is_flat(instr, v, a);
-	/* Each tile has only a part of the sum. A derivative that is no number would need the whole. */
+	/* After a SUM a tile has only its part: a derivative would need the whole, and each tile would add A's gradient. */
 	if (streaming->sums && (a || !op_derivative_is_number(instr->op)))
 		streaming->streamable = false;
 	if (!v->streamed)

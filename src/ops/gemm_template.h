@@ -202,7 +202,7 @@ struct N(strided) {
 	int64_t ldc;
 };
 
-/* Computes BLOCK, whose B is packed in PANEL. Packs the rows of A that are not read in place in PACKED. */
+/* Computes BLOCK, whose B is packed in PANEL. Packs into PACKED the rows of A that are not read in place. */
 static void N(multiply_block)(const struct N(strided) *block, REAL *packed, const REAL *panel)
 {
 	const int64_t width = block->n, row = block->a_row;
@@ -246,7 +246,7 @@ static void N(multiply_panels)(const struct N(strided) *x, REAL *packed, REAL *p
 	}
 }
 
-/* Small products have small buffers, as a function touches each page of its frame (-fstack-clash-protection). */
+/* A function touches each page of its frame (-fstack-clash-protection). So small products have small buffers. */
 static __attribute__((noinline)) void N(multiply_large)(const struct N(strided) *x)
 {
 	_Alignas(64) REAL packed[N(PACK_M) * PACK_K], panel[N(PACK_N) * PACK_K];

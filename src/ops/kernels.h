@@ -85,7 +85,7 @@ struct loops {
 	struct line_sums sum;
 	/* dst[i] += src[i]; of two NaNs src's stays */
 	void (*accumulate)(void *dst, const void *src, size_t n);
-	/* hi[i] += src[i] in double; adds the rounding errors to lo[i] unless LO is NULL (Neumaier's sum) */
+	/* hi[i] += src[i] in double, of two NaNs hi's stays; adds the rounding errors to lo[i] if LO (Neumaier's sum) */
 	void (*accumulate_wide)(double *hi, double *lo, const void *src, size_t n);
 	/* dst[i] = value */
 	void (*fill)(void *dst, double value, size_t n);

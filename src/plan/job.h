@@ -62,7 +62,7 @@ struct job {
 	struct schedule *schedule;
 	struct policy scheduled; /* the policy that made the schedule; a budget chooses one */
 	struct step_costs costs;
-	int64_t least_bytes;       /* least feasible budget, if this one is infeasible; else 0 */
+	int64_t least_bytes;       /* the least feasible budget if the policy's is infeasible, else 0 */
 	struct counters predicted; /* of the whole job: all workers, params, I/O blocks */
 	int64_t staging;           /* part of predicted: a worker's copy of a state on its way to disk; 0: no copy */
 	int64_t slabs;             /* part of predicted.peak_bytes: the slabs of all workers */

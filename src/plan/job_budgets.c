@@ -50,12 +50,12 @@ static int64_t passing_bytes(const struct step *step)
 }
 
 /*
- * Returns the memory machine as a judge. It expects fewer bytes than the cost walk (struct budget_judge) because of
- *   - a state whose buffer is reused or never made (slack);
- *   - values that two states share, as at the step that shares most;
+ * Returns the memory machine as a judge. SLACK and SHARE (struct budget_judge) lower the cost walk's bytes because of
+ *   - a state whose buffer is reused or never made (SLACK);
+ *   - values that two states share: most, but not all, of one step's;
  *   - a worker that has only the rest;
  *   - states that are kept in fewer bits;
- *   - other arrays: a tenth.
+ *   - all else: a tenth.
  */
 static struct budget_judge make_judge(struct job *job)
 {
