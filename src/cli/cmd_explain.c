@@ -36,7 +36,7 @@ enum status command_explain(struct session *s)
 	                                        .compiled = &compiled,
 	                                        .policy = job->policy->text,
 	                                        .evaluations = job->predicted.evaluations,
-	                                        .bars = locale_is_utf8(),
+	                                        .macrons = locale_is_utf8(),
 	                                        .color = s->line.given[OPTION_COLOR] && s->set.color};
 	if (s->set.dot)
 		report_dot(&s->chain, &compiled, &file->text, &s->arena);

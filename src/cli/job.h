@@ -9,10 +9,10 @@ struct job_options session_job_options(const struct session *session, const stru
 enum status session_make_job(struct session *session, const struct policy *policy, const struct type *input);
 /* Plans the chain on an input of type INPUT under save-all. Writes the predicted counters to COUNTERS. */
 enum status save_all_counters(struct session *session, const struct type *input, struct counters *counters);
-/* Prints the residuals of JOB to PATH; if PATH is NULL, to standard error if ERROR, else to standard output. */
-enum status put_job_residuals(struct session *session, const struct job *job, const char *path, bool error);
+/* Prints the residuals of JOB to PATH; if PATH is NULL, to standard error if TO_STDERR, else to standard output. */
+enum status put_job_residuals(struct session *session, const struct job *job, const char *path, bool to_stderr);
 /* Plans `job` of SESSION for an input of TYPE, and prints its residuals as above. Warns of options without effect. */
-enum status put_residuals(struct session *session, const struct type *type, const char *path, bool error);
+enum status put_residuals(struct session *session, const struct type *type, const char *path, bool to_stderr);
 
 /* Warns of a policy or a checkpoint block that saves no memory, compared to save-all. */
 void warn_useless(struct session *session, const struct job *job);

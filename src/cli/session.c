@@ -306,14 +306,14 @@ static void write_text(void *context, const char *text, size_t length)
 	}
 }
 
-enum status session_open_text(struct session *s, struct text_file **opened, const char *path, bool error)
+enum status session_open_text(struct session *s, struct text_file **opened, const char *path, bool to_stderr)
 {
 	struct text_file *file = *opened = arena_alloc(&s->arena, sizeof *file);
 	TRY_ALLOC(file, &s->diags);
 	file->session = s;
 	file->text = (struct text){write_text, file};
 	file->report = (struct report){.text = &file->text, .format = s->set.format, .arena = &s->arena};
-	if (path || !error)
+	if (path || !to_stderr)
 		return session_open_output(s, &file->out, path, false);
 	return session_own_output(s, &file->out, &(struct output){.fd = 2, .name = "<stderr>", .arena = &s->arena});
 }

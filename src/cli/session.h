@@ -163,8 +163,8 @@ struct text_file {
 	enum status status;
 	char buffer[1 << 15];
 };
-/* Opens *FILE at PATH; "-" or NULL is standard output. If ERROR, NULL is standard error. */
-enum status session_open_text(struct session *session, struct text_file **file, const char *path, bool error);
+/* Opens *FILE at PATH. "-" is standard output, and NULL is standard error if TO_STDERR, else standard output. */
+enum status session_open_text(struct session *session, struct text_file **file, const char *path, bool to_stderr);
 /* Opens a command's report at --output, else at standard output. */
 enum status session_open_report(struct session *session, struct text_file **file);
 /* Writes the rest of FILE and passes it to session_put. Fails with STATUS_LIMIT if memory has been short. */

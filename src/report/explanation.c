@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The combining macron U+0304 in UTF-8; it takes no column. */
-static const char bar[] = "\xcc\x84";
+static const char macron[] = "\xcc\x84";
 
 /* A part of the chain, and the lines that explain it. */
 struct part {
@@ -17,7 +17,7 @@ struct part {
 	const char **letters;   /* by value of the recording body; NULL: none yet */
 	uint32_t *total, *rank; /* by recorded value: number of its cotangents; by backward value: which of them, from 1 */
 	uint32_t letters_used;
-	bool bars;
+	bool macrons;
 	struct grown_text line; /* the line that is being written, through TO */
 	const struct text *to;
 };
@@ -68,8 +68,9 @@ static void put_cotangent(struct part *part, uint32_t value)
 	const uint32_t primal = part->body->values[value].primal, total = part->total[primal], rank = part->rank[value];
 	const struct value *of = &part->linear->record->values[primal];
 	const bool summed = of->from == FROM_PARAM;
-	text_printf(part->to, "%s%s%s", part->bars ? "" : "d_",
-	            summed ? part->e->chain->params[of->param.param].name : letter_of(part, primal), part->bars ? bar : "");
+	text_printf(part->to, "%s%s%s", part->macrons ? "" : "d_",
+	            summed ? part->e->chain->params[of->param.param].name : letter_of(part, primal),
+	            part->macrons ? macron : "");
 	if (summed ? total > 1 : rank < total)
 		text_printf(part->to, ".%u", rank);
 }
@@ -176,7 +177,7 @@ static bool make_part(struct report *report, const struct explanation *e, const 
 	char type[TYPE_TEXT];
 	*part = (struct part){.e = e, .linear = linear, .arena = report->arena, .to = &part->line.text};
 	text_grow_in(&part->line, part->arena);
-	part->bars = e->bars && report->format == REPORT_TABLE;
+	part->macrons = e->macrons && report->format == REPORT_TABLE;
 	part->letters = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->letters);
 	part->total = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->total);
 	part->rank = arena_array(part->arena, backward->value_count + 1, sizeof *part->rank);
@@ -200,10 +201,10 @@ static bool make_part(struct report *report, const struct explanation *e, const 
 
 static int line_columns(const char *line)
 {
-	size_t bars = 0;
-	for (const char *p = line; (p = strstr(p, bar)); p += strlen(bar))
-		bars++;
-	return (int)(strlen(line) - strlen(bar) * bars);
+	size_t macrons = 0;
+	for (const char *p = line; (p = strstr(p, macron)); p += strlen(macron))
+		macrons++;
+	return (int)(strlen(line) - strlen(macron) * macrons);
 }
 
 /* Writes LEFT and RIGHT side by side. If LEFT has more than WIDTH columns, RIGHT comes on the next line. */
@@ -236,11 +237,11 @@ static void put_columns(const struct part *part, const struct text *text)
 	text_put(text, saved->count ? "\n" : "nothing\n");
 }
 
-static void put_notation(const struct text *text, bool bars)
+static void put_notation(const struct text *text, bool macrons)
 {
 	enum { WIDTH = 19 };
 	char name[8], parts[32];
-	snprintf(name, sizeof name, bars ? "a%s" : "d_a", bar);
+	snprintf(name, sizeof name, macrons ? "a%s" : "d_a", macron);
 	snprintf(parts, sizeof parts, "%s.1, %s.2, ...", name, name);
 	const struct {
 		const char *left, *right;
@@ -338,7 +339,7 @@ void report_explanation(struct report *report, const struct explanation *e)
 		report_items(report, lowered->items, lowered->item_count, 0);
 	report_close(report, ']');
 	if (table)
-		put_notation(report->text, e->bars);
+		put_notation(report->text, e->macrons);
 	else
 		records_begin(&records, report, &program_kind, 0);
 	for (size_t i = 0; i < lowered->distinct_count; i++) {

@@ -17,8 +17,8 @@ struct explanation {
 	const struct compiled_chain *compiled;
 	const char *policy;
 	int64_t evaluations;
-	bool bars;  /* tables show cotangents with a macron (U+0304), not as d_a */
-	bool color; /* tables colour the operations that are recomputed */
+	bool macrons; /* tables show cotangents with a macron (U+0304), not as d_a */
+	bool color;   /* tables colour the operations that are recomputed */
 };
 
 void report_explanation(struct report *report, const struct explanation *explanation);
