@@ -25,7 +25,7 @@ struct loop {
 struct team {
 	const struct allocator *allocator;
 	size_t size; /* bytes of this block, the threads' memory included */
-	int members; /* threads wanted; after team_start, those that run */
+	int threads; /* besides the caller: those wanted; after team_start, those that run */
 	int started;
 	pthread_mutex_t lock;
 	pthread_cond_t begun, done;
@@ -78,7 +78,7 @@ enum status team_open(struct team **made, int members, int64_t bytes, const stru
 	const size_t head = sizeof(struct team) + others * sizeof(struct member), size = head + ARRAY_ALIGN + others * each;
 	struct team *team = allocator_get(allocator, 1, size);
 	TRY_ALLOC(team, diags);
-	*team = (struct team){.allocator = allocator, .size = size, .members = (int)others};
+	*team = (struct team){.allocator = allocator, .size = size, .threads = (int)others};
 	char *memory = (char *)team + head;
 	memory += (ARRAY_ALIGN - (uintptr_t)memory % ARRAY_ALIGN) % ARRAY_ALIGN;
 	for (size_t i = 0; i < others; i++)
@@ -110,10 +110,10 @@ int team_start(struct team *team)
 {
 	if (!team)
 		return 1;
-	while (team->started < team->members) {
+	while (team->started < team->threads) {
 		struct member *next = &team->member[team->started];
 		if (pthread_create(&next->thread, NULL, member_main, next))
-			team->members = team->started;
+			team->threads = team->started;
 		else
 			team->started++;
 	}

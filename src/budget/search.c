@@ -2,7 +2,7 @@
  * budget:BYTES: finds a fast schedule whose peak is at most BYTES.
  *
  * This file decides which schedules are tried:
- *   - the persistent schedule of least peak (persistent.c);
+ *   - the persistent schedule of least peak (persistent.c), for at most LEAST_PARTS parts;
  *   - the best persistent schedules for a memory in quanta (tables.c);
  *   - the other policies, with each number of a fixed set;
  *   - binomial checkpointing of parts of q steps with S snapshots (schedule/revolve.c), for

@@ -70,9 +70,16 @@ enum status goal_offer(const struct search *s, struct budget_goal *goal, struct 
 enum status search_offer(const struct search *s, const struct policy *family, struct schedule *schedule);
 /* Returns the number after NUMBER in a fixed set: every one up to DENSE, then each about PERCENT percent larger. */
 int64_t search_next_number(int64_t number, int64_t dense, int64_t percent);
-/* Offers the schedule of least peak to all goals, and those of each table to the goals that it is made for. */
+/*
+ * Offers the schedule of least peak to all goals, if the chain has at most LEAST_PARTS parts. Then makes tables, and
+ * offers each goal some schedules of those made for it (offer_ladder).
+ */
 enum status search_tables(struct search *s);
-/* Offers each goal binomial checkpointing of parts of equal length, from a fixed list of lengths and snapshots. */
+/*
+ * Offers each goal that is not settled binomial checkpointing of parts of equal length, from a fixed list of lengths
+ * and snapshots, with ever fewer bytes until one fits. A goal still without a schedule is offered parts of one step
+ * with one snapshot.
+ */
 enum status search_long(const struct search *s);
 
 #endif

@@ -672,7 +672,10 @@ LANEWISE vf cosine_of(struct quarter q)
 	return POLYNOMIAL_F(q.z, 1, -0.5F, 0x1.55554ap-5F, -0x1.6c0c2ep-10F, 0x1.99ea06p-16F);
 }
 
-/* The sine of x, or the cosine if COSINE: in the four quarters sine, cosine, and both negated. */
+/*
+ * Returns the sine of the x that quarter_f reduced to Q, or its cosine if COSINE. With s and c the sine and cosine of
+ * the reduced angle, the sine in quarters 0 to 3 is s, c, -s, -c, and the cosine c, -s, -c, s.
+ */
 LANEWISE vf sine_or_cosine_f(struct quarter q, bool cosine)
 {
 	const vui odd = q.n << 31, second = q.n << 30;
