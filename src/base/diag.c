@@ -11,10 +11,13 @@
 
 #include "base/text.h"
 
-/* MAX_DIAGS is for each severity, so that warnings cannot hide an error. The other limits are bytes. */
+/*
+ * At most MAX_DIAGS of each severity are shown, so that warnings cannot hide an error. The other limits are bytes: of
+ * a source line, of a word, and of a text (file name, message or hint), which may end up to one word later.
+ */
 enum { MAX_DIAGS = 100, LINE_WIDTH = 100, WORD_MOST = 400, TEXT_MOST = 2000 };
-/* Bytes of the longest rendered diagnostic: an escaped byte takes four. */
-enum { RENDERED_MOST = 4 * (WORD_MOST + 2 * (TEXT_MOST + WORD_MOST) + 2 * LINE_WIDTH) + 1024 };
+/* No rendered diagnostic is longer than three texts, a source line and its underline. An escaped byte takes four. */
+enum { RENDERED_MOST = 4 * (3 * (TEXT_MOST + WORD_MOST) + 2 * LINE_WIDTH) + 1024 };
 
 void diags_init(struct diags *diags, struct arena *arena) { *diags = (struct diags){.arena = arena}; }
 

@@ -369,10 +369,15 @@ START_TEST(a_message_is_one_write)
 		diag_at(&diags, STATUS_CHAIN, &source, (struct span){50000, 90000, 1, 50001}, "%s %s", words, bad);
 		diag_hint(&diags, "%s", repeated("\x01\x01\x01\x01\x01\x01 ", 2000));
 	}
+	char *escaped = repeated("\x01", 10000);
+	for (int i = 395; i < 10000; i += 396)
+		escaped[i] = ' ';
+	diag_file(&diags, STATUS_DATA, escaped, 7, "%s", escaped);
+	diag_hint(&diags, "%s", escaped);
 	for (int i = 0; i < 200; i++)
 		diag_warn(&diags, "%s", words);
 	render(true);
-	ck_assert_int_eq(writes, 3 + 100 + 1); /* the last one counts the warnings that are not shown */
+	ck_assert_int_eq(writes, 3 + 1 + 100 + 1); /* the last one counts the warnings that are not shown */
 	ck_assert_ptr_nonnull(strstr(rendered, "bad words bad...\n"));
 }
 END_TEST
