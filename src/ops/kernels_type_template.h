@@ -167,11 +167,11 @@ KERNELS(round_bf16, true, false, V(store)(s.out, i, V(round_bf16)(V(load)(s.v, i
 /* ---- a run in registers ---- */
 
 /*
- * A tile of ISA_TILE vectors stays in registers from the first step to the last. A step
- * is a jump to the label of its operation; each cheap row of ops.def has one. A loop ends
- * with a step that jumps back. The open loops are on a stack, the innermost on top. The fields
- * that most steps read are packed, so that a thousand steps stay in the nearest cache. Scalars
- * have the type of the run: a conversion would cost as much as an addition.
+ * A run is a chain of cheap element-wise operations that are computed as one (compile/runs.c). ISA_TILE vectors stay in
+ * registers from its first step to its last. A step is a jump to the label of its operation. The labels of dear
+ * operations do nothing, since op_runs_in_registers keeps these out of runs. A loop ends with a step that jumps back.
+ * The open loops are on a stack, the innermost on top. The fields that most steps read are packed, so that a thousand
+ * steps stay in the nearest cache. Scalars have the type of the run: a conversion would cost as much as an addition.
  */
 struct N(packed) {
 	REAL scalar;

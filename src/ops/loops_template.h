@@ -74,7 +74,7 @@ enum {
 	RANDOM_WORDS = 4 * RANDOM_VECTORS * RANDOM_LANES,
 };
 
-/* Stores RANDOM_WORDS words: the 4 words of each counter, from COUNTER on, in order. */
+/* Stores RANDOM_WORDS words: the 4 words of each counter, from COUNTER on, in order. KEY is the seed. */
 static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_t key)
 {
 	random_lanes c[4][RANDOM_VECTORS], first;
