@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "ops/general.h"
 #include "ops/kernels.h"
 
 /* Sets *VALUE to the result of the block FOUND on the current value, which does not change. */
@@ -190,12 +191,16 @@ static enum status attrs_for(struct lowering *l, const struct node *node, const 
 static enum status lower_operand(struct lowering *l, const struct node *node, struct operands *in)
 {
 	struct found found;
-	const enum dtype dtype = l->body->values[in->v].dtype;
+	char message[OP_CHECK_TEXT];
+	const struct value *v = &l->body->values[in->v];
+	const enum dtype dtype = v->dtype;
 	if (node->operand.kind == REF_NONE)
 		return STATUS_OK;
 	TRY(lowering_find_ref(l, &node->operand, &found));
 	switch (found.kind) {
 	case FOUND_NUMBER:
+		if (!op_check_operand(node->op, v->type, &(struct type){.dtype = DTYPE_F64}, &found.number, message))
+			return LOWERING_FAIL(l, STATUS_CHAIN, node->operand.span, "'%s': %s", op_table[node->op].name, message);
 		found.number = rounded_to(dtype, found.number);
 		if (op_table[node->op].class == OP_CLASS_GENERAL)
 			return lowering_add_constant(l, found.number, dtype, node->operand.span, &in->a);

@@ -54,8 +54,8 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
 /*
  * True if ADATA can be OP's operand on a value of type V. ADATA has type A and is held in
  * A's computing type. cross_entropy's classes must be integers from 0 to their number less 1;
- * else MESSAGE names the first wrong element. The caller does not check a computed operand:
- * a row whose class is out of range has the loss NaN.
+ * else MESSAGE names the first wrong element. No caller checks a computed operand: a row
+ * whose class is out of range has the loss NaN.
  */
 enum { OP_CHECK_TEXT = 160 };
 bool op_check_operand(enum op op, const struct type *v, const struct type *a, const void *adata,
