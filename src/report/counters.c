@@ -56,7 +56,7 @@ static unsigned groups_of(const struct policy_row *row)
 	       (row->stored ? STORED : 0);
 }
 
-/* A field has two entries if its place among the others depends on the format. */
+/* A field has several entries if its place, its heading or its group depends on the format. */
 static const struct field figure_fields[] = {
 	{"policy", NULL, IN_ALL, 0, FIELD(figures, TEXT, row.policy)},
 	{"infeasible", NULL, IN_JSON | IN_LINES, INFEASIBLE, FIELD(figures, FLAG, infeasible)},
@@ -110,7 +110,7 @@ void report_policies(struct report *report, const struct policy_row *rows, size_
 		records_put(&records, &figures, in_columns && own & FEASIBLE ? groups : own);
 	}
 	records_end(&records);
-	/* The front and the knee depend on all policies. They are not in a row, which is as grad --stats prints it. */
+	/* In JSON the front and the knee stand beside the rows, so that a row has the keys that grad --stats prints. */
 	const char *knee = NULL;
 	report_open(report, "pareto", '[');
 	for (size_t i = 0; i < count; i++) {

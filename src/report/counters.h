@@ -5,7 +5,7 @@
 #include "plan/job.h"
 #include "report/record.h"
 
-/* One policy's figures, as ckptc(1) names them under COUNTERS. */
+/* One policy's figures; ckptc(1) explains them under COUNTERS. */
 struct policy_row {
 	const char *policy;
 	struct counters counters;
@@ -14,20 +14,20 @@ struct policy_row {
 	double predicted_ms;   /* 0: unknown */
 	bool pareto, knee;
 	bool stored;         /* checkpoints were kept in another type (--store-dtype) */
-	double store_error;  /* if STORED: the largest error of a kept value; NAN if unknown */
+	double store_error;  /* if STORED: the largest |value - kept value|; NAN if unknown */
 	int64_t least_bytes; /* above 0: the policy is an infeasible budget, without figures; the least budget that works */
 };
 
-/* Returns the recomputed cost divided by the cost of one forward and backward pass, in percent. */
+/* Returns the recomputed cost in percent of the cost of one forward and backward pass; 0 if that is 0. */
 double row_overhead(const struct policy_row *row);
-/* Returns how far the peak is below save-all's, in percent of save-all's; 0 if that is unknown. */
+/* Returns how far the peak is below save-all's, in percent of that: below 0 if it is higher, 0 if that is unknown. */
 double row_reduction(const struct policy_row *row);
 
-/* Bytes of TEXT, to which row_infeasible writes "infeasible, least 1248 bytes". It returns TEXT. */
+/* Bytes of TEXT, with the NUL. row_infeasible writes "infeasible, least 1248 bytes" to TEXT, and returns it. */
 enum { ROW_TEXT = 64 };
 const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT]);
 
-/* Writes ROW as a JSON object, with the keys that ckptc(1) lists, as the value of KEY. */
+/* Writes ROW as a JSON object, the value of KEY; NULL: alone. Writes nothing in other formats. */
 void report_row(struct report *report, const char *key, const struct policy_row *row);
 /* Writes COUNT ROWS; in JSON {"policies":[...],"pareto":[NAME...],"knee":NAME}. */
 void report_policies(struct report *report, const struct policy_row *rows, size_t count);
@@ -39,22 +39,22 @@ struct kept {
 	const char *what; /* "output of cos from f.ck:1:8", "state before encoder.3" */
 	const char *type; /* NULL: unknown */
 	int64_t bytes;
-	int64_t step; /* the step that made it; -1: none, or not to be compared */
+	int64_t step; /* that made it, or with --spec that reads it; -1: none, or steps are not compared */
 };
 
 struct kept_list {
 	struct policy_row row;
 	struct kept *rows; /* report_difference sorts them, and removes those that both lists have */
 	size_t count;
-	int64_t total; /* bytes of all rows; report_difference sets it */
+	int64_t total; /* bytes of all rows before that; report_difference sets it */
 };
 
-/* Writes what only the first list holds, what only the second holds, and in some formats the figures of both. */
+/* Writes what only the first list holds and what only the second holds; in JSON and tables, the figures of both too. */
 void report_difference(struct report *report, struct kept_list lists[2]);
 
-/* Writes the rows of LIST and the sum of their bytes. Lines are as JAX's print_saved_residuals prints them. */
+/* Writes the rows of LIST, in JSON and tables with the sum of their bytes; lines as JAX's print_saved_residuals. */
 void report_residuals(struct report *report, const struct chain *chain, const struct held_list *list);
-/* Returns what ROW is, and where, in ARENA: "output of sin from f.ck:6:9 (g)". NULL if memory is short. */
+/* Returns "output of sin from f.ck:6:9 (g)", "named 'a' from ..." or "from the argument W1". NULL if memory is short. */
 const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena);
 
 #endif

@@ -40,7 +40,7 @@ static void keep_different(struct kept_list *p, struct kept_list *q)
 	q->count = q_only;
 }
 
-/* Returns the steps of COUNT ROWS, which are sorted, as "0 to 3, 8"; "" if they have none. NULL if memory is short. */
+/* Returns the steps of sorted ROWS as "0 to 3, 8"; "" if they have none. Empties STEPS. NULL if memory is short. */
 static const char *describe_steps(const struct kept *rows, size_t count, struct grown_text *steps)
 {
 	for (size_t i = 0, last; i < count; i = last + 1) {
@@ -120,7 +120,7 @@ static int64_t sum_bytes(const struct kept_list *list)
 	return bytes;
 }
 
-/* Writes what only LIST holds, in JSON or as a table. OTHER is the policy of the other list. */
+/* Writes what only LIST holds: as a table, or in JSON with LIST's counters. OTHER is the policy of the other list. */
 static void report_side(struct report *report, const struct kept_list *list, const char *other)
 {
 	const bool table = report->format == REPORT_TABLE;

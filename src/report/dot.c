@@ -1,8 +1,8 @@
 /*
  * The graph of a chain. Its nodes are the operations of each part, forward and backward, and the values saved between
  * them; its edges are values. Parts pass values by slots. The program is walked as it runs, forward and then backward.
- * For each slot the walk holds the node that its value, or its cotangent, comes from. A loop is walked twice, so that
- * loop-carried values show. Equal edges are drawn once.
+ * For each slot the walk holds the node that its value, or its cotangent, comes from. A loop of several iterations is
+ * walked twice, so that loop-carried values show. Equal edges are drawn once.
  */
 #include "report/explanation.h"
 
@@ -51,7 +51,7 @@ static int compare_edges(const void *left, const void *right)
 	return 0;
 }
 
-/* Returns where VALUE of BODY, a body of PART, comes from: an instruction, as a node of KIND, a param, or a port. */
+/* Returns the node of VALUE in BODY, a body of PART: an instruction (KIND), a param, a residual, or its slot's node. */
 static struct end source_of(const struct graph *g, const struct body *body, uint32_t part, enum end_kind kind,
                             uint32_t value)
 {
@@ -100,7 +100,7 @@ static void follow_back(struct graph *g, const struct step *step)
 		g->next[body->outs[i].index] = source_of(g, body, step->id, END_BACKWARD, body->outs[i].value);
 }
 
-/* Walks ITEMS, in reverse if BACK. If AGAIN, walks each loop twice; in the second walk, inner loops are walked once. */
+/* Walks ITEMS, in reverse if BACK. If AGAIN, walks each loop of several iterations twice, the second time not AGAIN. */
 static void walk_items(struct graph *g, const struct item *items, size_t count, bool back, bool again)
 {
 	for (size_t i = 0; i < count; i++) {

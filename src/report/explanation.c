@@ -1,4 +1,4 @@
-/* Values get letters in the order in which they are printed. No letter is a name of the chain or of an operation. */
+/* Values get letters in the order in which they are printed, in each part from a on. Params keep their names. */
 #include "report/explanation.h"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ static bool is_taken(const struct chain *chain, const char *name)
 	return taken;
 }
 
-/* Returns the next of a, b, ... z, ba, bb, ... Skips one if it, or its cotangent's name, is a name of the chain. */
+/* Returns the next of a, b, ... z, ba, bb, ... Skips names, bare or after d_, of the chain or of an operation. */
 static const char *next_letter(struct part *part)
 {
 	for (;;) {
@@ -62,7 +62,7 @@ static const char *letter_of(struct part *part, uint32_t value)
 	return part->letters[value] ? part->letters[value] : "";
 }
 
-/* Numbers the parts of a cotangent, but not their sum. The parts of a param's gradient have no sum among the values. */
+/* Writes the name of a cotangent. Only parts of a sum get numbers; a param's gradient has parts, but no sum to name. */
 static void put_cotangent(struct part *part, uint32_t value)
 {
 	const uint32_t primal = part->body->values[value].primal, total = part->total[primal], rank = part->rank[value];
@@ -299,7 +299,7 @@ static void report_part(struct records *records, const struct part *part, int64_
 		}
 }
 
-/* Writes the order in which parts run, with its loops; DEPTH loops are around ITEMS. */
+/* Writes the order in which parts run, with its loops, in JSON or a table. DEPTH loops are around ITEMS. */
 static void report_items(struct report *report, const struct item *items, size_t count, int depth)
 {
 	const struct text *text = report->text;

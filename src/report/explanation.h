@@ -1,8 +1,9 @@
 /*
- * Reports what a chain does: the forward and the backward program of each part, and the actions of a schedule. Programs
- * are text in two columns, or a graph for Graphviz. In the text:
+ * Reports what a chain does: the forward and the backward program of each part, and the actions of a schedule. A part
+ * is a distinct step; all steps that are alike are one part. Programs are text (in tables, side by side in two columns)
+ * or a graph for Graphviz. In the text:
  *
- *     a, b      values; one letter is one value in both columns
+ *     a, b      values; within a part, one letter is one value in both programs
  *     d_a       the cotangent of a, or a with a macron; if it is a sum, its parts are d_a.1, d_a.2
  */
 #ifndef REPORT_EXPLANATION_H
@@ -25,7 +26,7 @@ void report_explanation(struct report *report, const struct explanation *explana
 
 /*
  * Writes a graph for Graphviz. Each part is a cluster of the operations of both passes and the values saved between
- * them; edges are values. If memory is short, sets ARENA's `failed`, and the graph is not whole.
+ * them; edges are values and cotangents. If memory is short, sets ARENA's `failed`, and the graph is not whole.
  */
 void report_dot(const struct chain *chain, const struct compiled_chain *compiled, const struct text *text,
                 struct arena *arena);

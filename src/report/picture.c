@@ -1,8 +1,8 @@
 /*
- * How a schedule is drawn depends on its number of events:
+ * How a schedule is drawn depends on the number of its timeline's segments (runs of steps, and states held):
  *
- *     to HOVERED             each event is a path, with its figures in a title
- *     to TIMELINE_SEGMENTS   each kind of event is one path
+ *     to HOVERED             each segment is a path, with its figures in a title
+ *     to TIMELINE_SEGMENTS   each layer is one path
  *     more                   the timeline has cells; adjacent cells form a run, and gaps are closed until the runs of
  *                            a layer are at most MOST_RUNS / TIMELINE_LAYERS. So the size of a page is bounded.
  */
@@ -16,7 +16,7 @@
 enum { LEFT = 96, PLOT = 780, HEAD = 64, HEADING = 40, FOOT = 62 };
 /* The heights of plots, in pixels. */
 enum { STEPS = 280, BYTES = 190, FRONT = 340, CURVES = 230 };
-/* The most events that are drawn as a path each, runs of cells, and labels. */
+/* The most segments that are drawn as a path each; runs of cells of a schedule; labels of policies. */
 enum { HOVERED = 600, MOST_RUNS = 9000, MOST_LABELS = 64 };
 
 static const struct {
@@ -241,7 +241,7 @@ static void mark_taken(struct labels *labels, struct box box)
 		labels->taken[labels->count++] = box;
 }
 
-/* Writes NAME near the mark at X, Y where it overlaps nothing. If there is no such place, writes nothing; false. */
+/* Writes NAME near the mark at X, Y where it overlaps no box of LABELS. If no place that it tries is free, false. */
 static bool put_label(const struct text *text, struct labels *labels, double x, double y, const char *name,
                       const char *class)
 {
@@ -330,7 +330,7 @@ static void put_mark(const struct text *text, const struct svg_panel *panel, con
 	            ranks[rank].title);
 }
 
-/* Writes to NAMES the policies whose marks are within a pixel of row I's. NULL if one of them is in an earlier row. */
+/* Writes to NAMES, cut to fit, the policies with marks within a pixel of row I's. NULL if one is in an earlier row. */
 static const char *names_at(const struct svg_panel *panel, const struct picture *picture, size_t i, char names[160])
 {
 	size_t used = 0;

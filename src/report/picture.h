@@ -5,8 +5,8 @@
  *     policies    overhead by peak, with the Pareto front
  *     curves      measurements by depth or interval
  *
- * svg.c has the parts of charts: pages, panels with axes, legends, marks. CSS classes give the colours of light and
- * dark pages. A chart has no scripts and fetches nothing. Lengths are pixels of a page that is SVG_WIDTH wide.
+ * svg.c has the parts of charts: pages, axes, legends, texts; picture.c has the marks. CSS classes give the colours of
+ * light and dark pages. A chart has no scripts and fetches nothing. Lengths are pixels of a page SVG_WIDTH wide.
  */
 #ifndef REPORT_PICTURE_H
 #define REPORT_PICTURE_H
@@ -32,7 +32,7 @@ struct svg_axis {
 	double low, high; /* low < high; low > 0 if LOG */
 	enum svg_unit unit;
 	bool log;
-	double bend; /* above 0: beyond about this value the axis is logarithmic, and low is at most 0 */
+	double bend; /* above 0, without LOG: beyond about this value the axis is logarithmic, and low is at most 0 */
 	const char *label;
 };
 
@@ -54,7 +54,7 @@ double svg_y(const struct svg_panel *panel, double value);
 const char *svg_value(enum svg_unit unit, double value, char buffer[48]);
 /* Returns the approximate width of TEXT in pixels, at a font size of 12 pixels. */
 double svg_text_width(const char *text);
-/* Copies TEXT to BUFFER; cuts its middle if it is wider than WIDTH pixels or longer than 150 bytes. Returns BUFFER. */
+/* Copies TEXT to BUFFER. If it is wider than WIDTH pixels or longer than 150 bytes, cuts its middle; keeps 4 bytes. */
 const char *svg_shorten(const char *text, double width, char buffer[160]);
 
 /* Begins a page with its titles; SUBTITLE may be NULL. The caller ends it with "</svg>". */
@@ -72,7 +72,7 @@ enum picture_time {
 	TIME_MICROSECONDS, /* measured */
 };
 
-/* A schedule, drawn in two panels. */
+/* A schedule, drawn in two panels unless its timeline takes no time. */
 struct picture_run {
 	const char *policy;
 	const struct timeline *timeline;
@@ -97,13 +97,13 @@ struct picture_curves {
 	const char *heading;
 	struct svg_axis x, y; /* picture_draw finds low and high */
 	const struct picture_series *series;
-	size_t count;
+	size_t count; /* only the first 8 series are drawn */
 };
 
 struct picture {
 	const char *title, *subtitle;
 	bool html;
-	const struct policy_row *rows; /* policies with their front; drawn if there are two or more */
+	const struct policy_row *rows; /* policies; HTML has their table, and two or more are drawn with their front */
 	size_t row_count;
 	const struct picture_run *runs;
 	size_t run_count;

@@ -1,14 +1,15 @@
-/* The report of `ckptc profile`: a row for each depth and each policy, the growth with depth, and the bottleneck. */
+/* The report of `ckptc profile`: rows of depths and policies; except in CSV, also the growth and the bottleneck. */
 #ifndef REPORT_PROFILE_H
 #define REPORT_PROFILE_H
 
 #include "report/record.h"
 
 struct profile_row {
-	const char *kind, *policy; /* "depth" or "policy" */
-	int64_t steps, evaluations, peak_bytes, page_faults;
-	double forward_ms, backward_ms, ratio, bytes_per_step, steps_per_second; /* of a depth */
-	double gradient_ms; /* forward and backward pass, in the quickest run */
+	const char *kind, *policy;                           /* "depth" or "policy" */
+	int64_t steps, evaluations, peak_bytes, page_faults; /* evaluations: reported of a policy alone */
+	/* Of a depth. The ratio is backward over forward time; steps per second are those of the forward pass. */
+	double forward_ms, backward_ms, ratio, bytes_per_step, steps_per_second;
+	double gradient_ms; /* time of the quickest gradient, both passes; reported of a policy alone */
 	double cpu_ms;      /* processor time of that run, of all threads; not reported */
 	double predicted_overhead, measured_overhead, reduction; /* of a policy, in percent of save-all */
 };
@@ -16,7 +17,7 @@ struct profile_row {
 /* The fit of WHAT = c * steps^POWER over the depths. */
 struct profile_growth {
 	const char *what;
-	double power; /* NAN if no power fits */
+	double power; /* NAN if no power fits, or there are too few depths */
 	double r2;    /* R squared of the logarithms; NAN if there are too few depths */
 };
 

@@ -57,7 +57,7 @@ static bool has_field(const struct field *f, unsigned form, unsigned groups)
 	return f->forms & form && (!f->groups || f->groups & groups);
 }
 
-/* Writes WHOLE at the end of DIGITS, and returns its first digit. printf is too slow for schedules of 10^7 actions. */
+/* Writes WHOLE at the end of DIGITS; returns where it begins. printf is too slow for schedules of 10^7 actions. */
 static const char *spell_whole(int64_t whole, char digits[64])
 {
 	char *p = digits + 63;
@@ -71,7 +71,7 @@ static const char *spell_whole(int64_t whole, char digits[64])
 	return p;
 }
 
-/* Returns the value as text, in DIGITS if it is a number. Returns NULL if it is unknown or a list. */
+/* Returns the value as text, in DIGITS if it is a number. NULL if it is unknown, a list, or in JSON infinite. */
 static const char *spell_value(const struct field *f, const void *record, bool json, char digits[64])
 {
 	const void *at = (const char *)record + f->offset;

@@ -1,11 +1,11 @@
 /*
- * Every report is made of records. A report declares the fields of its records once, in a static table, and record.c
- * writes them in the format of the report:
+ * Reports are made of records, apart from graphs, pictures, traces and some tables. A report declares the fields of its
+ * records once, in a static table, and record.c writes them in the format of the report:
  *
  *     json    {"key":value,...}, objects in an array; a value that is not known is null
  *     csv     a line of keys, then a line for each record
  *     table   a line of headings, then aligned columns, numbers to the right
- *     lines   the first field's value, then key=value for each field that is known; a flag is its key alone
+ *     lines   the first field's value, then key=value for each field that is known; a true flag is its key alone
  *
  * text.c aligns columns, and escapes strings for JSON, XML and CSV.
  */
@@ -24,7 +24,7 @@ struct grown_text {
 	size_t used, capacity;
 };
 void text_grow_in(struct grown_text *grown, struct arena *arena);
-/* Returns a copy of the text so far, and empties GROWN. If memory is short, NULL or cut, with the arena's flag set. */
+/* Returns a copy of the text so far, and empties GROWN. If memory was short, NULL or with gaps, and `failed` is set. */
 const char *text_grown(struct grown_text *grown);
 
 struct text_list {
@@ -36,16 +36,16 @@ bool text_list_add(struct text_list *list, const char *text, struct arena *arena
 
 enum report_format { REPORT_TABLE, REPORT_JSON, REPORT_CSV, REPORT_LINES };
 
-/* Writes STRING as a JSON string, with quotes; escapes control characters and invalid UTF-8. Writes null for NULL. */
+/* Writes STRING as a JSON string, or null for NULL. Escapes what utf8_shows refuses; an invalid byte becomes \u00XX. */
 void text_json(const struct text *text, const char *string);
 /*
- * Writes STRING escaped for XML, also within an attribute in double quotes. Line ends and tabs become spaces. Control
- * characters and invalid UTF-8 become U+FFFD, as XML cannot hold them.
+ * Writes STRING escaped for XML, also within an attribute in double quotes. Line ends and tabs become spaces. Other
+ * control characters and invalid UTF-8 become U+FFFD, since XML cannot hold most of them.
  */
 void text_xml(const struct text *text, const char *string);
 /* Writes FIELD for CSV: escaped as by diag_escape, and quoted if it has a comma or a quote. */
 void text_csv(const struct text *text, const char *field);
-/* Writes BYTES to BUFFER for people, such as "1.5 KiB". Returns BUFFER. */
+/* Writes BYTES to BUFFER for people: "2 KiB", or if inexact "1.50 KiB", "15.3 KiB", "153 KiB". Returns BUFFER. */
 const char *text_bytes(int64_t bytes, char buffer[32]);
 
 /*
@@ -61,10 +61,10 @@ enum field_form {
 	IN_LINES = 8,
 	IN_FIGURES = 16, /* see report_figures */
 	IN_ROWS = IN_CSV | IN_TABLE,
-	IN_ALL = IN_JSON | IN_ROWS | IN_LINES,
+	IN_ALL = IN_JSON | IN_ROWS | IN_LINES, /* without IN_FIGURES */
 };
 
-/* The C type of a field; and after the semicolon the value that means unknown. */
+/* The C type of a field; after the semicolon the value that means unknown. JSON has null for infinite numbers too. */
 enum field_kind {
 	FIELD_TEXT,   /* const char *; NULL */
 	FIELD_WHOLE,  /* int64_t; NO_WHOLE */
@@ -81,14 +81,14 @@ struct field_list {
 };
 
 struct field {
-	const char *key;     /* its name in JSON, CSV and lines */
+	const char *key;     /* its name in JSON, CSV and lines; an identifier if IN_JSON, since it is not escaped */
 	const char *heading; /* its name in tables; NULL: the key */
 	unsigned forms;      /* the formats that have it, a sum of enum field_form */
 	unsigned groups;     /* records of at least one of these groups have it; 0: all records */
 	enum field_kind kind;
 	size_t offset;       /* of the value in the record */
-	const char *numeral; /* FIELD_NUMBER: a format of printf */
-	bool exact;          /* FIELD_NUMBER: JSON has all digits */
+	const char *numeral; /* FIELD_NUMBER: a format of printf, unless it is EXACT and IN_JSON alone */
+	bool exact;          /* FIELD_NUMBER: JSON has all digits, not NUMERAL */
 	const char *unknown; /* what tables show for an unknown value; NULL: nothing */
 };
 
@@ -99,7 +99,7 @@ struct record_kind {
 	const char *key; /* of the list of records in JSON */
 	const struct field *fields;
 	size_t field_count;
-	/* Writes RECORD as a line; NULL: key=value. A kind without a field IN_TABLE is written as lines, not as a table. */
+	/* Writes RECORD as a line; NULL: key=value. Lines replace a table if no field of the records is IN_TABLE. */
 	void (*line)(const void *record, const struct text *text);
 };
 
@@ -119,7 +119,8 @@ struct report {
 
 /*
  * These functions write JSON, with commas and a line end after the last bracket; in other formats, nothing. KEY is NULL
- * within an array. The first value with a key opens the report's object, which session_close_text closes.
+ * within an array, and for a value that is the whole report. A value with a key at depth 0 opens the report's object,
+ * which session_close_text closes.
  */
 void report_open(struct report *report, const char *key, char bracket);
 void report_close(struct report *report, char bracket);
@@ -130,8 +131,8 @@ void report_record(struct report *report, const char *key, const struct record_k
                    unsigned groups);
 
 /*
- * Writes COUNT RECORDS side by side: for each field that is IN_FIGURES, a line with its name and its values. The format
- * is CSV, or a table whose names take WIDTHS[0] columns and whose values take WIDTHS[1].
+ * Writes COUNT RECORDS side by side: for each field of GROUPS that is IN_FIGURES, a line with its name and its values.
+ * CSV if that is the report's format, else a table whose names take WIDTHS[0] columns and whose values take WIDTHS[1].
  */
 void report_figures(struct report *report, const struct record_kind *kind, unsigned groups, const void *const *records,
                     size_t count, const int widths[2]);
@@ -147,7 +148,8 @@ struct records {
 	uint64_t right; /* a bit for each column of numbers */
 };
 
-/* GROUPS are those of all records together. Tables and CSV omit the columns of other groups. */
+/* GROUPS are those of all records together. Tables and CSV omit the columns of other groups. A RECORD of records_put
+ * has its own GROUPS; a table or CSV has empty cells for those it lacks. Tables are written by records_end. */
 void records_begin(struct records *records, struct report *report, const struct record_kind *kind, unsigned groups);
 void records_put(struct records *records, const void *record, unsigned groups);
 void records_end(struct records *records);

@@ -6,7 +6,7 @@
 struct residual_row {
 	const char *text; /* of residual_describe */
 	const char *type, *dtype, *kind, *name, *op, *file, *def;
-	const char *users; /* the first four of USED_BY, as one text */
+	const char *users; /* the first four of USED_BY, then "..." if there are more */
 	struct field_list shape, used_by;
 	int64_t bytes, line, column;
 	double share; /* of the bytes of all rows, in percent */
@@ -50,7 +50,7 @@ static const char *join_users(const struct held *held, struct arena *arena)
 	return joined && held->used_by.count > MOST ? arena_printf(arena, "%s, ...", joined) : joined;
 }
 
-/* Returns HELD's row without users, type and share. Its text is like "from the argument W1", "named 'a' from ...". */
+/* Returns HELD's row without users, type and share. The text is as of residual_describe. */
 static struct residual_row held_row(const struct chain *chain, const struct held *held, struct arena *arena)
 {
 	const struct origin *o = &held->origin;

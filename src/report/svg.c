@@ -1,7 +1,8 @@
 /*
  * The parts of charts. The distance of ticks is 1, 2 or 5 times a power of ten; for bytes a power of two. Ticks of a
- * logarithmic axis are powers of two or ten. There are no more ticks than labels have space. A mark has one CSS class
- * for its colour and one for its use, such as `line` or `area`. Dark pages change the colours alone.
+ * logarithmic axis are powers of two or ten, at most 8. Other axes have only as many ticks as labels have space, at
+ * least 2. A mark has a CSS class for its colour, and others for its use, such as `line` or `area`. Dark pages change
+ * the colours alone.
  */
 #include "report/picture.h"
 
@@ -78,7 +79,7 @@ const char *svg_shorten(const char *text, double width, char buffer[160])
 	return buffer;
 }
 
-/* Returns the least usual distance of ticks that is at least ROUGH. */
+/* Returns the least usual distance of ticks that is at least ROUGH; of counts and bytes, at least 1. */
 static double tick_step(double rough, enum svg_unit unit)
 {
 	double step = 1, power = pow(10, floor(log10(rough)));

@@ -43,7 +43,7 @@ static void put_slice(struct trace *trace, const struct event *event)
 	text_put(trace->text, "}}");
 }
 
-/* Writes the counter: the bytes of all workers, and those held throughout, such as params and blocks. */
+/* Names a worker at its first event. Writes the counter if it changed: bytes of slabs, and those held throughout. */
 static void put_live(struct trace *trace, const struct event *event)
 {
 	int64_t throughout = trace->job->predicted.peak_bytes - trace->job->slabs;

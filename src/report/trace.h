@@ -1,7 +1,8 @@
 /*
  * Writes a run as Chrome's trace events, which Perfetto and chrome://tracing open. Each worker has a slice for each
- * forward, recomputed and backward step, and for each read and write of a spilled state. A counter shows the bytes in
- * use. Events are written as they happen; only the last number of bytes of each worker is held.
+ * forward, recomputed and backward step, and for each read and write of a spilled state. A policy by value runs all
+ * steps in one slice. A counter shows the bytes in use. Events are written as they happen, up to TRACE_SLICES slices
+ * of the first TRACE_WORKERS workers; only the last number of bytes of each worker is held.
  */
 #ifndef REPORT_TRACE_H
 #define REPORT_TRACE_H
@@ -17,8 +18,8 @@ struct trace {
 	int64_t slices;        /* number of slices written */
 	int64_t left_out;      /* number of slices beyond TRACE_SLICES */
 	int64_t live[TRACE_WORKERS];
-	int64_t total, written; /* bytes of all workers: now, and at the last counter event */
-	double end;             /* of the last event, in microseconds */
+	int64_t total, written; /* slab bytes of all workers: now, and at the last counter event (-1: none yet) */
+	double end;             /* when the last event so far ends, in microseconds */
 	bool seen[TRACE_WORKERS];
 };
 
