@@ -3,7 +3,7 @@
  * residual, a cotangent) holds a buffer by its number. A buffer counts its holders, and
  * its place is freed when the last one releases it. Numbers of freed buffers are reused.
  *
- * Invariant: between calls every buffer in use has a holder, and the sum of the holds
+ * Invariant: between actions every buffer in use has a holder, and the sum of the holds
  * equals the number of holders.
  */
 #ifndef MEMORY_BUFFERS_H
@@ -18,13 +18,13 @@ struct buffer {
 	int64_t offset, size;
 	int32_t holds;     /* number of its holders */
 	int32_t next_free; /* once it is freed: the next freed buffer, or NO_BUFFER */
-	bool narrow;       /* a copy of a checkpoint in fewer bits than `type` has */
+	bool narrow;       /* a checkpoint's copy of an array: its `size` bytes have fewer bits an element than `type` */
 	bool stored;       /* snapshots or residuals held it at the end of the first sweep */
 	const struct type *type;
-	const struct body *body; /* the body that made it, as its value `value`; NULL for the input */
+	const struct body *body; /* the body that made it, as its value `value`; NULL: the input, a seed, or fetched */
 	uint32_t value;
 	const struct naming *names;
-	int64_t step;     /* the step that made it; -1 for the input */
+	int64_t step;     /* the step that made it; if fetched, the one before its state; -1: the input or a seed */
 	int64_t sequence; /* its place in program order: where it was made, or named later */
 };
 
@@ -37,7 +37,7 @@ struct buffers {
 };
 
 void buffers_free(struct buffers *b);
-/* Returns a new buffer of SIZE bytes, without a holder; NO_BUFFER if out of memory. */
+/* Returns a new buffer of SIZE bytes, without a holder; NO_BUFFER if out of memory or beyond POOL_MOST. */
 int32_t buffers_make(struct buffers *b, const struct type *type, int64_t size);
 /* Counts one more holder of ID, which may be NO_BUFFER here and below. The next two return false if out of memory. */
 static inline void buffers_hold(struct buffers *b, int32_t id)

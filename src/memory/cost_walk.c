@@ -17,10 +17,10 @@
 /* The time and memory of advancing over a range of steps. */
 struct forward_range {
 	double time;  /* of all steps */
-	int64_t need; /* the most bytes of one step: the states on both sides and its workspace */
+	int64_t need; /* the bytes of the step that takes most: the states on both sides and its workspace */
 };
 
-/* Positions BEGIN .. LAST: one held state with its number of holders, or steps whose residuals are held. */
+/* Positions BEGIN .. LAST: one held state with its number of HOLDERS, or recorded steps (HOLDERS has no meaning). */
 struct span_held {
 	int64_t begin, last, holders;
 };
@@ -42,7 +42,7 @@ struct walk {
 	struct held_spans recorded; /* steps whose residuals are held; no two spans touch */
 	int64_t current;            /* position of the current state, or -1 */
 	int64_t cotangent;          /* position of the cotangent */
-	bool swept, reversing;      /* state n was reached; a BACKWARD has begun */
+	bool swept, reversing;      /* swept: state n was reached; reversing: a BACKWARD has begun */
 	int64_t in_slots;           /* number of memory slots in use */
 	int64_t bytes;
 	int64_t high; /* the most bytes since walk_parts set it */
@@ -57,7 +57,7 @@ static struct forward_range join(struct forward_range a, struct forward_range b)
 	return (struct forward_range){a.time + b.time, a.need > b.need ? a.need : b.need};
 }
 
-/* Returns what steps BEGIN .. END-1 of RUN take. The state after the last step of a run is the next run's. */
+/* Returns what steps BEGIN .. END-1, all of RUN, take. The state after a run's last step is the next run's. */
 static struct forward_range part_of_run(const struct walk *w, size_t run, int64_t begin, int64_t end)
 {
 	const struct step_cost *cost = &w->costs->runs[run].cost;
@@ -139,7 +139,7 @@ static int64_t bytes_of_state(struct walk *w, int64_t position)
 	return position >= w->costs->steps ? w->costs->output : cost_of(w, position)->state;
 }
 
-/* Returns the index of the first span that ends at POSITION or after. */
+/* Returns the index of the first span that ends at POSITION or after; the number of spans if none does. */
 static size_t find_span(const struct held_spans *spans, int64_t position)
 {
 	size_t low = 0, high = spans->count;
@@ -184,7 +184,7 @@ static void remove_span(struct held_spans *spans, size_t at)
 	memmove(&spans->items[at], &spans->items[at + 1], (--spans->count - at) * sizeof *spans->items);
 }
 
-/* Returns the bytes that state POSITION adds now: 0 if nothing holds it, or the step before keeps it. */
+/* Returns the bytes that state POSITION adds now: 0 if nothing holds it, or if residuals of the step before have it. */
 static int64_t state_charge(struct walk *w, int64_t position)
 {
 	if (position > 0 && holds_any(&w->recorded, position - 1, position - 1) && cost_of(w, position - 1)->keeps_output)
@@ -195,7 +195,7 @@ static int64_t state_charge(struct walk *w, int64_t position)
 	return kept ? bytes_of_state(w, position) : 0;
 }
 
-/* Raises the two peaks to the bytes held now and EXTRA more. */
+/* Raises the two peaks to at least the bytes held now and EXTRA more. */
 static void note_peak(struct walk *w, int64_t extra)
 {
 	w->high = greater(w->high, w->bytes + extra);
@@ -267,7 +267,10 @@ static void remove_recorded(struct walk *w, int64_t begin)
 
 /* Actions. Each returns false if out of memory. */
 
-/* Returns how many steps from BEGIN on can be advanced over at once: no state or step there is held. At least 1. */
+/*
+ * Returns how many steps from BEGIN on, at least 1, can be advanced over at once. No state after BEGIN is held up to
+ * the last of these steps. Neither they nor the steps next to them are recorded.
+ */
 static int64_t forward_stretch(struct walk *w, int64_t begin, int64_t end)
 {
 	end = free_until(&w->states, begin + 1, end);
@@ -288,7 +291,7 @@ static bool take_forward(struct walk *w, const struct action *a)
 		release_state(w, step);
 		if (count == 1)
 			continue;
-		/* Now the bytes are of what stays and of the state before the second step. */
+		/* Now the bytes include the state before the second step, which `need` counts again. */
 		note_peak(w, forward_range(w, step + 1, step + count).need - bytes_of_state(w, step + 1));
 		if (!set_current(w, step + count))
 			return false;
@@ -303,8 +306,8 @@ static int64_t inner_bytes(const struct step_cost *cost)
 }
 
 /*
- * Records the equal steps from STEP on, except the last, at once. Returns their number: 0 unless the step
- * before is equal and recorded and nothing on the way is held. Bytes only grow, so the peak is at the end.
+ * Records the steps from STEP on that are of its run, except the last, at once. Returns their number: 0 unless the
+ * step before is of the run and recorded, and nothing up to END is held. Bytes only grow, so the peak is at the end.
  */
 static int64_t record_stretch(struct walk *w, int64_t step, int64_t end)
 {
@@ -351,8 +354,8 @@ static bool take_record(struct walk *w, const struct action *a)
 }
 
 /*
- * Reverses the recorded steps below TOP that equal step TOP, except the lowest, at once. Returns their number:
- * 0 if a slot holds a state among them. The peak is at the first.
+ * Reverses the recorded steps below TOP that are of the run of step TOP, except the lowest, at once. Returns their
+ * number: 0 if a slot holds a state among them, or state TOP. The peak is at the first that is reversed.
  */
 static int64_t backward_stretch(struct walk *w, int64_t begin, int64_t top)
 {

@@ -1,9 +1,9 @@
 /*
  * The arrays that are held when the first sweep ends: their bytes, and the residual report.
  *
- * The report lists which operations read a kept array first. A step such as `name` passes its
- * state unchanged, and a later step may be the first that reads an array. So a walk goes over the
- * steps from the last to the first, once for all kept states.
+ * The report lists which operations read an array. For a residual they are those whose derivatives read it; for an
+ * array of a kept state, those of the first step that reads it. A step such as `name` passes its state unchanged, so
+ * this may be a later step. One walk over the steps from the last to the first finds it for all kept states.
  */
 #include "memory/machine_parts.h"
 
@@ -19,7 +19,7 @@ static const struct reader nobody = {.step = -1};
 
 struct reader_walk {
 	struct machine *m;
-	struct reader *first; /* by slot of the state at the walk's position; nobody if the slot is not live */
+	struct reader *first; /* by slot of the state at the walk's position; nobody if it is not live or never read */
 	struct reader *best;  /* scratch, by class of the state before; nobody between steps */
 	bool *written;        /* scratch, by slot */
 };
@@ -88,7 +88,7 @@ static int last_first(const void *a, const void *b)
 	return (*p)->position > (*q)->position ? -1 : (*p)->position < (*q)->position;
 }
 
-/* Returns, by memory slot in use, the first reader of each of its arrays. NULL if out of memory. */
+/* Returns, by memory slot, the first reader of each of its arrays; NULL where unused. NULL if out of memory. */
 static struct reader **find_readers(struct machine *m)
 {
 	struct arena *arena = m->context->arena;

@@ -16,11 +16,11 @@ struct machine_call {
 	const struct program *program;
 	const struct compiled_step *compiled;
 	int64_t step;
-	const int64_t *counters;
+	const int64_t *counters;                   /* of the loops around the step, by level */
 	const int64_t *ins, *outs;                 /* by port of the program's body; -1: none, or not written */
-	const struct param_ref *const *out_params; /* by out: the param whose copy it is, or NULL */
+	const struct param_ref *const *out_params; /* by out: the param that the hook copies to it, or NULL */
 	int64_t workspace;
-	int64_t live;    /* bytes in use while it runs */
+	int64_t live;    /* the top of the slab while it runs: bytes in use and the holes between them */
 	bool recomputed; /* a forward or recording call after the first sweep */
 };
 
@@ -32,8 +32,8 @@ struct machine_array {
 /* The arrays that the chain and its surroundings exchange. */
 enum machine_input_output {
 	MACHINE_INPUT,    /* the hook writes the chain's input at OFFSET */
-	MACHINE_OUTPUT,   /* the chain's value lies at OFFSET */
-	MACHINE_SEED,     /* the hook writes the cotangent of the output at OFFSET */
+	MACHINE_OUTPUT,   /* the chain's value lies at OFFSET; only if options->want_value */
+	MACHINE_SEED,     /* the hook writes the cotangent of the output at OFFSET; only if the output has one */
 	MACHINE_GRADIENT, /* the input's gradient lies at OFFSET; -1: it is zero */
 };
 
@@ -56,7 +56,7 @@ struct machine_hooks {
 	 * state just written to disk slot SLOT, or cotangents if SLOT is -1.
 	 */
 	enum status (*point)(void *context, int64_t slot, const struct machine_array *arrays, size_t count);
-	/* Called after each action, with the bytes of the slab in use. */
+	/* Called after each action; LIVE is the top of the slab. */
 	enum status (*progress)(void *context, const struct action *action, int64_t live);
 };
 

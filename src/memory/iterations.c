@@ -1,15 +1,15 @@
 /*
- * Forward steps of loops. Without hooks most iterations of a loop need not be walked. Once two
- * iterations end with equal states of the allocator, the iterations after the first repeat
- * after the second, and are counted. Brent's algorithm finds the cycle: it compares with the
- * latest of iterations 1, 2, 4, ... (tests/unit/test_machine.c checks this against full walks.)
+ * Forward steps of loops. Without hooks most iterations of a loop need not be walked. Once an
+ * iteration ends with the state of the allocator with which an earlier one began, all from that one on
+ * repeat, and whole cycles are counted. Brent's algorithm finds the cycle: it compares each end with the
+ * latest start of iterations 1, 2, 4, ... (tests/unit/test_machine.c checks this against full walks.)
  */
 #include "memory/machine_parts.h"
 
 #include <string.h>
 
 /*
- * Serialises the allocator's state into *MARK. Returns its length in numbers, or 0 if out of memory.
+ * Serialises the allocator's state into *MARK. Returns its length in int64s, or 0 if out of memory.
  * Two equal marks mean that later buffers get equal offsets, as long as only the state is
  * held and released.
  */
@@ -34,8 +34,9 @@ static size_t write_mark(struct machine *m, int64_t **mark, size_t *capacity)
 }
 
 /*
- * Runs iterations of PERIOD steps each from *INDEX on, until the allocator's state repeats. Counts as
- * many further cycles as fit before UNTIL. Moves *INDEX to the step after all of them.
+ * Runs iterations of PERIOD steps each from *INDEX on, until the allocator's state repeats. Then counts as
+ * many further cycles as fit before UNTIL. Stops early if no iteration fits, or beyond HOLES holes. Moves
+ * *INDEX to the step after all of them.
  */
 static enum status run_iterations(struct machine *m, int64_t *index, int64_t period, int64_t until)
 {

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Makes m->steps for fast look-up. Not with hooks, which want the loops' counters too. False if out of memory. */
+/* Makes m->steps for fast look-up, of up to FEW steps; not with hooks, which want the loops' counters too. */
 static bool list_steps(struct machine *m)
 {
 	enum { FEW = 1 << 16 };
@@ -29,7 +29,7 @@ static bool make_tables(struct machine *m)
 	return !m->arena.failed;
 }
 
-/* Returns the type in which the first step takes the chain's input. Sets *FIRST to it, or NULL if there is none. */
+/* Returns the type of the chain's input in the state before the first step. Sets *FIRST to that step, or NULL. */
 static const struct type *first_input_type(struct machine *m, const struct step **first)
 {
 	*first = machine_step_count(m) ? machine_step_at(m, 0) : NULL;

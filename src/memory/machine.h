@@ -8,7 +8,7 @@
  * plan and the run cannot differ.
  *
  * A buffer is freed when its last holder releases it. An array that is a checkpoint,
- * a residual and a part of the state at once lies in memory once.
+ * a residual and a part of the state at once lies in memory once (--store-dtype copies checkpoints).
  */
 #ifndef MEMORY_MACHINE_H
 #define MEMORY_MACHINE_H
@@ -19,14 +19,14 @@
 
 struct machine_hooks; /* memory/hooks.h */
 
-/* A row of the residual report: an array that is held when the first sweep ends. */
+/* A row of the residual report: an array that a memory slot or residuals hold when the first sweep ends. */
 struct held {
 	const struct type *type; /* the type in which it is kept */
 	int64_t bytes;
 	struct origin origin;
-	int64_t step;            /* the step that made it; -1 for an argument */
+	int64_t step;            /* the step that made it, or copied it if it is a param; -1 for the input */
 	int64_t sequence;        /* its place in program order */
-	struct op_names used_by; /* the operations that read it */
+	struct op_names used_by; /* the operations that read it: see held.c */
 };
 struct held_list {
 	struct held *rows;
@@ -34,17 +34,17 @@ struct held_list {
 };
 
 struct machine_options {
-	int64_t most;                      /* the walk ends once the peak is above these bytes; 0: no limit */
+	int64_t most;                      /* the walk ends after the action that takes the peak above it; 0: no limit */
 	bool want_value;                   /* the output is wanted at the end of the first sweep */
-	enum dtype store;                  /* --store-dtype: F16 or BF16; DTYPE_COUNT: states are kept as they are */
+	enum dtype store;                  /* of states in memory slots: F16 or BF16; DTYPE_COUNT: as they are */
 	const struct machine_hooks *hooks; /* NULL: plan only */
-	struct held_list *held;            /* gets the residual report, in the context's arena; NULL: no report */
+	struct held_list *held;            /* empty: gets the residual report, in the context's arena; NULL: no report */
 };
 
 /*
  * Walks SCHEDULE over COMPILED and writes COUNTERS. If the peak exceeds options->most, the
- * walk ends, and only peak_bytes, which then exceeds it too, has a meaning. Tables come from
- * the context's allocator. Fails with STATUS_LIMIT if out of memory, or with the status
+ * walk ends with STATUS_OK, and only peak_bytes has a meaning, which exceeds it too. Tables come
+ * from the context's allocator. Fails with STATUS_LIMIT if out of memory, or with the status
  * that a hook returned. A wrong schedule is a bug (asserted).
  */
 enum status machine_run(const struct context *context, const struct compiled_chain *compiled, struct schedule *schedule,

@@ -1,8 +1,8 @@
 /*
- * Private to memory/:
+ * Private to the machine:
  *
  *     machine.c      the walk over a schedule's actions
- *     iterations.c   counts repeating iterations of a loop instead of walking them
+ *     iterations.c   without hooks, counts repeating iterations of a loop instead of walking them
  *     steps.c        one step, forward, recorded or backward: one call
  *     states.c       the current state; states in slots and on disk
  *     held.c         the arrays that are held when the first sweep ends
@@ -24,7 +24,7 @@ struct state {
 	size_t held_count;
 };
 
-/* A state that is kept. */
+/* A state in a memory slot. */
 struct snapshot {
 	bool used;
 	int64_t position;
@@ -82,13 +82,13 @@ struct machine {
 	struct counters *counters;
 	struct arena arena;        /* of tables that do not grow with the steps, and of snapshots' lists */
 	const struct step **steps; /* by index, or NULL: see list_steps */
-	int64_t levels[MAX_LOOPS]; /* the counters of the loops around the step that was looked up last */
+	int64_t levels[MAX_LOOPS]; /* if `steps` is NULL: counters of the loops around the step that was looked up last */
 	bool counts_iterations;    /* repeating iterations of loops may be counted, not walked */
 	bool first_sweep;
 	bool seeded; /* machine_seed has run */
 	struct buffers buffers;
 	struct state state;
-	int32_t *cotangent; /* by slot */
+	int32_t *cotangent; /* by slot; NO_BUFFER: none, or it is zero */
 	struct snapshots snapshots;
 	struct records records;
 	struct call_ports ports;
@@ -112,7 +112,7 @@ static inline const struct compiled_step *machine_compiled_step(const struct mac
 	return &m->compiled->steps[step->id];
 }
 
-/* Counts TIMES forward executions that cost COST each. */
+/* Adds TIMES forward executions of COST each to forward_cost; after the first sweep, to recomputed_cost. */
 static inline void machine_count_forward(struct machine *m, double times, double cost)
 {
 	*(m->first_sweep ? &m->counters->forward_cost : &m->counters->recomputed_cost) += times * cost;
@@ -157,11 +157,11 @@ enum status machine_forward_steps(struct machine *m, int64_t begin, int64_t end)
 bool machine_set_state(struct machine *m, uint32_t slot, int32_t id);
 /* Releases the buffers of the current state; then none exists. */
 bool machine_drop_state(struct machine *m);
-/* Makes empty slot SLOT hold the current state: its buffers, or copies of them in options->store. */
+/* Makes empty memory slot SLOT hold the current state: its buffers, or copies of them in options->store. */
 enum status machine_save(struct machine *m, int64_t slot);
-/* Makes the state in slot SLOT current: its buffers, or copies of narrow ones in full width. SLOT still holds it. */
+/* Makes the state in memory slot SLOT current: its buffers, or full copies of narrow ones. SLOT still holds it. */
 enum status machine_load(struct machine *m, int64_t slot);
-/* Empties slot SLOT. */
+/* Empties memory slot SLOT. */
 enum status machine_drop(struct machine *m, int64_t slot);
 /* Spill writes the current state to disk slot SLOT, each array once. Fetch reads it back as the current state. */
 enum status machine_spill(struct machine *m, int64_t slot);

@@ -162,7 +162,7 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	return report_point(m, slot, count);
 }
 
-/* Gives live slot I of the state before STEP a new buffer, or the buffer of an earlier slot of its class. */
+/* Gives live slot I of the state before STEP an earlier slot's buffer of its class, or a new one, counted in *COUNT. */
 static enum status make_fetched(struct machine *m, const struct step *step, uint32_t i, size_t *count)
 {
 	int32_t id = NO_BUFFER;

@@ -25,7 +25,7 @@ static void set_in(struct machine *m, size_t port, int32_t id)
 	m->ports.ins[port] = buffers_offset(&m->buffers, id);
 }
 
-/* Fills in CALL and passes it to the hook. The caller sets kind, program, compiled, step, and the ports. */
+/* Passes CALL, of which the caller sets kind, program, compiled, step and ports, to the hook; with its workspace. */
 static enum status make_call(struct machine *m, struct machine_call *call)
 {
 	struct pool *pool = &m->buffers.pool;
@@ -42,7 +42,7 @@ static enum status make_call(struct machine *m, struct machine_call *call)
 	return pool_put(pool, call->workspace, bytes) ? STATUS_OK : machine_memory(m);
 }
 
-/* True if NAMES should replace the names of BUFFER: it has none, or one of NAMES is not `inner`. */
+/* True if NAMES, which may be NULL, should replace BUFFER's: it has none, or one of NAMES is not `inner`. */
 static bool has_better_name(const struct buffer *buffer, const struct naming *names)
 {
 	bool outer = names && !buffer->names;
@@ -73,9 +73,9 @@ static int32_t reusable_in(const struct machine *m, const struct body *body, uin
 }
 
 /*
- * Gives each out of BODY a buffer. An out that is an in, or that may reuse an in's array, takes
- * that in's buffer. Outs of one value share a buffer. ports.made has the buffers by value until
- * forget_outs. False if out of memory.
+ * Gives each out of BODY a buffer. An out that is an in takes the in's, which may be NO_BUFFER. An
+ * out that may reuse an in's array takes that in's buffer. Outs of one value share a buffer. Until
+ * forget_outs, ports.made has the buffers by value, without those of ins. False if out of memory.
  */
 static bool place_outs(struct machine *m, const struct body *body, int64_t step)
 {
@@ -160,7 +160,7 @@ static bool advance_state(struct machine *m, const struct step *step, const stru
 	return ok;
 }
 
-/* Holds the residuals of step INDEX, which are ins and outs of its recording BODY. False if out of memory. */
+/* Holds the residuals of step INDEX, each an in or an out of its recording BODY. False if out of memory. */
 static bool hold_residuals(struct machine *m, const struct linear *linear, const struct body *body, int64_t index)
 {
 	struct records *r = &m->records;
@@ -228,7 +228,7 @@ enum status machine_seed(struct machine *m)
 	return machine_exchange(m, MACHINE_SEED, m->buffers.items[id].offset, type);
 }
 
-/* Sets the ins of backward BODY: residuals from index FIRST on, and cotangents. True if a cotangent is shared. */
+/* Sets the ins of backward BODY: residuals from index FIRST on, and cotangents. True if one of those is shared. */
 static bool set_backward_ins(struct machine *m, const struct body *body, size_t first)
 {
 	bool shared = false;
